@@ -211,15 +211,21 @@ func declarator(ctype, name string) string {
 
 // prototype returns the declaration of a function with the given parameters.
 func prototype(f abi.Function, params []abi.Param) string {
-	list := make([]string, 0, len(params)+1)
-	for _, p := range params {
-		list = append(list, declarator(p.Type, p.Name))
+	list := declared(params)
+	switch {
+	case f.Variadic:
+		list += ", ..."
+	case list == "":
+		list = "void"
 	}
-	if f.Variadic {
-		list = append(list, "...")
+	return declarator(f.Ret, f.Name) + "(" + list + ")"
+}
+
+// declared returns the declarations of parameters.
+func declared(params []abi.Param) string {
+	list := make([]string, len(params))
+	for i, p := range params {
+		list[i] = declarator(p.Type, p.Name)
 	}
-	if len(list) == 0 {
-		list = append(list, "void")
-	}
-	return declarator(f.Ret, f.Name) + "(" + strings.Join(list, ", ") + ")"
+	return strings.Join(list, ", ")
 }

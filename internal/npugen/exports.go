@@ -17,17 +17,19 @@ const (
 // emitExports generates the emulator's C symbols and their lookup tables.
 func emitExports(out files, t *abi.Table) error {
 	var ops bytes.Buffer
-	ops.WriteString(generatedMark + "#include \"export.h\"\n")
+	ops.WriteString(generatedMark + "#include \"export.h\"\n\n")
 	for id, o := range t.Operators {
 		prepare, execute := o.Phases()
-		args, err := words(prepare.Params)
+		// Short names, because zz_cann.h has the real ones and every user downloads this file.
+		params := slices.Clone(prepare.Params[:len(prepare.Params)-2])
+		for i := range params {
+			params[i].Name = letters(i)
+		}
+		args, err := words(params)
 		if err != nil {
 			return fmt.Errorf("%s: %w", prepare.Name, err)
 		}
-		fmt.Fprintf(&ops, "\n%s\n{\n\treturn emu_prepare(%d, WORDS(%s), %d);\n}\n",
-			prototype(prepare, prepare.Params), id, args, len(prepare.Params))
-		fmt.Fprintf(&ops, "\n%s\n{\n\treturn emu_execute(%d, workspace, workspaceSize, executor, stream);\n}\n",
-			prototype(execute, execute.Params), id)
+		fmt.Fprintf(&ops, "OPERATOR(%d, %s, %d, (%s), (%s))\n", id, execute.Name, len(prepare.Params), declared(params), args)
 	}
 	out[exportDir+"zz_operators.c"] = ops.Bytes()
 
@@ -50,11 +52,20 @@ func emitExports(out files, t *abi.Table) error {
 	symbols.WriteString(generatedMark + "#include \"export.h\"\n\n// Sorted by name, for the binary search of emu_lookup.\nconst struct emu_symbol emu_symbols[] = {\n")
 	names, later := t.Symbols(), laterSymbols(t)
 	for _, n := range names {
-		fmt.Fprintf(&symbols, "\t{\"%s\", (void *)%[1]s, %d},\n", n, later[n])
+		fmt.Fprintf(&symbols, "\tSYMBOL(%s, %d)\n", n, later[n])
 	}
 	fmt.Fprintf(&symbols, "};\n\nconst int emu_symbol_count = %d;\n", len(names))
 	out[exportDir+"zz_symbols.c"] = symbols.Bytes()
 	return nil
+}
+
+// letters returns the name of parameter i: a to z, aa, ab and so on.
+func letters(i int) string {
+	last := string(rune('a' + i%26))
+	if i < 26 {
+		return last
+	}
+	return letters(i/26-1) + last
 }
 
 // laterSymbols maps the symbols that CANN 8.1.RC1 lacks to 1.

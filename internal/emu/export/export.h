@@ -50,6 +50,9 @@ struct emu_symbol {
 	int later; // not in CANN 8.1.RC1
 };
 
+// An entry of emu_symbols.
+#define SYMBOL(name, later) {#name, (void *)name, later},
+
 extern const struct emu_symbol emu_symbols[];
 extern const int emu_symbol_count;
 
@@ -63,5 +66,18 @@ void *emu_thread(void);
 uint64_t emu_call(int function, uint64_t *words, int n);
 aclnnStatus emu_prepare(int op, uint64_t *words, int n);
 aclnnStatus emu_execute(int op, void *workspace, uint64_t size, aclOpExecutor *executor, aclrtStream stream);
+
+// Defines both phases of operator id. count is the number of parameters of phase one; params and
+// words are those before the last two, in parentheses.
+#define OPERATOR(id, name, count, params, words) \
+	aclnnStatus name##GetWorkspaceSize(BARE params, uint64_t *workspaceSize, aclOpExecutor **executor) \
+	{ \
+		return emu_prepare(id, WORDS(BARE words, POINTER(workspaceSize), POINTER(executor)), count); \
+	} \
+	aclnnStatus name(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream) \
+	{ \
+		return emu_execute(id, workspace, workspaceSize, executor, stream); \
+	}
+#define BARE(...) __VA_ARGS__
 
 #endif

@@ -3,2825 +3,2825 @@
 
 // Sorted by name, for the binary search of emu_lookup.
 const struct emu_symbol emu_symbols[] = {
-	{"HcclAllGather", (void *)HcclAllGather, 0},
-	{"HcclAllGatherV", (void *)HcclAllGatherV, 0},
-	{"HcclAllReduce", (void *)HcclAllReduce, 0},
-	{"HcclAlltoAll", (void *)HcclAlltoAll, 0},
-	{"HcclAlltoAllV", (void *)HcclAlltoAllV, 0},
-	{"HcclAlltoAllVC", (void *)HcclAlltoAllVC, 1},
-	{"HcclBarrier", (void *)HcclBarrier, 0},
-	{"HcclBatchSendRecv", (void *)HcclBatchSendRecv, 0},
-	{"HcclBroadcast", (void *)HcclBroadcast, 0},
-	{"HcclCommActivateCommMemory", (void *)HcclCommActivateCommMemory, 0},
-	{"HcclCommConfigInit", (void *)HcclCommConfigInit, 0},
-	{"HcclCommDeactivateCommMemory", (void *)HcclCommDeactivateCommMemory, 0},
-	{"HcclCommDestroy", (void *)HcclCommDestroy, 0},
-	{"HcclCommInitAll", (void *)HcclCommInitAll, 0},
-	{"HcclCommInitClusterInfo", (void *)HcclCommInitClusterInfo, 0},
-	{"HcclCommInitClusterInfoConfig", (void *)HcclCommInitClusterInfoConfig, 0},
-	{"HcclCommInitRootInfo", (void *)HcclCommInitRootInfo, 0},
-	{"HcclCommInitRootInfoConfig", (void *)HcclCommInitRootInfoConfig, 0},
-	{"HcclCommResume", (void *)HcclCommResume, 0},
-	{"HcclCommSetMemoryRange", (void *)HcclCommSetMemoryRange, 0},
-	{"HcclCommSuspend", (void *)HcclCommSuspend, 0},
-	{"HcclCommUnsetMemoryRange", (void *)HcclCommUnsetMemoryRange, 0},
-	{"HcclCreateSubCommConfig", (void *)HcclCreateSubCommConfig, 0},
-	{"HcclGetCommAsyncError", (void *)HcclGetCommAsyncError, 0},
-	{"HcclGetCommConfigCapability", (void *)HcclGetCommConfigCapability, 0},
-	{"HcclGetCommName", (void *)HcclGetCommName, 0},
-	{"HcclGetConfig", (void *)HcclGetConfig, 0},
-	{"HcclGetErrorString", (void *)HcclGetErrorString, 0},
-	{"HcclGetRankId", (void *)HcclGetRankId, 0},
-	{"HcclGetRankSize", (void *)HcclGetRankSize, 0},
-	{"HcclGetRootInfo", (void *)HcclGetRootInfo, 0},
-	{"HcclGroupEnd", (void *)HcclGroupEnd, 1},
-	{"HcclGroupStart", (void *)HcclGroupStart, 1},
-	{"HcclRecv", (void *)HcclRecv, 0},
-	{"HcclReduce", (void *)HcclReduce, 0},
-	{"HcclReduceScatter", (void *)HcclReduceScatter, 0},
-	{"HcclReduceScatterV", (void *)HcclReduceScatterV, 0},
-	{"HcclScatter", (void *)HcclScatter, 0},
-	{"HcclSend", (void *)HcclSend, 0},
-	{"HcclSetConfig", (void *)HcclSetConfig, 0},
-	{"InitPTACacheThreadLocal", (void *)InitPTACacheThreadLocal, 0},
-	{"UnInitPTACacheThreadLocal", (void *)UnInitPTACacheThreadLocal, 0},
-	{"aclAppLog", (void *)aclAppLog, 0},
-	{"aclCreateBoolArray", (void *)aclCreateBoolArray, 0},
-	{"aclCreateDataBuffer", (void *)aclCreateDataBuffer, 0},
-	{"aclCreateFloatArray", (void *)aclCreateFloatArray, 0},
-	{"aclCreateGraphDumpOpt", (void *)aclCreateGraphDumpOpt, 0},
-	{"aclCreateIntArray", (void *)aclCreateIntArray, 0},
-	{"aclCreateScalar", (void *)aclCreateScalar, 0},
-	{"aclCreateScalarList", (void *)aclCreateScalarList, 0},
-	{"aclCreateTensor", (void *)aclCreateTensor, 0},
-	{"aclCreateTensorDesc", (void *)aclCreateTensorDesc, 0},
-	{"aclCreateTensorList", (void *)aclCreateTensorList, 0},
-	{"aclDataTypeSize", (void *)aclDataTypeSize, 0},
-	{"aclDestroyAclOpExecutor", (void *)aclDestroyAclOpExecutor, 0},
-	{"aclDestroyBoolArray", (void *)aclDestroyBoolArray, 0},
-	{"aclDestroyDataBuffer", (void *)aclDestroyDataBuffer, 0},
-	{"aclDestroyFloatArray", (void *)aclDestroyFloatArray, 0},
-	{"aclDestroyGraphDumpOpt", (void *)aclDestroyGraphDumpOpt, 0},
-	{"aclDestroyIntArray", (void *)aclDestroyIntArray, 0},
-	{"aclDestroyScalar", (void *)aclDestroyScalar, 0},
-	{"aclDestroyScalarList", (void *)aclDestroyScalarList, 0},
-	{"aclDestroyTensor", (void *)aclDestroyTensor, 0},
-	{"aclDestroyTensorDesc", (void *)aclDestroyTensorDesc, 0},
-	{"aclDestroyTensorList", (void *)aclDestroyTensorList, 0},
-	{"aclDumpOpTensors", (void *)aclDumpOpTensors, 1},
-	{"aclFinalize", (void *)aclFinalize, 0},
-	{"aclFinalizeCallbackRegister", (void *)aclFinalizeCallbackRegister, 1},
-	{"aclFinalizeCallbackUnRegister", (void *)aclFinalizeCallbackUnRegister, 1},
-	{"aclFinalizeReference", (void *)aclFinalizeReference, 1},
-	{"aclFloat16ToFloat", (void *)aclFloat16ToFloat, 0},
-	{"aclFloatToFloat16", (void *)aclFloatToFloat16, 0},
-	{"aclGenGraphAndDumpForOp", (void *)aclGenGraphAndDumpForOp, 0},
-	{"aclGetBoolArraySize", (void *)aclGetBoolArraySize, 0},
-	{"aclGetCannAttribute", (void *)aclGetCannAttribute, 0},
-	{"aclGetCannAttributeList", (void *)aclGetCannAttributeList, 0},
-	{"aclGetCompileopt", (void *)aclGetCompileopt, 0},
-	{"aclGetCompileoptSize", (void *)aclGetCompileoptSize, 0},
-	{"aclGetDataBufferAddr", (void *)aclGetDataBufferAddr, 0},
-	{"aclGetDataBufferSize", (void *)aclGetDataBufferSize, 0},
-	{"aclGetDataBufferSizeV2", (void *)aclGetDataBufferSizeV2, 0},
-	{"aclGetDataType", (void *)aclGetDataType, 0},
-	{"aclGetDeviceCapability", (void *)aclGetDeviceCapability, 0},
-	{"aclGetFloatArraySize", (void *)aclGetFloatArraySize, 0},
-	{"aclGetFormat", (void *)aclGetFormat, 0},
-	{"aclGetIntArraySize", (void *)aclGetIntArraySize, 0},
-	{"aclGetRawTensorAddr", (void *)aclGetRawTensorAddr, 0},
-	{"aclGetRecentErrMsg", (void *)aclGetRecentErrMsg, 0},
-	{"aclGetScalarListSize", (void *)aclGetScalarListSize, 0},
-	{"aclGetStorageShape", (void *)aclGetStorageShape, 0},
-	{"aclGetTensorDescAddress", (void *)aclGetTensorDescAddress, 0},
-	{"aclGetTensorDescByIndex", (void *)aclGetTensorDescByIndex, 0},
-	{"aclGetTensorDescDim", (void *)aclGetTensorDescDim, 0},
-	{"aclGetTensorDescDimRange", (void *)aclGetTensorDescDimRange, 0},
-	{"aclGetTensorDescDimV2", (void *)aclGetTensorDescDimV2, 0},
-	{"aclGetTensorDescElementCount", (void *)aclGetTensorDescElementCount, 0},
-	{"aclGetTensorDescFormat", (void *)aclGetTensorDescFormat, 0},
-	{"aclGetTensorDescName", (void *)aclGetTensorDescName, 0},
-	{"aclGetTensorDescNumDims", (void *)aclGetTensorDescNumDims, 0},
-	{"aclGetTensorDescSize", (void *)aclGetTensorDescSize, 0},
-	{"aclGetTensorDescType", (void *)aclGetTensorDescType, 0},
-	{"aclGetTensorListSize", (void *)aclGetTensorListSize, 0},
-	{"aclGetViewOffset", (void *)aclGetViewOffset, 0},
-	{"aclGetViewShape", (void *)aclGetViewShape, 0},
-	{"aclGetViewStrides", (void *)aclGetViewStrides, 0},
-	{"aclInit", (void *)aclInit, 0},
-	{"aclInitCallbackRegister", (void *)aclInitCallbackRegister, 1},
-	{"aclInitCallbackUnRegister", (void *)aclInitCallbackUnRegister, 1},
-	{"aclInitTensor", (void *)aclInitTensor, 0},
-	{"aclRfft1D", (void *)aclRfft1D, 0},
-	{"aclRfft1DGetWorkspaceSize", (void *)aclRfft1DGetWorkspaceSize, 0},
-	{"aclSetAclOpExecutorRepeatable", (void *)aclSetAclOpExecutorRepeatable, 0},
-	{"aclSetCompileopt", (void *)aclSetCompileopt, 0},
-	{"aclSetDynamicInputTensorAddr", (void *)aclSetDynamicInputTensorAddr, 0},
-	{"aclSetDynamicOutputTensorAddr", (void *)aclSetDynamicOutputTensorAddr, 0},
-	{"aclSetDynamicTensorAddr", (void *)aclSetDynamicTensorAddr, 0},
-	{"aclSetInputTensorAddr", (void *)aclSetInputTensorAddr, 0},
-	{"aclSetOutputTensorAddr", (void *)aclSetOutputTensorAddr, 0},
-	{"aclSetRawTensorAddr", (void *)aclSetRawTensorAddr, 0},
-	{"aclSetTensorAddr", (void *)aclSetTensorAddr, 0},
-	{"aclSetTensorConst", (void *)aclSetTensorConst, 0},
-	{"aclSetTensorDescName", (void *)aclSetTensorDescName, 0},
-	{"aclSetTensorDynamicInput", (void *)aclSetTensorDynamicInput, 0},
-	{"aclSetTensorFormat", (void *)aclSetTensorFormat, 0},
-	{"aclSetTensorOriginFormat", (void *)aclSetTensorOriginFormat, 0},
-	{"aclSetTensorOriginShape", (void *)aclSetTensorOriginShape, 0},
-	{"aclSetTensorPlaceMent", (void *)aclSetTensorPlaceMent, 0},
-	{"aclSetTensorShape", (void *)aclSetTensorShape, 0},
-	{"aclSetTensorShapeRange", (void *)aclSetTensorShapeRange, 0},
-	{"aclSetTensorStorageFormat", (void *)aclSetTensorStorageFormat, 0},
-	{"aclSetTensorStorageShape", (void *)aclSetTensorStorageShape, 0},
-	{"aclSetTensorValueRange", (void *)aclSetTensorValueRange, 0},
-	{"aclStft", (void *)aclStft, 0},
-	{"aclStftGetWorkspaceSize", (void *)aclStftGetWorkspaceSize, 0},
-	{"aclTransTensorDescFormat", (void *)aclTransTensorDescFormat, 0},
-	{"aclUpdateDataBuffer", (void *)aclUpdateDataBuffer, 0},
-	{"acldumpGetExceptionInfoPath", (void *)acldumpGetExceptionInfoPath, 1},
-	{"acldumpGetPath", (void *)acldumpGetPath, 1},
-	{"acldumpRegCallback", (void *)acldumpRegCallback, 0},
-	{"acldumpSaveExceptionInfo", (void *)acldumpSaveExceptionInfo, 1},
-	{"acldumpUnregCallback", (void *)acldumpUnregCallback, 0},
-	{"aclmdlAddDatasetBuffer", (void *)aclmdlAddDatasetBuffer, 0},
-	{"aclmdlBundleGetModelId", (void *)aclmdlBundleGetModelId, 0},
-	{"aclmdlBundleGetModelNum", (void *)aclmdlBundleGetModelNum, 0},
-	{"aclmdlBundleLoadFromFile", (void *)aclmdlBundleLoadFromFile, 0},
-	{"aclmdlBundleLoadFromMem", (void *)aclmdlBundleLoadFromMem, 0},
-	{"aclmdlBundleUnload", (void *)aclmdlBundleUnload, 0},
-	{"aclmdlCreateAIPP", (void *)aclmdlCreateAIPP, 0},
-	{"aclmdlCreateAndGetOpDesc", (void *)aclmdlCreateAndGetOpDesc, 0},
-	{"aclmdlCreateConfigHandle", (void *)aclmdlCreateConfigHandle, 0},
-	{"aclmdlCreateDataset", (void *)aclmdlCreateDataset, 0},
-	{"aclmdlCreateDesc", (void *)aclmdlCreateDesc, 0},
-	{"aclmdlCreateExecConfigHandle", (void *)aclmdlCreateExecConfigHandle, 0},
-	{"aclmdlDestroyAIPP", (void *)aclmdlDestroyAIPP, 0},
-	{"aclmdlDestroyConfigHandle", (void *)aclmdlDestroyConfigHandle, 0},
-	{"aclmdlDestroyDataset", (void *)aclmdlDestroyDataset, 0},
-	{"aclmdlDestroyDesc", (void *)aclmdlDestroyDesc, 0},
-	{"aclmdlDestroyExecConfigHandle", (void *)aclmdlDestroyExecConfigHandle, 0},
-	{"aclmdlExecute", (void *)aclmdlExecute, 0},
-	{"aclmdlExecuteAsync", (void *)aclmdlExecuteAsync, 0},
-	{"aclmdlExecuteAsyncV2", (void *)aclmdlExecuteAsyncV2, 0},
-	{"aclmdlExecuteV2", (void *)aclmdlExecuteV2, 0},
-	{"aclmdlFinalizeDump", (void *)aclmdlFinalizeDump, 0},
-	{"aclmdlGetAippDataSize", (void *)aclmdlGetAippDataSize, 0},
-	{"aclmdlGetAippType", (void *)aclmdlGetAippType, 0},
-	{"aclmdlGetCurOutputDims", (void *)aclmdlGetCurOutputDims, 0},
-	{"aclmdlGetDatasetBuffer", (void *)aclmdlGetDatasetBuffer, 0},
-	{"aclmdlGetDatasetNumBuffers", (void *)aclmdlGetDatasetNumBuffers, 0},
-	{"aclmdlGetDatasetTensorDesc", (void *)aclmdlGetDatasetTensorDesc, 0},
-	{"aclmdlGetDesc", (void *)aclmdlGetDesc, 0},
-	{"aclmdlGetDescFromFile", (void *)aclmdlGetDescFromFile, 0},
-	{"aclmdlGetDescFromMem", (void *)aclmdlGetDescFromMem, 0},
-	{"aclmdlGetDynamicBatch", (void *)aclmdlGetDynamicBatch, 0},
-	{"aclmdlGetDynamicHW", (void *)aclmdlGetDynamicHW, 0},
-	{"aclmdlGetFirstAippInfo", (void *)aclmdlGetFirstAippInfo, 0},
-	{"aclmdlGetInputDataType", (void *)aclmdlGetInputDataType, 0},
-	{"aclmdlGetInputDims", (void *)aclmdlGetInputDims, 0},
-	{"aclmdlGetInputDimsRange", (void *)aclmdlGetInputDimsRange, 0},
-	{"aclmdlGetInputDimsV2", (void *)aclmdlGetInputDimsV2, 0},
-	{"aclmdlGetInputDynamicDims", (void *)aclmdlGetInputDynamicDims, 0},
-	{"aclmdlGetInputDynamicGearCount", (void *)aclmdlGetInputDynamicGearCount, 0},
-	{"aclmdlGetInputFormat", (void *)aclmdlGetInputFormat, 0},
-	{"aclmdlGetInputIndexByName", (void *)aclmdlGetInputIndexByName, 0},
-	{"aclmdlGetInputNameByIndex", (void *)aclmdlGetInputNameByIndex, 0},
-	{"aclmdlGetInputSizeByIndex", (void *)aclmdlGetInputSizeByIndex, 0},
-	{"aclmdlGetNumInputs", (void *)aclmdlGetNumInputs, 0},
-	{"aclmdlGetNumOutputs", (void *)aclmdlGetNumOutputs, 0},
-	{"aclmdlGetOpAttr", (void *)aclmdlGetOpAttr, 0},
-	{"aclmdlGetOutputDataType", (void *)aclmdlGetOutputDataType, 0},
-	{"aclmdlGetOutputDims", (void *)aclmdlGetOutputDims, 0},
-	{"aclmdlGetOutputFormat", (void *)aclmdlGetOutputFormat, 0},
-	{"aclmdlGetOutputIndexByName", (void *)aclmdlGetOutputIndexByName, 0},
-	{"aclmdlGetOutputNameByIndex", (void *)aclmdlGetOutputNameByIndex, 0},
-	{"aclmdlGetOutputSizeByIndex", (void *)aclmdlGetOutputSizeByIndex, 0},
-	{"aclmdlGetTensorRealName", (void *)aclmdlGetTensorRealName, 0},
-	{"aclmdlInitDump", (void *)aclmdlInitDump, 0},
-	{"aclmdlLoadFromFile", (void *)aclmdlLoadFromFile, 0},
-	{"aclmdlLoadFromFileWithMem", (void *)aclmdlLoadFromFileWithMem, 0},
-	{"aclmdlLoadFromFileWithQ", (void *)aclmdlLoadFromFileWithQ, 0},
-	{"aclmdlLoadFromMem", (void *)aclmdlLoadFromMem, 0},
-	{"aclmdlLoadFromMemWithMem", (void *)aclmdlLoadFromMemWithMem, 0},
-	{"aclmdlLoadFromMemWithQ", (void *)aclmdlLoadFromMemWithQ, 0},
-	{"aclmdlLoadWithConfig", (void *)aclmdlLoadWithConfig, 0},
-	{"aclmdlQueryExeOMDesc", (void *)aclmdlQueryExeOMDesc, 0},
-	{"aclmdlQuerySize", (void *)aclmdlQuerySize, 0},
-	{"aclmdlQuerySizeFromMem", (void *)aclmdlQuerySizeFromMem, 0},
-	{"aclmdlRIAbort", (void *)aclmdlRIAbort, 1},
-	{"aclmdlRIAddCondTask", (void *)aclmdlRIAddCondTask, 1},
-	{"aclmdlRIBindStream", (void *)aclmdlRIBindStream, 1},
-	{"aclmdlRIBuildBegin", (void *)aclmdlRIBuildBegin, 1},
-	{"aclmdlRIBuildEnd", (void *)aclmdlRIBuildEnd, 1},
-	{"aclmdlRICaptureBegin", (void *)aclmdlRICaptureBegin, 0},
-	{"aclmdlRICaptureEnd", (void *)aclmdlRICaptureEnd, 0},
-	{"aclmdlRICaptureGetInfo", (void *)aclmdlRICaptureGetInfo, 0},
-	{"aclmdlRICaptureTaskGrpBegin", (void *)aclmdlRICaptureTaskGrpBegin, 0},
-	{"aclmdlRICaptureTaskGrpEnd", (void *)aclmdlRICaptureTaskGrpEnd, 0},
-	{"aclmdlRICaptureTaskUpdateBegin", (void *)aclmdlRICaptureTaskUpdateBegin, 0},
-	{"aclmdlRICaptureTaskUpdateEnd", (void *)aclmdlRICaptureTaskUpdateEnd, 0},
-	{"aclmdlRICaptureThreadExchangeMode", (void *)aclmdlRICaptureThreadExchangeMode, 0},
-	{"aclmdlRICaptureToModelRIBegin", (void *)aclmdlRICaptureToModelRIBegin, 1},
-	{"aclmdlRICondHandleCreate", (void *)aclmdlRICondHandleCreate, 1},
-	{"aclmdlRICondHandleGetCondPtr", (void *)aclmdlRICondHandleGetCondPtr, 1},
-	{"aclmdlRIDebugJsonPrint", (void *)aclmdlRIDebugJsonPrint, 1},
-	{"aclmdlRIDebugPrint", (void *)aclmdlRIDebugPrint, 0},
-	{"aclmdlRIDestroy", (void *)aclmdlRIDestroy, 0},
-	{"aclmdlRIDestroyRegisterCallback", (void *)aclmdlRIDestroyRegisterCallback, 1},
-	{"aclmdlRIDestroyUnregisterCallback", (void *)aclmdlRIDestroyUnregisterCallback, 1},
-	{"aclmdlRIEndTask", (void *)aclmdlRIEndTask, 1},
-	{"aclmdlRIExecute", (void *)aclmdlRIExecute, 1},
-	{"aclmdlRIExecuteAsync", (void *)aclmdlRIExecuteAsync, 0},
-	{"aclmdlRIGetId", (void *)aclmdlRIGetId, 1},
-	{"aclmdlRIGetName", (void *)aclmdlRIGetName, 1},
-	{"aclmdlRIGetStreams", (void *)aclmdlRIGetStreams, 1},
-	{"aclmdlRIGetTasksByStream", (void *)aclmdlRIGetTasksByStream, 1},
-	{"aclmdlRIKernelTaskGetAttribute", (void *)aclmdlRIKernelTaskGetAttribute, 1},
-	{"aclmdlRISetName", (void *)aclmdlRISetName, 1},
-	{"aclmdlRITaskDisable", (void *)aclmdlRITaskDisable, 1},
-	{"aclmdlRITaskGetParams", (void *)aclmdlRITaskGetParams, 1},
-	{"aclmdlRITaskGetSeqId", (void *)aclmdlRITaskGetSeqId, 1},
-	{"aclmdlRITaskGetType", (void *)aclmdlRITaskGetType, 1},
-	{"aclmdlRITaskSetParams", (void *)aclmdlRITaskSetParams, 1},
-	{"aclmdlRIUnbindStream", (void *)aclmdlRIUnbindStream, 1},
-	{"aclmdlRIUpdate", (void *)aclmdlRIUpdate, 1},
-	{"aclmdlSetAIPPAxSwapSwitch", (void *)aclmdlSetAIPPAxSwapSwitch, 0},
-	{"aclmdlSetAIPPByInputIndex", (void *)aclmdlSetAIPPByInputIndex, 0},
-	{"aclmdlSetAIPPCropParams", (void *)aclmdlSetAIPPCropParams, 0},
-	{"aclmdlSetAIPPCscParams", (void *)aclmdlSetAIPPCscParams, 0},
-	{"aclmdlSetAIPPDtcPixelMean", (void *)aclmdlSetAIPPDtcPixelMean, 0},
-	{"aclmdlSetAIPPDtcPixelMin", (void *)aclmdlSetAIPPDtcPixelMin, 0},
-	{"aclmdlSetAIPPInputFormat", (void *)aclmdlSetAIPPInputFormat, 0},
-	{"aclmdlSetAIPPPaddingParams", (void *)aclmdlSetAIPPPaddingParams, 0},
-	{"aclmdlSetAIPPPixelVarReci", (void *)aclmdlSetAIPPPixelVarReci, 0},
-	{"aclmdlSetAIPPRbuvSwapSwitch", (void *)aclmdlSetAIPPRbuvSwapSwitch, 0},
-	{"aclmdlSetAIPPScfParams", (void *)aclmdlSetAIPPScfParams, 0},
-	{"aclmdlSetAIPPSrcImageSize", (void *)aclmdlSetAIPPSrcImageSize, 0},
-	{"aclmdlSetConfigOpt", (void *)aclmdlSetConfigOpt, 0},
-	{"aclmdlSetDatasetTensorDesc", (void *)aclmdlSetDatasetTensorDesc, 0},
-	{"aclmdlSetDump", (void *)aclmdlSetDump, 0},
-	{"aclmdlSetDynamicBatchSize", (void *)aclmdlSetDynamicBatchSize, 0},
-	{"aclmdlSetDynamicHWSize", (void *)aclmdlSetDynamicHWSize, 0},
-	{"aclmdlSetExecConfigOpt", (void *)aclmdlSetExecConfigOpt, 0},
-	{"aclmdlSetInputAIPP", (void *)aclmdlSetInputAIPP, 0},
-	{"aclmdlSetInputDynamicDims", (void *)aclmdlSetInputDynamicDims, 0},
-	{"aclmdlUnload", (void *)aclmdlUnload, 0},
-	{"aclnnAbs", (void *)aclnnAbs, 0},
-	{"aclnnAbsGetWorkspaceSize", (void *)aclnnAbsGetWorkspaceSize, 0},
-	{"aclnnAcos", (void *)aclnnAcos, 0},
-	{"aclnnAcosGetWorkspaceSize", (void *)aclnnAcosGetWorkspaceSize, 0},
-	{"aclnnAcosGrad", (void *)aclnnAcosGrad, 1},
-	{"aclnnAcosGradGetWorkspaceSize", (void *)aclnnAcosGradGetWorkspaceSize, 1},
-	{"aclnnAcosGradV2", (void *)aclnnAcosGradV2, 1},
-	{"aclnnAcosGradV2GetWorkspaceSize", (void *)aclnnAcosGradV2GetWorkspaceSize, 1},
-	{"aclnnAcosh", (void *)aclnnAcosh, 0},
-	{"aclnnAcoshGetWorkspaceSize", (void *)aclnnAcoshGetWorkspaceSize, 0},
-	{"aclnnAdaLayerNorm", (void *)aclnnAdaLayerNorm, 1},
-	{"aclnnAdaLayerNormBackward", (void *)aclnnAdaLayerNormBackward, 1},
-	{"aclnnAdaLayerNormBackwardGetWorkspaceSize", (void *)aclnnAdaLayerNormBackwardGetWorkspaceSize, 1},
-	{"aclnnAdaLayerNormGetWorkspaceSize", (void *)aclnnAdaLayerNormGetWorkspaceSize, 1},
-	{"aclnnAdaLayerNormQuant", (void *)aclnnAdaLayerNormQuant, 1},
-	{"aclnnAdaLayerNormQuantGetWorkspaceSize", (void *)aclnnAdaLayerNormQuantGetWorkspaceSize, 1},
-	{"aclnnAdaLayerNormV2", (void *)aclnnAdaLayerNormV2, 1},
-	{"aclnnAdaLayerNormV2GetWorkspaceSize", (void *)aclnnAdaLayerNormV2GetWorkspaceSize, 1},
-	{"aclnnAdaptiveAvgPool2d", (void *)aclnnAdaptiveAvgPool2d, 0},
-	{"aclnnAdaptiveAvgPool2dBackward", (void *)aclnnAdaptiveAvgPool2dBackward, 0},
-	{"aclnnAdaptiveAvgPool2dBackwardGetWorkspaceSize", (void *)aclnnAdaptiveAvgPool2dBackwardGetWorkspaceSize, 0},
-	{"aclnnAdaptiveAvgPool2dGetWorkspaceSize", (void *)aclnnAdaptiveAvgPool2dGetWorkspaceSize, 0},
-	{"aclnnAdaptiveAvgPool3d", (void *)aclnnAdaptiveAvgPool3d, 0},
-	{"aclnnAdaptiveAvgPool3dBackward", (void *)aclnnAdaptiveAvgPool3dBackward, 0},
-	{"aclnnAdaptiveAvgPool3dBackwardGetWorkspaceSize", (void *)aclnnAdaptiveAvgPool3dBackwardGetWorkspaceSize, 0},
-	{"aclnnAdaptiveAvgPool3dGetWorkspaceSize", (void *)aclnnAdaptiveAvgPool3dGetWorkspaceSize, 0},
-	{"aclnnAdaptiveMaxPool2d", (void *)aclnnAdaptiveMaxPool2d, 0},
-	{"aclnnAdaptiveMaxPool2dBackward", (void *)aclnnAdaptiveMaxPool2dBackward, 1},
-	{"aclnnAdaptiveMaxPool2dBackwardGetWorkspaceSize", (void *)aclnnAdaptiveMaxPool2dBackwardGetWorkspaceSize, 1},
-	{"aclnnAdaptiveMaxPool2dGetWorkspaceSize", (void *)aclnnAdaptiveMaxPool2dGetWorkspaceSize, 0},
-	{"aclnnAdaptiveMaxPool3d", (void *)aclnnAdaptiveMaxPool3d, 0},
-	{"aclnnAdaptiveMaxPool3dBackward", (void *)aclnnAdaptiveMaxPool3dBackward, 0},
-	{"aclnnAdaptiveMaxPool3dBackwardGetWorkspaceSize", (void *)aclnnAdaptiveMaxPool3dBackwardGetWorkspaceSize, 0},
-	{"aclnnAdaptiveMaxPool3dGetWorkspaceSize", (void *)aclnnAdaptiveMaxPool3dGetWorkspaceSize, 0},
-	{"aclnnAdd", (void *)aclnnAdd, 0},
-	{"aclnnAddGetWorkspaceSize", (void *)aclnnAddGetWorkspaceSize, 0},
-	{"aclnnAddLayerNorm", (void *)aclnnAddLayerNorm, 0},
-	{"aclnnAddLayerNormGetWorkspaceSize", (void *)aclnnAddLayerNormGetWorkspaceSize, 0},
-	{"aclnnAddLayerNormGrad", (void *)aclnnAddLayerNormGrad, 0},
-	{"aclnnAddLayerNormGradGetWorkspaceSize", (void *)aclnnAddLayerNormGradGetWorkspaceSize, 0},
-	{"aclnnAddLayerNormQuant", (void *)aclnnAddLayerNormQuant, 1},
-	{"aclnnAddLayerNormQuantGetWorkspaceSize", (void *)aclnnAddLayerNormQuantGetWorkspaceSize, 1},
-	{"aclnnAddLayerNormQuantV2", (void *)aclnnAddLayerNormQuantV2, 1},
-	{"aclnnAddLayerNormQuantV2GetWorkspaceSize", (void *)aclnnAddLayerNormQuantV2GetWorkspaceSize, 1},
-	{"aclnnAddLora", (void *)aclnnAddLora, 0},
-	{"aclnnAddLoraGetWorkspaceSize", (void *)aclnnAddLoraGetWorkspaceSize, 0},
-	{"aclnnAddMatMatElements", (void *)aclnnAddMatMatElements, 1},
-	{"aclnnAddMatMatElementsGetWorkspaceSize", (void *)aclnnAddMatMatElementsGetWorkspaceSize, 1},
-	{"aclnnAddMatMatElementsPlus", (void *)aclnnAddMatMatElementsPlus, 1},
-	{"aclnnAddMatMatElementsPlusGetWorkspaceSize", (void *)aclnnAddMatMatElementsPlusGetWorkspaceSize, 1},
-	{"aclnnAddN", (void *)aclnnAddN, 1},
-	{"aclnnAddNGetWorkspaceSize", (void *)aclnnAddNGetWorkspaceSize, 1},
-	{"aclnnAddRelu", (void *)aclnnAddRelu, 0},
-	{"aclnnAddReluGetWorkspaceSize", (void *)aclnnAddReluGetWorkspaceSize, 0},
-	{"aclnnAddRmsNorm", (void *)aclnnAddRmsNorm, 0},
-	{"aclnnAddRmsNormCast", (void *)aclnnAddRmsNormCast, 1},
-	{"aclnnAddRmsNormCastGetWorkspaceSize", (void *)aclnnAddRmsNormCastGetWorkspaceSize, 1},
-	{"aclnnAddRmsNormDynamicMxQuant", (void *)aclnnAddRmsNormDynamicMxQuant, 1},
-	{"aclnnAddRmsNormDynamicMxQuantGetWorkspaceSize", (void *)aclnnAddRmsNormDynamicMxQuantGetWorkspaceSize, 1},
-	{"aclnnAddRmsNormDynamicQuant", (void *)aclnnAddRmsNormDynamicQuant, 0},
-	{"aclnnAddRmsNormDynamicQuantGetWorkspaceSize", (void *)aclnnAddRmsNormDynamicQuantGetWorkspaceSize, 0},
-	{"aclnnAddRmsNormDynamicQuantV2", (void *)aclnnAddRmsNormDynamicQuantV2, 1},
-	{"aclnnAddRmsNormDynamicQuantV2GetWorkspaceSize", (void *)aclnnAddRmsNormDynamicQuantV2GetWorkspaceSize, 1},
-	{"aclnnAddRmsNormGetWorkspaceSize", (void *)aclnnAddRmsNormGetWorkspaceSize, 0},
-	{"aclnnAddRmsNormQuant", (void *)aclnnAddRmsNormQuant, 0},
-	{"aclnnAddRmsNormQuantGetWorkspaceSize", (void *)aclnnAddRmsNormQuantGetWorkspaceSize, 0},
-	{"aclnnAddRmsNormQuantV2", (void *)aclnnAddRmsNormQuantV2, 1},
-	{"aclnnAddRmsNormQuantV2GetWorkspaceSize", (void *)aclnnAddRmsNormQuantV2GetWorkspaceSize, 1},
-	{"aclnnAddV3", (void *)aclnnAddV3, 1},
-	{"aclnnAddV3GetWorkspaceSize", (void *)aclnnAddV3GetWorkspaceSize, 1},
-	{"aclnnAddbmm", (void *)aclnnAddbmm, 0},
-	{"aclnnAddbmmGetWorkspaceSize", (void *)aclnnAddbmmGetWorkspaceSize, 0},
-	{"aclnnAddcdiv", (void *)aclnnAddcdiv, 0},
-	{"aclnnAddcdivGetWorkspaceSize", (void *)aclnnAddcdivGetWorkspaceSize, 0},
-	{"aclnnAddcmul", (void *)aclnnAddcmul, 0},
-	{"aclnnAddcmulGetWorkspaceSize", (void *)aclnnAddcmulGetWorkspaceSize, 0},
-	{"aclnnAddmm", (void *)aclnnAddmm, 0},
-	{"aclnnAddmmGetWorkspaceSize", (void *)aclnnAddmmGetWorkspaceSize, 0},
-	{"aclnnAddmmWeightNz", (void *)aclnnAddmmWeightNz, 1},
-	{"aclnnAddmmWeightNzGetWorkspaceSize", (void *)aclnnAddmmWeightNzGetWorkspaceSize, 1},
-	{"aclnnAddmv", (void *)aclnnAddmv, 0},
-	{"aclnnAddmvGetWorkspaceSize", (void *)aclnnAddmvGetWorkspaceSize, 0},
-	{"aclnnAddr", (void *)aclnnAddr, 0},
-	{"aclnnAddrGetWorkspaceSize", (void *)aclnnAddrGetWorkspaceSize, 0},
-	{"aclnnAddrV2", (void *)aclnnAddrV2, 1},
-	{"aclnnAddrV2GetWorkspaceSize", (void *)aclnnAddrV2GetWorkspaceSize, 1},
-	{"aclnnAdds", (void *)aclnnAdds, 0},
-	{"aclnnAddsGetWorkspaceSize", (void *)aclnnAddsGetWorkspaceSize, 0},
-	{"aclnnAdvanceStep", (void *)aclnnAdvanceStep, 0},
-	{"aclnnAdvanceStepGetWorkspaceSize", (void *)aclnnAdvanceStepGetWorkspaceSize, 0},
-	{"aclnnAdvanceStepV2", (void *)aclnnAdvanceStepV2, 1},
-	{"aclnnAdvanceStepV2GetWorkspaceSize", (void *)aclnnAdvanceStepV2GetWorkspaceSize, 1},
-	{"aclnnAffineGrid", (void *)aclnnAffineGrid, 0},
-	{"aclnnAffineGridGetWorkspaceSize", (void *)aclnnAffineGridGetWorkspaceSize, 0},
-	{"aclnnAll", (void *)aclnnAll, 0},
-	{"aclnnAllGatherMatmul", (void *)aclnnAllGatherMatmul, 0},
-	{"aclnnAllGatherMatmulGetWorkspaceSize", (void *)aclnnAllGatherMatmulGetWorkspaceSize, 0},
-	{"aclnnAllGetWorkspaceSize", (void *)aclnnAllGetWorkspaceSize, 0},
-	{"aclnnAlltoAllAllGatherBatchMatMul", (void *)aclnnAlltoAllAllGatherBatchMatMul, 0},
-	{"aclnnAlltoAllAllGatherBatchMatMulGetWorkspaceSize", (void *)aclnnAlltoAllAllGatherBatchMatMulGetWorkspaceSize, 0},
-	{"aclnnAlltoAllvGroupedMatMul", (void *)aclnnAlltoAllvGroupedMatMul, 1},
-	{"aclnnAlltoAllvGroupedMatMulGetWorkspaceSize", (void *)aclnnAlltoAllvGroupedMatMulGetWorkspaceSize, 1},
-	{"aclnnAmax", (void *)aclnnAmax, 0},
-	{"aclnnAmaxGetWorkspaceSize", (void *)aclnnAmaxGetWorkspaceSize, 0},
-	{"aclnnAmin", (void *)aclnnAmin, 0},
-	{"aclnnAminGetWorkspaceSize", (void *)aclnnAminGetWorkspaceSize, 0},
-	{"aclnnAminmax", (void *)aclnnAminmax, 0},
-	{"aclnnAminmaxAll", (void *)aclnnAminmaxAll, 0},
-	{"aclnnAminmaxAllGetWorkspaceSize", (void *)aclnnAminmaxAllGetWorkspaceSize, 0},
-	{"aclnnAminmaxDim", (void *)aclnnAminmaxDim, 0},
-	{"aclnnAminmaxDimGetWorkspaceSize", (void *)aclnnAminmaxDimGetWorkspaceSize, 0},
-	{"aclnnAminmaxGetWorkspaceSize", (void *)aclnnAminmaxGetWorkspaceSize, 0},
-	{"aclnnAmpUpdateScale", (void *)aclnnAmpUpdateScale, 1},
-	{"aclnnAmpUpdateScaleGetWorkspaceSize", (void *)aclnnAmpUpdateScaleGetWorkspaceSize, 1},
-	{"aclnnAngleV2", (void *)aclnnAngleV2, 1},
-	{"aclnnAngleV2GetWorkspaceSize", (void *)aclnnAngleV2GetWorkspaceSize, 1},
-	{"aclnnAntiMxQuant", (void *)aclnnAntiMxQuant, 1},
-	{"aclnnAntiMxQuantGetWorkspaceSize", (void *)aclnnAntiMxQuantGetWorkspaceSize, 1},
-	{"aclnnAny", (void *)aclnnAny, 0},
-	{"aclnnAnyGetWorkspaceSize", (void *)aclnnAnyGetWorkspaceSize, 0},
-	{"aclnnApplyAdadelta", (void *)aclnnApplyAdadelta, 1},
-	{"aclnnApplyAdadeltaGetWorkspaceSize", (void *)aclnnApplyAdadeltaGetWorkspaceSize, 1},
-	{"aclnnApplyAdam", (void *)aclnnApplyAdam, 1},
-	{"aclnnApplyAdamD", (void *)aclnnApplyAdamD, 1},
-	{"aclnnApplyAdamDGetWorkspaceSize", (void *)aclnnApplyAdamDGetWorkspaceSize, 1},
-	{"aclnnApplyAdamGetWorkspaceSize", (void *)aclnnApplyAdamGetWorkspaceSize, 1},
-	{"aclnnApplyAdamW", (void *)aclnnApplyAdamW, 1},
-	{"aclnnApplyAdamWGetWorkspaceSize", (void *)aclnnApplyAdamWGetWorkspaceSize, 1},
-	{"aclnnApplyAdamWQuant", (void *)aclnnApplyAdamWQuant, 1},
-	{"aclnnApplyAdamWQuantGetWorkspaceSize", (void *)aclnnApplyAdamWQuantGetWorkspaceSize, 1},
-	{"aclnnApplyAdamWV2", (void *)aclnnApplyAdamWV2, 0},
-	{"aclnnApplyAdamWV2GetWorkspaceSize", (void *)aclnnApplyAdamWV2GetWorkspaceSize, 0},
-	{"aclnnApplyAdamax", (void *)aclnnApplyAdamax, 1},
-	{"aclnnApplyAdamaxGetWorkspaceSize", (void *)aclnnApplyAdamaxGetWorkspaceSize, 1},
-	{"aclnnApplyFtrl", (void *)aclnnApplyFtrl, 1},
-	{"aclnnApplyFtrlGetWorkspaceSize", (void *)aclnnApplyFtrlGetWorkspaceSize, 1},
-	{"aclnnApplyFusedEmaAdam", (void *)aclnnApplyFusedEmaAdam, 0},
-	{"aclnnApplyFusedEmaAdamGetWorkspaceSize", (void *)aclnnApplyFusedEmaAdamGetWorkspaceSize, 0},
-	{"aclnnApplyGradientDescent", (void *)aclnnApplyGradientDescent, 1},
-	{"aclnnApplyGradientDescentGetWorkspaceSize", (void *)aclnnApplyGradientDescentGetWorkspaceSize, 1},
-	{"aclnnApplyRotaryPosEmb", (void *)aclnnApplyRotaryPosEmb, 0},
-	{"aclnnApplyRotaryPosEmbGetWorkspaceSize", (void *)aclnnApplyRotaryPosEmbGetWorkspaceSize, 0},
-	{"aclnnApplyRotaryPosEmbV2", (void *)aclnnApplyRotaryPosEmbV2, 1},
-	{"aclnnApplyRotaryPosEmbV2GetWorkspaceSize", (void *)aclnnApplyRotaryPosEmbV2GetWorkspaceSize, 1},
-	{"aclnnApplyTopKTopP", (void *)aclnnApplyTopKTopP, 1},
-	{"aclnnApplyTopKTopPGetWorkspaceSize", (void *)aclnnApplyTopKTopPGetWorkspaceSize, 1},
-	{"aclnnApproximateEqual", (void *)aclnnApproximateEqual, 1},
-	{"aclnnApproximateEqualGetWorkspaceSize", (void *)aclnnApproximateEqualGetWorkspaceSize, 1},
-	{"aclnnArange", (void *)aclnnArange, 0},
-	{"aclnnArangeGetWorkspaceSize", (void *)aclnnArangeGetWorkspaceSize, 0},
-	{"aclnnArgMax", (void *)aclnnArgMax, 0},
-	{"aclnnArgMaxGetWorkspaceSize", (void *)aclnnArgMaxGetWorkspaceSize, 0},
-	{"aclnnArgMin", (void *)aclnnArgMin, 0},
-	{"aclnnArgMinGetWorkspaceSize", (void *)aclnnArgMinGetWorkspaceSize, 0},
-	{"aclnnArgsort", (void *)aclnnArgsort, 0},
-	{"aclnnArgsortGetWorkspaceSize", (void *)aclnnArgsortGetWorkspaceSize, 0},
-	{"aclnnAscendAntiQuant", (void *)aclnnAscendAntiQuant, 0},
-	{"aclnnAscendAntiQuantGetWorkspaceSize", (void *)aclnnAscendAntiQuantGetWorkspaceSize, 0},
-	{"aclnnAscendQuant", (void *)aclnnAscendQuant, 0},
-	{"aclnnAscendQuantGetWorkspaceSize", (void *)aclnnAscendQuantGetWorkspaceSize, 0},
-	{"aclnnAscendQuantV3", (void *)aclnnAscendQuantV3, 0},
-	{"aclnnAscendQuantV3GetWorkspaceSize", (void *)aclnnAscendQuantV3GetWorkspaceSize, 0},
-	{"aclnnAsin", (void *)aclnnAsin, 0},
-	{"aclnnAsinGetWorkspaceSize", (void *)aclnnAsinGetWorkspaceSize, 0},
-	{"aclnnAsinWithAgent", (void *)aclnnAsinWithAgent, 1},
-	{"aclnnAsinWithAgentGetWorkspaceSize", (void *)aclnnAsinWithAgentGetWorkspaceSize, 1},
-	{"aclnnAsinh", (void *)aclnnAsinh, 0},
-	{"aclnnAsinhGetWorkspaceSize", (void *)aclnnAsinhGetWorkspaceSize, 0},
-	{"aclnnAsinhGrad", (void *)aclnnAsinhGrad, 1},
-	{"aclnnAsinhGradGetWorkspaceSize", (void *)aclnnAsinhGradGetWorkspaceSize, 1},
-	{"aclnnAsinhV2", (void *)aclnnAsinhV2, 1},
-	{"aclnnAsinhV2GetWorkspaceSize", (void *)aclnnAsinhV2GetWorkspaceSize, 1},
-	{"aclnnAsinhWithAgent", (void *)aclnnAsinhWithAgent, 1},
-	{"aclnnAsinhWithAgentGetWorkspaceSize", (void *)aclnnAsinhWithAgentGetWorkspaceSize, 1},
-	{"aclnnAtan", (void *)aclnnAtan, 0},
-	{"aclnnAtan2", (void *)aclnnAtan2, 0},
-	{"aclnnAtan2GetWorkspaceSize", (void *)aclnnAtan2GetWorkspaceSize, 0},
-	{"aclnnAtanGetWorkspaceSize", (void *)aclnnAtanGetWorkspaceSize, 0},
-	{"aclnnAtanGrad", (void *)aclnnAtanGrad, 1},
-	{"aclnnAtanGradGetWorkspaceSize", (void *)aclnnAtanGradGetWorkspaceSize, 1},
-	{"aclnnAtanh", (void *)aclnnAtanh, 0},
-	{"aclnnAtanhGetWorkspaceSize", (void *)aclnnAtanhGetWorkspaceSize, 0},
-	{"aclnnAvgPool2d", (void *)aclnnAvgPool2d, 0},
-	{"aclnnAvgPool2dBackward", (void *)aclnnAvgPool2dBackward, 0},
-	{"aclnnAvgPool2dBackwardGetWorkspaceSize", (void *)aclnnAvgPool2dBackwardGetWorkspaceSize, 0},
-	{"aclnnAvgPool2dGetWorkspaceSize", (void *)aclnnAvgPool2dGetWorkspaceSize, 0},
-	{"aclnnAvgPool3d", (void *)aclnnAvgPool3d, 0},
-	{"aclnnAvgPool3dBackward", (void *)aclnnAvgPool3dBackward, 0},
-	{"aclnnAvgPool3dBackwardGetWorkspaceSize", (void *)aclnnAvgPool3dBackwardGetWorkspaceSize, 0},
-	{"aclnnAvgPool3dGetWorkspaceSize", (void *)aclnnAvgPool3dGetWorkspaceSize, 0},
-	{"aclnnBackgroundReplace", (void *)aclnnBackgroundReplace, 0},
-	{"aclnnBackgroundReplaceGetWorkspaceSize", (void *)aclnnBackgroundReplaceGetWorkspaceSize, 0},
-	{"aclnnBaddbmm", (void *)aclnnBaddbmm, 0},
-	{"aclnnBaddbmmGetWorkspaceSize", (void *)aclnnBaddbmmGetWorkspaceSize, 0},
-	{"aclnnBatchMatMul", (void *)aclnnBatchMatMul, 0},
-	{"aclnnBatchMatMulGetWorkspaceSize", (void *)aclnnBatchMatMulGetWorkspaceSize, 0},
-	{"aclnnBatchMatMulReduceScatterAlltoAll", (void *)aclnnBatchMatMulReduceScatterAlltoAll, 0},
-	{"aclnnBatchMatMulReduceScatterAlltoAllGetWorkspaceSize", (void *)aclnnBatchMatMulReduceScatterAlltoAllGetWorkspaceSize, 0},
-	{"aclnnBatchMatMulWeightNz", (void *)aclnnBatchMatMulWeightNz, 1},
-	{"aclnnBatchMatMulWeightNzGetWorkspaceSize", (void *)aclnnBatchMatMulWeightNzGetWorkspaceSize, 1},
-	{"aclnnBatchMatmulQuant", (void *)aclnnBatchMatmulQuant, 0},
-	{"aclnnBatchMatmulQuantGetWorkspaceSize", (void *)aclnnBatchMatmulQuantGetWorkspaceSize, 0},
-	{"aclnnBatchNorm", (void *)aclnnBatchNorm, 0},
-	{"aclnnBatchNormBackward", (void *)aclnnBatchNormBackward, 0},
-	{"aclnnBatchNormBackwardGetWorkspaceSize", (void *)aclnnBatchNormBackwardGetWorkspaceSize, 0},
-	{"aclnnBatchNormElemt", (void *)aclnnBatchNormElemt, 0},
-	{"aclnnBatchNormElemtBackward", (void *)aclnnBatchNormElemtBackward, 0},
-	{"aclnnBatchNormElemtBackwardGetWorkspaceSize", (void *)aclnnBatchNormElemtBackwardGetWorkspaceSize, 0},
-	{"aclnnBatchNormElemtGetWorkspaceSize", (void *)aclnnBatchNormElemtGetWorkspaceSize, 0},
-	{"aclnnBatchNormGatherStatsWithCounts", (void *)aclnnBatchNormGatherStatsWithCounts, 0},
-	{"aclnnBatchNormGatherStatsWithCountsGetWorkspaceSize", (void *)aclnnBatchNormGatherStatsWithCountsGetWorkspaceSize, 0},
-	{"aclnnBatchNormGetWorkspaceSize", (void *)aclnnBatchNormGetWorkspaceSize, 0},
-	{"aclnnBatchNormReduce", (void *)aclnnBatchNormReduce, 1},
-	{"aclnnBatchNormReduceBackward", (void *)aclnnBatchNormReduceBackward, 0},
-	{"aclnnBatchNormReduceBackwardGetWorkspaceSize", (void *)aclnnBatchNormReduceBackwardGetWorkspaceSize, 0},
-	{"aclnnBatchNormReduceGetWorkspaceSize", (void *)aclnnBatchNormReduceGetWorkspaceSize, 1},
-	{"aclnnBatchNormStats", (void *)aclnnBatchNormStats, 0},
-	{"aclnnBatchNormStatsGetWorkspaceSize", (void *)aclnnBatchNormStatsGetWorkspaceSize, 0},
-	{"aclnnBernoulli", (void *)aclnnBernoulli, 0},
-	{"aclnnBernoulliGetWorkspaceSize", (void *)aclnnBernoulliGetWorkspaceSize, 0},
-	{"aclnnBernoulliTensor", (void *)aclnnBernoulliTensor, 0},
-	{"aclnnBernoulliTensorGetWorkspaceSize", (void *)aclnnBernoulliTensorGetWorkspaceSize, 0},
-	{"aclnnBidirectionLSTM", (void *)aclnnBidirectionLSTM, 0},
-	{"aclnnBidirectionLSTMGetWorkspaceSize", (void *)aclnnBidirectionLSTMGetWorkspaceSize, 0},
-	{"aclnnBidirectionLSTMV2", (void *)aclnnBidirectionLSTMV2, 0},
-	{"aclnnBidirectionLSTMV2GetWorkspaceSize", (void *)aclnnBidirectionLSTMV2GetWorkspaceSize, 0},
-	{"aclnnBinaryCrossEntropy", (void *)aclnnBinaryCrossEntropy, 0},
-	{"aclnnBinaryCrossEntropyBackward", (void *)aclnnBinaryCrossEntropyBackward, 0},
-	{"aclnnBinaryCrossEntropyBackwardGetWorkspaceSize", (void *)aclnnBinaryCrossEntropyBackwardGetWorkspaceSize, 0},
-	{"aclnnBinaryCrossEntropyGetWorkspaceSize", (void *)aclnnBinaryCrossEntropyGetWorkspaceSize, 0},
-	{"aclnnBinaryCrossEntropyWithLogits", (void *)aclnnBinaryCrossEntropyWithLogits, 0},
-	{"aclnnBinaryCrossEntropyWithLogitsBackward", (void *)aclnnBinaryCrossEntropyWithLogitsBackward, 0},
-	{"aclnnBinaryCrossEntropyWithLogitsBackwardGetWorkspaceSize", (void *)aclnnBinaryCrossEntropyWithLogitsBackwardGetWorkspaceSize, 0},
-	{"aclnnBinaryCrossEntropyWithLogitsGetWorkspaceSize", (void *)aclnnBinaryCrossEntropyWithLogitsGetWorkspaceSize, 0},
-	{"aclnnBinaryCrossEntropyWithLogitsTargetBackward", (void *)aclnnBinaryCrossEntropyWithLogitsTargetBackward, 0},
-	{"aclnnBinaryCrossEntropyWithLogitsTargetBackwardGetWorkspaceSize", (void *)aclnnBinaryCrossEntropyWithLogitsTargetBackwardGetWorkspaceSize, 0},
-	{"aclnnBincount", (void *)aclnnBincount, 0},
-	{"aclnnBincountGetWorkspaceSize", (void *)aclnnBincountGetWorkspaceSize, 0},
-	{"aclnnBitwiseAndScalar", (void *)aclnnBitwiseAndScalar, 0},
-	{"aclnnBitwiseAndScalarGetWorkspaceSize", (void *)aclnnBitwiseAndScalarGetWorkspaceSize, 0},
-	{"aclnnBitwiseAndTensor", (void *)aclnnBitwiseAndTensor, 0},
-	{"aclnnBitwiseAndTensorGetWorkspaceSize", (void *)aclnnBitwiseAndTensorGetWorkspaceSize, 0},
-	{"aclnnBitwiseAndTensorOut", (void *)aclnnBitwiseAndTensorOut, 1},
-	{"aclnnBitwiseAndTensorOutGetWorkspaceSize", (void *)aclnnBitwiseAndTensorOutGetWorkspaceSize, 1},
-	{"aclnnBitwiseNot", (void *)aclnnBitwiseNot, 0},
-	{"aclnnBitwiseNotGetWorkspaceSize", (void *)aclnnBitwiseNotGetWorkspaceSize, 0},
-	{"aclnnBitwiseOrScalar", (void *)aclnnBitwiseOrScalar, 0},
-	{"aclnnBitwiseOrScalarGetWorkspaceSize", (void *)aclnnBitwiseOrScalarGetWorkspaceSize, 0},
-	{"aclnnBitwiseOrTensor", (void *)aclnnBitwiseOrTensor, 0},
-	{"aclnnBitwiseOrTensorGetWorkspaceSize", (void *)aclnnBitwiseOrTensorGetWorkspaceSize, 0},
-	{"aclnnBitwiseXorScalar", (void *)aclnnBitwiseXorScalar, 0},
-	{"aclnnBitwiseXorScalarGetWorkspaceSize", (void *)aclnnBitwiseXorScalarGetWorkspaceSize, 0},
-	{"aclnnBitwiseXorTensor", (void *)aclnnBitwiseXorTensor, 0},
-	{"aclnnBitwiseXorTensorGetWorkspaceSize", (void *)aclnnBitwiseXorTensorGetWorkspaceSize, 0},
-	{"aclnnBlendImagesCustom", (void *)aclnnBlendImagesCustom, 0},
-	{"aclnnBlendImagesCustomGetWorkspaceSize", (void *)aclnnBlendImagesCustomGetWorkspaceSize, 0},
-	{"aclnnBucketize", (void *)aclnnBucketize, 1},
-	{"aclnnBucketizeGetWorkspaceSize", (void *)aclnnBucketizeGetWorkspaceSize, 1},
-	{"aclnnCalculateConvolutionWeightSize", (void *)aclnnCalculateConvolutionWeightSize, 0},
-	{"aclnnCalculateMatmulWeightSize", (void *)aclnnCalculateMatmulWeightSize, 0},
-	{"aclnnCalculateMatmulWeightSizeV2", (void *)aclnnCalculateMatmulWeightSizeV2, 0},
-	{"aclnnCast", (void *)aclnnCast, 0},
-	{"aclnnCastGetWorkspaceSize", (void *)aclnnCastGetWorkspaceSize, 0},
-	{"aclnnCat", (void *)aclnnCat, 0},
-	{"aclnnCatGetWorkspaceSize", (void *)aclnnCatGetWorkspaceSize, 0},
-	{"aclnnCausalConv1d", (void *)aclnnCausalConv1d, 0},
-	{"aclnnCausalConv1dBwd", (void *)aclnnCausalConv1dBwd, 0},
-	{"aclnnCausalConv1dBwdGetWorkspaceSize", (void *)aclnnCausalConv1dBwdGetWorkspaceSize, 0},
-	{"aclnnCausalConv1dGetWorkspaceSize", (void *)aclnnCausalConv1dGetWorkspaceSize, 0},
-	{"aclnnCdist", (void *)aclnnCdist, 1},
-	{"aclnnCdistBackward", (void *)aclnnCdistBackward, 1},
-	{"aclnnCdistBackwardGetWorkspaceSize", (void *)aclnnCdistBackwardGetWorkspaceSize, 1},
-	{"aclnnCdistGetWorkspaceSize", (void *)aclnnCdistGetWorkspaceSize, 1},
-	{"aclnnCeil", (void *)aclnnCeil, 0},
-	{"aclnnCeilGetWorkspaceSize", (void *)aclnnCeilGetWorkspaceSize, 0},
-	{"aclnnCelu", (void *)aclnnCelu, 0},
-	{"aclnnCeluGetWorkspaceSize", (void *)aclnnCeluGetWorkspaceSize, 0},
-	{"aclnnChamferDistanceBackward", (void *)aclnnChamferDistanceBackward, 0},
-	{"aclnnChamferDistanceBackwardGetWorkspaceSize", (void *)aclnnChamferDistanceBackwardGetWorkspaceSize, 0},
-	{"aclnnChannelShuffle", (void *)aclnnChannelShuffle, 0},
-	{"aclnnChannelShuffleGetWorkspaceSize", (void *)aclnnChannelShuffleGetWorkspaceSize, 0},
-	{"aclnnChunkBwdDqkwg", (void *)aclnnChunkBwdDqkwg, 0},
-	{"aclnnChunkBwdDqkwgGetWorkspaceSize", (void *)aclnnChunkBwdDqkwgGetWorkspaceSize, 0},
-	{"aclnnChunkBwdDvLocal", (void *)aclnnChunkBwdDvLocal, 0},
-	{"aclnnChunkBwdDvLocalGetWorkspaceSize", (void *)aclnnChunkBwdDvLocalGetWorkspaceSize, 0},
-	{"aclnnChunkCat", (void *)aclnnChunkCat, 1},
-	{"aclnnChunkCatGetWorkspaceSize", (void *)aclnnChunkCatGetWorkspaceSize, 1},
-	{"aclnnChunkFwdO", (void *)aclnnChunkFwdO, 0},
-	{"aclnnChunkFwdOGetWorkspaceSize", (void *)aclnnChunkFwdOGetWorkspaceSize, 0},
-	{"aclnnChunkGatedDeltaRuleBwdDhu", (void *)aclnnChunkGatedDeltaRuleBwdDhu, 0},
-	{"aclnnChunkGatedDeltaRuleBwdDhuGetWorkspaceSize", (void *)aclnnChunkGatedDeltaRuleBwdDhuGetWorkspaceSize, 0},
-	{"aclnnChunkGatedDeltaRuleFwdH", (void *)aclnnChunkGatedDeltaRuleFwdH, 0},
-	{"aclnnChunkGatedDeltaRuleFwdHGetWorkspaceSize", (void *)aclnnChunkGatedDeltaRuleFwdHGetWorkspaceSize, 0},
-	{"aclnnChunkKdaBwdIntra", (void *)aclnnChunkKdaBwdIntra, 0},
-	{"aclnnChunkKdaBwdIntraGetWorkspaceSize", (void *)aclnnChunkKdaBwdIntraGetWorkspaceSize, 0},
-	{"aclnnChunkKdaFwd", (void *)aclnnChunkKdaFwd, 0},
-	{"aclnnChunkKdaFwdGetWorkspaceSize", (void *)aclnnChunkKdaFwdGetWorkspaceSize, 0},
-	{"aclnnChunkLocalCumsum", (void *)aclnnChunkLocalCumsum, 0},
-	{"aclnnChunkLocalCumsumGetWorkspaceSize", (void *)aclnnChunkLocalCumsumGetWorkspaceSize, 0},
-	{"aclnnCircularPad2d", (void *)aclnnCircularPad2d, 0},
-	{"aclnnCircularPad2dBackward", (void *)aclnnCircularPad2dBackward, 0},
-	{"aclnnCircularPad2dBackwardGetWorkspaceSize", (void *)aclnnCircularPad2dBackwardGetWorkspaceSize, 0},
-	{"aclnnCircularPad2dGetWorkspaceSize", (void *)aclnnCircularPad2dGetWorkspaceSize, 0},
-	{"aclnnCircularPad3d", (void *)aclnnCircularPad3d, 0},
-	{"aclnnCircularPad3dBackward", (void *)aclnnCircularPad3dBackward, 0},
-	{"aclnnCircularPad3dBackwardGetWorkspaceSize", (void *)aclnnCircularPad3dBackwardGetWorkspaceSize, 0},
-	{"aclnnCircularPad3dGetWorkspaceSize", (void *)aclnnCircularPad3dGetWorkspaceSize, 0},
-	{"aclnnClamp", (void *)aclnnClamp, 0},
-	{"aclnnClampGetWorkspaceSize", (void *)aclnnClampGetWorkspaceSize, 0},
-	{"aclnnClampMax", (void *)aclnnClampMax, 0},
-	{"aclnnClampMaxGetWorkspaceSize", (void *)aclnnClampMaxGetWorkspaceSize, 0},
-	{"aclnnClampMaxTensor", (void *)aclnnClampMaxTensor, 0},
-	{"aclnnClampMaxTensorGetWorkspaceSize", (void *)aclnnClampMaxTensorGetWorkspaceSize, 0},
-	{"aclnnClampMin", (void *)aclnnClampMin, 0},
-	{"aclnnClampMinGetWorkspaceSize", (void *)aclnnClampMinGetWorkspaceSize, 0},
-	{"aclnnClampMinTensor", (void *)aclnnClampMinTensor, 0},
-	{"aclnnClampMinTensorGetWorkspaceSize", (void *)aclnnClampMinTensorGetWorkspaceSize, 0},
-	{"aclnnClampTensor", (void *)aclnnClampTensor, 0},
-	{"aclnnClampTensorGetWorkspaceSize", (void *)aclnnClampTensorGetWorkspaceSize, 0},
-	{"aclnnClippedSwiglu", (void *)aclnnClippedSwiglu, 1},
-	{"aclnnClippedSwigluGetWorkspaceSize", (void *)aclnnClippedSwigluGetWorkspaceSize, 1},
-	{"aclnnClippedSwigluGrad", (void *)aclnnClippedSwigluGrad, 1},
-	{"aclnnClippedSwigluGradGetWorkspaceSize", (void *)aclnnClippedSwigluGradGetWorkspaceSize, 1},
-	{"aclnnClippedSwigluV2", (void *)aclnnClippedSwigluV2, 1},
-	{"aclnnClippedSwigluV2GetWorkspaceSize", (void *)aclnnClippedSwigluV2GetWorkspaceSize, 1},
-	{"aclnnCoalesceSparse", (void *)aclnnCoalesceSparse, 1},
-	{"aclnnCoalesceSparseGetWorkspaceSize", (void *)aclnnCoalesceSparseGetWorkspaceSize, 1},
-	{"aclnnComplex", (void *)aclnnComplex, 0},
-	{"aclnnComplexGetWorkspaceSize", (void *)aclnnComplexGetWorkspaceSize, 0},
-	{"aclnnConfusionTranspose", (void *)aclnnConfusionTranspose, 1},
-	{"aclnnConfusionTransposeGetWorkspaceSize", (void *)aclnnConfusionTransposeGetWorkspaceSize, 1},
-	{"aclnnConstantPadNd", (void *)aclnnConstantPadNd, 0},
-	{"aclnnConstantPadNdGetWorkspaceSize", (void *)aclnnConstantPadNdGetWorkspaceSize, 0},
-	{"aclnnConvDepthwise2d", (void *)aclnnConvDepthwise2d, 0},
-	{"aclnnConvDepthwise2dGetWorkspaceSize", (void *)aclnnConvDepthwise2dGetWorkspaceSize, 0},
-	{"aclnnConvTbc", (void *)aclnnConvTbc, 0},
-	{"aclnnConvTbcBackward", (void *)aclnnConvTbcBackward, 0},
-	{"aclnnConvTbcBackwardGetWorkspaceSize", (void *)aclnnConvTbcBackwardGetWorkspaceSize, 0},
-	{"aclnnConvTbcGetWorkspaceSize", (void *)aclnnConvTbcGetWorkspaceSize, 0},
-	{"aclnnConvertWeightToINT4Pack", (void *)aclnnConvertWeightToINT4Pack, 0},
-	{"aclnnConvertWeightToINT4PackGetWorkspaceSize", (void *)aclnnConvertWeightToINT4PackGetWorkspaceSize, 0},
-	{"aclnnConvolution", (void *)aclnnConvolution, 0},
-	{"aclnnConvolutionBackward", (void *)aclnnConvolutionBackward, 0},
-	{"aclnnConvolutionBackwardGetWorkspaceSize", (void *)aclnnConvolutionBackwardGetWorkspaceSize, 0},
-	{"aclnnConvolutionGetWorkspaceSize", (void *)aclnnConvolutionGetWorkspaceSize, 0},
-	{"aclnnCos", (void *)aclnnCos, 0},
-	{"aclnnCosGetWorkspaceSize", (void *)aclnnCosGetWorkspaceSize, 0},
-	{"aclnnCosh", (void *)aclnnCosh, 0},
-	{"aclnnCoshGetWorkspaceSize", (void *)aclnnCoshGetWorkspaceSize, 0},
-	{"aclnnCrossEntropyLoss", (void *)aclnnCrossEntropyLoss, 0},
-	{"aclnnCrossEntropyLossGetWorkspaceSize", (void *)aclnnCrossEntropyLossGetWorkspaceSize, 0},
-	{"aclnnCrossEntropyLossGrad", (void *)aclnnCrossEntropyLossGrad, 0},
-	{"aclnnCrossEntropyLossGradGetWorkspaceSize", (void *)aclnnCrossEntropyLossGradGetWorkspaceSize, 0},
-	{"aclnnCtcLoss", (void *)aclnnCtcLoss, 0},
-	{"aclnnCtcLossBackward", (void *)aclnnCtcLossBackward, 0},
-	{"aclnnCtcLossBackwardGetWorkspaceSize", (void *)aclnnCtcLossBackwardGetWorkspaceSize, 0},
-	{"aclnnCtcLossGetWorkspaceSize", (void *)aclnnCtcLossGetWorkspaceSize, 0},
-	{"aclnnCummax", (void *)aclnnCummax, 0},
-	{"aclnnCummaxGetWorkspaceSize", (void *)aclnnCummaxGetWorkspaceSize, 0},
-	{"aclnnCummin", (void *)aclnnCummin, 0},
-	{"aclnnCumminGetWorkspaceSize", (void *)aclnnCumminGetWorkspaceSize, 0},
-	{"aclnnCumprod", (void *)aclnnCumprod, 0},
-	{"aclnnCumprodGetWorkspaceSize", (void *)aclnnCumprodGetWorkspaceSize, 0},
-	{"aclnnCumsum", (void *)aclnnCumsum, 0},
-	{"aclnnCumsumGetWorkspaceSize", (void *)aclnnCumsumGetWorkspaceSize, 0},
-	{"aclnnCumsumV2", (void *)aclnnCumsumV2, 0},
-	{"aclnnCumsumV2GetWorkspaceSize", (void *)aclnnCumsumV2GetWorkspaceSize, 0},
-	{"aclnnDataFormatDimMap", (void *)aclnnDataFormatDimMap, 1},
-	{"aclnnDataFormatDimMapGetWorkspaceSize", (void *)aclnnDataFormatDimMapGetWorkspaceSize, 1},
-	{"aclnnDeepNorm", (void *)aclnnDeepNorm, 0},
-	{"aclnnDeepNormGetWorkspaceSize", (void *)aclnnDeepNormGetWorkspaceSize, 0},
-	{"aclnnDeepNormGrad", (void *)aclnnDeepNormGrad, 0},
-	{"aclnnDeepNormGradGetWorkspaceSize", (void *)aclnnDeepNormGradGetWorkspaceSize, 0},
-	{"aclnnDeformableConv2d", (void *)aclnnDeformableConv2d, 1},
-	{"aclnnDeformableConv2dBackward", (void *)aclnnDeformableConv2dBackward, 1},
-	{"aclnnDeformableConv2dBackwardGetWorkspaceSize", (void *)aclnnDeformableConv2dBackwardGetWorkspaceSize, 1},
-	{"aclnnDeformableConv2dGetWorkspaceSize", (void *)aclnnDeformableConv2dGetWorkspaceSize, 1},
-	{"aclnnDequantBias", (void *)aclnnDequantBias, 0},
-	{"aclnnDequantBiasGetWorkspaceSize", (void *)aclnnDequantBiasGetWorkspaceSize, 0},
-	{"aclnnDequantRopeQuantKvcache", (void *)aclnnDequantRopeQuantKvcache, 0},
-	{"aclnnDequantRopeQuantKvcacheGetWorkspaceSize", (void *)aclnnDequantRopeQuantKvcacheGetWorkspaceSize, 0},
-	{"aclnnDequantSituQuant", (void *)aclnnDequantSituQuant, 1},
-	{"aclnnDequantSituQuantGetWorkspaceSize", (void *)aclnnDequantSituQuantGetWorkspaceSize, 1},
-	{"aclnnDequantSwigluQuant", (void *)aclnnDequantSwigluQuant, 0},
-	{"aclnnDequantSwigluQuantGetWorkspaceSize", (void *)aclnnDequantSwigluQuantGetWorkspaceSize, 0},
-	{"aclnnDequantSwigluQuantV2", (void *)aclnnDequantSwigluQuantV2, 1},
-	{"aclnnDequantSwigluQuantV2GetWorkspaceSize", (void *)aclnnDequantSwigluQuantV2GetWorkspaceSize, 1},
-	{"aclnnDiag", (void *)aclnnDiag, 0},
-	{"aclnnDiagFlat", (void *)aclnnDiagFlat, 0},
-	{"aclnnDiagFlatGetWorkspaceSize", (void *)aclnnDiagFlatGetWorkspaceSize, 0},
-	{"aclnnDiagGetWorkspaceSize", (void *)aclnnDiagGetWorkspaceSize, 0},
-	{"aclnnDigamma", (void *)aclnnDigamma, 0},
-	{"aclnnDigammaGetWorkspaceSize", (void *)aclnnDigammaGetWorkspaceSize, 0},
-	{"aclnnDistributeBarrier", (void *)aclnnDistributeBarrier, 1},
-	{"aclnnDistributeBarrierGetWorkspaceSize", (void *)aclnnDistributeBarrierGetWorkspaceSize, 1},
-	{"aclnnDistributeBarrierV2", (void *)aclnnDistributeBarrierV2, 1},
-	{"aclnnDistributeBarrierV2GetWorkspaceSize", (void *)aclnnDistributeBarrierV2GetWorkspaceSize, 1},
-	{"aclnnDiv", (void *)aclnnDiv, 0},
-	{"aclnnDivGetWorkspaceSize", (void *)aclnnDivGetWorkspaceSize, 0},
-	{"aclnnDivMod", (void *)aclnnDivMod, 0},
-	{"aclnnDivModGetWorkspaceSize", (void *)aclnnDivModGetWorkspaceSize, 0},
-	{"aclnnDivMods", (void *)aclnnDivMods, 0},
-	{"aclnnDivModsGetWorkspaceSize", (void *)aclnnDivModsGetWorkspaceSize, 0},
-	{"aclnnDivV3", (void *)aclnnDivV3, 1},
-	{"aclnnDivV3GetWorkspaceSize", (void *)aclnnDivV3GetWorkspaceSize, 1},
-	{"aclnnDivs", (void *)aclnnDivs, 0},
-	{"aclnnDivsGetWorkspaceSize", (void *)aclnnDivsGetWorkspaceSize, 0},
-	{"aclnnDot", (void *)aclnnDot, 0},
-	{"aclnnDotGetWorkspaceSize", (void *)aclnnDotGetWorkspaceSize, 0},
-	{"aclnnDropout", (void *)aclnnDropout, 0},
-	{"aclnnDropoutBackward", (void *)aclnnDropoutBackward, 0},
-	{"aclnnDropoutBackwardGetWorkspaceSize", (void *)aclnnDropoutBackwardGetWorkspaceSize, 0},
-	{"aclnnDropoutDoMask", (void *)aclnnDropoutDoMask, 0},
-	{"aclnnDropoutDoMaskGetWorkspaceSize", (void *)aclnnDropoutDoMaskGetWorkspaceSize, 0},
-	{"aclnnDropoutGenMask", (void *)aclnnDropoutGenMask, 0},
-	{"aclnnDropoutGenMaskGetWorkspaceSize", (void *)aclnnDropoutGenMaskGetWorkspaceSize, 0},
-	{"aclnnDropoutGenMaskV2", (void *)aclnnDropoutGenMaskV2, 0},
-	{"aclnnDropoutGenMaskV2GetWorkspaceSize", (void *)aclnnDropoutGenMaskV2GetWorkspaceSize, 0},
-	{"aclnnDropoutGenMaskV2Tensor", (void *)aclnnDropoutGenMaskV2Tensor, 1},
-	{"aclnnDropoutGenMaskV2TensorGetWorkspaceSize", (void *)aclnnDropoutGenMaskV2TensorGetWorkspaceSize, 1},
-	{"aclnnDropoutGetWorkspaceSize", (void *)aclnnDropoutGetWorkspaceSize, 0},
-	{"aclnnDropoutV3", (void *)aclnnDropoutV3, 1},
-	{"aclnnDropoutV3GetWorkspaceSize", (void *)aclnnDropoutV3GetWorkspaceSize, 1},
-	{"aclnnDropoutV3Grad", (void *)aclnnDropoutV3Grad, 1},
-	{"aclnnDropoutV3GradGetWorkspaceSize", (void *)aclnnDropoutV3GradGetWorkspaceSize, 1},
-	{"aclnnDualLevelQuantMatmulWeightNz", (void *)aclnnDualLevelQuantMatmulWeightNz, 1},
-	{"aclnnDualLevelQuantMatmulWeightNzGetWorkspaceSize", (void *)aclnnDualLevelQuantMatmulWeightNzGetWorkspaceSize, 1},
-	{"aclnnDynamicBlockQuant", (void *)aclnnDynamicBlockQuant, 1},
-	{"aclnnDynamicBlockQuantGetWorkspaceSize", (void *)aclnnDynamicBlockQuantGetWorkspaceSize, 1},
-	{"aclnnDynamicBlockQuantV2", (void *)aclnnDynamicBlockQuantV2, 1},
-	{"aclnnDynamicBlockQuantV2GetWorkspaceSize", (void *)aclnnDynamicBlockQuantV2GetWorkspaceSize, 1},
-	{"aclnnDynamicQuant", (void *)aclnnDynamicQuant, 0},
-	{"aclnnDynamicQuantGetWorkspaceSize", (void *)aclnnDynamicQuantGetWorkspaceSize, 0},
-	{"aclnnDynamicQuantV2", (void *)aclnnDynamicQuantV2, 0},
-	{"aclnnDynamicQuantV2GetWorkspaceSize", (void *)aclnnDynamicQuantV2GetWorkspaceSize, 0},
-	{"aclnnDynamicQuantV3", (void *)aclnnDynamicQuantV3, 1},
-	{"aclnnDynamicQuantV3GetWorkspaceSize", (void *)aclnnDynamicQuantV3GetWorkspaceSize, 1},
-	{"aclnnDynamicQuantV4", (void *)aclnnDynamicQuantV4, 1},
-	{"aclnnDynamicQuantV4GetWorkspaceSize", (void *)aclnnDynamicQuantV4GetWorkspaceSize, 1},
-	{"aclnnEinsum", (void *)aclnnEinsum, 0},
-	{"aclnnEinsumGetWorkspaceSize", (void *)aclnnEinsumGetWorkspaceSize, 0},
-	{"aclnnElasticReceivableInfoCollect", (void *)aclnnElasticReceivableInfoCollect, 1},
-	{"aclnnElasticReceivableInfoCollectGetWorkspaceSize", (void *)aclnnElasticReceivableInfoCollectGetWorkspaceSize, 1},
-	{"aclnnElasticReceivableTest", (void *)aclnnElasticReceivableTest, 1},
-	{"aclnnElasticReceivableTestGetWorkspaceSize", (void *)aclnnElasticReceivableTestGetWorkspaceSize, 1},
-	{"aclnnElu", (void *)aclnnElu, 0},
-	{"aclnnEluBackward", (void *)aclnnEluBackward, 0},
-	{"aclnnEluBackwardGetWorkspaceSize", (void *)aclnnEluBackwardGetWorkspaceSize, 0},
-	{"aclnnEluGetWorkspaceSize", (void *)aclnnEluGetWorkspaceSize, 0},
-	{"aclnnEluV2", (void *)aclnnEluV2, 1},
-	{"aclnnEluV2GetWorkspaceSize", (void *)aclnnEluV2GetWorkspaceSize, 1},
-	{"aclnnEmbedding", (void *)aclnnEmbedding, 0},
-	{"aclnnEmbeddingBag", (void *)aclnnEmbeddingBag, 0},
-	{"aclnnEmbeddingBagGetWorkspaceSize", (void *)aclnnEmbeddingBagGetWorkspaceSize, 0},
-	{"aclnnEmbeddingDenseBackward", (void *)aclnnEmbeddingDenseBackward, 0},
-	{"aclnnEmbeddingDenseBackwardGetWorkspaceSize", (void *)aclnnEmbeddingDenseBackwardGetWorkspaceSize, 0},
-	{"aclnnEmbeddingGetWorkspaceSize", (void *)aclnnEmbeddingGetWorkspaceSize, 0},
-	{"aclnnEmbeddingRenorm", (void *)aclnnEmbeddingRenorm, 0},
-	{"aclnnEmbeddingRenormGetWorkspaceSize", (void *)aclnnEmbeddingRenormGetWorkspaceSize, 0},
-	{"aclnnEqScalar", (void *)aclnnEqScalar, 0},
-	{"aclnnEqScalarGetWorkspaceSize", (void *)aclnnEqScalarGetWorkspaceSize, 0},
-	{"aclnnEqTensor", (void *)aclnnEqTensor, 0},
-	{"aclnnEqTensorGetWorkspaceSize", (void *)aclnnEqTensorGetWorkspaceSize, 0},
-	{"aclnnEqual", (void *)aclnnEqual, 0},
-	{"aclnnEqualGetWorkspaceSize", (void *)aclnnEqualGetWorkspaceSize, 0},
-	{"aclnnErf", (void *)aclnnErf, 0},
-	{"aclnnErfGetWorkspaceSize", (void *)aclnnErfGetWorkspaceSize, 0},
-	{"aclnnErfc", (void *)aclnnErfc, 0},
-	{"aclnnErfcGetWorkspaceSize", (void *)aclnnErfcGetWorkspaceSize, 0},
-	{"aclnnErfinv", (void *)aclnnErfinv, 0},
-	{"aclnnErfinvGetWorkspaceSize", (void *)aclnnErfinvGetWorkspaceSize, 0},
-	{"aclnnExp", (void *)aclnnExp, 0},
-	{"aclnnExp2", (void *)aclnnExp2, 0},
-	{"aclnnExp2GetWorkspaceSize", (void *)aclnnExp2GetWorkspaceSize, 0},
-	{"aclnnExpGetWorkspaceSize", (void *)aclnnExpGetWorkspaceSize, 0},
-	{"aclnnExpSegsum", (void *)aclnnExpSegsum, 1},
-	{"aclnnExpSegsumBackward", (void *)aclnnExpSegsumBackward, 1},
-	{"aclnnExpSegsumBackwardGetWorkspaceSize", (void *)aclnnExpSegsumBackwardGetWorkspaceSize, 1},
-	{"aclnnExpSegsumGetWorkspaceSize", (void *)aclnnExpSegsumGetWorkspaceSize, 1},
-	{"aclnnExpand", (void *)aclnnExpand, 0},
-	{"aclnnExpandGetWorkspaceSize", (void *)aclnnExpandGetWorkspaceSize, 0},
-	{"aclnnExpandIntoJaggedPermute", (void *)aclnnExpandIntoJaggedPermute, 1},
-	{"aclnnExpandIntoJaggedPermuteGetWorkspaceSize", (void *)aclnnExpandIntoJaggedPermuteGetWorkspaceSize, 1},
-	{"aclnnExpm1", (void *)aclnnExpm1, 0},
-	{"aclnnExpm1GetWorkspaceSize", (void *)aclnnExpm1GetWorkspaceSize, 0},
-	{"aclnnEye", (void *)aclnnEye, 0},
-	{"aclnnEyeGetWorkspaceSize", (void *)aclnnEyeGetWorkspaceSize, 0},
-	{"aclnnFFN", (void *)aclnnFFN, 0},
-	{"aclnnFFNGetWorkspaceSize", (void *)aclnnFFNGetWorkspaceSize, 0},
-	{"aclnnFFNV2", (void *)aclnnFFNV2, 0},
-	{"aclnnFFNV2GetWorkspaceSize", (void *)aclnnFFNV2GetWorkspaceSize, 0},
-	{"aclnnFFNV3", (void *)aclnnFFNV3, 0},
-	{"aclnnFFNV3GetWorkspaceSize", (void *)aclnnFFNV3GetWorkspaceSize, 0},
-	{"aclnnFakeQuantPerChannelAffineCachemask", (void *)aclnnFakeQuantPerChannelAffineCachemask, 0},
-	{"aclnnFakeQuantPerChannelAffineCachemaskGetWorkspaceSize", (void *)aclnnFakeQuantPerChannelAffineCachemaskGetWorkspaceSize, 0},
-	{"aclnnFakeQuantPerTensorAffineCachemask", (void *)aclnnFakeQuantPerTensorAffineCachemask, 0},
-	{"aclnnFakeQuantPerTensorAffineCachemaskGetWorkspaceSize", (void *)aclnnFakeQuantPerTensorAffineCachemaskGetWorkspaceSize, 0},
-	{"aclnnFastBatchNormBackward", (void *)aclnnFastBatchNormBackward, 1},
-	{"aclnnFastBatchNormBackwardGetWorkspaceSize", (void *)aclnnFastBatchNormBackwardGetWorkspaceSize, 1},
-	{"aclnnFastGelu", (void *)aclnnFastGelu, 1},
-	{"aclnnFastGeluBackward", (void *)aclnnFastGeluBackward, 1},
-	{"aclnnFastGeluBackwardGetWorkspaceSize", (void *)aclnnFastGeluBackwardGetWorkspaceSize, 1},
-	{"aclnnFastGeluGetWorkspaceSize", (void *)aclnnFastGeluGetWorkspaceSize, 1},
-	{"aclnnFastGeluV2", (void *)aclnnFastGeluV2, 1},
-	{"aclnnFastGeluV2GetWorkspaceSize", (void *)aclnnFastGeluV2GetWorkspaceSize, 1},
-	{"aclnnFastLayerNorm", (void *)aclnnFastLayerNorm, 1},
-	{"aclnnFastLayerNormGetWorkspaceSize", (void *)aclnnFastLayerNormGetWorkspaceSize, 1},
-	{"aclnnFatreluMul", (void *)aclnnFatreluMul, 0},
-	{"aclnnFatreluMulGetWorkspaceSize", (void *)aclnnFatreluMulGetWorkspaceSize, 0},
-	{"aclnnFinalize", (void *)aclnnFinalize, 0},
-	{"aclnnFlashAttentionScore", (void *)aclnnFlashAttentionScore, 0},
-	{"aclnnFlashAttentionScoreGetWorkspaceSize", (void *)aclnnFlashAttentionScoreGetWorkspaceSize, 0},
-	{"aclnnFlashAttentionScoreGrad", (void *)aclnnFlashAttentionScoreGrad, 0},
-	{"aclnnFlashAttentionScoreGradGetWorkspaceSize", (void *)aclnnFlashAttentionScoreGradGetWorkspaceSize, 0},
-	{"aclnnFlashAttentionScoreGradV2", (void *)aclnnFlashAttentionScoreGradV2, 0},
-	{"aclnnFlashAttentionScoreGradV2GetWorkspaceSize", (void *)aclnnFlashAttentionScoreGradV2GetWorkspaceSize, 0},
-	{"aclnnFlashAttentionScoreV2", (void *)aclnnFlashAttentionScoreV2, 0},
-	{"aclnnFlashAttentionScoreV2GetWorkspaceSize", (void *)aclnnFlashAttentionScoreV2GetWorkspaceSize, 0},
-	{"aclnnFlashAttentionUnpaddingScoreGrad", (void *)aclnnFlashAttentionUnpaddingScoreGrad, 0},
-	{"aclnnFlashAttentionUnpaddingScoreGradGetWorkspaceSize", (void *)aclnnFlashAttentionUnpaddingScoreGradGetWorkspaceSize, 0},
-	{"aclnnFlashAttentionUnpaddingScoreGradV2", (void *)aclnnFlashAttentionUnpaddingScoreGradV2, 0},
-	{"aclnnFlashAttentionUnpaddingScoreGradV2GetWorkspaceSize", (void *)aclnnFlashAttentionUnpaddingScoreGradV2GetWorkspaceSize, 0},
-	{"aclnnFlashAttentionUnpaddingScoreGradV3", (void *)aclnnFlashAttentionUnpaddingScoreGradV3, 1},
-	{"aclnnFlashAttentionUnpaddingScoreGradV3GetWorkspaceSize", (void *)aclnnFlashAttentionUnpaddingScoreGradV3GetWorkspaceSize, 1},
-	{"aclnnFlashAttentionUnpaddingScoreGradV4", (void *)aclnnFlashAttentionUnpaddingScoreGradV4, 1},
-	{"aclnnFlashAttentionUnpaddingScoreGradV4GetWorkspaceSize", (void *)aclnnFlashAttentionUnpaddingScoreGradV4GetWorkspaceSize, 1},
-	{"aclnnFlashAttentionVarLenScore", (void *)aclnnFlashAttentionVarLenScore, 0},
-	{"aclnnFlashAttentionVarLenScoreGetWorkspaceSize", (void *)aclnnFlashAttentionVarLenScoreGetWorkspaceSize, 0},
-	{"aclnnFlashAttentionVarLenScoreV2", (void *)aclnnFlashAttentionVarLenScoreV2, 0},
-	{"aclnnFlashAttentionVarLenScoreV2GetWorkspaceSize", (void *)aclnnFlashAttentionVarLenScoreV2GetWorkspaceSize, 0},
-	{"aclnnFlashAttentionVarLenScoreV3", (void *)aclnnFlashAttentionVarLenScoreV3, 1},
-	{"aclnnFlashAttentionVarLenScoreV3GetWorkspaceSize", (void *)aclnnFlashAttentionVarLenScoreV3GetWorkspaceSize, 1},
-	{"aclnnFlashAttentionVarLenScoreV4", (void *)aclnnFlashAttentionVarLenScoreV4, 1},
-	{"aclnnFlashAttentionVarLenScoreV4GetWorkspaceSize", (void *)aclnnFlashAttentionVarLenScoreV4GetWorkspaceSize, 1},
-	{"aclnnFlatQuant", (void *)aclnnFlatQuant, 0},
-	{"aclnnFlatQuantGetWorkspaceSize", (void *)aclnnFlatQuantGetWorkspaceSize, 0},
-	{"aclnnFlatQuantV2", (void *)aclnnFlatQuantV2, 1},
-	{"aclnnFlatQuantV2GetWorkspaceSize", (void *)aclnnFlatQuantV2GetWorkspaceSize, 1},
-	{"aclnnFlatQuantV3", (void *)aclnnFlatQuantV3, 1},
-	{"aclnnFlatQuantV3GetWorkspaceSize", (void *)aclnnFlatQuantV3GetWorkspaceSize, 1},
-	{"aclnnFlatten", (void *)aclnnFlatten, 0},
-	{"aclnnFlattenGetWorkspaceSize", (void *)aclnnFlattenGetWorkspaceSize, 0},
-	{"aclnnFlip", (void *)aclnnFlip, 0},
-	{"aclnnFlipGetWorkspaceSize", (void *)aclnnFlipGetWorkspaceSize, 0},
-	{"aclnnFloor", (void *)aclnnFloor, 0},
-	{"aclnnFloorDivide", (void *)aclnnFloorDivide, 0},
-	{"aclnnFloorDivideGetWorkspaceSize", (void *)aclnnFloorDivideGetWorkspaceSize, 0},
-	{"aclnnFloorDivides", (void *)aclnnFloorDivides, 0},
-	{"aclnnFloorDividesGetWorkspaceSize", (void *)aclnnFloorDividesGetWorkspaceSize, 0},
-	{"aclnnFloorGetWorkspaceSize", (void *)aclnnFloorGetWorkspaceSize, 0},
-	{"aclnnFmodScalar", (void *)aclnnFmodScalar, 0},
-	{"aclnnFmodScalarGetWorkspaceSize", (void *)aclnnFmodScalarGetWorkspaceSize, 0},
-	{"aclnnFmodTensor", (void *)aclnnFmodTensor, 0},
-	{"aclnnFmodTensorGetWorkspaceSize", (void *)aclnnFmodTensorGetWorkspaceSize, 0},
-	{"aclnnForeachAbs", (void *)aclnnForeachAbs, 0},
-	{"aclnnForeachAbsGetWorkspaceSize", (void *)aclnnForeachAbsGetWorkspaceSize, 0},
-	{"aclnnForeachAcos", (void *)aclnnForeachAcos, 0},
-	{"aclnnForeachAcosGetWorkspaceSize", (void *)aclnnForeachAcosGetWorkspaceSize, 0},
-	{"aclnnForeachAddList", (void *)aclnnForeachAddList, 0},
-	{"aclnnForeachAddListGetWorkspaceSize", (void *)aclnnForeachAddListGetWorkspaceSize, 0},
-	{"aclnnForeachAddListV2", (void *)aclnnForeachAddListV2, 0},
-	{"aclnnForeachAddListV2GetWorkspaceSize", (void *)aclnnForeachAddListV2GetWorkspaceSize, 0},
-	{"aclnnForeachAddScalar", (void *)aclnnForeachAddScalar, 0},
-	{"aclnnForeachAddScalarGetWorkspaceSize", (void *)aclnnForeachAddScalarGetWorkspaceSize, 0},
-	{"aclnnForeachAddScalarList", (void *)aclnnForeachAddScalarList, 0},
-	{"aclnnForeachAddScalarListGetWorkspaceSize", (void *)aclnnForeachAddScalarListGetWorkspaceSize, 0},
-	{"aclnnForeachAddScalarV2", (void *)aclnnForeachAddScalarV2, 0},
-	{"aclnnForeachAddScalarV2GetWorkspaceSize", (void *)aclnnForeachAddScalarV2GetWorkspaceSize, 0},
-	{"aclnnForeachAddcdivList", (void *)aclnnForeachAddcdivList, 0},
-	{"aclnnForeachAddcdivListGetWorkspaceSize", (void *)aclnnForeachAddcdivListGetWorkspaceSize, 0},
-	{"aclnnForeachAddcdivScalar", (void *)aclnnForeachAddcdivScalar, 0},
-	{"aclnnForeachAddcdivScalarGetWorkspaceSize", (void *)aclnnForeachAddcdivScalarGetWorkspaceSize, 0},
-	{"aclnnForeachAddcdivScalarList", (void *)aclnnForeachAddcdivScalarList, 0},
-	{"aclnnForeachAddcdivScalarListGetWorkspaceSize", (void *)aclnnForeachAddcdivScalarListGetWorkspaceSize, 0},
-	{"aclnnForeachAddcdivScalarV2", (void *)aclnnForeachAddcdivScalarV2, 0},
-	{"aclnnForeachAddcdivScalarV2GetWorkspaceSize", (void *)aclnnForeachAddcdivScalarV2GetWorkspaceSize, 0},
-	{"aclnnForeachAddcmulList", (void *)aclnnForeachAddcmulList, 0},
-	{"aclnnForeachAddcmulListGetWorkspaceSize", (void *)aclnnForeachAddcmulListGetWorkspaceSize, 0},
-	{"aclnnForeachAddcmulScalar", (void *)aclnnForeachAddcmulScalar, 0},
-	{"aclnnForeachAddcmulScalarGetWorkspaceSize", (void *)aclnnForeachAddcmulScalarGetWorkspaceSize, 0},
-	{"aclnnForeachAddcmulScalarList", (void *)aclnnForeachAddcmulScalarList, 0},
-	{"aclnnForeachAddcmulScalarListGetWorkspaceSize", (void *)aclnnForeachAddcmulScalarListGetWorkspaceSize, 0},
-	{"aclnnForeachAddcmulScalarV2", (void *)aclnnForeachAddcmulScalarV2, 0},
-	{"aclnnForeachAddcmulScalarV2GetWorkspaceSize", (void *)aclnnForeachAddcmulScalarV2GetWorkspaceSize, 0},
-	{"aclnnForeachAsin", (void *)aclnnForeachAsin, 0},
-	{"aclnnForeachAsinGetWorkspaceSize", (void *)aclnnForeachAsinGetWorkspaceSize, 0},
-	{"aclnnForeachAtan", (void *)aclnnForeachAtan, 0},
-	{"aclnnForeachAtanGetWorkspaceSize", (void *)aclnnForeachAtanGetWorkspaceSize, 0},
-	{"aclnnForeachCopy", (void *)aclnnForeachCopy, 0},
-	{"aclnnForeachCopyGetWorkspaceSize", (void *)aclnnForeachCopyGetWorkspaceSize, 0},
-	{"aclnnForeachCos", (void *)aclnnForeachCos, 0},
-	{"aclnnForeachCosGetWorkspaceSize", (void *)aclnnForeachCosGetWorkspaceSize, 0},
-	{"aclnnForeachCosh", (void *)aclnnForeachCosh, 0},
-	{"aclnnForeachCoshGetWorkspaceSize", (void *)aclnnForeachCoshGetWorkspaceSize, 0},
-	{"aclnnForeachDivList", (void *)aclnnForeachDivList, 0},
-	{"aclnnForeachDivListGetWorkspaceSize", (void *)aclnnForeachDivListGetWorkspaceSize, 0},
-	{"aclnnForeachDivScalar", (void *)aclnnForeachDivScalar, 0},
-	{"aclnnForeachDivScalarGetWorkspaceSize", (void *)aclnnForeachDivScalarGetWorkspaceSize, 0},
-	{"aclnnForeachDivScalarList", (void *)aclnnForeachDivScalarList, 0},
-	{"aclnnForeachDivScalarListGetWorkspaceSize", (void *)aclnnForeachDivScalarListGetWorkspaceSize, 0},
-	{"aclnnForeachDivScalarV2", (void *)aclnnForeachDivScalarV2, 0},
-	{"aclnnForeachDivScalarV2GetWorkspaceSize", (void *)aclnnForeachDivScalarV2GetWorkspaceSize, 0},
-	{"aclnnForeachErf", (void *)aclnnForeachErf, 0},
-	{"aclnnForeachErfGetWorkspaceSize", (void *)aclnnForeachErfGetWorkspaceSize, 0},
-	{"aclnnForeachErfc", (void *)aclnnForeachErfc, 0},
-	{"aclnnForeachErfcGetWorkspaceSize", (void *)aclnnForeachErfcGetWorkspaceSize, 0},
-	{"aclnnForeachExp", (void *)aclnnForeachExp, 0},
-	{"aclnnForeachExpGetWorkspaceSize", (void *)aclnnForeachExpGetWorkspaceSize, 0},
-	{"aclnnForeachExpm1", (void *)aclnnForeachExpm1, 0},
-	{"aclnnForeachExpm1GetWorkspaceSize", (void *)aclnnForeachExpm1GetWorkspaceSize, 0},
-	{"aclnnForeachLerpList", (void *)aclnnForeachLerpList, 0},
-	{"aclnnForeachLerpListGetWorkspaceSize", (void *)aclnnForeachLerpListGetWorkspaceSize, 0},
-	{"aclnnForeachLerpScalar", (void *)aclnnForeachLerpScalar, 0},
-	{"aclnnForeachLerpScalarGetWorkspaceSize", (void *)aclnnForeachLerpScalarGetWorkspaceSize, 0},
-	{"aclnnForeachLog", (void *)aclnnForeachLog, 0},
-	{"aclnnForeachLog10", (void *)aclnnForeachLog10, 0},
-	{"aclnnForeachLog10GetWorkspaceSize", (void *)aclnnForeachLog10GetWorkspaceSize, 0},
-	{"aclnnForeachLog1p", (void *)aclnnForeachLog1p, 0},
-	{"aclnnForeachLog1pGetWorkspaceSize", (void *)aclnnForeachLog1pGetWorkspaceSize, 0},
-	{"aclnnForeachLog2", (void *)aclnnForeachLog2, 0},
-	{"aclnnForeachLog2GetWorkspaceSize", (void *)aclnnForeachLog2GetWorkspaceSize, 0},
-	{"aclnnForeachLogGetWorkspaceSize", (void *)aclnnForeachLogGetWorkspaceSize, 0},
-	{"aclnnForeachMaximumList", (void *)aclnnForeachMaximumList, 0},
-	{"aclnnForeachMaximumListGetWorkspaceSize", (void *)aclnnForeachMaximumListGetWorkspaceSize, 0},
-	{"aclnnForeachMaximumScalar", (void *)aclnnForeachMaximumScalar, 0},
-	{"aclnnForeachMaximumScalarGetWorkspaceSize", (void *)aclnnForeachMaximumScalarGetWorkspaceSize, 0},
-	{"aclnnForeachMaximumScalarList", (void *)aclnnForeachMaximumScalarList, 0},
-	{"aclnnForeachMaximumScalarListGetWorkspaceSize", (void *)aclnnForeachMaximumScalarListGetWorkspaceSize, 0},
-	{"aclnnForeachMaximumScalarV2", (void *)aclnnForeachMaximumScalarV2, 0},
-	{"aclnnForeachMaximumScalarV2GetWorkspaceSize", (void *)aclnnForeachMaximumScalarV2GetWorkspaceSize, 0},
-	{"aclnnForeachMinimumList", (void *)aclnnForeachMinimumList, 0},
-	{"aclnnForeachMinimumListGetWorkspaceSize", (void *)aclnnForeachMinimumListGetWorkspaceSize, 0},
-	{"aclnnForeachMinimumScalar", (void *)aclnnForeachMinimumScalar, 0},
-	{"aclnnForeachMinimumScalarGetWorkspaceSize", (void *)aclnnForeachMinimumScalarGetWorkspaceSize, 0},
-	{"aclnnForeachMinimumScalarList", (void *)aclnnForeachMinimumScalarList, 0},
-	{"aclnnForeachMinimumScalarListGetWorkspaceSize", (void *)aclnnForeachMinimumScalarListGetWorkspaceSize, 0},
-	{"aclnnForeachMinimumScalarV2", (void *)aclnnForeachMinimumScalarV2, 0},
-	{"aclnnForeachMinimumScalarV2GetWorkspaceSize", (void *)aclnnForeachMinimumScalarV2GetWorkspaceSize, 0},
-	{"aclnnForeachMulList", (void *)aclnnForeachMulList, 0},
-	{"aclnnForeachMulListGetWorkspaceSize", (void *)aclnnForeachMulListGetWorkspaceSize, 0},
-	{"aclnnForeachMulScalar", (void *)aclnnForeachMulScalar, 0},
-	{"aclnnForeachMulScalarGetWorkspaceSize", (void *)aclnnForeachMulScalarGetWorkspaceSize, 0},
-	{"aclnnForeachMulScalarList", (void *)aclnnForeachMulScalarList, 0},
-	{"aclnnForeachMulScalarListGetWorkspaceSize", (void *)aclnnForeachMulScalarListGetWorkspaceSize, 0},
-	{"aclnnForeachMulScalarV2", (void *)aclnnForeachMulScalarV2, 0},
-	{"aclnnForeachMulScalarV2GetWorkspaceSize", (void *)aclnnForeachMulScalarV2GetWorkspaceSize, 0},
-	{"aclnnForeachNeg", (void *)aclnnForeachNeg, 0},
-	{"aclnnForeachNegGetWorkspaceSize", (void *)aclnnForeachNegGetWorkspaceSize, 0},
-	{"aclnnForeachNonFiniteCheckAndUnscale", (void *)aclnnForeachNonFiniteCheckAndUnscale, 1},
-	{"aclnnForeachNonFiniteCheckAndUnscaleGetWorkspaceSize", (void *)aclnnForeachNonFiniteCheckAndUnscaleGetWorkspaceSize, 1},
-	{"aclnnForeachNorm", (void *)aclnnForeachNorm, 0},
-	{"aclnnForeachNormGetWorkspaceSize", (void *)aclnnForeachNormGetWorkspaceSize, 0},
-	{"aclnnForeachPowList", (void *)aclnnForeachPowList, 0},
-	{"aclnnForeachPowListGetWorkspaceSize", (void *)aclnnForeachPowListGetWorkspaceSize, 0},
-	{"aclnnForeachPowScalar", (void *)aclnnForeachPowScalar, 0},
-	{"aclnnForeachPowScalarAndTensor", (void *)aclnnForeachPowScalarAndTensor, 0},
-	{"aclnnForeachPowScalarAndTensorGetWorkspaceSize", (void *)aclnnForeachPowScalarAndTensorGetWorkspaceSize, 0},
-	{"aclnnForeachPowScalarGetWorkspaceSize", (void *)aclnnForeachPowScalarGetWorkspaceSize, 0},
-	{"aclnnForeachPowScalarList", (void *)aclnnForeachPowScalarList, 0},
-	{"aclnnForeachPowScalarListGetWorkspaceSize", (void *)aclnnForeachPowScalarListGetWorkspaceSize, 0},
-	{"aclnnForeachPowScalarV2", (void *)aclnnForeachPowScalarV2, 0},
-	{"aclnnForeachPowScalarV2GetWorkspaceSize", (void *)aclnnForeachPowScalarV2GetWorkspaceSize, 0},
-	{"aclnnForeachReciprocal", (void *)aclnnForeachReciprocal, 0},
-	{"aclnnForeachReciprocalGetWorkspaceSize", (void *)aclnnForeachReciprocalGetWorkspaceSize, 0},
-	{"aclnnForeachRoundOffNumber", (void *)aclnnForeachRoundOffNumber, 0},
-	{"aclnnForeachRoundOffNumberGetWorkspaceSize", (void *)aclnnForeachRoundOffNumberGetWorkspaceSize, 0},
-	{"aclnnForeachRoundOffNumberV2", (void *)aclnnForeachRoundOffNumberV2, 0},
-	{"aclnnForeachRoundOffNumberV2GetWorkspaceSize", (void *)aclnnForeachRoundOffNumberV2GetWorkspaceSize, 0},
-	{"aclnnForeachSigmoid", (void *)aclnnForeachSigmoid, 0},
-	{"aclnnForeachSigmoidGetWorkspaceSize", (void *)aclnnForeachSigmoidGetWorkspaceSize, 0},
-	{"aclnnForeachSign", (void *)aclnnForeachSign, 0},
-	{"aclnnForeachSignGetWorkspaceSize", (void *)aclnnForeachSignGetWorkspaceSize, 0},
-	{"aclnnForeachSin", (void *)aclnnForeachSin, 0},
-	{"aclnnForeachSinGetWorkspaceSize", (void *)aclnnForeachSinGetWorkspaceSize, 0},
-	{"aclnnForeachSinh", (void *)aclnnForeachSinh, 0},
-	{"aclnnForeachSinhGetWorkspaceSize", (void *)aclnnForeachSinhGetWorkspaceSize, 0},
-	{"aclnnForeachSqrt", (void *)aclnnForeachSqrt, 0},
-	{"aclnnForeachSqrtGetWorkspaceSize", (void *)aclnnForeachSqrtGetWorkspaceSize, 0},
-	{"aclnnForeachSubList", (void *)aclnnForeachSubList, 0},
-	{"aclnnForeachSubListGetWorkspaceSize", (void *)aclnnForeachSubListGetWorkspaceSize, 0},
-	{"aclnnForeachSubListV2", (void *)aclnnForeachSubListV2, 0},
-	{"aclnnForeachSubListV2GetWorkspaceSize", (void *)aclnnForeachSubListV2GetWorkspaceSize, 0},
-	{"aclnnForeachSubScalar", (void *)aclnnForeachSubScalar, 0},
-	{"aclnnForeachSubScalarGetWorkspaceSize", (void *)aclnnForeachSubScalarGetWorkspaceSize, 0},
-	{"aclnnForeachSubScalarList", (void *)aclnnForeachSubScalarList, 0},
-	{"aclnnForeachSubScalarListGetWorkspaceSize", (void *)aclnnForeachSubScalarListGetWorkspaceSize, 0},
-	{"aclnnForeachSubScalarV2", (void *)aclnnForeachSubScalarV2, 0},
-	{"aclnnForeachSubScalarV2GetWorkspaceSize", (void *)aclnnForeachSubScalarV2GetWorkspaceSize, 0},
-	{"aclnnForeachTan", (void *)aclnnForeachTan, 0},
-	{"aclnnForeachTanGetWorkspaceSize", (void *)aclnnForeachTanGetWorkspaceSize, 0},
-	{"aclnnForeachTanh", (void *)aclnnForeachTanh, 0},
-	{"aclnnForeachTanhGetWorkspaceSize", (void *)aclnnForeachTanhGetWorkspaceSize, 0},
-	{"aclnnForeachZeroInplace", (void *)aclnnForeachZeroInplace, 0},
-	{"aclnnForeachZeroInplaceGetWorkspaceSize", (void *)aclnnForeachZeroInplaceGetWorkspaceSize, 0},
-	{"aclnnFrac", (void *)aclnnFrac, 0},
-	{"aclnnFracGetWorkspaceSize", (void *)aclnnFracGetWorkspaceSize, 0},
-	{"aclnnFresnelCos", (void *)aclnnFresnelCos, 1},
-	{"aclnnFresnelCosGetWorkspaceSize", (void *)aclnnFresnelCosGetWorkspaceSize, 1},
-	{"aclnnFresnelSin", (void *)aclnnFresnelSin, 1},
-	{"aclnnFresnelSinGetWorkspaceSize", (void *)aclnnFresnelSinGetWorkspaceSize, 1},
-	{"aclnnFusedAdamw", (void *)aclnnFusedAdamw, 1},
-	{"aclnnFusedAdamwGetWorkspaceSize", (void *)aclnnFusedAdamwGetWorkspaceSize, 1},
-	{"aclnnFusedBiasLeakyRelu", (void *)aclnnFusedBiasLeakyRelu, 1},
-	{"aclnnFusedBiasLeakyReluGetWorkspaceSize", (void *)aclnnFusedBiasLeakyReluGetWorkspaceSize, 1},
-	{"aclnnFusedCrossEntropyLossWithMaxSum", (void *)aclnnFusedCrossEntropyLossWithMaxSum, 1},
-	{"aclnnFusedCrossEntropyLossWithMaxSumGetWorkspaceSize", (void *)aclnnFusedCrossEntropyLossWithMaxSumGetWorkspaceSize, 1},
-	{"aclnnFusedInferAttentionScore", (void *)aclnnFusedInferAttentionScore, 0},
-	{"aclnnFusedInferAttentionScoreGetWorkspaceSize", (void *)aclnnFusedInferAttentionScoreGetWorkspaceSize, 0},
-	{"aclnnFusedInferAttentionScoreV2", (void *)aclnnFusedInferAttentionScoreV2, 0},
-	{"aclnnFusedInferAttentionScoreV2GetWorkspaceSize", (void *)aclnnFusedInferAttentionScoreV2GetWorkspaceSize, 0},
-	{"aclnnFusedInferAttentionScoreV3", (void *)aclnnFusedInferAttentionScoreV3, 0},
-	{"aclnnFusedInferAttentionScoreV3GetWorkspaceSize", (void *)aclnnFusedInferAttentionScoreV3GetWorkspaceSize, 0},
-	{"aclnnFusedInferAttentionScoreV4", (void *)aclnnFusedInferAttentionScoreV4, 1},
-	{"aclnnFusedInferAttentionScoreV4GetWorkspaceSize", (void *)aclnnFusedInferAttentionScoreV4GetWorkspaceSize, 1},
-	{"aclnnFusedLinearCrossEntropyLossGrad", (void *)aclnnFusedLinearCrossEntropyLossGrad, 1},
-	{"aclnnFusedLinearCrossEntropyLossGradGetWorkspaceSize", (void *)aclnnFusedLinearCrossEntropyLossGradGetWorkspaceSize, 1},
-	{"aclnnFusedLinearOnlineMaxSum", (void *)aclnnFusedLinearOnlineMaxSum, 1},
-	{"aclnnFusedLinearOnlineMaxSumGetWorkspaceSize", (void *)aclnnFusedLinearOnlineMaxSumGetWorkspaceSize, 1},
-	{"aclnnFusedMatmul", (void *)aclnnFusedMatmul, 1},
-	{"aclnnFusedMatmulGelu", (void *)aclnnFusedMatmulGelu, 1},
-	{"aclnnFusedMatmulGeluGetWorkspaceSize", (void *)aclnnFusedMatmulGeluGetWorkspaceSize, 1},
-	{"aclnnFusedMatmulGetWorkspaceSize", (void *)aclnnFusedMatmulGetWorkspaceSize, 1},
-	{"aclnnFusedMulAddN", (void *)aclnnFusedMulAddN, 1},
-	{"aclnnFusedMulAddNGetWorkspaceSize", (void *)aclnnFusedMulAddNGetWorkspaceSize, 1},
-	{"aclnnFusedQuantMatmul", (void *)aclnnFusedQuantMatmul, 1},
-	{"aclnnFusedQuantMatmulGetWorkspaceSize", (void *)aclnnFusedQuantMatmulGetWorkspaceSize, 1},
-	{"aclnnFusedQuantMatmulWeightNz", (void *)aclnnFusedQuantMatmulWeightNz, 1},
-	{"aclnnFusedQuantMatmulWeightNzGetWorkspaceSize", (void *)aclnnFusedQuantMatmulWeightNzGetWorkspaceSize, 1},
-	{"aclnnFusedSgd", (void *)aclnnFusedSgd, 1},
-	{"aclnnFusedSgdGetWorkspaceSize", (void *)aclnnFusedSgdGetWorkspaceSize, 1},
-	{"aclnnGRU", (void *)aclnnGRU, 1},
-	{"aclnnGRUBackward", (void *)aclnnGRUBackward, 1},
-	{"aclnnGRUBackwardGetWorkspaceSize", (void *)aclnnGRUBackwardGetWorkspaceSize, 1},
-	{"aclnnGRUGetWorkspaceSize", (void *)aclnnGRUGetWorkspaceSize, 1},
-	{"aclnnGather", (void *)aclnnGather, 0},
-	{"aclnnGatherGetWorkspaceSize", (void *)aclnnGatherGetWorkspaceSize, 0},
-	{"aclnnGatherNd", (void *)aclnnGatherNd, 0},
-	{"aclnnGatherNdGetWorkspaceSize", (void *)aclnnGatherNdGetWorkspaceSize, 0},
-	{"aclnnGatherV2", (void *)aclnnGatherV2, 0},
-	{"aclnnGatherV2GetWorkspaceSize", (void *)aclnnGatherV2GetWorkspaceSize, 0},
-	{"aclnnGatherV3", (void *)aclnnGatherV3, 1},
-	{"aclnnGatherV3GetWorkspaceSize", (void *)aclnnGatherV3GetWorkspaceSize, 1},
-	{"aclnnGcd", (void *)aclnnGcd, 0},
-	{"aclnnGcdGetWorkspaceSize", (void *)aclnnGcdGetWorkspaceSize, 0},
-	{"aclnnGeGlu", (void *)aclnnGeGlu, 0},
-	{"aclnnGeGluBackward", (void *)aclnnGeGluBackward, 0},
-	{"aclnnGeGluBackwardGetWorkspaceSize", (void *)aclnnGeGluBackwardGetWorkspaceSize, 0},
-	{"aclnnGeGluGetWorkspaceSize", (void *)aclnnGeGluGetWorkspaceSize, 0},
-	{"aclnnGeGluV3", (void *)aclnnGeGluV3, 0},
-	{"aclnnGeGluV3Backward", (void *)aclnnGeGluV3Backward, 0},
-	{"aclnnGeGluV3BackwardGetWorkspaceSize", (void *)aclnnGeGluV3BackwardGetWorkspaceSize, 0},
-	{"aclnnGeGluV3GetWorkspaceSize", (void *)aclnnGeGluV3GetWorkspaceSize, 0},
-	{"aclnnGeScalar", (void *)aclnnGeScalar, 0},
-	{"aclnnGeScalarGetWorkspaceSize", (void *)aclnnGeScalarGetWorkspaceSize, 0},
-	{"aclnnGeTensor", (void *)aclnnGeTensor, 0},
-	{"aclnnGeTensorGetWorkspaceSize", (void *)aclnnGeTensorGetWorkspaceSize, 0},
-	{"aclnnGelu", (void *)aclnnGelu, 0},
-	{"aclnnGeluBackward", (void *)aclnnGeluBackward, 0},
-	{"aclnnGeluBackwardGetWorkspaceSize", (void *)aclnnGeluBackwardGetWorkspaceSize, 0},
-	{"aclnnGeluBackwardV2", (void *)aclnnGeluBackwardV2, 0},
-	{"aclnnGeluBackwardV2GetWorkspaceSize", (void *)aclnnGeluBackwardV2GetWorkspaceSize, 0},
-	{"aclnnGeluGetWorkspaceSize", (void *)aclnnGeluGetWorkspaceSize, 0},
-	{"aclnnGeluMul", (void *)aclnnGeluMul, 0},
-	{"aclnnGeluMulGetWorkspaceSize", (void *)aclnnGeluMulGetWorkspaceSize, 0},
-	{"aclnnGeluQuant", (void *)aclnnGeluQuant, 1},
-	{"aclnnGeluQuantGetWorkspaceSize", (void *)aclnnGeluQuantGetWorkspaceSize, 1},
-	{"aclnnGeluV2", (void *)aclnnGeluV2, 0},
-	{"aclnnGeluV2GetWorkspaceSize", (void *)aclnnGeluV2GetWorkspaceSize, 0},
-	{"aclnnGemm", (void *)aclnnGemm, 0},
-	{"aclnnGemmGetWorkspaceSize", (void *)aclnnGemmGetWorkspaceSize, 0},
-	{"aclnnGemmaRmsNorm", (void *)aclnnGemmaRmsNorm, 0},
-	{"aclnnGemmaRmsNormGetWorkspaceSize", (void *)aclnnGemmaRmsNormGetWorkspaceSize, 0},
-	{"aclnnGer", (void *)aclnnGer, 0},
-	{"aclnnGerGetWorkspaceSize", (void *)aclnnGerGetWorkspaceSize, 0},
-	{"aclnnGetPytorchRandom", (void *)aclnnGetPytorchRandom, 1},
-	{"aclnnGlobalAveragePool", (void *)aclnnGlobalAveragePool, 0},
-	{"aclnnGlobalAveragePoolGetWorkspaceSize", (void *)aclnnGlobalAveragePoolGetWorkspaceSize, 0},
-	{"aclnnGlobalMaxPool", (void *)aclnnGlobalMaxPool, 0},
-	{"aclnnGlobalMaxPoolGetWorkspaceSize", (void *)aclnnGlobalMaxPoolGetWorkspaceSize, 0},
-	{"aclnnGlu", (void *)aclnnGlu, 0},
-	{"aclnnGluBackward", (void *)aclnnGluBackward, 0},
-	{"aclnnGluBackwardGetWorkspaceSize", (void *)aclnnGluBackwardGetWorkspaceSize, 0},
-	{"aclnnGluGetWorkspaceSize", (void *)aclnnGluGetWorkspaceSize, 0},
-	{"aclnnGridSampler2D", (void *)aclnnGridSampler2D, 0},
-	{"aclnnGridSampler2DBackward", (void *)aclnnGridSampler2DBackward, 0},
-	{"aclnnGridSampler2DBackwardGetWorkspaceSize", (void *)aclnnGridSampler2DBackwardGetWorkspaceSize, 0},
-	{"aclnnGridSampler2DGetWorkspaceSize", (void *)aclnnGridSampler2DGetWorkspaceSize, 0},
-	{"aclnnGridSampler3D", (void *)aclnnGridSampler3D, 0},
-	{"aclnnGridSampler3DBackward", (void *)aclnnGridSampler3DBackward, 0},
-	{"aclnnGridSampler3DBackwardGetWorkspaceSize", (void *)aclnnGridSampler3DBackwardGetWorkspaceSize, 0},
-	{"aclnnGridSampler3DGetWorkspaceSize", (void *)aclnnGridSampler3DGetWorkspaceSize, 0},
-	{"aclnnGroupNorm", (void *)aclnnGroupNorm, 0},
-	{"aclnnGroupNormBackward", (void *)aclnnGroupNormBackward, 0},
-	{"aclnnGroupNormBackwardGetWorkspaceSize", (void *)aclnnGroupNormBackwardGetWorkspaceSize, 0},
-	{"aclnnGroupNormGetWorkspaceSize", (void *)aclnnGroupNormGetWorkspaceSize, 0},
-	{"aclnnGroupNormSilu", (void *)aclnnGroupNormSilu, 0},
-	{"aclnnGroupNormSiluGetWorkspaceSize", (void *)aclnnGroupNormSiluGetWorkspaceSize, 0},
-	{"aclnnGroupNormSiluQuant", (void *)aclnnGroupNormSiluQuant, 1},
-	{"aclnnGroupNormSiluQuantGetWorkspaceSize", (void *)aclnnGroupNormSiluQuantGetWorkspaceSize, 1},
-	{"aclnnGroupNormSiluV2", (void *)aclnnGroupNormSiluV2, 0},
-	{"aclnnGroupNormSiluV2GetWorkspaceSize", (void *)aclnnGroupNormSiluV2GetWorkspaceSize, 0},
-	{"aclnnGroupNormSwish", (void *)aclnnGroupNormSwish, 0},
-	{"aclnnGroupNormSwishGetWorkspaceSize", (void *)aclnnGroupNormSwishGetWorkspaceSize, 0},
-	{"aclnnGroupNormSwishGrad", (void *)aclnnGroupNormSwishGrad, 0},
-	{"aclnnGroupNormSwishGradGetWorkspaceSize", (void *)aclnnGroupNormSwishGradGetWorkspaceSize, 0},
-	{"aclnnGroupQuant", (void *)aclnnGroupQuant, 0},
-	{"aclnnGroupQuantGetWorkspaceSize", (void *)aclnnGroupQuantGetWorkspaceSize, 0},
-	{"aclnnGroupedBiasAddGrad", (void *)aclnnGroupedBiasAddGrad, 0},
-	{"aclnnGroupedBiasAddGradGetWorkspaceSize", (void *)aclnnGroupedBiasAddGradGetWorkspaceSize, 0},
-	{"aclnnGroupedBiasAddGradV2", (void *)aclnnGroupedBiasAddGradV2, 0},
-	{"aclnnGroupedBiasAddGradV2GetWorkspaceSize", (void *)aclnnGroupedBiasAddGradV2GetWorkspaceSize, 0},
-	{"aclnnGroupedDynamicMxQuant", (void *)aclnnGroupedDynamicMxQuant, 1},
-	{"aclnnGroupedDynamicMxQuantGetWorkspaceSize", (void *)aclnnGroupedDynamicMxQuantGetWorkspaceSize, 1},
-	{"aclnnGroupedDynamicMxQuantV2", (void *)aclnnGroupedDynamicMxQuantV2, 1},
-	{"aclnnGroupedDynamicMxQuantV2GetWorkspaceSize", (void *)aclnnGroupedDynamicMxQuantV2GetWorkspaceSize, 1},
-	{"aclnnGroupedMatMulAllReduce", (void *)aclnnGroupedMatMulAllReduce, 0},
-	{"aclnnGroupedMatMulAllReduceGetWorkspaceSize", (void *)aclnnGroupedMatMulAllReduceGetWorkspaceSize, 0},
-	{"aclnnGroupedMatMulAlltoAllv", (void *)aclnnGroupedMatMulAlltoAllv, 1},
-	{"aclnnGroupedMatMulAlltoAllvGetWorkspaceSize", (void *)aclnnGroupedMatMulAlltoAllvGetWorkspaceSize, 1},
-	{"aclnnGroupedMatmul", (void *)aclnnGroupedMatmul, 0},
-	{"aclnnGroupedMatmulAdd", (void *)aclnnGroupedMatmulAdd, 0},
-	{"aclnnGroupedMatmulAddGetWorkspaceSize", (void *)aclnnGroupedMatmulAddGetWorkspaceSize, 0},
-	{"aclnnGroupedMatmulAddV2", (void *)aclnnGroupedMatmulAddV2, 1},
-	{"aclnnGroupedMatmulAddV2GetWorkspaceSize", (void *)aclnnGroupedMatmulAddV2GetWorkspaceSize, 1},
-	{"aclnnGroupedMatmulFinalizeRouting", (void *)aclnnGroupedMatmulFinalizeRouting, 1},
-	{"aclnnGroupedMatmulFinalizeRoutingGetWorkspaceSize", (void *)aclnnGroupedMatmulFinalizeRoutingGetWorkspaceSize, 1},
-	{"aclnnGroupedMatmulFinalizeRoutingV2", (void *)aclnnGroupedMatmulFinalizeRoutingV2, 1},
-	{"aclnnGroupedMatmulFinalizeRoutingV2GetWorkspaceSize", (void *)aclnnGroupedMatmulFinalizeRoutingV2GetWorkspaceSize, 1},
-	{"aclnnGroupedMatmulFinalizeRoutingV3", (void *)aclnnGroupedMatmulFinalizeRoutingV3, 1},
-	{"aclnnGroupedMatmulFinalizeRoutingV3GetWorkspaceSize", (void *)aclnnGroupedMatmulFinalizeRoutingV3GetWorkspaceSize, 1},
-	{"aclnnGroupedMatmulFinalizeRoutingWeightNz", (void *)aclnnGroupedMatmulFinalizeRoutingWeightNz, 0},
-	{"aclnnGroupedMatmulFinalizeRoutingWeightNzGetWorkspaceSize", (void *)aclnnGroupedMatmulFinalizeRoutingWeightNzGetWorkspaceSize, 0},
-	{"aclnnGroupedMatmulFinalizeRoutingWeightNzV2", (void *)aclnnGroupedMatmulFinalizeRoutingWeightNzV2, 1},
-	{"aclnnGroupedMatmulFinalizeRoutingWeightNzV2GetWorkspaceSize", (void *)aclnnGroupedMatmulFinalizeRoutingWeightNzV2GetWorkspaceSize, 1},
-	{"aclnnGroupedMatmulGetWorkspaceSize", (void *)aclnnGroupedMatmulGetWorkspaceSize, 0},
-	{"aclnnGroupedMatmulSwigluQuant", (void *)aclnnGroupedMatmulSwigluQuant, 0},
-	{"aclnnGroupedMatmulSwigluQuantGetWorkspaceSize", (void *)aclnnGroupedMatmulSwigluQuantGetWorkspaceSize, 0},
-	{"aclnnGroupedMatmulSwigluQuantWeightNZ", (void *)aclnnGroupedMatmulSwigluQuantWeightNZ, 1},
-	{"aclnnGroupedMatmulSwigluQuantWeightNZGetWorkspaceSize", (void *)aclnnGroupedMatmulSwigluQuantWeightNZGetWorkspaceSize, 1},
-	{"aclnnGroupedMatmulV2", (void *)aclnnGroupedMatmulV2, 0},
-	{"aclnnGroupedMatmulV2GetWorkspaceSize", (void *)aclnnGroupedMatmulV2GetWorkspaceSize, 0},
-	{"aclnnGroupedMatmulV3", (void *)aclnnGroupedMatmulV3, 0},
-	{"aclnnGroupedMatmulV3GetWorkspaceSize", (void *)aclnnGroupedMatmulV3GetWorkspaceSize, 0},
-	{"aclnnGroupedMatmulV4", (void *)aclnnGroupedMatmulV4, 0},
-	{"aclnnGroupedMatmulV4GetWorkspaceSize", (void *)aclnnGroupedMatmulV4GetWorkspaceSize, 0},
-	{"aclnnGroupedMatmulV5", (void *)aclnnGroupedMatmulV5, 1},
-	{"aclnnGroupedMatmulV5GetWorkspaceSize", (void *)aclnnGroupedMatmulV5GetWorkspaceSize, 1},
-	{"aclnnGroupedMatmulWeightNz", (void *)aclnnGroupedMatmulWeightNz, 1},
-	{"aclnnGroupedMatmulWeightNzGetWorkspaceSize", (void *)aclnnGroupedMatmulWeightNzGetWorkspaceSize, 1},
-	{"aclnnGroupedQuantMax", (void *)aclnnGroupedQuantMax, 1},
-	{"aclnnGroupedQuantMaxGetWorkspaceSize", (void *)aclnnGroupedQuantMaxGetWorkspaceSize, 1},
-	{"aclnnGtScalar", (void *)aclnnGtScalar, 0},
-	{"aclnnGtScalarGetWorkspaceSize", (void *)aclnnGtScalarGetWorkspaceSize, 0},
-	{"aclnnGtTensor", (void *)aclnnGtTensor, 0},
-	{"aclnnGtTensorGetWorkspaceSize", (void *)aclnnGtTensorGetWorkspaceSize, 0},
-	{"aclnnHansDecode", (void *)aclnnHansDecode, 1},
-	{"aclnnHansDecodeGetWorkspaceSize", (void *)aclnnHansDecodeGetWorkspaceSize, 1},
-	{"aclnnHansEncode", (void *)aclnnHansEncode, 1},
-	{"aclnnHansEncodeGetWorkspaceSize", (void *)aclnnHansEncodeGetWorkspaceSize, 1},
-	{"aclnnHardshrink", (void *)aclnnHardshrink, 0},
-	{"aclnnHardshrinkBackward", (void *)aclnnHardshrinkBackward, 0},
-	{"aclnnHardshrinkBackwardGetWorkspaceSize", (void *)aclnnHardshrinkBackwardGetWorkspaceSize, 0},
-	{"aclnnHardshrinkGetWorkspaceSize", (void *)aclnnHardshrinkGetWorkspaceSize, 0},
-	{"aclnnHardsigmoid", (void *)aclnnHardsigmoid, 0},
-	{"aclnnHardsigmoidBackward", (void *)aclnnHardsigmoidBackward, 0},
-	{"aclnnHardsigmoidBackwardGetWorkspaceSize", (void *)aclnnHardsigmoidBackwardGetWorkspaceSize, 0},
-	{"aclnnHardsigmoidGetWorkspaceSize", (void *)aclnnHardsigmoidGetWorkspaceSize, 0},
-	{"aclnnHardsigmoidV2", (void *)aclnnHardsigmoidV2, 1},
-	{"aclnnHardsigmoidV2GetWorkspaceSize", (void *)aclnnHardsigmoidV2GetWorkspaceSize, 1},
-	{"aclnnHardswish", (void *)aclnnHardswish, 0},
-	{"aclnnHardswishBackward", (void *)aclnnHardswishBackward, 0},
-	{"aclnnHardswishBackwardGetWorkspaceSize", (void *)aclnnHardswishBackwardGetWorkspaceSize, 0},
-	{"aclnnHardswishBackwardV2", (void *)aclnnHardswishBackwardV2, 1},
-	{"aclnnHardswishBackwardV2GetWorkspaceSize", (void *)aclnnHardswishBackwardV2GetWorkspaceSize, 1},
-	{"aclnnHardswishGetWorkspaceSize", (void *)aclnnHardswishGetWorkspaceSize, 0},
-	{"aclnnHardtanh", (void *)aclnnHardtanh, 0},
-	{"aclnnHardtanhBackward", (void *)aclnnHardtanhBackward, 0},
-	{"aclnnHardtanhBackwardGetWorkspaceSize", (void *)aclnnHardtanhBackwardGetWorkspaceSize, 0},
-	{"aclnnHardtanhGetWorkspaceSize", (void *)aclnnHardtanhGetWorkspaceSize, 0},
-	{"aclnnHeaviside", (void *)aclnnHeaviside, 1},
-	{"aclnnHeavisideGetWorkspaceSize", (void *)aclnnHeavisideGetWorkspaceSize, 1},
-	{"aclnnHistc", (void *)aclnnHistc, 0},
-	{"aclnnHistcGetWorkspaceSize", (void *)aclnnHistcGetWorkspaceSize, 0},
-	{"aclnnIm2col", (void *)aclnnIm2col, 0},
-	{"aclnnIm2colBackward", (void *)aclnnIm2colBackward, 0},
-	{"aclnnIm2colBackwardGetWorkspaceSize", (void *)aclnnIm2colBackwardGetWorkspaceSize, 0},
-	{"aclnnIm2colGetWorkspaceSize", (void *)aclnnIm2colGetWorkspaceSize, 0},
-	{"aclnnIncreFlashAttention", (void *)aclnnIncreFlashAttention, 0},
-	{"aclnnIncreFlashAttentionGetWorkspaceSize", (void *)aclnnIncreFlashAttentionGetWorkspaceSize, 0},
-	{"aclnnIncreFlashAttentionV2", (void *)aclnnIncreFlashAttentionV2, 0},
-	{"aclnnIncreFlashAttentionV2GetWorkspaceSize", (void *)aclnnIncreFlashAttentionV2GetWorkspaceSize, 0},
-	{"aclnnIncreFlashAttentionV3", (void *)aclnnIncreFlashAttentionV3, 0},
-	{"aclnnIncreFlashAttentionV3GetWorkspaceSize", (void *)aclnnIncreFlashAttentionV3GetWorkspaceSize, 0},
-	{"aclnnIncreFlashAttentionV4", (void *)aclnnIncreFlashAttentionV4, 0},
-	{"aclnnIncreFlashAttentionV4GetWorkspaceSize", (void *)aclnnIncreFlashAttentionV4GetWorkspaceSize, 0},
-	{"aclnnIndex", (void *)aclnnIndex, 0},
-	{"aclnnIndexAdd", (void *)aclnnIndexAdd, 0},
-	{"aclnnIndexAddGetWorkspaceSize", (void *)aclnnIndexAddGetWorkspaceSize, 0},
-	{"aclnnIndexAddV2", (void *)aclnnIndexAddV2, 1},
-	{"aclnnIndexAddV2GetWorkspaceSize", (void *)aclnnIndexAddV2GetWorkspaceSize, 1},
-	{"aclnnIndexCopy", (void *)aclnnIndexCopy, 0},
-	{"aclnnIndexCopyGetWorkspaceSize", (void *)aclnnIndexCopyGetWorkspaceSize, 0},
-	{"aclnnIndexFill", (void *)aclnnIndexFill, 1},
-	{"aclnnIndexFillGetWorkspaceSize", (void *)aclnnIndexFillGetWorkspaceSize, 1},
-	{"aclnnIndexFillTensor", (void *)aclnnIndexFillTensor, 0},
-	{"aclnnIndexFillTensorGetWorkspaceSize", (void *)aclnnIndexFillTensorGetWorkspaceSize, 0},
-	{"aclnnIndexGetWorkspaceSize", (void *)aclnnIndexGetWorkspaceSize, 0},
-	{"aclnnIndexPutImpl", (void *)aclnnIndexPutImpl, 0},
-	{"aclnnIndexPutImplGetWorkspaceSize", (void *)aclnnIndexPutImplGetWorkspaceSize, 0},
-	{"aclnnIndexSelect", (void *)aclnnIndexSelect, 0},
-	{"aclnnIndexSelectGetWorkspaceSize", (void *)aclnnIndexSelectGetWorkspaceSize, 0},
-	{"aclnnInit", (void *)aclnnInit, 0},
-	{"aclnnInnerFusedInferAttentionScore", (void *)aclnnInnerFusedInferAttentionScore, 1},
-	{"aclnnInnerFusedInferAttentionScoreGetWorkspaceSize", (void *)aclnnInnerFusedInferAttentionScoreGetWorkspaceSize, 1},
-	{"aclnnInnerFusedInferAttentionScoreTensorGetWorkspaceSize", (void *)aclnnInnerFusedInferAttentionScoreTensorGetWorkspaceSize, 1},
-	{"aclnnInplaceAcos", (void *)aclnnInplaceAcos, 0},
-	{"aclnnInplaceAcosGetWorkspaceSize", (void *)aclnnInplaceAcosGetWorkspaceSize, 0},
-	{"aclnnInplaceAcosh", (void *)aclnnInplaceAcosh, 0},
-	{"aclnnInplaceAcoshGetWorkspaceSize", (void *)aclnnInplaceAcoshGetWorkspaceSize, 0},
-	{"aclnnInplaceAdd", (void *)aclnnInplaceAdd, 0},
-	{"aclnnInplaceAddGetWorkspaceSize", (void *)aclnnInplaceAddGetWorkspaceSize, 0},
-	{"aclnnInplaceAddRelu", (void *)aclnnInplaceAddRelu, 0},
-	{"aclnnInplaceAddReluGetWorkspaceSize", (void *)aclnnInplaceAddReluGetWorkspaceSize, 0},
-	{"aclnnInplaceAddRmsNorm", (void *)aclnnInplaceAddRmsNorm, 1},
-	{"aclnnInplaceAddRmsNormGetWorkspaceSize", (void *)aclnnInplaceAddRmsNormGetWorkspaceSize, 1},
-	{"aclnnInplaceAddV3", (void *)aclnnInplaceAddV3, 1},
-	{"aclnnInplaceAddV3GetWorkspaceSize", (void *)aclnnInplaceAddV3GetWorkspaceSize, 1},
-	{"aclnnInplaceAddbmm", (void *)aclnnInplaceAddbmm, 0},
-	{"aclnnInplaceAddbmmGetWorkspaceSize", (void *)aclnnInplaceAddbmmGetWorkspaceSize, 0},
-	{"aclnnInplaceAddcdiv", (void *)aclnnInplaceAddcdiv, 0},
-	{"aclnnInplaceAddcdivGetWorkspaceSize", (void *)aclnnInplaceAddcdivGetWorkspaceSize, 0},
-	{"aclnnInplaceAddcmul", (void *)aclnnInplaceAddcmul, 0},
-	{"aclnnInplaceAddcmulGetWorkspaceSize", (void *)aclnnInplaceAddcmulGetWorkspaceSize, 0},
-	{"aclnnInplaceAddmm", (void *)aclnnInplaceAddmm, 0},
-	{"aclnnInplaceAddmmGetWorkspaceSize", (void *)aclnnInplaceAddmmGetWorkspaceSize, 0},
-	{"aclnnInplaceAddr", (void *)aclnnInplaceAddr, 0},
-	{"aclnnInplaceAddrGetWorkspaceSize", (void *)aclnnInplaceAddrGetWorkspaceSize, 0},
-	{"aclnnInplaceAddrV2", (void *)aclnnInplaceAddrV2, 1},
-	{"aclnnInplaceAddrV2GetWorkspaceSize", (void *)aclnnInplaceAddrV2GetWorkspaceSize, 1},
-	{"aclnnInplaceAdds", (void *)aclnnInplaceAdds, 0},
-	{"aclnnInplaceAddsGetWorkspaceSize", (void *)aclnnInplaceAddsGetWorkspaceSize, 0},
-	{"aclnnInplaceAsin", (void *)aclnnInplaceAsin, 0},
-	{"aclnnInplaceAsinGetWorkspaceSize", (void *)aclnnInplaceAsinGetWorkspaceSize, 0},
-	{"aclnnInplaceAsinh", (void *)aclnnInplaceAsinh, 0},
-	{"aclnnInplaceAsinhGetWorkspaceSize", (void *)aclnnInplaceAsinhGetWorkspaceSize, 0},
-	{"aclnnInplaceAtan", (void *)aclnnInplaceAtan, 0},
-	{"aclnnInplaceAtan2", (void *)aclnnInplaceAtan2, 0},
-	{"aclnnInplaceAtan2GetWorkspaceSize", (void *)aclnnInplaceAtan2GetWorkspaceSize, 0},
-	{"aclnnInplaceAtanGetWorkspaceSize", (void *)aclnnInplaceAtanGetWorkspaceSize, 0},
-	{"aclnnInplaceAtanh", (void *)aclnnInplaceAtanh, 0},
-	{"aclnnInplaceAtanhGetWorkspaceSize", (void *)aclnnInplaceAtanhGetWorkspaceSize, 0},
-	{"aclnnInplaceBaddbmm", (void *)aclnnInplaceBaddbmm, 0},
-	{"aclnnInplaceBaddbmmGetWorkspaceSize", (void *)aclnnInplaceBaddbmmGetWorkspaceSize, 0},
-	{"aclnnInplaceBernoulli", (void *)aclnnInplaceBernoulli, 0},
-	{"aclnnInplaceBernoulliGetWorkspaceSize", (void *)aclnnInplaceBernoulliGetWorkspaceSize, 0},
-	{"aclnnInplaceBernoulliTensor", (void *)aclnnInplaceBernoulliTensor, 0},
-	{"aclnnInplaceBernoulliTensorGetWorkspaceSize", (void *)aclnnInplaceBernoulliTensorGetWorkspaceSize, 0},
-	{"aclnnInplaceBitwiseAndScalar", (void *)aclnnInplaceBitwiseAndScalar, 0},
-	{"aclnnInplaceBitwiseAndScalarGetWorkspaceSize", (void *)aclnnInplaceBitwiseAndScalarGetWorkspaceSize, 0},
-	{"aclnnInplaceBitwiseAndTensor", (void *)aclnnInplaceBitwiseAndTensor, 0},
-	{"aclnnInplaceBitwiseAndTensorGetWorkspaceSize", (void *)aclnnInplaceBitwiseAndTensorGetWorkspaceSize, 0},
-	{"aclnnInplaceBitwiseAndTensorOut", (void *)aclnnInplaceBitwiseAndTensorOut, 1},
-	{"aclnnInplaceBitwiseAndTensorOutGetWorkspaceSize", (void *)aclnnInplaceBitwiseAndTensorOutGetWorkspaceSize, 1},
-	{"aclnnInplaceBitwiseOrScalar", (void *)aclnnInplaceBitwiseOrScalar, 0},
-	{"aclnnInplaceBitwiseOrScalarGetWorkspaceSize", (void *)aclnnInplaceBitwiseOrScalarGetWorkspaceSize, 0},
-	{"aclnnInplaceBitwiseOrTensor", (void *)aclnnInplaceBitwiseOrTensor, 0},
-	{"aclnnInplaceBitwiseOrTensorGetWorkspaceSize", (void *)aclnnInplaceBitwiseOrTensorGetWorkspaceSize, 0},
-	{"aclnnInplaceBitwiseXorScalar", (void *)aclnnInplaceBitwiseXorScalar, 0},
-	{"aclnnInplaceBitwiseXorScalarGetWorkspaceSize", (void *)aclnnInplaceBitwiseXorScalarGetWorkspaceSize, 0},
-	{"aclnnInplaceBitwiseXorTensor", (void *)aclnnInplaceBitwiseXorTensor, 0},
-	{"aclnnInplaceBitwiseXorTensorGetWorkspaceSize", (void *)aclnnInplaceBitwiseXorTensorGetWorkspaceSize, 0},
-	{"aclnnInplaceCeil", (void *)aclnnInplaceCeil, 0},
-	{"aclnnInplaceCeilGetWorkspaceSize", (void *)aclnnInplaceCeilGetWorkspaceSize, 0},
-	{"aclnnInplaceCelu", (void *)aclnnInplaceCelu, 0},
-	{"aclnnInplaceCeluGetWorkspaceSize", (void *)aclnnInplaceCeluGetWorkspaceSize, 0},
-	{"aclnnInplaceClampMax", (void *)aclnnInplaceClampMax, 0},
-	{"aclnnInplaceClampMaxGetWorkspaceSize", (void *)aclnnInplaceClampMaxGetWorkspaceSize, 0},
-	{"aclnnInplaceClampMaxTensor", (void *)aclnnInplaceClampMaxTensor, 0},
-	{"aclnnInplaceClampMaxTensorGetWorkspaceSize", (void *)aclnnInplaceClampMaxTensorGetWorkspaceSize, 0},
-	{"aclnnInplaceClampMinTensor", (void *)aclnnInplaceClampMinTensor, 0},
-	{"aclnnInplaceClampMinTensorGetWorkspaceSize", (void *)aclnnInplaceClampMinTensorGetWorkspaceSize, 0},
-	{"aclnnInplaceCopy", (void *)aclnnInplaceCopy, 0},
-	{"aclnnInplaceCopyGetWorkspaceSize", (void *)aclnnInplaceCopyGetWorkspaceSize, 0},
-	{"aclnnInplaceCos", (void *)aclnnInplaceCos, 0},
-	{"aclnnInplaceCosGetWorkspaceSize", (void *)aclnnInplaceCosGetWorkspaceSize, 0},
-	{"aclnnInplaceCosh", (void *)aclnnInplaceCosh, 0},
-	{"aclnnInplaceCoshGetWorkspaceSize", (void *)aclnnInplaceCoshGetWorkspaceSize, 0},
-	{"aclnnInplaceCumprod", (void *)aclnnInplaceCumprod, 0},
-	{"aclnnInplaceCumprodGetWorkspaceSize", (void *)aclnnInplaceCumprodGetWorkspaceSize, 0},
-	{"aclnnInplaceDiv", (void *)aclnnInplaceDiv, 0},
-	{"aclnnInplaceDivGetWorkspaceSize", (void *)aclnnInplaceDivGetWorkspaceSize, 0},
-	{"aclnnInplaceDivMod", (void *)aclnnInplaceDivMod, 0},
-	{"aclnnInplaceDivModGetWorkspaceSize", (void *)aclnnInplaceDivModGetWorkspaceSize, 0},
-	{"aclnnInplaceDivMods", (void *)aclnnInplaceDivMods, 0},
-	{"aclnnInplaceDivModsGetWorkspaceSize", (void *)aclnnInplaceDivModsGetWorkspaceSize, 0},
-	{"aclnnInplaceDivs", (void *)aclnnInplaceDivs, 0},
-	{"aclnnInplaceDivsGetWorkspaceSize", (void *)aclnnInplaceDivsGetWorkspaceSize, 0},
-	{"aclnnInplaceElu", (void *)aclnnInplaceElu, 0},
-	{"aclnnInplaceEluGetWorkspaceSize", (void *)aclnnInplaceEluGetWorkspaceSize, 0},
-	{"aclnnInplaceEqScalar", (void *)aclnnInplaceEqScalar, 0},
-	{"aclnnInplaceEqScalarGetWorkspaceSize", (void *)aclnnInplaceEqScalarGetWorkspaceSize, 0},
-	{"aclnnInplaceEqTensor", (void *)aclnnInplaceEqTensor, 0},
-	{"aclnnInplaceEqTensorGetWorkspaceSize", (void *)aclnnInplaceEqTensorGetWorkspaceSize, 0},
-	{"aclnnInplaceErf", (void *)aclnnInplaceErf, 0},
-	{"aclnnInplaceErfGetWorkspaceSize", (void *)aclnnInplaceErfGetWorkspaceSize, 0},
-	{"aclnnInplaceErfc", (void *)aclnnInplaceErfc, 0},
-	{"aclnnInplaceErfcGetWorkspaceSize", (void *)aclnnInplaceErfcGetWorkspaceSize, 0},
-	{"aclnnInplaceErfinv", (void *)aclnnInplaceErfinv, 0},
-	{"aclnnInplaceErfinvGetWorkspaceSize", (void *)aclnnInplaceErfinvGetWorkspaceSize, 0},
-	{"aclnnInplaceExp", (void *)aclnnInplaceExp, 0},
-	{"aclnnInplaceExp2", (void *)aclnnInplaceExp2, 0},
-	{"aclnnInplaceExp2GetWorkspaceSize", (void *)aclnnInplaceExp2GetWorkspaceSize, 0},
-	{"aclnnInplaceExpGetWorkspaceSize", (void *)aclnnInplaceExpGetWorkspaceSize, 0},
-	{"aclnnInplaceExpm1", (void *)aclnnInplaceExpm1, 0},
-	{"aclnnInplaceExpm1GetWorkspaceSize", (void *)aclnnInplaceExpm1GetWorkspaceSize, 0},
-	{"aclnnInplaceFillDiagonal", (void *)aclnnInplaceFillDiagonal, 0},
-	{"aclnnInplaceFillDiagonalGetWorkspaceSize", (void *)aclnnInplaceFillDiagonalGetWorkspaceSize, 0},
-	{"aclnnInplaceFillScalar", (void *)aclnnInplaceFillScalar, 0},
-	{"aclnnInplaceFillScalarGetWorkspaceSize", (void *)aclnnInplaceFillScalarGetWorkspaceSize, 0},
-	{"aclnnInplaceFillTensor", (void *)aclnnInplaceFillTensor, 0},
-	{"aclnnInplaceFillTensorGetWorkspaceSize", (void *)aclnnInplaceFillTensorGetWorkspaceSize, 0},
-	{"aclnnInplaceFloor", (void *)aclnnInplaceFloor, 0},
-	{"aclnnInplaceFloorDivide", (void *)aclnnInplaceFloorDivide, 0},
-	{"aclnnInplaceFloorDivideGetWorkspaceSize", (void *)aclnnInplaceFloorDivideGetWorkspaceSize, 0},
-	{"aclnnInplaceFloorDivides", (void *)aclnnInplaceFloorDivides, 0},
-	{"aclnnInplaceFloorDividesGetWorkspaceSize", (void *)aclnnInplaceFloorDividesGetWorkspaceSize, 0},
-	{"aclnnInplaceFloorGetWorkspaceSize", (void *)aclnnInplaceFloorGetWorkspaceSize, 0},
-	{"aclnnInplaceFmodScalar", (void *)aclnnInplaceFmodScalar, 0},
-	{"aclnnInplaceFmodScalarGetWorkspaceSize", (void *)aclnnInplaceFmodScalarGetWorkspaceSize, 0},
-	{"aclnnInplaceFmodTensor", (void *)aclnnInplaceFmodTensor, 0},
-	{"aclnnInplaceFmodTensorGetWorkspaceSize", (void *)aclnnInplaceFmodTensorGetWorkspaceSize, 0},
-	{"aclnnInplaceFrac", (void *)aclnnInplaceFrac, 0},
-	{"aclnnInplaceFracGetWorkspaceSize", (void *)aclnnInplaceFracGetWorkspaceSize, 0},
-	{"aclnnInplaceGeScalar", (void *)aclnnInplaceGeScalar, 0},
-	{"aclnnInplaceGeScalarGetWorkspaceSize", (void *)aclnnInplaceGeScalarGetWorkspaceSize, 0},
-	{"aclnnInplaceGeTensor", (void *)aclnnInplaceGeTensor, 0},
-	{"aclnnInplaceGeTensorGetWorkspaceSize", (void *)aclnnInplaceGeTensorGetWorkspaceSize, 0},
-	{"aclnnInplaceGtScalar", (void *)aclnnInplaceGtScalar, 0},
-	{"aclnnInplaceGtScalarGetWorkspaceSize", (void *)aclnnInplaceGtScalarGetWorkspaceSize, 0},
-	{"aclnnInplaceGtTensor", (void *)aclnnInplaceGtTensor, 0},
-	{"aclnnInplaceGtTensorGetWorkspaceSize", (void *)aclnnInplaceGtTensorGetWorkspaceSize, 0},
-	{"aclnnInplaceHardsigmoid", (void *)aclnnInplaceHardsigmoid, 0},
-	{"aclnnInplaceHardsigmoidGetWorkspaceSize", (void *)aclnnInplaceHardsigmoidGetWorkspaceSize, 0},
-	{"aclnnInplaceHardsigmoidV2", (void *)aclnnInplaceHardsigmoidV2, 1},
-	{"aclnnInplaceHardsigmoidV2GetWorkspaceSize", (void *)aclnnInplaceHardsigmoidV2GetWorkspaceSize, 1},
-	{"aclnnInplaceHardswish", (void *)aclnnInplaceHardswish, 0},
-	{"aclnnInplaceHardswishGetWorkspaceSize", (void *)aclnnInplaceHardswishGetWorkspaceSize, 0},
-	{"aclnnInplaceHardtanh", (void *)aclnnInplaceHardtanh, 0},
-	{"aclnnInplaceHardtanhGetWorkspaceSize", (void *)aclnnInplaceHardtanhGetWorkspaceSize, 0},
-	{"aclnnInplaceIndexCopy", (void *)aclnnInplaceIndexCopy, 0},
-	{"aclnnInplaceIndexCopyGetWorkspaceSize", (void *)aclnnInplaceIndexCopyGetWorkspaceSize, 0},
-	{"aclnnInplaceIndexFill", (void *)aclnnInplaceIndexFill, 1},
-	{"aclnnInplaceIndexFillGetWorkspaceSize", (void *)aclnnInplaceIndexFillGetWorkspaceSize, 1},
-	{"aclnnInplaceIndexFillTensor", (void *)aclnnInplaceIndexFillTensor, 0},
-	{"aclnnInplaceIndexFillTensorGetWorkspaceSize", (void *)aclnnInplaceIndexFillTensorGetWorkspaceSize, 0},
-	{"aclnnInplaceLeScalar", (void *)aclnnInplaceLeScalar, 0},
-	{"aclnnInplaceLeScalarGetWorkspaceSize", (void *)aclnnInplaceLeScalarGetWorkspaceSize, 0},
-	{"aclnnInplaceLeTensor", (void *)aclnnInplaceLeTensor, 0},
-	{"aclnnInplaceLeTensorGetWorkspaceSize", (void *)aclnnInplaceLeTensorGetWorkspaceSize, 0},
-	{"aclnnInplaceLeakyRelu", (void *)aclnnInplaceLeakyRelu, 0},
-	{"aclnnInplaceLeakyReluGetWorkspaceSize", (void *)aclnnInplaceLeakyReluGetWorkspaceSize, 0},
-	{"aclnnInplaceLerp", (void *)aclnnInplaceLerp, 0},
-	{"aclnnInplaceLerpGetWorkspaceSize", (void *)aclnnInplaceLerpGetWorkspaceSize, 0},
-	{"aclnnInplaceLerps", (void *)aclnnInplaceLerps, 0},
-	{"aclnnInplaceLerpsGetWorkspaceSize", (void *)aclnnInplaceLerpsGetWorkspaceSize, 0},
-	{"aclnnInplaceLog", (void *)aclnnInplaceLog, 0},
-	{"aclnnInplaceLog10", (void *)aclnnInplaceLog10, 0},
-	{"aclnnInplaceLog10GetWorkspaceSize", (void *)aclnnInplaceLog10GetWorkspaceSize, 0},
-	{"aclnnInplaceLog1p", (void *)aclnnInplaceLog1p, 0},
-	{"aclnnInplaceLog1pGetWorkspaceSize", (void *)aclnnInplaceLog1pGetWorkspaceSize, 0},
-	{"aclnnInplaceLog2", (void *)aclnnInplaceLog2, 0},
-	{"aclnnInplaceLog2GetWorkspaceSize", (void *)aclnnInplaceLog2GetWorkspaceSize, 0},
-	{"aclnnInplaceLogGetWorkspaceSize", (void *)aclnnInplaceLogGetWorkspaceSize, 0},
-	{"aclnnInplaceLogicalAnd", (void *)aclnnInplaceLogicalAnd, 0},
-	{"aclnnInplaceLogicalAndGetWorkspaceSize", (void *)aclnnInplaceLogicalAndGetWorkspaceSize, 0},
-	{"aclnnInplaceLogicalNot", (void *)aclnnInplaceLogicalNot, 0},
-	{"aclnnInplaceLogicalNotGetWorkspaceSize", (void *)aclnnInplaceLogicalNotGetWorkspaceSize, 0},
-	{"aclnnInplaceLogicalOr", (void *)aclnnInplaceLogicalOr, 0},
-	{"aclnnInplaceLogicalOrGetWorkspaceSize", (void *)aclnnInplaceLogicalOrGetWorkspaceSize, 0},
-	{"aclnnInplaceLtScalar", (void *)aclnnInplaceLtScalar, 0},
-	{"aclnnInplaceLtScalarGetWorkspaceSize", (void *)aclnnInplaceLtScalarGetWorkspaceSize, 0},
-	{"aclnnInplaceLtTensor", (void *)aclnnInplaceLtTensor, 0},
-	{"aclnnInplaceLtTensorGetWorkspaceSize", (void *)aclnnInplaceLtTensorGetWorkspaceSize, 0},
-	{"aclnnInplaceMaskedFillScalar", (void *)aclnnInplaceMaskedFillScalar, 0},
-	{"aclnnInplaceMaskedFillScalarGetWorkspaceSize", (void *)aclnnInplaceMaskedFillScalarGetWorkspaceSize, 0},
-	{"aclnnInplaceMaskedFillTensor", (void *)aclnnInplaceMaskedFillTensor, 0},
-	{"aclnnInplaceMaskedFillTensorGetWorkspaceSize", (void *)aclnnInplaceMaskedFillTensorGetWorkspaceSize, 0},
-	{"aclnnInplaceMaskedScatter", (void *)aclnnInplaceMaskedScatter, 0},
-	{"aclnnInplaceMaskedScatterGetWorkspaceSize", (void *)aclnnInplaceMaskedScatterGetWorkspaceSize, 0},
-	{"aclnnInplaceMatmulAllReduceAddRmsNorm", (void *)aclnnInplaceMatmulAllReduceAddRmsNorm, 0},
-	{"aclnnInplaceMatmulAllReduceAddRmsNormGetWorkspaceSize", (void *)aclnnInplaceMatmulAllReduceAddRmsNormGetWorkspaceSize, 0},
-	{"aclnnInplaceMish", (void *)aclnnInplaceMish, 0},
-	{"aclnnInplaceMishGetWorkspaceSize", (void *)aclnnInplaceMishGetWorkspaceSize, 0},
-	{"aclnnInplaceMul", (void *)aclnnInplaceMul, 0},
-	{"aclnnInplaceMulGetWorkspaceSize", (void *)aclnnInplaceMulGetWorkspaceSize, 0},
-	{"aclnnInplaceMuls", (void *)aclnnInplaceMuls, 0},
-	{"aclnnInplaceMulsGetWorkspaceSize", (void *)aclnnInplaceMulsGetWorkspaceSize, 0},
-	{"aclnnInplaceNanToNum", (void *)aclnnInplaceNanToNum, 0},
-	{"aclnnInplaceNanToNumGetWorkspaceSize", (void *)aclnnInplaceNanToNumGetWorkspaceSize, 0},
-	{"aclnnInplaceNeScalar", (void *)aclnnInplaceNeScalar, 0},
-	{"aclnnInplaceNeScalarGetWorkspaceSize", (void *)aclnnInplaceNeScalarGetWorkspaceSize, 0},
-	{"aclnnInplaceNeTensor", (void *)aclnnInplaceNeTensor, 0},
-	{"aclnnInplaceNeTensorGetWorkspaceSize", (void *)aclnnInplaceNeTensorGetWorkspaceSize, 0},
-	{"aclnnInplaceNeg", (void *)aclnnInplaceNeg, 0},
-	{"aclnnInplaceNegGetWorkspaceSize", (void *)aclnnInplaceNegGetWorkspaceSize, 0},
-	{"aclnnInplaceNormal", (void *)aclnnInplaceNormal, 0},
-	{"aclnnInplaceNormalGetWorkspaceSize", (void *)aclnnInplaceNormalGetWorkspaceSize, 0},
-	{"aclnnInplaceNormalTensor", (void *)aclnnInplaceNormalTensor, 1},
-	{"aclnnInplaceNormalTensorGetWorkspaceSize", (void *)aclnnInplaceNormalTensorGetWorkspaceSize, 1},
-	{"aclnnInplaceOne", (void *)aclnnInplaceOne, 0},
-	{"aclnnInplaceOneGetWorkspaceSize", (void *)aclnnInplaceOneGetWorkspaceSize, 0},
-	{"aclnnInplacePowTensorScalar", (void *)aclnnInplacePowTensorScalar, 0},
-	{"aclnnInplacePowTensorScalarGetWorkspaceSize", (void *)aclnnInplacePowTensorScalarGetWorkspaceSize, 0},
-	{"aclnnInplacePowTensorTensor", (void *)aclnnInplacePowTensorTensor, 0},
-	{"aclnnInplacePowTensorTensorGetWorkspaceSize", (void *)aclnnInplacePowTensorTensorGetWorkspaceSize, 0},
-	{"aclnnInplacePut", (void *)aclnnInplacePut, 0},
-	{"aclnnInplacePutGetWorkspaceSize", (void *)aclnnInplacePutGetWorkspaceSize, 0},
-	{"aclnnInplaceQuantMatmulAllReduceAddRmsNorm", (void *)aclnnInplaceQuantMatmulAllReduceAddRmsNorm, 0},
-	{"aclnnInplaceQuantMatmulAllReduceAddRmsNormGetWorkspaceSize", (void *)aclnnInplaceQuantMatmulAllReduceAddRmsNormGetWorkspaceSize, 0},
-	{"aclnnInplaceQuantScatter", (void *)aclnnInplaceQuantScatter, 0},
-	{"aclnnInplaceQuantScatterGetWorkspaceSize", (void *)aclnnInplaceQuantScatterGetWorkspaceSize, 0},
-	{"aclnnInplaceQuantScatterV2", (void *)aclnnInplaceQuantScatterV2, 1},
-	{"aclnnInplaceQuantScatterV2GetWorkspaceSize", (void *)aclnnInplaceQuantScatterV2GetWorkspaceSize, 1},
-	{"aclnnInplaceRReluWithNoise", (void *)aclnnInplaceRReluWithNoise, 0},
-	{"aclnnInplaceRReluWithNoiseGetWorkspaceSize", (void *)aclnnInplaceRReluWithNoiseGetWorkspaceSize, 0},
-	{"aclnnInplaceRandom", (void *)aclnnInplaceRandom, 0},
-	{"aclnnInplaceRandomGetWorkspaceSize", (void *)aclnnInplaceRandomGetWorkspaceSize, 0},
-	{"aclnnInplaceRandomTensor", (void *)aclnnInplaceRandomTensor, 1},
-	{"aclnnInplaceRandomTensorGetWorkspaceSize", (void *)aclnnInplaceRandomTensorGetWorkspaceSize, 1},
-	{"aclnnInplaceRandomWithoutFromTo", (void *)aclnnInplaceRandomWithoutFromTo, 1},
-	{"aclnnInplaceRandomWithoutFromToGetWorkspaceSize", (void *)aclnnInplaceRandomWithoutFromToGetWorkspaceSize, 1},
-	{"aclnnInplaceRandomWithoutFromToTensor", (void *)aclnnInplaceRandomWithoutFromToTensor, 1},
-	{"aclnnInplaceRandomWithoutFromToTensorGetWorkspaceSize", (void *)aclnnInplaceRandomWithoutFromToTensorGetWorkspaceSize, 1},
-	{"aclnnInplaceReciprocal", (void *)aclnnInplaceReciprocal, 0},
-	{"aclnnInplaceReciprocalGetWorkspaceSize", (void *)aclnnInplaceReciprocalGetWorkspaceSize, 0},
-	{"aclnnInplaceRelu", (void *)aclnnInplaceRelu, 0},
-	{"aclnnInplaceReluGetWorkspaceSize", (void *)aclnnInplaceReluGetWorkspaceSize, 0},
-	{"aclnnInplaceRemainderTensorScalar", (void *)aclnnInplaceRemainderTensorScalar, 0},
-	{"aclnnInplaceRemainderTensorScalarGetWorkspaceSize", (void *)aclnnInplaceRemainderTensorScalarGetWorkspaceSize, 0},
-	{"aclnnInplaceRemainderTensorTensor", (void *)aclnnInplaceRemainderTensorTensor, 0},
-	{"aclnnInplaceRemainderTensorTensorGetWorkspaceSize", (void *)aclnnInplaceRemainderTensorTensorGetWorkspaceSize, 0},
-	{"aclnnInplaceRenorm", (void *)aclnnInplaceRenorm, 0},
-	{"aclnnInplaceRenormGetWorkspaceSize", (void *)aclnnInplaceRenormGetWorkspaceSize, 0},
-	{"aclnnInplaceRound", (void *)aclnnInplaceRound, 0},
-	{"aclnnInplaceRoundDecimals", (void *)aclnnInplaceRoundDecimals, 0},
-	{"aclnnInplaceRoundDecimalsGetWorkspaceSize", (void *)aclnnInplaceRoundDecimalsGetWorkspaceSize, 0},
-	{"aclnnInplaceRoundGetWorkspaceSize", (void *)aclnnInplaceRoundGetWorkspaceSize, 0},
-	{"aclnnInplaceRsqrt", (void *)aclnnInplaceRsqrt, 0},
-	{"aclnnInplaceRsqrtGetWorkspaceSize", (void *)aclnnInplaceRsqrtGetWorkspaceSize, 0},
-	{"aclnnInplaceScatter", (void *)aclnnInplaceScatter, 0},
-	{"aclnnInplaceScatterGetWorkspaceSize", (void *)aclnnInplaceScatterGetWorkspaceSize, 0},
-	{"aclnnInplaceScatterReduce", (void *)aclnnInplaceScatterReduce, 1},
-	{"aclnnInplaceScatterReduceGetWorkspaceSize", (void *)aclnnInplaceScatterReduceGetWorkspaceSize, 1},
-	{"aclnnInplaceScatterUpdate", (void *)aclnnInplaceScatterUpdate, 0},
-	{"aclnnInplaceScatterUpdateGetWorkspaceSize", (void *)aclnnInplaceScatterUpdateGetWorkspaceSize, 0},
-	{"aclnnInplaceScatterValue", (void *)aclnnInplaceScatterValue, 0},
-	{"aclnnInplaceScatterValueGetWorkspaceSize", (void *)aclnnInplaceScatterValueGetWorkspaceSize, 0},
-	{"aclnnInplaceSelu", (void *)aclnnInplaceSelu, 0},
-	{"aclnnInplaceSeluGetWorkspaceSize", (void *)aclnnInplaceSeluGetWorkspaceSize, 0},
-	{"aclnnInplaceSigmoid", (void *)aclnnInplaceSigmoid, 0},
-	{"aclnnInplaceSigmoidGetWorkspaceSize", (void *)aclnnInplaceSigmoidGetWorkspaceSize, 0},
-	{"aclnnInplaceSin", (void *)aclnnInplaceSin, 0},
-	{"aclnnInplaceSinGetWorkspaceSize", (void *)aclnnInplaceSinGetWorkspaceSize, 0},
-	{"aclnnInplaceSinc", (void *)aclnnInplaceSinc, 0},
-	{"aclnnInplaceSincGetWorkspaceSize", (void *)aclnnInplaceSincGetWorkspaceSize, 0},
-	{"aclnnInplaceSinh", (void *)aclnnInplaceSinh, 0},
-	{"aclnnInplaceSinhGetWorkspaceSize", (void *)aclnnInplaceSinhGetWorkspaceSize, 0},
-	{"aclnnInplaceSqrt", (void *)aclnnInplaceSqrt, 0},
-	{"aclnnInplaceSqrtGetWorkspaceSize", (void *)aclnnInplaceSqrtGetWorkspaceSize, 0},
-	{"aclnnInplaceSub", (void *)aclnnInplaceSub, 0},
-	{"aclnnInplaceSubGetWorkspaceSize", (void *)aclnnInplaceSubGetWorkspaceSize, 0},
-	{"aclnnInplaceSubs", (void *)aclnnInplaceSubs, 0},
-	{"aclnnInplaceSubsGetWorkspaceSize", (void *)aclnnInplaceSubsGetWorkspaceSize, 0},
-	{"aclnnInplaceTan", (void *)aclnnInplaceTan, 0},
-	{"aclnnInplaceTanGetWorkspaceSize", (void *)aclnnInplaceTanGetWorkspaceSize, 0},
-	{"aclnnInplaceTanh", (void *)aclnnInplaceTanh, 0},
-	{"aclnnInplaceTanhGetWorkspaceSize", (void *)aclnnInplaceTanhGetWorkspaceSize, 0},
-	{"aclnnInplaceThreshold", (void *)aclnnInplaceThreshold, 0},
-	{"aclnnInplaceThresholdGetWorkspaceSize", (void *)aclnnInplaceThresholdGetWorkspaceSize, 0},
-	{"aclnnInplaceTril", (void *)aclnnInplaceTril, 0},
-	{"aclnnInplaceTrilGetWorkspaceSize", (void *)aclnnInplaceTrilGetWorkspaceSize, 0},
-	{"aclnnInplaceTriu", (void *)aclnnInplaceTriu, 0},
-	{"aclnnInplaceTriuGetWorkspaceSize", (void *)aclnnInplaceTriuGetWorkspaceSize, 0},
-	{"aclnnInplaceTrunc", (void *)aclnnInplaceTrunc, 0},
-	{"aclnnInplaceTruncGetWorkspaceSize", (void *)aclnnInplaceTruncGetWorkspaceSize, 0},
-	{"aclnnInplaceUniform", (void *)aclnnInplaceUniform, 0},
-	{"aclnnInplaceUniformGetWorkspaceSize", (void *)aclnnInplaceUniformGetWorkspaceSize, 0},
-	{"aclnnInplaceUniformTensor", (void *)aclnnInplaceUniformTensor, 1},
-	{"aclnnInplaceUniformTensorGetWorkspaceSize", (void *)aclnnInplaceUniformTensorGetWorkspaceSize, 1},
-	{"aclnnInplaceWeightQuantMatmulAllReduceAddRmsNorm", (void *)aclnnInplaceWeightQuantMatmulAllReduceAddRmsNorm, 0},
-	{"aclnnInplaceWeightQuantMatmulAllReduceAddRmsNormGetWorkspaceSize", (void *)aclnnInplaceWeightQuantMatmulAllReduceAddRmsNormGetWorkspaceSize, 0},
-	{"aclnnInplaceXLogYScalarOther", (void *)aclnnInplaceXLogYScalarOther, 0},
-	{"aclnnInplaceXLogYScalarOtherGetWorkspaceSize", (void *)aclnnInplaceXLogYScalarOtherGetWorkspaceSize, 0},
-	{"aclnnInplaceXLogYTensor", (void *)aclnnInplaceXLogYTensor, 0},
-	{"aclnnInplaceXLogYTensorGetWorkspaceSize", (void *)aclnnInplaceXLogYTensorGetWorkspaceSize, 0},
-	{"aclnnInplaceZero", (void *)aclnnInplaceZero, 0},
-	{"aclnnInplaceZeroGetWorkspaceSize", (void *)aclnnInplaceZeroGetWorkspaceSize, 0},
-	{"aclnnInstanceNorm", (void *)aclnnInstanceNorm, 0},
-	{"aclnnInstanceNormGetWorkspaceSize", (void *)aclnnInstanceNormGetWorkspaceSize, 0},
-	{"aclnnInterleaveRope", (void *)aclnnInterleaveRope, 1},
-	{"aclnnInterleaveRopeGetWorkspaceSize", (void *)aclnnInterleaveRopeGetWorkspaceSize, 1},
-	{"aclnnInverse", (void *)aclnnInverse, 0},
-	{"aclnnInverseGetWorkspaceSize", (void *)aclnnInverseGetWorkspaceSize, 0},
-	{"aclnnIsClose", (void *)aclnnIsClose, 0},
-	{"aclnnIsCloseGetWorkspaceSize", (void *)aclnnIsCloseGetWorkspaceSize, 0},
-	{"aclnnIsFinite", (void *)aclnnIsFinite, 0},
-	{"aclnnIsFiniteGetWorkspaceSize", (void *)aclnnIsFiniteGetWorkspaceSize, 0},
-	{"aclnnIsInScalarTensor", (void *)aclnnIsInScalarTensor, 0},
-	{"aclnnIsInScalarTensorGetWorkspaceSize", (void *)aclnnIsInScalarTensorGetWorkspaceSize, 0},
-	{"aclnnIsInTensorScalar", (void *)aclnnIsInTensorScalar, 0},
-	{"aclnnIsInTensorScalarGetWorkspaceSize", (void *)aclnnIsInTensorScalarGetWorkspaceSize, 0},
-	{"aclnnIsInf", (void *)aclnnIsInf, 0},
-	{"aclnnIsInfGetWorkspaceSize", (void *)aclnnIsInfGetWorkspaceSize, 0},
-	{"aclnnIsNegInf", (void *)aclnnIsNegInf, 0},
-	{"aclnnIsNegInfGetWorkspaceSize", (void *)aclnnIsNegInfGetWorkspaceSize, 0},
-	{"aclnnIsPosInf", (void *)aclnnIsPosInf, 0},
-	{"aclnnIsPosInfGetWorkspaceSize", (void *)aclnnIsPosInfGetWorkspaceSize, 0},
-	{"aclnnKdaGateCumsum", (void *)aclnnKdaGateCumsum, 0},
-	{"aclnnKdaGateCumsumGetWorkspaceSize", (void *)aclnnKdaGateCumsumGetWorkspaceSize, 0},
-	{"aclnnKlDiv", (void *)aclnnKlDiv, 0},
-	{"aclnnKlDivBackward", (void *)aclnnKlDivBackward, 0},
-	{"aclnnKlDivBackwardGetWorkspaceSize", (void *)aclnnKlDivBackwardGetWorkspaceSize, 0},
-	{"aclnnKlDivGetWorkspaceSize", (void *)aclnnKlDivGetWorkspaceSize, 0},
-	{"aclnnKlDivTargetBackward", (void *)aclnnKlDivTargetBackward, 1},
-	{"aclnnKlDivTargetBackwardGetWorkspaceSize", (void *)aclnnKlDivTargetBackwardGetWorkspaceSize, 1},
-	{"aclnnKthvalue", (void *)aclnnKthvalue, 0},
-	{"aclnnKthvalueGetWorkspaceSize", (void *)aclnnKthvalueGetWorkspaceSize, 0},
-	{"aclnnL1Loss", (void *)aclnnL1Loss, 0},
-	{"aclnnL1LossBackward", (void *)aclnnL1LossBackward, 0},
-	{"aclnnL1LossBackwardGetWorkspaceSize", (void *)aclnnL1LossBackwardGetWorkspaceSize, 0},
-	{"aclnnL1LossGetWorkspaceSize", (void *)aclnnL1LossGetWorkspaceSize, 0},
-	{"aclnnLSTM", (void *)aclnnLSTM, 1},
-	{"aclnnLSTMGetWorkspaceSize", (void *)aclnnLSTMGetWorkspaceSize, 1},
-	{"aclnnLayerNorm", (void *)aclnnLayerNorm, 0},
-	{"aclnnLayerNormBackward", (void *)aclnnLayerNormBackward, 0},
-	{"aclnnLayerNormBackwardGetWorkspaceSize", (void *)aclnnLayerNormBackwardGetWorkspaceSize, 0},
-	{"aclnnLayerNormGetWorkspaceSize", (void *)aclnnLayerNormGetWorkspaceSize, 0},
-	{"aclnnLayerNormQuant", (void *)aclnnLayerNormQuant, 1},
-	{"aclnnLayerNormQuantGetWorkspaceSize", (void *)aclnnLayerNormQuantGetWorkspaceSize, 1},
-	{"aclnnLayerNormWithImplMode", (void *)aclnnLayerNormWithImplMode, 0},
-	{"aclnnLayerNormWithImplModeGetWorkspaceSize", (void *)aclnnLayerNormWithImplModeGetWorkspaceSize, 0},
-	{"aclnnLeScalar", (void *)aclnnLeScalar, 0},
-	{"aclnnLeScalarGetWorkspaceSize", (void *)aclnnLeScalarGetWorkspaceSize, 0},
-	{"aclnnLeTensor", (void *)aclnnLeTensor, 0},
-	{"aclnnLeTensorGetWorkspaceSize", (void *)aclnnLeTensorGetWorkspaceSize, 0},
-	{"aclnnLeakyRelu", (void *)aclnnLeakyRelu, 0},
-	{"aclnnLeakyReluBackward", (void *)aclnnLeakyReluBackward, 0},
-	{"aclnnLeakyReluBackwardGetWorkspaceSize", (void *)aclnnLeakyReluBackwardGetWorkspaceSize, 0},
-	{"aclnnLeakyReluGetWorkspaceSize", (void *)aclnnLeakyReluGetWorkspaceSize, 0},
-	{"aclnnLeftShift", (void *)aclnnLeftShift, 1},
-	{"aclnnLeftShiftGetWorkspaceSize", (void *)aclnnLeftShiftGetWorkspaceSize, 1},
-	{"aclnnLeftShifts", (void *)aclnnLeftShifts, 1},
-	{"aclnnLeftShiftsGetWorkspaceSize", (void *)aclnnLeftShiftsGetWorkspaceSize, 1},
-	{"aclnnLerp", (void *)aclnnLerp, 0},
-	{"aclnnLerpGetWorkspaceSize", (void *)aclnnLerpGetWorkspaceSize, 0},
-	{"aclnnLerps", (void *)aclnnLerps, 0},
-	{"aclnnLerpsGetWorkspaceSize", (void *)aclnnLerpsGetWorkspaceSize, 0},
-	{"aclnnLgamma", (void *)aclnnLgamma, 0},
-	{"aclnnLgammaGetWorkspaceSize", (void *)aclnnLgammaGetWorkspaceSize, 0},
-	{"aclnnLinalgCholesky", (void *)aclnnLinalgCholesky, 1},
-	{"aclnnLinalgCholeskyGetWorkspaceSize", (void *)aclnnLinalgCholeskyGetWorkspaceSize, 1},
-	{"aclnnLinalgCross", (void *)aclnnLinalgCross, 0},
-	{"aclnnLinalgCrossGetWorkspaceSize", (void *)aclnnLinalgCrossGetWorkspaceSize, 0},
-	{"aclnnLinalgQr", (void *)aclnnLinalgQr, 0},
-	{"aclnnLinalgQrGetWorkspaceSize", (void *)aclnnLinalgQrGetWorkspaceSize, 0},
-	{"aclnnLinalgVectorNorm", (void *)aclnnLinalgVectorNorm, 0},
-	{"aclnnLinalgVectorNormGetWorkspaceSize", (void *)aclnnLinalgVectorNormGetWorkspaceSize, 0},
-	{"aclnnLinspace", (void *)aclnnLinspace, 0},
-	{"aclnnLinspaceGetWorkspaceSize", (void *)aclnnLinspaceGetWorkspaceSize, 0},
-	{"aclnnLog", (void *)aclnnLog, 0},
-	{"aclnnLog10", (void *)aclnnLog10, 0},
-	{"aclnnLog10GetWorkspaceSize", (void *)aclnnLog10GetWorkspaceSize, 0},
-	{"aclnnLog1p", (void *)aclnnLog1p, 0},
-	{"aclnnLog1pGetWorkspaceSize", (void *)aclnnLog1pGetWorkspaceSize, 0},
-	{"aclnnLog2", (void *)aclnnLog2, 0},
-	{"aclnnLog2GetWorkspaceSize", (void *)aclnnLog2GetWorkspaceSize, 0},
-	{"aclnnLogAddExp", (void *)aclnnLogAddExp, 0},
-	{"aclnnLogAddExp2", (void *)aclnnLogAddExp2, 0},
-	{"aclnnLogAddExp2GetWorkspaceSize", (void *)aclnnLogAddExp2GetWorkspaceSize, 0},
-	{"aclnnLogAddExpGetWorkspaceSize", (void *)aclnnLogAddExpGetWorkspaceSize, 0},
-	{"aclnnLogGetWorkspaceSize", (void *)aclnnLogGetWorkspaceSize, 0},
-	{"aclnnLogSigmoid", (void *)aclnnLogSigmoid, 0},
-	{"aclnnLogSigmoidBackward", (void *)aclnnLogSigmoidBackward, 0},
-	{"aclnnLogSigmoidBackwardGetWorkspaceSize", (void *)aclnnLogSigmoidBackwardGetWorkspaceSize, 0},
-	{"aclnnLogSigmoidForward", (void *)aclnnLogSigmoidForward, 0},
-	{"aclnnLogSigmoidForwardGetWorkspaceSize", (void *)aclnnLogSigmoidForwardGetWorkspaceSize, 0},
-	{"aclnnLogSigmoidGetWorkspaceSize", (void *)aclnnLogSigmoidGetWorkspaceSize, 0},
-	{"aclnnLogSoftmax", (void *)aclnnLogSoftmax, 0},
-	{"aclnnLogSoftmaxBackward", (void *)aclnnLogSoftmaxBackward, 0},
-	{"aclnnLogSoftmaxBackwardGetWorkspaceSize", (void *)aclnnLogSoftmaxBackwardGetWorkspaceSize, 0},
-	{"aclnnLogSoftmaxGetWorkspaceSize", (void *)aclnnLogSoftmaxGetWorkspaceSize, 0},
-	{"aclnnLogSpace", (void *)aclnnLogSpace, 1},
-	{"aclnnLogSpaceGetWorkspaceSize", (void *)aclnnLogSpaceGetWorkspaceSize, 1},
-	{"aclnnLogSumExp", (void *)aclnnLogSumExp, 0},
-	{"aclnnLogSumExpGetWorkspaceSize", (void *)aclnnLogSumExpGetWorkspaceSize, 0},
-	{"aclnnLogdet", (void *)aclnnLogdet, 0},
-	{"aclnnLogdetGetWorkspaceSize", (void *)aclnnLogdetGetWorkspaceSize, 0},
-	{"aclnnLogicalAnd", (void *)aclnnLogicalAnd, 0},
-	{"aclnnLogicalAndGetWorkspaceSize", (void *)aclnnLogicalAndGetWorkspaceSize, 0},
-	{"aclnnLogicalNot", (void *)aclnnLogicalNot, 0},
-	{"aclnnLogicalNotGetWorkspaceSize", (void *)aclnnLogicalNotGetWorkspaceSize, 0},
-	{"aclnnLogicalOr", (void *)aclnnLogicalOr, 0},
-	{"aclnnLogicalOrGetWorkspaceSize", (void *)aclnnLogicalOrGetWorkspaceSize, 0},
-	{"aclnnLogicalXor", (void *)aclnnLogicalXor, 0},
-	{"aclnnLogicalXorGetWorkspaceSize", (void *)aclnnLogicalXorGetWorkspaceSize, 0},
-	{"aclnnLogit", (void *)aclnnLogit, 0},
-	{"aclnnLogitGetWorkspaceSize", (void *)aclnnLogitGetWorkspaceSize, 0},
-	{"aclnnLogitGrad", (void *)aclnnLogitGrad, 0},
-	{"aclnnLogitGradGetWorkspaceSize", (void *)aclnnLogitGradGetWorkspaceSize, 0},
-	{"aclnnLstmBackward", (void *)aclnnLstmBackward, 1},
-	{"aclnnLstmBackwardGetWorkspaceSize", (void *)aclnnLstmBackwardGetWorkspaceSize, 1},
-	{"aclnnLtScalar", (void *)aclnnLtScalar, 0},
-	{"aclnnLtScalarGetWorkspaceSize", (void *)aclnnLtScalarGetWorkspaceSize, 0},
-	{"aclnnLtTensor", (void *)aclnnLtTensor, 0},
-	{"aclnnLtTensorGetWorkspaceSize", (void *)aclnnLtTensorGetWorkspaceSize, 0},
-	{"aclnnMaskedScale", (void *)aclnnMaskedScale, 1},
-	{"aclnnMaskedScaleGetWorkspaceSize", (void *)aclnnMaskedScaleGetWorkspaceSize, 1},
-	{"aclnnMaskedSelect", (void *)aclnnMaskedSelect, 0},
-	{"aclnnMaskedSelectGetWorkspaceSize", (void *)aclnnMaskedSelectGetWorkspaceSize, 0},
-	{"aclnnMaskedSoftmaxWithRelPosBias", (void *)aclnnMaskedSoftmaxWithRelPosBias, 0},
-	{"aclnnMaskedSoftmaxWithRelPosBiasGetWorkspaceSize", (void *)aclnnMaskedSoftmaxWithRelPosBiasGetWorkspaceSize, 0},
-	{"aclnnMatmul", (void *)aclnnMatmul, 0},
-	{"aclnnMatmulAllReduce", (void *)aclnnMatmulAllReduce, 0},
-	{"aclnnMatmulAllReduceAddRmsNorm", (void *)aclnnMatmulAllReduceAddRmsNorm, 0},
-	{"aclnnMatmulAllReduceAddRmsNormGetWorkspaceSize", (void *)aclnnMatmulAllReduceAddRmsNormGetWorkspaceSize, 0},
-	{"aclnnMatmulAllReduceGetWorkspaceSize", (void *)aclnnMatmulAllReduceGetWorkspaceSize, 0},
-	{"aclnnMatmulAllReduceV2", (void *)aclnnMatmulAllReduceV2, 0},
-	{"aclnnMatmulAllReduceV2GetWorkspaceSize", (void *)aclnnMatmulAllReduceV2GetWorkspaceSize, 0},
-	{"aclnnMatmulCompress", (void *)aclnnMatmulCompress, 1},
-	{"aclnnMatmulCompressDequant", (void *)aclnnMatmulCompressDequant, 0},
-	{"aclnnMatmulCompressDequantGetWorkspaceSize", (void *)aclnnMatmulCompressDequantGetWorkspaceSize, 0},
-	{"aclnnMatmulCompressGetWorkspaceSize", (void *)aclnnMatmulCompressGetWorkspaceSize, 1},
-	{"aclnnMatmulEmuSplitWeight", (void *)aclnnMatmulEmuSplitWeight, 1},
-	{"aclnnMatmulEmuSplitWeightGetWorkspaceSize", (void *)aclnnMatmulEmuSplitWeightGetWorkspaceSize, 1},
-	{"aclnnMatmulGetWorkspaceSize", (void *)aclnnMatmulGetWorkspaceSize, 0},
-	{"aclnnMatmulReduceScatter", (void *)aclnnMatmulReduceScatter, 0},
-	{"aclnnMatmulReduceScatterGetWorkspaceSize", (void *)aclnnMatmulReduceScatterGetWorkspaceSize, 0},
-	{"aclnnMatmulWeightNz", (void *)aclnnMatmulWeightNz, 1},
-	{"aclnnMatmulWeightNzGetWorkspaceSize", (void *)aclnnMatmulWeightNzGetWorkspaceSize, 1},
-	{"aclnnMax", (void *)aclnnMax, 0},
-	{"aclnnMaxDim", (void *)aclnnMaxDim, 0},
-	{"aclnnMaxDimGetWorkspaceSize", (void *)aclnnMaxDimGetWorkspaceSize, 0},
-	{"aclnnMaxGetWorkspaceSize", (void *)aclnnMaxGetWorkspaceSize, 0},
-	{"aclnnMaxN", (void *)aclnnMaxN, 0},
-	{"aclnnMaxNGetWorkspaceSize", (void *)aclnnMaxNGetWorkspaceSize, 0},
-	{"aclnnMaxPool", (void *)aclnnMaxPool, 0},
-	{"aclnnMaxPool2dWithIndices", (void *)aclnnMaxPool2dWithIndices, 0},
-	{"aclnnMaxPool2dWithIndicesBackward", (void *)aclnnMaxPool2dWithIndicesBackward, 0},
-	{"aclnnMaxPool2dWithIndicesBackwardGetWorkspaceSize", (void *)aclnnMaxPool2dWithIndicesBackwardGetWorkspaceSize, 0},
-	{"aclnnMaxPool2dWithIndicesGetWorkspaceSize", (void *)aclnnMaxPool2dWithIndicesGetWorkspaceSize, 0},
-	{"aclnnMaxPool2dWithMask", (void *)aclnnMaxPool2dWithMask, 0},
-	{"aclnnMaxPool2dWithMaskBackward", (void *)aclnnMaxPool2dWithMaskBackward, 0},
-	{"aclnnMaxPool2dWithMaskBackwardGetWorkspaceSize", (void *)aclnnMaxPool2dWithMaskBackwardGetWorkspaceSize, 0},
-	{"aclnnMaxPool2dWithMaskGetWorkspaceSize", (void *)aclnnMaxPool2dWithMaskGetWorkspaceSize, 0},
-	{"aclnnMaxPool3D", (void *)aclnnMaxPool3D, 1},
-	{"aclnnMaxPool3DGetWorkspaceSize", (void *)aclnnMaxPool3DGetWorkspaceSize, 1},
-	{"aclnnMaxPool3dWithArgmax", (void *)aclnnMaxPool3dWithArgmax, 0},
-	{"aclnnMaxPool3dWithArgmaxBackward", (void *)aclnnMaxPool3dWithArgmaxBackward, 0},
-	{"aclnnMaxPool3dWithArgmaxBackwardGetWorkspaceSize", (void *)aclnnMaxPool3dWithArgmaxBackwardGetWorkspaceSize, 0},
-	{"aclnnMaxPool3dWithArgmaxGetWorkspaceSize", (void *)aclnnMaxPool3dWithArgmaxGetWorkspaceSize, 0},
-	{"aclnnMaxPoolGetWorkspaceSize", (void *)aclnnMaxPoolGetWorkspaceSize, 0},
-	{"aclnnMaxPoolV3", (void *)aclnnMaxPoolV3, 1},
-	{"aclnnMaxPoolV3GetWorkspaceSize", (void *)aclnnMaxPoolV3GetWorkspaceSize, 1},
-	{"aclnnMaxUnpool2d", (void *)aclnnMaxUnpool2d, 0},
-	{"aclnnMaxUnpool2dBackward", (void *)aclnnMaxUnpool2dBackward, 0},
-	{"aclnnMaxUnpool2dBackwardGetWorkspaceSize", (void *)aclnnMaxUnpool2dBackwardGetWorkspaceSize, 0},
-	{"aclnnMaxUnpool2dGetWorkspaceSize", (void *)aclnnMaxUnpool2dGetWorkspaceSize, 0},
-	{"aclnnMaxUnpool3d", (void *)aclnnMaxUnpool3d, 0},
-	{"aclnnMaxUnpool3dBackward", (void *)aclnnMaxUnpool3dBackward, 0},
-	{"aclnnMaxUnpool3dBackwardGetWorkspaceSize", (void *)aclnnMaxUnpool3dBackwardGetWorkspaceSize, 0},
-	{"aclnnMaxUnpool3dGetWorkspaceSize", (void *)aclnnMaxUnpool3dGetWorkspaceSize, 0},
-	{"aclnnMaxV2", (void *)aclnnMaxV2, 0},
-	{"aclnnMaxV2GetWorkspaceSize", (void *)aclnnMaxV2GetWorkspaceSize, 0},
-	{"aclnnMaximum", (void *)aclnnMaximum, 0},
-	{"aclnnMaximumGetWorkspaceSize", (void *)aclnnMaximumGetWorkspaceSize, 0},
-	{"aclnnMean", (void *)aclnnMean, 0},
-	{"aclnnMeanGetWorkspaceSize", (void *)aclnnMeanGetWorkspaceSize, 0},
-	{"aclnnMeanV2", (void *)aclnnMeanV2, 0},
-	{"aclnnMeanV2GetWorkspaceSize", (void *)aclnnMeanV2GetWorkspaceSize, 0},
-	{"aclnnMedian", (void *)aclnnMedian, 0},
-	{"aclnnMedianDim", (void *)aclnnMedianDim, 0},
-	{"aclnnMedianDimGetWorkspaceSize", (void *)aclnnMedianDimGetWorkspaceSize, 0},
-	{"aclnnMedianGetWorkspaceSize", (void *)aclnnMedianGetWorkspaceSize, 0},
-	{"aclnnMin", (void *)aclnnMin, 0},
-	{"aclnnMinDim", (void *)aclnnMinDim, 0},
-	{"aclnnMinDimGetWorkspaceSize", (void *)aclnnMinDimGetWorkspaceSize, 0},
-	{"aclnnMinGetWorkspaceSize", (void *)aclnnMinGetWorkspaceSize, 0},
-	{"aclnnMinN", (void *)aclnnMinN, 0},
-	{"aclnnMinNGetWorkspaceSize", (void *)aclnnMinNGetWorkspaceSize, 0},
-	{"aclnnMinimum", (void *)aclnnMinimum, 0},
-	{"aclnnMinimumGetWorkspaceSize", (void *)aclnnMinimumGetWorkspaceSize, 0},
-	{"aclnnMish", (void *)aclnnMish, 0},
-	{"aclnnMishBackward", (void *)aclnnMishBackward, 0},
-	{"aclnnMishBackwardGetWorkspaceSize", (void *)aclnnMishBackwardGetWorkspaceSize, 0},
-	{"aclnnMishGetWorkspaceSize", (void *)aclnnMishGetWorkspaceSize, 0},
-	{"aclnnMlaProlog", (void *)aclnnMlaProlog, 0},
-	{"aclnnMlaPrologGetWorkspaceSize", (void *)aclnnMlaPrologGetWorkspaceSize, 0},
-	{"aclnnMlaPrologV2", (void *)aclnnMlaPrologV2, 1},
-	{"aclnnMlaPrologV2GetWorkspaceSize", (void *)aclnnMlaPrologV2GetWorkspaceSize, 1},
-	{"aclnnMlaPrologV2WeightNz", (void *)aclnnMlaPrologV2WeightNz, 1},
-	{"aclnnMlaPrologV2WeightNzGetWorkspaceSize", (void *)aclnnMlaPrologV2WeightNzGetWorkspaceSize, 1},
-	{"aclnnMlaPrologV3", (void *)aclnnMlaPrologV3, 1},
-	{"aclnnMlaPrologV3GetWorkspaceSize", (void *)aclnnMlaPrologV3GetWorkspaceSize, 1},
-	{"aclnnMlaPrologV3WeightNz", (void *)aclnnMlaPrologV3WeightNz, 1},
-	{"aclnnMlaPrologV3WeightNzGetWorkspaceSize", (void *)aclnnMlaPrologV3WeightNzGetWorkspaceSize, 1},
-	{"aclnnMm", (void *)aclnnMm, 0},
-	{"aclnnMmGetWorkspaceSize", (void *)aclnnMmGetWorkspaceSize, 0},
-	{"aclnnModulate", (void *)aclnnModulate, 1},
-	{"aclnnModulateBackward", (void *)aclnnModulateBackward, 1},
-	{"aclnnModulateBackwardGetWorkspaceSize", (void *)aclnnModulateBackwardGetWorkspaceSize, 1},
-	{"aclnnModulateGetWorkspaceSize", (void *)aclnnModulateGetWorkspaceSize, 1},
-	{"aclnnMoeComputeExpertTokens", (void *)aclnnMoeComputeExpertTokens, 0},
-	{"aclnnMoeComputeExpertTokensGetWorkspaceSize", (void *)aclnnMoeComputeExpertTokensGetWorkspaceSize, 0},
-	{"aclnnMoeDistributeBufferReset", (void *)aclnnMoeDistributeBufferReset, 1},
-	{"aclnnMoeDistributeBufferResetGetWorkspaceSize", (void *)aclnnMoeDistributeBufferResetGetWorkspaceSize, 1},
-	{"aclnnMoeDistributeCombine", (void *)aclnnMoeDistributeCombine, 0},
-	{"aclnnMoeDistributeCombineAddRmsNorm", (void *)aclnnMoeDistributeCombineAddRmsNorm, 1},
-	{"aclnnMoeDistributeCombineAddRmsNormGetWorkspaceSize", (void *)aclnnMoeDistributeCombineAddRmsNormGetWorkspaceSize, 1},
-	{"aclnnMoeDistributeCombineAddRmsNormV2", (void *)aclnnMoeDistributeCombineAddRmsNormV2, 1},
-	{"aclnnMoeDistributeCombineAddRmsNormV2GetWorkspaceSize", (void *)aclnnMoeDistributeCombineAddRmsNormV2GetWorkspaceSize, 1},
-	{"aclnnMoeDistributeCombineGetWorkspaceSize", (void *)aclnnMoeDistributeCombineGetWorkspaceSize, 0},
-	{"aclnnMoeDistributeCombineV2", (void *)aclnnMoeDistributeCombineV2, 1},
-	{"aclnnMoeDistributeCombineV2GetWorkspaceSize", (void *)aclnnMoeDistributeCombineV2GetWorkspaceSize, 1},
-	{"aclnnMoeDistributeCombineV3", (void *)aclnnMoeDistributeCombineV3, 1},
-	{"aclnnMoeDistributeCombineV3GetWorkspaceSize", (void *)aclnnMoeDistributeCombineV3GetWorkspaceSize, 1},
-	{"aclnnMoeDistributeDispatch", (void *)aclnnMoeDistributeDispatch, 0},
-	{"aclnnMoeDistributeDispatchGetWorkspaceSize", (void *)aclnnMoeDistributeDispatchGetWorkspaceSize, 0},
-	{"aclnnMoeDistributeDispatchV2", (void *)aclnnMoeDistributeDispatchV2, 1},
-	{"aclnnMoeDistributeDispatchV2GetWorkspaceSize", (void *)aclnnMoeDistributeDispatchV2GetWorkspaceSize, 1},
-	{"aclnnMoeDistributeDispatchV3", (void *)aclnnMoeDistributeDispatchV3, 1},
-	{"aclnnMoeDistributeDispatchV3GetWorkspaceSize", (void *)aclnnMoeDistributeDispatchV3GetWorkspaceSize, 1},
-	{"aclnnMoeFinalizeRouting", (void *)aclnnMoeFinalizeRouting, 0},
-	{"aclnnMoeFinalizeRoutingGetWorkspaceSize", (void *)aclnnMoeFinalizeRoutingGetWorkspaceSize, 0},
-	{"aclnnMoeFinalizeRoutingV2", (void *)aclnnMoeFinalizeRoutingV2, 0},
-	{"aclnnMoeFinalizeRoutingV2GetWorkspaceSize", (void *)aclnnMoeFinalizeRoutingV2GetWorkspaceSize, 0},
-	{"aclnnMoeFinalizeRoutingV2Grad", (void *)aclnnMoeFinalizeRoutingV2Grad, 0},
-	{"aclnnMoeFinalizeRoutingV2GradGetWorkspaceSize", (void *)aclnnMoeFinalizeRoutingV2GradGetWorkspaceSize, 0},
-	{"aclnnMoeGatingTopK", (void *)aclnnMoeGatingTopK, 1},
-	{"aclnnMoeGatingTopKGetWorkspaceSize", (void *)aclnnMoeGatingTopKGetWorkspaceSize, 1},
-	{"aclnnMoeGatingTopKSoftmax", (void *)aclnnMoeGatingTopKSoftmax, 0},
-	{"aclnnMoeGatingTopKSoftmaxGetWorkspaceSize", (void *)aclnnMoeGatingTopKSoftmaxGetWorkspaceSize, 0},
-	{"aclnnMoeGatingTopKSoftmaxV2", (void *)aclnnMoeGatingTopKSoftmaxV2, 0},
-	{"aclnnMoeGatingTopKSoftmaxV2GetWorkspaceSize", (void *)aclnnMoeGatingTopKSoftmaxV2GetWorkspaceSize, 0},
-	{"aclnnMoeInitRouting", (void *)aclnnMoeInitRouting, 0},
-	{"aclnnMoeInitRoutingGetWorkspaceSize", (void *)aclnnMoeInitRoutingGetWorkspaceSize, 0},
-	{"aclnnMoeInitRoutingQuant", (void *)aclnnMoeInitRoutingQuant, 0},
-	{"aclnnMoeInitRoutingQuantGetWorkspaceSize", (void *)aclnnMoeInitRoutingQuantGetWorkspaceSize, 0},
-	{"aclnnMoeInitRoutingQuantV2", (void *)aclnnMoeInitRoutingQuantV2, 0},
-	{"aclnnMoeInitRoutingQuantV2GetWorkspaceSize", (void *)aclnnMoeInitRoutingQuantV2GetWorkspaceSize, 0},
-	{"aclnnMoeInitRoutingV2", (void *)aclnnMoeInitRoutingV2, 0},
-	{"aclnnMoeInitRoutingV2GetWorkspaceSize", (void *)aclnnMoeInitRoutingV2GetWorkspaceSize, 0},
-	{"aclnnMoeInitRoutingV2Grad", (void *)aclnnMoeInitRoutingV2Grad, 0},
-	{"aclnnMoeInitRoutingV2GradGetWorkspaceSize", (void *)aclnnMoeInitRoutingV2GradGetWorkspaceSize, 0},
-	{"aclnnMoeInitRoutingV3", (void *)aclnnMoeInitRoutingV3, 1},
-	{"aclnnMoeInitRoutingV3GetWorkspaceSize", (void *)aclnnMoeInitRoutingV3GetWorkspaceSize, 1},
-	{"aclnnMoeTokenPermute", (void *)aclnnMoeTokenPermute, 0},
-	{"aclnnMoeTokenPermuteGetWorkspaceSize", (void *)aclnnMoeTokenPermuteGetWorkspaceSize, 0},
-	{"aclnnMoeTokenPermuteGrad", (void *)aclnnMoeTokenPermuteGrad, 0},
-	{"aclnnMoeTokenPermuteGradGetWorkspaceSize", (void *)aclnnMoeTokenPermuteGradGetWorkspaceSize, 0},
-	{"aclnnMoeTokenPermuteWithEp", (void *)aclnnMoeTokenPermuteWithEp, 1},
-	{"aclnnMoeTokenPermuteWithEpGetWorkspaceSize", (void *)aclnnMoeTokenPermuteWithEpGetWorkspaceSize, 1},
-	{"aclnnMoeTokenPermuteWithEpGrad", (void *)aclnnMoeTokenPermuteWithEpGrad, 1},
-	{"aclnnMoeTokenPermuteWithEpGradGetWorkspaceSize", (void *)aclnnMoeTokenPermuteWithEpGradGetWorkspaceSize, 1},
-	{"aclnnMoeTokenPermuteWithRoutingMap", (void *)aclnnMoeTokenPermuteWithRoutingMap, 1},
-	{"aclnnMoeTokenPermuteWithRoutingMapGetWorkspaceSize", (void *)aclnnMoeTokenPermuteWithRoutingMapGetWorkspaceSize, 1},
-	{"aclnnMoeTokenPermuteWithRoutingMapGrad", (void *)aclnnMoeTokenPermuteWithRoutingMapGrad, 1},
-	{"aclnnMoeTokenPermuteWithRoutingMapGradGetWorkspaceSize", (void *)aclnnMoeTokenPermuteWithRoutingMapGradGetWorkspaceSize, 1},
-	{"aclnnMoeTokenUnpermute", (void *)aclnnMoeTokenUnpermute, 0},
-	{"aclnnMoeTokenUnpermuteGetWorkspaceSize", (void *)aclnnMoeTokenUnpermuteGetWorkspaceSize, 0},
-	{"aclnnMoeTokenUnpermuteGrad", (void *)aclnnMoeTokenUnpermuteGrad, 0},
-	{"aclnnMoeTokenUnpermuteGradGetWorkspaceSize", (void *)aclnnMoeTokenUnpermuteGradGetWorkspaceSize, 0},
-	{"aclnnMoeTokenUnpermuteWithEp", (void *)aclnnMoeTokenUnpermuteWithEp, 1},
-	{"aclnnMoeTokenUnpermuteWithEpGetWorkspaceSize", (void *)aclnnMoeTokenUnpermuteWithEpGetWorkspaceSize, 1},
-	{"aclnnMoeTokenUnpermuteWithEpGrad", (void *)aclnnMoeTokenUnpermuteWithEpGrad, 1},
-	{"aclnnMoeTokenUnpermuteWithEpGradGetWorkspaceSize", (void *)aclnnMoeTokenUnpermuteWithEpGradGetWorkspaceSize, 1},
-	{"aclnnMoeTokenUnpermuteWithRoutingMap", (void *)aclnnMoeTokenUnpermuteWithRoutingMap, 1},
-	{"aclnnMoeTokenUnpermuteWithRoutingMapGetWorkspaceSize", (void *)aclnnMoeTokenUnpermuteWithRoutingMapGetWorkspaceSize, 1},
-	{"aclnnMoeTokenUnpermuteWithRoutingMapGrad", (void *)aclnnMoeTokenUnpermuteWithRoutingMapGrad, 1},
-	{"aclnnMoeTokenUnpermuteWithRoutingMapGradGetWorkspaceSize", (void *)aclnnMoeTokenUnpermuteWithRoutingMapGradGetWorkspaceSize, 1},
-	{"aclnnMoeUpdateExpert", (void *)aclnnMoeUpdateExpert, 1},
-	{"aclnnMoeUpdateExpertGetWorkspaceSize", (void *)aclnnMoeUpdateExpertGetWorkspaceSize, 1},
-	{"aclnnMrgbaCustom", (void *)aclnnMrgbaCustom, 0},
-	{"aclnnMrgbaCustomGetWorkspaceSize", (void *)aclnnMrgbaCustomGetWorkspaceSize, 0},
-	{"aclnnMseLoss", (void *)aclnnMseLoss, 0},
-	{"aclnnMseLossBackward", (void *)aclnnMseLossBackward, 0},
-	{"aclnnMseLossBackwardGetWorkspaceSize", (void *)aclnnMseLossBackwardGetWorkspaceSize, 0},
-	{"aclnnMseLossGetWorkspaceSize", (void *)aclnnMseLossGetWorkspaceSize, 0},
-	{"aclnnMseLossOut", (void *)aclnnMseLossOut, 0},
-	{"aclnnMseLossOutGetWorkspaceSize", (void *)aclnnMseLossOutGetWorkspaceSize, 0},
-	{"aclnnMul", (void *)aclnnMul, 0},
-	{"aclnnMulGetWorkspaceSize", (void *)aclnnMulGetWorkspaceSize, 0},
-	{"aclnnMulNoNan", (void *)aclnnMulNoNan, 1},
-	{"aclnnMulNoNanGetWorkspaceSize", (void *)aclnnMulNoNanGetWorkspaceSize, 1},
-	{"aclnnMuls", (void *)aclnnMuls, 0},
-	{"aclnnMulsGetWorkspaceSize", (void *)aclnnMulsGetWorkspaceSize, 0},
-	{"aclnnMultiScaleDeformableAttentionGrad", (void *)aclnnMultiScaleDeformableAttentionGrad, 0},
-	{"aclnnMultiScaleDeformableAttentionGradGetWorkspaceSize", (void *)aclnnMultiScaleDeformableAttentionGradGetWorkspaceSize, 0},
-	{"aclnnMultiScaleDeformableAttnFunction", (void *)aclnnMultiScaleDeformableAttnFunction, 0},
-	{"aclnnMultiScaleDeformableAttnFunctionGetWorkspaceSize", (void *)aclnnMultiScaleDeformableAttnFunctionGetWorkspaceSize, 0},
-	{"aclnnMultilabelMarginLoss", (void *)aclnnMultilabelMarginLoss, 0},
-	{"aclnnMultilabelMarginLossGetWorkspaceSize", (void *)aclnnMultilabelMarginLossGetWorkspaceSize, 0},
-	{"aclnnMultinomial", (void *)aclnnMultinomial, 0},
-	{"aclnnMultinomialGetWorkspaceSize", (void *)aclnnMultinomialGetWorkspaceSize, 0},
-	{"aclnnMultinomialTensor", (void *)aclnnMultinomialTensor, 1},
-	{"aclnnMultinomialTensorGetWorkspaceSize", (void *)aclnnMultinomialTensorGetWorkspaceSize, 1},
-	{"aclnnMv", (void *)aclnnMv, 0},
-	{"aclnnMvGetWorkspaceSize", (void *)aclnnMvGetWorkspaceSize, 0},
-	{"aclnnNLLLoss", (void *)aclnnNLLLoss, 0},
-	{"aclnnNLLLoss2d", (void *)aclnnNLLLoss2d, 0},
-	{"aclnnNLLLoss2dBackward", (void *)aclnnNLLLoss2dBackward, 0},
-	{"aclnnNLLLoss2dBackwardGetWorkspaceSize", (void *)aclnnNLLLoss2dBackwardGetWorkspaceSize, 0},
-	{"aclnnNLLLoss2dGetWorkspaceSize", (void *)aclnnNLLLoss2dGetWorkspaceSize, 0},
-	{"aclnnNLLLossBackward", (void *)aclnnNLLLossBackward, 0},
-	{"aclnnNLLLossBackwardGetWorkspaceSize", (void *)aclnnNLLLossBackwardGetWorkspaceSize, 0},
-	{"aclnnNLLLossGetWorkspaceSize", (void *)aclnnNLLLossGetWorkspaceSize, 0},
-	{"aclnnNanMedian", (void *)aclnnNanMedian, 0},
-	{"aclnnNanMedianDim", (void *)aclnnNanMedianDim, 0},
-	{"aclnnNanMedianDimGetWorkspaceSize", (void *)aclnnNanMedianDimGetWorkspaceSize, 0},
-	{"aclnnNanMedianGetWorkspaceSize", (void *)aclnnNanMedianGetWorkspaceSize, 0},
-	{"aclnnNanToNum", (void *)aclnnNanToNum, 0},
-	{"aclnnNanToNumGetWorkspaceSize", (void *)aclnnNanToNumGetWorkspaceSize, 0},
-	{"aclnnNdtri", (void *)aclnnNdtri, 1},
-	{"aclnnNdtriGetWorkspaceSize", (void *)aclnnNdtriGetWorkspaceSize, 1},
-	{"aclnnNeScalar", (void *)aclnnNeScalar, 0},
-	{"aclnnNeScalarGetWorkspaceSize", (void *)aclnnNeScalarGetWorkspaceSize, 0},
-	{"aclnnNeTensor", (void *)aclnnNeTensor, 0},
-	{"aclnnNeTensorGetWorkspaceSize", (void *)aclnnNeTensorGetWorkspaceSize, 0},
-	{"aclnnNeg", (void *)aclnnNeg, 0},
-	{"aclnnNegGetWorkspaceSize", (void *)aclnnNegGetWorkspaceSize, 0},
-	{"aclnnNonMaxSuppression", (void *)aclnnNonMaxSuppression, 0},
-	{"aclnnNonMaxSuppressionGetWorkspaceSize", (void *)aclnnNonMaxSuppressionGetWorkspaceSize, 0},
-	{"aclnnNonzero", (void *)aclnnNonzero, 0},
-	{"aclnnNonzeroGetWorkspaceSize", (void *)aclnnNonzeroGetWorkspaceSize, 0},
-	{"aclnnNonzeroV2", (void *)aclnnNonzeroV2, 0},
-	{"aclnnNonzeroV2GetWorkspaceSize", (void *)aclnnNonzeroV2GetWorkspaceSize, 0},
-	{"aclnnNorm", (void *)aclnnNorm, 0},
-	{"aclnnNormGetWorkspaceSize", (void *)aclnnNormGetWorkspaceSize, 0},
-	{"aclnnNormalFloatFloat", (void *)aclnnNormalFloatFloat, 0},
-	{"aclnnNormalFloatFloatGetWorkspaceSize", (void *)aclnnNormalFloatFloatGetWorkspaceSize, 0},
-	{"aclnnNormalFloatTensor", (void *)aclnnNormalFloatTensor, 0},
-	{"aclnnNormalFloatTensorGetWorkspaceSize", (void *)aclnnNormalFloatTensorGetWorkspaceSize, 0},
-	{"aclnnNormalTensorFloat", (void *)aclnnNormalTensorFloat, 0},
-	{"aclnnNormalTensorFloatGetWorkspaceSize", (void *)aclnnNormalTensorFloatGetWorkspaceSize, 0},
-	{"aclnnNormalTensorTensor", (void *)aclnnNormalTensorTensor, 0},
-	{"aclnnNormalTensorTensorGetWorkspaceSize", (void *)aclnnNormalTensorTensorGetWorkspaceSize, 0},
-	{"aclnnNpuFormatCast", (void *)aclnnNpuFormatCast, 1},
-	{"aclnnNpuFormatCastCalculateSizeAndFormat", (void *)aclnnNpuFormatCastCalculateSizeAndFormat, 1},
-	{"aclnnNpuFormatCastGetWorkspaceSize", (void *)aclnnNpuFormatCastGetWorkspaceSize, 1},
-	{"aclnnNsaCompress", (void *)aclnnNsaCompress, 1},
-	{"aclnnNsaCompressAttention", (void *)aclnnNsaCompressAttention, 1},
-	{"aclnnNsaCompressAttentionGetWorkspaceSize", (void *)aclnnNsaCompressAttentionGetWorkspaceSize, 1},
-	{"aclnnNsaCompressAttentionInfer", (void *)aclnnNsaCompressAttentionInfer, 1},
-	{"aclnnNsaCompressAttentionInferGetWorkspaceSize", (void *)aclnnNsaCompressAttentionInferGetWorkspaceSize, 1},
-	{"aclnnNsaCompressGetWorkspaceSize", (void *)aclnnNsaCompressGetWorkspaceSize, 1},
-	{"aclnnNsaCompressGrad", (void *)aclnnNsaCompressGrad, 1},
-	{"aclnnNsaCompressGradGetWorkspaceSize", (void *)aclnnNsaCompressGradGetWorkspaceSize, 1},
-	{"aclnnNsaCompressWithCache", (void *)aclnnNsaCompressWithCache, 1},
-	{"aclnnNsaCompressWithCacheGetWorkspaceSize", (void *)aclnnNsaCompressWithCacheGetWorkspaceSize, 1},
-	{"aclnnNsaSelectedAttention", (void *)aclnnNsaSelectedAttention, 1},
-	{"aclnnNsaSelectedAttentionGetWorkspaceSize", (void *)aclnnNsaSelectedAttentionGetWorkspaceSize, 1},
-	{"aclnnNsaSelectedAttentionGrad", (void *)aclnnNsaSelectedAttentionGrad, 1},
-	{"aclnnNsaSelectedAttentionGradGetWorkspaceSize", (void *)aclnnNsaSelectedAttentionGradGetWorkspaceSize, 1},
-	{"aclnnNsaSelectedAttentionInfer", (void *)aclnnNsaSelectedAttentionInfer, 1},
-	{"aclnnNsaSelectedAttentionInferGetWorkspaceSize", (void *)aclnnNsaSelectedAttentionInferGetWorkspaceSize, 1},
-	{"aclnnOneHot", (void *)aclnnOneHot, 0},
-	{"aclnnOneHotGetWorkspaceSize", (void *)aclnnOneHotGetWorkspaceSize, 0},
-	{"aclnnPdist", (void *)aclnnPdist, 0},
-	{"aclnnPdistForward", (void *)aclnnPdistForward, 0},
-	{"aclnnPdistForwardGetWorkspaceSize", (void *)aclnnPdistForwardGetWorkspaceSize, 0},
-	{"aclnnPdistGetWorkspaceSize", (void *)aclnnPdistGetWorkspaceSize, 0},
-	{"aclnnPermute", (void *)aclnnPermute, 0},
-	{"aclnnPermuteGetWorkspaceSize", (void *)aclnnPermuteGetWorkspaceSize, 0},
-	{"aclnnPolar", (void *)aclnnPolar, 0},
-	{"aclnnPolarGetWorkspaceSize", (void *)aclnnPolarGetWorkspaceSize, 0},
-	{"aclnnPowScalarTensor", (void *)aclnnPowScalarTensor, 0},
-	{"aclnnPowScalarTensorGetWorkspaceSize", (void *)aclnnPowScalarTensorGetWorkspaceSize, 0},
-	{"aclnnPowTensorScalar", (void *)aclnnPowTensorScalar, 0},
-	{"aclnnPowTensorScalarGetWorkspaceSize", (void *)aclnnPowTensorScalarGetWorkspaceSize, 0},
-	{"aclnnPowTensorTensor", (void *)aclnnPowTensorTensor, 0},
-	{"aclnnPowTensorTensorGetWorkspaceSize", (void *)aclnnPowTensorTensorGetWorkspaceSize, 0},
-	{"aclnnPrecisionCompare", (void *)aclnnPrecisionCompare, 0},
-	{"aclnnPrecisionCompareGetWorkspaceSize", (void *)aclnnPrecisionCompareGetWorkspaceSize, 0},
-	{"aclnnPrelu", (void *)aclnnPrelu, 0},
-	{"aclnnPreluBackward", (void *)aclnnPreluBackward, 0},
-	{"aclnnPreluBackwardGetWorkspaceSize", (void *)aclnnPreluBackwardGetWorkspaceSize, 0},
-	{"aclnnPreluGetWorkspaceSize", (void *)aclnnPreluGetWorkspaceSize, 0},
-	{"aclnnPrepareWyReprBwd", (void *)aclnnPrepareWyReprBwd, 0},
-	{"aclnnPrepareWyReprBwdDa", (void *)aclnnPrepareWyReprBwdDa, 0},
-	{"aclnnPrepareWyReprBwdDaGetWorkspaceSize", (void *)aclnnPrepareWyReprBwdDaGetWorkspaceSize, 0},
-	{"aclnnPrepareWyReprBwdFull", (void *)aclnnPrepareWyReprBwdFull, 0},
-	{"aclnnPrepareWyReprBwdFullGetWorkspaceSize", (void *)aclnnPrepareWyReprBwdFullGetWorkspaceSize, 0},
-	{"aclnnPrepareWyReprBwdGetWorkspaceSize", (void *)aclnnPrepareWyReprBwdGetWorkspaceSize, 0},
-	{"aclnnProd", (void *)aclnnProd, 0},
-	{"aclnnProdDim", (void *)aclnnProdDim, 0},
-	{"aclnnProdDimGetWorkspaceSize", (void *)aclnnProdDimGetWorkspaceSize, 0},
-	{"aclnnProdGetWorkspaceSize", (void *)aclnnProdGetWorkspaceSize, 0},
-	{"aclnnPromptFlashAttention", (void *)aclnnPromptFlashAttention, 0},
-	{"aclnnPromptFlashAttentionGetWorkspaceSize", (void *)aclnnPromptFlashAttentionGetWorkspaceSize, 0},
-	{"aclnnPromptFlashAttentionV2", (void *)aclnnPromptFlashAttentionV2, 0},
-	{"aclnnPromptFlashAttentionV2GetWorkspaceSize", (void *)aclnnPromptFlashAttentionV2GetWorkspaceSize, 0},
-	{"aclnnPromptFlashAttentionV3", (void *)aclnnPromptFlashAttentionV3, 0},
-	{"aclnnPromptFlashAttentionV3GetWorkspaceSize", (void *)aclnnPromptFlashAttentionV3GetWorkspaceSize, 0},
-	{"aclnnQr", (void *)aclnnQr, 0},
-	{"aclnnQrGetWorkspaceSize", (void *)aclnnQrGetWorkspaceSize, 0},
-	{"aclnnQuantBatchMatmulInplaceAdd", (void *)aclnnQuantBatchMatmulInplaceAdd, 1},
-	{"aclnnQuantBatchMatmulInplaceAddGetWorkspaceSize", (void *)aclnnQuantBatchMatmulInplaceAddGetWorkspaceSize, 1},
-	{"aclnnQuantConvolution", (void *)aclnnQuantConvolution, 1},
-	{"aclnnQuantConvolutionGetWorkspaceSize", (void *)aclnnQuantConvolutionGetWorkspaceSize, 1},
-	{"aclnnQuantConvolutionWeightNz", (void *)aclnnQuantConvolutionWeightNz, 1},
-	{"aclnnQuantConvolutionWeightNzGetWorkspaceSize", (void *)aclnnQuantConvolutionWeightNzGetWorkspaceSize, 1},
-	{"aclnnQuantGroupedMatmulDequant", (void *)aclnnQuantGroupedMatmulDequant, 0},
-	{"aclnnQuantGroupedMatmulDequantGetWorkspaceSize", (void *)aclnnQuantGroupedMatmulDequantGetWorkspaceSize, 0},
-	{"aclnnQuantMatmul", (void *)aclnnQuantMatmul, 0},
-	{"aclnnQuantMatmulActivationQuantWeightNz", (void *)aclnnQuantMatmulActivationQuantWeightNz, 1},
-	{"aclnnQuantMatmulActivationQuantWeightNzGetWorkspaceSize", (void *)aclnnQuantMatmulActivationQuantWeightNzGetWorkspaceSize, 1},
-	{"aclnnQuantMatmulAllReduce", (void *)aclnnQuantMatmulAllReduce, 0},
-	{"aclnnQuantMatmulAllReduceAddRmsNorm", (void *)aclnnQuantMatmulAllReduceAddRmsNorm, 0},
-	{"aclnnQuantMatmulAllReduceAddRmsNormGetWorkspaceSize", (void *)aclnnQuantMatmulAllReduceAddRmsNormGetWorkspaceSize, 0},
-	{"aclnnQuantMatmulAllReduceGetWorkspaceSize", (void *)aclnnQuantMatmulAllReduceGetWorkspaceSize, 0},
-	{"aclnnQuantMatmulAllReduceV2", (void *)aclnnQuantMatmulAllReduceV2, 0},
-	{"aclnnQuantMatmulAllReduceV2GetWorkspaceSize", (void *)aclnnQuantMatmulAllReduceV2GetWorkspaceSize, 0},
-	{"aclnnQuantMatmulAllReduceV3", (void *)aclnnQuantMatmulAllReduceV3, 0},
-	{"aclnnQuantMatmulAllReduceV3GetWorkspaceSize", (void *)aclnnQuantMatmulAllReduceV3GetWorkspaceSize, 0},
-	{"aclnnQuantMatmulDequant", (void *)aclnnQuantMatmulDequant, 0},
-	{"aclnnQuantMatmulDequantGetWorkspaceSize", (void *)aclnnQuantMatmulDequantGetWorkspaceSize, 0},
-	{"aclnnQuantMatmulGetWorkspaceSize", (void *)aclnnQuantMatmulGetWorkspaceSize, 0},
-	{"aclnnQuantMatmulReduceSumWeightNz", (void *)aclnnQuantMatmulReduceSumWeightNz, 1},
-	{"aclnnQuantMatmulReduceSumWeightNzGetWorkspaceSize", (void *)aclnnQuantMatmulReduceSumWeightNzGetWorkspaceSize, 1},
-	{"aclnnQuantMatmulV2", (void *)aclnnQuantMatmulV2, 0},
-	{"aclnnQuantMatmulV2GetWorkspaceSize", (void *)aclnnQuantMatmulV2GetWorkspaceSize, 0},
-	{"aclnnQuantMatmulV3", (void *)aclnnQuantMatmulV3, 0},
-	{"aclnnQuantMatmulV3GetWorkspaceSize", (void *)aclnnQuantMatmulV3GetWorkspaceSize, 0},
-	{"aclnnQuantMatmulV4", (void *)aclnnQuantMatmulV4, 0},
-	{"aclnnQuantMatmulV4GetWorkspaceSize", (void *)aclnnQuantMatmulV4GetWorkspaceSize, 0},
-	{"aclnnQuantMatmulV5", (void *)aclnnQuantMatmulV5, 1},
-	{"aclnnQuantMatmulV5GetWorkspaceSize", (void *)aclnnQuantMatmulV5GetWorkspaceSize, 1},
-	{"aclnnQuantMatmulWeightNz", (void *)aclnnQuantMatmulWeightNz, 0},
-	{"aclnnQuantMatmulWeightNzGetWorkspaceSize", (void *)aclnnQuantMatmulWeightNzGetWorkspaceSize, 0},
-	{"aclnnQuantMax", (void *)aclnnQuantMax, 1},
-	{"aclnnQuantMaxGetWorkspaceSize", (void *)aclnnQuantMaxGetWorkspaceSize, 1},
-	{"aclnnQuantize", (void *)aclnnQuantize, 0},
-	{"aclnnQuantizeGetWorkspaceSize", (void *)aclnnQuantizeGetWorkspaceSize, 0},
-	{"aclnnQuantizedBatchNorm", (void *)aclnnQuantizedBatchNorm, 1},
-	{"aclnnQuantizedBatchNormGetWorkspaceSize", (void *)aclnnQuantizedBatchNormGetWorkspaceSize, 1},
-	{"aclnnRReluWithNoise", (void *)aclnnRReluWithNoise, 0},
-	{"aclnnRReluWithNoiseGetWorkspaceSize", (void *)aclnnRReluWithNoiseGetWorkspaceSize, 0},
-	{"aclnnRandperm", (void *)aclnnRandperm, 0},
-	{"aclnnRandpermGetWorkspaceSize", (void *)aclnnRandpermGetWorkspaceSize, 0},
-	{"aclnnRange", (void *)aclnnRange, 0},
-	{"aclnnRangeGetWorkspaceSize", (void *)aclnnRangeGetWorkspaceSize, 0},
-	{"aclnnReal", (void *)aclnnReal, 0},
-	{"aclnnRealGetWorkspaceSize", (void *)aclnnRealGetWorkspaceSize, 0},
-	{"aclnnReciprocal", (void *)aclnnReciprocal, 0},
-	{"aclnnReciprocalGetWorkspaceSize", (void *)aclnnReciprocalGetWorkspaceSize, 0},
-	{"aclnnRecomputeWUFwd", (void *)aclnnRecomputeWUFwd, 0},
-	{"aclnnRecomputeWUFwdGetWorkspaceSize", (void *)aclnnRecomputeWUFwdGetWorkspaceSize, 0},
-	{"aclnnRecurrentGatedDeltaRule", (void *)aclnnRecurrentGatedDeltaRule, 0},
-	{"aclnnRecurrentGatedDeltaRuleGetWorkspaceSize", (void *)aclnnRecurrentGatedDeltaRuleGetWorkspaceSize, 0},
-	{"aclnnRecurrentKda", (void *)aclnnRecurrentKda, 0},
-	{"aclnnRecurrentKdaGetWorkspaceSize", (void *)aclnnRecurrentKdaGetWorkspaceSize, 0},
-	{"aclnnReduceLogSum", (void *)aclnnReduceLogSum, 0},
-	{"aclnnReduceLogSumGetWorkspaceSize", (void *)aclnnReduceLogSumGetWorkspaceSize, 0},
-	{"aclnnReduceNansum", (void *)aclnnReduceNansum, 0},
-	{"aclnnReduceNansumGetWorkspaceSize", (void *)aclnnReduceNansumGetWorkspaceSize, 0},
-	{"aclnnReduceSum", (void *)aclnnReduceSum, 0},
-	{"aclnnReduceSumGetWorkspaceSize", (void *)aclnnReduceSumGetWorkspaceSize, 0},
-	{"aclnnReflectionPad1d", (void *)aclnnReflectionPad1d, 0},
-	{"aclnnReflectionPad1dBackward", (void *)aclnnReflectionPad1dBackward, 0},
-	{"aclnnReflectionPad1dBackwardGetWorkspaceSize", (void *)aclnnReflectionPad1dBackwardGetWorkspaceSize, 0},
-	{"aclnnReflectionPad1dGetWorkspaceSize", (void *)aclnnReflectionPad1dGetWorkspaceSize, 0},
-	{"aclnnReflectionPad2d", (void *)aclnnReflectionPad2d, 0},
-	{"aclnnReflectionPad2dBackward", (void *)aclnnReflectionPad2dBackward, 0},
-	{"aclnnReflectionPad2dBackwardGetWorkspaceSize", (void *)aclnnReflectionPad2dBackwardGetWorkspaceSize, 0},
-	{"aclnnReflectionPad2dGetWorkspaceSize", (void *)aclnnReflectionPad2dGetWorkspaceSize, 0},
-	{"aclnnReflectionPad3d", (void *)aclnnReflectionPad3d, 0},
-	{"aclnnReflectionPad3dBackward", (void *)aclnnReflectionPad3dBackward, 0},
-	{"aclnnReflectionPad3dBackwardGetWorkspaceSize", (void *)aclnnReflectionPad3dBackwardGetWorkspaceSize, 0},
-	{"aclnnReflectionPad3dGetWorkspaceSize", (void *)aclnnReflectionPad3dGetWorkspaceSize, 0},
-	{"aclnnRelu", (void *)aclnnRelu, 0},
-	{"aclnnReluGetWorkspaceSize", (void *)aclnnReluGetWorkspaceSize, 0},
-	{"aclnnReluGradV4", (void *)aclnnReluGradV4, 1},
-	{"aclnnReluGradV4GetWorkspaceSize", (void *)aclnnReluGradV4GetWorkspaceSize, 1},
-	{"aclnnRemainderScalarTensor", (void *)aclnnRemainderScalarTensor, 0},
-	{"aclnnRemainderScalarTensorGetWorkspaceSize", (void *)aclnnRemainderScalarTensorGetWorkspaceSize, 0},
-	{"aclnnRemainderTensorScalar", (void *)aclnnRemainderTensorScalar, 0},
-	{"aclnnRemainderTensorScalarGetWorkspaceSize", (void *)aclnnRemainderTensorScalarGetWorkspaceSize, 0},
-	{"aclnnRemainderTensorTensor", (void *)aclnnRemainderTensorTensor, 0},
-	{"aclnnRemainderTensorTensorGetWorkspaceSize", (void *)aclnnRemainderTensorTensorGetWorkspaceSize, 0},
-	{"aclnnRenorm", (void *)aclnnRenorm, 0},
-	{"aclnnRenormGetWorkspaceSize", (void *)aclnnRenormGetWorkspaceSize, 0},
-	{"aclnnRepeat", (void *)aclnnRepeat, 0},
-	{"aclnnRepeatGetWorkspaceSize", (void *)aclnnRepeatGetWorkspaceSize, 0},
-	{"aclnnRepeatInterleave", (void *)aclnnRepeatInterleave, 0},
-	{"aclnnRepeatInterleaveGetWorkspaceSize", (void *)aclnnRepeatInterleaveGetWorkspaceSize, 0},
-	{"aclnnRepeatInterleaveGrad", (void *)aclnnRepeatInterleaveGrad, 1},
-	{"aclnnRepeatInterleaveGradGetWorkspaceSize", (void *)aclnnRepeatInterleaveGradGetWorkspaceSize, 1},
-	{"aclnnRepeatInterleaveInt", (void *)aclnnRepeatInterleaveInt, 0},
-	{"aclnnRepeatInterleaveIntGetWorkspaceSize", (void *)aclnnRepeatInterleaveIntGetWorkspaceSize, 0},
-	{"aclnnRepeatInterleaveIntWithDim", (void *)aclnnRepeatInterleaveIntWithDim, 0},
-	{"aclnnRepeatInterleaveIntWithDimGetWorkspaceSize", (void *)aclnnRepeatInterleaveIntWithDimGetWorkspaceSize, 0},
-	{"aclnnRepeatInterleaveTensor", (void *)aclnnRepeatInterleaveTensor, 0},
-	{"aclnnRepeatInterleaveTensorGetWorkspaceSize", (void *)aclnnRepeatInterleaveTensorGetWorkspaceSize, 0},
-	{"aclnnRepeatInterleaveWithDim", (void *)aclnnRepeatInterleaveWithDim, 0},
-	{"aclnnRepeatInterleaveWithDimGetWorkspaceSize", (void *)aclnnRepeatInterleaveWithDimGetWorkspaceSize, 0},
-	{"aclnnReplicationPad1d", (void *)aclnnReplicationPad1d, 0},
-	{"aclnnReplicationPad1dBackward", (void *)aclnnReplicationPad1dBackward, 0},
-	{"aclnnReplicationPad1dBackwardGetWorkspaceSize", (void *)aclnnReplicationPad1dBackwardGetWorkspaceSize, 0},
-	{"aclnnReplicationPad1dGetWorkspaceSize", (void *)aclnnReplicationPad1dGetWorkspaceSize, 0},
-	{"aclnnReplicationPad2d", (void *)aclnnReplicationPad2d, 0},
-	{"aclnnReplicationPad2dBackward", (void *)aclnnReplicationPad2dBackward, 0},
-	{"aclnnReplicationPad2dBackwardGetWorkspaceSize", (void *)aclnnReplicationPad2dBackwardGetWorkspaceSize, 0},
-	{"aclnnReplicationPad2dGetWorkspaceSize", (void *)aclnnReplicationPad2dGetWorkspaceSize, 0},
-	{"aclnnReplicationPad3d", (void *)aclnnReplicationPad3d, 0},
-	{"aclnnReplicationPad3dBackward", (void *)aclnnReplicationPad3dBackward, 0},
-	{"aclnnReplicationPad3dBackwardGetWorkspaceSize", (void *)aclnnReplicationPad3dBackwardGetWorkspaceSize, 0},
-	{"aclnnReplicationPad3dGetWorkspaceSize", (void *)aclnnReplicationPad3dGetWorkspaceSize, 0},
-	{"aclnnResize", (void *)aclnnResize, 0},
-	{"aclnnResizeGetWorkspaceSize", (void *)aclnnResizeGetWorkspaceSize, 0},
-	{"aclnnRightShift", (void *)aclnnRightShift, 1},
-	{"aclnnRightShiftGetWorkspaceSize", (void *)aclnnRightShiftGetWorkspaceSize, 1},
-	{"aclnnRingAttentionUpdate", (void *)aclnnRingAttentionUpdate, 0},
-	{"aclnnRingAttentionUpdateGetWorkspaceSize", (void *)aclnnRingAttentionUpdateGetWorkspaceSize, 0},
-	{"aclnnRmsNorm", (void *)aclnnRmsNorm, 0},
-	{"aclnnRmsNormDynamicMxQuant", (void *)aclnnRmsNormDynamicMxQuant, 1},
-	{"aclnnRmsNormDynamicMxQuantGetWorkspaceSize", (void *)aclnnRmsNormDynamicMxQuantGetWorkspaceSize, 1},
-	{"aclnnRmsNormDynamicQuant", (void *)aclnnRmsNormDynamicQuant, 1},
-	{"aclnnRmsNormDynamicQuantGetWorkspaceSize", (void *)aclnnRmsNormDynamicQuantGetWorkspaceSize, 1},
-	{"aclnnRmsNormGetWorkspaceSize", (void *)aclnnRmsNormGetWorkspaceSize, 0},
-	{"aclnnRmsNormGrad", (void *)aclnnRmsNormGrad, 0},
-	{"aclnnRmsNormGradGetWorkspaceSize", (void *)aclnnRmsNormGradGetWorkspaceSize, 0},
-	{"aclnnRmsNormGradQuant", (void *)aclnnRmsNormGradQuant, 1},
-	{"aclnnRmsNormGradQuantGetWorkspaceSize", (void *)aclnnRmsNormGradQuantGetWorkspaceSize, 1},
-	{"aclnnRmsNormQuant", (void *)aclnnRmsNormQuant, 1},
-	{"aclnnRmsNormQuantGetWorkspaceSize", (void *)aclnnRmsNormQuantGetWorkspaceSize, 1},
-	{"aclnnRmsNormQuantV3", (void *)aclnnRmsNormQuantV3, 1},
-	{"aclnnRmsNormQuantV3GetWorkspaceSize", (void *)aclnnRmsNormQuantV3GetWorkspaceSize, 1},
-	{"aclnnRoiAlign", (void *)aclnnRoiAlign, 0},
-	{"aclnnRoiAlignGetWorkspaceSize", (void *)aclnnRoiAlignGetWorkspaceSize, 0},
-	{"aclnnRoiAlignV2", (void *)aclnnRoiAlignV2, 0},
-	{"aclnnRoiAlignV2Backward", (void *)aclnnRoiAlignV2Backward, 0},
-	{"aclnnRoiAlignV2BackwardGetWorkspaceSize", (void *)aclnnRoiAlignV2BackwardGetWorkspaceSize, 0},
-	{"aclnnRoiAlignV2GetWorkspaceSize", (void *)aclnnRoiAlignV2GetWorkspaceSize, 0},
-	{"aclnnRoll", (void *)aclnnRoll, 0},
-	{"aclnnRollGetWorkspaceSize", (void *)aclnnRollGetWorkspaceSize, 0},
-	{"aclnnRopeWithSinCosCache", (void *)aclnnRopeWithSinCosCache, 1},
-	{"aclnnRopeWithSinCosCacheGetWorkspaceSize", (void *)aclnnRopeWithSinCosCacheGetWorkspaceSize, 1},
-	{"aclnnRotaryPositionEmbedding", (void *)aclnnRotaryPositionEmbedding, 1},
-	{"aclnnRotaryPositionEmbeddingGetWorkspaceSize", (void *)aclnnRotaryPositionEmbeddingGetWorkspaceSize, 1},
-	{"aclnnRotaryPositionEmbeddingGrad", (void *)aclnnRotaryPositionEmbeddingGrad, 1},
-	{"aclnnRotaryPositionEmbeddingGradGetWorkspaceSize", (void *)aclnnRotaryPositionEmbeddingGradGetWorkspaceSize, 1},
-	{"aclnnRotateQuant", (void *)aclnnRotateQuant, 1},
-	{"aclnnRotateQuantGetWorkspaceSize", (void *)aclnnRotateQuantGetWorkspaceSize, 1},
-	{"aclnnRound", (void *)aclnnRound, 0},
-	{"aclnnRoundDecimals", (void *)aclnnRoundDecimals, 0},
-	{"aclnnRoundDecimalsGetWorkspaceSize", (void *)aclnnRoundDecimalsGetWorkspaceSize, 0},
-	{"aclnnRoundGetWorkspaceSize", (void *)aclnnRoundGetWorkspaceSize, 0},
-	{"aclnnRsqrt", (void *)aclnnRsqrt, 0},
-	{"aclnnRsqrtGetWorkspaceSize", (void *)aclnnRsqrtGetWorkspaceSize, 0},
-	{"aclnnRsub", (void *)aclnnRsub, 0},
-	{"aclnnRsubGetWorkspaceSize", (void *)aclnnRsubGetWorkspaceSize, 0},
-	{"aclnnRsubs", (void *)aclnnRsubs, 0},
-	{"aclnnRsubsGetWorkspaceSize", (void *)aclnnRsubsGetWorkspaceSize, 0},
-	{"aclnnSWhere", (void *)aclnnSWhere, 0},
-	{"aclnnSWhereGetWorkspaceSize", (void *)aclnnSWhereGetWorkspaceSize, 0},
-	{"aclnnScale", (void *)aclnnScale, 0},
-	{"aclnnScaleGetWorkspaceSize", (void *)aclnnScaleGetWorkspaceSize, 0},
-	{"aclnnScaledMaskedSoftmax", (void *)aclnnScaledMaskedSoftmax, 1},
-	{"aclnnScaledMaskedSoftmaxBackward", (void *)aclnnScaledMaskedSoftmaxBackward, 1},
-	{"aclnnScaledMaskedSoftmaxBackwardGetWorkspaceSize", (void *)aclnnScaledMaskedSoftmaxBackwardGetWorkspaceSize, 1},
-	{"aclnnScaledMaskedSoftmaxGetWorkspaceSize", (void *)aclnnScaledMaskedSoftmaxGetWorkspaceSize, 1},
-	{"aclnnScatter", (void *)aclnnScatter, 0},
-	{"aclnnScatterAdd", (void *)aclnnScatterAdd, 0},
-	{"aclnnScatterAddGetWorkspaceSize", (void *)aclnnScatterAddGetWorkspaceSize, 0},
-	{"aclnnScatterGetWorkspaceSize", (void *)aclnnScatterGetWorkspaceSize, 0},
-	{"aclnnScatterList", (void *)aclnnScatterList, 1},
-	{"aclnnScatterListGetWorkspaceSize", (void *)aclnnScatterListGetWorkspaceSize, 1},
-	{"aclnnScatterNd", (void *)aclnnScatterNd, 0},
-	{"aclnnScatterNdGetWorkspaceSize", (void *)aclnnScatterNdGetWorkspaceSize, 0},
-	{"aclnnScatterNdUpdate", (void *)aclnnScatterNdUpdate, 0},
-	{"aclnnScatterNdUpdateGetWorkspaceSize", (void *)aclnnScatterNdUpdateGetWorkspaceSize, 0},
-	{"aclnnScatterReduce", (void *)aclnnScatterReduce, 1},
-	{"aclnnScatterReduceGetWorkspaceSize", (void *)aclnnScatterReduceGetWorkspaceSize, 1},
-	{"aclnnScatterValue", (void *)aclnnScatterValue, 0},
-	{"aclnnScatterValueGetWorkspaceSize", (void *)aclnnScatterValueGetWorkspaceSize, 0},
-	{"aclnnSearchSorted", (void *)aclnnSearchSorted, 0},
-	{"aclnnSearchSortedGetWorkspaceSize", (void *)aclnnSearchSortedGetWorkspaceSize, 0},
-	{"aclnnSearchSorteds", (void *)aclnnSearchSorteds, 0},
-	{"aclnnSearchSortedsGetWorkspaceSize", (void *)aclnnSearchSortedsGetWorkspaceSize, 0},
-	{"aclnnSelu", (void *)aclnnSelu, 0},
-	{"aclnnSeluBackward", (void *)aclnnSeluBackward, 0},
-	{"aclnnSeluBackwardGetWorkspaceSize", (void *)aclnnSeluBackwardGetWorkspaceSize, 0},
-	{"aclnnSeluGetWorkspaceSize", (void *)aclnnSeluGetWorkspaceSize, 0},
-	{"aclnnSetPytorchRandom", (void *)aclnnSetPytorchRandom, 1},
-	{"aclnnShrink", (void *)aclnnShrink, 0},
-	{"aclnnShrinkGetWorkspaceSize", (void *)aclnnShrinkGetWorkspaceSize, 0},
-	{"aclnnSigmoid", (void *)aclnnSigmoid, 0},
-	{"aclnnSigmoidBackward", (void *)aclnnSigmoidBackward, 0},
-	{"aclnnSigmoidBackwardGetWorkspaceSize", (void *)aclnnSigmoidBackwardGetWorkspaceSize, 0},
-	{"aclnnSigmoidGetWorkspaceSize", (void *)aclnnSigmoidGetWorkspaceSize, 0},
-	{"aclnnSign", (void *)aclnnSign, 0},
-	{"aclnnSignBitsPack", (void *)aclnnSignBitsPack, 0},
-	{"aclnnSignBitsPackGetWorkspaceSize", (void *)aclnnSignBitsPackGetWorkspaceSize, 0},
-	{"aclnnSignBitsUnpack", (void *)aclnnSignBitsUnpack, 0},
-	{"aclnnSignBitsUnpackGetWorkspaceSize", (void *)aclnnSignBitsUnpackGetWorkspaceSize, 0},
-	{"aclnnSignGetWorkspaceSize", (void *)aclnnSignGetWorkspaceSize, 0},
-	{"aclnnSignbit", (void *)aclnnSignbit, 0},
-	{"aclnnSignbitGetWorkspaceSize", (void *)aclnnSignbitGetWorkspaceSize, 0},
-	{"aclnnSilentCheck", (void *)aclnnSilentCheck, 0},
-	{"aclnnSilentCheckGetWorkspaceSize", (void *)aclnnSilentCheckGetWorkspaceSize, 0},
-	{"aclnnSilentCheckV2", (void *)aclnnSilentCheckV2, 0},
-	{"aclnnSilentCheckV2GetWorkspaceSize", (void *)aclnnSilentCheckV2GetWorkspaceSize, 0},
-	{"aclnnSilu", (void *)aclnnSilu, 0},
-	{"aclnnSiluBackward", (void *)aclnnSiluBackward, 0},
-	{"aclnnSiluBackwardGetWorkspaceSize", (void *)aclnnSiluBackwardGetWorkspaceSize, 0},
-	{"aclnnSiluGetWorkspaceSize", (void *)aclnnSiluGetWorkspaceSize, 0},
-	{"aclnnSimThreadExponential", (void *)aclnnSimThreadExponential, 1},
-	{"aclnnSimThreadExponentialGetWorkspaceSize", (void *)aclnnSimThreadExponentialGetWorkspaceSize, 1},
-	{"aclnnSin", (void *)aclnnSin, 0},
-	{"aclnnSinGetWorkspaceSize", (void *)aclnnSinGetWorkspaceSize, 0},
-	{"aclnnSinc", (void *)aclnnSinc, 0},
-	{"aclnnSincGetWorkspaceSize", (void *)aclnnSincGetWorkspaceSize, 0},
-	{"aclnnSinh", (void *)aclnnSinh, 0},
-	{"aclnnSinhGetWorkspaceSize", (void *)aclnnSinhGetWorkspaceSize, 0},
-	{"aclnnSinkhorn", (void *)aclnnSinkhorn, 0},
-	{"aclnnSinkhornGetWorkspaceSize", (void *)aclnnSinkhornGetWorkspaceSize, 0},
-	{"aclnnSituGlu", (void *)aclnnSituGlu, 1},
-	{"aclnnSituGluGetWorkspaceSize", (void *)aclnnSituGluGetWorkspaceSize, 1},
-	{"aclnnSituGluGrad", (void *)aclnnSituGluGrad, 1},
-	{"aclnnSituGluGradGetWorkspaceSize", (void *)aclnnSituGluGradGetWorkspaceSize, 1},
-	{"aclnnSlice", (void *)aclnnSlice, 0},
-	{"aclnnSliceGetWorkspaceSize", (void *)aclnnSliceGetWorkspaceSize, 0},
-	{"aclnnSliceNz", (void *)aclnnSliceNz, 0},
-	{"aclnnSliceNzGetWorkspaceSize", (void *)aclnnSliceNzGetWorkspaceSize, 0},
-	{"aclnnSliceV2", (void *)aclnnSliceV2, 0},
-	{"aclnnSliceV2GetWorkspaceSize", (void *)aclnnSliceV2GetWorkspaceSize, 0},
-	{"aclnnSlogdet", (void *)aclnnSlogdet, 0},
-	{"aclnnSlogdetGetWorkspaceSize", (void *)aclnnSlogdetGetWorkspaceSize, 0},
-	{"aclnnSmoothL1Loss", (void *)aclnnSmoothL1Loss, 0},
-	{"aclnnSmoothL1LossBackward", (void *)aclnnSmoothL1LossBackward, 0},
-	{"aclnnSmoothL1LossBackwardGetWorkspaceSize", (void *)aclnnSmoothL1LossBackwardGetWorkspaceSize, 0},
-	{"aclnnSmoothL1LossGetWorkspaceSize", (void *)aclnnSmoothL1LossGetWorkspaceSize, 0},
-	{"aclnnSoftMarginLoss", (void *)aclnnSoftMarginLoss, 0},
-	{"aclnnSoftMarginLossBackward", (void *)aclnnSoftMarginLossBackward, 0},
-	{"aclnnSoftMarginLossBackwardGetWorkspaceSize", (void *)aclnnSoftMarginLossBackwardGetWorkspaceSize, 0},
-	{"aclnnSoftMarginLossGetWorkspaceSize", (void *)aclnnSoftMarginLossGetWorkspaceSize, 0},
-	{"aclnnSoftmax", (void *)aclnnSoftmax, 0},
-	{"aclnnSoftmaxBackward", (void *)aclnnSoftmaxBackward, 0},
-	{"aclnnSoftmaxBackwardGetWorkspaceSize", (void *)aclnnSoftmaxBackwardGetWorkspaceSize, 0},
-	{"aclnnSoftmaxCrossEntropyWithLogits", (void *)aclnnSoftmaxCrossEntropyWithLogits, 1},
-	{"aclnnSoftmaxCrossEntropyWithLogitsGetWorkspaceSize", (void *)aclnnSoftmaxCrossEntropyWithLogitsGetWorkspaceSize, 1},
-	{"aclnnSoftmaxGetWorkspaceSize", (void *)aclnnSoftmaxGetWorkspaceSize, 0},
-	{"aclnnSoftplus", (void *)aclnnSoftplus, 0},
-	{"aclnnSoftplusBackward", (void *)aclnnSoftplusBackward, 0},
-	{"aclnnSoftplusBackwardGetWorkspaceSize", (void *)aclnnSoftplusBackwardGetWorkspaceSize, 0},
-	{"aclnnSoftplusGetWorkspaceSize", (void *)aclnnSoftplusGetWorkspaceSize, 0},
-	{"aclnnSoftshrink", (void *)aclnnSoftshrink, 0},
-	{"aclnnSoftshrinkBackward", (void *)aclnnSoftshrinkBackward, 0},
-	{"aclnnSoftshrinkBackwardGetWorkspaceSize", (void *)aclnnSoftshrinkBackwardGetWorkspaceSize, 0},
-	{"aclnnSoftshrinkGetWorkspaceSize", (void *)aclnnSoftshrinkGetWorkspaceSize, 0},
-	{"aclnnSoftsign", (void *)aclnnSoftsign, 1},
-	{"aclnnSoftsignBackward", (void *)aclnnSoftsignBackward, 1},
-	{"aclnnSoftsignBackwardGetWorkspaceSize", (void *)aclnnSoftsignBackwardGetWorkspaceSize, 1},
-	{"aclnnSoftsignGetWorkspaceSize", (void *)aclnnSoftsignGetWorkspaceSize, 1},
-	{"aclnnSort", (void *)aclnnSort, 0},
-	{"aclnnSortGetWorkspaceSize", (void *)aclnnSortGetWorkspaceSize, 0},
-	{"aclnnSortWithIndex", (void *)aclnnSortWithIndex, 1},
-	{"aclnnSortWithIndexGetWorkspaceSize", (void *)aclnnSortWithIndexGetWorkspaceSize, 1},
-	{"aclnnSparse4to2QuantMatmulWeightNz", (void *)aclnnSparse4to2QuantMatmulWeightNz, 1},
-	{"aclnnSparse4to2QuantMatmulWeightNzGetWorkspaceSize", (void *)aclnnSparse4to2QuantMatmulWeightNzGetWorkspaceSize, 1},
-	{"aclnnSplitTensor", (void *)aclnnSplitTensor, 0},
-	{"aclnnSplitTensorGetWorkspaceSize", (void *)aclnnSplitTensorGetWorkspaceSize, 0},
-	{"aclnnSplitWithSize", (void *)aclnnSplitWithSize, 0},
-	{"aclnnSplitWithSizeGetWorkspaceSize", (void *)aclnnSplitWithSizeGetWorkspaceSize, 0},
-	{"aclnnSqrt", (void *)aclnnSqrt, 0},
-	{"aclnnSqrtBackward", (void *)aclnnSqrtBackward, 1},
-	{"aclnnSqrtBackwardGetWorkspaceSize", (void *)aclnnSqrtBackwardGetWorkspaceSize, 1},
-	{"aclnnSqrtGetWorkspaceSize", (void *)aclnnSqrtGetWorkspaceSize, 0},
-	{"aclnnSquare", (void *)aclnnSquare, 1},
-	{"aclnnSquareGetWorkspaceSize", (void *)aclnnSquareGetWorkspaceSize, 1},
-	{"aclnnSquaredRelu", (void *)aclnnSquaredRelu, 1},
-	{"aclnnSquaredReluGetWorkspaceSize", (void *)aclnnSquaredReluGetWorkspaceSize, 1},
-	{"aclnnStack", (void *)aclnnStack, 0},
-	{"aclnnStackGetWorkspaceSize", (void *)aclnnStackGetWorkspaceSize, 0},
-	{"aclnnStd", (void *)aclnnStd, 0},
-	{"aclnnStdGetWorkspaceSize", (void *)aclnnStdGetWorkspaceSize, 0},
-	{"aclnnStdMeanCorrection", (void *)aclnnStdMeanCorrection, 0},
-	{"aclnnStdMeanCorrectionGetWorkspaceSize", (void *)aclnnStdMeanCorrectionGetWorkspaceSize, 0},
-	{"aclnnStridedSlice", (void *)aclnnStridedSlice, 1},
-	{"aclnnStridedSliceAssignV2", (void *)aclnnStridedSliceAssignV2, 0},
-	{"aclnnStridedSliceAssignV2GetWorkspaceSize", (void *)aclnnStridedSliceAssignV2GetWorkspaceSize, 0},
-	{"aclnnStridedSliceGetWorkspaceSize", (void *)aclnnStridedSliceGetWorkspaceSize, 1},
-	{"aclnnSub", (void *)aclnnSub, 0},
-	{"aclnnSubGetWorkspaceSize", (void *)aclnnSubGetWorkspaceSize, 0},
-	{"aclnnSubs", (void *)aclnnSubs, 0},
-	{"aclnnSubsGetWorkspaceSize", (void *)aclnnSubsGetWorkspaceSize, 0},
-	{"aclnnSum", (void *)aclnnSum, 0},
-	{"aclnnSumGetWorkspaceSize", (void *)aclnnSumGetWorkspaceSize, 0},
-	{"aclnnSumV2", (void *)aclnnSumV2, 1},
-	{"aclnnSumV2GetWorkspaceSize", (void *)aclnnSumV2GetWorkspaceSize, 1},
-	{"aclnnSvd", (void *)aclnnSvd, 1},
-	{"aclnnSvdGetWorkspaceSize", (void *)aclnnSvdGetWorkspaceSize, 1},
-	{"aclnnSwiGlu", (void *)aclnnSwiGlu, 0},
-	{"aclnnSwiGluGetWorkspaceSize", (void *)aclnnSwiGluGetWorkspaceSize, 0},
-	{"aclnnSwiGluGrad", (void *)aclnnSwiGluGrad, 0},
-	{"aclnnSwiGluGradGetWorkspaceSize", (void *)aclnnSwiGluGradGetWorkspaceSize, 0},
-	{"aclnnSwiGluQuant", (void *)aclnnSwiGluQuant, 0},
-	{"aclnnSwiGluQuantGetWorkspaceSize", (void *)aclnnSwiGluQuantGetWorkspaceSize, 0},
-	{"aclnnSwiGluQuantV2", (void *)aclnnSwiGluQuantV2, 1},
-	{"aclnnSwiGluQuantV2GetWorkspaceSize", (void *)aclnnSwiGluQuantV2GetWorkspaceSize, 1},
-	{"aclnnSwigluClamp", (void *)aclnnSwigluClamp, 1},
-	{"aclnnSwigluClampGetWorkspaceSize", (void *)aclnnSwigluClampGetWorkspaceSize, 1},
-	{"aclnnSwigluGroup", (void *)aclnnSwigluGroup, 1},
-	{"aclnnSwigluGroupGetWorkspaceSize", (void *)aclnnSwigluGroupGetWorkspaceSize, 1},
-	{"aclnnSwigluGroupGrad", (void *)aclnnSwigluGroupGrad, 1},
-	{"aclnnSwigluGroupGradGetWorkspaceSize", (void *)aclnnSwigluGroupGradGetWorkspaceSize, 1},
-	{"aclnnSwigluGroupQuant", (void *)aclnnSwigluGroupQuant, 1},
-	{"aclnnSwigluGroupQuantGetWorkspaceSize", (void *)aclnnSwigluGroupQuantGetWorkspaceSize, 1},
-	{"aclnnSwinAttentionScoreQuant", (void *)aclnnSwinAttentionScoreQuant, 0},
-	{"aclnnSwinAttentionScoreQuantGetWorkspaceSize", (void *)aclnnSwinAttentionScoreQuantGetWorkspaceSize, 0},
-	{"aclnnSwinTransformerLnQkvQuant", (void *)aclnnSwinTransformerLnQkvQuant, 0},
-	{"aclnnSwinTransformerLnQkvQuantGetWorkspaceSize", (void *)aclnnSwinTransformerLnQkvQuantGetWorkspaceSize, 0},
-	{"aclnnSwish", (void *)aclnnSwish, 0},
-	{"aclnnSwishBackward", (void *)aclnnSwishBackward, 0},
-	{"aclnnSwishBackwardGetWorkspaceSize", (void *)aclnnSwishBackwardGetWorkspaceSize, 0},
-	{"aclnnSwishGetWorkspaceSize", (void *)aclnnSwishGetWorkspaceSize, 0},
-	{"aclnnSyncBatchNormGatherStats", (void *)aclnnSyncBatchNormGatherStats, 1},
-	{"aclnnSyncBatchNormGatherStatsGetWorkspaceSize", (void *)aclnnSyncBatchNormGatherStatsGetWorkspaceSize, 1},
-	{"aclnnTake", (void *)aclnnTake, 0},
-	{"aclnnTakeGetWorkspaceSize", (void *)aclnnTakeGetWorkspaceSize, 0},
-	{"aclnnTan", (void *)aclnnTan, 0},
-	{"aclnnTanGetWorkspaceSize", (void *)aclnnTanGetWorkspaceSize, 0},
-	{"aclnnTanh", (void *)aclnnTanh, 0},
-	{"aclnnTanhBackward", (void *)aclnnTanhBackward, 0},
-	{"aclnnTanhBackwardGetWorkspaceSize", (void *)aclnnTanhBackwardGetWorkspaceSize, 0},
-	{"aclnnTanhGetWorkspaceSize", (void *)aclnnTanhGetWorkspaceSize, 0},
-	{"aclnnTfScatterAdd", (void *)aclnnTfScatterAdd, 1},
-	{"aclnnTfScatterAddGetWorkspaceSize", (void *)aclnnTfScatterAddGetWorkspaceSize, 1},
-	{"aclnnThnnFusedLstmCell", (void *)aclnnThnnFusedLstmCell, 1},
-	{"aclnnThnnFusedLstmCellBackward", (void *)aclnnThnnFusedLstmCellBackward, 1},
-	{"aclnnThnnFusedLstmCellBackwardGetWorkspaceSize", (void *)aclnnThnnFusedLstmCellBackwardGetWorkspaceSize, 1},
-	{"aclnnThnnFusedLstmCellGetWorkspaceSize", (void *)aclnnThnnFusedLstmCellGetWorkspaceSize, 1},
-	{"aclnnThreshold", (void *)aclnnThreshold, 0},
-	{"aclnnThresholdBackward", (void *)aclnnThresholdBackward, 0},
-	{"aclnnThresholdBackwardGetWorkspaceSize", (void *)aclnnThresholdBackwardGetWorkspaceSize, 0},
-	{"aclnnThresholdGetWorkspaceSize", (void *)aclnnThresholdGetWorkspaceSize, 0},
-	{"aclnnThresholdV2", (void *)aclnnThresholdV2, 1},
-	{"aclnnThresholdV2GetWorkspaceSize", (void *)aclnnThresholdV2GetWorkspaceSize, 1},
-	{"aclnnTopKTopPSample", (void *)aclnnTopKTopPSample, 1},
-	{"aclnnTopKTopPSampleGetWorkspaceSize", (void *)aclnnTopKTopPSampleGetWorkspaceSize, 1},
-	{"aclnnTopKTopPSampleV2", (void *)aclnnTopKTopPSampleV2, 1},
-	{"aclnnTopKTopPSampleV2GetWorkspaceSize", (void *)aclnnTopKTopPSampleV2GetWorkspaceSize, 1},
-	{"aclnnTopk", (void *)aclnnTopk, 0},
-	{"aclnnTopkGetWorkspaceSize", (void *)aclnnTopkGetWorkspaceSize, 0},
-	{"aclnnTrace", (void *)aclnnTrace, 0},
-	{"aclnnTraceGetWorkspaceSize", (void *)aclnnTraceGetWorkspaceSize, 0},
-	{"aclnnTransConvolutionWeight", (void *)aclnnTransConvolutionWeight, 0},
-	{"aclnnTransConvolutionWeightGetWorkspaceSize", (void *)aclnnTransConvolutionWeightGetWorkspaceSize, 0},
-	{"aclnnTransMatmulWeight", (void *)aclnnTransMatmulWeight, 0},
-	{"aclnnTransMatmulWeightGetWorkspaceSize", (void *)aclnnTransMatmulWeightGetWorkspaceSize, 0},
-	{"aclnnTransQuantParam", (void *)aclnnTransQuantParam, 0},
-	{"aclnnTransQuantParamV2", (void *)aclnnTransQuantParamV2, 0},
-	{"aclnnTransQuantParamV2GetWorkspaceSize", (void *)aclnnTransQuantParamV2GetWorkspaceSize, 0},
-	{"aclnnTransQuantParamV3", (void *)aclnnTransQuantParamV3, 1},
-	{"aclnnTransQuantParamV3GetWorkspaceSize", (void *)aclnnTransQuantParamV3GetWorkspaceSize, 1},
-	{"aclnnTransSparse4to2Para", (void *)aclnnTransSparse4to2Para, 1},
-	{"aclnnTransformBiasRescaleQkv", (void *)aclnnTransformBiasRescaleQkv, 1},
-	{"aclnnTransformBiasRescaleQkvGetWorkspaceSize", (void *)aclnnTransformBiasRescaleQkvGetWorkspaceSize, 1},
-	{"aclnnTransposeBatchMatMul", (void *)aclnnTransposeBatchMatMul, 1},
-	{"aclnnTransposeBatchMatMulGetWorkspaceSize", (void *)aclnnTransposeBatchMatMulGetWorkspaceSize, 1},
-	{"aclnnTransposeBatchMatMulWeightNz", (void *)aclnnTransposeBatchMatMulWeightNz, 1},
-	{"aclnnTransposeBatchMatMulWeightNzGetWorkspaceSize", (void *)aclnnTransposeBatchMatMulWeightNzGetWorkspaceSize, 1},
-	{"aclnnTransposeQuantBatchMatMul", (void *)aclnnTransposeQuantBatchMatMul, 1},
-	{"aclnnTransposeQuantBatchMatMulGetWorkspaceSize", (void *)aclnnTransposeQuantBatchMatMulGetWorkspaceSize, 1},
-	{"aclnnTransposeQuantBatchMatMulWeightNz", (void *)aclnnTransposeQuantBatchMatMulWeightNz, 1},
-	{"aclnnTransposeQuantBatchMatMulWeightNzGetWorkspaceSize", (void *)aclnnTransposeQuantBatchMatMulWeightNzGetWorkspaceSize, 1},
-	{"aclnnTriangularSolve", (void *)aclnnTriangularSolve, 0},
-	{"aclnnTriangularSolveGetWorkspaceSize", (void *)aclnnTriangularSolveGetWorkspaceSize, 0},
-	{"aclnnTril", (void *)aclnnTril, 0},
-	{"aclnnTrilGetWorkspaceSize", (void *)aclnnTrilGetWorkspaceSize, 0},
-	{"aclnnTriu", (void *)aclnnTriu, 0},
-	{"aclnnTriuGetWorkspaceSize", (void *)aclnnTriuGetWorkspaceSize, 0},
-	{"aclnnTrunc", (void *)aclnnTrunc, 0},
-	{"aclnnTruncGetWorkspaceSize", (void *)aclnnTruncGetWorkspaceSize, 0},
-	{"aclnnUnfoldGrad", (void *)aclnnUnfoldGrad, 1},
-	{"aclnnUnfoldGradGetWorkspaceSize", (void *)aclnnUnfoldGradGetWorkspaceSize, 1},
-	{"aclnnUnique", (void *)aclnnUnique, 0},
-	{"aclnnUnique2", (void *)aclnnUnique2, 0},
-	{"aclnnUnique2GetWorkspaceSize", (void *)aclnnUnique2GetWorkspaceSize, 0},
-	{"aclnnUniqueConsecutive", (void *)aclnnUniqueConsecutive, 0},
-	{"aclnnUniqueConsecutiveGetWorkspaceSize", (void *)aclnnUniqueConsecutiveGetWorkspaceSize, 0},
-	{"aclnnUniqueDim", (void *)aclnnUniqueDim, 0},
-	{"aclnnUniqueDimGetWorkspaceSize", (void *)aclnnUniqueDimGetWorkspaceSize, 0},
-	{"aclnnUniqueGetWorkspaceSize", (void *)aclnnUniqueGetWorkspaceSize, 0},
-	{"aclnnUpsampleBicubic2d", (void *)aclnnUpsampleBicubic2d, 0},
-	{"aclnnUpsampleBicubic2dAA", (void *)aclnnUpsampleBicubic2dAA, 0},
-	{"aclnnUpsampleBicubic2dAAGetWorkspaceSize", (void *)aclnnUpsampleBicubic2dAAGetWorkspaceSize, 0},
-	{"aclnnUpsampleBicubic2dAAGrad", (void *)aclnnUpsampleBicubic2dAAGrad, 0},
-	{"aclnnUpsampleBicubic2dAAGradGetWorkspaceSize", (void *)aclnnUpsampleBicubic2dAAGradGetWorkspaceSize, 0},
-	{"aclnnUpsampleBicubic2dBackward", (void *)aclnnUpsampleBicubic2dBackward, 0},
-	{"aclnnUpsampleBicubic2dBackwardGetWorkspaceSize", (void *)aclnnUpsampleBicubic2dBackwardGetWorkspaceSize, 0},
-	{"aclnnUpsampleBicubic2dGetWorkspaceSize", (void *)aclnnUpsampleBicubic2dGetWorkspaceSize, 0},
-	{"aclnnUpsampleBilinear2d", (void *)aclnnUpsampleBilinear2d, 0},
-	{"aclnnUpsampleBilinear2dAA", (void *)aclnnUpsampleBilinear2dAA, 0},
-	{"aclnnUpsampleBilinear2dAABackward", (void *)aclnnUpsampleBilinear2dAABackward, 0},
-	{"aclnnUpsampleBilinear2dAABackwardGetWorkspaceSize", (void *)aclnnUpsampleBilinear2dAABackwardGetWorkspaceSize, 0},
-	{"aclnnUpsampleBilinear2dAAGetWorkspaceSize", (void *)aclnnUpsampleBilinear2dAAGetWorkspaceSize, 0},
-	{"aclnnUpsampleBilinear2dBackward", (void *)aclnnUpsampleBilinear2dBackward, 0},
-	{"aclnnUpsampleBilinear2dBackwardGetWorkspaceSize", (void *)aclnnUpsampleBilinear2dBackwardGetWorkspaceSize, 0},
-	{"aclnnUpsampleBilinear2dBackwardV2", (void *)aclnnUpsampleBilinear2dBackwardV2, 0},
-	{"aclnnUpsampleBilinear2dBackwardV2GetWorkspaceSize", (void *)aclnnUpsampleBilinear2dBackwardV2GetWorkspaceSize, 0},
-	{"aclnnUpsampleBilinear2dGetWorkspaceSize", (void *)aclnnUpsampleBilinear2dGetWorkspaceSize, 0},
-	{"aclnnUpsampleLinear1d", (void *)aclnnUpsampleLinear1d, 0},
-	{"aclnnUpsampleLinear1dBackward", (void *)aclnnUpsampleLinear1dBackward, 0},
-	{"aclnnUpsampleLinear1dBackwardGetWorkspaceSize", (void *)aclnnUpsampleLinear1dBackwardGetWorkspaceSize, 0},
-	{"aclnnUpsampleLinear1dGetWorkspaceSize", (void *)aclnnUpsampleLinear1dGetWorkspaceSize, 0},
-	{"aclnnUpsampleNearest1d", (void *)aclnnUpsampleNearest1d, 0},
-	{"aclnnUpsampleNearest1dBackward", (void *)aclnnUpsampleNearest1dBackward, 0},
-	{"aclnnUpsampleNearest1dBackwardGetWorkspaceSize", (void *)aclnnUpsampleNearest1dBackwardGetWorkspaceSize, 0},
-	{"aclnnUpsampleNearest1dGetWorkspaceSize", (void *)aclnnUpsampleNearest1dGetWorkspaceSize, 0},
-	{"aclnnUpsampleNearest1dV2", (void *)aclnnUpsampleNearest1dV2, 0},
-	{"aclnnUpsampleNearest1dV2GetWorkspaceSize", (void *)aclnnUpsampleNearest1dV2GetWorkspaceSize, 0},
-	{"aclnnUpsampleNearest2d", (void *)aclnnUpsampleNearest2d, 0},
-	{"aclnnUpsampleNearest2dBackward", (void *)aclnnUpsampleNearest2dBackward, 0},
-	{"aclnnUpsampleNearest2dBackwardGetWorkspaceSize", (void *)aclnnUpsampleNearest2dBackwardGetWorkspaceSize, 0},
-	{"aclnnUpsampleNearest2dGetWorkspaceSize", (void *)aclnnUpsampleNearest2dGetWorkspaceSize, 0},
-	{"aclnnUpsampleNearest2dV2", (void *)aclnnUpsampleNearest2dV2, 0},
-	{"aclnnUpsampleNearest2dV2GetWorkspaceSize", (void *)aclnnUpsampleNearest2dV2GetWorkspaceSize, 0},
-	{"aclnnUpsampleNearest3d", (void *)aclnnUpsampleNearest3d, 0},
-	{"aclnnUpsampleNearest3dBackward", (void *)aclnnUpsampleNearest3dBackward, 0},
-	{"aclnnUpsampleNearest3dBackwardGetWorkspaceSize", (void *)aclnnUpsampleNearest3dBackwardGetWorkspaceSize, 0},
-	{"aclnnUpsampleNearest3dGetWorkspaceSize", (void *)aclnnUpsampleNearest3dGetWorkspaceSize, 0},
-	{"aclnnUpsampleNearestExact1d", (void *)aclnnUpsampleNearestExact1d, 0},
-	{"aclnnUpsampleNearestExact1dBackward", (void *)aclnnUpsampleNearestExact1dBackward, 0},
-	{"aclnnUpsampleNearestExact1dBackwardGetWorkspaceSize", (void *)aclnnUpsampleNearestExact1dBackwardGetWorkspaceSize, 0},
-	{"aclnnUpsampleNearestExact1dGetWorkspaceSize", (void *)aclnnUpsampleNearestExact1dGetWorkspaceSize, 0},
-	{"aclnnUpsampleNearestExact2d", (void *)aclnnUpsampleNearestExact2d, 0},
-	{"aclnnUpsampleNearestExact2dBackward", (void *)aclnnUpsampleNearestExact2dBackward, 0},
-	{"aclnnUpsampleNearestExact2dBackwardGetWorkspaceSize", (void *)aclnnUpsampleNearestExact2dBackwardGetWorkspaceSize, 0},
-	{"aclnnUpsampleNearestExact2dGetWorkspaceSize", (void *)aclnnUpsampleNearestExact2dGetWorkspaceSize, 0},
-	{"aclnnUpsampleNearestExact3d", (void *)aclnnUpsampleNearestExact3d, 0},
-	{"aclnnUpsampleNearestExact3dBackward", (void *)aclnnUpsampleNearestExact3dBackward, 0},
-	{"aclnnUpsampleNearestExact3dBackwardGetWorkspaceSize", (void *)aclnnUpsampleNearestExact3dBackwardGetWorkspaceSize, 0},
-	{"aclnnUpsampleNearestExact3dGetWorkspaceSize", (void *)aclnnUpsampleNearestExact3dGetWorkspaceSize, 0},
-	{"aclnnUpsampleTrilinear3d", (void *)aclnnUpsampleTrilinear3d, 0},
-	{"aclnnUpsampleTrilinear3dBackward", (void *)aclnnUpsampleTrilinear3dBackward, 0},
-	{"aclnnUpsampleTrilinear3dBackwardGetWorkspaceSize", (void *)aclnnUpsampleTrilinear3dBackwardGetWorkspaceSize, 0},
-	{"aclnnUpsampleTrilinear3dGetWorkspaceSize", (void *)aclnnUpsampleTrilinear3dGetWorkspaceSize, 0},
-	{"aclnnVar", (void *)aclnnVar, 0},
-	{"aclnnVarCorrection", (void *)aclnnVarCorrection, 0},
-	{"aclnnVarCorrectionGetWorkspaceSize", (void *)aclnnVarCorrectionGetWorkspaceSize, 0},
-	{"aclnnVarGetWorkspaceSize", (void *)aclnnVarGetWorkspaceSize, 0},
-	{"aclnnVarMean", (void *)aclnnVarMean, 0},
-	{"aclnnVarMeanGetWorkspaceSize", (void *)aclnnVarMeanGetWorkspaceSize, 0},
-	{"aclnnViewCopy", (void *)aclnnViewCopy, 1},
-	{"aclnnViewCopyGetWorkspaceSize", (void *)aclnnViewCopyGetWorkspaceSize, 1},
-	{"aclnnWeightQuantBatchMatmul", (void *)aclnnWeightQuantBatchMatmul, 0},
-	{"aclnnWeightQuantBatchMatmulGetWorkspaceSize", (void *)aclnnWeightQuantBatchMatmulGetWorkspaceSize, 0},
-	{"aclnnWeightQuantBatchMatmulNz", (void *)aclnnWeightQuantBatchMatmulNz, 1},
-	{"aclnnWeightQuantBatchMatmulNzGetWorkspaceSize", (void *)aclnnWeightQuantBatchMatmulNzGetWorkspaceSize, 1},
-	{"aclnnWeightQuantBatchMatmulV2", (void *)aclnnWeightQuantBatchMatmulV2, 0},
-	{"aclnnWeightQuantBatchMatmulV2GetWorkspaceSize", (void *)aclnnWeightQuantBatchMatmulV2GetWorkspaceSize, 0},
-	{"aclnnWeightQuantBatchMatmulV3", (void *)aclnnWeightQuantBatchMatmulV3, 0},
-	{"aclnnWeightQuantBatchMatmulV3GetWorkspaceSize", (void *)aclnnWeightQuantBatchMatmulV3GetWorkspaceSize, 0},
-	{"aclnnWeightQuantMatmulAllReduce", (void *)aclnnWeightQuantMatmulAllReduce, 0},
-	{"aclnnWeightQuantMatmulAllReduceAddRmsNorm", (void *)aclnnWeightQuantMatmulAllReduceAddRmsNorm, 0},
-	{"aclnnWeightQuantMatmulAllReduceAddRmsNormGetWorkspaceSize", (void *)aclnnWeightQuantMatmulAllReduceAddRmsNormGetWorkspaceSize, 0},
-	{"aclnnWeightQuantMatmulAllReduceGetWorkspaceSize", (void *)aclnnWeightQuantMatmulAllReduceGetWorkspaceSize, 0},
-	{"aclnnWeightQuantPreprocess", (void *)aclnnWeightQuantPreprocess, 1},
-	{"aclnnWeightQuantPreprocessGetWorkspaceSize", (void *)aclnnWeightQuantPreprocessGetWorkspaceSize, 1},
-	{"aclnnXLogYScalarOther", (void *)aclnnXLogYScalarOther, 0},
-	{"aclnnXLogYScalarOtherGetWorkspaceSize", (void *)aclnnXLogYScalarOtherGetWorkspaceSize, 0},
-	{"aclnnXLogYScalarSelf", (void *)aclnnXLogYScalarSelf, 0},
-	{"aclnnXLogYScalarSelfGetWorkspaceSize", (void *)aclnnXLogYScalarSelfGetWorkspaceSize, 0},
-	{"aclnnXLogYTensor", (void *)aclnnXLogYTensor, 0},
-	{"aclnnXLogYTensorGetWorkspaceSize", (void *)aclnnXLogYTensorGetWorkspaceSize, 0},
-	{"aclnnXlog1py", (void *)aclnnXlog1py, 1},
-	{"aclnnXlog1pyGetWorkspaceSize", (void *)aclnnXlog1pyGetWorkspaceSize, 1},
-	{"aclopCast", (void *)aclopCast, 0},
-	{"aclopCompile", (void *)aclopCompile, 0},
-	{"aclopCompileAndExecute", (void *)aclopCompileAndExecute, 0},
-	{"aclopCompileAndExecuteV2", (void *)aclopCompileAndExecuteV2, 0},
-	{"aclopCreateAttr", (void *)aclopCreateAttr, 0},
-	{"aclopCreateHandle", (void *)aclopCreateHandle, 0},
-	{"aclopCreateHandleForCast", (void *)aclopCreateHandleForCast, 0},
-	{"aclopCreateKernel", (void *)aclopCreateKernel, 0},
-	{"aclopDestroyAttr", (void *)aclopDestroyAttr, 0},
-	{"aclopDestroyHandle", (void *)aclopDestroyHandle, 0},
-	{"aclopExecWithHandle", (void *)aclopExecWithHandle, 0},
-	{"aclopExecute", (void *)aclopExecute, 0},
-	{"aclopExecuteV2", (void *)aclopExecuteV2, 0},
-	{"aclopInferShape", (void *)aclopInferShape, 0},
-	{"aclopLoad", (void *)aclopLoad, 0},
-	{"aclopRegisterCompileFunc", (void *)aclopRegisterCompileFunc, 0},
-	{"aclopSetAttrBool", (void *)aclopSetAttrBool, 0},
-	{"aclopSetAttrDataType", (void *)aclopSetAttrDataType, 0},
-	{"aclopSetAttrFloat", (void *)aclopSetAttrFloat, 0},
-	{"aclopSetAttrInt", (void *)aclopSetAttrInt, 0},
-	{"aclopSetAttrListBool", (void *)aclopSetAttrListBool, 0},
-	{"aclopSetAttrListDataType", (void *)aclopSetAttrListDataType, 0},
-	{"aclopSetAttrListFloat", (void *)aclopSetAttrListFloat, 0},
-	{"aclopSetAttrListInt", (void *)aclopSetAttrListInt, 0},
-	{"aclopSetAttrListListInt", (void *)aclopSetAttrListListInt, 0},
-	{"aclopSetAttrListString", (void *)aclopSetAttrListString, 0},
-	{"aclopSetAttrString", (void *)aclopSetAttrString, 0},
-	{"aclopSetCompileFlag", (void *)aclopSetCompileFlag, 0},
-	{"aclopSetKernelArgs", (void *)aclopSetKernelArgs, 0},
-	{"aclopSetKernelWorkspaceSizes", (void *)aclopSetKernelWorkspaceSizes, 0},
-	{"aclopSetMaxOpQueueNum", (void *)aclopSetMaxOpQueueNum, 0},
-	{"aclopSetModelDir", (void *)aclopSetModelDir, 0},
-	{"aclopStartDumpArgs", (void *)aclopStartDumpArgs, 0},
-	{"aclopStopDumpArgs", (void *)aclopStopDumpArgs, 0},
-	{"aclopUnregisterCompileFunc", (void *)aclopUnregisterCompileFunc, 0},
-	{"aclopUpdateParams", (void *)aclopUpdateParams, 0},
-	{"aclprofCreateConfig", (void *)aclprofCreateConfig, 0},
-	{"aclprofCreateStamp", (void *)aclprofCreateStamp, 0},
-	{"aclprofCreateStepInfo", (void *)aclprofCreateStepInfo, 0},
-	{"aclprofCreateSubscribeConfig", (void *)aclprofCreateSubscribeConfig, 0},
-	{"aclprofDestroyConfig", (void *)aclprofDestroyConfig, 0},
-	{"aclprofDestroyStamp", (void *)aclprofDestroyStamp, 0},
-	{"aclprofDestroyStepInfo", (void *)aclprofDestroyStepInfo, 0},
-	{"aclprofDestroySubscribeConfig", (void *)aclprofDestroySubscribeConfig, 0},
-	{"aclprofFinalize", (void *)aclprofFinalize, 0},
-	{"aclprofGetModelId", (void *)aclprofGetModelId, 0},
-	{"aclprofGetOpAttriValue", (void *)aclprofGetOpAttriValue, 1},
-	{"aclprofGetOpDescSize", (void *)aclprofGetOpDescSize, 0},
-	{"aclprofGetOpDuration", (void *)aclprofGetOpDuration, 0},
-	{"aclprofGetOpEnd", (void *)aclprofGetOpEnd, 0},
-	{"aclprofGetOpFlag", (void *)aclprofGetOpFlag, 1},
-	{"aclprofGetOpName", (void *)aclprofGetOpName, 0},
-	{"aclprofGetOpNameLen", (void *)aclprofGetOpNameLen, 0},
-	{"aclprofGetOpNum", (void *)aclprofGetOpNum, 0},
-	{"aclprofGetOpStart", (void *)aclprofGetOpStart, 0},
-	{"aclprofGetOpType", (void *)aclprofGetOpType, 0},
-	{"aclprofGetOpTypeLen", (void *)aclprofGetOpTypeLen, 0},
-	{"aclprofGetStepTimestamp", (void *)aclprofGetStepTimestamp, 0},
-	{"aclprofInit", (void *)aclprofInit, 0},
-	{"aclprofMark", (void *)aclprofMark, 0},
-	{"aclprofMarkEx", (void *)aclprofMarkEx, 0},
-	{"aclprofModelSubscribe", (void *)aclprofModelSubscribe, 0},
-	{"aclprofModelUnSubscribe", (void *)aclprofModelUnSubscribe, 0},
-	{"aclprofPop", (void *)aclprofPop, 0},
-	{"aclprofPush", (void *)aclprofPush, 0},
-	{"aclprofRangePop", (void *)aclprofRangePop, 1},
-	{"aclprofRangePushEx", (void *)aclprofRangePushEx, 1},
-	{"aclprofRangeStart", (void *)aclprofRangeStart, 0},
-	{"aclprofRangeStop", (void *)aclprofRangeStop, 0},
-	{"aclprofSetConfig", (void *)aclprofSetConfig, 0},
-	{"aclprofSetStampTraceMessage", (void *)aclprofSetStampTraceMessage, 0},
-	{"aclprofStart", (void *)aclprofStart, 0},
-	{"aclprofStop", (void *)aclprofStop, 0},
-	{"aclprofStr2Id", (void *)aclprofStr2Id, 1},
-	{"aclrtActiveStream", (void *)aclrtActiveStream, 1},
-	{"aclrtAllocBuf", (void *)aclrtAllocBuf, 1},
-	{"aclrtAllocatorCreateDesc", (void *)aclrtAllocatorCreateDesc, 0},
-	{"aclrtAllocatorDestroyDesc", (void *)aclrtAllocatorDestroyDesc, 0},
-	{"aclrtAllocatorGetByStream", (void *)aclrtAllocatorGetByStream, 1},
-	{"aclrtAllocatorRegister", (void *)aclrtAllocatorRegister, 0},
-	{"aclrtAllocatorSetAllocAdviseFuncToDesc", (void *)aclrtAllocatorSetAllocAdviseFuncToDesc, 0},
-	{"aclrtAllocatorSetAllocFuncToDesc", (void *)aclrtAllocatorSetAllocFuncToDesc, 0},
-	{"aclrtAllocatorSetFreeFuncToDesc", (void *)aclrtAllocatorSetFreeFuncToDesc, 0},
-	{"aclrtAllocatorSetGetAddrFromBlockFuncToDesc", (void *)aclrtAllocatorSetGetAddrFromBlockFuncToDesc, 0},
-	{"aclrtAllocatorSetObjToDesc", (void *)aclrtAllocatorSetObjToDesc, 0},
-	{"aclrtAllocatorUnregister", (void *)aclrtAllocatorUnregister, 0},
-	{"aclrtAppendBufChain", (void *)aclrtAppendBufChain, 1},
-	{"aclrtBinaryGetDevAddress", (void *)aclrtBinaryGetDevAddress, 1},
-	{"aclrtBinaryGetFunction", (void *)aclrtBinaryGetFunction, 0},
-	{"aclrtBinaryGetFunctionByEntry", (void *)aclrtBinaryGetFunctionByEntry, 0},
-	{"aclrtBinaryGetGlobal", (void *)aclrtBinaryGetGlobal, 1},
-	{"aclrtBinaryLoad", (void *)aclrtBinaryLoad, 0},
-	{"aclrtBinaryLoadFromData", (void *)aclrtBinaryLoadFromData, 1},
-	{"aclrtBinaryLoadFromFile", (void *)aclrtBinaryLoadFromFile, 0},
-	{"aclrtBinarySetExceptionCallback", (void *)aclrtBinarySetExceptionCallback, 1},
-	{"aclrtBinaryUnLoad", (void *)aclrtBinaryUnLoad, 0},
-	{"aclrtCacheLastTaskExtendInfo", (void *)aclrtCacheLastTaskExtendInfo, 1},
-	{"aclrtCacheLastTaskOpInfo", (void *)aclrtCacheLastTaskOpInfo, 1},
-	{"aclrtCheckArchCompatibility", (void *)aclrtCheckArchCompatibility, 1},
-	{"aclrtCheckMemType", (void *)aclrtCheckMemType, 1},
-	{"aclrtCmoAsync", (void *)aclrtCmoAsync, 0},
-	{"aclrtCmoAsyncWithBarrier", (void *)aclrtCmoAsyncWithBarrier, 1},
-	{"aclrtCmoAsyncWithDesc", (void *)aclrtCmoAsyncWithDesc, 1},
-	{"aclrtCmoGetDescSize", (void *)aclrtCmoGetDescSize, 1},
-	{"aclrtCmoSetDesc", (void *)aclrtCmoSetDesc, 1},
-	{"aclrtCmoWaitBarrier", (void *)aclrtCmoWaitBarrier, 1},
-	{"aclrtCntNotifyCreate", (void *)aclrtCntNotifyCreate, 1},
-	{"aclrtCntNotifyDestroy", (void *)aclrtCntNotifyDestroy, 1},
-	{"aclrtCntNotifyGetId", (void *)aclrtCntNotifyGetId, 1},
-	{"aclrtCntNotifyRecord", (void *)aclrtCntNotifyRecord, 1},
-	{"aclrtCntNotifyReset", (void *)aclrtCntNotifyReset, 1},
-	{"aclrtCntNotifyWaitWithTimeout", (void *)aclrtCntNotifyWaitWithTimeout, 1},
-	{"aclrtCopyBufRef", (void *)aclrtCopyBufRef, 1},
-	{"aclrtCreateBinary", (void *)aclrtCreateBinary, 0},
-	{"aclrtCreateContext", (void *)aclrtCreateContext, 0},
-	{"aclrtCreateEvent", (void *)aclrtCreateEvent, 0},
-	{"aclrtCreateEventExWithFlag", (void *)aclrtCreateEventExWithFlag, 0},
-	{"aclrtCreateEventWithFlag", (void *)aclrtCreateEventWithFlag, 0},
-	{"aclrtCreateGroupInfo", (void *)aclrtCreateGroupInfo, 0},
-	{"aclrtCreateLabel", (void *)aclrtCreateLabel, 1},
-	{"aclrtCreateLabelList", (void *)aclrtCreateLabelList, 1},
-	{"aclrtCreateNotify", (void *)aclrtCreateNotify, 1},
-	{"aclrtCreateStream", (void *)aclrtCreateStream, 0},
-	{"aclrtCreateStreamConfigHandle", (void *)aclrtCreateStreamConfigHandle, 0},
-	{"aclrtCreateStreamV2", (void *)aclrtCreateStreamV2, 0},
-	{"aclrtCreateStreamWithConfig", (void *)aclrtCreateStreamWithConfig, 0},
-	{"aclrtCtxGetCurrentDefaultStream", (void *)aclrtCtxGetCurrentDefaultStream, 1},
-	{"aclrtCtxGetFloatOverflowAddr", (void *)aclrtCtxGetFloatOverflowAddr, 1},
-	{"aclrtCtxGetSysParamOpt", (void *)aclrtCtxGetSysParamOpt, 0},
-	{"aclrtCtxSetSysParamOpt", (void *)aclrtCtxSetSysParamOpt, 0},
-	{"aclrtDestroyBinary", (void *)aclrtDestroyBinary, 0},
-	{"aclrtDestroyContext", (void *)aclrtDestroyContext, 0},
-	{"aclrtDestroyEvent", (void *)aclrtDestroyEvent, 0},
-	{"aclrtDestroyGroupInfo", (void *)aclrtDestroyGroupInfo, 0},
-	{"aclrtDestroyLabel", (void *)aclrtDestroyLabel, 1},
-	{"aclrtDestroyLabelList", (void *)aclrtDestroyLabelList, 1},
-	{"aclrtDestroyNotify", (void *)aclrtDestroyNotify, 1},
-	{"aclrtDestroyStream", (void *)aclrtDestroyStream, 0},
-	{"aclrtDestroyStreamConfigHandle", (void *)aclrtDestroyStreamConfigHandle, 0},
-	{"aclrtDestroyStreamForce", (void *)aclrtDestroyStreamForce, 0},
-	{"aclrtDeviceCanAccessPeer", (void *)aclrtDeviceCanAccessPeer, 0},
-	{"aclrtDeviceDisablePeerAccess", (void *)aclrtDeviceDisablePeerAccess, 0},
-	{"aclrtDeviceEnablePeerAccess", (void *)aclrtDeviceEnablePeerAccess, 0},
-	{"aclrtDeviceGetBareTgid", (void *)aclrtDeviceGetBareTgid, 0},
-	{"aclrtDeviceGetByPCIBusId", (void *)aclrtDeviceGetByPCIBusId, 1},
-	{"aclrtDeviceGetHostAtomicCapabilities", (void *)aclrtDeviceGetHostAtomicCapabilities, 1},
-	{"aclrtDeviceGetLimit", (void *)aclrtDeviceGetLimit, 1},
-	{"aclrtDeviceGetP2PAtomicCapabilities", (void *)aclrtDeviceGetP2PAtomicCapabilities, 1},
-	{"aclrtDeviceGetPCIBusId", (void *)aclrtDeviceGetPCIBusId, 1},
-	{"aclrtDeviceGetStreamPriorityRange", (void *)aclrtDeviceGetStreamPriorityRange, 1},
-	{"aclrtDeviceGetUuid", (void *)aclrtDeviceGetUuid, 1},
-	{"aclrtDeviceL2CacheFlush", (void *)aclrtDeviceL2CacheFlush, 1},
-	{"aclrtDevicePeerAccessStatus", (void *)aclrtDevicePeerAccessStatus, 1},
-	{"aclrtDeviceSetLimit", (void *)aclrtDeviceSetLimit, 1},
-	{"aclrtDeviceTaskAbort", (void *)aclrtDeviceTaskAbort, 0},
-	{"aclrtEventElapsedTime", (void *)aclrtEventElapsedTime, 0},
-	{"aclrtEventGetTimestamp", (void *)aclrtEventGetTimestamp, 0},
-	{"aclrtExceptionInfoCallbackRegister", (void *)aclrtExceptionInfoCallbackRegister, 1},
-	{"aclrtExceptionInfoCallbackUnregister", (void *)aclrtExceptionInfoCallbackUnregister, 1},
-	{"aclrtFree", (void *)aclrtFree, 0},
-	{"aclrtFreeBuf", (void *)aclrtFreeBuf, 1},
-	{"aclrtFreeHost", (void *)aclrtFreeHost, 0},
-	{"aclrtFreeHostWithDevSync", (void *)aclrtFreeHostWithDevSync, 1},
-	{"aclrtFreePhysical", (void *)aclrtFreePhysical, 0},
-	{"aclrtFreeWithDevSync", (void *)aclrtFreeWithDevSync, 1},
-	{"aclrtFunctionGetAvailDynUbufPerBlock", (void *)aclrtFunctionGetAvailDynUbufPerBlock, 1},
-	{"aclrtFunctionGetBinary", (void *)aclrtFunctionGetBinary, 1},
-	{"aclrtFunctionGetParamCount", (void *)aclrtFunctionGetParamCount, 1},
-	{"aclrtFunctionGetParamInfo", (void *)aclrtFunctionGetParamInfo, 1},
-	{"aclrtGetAllGroupInfo", (void *)aclrtGetAllGroupInfo, 0},
-	{"aclrtGetArgsFromExceptionInfo", (void *)aclrtGetArgsFromExceptionInfo, 1},
-	{"aclrtGetBufChainNum", (void *)aclrtGetBufChainNum, 1},
-	{"aclrtGetBufData", (void *)aclrtGetBufData, 1},
-	{"aclrtGetBufDataLen", (void *)aclrtGetBufDataLen, 1},
-	{"aclrtGetBufFromChain", (void *)aclrtGetBufFromChain, 1},
-	{"aclrtGetBufUserData", (void *)aclrtGetBufUserData, 1},
-	{"aclrtGetCurrentContext", (void *)aclrtGetCurrentContext, 0},
-	{"aclrtGetDevice", (void *)aclrtGetDevice, 0},
-	{"aclrtGetDeviceCapability", (void *)aclrtGetDeviceCapability, 1},
-	{"aclrtGetDeviceCount", (void *)aclrtGetDeviceCount, 0},
-	{"aclrtGetDeviceIdFromExceptionInfo", (void *)aclrtGetDeviceIdFromExceptionInfo, 0},
-	{"aclrtGetDeviceInfo", (void *)aclrtGetDeviceInfo, 1},
-	{"aclrtGetDeviceResLimit", (void *)aclrtGetDeviceResLimit, 1},
-	{"aclrtGetDeviceSatMode", (void *)aclrtGetDeviceSatMode, 0},
-	{"aclrtGetDeviceUtilizationRate", (void *)aclrtGetDeviceUtilizationRate, 0},
-	{"aclrtGetDevicesTopo", (void *)aclrtGetDevicesTopo, 1},
-	{"aclrtGetErrorCodeFromExceptionInfo", (void *)aclrtGetErrorCodeFromExceptionInfo, 0},
-	{"aclrtGetErrorVerbose", (void *)aclrtGetErrorVerbose, 1},
-	{"aclrtGetEventAvailNum", (void *)aclrtGetEventAvailNum, 1},
-	{"aclrtGetEventId", (void *)aclrtGetEventId, 1},
-	{"aclrtGetFloatOverflowStatus", (void *)aclrtGetFloatOverflowStatus, 1},
-	{"aclrtGetFuncBySymbol", (void *)aclrtGetFuncBySymbol, 1},
-	{"aclrtGetFuncHandleFromExceptionInfo", (void *)aclrtGetFuncHandleFromExceptionInfo, 1},
-	{"aclrtGetFunctionAddr", (void *)aclrtGetFunctionAddr, 0},
-	{"aclrtGetFunctionAttribute", (void *)aclrtGetFunctionAttribute, 1},
-	{"aclrtGetFunctionName", (void *)aclrtGetFunctionName, 1},
-	{"aclrtGetFunctionSize", (void *)aclrtGetFunctionSize, 1},
-	{"aclrtGetGroupCount", (void *)aclrtGetGroupCount, 0},
-	{"aclrtGetGroupInfoDetail", (void *)aclrtGetGroupInfoDetail, 0},
-	{"aclrtGetHardwareSyncAddr", (void *)aclrtGetHardwareSyncAddr, 1},
-	{"aclrtGetLastError", (void *)aclrtGetLastError, 0},
-	{"aclrtGetLogicDevIdByPhyDevId", (void *)aclrtGetLogicDevIdByPhyDevId, 1},
-	{"aclrtGetLogicDevIdByUserDevId", (void *)aclrtGetLogicDevIdByUserDevId, 1},
-	{"aclrtGetMemInfo", (void *)aclrtGetMemInfo, 0},
-	{"aclrtGetMemUceInfo", (void *)aclrtGetMemUceInfo, 0},
-	{"aclrtGetMemUsageInfo", (void *)aclrtGetMemUsageInfo, 1},
-	{"aclrtGetMemcpyDescSize", (void *)aclrtGetMemcpyDescSize, 0},
-	{"aclrtGetNotifyId", (void *)aclrtGetNotifyId, 1},
-	{"aclrtGetOpExecuteTimeout", (void *)aclrtGetOpExecuteTimeout, 1},
-	{"aclrtGetOpTimeOutInterval", (void *)aclrtGetOpTimeOutInterval, 1},
-	{"aclrtGetOverflowStatus", (void *)aclrtGetOverflowStatus, 0},
-	{"aclrtGetPhyDevIdByLogicDevId", (void *)aclrtGetPhyDevIdByLogicDevId, 1},
-	{"aclrtGetPhyDevIdByUserDevId", (void *)aclrtGetPhyDevIdByUserDevId, 1},
-	{"aclrtGetPrimaryCtxState", (void *)aclrtGetPrimaryCtxState, 1},
-	{"aclrtGetResInCurrentThread", (void *)aclrtGetResInCurrentThread, 1},
-	{"aclrtGetRunMode", (void *)aclrtGetRunMode, 0},
-	{"aclrtGetSocName", (void *)aclrtGetSocName, 0},
-	{"aclrtGetStreamAttribute", (void *)aclrtGetStreamAttribute, 1},
-	{"aclrtGetStreamAvailableNum", (void *)aclrtGetStreamAvailableNum, 1},
-	{"aclrtGetStreamIdFromExceptionInfo", (void *)aclrtGetStreamIdFromExceptionInfo, 0},
-	{"aclrtGetStreamOverflowSwitch", (void *)aclrtGetStreamOverflowSwitch, 0},
-	{"aclrtGetStreamResLimit", (void *)aclrtGetStreamResLimit, 1},
-	{"aclrtGetSymbolAddress", (void *)aclrtGetSymbolAddress, 1},
-	{"aclrtGetSymbolSize", (void *)aclrtGetSymbolSize, 1},
-	{"aclrtGetSysParamOpt", (void *)aclrtGetSysParamOpt, 0},
-	{"aclrtGetTaskIdFromExceptionInfo", (void *)aclrtGetTaskIdFromExceptionInfo, 0},
-	{"aclrtGetThreadIdFromExceptionInfo", (void *)aclrtGetThreadIdFromExceptionInfo, 0},
-	{"aclrtGetThreadLastTaskId", (void *)aclrtGetThreadLastTaskId, 0},
-	{"aclrtGetUserDevIdByLogicDevId", (void *)aclrtGetUserDevIdByLogicDevId, 1},
-	{"aclrtGetUserDevIdByPhyDevId", (void *)aclrtGetUserDevIdByPhyDevId, 1},
-	{"aclrtGetVersion", (void *)aclrtGetVersion, 0},
-	{"aclrtHostGetDevicePointer", (void *)aclrtHostGetDevicePointer, 1},
-	{"aclrtHostMemMapCapabilities", (void *)aclrtHostMemMapCapabilities, 1},
-	{"aclrtHostRegister", (void *)aclrtHostRegister, 0},
-	{"aclrtHostRegisterV2", (void *)aclrtHostRegisterV2, 1},
-	{"aclrtHostUnregister", (void *)aclrtHostUnregister, 0},
-	{"aclrtIpcGetEventHandle", (void *)aclrtIpcGetEventHandle, 1},
-	{"aclrtIpcMemClose", (void *)aclrtIpcMemClose, 1},
-	{"aclrtIpcMemGetExportKey", (void *)aclrtIpcMemGetExportKey, 1},
-	{"aclrtIpcMemImportByKey", (void *)aclrtIpcMemImportByKey, 1},
-	{"aclrtIpcMemImportPidInterServer", (void *)aclrtIpcMemImportPidInterServer, 1},
-	{"aclrtIpcMemSetAttr", (void *)aclrtIpcMemSetAttr, 1},
-	{"aclrtIpcMemSetImportPid", (void *)aclrtIpcMemSetImportPid, 1},
-	{"aclrtIpcOpenEventHandle", (void *)aclrtIpcOpenEventHandle, 1},
-	{"aclrtKernelArgsAppend", (void *)aclrtKernelArgsAppend, 0},
-	{"aclrtKernelArgsAppendPlaceHolder", (void *)aclrtKernelArgsAppendPlaceHolder, 0},
-	{"aclrtKernelArgsFinalize", (void *)aclrtKernelArgsFinalize, 0},
-	{"aclrtKernelArgsGetHandleMemSize", (void *)aclrtKernelArgsGetHandleMemSize, 0},
-	{"aclrtKernelArgsGetMemSize", (void *)aclrtKernelArgsGetMemSize, 0},
-	{"aclrtKernelArgsGetPlaceHolderBuffer", (void *)aclrtKernelArgsGetPlaceHolderBuffer, 0},
-	{"aclrtKernelArgsInit", (void *)aclrtKernelArgsInit, 0},
-	{"aclrtKernelArgsInitByUserMem", (void *)aclrtKernelArgsInitByUserMem, 0},
-	{"aclrtKernelArgsParaUpdate", (void *)aclrtKernelArgsParaUpdate, 0},
-	{"aclrtLaunchCallback", (void *)aclrtLaunchCallback, 0},
-	{"aclrtLaunchHostFunc", (void *)aclrtLaunchHostFunc, 1},
-	{"aclrtLaunchKernel", (void *)aclrtLaunchKernel, 0},
-	{"aclrtLaunchKernelV2", (void *)aclrtLaunchKernelV2, 1},
-	{"aclrtLaunchKernelWithArgsArray", (void *)aclrtLaunchKernelWithArgsArray, 1},
-	{"aclrtLaunchKernelWithConfig", (void *)aclrtLaunchKernelWithConfig, 0},
-	{"aclrtLaunchKernelWithHostArgs", (void *)aclrtLaunchKernelWithHostArgs, 1},
-	{"aclrtLaunchSIMTKernelWithArgsArray", (void *)aclrtLaunchSIMTKernelWithArgsArray, 1},
-	{"aclrtLaunchSIMTKernelWithHostArgs", (void *)aclrtLaunchSIMTKernelWithHostArgs, 1},
-	{"aclrtMalloc", (void *)aclrtMalloc, 0},
-	{"aclrtMallocAlign32", (void *)aclrtMallocAlign32, 0},
-	{"aclrtMallocCached", (void *)aclrtMallocCached, 0},
-	{"aclrtMallocForTaskScheduler", (void *)aclrtMallocForTaskScheduler, 0},
-	{"aclrtMallocHost", (void *)aclrtMallocHost, 0},
-	{"aclrtMallocHostWithCfg", (void *)aclrtMallocHostWithCfg, 0},
-	{"aclrtMallocPhysical", (void *)aclrtMallocPhysical, 0},
-	{"aclrtMallocWithCfg", (void *)aclrtMallocWithCfg, 0},
-	{"aclrtMapMem", (void *)aclrtMapMem, 0},
-	{"aclrtMemAllocManaged", (void *)aclrtMemAllocManaged, 1},
-	{"aclrtMemExportToShareableHandle", (void *)aclrtMemExportToShareableHandle, 0},
-	{"aclrtMemExportToShareableHandleV2", (void *)aclrtMemExportToShareableHandleV2, 1},
-	{"aclrtMemFlush", (void *)aclrtMemFlush, 0},
-	{"aclrtMemGetAccess", (void *)aclrtMemGetAccess, 1},
-	{"aclrtMemGetAddressRange", (void *)aclrtMemGetAddressRange, 1},
-	{"aclrtMemGetAllocationGranularity", (void *)aclrtMemGetAllocationGranularity, 0},
-	{"aclrtMemGetAllocationPropertiesFromHandle", (void *)aclrtMemGetAllocationPropertiesFromHandle, 1},
-	{"aclrtMemImportFromShareableHandle", (void *)aclrtMemImportFromShareableHandle, 0},
-	{"aclrtMemImportFromShareableHandleV2", (void *)aclrtMemImportFromShareableHandleV2, 1},
-	{"aclrtMemInvalidate", (void *)aclrtMemInvalidate, 0},
-	{"aclrtMemManagedAdvise", (void *)aclrtMemManagedAdvise, 1},
-	{"aclrtMemManagedGetAttr", (void *)aclrtMemManagedGetAttr, 1},
-	{"aclrtMemManagedGetAttrs", (void *)aclrtMemManagedGetAttrs, 1},
-	{"aclrtMemManagedPrefetchAsync", (void *)aclrtMemManagedPrefetchAsync, 1},
-	{"aclrtMemManagedPrefetchBatchAsync", (void *)aclrtMemManagedPrefetchBatchAsync, 1},
-	{"aclrtMemMapNoAccess", (void *)aclrtMemMapNoAccess, 1},
-	{"aclrtMemMapSelectedLink", (void *)aclrtMemMapSelectedLink, 1},
-	{"aclrtMemMapSetLink", (void *)aclrtMemMapSetLink, 1},
-	{"aclrtMemP2PMap", (void *)aclrtMemP2PMap, 1},
-	{"aclrtMemRetainAllocationHandle", (void *)aclrtMemRetainAllocationHandle, 1},
-	{"aclrtMemSetAccess", (void *)aclrtMemSetAccess, 1},
-	{"aclrtMemSetPidToShareableHandle", (void *)aclrtMemSetPidToShareableHandle, 0},
-	{"aclrtMemSetPidToShareableHandleV2", (void *)aclrtMemSetPidToShareableHandleV2, 1},
-	{"aclrtMemUceRepair", (void *)aclrtMemUceRepair, 0},
-	{"aclrtMemcpy", (void *)aclrtMemcpy, 0},
-	{"aclrtMemcpy2d", (void *)aclrtMemcpy2d, 0},
-	{"aclrtMemcpy2dAsync", (void *)aclrtMemcpy2dAsync, 0},
-	{"aclrtMemcpyAsync", (void *)aclrtMemcpyAsync, 0},
-	{"aclrtMemcpyAsyncWithCondition", (void *)aclrtMemcpyAsyncWithCondition, 0},
-	{"aclrtMemcpyAsyncWithDesc", (void *)aclrtMemcpyAsyncWithDesc, 0},
-	{"aclrtMemcpyAsyncWithOffset", (void *)aclrtMemcpyAsyncWithOffset, 1},
-	{"aclrtMemcpyBatch", (void *)aclrtMemcpyBatch, 1},
-	{"aclrtMemcpyBatchAsync", (void *)aclrtMemcpyBatchAsync, 1},
-	{"aclrtMemcpyBatchAsyncV2", (void *)aclrtMemcpyBatchAsyncV2, 1},
-	{"aclrtMemcpyBatchV2", (void *)aclrtMemcpyBatchV2, 1},
-	{"aclrtMemcpyFromSymbol", (void *)aclrtMemcpyFromSymbol, 1},
-	{"aclrtMemcpyFromSymbolAsync", (void *)aclrtMemcpyFromSymbolAsync, 1},
-	{"aclrtMemcpyToSymbol", (void *)aclrtMemcpyToSymbol, 1},
-	{"aclrtMemcpyToSymbolAsync", (void *)aclrtMemcpyToSymbolAsync, 1},
-	{"aclrtMemset", (void *)aclrtMemset, 0},
-	{"aclrtMemsetAsync", (void *)aclrtMemsetAsync, 0},
-	{"aclrtMemsetD32", (void *)aclrtMemsetD32, 1},
-	{"aclrtMemsetD32Async", (void *)aclrtMemsetD32Async, 1},
-	{"aclrtNotifyBatchReset", (void *)aclrtNotifyBatchReset, 1},
-	{"aclrtNotifyGetExportKey", (void *)aclrtNotifyGetExportKey, 1},
-	{"aclrtNotifyImportByKey", (void *)aclrtNotifyImportByKey, 1},
-	{"aclrtNotifySetImportPid", (void *)aclrtNotifySetImportPid, 1},
-	{"aclrtNotifySetImportPidInterServer", (void *)aclrtNotifySetImportPidInterServer, 1},
-	{"aclrtNpuClearFloatOverFlowStatus", (void *)aclrtNpuClearFloatOverFlowStatus, 1},
-	{"aclrtNpuGetFloatOverFlowStatus", (void *)aclrtNpuGetFloatOverFlowStatus, 1},
-	{"aclrtPeekAtLastError", (void *)aclrtPeekAtLastError, 0},
-	{"aclrtPersistentTaskClean", (void *)aclrtPersistentTaskClean, 1},
-	{"aclrtPointerGetAttributes", (void *)aclrtPointerGetAttributes, 0},
-	{"aclrtProcessHostFunc", (void *)aclrtProcessHostFunc, 0},
-	{"aclrtProcessReport", (void *)aclrtProcessReport, 0},
-	{"aclrtProfTrace", (void *)aclrtProfTrace, 1},
-	{"aclrtQueryDeviceStatus", (void *)aclrtQueryDeviceStatus, 0},
-	{"aclrtQueryEvent", (void *)aclrtQueryEvent, 0},
-	{"aclrtQueryEventStatus", (void *)aclrtQueryEventStatus, 0},
-	{"aclrtQueryEventWaitStatus", (void *)aclrtQueryEventWaitStatus, 0},
-	{"aclrtRandomNumAsync", (void *)aclrtRandomNumAsync, 1},
-	{"aclrtRecordEvent", (void *)aclrtRecordEvent, 0},
-	{"aclrtRecordEventWithFlag", (void *)aclrtRecordEventWithFlag, 1},
-	{"aclrtRecordNotify", (void *)aclrtRecordNotify, 1},
-	{"aclrtReduceAsync", (void *)aclrtReduceAsync, 1},
-	{"aclrtRegDeviceStateCallback", (void *)aclrtRegDeviceStateCallback, 1},
-	{"aclrtRegStreamStateCallback", (void *)aclrtRegStreamStateCallback, 1},
-	{"aclrtRegisterCpuFunc", (void *)aclrtRegisterCpuFunc, 1},
-	{"aclrtReleaseMemAddress", (void *)aclrtReleaseMemAddress, 0},
-	{"aclrtRepairError", (void *)aclrtRepairError, 1},
-	{"aclrtReserveMemAddress", (void *)aclrtReserveMemAddress, 0},
-	{"aclrtReserveMemAddressNoUCMemory", (void *)aclrtReserveMemAddressNoUCMemory, 1},
-	{"aclrtResetDevice", (void *)aclrtResetDevice, 0},
-	{"aclrtResetDeviceForce", (void *)aclrtResetDeviceForce, 0},
-	{"aclrtResetDeviceResLimit", (void *)aclrtResetDeviceResLimit, 1},
-	{"aclrtResetEvent", (void *)aclrtResetEvent, 0},
-	{"aclrtResetFloatOverflowStatus", (void *)aclrtResetFloatOverflowStatus, 1},
-	{"aclrtResetOverflowStatus", (void *)aclrtResetOverflowStatus, 0},
-	{"aclrtResetStreamResLimit", (void *)aclrtResetStreamResLimit, 1},
-	{"aclrtSetBufDataLen", (void *)aclrtSetBufDataLen, 1},
-	{"aclrtSetBufUserData", (void *)aclrtSetBufUserData, 1},
-	{"aclrtSetCurrentContext", (void *)aclrtSetCurrentContext, 0},
-	{"aclrtSetDevice", (void *)aclrtSetDevice, 0},
-	{"aclrtSetDeviceResLimit", (void *)aclrtSetDeviceResLimit, 1},
-	{"aclrtSetDeviceSatMode", (void *)aclrtSetDeviceSatMode, 0},
-	{"aclrtSetDeviceTaskAbortCallback", (void *)aclrtSetDeviceTaskAbortCallback, 1},
-	{"aclrtSetExceptionInfoCallback", (void *)aclrtSetExceptionInfoCallback, 0},
-	{"aclrtSetGroup", (void *)aclrtSetGroup, 0},
-	{"aclrtSetLabel", (void *)aclrtSetLabel, 1},
-	{"aclrtSetMemcpyDesc", (void *)aclrtSetMemcpyDesc, 0},
-	{"aclrtSetOpExecuteTimeOut", (void *)aclrtSetOpExecuteTimeOut, 0},
-	{"aclrtSetOpExecuteTimeOutV2", (void *)aclrtSetOpExecuteTimeOutV2, 1},
-	{"aclrtSetOpExecuteTimeOutWithMs", (void *)aclrtSetOpExecuteTimeOutWithMs, 0},
-	{"aclrtSetOpWaitTimeout", (void *)aclrtSetOpWaitTimeout, 0},
-	{"aclrtSetStreamAttribute", (void *)aclrtSetStreamAttribute, 1},
-	{"aclrtSetStreamConfigOpt", (void *)aclrtSetStreamConfigOpt, 0},
-	{"aclrtSetStreamFailureMode", (void *)aclrtSetStreamFailureMode, 0},
-	{"aclrtSetStreamOverflowSwitch", (void *)aclrtSetStreamOverflowSwitch, 0},
-	{"aclrtSetStreamResLimit", (void *)aclrtSetStreamResLimit, 1},
-	{"aclrtSetSysParamOpt", (void *)aclrtSetSysParamOpt, 0},
-	{"aclrtSetTsDevice", (void *)aclrtSetTsDevice, 0},
-	{"aclrtSnapShotCallbackRegister", (void *)aclrtSnapShotCallbackRegister, 1},
-	{"aclrtSnapShotCallbackUnregister", (void *)aclrtSnapShotCallbackUnregister, 1},
-	{"aclrtSnapShotProcessBackup", (void *)aclrtSnapShotProcessBackup, 1},
-	{"aclrtSnapShotProcessLock", (void *)aclrtSnapShotProcessLock, 1},
-	{"aclrtSnapShotProcessRestore", (void *)aclrtSnapShotProcessRestore, 1},
-	{"aclrtSnapShotProcessUnlock", (void *)aclrtSnapShotProcessUnlock, 1},
-	{"aclrtStreamAbort", (void *)aclrtStreamAbort, 0},
-	{"aclrtStreamGetFlags", (void *)aclrtStreamGetFlags, 1},
-	{"aclrtStreamGetId", (void *)aclrtStreamGetId, 0},
-	{"aclrtStreamGetPriority", (void *)aclrtStreamGetPriority, 1},
-	{"aclrtStreamQuery", (void *)aclrtStreamQuery, 0},
-	{"aclrtStreamStop", (void *)aclrtStreamStop, 1},
-	{"aclrtStreamWaitEvent", (void *)aclrtStreamWaitEvent, 0},
-	{"aclrtStreamWaitEventWithFlag", (void *)aclrtStreamWaitEventWithFlag, 1},
-	{"aclrtStreamWaitEventWithTimeout", (void *)aclrtStreamWaitEventWithTimeout, 1},
-	{"aclrtSubscribeHostFunc", (void *)aclrtSubscribeHostFunc, 0},
-	{"aclrtSubscribeReport", (void *)aclrtSubscribeReport, 0},
-	{"aclrtSwitchLabelByIndex", (void *)aclrtSwitchLabelByIndex, 1},
-	{"aclrtSwitchStream", (void *)aclrtSwitchStream, 1},
-	{"aclrtSynchronizeDevice", (void *)aclrtSynchronizeDevice, 0},
-	{"aclrtSynchronizeDeviceWithTimeout", (void *)aclrtSynchronizeDeviceWithTimeout, 0},
-	{"aclrtSynchronizeEvent", (void *)aclrtSynchronizeEvent, 0},
-	{"aclrtSynchronizeEventWithTimeout", (void *)aclrtSynchronizeEventWithTimeout, 0},
-	{"aclrtSynchronizeStream", (void *)aclrtSynchronizeStream, 0},
-	{"aclrtSynchronizeStreamWithTimeout", (void *)aclrtSynchronizeStreamWithTimeout, 0},
-	{"aclrtTaskUpdateAsync", (void *)aclrtTaskUpdateAsync, 1},
-	{"aclrtUnSubscribeHostFunc", (void *)aclrtUnSubscribeHostFunc, 0},
-	{"aclrtUnSubscribeReport", (void *)aclrtUnSubscribeReport, 0},
-	{"aclrtUnmapMem", (void *)aclrtUnmapMem, 0},
-	{"aclrtUnuseStreamResInCurrentThread", (void *)aclrtUnuseStreamResInCurrentThread, 1},
-	{"aclrtUseStreamResInCurrentThread", (void *)aclrtUseStreamResInCurrentThread, 1},
-	{"aclrtValueWait", (void *)aclrtValueWait, 1},
-	{"aclrtValueWrite", (void *)aclrtValueWrite, 1},
-	{"aclrtWaitAndResetNotify", (void *)aclrtWaitAndResetNotify, 1},
-	{"aclsysGetCANNVersion", (void *)aclsysGetCANNVersion, 0},
-	{"aclsysGetVersionNum", (void *)aclsysGetVersionNum, 1},
-	{"aclsysGetVersionStr", (void *)aclsysGetVersionStr, 1},
-	{"acltdtAddDataItem", (void *)acltdtAddDataItem, 0},
-	{"acltdtAddQueueRoute", (void *)acltdtAddQueueRoute, 1},
-	{"acltdtAllocBuf", (void *)acltdtAllocBuf, 1},
-	{"acltdtAppendBufChain", (void *)acltdtAppendBufChain, 1},
-	{"acltdtAttachQueue", (void *)acltdtAttachQueue, 1},
-	{"acltdtBindQueueRoutes", (void *)acltdtBindQueueRoutes, 1},
-	{"acltdtCleanChannel", (void *)acltdtCleanChannel, 0},
-	{"acltdtCopyBufRef", (void *)acltdtCopyBufRef, 1},
-	{"acltdtCreateChannel", (void *)acltdtCreateChannel, 0},
-	{"acltdtCreateChannelWithCapacity", (void *)acltdtCreateChannelWithCapacity, 0},
-	{"acltdtCreateDataItem", (void *)acltdtCreateDataItem, 0},
-	{"acltdtCreateDataset", (void *)acltdtCreateDataset, 0},
-	{"acltdtCreateQueue", (void *)acltdtCreateQueue, 1},
-	{"acltdtCreateQueueAttr", (void *)acltdtCreateQueueAttr, 1},
-	{"acltdtCreateQueueRoute", (void *)acltdtCreateQueueRoute, 1},
-	{"acltdtCreateQueueRouteList", (void *)acltdtCreateQueueRouteList, 1},
-	{"acltdtCreateQueueRouteQueryInfo", (void *)acltdtCreateQueueRouteQueryInfo, 1},
-	{"acltdtDequeue", (void *)acltdtDequeue, 1},
-	{"acltdtDequeueData", (void *)acltdtDequeueData, 1},
-	{"acltdtDestroyChannel", (void *)acltdtDestroyChannel, 0},
-	{"acltdtDestroyDataItem", (void *)acltdtDestroyDataItem, 0},
-	{"acltdtDestroyDataset", (void *)acltdtDestroyDataset, 0},
-	{"acltdtDestroyQueue", (void *)acltdtDestroyQueue, 1},
-	{"acltdtDestroyQueueAttr", (void *)acltdtDestroyQueueAttr, 1},
-	{"acltdtDestroyQueueRoute", (void *)acltdtDestroyQueueRoute, 1},
-	{"acltdtDestroyQueueRouteList", (void *)acltdtDestroyQueueRouteList, 1},
-	{"acltdtDestroyQueueRouteQueryInfo", (void *)acltdtDestroyQueueRouteQueryInfo, 1},
-	{"acltdtEnqueue", (void *)acltdtEnqueue, 1},
-	{"acltdtEnqueueData", (void *)acltdtEnqueueData, 1},
-	{"acltdtFreeBuf", (void *)acltdtFreeBuf, 1},
-	{"acltdtGetBufChainNum", (void *)acltdtGetBufChainNum, 1},
-	{"acltdtGetBufData", (void *)acltdtGetBufData, 1},
-	{"acltdtGetBufDataLen", (void *)acltdtGetBufDataLen, 1},
-	{"acltdtGetBufFromChain", (void *)acltdtGetBufFromChain, 1},
-	{"acltdtGetBufUserData", (void *)acltdtGetBufUserData, 1},
-	{"acltdtGetDataAddrFromItem", (void *)acltdtGetDataAddrFromItem, 0},
-	{"acltdtGetDataItem", (void *)acltdtGetDataItem, 0},
-	{"acltdtGetDataSizeFromItem", (void *)acltdtGetDataSizeFromItem, 0},
-	{"acltdtGetDataTypeFromItem", (void *)acltdtGetDataTypeFromItem, 0},
-	{"acltdtGetDatasetName", (void *)acltdtGetDatasetName, 0},
-	{"acltdtGetDatasetSize", (void *)acltdtGetDatasetSize, 0},
-	{"acltdtGetDimNumFromItem", (void *)acltdtGetDimNumFromItem, 0},
-	{"acltdtGetDimsFromItem", (void *)acltdtGetDimsFromItem, 0},
-	{"acltdtGetQueueAttr", (void *)acltdtGetQueueAttr, 1},
-	{"acltdtGetQueueRoute", (void *)acltdtGetQueueRoute, 1},
-	{"acltdtGetQueueRouteNum", (void *)acltdtGetQueueRouteNum, 1},
-	{"acltdtGetQueueRouteParam", (void *)acltdtGetQueueRouteParam, 1},
-	{"acltdtGetSliceInfoFromItem", (void *)acltdtGetSliceInfoFromItem, 0},
-	{"acltdtGetTensorTypeFromItem", (void *)acltdtGetTensorTypeFromItem, 0},
-	{"acltdtGrantQueue", (void *)acltdtGrantQueue, 1},
-	{"acltdtQueryChannelSize", (void *)acltdtQueryChannelSize, 0},
-	{"acltdtQueryQueueRoutes", (void *)acltdtQueryQueueRoutes, 1},
-	{"acltdtReceiveTensor", (void *)acltdtReceiveTensor, 0},
-	{"acltdtSendTensor", (void *)acltdtSendTensor, 0},
-	{"acltdtSetBufDataLen", (void *)acltdtSetBufDataLen, 1},
-	{"acltdtSetBufUserData", (void *)acltdtSetBufUserData, 1},
-	{"acltdtSetQueueAttr", (void *)acltdtSetQueueAttr, 1},
-	{"acltdtSetQueueRouteQueryInfo", (void *)acltdtSetQueueRouteQueryInfo, 1},
-	{"acltdtStopChannel", (void *)acltdtStopChannel, 0},
-	{"acltdtUnbindQueueRoutes", (void *)acltdtUnbindQueueRoutes, 1},
-	{"mstxDomainCreateA", (void *)mstxDomainCreateA, 1},
-	{"mstxDomainDestroy", (void *)mstxDomainDestroy, 1},
-	{"mstxDomainMarkA", (void *)mstxDomainMarkA, 1},
-	{"mstxDomainRangeEnd", (void *)mstxDomainRangeEnd, 1},
-	{"mstxDomainRangeStartA", (void *)mstxDomainRangeStartA, 1},
-	{"mstxMarkA", (void *)mstxMarkA, 1},
-	{"mstxRangeEnd", (void *)mstxRangeEnd, 1},
-	{"mstxRangeStartA", (void *)mstxRangeStartA, 1},
+	SYMBOL(HcclAllGather, 0)
+	SYMBOL(HcclAllGatherV, 0)
+	SYMBOL(HcclAllReduce, 0)
+	SYMBOL(HcclAlltoAll, 0)
+	SYMBOL(HcclAlltoAllV, 0)
+	SYMBOL(HcclAlltoAllVC, 1)
+	SYMBOL(HcclBarrier, 0)
+	SYMBOL(HcclBatchSendRecv, 0)
+	SYMBOL(HcclBroadcast, 0)
+	SYMBOL(HcclCommActivateCommMemory, 0)
+	SYMBOL(HcclCommConfigInit, 0)
+	SYMBOL(HcclCommDeactivateCommMemory, 0)
+	SYMBOL(HcclCommDestroy, 0)
+	SYMBOL(HcclCommInitAll, 0)
+	SYMBOL(HcclCommInitClusterInfo, 0)
+	SYMBOL(HcclCommInitClusterInfoConfig, 0)
+	SYMBOL(HcclCommInitRootInfo, 0)
+	SYMBOL(HcclCommInitRootInfoConfig, 0)
+	SYMBOL(HcclCommResume, 0)
+	SYMBOL(HcclCommSetMemoryRange, 0)
+	SYMBOL(HcclCommSuspend, 0)
+	SYMBOL(HcclCommUnsetMemoryRange, 0)
+	SYMBOL(HcclCreateSubCommConfig, 0)
+	SYMBOL(HcclGetCommAsyncError, 0)
+	SYMBOL(HcclGetCommConfigCapability, 0)
+	SYMBOL(HcclGetCommName, 0)
+	SYMBOL(HcclGetConfig, 0)
+	SYMBOL(HcclGetErrorString, 0)
+	SYMBOL(HcclGetRankId, 0)
+	SYMBOL(HcclGetRankSize, 0)
+	SYMBOL(HcclGetRootInfo, 0)
+	SYMBOL(HcclGroupEnd, 1)
+	SYMBOL(HcclGroupStart, 1)
+	SYMBOL(HcclRecv, 0)
+	SYMBOL(HcclReduce, 0)
+	SYMBOL(HcclReduceScatter, 0)
+	SYMBOL(HcclReduceScatterV, 0)
+	SYMBOL(HcclScatter, 0)
+	SYMBOL(HcclSend, 0)
+	SYMBOL(HcclSetConfig, 0)
+	SYMBOL(InitPTACacheThreadLocal, 0)
+	SYMBOL(UnInitPTACacheThreadLocal, 0)
+	SYMBOL(aclAppLog, 0)
+	SYMBOL(aclCreateBoolArray, 0)
+	SYMBOL(aclCreateDataBuffer, 0)
+	SYMBOL(aclCreateFloatArray, 0)
+	SYMBOL(aclCreateGraphDumpOpt, 0)
+	SYMBOL(aclCreateIntArray, 0)
+	SYMBOL(aclCreateScalar, 0)
+	SYMBOL(aclCreateScalarList, 0)
+	SYMBOL(aclCreateTensor, 0)
+	SYMBOL(aclCreateTensorDesc, 0)
+	SYMBOL(aclCreateTensorList, 0)
+	SYMBOL(aclDataTypeSize, 0)
+	SYMBOL(aclDestroyAclOpExecutor, 0)
+	SYMBOL(aclDestroyBoolArray, 0)
+	SYMBOL(aclDestroyDataBuffer, 0)
+	SYMBOL(aclDestroyFloatArray, 0)
+	SYMBOL(aclDestroyGraphDumpOpt, 0)
+	SYMBOL(aclDestroyIntArray, 0)
+	SYMBOL(aclDestroyScalar, 0)
+	SYMBOL(aclDestroyScalarList, 0)
+	SYMBOL(aclDestroyTensor, 0)
+	SYMBOL(aclDestroyTensorDesc, 0)
+	SYMBOL(aclDestroyTensorList, 0)
+	SYMBOL(aclDumpOpTensors, 1)
+	SYMBOL(aclFinalize, 0)
+	SYMBOL(aclFinalizeCallbackRegister, 1)
+	SYMBOL(aclFinalizeCallbackUnRegister, 1)
+	SYMBOL(aclFinalizeReference, 1)
+	SYMBOL(aclFloat16ToFloat, 0)
+	SYMBOL(aclFloatToFloat16, 0)
+	SYMBOL(aclGenGraphAndDumpForOp, 0)
+	SYMBOL(aclGetBoolArraySize, 0)
+	SYMBOL(aclGetCannAttribute, 0)
+	SYMBOL(aclGetCannAttributeList, 0)
+	SYMBOL(aclGetCompileopt, 0)
+	SYMBOL(aclGetCompileoptSize, 0)
+	SYMBOL(aclGetDataBufferAddr, 0)
+	SYMBOL(aclGetDataBufferSize, 0)
+	SYMBOL(aclGetDataBufferSizeV2, 0)
+	SYMBOL(aclGetDataType, 0)
+	SYMBOL(aclGetDeviceCapability, 0)
+	SYMBOL(aclGetFloatArraySize, 0)
+	SYMBOL(aclGetFormat, 0)
+	SYMBOL(aclGetIntArraySize, 0)
+	SYMBOL(aclGetRawTensorAddr, 0)
+	SYMBOL(aclGetRecentErrMsg, 0)
+	SYMBOL(aclGetScalarListSize, 0)
+	SYMBOL(aclGetStorageShape, 0)
+	SYMBOL(aclGetTensorDescAddress, 0)
+	SYMBOL(aclGetTensorDescByIndex, 0)
+	SYMBOL(aclGetTensorDescDim, 0)
+	SYMBOL(aclGetTensorDescDimRange, 0)
+	SYMBOL(aclGetTensorDescDimV2, 0)
+	SYMBOL(aclGetTensorDescElementCount, 0)
+	SYMBOL(aclGetTensorDescFormat, 0)
+	SYMBOL(aclGetTensorDescName, 0)
+	SYMBOL(aclGetTensorDescNumDims, 0)
+	SYMBOL(aclGetTensorDescSize, 0)
+	SYMBOL(aclGetTensorDescType, 0)
+	SYMBOL(aclGetTensorListSize, 0)
+	SYMBOL(aclGetViewOffset, 0)
+	SYMBOL(aclGetViewShape, 0)
+	SYMBOL(aclGetViewStrides, 0)
+	SYMBOL(aclInit, 0)
+	SYMBOL(aclInitCallbackRegister, 1)
+	SYMBOL(aclInitCallbackUnRegister, 1)
+	SYMBOL(aclInitTensor, 0)
+	SYMBOL(aclRfft1D, 0)
+	SYMBOL(aclRfft1DGetWorkspaceSize, 0)
+	SYMBOL(aclSetAclOpExecutorRepeatable, 0)
+	SYMBOL(aclSetCompileopt, 0)
+	SYMBOL(aclSetDynamicInputTensorAddr, 0)
+	SYMBOL(aclSetDynamicOutputTensorAddr, 0)
+	SYMBOL(aclSetDynamicTensorAddr, 0)
+	SYMBOL(aclSetInputTensorAddr, 0)
+	SYMBOL(aclSetOutputTensorAddr, 0)
+	SYMBOL(aclSetRawTensorAddr, 0)
+	SYMBOL(aclSetTensorAddr, 0)
+	SYMBOL(aclSetTensorConst, 0)
+	SYMBOL(aclSetTensorDescName, 0)
+	SYMBOL(aclSetTensorDynamicInput, 0)
+	SYMBOL(aclSetTensorFormat, 0)
+	SYMBOL(aclSetTensorOriginFormat, 0)
+	SYMBOL(aclSetTensorOriginShape, 0)
+	SYMBOL(aclSetTensorPlaceMent, 0)
+	SYMBOL(aclSetTensorShape, 0)
+	SYMBOL(aclSetTensorShapeRange, 0)
+	SYMBOL(aclSetTensorStorageFormat, 0)
+	SYMBOL(aclSetTensorStorageShape, 0)
+	SYMBOL(aclSetTensorValueRange, 0)
+	SYMBOL(aclStft, 0)
+	SYMBOL(aclStftGetWorkspaceSize, 0)
+	SYMBOL(aclTransTensorDescFormat, 0)
+	SYMBOL(aclUpdateDataBuffer, 0)
+	SYMBOL(acldumpGetExceptionInfoPath, 1)
+	SYMBOL(acldumpGetPath, 1)
+	SYMBOL(acldumpRegCallback, 0)
+	SYMBOL(acldumpSaveExceptionInfo, 1)
+	SYMBOL(acldumpUnregCallback, 0)
+	SYMBOL(aclmdlAddDatasetBuffer, 0)
+	SYMBOL(aclmdlBundleGetModelId, 0)
+	SYMBOL(aclmdlBundleGetModelNum, 0)
+	SYMBOL(aclmdlBundleLoadFromFile, 0)
+	SYMBOL(aclmdlBundleLoadFromMem, 0)
+	SYMBOL(aclmdlBundleUnload, 0)
+	SYMBOL(aclmdlCreateAIPP, 0)
+	SYMBOL(aclmdlCreateAndGetOpDesc, 0)
+	SYMBOL(aclmdlCreateConfigHandle, 0)
+	SYMBOL(aclmdlCreateDataset, 0)
+	SYMBOL(aclmdlCreateDesc, 0)
+	SYMBOL(aclmdlCreateExecConfigHandle, 0)
+	SYMBOL(aclmdlDestroyAIPP, 0)
+	SYMBOL(aclmdlDestroyConfigHandle, 0)
+	SYMBOL(aclmdlDestroyDataset, 0)
+	SYMBOL(aclmdlDestroyDesc, 0)
+	SYMBOL(aclmdlDestroyExecConfigHandle, 0)
+	SYMBOL(aclmdlExecute, 0)
+	SYMBOL(aclmdlExecuteAsync, 0)
+	SYMBOL(aclmdlExecuteAsyncV2, 0)
+	SYMBOL(aclmdlExecuteV2, 0)
+	SYMBOL(aclmdlFinalizeDump, 0)
+	SYMBOL(aclmdlGetAippDataSize, 0)
+	SYMBOL(aclmdlGetAippType, 0)
+	SYMBOL(aclmdlGetCurOutputDims, 0)
+	SYMBOL(aclmdlGetDatasetBuffer, 0)
+	SYMBOL(aclmdlGetDatasetNumBuffers, 0)
+	SYMBOL(aclmdlGetDatasetTensorDesc, 0)
+	SYMBOL(aclmdlGetDesc, 0)
+	SYMBOL(aclmdlGetDescFromFile, 0)
+	SYMBOL(aclmdlGetDescFromMem, 0)
+	SYMBOL(aclmdlGetDynamicBatch, 0)
+	SYMBOL(aclmdlGetDynamicHW, 0)
+	SYMBOL(aclmdlGetFirstAippInfo, 0)
+	SYMBOL(aclmdlGetInputDataType, 0)
+	SYMBOL(aclmdlGetInputDims, 0)
+	SYMBOL(aclmdlGetInputDimsRange, 0)
+	SYMBOL(aclmdlGetInputDimsV2, 0)
+	SYMBOL(aclmdlGetInputDynamicDims, 0)
+	SYMBOL(aclmdlGetInputDynamicGearCount, 0)
+	SYMBOL(aclmdlGetInputFormat, 0)
+	SYMBOL(aclmdlGetInputIndexByName, 0)
+	SYMBOL(aclmdlGetInputNameByIndex, 0)
+	SYMBOL(aclmdlGetInputSizeByIndex, 0)
+	SYMBOL(aclmdlGetNumInputs, 0)
+	SYMBOL(aclmdlGetNumOutputs, 0)
+	SYMBOL(aclmdlGetOpAttr, 0)
+	SYMBOL(aclmdlGetOutputDataType, 0)
+	SYMBOL(aclmdlGetOutputDims, 0)
+	SYMBOL(aclmdlGetOutputFormat, 0)
+	SYMBOL(aclmdlGetOutputIndexByName, 0)
+	SYMBOL(aclmdlGetOutputNameByIndex, 0)
+	SYMBOL(aclmdlGetOutputSizeByIndex, 0)
+	SYMBOL(aclmdlGetTensorRealName, 0)
+	SYMBOL(aclmdlInitDump, 0)
+	SYMBOL(aclmdlLoadFromFile, 0)
+	SYMBOL(aclmdlLoadFromFileWithMem, 0)
+	SYMBOL(aclmdlLoadFromFileWithQ, 0)
+	SYMBOL(aclmdlLoadFromMem, 0)
+	SYMBOL(aclmdlLoadFromMemWithMem, 0)
+	SYMBOL(aclmdlLoadFromMemWithQ, 0)
+	SYMBOL(aclmdlLoadWithConfig, 0)
+	SYMBOL(aclmdlQueryExeOMDesc, 0)
+	SYMBOL(aclmdlQuerySize, 0)
+	SYMBOL(aclmdlQuerySizeFromMem, 0)
+	SYMBOL(aclmdlRIAbort, 1)
+	SYMBOL(aclmdlRIAddCondTask, 1)
+	SYMBOL(aclmdlRIBindStream, 1)
+	SYMBOL(aclmdlRIBuildBegin, 1)
+	SYMBOL(aclmdlRIBuildEnd, 1)
+	SYMBOL(aclmdlRICaptureBegin, 0)
+	SYMBOL(aclmdlRICaptureEnd, 0)
+	SYMBOL(aclmdlRICaptureGetInfo, 0)
+	SYMBOL(aclmdlRICaptureTaskGrpBegin, 0)
+	SYMBOL(aclmdlRICaptureTaskGrpEnd, 0)
+	SYMBOL(aclmdlRICaptureTaskUpdateBegin, 0)
+	SYMBOL(aclmdlRICaptureTaskUpdateEnd, 0)
+	SYMBOL(aclmdlRICaptureThreadExchangeMode, 0)
+	SYMBOL(aclmdlRICaptureToModelRIBegin, 1)
+	SYMBOL(aclmdlRICondHandleCreate, 1)
+	SYMBOL(aclmdlRICondHandleGetCondPtr, 1)
+	SYMBOL(aclmdlRIDebugJsonPrint, 1)
+	SYMBOL(aclmdlRIDebugPrint, 0)
+	SYMBOL(aclmdlRIDestroy, 0)
+	SYMBOL(aclmdlRIDestroyRegisterCallback, 1)
+	SYMBOL(aclmdlRIDestroyUnregisterCallback, 1)
+	SYMBOL(aclmdlRIEndTask, 1)
+	SYMBOL(aclmdlRIExecute, 1)
+	SYMBOL(aclmdlRIExecuteAsync, 0)
+	SYMBOL(aclmdlRIGetId, 1)
+	SYMBOL(aclmdlRIGetName, 1)
+	SYMBOL(aclmdlRIGetStreams, 1)
+	SYMBOL(aclmdlRIGetTasksByStream, 1)
+	SYMBOL(aclmdlRIKernelTaskGetAttribute, 1)
+	SYMBOL(aclmdlRISetName, 1)
+	SYMBOL(aclmdlRITaskDisable, 1)
+	SYMBOL(aclmdlRITaskGetParams, 1)
+	SYMBOL(aclmdlRITaskGetSeqId, 1)
+	SYMBOL(aclmdlRITaskGetType, 1)
+	SYMBOL(aclmdlRITaskSetParams, 1)
+	SYMBOL(aclmdlRIUnbindStream, 1)
+	SYMBOL(aclmdlRIUpdate, 1)
+	SYMBOL(aclmdlSetAIPPAxSwapSwitch, 0)
+	SYMBOL(aclmdlSetAIPPByInputIndex, 0)
+	SYMBOL(aclmdlSetAIPPCropParams, 0)
+	SYMBOL(aclmdlSetAIPPCscParams, 0)
+	SYMBOL(aclmdlSetAIPPDtcPixelMean, 0)
+	SYMBOL(aclmdlSetAIPPDtcPixelMin, 0)
+	SYMBOL(aclmdlSetAIPPInputFormat, 0)
+	SYMBOL(aclmdlSetAIPPPaddingParams, 0)
+	SYMBOL(aclmdlSetAIPPPixelVarReci, 0)
+	SYMBOL(aclmdlSetAIPPRbuvSwapSwitch, 0)
+	SYMBOL(aclmdlSetAIPPScfParams, 0)
+	SYMBOL(aclmdlSetAIPPSrcImageSize, 0)
+	SYMBOL(aclmdlSetConfigOpt, 0)
+	SYMBOL(aclmdlSetDatasetTensorDesc, 0)
+	SYMBOL(aclmdlSetDump, 0)
+	SYMBOL(aclmdlSetDynamicBatchSize, 0)
+	SYMBOL(aclmdlSetDynamicHWSize, 0)
+	SYMBOL(aclmdlSetExecConfigOpt, 0)
+	SYMBOL(aclmdlSetInputAIPP, 0)
+	SYMBOL(aclmdlSetInputDynamicDims, 0)
+	SYMBOL(aclmdlUnload, 0)
+	SYMBOL(aclnnAbs, 0)
+	SYMBOL(aclnnAbsGetWorkspaceSize, 0)
+	SYMBOL(aclnnAcos, 0)
+	SYMBOL(aclnnAcosGetWorkspaceSize, 0)
+	SYMBOL(aclnnAcosGrad, 1)
+	SYMBOL(aclnnAcosGradGetWorkspaceSize, 1)
+	SYMBOL(aclnnAcosGradV2, 1)
+	SYMBOL(aclnnAcosGradV2GetWorkspaceSize, 1)
+	SYMBOL(aclnnAcosh, 0)
+	SYMBOL(aclnnAcoshGetWorkspaceSize, 0)
+	SYMBOL(aclnnAdaLayerNorm, 1)
+	SYMBOL(aclnnAdaLayerNormBackward, 1)
+	SYMBOL(aclnnAdaLayerNormBackwardGetWorkspaceSize, 1)
+	SYMBOL(aclnnAdaLayerNormGetWorkspaceSize, 1)
+	SYMBOL(aclnnAdaLayerNormQuant, 1)
+	SYMBOL(aclnnAdaLayerNormQuantGetWorkspaceSize, 1)
+	SYMBOL(aclnnAdaLayerNormV2, 1)
+	SYMBOL(aclnnAdaLayerNormV2GetWorkspaceSize, 1)
+	SYMBOL(aclnnAdaptiveAvgPool2d, 0)
+	SYMBOL(aclnnAdaptiveAvgPool2dBackward, 0)
+	SYMBOL(aclnnAdaptiveAvgPool2dBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnAdaptiveAvgPool2dGetWorkspaceSize, 0)
+	SYMBOL(aclnnAdaptiveAvgPool3d, 0)
+	SYMBOL(aclnnAdaptiveAvgPool3dBackward, 0)
+	SYMBOL(aclnnAdaptiveAvgPool3dBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnAdaptiveAvgPool3dGetWorkspaceSize, 0)
+	SYMBOL(aclnnAdaptiveMaxPool2d, 0)
+	SYMBOL(aclnnAdaptiveMaxPool2dBackward, 1)
+	SYMBOL(aclnnAdaptiveMaxPool2dBackwardGetWorkspaceSize, 1)
+	SYMBOL(aclnnAdaptiveMaxPool2dGetWorkspaceSize, 0)
+	SYMBOL(aclnnAdaptiveMaxPool3d, 0)
+	SYMBOL(aclnnAdaptiveMaxPool3dBackward, 0)
+	SYMBOL(aclnnAdaptiveMaxPool3dBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnAdaptiveMaxPool3dGetWorkspaceSize, 0)
+	SYMBOL(aclnnAdd, 0)
+	SYMBOL(aclnnAddGetWorkspaceSize, 0)
+	SYMBOL(aclnnAddLayerNorm, 0)
+	SYMBOL(aclnnAddLayerNormGetWorkspaceSize, 0)
+	SYMBOL(aclnnAddLayerNormGrad, 0)
+	SYMBOL(aclnnAddLayerNormGradGetWorkspaceSize, 0)
+	SYMBOL(aclnnAddLayerNormQuant, 1)
+	SYMBOL(aclnnAddLayerNormQuantGetWorkspaceSize, 1)
+	SYMBOL(aclnnAddLayerNormQuantV2, 1)
+	SYMBOL(aclnnAddLayerNormQuantV2GetWorkspaceSize, 1)
+	SYMBOL(aclnnAddLora, 0)
+	SYMBOL(aclnnAddLoraGetWorkspaceSize, 0)
+	SYMBOL(aclnnAddMatMatElements, 1)
+	SYMBOL(aclnnAddMatMatElementsGetWorkspaceSize, 1)
+	SYMBOL(aclnnAddMatMatElementsPlus, 1)
+	SYMBOL(aclnnAddMatMatElementsPlusGetWorkspaceSize, 1)
+	SYMBOL(aclnnAddN, 1)
+	SYMBOL(aclnnAddNGetWorkspaceSize, 1)
+	SYMBOL(aclnnAddRelu, 0)
+	SYMBOL(aclnnAddReluGetWorkspaceSize, 0)
+	SYMBOL(aclnnAddRmsNorm, 0)
+	SYMBOL(aclnnAddRmsNormCast, 1)
+	SYMBOL(aclnnAddRmsNormCastGetWorkspaceSize, 1)
+	SYMBOL(aclnnAddRmsNormDynamicMxQuant, 1)
+	SYMBOL(aclnnAddRmsNormDynamicMxQuantGetWorkspaceSize, 1)
+	SYMBOL(aclnnAddRmsNormDynamicQuant, 0)
+	SYMBOL(aclnnAddRmsNormDynamicQuantGetWorkspaceSize, 0)
+	SYMBOL(aclnnAddRmsNormDynamicQuantV2, 1)
+	SYMBOL(aclnnAddRmsNormDynamicQuantV2GetWorkspaceSize, 1)
+	SYMBOL(aclnnAddRmsNormGetWorkspaceSize, 0)
+	SYMBOL(aclnnAddRmsNormQuant, 0)
+	SYMBOL(aclnnAddRmsNormQuantGetWorkspaceSize, 0)
+	SYMBOL(aclnnAddRmsNormQuantV2, 1)
+	SYMBOL(aclnnAddRmsNormQuantV2GetWorkspaceSize, 1)
+	SYMBOL(aclnnAddV3, 1)
+	SYMBOL(aclnnAddV3GetWorkspaceSize, 1)
+	SYMBOL(aclnnAddbmm, 0)
+	SYMBOL(aclnnAddbmmGetWorkspaceSize, 0)
+	SYMBOL(aclnnAddcdiv, 0)
+	SYMBOL(aclnnAddcdivGetWorkspaceSize, 0)
+	SYMBOL(aclnnAddcmul, 0)
+	SYMBOL(aclnnAddcmulGetWorkspaceSize, 0)
+	SYMBOL(aclnnAddmm, 0)
+	SYMBOL(aclnnAddmmGetWorkspaceSize, 0)
+	SYMBOL(aclnnAddmmWeightNz, 1)
+	SYMBOL(aclnnAddmmWeightNzGetWorkspaceSize, 1)
+	SYMBOL(aclnnAddmv, 0)
+	SYMBOL(aclnnAddmvGetWorkspaceSize, 0)
+	SYMBOL(aclnnAddr, 0)
+	SYMBOL(aclnnAddrGetWorkspaceSize, 0)
+	SYMBOL(aclnnAddrV2, 1)
+	SYMBOL(aclnnAddrV2GetWorkspaceSize, 1)
+	SYMBOL(aclnnAdds, 0)
+	SYMBOL(aclnnAddsGetWorkspaceSize, 0)
+	SYMBOL(aclnnAdvanceStep, 0)
+	SYMBOL(aclnnAdvanceStepGetWorkspaceSize, 0)
+	SYMBOL(aclnnAdvanceStepV2, 1)
+	SYMBOL(aclnnAdvanceStepV2GetWorkspaceSize, 1)
+	SYMBOL(aclnnAffineGrid, 0)
+	SYMBOL(aclnnAffineGridGetWorkspaceSize, 0)
+	SYMBOL(aclnnAll, 0)
+	SYMBOL(aclnnAllGatherMatmul, 0)
+	SYMBOL(aclnnAllGatherMatmulGetWorkspaceSize, 0)
+	SYMBOL(aclnnAllGetWorkspaceSize, 0)
+	SYMBOL(aclnnAlltoAllAllGatherBatchMatMul, 0)
+	SYMBOL(aclnnAlltoAllAllGatherBatchMatMulGetWorkspaceSize, 0)
+	SYMBOL(aclnnAlltoAllvGroupedMatMul, 1)
+	SYMBOL(aclnnAlltoAllvGroupedMatMulGetWorkspaceSize, 1)
+	SYMBOL(aclnnAmax, 0)
+	SYMBOL(aclnnAmaxGetWorkspaceSize, 0)
+	SYMBOL(aclnnAmin, 0)
+	SYMBOL(aclnnAminGetWorkspaceSize, 0)
+	SYMBOL(aclnnAminmax, 0)
+	SYMBOL(aclnnAminmaxAll, 0)
+	SYMBOL(aclnnAminmaxAllGetWorkspaceSize, 0)
+	SYMBOL(aclnnAminmaxDim, 0)
+	SYMBOL(aclnnAminmaxDimGetWorkspaceSize, 0)
+	SYMBOL(aclnnAminmaxGetWorkspaceSize, 0)
+	SYMBOL(aclnnAmpUpdateScale, 1)
+	SYMBOL(aclnnAmpUpdateScaleGetWorkspaceSize, 1)
+	SYMBOL(aclnnAngleV2, 1)
+	SYMBOL(aclnnAngleV2GetWorkspaceSize, 1)
+	SYMBOL(aclnnAntiMxQuant, 1)
+	SYMBOL(aclnnAntiMxQuantGetWorkspaceSize, 1)
+	SYMBOL(aclnnAny, 0)
+	SYMBOL(aclnnAnyGetWorkspaceSize, 0)
+	SYMBOL(aclnnApplyAdadelta, 1)
+	SYMBOL(aclnnApplyAdadeltaGetWorkspaceSize, 1)
+	SYMBOL(aclnnApplyAdam, 1)
+	SYMBOL(aclnnApplyAdamD, 1)
+	SYMBOL(aclnnApplyAdamDGetWorkspaceSize, 1)
+	SYMBOL(aclnnApplyAdamGetWorkspaceSize, 1)
+	SYMBOL(aclnnApplyAdamW, 1)
+	SYMBOL(aclnnApplyAdamWGetWorkspaceSize, 1)
+	SYMBOL(aclnnApplyAdamWQuant, 1)
+	SYMBOL(aclnnApplyAdamWQuantGetWorkspaceSize, 1)
+	SYMBOL(aclnnApplyAdamWV2, 0)
+	SYMBOL(aclnnApplyAdamWV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnApplyAdamax, 1)
+	SYMBOL(aclnnApplyAdamaxGetWorkspaceSize, 1)
+	SYMBOL(aclnnApplyFtrl, 1)
+	SYMBOL(aclnnApplyFtrlGetWorkspaceSize, 1)
+	SYMBOL(aclnnApplyFusedEmaAdam, 0)
+	SYMBOL(aclnnApplyFusedEmaAdamGetWorkspaceSize, 0)
+	SYMBOL(aclnnApplyGradientDescent, 1)
+	SYMBOL(aclnnApplyGradientDescentGetWorkspaceSize, 1)
+	SYMBOL(aclnnApplyRotaryPosEmb, 0)
+	SYMBOL(aclnnApplyRotaryPosEmbGetWorkspaceSize, 0)
+	SYMBOL(aclnnApplyRotaryPosEmbV2, 1)
+	SYMBOL(aclnnApplyRotaryPosEmbV2GetWorkspaceSize, 1)
+	SYMBOL(aclnnApplyTopKTopP, 1)
+	SYMBOL(aclnnApplyTopKTopPGetWorkspaceSize, 1)
+	SYMBOL(aclnnApproximateEqual, 1)
+	SYMBOL(aclnnApproximateEqualGetWorkspaceSize, 1)
+	SYMBOL(aclnnArange, 0)
+	SYMBOL(aclnnArangeGetWorkspaceSize, 0)
+	SYMBOL(aclnnArgMax, 0)
+	SYMBOL(aclnnArgMaxGetWorkspaceSize, 0)
+	SYMBOL(aclnnArgMin, 0)
+	SYMBOL(aclnnArgMinGetWorkspaceSize, 0)
+	SYMBOL(aclnnArgsort, 0)
+	SYMBOL(aclnnArgsortGetWorkspaceSize, 0)
+	SYMBOL(aclnnAscendAntiQuant, 0)
+	SYMBOL(aclnnAscendAntiQuantGetWorkspaceSize, 0)
+	SYMBOL(aclnnAscendQuant, 0)
+	SYMBOL(aclnnAscendQuantGetWorkspaceSize, 0)
+	SYMBOL(aclnnAscendQuantV3, 0)
+	SYMBOL(aclnnAscendQuantV3GetWorkspaceSize, 0)
+	SYMBOL(aclnnAsin, 0)
+	SYMBOL(aclnnAsinGetWorkspaceSize, 0)
+	SYMBOL(aclnnAsinWithAgent, 1)
+	SYMBOL(aclnnAsinWithAgentGetWorkspaceSize, 1)
+	SYMBOL(aclnnAsinh, 0)
+	SYMBOL(aclnnAsinhGetWorkspaceSize, 0)
+	SYMBOL(aclnnAsinhGrad, 1)
+	SYMBOL(aclnnAsinhGradGetWorkspaceSize, 1)
+	SYMBOL(aclnnAsinhV2, 1)
+	SYMBOL(aclnnAsinhV2GetWorkspaceSize, 1)
+	SYMBOL(aclnnAsinhWithAgent, 1)
+	SYMBOL(aclnnAsinhWithAgentGetWorkspaceSize, 1)
+	SYMBOL(aclnnAtan, 0)
+	SYMBOL(aclnnAtan2, 0)
+	SYMBOL(aclnnAtan2GetWorkspaceSize, 0)
+	SYMBOL(aclnnAtanGetWorkspaceSize, 0)
+	SYMBOL(aclnnAtanGrad, 1)
+	SYMBOL(aclnnAtanGradGetWorkspaceSize, 1)
+	SYMBOL(aclnnAtanh, 0)
+	SYMBOL(aclnnAtanhGetWorkspaceSize, 0)
+	SYMBOL(aclnnAvgPool2d, 0)
+	SYMBOL(aclnnAvgPool2dBackward, 0)
+	SYMBOL(aclnnAvgPool2dBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnAvgPool2dGetWorkspaceSize, 0)
+	SYMBOL(aclnnAvgPool3d, 0)
+	SYMBOL(aclnnAvgPool3dBackward, 0)
+	SYMBOL(aclnnAvgPool3dBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnAvgPool3dGetWorkspaceSize, 0)
+	SYMBOL(aclnnBackgroundReplace, 0)
+	SYMBOL(aclnnBackgroundReplaceGetWorkspaceSize, 0)
+	SYMBOL(aclnnBaddbmm, 0)
+	SYMBOL(aclnnBaddbmmGetWorkspaceSize, 0)
+	SYMBOL(aclnnBatchMatMul, 0)
+	SYMBOL(aclnnBatchMatMulGetWorkspaceSize, 0)
+	SYMBOL(aclnnBatchMatMulReduceScatterAlltoAll, 0)
+	SYMBOL(aclnnBatchMatMulReduceScatterAlltoAllGetWorkspaceSize, 0)
+	SYMBOL(aclnnBatchMatMulWeightNz, 1)
+	SYMBOL(aclnnBatchMatMulWeightNzGetWorkspaceSize, 1)
+	SYMBOL(aclnnBatchMatmulQuant, 0)
+	SYMBOL(aclnnBatchMatmulQuantGetWorkspaceSize, 0)
+	SYMBOL(aclnnBatchNorm, 0)
+	SYMBOL(aclnnBatchNormBackward, 0)
+	SYMBOL(aclnnBatchNormBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnBatchNormElemt, 0)
+	SYMBOL(aclnnBatchNormElemtBackward, 0)
+	SYMBOL(aclnnBatchNormElemtBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnBatchNormElemtGetWorkspaceSize, 0)
+	SYMBOL(aclnnBatchNormGatherStatsWithCounts, 0)
+	SYMBOL(aclnnBatchNormGatherStatsWithCountsGetWorkspaceSize, 0)
+	SYMBOL(aclnnBatchNormGetWorkspaceSize, 0)
+	SYMBOL(aclnnBatchNormReduce, 1)
+	SYMBOL(aclnnBatchNormReduceBackward, 0)
+	SYMBOL(aclnnBatchNormReduceBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnBatchNormReduceGetWorkspaceSize, 1)
+	SYMBOL(aclnnBatchNormStats, 0)
+	SYMBOL(aclnnBatchNormStatsGetWorkspaceSize, 0)
+	SYMBOL(aclnnBernoulli, 0)
+	SYMBOL(aclnnBernoulliGetWorkspaceSize, 0)
+	SYMBOL(aclnnBernoulliTensor, 0)
+	SYMBOL(aclnnBernoulliTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnBidirectionLSTM, 0)
+	SYMBOL(aclnnBidirectionLSTMGetWorkspaceSize, 0)
+	SYMBOL(aclnnBidirectionLSTMV2, 0)
+	SYMBOL(aclnnBidirectionLSTMV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnBinaryCrossEntropy, 0)
+	SYMBOL(aclnnBinaryCrossEntropyBackward, 0)
+	SYMBOL(aclnnBinaryCrossEntropyBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnBinaryCrossEntropyGetWorkspaceSize, 0)
+	SYMBOL(aclnnBinaryCrossEntropyWithLogits, 0)
+	SYMBOL(aclnnBinaryCrossEntropyWithLogitsBackward, 0)
+	SYMBOL(aclnnBinaryCrossEntropyWithLogitsBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnBinaryCrossEntropyWithLogitsGetWorkspaceSize, 0)
+	SYMBOL(aclnnBinaryCrossEntropyWithLogitsTargetBackward, 0)
+	SYMBOL(aclnnBinaryCrossEntropyWithLogitsTargetBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnBincount, 0)
+	SYMBOL(aclnnBincountGetWorkspaceSize, 0)
+	SYMBOL(aclnnBitwiseAndScalar, 0)
+	SYMBOL(aclnnBitwiseAndScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnBitwiseAndTensor, 0)
+	SYMBOL(aclnnBitwiseAndTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnBitwiseAndTensorOut, 1)
+	SYMBOL(aclnnBitwiseAndTensorOutGetWorkspaceSize, 1)
+	SYMBOL(aclnnBitwiseNot, 0)
+	SYMBOL(aclnnBitwiseNotGetWorkspaceSize, 0)
+	SYMBOL(aclnnBitwiseOrScalar, 0)
+	SYMBOL(aclnnBitwiseOrScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnBitwiseOrTensor, 0)
+	SYMBOL(aclnnBitwiseOrTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnBitwiseXorScalar, 0)
+	SYMBOL(aclnnBitwiseXorScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnBitwiseXorTensor, 0)
+	SYMBOL(aclnnBitwiseXorTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnBlendImagesCustom, 0)
+	SYMBOL(aclnnBlendImagesCustomGetWorkspaceSize, 0)
+	SYMBOL(aclnnBucketize, 1)
+	SYMBOL(aclnnBucketizeGetWorkspaceSize, 1)
+	SYMBOL(aclnnCalculateConvolutionWeightSize, 0)
+	SYMBOL(aclnnCalculateMatmulWeightSize, 0)
+	SYMBOL(aclnnCalculateMatmulWeightSizeV2, 0)
+	SYMBOL(aclnnCast, 0)
+	SYMBOL(aclnnCastGetWorkspaceSize, 0)
+	SYMBOL(aclnnCat, 0)
+	SYMBOL(aclnnCatGetWorkspaceSize, 0)
+	SYMBOL(aclnnCausalConv1d, 0)
+	SYMBOL(aclnnCausalConv1dBwd, 0)
+	SYMBOL(aclnnCausalConv1dBwdGetWorkspaceSize, 0)
+	SYMBOL(aclnnCausalConv1dGetWorkspaceSize, 0)
+	SYMBOL(aclnnCdist, 1)
+	SYMBOL(aclnnCdistBackward, 1)
+	SYMBOL(aclnnCdistBackwardGetWorkspaceSize, 1)
+	SYMBOL(aclnnCdistGetWorkspaceSize, 1)
+	SYMBOL(aclnnCeil, 0)
+	SYMBOL(aclnnCeilGetWorkspaceSize, 0)
+	SYMBOL(aclnnCelu, 0)
+	SYMBOL(aclnnCeluGetWorkspaceSize, 0)
+	SYMBOL(aclnnChamferDistanceBackward, 0)
+	SYMBOL(aclnnChamferDistanceBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnChannelShuffle, 0)
+	SYMBOL(aclnnChannelShuffleGetWorkspaceSize, 0)
+	SYMBOL(aclnnChunkBwdDqkwg, 0)
+	SYMBOL(aclnnChunkBwdDqkwgGetWorkspaceSize, 0)
+	SYMBOL(aclnnChunkBwdDvLocal, 0)
+	SYMBOL(aclnnChunkBwdDvLocalGetWorkspaceSize, 0)
+	SYMBOL(aclnnChunkCat, 1)
+	SYMBOL(aclnnChunkCatGetWorkspaceSize, 1)
+	SYMBOL(aclnnChunkFwdO, 0)
+	SYMBOL(aclnnChunkFwdOGetWorkspaceSize, 0)
+	SYMBOL(aclnnChunkGatedDeltaRuleBwdDhu, 0)
+	SYMBOL(aclnnChunkGatedDeltaRuleBwdDhuGetWorkspaceSize, 0)
+	SYMBOL(aclnnChunkGatedDeltaRuleFwdH, 0)
+	SYMBOL(aclnnChunkGatedDeltaRuleFwdHGetWorkspaceSize, 0)
+	SYMBOL(aclnnChunkKdaBwdIntra, 0)
+	SYMBOL(aclnnChunkKdaBwdIntraGetWorkspaceSize, 0)
+	SYMBOL(aclnnChunkKdaFwd, 0)
+	SYMBOL(aclnnChunkKdaFwdGetWorkspaceSize, 0)
+	SYMBOL(aclnnChunkLocalCumsum, 0)
+	SYMBOL(aclnnChunkLocalCumsumGetWorkspaceSize, 0)
+	SYMBOL(aclnnCircularPad2d, 0)
+	SYMBOL(aclnnCircularPad2dBackward, 0)
+	SYMBOL(aclnnCircularPad2dBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnCircularPad2dGetWorkspaceSize, 0)
+	SYMBOL(aclnnCircularPad3d, 0)
+	SYMBOL(aclnnCircularPad3dBackward, 0)
+	SYMBOL(aclnnCircularPad3dBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnCircularPad3dGetWorkspaceSize, 0)
+	SYMBOL(aclnnClamp, 0)
+	SYMBOL(aclnnClampGetWorkspaceSize, 0)
+	SYMBOL(aclnnClampMax, 0)
+	SYMBOL(aclnnClampMaxGetWorkspaceSize, 0)
+	SYMBOL(aclnnClampMaxTensor, 0)
+	SYMBOL(aclnnClampMaxTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnClampMin, 0)
+	SYMBOL(aclnnClampMinGetWorkspaceSize, 0)
+	SYMBOL(aclnnClampMinTensor, 0)
+	SYMBOL(aclnnClampMinTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnClampTensor, 0)
+	SYMBOL(aclnnClampTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnClippedSwiglu, 1)
+	SYMBOL(aclnnClippedSwigluGetWorkspaceSize, 1)
+	SYMBOL(aclnnClippedSwigluGrad, 1)
+	SYMBOL(aclnnClippedSwigluGradGetWorkspaceSize, 1)
+	SYMBOL(aclnnClippedSwigluV2, 1)
+	SYMBOL(aclnnClippedSwigluV2GetWorkspaceSize, 1)
+	SYMBOL(aclnnCoalesceSparse, 1)
+	SYMBOL(aclnnCoalesceSparseGetWorkspaceSize, 1)
+	SYMBOL(aclnnComplex, 0)
+	SYMBOL(aclnnComplexGetWorkspaceSize, 0)
+	SYMBOL(aclnnConfusionTranspose, 1)
+	SYMBOL(aclnnConfusionTransposeGetWorkspaceSize, 1)
+	SYMBOL(aclnnConstantPadNd, 0)
+	SYMBOL(aclnnConstantPadNdGetWorkspaceSize, 0)
+	SYMBOL(aclnnConvDepthwise2d, 0)
+	SYMBOL(aclnnConvDepthwise2dGetWorkspaceSize, 0)
+	SYMBOL(aclnnConvTbc, 0)
+	SYMBOL(aclnnConvTbcBackward, 0)
+	SYMBOL(aclnnConvTbcBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnConvTbcGetWorkspaceSize, 0)
+	SYMBOL(aclnnConvertWeightToINT4Pack, 0)
+	SYMBOL(aclnnConvertWeightToINT4PackGetWorkspaceSize, 0)
+	SYMBOL(aclnnConvolution, 0)
+	SYMBOL(aclnnConvolutionBackward, 0)
+	SYMBOL(aclnnConvolutionBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnConvolutionGetWorkspaceSize, 0)
+	SYMBOL(aclnnCos, 0)
+	SYMBOL(aclnnCosGetWorkspaceSize, 0)
+	SYMBOL(aclnnCosh, 0)
+	SYMBOL(aclnnCoshGetWorkspaceSize, 0)
+	SYMBOL(aclnnCrossEntropyLoss, 0)
+	SYMBOL(aclnnCrossEntropyLossGetWorkspaceSize, 0)
+	SYMBOL(aclnnCrossEntropyLossGrad, 0)
+	SYMBOL(aclnnCrossEntropyLossGradGetWorkspaceSize, 0)
+	SYMBOL(aclnnCtcLoss, 0)
+	SYMBOL(aclnnCtcLossBackward, 0)
+	SYMBOL(aclnnCtcLossBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnCtcLossGetWorkspaceSize, 0)
+	SYMBOL(aclnnCummax, 0)
+	SYMBOL(aclnnCummaxGetWorkspaceSize, 0)
+	SYMBOL(aclnnCummin, 0)
+	SYMBOL(aclnnCumminGetWorkspaceSize, 0)
+	SYMBOL(aclnnCumprod, 0)
+	SYMBOL(aclnnCumprodGetWorkspaceSize, 0)
+	SYMBOL(aclnnCumsum, 0)
+	SYMBOL(aclnnCumsumGetWorkspaceSize, 0)
+	SYMBOL(aclnnCumsumV2, 0)
+	SYMBOL(aclnnCumsumV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnDataFormatDimMap, 1)
+	SYMBOL(aclnnDataFormatDimMapGetWorkspaceSize, 1)
+	SYMBOL(aclnnDeepNorm, 0)
+	SYMBOL(aclnnDeepNormGetWorkspaceSize, 0)
+	SYMBOL(aclnnDeepNormGrad, 0)
+	SYMBOL(aclnnDeepNormGradGetWorkspaceSize, 0)
+	SYMBOL(aclnnDeformableConv2d, 1)
+	SYMBOL(aclnnDeformableConv2dBackward, 1)
+	SYMBOL(aclnnDeformableConv2dBackwardGetWorkspaceSize, 1)
+	SYMBOL(aclnnDeformableConv2dGetWorkspaceSize, 1)
+	SYMBOL(aclnnDequantBias, 0)
+	SYMBOL(aclnnDequantBiasGetWorkspaceSize, 0)
+	SYMBOL(aclnnDequantRopeQuantKvcache, 0)
+	SYMBOL(aclnnDequantRopeQuantKvcacheGetWorkspaceSize, 0)
+	SYMBOL(aclnnDequantSituQuant, 1)
+	SYMBOL(aclnnDequantSituQuantGetWorkspaceSize, 1)
+	SYMBOL(aclnnDequantSwigluQuant, 0)
+	SYMBOL(aclnnDequantSwigluQuantGetWorkspaceSize, 0)
+	SYMBOL(aclnnDequantSwigluQuantV2, 1)
+	SYMBOL(aclnnDequantSwigluQuantV2GetWorkspaceSize, 1)
+	SYMBOL(aclnnDiag, 0)
+	SYMBOL(aclnnDiagFlat, 0)
+	SYMBOL(aclnnDiagFlatGetWorkspaceSize, 0)
+	SYMBOL(aclnnDiagGetWorkspaceSize, 0)
+	SYMBOL(aclnnDigamma, 0)
+	SYMBOL(aclnnDigammaGetWorkspaceSize, 0)
+	SYMBOL(aclnnDistributeBarrier, 1)
+	SYMBOL(aclnnDistributeBarrierGetWorkspaceSize, 1)
+	SYMBOL(aclnnDistributeBarrierV2, 1)
+	SYMBOL(aclnnDistributeBarrierV2GetWorkspaceSize, 1)
+	SYMBOL(aclnnDiv, 0)
+	SYMBOL(aclnnDivGetWorkspaceSize, 0)
+	SYMBOL(aclnnDivMod, 0)
+	SYMBOL(aclnnDivModGetWorkspaceSize, 0)
+	SYMBOL(aclnnDivMods, 0)
+	SYMBOL(aclnnDivModsGetWorkspaceSize, 0)
+	SYMBOL(aclnnDivV3, 1)
+	SYMBOL(aclnnDivV3GetWorkspaceSize, 1)
+	SYMBOL(aclnnDivs, 0)
+	SYMBOL(aclnnDivsGetWorkspaceSize, 0)
+	SYMBOL(aclnnDot, 0)
+	SYMBOL(aclnnDotGetWorkspaceSize, 0)
+	SYMBOL(aclnnDropout, 0)
+	SYMBOL(aclnnDropoutBackward, 0)
+	SYMBOL(aclnnDropoutBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnDropoutDoMask, 0)
+	SYMBOL(aclnnDropoutDoMaskGetWorkspaceSize, 0)
+	SYMBOL(aclnnDropoutGenMask, 0)
+	SYMBOL(aclnnDropoutGenMaskGetWorkspaceSize, 0)
+	SYMBOL(aclnnDropoutGenMaskV2, 0)
+	SYMBOL(aclnnDropoutGenMaskV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnDropoutGenMaskV2Tensor, 1)
+	SYMBOL(aclnnDropoutGenMaskV2TensorGetWorkspaceSize, 1)
+	SYMBOL(aclnnDropoutGetWorkspaceSize, 0)
+	SYMBOL(aclnnDropoutV3, 1)
+	SYMBOL(aclnnDropoutV3GetWorkspaceSize, 1)
+	SYMBOL(aclnnDropoutV3Grad, 1)
+	SYMBOL(aclnnDropoutV3GradGetWorkspaceSize, 1)
+	SYMBOL(aclnnDualLevelQuantMatmulWeightNz, 1)
+	SYMBOL(aclnnDualLevelQuantMatmulWeightNzGetWorkspaceSize, 1)
+	SYMBOL(aclnnDynamicBlockQuant, 1)
+	SYMBOL(aclnnDynamicBlockQuantGetWorkspaceSize, 1)
+	SYMBOL(aclnnDynamicBlockQuantV2, 1)
+	SYMBOL(aclnnDynamicBlockQuantV2GetWorkspaceSize, 1)
+	SYMBOL(aclnnDynamicQuant, 0)
+	SYMBOL(aclnnDynamicQuantGetWorkspaceSize, 0)
+	SYMBOL(aclnnDynamicQuantV2, 0)
+	SYMBOL(aclnnDynamicQuantV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnDynamicQuantV3, 1)
+	SYMBOL(aclnnDynamicQuantV3GetWorkspaceSize, 1)
+	SYMBOL(aclnnDynamicQuantV4, 1)
+	SYMBOL(aclnnDynamicQuantV4GetWorkspaceSize, 1)
+	SYMBOL(aclnnEinsum, 0)
+	SYMBOL(aclnnEinsumGetWorkspaceSize, 0)
+	SYMBOL(aclnnElasticReceivableInfoCollect, 1)
+	SYMBOL(aclnnElasticReceivableInfoCollectGetWorkspaceSize, 1)
+	SYMBOL(aclnnElasticReceivableTest, 1)
+	SYMBOL(aclnnElasticReceivableTestGetWorkspaceSize, 1)
+	SYMBOL(aclnnElu, 0)
+	SYMBOL(aclnnEluBackward, 0)
+	SYMBOL(aclnnEluBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnEluGetWorkspaceSize, 0)
+	SYMBOL(aclnnEluV2, 1)
+	SYMBOL(aclnnEluV2GetWorkspaceSize, 1)
+	SYMBOL(aclnnEmbedding, 0)
+	SYMBOL(aclnnEmbeddingBag, 0)
+	SYMBOL(aclnnEmbeddingBagGetWorkspaceSize, 0)
+	SYMBOL(aclnnEmbeddingDenseBackward, 0)
+	SYMBOL(aclnnEmbeddingDenseBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnEmbeddingGetWorkspaceSize, 0)
+	SYMBOL(aclnnEmbeddingRenorm, 0)
+	SYMBOL(aclnnEmbeddingRenormGetWorkspaceSize, 0)
+	SYMBOL(aclnnEqScalar, 0)
+	SYMBOL(aclnnEqScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnEqTensor, 0)
+	SYMBOL(aclnnEqTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnEqual, 0)
+	SYMBOL(aclnnEqualGetWorkspaceSize, 0)
+	SYMBOL(aclnnErf, 0)
+	SYMBOL(aclnnErfGetWorkspaceSize, 0)
+	SYMBOL(aclnnErfc, 0)
+	SYMBOL(aclnnErfcGetWorkspaceSize, 0)
+	SYMBOL(aclnnErfinv, 0)
+	SYMBOL(aclnnErfinvGetWorkspaceSize, 0)
+	SYMBOL(aclnnExp, 0)
+	SYMBOL(aclnnExp2, 0)
+	SYMBOL(aclnnExp2GetWorkspaceSize, 0)
+	SYMBOL(aclnnExpGetWorkspaceSize, 0)
+	SYMBOL(aclnnExpSegsum, 1)
+	SYMBOL(aclnnExpSegsumBackward, 1)
+	SYMBOL(aclnnExpSegsumBackwardGetWorkspaceSize, 1)
+	SYMBOL(aclnnExpSegsumGetWorkspaceSize, 1)
+	SYMBOL(aclnnExpand, 0)
+	SYMBOL(aclnnExpandGetWorkspaceSize, 0)
+	SYMBOL(aclnnExpandIntoJaggedPermute, 1)
+	SYMBOL(aclnnExpandIntoJaggedPermuteGetWorkspaceSize, 1)
+	SYMBOL(aclnnExpm1, 0)
+	SYMBOL(aclnnExpm1GetWorkspaceSize, 0)
+	SYMBOL(aclnnEye, 0)
+	SYMBOL(aclnnEyeGetWorkspaceSize, 0)
+	SYMBOL(aclnnFFN, 0)
+	SYMBOL(aclnnFFNGetWorkspaceSize, 0)
+	SYMBOL(aclnnFFNV2, 0)
+	SYMBOL(aclnnFFNV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnFFNV3, 0)
+	SYMBOL(aclnnFFNV3GetWorkspaceSize, 0)
+	SYMBOL(aclnnFakeQuantPerChannelAffineCachemask, 0)
+	SYMBOL(aclnnFakeQuantPerChannelAffineCachemaskGetWorkspaceSize, 0)
+	SYMBOL(aclnnFakeQuantPerTensorAffineCachemask, 0)
+	SYMBOL(aclnnFakeQuantPerTensorAffineCachemaskGetWorkspaceSize, 0)
+	SYMBOL(aclnnFastBatchNormBackward, 1)
+	SYMBOL(aclnnFastBatchNormBackwardGetWorkspaceSize, 1)
+	SYMBOL(aclnnFastGelu, 1)
+	SYMBOL(aclnnFastGeluBackward, 1)
+	SYMBOL(aclnnFastGeluBackwardGetWorkspaceSize, 1)
+	SYMBOL(aclnnFastGeluGetWorkspaceSize, 1)
+	SYMBOL(aclnnFastGeluV2, 1)
+	SYMBOL(aclnnFastGeluV2GetWorkspaceSize, 1)
+	SYMBOL(aclnnFastLayerNorm, 1)
+	SYMBOL(aclnnFastLayerNormGetWorkspaceSize, 1)
+	SYMBOL(aclnnFatreluMul, 0)
+	SYMBOL(aclnnFatreluMulGetWorkspaceSize, 0)
+	SYMBOL(aclnnFinalize, 0)
+	SYMBOL(aclnnFlashAttentionScore, 0)
+	SYMBOL(aclnnFlashAttentionScoreGetWorkspaceSize, 0)
+	SYMBOL(aclnnFlashAttentionScoreGrad, 0)
+	SYMBOL(aclnnFlashAttentionScoreGradGetWorkspaceSize, 0)
+	SYMBOL(aclnnFlashAttentionScoreGradV2, 0)
+	SYMBOL(aclnnFlashAttentionScoreGradV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnFlashAttentionScoreV2, 0)
+	SYMBOL(aclnnFlashAttentionScoreV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnFlashAttentionUnpaddingScoreGrad, 0)
+	SYMBOL(aclnnFlashAttentionUnpaddingScoreGradGetWorkspaceSize, 0)
+	SYMBOL(aclnnFlashAttentionUnpaddingScoreGradV2, 0)
+	SYMBOL(aclnnFlashAttentionUnpaddingScoreGradV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnFlashAttentionUnpaddingScoreGradV3, 1)
+	SYMBOL(aclnnFlashAttentionUnpaddingScoreGradV3GetWorkspaceSize, 1)
+	SYMBOL(aclnnFlashAttentionUnpaddingScoreGradV4, 1)
+	SYMBOL(aclnnFlashAttentionUnpaddingScoreGradV4GetWorkspaceSize, 1)
+	SYMBOL(aclnnFlashAttentionVarLenScore, 0)
+	SYMBOL(aclnnFlashAttentionVarLenScoreGetWorkspaceSize, 0)
+	SYMBOL(aclnnFlashAttentionVarLenScoreV2, 0)
+	SYMBOL(aclnnFlashAttentionVarLenScoreV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnFlashAttentionVarLenScoreV3, 1)
+	SYMBOL(aclnnFlashAttentionVarLenScoreV3GetWorkspaceSize, 1)
+	SYMBOL(aclnnFlashAttentionVarLenScoreV4, 1)
+	SYMBOL(aclnnFlashAttentionVarLenScoreV4GetWorkspaceSize, 1)
+	SYMBOL(aclnnFlatQuant, 0)
+	SYMBOL(aclnnFlatQuantGetWorkspaceSize, 0)
+	SYMBOL(aclnnFlatQuantV2, 1)
+	SYMBOL(aclnnFlatQuantV2GetWorkspaceSize, 1)
+	SYMBOL(aclnnFlatQuantV3, 1)
+	SYMBOL(aclnnFlatQuantV3GetWorkspaceSize, 1)
+	SYMBOL(aclnnFlatten, 0)
+	SYMBOL(aclnnFlattenGetWorkspaceSize, 0)
+	SYMBOL(aclnnFlip, 0)
+	SYMBOL(aclnnFlipGetWorkspaceSize, 0)
+	SYMBOL(aclnnFloor, 0)
+	SYMBOL(aclnnFloorDivide, 0)
+	SYMBOL(aclnnFloorDivideGetWorkspaceSize, 0)
+	SYMBOL(aclnnFloorDivides, 0)
+	SYMBOL(aclnnFloorDividesGetWorkspaceSize, 0)
+	SYMBOL(aclnnFloorGetWorkspaceSize, 0)
+	SYMBOL(aclnnFmodScalar, 0)
+	SYMBOL(aclnnFmodScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnFmodTensor, 0)
+	SYMBOL(aclnnFmodTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachAbs, 0)
+	SYMBOL(aclnnForeachAbsGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachAcos, 0)
+	SYMBOL(aclnnForeachAcosGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachAddList, 0)
+	SYMBOL(aclnnForeachAddListGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachAddListV2, 0)
+	SYMBOL(aclnnForeachAddListV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachAddScalar, 0)
+	SYMBOL(aclnnForeachAddScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachAddScalarList, 0)
+	SYMBOL(aclnnForeachAddScalarListGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachAddScalarV2, 0)
+	SYMBOL(aclnnForeachAddScalarV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachAddcdivList, 0)
+	SYMBOL(aclnnForeachAddcdivListGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachAddcdivScalar, 0)
+	SYMBOL(aclnnForeachAddcdivScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachAddcdivScalarList, 0)
+	SYMBOL(aclnnForeachAddcdivScalarListGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachAddcdivScalarV2, 0)
+	SYMBOL(aclnnForeachAddcdivScalarV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachAddcmulList, 0)
+	SYMBOL(aclnnForeachAddcmulListGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachAddcmulScalar, 0)
+	SYMBOL(aclnnForeachAddcmulScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachAddcmulScalarList, 0)
+	SYMBOL(aclnnForeachAddcmulScalarListGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachAddcmulScalarV2, 0)
+	SYMBOL(aclnnForeachAddcmulScalarV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachAsin, 0)
+	SYMBOL(aclnnForeachAsinGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachAtan, 0)
+	SYMBOL(aclnnForeachAtanGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachCopy, 0)
+	SYMBOL(aclnnForeachCopyGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachCos, 0)
+	SYMBOL(aclnnForeachCosGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachCosh, 0)
+	SYMBOL(aclnnForeachCoshGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachDivList, 0)
+	SYMBOL(aclnnForeachDivListGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachDivScalar, 0)
+	SYMBOL(aclnnForeachDivScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachDivScalarList, 0)
+	SYMBOL(aclnnForeachDivScalarListGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachDivScalarV2, 0)
+	SYMBOL(aclnnForeachDivScalarV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachErf, 0)
+	SYMBOL(aclnnForeachErfGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachErfc, 0)
+	SYMBOL(aclnnForeachErfcGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachExp, 0)
+	SYMBOL(aclnnForeachExpGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachExpm1, 0)
+	SYMBOL(aclnnForeachExpm1GetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachLerpList, 0)
+	SYMBOL(aclnnForeachLerpListGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachLerpScalar, 0)
+	SYMBOL(aclnnForeachLerpScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachLog, 0)
+	SYMBOL(aclnnForeachLog10, 0)
+	SYMBOL(aclnnForeachLog10GetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachLog1p, 0)
+	SYMBOL(aclnnForeachLog1pGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachLog2, 0)
+	SYMBOL(aclnnForeachLog2GetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachLogGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachMaximumList, 0)
+	SYMBOL(aclnnForeachMaximumListGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachMaximumScalar, 0)
+	SYMBOL(aclnnForeachMaximumScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachMaximumScalarList, 0)
+	SYMBOL(aclnnForeachMaximumScalarListGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachMaximumScalarV2, 0)
+	SYMBOL(aclnnForeachMaximumScalarV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachMinimumList, 0)
+	SYMBOL(aclnnForeachMinimumListGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachMinimumScalar, 0)
+	SYMBOL(aclnnForeachMinimumScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachMinimumScalarList, 0)
+	SYMBOL(aclnnForeachMinimumScalarListGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachMinimumScalarV2, 0)
+	SYMBOL(aclnnForeachMinimumScalarV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachMulList, 0)
+	SYMBOL(aclnnForeachMulListGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachMulScalar, 0)
+	SYMBOL(aclnnForeachMulScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachMulScalarList, 0)
+	SYMBOL(aclnnForeachMulScalarListGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachMulScalarV2, 0)
+	SYMBOL(aclnnForeachMulScalarV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachNeg, 0)
+	SYMBOL(aclnnForeachNegGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachNonFiniteCheckAndUnscale, 1)
+	SYMBOL(aclnnForeachNonFiniteCheckAndUnscaleGetWorkspaceSize, 1)
+	SYMBOL(aclnnForeachNorm, 0)
+	SYMBOL(aclnnForeachNormGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachPowList, 0)
+	SYMBOL(aclnnForeachPowListGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachPowScalar, 0)
+	SYMBOL(aclnnForeachPowScalarAndTensor, 0)
+	SYMBOL(aclnnForeachPowScalarAndTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachPowScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachPowScalarList, 0)
+	SYMBOL(aclnnForeachPowScalarListGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachPowScalarV2, 0)
+	SYMBOL(aclnnForeachPowScalarV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachReciprocal, 0)
+	SYMBOL(aclnnForeachReciprocalGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachRoundOffNumber, 0)
+	SYMBOL(aclnnForeachRoundOffNumberGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachRoundOffNumberV2, 0)
+	SYMBOL(aclnnForeachRoundOffNumberV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachSigmoid, 0)
+	SYMBOL(aclnnForeachSigmoidGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachSign, 0)
+	SYMBOL(aclnnForeachSignGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachSin, 0)
+	SYMBOL(aclnnForeachSinGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachSinh, 0)
+	SYMBOL(aclnnForeachSinhGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachSqrt, 0)
+	SYMBOL(aclnnForeachSqrtGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachSubList, 0)
+	SYMBOL(aclnnForeachSubListGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachSubListV2, 0)
+	SYMBOL(aclnnForeachSubListV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachSubScalar, 0)
+	SYMBOL(aclnnForeachSubScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachSubScalarList, 0)
+	SYMBOL(aclnnForeachSubScalarListGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachSubScalarV2, 0)
+	SYMBOL(aclnnForeachSubScalarV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachTan, 0)
+	SYMBOL(aclnnForeachTanGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachTanh, 0)
+	SYMBOL(aclnnForeachTanhGetWorkspaceSize, 0)
+	SYMBOL(aclnnForeachZeroInplace, 0)
+	SYMBOL(aclnnForeachZeroInplaceGetWorkspaceSize, 0)
+	SYMBOL(aclnnFrac, 0)
+	SYMBOL(aclnnFracGetWorkspaceSize, 0)
+	SYMBOL(aclnnFresnelCos, 1)
+	SYMBOL(aclnnFresnelCosGetWorkspaceSize, 1)
+	SYMBOL(aclnnFresnelSin, 1)
+	SYMBOL(aclnnFresnelSinGetWorkspaceSize, 1)
+	SYMBOL(aclnnFusedAdamw, 1)
+	SYMBOL(aclnnFusedAdamwGetWorkspaceSize, 1)
+	SYMBOL(aclnnFusedBiasLeakyRelu, 1)
+	SYMBOL(aclnnFusedBiasLeakyReluGetWorkspaceSize, 1)
+	SYMBOL(aclnnFusedCrossEntropyLossWithMaxSum, 1)
+	SYMBOL(aclnnFusedCrossEntropyLossWithMaxSumGetWorkspaceSize, 1)
+	SYMBOL(aclnnFusedInferAttentionScore, 0)
+	SYMBOL(aclnnFusedInferAttentionScoreGetWorkspaceSize, 0)
+	SYMBOL(aclnnFusedInferAttentionScoreV2, 0)
+	SYMBOL(aclnnFusedInferAttentionScoreV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnFusedInferAttentionScoreV3, 0)
+	SYMBOL(aclnnFusedInferAttentionScoreV3GetWorkspaceSize, 0)
+	SYMBOL(aclnnFusedInferAttentionScoreV4, 1)
+	SYMBOL(aclnnFusedInferAttentionScoreV4GetWorkspaceSize, 1)
+	SYMBOL(aclnnFusedLinearCrossEntropyLossGrad, 1)
+	SYMBOL(aclnnFusedLinearCrossEntropyLossGradGetWorkspaceSize, 1)
+	SYMBOL(aclnnFusedLinearOnlineMaxSum, 1)
+	SYMBOL(aclnnFusedLinearOnlineMaxSumGetWorkspaceSize, 1)
+	SYMBOL(aclnnFusedMatmul, 1)
+	SYMBOL(aclnnFusedMatmulGelu, 1)
+	SYMBOL(aclnnFusedMatmulGeluGetWorkspaceSize, 1)
+	SYMBOL(aclnnFusedMatmulGetWorkspaceSize, 1)
+	SYMBOL(aclnnFusedMulAddN, 1)
+	SYMBOL(aclnnFusedMulAddNGetWorkspaceSize, 1)
+	SYMBOL(aclnnFusedQuantMatmul, 1)
+	SYMBOL(aclnnFusedQuantMatmulGetWorkspaceSize, 1)
+	SYMBOL(aclnnFusedQuantMatmulWeightNz, 1)
+	SYMBOL(aclnnFusedQuantMatmulWeightNzGetWorkspaceSize, 1)
+	SYMBOL(aclnnFusedSgd, 1)
+	SYMBOL(aclnnFusedSgdGetWorkspaceSize, 1)
+	SYMBOL(aclnnGRU, 1)
+	SYMBOL(aclnnGRUBackward, 1)
+	SYMBOL(aclnnGRUBackwardGetWorkspaceSize, 1)
+	SYMBOL(aclnnGRUGetWorkspaceSize, 1)
+	SYMBOL(aclnnGather, 0)
+	SYMBOL(aclnnGatherGetWorkspaceSize, 0)
+	SYMBOL(aclnnGatherNd, 0)
+	SYMBOL(aclnnGatherNdGetWorkspaceSize, 0)
+	SYMBOL(aclnnGatherV2, 0)
+	SYMBOL(aclnnGatherV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnGatherV3, 1)
+	SYMBOL(aclnnGatherV3GetWorkspaceSize, 1)
+	SYMBOL(aclnnGcd, 0)
+	SYMBOL(aclnnGcdGetWorkspaceSize, 0)
+	SYMBOL(aclnnGeGlu, 0)
+	SYMBOL(aclnnGeGluBackward, 0)
+	SYMBOL(aclnnGeGluBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnGeGluGetWorkspaceSize, 0)
+	SYMBOL(aclnnGeGluV3, 0)
+	SYMBOL(aclnnGeGluV3Backward, 0)
+	SYMBOL(aclnnGeGluV3BackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnGeGluV3GetWorkspaceSize, 0)
+	SYMBOL(aclnnGeScalar, 0)
+	SYMBOL(aclnnGeScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnGeTensor, 0)
+	SYMBOL(aclnnGeTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnGelu, 0)
+	SYMBOL(aclnnGeluBackward, 0)
+	SYMBOL(aclnnGeluBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnGeluBackwardV2, 0)
+	SYMBOL(aclnnGeluBackwardV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnGeluGetWorkspaceSize, 0)
+	SYMBOL(aclnnGeluMul, 0)
+	SYMBOL(aclnnGeluMulGetWorkspaceSize, 0)
+	SYMBOL(aclnnGeluQuant, 1)
+	SYMBOL(aclnnGeluQuantGetWorkspaceSize, 1)
+	SYMBOL(aclnnGeluV2, 0)
+	SYMBOL(aclnnGeluV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnGemm, 0)
+	SYMBOL(aclnnGemmGetWorkspaceSize, 0)
+	SYMBOL(aclnnGemmaRmsNorm, 0)
+	SYMBOL(aclnnGemmaRmsNormGetWorkspaceSize, 0)
+	SYMBOL(aclnnGer, 0)
+	SYMBOL(aclnnGerGetWorkspaceSize, 0)
+	SYMBOL(aclnnGetPytorchRandom, 1)
+	SYMBOL(aclnnGlobalAveragePool, 0)
+	SYMBOL(aclnnGlobalAveragePoolGetWorkspaceSize, 0)
+	SYMBOL(aclnnGlobalMaxPool, 0)
+	SYMBOL(aclnnGlobalMaxPoolGetWorkspaceSize, 0)
+	SYMBOL(aclnnGlu, 0)
+	SYMBOL(aclnnGluBackward, 0)
+	SYMBOL(aclnnGluBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnGluGetWorkspaceSize, 0)
+	SYMBOL(aclnnGridSampler2D, 0)
+	SYMBOL(aclnnGridSampler2DBackward, 0)
+	SYMBOL(aclnnGridSampler2DBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnGridSampler2DGetWorkspaceSize, 0)
+	SYMBOL(aclnnGridSampler3D, 0)
+	SYMBOL(aclnnGridSampler3DBackward, 0)
+	SYMBOL(aclnnGridSampler3DBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnGridSampler3DGetWorkspaceSize, 0)
+	SYMBOL(aclnnGroupNorm, 0)
+	SYMBOL(aclnnGroupNormBackward, 0)
+	SYMBOL(aclnnGroupNormBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnGroupNormGetWorkspaceSize, 0)
+	SYMBOL(aclnnGroupNormSilu, 0)
+	SYMBOL(aclnnGroupNormSiluGetWorkspaceSize, 0)
+	SYMBOL(aclnnGroupNormSiluQuant, 1)
+	SYMBOL(aclnnGroupNormSiluQuantGetWorkspaceSize, 1)
+	SYMBOL(aclnnGroupNormSiluV2, 0)
+	SYMBOL(aclnnGroupNormSiluV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnGroupNormSwish, 0)
+	SYMBOL(aclnnGroupNormSwishGetWorkspaceSize, 0)
+	SYMBOL(aclnnGroupNormSwishGrad, 0)
+	SYMBOL(aclnnGroupNormSwishGradGetWorkspaceSize, 0)
+	SYMBOL(aclnnGroupQuant, 0)
+	SYMBOL(aclnnGroupQuantGetWorkspaceSize, 0)
+	SYMBOL(aclnnGroupedBiasAddGrad, 0)
+	SYMBOL(aclnnGroupedBiasAddGradGetWorkspaceSize, 0)
+	SYMBOL(aclnnGroupedBiasAddGradV2, 0)
+	SYMBOL(aclnnGroupedBiasAddGradV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnGroupedDynamicMxQuant, 1)
+	SYMBOL(aclnnGroupedDynamicMxQuantGetWorkspaceSize, 1)
+	SYMBOL(aclnnGroupedDynamicMxQuantV2, 1)
+	SYMBOL(aclnnGroupedDynamicMxQuantV2GetWorkspaceSize, 1)
+	SYMBOL(aclnnGroupedMatMulAllReduce, 0)
+	SYMBOL(aclnnGroupedMatMulAllReduceGetWorkspaceSize, 0)
+	SYMBOL(aclnnGroupedMatMulAlltoAllv, 1)
+	SYMBOL(aclnnGroupedMatMulAlltoAllvGetWorkspaceSize, 1)
+	SYMBOL(aclnnGroupedMatmul, 0)
+	SYMBOL(aclnnGroupedMatmulAdd, 0)
+	SYMBOL(aclnnGroupedMatmulAddGetWorkspaceSize, 0)
+	SYMBOL(aclnnGroupedMatmulAddV2, 1)
+	SYMBOL(aclnnGroupedMatmulAddV2GetWorkspaceSize, 1)
+	SYMBOL(aclnnGroupedMatmulFinalizeRouting, 1)
+	SYMBOL(aclnnGroupedMatmulFinalizeRoutingGetWorkspaceSize, 1)
+	SYMBOL(aclnnGroupedMatmulFinalizeRoutingV2, 1)
+	SYMBOL(aclnnGroupedMatmulFinalizeRoutingV2GetWorkspaceSize, 1)
+	SYMBOL(aclnnGroupedMatmulFinalizeRoutingV3, 1)
+	SYMBOL(aclnnGroupedMatmulFinalizeRoutingV3GetWorkspaceSize, 1)
+	SYMBOL(aclnnGroupedMatmulFinalizeRoutingWeightNz, 0)
+	SYMBOL(aclnnGroupedMatmulFinalizeRoutingWeightNzGetWorkspaceSize, 0)
+	SYMBOL(aclnnGroupedMatmulFinalizeRoutingWeightNzV2, 1)
+	SYMBOL(aclnnGroupedMatmulFinalizeRoutingWeightNzV2GetWorkspaceSize, 1)
+	SYMBOL(aclnnGroupedMatmulGetWorkspaceSize, 0)
+	SYMBOL(aclnnGroupedMatmulSwigluQuant, 0)
+	SYMBOL(aclnnGroupedMatmulSwigluQuantGetWorkspaceSize, 0)
+	SYMBOL(aclnnGroupedMatmulSwigluQuantWeightNZ, 1)
+	SYMBOL(aclnnGroupedMatmulSwigluQuantWeightNZGetWorkspaceSize, 1)
+	SYMBOL(aclnnGroupedMatmulV2, 0)
+	SYMBOL(aclnnGroupedMatmulV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnGroupedMatmulV3, 0)
+	SYMBOL(aclnnGroupedMatmulV3GetWorkspaceSize, 0)
+	SYMBOL(aclnnGroupedMatmulV4, 0)
+	SYMBOL(aclnnGroupedMatmulV4GetWorkspaceSize, 0)
+	SYMBOL(aclnnGroupedMatmulV5, 1)
+	SYMBOL(aclnnGroupedMatmulV5GetWorkspaceSize, 1)
+	SYMBOL(aclnnGroupedMatmulWeightNz, 1)
+	SYMBOL(aclnnGroupedMatmulWeightNzGetWorkspaceSize, 1)
+	SYMBOL(aclnnGroupedQuantMax, 1)
+	SYMBOL(aclnnGroupedQuantMaxGetWorkspaceSize, 1)
+	SYMBOL(aclnnGtScalar, 0)
+	SYMBOL(aclnnGtScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnGtTensor, 0)
+	SYMBOL(aclnnGtTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnHansDecode, 1)
+	SYMBOL(aclnnHansDecodeGetWorkspaceSize, 1)
+	SYMBOL(aclnnHansEncode, 1)
+	SYMBOL(aclnnHansEncodeGetWorkspaceSize, 1)
+	SYMBOL(aclnnHardshrink, 0)
+	SYMBOL(aclnnHardshrinkBackward, 0)
+	SYMBOL(aclnnHardshrinkBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnHardshrinkGetWorkspaceSize, 0)
+	SYMBOL(aclnnHardsigmoid, 0)
+	SYMBOL(aclnnHardsigmoidBackward, 0)
+	SYMBOL(aclnnHardsigmoidBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnHardsigmoidGetWorkspaceSize, 0)
+	SYMBOL(aclnnHardsigmoidV2, 1)
+	SYMBOL(aclnnHardsigmoidV2GetWorkspaceSize, 1)
+	SYMBOL(aclnnHardswish, 0)
+	SYMBOL(aclnnHardswishBackward, 0)
+	SYMBOL(aclnnHardswishBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnHardswishBackwardV2, 1)
+	SYMBOL(aclnnHardswishBackwardV2GetWorkspaceSize, 1)
+	SYMBOL(aclnnHardswishGetWorkspaceSize, 0)
+	SYMBOL(aclnnHardtanh, 0)
+	SYMBOL(aclnnHardtanhBackward, 0)
+	SYMBOL(aclnnHardtanhBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnHardtanhGetWorkspaceSize, 0)
+	SYMBOL(aclnnHeaviside, 1)
+	SYMBOL(aclnnHeavisideGetWorkspaceSize, 1)
+	SYMBOL(aclnnHistc, 0)
+	SYMBOL(aclnnHistcGetWorkspaceSize, 0)
+	SYMBOL(aclnnIm2col, 0)
+	SYMBOL(aclnnIm2colBackward, 0)
+	SYMBOL(aclnnIm2colBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnIm2colGetWorkspaceSize, 0)
+	SYMBOL(aclnnIncreFlashAttention, 0)
+	SYMBOL(aclnnIncreFlashAttentionGetWorkspaceSize, 0)
+	SYMBOL(aclnnIncreFlashAttentionV2, 0)
+	SYMBOL(aclnnIncreFlashAttentionV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnIncreFlashAttentionV3, 0)
+	SYMBOL(aclnnIncreFlashAttentionV3GetWorkspaceSize, 0)
+	SYMBOL(aclnnIncreFlashAttentionV4, 0)
+	SYMBOL(aclnnIncreFlashAttentionV4GetWorkspaceSize, 0)
+	SYMBOL(aclnnIndex, 0)
+	SYMBOL(aclnnIndexAdd, 0)
+	SYMBOL(aclnnIndexAddGetWorkspaceSize, 0)
+	SYMBOL(aclnnIndexAddV2, 1)
+	SYMBOL(aclnnIndexAddV2GetWorkspaceSize, 1)
+	SYMBOL(aclnnIndexCopy, 0)
+	SYMBOL(aclnnIndexCopyGetWorkspaceSize, 0)
+	SYMBOL(aclnnIndexFill, 1)
+	SYMBOL(aclnnIndexFillGetWorkspaceSize, 1)
+	SYMBOL(aclnnIndexFillTensor, 0)
+	SYMBOL(aclnnIndexFillTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnIndexGetWorkspaceSize, 0)
+	SYMBOL(aclnnIndexPutImpl, 0)
+	SYMBOL(aclnnIndexPutImplGetWorkspaceSize, 0)
+	SYMBOL(aclnnIndexSelect, 0)
+	SYMBOL(aclnnIndexSelectGetWorkspaceSize, 0)
+	SYMBOL(aclnnInit, 0)
+	SYMBOL(aclnnInnerFusedInferAttentionScore, 1)
+	SYMBOL(aclnnInnerFusedInferAttentionScoreGetWorkspaceSize, 1)
+	SYMBOL(aclnnInnerFusedInferAttentionScoreTensorGetWorkspaceSize, 1)
+	SYMBOL(aclnnInplaceAcos, 0)
+	SYMBOL(aclnnInplaceAcosGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceAcosh, 0)
+	SYMBOL(aclnnInplaceAcoshGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceAdd, 0)
+	SYMBOL(aclnnInplaceAddGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceAddRelu, 0)
+	SYMBOL(aclnnInplaceAddReluGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceAddRmsNorm, 1)
+	SYMBOL(aclnnInplaceAddRmsNormGetWorkspaceSize, 1)
+	SYMBOL(aclnnInplaceAddV3, 1)
+	SYMBOL(aclnnInplaceAddV3GetWorkspaceSize, 1)
+	SYMBOL(aclnnInplaceAddbmm, 0)
+	SYMBOL(aclnnInplaceAddbmmGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceAddcdiv, 0)
+	SYMBOL(aclnnInplaceAddcdivGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceAddcmul, 0)
+	SYMBOL(aclnnInplaceAddcmulGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceAddmm, 0)
+	SYMBOL(aclnnInplaceAddmmGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceAddr, 0)
+	SYMBOL(aclnnInplaceAddrGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceAddrV2, 1)
+	SYMBOL(aclnnInplaceAddrV2GetWorkspaceSize, 1)
+	SYMBOL(aclnnInplaceAdds, 0)
+	SYMBOL(aclnnInplaceAddsGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceAsin, 0)
+	SYMBOL(aclnnInplaceAsinGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceAsinh, 0)
+	SYMBOL(aclnnInplaceAsinhGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceAtan, 0)
+	SYMBOL(aclnnInplaceAtan2, 0)
+	SYMBOL(aclnnInplaceAtan2GetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceAtanGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceAtanh, 0)
+	SYMBOL(aclnnInplaceAtanhGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceBaddbmm, 0)
+	SYMBOL(aclnnInplaceBaddbmmGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceBernoulli, 0)
+	SYMBOL(aclnnInplaceBernoulliGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceBernoulliTensor, 0)
+	SYMBOL(aclnnInplaceBernoulliTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceBitwiseAndScalar, 0)
+	SYMBOL(aclnnInplaceBitwiseAndScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceBitwiseAndTensor, 0)
+	SYMBOL(aclnnInplaceBitwiseAndTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceBitwiseAndTensorOut, 1)
+	SYMBOL(aclnnInplaceBitwiseAndTensorOutGetWorkspaceSize, 1)
+	SYMBOL(aclnnInplaceBitwiseOrScalar, 0)
+	SYMBOL(aclnnInplaceBitwiseOrScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceBitwiseOrTensor, 0)
+	SYMBOL(aclnnInplaceBitwiseOrTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceBitwiseXorScalar, 0)
+	SYMBOL(aclnnInplaceBitwiseXorScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceBitwiseXorTensor, 0)
+	SYMBOL(aclnnInplaceBitwiseXorTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceCeil, 0)
+	SYMBOL(aclnnInplaceCeilGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceCelu, 0)
+	SYMBOL(aclnnInplaceCeluGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceClampMax, 0)
+	SYMBOL(aclnnInplaceClampMaxGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceClampMaxTensor, 0)
+	SYMBOL(aclnnInplaceClampMaxTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceClampMinTensor, 0)
+	SYMBOL(aclnnInplaceClampMinTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceCopy, 0)
+	SYMBOL(aclnnInplaceCopyGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceCos, 0)
+	SYMBOL(aclnnInplaceCosGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceCosh, 0)
+	SYMBOL(aclnnInplaceCoshGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceCumprod, 0)
+	SYMBOL(aclnnInplaceCumprodGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceDiv, 0)
+	SYMBOL(aclnnInplaceDivGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceDivMod, 0)
+	SYMBOL(aclnnInplaceDivModGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceDivMods, 0)
+	SYMBOL(aclnnInplaceDivModsGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceDivs, 0)
+	SYMBOL(aclnnInplaceDivsGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceElu, 0)
+	SYMBOL(aclnnInplaceEluGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceEqScalar, 0)
+	SYMBOL(aclnnInplaceEqScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceEqTensor, 0)
+	SYMBOL(aclnnInplaceEqTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceErf, 0)
+	SYMBOL(aclnnInplaceErfGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceErfc, 0)
+	SYMBOL(aclnnInplaceErfcGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceErfinv, 0)
+	SYMBOL(aclnnInplaceErfinvGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceExp, 0)
+	SYMBOL(aclnnInplaceExp2, 0)
+	SYMBOL(aclnnInplaceExp2GetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceExpGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceExpm1, 0)
+	SYMBOL(aclnnInplaceExpm1GetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceFillDiagonal, 0)
+	SYMBOL(aclnnInplaceFillDiagonalGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceFillScalar, 0)
+	SYMBOL(aclnnInplaceFillScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceFillTensor, 0)
+	SYMBOL(aclnnInplaceFillTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceFloor, 0)
+	SYMBOL(aclnnInplaceFloorDivide, 0)
+	SYMBOL(aclnnInplaceFloorDivideGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceFloorDivides, 0)
+	SYMBOL(aclnnInplaceFloorDividesGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceFloorGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceFmodScalar, 0)
+	SYMBOL(aclnnInplaceFmodScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceFmodTensor, 0)
+	SYMBOL(aclnnInplaceFmodTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceFrac, 0)
+	SYMBOL(aclnnInplaceFracGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceGeScalar, 0)
+	SYMBOL(aclnnInplaceGeScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceGeTensor, 0)
+	SYMBOL(aclnnInplaceGeTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceGtScalar, 0)
+	SYMBOL(aclnnInplaceGtScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceGtTensor, 0)
+	SYMBOL(aclnnInplaceGtTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceHardsigmoid, 0)
+	SYMBOL(aclnnInplaceHardsigmoidGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceHardsigmoidV2, 1)
+	SYMBOL(aclnnInplaceHardsigmoidV2GetWorkspaceSize, 1)
+	SYMBOL(aclnnInplaceHardswish, 0)
+	SYMBOL(aclnnInplaceHardswishGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceHardtanh, 0)
+	SYMBOL(aclnnInplaceHardtanhGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceIndexCopy, 0)
+	SYMBOL(aclnnInplaceIndexCopyGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceIndexFill, 1)
+	SYMBOL(aclnnInplaceIndexFillGetWorkspaceSize, 1)
+	SYMBOL(aclnnInplaceIndexFillTensor, 0)
+	SYMBOL(aclnnInplaceIndexFillTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceLeScalar, 0)
+	SYMBOL(aclnnInplaceLeScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceLeTensor, 0)
+	SYMBOL(aclnnInplaceLeTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceLeakyRelu, 0)
+	SYMBOL(aclnnInplaceLeakyReluGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceLerp, 0)
+	SYMBOL(aclnnInplaceLerpGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceLerps, 0)
+	SYMBOL(aclnnInplaceLerpsGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceLog, 0)
+	SYMBOL(aclnnInplaceLog10, 0)
+	SYMBOL(aclnnInplaceLog10GetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceLog1p, 0)
+	SYMBOL(aclnnInplaceLog1pGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceLog2, 0)
+	SYMBOL(aclnnInplaceLog2GetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceLogGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceLogicalAnd, 0)
+	SYMBOL(aclnnInplaceLogicalAndGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceLogicalNot, 0)
+	SYMBOL(aclnnInplaceLogicalNotGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceLogicalOr, 0)
+	SYMBOL(aclnnInplaceLogicalOrGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceLtScalar, 0)
+	SYMBOL(aclnnInplaceLtScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceLtTensor, 0)
+	SYMBOL(aclnnInplaceLtTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceMaskedFillScalar, 0)
+	SYMBOL(aclnnInplaceMaskedFillScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceMaskedFillTensor, 0)
+	SYMBOL(aclnnInplaceMaskedFillTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceMaskedScatter, 0)
+	SYMBOL(aclnnInplaceMaskedScatterGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceMatmulAllReduceAddRmsNorm, 0)
+	SYMBOL(aclnnInplaceMatmulAllReduceAddRmsNormGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceMish, 0)
+	SYMBOL(aclnnInplaceMishGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceMul, 0)
+	SYMBOL(aclnnInplaceMulGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceMuls, 0)
+	SYMBOL(aclnnInplaceMulsGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceNanToNum, 0)
+	SYMBOL(aclnnInplaceNanToNumGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceNeScalar, 0)
+	SYMBOL(aclnnInplaceNeScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceNeTensor, 0)
+	SYMBOL(aclnnInplaceNeTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceNeg, 0)
+	SYMBOL(aclnnInplaceNegGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceNormal, 0)
+	SYMBOL(aclnnInplaceNormalGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceNormalTensor, 1)
+	SYMBOL(aclnnInplaceNormalTensorGetWorkspaceSize, 1)
+	SYMBOL(aclnnInplaceOne, 0)
+	SYMBOL(aclnnInplaceOneGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplacePowTensorScalar, 0)
+	SYMBOL(aclnnInplacePowTensorScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplacePowTensorTensor, 0)
+	SYMBOL(aclnnInplacePowTensorTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplacePut, 0)
+	SYMBOL(aclnnInplacePutGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceQuantMatmulAllReduceAddRmsNorm, 0)
+	SYMBOL(aclnnInplaceQuantMatmulAllReduceAddRmsNormGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceQuantScatter, 0)
+	SYMBOL(aclnnInplaceQuantScatterGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceQuantScatterV2, 1)
+	SYMBOL(aclnnInplaceQuantScatterV2GetWorkspaceSize, 1)
+	SYMBOL(aclnnInplaceRReluWithNoise, 0)
+	SYMBOL(aclnnInplaceRReluWithNoiseGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceRandom, 0)
+	SYMBOL(aclnnInplaceRandomGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceRandomTensor, 1)
+	SYMBOL(aclnnInplaceRandomTensorGetWorkspaceSize, 1)
+	SYMBOL(aclnnInplaceRandomWithoutFromTo, 1)
+	SYMBOL(aclnnInplaceRandomWithoutFromToGetWorkspaceSize, 1)
+	SYMBOL(aclnnInplaceRandomWithoutFromToTensor, 1)
+	SYMBOL(aclnnInplaceRandomWithoutFromToTensorGetWorkspaceSize, 1)
+	SYMBOL(aclnnInplaceReciprocal, 0)
+	SYMBOL(aclnnInplaceReciprocalGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceRelu, 0)
+	SYMBOL(aclnnInplaceReluGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceRemainderTensorScalar, 0)
+	SYMBOL(aclnnInplaceRemainderTensorScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceRemainderTensorTensor, 0)
+	SYMBOL(aclnnInplaceRemainderTensorTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceRenorm, 0)
+	SYMBOL(aclnnInplaceRenormGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceRound, 0)
+	SYMBOL(aclnnInplaceRoundDecimals, 0)
+	SYMBOL(aclnnInplaceRoundDecimalsGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceRoundGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceRsqrt, 0)
+	SYMBOL(aclnnInplaceRsqrtGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceScatter, 0)
+	SYMBOL(aclnnInplaceScatterGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceScatterReduce, 1)
+	SYMBOL(aclnnInplaceScatterReduceGetWorkspaceSize, 1)
+	SYMBOL(aclnnInplaceScatterUpdate, 0)
+	SYMBOL(aclnnInplaceScatterUpdateGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceScatterValue, 0)
+	SYMBOL(aclnnInplaceScatterValueGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceSelu, 0)
+	SYMBOL(aclnnInplaceSeluGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceSigmoid, 0)
+	SYMBOL(aclnnInplaceSigmoidGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceSin, 0)
+	SYMBOL(aclnnInplaceSinGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceSinc, 0)
+	SYMBOL(aclnnInplaceSincGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceSinh, 0)
+	SYMBOL(aclnnInplaceSinhGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceSqrt, 0)
+	SYMBOL(aclnnInplaceSqrtGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceSub, 0)
+	SYMBOL(aclnnInplaceSubGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceSubs, 0)
+	SYMBOL(aclnnInplaceSubsGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceTan, 0)
+	SYMBOL(aclnnInplaceTanGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceTanh, 0)
+	SYMBOL(aclnnInplaceTanhGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceThreshold, 0)
+	SYMBOL(aclnnInplaceThresholdGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceTril, 0)
+	SYMBOL(aclnnInplaceTrilGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceTriu, 0)
+	SYMBOL(aclnnInplaceTriuGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceTrunc, 0)
+	SYMBOL(aclnnInplaceTruncGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceUniform, 0)
+	SYMBOL(aclnnInplaceUniformGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceUniformTensor, 1)
+	SYMBOL(aclnnInplaceUniformTensorGetWorkspaceSize, 1)
+	SYMBOL(aclnnInplaceWeightQuantMatmulAllReduceAddRmsNorm, 0)
+	SYMBOL(aclnnInplaceWeightQuantMatmulAllReduceAddRmsNormGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceXLogYScalarOther, 0)
+	SYMBOL(aclnnInplaceXLogYScalarOtherGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceXLogYTensor, 0)
+	SYMBOL(aclnnInplaceXLogYTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnInplaceZero, 0)
+	SYMBOL(aclnnInplaceZeroGetWorkspaceSize, 0)
+	SYMBOL(aclnnInstanceNorm, 0)
+	SYMBOL(aclnnInstanceNormGetWorkspaceSize, 0)
+	SYMBOL(aclnnInterleaveRope, 1)
+	SYMBOL(aclnnInterleaveRopeGetWorkspaceSize, 1)
+	SYMBOL(aclnnInverse, 0)
+	SYMBOL(aclnnInverseGetWorkspaceSize, 0)
+	SYMBOL(aclnnIsClose, 0)
+	SYMBOL(aclnnIsCloseGetWorkspaceSize, 0)
+	SYMBOL(aclnnIsFinite, 0)
+	SYMBOL(aclnnIsFiniteGetWorkspaceSize, 0)
+	SYMBOL(aclnnIsInScalarTensor, 0)
+	SYMBOL(aclnnIsInScalarTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnIsInTensorScalar, 0)
+	SYMBOL(aclnnIsInTensorScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnIsInf, 0)
+	SYMBOL(aclnnIsInfGetWorkspaceSize, 0)
+	SYMBOL(aclnnIsNegInf, 0)
+	SYMBOL(aclnnIsNegInfGetWorkspaceSize, 0)
+	SYMBOL(aclnnIsPosInf, 0)
+	SYMBOL(aclnnIsPosInfGetWorkspaceSize, 0)
+	SYMBOL(aclnnKdaGateCumsum, 0)
+	SYMBOL(aclnnKdaGateCumsumGetWorkspaceSize, 0)
+	SYMBOL(aclnnKlDiv, 0)
+	SYMBOL(aclnnKlDivBackward, 0)
+	SYMBOL(aclnnKlDivBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnKlDivGetWorkspaceSize, 0)
+	SYMBOL(aclnnKlDivTargetBackward, 1)
+	SYMBOL(aclnnKlDivTargetBackwardGetWorkspaceSize, 1)
+	SYMBOL(aclnnKthvalue, 0)
+	SYMBOL(aclnnKthvalueGetWorkspaceSize, 0)
+	SYMBOL(aclnnL1Loss, 0)
+	SYMBOL(aclnnL1LossBackward, 0)
+	SYMBOL(aclnnL1LossBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnL1LossGetWorkspaceSize, 0)
+	SYMBOL(aclnnLSTM, 1)
+	SYMBOL(aclnnLSTMGetWorkspaceSize, 1)
+	SYMBOL(aclnnLayerNorm, 0)
+	SYMBOL(aclnnLayerNormBackward, 0)
+	SYMBOL(aclnnLayerNormBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnLayerNormGetWorkspaceSize, 0)
+	SYMBOL(aclnnLayerNormQuant, 1)
+	SYMBOL(aclnnLayerNormQuantGetWorkspaceSize, 1)
+	SYMBOL(aclnnLayerNormWithImplMode, 0)
+	SYMBOL(aclnnLayerNormWithImplModeGetWorkspaceSize, 0)
+	SYMBOL(aclnnLeScalar, 0)
+	SYMBOL(aclnnLeScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnLeTensor, 0)
+	SYMBOL(aclnnLeTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnLeakyRelu, 0)
+	SYMBOL(aclnnLeakyReluBackward, 0)
+	SYMBOL(aclnnLeakyReluBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnLeakyReluGetWorkspaceSize, 0)
+	SYMBOL(aclnnLeftShift, 1)
+	SYMBOL(aclnnLeftShiftGetWorkspaceSize, 1)
+	SYMBOL(aclnnLeftShifts, 1)
+	SYMBOL(aclnnLeftShiftsGetWorkspaceSize, 1)
+	SYMBOL(aclnnLerp, 0)
+	SYMBOL(aclnnLerpGetWorkspaceSize, 0)
+	SYMBOL(aclnnLerps, 0)
+	SYMBOL(aclnnLerpsGetWorkspaceSize, 0)
+	SYMBOL(aclnnLgamma, 0)
+	SYMBOL(aclnnLgammaGetWorkspaceSize, 0)
+	SYMBOL(aclnnLinalgCholesky, 1)
+	SYMBOL(aclnnLinalgCholeskyGetWorkspaceSize, 1)
+	SYMBOL(aclnnLinalgCross, 0)
+	SYMBOL(aclnnLinalgCrossGetWorkspaceSize, 0)
+	SYMBOL(aclnnLinalgQr, 0)
+	SYMBOL(aclnnLinalgQrGetWorkspaceSize, 0)
+	SYMBOL(aclnnLinalgVectorNorm, 0)
+	SYMBOL(aclnnLinalgVectorNormGetWorkspaceSize, 0)
+	SYMBOL(aclnnLinspace, 0)
+	SYMBOL(aclnnLinspaceGetWorkspaceSize, 0)
+	SYMBOL(aclnnLog, 0)
+	SYMBOL(aclnnLog10, 0)
+	SYMBOL(aclnnLog10GetWorkspaceSize, 0)
+	SYMBOL(aclnnLog1p, 0)
+	SYMBOL(aclnnLog1pGetWorkspaceSize, 0)
+	SYMBOL(aclnnLog2, 0)
+	SYMBOL(aclnnLog2GetWorkspaceSize, 0)
+	SYMBOL(aclnnLogAddExp, 0)
+	SYMBOL(aclnnLogAddExp2, 0)
+	SYMBOL(aclnnLogAddExp2GetWorkspaceSize, 0)
+	SYMBOL(aclnnLogAddExpGetWorkspaceSize, 0)
+	SYMBOL(aclnnLogGetWorkspaceSize, 0)
+	SYMBOL(aclnnLogSigmoid, 0)
+	SYMBOL(aclnnLogSigmoidBackward, 0)
+	SYMBOL(aclnnLogSigmoidBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnLogSigmoidForward, 0)
+	SYMBOL(aclnnLogSigmoidForwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnLogSigmoidGetWorkspaceSize, 0)
+	SYMBOL(aclnnLogSoftmax, 0)
+	SYMBOL(aclnnLogSoftmaxBackward, 0)
+	SYMBOL(aclnnLogSoftmaxBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnLogSoftmaxGetWorkspaceSize, 0)
+	SYMBOL(aclnnLogSpace, 1)
+	SYMBOL(aclnnLogSpaceGetWorkspaceSize, 1)
+	SYMBOL(aclnnLogSumExp, 0)
+	SYMBOL(aclnnLogSumExpGetWorkspaceSize, 0)
+	SYMBOL(aclnnLogdet, 0)
+	SYMBOL(aclnnLogdetGetWorkspaceSize, 0)
+	SYMBOL(aclnnLogicalAnd, 0)
+	SYMBOL(aclnnLogicalAndGetWorkspaceSize, 0)
+	SYMBOL(aclnnLogicalNot, 0)
+	SYMBOL(aclnnLogicalNotGetWorkspaceSize, 0)
+	SYMBOL(aclnnLogicalOr, 0)
+	SYMBOL(aclnnLogicalOrGetWorkspaceSize, 0)
+	SYMBOL(aclnnLogicalXor, 0)
+	SYMBOL(aclnnLogicalXorGetWorkspaceSize, 0)
+	SYMBOL(aclnnLogit, 0)
+	SYMBOL(aclnnLogitGetWorkspaceSize, 0)
+	SYMBOL(aclnnLogitGrad, 0)
+	SYMBOL(aclnnLogitGradGetWorkspaceSize, 0)
+	SYMBOL(aclnnLstmBackward, 1)
+	SYMBOL(aclnnLstmBackwardGetWorkspaceSize, 1)
+	SYMBOL(aclnnLtScalar, 0)
+	SYMBOL(aclnnLtScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnLtTensor, 0)
+	SYMBOL(aclnnLtTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnMaskedScale, 1)
+	SYMBOL(aclnnMaskedScaleGetWorkspaceSize, 1)
+	SYMBOL(aclnnMaskedSelect, 0)
+	SYMBOL(aclnnMaskedSelectGetWorkspaceSize, 0)
+	SYMBOL(aclnnMaskedSoftmaxWithRelPosBias, 0)
+	SYMBOL(aclnnMaskedSoftmaxWithRelPosBiasGetWorkspaceSize, 0)
+	SYMBOL(aclnnMatmul, 0)
+	SYMBOL(aclnnMatmulAllReduce, 0)
+	SYMBOL(aclnnMatmulAllReduceAddRmsNorm, 0)
+	SYMBOL(aclnnMatmulAllReduceAddRmsNormGetWorkspaceSize, 0)
+	SYMBOL(aclnnMatmulAllReduceGetWorkspaceSize, 0)
+	SYMBOL(aclnnMatmulAllReduceV2, 0)
+	SYMBOL(aclnnMatmulAllReduceV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnMatmulCompress, 1)
+	SYMBOL(aclnnMatmulCompressDequant, 0)
+	SYMBOL(aclnnMatmulCompressDequantGetWorkspaceSize, 0)
+	SYMBOL(aclnnMatmulCompressGetWorkspaceSize, 1)
+	SYMBOL(aclnnMatmulEmuSplitWeight, 1)
+	SYMBOL(aclnnMatmulEmuSplitWeightGetWorkspaceSize, 1)
+	SYMBOL(aclnnMatmulGetWorkspaceSize, 0)
+	SYMBOL(aclnnMatmulReduceScatter, 0)
+	SYMBOL(aclnnMatmulReduceScatterGetWorkspaceSize, 0)
+	SYMBOL(aclnnMatmulWeightNz, 1)
+	SYMBOL(aclnnMatmulWeightNzGetWorkspaceSize, 1)
+	SYMBOL(aclnnMax, 0)
+	SYMBOL(aclnnMaxDim, 0)
+	SYMBOL(aclnnMaxDimGetWorkspaceSize, 0)
+	SYMBOL(aclnnMaxGetWorkspaceSize, 0)
+	SYMBOL(aclnnMaxN, 0)
+	SYMBOL(aclnnMaxNGetWorkspaceSize, 0)
+	SYMBOL(aclnnMaxPool, 0)
+	SYMBOL(aclnnMaxPool2dWithIndices, 0)
+	SYMBOL(aclnnMaxPool2dWithIndicesBackward, 0)
+	SYMBOL(aclnnMaxPool2dWithIndicesBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnMaxPool2dWithIndicesGetWorkspaceSize, 0)
+	SYMBOL(aclnnMaxPool2dWithMask, 0)
+	SYMBOL(aclnnMaxPool2dWithMaskBackward, 0)
+	SYMBOL(aclnnMaxPool2dWithMaskBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnMaxPool2dWithMaskGetWorkspaceSize, 0)
+	SYMBOL(aclnnMaxPool3D, 1)
+	SYMBOL(aclnnMaxPool3DGetWorkspaceSize, 1)
+	SYMBOL(aclnnMaxPool3dWithArgmax, 0)
+	SYMBOL(aclnnMaxPool3dWithArgmaxBackward, 0)
+	SYMBOL(aclnnMaxPool3dWithArgmaxBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnMaxPool3dWithArgmaxGetWorkspaceSize, 0)
+	SYMBOL(aclnnMaxPoolGetWorkspaceSize, 0)
+	SYMBOL(aclnnMaxPoolV3, 1)
+	SYMBOL(aclnnMaxPoolV3GetWorkspaceSize, 1)
+	SYMBOL(aclnnMaxUnpool2d, 0)
+	SYMBOL(aclnnMaxUnpool2dBackward, 0)
+	SYMBOL(aclnnMaxUnpool2dBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnMaxUnpool2dGetWorkspaceSize, 0)
+	SYMBOL(aclnnMaxUnpool3d, 0)
+	SYMBOL(aclnnMaxUnpool3dBackward, 0)
+	SYMBOL(aclnnMaxUnpool3dBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnMaxUnpool3dGetWorkspaceSize, 0)
+	SYMBOL(aclnnMaxV2, 0)
+	SYMBOL(aclnnMaxV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnMaximum, 0)
+	SYMBOL(aclnnMaximumGetWorkspaceSize, 0)
+	SYMBOL(aclnnMean, 0)
+	SYMBOL(aclnnMeanGetWorkspaceSize, 0)
+	SYMBOL(aclnnMeanV2, 0)
+	SYMBOL(aclnnMeanV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnMedian, 0)
+	SYMBOL(aclnnMedianDim, 0)
+	SYMBOL(aclnnMedianDimGetWorkspaceSize, 0)
+	SYMBOL(aclnnMedianGetWorkspaceSize, 0)
+	SYMBOL(aclnnMin, 0)
+	SYMBOL(aclnnMinDim, 0)
+	SYMBOL(aclnnMinDimGetWorkspaceSize, 0)
+	SYMBOL(aclnnMinGetWorkspaceSize, 0)
+	SYMBOL(aclnnMinN, 0)
+	SYMBOL(aclnnMinNGetWorkspaceSize, 0)
+	SYMBOL(aclnnMinimum, 0)
+	SYMBOL(aclnnMinimumGetWorkspaceSize, 0)
+	SYMBOL(aclnnMish, 0)
+	SYMBOL(aclnnMishBackward, 0)
+	SYMBOL(aclnnMishBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnMishGetWorkspaceSize, 0)
+	SYMBOL(aclnnMlaProlog, 0)
+	SYMBOL(aclnnMlaPrologGetWorkspaceSize, 0)
+	SYMBOL(aclnnMlaPrologV2, 1)
+	SYMBOL(aclnnMlaPrologV2GetWorkspaceSize, 1)
+	SYMBOL(aclnnMlaPrologV2WeightNz, 1)
+	SYMBOL(aclnnMlaPrologV2WeightNzGetWorkspaceSize, 1)
+	SYMBOL(aclnnMlaPrologV3, 1)
+	SYMBOL(aclnnMlaPrologV3GetWorkspaceSize, 1)
+	SYMBOL(aclnnMlaPrologV3WeightNz, 1)
+	SYMBOL(aclnnMlaPrologV3WeightNzGetWorkspaceSize, 1)
+	SYMBOL(aclnnMm, 0)
+	SYMBOL(aclnnMmGetWorkspaceSize, 0)
+	SYMBOL(aclnnModulate, 1)
+	SYMBOL(aclnnModulateBackward, 1)
+	SYMBOL(aclnnModulateBackwardGetWorkspaceSize, 1)
+	SYMBOL(aclnnModulateGetWorkspaceSize, 1)
+	SYMBOL(aclnnMoeComputeExpertTokens, 0)
+	SYMBOL(aclnnMoeComputeExpertTokensGetWorkspaceSize, 0)
+	SYMBOL(aclnnMoeDistributeBufferReset, 1)
+	SYMBOL(aclnnMoeDistributeBufferResetGetWorkspaceSize, 1)
+	SYMBOL(aclnnMoeDistributeCombine, 0)
+	SYMBOL(aclnnMoeDistributeCombineAddRmsNorm, 1)
+	SYMBOL(aclnnMoeDistributeCombineAddRmsNormGetWorkspaceSize, 1)
+	SYMBOL(aclnnMoeDistributeCombineAddRmsNormV2, 1)
+	SYMBOL(aclnnMoeDistributeCombineAddRmsNormV2GetWorkspaceSize, 1)
+	SYMBOL(aclnnMoeDistributeCombineGetWorkspaceSize, 0)
+	SYMBOL(aclnnMoeDistributeCombineV2, 1)
+	SYMBOL(aclnnMoeDistributeCombineV2GetWorkspaceSize, 1)
+	SYMBOL(aclnnMoeDistributeCombineV3, 1)
+	SYMBOL(aclnnMoeDistributeCombineV3GetWorkspaceSize, 1)
+	SYMBOL(aclnnMoeDistributeDispatch, 0)
+	SYMBOL(aclnnMoeDistributeDispatchGetWorkspaceSize, 0)
+	SYMBOL(aclnnMoeDistributeDispatchV2, 1)
+	SYMBOL(aclnnMoeDistributeDispatchV2GetWorkspaceSize, 1)
+	SYMBOL(aclnnMoeDistributeDispatchV3, 1)
+	SYMBOL(aclnnMoeDistributeDispatchV3GetWorkspaceSize, 1)
+	SYMBOL(aclnnMoeFinalizeRouting, 0)
+	SYMBOL(aclnnMoeFinalizeRoutingGetWorkspaceSize, 0)
+	SYMBOL(aclnnMoeFinalizeRoutingV2, 0)
+	SYMBOL(aclnnMoeFinalizeRoutingV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnMoeFinalizeRoutingV2Grad, 0)
+	SYMBOL(aclnnMoeFinalizeRoutingV2GradGetWorkspaceSize, 0)
+	SYMBOL(aclnnMoeGatingTopK, 1)
+	SYMBOL(aclnnMoeGatingTopKGetWorkspaceSize, 1)
+	SYMBOL(aclnnMoeGatingTopKSoftmax, 0)
+	SYMBOL(aclnnMoeGatingTopKSoftmaxGetWorkspaceSize, 0)
+	SYMBOL(aclnnMoeGatingTopKSoftmaxV2, 0)
+	SYMBOL(aclnnMoeGatingTopKSoftmaxV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnMoeInitRouting, 0)
+	SYMBOL(aclnnMoeInitRoutingGetWorkspaceSize, 0)
+	SYMBOL(aclnnMoeInitRoutingQuant, 0)
+	SYMBOL(aclnnMoeInitRoutingQuantGetWorkspaceSize, 0)
+	SYMBOL(aclnnMoeInitRoutingQuantV2, 0)
+	SYMBOL(aclnnMoeInitRoutingQuantV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnMoeInitRoutingV2, 0)
+	SYMBOL(aclnnMoeInitRoutingV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnMoeInitRoutingV2Grad, 0)
+	SYMBOL(aclnnMoeInitRoutingV2GradGetWorkspaceSize, 0)
+	SYMBOL(aclnnMoeInitRoutingV3, 1)
+	SYMBOL(aclnnMoeInitRoutingV3GetWorkspaceSize, 1)
+	SYMBOL(aclnnMoeTokenPermute, 0)
+	SYMBOL(aclnnMoeTokenPermuteGetWorkspaceSize, 0)
+	SYMBOL(aclnnMoeTokenPermuteGrad, 0)
+	SYMBOL(aclnnMoeTokenPermuteGradGetWorkspaceSize, 0)
+	SYMBOL(aclnnMoeTokenPermuteWithEp, 1)
+	SYMBOL(aclnnMoeTokenPermuteWithEpGetWorkspaceSize, 1)
+	SYMBOL(aclnnMoeTokenPermuteWithEpGrad, 1)
+	SYMBOL(aclnnMoeTokenPermuteWithEpGradGetWorkspaceSize, 1)
+	SYMBOL(aclnnMoeTokenPermuteWithRoutingMap, 1)
+	SYMBOL(aclnnMoeTokenPermuteWithRoutingMapGetWorkspaceSize, 1)
+	SYMBOL(aclnnMoeTokenPermuteWithRoutingMapGrad, 1)
+	SYMBOL(aclnnMoeTokenPermuteWithRoutingMapGradGetWorkspaceSize, 1)
+	SYMBOL(aclnnMoeTokenUnpermute, 0)
+	SYMBOL(aclnnMoeTokenUnpermuteGetWorkspaceSize, 0)
+	SYMBOL(aclnnMoeTokenUnpermuteGrad, 0)
+	SYMBOL(aclnnMoeTokenUnpermuteGradGetWorkspaceSize, 0)
+	SYMBOL(aclnnMoeTokenUnpermuteWithEp, 1)
+	SYMBOL(aclnnMoeTokenUnpermuteWithEpGetWorkspaceSize, 1)
+	SYMBOL(aclnnMoeTokenUnpermuteWithEpGrad, 1)
+	SYMBOL(aclnnMoeTokenUnpermuteWithEpGradGetWorkspaceSize, 1)
+	SYMBOL(aclnnMoeTokenUnpermuteWithRoutingMap, 1)
+	SYMBOL(aclnnMoeTokenUnpermuteWithRoutingMapGetWorkspaceSize, 1)
+	SYMBOL(aclnnMoeTokenUnpermuteWithRoutingMapGrad, 1)
+	SYMBOL(aclnnMoeTokenUnpermuteWithRoutingMapGradGetWorkspaceSize, 1)
+	SYMBOL(aclnnMoeUpdateExpert, 1)
+	SYMBOL(aclnnMoeUpdateExpertGetWorkspaceSize, 1)
+	SYMBOL(aclnnMrgbaCustom, 0)
+	SYMBOL(aclnnMrgbaCustomGetWorkspaceSize, 0)
+	SYMBOL(aclnnMseLoss, 0)
+	SYMBOL(aclnnMseLossBackward, 0)
+	SYMBOL(aclnnMseLossBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnMseLossGetWorkspaceSize, 0)
+	SYMBOL(aclnnMseLossOut, 0)
+	SYMBOL(aclnnMseLossOutGetWorkspaceSize, 0)
+	SYMBOL(aclnnMul, 0)
+	SYMBOL(aclnnMulGetWorkspaceSize, 0)
+	SYMBOL(aclnnMulNoNan, 1)
+	SYMBOL(aclnnMulNoNanGetWorkspaceSize, 1)
+	SYMBOL(aclnnMuls, 0)
+	SYMBOL(aclnnMulsGetWorkspaceSize, 0)
+	SYMBOL(aclnnMultiScaleDeformableAttentionGrad, 0)
+	SYMBOL(aclnnMultiScaleDeformableAttentionGradGetWorkspaceSize, 0)
+	SYMBOL(aclnnMultiScaleDeformableAttnFunction, 0)
+	SYMBOL(aclnnMultiScaleDeformableAttnFunctionGetWorkspaceSize, 0)
+	SYMBOL(aclnnMultilabelMarginLoss, 0)
+	SYMBOL(aclnnMultilabelMarginLossGetWorkspaceSize, 0)
+	SYMBOL(aclnnMultinomial, 0)
+	SYMBOL(aclnnMultinomialGetWorkspaceSize, 0)
+	SYMBOL(aclnnMultinomialTensor, 1)
+	SYMBOL(aclnnMultinomialTensorGetWorkspaceSize, 1)
+	SYMBOL(aclnnMv, 0)
+	SYMBOL(aclnnMvGetWorkspaceSize, 0)
+	SYMBOL(aclnnNLLLoss, 0)
+	SYMBOL(aclnnNLLLoss2d, 0)
+	SYMBOL(aclnnNLLLoss2dBackward, 0)
+	SYMBOL(aclnnNLLLoss2dBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnNLLLoss2dGetWorkspaceSize, 0)
+	SYMBOL(aclnnNLLLossBackward, 0)
+	SYMBOL(aclnnNLLLossBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnNLLLossGetWorkspaceSize, 0)
+	SYMBOL(aclnnNanMedian, 0)
+	SYMBOL(aclnnNanMedianDim, 0)
+	SYMBOL(aclnnNanMedianDimGetWorkspaceSize, 0)
+	SYMBOL(aclnnNanMedianGetWorkspaceSize, 0)
+	SYMBOL(aclnnNanToNum, 0)
+	SYMBOL(aclnnNanToNumGetWorkspaceSize, 0)
+	SYMBOL(aclnnNdtri, 1)
+	SYMBOL(aclnnNdtriGetWorkspaceSize, 1)
+	SYMBOL(aclnnNeScalar, 0)
+	SYMBOL(aclnnNeScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnNeTensor, 0)
+	SYMBOL(aclnnNeTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnNeg, 0)
+	SYMBOL(aclnnNegGetWorkspaceSize, 0)
+	SYMBOL(aclnnNonMaxSuppression, 0)
+	SYMBOL(aclnnNonMaxSuppressionGetWorkspaceSize, 0)
+	SYMBOL(aclnnNonzero, 0)
+	SYMBOL(aclnnNonzeroGetWorkspaceSize, 0)
+	SYMBOL(aclnnNonzeroV2, 0)
+	SYMBOL(aclnnNonzeroV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnNorm, 0)
+	SYMBOL(aclnnNormGetWorkspaceSize, 0)
+	SYMBOL(aclnnNormalFloatFloat, 0)
+	SYMBOL(aclnnNormalFloatFloatGetWorkspaceSize, 0)
+	SYMBOL(aclnnNormalFloatTensor, 0)
+	SYMBOL(aclnnNormalFloatTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnNormalTensorFloat, 0)
+	SYMBOL(aclnnNormalTensorFloatGetWorkspaceSize, 0)
+	SYMBOL(aclnnNormalTensorTensor, 0)
+	SYMBOL(aclnnNormalTensorTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnNpuFormatCast, 1)
+	SYMBOL(aclnnNpuFormatCastCalculateSizeAndFormat, 1)
+	SYMBOL(aclnnNpuFormatCastGetWorkspaceSize, 1)
+	SYMBOL(aclnnNsaCompress, 1)
+	SYMBOL(aclnnNsaCompressAttention, 1)
+	SYMBOL(aclnnNsaCompressAttentionGetWorkspaceSize, 1)
+	SYMBOL(aclnnNsaCompressAttentionInfer, 1)
+	SYMBOL(aclnnNsaCompressAttentionInferGetWorkspaceSize, 1)
+	SYMBOL(aclnnNsaCompressGetWorkspaceSize, 1)
+	SYMBOL(aclnnNsaCompressGrad, 1)
+	SYMBOL(aclnnNsaCompressGradGetWorkspaceSize, 1)
+	SYMBOL(aclnnNsaCompressWithCache, 1)
+	SYMBOL(aclnnNsaCompressWithCacheGetWorkspaceSize, 1)
+	SYMBOL(aclnnNsaSelectedAttention, 1)
+	SYMBOL(aclnnNsaSelectedAttentionGetWorkspaceSize, 1)
+	SYMBOL(aclnnNsaSelectedAttentionGrad, 1)
+	SYMBOL(aclnnNsaSelectedAttentionGradGetWorkspaceSize, 1)
+	SYMBOL(aclnnNsaSelectedAttentionInfer, 1)
+	SYMBOL(aclnnNsaSelectedAttentionInferGetWorkspaceSize, 1)
+	SYMBOL(aclnnOneHot, 0)
+	SYMBOL(aclnnOneHotGetWorkspaceSize, 0)
+	SYMBOL(aclnnPdist, 0)
+	SYMBOL(aclnnPdistForward, 0)
+	SYMBOL(aclnnPdistForwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnPdistGetWorkspaceSize, 0)
+	SYMBOL(aclnnPermute, 0)
+	SYMBOL(aclnnPermuteGetWorkspaceSize, 0)
+	SYMBOL(aclnnPolar, 0)
+	SYMBOL(aclnnPolarGetWorkspaceSize, 0)
+	SYMBOL(aclnnPowScalarTensor, 0)
+	SYMBOL(aclnnPowScalarTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnPowTensorScalar, 0)
+	SYMBOL(aclnnPowTensorScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnPowTensorTensor, 0)
+	SYMBOL(aclnnPowTensorTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnPrecisionCompare, 0)
+	SYMBOL(aclnnPrecisionCompareGetWorkspaceSize, 0)
+	SYMBOL(aclnnPrelu, 0)
+	SYMBOL(aclnnPreluBackward, 0)
+	SYMBOL(aclnnPreluBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnPreluGetWorkspaceSize, 0)
+	SYMBOL(aclnnPrepareWyReprBwd, 0)
+	SYMBOL(aclnnPrepareWyReprBwdDa, 0)
+	SYMBOL(aclnnPrepareWyReprBwdDaGetWorkspaceSize, 0)
+	SYMBOL(aclnnPrepareWyReprBwdFull, 0)
+	SYMBOL(aclnnPrepareWyReprBwdFullGetWorkspaceSize, 0)
+	SYMBOL(aclnnPrepareWyReprBwdGetWorkspaceSize, 0)
+	SYMBOL(aclnnProd, 0)
+	SYMBOL(aclnnProdDim, 0)
+	SYMBOL(aclnnProdDimGetWorkspaceSize, 0)
+	SYMBOL(aclnnProdGetWorkspaceSize, 0)
+	SYMBOL(aclnnPromptFlashAttention, 0)
+	SYMBOL(aclnnPromptFlashAttentionGetWorkspaceSize, 0)
+	SYMBOL(aclnnPromptFlashAttentionV2, 0)
+	SYMBOL(aclnnPromptFlashAttentionV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnPromptFlashAttentionV3, 0)
+	SYMBOL(aclnnPromptFlashAttentionV3GetWorkspaceSize, 0)
+	SYMBOL(aclnnQr, 0)
+	SYMBOL(aclnnQrGetWorkspaceSize, 0)
+	SYMBOL(aclnnQuantBatchMatmulInplaceAdd, 1)
+	SYMBOL(aclnnQuantBatchMatmulInplaceAddGetWorkspaceSize, 1)
+	SYMBOL(aclnnQuantConvolution, 1)
+	SYMBOL(aclnnQuantConvolutionGetWorkspaceSize, 1)
+	SYMBOL(aclnnQuantConvolutionWeightNz, 1)
+	SYMBOL(aclnnQuantConvolutionWeightNzGetWorkspaceSize, 1)
+	SYMBOL(aclnnQuantGroupedMatmulDequant, 0)
+	SYMBOL(aclnnQuantGroupedMatmulDequantGetWorkspaceSize, 0)
+	SYMBOL(aclnnQuantMatmul, 0)
+	SYMBOL(aclnnQuantMatmulActivationQuantWeightNz, 1)
+	SYMBOL(aclnnQuantMatmulActivationQuantWeightNzGetWorkspaceSize, 1)
+	SYMBOL(aclnnQuantMatmulAllReduce, 0)
+	SYMBOL(aclnnQuantMatmulAllReduceAddRmsNorm, 0)
+	SYMBOL(aclnnQuantMatmulAllReduceAddRmsNormGetWorkspaceSize, 0)
+	SYMBOL(aclnnQuantMatmulAllReduceGetWorkspaceSize, 0)
+	SYMBOL(aclnnQuantMatmulAllReduceV2, 0)
+	SYMBOL(aclnnQuantMatmulAllReduceV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnQuantMatmulAllReduceV3, 0)
+	SYMBOL(aclnnQuantMatmulAllReduceV3GetWorkspaceSize, 0)
+	SYMBOL(aclnnQuantMatmulDequant, 0)
+	SYMBOL(aclnnQuantMatmulDequantGetWorkspaceSize, 0)
+	SYMBOL(aclnnQuantMatmulGetWorkspaceSize, 0)
+	SYMBOL(aclnnQuantMatmulReduceSumWeightNz, 1)
+	SYMBOL(aclnnQuantMatmulReduceSumWeightNzGetWorkspaceSize, 1)
+	SYMBOL(aclnnQuantMatmulV2, 0)
+	SYMBOL(aclnnQuantMatmulV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnQuantMatmulV3, 0)
+	SYMBOL(aclnnQuantMatmulV3GetWorkspaceSize, 0)
+	SYMBOL(aclnnQuantMatmulV4, 0)
+	SYMBOL(aclnnQuantMatmulV4GetWorkspaceSize, 0)
+	SYMBOL(aclnnQuantMatmulV5, 1)
+	SYMBOL(aclnnQuantMatmulV5GetWorkspaceSize, 1)
+	SYMBOL(aclnnQuantMatmulWeightNz, 0)
+	SYMBOL(aclnnQuantMatmulWeightNzGetWorkspaceSize, 0)
+	SYMBOL(aclnnQuantMax, 1)
+	SYMBOL(aclnnQuantMaxGetWorkspaceSize, 1)
+	SYMBOL(aclnnQuantize, 0)
+	SYMBOL(aclnnQuantizeGetWorkspaceSize, 0)
+	SYMBOL(aclnnQuantizedBatchNorm, 1)
+	SYMBOL(aclnnQuantizedBatchNormGetWorkspaceSize, 1)
+	SYMBOL(aclnnRReluWithNoise, 0)
+	SYMBOL(aclnnRReluWithNoiseGetWorkspaceSize, 0)
+	SYMBOL(aclnnRandperm, 0)
+	SYMBOL(aclnnRandpermGetWorkspaceSize, 0)
+	SYMBOL(aclnnRange, 0)
+	SYMBOL(aclnnRangeGetWorkspaceSize, 0)
+	SYMBOL(aclnnReal, 0)
+	SYMBOL(aclnnRealGetWorkspaceSize, 0)
+	SYMBOL(aclnnReciprocal, 0)
+	SYMBOL(aclnnReciprocalGetWorkspaceSize, 0)
+	SYMBOL(aclnnRecomputeWUFwd, 0)
+	SYMBOL(aclnnRecomputeWUFwdGetWorkspaceSize, 0)
+	SYMBOL(aclnnRecurrentGatedDeltaRule, 0)
+	SYMBOL(aclnnRecurrentGatedDeltaRuleGetWorkspaceSize, 0)
+	SYMBOL(aclnnRecurrentKda, 0)
+	SYMBOL(aclnnRecurrentKdaGetWorkspaceSize, 0)
+	SYMBOL(aclnnReduceLogSum, 0)
+	SYMBOL(aclnnReduceLogSumGetWorkspaceSize, 0)
+	SYMBOL(aclnnReduceNansum, 0)
+	SYMBOL(aclnnReduceNansumGetWorkspaceSize, 0)
+	SYMBOL(aclnnReduceSum, 0)
+	SYMBOL(aclnnReduceSumGetWorkspaceSize, 0)
+	SYMBOL(aclnnReflectionPad1d, 0)
+	SYMBOL(aclnnReflectionPad1dBackward, 0)
+	SYMBOL(aclnnReflectionPad1dBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnReflectionPad1dGetWorkspaceSize, 0)
+	SYMBOL(aclnnReflectionPad2d, 0)
+	SYMBOL(aclnnReflectionPad2dBackward, 0)
+	SYMBOL(aclnnReflectionPad2dBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnReflectionPad2dGetWorkspaceSize, 0)
+	SYMBOL(aclnnReflectionPad3d, 0)
+	SYMBOL(aclnnReflectionPad3dBackward, 0)
+	SYMBOL(aclnnReflectionPad3dBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnReflectionPad3dGetWorkspaceSize, 0)
+	SYMBOL(aclnnRelu, 0)
+	SYMBOL(aclnnReluGetWorkspaceSize, 0)
+	SYMBOL(aclnnReluGradV4, 1)
+	SYMBOL(aclnnReluGradV4GetWorkspaceSize, 1)
+	SYMBOL(aclnnRemainderScalarTensor, 0)
+	SYMBOL(aclnnRemainderScalarTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnRemainderTensorScalar, 0)
+	SYMBOL(aclnnRemainderTensorScalarGetWorkspaceSize, 0)
+	SYMBOL(aclnnRemainderTensorTensor, 0)
+	SYMBOL(aclnnRemainderTensorTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnRenorm, 0)
+	SYMBOL(aclnnRenormGetWorkspaceSize, 0)
+	SYMBOL(aclnnRepeat, 0)
+	SYMBOL(aclnnRepeatGetWorkspaceSize, 0)
+	SYMBOL(aclnnRepeatInterleave, 0)
+	SYMBOL(aclnnRepeatInterleaveGetWorkspaceSize, 0)
+	SYMBOL(aclnnRepeatInterleaveGrad, 1)
+	SYMBOL(aclnnRepeatInterleaveGradGetWorkspaceSize, 1)
+	SYMBOL(aclnnRepeatInterleaveInt, 0)
+	SYMBOL(aclnnRepeatInterleaveIntGetWorkspaceSize, 0)
+	SYMBOL(aclnnRepeatInterleaveIntWithDim, 0)
+	SYMBOL(aclnnRepeatInterleaveIntWithDimGetWorkspaceSize, 0)
+	SYMBOL(aclnnRepeatInterleaveTensor, 0)
+	SYMBOL(aclnnRepeatInterleaveTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnRepeatInterleaveWithDim, 0)
+	SYMBOL(aclnnRepeatInterleaveWithDimGetWorkspaceSize, 0)
+	SYMBOL(aclnnReplicationPad1d, 0)
+	SYMBOL(aclnnReplicationPad1dBackward, 0)
+	SYMBOL(aclnnReplicationPad1dBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnReplicationPad1dGetWorkspaceSize, 0)
+	SYMBOL(aclnnReplicationPad2d, 0)
+	SYMBOL(aclnnReplicationPad2dBackward, 0)
+	SYMBOL(aclnnReplicationPad2dBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnReplicationPad2dGetWorkspaceSize, 0)
+	SYMBOL(aclnnReplicationPad3d, 0)
+	SYMBOL(aclnnReplicationPad3dBackward, 0)
+	SYMBOL(aclnnReplicationPad3dBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnReplicationPad3dGetWorkspaceSize, 0)
+	SYMBOL(aclnnResize, 0)
+	SYMBOL(aclnnResizeGetWorkspaceSize, 0)
+	SYMBOL(aclnnRightShift, 1)
+	SYMBOL(aclnnRightShiftGetWorkspaceSize, 1)
+	SYMBOL(aclnnRingAttentionUpdate, 0)
+	SYMBOL(aclnnRingAttentionUpdateGetWorkspaceSize, 0)
+	SYMBOL(aclnnRmsNorm, 0)
+	SYMBOL(aclnnRmsNormDynamicMxQuant, 1)
+	SYMBOL(aclnnRmsNormDynamicMxQuantGetWorkspaceSize, 1)
+	SYMBOL(aclnnRmsNormDynamicQuant, 1)
+	SYMBOL(aclnnRmsNormDynamicQuantGetWorkspaceSize, 1)
+	SYMBOL(aclnnRmsNormGetWorkspaceSize, 0)
+	SYMBOL(aclnnRmsNormGrad, 0)
+	SYMBOL(aclnnRmsNormGradGetWorkspaceSize, 0)
+	SYMBOL(aclnnRmsNormGradQuant, 1)
+	SYMBOL(aclnnRmsNormGradQuantGetWorkspaceSize, 1)
+	SYMBOL(aclnnRmsNormQuant, 1)
+	SYMBOL(aclnnRmsNormQuantGetWorkspaceSize, 1)
+	SYMBOL(aclnnRmsNormQuantV3, 1)
+	SYMBOL(aclnnRmsNormQuantV3GetWorkspaceSize, 1)
+	SYMBOL(aclnnRoiAlign, 0)
+	SYMBOL(aclnnRoiAlignGetWorkspaceSize, 0)
+	SYMBOL(aclnnRoiAlignV2, 0)
+	SYMBOL(aclnnRoiAlignV2Backward, 0)
+	SYMBOL(aclnnRoiAlignV2BackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnRoiAlignV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnRoll, 0)
+	SYMBOL(aclnnRollGetWorkspaceSize, 0)
+	SYMBOL(aclnnRopeWithSinCosCache, 1)
+	SYMBOL(aclnnRopeWithSinCosCacheGetWorkspaceSize, 1)
+	SYMBOL(aclnnRotaryPositionEmbedding, 1)
+	SYMBOL(aclnnRotaryPositionEmbeddingGetWorkspaceSize, 1)
+	SYMBOL(aclnnRotaryPositionEmbeddingGrad, 1)
+	SYMBOL(aclnnRotaryPositionEmbeddingGradGetWorkspaceSize, 1)
+	SYMBOL(aclnnRotateQuant, 1)
+	SYMBOL(aclnnRotateQuantGetWorkspaceSize, 1)
+	SYMBOL(aclnnRound, 0)
+	SYMBOL(aclnnRoundDecimals, 0)
+	SYMBOL(aclnnRoundDecimalsGetWorkspaceSize, 0)
+	SYMBOL(aclnnRoundGetWorkspaceSize, 0)
+	SYMBOL(aclnnRsqrt, 0)
+	SYMBOL(aclnnRsqrtGetWorkspaceSize, 0)
+	SYMBOL(aclnnRsub, 0)
+	SYMBOL(aclnnRsubGetWorkspaceSize, 0)
+	SYMBOL(aclnnRsubs, 0)
+	SYMBOL(aclnnRsubsGetWorkspaceSize, 0)
+	SYMBOL(aclnnSWhere, 0)
+	SYMBOL(aclnnSWhereGetWorkspaceSize, 0)
+	SYMBOL(aclnnScale, 0)
+	SYMBOL(aclnnScaleGetWorkspaceSize, 0)
+	SYMBOL(aclnnScaledMaskedSoftmax, 1)
+	SYMBOL(aclnnScaledMaskedSoftmaxBackward, 1)
+	SYMBOL(aclnnScaledMaskedSoftmaxBackwardGetWorkspaceSize, 1)
+	SYMBOL(aclnnScaledMaskedSoftmaxGetWorkspaceSize, 1)
+	SYMBOL(aclnnScatter, 0)
+	SYMBOL(aclnnScatterAdd, 0)
+	SYMBOL(aclnnScatterAddGetWorkspaceSize, 0)
+	SYMBOL(aclnnScatterGetWorkspaceSize, 0)
+	SYMBOL(aclnnScatterList, 1)
+	SYMBOL(aclnnScatterListGetWorkspaceSize, 1)
+	SYMBOL(aclnnScatterNd, 0)
+	SYMBOL(aclnnScatterNdGetWorkspaceSize, 0)
+	SYMBOL(aclnnScatterNdUpdate, 0)
+	SYMBOL(aclnnScatterNdUpdateGetWorkspaceSize, 0)
+	SYMBOL(aclnnScatterReduce, 1)
+	SYMBOL(aclnnScatterReduceGetWorkspaceSize, 1)
+	SYMBOL(aclnnScatterValue, 0)
+	SYMBOL(aclnnScatterValueGetWorkspaceSize, 0)
+	SYMBOL(aclnnSearchSorted, 0)
+	SYMBOL(aclnnSearchSortedGetWorkspaceSize, 0)
+	SYMBOL(aclnnSearchSorteds, 0)
+	SYMBOL(aclnnSearchSortedsGetWorkspaceSize, 0)
+	SYMBOL(aclnnSelu, 0)
+	SYMBOL(aclnnSeluBackward, 0)
+	SYMBOL(aclnnSeluBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnSeluGetWorkspaceSize, 0)
+	SYMBOL(aclnnSetPytorchRandom, 1)
+	SYMBOL(aclnnShrink, 0)
+	SYMBOL(aclnnShrinkGetWorkspaceSize, 0)
+	SYMBOL(aclnnSigmoid, 0)
+	SYMBOL(aclnnSigmoidBackward, 0)
+	SYMBOL(aclnnSigmoidBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnSigmoidGetWorkspaceSize, 0)
+	SYMBOL(aclnnSign, 0)
+	SYMBOL(aclnnSignBitsPack, 0)
+	SYMBOL(aclnnSignBitsPackGetWorkspaceSize, 0)
+	SYMBOL(aclnnSignBitsUnpack, 0)
+	SYMBOL(aclnnSignBitsUnpackGetWorkspaceSize, 0)
+	SYMBOL(aclnnSignGetWorkspaceSize, 0)
+	SYMBOL(aclnnSignbit, 0)
+	SYMBOL(aclnnSignbitGetWorkspaceSize, 0)
+	SYMBOL(aclnnSilentCheck, 0)
+	SYMBOL(aclnnSilentCheckGetWorkspaceSize, 0)
+	SYMBOL(aclnnSilentCheckV2, 0)
+	SYMBOL(aclnnSilentCheckV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnSilu, 0)
+	SYMBOL(aclnnSiluBackward, 0)
+	SYMBOL(aclnnSiluBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnSiluGetWorkspaceSize, 0)
+	SYMBOL(aclnnSimThreadExponential, 1)
+	SYMBOL(aclnnSimThreadExponentialGetWorkspaceSize, 1)
+	SYMBOL(aclnnSin, 0)
+	SYMBOL(aclnnSinGetWorkspaceSize, 0)
+	SYMBOL(aclnnSinc, 0)
+	SYMBOL(aclnnSincGetWorkspaceSize, 0)
+	SYMBOL(aclnnSinh, 0)
+	SYMBOL(aclnnSinhGetWorkspaceSize, 0)
+	SYMBOL(aclnnSinkhorn, 0)
+	SYMBOL(aclnnSinkhornGetWorkspaceSize, 0)
+	SYMBOL(aclnnSituGlu, 1)
+	SYMBOL(aclnnSituGluGetWorkspaceSize, 1)
+	SYMBOL(aclnnSituGluGrad, 1)
+	SYMBOL(aclnnSituGluGradGetWorkspaceSize, 1)
+	SYMBOL(aclnnSlice, 0)
+	SYMBOL(aclnnSliceGetWorkspaceSize, 0)
+	SYMBOL(aclnnSliceNz, 0)
+	SYMBOL(aclnnSliceNzGetWorkspaceSize, 0)
+	SYMBOL(aclnnSliceV2, 0)
+	SYMBOL(aclnnSliceV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnSlogdet, 0)
+	SYMBOL(aclnnSlogdetGetWorkspaceSize, 0)
+	SYMBOL(aclnnSmoothL1Loss, 0)
+	SYMBOL(aclnnSmoothL1LossBackward, 0)
+	SYMBOL(aclnnSmoothL1LossBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnSmoothL1LossGetWorkspaceSize, 0)
+	SYMBOL(aclnnSoftMarginLoss, 0)
+	SYMBOL(aclnnSoftMarginLossBackward, 0)
+	SYMBOL(aclnnSoftMarginLossBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnSoftMarginLossGetWorkspaceSize, 0)
+	SYMBOL(aclnnSoftmax, 0)
+	SYMBOL(aclnnSoftmaxBackward, 0)
+	SYMBOL(aclnnSoftmaxBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnSoftmaxCrossEntropyWithLogits, 1)
+	SYMBOL(aclnnSoftmaxCrossEntropyWithLogitsGetWorkspaceSize, 1)
+	SYMBOL(aclnnSoftmaxGetWorkspaceSize, 0)
+	SYMBOL(aclnnSoftplus, 0)
+	SYMBOL(aclnnSoftplusBackward, 0)
+	SYMBOL(aclnnSoftplusBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnSoftplusGetWorkspaceSize, 0)
+	SYMBOL(aclnnSoftshrink, 0)
+	SYMBOL(aclnnSoftshrinkBackward, 0)
+	SYMBOL(aclnnSoftshrinkBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnSoftshrinkGetWorkspaceSize, 0)
+	SYMBOL(aclnnSoftsign, 1)
+	SYMBOL(aclnnSoftsignBackward, 1)
+	SYMBOL(aclnnSoftsignBackwardGetWorkspaceSize, 1)
+	SYMBOL(aclnnSoftsignGetWorkspaceSize, 1)
+	SYMBOL(aclnnSort, 0)
+	SYMBOL(aclnnSortGetWorkspaceSize, 0)
+	SYMBOL(aclnnSortWithIndex, 1)
+	SYMBOL(aclnnSortWithIndexGetWorkspaceSize, 1)
+	SYMBOL(aclnnSparse4to2QuantMatmulWeightNz, 1)
+	SYMBOL(aclnnSparse4to2QuantMatmulWeightNzGetWorkspaceSize, 1)
+	SYMBOL(aclnnSplitTensor, 0)
+	SYMBOL(aclnnSplitTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnSplitWithSize, 0)
+	SYMBOL(aclnnSplitWithSizeGetWorkspaceSize, 0)
+	SYMBOL(aclnnSqrt, 0)
+	SYMBOL(aclnnSqrtBackward, 1)
+	SYMBOL(aclnnSqrtBackwardGetWorkspaceSize, 1)
+	SYMBOL(aclnnSqrtGetWorkspaceSize, 0)
+	SYMBOL(aclnnSquare, 1)
+	SYMBOL(aclnnSquareGetWorkspaceSize, 1)
+	SYMBOL(aclnnSquaredRelu, 1)
+	SYMBOL(aclnnSquaredReluGetWorkspaceSize, 1)
+	SYMBOL(aclnnStack, 0)
+	SYMBOL(aclnnStackGetWorkspaceSize, 0)
+	SYMBOL(aclnnStd, 0)
+	SYMBOL(aclnnStdGetWorkspaceSize, 0)
+	SYMBOL(aclnnStdMeanCorrection, 0)
+	SYMBOL(aclnnStdMeanCorrectionGetWorkspaceSize, 0)
+	SYMBOL(aclnnStridedSlice, 1)
+	SYMBOL(aclnnStridedSliceAssignV2, 0)
+	SYMBOL(aclnnStridedSliceAssignV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnStridedSliceGetWorkspaceSize, 1)
+	SYMBOL(aclnnSub, 0)
+	SYMBOL(aclnnSubGetWorkspaceSize, 0)
+	SYMBOL(aclnnSubs, 0)
+	SYMBOL(aclnnSubsGetWorkspaceSize, 0)
+	SYMBOL(aclnnSum, 0)
+	SYMBOL(aclnnSumGetWorkspaceSize, 0)
+	SYMBOL(aclnnSumV2, 1)
+	SYMBOL(aclnnSumV2GetWorkspaceSize, 1)
+	SYMBOL(aclnnSvd, 1)
+	SYMBOL(aclnnSvdGetWorkspaceSize, 1)
+	SYMBOL(aclnnSwiGlu, 0)
+	SYMBOL(aclnnSwiGluGetWorkspaceSize, 0)
+	SYMBOL(aclnnSwiGluGrad, 0)
+	SYMBOL(aclnnSwiGluGradGetWorkspaceSize, 0)
+	SYMBOL(aclnnSwiGluQuant, 0)
+	SYMBOL(aclnnSwiGluQuantGetWorkspaceSize, 0)
+	SYMBOL(aclnnSwiGluQuantV2, 1)
+	SYMBOL(aclnnSwiGluQuantV2GetWorkspaceSize, 1)
+	SYMBOL(aclnnSwigluClamp, 1)
+	SYMBOL(aclnnSwigluClampGetWorkspaceSize, 1)
+	SYMBOL(aclnnSwigluGroup, 1)
+	SYMBOL(aclnnSwigluGroupGetWorkspaceSize, 1)
+	SYMBOL(aclnnSwigluGroupGrad, 1)
+	SYMBOL(aclnnSwigluGroupGradGetWorkspaceSize, 1)
+	SYMBOL(aclnnSwigluGroupQuant, 1)
+	SYMBOL(aclnnSwigluGroupQuantGetWorkspaceSize, 1)
+	SYMBOL(aclnnSwinAttentionScoreQuant, 0)
+	SYMBOL(aclnnSwinAttentionScoreQuantGetWorkspaceSize, 0)
+	SYMBOL(aclnnSwinTransformerLnQkvQuant, 0)
+	SYMBOL(aclnnSwinTransformerLnQkvQuantGetWorkspaceSize, 0)
+	SYMBOL(aclnnSwish, 0)
+	SYMBOL(aclnnSwishBackward, 0)
+	SYMBOL(aclnnSwishBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnSwishGetWorkspaceSize, 0)
+	SYMBOL(aclnnSyncBatchNormGatherStats, 1)
+	SYMBOL(aclnnSyncBatchNormGatherStatsGetWorkspaceSize, 1)
+	SYMBOL(aclnnTake, 0)
+	SYMBOL(aclnnTakeGetWorkspaceSize, 0)
+	SYMBOL(aclnnTan, 0)
+	SYMBOL(aclnnTanGetWorkspaceSize, 0)
+	SYMBOL(aclnnTanh, 0)
+	SYMBOL(aclnnTanhBackward, 0)
+	SYMBOL(aclnnTanhBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnTanhGetWorkspaceSize, 0)
+	SYMBOL(aclnnTfScatterAdd, 1)
+	SYMBOL(aclnnTfScatterAddGetWorkspaceSize, 1)
+	SYMBOL(aclnnThnnFusedLstmCell, 1)
+	SYMBOL(aclnnThnnFusedLstmCellBackward, 1)
+	SYMBOL(aclnnThnnFusedLstmCellBackwardGetWorkspaceSize, 1)
+	SYMBOL(aclnnThnnFusedLstmCellGetWorkspaceSize, 1)
+	SYMBOL(aclnnThreshold, 0)
+	SYMBOL(aclnnThresholdBackward, 0)
+	SYMBOL(aclnnThresholdBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnThresholdGetWorkspaceSize, 0)
+	SYMBOL(aclnnThresholdV2, 1)
+	SYMBOL(aclnnThresholdV2GetWorkspaceSize, 1)
+	SYMBOL(aclnnTopKTopPSample, 1)
+	SYMBOL(aclnnTopKTopPSampleGetWorkspaceSize, 1)
+	SYMBOL(aclnnTopKTopPSampleV2, 1)
+	SYMBOL(aclnnTopKTopPSampleV2GetWorkspaceSize, 1)
+	SYMBOL(aclnnTopk, 0)
+	SYMBOL(aclnnTopkGetWorkspaceSize, 0)
+	SYMBOL(aclnnTrace, 0)
+	SYMBOL(aclnnTraceGetWorkspaceSize, 0)
+	SYMBOL(aclnnTransConvolutionWeight, 0)
+	SYMBOL(aclnnTransConvolutionWeightGetWorkspaceSize, 0)
+	SYMBOL(aclnnTransMatmulWeight, 0)
+	SYMBOL(aclnnTransMatmulWeightGetWorkspaceSize, 0)
+	SYMBOL(aclnnTransQuantParam, 0)
+	SYMBOL(aclnnTransQuantParamV2, 0)
+	SYMBOL(aclnnTransQuantParamV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnTransQuantParamV3, 1)
+	SYMBOL(aclnnTransQuantParamV3GetWorkspaceSize, 1)
+	SYMBOL(aclnnTransSparse4to2Para, 1)
+	SYMBOL(aclnnTransformBiasRescaleQkv, 1)
+	SYMBOL(aclnnTransformBiasRescaleQkvGetWorkspaceSize, 1)
+	SYMBOL(aclnnTransposeBatchMatMul, 1)
+	SYMBOL(aclnnTransposeBatchMatMulGetWorkspaceSize, 1)
+	SYMBOL(aclnnTransposeBatchMatMulWeightNz, 1)
+	SYMBOL(aclnnTransposeBatchMatMulWeightNzGetWorkspaceSize, 1)
+	SYMBOL(aclnnTransposeQuantBatchMatMul, 1)
+	SYMBOL(aclnnTransposeQuantBatchMatMulGetWorkspaceSize, 1)
+	SYMBOL(aclnnTransposeQuantBatchMatMulWeightNz, 1)
+	SYMBOL(aclnnTransposeQuantBatchMatMulWeightNzGetWorkspaceSize, 1)
+	SYMBOL(aclnnTriangularSolve, 0)
+	SYMBOL(aclnnTriangularSolveGetWorkspaceSize, 0)
+	SYMBOL(aclnnTril, 0)
+	SYMBOL(aclnnTrilGetWorkspaceSize, 0)
+	SYMBOL(aclnnTriu, 0)
+	SYMBOL(aclnnTriuGetWorkspaceSize, 0)
+	SYMBOL(aclnnTrunc, 0)
+	SYMBOL(aclnnTruncGetWorkspaceSize, 0)
+	SYMBOL(aclnnUnfoldGrad, 1)
+	SYMBOL(aclnnUnfoldGradGetWorkspaceSize, 1)
+	SYMBOL(aclnnUnique, 0)
+	SYMBOL(aclnnUnique2, 0)
+	SYMBOL(aclnnUnique2GetWorkspaceSize, 0)
+	SYMBOL(aclnnUniqueConsecutive, 0)
+	SYMBOL(aclnnUniqueConsecutiveGetWorkspaceSize, 0)
+	SYMBOL(aclnnUniqueDim, 0)
+	SYMBOL(aclnnUniqueDimGetWorkspaceSize, 0)
+	SYMBOL(aclnnUniqueGetWorkspaceSize, 0)
+	SYMBOL(aclnnUpsampleBicubic2d, 0)
+	SYMBOL(aclnnUpsampleBicubic2dAA, 0)
+	SYMBOL(aclnnUpsampleBicubic2dAAGetWorkspaceSize, 0)
+	SYMBOL(aclnnUpsampleBicubic2dAAGrad, 0)
+	SYMBOL(aclnnUpsampleBicubic2dAAGradGetWorkspaceSize, 0)
+	SYMBOL(aclnnUpsampleBicubic2dBackward, 0)
+	SYMBOL(aclnnUpsampleBicubic2dBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnUpsampleBicubic2dGetWorkspaceSize, 0)
+	SYMBOL(aclnnUpsampleBilinear2d, 0)
+	SYMBOL(aclnnUpsampleBilinear2dAA, 0)
+	SYMBOL(aclnnUpsampleBilinear2dAABackward, 0)
+	SYMBOL(aclnnUpsampleBilinear2dAABackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnUpsampleBilinear2dAAGetWorkspaceSize, 0)
+	SYMBOL(aclnnUpsampleBilinear2dBackward, 0)
+	SYMBOL(aclnnUpsampleBilinear2dBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnUpsampleBilinear2dBackwardV2, 0)
+	SYMBOL(aclnnUpsampleBilinear2dBackwardV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnUpsampleBilinear2dGetWorkspaceSize, 0)
+	SYMBOL(aclnnUpsampleLinear1d, 0)
+	SYMBOL(aclnnUpsampleLinear1dBackward, 0)
+	SYMBOL(aclnnUpsampleLinear1dBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnUpsampleLinear1dGetWorkspaceSize, 0)
+	SYMBOL(aclnnUpsampleNearest1d, 0)
+	SYMBOL(aclnnUpsampleNearest1dBackward, 0)
+	SYMBOL(aclnnUpsampleNearest1dBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnUpsampleNearest1dGetWorkspaceSize, 0)
+	SYMBOL(aclnnUpsampleNearest1dV2, 0)
+	SYMBOL(aclnnUpsampleNearest1dV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnUpsampleNearest2d, 0)
+	SYMBOL(aclnnUpsampleNearest2dBackward, 0)
+	SYMBOL(aclnnUpsampleNearest2dBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnUpsampleNearest2dGetWorkspaceSize, 0)
+	SYMBOL(aclnnUpsampleNearest2dV2, 0)
+	SYMBOL(aclnnUpsampleNearest2dV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnUpsampleNearest3d, 0)
+	SYMBOL(aclnnUpsampleNearest3dBackward, 0)
+	SYMBOL(aclnnUpsampleNearest3dBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnUpsampleNearest3dGetWorkspaceSize, 0)
+	SYMBOL(aclnnUpsampleNearestExact1d, 0)
+	SYMBOL(aclnnUpsampleNearestExact1dBackward, 0)
+	SYMBOL(aclnnUpsampleNearestExact1dBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnUpsampleNearestExact1dGetWorkspaceSize, 0)
+	SYMBOL(aclnnUpsampleNearestExact2d, 0)
+	SYMBOL(aclnnUpsampleNearestExact2dBackward, 0)
+	SYMBOL(aclnnUpsampleNearestExact2dBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnUpsampleNearestExact2dGetWorkspaceSize, 0)
+	SYMBOL(aclnnUpsampleNearestExact3d, 0)
+	SYMBOL(aclnnUpsampleNearestExact3dBackward, 0)
+	SYMBOL(aclnnUpsampleNearestExact3dBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnUpsampleNearestExact3dGetWorkspaceSize, 0)
+	SYMBOL(aclnnUpsampleTrilinear3d, 0)
+	SYMBOL(aclnnUpsampleTrilinear3dBackward, 0)
+	SYMBOL(aclnnUpsampleTrilinear3dBackwardGetWorkspaceSize, 0)
+	SYMBOL(aclnnUpsampleTrilinear3dGetWorkspaceSize, 0)
+	SYMBOL(aclnnVar, 0)
+	SYMBOL(aclnnVarCorrection, 0)
+	SYMBOL(aclnnVarCorrectionGetWorkspaceSize, 0)
+	SYMBOL(aclnnVarGetWorkspaceSize, 0)
+	SYMBOL(aclnnVarMean, 0)
+	SYMBOL(aclnnVarMeanGetWorkspaceSize, 0)
+	SYMBOL(aclnnViewCopy, 1)
+	SYMBOL(aclnnViewCopyGetWorkspaceSize, 1)
+	SYMBOL(aclnnWeightQuantBatchMatmul, 0)
+	SYMBOL(aclnnWeightQuantBatchMatmulGetWorkspaceSize, 0)
+	SYMBOL(aclnnWeightQuantBatchMatmulNz, 1)
+	SYMBOL(aclnnWeightQuantBatchMatmulNzGetWorkspaceSize, 1)
+	SYMBOL(aclnnWeightQuantBatchMatmulV2, 0)
+	SYMBOL(aclnnWeightQuantBatchMatmulV2GetWorkspaceSize, 0)
+	SYMBOL(aclnnWeightQuantBatchMatmulV3, 0)
+	SYMBOL(aclnnWeightQuantBatchMatmulV3GetWorkspaceSize, 0)
+	SYMBOL(aclnnWeightQuantMatmulAllReduce, 0)
+	SYMBOL(aclnnWeightQuantMatmulAllReduceAddRmsNorm, 0)
+	SYMBOL(aclnnWeightQuantMatmulAllReduceAddRmsNormGetWorkspaceSize, 0)
+	SYMBOL(aclnnWeightQuantMatmulAllReduceGetWorkspaceSize, 0)
+	SYMBOL(aclnnWeightQuantPreprocess, 1)
+	SYMBOL(aclnnWeightQuantPreprocessGetWorkspaceSize, 1)
+	SYMBOL(aclnnXLogYScalarOther, 0)
+	SYMBOL(aclnnXLogYScalarOtherGetWorkspaceSize, 0)
+	SYMBOL(aclnnXLogYScalarSelf, 0)
+	SYMBOL(aclnnXLogYScalarSelfGetWorkspaceSize, 0)
+	SYMBOL(aclnnXLogYTensor, 0)
+	SYMBOL(aclnnXLogYTensorGetWorkspaceSize, 0)
+	SYMBOL(aclnnXlog1py, 1)
+	SYMBOL(aclnnXlog1pyGetWorkspaceSize, 1)
+	SYMBOL(aclopCast, 0)
+	SYMBOL(aclopCompile, 0)
+	SYMBOL(aclopCompileAndExecute, 0)
+	SYMBOL(aclopCompileAndExecuteV2, 0)
+	SYMBOL(aclopCreateAttr, 0)
+	SYMBOL(aclopCreateHandle, 0)
+	SYMBOL(aclopCreateHandleForCast, 0)
+	SYMBOL(aclopCreateKernel, 0)
+	SYMBOL(aclopDestroyAttr, 0)
+	SYMBOL(aclopDestroyHandle, 0)
+	SYMBOL(aclopExecWithHandle, 0)
+	SYMBOL(aclopExecute, 0)
+	SYMBOL(aclopExecuteV2, 0)
+	SYMBOL(aclopInferShape, 0)
+	SYMBOL(aclopLoad, 0)
+	SYMBOL(aclopRegisterCompileFunc, 0)
+	SYMBOL(aclopSetAttrBool, 0)
+	SYMBOL(aclopSetAttrDataType, 0)
+	SYMBOL(aclopSetAttrFloat, 0)
+	SYMBOL(aclopSetAttrInt, 0)
+	SYMBOL(aclopSetAttrListBool, 0)
+	SYMBOL(aclopSetAttrListDataType, 0)
+	SYMBOL(aclopSetAttrListFloat, 0)
+	SYMBOL(aclopSetAttrListInt, 0)
+	SYMBOL(aclopSetAttrListListInt, 0)
+	SYMBOL(aclopSetAttrListString, 0)
+	SYMBOL(aclopSetAttrString, 0)
+	SYMBOL(aclopSetCompileFlag, 0)
+	SYMBOL(aclopSetKernelArgs, 0)
+	SYMBOL(aclopSetKernelWorkspaceSizes, 0)
+	SYMBOL(aclopSetMaxOpQueueNum, 0)
+	SYMBOL(aclopSetModelDir, 0)
+	SYMBOL(aclopStartDumpArgs, 0)
+	SYMBOL(aclopStopDumpArgs, 0)
+	SYMBOL(aclopUnregisterCompileFunc, 0)
+	SYMBOL(aclopUpdateParams, 0)
+	SYMBOL(aclprofCreateConfig, 0)
+	SYMBOL(aclprofCreateStamp, 0)
+	SYMBOL(aclprofCreateStepInfo, 0)
+	SYMBOL(aclprofCreateSubscribeConfig, 0)
+	SYMBOL(aclprofDestroyConfig, 0)
+	SYMBOL(aclprofDestroyStamp, 0)
+	SYMBOL(aclprofDestroyStepInfo, 0)
+	SYMBOL(aclprofDestroySubscribeConfig, 0)
+	SYMBOL(aclprofFinalize, 0)
+	SYMBOL(aclprofGetModelId, 0)
+	SYMBOL(aclprofGetOpAttriValue, 1)
+	SYMBOL(aclprofGetOpDescSize, 0)
+	SYMBOL(aclprofGetOpDuration, 0)
+	SYMBOL(aclprofGetOpEnd, 0)
+	SYMBOL(aclprofGetOpFlag, 1)
+	SYMBOL(aclprofGetOpName, 0)
+	SYMBOL(aclprofGetOpNameLen, 0)
+	SYMBOL(aclprofGetOpNum, 0)
+	SYMBOL(aclprofGetOpStart, 0)
+	SYMBOL(aclprofGetOpType, 0)
+	SYMBOL(aclprofGetOpTypeLen, 0)
+	SYMBOL(aclprofGetStepTimestamp, 0)
+	SYMBOL(aclprofInit, 0)
+	SYMBOL(aclprofMark, 0)
+	SYMBOL(aclprofMarkEx, 0)
+	SYMBOL(aclprofModelSubscribe, 0)
+	SYMBOL(aclprofModelUnSubscribe, 0)
+	SYMBOL(aclprofPop, 0)
+	SYMBOL(aclprofPush, 0)
+	SYMBOL(aclprofRangePop, 1)
+	SYMBOL(aclprofRangePushEx, 1)
+	SYMBOL(aclprofRangeStart, 0)
+	SYMBOL(aclprofRangeStop, 0)
+	SYMBOL(aclprofSetConfig, 0)
+	SYMBOL(aclprofSetStampTraceMessage, 0)
+	SYMBOL(aclprofStart, 0)
+	SYMBOL(aclprofStop, 0)
+	SYMBOL(aclprofStr2Id, 1)
+	SYMBOL(aclrtActiveStream, 1)
+	SYMBOL(aclrtAllocBuf, 1)
+	SYMBOL(aclrtAllocatorCreateDesc, 0)
+	SYMBOL(aclrtAllocatorDestroyDesc, 0)
+	SYMBOL(aclrtAllocatorGetByStream, 1)
+	SYMBOL(aclrtAllocatorRegister, 0)
+	SYMBOL(aclrtAllocatorSetAllocAdviseFuncToDesc, 0)
+	SYMBOL(aclrtAllocatorSetAllocFuncToDesc, 0)
+	SYMBOL(aclrtAllocatorSetFreeFuncToDesc, 0)
+	SYMBOL(aclrtAllocatorSetGetAddrFromBlockFuncToDesc, 0)
+	SYMBOL(aclrtAllocatorSetObjToDesc, 0)
+	SYMBOL(aclrtAllocatorUnregister, 0)
+	SYMBOL(aclrtAppendBufChain, 1)
+	SYMBOL(aclrtBinaryGetDevAddress, 1)
+	SYMBOL(aclrtBinaryGetFunction, 0)
+	SYMBOL(aclrtBinaryGetFunctionByEntry, 0)
+	SYMBOL(aclrtBinaryGetGlobal, 1)
+	SYMBOL(aclrtBinaryLoad, 0)
+	SYMBOL(aclrtBinaryLoadFromData, 1)
+	SYMBOL(aclrtBinaryLoadFromFile, 0)
+	SYMBOL(aclrtBinarySetExceptionCallback, 1)
+	SYMBOL(aclrtBinaryUnLoad, 0)
+	SYMBOL(aclrtCacheLastTaskExtendInfo, 1)
+	SYMBOL(aclrtCacheLastTaskOpInfo, 1)
+	SYMBOL(aclrtCheckArchCompatibility, 1)
+	SYMBOL(aclrtCheckMemType, 1)
+	SYMBOL(aclrtCmoAsync, 0)
+	SYMBOL(aclrtCmoAsyncWithBarrier, 1)
+	SYMBOL(aclrtCmoAsyncWithDesc, 1)
+	SYMBOL(aclrtCmoGetDescSize, 1)
+	SYMBOL(aclrtCmoSetDesc, 1)
+	SYMBOL(aclrtCmoWaitBarrier, 1)
+	SYMBOL(aclrtCntNotifyCreate, 1)
+	SYMBOL(aclrtCntNotifyDestroy, 1)
+	SYMBOL(aclrtCntNotifyGetId, 1)
+	SYMBOL(aclrtCntNotifyRecord, 1)
+	SYMBOL(aclrtCntNotifyReset, 1)
+	SYMBOL(aclrtCntNotifyWaitWithTimeout, 1)
+	SYMBOL(aclrtCopyBufRef, 1)
+	SYMBOL(aclrtCreateBinary, 0)
+	SYMBOL(aclrtCreateContext, 0)
+	SYMBOL(aclrtCreateEvent, 0)
+	SYMBOL(aclrtCreateEventExWithFlag, 0)
+	SYMBOL(aclrtCreateEventWithFlag, 0)
+	SYMBOL(aclrtCreateGroupInfo, 0)
+	SYMBOL(aclrtCreateLabel, 1)
+	SYMBOL(aclrtCreateLabelList, 1)
+	SYMBOL(aclrtCreateNotify, 1)
+	SYMBOL(aclrtCreateStream, 0)
+	SYMBOL(aclrtCreateStreamConfigHandle, 0)
+	SYMBOL(aclrtCreateStreamV2, 0)
+	SYMBOL(aclrtCreateStreamWithConfig, 0)
+	SYMBOL(aclrtCtxGetCurrentDefaultStream, 1)
+	SYMBOL(aclrtCtxGetFloatOverflowAddr, 1)
+	SYMBOL(aclrtCtxGetSysParamOpt, 0)
+	SYMBOL(aclrtCtxSetSysParamOpt, 0)
+	SYMBOL(aclrtDestroyBinary, 0)
+	SYMBOL(aclrtDestroyContext, 0)
+	SYMBOL(aclrtDestroyEvent, 0)
+	SYMBOL(aclrtDestroyGroupInfo, 0)
+	SYMBOL(aclrtDestroyLabel, 1)
+	SYMBOL(aclrtDestroyLabelList, 1)
+	SYMBOL(aclrtDestroyNotify, 1)
+	SYMBOL(aclrtDestroyStream, 0)
+	SYMBOL(aclrtDestroyStreamConfigHandle, 0)
+	SYMBOL(aclrtDestroyStreamForce, 0)
+	SYMBOL(aclrtDeviceCanAccessPeer, 0)
+	SYMBOL(aclrtDeviceDisablePeerAccess, 0)
+	SYMBOL(aclrtDeviceEnablePeerAccess, 0)
+	SYMBOL(aclrtDeviceGetBareTgid, 0)
+	SYMBOL(aclrtDeviceGetByPCIBusId, 1)
+	SYMBOL(aclrtDeviceGetHostAtomicCapabilities, 1)
+	SYMBOL(aclrtDeviceGetLimit, 1)
+	SYMBOL(aclrtDeviceGetP2PAtomicCapabilities, 1)
+	SYMBOL(aclrtDeviceGetPCIBusId, 1)
+	SYMBOL(aclrtDeviceGetStreamPriorityRange, 1)
+	SYMBOL(aclrtDeviceGetUuid, 1)
+	SYMBOL(aclrtDeviceL2CacheFlush, 1)
+	SYMBOL(aclrtDevicePeerAccessStatus, 1)
+	SYMBOL(aclrtDeviceSetLimit, 1)
+	SYMBOL(aclrtDeviceTaskAbort, 0)
+	SYMBOL(aclrtEventElapsedTime, 0)
+	SYMBOL(aclrtEventGetTimestamp, 0)
+	SYMBOL(aclrtExceptionInfoCallbackRegister, 1)
+	SYMBOL(aclrtExceptionInfoCallbackUnregister, 1)
+	SYMBOL(aclrtFree, 0)
+	SYMBOL(aclrtFreeBuf, 1)
+	SYMBOL(aclrtFreeHost, 0)
+	SYMBOL(aclrtFreeHostWithDevSync, 1)
+	SYMBOL(aclrtFreePhysical, 0)
+	SYMBOL(aclrtFreeWithDevSync, 1)
+	SYMBOL(aclrtFunctionGetAvailDynUbufPerBlock, 1)
+	SYMBOL(aclrtFunctionGetBinary, 1)
+	SYMBOL(aclrtFunctionGetParamCount, 1)
+	SYMBOL(aclrtFunctionGetParamInfo, 1)
+	SYMBOL(aclrtGetAllGroupInfo, 0)
+	SYMBOL(aclrtGetArgsFromExceptionInfo, 1)
+	SYMBOL(aclrtGetBufChainNum, 1)
+	SYMBOL(aclrtGetBufData, 1)
+	SYMBOL(aclrtGetBufDataLen, 1)
+	SYMBOL(aclrtGetBufFromChain, 1)
+	SYMBOL(aclrtGetBufUserData, 1)
+	SYMBOL(aclrtGetCurrentContext, 0)
+	SYMBOL(aclrtGetDevice, 0)
+	SYMBOL(aclrtGetDeviceCapability, 1)
+	SYMBOL(aclrtGetDeviceCount, 0)
+	SYMBOL(aclrtGetDeviceIdFromExceptionInfo, 0)
+	SYMBOL(aclrtGetDeviceInfo, 1)
+	SYMBOL(aclrtGetDeviceResLimit, 1)
+	SYMBOL(aclrtGetDeviceSatMode, 0)
+	SYMBOL(aclrtGetDeviceUtilizationRate, 0)
+	SYMBOL(aclrtGetDevicesTopo, 1)
+	SYMBOL(aclrtGetErrorCodeFromExceptionInfo, 0)
+	SYMBOL(aclrtGetErrorVerbose, 1)
+	SYMBOL(aclrtGetEventAvailNum, 1)
+	SYMBOL(aclrtGetEventId, 1)
+	SYMBOL(aclrtGetFloatOverflowStatus, 1)
+	SYMBOL(aclrtGetFuncBySymbol, 1)
+	SYMBOL(aclrtGetFuncHandleFromExceptionInfo, 1)
+	SYMBOL(aclrtGetFunctionAddr, 0)
+	SYMBOL(aclrtGetFunctionAttribute, 1)
+	SYMBOL(aclrtGetFunctionName, 1)
+	SYMBOL(aclrtGetFunctionSize, 1)
+	SYMBOL(aclrtGetGroupCount, 0)
+	SYMBOL(aclrtGetGroupInfoDetail, 0)
+	SYMBOL(aclrtGetHardwareSyncAddr, 1)
+	SYMBOL(aclrtGetLastError, 0)
+	SYMBOL(aclrtGetLogicDevIdByPhyDevId, 1)
+	SYMBOL(aclrtGetLogicDevIdByUserDevId, 1)
+	SYMBOL(aclrtGetMemInfo, 0)
+	SYMBOL(aclrtGetMemUceInfo, 0)
+	SYMBOL(aclrtGetMemUsageInfo, 1)
+	SYMBOL(aclrtGetMemcpyDescSize, 0)
+	SYMBOL(aclrtGetNotifyId, 1)
+	SYMBOL(aclrtGetOpExecuteTimeout, 1)
+	SYMBOL(aclrtGetOpTimeOutInterval, 1)
+	SYMBOL(aclrtGetOverflowStatus, 0)
+	SYMBOL(aclrtGetPhyDevIdByLogicDevId, 1)
+	SYMBOL(aclrtGetPhyDevIdByUserDevId, 1)
+	SYMBOL(aclrtGetPrimaryCtxState, 1)
+	SYMBOL(aclrtGetResInCurrentThread, 1)
+	SYMBOL(aclrtGetRunMode, 0)
+	SYMBOL(aclrtGetSocName, 0)
+	SYMBOL(aclrtGetStreamAttribute, 1)
+	SYMBOL(aclrtGetStreamAvailableNum, 1)
+	SYMBOL(aclrtGetStreamIdFromExceptionInfo, 0)
+	SYMBOL(aclrtGetStreamOverflowSwitch, 0)
+	SYMBOL(aclrtGetStreamResLimit, 1)
+	SYMBOL(aclrtGetSymbolAddress, 1)
+	SYMBOL(aclrtGetSymbolSize, 1)
+	SYMBOL(aclrtGetSysParamOpt, 0)
+	SYMBOL(aclrtGetTaskIdFromExceptionInfo, 0)
+	SYMBOL(aclrtGetThreadIdFromExceptionInfo, 0)
+	SYMBOL(aclrtGetThreadLastTaskId, 0)
+	SYMBOL(aclrtGetUserDevIdByLogicDevId, 1)
+	SYMBOL(aclrtGetUserDevIdByPhyDevId, 1)
+	SYMBOL(aclrtGetVersion, 0)
+	SYMBOL(aclrtHostGetDevicePointer, 1)
+	SYMBOL(aclrtHostMemMapCapabilities, 1)
+	SYMBOL(aclrtHostRegister, 0)
+	SYMBOL(aclrtHostRegisterV2, 1)
+	SYMBOL(aclrtHostUnregister, 0)
+	SYMBOL(aclrtIpcGetEventHandle, 1)
+	SYMBOL(aclrtIpcMemClose, 1)
+	SYMBOL(aclrtIpcMemGetExportKey, 1)
+	SYMBOL(aclrtIpcMemImportByKey, 1)
+	SYMBOL(aclrtIpcMemImportPidInterServer, 1)
+	SYMBOL(aclrtIpcMemSetAttr, 1)
+	SYMBOL(aclrtIpcMemSetImportPid, 1)
+	SYMBOL(aclrtIpcOpenEventHandle, 1)
+	SYMBOL(aclrtKernelArgsAppend, 0)
+	SYMBOL(aclrtKernelArgsAppendPlaceHolder, 0)
+	SYMBOL(aclrtKernelArgsFinalize, 0)
+	SYMBOL(aclrtKernelArgsGetHandleMemSize, 0)
+	SYMBOL(aclrtKernelArgsGetMemSize, 0)
+	SYMBOL(aclrtKernelArgsGetPlaceHolderBuffer, 0)
+	SYMBOL(aclrtKernelArgsInit, 0)
+	SYMBOL(aclrtKernelArgsInitByUserMem, 0)
+	SYMBOL(aclrtKernelArgsParaUpdate, 0)
+	SYMBOL(aclrtLaunchCallback, 0)
+	SYMBOL(aclrtLaunchHostFunc, 1)
+	SYMBOL(aclrtLaunchKernel, 0)
+	SYMBOL(aclrtLaunchKernelV2, 1)
+	SYMBOL(aclrtLaunchKernelWithArgsArray, 1)
+	SYMBOL(aclrtLaunchKernelWithConfig, 0)
+	SYMBOL(aclrtLaunchKernelWithHostArgs, 1)
+	SYMBOL(aclrtLaunchSIMTKernelWithArgsArray, 1)
+	SYMBOL(aclrtLaunchSIMTKernelWithHostArgs, 1)
+	SYMBOL(aclrtMalloc, 0)
+	SYMBOL(aclrtMallocAlign32, 0)
+	SYMBOL(aclrtMallocCached, 0)
+	SYMBOL(aclrtMallocForTaskScheduler, 0)
+	SYMBOL(aclrtMallocHost, 0)
+	SYMBOL(aclrtMallocHostWithCfg, 0)
+	SYMBOL(aclrtMallocPhysical, 0)
+	SYMBOL(aclrtMallocWithCfg, 0)
+	SYMBOL(aclrtMapMem, 0)
+	SYMBOL(aclrtMemAllocManaged, 1)
+	SYMBOL(aclrtMemExportToShareableHandle, 0)
+	SYMBOL(aclrtMemExportToShareableHandleV2, 1)
+	SYMBOL(aclrtMemFlush, 0)
+	SYMBOL(aclrtMemGetAccess, 1)
+	SYMBOL(aclrtMemGetAddressRange, 1)
+	SYMBOL(aclrtMemGetAllocationGranularity, 0)
+	SYMBOL(aclrtMemGetAllocationPropertiesFromHandle, 1)
+	SYMBOL(aclrtMemImportFromShareableHandle, 0)
+	SYMBOL(aclrtMemImportFromShareableHandleV2, 1)
+	SYMBOL(aclrtMemInvalidate, 0)
+	SYMBOL(aclrtMemManagedAdvise, 1)
+	SYMBOL(aclrtMemManagedGetAttr, 1)
+	SYMBOL(aclrtMemManagedGetAttrs, 1)
+	SYMBOL(aclrtMemManagedPrefetchAsync, 1)
+	SYMBOL(aclrtMemManagedPrefetchBatchAsync, 1)
+	SYMBOL(aclrtMemMapNoAccess, 1)
+	SYMBOL(aclrtMemMapSelectedLink, 1)
+	SYMBOL(aclrtMemMapSetLink, 1)
+	SYMBOL(aclrtMemP2PMap, 1)
+	SYMBOL(aclrtMemRetainAllocationHandle, 1)
+	SYMBOL(aclrtMemSetAccess, 1)
+	SYMBOL(aclrtMemSetPidToShareableHandle, 0)
+	SYMBOL(aclrtMemSetPidToShareableHandleV2, 1)
+	SYMBOL(aclrtMemUceRepair, 0)
+	SYMBOL(aclrtMemcpy, 0)
+	SYMBOL(aclrtMemcpy2d, 0)
+	SYMBOL(aclrtMemcpy2dAsync, 0)
+	SYMBOL(aclrtMemcpyAsync, 0)
+	SYMBOL(aclrtMemcpyAsyncWithCondition, 0)
+	SYMBOL(aclrtMemcpyAsyncWithDesc, 0)
+	SYMBOL(aclrtMemcpyAsyncWithOffset, 1)
+	SYMBOL(aclrtMemcpyBatch, 1)
+	SYMBOL(aclrtMemcpyBatchAsync, 1)
+	SYMBOL(aclrtMemcpyBatchAsyncV2, 1)
+	SYMBOL(aclrtMemcpyBatchV2, 1)
+	SYMBOL(aclrtMemcpyFromSymbol, 1)
+	SYMBOL(aclrtMemcpyFromSymbolAsync, 1)
+	SYMBOL(aclrtMemcpyToSymbol, 1)
+	SYMBOL(aclrtMemcpyToSymbolAsync, 1)
+	SYMBOL(aclrtMemset, 0)
+	SYMBOL(aclrtMemsetAsync, 0)
+	SYMBOL(aclrtMemsetD32, 1)
+	SYMBOL(aclrtMemsetD32Async, 1)
+	SYMBOL(aclrtNotifyBatchReset, 1)
+	SYMBOL(aclrtNotifyGetExportKey, 1)
+	SYMBOL(aclrtNotifyImportByKey, 1)
+	SYMBOL(aclrtNotifySetImportPid, 1)
+	SYMBOL(aclrtNotifySetImportPidInterServer, 1)
+	SYMBOL(aclrtNpuClearFloatOverFlowStatus, 1)
+	SYMBOL(aclrtNpuGetFloatOverFlowStatus, 1)
+	SYMBOL(aclrtPeekAtLastError, 0)
+	SYMBOL(aclrtPersistentTaskClean, 1)
+	SYMBOL(aclrtPointerGetAttributes, 0)
+	SYMBOL(aclrtProcessHostFunc, 0)
+	SYMBOL(aclrtProcessReport, 0)
+	SYMBOL(aclrtProfTrace, 1)
+	SYMBOL(aclrtQueryDeviceStatus, 0)
+	SYMBOL(aclrtQueryEvent, 0)
+	SYMBOL(aclrtQueryEventStatus, 0)
+	SYMBOL(aclrtQueryEventWaitStatus, 0)
+	SYMBOL(aclrtRandomNumAsync, 1)
+	SYMBOL(aclrtRecordEvent, 0)
+	SYMBOL(aclrtRecordEventWithFlag, 1)
+	SYMBOL(aclrtRecordNotify, 1)
+	SYMBOL(aclrtReduceAsync, 1)
+	SYMBOL(aclrtRegDeviceStateCallback, 1)
+	SYMBOL(aclrtRegStreamStateCallback, 1)
+	SYMBOL(aclrtRegisterCpuFunc, 1)
+	SYMBOL(aclrtReleaseMemAddress, 0)
+	SYMBOL(aclrtRepairError, 1)
+	SYMBOL(aclrtReserveMemAddress, 0)
+	SYMBOL(aclrtReserveMemAddressNoUCMemory, 1)
+	SYMBOL(aclrtResetDevice, 0)
+	SYMBOL(aclrtResetDeviceForce, 0)
+	SYMBOL(aclrtResetDeviceResLimit, 1)
+	SYMBOL(aclrtResetEvent, 0)
+	SYMBOL(aclrtResetFloatOverflowStatus, 1)
+	SYMBOL(aclrtResetOverflowStatus, 0)
+	SYMBOL(aclrtResetStreamResLimit, 1)
+	SYMBOL(aclrtSetBufDataLen, 1)
+	SYMBOL(aclrtSetBufUserData, 1)
+	SYMBOL(aclrtSetCurrentContext, 0)
+	SYMBOL(aclrtSetDevice, 0)
+	SYMBOL(aclrtSetDeviceResLimit, 1)
+	SYMBOL(aclrtSetDeviceSatMode, 0)
+	SYMBOL(aclrtSetDeviceTaskAbortCallback, 1)
+	SYMBOL(aclrtSetExceptionInfoCallback, 0)
+	SYMBOL(aclrtSetGroup, 0)
+	SYMBOL(aclrtSetLabel, 1)
+	SYMBOL(aclrtSetMemcpyDesc, 0)
+	SYMBOL(aclrtSetOpExecuteTimeOut, 0)
+	SYMBOL(aclrtSetOpExecuteTimeOutV2, 1)
+	SYMBOL(aclrtSetOpExecuteTimeOutWithMs, 0)
+	SYMBOL(aclrtSetOpWaitTimeout, 0)
+	SYMBOL(aclrtSetStreamAttribute, 1)
+	SYMBOL(aclrtSetStreamConfigOpt, 0)
+	SYMBOL(aclrtSetStreamFailureMode, 0)
+	SYMBOL(aclrtSetStreamOverflowSwitch, 0)
+	SYMBOL(aclrtSetStreamResLimit, 1)
+	SYMBOL(aclrtSetSysParamOpt, 0)
+	SYMBOL(aclrtSetTsDevice, 0)
+	SYMBOL(aclrtSnapShotCallbackRegister, 1)
+	SYMBOL(aclrtSnapShotCallbackUnregister, 1)
+	SYMBOL(aclrtSnapShotProcessBackup, 1)
+	SYMBOL(aclrtSnapShotProcessLock, 1)
+	SYMBOL(aclrtSnapShotProcessRestore, 1)
+	SYMBOL(aclrtSnapShotProcessUnlock, 1)
+	SYMBOL(aclrtStreamAbort, 0)
+	SYMBOL(aclrtStreamGetFlags, 1)
+	SYMBOL(aclrtStreamGetId, 0)
+	SYMBOL(aclrtStreamGetPriority, 1)
+	SYMBOL(aclrtStreamQuery, 0)
+	SYMBOL(aclrtStreamStop, 1)
+	SYMBOL(aclrtStreamWaitEvent, 0)
+	SYMBOL(aclrtStreamWaitEventWithFlag, 1)
+	SYMBOL(aclrtStreamWaitEventWithTimeout, 1)
+	SYMBOL(aclrtSubscribeHostFunc, 0)
+	SYMBOL(aclrtSubscribeReport, 0)
+	SYMBOL(aclrtSwitchLabelByIndex, 1)
+	SYMBOL(aclrtSwitchStream, 1)
+	SYMBOL(aclrtSynchronizeDevice, 0)
+	SYMBOL(aclrtSynchronizeDeviceWithTimeout, 0)
+	SYMBOL(aclrtSynchronizeEvent, 0)
+	SYMBOL(aclrtSynchronizeEventWithTimeout, 0)
+	SYMBOL(aclrtSynchronizeStream, 0)
+	SYMBOL(aclrtSynchronizeStreamWithTimeout, 0)
+	SYMBOL(aclrtTaskUpdateAsync, 1)
+	SYMBOL(aclrtUnSubscribeHostFunc, 0)
+	SYMBOL(aclrtUnSubscribeReport, 0)
+	SYMBOL(aclrtUnmapMem, 0)
+	SYMBOL(aclrtUnuseStreamResInCurrentThread, 1)
+	SYMBOL(aclrtUseStreamResInCurrentThread, 1)
+	SYMBOL(aclrtValueWait, 1)
+	SYMBOL(aclrtValueWrite, 1)
+	SYMBOL(aclrtWaitAndResetNotify, 1)
+	SYMBOL(aclsysGetCANNVersion, 0)
+	SYMBOL(aclsysGetVersionNum, 1)
+	SYMBOL(aclsysGetVersionStr, 1)
+	SYMBOL(acltdtAddDataItem, 0)
+	SYMBOL(acltdtAddQueueRoute, 1)
+	SYMBOL(acltdtAllocBuf, 1)
+	SYMBOL(acltdtAppendBufChain, 1)
+	SYMBOL(acltdtAttachQueue, 1)
+	SYMBOL(acltdtBindQueueRoutes, 1)
+	SYMBOL(acltdtCleanChannel, 0)
+	SYMBOL(acltdtCopyBufRef, 1)
+	SYMBOL(acltdtCreateChannel, 0)
+	SYMBOL(acltdtCreateChannelWithCapacity, 0)
+	SYMBOL(acltdtCreateDataItem, 0)
+	SYMBOL(acltdtCreateDataset, 0)
+	SYMBOL(acltdtCreateQueue, 1)
+	SYMBOL(acltdtCreateQueueAttr, 1)
+	SYMBOL(acltdtCreateQueueRoute, 1)
+	SYMBOL(acltdtCreateQueueRouteList, 1)
+	SYMBOL(acltdtCreateQueueRouteQueryInfo, 1)
+	SYMBOL(acltdtDequeue, 1)
+	SYMBOL(acltdtDequeueData, 1)
+	SYMBOL(acltdtDestroyChannel, 0)
+	SYMBOL(acltdtDestroyDataItem, 0)
+	SYMBOL(acltdtDestroyDataset, 0)
+	SYMBOL(acltdtDestroyQueue, 1)
+	SYMBOL(acltdtDestroyQueueAttr, 1)
+	SYMBOL(acltdtDestroyQueueRoute, 1)
+	SYMBOL(acltdtDestroyQueueRouteList, 1)
+	SYMBOL(acltdtDestroyQueueRouteQueryInfo, 1)
+	SYMBOL(acltdtEnqueue, 1)
+	SYMBOL(acltdtEnqueueData, 1)
+	SYMBOL(acltdtFreeBuf, 1)
+	SYMBOL(acltdtGetBufChainNum, 1)
+	SYMBOL(acltdtGetBufData, 1)
+	SYMBOL(acltdtGetBufDataLen, 1)
+	SYMBOL(acltdtGetBufFromChain, 1)
+	SYMBOL(acltdtGetBufUserData, 1)
+	SYMBOL(acltdtGetDataAddrFromItem, 0)
+	SYMBOL(acltdtGetDataItem, 0)
+	SYMBOL(acltdtGetDataSizeFromItem, 0)
+	SYMBOL(acltdtGetDataTypeFromItem, 0)
+	SYMBOL(acltdtGetDatasetName, 0)
+	SYMBOL(acltdtGetDatasetSize, 0)
+	SYMBOL(acltdtGetDimNumFromItem, 0)
+	SYMBOL(acltdtGetDimsFromItem, 0)
+	SYMBOL(acltdtGetQueueAttr, 1)
+	SYMBOL(acltdtGetQueueRoute, 1)
+	SYMBOL(acltdtGetQueueRouteNum, 1)
+	SYMBOL(acltdtGetQueueRouteParam, 1)
+	SYMBOL(acltdtGetSliceInfoFromItem, 0)
+	SYMBOL(acltdtGetTensorTypeFromItem, 0)
+	SYMBOL(acltdtGrantQueue, 1)
+	SYMBOL(acltdtQueryChannelSize, 0)
+	SYMBOL(acltdtQueryQueueRoutes, 1)
+	SYMBOL(acltdtReceiveTensor, 0)
+	SYMBOL(acltdtSendTensor, 0)
+	SYMBOL(acltdtSetBufDataLen, 1)
+	SYMBOL(acltdtSetBufUserData, 1)
+	SYMBOL(acltdtSetQueueAttr, 1)
+	SYMBOL(acltdtSetQueueRouteQueryInfo, 1)
+	SYMBOL(acltdtStopChannel, 0)
+	SYMBOL(acltdtUnbindQueueRoutes, 1)
+	SYMBOL(mstxDomainCreateA, 1)
+	SYMBOL(mstxDomainDestroy, 1)
+	SYMBOL(mstxDomainMarkA, 1)
+	SYMBOL(mstxDomainRangeEnd, 1)
+	SYMBOL(mstxDomainRangeStartA, 1)
+	SYMBOL(mstxMarkA, 1)
+	SYMBOL(mstxRangeEnd, 1)
+	SYMBOL(mstxRangeStartA, 1)
 };
 
 const int emu_symbol_count = 2819;
