@@ -64,6 +64,12 @@
 // arguments and never panic; only the methods that a nil *Device has from Context do. A wait that
 // ended early matches its context's error, too. Error.Damage says what can still be used.
 //
+// # Profiles
+//
+// Runtime.Profile has CANN's profiler record what the devices do, into a folder for msprof.
+// Stream.Range names steps and layers in it. The error of a failed kernel has what CANN told about
+// the task (Error.Exceptions), and the files of CANN's log of this process, if there are some.
+//
 // # Graphs
 //
 // Stream.Capture records work and Graph.Replay queues it again with one call, which spares the host

@@ -64,6 +64,8 @@ type Error struct {
 	// Suspects are the operators that may have caused an asynchronous fault, the most likely
 	// one first: those of the stream's launches since it was last known to be well.
 	Suspects []string
+	// Exceptions are the tasks that CANN's exception callback named for the fault.
+	Exceptions []Exception
 
 	group error
 	cause error
@@ -98,6 +100,9 @@ func (e *Error) Error() string {
 		b.WriteString("; most likely " + e.Suspects[0])
 	case n > 1:
 		fmt.Fprintf(&b, "; most likely %s, of the last launches %s", e.Suspects[0], strings.Join(e.Suspects, ", "))
+	}
+	for _, x := range e.Exceptions {
+		b.WriteString("; " + x.String())
 	}
 	if e.Hint != "" {
 		b.WriteString("; " + e.Hint)
@@ -155,6 +160,9 @@ func wrap(err error) *Error {
 		// aclnn reports a failed allocation inside an operator under codes of its own.
 		if e.group == nil && outOfMemoryText(e.Message) {
 			e.group, e.Hint = ErrOutOfMemory, groupHints[ErrOutOfMemory]
+		}
+		if log := logHint(e.Code); log != "" {
+			e.Hint = strings.TrimPrefix(e.Hint+"; "+log, "; ")
 		}
 	case errors.As(err, &symbol):
 		e.Op, e.group, e.cause = symbol.Symbol, ErrNotSupported, symbol

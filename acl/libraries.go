@@ -68,6 +68,10 @@ func groupOf(library string) cshim.Library {
 		return cshim.HCCL
 	case "libacl_op_compiler":
 		return cshim.OpCompiler
+	case "libmsprofiler":
+		return cshim.Profiler
+	case "libms_tools_ext":
+		return cshim.Marks
 	}
 	return cshim.ACL
 }

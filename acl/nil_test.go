@@ -17,7 +17,7 @@ var refusals = []error{acl.ErrInvalidArgument, acl.ErrClosed}
 // TestNil: objects that nothing has made, and nil parameters, give errors and no panics.
 func TestNil(t *testing.T) {
 	nils.Complete(t, ".", "Allocator", "Arena", "Buffer", "Context", "CopyFromDevice", "CopyToDevice", "Device", "Error",
-		"Event", "Graph", "HostBuffer", "Runtime", "Slice", "Stream", "WithLogger")
+		"Event", "Graph", "HostBuffer", "Profile", "Runtime", "Slice", "Stream", "WithLogger")
 	nils.Receivers(t, refusals,
 		(*acl.Allocator)(nil), (*acl.Arena)(nil), (*acl.Buffer)(nil), (*acl.Context)(nil), (*acl.Event)(nil),
 		(*acl.Graph)(nil), (*acl.HostBuffer)(nil), (*acl.Runtime)(nil), (*acl.Stream)(nil),

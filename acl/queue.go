@@ -184,6 +184,7 @@ func (q *queue) fault(err error) *Error {
 	e := q.fail(err)
 	if e.blamesOperator() {
 		e.Suspects = rankSuspects(q.ring.recent(), e.Message)
+		e.Exceptions = takeExceptions(q.scope.chip.id, q.id)
 	}
 	return e
 }

@@ -130,6 +130,7 @@ func (p *processState) start(file string) error {
 		return refuse("acl.Open", ErrNotSupported, "this CANN cannot be initialised again after aclFinalize in one process; keep a Runtime open as long as the process uses devices")
 	}
 	p.joined, p.file, p.everOpen = joined, file, true
+	watchExceptions()
 	if p.slots == nil {
 		p.slots = make(map[int]*slot)
 	}
@@ -167,6 +168,7 @@ func release() error {
 	if p.refs > 0 {
 		return nil
 	}
+	forgetExceptions()
 	_, err := aclFinalizeReference(0)
 	var missing *cshim.SymbolError
 	if errors.As(err, &missing) {

@@ -111,6 +111,7 @@ func (sc *scope) fault(err error) *Error {
 			e.Suspects = append(e.Suspects, q.ring.recent()...)
 		}
 		e.Suspects = rankSuspects(e.Suspects, e.Message)
+		e.Exceptions = takeExceptions(sc.chip.id, -1)
 	}
 	return e
 }

@@ -22,25 +22,30 @@ type (
 		patchVersion   [64]byte
 		reserved       [128]byte
 	}
-	aclDeviceInfo            int32
-	aclSysParamOpt           int32
-	aclmdlRI                 uint64
-	aclmdlRICaptureMode      int32
-	aclrtCallback            uintptr
-	aclrtCallbackBlockType   int32
-	aclrtContext             uint64
-	aclrtDevAttr             int32
-	aclrtDevResLimitType     int32
-	aclrtEvent               uint64
-	aclrtEventRecordedStatus int32
-	aclrtFloatOverflowMode   int32
-	aclrtHostFunc            uintptr
-	aclrtMemAttr             int32
-	aclrtMemMallocPolicy     int32
-	aclrtMemcpyKind          int32
-	aclrtStream              uint64
-	aclrtStreamStatus        int32
-	aclrtTaskGrp             uint64
+	aclDeviceInfo              int32
+	aclSysParamOpt             int32
+	aclmdlRI                   uint64
+	aclmdlRICaptureMode        int32
+	aclprofAicoreEvents        uint64
+	aclprofAicoreMetrics       int32
+	aclprofConfig              uint64
+	aclrtCallback              uintptr
+	aclrtCallbackBlockType     int32
+	aclrtContext               uint64
+	aclrtDevAttr               int32
+	aclrtDevResLimitType       int32
+	aclrtEvent                 uint64
+	aclrtEventRecordedStatus   int32
+	aclrtExceptionInfoCallback uintptr
+	aclrtFloatOverflowMode     int32
+	aclrtHostFunc              uintptr
+	aclrtMemAttr               int32
+	aclrtMemMallocPolicy       int32
+	aclrtMemcpyKind            int32
+	aclrtStream                uint64
+	aclrtStreamStatus          int32
+	aclrtTaskGrp               uint64
+	mstxRangeId                uint64
 )
 
 // A record of another size does not compile.
@@ -48,81 +53,93 @@ var _ [512]byte = [unsafe.Sizeof(aclCANNPackageVersion{})]byte{}
 
 // The C functions, each looked for when it is first called.
 var (
-	fnAclFinalize                       = cshim.NewFunc(cshim.ACL, "aclFinalize")
-	fnAclFinalizeReference              = cshim.NewFunc(cshim.ACL, "aclFinalizeReference")
-	fnAclGetDeviceCapability            = cshim.NewFunc(cshim.ACL, "aclGetDeviceCapability")
-	fnAclInit                           = cshim.NewFunc(cshim.ACL, "aclInit")
-	fnAclmdlRICaptureBegin              = cshim.NewFunc(cshim.ACL, "aclmdlRICaptureBegin")
-	fnAclmdlRICaptureEnd                = cshim.NewFunc(cshim.ACL, "aclmdlRICaptureEnd")
-	fnAclmdlRICaptureTaskGrpBegin       = cshim.NewFunc(cshim.ACL, "aclmdlRICaptureTaskGrpBegin")
-	fnAclmdlRICaptureTaskGrpEnd         = cshim.NewFunc(cshim.ACL, "aclmdlRICaptureTaskGrpEnd")
-	fnAclmdlRICaptureTaskUpdateBegin    = cshim.NewFunc(cshim.ACL, "aclmdlRICaptureTaskUpdateBegin")
-	fnAclmdlRICaptureTaskUpdateEnd      = cshim.NewFunc(cshim.ACL, "aclmdlRICaptureTaskUpdateEnd")
-	fnAclmdlRIDestroy                   = cshim.NewFunc(cshim.ACL, "aclmdlRIDestroy")
-	fnAclmdlRIExecuteAsync              = cshim.NewFunc(cshim.ACL, "aclmdlRIExecuteAsync")
-	fnAclrtCreateContext                = cshim.NewFunc(cshim.ACL, "aclrtCreateContext")
-	fnAclrtCreateEventExWithFlag        = cshim.NewFunc(cshim.ACL, "aclrtCreateEventExWithFlag")
-	fnAclrtCreateStreamWithConfig       = cshim.NewFunc(cshim.ACL, "aclrtCreateStreamWithConfig")
-	fnAclrtCtxGetSysParamOpt            = cshim.NewFunc(cshim.ACL, "aclrtCtxGetSysParamOpt")
-	fnAclrtCtxSetSysParamOpt            = cshim.NewFunc(cshim.ACL, "aclrtCtxSetSysParamOpt")
-	fnAclrtDestroyContext               = cshim.NewFunc(cshim.ACL, "aclrtDestroyContext")
-	fnAclrtDestroyEvent                 = cshim.NewFunc(cshim.ACL, "aclrtDestroyEvent")
-	fnAclrtDestroyStream                = cshim.NewFunc(cshim.ACL, "aclrtDestroyStream")
-	fnAclrtDeviceCanAccessPeer          = cshim.NewFunc(cshim.ACL, "aclrtDeviceCanAccessPeer")
-	fnAclrtDeviceDisablePeerAccess      = cshim.NewFunc(cshim.ACL, "aclrtDeviceDisablePeerAccess")
-	fnAclrtDeviceEnablePeerAccess       = cshim.NewFunc(cshim.ACL, "aclrtDeviceEnablePeerAccess")
-	fnAclrtDeviceTaskAbort              = cshim.NewFunc(cshim.ACL, "aclrtDeviceTaskAbort")
-	fnAclrtEventElapsedTime             = cshim.NewFunc(cshim.ACL, "aclrtEventElapsedTime")
-	fnAclrtEventGetTimestamp            = cshim.NewFunc(cshim.ACL, "aclrtEventGetTimestamp")
-	fnAclrtFree                         = cshim.NewFunc(cshim.ACL, "aclrtFree")
-	fnAclrtFreeHost                     = cshim.NewFunc(cshim.ACL, "aclrtFreeHost")
-	fnAclrtGetCurrentContext            = cshim.NewFunc(cshim.ACL, "aclrtGetCurrentContext")
-	fnAclrtGetDeviceCount               = cshim.NewFunc(cshim.ACL, "aclrtGetDeviceCount")
-	fnAclrtGetDeviceInfo                = cshim.NewFunc(cshim.ACL, "aclrtGetDeviceInfo")
-	fnAclrtGetDeviceResLimit            = cshim.NewFunc(cshim.ACL, "aclrtGetDeviceResLimit")
-	fnAclrtGetDeviceSatMode             = cshim.NewFunc(cshim.ACL, "aclrtGetDeviceSatMode")
-	fnAclrtGetMemInfo                   = cshim.NewFunc(cshim.ACL, "aclrtGetMemInfo")
-	fnAclrtGetSocName                   = cshim.NewFunc(cshim.ACL, "aclrtGetSocName")
-	fnAclrtGetVersion                   = cshim.NewFunc(cshim.ACL, "aclrtGetVersion")
-	fnAclrtIpcMemClose                  = cshim.NewFunc(cshim.ACL, "aclrtIpcMemClose")
-	fnAclrtIpcMemGetExportKey           = cshim.NewFunc(cshim.ACL, "aclrtIpcMemGetExportKey")
-	fnAclrtIpcMemImportByKey            = cshim.NewFunc(cshim.ACL, "aclrtIpcMemImportByKey")
-	fnAclrtIpcMemSetImportPid           = cshim.NewFunc(cshim.ACL, "aclrtIpcMemSetImportPid")
-	fnAclrtLaunchCallback               = cshim.NewFunc(cshim.ACL, "aclrtLaunchCallback")
-	fnAclrtLaunchHostFunc               = cshim.NewFunc(cshim.ACL, "aclrtLaunchHostFunc")
-	fnAclrtMalloc                       = cshim.NewFunc(cshim.ACL, "aclrtMalloc")
-	fnAclrtMallocAlign32                = cshim.NewFunc(cshim.ACL, "aclrtMallocAlign32")
-	fnAclrtMallocHost                   = cshim.NewFunc(cshim.ACL, "aclrtMallocHost")
-	fnAclrtMemAllocManaged              = cshim.NewFunc(cshim.ACL, "aclrtMemAllocManaged")
-	fnAclrtMemcpy                       = cshim.NewFunc(cshim.ACL, "aclrtMemcpy")
-	fnAclrtMemcpy2d                     = cshim.NewFunc(cshim.ACL, "aclrtMemcpy2d")
-	fnAclrtMemcpy2dAsync                = cshim.NewFunc(cshim.ACL, "aclrtMemcpy2dAsync")
-	fnAclrtMemcpyAsync                  = cshim.NewFunc(cshim.ACL, "aclrtMemcpyAsync")
-	fnAclrtMemset                       = cshim.NewFunc(cshim.ACL, "aclrtMemset")
-	fnAclrtMemsetAsync                  = cshim.NewFunc(cshim.ACL, "aclrtMemsetAsync")
-	fnAclrtProcessReport                = cshim.NewFunc(cshim.ACL, "aclrtProcessReport")
-	fnAclrtQueryEventStatus             = cshim.NewFunc(cshim.ACL, "aclrtQueryEventStatus")
-	fnAclrtRecordEvent                  = cshim.NewFunc(cshim.ACL, "aclrtRecordEvent")
-	fnAclrtResetDevice                  = cshim.NewFunc(cshim.ACL, "aclrtResetDevice")
-	fnAclrtResetDeviceResLimit          = cshim.NewFunc(cshim.ACL, "aclrtResetDeviceResLimit")
-	fnAclrtSetDevice                    = cshim.NewFunc(cshim.ACL, "aclrtSetDevice")
-	fnAclrtSetDeviceResLimit            = cshim.NewFunc(cshim.ACL, "aclrtSetDeviceResLimit")
-	fnAclrtSetDeviceSatMode             = cshim.NewFunc(cshim.ACL, "aclrtSetDeviceSatMode")
-	fnAclrtSetOpExecuteTimeOut          = cshim.NewFunc(cshim.ACL, "aclrtSetOpExecuteTimeOut")
-	fnAclrtSetOpWaitTimeout             = cshim.NewFunc(cshim.ACL, "aclrtSetOpWaitTimeout")
-	fnAclrtSetStreamFailureMode         = cshim.NewFunc(cshim.ACL, "aclrtSetStreamFailureMode")
-	fnAclrtStreamAbort                  = cshim.NewFunc(cshim.ACL, "aclrtStreamAbort")
-	fnAclrtStreamGetId                  = cshim.NewFunc(cshim.ACL, "aclrtStreamGetId")
-	fnAclrtStreamQuery                  = cshim.NewFunc(cshim.ACL, "aclrtStreamQuery")
-	fnAclrtStreamStop                   = cshim.NewFunc(cshim.ACL, "aclrtStreamStop")
-	fnAclrtStreamWaitEvent              = cshim.NewFunc(cshim.ACL, "aclrtStreamWaitEvent")
-	fnAclrtSubscribeReport              = cshim.NewFunc(cshim.ACL, "aclrtSubscribeReport")
-	fnAclrtSynchronizeDeviceWithTimeout = cshim.NewFunc(cshim.ACL, "aclrtSynchronizeDeviceWithTimeout")
-	fnAclrtSynchronizeEventWithTimeout  = cshim.NewFunc(cshim.ACL, "aclrtSynchronizeEventWithTimeout")
-	fnAclrtSynchronizeStreamWithTimeout = cshim.NewFunc(cshim.ACL, "aclrtSynchronizeStreamWithTimeout")
-	fnAclrtUnSubscribeReport            = cshim.NewFunc(cshim.ACL, "aclrtUnSubscribeReport")
-	fnAclsysGetCANNVersion              = cshim.NewFunc(cshim.ACL, "aclsysGetCANNVersion")
-	fnAclsysGetVersionStr               = cshim.NewFunc(cshim.ACL, "aclsysGetVersionStr")
+	fnAclFinalize                          = cshim.NewFunc(cshim.ACL, "aclFinalize")
+	fnAclFinalizeReference                 = cshim.NewFunc(cshim.ACL, "aclFinalizeReference")
+	fnAclGetDeviceCapability               = cshim.NewFunc(cshim.ACL, "aclGetDeviceCapability")
+	fnAclInit                              = cshim.NewFunc(cshim.ACL, "aclInit")
+	fnAclmdlRICaptureBegin                 = cshim.NewFunc(cshim.ACL, "aclmdlRICaptureBegin")
+	fnAclmdlRICaptureEnd                   = cshim.NewFunc(cshim.ACL, "aclmdlRICaptureEnd")
+	fnAclmdlRICaptureTaskGrpBegin          = cshim.NewFunc(cshim.ACL, "aclmdlRICaptureTaskGrpBegin")
+	fnAclmdlRICaptureTaskGrpEnd            = cshim.NewFunc(cshim.ACL, "aclmdlRICaptureTaskGrpEnd")
+	fnAclmdlRICaptureTaskUpdateBegin       = cshim.NewFunc(cshim.ACL, "aclmdlRICaptureTaskUpdateBegin")
+	fnAclmdlRICaptureTaskUpdateEnd         = cshim.NewFunc(cshim.ACL, "aclmdlRICaptureTaskUpdateEnd")
+	fnAclmdlRIDestroy                      = cshim.NewFunc(cshim.ACL, "aclmdlRIDestroy")
+	fnAclmdlRIExecuteAsync                 = cshim.NewFunc(cshim.ACL, "aclmdlRIExecuteAsync")
+	fnAclprofCreateConfig                  = cshim.NewFunc(cshim.Profiler, "aclprofCreateConfig")
+	fnAclprofDestroyConfig                 = cshim.NewFunc(cshim.Profiler, "aclprofDestroyConfig")
+	fnAclprofFinalize                      = cshim.NewFunc(cshim.Profiler, "aclprofFinalize")
+	fnAclprofInit                          = cshim.NewFunc(cshim.Profiler, "aclprofInit")
+	fnAclprofStart                         = cshim.NewFunc(cshim.Profiler, "aclprofStart")
+	fnAclprofStop                          = cshim.NewFunc(cshim.Profiler, "aclprofStop")
+	fnAclrtCreateContext                   = cshim.NewFunc(cshim.ACL, "aclrtCreateContext")
+	fnAclrtCreateEventExWithFlag           = cshim.NewFunc(cshim.ACL, "aclrtCreateEventExWithFlag")
+	fnAclrtCreateStreamWithConfig          = cshim.NewFunc(cshim.ACL, "aclrtCreateStreamWithConfig")
+	fnAclrtCtxGetSysParamOpt               = cshim.NewFunc(cshim.ACL, "aclrtCtxGetSysParamOpt")
+	fnAclrtCtxSetSysParamOpt               = cshim.NewFunc(cshim.ACL, "aclrtCtxSetSysParamOpt")
+	fnAclrtDestroyContext                  = cshim.NewFunc(cshim.ACL, "aclrtDestroyContext")
+	fnAclrtDestroyEvent                    = cshim.NewFunc(cshim.ACL, "aclrtDestroyEvent")
+	fnAclrtDestroyStream                   = cshim.NewFunc(cshim.ACL, "aclrtDestroyStream")
+	fnAclrtDeviceCanAccessPeer             = cshim.NewFunc(cshim.ACL, "aclrtDeviceCanAccessPeer")
+	fnAclrtDeviceDisablePeerAccess         = cshim.NewFunc(cshim.ACL, "aclrtDeviceDisablePeerAccess")
+	fnAclrtDeviceEnablePeerAccess          = cshim.NewFunc(cshim.ACL, "aclrtDeviceEnablePeerAccess")
+	fnAclrtDeviceTaskAbort                 = cshim.NewFunc(cshim.ACL, "aclrtDeviceTaskAbort")
+	fnAclrtEventElapsedTime                = cshim.NewFunc(cshim.ACL, "aclrtEventElapsedTime")
+	fnAclrtEventGetTimestamp               = cshim.NewFunc(cshim.ACL, "aclrtEventGetTimestamp")
+	fnAclrtExceptionInfoCallbackRegister   = cshim.NewFunc(cshim.ACL, "aclrtExceptionInfoCallbackRegister")
+	fnAclrtExceptionInfoCallbackUnregister = cshim.NewFunc(cshim.ACL, "aclrtExceptionInfoCallbackUnregister")
+	fnAclrtFree                            = cshim.NewFunc(cshim.ACL, "aclrtFree")
+	fnAclrtFreeHost                        = cshim.NewFunc(cshim.ACL, "aclrtFreeHost")
+	fnAclrtGetCurrentContext               = cshim.NewFunc(cshim.ACL, "aclrtGetCurrentContext")
+	fnAclrtGetDeviceCount                  = cshim.NewFunc(cshim.ACL, "aclrtGetDeviceCount")
+	fnAclrtGetDeviceInfo                   = cshim.NewFunc(cshim.ACL, "aclrtGetDeviceInfo")
+	fnAclrtGetDeviceResLimit               = cshim.NewFunc(cshim.ACL, "aclrtGetDeviceResLimit")
+	fnAclrtGetDeviceSatMode                = cshim.NewFunc(cshim.ACL, "aclrtGetDeviceSatMode")
+	fnAclrtGetMemInfo                      = cshim.NewFunc(cshim.ACL, "aclrtGetMemInfo")
+	fnAclrtGetSocName                      = cshim.NewFunc(cshim.ACL, "aclrtGetSocName")
+	fnAclrtGetVersion                      = cshim.NewFunc(cshim.ACL, "aclrtGetVersion")
+	fnAclrtIpcMemClose                     = cshim.NewFunc(cshim.ACL, "aclrtIpcMemClose")
+	fnAclrtIpcMemGetExportKey              = cshim.NewFunc(cshim.ACL, "aclrtIpcMemGetExportKey")
+	fnAclrtIpcMemImportByKey               = cshim.NewFunc(cshim.ACL, "aclrtIpcMemImportByKey")
+	fnAclrtIpcMemSetImportPid              = cshim.NewFunc(cshim.ACL, "aclrtIpcMemSetImportPid")
+	fnAclrtLaunchCallback                  = cshim.NewFunc(cshim.ACL, "aclrtLaunchCallback")
+	fnAclrtLaunchHostFunc                  = cshim.NewFunc(cshim.ACL, "aclrtLaunchHostFunc")
+	fnAclrtMalloc                          = cshim.NewFunc(cshim.ACL, "aclrtMalloc")
+	fnAclrtMallocAlign32                   = cshim.NewFunc(cshim.ACL, "aclrtMallocAlign32")
+	fnAclrtMallocHost                      = cshim.NewFunc(cshim.ACL, "aclrtMallocHost")
+	fnAclrtMemAllocManaged                 = cshim.NewFunc(cshim.ACL, "aclrtMemAllocManaged")
+	fnAclrtMemcpy                          = cshim.NewFunc(cshim.ACL, "aclrtMemcpy")
+	fnAclrtMemcpy2d                        = cshim.NewFunc(cshim.ACL, "aclrtMemcpy2d")
+	fnAclrtMemcpy2dAsync                   = cshim.NewFunc(cshim.ACL, "aclrtMemcpy2dAsync")
+	fnAclrtMemcpyAsync                     = cshim.NewFunc(cshim.ACL, "aclrtMemcpyAsync")
+	fnAclrtMemset                          = cshim.NewFunc(cshim.ACL, "aclrtMemset")
+	fnAclrtMemsetAsync                     = cshim.NewFunc(cshim.ACL, "aclrtMemsetAsync")
+	fnAclrtProcessReport                   = cshim.NewFunc(cshim.ACL, "aclrtProcessReport")
+	fnAclrtQueryEventStatus                = cshim.NewFunc(cshim.ACL, "aclrtQueryEventStatus")
+	fnAclrtRecordEvent                     = cshim.NewFunc(cshim.ACL, "aclrtRecordEvent")
+	fnAclrtResetDevice                     = cshim.NewFunc(cshim.ACL, "aclrtResetDevice")
+	fnAclrtResetDeviceResLimit             = cshim.NewFunc(cshim.ACL, "aclrtResetDeviceResLimit")
+	fnAclrtSetDevice                       = cshim.NewFunc(cshim.ACL, "aclrtSetDevice")
+	fnAclrtSetDeviceResLimit               = cshim.NewFunc(cshim.ACL, "aclrtSetDeviceResLimit")
+	fnAclrtSetDeviceSatMode                = cshim.NewFunc(cshim.ACL, "aclrtSetDeviceSatMode")
+	fnAclrtSetExceptionInfoCallback        = cshim.NewFunc(cshim.ACL, "aclrtSetExceptionInfoCallback")
+	fnAclrtSetOpExecuteTimeOut             = cshim.NewFunc(cshim.ACL, "aclrtSetOpExecuteTimeOut")
+	fnAclrtSetOpWaitTimeout                = cshim.NewFunc(cshim.ACL, "aclrtSetOpWaitTimeout")
+	fnAclrtSetStreamFailureMode            = cshim.NewFunc(cshim.ACL, "aclrtSetStreamFailureMode")
+	fnAclrtStreamAbort                     = cshim.NewFunc(cshim.ACL, "aclrtStreamAbort")
+	fnAclrtStreamGetId                     = cshim.NewFunc(cshim.ACL, "aclrtStreamGetId")
+	fnAclrtStreamQuery                     = cshim.NewFunc(cshim.ACL, "aclrtStreamQuery")
+	fnAclrtStreamStop                      = cshim.NewFunc(cshim.ACL, "aclrtStreamStop")
+	fnAclrtStreamWaitEvent                 = cshim.NewFunc(cshim.ACL, "aclrtStreamWaitEvent")
+	fnAclrtSubscribeReport                 = cshim.NewFunc(cshim.ACL, "aclrtSubscribeReport")
+	fnAclrtSynchronizeDeviceWithTimeout    = cshim.NewFunc(cshim.ACL, "aclrtSynchronizeDeviceWithTimeout")
+	fnAclrtSynchronizeEventWithTimeout     = cshim.NewFunc(cshim.ACL, "aclrtSynchronizeEventWithTimeout")
+	fnAclrtSynchronizeStreamWithTimeout    = cshim.NewFunc(cshim.ACL, "aclrtSynchronizeStreamWithTimeout")
+	fnAclrtUnSubscribeReport               = cshim.NewFunc(cshim.ACL, "aclrtUnSubscribeReport")
+	fnAclsysGetCANNVersion                 = cshim.NewFunc(cshim.ACL, "aclsysGetCANNVersion")
+	fnAclsysGetVersionStr                  = cshim.NewFunc(cshim.ACL, "aclsysGetVersionStr")
+	fnMstxMarkA                            = cshim.NewFunc(cshim.Marks, "mstxMarkA")
+	fnMstxRangeEnd                         = cshim.NewFunc(cshim.Marks, "mstxRangeEnd")
+	fnMstxRangeStartA                      = cshim.NewFunc(cshim.Marks, "mstxRangeStartA")
 )
 
 // aclFinalize calls aclError aclFinalize(void).
@@ -211,6 +228,43 @@ func aclmdlRIDestroy(current aclrtContext, modelRI aclmdlRI) error {
 func aclmdlRIExecuteAsync(current aclrtContext, modelRI aclmdlRI, stream aclrtStream) error {
 	c := cshim.Call{Args: [cshim.Args]uint64{uint64(modelRI), uint64(stream)}}
 	return c.Do(fnAclmdlRIExecuteAsync, uint64(current))
+}
+
+// aclprofCreateConfig calls aclprofConfig *aclprofCreateConfig(uint32_t *deviceIdList, uint32_t deviceNums, aclprofAicoreMetrics aicoreMetrics, const aclprofAicoreEvents *aicoreEvents, uint64_t dataTypeConfig).
+func aclprofCreateConfig(current aclrtContext, deviceIdList *uint32, deviceNums uint32, aicoreMetrics aclprofAicoreMetrics, aicoreEvents aclprofAicoreEvents, dataTypeConfig uint64) (aclprofConfig, error) {
+	c := cshim.Call{Args: [cshim.Args]uint64{0, uint64(deviceNums), uint64(aicoreMetrics), uint64(aicoreEvents), uint64(dataTypeConfig)}, HostArg: 1, Host: unsafe.Pointer(deviceIdList)}
+	v, err := c.Value(fnAclprofCreateConfig, uint64(current))
+	return aclprofConfig(v), err
+}
+
+// aclprofDestroyConfig calls aclError aclprofDestroyConfig(const aclprofConfig *profilerConfig).
+func aclprofDestroyConfig(current aclrtContext, profilerConfig aclprofConfig) error {
+	c := cshim.Call{Args: [cshim.Args]uint64{uint64(profilerConfig)}}
+	return c.Do(fnAclprofDestroyConfig, uint64(current))
+}
+
+// aclprofFinalize calls aclError aclprofFinalize(void).
+func aclprofFinalize(current aclrtContext) error {
+	c := cshim.Call{}
+	return c.Do(fnAclprofFinalize, uint64(current))
+}
+
+// aclprofInit calls aclError aclprofInit(const char *profilerResultPath, size_t length).
+func aclprofInit(current aclrtContext, profilerResultPath *byte, length uint64) error {
+	c := cshim.Call{Args: [cshim.Args]uint64{0, uint64(length)}, HostArg: 1, Host: unsafe.Pointer(profilerResultPath)}
+	return c.Do(fnAclprofInit, uint64(current))
+}
+
+// aclprofStart calls aclError aclprofStart(const aclprofConfig *profilerConfig).
+func aclprofStart(current aclrtContext, profilerConfig aclprofConfig) error {
+	c := cshim.Call{Args: [cshim.Args]uint64{uint64(profilerConfig)}}
+	return c.Do(fnAclprofStart, uint64(current))
+}
+
+// aclprofStop calls aclError aclprofStop(const aclprofConfig *profilerConfig).
+func aclprofStop(current aclrtContext, profilerConfig aclprofConfig) error {
+	c := cshim.Call{Args: [cshim.Args]uint64{uint64(profilerConfig)}}
+	return c.Do(fnAclprofStop, uint64(current))
 }
 
 // aclrtCreateContext calls aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId).
@@ -323,6 +377,18 @@ func aclrtEventGetTimestamp(current aclrtContext, event aclrtEvent) (timestamp u
 	}
 	timestamp = c.Args[1]
 	return
+}
+
+// aclrtExceptionInfoCallbackRegister calls aclError aclrtExceptionInfoCallbackRegister(aclrtExceptionInfoCallback callback).
+func aclrtExceptionInfoCallbackRegister(current aclrtContext, callback aclrtExceptionInfoCallback) error {
+	c := cshim.Call{Args: [cshim.Args]uint64{uint64(callback)}}
+	return c.Do(fnAclrtExceptionInfoCallbackRegister, uint64(current))
+}
+
+// aclrtExceptionInfoCallbackUnregister calls aclError aclrtExceptionInfoCallbackUnregister(aclrtExceptionInfoCallback callback).
+func aclrtExceptionInfoCallbackUnregister(current aclrtContext, callback aclrtExceptionInfoCallback) error {
+	c := cshim.Call{Args: [cshim.Args]uint64{uint64(callback)}}
+	return c.Do(fnAclrtExceptionInfoCallbackUnregister, uint64(current))
 }
 
 // aclrtFree calls aclError aclrtFree(void *devPtr).
@@ -589,6 +655,12 @@ func aclrtSetDeviceSatMode(current aclrtContext, mode aclrtFloatOverflowMode) er
 	return c.Do(fnAclrtSetDeviceSatMode, uint64(current))
 }
 
+// aclrtSetExceptionInfoCallback calls aclError aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback).
+func aclrtSetExceptionInfoCallback(current aclrtContext, callback aclrtExceptionInfoCallback) error {
+	c := cshim.Call{Args: [cshim.Args]uint64{uint64(callback)}}
+	return c.Do(fnAclrtSetExceptionInfoCallback, uint64(current))
+}
+
 // aclrtSetOpExecuteTimeOut calls aclError aclrtSetOpExecuteTimeOut(uint32_t timeout).
 func aclrtSetOpExecuteTimeOut(current aclrtContext, timeout uint32) error {
 	c := cshim.Call{Args: [cshim.Args]uint64{uint64(timeout)}}
@@ -689,4 +761,25 @@ func aclsysGetVersionStr(current aclrtContext, pkgName *byte, versionStr *byte) 
 	pin.Pin(versionStr)
 	c := cshim.Call{Args: [cshim.Args]uint64{uint64(uintptr(unsafe.Pointer(pkgName))), uint64(uintptr(unsafe.Pointer(versionStr)))}}
 	return c.Do(fnAclsysGetVersionStr, uint64(current))
+}
+
+// mstxMarkA calls void mstxMarkA(const char *message, aclrtStream stream).
+func mstxMarkA(current aclrtContext, message *byte, stream aclrtStream) error {
+	c := cshim.Call{Args: [cshim.Args]uint64{0, uint64(stream)}, HostArg: 1, Host: unsafe.Pointer(message)}
+	_, err := c.Value(fnMstxMarkA, uint64(current))
+	return err
+}
+
+// mstxRangeEnd calls void mstxRangeEnd(mstxRangeId id).
+func mstxRangeEnd(current aclrtContext, id mstxRangeId) error {
+	c := cshim.Call{Args: [cshim.Args]uint64{uint64(id)}}
+	_, err := c.Value(fnMstxRangeEnd, uint64(current))
+	return err
+}
+
+// mstxRangeStartA calls mstxRangeId mstxRangeStartA(const char *message, aclrtStream stream).
+func mstxRangeStartA(current aclrtContext, message *byte, stream aclrtStream) (mstxRangeId, error) {
+	c := cshim.Call{Args: [cshim.Args]uint64{0, uint64(stream)}, HostArg: 1, Host: unsafe.Pointer(message)}
+	v, err := c.Value(fnMstxRangeStartA, uint64(current))
+	return mstxRangeId(v), err
 }

@@ -34,16 +34,30 @@ var baseFuncs = [C.CANN_BASE_COUNT]struct {
 	C.CANN_SET_OUTPUT:       {NNOp, "aclSetOutputTensorAddr"},
 	C.CANN_BYPASS_CACHE:     {NNOp, "InitPTACacheThreadLocal"},
 	C.CANN_USE_CACHE:        {NNOp, "UnInitPTACacheThreadLocal"},
+	C.CANN_EXCEPTION_TASK:   {ACL, "aclrtGetTaskIdFromExceptionInfo"},
+	C.CANN_EXCEPTION_STREAM: {ACL, "aclrtGetStreamIdFromExceptionInfo"},
+	C.CANN_EXCEPTION_THREAD: {ACL, "aclrtGetThreadIdFromExceptionInfo"},
+	C.CANN_EXCEPTION_DEVICE: {ACL, "aclrtGetDeviceIdFromExceptionInfo"},
+	C.CANN_EXCEPTION_CODE:   {ACL, "aclrtGetErrorCodeFromExceptionInfo"},
 }
 
 // optional reports whether launches work without the function. No header of CANN has those that
 // take the cache of executors out of the way of Prepare.
-func optional(i int) bool { return i == C.CANN_BYPASS_CACHE || i == C.CANN_USE_CACHE }
+func optional(i int) bool { return i >= C.CANN_BYPASS_CACHE }
 
 // bindRuntime finds the two runtime functions every call relies on. Without them calls
 // still work, for a library that has no contexts: the error surfaces at the call itself.
 var bindRuntime = sync.OnceFunc(func() {
 	for _, i := range []int{C.CANN_SET_CONTEXT, C.CANN_ERROR_TEXT} {
+		if p, err := resolve(baseFuncs[i].library, baseFuncs[i].name); err == nil {
+			C.cann_set_base(C.int(i), C.uint64_t(p))
+		}
+	}
+})
+
+// bindExceptions finds what reads the record of a failed task.
+var bindExceptions = sync.OnceFunc(func() {
+	for i := C.CANN_EXCEPTION_TASK; i <= C.CANN_EXCEPTION_CODE; i++ {
 		if p, err := resolve(baseFuncs[i].library, baseFuncs[i].name); err == nil {
 			C.cann_set_base(C.int(i), C.uint64_t(p))
 		}

@@ -78,6 +78,15 @@ func freeText(p uint64) { C.free(pointer(p)) }
 
 func hostFuncAddress() uint64 { return uint64(C.cann_host_func_address()) }
 
+func exceptionAddress() uint64 { return uint64(C.cann_exception_address()) }
+
+// exceptions copies the failed tasks that are still kept and returns their number.
+func exceptions(from uint64, kept *[keptExceptions]Exception) (n int, total uint64) {
+	var count C.uint32_t
+	total = uint64(C.cann_exceptions(C.uint64_t(from), (*C.struct_cann_exception)(unsafe.Pointer(kept)), &count))
+	return int(count), total
+}
+
 //export cannHostFunc
 func cannHostFunc(n C.uint64_t) {
 	if f := takeHostFunc(uint64(n)); f != nil {

@@ -48,3 +48,9 @@ func Thread() uint64 { return 0 }
 func freeText(uint64) {}
 
 func hostFuncAddress() uint64 { return 0 }
+
+func bindExceptions() {}
+
+func exceptionAddress() uint64 { return 0 }
+
+func exceptions(uint64, *[keptExceptions]Exception) (int, uint64) { return 0, 0 }

@@ -15,15 +15,17 @@ const (
 	Op                        // operators: custom packages first, then libopapi and its parts
 	HCCL                      // collectives: libhccl
 	OpCompiler                // the older operator compiler: libacl_op_compiler
+	Profiler                  // measurements for msprof: libmsprofiler
+	Marks                     // marks and ranges for tools: libms_tools_ext
 	libraries
 )
 
 // Libraries are all groups.
-func Libraries() []Library { return []Library{ACL, NNOp, Op, HCCL, OpCompiler} }
+func Libraries() []Library { return []Library{ACL, NNOp, Op, HCCL, OpCompiler, Profiler, Marks} }
 
 // String is the name of the group's main library.
 func (l Library) String() string {
-	return [...]string{"libascendcl.so", "libnnopbase.so", "libopapi.so", "libhccl.so", "libacl_op_compiler.so"}[l]
+	return [...]string{"libascendcl.so", "libnnopbase.so", "libopapi.so", "libhccl.so", "libacl_op_compiler.so", "libmsprofiler.so", "libms_tools_ext.so"}[l]
 }
 
 // Func is a C function that is looked for when it is first needed. Make one per function,

@@ -82,6 +82,8 @@ var (
 	_ = equal[unsafe.Offsetof(TensorDesc{}.Dims)-unsafe.Offsetof(smallDesc{}.Dims)]
 
 	_ = equal[unsafe.Sizeof(record{})-C.sizeof_struct_cann_record]
+	_ = equal[unsafe.Sizeof(Exception{})-C.sizeof_struct_cann_exception]
+	_ = equal[keptExceptions-C.CANN_EXCEPTIONS]
 	_ = equal[unsafe.Offsetof(record{}.dtype)-unsafe.Offsetof(C.struct_cann_record{}.dtype)]
 	_ = equal[unsafe.Offsetof(record{}.count)-unsafe.Offsetof(C.struct_cann_record{}.count)]
 )

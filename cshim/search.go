@@ -40,6 +40,12 @@ func candidates(l Library) []candidate {
 		return append(customPackages(), operatorLibraries()...)
 	case HCCL: // from 9.x on libhcomm manages the communicators
 		return append(inHomes("libhccl.so"), extra(inHomes("libhcomm.so"))...)
+	case Marks: // a tool of its own
+		out := inHomes(l.String())
+		for _, h := range homes() {
+			out = append(out, candidate{name: l.String(), path: filepath.Join(h, "tools/mstx/lib64", l.String())})
+		}
+		return out
 	}
 	return inHomes(l.String())
 }

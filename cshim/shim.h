@@ -118,6 +118,11 @@ enum cann_base {
 	CANN_SET_OUTPUT,
 	CANN_BYPASS_CACHE, /* these two may be absent */
 	CANN_USE_CACHE,
+	CANN_EXCEPTION_TASK, /* what an aclrtExceptionInfo holds; absent ones leave ~0 */
+	CANN_EXCEPTION_STREAM,
+	CANN_EXCEPTION_THREAD,
+	CANN_EXCEPTION_DEVICE,
+	CANN_EXCEPTION_CODE,
 	CANN_BASE_COUNT
 };
 void cann_set_base(int which, uint64_t fn);
@@ -144,5 +149,17 @@ void cann_host_func(void *number);
 uint64_t cann_host_func_address(void);
 /* pthread_self of the calling thread. */
 uint64_t cann_thread(void);
+
+/* The exception callback of the process keeps the last failed tasks. It must not call into Go: CANN
+ * runs it on a thread that may be inside a call from Go which promised not to call back. */
+enum { CANN_EXCEPTIONS = 32 };
+struct cann_exception {
+	uint32_t task, stream, thread, device, code;
+};
+void cann_on_exception(void *info);
+uint64_t cann_exception_address(void);
+/* Copies the tasks that failed after the first `from` ones, as far as they are still kept, and
+ * returns how many failed in all. */
+uint64_t cann_exceptions(uint64_t from, struct cann_exception *out, uint32_t *count);
 
 #endif

@@ -19,7 +19,10 @@ import (
 var callers = []string{"acl", "hccl"}
 
 // libraries maps the libraries to their names in package cshim.
-var libraries = map[string]string{"libascendcl": "cshim.ACL", "libnnopbase": "cshim.NNOp", "libhccl": "cshim.HCCL"}
+var libraries = map[string]string{
+	"libascendcl": "cshim.ACL", "libnnopbase": "cshim.NNOp", "libhccl": "cshim.HCCL",
+	"libmsprofiler": "cshim.Profiler", "libms_tools_ext": "cshim.Marks",
+}
 
 // Properties of functions that the C types do not show.
 var (
@@ -45,7 +48,8 @@ var hostPointers = map[string]string{
 	"HcclAlltoAllVC.sendCountMatrix": "*uint64",
 	"aclrtIpcMemSetImportPid.pid":    "*int32",
 	"HcclCommInitAll.devices":        "*int32", "HcclCommInitAll.comms": "*hcclComm",
-	"HcclCreateSubCommConfig.comm": "*hcclComm", "HcclCreateSubCommConfig.rankIds": "*uint32",
+	"aclprofCreateConfig.deviceIdList": "*uint32",
+	"HcclCreateSubCommConfig.comm":     "*hcclComm", "HcclCreateSubCommConfig.rankIds": "*uint32",
 }
 
 // emitCalls generates the typed calls of C functions.
@@ -193,7 +197,9 @@ func (w *callWriter) function(f abi.Function) error {
 	w.types["aclrtContext"] = "uint64"
 	b := &w.body
 	fmt.Fprintf(b, "\n// %s calls %s.\n", goName(f.Name), prototype(f, f.Params))
-	if value, ok, err := w.returned(f.Ret); err != nil {
+	if f.Ret == "void" {
+		return w.valueFunction(f, params, "")
+	} else if value, ok, err := w.returned(f.Ret); err != nil {
 		return err
 	} else if ok {
 		return w.valueFunction(f, params, value)
@@ -226,7 +232,8 @@ func (w *callWriter) function(f abi.Function) error {
 	return nil
 }
 
-// valueFunction is function for a C function that returns a value instead of a code.
+// valueFunction is function for a C function that returns a value instead of a code, or nothing if
+// value is "".
 func (w *callWriter) valueFunction(f abi.Function, params []callParam, value string) error {
 	inputs := []string{"current aclrtContext"}
 	for _, p := range params {
@@ -234,6 +241,12 @@ func (w *callWriter) valueFunction(f abi.Function, params []callParam, value str
 			return fmt.Errorf("a value and the out-parameter %s", p.name)
 		}
 		inputs = append(inputs, p.name+" "+p.gotype)
+	}
+	if value == "" {
+		fmt.Fprintf(&w.body, "func %s(%s) error {\n", goName(f.Name), strings.Join(inputs, ", "))
+		writeCall(&w.body, f, params)
+		fmt.Fprintf(&w.body, "\t_, err := c.Value(%s, uint64(current))\n\treturn err\n}\n", symbolName(f.Name))
+		return nil
 	}
 	fmt.Fprintf(&w.body, "func %s(%s) (%s, error) {\n", goName(f.Name), strings.Join(inputs, ", "), value)
 	writeCall(&w.body, f, params)

@@ -18,6 +18,9 @@ func (w *callWriter) returned(ctype string) (gotype string, ok bool, err error) 
 	case "const char *":
 		return "string", true, nil
 	}
+	if object, ok := w.object(ctype); ok {
+		return object, true, nil
+	}
 	if gotype, err = w.word(ctype); err != nil {
 		err = fmt.Errorf("result: %w", err)
 	}
@@ -35,10 +38,26 @@ func (w *callWriter) parameter(function string, p abi.Param) (gotype string, how
 	return gotype, how, err
 }
 
+// objects lists opaque structs of CANN: pointers to them are handles.
+var objects = []string{"aclprofAicoreEvents", "aclprofConfig"}
+
+// object returns the Go type of a pointer to an opaque struct.
+func (w *callWriter) object(ctype string) (gotype string, ok bool) {
+	pointee, pointer := strings.CutSuffix(strings.TrimPrefix(ctype, "const "), " *")
+	if !pointer || !slices.Contains(objects, pointee) {
+		return "", false
+	}
+	w.types[pointee] = "uint64"
+	return pointee, true
+}
+
 // byType decides from the C type alone. A pointer to a constant, a string or a record is a pointer
 // to host memory; a pointer to void is a word, since it may be a device address; any other pointer
 // is a result.
 func (w *callWriter) byType(p abi.Param) (gotype string, how passing, err error) {
+	if object, ok := w.object(p.Type); ok {
+		return object, asWord, nil
+	}
 	pointee, constant := strings.CutPrefix(strings.TrimRight(strings.TrimSuffix(p.Type, "*"), " "), "const ")
 	switch {
 	case p.Class == abi.String:
@@ -151,6 +170,11 @@ func (w *callWriter) word(ctype string) (string, error) {
 	case abi.Int, abi.Uint:
 		if g, ok := goIntegers[bare]; ok {
 			return g, nil
+		}
+		for _, d := range w.table.Typedefs {
+			if g, ok := goIntegers[d.Target]; ok && d.Name == bare {
+				return named(g)
+			}
 		}
 	case abi.Float:
 		return "float32", nil

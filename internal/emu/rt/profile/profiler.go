@@ -1,18 +1,25 @@
 package profile
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"sync"
+	"time"
 	"unsafe"
 
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/emu/rt"
 )
 
-// profiler accepts calls to CANN's profiler and refuses them in a wrong order. It measures nothing;
-// CANN_EMU_TRACE does that.
+// profiler accepts calls to CANN's profiler and refuses them in a wrong order. It makes the folders for
+// the results and measures nothing; CANN_EMU_TRACE does that.
 type profiler struct {
 	mu          sync.Mutex
 	initialised bool
+	folder      string                  // of aclprofInit
+	made        int                     // folders of profiles in it
 	running     map[*profileConfig]bool // configurations that are started
 	ranges      map[uint32]bool         // open ranges
 	lastRange   uint32
@@ -20,9 +27,12 @@ type profiler struct {
 
 // Objects behind the handles of the profiler.
 type (
-	profileConfig struct{ handle rt.Handle }
-	profileStep   struct{}
-	profileStamp  struct{}
+	profileConfig struct {
+		handle  rt.Handle
+		devices []int
+	}
+	profileStep  struct{}
+	profileStamp struct{}
 )
 
 func (r *Runtime) aclprofInit(t *rt.Thread, profilerResultPath string, length uint64) rt.Code {
@@ -33,9 +43,12 @@ func (r *Runtime) aclprofInit(t *rt.Thread, profilerResultPath string, length ui
 	r.profiler.mu.Lock()
 	defer r.profiler.mu.Unlock()
 	if r.profiler.initialised {
-		return t.Fail(int32(abi.ACL_ERROR_PROF_ALREADY_RUN), "EK0001: %s: the profiler was initialised; call aclprofFinalize first", function)
+		return t.Fail(int32(abi.ACL_ERROR_REPEAT_INITIALIZE), "EK0002: %s: the profiler was initialised; call aclprofFinalize first", function)
 	}
-	r.profiler.initialised = true
+	if profilerResultPath == "" {
+		return t.Fail(int32(abi.ACL_ERROR_INVALID_FILE), "EK0001: %s: the path is empty", function)
+	}
+	r.profiler.initialised, r.profiler.folder, r.profiler.made = true, profilerResultPath, 0
 	return 0
 }
 
@@ -76,12 +89,13 @@ func (r *Runtime) aclprofCreateConfig(t *rt.Thread, deviceIDList *uint32, device
 		t.Fail(rt.InvalidParam, "EH0001: %s: %d devices, there are %d", function, deviceNums, n)
 		return 0
 	}
+	c := new(profileConfig)
 	for _, id := range unsafe.Slice(deviceIDList, deviceNums) {
 		if _, code := r.Device(t, int32(id)); code != 0 {
 			return 0
 		}
+		c.devices = append(c.devices, int(id))
 	}
-	c := new(profileConfig)
 	c.handle = r.Handles.New(rt.ProfileKind, c)
 	return c.handle
 }
@@ -111,13 +125,40 @@ func (r *Runtime) aclprofStart(t *rt.Thread, profilerConfig *profileConfig) rt.C
 	switch {
 	case !p.initialised:
 		return profilerIsOff(t, function)
-	case p.running[profilerConfig]:
-		return t.Fail(int32(abi.ACL_ERROR_PROF_ALREADY_RUN), "EK0001: %s: this configuration runs already", function)
+	case p.records(profilerConfig.devices):
+		return t.Fail(int32(abi.ACL_ERROR_PROF_ALREADY_RUN), "EK0001: %s: a device of %v is recorded already", function, profilerConfig.devices)
 	case p.running == nil:
 		p.running = make(map[*profileConfig]bool)
 	}
+	if err := p.output(profilerConfig.devices); err != nil {
+		return t.Fail(int32(abi.ACL_ERROR_INVALID_FILE), "EK0001: %s: %v", function, err)
+	}
 	p.running[profilerConfig] = true
 	return 0
+}
+
+// records reports whether one of the devices, or the same configuration, is recorded.
+func (p *profiler) records(devices []int) bool {
+	for c := range p.running {
+		if slices.ContainsFunc(devices, func(id int) bool { return slices.Contains(c.devices, id) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// output makes the folders that CANN makes when a profile starts: PROF_, a number, the time, and one
+// folder for each device in it.
+func (p *profiler) output(devices []int) error {
+	p.made++
+	now := time.Now()
+	name := fmt.Sprintf("PROF_%06d_%s%03d_%d", p.made, now.Format("20060102150405"), now.Nanosecond()/1e6, os.Getpid())
+	for _, id := range devices {
+		if err := os.MkdirAll(filepath.Join(p.folder, name, fmt.Sprintf("device_%d", id)), 0o750); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *Runtime) aclprofStop(t *rt.Thread, profilerConfig *profileConfig) rt.Code {

@@ -1,6 +1,8 @@
 package profile_test
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,7 +18,8 @@ func TestProfiler(t *testing.T) {
 	const notRun, alreadyRun = int32(abi.ACL_ERROR_PROF_NOT_RUN), int32(abi.ACL_ERROR_PROF_ALREADY_RUN)
 	p := newProcess(t)
 	th := p.Thread(0)
-	path, devices := append([]byte("./out"), 0), &[2]uint32{0, 3}
+	folder := filepath.Join(t.TempDir(), "out")
+	path, devices, n := append([]byte(folder), 0), &[2]uint32{0, 3}, uint64(len(folder))
 	create := func(n uint64) uint64 {
 		return p.Functions["aclprofCreateConfig"](th, []uint64{rttest.Address(devices), n, uint64(abi.ACL_AICORE_NONE), 0, 1})
 	}
@@ -25,17 +28,32 @@ func TestProfiler(t *testing.T) {
 	require.Equal(t, notRun, p.Call(th, "aclprofStart", c))
 	require.Equal(t, notRun, p.Call(th, "aclprofFinalize"))
 	require.Equal(t, rt.InvalidParam, p.Call(th, "aclprofInit", 0, 0))
-	require.Equal(t, rt.InvalidParam, p.Call(th, "aclprofInit", rttest.Address(&path[0]), 4))
-	p.Must(th, "aclprofInit", rttest.Address(&path[0]), 5)
-	require.Equal(t, alreadyRun, p.Call(th, "aclprofInit", rttest.Address(&path[0]), 5))
+	require.Equal(t, rt.InvalidParam, p.Call(th, "aclprofInit", rttest.Address(&path[0]), n-1))
+	require.Equal(t, int32(abi.ACL_ERROR_INVALID_FILE), p.Call(th, "aclprofInit", rttest.String(""), 0))
+	p.Must(th, "aclprofInit", rttest.Address(&path[0]), n)
+	require.Equal(t, int32(abi.ACL_ERROR_REPEAT_INITIALIZE), p.Call(th, "aclprofInit", rttest.Address(&path[0]), n))
 	require.Equal(t, rt.InvalidParam, p.Call(th, "aclprofStart", 0))
 	require.Equal(t, rt.InvalidParam, p.Call(th, "aclprofStart", 77))
 	p.Must(th, "aclprofStart", c)
 	require.Equal(t, alreadyRun, p.Call(th, "aclprofStart", c))
+	other := create(1)
+	require.Equal(t, alreadyRun, p.Call(th, "aclprofStart", other), "device 0 is recorded")
+	p.Must(th, "aclprofDestroyConfig", other)
+	made, err := filepath.Glob(filepath.Join(folder, "PROF_000001_*", "device_3"))
+	require.NoError(t, err)
+	require.Len(t, made, 1)
 	p.Must(th, "aclprofStop", c)
 	require.Equal(t, notRun, p.Call(th, "aclprofStop", c))
 	p.Must(th, "aclprofDestroyConfig", c)
 	require.Equal(t, rt.InvalidParam, p.Call(th, "aclprofStop", c))
+	p.Must(th, "aclprofFinalize")
+
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	p.Must(th, "aclprofInit", rttest.String(file), uint64(len(file)))
+	c = create(2)
+	require.Equal(t, int32(abi.ACL_ERROR_INVALID_FILE), p.Call(th, "aclprofStart", c), "a file is no folder")
+	p.Must(th, "aclprofDestroyConfig", c)
 	p.Must(th, "aclprofFinalize")
 
 	for _, n := range []uint64{5, 1} { // more devices than exist, and one that does not exist
