@@ -974,7 +974,7 @@ var opUpsampleNearest1d = Operator{
 // UpsampleNearest1d resizes sequences by repeating or dropping elements.
 //
 // It launches aclnnUpsampleNearest1d (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: Out float32 float16 bfloat16 float64.
+// The emulator verified: Out float32 float16 bfloat16 float64 uint8.
 // Vendor's page: hicann/ops-cv, image/resize_nearest_neighbor_v2/docs/aclnnUpsampleNearest1d.md
 func UpsampleNearest1d(st *acl.Stream, p UpsampleNearest1dParams) error {
 	c := NewCall(st, &opUpsampleNearest1d)
@@ -1082,7 +1082,7 @@ var opUpsampleNearest2d = Operator{
 // UpsampleNearest2d resizes images by repeating or dropping elements.
 //
 // It launches aclnnUpsampleNearest2d (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: Out float32 float16 bfloat16 float64.
+// The emulator verified: Out float32 float16 bfloat16 float64 uint8.
 // Vendor's page: hicann/ops-cv, image/resize_nearest_neighbor_v2/docs/aclnnUpsampleNearest2d.md
 func UpsampleNearest2d(st *acl.Stream, p UpsampleNearest2dParams) error {
 	c := NewCall(st, &opUpsampleNearest2d)
@@ -1277,7 +1277,7 @@ var opUpsampleNearestExact1d = Operator{
 // UpsampleNearestExact1d resizes sequences by taking the element nearest to each centre.
 //
 // It launches aclnnUpsampleNearestExact1d (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: Out float32 float16 bfloat16 float64.
+// The emulator verified: Out float32 float16 bfloat16 uint8.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest/docs/aclnnUpsampleNearestExact1d.md
 func UpsampleNearestExact1d(st *acl.Stream, p UpsampleNearestExact1dParams) error {
 	c := NewCall(st, &opUpsampleNearestExact1d)
@@ -1315,7 +1315,7 @@ var opUpsampleNearestExact1dBackward = Operator{
 //
 // It launches aclnnUpsampleNearestExact1dBackward (libopapi, CANN 8.1.RC1) of family resampling on
 // st.
-// The emulator verified: Out float32 float16 bfloat16 float64.
+// The emulator verified: Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest_exact2d_grad/docs/aclnnUpsampleNearestExact1dBackward.md
 func UpsampleNearestExact1dBackward(st *acl.Stream, p UpsampleNearestExact1dBackwardParams) error {
 	c := NewCall(st, &opUpsampleNearestExact1dBackward)
@@ -1355,7 +1355,7 @@ var opUpsampleNearestExact2d = Operator{
 // UpsampleNearestExact2d resizes images by taking the element nearest to each centre.
 //
 // It launches aclnnUpsampleNearestExact2d (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: Out float32 float16 bfloat16 float64.
+// The emulator verified: Out float32 float16 bfloat16 uint8.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest/docs/aclnnUpsampleNearestExact2d.md
 func UpsampleNearestExact2d(st *acl.Stream, p UpsampleNearestExact2dParams) error {
 	c := NewCall(st, &opUpsampleNearestExact2d)
@@ -1395,7 +1395,7 @@ var opUpsampleNearestExact2dBackward = Operator{
 //
 // It launches aclnnUpsampleNearestExact2dBackward (libopapi, CANN 8.1.RC1) of family resampling on
 // st.
-// The emulator verified: Out float32 float16 bfloat16 float64.
+// The emulator verified: Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest_exact2d_grad/docs/aclnnUpsampleNearestExact2dBackward.md
 func UpsampleNearestExact2dBackward(st *acl.Stream, p UpsampleNearestExact2dBackwardParams) error {
 	c := NewCall(st, &opUpsampleNearestExact2dBackward)
@@ -1437,7 +1437,7 @@ var opUpsampleNearestExact3d = Operator{
 // UpsampleNearestExact3d resizes volumes by taking the element nearest to each centre.
 //
 // It launches aclnnUpsampleNearestExact3d (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: Out float32 float16 bfloat16 float64.
+// The emulator verified: Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest_exact3d/docs/aclnnUpsampleNearestExact3d.md
 func UpsampleNearestExact3d(st *acl.Stream, p UpsampleNearestExact3dParams) error {
 	c := NewCall(st, &opUpsampleNearestExact3d)
@@ -1479,7 +1479,7 @@ var opUpsampleNearestExact3dBackward = Operator{
 //
 // It launches aclnnUpsampleNearestExact3dBackward (libopapi, CANN 8.1.RC1) of family resampling on
 // st.
-// The emulator verified: GradInput float32 float16 bfloat16 float64.
+// The emulator verified: GradInput float32 float16 bfloat16.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest_exact3d_grad/docs/aclnnUpsampleNearestExact3dBackward.md
 func UpsampleNearestExact3dBackward(st *acl.Stream, p UpsampleNearestExact3dBackwardParams) error {
 	c := NewCall(st, &opUpsampleNearestExact3dBackward)

@@ -10,8 +10,8 @@ import (
 // smoothings lists the operators that resize with anti-aliasing: an image that shrinks is averaged
 // over all elements that a position of the result covers.
 var smoothings = op.Table{
-	"UpsampleBilinear2dAA": smoothed(resized(2, antialiased(1, hat)), "input"), "UpsampleBilinear2dAABackward": smoothed(resizedBackward(2, antialiased(1, hat)), ""),
-	"UpsampleBicubic2dAA": smoothed(resized(2, antialiased(2, keysHalf)), "x"), "UpsampleBicubic2dAAGrad": smoothed(resizedBackward(2, antialiased(2, keysHalf)), ""),
+	"UpsampleBilinear2dAA": smoothed(resized(2, antialiased(1, hat), op.FloatTypes), "input"), "UpsampleBilinear2dAABackward": smoothed(resizedBackward(2, antialiased(1, hat), op.FloatTypes), ""),
+	"UpsampleBicubic2dAA": smoothed(resized(2, antialiased(2, keysHalf), op.FloatTypes), "x"), "UpsampleBicubic2dAAGrad": smoothed(resizedBackward(2, antialiased(2, keysHalf), op.FloatTypes), ""),
 }
 
 // mostShrinking is the largest ratio of an image to a result that the device has kernels for.
@@ -37,7 +37,6 @@ func smoothed(prepare op.Prepare, image string) op.Prepare {
 				}
 			}
 		}
-		c.DType(c.Tensor("out"), op.FloatTypes...)
 		return prepare(c)
 	}
 }

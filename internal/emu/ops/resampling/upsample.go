@@ -4,22 +4,31 @@ import (
 	"math"
 	"slices"
 
+	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
 var resizings = op.Table{
-	"UpsampleNearest1d": resized(1, nearest), "UpsampleNearest1dV2": resized(1, nearest), "UpsampleNearest2d": resized(2, nearest), "UpsampleNearest2dV2": resized(2, nearest),
-	"UpsampleNearest3d": resized(3, nearest), "UpsampleNearest1dBackward": resizedBackward(1, nearest), "UpsampleNearest2dBackward": resizedBackward(2, nearest),
-	"UpsampleNearest3dBackward": resizedBackward(3, nearest),
-	"UpsampleNearestExact1d":    resized(1, nearestCentre), "UpsampleNearestExact2d": resized(2, nearestCentre), "UpsampleNearestExact3d": resized(3, nearestCentre),
-	"UpsampleNearestExact1dBackward": resizedBackward(1, nearestCentre), "UpsampleNearestExact2dBackward": resizedBackward(2, nearestCentre),
-	"UpsampleNearestExact3dBackward": resizedBackward(3, nearestCentre),
-	"UpsampleLinear1d":               resized(1, linear), "UpsampleBilinear2d": resized(2, linear), "UpsampleTrilinear3d": resized(3, linear),
-	"UpsampleLinear1dBackward": resizedBackward(1, linear), "UpsampleBilinear2dBackward": resizedBackward(2, linear),
-	"UpsampleBilinear2dBackwardV2": resizedBackward(2, linear), "UpsampleTrilinear3dBackward": resizedBackward(3, linear),
-	"UpsampleBicubic2d": resized(2, cubic), "UpsampleBicubic2dBackward": resizedBackward(2, cubic),
+	"UpsampleNearest1d": resized(1, nearest, pixelTypes), "UpsampleNearest1dV2": resized(1, nearest, pixelTypes), "UpsampleNearest2d": resized(2, nearest, pixelTypes),
+	"UpsampleNearest2dV2": resized(2, nearest, pixelTypes), "UpsampleNearest3d": resized(3, nearest, op.RealTypes),
+	"UpsampleNearest1dBackward": resizedBackward(1, nearest, op.RealTypes), "UpsampleNearest2dBackward": resizedBackward(2, nearest, op.RealTypes),
+	"UpsampleNearest3dBackward": resizedBackward(3, nearest, op.RealTypes),
+	"UpsampleNearestExact1d":    resized(1, nearestCentre, centreTypes), "UpsampleNearestExact2d": resized(2, nearestCentre, centreTypes), "UpsampleNearestExact3d": resized(3, nearestCentre, op.FloatTypes),
+	"UpsampleNearestExact1dBackward": resizedBackward(1, nearestCentre, op.FloatTypes), "UpsampleNearestExact2dBackward": resizedBackward(2, nearestCentre, op.FloatTypes),
+	"UpsampleNearestExact3dBackward": resizedBackward(3, nearestCentre, op.FloatTypes),
+	"UpsampleLinear1d":               resized(1, linear, op.RealTypes), "UpsampleBilinear2d": resized(2, linear, op.RealTypes), "UpsampleTrilinear3d": resized(3, linear, op.RealTypes),
+	"UpsampleLinear1dBackward": resizedBackward(1, linear, op.RealTypes), "UpsampleBilinear2dBackward": resizedBackward(2, linear, op.RealTypes),
+	"UpsampleBilinear2dBackwardV2": resizedBackward(2, linear, op.RealTypes), "UpsampleTrilinear3dBackward": resizedBackward(3, linear, op.RealTypes),
+	"UpsampleBicubic2d": resized(2, cubic, op.RealTypes), "UpsampleBicubic2dBackward": resizedBackward(2, cubic, op.RealTypes),
 }.Selects()
+
+// pixelTypes are the element types that the nearest element of an image can have on the 910B. By
+// the centre of a position (Exact) it cannot be float64.
+var (
+	pixelTypes  = append(slices.Clone(op.RealTypes), dtype.Uint8)
+	centreTypes = append(slices.Clone(op.FloatTypes), dtype.Uint8)
+)
 
 // axisSampling maps the m positions of a result to the n positions of an image along one axis.
 // ratio is their distance in the image; corners aligns the first and last positions of both.
@@ -140,10 +149,10 @@ func resizing(c *op.Call, n int, image, result []int64, of interpolation) (taps 
 	return taps
 }
 
-func resized(n int, of interpolation) op.Prepare {
+func resized(n int, of interpolation, types []dtype.Type) op.Prepare {
 	return func(c *op.Call) (op.Run, error) {
 		self, out := c.Tensor(c.Either("self", "input", "x")), c.Tensor("out")
-		c.DType(self, op.RealTypes...)
+		c.DType(self, types...)
 		c.SameDType(self, out)
 		var taps []kernel.Taps
 		if c.Err() == nil {
@@ -153,10 +162,10 @@ func resized(n int, of interpolation) op.Prepare {
 	}
 }
 
-func resizedBackward(n int, of interpolation) op.Prepare {
+func resizedBackward(n int, of interpolation, types []dtype.Type) op.Prepare {
 	return func(c *op.Call) (op.Run, error) {
 		grad, out, size := c.Tensor(c.Either("gradOut", "gradOutput")), c.Tensor(c.Either("out", "gradInput")), c.Ints("inputSize")
-		c.DType(grad, op.RealTypes...)
+		c.DType(grad, types...)
 		c.SameDType(grad, out)
 		c.Shape(out, size, "inputSize")
 		var taps []kernel.Taps

@@ -144,11 +144,21 @@ func TestNearest(t *testing.T) {
 				})
 				return y
 			}
-			for _, d := range op.RealTypes {
+			types := op.RealTypes
+			if centre {
+				types = op.FloatTypes
+			}
+			if len(c.size) < 3 {
+				types = append(slices.Clone(types), dtype.Uint8)
+			}
+			for _, d := range types {
 				for _, l := range kerneltest.Layouts {
 					x, y := optest.Filled(t, 1, d, l, c.image), optest.TensorIn(t, d, l, result)
 					optest.Run(t, name, optest.Args{"self": x, "outputSize": c.size, "out": y})
 					assert.Equal(t, define(optest.Values(x)), optest.Values(y), "%s %v %v %+v", name, d, l, c)
+					if d == dtype.Uint8 {
+						continue
+					}
 					dy, dx := optest.Filled(t, 2, d, l, result), optest.TensorIn(t, d, l, c.image)
 					grad, out := "gradOut", "out"
 					if len(c.size) == 3 || len(c.size) == 2 && !centre {
@@ -184,5 +194,9 @@ func TestResizingRefuses(t *testing.T) {
 			a[k] = v
 		}
 		optest.Refused(t, c.code, "UpsampleBilinear2d", a, c.text)
+	}
+	image, size := []int64{1, 2, 3}, []int64{4}
+	for name, d := range map[string]dtype.Type{"UpsampleNearest1d": dtype.Int8, "UpsampleNearestExact1d": dtype.Float64, "UpsampleLinear1d": dtype.Uint8} {
+		optest.Refused(t, op.InvalidParam, name, optest.Args{"self": optest.Tensor(t, d, image, 1), "outputSize": size, "out": optest.Tensor(t, d, []int64{1, 2, 4})}, "has a dtype that is not supported")
 	}
 }
