@@ -10,6 +10,7 @@ type Pointwise struct {
 	Params []Number
 	Weight View    // may lack data
 	Factor float64 // 0 means 1
+	First  bool    // Loss adds along the first dimension only
 }
 
 // views returns the inputs that are views, not constants.
@@ -37,7 +38,8 @@ func (p Pointwise) each(c *chain, out View) {
 	c.set(out, Identity, nil, Of(t))
 }
 
-// Loss sets out to the value of every element, or to their sum or mean. The mean over zero
+// Loss sets out to the value of every element, or to their sum or mean, over all or over the first
+// dimension. The mean over zero
 // elements is NaN.
 func (p Pointwise) Loss(out View, averaging Averaging) error {
 	views := p.views()
@@ -56,10 +58,13 @@ func (p Pointwise) Loss(out View, averaging Averaging) error {
 	if averaging == MeanAveraging {
 		reduction = ReduceMean
 	}
-	if out.Len() == 1 {
+	axes := len(shape)
+	if p.First {
+		axes = min(1, axes)
+	} else if out.Len() == 1 {
 		out.Shape, out.Strides = []int64{}, []int64{}
 	}
-	c.reduce(reduction, out, each, axesFrom(0, len(shape)), math.NaN())
+	c.reduce(reduction, out, each, axesFrom(0, axes), math.NaN())
 	return c.end()
 }
 

@@ -9,6 +9,7 @@ import (
 // elementLoss is a loss that compares elements one by one, and its gradient.
 type elementLoss struct {
 	op, grad kernel.Op
+	first    bool                             // whether sum and mean are along the first dimension
 	params   func(c *op.Call) []kernel.Number // parameters of op
 	scales   func(c *op.Call) []kernel.Number // parameters of grad, after its first factor
 }
@@ -17,10 +18,13 @@ var (
 	squaredError  = elementLoss{op: kernel.SquaredError, grad: kernel.SquaredErrorGrad}
 	absoluteError = elementLoss{op: kernel.AbsoluteError, grad: kernel.AbsoluteErrorGrad}
 	smoothError   = elementLoss{op: kernel.SmoothError, grad: kernel.SmoothErrorGrad}
+
+	// CANN's MseLossOut averages along the first dimension alone, unlike MseLoss.
+	squaredErrorOfFirst = elementLoss{op: kernel.SquaredError, first: true}
 )
 
 var pointwiseLosses = op.Table{
-	"MseLoss": squaredError.loss, "MseLossOut": squaredError.loss, "MseLossBackward": squaredError.backward,
+	"MseLoss": squaredError.loss, "MseLossOut": squaredErrorOfFirst.loss, "MseLossBackward": squaredError.backward,
 	"L1Loss": absoluteError.loss, "L1LossBackward": absoluteError.backward,
 	"SmoothL1Loss": smoothL1, "SmoothL1LossBackward": smoothL1,
 }
@@ -76,7 +80,11 @@ func (p elementLoss) loss(c *op.Call) (op.Run, error) {
 	averaging := averaging(c)
 	shape := broadcastOf(c, self, target)
 	c.DType(out, op.FloatTypes...)
-	if averaging != kernel.NoAveraging {
+	switch {
+	case averaging == kernel.NoAveraging:
+	case p.first:
+		shape = shape[min(1, len(shape)):]
+	default:
 		shape = []int64{}
 		if out.Rank() == 1 && out.Shape[0] == 1 {
 			shape = out.Shape
@@ -94,7 +102,7 @@ func (p elementLoss) loss(c *op.Call) (op.Run, error) {
 		if out.Len() == 0 {
 			return nil
 		}
-		return kernel.Pointwise{Op: p.op, Inputs: []kernel.Input{kernel.Of(self.View()), kernel.Of(target.View())}, Params: params}.Loss(out.View(), averaging)
+		return kernel.Pointwise{Op: p.op, Inputs: []kernel.Input{kernel.Of(self.View()), kernel.Of(target.View())}, Params: params, First: p.first}.Loss(out.View(), averaging)
 	}, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/optest"
 )
 
@@ -72,6 +73,13 @@ func TestPointwiseLosses(t *testing.T) {
 				optest.CloseTo(t, name+"Backward", gradients, optest.Values(back), optest.ResultLimit(d))
 				if name == "MseLoss" {
 					again := optest.Tensor(t, d, shape)
+					if reduction > 0 { // along the first dimension
+						again, want = optest.Tensor(t, d, []int64{3}), []float64{all[0] + all[3], all[1] + all[4], all[2] + all[5]}
+						for i := range want {
+							want[i] /= float64(3 - reduction)
+						}
+						optest.Refused(t, op.InvalidParam, "MseLossOut", forward.With(optest.Args{out: optest.Tensor(t, d, shape)}), "must have shape [3]")
+					}
 					optest.Run(t, "MseLossOut", forward.With(optest.Args{out: again}))
 					optest.CloseTo(t, "MseLossOut", want, optest.Values(again), optest.ResultLimit(d))
 				}
