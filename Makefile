@@ -32,6 +32,7 @@ STUB = $(CC) -shared -nostdlib -fPIC -Wall -Wextra -Werror -Wl,--filter,libcann_
 sdk: ## the emulator as a CANN toolkit: libraries and headers for programs in any language
 	rm -rf $(SDK)/src $(SDK)/lib64 $(CUSTOM)
 	$(GO) run ./internal/npugen sdk -version $(CANN_VERSION) -out $(SDK)/include -stubs $(SDK)/src
+	ln -sfn . $(SDK)/include/aclnnop/level2 # the same headers, as in a CANN installation
 	$(GO) build -buildmode=c-shared -ldflags '-s -w -extldflags=-Wl,-soname,libcann_emu.so' -o $(SDK)/lib64/libcann_emu.so ./internal/emu/sdk
 	rm -f $(SDK)/lib64/libcann_emu.h
 	mkdir -p $(CUSTOM)

@@ -40,6 +40,11 @@ var otherHeaders = map[string]string{
 	// CANN 9 has this operator of the custom package itself.
 	"aclnnop/aclnn_recurrent_gated_delta_rule.h": "aclnn_recurrent_gated_delta_rule.h",
 
+	// The examples of the open sources include these, where CANN's dumped headers have others.
+	"aclnnop/aclnn_masked_scale.h":                    "aclnnop/aclnn_exp_masked_scale.h",
+	"aclnnop/aclnn_upsample_bilinear2d_aa.h":          "aclnnop/aclnn_math.h",
+	"aclnnop/aclnn_upsample_bilinear2d_aa_backward.h": "aclnnop/aclnn_math.h",
+
 	// Some of the sources have a separate header for this operator.
 	"aclnnop/aclnn_inplace_elu.h": "aclnnop/aclnn_elu.h",
 }
