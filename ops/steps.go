@@ -71,14 +71,17 @@ func (s *steps) mul(x, y *aclnn.Tensor) *aclnn.Tensor {
 	return out
 }
 
-// reduced returns the shape of t with size one for some dimensions, which may be negative.
+// reduced returns the shape of t with size one for some dimensions, which may be negative. A tensor
+// that an earlier step could not make may lack them.
 func reduced(t *aclnn.Tensor, dims ...int64) []int64 {
 	shape := t.Shape()
 	for _, d := range dims {
 		if d < 0 {
 			d += int64(len(shape))
 		}
-		shape[d] = 1
+		if d >= 0 && d < int64(len(shape)) {
+			shape[d] = 1
+		}
 	}
 	return shape
 }

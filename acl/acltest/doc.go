@@ -17,8 +17,8 @@
 //	go test -tags emu ./...
 //
 // Rerun gives a test a process of its own with another emulator (less memory, sanitizers), and
-// Faults one in which chosen calls fail. Numbers are compared elsewhere: the package knows no
-// tensors.
+// Faults one in which chosen calls fail. Sweep lets all calls of a program fail in turn. Numbers are
+// compared elsewhere: the package knows no tensors.
 //
 // Open objects are counted for the process, not for a test: tests that call Open must not run
 // in parallel.

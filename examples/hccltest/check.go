@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/examples/job"
 	"github.com/goascend/cann/hccl"
 )
 
@@ -59,7 +60,7 @@ func (c *call) upload(ctx context.Context, dt aclnn.DType, n int64, element func
 	if err != nil {
 		return nil, err
 	}
-	defer closing(&err, single)
+	defer job.Close(&err, single)
 	if x, err = aclnn.New(c.st, dt, n); err != nil {
 		return nil, err
 	}
@@ -72,7 +73,7 @@ func (c *call) upload(ctx context.Context, dt aclnn.DType, n int64, element func
 		}
 	}
 	if err != nil {
-		closing(&err, x)
+		job.Close(&err, x)
 	}
 	return x, err
 }
@@ -90,7 +91,7 @@ func (c *call) verify(ctx context.Context, p *operation) (wrong string, err erro
 	if err != nil {
 		return "", err
 	}
-	defer closing(&err, single)
+	defer job.Close(&err, single)
 	if err := aclnn.Cast(c.st, aclnn.CastParams{Self: x, Dtype: aclnn.Float32, Out: single}); err != nil {
 		return "", err
 	}

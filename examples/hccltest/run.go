@@ -8,10 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/examples/job"
 	"github.com/goascend/cann/hccl"
 	"github.com/goascend/cann/hccl/world"
 )
@@ -22,8 +21,6 @@ const joinTimeout = 2 * time.Minute
 // errWrong says that a check failed; the rows say which.
 var errWrong = errors.New("results are wrong")
 
-func closing(err *error, c io.Closer) { *err = errors.Join(*err, c.Close()) }
-
 // run measures, either as one rank started by a launcher or with all ranks in this process, and
 // writes the table to out.
 func run(ctx context.Context, o options, out io.Writer) (err error) {
@@ -31,7 +28,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	defer closing(&err, rt)
+	defer job.Close(&err, rt)
 	deadline, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
 	place, err := world.Detect()
@@ -61,16 +58,14 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	ranks, ctx := errgroup.WithContext(ctx)
-	for i, group := range groups {
-		ranks.Go(func() error { return runRank(ctx, o, rt, i, group, out) })
-	}
-	return ranks.Wait()
+	return job.Each(ctx, groups, func(ctx context.Context, group *world.Group) error {
+		return runRank(ctx, o, rt, group.Rank(), group, out)
+	})
 }
 
 // runRank measures on one rank; rank 0 reports.
 func runRank(ctx context.Context, o options, rt *acl.Runtime, device int, group *world.Group, out io.Writer) (err error) {
-	defer closing(&err, group)
+	defer job.Close(&err, group)
 	if o.root >= group.Size() {
 		return fmt.Errorf("-r %d; the ranks are 0 to %d", o.root, group.Size()-1)
 	}
@@ -78,19 +73,20 @@ func runRank(ctx context.Context, o options, rt *acl.Runtime, device int, group 
 	if err != nil {
 		return err
 	}
-	defer closing(&err, dev)
+	defer job.Close(&err, dev)
 	st, err := dev.NewStream(acl.StreamFast())
 	if err != nil {
 		return err
 	}
-	defer closing(&err, st)
+	defer job.Close(&err, st)
 	deadline, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
 	comm, err := hccl.JoinGroup(deadline, st, group, hccl.Config{})
 	if err != nil {
 		return err
 	}
-	defer closing(&err, comm)
+	defer job.Close(&err, comm)
+	defer job.Abandon(&err, dev)
 	if group.Rank() > 0 {
 		out = io.Discard
 	}
@@ -134,11 +130,11 @@ func measure(ctx context.Context, o options, comm *hccl.Comm, st *acl.Stream, gr
 	if err != nil {
 		return "", err
 	}
-	defer closing(&err, c.send)
+	defer job.Close(&err, c.send)
 	if c.recv, err = c.upload(ctx, dt, p.recv(c), func(int64) float32 { return 99 }); err != nil {
 		return "", err
 	}
-	defer closing(&err, c.recv)
+	defer job.Close(&err, c.recv)
 	op := "-"
 	if p.reduces {
 		op = o.reduce.String()
@@ -176,7 +172,7 @@ func (c *call) time(ctx context.Context, p *operation, warmup, repeats int) (too
 	if err != nil {
 		return 0, err
 	}
-	defer closing(&err, start)
+	defer job.Close(&err, start)
 	for range repeats {
 		if err := p.queue(c); err != nil {
 			return 0, err
@@ -186,7 +182,7 @@ func (c *call) time(ctx context.Context, p *operation, warmup, repeats int) (too
 	if err != nil {
 		return 0, err
 	}
-	defer closing(&err, end)
+	defer job.Close(&err, end)
 	if err := c.st.Synchronize(ctx); err != nil {
 		return 0, err
 	}

@@ -7,9 +7,8 @@ import (
 	"io"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/examples/job"
 	"github.com/goascend/cann/examples/qwen"
 	"github.com/goascend/cann/hccl/world"
 	"github.com/goascend/cann/ops"
@@ -29,7 +28,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	defer closing(&err, rt)
+	defer job.Close(&err, rt)
 	place, err := world.Detect()
 	if errors.Is(err, world.ErrNoLauncher) {
 		return runHere(ctx, o, rt, text, out)
@@ -45,7 +44,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	defer closing(&err, group)
+	defer job.Close(&err, group)
 	return runRank(ctx, o, rt, place.Device, group, text, out)
 }
 
@@ -55,21 +54,13 @@ func runHere(ctx context.Context, o options, rt *acl.Runtime, text *corpus, out 
 	if err != nil {
 		return err
 	}
-	ranks, ctx := errgroup.WithContext(ctx)
-	for i, group := range groups {
-		ranks.Go(func() (err error) {
-			defer closing(&err, group)
-			w := out
-			if i > 0 {
-				w = io.Discard
-			}
-			if err := runRank(ctx, o, rt, o.device+i, group, text, w); err != nil {
-				return fmt.Errorf("rank %d: %w", i, err)
-			}
-			return nil
-		})
-	}
-	return ranks.Wait()
+	return job.Each(ctx, groups, func(ctx context.Context, group *world.Group) error {
+		w := out
+		if group.Rank() > 0 {
+			w = io.Discard
+		}
+		return runRank(ctx, o, rt, o.device+group.Rank(), group, text, w)
+	})
 }
 
 // runRank trains a rank's part of the model on its device.
@@ -78,27 +69,29 @@ func runRank(ctx context.Context, o options, rt *acl.Runtime, device int, group 
 	if err != nil {
 		return err
 	}
-	defer closing(&err, dev)
+	defer job.Close(&err, dev)
 	st, err := dev.NewStream(acl.StreamFast())
 	if err != nil {
 		return err
 	}
-	defer closing(&err, st)
+	defer job.Close(&err, st)
 	reg, err := ops.NewRegistry(ops.EnvOf(dev))
 	if err != nil {
 		return err
 	}
-	defer closing(&err, reg)
+	defer job.Close(&err, reg)
 	ranks, err := qwen.Join(ctx, st, group, o.layout)
 	if err != nil {
 		return err
 	}
-	defer closing(&err, ranks)
+	defer job.Close(&err, ranks)
 	t, err := newTrainer(ctx, o, st, reg, ranks, text)
 	if err != nil {
+		job.Abandon(&err, dev)
 		return err
 	}
-	defer closing(&err, t)
+	defer job.Close(&err, t)
+	defer job.Abandon(&err, dev)
 	where := rt.SoC()
 	if rt.Emulated() {
 		where += " (emulated)"
@@ -110,6 +103,3 @@ func runRank(ctx context.Context, o options, rt *acl.Runtime, device int, group 
 		where, float64(t.model.Config.Parameters())/1e6, o.dtype, o.batch*o.seq, text.source)
 	return t.train(ctx, out)
 }
-
-// closing closes c and adds its error to that of the function that defers it.
-func closing(err *error, c io.Closer) { *err = errors.Join(*err, c.Close()) }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 )
 
 // Group makes the host group over the named axes, such as "dp" and "cp" together for metrics. all
@@ -44,9 +45,13 @@ func NewMembers[C io.Closer](mesh *Mesh, all *Group, create func(ctx context.Con
 	return &Members[C]{mesh: mesh, all: all, make: create, made: map[string]C{}}
 }
 
+// parting is how long a rank that could not make its value waits until the others know.
+const parting = 5 * time.Second
+
 // Of returns this rank's value for the named axes, or the zero C if they have one rank together.
 // The first call for a set of axes waits until all ranks of the mesh make it. If one rank cannot
-// make its value, the call fails on all ranks with ErrRankFailed.
+// make its value, the call fails on all ranks with ErrRankFailed, and on that rank with its own error
+// too, at most 5 s later if the others wait for it.
 func (s *Members[C]) Of(ctx context.Context, names ...string) (C, error) {
 	var zero C
 	if s == nil || s.make == nil {
@@ -73,9 +78,19 @@ func (s *Members[C]) Of(ctx context.Context, names ...string) (C, error) {
 		return zero, err
 	}
 	c, err := s.make(ctx, key, ranks)
+	if err != nil {
+		// Others may be waiting for this rank in their make, and not hear of the failure before
+		// that has ended.
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, parting)
+		defer cancel()
+	}
 	if told := s.all.agree(ctx, "made member "+key, err); told != nil {
-		if err == nil {
+		switch {
+		case err == nil:
 			told = errors.Join(told, c.Close())
+		case !errors.Is(told, err):
+			told = errors.Join(err, told)
 		}
 		return zero, told
 	}

@@ -1,0 +1,229 @@
+package acltest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/cshim"
+)
+
+// EnvSweep set to "all" makes a Sweep fail every call instead of a sample.
+const EnvSweep = "CANN_TEST_SWEEP"
+
+// sweepLimit is how long a program may take that meets a failure; one that takes longer hangs.
+const sweepLimit = 90 * time.Second
+
+// Sweep lets the calls of a program fail, one at a time and each in a process of its own: functions
+// of CANN, and the work of streams. A failure must come back as an error of CANN's, without a panic
+// and within 90 seconds, and the program must succeed when it runs again in the same process. If the
+// error has lines of several ranks ("rank 2: …"), the failed call must be named before the second.
+//
+// A sample has each function once, over all programs of one Sweep, at a call that depends on the
+// program. CANN_TEST_SWEEP=all is for every call: of the first rank in a program with one device,
+// else of the rank on the second. Calls that only keep the books (of descriptors, contexts and
+// queries) are sampled in that case too.
+//
+//	var sweep acltest.Sweep
+//	sweep.Run(t, func(t *testing.T) error { return train(t.Context(), flags) })
+type Sweep struct{ done map[string]bool }
+
+// fault is a call that fails.
+type fault struct {
+	function string // with the prefix run/ for the work of a stream
+	device   int    // -1 for all
+	call     int
+}
+
+// String is the fault as CANN_EMU_FAULTS takes it.
+func (f fault) String() string {
+	at := ""
+	if f.device >= 0 {
+		at = fmt.Sprintf("@%d", f.device)
+	}
+	code := 507899 // ACL_ERROR_RT_INTERNAL_ERROR
+	switch name := f.function; {
+	case strings.HasPrefix(name, "run/"):
+		code = 507015 // ACL_ERROR_RT_AICORE_EXCEPTION
+	case strings.HasPrefix(name, "aclrtMalloc"):
+		code = 207001 // ACL_ERROR_RT_MEMORY_ALLOCATION
+	case strings.HasSuffix(name, "GetWorkspaceSize"):
+		code = 561000 // ACLNN_ERR_INNER
+	case strings.HasPrefix(name, "aclnn"):
+		code = 361001 // ACLNN_ERR_RUNTIME_ERROR
+	case strings.HasPrefix(name, "Hccl"):
+		code = 4 // HCCL_E_INTERNAL
+	}
+	return fmt.Sprintf("%s%s:%d=%d", f.function, at, f.call, code)
+}
+
+// Run sweeps over a program. body runs it, and may check what it leaves behind; it returns the
+// program's error. Without the emulator, whose faults they are, the test is skipped.
+func (s *Sweep) Run(t *testing.T, body func(t *testing.T) error) {
+	t.Helper()
+	if !cshim.Emulated {
+		t.Skip("only the emulator fails on demand: go test -tags emu")
+	}
+	if os.Getenv(rerunVariable) == t.Name() {
+		meet(t, body)
+		return
+	}
+	trace := filepath.Join(t.TempDir(), "trace.json")
+	if out, err := sweepProcess(t, traceVariable+"="+trace); err != nil {
+		t.Fatalf("without a failure: %v\n%s", err, out)
+	}
+	faults, err := s.faults(t.Name(), trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	seen := 0
+	places := make(chan struct{}, 2)
+	for _, f := range faults {
+		places <- struct{}{}
+		all.Go(func() {
+			defer func() { <-places }()
+			out, err := sweepProcess(t, "CANN_EMU_FAULTS="+f.String())
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				t.Errorf("with %v: %v\n%s", f, err, out)
+			}
+			if strings.Contains(out, failureMet) {
+				seen++
+			}
+		})
+	}
+	all.Wait()
+	t.Logf("%d failures, of which the program met %d", len(faults), seen)
+}
+
+// failureMet is printed by a process whose program returned an error.
+const failureMet = "the program met the failure"
+
+// meet is a Sweep's part in the process of a failure.
+func meet(t *testing.T, body func(t *testing.T) error) {
+	err := body(t)
+	if err == nil {
+		return // the call was not made by this rank, or its failure did no harm
+	}
+	fmt.Println(failureMet)
+	first, _, _ := strings.Cut(err.Error(), "\nrank ")
+	if strings.HasPrefix(os.Getenv("CANN_EMU_FAULTS"), "run/Hccl") {
+		first = err.Error() // both ends of a collective that breaks find out at once
+	}
+	if !strings.Contains(first, "asked for by CANN_EMU_FAULTS") {
+		t.Errorf("the error does not name the failure first: %v", err)
+	}
+	var one *acl.Error
+	var other *cshim.Error
+	if !errors.As(err, &one) && !errors.As(err, &other) {
+		t.Errorf("it is no error of CANN's: %v", err)
+	}
+	if err := body(t); err != nil {
+		t.Errorf("after the failure: %v", err)
+	}
+}
+
+// sweepProcess runs the test in another process with a variable.
+func sweepProcess(t *testing.T, variable string) (out string, err error) {
+	program, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), sweepLimit+30*time.Second)
+	defer cancel()
+	c := exec.CommandContext(ctx, program, "-test.run="+pattern(t.Name()), "-test.count=1", fmt.Sprintf("-test.timeout=%v", sweepLimit))
+	// A collective that breaks on one rank leaves the others waiting until HCCL gives up.
+	c.Env = append(os.Environ(), rerunVariable+"="+t.Name(), "HCCL_EXEC_TIMEOUT=10", variable)
+	text, err := c.CombinedOutput()
+	return string(text), err
+}
+
+// bookkeeping are calls of which a full sweep takes every sixteenth only: programs make them by the
+// hundred, and a failure is told by the same few lines.
+func bookkeeping(name string) bool {
+	return strings.HasPrefix(name, "aclDestroy") || slices.Contains([]string{"aclrtSetCurrentContext", "aclrtStreamQuery", "aclrtQueryEventStatus"}, name)
+}
+
+// faults reads the calls of a run and chooses those that fail.
+func (s *Sweep) faults(program, trace string) (faults []fault, err error) {
+	calls, devices, err := countCalls(trace)
+	if err != nil {
+		return nil, err
+	}
+	if s.done == nil {
+		s.done = map[string]bool{}
+	}
+	for _, name := range slices.Sorted(maps.Keys(calls)) {
+		n := (calls[name] + devices - 1) / devices
+		if os.Getenv(EnvSweep) == "all" {
+			step := 1
+			if bookkeeping(name) {
+				step = 16
+			}
+			for call := 1; call <= n; call += step {
+				faults = append(faults, fault{name, place(devices, call), call})
+			}
+			continue
+		}
+		if !s.done[name] {
+			s.done[name] = true
+			h := fnv.New32a()
+			_, _ = h.Write([]byte(program + name))
+			call := 1 + int(h.Sum32()%uint32(n))
+			faults = append(faults, fault{name, place(devices, call), call})
+		}
+	}
+	return faults, nil
+}
+
+// place is the device on which a call fails. The first call fails wherever it comes, since some
+// functions are called before there is a device.
+func place(devices, call int) int {
+	if devices == 1 || call == 1 {
+		return -1
+	}
+	return 1
+}
+
+// countCalls counts the calls in a trace by function, and the devices.
+func countCalls(path string) (calls map[string]int, devices int, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	calls = map[string]int{}
+	rows := map[int]bool{}
+	for line := range strings.Lines(string(text)) {
+		var e struct {
+			Name     string
+			Category string `json:"cat"`
+			Process  int    `json:"pid"`
+		}
+		if json.Unmarshal([]byte(strings.TrimSuffix(strings.TrimSpace(line), ",")), &e) != nil {
+			continue // the brackets of the list, or a line that was cut
+		}
+		switch {
+		case e.Category == "host" && !strings.HasPrefix(e.Name, "aclCreate"): // they return no code
+			calls[e.Name]++
+		case e.Category == "stream" && (strings.HasPrefix(e.Name, "acl") || strings.HasPrefix(e.Name, "Hccl")):
+			calls["run/"+e.Name]++
+			rows[e.Process] = true
+		}
+	}
+	return calls, max(len(rows), 1), nil
+}

@@ -1,0 +1,9 @@
+// Package job is what the programs with several ranks share: how ranks are started, and how their
+// errors become one. It belongs to the programs of this folder, and knows no model.
+//
+//	err := job.Each(ctx, groups, func(ctx context.Context, group *world.Group) error {
+//		return train(ctx, group) // one goroutine a rank
+//	})
+//	// rank 2: aclnn: allocating …        the cause
+//	// rank 0: … a rank left the group    what followed from it
+package job
