@@ -21,6 +21,9 @@ type Suite struct{ M *testing.M }
 // Run runs the tests and returns the program's exit code: that of the tests, or 1 if they leave
 // objects of package acl open. It has the form that goleak.VerifyTestMain takes.
 func (s Suite) Run() int {
+	if os.Getenv(sweptVariable) != "" {
+		return s.M.Run()
+	}
 	rt, err := acl.Open(acl.Config{})
 	if errors.Is(err, acl.ErrNotInstalled) {
 		skipExamples()

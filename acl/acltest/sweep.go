@@ -23,6 +23,9 @@ import (
 // EnvSweep set to "all" makes a Sweep fail every call instead of a sample.
 const EnvSweep = "CANN_TEST_SWEEP"
 
+// sweptVariable is set in the processes of a Sweep, whose Suite leaves all calls to the program.
+const sweptVariable = "CANN_TEST_SWEPT"
+
 // sweepLimit is how long a program may take that meets a failure; one that takes longer hangs.
 const sweepLimit = 90 * time.Second
 
@@ -148,7 +151,7 @@ func sweepProcess(t *testing.T, variable string) (out string, err error) {
 	defer cancel()
 	c := exec.CommandContext(ctx, program, "-test.run="+pattern(t.Name()), "-test.count=1", fmt.Sprintf("-test.timeout=%v", sweepLimit))
 	// A collective that breaks on one rank leaves the others waiting until HCCL gives up.
-	c.Env = append(os.Environ(), rerunVariable+"="+t.Name(), "HCCL_EXEC_TIMEOUT=10", variable)
+	c.Env = append(os.Environ(), rerunVariable+"="+t.Name(), sweptVariable+"=1", "HCCL_EXEC_TIMEOUT=10", variable)
 	text, err := c.CombinedOutput()
 	return string(text), err
 }
