@@ -31,13 +31,13 @@ var faultLayouts = map[string]string{
 // TestFaults: whichever call of CANN fails in a step, or whichever work on a stream, the program
 // returns an error that names it first, leaves nothing open, and trains again in the same process.
 func TestFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short")
+	}
 	var sweep acltest.Sweep
 	for _, name := range slices.Sorted(maps.Keys(faultLayouts)) {
 		flags := faultLayouts[name]
 		t.Run(name, func(t *testing.T) {
-			if testing.Short() && name != "tp2 dp2" {
-				t.Skip("short")
-			}
 			flags := append([]string{
 				"-data", "testdata/rhyme.txt", "-layers", "1", "-hidden", "32", "-intermediate", "32", "-heads", "2", "-kv-heads", "2", "-head-dim", "16",
 				"-experts", "4", "-expert-size", "16", "-batch", "4", "-seq", "16", "-steps", "1",
