@@ -25,8 +25,9 @@ import (
 //
 // Element types: float32, float16 and bfloat16 in any combination, summed in float32;
 // float64; or int8, uint8, int16, int32 and int64 in any combination, summed so that the
-// result has the low bits of the exact one. Every element is the sum over blocks of 256
-// along K in ascending order, whatever the strides, the storage and the number of threads.
+// result has the low bits of the exact one. Every element is the sum over blocks along K, of 256
+// or, where the CPU multiplies pairs of bfloat16, of 512, in ascending order, whatever the strides,
+// the storage and the number of threads. Such CPUs take subnormal bfloat16 numbers for zero.
 type Product struct {
 	Out, A, B View
 	Add       *View // nil for no addend
@@ -202,7 +203,7 @@ func tile(g *C.struct_gemm) int64 {
 		tileM, tileN := split(m, limitM, C.GEMM_GRAIN_M), split(n, limitN, C.GEMM_GRAIN_N)
 		count := batch * ((m + tileM - 1) / tileM) * ((n + tileN - 1) / tileN)
 		small := tileM <= 2*C.GEMM_GRAIN_M && tileN <= 2*C.GEMM_GRAIN_N
-		if threads == 1 || count >= 4*threads || small {
+		if threads == 1 || count >= 2*threads || small {
 			g.tile_m, g.tile_n = C.int64_t(tileM), C.int64_t(tileN)
 			return count
 		}

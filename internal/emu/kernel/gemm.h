@@ -35,11 +35,11 @@ struct gemm {
 };
 
 enum {
-	GEMM_TILE_M = 504, /* largest tile: a multiple of every register block */
-	GEMM_TILE_N = 1024,
+	GEMM_TILE_M = 2016, /* largest tile: a multiple of every register block */
+	GEMM_TILE_N = 512,
 	GEMM_GRAIN_M = 84, /* tile sizes are multiples of these */
 	GEMM_GRAIN_N = 64,
-	GEMM_SCRATCH = 8 << 20, /* bytes one running kernel needs, aligned to 64 */
+	GEMM_SCRATCH = 10 << 20, /* bytes one running kernel needs, aligned to 64 */
 };
 
 #endif

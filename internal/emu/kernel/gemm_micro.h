@@ -2,33 +2,56 @@
  * GEMM_MR rows by NR columns of C lives in registers while k runs. gemm_body.h includes
  * it once per type; NAME(x) is the prefix of the type's functions.
  *
- * Every element is summed the same way on every path: over blocks of GEMM_KC in ascending
+ * The kernel multiplies cells of type P: one element of A or B, or GROUP elements that follow
+ * each other along k, which an instruction of a matrix unit multiplies and adds at once.
+ * MULADD(sum, a, b) does so for vectors of cells.
+ *
+ * Every element is summed the same way on every path: over blocks of GEMM_KC cells in ascending
  * order, each block from zero in ascending k. Blocking, packing and threads cannot change
  * a result. */
+
+#ifndef GROUP
+#define GROUP 1
+#define P T
+#define PV V
+#define MULADD(sum, a, b) ((sum) + (a) * (b))
+#endif
 
 #define VL ((int64_t)(sizeof(V) / sizeof(T)))
 #define NR (2 * VL)
 
+/* Elements of an operand lie at any address that is a multiple of their own size. */
+#define UNALIGNED aligned(sizeof(P) / GROUP), may_alias
 typedef V NAME(vu) __attribute__((aligned(sizeof(T)), may_alias));
-typedef T NAME(v4) __attribute__((vector_size(4 * sizeof(T))));
-typedef NAME(v4) NAME(v4u) __attribute__((aligned(sizeof(T)), may_alias));
+typedef PV NAME(pvu) __attribute__((UNALIGNED));
+typedef P NAME(cell) __attribute__((UNALIGNED));
+typedef P NAME(v4) __attribute__((vector_size(4 * sizeof(P))));
+typedef NAME(v4) NAME(v4u) __attribute__((UNALIGNED));
+typedef T NAME(t4) __attribute__((vector_size(4 * sizeof(T))));
+typedef NAME(t4) NAME(t4u) __attribute__((aligned(sizeof(T)), may_alias));
+#undef UNALIGNED
 
-/* c[rows×NR] (+)= a[rows×k]·b[k×NR]; rows is a constant after inlining. */
+/* c[rows×NR] (+)= a[rows×k]·b[k×NR]; rows is a constant after inlining. Rows of a, b and c are
+ * contiguous. */
 static inline __attribute__((always_inline)) void
-NAME(micro_rows)(const int rows, int64_t k, const T *a, int64_t a_row, int64_t a_k, const T *b, int64_t b_k, T *c,
+NAME(micro_rows)(const int rows, int64_t k, const P *a, int64_t a_row, const P *b, int64_t b_k, T *c,
 		 int64_t c_row, int accumulate)
 {
 	V sum[GEMM_MR][2];
 #pragma GCC unroll 16
-	for (int i = 0; i < rows; i++)
+	for (int i = 0; i < rows; i++) {
 		sum[i][0] = sum[i][1] = (V){0};
-	for (int64_t p = 0; p < k; p++, a += a_k, b += b_k) {
-		V b0 = *(const NAME(vu) *)b, b1 = *(const NAME(vu) *)(b + VL);
+		/* Rows of c are far apart, where the processor does not prefetch by itself. */
+		__builtin_prefetch(c + i * c_row, 1);
+		__builtin_prefetch(c + i * c_row + VL, 1);
+	}
+	for (int64_t p = 0; p < k; p++, b += b_k) {
+		const PV b0 = *(const NAME(pvu) *)b, b1 = *(const NAME(pvu) *)(b + VL);
 #pragma GCC unroll 16
 		for (int i = 0; i < rows; i++) {
-			V x = a[i * a_row] - (V){0};
-			sum[i][0] += x * b0;
-			sum[i][1] += x * b1;
+			const PV x = *(const NAME(cell) *)(a + i * a_row + p) - (PV){0};
+			sum[i][0] = MULADD(sum[i][0], x, b0);
+			sum[i][1] = MULADD(sum[i][1], x, b1);
 		}
 	}
 #pragma GCC unroll 16
@@ -43,17 +66,17 @@ NAME(micro_rows)(const int rows, int64_t k, const T *a, int64_t a_row, int64_t a
 	}
 }
 
-/* With constant strides the compiler can address a packed panel with displacements. */
+/* With a constant stride the compiler can address the rows of a packed panel with displacements. */
 #define ROWS(r)                                                                                                        \
 	case r:                                                                                                        \
-		if (a_row == 1 && a_k == GEMM_MR)                                                                      \
-			NAME(micro_rows)(r, k, a, 1, GEMM_MR, b, b_k, c, c_row, accumulate);                           \
+		if (a_row == GEMM_KC)                                                                                  \
+			NAME(micro_rows)(r, k, a, GEMM_KC, b, b_k, c, c_row, accumulate);                           \
 		else                                                                                                   \
-			NAME(micro_rows)(r, k, a, a_row, a_k, b, b_k, c, c_row, accumulate);                           \
+			NAME(micro_rows)(r, k, a, a_row, b, b_k, c, c_row, accumulate);                             \
 		return;
 
-/* c[rows×NR] (+)= a[rows×k]·b[k×NR] for 1 ≤ rows ≤ GEMM_MR. Rows of b and c are contiguous. */
-static void NAME(micro)(int64_t rows, int64_t k, const T *a, int64_t a_row, int64_t a_k, const T *b, int64_t b_k, T *c,
+/* c[rows×NR] (+)= a[rows×k]·b[k×NR] for 1 ≤ rows ≤ GEMM_MR. */
+static void NAME(micro)(int64_t rows, int64_t k, const P *a, int64_t a_row, const P *b, int64_t b_k, T *c,
 			int64_t c_row, int accumulate)
 {
 	switch (rows) {

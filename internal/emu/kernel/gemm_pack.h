@@ -4,65 +4,203 @@
  *   LOAD1(p)      one converted element
  *   LOAD4(p)      a vector v4 of four adjacent ones
  *   STORE1(p, x)  writes one element
- *   STOREV(p, v)  writes a vector V; optional */
+ *   STOREV(p, v)  writes a vector V; optional
+ *   LINE(p, n)    a vector of 16 cells of 32 bits, of n adjacent elements and then zeros; optional
+ *   CROSS(p, q, n) if GROUP is 2: 16 cells of one element each of p and q, of which n exist;
+ *                 q is NULL for zeros
+ * With PACK_ONLY there is no loading and storing, with STORE_ONLY no packing. */
 
 typedef S SRC(s4) __attribute__((vector_size(4 * sizeof(S)), aligned(sizeof(S)), may_alias));
 
 #ifndef LOAD1
 #define LOAD1(p) ((T) * (p))
-#define LOAD4(p) __builtin_convertvector(*(const SRC(s4) *)(p), NAME(v4))
+#define LOAD4(p) __builtin_convertvector(*(const SRC(s4) *)(p), NAME(t4))
 #define STORE1(p, x) (*(p) = (S)(x))
 #endif
 #define STORE4(p, v) (*(NAME(v4u) *)(p) = (v))
 
-/* dst[p·width + i] = src[p·k_stride + i·w_stride] for i < w, p < k. Groups of four along w
- * may overlap at the end, so that any w ≥ 4 needs no remainder. */
+#ifndef STORE_ONLY
+#ifdef LINE
+#if GROUP == 1
+#define LINE_W(p, i, n) LINE(src + (p) * k_stride + (i), n)
+#else
+#define LINE_W(p, i, n)                                                                                                \
+	CROSS(src + 2 * (p) * k_stride + (i), 2 * (p) + 1 < k ? src + (2 * (p) + 1) * k_stride + (i) : NULL, n)
+#endif
+
+/* Transposes 16 by 16 cells, of which w × k exist: lines along k become rows of a panel of B, lines
+ * along w rows of a panel of A. */
 static inline __attribute__((always_inline)) void
-SRC(pack_width)(T *restrict dst, const int64_t width, const int64_t w, int64_t k, const S *restrict src,
-		int64_t w_stride, int64_t k_stride)
+SRC(pack_block)(P *dst, int a_panel, int64_t w, int64_t k, const S *src, int64_t w_stride, int64_t k_stride)
 {
-	int64_t p = 0;
-	if (w >= 4 && w_stride == 1) {
-		for (; p < k; p++) {
-			for (int64_t i = 0; i < w; i += 4) {
-				int64_t j = i < w - 4 ? i : w - 4;
-				STORE4(dst + p * width + j, LOAD4(src + p * k_stride + j));
+	const int64_t cells = (k + GROUP - 1) / GROUP, lines = a_panel ? cells : w, rows = a_panel ? w : cells;
+	__m512i t[16];
+#pragma GCC unroll 16
+	for (int x = 0; x < 16; x++)
+		if (x >= lines) {
+			t[x] = _mm512_setzero_si512();
+		} else if (a_panel) {
+			t[x] = LINE_W(x, 0, w);
+		} else {
+			__builtin_prefetch(src + (x + NR) * w_stride, 0, 2);
+			t[x] = LINE(src + x * w_stride, k);
+		}
+	gemm_transpose(t);
+#pragma GCC unroll 16
+	for (int y = 0; y < 16; y++)
+		if (y < rows)
+			gemm_put(dst + y * (a_panel ? GEMM_KC : NR), t[y], lines);
+}
+
+/* A panel of A has a row for each w with the cells of k; a panel of B a row for each cell of k with
+ * NR cells of w. Where the elements are adjacent along the other axis, blocks of 16 by 16 cells are
+ * transposed. Panels that follow are fetched ahead. */
+static void SRC(pack)(P *dst, int a_panel, int64_t w, int64_t k, const S *src, int64_t w_stride, int64_t k_stride)
+{
+	const int64_t cells = (k + GROUP - 1) / GROUP;
+	if (k_stride == 1 && a_panel) {
+		for (int64_t i = 0; i < w; i++) {
+			const S *in = src + i * w_stride;
+			for (int64_t p = 0; p < cells; p += 16) {
+				__builtin_prefetch(in + GEMM_MR * w_stride + p * GROUP, 0, 2);
+				gemm_put(dst + i * GEMM_KC + p, LINE(in + p * GROUP, k - p * GROUP), cells - p);
 			}
 		}
-	} else if (w >= 4 && k_stride == 1) {
-		for (; p + 4 <= k; p += 4) {
-			for (int64_t i = 0; i < w; i += 4) {
-				int64_t j = i < w - 4 ? i : w - 4;
-				const S *in = src + j * w_stride + p;
-				T *out = dst + p * width + j;
-				NAME(v4) r0 = LOAD4(in), r1 = LOAD4(in + w_stride);
-				NAME(v4) r2 = LOAD4(in + 2 * w_stride), r3 = LOAD4(in + 3 * w_stride);
+	} else if (k_stride == 1) {
+		for (int64_t i = 0; i < w; i += 16)
+			for (int64_t p = 0; p < k; p += 16 * GROUP) {
+				P *to = dst + p / GROUP * NR + i;
+				const S *from = src + i * w_stride + p;
+				if (i + 16 <= w && p + 16 * GROUP <= k)
+					SRC(pack_block)(to, 0, 16, 16 * GROUP, from, w_stride, 1);
+				else
+					SRC(pack_block)(to, 0, w - i, k - p, from, w_stride, 1);
+			}
+	} else if (w_stride == 1 && !a_panel) {
+		for (int64_t p = 0; p < cells; p++)
+			for (int64_t i = 0; i < w; i += 16)
+				gemm_put(dst + p * NR + i, LINE_W(p, i, w - i), w - i);
+	} else if (w_stride == 1) {
+		for (int64_t p = 0; p < k; p += 16 * GROUP) {
+			const S *from = src + p * k_stride;
+			if (w == GEMM_MR && p + 16 * GROUP <= k)
+				SRC(pack_block)(dst + p / GROUP, 1, GEMM_MR, 16 * GROUP, from, 1, k_stride);
+			else
+				SRC(pack_block)(dst + p / GROUP, 1, w, k - p, from, 1, k_stride);
+		}
+	} else {
+		for (int64_t p = 0; p < cells; p++)
+			for (int64_t i = 0; i < w; i++) {
+				P *to = a_panel ? dst + i * GEMM_KC + p : dst + p * NR + i;
+				const S *from = src + i * w_stride + p * GROUP * k_stride;
+#if GROUP == 1
+				*to = LOAD1(from);
+#else
+				*to = (uint16_t)*from | (uint32_t)(2 * p + 1 < k ? (uint16_t)from[k_stride] : 0) << 16;
+#endif
+			}
+	}
+}
+#undef LINE_W
+
+/* c[rows×cols] (+)= a·b for up to FEW_ROWS packed rows of a, where the elements of b are adjacent
+ * along k: b passes through registers once. */
+static inline __attribute__((always_inline)) void
+SRC(few_rows)(const int rows, int64_t cols, int64_t k, const P *a, const S *b, int64_t b_col, T *c, int64_t c_row, int accumulate)
+{
+	const int64_t cells = (k + GROUP - 1) / GROUP;
+	for (int64_t j = 0; j < cols; j += 16) {
+		V sum[FEW_ROWS] = {0};
+		for (int64_t p = 0; p < cells; p += 16) {
+			__m512i t[16];
+#pragma GCC unroll 16
+			for (int x = 0; x < 16; x++) {
+				const S *line = b + (x < cols - j ? j + x : j) * b_col + p * GROUP;
+				__builtin_prefetch(line + GEMM_AHEAD / sizeof(S));
+				t[x] = LINE(line, k - p * GROUP);
+			}
+			gemm_transpose(t);
+#pragma GCC unroll 16
+			for (int y = 0; y < 16; y++)
+				if (y < cells - p)
+#pragma GCC unroll 4
+					for (int i = 0; i < rows; i++)
+						sum[i] = MULADD(sum[i], a[i * GEMM_KC + p + y] - (PV){0}, (PV)t[y]);
+		}
+		const __mmask16 mask = (__mmask16)gemm_mask(cols - j);
+#pragma GCC unroll 4
+		for (int i = 0; i < rows; i++) {
+			T *out = c + i * c_row + j;
+			if (accumulate)
+				sum[i] += (V)_mm512_maskz_loadu_epi32(mask, out);
+			_mm512_mask_storeu_epi32(out, mask, (__m512i)sum[i]);
+		}
+	}
+}
+
+static void SRC(few)(int64_t rows, int64_t cols, int64_t k, const P *a, const S *b, int64_t b_col, T *c, int64_t c_row, int accumulate)
+{
+	switch (rows) {
+	case 1: SRC(few_rows)(1, cols, k, a, b, b_col, c, c_row, accumulate); return;
+	case 2: SRC(few_rows)(2, cols, k, a, b, b_col, c, c_row, accumulate); return;
+	case 3: SRC(few_rows)(3, cols, k, a, b, b_col, c, c_row, accumulate); return;
+	case 4: SRC(few_rows)(4, cols, k, a, b, b_col, c, c_row, accumulate); return;
+	}
+}
+#else
+/* dst[y·dst_row + x] = src[x·x_stride + y·y_stride] for x < w, y < h. */
+static inline __attribute__((always_inline)) void
+SRC(pack_rows)(P *restrict dst, const int64_t dst_row, int64_t w, int64_t h, const S *restrict src, int64_t x_stride,
+	       int64_t y_stride)
+{
+	int64_t y = 0;
+	if (x_stride == 1) {
+		for (; y < h; y++) {
+			int64_t x = 0;
+			for (; x + 4 <= w; x += 4)
+				STORE4(dst + y * dst_row + x, LOAD4(src + y * y_stride + x));
+			for (; x < w; x++)
+				dst[y * dst_row + x] = LOAD1(src + y * y_stride + x);
+		}
+	} else if (y_stride == 1) {
+		for (; y + 4 <= h; y += 4) {
+			int64_t x = 0;
+			for (; x + 4 <= w; x += 4) {
+				const S *in = src + x * x_stride + y;
+				P *out = dst + y * dst_row + x;
+				NAME(v4) r0 = LOAD4(in), r1 = LOAD4(in + x_stride);
+				NAME(v4) r2 = LOAD4(in + 2 * x_stride), r3 = LOAD4(in + 3 * x_stride);
 				NAME(v4) a = __builtin_shufflevector(r0, r1, 0, 4, 1, 5);
 				NAME(v4) b = __builtin_shufflevector(r2, r3, 0, 4, 1, 5);
 				NAME(v4) c = __builtin_shufflevector(r0, r1, 2, 6, 3, 7);
 				NAME(v4) d = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
 				STORE4(out, __builtin_shufflevector(a, b, 0, 1, 4, 5));
-				STORE4(out + width, __builtin_shufflevector(a, b, 2, 3, 6, 7));
-				STORE4(out + 2 * width, __builtin_shufflevector(c, d, 0, 1, 4, 5));
-				STORE4(out + 3 * width, __builtin_shufflevector(c, d, 2, 3, 6, 7));
+				STORE4(out + dst_row, __builtin_shufflevector(a, b, 2, 3, 6, 7));
+				STORE4(out + 2 * dst_row, __builtin_shufflevector(c, d, 0, 1, 4, 5));
+				STORE4(out + 3 * dst_row, __builtin_shufflevector(c, d, 2, 3, 6, 7));
 			}
+			for (; x < w; x++)
+				for (int64_t i = y; i < y + 4; i++)
+					dst[i * dst_row + x] = LOAD1(src + x * x_stride + i);
 		}
 	}
-	for (; p < k; p++)
-		for (int64_t i = 0; i < w; i++)
-			dst[p * width + i] = LOAD1(src + p * k_stride + i * w_stride);
+	for (; y < h; y++)
+		for (int64_t x = 0; x < w; x++)
+			dst[y * dst_row + x] = LOAD1(src + x * x_stride + y * y_stride);
 }
 
-static void SRC(pack)(T *dst, int64_t width, int64_t w, int64_t k, const S *src, int64_t w_stride, int64_t k_stride)
+/* A panel of A has a row for each w with the elements of k, a panel of B a row for each k. */
+static void SRC(pack)(P *dst, int a_panel, int64_t w, int64_t k, const S *src, int64_t w_stride, int64_t k_stride)
 {
-	if (w == NR && width == NR)
-		SRC(pack_width)(dst, NR, NR, k, src, w_stride, k_stride);
-	else if (w == GEMM_MR && width == GEMM_MR)
-		SRC(pack_width)(dst, GEMM_MR, GEMM_MR, k, src, w_stride, k_stride);
+	if (a_panel)
+		SRC(pack_rows)(dst, GEMM_KC, k, w, src, k_stride, w_stride);
 	else
-		SRC(pack_width)(dst, width, w, k, src, w_stride, k_stride);
+		SRC(pack_rows)(dst, NR, w, k, src, w_stride, k_stride);
 }
+#endif
+#endif
 
+#ifndef PACK_ONLY
 /* dst[rows×NR] = src; columns beyond cols are not written. */
 static void SRC(load)(T *restrict dst, int64_t rows, int64_t cols, const S *restrict src, int64_t row_stride,
 		      int64_t col_stride)
@@ -71,7 +209,7 @@ static void SRC(load)(T *restrict dst, int64_t rows, int64_t cols, const S *rest
 		int64_t i = 0;
 		if (col_stride == 1)
 			for (; i + 4 <= cols; i += 4)
-				STORE4(dst + i, LOAD4(src + i));
+				*(NAME(t4u) *)(dst + i) = LOAD4(src + i);
 		for (; i < cols; i++)
 			dst[i] = LOAD1(src + i * col_stride);
 	}
@@ -91,6 +229,7 @@ static void SRC(store)(S *restrict dst, int64_t row_stride, int64_t col_stride, 
 			STORE1(dst + i * col_stride, src[i]);
 	}
 }
+#endif
 
 #undef S
 #undef SRC
@@ -99,3 +238,7 @@ static void SRC(store)(S *restrict dst, int64_t row_stride, int64_t col_stride, 
 #undef STORE1
 #undef STORE4
 #undef STOREV
+#undef LINE
+#undef CROSS
+#undef PACK_ONLY
+#undef STORE_ONLY

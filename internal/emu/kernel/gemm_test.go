@@ -116,13 +116,15 @@ func (c gemmCase) check(t testing.TB, r *rand.Rand) {
 func TestGemm(t *testing.T) {
 	sizes := []struct{ m, n, k int64 }{
 		{0, 3, 2}, {3, 0, 2}, {3, 2, 0}, {1, 1, 1}, {1, 17, 5}, {17, 1, 5}, {5, 3, 300}, {6, 16, 256}, {7, 33, 257},
-		{13, 15, 16}, {31, 64, 3}, {85, 70, 40}, {170, 65, 515},
+		{13, 15, 16}, {31, 64, 3}, {85, 70, 40}, {170, 65, 515}, {4, 37, 1031},
 	}
 	types := []struct{ a, b, out dtype.Type }{
 		{dtype.Float32, dtype.Float32, dtype.Float32},
 		{dtype.Float16, dtype.Float16, dtype.Float16},
 		{dtype.BFloat16, dtype.BFloat16, dtype.BFloat16},
 		{dtype.BFloat16, dtype.BFloat16, dtype.Float32},
+		{dtype.BFloat16, dtype.BFloat16, dtype.Float16},
+		{dtype.Int8, dtype.Uint8, dtype.Int32},
 		{dtype.Float32, dtype.Float16, dtype.Float32},
 		{dtype.Float64, dtype.Float64, dtype.Float64},
 		{dtype.Int8, dtype.Int8, dtype.Int32},
@@ -165,28 +167,33 @@ func TestGemmBatch(t *testing.T) {
 // for its size: rows computed alone, from transposed memory or as part of a large product have
 // the same bits.
 func TestGemmIsReproducible(t *testing.T) {
-	const m, n, k = 700, 300, 600
+	const m, n, k = 700, 300, 1203
 	kerneltest.EachVariant(t, func(t *testing.T) {
-		r := rand.New(rand.NewPCG(5, 6))
-		av, bv := numbers(r, dtype.Float32, m*k), numbers(r, dtype.Float32, k*n)
-		whole := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{m, n}, nil)
-		a := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{m, k}, av)
-		b := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{k, n}, bv)
-		require.NoError(t, kernel.Gemm(kernel.Product{Out: whole, A: a, B: b, Alpha: 1}))
-		want := kerneltest.Values(whole)
-		for _, l := range kerneltest.Layouts {
-			part := kerneltest.New(t, dtype.Float32, l, []int64{m, n}, nil)
-			require.NoError(t, kernel.Gemm(kernel.Product{
-				Out: part, Alpha: 1,
-				A: kerneltest.New(t, dtype.Float32, l, []int64{m, k}, av), B: kerneltest.New(t, dtype.Float32, l, []int64{k, n}, bv),
-			}))
-			require.Equal(t, want, kerneltest.Values(part), "%v", l)
-		}
-		for _, rows := range []int64{1, 3, 8, 20} {
-			part := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{rows, n}, nil)
-			a.Shape = []int64{rows, k}
-			require.NoError(t, kernel.Gemm(kernel.Product{Out: part, A: a, B: b, Alpha: 1}))
-			require.Equal(t, want[:rows*n], kerneltest.Values(part), "%d rows", rows)
+		for _, d := range []dtype.Type{dtype.Float32, dtype.BFloat16} {
+			r := rand.New(rand.NewPCG(5, 6))
+			av, bv := numbers(r, d, m*k), numbers(r, d, k*n)
+			whole := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{m, n}, nil)
+			a := kerneltest.New(t, d, kerneltest.Contiguous, []int64{m, k}, av)
+			b := kerneltest.New(t, d, kerneltest.Contiguous, []int64{k, n}, bv)
+			turned := kerneltest.New(t, d, kerneltest.Transposed, []int64{k, n}, bv)
+			require.NoError(t, kernel.Gemm(kernel.Product{Out: whole, A: a, B: b, Alpha: 1}))
+			want := kerneltest.Values(whole)
+			for _, l := range kerneltest.Layouts {
+				part := kerneltest.New(t, dtype.Float32, l, []int64{m, n}, nil)
+				require.NoError(t, kernel.Gemm(kernel.Product{
+					Out: part, Alpha: 1,
+					A: kerneltest.New(t, d, l, []int64{m, k}, av), B: kerneltest.New(t, d, l, []int64{k, n}, bv),
+				}))
+				require.Equal(t, want, kerneltest.Values(part), "%v %v", d, l)
+			}
+			for _, rows := range []int64{1, 2, 3, 4, 8, 20, 100} {
+				for _, b := range []kernel.View{b, turned} {
+					part := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{rows, n}, nil)
+					a.Shape = []int64{rows, k}
+					require.NoError(t, kernel.Gemm(kernel.Product{Out: part, A: a, B: b, Alpha: 1}))
+					require.Equal(t, want[:rows*n], kerneltest.Values(part), "%v, %d rows", d, rows)
+				}
+			}
 		}
 	})
 }
@@ -196,21 +203,23 @@ func TestGemmSumsBatch(t *testing.T) {
 		r := rand.New(rand.NewPCG(7, 8))
 		for _, s := range []struct{ batch, m, n, k int64 }{{0, 2, 3, 4}, {1, 2, 3, 4}, {3, 5, 7, 0}, {3, 17, 20, 33}, {40, 9, 40, 16}} {
 			for _, l := range kerneltest.Layouts {
-				a := kerneltest.New(t, dtype.Float32, l, []int64{s.batch, s.m, s.k}, numbers(r, dtype.Int8, max(1, s.batch*s.m*s.k)))
-				b := kerneltest.New(t, dtype.BFloat16, l, []int64{s.batch, s.k, s.n}, numbers(r, dtype.Int8, max(1, s.batch*s.k*s.n)))
-				out := kerneltest.New(t, dtype.Float32, l, []int64{s.m, s.n}, nil)
-				require.NoError(t, kernel.Gemm(kernel.Product{Out: out, A: a, B: b, Alpha: 1, Sum: true}))
-				va, vb, want := kerneltest.Values(a), kerneltest.Values(b), make([]float64, s.m*s.n)
-				for x := range s.batch {
-					for i := range s.m {
-						for j := range s.n {
-							for k := range s.k {
-								want[i*s.n+j] += va[(x*s.m+i)*s.k+k] * vb[(x*s.k+k)*s.n+j]
+				for _, d := range []dtype.Type{dtype.Float32, dtype.BFloat16} {
+					a := kerneltest.New(t, d, l, []int64{s.batch, s.m, s.k}, numbers(r, dtype.Int8, max(1, s.batch*s.m*s.k)))
+					b := kerneltest.New(t, dtype.BFloat16, l, []int64{s.batch, s.k, s.n}, numbers(r, dtype.Int8, max(1, s.batch*s.k*s.n)))
+					out := kerneltest.New(t, dtype.Float32, l, []int64{s.m, s.n}, nil)
+					require.NoError(t, kernel.Gemm(kernel.Product{Out: out, A: a, B: b, Alpha: 1, Sum: true}))
+					va, vb, want := kerneltest.Values(a), kerneltest.Values(b), make([]float64, s.m*s.n)
+					for x := range s.batch {
+						for i := range s.m {
+							for j := range s.n {
+								for k := range s.k {
+									want[i*s.n+j] += va[(x*s.m+i)*s.k+k] * vb[(x*s.k+k)*s.n+j]
+								}
 							}
 						}
 					}
+					require.Equal(t, want, kerneltest.Values(out), "%v %v %v", d, s, l)
 				}
-				require.Equal(t, want, kerneltest.Values(out), "%v %v", s, l)
 			}
 		}
 	})

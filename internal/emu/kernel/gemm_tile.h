@@ -1,11 +1,15 @@
-/* One tile of a matrix product of computation type T, blocked for the caches: A in blocks
- * of GEMM_MC×GEMM_KC (second-level cache), B in panels of GEMM_KC×NR (first-level cache).
- * SOURCES(X) lists the element types as X(dtype, type, name). gemm_body.h includes it once
- * per computation type. */
+/* One tile of a matrix product of computation type T, blocked for the caches: a panel of A, of
+ * GEMM_MR×GEMM_KC cells, stays in the first-level cache while the panels of B, of GEMM_KC×NR cells
+ * each, come from the second-level cache. gemm_body.h includes it once per computation type, with
+ *   SOURCES(X)  the element types of A and B as X(dtype, type, name)
+ *   TARGETS(X)  those of C and D
+ *   ELEMENT     the type of the elements of A and B of dtype NATIVE, whose cells need no packing
+ *   NATIVE_OUT  the dtype of C whose elements are of type T
+ *   FEW_ROWS    so many rows are multiplied without packing B; optional */
 
 #define PACK_CASE(id, type, name)                                                                                      \
 	case id:                                                                                                       \
-		NAME(name##_pack)(dst, width, w, k, (const type *)data + offset, w_stride, k_stride);                  \
+		NAME(name##_pack)(dst, a_panel, w, k, (const type *)data + offset, w_stride, k_stride);                \
 		return;
 #define LOAD_CASE(id, type, name)                                                                                      \
 	case id:                                                                                                       \
@@ -15,8 +19,12 @@
 	case id:                                                                                                       \
 		NAME(name##_store)((type *)data + offset, x->row.stride, x->col.stride, rows, cols, src, src_row);     \
 		return;
+#define FEW_CASE(id, type, name)                                                                                       \
+	case id:                                                                                                       \
+		NAME(name##_few)(rows, cols, k, a, (const type *)data + offset, x->col.stride, c, c_row, accumulate);  \
+		return;
 
-static void NAME(pack_part)(T *dst, int64_t width, int64_t w, int64_t k, int dtype, const char *data, int64_t offset,
+static void NAME(pack_part)(P *dst, int a_panel, int64_t w, int64_t k, int dtype, const char *data, int64_t offset,
 			    int64_t w_stride, int64_t k_stride)
 {
 	switch (dtype) {
@@ -29,7 +37,7 @@ static void NAME(load)(T *dst, int64_t rows, int64_t cols, const struct gemm_mat
 {
 	const int64_t offset = row * x->row.stride + col * x->col.stride;
 	switch (x->dtype) {
-		SOURCES(LOAD_CASE)
+		TARGETS(LOAD_CASE)
 	}
 }
 
@@ -38,29 +46,43 @@ static void NAME(store)(const struct gemm_matrix *x, char *data, int64_t row, in
 {
 	const int64_t offset = row * x->row.stride + col * x->col.stride;
 	switch (x->dtype) {
-		SOURCES(STORE_CASE)
+		TARGETS(STORE_CASE)
 	}
 }
+
+#ifdef FEW_ROWS
+static void NAME(few)(const struct gemm_matrix *x, const char *data, int64_t row, int64_t col, int64_t rows, int64_t cols,
+		      int64_t k, const P *a, T *c, int64_t c_row, int accumulate)
+{
+	const int64_t offset = row * x->row.stride + col * x->col.stride;
+	switch (x->dtype) {
+		SOURCES(FEW_CASE)
+	}
+}
+#endif
 #undef PACK_CASE
 #undef LOAD_CASE
 #undef STORE_CASE
+#undef FEW_CASE
 
-/* Packs elements [w0, w0+w) × [k0, k0+k) of an operand into one panel of the given width, with
- * zeros beyond w. The ranges are split where the operand's own tiles end. */
-static void NAME(pack_panel)(T *dst, int64_t width, int dtype, const char *data, const struct gemm_axis *wa, int64_t w0,
-			     int64_t w, const struct gemm_axis *ka, int64_t k0, int64_t k)
+/* Packs elements [w0, w0+w) × [k0, k0+k) of an operand into a panel of A or of B; columns that a
+ * panel of B has beyond w become 0. The ranges are split where the operand's own tiles end. */
+static void NAME(pack_panel)(P *dst, int a_panel, const struct gemm_matrix *x, const char *data, int64_t w0, int64_t w,
+			     int64_t k0, int64_t k)
 {
+	const struct gemm_axis *wa = a_panel ? &x->row : &x->col, *ka = a_panel ? &x->col : &x->row;
+	const int64_t w_step = a_panel ? GEMM_KC : 1, k_step = a_panel ? 1 : NR, cells = (k + GROUP - 1) / GROUP;
 	for (int64_t p = 0, pn; p < k; p += pn) {
 		pn = gemm_run_length(ka, k0 + p, k - p);
 		for (int64_t i = 0, in; i < w; i += in) {
 			in = gemm_run_length(wa, w0 + i, w - i);
-			NAME(pack_part)(dst + p * width + i, width, in, pn, dtype, data,
+			NAME(pack_part)(dst + p / GROUP * k_step + i * w_step, a_panel, in, pn, x->dtype, data,
 					gemm_offset(wa, w0 + i) + gemm_offset(ka, k0 + p), wa->stride, ka->stride);
 		}
 	}
-	if (w < width)
-		for (int64_t p = 0; p < k; p++)
-			memset(dst + p * width + w, 0, (size_t)(width - w) * sizeof(T));
+	if (!a_panel && w < NR)
+		for (int64_t p = 0; p < cells; p++)
+			memset(dst + p * NR + w, 0, (size_t)(NR - w) * sizeof(P));
 }
 
 /* Writes alpha·sum + beta·d to a block of c of at most GEMM_MR×NR; sum is changed. */
@@ -82,74 +104,109 @@ static void NAME(finish)(const struct gemm *g, const struct gemm_at *at, int64_t
 	NAME(store)(&g->c, at->c, row, col, rows, cols, sum, sum_row);
 }
 
+/* The range of a product that a running kernel computes, and its memory. */
+struct NAME(part) {
+	const struct gemm *g;
+	const struct gemm_at *at;
+	int64_t m0, m1, n0, n1;
+	P *a, *b;      /* a panel of A, and the panels of B of one block of k */
+	T *out;        /* the sums, in c itself or in scratch memory */
+	int64_t out_row;
+	int direct;    /* out is c: there may be nothing beyond n1 */
+};
+
+/* Adds the products with B's panel of columns [j, j+cols) to out; a has the cells of the rows. */
+static void NAME(block)(const struct NAME(part) *s, int64_t i, int64_t rows, int64_t j, int64_t cols, int64_t cells,
+			const P *a, int64_t a_row, const P *b, int64_t b_k, int accumulate)
+{
+	T *c = s->out + (i - s->m0) * s->out_row + (j - s->n0);
+	if (!s->direct || cols == NR) {
+		NAME(micro)(rows, cells, a, a_row, b, b_k, c, s->out_row, accumulate);
+		return;
+	}
+	T edge[GEMM_MR * NR];
+	NAME(micro)(rows, cells, a, a_row, b, b_k, edge, NR, 0);
+	for (int64_t r = 0; r < rows; r++)
+		for (int64_t q = 0; q < cols; q++)
+			c[r * s->out_row + q] = edge[r * NR + q] + (accumulate ? c[r * s->out_row + q] : 0);
+}
+
+/* Adds the products over the block of k elements from k0 on to out, and finishes c after the last. */
+static void NAME(sum)(const struct NAME(part) *s, int64_t k0, int64_t k)
+{
+	const struct gemm *g = s->g;
+	const int64_t cells = (k + GROUP - 1) / GROUP;
+	const int plain_a = gemm_plain(&g->a.row) && gemm_plain(&g->a.col);
+	const int plain_b = gemm_plain(&g->b.row) && gemm_plain(&g->b.col);
+	/* Packing pays off only if a panel is read often enough. */
+	const int read_a = plain_a && g->a.dtype == NATIVE && g->a.col.stride == 1 && k % GROUP == 0 &&
+			   g->a.row.stride % GROUP == 0 && g->a.row.stride <= GROUP * GEMM_KC && s->n1 - s->n0 <= 4 * NR;
+	const int read_b = GROUP == 1 && plain_b && g->b.dtype == NATIVE && g->b.col.stride == 1 &&
+			   (s->m1 - s->m0 <= 2 * GEMM_MR || (s->m1 - s->m0 <= 16 * GEMM_MR && g->b.row.stride <= GEMM_KC));
+#ifdef FEW_ROWS
+	const int few = plain_b && g->b.row.stride == 1 && g->b.col.stride != 1 && s->m1 - s->m0 <= FEW_ROWS;
+#else
+	const int few = 0;
+#endif
+
+	for (int64_t i = s->m0; i < s->m1; i += GEMM_MR) {
+		const int64_t rows = gemm_min(GEMM_MR, s->m1 - i);
+		const P *a = s->a;
+		int64_t a_row = GEMM_KC;
+		if (read_a && !few) {
+			a = (const P *)((const ELEMENT *)s->at->a + i * g->a.row.stride + k0);
+			a_row = g->a.row.stride / GROUP;
+		} else {
+			NAME(pack_panel)(s->a, 1, &g->a, s->at->a, i, rows, k0, k);
+		}
+#ifdef FEW_ROWS
+		if (few)
+			NAME(few)(&g->b, s->at->b, k0, s->n0, rows, s->n1 - s->n0, k, a, s->out, s->out_row, k0 > 0);
+#endif
+		for (int64_t j = s->n0; !few && j < s->n1; j += NR) {
+			const int64_t cols = gemm_min(NR, s->n1 - j);
+			P *b = s->b + (j - s->n0) * GEMM_KC;
+			if (read_b && cols == NR) {
+				const P *in = (const P *)((const ELEMENT *)s->at->b + k0 * g->b.row.stride + j);
+				NAME(block)(s, i, rows, j, cols, cells, a, a_row, in, g->b.row.stride, k0 > 0);
+				continue;
+			}
+			if (i == s->m0) /* Packed right before its first use, it is still in the first-level cache. */
+				NAME(pack_panel)(b, 0, &g->b, s->at->b, j, cols, k0, k);
+			NAME(block)(s, i, rows, j, cols, cells, a, a_row, b, NR, k0 > 0);
+		}
+		for (int64_t j = s->n0; !s->direct && k0 + k >= g->k && j < s->n1; j += NR)
+			NAME(finish)(g, s->at, i, rows, j, gemm_min(NR, s->n1 - j), s->out + (i - s->m0) * s->out_row + (j - s->n0), s->out_row);
+	}
+}
+
 /* Computes rows [m0, m1) and columns [n0, n1) of one matrix of the batch. */
 static void NAME(tile)(const struct gemm *g, const struct gemm_at *at, int64_t m0, int64_t m1, int64_t n0, int64_t n1,
 		       char *scratch)
 {
-	T *a_pack = (T *)scratch, *b_pack = a_pack + GEMM_MC * GEMM_KC, *sums = b_pack + GEMM_TILE_N * GEMM_KC;
-	const int native_a = g->a.dtype == NATIVE && gemm_plain(&g->a.row) && gemm_plain(&g->a.col);
-	const int native_b = g->b.dtype == NATIVE && gemm_plain(&g->b.row) && gemm_plain(&g->b.col);
-	/* Packing pays off only if a panel is read often enough. */
-	const int read_a = native_a && n1 - n0 <= 4 * NR;
-	const int read_b = native_b && g->b.col.stride == 1 && m1 - m0 <= 2 * GEMM_MR;
-	/* Sums go straight to c, or to scratch memory until they are complete. */
-	const int direct = g->c.dtype == NATIVE && g->c.col.stride == 1 && g->alpha == 1 && at->d == NULL;
-	T *const out = direct ? (T *)at->c + m0 * g->c.row.stride + n0 : sums;
-	const int64_t out_row = direct ? g->c.row.stride : GEMM_TILE_N;
-
-	for (int64_t k0 = 0; k0 == 0 || k0 < g->k; k0 += GEMM_KC) {
-		const int64_t k = gemm_min(GEMM_KC, g->k - k0);
-		const int last = k0 + GEMM_KC >= g->k;
-		for (int64_t i0 = m0; i0 < m1; i0 += GEMM_MC) {
-			const int64_t i1 = gemm_min(i0 + GEMM_MC, m1);
-			if (!read_a)
-				for (int64_t i = i0; i < i1; i += GEMM_MR)
-					NAME(pack_panel)(a_pack + (i - i0) * GEMM_KC, GEMM_MR, g->a.dtype, at->a, &g->a.row, i,
-							 gemm_min(GEMM_MR, i1 - i), &g->a.col, k0, k);
-			for (int64_t j = n0; j < n1; j += NR) {
-				const int64_t cols = gemm_min(NR, n1 - j);
-				const T *b = b_pack + (j - n0) * GEMM_KC;
-				int64_t b_k = NR;
-				if (read_b && cols == NR) {
-					b = (const T *)at->b + k0 * g->b.row.stride + j;
-					b_k = g->b.row.stride;
-				} else if (i0 == m0) {
-					/* Packed right before its first use, it is still in the first-level cache. */
-					NAME(pack_panel)((T *)b, NR, g->b.dtype, at->b, &g->b.col, j, cols, &g->b.row, k0, k);
-				}
-				for (int64_t i = i0; i < i1; i += GEMM_MR) {
-					const int64_t rows = gemm_min(GEMM_MR, i1 - i);
-					const T *a = a_pack + (i - i0) * GEMM_KC;
-					int64_t a_row = 1, a_k = GEMM_MR;
-					if (read_a) {
-						a = (const T *)at->a + i * g->a.row.stride + k0 * g->a.col.stride;
-						a_row = g->a.row.stride, a_k = g->a.col.stride;
-					}
-					T *c = out + (i - m0) * out_row + (j - n0);
-					if (!direct) {
-						NAME(micro)(rows, k, a, a_row, a_k, b, b_k, c, out_row, k0 > 0);
-						if (last)
-							NAME(finish)(g, at, i, rows, j, cols, c, out_row);
-					} else if (cols == NR) {
-						NAME(micro)(rows, k, a, a_row, a_k, b, b_k, c, out_row, k0 > 0);
-					} else {
-						T edge[GEMM_MR * NR];
-						NAME(micro)(rows, k, a, a_row, a_k, b, b_k, edge, NR, 0);
-						for (int64_t r = 0; r < rows; r++)
-							for (int64_t q = 0; q < cols; q++)
-								c[r * out_row + q] = edge[r * NR + q] + (k0 > 0 ? c[r * out_row + q] : 0);
-					}
-				}
-			}
-		}
-	}
+	struct NAME(part) s = {.g = g, .at = at, .m0 = m0, .m1 = m1, .n0 = n0, .n1 = n1};
+	s.a = (P *)scratch;
+	s.b = s.a + GEMM_MR * GEMM_KC;
+	s.direct = g->c.dtype == NATIVE_OUT && g->c.col.stride == 1 && g->alpha == 1 && at->d == NULL;
+	s.out = s.direct ? (T *)at->c + m0 * g->c.row.stride + n0 : (T *)(s.b + GEMM_TILE_N * GEMM_KC);
+	s.out_row = s.direct ? g->c.row.stride : GEMM_TILE_N;
+	for (int64_t k0 = 0; k0 == 0 || k0 < g->k; k0 += GEMM_KC * GROUP)
+		NAME(sum)(&s, k0, gemm_min(GEMM_KC * GROUP, g->k - k0));
 }
 
+#undef FEW_ROWS
 #undef SOURCES
+#undef TARGETS
+#undef ELEMENT
+#undef NATIVE_OUT
 #undef SCALAR
 #undef NATIVE
 #undef VL
 #undef NR
+#undef GROUP
+#undef P
+#undef PV
+#undef MULADD
 #undef T
 #undef V
 #undef NAME

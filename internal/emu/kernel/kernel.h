@@ -48,6 +48,9 @@ extern const struct kernel_table kernel_table_portable;
 #if defined(__x86_64__)
 extern const struct kernel_table kernel_table_avx2;
 extern const struct kernel_table kernel_table_avx512;
+
+/* The gemm of the variant avx512bf16, which has the other kernels of avx512. */
+void gemm_avx512bf16(const struct gemm *g, int64_t lo, int64_t hi, char *scratch);
 #endif
 
 /* The variant in use. */

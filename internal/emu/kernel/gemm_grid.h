@@ -1,0 +1,67 @@
+/* What the matrix products of every computation type share: sizes of blocks, the axes of operands
+ * and the grid of tiles. */
+#ifndef GEMM_GRID_H
+#define GEMM_GRID_H
+
+#include "gemm.h"
+
+/* Rows of the register block, which uses two vectors per row, two for b and one for a. */
+#if VECTOR_BYTES == 64
+#define GEMM_MR 14
+#include "gemm_line.h"
+#elif defined(__aarch64__)
+#define GEMM_MR 12
+#else
+#define GEMM_MR 6
+#endif
+
+enum { GEMM_KC = 256 }; /* cells of a block of k */
+
+static inline int64_t gemm_min(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static inline int gemm_plain(const struct gemm_axis *x) { return x->tile == INT64_MAX; }
+
+static inline int64_t gemm_offset(const struct gemm_axis *x, int64_t i)
+{
+	return gemm_plain(x) ? i * x->stride : i / x->tile * x->jump + i % x->tile * x->stride;
+}
+
+/* Returns how many of the n elements from i on are in the same tile of the axis. */
+static inline int64_t gemm_run_length(const struct gemm_axis *x, int64_t i, int64_t n)
+{
+	return gemm_plain(x) ? n : gemm_min(n, x->tile - i % x->tile);
+}
+
+/* The matrices of one index of the batch. */
+struct gemm_at {
+	const char *a, *b, *d;
+	char *c;
+};
+
+/* Computes rows [m0, m1) and columns [n0, n1) of one matrix of the batch. */
+typedef void (*gemm_tile)(const struct gemm *g, const struct gemm_at *at, int64_t m0, int64_t m1, int64_t n0, int64_t n1,
+			  char *scratch);
+
+/* Computes tiles [lo, hi) of the product, counted batch by batch, row of tiles by row of tiles. */
+static void gemm_tiles(const struct gemm *g, int64_t lo, int64_t hi, char *scratch, gemm_tile tile)
+{
+	const int64_t across = (g->n + g->tile_n - 1) / g->tile_n, down = (g->m + g->tile_m - 1) / g->tile_m;
+	for (int64_t t = lo; t < hi; t++) {
+		struct gemm_at at = {g->a.data, g->b.data, g->d.data, g->c.data};
+		int64_t index = t / (across * down);
+		for (int x = g->batch_rank - 1; x >= 0; x--) {
+			const int64_t i = index % g->batch[x];
+			index /= g->batch[x];
+			at.a += i * g->a.batch_stride[x];
+			at.b += i * g->b.batch_stride[x];
+			at.c += i * g->c.batch_stride[x];
+			if (at.d != NULL)
+				at.d += i * g->d.batch_stride[x];
+		}
+		const int64_t m0 = t / across % down * g->tile_m, m1 = gemm_min(m0 + g->tile_m, g->m);
+		const int64_t n0 = t % across * g->tile_n, n1 = gemm_min(n0 + g->tile_n, g->n);
+		tile(g, &at, m0, m1, n0, n1, scratch);
+	}
+}
+
+#endif

@@ -1,0 +1,69 @@
+/* Lines of 16 cells of 32 bits, for packing with AVX-512. */
+#ifndef GEMM_LINE_H
+#define GEMM_LINE_H
+
+#include <immintrin.h>
+
+enum { GEMM_AHEAD = 512 }; /* bytes that are fetched ahead */
+
+/* The lanes of the first n elements, of which a vector has at most 32. */
+static inline uint32_t gemm_mask(int64_t n) { return _bzhi_u32(0xffffffff, n < 32 ? (uint32_t)n : 32); }
+
+/* Stores the first n cells of a line. */
+static inline void gemm_put(void *to, __m512i line, int64_t n)
+{
+	_mm512_mask_storeu_epi32(to, (__mmask16)gemm_mask(n), line);
+}
+
+static inline __m512i gemm_line_f32(const void *p, int64_t n)
+{
+	return _mm512_maskz_loadu_epi32((__mmask16)gemm_mask(n), p);
+}
+
+/* 16 elements of 16 bits, as the low halves of cells. */
+static inline __m512i gemm_line_u16(const void *p, int64_t n)
+{
+	return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16((__mmask16)gemm_mask(n), p));
+}
+
+static inline __m512i gemm_line_bf16(const void *p, int64_t n) { return _mm512_slli_epi32(gemm_line_u16(p, n), 16); }
+
+static inline __m512i gemm_line_f16(const void *p, int64_t n)
+{
+	return (__m512i)_mm512_cvtph_ps(_mm256_maskz_loadu_epi16((__mmask16)gemm_mask(n), p));
+}
+
+/* Transposes 16 lines of 16 cells. */
+static inline __attribute__((always_inline)) void gemm_transpose(__m512i t[16])
+{
+	__m512i u[16];
+#pragma GCC unroll 8
+	for (int i = 0; i < 16; i += 2) {
+		u[i] = _mm512_unpacklo_epi32(t[i], t[i + 1]);
+		u[i + 1] = _mm512_unpackhi_epi32(t[i], t[i + 1]);
+	}
+#pragma GCC unroll 4
+	for (int i = 0; i < 16; i += 4) {
+		t[i] = _mm512_unpacklo_epi64(u[i], u[i + 2]);
+		t[i + 1] = _mm512_unpackhi_epi64(u[i], u[i + 2]);
+		t[i + 2] = _mm512_unpacklo_epi64(u[i + 1], u[i + 3]);
+		t[i + 3] = _mm512_unpackhi_epi64(u[i + 1], u[i + 3]);
+	}
+	/* t[4·i + j] now has the cells j, j+4, j+8 and j+12 of the lines 4·i to 4·i+3. */
+#pragma GCC unroll 4
+	for (int j = 0; j < 4; j++) {
+		u[j] = _mm512_shuffle_i32x4(t[j], t[4 + j], 0x88);
+		u[4 + j] = _mm512_shuffle_i32x4(t[8 + j], t[12 + j], 0x88);
+		u[8 + j] = _mm512_shuffle_i32x4(t[j], t[4 + j], 0xdd);
+		u[12 + j] = _mm512_shuffle_i32x4(t[8 + j], t[12 + j], 0xdd);
+	}
+#pragma GCC unroll 4
+	for (int j = 0; j < 4; j++) {
+		t[j] = _mm512_shuffle_i32x4(u[j], u[4 + j], 0x88);
+		t[8 + j] = _mm512_shuffle_i32x4(u[j], u[4 + j], 0xdd);
+		t[4 + j] = _mm512_shuffle_i32x4(u[8 + j], u[12 + j], 0x88);
+		t[12 + j] = _mm512_shuffle_i32x4(u[8 + j], u[12 + j], 0xdd);
+	}
+}
+
+#endif
