@@ -1,0 +1,11 @@
+// Package tokenizer turns text into token ids and back, as Hugging Face's tokenizers do
+// for byte-level BPE models (GPT-2, Llama 3, the Qwen families).
+//
+//	t, err := tokenizer.Load("Qwen3-0.6B")          // reads tokenizer.json of a hub folder
+//	ids, err := t.Encode("Hello, 世界")               // [9707 11 220 99489]
+//	text := t.Decode(ids)
+//
+// A tokenizer is safe for concurrent use. What tokenizer.json asks for and this package does
+// not do (Unigram and WordPiece models, byte fallback, dropout) is an error of Load.
+// Conversations become text in package chat.
+package tokenizer

@@ -1,0 +1,234 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// ErrUnsupported marks tokenizers that this package does not do.
+var ErrUnsupported = errors.New("unsupported tokenizer")
+
+// Load reads the tokenizer.json of a hub folder.
+func Load(folder string) (*Tokenizer, error) {
+	text, err := os.ReadFile(filepath.Join(folder, "tokenizer.json"))
+	if err != nil {
+		return nil, fmt.Errorf("tokenizer: %w", err)
+	}
+	t, err := Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", folder, err)
+	}
+	return t, nil
+}
+
+// file is a tokenizer.json.
+type file struct {
+	Added         []added         `json:"added_tokens"`
+	Normalizer    *normalizerFile `json:"normalizer"`
+	PreTokenizer  *preTokenizer   `json:"pre_tokenizer"`
+	PostProcessor *processor      `json:"post_processor"`
+	Decoder       *struct {
+		Type string `json:"type"`
+	} `json:"decoder"`
+	Model model `json:"model"`
+}
+
+type model struct {
+	Type         string           `json:"type"`
+	Dropout      *float64         `json:"dropout"`
+	Unknown      *string          `json:"unk_token"`
+	Prefix       string           `json:"continuing_subword_prefix"`
+	Suffix       string           `json:"end_of_word_suffix"`
+	ByteFallback bool             `json:"byte_fallback"`
+	IgnoreMerges bool             `json:"ignore_merges"`
+	Vocab        map[string]int32 `json:"vocab"`
+	Merges       []rule           `json:"merges"`
+}
+
+// rule is a merge, written as "a b" by older files and as ["a", "b"] by newer ones.
+type rule [2]string
+
+func (r *rule) UnmarshalJSON(text []byte) error {
+	var pair [2]string
+	if json.Unmarshal(text, &pair) == nil {
+		*r = pair
+		return nil
+	}
+	var line string
+	if err := json.Unmarshal(text, &line); err != nil {
+		return err
+	}
+	left, right, ok := strings.Cut(line, " ")
+	if !ok {
+		return fmt.Errorf("merge %q has no space", line)
+	}
+	*r = rule{left, right}
+	return nil
+}
+
+// processor is the entry "post_processor": what is put around a text.
+type processor struct {
+	Type          string      `json:"type"`
+	Processors    []processor `json:"processors"`
+	Single        []template  `json:"single"`
+	SpecialTokens map[string]struct {
+		IDs []int32 `json:"ids"`
+	} `json:"special_tokens"`
+}
+
+type template struct {
+	Special *struct {
+		ID string `json:"id"`
+	} `json:"SpecialToken"`
+	Sequence *struct {
+		ID string `json:"id"`
+	} `json:"Sequence"`
+}
+
+// Parse reads the text of a tokenizer.json.
+func Parse(text []byte) (*Tokenizer, error) {
+	var f file
+	if err := json.Unmarshal(text, &f); err != nil {
+		return nil, fmt.Errorf("tokenizer.json: %w", err)
+	}
+	t := &Tokenizer{special: map[int32]bool{}, ids: f.Model.Vocab}
+	var err error
+	if t.model, err = f.Model.merger(); err != nil {
+		return nil, err
+	}
+	if err := f.decoder(); err != nil {
+		return nil, err
+	}
+	if t.normalize, err = f.Normalizer.build(); err != nil {
+		return nil, unsupported(err)
+	}
+	t.split = whole
+	if f.PreTokenizer != nil {
+		if t.split, err = f.PreTokenizer.splitter(); err != nil {
+			return nil, unsupported(err)
+		}
+	}
+	if t.prefix, t.suffix, err = f.PostProcessor.around(); err != nil {
+		return nil, unsupported(err)
+	}
+	return t, t.add(f.Added)
+}
+
+func unsupported(err error) error { return fmt.Errorf("tokenizer.json: %w: %w", ErrUnsupported, err) }
+
+// add takes in the added tokens and fills the table of bytes.
+func (t *Tokenizer) add(tokens []added) error {
+	var raw, normal []added
+	for _, a := range tokens {
+		t.ids[a.Content] = a.ID
+		if a.Special {
+			t.special[a.ID] = true
+		}
+		if a.Normalized {
+			a.Content = t.normalize(a.Content)
+			normal = append(normal, a)
+		} else {
+			raw = append(raw, a)
+		}
+	}
+	t.raw, t.normal = newMatcher(raw), newMatcher(normal)
+	size := int32(0)
+	for content, id := range t.ids {
+		if id < 0 || id > maxID {
+			return fmt.Errorf("tokenizer.json: token %q has id %d, outside of 0 to %d", content, id, maxID)
+		}
+		size = max(size, id+1)
+	}
+	t.bytes = make([][]byte, size)
+	for content, id := range t.ids {
+		t.bytes[id] = tokenBytes(content)
+	}
+	return nil
+}
+
+// maxID bounds the table of tokens, which a made-up file could otherwise blow up to gigabytes.
+const maxID = 1<<24 - 1
+
+func (f *file) decoder() error {
+	if f.Decoder == nil || f.Decoder.Type != "ByteLevel" {
+		return unsupported(fmt.Errorf("the decoder is not ByteLevel, as that of byte-level BPE is"))
+	}
+	return nil
+}
+
+func (m *model) merger() (*merger, error) {
+	switch {
+	case m.Type != "BPE" && m.Type != "":
+		return nil, unsupported(fmt.Errorf("model %q (BPE is supported)", m.Type))
+	case m.ByteFallback:
+		return nil, unsupported(fmt.Errorf("byte_fallback, as SentencePiece models have it"))
+	case m.Prefix != "" || m.Suffix != "":
+		return nil, unsupported(fmt.Errorf("continuing_subword_prefix %q, end_of_word_suffix %q", m.Prefix, m.Suffix))
+	case m.Dropout != nil && *m.Dropout != 0:
+		return nil, unsupported(fmt.Errorf("dropout %v: encoding would be random", *m.Dropout))
+	case m.Unknown != nil && *m.Unknown != "":
+		return nil, unsupported(fmt.Errorf("unk_token %q: byte-level BPE knows every byte", *m.Unknown))
+	case len(m.Vocab) == 0:
+		return nil, fmt.Errorf("tokenizer.json: the vocabulary is empty")
+	}
+	out := &merger{words: make(map[string]int32, len(m.Vocab)), merges: make(map[[2]int32]merged, len(m.Merges)), whole: m.IgnoreMerges, known: map[string][]int32{}}
+	for token, id := range m.Vocab {
+		out.words[string(tokenBytes(token))] = id
+	}
+	for b := range out.single {
+		id, ok := m.Vocab[string(byteRunes[b])]
+		if !ok {
+			id = -1
+		}
+		out.single[b] = id
+	}
+	for i, r := range m.Merges {
+		left, leftOK := m.Vocab[r[0]]
+		right, rightOK := m.Vocab[r[1]]
+		id, ok := m.Vocab[r[0]+r[1]]
+		if !leftOK || !rightOK || !ok {
+			return nil, fmt.Errorf("tokenizer.json: merge %d, %q and %q, names a token that the vocabulary lacks", i, r[0], r[1])
+		}
+		out.merges[[2]int32{left, right}] = merged{int32(i), id}
+	}
+	return out, nil
+}
+
+// around gives the tokens before and behind a single text.
+func (p *processor) around() (prefix, suffix []int32, err error) {
+	if p == nil {
+		return nil, nil, nil
+	}
+	switch p.Type {
+	case "ByteLevel": // changes offsets only
+		return nil, nil, nil
+	case "Sequence":
+		for i := range p.Processors {
+			before, behind, err := p.Processors[i].around()
+			if err != nil {
+				return nil, nil, err
+			}
+			prefix, suffix = append(before, prefix...), append(suffix, behind...)
+		}
+		return prefix, suffix, nil
+	case "TemplateProcessing":
+		to := &prefix
+		for _, part := range p.Single {
+			if part.Sequence != nil {
+				to = &suffix
+			} else if part.Special != nil {
+				special, ok := p.SpecialTokens[part.Special.ID]
+				if !ok {
+					return nil, nil, fmt.Errorf("the template names token %q, which special_tokens lacks", part.Special.ID)
+				}
+				*to = append(*to, special.IDs...)
+			}
+		}
+		return prefix, suffix, nil
+	}
+	return nil, nil, fmt.Errorf("post-processor %q (ByteLevel, TemplateProcessing and Sequence are supported)", p.Type)
+}

@@ -1,0 +1,127 @@
+package tokenizer
+
+import (
+	"container/heap"
+	"sync"
+)
+
+// merger is the BPE model: it joins the bytes of a word, always the pair with the lowest rank
+// and of those the leftmost, until no pair of the table is left.
+// (Sennrich et al., "Neural Machine Translation of Rare Words with Subword Units", 2016.)
+type merger struct {
+	words  map[string]int32 // token's bytes → id
+	single [256]int32       // id of each byte, or -1
+	merges map[[2]int32]merged
+	whole  bool // a word of the vocabulary is taken at once, without merging ("ignore_merges")
+
+	mu    sync.RWMutex
+	known map[string][]int32 // words that came before
+}
+
+type merged struct{ rank, id int32 }
+
+// A text repeats its words, so their ids are kept. The bounds keep a stream of random words from
+// growing the table, and long words, which hardly repeat, out of it.
+const (
+	knownWords  = 1 << 16
+	knownLength = 64
+)
+
+// append adds the ids of a word. Bytes that the vocabulary lacks are left out, as tokenizers does without an unknown token.
+func (m *merger) append(ids []int32, word string) []int32 {
+	if len(word) > knownLength {
+		return m.merge(ids, word)
+	}
+	m.mu.RLock()
+	found, ok := m.known[word]
+	m.mu.RUnlock()
+	if ok {
+		return append(ids, found...)
+	}
+	start := len(ids)
+	ids = m.merge(ids, word)
+	m.mu.Lock()
+	if len(m.known) >= knownWords {
+		clear(m.known)
+	}
+	m.known[string([]byte(word))] = append([]int32(nil), ids[start:]...) // a copy: the word is a part of a larger text
+	m.mu.Unlock()
+	return ids
+}
+
+// merge works on the symbols as a doubly linked list, with the mergeable pairs in a heap, so that a word
+// of n bytes takes n log n steps: a line of a million spaces is one word.
+func (m *merger) merge(ids []int32, word string) []int32 {
+	if m.whole {
+		if id, ok := m.words[word]; ok {
+			return append(ids, id)
+		}
+	}
+	list := make([]symbol, 0, len(word))
+	for i := range len(word) {
+		if id := m.single[word[i]]; id >= 0 {
+			list = append(list, symbol{id: id, before: len(list) - 1, behind: len(list) + 1})
+		}
+	}
+	var pairs pairHeap
+	offer := func(left int) {
+		if left < 0 || list[left].behind >= len(list) {
+			return
+		}
+		key := [2]int32{list[left].id, list[list[left].behind].id}
+		if to, ok := m.merges[key]; ok {
+			heap.Push(&pairs, pair{to, left, key})
+		}
+	}
+	for i := range list {
+		offer(i)
+	}
+	for len(pairs) > 0 {
+		p := heap.Pop(&pairs).(pair)
+		left := &list[p.left]
+		if left.id != p.key[0] || left.behind >= len(list) || list[left.behind].id != p.key[1] {
+			continue // one of the two was merged with another neighbour meanwhile
+		}
+		right := &list[left.behind]
+		left.id, right.id = p.id, gone
+		left.behind = right.behind
+		if left.behind < len(list) {
+			list[left.behind].before = p.left
+		}
+		offer(left.before)
+		offer(p.left)
+	}
+	for _, s := range list {
+		if s.id != gone {
+			ids = append(ids, s.id)
+		}
+	}
+	return ids
+}
+
+const gone = -1
+
+type symbol struct {
+	id             int32
+	before, behind int
+}
+
+type pair struct {
+	merged
+	left int
+	key  [2]int32
+}
+
+type pairHeap []pair
+
+func (h pairHeap) Len() int      { return len(h) }
+func (h pairHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *pairHeap) Push(x any)   { *h = append(*h, x.(pair)) }
+func (h pairHeap) Less(i, j int) bool {
+	return h[i].rank < h[j].rank || h[i].rank == h[j].rank && h[i].left < h[j].left
+}
+func (h *pairHeap) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
