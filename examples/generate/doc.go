@@ -3,9 +3,10 @@
 //
 //	go run -tags emu ./examples/generate -prompt package -n 300
 //	go run -tags emu ./examples/generate -type qwen3_next -temperature 0.8 -top-k 40 -top-p 0.95 -seed 7
+//	generate -model Qwen3-0.6B -chat -prompt Hello
 //	generate -model Qwen3-0.6B -ids 785,3974,13876
 //
 // Without -model it first trains a small byte-level model on its own sources. -model is a file
-// written by trainstep -save, or a Hugging Face folder with config.json and safetensors. There is
-// no tokenizer: byte-level models read and write text, others token ids.
+// written by trainstep -save, or a Hugging Face folder with config.json and safetensors. With
+// tokenizer.json in it the folder reads and writes text, as models of bytes do; others take token ids.
 package main

@@ -13,15 +13,15 @@ import (
 
 // generate reads the prompt and writes new tokens until it has the requested number or meets a
 // token that ends a text.
-func generate(ctx context.Context, m *qwen.Model, o options, prompt, ends []int32, write func(id int32) error, report io.Writer) (err error) {
-	cache, err := m.NewCache(1, len(prompt)+o.tokens)
+func generate(ctx context.Context, m *qwen.Model, o options, said speech, ends []int32, report io.Writer) (err error) {
+	cache, err := m.NewCache(1, len(said.prompt)+o.tokens)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, cache.Close()) }()
 	s := newSampler(o.sampling)
 	start := time.Now()
-	logits, err := m.Extend(ctx, cache, prompt)
+	logits, err := m.Extend(ctx, cache, said.prompt)
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func generate(ctx context.Context, m *qwen.Model, o options, prompt, ends []int3
 	}
 	n := 0
 	for next := s.next(logits); !slices.Contains(ends, next); next = s.next(logits) {
-		if err := write(next); err != nil {
+		if err := said.write(next); err != nil {
 			return err
 		}
 		if n++; n == o.tokens {
@@ -47,8 +47,11 @@ func generate(ctx context.Context, m *qwen.Model, o options, prompt, ends []int3
 			return err
 		}
 	}
+	if err := said.end(); err != nil {
+		return err
+	}
 	took := time.Since(start)
 	_, err = fmt.Fprintf(report, "\n%d tokens read in %v, %d generated in %v: %.0f a second\n",
-		len(prompt), read.Round(time.Microsecond), n, took.Round(time.Microsecond), float64(n)/took.Seconds())
+		len(said.prompt), read.Round(time.Microsecond), n, took.Round(time.Microsecond), float64(n)/took.Seconds())
 	return err
 }

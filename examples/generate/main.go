@@ -20,19 +20,21 @@ import (
 )
 
 const about = `generate lets a model of the Qwen3 family go on from a prompt. Without -model it first trains a
-small model of bytes on its own sources. There is no tokenizer: models of bytes read and write
-text, others numbers of tokens.`
+small model of bytes on its own sources. Folders with tokenizer.json and models of bytes read and
+write text, others numbers of tokens.`
 
 var samples = []string{
 	"go run -tags emu ./examples/generate -prompt package -n 300",
 	"go run -tags emu ./examples/generate -type qwen3_next -temperature 0.8 -top-k 40 -top-p 0.95 -seed 7",
+	"go run -tags emu ./examples/generate -model Qwen3-0.6B -chat -prompt Hello",
 	"go run -tags emu ./examples/generate -model Qwen3-0.6B -ids 785,3974,13876",
 }
 
 // options are the flags.
 type options struct {
 	model, kind, dtype string
-	prompt             string
+	prompt, system     string
+	chat               bool
 	ids                []int32 // the prompt as token ids instead of text
 	tokens, device     int
 	graph              bool
@@ -51,7 +53,9 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.StringVar(&o.kind, "type", "qwen3", "`type` of the model, one of "+strings.Join(qwen.ModelTypes(), ", "))
 	f.IntVar(&o.trainSteps, "train-steps", 200, "`steps` to train it")
 	f.Group("The text")
-	f.StringVar(&o.prompt, "prompt", "func ", "text to go on from, for models of bytes")
+	f.StringVar(&o.prompt, "prompt", "func ", "text to go on from")
+	f.BoolVar(&o.chat, "chat", false, "the prompt is what a user says: write it with the chat template of the model's folder")
+	f.StringVar(&o.system, "system", "", "what the system says before the user, with -chat")
 	f.Func("ids", "tokens to go on from, as `numbers` with commas between", func(text string) (err error) {
 		o.ids, err = parseIDs(text)
 		return err
@@ -71,6 +75,10 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 		return o, fmt.Errorf("-dtype %q; use fp32 or bf16", o.dtype)
 	case o.tokens < 1:
 		return o, fmt.Errorf("-n %d; it must be positive", o.tokens)
+	case o.chat && o.ids != nil:
+		return o, errors.New("-chat takes a -prompt, not -ids")
+	case o.system != "" && !o.chat:
+		return o, errors.New("-system needs -chat")
 	case o.model == "" && o.trainSteps < 1:
 		return o, fmt.Errorf("-train-steps %d; it must be positive", o.trainSteps)
 	case o.model == "" && !slices.Contains(qwen.ModelTypes(), o.kind):
@@ -136,41 +144,12 @@ func run(ctx context.Context, o options, out, report io.Writer) (err error) {
 		return err
 	}
 	defer closing(&err, m)
-	prompt, write, err := speech(o, m.Config.VocabSize, out)
+	said, err := newSpeech(o, m.Config.VocabSize, out)
 	if err != nil {
 		return err
 	}
-	return generate(ctx, m, o, prompt, ends, write, report)
+	return generate(ctx, m, o, said, ends, report)
 }
 
 // closing closes c and adds its error to that of the function that defers it.
 func closing(err *error, c io.Closer) { *err = errors.Join(*err, c.Close()) }
-
-// byteVocab is the vocabulary size of models whose tokens are bytes.
-const byteVocab = 256
-
-// speech converts the prompt to tokens and returns a function that writes tokens.
-func speech(o options, vocab int, out io.Writer) (prompt []int32, write func(id int32) error, err error) {
-	if prompt = o.ids; prompt != nil {
-		return prompt, func(id int32) error {
-			_, err := fmt.Fprintf(out, "%d ", id)
-			return err
-		}, nil
-	}
-	if vocab != byteVocab {
-		return nil, nil, fmt.Errorf("the model has %d tokens, not those of bytes, and there is no tokenizer: give the prompt as -ids", vocab)
-	}
-	if o.prompt == "" {
-		return nil, nil, errors.New("-prompt is empty; the model needs a token to go on from")
-	}
-	for _, b := range []byte(o.prompt) {
-		prompt = append(prompt, int32(b))
-	}
-	if _, err := io.WriteString(out, o.prompt); err != nil {
-		return nil, nil, err
-	}
-	return prompt, func(id int32) error {
-		_, err := out.Write([]byte{byte(id)})
-		return err
-	}, nil
-}

@@ -164,12 +164,13 @@ func TestBadFlags(t *testing.T) {
 	for text, flags := range map[string][]string{
 		"-n 0": {"-n", "0"}, "-train-steps 0": {"-train-steps", "0"}, `-type "llama"`: {"-type", "llama"}, `-dtype "fp8"`: {"-dtype", "fp8"},
 		"-top-p 0": {"-top-p", "0"}, "invalid value": {"-ids", "1,x"}, "not defined": {"-nonsense"}, "unknown argument": {"text"},
+		"-system needs -chat": {"-system", "x"}, "not -ids": {"-chat", "-ids", "1"},
 	} {
 		_, err := parseFlags(flags, new(bytes.Buffer))
 		require.ErrorContains(t, err, text, "%v", flags)
 	}
 	for text, flags := range map[string][]string{
-		"type qwen3, qwen3_5_text, qwen3_moe, qwen3_next": {"-model", "none"}, "-prompt is empty": {"-train-steps", "1", "-prompt", ""}, "99": {"-device", "99"},
+		"type qwen3, qwen3_5_text, qwen3_moe, qwen3_next": {"-model", "none"}, "-prompt is empty": {"-train-steps", "1", "-prompt", ""}, "-chat needs": {"-train-steps", "1", "-chat"}, "99": {"-device", "99"},
 	} {
 		_, err := generated(t, flags...)
 		require.ErrorContains(t, err, text, "%v", flags)
@@ -177,20 +178,75 @@ func TestBadFlags(t *testing.T) {
 }
 
 func TestEndsOf(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "config.json")
+	write := func(dir, name, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
 	for text, want := range map[string][]int32{
-		`{}`: nil, `{"eos_token_id":null}`: nil, `{"eos_token_id":7}`: {7}, `{"eos_token_id":[7,9]}`: {7, 9},
+		`{}`: nil, `{"eos_token_id":null}`: nil, `{"eos_token_id":7}`: {7}, `{"eos_token_id":[7,9]}`: {7, 9}, `{"text_config":{"eos_token_id":5}}`: {5},
 	} {
-		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-		ends, err := endsOf(file)
+		dir := t.TempDir()
+		write(dir, "config.json", text)
+		ends, err := endsOf(dir)
 		require.NoError(t, err)
 		require.Equal(t, want, ends)
+		write(dir, "generation_config.json", `{"eos_token_id":[1,2]}`)
+		ends, err = endsOf(dir)
+		require.NoError(t, err)
+		require.Equal(t, []int32{1, 2}, ends, "the configuration of generation goes first")
 	}
 	for _, text := range []string{`{`, `{"eos_token_id":"x"}`} {
-		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-		_, err := endsOf(file)
-		require.Error(t, err)
+		dir := t.TempDir()
+		write(dir, "config.json", text)
+		_, err := endsOf(dir)
+		require.ErrorContains(t, err, "config.json")
 	}
+}
+
+// TestGeneratesText reads and writes text with the tokenizer and the chat template of a folder.
+func TestGeneratesText(t *testing.T) {
+	const n = 12
+	vocab := map[string]int{}
+	for c := byte('!'); c <= '~'; c++ {
+		vocab[string(c)] = len(vocab)
+	}
+	vocab["\u0120"], vocab["<eos>"] = 94, 127 // the space
+	letters := func(ids []int32) string {
+		text := ""
+		for _, id := range ids {
+			for token, i := range vocab {
+				if int32(i) == id && token != "<eos>" {
+					text += strings.ReplaceAll(token, "\u0120", " ")
+				}
+			}
+		}
+		return text
+	}
+	ids := func(text string) (ids []int32) {
+		for _, c := range strings.ReplaceAll(text, " ", "\u0120") {
+			ids = append(ids, int32(vocab[string(c)]))
+		}
+		return ids
+	}
+	file, err := json.Marshal(map[string]any{
+		"added_tokens": []any{map[string]any{"id": 127, "content": "<eos>", "special": true}},
+		"decoder":      map[string]any{"type": "ByteLevel"}, "model": map[string]any{"vocab": vocab},
+	})
+	require.NoError(t, err)
+	dir, want := folder(t, "qwen3", ids("Hello"), n, nil)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tokenizer.json"), file, 0o600))
+	out, err := generated(t, "-model", dir, "-prompt", "Hello", "-n", strconv.Itoa(n))
+	require.NoError(t, err)
+	require.Equal(t, "Hello"+letters(want), out)
+
+	_, err = generated(t, "-model", dir, "-prompt", "Hello", "-chat")
+	require.ErrorContains(t, err, "chat template")
+	dir, want = folder(t, "qwen3", ids("be:brief user:Hello"), n, nil)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tokenizer.json"), file, 0o600))
+	template := "{% for m in messages %}{{ 'be' if m.role == 'system' else ' ' + m.role }}:{{ m.content }}{% endfor %}"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "chat_template.jinja"), []byte(template), 0o600))
+	out, err = generated(t, "-model", dir, "-chat", "-system", "brief", "-prompt", "Hello", "-n", strconv.Itoa(n))
+	require.NoError(t, err)
+	require.Equal(t, letters(want), out)
 }
 
 // TestSamples checks the commands in the help text.

@@ -33,7 +33,7 @@ func newModel(ctx context.Context, o options, st *acl.Stream, reg *ops.Registry,
 	if info.IsDir() {
 		file := filepath.Join(o.model, "config.json")
 		if cfg, err = qwen.ReadConfig(file); err == nil {
-			ends, err = endsOf(file)
+			ends, err = endsOf(o.model)
 		}
 	} else {
 		cfg, _, err = qwen.SavedConfig(o.model)
@@ -50,30 +50,49 @@ func newModel(ctx context.Context, o options, st *acl.Stream, reg *ops.Registry,
 	return m, ends, nil
 }
 
-// endsOf reads eos_token_id of a config.json, which is a token, a list of tokens, or null.
-func endsOf(path string) ([]int32, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
+// endsOf reads which tokens end a text: eos_token_id of generation_config.json, or else of config.json. It is a
+// token, a list of tokens, or null.
+func endsOf(folder string) ([]int32, error) {
+	for _, name := range []string{"generation_config.json", "config.json"} {
+		file := filepath.Join(folder, name)
+		text, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		var config struct {
+			EOS  json.RawMessage `json:"eos_token_id"`
+			Text struct {
+				EOS json.RawMessage `json:"eos_token_id"`
+			} `json:"text_config"`
+		}
+		if err := json.Unmarshal(text, &config); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		for _, eos := range []json.RawMessage{config.EOS, config.Text.EOS} {
+			ends, err := parseEnds(eos)
+			if err != nil {
+				return nil, fmt.Errorf("%s: eos_token_id: %w", file, err)
+			}
+			if ends != nil {
+				return ends, nil
+			}
+		}
 	}
-	var config struct {
-		EOS json.RawMessage `json:"eos_token_id"`
-	}
-	if err := json.Unmarshal(text, &config); err != nil {
-		return nil, err
-	}
-	if len(config.EOS) == 0 || string(config.EOS) == "null" {
-		return nil, nil
-	}
+	return nil, nil
+}
+
+func parseEnds(eos json.RawMessage) (ends []int32, err error) {
 	var one int32
-	if json.Unmarshal(config.EOS, &one) == nil {
+	switch {
+	case len(eos) == 0 || string(eos) == "null":
+		return nil, nil
+	case json.Unmarshal(eos, &one) == nil:
 		return []int32{one}, nil
 	}
-	var many []int32
-	if err := json.Unmarshal(config.EOS, &many); err != nil {
-		return nil, fmt.Errorf("%s: eos_token_id: %w", path, err)
-	}
-	return many, nil
+	return ends, json.Unmarshal(eos, &ends)
 }
 
 // own is the text that a model is trained on if none is given: the sources of this program.

@@ -24,15 +24,6 @@ func init() {
 	}
 }
 
-// visible writes bytes in the byte-level alphabet.
-func visible(text string) string {
-	var out strings.Builder
-	for i := range len(text) {
-		out.WriteRune(byteRunes[text[i]])
-	}
-	return out.String()
-}
-
 // tokenBytes reads a token in the byte-level alphabet. One with other characters stands for its own text.
 func tokenBytes(token string) []byte {
 	out := make([]byte, 0, len(token))

@@ -126,7 +126,7 @@ func byPattern(expression, behavior string, invert bool) (splitter, error) {
 	}
 	join, ok := behaviors[behavior]
 	if !ok {
-		return nil, fmt.Errorf("Split behavior %q is unknown", behavior)
+		return nil, fmt.Errorf("the behavior %q of a Split is unknown", behavior)
 	}
 	re, err := regexp2.Compile(expression, regexp2.None)
 	if err != nil {

@@ -1,0 +1,155 @@
+package chat
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+
+	"github.com/goascend/cann/examples/jinja"
+)
+
+// ErrNoTemplate is the error of a folder without a chat template, as base models have none.
+var ErrNoTemplate = errors.New("the folder has no chat template")
+
+// Template writes conversations for one model. It is safe for concurrent use.
+type Template struct {
+	named  map[string]*jinja.Template // "default", and "tool_use" or others where the model has them
+	tokens jinja.Vars                 // bos_token, eos_token, …
+}
+
+// Load reads the template of a hub folder: chat_template.jinja, else the entry "chat_template" of
+// tokenizer_config.json, which may hold several by name.
+func Load(folder string) (*Template, error) {
+	t, err := load(folder)
+	if err != nil {
+		return nil, fmt.Errorf("chat: %s: %w", folder, err)
+	}
+	return t, nil
+}
+
+func load(folder string) (*Template, error) {
+	var config map[string]json.RawMessage
+	text, err := os.ReadFile(filepath.Join(folder, "tokenizer_config.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &config)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("tokenizer_config.json: %w", err)
+	}
+	sources, err := sources(folder, config["chat_template"])
+	if err != nil {
+		return nil, err
+	}
+	t := &Template{named: map[string]*jinja.Template{}, tokens: specialTokens(config)}
+	for name, source := range sources {
+		if t.named[name], err = jinja.Parse(source); err != nil {
+			return nil, fmt.Errorf("template %s: %w", name, err)
+		}
+	}
+	return t, nil
+}
+
+// sources gives the text of each template.
+func sources(folder string, entry json.RawMessage) (map[string]string, error) {
+	text, err := os.ReadFile(filepath.Join(folder, "chat_template.jinja"))
+	if err == nil {
+		return map[string]string{"default": string(text)}, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if len(entry) == 0 || string(entry) == "null" {
+		return nil, ErrNoTemplate
+	}
+	var one string
+	if json.Unmarshal(entry, &one) == nil {
+		return map[string]string{"default": one}, nil
+	}
+	var several []struct{ Name, Template string }
+	if err := json.Unmarshal(entry, &several); err != nil {
+		return nil, fmt.Errorf("tokenizer_config.json: chat_template: %w", err)
+	}
+	all := map[string]string{}
+	for _, s := range several {
+		all[s.Name] = s.Template
+	}
+	if len(all) == 0 {
+		return nil, ErrNoTemplate
+	}
+	return all, nil
+}
+
+// specialTokens are what transformers hands to templates by name.
+func specialTokens(config map[string]json.RawMessage) jinja.Vars {
+	vars := jinja.Vars{}
+	for _, name := range []string{"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"} {
+		var text string
+		var added struct{ Content string }
+		switch {
+		case json.Unmarshal(config[name], &text) == nil && text != "":
+			vars[name] = text
+		case json.Unmarshal(config[name], &added) == nil && added.Content != "":
+			vars[name] = added.Content
+		}
+	}
+	return vars
+}
+
+// Message is one turn. Messages with tool calls or parts of content can be given as any value
+// whose JSON has the fields that the template reads.
+type Message struct {
+	Role    string `json:"role"`
+	Content any    `json:"content"`
+}
+
+// Conversation is what a template writes. Messages and Tools are values whose JSON templates
+// understand: slices of Message, maps, or json.RawMessage, which keeps the order of keys.
+type Conversation struct {
+	Messages            any
+	Tools               any // nil: none
+	AddGenerationPrompt bool
+	Template            string         // of several in the folder; empty: "tool_use" when there are tools, else "default"
+	Variables           map[string]any // further ones, such as enable_thinking
+}
+
+// Prompt is a conversation as text. Answers are its parts that stand in {% generation %} blocks: what the model said. Templates
+// without such blocks give none.
+type Prompt struct {
+	Text    string
+	Answers []jinja.Span
+}
+
+// Render writes a conversation.
+func (t *Template) Render(c Conversation) (Prompt, error) {
+	name := c.Template
+	if name == "" {
+		name = "default"
+		if _, ok := t.named["tool_use"]; ok && c.Tools != nil {
+			name = "tool_use"
+		}
+	}
+	template, ok := t.named[name]
+	if !ok {
+		return Prompt{}, fmt.Errorf("chat: the folder has no template %q", name)
+	}
+	vars := maps.Clone(t.tokens)
+	vars["add_generation_prompt"] = c.AddGenerationPrompt
+	vars["documents"] = nil
+	all := map[string]any{"messages": c.Messages, "tools": c.Tools}
+	maps.Copy(all, c.Variables)
+	for name, value := range all {
+		var err error
+		if vars[name], err = jinja.From(value); err != nil {
+			return Prompt{}, fmt.Errorf("chat: %s: %w", name, err)
+		}
+	}
+	text, answers, err := template.RenderSpans(vars)
+	if err != nil {
+		return Prompt{}, fmt.Errorf("chat: %w", err)
+	}
+	return Prompt{Text: text, Answers: answers}, nil
+}

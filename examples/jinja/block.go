@@ -1,0 +1,324 @@
+package jinja
+
+import (
+	"fmt"
+	"slices"
+)
+
+// body reads statements up to the end of the template or to a block with one of the given words, whose opening mark it takes.
+func (p *parser) body(closing ...string) (statement, error) {
+	if p.depth++; p.depth > maxDepth {
+		return nil, fmt.Errorf("line %d: blocks are nested deeper than %d", p.peek().line, maxDepth)
+	}
+	defer func() { p.depth-- }()
+	var out sequence
+	for {
+		switch t := p.peek(); t.kind {
+		case text:
+			p.take()
+			out = append(out, data(t.text))
+		case output:
+			p.take()
+			value, err := p.expression()
+			if err == nil {
+				err = p.expectEnd()
+			}
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, printed{value})
+		case block:
+			word := p.tokens[p.at+1]
+			if slices.Contains(closing, word.text) {
+				p.take()
+				return out, nil
+			}
+			parse, ok := blocks[word.text]
+			if !ok || word.kind != name {
+				return nil, p.unexpected(word, "a statement")
+			}
+			p.take()
+			p.take()
+			s, err := parse(p, word.line)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, s)
+		default:
+			if len(closing) > 0 {
+				return nil, p.unexpected(t, closing[len(closing)-1])
+			}
+			return out, nil
+		}
+	}
+}
+
+// blocks read a statement after its first word.
+var blocks map[string]func(p *parser, line int) (statement, error)
+
+func init() {
+	blocks = map[string]func(p *parser, line int) (statement, error){
+		"if":         (*parser).branch,
+		"for":        (*parser).loop,
+		"set":        (*parser).set,
+		"macro":      (*parser).macro,
+		"call":       (*parser).callBlock,
+		"filter":     (*parser).filterBlock,
+		"generation": (*parser).generation,
+		"break":      func(p *parser, _ int) (statement, error) { return jump(leave), p.expectEnd() },
+		"continue":   func(p *parser, _ int) (statement, error) { return jump(again), p.expectEnd() },
+		"do": func(p *parser, _ int) (statement, error) {
+			value, err := p.expression()
+			if err != nil {
+				return nil, err
+			}
+			return statementFunc(func(s *scope) error { _, err := value.eval(s); return err }), p.expectEnd()
+		},
+	}
+}
+
+// expectEnd takes the end of a tag.
+func (p *parser) expectEnd() error {
+	if t := p.peek(); t.text == "" || !p.accept(end) {
+		return p.unexpected(t, "the end of the tag")
+	}
+	return nil
+}
+
+// inside reads the rest of an opening tag, the statements in it and its closing tag.
+func (p *parser) inside(closing string) (statement, error) {
+	if err := p.expectEnd(); err != nil {
+		return nil, err
+	}
+	body, err := p.body(closing)
+	if err != nil {
+		return nil, err
+	}
+	p.take()
+	if closing == "endmacro" || closing == "endset" {
+		p.accept(name) // may repeat the name
+	}
+	return body, p.expectEnd()
+}
+
+func (p *parser) branch(int) (statement, error) {
+	var out branches
+	for {
+		condition, err := p.expression()
+		if err == nil {
+			err = p.expectEnd()
+		}
+		if err != nil {
+			return nil, err
+		}
+		body, err := p.body("elif", "else", "endif")
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, branch{condition, body})
+		switch p.take().text {
+		case "elif":
+			continue
+		case "else":
+			body, err := p.inside("endif")
+			return append(out, branch{nil, body}), err
+		}
+		return out, p.expectEnd()
+	}
+}
+
+// targets reads the names on the left of an assignment or a loop.
+func (p *parser) targets() (names []string, err error) {
+	parenthesis := p.accept(operator, "(")
+	for {
+		id, err := p.identifier()
+		if err != nil {
+			return nil, err
+		}
+		if names = append(names, id); !p.accept(operator, ",") {
+			break
+		}
+	}
+	if parenthesis {
+		err = p.expect(operator, ")")
+	}
+	return names, err
+}
+
+func (p *parser) loop(line int) (statement, error) {
+	l := &loop{line: line}
+	var err error
+	if l.targets, err = p.targets(); err == nil {
+		err = p.expect(name, "in")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if l.items, err = p.or(); err != nil { // no conditional: "if" begins the filter
+		return nil, err
+	}
+	if p.is(operator, ",") { // a tuple without parentheses
+		p.take()
+		rest, err := p.tuple()
+		if err != nil {
+			return nil, err
+		}
+		l.items = append(list{l.items}, rest...)
+	}
+	if p.accept(name, "if") {
+		if l.condition, err = p.expression(); err != nil {
+			return nil, err
+		}
+	}
+	l.recursive = p.accept(name, "recursive")
+	if err := p.expectEnd(); err != nil {
+		return nil, err
+	}
+	if l.body, err = p.body("else", "endfor"); err != nil {
+		return nil, err
+	}
+	if p.take().text == "else" {
+		l.other, err = p.inside("endfor")
+		return l, err
+	}
+	return l, p.expectEnd()
+}
+
+// tuple reads what follows the first comma of a tuple without parentheses.
+func (p *parser) tuple() (rest list, err error) {
+	for !p.is(end) && !p.is(name, "if", "recursive") {
+		item, err := p.or()
+		if err != nil {
+			return nil, err
+		}
+		if rest = append(rest, item); !p.accept(operator, ",") {
+			break
+		}
+	}
+	return rest, nil
+}
+
+func (p *parser) set(line int) (statement, error) {
+	a := assign{line: line}
+	var err error
+	if a.targets, err = p.targets(); err != nil {
+		return nil, err
+	}
+	if len(a.targets) == 1 && p.accept(operator, ".") {
+		if a.field, err = p.identifier(); err != nil {
+			return nil, err
+		}
+	}
+	if p.accept(operator, "=") {
+		if a.value, err = p.expression(); err != nil {
+			return nil, err
+		}
+		if p.accept(operator, ",") {
+			rest, err := p.tuple()
+			if err != nil {
+				return nil, err
+			}
+			a.value = append(list{a.value}, rest...)
+		}
+		return a, p.expectEnd()
+	}
+	if len(a.targets) != 1 || a.field != "" {
+		return nil, p.unexpected(p.peek(), `"="`)
+	}
+	out := assignBlock{target: a.targets[0]}
+	if p.is(operator, "|") {
+		if out.filters, err = p.pipe(); err != nil {
+			return nil, err
+		}
+	}
+	out.body, err = p.inside("endset")
+	return out, err
+}
+
+// pipe reads filters of the text of a block.
+func (p *parser) pipe() (expression, error) {
+	var value expression = variable(pending)
+	for p.accept(operator, "|") {
+		var err error
+		if value, err = p.filter(value); err != nil {
+			return nil, err
+		}
+	}
+	return value, nil
+}
+
+func (p *parser) parameters() (all []parameter, err error) {
+	if err := p.expect(operator, "("); err != nil {
+		return nil, err
+	}
+	for !p.accept(operator, ")") {
+		if len(all) > 0 {
+			if err := p.expect(operator, ","); err != nil {
+				return nil, err
+			}
+		}
+		var one parameter
+		if one.name, err = p.identifier(); err != nil {
+			return nil, err
+		}
+		if p.accept(operator, "=") {
+			if one.fallback, err = p.expression(); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+func (p *parser) macro(int) (statement, error) {
+	m := new(macro)
+	var err error
+	if m.name, err = p.identifier(); err != nil {
+		return nil, err
+	}
+	if m.parameters, err = p.parameters(); err != nil {
+		return nil, err
+	}
+	m.body, err = p.inside("endmacro")
+	return m, err
+}
+
+func (p *parser) callBlock(line int) (statement, error) {
+	c := &callBlock{macro: macro{name: "caller"}}
+	var err error
+	if p.is(operator, "(") {
+		if c.macro.parameters, err = p.parameters(); err != nil {
+			return nil, err
+		}
+	}
+	value, err := p.unary(false)
+	if err != nil {
+		return nil, err
+	}
+	var ok bool
+	if c.call, ok = value.(call); !ok {
+		return nil, fmt.Errorf("line %d: a call block calls nothing", line)
+	}
+	c.macro.body, err = p.inside("endcall")
+	return c, err
+}
+
+func (p *parser) filterBlock(int) (statement, error) {
+	value, err := p.filter(variable(pending))
+	if err != nil {
+		return nil, err
+	}
+	for p.accept(operator, "|") {
+		if value, err = p.filter(value); err != nil {
+			return nil, err
+		}
+	}
+	body, err := p.inside("endfilter")
+	return filterBlock{filters: value, body: body}, err
+}
+
+func (p *parser) generation(int) (statement, error) {
+	body, err := p.inside("endgeneration")
+	return generation{body}, err
+}

@@ -1,0 +1,14 @@
+// Package jinja renders chat templates: the part of Jinja 2 that the templates of hub models use,
+// with the settings and the additional functions that transformers gives them.
+//
+//	t, err := jinja.Parse("{% for m in messages %}{{ m.role }}: {{ m.content | trim }}\n{% endfor %}")
+//	text, err := t.Render(jinja.Vars{"messages": messages})
+//
+// Values are nil, bool, int, float64, string, []any and *Dict, which keeps the order of its keys;
+// FromJSON makes them. A template can neither change its values nor reach files, other
+// templates or Go: include, import and extends are refused. The steps of a rendering are
+// bounded, so that a template from a stranger ends.
+//
+// nikolalohinski/gonja does not serve here: version 2.9.1 has conditional expressions at the top of
+// an output only, orders dictionaries by key, and renders none of the golden conversations.
+package jinja

@@ -1,0 +1,291 @@
+package jinja
+
+import (
+	"fmt"
+)
+
+// expression is a part of a template that has a value.
+type expression interface {
+	eval(s *scope) (any, error)
+}
+
+type (
+	literal     struct{ value any }
+	variable    string
+	list        []expression
+	dictionary  struct{ keys, values []expression }
+	conditional struct{ condition, value, other expression }
+	negation    struct{ operand expression }
+	logical     struct {
+		word        string
+		left, right expression
+	}
+	comparison struct {
+		first expression
+		rest  []step
+	}
+	step struct {
+		op      string
+		operand expression
+	}
+	arithmetic struct {
+		op          string
+		line        int
+		left, right expression
+	}
+	attribute struct {
+		value expression
+		name  string
+		line  int
+	}
+	index struct {
+		value, key expression
+		line       int
+	}
+	slice struct {
+		value expression
+		parts [3]expression
+		line  int
+	}
+	call struct {
+		callee expression
+		args   arguments
+		line   int
+	}
+	filtered struct {
+		name   string
+		filter function
+		value  expression
+		args   arguments
+		line   int
+	}
+	tested struct {
+		name  string
+		test  function
+		value expression
+		args  arguments
+		line  int
+	}
+	arguments struct {
+		values []expression
+		named  []namedArgument
+	}
+	namedArgument struct {
+		name  string
+		value expression
+	}
+)
+
+func (e literal) eval(*scope) (any, error) { return e.value, nil }
+
+func (e variable) eval(s *scope) (any, error) { return s.lookup(string(e)), nil }
+
+func (e list) eval(s *scope) (any, error) {
+	out := make([]any, len(e))
+	for i, item := range e {
+		var err error
+		if out[i], err = item.eval(s); err != nil {
+			return nil, err
+		}
+	}
+	return out, s.made(out)
+}
+
+func (e dictionary) eval(s *scope) (any, error) {
+	out := new(Dict)
+	for i := range e.keys {
+		key, err := e.keys[i].eval(s)
+		if err != nil {
+			return nil, err
+		}
+		value, err := e.values[i].eval(s)
+		if err != nil {
+			return nil, err
+		}
+		out.Set(str(key), value)
+	}
+	return out, nil
+}
+
+func (e conditional) eval(s *scope) (any, error) {
+	condition, err := e.condition.eval(s)
+	if err != nil {
+		return nil, err
+	}
+	if truth(condition) {
+		return e.value.eval(s)
+	}
+	return e.other.eval(s)
+}
+
+func (e negation) eval(s *scope) (any, error) {
+	value, err := e.operand.eval(s)
+	return !truth(value), err
+}
+
+// eval gives the operand that decides, as Python does: x or "default".
+func (e logical) eval(s *scope) (any, error) {
+	left, err := e.left.eval(s)
+	if err != nil || truth(left) == (e.word == "or") {
+		return left, err
+	}
+	return e.right.eval(s)
+}
+
+func (e comparison) eval(s *scope) (any, error) {
+	left, err := e.first.eval(s)
+	if err != nil {
+		return nil, err
+	}
+	for _, next := range e.rest {
+		right, err := next.operand.eval(s)
+		if err != nil {
+			return nil, err
+		}
+		holds, err := compare(next.op, left, right)
+		if err != nil || !holds {
+			return false, err
+		}
+		left = right
+	}
+	return true, nil
+}
+
+func (e arithmetic) eval(s *scope) (any, error) {
+	left, err := e.left.eval(s)
+	if err != nil {
+		return nil, err
+	}
+	right, err := e.right.eval(s)
+	if err != nil {
+		return nil, err
+	}
+	value, err := calculate(e.op, left, right)
+	if err != nil {
+		return nil, fmt.Errorf("line %d: %w", e.line, err)
+	}
+	return value, s.made(value)
+}
+
+func (e attribute) eval(s *scope) (any, error) {
+	value, err := e.value.eval(s)
+	if err != nil {
+		return nil, err
+	}
+	field, err := attributeOf(value, e.name)
+	return field, at(e.line, err)
+}
+
+func (e index) eval(s *scope) (any, error) {
+	value, err := e.value.eval(s)
+	if err != nil {
+		return nil, err
+	}
+	key, err := e.key.eval(s)
+	if err != nil {
+		return nil, err
+	}
+	item, err := item(value, key)
+	return item, at(e.line, err)
+}
+
+func (e slice) eval(s *scope) (any, error) {
+	value, err := e.value.eval(s)
+	if err != nil {
+		return nil, err
+	}
+	var parts [3]any
+	for i, part := range e.parts {
+		if part == nil {
+			continue
+		}
+		if parts[i], err = part.eval(s); err != nil {
+			return nil, err
+		}
+	}
+	out, err := cut(value, parts)
+	return out, at(e.line, err)
+}
+
+func (e call) eval(s *scope) (any, error) {
+	callee, err := e.callee.eval(s)
+	if err != nil {
+		return nil, err
+	}
+	args, err := e.args.eval(s)
+	if err != nil {
+		return nil, err
+	}
+	f, ok := callable(callee)
+	if !ok {
+		return nil, fmt.Errorf("line %d: %s cannot be called", e.line, describe(callee))
+	}
+	value, err := f(s, args)
+	if err != nil {
+		return nil, at(e.line, err)
+	}
+	return value, s.made(value)
+}
+
+// callable gives the function behind a value: itself, or a recursive loop.
+func callable(value any) (f function, ok bool) {
+	if l, ok := value.(*loopState); ok {
+		return l.recurse, l.recurse != nil
+	}
+	f, ok = value.(function)
+	return f, ok
+}
+
+func (e filtered) eval(s *scope) (any, error) {
+	return applied(s, e.name, e.filter, e.value, e.args, e.line)
+}
+func (e tested) eval(s *scope) (any, error) {
+	return applied(s, e.name, e.test, e.value, e.args, e.line)
+}
+
+// applied calls a filter or a test: the value comes before the arguments.
+func applied(s *scope, name string, f function, value expression, more arguments, line int) (any, error) {
+	first, err := value.eval(s)
+	if err != nil {
+		return nil, err
+	}
+	args, err := more.eval(s)
+	if err != nil {
+		return nil, err
+	}
+	args.values = append([]any{first}, args.values...)
+	out, err := f(s, args)
+	if err != nil {
+		return nil, fmt.Errorf("line %d: %s: %w", line, name, err)
+	}
+	return out, s.made(out)
+}
+
+func (a arguments) eval(s *scope) (args, error) {
+	var out args
+	for _, value := range a.values {
+		v, err := value.eval(s)
+		if err != nil {
+			return out, err
+		}
+		out.values = append(out.values, v)
+	}
+	for _, n := range a.named {
+		v, err := n.value.eval(s)
+		if err != nil {
+			return out, err
+		}
+		if out.named == nil {
+			out.named = map[string]any{}
+		}
+		out.named[n.name], out.order = v, append(out.order, n.name)
+	}
+	return out, nil
+}
+
+func at(line int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("line %d: %w", line, err)
+}

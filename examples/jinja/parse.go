@@ -1,0 +1,424 @@
+package jinja
+
+import (
+	"fmt"
+	"slices"
+)
+
+// parser reads tokens by recursive descent. Its expressions rank as Jinja's do: conditional, or, and,
+// not, comparison, + and -, ~, * / // and %, power, then filters and tests, and the sign.
+type parser struct {
+	tokens []token
+	at     int
+	depth  int
+}
+
+// Deeper nesting than templates have would otherwise end the process by its stack.
+const maxDepth = 200
+
+func (p *parser) peek() token { return p.tokens[p.at] }
+
+func (p *parser) take() token {
+	t := p.tokens[p.at]
+	if p.at < len(p.tokens)-1 {
+		p.at++
+	}
+	return t
+}
+
+func (p *parser) is(k kind, texts ...string) bool {
+	t := p.peek()
+	return t.kind == k && (len(texts) == 0 || slices.Contains(texts, t.text))
+}
+
+// accept takes a token if it is the expected one.
+func (p *parser) accept(k kind, texts ...string) bool {
+	if p.is(k, texts...) {
+		p.take()
+		return true
+	}
+	return false
+}
+
+func (p *parser) expect(k kind, want string) error {
+	if t := p.peek(); !p.accept(k, want) {
+		return p.unexpected(t, fmt.Sprintf("%q", want))
+	}
+	return nil
+}
+
+func (p *parser) unexpected(t token, want string) error {
+	found := t.text
+	if t.kind == end && found == "" {
+		found = "the end of the template"
+	}
+	return fmt.Errorf("line %d: found %s where %s belongs", t.line, found, want)
+}
+
+func (p *parser) identifier() (string, error) {
+	if t := p.peek(); !p.is(name) {
+		return "", p.unexpected(t, "a name")
+	}
+	return p.take().text, nil
+}
+
+// expression reads a conditional expression.
+func (p *parser) expression() (expression, error) {
+	if p.depth++; p.depth > maxDepth {
+		return nil, fmt.Errorf("line %d: expressions are nested deeper than %d", p.peek().line, maxDepth)
+	}
+	defer func() { p.depth-- }()
+	value, err := p.or()
+	if err != nil || !p.accept(name, "if") {
+		return value, err
+	}
+	condition, err := p.or()
+	if err != nil {
+		return nil, err
+	}
+	var other expression = literal{Undefined{}}
+	if p.accept(name, "else") {
+		if other, err = p.expression(); err != nil {
+			return nil, err
+		}
+	}
+	return conditional{condition, value, other}, nil
+}
+
+func (p *parser) or() (expression, error)  { return p.logic("or", p.and) }
+func (p *parser) and() (expression, error) { return p.logic("and", p.not) }
+
+func (p *parser) logic(word string, operand func() (expression, error)) (expression, error) {
+	left, err := operand()
+	for err == nil && p.accept(name, word) {
+		var right expression
+		if right, err = operand(); err == nil {
+			left = logical{word, left, right}
+		}
+	}
+	return left, err
+}
+
+func (p *parser) not() (expression, error) {
+	if !p.accept(name, "not") {
+		return p.compare()
+	}
+	if p.depth++; p.depth > maxDepth {
+		return nil, fmt.Errorf("line %d: expressions are nested deeper than %d", p.peek().line, maxDepth)
+	}
+	defer func() { p.depth-- }()
+	operand, err := p.not()
+	return negation{operand}, err
+}
+
+// compare reads a chain of comparisons, which holds when each of them does.
+func (p *parser) compare() (expression, error) {
+	first, err := p.binary(0)
+	if err != nil {
+		return nil, err
+	}
+	chain := comparison{first: first}
+	for {
+		var op string
+		switch {
+		case p.is(operator, "==", "!=", "<", ">", "<=", ">="):
+			op = p.take().text
+		case p.accept(name, "in"):
+			op = "in"
+		case p.is(name, "not") && p.tokens[min(p.at+1, len(p.tokens)-1)].text == "in":
+			p.take()
+			p.take()
+			op = "not in"
+		case len(chain.rest) == 0:
+			return first, nil
+		default:
+			return chain, nil
+		}
+		operand, err := p.binary(0)
+		if err != nil {
+			return nil, err
+		}
+		chain.rest = append(chain.rest, step{op, operand})
+	}
+}
+
+// binaries are the levels of the operators between two values, weakest first.
+var binaries = [][]string{{"+", "-"}, {"~"}, {"*", "/", "//", "%"}, {"**"}}
+
+func (p *parser) binary(level int) (expression, error) {
+	if level == len(binaries) {
+		return p.unary(true)
+	}
+	left, err := p.binary(level + 1)
+	for err == nil && p.is(operator, binaries[level]...) {
+		op := p.take()
+		var right expression
+		if right, err = p.binary(level + 1); err == nil {
+			left = arithmetic{op.text, op.line, left, right}
+		}
+	}
+	return left, err
+}
+
+// unary reads a value with its sign and what follows it. Filters and tests apply to the value with its sign.
+func (p *parser) unary(filters bool) (value expression, err error) {
+	if p.depth++; p.depth > maxDepth {
+		return nil, fmt.Errorf("line %d: expressions are nested deeper than %d", p.peek().line, maxDepth)
+	}
+	defer func() { p.depth-- }()
+	if line := p.peek().line; p.is(operator, "-", "+") {
+		op := p.take().text
+		if value, err = p.unary(false); err == nil {
+			value = arithmetic{op, line, literal{0}, value}
+		}
+	} else if value, err = p.primary(); err == nil {
+		value, err = p.postfix(value)
+	}
+	for err == nil && filters {
+		switch {
+		case p.accept(operator, "|"):
+			value, err = p.filter(value)
+		case p.accept(name, "is"):
+			value, err = p.test(value)
+		case p.is(operator, "("): // the result of a filter is called
+			value, err = p.postfix(value)
+		default:
+			return value, nil
+		}
+	}
+	return value, err
+}
+
+func (p *parser) primary() (expression, error) {
+	switch t := p.take(); t.kind {
+	case number:
+		return literal{t.value}, nil
+	case quoted:
+		s := t.value.(string)
+		for p.is(quoted) { // as in Python, neighbours are one string
+			s += p.take().value.(string)
+		}
+		return literal{s}, nil
+	case name:
+		switch t.text {
+		case "true", "True":
+			return literal{true}, nil
+		case "false", "False":
+			return literal{false}, nil
+		case "none", "None":
+			return literal{nil}, nil
+		}
+		return variable(t.text), nil
+	case operator:
+		switch t.text {
+		case "(":
+			return p.parenthesis()
+		case "[":
+			items, err := p.list("]")
+			return list(items), err
+		case "{":
+			return p.dictionary()
+		}
+		return nil, p.unexpected(t, "a value")
+	default:
+		return nil, p.unexpected(t, "a value")
+	}
+}
+
+// list reads expressions between commas up to a closing mark; a comma may be the last.
+func (p *parser) list(closing string) (items []expression, err error) {
+	for !p.accept(operator, closing) {
+		if len(items) > 0 {
+			if err := p.expect(operator, ","); err != nil {
+				return nil, err
+			}
+			if p.accept(operator, closing) {
+				break
+			}
+		}
+		item, err := p.expression()
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, item)
+	}
+	return items, nil
+}
+
+// parenthesis reads a value in parentheses, or a tuple, which is a list here.
+func (p *parser) parenthesis() (expression, error) {
+	if p.accept(operator, ")") {
+		return list{}, nil
+	}
+	first, err := p.expression()
+	if err != nil || p.accept(operator, ")") {
+		return first, err
+	}
+	if err := p.expect(operator, ","); err != nil {
+		return nil, err
+	}
+	rest, err := p.list(")")
+	return append(list{first}, rest...), err
+}
+
+func (p *parser) dictionary() (expression, error) {
+	var d dictionary
+	for !p.accept(operator, "}") {
+		if len(d.keys) > 0 {
+			if err := p.expect(operator, ","); err != nil {
+				return nil, err
+			}
+			if p.accept(operator, "}") {
+				break
+			}
+		}
+		key, err := p.expression()
+		if err == nil {
+			err = p.expect(operator, ":")
+		}
+		if err != nil {
+			return nil, err
+		}
+		value, err := p.expression()
+		if err != nil {
+			return nil, err
+		}
+		d.keys, d.values = append(d.keys, key), append(d.values, value)
+	}
+	return d, nil
+}
+
+// postfix reads attributes, indices, slices and calls.
+func (p *parser) postfix(value expression) (expression, error) {
+	for {
+		t := p.peek()
+		switch {
+		case p.accept(operator, "."):
+			if p.is(number) { // a.0
+				value = index{value, literal{p.take().value}, t.line}
+				continue
+			}
+			field, err := p.identifier()
+			if err != nil {
+				return nil, err
+			}
+			value = attribute{value, field, t.line}
+		case p.accept(operator, "["):
+			next, err := p.subscript(value, t.line)
+			if err != nil {
+				return nil, err
+			}
+			value = next
+		case p.accept(operator, "("):
+			args, err := p.arguments()
+			if err != nil {
+				return nil, err
+			}
+			value = call{value, args, t.line}
+		default:
+			return value, nil
+		}
+	}
+}
+
+// subscript reads what stands in brackets: an index or up to three parts of a slice.
+func (p *parser) subscript(value expression, line int) (expression, error) {
+	var parts [3]expression
+	colons := 0
+	for !p.accept(operator, "]") {
+		if colons < 2 && p.accept(operator, ":") {
+			colons++
+			continue
+		}
+		if parts[colons] != nil {
+			return nil, p.unexpected(p.peek(), "]")
+		}
+		var err error
+		if parts[colons], err = p.expression(); err != nil {
+			return nil, err
+		}
+	}
+	if colons > 0 {
+		return slice{value, parts, line}, nil
+	}
+	if parts[0] == nil {
+		return nil, fmt.Errorf("line %d: an index is missing", line)
+	}
+	return index{value, parts[0], line}, nil
+}
+
+// arguments reads those of a call, after its opening parenthesis.
+func (p *parser) arguments() (a arguments, err error) {
+	for !p.accept(operator, ")") {
+		if len(a.values)+len(a.named) > 0 {
+			if err := p.expect(operator, ","); err != nil {
+				return a, err
+			}
+			if p.accept(operator, ")") {
+				break
+			}
+		}
+		if p.is(name) && p.tokens[p.at+1].kind == operator && p.tokens[p.at+1].text == "=" {
+			key := p.take().text
+			p.take()
+			value, err := p.expression()
+			if err != nil {
+				return a, err
+			}
+			a.named = append(a.named, namedArgument{key, value})
+			continue
+		}
+		value, err := p.expression()
+		if err != nil {
+			return a, err
+		}
+		a.values = append(a.values, value)
+	}
+	return a, nil
+}
+
+func (p *parser) filter(value expression) (expression, error) {
+	line := p.peek().line
+	id, err := p.identifier()
+	if err != nil {
+		return nil, err
+	}
+	f, ok := filters[id]
+	if !ok {
+		return nil, fmt.Errorf("line %d: there is no filter %q", line, id)
+	}
+	out := filtered{name: id, filter: f, value: value, line: line}
+	if p.accept(operator, "(") {
+		out.args, err = p.arguments()
+	}
+	return out, err
+}
+
+// test reads what follows "is". A test may take one argument without parentheses.
+func (p *parser) test(value expression) (expression, error) {
+	inverted := p.accept(name, "not")
+	line := p.peek().line
+	id, err := p.identifier()
+	if err != nil {
+		return nil, err
+	}
+	f, ok := tests[id]
+	if !ok {
+		return nil, fmt.Errorf("line %d: there is no test %q", line, id)
+	}
+	out := tested{name: id, test: f, value: value, line: line}
+	switch {
+	case p.accept(operator, "("):
+		out.args, err = p.arguments()
+	case p.is(number), p.is(quoted), p.is(operator, "[", "{"), p.is(name) && !p.is(name, "and", "or", "not", "else", "if", "is", "in", "recursive"):
+		var argument expression
+		if argument, err = p.primary(); err == nil {
+			argument, err = p.postfix(argument)
+		}
+		out.args.values = []expression{argument}
+	}
+	if inverted {
+		return negation{out}, err
+	}
+	return out, err
+}

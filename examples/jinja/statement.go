@@ -1,0 +1,322 @@
+package jinja
+
+import (
+	"fmt"
+)
+
+// statement is a part of a template that prints or assigns. Its flow tells a loop to leave or to go on.
+type statement interface {
+	exec(s *scope) (flow, error)
+}
+
+type flow uint8
+
+const (
+	on flow = iota
+	leave
+	again
+)
+
+type (
+	sequence []statement
+	data     string
+	printed  struct{ value expression }
+	branches []branch
+	branch   struct {
+		condition expression // nil for else
+		body      statement
+	}
+	loop struct {
+		targets   []string
+		items     expression
+		condition expression // of "for … if …", or nil
+		body      statement
+		other     statement // of "else", or nil
+		recursive bool
+		line      int
+	}
+	jump   flow
+	assign struct {
+		targets []string
+		field   string // of a namespace: set ns.field
+		value   expression
+		line    int
+	}
+	assignBlock struct {
+		target  string
+		filters expression // of the text, or nil
+		body    statement
+	}
+	macro struct {
+		name       string
+		parameters []parameter
+		body       statement
+	}
+	parameter struct {
+		name     string
+		fallback expression // or nil
+	}
+	callBlock struct {
+		macro macro
+		call  call
+	}
+	filterBlock struct {
+		filters expression
+		body    statement
+	}
+	generation struct{ body statement }
+)
+
+func (b sequence) exec(s *scope) (flow, error) {
+	for _, part := range b {
+		if f, err := part.exec(s); f != on || err != nil {
+			return f, err
+		}
+	}
+	return on, nil
+}
+
+func (d data) exec(s *scope) (flow, error) {
+	return on, s.print(string(d))
+}
+
+func (p printed) exec(s *scope) (flow, error) {
+	value, err := p.value.eval(s)
+	if err != nil {
+		return on, err
+	}
+	return on, s.print(str(value))
+}
+
+func (b branches) exec(s *scope) (flow, error) {
+	for _, branch := range b {
+		if branch.condition != nil {
+			value, err := branch.condition.eval(s)
+			if err != nil {
+				return on, err
+			}
+			if !truth(value) {
+				continue
+			}
+		}
+		return branch.body.exec(s)
+	}
+	return on, nil
+}
+
+func (j jump) exec(*scope) (flow, error) { return flow(j), nil }
+
+func (l *loop) exec(s *scope) (flow, error) {
+	value, err := l.items.eval(s)
+	if err != nil {
+		return on, err
+	}
+	return on, l.over(s, value, 0)
+}
+
+// over runs the body for each item that meets the condition; "else" runs if there was none.
+func (l *loop) over(s *scope, value any, depth int) error {
+	if depth > maxCalls {
+		return ErrLimit
+	}
+	items, err := iterate(value)
+	if err != nil {
+		return at(l.line, err)
+	}
+	if l.condition != nil {
+		if items, err = l.filtered(s, items); err != nil {
+			return err
+		}
+	}
+	if len(items) == 0 && l.other != nil {
+		_, err := l.other.exec(s)
+		return err
+	}
+	state := &loopState{items: items, depth: depth}
+	if l.recursive {
+		state.recurse = func(_ *scope, a args) (any, error) {
+			value, err := a.one()
+			if err != nil {
+				return nil, err
+			}
+			return s.capture(statementFunc(func(s *scope) error { return l.over(s, value, depth+1) }))
+		}
+	}
+	for i, item := range items {
+		if err := s.steps(1); err != nil {
+			return err
+		}
+		state.at = i
+		body := s.inner()
+		body.vars["loop"] = state
+		if err := unpack(body.vars, l.targets, item); err != nil {
+			return at(l.line, err)
+		}
+		f, err := l.body.exec(body)
+		if err != nil {
+			return err
+		}
+		if f == leave {
+			break
+		}
+	}
+	return nil
+}
+
+type statementFunc func(s *scope) error
+
+func (f statementFunc) exec(s *scope) (flow, error) { return on, f(s) }
+
+func (l *loop) filtered(s *scope, items []any) ([]any, error) {
+	var kept []any
+	for _, item := range items {
+		inner := s.inner()
+		if err := unpack(inner.vars, l.targets, item); err != nil {
+			return nil, at(l.line, err)
+		}
+		value, err := l.condition.eval(inner)
+		if err != nil {
+			return nil, err
+		}
+		if truth(value) {
+			kept = append(kept, item)
+		}
+	}
+	return kept, s.steps(len(items))
+}
+
+// unpack assigns a value to one name, or its items to several.
+func unpack(vars map[string]any, targets []string, value any) error {
+	if len(targets) == 1 {
+		vars[targets[0]] = value
+		return nil
+	}
+	items, err := iterate(value)
+	if err != nil {
+		return err
+	}
+	if len(items) != len(targets) {
+		return fmt.Errorf("%d values for %d names", len(items), len(targets))
+	}
+	for i, target := range targets {
+		vars[target] = items[i]
+	}
+	return nil
+}
+
+func (a assign) exec(s *scope) (flow, error) {
+	value, err := a.value.eval(s)
+	if err != nil {
+		return on, err
+	}
+	if a.field == "" {
+		return on, at(a.line, unpack(s.vars, a.targets, value))
+	}
+	space, ok := s.lookup(a.targets[0]).(*namespace)
+	if !ok {
+		return on, fmt.Errorf("line %d: %s is no namespace, so its attributes cannot be set", a.line, a.targets[0])
+	}
+	space.Set(a.field, value)
+	return on, nil
+}
+
+func (a assignBlock) exec(s *scope) (flow, error) {
+	text, err := s.capture(a.body)
+	if err != nil {
+		return on, err
+	}
+	var value any = text
+	if a.filters != nil {
+		inner := s.inner()
+		inner.vars[pending] = value
+		if value, err = a.filters.eval(inner); err != nil {
+			return on, err
+		}
+	}
+	s.vars[a.target] = value
+	return on, nil
+}
+
+// pending names the value that a filter of a block works on. No template can write it.
+const pending = "\x00"
+
+func (m *macro) exec(s *scope) (flow, error) {
+	s.vars[m.name] = m.function(s)
+	return on, nil
+}
+
+// function makes what a template calls: the body sees the scope of the macro, not of its caller.
+func (m *macro) function(defined *scope) function {
+	return func(s *scope, a args) (any, error) {
+		if s.calls++; s.calls > maxCalls {
+			return nil, ErrLimit
+		}
+		defer func() { s.calls-- }()
+		body := defined.inner()
+		for i, p := range m.parameters {
+			value, given := a.named[p.name]
+			switch {
+			case i < len(a.values):
+				value = a.values[i]
+			case given:
+			case p.fallback != nil:
+				var err error
+				if value, err = p.fallback.eval(body); err != nil {
+					return nil, err
+				}
+			default:
+				value = Undefined{p.name}
+			}
+			body.vars[p.name] = value
+		}
+		if len(a.values) > len(m.parameters) {
+			return nil, fmt.Errorf("macro %s takes %d arguments, not %d", m.name, len(m.parameters), len(a.values))
+		}
+		if caller, ok := a.named["caller"]; ok {
+			body.vars["caller"] = caller
+		}
+		return body.capture(m.body)
+	}
+}
+
+func (c *callBlock) exec(s *scope) (flow, error) {
+	callee, err := c.call.callee.eval(s)
+	if err != nil {
+		return on, err
+	}
+	f, ok := callable(callee)
+	if !ok {
+		return on, fmt.Errorf("line %d: %s cannot be called", c.call.line, describe(callee))
+	}
+	a, err := c.call.args.eval(s)
+	if err != nil {
+		return on, err
+	}
+	if a.named == nil {
+		a.named = map[string]any{}
+	}
+	a.named["caller"] = c.macro.function(s)
+	value, err := f(s, a)
+	if err != nil {
+		return on, at(c.call.line, err)
+	}
+	return on, s.print(str(value))
+}
+
+func (f filterBlock) exec(s *scope) (flow, error) {
+	text, err := s.capture(f.body)
+	if err != nil {
+		return on, err
+	}
+	inner := s.inner()
+	inner.vars[pending] = text
+	return printed{f.filters}.exec(inner)
+}
+
+// exec notes where the text of the model begins and ends.
+func (g generation) exec(s *scope) (flow, error) {
+	from := s.out.Len()
+	f, err := g.body.exec(s)
+	s.spans = append(s.spans, Span{from, s.out.Len()})
+	return f, err
+}

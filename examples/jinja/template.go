@@ -1,0 +1,149 @@
+package jinja
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Vars are the variables of a rendering.
+type Vars map[string]any
+
+// Template is a parsed template. It is safe for concurrent use.
+type Template struct {
+	body statement
+
+	// Now is the clock of strftime_now; time.Now if nil.
+	Now func() time.Time
+}
+
+// Parse reads a template. Errors name the line.
+func Parse(source string) (*Template, error) {
+	if !utf8.ValidString(source) {
+		return nil, fmt.Errorf("jinja: the template is not UTF-8")
+	}
+	tokens, err := lex(source)
+	if err != nil {
+		return nil, fmt.Errorf("jinja: %w", err)
+	}
+	p := &parser{tokens: tokens}
+	body, err := p.body()
+	if err == nil && !p.is(end) {
+		err = p.unexpected(p.tokens[min(p.at+1, len(tokens)-1)], "a statement")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("jinja: %w", err)
+	}
+	return &Template{body: body}, nil
+}
+
+// Span is a part of a rendering, from one byte up to another.
+type Span struct{ From, To int }
+
+// ErrLimit tells that a rendering took more steps, nested calls or output than any conversation needs.
+var ErrLimit = errors.New("the template does not end")
+
+// Raised is the error of a template that calls raise_exception.
+type Raised struct{ Message string }
+
+func (r *Raised) Error() string { return r.Message }
+
+// Render fills in a template. A template that refuses its input gives a *Raised.
+func (t *Template) Render(vars Vars) (string, error) {
+	text, _, err := t.RenderSpans(vars)
+	return text, err
+}
+
+// RenderSpans is Render with the parts that stand in {% generation %} blocks: what the
+// model said, and what it is trained on.
+func (t *Template) RenderSpans(vars Vars) (string, []Span, error) {
+	r := &rendering{out: new(strings.Builder), now: t.Now}
+	if r.now == nil {
+		r.now = time.Now
+	}
+	globals := &scope{rendering: r, vars: map[string]any{}}
+	for name, f := range functions {
+		globals.vars[name] = f
+	}
+	for name, value := range vars {
+		globals.vars[name] = value
+	}
+	s := globals.inner()
+	if _, err := t.body.exec(s); err != nil {
+		return "", nil, fmt.Errorf("jinja: %w", err)
+	}
+	return r.out.String(), r.spans, nil
+}
+
+// rendering is what the scopes of one rendering share.
+type rendering struct {
+	out   *strings.Builder
+	spans []Span
+	taken int
+	calls int
+	now   func() time.Time
+}
+
+const (
+	maxSteps = 4_000_000
+	maxCalls = 200
+	maxText  = 1 << 24 // bytes of one text, and of all that is printed
+)
+
+// scope holds the variables of a template, a loop's body or a macro. An assignment stays in its scope.
+type scope struct {
+	*rendering
+	vars  map[string]any
+	outer *scope
+}
+
+func (s *scope) inner() *scope {
+	return &scope{rendering: s.rendering, vars: map[string]any{}, outer: s}
+}
+
+func (s *scope) lookup(name string) any {
+	for ; s != nil; s = s.outer {
+		if value, ok := s.vars[name]; ok {
+			return value
+		}
+	}
+	return Undefined{name}
+}
+
+// steps counts work, so that a template ends.
+func (s *scope) steps(n int) error {
+	if s.taken += n + 1; s.taken > maxSteps {
+		return ErrLimit
+	}
+	return nil
+}
+
+// made checks the size of a new value, and counts it as work.
+func (s *scope) made(value any) error {
+	n := size(value)
+	if n > maxText {
+		return ErrLimit
+	}
+	return s.steps(n / 16)
+}
+
+// print adds to the output.
+func (s *scope) print(text string) error {
+	if s.out.Len()+len(text) > maxText {
+		return ErrLimit
+	}
+	s.out.WriteString(text)
+	return s.steps(len(text) / 16)
+}
+
+// capture gives what a statement prints instead of printing it.
+func (s *scope) capture(body statement) (string, error) {
+	kept, spans := s.out, s.spans
+	s.out = new(strings.Builder)
+	_, err := body.exec(s)
+	text := s.out.String()
+	s.out, s.spans = kept, spans
+	return text, err
+}

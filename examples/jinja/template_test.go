@@ -1,0 +1,192 @@
+package jinja_test
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/examples/jinja"
+)
+
+// vars makes the variables of a JSON object.
+func vars(t testing.TB, text []byte) jinja.Vars {
+	t.Helper()
+	value, err := jinja.FromJSON(text)
+	require.NoError(t, err)
+	d := value.(*jinja.Dict)
+	out := jinja.Vars{}
+	for _, key := range d.Keys() {
+		out[key], _ = d.Get(key)
+	}
+	return out
+}
+
+// TestAgreesWithJinja compares with what Jinja itself made of each template.
+func TestAgreesWithJinja(t *testing.T) {
+	text, err := os.ReadFile("testdata/jinja.json")
+	require.NoError(t, err)
+	var file struct {
+		Vars  json.RawMessage
+		Cases []struct{ Template, Text string }
+	}
+	require.NoError(t, json.Unmarshal(text, &file))
+	require.NotEmpty(t, file.Cases)
+	for _, c := range file.Cases {
+		template, err := jinja.Parse(c.Template)
+		require.NoError(t, err, c.Template)
+		got, err := template.Render(vars(t, file.Vars))
+		require.NoError(t, err, c.Template)
+		require.Equal(t, c.Text, got, c.Template)
+	}
+}
+
+func TestSyntaxErrors(t *testing.T) {
+	for source, want := range map[string]string{
+		"{{ x":                         "line 1: a tag does not end with }}",
+		"a\n\n{% if x %}":              "line 3: found the end of the template where endif belongs",
+		"{% endif %}":                  "found endif",
+		"{{ 'abc }}":                   "a string does not end",
+		"{# never":                     "a comment does not end",
+		"{% raw %}x":                   "does not end",
+		"{{ x | shout }}":              `there is no filter "shout"`,
+		"{{ x is odder }}":             `there is no test "odder"`,
+		"{% include 'a' %}":            "found include",
+		"{% import 'a' as b %}":        "found import",
+		"{% extends 'a' %}":            "found extends",
+		"{{ x y }}":                    "found y",
+		"{{ a[] }}":                    "an index is missing",
+		"{{ ? }}":                      `unexpected '?'`,
+		"{% set a, b %}x{% endset %}":  `found %} where "=" belongs`,
+		"{% for x of y %}{% endfor %}": `found of where "in" belongs`,
+		"{{ \"\\u12\" }}":              "escape",
+		"{{ " + strings.Repeat("(", 500) + "x" + strings.Repeat(")", 500) + " }}": "nested deeper",
+		"{{ " + strings.Repeat("not ", 500) + "x }}":                              "nested deeper",
+		strings.Repeat("{% if x %}", 500) + strings.Repeat("{% endif %}", 500):    "nested deeper",
+		"\xff": "not UTF-8",
+	} {
+		_, err := jinja.Parse(source)
+		require.ErrorContains(t, err, want, source)
+	}
+}
+
+func TestRenderingErrors(t *testing.T) {
+	for source, want := range map[string]string{
+		"{{ missing.field }}":                         `line 1: "missing", which is undefined, has no attribute "field"`,
+		"\n{{ 1 + 'a' }}":                             "line 2: a number + a string is not defined",
+		"{{ 1 // 0 }}":                                "1 // 0",
+		"{{ 'a' < 1 }}":                               "have no order",
+		"{{ nothing() }}":                             "cannot be called",
+		"{% for x in 5 %}{% endfor %}":                "a number cannot be iterated over",
+		"{% for a, b in [1] %}{% endfor %}":           "cannot be iterated over",
+		"{% for a, b in [[1]] %}{% endfor %}":         "1 values for 2 names",
+		"{{ 'a'.split('') }}":                         "empty string",
+		"{{ 'a'.join([1]) }}":                         "needs a string",
+		"{{ range(200000) }}":                         "range of more than",
+		"{{ range(1, 2, 0) }}":                        "steps by 0",
+		"{{ [1][::0] }}":                              "steps by 0",
+		"{% set x = 1 %}{% set x.a = 2 %}":            "x is no namespace",
+		"{{ 'a' | tojson(width=3) }}":                 `there is no argument "width"`,
+		"{{ range | tojson }}":                        "a function has no JSON",
+		"{% macro m(a) %}{% endmacro %}{{ m(1, 2) }}": "macro m takes 1 arguments, not 2",
+		"{{ d.update({'a': 1}) }}":                    "cannot be called",
+		"{{ strftime_now('%Q') }}":                    "strftime knows no %Q",
+	} {
+		template, err := jinja.Parse(source)
+		require.NoError(t, err, source)
+		text, err := template.Render(jinja.Vars{"d": new(jinja.Dict)})
+		require.ErrorContains(t, err, want, source)
+		require.Empty(t, text)
+	}
+}
+
+func TestRaise(t *testing.T) {
+	template, err := jinja.Parse("{% if not messages %}{{ raise_exception('no ' ~ 'messages') }}{% endif %}")
+	require.NoError(t, err)
+	_, err = template.Render(nil)
+	var raised *jinja.Raised
+	require.ErrorAs(t, err, &raised)
+	require.Equal(t, "no messages", raised.Message)
+}
+
+// TestEndless: templates of strangers that would run for ever, or fill the memory, end with an error.
+func TestEndless(t *testing.T) {
+	for name, source := range map[string]string{
+		"nested loops":  "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+		"recursion":     "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+		"doubling":      "{% set n = namespace(s='xxxxxxxx') %}{% for i in range(99) %}{% set n.s = n.s + n.s %}{% endfor %}",
+		"doubling by ~": "{% set n = namespace(s='xxxxxxxx') %}{% for i in range(99) %}{% set n.s = n.s ~ n.s %}{% endfor %}",
+		"lists":         "{% set n = namespace(l=[1]) %}{% for i in range(99) %}{% set n.l = n.l + n.l %}{% endfor %}",
+		"replace":       "{% set n = namespace(s='xxxxxxxx') %}{% for i in range(99) %}{% set n.s = n.s.replace('x', 'xxxxxxxx') %}{% endfor %}",
+		"product":       "{{ 'xx' * 900000000 }}",
+		"much of one":   "{% set s = 'x' * 9000000 %}{% for i in range(99999) %}{{ s }}{% endfor %}",
+		"list of texts": "{% set s = 'x' * 9000000 %}{{ [s] * 99999 }}",
+		"JSON of texts": "{% set s = 'x' * 9000000 %}{{ ([s] * 99999) | tojson }}",
+		"join":          "{% set n = namespace(s='xxxxxxxx') %}{% for i in range(99) %}{% set n.s = [n.s, n.s] | join %}{% endfor %}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			template, err := jinja.Parse(source)
+			require.NoError(t, err)
+			_, err = template.Render(nil)
+			require.ErrorIs(t, err, jinja.ErrLimit)
+		})
+	}
+}
+
+// TestDeepValues: values that a template nests as deeply as it likes do not end the process.
+func TestDeepValues(t *testing.T) {
+	deep := "{% set n = namespace(l=[], k=[]) %}{% for i in range(99999) %}{% set n.l = [n.l] %}{% set n.k = [n.k] %}{% endfor %}"
+	for _, use := range []string{"{{ n.l }}", "{{ n.l == n.k }}", "{{ n.l < n.k }}", "{{ n.l | tojson }}", "{{ [n.l, n.k] | sort }}", "{{ n.l | string | length }}"} {
+		template, err := jinja.Parse(deep + use)
+		require.NoError(t, err)
+		_, _ = template.Render(nil)
+	}
+}
+
+func TestClock(t *testing.T) {
+	template, err := jinja.Parse("{{ strftime_now('%d %B %Y, %-d.%-m. %H:%M 100%%') }}")
+	require.NoError(t, err)
+	template.Now = func() time.Time { return time.Date(2026, 3, 7, 9, 5, 0, 0, time.UTC) }
+	text, err := template.Render(nil)
+	require.NoError(t, err)
+	require.Equal(t, "07 March 2026, 7.3. 09:05 100%", text)
+}
+
+func TestValues(t *testing.T) {
+	value, err := jinja.From(map[string]any{"b": []float64{1, 2.5}, "a": nil})
+	require.NoError(t, err)
+	template, err := jinja.Parse("{{ v }} {{ v | tojson }}")
+	require.NoError(t, err)
+	text, err := template.Render(jinja.Vars{"v": value})
+	require.NoError(t, err)
+	require.Equal(t, `{'a': None, 'b': [1, 2.5]} {"a": null, "b": [1, 2.5]}`, text)
+	for _, broken := range []string{"", "{", "[1] 2", strings.Repeat("[", 1000)} {
+		_, err := jinja.FromJSON([]byte(broken))
+		require.Error(t, err, broken)
+	}
+	_, err = jinja.From(make(chan int))
+	require.Error(t, err)
+}
+
+// FuzzRender: whatever a template says, it renders or is refused, and never panics.
+func FuzzRender(f *testing.F) {
+	text, err := os.ReadFile("testdata/jinja.json")
+	require.NoError(f, err)
+	var file struct {
+		Vars  json.RawMessage
+		Cases []struct{ Template string }
+	}
+	require.NoError(f, json.Unmarshal(text, &file))
+	for _, c := range file.Cases {
+		f.Add(c.Template)
+	}
+	all := vars(f, file.Vars)
+	f.Fuzz(func(t *testing.T, source string) {
+		if template, err := jinja.Parse(source); err == nil {
+			_, _ = template.Render(all)
+		}
+	})
+}
