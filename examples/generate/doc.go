@@ -6,7 +6,7 @@
 //	generate -model Qwen3-0.6B -chat -prompt Hello
 //	generate -model Qwen3-0.6B -ids 785,3974,13876
 //
-// Without -model it first trains a small byte-level model on its own sources. -model is a file
-// written by trainstep -save, or a Hugging Face folder with config.json and safetensors. With
-// tokenizer.json in it the folder reads and writes text, as models of bytes do; others take token ids.
+// Without -model it first trains a small byte-level model on its own sources. -model is the folder of
+// trainstep -save, or a Hugging Face folder with config.json and safetensors. With tokenizer.json in it
+// the folder reads and writes text, as models of bytes do; others take token ids.
 package main

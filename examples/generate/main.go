@@ -46,7 +46,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	var o options
 	f := command.New(out, "generate [flags]", about, samples...)
 	f.Group("The model")
-	f.StringVar(&o.model, "model", "", "`path` of a checkpoint of trainstep, or of a folder with a Hugging Face model (default: train a small one first)")
+	f.StringVar(&o.model, "model", "", "`folder` of trainstep's checkpoints, or of a Hugging Face model (default: train a small one first)")
 	f.StringVar(&o.dtype, "dtype", "fp32", "element `type`: fp32 or bf16")
 	f.IntVar(&o.device, "device", 0, "device to run on")
 	f.Group("A model to train, without -model")

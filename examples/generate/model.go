@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/examples/checkpoint"
 	"github.com/goascend/cann/examples/qwen"
 	"github.com/goascend/cann/ops"
 )
@@ -24,19 +25,17 @@ func newModel(ctx context.Context, o options, st *acl.Stream, reg *ops.Registry,
 		m, err = train(ctx, o, st, reg, report)
 		return m, nil, err
 	}
-	info, err := os.Stat(o.model)
-	if err != nil {
+	if _, err := os.Stat(o.model); err != nil {
 		return nil, nil, fmt.Errorf("-model: %w; it is a checkpoint of trainstep or a folder with a Hugging Face model of type %s; -type trains a new model",
 			err, strings.Join(qwen.ModelTypes(), ", "))
 	}
-	var cfg qwen.Config
-	if info.IsDir() {
-		file := filepath.Join(o.model, "config.json")
-		if cfg, err = qwen.ReadConfig(file); err == nil {
-			ends, err = endsOf(o.model)
-		}
-	} else {
-		cfg, _, err = qwen.SavedConfig(o.model)
+	if checkpoint.Find(o.model) {
+		m, err = restore(ctx, o, st, reg)
+		return m, nil, err
+	}
+	cfg, err := qwen.ReadConfig(filepath.Join(o.model, "config.json"))
+	if err == nil {
+		ends, err = endsOf(o.model)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -48,6 +47,26 @@ func newModel(ctx context.Context, o options, st *acl.Stream, reg *ops.Registry,
 		return nil, nil, errors.Join(err, m.Close())
 	}
 	return m, ends, nil
+}
+
+// restore reads a model from a checkpoint of trainstep, whatever ranks wrote it.
+func restore(ctx context.Context, o options, st *acl.Stream, reg *ops.Registry) (m *qwen.Model, err error) {
+	set, err := checkpoint.Open(o.model)
+	if err != nil {
+		return nil, err
+	}
+	defer closing(&err, set)
+	cfg, err := qwen.SavedConfig(set)
+	if err != nil {
+		return nil, err
+	}
+	if m, err = qwen.New(st, reg, cfg, dtypes[o.dtype]); err != nil {
+		return nil, err
+	}
+	if err := m.LoadCheckpoint(ctx, set); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return m, nil
 }
 
 // endsOf reads which tokens end a text: eos_token_id of generation_config.json, or else of config.json. It is a

@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"strconv"
-	"unsafe"
 
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/aclnn/safetensors"
+	"github.com/goascend/cann/examples/checkpoint"
 )
 
 // Prefixes of the optimiser's tensors in a checkpoint.
@@ -69,109 +67,98 @@ func (o *Optimizer) records() []record {
 	}
 }
 
-// File returns the checkpoint file of this rank. With several ranks each writes its parts to its
-// own file, and can read them only with the same parallelism.
-func (par *Parallel) File(path string) string {
-	if n := size(par.World); n > 1 {
-		return fmt.Sprintf("%s.rank%dof%d", path, index(par.World), n)
+// part says which part of a record of a parameter this rank has.
+func (r record) part(q *Parameter) checkpoint.Part {
+	p := checkpoint.Part{Name: r.prefix + q.Name, Shape: q.shape}
+	if q.spread.parts > 1 {
+		p.Axis, p.Index, p.Of = q.spread.axis, q.spread.part, q.spread.parts
 	}
-	return path
+	return p
 }
 
-// Save writes weights, optimiser state and config to one safetensors file, which appears under its
-// name only when it is complete; with several ranks each writes Parallel.File. The weights are the
-// optimiser's float32 ones. The metadata contains the configuration, the step, and the caller's
-// entries.
-func Save(ctx context.Context, path string, m *Model, o *Optimizer, metadata map[string]string) (err error) {
-	config, err := json.Marshal(m.Config)
-	if err != nil {
-		return err
+// sharing returns this rank's number among the ranks that have the same part of a parameter, and
+// their number.
+func (par *Parallel) sharing(q *Parameter) (at, ranks int64) {
+	if q.spread.experts {
+		return index(par.ExpertData), size(par.ExpertData)
 	}
-	all := map[string]string{"config": string(config), "step": strconv.Itoa(o.steps)}
-	maps.Copy(all, metadata)
-	var infos []safetensors.Info
-	for _, p := range m.params.all {
-		for _, r := range o.records() {
-			infos = append(infos, safetensors.Info{Name: r.prefix + p.Name, DType: aclnn.Float32, Shape: ints(p.local())})
+	at, ranks = index(par.Data), size(par.Data)
+	if q.spread.parts == 0 {
+		at, ranks = at*size(par.Tensor)+index(par.Tensor), ranks*size(par.Tensor)
+	}
+	return at, ranks
+}
+
+// Snapshot copies to the host what this rank is to write to a checkpoint: weights in float32, and the
+// state of the optimiser. Ranks that have the same part of a weight take turns, so that each part is
+// written once. All ranks call it.
+func Snapshot(ctx context.Context, m *Model, o *Optimizer) (tensors []checkpoint.Tensor, err error) {
+	for i, q := range m.params.all {
+		at, ranks := m.par.sharing(q)
+		mine := int64(i)%ranks == at
+		if !mine && !m.par.Shard {
+			continue
 		}
-	}
-	w, err := safetensors.Create(m.par.File(path), infos, all)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, w.Close()) }()
-	for _, p := range m.params.all {
 		for _, r := range o.records() {
-			values, err := m.store.read(ctx, p, r.of)
+			values, err := m.store.read(ctx, q, r.of)
 			if err != nil {
-				return err
+				return nil, fmt.Errorf("qwen: %s%v: %w", r.prefix, q, err)
 			}
-			if err := w.Write(r.prefix+p.Name, bytesOf(values)); err != nil {
-				return err
+			if mine {
+				tensors = append(tensors, checkpoint.Tensor{Part: r.part(q), Values: values})
 			}
 		}
 	}
-	return w.Commit()
+	return tensors, nil
 }
 
-func ints(shape []int64) []int {
-	out := make([]int, len(shape))
-	for i, d := range shape {
-		out[i] = int(d)
-	}
-	return out
+// About begins the description of a checkpoint: model and step.
+func About(m *Model, o *Optimizer) (about checkpoint.About, err error) {
+	about.Step = o.steps
+	about.Model, err = json.Marshal(m.Config)
+	return about, err
 }
 
-// bytesOf views float32 values as bytes, which are little-endian on every platform that this module
-// supports.
-func bytesOf(values []float32) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), 4*len(values))
-}
-
-// SavedConfig returns the configuration and the metadata of a checkpoint made by Save. With several
-// ranks, path is the file of any rank.
-func SavedConfig(path string) (Config, map[string]string, error) {
-	f, err := safetensors.Open(path)
-	if err != nil {
-		return Config{}, nil, err
-	}
-	metadata := f.Metadata()
-	if err := f.Close(); err != nil {
-		return Config{}, nil, err
-	}
-	c, err := ParseConfig([]byte(metadata["config"]))
-	return c, metadata, err
-}
-
-// Resume reads a checkpoint made by Save into a model and an optimiser with the same configuration
-// and the same parallelism.
-func Resume(ctx context.Context, path string, m *Model, o *Optimizer) error {
-	f, err := safetensors.Open(m.par.File(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(resume(ctx, f, m, o), f.Close())
-}
-
-func resume(ctx context.Context, f *safetensors.File, m *Model, o *Optimizer) error {
-	step, err := strconv.Atoi(f.Metadata()["step"])
-	if err != nil {
-		return fmt.Errorf("qwen: the checkpoint has no step: %w", err)
-	}
-	for _, p := range m.params.all {
+// Restore reads a checkpoint into a model and its optimiser. The parallelism may differ from that of
+// the ranks that wrote it.
+func Restore(ctx context.Context, set *checkpoint.Set, m *Model, o *Optimizer) error {
+	for _, q := range m.params.all {
 		for _, r := range o.records() {
-			values, err := readTensor(f, r.prefix+p.Name, p.local())
-			if err != nil {
+			if err := m.restore(ctx, set, q, r); err != nil {
 				return err
 			}
-			if err := m.store.write(ctx, p, r.of, values); err != nil {
-				return fmt.Errorf("qwen: %s%v: %w", r.prefix, p, err)
-			}
 		}
-		if err := m.store.publish(p); err != nil {
+		if err := m.store.publish(q); err != nil {
 			return err
 		}
 	}
-	o.steps = step
+	o.steps = set.About().Step
 	return nil
 }
+
+// LoadCheckpoint reads the weights of a checkpoint, for a model that is not trained on.
+func (m *Model) LoadCheckpoint(ctx context.Context, set *checkpoint.Set) error {
+	for _, q := range m.params.all {
+		if err := m.restore(ctx, set, q, record{of: m.master}); err != nil {
+			return err
+		}
+		if err := m.store.publish(q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *Model) restore(ctx context.Context, set *checkpoint.Set, q *Parameter, r record) error {
+	values, err := set.Read(r.part(q))
+	if err != nil {
+		return err
+	}
+	if err := m.store.write(ctx, q, r.of, values); err != nil {
+		return fmt.Errorf("qwen: %s%v: %w", r.prefix, q, err)
+	}
+	return nil
+}
+
+// SavedConfig returns the configuration of a checkpoint's model.
+func SavedConfig(set *checkpoint.Set) (Config, error) { return ParseConfig(set.About().Model) }

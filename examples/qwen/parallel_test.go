@@ -19,6 +19,8 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/examples/checkpoint"
+	"github.com/goascend/cann/examples/job"
 	"github.com/goascend/cann/examples/qwen"
 	"github.com/goascend/cann/hccl"
 	"github.com/goascend/cann/hccl/world"
@@ -195,11 +197,11 @@ func repeated(b qwen.Batch, n int) qwen.Batch {
 	return out
 }
 
-// job is the code that a rank runs with its device and its place.
-type job func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks) error
+// work is the code that a rank runs with its device and its place.
+type work func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks) error
 
 // onRanks runs f on ranks of this process, each with what a model needs.
-func onRanks(t *testing.T, n int, layout world.Layout, f job) {
+func onRanks(t *testing.T, n int, layout world.Layout, f work) {
 	rt := acltest.Open(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -216,7 +218,7 @@ func onRanks(t *testing.T, n int, layout world.Layout, f job) {
 }
 
 // onRank opens a device and joins the others.
-func onRank(ctx context.Context, rt *acl.Runtime, g *world.Group, device int, layout world.Layout, f job) (err error) {
+func onRank(ctx context.Context, rt *acl.Runtime, g *world.Group, device int, layout world.Layout, f work) (err error) {
 	dev, err := rt.Device(device)
 	if err != nil {
 		return err
@@ -247,7 +249,7 @@ func TestParallelCheckpoints(t *testing.T) {
 	for _, shard := range []bool{false, true} {
 		for _, dt := range []aclnn.DType{aclnn.Float32, aclnn.BFloat16} {
 			t.Run(fmt.Sprintf("sharded %t/%v", shard, dt), func(t *testing.T) {
-				file := filepath.Join(t.TempDir(), "model.safetensors")
+				dir := t.TempDir()
 				var mu sync.Mutex
 				straight := map[string][]float32{} // by rank and weight
 				train := func(from, to int, check bool) {
@@ -271,7 +273,7 @@ func TestParallelCheckpoints(t *testing.T) {
 						if from == 0 {
 							err = m.Init(ctx, 7)
 						} else {
-							err = qwen.Resume(ctx, file, m, opt)
+							err = restored(ctx, dir, m, opt)
 						}
 						if err != nil {
 							return err
@@ -286,7 +288,7 @@ func TestParallelCheckpoints(t *testing.T) {
 							}
 						}
 						if from == 0 && to < len(run.Losses) {
-							return qwen.Save(ctx, file, m, opt, nil)
+							return saved(ctx, dir, m, opt, ranks)
 						}
 						for _, p := range m.Parameters() {
 							values, err := m.Get(ctx, p)
@@ -372,6 +374,38 @@ func trainGolden(ctx context.Context, t *testing.T, run *golden.Training, s spre
 		assert.LessOrEqual(t, math.Sqrt(sum/float64(len(want))), 2e-5, "weights of %s", p.Name)
 	}
 	return nil
+}
+
+// saved writes a checkpoint and waits for it.
+func saved(ctx context.Context, dir string, m *qwen.Model, o *qwen.Optimizer, ranks *qwen.Ranks) (err error) {
+	group, err := job.Whole(ctx, ranks.Group, "checkpoint")
+	if err != nil {
+		return err
+	}
+	s, err := checkpoint.NewSaver(ctx, group, dir, 1)
+	if err != nil {
+		return err
+	}
+	defer closing(&err, s)
+	about, err := qwen.About(m, o)
+	if err != nil {
+		return err
+	}
+	tensors, err := qwen.Snapshot(ctx, m, o)
+	if err != nil {
+		return err
+	}
+	return s.Save(ctx, about, tensors)
+}
+
+// restored reads the newest checkpoint.
+func restored(ctx context.Context, dir string, m *qwen.Model, o *qwen.Optimizer) (err error) {
+	set, err := checkpoint.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer closing(&err, set)
+	return qwen.Restore(ctx, set, m, o)
 }
 
 // closing closes c and adds its error to that of the function that defers it.

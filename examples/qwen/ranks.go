@@ -16,6 +16,8 @@ type Ranks struct {
 	// Index is the rank's number among the Parts groups of ranks that have different rows of a
 	// batch.
 	Index, Parts int
+	// Group has the same ranks as World, for data of the host.
+	Group *world.Group
 
 	mesh, expertMesh string
 	dense, experts   *world.Members[*hccl.Comm]
@@ -33,7 +35,7 @@ func Join(ctx context.Context, st *acl.Stream, all *world.Group, layout world.La
 	if err != nil {
 		return nil, err
 	}
-	r := &Ranks{mesh: dense.String(), expertMesh: experts.String(), dense: hccl.NewComms(dense, all, st), experts: hccl.NewComms(experts, all, st)}
+	r := &Ranks{Group: all, mesh: dense.String(), expertMesh: experts.String(), dense: hccl.NewComms(dense, all, st), experts: hccl.NewComms(experts, all, st)}
 	if r.Index, err = dense.Index("dp"); err == nil {
 		r.Parts, err = dense.Size("dp")
 	}

@@ -63,11 +63,11 @@ func TestLearnsMoreThanFrequencies(t *testing.T) {
 
 // TestResumeGoesOnExactly checks that stopping and resuming does not change the results.
 func TestResumeGoesOnExactly(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "checkpoint.safetensors")
+	dir := filepath.Join(t.TempDir(), "checkpoints")
 	_, whole := trained(t, tiny("-steps", "12")...)
 	// The learning rate depends on the last step, so the first half must know it: it is
 	// interrupted rather than asked for fewer steps.
-	o, err := parseFlags(tiny("-steps", "12", "-save", file, "-save-every", "6"), t.Output())
+	o, err := parseFlags(tiny("-steps", "12", "-save", dir, "-save-every", "6"), t.Output())
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	w := writerFunc(func(p []byte) (int, error) {
@@ -77,8 +77,11 @@ func TestResumeGoesOnExactly(t *testing.T) {
 		return len(p), nil
 	})
 	require.ErrorIs(t, run(ctx, o, w), context.Canceled)
-	_, resumed := trained(t, tiny("-steps", "12", "-resume", file)...)
+	out, resumed := trained(t, tiny("-steps", "12", "-resume", dir)...)
 	require.Equal(t, whole, resumed)
+	require.Regexp(t, `resumed after step 6 from .*/step-00000006-[0-9a-f]{8}, saved by tp1 cp1 dp1 pp1\n`, out)
+	out, _ = trained(t, tiny("-steps", "12", "-resume", dir, "-seed", "2", "-ranks", "2")...)
+	require.Contains(t, out, `not as it was: seed was "1" and is "2"`)
 }
 
 // TestGraphTrainsTheSame: captured steps train as launched ones do, alone and on several ranks.

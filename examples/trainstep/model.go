@@ -7,6 +7,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/examples/checkpoint"
 	"github.com/goascend/cann/examples/qwen"
 	"github.com/goascend/cann/ops"
 )
@@ -14,9 +15,9 @@ import (
 // dtypes maps the values of -dtype.
 var dtypes = map[string]aclnn.DType{"fp32": aclnn.Float32, "bf16": aclnn.BFloat16}
 
-// newModel makes the model of the options: from a checkpoint of trainstep, from a Hugging Face
-// model, or a new one of the given sizes with the vocabulary of the text.
-func newModel(ctx context.Context, o options, st *acl.Stream, reg *ops.Registry, par qwen.Parallel, vocab int) (*qwen.Model, error) {
+// newModel makes the model of the options: that of a checkpoint, whose weights are read later, a
+// Hugging Face model, or a new one of the given sizes with the vocabulary of the text.
+func newModel(ctx context.Context, o options, set *checkpoint.Set, st *acl.Stream, reg *ops.Registry, par qwen.Parallel, vocab int) (*qwen.Model, error) {
 	dt, ok := dtypes[o.dtype]
 	if !ok {
 		return nil, fmt.Errorf("-dtype %q; use fp32 or bf16", o.dtype)
@@ -33,8 +34,8 @@ func newModel(ctx context.Context, o options, st *acl.Stream, reg *ops.Registry,
 	}
 	var err error
 	switch {
-	case o.resume != "":
-		cfg, _, err = qwen.SavedConfig(par.File(o.resume))
+	case set != nil:
+		cfg, err = qwen.SavedConfig(set)
 	case o.folder():
 		cfg, err = qwen.ReadConfig(o.model + "/config.json")
 	}
@@ -52,7 +53,7 @@ func newModel(ctx context.Context, o options, st *acl.Stream, reg *ops.Registry,
 	switch {
 	case o.folder():
 		err = m.Load(ctx, o.model)
-	case o.resume == "":
+	case set == nil:
 		err = m.Init(ctx, o.seed)
 	}
 	if err != nil {

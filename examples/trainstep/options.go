@@ -17,7 +17,7 @@ import (
 type options struct {
 	data, model, dtype, save, resume string
 	device, steps, batch, seq        int
-	saveEvery                        int
+	saveEvery, keep                  int
 	layers, hidden, heads, kvHeads   int
 	experts, perToken, expertSize    int
 	fullInterval                     int
@@ -50,9 +50,10 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.StringVar(&o.data, "data", "", "text to learn: a `path` of a file or folder, or a .bin file of 16-bit token ids (default: the module around the working folder)")
 	f.StringVar(&o.model, "model", "qwen3", "`type` of a new model, one of "+modelTypes()+", or a folder with a Hugging Face model to start from: config.json and safetensors")
 	f.StringVar(&o.dtype, "dtype", "fp32", "element `type`: fp32, or bf16 with fp32 master weights")
-	f.StringVar(&o.save, "save", "", "write a checkpoint to this `file` at the end")
-	f.IntVar(&o.saveEvery, "save-every", 0, "write it every so many `steps` too")
-	f.StringVar(&o.resume, "resume", "", "go on from the checkpoint in this `file`")
+	f.StringVar(&o.save, "save", "", "write a checkpoint to this `folder` at the end, and when the program is told to end")
+	f.IntVar(&o.saveEvery, "save-every", 0, "write one every so many `steps` too, while the training goes on")
+	f.IntVar(&o.keep, "keep", 3, "`checkpoints` to keep, the newest ones")
+	f.StringVar(&o.resume, "resume", "", "go on from the newest checkpoint in this `folder`, or from the one whose folder it is; the layout may be another")
 	f.Group("Training")
 	f.IntVar(&o.steps, "steps", 100, "steps to train up to")
 	f.IntVar(&o.batch, "batch", 8, "sequences in a step")
@@ -87,8 +88,8 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
-	if o.steps < 1 || o.batch < 1 || o.seq < 1 || o.ranks < 1 || o.micro < 1 {
-		return o, errors.New("-steps, -batch, -seq, -ranks and -micro must be positive")
+	if o.steps < 1 || o.batch < 1 || o.seq < 1 || o.ranks < 1 || o.micro < 1 || o.keep < 1 {
+		return o, errors.New("-steps, -batch, -seq, -ranks, -micro and -keep must be positive")
 	}
 	if o.folder() && o.resume != "" {
 		return o, errors.New("-model with a folder and -resume exclude each other: a checkpoint has its model")

@@ -18,8 +18,11 @@ import (
 const joinTimeout = 2 * time.Minute
 
 // run trains, either as one rank started by a launcher or with all ranks in this process, and
-// reports to out.
-func run(ctx context.Context, o options, out io.Writer) (err error) {
+// reports to out. When stop ends, the ranks finish a step, save and return an error that matches
+// context.Canceled.
+func run(stop context.Context, o options, out io.Writer) (err error) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(stop))
+	defer cancel()
 	text, err := loadCorpus(o.data)
 	if err != nil {
 		return err
@@ -31,26 +34,26 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	defer job.Close(&err, rt)
 	place, err := world.Detect()
 	if errors.Is(err, world.ErrNoLauncher) {
-		return runHere(ctx, o, rt, text, out)
+		return runHere(ctx, stop, o, rt, text, out)
 	} else if err != nil {
 		return err
 	}
 	if place.Rank > 0 {
 		out = io.Discard
 	}
-	deadline, cancel := context.WithTimeout(ctx, joinTimeout)
+	deadline, cancel := context.WithTimeout(stop, joinTimeout)
 	defer cancel()
 	group, err := world.Join(deadline, place, world.GroupConfig{})
 	if err != nil {
 		return err
 	}
 	defer job.Close(&err, group)
-	return runRank(ctx, o, rt, place.Device, group, text, out)
+	return runRank(ctx, stop, o, rt, place.Device, group, text, out)
 }
 
 // runHere runs all ranks in this process, each with a goroutine and a device; rank 0 reports.
-func runHere(ctx context.Context, o options, rt *acl.Runtime, text *corpus, out io.Writer) error {
-	groups, err := world.LocalGroups(ctx, o.ranks, world.GroupConfig{})
+func runHere(ctx, stop context.Context, o options, rt *acl.Runtime, text *corpus, out io.Writer) error {
+	groups, err := world.LocalGroups(stop, o.ranks, world.GroupConfig{})
 	if err != nil {
 		return err
 	}
@@ -59,12 +62,12 @@ func runHere(ctx context.Context, o options, rt *acl.Runtime, text *corpus, out 
 		if group.Rank() > 0 {
 			w = io.Discard
 		}
-		return runRank(ctx, o, rt, o.device+group.Rank(), group, text, w)
+		return runRank(ctx, stop, o, rt, o.device+group.Rank(), group, text, w)
 	})
 }
 
 // runRank trains a rank's part of the model on its device.
-func runRank(ctx context.Context, o options, rt *acl.Runtime, device int, group *world.Group, text *corpus, out io.Writer) (err error) {
+func runRank(ctx, stop context.Context, o options, rt *acl.Runtime, device int, group *world.Group, text *corpus, out io.Writer) (err error) {
 	dev, err := rt.Device(device)
 	if err != nil {
 		return err
@@ -80,12 +83,14 @@ func runRank(ctx context.Context, o options, rt *acl.Runtime, device int, group 
 		return err
 	}
 	defer job.Close(&err, reg)
-	ranks, err := qwen.Join(ctx, st, group, o.layout)
+	setUp, cancel := job.Either(ctx, stop)
+	defer cancel()
+	ranks, err := qwen.Join(setUp, st, group, o.layout)
 	if err != nil {
 		return err
 	}
 	defer job.Close(&err, ranks)
-	t, err := newTrainer(ctx, o, st, reg, ranks, text)
+	t, err := newTrainer(setUp, o, st, reg, ranks, text)
 	if err != nil {
 		job.Abandon(&err, dev)
 		return err
@@ -99,7 +104,8 @@ func runRank(ctx context.Context, o options, rt *acl.Runtime, device int, group 
 	if n := group.Size(); n > 1 {
 		where = fmt.Sprintf("%d × %s, %s", n, where, ranks)
 	}
-	fmt.Fprintf(out, "%s, %.2f M parameters in %s, %d tokens a step, text: %s\n",
-		where, float64(t.model.Config.Parameters())/1e6, o.dtype, o.batch*o.seq, text.source)
-	return t.train(ctx, out)
+	fmt.Fprintf(out, "%s, %.2f M parameters in %s, %d tokens a step, text: %s\n%s",
+		where, float64(t.model.Config.Parameters())/1e6, o.dtype, o.batch*o.seq, text.source, t.resumed)
+	t.versions = versions(rt)
+	return t.train(ctx, stop, out)
 }

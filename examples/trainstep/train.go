@@ -6,12 +6,16 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/guptarohit/asciigraph"
 
 	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/examples/checkpoint"
+	"github.com/goascend/cann/examples/job"
 	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/hccl/world"
 	"github.com/goascend/cann/ops"
 )
 
@@ -22,17 +26,28 @@ type trainer struct {
 	ranks     *qwen.Ranks
 	model     *qwen.Model
 	optimizer *qwen.Optimizer
-	graph     *qwen.Trainer // of -graph
+	graph     *qwen.Trainer     // of -graph
+	saver     *checkpoint.Saver // of -save
+	last      int               // step of the last checkpoint
+	versions  map[string]string // for checkpoints
+	resumed   string            // a line about the checkpoint that was resumed
 	losses    []float64
 }
 
-func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks, text *corpus) (*trainer, error) {
+func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks, text *corpus) (t *trainer, err error) {
 	if parts := ranks.Parts * o.micro; o.batch%parts != 0 {
 		return nil, fmt.Errorf("-batch %d is no multiple of the %d ranks with other data times -micro %d", o.batch, ranks.Parts, o.micro)
 	}
 	par := ranks.Parallel
 	par.Sequence, par.Ulysses, par.Shard, par.MicroBatches = o.sequence, o.ulysses, o.shard, o.micro
-	m, err := newModel(ctx, o, st, reg, par, text.vocab)
+	var set *checkpoint.Set
+	if o.resume != "" {
+		if set, err = checkpoint.Agree(ctx, ranks.Group, o.resume); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, set.Close()) }()
+	}
+	m, err := newModel(ctx, o, set, st, reg, par, text.vocab)
 	if err != nil {
 		return nil, err
 	}
@@ -40,23 +55,40 @@ func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registr
 	if err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
-	t := &trainer{options: o, text: text, ranks: ranks, model: m, optimizer: opt}
-	if o.graph {
-		if t.graph, err = qwen.NewTrainer(m, opt); err != nil {
-			return nil, errors.Join(err, t.Close())
-		}
-	}
-	if o.resume != "" {
-		if err := qwen.Resume(ctx, o.resume, m, opt); err != nil {
-			return nil, errors.Join(err, t.Close())
-		}
+	t = &trainer{options: o, text: text, ranks: ranks, model: m, optimizer: opt}
+	if err := t.prepare(ctx, set); err != nil {
+		return nil, errors.Join(err, t.Close())
 	}
 	return t, nil
 }
 
-// Close frees model and optimiser.
+// prepare makes what the options ask for beside model and optimiser.
+func (t *trainer) prepare(ctx context.Context, set *checkpoint.Set) (err error) {
+	if t.options.graph {
+		if t.graph, err = qwen.NewTrainer(t.model, t.optimizer); err != nil {
+			return err
+		}
+	}
+	if set != nil {
+		if err := qwen.Restore(ctx, set, t.model, t.optimizer); err != nil {
+			return err
+		}
+		t.resumed = t.compare(set)
+	}
+	if t.options.save == "" {
+		return nil
+	}
+	group, err := job.Whole(ctx, t.ranks.Group, "checkpoint")
+	if err != nil {
+		return err
+	}
+	t.saver, err = checkpoint.NewSaver(ctx, group, t.options.save, t.options.keep)
+	return err
+}
+
+// Close waits for the checkpoint under way, and frees model and optimiser.
 func (t *trainer) Close() error {
-	return errors.Join(t.graph.Close(), t.optimizer.Close(), t.model.Close())
+	return errors.Join(t.saver.Close(), t.graph.Close(), t.optimizer.Close(), t.model.Close())
 }
 
 // rate returns the learning rate of a step: linear warm-up, then a half cosine down to a tenth.
@@ -91,46 +123,75 @@ func (t *trainer) step(ctx context.Context) (loss, norm float64, err error) {
 	return loss, norm, nil
 }
 
-// train runs the steps with a progress line and prints a summary at the end. An interrupt ends it
-// early, but a requested checkpoint is still saved.
-func (t *trainer) train(ctx context.Context, out io.Writer) error {
+// train runs the steps with a progress line and prints a summary at the end. When stop ends, all
+// ranks end after the same step; a requested checkpoint is saved then, too.
+func (t *trainer) train(ctx, stop context.Context, out io.Writer) error {
 	o := t.options
 	start, first := time.Now(), t.optimizer.Steps()
 	lines := progress{out: out, terminal: isTerminal(out)}
-	var interrupted error
+	stopped := false
 	for t.optimizer.Steps() < o.steps {
-		if interrupted = ctx.Err(); interrupted != nil {
+		var err error
+		if stopped, err = t.agreed(ctx, stop.Err() != nil); err != nil {
+			return err
+		}
+		if stopped {
 			break
 		}
 		loss, norm, err := t.step(ctx)
-		if interrupted = ctx.Err(); err != nil && interrupted != nil {
-			break // interrupted in a step, before a weight changed
-		}
 		if err != nil {
 			return err
 		}
 		n := t.optimizer.Steps()
 		rate := float64((n-first)*o.batch*o.seq) / time.Since(start).Seconds()
 		lines.show("step %d/%d  loss %.4f  gradient norm %.3f  %.0f tokens/s", n, o.steps, loss, norm, rate)
-		if o.save != "" && o.saveEvery > 0 && n%o.saveEvery == 0 && n < o.steps {
+		if t.saver != nil && o.saveEvery > 0 && n%o.saveEvery == 0 && n < o.steps {
 			if err := t.save(ctx); err != nil {
 				return err
 			}
 		}
 	}
 	lines.end()
-	if o.save != "" {
-		if err := t.save(ctx); err != nil {
+	kept := "; no checkpoint was asked for (-save)"
+	if t.saver != nil {
+		if err := t.finish(ctx); err != nil {
 			return err
 		}
+		kept = ", saved in " + t.saver.Saved()
+		fmt.Fprintf(out, "step %d%s\n", t.optimizer.Steps(), kept)
 	}
 	t.sumUp(out, time.Since(start))
-	return interrupted
+	if stopped {
+		return &ended{step: t.optimizer.Steps(), kept: kept, cause: context.Cause(stop)}
+	}
+	return nil
 }
 
-// save writes the checkpoint; an interrupt does not stop it.
-func (t *trainer) save(ctx context.Context) error {
-	return qwen.Save(context.WithoutCancel(ctx), t.options.save, t.model, t.optimizer, nil)
+// ended is the error of a training that was told to end.
+type ended struct {
+	step  int
+	kept  string
+	cause error // nil if another rank was told
+}
+
+func (e *ended) Error() string {
+	why := "another rank was told to end"
+	if e.cause != nil {
+		why = e.cause.Error()
+	}
+	return fmt.Sprintf("ended after step %d%s: %s", e.step, e.kept, why)
+}
+
+// Unwrap makes the error match context.Canceled.
+func (e *ended) Unwrap() []error { return []error{context.Canceled, e.cause} }
+
+// agreed reports whether any rank says yes, on all ranks.
+func (t *trainer) agreed(ctx context.Context, yes bool) (bool, error) {
+	if t.ranks.Group.Size() == 1 {
+		return yes, nil
+	}
+	all, err := world.AllGather(ctx, t.ranks.Group, yes)
+	return slices.Contains(all, true), err
 }
 
 // sumUp plots the losses and compares them with that of byte frequencies alone.

@@ -1,0 +1,119 @@
+package checkpoint
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Errors of sets, for errors.Is. The texts name the file, and the tensor if it is known.
+var (
+	ErrNone    = errors.New("no complete checkpoint")
+	ErrCorrupt = errors.New("the bytes are not those that were written")
+	ErrMixed   = errors.New("files of different checkpoints")
+	ErrMissing = errors.New("the checkpoint lacks a tensor")
+	ErrShape   = errors.New("the checkpoint has another shape")
+	ErrBusy    = errors.New("another job saves to this folder")
+)
+
+// About is what a checkpoint says of itself.
+type About struct {
+	Step     int               `json:"step"`
+	Layout   string            `json:"layout"`   // of the ranks that wrote it
+	Model    json.RawMessage   `json:"model"`    // configuration
+	Data     map[string]string `json:"data"`     // position in the data, and what it depends on
+	Versions map[string]string `json:"versions"` // of the program, CANN and so on
+}
+
+// manifest is the last file of a set.
+type manifest struct {
+	About
+	Format int       `json:"format"`
+	ID     string    `json:"id"`
+	Time   time.Time `json:"time"`
+	Files  []file    `json:"files"`
+}
+
+// file is one rank's.
+type file struct {
+	Name    string   `json:"name"`
+	Size    int64    `json:"size"`
+	Header  uint32   `json:"header"` // CRC-32C of the length and the header
+	Tensors []stored `json:"tensors"`
+}
+
+// stored is a part in a file.
+type stored struct {
+	Part
+	Sum uint32 `json:"sum"` // CRC-32C of the elements
+}
+
+const (
+	manifestName   = "manifest.json"
+	manifestFormat = 1
+	// manifestLine is the first line of a manifest. A change of any bit of the file changes this
+	// line, or the sum in it is wrong.
+	manifestLine = "checkpoint 1 sha256 %x\n"
+)
+
+// encode is the content of the manifest's file.
+func (m *manifest) encode() ([]byte, error) {
+	body, err := json.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	return append(fmt.Appendf(nil, manifestLine, sha256.Sum256(body)), body...), nil
+}
+
+// decodeManifest checks and parses the content of a manifest's file.
+func decodeManifest(path string, content []byte) (*manifest, error) {
+	end := bytes.IndexByte(content, '\n') + 1
+	body := content[end:]
+	if end == 0 || !bytes.Equal(content[:end], fmt.Appendf(nil, manifestLine, sha256.Sum256(body))) {
+		return nil, fmt.Errorf("checkpoint: %s: the manifest: %w", path, ErrCorrupt)
+	}
+	m := new(manifest)
+	if err := json.Unmarshal(body, m); err != nil {
+		return nil, fmt.Errorf("checkpoint: %s: %w", path, err)
+	}
+	if m.Format != manifestFormat {
+		return nil, fmt.Errorf("checkpoint: %s has format %d, this program reads %d", path, m.Format, manifestFormat)
+	}
+	for _, f := range m.Files {
+		if f.Name != filepath.Base(f.Name) {
+			return nil, fmt.Errorf("checkpoint: %s names the file %q outside of its folder", path, f.Name)
+		}
+		for _, t := range f.Tensors {
+			if err := t.check(); err != nil {
+				return nil, fmt.Errorf("checkpoint: %s: %s: %w", path, f.Name, err)
+			}
+		}
+	}
+	return m, nil
+}
+
+// writeDurable writes a file that appears under its name when it is complete, and survives the loss
+// of power.
+func writeDurable(path string, content []byte) (err error) {
+	temporary := path + ".tmp"
+	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(temporary))
+	}
+	if err := os.Rename(temporary, path); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(path))
+}

@@ -1,0 +1,97 @@
+package checkpoint
+
+import (
+	"fmt"
+	"slices"
+	"unsafe"
+)
+
+// Part is a part of a tensor: the Index-th of Of equal parts along an axis. Of is 0 or 1 for the
+// whole tensor.
+type Part struct {
+	Name  string  `json:"name"`
+	Shape []int64 `json:"shape"` // of the whole tensor
+	Axis  int     `json:"axis,omitempty"`
+	Index int64   `json:"index,omitempty"`
+	Of    int64   `json:"of,omitempty"`
+}
+
+// Tensor is a part with its elements, row-major.
+type Tensor struct {
+	Part
+	Values []float32
+}
+
+// String is such as "lm_head.weight[100,64]", with the part after it.
+func (p Part) String() string {
+	s := p.Name + fmt.Sprint(p.Shape)
+	if p.parts() > 1 {
+		s += fmt.Sprintf(" part %d of %d along axis %d", p.Index, p.Of, p.Axis)
+	}
+	return s
+}
+
+func (p Part) parts() int64 { return max(p.Of, 1) }
+
+// check refuses a part that cannot be.
+func (p Part) check() error {
+	n := int64(1)
+	for _, d := range p.Shape {
+		if d < 0 || d > 0 && n > 1<<48/d {
+			return fmt.Errorf("checkpoint: %v has an impossible shape", p)
+		}
+		n *= d
+	}
+	if p.Of < 0 || p.Index < 0 || p.Index >= p.parts() || p.Axis < 0 ||
+		p.parts() > 1 && (p.Axis >= len(p.Shape) || p.Shape[p.Axis]%p.Of != 0) {
+		return fmt.Errorf("checkpoint: %v is an impossible part", p)
+	}
+	return nil
+}
+
+// local is the shape of the part.
+func (p Part) local() []int64 {
+	shape := slices.Clone(p.Shape)
+	if p.parts() > 1 {
+		shape[p.Axis] /= p.Of
+	}
+	return shape
+}
+
+// same reports whether two parts have the same elements.
+func (p Part) same(o Part) bool {
+	return p.parts() == o.parts() && p.Index == o.Index && (p.Axis == o.Axis || p.parts() == 1)
+}
+
+// blocks calls f with the ranges of the part in the elements of the whole tensor and in its own.
+func (p Part) blocks(f func(whole, own, n int64)) {
+	if p.parts() == 1 {
+		f(0, 0, count(p.Shape))
+		return
+	}
+	period := count(p.Shape[p.Axis:])
+	n := period / p.Of
+	if n == 0 {
+		return
+	}
+	own := int64(0)
+	for at := p.Index * n; at < count(p.Shape); at += period {
+		f(at, own, n)
+		own += n
+	}
+}
+
+// count is the number of elements of a shape.
+func count(shape []int64) int64 {
+	n := int64(1)
+	for _, d := range shape {
+		n *= d
+	}
+	return n
+}
+
+// bytesOf views float32 values as bytes, which are little-endian on every platform that this module
+// supports.
+func bytesOf(values []float32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), 4*len(values))
+}

@@ -1,0 +1,107 @@
+package qwen_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/examples/checkpoint"
+	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/hccl/world"
+	"github.com/goascend/cann/internal/testing/golden"
+	"github.com/goascend/cann/ops"
+)
+
+// TestCheckpointInAnotherLayout: a checkpoint that goes through several layouts, each of which reads
+// that of the one before, has the same weights and moments at the end, bit by bit.
+func TestCheckpointInAnotherLayout(t *testing.T) {
+	run := golden.Model(t, "qwen3_moe")
+	dir := t.TempDir()
+	layouts := []spread{
+		{ranks: 4, layout: world.Layout{TP: 2, EP: 2}, sequence: true},
+		{ranks: 1},
+		{ranks: 4, layout: world.Layout{EP: 4}, shard: true},
+		{ranks: 4, layout: world.Layout{PP: 2, TP: 2}, sequence: true},
+		{ranks: 2, shard: true},
+		{ranks: 4, layout: world.Layout{CP: 2, TP: 2}, sequence: true, shard: true},
+		{ranks: 4, layout: world.Layout{TP: 2, EP: 2}, sequence: true},
+	}
+	var parts []checkpoint.Part // whole weights
+	at := func(i int) string { return filepath.Join(dir, fmt.Sprint(i)) }
+	for i, s := range layouts {
+		onRanks(t, s.ranks, s.layout, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks) (err error) {
+			par := ranks.Parallel
+			par.Shard, par.Sequence = s.shard, s.sequence
+			cfg, err := qwen.ParseConfig(run.Config.Raw)
+			if err != nil {
+				return err
+			}
+			cfg.TieWordEmbeddings = false
+			m, err := qwen.NewParallel(st, reg, cfg, aclnn.BFloat16, par)
+			if err != nil {
+				return err
+			}
+			defer closing(&err, m)
+			opt, err := qwen.NewOptimizer(m, qwen.AdamW{LR: 1e-2, Beta1: 0.9, Beta2: 0.95, Epsilon: 1e-8, WeightDecay: 0.1, MaxNorm: 1})
+			if err != nil {
+				return err
+			}
+			defer closing(&err, opt)
+			if s.ranks == 1 {
+				for _, p := range m.Parameters() {
+					parts = append(parts, checkpoint.Part{Name: p.Name, Shape: p.Shape()})
+				}
+			}
+			if i > 0 {
+				if err := restored(ctx, at(i-1), m, opt); err != nil {
+					return err
+				}
+				return saved(ctx, at(i), m, opt, ranks)
+			}
+			if err := m.Init(ctx, 7); err != nil {
+				return err
+			}
+			b := repeated(batch(run, 0), 2)
+			rows := b.Size / ranks.Parts
+			if _, err := m.Gradients(ctx, b.Rows(ranks.Index*rows, rows)); err != nil {
+				return err
+			}
+			if _, err := opt.Step(ctx); err != nil {
+				return err
+			}
+			return saved(ctx, at(i), m, opt, ranks)
+		})
+		if t.Failed() {
+			t.Fatalf("layout %d", i)
+		}
+	}
+	first, err := checkpoint.Open(at(0))
+	require.NoError(t, err)
+	defer first.Close()
+	require.Equal(t, 1, first.About().Step)
+	moved := false
+	for i := range layouts {
+		set, err := checkpoint.Open(at(i))
+		require.NoError(t, err)
+		for _, p := range parts {
+			name := p.Name
+			for _, prefix := range []string{"", "optimizer.exp_avg.", "optimizer.exp_avg_sq."} {
+				p.Name = prefix + name
+				want, err := first.Read(p)
+				require.NoError(t, err)
+				got, err := set.Read(p)
+				require.NoError(t, err)
+				require.Equal(t, want, got, "%v of layout %d", p, i)
+				moved = moved || prefix != "" && want[0] != 0
+			}
+		}
+		require.NoError(t, set.Close())
+	}
+	require.NotEmpty(t, parts)
+	require.True(t, moved, "moments")
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/examples/checkpoint"
+	"github.com/goascend/cann/examples/qwen"
+)
+
+// save copies the state of the training to the host and starts to write it to a checkpoint.
+func (t *trainer) save(ctx context.Context) error {
+	about, err := qwen.About(t.model, t.optimizer)
+	if err != nil {
+		return err
+	}
+	about.Layout, about.Data, about.Versions = t.ranks.String(), t.position(), t.versions
+	if t.options.shard {
+		about.Layout += ", sharded"
+	}
+	tensors, err := qwen.Snapshot(ctx, t.model, t.optimizer)
+	if err != nil {
+		return err
+	}
+	t.last = about.Step
+	return t.saver.Save(ctx, about, tensors)
+}
+
+// finish saves the last step unless that was done, and waits for the files.
+func (t *trainer) finish(ctx context.Context) error {
+	if t.last != t.optimizer.Steps() {
+		if err := t.save(ctx); err != nil {
+			return err
+		}
+	}
+	return t.saver.Wait()
+}
+
+// position says what the next batches depend on beside the step.
+func (t *trainer) position() map[string]string {
+	return map[string]string{
+		"text": t.text.source, "tokens": fmt.Sprint(len(t.text.tokens)), "seed": fmt.Sprint(t.options.seed),
+		"batch": fmt.Sprint(t.options.batch), "seq": fmt.Sprint(t.options.seq), "steps": fmt.Sprint(t.options.steps),
+	}
+}
+
+// compare describes the checkpoint that is resumed, and what the batches and learning rates to come
+// depend on that is not as it was.
+func (t *trainer) compare(set *checkpoint.Set) string {
+	was, now := set.About().Data, t.position()
+	var changes []string
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		if was[name] != now[name] {
+			changes = append(changes, fmt.Sprintf("%s was %q and is %q", name, was[name], now[name]))
+		}
+	}
+	line := fmt.Sprintf("resumed after step %d from %s, saved by %s", t.optimizer.Steps(), set.Path(), set.About().Layout)
+	if changes != nil {
+		line += "; not as it was: " + strings.Join(changes, ", ")
+	}
+	return line + "\n"
+}
+
+// versions names what computes the training.
+func versions(rt *acl.Runtime) map[string]string {
+	all := map[string]string{"go": runtime.Version(), "device": rt.SoC()}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		all["program"] = info.Main.Path + " " + info.Main.Version
+	}
+	if v, err := rt.Version(); err == nil {
+		all["runtime"] = v.String()
+	}
+	return all
+}
