@@ -210,13 +210,20 @@ func TestBitFlips(t *testing.T) {
 		content[bit/8] ^= 1 << (bit % 8)
 		require.NoError(t, os.WriteFile(path, content, 0o666))
 		err := readSet(folder)
-		require.ErrorIs(t, err, checkpoint.ErrCorrupt, "%s bit %d", path, bit)
 		require.ErrorContains(t, err, filepath.Base(path))
-		if where := tensorAt(contents[path], bit/8); strings.HasSuffix(path, ".safetensors") && where != "" {
-			require.ErrorContains(t, err, "tensor "+where+":")
-		} else {
-			require.Regexp(t, "its header|the manifest", err.Error())
+		if errors.Is(err, checkpoint.ErrMixed) { // the bit was in the id
+			require.NoError(t, os.WriteFile(path, contents[path], 0o666))
+			continue
 		}
+		require.ErrorIs(t, err, checkpoint.ErrCorrupt, "%s bit %d", path, bit)
+		want := "the manifest"
+		if strings.HasSuffix(path, ".safetensors") {
+			want = "its header"
+			if name := tensorAt(contents[path], bit/8); name != "" {
+				want = "tensor " + name + ":"
+			}
+		}
+		require.ErrorContains(t, err, want)
 		require.NoError(t, os.WriteFile(path, contents[path], 0o666))
 	}
 	require.NoError(t, readSet(folder))
