@@ -9,5 +9,6 @@
 // interrupt kills them. When a rank fails the others are ended, and launch exits with its status.
 //
 // The ranks of one host get a random secret (CANN_JOB_SECRET) to authenticate each other; for
-// several hosts, set the same secret on each of them.
+// several hosts, set the same long random text on each of them: without it, ranks meet on the loopback
+// only, unless CANN_JOB_OPEN is 1.
 package main

@@ -19,7 +19,8 @@
 //
 // Groups carry host data over TCP and never use HCCL, so they work while devices are busy, stuck or
 // gone. If a group cannot be formed, the call fails; there is no fallback to another group. Peers
-// prove knowledge of the job's secret before anything they send is parsed; nothing is encrypted.
+// prove knowledge of the job's secret before anything they send is parsed, and everything after that
+// is encrypted and authenticated. Ranks without a secret meet on the loopback only.
 // Every wait takes a context, and errors name the missing ranks. Groups are not for tensors: every
 // byte passes through rank 0.
 package world

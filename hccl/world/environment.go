@@ -15,6 +15,9 @@ const (
 	EnvRendezvous = "CANN_RENDEZVOUS"
 	// EnvSecret holds the job's secret, see Place.Secret.
 	EnvSecret = "CANN_JOB_SECRET"
+	// EnvOpen lets a job without a secret meet where other hosts can reach it, if it is 1, see
+	// Place.Open.
+	EnvOpen = "CANN_JOB_OPEN"
 )
 
 const defaultPort = 29500 // the default port of torchrun
@@ -74,6 +77,13 @@ func DetectFrom(lookup func(string) (string, bool)) (Place, error) {
 		return Place{}, &EnvError{Err: ErrNoLauncher, Detail: "start the program by torchrun, mpirun, srun or examples/launch, or use world.Alone"}
 	}
 	p.Secret = env.text(EnvSecret)
+	switch open := env.text(EnvOpen); open {
+	case "", "0":
+	case "1":
+		p.Open = true
+	default:
+		env.refuse([]string{EnvOpen}, "%q; set it to 1, or to 0", open)
+	}
 	if env.err == nil && p.Table == nil && env.text("RANK_TABLE_FILE") != "" {
 		p.Table, env.err = ReadRankTable(env.text("RANK_TABLE_FILE"))
 	}

@@ -215,3 +215,14 @@ func FuzzWorldFrom(f *testing.F) {
 		require.NoError(t, w.Check())
 	})
 }
+
+func TestOpen(t *testing.T) {
+	for value, want := range map[string]bool{"": false, "0": false, "1": true} {
+		p, err := DetectFrom(lookup(torchrun("0", "2", EnvOpen, value)))
+		require.NoError(t, err)
+		assert.Equal(t, want, p.Open)
+	}
+	_, err := DetectFrom(lookup(torchrun("0", "2", EnvOpen, "perhaps")))
+	require.ErrorIs(t, err, ErrEnvironment)
+	require.ErrorContains(t, err, EnvOpen)
+}

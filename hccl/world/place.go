@@ -26,10 +26,15 @@ type Place struct {
 	// rank.
 	Address string
 
-	// Secret is known only to the ranks of the job. If it is empty, a secret is derived from Job,
-	// which separates jobs that use the same port by accident but does not keep out an attacker.
-	// Set it where others can reach the port.
+	// Secret is known only to the ranks of the job; it keeps strangers out, and others from reading
+	// what the ranks exchange. Use a long random text. Without it, the ranks meet on the loopback
+	// only, with a secret derived from Job: that separates jobs that use the same port by accident,
+	// but does not keep out other users of the host.
 	Secret string
+
+	// Open lets ranks without a Secret meet at an address that other hosts can reach. Anybody there
+	// can take part in the job, and change or end it.
+	Open bool
 
 	// Job is the launcher's identifier of the job, equal on all ranks. It may be empty.
 	Job string
@@ -45,6 +50,7 @@ type Place struct {
 var (
 	ErrNoLauncher  = class.Of(class.ErrInvalidArgument, "no launcher has set its variables")
 	ErrEnvironment = class.Of(class.ErrInvalidArgument, "the launcher's variables are incomplete or contradict each other")
+	ErrNoSecret    = class.Of(class.ErrInvalidArgument, "ranks that other hosts can reach need a secret")
 	ErrPlace       = class.Of(class.ErrInvalidArgument, "impossible place in a job")
 )
 

@@ -9,12 +9,17 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/goascend/cann/internal/handshake"
 )
 
-// dialPause is the pause between two attempts to dial rank 0 while it does not listen yet.
-const dialPause = 100 * time.Millisecond
+// The pause between two attempts to dial rank 0, while it does not listen yet or turns this rank away
+// because others wait there. It doubles from the first to the last.
+const (
+	firstPause = 5 * time.Millisecond
+	lastPause  = 100 * time.Millisecond
+)
 
 // Join forms the host group of all ranks of a job: rank 0 listens at Place.Address and the others
 // dial it. It returns when all ranks are connected. Give ctx a deadline, because a rank may never
@@ -22,6 +27,9 @@ const dialPause = 100 * time.Millisecond
 // 0 closes connections that do not prove knowledge of Place.Secret, and continues. It binds the
 // host of the address if that is its own, otherwise all of its addresses, as behind a service
 // address of Kubernetes.
+//
+// Ranks without a secret are refused with ErrNoSecret, before any of them opens a connection, unless
+// they meet on the loopback or Place.Open is set.
 //
 // Other errors are ErrPortInUse at rank 0; ErrStranger at a rank whose secret differs or that
 // reached another program; and ErrDisagree on all ranks if their sizes differ or a rank comes
@@ -40,6 +48,9 @@ func Join(ctx context.Context, p Place, c GroupConfig, options ...Option) (*Grou
 	if p.Size == 1 {
 		return g, nil
 	}
+	if p.Secret == "" && !p.Open && g.exposed(ctx, p, c.Listener) {
+		return nil, g.failed("rendezvous", 0, ErrNoSecret, nil, fmt.Sprintf("they meet at %s: set %s to the same long random text on all hosts, or %s=1 in a network whose hosts you all trust", p.Address, EnvSecret, EnvOpen))
+	}
 	var err error
 	if p.Rank == 0 {
 		err = g.host(ctx, p.Address, c.Listener)
@@ -51,6 +62,14 @@ func Join(ctx context.Context, p Place, c GroupConfig, options ...Option) (*Grou
 		return nil, err
 	}
 	return g, nil
+}
+
+// exposed reports whether other hosts can reach the place where the ranks meet.
+func (g *Group) exposed(ctx context.Context, p Place, ln net.Listener) bool {
+	if p.Rank == 0 && ln != nil {
+		return handshake.Exposed(ctx, ln.Addr().String())
+	}
+	return handshake.Exposed(ctx, p.Address)
 }
 
 // listen binds rank 0's port.
@@ -78,9 +97,7 @@ func (g *Group) host(ctx context.Context, address string, ln net.Listener) error
 			return err
 		}
 	}
-	listener := handshake.Listen(ln, protocol, g.secret, func(from net.Addr, err error) {
-		g.logger.Warn("world: rendezvous turned a connection away", zap.Stringer("from", from), zap.Error(err))
-	})
+	listener := handshake.Listen(ln, protocol, g.secret, g.turnedAway())
 	defer listener.Close()
 	g.links = make([]*handshake.Conn, g.size)
 	p := newPatience(ctx)
@@ -127,6 +144,21 @@ func (g *Group) host(ctx context.Context, address string, ln net.Listener) error
 		return g.dismiss(g.linkFailed(ctx, "rendezvous", 0, lost, err))
 	}
 	return nil
+}
+
+// turnedAway returns a function that logs the connections that the rendezvous refuses, the first ten
+// of a second and then every hundredth.
+func (g *Group) turnedAway() func(from net.Addr, err error) {
+	log := g.logger.WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core {
+		return zapcore.NewSamplerWithOptions(c, time.Second, 10, 100)
+	}))
+	return func(from net.Addr, err error) {
+		if from == nil {
+			log.Warn("world: rendezvous cannot accept connections for a while", zap.Error(err))
+			return
+		}
+		log.Warn("world: rendezvous turned a connection away", zap.Stringer("from", from), zap.Error(err))
+	}
 }
 
 // acceptUntil waits for the next member, until the given time if that is not zero.
@@ -185,7 +217,7 @@ func (g *Group) judge(h hello) byte {
 // visit runs the rendezvous on every rank but 0.
 func (g *Group) visit(ctx context.Context, address string) error {
 	var last error
-	for {
+	for wait := firstPause; ; wait = min(2*wait, lastPause) {
 		c, err := g.knock(ctx, address)
 		var fault *GroupError
 		switch {
@@ -205,7 +237,7 @@ func (g *Group) visit(ctx context.Context, address string) error {
 		if ctx.Err() == nil {
 			last = err
 		}
-		pause := time.NewTimer(dialPause)
+		pause := time.NewTimer(wait)
 		select {
 		case <-pause.C:
 		case <-ctx.Done():

@@ -3,23 +3,16 @@ package handshake
 import (
 	"bytes"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"net"
 	"time"
 )
 
-// ErrForged reports a frame that the peer did not send at this position of the stream.
-var ErrForged = errors.New("a frame is not from the peer")
-
-// SizeError reports a frame that is longer than its reader allows.
+// SizeError reports a message that is longer than its reader allows.
 type SizeError struct {
-	Size  uint64 // length in the frame's header, in bytes
+	Size  uint64 // length that the sender announced, in bytes
 	Limit int
 }
 
@@ -27,22 +20,20 @@ func (e *SizeError) Error() string {
 	return fmt.Sprintf("%d bytes announced, at most %d allowed", e.Size, e.Limit)
 }
 
-// Conn is a connection to a peer that knows the secret. One goroutine at a time may send, and one
-// may receive.
+// Conn is a connection to a peer that knows the secret. Everything that passes over it is encrypted
+// and authenticated. One goroutine at a time may write, and one may read.
 //
-// Send and Receive exchange frames: the length of the message (8 bytes, big endian), the message,
-// and an HMAC-SHA256 (32 bytes) of the frame's number and the message, with a key for this
-// connection and direction. Read and Write of the embedded connection bypass the frames.
+// Read and Write transfer a stream of bytes. Send and Receive transfer messages over that stream:
+// the length (8 bytes, big endian) and the message.
 type Conn struct {
 	net.Conn
-	hello          []byte
-	out, in        hash.Hash
-	sent, received uint64
+	hello   []byte
+	out, in records
 }
 
 // newConn derives a key for each direction: the listener sends with "down" and receives with "up".
-func newConn(conn net.Conn, secret []byte, t *transcript, listens bool) *Conn {
-	down, up := hmac.New(sha256.New, t.proof(secret, "down")), hmac.New(sha256.New, t.proof(secret, "up"))
+func newConn(conn net.Conn, t *transcript, agreed []byte, listens bool) *Conn {
+	down, up := newRecords(t.key(agreed, "down")), newRecords(t.key(agreed, "up"))
 	if listens {
 		return &Conn{Conn: conn, out: down, in: up}
 	}
@@ -52,37 +43,43 @@ func newConn(conn net.Conn, secret []byte, t *transcript, listens bool) *Conn {
 // Hello returns the message with which the dialing side introduced itself.
 func (c *Conn) Hello() []byte { return c.hello }
 
-// sum returns the HMAC of a frame number and the pieces of a message.
-func sum(h hash.Hash, number uint64, pieces ...[]byte) []byte {
-	h.Reset()
-	var n [8]byte
-	binary.BigEndian.PutUint64(n[:], number)
-	h.Write(n[:])
-	for _, p := range pieces {
-		h.Write(p)
+// Write encrypts p and writes it.
+func (c *Conn) Write(p []byte) (int, error) {
+	if err := c.out.write(c.Conn, p); err != nil {
+		return 0, err
 	}
-	return h.Sum(nil)
+	return len(p), nil
 }
 
-// Send writes the pieces as one message, without copying them.
+// WriteAll writes the pieces one after the other. The peer reads them as one stream.
+func (c *Conn) WriteAll(pieces ...[]byte) error { return c.out.write(c.Conn, pieces...) }
+
+// Read reads decrypted bytes. It fails with ErrForged if the peer has not sent them.
+func (c *Conn) Read(p []byte) (int, error) { return c.in.read(c.Conn, p) }
+
+// CloseWrite ends the stream to the peer, if the connection below can.
+func (c *Conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// Send writes the pieces as one message.
 func (c *Conn) Send(pieces ...[]byte) error {
 	size := uint64(0)
 	for _, p := range pieces {
 		size += uint64(len(p))
 	}
-	frame := make(net.Buffers, 0, len(pieces)+2)
-	frame = append(frame, binary.BigEndian.AppendUint64(nil, size))
-	frame = append(frame, pieces...)
-	frame = append(frame, sum(c.out, c.sent, pieces...))
-	c.sent++
-	_, err := frame.WriteTo(c.Conn)
-	return err
+	all := make([][]byte, 0, len(pieces)+1)
+	all = append(all, binary.BigEndian.AppendUint64(nil, size))
+	return c.out.write(c.Conn, append(all, pieces...)...)
 }
 
 // Receive returns the next message, of at most limit bytes.
 func (c *Conn) Receive(limit int) ([]byte, error) {
 	var head [8]byte
-	if _, err := io.ReadFull(c.Conn, head[:]); err != nil {
+	if _, err := io.ReadFull(c, head[:]); err != nil {
 		return nil, err
 	}
 	size := binary.BigEndian.Uint64(head[:])
@@ -92,26 +89,10 @@ func (c *Conn) Receive(limit int) ([]byte, error) {
 	// The buffer grows with the bytes received, so that a wrong length in the header allocates
 	// nothing.
 	var message bytes.Buffer
-	if _, err := io.CopyN(&message, c.Conn, int64(size)); err != nil {
+	if _, err := io.CopyN(&message, c, int64(size)); err != nil {
 		return nil, unexpected(err)
 	}
-	var got [sha256.Size]byte
-	if _, err := io.ReadFull(c.Conn, got[:]); err != nil {
-		return nil, unexpected(err)
-	}
-	if !hmac.Equal(got[:], sum(c.in, c.received, message.Bytes())) {
-		return nil, ErrForged
-	}
-	c.received++
 	return message.Bytes(), nil
-}
-
-// unexpected converts the end of the stream inside a frame to an error.
-func unexpected(err error) error {
-	if err == io.EOF {
-		return io.ErrUnexpectedEOF
-	}
-	return err
 }
 
 // Bound makes reads and writes fail when ctx ends, and also at limit if it is not zero. The caller

@@ -10,11 +10,12 @@
 //	conn, err := handshake.Dial(ctx, address, "CANNXY01", secret, hello) // the other side
 //	answer, err := conn.Receive(1 << 10)
 //
-// A connection without the secret is closed before anything that it sends is parsed. The size of
-// every message, the time of every handshake and the number of concurrent handshakes are limited,
-// so silent connections cannot block other peers.
+// A connection without the secret is closed before anything that it sends is parsed. Handshakes run
+// concurrently, each with a time limit. When too many are unfinished, the oldest of the source that
+// has the most of them is closed, so silent connections cannot block other peers, however many there
+// are. The size of every message is limited.
 //
-// Frames are authenticated and numbered: a forged, changed or repeated frame is an error. Nothing
-// is encrypted. The package does not interpret the messages; hccl/world and the emulator's
-// collectives define them.
+// After the handshake everything is encrypted and authenticated with AES-256-GCM: what is changed,
+// repeated, left out or sent by somebody else is an error. The package does not interpret the
+// messages; hccl/world and the emulator's collectives define them.
 package handshake

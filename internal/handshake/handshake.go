@@ -2,6 +2,7 @@ package handshake
 
 import (
 	"context"
+	"crypto/ecdh"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -13,20 +14,25 @@ import (
 )
 
 // Sizes of the handshake. The dialing side does not introduce itself before the listener has proved
-// that it knows the secret. Each proof is an HMAC-SHA256 over the role, the protocol and both
-// nonces.
+// that it knows the secret. Each side makes a key of X25519 for the connection. Each proof is an
+// HMAC-SHA256 over the role, the protocol and both public keys, which are never used again and so
+// serve as nonces. The keys of the connection come from the secret, the public keys and the number
+// on which the key exchange agrees, so they are unknown even to someone who learns the secret later.
 //
-//	dialer    protocol, nonce
-//	listener  protocol, nonce, proof
-//	dialer    proof, or zeros when the listener's is wrong; then its hello as a frame
+//	dialer    protocol, public key
+//	listener  protocol, public key, proof
+//	dialer    proof, or zeros when the listener's is wrong; then its hello as a message
 const (
 	protocolSize = 8
-	nonceSize    = 32
-	opening      = protocolSize + nonceSize
+	publicSize   = 32
+	opening      = protocolSize + publicSize
 )
 
 // Limit is the maximum time for a handshake, including the dial.
 const Limit = 10 * time.Second
+
+// answerLimit is the maximum time for a handshake at the listener. A peer needs two round trips.
+const answerLimit = 5 * time.Second
 
 // MaxHello is the maximum size in bytes of the hello of the dialing side.
 const MaxHello = 1 << 12
@@ -40,21 +46,22 @@ var (
 // transcript is the data that both sides know before the first proof.
 type transcript struct {
 	protocol         string
-	dialer, listener [nonceSize]byte
+	secret           []byte
+	dialer, listener [publicSize]byte
 }
 
 // newTranscript checks the length of a protocol's name; a wrong one is a mistake in the program.
-func newTranscript(protocol string) (*transcript, error) {
+func newTranscript(protocol string, secret []byte) (*transcript, error) {
 	if len(protocol) != protocolSize {
 		return nil, fmt.Errorf("handshake: protocol %q does not have %d bytes", protocol, protocolSize)
 	}
-	return &transcript{protocol: protocol}, nil
+	return &transcript{protocol: protocol, secret: secret}, nil
 }
 
 // proof returns the proof that a side knows the secret, for one role in this handshake. All parts
 // but the last have fixed sizes, so two different handshakes never authenticate the same text.
-func (t *transcript) proof(secret []byte, role string) []byte {
-	h := hmac.New(sha256.New, secret)
+func (t *transcript) proof(role string) []byte {
+	h := hmac.New(sha256.New, t.secret)
 	h.Write([]byte(t.protocol))
 	h.Write(t.dialer[:])
 	h.Write(t.listener[:])
@@ -62,8 +69,33 @@ func (t *transcript) proof(secret []byte, role string) []byte {
 	return h.Sum(nil)
 }
 
-// readOpening reads the protocol and, if the protocol is right, the nonce.
-func (t *transcript) readOpening(conn net.Conn, nonce *[nonceSize]byte) error {
+// key returns the key of a direction, from the number that the key exchange agreed on.
+func (t *transcript) key(agreed []byte, direction string) []byte {
+	h := hmac.New(sha256.New, t.proof(direction))
+	h.Write(agreed)
+	return h.Sum(nil)
+}
+
+// newKey makes the key of this side and stores its public part.
+func newKey(public *[publicSize]byte) (*ecdh.PrivateKey, error) {
+	key, err := ecdh.X25519().GenerateKey(rand.Reader)
+	if err == nil {
+		copy(public[:], key.PublicKey().Bytes())
+	}
+	return key, err
+}
+
+// agree returns the number that both sides compute from their key and the public key of the other.
+func agree(own *ecdh.PrivateKey, other *[publicSize]byte) ([]byte, error) {
+	public, err := ecdh.X25519().NewPublicKey(other[:])
+	if err != nil {
+		return nil, err
+	}
+	return own.ECDH(public) // refuses public keys with which the result is known beforehand
+}
+
+// readOpening reads the protocol and, if the protocol is right, the public key.
+func (t *transcript) readOpening(conn net.Conn, public *[publicSize]byte) error {
 	var name [protocolSize]byte
 	if _, err := io.ReadFull(conn, name[:]); err != nil {
 		return err
@@ -71,7 +103,7 @@ func (t *transcript) readOpening(conn net.Conn, nonce *[nonceSize]byte) error {
 	if string(name[:]) != t.protocol {
 		return ErrProtocol
 	}
-	_, err := io.ReadFull(conn, nonce[:])
+	_, err := io.ReadFull(conn, public[:])
 	return unexpected(err)
 }
 
@@ -95,7 +127,7 @@ func Dial(ctx context.Context, address, protocol string, secret, hello []byte) (
 
 // client is the dialing side of the handshake.
 func client(ctx context.Context, conn net.Conn, protocol string, secret, hello []byte) (*Conn, error) {
-	t, err := newTranscript(protocol)
+	t, err := newTranscript(protocol, secret)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +135,10 @@ func client(ctx context.Context, conn net.Conn, protocol string, secret, hello [
 		return nil, &SizeError{Size: uint64(len(hello)), Limit: MaxHello}
 	}
 	defer bound(ctx, conn, time.Now().Add(Limit))()
-	_, _ = rand.Read(t.dialer[:]) // never fails
+	own, err := newKey(&t.dialer)
+	if err != nil {
+		return nil, err
+	}
 	if _, err := conn.Write(append([]byte(protocol), t.dialer[:]...)); err != nil {
 		return nil, err
 	}
@@ -114,40 +149,53 @@ func client(ctx context.Context, conn net.Conn, protocol string, secret, hello [
 	if _, err := io.ReadFull(conn, got[:]); err != nil {
 		return nil, unexpected(err)
 	}
-	if !hmac.Equal(got[:], t.proof(secret, "listener")) {
+	if !hmac.Equal(got[:], t.proof("listener")) {
 		_, _ = conn.Write(make([]byte, sha256.Size)) // the other side may be gone already
 		return nil, ErrSecret
 	}
-	if _, err := conn.Write(t.proof(secret, "dialer")); err != nil {
+	if _, err := conn.Write(t.proof("dialer")); err != nil {
 		return nil, err
 	}
-	c := newConn(conn, secret, t, false)
-	return c, c.Send(hello)
-}
-
-// server is the listening side of the handshake.
-func server(ctx context.Context, conn net.Conn, protocol string, secret []byte) (*Conn, error) {
-	t, err := newTranscript(protocol)
+	agreed, err := agree(own, &t.listener)
 	if err != nil {
 		return nil, err
 	}
-	defer bound(ctx, conn, time.Now().Add(Limit))()
+	c := newConn(conn, t, agreed, false)
+	return c, c.Send(hello)
+}
+
+// server is the listening side of the handshake. It calls opened when the other side has sent a right
+// opening.
+func server(ctx context.Context, conn net.Conn, protocol string, secret []byte, opened func()) (*Conn, error) {
+	t, err := newTranscript(protocol, secret)
+	if err != nil {
+		return nil, err
+	}
+	defer bound(ctx, conn, time.Now().Add(answerLimit))()
 	if err := t.readOpening(conn, &t.dialer); err != nil {
 		return nil, err
 	}
-	_, _ = rand.Read(t.listener[:]) // never fails
+	opened()
+	own, err := newKey(&t.listener)
+	if err != nil {
+		return nil, err
+	}
 	out := append([]byte(protocol), t.listener[:]...)
-	if _, err := conn.Write(append(out, t.proof(secret, "listener")...)); err != nil {
+	if _, err := conn.Write(append(out, t.proof("listener")...)); err != nil {
 		return nil, err
 	}
 	var got [sha256.Size]byte
 	if _, err := io.ReadFull(conn, got[:]); err != nil {
 		return nil, unexpected(err)
 	}
-	if !hmac.Equal(got[:], t.proof(secret, "dialer")) {
+	if !hmac.Equal(got[:], t.proof("dialer")) {
 		return nil, ErrSecret
 	}
-	c := newConn(conn, secret, t, true)
+	agreed, err := agree(own, &t.dialer)
+	if err != nil {
+		return nil, err
+	}
+	c := newConn(conn, t, agreed, true)
 	c.hello, err = c.Receive(MaxHello)
 	return c, err
 }

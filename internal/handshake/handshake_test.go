@@ -1,10 +1,13 @@
 package handshake
 
 import (
+	"bytes"
 	"context"
 	"io"
+	"math/rand/v2"
 	"net"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -43,7 +46,7 @@ func introduce(t testing.TB, dialers, listeners string, protocols [2]string, hel
 			_ = a.Close()
 		}
 	}()
-	if listener.conn, listener.err = server(context.Background(), b, protocols[1], []byte(listeners)); listener.err != nil {
+	if listener.conn, listener.err = server(context.Background(), b, protocols[1], []byte(listeners), func() {}); listener.err != nil {
 		_ = b.Close()
 	}
 	<-done
@@ -93,7 +96,7 @@ func TestHandshakeRefuses(t *testing.T) {
 	assert.ErrorAs(t, err, &size)
 	_, err = client(context.Background(), a, "short", nil, nil)
 	assert.ErrorContains(t, err, "does not have 8 bytes")
-	_, err = server(context.Background(), a, "", nil)
+	_, err = server(context.Background(), a, "", nil, func() {})
 	assert.ErrorContains(t, err, "does not have 8 bytes")
 }
 
@@ -105,7 +108,7 @@ func TestFalseListener(t *testing.T) {
 	go func() {
 		opened := make([]byte, opening)
 		_, _ = io.ReadFull(b, opened)
-		_, _ = b.Write(append(opened, make([]byte, 32)...)) // the dialer's own nonce
+		_, _ = b.Write(append(opened, make([]byte, 32)...)) // the dialer's own key
 		rest, _ := io.ReadAll(b)
 		heard <- rest
 	}()
@@ -122,7 +125,7 @@ func TestHandshakeEndsWithContext(t *testing.T) {
 			return err
 		},
 		"server": func(ctx context.Context, c net.Conn) error {
-			_, err := server(ctx, c, testProtocol, nil)
+			_, err := server(ctx, c, testProtocol, nil, func() {})
 			return err
 		},
 	} {
@@ -137,72 +140,135 @@ func TestHandshakeEndsWithContext(t *testing.T) {
 	}
 }
 
-// TestForgedFrames checks frames that are forged, repeated, sent in the other direction, or too
-// long.
-func TestForgedFrames(t *testing.T) {
-	secret := []byte("secret")
-	conns := func(t *testing.T, theirs []byte) (listener, dialer *Conn) {
-		a, b := pipe(t)
-		same := &transcript{protocol: testProtocol}
-		return newConn(a, secret, same, true), newConn(b, theirs, same, false)
-	}
+// between returns both ends of a connection whose handshake was done with the given secrets.
+func between(t testing.TB, listeners, dialers string) (listener, dialer *Conn) {
+	a, b := pipe(t)
+	agreed := make([]byte, publicSize)
+	return newConn(a, &transcript{protocol: testProtocol, secret: []byte(listeners)}, agreed, true),
+		newConn(b, &transcript{protocol: testProtocol, secret: []byte(dialers)}, agreed, false)
+}
+
+// TestForgedRecords checks records that are forged, repeated, left out, changed, sent in the other
+// direction, or too long.
+func TestForgedRecords(t *testing.T) {
 	t.Run("other secret", func(t *testing.T) {
-		listener, eavesdropper := conns(t, []byte("guess"))
+		listener, eavesdropper := between(t, "secret", "guess")
 		go func() { _ = eavesdropper.Send([]byte("x")) }()
 		_, err := listener.Receive(100)
 		require.ErrorIs(t, err, ErrForged)
 	})
-	t.Run("too long", func(t *testing.T) {
-		listener, dialer := conns(t, secret)
+	t.Run("too long a message", func(t *testing.T) {
+		listener, dialer := between(t, "secret", "secret")
 		go func() { _, _ = dialer.Write([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}) }()
 		var size *SizeError
 		_, err := listener.Receive(100)
 		require.ErrorAs(t, err, &size)
 		require.ErrorContains(t, err, "18446744073709551615 bytes announced, at most 100 allowed")
 	})
-	frame := func(t *testing.T) []byte {
-		recorder, dialer := conns(t, secret)
-		recorded := make(chan []byte, 1)
+	t.Run("too long a record", func(t *testing.T) {
+		listener, dialer := between(t, "secret", "secret")
+		go func() { _, _ = dialer.Conn.Write([]byte{0xff, 0xff, 0xff, 0xff}) }()
+		_, err := listener.Receive(100)
+		require.ErrorIs(t, err, ErrForged)
+		require.ErrorContains(t, err, "4294967295 bytes")
+	})
+	recorded := func(t *testing.T, messages ...string) []byte {
+		recorder, dialer := between(t, "secret", "secret")
+		heard := make(chan []byte, 1)
 		go func() {
 			all, _ := io.ReadAll(recorder.Conn)
-			recorded <- all
+			heard <- all
 		}()
-		require.NoError(t, dialer.Send([]byte("x")))
+		for _, m := range messages {
+			require.NoError(t, dialer.Send([]byte(m)))
+		}
 		require.NoError(t, dialer.Close())
-		return <-recorded
+		return <-heard
 	}
-	t.Run("twice", func(t *testing.T) {
-		bytes := frame(t)
-		listener, dialer := conns(t, secret)
-		go func() { _, _ = dialer.Write(append(bytes, bytes...)) }()
+	// play sends bytes on a new connection and returns the error of the n-th message.
+	play := func(t *testing.T, n int, bytes ...[]byte) error {
+		listener, dialer := between(t, "secret", "secret")
+		go func() {
+			for _, b := range bytes {
+				_, _ = dialer.Conn.Write(b)
+			}
+			_ = dialer.Close()
+		}()
+		for range n - 1 {
+			_, err := listener.Receive(100)
+			require.NoError(t, err)
+		}
 		_, err := listener.Receive(100)
-		require.NoError(t, err)
-		_, err = listener.Receive(100)
-		require.ErrorIs(t, err, ErrForged)
-	})
+		return err
+	}
+	one := recorded(t, "x")
+	both := recorded(t, "x", "y")
+	require.NotContains(t, string(recorded(t, "a text that nobody may read")), "text")
+	require.NoError(t, play(t, 1, one))
+	require.ErrorIs(t, play(t, 2, one, one), ErrForged, "twice")
+	require.ErrorIs(t, play(t, 1, both[len(one):]), ErrForged, "the first left out")
 	t.Run("sent back", func(t *testing.T) {
-		bytes := frame(t)
-		listener, dialer := conns(t, secret)
-		go func() { _, _ = listener.Write(bytes) }()
+		listener, dialer := between(t, "secret", "secret")
+		go func() { _, _ = listener.Conn.Write(one) }()
 		_, err := dialer.Receive(100)
 		require.ErrorIs(t, err, ErrForged)
 	})
-	t.Run("cut off", func(t *testing.T) {
-		bytes := frame(t)
-		for n := range len(bytes) {
-			listener, dialer := conns(t, secret)
-			go func() {
-				_, _ = dialer.Write(bytes[:n])
-				_ = dialer.Close()
-			}()
-			_, err := listener.Receive(100)
-			if n == 0 {
-				require.ErrorIs(t, err, io.EOF)
-			} else {
-				require.ErrorIs(t, err, io.ErrUnexpectedEOF, "%d bytes", n)
-			}
+	for bit := range len(one) * 8 {
+		changed := slices.Clone(one)
+		changed[bit/8] ^= 1 << (bit % 8)
+		require.Error(t, play(t, 1, changed), "bit %d", bit)
+	}
+	for n := range len(one) {
+		if err := play(t, 1, one[:n]); n == 0 {
+			require.ErrorIs(t, err, io.EOF)
+		} else {
+			require.ErrorIs(t, err, io.ErrUnexpectedEOF, "%d bytes", n)
 		}
-	})
+	}
+}
+
+// TestStream checks that the bytes of a stream arrive in order whatever the sizes of the writes and
+// of the reads are.
+func TestStream(t *testing.T) {
+	listener, dialer := between(t, "secret", "secret")
+	random := rand.New(rand.NewPCG(1, 2))
+	sent := make([]byte, 5*recordMax+17)
+	for i := range sent {
+		sent[i] = byte(random.Uint32())
+	}
+	go func() {
+		for rest := sent; len(rest) > 0; {
+			n, m := random.IntN(min(len(rest), 2*recordMax)+1), 0
+			if n < len(rest) {
+				m = random.IntN(min(len(rest)-n, 100) + 1)
+			}
+			assert.NoError(t, dialer.WriteAll(rest[:n], nil, rest[n:n+m]))
+			rest = rest[n+m:]
+		}
+		assert.NoError(t, dialer.Close())
+	}()
+	var got []byte
+	for n := 1; ; n = n*7%(recordMax+11) + 1 {
+		p := make([]byte, n)
+		n, err := listener.Read(p)
+		got = append(got, p[:n]...)
+		if err != nil {
+			require.ErrorIs(t, err, io.EOF)
+			break
+		}
+	}
+	require.True(t, bytes.Equal(sent, got))
+}
+
+// Two handshakes with one secret have different keys, so that nothing recorded in one of them is
+// accepted by, or readable for, the other.
+func TestKeysAreFresh(t *testing.T) {
+	first, _ := introduce(t, "secret", "secret", same, nil)
+	second, _ := introduce(t, "secret", "secret", same, nil)
+	nonce := make([]byte, 12)
+	sealed := first.conn.out.aead.Seal(nil, nonce, []byte("x"), nil)
+	_, err := second.conn.out.aead.Open(nil, nonce, sealed, nil)
+	require.Error(t, err)
 }
 
 // TestBoundEndsWithItsCall checks that a context that ends after its call does not affect the next
@@ -233,7 +299,7 @@ func TestBoundEndsWithItsCall(t *testing.T) {
 func FuzzServer(f *testing.F) {
 	f.Add([]byte(testProtocol))
 	f.Add(make([]byte, opening))
-	f.Add(append([]byte(testProtocol), make([]byte, nonceSize+32+8)...))
+	f.Add(append([]byte(testProtocol), make([]byte, publicSize+32+8)...))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		a, b := pipe(t)
 		go func() { _, _ = io.Copy(io.Discard, b) }()
@@ -241,7 +307,7 @@ func FuzzServer(f *testing.F) {
 			_, _ = b.Write(data)
 			_ = b.Close()
 		}()
-		_, err := server(context.Background(), a, testProtocol, []byte("secret"))
+		_, err := server(context.Background(), a, testProtocol, []byte("secret"), func() {})
 		require.Error(t, err)
 	})
 }
@@ -250,7 +316,7 @@ func FuzzServer(f *testing.F) {
 func FuzzClient(f *testing.F) {
 	f.Add([]byte(testProtocol))
 	f.Add([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
-	f.Add(append([]byte(testProtocol), make([]byte, nonceSize+32)...))
+	f.Add(append([]byte(testProtocol), make([]byte, publicSize+32)...))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		a, b := pipe(t)
 		go func() { _, _ = io.Copy(io.Discard, b) }()
@@ -268,12 +334,30 @@ func FuzzReceive(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0, 0, 0, 0, 3, 'o', 'n', 'e'})
 	f.Add(make([]byte, 8+32))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		a, b := pipe(t)
+		listener, dialer := between(t, "secret", "secret")
 		go func() {
-			_, _ = b.Write(data)
-			_ = b.Close()
+			_, _ = dialer.Write(data)
+			_ = dialer.Close()
 		}()
-		_, err := newConn(a, []byte("secret"), &transcript{protocol: testProtocol}, true).Receive(16)
+		got, err := listener.Receive(16)
+		if err == nil {
+			require.LessOrEqual(t, len(got), 16)
+		}
+	})
+}
+
+// FuzzRecords checks that a reader refuses records that the peer has not sent and does not crash.
+func FuzzRecords(f *testing.F) {
+	f.Add([]byte{0, 0, 0, 1, 2})
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff})
+	f.Add(make([]byte, 64))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		listener, dialer := between(t, "secret", "secret")
+		go func() {
+			_, _ = dialer.Conn.Write(data)
+			_ = dialer.Close()
+		}()
+		_, err := listener.Receive(1 << 10)
 		require.Error(t, err)
 	})
 }

@@ -2,18 +2,27 @@ package handshake
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 )
 
-// atOnce is the maximum number of concurrent handshakes; further connections wait in the kernel.
-const atOnce = 512
+// Errors with which connections are refused, in addition to those of the handshake.
+var (
+	ErrCrowded     = errors.New("the handshake was not finished, and others wait")
+	ErrDescriptors = errors.New("no file descriptor is left for a connection (raise the limit on open files, ulimit -n)")
+)
 
 // Listener accepts connections and returns those whose peer knows the secret.
 type Listener struct {
 	listener net.Listener
+	protocol string
+	secret   []byte
 	refused  func(from net.Addr, err error)
+	doorstep *doorstep
 	proved   chan *Conn
 
 	ctx    context.Context // ends with Close
@@ -21,31 +30,44 @@ type Listener struct {
 	work   sync.WaitGroup
 	failed chan struct{} // closed when err is set
 	err    error
+
+	mu      sync.Mutex
+	trouble error // why connections cannot be accepted at the moment
 }
 
 // Listen starts to accept connections of the protocol, whose name has 8 bytes. It calls refused for
-// each connection that it rejects, possibly from several goroutines at a time. refused may be nil
-// and must not call Close. Close closes the listener.
+// each connection that it rejects, possibly from several goroutines at a time, and with a nil address
+// when it cannot accept connections for a while. refused may be nil and must not call Close. Close
+// closes the listener.
 func Listen(listener net.Listener, protocol string, secret []byte, refused func(from net.Addr, err error)) *Listener {
 	if refused == nil {
 		refused = func(net.Addr, error) {}
 	}
-	l := &Listener{listener: listener, refused: refused, proved: make(chan *Conn), failed: make(chan struct{})}
+	l := &Listener{
+		listener: listener, protocol: protocol, secret: secret, refused: refused,
+		doorstep: newDoorstep(), proved: make(chan *Conn), failed: make(chan struct{}),
+	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	l.work.Go(func() { l.accept(protocol, secret) })
+	l.work.Go(l.accept)
 	return l
 }
 
 // Addr returns the address that peers dial.
 func (l *Listener) Addr() net.Addr { return l.listener.Addr() }
 
-// Accept returns the next connection, without a deadline. It fails with the error of ctx, or with
-// the reason why the listener has stopped: net.ErrClosed after Close.
+// Accept returns the next connection, without a deadline. It fails with the error of ctx, joined with
+// the reason if no connection could be accepted at that time, or with the reason why the listener has
+// stopped: net.ErrClosed after Close.
 func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	select {
 	case c := <-l.proved:
 		return c, nil
 	case <-ctx.Done():
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.trouble != nil {
+			return nil, fmt.Errorf("%w (%w)", l.trouble, ctx.Err())
+		}
 		return nil, ctx.Err()
 	case <-l.failed:
 		return nil, l.err
@@ -60,44 +82,104 @@ func (l *Listener) Close() error {
 	return err
 }
 
-func (l *Listener) accept(protocol string, secret []byte) {
+func (l *Listener) accept() {
 	defer close(l.failed)
-	places := make(chan struct{}, atOnce)
 	for {
 		conn, err := l.listener.Accept()
-		if err != nil {
-			if l.err = err; l.ctx.Err() != nil {
-				l.err = net.ErrClosed
-			}
+		switch {
+		case err == nil:
+			l.note(nil)
+			l.receive(conn)
+		case l.ctx.Err() != nil:
+			l.err = net.ErrClosed
+			return
+		case !l.makeRoom(err):
+			l.err = err
 			return
 		}
-		select {
-		case places <- struct{}{}:
-		case <-l.ctx.Done():
-			_ = conn.Close()
-			continue
-		}
-		l.work.Go(func() {
-			defer func() { <-places }()
-			l.prove(conn, protocol, secret)
-		})
 	}
 }
 
+// makeRoom makes room after an accept that failed for want of resources, which comes back when a
+// connection closes. It reports false for other errors.
+func (l *Listener) makeRoom(err error) bool {
+	switch {
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		err = fmt.Errorf("%w: %w", ErrDescriptors, err)
+	case errors.Is(err, syscall.ENOBUFS), errors.Is(err, syscall.ENOMEM):
+	default:
+		return false
+	}
+	if l.note(err) {
+		l.refused(nil, err)
+	}
+	if w := l.doorstep.evict(); w != nil {
+		l.turnAway(w)
+		return true
+	}
+	l.pause(50 * time.Millisecond)
+	return true
+}
+
+// note keeps why connections cannot be accepted, nil when they can. It reports whether that is new.
+func (l *Listener) note(err error) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fresh := l.trouble == nil
+	l.trouble = err
+	return fresh
+}
+
+// pause waits, until a handshake ends or the listener closes at the latest.
+func (l *Listener) pause(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-l.doorstep.room:
+	case <-l.ctx.Done():
+	}
+}
+
+// receive starts the handshake of a connection. If too many are unfinished, another one ends.
+func (l *Listener) receive(conn net.Conn) {
+	w := &waiting{conn: conn, source: sourceOf(conn.RemoteAddr()), since: time.Now()}
+	leaves, wait := l.doorstep.enter(w)
+	for wait > 0 {
+		l.pause(wait)
+		if l.ctx.Err() != nil {
+			_ = conn.Close()
+			return
+		}
+		leaves, wait = l.doorstep.enter(w)
+	}
+	if leaves != nil {
+		l.turnAway(leaves)
+	}
+	l.work.Go(func() { l.prove(w) })
+}
+
+// turnAway closes a connection that had to leave the doorstep. Its handshake ends with that.
+func (l *Listener) turnAway(w *waiting) {
+	_ = w.conn.Close()
+	l.refused(w.conn.RemoteAddr(), ErrCrowded)
+}
+
 // prove performs the handshake and passes the connection to Accept, or closes it.
-func (l *Listener) prove(conn net.Conn, protocol string, secret []byte) {
-	c, err := server(l.ctx, conn, protocol, secret)
-	if err != nil {
-		_ = conn.Close()
-		if l.ctx.Err() == nil {
-			l.refused(conn.RemoteAddr(), err)
+func (l *Listener) prove(w *waiting) {
+	c, err := server(l.ctx, w.conn, l.protocol, l.secret, func() { l.doorstep.opened(w) })
+	stayed := l.doorstep.leave(w)
+	if err != nil || !stayed {
+		_ = w.conn.Close()
+		if stayed && l.ctx.Err() == nil {
+			l.refused(w.conn.RemoteAddr(), err)
 		}
 		return
 	}
-	_ = conn.SetDeadline(time.Time{}) // a closed connection fails on first use
+	_ = w.conn.SetDeadline(time.Time{}) // a closed connection fails on first use
 	select {
 	case l.proved <- c:
 	case <-l.ctx.Done():
-		_ = conn.Close()
+		_ = w.conn.Close()
 	}
 }

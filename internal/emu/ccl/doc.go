@@ -13,9 +13,10 @@
 // A collective is a plan: phases of sends and receives between pairs of ranks (plan.go), which
 // run as one task of the caller's stream (run.go). A link carries the messages of one pair of
 // ranks (link.go). Between ranks of one process the receiver reads the sender's memory in place.
-// Processes have a TCP connection that both ends have authenticated with the root info (meet.go,
-// wire.go). Processes on one host share rings of headers and small messages (region.go, ring.go,
-// lane.go) and read each other's device memory in place, which is a file that both have mapped.
+// Processes have a TCP connection that both ends have authenticated with the root info, and whose
+// contents are encrypted (meet.go, wire.go). Processes on one host share rings of headers and small
+// messages (region.go, ring.go, lane.go) and read each other's device memory in place, which is a
+// file that both have mapped.
 // Between hosts the bytes are sent over the connection. The elements of the ranks are reduced in
 // rank order (fold.go), so results are reproducible bit for bit and equal on all ranks.
 //

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -123,14 +124,17 @@ func (g *gathering) peers(c *comm, address string) (answer table, err error) {
 	return answer, nil
 }
 
-// reach connects to a root that may not be listening yet, and retries until the deadline.
+// reach connects to a root that may not be listening yet, or to a peer, and retries until the
+// deadline.
 func (g *gathering) reach(address string, h hello) (*handshake.Conn, error) {
 	pause := time.Millisecond
 	for {
 		conn, err := g.connect(address, h)
-		// Refused: the root is not listening yet. Reset or EOF: an earlier root just stopped.
+		// Refused: the root is not listening yet. Reset or EOF: an earlier root just stopped, or the
+		// other side has turned this connection away because too many wait there.
 		again := errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) ||
-			errors.Is(err, context.DeadlineExceeded) // of one attempt
+			errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.EPIPE) ||
+			errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) // of one attempt
 		if !again || time.Until(g.deadline) < pause {
 			return conn, err
 		}
@@ -161,7 +165,7 @@ func (g *gathering) dial(c *comm, peers []hello, here func(int) bool) error {
 		if here(r) {
 			continue
 		}
-		conn, err := g.connect(peers[r].Address, hello{Rank: c.rank})
+		conn, err := g.reach(peers[r].Address, hello{Rank: c.rank})
 		var shared *region
 		if err == nil && peers[r].Host == g.l.host {
 			_ = conn.SetDeadline(g.deadline)
@@ -219,7 +223,7 @@ func (g *gathering) accept(c *comm, listener *handshake.Listener, peers []hello,
 // attach uses an authenticated connection as the link to a peer.
 func (c *comm) attach(peer int, conn *handshake.Conn, address string, shared *region) (err error) {
 	_ = conn.SetDeadline(time.Time{})
-	c.links[peer], err = newWire(conn.Conn, address, shared).connect(c, 0, peer)
+	c.links[peer], err = newWire(conn, address, shared).connect(c, 0, peer)
 	return err
 }
 

@@ -1,6 +1,8 @@
 package ccl
 
 import (
+	"context"
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -9,11 +11,12 @@ import (
 	"strconv"
 
 	"github.com/goascend/cann/internal/emu/rt"
+	"github.com/goascend/cann/internal/handshake"
 )
 
 // rankTable holds the fields of a cluster information file that this emulator uses.
 type rankTable struct {
-	digest [sha256.Size]byte // SHA-256 of the file, the secret that its ranks share
+	digest [sha256.Size]byte // SHA-256 of the file
 	root   string            // host at which rank 0 listens, "" for the default
 	ranks  []tableRank
 }
@@ -203,13 +206,29 @@ func (l *Library) meetByTable(c *comm, table *rankTable) error {
 		return err
 	}
 	address := net.JoinHostPort(host, strconv.Itoa(base+table.ranks[0].device))
-	g := gathering{l: l, secret: table.digest[:], root: address, deadline: l.connectDeadline()}
+	secret, err := table.secret(address)
+	if err != nil {
+		return err
+	}
+	g := gathering{l: l, secret: secret, root: address, deadline: l.connectDeadline()}
 	if c.rank == 0 {
 		listener, err := net.Listen("tcp", address)
 		if err != nil {
 			return refuse(unavailable, "EI0019: %v: %s is taken (HCCL_IF_BASE_PORT): %v", c, address, err)
 		}
-		g.own = l.serve(newRoot(listener, table.digest[:]))
+		g.own = l.serve(newRoot(listener, secret))
 	}
 	return g.link(c)
+}
+
+// secret returns what the ranks prove to one another that they know: the table and the job's secret.
+// A table alone is no secret, so it is refused for ranks that other hosts can reach.
+func (t *rankTable) secret(address string) ([]byte, error) {
+	job := os.Getenv(jobSecret)
+	if job == "" && os.Getenv(jobOpen) != "1" && handshake.Exposed(context.Background(), address) {
+		return nil, refuse(unavailable, "EI0019: other hosts can reach %s: set %s to the same long random text on all hosts, or %s=1 in a network whose hosts you all trust", address, jobSecret, jobOpen)
+	}
+	h := hmac.New(sha256.New, []byte(job))
+	h.Write(t.digest[:])
+	return h.Sum(nil), nil
 }

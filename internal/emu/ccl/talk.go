@@ -7,7 +7,14 @@ import (
 )
 
 // protocol identifies connections between ranks to package handshake.
-const protocol = "CANNEMU2"
+const protocol = "CANNEMU3"
+
+// Variables of package hccl/world that apply to rank tables here: the job's secret, and the consent to
+// go without one.
+const (
+	jobSecret = "CANN_JOB_SECRET"
+	jobOpen   = "CANN_JOB_OPEN"
+)
 
 // longest is the maximum size in bytes of the JSON texts that ranks exchange while they
 // connect, enough for a list of 32768 peers.

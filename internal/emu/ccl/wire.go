@@ -5,9 +5,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"net"
 	"sync"
 	"time"
+
+	"github.com/goascend/cann/internal/handshake"
 )
 
 // Kinds of frames.
@@ -40,7 +41,7 @@ type packet struct {
 // wire is an authenticated connection to a rank in another process. It carries the messages
 // of a communicator and of all its sub-communicators, each in its own channel.
 type wire struct {
-	conn   net.Conn
+	conn   *handshake.Conn
 	peer   string  // for error texts
 	shared *region // with the other process, nil when it is on another host
 
@@ -55,7 +56,7 @@ type wire struct {
 	work sync.WaitGroup // the reader and writer goroutines
 }
 
-func newWire(conn net.Conn, peer string, shared *region) *wire {
+func newWire(conn *handshake.Conn, peer string, shared *region) *wire {
 	w := &wire{conn: conn, peer: peer, shared: shared, channels: make(map[uint64]*channel)}
 	w.ready = sync.NewCond(&w.mu)
 	w.work.Go(w.write)
@@ -126,9 +127,7 @@ func (w *wire) write() {
 		}
 		if len(w.out) == 0 {
 			w.mu.Unlock()
-			if half, ok := w.conn.(interface{ CloseWrite() error }); ok {
-				_ = half.CloseWrite() // no packet follows; an error is known already
-			}
+			_ = w.conn.CloseWrite() // no packet follows; an error is known already
 			return
 		}
 		p := w.out[0]
@@ -148,9 +147,7 @@ func (w *wire) write() {
 func (w *wire) writeOne(p packet) error {
 	head := new(bytes.Buffer)
 	_ = binary.Write(head, binary.LittleEndian, &p.frame) // writing to a buffer never fails
-	buffers := net.Buffers{head.Bytes(), p.body}
-	_, err := buffers.WriteTo(w.conn)
-	return err
+	return w.conn.WriteAll(head.Bytes(), p.body)
 }
 
 // read reads whole messages from the connection, so that a channel without a reader does not

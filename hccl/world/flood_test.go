@@ -1,0 +1,275 @@
+package world
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/internal/handshake"
+)
+
+// silence opens n connections that never say anything, and closes them with the test.
+func silence(t *testing.T, address string, n int) {
+	var mu sync.Mutex
+	var work sync.WaitGroup
+	var conns []net.Conn
+	for worker := range 16 {
+		work.Go(func() {
+			for i := worker; i < n; i += 16 {
+				c, err := net.Dial("tcp", address)
+				if assert.NoError(t, err) {
+					mu.Lock()
+					conns = append(conns, c)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	work.Wait()
+	t.Cleanup(func() {
+		for _, c := range conns {
+			_ = c.Close()
+		}
+	})
+}
+
+// chatter keeps n strangers talking to an address until the returned function is called: other
+// programs, and some that know the protocol but not the secret. Each comes again when it is turned
+// away.
+func chatter(address string, n int) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var work sync.WaitGroup
+	opening := append([]byte(protocol), make([]byte, 32)...)
+	opening[len(opening)-1] = 9 // a point of the curve
+	for i := range n {
+		work.Go(func() {
+			for ctx.Err() == nil {
+				var dialer net.Dialer
+				c, err := dialer.DialContext(ctx, "tcp", address)
+				if err != nil {
+					return
+				}
+				hangUp := context.AfterFunc(ctx, func() { _ = c.Close() })
+				switch i % 4 {
+				case 0:
+					_, _ = c.Write([]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"))
+				case 1:
+					_, _ = c.Write(bytes.Repeat([]byte{0xff}, 4096))
+				case 2:
+					_, _ = c.Write(slices.Concat(opening, make([]byte, 4096)))
+				case 3:
+					_, _ = c.Write(opening) // and waits for the end of the time limit
+				}
+				_, _ = io.Copy(io.Discard, c)
+				_ = c.Close()
+				hangUp()
+				timer := time.NewTimer(20 * time.Millisecond)
+				select {
+				case <-timer.C:
+				case <-ctx.Done():
+					timer.Stop()
+				}
+			}
+		})
+	}
+	return func() {
+		cancel()
+		work.Wait()
+	}
+}
+
+// joinAll joins a job of four ranks whose rank 0 listens already, and returns how long that took.
+func joinAll(t *testing.T, disturb func(address string)) time.Duration {
+	ctx := within(t, patient)
+	ln, address := listener(t)
+	place := func(rank int) Place {
+		return Place{Rank: rank, Size: 4, Address: address, Secret: "known to the ranks", Job: "training"}
+	}
+	hub := make(chan error, 1)
+	groups := make([]*Group, 4)
+	go func() {
+		var err error
+		groups[0], err = Join(ctx, place(0), GroupConfig{Listener: ln})
+		hub <- err
+	}()
+	disturb(address)
+	began := time.Now()
+	var work sync.WaitGroup
+	for rank := 1; rank < 4; rank++ {
+		work.Go(func() {
+			var err error
+			groups[rank], err = Join(ctx, place(rank), GroupConfig{})
+			assert.NoError(t, err)
+		})
+	}
+	work.Wait()
+	require.NoError(t, <-hub)
+	took := time.Since(began)
+	for rank, g := range groups {
+		work.Go(func() {
+			got, err := AllGather(ctx, g, rank)
+			assert.NoError(t, err)
+			assert.Equal(t, []int{0, 1, 2, 3}, got)
+		})
+	}
+	work.Wait()
+	for _, g := range groups {
+		g.Close()
+	}
+	return took
+}
+
+// Strangers, however many and whatever they do, neither delay a job nor enter it.
+func TestRendezvousUnderAttack(t *testing.T) {
+	silent, talking := 2000, 500
+	if testing.Short() {
+		silent, talking = 700, 50
+	}
+	calm := joinAll(t, func(string) {})
+	stop := func() {}
+	defer func() { stop() }()
+	took := joinAll(t, func(address string) {
+		silence(t, address, silent)
+		stop = chatter(address, talking)
+		for _, outsider := range []Place{{Rank: 1, Size: 4}, {Rank: 1, Size: 99}} {
+			outsider.Address, outsider.Job = address, "training"
+			_, err := Join(within(t, patient), outsider, GroupConfig{})
+			require.ErrorIs(t, err, ErrStranger, "the name of the job is no secret")
+		}
+	})
+	t.Logf("joined in %v undisturbed, in %v among %d silent and %d talking strangers", calm, took, silent, talking)
+	// A rank that is turned away, because its handshake took too long on a busy machine, tries again.
+	assert.Less(t, took, 2*max(calm, 500*time.Millisecond))
+}
+
+// Ranks without a secret meet on the loopback only, unless they are told to.
+func TestNoSecret(t *testing.T) {
+	for _, address := range []string{"192.0.2.1:9", ":9", "0.0.0.0:9", "name.invalid:9"} {
+		for rank := range 2 {
+			_, err := Join(within(t, patient), Place{Rank: rank, Size: 2, Address: address}, GroupConfig{})
+			require.ErrorIs(t, err, ErrNoSecret, address)
+			require.ErrorContains(t, err, EnvSecret)
+		}
+	}
+	ln, err := net.Listen("tcp", "0.0.0.0:0")
+	require.NoError(t, err)
+	_, port, err := net.SplitHostPort(ln.Addr().String())
+	require.NoError(t, err)
+	address := net.JoinHostPort("127.0.0.1", port)
+	_, err = Join(within(t, patient), Place{Size: 2, Address: address}, GroupConfig{Listener: ln})
+	require.ErrorIs(t, err, ErrNoSecret, "the listener counts, not the name of the place")
+
+	ln, err = net.Listen("tcp", "0.0.0.0:0")
+	require.NoError(t, err)
+	_, port, err = net.SplitHostPort(ln.Addr().String())
+	require.NoError(t, err)
+	address = net.JoinHostPort("0.0.0.0", port)
+	_, errs := meet(t, within(t, patient), []Place{
+		{Size: 2, Address: address, Open: true}, {Rank: 1, Size: 2, Address: address, Open: true},
+	}, GroupConfig{Listener: ln})
+	require.Equal(t, []error{nil, nil}, errs)
+}
+
+// tap forwards one connection to an address, changes what flows to it, and records both directions.
+type tap struct {
+	address string
+	heard   chan []byte
+}
+
+func newTap(t *testing.T, to string, change func(b []byte)) tap {
+	ln, address := listener(t)
+	x := tap{address: address, heard: make(chan []byte, 2)}
+	go func() {
+		from, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		onward, err := net.Dial("tcp", to)
+		if !assert.NoError(t, err) {
+			return
+		}
+		pass := func(dst, src net.Conn, change func([]byte)) {
+			var all bytes.Buffer
+			b := make([]byte, 4096)
+			for {
+				n, err := src.Read(b)
+				all.Write(b[:n])
+				change(b[:n])
+				_, writeErr := dst.Write(b[:n])
+				if err != nil || writeErr != nil {
+					break
+				}
+			}
+			_ = dst.Close()
+			x.heard <- all.Bytes()
+		}
+		go pass(onward, from, change)
+		go pass(from, onward, func([]byte) {})
+	}()
+	return x
+}
+
+// Whoever listens on the way learns nothing of what the ranks exchange, such as a root info, and
+// whoever changes it is noticed.
+func TestExchangeIsSealed(t *testing.T) {
+	const text = "a root info, which would let its reader take part"
+	changed := make(chan struct{})
+	for name, change := range map[string]func(b []byte){
+		"read": func([]byte) {},
+		"changed": func(b []byte) {
+			select {
+			case <-changed:
+				if len(b) > 0 {
+					b[len(b)-1] ^= 1
+				}
+			default:
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := within(t, patient)
+			ln, address := listener(t)
+			x := newTap(t, address, change)
+			groups, errs := meet(t, ctx, []Place{
+				{Size: 2, Address: address, Secret: "s"}, {Rank: 1, Size: 2, Address: x.address, Secret: "s"},
+			}, GroupConfig{Listener: ln})
+			require.Equal(t, []error{nil, nil}, errs)
+			if name == "changed" {
+				close(changed)
+			}
+			var work sync.WaitGroup
+			got, failures := make([][]string, 2), make([]error, 2)
+			for rank, g := range groups {
+				work.Go(func() {
+					got[rank], failures[rank] = AllGather(ctx, g, text)
+					if failures[rank] != nil {
+						g.Close()
+					}
+				})
+			}
+			work.Wait()
+			if name == "changed" {
+				require.ErrorIs(t, failures[0], ErrStranger)
+				require.ErrorIs(t, failures[0], handshake.ErrForged)
+				require.Error(t, failures[1])
+				return
+			}
+			require.Equal(t, []error{nil, nil}, failures)
+			require.Equal(t, [][]string{{text, text}, {text, text}}, got)
+			for _, g := range groups {
+				g.Close()
+			}
+			for range 2 {
+				require.NotContains(t, string(<-x.heard), "root info")
+			}
+		})
+	}
+}

@@ -1,0 +1,118 @@
+package handshake
+
+import (
+	"net"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Limits on the connections whose handshake is not finished.
+const (
+	atOnce = 512                   // how many there may be
+	grace  = 10 * time.Millisecond // what each has before another may take its place
+)
+
+// waiting is a connection whose handshake is not finished.
+type waiting struct {
+	conn   net.Conn
+	source string // address without port
+	since  time.Time
+	opened bool // it has sent a right opening; guarded by the doorstep
+}
+
+// doorstep holds the connections whose handshakes are not finished.
+type doorstep struct {
+	mu   sync.Mutex
+	all  []*waiting // oldest first
+	room chan struct{}
+}
+
+func newDoorstep() *doorstep { return &doorstep{room: make(chan struct{}, 1)} }
+
+// enter adds a connection. If there are too many, it returns the one that has to leave for it, or how
+// long the caller has to wait before one may leave.
+func (d *doorstep) enter(w *waiting) (leaves *waiting, wait time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.all) >= atOnce {
+		leaves = d.oldest()
+		if wait = grace - time.Since(leaves.since); wait > 0 {
+			return nil, wait
+		}
+		d.drop(leaves)
+	}
+	d.all = append(d.all, w)
+	return leaves, 0
+}
+
+// evict removes the connection that has to leave when the process has no descriptors left. It returns
+// nil if there is none.
+func (d *doorstep) evict() *waiting {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.all) == 0 {
+		return nil
+	}
+	w := d.oldest()
+	d.drop(w)
+	return w
+}
+
+// leave removes a connection whose handshake has ended. It reports whether it was still there.
+func (d *doorstep) leave(w *waiting) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.drop(w)
+}
+
+// opened notes that a connection has sent a right opening, so silent ones leave before it.
+func (d *doorstep) opened(w *waiting) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	w.opened = true
+}
+
+// oldest returns the connection that leaves next: the oldest of the source that has most connections,
+// among those that have said nothing yet if there are any. The caller holds d.mu.
+func (d *doorstep) oldest() *waiting {
+	silent := slices.ContainsFunc(d.all, func(w *waiting) bool { return !w.opened })
+	count := make(map[string]int)
+	most := 0
+	for _, w := range d.all {
+		if w.opened && silent {
+			continue
+		}
+		count[w.source]++
+		most = max(most, count[w.source])
+	}
+	for _, w := range d.all {
+		if (!w.opened || !silent) && count[w.source] == most {
+			return w
+		}
+	}
+	return nil
+}
+
+func (d *doorstep) drop(w *waiting) bool {
+	for i, x := range d.all {
+		if x == w {
+			d.all = append(d.all[:i], d.all[i+1:]...)
+			select {
+			case d.room <- struct{}{}:
+			default:
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// sourceOf returns the address of a peer without its port.
+func sourceOf(a net.Addr) string {
+	host, _, err := net.SplitHostPort(a.String())
+	if err != nil {
+		return a.String()
+	}
+	return host
+}
