@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds ggml's back end for CANN, unchanged, against the SDK, and runs ggml's own tests of operators
-# with it. Needs cmake and a folder with ggml's sources (github.com/ggml-org/ggml):
+# Builds ggml's back end for CANN, unchanged, against the SDK. Runs a small model with it, which must
+# agree with ggml's CPU back end, and ggml's own tests of operators. Needs cmake and a folder with
+# ggml's sources (github.com/ggml-org/ggml):
 #
 #   internal/emu/sdk/ggml.sh FOLDER [OPERATOR...]
 #
@@ -18,6 +19,9 @@ cmake -S "$source" -B build/ggml -DCMAKE_BUILD_TYPE=Release -DGGML_CANN=ON -DGGM
 cmake --build build/ggml --target test-backend-ops -j "$(nproc)"
 program=$(find build/ggml -name test-backend-ops -type f)
 export CANN_EMU_DEVICES=${CANN_EMU_DEVICES:-1}
+g++ -std=c++17 -O1 -Wall -Wextra -I"$source/include" internal/emu/sdk/testdata/ggml_model.cpp -o build/ggml/model \
+	-Lbuild/ggml/src -lggml -lggml-base -Wl,-rpath,"$PWD/build/ggml/src:$PWD/build/ggml/src/ggml-cann"
+build/ggml/model
 [ $# -gt 0 ] || exec "$program" test -b CANN0
 failed=0
 for operator in "$@"; do
