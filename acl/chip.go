@@ -65,6 +65,22 @@ func slotOf(id int) *slot {
 	return s
 }
 
+// chips are the devices in use, without those that are being opened or closed now.
+func chips() (all []*chip) {
+	process.mu.Lock()
+	defer process.mu.Unlock()
+	for _, s := range process.slots {
+		if !s.mu.TryLock() {
+			continue
+		}
+		if s.chip != nil {
+			all = append(all, s.chip)
+		}
+		s.mu.Unlock()
+	}
+	return all
+}
+
 // joinChip gives the device's state with one more reference to its primary context.
 func joinChip(id int) (*chip, error) {
 	s := slotOf(id)

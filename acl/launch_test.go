@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -315,4 +316,47 @@ func TestMissingOperator(t *testing.T) {
 	require.ErrorAs(t, err, &missing)
 	_, err = lent(t, st).Prepare(&l)
 	requireError(t, err, acl.ErrNotSupported, 0)
+}
+
+// TestLastLaunches: the launches of all open streams are listed in the order of time, those that a
+// wait has covered as ended, at most as many as asked for.
+func TestLastLaunches(t *testing.T) {
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	one, two := acltest.Stream(t, dev), acltest.Stream(t, dev)
+	x := tensors(t, one, 2, 4)
+	require.NoError(t, one.Synchronize(background))
+	began := time.Now()
+	zero := func(st *acl.Stream, x *aclnn.Tensor) {
+		require.NoError(t, aclnn.InplaceZero(st, aclnn.InplaceZeroParams{SelfRef: x}))
+	}
+	zero(one, x[0])
+	require.NoError(t, one.Synchronize(background))
+	zero(two, x[1])
+	zero(one, x[0])
+	last := acl.LastLaunches(3)
+	require.Len(t, last, 3)
+	for i, want := range []struct {
+		st    *acl.Stream
+		ended bool
+	}{{one, true}, {two, false}, {one, false}} {
+		require.Equal(t, want.st.ID(), last[i].Stream)
+		require.Equal(t, want.ended, last[i].Ended)
+		require.Equal(t, "aclnnInplaceZero", last[i].Operator)
+		require.Zero(t, last[i].Device)
+		require.WithinRange(t, last[i].At, began.Add(-time.Millisecond), time.Now().Add(time.Millisecond))
+	}
+	require.Equal(t, last[0].Number+1, last[2].Number)
+	require.Empty(t, acl.LastLaunches(0))
+	require.NoError(t, two.Synchronize(background))
+	for range 1100 {
+		zero(one, x[0])
+	}
+	require.NoError(t, one.Synchronize(background))
+	kept := 0
+	for _, l := range acl.LastLaunches(10000) {
+		if l.Device == 0 && l.Stream == one.ID() {
+			kept++
+		}
+	}
+	require.Equal(t, 1024, kept, "of each stream")
 }

@@ -1,25 +1,41 @@
 package acl
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/goascend/cann/cshim"
 )
 
-// ringSize is how many launches a stream remembers.
-const ringSize = 32
+// ringSize is how many launches a stream remembers, named how many of them an error names.
+const (
+	ringSize = 1024
+	named    = 32
+)
 
 // ring holds the last launches of a stream, for the error of an asynchronous fault.
 type ring struct {
 	launched atomic.Uint64 // number of launches
 	clean    atomic.Uint64 // number of launches known to have ended well
-	last     [ringSize]atomic.Pointer[cshim.Operator]
+	last     [ringSize]launch
 }
 
+// launch is an operator and when it was launched.
+type launch struct {
+	op atomic.Pointer[cshim.Operator]
+	at atomic.Int64 // nanoseconds since began
+}
+
+// began is what the times of launches are counted from.
+var began = time.Now()
+
 func (r *ring) add(op *cshim.Operator) {
-	r.last[(r.launched.Add(1)-1)%ringSize].Store(op)
+	l := &r.last[(r.launched.Add(1)-1)%ringSize]
+	l.op.Store(op)
+	l.at.Store(int64(time.Since(began)))
 }
 
 // passed notes that the first n launches have ended well.
@@ -37,12 +53,12 @@ func (r *ring) recent() []string { return r.names(r.clean.Load()) }
 
 func (r *ring) names(from uint64) []string {
 	n := r.launched.Load()
-	if n > ringSize {
-		from = max(from, n-ringSize)
+	if n > named {
+		from = max(from, n-named)
 	}
 	var names []string
 	for i := n; i > from; i-- {
-		if op := r.last[(i-1)%ringSize].Load(); op != nil {
+		if op := r.last[(i-1)%ringSize].op.Load(); op != nil {
 			names = append(names, op.Symbol)
 		}
 	}
@@ -72,3 +88,42 @@ func rankSuspects(newestFirst []string, message string) []string {
 
 // blamesOperator reports whether the error may come from an operator launched earlier.
 func (e *Error) blamesOperator() bool { return e.Code.Damage() == DamageWork && e.group != ErrAborted }
+
+// Launched is an operator that a stream was given.
+type Launched struct {
+	At       time.Time `json:"at"`
+	Device   int       `json:"device"`
+	Stream   int       `json:"stream"`
+	Number   uint64    `json:"number"` // of the launch on its stream, from 1
+	Operator string    `json:"operator"`
+	Ended    bool      `json:"ended"` // a wait for the stream has returned since
+}
+
+// LastLaunches returns the operators launched last on all open streams of the process, the oldest
+// first: at most limit, and 1024 of each stream. It waits for nothing, so that it can be called when
+// devices hang.
+func LastLaunches(limit int) []Launched {
+	var all []Launched
+	for _, c := range chips() {
+		for _, q := range c.queues() {
+			all = append(all, q.launches()...)
+		}
+	}
+	slices.SortFunc(all, func(a, b Launched) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Number, b.Number)) })
+	return all[max(0, len(all)-max(limit, 0)):]
+}
+
+// launches lists what the ring of a stream holds. An entry that is being replaced is left out.
+func (q *queue) launches() (all []Launched) {
+	r := &q.ring
+	n, clean := r.launched.Load(), r.clean.Load()
+	for i := n - min(n, ringSize); i < n; i++ {
+		l := &r.last[i%ringSize]
+		at, op := l.at.Load(), l.op.Load()
+		if op == nil || r.launched.Load()-i > ringSize {
+			continue
+		}
+		all = append(all, Launched{At: began.Add(time.Duration(at)), Device: q.scope.chip.id, Stream: q.id, Number: i + 1, Operator: op.Symbol, Ended: i < clean})
+	}
+	return all
+}

@@ -70,10 +70,7 @@ func (c *Comm) Exchange(st *acl.Stream, messages ...Message) error {
 	if err != nil {
 		return err
 	}
-	if t := c.tracker.Load(); t != nil {
-		return t.exchanges.queued(st, tracked{call: fnHcclBatchSendRecv, peers: peersOf(items)})
-	}
-	return nil
+	return c.queued(st, true, tracked{call: fnHcclBatchSendRecv, peers: peersOf(items)})
 }
 
 // peersOf lists the other ranks of messages, in ascending order.

@@ -141,10 +141,7 @@ func (c *Comm) point(st *acl.Stream, f *cshim.Func, send message, t *aclnn.Tenso
 	if err := send(c.context, addressOf(t), uint64(t.Len()), kind, uint32(peer), c.handle, streamOf(st)); err != nil {
 		return p.failed(err)
 	}
-	if watched := c.tracker.Load(); watched != nil {
-		return watched.exchanges.queued(st, tracked{call: f, dtype: t.DType().String(), agreement: agreement{counted: true, count: t.Len()}, peers: []int{peer}})
-	}
-	return nil
+	return c.queued(st, true, tracked{call: f, dtype: t.DType().String(), agreement: agreement{counted: true, count: t.Len()}, peers: []int{peer}})
 }
 
 // Barrier makes the stream wait until the streams of all ranks have reached the same barrier
@@ -159,8 +156,5 @@ func (c *Comm) Barrier(st *acl.Stream) error {
 	if err != nil {
 		return err
 	}
-	if t := c.tracker.Load(); t != nil {
-		return t.collectives.queued(st, tracked{call: fnHcclBarrier})
-	}
-	return nil
+	return c.queued(st, false, tracked{call: fnHcclBarrier})
 }

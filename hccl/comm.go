@@ -38,6 +38,9 @@ type Comm struct {
 	size    int
 	closed  atomic.Bool
 	tracker atomic.Pointer[tracker] // nil unless Track was called
+
+	collectives, exchanges atomic.Uint64 // queued so far
+	name                   string        // guarded by flight.mu; "" unless Track was called
 }
 
 // Rank returns this rank's number in the communicator.
@@ -149,6 +152,7 @@ func (c *Comm) Close() error {
 		c.closed.Store(false)
 		return err
 	}
+	c.forget()
 	if t := c.tracker.Swap(nil); t != nil {
 		return t.close()
 	}

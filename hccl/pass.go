@@ -96,16 +96,13 @@ func (p pass) apart(send, recv *aclnn.Tensor) error {
 	return nil
 }
 
-// queued finishes a collective that the tracker counts. err is the result of the HCCL call; agreed
+// queued finishes a collective. err is the result of the HCCL call; agreed
 // holds the arguments on which the ranks must agree.
 func (p pass) queued(err error, agreed agreement) error {
 	if err != nil {
 		return p.failed(err)
 	}
-	if t := p.c.tracker.Load(); t != nil {
-		return t.collectives.queued(p.st, tracked{call: p.f, dtype: p.a.DType().String(), agreement: agreed})
-	}
-	return nil
+	return p.c.queued(p.st, false, tracked{call: p.f, dtype: p.a.DType().String(), agreement: agreed})
 }
 
 // addressOf returns the device address of a tensor's first element.

@@ -31,6 +31,9 @@ func (c *Comm) Track(dev *acl.Device) error {
 	if !c.tracker.CompareAndSwap(nil, t) {
 		return t.close()
 	}
+	flight.mu.Lock()
+	c.name = name
+	flight.mu.Unlock()
 	return nil
 }
 

@@ -68,6 +68,21 @@ func TestWatchdogOfComm(t *testing.T) {
 		assert.Equal(t, "HcclBroadcast float32[5] root 2", p.Op)
 	})
 	require.False(t, errors.Is(ctx.Err(), context.DeadlineExceeded))
+	counts := map[int]uint64{}
+	for _, q := range hccl.LastQueued(ranks * 41) {
+		counts[q.Rank]++
+		assert.Equal(t, counts[q.Rank], q.Number)
+		call := "HcclAllReduce float32[5] sum"
+		if q.Number > 40 {
+			call = "HcclBroadcast float32[5] root 2"
+		}
+		assert.Equal(t, call, q.Call)
+		assert.NotEmpty(t, q.Comm)
+		assert.Equal(t, q.Rank, q.Device)
+		assert.Equal(t, ranks, q.Size)
+		assert.False(t, q.Exchange)
+	}
+	assert.Equal(t, map[int]uint64{0: 41, 1: 41, 2: 41}, counts)
 }
 
 // TestProgressOfExchanges: barriers count as collectives; sends, receives and batches are counted

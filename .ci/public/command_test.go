@@ -40,6 +40,10 @@ var checks = map[string]string{
 	"go run -tags emu ./examples/trainstep -ranks 8 -model qwen3_moe -tp 2 -cp 2 -ep 2 -sp":    "%s -steps 1",
 	"go run -tags emu ./examples/trainstep -ranks 4 -model qwen3_next -seq 128 -cp 2 -ulysses": "%s -steps 1",
 
+	"go run -tags emu ./examples/trainstep -ranks 2 -tp 2 -steps 40 -save build/run -save-every 10 -keep 3": "rm -rf build/run; %s -steps 4 -save-every 2",
+	"go run -tags emu ./examples/trainstep -ranks 2 -fsdp -steps 60 -save build/run -resume build/run":      "%s -steps 5",
+	"go run -tags emu ./examples/generate -model build/run -n 300":                                          "%s -n 3",
+
 	// Without the tag the program asks for CANN, where there is none.
 	"go build -o build/trainstep ./examples/trainstep": "%s",
 	"build/trainstep": `go build -o build/trainstep ./examples/trainstep; %s -steps 1 || [[ $(build/trainstep -steps 1 2>&1) == *libascendcl.so* ]]`,

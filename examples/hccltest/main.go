@@ -11,9 +11,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/examples/command"
+	"github.com/goascend/cann/examples/job"
 	"github.com/goascend/cann/hccl"
 )
 
@@ -39,6 +41,7 @@ type options struct {
 	ranks           int // number of ranks in this process
 	warmup, repeats int
 	check           bool
+	watching        job.Watching
 }
 
 var dtypes = []aclnn.DType{
@@ -66,6 +69,10 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.IntVar(&o.warmup, "w", 10, "`calls` before the timed ones, at least one")
 	f.IntVar(&o.repeats, "n", 20, "timed `calls`")
 	f.BoolVar(&o.check, "c", true, "check the results")
+	f.Group("Faults")
+	if err := o.watching.Flags(f.FlagSet); err != nil {
+		return o, err
+	}
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
@@ -156,7 +163,7 @@ func main() {
 		return
 	}
 	if err == nil {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		err = run(ctx, o, os.Stdout)
 		stop()
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -24,6 +25,8 @@ var errWrong = errors.New("results are wrong")
 // run measures, either as one rank started by a launcher or with all ranks in this process, and
 // writes the table to out.
 func run(ctx context.Context, o options, out io.Writer) (err error) {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	rt, err := acl.Open(acl.Config{})
 	if err != nil {
 		return err
@@ -40,7 +43,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 		if err != nil {
 			return err
 		}
-		return runRank(ctx, o, rt, place.Device, group, out)
+		return runRank(ctx, end, o, rt, place.Device, group, out)
 	case !errors.Is(err, world.ErrNoLauncher):
 		return err
 	}
@@ -59,16 +62,18 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 		return err
 	}
 	return job.Each(ctx, groups, func(ctx context.Context, group *world.Group) error {
-		return runRank(ctx, o, rt, group.Rank(), group, out)
+		return runRank(ctx, end, o, rt, group.Rank(), group, out)
 	})
 }
 
 // runRank measures on one rank; rank 0 reports.
-func runRank(ctx context.Context, o options, rt *acl.Runtime, device int, group *world.Group, out io.Writer) (err error) {
+func runRank(ctx context.Context, end context.CancelCauseFunc, o options, rt *acl.Runtime, device int, group *world.Group, out io.Writer) (err error) {
 	defer job.Close(&err, group)
 	if o.root >= group.Size() {
 		return fmt.Errorf("-r %d; the ranks are 0 to %d", o.root, group.Size()-1)
 	}
+	var guard *job.Guard
+	defer func() { guard.Release() }()
 	dev, err := rt.Device(device)
 	if err != nil {
 		return err
@@ -86,6 +91,11 @@ func runRank(ctx context.Context, o options, rt *acl.Runtime, device int, group 
 		return err
 	}
 	defer job.Close(&err, comm)
+	// The communicator is not tracked: that would be measured, too.
+	if guard, err = job.NewGuard(deadline, end, group, dev, nil, o.watching, os.Stderr); err != nil {
+		return err
+	}
+	defer guard.End(ctx, &err)
 	defer job.Abandon(&err, dev)
 	if group.Rank() > 0 {
 		out = io.Discard

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/goascend/cann/examples/job"
 	"github.com/goascend/cann/hccl/world"
 )
 
@@ -78,6 +79,45 @@ var roles = map[string]func() error{
 		short, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
 		return g.Barrier(short)
+	},
+	// Rank 1 fails, and the others a little later because of it.
+	"tell": func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		g, err := joined(ctx)
+		if err != nil {
+			return err
+		}
+		if err := g.Barrier(ctx); err != nil {
+			return err
+		}
+		if g.Rank() == 1 {
+			os.Exit(5)
+		}
+		err = g.Barrier(ctx)
+		if dir := os.Getenv(job.EnvFlight); g.Rank() == 2 {
+			if _, failed := job.Record(dir, 2, 3, -1, err.Error(), nil); failed != nil {
+				return failed
+			}
+		}
+		return err
+	},
+	// Rank 0 ends when it is told to, and rank 1 would be disturbed by another request.
+	"terminate": func() error {
+		signals := make(chan os.Signal, 2)
+		signal.Notify(signals, syscall.SIGTERM)
+		fmt.Println("ready")
+		<-signals
+		if os.Getenv("RANK") == "0" {
+			os.Exit(1)
+		}
+		select {
+		case <-signals:
+			fmt.Println("told twice")
+		case <-time.After(500 * time.Millisecond):
+			fmt.Println("told once")
+		}
+		return nil
 	},
 	// The other ranks ignore requests to end.
 	"stubborn": func() error {
@@ -180,6 +220,7 @@ func launch(t *testing.T, role string, o options, signals <-chan os.Signal, out,
 	if o.grace == 0 {
 		o.grace = 20 * time.Second
 	}
+	t.Setenv("TMPDIR", t.TempDir()) // of flight records
 	program, err := os.Executable()
 	require.NoError(t, err)
 	o.command = []string{program}
@@ -235,6 +276,21 @@ func TestRankFails(t *testing.T) {
 	}
 }
 
+// TestSurvivorsTell: the errors of the other ranks are shown, without a request to end, and where
+// their flight records are.
+func TestSurvivorsTell(t *testing.T) {
+	out, errs := newOutput(), newOutput()
+	began := time.Now()
+	require.NotZero(t, launch(t, "tell", options{perNode: 3, settle: time.Minute}, nil, out, errs))
+	require.Less(t, time.Since(began), 30*time.Second, "they ended by themselves")
+	for _, rank := range []string{"[0] ", "[2] "} {
+		assert.True(t, slices.ContainsFunc(errs.sorted(), func(line string) bool {
+			return strings.HasPrefix(line, rank) && strings.Contains(line, "a rank left the group: rank 1")
+		}), errs.text.String())
+	}
+	assert.Regexp(t, `launch: 1 flight records: npuinfo -flight \S+/cann-flight-\d+\n`, errs.text.String())
+}
+
 func TestStalledRank(t *testing.T) {
 	out, errs := newOutput(), newOutput()
 	assert.Equal(t, 1, launch(t, "stall", options{perNode: 3, grace: time.Second}, nil, out, errs))
@@ -263,6 +319,20 @@ func TestSignals(t *testing.T) {
 	}()
 	assert.Zero(t, launch(t, "signal", options{perNode: 2}, signals, out, errs))
 	assert.Equal(t, []string{"[0] got user defined signal 1", "[0] ready", "[1] got user defined signal 1", "[1] ready"}, out.sorted())
+}
+
+// TestTerminate: a request to end reaches the ranks once, even if one of them ends before the others.
+func TestTerminate(t *testing.T) {
+	out, errs := newOutput(), newOutput()
+	signals := make(chan os.Signal)
+	go func() {
+		for range 2 {
+			<-out.lines
+		}
+		signals <- syscall.SIGTERM
+	}()
+	require.Equal(t, 1, launch(t, "terminate", options{perNode: 2, settle: time.Millisecond}, signals, out, errs))
+	require.Contains(t, out.text.String(), "[1] told once")
 }
 
 func TestSecondInterrupt(t *testing.T) {
@@ -320,7 +390,7 @@ func TestFlags(t *testing.T) {
 	}
 	o, err := parseFlags([]string{"--", "prog", "-x"}, lookup(pod), io.Discard)
 	require.NoError(t, err)
-	assert.Equal(t, options{perNode: 8, nodes: 2, node: 1, master: "svc:2222", grace: 10 * time.Second, command: []string{"prog", "-x"}}, o)
+	assert.Equal(t, options{perNode: 8, nodes: 2, node: 1, master: "svc:2222", grace: 30 * time.Second, settle: 3 * time.Second, watchdog: 10 * time.Minute, command: []string{"prog", "-x"}}, o)
 	o, err = parseFlags([]string{"-n", "2", "prog"}, lookup(nil), io.Discard)
 	require.NoError(t, err)
 	vars, err := o.variables(lookup(nil))

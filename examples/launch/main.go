@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/goascend/cann/examples/command"
+	"github.com/goascend/cann/examples/job"
 	"github.com/goascend/cann/hccl/world"
 )
 
@@ -20,14 +21,17 @@ import (
 type options struct {
 	perNode, nodes, node int
 	master               string
-	grace                time.Duration
+	grace, settle        time.Duration
+	watchdog             time.Duration
+	flight               string
 	command              []string
 }
 
 const (
 	synopsis = "launch -n ranks [flags] -- program [arguments]"
 	about    = `launch starts the ranks of a job on this host: one process per device, with the variables that
-torchrun sets. When a rank fails the others are ended, and its status is launch's.`
+torchrun sets. When a rank fails the others may tell what they met before they are ended; its
+status is launch's.`
 )
 
 var samples = []string{
@@ -45,7 +49,10 @@ func parseFlags(args []string, lookup func(string) (string, bool), out io.Writer
 	f.Operands = true
 	f.Group("One host")
 	f.IntVar(&o.perNode, "n", 0, "`ranks` on this host (default: those of the ascend-operator's pod)")
-	f.DurationVar(&o.grace, "grace", 10*time.Second, "how long ranks may take to end after another has failed")
+	f.DurationVar(&o.settle, "settle", 3*time.Second, "how long ranks may take to end by themselves after another has failed, with errors of their own")
+	f.DurationVar(&o.grace, "grace", 30*time.Second, "how long ranks may take to end after they were told to")
+	f.DurationVar(&o.watchdog, "watchdog", 10*time.Minute, "default of the ranks' -watchdog: they end within this time of a rank's last answer; 0 waits for ever")
+	f.StringVar(&o.flight, "flight", "", "`folder` of the ranks' flight records (default: a temporary one, which stays if there are any)")
 	f.Group("Several hosts")
 	f.IntVar(&o.nodes, "nodes", 1, "hosts of the job, each with as many ranks")
 	f.IntVar(&o.node, "node", 0, "`number` of this host, from 0")
@@ -113,6 +120,9 @@ func (o options) variables(lookup func(string) (string, bool)) ([]string, error)
 		"GROUP_RANK=" + strconv.Itoa(o.node), "MASTER_ADDR=" + host, "MASTER_PORT=" + port,
 		// A launcher around this one may set these, which would send the ranks to another port.
 		"TORCHELASTIC_USE_AGENT_STORE=", world.EnvRendezvous + "=",
+	}
+	if s, _ := lookup(job.EnvWatchdog); s == "" {
+		vars = append(vars, job.EnvWatchdog+"="+o.watchdog.String())
 	}
 	if s, _ := lookup(world.EnvSecret); s == "" && o.nodes == 1 {
 		vars = append(vars, world.EnvSecret+"="+rand.Text())

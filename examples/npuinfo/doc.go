@@ -4,4 +4,5 @@
 //	go run -tags emu ./examples/npuinfo
 //	npuinfo -json
 //	npuinfo -trace step.json   # what leaves the AI Core in a trace of the emulator
+//	npuinfo -flight DIR        # what the ranks of a job did last, from their flight records
 package main

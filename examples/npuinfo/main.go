@@ -13,19 +13,22 @@ import (
 
 const about = `npuinfo says what this machine offers: CANN's libraries and where they are, the functions they
 lack, the devices, which kernels the operators would get, and the variables that are set. With -trace
-it says which calls of a program that ran on the emulator a 910B would run on its slow AI CPU.`
+it says which calls of a program that ran on the emulator a 910B would run on its slow AI CPU; with
+-flight, what the ranks of a job did last.`
 
 var samples = []string{
 	"go run -tags emu ./examples/npuinfo",
 	"go run ./examples/npuinfo -missing",
 	"go run ./examples/npuinfo -json",
 	"go run ./examples/npuinfo -trace step.json",
+	"go run ./examples/npuinfo -flight /tmp/cann-flight-1",
 }
 
 // options are the flags.
 type options struct {
 	json, missing bool
 	trace         string // file
+	flight        string // folder
 }
 
 func parseFlags(args []string, out io.Writer) (options, error) {
@@ -33,6 +36,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f := command.New(out, "npuinfo [flags]", about, samples...)
 	f.BoolVar(&o.json, "json", false, "write JSON")
 	f.BoolVar(&o.missing, "missing", false, "list the functions that are missing, not only their number")
+	f.StringVar(&o.flight, "flight", "", "merge the flight records of a job's ranks in this `folder` into one story")
 	f.StringVar(&o.trace, "trace", "", "list what leaves the AI Core in the `file` that CANN_EMU_TRACE named")
 	return o, f.Parse(args)
 }
@@ -45,6 +49,8 @@ func main() {
 	var r *report
 	switch {
 	case err != nil:
+	case o.flight != "":
+		err = writeFlight(os.Stdout, o)
 	case o.trace != "":
 		err = writeTrace(os.Stdout, o)
 	default:

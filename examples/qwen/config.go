@@ -83,7 +83,7 @@ func ParseConfig(text []byte) (Config, error) {
 	if rope.Bias || rope.Sliding {
 		return c, errors.New("qwen: attention_bias and use_sliding_window are not supported")
 	}
-	if c.family().hybrid && c.LayerTypes == nil {
+	if c.family().hybrid && c.LayerTypes == nil && c.Layers <= maxLayers {
 		c.LayerTypes = HybridLayers(c.Layers, rope.Interval)
 	}
 	return c, c.Validate()
@@ -97,6 +97,10 @@ func ReadConfig(path string) (Config, error) {
 	}
 	return ParseConfig(text)
 }
+
+// maxLayers is far above what models have. A damaged configuration would otherwise be noticed only when
+// the descriptions of its layers have filled the memory.
+const maxLayers = 4096
 
 // Validate returns what is wrong with a configuration, or nil.
 func (c Config) Validate() error {
@@ -114,6 +118,9 @@ func (c Config) Validate() error {
 		if f.value <= 0 {
 			return fmt.Errorf("qwen: %s is %d; it must be positive", f.name, f.value)
 		}
+	}
+	if c.Layers > maxLayers {
+		return fmt.Errorf("qwen: num_hidden_layers is %d; more than %d are not supported", c.Layers, maxLayers)
 	}
 	if c.family().sparse {
 		if err := c.validateSparse(); err != nil {

@@ -72,6 +72,9 @@ func Join(ctx context.Context, st *acl.Stream, all *world.Group, layout world.La
 	return r, nil
 }
 
+// Comms returns the communicators of this rank, for a watchdog.
+func (r *Ranks) Comms() []*hccl.Comm { return append(r.dense.Made(), r.experts.Made()...) }
+
 // String returns the mesh, such as "tp2 cp1 dp4 pp1", with that of experts if it differs.
 func (r *Ranks) String() string {
 	if r.Experts == nil {

@@ -40,7 +40,7 @@ func TestFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			flags := append([]string{
 				"-data", "testdata/rhyme.txt", "-layers", "1", "-hidden", "32", "-intermediate", "32", "-heads", "2", "-kv-heads", "2", "-head-dim", "16",
-				"-experts", "4", "-expert-size", "16", "-batch", "4", "-seq", "16", "-steps", "1",
+				"-experts", "4", "-expert-size", "16", "-batch", "4", "-seq", "16", "-steps", "1", "-watchdog", "0",
 			}, strings.Fields(flags)...)
 			sweep.Run(t, func(t *testing.T) error {
 				o, err := parseFlags(flags, io.Discard)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/goascend/cann/examples/command"
+	"github.com/goascend/cann/examples/job"
 	"github.com/goascend/cann/examples/qwen"
 	"github.com/goascend/cann/hccl/world"
 )
@@ -31,6 +32,7 @@ type options struct {
 	sequence, shard bool
 	ulysses         bool
 	graph           bool
+	watching        job.Watching
 }
 
 const about = `trainstep trains a Qwen3 model on text and compares its loss with that of a model that only knows
@@ -85,6 +87,10 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.IntVar(&o.micro, "micro", 1, "`parts` of a rank's sequences that go through the pipeline one after another")
 	f.IntVar(&o.layout.EP, "ep", 1, "ranks that divide the experts, of those with other data")
 	f.BoolVar(&o.shard, "fsdp", false, "keep a shard of weights, gradients and moments on each rank with other data")
+	f.Group("Faults")
+	if err := o.watching.Flags(f.FlagSet); err != nil {
+		return o, err
+	}
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}

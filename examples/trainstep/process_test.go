@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,7 +28,31 @@ func TestMain(m *testing.M) {
 // rank is a process of a job.
 type rank struct {
 	*exec.Cmd
-	out bytes.Buffer // what it wrote, to be read when it has ended
+	out output
+}
+
+// output is what a rank has written.
+type output struct {
+	mu     sync.Mutex
+	text   bytes.Buffer
+	trains chan struct{} // closed at the first line of a step
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	before := o.text.Len() > 0 && bytes.Contains(o.text.Bytes(), []byte("  loss "))
+	n, err := o.text.Write(p)
+	if !before && bytes.Contains(o.text.Bytes(), []byte("  loss ")) {
+		close(o.trains)
+	}
+	return n, err
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
 }
 
 // startRanks starts the program as the ranks of a job.
@@ -39,6 +64,7 @@ func startRanks(t *testing.T, n int, flags []string, variables ...string) (ranks
 	require.NoError(t, ln.Close())
 	for i := range n {
 		r := &rank{Cmd: exec.CommandContext(t.Context(), os.Args[0])}
+		r.out.trains = make(chan struct{})
 		r.Stdout, r.Stderr = &r.out, &r.out
 		r.Env = append(os.Environ(), argumentsVariable+"="+strings.Join(flags, " "), "MASTER_ADDR=127.0.0.1", fmt.Sprint("MASTER_PORT=", port), "CANN_JOB_SECRET="+t.Name(),
 			fmt.Sprint("RANK=", i), fmt.Sprint("LOCAL_RANK=", i), fmt.Sprint("WORLD_SIZE=", n), fmt.Sprint("LOCAL_WORLD_SIZE=", n))

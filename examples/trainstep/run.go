@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/goascend/cann/acl"
@@ -21,8 +22,8 @@ const joinTimeout = 2 * time.Minute
 // reports to out. When stop ends, the ranks finish a step, save and return an error that matches
 // context.Canceled.
 func run(stop context.Context, o options, out io.Writer) (err error) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(stop))
-	defer cancel()
+	ctx, end := context.WithCancelCause(context.WithoutCancel(stop))
+	defer end(nil)
 	text, err := loadCorpus(o.data)
 	if err != nil {
 		return err
@@ -34,7 +35,7 @@ func run(stop context.Context, o options, out io.Writer) (err error) {
 	defer job.Close(&err, rt)
 	place, err := world.Detect()
 	if errors.Is(err, world.ErrNoLauncher) {
-		return runHere(ctx, stop, o, rt, text, out)
+		return runHere(ctx, stop, end, o, rt, text, out)
 	} else if err != nil {
 		return err
 	}
@@ -48,11 +49,11 @@ func run(stop context.Context, o options, out io.Writer) (err error) {
 		return err
 	}
 	defer job.Close(&err, group)
-	return runRank(ctx, stop, o, rt, place.Device, group, text, out)
+	return runRank(ctx, stop, end, o, rt, place.Device, group, text, out)
 }
 
 // runHere runs all ranks in this process, each with a goroutine and a device; rank 0 reports.
-func runHere(ctx, stop context.Context, o options, rt *acl.Runtime, text *corpus, out io.Writer) error {
+func runHere(ctx, stop context.Context, end context.CancelCauseFunc, o options, rt *acl.Runtime, text *corpus, out io.Writer) error {
 	groups, err := world.LocalGroups(stop, o.ranks, world.GroupConfig{})
 	if err != nil {
 		return err
@@ -62,12 +63,14 @@ func runHere(ctx, stop context.Context, o options, rt *acl.Runtime, text *corpus
 		if group.Rank() > 0 {
 			w = io.Discard
 		}
-		return runRank(ctx, stop, o, rt, o.device+group.Rank(), group, text, w)
+		return runRank(ctx, stop, end, o, rt, o.device+group.Rank(), group, text, w)
 	})
 }
 
-// runRank trains a rank's part of the model on its device.
-func runRank(ctx, stop context.Context, o options, rt *acl.Runtime, device int, group *world.Group, text *corpus, out io.Writer) (err error) {
+// runRank trains a rank's part of the model on its device. A fault of any rank ends ctx by end.
+func runRank(ctx, stop context.Context, end context.CancelCauseFunc, o options, rt *acl.Runtime, device int, group *world.Group, text *corpus, out io.Writer) (err error) {
+	var guard *job.Guard
+	defer func() { guard.Release() }()
 	dev, err := rt.Device(device)
 	if err != nil {
 		return err
@@ -90,12 +93,17 @@ func runRank(ctx, stop context.Context, o options, rt *acl.Runtime, device int, 
 		return err
 	}
 	defer job.Close(&err, ranks)
+	if guard, err = job.NewGuard(setUp, end, group, dev, ranks.Comms(), o.watching, os.Stderr); err != nil {
+		return err
+	}
 	t, err := newTrainer(setUp, o, st, reg, ranks, text)
 	if err != nil {
 		job.Abandon(&err, dev)
+		guard.End(ctx, &err)
 		return err
 	}
 	defer job.Close(&err, t)
+	defer guard.End(ctx, &err)
 	defer job.Abandon(&err, dev)
 	where := rt.SoC()
 	if rt.Emulated() {

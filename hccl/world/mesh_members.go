@@ -98,6 +98,19 @@ func (s *Members[C]) Of(ctx context.Context, names ...string) (C, error) {
 	return c, nil
 }
 
+// Made returns the values that were made so far, in that order.
+func (s *Members[C]) Made() (all []C) {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, key := range s.order {
+		all = append(all, s.made[key])
+	}
+	return all
+}
+
 // Close closes all values, the last made first. It waits as long as their Close does.
 func (s *Members[C]) Close() error { return s.CloseContext(context.Background()) }
 

@@ -1,7 +1,9 @@
 package world
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -67,7 +69,7 @@ type StallError struct {
 	Seq   uint64 // the collective at which the ranks differ
 	At    map[int]Progress
 	Ranks []int // those that lag behind, or whose collective differs from the lowest rank's
-	Err   error // ErrStalled or ErrMismatched
+	Err   error // ErrStalled, ErrMismatched, or the *GroupError that names ranks that do not answer
 }
 
 func (e *StallError) Error() string {
@@ -111,7 +113,8 @@ type WatchdogConfig struct {
 	// HCCL_EXEC_TIMEOUT, after which the device aborts the collective.
 	Stall time.Duration
 	// OnFault is called once for each fault, on the watchdog's goroutine, with a *StallError, an
-	// error of Monitored.AsyncError, or the *GroupError of a lost rank. It must not call Close.
+	// error of Monitored.AsyncError, or the *GroupError of a rank that is lost or silent, which is in
+	// a *StallError if this rank waits in a collective. It must not call Close.
 	OnFault func(error)
 }
 
@@ -129,15 +132,18 @@ type Watchdog struct {
 
 	mu      sync.Mutex
 	watched []Monitored
+	failed  error // why this rank ends
 
-	seen map[string]bool // faults already reported; used by the watchdog's goroutine only
+	// These are used by the watchdog's goroutine only.
+	seen map[string]bool // faults already reported
+	last []note          // of all ranks, from the last exchange
 }
 
 // note is the message that the ranks exchange.
 type note struct {
 	Leaving  bool
 	Progress []Progress
-	Error    string // of a communicator's AsyncError
+	Error    string // why the rank ends, or of a communicator's AsyncError
 }
 
 // StartWatchdog starts to watch. All ranks of the group call it. The watchdog takes ownership of
@@ -168,6 +174,17 @@ func (w *Watchdog) Watch(m Monitored) (forget func()) {
 		defer w.mu.Unlock()
 		w.watched = slices.DeleteFunc(w.watched, func(o Monitored) bool { return o == m })
 	}
+}
+
+// Fail tells the other ranks with the next exchange why this rank ends: each of them reports it, as an
+// error that matches ErrRankFailed. Close the watchdog then.
+func (w *Watchdog) Fail(err error) {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failed = err
 }
 
 // Close ends the watch on all ranks, waits for the goroutine, and closes the group. The other ranks
@@ -220,9 +237,11 @@ func (w *Watchdog) watch(ctx context.Context) {
 		case err != nil && ctx.Err() != nil: // Close did not get an answer
 			return
 		case err != nil:
+			err = w.silence(err)
 			w.report(err.Error(), err)
 			return
 		}
+		w.last = notes
 		w.compare(notes)
 		if slices.ContainsFunc(notes, func(n note) bool { return n.Leaving }) {
 			return
@@ -230,11 +249,37 @@ func (w *Watchdog) watch(ctx context.Context) {
 	}
 }
 
+// silence adds to the error of an exchange, which names the ranks that did not answer, what this rank
+// waits for and what the others were last heard to do: in the communicator where this rank has waited
+// longest, or, if it waits in none, in the one that it used most.
+func (w *Watchdog) silence(err error) error {
+	var silent *GroupError
+	if !errors.As(err, &silent) || len(silent.Ranks) == 0 {
+		return err
+	}
+	mine := w.note() // the exchange may have taken long
+	if len(mine.Progress) == 0 {
+		return err
+	}
+	longest := slices.MaxFunc(mine.Progress, func(a, b Progress) int {
+		return cmp.Or(cmp.Compare(a.Since, b.Since), cmp.Compare(a.Seq+a.Exchanges, b.Seq+b.Exchanges))
+	})
+	e := &StallError{Comm: longest.Comm, Seq: longest.Done + 1, At: map[int]Progress{w.group.rank: longest}, Ranks: silent.Ranks, Err: err}
+	for rank, n := range w.last {
+		for _, p := range n.Progress {
+			if p.Comm == longest.Comm && rank != w.group.rank {
+				e.At[rank] = p
+			}
+		}
+	}
+	return e
+}
+
 func (w *Watchdog) note() note {
 	var n note
 	for _, err := range w.look(&n) {
 		w.report(err.Error(), err)
-		n.Error = err.Error()
+		n.Error = cmp.Or(n.Error, err.Error())
 	}
 	return n
 }
@@ -249,6 +294,9 @@ func (w *Watchdog) look(n *note) (faults []error) {
 		if err := m.AsyncError(); err != nil {
 			faults = append(faults, err)
 		}
+	}
+	if w.failed != nil {
+		n.Error = w.failed.Error()
 	}
 	return faults
 }

@@ -172,3 +172,77 @@ func TestWatchdogRankLost(t *testing.T) {
 		require.NoError(t, w.Close())
 	}
 }
+
+// TestWatchdogSilentRank: when a rank stops answering, every other rank names it, the collective that
+// it waits in itself, and what the silent rank was last heard to do.
+func TestWatchdogSilentRank(t *testing.T) {
+	for _, silent := range []int{0, 2} {
+		groups := localGroups(t, 3, GroupConfig{Name: "watchdog"})
+		heard, hang := make(chan error, 10), make(chan struct{})
+		for rank, g := range groups {
+			c := &fakeComm{}
+			c.at.Store(&Progress{Comm: "dp", Rank: rank, Seq: 4, Done: 3, Op: "all-reduce[10]", Since: time.Millisecond})
+			if rank == silent {
+				c.at.Store(&Progress{Comm: "dp", Rank: rank, Seq: 3, Done: 3, Op: "broadcast[7]"})
+			}
+			w := StartWatchdog(g, WatchdogConfig{Interval: 10 * time.Millisecond, Stall: time.Second, OnFault: func(err error) {
+				if g.Rank() != silent {
+					heard <- err
+				}
+			}})
+			if rank == silent {
+				w.Watch(&stopped{fakeComm: c, rounds: 3, hang: hang})
+			} else {
+				w.Watch(c)
+			}
+			defer func() { assert.NoError(t, w.Close()) }()
+		}
+		func() {
+			defer close(hang)
+			hearSilence(t, heard, silent)
+		}()
+	}
+}
+
+func hearSilence(t *testing.T, heard <-chan error, silent int) {
+	for range 2 {
+		err := <-heard
+		var stall *StallError
+		require.ErrorAs(t, err, &stall, "%v", err)
+		assert.Equal(t, []int{silent}, stall.Ranks)
+		assert.EqualValues(t, 4, stall.Seq)
+		assert.ErrorContains(t, err, "queued 4 (all-reduce[10]), ended 3")
+		assert.ErrorContains(t, err, "rank "+string(rune('0'+silent))+" queued 3 (broadcast[7]), ended 3")
+		var group *GroupError
+		assert.ErrorAs(t, err, &group)
+	}
+}
+
+// stopped is a communicator whose rank hangs after some rounds.
+type stopped struct {
+	*fakeComm
+	rounds int
+	hang   chan struct{}
+}
+
+func (s *stopped) Progress() Progress {
+	if s.rounds--; s.rounds < 0 {
+		<-s.hang
+	}
+	return s.fakeComm.Progress()
+}
+
+// TestWatchdogFail: why a rank ends reaches the others, and it ends their watch like any other end.
+func TestWatchdogFail(t *testing.T) {
+	_, dogs, _, heard := startWatchdogs(t, 3)
+	dogs[1].Fail(errors.New("out of memory in step 7"))
+	require.NoError(t, dogs[1].Close())
+	for _, rank := range []int{0, 2} {
+		<-heard[rank].come
+		err := heard[rank].all()[0]
+		require.ErrorIs(t, err, ErrRankFailed)
+		require.ErrorContains(t, err, "rank 1: out of memory in step 7")
+		require.NoError(t, dogs[rank].Close())
+	}
+	require.Empty(t, heard[1].all())
+}

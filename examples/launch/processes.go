@@ -6,11 +6,14 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/goascend/cann/examples/job"
 )
 
 // ended is a rank whose process has ended.
@@ -20,12 +23,12 @@ type ended struct {
 	how    string // "exited with status 3", "was killed (signal: segmentation fault)"
 }
 
-// job holds the processes of this host.
-type job struct {
+// processes are the ranks of this host.
+type processes struct {
 	options
-	processes []*exec.Cmd // by local rank
-	running   []bool
-	exits     chan ended
+	all     []*exec.Cmd // by local rank
+	running []bool
+	exits   chan ended
 }
 
 // run starts the ranks and returns when all have ended, with the status of the first that failed.
@@ -35,12 +38,21 @@ func run(o options, lookup func(string) (string, bool), signals <-chan os.Signal
 	if err != nil {
 		return 1, err
 	}
+	if o.flight == "" {
+		if o.flight, _ = lookup(job.EnvFlight); o.flight == "" {
+			if o.flight, err = os.MkdirTemp("", "cann-flight-"); err != nil {
+				return 1, err
+			}
+			defer os.Remove(o.flight) // it fails if there are records
+		}
+	}
+	vars = append(vars, job.EnvFlight+"="+o.flight)
 	// The kernel kills the ranks when the thread that started them ends, so that they do not
 	// survive a launch that was killed. The thread must therefore live as long as the job.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 
-	j := &job{options: o, exits: make(chan ended, o.perNode)}
+	j := &processes{options: o, exits: make(chan ended, o.perNode)}
 	var outLock, errLock sync.Mutex
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -59,7 +71,7 @@ func run(o options, lookup func(string) (string, bool), signals <-chan os.Signal
 			j.signal(syscall.SIGKILL)
 			return 127, fmt.Errorf("rank %d: %w", rank, err)
 		}
-		j.processes, j.running = append(j.processes, cmd), append(j.running, true)
+		j.all, j.running = append(j.all, cmd), append(j.running, true)
 		wg.Go(func() {
 			e := wait(cmd)
 			e.local = local
@@ -68,19 +80,25 @@ func run(o options, lookup func(string) (string, bool), signals <-chan os.Signal
 			j.exits <- e
 		})
 	}
-	return j.attend(signals, func(text string) {
+	report := func(text string) {
 		errLock.Lock()
 		defer errLock.Unlock()
 		fmt.Fprintln(stderr, "launch: "+text)
-	}), nil
+	}
+	status := j.attend(signals, report)
+	if records, err := filepath.Glob(filepath.Join(o.flight, "flight-rank-*.json")); err == nil && len(records) > 0 {
+		report(fmt.Sprintf("%d flight records: npuinfo -flight %s", len(records), o.flight))
+	}
+	return status, nil
 }
 
 // attend waits for all processes, forwards signals, and ends the ranks when one has failed.
-func (j *job) attend(signals <-chan os.Signal, report func(string)) (status int) {
-	kill := time.NewTimer(j.grace)
+func (j *processes) attend(signals <-chan os.Signal, report func(string)) (status int) {
+	end, kill := time.NewTimer(j.settle), time.NewTimer(j.grace)
+	end.Stop()
 	kill.Stop()
-	interrupted := false
-	for left := len(j.processes); left > 0; {
+	interrupted, told := false, false // told: the ranks have got a request to end
+	for left := len(j.all); left > 0; {
 		select {
 		case e := <-j.exits:
 			left--
@@ -94,10 +112,15 @@ func (j *job) attend(signals <-chan os.Signal, report func(string)) (status int)
 				text += "; ending the others"
 			}
 			report(text)
-			j.signal(syscall.SIGTERM)
+			end.Reset(j.settle)
+		case <-end.C:
+			if !told { // a second request would cut short what they do on the first
+				told = true
+				j.signal(syscall.SIGTERM)
+			}
 			kill.Reset(j.grace)
 		case <-kill.C:
-			report(fmt.Sprintf("killing %d of %d ranks that did not end within %v", left, len(j.processes), j.grace))
+			report(fmt.Sprintf("killing %d of %d ranks that did not end within %v", left, len(j.all), j.grace))
 			j.signal(syscall.SIGKILL)
 		case s := <-signals:
 			if s == os.Interrupt && interrupted {
@@ -105,6 +128,10 @@ func (j *job) attend(signals <-chan os.Signal, report func(string)) (status int)
 				s = syscall.SIGKILL
 			}
 			interrupted = interrupted || s == os.Interrupt
+			if s == syscall.SIGTERM && !told {
+				kill.Reset(j.grace)
+			}
+			told = told || s == os.Interrupt || s == syscall.SIGTERM
 			j.signal(s.(syscall.Signal))
 		}
 	}
@@ -113,8 +140,8 @@ func (j *job) attend(signals <-chan os.Signal, report func(string)) (status int)
 
 // signal signals the process groups of the running ranks. Errors are ignored, because a rank may
 // have just ended.
-func (j *job) signal(s syscall.Signal) {
-	for local, cmd := range j.processes {
+func (j *processes) signal(s syscall.Signal) {
+	for local, cmd := range j.all {
 		if j.running[local] {
 			send(cmd.Process, s)
 		}
