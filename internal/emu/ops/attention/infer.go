@@ -13,8 +13,8 @@ import (
 // inferenceTable is attention without a backward pass: over prompts, over a cache of keys for one
 // new token, and both in one operator. Quantised keys, shared prefixes and left padding are
 // refused. Null pointers, dtypes, layouts and head dimensions are refused with 161001 or 161002.
-// Masks, lengths and block tables, which only the kernel's tiling checks, are refused with 561002,
-// in phase one too.
+// Masks, lengths, block tables and the sizes of a 910B, which only the kernel's tiling checks, are
+// refused with 561002, in phase one too.
 var inferenceTable = op.Table{
 	"PromptFlashAttention": inferAttention, "PromptFlashAttentionV2": inferAttention, "PromptFlashAttentionV3": inferAttention,
 	"IncreFlashAttention": inferAttention, "IncreFlashAttentionV2": inferAttention, "IncreFlashAttentionV3": inferAttention, "IncreFlashAttentionV4": inferAttention,
@@ -114,7 +114,7 @@ func inferAttention(c *op.Call) (op.Run, error) {
 	if c.Has("softmaxLseFlag") && c.Bool("softmaxLseFlag") {
 		a.lse = c.Tensor("softmaxLse")
 	}
-	for _, check := range []func(*op.Call){a.readShapes, a.readLengths, a.checkMask, a.checkOutputs} {
+	for _, check := range []func(*op.Call){a.readShapes, a.checkSizes, a.readLengths, a.checkMask, a.checkOutputs} {
 		if check(c); c.Err() != nil {
 			return nil, c.Err()
 		}
@@ -136,7 +136,7 @@ func (a *inference) readShapes(c *op.Call) {
 	if name == "SBH" {
 		c.Invalid("inputLayout SBH is not supported; use BSH, BSND, BNSD, BNSD_BSND or TND")
 	}
-	c.DType(a.query, dtype.Float16, dtype.BFloat16, dtype.Float32)
+	c.DType(a.query, dtype.Float16, dtype.BFloat16)
 	for _, t := range slices.Concat(a.keys, a.values, []*op.Tensor{a.out}) {
 		c.SameDType(a.query, t)
 		c.Plain(t)
@@ -342,6 +342,9 @@ func (a *inference) checkMask(c *op.Call) {
 	c.DType(m.tensor, dtype.Bool, dtype.Int8, dtype.Uint8)
 	if c.Err() != nil {
 		return
+	}
+	if a.incremental() && !m.compressed() {
+		a.checkOwnMask(c)
 	}
 	if m.compressed() {
 		if n := m.tensor.Rank(); n < 2 || !slices.Equal(m.tensor.Shape[n-2:], compressedMask) {

@@ -3,6 +3,7 @@ package attention
 import (
 	"slices"
 
+	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/op"
 )
@@ -94,34 +95,40 @@ func rotaryGrad(c *op.Call) (op.Run, error) {
 	}, nil
 }
 
-// rotaryModes maps the values of rotaryMode to the kernel's modes.
-var rotaryModes = map[string]kernel.RotaryMode{"": kernel.RotaryHalf, "half": kernel.RotaryHalf, "quarter": kernel.RotaryQuarter, "interleave": kernel.RotaryInterleave}
+// Of aclnnApplyRotaryPosEmb.
+const (
+	applyLayout = 1   // BSND, the only one with a kernel on a 910B
+	applyDim    = 128 // features of a head
+)
 
-// applyRotary rotates queries and keys in place. The layout (1 BSND, 2 SBND, 3 BNSD, 4 TND) does
-// not affect how cos and sin broadcast.
+// applyRotary rotates queries and keys in place. Layouts 2 (SBND), 3 (BNSD) and 4 (TND) and the modes
+// interleave and quarter are for other chips.
 func applyRotary(c *op.Call) (op.Run, error) {
 	query, key, cos, sin := c.Tensor("queryRef"), c.Tensor("keyRef"), c.Tensor("cos"), c.Tensor("sin")
 	mode := kernel.RotaryHalf
 	if c.Has("rotaryMode") {
-		m, known := rotaryModes[c.Text("rotaryMode")]
-		if mode = m; !known {
-			c.Invalid("rotaryMode %q is unknown; use half, quarter or interleave", c.Text("rotaryMode"))
+		switch name := c.Text("rotaryMode"); name {
+		case "", "half":
+		case "interleave", "quarter":
+			c.Unfit("rotaryMode %q has no kernel on this chip; use half", name)
+		default:
+			c.Invalid("rotaryMode %q is unknown; use half, quarter or interleave", name)
 		}
 	}
-	rank := 4
-	switch layout := c.Int("layout"); layout {
-	case 1, 2, 3:
-	case 4:
-		rank = 3
-	default:
+	if layout := c.Int("layout"); layout < 1 || layout > 4 {
 		c.Invalid("layout %d is unknown; 1 is BSND, 2 SBND, 3 BNSD, 4 TND", layout)
+	} else if layout != applyLayout {
+		c.Unfit("layout is not one: it is %d", layout)
 	}
 	heads := []*op.Tensor{query, key}
 	for _, x := range heads {
-		c.Rank(x, rank, rank)
+		c.Rank(x, 4, 4)
 		angles(c, cos, sin, x, mode)
 	}
 	c.SameDType(query, key)
+	if c.Err() == nil {
+		applicable(c, query, key, cos)
+	}
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
@@ -137,6 +144,32 @@ func applyRotary(c *op.Call) (op.Run, error) {
 		return nil
 	}, nil
 }
+
+// applicable checks the sizes that the kernel's tiling takes.
+func applicable(c *op.Call, query, key, cos *op.Tensor) {
+	heads := query.Shape[2] + key.Shape[2]
+	wide, once := int64(query.DType.Size()), int64(0)
+	if query.DType == dtype.BFloat16 {
+		wide, once = 4, 2*applyDim*4
+	}
+	// The bytes of a token: twice the rows, the angles, the results and the exchanged halves.
+	bytes := heads*applyDim*wide*5 + 4*applyDim*int64(query.DType.Size()) + once
+	switch {
+	case query.Len() == 0 || key.Len() == 0:
+		c.Unfit("%v and %v must not be empty", query, key)
+	case !slices.Equal(query.Shape[:2], key.Shape[:2]) || !slices.Equal(query.Shape[:2], cos.Shape[:2]):
+		c.Unfit("%v, %v and %v must have the same first two dimensions", query, key, cos)
+	case query.Dim(-1) != applyDim:
+		c.Unfit("last dims is not %d: %v", applyDim, query)
+	case cos.Shape[2] != 1:
+		c.Unfit("cos dim2 is not one: %v", cos)
+	case bytes > unifiedBuffer:
+		c.Unfit("oneLoop is too large: a token of %d heads takes %d bytes of the Unified Buffer's %d", heads, bytes, unifiedBuffer)
+	}
+}
+
+// unifiedBuffer is the size of the Unified Buffer of a vector core of a 910B.
+const unifiedBuffer = 192 << 10
 
 // cachedRotary reads the angles of positions from the rows of a table. The first half of a row
 // holds cosines, the second half sines, one for each pair of the rotated part of a head.

@@ -5,7 +5,6 @@ import (
 	"math"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/internal/dtype"
@@ -16,51 +15,62 @@ import (
 )
 
 func TestApplyRotary(t *testing.T) {
+	const dim = 128
 	for _, d := range op.FloatTypes {
 		for _, l := range kerneltest.Layouts {
-			for _, c := range []struct {
-				layout            int
-				query, key, angle []int64
-			}{
-				{1, []int64{2, 3, 4, 8}, []int64{2, 3, 1, 8}, []int64{2, 3, 1, 8}},
-				{2, []int64{3, 2, 4, 8}, []int64{3, 2, 2, 8}, []int64{3, 1, 1, 8}},
-				{3, []int64{2, 4, 3, 8}, []int64{2, 1, 3, 8}, []int64{1, 1, 3, 8}},
-				{4, []int64{5, 2, 8}, []int64{5, 1, 8}, []int64{5, 1, 8}},
-			} {
-				for name, mode := range map[string]kernel.RotaryMode{"half": kernel.RotaryHalf, "interleave": kernel.RotaryInterleave, "quarter": kernel.RotaryQuarter} {
-					q, k := optest.Filled(t, 1, d, l, c.query), optest.Filled(t, 2, d, l, c.key)
-					cos, sin := optest.Filled(t, 3, d, l, c.angle), optest.Filled(t, 4, d, l, c.angle)
-					turned := func(x *op.Tensor) (y []float64) {
-						wideCos, wideSin, n := optest.Repeated(t, cos, x.Shape), optest.Repeated(t, sin, x.Shape), int(x.Dim(-1))
-						values := optest.Values(x)
-						for lo := 0; lo < len(values); lo += n {
-							y = append(y, rotaryDefinition(mode, values[lo:lo+n], wideCos[lo:lo+n], wideSin[lo:lo+n])...)
-						}
-						return y
+			for _, keys := range []int64{1, 3} {
+				angle := []int64{2, 3, 1, dim}
+				q, k := optest.Filled(t, 1, d, l, []int64{2, 3, 4, dim}), optest.Filled(t, 2, d, l, []int64{2, 3, keys, dim})
+				cos, sin := optest.Filled(t, 3, d, l, angle), optest.Filled(t, 4, d, l, angle)
+				turned := func(x *op.Tensor) (y []float64) {
+					wideCos, wideSin, values := optest.Repeated(t, cos, x.Shape), optest.Repeated(t, sin, x.Shape), optest.Values(x)
+					for lo := 0; lo < len(values); lo += dim {
+						y = append(y, rotaryDefinition(kernel.RotaryHalf, values[lo:lo+dim], wideCos[lo:lo+dim], wideSin[lo:lo+dim])...)
 					}
+					return y
+				}
+				for _, name := range []string{"ApplyRotaryPosEmb", "ApplyRotaryPosEmbV2"} {
 					wantQ, wantK := turned(q), turned(k)
-					optest.Run(t, "ApplyRotaryPosEmbV2", optest.Args{"queryRef": q, "keyRef": k, "cos": cos, "sin": sin, "layout": c.layout, "rotaryMode": name})
-					what := fmt.Sprintf("%v %v layout %d %s", d, l, c.layout, name)
-					optest.CloseTo(t, what, wantQ, optest.Values(q), optest.ResultLimit(d))
-					optest.CloseTo(t, what, wantK, optest.Values(k), optest.ResultLimit(d))
+					a := optest.Args{"queryRef": q, "keyRef": k, "cos": cos, "sin": sin, "layout": 1}
+					if name == "ApplyRotaryPosEmbV2" {
+						a["rotaryMode"] = "half"
+					}
+					optest.Run(t, name, a)
+					optest.CloseTo(t, fmt.Sprint(name, d, l), wantQ, optest.Values(q), optest.ResultLimit(d))
+					optest.CloseTo(t, fmt.Sprint(name, d, l), wantK, optest.Values(k), optest.ResultLimit(d))
 				}
 			}
 		}
 	}
-	f := dtype.Float32
-	x, angle := optest.Tensor(t, f, []int64{1, 2, 1, 4}, 1, 2, 3, 4), optest.Tensor(t, f, []int64{1, 2, 1, 4}, 0)
-	a := optest.Args{"queryRef": x, "keyRef": cloned(x, t), "cos": angle, "sin": optest.Tensor(t, f, []int64{1, 2, 1, 4}, 1), "layout": 1}
-	optest.Run(t, "ApplyRotaryPosEmb", a)
-	assert.Equal(t, []float64{-3, -4, 1, 2, -3, -4, 1, 2}, optest.Values(x))
-	optest.Refused(t, op.InvalidParam, "ApplyRotaryPosEmb", a.With(optest.Args{"layout": 5}), "layout 5")
-	optest.Refused(t, op.InvalidParam, "ApplyRotaryPosEmb", a.With(optest.Args{"layout": 4}), "dimensions")
-	optest.Refused(t, op.InvalidParam, "ApplyRotaryPosEmbV2", a.With(optest.Args{"rotaryMode": "no"}), "rotaryMode \"no\"")
-	optest.Refused(t, op.NullPointer, "ApplyRotaryPosEmb", a.With(optest.Args{"keyRef": nil}), "keyRef is null")
 }
 
-// cloned returns a contiguous copy of a tensor.
-func cloned(t *op.Tensor, tb testing.TB) *op.Tensor {
-	return optest.Tensor(tb, t.DType, t.Shape, optest.Values(t)...)
+// TestApplyRotaryRefusals holds the sizes that the kernel of a 910B refuses.
+func TestApplyRotaryRefusals(t *testing.T) {
+	of := func(d dtype.Type, shape ...int64) *op.Tensor { return optest.Tensor(t, d, shape, 1) }
+	f := func(shape ...int64) *op.Tensor { return of(dtype.Float16, shape...) }
+	a := optest.Args{"queryRef": f(2, 3, 4, 128), "keyRef": f(2, 3, 1, 128), "cos": f(2, 3, 1, 128), "sin": f(2, 3, 1, 128), "layout": 1}
+	optest.Run(t, "ApplyRotaryPosEmb", a)
+	angles := func(shape ...int64) optest.Args { return optest.Args{"cos": f(shape...), "sin": f(shape...)} }
+	for _, k := range []struct {
+		code    int32
+		changes optest.Args
+		text    string
+	}{
+		{op.NullPointer, optest.Args{"keyRef": nil}, "keyRef is null"},
+		{op.InvalidParam, optest.Args{"layout": 5}, "layout 5"},
+		{op.TilingRefused, optest.Args{"layout": 3}, "layout is not one"},
+		{op.InvalidParam, optest.Args{"queryRef": f(3, 4, 128)}, "dimensions"},
+		{op.InvalidParam, optest.Args{"keyRef": of(dtype.Float32, 2, 3, 1, 128)}, "float32"},
+		{op.TilingRefused, angles(1, 3, 1, 128), "the same first two dimensions"},
+		{op.TilingRefused, optest.Args{"keyRef": f(2, 3, 4, 128), "cos": f(2, 3, 4, 128), "sin": f(2, 3, 4, 128)}, "cos dim2 is not one"},
+		{op.TilingRefused, optest.Args{"queryRef": f(2, 3, 4, 64), "keyRef": f(2, 3, 1, 64), "cos": f(2, 3, 1, 64), "sin": f(2, 3, 1, 64)}, "last dims is not 128"},
+		{op.TilingRefused, optest.Args{"keyRef": f(2, 3, 0, 128)}, "must not be empty"},
+		{op.TilingRefused, optest.Args{"queryRef": f(2, 3, 160, 128)}, "oneLoop is too large"},
+	} {
+		optest.Refused(t, k.code, "ApplyRotaryPosEmb", a.With(k.changes), k.text)
+	}
+	optest.Refused(t, op.InvalidParam, "ApplyRotaryPosEmbV2", a.With(optest.Args{"rotaryMode": "no"}), "rotaryMode \"no\"")
+	optest.Refused(t, op.TilingRefused, "ApplyRotaryPosEmbV2", a.With(optest.Args{"rotaryMode": "quarter"}), "has no kernel on this chip")
 }
 
 func TestCachedRotary(t *testing.T) {

@@ -1,0 +1,76 @@
+package attention
+
+import (
+	"strings"
+
+	"github.com/goascend/cann/internal/emu/op"
+)
+
+// Limits of the kernels of a 910B.
+const (
+	groupLimit   = 64    // query heads that share a key head
+	inferDims    = 512   // features of a head
+	dimUnit      = 16    // features of a head, with several query tokens
+	pageLimit    = 512   // tokens of a block
+	pageUnit     = 16    // tokens of a block, with one query token or TND
+	promptUnit   = 128   // tokens of a block otherwise
+	rowLimit     = 65535 // features of all key heads of a token in a block
+	queriesLimit = 65536 // sequences
+)
+
+// incremental reports whether CANN takes the kernel for one new token of each sequence.
+func (a *inference) incremental() bool { return a.rows == 1 && !a.layout.packed() }
+
+// checkSizes refuses the sizes that the kernels of a 910B do not take.
+func (a *inference) checkSizes(c *op.Call) {
+	switch {
+	case a.batch > queriesLimit:
+		c.Unfit("%v has %d sequences; %d are supported", a.query, a.batch, queriesLimit)
+	case a.heads > maxHeads || a.keyHeads > maxHeads:
+		c.Unfit("there are %d query heads and %d key heads; %d are supported", a.heads, a.keyHeads, maxHeads)
+	case a.heads/a.keyHeads > groupLimit:
+		c.Unfit("%d query heads share a key head; %d can", a.heads/a.keyHeads, groupLimit)
+	case a.dim > inferDims:
+		c.Unfit("D should be less than or equal to %d; it is %d in %v", inferDims, a.dim, a.query)
+	case strings.HasPrefix(c.Op.Name, "Fused") && !a.incremental() && a.dim%dimUnit != 0:
+		c.Unfit("D should be %d elements aligned; it is %d in %v", dimUnit, a.dim, a.query)
+	}
+	if a.blocks != nil {
+		a.checkPages(c)
+	}
+}
+
+// checkPages checks the blocks of a paged cache.
+func (a *inference) checkPages(c *op.Call) {
+	unit := int64(pageUnit)
+	if !a.incremental() && !a.layout.packed() {
+		unit = promptUnit
+	}
+	switch {
+	case a.blockSize <= 0 || a.blockSize%unit != 0 || a.blockSize > pageLimit:
+		c.Unfit("blockSize is %d; it must be a multiple of %d up to %d", a.blockSize, unit, pageLimit)
+	case a.key.Rank() == 3 && a.key.Dim(2) > rowLimit:
+		c.Unfit("a token of %v has %d features; at most %d are supported in this form of the cache", a.key, a.key.Dim(2), rowLimit)
+	case a.key.Rank() == 4 && !a.layout.packed() && a.layout.name != "BNSD":
+		c.Unfit("%v: with inputLayout %s the cache must be [blocks, blockSize, numKeyValueHeads*D]", a.key, a.layout.name)
+	}
+}
+
+// checkOwnMask checks a mask for one new token of each sequence, which does not broadcast.
+func (a *inference) checkOwnMask(c *op.Call) {
+	m := a.mask.tensor
+	if m.Rank() == 0 || m.Shape[0] != a.batch {
+		c.Unfit("batchSize of atten_mask must be equal to batchSize[%d] of query: it is %v", a.batch, m)
+		return
+	}
+	least := int64(0)
+	for _, it := range a.items {
+		least = max(least, it.cols)
+	}
+	if a.blocks != nil {
+		least = a.cols
+	}
+	if m.Dim(-1) < least {
+		c.Unfit("s Size[%d] of atten_mask must be greater than or equal to sMax[%d]: it is %v", m.Dim(-1), least, m)
+	}
+}
