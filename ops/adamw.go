@@ -110,7 +110,7 @@ func newAdamW(reg *Registry) *Op[AdamWArgs, AdamWKey] {
 				case mixed && key.AMSGrad:
 					return errors.New("it would keep the maximum in the dtype of the gradient")
 				}
-				return fused(env, &aclnn.ApplyAdamWV2Params{})
+				return env.Has(&aclnn.ApplyAdamWV2Params{})
 			},
 			Run: func(_ context.Context, st *acl.Stream, a *AdamWArgs) error {
 				return a.run(st, func(s *steps) {

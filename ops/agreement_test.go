@@ -129,51 +129,75 @@ func TestRoPE(t *testing.T) {
 	for _, dt := range floatTypes {
 		for _, c := range []struct {
 			shape, table [4]int64
+			keys         int64 // of the third dimension; 0 without keys
 		}{
-			{[4]int64{2, 5, 3, 8}, [4]int64{1, 5, 1, 8}},  // BSND
-			{[4]int64{2, 3, 5, 8}, [4]int64{1, 1, 5, 8}},  // BNSD
-			{[4]int64{5, 2, 3, 8}, [4]int64{5, 1, 1, 8}},  // SBND
-			{[4]int64{2, 5, 3, 10}, [4]int64{2, 5, 1, 4}}, // positions of each batch item, partial
-			{[4]int64{1, 1, 1, 2}, [4]int64{1, 1, 1, 2}},
-			{[4]int64{0, 5, 3, 8}, [4]int64{1, 5, 1, 8}},
+			{[4]int64{2, 5, 3, 8}, [4]int64{1, 5, 1, 8}, 0},  // BSND
+			{[4]int64{2, 3, 5, 8}, [4]int64{1, 1, 5, 8}, 5},  // BNSD
+			{[4]int64{5, 2, 3, 8}, [4]int64{5, 1, 1, 8}, 1},  // SBND
+			{[4]int64{2, 5, 3, 10}, [4]int64{2, 5, 1, 4}, 2}, // positions of each batch item, partial
+			{[4]int64{1, 1, 1, 2}, [4]int64{1, 1, 1, 2}, 0},
+			{[4]int64{0, 5, 3, 8}, [4]int64{1, 5, 1, 8}, 2},
+			{[4]int64{2, 3, 4, 128}, [4]int64{1, 3, 1, 128}, 2},
+			{[4]int64{3, 1, 2, 128}, [4]int64{3, 1, 1, 128}, 1},
 		} {
 			for _, spaced := range []bool{false, true} {
 				t.Run(name(dt, c.shape[:], spaced), func(t *testing.T) {
 					everyKernel(t, func(r *ops.Registry) dispatched { return r.RoPE },
 						func(r *ops.Registry) dispatched { return r.RoPEGrad },
 						func(b *bench) bool {
-							d, r := c.shape[3], c.table[3]
-							x, xs := b.input(dt, 1, c.shape[:]...)
-							dy, dys := b.input(dt, 2, c.shape[:]...)
 							// The halves of the tables differ, which a shortcut would miss.
 							cos, cs := b.input(dt, 3, c.table[:]...)
 							sin, ss := b.input(dt, 4, c.table[:]...)
-							y, dx := b.empty(dt, c.shape[:]...), b.empty(dt, c.shape[:]...)
-							forward := &ops.RoPEArgs{X: b.maybe(spaced, x), Cos: b.maybe(spaced, cos), Sin: b.maybe(spaced, sin), Out: b.maybe(spaced, y)}
-							backward := &ops.RoPEGradArgs{DOut: b.maybe(spaced, dy), Cos: forward.Cos, Sin: forward.Sin, DX: b.maybe(spaced, dx)}
+							forward := &ops.RoPEArgs{Cos: b.maybe(spaced, cos), Sin: b.maybe(spaced, sin)}
+							backward := &ops.RoPEGradArgs{Cos: forward.Cos, Sin: forward.Sin}
+							var checks []func()
+							rotated := func(heads int64, x, out **aclnn.Tensor, back bool) {
+								shape := c.shape
+								shape[2] = heads
+								in, values := b.input(dt, uint64(heads), shape[:]...)
+								*x, *out = b.maybe(spaced, in), b.maybe(spaced, b.empty(dt, shape[:]...))
+								want := turned(values, shape, cs, ss, c.table, back)
+								checks = append(checks, func() { b.near(fmt.Sprint(heads, back), *out, want, tolerance(dt)) })
+							}
+							rotated(c.shape[2], &forward.X, &forward.Out, false)
+							rotated(c.shape[2], &backward.DOut, &backward.DX, true)
+							if c.keys > 0 {
+								rotated(c.keys, &forward.Key, &forward.KeyOut, false)
+								rotated(c.keys, &backward.DKeyOut, &backward.DKey, true)
+							}
+							if !takes(b.RoPE, forward) || !takes(b.RoPEGrad, backward) {
+								return false
+							}
 							run(b, b.RoPE, forward)
 							run(b, b.RoPEGrad, backward)
-							wantY, wantDX := append([]float32(nil), xs...), append([]float32(nil), dys...)
-							for row := range size(c.shape[:3]) {
-								i, j, k := row/(c.shape[1]*c.shape[2]), row/c.shape[2]%c.shape[1], row%c.shape[2]
-								at := ((i%c.table[0]*c.table[1]+j%c.table[1])*c.table[2] + k%c.table[2]) * r
-								for l := range r / 2 {
-									p, q := row*d+l, row*d+l+r/2
-									c1, c2, s1, s2 := float64(cs[at+l]), float64(cs[at+l+r/2]), float64(ss[at+l]), float64(ss[at+l+r/2])
-									wantY[p] = float32(float64(xs[p])*c1 - float64(xs[q])*s1)
-									wantY[q] = float32(float64(xs[q])*c2 + float64(xs[p])*s2)
-									wantDX[p] = float32(float64(dys[p])*c1 + float64(dys[q])*s2)
-									wantDX[q] = float32(float64(dys[q])*c2 - float64(dys[p])*s1)
-								}
+							for _, check := range checks {
+								check()
 							}
-							b.near("y", forward.Out, wantY, tolerance(dt))
-							b.near("dx", backward.DX, wantDX, tolerance(dt))
 							return true
 						})
 				})
 			}
 		}
 	}
+}
+
+// turned computes a rotation, or its inverse, by the definition.
+func turned(x []float32, shape [4]int64, cs, ss []float32, table [4]int64, back bool) []float32 {
+	out, d, r := append([]float32(nil), x...), shape[3], table[3]
+	for row := range size(shape[:3]) {
+		i, j, k := row/(shape[1]*shape[2]), row/shape[2]%shape[1], row%shape[2]
+		at := ((i%table[0]*table[1]+j%table[1])*table[2] + k%table[2]) * r
+		for l := range r / 2 {
+			p, q := row*d+l, row*d+l+r/2
+			c1, c2, s1, s2 := float64(cs[at+l]), float64(cs[at+l+r/2]), float64(ss[at+l]), float64(ss[at+l+r/2])
+			if back {
+				s1, s2 = -s2, -s1
+			}
+			out[p] = float32(float64(x[p])*c1 - float64(x[q])*s1)
+			out[q] = float32(float64(x[q])*c2 + float64(x[p])*s2)
+		}
+	}
+	return out
 }
 
 // TestAttentionKernelsAgree compares all kernels on sizes, layouts and masks that the golden

@@ -125,7 +125,7 @@ func (f *flash[A]) supports(env *Env, key AttentionKey) error {
 	case key.Dim > narrowDims && older():
 		return fmt.Errorf("head dimension %d is above the %d of CANN 8.1", key.Dim, narrowDims)
 	}
-	return fused(env, f.params)
+	return env.Has(f.params)
 }
 
 // newAttention prefers the fused entry points, and among them those with fewer arguments.

@@ -1,9 +1,7 @@
 package ops
 
 import (
-	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/goascend/cann/aclnn"
 )
@@ -13,20 +11,6 @@ import (
 type Refusal struct{ Rule, Reason, Remedy string }
 
 func (r *Refusal) Error() string { return fmt.Sprintf("%s: %s; %s", r.Rule, r.Reason, r.Remedy) }
-
-// trainingChip refuses chips other than Atlas A2 and A3, for which the training operators are
-// registered. Unknown chips are accepted.
-func trainingChip(env *Env, operator string) error {
-	for _, prefix := range []string{"Ascend910B", "Ascend910_93"} {
-		if strings.HasPrefix(env.SoC, prefix) {
-			return nil
-		}
-	}
-	if env.SoC == "" {
-		return nil
-	}
-	return fmt.Errorf("%s has no %s; Atlas A2 and A3 do", env.SoC, operator)
-}
 
 // available returns nil if this CANN has the operator, or else a short error, which is listed with
 // those of other kernels.
@@ -44,12 +28,7 @@ func has[K comparable](params ...aclnn.Params) func(*Env, K) error {
 
 // trains makes a Supports function that requires a chip with training operators and this operator.
 func trains[K comparable](p aclnn.Params) func(*Env, K) error {
-	return func(env *Env, _ K) error { return fused(env, p) }
-}
-
-// fused returns why the fused training operator is missing, or nil.
-func fused(env *Env, p aclnn.Params) error {
-	return errors.Join(trainingChip(env, p.Operator().Name), available(p))
+	return func(env *Env, _ K) error { return env.Has(p) }
 }
 
 func availableAll(params ...aclnn.Params) error {

@@ -86,7 +86,7 @@ func newClipGradNorm(reg *Registry) *Op[ClipGradNormArgs, ClipGradNormKey] {
 				if !key.Wide {
 					return errors.New("a gradient is not float32, and ForeachNorm would round its norm to 16 bits")
 				}
-				return errors.Join(fused(env, &aclnn.ForeachNormParams{}), available(&aclnn.ForeachMulScalarParams{}))
+				return errors.Join(env.Has(&aclnn.ForeachNormParams{}), available(&aclnn.ForeachMulScalarParams{}))
 			},
 			Run: func(_ context.Context, st *acl.Stream, a *ClipGradNormArgs) error {
 				return compose(st, func(s *steps) {

@@ -1,6 +1,13 @@
 package ops
 
-import "github.com/goascend/cann/acl"
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+)
 
 // Parallel says how work is split among ranks, so that kernels can decide whether they fit. A size
 // of 0 means 1.
@@ -39,4 +46,14 @@ func EnvOf(dev *acl.Device) Env {
 		version = "" // a runtime without version files still runs kernels
 	}
 	return Env{SoC: soc, CANN: version, UnifiedBuffer: unifiedBuffer(soc)}
+}
+
+// Has returns nil if this chip and this CANN have a fused operator, or else why not, for a kernel's
+// Supports. Chips besides Atlas A2 and A3 have none; an unknown chip is taken for one of these.
+func (e *Env) Has(p aclnn.Params) error {
+	var chip error
+	if e.SoC != "" && !strings.HasPrefix(e.SoC, "Ascend910B") && !strings.HasPrefix(e.SoC, "Ascend910_93") {
+		chip = fmt.Errorf("%s has no %s; Atlas A2 and A3 do", e.SoC, p.Operator().Name)
+	}
+	return errors.Join(chip, available(p))
 }

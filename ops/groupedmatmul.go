@@ -148,7 +148,7 @@ func (v *groupedVersion) supports(env *Env, key GroupedMatmulKey) error {
 		// The kernel of CANN 8.1 computes addresses of tiles for an untransposed weight.
 		return errors.New("this CANN is not known to read a FRACTAL_NZ weight transposed")
 	}
-	return fused(env, v.params)
+	return env.Has(v.params)
 }
 
 // groupedVersion is one of CANN's interfaces to the grouped product, with related operators.

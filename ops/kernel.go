@@ -61,13 +61,26 @@ type Op[A any, K comparable] struct {
 	log     decisionLog[K]
 }
 
-// op makes an operator of a registry. The environment variable CANN_OPS_<NAME>=kernel pins it.
-func op[A any, K comparable](reg *Registry, name string, validate func(*A) error, key func(*A) K, kernels ...Kernel[A, K]) *Op[A, K] {
+// NewOp makes an operator that chooses among kernels as those of the registry do: by its environment
+// and logger, and pinned by the environment variable CANN_OPS_<NAME>=kernel. validate returns why
+// arguments are refused, which should match ErrInvalid; key reads the arguments that it accepted. The
+// kernels are in order of preference.
+func NewOp[A any, K comparable](reg *Registry, name string, validate func(*A) error, key func(*A) K, kernels ...Kernel[A, K]) (*Op[A, K], error) {
 	o := &Op[A, K]{name: name, reg: reg, validate: validate, key: key, kernels: kernels, log: decisionLog[K]{operator: name, to: reg.log}}
-	if k := os.Getenv("CANN_OPS_" + strings.ToUpper(name)); k != "" {
+	variable := "CANN_OPS_" + strings.ToUpper(name)
+	if k := os.Getenv(variable); k != "" {
 		if err := o.Pin(k); err != nil {
-			reg.fail(fmt.Errorf("CANN_OPS_%s: %w", strings.ToUpper(name), err))
+			return nil, fmt.Errorf("%s: %w", variable, err)
 		}
+	}
+	return o, nil
+}
+
+// op makes an operator of this package.
+func op[A any, K comparable](reg *Registry, name string, validate func(*A) error, key func(*A) K, kernels ...Kernel[A, K]) *Op[A, K] {
+	o, err := NewOp(reg, name, validate, key, kernels...)
+	if err != nil {
+		reg.fail(err)
 	}
 	return o
 }

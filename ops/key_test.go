@@ -102,6 +102,8 @@ func TestKeys(t *testing.T) {
 			RMSNormKey{X: bf16, Weight: f32, Width: 128, Rows: tokens, RStd: true, Contiguous: true}},
 		"rms_norm, views": {keyOf(t, reg.RMSNorm, &RMSNormArgs{X: b(3, 256).Narrow(1, 0, 128), Weight: b(128), Out: b(3, 128)}),
 			RMSNormKey{X: bf16, Weight: bf16, Width: 128, Rows: ExtentOf(4)}},
+		"add_rms_norm": {keyOf(t, reg.AddRMSNorm, &AddRMSNormArgs{X: b(3, 256).Narrow(1, 0, 128), Residual: b(3, 128), Weight: b(128), Sum: b(3, 128), Out: b(3, 128)}),
+			RMSNormKey{X: bf16, Weight: bf16, Width: 128, Rows: ExtentOf(4)}},
 		"rms_norm_grad": {keyOf(t, reg.RMSNormGrad, &RMSNormGradArgs{DOut: b(64, 8), X: b(64, 8), RStd: f(64, 1), Weight: b(8), DX: b(64, 8), DWeight: f(8), Accumulate: true}),
 			RMSNormGradKey{X: bf16, Weight: bf16, DWeight: f32, Width: 8, Rows: tokens, Accumulate: true, Contiguous: true}},
 		"gated_norm": {keyOf(t, reg.GatedNorm, &GatedNormArgs{X: b(64, 8), Gate: b(8, 64).Transpose(0, 1), Weight: f(8), Out: b(64, 8)}),
@@ -109,9 +111,9 @@ func TestKeys(t *testing.T) {
 		"gated_norm_grad": {keyOf(t, reg.GatedNormGrad, &GatedNormGradArgs{DOut: b(64, 8), X: b(64, 8), Gate: b(64, 8), RStd: f(64, 1), Weight: f(8), DX: b(64, 8), DGate: b(64, 8), DWeight: f(8)}),
 			GatedNormGradKey{X: bf16, Weight: f32, DWeight: f32, Width: 8, Rows: tokens, Contiguous: true}},
 		"rope": {keyOf(t, reg.RoPE, &RoPEArgs{X: b(2, 4, 8, 64), Cos: f(1, 4, 1, 32), Sin: f(1, 4, 1, 32), Out: b(2, 4, 8, 64)}),
-			RoPEKey{X: bf16, Cos: f32, Dim: 64, Rotated: 32, Rows: tokens, Shared: [3]bool{true, false, true}, Contiguous: true}},
+			RoPEKey{X: bf16, Cos: f32, Dim: 64, Rotated: 32, Heads: 8, Rows: tokens, Shared: [3]bool{true, false, true}, Contiguous: true}},
 		"rope_grad": {keyOf(t, reg.RoPEGrad, &RoPEGradArgs{DOut: b(2, 4, 8, 64), Cos: b(1, 1, 8, 64), Sin: b(1, 1, 8, 64), DX: b(2, 4, 8, 64)}),
-			RoPEKey{X: bf16, Cos: bf16, Dim: 64, Rotated: 64, Rows: tokens, Shared: [3]bool{true, true, false}, Contiguous: true}},
+			RoPEKey{X: bf16, Cos: bf16, Dim: 64, Rotated: 64, Heads: 8, Rows: tokens, Shared: [3]bool{true, true, false}, Contiguous: true}},
 		"swiglu": {keyOf(t, reg.SwiGLU, &SwiGLUArgs{X: b(64, 24), Out: b(64, 12)}),
 			SwiGLUKey{DType: bf16, Width: 12, Rows: tokens, Joined: true, Contiguous: true}},
 		"swiglu_grad, two tensors": {keyOf(t, reg.SwiGLUGrad, &SwiGLUGradArgs{DOut: b(64, 12), Gate: b(64, 12), Up: b(64, 12), DGate: b(64, 12), DUp: b(64, 12)}),
@@ -184,6 +186,8 @@ func TestKeys(t *testing.T) {
 			CausalConvGradKey{CausalConvKey: CausalConvKey{X: bf16, Weight: f32, Channels: 32, Taps: 4, Tokens: ExtentOf(64), Length: ExtentOf(31), SiLU: true, InitialState: true, Contiguous: true}, DWeight: f32}},
 		"adamw": {keyOf(t, reg.AdamW, &AdamWArgs{Param: f(64), Grad: b(64), ExpAvg: f(64), ExpAvgSq: f(64), Copy: b(64), Step: 1, Maximize: true}),
 			AdamWKey{Param: f32, Grad: bf16, Copy: bf16, Elements: tokens, Maximize: true, Contiguous: true}},
+		"adamw_list": {keyOf(t, reg.AdamWList, &AdamWListArgs{Updates: []AdamWArgs{{Param: f(64), Grad: b(64), ExpAvg: f(64), ExpAvgSq: f(64), Step: 1}}}),
+			AdamWListKey{Param: f32, Grad: bf16, Updates: 1}},
 		"clip_grad_norm": {keyOf(t, reg.ClipGradNorm, &ClipGradNormArgs{Grads: []*aclnn.Tensor{f(3), b(4)}, MaxNorm: 1}),
 			ClipGradNormKey{Grads: 2, Clip: true}},
 	} {
@@ -205,12 +209,12 @@ func TestEmptyArguments(t *testing.T) {
 		asked++
 		args := reflect.New(explain("Explain").Type().In(0).Elem())
 		e := explain("Explain").Call([]reflect.Value{args})[0].Interface().(Explanation)
-		if e.Operator != "clip_grad_norm" { // which has nothing to do without gradients
+		if e.Operator != "clip_grad_norm" && e.Operator != "adamw_list" { // which then have nothing to do
 			require.ErrorIs(t, e.Invalid, ErrInvalid, e.Operator)
 		}
 		require.Equal(t, e.Operator, explain("Name").Call(nil)[0].String())
 	}
-	require.Equal(t, 39, asked)
+	require.Equal(t, 41, asked)
 }
 
 // TestChoicesOfLengths checks that a convolution over sequences of every length up to 500 makes one

@@ -208,7 +208,7 @@ func newLinearGrad(reg *Registry) *Op[LinearGradArgs, LinearGradKey] {
 				case key.In >= innerLimit || key.Out >= innerLimit:
 					return fmt.Errorf("a dimension is not below %d", innerLimit)
 				}
-				return fused(env, &aclnn.GroupedMatmulAddParams{})
+				return env.Has(&aclnn.GroupedMatmulAddParams{})
 			},
 			Run: func(_ context.Context, st *acl.Stream, a *LinearGradArgs) error {
 				return compose(st, func(s *steps) {

@@ -69,12 +69,29 @@ func (a *MoEPermuteArgs) key() MoEPermuteKey {
 	}
 }
 
+// sumsUpTo makes aclnnMoeInitRoutingV2 count the rows up to and including each expert.
+const sumsUpTo = 1
+
 func newMoEPermute(reg *Registry) *Op[MoEPermuteArgs, MoEPermuteKey] {
 	return op(reg, "moe_permute", (*MoEPermuteArgs).validate, (*MoEPermuteArgs).key,
 		Kernel[MoEPermuteArgs, MoEPermuteKey]{
+			Name: "MoeInitRoutingV2", Supports: trains[MoEPermuteKey](&aclnn.MoeInitRoutingV2Params{}),
+			Run: func(_ context.Context, st *acl.Stream, a *MoEPermuteArgs) error {
+				return a.run(st, func(s *steps) {
+					rows, sums := s.Target(a.Rows), s.Target(a.Sums)
+					launch(s, aclnn.MoeInitRoutingV2, aclnn.MoeInitRoutingV2Params{
+						X: s.Contiguous(a.X), ExpertIdx: s.Contiguous(a.Experts), ExpertNumOptional: a.Sums.Dim(0), ExpertTokensCountOrCumsumFlagOptional: sumsUpTo,
+						ExpandedXOut: rows, ExpandedRowIdxOut: a.Places, ExpertTokensCountOrCumsumOutOptional: sums,
+					})
+					s.Finish(a.Rows, rows)
+					s.Finish(a.Sums, sums)
+				})
+			},
+		},
+		Kernel[MoEPermuteArgs, MoEPermuteKey]{
 			Name: "MoeTokenPermute",
 			Supports: func(env *Env, _ MoEPermuteKey) error {
-				return errors.Join(fused(env, &aclnn.MoeTokenPermuteParams{}), available(&aclnn.MoeComputeExpertTokensParams{}))
+				return errors.Join(env.Has(&aclnn.MoeTokenPermuteParams{}), available(&aclnn.MoeComputeExpertTokensParams{}))
 			},
 			Run: func(_ context.Context, st *acl.Stream, a *MoEPermuteArgs) error {
 				return a.run(st, func(s *steps) {

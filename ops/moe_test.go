@@ -1,6 +1,7 @@
 package ops_test
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -66,25 +67,28 @@ func (l *expertLayer) backward(dy, dProbs *aclnn.Tensor) (dx, dRouter, dGateUp, 
 	return dx, dRouter, dGateUp, dDown
 }
 
-// pinComposite pins the operators of a mixture of experts to the composite kernels.
-func pinComposite(t *testing.T, r *ops.Registry) {
-	for _, err := range []error{
-		r.MoERouting.Pin("composite"), r.MoEPermute.Pin("composite"), r.MoEPermuteGrad.Pin("composite"),
-		r.MoEUnpermute.Pin("composite"), r.MoEUnpermuteGrad.Pin("composite"), r.SwiGLU.Pin("composite"),
-	} {
-		require.NoError(t, err)
-	}
+// expertKernels are the kernels to which tests pin the operators of a mixture of experts: none, those
+// that come second, and the composite ones.
+var expertKernels = map[string]func(r *ops.Registry) []error{
+	"first": func(*ops.Registry) []error { return nil },
+	"second": func(r *ops.Registry) []error {
+		return []error{r.MoEPermute.Pin("MoeTokenPermute"), r.MoEUnpermute.Pin("MoeFinalizeRoutingV2")}
+	},
+	"composite": func(r *ops.Registry) []error {
+		return []error{
+			r.MoERouting.Pin("composite"), r.MoEPermute.Pin("composite"), r.MoEPermuteGrad.Pin("composite"),
+			r.MoEUnpermute.Pin("composite"), r.MoEUnpermuteGrad.Pin("composite"), r.SwiGLU.Pin("composite"),
+		}
+	},
 }
 
 func TestGoldenMoE(t *testing.T) {
 	for _, c := range golden.Cases(t, "moe_swiglu") {
 		c.Run(t, func(t *testing.T, c *golden.Case) {
-			for _, composite := range []bool{false, true} {
-				t.Run(fmt.Sprintf("composite %t", composite), func(t *testing.T) {
+			for name, pin := range expertKernels {
+				t.Run(name, func(t *testing.T) {
 					b := newBench(t)
-					if composite {
-						pinComposite(t, b.Registry)
-					}
+					require.NoError(t, errors.Join(pin(b.Registry)...))
 					l := &expertLayer{
 						bench: b, dt: c.DType, tokens: int64(c.Int("T")), width: int64(c.Int("H")), inner: int64(c.Int("I")), k: int64(c.Int("topk")), n: int64(c.Int("E")),
 						normalize: true, x: b.golden(c, "x"), router: b.golden(c, "w_router"), gateUp: b.golden(c, "w_gate_up"), down: b.golden(c, "w_down"),
@@ -112,12 +116,10 @@ func TestMoEKernelsAgree(t *testing.T) {
 			for _, normalize := range []bool{false, true} {
 				t.Run(fmt.Sprint(dt, size, normalize), func(t *testing.T) {
 					var first [][]float32
-					for _, composite := range []bool{false, true} {
-						t.Run(fmt.Sprintf("composite %t", composite), func(t *testing.T) {
+					for name, pin := range expertKernels {
+						t.Run(name, func(t *testing.T) {
 							b := newBench(t)
-							if composite {
-								pinComposite(t, b.Registry)
-							}
+							require.NoError(t, errors.Join(pin(b.Registry)...))
 							l := &expertLayer{bench: b, dt: dt, tokens: size.tokens, width: size.width, inner: size.inner, k: size.k, n: size.n, normalize: normalize}
 							got := l.everything()
 							if first == nil {
@@ -154,6 +156,34 @@ func (l *expertLayer) everything() (got [][]float32) {
 		got = append(got, b.read(x))
 	}
 	return got
+}
+
+// TestSharedExpert checks the addend of MoEUnpermute, with weights of every dtype.
+func TestSharedExpert(t *testing.T) {
+	const tokens, k, width = 3, 2, 5
+	for _, dt := range floatTypes {
+		for _, weights := range floatTypes {
+			b := newBench(t)
+			rows, r := b.input(dt, 1, tokens*k, width)
+			w, ws := b.input(weights, 2, tokens, k)
+			shared, want := b.input(dt, 3, tokens, width)
+			places := []int32{5, 0, 3, 2, 1, 4}
+			for i, p := range places {
+				for j := range width {
+					want[i/k*width+j] += ws[i] * r[int(p)*width+j]
+				}
+			}
+			a := &ops.MoEUnpermuteArgs{Rows: rows, Places: data(b, aclnn.Int32, places, tokens*k), Weights: w, Shared: shared, Out: b.empty(dt, tokens, width)}
+			e := b.MoEUnpermute.Explain(a)
+			require.Contains(t, e.String(), "not MoeTokenUnpermute: it adds no shared expert")
+			fused := dt == weights || dt == aclnn.BFloat16 && weights == aclnn.Float32
+			require.Equal(t, fused, e.Kernel == "MoeFinalizeRoutingV2", "%v", e)
+			run(b, b.MoEUnpermute, a)
+			b.near("out", a.Out, want, tolerance(dt))
+			a.Shared = a.Out
+			require.ErrorIs(t, b.MoEUnpermute.Run(t.Context(), b.st, a), ops.ErrInvalid)
+		}
+	}
 }
 
 // TestMoERoutingGradient compares with difference quotients of the definition, with a fixed choice

@@ -10,17 +10,24 @@ import (
 )
 
 // MoEUnpermuteArgs combines the results of the experts for each token: Out[t] = Σ_j Weights[t,
-// j]·Rows[Places[t·k+j]], summed in float32.
+// j]·Rows[Places[t·k+j]] + Shared[t], summed in float32.
 type MoEUnpermuteArgs struct {
 	Rows    *aclnn.Tensor // [tokens·k, width], sorted as MoEPermute does; float32, float16 or bfloat16
 	Places  *aclnn.Tensor // [tokens·k], int32, of MoEPermute
 	Weights *aclnn.Tensor // [tokens, k], any of these dtypes
-	Out     *aclnn.Tensor // [tokens, width], dtype of Rows
+	Shared  *aclnn.Tensor // like Out: the result of an expert that all tokens pass, whose gradient is DOut; may be nil
+	Out     *aclnn.Tensor // [tokens, width], dtype of Rows; must not be Shared
 }
 
 func (a *MoEUnpermuteArgs) validate() error {
 	var c args
 	c.combination(a.Rows, a.Places, a.Weights, a.Out, "Out")
+	if c.OK() && c.Optional("Shared", a.Shared, a.Rows.DType()) {
+		c.Like("Shared", a.Shared, "Out", a.Out)
+		if c.OK() && a.Out.Len() > 0 && a.Shared.Address() == a.Out.Address() {
+			c.Fail("Shared %v is Out", a.Shared)
+		}
+	}
 	return c.Err
 }
 
@@ -48,11 +55,14 @@ type MoEUnpermuteKey struct {
 	Rows, Weights aclnn.DType
 	Width, K      int64
 	Tokens        Extent
+	Shared        bool // whether the result of a shared expert is added; false for the gradient
 	Contiguous    bool // whether all tensors are contiguous
 }
 
 func (a *MoEUnpermuteArgs) key() MoEUnpermuteKey {
-	return unpermuteKey(a.Rows, a.Weights, contiguous(a.Rows, a.Weights, a.Out))
+	k := unpermuteKey(a.Rows, a.Weights, contiguous(a.Rows, a.Weights, a.Shared, a.Out))
+	k.Shared = a.Shared != nil
+	return k
 }
 
 func (a *MoEUnpermuteGradArgs) key() MoEUnpermuteKey {
@@ -70,10 +80,13 @@ func newMoEUnpermute(reg *Registry) *Op[MoEUnpermuteArgs, MoEUnpermuteKey] {
 		Kernel[MoEUnpermuteArgs, MoEUnpermuteKey]{
 			Name: "MoeTokenUnpermute",
 			Supports: func(env *Env, key MoEUnpermuteKey) error {
-				if older() && key.Rows == aclnn.BFloat16 && key.Weights == aclnn.Float16 {
+				switch {
+				case key.Shared:
+					return errors.New("it adds no shared expert")
+				case older() && key.Rows == aclnn.BFloat16 && key.Weights == aclnn.Float16:
 					return errors.New("CANN 8.1 has no kernel for bfloat16 rows with float16 weights")
 				}
-				return fused(env, &aclnn.MoeTokenUnpermuteParams{})
+				return env.Has(&aclnn.MoeTokenUnpermuteParams{})
 			},
 			Run: func(_ context.Context, st *acl.Stream, a *MoEUnpermuteArgs) error {
 				if a.Out.Len() == 0 {
@@ -87,6 +100,30 @@ func newMoEUnpermute(reg *Registry) *Op[MoEUnpermuteArgs, MoEUnpermuteKey] {
 			},
 		},
 		Kernel[MoEUnpermuteArgs, MoEUnpermuteKey]{
+			Name: "MoeFinalizeRoutingV2",
+			Supports: func(env *Env, key MoEUnpermuteKey) error {
+				if key.Weights != key.Rows && !(key.Rows == aclnn.BFloat16 && key.Weights == aclnn.Float32) {
+					return fmt.Errorf("it has no kernel for %v rows with %v weights", key.Rows, key.Weights)
+				}
+				return env.Has(&aclnn.MoeFinalizeRoutingV2Params{})
+			},
+			Run: func(_ context.Context, st *acl.Stream, a *MoEUnpermuteArgs) error {
+				if a.Out.Len() == 0 {
+					return nil
+				}
+				return compose(st, func(s *steps) {
+					p := aclnn.MoeFinalizeRoutingV2Params{
+						ExpandedX: s.Contiguous(a.Rows), ExpandedRowIdx: a.Places, ScalesOptional: s.Contiguous(a.Weights), DropPadMode: aclnn.DropNoneByToken, Out: s.Target(a.Out),
+					}
+					if a.Shared != nil {
+						p.X1Optional = s.Contiguous(a.Shared)
+					}
+					launch(s, aclnn.MoeFinalizeRoutingV2, p)
+					s.Finish(a.Out, p.Out)
+				})
+			},
+		},
+		Kernel[MoEUnpermuteArgs, MoEUnpermuteKey]{
 			Name: "composite",
 			Run: func(_ context.Context, st *acl.Stream, a *MoEUnpermuteArgs) error {
 				if a.Out.Len() == 0 {
@@ -94,7 +131,11 @@ func newMoEUnpermute(reg *Registry) *Op[MoEUnpermuteArgs, MoEUnpermuteKey] {
 				}
 				return compose(st, func(s *steps) {
 					rows := s.mul(s.gathered(a.Rows, a.Places, a.Out.Dim(0)), s.float(a.Weights).Unsqueeze(2))
-					s.Copy(a.Out, s.sum(rows, 1).Squeeze(1))
+					out := s.sum(rows, 1).Squeeze(1)
+					if a.Shared != nil {
+						s.add(out, s.float(a.Shared), 1)
+					}
+					s.Copy(a.Out, out)
 				})
 			},
 		})
@@ -131,7 +172,7 @@ func newMoEUnpermuteGrad(reg *Registry) *Op[MoEUnpermuteGradArgs, MoEUnpermuteKe
 				if older() && key.Rows != key.Weights {
 					return fmt.Errorf("CANN 8.1 has no kernel for %v rows with %v weights", key.Rows, key.Weights)
 				}
-				return fused(env, &aclnn.MoeTokenUnpermuteGradParams{})
+				return env.Has(&aclnn.MoeTokenUnpermuteGradParams{})
 			},
 			Run: func(_ context.Context, st *acl.Stream, a *MoEUnpermuteGradArgs) error {
 				if a.DOut.Len() == 0 {

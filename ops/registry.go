@@ -6,6 +6,10 @@ import (
 	"sync/atomic"
 
 	"go.uber.org/zap"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/mask"
 )
 
 // Registry holds the operators of one environment. Make one per device, or share one among
@@ -40,6 +44,7 @@ type Registry struct {
 	LoadBalance       *Op[LoadBalanceArgs, LoadBalanceKey]
 	LoadBalanceGrad   *Op[LoadBalanceGradArgs, LoadBalanceKey]
 	RMSNorm           *Op[RMSNormArgs, RMSNormKey]
+	AddRMSNorm        *Op[AddRMSNormArgs, RMSNormKey] // its gradient is RMSNormGrad
 	RMSNormGrad       *Op[RMSNormGradArgs, RMSNormGradKey]
 	RoPE              *Op[RoPEArgs, RoPEKey]
 	RoPEGrad          *Op[RoPEGradArgs, RoPEKey]
@@ -58,6 +63,7 @@ type Registry struct {
 	GatedNorm         *Op[GatedNormArgs, GatedNormKey]
 	GatedNormGrad     *Op[GatedNormGradArgs, GatedNormGradKey]
 	AdamW             *Op[AdamWArgs, AdamWKey]
+	AdamWList         *Op[AdamWListArgs, AdamWListKey]
 	ClipGradNorm      *Op[ClipGradNormArgs, ClipGradNormKey]
 }
 
@@ -87,6 +93,7 @@ func NewRegistry(env Env, options ...Option) (*Registry, error) {
 	r.MoEUnpermute, r.MoEUnpermuteGrad = newMoEUnpermute(r), newMoEUnpermuteGrad(r)
 	r.LoadBalance, r.LoadBalanceGrad = newLoadBalance(r), newLoadBalanceGrad(r)
 	r.RMSNorm, r.RMSNormGrad = newRMSNorm(r), newRMSNormGrad(r)
+	r.AddRMSNorm = newAddRMSNorm(r)
 	r.RoPE, r.RoPEGrad = newRoPE(r), newRoPEGrad(r)
 	r.SwiGLU, r.SwiGLUGrad = newSwiGLU(r), newSwiGLUGrad(r)
 	r.Attention, r.AttentionGrad = newAttention(r), newAttentionGrad(r)
@@ -95,7 +102,7 @@ func NewRegistry(env Env, options ...Option) (*Registry, error) {
 	r.CausalConv, r.CausalConvGrad = newCausalConv(r), newCausalConvGrad(r)
 	r.GatedNorm, r.GatedNormGrad = newGatedNorm(r), newGatedNormGrad(r)
 	r.CrossEntropy, r.CrossEntropyGrad = newCrossEntropy(r), newCrossEntropyGrad(r)
-	r.AdamW, r.ClipGradNorm = newAdamW(r), newClipGradNorm(r)
+	r.AdamW, r.AdamWList, r.ClipGradNorm = newAdamW(r), newAdamWList(r), newClipGradNorm(r)
 	if r.err != nil {
 		return nil, r.err
 	}
@@ -105,6 +112,13 @@ func NewRegistry(env Env, options ...Option) (*Registry, error) {
 // Close frees the attention masks on the devices. The operators can still be used; they would make
 // the masks again.
 func (r *Registry) Close() error { return r.templates.close() }
+
+// CausalMask returns the bool tensor [2048,2048], nonzero above the diagonal, that CANN's attention
+// takes for every causal mask, complete for all work queued on the stream from now on. The registry
+// keeps it until Close.
+func (r *Registry) CausalMask(st *acl.Stream) (*aclnn.Tensor, error) {
+	return r.templates.compressed(st, mask.Triangle)
+}
 
 // fail collects the errors of construction.
 func (r *Registry) fail(err error) { r.err = errors.Join(r.err, err) }

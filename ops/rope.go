@@ -2,6 +2,7 @@ package ops
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/goascend/cann/acl"
@@ -15,22 +16,71 @@ type RoPEArgs struct {
 	// X is [B,S,N,D], [B,N,S,D] or any other order of four dimensions that ends in D; the shapes of
 	// Cos and Sin determine the order.
 	X *aclnn.Tensor // float32, float16 or bfloat16
+	// Key is rotated by the same angles, which is one launch where CANN has a kernel for queries and
+	// keys. It differs from X in the number of heads only; it may be nil.
+	Key *aclnn.Tensor
 	// Cos and Sin are [_,_,_,R] with R even and at most D; the other dimensions equal those of X or
 	// are 1, such as [1,S,1,R] for [B,S,N,D]. Their dtype is that of X or float32.
 	Cos, Sin *aclnn.Tensor
 	Out      *aclnn.Tensor // like X; must not be X itself
+	KeyOut   *aclnn.Tensor // like Key; must not be Key itself
 }
 
-func (a *RoPEArgs) validate() error {
-	var c args
-	c.rope("X", a.X, a.Cos, a.Sin)
-	if !c.OK() {
-		return c.Err
+// RoPEGradArgs describes the gradient of RoPE with respect to X and Key: DX = (dy1·cos1 + dy2·sin2,
+// dy2·cos2 − dy1·sin1); the other features are copied. Cos and Sin are constants and get no
+// gradient.
+type RoPEGradArgs struct {
+	DOut     *aclnn.Tensor // like X of RoPE
+	DKeyOut  *aclnn.Tensor // like Key of RoPE, nil without
+	Cos, Sin *aclnn.Tensor // as given to RoPE
+	DX       *aclnn.Tensor // like DOut; must not be DOut itself
+	DKey     *aclnn.Tensor // like DKeyOut; must not be DKeyOut itself
+}
+
+// turning is a rotation of one or two tensors by the same angles, or back.
+type turning struct {
+	from, to []*aclnn.Tensor
+	names    []string // of the arguments: from, to, and again
+	cos, sin *aclnn.Tensor
+	back     bool
+}
+
+func (a *RoPEArgs) turning() turning {
+	t := turning{[]*aclnn.Tensor{a.X}, []*aclnn.Tensor{a.Out}, []string{"X", "Out", "Key", "KeyOut"}, a.Cos, a.Sin, false}
+	if a.Key != nil || a.KeyOut != nil {
+		t.from, t.to = append(t.from, a.Key), append(t.to, a.KeyOut)
 	}
-	c.Tensor("Out", a.Out, a.X.DType())
-	c.Like("Out", a.Out, "X", a.X)
-	if c.OK() && a.Out.Len() > 0 && a.Out.Address() == a.X.Address() {
-		c.Fail("Out %v is X; a rotation reads both halves after writing one", a.Out)
+	return t
+}
+
+func (a *RoPEGradArgs) turning() turning {
+	t := turning{[]*aclnn.Tensor{a.DOut}, []*aclnn.Tensor{a.DX}, []string{"DOut", "DX", "DKeyOut", "DKey"}, a.Cos, a.Sin, true}
+	if a.DKeyOut != nil || a.DKey != nil {
+		t.from, t.to = append(t.from, a.DKeyOut), append(t.to, a.DKey)
+	}
+	return t
+}
+
+func (a *RoPEArgs) validate() error     { return a.turning().validate() }
+func (a *RoPEGradArgs) validate() error { return a.turning().validate() }
+
+func (t turning) validate() error {
+	var c args
+	for i, x := range t.from {
+		name, out, y := t.names[2*i], t.names[2*i+1], t.to[i]
+		c.rope(name, x, t.cos, t.sin)
+		if !c.OK() {
+			return c.Err
+		}
+		c.Tensor(out, y, x.DType())
+		c.Like(out, y, name, x)
+		if c.OK() && y.Len() > 0 && y.Address() == x.Address() {
+			c.Fail("%s %v is %s; a rotation reads both halves after writing one", out, y, name)
+		}
+		c.sameDType(name, x, t.names[0], t.from[0])
+		if c.OK() && x.Dim(-1) != t.from[0].Dim(-1) {
+			c.Fail("%s is %v and %s %v; their heads must have the same size", name, x, t.names[0], t.from[0])
+		}
 	}
 	return c.Err
 }
@@ -62,36 +112,40 @@ func (c *args) rope(name string, x, cos, sin *aclnn.Tensor) {
 	}
 }
 
-// rotateHalf is the mode of aclnnRotaryPositionEmbedding for two contiguous halves.
-const rotateHalf = aclnn.RotaryHalf
-
-// rotaryLimit is the largest head dimension of aclnnRotaryPositionEmbedding.
-const rotaryLimit = 1024
+// Limits of CANN's kernels for rotations on Atlas A2 and A3.
+const (
+	rotaryLimit = 896 // features of a head, of aclnnRotaryPositionEmbedding; fewer than this
+	jointDim    = 128 // features of a head, of aclnnApplyRotaryPosEmb
+	jointLayout = 1   // [B,S,N,D], its only layout
+)
 
 // RoPEKey holds the properties by which kernels of RoPE and RoPEGrad are chosen.
 type RoPEKey struct {
 	X, Cos     aclnn.DType // of the features and of the tables
 	Dim        int64       // features of a head
 	Rotated    int64       // how many of them are rotated
+	Pair       bool        // whether there are keys too, with the same first two dimensions
+	Heads      int64       // the third dimensions of both tensors together
 	Rows       Extent      // the first three dimensions of X together
 	Shared     [3]bool     // over which Cos and Sin repeat: {true, false, true} for [1,S,1,R]
 	Contiguous bool        // whether all tensors are contiguous
 }
 
-func (a *RoPEArgs) key() RoPEKey {
-	return ropeKey(a.X, a.Cos, contiguous(a.X, a.Cos, a.Sin, a.Out))
-}
+func (a *RoPEArgs) key() RoPEKey     { return a.turning().key() }
+func (a *RoPEGradArgs) key() RoPEKey { return a.turning().key() }
 
-func (a *RoPEGradArgs) key() RoPEKey {
-	return ropeKey(a.DOut, a.Cos, contiguous(a.DOut, a.Cos, a.Sin, a.DX))
-}
-
-func ropeKey(x, cos *aclnn.Tensor, contiguous bool) RoPEKey {
+func (t turning) key() RoPEKey {
+	x := t.from[0]
 	k := RoPEKey{
-		X: x.DType(), Cos: cos.DType(), Dim: x.Dim(-1), Rotated: cos.Dim(-1), Rows: ExtentOf(rowCount(x)), Contiguous: contiguous,
+		X: x.DType(), Cos: t.cos.DType(), Dim: x.Dim(-1), Rotated: t.cos.Dim(-1), Rows: ExtentOf(rowCount(x)),
+		Contiguous: contiguous(t.cos, t.sin) && contiguous(t.from...) && contiguous(t.to...),
+	}
+	for i, y := range t.from {
+		k.Heads += y.Dim(2)
+		k.Pair = i > 0 && y.Dim(0) == x.Dim(0) && y.Dim(1) == x.Dim(1)
 	}
 	for i := range k.Shared {
-		k.Shared[i] = cos.Dim(i) == 1
+		k.Shared[i] = t.cos.Dim(i) == 1
 	}
 	return k
 }
@@ -101,49 +155,108 @@ func fusedRotation(env *Env, key RoPEKey) error {
 	switch {
 	case key.Cos != key.X:
 		return fmt.Errorf("the tables are %v and the features %v; RotaryPositionEmbedding takes one dtype", key.Cos, key.X)
-	case key.Rotated > rotaryLimit:
-		return fmt.Errorf("more than %d features are rotated", rotaryLimit)
+	case key.Rotated >= rotaryLimit:
+		return fmt.Errorf("%d or more features are rotated", rotaryLimit)
 	}
-	return fused(env, &aclnn.RotaryPositionEmbeddingParams{})
+	return env.Has(&aclnn.RotaryPositionEmbeddingParams{})
+}
+
+// jointRotation returns why aclnnApplyRotaryPosEmb cannot take the tensors, or nil.
+func jointRotation(env *Env, key RoPEKey) error {
+	// What it keeps of a token in the Unified Buffer: five copies of the heads, and the tables.
+	wide := int64(key.X.Size())
+	bytes := 4 * jointDim * wide
+	if key.X == aclnn.BFloat16 {
+		wide, bytes = 4, bytes+2*jointDim*4
+	}
+	bytes += 5 * key.Heads * jointDim * wide
+	switch {
+	case !key.Pair:
+		return errors.New("it rotates queries and keys [B,S,N,D] together")
+	case key.Cos != key.X:
+		return fmt.Errorf("the tables are %v and the features %v; ApplyRotaryPosEmb takes one dtype", key.Cos, key.X)
+	case key.Dim != jointDim || key.Rotated != jointDim:
+		return fmt.Errorf("%d of %d features are rotated; it rotates %d of %[3]d", key.Rotated, key.Dim, jointDim)
+	case !key.Shared[2]:
+		return errors.New("the angles depend on the third dimension, which it takes for the heads")
+	case key.Rows == 0 || key.Heads == 0:
+		return errors.New("it takes no empty tensors")
+	case bytes > int64(env.UnifiedBuffer):
+		return fmt.Errorf("%d heads of a token take %d bytes of %d", key.Heads, bytes, env.UnifiedBuffer)
+	}
+	return env.Has(&aclnn.ApplyRotaryPosEmbParams{})
 }
 
 func newRoPE(reg *Registry) *Op[RoPEArgs, RoPEKey] {
-	return op(reg, "rope", (*RoPEArgs).validate, (*RoPEArgs).key,
-		Kernel[RoPEArgs, RoPEKey]{
-			Name: "RotaryPositionEmbedding", Supports: fusedRotation,
-			Run: func(_ context.Context, st *acl.Stream, a *RoPEArgs) error {
-				return compose(st, func(s *steps) {
-					s.rotate(a.X, a.Out, a.Cos.Dim(-1), func(x, out *aclnn.Tensor) {
-						launch(s, aclnn.RotaryPositionEmbedding, aclnn.RotaryPositionEmbeddingParams{X: x, Cos: a.Cos, Sin: a.Sin, Mode: rotateHalf, Out: out})
-					})
-				})
-			},
-		},
-		Kernel[RoPEArgs, RoPEKey]{
-			Name: "composite",
-			Run: func(_ context.Context, st *acl.Stream, a *RoPEArgs) error {
-				return compose(st, func(s *steps) {
-					cos1, cos2 := halves(s.float(a.Cos))
-					sin1, sin2 := halves(s.float(a.Sin))
-					s.rotate(a.X, a.Out, a.Cos.Dim(-1), func(x, out *aclnn.Tensor) {
-						s.turn(x, out, [4]*aclnn.Tensor{cos1, sin1, cos2, sin2}, -1, 1)
-					})
-				})
-			},
-		})
+	return op(reg, "rope", (*RoPEArgs).validate, (*RoPEArgs).key, rotations((*RoPEArgs).turning)...)
 }
 
-// rotate applies rotation to the first r features and copies the others.
-func (s *steps) rotate(x, out *aclnn.Tensor, r int64, rotation func(x, out *aclnn.Tensor)) {
-	d := x.Dim(-1)
-	if x.Len() == 0 {
-		return
+func newRoPEGrad(reg *Registry) *Op[RoPEGradArgs, RoPEKey] {
+	return op(reg, "rope_grad", (*RoPEGradArgs).validate, (*RoPEGradArgs).key, rotations((*RoPEGradArgs).turning)...)
+}
+
+// rotations are the kernels of RoPE and RoPEGrad.
+func rotations[A any](of func(*A) turning) []Kernel[A, RoPEKey] {
+	kernel := func(name string, supports func(*Env, RoPEKey) error, queue func(*steps, turning)) Kernel[A, RoPEKey] {
+		return Kernel[A, RoPEKey]{Name: name, Supports: supports, Run: func(_ context.Context, st *acl.Stream, a *A) error {
+			return compose(st, func(s *steps) { queue(s, of(a)) })
+		}}
 	}
-	if r < d {
-		s.Copy(out.Narrow(-1, r, d-r), x.Narrow(-1, r, d-r))
-		x, out = x.Narrow(-1, 0, r), out.Narrow(-1, 0, r)
+	return []Kernel[A, RoPEKey]{
+		kernel("RotaryPositionEmbedding", fusedRotation, func(s *steps, t turning) {
+			sin := s.sines(t)
+			t.each(s, func(x, out *aclnn.Tensor) {
+				launch(s, aclnn.RotaryPositionEmbedding, aclnn.RotaryPositionEmbeddingParams{X: x, Cos: t.cos, Sin: sin, Mode: aclnn.RotaryHalf, Out: out})
+			})
+		}),
+		kernel("ApplyRotaryPosEmb", jointRotation, func(s *steps, t turning) {
+			angles := []int64{t.from[0].Dim(0), t.from[0].Dim(1), 1, jointDim}
+			cos, sin := s.spread(t.cos, angles), s.spread(s.sines(t), angles)
+			for i := range t.from { // it works in place
+				s.Copy(t.to[i], t.from[i])
+			}
+			launch(s, aclnn.ApplyRotaryPosEmb, aclnn.ApplyRotaryPosEmbParams{QueryRef: t.to[0], KeyRef: t.to[1], Cos: cos, Sin: sin, Layout: jointLayout})
+		}),
+		kernel("composite", nil, func(s *steps, t turning) {
+			cos1, cos2 := halves(s.float(t.cos))
+			sin1, sin2 := halves(s.float(t.sin))
+			f, sign := [4]*aclnn.Tensor{cos1, sin1, cos2, sin2}, -1.0
+			if t.back {
+				f, sign = [4]*aclnn.Tensor{cos1, sin2, cos2, sin1}, 1
+			}
+			t.each(s, func(x, out *aclnn.Tensor) { s.turn(x, out, f, sign, -sign) })
+		}),
 	}
-	rotation(x, out)
+}
+
+// sines returns the sines for CANN: those of the inverse rotation are −(sin2, sin1), because the
+// gradient of a rotation is the inverse rotation.
+func (s *steps) sines(t turning) *aclnn.Tensor {
+	if !t.back {
+		return t.sin
+	}
+	back := s.Like(t.sin)
+	sin1, sin2 := halves(t.sin)
+	back1, back2 := halves(back)
+	launch(s, aclnn.Neg, aclnn.NegParams{Self: sin2, Out: back1})
+	launch(s, aclnn.Neg, aclnn.NegParams{Self: sin1, Out: back2})
+	return back
+}
+
+// each applies rotation to the features of each tensor that are rotated, and copies the others.
+func (t turning) each(s *steps, rotation func(x, out *aclnn.Tensor)) {
+	r := t.cos.Dim(-1)
+	for i, x := range t.from {
+		out, d := t.to[i], x.Dim(-1)
+		if x.Len() == 0 {
+			continue
+		}
+		if r < d {
+			s.Copy(out.Narrow(-1, r, d-r), x.Narrow(-1, r, d-r))
+			x, out = x.Narrow(-1, 0, r), out.Narrow(-1, 0, r)
+		}
+		rotation(x, out)
+	}
 }
 
 // turn computes out1 = x1·f[0] + sign1·x2·f[1] and out2 = x2·f[2] + sign2·x1·f[3] on the halves of
@@ -162,60 +275,4 @@ func (s *steps) turn(x, out *aclnn.Tensor, f [4]*aclnn.Tensor, sign1, sign2 floa
 func halves(t *aclnn.Tensor) (first, second *aclnn.Tensor) {
 	h := t.Dim(-1) / 2
 	return t.Narrow(-1, 0, h), t.Narrow(-1, h, h)
-}
-
-// RoPEGradArgs describes the gradient of RoPE with respect to X: DX = (dy1·cos1 + dy2·sin2,
-// dy2·cos2 − dy1·sin1); the other features are copied. Cos and Sin are constants and get no
-// gradient.
-type RoPEGradArgs struct {
-	DOut     *aclnn.Tensor // like X of RoPE
-	Cos, Sin *aclnn.Tensor // as given to RoPE
-	DX       *aclnn.Tensor // like DOut; must not be DOut itself
-}
-
-func (a *RoPEGradArgs) validate() error {
-	var c args
-	c.rope("DOut", a.DOut, a.Cos, a.Sin)
-	if !c.OK() {
-		return c.Err
-	}
-	c.Tensor("DX", a.DX, a.DOut.DType())
-	c.Like("DX", a.DX, "DOut", a.DOut)
-	if c.OK() && a.DX.Len() > 0 && a.DX.Address() == a.DOut.Address() {
-		c.Fail("DX %v is DOut; a rotation reads both halves after writing one", a.DX)
-	}
-	return c.Err
-}
-
-// newRoPEGrad runs the forward operator with −(sin2, sin1) for (sin1, sin2), because the gradient
-// of a rotation is the inverse rotation.
-func newRoPEGrad(reg *Registry) *Op[RoPEGradArgs, RoPEKey] {
-	return op(reg, "rope_grad", (*RoPEGradArgs).validate, (*RoPEGradArgs).key,
-		Kernel[RoPEGradArgs, RoPEKey]{
-			Name: "RotaryPositionEmbedding", Supports: fusedRotation,
-			Run: func(_ context.Context, st *acl.Stream, a *RoPEGradArgs) error {
-				return compose(st, func(s *steps) {
-					back := s.Like(a.Sin)
-					sin1, sin2 := halves(a.Sin)
-					back1, back2 := halves(back)
-					launch(s, aclnn.Neg, aclnn.NegParams{Self: sin2, Out: back1})
-					launch(s, aclnn.Neg, aclnn.NegParams{Self: sin1, Out: back2})
-					s.rotate(a.DOut, a.DX, a.Cos.Dim(-1), func(dy, dx *aclnn.Tensor) {
-						launch(s, aclnn.RotaryPositionEmbedding, aclnn.RotaryPositionEmbeddingParams{X: dy, Cos: a.Cos, Sin: back, Mode: rotateHalf, Out: dx})
-					})
-				})
-			},
-		},
-		Kernel[RoPEGradArgs, RoPEKey]{
-			Name: "composite",
-			Run: func(_ context.Context, st *acl.Stream, a *RoPEGradArgs) error {
-				return compose(st, func(s *steps) {
-					cos1, cos2 := halves(s.float(a.Cos))
-					sin1, sin2 := halves(s.float(a.Sin))
-					s.rotate(a.DOut, a.DX, a.Cos.Dim(-1), func(dy, dx *aclnn.Tensor) {
-						s.turn(dy, dx, [4]*aclnn.Tensor{cos1, sin2, cos2, sin1}, 1, -1)
-					})
-				})
-			},
-		})
 }

@@ -88,7 +88,7 @@ func newSwiGLU(reg *Registry) *Op[SwiGLUArgs, SwiGLUKey] {
 				if !key.Joined {
 					return errSeparate
 				}
-				return fused(env, &aclnn.SwiGluParams{})
+				return env.Has(&aclnn.SwiGluParams{})
 			},
 			Run: func(_ context.Context, st *acl.Stream, a *SwiGLUArgs) error {
 				if a.Out.Len() == 0 {
@@ -162,7 +162,7 @@ func newSwiGLUGrad(reg *Registry) *Op[SwiGLUGradArgs, SwiGLUKey] {
 				if !key.Joined {
 					return errSeparate
 				}
-				return fused(env, &aclnn.SwiGluGradParams{})
+				return env.Has(&aclnn.SwiGluGradParams{})
 			},
 			Run: func(_ context.Context, st *acl.Stream, a *SwiGLUGradArgs) error {
 				if a.DOut.Len() == 0 { // the operator refuses empty tensors

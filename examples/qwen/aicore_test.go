@@ -17,7 +17,8 @@ func TestStaysOnAICore(t *testing.T) {
 	for _, op := range []string{"ATTENTION", "CAUSAL_CONV", "CROSS_ENTROPY", "MOE_PERMUTE", "MOE_UNPERMUTE", "RMS_NORM", "ROPE", "SWIGLU"} {
 		composite = append(composite, "CANN_OPS_"+op+"=composite", "CANN_OPS_"+op+"_GRAD=composite")
 	}
-	composite = append(composite, "CANN_OPS_ADAMW=composite", "CANN_OPS_MOE_ROUTING=composite")
+	composite = append(composite, "CANN_OPS_ADAMW=composite", "CANN_OPS_ADAMW_LIST=separate", "CANN_OPS_MOE_ROUTING=composite",
+		"CANN_OPS_ADD_RMS_NORM=separate", "CANN_OPS_DECODE_ATTENTION=gathered", "CANN_OPS_CACHE_WRITE=InplaceIndexCopy")
 	for name, variables := range map[string][]string{"2026-08": nil, "8.1.RC1": {"CANN_EMU_API=8.1.RC1"}, "composite": composite} {
 		t.Run(name, func(t *testing.T) {
 			acltest.Trace(t, func(t *testing.T) {
@@ -36,7 +37,7 @@ func TestStaysOnAICore(t *testing.T) {
 	}
 }
 
-// trainAndDecode runs a training step, and decodes two tokens.
+// trainAndDecode runs a training step, and decodes tokens one by one and as a captured step.
 func trainAndDecode(t *testing.T, name string, dt aclnn.DType) {
 	st, reg := setUp(t)
 	m, run := newModel(t, st, reg, name, dt)
@@ -52,6 +53,13 @@ func trainAndDecode(t *testing.T, name string, dt aclnn.DType) {
 	defer func() { require.NoError(t, cache.Close()) }()
 	for range 2 {
 		_, err = m.Extend(t.Context(), cache, []int32{1})
+		require.NoError(t, err)
+	}
+	d, err := m.NewDecoder(t.Context(), cache)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, d.Close()) }()
+	for range 2 {
+		_, err = d.Next(t.Context(), []int32{2})
 		require.NoError(t, err)
 	}
 }

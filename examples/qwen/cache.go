@@ -8,7 +8,7 @@ import (
 
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops"
-	"github.com/goascend/cann/ops/mask"
+	"github.com/goascend/cann/ops/decode"
 )
 
 // Cache holds keys and values of attention and states of delta nets for the tokens read so far, so
@@ -20,6 +20,7 @@ type Cache struct {
 	length          int64
 	layers          []*past
 	memory          aclnn.Scope
+	ops             *decode.Operators
 	err             error // why the cache can no longer be used
 }
 
@@ -38,7 +39,11 @@ func (m *Model) NewCache(size, length int) (*Cache, error) {
 	if size <= 0 || length <= 0 {
 		return nil, fmt.Errorf("qwen: a cache of %d sequences of %d tokens; both must be positive", size, length)
 	}
-	c := &Cache{m: m, batch: int64(size), capacity: int64(length), memory: aclnn.Scope{Stream: m.st}}
+	dec, err := decode.New(m.reg)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cache{m: m, batch: int64(size), capacity: int64(length), memory: aclnn.Scope{Stream: m.st}, ops: dec}
 	for i := range m.Config.Layers {
 		c.layers = append(c.layers, c.layer(i))
 	}
@@ -52,7 +57,8 @@ func (c *Cache) layer(index int) *past {
 	cfg, dt := c.m.Config, c.m.dt
 	if !cfg.linear(index) {
 		cells := []int64{c.batch, c.capacity, int64(cfg.KVHeads), int64(cfg.HeadDim)}
-		return &past{keys: c.memory.Tensor(dt, cells...), values: c.memory.Tensor(dt, cells...)}
+		// Hidden places get a weight of zero, but zero times the NaN of used memory would be NaN.
+		return &past{keys: zeros(&c.memory, dt, cells...), values: zeros(&c.memory, dt, cells...)}
 	}
 	hk, hv, dk, dv := int64(cfg.LinearKeyHeads), int64(cfg.LinearValueHeads), int64(cfg.LinearKeyDim), int64(cfg.LinearValueDim)
 	return &past{
@@ -73,18 +79,27 @@ func (c *Cache) Len() int { return int(c.length) }
 // Reset forgets all tokens.
 func (c *Cache) Reset() { c.length, c.err = 0, nil }
 
-// remember appends keys and values of new tokens and returns those of all tokens. Without a cache
-// it returns the new ones.
-func (m *inputs) remember(p *pass, k, v *aclnn.Tensor) (keys, values *aclnn.Tensor) {
-	if m.past == nil {
-		return k, v
+// attend appends keys and values of new tokens to the cache and returns the attention of these tokens
+// to all tokens.
+func (m *inputs) attend(p *pass, q, k, v *aclnn.Tensor) *aclnn.Tensor {
+	out, past, dec := p.Like(q), m.past, m.cache.ops
+	a := decode.AttentionArgs{
+		Query: q, Layout: ops.BSND, Keys: past.keys, Values: past.values, Lengths: []int64{m.from + m.length}, Hidden: m.hidden, Scale: m.scale, Out: out,
 	}
 	if m.slots != nil {
-		return m.store(p, m.past.keys, k), m.store(p, m.past.values, v)
+		a.Lengths[0] = m.places
+		width := past.keys.Dim(2) * past.keys.Dim(3)
+		w := decode.WriteArgs{
+			Keys: k.Reshape(-1, k.Dim(2), k.Dim(3)), Values: v.Reshape(-1, v.Dim(2), v.Dim(3)), Slots: m.slots,
+			KeyCache: past.keys.Reshape(m.batch, -1, width), ValueCache: past.values.Reshape(m.batch, -1, width),
+		}
+		p.Do(func() error { return dec.Write.Run(p.ctx, p.Stream, &w) })
+	} else {
+		p.Copy(past.keys.Narrow(1, m.from, m.length), k)
+		p.Copy(past.values.Narrow(1, m.from, m.length), v)
 	}
-	p.Copy(m.past.keys.Narrow(1, m.from, m.length), k)
-	p.Copy(m.past.values.Narrow(1, m.from, m.length), v)
-	return m.past.keys.Narrow(1, 0, m.from+m.length), m.past.values.Narrow(1, 0, m.from+m.length)
+	p.Do(func() error { return dec.Attention.Run(p.ctx, p.Stream, &a) })
+	return out
 }
 
 // resume makes a delta net start from the states in the cache and store its final states there.
@@ -115,7 +130,7 @@ func (m *Model) Extend(ctx context.Context, c *Cache, tokens []int32) (logits []
 		c.err = err
 	}()
 	in := &inputs{
-		batch: c.batch, length: n, from: c.length, scale: 1 / math.Sqrt(float64(m.Config.HeadDim)), mask: mask.Causal{Anchor: mask.BottomRight}, cache: c,
+		batch: c.batch, length: n, from: c.length, scale: 1 / math.Sqrt(float64(m.Config.HeadDim)), cache: c,
 	}
 	in.ids = p.tokens(tokens)
 	if in.rope, err = m.rope.get(ctx, m.st, m.Config, m.dt, c.length, n); err != nil {
@@ -153,7 +168,7 @@ func (c *Cache) fits(tokens []int32) error {
 // newest returns the rows of x [tokens, hidden] for which the head computes logits: with a cache
 // the last token of each sequence, otherwise all tokens.
 func (m *inputs) newest(p *pass, x *aclnn.Tensor) *aclnn.Tensor {
-	if m.cache == nil {
+	if m.cache == nil || x == nil {
 		return x
 	}
 	last := p.Tensor(p.dt, m.batch, x.Dim(1))

@@ -9,7 +9,6 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/ops/mask"
 )
 
 // Decoder appends tokens to a cache, one per sequence and call, by replaying a graph: the host
@@ -85,7 +84,7 @@ func (d *Decoder) allocate(ctx context.Context) (err error) {
 		dt    aclnn.DType
 		shape []int64
 	}{
-		{&d.ids, 0, aclnn.Int32, []int64{b}}, {&d.slots, d.slotsAt, aclnn.Int64, []int64{b, 1}},
+		{&d.ids, 0, aclnn.Int32, []int64{b}}, {&d.slots, d.slotsAt, aclnn.Int64, []int64{b}},
 		{&d.position, d.positionAt, aclnn.Int64, []int64{1}}, {&d.hidden, d.hiddenAt, aclnn.Bool, []int64{1, 1, 1, capacity}},
 	} {
 		view, err := d.taken.View(v.at, d.end-v.at)
@@ -194,8 +193,9 @@ func (d *Decoder) launch(ctx context.Context, places int64) (err error) {
 	p.Do(func() error { return m.st.Copy(d.taken, d.given, d.given.Size()) })
 	in := &inputs{
 		batch: d.c.batch, length: 1, from: 1, scale: 1 / math.Sqrt(float64(m.Config.HeadDim)), ids: d.ids, cache: d.c,
-		slots: d.slots, places: places, mask: mask.Dense{Tensor: d.hidden.Narrow(3, 0, places)},
+		slots: d.slots, places: places, hidden: p.Tensor(aclnn.Bool, d.c.batch, 1, 1, d.c.capacity),
 	}
+	p.Copy(in.hidden, d.hidden) // of each sequence, since CANN repeats no mask of single tokens
 	in.rope = rotation{p.at(d.rope.cos, d.position), p.at(d.rope.sin, d.position)}
 	logits := p.Contiguous(p.Cast(m.forward(p, in, nil).out, aclnn.Float32))
 	p.Do(func() error { return m.st.Copy(d.logits, logits.Buffer(), logits.Bytes()) })
@@ -207,15 +207,4 @@ func (p *pass) at(table, position *aclnn.Tensor) *aclnn.Tensor {
 	out := p.Tensor(table.DType(), 1, 1, 1, table.Dim(3))
 	aclnn.Launch(&p.Scope, aclnn.IndexSelect, aclnn.IndexSelectParams{Self: table, Dim: 1, Index: position, Out: out})
 	return out
-}
-
-// store writes the keys or values of one token per sequence, [batch, 1, heads, features], to their
-// places in the cache.
-func (m *inputs) store(p *pass, past, fresh *aclnn.Tensor) *aclnn.Tensor {
-	width := past.Dim(2) * past.Dim(3)
-	rows := p.Contiguous(fresh).Reshape(m.batch, width)
-	aclnn.Launch(&p.Scope, aclnn.ScatterNdUpdate, aclnn.ScatterNdUpdateParams{
-		VarRef: past.Reshape(past.Dim(0)*past.Dim(1), width), Indices: m.slots, Updates: rows,
-	})
-	return past.Narrow(1, 0, m.places)
 }

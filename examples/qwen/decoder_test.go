@@ -2,12 +2,15 @@ package qwen_test
 
 import (
 	"context"
+	"math"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/aclnn"
 )
 
@@ -75,6 +78,37 @@ func TestDecoderEqualsEager(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestDecoderKernels: a step in 16 bits uses CANN's kernels for decoding, and reads no memory that was
+// never written: attention multiplies hidden places by zero, which of NaN is NaN.
+func TestDecoderKernels(t *testing.T) {
+	acltest.Trace(t, func(t *testing.T) {
+		st, reg := setUp(t)
+		m, _ := newModel(t, st, reg, "qwen3_5", aclnn.BFloat16)
+		cache, err := m.NewCache(2, 32)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, cache.Close()) }()
+		d, err := m.NewDecoder(t.Context(), cache)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, d.Close()) }()
+		for range 4 {
+			logits, err := d.Next(t.Context(), []int32{1, 2})
+			require.NoError(t, err)
+			for _, x := range logits {
+				require.False(t, math.IsNaN(float64(x)))
+			}
+		}
+	}, func(t *testing.T, calls []acltest.Call) {
+		count := map[string]int{}
+		for _, c := range calls {
+			count[strings.TrimSuffix(c.Name, "GetWorkspaceSize")]++
+		}
+		require.NotZero(t, count["aclnnFusedInferAttentionScoreV4"], "%v", count)
+		require.NotZero(t, count["aclnnScatterNdUpdate"])
+		require.NotZero(t, count["aclnnAddRmsNorm"])
+		require.Zero(t, count["aclnnFlashAttentionScore"])
+	}, "CANN_EMU_SANITIZE=memory")
 }
 
 func TestDecoderRefusals(t *testing.T) {

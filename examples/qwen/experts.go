@@ -44,6 +44,12 @@ type routed struct{ probs, chosen *aclnn.Tensor }
 func (r routed) routing() routed { return r }
 
 func (f experts) forward(p *pass, x *aclnn.Tensor) (*aclnn.Tensor, fed) {
+	y, s := f.beside(p, x, nil)
+	return y, s
+}
+
+// beside adds the result of a shared expert, if there is one.
+func (f experts) beside(p *pass, x, shared *aclnn.Tensor) (*aclnn.Tensor, *expertsState) {
 	tokens, h, n := x.Dim(0), x.Dim(1), f.count
 	rows := tokens * f.perToken
 	s := &expertsState{experts: f, x: x}
@@ -67,7 +73,7 @@ func (f experts) forward(p *pass, x *aclnn.Tensor) (*aclnn.Tensor, fed) {
 	}
 	s.compute(p)
 	y := p.Like(x)
-	run(p, p.reg.MoEUnpermute, &ops.MoEUnpermuteArgs{Rows: s.results, Places: s.places, Weights: s.weights, Out: y})
+	run(p, p.reg.MoEUnpermute, &ops.MoEUnpermuteArgs{Rows: s.results, Places: s.places, Weights: s.weights, Shared: shared, Out: y})
 	return y, s
 }
 

@@ -28,13 +28,12 @@ type sharedExpertsState struct {
 
 func (f sharedExperts) forward(p *pass, x *aclnn.Tensor) (*aclnn.Tensor, fed) {
 	s := &sharedExpertsState{sharedExperts: f}
-	out, chosen := f.experts.forward(p, x)
-	s.expertsState = chosen.(*expertsState)
 	s.y, s.shared = f.shared.forward(p, x)
 	gate := f.gate.forward(p, x)
 	s.open = p.Like(gate)
 	aclnn.Launch(&p.Scope, aclnn.Sigmoid, aclnn.SigmoidParams{Self: gate, Out: s.open})
-	p.add(out, p.product(s.y, s.open))
+	out, chosen := f.experts.beside(p, x, p.product(s.y, s.open))
+	s.expertsState = chosen
 	return out, s
 }
 

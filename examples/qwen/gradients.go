@@ -36,9 +36,10 @@ func (m *Model) forward(p *pass, in *inputs, x *aclnn.Tensor) *state {
 	if m.first() {
 		p.reading(func() { x = m.embed(p, in) }, embeddingUnit)
 	}
+	var y *aclnn.Tensor // of the residual stream x + y
 	for i, l := range m.layers {
 		var ls layerState
-		p.reading(func() { x, ls = l.forward(p, x, in.layer(i)) }, i+1)
+		p.reading(func() { x, y, ls = l.forward(p, x, y, in.layer(i)) }, i+1)
 		if p.Err() != nil {
 			return s
 		}
@@ -47,13 +48,17 @@ func (m *Model) forward(p *pass, in *inputs, x *aclnn.Tensor) *state {
 			p.balance.layers = append(p.balance.layers, e.routing())
 		}
 	}
-	s.out = x
-	if m.last() {
+	switch {
+	case m.last():
 		p.reading(func() {
-			x, s.final = m.finalNorm.forward(p, in.newest(p, x))
+			_, x, s.final = m.finalNorm.after(p, in.newest(p, x), in.newest(p, y))
 			s.normed = p.enter(x)
 			s.out = m.head.forward(p, s.normed)
 		}, m.headUnits()...)
+	case y != nil:
+		s.out = p.sum(x, y)
+	default:
+		s.out = x
 	}
 	return s
 }

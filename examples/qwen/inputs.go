@@ -23,8 +23,10 @@ type inputs struct {
 	cache *Cache // nil in training
 	past  *past  // of the current layer
 
-	slots  *aclnn.Tensor // of a Decoder: where in the cache the tokens go, [batch, 1]; nil otherwise
-	places int64         // of a Decoder: how many places of the cache attention reads
+	// Of a Decoder: where in the cache the tokens go, [batch], which places are hidden, and how many of
+	// them attention reads.
+	slots, hidden *aclnn.Tensor
+	places        int64
 }
 
 // layer returns the inputs for one layer.

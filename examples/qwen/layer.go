@@ -50,6 +50,20 @@ func (n norm) forward(p *pass, x *aclnn.Tensor) (*aclnn.Tensor, normState) {
 	return y, normState{x, rstd}
 }
 
+// after normalises x + y, and returns that sum too; without y, x.
+func (n norm) after(p *pass, x, y *aclnn.Tensor) (sum, normed *aclnn.Tensor, s normState) {
+	if y == nil {
+		normed, s = n.forward(p, x)
+		return x, normed, s
+	}
+	shape := x.Shape()
+	shape[len(shape)-1] = 1
+	sum, normed, s.rstd = p.Like(x), p.Like(x), p.Tensor(aclnn.Float32, shape...)
+	s.x = sum
+	run(p, p.reg.AddRMSNorm, &ops.AddRMSNormArgs{X: x, Residual: y, Weight: n.factor(p), Epsilon: n.epsilon, Sum: sum, Out: normed, RStd: s.rstd})
+	return sum, normed, s
+}
+
 // factor returns the factor of the normalised features.
 func (n norm) factor(p *pass) *aclnn.Tensor {
 	if !n.centred {
@@ -101,16 +115,18 @@ type attentionState struct {
 // rotation holds the tables of the rotary embedding, which all layers share.
 type rotation struct{ cos, sin *aclnn.Tensor }
 
-func (r rotation) forward(p *pass, x *aclnn.Tensor) *aclnn.Tensor {
-	y := p.Like(x)
-	run(p, p.reg.RoPE, &ops.RoPEArgs{X: x, Cos: r.cos, Sin: r.sin, Out: y})
-	return y
+// forward rotates queries and keys.
+func (r rotation) forward(p *pass, q, k *aclnn.Tensor) (rotatedQ, rotatedK *aclnn.Tensor) {
+	a := ops.RoPEArgs{X: q, Key: k, Cos: r.cos, Sin: r.sin, Out: p.Like(q), KeyOut: p.Like(k)}
+	run(p, p.reg.RoPE, &a)
+	return a.Out, a.KeyOut
 }
 
-func (r rotation) backward(p *pass, dy *aclnn.Tensor) *aclnn.Tensor {
-	dx := p.Like(dy)
-	run(p, p.reg.RoPEGrad, &ops.RoPEGradArgs{DOut: dy, Cos: r.cos, Sin: r.sin, DX: dx})
-	return dx
+// backward returns the gradients of queries and keys from those of the rotated ones.
+func (r rotation) backward(p *pass, dq, dk *aclnn.Tensor) (_, _ *aclnn.Tensor) {
+	a := ops.RoPEGradArgs{DOut: dq, DKeyOut: dk, Cos: r.cos, Sin: r.sin, DX: p.Like(dq), DKey: p.Like(dk)}
+	run(p, p.reg.RoPEGrad, &a)
+	return a.DX, a.DKey
 }
 
 func (s *attentionState) args(m *inputs) ops.AttentionArgs {
@@ -134,8 +150,22 @@ func (a attention) forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, 
 	s.v = a.v.forward(p, x).Reshape(b, n, a.kv, a.dim)
 	q, s.qNorm = a.qNorm.forward(p, q)
 	k, s.kNorm = a.kNorm.forward(p, k)
-	s.q = m.rope.forward(p, q)
-	s.k, s.v = m.remember(p, m.rope.forward(p, k), s.v)
+	s.q, s.k = m.rope.forward(p, q, k)
+	if m.past != nil {
+		s.local = m.attend(p, s.q, s.k, s.v)
+	} else {
+		a.attend(p, s, m)
+	}
+	s.mixed = s.local
+	if a.gated {
+		s.mixed = p.product(s.local, s.gate)
+	}
+	s.mixed = s.mixed.Reshape(b*n, a.heads*a.dim)
+	return p.leave(a.o.forward(p, s.mixed)), s
+}
+
+// attend computes the attention of whole sequences, and what its gradient needs.
+func (a attention) attend(p *pass, s *attentionState, m *inputs) {
 	if p.exchange {
 		s.q, s.k, s.v = p.toHeads(s.q), p.toHeads(s.k), p.toHeads(s.v)
 	}
@@ -148,12 +178,6 @@ func (a attention) forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, 
 	if p.exchange {
 		s.local = p.toSequence(s.out, a.heads)
 	}
-	s.mixed = s.local
-	if a.gated {
-		s.mixed = p.product(s.local, s.gate)
-	}
-	s.mixed = s.mixed.Reshape(b*n, a.heads*a.dim)
-	return p.leave(a.o.forward(p, s.mixed)), s
 }
 
 func (s *attentionState) backward(p *pass, m *inputs, dy *aclnn.Tensor) *aclnn.Tensor {
@@ -173,8 +197,8 @@ func (s *attentionState) backward(p *pass, m *inputs, dy *aclnn.Tensor) *aclnn.T
 	if p.exchange {
 		dq, dk, dv = p.toSequence(dq, a.heads), p.toSequence(dk, a.kv), p.toSequence(dv, a.kv)
 	}
-	dq = a.qNorm.backward(p, s.qNorm, m.rope.backward(p, dq))
-	dk = a.kNorm.backward(p, s.kNorm, m.rope.backward(p, dk))
+	dq, dk = m.rope.backward(p, dq, dk)
+	dq, dk = a.qNorm.backward(p, s.qNorm, dq), a.kNorm.backward(p, s.kNorm, dk)
 	if a.gated {
 		both := p.Tensor(p.dt, b, n, a.heads, 2*a.dim)
 		p.Copy(both.Narrow(-1, 0, a.dim), dq)
@@ -286,18 +310,15 @@ func newAttention(ps *parameters, c Config, prefix string) attention {
 	return a
 }
 
-// forward returns the residual stream after the layer. x is [tokens, hidden].
-func (l layer) forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, layerState) {
-	var s layerState
-	normed, ns := l.mixerNorm.forward(p, x)
-	s.mixerNorm = ns
-	mixed, ms := l.mixer.forward(p, normed, m)
-	s.mixed = ms
-	x = p.sum(x, mixed)
-	normed, s.mlpNorm = l.mlpNorm.forward(p, x)
-	y, fs := l.feedForward.forward(p, normed)
-	s.fed = fs
-	return p.sum(x, y), s
+// forward returns the residual stream after the layer as two terms, which the norm of the next layer
+// adds up. x [tokens, hidden] is the stream before the layer; y, if not nil, is its other term.
+func (l layer) forward(p *pass, x, y *aclnn.Tensor, m *inputs) (_, _ *aclnn.Tensor, s layerState) {
+	var normed *aclnn.Tensor
+	x, normed, s.mixerNorm = l.mixerNorm.after(p, x, y)
+	y, s.mixed = l.mixer.forward(p, normed, m)
+	x, normed, s.mlpNorm = l.mlpNorm.after(p, x, y)
+	y, s.fed = l.feedForward.forward(p, normed)
+	return x, y, s
 }
 
 // backward computes the gradient of the layer's input from that of its output, in place in dy.

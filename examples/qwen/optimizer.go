@@ -81,10 +81,12 @@ func (o *Optimizer) queue(p *pass, schedule *aclnn.Tensor) (norm *aclnn.Tensor) 
 		clip.Grads, clip.Copies = append(clip.Grads, s.grad), append(clip.Copies, s.copies)
 	}
 	run(p, o.m.reg.ClipGradNorm, &clip)
+	var list ops.AdamWListArgs
 	for i, s := range o.m.store.slots() {
 		a := o.args()
 		a.Param, a.Copy, a.Grad, a.ExpAvg, a.ExpAvgSq, a.Schedule = s.master, s.copy, s.grad, o.moments[i].average, o.moments[i].square, schedule
-		run(p, o.m.reg.AdamW, &a)
+		list.Updates = append(list.Updates, a)
 	}
+	run(p, o.m.reg.AdamWList, &list)
 	return clip.Norm
 }

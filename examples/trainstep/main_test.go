@@ -43,6 +43,19 @@ func trained(t *testing.T, flags ...string) (out string, last float64) {
 	return b.String(), last
 }
 
+// TestElementType checks the default of -dtype, and that hf32 trains in fp32 with rounded products.
+func TestElementType(t *testing.T) {
+	require.Equal(t, "bf16", options{}.elementType(false))
+	require.Equal(t, "fp32", options{}.elementType(true))
+	require.Equal(t, "hf32", options{dtype: "hf32"}.elementType(false))
+	out, _ := trained(t, tiny("-steps", "3")...)
+	require.Equal(t, strings.Contains(out, "(emulated)"), strings.Contains(out, "parameters in fp32"), out)
+	_, fp32 := trained(t, tiny("-steps", "3", "-dtype", "fp32")...)
+	out, rounded := trained(t, tiny("-steps", "3", "-dtype", "hf32")...)
+	require.Contains(t, out, "parameters in hf32")
+	require.InDelta(t, fp32, rounded, 1e-2)
+}
+
 // TestLearnsMoreThanFrequencies checks that the loss falls below that of byte frequencies alone.
 func TestLearnsMoreThanFrequencies(t *testing.T) {
 	dtypes := []string{"bf16", "fp32"}

@@ -12,15 +12,27 @@ import (
 	"github.com/goascend/cann/ops"
 )
 
-// dtypes maps the values of -dtype.
-var dtypes = map[string]aclnn.DType{"fp32": aclnn.Float32, "bf16": aclnn.BFloat16}
+// dtypes maps the values of -dtype to the element type of weights and activations.
+var dtypes = map[string]aclnn.DType{"fp32": aclnn.Float32, "hf32": aclnn.Float32, "bf16": aclnn.BFloat16}
+
+// elementType returns the value of -dtype, and bf16 in place of none: a device multiplies it many times
+// as fast as fp32. A processor does not, so the emulator gets fp32.
+func (o options) elementType(emulated bool) string {
+	switch {
+	case o.dtype != "":
+		return o.dtype
+	case emulated:
+		return "fp32"
+	}
+	return "bf16"
+}
 
 // newModel makes the model of the options: that of a checkpoint, whose weights are read later, a
 // Hugging Face model, or a new one of the given sizes with the vocabulary of the text.
 func newModel(ctx context.Context, o options, set *checkpoint.Set, st *acl.Stream, reg *ops.Registry, par qwen.Parallel, vocab int) (*qwen.Model, error) {
 	dt, ok := dtypes[o.dtype]
 	if !ok {
-		return nil, fmt.Errorf("-dtype %q; use fp32 or bf16", o.dtype)
+		return nil, fmt.Errorf("-dtype %q; use bf16, fp32 or hf32", o.dtype)
 	}
 	cfg := qwen.Config{
 		ModelType: o.model, VocabSize: vocab, HiddenSize: o.hidden, IntermediateSize: o.intermediate, Layers: o.layers,

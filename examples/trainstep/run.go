@@ -81,7 +81,10 @@ func runRank(ctx, stop context.Context, end context.CancelCauseFunc, o options, 
 		return err
 	}
 	defer job.Close(&err, st)
-	reg, err := ops.NewRegistry(ops.EnvOf(dev))
+	o.dtype = o.elementType(rt.Emulated())
+	env := ops.EnvOf(dev)
+	env.HF32 = o.dtype == "hf32"
+	reg, err := ops.NewRegistry(env)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,47 @@
+package decode
+
+import (
+	"errors"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/internal/check"
+)
+
+// Operators are the operators of this package, made for a registry. They are safe for concurrent use.
+type Operators struct {
+	Attention *ops.Op[AttentionArgs, AttentionKey]
+	Write     *ops.Op[WriteArgs, WriteKey]
+}
+
+// New makes the operators. It fails if the environment variable CANN_OPS_DECODE_ATTENTION or
+// CANN_OPS_CACHE_WRITE names a kernel that does not exist.
+func New(reg *ops.Registry) (*Operators, error) {
+	attention, err := newAttention(reg)
+	write, err2 := newWrite(reg)
+	if err := errors.Join(err, err2); err != nil {
+		return nil, err
+	}
+	return &Operators{attention, write}, nil
+}
+
+// args checks arguments.
+type args struct{ check.Args }
+
+// compose runs launches and frees their scratch tensors, in stream order.
+func compose(st *acl.Stream, body func(s *aclnn.Scope)) error {
+	s := aclnn.Scope{Stream: st}
+	body(&s)
+	return errors.Join(s.Err(), s.Close())
+}
+
+// contiguous reports whether all tensors that are not nil are contiguous.
+func contiguous(tensors ...*aclnn.Tensor) bool {
+	for _, t := range tensors {
+		if t != nil && !t.Contiguous() {
+			return false
+		}
+	}
+	return true
+}

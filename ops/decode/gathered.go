@@ -1,0 +1,90 @@
+package decode
+
+import (
+	"context"
+
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/mask"
+)
+
+// gathered reads the keys and values of each sequence out of the cache, and leaves the rest to the
+// attention of package ops.
+func (a *AttentionArgs) gathered(ctx context.Context, reg *ops.Registry, s *aclnn.Scope) {
+	var c args
+	z := a.sizes(&c)
+	most, equal := a.longest(z)
+	if most == 0 {
+		s.Zero(a.Out)
+		return
+	}
+	b := ops.AttentionArgs{
+		Query: a.Query, Key: a.read(s, z, a.Keys, most), Value: a.read(s, z, a.Values, most), Layout: a.Layout, Heads: int(z.heads), Scale: a.Scale, Out: a.Out,
+	}
+	hidden := a.Hidden
+	if hidden != nil {
+		hidden = hidden.Narrow(3, 0, most)
+	}
+	if !equal {
+		hidden = a.beyond(ctx, s, z, most, hidden)
+	}
+	switch {
+	case hidden != nil:
+		b.Mask = mask.Dense{Tensor: hidden}
+	case z.queries > 1:
+		b.Mask = mask.Causal{Anchor: mask.BottomRight}
+	}
+	s.Do(func() error { return reg.Attention.Run(ctx, s.Stream, &b) })
+}
+
+// read returns the first places of each sequence in the layout of the query.
+func (a *AttentionArgs) read(s *aclnn.Scope, z sizes, cache *aclnn.Tensor, places int64) *aclnn.Tensor {
+	tokens, _ := axes(a.Layout)
+	if a.Blocks == nil {
+		return cache.Narrow(tokens, 0, places)
+	}
+	columns := (places + z.block - 1) / z.block
+	index := s.Contiguous(a.Blocks.Narrow(1, 0, columns)).Reshape(-1)
+	shape := cache.Shape()
+	shape[0] = z.batch * columns
+	t := s.Tensor(cache.DType(), shape...)
+	aclnn.Launch(s, aclnn.IndexSelect, aclnn.IndexSelectParams{Self: cache, Dim: 0, Index: index, Out: t})
+	// [batch, columns, tokens of a block, heads, features]
+	if z.headMajor {
+		t = t.Reshape(z.batch, columns, z.keyHeads, z.block, z.dim).Transpose(2, 3)
+	} else {
+		t = t.Reshape(z.batch, columns, z.block, z.keyHeads, z.dim)
+	}
+	switch a.Layout {
+	case ops.BNSD:
+		t = s.Contiguous(t.Permute(0, 3, 1, 2, 4)).Reshape(z.batch, z.keyHeads, columns*z.block, z.dim)
+	case ops.BSND:
+		t = s.Contiguous(t).Reshape(z.batch, columns*z.block, z.keyHeads, z.dim)
+	default:
+		t = s.Contiguous(t).Reshape(z.batch, columns*z.block, z.keyHeads*z.dim)
+	}
+	return t.Narrow(tokens, 0, places)
+}
+
+// beyond hides the places after the tokens that each query sees, [batch, 1, queries, places], besides
+// those that are hidden anyway.
+func (a *AttentionArgs) beyond(ctx context.Context, s *aclnn.Scope, z sizes, places int64, hidden *aclnn.Tensor) *aclnn.Tensor {
+	last := make([]int32, 0, z.batch*z.queries) // the place of the last key that a query sees
+	for _, n := range a.Lengths {
+		for i := range z.queries {
+			if hidden != nil {
+				i = z.queries - 1 // the caller says who sees whom
+			}
+			last = append(last, int32(n-z.queries+i))
+		}
+	}
+	rows := s.Tensor(aclnn.Int32, z.batch, 1, z.queries, 1)
+	s.Do(func() error { return aclnn.CopyToDevice(ctx, s.Stream, rows, last) })
+	columns, out := s.Tensor(aclnn.Int32, 1, 1, 1, places), s.Tensor(aclnn.Bool, z.batch, 1, z.queries, places)
+	aclnn.Launch(s, aclnn.Arange, aclnn.ArangeParams{Start: aclnn.Int(0), End: aclnn.Int(places), Step: aclnn.Int(1), Out: columns.Reshape(-1)})
+	aclnn.Launch(s, aclnn.GtTensor, aclnn.GtTensorParams{Self: columns, Other: rows, Out: out})
+	if hidden != nil {
+		aclnn.Launch(s, aclnn.LogicalOr, aclnn.LogicalOrParams{Self: out, Other: hidden, Out: out})
+	}
+	return out
+}

@@ -1,0 +1,184 @@
+package decode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops"
+)
+
+// Limits of CANN's kernels for a cache on a 910B.
+const (
+	headLimit   = 256   // query heads
+	groupLimit  = 64    // query heads that share a key head
+	dimLimit    = 512   // features of a head, which are a multiple of
+	dimUnit     = 16    //
+	blockLimit  = 512   // tokens of a block, which are a multiple of
+	blockUnit   = 16    // with one new token,
+	promptUnit  = 128   // or else of this
+	rowLimit    = 65535 // features of all key heads in [blocks, tokens, heads·features]
+	batchLimit  = 65536
+	seesAll     = math.MaxInt32 // tokens before and after
+	sparseRight = aclnn.SparseCausalEnd
+)
+
+// infer is an entry point of CANN's attention over caches.
+type infer struct {
+	params aclnn.Params // of the C function, for its name
+	single bool         // takes one new token of each sequence only
+	queue  func(s *aclnn.Scope, p *call)
+}
+
+// call holds the arguments of an entry point.
+type call struct {
+	query, out, hidden, blocks           *aclnn.Tensor
+	keys, values                         []*aclnn.Tensor
+	layout                               string
+	lengths                              []int64
+	heads, keyHeads, block, mode, before int64
+	scale                                float64
+}
+
+// inferKernels lists the entry points, the newest first.
+var inferKernels = []infer{
+	{params: &aclnn.FusedInferAttentionScoreV4Params{}, queue: func(s *aclnn.Scope, p *call) {
+		aclnn.Launch(s, aclnn.FusedInferAttentionScoreV4, aclnn.FusedInferAttentionScoreV4Params{
+			Query: p.query, Key: p.keys, Value: p.values, AttenMaskOptional: p.hidden, ActualSeqLengthsKvOptional: p.lengths, BlockTableOptional: p.blocks,
+			NumHeads: p.heads, ScaleValue: p.scale, PreTokens: seesAll, NextTokens: seesAll, InputLayout: p.layout, NumKeyValueHeads: p.keyHeads,
+			SparseMode: p.mode, BlockSize: p.block, AttentionOut: p.out,
+		})
+	}},
+	{params: &aclnn.FusedInferAttentionScoreV3Params{}, queue: func(s *aclnn.Scope, p *call) {
+		aclnn.Launch(s, aclnn.FusedInferAttentionScoreV3, aclnn.FusedInferAttentionScoreV3Params{
+			Query: p.query, Key: p.keys, Value: p.values, AttenMaskOptional: p.hidden, ActualSeqLengthsKvOptional: p.lengths, BlockTableOptional: p.blocks,
+			NumHeads: p.heads, ScaleValue: p.scale, PreTokens: seesAll, NextTokens: seesAll, InputLayout: p.layout, NumKeyValueHeads: p.keyHeads,
+			SparseMode: p.mode, BlockSize: p.block, AttentionOut: p.out,
+		})
+	}},
+	{params: &aclnn.FusedInferAttentionScoreV2Params{}, queue: func(s *aclnn.Scope, p *call) {
+		aclnn.Launch(s, aclnn.FusedInferAttentionScoreV2, aclnn.FusedInferAttentionScoreV2Params{
+			Query: p.query, Key: p.keys, Value: p.values, AttenMaskOptional: p.hidden, ActualSeqLengthsKvOptional: p.lengths, BlockTableOptional: p.blocks,
+			NumHeads: p.heads, ScaleValue: p.scale, PreTokens: seesAll, NextTokens: seesAll, InputLayout: p.layout, NumKeyValueHeads: p.keyHeads,
+			SparseMode: p.mode, BlockSize: p.block, AttentionOut: p.out,
+		})
+	}},
+	{params: &aclnn.FusedInferAttentionScoreParams{}, queue: func(s *aclnn.Scope, p *call) {
+		aclnn.Launch(s, aclnn.FusedInferAttentionScore, aclnn.FusedInferAttentionScoreParams{
+			Query: p.query, Key: p.keys, Value: p.values, AttenMask: p.hidden, ActualSeqLengthsKv: p.lengths, BlockTable: p.blocks,
+			NumHeads: p.heads, ScaleValue: p.scale, PreTokens: seesAll, NextTokens: seesAll, InputLayout: p.layout, NumKeyValueHeads: p.keyHeads,
+			SparseMode: p.mode, BlockSize: p.block, AttentionOut: p.out,
+		})
+	}},
+	{params: &aclnn.IncreFlashAttentionV4Params{}, single: true, queue: func(s *aclnn.Scope, p *call) {
+		aclnn.Launch(s, aclnn.IncreFlashAttentionV4, aclnn.IncreFlashAttentionV4Params{
+			Query: p.query, Key: p.keys, Value: p.values, AttenMask: p.hidden, ActualSeqLengths: p.lengths, Blocktable: p.blocks,
+			NumHeads: p.heads, ScaleValue: p.scale, InputLayout: p.layout, NumKeyValueHeads: p.keyHeads, BlockSize: p.block, AttentionOut: p.out,
+		})
+	}},
+}
+
+// supports returns why the entry point cannot take the arguments, or nil.
+func (f *infer) supports(env *ops.Env, key AttentionKey) error {
+	one := key.Queries.Most() <= 1 && key.Queries != 0
+	switch {
+	case key.DType == aclnn.Float32:
+		return errors.New("it computes in 16 bits only")
+	case f.single && !one:
+		return errors.New("it takes one new token of each sequence")
+	case !key.Contiguous:
+		return errors.New("it takes contiguous tensors only")
+	case key.Heads > headLimit || key.Heads/key.KeyHeads > groupLimit:
+		return fmt.Errorf("%d query heads on %d key heads are more than %d, or more than %d on one", key.Heads, key.KeyHeads, headLimit, groupLimit)
+	case key.Dim > dimLimit || key.Dim%dimUnit != 0:
+		return fmt.Errorf("head dimension %d is not a multiple of %d up to %d", key.Dim, dimUnit, dimLimit)
+	case key.Batch.Most() > batchLimit:
+		return fmt.Errorf("it takes %d sequences", batchLimit)
+	case key.Block > 0:
+		if err := paged(key, one); err != nil {
+			return err
+		}
+	}
+	return env.Has(f.params)
+}
+
+// paged returns why the kernels cannot take the blocks of a cache, or nil.
+func paged(key AttentionKey, one bool) error {
+	unit := int64(blockUnit)
+	if !one {
+		unit = promptUnit
+	}
+	switch {
+	case key.Block%unit != 0 || key.Block > blockLimit:
+		return fmt.Errorf("blocks of %d tokens are not a multiple of %d up to %d", key.Block, unit, blockLimit)
+	case !key.HeadMajor && key.KeyHeads*key.Dim > rowLimit:
+		return fmt.Errorf("a token has %d features, more than %d; use blocks [heads, tokens, features]", key.KeyHeads*key.Dim, rowLimit)
+	case key.HeadMajor && !one && key.Layout != ops.BNSD:
+		return fmt.Errorf("layout %s with blocks [heads, tokens, features] is for one new token", key.Layout)
+	}
+	return nil
+}
+
+// newAttention prefers CANN's kernels for caches.
+func newAttention(reg *ops.Registry) (*ops.Op[AttentionArgs, AttentionKey], error) {
+	var kernels []ops.Kernel[AttentionArgs, AttentionKey]
+	for _, f := range inferKernels {
+		kernels = append(kernels, ops.Kernel[AttentionArgs, AttentionKey]{
+			Name: f.params.Operator().Name, Supports: f.supports,
+			Run: func(_ context.Context, st *acl.Stream, a *AttentionArgs) error {
+				if a.Out.Len() == 0 {
+					return nil
+				}
+				return compose(st, func(s *aclnn.Scope) {
+					if p := a.call(reg, s); s.Err() == nil && p != nil {
+						f.queue(s, p)
+					}
+				})
+			},
+		})
+	}
+	kernels = append(kernels, ops.Kernel[AttentionArgs, AttentionKey]{
+		Name: "gathered",
+		Run: func(ctx context.Context, st *acl.Stream, a *AttentionArgs) error {
+			if a.Out.Len() == 0 {
+				return nil
+			}
+			return compose(st, func(s *aclnn.Scope) { a.gathered(ctx, reg, s) })
+		},
+	})
+	return ops.NewOp(reg, "decode_attention", (*AttentionArgs).validate, (*AttentionArgs).key, kernels...)
+}
+
+// call arranges the arguments for CANN. It returns nil if there are no keys, after it has set Out to
+// zero.
+func (a *AttentionArgs) call(reg *ops.Registry, s *aclnn.Scope) *call {
+	var c args
+	z := a.sizes(&c)
+	most, _ := a.longest(z)
+	if most == 0 {
+		s.Zero(a.Out)
+		return nil
+	}
+	p := &call{
+		query: a.Query, out: a.Out, hidden: a.Hidden, blocks: a.Blocks, keys: []*aclnn.Tensor{a.Keys}, values: []*aclnn.Tensor{a.Values},
+		layout: string(a.Layout), lengths: a.Lengths, heads: z.heads, keyHeads: z.keyHeads, block: z.block, scale: a.Scale,
+	}
+	switch {
+	case z.queries > 1 && a.Hidden != nil:
+		p.mode = aclnn.SparseAll
+	case z.queries > 1:
+		var err error
+		p.mode = sparseRight
+		p.hidden, err = reg.CausalMask(s.Stream)
+		s.Fail(err)
+	case z.headMajor && a.Layout != ops.BNSD:
+		// One token lies in memory in the same way in every layout, and CANN reads these blocks in
+		// one layout only.
+		p.layout = string(ops.BNSD)
+		p.query, p.out = a.Query.Reshape(z.batch, z.heads, 1, z.dim), a.Out.Reshape(z.batch, z.heads, 1, z.dim)
+	}
+	return p
+}

@@ -1,0 +1,144 @@
+package decode
+
+import (
+	"context"
+	"math"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/internal/check"
+)
+
+// WriteArgs describes a write of new tokens into a cache. All tensors but Slots have one dtype,
+// float32, float16 or bfloat16.
+type WriteArgs struct {
+	Keys, Values *aclnn.Tensor // [tokens, Nkv, D]
+	// KeyCache and ValueCache are [rows, places, Nkv·D] or [rows, Nkv, places, D], and contiguous. A
+	// row is a block, or a sequence of a cache without blocks.
+	KeyCache, ValueCache *aclnn.Tensor
+	// Slots says where each token goes: row·places + place, [tokens], int32 or int64. The device does
+	// not check them; no two may be equal, so tokens of padding need slots of their own.
+	Slots *aclnn.Tensor
+}
+
+func (a *WriteArgs) validate() error {
+	var c args
+	c.Tensor("Keys", a.Keys, check.Floats...)
+	if !c.OK() {
+		return c.Err
+	}
+	dt := a.Keys.DType()
+	c.Tensor("Values", a.Values, dt)
+	c.Tensor("KeyCache", a.KeyCache, dt)
+	c.Tensor("ValueCache", a.ValueCache, dt)
+	c.Tensor("Slots", a.Slots, check.Indices...)
+	if !c.OK() {
+		return c.Err
+	}
+	if a.Keys.Rank() != 3 {
+		c.Fail("Keys is %v; it must be [tokens, heads, features]", a.Keys)
+		return c.Err
+	}
+	c.Shape("Slots", a.Slots, a.Keys.Dim(0))
+	if c.OK() && a.Values.Rank() != 3 {
+		c.Fail("Values is %v; it must be [tokens, heads, features]", a.Values)
+	}
+	c.pair("KeyCache", a.KeyCache, "Keys", a.Keys)
+	c.pair("ValueCache", a.ValueCache, "Values", a.Values)
+	if c.OK() && (a.Values.Dim(0) != a.Keys.Dim(0) || a.Values.Dim(1) != a.Keys.Dim(1)) {
+		c.Fail("Keys is %v and Values %v; they must have as many tokens and heads", a.Keys, a.Values)
+	}
+	if c.OK() && (a.KeyCache.Rank() != a.ValueCache.Rank() || a.KeyCache.Dim(0) != a.ValueCache.Dim(0) || a.KeyCache.Dim(-2) != a.ValueCache.Dim(-2)) {
+		c.Fail("KeyCache is %v and ValueCache %v; they must have the same places", a.KeyCache, a.ValueCache)
+	}
+	return c.Err
+}
+
+// pair checks a cache against new tokens.
+func (c *args) pair(name string, cache *aclnn.Tensor, of string, t *aclnn.Tensor) {
+	if !c.OK() {
+		return
+	}
+	c.Contiguous(name, cache)
+	heads, dim := t.Dim(1), t.Dim(2)
+	flat := cache.Rank() == 3 && cache.Dim(2) == heads*dim
+	if !flat && !(cache.Rank() == 4 && cache.Dim(1) == heads && cache.Dim(3) == dim) {
+		c.Fail("%s is %v; for %s %v it must be [rows, places, %d] or [rows, %d, places, %d]", name, cache, of, t, heads*dim, heads, dim)
+	}
+	if c.OK() && !flat && cache.Len() > dim*math.MaxInt32 {
+		c.Fail("%s is %v; it has more than %d rows of a head", name, cache, math.MaxInt32)
+	}
+}
+
+// WriteKey holds the properties by which kernels of Write are chosen.
+type WriteKey struct {
+	DType, Slots aclnn.DType
+	Heads, Dim   int64 // of the keys
+	Places       int64 // of a row of the cache
+	HeadMajor    bool  // whether the axis of heads comes before that of places
+	Tokens       ops.Extent
+}
+
+func (a *WriteArgs) key() WriteKey {
+	return WriteKey{
+		DType: a.Keys.DType(), Slots: a.Slots.DType(), Heads: a.Keys.Dim(1), Dim: a.Keys.Dim(2), Places: a.KeyCache.Dim(-2),
+		HeadMajor: a.KeyCache.Rank() == 4, Tokens: ops.ExtentOf(a.Keys.Dim(0)),
+	}
+}
+
+func newWrite(reg *ops.Registry) (*ops.Op[WriteArgs, WriteKey], error) {
+	return ops.NewOp(reg, "cache_write", (*WriteArgs).validate, (*WriteArgs).key,
+		ops.Kernel[WriteArgs, WriteKey]{
+			Name: "ScatterNdUpdate", Supports: func(env *ops.Env, _ WriteKey) error { return env.Has(&aclnn.ScatterNdUpdateParams{}) },
+			Run: func(_ context.Context, st *acl.Stream, a *WriteArgs) error {
+				return a.rows(st, func(s *aclnn.Scope, cache, index, fresh *aclnn.Tensor) {
+					aclnn.Launch(s, aclnn.ScatterNdUpdate, aclnn.ScatterNdUpdateParams{VarRef: cache, Indices: index.Unsqueeze(1), Updates: fresh})
+				})
+			},
+		},
+		ops.Kernel[WriteArgs, WriteKey]{
+			Name: "InplaceIndexCopy",
+			Run: func(_ context.Context, st *acl.Stream, a *WriteArgs) error {
+				return a.rows(st, func(s *aclnn.Scope, cache, index, fresh *aclnn.Tensor) {
+					aclnn.Launch(s, aclnn.InplaceIndexCopy, aclnn.InplaceIndexCopyParams{SelfRef: cache, Dim: 0, Index: index, Source: fresh})
+				})
+			},
+		})
+}
+
+// rows calls write for the keys and the values, with the cache as a matrix of rows, the numbers of the
+// rows to write, and these.
+func (a *WriteArgs) rows(st *acl.Stream, write func(s *aclnn.Scope, cache, index, fresh *aclnn.Tensor)) error {
+	if a.Keys.Len() == 0 && a.Values.Len() == 0 {
+		return nil
+	}
+	return compose(st, func(s *aclnn.Scope) {
+		index := s.Contiguous(a.Slots)
+		if a.KeyCache.Rank() == 4 {
+			index = a.perHead(s)
+		}
+		for _, p := range [][2]*aclnn.Tensor{{a.KeyCache, a.Keys}, {a.ValueCache, a.Values}} {
+			if p[1].Len() == 0 {
+				continue
+			}
+			width := p[1].Len() / index.Len()
+			write(s, p[0].Reshape(-1, width), index, s.Contiguous(p[1]).Reshape(-1, width))
+		}
+	})
+}
+
+// perHead returns the rows of all heads of each token, in a cache [rows, heads, places, features]
+// seen as a matrix: slot + row·(heads−1)·places + head·places.
+func (a *WriteArgs) perHead(s *aclnn.Scope) *aclnn.Tensor {
+	tokens, heads, places := a.Keys.Dim(0), a.Keys.Dim(1), a.KeyCache.Dim(2)
+	slots := s.Cast(s.Contiguous(a.Slots), aclnn.Int32) // CANN divides int64 on the AI CPU
+	row := s.Like(slots)
+	aclnn.Launch(s, aclnn.FloorDivides, aclnn.FloorDividesParams{Self: slots, Other: aclnn.Int(places), Out: row})
+	aclnn.Launch(s, aclnn.InplaceMuls, aclnn.InplaceMulsParams{SelfRef: row, Other: aclnn.Int((heads - 1) * places)})
+	aclnn.Launch(s, aclnn.InplaceAdd, aclnn.InplaceAddParams{SelfRef: row, Other: slots, Alpha: aclnn.Int(1)})
+	head, out := s.Tensor(aclnn.Int32, heads), s.Tensor(aclnn.Int32, tokens, heads)
+	aclnn.Launch(s, aclnn.Arange, aclnn.ArangeParams{Start: aclnn.Int(0), End: aclnn.Int(heads * places), Step: aclnn.Int(places), Out: head})
+	aclnn.Launch(s, aclnn.Add, aclnn.AddParams{Self: row.Unsqueeze(1), Other: head.Unsqueeze(0), Alpha: aclnn.Int(1), Out: out})
+	return out.Reshape(-1)
+}
