@@ -3480,6 +3480,58 @@ func (p *RotaryPositionEmbeddingGradParams) Encode(c *Call) {
 	c.Tensor(p.DsinOut)
 }
 
+// ScatterPaKvCacheParams are the arguments of aclnnScatterPaKvCache, in C order.
+type ScatterPaKvCacheParams struct {
+	Key                       *Tensor
+	KeyCacheRef               *Tensor // read and written
+	SlotMapping               *Tensor
+	Value                     *Tensor
+	ValueCacheRef             *Tensor // read and written
+	CompressLensOptional      *Tensor // optional
+	CompressSeqOffsetOptional *Tensor // optional
+	SeqLensOptional           *Tensor // optional
+	CacheModeOptional         string  // optional
+	ScatterModeOptional       string  // optional
+	StridesOptional           []int64 // optional
+	OffsetsOptional           []int64 // optional
+}
+
+var opScatterPaKvCache = Operator{
+	Name: "ScatterPaKvCache", Symbol: "aclnnScatterPaKvCache", Library: "libopapi", Since: "2026-08",
+	Params: "key keyCacheRef slotMapping value valueCacheRef compressLensOptional compressSeqOffsetOptional seqLensOptional cacheModeOptional scatterModeOptional stridesOptional offsetsOptional",
+	Slots:  "iiiiiiii--hh",
+}
+
+// ScatterPaKvCache writes Key and Value of new tokens into caches of blocks, each to the place that
+// SlotMapping gives: the number of the block, times the places of a block, plus that in the block.
+//
+// It launches aclnnScatterPaKvCache (libopapi, CANN 2026-08) of family attention on st.
+// The emulator implements it; no recorded call verifies its element types.
+func ScatterPaKvCache(st *acl.Stream, p ScatterPaKvCacheParams) error {
+	c := NewCall(st, &opScatterPaKvCache)
+	p.Encode(c)
+	return c.Launch()
+}
+
+// Operator implements Params.
+func (p *ScatterPaKvCacheParams) Operator() *Operator { return &opScatterPaKvCache }
+
+// Encode implements Params.
+func (p *ScatterPaKvCacheParams) Encode(c *Call) {
+	c.Tensor(p.Key)
+	c.Tensor(p.KeyCacheRef)
+	c.Tensor(p.SlotMapping)
+	c.Tensor(p.Value)
+	c.Tensor(p.ValueCacheRef)
+	c.Tensor(p.CompressLensOptional)
+	c.Tensor(p.CompressSeqOffsetOptional)
+	c.Tensor(p.SeqLensOptional)
+	c.OptStr(p.CacheModeOptional)
+	c.OptStr(p.ScatterModeOptional)
+	c.Ints(p.StridesOptional)
+	c.Ints(p.OffsetsOptional)
+}
+
 // SwinAttentionScoreQuantParams are the arguments of aclnnSwinAttentionScoreQuant, in C order.
 type SwinAttentionScoreQuantParams struct {
 	Query                *Tensor // 4 dimensions

@@ -187,7 +187,7 @@ func TestKeys(t *testing.T) {
 		"adamw": {keyOf(t, reg.AdamW, &AdamWArgs{Param: f(64), Grad: b(64), ExpAvg: f(64), ExpAvgSq: f(64), Copy: b(64), Step: 1, Maximize: true}),
 			AdamWKey{Param: f32, Grad: bf16, Copy: bf16, Elements: tokens, Maximize: true, Contiguous: true}},
 		"adamw_list": {keyOf(t, reg.AdamWList, &AdamWListArgs{Updates: []AdamWArgs{{Param: f(64), Grad: b(64), ExpAvg: f(64), ExpAvgSq: f(64), Step: 1}}}),
-			AdamWListKey{Param: f32, Grad: bf16, Updates: 1}},
+			AdamWListKey{Param: f32, Grad: bf16, Updates: ExtentOf(1)}},
 		"clip_grad_norm": {keyOf(t, reg.ClipGradNorm, &ClipGradNormArgs{Grads: []*aclnn.Tensor{f(3), b(4)}, MaxNorm: 1}),
 			ClipGradNormKey{Grads: 2, Clip: true}},
 	} {

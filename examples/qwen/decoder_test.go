@@ -105,7 +105,7 @@ func TestDecoderKernels(t *testing.T) {
 			count[strings.TrimSuffix(c.Name, "GetWorkspaceSize")]++
 		}
 		require.NotZero(t, count["aclnnFusedInferAttentionScoreV4"], "%v", count)
-		require.NotZero(t, count["aclnnScatterNdUpdate"])
+		require.NotZero(t, count["aclnnScatterPaKvCache"])
 		require.NotZero(t, count["aclnnAddRmsNorm"])
 		require.Zero(t, count["aclnnFlashAttentionScore"])
 	}, "CANN_EMU_SANITIZE=memory")

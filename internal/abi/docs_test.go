@@ -20,7 +20,7 @@ func loadDocs(t testing.TB) (*Table, *Docs) {
 
 // pageless lists the operators without a page in the public repositories that were searched.
 const pageless = "AcosGradV2 AddMatMatElementsPlus ApplyAdamax ApproximateEqual AsinhGrad ChunkGatedDeltaRuleFwdH ChunkKdaBwdIntra " +
-	"DataFormatDimMap InnerFusedInferAttentionScore KdaGateCumsum MlaPrologV2 MlaPrologV3 Ndtri PrepareWyReprBwd SliceNz"
+	"DataFormatDimMap InnerFusedInferAttentionScore KdaGateCumsum MlaPrologV2 MlaPrologV3 Ndtri PrepareWyReprBwd ScatterPaKvCache SliceNz"
 
 func TestPagesOfOperators(t *testing.T) {
 	table, docs := loadDocs(t)

@@ -2,6 +2,7 @@ package decode
 
 import (
 	"context"
+	"errors"
 	"math"
 
 	"github.com/goascend/cann/acl"
@@ -90,6 +91,29 @@ func (a *WriteArgs) key() WriteKey {
 func newWrite(reg *ops.Registry) (*ops.Op[WriteArgs, WriteKey], error) {
 	return ops.NewOp(reg, "cache_write", (*WriteArgs).validate, (*WriteArgs).key,
 		ops.Kernel[WriteArgs, WriteKey]{
+			Name: "ScatterPaKvCache",
+			Supports: func(env *ops.Env, key WriteKey) error {
+				switch {
+				case key.DType == aclnn.Float32:
+					return errors.New("it writes 16 bits only")
+				case key.HeadMajor:
+					return errors.New("it takes the heads of a token beside each other")
+				}
+				return env.Has(&aclnn.ScatterPaKvCacheParams{})
+			},
+			Run: func(_ context.Context, st *acl.Stream, a *WriteArgs) error {
+				if a.Keys.Len() == 0 || a.Values.Len() == 0 {
+					return nil
+				}
+				return compose(st, func(s *aclnn.Scope) {
+					aclnn.Launch(s, aclnn.ScatterPaKvCache, aclnn.ScatterPaKvCacheParams{
+						Key: s.Contiguous(a.Keys), KeyCacheRef: perToken(a.KeyCache, a.Keys), SlotMapping: s.Contiguous(a.Slots),
+						Value: s.Contiguous(a.Values), ValueCacheRef: perToken(a.ValueCache, a.Values), CacheModeOptional: "Norm", ScatterModeOptional: "None",
+					})
+				})
+			},
+		},
+		ops.Kernel[WriteArgs, WriteKey]{
 			Name: "ScatterNdUpdate", Supports: func(env *ops.Env, _ WriteKey) error { return env.Has(&aclnn.ScatterNdUpdateParams{}) },
 			Run: func(_ context.Context, st *acl.Stream, a *WriteArgs) error {
 				return a.rows(st, func(s *aclnn.Scope, cache, index, fresh *aclnn.Tensor) {
@@ -105,6 +129,11 @@ func newWrite(reg *ops.Registry) (*ops.Op[WriteArgs, WriteKey], error) {
 				})
 			},
 		})
+}
+
+// perToken views a cache [rows, places, heads·features] as [rows, places, heads, features].
+func perToken(cache, fresh *aclnn.Tensor) *aclnn.Tensor {
+	return cache.Reshape(cache.Dim(0), cache.Dim(1), fresh.Dim(1), fresh.Dim(2))
 }
 
 // rows calls write for the keys and the values, with the cache as a matrix of rows, the numbers of the

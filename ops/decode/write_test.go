@@ -8,6 +8,7 @@ import (
 
 	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/decode"
 )
@@ -51,6 +52,10 @@ func TestWrite(t *testing.T) {
 									}
 								}
 							}
+							if kernel == "ScatterPaKvCache" && (headMajor || dt == aclnn.Float32) {
+								require.ErrorIs(t, b.Write.Run(t.Context(), b.st, a), ops.ErrNoKernel)
+								continue
+							}
 							require.NoError(t, b.Write.Run(t.Context(), b.st, a))
 							require.Equal(t, want[0], b.read(a.KeyCache))
 							require.Equal(t, want[1], b.read(a.ValueCache))
@@ -60,6 +65,26 @@ func TestWrite(t *testing.T) {
 			}
 		})
 	}
+}
+
+// choice explains the kernel of a write.
+func (b *bench) choice(dt aclnn.DType) string {
+	f := func(shape ...int64) *aclnn.Tensor { return b.empty(dt, shape...) }
+	return b.Write.Explain(&decode.WriteArgs{Keys: f(3, 2, 4), Values: f(3, 2, 4), KeyCache: f(5, 6, 8), ValueCache: f(5, 6, 8), Slots: b.empty(aclnn.Int32, 3)}).String()
+}
+
+func TestWriteChoice(t *testing.T) {
+	b := newBench(t)
+	require.Equal(t, "cache_write: ScatterPaKvCache; ScatterNdUpdate comes after it; InplaceIndexCopy comes after it", b.choice(aclnn.BFloat16))
+	require.Equal(t, "cache_write: ScatterNdUpdate; not ScatterPaKvCache: it writes 16 bits only; InplaceIndexCopy comes after it", b.choice(aclnn.Float32))
+}
+
+// TestWriteOfOlderCANN checks that CANN 8.1 writes with the kernel that it has.
+func TestWriteOfOlderCANN(t *testing.T) {
+	acltest.Rerun(t, func(t *testing.T) {
+		e := newBench(t).choice(aclnn.BFloat16)
+		require.Contains(t, e, "cache_write: ScatterNdUpdate; not ScatterPaKvCache: this CANN has no aclnnScatterPaKvCache")
+	}, "CANN_EMU_API="+abi.V81RC1)
 }
 
 func TestWriteRefusals(t *testing.T) {

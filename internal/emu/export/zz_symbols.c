@@ -2047,6 +2047,8 @@ const struct emu_symbol emu_symbols[] = {
 	SYMBOL(aclnnScatterNdGetWorkspaceSize, 0)
 	SYMBOL(aclnnScatterNdUpdate, 0)
 	SYMBOL(aclnnScatterNdUpdateGetWorkspaceSize, 0)
+	SYMBOL(aclnnScatterPaKvCache, 1)
+	SYMBOL(aclnnScatterPaKvCacheGetWorkspaceSize, 1)
 	SYMBOL(aclnnScatterReduce, 1)
 	SYMBOL(aclnnScatterReduceGetWorkspaceSize, 1)
 	SYMBOL(aclnnScatterValue, 0)
@@ -2824,4 +2826,4 @@ const struct emu_symbol emu_symbols[] = {
 	SYMBOL(mstxRangeStartA, 1)
 };
 
-const int emu_symbol_count = 2819;
+const int emu_symbol_count = 2821;

@@ -7,6 +7,7 @@ import (
 // Table holds the operators of the family by name without "aclnn".
 var Table = op.Merge(
 	attentionTable,
+	cacheWrites,
 	compressions,
 	decoding,
 	deformables,
