@@ -99,6 +99,11 @@ func joinChip(id int) (*chip, error) {
 	c := &chip{id: id}
 	c.primary = newScope(c, handle)
 	c.pool = pool.New(c)
+	if process.expanding.Load() {
+		if err := c.expand(); err != nil {
+			return nil, errors.Join(err, unsetPrimary(id), release())
+		}
+	}
 	c.staging.init(c)
 	s.chip = c
 	return c, nil

@@ -23,6 +23,12 @@ func (d *Device) MallocDirect(n int, p Policy) (*Buffer, error) {
 // MallocManaged calls Context.MallocManaged.
 func (d *Device) MallocManaged(n int) (*Buffer, error) { return d.primary().MallocManaged(n) }
 
+// MallocPhysical calls Context.MallocPhysical.
+func (d *Device) MallocPhysical(n int) (*Physical, error) { return d.primary().MallocPhysical(n) }
+
+// Reserve calls Context.Reserve.
+func (d *Device) Reserve(n int) (*AddressRange, error) { return d.primary().Reserve(n) }
+
 // Copy calls Context.Copy.
 func (d *Device) Copy(dst, src Memory, n int) error { return d.primary().Copy(dst, src, n) }
 

@@ -20,6 +20,8 @@ const (
 	KindHostBuffer
 	KindArena
 	KindGraph
+	KindAddressRange
+	KindPhysical
 	kinds
 )
 
@@ -28,7 +30,7 @@ func (k Kind) String() string {
 	if k >= kinds {
 		return fmt.Sprintf("Kind(%d)", uint8(k))
 	}
-	return [...]string{"runtime", "device", "context", "stream", "event", "buffer", "host buffer", "arena", "graph"}[k]
+	return [...]string{"runtime", "device", "context", "stream", "event", "buffer", "host buffer", "arena", "graph", "address range", "physical memory"}[k]
 }
 
 var live [kinds]atomic.Int64

@@ -126,14 +126,20 @@ type direct struct {
 }
 
 func (d direct) takeBack(m *memory, addr uint64) error {
+	errs := []error{waitUsers(m)}
+	if err := d.free(m.scope.handle, uintptr(addr)); err != nil {
+		errs = append(errs, m.scope.fail(err))
+	}
+	return errors.Join(errs...)
+}
+
+// waitUsers waits for the streams that have used memory.
+func waitUsers(m *memory) error {
 	var errs []error
 	for _, q := range m.users {
 		if !q.gone.Load() {
 			errs = append(errs, q.synchronize())
 		}
-	}
-	if err := d.free(m.scope.handle, uintptr(addr)); err != nil {
-		errs = append(errs, m.scope.fail(err))
 	}
 	return errors.Join(errs...)
 }

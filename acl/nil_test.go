@@ -16,10 +16,10 @@ var refusals = []error{acl.ErrInvalidArgument, acl.ErrClosed}
 
 // TestNil: objects that nothing has made, and nil parameters, give errors and no panics.
 func TestNil(t *testing.T) {
-	nils.Complete(t, ".", "Allocator", "Arena", "Buffer", "Context", "CopyFromDevice", "CopyToDevice", "Device", "Error",
-		"Event", "Graph", "HostBuffer", "Profile", "Runtime", "Slice", "Stream", "WithLogger")
+	nils.Complete(t, ".", "AddressRange", "Allocator", "Arena", "Buffer", "Context", "CopyFromDevice", "CopyToDevice", "Device", "Error",
+		"Event", "Graph", "HostBuffer", "Physical", "Profile", "Runtime", "Slice", "Stream", "WithLogger")
 	nils.Receivers(t, refusals,
-		(*acl.Allocator)(nil), (*acl.Arena)(nil), (*acl.Buffer)(nil), (*acl.Context)(nil), (*acl.Event)(nil),
+		(*acl.AddressRange)(nil), (*acl.Physical)(nil), new(acl.AddressRange), new(acl.Physical), (*acl.Allocator)(nil), (*acl.Arena)(nil), (*acl.Buffer)(nil), (*acl.Context)(nil), (*acl.Event)(nil),
 		(*acl.Graph)(nil), (*acl.HostBuffer)(nil), (*acl.Runtime)(nil), (*acl.Stream)(nil),
 		new(acl.Allocator), new(acl.Arena), new(acl.Buffer), new(acl.Context), new(acl.Device), new(acl.Event),
 		new(acl.Graph), new(acl.HostBuffer), new(acl.Runtime), new(acl.Stream))

@@ -34,6 +34,12 @@ type Config struct {
 	// code uses it. Memory outside the cache, host memory, arenas, contexts and devices stay. It
 	// costs about a microsecond per object and some nanoseconds per tensor of a launch.
 	ReleaseLeaks bool `json:"release_leaks,omitempty"`
+	// Expandable makes the caches of devices opened from now on take blocks of more than a
+	// mebibyte from one range of addresses (aclrtReserveMemAddress) into which memory is mapped in
+	// pages of 20 MiB (aclrtMallocPhysical, aclrtMapMem). Blocks of changing sizes, such as the
+	// activations of batches of different lengths, then leave no segments that fit none of them.
+	// Buffer.Share cannot pass such memory to other processes: it needs MallocDirect.
+	Expandable bool `json:"expandable,omitempty"`
 }
 
 // Option is an argument of Open that is an object, such as a logger.
@@ -52,6 +58,7 @@ type processState struct {
 	quiet     atomic.Bool
 	printed   atomic.Bool // the leak that is printed without a logger
 	releasing atomic.Bool
+	expanding atomic.Bool
 	blocking  atomic.Bool
 	reaper    reaper
 
@@ -110,7 +117,7 @@ func retain(cfg Config) error {
 	p.refs++
 	for flag, on := range map[*atomic.Bool]bool{
 		&p.blocking: cfg.LaunchBlocking || os.Getenv("ASCEND_LAUNCH_BLOCKING") == "1",
-		&p.stacks:   cfg.LeakStacks, &p.quiet: cfg.QuietLeaks, &p.releasing: cfg.ReleaseLeaks,
+		&p.stacks:   cfg.LeakStacks, &p.quiet: cfg.QuietLeaks, &p.releasing: cfg.ReleaseLeaks, &p.expanding: cfg.Expandable,
 	} {
 		flag.Store(on || !first && flag.Load())
 	}

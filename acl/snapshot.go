@@ -40,6 +40,8 @@ const (
 	BlockWaiting BlockState = "waiting" // closed, and streams may still use it
 	BlockKept    BlockState = "kept"    // scratch memory of a captured graph, which nobody else gets
 	BlockFree    BlockState = "free"
+	// BlockUnmapped are addresses without memory, of Config.Expandable.
+	BlockUnmapped BlockState = "unmapped"
 )
 
 // Snapshot lists the segments of the cache and who holds their blocks.
@@ -60,7 +62,7 @@ func (a *Allocator) Snapshot() AllocatorSnapshot {
 }
 
 func blockOf(b pool.BlockInfo) AllocatorBlock {
-	states := map[pool.State]BlockState{pool.Used: BlockUsed, pool.Waiting: BlockWaiting, pool.Kept: BlockKept, pool.Free: BlockFree}
+	states := map[pool.State]BlockState{pool.Used: BlockUsed, pool.Waiting: BlockWaiting, pool.Kept: BlockKept, pool.Free: BlockFree, pool.Unmapped: BlockUnmapped}
 	block := AllocatorBlock{Address: b.Address, Bytes: b.Size, State: states[b.State], Requested: b.Requested, Stream: -1, Holder: b.Label}
 	switch s := b.Stream.(type) {
 	case *queue:

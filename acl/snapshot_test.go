@@ -1,6 +1,7 @@
 package acl_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"log"
@@ -67,6 +68,30 @@ func TestSnapshot(t *testing.T) {
 	var back acl.AllocatorSnapshot
 	require.NoError(t, json.Unmarshal(text, &back))
 	require.Equal(t, s, back)
+	var picture bytes.Buffer
+	require.NoError(t, s.WriteTrace(&picture))
+	var events []struct {
+		Name     string  `json:"name"`
+		Phase    string  `json:"ph"`
+		Start    float64 `json:"ts"`
+		Duration float64 `json:"dur"`
+		Thread   int     `json:"tid"`
+	}
+	require.NoError(t, json.Unmarshal(picture.Bytes(), &events))
+	drawn, rows := map[int]float64{}, 0
+	for _, e := range events {
+		if e.Phase == "M" {
+			rows++
+			continue
+		}
+		assert.Equal(t, drawn[e.Thread], e.Start, "blocks stand side by side")
+		drawn[e.Thread] += e.Duration
+	}
+	require.Equal(t, 1+len(s.Segments), rows)
+	for i, segment := range s.Segments {
+		assert.Equal(t, float64(segment.Bytes)/1024, drawn[i+1])
+	}
+	assert.Contains(t, picture.String(), fmt.Sprintf(`"buffer of stream %d"`, st.ID()))
 	release()
 	require.Equal(t, -1, new(acl.Allocator).Snapshot().Device)
 }

@@ -34,22 +34,44 @@ type (
 	aclrtContext               uint64
 	aclrtDevAttr               int32
 	aclrtDevResLimitType       int32
+	aclrtDrvMemHandle          uint64
 	aclrtEvent                 uint64
 	aclrtEventRecordedStatus   int32
 	aclrtExceptionInfoCallback uintptr
 	aclrtFloatOverflowMode     int32
 	aclrtHostFunc              uintptr
+	aclrtMemAllocationType     int32
 	aclrtMemAttr               int32
-	aclrtMemMallocPolicy       int32
-	aclrtMemcpyKind            int32
-	aclrtStream                uint64
-	aclrtStreamStatus          int32
-	aclrtTaskGrp               uint64
-	mstxRangeId                uint64
+	aclrtMemHandleType         int32
+	aclrtMemLocation           struct {
+		id      uint32
+		typeArg aclrtMemLocationType
+	}
+	aclrtMemLocationType int32
+	aclrtMemMallocPolicy int32
+	aclrtMemcpyKind      int32
+	aclrtPhysicalMemProp struct {
+		handleType     aclrtMemHandleType
+		allocationType aclrtMemAllocationType
+		memAttr        aclrtMemAttr
+		location       aclrtMemLocation
+		_              [4]byte
+		reserve        uint64
+	}
+	aclrtStream       uint64
+	aclrtStreamStatus int32
+	aclrtTaskGrp      uint64
+	mstxRangeId       uint64
 )
 
 // A record of another size does not compile.
 var _ [512]byte = [unsafe.Sizeof(aclCANNPackageVersion{})]byte{}
+
+// A record of another size does not compile.
+var _ [8]byte = [unsafe.Sizeof(aclrtMemLocation{})]byte{}
+
+// A record of another size does not compile.
+var _ [32]byte = [unsafe.Sizeof(aclrtPhysicalMemProp{})]byte{}
 
 // The C functions, each looked for when it is first called.
 var (
@@ -89,6 +111,7 @@ var (
 	fnAclrtExceptionInfoCallbackUnregister = cshim.NewFunc(cshim.ACL, "aclrtExceptionInfoCallbackUnregister")
 	fnAclrtFree                            = cshim.NewFunc(cshim.ACL, "aclrtFree")
 	fnAclrtFreeHost                        = cshim.NewFunc(cshim.ACL, "aclrtFreeHost")
+	fnAclrtFreePhysical                    = cshim.NewFunc(cshim.ACL, "aclrtFreePhysical")
 	fnAclrtGetCurrentContext               = cshim.NewFunc(cshim.ACL, "aclrtGetCurrentContext")
 	fnAclrtGetDeviceCount                  = cshim.NewFunc(cshim.ACL, "aclrtGetDeviceCount")
 	fnAclrtGetDeviceInfo                   = cshim.NewFunc(cshim.ACL, "aclrtGetDeviceInfo")
@@ -106,6 +129,8 @@ var (
 	fnAclrtMalloc                          = cshim.NewFunc(cshim.ACL, "aclrtMalloc")
 	fnAclrtMallocAlign32                   = cshim.NewFunc(cshim.ACL, "aclrtMallocAlign32")
 	fnAclrtMallocHost                      = cshim.NewFunc(cshim.ACL, "aclrtMallocHost")
+	fnAclrtMallocPhysical                  = cshim.NewFunc(cshim.ACL, "aclrtMallocPhysical")
+	fnAclrtMapMem                          = cshim.NewFunc(cshim.ACL, "aclrtMapMem")
 	fnAclrtMemAllocManaged                 = cshim.NewFunc(cshim.ACL, "aclrtMemAllocManaged")
 	fnAclrtMemcpy                          = cshim.NewFunc(cshim.ACL, "aclrtMemcpy")
 	fnAclrtMemcpy2d                        = cshim.NewFunc(cshim.ACL, "aclrtMemcpy2d")
@@ -116,6 +141,8 @@ var (
 	fnAclrtProcessReport                   = cshim.NewFunc(cshim.ACL, "aclrtProcessReport")
 	fnAclrtQueryEventStatus                = cshim.NewFunc(cshim.ACL, "aclrtQueryEventStatus")
 	fnAclrtRecordEvent                     = cshim.NewFunc(cshim.ACL, "aclrtRecordEvent")
+	fnAclrtReleaseMemAddress               = cshim.NewFunc(cshim.ACL, "aclrtReleaseMemAddress")
+	fnAclrtReserveMemAddress               = cshim.NewFunc(cshim.ACL, "aclrtReserveMemAddress")
 	fnAclrtResetDevice                     = cshim.NewFunc(cshim.ACL, "aclrtResetDevice")
 	fnAclrtResetDeviceResLimit             = cshim.NewFunc(cshim.ACL, "aclrtResetDeviceResLimit")
 	fnAclrtSetDevice                       = cshim.NewFunc(cshim.ACL, "aclrtSetDevice")
@@ -135,6 +162,7 @@ var (
 	fnAclrtSynchronizeEventWithTimeout     = cshim.NewFunc(cshim.ACL, "aclrtSynchronizeEventWithTimeout")
 	fnAclrtSynchronizeStreamWithTimeout    = cshim.NewFunc(cshim.ACL, "aclrtSynchronizeStreamWithTimeout")
 	fnAclrtUnSubscribeReport               = cshim.NewFunc(cshim.ACL, "aclrtUnSubscribeReport")
+	fnAclrtUnmapMem                        = cshim.NewFunc(cshim.ACL, "aclrtUnmapMem")
 	fnAclsysGetCANNVersion                 = cshim.NewFunc(cshim.ACL, "aclsysGetCANNVersion")
 	fnAclsysGetVersionStr                  = cshim.NewFunc(cshim.ACL, "aclsysGetVersionStr")
 	fnMstxMarkA                            = cshim.NewFunc(cshim.Marks, "mstxMarkA")
@@ -403,6 +431,12 @@ func aclrtFreeHost(current aclrtContext, hostPtr uintptr) error {
 	return c.Do(fnAclrtFreeHost, uint64(current))
 }
 
+// aclrtFreePhysical calls aclError aclrtFreePhysical(aclrtDrvMemHandle handle).
+func aclrtFreePhysical(current aclrtContext, handle aclrtDrvMemHandle) error {
+	c := cshim.Call{Args: [cshim.Args]uint64{uint64(handle)}}
+	return c.Do(fnAclrtFreePhysical, uint64(current))
+}
+
 // aclrtGetCurrentContext calls aclError aclrtGetCurrentContext(aclrtContext *context).
 func aclrtGetCurrentContext(current aclrtContext) (context aclrtContext, err error) {
 	c := cshim.Call{Out: 1 << 0}
@@ -557,6 +591,22 @@ func aclrtMallocHost(current aclrtContext, size uint64) (hostPtr uintptr, err er
 	return
 }
 
+// aclrtMallocPhysical calls aclError aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size, const aclrtPhysicalMemProp *prop, uint64_t flags).
+func aclrtMallocPhysical(current aclrtContext, size uint64, prop *aclrtPhysicalMemProp, flags uint64) (handle aclrtDrvMemHandle, err error) {
+	c := cshim.Call{Args: [cshim.Args]uint64{0, uint64(size), 0, uint64(flags)}, Out: 1 << 0, HostArg: 3, Host: unsafe.Pointer(prop)}
+	if err = c.Do(fnAclrtMallocPhysical, uint64(current)); err != nil {
+		return
+	}
+	handle = aclrtDrvMemHandle(c.Args[0])
+	return
+}
+
+// aclrtMapMem calls aclError aclrtMapMem(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags).
+func aclrtMapMem(current aclrtContext, virPtr uintptr, size uint64, offset uint64, handle aclrtDrvMemHandle, flags uint64) error {
+	c := cshim.Call{Args: [cshim.Args]uint64{uint64(virPtr), uint64(size), uint64(offset), uint64(handle), uint64(flags)}}
+	return c.Do(fnAclrtMapMem, uint64(current))
+}
+
 // aclrtMemAllocManaged calls aclError aclrtMemAllocManaged(void **ptr, uint64_t size, uint32_t flag).
 func aclrtMemAllocManaged(current aclrtContext, size uint64, flag uint32) (ptr uintptr, err error) {
 	c := cshim.Call{Args: [cshim.Args]uint64{0, uint64(size), uint64(flag)}, Out: 1 << 0}
@@ -623,6 +673,22 @@ func aclrtQueryEventStatus(current aclrtContext, event aclrtEvent) (status aclrt
 func aclrtRecordEvent(current aclrtContext, event aclrtEvent, stream aclrtStream) error {
 	c := cshim.Call{Args: [cshim.Args]uint64{uint64(event), uint64(stream)}}
 	return c.Do(fnAclrtRecordEvent, uint64(current))
+}
+
+// aclrtReleaseMemAddress calls aclError aclrtReleaseMemAddress(void *virPtr).
+func aclrtReleaseMemAddress(current aclrtContext, virPtr uintptr) error {
+	c := cshim.Call{Args: [cshim.Args]uint64{uint64(virPtr)}}
+	return c.Do(fnAclrtReleaseMemAddress, uint64(current))
+}
+
+// aclrtReserveMemAddress calls aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment, void *expectPtr, uint64_t flags).
+func aclrtReserveMemAddress(current aclrtContext, size uint64, alignment uint64, expectPtr uintptr, flags uint64) (virPtr uintptr, err error) {
+	c := cshim.Call{Args: [cshim.Args]uint64{0, uint64(size), uint64(alignment), uint64(expectPtr), uint64(flags)}, Out: 1 << 0}
+	if err = c.Do(fnAclrtReserveMemAddress, uint64(current)); err != nil {
+		return
+	}
+	virPtr = uintptr(c.Args[0])
+	return
 }
 
 // aclrtResetDevice calls aclError aclrtResetDevice(int32_t deviceId).
@@ -745,6 +811,12 @@ func aclrtSynchronizeStreamWithTimeout(current aclrtContext, stream aclrtStream,
 func aclrtUnSubscribeReport(current aclrtContext, threadId uint64, stream aclrtStream) error {
 	c := cshim.Call{Args: [cshim.Args]uint64{uint64(threadId), uint64(stream)}}
 	return c.Do(fnAclrtUnSubscribeReport, uint64(current))
+}
+
+// aclrtUnmapMem calls aclError aclrtUnmapMem(void *virPtr).
+func aclrtUnmapMem(current aclrtContext, virPtr uintptr) error {
+	c := cshim.Call{Args: [cshim.Args]uint64{uint64(virPtr)}}
+	return c.Do(fnAclrtUnmapMem, uint64(current))
 }
 
 // aclsysGetCANNVersion calls aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion *version).

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"go/token"
 	"slices"
 	"strconv"
 	"strings"
@@ -98,6 +99,11 @@ func (w *callWriter) record(ctype string) (string, error) {
 	if !ok || r.Kind != "struct" || r.Size <= 8 {
 		return "", fmt.Errorf("%s is no record larger than a word", ctype)
 	}
+	return w.structure(ctype, r)
+}
+
+// structure returns the Go type of a C struct.
+func (w *callWriter) structure(ctype string, r abi.Record) (string, error) {
 	var fields strings.Builder
 	at := 0
 	pad := func(to int) {
@@ -111,7 +117,11 @@ func (w *callWriter) record(ctype string) (string, error) {
 			return "", fmt.Errorf("%s.%s: %w", r.Name, f.Name, err)
 		}
 		pad(f.Offset)
-		fmt.Fprintf(&fields, "\t%s %s\n", goName(f.Name), gotype)
+		name := goName(f.Name)
+		if token.IsKeyword(name) {
+			name += "Arg"
+		}
+		fmt.Fprintf(&fields, "\t%s %s\n", name, gotype)
 		at = f.Offset + size
 	}
 	pad(r.Size)
@@ -129,6 +139,10 @@ var wordSizes = map[string]int{
 // field returns the Go type of a member of a record and its size in bytes.
 func (w *callWriter) field(ctype string) (gotype string, size int, err error) {
 	base, length, array := strings.Cut(strings.TrimSuffix(ctype, "]"), "[")
+	if r, ok := w.recordOf(base); ok && !array && r.Kind == "struct" {
+		gotype, err = w.structure(base, r)
+		return gotype, r.Size, err
+	}
 	if gotype, err = w.word(base); err != nil {
 		return "", 0, err
 	}

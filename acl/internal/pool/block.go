@@ -9,6 +9,7 @@ type Block struct {
 	left       *Block // neighbours in the free list
 	right      *Block
 	free       bool   // in a free list of its owner
+	unmapped   bool   // addresses of a range without memory
 	requested  uint64 // bytes asked for
 	label      string // what it is for
 }
@@ -24,6 +25,7 @@ func (b *Block) Size() uint64 { return b.size - tail }
 type segment struct {
 	addr, size uint64
 	small      bool
+	ranged     bool // a range of addresses, parts of which may have no memory
 	first      *Block
 }
 

@@ -29,6 +29,7 @@ const (
 	Waiting              // freed, and other streams may still use it
 	Kept                 // free, of a stream of Keep
 	Free
+	Unmapped // addresses without memory
 )
 
 // Label notes what a block that was given out is for.
@@ -57,6 +58,8 @@ func (p *Pool) Layout() []Segment {
 func (b *Block) info() BlockInfo {
 	i := BlockInfo{Address: b.addr, Size: b.size, Stream: b.owner.stream}
 	switch {
+	case b.unmapped:
+		i.State = Unmapped
 	case b.free && b.owner.kept:
 		i.State = Kept
 	case b.free:

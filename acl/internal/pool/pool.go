@@ -103,6 +103,9 @@ type Pool struct {
 	stats   Stats
 
 	segments map[*segment]struct{}
+
+	expander  Expander // nil if all segments come from the source
+	rangeSize uint64
 }
 
 // New makes an empty pool.
@@ -226,6 +229,9 @@ func (p *Pool) extend(owner *lists, size uint64, small bool) (*Block, error) {
 }
 
 func (p *Pool) newSegment(owner *lists, size uint64, small bool) (*Block, error) {
+	if p.expander != nil && !small {
+		return p.grow(owner, size)
+	}
 	n := segmentSize(size, small)
 	addr, err := p.source.Malloc(n)
 	if err != nil && errors.Is(err, ErrExhausted) && !small && n > granule {

@@ -148,12 +148,16 @@ func (p *Pool) settle(wait func() error) error {
 	return nil
 }
 
-// shrink gives nobody's whole segments back to the device.
+// shrink gives nobody's whole segments back to the device, and whole pages of ranges.
 func (p *Pool) shrink() error {
 	var errs []error
 	for _, f := range []*bins{&p.nobody.small, &p.nobody.large} {
-		var kept []*Block
+		var kept, ranged []*Block
 		f.drain(func(b *Block) {
+			if b.segment.ranged {
+				ranged = append(ranged, b)
+				return
+			}
 			if !b.whole() {
 				kept = append(kept, b)
 				return
@@ -170,6 +174,9 @@ func (p *Pool) shrink() error {
 		})
 		for _, b := range kept {
 			f.add(b)
+		}
+		for _, b := range ranged {
+			errs = append(errs, p.contract(b))
 		}
 	}
 	return errors.Join(errs...)
