@@ -2,6 +2,7 @@ package acl
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/goascend/cann/cshim"
 	"github.com/goascend/cann/internal/bridge"
@@ -33,6 +34,13 @@ func (l *lent) Usable() error { return (*Stream)(l).usable("acl.Stream") }
 func (l *lent) Use(buffer any) error {
 	b, _ := buffer.(*Buffer)
 	return (*Stream)(l).use("Stream.Use", b)
+}
+
+// Hold implements bridge.Stream.
+func (l *lent) Hold(users *atomic.Int64) {
+	if r := l.q.recording(); r != nil {
+		r.count(users)
+	}
 }
 
 // Launch implements bridge.Stream.

@@ -20,9 +20,20 @@ type recording struct {
 	mu       sync.Mutex
 	seats    []*seat
 	memories map[*memory]struct{}
-	queues   []*queue // streams of the replays and updates
-	last     *queue   // stream of the latest of them
-	lost     uint64   // bytes of memory that was closed after the capture, 0 while there is none
+	queues   []*queue        // streams of the replays and updates
+	last     *queue          // stream of the latest of them
+	lost     uint64          // bytes of memory that was closed after the capture, 0 while there is none
+	counts   []*atomic.Int64 // the graph is one in each of them
+}
+
+// count adds the graph to a number of graphs, until it ends.
+func (r *recording) count(in *atomic.Int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !slices.Contains(r.counts, in) {
+		in.Add(1)
+		r.counts = append(r.counts, in)
+	}
 }
 
 // seat is a stream's place in a capture: whose memory its scratch tensors come from, and the
@@ -173,9 +184,12 @@ func (r *recording) end() error {
 		errs = append(errs, r.scope.wrap(aclmdlRIDestroy(r.scope.handle, r.handle)))
 	}
 	r.mu.Lock()
-	seats, memories := r.seats, r.memories
-	r.seats, r.memories, r.queues, r.last = nil, nil, nil, nil
+	seats, memories, counts := r.seats, r.memories, r.counts
+	r.seats, r.memories, r.queues, r.last, r.counts = nil, nil, nil, nil, nil
 	r.mu.Unlock()
+	for _, n := range counts {
+		n.Add(-1)
+	}
 	for _, s := range seats {
 		s.arena.close(s.q)
 	}

@@ -27,7 +27,7 @@ func RecvFrom(peer int, t *aclnn.Tensor) Message { return Message{t, peer, abi.H
 // given. A rank's messages to itself come in pairs of equal size and dtype. Tensors may have
 // different dtypes. Empty messages are dropped on both sides.
 func (c *Comm) Exchange(st *acl.Stream, messages ...Message) error {
-	if err := c.do(fnHcclBatchSendRecv, func() error { return queueable(st) }); err != nil {
+	if err := c.do(fnHcclBatchSendRecv, func() error { return c.queueable(st) }); err != nil {
 		return err
 	}
 	var items []hcclSendRecvItem

@@ -148,7 +148,7 @@ func (c *Comm) point(st *acl.Stream, f *cshim.Func, send message, t *aclnn.Tenso
 // (HcclBarrier). The host does not wait.
 func (c *Comm) Barrier(st *acl.Stream) error {
 	err := c.do(fnHcclBarrier, func() error {
-		if err := queueable(st); err != nil {
+		if err := c.queueable(st); err != nil {
 			return err
 		}
 		return hcclBarrier(c.context, c.handle, streamOf(st))

@@ -37,6 +37,7 @@ type Comm struct {
 	rank    int
 	size    int
 	closed  atomic.Bool
+	graphs  atomic.Int64            // graphs with collectives of the communicator
 	tracker atomic.Pointer[tracker] // nil unless Track was called
 
 	collectives, exchanges atomic.Uint64 // queued so far
@@ -144,7 +145,14 @@ func contextOf(st *acl.Stream) aclrtContext { return aclrtContext(st.ContextHand
 // collectives are running it fails with acl.ErrBusy and can be called again. Closing twice does
 // nothing.
 func (c *Comm) Close() error {
-	if c == nil || c.handle == 0 || c.closed.Swap(true) {
+	if c == nil || c.handle == 0 || c.closed.Load() {
+		return nil
+	}
+	if n := c.graphs.Load(); n > 0 {
+		err := fmt.Errorf("%w: %d graphs contain collectives of the communicator, and would use it after its end; close them first", acl.ErrBusy, n)
+		return failed(fnHcclCommDestroy.Name(), c.rank, c.size, err)
+	}
+	if c.closed.Swap(true) {
 		return nil
 	}
 	if err := hcclCommDestroy(c.context, c.handle); err != nil {

@@ -2,6 +2,8 @@ package hccl_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -44,5 +46,45 @@ func TestGraphOfCollectives(t *testing.T) {
 		assert.NoError(t, st.Synchronize(ctx))
 		assert.EqualValues(t, 1, c.Progress().Done)
 		assert.NoError(t, g.Close())
+	})
+}
+
+// TestGraphOutlivesCommunicator: a communicator whose collectives are in a graph cannot be closed
+// before the graph. A capture that fails leaves nothing behind.
+func TestGraphOutlivesCommunicator(t *testing.T) {
+	ctx := context.Background()
+	joined(t, 2, func(st *acl.Stream, c *hccl.Comm) {
+		x, err := aclnn.New(st, aclnn.Float32, 3)
+		assert.NoError(t, err)
+		defer func() { assert.NoError(t, x.Close()) }()
+		assert.NoError(t, c.AllReduce(st, x, x, hccl.Sum)) // as a capture needs
+		var graphs []*acl.Graph
+		for range 2 {
+			g, err := st.Capture(ctx, acl.CaptureThreadLocal, func() error {
+				for range 2 {
+					if err := c.AllReduce(st, x, x, hccl.Sum); err != nil {
+						return err
+					}
+				}
+				return c.Barrier(st)
+			})
+			if !assert.NoError(t, err) {
+				return
+			}
+			graphs = append(graphs, g)
+		}
+		wrong := errors.New("wrong")
+		_, err = st.Capture(ctx, acl.CaptureThreadLocal, func() error {
+			return errors.Join(c.AllReduce(st, x, x, hccl.Sum), wrong)
+		})
+		assert.ErrorIs(t, err, wrong)
+		for i, g := range graphs {
+			err := c.Close()
+			assert.ErrorIs(t, err, acl.ErrBusy)
+			assert.ErrorContains(t, err, fmt.Sprintf("%d graphs contain collectives", len(graphs)-i))
+			assert.NoError(t, g.Replay(st), "a communicator that was not closed works on")
+			assert.NoError(t, st.Synchronize(ctx))
+			assert.NoError(t, g.Close())
+		}
 	})
 }

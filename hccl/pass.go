@@ -43,7 +43,7 @@ func (p pass) start() (kind hcclDataType, err error) {
 	if err := p.c.usable(); err != nil {
 		return 0, p.failed(err)
 	}
-	if err := queueable(p.st); err != nil {
+	if err := p.c.queueable(p.st); err != nil {
 		return 0, p.failed(err)
 	}
 	for _, t := range []*aclnn.Tensor{p.a, p.b} {
@@ -117,14 +117,20 @@ func usable(st *acl.Stream) error {
 	return s.Usable()
 }
 
-// queueable refuses a stream that usable refuses, and the default stream: HCCL has none.
-func queueable(st *acl.Stream) error {
-	if err := usable(st); err != nil {
+// queueable refuses a stream that usable refuses, and the default stream: HCCL has none. If the stream
+// records a graph, the communicator must outlive it.
+func (c *Comm) queueable(st *acl.Stream) error {
+	s, _, err := bridge.StreamOf(st)
+	if err == nil {
+		err = s.Usable()
+	}
+	if err != nil {
 		return err
 	}
 	if st.Handle() == 0 {
 		return invalid("HCCL takes no default stream; make one with NewStream")
 	}
+	s.Hold(&c.graphs)
 	return nil
 }
 

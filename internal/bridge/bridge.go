@@ -20,6 +20,9 @@ type Stream interface {
 	// Use checks that work on the stream may use the memory of an *acl.Buffer, and notes the
 	// stream as a user of it.
 	Use(buffer any) error
+	// Hold counts the graph that the stream records, if it records one, in users until the graph
+	// is closed, once for each graph.
+	Hold(users *atomic.Int64)
 }
 
 // User is the identity of a stream as a user of memory. Only its address counts.
