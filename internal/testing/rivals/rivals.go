@@ -1,0 +1,32 @@
+package rivals
+
+/*
+#cgo CFLAGS: -std=gnu11 -O2 -Wall -Wextra
+#cgo LDFLAGS: -ldl
+#include "rivals.h"
+*/
+import "C"
+
+import "github.com/goascend/cann/internal/emu/kernel"
+
+// Library is another implementation of matrix products.
+type Library int
+
+// The libraries.
+const (
+	OneDNN   Library = C.RIVAL_ONEDNN
+	OpenBLAS Library = C.RIVAL_OPENBLAS
+)
+
+// Load loads the library and sets its number of threads. It reports whether the library is there.
+func (l Library) Load(threads int) bool {
+	return C.rival_load(C.int(l), C.int(threads)) != 0
+}
+
+// Multiply sets out [m,n] of float32 to a·b, of contiguous a [m,k] of float32 or bfloat16 and b
+// [k,n] of the same type, contiguous or transposed. It reports whether the library can.
+func (l Library) Multiply(out, a, b kernel.View, bf16 bool) bool {
+	m, k, n := a.Shape[0], a.Shape[1], b.Shape[1]
+	is := map[bool]C.int{true: 1}
+	return C.rival_multiply(C.int(l), is[bf16], is[b.Strides[1] != 1], C.int64_t(m), C.int64_t(n), C.int64_t(k), a.Data, b.Data, (*C.float)(out.Data)) != 0
+}
