@@ -43,7 +43,11 @@ func newModel(ctx context.Context, o options, st *acl.Stream, reg *ops.Registry,
 	if m, err = qwen.New(st, reg, cfg, dtypes[o.dtype]); err != nil {
 		return nil, nil, err
 	}
-	if err := m.Load(ctx, o.model); err != nil {
+	err = m.Load(ctx, o.model)
+	if err == nil {
+		err = tellUnread(ctx, m, o.model, report)
+	}
+	if err != nil {
 		return nil, nil, errors.Join(err, m.Close())
 	}
 	return m, ends, nil
@@ -67,6 +71,15 @@ func restore(ctx context.Context, o options, st *acl.Stream, reg *ops.Registry) 
 		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
+}
+
+// tellUnread says which parts of a folder the model does not use, such as a vision tower.
+func tellUnread(ctx context.Context, m *qwen.Model, folder string, report io.Writer) error {
+	parts, err := m.Unread(ctx, folder)
+	if err == nil && len(parts) > 0 {
+		_, err = fmt.Fprintf(report, "left out of %s: %s\n", folder, strings.Join(parts, ", "))
+	}
+	return err
 }
 
 // endsOf reads which tokens end a text: eos_token_id of generation_config.json, or else of config.json. It is a

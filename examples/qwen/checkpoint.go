@@ -42,7 +42,7 @@ func (m *Model) load(ctx context.Context, f *safetensors.File) error {
 }
 
 func readTensor(f *safetensors.File, name string, shape []int64) ([]float32, error) {
-	t, err := f.Tensor(name)
+	t, err := hubTensor(f, name)
 	if err != nil {
 		return nil, err
 	}

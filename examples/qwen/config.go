@@ -49,44 +49,85 @@ type Config struct {
 	LinearTaps       int      `json:"linear_conv_kernel_dim,omitempty"`
 }
 
-// ParseConfig reads a config.json of one of ModelTypes.
+// ParseConfig reads a config.json of one of ModelTypes, or of a model that sees images, of which the text part is taken.
 func ParseConfig(text []byte) (Config, error) {
+	text, err := textConfig(text)
+	if err != nil {
+		return Config{}, fmt.Errorf("qwen: config.json: %w", err)
+	}
 	c := Config{InitializerRange: 0.02, RMSNormEps: 1e-6}
 	if err := json.Unmarshal(text, &c); err != nil {
 		return c, fmt.Errorf("qwen: config.json: %w", err)
 	}
 	// Newer versions of transformers keep the base of the rotation in a separate object.
-	var rope struct {
-		Parameters struct {
+	var more struct {
+		Rope struct {
 			Theta   float64 `json:"rope_theta"`
 			Partial float64 `json:"partial_rotary_factor"`
 			Type    string  `json:"rope_type"`
 		} `json:"rope_parameters"`
-		Experts  int  `json:"num_local_experts"` // name in newer versions
-		Interval int  `json:"full_attention_interval"`
-		Bias     bool `json:"attention_bias"`
-		Sliding  bool `json:"use_sliding_window"`
+		Experts  int   `json:"num_local_experts"` // name in newer versions
+		Interval int   `json:"full_attention_interval"`
+		Bias     bool  `json:"attention_bias"`
+		Sliding  bool  `json:"use_sliding_window"`
+		NormTopK *bool `json:"norm_topk_prob"`
 	}
-	if err := json.Unmarshal(text, &rope); err != nil {
+	if err := json.Unmarshal(text, &more); err != nil {
 		return c, fmt.Errorf("qwen: config.json: %w", err)
 	}
 	if c.RopeTheta == 0 {
-		c.RopeTheta = rope.Parameters.Theta
+		c.RopeTheta = more.Rope.Theta
 	}
-	c.Experts = max(c.Experts, rope.Experts)
+	c.Experts = max(c.Experts, more.Experts)
 	if c.PartialRotary == 0 {
-		c.PartialRotary = rope.Parameters.Partial
+		c.PartialRotary = more.Rope.Partial
 	}
-	if t := rope.Parameters.Type; t != "" && t != "default" {
+	if t := more.Rope.Type; t != "" && t != "default" {
 		return c, fmt.Errorf("qwen: rope_type %q is not supported, only \"default\"", t)
 	}
-	if rope.Bias || rope.Sliding {
+	if more.Bias || more.Sliding {
 		return c, errors.New("qwen: attention_bias and use_sliding_window are not supported")
 	}
-	if c.family().hybrid && c.LayerTypes == nil && c.Layers <= maxLayers {
-		c.LayerTypes = HybridLayers(c.Layers, rope.Interval)
+	if c.family().hybrid { // their classes have other defaults
+		c.NormTopK = more.NormTopK == nil || *more.NormTopK
+		if c.PartialRotary == 0 {
+			c.PartialRotary = 0.25
+		}
+		if c.LayerTypes == nil && c.Layers <= maxLayers {
+			c.LayerTypes = HybridLayers(c.Layers, more.Interval)
+		}
 	}
 	return c, c.Validate()
+}
+
+// textConfig takes the part "text_config" out of the configuration of a model that sees images, with what the
+// text part inherits.
+func textConfig(text []byte) ([]byte, error) {
+	var outer struct {
+		Type string                     `json:"model_type"`
+		Tied *bool                      `json:"tie_word_embeddings"`
+		Text map[string]json.RawMessage `json:"text_config"`
+	}
+	if err := json.Unmarshal(text, &outer); err != nil || outer.Text == nil {
+		return text, err
+	}
+	inherit := func(name string, value any) error {
+		if _, ok := outer.Text[name]; ok {
+			return nil
+		}
+		v, err := json.Marshal(value)
+		outer.Text[name] = v
+		return err
+	}
+	if err := inherit("model_type", outer.Type+"_text"); err != nil {
+		return nil, err
+	}
+	if outer.Tied != nil {
+		if err := inherit("tie_word_embeddings", *outer.Tied); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(outer.Text)
 }
 
 // ReadConfig reads a config.json file, see ParseConfig.
@@ -111,8 +152,7 @@ func (c Config) Validate() error {
 		name  string
 		value int
 	}{
-		{"vocab_size", c.VocabSize}, {"hidden_size", c.HiddenSize}, {"intermediate_size", c.IntermediateSize},
-		{"num_hidden_layers", c.Layers}, {"num_attention_heads", c.Heads}, {"num_key_value_heads", c.KVHeads},
+		{"vocab_size", c.VocabSize}, {"hidden_size", c.HiddenSize}, {"num_hidden_layers", c.Layers}, {"num_attention_heads", c.Heads}, {"num_key_value_heads", c.KVHeads},
 		{"head_dim", c.HeadDim},
 	} {
 		if f.value <= 0 {
@@ -121,6 +161,9 @@ func (c Config) Validate() error {
 	}
 	if c.Layers > maxLayers {
 		return fmt.Errorf("qwen: num_hidden_layers is %d; more than %d are not supported", c.Layers, maxLayers)
+	}
+	if c.IntermediateSize <= 0 && c.dense() {
+		return fmt.Errorf("qwen: intermediate_size is %d; it must be positive", c.IntermediateSize)
 	}
 	if c.family().sparse {
 		if err := c.validateSparse(); err != nil {

@@ -20,11 +20,12 @@ type family struct {
 }
 
 var families = map[string]family{
-	"":             {},
-	"qwen3":        {},
-	"qwen3_moe":    {sparse: true},
-	"qwen3_next":   {hybrid: true, grouped: true, sparse: true, shared: true},
-	"qwen3_5_text": {hybrid: true},
+	"":                 {},
+	"qwen3":            {},
+	"qwen3_moe":        {sparse: true},
+	"qwen3_next":       {hybrid: true, grouped: true, sparse: true, shared: true},
+	"qwen3_5_text":     {hybrid: true},
+	"qwen3_5_moe_text": {hybrid: true, sparse: true, shared: true},
 }
 
 func (c Config) family() family { return families[c.ModelType] }
@@ -63,6 +64,16 @@ func (c Config) linear(layer int) bool {
 // sparse reports whether a layer has experts.
 func (c Config) sparse(layer int) bool {
 	return c.family().sparse && c.Experts > 0 && !slices.Contains(c.DenseLayers, layer) && (layer+1)%max(c.SparseStep, 1) == 0
+}
+
+// dense reports whether some layer has a plain feed-forward part.
+func (c Config) dense() bool {
+	for layer := range c.Layers {
+		if !c.sparse(layer) {
+			return true
+		}
+	}
+	return false
 }
 
 // balanceScale returns the weight of the load balancing loss.

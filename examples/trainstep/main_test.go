@@ -129,7 +129,7 @@ func TestBadFlags(t *testing.T) {
 	}{
 		{[]string{"-steps", "0"}, "must be positive"}, {[]string{"-model", "a", "-resume", "b"}, "exclude each other"},
 		{[]string{"-nonsense"}, "not defined"}, {[]string{"-steps", "5", "now"}, `unknown argument "now"`},
-		{[]string{"-model", "llama"}, `-model "llama" is no folder, and no type of a new model: those are qwen3, qwen3_5_text, qwen3_moe, qwen3_next`},
+		{[]string{"-model", "llama"}, `-model "llama" is no folder, and no type of a new model: those are qwen3, qwen3_5_moe_text, qwen3_5_text, qwen3_moe, qwen3_next`},
 		{[]string{"-model", "testdata/rhyme.txt"}, "is no folder"},
 	} {
 		_, err := parseFlags(c.flags, t.Output())
