@@ -131,10 +131,12 @@ func TestRoPE(t *testing.T) {
 			shape, table [4]int64
 			keys         int64 // of the third dimension; 0 without keys
 		}{
-			{[4]int64{2, 5, 3, 8}, [4]int64{1, 5, 1, 8}, 0},  // BSND
-			{[4]int64{2, 3, 5, 8}, [4]int64{1, 1, 5, 8}, 5},  // BNSD
-			{[4]int64{5, 2, 3, 8}, [4]int64{5, 1, 1, 8}, 1},  // SBND
-			{[4]int64{2, 5, 3, 10}, [4]int64{2, 5, 1, 4}, 2}, // positions of each batch item, partial
+			{[4]int64{2, 5, 3, 8}, [4]int64{1, 5, 1, 8}, 0},    // BSND
+			{[4]int64{2, 3, 5, 8}, [4]int64{1, 1, 5, 8}, 5},    // BNSD
+			{[4]int64{5, 2, 3, 8}, [4]int64{5, 1, 1, 8}, 1},    // SBND
+			{[4]int64{2, 5, 3, 10}, [4]int64{2, 5, 1, 4}, 2},   // positions of each batch item, partial
+			{[4]int64{3, 11, 4, 32}, [4]int64{1, 1, 4, 32}, 4}, // more repetitions than CANN takes
+			{[4]int64{2, 3, 4, 8}, [4]int64{1, 1, 1, 8}, 2},    // one position
 			{[4]int64{1, 1, 1, 2}, [4]int64{1, 1, 1, 2}, 0},
 			{[4]int64{0, 5, 3, 8}, [4]int64{1, 5, 1, 8}, 2},
 			{[4]int64{2, 3, 4, 128}, [4]int64{1, 3, 1, 128}, 2},

@@ -205,9 +205,7 @@ func rotations[A any](of func(*A) turning) []Kernel[A, RoPEKey] {
 	return []Kernel[A, RoPEKey]{
 		kernel("RotaryPositionEmbedding", fusedRotation, func(s *steps, t turning) {
 			sin := s.sines(t)
-			t.each(s, func(x, out *aclnn.Tensor) {
-				launch(s, aclnn.RotaryPositionEmbedding, aclnn.RotaryPositionEmbeddingParams{X: x, Cos: t.cos, Sin: sin, Mode: aclnn.RotaryHalf, Out: out})
-			})
+			t.each(s, func(x, out *aclnn.Tensor) { s.rotateHalf(x, t.cos, sin, out) })
 		}),
 		kernel("ApplyRotaryPosEmb", jointRotation, func(s *steps, t turning) {
 			angles := []int64{t.from[0].Dim(0), t.from[0].Dim(1), 1, jointDim}
@@ -227,6 +225,23 @@ func rotations[A any](of func(*A) turning) []Kernel[A, RoPEKey] {
 			t.each(s, func(x, out *aclnn.Tensor) { s.turn(x, out, f, sign, -sign) })
 		}),
 	}
+}
+
+// rotateHalf rotates with CANN. Its tiling refuses angles for the third dimension that repeat often
+// over the first two, and one row of angles for all of them; it takes the same rotations of fewer
+// dimensions.
+func (s *steps) rotateHalf(x, cos, sin, out *aclnn.Tensor) {
+	p := aclnn.RotaryPositionEmbeddingParams{X: x, Cos: cos, Sin: sin, Mode: aclnn.RotaryHalf, Out: out}
+	if cos.Dim(0) != 1 || cos.Dim(1) != 1 || x.Dim(0) == 1 || x.Dim(1) == 1 {
+		launch(s, aclnn.RotaryPositionEmbedding, p)
+		return
+	}
+	n, r := cos.Dim(2), cos.Dim(3)
+	target := s.Target(out)
+	p.X, p.Out = s.Contiguous(x).Reshape(-1, n, 1, r), target.Reshape(-1, n, 1, r)
+	p.Cos, p.Sin = s.Contiguous(cos).Reshape(1, n, 1, r), s.Contiguous(sin).Reshape(1, n, 1, r)
+	launch(s, aclnn.RotaryPositionEmbedding, p)
+	s.Finish(out, target)
 }
 
 // sines returns the sines for CANN: those of the inverse rotation are −(sin2, sin1), because the

@@ -57,6 +57,9 @@ func rotaryPositionEmbedding(c *op.Call) (op.Run, error) {
 	c.Rank(x, 3, 4)
 	c.Same(x, out)
 	angles(c, cos, sin, x, mode)
+	if c.Err() == nil && c.Has("mode") && mode == kernel.RotaryHalf && x.Len() > 0 {
+		turnable(c, x, cos)
+	}
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
@@ -66,6 +69,36 @@ func rotaryPositionEmbedding(c *op.Call) (op.Run, error) {
 		}
 		return kernel.Rotary(out.View(), x.View(), cos.View(), sin.View(), mode)
 	}, nil
+}
+
+// What the tiling of rotations by halves takes on a 910B.
+const (
+	halfDims     = 896 // features of a head
+	repeats      = 8   // repetitions of the angles of a position, in BNSD
+	unevenDims   = 80  // features of a head from which uneven halves may repeat often
+	vectorCores  = 48
+	bytesOfBlock = 32
+)
+
+// turnable refuses the shapes that the tiling of rotations by halves refuses: in BNSD it leaves
+// angles that repeat often to other operators, by thresholds that were measured.
+func turnable(c *op.Call, x, cos *op.Tensor) {
+	if x.Rank() != 4 {
+		c.Unfit("the input shape must be 4-dimensional: %v", x)
+		return
+	}
+	s, r := x.Shape, cos.Shape
+	switch one := r[0] == 1 && r[1] == 1 && r[2] == 1; {
+	case s[3] > halfDims:
+		c.Unfit("input last dim (head_dim) should be less than %d: %v", halfDims, x)
+	case slices.Equal(s, r):
+	case one && s[0] != 1 && s[1] != 1 && s[2] != 1:
+		c.Unfit("one row of angles %v is for one position, and %v has more", cos, x)
+	case one || s[0] == r[0] || s[1] == r[1]: // not BNSD
+	case s[3]/2*int64(x.DType.Size())%bytesOfBlock == 0 && s[0]*s[1] > repeats*s[2],
+		s[3]/2*int64(x.DType.Size())%bytesOfBlock != 0 && 2*s[0]*s[1] > (s[2]+vectorCores-1)/vectorCores && s[3] < unevenDims:
+		c.Unfit("%v: when input is BNSD layout and B * N is large or D is not aligned, please do not use RotaryPositionEmbedding fusion operator", x)
+	}
 }
 
 // rotaryGrad is the gradient of rotaryPositionEmbedding. The gradients of cos and sin require x.
