@@ -8,6 +8,7 @@ import (
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/mask"
 	"github.com/goascend/cann/ops/parallel"
+	"github.com/goascend/cann/ops/setup"
 )
 
 // Parallel holds the communicators over which a model is distributed. A nil communicator stands for
@@ -115,10 +116,10 @@ func (par *Parallel) check(c Config) error {
 
 // checkDelta returns a *ops.Refusal if the operators do not support this parallelism of delta nets.
 func (par *Parallel) checkDelta(c Config) error {
-	setup := ops.DeltaSetup{KeyHeads: c.LinearKeyHeads, ValueHeads: c.LinearValueHeads}
-	setup.Parallel.Tensor = int(size(par.Tensor))
-	setup.Parallel.Sequence = int(size(par.Context)) // for both variants of attention
-	_, err := setup.Check()
+	job := setup.Delta{KeyHeads: c.LinearKeyHeads, ValueHeads: c.LinearValueHeads}
+	job.Parallel.Tensor = int(size(par.Tensor))
+	job.Parallel.Sequence = int(size(par.Context)) // for both variants of attention
+	_, err := job.Check()
 	return err
 }
 

@@ -1,28 +1,30 @@
-package ops
+package setup
 
 import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/goascend/cann/ops"
 )
 
 // DeltaStack is the software that runs gated delta nets in a training job.
 type DeltaStack int
 
 const (
-	DeltaOps          DeltaStack = iota // the operators of this package
+	DeltaOps          DeltaStack = iota // the operators of package ops
 	DeltaMegatron                       // Megatron-core's own layer
 	DeltaWrapped                        // Hugging Face's layer in Megatron, always for qwen3_next
 	DeltaTransformers                   // Hugging Face's layer in transformers, FSDP, and Ulysses
 )
 
-// DeltaSetup describes how a job runs gated delta nets. Programs that start jobs check it before
+// Delta describes how a job runs gated delta nets. Programs that start jobs check it before
 // they occupy a device, because most unsupported setups fail late or silently compute wrong
 // numbers.
-type DeltaSetup struct {
+type Delta struct {
 	Stack                  DeltaStack
 	KeyHeads, ValueHeads   int
-	Parallel               Parallel
+	Parallel               ops.Parallel
 	Megatron, MindSpeed    string // versions, such as "0.16.0" and "core_r0.16.0"; "" is unknown
 	FLA                    bool   // flash-linear-attention is installed
 	FlashAttention         bool   // the attention layers use it
@@ -44,67 +46,67 @@ type DeltaSetup struct {
 type deltaCapability struct {
 	rule           string
 	advice         bool
-	applies        func(s *DeltaSetup) bool
+	applies        func(s *Delta) bool
 	reason, remedy string
 }
 
 // deltaCapabilities is the table, in the order of the rules' names.
 var deltaCapabilities = []deltaCapability{
-	{"C1", false, func(s *DeltaSetup) bool { return s.Stack == DeltaMegatron && !versionFrom(s.Megatron, 0, 16) },
+	{"C1", false, func(s *Delta) bool { return s.Stack == DeltaMegatron && !versionFrom(s.Megatron, 0, 16) },
 		"Megatron-core has the gated delta net from 0.16 on", "upgrade it, or set USE_MCORE_GDN=0"},
-	{"C2", false, func(s *DeltaSetup) bool { return s.Stack == DeltaMegatron && !versionFrom(s.MindSpeed, 0, 16) },
+	{"C2", false, func(s *Delta) bool { return s.Stack == DeltaMegatron && !versionFrom(s.MindSpeed, 0, 16) },
 		"MindSpeed adapts it to the NPU from core_r0.16.0 on", "upgrade it, or set USE_MCORE_GDN=0"},
-	{"C3", false, func(s *DeltaSetup) bool { return s.Stack == DeltaWrapped && s.Packed },
+	{"C3", false, func(s *Delta) bool { return s.Stack == DeltaWrapped && s.Packed },
 		"packed sequences would see each other's state", "train without packing, padding-free if you like, or use Megatron-core's layer with flash-linear-attention"},
-	{"C4", false, func(s *DeltaSetup) bool { return s.Stack == DeltaWrapped && s.Parallel.Context > 1 },
+	{"C4", false, func(s *Delta) bool { return s.Stack == DeltaWrapped && s.Parallel.Context > 1 },
 		"a rank's part of the sequence gets neither the state nor the inputs before it", "set context parallelism to 1, or use Megatron-core's layer"},
-	{"C5", true, func(s *DeltaSetup) bool { return s.Stack == DeltaWrapped && s.Parallel.Tensor > 1 },
+	{"C5", true, func(s *Delta) bool { return s.Stack == DeltaWrapped && s.Parallel.Tensor > 1 },
 		"every rank of tensor parallelism computes the whole layer", "use Megatron-core's layer to split it"},
-	{"C6", false, func(s *DeltaSetup) bool {
+	{"C6", false, func(s *Delta) bool {
 		return s.Stack == DeltaWrapped && s.FlashAttention && !s.PaddingFree && !s.PaddingMask
 	}, "the mask that flash attention gets hides no padding from the layer, and the fault shows later, elsewhere", "keep the two-dimensional attention mask, or train padding-free"},
-	{"C7", false, func(s *DeltaSetup) bool { return s.Stack == DeltaMegatron && s.Packed && !s.FLA },
+	{"C7", false, func(s *Delta) bool { return s.Stack == DeltaMegatron && s.Packed && !s.FLA },
 		"without flash-linear-attention the rule takes no packed sequences", "install flash-linear-attention 0.5.2 or later"},
-	{"C8", false, func(s *DeltaSetup) bool { return s.Stack == DeltaMegatron && s.Packed && s.Deterministic },
+	{"C8", false, func(s *Delta) bool { return s.Stack == DeltaMegatron && s.Packed && s.Deterministic },
 		"the deterministic rule takes no packed sequences", "train without packing, or without determinism"},
-	{"C9", false, func(s *DeltaSetup) bool { return s.Stack == DeltaMegatron && s.Inference },
-		"Megatron-core's layer has no inference", "decode with transformers or this package"},
-	{"C10", false, func(s *DeltaSetup) bool {
+	{"C9", false, func(s *Delta) bool { return s.Stack == DeltaMegatron && s.Inference },
+		"Megatron-core's layer has no inference", "decode with transformers or package ops"},
+	{"C10", false, func(s *Delta) bool {
 		return s.Stack == DeltaMegatron && s.Parallel.Context > 1 && !s.Exchange && !versionFrom(s.Megatron, 0, 18)
 	}, "the all-to-all helpers are missing, which Megatron-core has from 0.18 on", "use a MindSpeed that brings them"},
-	{"C11", false, func(s *DeltaSetup) bool { return !s.headsDivide() },
+	{"C11", false, func(s *Delta) bool { return !s.headsDivide() },
 		"every rank needs as many key heads and value heads as the others", "use a number of ranks that divides both"},
-	{"C12", false, func(s *DeltaSetup) bool { return s.Stack == DeltaTransformers && s.RingRanks > 1 },
+	{"C12", false, func(s *Delta) bool { return s.Stack == DeltaTransformers && s.RingRanks > 1 },
 		"a ring hands on keys and values, and the layer has a state instead", "use a number of ranks that divides key and value heads"},
-	{"C13", false, func(s *DeltaSetup) bool { return s.split() > 1 && s.Cache },
+	{"C13", false, func(s *Delta) bool { return s.split() > 1 && s.Cache },
 		"a state whose heads are on several ranks is for training and prefill only", "decode without sequence parallelism"},
-	{"C14", false, func(s *DeltaSetup) bool { return s.Stack == DeltaTransformers && s.Packed && !s.FLA },
+	{"C14", false, func(s *Delta) bool { return s.Stack == DeltaTransformers && s.Packed && !s.FLA },
 		"the kernels of transformers carry the state over the boundaries of sequences", "install flash-linear-attention 0.5.2 or later"},
-	{"C15", false, func(s *DeltaSetup) bool { return s.Stack == DeltaTransformers && s.Packed && !s.Positions },
+	{"C15", false, func(s *Delta) bool { return s.Stack == DeltaTransformers && s.Packed && !s.Positions },
 		"without positions the boundaries of packed sequences are unknown", "pass position ids, which begin at 0 with each sequence"},
-	{"C16", false, func(s *DeltaSetup) bool { return s.Stack == DeltaTransformers && s.Packed && !s.FlashAttention },
+	{"C16", false, func(s *Delta) bool { return s.Stack == DeltaTransformers && s.Packed && !s.FlashAttention },
 		"the other attention layers take no packed sequences but with flash attention", "use flash attention"},
-	{"C20", false, func(s *DeltaSetup) bool { return s.ChunkOperator && !s.Inference },
+	{"C20", false, func(s *Delta) bool { return s.ChunkOperator && !s.Inference },
 		"aclnnChunkGatedDeltaRule has no gradient", "use the operators of the custom package, or composites"},
-	{"C23", true, func(s *DeltaSetup) bool {
+	{"C23", true, func(s *Delta) bool {
 		return s.Stack == DeltaMegatron && s.Packed && strings.HasPrefix(s.SoC, "Ascend950")
 	}, "MindSpeed's gradients of packed sequences are wrong on this chip", "take one sequence after another, or flash-linear-attention"},
-	{"C25", true, func(s *DeltaSetup) bool {
+	{"C25", true, func(s *Delta) bool {
 		return s.megatron() && s.Experts && s.Parallel.Tensor > 1 && !s.SequenceSplit
 	}, "experts under tensor parallelism need the sequence split between layers, which Megatron switches on", "set sequence_parallel"},
-	{"D1", false, func(s *DeltaSetup) bool { return s.Stack == DeltaOps && s.Parallel.Context > 1 },
+	{"D1", false, func(s *Delta) bool { return s.Stack == DeltaOps && s.Parallel.Context > 1 },
 		"the rule needs the tokens in order and from the first on, and context parallelism deals them out in a zigzag", "use Ulysses, which exchanges positions for heads around the layer and puts them in order"},
-	{"D2", false, func(s *DeltaSetup) bool { return s.Stack == DeltaOps && s.Parallel.Tensor > 1 },
+	{"D2", false, func(s *Delta) bool { return s.Stack == DeltaOps && s.Parallel.Tensor > 1 },
 		"the layer has no tensor parallelism", "use data, pipeline or expert parallelism, or Ulysses"},
 }
 
-func (s *DeltaSetup) megatron() bool { return s.Stack == DeltaMegatron || s.Stack == DeltaWrapped }
+func (s *Delta) megatron() bool { return s.Stack == DeltaMegatron || s.Stack == DeltaWrapped }
 
 // split returns the number of ranks that share the heads of a sequence.
-func (s *DeltaSetup) split() int { return max(s.Parallel.Sequence, 1) }
+func (s *Delta) split() int { return max(s.Parallel.Sequence, 1) }
 
 // headsDivide reports whether the heads can be divided among the ranks.
-func (s *DeltaSetup) headsDivide() bool {
+func (s *Delta) headsDivide() bool {
 	ranks := s.split()
 	switch s.Stack {
 	case DeltaOps: // if there are fewer key heads than ranks, several ranks get the same one
@@ -117,15 +119,15 @@ func (s *DeltaSetup) headsDivide() bool {
 	return s.KeyHeads%ranks == 0 && s.ValueHeads%ranks == 0
 }
 
-// Check returns nil if the setup works, or else joins a *Refusal for each violated rule. advice
+// Check returns nil if the setup works, or else joins a *ops.Refusal for each violated rule. advice
 // holds violations that do not prevent the job from running.
-func (s DeltaSetup) Check() (advice []*Refusal, err error) {
+func (s Delta) Check() (advice []*ops.Refusal, err error) {
 	var refusals []error
 	for _, c := range deltaCapabilities {
 		if !c.applies(&s) {
 			continue
 		}
-		r := &Refusal{Rule: c.rule, Reason: c.reason, Remedy: c.remedy}
+		r := &ops.Refusal{Rule: c.rule, Reason: c.reason, Remedy: c.remedy}
 		if c.advice {
 			advice = append(advice, r)
 		} else {

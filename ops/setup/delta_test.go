@@ -1,17 +1,19 @@
-package ops
+package setup
 
 import (
 	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/ops"
 )
 
 // Valid setups, which the tests modify.
-func workingSetups() map[DeltaStack]DeltaSetup {
-	all := map[DeltaStack]DeltaSetup{}
+func workingSetups() map[DeltaStack]Delta {
+	all := map[DeltaStack]Delta{}
 	for _, stack := range []DeltaStack{DeltaOps, DeltaMegatron, DeltaWrapped, DeltaTransformers} {
-		all[stack] = DeltaSetup{
+		all[stack] = Delta{
 			Stack: stack, KeyHeads: 16, ValueHeads: 32, Megatron: "0.16.0", MindSpeed: "core_r0.16.0", FLA: true, FlashAttention: true,
 			PaddingMask: true, Positions: true, SequenceSplit: true, SoC: "Ascend910B1",
 		}
@@ -29,35 +31,35 @@ func TestDeltaSetup(t *testing.T) {
 	for _, c := range []struct {
 		rule   string
 		stack  DeltaStack
-		spoil  func(s *DeltaSetup)
+		spoil  func(s *Delta)
 		remedy string
 		advice bool
 	}{
-		{"C1", DeltaMegatron, func(s *DeltaSetup) { s.Megatron = "0.15.3" }, "USE_MCORE_GDN=0", false},
-		{"C1", DeltaMegatron, func(s *DeltaSetup) { s.Megatron = "" }, "USE_MCORE_GDN=0", false},
-		{"C2", DeltaMegatron, func(s *DeltaSetup) { s.MindSpeed = "core_r0.15.3" }, "USE_MCORE_GDN=0", false},
-		{"C3", DeltaWrapped, func(s *DeltaSetup) { s.Packed = true }, "without packing", false},
-		{"C4", DeltaWrapped, func(s *DeltaSetup) { s.Parallel.Context = 2 }, "context parallelism to 1", false},
-		{"C5", DeltaWrapped, func(s *DeltaSetup) { s.Parallel.Tensor = 2 }, "Megatron-core's layer", true},
-		{"C6", DeltaWrapped, func(s *DeltaSetup) { s.PaddingMask = false }, "padding-free", false},
-		{"C7", DeltaMegatron, func(s *DeltaSetup) { s.Packed, s.FLA = true, false }, "install flash-linear-attention", false},
-		{"C8", DeltaMegatron, func(s *DeltaSetup) { s.Packed, s.Deterministic = true, true }, "without determinism", false},
-		{"C9", DeltaMegatron, func(s *DeltaSetup) { s.Inference = true }, "decode with transformers", false},
-		{"C10", DeltaMegatron, func(s *DeltaSetup) { s.Parallel.Context = 2 }, "MindSpeed", false},
-		{"C11", DeltaTransformers, func(s *DeltaSetup) { s.Parallel.Sequence = 3 }, "divides both", false},
-		{"C11", DeltaOps, func(s *DeltaSetup) { s.Parallel.Sequence = 3 }, "divides both", false},
-		{"C11", DeltaOps, func(s *DeltaSetup) { s.Parallel.Sequence = 64 }, "divides both", false},
-		{"C11", DeltaMegatron, func(s *DeltaSetup) { s.Parallel.Tensor = 32 }, "divides both", false},
-		{"C12", DeltaTransformers, func(s *DeltaSetup) { s.RingRanks = 2 }, "divides key and value heads", false},
-		{"C13", DeltaTransformers, func(s *DeltaSetup) { s.Parallel.Sequence, s.Cache = 2, true }, "without sequence parallelism", false},
-		{"C14", DeltaTransformers, func(s *DeltaSetup) { s.Packed, s.FLA = true, false }, "install flash-linear-attention", false},
-		{"C15", DeltaTransformers, func(s *DeltaSetup) { s.Packed, s.Positions = true, false }, "position ids", false},
-		{"C16", DeltaTransformers, func(s *DeltaSetup) { s.Packed, s.FlashAttention = true, false }, "use flash attention", false},
-		{"C20", DeltaOps, func(s *DeltaSetup) { s.ChunkOperator = true }, "custom package", false},
-		{"C23", DeltaMegatron, func(s *DeltaSetup) { s.Packed, s.SoC = true, "Ascend950PR" }, "one sequence after another", true},
-		{"C25", DeltaMegatron, func(s *DeltaSetup) { s.Experts, s.Parallel.Tensor, s.SequenceSplit = true, 2, false }, "sequence_parallel", true},
-		{"D2", DeltaOps, func(s *DeltaSetup) { s.Parallel.Tensor = 2 }, "Ulysses", false},
-		{"D1", DeltaOps, func(s *DeltaSetup) { s.Parallel.Context = 2 }, "Ulysses", false},
+		{"C1", DeltaMegatron, func(s *Delta) { s.Megatron = "0.15.3" }, "USE_MCORE_GDN=0", false},
+		{"C1", DeltaMegatron, func(s *Delta) { s.Megatron = "" }, "USE_MCORE_GDN=0", false},
+		{"C2", DeltaMegatron, func(s *Delta) { s.MindSpeed = "core_r0.15.3" }, "USE_MCORE_GDN=0", false},
+		{"C3", DeltaWrapped, func(s *Delta) { s.Packed = true }, "without packing", false},
+		{"C4", DeltaWrapped, func(s *Delta) { s.Parallel.Context = 2 }, "context parallelism to 1", false},
+		{"C5", DeltaWrapped, func(s *Delta) { s.Parallel.Tensor = 2 }, "Megatron-core's layer", true},
+		{"C6", DeltaWrapped, func(s *Delta) { s.PaddingMask = false }, "padding-free", false},
+		{"C7", DeltaMegatron, func(s *Delta) { s.Packed, s.FLA = true, false }, "install flash-linear-attention", false},
+		{"C8", DeltaMegatron, func(s *Delta) { s.Packed, s.Deterministic = true, true }, "without determinism", false},
+		{"C9", DeltaMegatron, func(s *Delta) { s.Inference = true }, "decode with transformers", false},
+		{"C10", DeltaMegatron, func(s *Delta) { s.Parallel.Context = 2 }, "MindSpeed", false},
+		{"C11", DeltaTransformers, func(s *Delta) { s.Parallel.Sequence = 3 }, "divides both", false},
+		{"C11", DeltaOps, func(s *Delta) { s.Parallel.Sequence = 3 }, "divides both", false},
+		{"C11", DeltaOps, func(s *Delta) { s.Parallel.Sequence = 64 }, "divides both", false},
+		{"C11", DeltaMegatron, func(s *Delta) { s.Parallel.Tensor = 32 }, "divides both", false},
+		{"C12", DeltaTransformers, func(s *Delta) { s.RingRanks = 2 }, "divides key and value heads", false},
+		{"C13", DeltaTransformers, func(s *Delta) { s.Parallel.Sequence, s.Cache = 2, true }, "without sequence parallelism", false},
+		{"C14", DeltaTransformers, func(s *Delta) { s.Packed, s.FLA = true, false }, "install flash-linear-attention", false},
+		{"C15", DeltaTransformers, func(s *Delta) { s.Packed, s.Positions = true, false }, "position ids", false},
+		{"C16", DeltaTransformers, func(s *Delta) { s.Packed, s.FlashAttention = true, false }, "use flash attention", false},
+		{"C20", DeltaOps, func(s *Delta) { s.ChunkOperator = true }, "custom package", false},
+		{"C23", DeltaMegatron, func(s *Delta) { s.Packed, s.SoC = true, "Ascend950PR" }, "one sequence after another", true},
+		{"C25", DeltaMegatron, func(s *Delta) { s.Experts, s.Parallel.Tensor, s.SequenceSplit = true, 2, false }, "sequence_parallel", true},
+		{"D2", DeltaOps, func(s *Delta) { s.Parallel.Tensor = 2 }, "Ulysses", false},
+		{"D1", DeltaOps, func(s *Delta) { s.Parallel.Context = 2 }, "Ulysses", false},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			s := workingSetups()[c.stack]
@@ -72,7 +74,7 @@ func TestDeltaSetup(t *testing.T) {
 				return
 			}
 			require.Empty(t, advice)
-			var refusal *Refusal
+			var refusal *ops.Refusal
 			require.True(t, errors.As(err, &refusal), "%v", err)
 			require.Equal(t, c.rule, refusal.Rule)
 			require.Contains(t, refusal.Remedy, c.remedy)
@@ -84,7 +86,7 @@ func TestDeltaSetup(t *testing.T) {
 		require.True(t, tested[c.rule], "%s has no test", c.rule)
 	}
 
-	// If there are more ranks than key heads, ranks share them where this package does the
+	// If there are more ranks than key heads, ranks share them where package ops does the
 	// exchange.
 	s := workingSetups()[DeltaOps]
 	s.Parallel.Sequence = 32
