@@ -13,18 +13,19 @@ import (
 
 // Limits of CANN's kernels for a cache on a 910B.
 const (
-	headLimit   = 256   // query heads
-	groupLimit  = 64    // query heads that share a key head
-	dimLimit    = 512   // features of a head, which are a multiple of
-	dimUnit     = 16    //
-	blockLimit  = 512   // tokens of a block, which are a multiple of
-	blockUnit   = 16    // with one new token,
-	promptUnit  = 128   // or else of this
-	rowLimit    = 65535 // features of all key heads in [blocks, tokens, heads·features]
-	batchLimit  = 65536
-	seesAll     = math.MaxInt32 // tokens before and after
-	sparseRight = aclnn.SparseCausalEnd
+	headLimit  = 256   // query heads
+	groupLimit = 64    // query heads that share a key head
+	dimLimit   = 512   // features of a head
+	dimUnit    = 16    // which they are a multiple of
+	blockLimit = 512   // tokens of a block
+	blockUnit  = 16    // which they are a multiple of, with one new token
+	promptUnit = 128   // and with several
+	rowLimit   = 65535 // features of all key heads in [blocks, tokens, heads·features]
+	batchLimit = 65536 // sequences
 )
+
+// seesAll lets a token see all tokens before and after it that the mask does not hide.
+const seesAll = math.MaxInt32
 
 // infer is an entry point of CANN's attention over caches.
 type infer struct {
@@ -35,12 +36,12 @@ type infer struct {
 
 // call holds the arguments of an entry point.
 type call struct {
-	query, out, hidden, blocks           *aclnn.Tensor
-	keys, values                         []*aclnn.Tensor
-	layout                               string
-	lengths                              []int64
-	heads, keyHeads, block, mode, before int64
-	scale                                float64
+	query, out, hidden, blocks   *aclnn.Tensor
+	keys, values                 []*aclnn.Tensor
+	layout                       string
+	lengths                      []int64
+	heads, keyHeads, block, mode int64
+	scale                        float64
 }
 
 // inferKernels lists the entry points, the newest first.
@@ -171,7 +172,7 @@ func (a *AttentionArgs) call(reg *ops.Registry, s *aclnn.Scope) *call {
 		p.mode = aclnn.SparseAll
 	case z.queries > 1:
 		var err error
-		p.mode = sparseRight
+		p.mode = aclnn.SparseCausalEnd
 		p.hidden, err = reg.CausalMask(s.Stream)
 		s.Fail(err)
 	case z.headMajor && a.Layout != ops.BNSD:
