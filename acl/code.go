@@ -14,9 +14,10 @@ type Damage uint8
 
 // Damages, the lightest first.
 const (
-	DamageNone   Damage = iota // the call was refused; nothing changed
-	DamageWork                 // work queued on the stream is lost or wrong; the device still works
-	DamageDevice               // the device or its context is unusable until it is reset
+	DamageNone    Damage = iota // the call was refused; nothing changed
+	DamageWork                  // work queued on the stream is lost or wrong; the device still works
+	DamageContext               // a failure has stopped the context (StreamStopOnFailure): make it again
+	DamageDevice                // the device is unusable until it is reset
 )
 
 // String says what can still be used.
@@ -24,6 +25,7 @@ func (d Damage) String() string {
 	return [...]string{
 		"the device is still usable",
 		"results on the stream are lost, the device is still usable",
+		"a stream that stops on failure has stopped its context: close it and all that was made in it, and make it again",
 		"the device is unusable: close everything on it and open it again, or restart the process",
 	}[d]
 }

@@ -64,7 +64,8 @@
 //
 // A nil object, a zero value that no function made, and a nil context.Context are invalid
 // arguments and never panic; only the methods that a nil *Device has from Context do. A wait that
-// ended early matches its context's error, too. Error.Damage says what can still be used.
+// ended early matches its context's error, too. Error.Damage says what can still be used, and
+// Device.Recover brings the device back after work has failed.
 //
 // # Profiles
 //

@@ -1,6 +1,7 @@
 package acl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,8 +68,10 @@ type Error struct {
 	// Exceptions are the tasks that CANN's exception callback named for the fault.
 	Exceptions []Exception
 
-	group error
-	cause error
+	stopped bool   // failures stop the context of the call
+	meaning string // of the code, where the call says more than the code alone
+	group   error
+	cause   error
 }
 
 // Error is one line, or more when CANN's message has more.
@@ -83,7 +86,7 @@ func (e *Error) Error() string {
 	}
 	if e.Code != 0 {
 		fmt.Fprintf(&b, ": %s (%d)", e.Name, int32(e.Code))
-		if m := e.Code.Meaning(); m != "" {
+		if m := cmp.Or(e.meaning, e.Code.Meaning()); m != "" {
 			b.WriteString(": " + m)
 		}
 	} else if e.group != nil {
@@ -135,8 +138,14 @@ func (e *Error) tellsDamage() bool {
 	return e.Damage() != DamageNone
 }
 
-// Damage says what can still be used after the error.
-func (e *Error) Damage() Damage { return e.Code.Damage() }
+// Damage says what can still be used after the error. Device.Recover brings the device back after
+// DamageWork.
+func (e *Error) Damage() Damage {
+	if e.stopped && e.Code.Damage() == DamageWork && e.group != ErrAborted {
+		return DamageContext
+	}
+	return e.Code.Damage()
+}
 
 // refuse is the error of a call that this package did not pass on to CANN.
 func refuse(op string, group error, format string, args ...any) *Error {

@@ -26,7 +26,7 @@ func (x *Context) MallocHost(n int) (*HostBuffer, error) {
 	}
 	addr, err := aclrtMallocHost(sc.handle, uint64(n))
 	if err != nil {
-		return nil, sc.fail(err)
+		return nil, sc.hostMemory(err)
 	}
 	sc.retain()
 	h := &HostBuffer{region: region{
@@ -35,6 +35,17 @@ func (x *Context) MallocHost(n int) (*HostBuffer, error) {
 	}}
 	h.open(KindHostBuffer, leak{bytes: uint64(n)}) // a slice of it may still be in use: it is not released
 	return h, nil
+}
+
+// hostMemory is fail for a call that allocates page-locked memory. CANN has one code for the memory of
+// the device and of the host.
+func (sc *scope) hostMemory(err error) *Error {
+	e := sc.fail(err)
+	if e.group == ErrOutOfMemory {
+		e.meaning = "the host has not that much page-locked memory left"
+		e.Hint = "close host buffers, use smaller ones, or raise the limit on locked memory (ulimit -l)"
+	}
+	return e
 }
 
 // Close waits for the streams that copy from or to the buffer and frees it (aclrtFreeHost).

@@ -265,6 +265,10 @@ func TestMemoryMisuse(t *testing.T) {
 			requireError(t, malloc(n), acl.ErrInvalidArgument, 0)
 		}
 	}
+	_, err = dev.MallocHost(1 << 60)
+	requireError(t, err, acl.ErrOutOfMemory, 207001)
+	require.ErrorContains(t, err, "the host has not that much page-locked memory")
+	require.NotContains(t, err.Error(), "the device is out of memory")
 	_, err = buf.Bytes()
 	requireError(t, err, acl.ErrNotSupported, 0)
 	_, err = closed.Bytes()

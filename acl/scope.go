@@ -15,6 +15,7 @@ type scope struct {
 	chip   *chip
 	handle aclrtContext
 	refs   atomic.Int64
+	stops  atomic.Bool // a stream was set to stop at a failure, which stops the context
 
 	mu       sync.Mutex
 	queues   map[*queue]struct{} // streams that exist
@@ -81,7 +82,7 @@ func (sc *scope) drain() error {
 // fail makes the *Error of a call in this context.
 func (sc *scope) fail(err error) *Error {
 	e := wrap(err)
-	e.Device = sc.chip.id
+	e.Device, e.stopped = sc.chip.id, sc.stops.Load()
 	return e
 }
 

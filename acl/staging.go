@@ -84,7 +84,10 @@ func (s *staging) ready(ctx context.Context, b *slotBuffer) error {
 	}
 	addr, err := aclrtMallocHost(s.chip.primary.handle, b.size)
 	b.addr = uint64(addr)
-	return s.chip.primary.wrap(err)
+	if err != nil {
+		return s.chip.primary.hostMemory(err)
+	}
+	return nil
 }
 
 // wait waits for the copy that uses the slot. Whether the copy or work before it has failed is known

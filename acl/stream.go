@@ -72,6 +72,8 @@ func (x *Context) NewStream(options ...StreamOption) (*Stream, error) {
 	if err == nil && cfg.stopOnFailure {
 		if err = aclrtSetStreamFailureMode(sc.handle, handle, abi.ACL_STOP_ON_FAILURE); err != nil {
 			err = q.fail(err)
+		} else {
+			sc.stops.Store(true)
 		}
 	}
 	if err != nil {

@@ -40,7 +40,7 @@ func TestWatchdogOfComm(t *testing.T) {
 		defer func() { assert.NoError(t, w.Close()) }()
 		forget := w.Watch(c)
 		defer forget()
-		x, err := aclnn.New(st, aclnn.Float32, 5)
+		x, err := aclnn.Zeros(st, aclnn.Float32, 5)
 		if !assert.NoError(t, err) {
 			return
 		}

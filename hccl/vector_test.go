@@ -107,7 +107,7 @@ func TestRootsAndMessages(t *testing.T) {
 
 		next, last := (m.Rank()+1)%3, (m.Rank()+2)%3
 		in, own, none := m.tensor(0, 0), m.tensor(0), m.tensor()
-		second, err := aclnn.New(m.st, aclnn.Float16, 4)
+		second, err := aclnn.Zeros(m.st, aclnn.Float16, 4)
 		assert.NoError(t, err)
 		m.made = append(m.made, second)
 		assert.NoError(t, m.Exchange(m.st,

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"fmt"
 	"os"
 	"runtime"
 	"strconv"
@@ -8,14 +9,21 @@ import (
 	"sync/atomic"
 )
 
-// fixedThreads is the value of CANN_EMU_THREADS, or 0 if it is not set.
-var fixedThreads = func() int {
-	n, err := strconv.Atoi(os.Getenv("CANN_EMU_THREADS"))
-	if err != nil {
-		return 0
+// fixedThreads is the value of CANN_EMU_THREADS, or 0 if it is not set or means nothing; threadsError
+// says so in the latter case.
+var fixedThreads, threadsError = ParseThreads(os.Getenv("CANN_EMU_THREADS"))
+
+// ParseThreads reads a number of threads; the empty text gives 0.
+func ParseThreads(text string) (int, error) {
+	if text == "" {
+		return 0, nil
 	}
-	return max(n, 0)
-}()
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > 1<<12 {
+		return 0, fmt.Errorf("CANN_EMU_THREADS=%q: must be a number from 1 to %d", text, 1<<12)
+	}
+	return n, nil
+}
 
 // Threads is the number of threads one kernel may use (CANN_EMU_THREADS, else GOMAXPROCS).
 func Threads() int {

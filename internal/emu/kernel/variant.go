@@ -9,6 +9,7 @@ package kernel
 import "C"
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"unsafe"
@@ -31,10 +32,18 @@ func Select(name string) error {
 // Variant returns the name of the variant in use.
 func Variant() string { return C.GoString(C.kernels.name) }
 
+// cpuError says why CANN_EMU_CPU cannot be used.
+var cpuError error
+
 // An unusable CANN_EMU_CPU falls back to the best variant, because a library cannot report an
-// error at start-up. The choice is visible through Variant.
+// error at start-up.
 func init() {
-	if Select(os.Getenv("CANN_EMU_CPU")) != nil {
+	name := os.Getenv("CANN_EMU_CPU")
+	if Select(name) != nil {
+		cpuError = fmt.Errorf("CANN_EMU_CPU=%q: this CPU cannot run it, or it is none of %v", name, Variants)
 		_ = Select("")
 	}
 }
+
+// Misconfigured says which variables of the environment cannot be used, or returns nil.
+func Misconfigured() error { return errors.Join(threadsError, cpuError) }

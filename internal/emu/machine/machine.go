@@ -10,6 +10,7 @@ import (
 
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/emu/ccl"
+	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/nn"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/rt"
@@ -55,6 +56,8 @@ var process = sync.OnceValue(func() *Machine {
 	r := rt.New()
 	m := &Machine{rt: r, library: nn.New(r), watched: r.Watched()}
 	m.library.Older = OldAPI()
+	r.CheckFaults(canFail)
+	r.Refuse(kernel.Misconfigured())
 	implemented := implementations(r, m.library)
 	for id, f := range functions {
 		m.calls[id] = implemented[f.name]

@@ -2,7 +2,9 @@ package rt
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -98,6 +100,19 @@ func (r *rule) parseWhen(text string) (err error) {
 	return nil
 }
 
+// Check returns an error for the first rule whose name the caller refuses.
+func (f *Faults) Check(refuse func(name string) error) error {
+	if f == nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.rules)) {
+		if err := refuse(name); err != nil {
+			return fmt.Errorf("CANN_EMU_FAULTS: %q: %w", name, err)
+		}
+	}
+	return nil
+}
+
 // hit counts a call and returns the code with which it must fail, or 0.
 func (f *Faults) hit(name string, device int) int32 {
 	if f == nil {
@@ -125,6 +140,9 @@ func (f *Faults) hit(name string, device int) int32 {
 	}
 	return 0
 }
+
+// CheckFaults refuses the machine if one of its fault rules has a name that the caller refuses.
+func (r *Runtime) CheckFaults(refuse func(name string) error) { r.Refuse(r.faults.Check(refuse)) }
 
 // Watched reports whether faults are injected or calls are traced.
 func (r *Runtime) Watched() bool { return r.faults != nil || r.Trace != nil }

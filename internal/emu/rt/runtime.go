@@ -53,6 +53,13 @@ func New() *Runtime {
 	return r
 }
 
+// Refuse makes the calls that set a device fail, unless err is nil or an earlier reason exists.
+func (r *Runtime) Refuse(err error) {
+	if r.err == nil {
+		r.err = err
+	}
+}
+
 // NewMachine returns the runtime of the machine that c describes. The memory of a device is
 // reserved on first use.
 func NewMachine(c Config) *Runtime {

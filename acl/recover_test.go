@@ -1,0 +1,141 @@
+package acl_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/acl/acltest"
+)
+
+// TestEachWaitTells: each of a thousand faults is told once, with its operator and stream, by the wait
+// that comes first, and every copy after it is right.
+func TestEachWaitTells(t *testing.T) {
+	faults := 1000
+	if testing.Short() {
+		faults = 100
+	}
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	streams := []*acl.Stream{acltest.Stream(t, dev), acltest.Stream(t, dev), acltest.Stream(t, dev)}
+	buf, err := dev.Malloc(64)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, buf.Close()) }()
+	download := func(st *acl.Stream) error {
+		return acl.CopyFromDevice(t.Context(), st, make([]byte, 64), buf)
+	}
+	tell := []func(st *acl.Stream) error{
+		func(st *acl.Stream) error { return st.Synchronize(t.Context()) },
+		func(st *acl.Stream) error { return st.Synchronize(background) },
+		download,
+		func(st *acl.Stream) error {
+			ev, err := st.Record()
+			require.NoError(t, err)
+			defer func() { require.NoError(t, ev.Close()) }()
+			return ev.Synchronize(t.Context())
+		},
+		func(st *acl.Stream) error {
+			told, err := dev.Recover(t.Context())
+			require.NoError(t, err)
+			require.Len(t, told, 1)
+			return told[0]
+		},
+		func(*acl.Stream) error {
+			told, err := dev.Recover(background)
+			require.NoError(t, err)
+			require.Len(t, told, 1)
+			return told[0]
+		},
+	}
+	for n := range faults {
+		st := streams[n%len(streams)]
+		require.NoError(t, launchAtNothing(t, st))
+		var e *acl.Error
+		require.ErrorAs(t, tell[n%len(tell)](st), &e, "fault %d", n)
+		require.ErrorIs(t, e, acl.ErrKernel)
+		require.Equal(t, []string{"aclnnAdd"}, e.Suspects)
+		require.Equal(t, st.ID(), e.Stream)
+		require.Equal(t, acl.DamageWork, e.Damage())
+		if n%7 == 0 {
+			told, err := dev.Recover(t.Context())
+			require.NoError(t, err)
+			require.Empty(t, told, "it is told once")
+		}
+		for k, other := range streams {
+			sent, got := []byte{byte(n), byte(n >> 8), byte(k), 1}, make([]byte, 4)
+			require.NoError(t, acl.CopyToDevice(t.Context(), other, buf, sent))
+			require.NoError(t, acl.CopyFromDevice(t.Context(), other, got, buf))
+			require.Equal(t, sent, got)
+		}
+	}
+}
+
+// TestRecoverAll: several streams and contexts have failed.
+func TestRecoverAll(t *testing.T) {
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	x, err := dev.NewContext()
+	require.NoError(t, err)
+	side, err := x.NewStream()
+	require.NoError(t, err)
+	streams := []*acl.Stream{acltest.Stream(t, dev), side, acltest.Stream(t, dev)}
+	want := map[int]bool{}
+	for _, st := range streams {
+		require.NoError(t, launchAtNothing(t, st))
+		want[st.ID()] = true
+	}
+	told, err := dev.Recover(t.Context())
+	require.NoError(t, err)
+	got := map[int]bool{}
+	for _, e := range told {
+		got[e.Stream] = true
+		assert.Equal(t, []string{"aclnnAdd"}, e.Suspects)
+	}
+	assert.Equal(t, want, got)
+	for _, st := range streams {
+		require.NoError(t, st.Synchronize(t.Context()))
+	}
+	require.NoError(t, side.Close())
+	require.NoError(t, x.Close())
+
+	st := streams[0]
+	release := hold(t, st)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = dev.Recover(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	release()
+	_, err = dev.Recover(nil) //nolint:staticcheck // that is the mistake
+	require.ErrorIs(t, err, acl.ErrInvalidArgument)
+	_, err = (*acl.Device)(nil).Recover(t.Context())
+	require.ErrorIs(t, err, acl.ErrInvalidArgument)
+}
+
+// TestRecoverFromStop: a context that has stopped cannot be recovered, and the error says what has to
+// be made again. Another one works.
+func TestRecoverFromStop(t *testing.T) {
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	for range 3 {
+		x, err := dev.NewContext()
+		require.NoError(t, err)
+		st, err := x.NewStream(acl.StreamStopOnFailure())
+		require.NoError(t, err)
+		require.NoError(t, launchAtNothing(t, st))
+		err = st.Synchronize(t.Context())
+		var e *acl.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, acl.DamageContext, e.Damage())
+		require.ErrorContains(t, err, "has stopped its context")
+		told, err := dev.Recover(t.Context())
+		require.Empty(t, told)
+		require.True(t, errors.As(err, &e))
+		require.Equal(t, acl.DamageContext, e.Damage())
+		require.ErrorIs(t, st.Close(), acl.ErrKernel)
+		require.NoError(t, x.Close())
+	}
+	told, err := dev.Recover(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, told)
+}

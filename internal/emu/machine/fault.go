@@ -1,0 +1,37 @@
+package machine
+
+import (
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/emu/op"
+)
+
+// queues matches the functions, operators aside, that put work on a stream.
+var queues = regexp.MustCompile(`Async|^Hccl(All|Reduce|Broadcast|Scatter|Send|Recv|BatchSendRecv|Barrier)` +
+	`|^aclrt(Record|StreamWait|Reset(Event|Notify)|WaitAndReset|Launch|ActiveStream|Switch|Value|Cmo|ProfTrace)|^aclmdlRIExecute`)
+
+// canFail says why a fault rule with the name would never apply, or returns nil.
+func canFail(name string) error {
+	work, runs := strings.CutPrefix(name, "run/")
+	operator, one := strings.CutSuffix(strings.TrimPrefix(work, "aclnn"), abi.PhaseOne)
+	if strings.HasPrefix(work, "aclnn") && op.Find(operator) != nil {
+		if one && runs {
+			return errors.New("phase one does not run on a stream; leave out " + abi.PhaseOne)
+		}
+		return nil
+	}
+	i := slices.IndexFunc(functions[:], func(f function) bool { return f.name == work })
+	switch {
+	case i < 0:
+		return errors.New("CANN has no such function")
+	case functions[i].absent <= 0:
+		return errors.New("this function returns no code, so it cannot fail")
+	case runs && !queues.MatchString(work):
+		return errors.New("this function puts no work on a stream; leave out run/")
+	}
+	return nil
+}
