@@ -33,6 +33,7 @@ var checks = map[string]string{
 	"go run -tags emu ./examples/attention -seq 512":                             "%s -seq 64",
 	"go run -tags emu ./examples/hccltest -p 2 -op all -b 64K":                   "%s -n 1 -w 1",
 	"go run -tags emu ./examples/npuinfo":                                        "%s",
+	"go run -tags emu ./examples/npuinfo -smoke -only golden:rms":                "%s -report $TMP/day1",
 
 	"go run -tags emu ./examples/trainstep -ranks 8 -tp 2 -pp 2 -micro 2":                      "%s -steps 1",
 	"go run -tags emu ./examples/trainstep -ranks 8 -fsdp":                                     "%s -steps 1",

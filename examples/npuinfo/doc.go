@@ -5,4 +5,5 @@
 //	npuinfo -json
 //	npuinfo -trace step.json   # what leaves the AI Core in a trace of the emulator
 //	npuinfo -flight DIR        # what the ranks of a job did last, from their flight records
+//	npuinfo -smoke             # tries every kernel, copies, launches, collectives
 package main

@@ -1,27 +1,38 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 
 	"github.com/goascend/cann/examples/command"
 )
 
 const about = `npuinfo says what this machine offers: CANN's libraries and where they are, the functions they
-lack, the devices, which kernels the operators would get, and the variables that are set. With -trace
-it says which calls of a program that ran on the emulator a 910B would run on its slow AI CPU; with
--flight, what the ranks of a job did last.`
+lack, the devices, which kernels the operators would get, and the variables that are set.
+
+With -smoke it tries the machine: every kernel of ops against reference data in bfloat16 and float32,
+copies, launches, and collectives over all devices. Before, it reads the toolkit's configurations of
+kernels and says what they will refuse or run on the AI CPU. Text and JSON go to files as well: attach
+both to a bug.
+
+With -trace it says which calls of a program that ran on the emulator a 910B would run on its slow AI
+CPU, and which the toolkit of this machine, or of -toolkit, would not run; with -flight, what the ranks
+of a job did last.`
 
 var samples = []string{
 	"go run -tags emu ./examples/npuinfo",
 	"go run ./examples/npuinfo -missing",
 	"go run ./examples/npuinfo -json",
-	"go run ./examples/npuinfo -trace step.json",
 	"go run ./examples/npuinfo -flight /tmp/cann-flight-1",
+	"go run ./examples/npuinfo -smoke",
+	"go run ./examples/npuinfo -smoke -report day1 -only golden:attn",
+	"go run ./examples/npuinfo -trace step.json -toolkit /usr/local/Ascend/ascend-toolkit/latest/opp/built-in",
 }
 
 // options are the flags.
@@ -29,6 +40,7 @@ type options struct {
 	json, missing bool
 	trace         string // file
 	flight        string // folder
+	try           tryOptions
 }
 
 func parseFlags(args []string, out io.Writer) (options, error) {
@@ -38,6 +50,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.BoolVar(&o.missing, "missing", false, "list the functions that are missing, not only their number")
 	f.StringVar(&o.flight, "flight", "", "merge the flight records of a job's ranks in this `folder` into one story")
 	f.StringVar(&o.trace, "trace", "", "list what leaves the AI Core in the `file` that CANN_EMU_TRACE named")
+	o.try.define(f)
 	return o, f.Parse(args)
 }
 
@@ -46,22 +59,45 @@ func main() {
 	if errors.Is(err, flag.ErrHelp) {
 		return
 	}
-	var r *report
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
 	switch {
 	case err != nil:
 	case o.flight != "":
 		err = writeFlight(os.Stdout, o)
+	case o.try.part != "":
+		err = o.try.runPart(ctx, os.Stdout)
 	case o.trace != "":
 		err = writeTrace(os.Stdout, o)
 	default:
-		if r, err = inspect(); err == nil {
-			err = r.write(os.Stdout, o)
-		}
+		err = run(ctx, o, os.Stdout, os.Stderr)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "npuinfo:", err)
 		os.Exit(1)
 	}
+}
+
+// run inspects the machine, and tries it if asked to.
+func run(ctx context.Context, o options, out, progress io.Writer) error {
+	r, err := inspect()
+	if err != nil {
+		return err
+	}
+	if o.try.smoke || o.try.toolkit != "" {
+		r.foresee(o.try)
+	}
+	if !o.try.smoke {
+		return r.write(out, o)
+	}
+	r.try(ctx, o.try, progress)
+	if err := errors.Join(r.write(out, o), r.save(o.try.report)); err != nil {
+		return err
+	}
+	if bad := r.Smoke.Bad(); bad > 0 {
+		return fmt.Errorf("%d results are bad; %s.txt and %s.json have them", bad, o.try.report, o.try.report)
+	}
+	return nil
 }
 
 func (r *report) write(w io.Writer, o options) error {
@@ -106,5 +142,7 @@ func (r *report) write(w io.Writer, o options) error {
 	for _, name := range sorted(r.Knobs) {
 		line("%s=%s", name, r.Knobs[name])
 	}
+	r.writeToolkit(line)
+	r.writeSmoke(line)
 	return errors.Join(errs...)
 }

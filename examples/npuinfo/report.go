@@ -11,6 +11,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/examples/npuinfo/smoke"
 	"github.com/goascend/cann/ops"
 )
 
@@ -23,6 +24,9 @@ type report struct {
 	Devices   []device          `json:"devices"`
 	Kernels   []string          `json:"kernels"` // the choice of each operator for a bfloat16 model
 	Knobs     map[string]string `json:"environment"`
+	Toolkit   *smoke.Toolkit    `json:"toolkit,omitempty"`  // with -smoke or -toolkit
+	Foreseen  []smoke.Forecast  `json:"foreseen,omitempty"` // calls of ops that the toolkit does not run on the AI Core
+	Smoke     *smoke.Report     `json:"smoke,omitempty"`
 }
 
 // library is a group of CANN's libraries.

@@ -1,14 +1,18 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/examples/npuinfo/smoke"
 )
 
 // leaving is a kind of call that leaves the AI Core, and how often it is in a trace.
@@ -18,59 +22,88 @@ type leaving struct {
 	Calls    int    `json:"calls"`
 }
 
-// readTrace finds the calls in a trace of the emulator (CANN_EMU_TRACE) that a 910B would run on its
-// AI CPU. It also returns the number of all calls of operators.
-func readTrace(path string) (found []leaving, calls int, err error) {
-	text, err := os.ReadFile(path)
+// traced is what a trace of the emulator (CANN_EMU_TRACE) shows.
+type traced struct {
+	Calls    int              `json:"calls"`   // of operators
+	Leaving  []leaving        `json:"leaving"` // those that a 910B would run on its AI CPU
+	Foreseen []smoke.Forecast `json:"foreseen,omitempty"`
+	toolkit  *smoke.Toolkit
+}
+
+// readTrace reads a trace, and compares it with the kernels of a toolkit if there is one.
+func readTrace(path, toolkit string) (_ *traced, err error) {
+	file, err := os.Open(path)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	// The list in a trace has no end, and its last line may be cut.
-	whole := text[:bytes.LastIndexByte(text, '\n')+1]
-	text = append(bytes.TrimRight(bytes.TrimSpace(whole), ",]"), ']')
-	var events []struct {
-		Name     string
-		Category string `json:"cat"`
-		Args     struct{ AICPU string }
+	defer func() { err = errors.Join(err, file.Close()) }()
+	events, err := smoke.ReadTrace(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if err := json.Unmarshal(text, &events); err != nil {
-		return nil, 0, fmt.Errorf("%s is no trace of the emulator: %w", path, err)
-	}
-	counts := map[leaving]int{}
+	r := &traced{Calls: len(events)}
+	counts, needs := map[leaving]int{}, smoke.Needs{"the trace": nil}
 	for _, e := range events {
-		if e.Category != "stream" || !strings.HasPrefix(e.Name, "aclnn") {
-			continue
+		if e.AICPU != "" {
+			counts[leaving{Operator: "aclnn" + e.Call.Operator, Kernel: e.AICPU}]++
 		}
-		calls++
-		if e.Args.AICPU != "" {
-			counts[leaving{Operator: e.Name, Kernel: e.Args.AICPU}]++
-		}
+		needs["the trace"] = append(needs["the trace"], e.Call.String())
 	}
 	for _, l := range slices.SortedFunc(maps.Keys(counts), func(a, b leaving) int {
 		return strings.Compare(a.Operator+a.Kernel, b.Operator+b.Kernel)
 	}) {
 		l.Calls = counts[l]
-		found = append(found, l)
+		r.Leaving = append(r.Leaving, l)
 	}
-	return found, calls, nil
+	packages := smoke.OperatorFolders()
+	if toolkit != "" {
+		packages = filepath.SplitList(toolkit)
+	}
+	if t := smoke.ReadToolkit(packages, chip()); t.Kernels > 0 {
+		slices.Sort(needs["the trace"])
+		needs["the trace"] = slices.Compact(needs["the trace"])
+		r.toolkit, r.Foreseen = t, t.Foresee(needs)
+	}
+	return r, nil
+}
+
+// chip is the chip of this machine, or the usual one.
+func chip() string {
+	rt, err := acl.Open(acl.Config{})
+	if err != nil {
+		return "Ascend910B1"
+	}
+	name := rt.SoC()
+	if err := rt.Close(); err != nil || name == "" {
+		return "Ascend910B1"
+	}
+	return name
 }
 
 // writeTrace reports on a trace.
 func writeTrace(w io.Writer, o options) error {
-	found, calls, err := readTrace(o.trace)
+	r, err := readTrace(o.trace, o.try.toolkit)
 	if err != nil {
 		return err
 	}
 	if o.json {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
-		return e.Encode(found)
+		return e.Encode(r)
 	}
-	for _, l := range found {
+	for _, l := range r.Leaving {
 		if _, err := fmt.Fprintf(w, "%s leaves the AI Core: %s, %d times\n", l.Operator, l.Kernel, l.Calls); err != nil {
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(w, "%d calls of operators, of which %d kinds leave the AI Core of a 910B\n", calls, len(found))
+	for _, f := range r.Foreseen {
+		if _, err := fmt.Fprintf(w, "foreseen %-8s %s: %s\n", f.Outlook, f.Call, f.Reason); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprintf(w, "%d calls of operators, of which %d kinds leave the AI Core of a 910B\n", r.Calls, len(r.Leaving))
+	if err == nil && r.toolkit != nil {
+		_, err = fmt.Fprintf(w, "%d kinds are not ready for the AI Core in %s\n", len(r.Foreseen), strings.Join(r.toolkit.Folders, ", "))
+	}
 	return err
 }

@@ -2,6 +2,7 @@ package nn
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/goascend/cann/internal/abi"
@@ -19,11 +20,14 @@ var aicore = sync.OnceValue(func() *abi.AICore {
 	return a
 })
 
-// notes returns what the trace says about a call: "aicpu" names the kernel that a 910B would run
-// on the AI CPU, and "expanded" the tensors with stride 0 that CANN copies to a dense tensor before
-// every call.
+// notes returns what the trace says about a call: "types" has the dtype of each tensor, of the first in
+// a list; "aicpu" names the kernel that a 910B would run on the AI CPU; "expanded" has the tensors with
+// stride 0 that CANN copies to a dense tensor before every call.
 func notes(c *op.Call) map[string]any {
 	n := map[string]any{}
+	if types := tensorTypes(c); types != "" {
+		n["types"] = types
+	}
 	if why := leavesAICore(c); why != "" {
 		n["aicpu"] = why
 	}
@@ -40,6 +44,18 @@ func notes(c *op.Call) map[string]any {
 		return nil
 	}
 	return n
+}
+
+// tensorTypes returns the tensors that a call reads as name:dtype, separated by spaces.
+func tensorTypes(c *op.Call) string {
+	var all []string
+	for _, t := range c.AllTensors() {
+		name, member, list := strings.Cut(t.Name, "[")
+		if c.Op.Use(name) != op.Written && (!list || member == "0]") {
+			all = append(all, name+":"+t.DType.String())
+		}
+	}
+	return strings.Join(all, " ")
 }
 
 // expandedSize returns the size of a tensor that repeats elements by stride 0.
