@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
@@ -34,17 +33,22 @@ func collectives(ctx context.Context, cfg *Config, tell func(message)) (err erro
 	if err != nil {
 		return err
 	}
-	ranks, ctx := errgroup.WithContext(ctx)
+	errs := make([]error, len(groups))
+	var ranks sync.WaitGroup
 	for i, g := range groups {
-		ranks.Go(func() error {
+		ranks.Go(func() {
 			out := gauge(func(message) {})
 			if i == 0 {
 				out = tell
 			}
-			return errors.Join(rank(ctx, rt, g, out), g.Close())
+			errs[i] = errors.Join(rank(ctx, rt, g, out), g.Close())
+			if errs[i] != nil {
+				cancel() // the others would wait for this one
+			}
 		})
 	}
-	return ranks.Wait()
+	ranks.Wait()
+	return errors.Join(errs...)
 }
 
 // collective is an operation with its result: element i of recv is want(i), where rank r sends r+1.
