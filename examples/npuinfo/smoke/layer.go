@@ -9,8 +9,19 @@ func rmsNorm(b *bench) {
 	x, w := b.in("x"), b.in("w")
 	a := ops.RMSNormArgs{X: x, Weight: w, Epsilon: b.float("eps"), Out: b.like(x), RStd: b.empty(aclnn.Float32, b.shape("rstd")...)}
 	try(b, b.RMSNorm, &a, b.out("y", a.Out, b.want("y")), b.out("rstd", a.RStd, b.want("rstd")))
+	b.addRMSNorm(x, w)
 	g := ops.RMSNormGradArgs{DOut: b.in("dy"), X: x, RStd: a.RStd, Weight: w, DX: b.like(x), DWeight: b.like(w)}
 	try(b, b.RMSNormGrad, &g, b.out("dx", g.DX, b.want("dx")), b.out("dw", g.DWeight, b.want("dw")))
+}
+
+// addRMSNorm tries the norm of a sum: of two halves of the case's tensor, which are exact.
+func (b *bench) addRMSNorm(x, w *aclnn.Tensor) {
+	values := b.want("x")
+	half := b.floats(b.dt, convert(values, func(v float32) float32 { return v / 2 }), x.Shape()...)
+	a := ops.AddRMSNormArgs{
+		X: half, Residual: half, Weight: w, Epsilon: b.float("eps"), Sum: b.like(x), Out: b.like(x), RStd: b.empty(aclnn.Float32, b.shape("rstd")...),
+	}
+	try(b, b.AddRMSNorm, &a, b.out("sum", a.Sum, values), b.out("y", a.Out, b.want("y")), b.out("rstd", a.RStd, b.want("rstd")))
 }
 
 func rope(b *bench) {
@@ -82,6 +93,7 @@ func adamw(b *bench) {
 		return nil
 	}
 	tryFresh(b, b.AdamW, &a, fresh, b.out("params", param, all[:n]))
+	tryFresh(b, b.AdamWList, &ops.AdamWListArgs{Updates: []ops.AdamWArgs{a}}, fresh, b.out("params", param, all[:n]))
 }
 
 func causalConv(b *bench) {
