@@ -67,7 +67,7 @@ func tryAll(t *testing.T, dir string) {
 			require.NotEmpty(t, x.Reason, x.Name())
 		}
 	}
-	for _, name := range []string{"attention", "attention_grad", "grouped_matmul", "rms_norm", "moe_experts_grad", "gated_delta", "adamw", "load_balance"} {
+	for _, name := range []string{"attention", "attention_grad", "grouped_matmul", "rms_norm", "moe_experts_grad", "gated_delta", "adamw", "load_balance", "add_rms_norm", "adamw_list"} {
 		require.True(t, fits[name+" float32"], name)
 	}
 	require.True(t, fits["slice_to_nz bfloat16"] && fits["linear bfloat16"] && fits["moe_unpermute_grad bfloat16"])

@@ -27,6 +27,7 @@ var (
 	}
 	formulas = map[string]func(*bench){
 		"linear": linear, "gated_norm": gatedNorm, "delta_gate": deltaGate, "clip_grad_norm": clipGradNorm,
+		"decode": decoding,
 	}
 	measures = map[string]func(context.Context, *Config, func(message)) error{
 		"launches": launches, "copies": copies, "collectives": collectives,
