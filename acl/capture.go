@@ -82,7 +82,7 @@ func (q *queue) record(mode CaptureMode, f func() error) (_ *recording, err erro
 		return nil, q.fail(err)
 	}
 	q.scope.chip.captures.Add(1)
-	rec := &recording{scope: q.scope, memories: make(map[*memory]struct{})}
+	rec := &recording{scope: q.scope, mode: aclmdlRICaptureMode(mode), memories: make(map[*memory]struct{})}
 	q.scope.retain()
 	rec.active.Store(true)
 	rec.sit(q)

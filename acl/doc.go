@@ -77,6 +77,7 @@
 //
 // Stream.Capture records work and Graph.Replay queues it again with one call, which spares the host
 // the launches of a step that is always the same. Graph.Update changes arguments between replays.
+// Stream.If, While and Switch capture parts that a number on the device chooses among.
 //
 // # Virtual memory
 //

@@ -16,6 +16,7 @@ type recording struct {
 	scope  *scope
 	handle aclmdlRI    // 0 until the capture has ended
 	active atomic.Bool // tasks are being recorded
+	mode   aclmdlRICaptureMode
 
 	mu       sync.Mutex
 	seats    []*seat
@@ -161,6 +162,13 @@ func (r *recording) usable(op string) error {
 		return r.scope.refuse(op, ErrClosed, "buffers of %d bytes that the graph uses were closed; close them after the graph, or in the captured function if they are scratch memory", r.lost)
 	}
 	return nil
+}
+
+// ended reports whether the graph was closed.
+func (r *recording) ended() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.memories == nil
 }
 
 // use notes that the graph runs, or is changed, on the stream, after what it did on others.

@@ -26,6 +26,9 @@ type (
 	aclSysParamOpt             int32
 	aclmdlRI                   uint64
 	aclmdlRICaptureMode        int32
+	aclmdlRICaptureStatus      int32
+	aclmdlRICondHandle         uint64
+	aclmdlRICondHandleFlag     int32
 	aclprofAicoreEvents        uint64
 	aclprofAicoreMetrics       int32
 	aclprofConfig              uint64
@@ -79,12 +82,17 @@ var (
 	fnAclFinalizeReference                 = cshim.NewFunc(cshim.ACL, "aclFinalizeReference")
 	fnAclGetDeviceCapability               = cshim.NewFunc(cshim.ACL, "aclGetDeviceCapability")
 	fnAclInit                              = cshim.NewFunc(cshim.ACL, "aclInit")
+	fnAclmdlRIAddCondTask                  = cshim.NewFunc(cshim.ACL, "aclmdlRIAddCondTask")
 	fnAclmdlRICaptureBegin                 = cshim.NewFunc(cshim.ACL, "aclmdlRICaptureBegin")
 	fnAclmdlRICaptureEnd                   = cshim.NewFunc(cshim.ACL, "aclmdlRICaptureEnd")
+	fnAclmdlRICaptureGetInfo               = cshim.NewFunc(cshim.ACL, "aclmdlRICaptureGetInfo")
 	fnAclmdlRICaptureTaskGrpBegin          = cshim.NewFunc(cshim.ACL, "aclmdlRICaptureTaskGrpBegin")
 	fnAclmdlRICaptureTaskGrpEnd            = cshim.NewFunc(cshim.ACL, "aclmdlRICaptureTaskGrpEnd")
 	fnAclmdlRICaptureTaskUpdateBegin       = cshim.NewFunc(cshim.ACL, "aclmdlRICaptureTaskUpdateBegin")
 	fnAclmdlRICaptureTaskUpdateEnd         = cshim.NewFunc(cshim.ACL, "aclmdlRICaptureTaskUpdateEnd")
+	fnAclmdlRICaptureToModelRIBegin        = cshim.NewFunc(cshim.ACL, "aclmdlRICaptureToModelRIBegin")
+	fnAclmdlRICondHandleCreate             = cshim.NewFunc(cshim.ACL, "aclmdlRICondHandleCreate")
+	fnAclmdlRICondHandleGetCondPtr         = cshim.NewFunc(cshim.ACL, "aclmdlRICondHandleGetCondPtr")
 	fnAclmdlRIDestroy                      = cshim.NewFunc(cshim.ACL, "aclmdlRIDestroy")
 	fnAclmdlRIExecuteAsync                 = cshim.NewFunc(cshim.ACL, "aclmdlRIExecuteAsync")
 	fnAclprofCreateConfig                  = cshim.NewFunc(cshim.Profiler, "aclprofCreateConfig")
@@ -218,6 +226,17 @@ func aclmdlRICaptureEnd(current aclrtContext, stream aclrtStream) (modelRI aclmd
 	return
 }
 
+// aclmdlRICaptureGetInfo calls aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus *status, aclmdlRI *modelRI).
+func aclmdlRICaptureGetInfo(current aclrtContext, stream aclrtStream) (status aclmdlRICaptureStatus, modelRI aclmdlRI, err error) {
+	c := cshim.Call{Args: [cshim.Args]uint64{uint64(stream)}, Out: 1<<1 | 1<<2}
+	if err = c.Do(fnAclmdlRICaptureGetInfo, uint64(current)); err != nil {
+		return
+	}
+	status = aclmdlRICaptureStatus(c.Args[1])
+	modelRI = aclmdlRI(c.Args[2])
+	return
+}
+
 // aclmdlRICaptureTaskGrpBegin calls aclError aclmdlRICaptureTaskGrpBegin(aclrtStream stream).
 func aclmdlRICaptureTaskGrpBegin(current aclrtContext, stream aclrtStream) error {
 	c := cshim.Call{Args: [cshim.Args]uint64{uint64(stream)}}
@@ -244,6 +263,22 @@ func aclmdlRICaptureTaskUpdateBegin(current aclrtContext, stream aclrtStream, ha
 func aclmdlRICaptureTaskUpdateEnd(current aclrtContext, stream aclrtStream) error {
 	c := cshim.Call{Args: [cshim.Args]uint64{uint64(stream)}}
 	return c.Do(fnAclmdlRICaptureTaskUpdateEnd, uint64(current))
+}
+
+// aclmdlRICaptureToModelRIBegin calls aclError aclmdlRICaptureToModelRIBegin(aclrtStream stream, aclmdlRI modelRI, aclmdlRICaptureMode mode).
+func aclmdlRICaptureToModelRIBegin(current aclrtContext, stream aclrtStream, modelRI aclmdlRI, mode aclmdlRICaptureMode) error {
+	c := cshim.Call{Args: [cshim.Args]uint64{uint64(stream), uint64(modelRI), uint64(mode)}}
+	return c.Do(fnAclmdlRICaptureToModelRIBegin, uint64(current))
+}
+
+// aclmdlRICondHandleCreate calls aclError aclmdlRICondHandleCreate(aclmdlRI modelRI, uint32_t defaultLaunchValue, aclmdlRICondHandleFlag flag, aclmdlRICondHandle *handle).
+func aclmdlRICondHandleCreate(current aclrtContext, modelRI aclmdlRI, defaultLaunchValue uint32, flag aclmdlRICondHandleFlag) (handle aclmdlRICondHandle, err error) {
+	c := cshim.Call{Args: [cshim.Args]uint64{uint64(modelRI), uint64(defaultLaunchValue), uint64(flag)}, Out: 1 << 3}
+	if err = c.Do(fnAclmdlRICondHandleCreate, uint64(current)); err != nil {
+		return
+	}
+	handle = aclmdlRICondHandle(c.Args[3])
+	return
 }
 
 // aclmdlRIDestroy calls aclError aclmdlRIDestroy(aclmdlRI modelRI).
