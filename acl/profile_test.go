@@ -74,6 +74,9 @@ func TestProfileRefused(t *testing.T) {
 // TestRanges looks for the ranges in the trace of the emulator, on the rows of the host and of the
 // stream.
 func TestRanges(t *testing.T) {
+	if os.Getenv("CANN_EMU_API") != "" {
+		t.Skip("the interface that the emulator has of CANN 8.1 is without the marks of its tools")
+	}
 	path := filepath.Join(t.TempDir(), "trace.json")
 	acltest.Rerun(t, func(t *testing.T) {
 		st := acltest.Stream(t, acltest.Device(t, acltest.Open(t), 0))
@@ -82,6 +85,10 @@ func TestRanges(t *testing.T) {
 		require.NoError(t, aclnn.Mul(st, aclnn.MulParams{Self: x[0], Other: x[1], Out: x[2]}))
 		layer.End()
 		st.Mark("loss")
+		require.NoError(t, capture(t, st, func() error {
+			st.Range("captured").End()
+			return st.Memset(x[0].Buffer(), 0, 4)
+		}).Replay(st))
 		require.NoError(t, st.Synchronize(t.Context()))
 		for _, name := range []string{"", "a\x00b"} {
 			require.Zero(t, st.Range(name))
@@ -97,6 +104,8 @@ func TestRanges(t *testing.T) {
 		return // only the emulator writes it, and the process of the body has none
 	}
 	require.NoError(t, err)
+	assert.Contains(t, string(text), `"captured"`)
+	assert.NotContains(t, string(text), `"begin captured"`)
 	for _, name := range []string{`"layer 3"`, `"begin layer 3"`, `"end layer 3"`, `"loss"`} {
 		assert.Contains(t, string(text), name)
 	}

@@ -15,7 +15,8 @@ type Range struct{ id uint64 }
 //	r := st.Range("layer 3")
 //	defer r.End()
 //
-// A profile records ranges with ProfileRanges; the emulator's trace (CANN_EMU_TRACE) has them too.
+// A profile records ranges with ProfileRanges; the emulator's trace (CANN_EMU_TRACE) has them too. In a
+// capture a range is on the host's row alone: a graph has none.
 // Where CANN's library for them, libms_tools_ext.so, is missing, nothing happens, and a name that is
 // empty or has a NUL begins no range. Ranges may overlap.
 func (s *Stream) Range(name string) Range {
@@ -24,7 +25,7 @@ func (s *Stream) Range(name string) Range {
 		return Range{}
 	}
 	defer runtime.KeepAlive(s)
-	id, err := mstxRangeStartA(s.q.scope.handle, &text[0], s.q.handle)
+	id, err := mstxRangeStartA(s.q.scope.handle, &text[0], s.seen())
 	if err != nil {
 		return Range{}
 	}
@@ -42,8 +43,16 @@ func (r Range) End() {
 func (s *Stream) Mark(name string) {
 	if text := s.label(name); text != nil {
 		defer runtime.KeepAlive(s)
-		_ = mstxMarkA(s.q.scope.handle, &text[0], s.q.handle) // there is no result, and the library was found
+		_ = mstxMarkA(s.q.scope.handle, &text[0], s.seen()) // there is no result, and the library was found
 	}
+}
+
+// seen returns the stream for a mark, none in a capture.
+func (s *Stream) seen() aclrtStream {
+	if s.Capturing() {
+		return 0
+	}
+	return s.q.handle
 }
 
 // label returns the text of a mark for C, or nil if nobody would see it.

@@ -127,6 +127,7 @@ func retain(cfg Config) error {
 // start initialises CANN; p.mu is held.
 func (p *processState) start(file string) error {
 	if p.lasting {
+		watchExceptions()
 		return nil
 	}
 	joined, err := initialise(file)

@@ -3,6 +3,7 @@ package qwen
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops"
@@ -39,7 +40,9 @@ func (m *Model) forward(p *pass, in *inputs, x *aclnn.Tensor) *state {
 	var y *aclnn.Tensor // of the residual stream x + y
 	for i, l := range m.layers {
 		var ls layerState
+		span := m.st.Range(fmt.Sprintf("forward of layer %d", i))
 		p.reading(func() { x, y, ls = l.forward(p, x, y, in.layer(i)) }, i+1)
+		span.End()
 		if p.Err() != nil {
 			return s
 		}
@@ -107,7 +110,9 @@ func (m *Model) backward(p *pass, in *inputs, s *state, dx, dIn *aclnn.Tensor, l
 		of(func() { dx = m.finalNorm.backward(p, s.final, p.leave(m.head.backward(p, s.normed, dx))) }, m.headUnits()...)
 	}
 	for i := len(m.layers) - 1; i >= 0; i-- {
+		span := m.st.Range(fmt.Sprintf("backward of layer %d", i))
 		of(func() { dx = m.layers[i].backward(p, s.layers[i], in, dx) }, i+1)
+		span.End()
 	}
 	if !m.first() {
 		p.Copy(dIn, dx)

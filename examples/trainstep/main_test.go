@@ -243,3 +243,17 @@ func TestRanks(t *testing.T) {
 		require.Empty(t, acl.Live())
 	}
 }
+
+// TestProfile checks that the profiler gets its folder, for the devices of the ranks alone.
+func TestProfile(t *testing.T) {
+	acltest.Need(t)
+	dir := t.TempDir()
+	trained(t, tiny("-steps", "1", "-ranks", "2", "-device", "1", "-profile", dir)...)
+	made, err := filepath.Glob(filepath.Join(dir, "PROF_*", "device_*"))
+	require.NoError(t, err)
+	var names []string
+	for _, path := range made {
+		names = append(names, filepath.Base(path))
+	}
+	require.Equal(t, []string{"device_1", "device_2"}, names)
+}

@@ -32,6 +32,7 @@ type options struct {
 	sequence, shard bool
 	ulysses         bool
 	graph           bool
+	profile         string // folder
 	watching        job.Watching
 }
 
@@ -87,6 +88,8 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.IntVar(&o.micro, "micro", 1, "`parts` of a rank's sequences that go through the pipeline one after another")
 	f.IntVar(&o.layout.EP, "ep", 1, "ranks that divide the experts, of those with other data")
 	f.BoolVar(&o.shard, "fsdp", false, "keep a shard of weights, gradients and moments on each rank with other data")
+	f.Group("Profiles")
+	f.StringVar(&o.profile, "profile", "", "have CANN's profiler record the steps into this `folder`, for msprof; steps and layers are named in it")
 	f.Group("Faults")
 	if err := o.watching.Flags(f.FlagSet); err != nil {
 		return o, err

@@ -34,6 +34,13 @@ func run(stop context.Context, o options, out io.Writer) (err error) {
 	}
 	defer job.Close(&err, rt)
 	place, err := world.Detect()
+	if o.profile != "" {
+		p, profiled := rt.Profile(acl.ProfileConfig{Folder: o.profile, Devices: o.devices(place, err)})
+		if profiled != nil {
+			return profiled
+		}
+		defer job.Close(&err, p)
+	}
 	if errors.Is(err, world.ErrNoLauncher) {
 		return runHere(ctx, stop, end, o, rt, text, out)
 	} else if err != nil {
@@ -50,6 +57,17 @@ func run(stop context.Context, o options, out io.Writer) (err error) {
 	}
 	defer job.Close(&err, group)
 	return runRank(ctx, stop, end, o, rt, place.Device, group, text, out)
+}
+
+// devices returns the devices of this process: that of its place, or one for each rank here.
+func (o options) devices(place world.Place, alone error) (ids []int) {
+	if alone == nil {
+		return []int{place.Device}
+	}
+	for i := range o.ranks {
+		ids = append(ids, o.device+i)
+	}
+	return ids
 }
 
 // runHere runs all ranks in this process, each with a goroutine and a device; rank 0 reports.

@@ -22,6 +22,7 @@ import (
 // trainer is a model in training.
 type trainer struct {
 	options   options
+	stream    *acl.Stream
 	text      *corpus
 	ranks     *qwen.Ranks
 	model     *qwen.Model
@@ -55,7 +56,7 @@ func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registr
 	if err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
-	t = &trainer{options: o, text: text, ranks: ranks, model: m, optimizer: opt}
+	t = &trainer{options: o, stream: st, text: text, ranks: ranks, model: m, optimizer: opt}
 	if err := t.prepare(ctx, set); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
@@ -103,6 +104,7 @@ func (o options) rate(step int) float64 {
 // step trains on one batch; each rank takes its rows of it.
 func (t *trainer) step(ctx context.Context) (loss, norm float64, err error) {
 	n := t.optimizer.Steps()
+	defer t.stream.Range(fmt.Sprintf("step %d", n)).End()
 	in, labels, err := t.text.batch(t.options.seed, n, t.options.batch, t.options.seq)
 	if err != nil {
 		return 0, 0, err
