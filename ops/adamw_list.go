@@ -24,7 +24,7 @@ func (a *AdamWListArgs) validate() error {
 	for i := range a.Updates {
 		u := &a.Updates[i]
 		if err := u.validate(); err != nil {
-			return fmt.Errorf("Updates[%d]: %w", i, err)
+			return fmt.Errorf("update %d: %w", i, err)
 		}
 		if u.options() != a.Updates[0].options() || (u.MaxExpAvgSq == nil) != (a.Updates[0].MaxExpAvgSq == nil) {
 			c.Fail("Updates[%d] differs from the first in more than its tensors", i)

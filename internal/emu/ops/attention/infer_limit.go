@@ -55,22 +55,3 @@ func (a *inference) checkPages(c *op.Call) {
 		c.Unfit("%v: with inputLayout %s the cache must be [blocks, blockSize, numKeyValueHeads*D]", a.key, a.layout.name)
 	}
 }
-
-// checkOwnMask checks a mask for one new token of each sequence, which does not broadcast.
-func (a *inference) checkOwnMask(c *op.Call) {
-	m := a.mask.tensor
-	if m.Rank() == 0 || m.Shape[0] != a.batch {
-		c.Unfit("batchSize of atten_mask must be equal to batchSize[%d] of query: it is %v", a.batch, m)
-		return
-	}
-	least := int64(0)
-	for _, it := range a.items {
-		least = max(least, it.cols)
-	}
-	if a.blocks != nil {
-		least = a.cols
-	}
-	if m.Dim(-1) < least {
-		c.Unfit("s Size[%d] of atten_mask must be greater than or equal to sMax[%d]: it is %v", m.Dim(-1), least, m)
-	}
-}
