@@ -195,9 +195,8 @@ func (f *frame) base(name string, n *node) *value {
 			return &value{found: f.eval(n.args[1].args[0].args[0]).member(arg(2).expr())}
 		}
 	case "max", "min":
-		if len(n.args) == 3 {
-			op := map[string]string{"max": "gt", "min": "lt"}[name]
-			return scalar(choose(compare(op, arg(0).expr(), arg(1).expr()), arg(0).expr(), arg(1).expr()))
+		if a, b := arg(0).expr(), arg(1).expr(); len(n.args) == 3 {
+			return scalar(choose(compare(map[string]string{"max": "gt", "min": "lt"}[name], a, b), a, b))
 		}
 	case "strcmp":
 		return f.compare("ne", arg(0), arg(1))
