@@ -3,35 +3,22 @@ package op
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"unsafe"
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 )
 
-// Aliasing is an operator's policy for an output whose memory overlaps the memory of an input.
-type Aliasing uint8
+// Exchanges notes that operators of the table, the named ones or all, exchange data with other ranks
+// while they write their outputs. An input that shares the memory of an output would change under the
+// ranks that still read it, so such a call is refused. Other operators compute what they would compute
+// if the output had memory of its own: CANN copies their result to the output after the kernel ran
+// (ViewCopy).
+func (t Table) Exchanges(names ...string) Table { return t.note(exchanges, names) }
 
-const (
-	// AsIfApart operators compute what they would compute if the output had memory of its own: CANN
-	// copies their result to the output after the kernel ran (ViewCopy).
-	AsIfApart Aliasing = iota
-	// Apart operators exchange data with other ranks while they write their outputs, so an input that
-	// shares the memory would change under the ranks that still read it. Such a call is refused.
-	Apart
-)
-
-// exchanging lists words in the names of the operators whose policy is Apart.
-var exchanging = []string{"AllReduce", "AllGather", "ReduceScatter", "AlltoAll", "AllToAll", "MoeDistribute"}
-
-// Aliasing returns the operator's policy.
-func (op *Operator) Aliasing() Aliasing {
-	if slices.ContainsFunc(exchanging, func(word string) bool { return strings.Contains(op.Name, word) }) {
-		return Apart
-	}
-	return AsIfApart
-}
+// Exchanges reports whether the operator of the call exchanges data while it writes its outputs. It is
+// known from phase one on.
+func (c *Call) Exchanges() bool { return c.accesses&exchanges != 0 }
 
 // HandlesOverlap tells that the computation of the call itself is right for outputs that overlap
 // inputs, as kernel.Map and kernel.Copy are, so that no input needs to be copied before.
@@ -94,14 +81,14 @@ func (c *Call) overlapped() []*Tensor {
 	return found
 }
 
-// settleOverlap applies the policy of the operator to a call that its Prepare accepted, and returns
-// the inputs that Execute copies before the computation.
+// settleOverlap returns the inputs that Execute copies before the computation, because they overlap
+// outputs. It refuses such inputs of operators that exchange data.
 func (c *Call) settleOverlap() []*Tensor {
 	if c.handlesOverlap {
 		return nil
 	}
 	found := c.overlapped()
-	if len(found) > 0 && c.Op.Aliasing() == Apart {
+	if len(found) > 0 && c.Exchanges() {
 		c.Invalid("%v shares memory with an output; the ranks exchange data while they write their outputs, so give the output memory of its own", found[0])
 	}
 	return found

@@ -29,14 +29,15 @@ func (c *Call) Accesses(workspace uint64) []sanitize.Access {
 	return append(reads, writes...)
 }
 
-// accesses says how an operator accesses its tensors where that does not follow from the operator
-// table.
+// accesses says how an operator accesses its tensors where that does not follow from the table of
+// CANN's functions.
 type accesses uint8
 
 const (
 	selects accesses = 1 << iota
 	omits
 	overwrites
+	exchanges
 )
 
 // Selects notes that operators of the table, the named ones or all, read or write only the part of

@@ -5,4 +5,4 @@ import (
 )
 
 // Table holds the operators of the family by name without "aclnn".
-var Table = op.Merge(fused, fusedExchanges, fusedExperts)
+var Table = op.Merge(fused, fusedExchanges, fusedExperts).Exchanges()

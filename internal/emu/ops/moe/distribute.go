@@ -13,7 +13,7 @@ var distributions = op.Table{
 	"MoeDistributeDispatch": moeDispatch, "MoeDistributeDispatchV2": moeDispatch, "MoeDistributeDispatchV3": moeDispatch,
 	"MoeDistributeCombine": moeCombine, "MoeDistributeCombineV2": moeCombine, "MoeDistributeCombineV3": moeCombine,
 	"MoeDistributeCombineAddRmsNorm": moeCombine, "MoeDistributeCombineAddRmsNormV2": moeCombine,
-}.Selects()
+}.Selects().Exchanges()
 
 // distribution describes where experts are placed in a group. The first ranks hold the shared
 // experts, each replicated on the same number of ranks; the other ranks hold the remaining
