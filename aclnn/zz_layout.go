@@ -666,7 +666,8 @@ var opHansDecode = Operator{
 // exponents.
 //
 // It launches aclnnHansDecode (libopapi, CANN 2026-08) of family layout on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator implements it. Its element types are not verified: its arguments are codes of bits
+// and no numbers; tests encode and decode float32, float16 and bfloat16.
 // Vendor's page: hicann/ops-math, math/hans_decode/docs/aclnnHansDecode.md
 func HansDecode(st *acl.Stream, p HansDecodeParams) error {
 	c := NewCall(st, &opHansDecode)
@@ -707,7 +708,8 @@ var opHansEncode = Operator{
 // HansEncode splits floats into mantissas and losslessly compressed bytes of their exponents.
 //
 // It launches aclnnHansEncode (libopapi, CANN 2026-08) of family layout on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator implements it. Its element types are not verified: its results are codes of bits and
+// no numbers; tests encode and decode float32, float16 and bfloat16.
 // Vendor's page: hicann/ops-math, math/hans_encode/docs/aclnnHansEncode.md
 func HansEncode(st *acl.Stream, p HansEncodeParams) error {
 	c := NewCall(st, &opHansEncode)
@@ -2073,7 +2075,7 @@ var opTransMatmulWeight = Operator{
 // TransMatmulWeight rewrites a weight in place in the layout that the device multiplies fastest.
 //
 // It launches aclnnTransMatmulWeight (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: MmWeightRef float16 bfloat16 int8.
 // Vendor's page: hicann/ops-math, conversion/trans_data/docs/aclnnTransMatmulWeight.md
 func TransMatmulWeight(st *acl.Stream, p TransMatmulWeightParams) error {
 	c := NewCall(st, &opTransMatmulWeight)

@@ -239,7 +239,7 @@ var opAddmmWeightNz = Operator{
 // AddmmWeightNz computes Beta · Self + Alpha · Mat1 · Mat2, Mat2 being stored as FRACTAL_NZ.
 //
 // It launches aclnnAddmmWeightNz (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: Self, Mat1, Mat2, Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs/aclnnAddmmWeightNz.md
 func AddmmWeightNz(st *acl.Stream, p AddmmWeightNzParams) error {
 	c := NewCall(st, &opAddmmWeightNz)
@@ -364,7 +364,8 @@ var opAddrV2 = Operator{
 // AddrV2 computes BetaOptional · Self + AlphaOptional · the outer product of two vectors.
 //
 // It launches aclnnAddrV2 (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: Self, Vec1, Vec2 float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 bool; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
 // Vendor's page: hicann/ops-math, experimental/math/addr_v2/docs/aclnnAddrV2&aclnnInplaceAddrV2.md
 func AddrV2(st *acl.Stream, p AddrV2Params) error {
 	c := NewCall(st, &opAddrV2)
@@ -480,7 +481,7 @@ var opBatchMatMulWeightNz = Operator{
 // BatchMatMulWeightNz multiplies the matrices of two batches, the second stored as FRACTAL_NZ.
 //
 // It launches aclnnBatchMatMulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: Self, Mat2, Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnBatchMatMulWeightNz.md
 func BatchMatMulWeightNz(st *acl.Stream, p BatchMatMulWeightNzParams) error {
 	c := NewCall(st, &opBatchMatMulWeightNz)
@@ -1366,7 +1367,9 @@ var opGroupedMatmulFinalizeRouting = Operator{
 // adds them up, weighted, at the places of their tokens.
 //
 // It launches aclnnGroupedMatmulFinalizeRouting (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: X, W int8; ScaleOptional float32 bfloat16; PertokenScaleOptional,
+// LogitOptional, Y float32; GroupListOptional int64; SharedInputOptional bfloat16; RowIndexOptional
+// int32 int64.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs/aclnnGroupedMatmulFinalizeRouting.md
 func GroupedMatmulFinalizeRouting(st *acl.Stream, p GroupedMatmulFinalizeRoutingParams) error {
 	c := NewCall(st, &opGroupedMatmulFinalizeRouting)
@@ -1573,7 +1576,8 @@ var opGroupedMatmulFinalizeRoutingWeightNz = Operator{
 //
 // It launches aclnnGroupedMatmulFinalizeRoutingWeightNz (libopapi, CANN 8.1.RC1 and 2026-08) of
 // family matmul on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: X1, X2 int8; Scale float32 bfloat16; PertokenScaleOptional, Logit, Out
+// float32; GroupList int64; SharedInput bfloat16; RowIndex int32 int64.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs/aclnnGroupedMatmulFinalizeRoutingWeightNz.md
 func GroupedMatmulFinalizeRoutingWeightNz(st *acl.Stream, p GroupedMatmulFinalizeRoutingWeightNzParams) error {
 	c := NewCall(st, &opGroupedMatmulFinalizeRoutingWeightNz)
@@ -1641,7 +1645,8 @@ var opGroupedMatmulFinalizeRoutingWeightNzV2 = Operator{
 //
 // It launches aclnnGroupedMatmulFinalizeRoutingWeightNzV2 (libopapi, CANN 2026-08) of family matmul
 // on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: X1, X2 int8; Scale float32 bfloat16; PertokenScaleOptional, Logit, Out
+// float32; GroupList int64; SharedInput bfloat16; RowIndex int32 int64.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs/aclnnGroupedMatmulFinalizeRoutingWeightNzV2.md
 func GroupedMatmulFinalizeRoutingWeightNzV2(st *acl.Stream, p GroupedMatmulFinalizeRoutingWeightNzV2Params) error {
 	c := NewCall(st, &opGroupedMatmulFinalizeRoutingWeightNzV2)
@@ -1703,7 +1708,7 @@ var opGroupedMatmulSwigluQuant = Operator{
 //
 // It launches aclnnGroupedMatmulSwigluQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul
 // on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: GroupList int64.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_swiglu_quant/docs/aclnnGroupedMatmulSwigluQuant.md
 func GroupedMatmulSwigluQuant(st *acl.Stream, p GroupedMatmulSwigluQuantParams) error {
 	c := NewCall(st, &opGroupedMatmulSwigluQuant)
@@ -1752,7 +1757,7 @@ var opGroupedMatmulSwigluQuantWeightNZ = Operator{
 //
 // It launches aclnnGroupedMatmulSwigluQuantWeightNZ (libopapi, CANN 2026-08) of family matmul on
 // st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: GroupList int64.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_swiglu_quant/docs/aclnnGroupedMatmulSwigluQuantWeightNZ.md
 func GroupedMatmulSwigluQuantWeightNZ(st *acl.Stream, p GroupedMatmulSwigluQuantWeightNZParams) error {
 	c := NewCall(st, &opGroupedMatmulSwigluQuantWeightNZ)
@@ -1982,10 +1987,10 @@ var opGroupedMatmulV5 = Operator{
 // GroupedMatmulV5 is GroupedMatmulV4 with hints for tuning.
 //
 // It launches aclnnGroupedMatmulV5 (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator verified: X float32 float16 bfloat16 int8; Weight float32 float16 bfloat16 int8
-// int4; BiasOptional float32 float16; ScaleOptional float32 bfloat16; AntiquantScaleOptional,
-// AntiquantOffsetOptional float16 bfloat16; PerTokenScaleOptional float32; GroupListOptional int64;
-// Out float32 float16 bfloat16.
+// The emulator verified: X float32 float16 bfloat16 int8 int4; Weight float32 float16 bfloat16 int8
+// int32 int4; BiasOptional float32 float16 bfloat16 int32; ScaleOptional float32 bfloat16 int64
+// uint64; AntiquantScaleOptional, AntiquantOffsetOptional float16 bfloat16; PerTokenScaleOptional
+// float32; GroupListOptional int64; Out float32 float16 bfloat16 int8 int32.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs/aclnnGroupedMatmulV5.md
 func GroupedMatmulV5(st *acl.Stream, p GroupedMatmulV5Params) error {
 	c := NewCall(st, &opGroupedMatmulV5)
@@ -2054,7 +2059,9 @@ var opGroupedMatmulWeightNz = Operator{
 // GroupedMatmulWeightNz is GroupedMatmulV5 with weights stored as FRACTAL_NZ.
 //
 // It launches aclnnGroupedMatmulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: X, Weight float16 bfloat16 int8; BiasOptional bfloat16 int32;
+// ScaleOptional float32 bfloat16; PerTokenScaleOptional float32; GroupListOptional int64; Out
+// float16 bfloat16 int32.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs/aclnnGroupedMatmulWeightNz.md
 func GroupedMatmulWeightNz(st *acl.Stream, p GroupedMatmulWeightNzParams) error {
 	c := NewCall(st, &opGroupedMatmulWeightNz)
@@ -2227,7 +2234,7 @@ var opInplaceAddrV2 = Operator{
 // InplaceAddrV2 is AddrV2 with the result in place of the first argument.
 //
 // It launches aclnnInplaceAddrV2 (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
 // Vendor's page: hicann/ops-math, experimental/math/addr_v2/docs/aclnnAddrV2&aclnnInplaceAddrV2.md
 func InplaceAddrV2(st *acl.Stream, p InplaceAddrV2Params) error {
 	c := NewCall(st, &opInplaceAddrV2)
@@ -2468,7 +2475,7 @@ var opMatmulWeightNz = Operator{
 // MatmulWeightNz multiplies matrices, the second stored as FRACTAL_NZ.
 //
 // It launches aclnnMatmulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: Self, Mat2, Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs/aclnnMatmulWeightNz.md
 func MatmulWeightNz(st *acl.Stream, p MatmulWeightNzParams) error {
 	c := NewCall(st, &opMatmulWeightNz)
@@ -3131,7 +3138,8 @@ var opSparse4to2QuantMatmulWeightNz = Operator{
 // are zero and left out, and dequantises.
 //
 // It launches aclnnSparse4to2QuantMatmulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: X, SparseWeight int8; Index uint8; XScale, SparseWeightScale float32;
+// BiasOptional, Out bfloat16.
 // Vendor's page: hicann/ops-nn, matmul/sparse4to2quant_matmul/docs/aclnnSparse4to2QuantMatmulWeightNz.md
 func Sparse4to2QuantMatmulWeightNz(st *acl.Stream, p Sparse4to2QuantMatmulWeightNzParams) error {
 	c := NewCall(st, &opSparse4to2QuantMatmulWeightNz)
@@ -3179,7 +3187,8 @@ var opTransposeBatchMatMul = Operator{
 // the result's afterwards.
 //
 // It launches aclnnTransposeBatchMatMul (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: X1, X2 float32 float16 bfloat16; Scale int64 uint64; Out float32 float16
+// bfloat16 int8.
 // Vendor's page: hicann/ops-nn, matmul/transpose_batch_mat_mul/docs/aclnnTransposeBatchMatMul.md
 func TransposeBatchMatMul(st *acl.Stream, p TransposeBatchMatMulParams) error {
 	c := NewCall(st, &opTransposeBatchMatMul)
@@ -3227,7 +3236,7 @@ var opTransposeBatchMatMulWeightNz = Operator{
 // TransposeBatchMatMulWeightNz is TransposeBatchMatMul with X2 stored as FRACTAL_NZ.
 //
 // It launches aclnnTransposeBatchMatMulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: X1, X2, Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, matmul/transpose_batch_mat_mul/docs/aclnnTransposeBatchMatMulWeightNZ.md
 func TransposeBatchMatMulWeightNz(st *acl.Stream, p TransposeBatchMatMulWeightNzParams) error {
 	c := NewCall(st, &opTransposeBatchMatMulWeightNz)
@@ -3536,7 +3545,8 @@ var opWeightQuantBatchMatmulV3 = Operator{
 //
 // It launches aclnnWeightQuantBatchMatmulV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul
 // on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: X, AntiquantScale, AntiquantOffsetOptional, Y float16 bfloat16; Weight
+// int8 int4; BiasOptional float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, matmul/weight_quant_batch_matmul_v2/docs/aclnnWeightQuantBatchMatmulV3.md
 func WeightQuantBatchMatmulV3(st *acl.Stream, p WeightQuantBatchMatmulV3Params) error {
 	c := NewCall(st, &opWeightQuantBatchMatmulV3)

@@ -22,7 +22,8 @@ var opDistributeBarrier = Operator{
 // DistributeBarrier waits for all ranks of a communicator.
 //
 // It launches aclnnDistributeBarrier (libopapi, CANN 2026-08) of family moe on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator implements it. Its element types are not verified: it waits for other ranks and uses
+// no element of its tensor.
 // Vendor's page: mirror-cann/ops-transformer, mc2/distribute_barrier/docs/aclnnDistributeBarrier.md
 func DistributeBarrier(st *acl.Stream, p DistributeBarrierParams) error {
 	c := NewCall(st, &opDistributeBarrier)
@@ -59,7 +60,8 @@ var opDistributeBarrierV2 = Operator{
 // that ElasticInfo leaves out.
 //
 // It launches aclnnDistributeBarrierV2 (libopapi, CANN 2026-08) of family moe on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator implements it. Its element types are not verified: it waits for other ranks and uses
+// no element of its tensor.
 // Vendor's page: mirror-cann/ops-transformer, mc2/distribute_barrier/docs/aclnnDistributeBarrierV2.md
 func DistributeBarrierV2(st *acl.Stream, p DistributeBarrierV2Params) error {
 	c := NewCall(st, &opDistributeBarrierV2)
@@ -203,7 +205,8 @@ var opMoeDistributeBufferReset = Operator{
 // MoeDistributeBufferReset clears the buffers of the expert-parallel ranks that are still in use.
 //
 // It launches aclnnMoeDistributeBufferReset (libopapi, CANN 2026-08) of family moe on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator implements it. Its element types are not verified: the emulator keeps no buffer
+// between calls, so that there is nothing to reset.
 // Vendor's page: hicann/ops-transformer, mc2/moe_distribute_buffer_reset/docs/aclnnMoeDistributeBufferReset.md
 func MoeDistributeBufferReset(st *acl.Stream, p MoeDistributeBufferResetParams) error {
 	c := NewCall(st, &opMoeDistributeBufferReset)
@@ -262,7 +265,8 @@ var opMoeDistributeCombine = Operator{
 // weighted.
 //
 // It launches aclnnMoeDistributeCombine (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: ExpandX, X float16 bfloat16; ExpertIds, EpSendCounts int32; ExpertScales
+// float32.
 // Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine/docs/aclnnMoeDistributeCombine.md
 func MoeDistributeCombine(st *acl.Stream, p MoeDistributeCombineParams) error {
 	c := NewCall(st, &opMoeDistributeCombine)
@@ -456,7 +460,8 @@ var opMoeDistributeCombineAddRmsNormV2 = Operator{
 // the root mean square.
 //
 // It launches aclnnMoeDistributeCombineAddRmsNormV2 (libopapi, CANN 2026-08) of family moe on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: ExpandX, ResidualX, SharedExpertXOptional, YOut, XOut float16 bfloat16;
+// ExpertIds, EpSendCounts int32; ExpertScales, RstdOut float32; Gamma float32 float16 bfloat16.
 // Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine_add_rms_norm/docs/aclnnMoeDistributeCombineAddRmsNormV2.md
 func MoeDistributeCombineAddRmsNormV2(st *acl.Stream, p MoeDistributeCombineAddRmsNormV2Params) error {
 	c := NewCall(st, &opMoeDistributeCombineAddRmsNormV2)
@@ -650,7 +655,9 @@ var opMoeDistributeCombineV3 = Operator{
 // or a constant.
 //
 // It launches aclnnMoeDistributeCombineV3 (libopapi, CANN 2026-08) of family moe on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: ExpandX, SharedExpertXOptional, OriXOptional, ConstExpertAlpha1Optional,
+// ConstExpertAlpha2Optional, ConstExpertVOptional, XOut float16 bfloat16; ExpertIds, EpSendCounts
+// int32; ExpertScales float32.
 // Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine_v2/docs/aclnnMoeDistributeCombineV3.md
 func MoeDistributeCombineV3(st *acl.Stream, p MoeDistributeCombineV3Params) error {
 	c := NewCall(st, &opMoeDistributeCombineV3)
@@ -909,7 +916,8 @@ var opMoeDistributeDispatchV3 = Operator{
 //
 // It launches aclnnMoeDistributeDispatchV3 (libopapi, CANN 2026-08) of family moe on st.
 // The emulator verified: X, ExpandXOut float16 bfloat16; ExpertIds, AssistInfoForCombineOut,
-// EpRecvCountsOut int32; ExpertScalesOptional, ExpandScalesOut float32; ExpertTokenNumsOut int64.
+// EpRecvCountsOut, TpRecvCountsOut int32; ExpertScalesOptional, ExpandScalesOut float32;
+// ExpertTokenNumsOut int64.
 // Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_dispatch_v2/docs/aclnnMoeDistributeDispatchV3.md
 func MoeDistributeDispatchV3(st *acl.Stream, p MoeDistributeDispatchV3Params) error {
 	c := NewCall(st, &opMoeDistributeDispatchV3)

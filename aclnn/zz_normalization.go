@@ -1311,7 +1311,8 @@ var opFastBatchNormBackward = Operator{
 // FastBatchNormBackward computes the gradients of BatchNorm; Version chooses the way.
 //
 // It launches aclnnFastBatchNormBackward (libopapi, CANN 2026-08) of family normalization on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: GradOut, Input, Weight, RunningMean, RunningVar, GradInput, GradWeight,
+// GradBias float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, norm/batch_norm_grad_v3/docs/aclnnFastBatchNormBackward.md
 func FastBatchNormBackward(st *acl.Stream, p FastBatchNormBackwardParams) error {
 	c := NewCall(st, &opFastBatchNormBackward)
@@ -2333,7 +2334,7 @@ var opRmsNormGrad = Operator{
 // RmsNormGrad computes the gradients of RmsNorm.
 //
 // It launches aclnnRmsNormGrad (libopapi, CANN 8.1.RC1) of family normalization on st.
-// The emulator verified: Dy, X, DxOut, DgammaOut float32 float16 bfloat16; Rstd float32; Gamma
+// The emulator verified: Dy, X, DxOut float32 float16 bfloat16; Rstd, DgammaOut float32; Gamma
 // float32 float16 bfloat16 float64 integers bool.
 // Vendor's page: hicann/ops-nn, norm/rms_norm_grad/docs/aclnnRmsNormGrad.md
 func RmsNormGrad(st *acl.Stream, p RmsNormGradParams) error {

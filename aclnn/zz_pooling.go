@@ -1089,7 +1089,8 @@ var opMaxUnpool3dBackward = Operator{
 //
 // It launches aclnnMaxUnpool3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on
 // st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: GradOutput, Out float32 float16 float64 int8 int16 int32 int64 uint8;
+// Indices int64.
 // Vendor's page: hicann/ops-nn, index/gather_elements/docs/aclnnMaxUnpool3dBackward.md
 func MaxUnpool3dBackward(st *acl.Stream, p MaxUnpool3dBackwardParams) error {
 	c := NewCall(st, &opMaxUnpool3dBackward)

@@ -61,7 +61,7 @@ var opBernoulli = Operator{
 // Bernoulli draws ones with probability Prob and zeros otherwise.
 //
 // It launches aclnnBernoulli (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
 // Vendor's page: hicann/ops-math, random/stateless_bernoulli/docs/aclnnBernoulli&aclnnInplaceBernoulli.md
 func Bernoulli(st *acl.Stream, p BernoulliParams) error {
 	c := NewCall(st, &opBernoulli)
@@ -253,7 +253,7 @@ var opDropoutGenMask = Operator{
 // DropoutGenMask draws a mask of bits that are zero with probability Prob.
 //
 // It launches aclnnDropoutGenMask (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: Out uint8.
 // Vendor's page: hicann/ops-math, random/dsa_gen_bit_mask/docs/aclnnDropoutGenMask.md
 func DropoutGenMask(st *acl.Stream, p DropoutGenMaskParams) error {
 	c := NewCall(st, &opDropoutGenMask)
@@ -334,7 +334,7 @@ var opDropoutGenMaskV2Tensor = Operator{
 // a tensor.
 //
 // It launches aclnnDropoutGenMaskV2Tensor (libopapi, CANN 2026-08) of family random on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: SeedTensor, OffsetTensor int64 uint64; Out uint8.
 // Vendor's page: hicann/ops-math, random/dsa_gen_bit_mask/docs/aclnnDropoutGenMaskV2Tensor.md
 func DropoutGenMaskV2Tensor(st *acl.Stream, p DropoutGenMaskV2TensorParams) error {
 	c := NewCall(st, &opDropoutGenMaskV2Tensor)
@@ -416,7 +416,7 @@ var opDropoutV3Grad = Operator{
 // DropoutV3Grad computes the gradient of DropoutV3 from its mask of bits.
 //
 // It launches aclnnDropoutV3Grad (libopapi, CANN 2026-08) of family random on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: GradY, GradX float32 float16 bfloat16; Mask uint8.
 // Vendor's page: hicann/ops-math, random/drop_out_v3_grad/docs/aclnnDropoutV3Grad.md
 func DropoutV3Grad(st *acl.Stream, p DropoutV3GradParams) error {
 	c := NewCall(st, &opDropoutV3Grad)
@@ -490,7 +490,8 @@ var opInplaceBernoulliTensor = Operator{
 //
 // It launches aclnnInplaceBernoulliTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family random on
 // st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool; Prob float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, random/stateless_bernoulli/docs/aclnnBernoulliTensor&aclnnInplaceBernoulliTensor.md
 func InplaceBernoulliTensor(st *acl.Stream, p InplaceBernoulliTensorParams) error {
 	c := NewCall(st, &opInplaceBernoulliTensor)
@@ -649,7 +650,8 @@ var opInplaceRandomTensor = Operator{
 // in a tensor.
 //
 // It launches aclnnInplaceRandomTensor (libopapi, CANN 2026-08) of family random on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool; SeedTensor, OffsetTensor int64 uint64.
 // Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs/aclnnInplaceRandomTensor.md
 func InplaceRandomTensor(st *acl.Stream, p InplaceRandomTensorParams) error {
 	c := NewCall(st, &opInplaceRandomTensor)
@@ -686,7 +688,7 @@ var opInplaceRandomWithoutFromTo = Operator{
 // InplaceRandomWithoutFromTo draws integers from zero to the greatest that the dtype holds exactly.
 //
 // It launches aclnnInplaceRandomWithoutFromTo (libopapi, CANN 2026-08) of family random on st.
-// The emulator verified: SelfRef float32 float16 int8 int32 int64 uint8.
+// The emulator verified: SelfRef float32 float16 int8 int16 int32 int64 uint8 bool.
 // Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs/aclnnInplaceRandomWithoutFromTo.md
 func InplaceRandomWithoutFromTo(st *acl.Stream, p InplaceRandomWithoutFromToParams) error {
 	c := NewCall(st, &opInplaceRandomWithoutFromTo)
@@ -723,7 +725,8 @@ var opInplaceRandomWithoutFromToTensor = Operator{
 //
 // It launches aclnnInplaceRandomWithoutFromToTensor (libopapi, CANN 2026-08) of family random on
 // st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: SelfRef float32 float16 int8 int16 int32 uint8 bool; SeedTensor,
+// OffsetTensor int64.
 // Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs/aclnnInplaceRandomWithoutFromToTensor.md
 func InplaceRandomWithoutFromToTensor(st *acl.Stream, p InplaceRandomWithoutFromToTensorParams) error {
 	c := NewCall(st, &opInplaceRandomWithoutFromToTensor)
@@ -802,7 +805,8 @@ var opInplaceUniformTensor = Operator{
 // tensor.
 //
 // It launches aclnnInplaceUniformTensor (libopapi, CANN 2026-08) of family random on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8;
+// SeedTensor, OffsetTensor int64 uint64.
 // Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs/aclnnInplaceUniformTensor.md
 func InplaceUniformTensor(st *acl.Stream, p InplaceUniformTensorParams) error {
 	c := NewCall(st, &opInplaceUniformTensor)
@@ -884,7 +888,8 @@ var opMultinomialTensor = Operator{
 // tensor.
 //
 // It launches aclnnMultinomialTensor (libopapi, CANN 2026-08) of family random on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: Self float32 float16 bfloat16 float64; SeedTensor, OffsetTensor int64
+// uint64; Out int64.
 // Vendor's page: hicann/ops-math, random/stateless_sample_multinomial/docs/aclnnMultinomialTensor.md
 func MultinomialTensor(st *acl.Stream, p MultinomialTensorParams) error {
 	c := NewCall(st, &opMultinomialTensor)
@@ -924,7 +929,7 @@ var opNormalFloatFloat = Operator{
 // NormalFloatFloat draws from the normal distribution with a mean and a standard deviation.
 //
 // It launches aclnnNormalFloatFloat (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, random/stateless_random_normal_v2/docs/aclnnNormalFloatFloat.md
 func NormalFloatFloat(st *acl.Stream, p NormalFloatFloatParams) error {
 	c := NewCall(st, &opNormalFloatFloat)
@@ -963,7 +968,7 @@ var opNormalFloatTensor = Operator{
 // element.
 //
 // It launches aclnnNormalFloatTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: Std, Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, random/stateless_random_normal_v2/docs/aclnnNormalFloatTensor.md
 func NormalFloatTensor(st *acl.Stream, p NormalFloatTensorParams) error {
 	c := NewCall(st, &opNormalFloatTensor)
@@ -1041,7 +1046,7 @@ var opNormalTensorTensor = Operator{
 // element.
 //
 // It launches aclnnNormalTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: Mean, Std, Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, random/stateless_random_normal_v2/docs/aclnnNormalTensorTensor.md
 func NormalTensorTensor(st *acl.Stream, p NormalTensorTensorParams) error {
 	c := NewCall(st, &opNormalTensorTensor)

@@ -176,7 +176,8 @@ var opChunkBwdDqkwg = Operator{
 //
 // It launches aclnnChunkBwdDqkwg (libcust_opapi, custom operator package) of family recurrent on
 // st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: Q, V, G, H, Dox, Dh, DqOut, DkOut, DwOut, DgOut float32 float16 bfloat16;
+// K float16 bfloat16.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_bwd/chunk_bwd_dqkwg/README.md
 func ChunkBwdDqkwg(st *acl.Stream, p ChunkBwdDqkwgParams) error {
 	c := NewCall(st, &opChunkBwdDqkwg)
@@ -236,7 +237,7 @@ var opChunkBwdDvLocal = Operator{
 //
 // It launches aclnnChunkBwdDvLocal (libcust_opapi, custom operator package) of family recurrent on
 // st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: Q, DO, G, Out float32 float16 bfloat16; K float16 bfloat16.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_bwd/chunk_bwd_dv_local/README.md
 func ChunkBwdDvLocal(st *acl.Stream, p ChunkBwdDvLocalParams) error {
 	c := NewCall(st, &opChunkBwdDvLocal)
@@ -286,7 +287,7 @@ var opChunkFwdO = Operator{
 // within chunks.
 //
 // It launches aclnnChunkFwdO (libcust_opapi, custom operator package) of family recurrent on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: Q, V, H, G, OOut float32 float16 bfloat16; K float16 bfloat16.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_fwd/chunk_fwd_o/README.md
 func ChunkFwdO(st *acl.Stream, p ChunkFwdOParams) error {
 	c := NewCall(st, &opChunkFwdO)
@@ -343,7 +344,8 @@ var opChunkGatedDeltaRuleBwdDhu = Operator{
 //
 // It launches aclnnChunkGatedDeltaRuleBwdDhu (libcust_opapi, custom operator package) of family
 // recurrent on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: Q, W, DO, Dv, GOptional, DhOut, Dv2Out float32 float16 bfloat16; K float16
+// bfloat16.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_bwd/chunk_gated_delta_rule_bwd_dhu/README.md
 func ChunkGatedDeltaRuleBwdDhu(st *acl.Stream, p ChunkGatedDeltaRuleBwdDhuParams) error {
 	c := NewCall(st, &opChunkGatedDeltaRuleBwdDhu)
@@ -404,7 +406,8 @@ var opChunkGatedDeltaRuleFwdH = Operator{
 //
 // It launches aclnnChunkGatedDeltaRuleFwdH (libcust_opapi, custom operator package) of family
 // recurrent on st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: K float16 bfloat16; W, U, GOptional, InitialStateOptional, HOut, VNewOut,
+// FinalStateOut float32 float16 bfloat16.
 func ChunkGatedDeltaRuleFwdH(st *acl.Stream, p ChunkGatedDeltaRuleFwdHParams) error {
 	c := NewCall(st, &opChunkGatedDeltaRuleFwdH)
 	p.Encode(c)
@@ -607,7 +610,7 @@ var opChunkLocalCumsum = Operator{
 //
 // It launches aclnnChunkLocalCumsum (libcust_opapi, custom operator package) of family recurrent on
 // st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: G, Out float32 float16 bfloat16.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_fwd/chunk_local_cumsum/docs/aclnnChunkLocalCumsum.md
 func ChunkLocalCumsum(st *acl.Stream, p ChunkLocalCumsumParams) error {
 	c := NewCall(st, &opChunkLocalCumsum)
@@ -1217,7 +1220,7 @@ var opRecomputeWUFwd = Operator{
 //
 // It launches aclnnRecomputeWUFwd (libcust_opapi, custom operator package) of family recurrent on
 // st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: K float16 bfloat16; V, Beta, A, G, WOut, UOut float32 float16 bfloat16.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_fwd/recompute_w_u_fwd/README.md
 func RecomputeWUFwd(st *acl.Stream, p RecomputeWUFwdParams) error {
 	c := NewCall(st, &opRecomputeWUFwd)

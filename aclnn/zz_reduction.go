@@ -1562,7 +1562,7 @@ var opStdMeanCorrection = Operator{
 //
 // It launches aclnnStdMeanCorrection (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on
 // st.
-// The emulator implements it; no recorded call verifies its element types.
+// The emulator verified: Self, StdOut, MeanOut float32 float16 bfloat16.
 // Vendor's page: hicann/ops-math, math/reduce_std_with_mean/docs/aclnnStdMeanCorrection.md
 func StdMeanCorrection(st *acl.Stream, p StdMeanCorrectionParams) error {
 	c := NewCall(st, &opStdMeanCorrection)

@@ -26,7 +26,7 @@ func TestBindingDoc(t *testing.T) {
 	require.NoError(t, err)
 	o, ok := table.Operator("Cumsum")
 	require.True(t, ok)
-	types := elementTypes{"Cumsum": {{params: []string{"self", "out"}, types: []string{"float32", "int32"}}}}
+	types := elementTypes{"Cumsum": {groups: []typed{{params: []string{"self", "out"}, types: []string{"float32", "int32"}}}}}
 	with, without := binding{docs: docs, types: types}, binding{}
 	assert.Equal(t, `// Cumsum sums up the elements of Self along Dim, so that each element of Out is the sum of those up
 // to its place.

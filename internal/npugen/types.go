@@ -10,9 +10,15 @@ import (
 	"github.com/goascend/cann/internal/abi"
 )
 
-// elementTypes are the element types that the tests of the emulator's operators verified, by
-// operator, and by groups of parameters.
-type elementTypes map[string][]typed
+// elementTypes are the element types that the tests of the emulator's operators verified, by operator.
+type elementTypes map[string]verified
+
+// verified are the element types of one operator by groups of parameters, or the reason why there are
+// none.
+type verified struct {
+	groups []typed
+	none   string
+}
 
 // typed is a group of parameters with the same element types.
 type typed struct{ params, types []string }
@@ -23,7 +29,7 @@ func loadElementTypes() (elementTypes, error) {
 	if err != nil {
 		return nil, err
 	}
-	paths, err := filepath.Glob(filepath.Join(root, "internal/emu/ops/*/zz_types.txt"))
+	paths, err := filepath.Glob(filepath.Join(root, "internal/emu/ops/*/testdata/zz_types.txt"))
 	if err != nil {
 		return nil, err
 	}
@@ -40,8 +46,7 @@ func loadElementTypes() (elementTypes, error) {
 	return all, nil
 }
 
-// parse reads lines such as "Silu: self,out float32 float16; mask bool". An operator without types
-// has no verified call.
+// parse reads lines such as "Silu: self,out float32 float16; mask bool" and "HansEncode: none: reason".
 func (e elementTypes) parse(text string) error {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
@@ -51,7 +56,11 @@ func (e elementTypes) parse(text string) error {
 		if !ok {
 			return fmt.Errorf("no colon in %q", line)
 		}
-		e[name] = nil
+		if reason, none := strings.CutPrefix(list, " none: "); none {
+			e[name] = verified{none: reason}
+			continue
+		}
+		var groups []typed
 		for group := range strings.SplitSeq(list, ";") {
 			words := strings.Fields(group)
 			if len(words) == 0 {
@@ -60,8 +69,12 @@ func (e elementTypes) parse(text string) error {
 			if len(words) == 1 {
 				return fmt.Errorf("%s: no types of %s", name, words[0])
 			}
-			e[name] = append(e[name], typed{strings.Split(words[0], ","), words[1:]})
+			groups = append(groups, typed{strings.Split(words[0], ","), words[1:]})
 		}
+		if groups == nil {
+			return fmt.Errorf("%s has neither types nor a reason", name)
+		}
+		e[name] = verified{groups: groups}
 	}
 	return nil
 }
@@ -76,19 +89,19 @@ func (t typed) phrase() string {
 
 // sentence returns what the emulator verified of an operator, with the parameters as fields.
 func (e elementTypes) sentence(o abi.Operator) string {
-	groups, implemented := e[o.Name]
+	types, implemented := e[o.Name]
 	switch {
 	case !implemented:
 		return "The emulator does not implement it."
-	case groups == nil:
-		return "The emulator implements it; no recorded call verifies its element types."
+	case types.none != "":
+		return "The emulator implements it. Its element types are not verified: " + types.none + "."
 	}
 	taken, fields := make(map[string]bool), make(map[string]string)
 	for _, p := range o.Params {
 		fields[p.Name] = fieldName(p.Name, taken)
 	}
 	var parts []string
-	for _, g := range groups {
+	for _, g := range types.groups {
 		names := make([]string, len(g.params))
 		for i, p := range g.params {
 			names[i] = fields[p]
@@ -100,7 +113,7 @@ func (e elementTypes) sentence(o abi.Operator) string {
 
 // emitOperatorList generates the documented list of the emulator's operators.
 func emitOperatorList(out files, t *abi.Table) error {
-	verified, err := loadElementTypes()
+	all, err := loadElementTypes()
 	if err != nil {
 		return err
 	}
@@ -116,17 +129,18 @@ definition. "integers" are int8 to int64 and uint8 to uint64.
 
 | operator | family | element types |
 |---|---|---|
-`, len(verified), len(t.Operators))
+`, len(all), len(t.Operators))
 	for _, o := range t.Operators {
 		var cells []string
-		for _, g := range verified[o.Name] {
+		of, implemented := all[o.Name]
+		for _, g := range of.groups {
 			cells = append(cells, "**"+strings.Join(g.params, ", ")+"** "+g.phrase())
 		}
 		types := strings.Join(cells, "; ")
-		if _, implemented := verified[o.Name]; !implemented {
+		if !implemented {
 			types = "not implemented"
-		} else if types == "" {
-			types = "not verified: no recorded call"
+		} else if of.none != "" {
+			types = "not verified: " + of.none
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", o.Symbol, o.Family, types)
 	}

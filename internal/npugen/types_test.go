@@ -10,14 +10,14 @@ import (
 
 func TestElementTypes(t *testing.T) {
 	e := make(elementTypes)
-	require.NoError(t, e.parse("# comment\nCumsum: self,out float32 "+wholeTypes+" bool; other int64\nAbs:\n"))
+	require.NoError(t, e.parse("# comment\nCumsum: self,out float32 "+wholeTypes+" bool; other int64\nAbs: none: it is a test\n"))
 	assert.Len(t, e, 2)
 
 	table, err := abi.Load()
 	require.NoError(t, err)
 	for name, want := range map[string]string{
 		"Cumsum":  "The emulator verified: Self, Out float32 integers bool; Other int64.",
-		"Abs":     "The emulator implements it; no recorded call verifies its element types.",
+		"Abs":     "The emulator implements it. Its element types are not verified: it is a test.",
 		"Softmax": "The emulator does not implement it.",
 	} {
 		o, ok := table.Operator(name)
@@ -29,4 +29,5 @@ func TestElementTypes(t *testing.T) {
 	}
 	assert.ErrorContains(t, e.parse("Abs self float32"), "no colon")
 	assert.ErrorContains(t, e.parse("Abs: self"), "no types of self")
+	assert.ErrorContains(t, e.parse("Abs: "), "neither types nor a reason")
 }

@@ -145,8 +145,9 @@ func describe(t *op.Tensor, use op.Use) (d descriptor, err error) {
 }
 
 // mostValues is how many values of a floating-point tensor are recorded, and mostWhole how many of
-// another tensor, whose values often depend on each other.
-const mostValues, mostWhole = 24, 1024
+// another tensor, whose values often depend on each other. Bytes are data more often, so that the
+// first mostBytes represent a large tensor.
+const mostValues, mostWhole, mostBytes = 24, 2048, 64
 
 // read returns the values of a tensor. It rounds numbers to few digits, which keeps records small.
 func (d descriptor) read(t *op.Tensor) ([]float64, error) {
@@ -174,7 +175,11 @@ func (d descriptor) read(t *op.Tensor) ([]float64, error) {
 		}
 		v = append(v, x)
 	}
-	if v = period(v); len(v) > mostWhole {
+	v = period(v)
+	if len(v) > mostWhole && t.DType.Bits() <= 8 {
+		v = v[:mostBytes]
+	}
+	if len(v) > mostWhole {
 		return nil, fmt.Errorf("%v has too many values for a record", t)
 	}
 	return v, nil

@@ -179,21 +179,24 @@ func OnRanks(t testing.TB, name string, size int, of func(rank int) Args) {
 // rank.
 func OnGroups(t testing.TB, name string, size int, of func(rank int) Args, in func(group string, rank int) op.Communicator) {
 	t.Helper()
-	var ranks []*op.Executor
 	var parts []*op.Call
-	var workspaces []uint64
 	joined := make([]map[string]op.Communicator, size)
 	for r := range size {
 		joined[r] = make(map[string]op.Communicator)
-		e, err := PrepareIn(t, op.Env{Join: func(group string) (op.Communicator, error) {
+		parts = append(parts, called(t, name, of(r), op.Env{Join: func(group string) (op.Communicator, error) {
 			require.NotEmpty(t, group)
 			joined[r][group] = in(group, r)
 			return joined[r][group], nil
-		}}, name, of(r))
-		require.NoError(t, err)
-		ranks, parts, workspaces = append(ranks, e), append(parts, e.Call), append(workspaces, WorkspaceOf(t, e))
+		}}))
 	}
 	accepted := calls.note(joined, parts...)
+	var ranks []*op.Executor
+	var workspaces []uint64
+	for _, call := range parts {
+		e, err := op.NewExecutor(Tested[name], call)
+		require.NoError(t, err)
+		ranks, workspaces = append(ranks, e), append(workspaces, WorkspaceOf(t, e))
+	}
 	require.NoError(t, Together(ranks, workspaces))
 	accepted()
 }

@@ -17,10 +17,11 @@
 // all tensors of one type. A type is verified if phase one accepts it, the operator reads or writes
 // the tensor, and phase two computes the same values as in float32, float64 or the type of the
 // recorded call. A type that phase one accepts and phase two does not compute fails the test. The
-// types are listed in zz_types.txt of the family, and from there in the comments of package aclnn and
-// in the list of operators:
+// types are listed in testdata/zz_types.txt of the family, and from there in the comments of package
+// aclnn and in the list of operators. An operator without a verified type fails the test too, unless
+// the test gives the reason:
 //
-//	go test -record ./internal/emu/ops/moe       # after new operators or tests: record their calls
+//	cd internal/emu/ops/moe && go test -record   # after new operators or tests: record their calls
 //	go generate ./internal/emu/ops/moe           # after changed checks: run the survey again
 //	go generate ./...                            # for all families, and the documents
 //

@@ -28,7 +28,7 @@ func Main(m *testing.M, family abi.Family, operators op.Table) {
 	}
 	code := m.Run()
 	if code == 0 && *record {
-		if err := calls.write(callsFile); err != nil {
+		if err := calls.write(callsFile, os.Stderr); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}

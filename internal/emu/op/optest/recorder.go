@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -27,17 +29,21 @@ const mostElements = 1 << 15
 type recorder struct {
 	mu       sync.Mutex
 	shortest map[string]map[string]AcceptedCall // by operator and combination of element types
+	dropped  map[string]error                   // why the last call that was not recorded was not, by operator
 }
 
-// note describes a call before it runs, since running it may change its tensors. It has a part on
+// note describes a call before phase one, which may change its tensors. It has a part on
 // each rank of groups, or one part without groups. The returned function records the call.
 func (r *recorder) note(groups []map[string]op.Communicator, parts ...*op.Call) (accepted func()) {
 	if !*record {
 		return func() {}
 	}
-	a, err := accept(parts, groups)
-	if err != nil || a.elements() > mostElements { // JSON cannot represent an infinite attribute
-		return func() {}
+	a, err := accept(parts, groups) // JSON cannot represent an infinite attribute
+	if n := a.elements(); err == nil && n > mostElements {
+		err = fmt.Errorf("its tensors have %d elements", n)
+	}
+	if err != nil {
+		return func() { r.drop(a.Operator, err) }
 	}
 	var types strings.Builder
 	for _, t := range parts[0].AllTensors() {
@@ -62,6 +68,15 @@ func (r *recorder) add(a AcceptedCall, types string) {
 	}
 }
 
+func (r *recorder) drop(operator string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.dropped == nil {
+		r.dropped = make(map[string]error)
+	}
+	r.dropped[operator] = err
+}
+
 // compare orders calls: those that show more of the operator first, then shorter ones.
 func (a AcceptedCall) compare(b AcceptedCall) int {
 	x, y := a.text(), b.text()
@@ -78,8 +93,8 @@ func (a AcceptedCall) text() []byte {
 
 // write adds the recorded calls to a file. It keeps the calls that bring combinations of types
 // which earlier calls do not have, and drops a call that is refused when it is repeated without its
-// data.
-func (r *recorder) write(file string) error {
+// data. It reports the operators without any call, with the reason.
+func (r *recorder) write(file string, report io.Writer) error {
 	before, err := ReadCalls(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -90,19 +105,35 @@ func (r *recorder) write(file string) error {
 		}
 	}
 	var b bytes.Buffer
+	written := make(map[string]bool)
 	for _, name := range slices.Sorted(maps.Keys(r.shortest)) {
 		s := NewSurvey(op.Find(name))
 		for _, a := range slices.SortedFunc(maps.Values(r.shortest[name]), AcceptedCall.compare) {
 			if s.knows(a) {
 				continue
 			}
-			if fresh, err := s.Add(a); err == nil && fresh {
+			fresh, err := s.Add(a)
+			if err != nil {
+				r.drop(name, err)
+			}
+			if err == nil && fresh {
 				b.Write(append(a.text(), '\n'))
+				written[name] = true
 			}
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(Tested)) {
+		if !written[name] {
+			fmt.Fprintf(report, "no call of aclnn%s is recorded: %v\n", name, cmp.Or(r.dropped[name], errNoCall))
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
 	return os.WriteFile(file, b.Bytes(), 0o644)
 }
+
+var errNoCall = errors.New("the tests that ran have none with tensors that matter")
 
 // ReadCalls reads the recorded calls of a file by operator.
 func ReadCalls(file string) (map[string][]AcceptedCall, error) {

@@ -142,7 +142,11 @@ func (r *replay) tensor(memory *kerneltest.Arena, param int, d *descriptor, with
 	if r.op.Params[param].Use == op.Written {
 		fill = with.fill
 	}
-	base := memory.Block((n*int64(d.DType.Bits())+7)/8, fill)
+	room := n
+	if r.op.Name == "TransMatmulWeight" { // it stores the weight in FRACTAL_NZ, which pads it
+		room = max(room, op.Count(op.NZShape(d.Shape, false, 32)), op.Count(op.NZShape(d.Shape, true, 32)))
+	}
+	base := memory.Block((room*int64(d.DType.Bits())+7)/8, fill)
 	t := &op.Tensor{
 		Shape: slices.Clone(d.Shape), Strides: slices.Clone(d.strides()), Offset: first, DType: d.DType, Format: d.Format,
 		Storage: slices.Clone(d.storage()), Addr: uint64(uintptr(base)),

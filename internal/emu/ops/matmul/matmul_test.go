@@ -281,6 +281,10 @@ func TestVectorProducts(t *testing.T) {
 			}
 		}
 		near(t, wide, outerWant, optest.Values(outer), d)
+		optest.Run(t, "AddrV2", optest.Args{"self": asColumn(self), "vec1": self, "vec2": vec, "out": outer, "alphaOptional": optest.Scalar(2)})
+		near(t, wide, outerWant, optest.Values(outer), d)
+		optest.Run(t, "InplaceAddrV2", optest.Args{"selfRef": outer, "vec1": self, "vec2": vec, "alphaOptional": optest.Scalar(0)})
+		near(t, wide, outerWant, optest.Values(outer), d)
 		optest.Run(t, "InplaceAddr", optest.Args{"selfRef": outer, "vec1": self, "vec2": vec, "betaOptional": optest.Scalar(0)})
 		optest.Run(t, "Ger", optest.Args{"self": self, "vec2": vec, "out": optest.Tensor(t, wide, []int64{5, 7})})
 		for i, x := range optest.Values(self) {

@@ -94,8 +94,9 @@ func TestProductsWithQuantisedWeights(t *testing.T) {
 			optest.StoreInt4(t, down, turned)
 			for _, weight := range []*op.Tensor{optest.Tensor(t, dtype.Int8, []int64{k, n}, w...), optest.TensorIn(t, dtype.Int8, kerneltest.Transposed, []int64{k, n}, w...), packed, down} {
 				y := optest.Tensor(t, d, []int64{m, n})
-				optest.Run(t, "WeightQuantBatchMatmulV2", optest.Args{"x": x, "weight": weight, "antiquantScale": scale, "antiquantOffsetOptional": offset, "antiquantGroupSize": group,
-					"biasOptional": optest.Tensor(t, d, []int64{n}, 1), "y": y})
+				a := optest.Args{"x": x, "weight": weight, "antiquantScale": scale, "antiquantOffsetOptional": offset, "antiquantGroupSize": group,
+					"biasOptional": optest.Tensor(t, d, []int64{n}, 1), "y": y}
+				optest.Run(t, "WeightQuantBatchMatmulV2", a)
 				want := make([]float64, m*n)
 				for i := range want {
 					want[i] = 1
@@ -109,6 +110,9 @@ func TestProductsWithQuantisedWeights(t *testing.T) {
 					}
 				}
 				optest.CloseTo(t, weight.String(), want, optest.Values(y), 1e-2)
+				same := optest.Tensor(t, d, []int64{m, n})
+				optest.Run(t, "WeightQuantBatchMatmulV3", a.With(optest.Args{"y": same}))
+				require.Equal(t, optest.Values(y), optest.Values(same), weight.String())
 			}
 			odd := *down
 			odd.Shape, odd.Strides = []int64{k - 1, n}, []int64{1, k - 1}

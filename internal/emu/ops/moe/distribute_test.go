@@ -169,7 +169,7 @@ func (c roundTrip) run(t *testing.T) {
 	combine := "MoeDistributeCombine" + c.version
 	shared, alpha1, alpha2, vector := make([]*op.Tensor, size), []float64{.5, 2}, []float64{1, -1}, optest.Normal(77, c.d, c.own*c.width)
 	if c.norm {
-		combine = "MoeDistributeCombineAddRmsNorm"
+		combine = map[string]string{"V2": "MoeDistributeCombineAddRmsNorm", "V3": "MoeDistributeCombineAddRmsNormV2"}[c.version]
 	}
 	optest.OnGroups(t, combine, size, func(r int) optest.Args {
 		n := c.tokens[r/c.tp]
@@ -261,6 +261,9 @@ func TestMoeDistribute(t *testing.T) {
 		{d: fp16, ep: 5, tp: 1, experts: 2, shared: 2, homes: 4, tokens: []int64{2, 2, 2, 2, 2}, choices: 1, width: 4, version: "V2"},
 		{d: bf16, ep: 3, tp: 2, experts: 2, shared: 1, homes: 1, tokens: []int64{3, 2, 3}, choices: 2, width: 6},
 		{d: bf16, ep: 2, tp: 2, experts: 2, tokens: []int64{3, 2}, choices: 2, width: 6, version: "V2", norm: true},
+		{d: bf16, ep: 2, tp: 2, experts: 2, tokens: []int64{3, 2}, choices: 2, width: 6, version: "V3", norm: true},
+		{d: bf16, ep: 2, tp: 1, experts: 2, tokens: []int64{2, 2}, choices: 1, width: 4},
+		{d: fp16, ep: 2, tp: 1, experts: 2, tokens: []int64{1, 2}, choices: 2, width: 4, version: "V3"},
 		{d: bf16, ep: 2, tp: 1, experts: 4, tokens: []int64{5, 4}, choices: 2, width: 8, version: "V2", masked: true},
 		{d: bf16, ep: 2, tp: 1, experts: 4, tokens: []int64{5, 4}, choices: 2, width: 8, version: "V2", quant: true, bytes: true},
 		{d: bf16, ep: 3, tp: 1, experts: 2, shared: 1, homes: 1, tokens: []int64{5, 4, 2}, choices: 2, width: 8, quant: true},

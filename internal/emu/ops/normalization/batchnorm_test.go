@@ -84,10 +84,14 @@ func TestBatchNorm(t *testing.T) {
 					optest.CloseTo(t, "y of "+what, batchNormDefinition(shape, optest.Values(x), fixedMean, fixedVar, optest.Values(w), optest.Values(b)), optest.Values(y), 8*optest.ResultLimit(d))
 
 					dy, dx, dw, db := optest.Filled(t, 5, d, l, shape), optest.TensorIn(t, d, l, shape), optest.Tensor(t, f, channels), optest.Tensor(t, f, channels)
-					optest.Run(t, "BatchNormBackward", optest.Args{
+					backward := optest.Args{
 						"gradOut": dy, "input": x, "weight": w, "runningMean": rm, "runningVar": rv, "saveMean": sm, "saveInvstd": sr, "training": training,
 						"eps": epsilon, "outputMask": []bool{true, true, true}, "gradInput": dx, "gradWeight": dw, "gradBias": db,
-					})
+					}
+					optest.Run(t, "BatchNormBackward", backward)
+					fast := optest.TensorIn(t, d, l, shape)
+					optest.Run(t, "FastBatchNormBackward", backward.With(optest.Args{"gradInput": fast}))
+					assert.Equal(t, optest.Values(dx), optest.Values(fast), what)
 					define := func(x, w, b []float64) []float64 { return batchNormDefinition(shape, x, fixedMean, fixedVar, w, b) }
 					optest.CloseTo(t, "dx of "+what, optest.Gradient(func(v []float64) []float64 { return define(v, optest.Values(w), optest.Values(b)) }, optest.Values(dy), optest.Values(x)), optest.Values(dx), 16*optest.ResultLimit(d))
 					optest.CloseTo(t, "dweight of "+what, optest.Gradient(func(v []float64) []float64 { return define(optest.Values(x), v, optest.Values(b)) }, optest.Values(dy), optest.Values(w)), optest.Values(dw), 2e-5)

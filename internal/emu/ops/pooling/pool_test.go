@@ -285,6 +285,9 @@ func TestMaxUnpool(t *testing.T) {
 	a := optest.Args{"self": x, "indices": optest.Tensor(t, dtype.Int32, []int64{1, 1, 1, 1, 2}, 7, 2), "outputSize": []int64{2, 2, 2}, "stride": []int64{1, 1, 1}, "padding": []int64{0, 0, 0}, "outRef": y}
 	optest.Run(t, "MaxUnpool3d", a)
 	assert.Equal(t, []float64{0, 0, 6, 0, 0, 0, 0, 5}, optest.Values(y))
+	dx := optest.Tensor(t, dtype.Float32, []int64{1, 1, 1, 1, 2})
+	optest.Run(t, "MaxUnpool3dBackward", optest.Args{"gradOutput": y, "self": x, "indices": optest.Tensor(t, dtype.Int64, []int64{1, 1, 1, 1, 2}, 7, 2), "outputSize": a["outputSize"], "stride": a["stride"], "padding": a["padding"], "out": dx})
+	assert.Equal(t, []float64{5, 6}, optest.Values(dx))
 	a["indices"] = optest.Tensor(t, dtype.Int32, []int64{1, 1, 1, 1, 2}, 8, 2)
 	assert.ErrorContains(t, optest.Execute(t, "MaxUnpool3d", a), "index 8")
 	a["outputSize"] = []int64{2, 2, 3}
