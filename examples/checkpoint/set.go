@@ -159,24 +159,38 @@ func (s *Set) Read(p Part) ([]float32, error) {
 			return s.readPlace(at)
 		}
 	}
+	if err := complete(places); err != nil {
+		return nil, fmt.Errorf("checkpoint: %s: %s: %w", s.path, p.Name, err)
+	}
 	whole := make([]float32, count(p.Shape))
-	filled := int64(0)
 	for _, at := range places {
 		values, err := s.readPlace(at)
 		if err != nil {
 			return nil, err
 		}
-		at.blocks(func(to, from, n int64) {
-			copy(whole[to:to+n], values[from:])
-			filled += n
-		})
-	}
-	if filled != count(p.Shape) || len(places) == 0 {
-		return nil, fmt.Errorf("checkpoint: %s: %s: %d of %d elements are there: %w", s.path, p.Name, filled, count(p.Shape), ErrMissing)
+		at.blocks(func(to, from, n int64) { copy(whole[to:to+n], values[from:]) })
 	}
 	values := make([]float32, count(p.local()))
 	p.blocks(func(from, to, n int64) { copy(values[to:to+n], whole[from:]) })
 	return values, nil
+}
+
+// complete refuses parts that are not all parts of one tensor, each once.
+func complete(places []place) error {
+	if len(places) == 0 {
+		return ErrMissing
+	}
+	seen := make(map[int64]bool)
+	for _, at := range places {
+		if at.parts() != places[0].parts() || at.Axis != places[0].Axis || seen[at.Index] {
+			return fmt.Errorf("%v does not go with %v: %w", at.Part, places[0].Part, ErrMixed)
+		}
+		seen[at.Index] = true
+	}
+	if missing := places[0].parts() - int64(len(places)); missing > 0 {
+		return fmt.Errorf("%d of %d parts are not there: %w", missing, places[0].parts(), ErrMissing)
+	}
+	return nil
 }
 
 // readPlace reads a part as it was written.
@@ -193,6 +207,9 @@ func (s *Set) readPlace(at place) ([]float32, error) {
 	values, err := safetensors.Values[float32](t)
 	if err != nil {
 		return nil, err
+	}
+	if int64(len(values)) != count(at.local()) {
+		return nil, fmt.Errorf("checkpoint: %s: tensor %s: %w: it has %d elements, and %v was written", path, at.Name, ErrCorrupt, len(values), at.Part)
 	}
 	if got := crc32.Checksum(bytesOf(values), castagnoli); got != at.Sum {
 		return nil, fmt.Errorf("checkpoint: %s: tensor %s: %w: checksum %08x, was %08x; resume from another checkpoint by its folder", path, at.Name, ErrCorrupt, got, at.Sum)
