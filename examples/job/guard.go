@@ -57,7 +57,8 @@ type Guard struct {
 	quit     chan os.Signal
 	stopped  chan struct{}
 
-	once     sync.Once // for the first fault
+	once     sync.Once     // for the first fault
+	faulty   chan struct{} // closed then
 	recorded sync.Once
 	mu       sync.Mutex
 	exit     *time.Timer
@@ -70,7 +71,7 @@ const exitStatus = 1
 // writes what is wrong to report, ends the context of cancel with that cause, and ends the process
 // unless Release comes soon. End it before the communicators are closed.
 func NewGuard(ctx context.Context, cancel context.CancelCauseFunc, group *world.Group, dev *acl.Device, comms []*hccl.Comm, w Watching, report io.Writer) (*Guard, error) {
-	g := &Guard{watching: w, rank: group.Rank(), size: group.Size(), device: dev.ID(), cancel: cancel, report: report, comms: comms, stopped: make(chan struct{})}
+	g := &Guard{watching: w, rank: group.Rank(), size: group.Size(), device: dev.ID(), cancel: cancel, report: report, comms: comms, stopped: make(chan struct{}), faulty: make(chan struct{})}
 	if w.Limit > 0 && group.Size() > 1 {
 		if err := g.watch(ctx, group, dev); err != nil {
 			return nil, errors.Join(err, g.Close())
@@ -134,7 +135,22 @@ func (g *Guard) fault(err error) {
 			os.Exit(exitStatus)
 		})
 		g.cancel(err)
+		close(g.faulty)
 	})
+}
+
+// settle waits a moment for the watchdog, if the error of a rank only says that another is gone: the
+// watchdog may be about to say why.
+func (g *Guard) settle(err error) {
+	if g.dog == nil || weight(err) == 0 {
+		return
+	}
+	moment := time.NewTimer(min(g.watching.Limit/10, time.Second))
+	defer moment.Stop()
+	select {
+	case <-g.faulty:
+	case <-moment.C:
+	}
 }
 
 // record writes the flight record once, if there is a folder for it, and says where it is.
@@ -162,16 +178,14 @@ func (g *Guard) record(why string) {
 // the rank, if one did. ctx is the rank's, of NewGuard's cancel. On an error it writes the flight
 // record and tells the other ranks.
 func (g *Guard) End(ctx context.Context, err *error) {
-	if *err != nil {
-		cause := context.Cause(ctx)
-		if cause != nil && !errors.Is(cause, context.Canceled) && !errors.Is(*err, cause) {
+	// While ctx goes on, context.Canceled is an end that was asked for.
+	if *err != nil && (ctx.Err() != nil || !errors.Is(*err, context.Canceled)) {
+		g.settle(*err)
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) && !errors.Is(*err, cause) {
 			*err = errors.Join(cause, *err)
 		}
-		// Without the end of ctx, context.Canceled is an end that was asked for.
-		if cause != nil || !errors.Is(*err, context.Canceled) {
-			g.record((*err).Error())
-			g.dog.Fail(*err)
-		}
+		g.record((*err).Error())
+		g.dog.Fail(*err)
 	}
 	*err = errors.Join(*err, g.Close())
 }

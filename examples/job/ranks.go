@@ -51,7 +51,7 @@ func weight(err error) int {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, world.ErrClosed):
 		return 2
-	case errors.Is(err, acl.ErrPeerLost), errors.Is(err, world.ErrRankFailed), errors.Is(err, world.ErrRanksMissing):
+	case errors.Is(err, acl.ErrPeerLost), errors.Is(err, world.ErrRankFailed), errors.Is(err, world.ErrRanksMissing), errors.Is(err, world.ErrGaveUp):
 		return 1
 	}
 	return 0

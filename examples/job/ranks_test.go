@@ -54,7 +54,8 @@ func TestEach(t *testing.T) {
 func TestTogether(t *testing.T) {
 	require.NoError(t, job.Together(nil))
 	lost := fmt.Errorf("a: %w", errors.Join(acl.ErrPeerLost, errBroken))
+	left := fmt.Errorf("e: %w", world.ErrGaveUp)
 	ended := fmt.Errorf("b: %w", context.Canceled)
 	first, second := fmt.Errorf("c: %w", errors.Join(errBroken, context.Canceled)), fmt.Errorf("d: %w", acl.ErrOutOfMemory)
-	require.EqualError(t, job.Together([]error{ended, lost, first, second}), errors.Join(first, second, lost, ended).Error())
+	require.EqualError(t, job.Together([]error{ended, lost, left, first, second}), errors.Join(first, second, lost, left, ended).Error())
 }
