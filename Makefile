@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: test race generate lint bench sdk
+.PHONY: test race generate lint bench sdk conformance
 
 test: ## the suites on the emulator
 	$(GO) test -tags emu ./...
@@ -47,3 +47,10 @@ sdk: ## the emulator as a CANN toolkit: libraries and headers for programs in an
 	cp internal/emu/sdk/set_env.sh internal/emu/sdk/version.info $(SDK)/
 	mkdir -p $(SDK)/share/cmake/cann
 	cp internal/emu/sdk/cann-config.cmake $(SDK)/share/cmake/cann/
+
+# A folder with checkouts of hicann's ops-math, ops-nn, ops-transformer and ops-cv.
+SOURCES ?= build/sources
+
+conformance: ## CANN's own tests and examples with the emulator, and the report of them; needs g++ and gtest
+	$(MAKE) -s sdk SDK=build/conformance/sdk CANN_VERSION=2026-08
+	$(GO) run ./internal/conformance -sources $(SOURCES) -sdk build/conformance/sdk -report testdata/conformance.md
