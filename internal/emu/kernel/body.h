@@ -19,6 +19,7 @@
 
 const struct kernel_table KERNEL_TABLE = {
 	.name = KERNEL_NAME,
+	.gemm_rows = GEMM_MR,
 	.map_defined = map_defined_,
 	.map = map_,
 	.reduce = reduce_,

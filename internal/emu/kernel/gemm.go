@@ -5,6 +5,7 @@ package kernel
 #include "kernel.h"
 
 static void run_gemm(const struct gemm *g, int64_t lo, int64_t hi, void *scratch) { kernels->gemm(g, lo, hi, scratch); }
+static int gemm_rows(void) { return kernels->gemm_rows; }
 */
 import "C"
 
@@ -27,7 +28,8 @@ import (
 // float64; or int8, uint8, int16, int32 and int64 in any combination, summed so that the
 // result has the low bits of the exact one. Every element is the sum over blocks along K, of 256
 // or, where the CPU multiplies pairs of bfloat16, of 512, in ascending order, whatever the strides,
-// the storage and the number of threads. Such CPUs take subnormal bfloat16 numbers for zero.
+// the storage and the number of threads; where Out is small and K long, over up to 16 parts of K
+// that are summed on their own. CPUs that multiply pairs take subnormal bfloat16 numbers for zero.
 type Product struct {
 	Out, A, B View
 	Add       *View // nil for no addend
@@ -48,6 +50,9 @@ var gemmScratch = scratch{size: C.GEMM_SCRATCH}
 
 // Gemm computes a Product. It writes nothing if Out is empty; a sum over K = 0 is 0.
 func Gemm(p Product) error {
+	if n := p.parts(); n > 1 {
+		return p.split(n)
+	}
 	g, err := p.c()
 	if err != nil {
 		return err
@@ -62,6 +67,46 @@ func Gemm(p Product) error {
 		C.run_gemm(&g, C.int64_t(lo), C.int64_t(hi), s)
 	})
 	return nil
+}
+
+// parts returns the number of parts along K that are summed on their own, so that a product with
+// few results and a long K has work for several threads. It depends only on the operands, as the
+// order of additions does.
+func (p Product) parts() int64 {
+	const small, long, most = 128 * 128, 4096, 16
+	if len(p.Out.Shape) != 2 || len(p.A.Shape) != 2 || len(p.B.Shape) != 2 || p.Sum || p.Add != nil || p.Alpha != 1 || p.NZ > 0 {
+		return 1
+	}
+	if kind, err := p.kind(); err != nil || kind != C.GEMM_F32 || p.Out.Len() > small || p.A.Shape[1] < long {
+		return 1
+	}
+	return min(most, p.A.Shape[1]/(long/4))
+}
+
+// split computes the product as the sum of n products of parts of K.
+func (p Product) split(n int64) error {
+	m, k, cols := p.A.Shape[0], p.A.Shape[1], p.B.Shape[1]
+	if k != p.B.Shape[0] || m != p.Out.Shape[0] || cols != p.Out.Shape[1] {
+		return fmt.Errorf("kernel: product of %v and %v to %v: shapes do not agree", p.A.Shape, p.B.Shape, p.Out.Shape)
+	}
+	const block = 512
+	part := roundUp(k/n, block) // whole blocks of the kernel
+	n = k / part
+	sums, release := temporary(dtype.Float32, []int64{(k + part - 1) / part, m, cols})
+	defer release()
+	a, b := p.A, p.B
+	a.Shape, a.Strides = []int64{n, m, part}, []int64{part * a.Strides[1], a.Strides[0], a.Strides[1]}
+	b.Shape, b.Strides = []int64{n, part, cols}, []int64{part * b.Strides[0], b.Strides[0], b.Strides[1]}
+	if err := Gemm(Product{Out: sums.Narrow(0, 0, n), A: a, B: b, Alpha: 1}); err != nil {
+		return err
+	}
+	if rest := k % part; rest > 0 {
+		last := Product{Out: sums.Select(0, n), A: p.A.Narrow(1, k-rest, rest), B: p.B.Narrow(0, k-rest, rest), Alpha: 1}
+		if err := Gemm(last); err != nil {
+			return err
+		}
+	}
+	return Reduce(ReduceSum, p.Out, sums, []int{0}, 0)
 }
 
 // c checks p and converts it to the kernel's form.
@@ -198,11 +243,13 @@ func tile(g *C.struct_gemm) int64 {
 	for _, d := range g.batch[:g.batch_rank] {
 		batch *= int64(d)
 	}
+	rows := int64(C.gemm_rows())
+	grainM := (C.GEMM_GRAIN_M + rows - 1) / rows * rows
 	limitM, limitN, threads := int64(C.GEMM_TILE_M), int64(C.GEMM_TILE_N), int64(Threads())
 	for {
-		tileM, tileN := split(m, limitM, C.GEMM_GRAIN_M), split(n, limitN, C.GEMM_GRAIN_N)
+		tileM, tileN := split(m, limitM, grainM), split(n, limitN, C.GEMM_GRAIN_N)
 		count := batch * ((m + tileM - 1) / tileM) * ((n + tileN - 1) / tileN)
-		small := tileM <= 2*C.GEMM_GRAIN_M && tileN <= 2*C.GEMM_GRAIN_N
+		small := tileM <= 2*grainM && tileN <= 2*C.GEMM_GRAIN_N
 		if threads == 1 || count >= 2*threads || small {
 			g.tile_m, g.tile_n = C.int64_t(tileM), C.int64_t(tileN)
 			return count

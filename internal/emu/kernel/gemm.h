@@ -37,7 +37,7 @@ struct gemm {
 enum {
 	GEMM_TILE_M = 2016, /* largest tile: a multiple of every register block */
 	GEMM_TILE_N = 512,
-	GEMM_GRAIN_M = 84, /* tile sizes are multiples of these */
+	GEMM_GRAIN_M = 64, /* tile sizes are multiples of these, and of the register block */
 	GEMM_GRAIN_N = 64,
 	GEMM_SCRATCH = 10 << 20, /* bytes one running kernel needs, aligned to 64 */
 };

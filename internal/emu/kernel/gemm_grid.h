@@ -3,12 +3,18 @@
 #ifndef GEMM_GRID_H
 #define GEMM_GRID_H
 
+#include "dtype.h"
 #include "gemm.h"
 
-/* Rows of the register block, which uses two vectors per row, two for b and one for a. */
 #if VECTOR_BYTES == 64
-#define GEMM_MR 14
 #include "gemm_line.h"
+#endif
+
+/* Rows of the register block, which uses two vectors per row, two for b and one for a. */
+#if defined(GEMM_MR)
+/* set by a matrix unit */
+#elif VECTOR_BYTES == 64
+#define GEMM_MR 14
 #elif defined(__aarch64__)
 #define GEMM_MR 12
 #else
@@ -30,6 +36,19 @@ static inline int64_t gemm_offset(const struct gemm_axis *x, int64_t i)
 static inline int64_t gemm_run_length(const struct gemm_axis *x, int64_t i, int64_t n)
 {
 	return gemm_plain(x) ? n : gemm_min(n, x->tile - i % x->tile);
+}
+
+/* Reports whether the elements of both operands form pairs along k, each in one tile of the storage. */
+static inline int gemm_pairs(const struct gemm *g)
+{
+	const struct gemm_axis *a = &g->a.col, *b = &g->b.row;
+	return (gemm_plain(a) || a->tile % 2 == 0) && (gemm_plain(b) || b->tile % 2 == 0);
+}
+
+/* Reports whether the product is one of pairs of bfloat16. */
+static inline int gemm_bf16_pairs(const struct gemm *g)
+{
+	return g->type == GEMM_F32 && g->a.dtype == DTYPE_BFLOAT16 && g->b.dtype == DTYPE_BFLOAT16 && gemm_pairs(g);
 }
 
 /* The matrices of one index of the batch. */

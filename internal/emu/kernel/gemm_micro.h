@@ -6,6 +6,8 @@
  * each other along k, which an instruction of a matrix unit multiplies and adds at once.
  * MULADD(sum, a, b) does so for vectors of cells.
  *
+ * With OWN_MICRO the including file defines the kernel itself.
+ *
  * Every element is summed the same way on every path: over blocks of GEMM_KC cells in ascending
  * order, each block from zero in ascending k. Blocking, packing and threads cannot change
  * a result. */
@@ -31,6 +33,7 @@ typedef T NAME(t4) __attribute__((vector_size(4 * sizeof(T))));
 typedef NAME(t4) NAME(t4u) __attribute__((aligned(sizeof(T)), may_alias));
 #undef UNALIGNED
 
+#ifndef OWN_MICRO
 /* c[rows×NR] (+)= a[rows×k]·b[k×NR]; rows is a constant after inlining. Rows of a, b and c are
  * contiguous. */
 static inline __attribute__((always_inline)) void
@@ -90,3 +93,28 @@ static void NAME(micro)(int64_t rows, int64_t k, const P *a, int64_t a_row, cons
 	}
 }
 #undef ROWS
+
+#if GROUP == 1
+/* c[8·VL] (+)= a[k]·b[k×8·VL] for one row: wider pieces of the rows of b, which lie far apart and are
+ * fetched ahead. */
+static void NAME(wide)(int64_t k, const P *a, const P *b, int64_t b_k, T *c, int accumulate)
+{
+	V sum[8] = {0};
+	for (int64_t p = 0; p < k; p++, b += b_k) {
+		const PV x = a[p] - (PV){0};
+#pragma GCC unroll 8
+		for (int j = 0; j < 8; j++) {
+			if (j * sizeof(V) % 64 == 0)
+				__builtin_prefetch(b + 8 * b_k + j * VL);
+			sum[j] = MULADD(sum[j], x, *(const NAME(pvu) *)(b + j * VL));
+		}
+	}
+#pragma GCC unroll 8
+	for (int j = 0; j < 8; j++) {
+		NAME(vu) *out = (NAME(vu) *)(c + j * VL);
+		*out = accumulate ? sum[j] + *out : sum[j];
+	}
+}
+#endif
+#endif
+#undef OWN_MICRO

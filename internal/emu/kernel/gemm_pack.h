@@ -81,13 +81,16 @@ static void SRC(pack)(P *dst, int a_panel, int64_t w, int64_t k, const S *src, i
 			for (int64_t i = 0; i < w; i += 16)
 				gemm_put(dst + p * NR + i, LINE_W(p, i, w - i), w - i);
 	} else if (w_stride == 1) {
-		for (int64_t p = 0; p < k; p += 16 * GROUP) {
-			const S *from = src + p * k_stride;
-			if (w == GEMM_MR && p + 16 * GROUP <= k)
-				SRC(pack_block)(dst + p / GROUP, 1, GEMM_MR, 16 * GROUP, from, 1, k_stride);
-			else
-				SRC(pack_block)(dst + p / GROUP, 1, w, k - p, from, 1, k_stride);
-		}
+		const int64_t whole = GEMM_MR < 16 ? GEMM_MR : 16;
+		for (int64_t i = 0; i < w; i += 16)
+			for (int64_t p = 0; p < k; p += 16 * GROUP) {
+				P *to = dst + i * GEMM_KC + p / GROUP;
+				const S *from = src + i + p * k_stride;
+				if (i + whole <= w && p + 16 * GROUP <= k)
+					SRC(pack_block)(to, 1, whole, 16 * GROUP, from, 1, k_stride);
+				else
+					SRC(pack_block)(to, 1, w - i, k - p, from, 1, k_stride);
+			}
 	} else {
 		for (int64_t p = 0; p < cells; p++)
 			for (int64_t i = 0; i < w; i++) {
@@ -103,6 +106,7 @@ static void SRC(pack)(P *dst, int a_panel, int64_t w, int64_t k, const S *src, i
 }
 #undef LINE_W
 
+#ifdef FEW_ROWS
 /* c[rows×cols] (+)= a·b for up to FEW_ROWS packed rows of a, where the elements of b are adjacent
  * along k: b passes through registers once. */
 static inline __attribute__((always_inline)) void
@@ -147,6 +151,7 @@ static void SRC(few)(int64_t rows, int64_t cols, int64_t k, const P *a, const S 
 	case 4: SRC(few_rows)(4, cols, k, a, b, b_col, c, c_row, accumulate); return;
 	}
 }
+#endif
 #else
 /* dst[y·dst_row + x] = src[x·x_stride + y·y_stride] for x < w, y < h. */
 static inline __attribute__((always_inline)) void

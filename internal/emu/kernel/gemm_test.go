@@ -198,6 +198,23 @@ func TestGemmIsReproducible(t *testing.T) {
 	})
 }
 
+// TestGemmLongSums checks products with few results and a long K, which are summed in parts.
+func TestGemmLongSums(t *testing.T) {
+	kerneltest.EachVariant(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(9, 10))
+		for i, k := range []int64{4096, 5001, 8192, 40001} {
+			for _, d := range []dtype.Type{dtype.Float32, dtype.BFloat16} {
+				l := kerneltest.Layouts[i%4]
+				gemmCase{m: 7, n: 33, k: k, a: d, b: d, out: d, la: l, lb: kerneltest.Layouts[(i+1)%4], lc: l, alpha: 1}.check(t, r)
+			}
+		}
+	})
+	view := func(shape ...int64) kernel.View {
+		return kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, shape, nil)
+	}
+	require.ErrorContains(t, kernel.Gemm(kernel.Product{Out: view(2, 2), A: view(2, 5000), B: view(5001, 2), Alpha: 1}), "shapes")
+}
+
 func TestGemmSumsBatch(t *testing.T) {
 	kerneltest.EachVariant(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(7, 8))

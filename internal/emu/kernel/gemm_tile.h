@@ -5,7 +5,12 @@
  *   TARGETS(X)  those of C and D
  *   ELEMENT     the type of the elements of A and B of dtype NATIVE, whose cells need no packing
  *   NATIVE_OUT  the dtype of C whose elements are of type T
+ *   CELL_STEP   panels are filled up with zeros to a multiple of so many cells; optional
  *   FEW_ROWS    so many rows are multiplied without packing B; optional */
+
+#ifndef CELL_STEP
+#define CELL_STEP 1
+#endif
 
 #define PACK_CASE(id, type, name)                                                                                      \
 	case id:                                                                                                       \
@@ -83,6 +88,11 @@ static void NAME(pack_panel)(P *dst, int a_panel, const struct gemm_matrix *x, c
 	if (!a_panel && w < NR)
 		for (int64_t p = 0; p < cells; p++)
 			memset(dst + p * NR + w, 0, (size_t)(NR - w) * sizeof(P));
+	const int64_t end = (cells + CELL_STEP - 1) / CELL_STEP * CELL_STEP;
+	for (int64_t i = 0; a_panel && i < w; i++)
+		memset(dst + i * GEMM_KC + cells, 0, (size_t)(end - cells) * sizeof(P));
+	if (!a_panel)
+		memset(dst + cells * NR, 0, (size_t)((end - cells) * NR) * sizeof(P));
 }
 
 /* Writes alpha·sum + beta·d to a block of c of at most GEMM_MR×NR; sum is changed. */
@@ -124,11 +134,12 @@ static void NAME(block)(const struct NAME(part) *s, int64_t i, int64_t rows, int
 		NAME(micro)(rows, cells, a, a_row, b, b_k, c, s->out_row, accumulate);
 		return;
 	}
-	T edge[GEMM_MR * NR];
-	NAME(micro)(rows, cells, a, a_row, b, b_k, edge, NR, 0);
+	T edge[GEMM_MR * NR] = {0};
+	for (int64_t r = 0; accumulate && r < rows; r++)
+		memcpy(edge + r * NR, c + r * s->out_row, (size_t)cols * sizeof(T));
+	NAME(micro)(rows, cells, a, a_row, b, b_k, edge, NR, accumulate);
 	for (int64_t r = 0; r < rows; r++)
-		for (int64_t q = 0; q < cols; q++)
-			c[r * s->out_row + q] = edge[r * NR + q] + (accumulate ? c[r * s->out_row + q] : 0);
+		memcpy(c + r * s->out_row, edge + r * NR, (size_t)cols * sizeof(T));
 }
 
 /* Adds the products over the block of k elements from k0 on to out, and finishes c after the last. */
@@ -139,7 +150,7 @@ static void NAME(sum)(const struct NAME(part) *s, int64_t k0, int64_t k)
 	const int plain_a = gemm_plain(&g->a.row) && gemm_plain(&g->a.col);
 	const int plain_b = gemm_plain(&g->b.row) && gemm_plain(&g->b.col);
 	/* Packing pays off only if a panel is read often enough. */
-	const int read_a = plain_a && g->a.dtype == NATIVE && g->a.col.stride == 1 && k % GROUP == 0 &&
+	const int read_a = CELL_STEP == 1 && plain_a && g->a.dtype == NATIVE && g->a.col.stride == 1 && k % GROUP == 0 &&
 			   g->a.row.stride % GROUP == 0 && g->a.row.stride <= GROUP * GEMM_KC && s->n1 - s->n0 <= 4 * NR;
 	const int read_b = GROUP == 1 && plain_b && g->b.dtype == NATIVE && g->b.col.stride == 1 &&
 			   (s->m1 - s->m0 <= 2 * GEMM_MR || (s->m1 - s->m0 <= 16 * GEMM_MR && g->b.row.stride <= GEMM_KC));
@@ -163,8 +174,16 @@ static void NAME(sum)(const struct NAME(part) *s, int64_t k0, int64_t k)
 		if (few)
 			NAME(few)(&g->b, s->at->b, k0, s->n0, rows, s->n1 - s->n0, k, a, s->out, s->out_row, k0 > 0);
 #endif
-		for (int64_t j = s->n0; !few && j < s->n1; j += NR) {
-			const int64_t cols = gemm_min(NR, s->n1 - j);
+		for (int64_t j = s->n0, cols; !few && j < s->n1; j += cols) {
+#if GROUP == 1
+			if (read_b && rows == 1 && s->n1 - j >= 8 * VL) {
+				const P *in = (const P *)s->at->b + k0 * g->b.row.stride + j;
+				cols = 8 * VL;
+				NAME(wide)(k, a, in, g->b.row.stride, s->out + (i - s->m0) * s->out_row + (j - s->n0), k0 > 0);
+				continue;
+			}
+#endif
+			cols = gemm_min(NR, s->n1 - j);
 			P *b = s->b + (j - s->n0) * GEMM_KC;
 			if (read_b && cols == NR) {
 				const P *in = (const P *)((const ELEMENT *)s->at->b + k0 * g->b.row.stride + j);
@@ -195,6 +214,7 @@ static void NAME(tile)(const struct gemm *g, const struct gemm_at *at, int64_t m
 }
 
 #undef FEW_ROWS
+#undef CELL_STEP
 #undef SOURCES
 #undef TARGETS
 #undef ELEMENT

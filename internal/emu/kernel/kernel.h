@@ -28,6 +28,7 @@ struct triangular; /* triangular.h */
 
 struct kernel_table {
 	const char *name;
+	int gemm_rows; /* of the register block */
 	int (*map_defined)(int32_t op, int32_t class);
 	void (*map)(const struct map *m, int64_t lo, int64_t hi);
 	void (*reduce)(const struct reduce *r, int columns, int64_t k_lo, int64_t k_hi, int64_t lo, int64_t hi, void *state);
@@ -49,8 +50,12 @@ extern const struct kernel_table kernel_table_portable;
 extern const struct kernel_table kernel_table_avx2;
 extern const struct kernel_table kernel_table_avx512;
 
-/* The gemm of the variant avx512bf16, which has the other kernels of avx512. */
+/* The matrix products of the variants avx512bf16 and amx, which have the other kernels of avx512. */
 void gemm_avx512bf16(const struct gemm *g, int64_t lo, int64_t hi, char *scratch);
+void gemm_amx(const struct gemm *g, int64_t lo, int64_t hi, char *scratch);
+
+/* Asks the operating system for the use of AMX; returns 0 if it refuses. */
+int amx_permitted(void);
 #endif
 
 /* The variant in use. */

@@ -25,30 +25,38 @@ static int has_avx512bf16(void)
 	return has_avx512() && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni");
 }
 
-/* The table of a variant that has a gemm of its own beside the kernels of AVX-512. */
-static struct kernel_table with_unit;
-
-static const struct kernel_table *table_avx512bf16(void)
+static int has_amx(void)
 {
-	with_unit = kernel_table_avx512;
-	with_unit.name = "avx512bf16";
-	with_unit.gemm = gemm_avx512bf16;
-	return &with_unit;
+	return has_avx512bf16() && __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16") && amx_permitted();
+}
+
+/* The tables of the variants that have a gemm of their own beside the kernels of AVX-512. */
+static struct kernel_table table_avx512bf16, table_amx;
+
+static void make_tables(void)
+{
+	table_avx512bf16 = table_amx = kernel_table_avx512;
+	table_avx512bf16.name = "avx512bf16";
+	table_avx512bf16.gemm = gemm_avx512bf16;
+	table_amx.name = "amx";
+	table_amx.gemm = gemm_amx;
+	table_amx.gemm_rows = 32;
 }
 #endif
 
 int kernel_select(const char *name)
 {
 #if defined(__x86_64__)
-	if (has_avx512bf16() && (name[0] == 0 || strcmp(name, "avx512bf16") == 0)) {
-		kernels = table_avx512bf16();
-		return 0;
-	}
-	const struct kernel_table *variant[] = {&kernel_table_avx512, &kernel_table_avx2};
-	int supported[] = {has_avx512(), has_avx2()};
-	for (int i = 0; i < 2; i++) {
-		if (supported[i] && (name[0] == 0 || strcmp(name, variant[i]->name) == 0)) {
-			kernels = variant[i];
+	static const struct {
+		const struct kernel_table *table;
+		int (*supported)(void);
+	} variants[] = {
+		{&table_amx, has_amx}, {&table_avx512bf16, has_avx512bf16}, {&kernel_table_avx512, has_avx512}, {&kernel_table_avx2, has_avx2}};
+	make_tables();
+	for (int i = 0; i < 4; i++) {
+		const struct kernel_table *t = variants[i].table;
+		if ((name[0] == 0 || strcmp(name, t->name) == 0) && variants[i].supported()) {
+			kernels = t;
 			return 0;
 		}
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // Variants lists the kernel variants, best first.
-var Variants = []string{"avx512bf16", "avx512", "avx2", "portable"}
+var Variants = []string{"amx", "avx512bf16", "avx512", "avx2", "portable"}
 
 // Select chooses the kernel variant by name; "" chooses the best this CPU can run. It must
 // not be called while kernels run.

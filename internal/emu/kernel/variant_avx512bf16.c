@@ -13,15 +13,6 @@
 #include "dtype.h"
 #include "gemm_grid.h"
 
-/* Pairs of 16-bit elements of p and q, where q may be NULL. */
-static inline __m512i cross_u16(const void *p, const void *q, int64_t n)
-{
-	const __m512i low = gemm_line_u16(p, n);
-	return q == NULL ? low : _mm512_or_si512(low, _mm512_slli_epi32(gemm_line_u16(q, n), 16));
-}
-
-static inline __m512i line_pairs(const void *p, int64_t n) { return _mm512_maskz_loadu_epi16(gemm_mask(n), p); }
-
 static inline __m512i line_i8(const void *p, int64_t n)
 {
 	return _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8(gemm_mask(n), p));
@@ -61,37 +52,7 @@ static inline __m512i cross_u8(const void *p, const void *q, int64_t n)
 #define MULADD(sum, a, b) ((vf32)_mm512_dpbf16_ps((__m512)(sum), (__m512bh)(a), (__m512bh)(b)))
 #include "gemm_micro.h"
 
-#define S float
-#define SRC(x) NAME(f32_##x)
-#define STORE_ONLY
-#include "gemm_pack.h"
-
-#define S uint16_t
-#define SRC(x) NAME(bf16_##x)
-#define LOAD1(p) f32_of_bf16(*(p))
-#define LOAD4(p) load4_bf16(p)
-#define STORE1(p, x) (*(p) = bf16_of_f32(x))
-#define STOREV(p, v) vstore_bf16(p, v)
-#define LINE line_pairs
-#define CROSS cross_u16
-#include "gemm_pack.h"
-
-#define S uint16_t
-#define SRC(x) NAME(f16_##x)
-#define LOAD1(p) f32_of_f16(*(p))
-#define LOAD4(p) load4_f16(p)
-#define STORE1(p, x) (*(p) = f16_of_f32(x))
-#define STOREV(p, v) vstore_f16(p, v)
-#define STORE_ONLY
-#include "gemm_pack.h"
-
-#define NATIVE DTYPE_BFLOAT16
-#define ELEMENT uint16_t
-#define NATIVE_OUT DTYPE_FLOAT32
-#define SCALAR float
-#define SOURCES(X) X(DTYPE_BFLOAT16, uint16_t, bf16)
-#define TARGETS(X) X(DTYPE_FLOAT32, float, f32) X(DTYPE_FLOAT16, uint16_t, f16) X(DTYPE_BFLOAT16, uint16_t, bf16)
-#include "gemm_tile.h"
+#include "gemm_bf16.h"
 
 /* Sums of integers wrap: unsigned arithmetic gives the bits of all results. */
 #define T uint32_t
@@ -116,8 +77,8 @@ static inline __m512i cross_u8(const void *p, const void *q, int64_t n)
 #include "gemm_pack.h"
 #define S int16_t
 #define SRC(x) NAME(i16_##x)
-#define LINE line_pairs
-#define CROSS cross_u16
+#define LINE gemm_line_pairs
+#define CROSS gemm_cross_u16
 #include "gemm_pack.h"
 #define S int32_t
 #define SRC(x) NAME(i32_##x)
@@ -132,19 +93,13 @@ static inline __m512i cross_u8(const void *p, const void *q, int64_t n)
 #define TARGETS(X) SOURCES(X) X(DTYPE_INT32, int32_t, i32)
 #include "gemm_tile.h"
 
-/* Reports whether the elements of an operand form pairs along k, each in one tile of the storage. */
-static int in_pairs(const struct gemm_axis *k) { return gemm_plain(k) || k->tile % 2 == 0; }
-
 static int is_small(int32_t dtype) { return dtype == DTYPE_INT8 || dtype == DTYPE_UINT8 || dtype == DTYPE_INT16; }
 
 void gemm_avx512bf16(const struct gemm *g, int64_t lo, int64_t hi, char *scratch)
 {
-	const int32_t a = g->a.dtype, b = g->b.dtype;
-	if (!in_pairs(&g->a.col) || !in_pairs(&g->b.row))
-		kernel_table_avx512.gemm(g, lo, hi, scratch);
-	else if (g->type == GEMM_F32 && a == DTYPE_BFLOAT16 && b == DTYPE_BFLOAT16)
+	if (gemm_bf16_pairs(g))
 		gemm_tiles(g, lo, hi, scratch, gemm_bf16_tile);
-	else if (g->type == GEMM_I32 && is_small(a) && is_small(b))
+	else if (g->type == GEMM_I32 && is_small(g->a.dtype) && is_small(g->b.dtype) && gemm_pairs(g))
 		gemm_tiles(g, lo, hi, scratch, gemm_i16_tile);
 	else
 		kernel_table_avx512.gemm(g, lo, hi, scratch);
