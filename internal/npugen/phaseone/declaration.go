@@ -56,9 +56,9 @@ func (r *reader) declaration() *statement {
 			break
 		}
 	}
-	pointers := 0
+	ref := false
 	for i < len(t) && (t[i].is("*") || t[i].is("&") || t[i].is("&&") || t[i].is("const")) {
-		pointers++
+		ref = ref || t[i].is("&")
 		i++
 	}
 	if i < len(t) && t[i].is("[") && typ == "auto" {
@@ -67,7 +67,7 @@ func (r *reader) declaration() *statement {
 	if i >= len(t) || t[i].kind != ident || typ == "return" || typ == "delete" || typ == "new" {
 		return nil
 	}
-	first := &statement{op: "decl", typ: typ, name: t[i].s}
+	first := &statement{op: "decl", typ: typ, name: t[i].s, ref: ref}
 	i++
 	if i < len(t) && !t[i].is("=") && !t[i].is("{") && !t[i].is("(") && !t[i].is("[") && !t[i].is(",") {
 		return nil

@@ -269,7 +269,7 @@ func shaped(e *expr) bool {
 func (f *frame) assign(target *node, v *value) {
 	switch target.op {
 	case "id":
-		f.vars[target.s] = v
+		f.set(target.s, v)
 	case "call": // std::tie(a, b) = …
 		for i, a := range target.args[1:] {
 			f.assign(a, f.index(v, integerExpr(int64(i))))
@@ -294,6 +294,24 @@ func (f *frame) assign(target *node, v *value) {
 				}
 			}
 			f.vars[name] = nothing
+		}
+	}
+}
+
+// set assigns to a variable, to the member of a tuple that it refers to, and to the references to
+// members of the tuple that it holds.
+func (f *frame) set(name string, v *value) {
+	f.vars[name] = v
+	if r, ok := f.refs[name]; ok {
+		if t := f.vars[r.tuple]; t != nil && t.isList && r.index < int64(len(t.list)) {
+			list := append([]*value(nil), t.list...)
+			list[r.index] = v
+			f.vars[r.tuple] = &value{isList: true, list: list}
+		}
+	}
+	for ref, r := range f.refs {
+		if r.tuple == name {
+			f.vars[ref] = f.index(v, integerExpr(r.index))
 		}
 	}
 }

@@ -111,6 +111,20 @@ static aclnnStatus CheckParams(const aclTensor* x, const aclTensor* y) {
     CHECK_RET(std::get<1>(t)->GetStorageFormat() == Format::FORMAT_ND, ACLNN_ERR_PARAM_INVALID);
     return ACLNN_SUCCESS;
 }`, []string{"abcpn invalid (ge (rank (view self)) 4)", "abcpn invalid (not (sheq (shape (dim (view self) 0) 3) (view out)))", "abcpn invalid (ne (fmt out) ND)"}},
+		"references to members of tuples": {`
+static aclnnStatus Convert(const aclTensor*& x, aclOpExecutor* executor) { x = l0op::Unpack(x, executor); return ACLNN_SUCCESS; }
+static aclnnStatus Both(std::tuple<const aclTensor*, const aclTensor*>& t, aclOpExecutor* executor) {
+    auto& x = std::get<0>(t);
+    return Convert(x, executor);
+}
+static aclnnStatus CheckParams(const aclTensor* x, const aclTensor* y) {
+    auto t = std::tie(x, y);
+    auto& a = std::get<0>(t);
+    auto& b = std::get<1>(t);
+    CHECK_RET(Both(t, nullptr) == ACLNN_SUCCESS, ACLNN_ERR_INNER_NULLPTR);
+    CHECK_RET(a->GetDataType() == DT_INT8 && b->GetDataType() == DT_INT8, ACLNN_ERR_PARAM_INVALID);
+    return ACLNN_SUCCESS;
+}`, []string{"abcpn invalid (ne (dt out) i8)"}},
 		"promotion": {`
 static aclnnStatus CheckParams(const aclTensor* x, const aclTensor* y) {
     auto p = op::PromoteType(x->GetDataType(), y->GetDataType());

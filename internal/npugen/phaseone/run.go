@@ -30,8 +30,15 @@ type frame struct {
 	m     *machine
 	fn    *function
 	vars  map[string]*value
+	refs  map[string]element // references to members of tuples, by name
 	out   []outcome
 	depth int
+}
+
+// element is a member of the tuple in a variable.
+type element struct {
+	tuple string
+	index int64
 }
 
 func (f *frame) record(path *expr, v *value) {
@@ -139,6 +146,23 @@ func (f *frame) declare(s *statement) {
 		}
 	}
 	f.vars[s.name] = v.clone()
+	if s.ref {
+		f.refer(s)
+	}
+}
+
+// refer records a variable that is declared as a reference to a member: auto& x = std::get<1>(t).
+func (f *frame) refer(s *statement) {
+	if s.x == nil || s.x.op != "call" || len(s.x.args) != 2 || s.x.args[1].op != "id" || len(s.x.args[0].targ) != 1 {
+		return
+	}
+	i := f.eval(expression(expand(s.x.args[0].targ[0], f.fn.file.macro, 0))).expr()
+	if t := f.vars[s.x.args[1].s]; i.constant() && t != nil && t.isList {
+		if f.refs == nil {
+			f.refs = map[string]element{}
+		}
+		f.refs[s.name] = element{s.x.args[1].s, i.n}
+	}
 }
 
 // containers are the types whose braces hold a list and not one value.

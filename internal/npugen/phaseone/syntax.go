@@ -206,6 +206,7 @@ type statement struct {
 	op      string
 	name    string // of a declared variable
 	typ     string
+	ref     bool // the variable is a reference
 	x       *node
 	init    *statement
 	step    *node
