@@ -5,7 +5,6 @@ package acl_test
 import (
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -106,30 +105,5 @@ func TestLaunchesHitTheCacheOfTheirThread(t *testing.T) {
 			break
 		}
 		require.Less(t, round, 4, "the launches do not become steady")
-	}
-}
-
-// TestThreadChangesMissOnce: a stream whose goroutine goes on on another OS thread before every step
-// makes each thread's cache miss each of its calls once, and no more: what a change costs ends when the
-// threads that Go has are warm. So launches need not keep to one thread.
-func TestThreadChangesMissOnce(t *testing.T) {
-	w := newTrainer(t, acltest.Device(t, acltest.Open(t), 0))
-	const steps, calls = 40, 36
-	run := func(change bool) func() {
-		return func() {
-			for range steps {
-				if change {
-					switchThread()
-				}
-				require.NoError(t, w.step())
-			}
-		}
-	}
-	for _, change := range []bool{false, true, true} {
-		start := time.Now()
-		c := count(run(change))
-		t.Logf("changes of threads %t: %d hits, %d misses on %d threads, %v per step", change, c.hits, c.misses, c.threads, time.Since(start)/steps)
-		require.EqualValues(t, steps*calls, c.hits+c.misses)
-		require.LessOrEqual(t, c.misses, uint64(c.threads*calls), "a thread misses a call once")
 	}
 }
