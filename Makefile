@@ -2,13 +2,22 @@
 
 GO ?= go
 
-.PHONY: test race generate lint bench sdk conformance
+.PHONY: test race fuzz sanitize generate lint bench sdk conformance
 
 test: ## the suites on the emulator
 	$(GO) test -tags emu ./...
 
 race: ## the same under the race detector, without the long tests
 	$(GO) test -tags emu -race -short ./...
+
+# How long each target runs.
+T ?= 10m
+
+fuzz: ## every fuzz target for T each, such as make fuzz T=1m; findings stay in testdata/fuzz
+	.ci/fuzz $(T)
+
+sanitize: ## the suites with the emulator's sanitizers
+	CANN_EMU_SANITIZE=memory,race $(GO) test -count=1 -tags emu -short ./...
 
 generate: ## everything that comes from the ABI table
 	$(GO) generate ./...
