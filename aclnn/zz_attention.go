@@ -29,8 +29,8 @@ var opAdvanceStep = Operator{
 // slots.
 //
 // It launches aclnnAdvanceStep (libopapi, CANN 8.1.RC1) of family attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: InputTokens, SampledTokenIds, InputPositions, SeqLens, SlotMapping,
+// BlockTables int64.
 // Vendor's page: hicann/ops-nn, optim/advance_step/docs/aclnnAdvanceStep.md
 func AdvanceStep(st *acl.Stream, p AdvanceStepParams) error {
 	c := NewCall(st, &opAdvanceStep)
@@ -79,8 +79,8 @@ var opAdvanceStepV2 = Operator{
 // accepted tokens, positions, lengths and slots.
 //
 // It launches aclnnAdvanceStepV2 (libopapi, CANN 2026-08) of family attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: InputTokens, SampledTokenIds, InputPositions, SeqLens, SlotMapping,
+// BlockTables, SpecToken, AcceptedNum int64.
 // Vendor's page: hicann/ops-nn, optim/advance_step/docs/aclnnAdvanceStepV2.md
 func AdvanceStepV2(st *acl.Stream, p AdvanceStepV2Params) error {
 	c := NewCall(st, &opAdvanceStepV2)
@@ -125,8 +125,7 @@ var opApplyRotaryPosEmb = Operator{
 //
 // It launches aclnnApplyRotaryPosEmb (libopapi, CANN 8.1.RC1 and 2026-08) of family attention on
 // st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: QueryRef, KeyRef, Cos, Sin float32 float16 bfloat16.
 // Vendor's page: mirror-cann/ops-transformer, posembedding/apply_rotary_pos_emb/docs/aclnnApplyRotaryPosEmb.md
 func ApplyRotaryPosEmb(st *acl.Stream, p ApplyRotaryPosEmbParams) error {
 	c := NewCall(st, &opApplyRotaryPosEmb)
@@ -166,8 +165,7 @@ var opApplyRotaryPosEmbV2 = Operator{
 // RotaryMode says.
 //
 // It launches aclnnApplyRotaryPosEmbV2 (libopapi, CANN 2026-08) of family attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: QueryRef, KeyRef, Cos, Sin float32 float16 bfloat16.
 // Vendor's page: mirror-cann/ops-transformer, posembedding/apply_rotary_pos_emb/docs/aclnnApplyRotaryPosEmbV2.md
 func ApplyRotaryPosEmbV2(st *acl.Stream, p ApplyRotaryPosEmbV2Params) error {
 	c := NewCall(st, &opApplyRotaryPosEmbV2)
@@ -223,8 +221,9 @@ var opDequantRopeQuantKvcache = Operator{
 // rotates query and key, and writes quantised keys and values to a cache.
 //
 // It launches aclnnDequantRopeQuantKvcache (libopapi, CANN 8.1.RC1) of family attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: X float16 bfloat16 int32; Cos, Sin, QOut, KOut, VOut float16 bfloat16;
+// KCacheRef, VCacheRef int8; Indices int32 int64; ScaleK, ScaleV, OffsetVOptional,
+// WeightScaleOptional, ActivationScaleOptional float32; BiasOptional float32 float16 bfloat16.
 // Vendor's page: mirror-cann/ops-transformer, posembedding/dequant_rope_quant_kvcache/docs/aclnnDequantRopeQuantKvcache.md
 func DequantRopeQuantKvcache(st *acl.Stream, p DequantRopeQuantKvcacheParams) error {
 	c := NewCall(st, &opDequantRopeQuantKvcache)
@@ -295,8 +294,9 @@ var opFlashAttentionScore = Operator{
 //
 // It launches aclnnFlashAttentionScore (libopapi, CANN 8.1.RC1 and 2026-08) of family attention on
 // st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: Query, Key, Value, AttentionOutOut float32 float16 bfloat16;
+// RealShiftOptional, SoftmaxMaxOut, SoftmaxSumOut float32; DropMaskOptional uint8;
+// AttenMaskOptional uint8 bool.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs/aclnnFlashAttentionScore.md
 func FlashAttentionScore(st *acl.Stream, p FlashAttentionScoreParams) error {
 	c := NewCall(st, &opFlashAttentionScore)
@@ -370,8 +370,9 @@ var opFlashAttentionScoreGrad = Operator{
 //
 // It launches aclnnFlashAttentionScoreGrad (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
 // on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: Query, KeyIn, Value, Dy, AttentionInOptional, DqOut, DkOut, DvOut float32
+// float16 bfloat16; PseShiftOptional, SoftmaxMaxOptional, SoftmaxSumOptional float32;
+// DropMaskOptional uint8; AttenMaskOptional uint8 bool.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs/aclnnFlashAttentionScoreGrad.md
 func FlashAttentionScoreGrad(st *acl.Stream, p FlashAttentionScoreGradParams) error {
 	c := NewCall(st, &opFlashAttentionScoreGrad)
@@ -453,8 +454,9 @@ var opFlashAttentionScoreGradV2 = Operator{
 //
 // It launches aclnnFlashAttentionScoreGradV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: Query, KeyIn, Value, Dy, PseShiftOptional, SoftmaxMaxOptional,
+// SoftmaxSumOptional, AttentionInOptional, DqOut, DkOut, DvOut float32; AttenMaskOptional uint8
+// bool.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs/aclnnFlashAttentionScoreGradV2.md
 func FlashAttentionScoreGradV2(st *acl.Stream, p FlashAttentionScoreGradV2Params) error {
 	c := NewCall(st, &opFlashAttentionScoreGradV2)
@@ -534,8 +536,8 @@ var opFlashAttentionScoreV2 = Operator{
 //
 // It launches aclnnFlashAttentionScoreV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
 // on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: Query, Key, Value, RealShiftOptional, SoftmaxMaxOut, SoftmaxSumOut,
+// AttentionOutOut float32; AttenMaskOptional uint8 bool.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs/aclnnFlashAttentionScoreV2.md
 func FlashAttentionScoreV2(st *acl.Stream, p FlashAttentionScoreV2Params) error {
 	c := NewCall(st, &opFlashAttentionScoreV2)
@@ -614,8 +616,9 @@ var opFlashAttentionUnpaddingScoreGrad = Operator{
 //
 // It launches aclnnFlashAttentionUnpaddingScoreGrad (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: Query, KeyIn, Value, Dy, AttentionInOptional, DqOut, DkOut, DvOut float32
+// float16 bfloat16; PseShiftOptional, SoftmaxMaxOptional, SoftmaxSumOptional float32;
+// DropMaskOptional uint8; AttenMaskOptional uint8 bool.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs/aclnnFlashAttentionUnpaddingScoreGrad.md
 func FlashAttentionUnpaddingScoreGrad(st *acl.Stream, p FlashAttentionUnpaddingScoreGradParams) error {
 	c := NewCall(st, &opFlashAttentionUnpaddingScoreGrad)
@@ -703,8 +706,9 @@ var opFlashAttentionUnpaddingScoreGradV2 = Operator{
 //
 // It launches aclnnFlashAttentionUnpaddingScoreGradV2 (libopapi, CANN 8.1.RC1 and 2026-08) of
 // family attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: Query, KeyIn, Value, Dy, PseShiftOptional, SoftmaxMaxOptional,
+// SoftmaxSumOptional, AttentionInOptional, DqOut, DkOut, DvOut float32; AttenMaskOptional uint8
+// bool.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs/aclnnFlashAttentionUnpaddingScoreGradV2.md
 func FlashAttentionUnpaddingScoreGradV2(st *acl.Stream, p FlashAttentionUnpaddingScoreGradV2Params) error {
 	c := NewCall(st, &opFlashAttentionUnpaddingScoreGradV2)
@@ -799,8 +803,8 @@ var opFlashAttentionUnpaddingScoreGradV3 = Operator{
 //
 // It launches aclnnFlashAttentionUnpaddingScoreGradV3 (libopapi, CANN 2026-08) of family attention
 // on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: Query, KeyIn, Value, Dy, SoftmaxMaxOptional, SoftmaxSumOptional,
+// AttentionInOptional, DqOut, DkOut, DvOut float32; AttenMaskOptional uint8 bool.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs/aclnnFlashAttentionUnpaddingScoreGradV3.md
 func FlashAttentionUnpaddingScoreGradV3(st *acl.Stream, p FlashAttentionUnpaddingScoreGradV3Params) error {
 	c := NewCall(st, &opFlashAttentionUnpaddingScoreGradV3)
@@ -893,8 +897,8 @@ var opFlashAttentionUnpaddingScoreGradV4 = Operator{
 //
 // It launches aclnnFlashAttentionUnpaddingScoreGradV4 (libopapi, CANN 2026-08) of family attention
 // on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: Query, KeyIn, Value, Dy, SoftmaxMaxOptional, SoftmaxSumOptional,
+// AttentionInOptional, DqOut, DkOut, DvOut float32.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs/aclnnFlashAttentionUnpaddingScoreGradV4.md
 func FlashAttentionUnpaddingScoreGradV4(st *acl.Stream, p FlashAttentionUnpaddingScoreGradV4Params) error {
 	c := NewCall(st, &opFlashAttentionUnpaddingScoreGradV4)
@@ -976,8 +980,9 @@ var opFlashAttentionVarLenScore = Operator{
 //
 // It launches aclnnFlashAttentionVarLenScore (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: Query, Key, Value, AttentionOutOut float32 float16 bfloat16;
+// RealShiftOptional, SoftmaxMaxOut, SoftmaxSumOut float32; DropMaskOptional uint8;
+// AttenMaskOptional uint8 bool.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs/aclnnFlashAttentionVarLenScore.md
 func FlashAttentionVarLenScore(st *acl.Stream, p FlashAttentionVarLenScoreParams) error {
 	c := NewCall(st, &opFlashAttentionVarLenScore)
@@ -1053,8 +1058,8 @@ var opFlashAttentionVarLenScoreV2 = Operator{
 //
 // It launches aclnnFlashAttentionVarLenScoreV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: Query, Key, Value, RealShiftOptional, SoftmaxMaxOut, SoftmaxSumOut,
+// AttentionOutOut float32; AttenMaskOptional uint8 bool.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs/aclnnFlashAttentionVarLenScoreV2.md
 func FlashAttentionVarLenScoreV2(st *acl.Stream, p FlashAttentionVarLenScoreV2Params) error {
 	c := NewCall(st, &opFlashAttentionVarLenScoreV2)
@@ -1137,8 +1142,8 @@ var opFlashAttentionVarLenScoreV3 = Operator{
 // keys as tensors of their own.
 //
 // It launches aclnnFlashAttentionVarLenScoreV3 (libopapi, CANN 2026-08) of family attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: Query, Key, Value, SoftmaxMaxOut, SoftmaxSumOut, AttentionOutOut float32;
+// AttenMaskOptional uint8 bool.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs/aclnnFlashAttentionVarLenScoreV3.md
 func FlashAttentionVarLenScoreV3(st *acl.Stream, p FlashAttentionVarLenScoreV3Params) error {
 	c := NewCall(st, &opFlashAttentionVarLenScoreV3)
@@ -1219,8 +1224,7 @@ var opFlashAttentionVarLenScoreV4 = Operator{
 // the queries.
 //
 // It launches aclnnFlashAttentionVarLenScoreV4 (libopapi, CANN 2026-08) of family attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: Query, Key, Value, SoftmaxMaxOut, SoftmaxSumOut, AttentionOutOut float32.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs/aclnnFlashAttentionVarLenScoreV4.md
 func FlashAttentionVarLenScoreV4(st *acl.Stream, p FlashAttentionVarLenScoreV4Params) error {
 	c := NewCall(st, &opFlashAttentionVarLenScoreV4)
@@ -1305,8 +1309,8 @@ var opFusedInferAttentionScore = Operator{
 //
 // It launches aclnnFusedInferAttentionScore (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator implements it. Its element types are not verified: no call within CANN's limits is
+// recorded yet.
 // Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs/aclnnFusedInferAttentionScore.md
 func FusedInferAttentionScore(st *acl.Stream, p FusedInferAttentionScoreParams) error {
 	c := NewCall(st, &opFusedInferAttentionScore)
@@ -1405,8 +1409,7 @@ var opFusedInferAttentionScoreV2 = Operator{
 //
 // It launches aclnnFusedInferAttentionScoreV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16; SoftmaxLse float32.
 // Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs/aclnnFusedInferAttentionScoreV2.md
 func FusedInferAttentionScoreV2(st *acl.Stream, p FusedInferAttentionScoreV2Params) error {
 	c := NewCall(st, &opFusedInferAttentionScoreV2)
@@ -1517,8 +1520,7 @@ var opFusedInferAttentionScoreV3 = Operator{
 //
 // It launches aclnnFusedInferAttentionScoreV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16; SoftmaxLse float32.
 // Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs/aclnnFusedInferAttentionScoreV3.md
 func FusedInferAttentionScoreV3(st *acl.Stream, p FusedInferAttentionScoreV3Params) error {
 	c := NewCall(st, &opFusedInferAttentionScoreV3)
@@ -1634,8 +1636,8 @@ var opFusedInferAttentionScoreV4 = Operator{
 // sink.
 //
 // It launches aclnnFusedInferAttentionScoreV4 (libopapi, CANN 2026-08) of family attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator implements it. Its element types are not verified: no call within CANN's limits is
+// recorded yet.
 // Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs/aclnnFusedInferAttentionScoreV4.md
 func FusedInferAttentionScoreV4(st *acl.Stream, p FusedInferAttentionScoreV4Params) error {
 	c := NewCall(st, &opFusedInferAttentionScoreV4)
@@ -1721,8 +1723,8 @@ var opIncreFlashAttention = Operator{
 //
 // It launches aclnnIncreFlashAttention (libopapi, CANN 8.1.RC1 and 2026-08) of family attention on
 // st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16; AttenMask int8 uint8
+// bool.
 // Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs/aclnnIncreFlashAttention.md
 func IncreFlashAttention(st *acl.Stream, p IncreFlashAttentionParams) error {
 	c := NewCall(st, &opIncreFlashAttention)
@@ -1778,8 +1780,7 @@ var opIncreFlashAttentionV2 = Operator{
 //
 // It launches aclnnIncreFlashAttentionV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
 // on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16.
 // Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs/aclnnIncreFlashAttentionV2.md
 func IncreFlashAttentionV2(st *acl.Stream, p IncreFlashAttentionV2Params) error {
 	c := NewCall(st, &opIncreFlashAttentionV2)
@@ -1845,8 +1846,7 @@ var opIncreFlashAttentionV3 = Operator{
 //
 // It launches aclnnIncreFlashAttentionV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
 // on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16.
 // Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs/aclnnIncreFlashAttentionV3.md
 func IncreFlashAttentionV3(st *acl.Stream, p IncreFlashAttentionV3Params) error {
 	c := NewCall(st, &opIncreFlashAttentionV3)
@@ -1918,8 +1918,7 @@ var opIncreFlashAttentionV4 = Operator{
 //
 // It launches aclnnIncreFlashAttentionV4 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
 // on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16.
 // Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs/aclnnIncreFlashAttentionV4.md
 func IncreFlashAttentionV4(st *acl.Stream, p IncreFlashAttentionV4Params) error {
 	c := NewCall(st, &opIncreFlashAttentionV4)
@@ -2103,8 +2102,7 @@ var opInterleaveRope = Operator{
 // put into two halves.
 //
 // It launches aclnnInterleaveRope (libopapi, CANN 2026-08) of family attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: X, Cos, Sin, Out float32 float16 bfloat16.
 // Vendor's page: mirror-cann/ops-transformer, posembedding/interleave_rope/docs/aclnnInterleaveRope.md
 func InterleaveRope(st *acl.Stream, p InterleaveRopeParams) error {
 	c := NewCall(st, &opInterleaveRope)
@@ -2161,8 +2159,10 @@ var opMlaProlog = Operator{
 // rotated, and compressed keys, which go to caches.
 //
 // It launches aclnnMlaProlog (libopapi, CANN 8.1.RC1) of family attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: TokenX, WeightDq, WeightUk, WeightDkvKr, RmsnormGammaCq, RmsnormGammaCkv,
+// RopeSin, RopeCos, QueryOut, QueryRopeOut bfloat16; WeightUqQr, KvCacheRef, KrCacheRef bfloat16
+// int8; CacheIndex int64; DequantScaleWUqQrOptional, QuantScaleCkvOptional, QuantScaleCkrOptional,
+// SmoothScalesCqOptional float32.
 // Vendor's page: mirror-cann/ops-transformer, attention/mla_prolog/docs/aclnnMlaProlog.md
 func MlaProlog(st *acl.Stream, p MlaPrologParams) error {
 	c := NewCall(st, &opMlaProlog)
@@ -2239,8 +2239,9 @@ var opMlaPrologV2 = Operator{
 // MlaPrologV2 is MlaProlog that gives the queries' scales as well.
 //
 // It launches aclnnMlaPrologV2 (libopapi, CANN 2026-08) of family attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: TokenX, WeightDq, WeightUqQr, WeightUk, WeightDkvKr, RmsnormGammaCq,
+// RmsnormGammaCkv, RopeSin, RopeCos, KvCacheRef, KrCacheRef, QueryOut, QueryRopeOut bfloat16;
+// CacheIndex int64.
 func MlaPrologV2(st *acl.Stream, p MlaPrologV2Params) error {
 	c := NewCall(st, &opMlaPrologV2)
 	p.Encode(c)
@@ -2317,8 +2318,11 @@ var opMlaPrologV2WeightNz = Operator{
 // MlaPrologV2WeightNz is MlaProlog that gives the queries' scales as well.
 //
 // It launches aclnnMlaPrologV2WeightNz (libopapi, CANN 2026-08) of family attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: TokenX, WeightDq, WeightUqQr, WeightDkvKr int8; WeightUk, RmsnormGammaCq,
+// RmsnormGammaCkv, RopeSin, RopeCos, KrCacheRef, QueryRopeOut bfloat16; CacheIndex int64;
+// KvCacheRef, QueryOut bfloat16 int8; DequantScaleXOptional, DequantScaleWDqOptional,
+// DequantScaleWUqQrOptional, DequantScaleWDkvKrOptional, QuantScaleCkvOptional,
+// SmoothScalesCqOptional, DequantScaleQNopeOutOptional float32.
 // Vendor's page: mirror-cann/ops-transformer, attention/mla_prolog_v2/docs/aclnnMlaPrologV2WeightNz.md
 func MlaPrologV2WeightNz(st *acl.Stream, p MlaPrologV2WeightNzParams) error {
 	c := NewCall(st, &opMlaPrologV2WeightNz)
@@ -2409,8 +2413,9 @@ var opMlaPrologV3 = Operator{
 // MlaPrologV3 is MlaPrologV2 with modes of quantisation for weights, caches and queries.
 //
 // It launches aclnnMlaPrologV3 (libopapi, CANN 2026-08) of family attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: TokenX, WeightDq, WeightUqQr, WeightUk, WeightDkvKr, RmsnormGammaCq,
+// RmsnormGammaCkv, RopeSin, RopeCos, KvCacheRef, KrCacheRef, QueryOut, QueryRopeOut bfloat16;
+// CacheIndexOptional int64.
 func MlaPrologV3(st *acl.Stream, p MlaPrologV3Params) error {
 	c := NewCall(st, &opMlaPrologV3)
 	p.Encode(c)
@@ -2514,8 +2519,11 @@ var opMlaPrologV3WeightNz = Operator{
 // queries.
 //
 // It launches aclnnMlaPrologV3WeightNz (libopapi, CANN 2026-08) of family attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: TokenX, WeightDq, WeightUqQr, WeightDkvKr, KvCacheRef, QueryOut int8;
+// WeightUk, RmsnormGammaCq, RmsnormGammaCkv, RopeSin, RopeCos, KrCacheRef, QueryRopeOut bfloat16;
+// CacheIndexOptional int64; DequantScaleXOptional, DequantScaleWDqOptional,
+// DequantScaleWUqQrOptional, DequantScaleWDkvKrOptional, QuantScaleCkvOptional,
+// DequantScaleQNopeOutOptional float32.
 // Vendor's page: mirror-cann/ops-transformer, attention/mla_prolog_v3/docs/aclnnMlaPrologV3WeightNz.md
 func MlaPrologV3WeightNz(st *acl.Stream, p MlaPrologV3WeightNzParams) error {
 	c := NewCall(st, &opMlaPrologV3WeightNz)
@@ -2591,8 +2599,8 @@ var opMultiScaleDeformableAttentionGrad = Operator{
 //
 // It launches aclnnMultiScaleDeformableAttentionGrad (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: Value, Location, AttnWeight, GradOutput, GradValue, GradLocation,
+// GradAttnWeight float32 float16 bfloat16; SpatialShape, LevelStartIndex int32 int64.
 // Vendor's page: hicann/ops-nn, vfusion/multi_scale_deformable_attention_grad/docs/aclnnMultiScaleDeformableAttentionGrad.md
 func MultiScaleDeformableAttentionGrad(st *acl.Stream, p MultiScaleDeformableAttentionGradParams) error {
 	c := NewCall(st, &opMultiScaleDeformableAttentionGrad)
@@ -2639,8 +2647,8 @@ var opMultiScaleDeformableAttnFunction = Operator{
 //
 // It launches aclnnMultiScaleDeformableAttnFunction (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: Value, Location, AttnWeight, Output float32 float16 bfloat16;
+// SpatialShape, LevelStartIndex int32 int64.
 // Vendor's page: hicann/ops-nn, vfusion/multi_scale_deformable_attn_function/docs/aclnnMultiScaleDeformableAttnFunction.md
 func MultiScaleDeformableAttnFunction(st *acl.Stream, p MultiScaleDeformableAttnFunctionParams) error {
 	c := NewCall(st, &opMultiScaleDeformableAttnFunction)
@@ -2684,8 +2692,7 @@ var opNsaCompress = Operator{
 // NsaCompress compresses each window of a sequence to one token, by a weighted sum.
 //
 // It launches aclnnNsaCompress (libopapi, CANN 2026-08) of family attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: Input, Weight, Output float16 bfloat16.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress/docs/aclnnNsaCompress.md
 func NsaCompress(st *acl.Stream, p NsaCompressParams) error {
 	c := NewCall(st, &opNsaCompress)
@@ -2742,8 +2749,8 @@ var opNsaCompressAttention = Operator{
 // blocks.
 //
 // It launches aclnnNsaCompressAttention (libopapi, CANN 2026-08) of family attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: Query, Key, Value, AttentionOutOut float16 bfloat16; AttenMaskOptional,
+// TopkMaskOptional uint8 bool; SoftmaxMaxOut, SoftmaxSumOut float32; TopkIndicesOut int32.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress_attention/docs/aclnnNsaCompressAttention.md
 func NsaCompressAttention(st *acl.Stream, p NsaCompressAttentionParams) error {
 	c := NewCall(st, &opNsaCompressAttention)
@@ -2813,8 +2820,8 @@ var opNsaCompressAttentionInfer = Operator{
 // selects the most important blocks.
 //
 // It launches aclnnNsaCompressAttentionInfer (libopapi, CANN 2026-08) of family attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: Query, Key, Value, Output float16 bfloat16; BlockTableOptional, TopKOutput
+// int32.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress_attention_infer/docs/aclnnNsaCompressAttentionInfer.md
 func NsaCompressAttentionInfer(st *acl.Stream, p NsaCompressAttentionInferParams) error {
 	c := NewCall(st, &opNsaCompressAttentionInfer)
@@ -2873,8 +2880,7 @@ var opNsaCompressGrad = Operator{
 // NsaCompressGrad computes the gradients of NsaCompress.
 //
 // It launches aclnnNsaCompressGrad (libopapi, CANN 2026-08) of family attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: OutputGrad, Input, Weight, InputGradOut, WeightGradOut float16 bfloat16.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress_grad/docs/aclnnNsaCompressGrad.md
 func NsaCompressGrad(st *acl.Stream, p NsaCompressGradParams) error {
 	c := NewCall(st, &opNsaCompressGrad)
@@ -2924,8 +2930,8 @@ var opNsaCompressWithCache = Operator{
 // a cache.
 //
 // It launches aclnnNsaCompressWithCache (libopapi, CANN 2026-08) of family attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: Input, Weight, OutputCache float16 bfloat16; SlotMapping,
+// BlockTableOptional int32.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress_with_cache/docs/aclnnNsaCompressWithCache.md
 func NsaCompressWithCache(st *acl.Stream, p NsaCompressWithCacheParams) error {
 	c := NewCall(st, &opNsaCompressWithCache)
@@ -2980,8 +2986,8 @@ var opNsaSelectedAttention = Operator{
 // NsaSelectedAttention computes attention to selected blocks of keys and values.
 //
 // It launches aclnnNsaSelectedAttention (libopapi, CANN 2026-08) of family attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16; TopkIndices int32;
+// AttenMaskOptional uint8 bool; SoftmaxMaxOut, SoftmaxSumOut float32.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_selected_attention/docs/aclnnNsaSelectedAttention.md
 func NsaSelectedAttention(st *acl.Stream, p NsaSelectedAttentionParams) error {
 	c := NewCall(st, &opNsaSelectedAttention)
@@ -3045,8 +3051,8 @@ var opNsaSelectedAttentionGrad = Operator{
 // NsaSelectedAttentionGrad computes the gradients of NsaSelectedAttention.
 //
 // It launches aclnnNsaSelectedAttentionGrad (libopapi, CANN 2026-08) of family attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: Query, Key, Value, AttentionOut, AttentionOutGrad, DqOut, DkOut, DvOut
+// float16 bfloat16; SoftmaxMax, SoftmaxSum float32; TopkIndices int32.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_selected_attention_grad/docs/aclnnNsaSelectedAttentionGrad.md
 func NsaSelectedAttentionGrad(st *acl.Stream, p NsaSelectedAttentionGradParams) error {
 	c := NewCall(st, &opNsaSelectedAttentionGrad)
@@ -3111,8 +3117,8 @@ var opNsaSelectedAttentionInfer = Operator{
 // NsaSelectedAttentionInfer computes attention to selected blocks of a cache, for inference.
 //
 // It launches aclnnNsaSelectedAttentionInfer (libopapi, CANN 2026-08) of family attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: Query, Key, Value, Output float16 bfloat16; TopkIndices,
+// BlockTableOptional int32.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_selected_attention_infer/docs/aclnnNsaSelectedAttentionInfer.md
 func NsaSelectedAttentionInfer(st *acl.Stream, p NsaSelectedAttentionInferParams) error {
 	c := NewCall(st, &opNsaSelectedAttentionInfer)
@@ -3171,8 +3177,7 @@ var opPromptFlashAttention = Operator{
 //
 // It launches aclnnPromptFlashAttention (libopapi, CANN 8.1.RC1 and 2026-08) of family attention on
 // st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16.
 // Vendor's page: mirror-cann/ops-transformer, attention/prompt_flash_attention/docs/aclnnPromptFlashAttention.md
 func PromptFlashAttention(st *acl.Stream, p PromptFlashAttentionParams) error {
 	c := NewCall(st, &opPromptFlashAttention)
@@ -3234,8 +3239,8 @@ var opPromptFlashAttentionV2 = Operator{
 //
 // It launches aclnnPromptFlashAttentionV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
 // on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator implements it. Its element types are not verified: no call within CANN's limits is
+// recorded yet.
 // Vendor's page: mirror-cann/ops-transformer, attention/prompt_flash_attention/docs/aclnnPromptFlashAttentionV2.md
 func PromptFlashAttentionV2(st *acl.Stream, p PromptFlashAttentionV2Params) error {
 	c := NewCall(st, &opPromptFlashAttentionV2)
@@ -3305,8 +3310,7 @@ var opPromptFlashAttentionV3 = Operator{
 //
 // It launches aclnnPromptFlashAttentionV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
 // on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16.
 // Vendor's page: mirror-cann/ops-transformer, attention/prompt_flash_attention/docs/aclnnPromptFlashAttentionV3.md
 func PromptFlashAttentionV3(st *acl.Stream, p PromptFlashAttentionV3Params) error {
 	c := NewCall(st, &opPromptFlashAttentionV3)
@@ -3366,8 +3370,9 @@ var opRingAttentionUpdate = Operator{
 // RingAttentionUpdate merges two attention outputs over different keys by their maxima and sums.
 //
 // It launches aclnnRingAttentionUpdate (libopapi, CANN 8.1.RC1) of family attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: PrevAttnOut, CurAttnOut, AttnOutOut float32 float16 bfloat16;
+// PrevSoftmaxMax, PrevSoftmaxSum, CurSoftmaxMax, CurSoftmaxSum, SoftmaxMaxOut, SoftmaxSumOut
+// float32.
 // Vendor's page: mirror-cann/ops-transformer, attention/ring_attention_update/docs/aclnnRingAttentionUpdate.md
 func RingAttentionUpdate(st *acl.Stream, p RingAttentionUpdateParams) error {
 	c := NewCall(st, &opRingAttentionUpdate)
@@ -3416,8 +3421,8 @@ var opRopeWithSinCosCache = Operator{
 // sines.
 //
 // It launches aclnnRopeWithSinCosCache (libopapi, CANN 2026-08) of family attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: Positions int32 int64; QueryIn, KeyIn, CosSinCache, QueryOut, KeyOut
+// float32 float16 bfloat16.
 // Vendor's page: mirror-cann/ops-transformer, posembedding/rope_with_sin_cos_cache/docs/aclnnRopeWithSinCosCache.md
 func RopeWithSinCosCache(st *acl.Stream, p RopeWithSinCosCacheParams) error {
 	c := NewCall(st, &opRopeWithSinCosCache)
@@ -3460,8 +3465,7 @@ var opRotaryPositionEmbedding = Operator{
 // says.
 //
 // It launches aclnnRotaryPositionEmbedding (libopapi, CANN 2026-08) of family attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: X, Cos, Sin, Out float32 float16 bfloat16.
 // Vendor's page: mirror-cann/ops-transformer, posembedding/rotary_position_embedding/docs/aclnnRotaryPositionEmbedding.md
 func RotaryPositionEmbedding(st *acl.Stream, p RotaryPositionEmbeddingParams) error {
 	c := NewCall(st, &opRotaryPositionEmbedding)
@@ -3502,8 +3506,7 @@ var opRotaryPositionEmbeddingGrad = Operator{
 // RotaryPositionEmbeddingGrad computes the gradients of RotaryPositionEmbedding.
 //
 // It launches aclnnRotaryPositionEmbeddingGrad (libopapi, CANN 2026-08) of family attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: Dy, Cos, Sin, XOptional, DxOut, DcosOut, DsinOut float32 float16 bfloat16.
 // Vendor's page: mirror-cann/ops-transformer, posembedding/rotary_position_embedding_grad/docs/aclnnRotaryPositionEmbeddingGrad.md
 func RotaryPositionEmbeddingGrad(st *acl.Stream, p RotaryPositionEmbeddingGradParams) error {
 	c := NewCall(st, &opRotaryPositionEmbeddingGrad)
@@ -3554,8 +3557,8 @@ var opScatterPaKvCache = Operator{
 // SlotMapping gives: the number of the block, times the places of a block, plus that in the block.
 //
 // It launches aclnnScatterPaKvCache (libopapi, CANN 2026-08) of family attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: Key, KeyCacheRef, Value, ValueCacheRef float16 bfloat16 int8; SlotMapping
+// int32 int64.
 func ScatterPaKvCache(st *acl.Stream, p ScatterPaKvCacheParams) error {
 	c := NewCall(st, &opScatterPaKvCache)
 	p.Encode(c)
@@ -3661,8 +3664,7 @@ var opTransformBiasRescaleQkv = Operator{
 // by head, and divides the query by the root of the head dimension.
 //
 // It launches aclnnTransformBiasRescaleQkv (libopapi, CANN 2026-08) of family attention on st.
-// The emulator implements it. Its element types are not verified: no calls of the family are
-// recorded.
+// The emulator verified: Qkv, QkvBias, QOut, KOut, VOut float32 float16 bfloat16.
 // Vendor's page: hicann/ops-math, math/transform_bias_rescale_qkv/docs/aclnnTransformBiasRescaleQkv.md
 func TransformBiasRescaleQkv(st *acl.Stream, p TransformBiasRescaleQkvParams) error {
 	c := NewCall(st, &opTransformBiasRescaleQkv)

@@ -72,12 +72,35 @@ func TestRotary(t *testing.T) {
 						want = append(want, rotaryDefinition(computed[mode], optest.Values(x)[lo:lo+n], wideCos[lo:lo+n], wideSin[lo:lo+n])...)
 					}
 					optest.CloseTo(t, what, want, optest.Values(y), optest.ResultLimit(d))
+					if mode == kernel.RotaryHalf {
+						testInterleaveRope(t, x, cos, sin)
+					}
 					optest.Run(t, "RotaryPositionEmbedding", optest.Args{"x": x, "cos": cos, "sin": sin, "mode": int64(mode), "out": x})
 					assert.Equal(t, optest.Values(y), optest.Values(x), "in place: %s", what)
 				}
 			}
 		}
 	}
+}
+
+// testInterleaveRope: InterleaveRope rotates pairs of neighbours, and writes the first elements of the
+// pairs before the second ones.
+func testInterleaveRope(t *testing.T, x, cos, sin *op.Tensor) {
+	y := optest.TensorIn(t, x.DType, kerneltest.Contiguous, x.Shape)
+	optest.Run(t, "InterleaveRope", optest.Args{"x": x, "cos": cos, "sin": sin, "out": y})
+	var want []float64
+	v, c, s, n := optest.Values(x), optest.Repeated(t, cos, x.Shape), optest.Repeated(t, sin, x.Shape), int(x.Dim(-1))
+	for lo := 0; lo < len(v); lo += n {
+		for i := range n {
+			if pair := lo + i*2; i < n/2 {
+				want = append(want, v[pair]*c[lo+i]-v[pair+1]*s[lo+i])
+			} else {
+				pair -= n
+				want = append(want, v[pair+1]*c[lo+i]+v[pair]*s[lo+i])
+			}
+		}
+	}
+	optest.CloseTo(t, fmt.Sprintf("InterleaveRope %v", x), want, optest.Values(y), optest.ResultLimit(x.DType))
 }
 
 func TestRotaryRefuses(t *testing.T) {
