@@ -42,11 +42,9 @@ func (s *Stream) NewCondition(value uint32, reset bool) (*Condition, error) {
 	if c.handle, err = aclmdlRICondHandleCreate(q.scope.handle, graph, value, flag); err != nil {
 		return nil, q.fail(err)
 	}
-	where := cshim.Call{Args: [cshim.Args]uint64{uint64(c.handle)}, Out: 1 << 1}
-	if err := where.Do(fnAclmdlRICondHandleGetCondPtr, uint64(q.scope.handle)); err != nil {
+	if c.addr, err = cshim.CallAddress(fnAclmdlRICondHandleGetCondPtr, uint64(q.scope.handle), uint64(c.handle)); err != nil {
 		return nil, q.fail(err)
 	}
-	c.addr = where.Args[1]
 	runtime.KeepAlive(s)
 	return c, nil
 }
@@ -176,17 +174,11 @@ func (s *Stream) sibling() (*Stream, error) {
 }
 
 // addConditional calls aclmdlRIAddCondTask(aclmdlRICondTaskParams params, aclrtStream stream, uint32_t
-// flags). The record has 24 bytes: by the rules of x86-64 it stands on the stack, behind the arguments in
-// registers, and by those of AArch64 its address is the first argument.
+// flags).
 func addConditional(q *queue, kind uint64, handle aclmdlRICondHandle, graphs []aclmdlRI) error {
-	record := &[3]uint64{uint64(handle), kind | uint64(len(graphs))<<32, uint64(uintptr(unsafe.Pointer(&graphs[0])))}
 	var pin runtime.Pinner
 	defer pin.Unpin()
 	pin.Pin(&graphs[0])
-	pin.Pin(record)
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(q.handle), 0, 0, 0, 0, 0, record[0], record[1], record[2]}}
-	if runtime.GOARCH == "arm64" {
-		c.Args = [cshim.Args]uint64{uint64(uintptr(unsafe.Pointer(record))), uint64(q.handle)}
-	}
-	return c.Do(fnAclmdlRIAddCondTask, uint64(q.scope.handle))
+	record := []uint64{uint64(handle), kind | uint64(len(graphs))<<32, uint64(uintptr(unsafe.Pointer(&graphs[0])))}
+	return cshim.CallRecord(fnAclmdlRIAddCondTask, uint64(q.scope.handle), record, uint64(q.handle))
 }

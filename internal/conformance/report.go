@@ -65,7 +65,7 @@ var suiteName = regexp.MustCompile(`^(?:l2_\w+?_test_|test_)`)
 
 // elementTypes reads the types that the survey confirmed for the first tensors of each operator.
 func elementTypes() (map[string]string, error) {
-	paths, err := filepath.Glob("internal/emu/ops/*/zz_types.txt")
+	paths, err := filepath.Glob("internal/emu/ops/*/testdata/zz_types.txt")
 	if err != nil || len(paths) == 0 {
 		return nil, fmt.Errorf("the survey's results are not below the current folder (%v)", err)
 	}
