@@ -14,9 +14,13 @@ import (
 var queues = regexp.MustCompile(`Async|^Hccl(All|Reduce|Broadcast|Scatter|Send|Recv|BatchSendRecv|Barrier)` +
 	`|^aclrt(Record|StreamWait|Reset(Event|Notify)|WaitAndReset|Launch|ActiveStream|Switch|Value|Cmo|ProfTrace)|^aclmdlRIExecute`)
 
-// canFail says why a fault rule with the name would never apply, or returns nil.
+// canFail says why a fault rule with the name would never apply, or returns nil. What several functions
+// queue together, such as a send and its receive, has their names with / between.
 func canFail(name string) error {
 	work, runs := strings.CutPrefix(name, "run/")
+	if first, rest, several := strings.Cut(work, "/"); runs && several {
+		return errors.Join(canFail("run/"+first), canFail("run/"+rest))
+	}
 	operator, one := strings.CutSuffix(strings.TrimPrefix(work, "aclnn"), abi.PhaseOne)
 	if strings.HasPrefix(work, "aclnn") && op.Find(operator) != nil {
 		if one && runs {

@@ -15,7 +15,7 @@ func TestFaultsOfUnknownNames(t *testing.T) {
 	for name, text := range map[string]string{
 		"aclrtMallocAlign32": "", "aclnnAdd": "", "aclnnAddGetWorkspaceSize": "", "HcclAllReduce": "", "aclrtRecordEvent": "",
 		"run/aclnnMul": "", "run/HcclAllReduce": "", "run/aclrtMemcpyAsync": "", "run/aclrtRecordEvent": "", "run/aclmdlRIExecuteAsync": "",
-		"aclrtMaloc": "no such function", "aclnnAd": "no such function", "HcclReduceAll": "no such function", "run/aclnnNothing": "no such function",
+		"run/HcclSend/HcclRecv": "", "run/HcclSend/HcclRev": "no such function", "aclrtMaloc": "no such function", "aclnnAd": "no such function", "HcclReduceAll": "no such function", "run/aclnnNothing": "no such function",
 		"aclGetTensorDescSize": "returns no code", "run/aclnnAddGetWorkspaceSize": "phase one", "run/aclrtMalloc": "puts no work",
 		"run/HcclCommDestroy": "puts no work",
 	} {
