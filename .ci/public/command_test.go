@@ -45,6 +45,8 @@ var checks = map[string]string{
 	"go run -tags emu ./examples/trainstep -ranks 2 -fsdp -steps 60 -save build/run -resume build/run":      "%s -steps 5",
 	"go run -tags emu ./examples/generate -model build/run -n 300":                                          "%s -n 3",
 
+	"go test -run '^$' -bench Matmul -benchtime 40x -cpu 1,2 ./internal/testing/rivals": "%s -benchtime 1x -cpu 1",
+
 	// Without the tag the program asks for CANN, where there is none.
 	"go build -o build/trainstep ./examples/trainstep": "%s",
 	"build/trainstep": `go build -o build/trainstep ./examples/trainstep; %s -steps 1 || [[ $(build/trainstep -steps 1 2>&1) == *libascendcl.so* ]]`,
