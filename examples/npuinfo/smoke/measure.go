@@ -31,19 +31,18 @@ func launches(ctx context.Context, _ *Config, tell func(message)) error {
 		out := gauge(tell)
 		var cold, warm, round []time.Duration
 		for i := range int64(shapes) {
-			x, err := aclnn.New(st, aclnn.BFloat16, 16+i, 64)
-			if err != nil {
-				return err
+			x, failed := aclnn.New(st, aclnn.BFloat16, 16+i, 64)
+			if failed != nil {
+				return failed
 			}
 			defer func() { err = errors.Join(err, x.Close()) }()
 			launch := func() error {
 				return aclnn.InplaceAdds(st, aclnn.InplaceAddsParams{SelfRef: x, Other: aclnn.Float(1), Alpha: aclnn.Float(1)})
 			}
-			begin := time.Now()
 			if err := errors.Join(st.Memset(x.Buffer(), 0, x.Buffer().Size()), st.Synchronize(ctx)); err != nil {
 				return err
 			}
-			begin = time.Now()
+			begin := time.Now()
 			if err := launch(); err != nil {
 				return err
 			}
