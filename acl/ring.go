@@ -20,22 +20,33 @@ const (
 type ring struct {
 	launched atomic.Uint64 // number of launches
 	clean    atomic.Uint64 // number of launches known to have ended well
+	waited   atomic.Uint64 // clean when the clock was last read
 	last     [ringSize]launch
 }
 
-// launch is an operator and when it was launched.
+// launch is an operator. If its number, from 1, is timed, at is when it was launched.
 type launch struct {
-	op atomic.Pointer[cshim.Operator]
-	at atomic.Int64 // nanoseconds since began
+	op    atomic.Pointer[cshim.Operator]
+	timed atomic.Uint64
+	at    atomic.Int64 // nanoseconds since began
 }
+
+// timedEvery is how many launches share one reading of the clock, which takes as long as an empty
+// call of C. The first launch after a wait has its own.
+const timedEvery = 32
 
 // began is what the times of launches are counted from.
 var began = time.Now()
 
 func (r *ring) add(op *cshim.Operator) {
-	l := &r.last[(r.launched.Add(1)-1)%ringSize]
+	n := r.launched.Add(1)
+	l := &r.last[(n-1)%ringSize]
 	l.op.Store(op)
-	l.at.Store(int64(time.Since(began)))
+	if clean := r.clean.Load(); n%timedEvery == 1 || clean != r.waited.Load() {
+		r.waited.Store(clean)
+		l.at.Store(int64(time.Since(began)))
+		l.timed.Store(n)
+	}
 }
 
 // passed notes that the first n launches have ended well.
@@ -91,7 +102,7 @@ func (e *Error) blamesOperator() bool { return e.Code.Damage() == DamageWork && 
 
 // Launched is an operator that a stream was given.
 type Launched struct {
-	At       time.Time `json:"at"`
+	At       time.Time `json:"at"` // of the launch, or of one up to 31 launches before it
 	Device   int       `json:"device"`
 	Stream   int       `json:"stream"`
 	Number   uint64    `json:"number"` // of the launch on its stream, from 1
@@ -117,9 +128,20 @@ func LastLaunches(limit int) []Launched {
 func (q *queue) launches() (all []Launched) {
 	r := &q.ring
 	n, clean := r.launched.Load(), r.clean.Load()
-	for i := n - min(n, ringSize); i < n; i++ {
+	from := n - min(n, ringSize)
+	var at int64
+	for i := from; i < n; i++ { // until one is timed, the first ones have its time
+		if l := &r.last[i%ringSize]; l.timed.Load() == i+1 {
+			at = l.at.Load()
+			break
+		}
+	}
+	for i := from; i < n; i++ {
 		l := &r.last[i%ringSize]
-		at, op := l.at.Load(), l.op.Load()
+		if l.timed.Load() == i+1 {
+			at = l.at.Load()
+		}
+		op := l.op.Load()
 		if op == nil || r.launched.Load()-i > ringSize {
 			continue
 		}
