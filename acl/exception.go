@@ -98,5 +98,5 @@ func (x *exceptionList) take(of func(Exception) bool) (taken []Exception) {
 	return taken
 }
 
-// number is a number of CANN, whose value for unknown ones is the largest.
+// number converts CANN's number; the largest value, which stands for an unknown number, becomes -1.
 func number(v uint32) int { return int(int32(v)) }

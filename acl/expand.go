@@ -9,8 +9,8 @@ import (
 	"github.com/goascend/cann/internal/abi"
 )
 
-// expander gives the pool addresses and memory apart: see Config.Expandable. The pool makes one call at
-// a time.
+// expander reserves addresses and maps memory into them for the pool: see Config.Expandable. The pool
+// makes one call at a time.
 type expander struct {
 	sc      *scope
 	mu      sync.Mutex

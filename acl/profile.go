@@ -57,8 +57,8 @@ type ProfileConfig struct {
 	Folder string
 	// Devices are recorded; nil records all that the process can see.
 	Devices []int
-	// Parts are what is recorded; 0 records calls, kernels with the counters of Metrics, collectives,
-	// the AI CPU and ranges.
+	// Parts selects what the profiler records. 0 selects calls, kernels with the counters of Metrics,
+	// collectives, the AI CPU and ranges.
 	Parts ProfileParts
 	// Metrics are the counters of ProfileCores.
 	Metrics ProfileMetrics

@@ -10,7 +10,7 @@ type Range struct{ id uint64 }
 
 // Range begins a named range (mstxRangeStartA) that tools such as msprof show on the host's row from
 // this call to End, and on the stream's row from the work queued before to the work queued until End.
-// Steps and layers of a model are what ranges are for:
+// Use a range for each step and each layer of a model:
 //
 //	r := st.Range("layer 3")
 //	defer r.End()
@@ -47,7 +47,7 @@ func (s *Stream) Mark(name string) {
 	}
 }
 
-// seen returns the stream for a mark, none in a capture.
+// seen returns the stream that a mark belongs to, or 0 during a capture, which records no marks.
 func (s *Stream) seen() aclrtStream {
 	if s.Capturing() {
 		return 0

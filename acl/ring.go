@@ -35,7 +35,7 @@ type launch struct {
 // call of C. The first launch after a wait has its own.
 const timedEvery = 32
 
-// began is what the times of launches are counted from.
+// began is the start of the process's clock. The times of launches are counted from it.
 var began = time.Now()
 
 func (r *ring) add(op *cshim.Operator) {

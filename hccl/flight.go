@@ -35,7 +35,7 @@ type flown struct {
 // flightSize is how many calls the process remembers.
 const flightSize = 1024
 
-// flight is what the communicators of the process queued last.
+// flight keeps the last calls that the communicators of the process queued.
 var flight struct {
 	mu    sync.Mutex
 	ring  [flightSize]flown

@@ -118,7 +118,7 @@ func (s *Sweep) Run(t *testing.T, body func(t *testing.T) error) {
 	t.Logf("%d failures, of which the program met %d", len(faults), seen)
 }
 
-// cannotFail is what the emulator says of a rule for a function that returns no code.
+// cannotFail is the emulator's message about a rule for a function that returns no code.
 const cannotFail = "this function returns no code, so it cannot fail"
 
 // failureMet is printed by a process whose program returned an error.

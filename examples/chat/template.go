@@ -83,7 +83,7 @@ func sources(folder string, entry json.RawMessage) (map[string]string, error) {
 	return all, nil
 }
 
-// specialTokens are what transformers hands to templates by name.
+// specialTokens reads the tokens that transformers passes to templates as variables, such as bos_token.
 func specialTokens(config map[string]json.RawMessage) jinja.Vars {
 	vars := jinja.Vars{}
 	for _, name := range []string{"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"} {
@@ -106,7 +106,7 @@ type Message struct {
 	Content any    `json:"content"`
 }
 
-// Conversation is what a template writes. Messages and Tools are values whose JSON templates
+// Conversation holds the input of a template. Messages and Tools are values whose JSON templates
 // understand: slices of Message, maps, or json.RawMessage, which keeps the order of keys.
 type Conversation struct {
 	Messages            any

@@ -15,7 +15,7 @@
 // A save makes the folder step-00000040-1f2e3d4c, named after the step and an id of its own. Each rank
 // writes its tensors to a file in the safetensors format, whose metadata repeats step and id, and
 // makes it durable. When all ranks have done so, rank 0 writes manifest.json and makes it and the
-// folders durable. A folder without a manifest is what a killed save left behind; the next saver
+// folders durable. A save that was killed leaves a folder without a manifest; the next saver
 // removes it. Old sets are removed when a newer one is complete, so that one always is.
 //
 // The first line of the manifest has the SHA-256 of the rest, a JSON object: step, layout, model,

@@ -21,7 +21,7 @@ var (
 	ErrBusy    = errors.New("another job saves to this folder")
 )
 
-// About is what a checkpoint says of itself.
+// About describes a checkpoint: its step, its layout and the model.
 type About struct {
 	Step     int               `json:"step"`
 	Layout   string            `json:"layout"`   // of the ranks that wrote it

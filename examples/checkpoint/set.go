@@ -25,7 +25,7 @@ type Set struct {
 	open     map[string]*safetensors.File
 }
 
-// place is where a part of a tensor is.
+// place locates a part of a tensor in the files of a set.
 type place struct {
 	stored
 	file *file
@@ -131,7 +131,7 @@ func openSet(path string) (*Set, error) {
 // Path is the folder of the set.
 func (s *Set) Path() string { return s.path }
 
-// About is what the set says of itself.
+// About returns the description in the manifest of the set.
 func (s *Set) About() About { return s.manifest.About }
 
 // Close closes the files.

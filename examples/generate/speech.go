@@ -60,7 +60,8 @@ func newSpeech(o options, vocab int, out io.Writer) (speech, error) {
 	}, func() error { return nil }}, nil
 }
 
-// speak uses a tokenizer. With -chat the prompt is what a user says, and only the answer is written.
+// speak encodes the prompt with a tokenizer. With -chat it writes the prompt as a user's message, and
+// prints only the answer.
 func speak(o options, tok *tokenizer.Tokenizer, vocab int, out io.Writer) (speech, error) {
 	var prompt []int32
 	var err error

@@ -129,13 +129,10 @@ func (l *lexer) comment(body string) error {
 		return fmt.Errorf("a comment does not end")
 	}
 	l.line += strings.Count(body[:i], "\n")
-	l.closed(i > 0 && body[i-1] == '-', !(i > 0 && body[i-1] == '+'))
+	l.strip, l.trim = strings.HasSuffix(body[:i], "-"), !strings.HasSuffix(body[:i], "+")
 	l.rest = body[i+2:]
 	return nil
 }
-
-// closed notes what the end of a tag asks of the text behind it.
-func (l *lexer) closed(strip, trim bool) { l.strip, l.trim = strip, trim }
 
 // raw takes text up to {% endraw %} as it is.
 func (l *lexer) raw() error {
@@ -157,7 +154,7 @@ func (l *lexer) raw() error {
 		}
 		l.emitText(l.rest[:from], "{%", mark)
 		last := inside[len(inside)-1]
-		l.closed(last == '-', last != '+')
+		l.strip, l.trim = last == '-', last != '+'
 		l.rest = rest
 		return nil
 	}
@@ -178,7 +175,7 @@ func (l *lexer) tag(body, closing string) error {
 			for _, mark := range []string{"", "-", "+"} {
 				if strings.HasPrefix(body, mark+closing) {
 					l.tokens = append(l.tokens, token{kind: end, text: closing, line: l.line})
-					l.closed(mark == "-", closing == "%}" && mark == "")
+					l.strip, l.trim = mark == "-", closing == "%}" && mark == ""
 					l.rest = body[len(mark)+2:]
 					return nil
 				}

@@ -77,7 +77,7 @@ func (t *Template) RenderSpans(vars Vars) (string, []Span, error) {
 	return r.out.String(), r.spans, nil
 }
 
-// rendering is what the scopes of one rendering share.
+// rendering is the state of one rendering. All its scopes share it.
 type rendering struct {
 	out   *strings.Builder
 	spans []Span

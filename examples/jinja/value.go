@@ -39,7 +39,7 @@ func (d *Dict) Get(key string) (value any, ok bool) {
 // Keys gives the keys in order.
 func (d *Dict) Keys() []string { return slices.Clone(d.keys) }
 
-// function is what a template can call: a macro, a method, a filter, a test.
+// function is a value that a template can call: a macro, a method, a filter or a test.
 type function func(s *scope, a args) (any, error)
 
 func truth(value any) bool {

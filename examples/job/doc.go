@@ -1,5 +1,4 @@
-// Package job is what the programs with several ranks share: how ranks are started, and how their
-// errors become one. It belongs to the programs of this folder, and knows no model.
+// Package job starts the ranks of a program, watches them, and joins their errors. It belongs to the programs of this folder, and knows no model.
 //
 //	err := job.Each(ctx, groups, func(ctx context.Context, group *world.Group) error {
 //		return train(ctx, group) // one goroutine a rank

@@ -22,7 +22,7 @@ const (
 	EnvFlight   = "CANN_FLIGHT_DIR" // default of -flight
 )
 
-// Watching is how a rank is watched.
+// Watching configures the watchdog of a rank.
 type Watching struct {
 	Limit  time.Duration // within which the ranks end when one does not answer; 0 = not watched
 	Flight string        // folder for flight records, "" for none

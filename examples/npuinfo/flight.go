@@ -21,7 +21,7 @@ type moment struct {
 	What string    `json:"what"`
 }
 
-// story is what the flight records of a job tell together.
+// story merges the flight records of a job.
 type story struct {
 	Ranks   []string `json:"ranks"`   // why each record was written, the first first
 	Missing []int    `json:"missing"` // ranks without a record

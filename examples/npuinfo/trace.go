@@ -22,7 +22,7 @@ type leaving struct {
 	Calls    int    `json:"calls"`
 }
 
-// traced is what a trace of the emulator (CANN_EMU_TRACE) shows.
+// traced summarises a trace of the emulator (CANN_EMU_TRACE).
 type traced struct {
 	Calls    int              `json:"calls"`   // of operators
 	Leaving  []leaving        `json:"leaving"` // those that a 910B would run on its AI CPU

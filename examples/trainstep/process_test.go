@@ -31,7 +31,7 @@ type rank struct {
 	out output
 }
 
-// output is what a rank has written.
+// output collects the output of a rank.
 type output struct {
 	mu     sync.Mutex
 	text   bytes.Buffer

@@ -41,7 +41,7 @@ type vendorCase struct {
 	Outcome  verdict
 }
 
-// verdict is how a case ended.
+// verdict is the result of a case.
 type verdict string
 
 const (

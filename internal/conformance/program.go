@@ -20,7 +20,7 @@ type program struct {
 	Detail           string // the first message of the compiler, or the last lines of the program
 }
 
-// outcome is how far a program came.
+// outcome is the last stage that a program reached.
 type outcome string
 
 const (

@@ -48,7 +48,7 @@ func parseReasons(text string) (list []reason, err error) {
 // unknownChip is the chip of cases for those that the emulator lacks, such as the 310.
 const unknownChip = "unknown"
 
-// row is what the report says about an operator on the 910B.
+// row holds the report's figures of an operator on the 910B.
 type row struct {
 	passed, cases, ran, programs int
 	types                        string

@@ -14,7 +14,7 @@ import (
 	"github.com/goascend/cann/internal/abi"
 )
 
-// results is what was found out so far. It is kept between runs, so that a part can be tried alone.
+// results holds the results of all runs so far. A file keeps them, so that a part can run alone.
 type results struct {
 	path     string
 	mu       sync.Mutex

@@ -24,7 +24,7 @@ type toolkit struct {
 
 var flags = []string{"-std=c++17", "-O0", "-w", "-fPIC"}
 
-// tell is what every program includes first: the headers that nearly all have, and an object that
+// tell is the header that every program includes first. It has the headers that nearly all use, and an object that
 // says at the end what the library said last, because the examples print only codes.
 const tell = `#include <cstdio>
 #include <iostream>
@@ -82,7 +82,7 @@ func (k *toolkit) includes() []string {
 	return []string{"-I" + k.include, "-I" + filepath.Join(k.include, "aclnn"), "-I" + filepath.Join(k.include, "aclnnop")}
 }
 
-// binary is where the result of compiling a text is kept.
+// binary is the path of the compiled program of a text.
 func (k *toolkit) binary(kind, text string) string {
 	sum := sha256.Sum256([]byte(k.headers + kind + text))
 	return filepath.Join(k.work, kind+"-"+hex.EncodeToString(sum[:12]))

@@ -8,10 +8,10 @@ import (
 	"unicode"
 )
 
-// Outlook is what a toolkit will do with a call.
+// Outlook predicts how a toolkit runs a call.
 type Outlook string
 
-// Outlooks. CANN refuses a call without a kernel in phase one, with a code of 561xxx.
+// The outlooks of a call. CANN refuses a call without a kernel in phase one, with a code from 561000 on.
 const (
 	Ready   Outlook = "ready"   // there is a kernel for the AI Core
 	AICPU   Outlook = "ai cpu"  // only the AI CPU, which is slow, has it

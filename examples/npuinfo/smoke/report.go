@@ -2,7 +2,7 @@ package smoke
 
 import "time"
 
-// Verdict is what became of a kernel.
+// Verdict is the outcome of one trial of a kernel.
 type Verdict string
 
 // Verdicts, the best first.
@@ -30,7 +30,7 @@ type Step struct {
 // Name is the step in one word, which its range in a profile has too.
 func (s Step) Name() string { return s.Case + "|" + s.DType + "|" + s.Op + "|" + s.Kernel }
 
-// Result is what a step gave.
+// Result is the outcome of one step of the report.
 type Result struct {
 	Step
 	Verdict Verdict `json:"verdict"`

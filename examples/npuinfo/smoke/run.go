@@ -102,7 +102,7 @@ func (r *Report) part(ctx context.Context, cfg Config, name string) {
 	}
 }
 
-// outcome is what a part told.
+// outcome collects the messages of a part.
 type outcome struct {
 	results  []Result
 	measures []Measure
@@ -186,7 +186,7 @@ func tail(s string) string {
 	return s
 }
 
-// Part tries one part and writes what Run reads. It is what the process of Config.Spawn does.
+// Part tries one part and writes its messages for Run. The process that Config.Spawn starts calls it.
 func Part(ctx context.Context, cfg Config, name string, out io.Writer) error {
 	var errs []error
 	runPart(ctx, &cfg, name, func(m message) { errs = append(errs, encode(out, m)) })

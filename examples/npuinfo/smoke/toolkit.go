@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Toolkit is what a CANN installation says of its kernels, in the files that aclnn reads, too:
+// Toolkit lists the kernels of a CANN installation, from the files that aclnn reads, too:
 // op_impl/ai_core/tbe/kernel/config/<chip>/*.json of each operator package, and the list of operators
 // of the AI CPU.
 type Toolkit struct {
