@@ -177,13 +177,25 @@ func TestPreparedWithAbsentTensors(t *testing.T) {
 	require.NoError(t, ex.Close())
 }
 
+// nowhere is an address of the device's memory that is not allocated.
+func nowhere(t testing.TB, dev *acl.Device) uint64 {
+	t.Helper()
+	buf, err := dev.MallocDirect(64, acl.HugeFirst)
+	require.NoError(t, err)
+	address := buf.Address()
+	require.NoError(t, buf.Close())
+	return address
+}
+
 // launchAtNothing queues an addition to memory that does not exist: a kernel fault.
 func launchAtNothing(t testing.TB, st *acl.Stream) error {
 	t.Helper()
-	buf, err := st.Device().MallocDirect(64, acl.HugeFirst)
-	require.NoError(t, err)
-	nothing := buf.Address()
-	require.NoError(t, buf.Close())
+	return launchAt(t, st, nowhere(t, st.Device()))
+}
+
+// launchAt queues an addition to what is at the address.
+func launchAt(t testing.TB, st *acl.Stream, nothing uint64) error {
+	t.Helper()
 	d := cshim.TensorDesc{
 		Address: nothing, DType: int16(dtype.Float32), Format: int16(dtype.ND), Rank: 1, StorageRank: 1,
 		Dims: [cshim.MaxRank]int64{4}, Strides: [cshim.MaxRank]int64{1}, Storage: [cshim.MaxRank]int64{4},
