@@ -62,6 +62,7 @@ type Guard struct {
 	recorded sync.Once
 	mu       sync.Mutex
 	exit     *time.Timer
+	closed   bool
 }
 
 // exitStatus is of a process that is stuck after a fault.
@@ -123,13 +124,31 @@ func (g *Guard) attend() {
 	}
 }
 
-// fault ends the rank. Whatever the rank does then, its process ends before the limit.
+// fault is called by the watchdog. A rank that stops answering makes the others end, one after the
+// other; one that only sees a peer leave gives the watchdog a moment to name the silent rank.
 func (g *Guard) fault(err error) {
+	var stall *world.StallError
+	if errors.Is(err, acl.ErrPeerLost) && !errors.As(err, &stall) {
+		time.AfterFunc(g.moment(), func() { g.end(err) })
+		return
+	}
+	g.end(err)
+}
+
+// moment is how long a consequence waits for its cause.
+func (g *Guard) moment() time.Duration { return min(g.watching.Limit/10, time.Second) }
+
+// end ends the rank. Whatever the rank does then, its process ends before the limit. After Close it
+// does nothing.
+func (g *Guard) end(err error) {
 	g.once.Do(func() {
-		fmt.Fprintf(g.report, "rank %d of %d: %v\n", g.rank, g.size, err)
-		g.record(err.Error())
 		g.mu.Lock()
 		defer g.mu.Unlock()
+		if g.closed {
+			return
+		}
+		fmt.Fprintf(g.report, "rank %d of %d: %v\n", g.rank, g.size, err)
+		g.record(err.Error())
 		g.exit = time.AfterFunc(min(g.watching.Limit/10, 10*time.Second), func() {
 			fmt.Fprintf(g.report, "rank %d of %d: ending the process, which is stuck after: %v\n", g.rank, g.size, err)
 			os.Exit(exitStatus)
@@ -145,7 +164,7 @@ func (g *Guard) settle(err error) {
 	if g.dog == nil || weight(err) == 0 {
 		return
 	}
-	moment := time.NewTimer(min(g.watching.Limit/10, time.Second))
+	moment := time.NewTimer(g.moment())
 	defer moment.Stop()
 	select {
 	case <-g.faulty:
@@ -204,6 +223,9 @@ func (g *Guard) Release() {
 
 // Close ends the watch.
 func (g *Guard) Close() error {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
 	for _, forget := range g.forget {
 		forget()
 	}
