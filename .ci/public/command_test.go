@@ -22,8 +22,8 @@ const (
 // which must contain it, or by what TestCommands runs: the command itself, with %s in its place,
 // shortened where it takes minutes.
 var checks = map[string]string{
-	"go test -tags emu ./...": byRun,
-	".ci/run":                 wholeRuns,
+	"go test -tags emu ./... ./examples/...": byRun,
+	".ci/run":                                wholeRuns,
 
 	"go run -tags emu ./examples/trainstep":                                      "%s -steps 2",
 	"go run -tags emu ./examples/trainstep -model qwen3_moe -dtype bf16 -gmm-nz": "%s -steps 1",

@@ -48,9 +48,7 @@ func TestOutside(t *testing.T) {
 // public lists the packages that users import.
 func public(t testing.TB) []string {
 	all := strings.Fields(command(t, repository(t), nil, "go", "list", "./..."))
-	return slices.DeleteFunc(all, func(p string) bool {
-		return strings.Contains(p, "/internal") || strings.HasPrefix(p, modulePath+"/examples/")
-	})
+	return slices.DeleteFunc(all, func(p string) bool { return strings.Contains(p, "/internal") })
 }
 
 // TestProgramsImportNothingInternal: a program that is copied out of examples still compiles.

@@ -47,12 +47,12 @@ func text(t testing.TB, name string) string {
 	return string(b)
 }
 
-// command runs a program in a folder, with variables beside those of this process, and returns
+// command runs a program in a folder, with variables beside those of this process but for GOWORK, and returns
 // what it writes to standard output. A program that fails fails the test.
 func command(t testing.TB, dir string, env []string, name string, args ...string) string {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), name, args...)
-	c.Dir, c.Env = dir, append(os.Environ(), env...)
+	c.Dir, c.Env = dir, append(append(os.Environ(), "GOWORK="), env...)
 	var errs strings.Builder
 	c.Stderr = &errs
 	out, err := c.Output()

@@ -18,7 +18,8 @@ const (
 var ErrNotShipped = errors.New("golden: the module's download has no reference data; clone the repository, or set " + dirVariable)
 
 // Dir is the folder of the golden data: CANN_GOLDEN_DIR when it is set, else testdata/golden
-// beside the nearest go.mod above the working directory, where go test starts each package.
+// beside a go.mod above the working directory, where go test starts each package. The programs'
+// module has none and finds that of the library.
 func Dir() (string, error) {
 	if dir := os.Getenv(dirVariable); dir != "" {
 		if st, err := os.Stat(dir); err != nil {
@@ -32,26 +33,32 @@ func Dir() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("golden: %w", err)
 	}
+	var modules []string
 	for root := start; ; root = filepath.Dir(root) {
 		if exists(root, "go.mod") {
-			return dirOf(root)
+			if exists(root, "testdata/golden") {
+				return filepath.Join(root, "testdata", "golden"), nil
+			}
+			modules = append(modules, root)
 		}
 		if root == filepath.Dir(root) {
-			return "", fmt.Errorf("golden: no module above %s; set %s", start, dirVariable)
+			return "", noData(start, modules)
 		}
 	}
 }
 
-// dirOf is the golden data of the module at root. The module's zip leaves the folder testdata
-// out, and has no .git; a clone has both.
-func dirOf(root string) (string, error) {
-	switch {
-	case exists(root, "testdata/golden"):
-		return filepath.Join(root, "testdata", "golden"), nil
-	case exists(root, "testdata") || exists(root, ".git"):
-		return "", fmt.Errorf("golden: %s has no testdata/golden; restore it, or set %s", root, dirVariable)
+// noData says why none of the modules above start has the data. A module's zip leaves the folder
+// testdata out, and has no .git; a clone has both.
+func noData(start string, modules []string) error {
+	if len(modules) == 0 {
+		return fmt.Errorf("golden: no module above %s; set %s", start, dirVariable)
 	}
-	return "", ErrNotShipped
+	for _, root := range modules {
+		if exists(root, "testdata") || exists(root, ".git") {
+			return fmt.Errorf("golden: %s has no testdata/golden; restore it, or set %s", root, dirVariable)
+		}
+	}
+	return ErrNotShipped
 }
 
 func exists(root, path string) bool {

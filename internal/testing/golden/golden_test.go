@@ -308,6 +308,7 @@ func TestMissingData(t *testing.T) {
 		{"module cache", []string{"go.mod", "ops/ops.go"}, "", "the module's download has no reference data"},
 		{"clone", []string{"go.mod", ".git"}, "has no testdata/golden", ""},
 		{"clone without its history", []string{"go.mod", "testdata/go.mod"}, "has no testdata/golden", ""},
+		{"the programs of a clone", []string{"go.mod", ".git", "ops/go.mod"}, "has no testdata/golden", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			root := t.TempDir()
