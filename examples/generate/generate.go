@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/examples/sampling"
 )
 
 // generate reads the prompt and writes new tokens until it has the requested number or meets a
@@ -19,7 +20,7 @@ func generate(ctx context.Context, m *qwen.Model, o options, said speech, ends [
 		return err
 	}
 	defer func() { err = errors.Join(err, cache.Close()) }()
-	s := newSampler(o.sampling)
+	s := sampling.New(o.sampling, said.prompt)
 	start := time.Now()
 	logits, err := m.Extend(ctx, cache, said.prompt)
 	if err != nil {
@@ -36,7 +37,7 @@ func generate(ctx context.Context, m *qwen.Model, o options, said speech, ends [
 		extend = func(next int32) ([]float32, error) { return d.Next(ctx, []int32{next}) }
 	}
 	n := 0
-	for next := s.next(logits); !slices.Contains(ends, next); next = s.next(logits) {
+	for next := s.Next(logits); !slices.Contains(ends, next); next = s.Next(logits) {
 		if err := said.write(next); err != nil {
 			return err
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/examples/command"
 	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/examples/sampling"
 	"github.com/goascend/cann/ops"
 )
 
@@ -40,7 +41,7 @@ type options struct {
 	tokens, device     int
 	graph              bool
 	trainSteps         int
-	sampling           sampling
+	sampling           sampling.Options
 }
 
 func parseFlags(args []string, out io.Writer) (options, error) {
@@ -85,7 +86,10 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	case o.model == "" && !slices.Contains(qwen.ModelTypes(), o.kind):
 		return o, fmt.Errorf("-type %q; use one of %s", o.kind, strings.Join(qwen.ModelTypes(), ", "))
 	}
-	return o, o.sampling.validate()
+	if err := o.sampling.Validate(); err != nil {
+		return o, fmt.Errorf("-%w", err)
+	}
+	return o, nil
 }
 
 var dtypes = map[string]aclnn.DType{"fp32": aclnn.Float32, "bf16": aclnn.BFloat16}

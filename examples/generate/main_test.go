@@ -19,6 +19,7 @@ import (
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/aclnn/safetensors"
 	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/examples/sampling"
 	"github.com/goascend/cann/internal/testing/golden"
 	"github.com/goascend/cann/ops"
 )
@@ -105,7 +106,7 @@ func folder(t *testing.T, name string, prompt []int32, n int, eos any) (dir stri
 		labels := make([]int32, len(all))
 		logits, err := m.Logits(t.Context(), qwen.Batch{Size: 1, Length: len(all), Inputs: all, Labels: labels})
 		require.NoError(t, err)
-		next := newSampler(sampling{TopP: 1}).next(logits[len(logits)-cfg.VocabSize:])
+		next := sampling.New(sampling.Options{TopP: 1}, nil).Next(logits[len(logits)-cfg.VocabSize:])
 		want, all = append(want, next), append(all[:len(all):len(all)], next)
 	}
 	require.NoError(t, m.Close())

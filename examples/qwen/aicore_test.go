@@ -55,6 +55,15 @@ func trainAndDecode(t *testing.T, name string, dt aclnn.DType) {
 		_, err = m.Extend(t.Context(), cache, []int32{1})
 		require.NoError(t, err)
 	}
+	g, err := m.NewPages(qwen.PageSizes{Blocks: 2, Block: 128, States: 2})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, g.Close()) }()
+	for from := range 2 {
+		pieces := []qwen.Piece{{Tokens: []int32{1, 2}[from:], From: 2 * from, Blocks: []int32{1}}, {Tokens: []int32{3}, From: from, Blocks: []int32{0}, State: 1}}
+		_, err = m.Advance(t.Context(), g, pieces)
+		require.NoError(t, err)
+	}
+	require.NoError(t, g.CopyBlock(1, 0))
 	d, err := m.NewDecoder(t.Context(), cache)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, d.Close()) }()

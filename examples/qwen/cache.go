@@ -146,7 +146,7 @@ func (m *Model) Extend(ctx context.Context, c *Cache, tokens []int32) (logits []
 
 // fits refuses tokens that the cache cannot take.
 func (c *Cache) fits(tokens []int32) error {
-	n, vocab := int64(len(tokens))/c.batch, c.m.Config.VocabSize
+	n := int64(len(tokens)) / c.batch
 	switch {
 	case c.layers == nil:
 		return errors.New("qwen: the cache is closed")
@@ -157,19 +157,27 @@ func (c *Cache) fits(tokens []int32) error {
 	case c.length+n > c.capacity:
 		return fmt.Errorf("qwen: the cache has %d of %d tokens; %d more do not fit, make a longer one", c.length, c.capacity, n)
 	}
+	return c.m.known(tokens)
+}
+
+// known refuses tokens that the vocabulary lacks.
+func (m *Model) known(tokens []int32) error {
 	for i, id := range tokens {
-		if id < 0 || int(id) >= vocab {
-			return fmt.Errorf("qwen: token %d is %d; the vocabulary has %d tokens", i, id, vocab)
+		if id < 0 || int(id) >= m.Config.VocabSize {
+			return fmt.Errorf("qwen: token %d is %d; the vocabulary has %d tokens", i, id, m.Config.VocabSize)
 		}
 	}
 	return nil
 }
 
 // newest returns the rows of x [tokens, hidden] for which the head computes logits: with a cache
-// the last token of each sequence, otherwise all tokens.
+// or pages the last token of each sequence, otherwise all tokens.
 func (m *inputs) newest(p *pass, x *aclnn.Tensor) *aclnn.Tensor {
-	if m.cache == nil || x == nil {
+	switch {
+	case x == nil || m.cache == nil && m.pages == nil:
 		return x
+	case m.pages != nil:
+		return p.pick(x, m.last)
 	}
 	last := p.Tensor(p.dt, m.batch, x.Dim(1))
 	p.Copy(last, x.Reshape(m.batch, m.length, -1).Select(1, m.length-1))

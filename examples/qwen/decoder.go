@@ -202,9 +202,9 @@ func (d *Decoder) launch(ctx context.Context, places int64) (err error) {
 	return p.Err()
 }
 
-// at selects the row of a table [1, length, 1, ·] at a position that the device knows.
-func (p *pass) at(table, position *aclnn.Tensor) *aclnn.Tensor {
-	out := p.Tensor(table.DType(), 1, 1, 1, table.Dim(3))
-	aclnn.Launch(&p.Scope, aclnn.IndexSelect, aclnn.IndexSelectParams{Self: table, Dim: 1, Index: position, Out: out})
+// at selects the rows of a table [1, length, 1, ·] at positions that the device knows.
+func (p *pass) at(table, positions *aclnn.Tensor) *aclnn.Tensor {
+	out := p.Tensor(table.DType(), 1, positions.Len(), 1, table.Dim(3))
+	aclnn.Launch(&p.Scope, aclnn.IndexSelect, aclnn.IndexSelectParams{Self: table, Dim: 1, Index: positions, Out: out})
 	return out
 }

@@ -82,7 +82,6 @@ func (d deltaNet) forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, m
 	s.conv = ops.CausalConvArgs{X: d.channelsToHeads(p, rows(in.qkv)), Weight: d.ownTaps(p), SiLU: true, CuSeqLens: m.cu}
 	s.conv.Out = p.Like(s.conv.X)
 	m.resume(&s.conv, &s.rule)
-	run(p, p.reg.CausalConv, &s.conv)
 
 	length := s.conv.X.Dim(1) // of whole sequences
 	s.gate = ops.DeltaGateArgs{
@@ -95,7 +94,12 @@ func (d deltaNet) forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, m
 	s.rule.CuSeqLens = m.cu
 	s.rule.Out = p.Tensor(p.dt, b, length, ours.heads, d.dim)
 	s.rule.Query, s.rule.Key, s.rule.Value = ours.parts(s.conv.Out)
-	run(p, p.reg.GatedDelta, &s.rule)
+	if m.paged != nil {
+		m.step(p, s)
+	} else {
+		run(p, p.reg.CausalConv, &s.conv)
+		run(p, p.reg.GatedDelta, &s.rule)
+	}
 
 	s.norm = ops.GatedNormArgs{
 		X: p.toSequence(s.rule.Out, d.heads), Gate: in.z.Reshape(b, n, d.heads, d.dim), Weight: d.scale.Value, Epsilon: d.epsilon,

@@ -7,7 +7,8 @@
 //	err = m.Init(seed) // or m.Load(file)
 //	loss, err := m.Step(ctx, qwen.Batch{…}, optimizer)
 //
-// A Decoder and a Trainer replay their steps as captured graphs.
+// A Decoder and a Trainer replay their steps as captured graphs. Pages and Advance read many sequences
+// of different lengths in one pass.
 //
 // It serves as an example and is tested against golden training runs. There is no autograd: each
 // layer keeps what its backward pass needs and has the backward pass beside the forward pass.

@@ -27,15 +27,24 @@ type inputs struct {
 	// them attention reads.
 	slots, hidden *aclnn.Tensor
 	places        int64
+
+	// Of Advance: the sequences, by number of new tokens; their last rows; and the pages, which are those
+	// of the current layer in paged. slots is theirs too.
+	crowds []crowd
+	last   *aclnn.Tensor
+	pages  *Pages
+	paged  *page
 }
 
 // layer returns the inputs for one layer.
 func (in *inputs) layer(i int) *inputs {
-	if in.cache == nil {
-		return in
-	}
 	own := *in
-	own.past = in.cache.layers[i]
+	switch {
+	case in.cache != nil:
+		own.past = in.cache.layers[i]
+	case in.pages != nil:
+		own.paged = in.pages.layers[i]
+	}
 	return &own
 }
 

@@ -151,9 +151,12 @@ func (a attention) forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, 
 	q, s.qNorm = a.qNorm.forward(p, q)
 	k, s.kNorm = a.kNorm.forward(p, k)
 	s.q, s.k = m.rope.forward(p, q, k)
-	if m.past != nil {
+	switch {
+	case m.paged != nil:
+		s.local = m.attendPages(p, s.q, s.k, s.v)
+	case m.past != nil:
 		s.local = m.attend(p, s.q, s.k, s.v)
-	} else {
+	default:
 		a.attend(p, s, m)
 	}
 	s.mixed = s.local

@@ -1,0 +1,172 @@
+package qwen
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/decode"
+)
+
+// crowd is a group of sequences with the same number of new tokens, whose rows follow each other among
+// those of a pass. Projections read the rows of all crowds at once; attention and delta nets run once
+// for each crowd.
+type crowd struct {
+	first, size, length int64         // first row, number of sequences, and new tokens of each
+	lengths             []int64       // tokens of each sequence, the new ones included
+	blocks              *aclnn.Tensor // of each sequence, [size, blocks]
+	before, after       *aclnn.Tensor // rows of their states, before and after the new tokens
+}
+
+// of views the rows of the crowd in x [1, rows, …] as [size, length, …].
+func (c *crowd) of(x *aclnn.Tensor) *aclnn.Tensor {
+	return x.Squeeze(0).Narrow(0, c.first, c.size*c.length).Unflatten(0, c.size, c.length)
+}
+
+// numbers collects what the host tells the device about a pass, to copy it at once.
+type numbers struct {
+	all   []int32
+	views []func(all *aclnn.Tensor)
+}
+
+// add appends a part; to receives its tensor once it is copied.
+func (n *numbers) add(to **aclnn.Tensor, values []int32, shape ...int64) {
+	const unit = 16 // the parts start at multiples of 64 bytes
+	at := int64(len(n.all))
+	n.all = append(n.all, values...)
+	for len(n.all)%unit != 0 {
+		n.all = append(n.all, 0)
+	}
+	n.views = append(n.views, func(all *aclnn.Tensor) { *to = all.Narrow(0, at, int64(len(values))).Reshape(shape...) })
+}
+
+// copied copies all parts to the device.
+func (n *numbers) copied(p *pass) {
+	all := p.tokens(n.all)
+	if p.Err() == nil {
+		for _, view := range n.views {
+			view(all)
+		}
+	}
+}
+
+// inputs arranges the pieces in crowds.
+func (g *Pages) inputs(p *pass, pieces []Piece) (*inputs, error) {
+	order := make([]int, len(pieces))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(len(pieces[a].Tokens), len(pieces[b].Tokens)) })
+	in := &inputs{batch: 1, scale: 1 / math.Sqrt(float64(g.m.Config.HeadDim)), pages: g}
+	var n numbers
+	var ids, positions, slots []int32
+	last, longest := make([]int32, len(pieces)), 0
+	for _, i := range order {
+		x := pieces[i]
+		for j, id := range x.Tokens {
+			at := x.From + j
+			ids, positions = append(ids, id), append(positions, int32(at))
+			slots = append(slots, x.Blocks[at/g.sizes.Block]*int32(g.sizes.Block)+int32(at%g.sizes.Block))
+		}
+		last[i], longest = int32(len(ids)-1), max(longest, x.From+len(x.Tokens))
+	}
+	in.length = int64(len(ids))
+	var at *aclnn.Tensor
+	n.add(&in.ids, ids, in.length)
+	n.add(&at, positions, in.length)
+	n.add(&in.slots, slots, in.length)
+	n.add(&in.last, last, int64(len(last)))
+	in.crowds = make([]crowd, 0, len(pieces)) // the numbers point into it
+	for first := int64(0); len(order) > 0; {
+		size := 1
+		for size < len(order) && len(pieces[order[size]].Tokens) == len(pieces[order[0]].Tokens) {
+			size++
+		}
+		in.crowds = append(in.crowds, crowd{first: first})
+		c := &in.crowds[len(in.crowds)-1]
+		c.gather(&n, pieces, order[:size], g.sizes.Block)
+		first, order = first+c.size*c.length, order[size:]
+	}
+	n.copied(p)
+	table, err := g.m.rope.get(p.ctx, g.m.st, g.m.Config, g.m.dt, 0, int64(longest))
+	if err != nil || p.Err() != nil {
+		return nil, cmp.Or(p.Err(), err)
+	}
+	in.rope = rotation{p.at(table.cos, at), p.at(table.sin, at)}
+	return in, nil
+}
+
+// gather describes the pieces of a crowd.
+func (c *crowd) gather(n *numbers, pieces []Piece, members []int, block int) {
+	c.size, c.length = int64(len(members)), int64(len(pieces[members[0]].Tokens))
+	columns := 0
+	for _, i := range members {
+		end := pieces[i].From + len(pieces[i].Tokens)
+		c.lengths = append(c.lengths, int64(end))
+		columns = max(columns, (end+block-1)/block)
+	}
+	blocks := make([]int32, len(members)*columns)
+	before, after := make([]int32, len(members)), make([]int32, len(members))
+	for at, i := range members {
+		x := pieces[i]
+		copy(blocks[at*columns:][:columns], x.Blocks)
+		after[at] = int32(x.State + 1)
+		if x.From > 0 {
+			before[at] = after[at]
+		}
+	}
+	n.add(&c.blocks, blocks, c.size, int64(columns))
+	n.add(&c.before, before, c.size)
+	n.add(&c.after, after, c.size)
+}
+
+// attendPages writes keys and values of the new tokens into their blocks, and returns the attention of
+// these tokens to all tokens of their sequences.
+func (m *inputs) attendPages(p *pass, q, k, v *aclnn.Tensor) *aclnn.Tensor {
+	out, dec := p.Like(q), m.pages.ops
+	run(p, dec.Write, &decode.WriteArgs{Keys: k.Squeeze(0), Values: v.Squeeze(0), KeyCache: m.paged.keys, ValueCache: m.paged.values, Slots: m.slots})
+	for i := range m.crowds {
+		c := &m.crowds[i]
+		run(p, dec.Attention, &decode.AttentionArgs{
+			Query: c.of(q), Layout: ops.BSND, Keys: m.paged.keys, Values: m.paged.values, Blocks: c.blocks, Lengths: c.lengths, Scale: m.scale, Out: c.of(out),
+		})
+	}
+	return out
+}
+
+// step runs the convolution and the rule of a delta net from the states of the sequences on, and stores
+// the new states.
+func (m *inputs) step(p *pass, s *deltaNetState) {
+	for i := range m.crowds {
+		c := &m.crowds[i]
+		conv, rule := s.conv, s.rule
+		conv.X, conv.Out = c.of(conv.X), c.of(conv.Out)
+		conv.InitialState = p.pick(m.paged.inputs, c.before)
+		conv.FinalState = p.Like(conv.InitialState)
+		run(p, p.reg.CausalConv, &conv)
+		p.put(m.paged.inputs, c.after, conv.FinalState)
+
+		rule.Query, rule.Key, rule.Value = c.of(rule.Query), c.of(rule.Key), c.of(rule.Value)
+		rule.Decay, rule.Beta, rule.Out = c.of(rule.Decay), c.of(rule.Beta), c.of(rule.Out)
+		rule.InitialState = p.pick(m.paged.state, c.before)
+		rule.FinalState = p.Like(rule.InitialState)
+		run(p, p.reg.GatedDelta, &rule)
+		p.put(m.paged.state, c.after, rule.FinalState)
+	}
+}
+
+// pick returns rows of x.
+func (p *pass) pick(x, rows *aclnn.Tensor) *aclnn.Tensor {
+	shape := x.Shape()
+	shape[0] = rows.Len()
+	out := p.Tensor(x.DType(), shape...)
+	aclnn.Launch(&p.Scope, aclnn.IndexSelect, aclnn.IndexSelectParams{Self: x, Dim: 0, Index: rows, Out: out})
+	return out
+}
+
+// put replaces rows of x.
+func (p *pass) put(x, rows, values *aclnn.Tensor) {
+	aclnn.Launch(&p.Scope, aclnn.InplaceIndexCopy, aclnn.InplaceIndexCopyParams{SelfRef: x, Dim: 0, Index: rows, Source: values})
+}
