@@ -74,9 +74,12 @@ func TestProfileRefused(t *testing.T) {
 // TestRanges looks for the ranges in the trace of the emulator, on the rows of the host and of the
 // stream.
 func TestRanges(t *testing.T) {
-	if os.Getenv("CANN_EMU_API") != "" {
-		t.Skip("the interface that the emulator has of CANN 8.1 is without the marks of its tools")
+	for name, variables := range map[string][]string{"newest": nil, "CANN 8.1": {"CANN_EMU_API=" + abi.V81RC1}} {
+		t.Run(name, func(t *testing.T) { ranges(t, variables...) })
 	}
+}
+
+func ranges(t *testing.T, variables ...string) {
 	path := filepath.Join(t.TempDir(), "trace.json")
 	acltest.Rerun(t, func(t *testing.T) {
 		st := acltest.Stream(t, acltest.Device(t, acltest.Open(t), 0))
@@ -98,7 +101,7 @@ func TestRanges(t *testing.T) {
 		var none *acl.Stream
 		none.Range("x").End()
 		none.Mark("x")
-	}, "CANN_EMU_TRACE="+path)
+	}, append(variables, "CANN_EMU_TRACE="+path)...)
 	text, err := os.ReadFile(path)
 	if os.IsNotExist(err) {
 		return // only the emulator writes it, and the process of the body has none

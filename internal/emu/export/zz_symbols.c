@@ -2816,14 +2816,14 @@ const struct emu_symbol emu_symbols[] = {
 	SYMBOL(acltdtSetQueueRouteQueryInfo, 1)
 	SYMBOL(acltdtStopChannel, 0)
 	SYMBOL(acltdtUnbindQueueRoutes, 1)
-	SYMBOL(mstxDomainCreateA, 1)
-	SYMBOL(mstxDomainDestroy, 1)
-	SYMBOL(mstxDomainMarkA, 1)
-	SYMBOL(mstxDomainRangeEnd, 1)
-	SYMBOL(mstxDomainRangeStartA, 1)
-	SYMBOL(mstxMarkA, 1)
-	SYMBOL(mstxRangeEnd, 1)
-	SYMBOL(mstxRangeStartA, 1)
+	SYMBOL(mstxDomainCreateA, 0)
+	SYMBOL(mstxDomainDestroy, 0)
+	SYMBOL(mstxDomainMarkA, 0)
+	SYMBOL(mstxDomainRangeEnd, 0)
+	SYMBOL(mstxDomainRangeStartA, 0)
+	SYMBOL(mstxMarkA, 0)
+	SYMBOL(mstxRangeEnd, 0)
+	SYMBOL(mstxRangeStartA, 0)
 };
 
 const int emu_symbol_count = 2821;
