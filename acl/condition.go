@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"unsafe"
 
-	"github.com/goascend/cann/cshim"
 	"github.com/goascend/cann/internal/abi"
 )
 
@@ -14,7 +13,7 @@ import (
 type Condition struct {
 	rec    *recording
 	handle aclmdlRICondHandle
-	addr   uint64
+	addr   uintptr
 }
 
 // NewCondition makes a condition of the graph that is captured on the stream, or of the body that is
@@ -42,7 +41,7 @@ func (s *Stream) NewCondition(value uint32, reset bool) (*Condition, error) {
 	if c.handle, err = aclmdlRICondHandleCreate(q.scope.handle, graph, value, flag); err != nil {
 		return nil, q.fail(err)
 	}
-	if c.addr, err = cshim.CallAddress(fnAclmdlRICondHandleGetCondPtr, uint64(q.scope.handle), uint64(c.handle)); err != nil {
+	if c.addr, err = aclmdlRICondHandleGetCondPtr(q.scope.handle, c.handle); err != nil {
 		return nil, q.fail(err)
 	}
 	runtime.KeepAlive(s)
@@ -69,7 +68,7 @@ func (c *Condition) Set(s *Stream, from *Buffer) error {
 	if err := q.accept(op, from.where(), conditionBytes); err != nil {
 		return err
 	}
-	err := aclrtMemcpyAsync(q.scope.handle, uintptr(c.addr), conditionBytes, uintptr(from.addr), conditionBytes, abi.ACL_MEMCPY_DEVICE_TO_DEVICE, q.handle)
+	err := aclrtMemcpyAsync(q.scope.handle, c.addr, conditionBytes, uintptr(from.addr), conditionBytes, abi.ACL_MEMCPY_DEVICE_TO_DEVICE, q.handle)
 	if err != nil {
 		return q.fault(err)
 	}
@@ -102,7 +101,7 @@ func (s *Stream) Switch(c *Condition, bodies ...func(*Stream) error) error {
 	return s.conditional("Stream.Switch", abi.ACL_MODEL_RI_COND_TYPE_SWITCH, c, bodies)
 }
 
-func (s *Stream) conditional(op string, kind uint64, c *Condition, bodies []func(*Stream) error) error {
+func (s *Stream) conditional(op string, kind aclmdlRICondTaskType, c *Condition, bodies []func(*Stream) error) error {
 	if err := s.usable(op); err != nil {
 		return err
 	}
@@ -173,12 +172,11 @@ func (s *Stream) sibling() (*Stream, error) {
 	return on, nil
 }
 
-// addConditional calls aclmdlRIAddCondTask(aclmdlRICondTaskParams params, aclrtStream stream, uint32_t
-// flags).
-func addConditional(q *queue, kind uint64, handle aclmdlRICondHandle, graphs []aclmdlRI) error {
+// addConditional adds a task that runs the bodies in graphs (aclmdlRIAddCondTask).
+func addConditional(q *queue, kind aclmdlRICondTaskType, handle aclmdlRICondHandle, graphs []aclmdlRI) error {
 	var pin runtime.Pinner
 	defer pin.Unpin()
 	pin.Pin(&graphs[0])
-	record := []uint64{uint64(handle), kind | uint64(len(graphs))<<32, uint64(uintptr(unsafe.Pointer(&graphs[0])))}
-	return cshim.CallRecord(fnAclmdlRIAddCondTask, uint64(q.scope.handle), record, uint64(q.handle))
+	params := aclmdlRICondTaskParams{handle: handle, typeArg: kind, size: uint32(len(graphs)), modelRIArray: uint64(uintptr(unsafe.Pointer(&graphs[0])))}
+	return aclmdlRIAddCondTask(q.scope.handle, &params, q.handle, 0)
 }

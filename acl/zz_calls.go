@@ -22,13 +22,20 @@ type (
 		patchVersion   [64]byte
 		reserved       [128]byte
 	}
-	aclDeviceInfo              int32
-	aclSysParamOpt             int32
-	aclmdlRI                   uint64
-	aclmdlRICaptureMode        int32
-	aclmdlRICaptureStatus      int32
-	aclmdlRICondHandle         uint64
-	aclmdlRICondHandleFlag     int32
+	aclDeviceInfo          int32
+	aclSysParamOpt         int32
+	aclmdlRI               uint64
+	aclmdlRICaptureMode    int32
+	aclmdlRICaptureStatus  int32
+	aclmdlRICondHandle     uint64
+	aclmdlRICondHandleFlag int32
+	aclmdlRICondTaskParams struct {
+		handle       aclmdlRICondHandle
+		typeArg      aclmdlRICondTaskType
+		size         uint32
+		modelRIArray uint64
+	}
+	aclmdlRICondTaskType       int32
 	aclprofAicoreEvents        uint64
 	aclprofAicoreMetrics       int32
 	aclprofConfig              uint64
@@ -69,6 +76,9 @@ type (
 
 // A record of another size does not compile.
 var _ [512]byte = [unsafe.Sizeof(aclCANNPackageVersion{})]byte{}
+
+// A record of another size does not compile.
+var _ [24]byte = [unsafe.Sizeof(aclmdlRICondTaskParams{})]byte{}
 
 // A record of another size does not compile.
 var _ [8]byte = [unsafe.Sizeof(aclrtMemLocation{})]byte{}
@@ -210,6 +220,15 @@ func aclInit(current aclrtContext, configPath *byte) error {
 	return c.Do(fnAclInit, uint64(current))
 }
 
+// aclmdlRIAddCondTask calls aclError aclmdlRIAddCondTask(aclmdlRICondTaskParams params, aclrtStream stream, uint32_t flags).
+func aclmdlRIAddCondTask(current aclrtContext, params *aclmdlRICondTaskParams, stream aclrtStream, flags uint32) error {
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	pin.Pin(params)
+	c := cshim.Call{Args: cshim.WithRecord(unsafe.Pointer(params), unsafe.Sizeof(*params), uint64(stream), uint64(flags))}
+	return c.Do(fnAclmdlRIAddCondTask, uint64(current))
+}
+
 // aclmdlRICaptureBegin calls aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode).
 func aclmdlRICaptureBegin(current aclrtContext, stream aclrtStream, mode aclmdlRICaptureMode) error {
 	c := cshim.Call{Args: [cshim.Args]uint64{uint64(stream), uint64(mode)}}
@@ -278,6 +297,16 @@ func aclmdlRICondHandleCreate(current aclrtContext, modelRI aclmdlRI, defaultLau
 		return
 	}
 	handle = aclmdlRICondHandle(c.Args[3])
+	return
+}
+
+// aclmdlRICondHandleGetCondPtr calls aclError aclmdlRICondHandleGetCondPtr(aclmdlRICondHandle handle, uint64_t **ptr).
+func aclmdlRICondHandleGetCondPtr(current aclrtContext, handle aclmdlRICondHandle) (ptr uintptr, err error) {
+	c := cshim.Call{Args: [cshim.Args]uint64{uint64(handle)}, Out: 1 << 1}
+	if err = c.Do(fnAclmdlRICondHandleGetCondPtr, uint64(current)); err != nil {
+		return
+	}
+	ptr = uintptr(c.Args[1])
 	return
 }
 

@@ -5,32 +5,20 @@ import (
 	"unsafe"
 )
 
-// CallRecord calls a function whose first parameter is a record of more than 16 bytes by value, given
-// as words, before the other parameters, at most five. By the rules of x86-64 the record stands
-// on the stack, behind the parameters in registers; by those of AArch64 its address is the
-// first parameter. Addresses in the record must not move during the call.
-func CallRecord(f *Func, current uint64, record []uint64, rest ...uint64) error {
-	var pin runtime.Pinner
-	defer pin.Unpin()
-	pin.Pin(&record[0])
-	var c Call
+// WithRecord returns the words of a call whose first parameter is a record of more than 16 bytes by
+// value, before at most five others. By the rules of x86-64 the record stands on the stack, behind
+// the parameters in registers; by those of AArch64 its address, which must not move during the
+// call, is the first parameter. The size is a multiple of 8.
+func WithRecord(record unsafe.Pointer, size uintptr, rest ...uint64) (args [Args]uint64) {
 	if runtime.GOARCH == "arm64" {
-		c.Args[0] = uint64(uintptr(unsafe.Pointer(&record[0])))
-		copy(c.Args[1:], rest)
-	} else {
-		copy(c.Args[:integerRegisters], rest)
-		copy(c.Args[integerRegisters:], record)
+		args[0] = uint64(uintptr(record))
+		copy(args[1:], rest)
+		return args
 	}
-	return c.Do(f, current)
+	copy(args[:integerRegisters], rest)
+	copy(args[integerRegisters:], unsafe.Slice((*uint64)(record), size/8))
+	return args
 }
 
 // integerRegisters are those that x86-64 passes parameters in.
 const integerRegisters = 6
-
-// CallAddress calls a function that writes the address of an object on the device, its second
-// parameter, for a handle, its first.
-func CallAddress(f *Func, current, handle uint64) (address uint64, err error) {
-	c := Call{Args: [Args]uint64{handle}, Out: 1 << 1}
-	err = c.Do(f, current)
-	return c.Args[1], err
-}

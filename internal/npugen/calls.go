@@ -170,6 +170,7 @@ const (
 	asWord   passing = iota // by value
 	asResult                // C writes to its address; a result in Go
 	asHost                  // a pointer to host memory that C uses during the call
+	asRecord                // a pointer to a record that C gets by value
 )
 
 // callParam is a C parameter with its Go form.
@@ -217,7 +218,9 @@ func (w *callWriter) function(f abi.Function) error {
 		outputs = "(" + strings.Join(append(results, "err error"), ", ") + ")"
 	}
 	fmt.Fprintf(b, "func %s(%s) %s {\n", goName(f.Name), strings.Join(inputs, ", "), outputs)
-	writeCall(b, f, params)
+	if err := writeCall(b, f, params); err != nil {
+		return err
+	}
 	if len(results) == 0 {
 		fmt.Fprintf(b, "\treturn c.Do(%s, uint64(current))\n}\n", symbolName(f.Name))
 		return nil
@@ -244,19 +247,42 @@ func (w *callWriter) valueFunction(f abi.Function, params []callParam, value str
 	}
 	if value == "" {
 		fmt.Fprintf(&w.body, "func %s(%s) error {\n", goName(f.Name), strings.Join(inputs, ", "))
-		writeCall(&w.body, f, params)
+		if err := writeCall(&w.body, f, params); err != nil {
+			return err
+		}
 		fmt.Fprintf(&w.body, "\t_, err := c.Value(%s, uint64(current))\n\treturn err\n}\n", symbolName(f.Name))
 		return nil
 	}
 	fmt.Fprintf(&w.body, "func %s(%s) (%s, error) {\n", goName(f.Name), strings.Join(inputs, ", "), value)
-	writeCall(&w.body, f, params)
+	if err := writeCall(&w.body, f, params); err != nil {
+		return err
+	}
 	fmt.Fprintf(&w.body, "\tv, err := c.Value(%s, uint64(current))\n\treturn %s, err\n}\n", symbolName(f.Name), unpacked(value, "v"))
+	return nil
+}
+
+// writeRecordCall declares the call block of a function whose first parameter is a record by value.
+func writeRecordCall(b *bytes.Buffer, params []callParam) error {
+	list := []string{"unsafe.Pointer(" + params[0].name + ")", "unsafe.Sizeof(*" + params[0].name + ")"}
+	for _, p := range params[1:] {
+		if p.passing != asWord {
+			return fmt.Errorf("%s: beside a record by value stand words only", p.name)
+		}
+		list = append(list, "uint64("+p.name+")")
+	}
+	fmt.Fprintf(b, "\tvar pin runtime.Pinner\n\tdefer pin.Unpin()\n\tpin.Pin(%s)\n", params[0].name)
+	fmt.Fprintf(b, "\tc := cshim.Call{Args: cshim.WithRecord(%s)}\n", strings.Join(list, ", "))
 	return nil
 }
 
 // writeCall declares the call block c. A single host pointer is passed next to the words; several
 // are pinned and passed as words.
-func writeCall(b *bytes.Buffer, f abi.Function, params []callParam) {
+func writeCall(b *bytes.Buffer, f abi.Function, params []callParam) error {
+	if i := slices.IndexFunc(params, func(p callParam) bool { return p.passing == asRecord }); i == 0 {
+		return writeRecordCall(b, params)
+	} else if i > 0 {
+		return fmt.Errorf("%s: a record by value must be the first parameter", params[i].name)
+	}
 	var words, pinned, set []string
 	out, host := []string{}, 0
 	hosts := 0
@@ -308,6 +334,7 @@ func writeCall(b *bytes.Buffer, f abi.Function, params []callParam) {
 		}
 	}
 	fmt.Fprintf(b, "\tc := cshim.Call{%s}\n", strings.Join(set, ", "))
+	return nil
 }
 
 // unpacked returns the Go expression that converts a word to a Go type.

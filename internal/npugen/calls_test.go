@@ -28,6 +28,11 @@ func	8.1.RC1	acl/a.h	aclHost	aclError	n:size_t	path:const char *
 func	8.1.RC1	acl/a.h	aclHosts	aclError	p:pair *	values:const int32_t *
 func	8.1.RC1	acl/a.h	aclName	const char *	n:uint32_t
 func	8.1.RC1	acl/a.h	aclFloat	aclError	x:double
+record	8.1.RC1	acl/a.h	struct	triple	24	a:aclrtStream@0	b:aclrtKind@8	c:uint32_t@12	d:aclrtStream *@16
+func	8.1.RC1	acl/a.h	aclRecord	aclError	t:triple	stream:aclrtStream
+func	8.1.RC1	acl/a.h	aclLateRecord	aclError	stream:aclrtStream	t:triple
+func	8.1.RC1	acl/a.h	aclRecordAndText	aclError	t:triple	path:const char *
+func	8.1.RC1	acl/a.h	aclAddress	aclError	stream:aclrtStream	at:uint64_t **
 `
 
 func TestCalls(t *testing.T) {
@@ -89,6 +94,34 @@ func aclName(current aclrtContext, n uint32) (string, error) {
 	return cshim.CString(v), err
 }
 `},
+		{"aclRecord", `
+// aclRecord calls aclError aclRecord(triple t, aclrtStream stream).
+func aclRecord(current aclrtContext, t *triple, stream aclrtStream) error {
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	pin.Pin(t)
+	c := cshim.Call{Args: cshim.WithRecord(unsafe.Pointer(t), unsafe.Sizeof(*t), uint64(stream))}
+	return c.Do(fnAclRecord, uint64(current))
+}
+`},
+		{"aclRecord", `
+	triple struct {
+	a aclrtStream
+	b aclrtKind
+	c uint32
+	d uint64
+}
+`},
+		{"aclAddress", `
+func aclAddress(current aclrtContext, stream aclrtStream) (at uintptr, err error) {
+	c := cshim.Call{Args: [cshim.Args]uint64{uint64(stream)}, Out: 1<<1}
+	if err = c.Do(fnAclAddress, uint64(current)); err != nil {
+		return
+	}
+	at = uintptr(c.Args[1])
+	return
+}
+`},
 		{"fnAclName", "\nvar (\n\tfnAclName = cshim.NewFunc(cshim.ACL, \"aclName\")\n)\n"},
 	} {
 		src, err := calls(table, "acl", map[string]bool{c.named: true})
@@ -103,6 +136,10 @@ func aclName(current aclrtContext, n uint32) (string, error) {
 	assert.Empty(t, src)
 	_, err = calls(table, "acl", map[string]bool{"aclFloat": true})
 	assert.ErrorContains(t, err, "aclFloat: parameter x: a runtime call passes no floating-point numbers")
+	_, err = calls(table, "acl", map[string]bool{"aclLateRecord": true})
+	assert.ErrorContains(t, err, "aclLateRecord: t: a record by value must be the first parameter")
+	_, err = calls(table, "acl", map[string]bool{"aclRecordAndText": true})
+	assert.ErrorContains(t, err, "aclRecordAndText: path: beside a record by value stand words only")
 }
 
 // The hand-written lists of the generator must name functions of the table and must not repeat what

@@ -54,7 +54,8 @@ func (w *callWriter) object(ctype string) (gotype string, ok bool) {
 
 // byType decides from the C type alone. A pointer to a constant, a string or a record is a pointer
 // to host memory; a pointer to void is a word, since it may be a device address; any other pointer
-// is a result.
+// is a result, as is the address of an object on the device, which C writes as a pointer to a pointer. A
+// record of more than two words by value is copied from its address.
 func (w *callWriter) byType(p abi.Param) (gotype string, how passing, err error) {
 	if object, ok := w.object(p.Type); ok {
 		return object, asWord, nil
@@ -65,9 +66,18 @@ func (w *callWriter) byType(p abi.Param) (gotype string, how passing, err error)
 		return "*byte", asHost, nil
 	case p.Class == abi.Float || p.Class == abi.Double:
 		return "", 0, errors.New("a runtime call passes no floating-point numbers")
+	case p.Class == abi.ByValue:
+		if r, ok := w.recordOf(p.Type); ok && r.Kind == "struct" && r.Size > 16 {
+			gotype, err = w.structure(p.Type, r)
+			return "*" + gotype, asRecord, err
+		}
+		gotype, err = w.word(p.Type)
+		return gotype, asWord, err
 	case !strings.HasSuffix(p.Type, "*") || pointee == "void":
 		gotype, err = w.word(p.Type)
 		return gotype, asWord, err
+	case strings.HasSuffix(pointee, "*"):
+		return "uintptr", asResult, nil
 	}
 	if gotype, err = w.record(pointee); err == nil {
 		return "*" + gotype, asHost, nil
@@ -143,7 +153,9 @@ func (w *callWriter) field(ctype string) (gotype string, size int, err error) {
 		gotype, err = w.structure(base, r)
 		return gotype, r.Size, err
 	}
-	if gotype, err = w.word(base); err != nil {
+	if strings.HasSuffix(base, "*") {
+		gotype = "uintptr"
+	} else if gotype, err = w.word(base); err != nil {
 		return "", 0, err
 	}
 	if gotype == "uintptr" { // smaller on 32-bit systems; packages compile there without CANN
