@@ -43,6 +43,17 @@ func (l *lent) Hold(users *atomic.Int64) {
 	}
 }
 
+// Mention implements bridge.Stream.
+func (l *lent) Mention(name string) {
+	r := l.q.recording()
+	if r == nil || bridge.UsersOf == nil {
+		return
+	}
+	if users := bridge.UsersOf(l.q.scope.chip.id, name); users != nil {
+		r.count(users)
+	}
+}
+
 // Launch implements bridge.Stream.
 func (l *lent) Launch(launch *cshim.Launch) error {
 	s := (*Stream)(l)

@@ -233,6 +233,14 @@ func (c *Call) Bools(v []bool) {
 // Str adds a C string.
 func (c *Call) Str(s string) { c.launch.Text(s) }
 
+// Group adds the name of a communicator, which must then outlive a graph that contains the call.
+func (c *Call) Group(name string) {
+	if c.st != nil {
+		c.st.Mention(name)
+	}
+	c.launch.Text(name)
+}
+
 // OptStr adds a C string that may be absent: "" is a null pointer.
 func (c *Call) OptStr(s string) {
 	if s == "" {

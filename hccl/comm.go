@@ -37,7 +37,9 @@ type Comm struct {
 	rank    int
 	size    int
 	closed  atomic.Bool
-	graphs  atomic.Int64            // graphs with collectives of the communicator
+	device  int
+	called  string                  // HCCL's name of the communicator
+	graphs  atomic.Int64            // graphs with collectives of the communicator, or operators that use it
 	tracker atomic.Pointer[tracker] // nil unless Track was called
 
 	collectives, exchanges atomic.Uint64 // queued so far
@@ -124,8 +126,8 @@ func (c *Comm) do(f *cshim.Func, call func() error) error {
 }
 
 // adopt makes the Comm for a handle returned by HCCL.
-func adopt(handle hcclComm, context aclrtContext) (*Comm, error) {
-	c := &Comm{handle: handle, context: context, size: 1}
+func adopt(handle hcclComm, context aclrtContext, device int) (*Comm, error) {
+	c := &Comm{handle: handle, context: context, device: device, size: 1}
 	rank, err := hcclGetRankId(context, handle)
 	if err != nil {
 		return nil, errors.Join(failed(fnHcclGetRankId.Name(), 0, 1, err), c.Close())
@@ -135,6 +137,10 @@ func adopt(handle hcclComm, context aclrtContext) (*Comm, error) {
 		return nil, errors.Join(failed(fnHcclGetRankSize.Name(), int(rank), 1, err), c.Close())
 	}
 	c.rank, c.size = int(rank), int(size)
+	if c.called, err = c.Name(); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	named.Store(place{device, c.called}, c)
 	return c, nil
 }
 
@@ -149,7 +155,7 @@ func (c *Comm) Close() error {
 		return nil
 	}
 	if n := c.graphs.Load(); n > 0 {
-		err := fmt.Errorf("%w: %d graphs contain collectives of the communicator, and would use it after its end; close them first", acl.ErrBusy, n)
+		err := fmt.Errorf("%w: %d graphs contain collectives of the communicator, or operators that use it, and would use it after its end; close them first", acl.ErrBusy, n)
 		return failed(fnHcclCommDestroy.Name(), c.rank, c.size, err)
 	}
 	if c.closed.Swap(true) {
@@ -160,6 +166,7 @@ func (c *Comm) Close() error {
 		c.closed.Store(false)
 		return err
 	}
+	named.CompareAndDelete(place{c.device, c.called}, c)
 	c.forget()
 	if t := c.tracker.Swap(nil); t != nil {
 		return t.close()

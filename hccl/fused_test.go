@@ -2,6 +2,7 @@ package hccl_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -63,5 +64,45 @@ func TestFusedProducts(t *testing.T) {
 		for _, x := range all {
 			assert.NoError(t, x.Close())
 		}
+	})
+}
+
+// TestFusedOperatorsKeepTheirCommunicator: a communicator cannot be closed while an operator that
+// names it is queued, or before a graph that has captured one.
+func TestFusedOperatorsKeepTheirCommunicator(t *testing.T) {
+	ctx := context.Background()
+	tried := make(chan struct{})
+	joined(t, 2, func(st *acl.Stream, c *hccl.Comm) {
+		name, err := c.Name()
+		assert.NoError(t, err)
+		var x [3]*aclnn.Tensor
+		for i, shape := range [][]int64{{2, 256}, {256, 3}, {2, 3}} {
+			x[i], err = aclnn.New(st, aclnn.Float16, shape...)
+			assert.NoError(t, err)
+			assert.NoError(t, aclnn.InplaceZero(st, aclnn.InplaceZeroParams{SelfRef: x[i]}))
+			defer func() { assert.NoError(t, x[i].Close()) }()
+		}
+		product := func() error {
+			return aclnn.MatmulAllReduce(st, aclnn.MatmulAllReduceParams{X1: x[0], X2: x[1], Group: name, ReduceOp: "sum", StreamMode: 1, Output: x[2]})
+		}
+		if c.Rank() == 0 {
+			assert.NoError(t, product())
+			assert.ErrorIs(t, c.Close(), acl.ErrBusy, "the other rank has not queued its part")
+			close(tried)
+		} else {
+			<-tried
+			assert.NoError(t, product())
+		}
+		assert.NoError(t, st.Synchronize(ctx))
+
+		g, err := st.Capture(ctx, acl.CaptureThreadLocal, func() error { return errors.Join(product(), product()) })
+		if !assert.NoError(t, err) {
+			return
+		}
+		assert.NoError(t, g.Replay(st))
+		assert.NoError(t, st.Synchronize(ctx))
+		assert.ErrorContains(t, c.Close(), "1 graphs contain collectives of the communicator, or operators that use it")
+		assert.NoError(t, g.Replay(st))
+		assert.NoError(t, g.Close())
 	})
 }

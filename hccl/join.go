@@ -87,7 +87,7 @@ func JoinAll(streams ...*acl.Stream) ([]*Comm, error) {
 	var comms []*Comm
 	var errs []error
 	for i, h := range handles {
-		c, err := adopt(h, contextOf(streams[i]))
+		c, err := adopt(h, contextOf(streams[i]), streams[i].Device().ID())
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -150,7 +150,7 @@ func (j joining) run(ctx context.Context, st *acl.Stream, create func(current ac
 		if err != nil {
 			return nil, j.failed(err)
 		}
-		return adopt(handle, contextOf(st))
+		return adopt(handle, contextOf(st), st.Device().ID())
 	}
 	if ctx.Done() == nil {
 		return call()

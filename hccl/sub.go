@@ -42,7 +42,7 @@ func (c *Comm) Sub(ranks []int, config Config) (*Comm, error) {
 	if err != nil {
 		return nil, err
 	}
-	return adopt(sub, c.context)
+	return adopt(sub, c.context, c.device)
 }
 
 // subID computes an identifier that is equal on all members and differs between communicators. HCCL

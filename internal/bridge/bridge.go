@@ -23,6 +23,9 @@ type Stream interface {
 	// Hold counts the graph that the stream records, if it records one, in users until the graph
 	// is closed, once for each graph.
 	Hold(users *atomic.Int64)
+	// Mention is Hold for the users of the communicator with a name, if there is one on the stream's
+	// device. Operators find their communicators by name.
+	Mention(name string)
 }
 
 // User is the identity of a stream as a user of memory. Only its address counts.
@@ -32,6 +35,10 @@ type User struct{ _ byte }
 // Use would find nothing new: the memory is open and the stream may use it. A closed buffer has
 // no last user. The launch asks for each tensor, so that this must be one load.
 type Memory = atomic.Pointer[User]
+
+// UsersOf gives the users of a device's communicator by its name, nil if there is none. Package hccl
+// sets it; it is nil in programs without that package.
+var UsersOf func(device int, name string) *atomic.Int64
 
 // StreamOf gives the stream and the user behind an *acl.Stream, or the error of one that is nil
 // or was never made.

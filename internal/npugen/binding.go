@@ -178,7 +178,10 @@ func (g binding) arguments(o abi.Operator) ([]argument, error) {
 			return nil, fmt.Errorf("%s: parameter %s: arguments of type %s cannot be bound", o.Symbol, p.Name, p.Type)
 		default:
 			a.gotype, a.method = e.gotype, e.method
-			if p.Class == abi.String && p.Optional {
+			switch {
+			case p.Class == abi.String && strings.HasPrefix(strings.ToLower(p.Name), "group"):
+				a.method = "Group"
+			case p.Class == abi.String && p.Optional:
 				a.method = "OptStr"
 			}
 		}
