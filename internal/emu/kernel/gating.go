@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel/order"
 )
 
 // Gating chooses the experts of tokens: the k largest of every row of scores.
@@ -144,7 +145,7 @@ func (g GroupGating) row(scores, bias, weights []float32, experts []int64) {
 		}
 	}
 	var open []int64
-	for _, i := range descending(worth)[:g.Kept] {
+	for _, i := range order.Descending(worth)[:g.Kept] {
 		for j := range size {
 			open = append(open, i*int64(size)+int64(j))
 		}
@@ -155,7 +156,7 @@ func (g GroupGating) row(scores, bias, weights []float32, experts []int64) {
 		of[i] = biased[e]
 	}
 	sum := 0.0
-	for i, at := range descending(of)[:len(experts)] {
+	for i, at := range order.Descending(of)[:len(experts)] {
 		experts[i], weights[i] = open[at], scores[open[at]]
 		sum += float64(weights[i])
 	}
@@ -166,14 +167,4 @@ func (g GroupGating) row(scores, bias, weights []float32, experts []int64) {
 	for i := range weights {
 		weights[i] = float32(float64(weights[i]) * factor)
 	}
-}
-
-// descending returns the indices of values from the largest to the smallest, in stable order.
-func descending(values []float32) []int64 {
-	order := make([]int64, len(values))
-	for i := range order {
-		order[i] = int64(i)
-	}
-	slices.SortStableFunc(order, func(a, b int64) int { return cmp.Compare(values[b], values[a]) })
-	return order
 }

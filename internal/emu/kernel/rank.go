@@ -1,11 +1,11 @@
 package kernel
 
 import (
-	"math/bits"
 	"slices"
 	"unsafe"
 
 	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel/order"
 )
 
 // Ranked sets value to the element of each part of x that has a rank in ascending order, and index,
@@ -38,7 +38,7 @@ func Ranked(value, index, x View, axes []int, rank func(n, nans int64) int64) er
 	Parallel(m, max(grain/n, 1), func(lo, hi int64) {
 		scratch := make([]uint64, n)
 		for i := lo; i < hi; i++ {
-			at.ints()[i] = ranked(keys[i*n:(i+1)*n], rank(n, nans[i]), scratch)
+			at.ints()[i] = order.Ranked(keys[i*n:(i+1)*n], rank(n, nans[i]), scratch)
 		}
 	})
 	chosen, releaseChosen := temporary(x.DType, at.Shape)
@@ -56,43 +56,6 @@ func Ranked(value, index, x View, axes []int, rank func(n, nans int64) int64) er
 		}
 	}
 	return nil
-}
-
-// ranked returns the place of the key with the given rank. It looks at the bits in which the keys
-// differ from the highest on, and keeps only the keys that agree with the one it looks for. scratch
-// has the length of keys.
-func ranked(keys []uint64, rank int64, scratch []uint64) int64 {
-	left := scratch[:copy(scratch, keys)]
-	const digit = 11
-	mask := varying(left)
-	for top := bits.Len64(mask); len(left) > 1 && top > 0; top -= digit {
-		shift := max(top-digit, 0)
-		low := uint64(1)<<(top-shift) - 1
-		var counts [1 << digit]int64
-		for _, k := range left {
-			counts[k>>shift&low]++
-		}
-		d := uint64(0)
-		for ; rank >= counts[d]; d++ {
-			rank -= counts[d]
-		}
-		same := left[:0]
-		for _, k := range left {
-			if k>>shift&low == d {
-				same = append(same, k)
-			}
-		}
-		left = same
-	}
-	for i, k := range keys {
-		if k == left[0] {
-			if rank == 0 {
-				return int64(i)
-			}
-			rank--
-		}
-	}
-	panic("kernel: a rank beyond the number of keys")
 }
 
 // nanCounts counts the NaN in each row.

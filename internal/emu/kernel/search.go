@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sort"
 
 	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel/order"
 )
 
 // comparable copies two views to contiguous elements of a common type: float64 if either is
@@ -53,27 +53,23 @@ func Search(out, sorted, x, sorter View, right bool) error {
 		}
 		rows = ordered
 	}
-	places := make([]int64, x.Len())
+	found := make([]int64, x.Len())
 	perRow := x.Len()
 	if len(sorted.Shape) > 1 {
 		perRow = x.Shape[len(x.Shape)-1]
 	}
 	if rows.DType == dtype.Float64 {
-		search(places, rows.doubles(), at.doubles(), n, perRow, right)
+		search(found, rows.doubles(), at.doubles(), n, perRow, right)
 	} else {
-		search(places, rows.ints(), at.ints(), n, perRow, right)
+		search(found, rows.ints(), at.ints(), n, perRow, right)
 	}
-	return SetInts(out, places)
+	return SetInts(out, found)
 }
 
-func search[T cmp.Ordered](places []int64, sorted, x []T, n, perRow int64, right bool) {
+func search[T cmp.Ordered](found []int64, sorted, x []T, n, perRow int64, right bool) {
 	Parallel(int64(len(x)), grain/16, func(lo, hi int64) {
 		for i := lo; i < hi; i++ {
-			row := sorted[i/perRow*n:][:n]
-			places[i] = int64(sort.Search(int(n), func(k int) bool {
-				c := compareKeys(row[k], x[i])
-				return c > 0 || c == 0 && !right
-			}))
+			found[i] = order.Search(sorted[i/perRow*n:][:n], x[i], right)
 		}
 	})
 }

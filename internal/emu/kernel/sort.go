@@ -1,11 +1,12 @@
 package kernel
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
+	"unsafe"
 
 	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel/order"
 )
 
 // Order sets index to the indices that sort x along axis, in ascending or descending order. index
@@ -28,24 +29,16 @@ func Order(index, x View, axis int, descending bool) error {
 	if err != nil {
 		return err
 	}
-	order, releaseOrder := temporary(dtype.Int64, places.Shape)
-	defer releaseOrder()
-	out := order.ints()
+	sorted, releaseSorted := temporary(dtype.Int64, places.Shape)
+	defer releaseSorted()
+	out := sorted.ints()
 	Parallel(x.Len()/n, max(grain/(8*n), 1), func(lo, hi int64) {
-		var s sorter
+		var s order.Sorter
 		for row := lo; row < hi; row++ {
-			s.sort(out[row*k:(row+1)*k], packed[row*n:(row+1)*n])
+			s.Sort(out[row*k:(row+1)*k], packed[row*n:(row+1)*n])
 		}
 	})
-	return Copy(places, order)
-}
-
-// compareKeys compares numbers; a NaN is larger than every number.
-func compareKeys[T cmp.Ordered](a, b T) int {
-	if a != a || b != b {
-		return -cmp.Compare(a, b) // cmp.Compare treats NaN as the smallest
-	}
-	return cmp.Compare(a, b)
+	return Copy(places, sorted)
 }
 
 // last returns v with a dimension moved to the end.
@@ -55,31 +48,42 @@ func (v View) last(axis int) View {
 	return v
 }
 
-// StableOrder returns the indices that sort keys in ascending order. The sort is stable.
-func StableOrder(keys []int64) []int64 {
-	order := make([]int64, len(keys))
-	if len(keys) == 0 {
-		return order
+// sortKeys returns the elements of x, in row-major order, as integers that compare as the elements
+// do: a NaN is larger than every number, and all NaN and the two zeros are equal. With descending the
+// order of the integers is reversed.
+func sortKeys(x View, descending bool) (keys []uint64, release func(), err error) {
+	kind, err := keyType(x.DType)
+	if err != nil {
+		return nil, func() {}, err
 	}
-	lo, hi := slices.Min(keys), slices.Max(keys)
-	if hi-lo > int64(4*len(keys))+1024 || hi-lo < 0 { // wide, or overflows int64
-		for i := range order {
-			order[i] = int64(i)
+	packed, release := temporary(kind, x.Shape)
+	if err := Copy(packed, x); err != nil {
+		return nil, release, err
+	}
+	keys = unsafe.Slice((*uint64)(packed.Data), x.Len())
+	Parallel(int64(len(keys)), grain, func(lo, hi int64) {
+		part := keys[lo:hi]
+		switch kind {
+		case dtype.Float64:
+			order.KeysOfFloats(part, descending)
+		case dtype.Int64:
+			order.KeysOfInts(part, descending)
+		default:
+			order.KeysOfUints(part, descending)
 		}
-		slices.SortStableFunc(order, func(i, j int64) int { return cmp.Compare(keys[i], keys[j]) })
-		return order
+	})
+	return keys, release, nil
+}
+
+// keyType returns the type in which elements are compared.
+func keyType(d dtype.Type) (dtype.Type, error) {
+	switch {
+	case !Computes(d):
+		return d, fmt.Errorf("kernel: cannot compare %v elements", d)
+	case d == dtype.Uint64:
+		return d, nil
+	case d.IsFloat():
+		return dtype.Float64, nil
 	}
-	next := make([]int64, hi-lo+1) // first place of each key
-	for _, k := range keys {
-		next[k-lo]++
-	}
-	sum := int64(0)
-	for i, n := range next {
-		next[i], sum = sum, sum+n
-	}
-	for i, k := range keys {
-		order[next[k-lo]] = int64(i)
-		next[k-lo]++
-	}
-	return order
+	return dtype.Int64, nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/interpolate"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -15,7 +16,7 @@ var deformables = op.Table{"MultiScaleDeformableAttnFunction": deformable, "Mult
 // dimension.
 type deformation struct {
 	value, sizes, starts, places, weights *op.Tensor
-	kernel.DeformableAttention
+	interpolate.Deformable
 }
 
 // newDeformation reads and checks the arguments; result is [batch, queries, heads·channels].

@@ -5,6 +5,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/interpolate"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -114,7 +115,7 @@ func deformableConv(c *op.Call) (op.Run, error) {
 func (d *deformed) sample(t kernel.View) error {
 	return d.each(func(m meeting) error {
 		into := m.of(t)
-		if err := (kernel.GridSampler{}).Forward(into, m.image, m.grid); err != nil {
+		if err := (interpolate.Grid{}).Forward(into, m.image, m.grid); err != nil {
 			return err
 		}
 		return kernel.Map(kernel.Mul, dtype.Float32, into, []kernel.Input{kernel.Of(into), kernel.Of(m.factor)})

@@ -5,6 +5,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/interpolate"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -66,11 +67,11 @@ func (m meeting) grads(dx, doffset, grad kernel.View) error {
 	}
 	// A factor multiplies the samples, so its gradient is summed over the channels that share it.
 	err := errors.Join(
-		kernel.GridSampler{}.Forward(read, m.image, m.grid),
+		interpolate.Grid{}.Forward(read, m.image, m.grid),
 		product(read, read, grad),
 		kernel.Reduce(kernel.ReduceSum, doffset.Select(0, m.row(2)), read, []int{0, 1}, 0),
 		product(read, grad, m.factor),
-		kernel.GridSampler{}.Backward(image, grid, read, m.image, m.grid),
+		interpolate.Grid{}.Backward(image, grid, read, m.image, m.grid),
 	)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/entropy"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -105,7 +106,7 @@ func hansEncode(c *op.Call) (op.Run, error) {
 				return err
 			}
 		}
-		bytewise, err := kernel.NewByteCode(counts)
+		bytewise, err := entropy.New(counts)
 		if err != nil {
 			return err
 		}
@@ -155,7 +156,7 @@ func hansDecode(c *op.Call) (op.Run, error) {
 			if err != nil {
 				return err
 			}
-			bytewise, err := kernel.NewByteCode(counts)
+			bytewise, err := entropy.New(counts)
 			if err != nil {
 				return err
 			}

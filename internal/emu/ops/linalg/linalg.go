@@ -7,6 +7,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/matrix"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -36,7 +37,7 @@ func square(c *op.Call, t *op.Tensor, rows, cols int64) {
 
 // eachMatrix calls f for every matrix of t, inside Run, and writes the results of each matrix
 // one after another to outs. Nil outputs are skipped.
-func eachMatrix(t *op.Tensor, outs []*op.Tensor, f func(m kernel.Matrix) ([][]float64, error)) error {
+func eachMatrix(t *op.Tensor, outs []*op.Tensor, f func(m matrix.Dense) ([][]float64, error)) error {
 	data, err := kernel.Doubles(t.View())
 	if err != nil {
 		return err
@@ -44,7 +45,7 @@ func eachMatrix(t *op.Tensor, outs []*op.Tensor, f func(m kernel.Matrix) ([][]fl
 	rows, cols := int(t.Dim(-2)), int(t.Dim(-1))
 	results := make([][]float64, len(outs))
 	for k := range op.Count(t.Shape[:t.Rank()-2]) {
-		got, err := f(kernel.Matrix{Rows: rows, Cols: cols, Data: data[int(k)*rows*cols:][:rows*cols]})
+		got, err := f(matrix.Dense{Rows: rows, Cols: cols, Data: data[int(k)*rows*cols:][:rows*cols]})
 		if err != nil {
 			return fmt.Errorf("matrix %d of %v: %w", k, t, err)
 		}
@@ -95,7 +96,7 @@ func qr(c *op.Call) (op.Run, error) {
 		return nil, err
 	}
 	return func(*op.Exec) error {
-		return eachMatrix(a, []*op.Tensor{q, r}, func(m kernel.Matrix) ([][]float64, error) {
+		return eachMatrix(a, []*op.Tensor{q, r}, func(m matrix.Dense) ([][]float64, error) {
 			q, r := m.QR()
 			return [][]float64{q.Left(int(k)).Data, r.Data[:k*cols]}, nil
 		})
@@ -127,7 +128,7 @@ func svd(c *op.Call) (op.Run, error) {
 		return nil, err
 	}
 	return func(*op.Exec) error {
-		return eachMatrix(a, []*op.Tensor{u, sigma, v}, func(m kernel.Matrix) ([][]float64, error) {
+		return eachMatrix(a, []*op.Tensor{u, sigma, v}, func(m matrix.Dense) ([][]float64, error) {
 			u, s, v := m.SVD()
 			return [][]float64{u.Left(int(left)).Data, s, v.Left(int(right)).Data}, nil
 		})
@@ -154,7 +155,7 @@ func logDet(c *op.Call) (op.Run, error) {
 		return nil, err
 	}
 	return func(*op.Exec) error {
-		return eachMatrix(a, outs, func(m kernel.Matrix) ([][]float64, error) {
+		return eachMatrix(a, outs, func(m matrix.Dense) ([][]float64, error) {
 			sign, log := m.LogDet()
 			if outs[0] == nil && sign < 0 {
 				log = math.NaN()
@@ -173,7 +174,7 @@ func cholesky(c *op.Call) (op.Run, error) {
 		return nil, err
 	}
 	return func(*op.Exec) error {
-		return eachMatrix(a, []*op.Tensor{out}, func(m kernel.Matrix) ([][]float64, error) {
+		return eachMatrix(a, []*op.Tensor{out}, func(m matrix.Dense) ([][]float64, error) {
 			if upper {
 				m = m.T()
 			}
@@ -195,7 +196,7 @@ func inverseOf(c *op.Call) (op.Run, error) {
 		return nil, err
 	}
 	return func(*op.Exec) error {
-		return eachMatrix(a, []*op.Tensor{out}, func(m kernel.Matrix) ([][]float64, error) {
+		return eachMatrix(a, []*op.Tensor{out}, func(m matrix.Dense) ([][]float64, error) {
 			inv, err := m.Inverse()
 			return [][]float64{inv.Data}, err
 		})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/ctc"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -13,9 +14,9 @@ import (
 // temporal classification).
 var sequenceLosses = op.Table{"CtcLoss": ctcLoss, "CtcLossBackward": ctcGrad}.Selects()
 
-// ctc holds what forward and backward both read: logProbs is [T, N, C], or [T, C] for one
+// ctcBatch holds what forward and backward both read: logProbs is [T, N, C], or [T, C] for one
 // sequence.
-type ctc struct {
+type ctcBatch struct {
 	logProbs, targets      *op.Tensor
 	inputs, lengths        []int64
 	times, batch, classes  int64
@@ -23,8 +24,8 @@ type ctc struct {
 	finite                 bool // zeroInfinity: the loss of a sequence without a path is 0
 }
 
-func readCTC(c *op.Call) ctc {
-	l := ctc{logProbs: c.Tensor("logProbs"), targets: c.Tensor("targets"), inputs: c.Ints("inputLengths"), blank: c.Int("blank"), finite: c.Bool("zeroInfinity")}
+func readCTC(c *op.Call) ctcBatch {
+	l := ctcBatch{logProbs: c.Tensor("logProbs"), targets: c.Tensor("targets"), inputs: c.Ints("inputLengths"), blank: c.Int("blank"), finite: c.Bool("zeroInfinity")}
 	l.lengths = c.Ints(c.Either("targetlengths", "targetLengths"))
 	c.Plain(l.logProbs, l.targets)
 	c.DType(l.logProbs, op.RealTypes...)
@@ -63,7 +64,7 @@ func readCTC(c *op.Call) ctc {
 }
 
 // paths checks the tensor of the log-probabilities of paths, whose rows may be padded.
-func (l *ctc) paths(c *op.Call, alpha *op.Tensor) {
+func (l *ctcBatch) paths(c *op.Call, alpha *op.Tensor) {
 	c.Plain(alpha)
 	c.SameDType(l.logProbs, alpha)
 	if c.Err() != nil {
@@ -83,7 +84,7 @@ func (l *ctc) paths(c *op.Call, alpha *op.Tensor) {
 }
 
 // sequences reads the arguments inside Run and calls f for each sequence.
-func (l *ctc) sequences(f func(i int64, s kernel.CTC)) error {
+func (l *ctcBatch) sequences(f func(i int64, s ctc.Loss)) error {
 	probs, err := kernel.Doubles(l.logProbs.View())
 	if err != nil {
 		return err
@@ -104,7 +105,7 @@ func (l *ctc) sequences(f func(i int64, s kernel.CTC)) error {
 				return fmt.Errorf("label %d of sequence %d is out of range for %d classes", k, i, l.classes)
 			}
 		}
-		f(i, kernel.CTC{
+		f(i, ctc.Loss{
 			LogProbs: probs[min(i*l.classes, int64(len(probs))):], Times: int(l.inputs[i]), Classes: int(l.classes), Stride: int(l.batch * l.classes), Blank: int(l.blank), Target: target,
 		})
 	}
@@ -112,7 +113,7 @@ func (l *ctc) sequences(f func(i int64, s kernel.CTC)) error {
 }
 
 // perSequence checks a tensor with one number per sequence.
-func (l *ctc) perSequence(c *op.Call, t *op.Tensor) {
+func (l *ctcBatch) perSequence(c *op.Call, t *op.Tensor) {
 	c.Plain(t)
 	c.SameDType(l.logProbs, t)
 	if t.Len() != l.batch || t.Rank() > 1 {
@@ -132,7 +133,7 @@ func ctcLoss(c *op.Call) (op.Run, error) {
 		for i := range all {
 			all[i] = math.Inf(-1)
 		}
-		err := l.sequences(func(i int64, s kernel.CTC) {
+		err := l.sequences(func(i int64, s ctc.Loss) {
 			losses[i] = s.Forward(all[i*l.times*l.places:], int(l.places))
 			if l.finite && math.IsInf(losses[i], 0) {
 				losses[i] = 0
@@ -174,7 +175,7 @@ func ctcGrad(c *op.Call) (op.Run, error) {
 			return err
 		}
 		grad := make([]float64, out.Len())
-		err = l.sequences(func(i int64, s kernel.CTC) {
+		err = l.sequences(func(i int64, s ctc.Loss) {
 			own := all[i*l.times*l.places:]
 			if l.finite && math.IsInf(s.Forward(make([]float64, len(own)), int(l.places)), 0) {
 				return // its loss was set to 0, so its gradient is 0

@@ -5,6 +5,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/order"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -136,13 +137,13 @@ func (m *mapped) positions(places []int64) ([]int64, error) {
 }
 
 // combination prepares the sum of the rows of x by token. scale multiplies the rows and may be
-// nil. With padding, order lists the rows sorted by token.
-func (m *mapped) combination(x kernel.View, places []int64, scale []float32) (c kernel.Combination, order []int64) {
+// nil. With padding, sorted lists the rows sorted by token.
+func (m *mapped) combination(x kernel.View, places []int64, scale []float32) (c kernel.Combination, sorted []int64) {
 	c = kernel.Combination{X: x, Choices: m.choices, Index: places}
 	if m.padded {
-		order = kernel.StableOrder(places)
+		sorted = order.Stable(places)
 		terms := make([][]int64, m.tokens)
-		for _, row := range order {
+		for _, row := range sorted {
 			terms[places[row]] = append(terms[places[row]], row)
 			c.Choices = max(c.Choices, int64(len(terms[places[row]])))
 		}
@@ -163,7 +164,7 @@ func (m *mapped) combination(x kernel.View, places []int64, scale []float32) (c 
 			}
 		}
 	}
-	return c, order
+	return c, sorted
 }
 
 // mapPermute sends tokens to the experts that a map selects.
@@ -210,7 +211,7 @@ func mapPermute(c *op.Call) (op.Run, error) {
 		}
 		places := token
 		if !m.padded {
-			places = kernel.StableOrder(token)
+			places = order.Stable(token)
 		}
 		if err := kernel.SetInts(m.sorted.View(), places); err != nil {
 			return err
@@ -345,13 +346,13 @@ func mapUnpermute(c *op.Call) (op.Run, error) {
 				return err
 			}
 		}
-		sums, order := m.combination(x.View(), places, scale)
+		sums, sorted := m.combination(x.View(), places, scale)
 		if m.padded {
 			ids := make([]int64, m.rows)
-			for i, row := range order {
+			for i, row := range sorted {
 				ids[i] = places[row]
 			}
-			if err := kernel.SetInts(index.View(), order); err != nil {
+			if err := kernel.SetInts(index.View(), sorted); err != nil {
 				return err
 			}
 			if err := kernel.SetInts(tokens.View(), ids); err != nil {

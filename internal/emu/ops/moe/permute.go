@@ -5,6 +5,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/order"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -67,19 +68,19 @@ func tokenPermute(c *op.Call) (op.Run, error) {
 		}
 		choices := total / tokens.Shape[0]
 		at := make([]int64, total)
-		order := kernel.StableOrder(expert)
+		sorted := order.Stable(expert)
 		if probs != nil && end > first {
-			if err := kernel.PickFlat(outProbs.View(), probs.View(), order[first:end]); err != nil {
+			if err := kernel.PickFlat(outProbs.View(), probs.View(), sorted[first:end]); err != nil {
 				return err
 			}
 		}
-		for i, o := range order {
-			at[o], order[i] = int64(i), o/choices
+		for i, o := range sorted {
+			at[o], sorted[i] = int64(i), o/choices
 		}
 		if err := kernel.SetInts(places.View(), at); err != nil || out.Len() == 0 {
 			return err
 		}
-		return kernel.Rows(out.View(), tokens.View(), order[first:end])
+		return kernel.Rows(out.View(), tokens.View(), sorted[first:end])
 	}, nil
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/order"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -53,9 +54,9 @@ func initRouting(c *op.Call) (op.Run, error) {
 		if err != nil {
 			return err
 		}
-		order := kernel.StableOrder(expert)
+		byKey := order.Stable(expert)
 		at, byExpert, from := make([]int64, n*k), make([]int64, n*k), make([]int64, n*k)
-		for i, o := range order {
+		for i, o := range byKey {
 			if row[o] < 0 || row[o] >= n*k {
 				return fmt.Errorf("rowIdx %d at position %d is out of range for %d", row[o], o, n*k)
 			}
@@ -209,7 +210,7 @@ func (r *routing) run() error {
 	}
 	next := int64(0)
 	last := int64(-1)
-	for i, o := range kernel.StableOrder(expert) {
+	for i, o := range order.Stable(expert) {
 		at[o] = int64(i)
 		if r.padded {
 			if expert[o] != last {

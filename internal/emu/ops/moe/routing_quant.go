@@ -5,6 +5,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/order"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -283,7 +284,7 @@ func (r *rangeRouting) order(expert []int64) (at, from []int64) {
 	for i := range at {
 		at[i] = -1
 	}
-	for _, o := range kernel.StableOrder(expert) {
+	for _, o := range order.Stable(expert) {
 		if e := expert[o] - r.first; e < 0 || e >= r.active {
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/order"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -86,10 +87,10 @@ func unique(c *op.Call) (op.Run, error) {
 
 // groupsOf groups equal slices of self, or equal elements of the flattened tensor. With runs
 // only neighbours are compared.
-func groupsOf(self *op.Tensor, axis int, flat, runs bool) (kernel.Groups, error) {
+func groupsOf(self *op.Tensor, axis int, flat, runs bool) (order.Groups, error) {
 	switch {
 	case self.VectorShape()[axis] == 0 || flat && self.Len() == 0:
-		return kernel.Groups{}, nil
+		return order.Groups{}, nil
 	case flat:
 		return kernel.UniqueFlat(self.View(), runs)
 	}

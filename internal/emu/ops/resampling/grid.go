@@ -5,6 +5,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/interpolate"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -18,18 +19,18 @@ var grids = op.Table{
 
 // sampler reads the arguments that the family shares: how an image with axes spatial dimensions
 // is sampled at the positions in grid.
-func sampler(c *op.Call, image, grid *op.Tensor, axes int) kernel.GridSampler {
-	s := kernel.GridSampler{
-		Mode: kernel.GridMode(c.Int("interpolationMode")), Padding: kernel.GridPadding(c.Int("paddingMode")), Corners: c.Bool("alignCorners"),
+func sampler(c *op.Call, image, grid *op.Tensor, axes int) interpolate.Grid {
+	s := interpolate.Grid{
+		Mode: interpolate.Mode(c.Int("interpolationMode")), Padding: interpolate.Padding(c.Int("paddingMode")), Corners: c.Bool("alignCorners"),
 	}
-	most := kernel.GridCubic
+	most := interpolate.Cubic
 	if axes == 3 {
-		most = kernel.GridNearest
+		most = interpolate.Nearest
 	}
 	if s.Mode < 0 || s.Mode > most {
 		c.Invalid("interpolationMode is %d; 0 is linear, 1 the nearest element, 2 (of two dimensions only) cubic", s.Mode)
 	}
-	if s.Padding < 0 || s.Padding > kernel.GridReflection {
+	if s.Padding < 0 || s.Padding > interpolate.Reflection {
 		c.Invalid("paddingMode is %d; 0 is zeros, 1 the border, 2 reflection", s.Padding)
 	}
 	c.Plain(image, grid)

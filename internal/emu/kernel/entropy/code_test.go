@@ -1,4 +1,4 @@
-package kernel_test
+package entropy_test
 
 import (
 	"math/rand/v2"
@@ -7,12 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/entropy"
 )
 
 // Any bytes round-trip under any histogram. A corrupted code is refused or decodes to other
 // bytes, and has no other effect.
-func TestByteCode(t *testing.T) {
+func TestCode(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		counts := make([]int64, 256)
 		for i := range rapid.IntRange(0, 256).Draw(r, "kinds") {
@@ -23,7 +23,7 @@ func TestByteCode(t *testing.T) {
 		for i := range bytes {
 			bytes[i] = byte(random.Uint32())
 		}
-		s, err := kernel.NewByteCode(counts)
+		s, err := entropy.New(counts)
 		require.NoError(t, err)
 		code, state := s.Encode(bytes)
 		got := make([]byte, len(bytes))
@@ -34,6 +34,6 @@ func TestByteCode(t *testing.T) {
 		}
 		_ = s.Decode(got, code, state)
 	})
-	_, err := kernel.NewByteCode(append(make([]int64, 255), -1))
+	_, err := entropy.New(append(make([]int64, 255), -1))
 	require.ErrorContains(t, err, "byte 255 has a count of -1")
 }

@@ -1,9 +1,10 @@
-package kernel
+package chance
 
 import (
-	"cmp"
 	"math"
 	"slices"
+
+	"github.com/goascend/cann/internal/emu/kernel/order"
 )
 
 // Sampler chooses one of the candidates of a row of scores. Three filters apply in order: the k
@@ -20,13 +21,14 @@ type Sampler struct {
 // Candidates returns the positions and probabilities of the kept candidates, best first unless
 // only min-p filtered them.
 func (s Sampler) Candidates(scores []float32) (at []int64, probability []float32) {
-	at = make([]int64, len(scores))
-	for i := range at {
-		at[i] = int64(i)
-	}
 	byK, byP := s.K >= 1 && s.K <= min(s.Most, int64(len(scores))), s.P < 1
 	if byK || byP || s.MinP >= 1 {
-		slices.SortStableFunc(at, func(a, b int64) int { return cmp.Compare(scores[b], scores[a]) })
+		at = order.Descending(scores)
+	} else {
+		at = make([]int64, len(scores))
+		for i := range at {
+			at[i] = int64(i)
+		}
 	}
 	if byK {
 		at = at[:s.K]

@@ -1,4 +1,4 @@
-package kernel
+package matrix
 
 import (
 	"errors"
@@ -6,29 +6,29 @@ import (
 	"slices"
 )
 
-// Matrix is a dense matrix in double precision, row by row.
-type Matrix struct {
+// Dense is a matrix in double precision, row by row.
+type Dense struct {
 	Rows, Cols int
 	Data       []float64
 }
 
-// NewMatrix returns a matrix of zeros.
-func NewMatrix(rows, cols int) Matrix { return Matrix{rows, cols, make([]float64, rows*cols)} }
+// New returns a matrix of zeros.
+func New(rows, cols int) Dense { return Dense{rows, cols, make([]float64, rows*cols)} }
 
 // identity returns the n×n identity matrix.
-func identity(n int) Matrix {
-	m := NewMatrix(n, n)
+func identity(n int) Dense {
+	m := New(n, n)
 	for i := range n {
 		m.Data[i*n+i] = 1
 	}
 	return m
 }
 
-func (m Matrix) at(i, j int) *float64 { return &m.Data[i*m.Cols+j] }
+func (m Dense) at(i, j int) *float64 { return &m.Data[i*m.Cols+j] }
 
 // T returns the transpose.
-func (m Matrix) T() Matrix {
-	t := NewMatrix(m.Cols, m.Rows)
+func (m Dense) T() Dense {
+	t := New(m.Cols, m.Rows)
 	for i := range m.Rows {
 		for j := range m.Cols {
 			*t.at(j, i) = *m.at(i, j)
@@ -38,8 +38,8 @@ func (m Matrix) T() Matrix {
 }
 
 // Left returns the first n columns.
-func (m Matrix) Left(n int) Matrix {
-	out := NewMatrix(m.Rows, n)
+func (m Dense) Left(n int) Dense {
+	out := New(m.Rows, n)
 	for i := range m.Rows {
 		copy(out.Data[i*n:], m.Data[i*m.Cols:][:n])
 	}
@@ -48,8 +48,8 @@ func (m Matrix) Left(n int) Matrix {
 
 // QR factors m into an orthogonal and an upper triangular matrix of its own shape, by
 // Householder reflections with LAPACK's signs.
-func (m Matrix) QR() (q, r Matrix) {
-	r = Matrix{m.Rows, m.Cols, slices.Clone(m.Data)}
+func (m Dense) QR() (q, r Dense) {
+	r = Dense{m.Rows, m.Cols, slices.Clone(m.Data)}
 	q = identity(m.Rows)
 	v := make([]float64, m.Rows)
 	for k := range min(m.Rows-1, m.Cols) {
@@ -66,7 +66,7 @@ func (m Matrix) QR() (q, r Matrix) {
 		for _, x := range v[k:] {
 			square += x * x
 		}
-		reflect := func(a Matrix, j int) {
+		reflect := func(a Dense, j int) {
 			dot := 0.0
 			for i := k; i < a.Rows; i++ {
 				dot += v[i] * *a.at(i, j)
@@ -90,8 +90,8 @@ func (m Matrix) QR() (q, r Matrix) {
 
 // LogDet returns the sign of the determinant of a square matrix and the logarithm of its
 // absolute value, or 0 and -Inf for a singular matrix.
-func (m Matrix) LogDet() (sign, log float64) {
-	a := Matrix{m.Rows, m.Cols, slices.Clone(m.Data)}
+func (m Dense) LogDet() (sign, log float64) {
+	a := Dense{m.Rows, m.Cols, slices.Clone(m.Data)}
 	sign = 1
 	for k := range a.Rows {
 		pivot := k
@@ -126,8 +126,8 @@ func (m Matrix) LogDet() (sign, log float64) {
 
 // Cholesky returns the lower triangular l with l·lᵀ = m. It reads only the lower half of m and
 // fails unless m is positive definite.
-func (m Matrix) Cholesky() (Matrix, error) {
-	l := NewMatrix(m.Rows, m.Cols)
+func (m Dense) Cholesky() (Dense, error) {
+	l := New(m.Rows, m.Cols)
 	for i := range m.Rows {
 		for j := range i + 1 {
 			sum := *m.at(i, j)
@@ -150,12 +150,12 @@ func (m Matrix) Cholesky() (Matrix, error) {
 // SVD factors m into u · diag(sigma) · vᵀ. The singular values are in descending order, and u and
 // v are square and orthogonal. It rotates pairs of columns until they are orthogonal (one-sided
 // Jacobi).
-func (m Matrix) SVD() (u Matrix, sigma []float64, v Matrix) {
+func (m Dense) SVD() (u Dense, sigma []float64, v Dense) {
 	if m.Rows < m.Cols {
 		v, sigma, u = m.T().SVD()
 		return u, sigma, v
 	}
-	a := Matrix{m.Rows, m.Cols, slices.Clone(m.Data)}
+	a := Dense{m.Rows, m.Cols, slices.Clone(m.Data)}
 	v = identity(m.Cols)
 	for range 60 {
 		rotated := false
@@ -185,7 +185,7 @@ func (m Matrix) SVD() (u Matrix, sigma []float64, v Matrix) {
 		}
 		return 0
 	})
-	left, right := NewMatrix(m.Rows, m.Cols), NewMatrix(m.Cols, m.Cols)
+	left, right := New(m.Rows, m.Cols), New(m.Cols, m.Cols)
 	for k, j := range order {
 		sigma = append(sigma, norms[j])
 		for i := range m.Rows {
@@ -202,7 +202,7 @@ func (m Matrix) SVD() (u Matrix, sigma []float64, v Matrix) {
 
 // orthogonalise rotates columns p and q of m, and of v, so that those of m are orthogonal. It
 // reports whether they were not.
-func (m Matrix) orthogonalise(v Matrix, p, q int) bool {
+func (m Dense) orthogonalise(v Dense, p, q int) bool {
 	alpha, beta, gamma := 0.0, 0.0, 0.0
 	for i := range m.Rows {
 		x, y := *m.at(i, p), *m.at(i, q)
@@ -215,7 +215,7 @@ func (m Matrix) orthogonalise(v Matrix, p, q int) bool {
 	t := math.Copysign(1, zeta) / (math.Abs(zeta) + math.Sqrt(1+zeta*zeta))
 	c := 1 / math.Sqrt(1+t*t)
 	s := c * t
-	for _, a := range []Matrix{m, v} {
+	for _, a := range []Dense{m, v} {
 		for i := range a.Rows {
 			x, y := *a.at(i, p), *a.at(i, q)
 			*a.at(i, p), *a.at(i, q) = c*x-s*y, s*x+c*y
@@ -226,7 +226,7 @@ func (m Matrix) orthogonalise(v Matrix, p, q int) bool {
 
 // completed returns a square orthogonal matrix whose first columns are those of m with a nonzero
 // singular value.
-func (m Matrix) completed(sigma []float64) Matrix {
+func (m Dense) completed(sigma []float64) Dense {
 	rank := 0
 	for _, s := range sigma {
 		if s > 0 {
@@ -246,9 +246,9 @@ func (m Matrix) completed(sigma []float64) Matrix {
 
 // Inverse returns the inverse of a square matrix by Gauss-Jordan elimination with column pivots.
 // It fails if the matrix is singular.
-func (m Matrix) Inverse() (Matrix, error) {
+func (m Dense) Inverse() (Dense, error) {
 	n := m.Rows
-	a, inv := Matrix{n, n, slices.Clone(m.Data)}, identity(n)
+	a, inv := Dense{n, n, slices.Clone(m.Data)}, identity(n)
 	for k := range n {
 		pivot := k
 		for i := k + 1; i < n; i++ {
@@ -260,7 +260,7 @@ func (m Matrix) Inverse() (Matrix, error) {
 		if p == 0 {
 			return inv, errors.New("the matrix is singular")
 		}
-		for _, x := range []Matrix{a, inv} {
+		for _, x := range []Dense{a, inv} {
 			for j := range n {
 				*x.at(pivot, j), *x.at(k, j) = *x.at(k, j), *x.at(pivot, j)/p
 			}

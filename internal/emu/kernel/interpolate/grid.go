@@ -1,51 +1,53 @@
-package kernel
+package interpolate
 
 import (
 	"fmt"
 	"math"
+
+	"github.com/goascend/cann/internal/emu/kernel"
 )
 
-// GridMode is the interpolation between the elements of an image.
-type GridMode int
+// Mode is the interpolation between the elements of an image.
+type Mode int
 
 // Interpolation modes: linear, nearest neighbour, and cubic convolution.
 const (
-	GridLinear GridMode = iota
-	GridNearest
-	GridCubic
+	Linear Mode = iota
+	Nearest
+	Cubic
 )
 
-// GridPadding says which values are read outside an image.
-type GridPadding int
+// Padding says which values are read outside an image.
+type Padding int
 
 // Padding modes: zeros, the nearest border element, or the reflected image.
 const (
-	GridZeros GridPadding = iota
-	GridBorder
-	GridReflection
+	Zeros Padding = iota
+	Border
+	Reflection
 )
 
-// GridSampler samples images at coordinates in [-1, 1]. The ends are the centres of the outer
+// Grid samples images at coordinates in [-1, 1]. The ends are the centres of the outer
 // elements with Corners, else their outer edges.
-type GridSampler struct {
-	Mode    GridMode
-	Padding GridPadding
+type Grid struct {
+	Mode    Mode
+	Padding Padding
 	Corners bool
 }
 
-// gridTap is one element of a dimension that contributes to a sample: its index (negative if
+// tap is one element of a dimension that contributes to a sample: its index (negative if
 // outside), its interpolation weight, and the derivative of the weight.
-type gridTap struct {
+type tap struct {
 	at           int
 	share, slope float64
 }
 
 // inside applies the padding mode to a coordinate of a dimension of n elements. slope is the
 // derivative of the result.
-func (s GridSampler) inside(x float64, n int) (at, slope float64) {
+func (s Grid) inside(x float64, n int) (at, slope float64) {
 	slope = 1
 	last := float64(n - 1)
-	if s.Padding == GridReflection {
+	if s.Padding == Reflection {
 		lo, span := -0.5, float64(n)
 		if s.Corners {
 			lo, span = 0, last
@@ -64,7 +66,7 @@ func (s GridSampler) inside(x float64, n int) (at, slope float64) {
 		}
 		x = d + lo
 	}
-	if s.Padding != GridZeros {
+	if s.Padding != Zeros {
 		switch {
 		case x <= 0:
 			return 0, 0
@@ -84,28 +86,28 @@ func element(x float64, n int) int {
 }
 
 // taps appends the taps of a coordinate in [-1, 1] along a dimension of n elements.
-func (s GridSampler) taps(taps []gridTap, place float64, n int) []gridTap {
+func (s Grid) taps(taps []tap, place float64, n int) []tap {
 	scale := float64(n) / 2
 	x := (place+1)*scale - 0.5
 	if s.Corners {
 		scale = float64(n-1) / 2
 		x = (place + 1) * scale
 	}
-	if s.Mode == GridCubic {
+	if s.Mode == Cubic {
 		first := math.Floor(x)
 		for i, w := range cubicShares(x - first) {
 			at, _ := s.inside(first-1+float64(i), n)
-			taps = append(taps, gridTap{element(at, n), w[0], w[1] * scale})
+			taps = append(taps, tap{element(at, n), w[0], w[1] * scale})
 		}
 		return taps
 	}
 	x, slope := s.inside(x, n)
-	if s.Mode == GridNearest {
-		return append(taps, gridTap{element(math.RoundToEven(x), n), 1, 0})
+	if s.Mode == Nearest {
+		return append(taps, tap{element(math.RoundToEven(x), n), 1, 0})
 	}
 	first := math.Floor(x)
 	r, slope := x-first, slope*scale
-	return append(taps, gridTap{element(first, n), 1 - r, -slope}, gridTap{element(first+1, n), r, slope})
+	return append(taps, tap{element(first, n), 1 - r, -slope}, tap{element(first+1, n), r, slope})
 }
 
 // cubicShares returns the weights of four neighbouring elements, and their derivatives, for a
@@ -124,15 +126,15 @@ func cubicShares(r float64) [4][2]float64 {
 	return w
 }
 
-// gridImages holds contiguous copies of images [batch, channels, plane] and grids [batch,
+// images holds contiguous copies of images [batch, channels, plane] and grids [batch,
 // points, axes]. A grid point starts with the coordinate of the last image axis.
-type gridImages struct {
+type images struct {
 	batch, channels, plane, points int
 	sizes                          []int // of the image, first axis first
 	grid                           []float64
 }
 
-func newGridImages(image, grid View) (g gridImages, err error) {
+func newImages(image, grid kernel.View) (g images, err error) {
 	axes := len(image.Shape) - 2
 	if axes < 1 || len(grid.Shape) != len(image.Shape) || grid.Shape[axes+1] != int64(axes) || grid.Shape[0] != image.Shape[0] {
 		return g, fmt.Errorf("kernel: a grid of shape %v does not address images of shape %v", grid.Shape, image.Shape)
@@ -142,16 +144,16 @@ func newGridImages(image, grid View) (g gridImages, err error) {
 		g.sizes = append(g.sizes, int(n))
 		g.plane *= int(n)
 	}
-	g.points = int(View{Shape: grid.Shape[1 : axes+1]}.Len())
-	g.grid, err = Doubles(grid)
+	g.points = int(kernel.View{Shape: grid.Shape[1 : axes+1]}.Len())
+	g.grid, err = kernel.Doubles(grid)
 	return g, err
 }
 
 // reads calls f for every element that contributes to a point, with its position in the plane,
 // its weight, and the derivatives of the weight along every axis of the grid.
-func (g *gridImages) reads(s GridSampler, point []float64, f func(place int, share float64, slopes []float64)) {
+func (g *images) reads(s Grid, point []float64, f func(place int, share float64, slopes []float64)) {
 	axes := len(g.sizes)
-	taps := make([][]gridTap, axes)
+	taps := make([][]tap, axes)
 	for i, n := range g.sizes {
 		taps[i] = s.taps(nil, point[axes-1-i], n)
 	}
@@ -195,21 +197,21 @@ func (g *gridImages) reads(s GridSampler, point []float64, f func(place int, sha
 
 // Forward sets out [batch, channels, points…] to samples of image [batch, channels, size…] at
 // the points of grid [batch, points…, axes]. A point starts with the coordinate of the last axis.
-func (s GridSampler) Forward(out, image, grid View) error {
+func (s Grid) Forward(out, image, grid kernel.View) error {
 	if out.Len() == 0 {
 		return nil
 	}
-	g, err := newGridImages(image, grid)
+	g, err := newImages(image, grid)
 	if err != nil {
 		return err
 	}
-	x, err := Doubles(image)
+	x, err := kernel.Doubles(image)
 	if err != nil {
 		return err
 	}
 	y := make([]float64, out.Len())
 	axes := len(g.sizes)
-	Parallel(int64(g.batch*g.points), 64, func(lo, hi int64) {
+	kernel.Parallel(int64(g.batch*g.points), 64, func(lo, hi int64) {
 		for k := int(lo); k < int(hi); k++ {
 			n, p := k/g.points, k%g.points
 			g.reads(s, g.grid[k*axes:][:axes], func(place int, share float64, _ []float64) {
@@ -220,27 +222,27 @@ func (s GridSampler) Forward(out, image, grid View) error {
 			})
 		}
 	})
-	return SetFloats(out, y)
+	return kernel.SetFloats(out, y)
 }
 
 // Backward computes the gradients of image and grid from dout, the gradient of the result.
 // dimage and dgrid may have no data.
-func (s GridSampler) Backward(dimage, dgrid, dout, image, grid View) error {
-	g, err := newGridImages(image, grid)
+func (s Grid) Backward(dimage, dgrid, dout, image, grid kernel.View) error {
+	g, err := newImages(image, grid)
 	if err != nil {
 		return err
 	}
-	x, err := Doubles(image)
+	x, err := kernel.Doubles(image)
 	if err != nil {
 		return err
 	}
-	dy, err := Doubles(dout)
+	dy, err := kernel.Doubles(dout)
 	if err != nil {
 		return err
 	}
 	dx, dg := make([]float64, len(x)), make([]float64, len(g.grid))
 	axes := len(g.sizes)
-	Parallel(int64(g.batch), 1, func(lo, hi int64) {
+	kernel.Parallel(int64(g.batch), 1, func(lo, hi int64) {
 		for k := int(lo) * g.points; k < int(hi)*g.points; k++ {
 			n, p := k/g.points, k%g.points
 			g.reads(s, g.grid[k*axes:][:axes], func(place int, share float64, slopes []float64) {
@@ -256,12 +258,12 @@ func (s GridSampler) Backward(dimage, dgrid, dout, image, grid View) error {
 		}
 	})
 	if dimage.Data != nil {
-		if err := SetFloats(dimage, dx); err != nil {
+		if err := kernel.SetFloats(dimage, dx); err != nil {
 			return err
 		}
 	}
 	if dgrid.Data != nil {
-		return SetFloats(dgrid, dg)
+		return kernel.SetFloats(dgrid, dg)
 	}
 	return nil
 }

@@ -1,17 +1,17 @@
-package kernel
+package ctc
 
 import "math"
 
-// CTC is the connectionist temporal classification loss of one sequence. LogProbs holds the
+// Loss is the connectionist temporal classification loss of one sequence. LogProbs holds the
 // log-probabilities of Classes classes at Times time steps, which are Stride elements apart.
-type CTC struct {
+type Loss struct {
 	LogProbs                      []float64
 	Times, Classes, Stride, Blank int
 	Target                        []int64
 }
 
 // label returns element s of the target extended by blanks before, between and after its labels.
-func (c CTC) label(s int) int {
+func (c Loss) label(s int) int {
 	if s%2 == 0 {
 		return c.Blank
 	}
@@ -19,7 +19,7 @@ func (c CTC) label(s int) int {
 }
 
 // skips reports whether a path may reach element s from s-2, skipping the blank between them.
-func (c CTC) skips(s int) bool { return s >= 2 && s%2 == 1 && c.label(s) != c.label(s-2) }
+func (c Loss) skips(s int) bool { return s >= 2 && s%2 == 1 && c.label(s) != c.label(s-2) }
 
 func logAdd(a, b float64) float64 {
 	if a < b {
@@ -33,7 +33,7 @@ func logAdd(a, b float64) float64 {
 
 // Forward writes to alpha, whose rows have width elements, the log-probability of all paths up
 // to each time step and extended label. It returns the negative log-likelihood of the target.
-func (c CTC) Forward(alpha []float64, width int) float64 {
+func (c Loss) Forward(alpha []float64, width int) float64 {
 	places := 2*len(c.Target) + 1
 	for t := range c.Times {
 		for s := range places {
@@ -67,7 +67,7 @@ func (c CTC) Forward(alpha []float64, width int) float64 {
 
 // Backward adds scale times the gradient of the negative log-likelihood loss to grad, which is
 // laid out like LogProbs. The gradient assumes that a log-softmax computed LogProbs.
-func (c CTC) Backward(grad, alpha []float64, width int, loss, scale float64) {
+func (c Loss) Backward(grad, alpha []float64, width int, loss, scale float64) {
 	places := 2*len(c.Target) + 1
 	beta, next := make([]float64, places), make([]float64, places)
 	sums := make([]float64, c.Classes)

@@ -1,11 +1,15 @@
-package kernel
+package interpolate
 
-import "math"
+import (
+	"math"
 
-// DeformableAttention samples value maps of several sizes (levels) at given locations and sums
+	"github.com/goascend/cann/internal/emu/kernel"
+)
+
+// Deformable samples value maps of several sizes (levels) at given locations and sums
 // the samples with weights: aclnnMultiScaleDeformableAttnFunction. A location is in [0, 1] of a
 // level's width and height; the map is zero outside.
-type DeformableAttention struct {
+type Deformable struct {
 	Heights, Widths, Starts []int64 // of each level; Starts are the indices of its first key
 	Batch, Keys, Heads      int64
 	Channels, Queries       int64
@@ -20,7 +24,7 @@ type deformTap struct {
 }
 
 // taps appends the elements that bilinear interpolation at (x, y) of a level reads.
-func (d DeformableAttention) taps(taps []deformTap, level int, x, y float64) []deformTap {
+func (d Deformable) taps(taps []deformTap, level int, x, y float64) []deformTap {
 	w, h := float64(d.Widths[level]), float64(d.Heights[level])
 	x, y = x*w-0.5, y*h-0.5
 	left, top := math.Floor(x), math.Floor(y)
@@ -45,7 +49,7 @@ func (d DeformableAttention) taps(taps []deformTap, level int, x, y float64) []d
 
 // each calls f for every sampling location of one head of a batch item, with the index of the
 // location, its query and its taps.
-func (d DeformableAttention) each(batch, head int64, place []float64, f func(at, query int64, taps []deformTap)) {
+func (d Deformable) each(batch, head int64, place []float64, f func(at, query int64, taps []deformTap)) {
 	var taps []deformTap
 	levels := int64(len(d.Starts))
 	for q := range d.Queries {
@@ -60,28 +64,28 @@ func (d DeformableAttention) each(batch, head int64, place []float64, f func(at,
 }
 
 // channels returns the channels of one head in a row of [batch, rows, heads, channels].
-func (d DeformableAttention) channels(v []float64, rows, batch, row, head int64) []float64 {
+func (d Deformable) channels(v []float64, rows, batch, row, head int64) []float64 {
 	return v[((batch*rows+row)*d.Heads+head)*d.Channels:][:d.Channels]
 }
 
 // Forward computes out [batch, queries, heads·channels] from value [batch, keys, heads,
 // channels], place [batch, queries, heads, levels, points, 2] and weight [batch, queries, heads,
 // levels, points].
-func (d DeformableAttention) Forward(out, value, place, weight View) error {
-	v, err := Doubles(value)
+func (d Deformable) Forward(out, value, place, weight kernel.View) error {
+	v, err := kernel.Doubles(value)
 	if err != nil {
 		return err
 	}
-	at, err := Doubles(place)
+	at, err := kernel.Doubles(place)
 	if err != nil {
 		return err
 	}
-	w, err := Doubles(weight)
+	w, err := kernel.Doubles(weight)
 	if err != nil {
 		return err
 	}
 	sums := make([]float64, out.Len())
-	Parallel(d.Batch*d.Heads, 1, func(lo, hi int64) {
+	kernel.Parallel(d.Batch*d.Heads, 1, func(lo, hi int64) {
 		for k := lo; k < hi; k++ {
 			batch, head := k/d.Heads, k%d.Heads
 			d.each(batch, head, at, func(at, query int64, taps []deformTap) {
@@ -94,21 +98,21 @@ func (d DeformableAttention) Forward(out, value, place, weight View) error {
 			})
 		}
 	})
-	return SetFloats(out, sums)
+	return kernel.SetFloats(out, sums)
 }
 
 // Backward computes the gradients of value, place and weight.
-func (d DeformableAttention) Backward(dvalue, dplace, dweight, dout, value, place, weight View) error {
+func (d Deformable) Backward(dvalue, dplace, dweight, dout, value, place, weight kernel.View) error {
 	var read [4][]float64
-	for i, x := range []View{dout, value, place, weight} {
+	for i, x := range []kernel.View{dout, value, place, weight} {
 		var err error
-		if read[i], err = Doubles(x); err != nil {
+		if read[i], err = kernel.Doubles(x); err != nil {
 			return err
 		}
 	}
 	dy, v, at, w := read[0], read[1], read[2], read[3]
 	dv, da, dw := make([]float64, len(v)), make([]float64, len(at)), make([]float64, len(w))
-	Parallel(d.Batch*d.Heads, 1, func(lo, hi int64) {
+	kernel.Parallel(d.Batch*d.Heads, 1, func(lo, hi int64) {
 		for k := lo; k < hi; k++ {
 			batch, head := k/d.Heads, k%d.Heads
 			d.each(batch, head, at, func(at, query int64, taps []deformTap) {
@@ -126,8 +130,8 @@ func (d DeformableAttention) Backward(dvalue, dplace, dweight, dout, value, plac
 			})
 		}
 	})
-	for i, x := range []View{dvalue, dplace, dweight} {
-		if err := SetFloats(x, [][]float64{dv, da, dw}[i]); err != nil {
+	for i, x := range []kernel.View{dvalue, dplace, dweight} {
+		if err := kernel.SetFloats(x, [][]float64{dv, da, dw}[i]); err != nil {
 			return err
 		}
 	}

@@ -1,11 +1,11 @@
-package kernel_test
+package chance_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/chance"
 )
 
 // TestPhiloxKnownAnswers uses the known answers of the generator's authors (Random123,
@@ -20,6 +20,6 @@ func TestPhiloxKnownAnswers(t *testing.T) {
 		{ones, ones, ones, [4]uint32{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
 		{0x299f31d0a4093822, 0x0370734413198a2e, 0x85a308d3243f6a88, [4]uint32{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
 	} {
-		require.Equal(t, k.want, kernel.Philox{Seed: k.seed, Offset: k.offset}.Block(k.block))
+		require.Equal(t, k.want, chance.Philox{Seed: k.seed, Offset: k.offset}.Block(k.block))
 	}
 }

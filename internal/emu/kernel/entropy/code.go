@@ -1,4 +1,4 @@
-package kernel
+package entropy
 
 import (
 	"fmt"
@@ -6,21 +6,21 @@ import (
 )
 
 const (
-	codeScale = 1 << 14 // the sum of the shares of all byte values
-	codeFloor = 1 << 23 // lower bound of the coder's state
+	scale = 1 << 14 // the sum of the shares of all byte values
+	floor = 1 << 23 // lower bound of the coder's state
 )
 
-// ByteCode is an entropy code for bytes (asymmetric numeral systems). Frequent bytes get large
-// shares and so take few bits. Shares are positive and sum to codeScale.
-type ByteCode struct {
+// Code is an entropy code for bytes (asymmetric numeral systems). Frequent bytes get large
+// shares and so take few bits. Shares are positive and sum to scale.
+type Code struct {
 	share, first [256]uint32
-	byPlace      [codeScale]byte
+	byPlace      [scale]byte
 }
 
-// NewByteCode returns the code for bytes that occur as often as counts says; it has 256 entries. Bytes
+// New returns the code for bytes that occur as often as counts says; it has 256 entries. Bytes
 // with a count of zero can be encoded, too.
-func NewByteCode(counts []int64) (*ByteCode, error) {
-	s, total, most := &ByteCode{}, int64(0), 0
+func New(counts []int64) (*Code, error) {
+	s, total, most := &Code{}, int64(0), 0
 	for i, n := range counts {
 		if n < 0 {
 			return nil, fmt.Errorf("byte %d has a count of %d", i, n)
@@ -29,11 +29,11 @@ func NewByteCode(counts []int64) (*ByteCode, error) {
 			most = i
 		}
 	}
-	left := uint32(codeScale)
+	left := uint32(scale)
 	for i, n := range counts {
 		s.share[i] = 1
 		if total > 0 {
-			s.share[i] += uint32(n * (codeScale - 256) / total)
+			s.share[i] += uint32(n * (scale - 256) / total)
 		}
 		left -= s.share[i]
 	}
@@ -50,28 +50,28 @@ func NewByteCode(counts []int64) (*ByteCode, error) {
 }
 
 // Encode returns the code of bytes, in the order in which Decode reads it, and the final state.
-func (s *ByteCode) Encode(bytes []byte) (code []byte, state uint32) {
-	state = codeFloor
+func (s *Code) Encode(bytes []byte) (code []byte, state uint32) {
+	state = floor
 	for i := len(bytes) - 1; i >= 0; i-- {
 		share := s.share[bytes[i]]
-		for state >= codeFloor/codeScale*256*share {
+		for state >= floor/scale*256*share {
 			code = append(code, byte(state))
 			state >>= 8
 		}
-		state = state/share*codeScale + state%share + s.first[bytes[i]]
+		state = state/share*scale + state%share + s.first[bytes[i]]
 	}
 	slices.Reverse(code)
 	return code, state
 }
 
 // Decode fills bytes from code, starting with the final state of Encode.
-func (s *ByteCode) Decode(bytes, code []byte, state uint32) error {
+func (s *Code) Decode(bytes, code []byte, state uint32) error {
 	for i := range bytes {
-		place := state % codeScale
+		place := state % scale
 		b := s.byPlace[place]
 		bytes[i] = b
-		state = s.share[b]*(state/codeScale) + place - s.first[b]
-		for state < codeFloor {
+		state = s.share[b]*(state/scale) + place - s.first[b]
+		for state < floor {
 			if len(code) == 0 {
 				return fmt.Errorf("the code ends at byte %d of %d", i, len(bytes))
 			}

@@ -1,12 +1,15 @@
-package kernel
+package chance
 
 import (
 	"fmt"
 	"math"
 	"math/bits"
 	"slices"
+	"unsafe"
 
 	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/order"
 )
 
 // Philox is the counter-based random generator Philox4x32-10 of Salmon, Moraes, Dror and Shaw
@@ -21,6 +24,9 @@ const (
 	philoxW0, philoxW1 = 0x9E3779B9, 0xBB67AE85
 	philoxRounds       = 10
 )
+
+// grain is the number of draws for which starting a thread pays off.
+const grain = 1 << 12
 
 // Block returns the i-th block of four words.
 func (p Philox) Block(i uint64) [4]uint32 {
@@ -59,23 +65,23 @@ func mantissa(d dtype.Type) int {
 }
 
 // reals sets every element of out to f of its random bits.
-func (p Philox) reals(out View, f func(i int64, x uint64) float64) error {
+func (p Philox) reals(out kernel.View, f func(i int64, x uint64) float64) error {
 	if out.Len() == 0 {
 		return nil
 	}
-	v, release := temporary(dtype.Float64, out.Shape)
+	v, release := kernel.TemporaryOf(dtype.Float64, out.Shape...)
 	defer release()
-	to := v.doubles()
-	Parallel(v.Len(), grain/8, func(lo, hi int64) {
+	to := unsafe.Slice((*float64)(v.Data), v.Len())
+	kernel.Parallel(v.Len(), grain, func(lo, hi int64) {
 		for i := lo; i < hi; i++ {
 			to[i] = f(i, p.Bits(i))
 		}
 	})
-	return Copy(out, v)
+	return kernel.Copy(out, v)
 }
 
 // Uniform sets the elements of out to uniformly distributed numbers in [lo, hi).
-func (p Philox) Uniform(out View, lo, hi float64) error {
+func (p Philox) Uniform(out kernel.View, lo, hi float64) error {
 	n := mantissa(out.DType)
 	return p.reals(out, func(_ int64, x uint64) float64 { return lo + (hi-lo)*unit(x, n) })
 }
@@ -88,27 +94,27 @@ func gauss(x uint64) float64 {
 
 // Normal sets the elements of out to normally distributed numbers. mean and deviation are
 // constants, or views that broadcast to out.
-func (p Philox) Normal(out View, mean, deviation Input) error {
-	z, release := temporary(dtype.Float64, out.Shape)
+func (p Philox) Normal(out kernel.View, mean, deviation kernel.Input) error {
+	z, release := kernel.TemporaryOf(dtype.Float64, out.Shape...)
 	defer release()
 	if err := p.reals(z, func(_ int64, x uint64) float64 { return gauss(x) }); err != nil || out.Len() == 0 {
 		return err
 	}
-	if err := Map(Mul, dtype.Float64, z, []Input{Of(z), deviation}); err != nil {
+	if err := kernel.Map(kernel.Mul, dtype.Float64, z, []kernel.Input{kernel.Of(z), deviation}); err != nil {
 		return err
 	}
-	return Map(Add, dtype.Float64, out, []Input{Of(z), mean}, Real(1))
+	return kernel.Map(kernel.Add, dtype.Float64, out, []kernel.Input{kernel.Of(z), mean}, kernel.Real(1))
 }
 
 // Integers sets the elements of out to integers from lo to lo+n-1. n = 0 means 2^64.
-func (p Philox) Integers(out View, lo int64, n uint64) error {
+func (p Philox) Integers(out kernel.View, lo int64, n uint64) error {
 	if out.Len() == 0 {
 		return nil
 	}
-	v, release := temporary(dtype.Int64, out.Shape)
+	v, release := kernel.TemporaryOf(dtype.Int64, out.Shape...)
 	defer release()
-	to := v.ints()
-	Parallel(v.Len(), grain/8, func(first, end int64) {
+	to := unsafe.Slice((*int64)(v.Data), v.Len())
+	kernel.Parallel(v.Len(), grain, func(first, end int64) {
 		for i := first; i < end; i++ {
 			x := p.Bits(i)
 			if n != 0 {
@@ -117,21 +123,21 @@ func (p Philox) Integers(out View, lo int64, n uint64) error {
 			to[i] = lo + int64(x)
 		}
 	})
-	return Copy(out, v)
+	return kernel.Copy(out, v)
 }
 
 // Bernoulli sets each element of out to 1 with the given probability and else to 0. The
 // probability is a constant or a view that broadcasts to out.
-func (p Philox) Bernoulli(out View, probability Input) error {
+func (p Philox) Bernoulli(out kernel.View, probability kernel.Input) error {
 	if out.Len() == 0 {
 		return nil
 	}
-	v, release := temporary(dtype.Float64, out.Shape)
+	v, release := kernel.TemporaryOf(dtype.Float64, out.Shape...)
 	defer release()
-	if err := Map(Identity, dtype.Float64, v, []Input{probability}); err != nil {
+	if err := kernel.Map(kernel.Identity, dtype.Float64, v, []kernel.Input{probability}); err != nil {
 		return err
 	}
-	chance := v.doubles()
+	chance := unsafe.Slice((*float64)(v.Data), v.Len())
 	for i, c := range chance {
 		if !(c >= 0 && c <= 1) {
 			return fmt.Errorf("probability %v of element %d is not in [0, 1]", c, i)
@@ -146,29 +152,30 @@ func (p Philox) Bernoulli(out View, probability Input) error {
 }
 
 // Permutation sets the vector out to a random permutation of 0 to len-1.
-func (p Philox) Permutation(out View) error {
+func (p Philox) Permutation(out kernel.View) error {
 	order := make([]int64, out.Len())
 	for i := range order {
 		at, _ := bits.Mul64(p.Bits(int64(i)), uint64(i)+1)
 		order[i] = order[at]
 		order[at] = int64(i)
 	}
-	return SetInts(out, order)
+	return kernel.SetInts(out, order)
 }
 
 // Multinomial draws indices from each row of weights with probabilities proportional to the
 // weights, with or without replacement. Weights must be finite and not negative. A row needs a
 // positive weight, and without replacement as many positive weights as there are draws.
-func (p Philox) Multinomial(out, weights View, replace bool) error {
-	values, release := temporary(dtype.Float64, weights.Shape)
+func (p Philox) Multinomial(out, weights kernel.View, replace bool) error {
+	values, release := kernel.TemporaryOf(dtype.Float64, weights.Shape...)
 	defer release()
-	if err := Copy(values, weights); err != nil {
+	if err := kernel.Copy(values, weights); err != nil {
 		return err
 	}
 	n, k := weights.Shape[len(weights.Shape)-1], out.Shape[len(out.Shape)-1]
 	drawn := make([]int64, 0, out.Len())
+	all := unsafe.Slice((*float64)(values.Data), values.Len())
 	for row := range weights.Len() / n {
-		w := values.doubles()[row*n : (row+1)*n]
+		w := all[row*n : (row+1)*n]
 		total, positive := 0.0, int64(0)
 		for i, x := range w {
 			if !(x >= 0) || math.IsInf(x, 0) {
@@ -190,7 +197,7 @@ func (p Philox) Multinomial(out, weights View, replace bool) error {
 		}
 		drawn = append(drawn, p.race(w, row*n)[:k]...)
 	}
-	return SetInts(out, drawn)
+	return kernel.SetInts(out, drawn)
 }
 
 // pick returns the index at which the running sum of weights first exceeds at.
@@ -212,14 +219,14 @@ func pick(weights []float64, at float64) int64 {
 // first k are a sample without replacement.
 func (p Philox) race(weights []float64, first int64) []int64 {
 	times := make([]float64, len(weights))
-	order := make([]int64, len(weights))
+	places := make([]int64, len(weights))
 	for i, w := range weights {
-		order[i] = int64(i)
+		places[i] = int64(i)
 		times[i] = math.Inf(1)
 		if w > 0 {
 			times[i] = -math.Log(1-unit(p.Bits(first+int64(i)), 53)) / w
 		}
 	}
-	slices.SortStableFunc(order, func(i, j int64) int { return compareKeys(times[i], times[j]) })
-	return order
+	slices.SortStableFunc(places, func(i, j int64) int { return order.Compare(times[i], times[j]) })
+	return places
 }

@@ -1,4 +1,4 @@
-package kernel
+package order
 
 import (
 	"cmp"
@@ -23,12 +23,12 @@ func varying(keys []uint64) (mask uint64) {
 	return mask
 }
 
-// sorter sorts rows of keys. It keeps its memory from row to row.
-type sorter struct{ from, to []keyed }
+// Sorter sorts rows of keys. It keeps its memory from row to row.
+type Sorter struct{ from, to []keyed }
 
-// sort sets order to the places of the first len(order) keys in ascending order; equal keys keep
+// Sort sets order to the places of the first len(order) keys in ascending order; equal keys keep
 // their order.
-func (s *sorter) sort(order []int64, keys []uint64) {
+func (s *Sorter) Sort(order []int64, keys []uint64) {
 	n := len(keys)
 	if len(order) == 0 {
 		return
@@ -54,8 +54,8 @@ func (s *sorter) sort(order []int64, keys []uint64) {
 	}
 }
 
-// smallest is sort for few of many keys: it keeps them in a heap whose root comes last.
-func (s *sorter) smallest(order []int64, keys []uint64) {
+// smallest is Sort for few of many keys: it keeps them in a heap whose root comes last.
+func (s *Sorter) smallest(order []int64, keys []uint64) {
 	k := len(order)
 	if cap(s.from) < k {
 		s.from, s.to = make([]keyed, k), make([]keyed, k)
