@@ -56,6 +56,16 @@ func HybridLayers(layers, interval int) []string {
 	return types
 }
 
+// Recurrent reports whether some layer keeps a state of all tokens so far, as delta nets do.
+func (c Config) Recurrent() bool {
+	for layer := range c.Layers {
+		if c.linear(layer) {
+			return true
+		}
+	}
+	return false
+}
+
 // linear reports whether a layer is a gated delta net.
 func (c Config) linear(layer int) bool {
 	return c.family().hybrid && c.LayerTypes[layer] == linearLayer

@@ -1,0 +1,27 @@
+// Package engine generates text for many requests at once with a model of examples/qwen.
+//
+//	e, err := engine.Open(ctx, rt, 0, load, engine.Options{Blocks: 1024})
+//	defer e.Close()
+//	g, err := e.Submit(ctx, engine.Request{Prompt: ids, MaxTokens: 100, Sampling: sampling.Options{TopP: 1}})
+//	for {
+//		token, err := g.Next()
+//		if err == io.EOF {
+//			break // g.Reason() says why
+//		}
+//		…
+//	}
+//
+// One goroutine owns the device. It works in steps: a step is one pass of the model over the next tokens
+// of all running requests, one token for those that generate and a chunk for those whose prompt is being
+// read. Requests join and leave between steps. The context of a request ends it: its memory is free
+// after the step.
+//
+// Keys and values are in blocks. Requests that begin with the same tokens share blocks; a block that is
+// shared in part is copied. When blocks run out, the request that came last is taken out, and reads its
+// tokens again later. Models with delta nets share nothing, because their states cannot be cut.
+//
+// After a failure of the device, the requests of the failed step are computed again, once. A device that
+// cannot go on is closed and opened again.
+//
+// The package knows tokens, not text; stop strings are in Stops.
+package engine

@@ -1,0 +1,169 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/goascend/cann/acl"
+)
+
+// Engine serves requests with a model on one device. Its methods are safe for concurrent use.
+type Engine struct {
+	o      Options
+	rt     *acl.Runtime
+	device int
+	load   Load
+	vocab  int
+
+	arrivals chan *sequence
+	end      context.CancelCauseFunc // of the engine's goroutine
+	done     chan struct{}           // closed when it has ended
+
+	mu        sync.Mutex
+	published Stats
+	open      int // requests that have not ended
+	queued    int // those of them that have not begun
+	down      error
+	draining  bool
+	empty     chan struct{} // closed when a draining engine has no requests
+	closed    error         // of the goroutine, when it has ended
+
+	// What follows belongs to the engine's goroutine.
+	runner  *runner // nil while the device is down
+	blocks  *blocks
+	states  []int // free places of states
+	running []*sequence
+	waiting []*sequence
+	stats   Stats
+}
+
+// Open makes an engine on a device of rt, which must stay open. ctx bounds the loading of the model only.
+func Open(ctx context.Context, rt *acl.Runtime, device int, load Load, o Options) (*Engine, error) {
+	o, err := o.complete()
+	if err != nil {
+		return nil, err
+	}
+	r, err := newRunner(ctx, rt, device, load, &o)
+	if err != nil {
+		return nil, err
+	}
+	inner, end := context.WithCancelCause(context.Background())
+	e := &Engine{
+		o: o, rt: rt, device: device, load: load, vocab: r.model.Config.VocabSize, end: end,
+		arrivals: make(chan *sequence, o.Queue), done: make(chan struct{}), empty: make(chan struct{}),
+		runner: r, blocks: newBlocks(o.Blocks, o.BlockSize, !r.model.Config.Recurrent()),
+	}
+	for i := range o.Sequences {
+		e.states = append(e.states, i)
+	}
+	e.publish()
+	go e.run(inner)
+	return e, nil
+}
+
+// MaxLength is the number of tokens that a request can have, its prompt included.
+func (e *Engine) MaxLength() int { return e.o.MaxLength }
+
+// Submit begins a generation, which ends early with ctx. The error matches ErrRequest, ErrBusy, ErrClosed,
+// ErrDevice or that of ctx.
+func (e *Engine) Submit(ctx context.Context, r Request) (*Generation, error) {
+	if err := r.check(&e.o, e.vocab); err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	s := newSequence(ctx, r)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.draining:
+		return nil, ErrClosed
+	case e.down != nil:
+		return nil, e.down
+	case e.queued == e.o.Queue:
+		return nil, ErrBusy
+	}
+	e.open++
+	e.queued++
+	e.arrivals <- s // there is a place for each queued request
+	return s.out, nil
+}
+
+// Ready returns why the engine takes no requests, or nil.
+func (e *Engine) Ready() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.draining {
+		return ErrClosed
+	}
+	return e.down
+}
+
+// Drain refuses new requests and waits until all others have ended, or ctx has.
+func (e *Engine) Drain(ctx context.Context) error {
+	e.drain()
+	select {
+	case <-e.empty:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (e *Engine) drain() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.draining && e.open == 0 {
+		close(e.empty)
+	}
+	e.draining = true
+}
+
+// Close ends all requests with ErrClosed, and closes what the engine has opened.
+func (e *Engine) Close() error {
+	e.drain()
+	e.end(ErrClosed)
+	<-e.done
+	return e.closed
+}
+
+// left notes that n requests are no longer queued.
+func (e *Engine) left(n int) {
+	e.mu.Lock()
+	e.queued -= n
+	e.mu.Unlock()
+}
+
+// finish ends a sequence, wherever it is.
+func (e *Engine) finish(s *sequence, reason Reason, err error) {
+	if slices.Contains(e.running, s) {
+		e.stop(s)
+	} else {
+		e.waiting = slices.DeleteFunc(e.waiting, func(x *sequence) bool { return x == s })
+	}
+	if !s.admitted {
+		e.left(1)
+	}
+	s.out.end(reason, err)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.open--; e.open == 0 && e.draining {
+		close(e.empty)
+	}
+}
+
+// finishAll ends all sequences with an error.
+func (e *Engine) finishAll(err error) {
+	for len(e.arrivals) > 0 {
+		e.waiting = append(e.waiting, <-e.arrivals)
+	}
+	for _, s := range slices.Concat(e.running, e.waiting) {
+		e.finish(s, noReason, err)
+	}
+}
+
+// failed is the error of requests that a failure of the device has ended.
+func failed(err error) error { return fmt.Errorf("%w: %w", ErrDevice, err) }

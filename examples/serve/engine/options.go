@@ -1,0 +1,51 @@
+package engine
+
+import (
+	"fmt"
+	"log/slog"
+)
+
+// Options are the limits of an engine. Zero values stand for the defaults.
+type Options struct {
+	Blocks    int // of the cache of keys and values; 256
+	BlockSize int // tokens of a block; 128, of which CANN's kernels take multiples
+	Sequences int // requests that run at the same time; 16
+	Budget    int // tokens of a step; 512
+	Queue     int // requests that wait; beyond them Submit returns ErrBusy; 64
+	// MaxLength is the number of tokens of a request, its prompt included; what the blocks hold.
+	MaxLength int
+	// Logger hears of failures of the device; nil keeps silent.
+	Logger *slog.Logger
+}
+
+// complete fills in the defaults and refuses what cannot work.
+func (o Options) complete() (Options, error) {
+	for _, f := range []struct {
+		name  string
+		value *int
+		usual int
+	}{
+		{"Blocks", &o.Blocks, 256}, {"BlockSize", &o.BlockSize, 128}, {"Sequences", &o.Sequences, 16}, {"Budget", &o.Budget, 512}, {"Queue", &o.Queue, 64},
+	} {
+		if *f.value == 0 {
+			*f.value = f.usual
+		}
+		if *f.value < 0 {
+			return o, fmt.Errorf("engine: %s is %d; it must be positive", f.name, *f.value)
+		}
+	}
+	all := o.Blocks * o.BlockSize
+	if o.MaxLength == 0 {
+		o.MaxLength = all
+	}
+	switch {
+	case o.MaxLength < 2 || o.MaxLength > all:
+		return o, fmt.Errorf("engine: MaxLength is %d; it must be from 2 to %d, the tokens of all blocks", o.MaxLength, all)
+	case o.Budget < o.Sequences:
+		return o, fmt.Errorf("engine: Budget is %d; a step needs a token for each of %d Sequences", o.Budget, o.Sequences)
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o, nil
+}

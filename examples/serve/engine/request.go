@@ -1,0 +1,74 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/goascend/cann/examples/sampling"
+)
+
+// Errors of Submit and of generations.
+var (
+	// ErrRequest is the error of a request that no engine of these limits can serve.
+	ErrRequest = errors.New("engine: bad request")
+	// ErrBusy is the error of a request for which the queue has no place.
+	ErrBusy = errors.New("engine: too many requests wait")
+	// ErrClosed is the error of requests to an engine that drains or is closed.
+	ErrClosed = errors.New("engine: closed")
+	// ErrDevice is the error of requests that the device failed, or that come while it is opened again.
+	ErrDevice = errors.New("engine: the device has failed")
+)
+
+// Request asks for the continuation of a prompt.
+type Request struct {
+	Prompt    []int32
+	MaxTokens int // to generate; 0 means as many as fit
+	Sampling  sampling.Options
+	Ends      []int32 // tokens that end the text; they are not part of it
+	// LogProbs asks for the logarithm of each token's probability, and for those of the Top likeliest
+	// tokens.
+	LogProbs bool
+	Top      int
+}
+
+// Token is a generated token.
+type Token struct {
+	ID      int32
+	LogProb float64            // with Request.LogProbs
+	Top     []sampling.LogProb // the likeliest first
+}
+
+// Reason says why a text has ended.
+type Reason string
+
+// Reasons, as OpenAI's interface names them.
+const (
+	Stopped  Reason = "stop"   // by a token of Request.Ends
+	TooLong  Reason = "length" // it has Request.MaxTokens, or the engine's MaxLength
+	noReason Reason = ""
+)
+
+// check refuses requests that do not fit, and limits the number of tokens.
+func (r *Request) check(o *Options, vocab int) error {
+	if len(r.Prompt) == 0 {
+		return fmt.Errorf("%w: the prompt is empty", ErrRequest)
+	}
+	if len(r.Prompt) >= o.MaxLength {
+		return fmt.Errorf("%w: the prompt has %d tokens; with at least one answer more than the %d that are possible", ErrRequest, len(r.Prompt), o.MaxLength)
+	}
+	for i, id := range r.Prompt {
+		if id < 0 || int(id) >= vocab {
+			return fmt.Errorf("%w: token %d of the prompt is %d; the vocabulary has %d tokens", ErrRequest, i, id, vocab)
+		}
+	}
+	if r.MaxTokens < 0 || r.Top < 0 {
+		return fmt.Errorf("%w: %d tokens and %d likeliest tokens; neither must be negative", ErrRequest, r.MaxTokens, r.Top)
+	}
+	if err := r.Sampling.Validate(); err != nil {
+		return fmt.Errorf("%w: %w", ErrRequest, err)
+	}
+	if room := o.MaxLength - len(r.Prompt); r.MaxTokens == 0 || r.MaxTokens > room {
+		r.MaxTokens = room
+	}
+	return nil
+}

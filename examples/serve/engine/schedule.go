@@ -1,0 +1,121 @@
+package engine
+
+import "slices"
+
+// plan chooses the tokens of the next step: the last token of each sequence that generates, then as much
+// as fits of the prompts that are being read, then sequences that wait.
+func (e *Engine) plan() error {
+	for _, s := range e.running {
+		s.next = 0
+	}
+	budget, before := e.o.Budget, e.stats.Preemptions
+	for _, reading := range []bool{false, true} {
+		for i := 0; i < len(e.running) && budget > 0; i++ {
+			s := e.running[i]
+			if s.next > 0 || s.reading() != reading {
+				continue
+			}
+			if n := min(s.left(), budget); e.room(s, n) {
+				s.next = n
+				budget -= n
+			}
+		}
+	}
+	if e.stats.Preemptions > before { // there is no memory for others
+		return nil
+	}
+	return e.admit(budget)
+}
+
+// room gives a sequence blocks for n more tokens, if need be those of the sequences that came last. It
+// reports whether the sequence still runs.
+func (e *Engine) room(s *sequence, n int) bool {
+	for !e.blocks.extend(s, s.computed+n) {
+		last := e.running[len(e.running)-1]
+		e.preempt(last)
+		e.stats.Preemptions++
+		if last == s {
+			return false
+		}
+	}
+	return true
+}
+
+// preempt makes a running sequence wait before all others. It will read its tokens again.
+func (e *Engine) preempt(s *sequence) {
+	e.stop(s)
+	e.waiting = slices.Insert(e.waiting, 0, s)
+}
+
+// stop takes a sequence out of the running ones.
+func (e *Engine) stop(s *sequence) {
+	e.blocks.drop(s)
+	e.states = append(e.states, s.state)
+	e.running = slices.DeleteFunc(e.running, func(x *sequence) bool { return x == s })
+}
+
+// admit lets waiting sequences run while there are tokens in the budget, and blocks for all their tokens.
+func (e *Engine) admit(budget int) error {
+	for i := 0; i < len(e.waiting) && budget > 0 && len(e.running) < e.o.Sequences; {
+		s := e.waiting[i]
+		if e.soonShared(s) {
+			i++
+			continue
+		}
+		from, to := e.blocks.adopt(s)
+		if from != nil {
+			if err := e.runner.pages.CopyBlock(to.id, from.id); err != nil {
+				e.blocks.drop(s)
+				return err
+			}
+		}
+		whole := min(len(s.tokens)+1, e.o.MaxLength)
+		if e.blocks.count(whole)-len(s.blocks) > e.blocks.available() {
+			e.blocks.drop(s)
+			return nil
+		}
+		e.waiting = slices.Delete(e.waiting, i, i+1)
+		e.enter(s)
+		s.next = min(s.left(), budget)
+		budget -= s.next
+		e.blocks.extend(s, s.computed+s.next)
+	}
+	return nil
+}
+
+// enter adds a sequence to the running ones.
+func (e *Engine) enter(s *sequence) {
+	last := len(e.states) - 1
+	s.state, e.states = e.states[last], e.states[:last]
+	e.running = append(e.running, s)
+	if s.admitted {
+		return
+	}
+	s.admitted = true
+	e.left(1)
+	s.out.change(func() { s.out.cached = s.computed })
+	e.stats.PrefixHits += s.computed
+	e.stats.PromptTokens += len(s.tokens)
+}
+
+// soonShared reports whether a running sequence is about to compute blocks that this one can share.
+func (e *Engine) soonShared(s *sequence) bool {
+	if !e.blocks.share {
+		return false
+	}
+	known := -1
+	for _, r := range e.running {
+		n := min(prefix(r.tokens, s.tokens), len(s.tokens)-1) / e.blocks.size
+		if n == 0 || r.computed >= n*e.blocks.size {
+			continue
+		}
+		if known < 0 {
+			full, _, _ := e.blocks.match(s.tokens)
+			known = len(full)
+		}
+		if n > known {
+			return true
+		}
+	}
+	return false
+}

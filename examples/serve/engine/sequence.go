@@ -1,0 +1,107 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/goascend/cann/examples/sampling"
+)
+
+// sequence is a request on its way through the engine.
+type sequence struct {
+	ctx     context.Context
+	request Request
+	out     *Generation
+	sampler *sampling.Sampler
+
+	tokens   []int32 // the prompt, then what was generated
+	computed int     // tokens whose keys and values are in the blocks
+	next     int     // tokens of the current step
+	blocks   []*block
+	state    int // place of its delta net states
+	admitted bool
+	faults   int // failures of the device in steps that it was part of
+}
+
+func newSequence(ctx context.Context, r Request) *sequence {
+	return &sequence{
+		ctx: ctx, request: r, out: newGeneration(ctx), sampler: sampling.New(r.Sampling, r.Prompt),
+		tokens: append(make([]int32, 0, len(r.Prompt)+16), r.Prompt...),
+	}
+}
+
+// left returns the number of tokens to read before the next one can be drawn.
+func (s *sequence) left() int { return len(s.tokens) - s.computed }
+
+// reading reports whether the sequence has more to read than the token it has drawn last.
+func (s *sequence) reading() bool { return s.left() > 1 || s.computed == 0 }
+
+// adopt gives the sequence the blocks that hold its first tokens already. If a part of another block does,
+// it returns this block and the one to copy it to.
+func (c *blocks) adopt(s *sequence) (from, to *block) {
+	if !c.share {
+		return nil, nil
+	}
+	full, partial, common := c.match(s.tokens)
+	for _, b := range full {
+		c.retain(b)
+	}
+	s.blocks, s.computed = append(s.blocks, full...), len(full)*c.size
+	if common*4 < c.size || common == 0 { // reading a few tokens costs less than a copy
+		return nil, nil
+	}
+	c.retain(partial)
+	defer c.release(partial)
+	if to = c.take(); to == nil {
+		return nil, nil
+	}
+	to.tokens = append(to.tokens, partial.tokens[:common]...)
+	c.attach(s, to)
+	s.blocks, s.computed = append(s.blocks, to), s.computed+common
+	return partial, to
+}
+
+// attach puts a block into the tree, after the blocks that the sequence has.
+func (c *blocks) attach(s *sequence, b *block) {
+	b.parent = &c.root
+	for _, before := range s.blocks {
+		if before == b {
+			break
+		}
+		b.parent = before
+	}
+	b.parent.children = append(b.parent.children, b)
+}
+
+// extend gives the sequence blocks for so many tokens. It reports whether there are enough.
+func (c *blocks) extend(s *sequence, tokens int) bool {
+	more := c.count(tokens) - len(s.blocks)
+	if more > c.available() {
+		return false
+	}
+	for range more {
+		s.blocks = append(s.blocks, c.take())
+	}
+	return true
+}
+
+// fill notes that the blocks of the sequence hold its computed tokens.
+func (c *blocks) fill(s *sequence) {
+	if !c.share {
+		return
+	}
+	for i := max(s.computed-s.next, 0) / c.size; i*c.size < s.computed; i++ {
+		b, start := s.blocks[i], i*c.size
+		b.tokens = append(b.tokens, s.tokens[start+len(b.tokens):min(start+c.size, s.computed)]...)
+		if b.parent == nil {
+			c.attach(s, b)
+		}
+	}
+}
+
+// drop takes all blocks from the sequence, the last first, so that starts of texts are kept longest.
+func (c *blocks) drop(s *sequence) {
+	for i := len(s.blocks) - 1; i >= 0; i-- {
+		c.release(s.blocks[i])
+	}
+	s.blocks, s.computed, s.next = nil, 0, 0
+}

@@ -1,0 +1,29 @@
+package engine
+
+// Stats are the counts of an engine. Those of tokens, hits, preemptions, steps and faults only grow.
+type Stats struct {
+	Running, Waiting int
+	Blocks, Used     int // all blocks, and those that requests read
+	Kept             int // blocks that no request reads, but whose tokens later ones may share
+
+	PromptTokens, PrefixHits int // tokens of prompts, and those of them that were found in the cache
+	GeneratedTokens          int
+	Preemptions              int
+	Steps, Faults            int
+}
+
+// Stats returns the counts after the last step.
+func (e *Engine) Stats() Stats {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.published
+}
+
+// publish makes the counts of the engine's goroutine visible to others.
+func (e *Engine) publish() {
+	e.stats.Running, e.stats.Waiting = len(e.running), len(e.waiting)
+	e.stats.Blocks, e.stats.Used, e.stats.Kept = len(e.blocks.all), e.blocks.used(), e.blocks.idle.Len()
+	e.mu.Lock()
+	e.published = e.stats
+	e.mu.Unlock()
+}

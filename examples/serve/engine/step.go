@@ -1,0 +1,170 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/examples/sampling"
+)
+
+// run is the engine's goroutine.
+func (e *Engine) run(ctx context.Context) {
+	defer close(e.done)
+	for e.receive(ctx) {
+		if err := e.step(ctx); err != nil {
+			e.recover(ctx, err)
+		}
+		e.publish()
+	}
+	e.finishAll(ErrClosed)
+	if e.runner != nil {
+		e.closed = e.runner.Close()
+	}
+	e.publish()
+}
+
+// receive takes new requests, and drops those whose context has ended. It waits if there are none. It
+// returns false when the engine closes.
+func (e *Engine) receive(ctx context.Context) bool {
+	if len(e.running)+len(e.waiting) == 0 {
+		select {
+		case s := <-e.arrivals:
+			e.waiting = append(e.waiting, s)
+		case <-ctx.Done():
+			return false
+		}
+	}
+	for len(e.arrivals) > 0 {
+		e.waiting = append(e.waiting, <-e.arrivals)
+	}
+	for _, s := range slices.Concat(e.running, e.waiting) {
+		if s.ctx.Err() != nil {
+			e.finish(s, noReason, context.Cause(s.ctx))
+		}
+	}
+	return ctx.Err() == nil
+}
+
+// step computes the next tokens of all running sequences.
+func (e *Engine) step(ctx context.Context) error {
+	if err := e.plan(); err != nil {
+		return err
+	}
+	var pieces []qwen.Piece
+	var members []*sequence
+	for _, s := range e.running {
+		if s.next == 0 {
+			continue
+		}
+		x := qwen.Piece{Tokens: s.tokens[s.computed:][:s.next], From: s.computed, State: s.state}
+		for _, b := range s.blocks {
+			x.Blocks = append(x.Blocks, b.id)
+		}
+		pieces, members = append(pieces, x), append(members, s)
+	}
+	if len(pieces) == 0 {
+		return nil
+	}
+	logits, err := e.runner.model.Advance(ctx, e.runner.pages, pieces)
+	if err != nil {
+		return err
+	}
+	e.stats.Steps++
+	for i, s := range members {
+		s.computed += s.next
+		e.blocks.fill(s)
+		if s.left() == 0 {
+			e.draw(s, logits[i*e.vocab:][:e.vocab])
+		}
+	}
+	return nil
+}
+
+// draw draws the next token of a sequence.
+func (e *Engine) draw(s *sequence, logits []float32) {
+	r := &s.request
+	t := Token{ID: s.sampler.Next(logits)}
+	if slices.Contains(r.Ends, t.ID) {
+		e.finish(s, Stopped, nil)
+		return
+	}
+	if r.LogProbs {
+		t.LogProb, t.Top = sampling.LogProbs(logits, t.ID, r.Top)
+	}
+	s.tokens = append(s.tokens, t.ID)
+	s.out.add(t)
+	e.stats.GeneratedTokens++
+	if len(s.tokens)-len(r.Prompt) == r.MaxTokens {
+		e.finish(s, TooLong, nil)
+	}
+}
+
+// mostFaults is the number of failed steps after which a sequence is given up: it may be the cause.
+const mostFaults = 2
+
+// recover brings the device back after a step has failed. The sequences of the step read their tokens
+// again.
+func (e *Engine) recover(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	e.stats.Faults++
+	e.o.Logger.Error("a step has failed", "error", err, "running", len(e.running))
+	for _, s := range slices.Backward(slices.Clone(e.running)) {
+		if s.next > 0 {
+			s.faults++
+		}
+		if s.faults == mostFaults {
+			e.finish(s, noReason, failed(err))
+		} else {
+			e.preempt(s)
+		}
+	}
+	e.blocks.reset()
+	var told *acl.Error
+	if !errors.As(err, &told) || told.Damage() <= acl.DamageWork {
+		_, err = e.runner.dev.Recover(ctx)
+	}
+	if err != nil {
+		e.reopen(ctx, err)
+	}
+}
+
+// longestPause is the longest time between attempts to open the device again.
+const longestPause = 10 * time.Second
+
+// reopen closes everything on the device and opens it again, until that succeeds. Requests end meanwhile.
+func (e *Engine) reopen(ctx context.Context, err error) {
+	e.o.Logger.Error("the device is closed and opened again", "error", err)
+	if err := e.runner.Close(); err != nil {
+		e.o.Logger.Warn("closing", "error", err)
+	}
+	e.runner = nil
+	for pause := 100 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, longestPause) {
+		r, err := newRunner(ctx, e.rt, e.device, e.load, &e.o)
+		if err == nil {
+			e.runner = r
+			e.setDown(nil)
+			e.o.Logger.Info("the device is back")
+			return
+		}
+		e.o.Logger.Error("the device cannot be opened", "error", err, "pause", pause)
+		e.setDown(failed(err))
+		e.finishAll(failed(err))
+		e.publish()
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (e *Engine) setDown(err error) {
+	e.mu.Lock()
+	e.down = err
+	e.mu.Unlock()
+}
