@@ -50,6 +50,8 @@ enum {
 	ATTENTION_KEYS = 96,        /* columns of a score tile */
 	ATTENTION_ROWS = 96,        /* query rows of a block, forward */
 	ATTENTION_GRAD_ROWS = 48,   /* the same backward; fewer rows waste less along a diagonal edge */
+	ATTENTION_PAIR_ROWS = 32,    /* cells of pairs of rows, padded for the units that multiply pairs */
+	ATTENTION_PAIR_PANEL = 32 * 256, /* cells of a panel of transposed probabilities */
 	ATTENTION_ALIGN = 32,       /* floats; rows of tiles are padded to it */
 	ATTENTION_STAT_COPIES = 8,  /* equal copies of each maximum and sum */
 	ATTENTION_FOLD = 1024,      /* rows of a folded bias */
@@ -72,7 +74,8 @@ static inline int64_t attention_forward_floats(int64_t head_dim, int64_t value_d
 static inline int64_t attention_backward_floats(int64_t head_dim, int64_t value_dim)
 {
 	int64_t d = attention_stride(head_dim), v = attention_stride(value_dim), s = attention_stride(ATTENTION_KEYS);
-	return ATTENTION_GRAD_ROWS * (d + v + 2 * s + 1) + ATTENTION_KEYS * (3 * d + 2 * v) + s + v;
+	const int64_t pairs = ATTENTION_PAIR_ROWS * (d + v) + ATTENTION_GRAD_ROWS * ATTENTION_KEYS + ATTENTION_PAIR_PANEL;
+	return ATTENTION_GRAD_ROWS * (d + v + 2 * s + 1) + ATTENTION_KEYS * (3 * d + 2 * v) + s + v + pairs;
 }
 
 /* The number of floats in one chunk's sum of the query gradient. */

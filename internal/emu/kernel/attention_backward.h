@@ -3,6 +3,9 @@
 #define ATTENTION_BACKWARD_H
 
 #include "attention_score.h"
+#ifdef PAIR_STEP
+#include "attention_pairs.h"
+#endif
 
 /* One tile of keys with its gradients, and the current block of query rows. */
 struct backward {
@@ -14,6 +17,7 @@ struct backward {
 	float *prob, *dprob;         /* score tiles */
 	float *row;                  /* one row */
 	float *query_sum;            /* of the chunk, [heads, q_len, d] */
+	uint32_t *pairs;             /* for tiles of pairs of bfloat16, or NULL */
 };
 
 static struct backward backward_block(const struct attention *a, const struct attention_grad *g, int64_t chunk, float *p)
@@ -32,7 +36,10 @@ static struct backward backward_block(const struct attention *a, const struct at
 	b.delta = p, p += ATTENTION_GRAD_ROWS;
 	b.prob = p, p += ATTENTION_GRAD_ROWS * b.s;
 	b.dprob = p, p += ATTENTION_GRAD_ROWS * b.s;
-	b.row = p;
+	b.row = p, p += b.s + b.v;
+#ifdef PAIR_STEP
+	b.pairs = a->dtype == DTYPE_BFLOAT16 ? (uint32_t *)p : NULL;
+#endif
 	b.query_sum = g->query_sum + chunk * attention_query_floats(a);
 	return b;
 }
@@ -87,8 +94,27 @@ static void backward_softmax(struct backward *b, const struct tile *t, int64_t i
 			vstore(p + j, round_away(vload(p + j), a->dtype));
 }
 
+/* Turns the products of a tile into probabilities and gradients of the scores. */
+static void backward_rows(struct backward *b, const struct tile *t)
+{
+	for (int64_t i = 0; i < t->rows; i++) {
+		row_score(b->a, t, t->row + i, b->prob + i * b->s, b->row);
+		backward_softmax(b, t, i);
+	}
+}
+
+#ifdef PAIR_STEP
+#include "attention_backward_pairs.h"
+#endif
+
 static void backward_tile(struct backward *b, const struct tile *t)
 {
+#ifdef PAIR_STEP
+	if (b->pairs) {
+		backward_tile_pairs(b, t);
+		return;
+	}
+#endif
 	const struct attention *a = b->a;
 	backward_load(b, t);
 	product(&(struct product){
@@ -103,10 +129,7 @@ static void backward_tile(struct backward *b, const struct tile *t)
 		.b = b->value_panels, .b_step = PANEL, .b_panel = PANEL * a->value_dim,
 		.rows = t->rows, .cols = t->cols, .steps = a->value_dim,
 	});
-	for (int64_t i = 0; i < t->rows; i++) {
-		row_score(a, t, t->row + i, b->prob + i * b->s, b->row);
-		backward_softmax(b, t, i);
-	}
+	backward_rows(b, t);
 	product(&(struct product){
 		.c = b->value_sum, .c_row = b->v,
 		.a = b->prob, .a_row = 1, .a_step = b->s,
@@ -141,21 +164,38 @@ static void backward_store(struct backward *b, int64_t kv_head, int64_t col, int
 	}
 }
 
+/* Loads the keys and values of a tile. The memory of value_sum holds the value rows until they are
+ * transposed. */
+static void backward_keys(struct backward *b, int64_t kv_head, int64_t col, int64_t cols)
+{
+	const struct attention *a = b->a;
+	struct columns key = query_columns(a, &a->key, &a->key_rope), value = value_columns(a, &a->value);
+#ifdef PAIR_STEP
+	if (b->pairs) {
+		pair_rows((uint32_t *)b->key, b->d, &key, kv_head, col, cols);
+		pair_transpose((uint32_t *)b->key_panels, (uint32_t *)b->key, b->d, cols, pair_cells(a->head_dim));
+		pair_values(key_values(b), PAIR_PANEL, (uint16_t *)b->key, 2 * b->d, 1, cols, a->head_dim);
+		pair_rows((uint32_t *)b->value_sum, b->v, &value, kv_head, col, cols);
+		pair_transpose((uint32_t *)b->value_panels, (uint32_t *)b->value_sum, b->v, cols, pair_cells(a->value_dim));
+		return;
+	}
+#endif
+	tile_load(b->key, b->d, &key, kv_head, col, cols);
+	tile_transpose(b->key_panels, b->key, b->d, cols, a->head_dim);
+	tile_load(b->value_sum, b->v, &value, kv_head, col, cols);
+	tile_transpose(b->value_panels, b->value_sum, b->v, cols, a->value_dim);
+}
+
 /* Computes the gradients of key and value for the tiles chunk, chunk+chunks, … of one key head,
  * and the chunk's own sum of the query gradient of the head's group. */
 static void attention_backward(const struct attention *a, const struct attention_grad *g, int64_t kv_head, int64_t chunk, float *scratch)
 {
 	struct backward b = backward_block(a, g, chunk, scratch);
-	struct columns key = query_columns(a, &a->key, &a->key_rope), value = value_columns(a, &a->value);
 	int64_t group = a->group * a->q_len * b.d;
 	memset(b.query_sum + kv_head * group, 0, group * sizeof *b.query_sum);
 	for (int64_t col = chunk * ATTENTION_KEYS; col < a->kv_len; col += g->chunks * ATTENTION_KEYS) {
 		int64_t cols = a->kv_len - col < ATTENTION_KEYS ? a->kv_len - col : ATTENTION_KEYS;
-		tile_load(b.key, b.d, &key, kv_head, col, cols);
-		tile_transpose(b.key_panels, b.key, b.d, cols, a->head_dim);
-		/* The memory of value_sum holds the value rows until they are transposed. */
-		tile_load(b.value_sum, b.v, &value, kv_head, col, cols);
-		tile_transpose(b.value_panels, b.value_sum, b.v, cols, a->value_dim);
+		backward_keys(&b, kv_head, col, cols);
 		memset(b.key_sum, 0, cols * b.d * sizeof *b.key_sum);
 		memset(b.value_sum, 0, cols * b.v * sizeof *b.value_sum);
 		for (int64_t head = kv_head * a->group; head < (kv_head + 1) * a->group; head++) {
@@ -169,6 +209,7 @@ static void attention_backward(const struct attention *a, const struct attention
 	}
 }
 
+#ifndef PAIR_STEP
 /* Adds the chunks' sums of rows [row, row+rows) of one query head in order and stores them. */
 static void attention_query_grad(const struct attention *a, const struct attention_grad *g, int64_t head, int64_t row, int64_t rows)
 {
@@ -185,5 +226,7 @@ static void attention_query_grad(const struct attention *a, const struct attenti
 		columns_store(&query, sum, head, i);
 	}
 }
+
+#endif
 
 #endif

@@ -1,8 +1,12 @@
-/* Flash attention, forward: an online softmax over tiles of keys. */
+/* Flash attention, forward: an online softmax over tiles of keys. With PAIR_STEP bfloat16 is
+ * multiplied by a unit of the CPU. */
 #ifndef ATTENTION_FORWARD_H
 #define ATTENTION_FORWARD_H
 
 #include "attention_score.h"
+#ifdef PAIR_STEP
+#include "attention_pairs.h"
+#endif
 
 /* A block of query rows of one head with its buffers; arrays of rows start at row. */
 struct forward {
@@ -14,6 +18,7 @@ struct forward {
 	float *max, *sum;           /* one per row */
 	float *key, *key_panels, *value;
 	float *bias; /* one row */
+	int pairs;   /* query, keys, values and probabilities are cells of pairs of bfloat16 */
 };
 
 static struct forward forward_block(const struct attention *a, int64_t head, int64_t row, int64_t rows, float *p)
@@ -73,14 +78,55 @@ static void forward_load(struct forward *f, const struct tile *t)
 	const struct attention *a = f->a;
 	int64_t kv_head = t->head / a->group;
 	struct columns key = query_columns(a, &a->key, &a->key_rope), value = value_columns(a, &a->value);
+#ifdef PAIR_STEP
+	if (f->pairs) {
+		pair_rows((uint32_t *)f->key, f->d, &key, kv_head, t->col, t->cols);
+		pair_transpose((uint32_t *)f->key_panels, (uint32_t *)f->key, f->d, t->cols, pair_cells(a->head_dim));
+		pair_values((uint32_t *)f->value, PAIR_PANEL, (const uint16_t *)plane_at(&a->value, 2, kv_head, t->col), a->value.row,
+			    a->value.col, t->cols, a->value_dim);
+		return;
+	}
+#endif
 	tile_load(f->key, f->d, &key, kv_head, t->col, t->cols);
 	tile_transpose(f->key_panels, f->key, f->d, t->cols, a->head_dim);
 	tile_load(f->value, f->v, &value, kv_head, t->col, t->cols);
 }
 
+/* Turns the products of a strip of rows into exponentials. */
+static void forward_strip(struct forward *f, const struct tile *t)
+{
+	for (int64_t r = 0; r < t->rows; r++) {
+		float *s = f->score + r * f->s;
+		row_score(f->a, t, t->row + r, s, f->bias);
+		forward_softmax(f, t, t->row + r, s);
+	}
+}
+
+#ifdef PAIR_STEP
+static void forward_tile_pairs(struct forward *f, const struct tile *t)
+{
+	const struct attention *a = f->a;
+	const int64_t i = t->row - f->row, cells = pair_cells(a->head_dim);
+	pair_product(f->score, f->s, (uint32_t *)f->query + i * f->d, f->d, (uint32_t *)f->key_panels, PANEL * cells, t->rows, t->cols,
+		     cells, 0);
+	forward_strip(f, t);
+	uint32_t *prob = (uint32_t *)f->key; /* the keys are in panels */
+	for (int64_t r = 0; r < t->rows; r++)
+		pair_store(prob + r * PAIR_ROW, f->score + r * f->s, pad_panel(t->cols));
+	pair_product(f->out + i * f->v, f->v, prob, PAIR_ROW, (uint32_t *)f->value, PAIR_PANEL, t->rows, a->value_dim,
+		     pair_cells(t->cols), 1);
+}
+#endif
+
 /* Adds a tile, or a strip of its rows, to the running softmax and output. */
 static void forward_tile(struct forward *f, const struct tile *t)
 {
+#ifdef PAIR_STEP
+	if (f->pairs) {
+		forward_tile_pairs(f, t);
+		return;
+	}
+#endif
 	const struct attention *a = f->a;
 	int64_t i = t->row - f->row;
 	product(&(struct product){
@@ -89,11 +135,7 @@ static void forward_tile(struct forward *f, const struct tile *t)
 		.b = f->key_panels, .b_step = PANEL, .b_panel = PANEL * a->head_dim,
 		.rows = t->rows, .cols = t->cols, .steps = a->head_dim,
 	});
-	for (int64_t r = 0; r < t->rows; r++) {
-		float *s = f->score + r * f->s;
-		row_score(a, t, t->row + r, s, f->bias);
-		forward_softmax(f, t, t->row + r, s);
-	}
+	forward_strip(f, t);
 	product(&(struct product){
 		.c = f->out + i * f->v, .c_row = f->v,
 		.a = f->score, .a_row = f->s, .a_step = 1,
@@ -161,7 +203,13 @@ static void attention_forward(const struct attention *a, int64_t head, int64_t r
 {
 	struct forward f = forward_block(a, head, row, rows, scratch);
 	struct columns query = query_columns(a, &a->query, &a->query_rope);
-	tile_load(f.query, f.d, &query, head, row, rows);
+#ifdef PAIR_STEP
+	f.pairs = a->dtype == DTYPE_BFLOAT16;
+	if (f.pairs)
+		pair_rows((uint32_t *)f.query, f.d, &query, head, row, rows);
+#endif
+	if (!f.pairs)
+		tile_load(f.query, f.d, &query, head, row, rows);
 	/* A row that sees nothing averages all values, so it needs every tile. */
 	forward_sweep(&f, 1);
 	if (!a->zero_masked_rows && forward_blind(&f))

@@ -22,7 +22,10 @@ static inline struct columns value_columns(const struct attention *a, const stru
 
 /* The number of rows computed together. Small strips waste less along a diagonal edge of the
  * visible cells than a whole tile, and the scores stay in the first-level cache. */
-enum { STRIP = 24 };
+#ifndef ATTENTION_STRIP
+#define ATTENTION_STRIP 24
+#endif
+enum { STRIP = ATTENTION_STRIP };
 
 /* The score of a hidden cell. Finite, so that a row without visible cells gives no NaN. */
 static const float hidden = -FLT_MAX;

@@ -4,7 +4,7 @@
 // Every C kernel is written once and compiled per CPU variant (portable, AVX2+FMA,
 // AVX-512; NEON is the portable build of arm64): variant_*.c set the target and include
 // body.h, which collects the kernels into one table. The variants avx512bf16 and amx have matrix
-// products of their own, with the dot products of AVX-512 BF16 and VNNI and with the tiles of AMX,
+// products and attention of their own, with the dot products of AVX-512 BF16 and VNNI and with the tiles of AMX,
 // and else the kernels of AVX-512.
 // The best variant the CPU's feature bits allow is chosen at start; CANN_EMU_CPU overrides it.
 //

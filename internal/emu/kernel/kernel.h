@@ -54,6 +54,12 @@ extern const struct kernel_table kernel_table_avx512;
 void gemm_avx512bf16(const struct gemm *g, int64_t lo, int64_t hi, char *scratch);
 void gemm_amx(const struct gemm *g, int64_t lo, int64_t hi, char *scratch);
 
+/* Their attention. */
+void attention_forward_avx512bf16(const struct attention *a, int64_t head, int64_t row, int64_t rows, float *scratch);
+void attention_forward_amx(const struct attention *a, int64_t head, int64_t row, int64_t rows, float *scratch);
+void attention_backward_avx512bf16(const struct attention *a, const struct attention_grad *g, int64_t kv_head, int64_t chunk, float *scratch);
+void attention_backward_amx(const struct attention *a, const struct attention_grad *g, int64_t kv_head, int64_t chunk, float *scratch);
+
 /* Asks the operating system for the use of AMX; returns 0 if it refuses. */
 int amx_permitted(void);
 #endif

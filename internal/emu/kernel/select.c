@@ -38,8 +38,12 @@ static void make_tables(void)
 	table_avx512bf16 = table_amx = kernel_table_avx512;
 	table_avx512bf16.name = "avx512bf16";
 	table_avx512bf16.gemm = gemm_avx512bf16;
+	table_avx512bf16.attention_forward = attention_forward_avx512bf16;
+	table_avx512bf16.attention_backward = attention_backward_avx512bf16;
 	table_amx.name = "amx";
 	table_amx.gemm = gemm_amx;
+	table_amx.attention_forward = attention_forward_amx;
+	table_amx.attention_backward = attention_backward_amx;
 	table_amx.gemm_rows = 32;
 }
 #endif

@@ -1,11 +1,12 @@
 /* Matrix products of bfloat16 with the tiles of AMX: blocks of 32 by 32 sums in four tiles of 16 rows
  * of 16 floats. Each instruction adds the products of 16 pairs along k. Other products are those of
- * the variant avx512bf16. */
+ * the variant avx512bf16. Attention of bfloat16 multiplies in the same way. */
 #if defined(__x86_64__)
 #pragma GCC target("amx-tile,amx-bf16,avx512bf16,avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi,bmi2")
 #pragma GCC optimize("no-math-errno", "no-trapping-math")
 #define VECTOR_BYTES 64
 #define GEMM_MR 32
+#include <math.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -84,6 +85,11 @@ static void NAME(micro)(int64_t rows, int64_t k, const P *a, int64_t a_row, cons
 
 #include "gemm_bf16.h"
 
+#define PAIR_STEP 16
+#define ATTENTION_STRIP 32
+#include "attention_forward.h"
+#include "attention_backward.h"
+
 static const struct {
 	uint8_t palette, start, reserved[14];
 	uint16_t bytes[16];
@@ -98,6 +104,20 @@ void gemm_amx(const struct gemm *g, int64_t lo, int64_t hi, char *scratch)
 	}
 	_tile_loadconfig(&amx_tiles);
 	gemm_tiles(g, lo, hi, scratch, gemm_bf16_tile);
+	_tile_release();
+}
+
+void attention_forward_amx(const struct attention *a, int64_t head, int64_t row, int64_t rows, float *scratch)
+{
+	_tile_loadconfig(&amx_tiles);
+	attention_forward(a, head, row, rows, scratch);
+	_tile_release();
+}
+
+void attention_backward_amx(const struct attention *a, const struct attention_grad *g, int64_t kv_head, int64_t chunk, float *scratch)
+{
+	_tile_loadconfig(&amx_tiles);
+	attention_backward(a, g, kv_head, chunk, scratch);
 	_tile_release();
 }
 

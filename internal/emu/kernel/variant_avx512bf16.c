@@ -1,10 +1,12 @@
 /* Matrix products with the dot products of AVX-512 VNNI and BF16: of pairs of bfloat16, summed in
  * fp32, and of pairs of 16-bit integers, to which 8-bit ones are widened. Subnormal numbers of
- * bfloat16 count as zero. All other kernels are those of AVX-512. */
+ * bfloat16 count as zero. Attention multiplies its bfloat16 tiles so, too. All other kernels are
+ * those of AVX-512. */
 #if defined(__x86_64__)
 #pragma GCC target("avx512bf16,avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi,bmi2")
 #pragma GCC optimize("no-math-errno", "no-trapping-math")
 #define VECTOR_BYTES 64
+#include <math.h>
 #include <string.h>
 
 #include "kernel.h"
@@ -53,6 +55,11 @@ static inline __m512i cross_u8(const void *p, const void *q, int64_t n)
 #include "gemm_micro.h"
 
 #include "gemm_bf16.h"
+
+#define PAIR_STEP 1
+#define ATTENTION_STRIP 28
+#include "attention_forward.h"
+#include "attention_backward.h"
 
 /* Sums of integers wrap: unsigned arithmetic gives the bits of all results. */
 #define T uint32_t
@@ -103,5 +110,16 @@ void gemm_avx512bf16(const struct gemm *g, int64_t lo, int64_t hi, char *scratch
 		gemm_tiles(g, lo, hi, scratch, gemm_i16_tile);
 	else
 		kernel_table_avx512.gemm(g, lo, hi, scratch);
+}
+
+void attention_forward_avx512bf16(const struct attention *a, int64_t head, int64_t row, int64_t rows, float *scratch)
+{
+	attention_forward(a, head, row, rows, scratch);
+}
+
+void attention_backward_avx512bf16(const struct attention *a, const struct attention_grad *g, int64_t kv_head, int64_t chunk,
+				   float *scratch)
+{
+	attention_backward(a, g, kv_head, chunk, scratch);
 }
 #endif
