@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"slices"
@@ -14,10 +16,10 @@ import (
 	"syscall"
 
 	"github.com/goascend/cann/acl"
-	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/examples/command"
 	"github.com/goascend/cann/examples/qwen"
 	"github.com/goascend/cann/examples/sampling"
+	"github.com/goascend/cann/examples/weights"
 	"github.com/goascend/cann/ops"
 )
 
@@ -34,26 +36,26 @@ var samples = []string{
 
 // options are the flags.
 type options struct {
-	model, kind, dtype string
-	prompt, system     string
-	chat               bool
-	ids                []int32 // the prompt as token ids instead of text
-	tokens, device     int
-	graph              bool
-	trainSteps         int
-	sampling           sampling.Options
+	source         weights.Source
+	dtype          string
+	prompt, system string
+	chat           bool
+	ids            []int32 // the prompt as token ids instead of text
+	tokens, device int
+	graph          bool
+	sampling       sampling.Options
 }
 
 func parseFlags(args []string, out io.Writer) (options, error) {
 	var o options
 	f := command.New(out, "generate [flags]", about, samples...)
 	f.Group("The model")
-	f.StringVar(&o.model, "model", "", "`folder` of trainstep's checkpoints, or of a Hugging Face model (default: train a small one first)")
+	f.StringVar(&o.source.Folder, "model", "", "`folder` of trainstep's checkpoints, or of a Hugging Face model (default: train a small one first)")
 	f.StringVar(&o.dtype, "dtype", "fp32", "element `type`: fp32 or bf16")
 	f.IntVar(&o.device, "device", 0, "device to run on")
 	f.Group("A model to train, without -model")
-	f.StringVar(&o.kind, "type", "qwen3", "`type` of the model, one of "+strings.Join(qwen.ModelTypes(), ", "))
-	f.IntVar(&o.trainSteps, "train-steps", 200, "`steps` to train it")
+	f.StringVar(&o.source.Type, "type", "qwen3", "`type` of the model, one of "+strings.Join(qwen.ModelTypes(), ", "))
+	f.IntVar(&o.source.Steps, "train-steps", 200, "`steps` to train it")
 	f.Group("The text")
 	f.StringVar(&o.prompt, "prompt", "func ", "text to go on from")
 	f.BoolVar(&o.chat, "chat", false, "the prompt is what a user says: write it with the chat template of the model's folder")
@@ -72,27 +74,46 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
-	switch _, known := dtypes[o.dtype]; {
-	case !known:
-		return o, fmt.Errorf("-dtype %q; use fp32 or bf16", o.dtype)
+	var err error
+	if o.source.DType, err = weights.DType(o.dtype); err != nil {
+		return o, err
+	}
+	switch {
 	case o.tokens < 1:
 		return o, fmt.Errorf("-n %d; it must be positive", o.tokens)
 	case o.chat && o.ids != nil:
 		return o, errors.New("-chat takes a -prompt, not -ids")
 	case o.system != "" && !o.chat:
 		return o, errors.New("-system needs -chat")
-	case o.model == "" && o.trainSteps < 1:
-		return o, fmt.Errorf("-train-steps %d; it must be positive", o.trainSteps)
-	case o.model == "" && !slices.Contains(qwen.ModelTypes(), o.kind):
-		return o, fmt.Errorf("-type %q; use one of %s", o.kind, strings.Join(qwen.ModelTypes(), ", "))
+	case o.source.Folder == "" && o.source.Steps < 1:
+		return o, fmt.Errorf("-train-steps %d; it must be positive", o.source.Steps)
+	case o.source.Folder == "" && !slices.Contains(qwen.ModelTypes(), o.source.Type):
+		return o, fmt.Errorf("-type %q; use one of %s", o.source.Type, strings.Join(qwen.ModelTypes(), ", "))
 	}
 	if err := o.sampling.Validate(); err != nil {
 		return o, fmt.Errorf("-%w", err)
 	}
-	return o, nil
+	o.source.Seed = o.sampling.Seed
+	o.source.Text, err = sources()
+	return o, err
 }
 
-var dtypes = map[string]aclnn.DType{"fp32": aclnn.Float32, "bf16": aclnn.BFloat16}
+// own is the text that a model is trained on if none is given: the sources of this program.
+//
+//go:embed *.go
+var own embed.FS
+
+func sources() (text []byte, err error) {
+	names, err := fs.Glob(own, "*.go")
+	for _, name := range names {
+		b, err := fs.ReadFile(own, name)
+		if err != nil {
+			return nil, err
+		}
+		text = append(text, b...)
+	}
+	return text, err
+}
 
 func parseIDs(text string) ([]int32, error) {
 	var ids []int32
@@ -144,11 +165,15 @@ func run(ctx context.Context, o options, out, report io.Writer) (err error) {
 		return err
 	}
 	defer closing(&err, reg)
-	m, ends, err := newModel(ctx, o, st, reg, report)
+	m, err := o.source.Model(ctx, st, reg, report)
 	if err != nil {
 		return err
 	}
 	defer closing(&err, m)
+	ends, err := o.source.Ends()
+	if err != nil {
+		return err
+	}
 	said, err := newSpeech(o, m.Config.VocabSize, out)
 	if err != nil {
 		return err

@@ -178,31 +178,6 @@ func TestBadFlags(t *testing.T) {
 	}
 }
 
-func TestEndsOf(t *testing.T) {
-	write := func(dir, name, text string) {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-	}
-	for text, want := range map[string][]int32{
-		`{}`: nil, `{"eos_token_id":null}`: nil, `{"eos_token_id":7}`: {7}, `{"eos_token_id":[7,9]}`: {7, 9}, `{"text_config":{"eos_token_id":5}}`: {5},
-	} {
-		dir := t.TempDir()
-		write(dir, "config.json", text)
-		ends, err := endsOf(dir)
-		require.NoError(t, err)
-		require.Equal(t, want, ends)
-		write(dir, "generation_config.json", `{"eos_token_id":[1,2]}`)
-		ends, err = endsOf(dir)
-		require.NoError(t, err)
-		require.Equal(t, []int32{1, 2}, ends, "the configuration of generation goes first")
-	}
-	for _, text := range []string{`{`, `{"eos_token_id":"x"}`} {
-		dir := t.TempDir()
-		write(dir, "config.json", text)
-		_, err := endsOf(dir)
-		require.ErrorContains(t, err, "config.json")
-	}
-}
-
 // TestGeneratesText reads and writes text with the tokenizer and the chat template of a folder.
 func TestGeneratesText(t *testing.T) {
 	const n = 12

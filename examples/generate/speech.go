@@ -9,6 +9,7 @@ import (
 
 	"github.com/goascend/cann/examples/chat"
 	"github.com/goascend/cann/examples/tokenizer"
+	"github.com/goascend/cann/examples/weights"
 )
 
 // speech is a prompt as tokens, and a way to write those that follow.
@@ -17,9 +18,6 @@ type speech struct {
 	write  func(id int32) error
 	end    func() error // writes what is left of an unfinished character
 }
-
-// byteVocab is the vocabulary size of models whose tokens are bytes.
-const byteVocab = 256
 
 // newSpeech turns the prompt into tokens: those of -ids; with the tokenizer of a hub folder; or the bytes of the text.
 func newSpeech(o options, vocab int, out io.Writer) (speech, error) {
@@ -32,8 +30,8 @@ func newSpeech(o options, vocab int, out io.Writer) (speech, error) {
 	if o.prompt == "" {
 		return speech{}, errors.New("-prompt is empty; the model needs a token to go on from")
 	}
-	if info, err := os.Stat(o.model); err == nil && info.IsDir() {
-		tok, err := tokenizer.Load(o.model)
+	if info, err := os.Stat(o.source.Folder); err == nil && info.IsDir() {
+		tok, err := tokenizer.Load(o.source.Folder)
 		if err == nil {
 			return speak(o, tok, vocab, out)
 		}
@@ -44,7 +42,7 @@ func newSpeech(o options, vocab int, out io.Writer) (speech, error) {
 	switch {
 	case o.chat:
 		return speech{}, errors.New("-chat needs -model with a folder that has tokenizer.json and a chat template")
-	case vocab != byteVocab:
+	case vocab != weights.Bytes:
 		return speech{}, fmt.Errorf("the model has %d tokens, not those of bytes, and no tokenizer.json: give the prompt as -ids", vocab)
 	}
 	prompt := make([]int32, len(o.prompt))
@@ -90,7 +88,7 @@ func speak(o options, tok *tokenizer.Tokenizer, vocab int, out io.Writer) (speec
 
 // asked writes the prompt as a conversation.
 func asked(o options, tok *tokenizer.Tokenizer) ([]int32, error) {
-	template, err := chat.Load(o.model)
+	template, err := chat.Load(o.source.Folder)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,212 @@
+package weights
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/examples/checkpoint"
+	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/ops"
+)
+
+// Source says where a model comes from.
+type Source struct {
+	Folder string // of a Hugging Face model or of trainstep's checkpoints; empty: train a small model
+	DType  aclnn.DType
+
+	// Of a model to train.
+	Type  string // of qwen.ModelTypes
+	Steps int
+	Seed  uint64
+	Text  []byte // its bytes are the tokens
+}
+
+// Bytes is the vocabulary size of models whose tokens are bytes.
+const Bytes = 256
+
+var dtypes = map[string]aclnn.DType{"fp32": aclnn.Float32, "bf16": aclnn.BFloat16}
+
+// DType returns the element type with a name, fp32 or bf16.
+func DType(name string) (aclnn.DType, error) {
+	dt, ok := dtypes[name]
+	if !ok {
+		return dt, fmt.Errorf("-dtype %q; use fp32 or bf16", name)
+	}
+	return dt, nil
+}
+
+// Model loads the model, or trains it. It tells the report what it does.
+func (s Source) Model(ctx context.Context, st *acl.Stream, reg *ops.Registry, report io.Writer) (*qwen.Model, error) {
+	if s.Folder == "" {
+		return s.train(ctx, st, reg, report)
+	}
+	if _, err := os.Stat(s.Folder); err != nil {
+		return nil, fmt.Errorf("-model: %w; it is a checkpoint of trainstep or a folder with a Hugging Face model of type %s; -type trains a new model",
+			err, strings.Join(qwen.ModelTypes(), ", "))
+	}
+	if checkpoint.Find(s.Folder) {
+		return s.restore(ctx, st, reg)
+	}
+	cfg, err := qwen.ReadConfig(filepath.Join(s.Folder, "config.json"))
+	if err != nil {
+		return nil, err
+	}
+	m, err := qwen.New(st, reg, cfg, s.DType)
+	if err != nil {
+		return nil, err
+	}
+	if err = m.Load(ctx, s.Folder); err == nil {
+		err = tellUnread(ctx, m, s.Folder, report)
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return m, nil
+}
+
+// restore reads a model from a checkpoint of trainstep, whatever ranks wrote it.
+func (s Source) restore(ctx context.Context, st *acl.Stream, reg *ops.Registry) (m *qwen.Model, err error) {
+	set, err := checkpoint.Open(s.Folder)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, set.Close()) }()
+	cfg, err := qwen.SavedConfig(set)
+	if err != nil {
+		return nil, err
+	}
+	if m, err = qwen.New(st, reg, cfg, s.DType); err != nil {
+		return nil, err
+	}
+	if err := m.LoadCheckpoint(ctx, set); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return m, nil
+}
+
+// tellUnread says which parts of a folder the model does not use, such as a vision tower.
+func tellUnread(ctx context.Context, m *qwen.Model, folder string, report io.Writer) error {
+	parts, err := m.Unread(ctx, folder)
+	if err == nil && len(parts) > 0 {
+		_, err = fmt.Fprintf(report, "left out of %s: %s\n", folder, strings.Join(parts, ", "))
+	}
+	return err
+}
+
+// Ends reads which tokens end a text: eos_token_id of generation_config.json, or else of config.json. It is a
+// token, a list of tokens, or null. Trained models and checkpoints have none.
+func (s Source) Ends() ([]int32, error) {
+	if s.Folder == "" {
+		return nil, nil
+	}
+	for _, name := range []string{"generation_config.json", "config.json"} {
+		file := filepath.Join(s.Folder, name)
+		text, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		var config struct {
+			EOS  json.RawMessage `json:"eos_token_id"`
+			Text struct {
+				EOS json.RawMessage `json:"eos_token_id"`
+			} `json:"text_config"`
+		}
+		if err := json.Unmarshal(text, &config); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		for _, eos := range []json.RawMessage{config.EOS, config.Text.EOS} {
+			ends, err := parseEnds(eos)
+			if err != nil {
+				return nil, fmt.Errorf("%s: eos_token_id: %w", file, err)
+			}
+			if ends != nil {
+				return ends, nil
+			}
+		}
+	}
+	return nil, nil
+}
+
+func parseEnds(eos json.RawMessage) (ends []int32, err error) {
+	var one int32
+	switch {
+	case len(eos) == 0 || string(eos) == "null":
+		return nil, nil
+	case json.Unmarshal(eos, &one) == nil:
+		return []int32{one}, nil
+	}
+	return ends, json.Unmarshal(eos, &ends)
+}
+
+// Sizes of the training.
+const (
+	rows, length = 8, 64
+)
+
+// train makes a small model of bytes and trains it on the text.
+func (s Source) train(ctx context.Context, st *acl.Stream, reg *ops.Registry, report io.Writer) (*qwen.Model, error) {
+	cfg := qwen.Config{
+		ModelType: s.Type, VocabSize: Bytes, HiddenSize: 128, IntermediateSize: 256, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 32,
+		RMSNormEps: 1e-6, RopeTheta: 10000, InitializerRange: 0.02, TieWordEmbeddings: true,
+		Experts: 4, ExpertsPerToken: 2, MoEIntermediate: 128, SharedIntermediate: 128, NormTopK: true,
+		PartialRotary: 0.25, LayerTypes: qwen.HybridLayers(2, 2), LinearTaps: 4,
+		LinearKeyHeads: 2, LinearValueHeads: 4, LinearKeyDim: 32, LinearValueDim: 32,
+	}
+	m, err := qwen.New(st, reg, cfg, s.DType)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.learn(ctx, m, report); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return m, nil
+}
+
+// learn trains a new model on random windows of a text.
+func (s Source) learn(ctx context.Context, m *qwen.Model, report io.Writer) (err error) {
+	if len(s.Text) <= length {
+		return fmt.Errorf("weights: a text of %d bytes; training needs more than %d", len(s.Text), length)
+	}
+	if err := m.Init(ctx, s.Seed); err != nil {
+		return err
+	}
+	opt, err := qwen.NewOptimizer(m, qwen.AdamW{LR: 3e-3, Beta1: 0.9, Beta2: 0.95, Epsilon: 1e-8, WeightDecay: 0.1, MaxNorm: 1})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, opt.Close()) }()
+	rng := rand.New(rand.NewPCG(s.Seed, 1))
+	for step := range s.Steps {
+		b := qwen.Batch{Size: rows, Length: length}
+		for range rows {
+			at := rng.IntN(len(s.Text) - length)
+			for i := range length {
+				b.Inputs, b.Labels = append(b.Inputs, int32(s.Text[at+i])), append(b.Labels, int32(s.Text[at+i+1]))
+			}
+		}
+		loss, err := m.Gradients(ctx, b)
+		if err != nil {
+			return err
+		}
+		if _, err := opt.Step(ctx); err != nil {
+			return err
+		}
+		if n := step + 1; n%20 == 0 || n == s.Steps {
+			fmt.Fprintf(report, "training: step %d/%d, loss %.3f\n", n, s.Steps, loss)
+		}
+	}
+	return nil
+}
