@@ -36,11 +36,14 @@ func (d *deltaSequence) system(s *steps) (x *chunks, sums *aclnn.Tensor) {
 	g := d.chunked(s, d.Decay.Unsqueeze(3))
 	sums = s.Tensor(aclnn.Float32, g.Shape()...)
 	launch(s, aclnn.Cumsum, aclnn.CumsumParams{Self: g, Dim: 4, Dtype: aclnn.Float32, Out: sums})
-	// Above the diagonal the exponents are positive and may overflow, so it is cleared before and
-	// after.
-	x.decay = s.Tensor(aclnn.Float32, d.shape(d.c, d.c)...)
-	s.minus(x.decay, sums.Expand(d.shape(d.c, d.c)...), sums.Transpose(-2, -1))
-	s.lower(x.decay, 0)
+	// γᵢ − γⱼ is summed up from the tokens between: under strong decay both are large, and their
+	// difference would have few digits left.
+	between := s.Tensor(aclnn.Float32, d.shape(d.c, d.c)...)
+	s.Copy(between, g.Expand(d.shape(d.c, d.c)...))
+	s.lower(between, -1)
+	x.decay = s.Like(between)
+	launch(s, aclnn.Cumsum, aclnn.CumsumParams{Self: between, Dim: 4, Dtype: aclnn.Float32, Out: x.decay})
+	s.Free(between)
 	launch(s, aclnn.InplaceExp, aclnn.InplaceExpParams{SelfRef: x.decay})
 	s.lower(x.decay, 0)
 
@@ -60,9 +63,7 @@ func (d *deltaSequence) chunks(s *steps) *chunks {
 	s.scale(x.q, d.Scale)
 	total := sums.Narrow(4, d.c-1, 1)
 	x.reach, x.through = s.exp(sums), s.exp(total)
-	x.remain = s.Tensor(aclnn.Float32, sums.Shape()...)
-	s.minus(x.remain, total.Expand(sums.Shape()...), sums)
-	launch(s, aclnn.InplaceExp, aclnn.InplaceExpParams{SelfRef: x.remain})
+	x.remain = s.Contiguous(x.decay.Narrow(4, d.c-1, 1).Transpose(-2, -1))
 
 	keys := d.perGroup(x.k)
 	right := s.Tensor(aclnn.Float32, d.shape(d.c, d.dk+d.dv)...)

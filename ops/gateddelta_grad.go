@@ -20,10 +20,11 @@ func (d *deltaSequence) backward(s *steps, a *GatedDeltaGradArgs) {
 
 	// Through the output: queries read the state and the values written in the chunk.
 	dScores := s.matmul(dOut, x.corrected.Transpose(-2, -1), d.shape(d.c, d.c)...)
-	between := s.mul(dScores, x.scores)
+	var decay decayGrad
+	decay.pairs = s.mul(dScores, x.scores)
 	s.times(dScores, x.decay)
 	dq := s.matmul(s.mul(dOut, x.reach), state.Transpose(-2, -1), ofKeys...)
-	dSums := s.dots(dq, queries)
+	decay.reads = s.dots(dq, queries)
 	s.addMatmul(dq, dScores, x.k)
 	// Through the state: keys wrote to it.
 	carried := s.matmul(x.corrected, dNext.Transpose(-2, -1), ofKeys...)
@@ -31,21 +32,10 @@ func (d *deltaSequence) backward(s *steps, a *GatedDeltaGradArgs) {
 	dk := s.matmul(dScores.Transpose(-2, -1), x.q, ofKeys...)
 	s.add(dk, carried, 1)
 
-	// The decay enters as differences of γ. Between a token and itself, in the scores and at the
-	// end of the chunk, the difference is zero and is left out: under strong decay the other terms
-	// would be lost in the rounding of terms that cancel.
-	s.lower(between, -1)
-	s.add(dSums, s.sum(between, -1), 1)
-	s.add(dSums, s.sum(between, -2).Transpose(-2, -1), -1)
-	s.Free(between, dScores)
-	written := s.dots(carried, keys)
-	last := dSums.Narrow(4, d.c-1, 1)
-	s.Fill(written.Narrow(4, d.c-1, 1), aclnn.Float(0))
-	s.add(dSums, written, -1)
-	s.add(last, s.sum(written, 4), 1)
+	decay.writes = s.dots(carried, keys)
 	both := s.mul(state, dNext)
-	s.addProduct(last, s.sum(both, -2, -1), x.through)
-	s.Free(carried, both)
+	decay.through = s.mul(s.sum(both, -2, -1), x.through)
+	s.Free(carried, both, dScores)
 
 	// Through the triangular system: its right-hand sides, then its matrix.
 	right := s.Tensor(aclnn.Float32, d.shape(d.c, d.dk+d.dv)...)
@@ -56,9 +46,10 @@ func (d *deltaSequence) backward(s *steps, a *GatedDeltaGradArgs) {
 	s.Free(right)
 	xk, xv := solved.Narrow(-1, 0, d.dk), solved.Narrow(-1, d.dk, d.dv)
 	e := s.matmul(solved, x.wu.Transpose(-2, -1), d.shape(d.c, d.c)...)
+	s.scale(e, -1)
+	s.addProduct(decay.pairs, e, x.mixing)
 	s.times(e, x.decay)
 	s.lower(e, -1)
-	s.scale(e, -1)
 	ek := s.matmul(e, x.k, ofKeys...)
 	weighted := s.mul(keys, x.beta)
 	ekt := s.matmul(e.Transpose(-2, -1), weighted, ofKeys...)
@@ -66,21 +57,46 @@ func (d *deltaSequence) backward(s *steps, a *GatedDeltaGradArgs) {
 
 	weight := s.mul(x.beta, x.reach)
 	direct := s.mul(s.dots(xk, keys), x.reach)
+	s.addProduct(decay.reads, direct, x.beta)
 	s.add(direct, s.dots(ek, keys), 1)
-	s.addProduct(dSums, direct, x.beta)
-	s.add(dSums, s.dots(ekt, keys), -1)
 	dBeta := s.dots(xv, x.v)
 	s.add(dBeta, direct, 1)
 	s.addProduct(dk, xk, weight)
 	s.addProduct(dk, ek, x.beta)
 	s.add(dk, ekt, 1)
 
-	dDecay := s.Tensor(aclnn.Float32, dSums.Shape()...)
-	launch(s, aclnn.CumsumV2, aclnn.CumsumV2Params{Self: dSums, Dim: 4, Reverse: true, Out: dDecay})
-	d.unchunked(s, a.DDecay.Unsqueeze(3), dDecay)
+	d.unchunked(s, a.DDecay.Unsqueeze(3), decay.sum(s))
 	d.unchunked(s, a.DBeta.Unsqueeze(3), dBeta)
 	d.unchunked(s, a.DValue, s.mul(xv, x.beta))
 	d.storeInputGrads(s, a, dq, dk, rows{x.q, x.qUnit}, rows{x.k, x.kUnit})
+}
+
+// decayGrad holds the gradients of what decays, each times its value. A token's decay has a share in
+// everything that passes the token, so its gradient is the sum of those of all that does. Sums over
+// rows minus sums over columns would be cheaper; but the two have much in common, and their
+// difference would be lost in rounding.
+type decayGrad struct {
+	pairs   *aclnn.Tensor // [C,C], from the token of the column to that of the row; valid below the diagonal
+	reads   *aclnn.Tensor // [C,1], from the start of the chunk to a token
+	writes  *aclnn.Tensor // [C,1], from a token to the end of the chunk
+	through *aclnn.Tensor // [1,1], from the start to the end
+}
+
+// sum adds them up for each token's decay.
+func (g decayGrad) sum(s *steps) *aclnn.Tensor {
+	s.lower(g.pairs, -1)
+	later := s.Like(g.pairs) // sums over this row and the rows after it
+	launch(s, aclnn.CumsumV2, aclnn.CumsumV2Params{Self: g.pairs, Dim: 4, Reverse: true, Out: later})
+	s.lower(later, -1)
+	total := s.sum(later, -1)
+	s.Free(later)
+	part := s.Like(g.reads)
+	launch(s, aclnn.CumsumV2, aclnn.CumsumV2Params{Self: g.reads, Dim: 4, Reverse: true, Out: part})
+	s.add(total, part, 1)
+	launch(s, aclnn.CumsumV2, aclnn.CumsumV2Params{Self: g.writes, Dim: 4, Exclusive: true, Out: part})
+	s.add(total, part, 1)
+	s.add(total, g.through, 1)
+	return total
 }
 
 // idleGrad passes the gradient of the state through when there are no tokens.

@@ -69,7 +69,7 @@ func train(t *testing.T, run *golden.Training, groupedNZ bool) {
 			for _, p := range m.Parameters() {
 				limit := 2e-6
 				if ofDecay(p.Name) {
-					limit = 2e-5
+					limit = 5e-6
 				}
 				require.NoError(t, golden.CheckRMS(download(t, st, p.Grad), run.Sub("grad0").Float32(p.Name), limit), p.Name)
 			}
@@ -94,7 +94,7 @@ func train(t *testing.T, run *golden.Training, groupedNZ bool) {
 
 // ofDecay reports whether a weight is one of the two vectors that set the decay of a delta net's
 // heads. Their gradients are sums over all tokens whose terms mostly cancel, so float32 leaves
-// fewer significant digits than in other gradients.
+// fewer significant digits than in other gradients: token by token it comes to 3e-6.
 func ofDecay(name string) bool {
 	return strings.HasSuffix(name, ".dt_bias") || strings.HasSuffix(name, ".A_log")
 }
