@@ -9,8 +9,10 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/goascend/cann/aclnn/safetensors"
 	"github.com/goascend/cann/hccl/world"
@@ -133,6 +135,14 @@ func (s *Set) Path() string { return s.path }
 
 // About returns the description in the manifest of the set.
 func (s *Set) About() About { return s.manifest.About }
+
+// Tensors lists the tensors of the set, whole and by name.
+func (s *Set) Tensors() (whole []Part) {
+	for _, name := range slices.Sorted(maps.Keys(s.places)) {
+		whole = append(whole, Part{Name: name, Shape: s.places[name][0].Shape})
+	}
+	return whole
+}
 
 // Close closes the files.
 func (s *Set) Close() error {

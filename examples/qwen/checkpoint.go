@@ -61,7 +61,7 @@ type record struct {
 
 func (o *Optimizer) records() []record {
 	return []record{
-		{"", o.m.master},
+		{"", func(slot int) *aclnn.Tensor { return o.store.slots()[slot].master }},
 		{averagePrefix, func(slot int) *aclnn.Tensor { return o.moments[slot].average }},
 		{squarePrefix, func(slot int) *aclnn.Tensor { return o.moments[slot].square }},
 	}
@@ -89,18 +89,19 @@ func (par *Parallel) sharing(q *Parameter) (at, ranks int64) {
 	return at, ranks
 }
 
-// Snapshot copies to the host what this rank is to write to a checkpoint: weights in float32, and the
-// state of the optimiser. Ranks that have the same part of a weight take turns, so that each part is
+// Snapshot copies to the host what this rank is to write to a checkpoint: the weights that the
+// optimiser updates, in float32, and its state. Ranks that have the same part of a weight take turns, so that each part is
 // written once. All ranks call it.
-func Snapshot(ctx context.Context, m *Model, o *Optimizer) (tensors []checkpoint.Tensor, err error) {
-	for i, q := range m.params.all {
-		at, ranks := m.par.sharing(q)
+func Snapshot(ctx context.Context, o *Optimizer) (tensors []checkpoint.Tensor, err error) {
+	_, shared := o.store.(*sharded)
+	for i, q := range o.params.all {
+		at, ranks := o.m.par.sharing(q)
 		mine := int64(i)%ranks == at
-		if !mine && !m.par.Shard {
+		if !mine && !shared {
 			continue
 		}
 		for _, r := range o.records() {
-			values, err := m.store.read(ctx, q, r.of)
+			values, err := o.store.read(ctx, q, r.of)
 			if err != nil {
 				return nil, fmt.Errorf("qwen: %s%v: %w", r.prefix, q, err)
 			}
@@ -113,33 +114,33 @@ func Snapshot(ctx context.Context, m *Model, o *Optimizer) (tensors []checkpoint
 }
 
 // About begins the description of a checkpoint: model and step.
-func About(m *Model, o *Optimizer) (about checkpoint.About, err error) {
+func About(o *Optimizer) (about checkpoint.About, err error) {
 	about.Step = o.steps
-	about.Model, err = json.Marshal(m.Config)
+	about.Model, err = json.Marshal(o.m.Config)
 	return about, err
 }
 
-// Restore reads a checkpoint into a model and its optimiser. The parallelism may differ from that of
+// Restore reads a checkpoint into an optimiser and the weights that it updates. The parallelism may differ from that of
 // the ranks that wrote it.
-func Restore(ctx context.Context, set *checkpoint.Set, m *Model, o *Optimizer) error {
-	for _, q := range m.params.all {
+func Restore(ctx context.Context, set *checkpoint.Set, o *Optimizer) error {
+	for _, q := range o.params.all {
 		for _, r := range o.records() {
-			if err := m.restore(ctx, set, q, r); err != nil {
+			if err := restore(ctx, set, o.store, q, r); err != nil {
 				return err
 			}
 		}
-		if err := m.store.publish(q); err != nil {
+		if err := o.store.publish(q); err != nil {
 			return err
 		}
 	}
-	o.steps = set.About().Step
+	o.count(set.About().Step)
 	return nil
 }
 
 // LoadCheckpoint reads the weights of a checkpoint, for a model that is not trained on.
 func (m *Model) LoadCheckpoint(ctx context.Context, set *checkpoint.Set) error {
 	for _, q := range m.params.all {
-		if err := m.restore(ctx, set, q, record{of: m.master}); err != nil {
+		if err := restore(ctx, set, m.store, q, record{of: m.master}); err != nil {
 			return err
 		}
 		if err := m.store.publish(q); err != nil {
@@ -149,12 +150,12 @@ func (m *Model) LoadCheckpoint(ctx context.Context, set *checkpoint.Set) error {
 	return nil
 }
 
-func (m *Model) restore(ctx context.Context, set *checkpoint.Set, q *Parameter, r record) error {
+func restore(ctx context.Context, set *checkpoint.Set, store storage, q *Parameter, r record) error {
 	values, err := set.Read(r.part(q))
 	if err != nil {
 		return err
 	}
-	if err := m.store.write(ctx, q, r.of, values); err != nil {
+	if err := store.write(ctx, q, r.of, values); err != nil {
 		return fmt.Errorf("qwen: %s%v: %w", r.prefix, q, err)
 	}
 	return nil

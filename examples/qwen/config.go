@@ -38,6 +38,9 @@ type Config struct {
 	// grouped products for 16-bit dtypes and sizes that are multiples of 16; in float32 there is
 	// one product per expert, for which the host waits for the number of tokens of each.
 	GroupedNZ bool `json:"-"`
+	// Frozen weights are read but not trained: they have neither gradients nor float32 copies, and
+	// adapters train in their place.
+	Frozen bool `json:"-"`
 
 	// Fields of models that mix gated delta nets and attention.
 	PartialRotary    float64  `json:"partial_rotary_factor,omitempty"` // rotated fraction of a head

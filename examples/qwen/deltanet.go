@@ -25,7 +25,7 @@ type deltaNet struct {
 func newDeltaNet(ps *parameters, c Config, prefix string) deltaNet {
 	h, hk, hv, dk, dv := int64(c.HiddenSize), int64(c.LinearKeyHeads), int64(c.LinearValueHeads), int64(c.LinearKeyDim), int64(c.LinearValueDim)
 	channels := 2*hk*dk + hv*dv
-	project := func(name string, out, in int64) linear { return linear{ps.add(prefix+name, out, in)} }
+	project := func(name string, out, in int64) linear { return ps.linear(ps.add(prefix+name, out, in)) }
 	d := deltaNet{
 		dtBias: ps.addVector(prefix+"dt_bias", hv, one),
 		aLog:   ps.addVector(prefix+"A_log", hv, func(r *rand.Rand) float32 { return float32(math.Log(0.01 + 15.99*r.Float64())) }),
@@ -116,7 +116,7 @@ func (s *deltaNetState) backward(p *pass, m *inputs, dy *aclnn.Tensor) *aclnn.Te
 
 	norm := ops.GatedNormGradArgs{
 		DOut: d.out.backward(p, s.normed, dy).Reshape(s.norm.X.Shape()...), X: s.norm.X, Gate: s.norm.Gate, RStd: s.norm.RStd, Weight: d.scale.Value,
-		DX: p.Like(s.norm.X), DGate: p.Like(s.norm.Gate), DWeight: d.scale.Grad, Accumulate: p.accumulate,
+		DX: p.Like(s.norm.X), DGate: p.Like(s.norm.Gate), DWeight: p.gradient(d.scale), Accumulate: p.adding(),
 	}
 	run(p, p.reg.GatedNormGrad, &norm)
 
@@ -126,13 +126,14 @@ func (s *deltaNetState) backward(p *pass, m *inputs, dy *aclnn.Tensor) *aclnn.Te
 	run(p, p.reg.GatedDeltaGrad, &rule)
 
 	s.gate.ALog, s.gate.DTBias = p.own(d.aLog.Value), p.own(d.dtBias.Value) // the shards may be gathered anew
+	dALog, dDTBias := p.gradient(d.aLog), p.gradient(d.dtBias)
 	gate := ops.DeltaGateGradArgs{
 		DeltaGateArgs: s.gate, DDecay: rule.DDecay, DBeta: rule.DBeta, DA: p.Like(s.gate.A), DB: p.Like(s.gate.B),
-		DALog: p.own(d.aLog.Grad), DDTBias: p.own(d.dtBias.Grad), Accumulate: p.accumulate,
+		DALog: p.own(dALog), DDTBias: p.own(dDTBias), Accumulate: p.adding(),
 	}
 	if p.ulysses.Size() > 1 { // this rank has computed the gradients of its heads only
-		p.clear(d.aLog.Grad)
-		p.clear(d.dtBias.Grad)
+		p.clear(dALog)
+		p.clear(dDTBias)
 	}
 	run(p, p.reg.DeltaGateGrad, &gate)
 

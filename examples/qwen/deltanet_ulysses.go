@@ -88,9 +88,9 @@ func (d deltaNet) ownTaps(p *pass) *aclnn.Tensor {
 // convGrad computes the gradient of the convolution. The weight's gradient covers this rank's
 // channels; the exchange of gradients over data adds those of other ranks.
 func (d deltaNet) convGrad(p *pass, a ops.CausalConvGradArgs) {
-	all := d.taps(d.conv.Grad)
+	all := d.taps(p.gradient(d.conv))
 	if p.ulysses.Size() == 1 {
-		a.DWeight, a.Accumulate = all, p.accumulate
+		a.DWeight, a.Accumulate = all, p.adding()
 		run(p, p.reg.CausalConvGrad, &a)
 		return
 	}
@@ -102,7 +102,7 @@ func (d deltaNet) convGrad(p *pass, a ops.CausalConvGradArgs) {
 
 // clear zeroes a gradient that this step has not written yet.
 func (p *pass) clear(t *aclnn.Tensor) {
-	if !p.accumulate {
+	if !p.adding() {
 		p.Zero(t)
 	}
 }

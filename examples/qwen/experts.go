@@ -154,10 +154,11 @@ func (s *expertsState) computeGrad(p *pass, dResults *aclnn.Tensor) *aclnn.Tenso
 		p.Do(func() error { return s.plan.Dispatch(p.Stream, dResults, dOut) })
 	}
 	s.readWeights(p)
-	run(p, p.reg.MoEExpertsGrad, &ops.MoEExpertsGradArgs{
-		MoEExpertsArgs: s.unit, DOut: dOut, DRows: dMine, Accumulate: p.accumulate,
-		DGateUp: s.gateUp.Grad.Transpose(1, 2), DDown: s.down.Grad.Transpose(1, 2),
-	})
+	grad := ops.MoEExpertsGradArgs{MoEExpertsArgs: s.unit, DOut: dOut, DRows: dMine, Accumulate: p.accumulate}
+	if !p.frozen {
+		grad.DGateUp, grad.DDown = s.gateUp.Grad.Transpose(1, 2), s.down.Grad.Transpose(1, 2)
+	}
+	run(p, p.reg.MoEExpertsGrad, &grad)
 	if s.plan == nil {
 		return dMine
 	}

@@ -15,7 +15,7 @@ func newSharedExperts(ps *parameters, c Config, prefix string) sharedExperts {
 	return sharedExperts{
 		experts: newExperts(ps, c, prefix),
 		shared:  newMLP(ps, prefix+"shared_expert.", h, int64(c.SharedIntermediate)),
-		gate:    linear{ps.add(prefix+"shared_expert_gate.weight", 1, h)},
+		gate:    ps.linear(ps.add(prefix+"shared_expert_gate.weight", 1, h)),
 	}
 }
 

@@ -96,13 +96,13 @@ func (m *Model) backward(p *pass, in *inputs, s *state, dx, dIn *aclnn.Tensor, l
 	of := func(part func(), units ...int) {
 		p.reading(func() {
 			for _, u := range units {
-				p.store.begin(p, u)
+				p.trained.begin(p, u)
 			}
 			if p.Err() == nil {
 				part()
 			}
 			if lastMicro {
-				p.store.ready(p, units[0])
+				p.trained.ready(p, units[0])
 			}
 		}, units...)
 	}
@@ -118,14 +118,17 @@ func (m *Model) backward(p *pass, in *inputs, s *state, dx, dIn *aclnn.Tensor, l
 		p.Copy(dIn, dx)
 		return
 	}
-	p.store.begin(p, embeddingUnit)
+	if p.frozen {
+		return
+	}
+	p.trained.begin(p, embeddingUnit)
 	// A tied head has already written its share of the gradient.
 	more := m.Config.TieWordEmbeddings || p.accumulate
 	p.Do(func() error {
 		return m.tp.EmbeddingGrad(p.ctx, p.Stream, &ops.EmbeddingGradArgs{DOut: dx, IDs: in.ids, DWeight: m.embedding.Grad, Accumulate: more})
 	})
 	if lastMicro {
-		p.store.ready(p, embeddingUnit)
+		p.trained.ready(p, embeddingUnit)
 	}
 }
 

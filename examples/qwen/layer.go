@@ -15,13 +15,15 @@ func (l linear) forward(p *pass, x *aclnn.Tensor) *aclnn.Tensor {
 	shape[len(shape)-1] = l.weight.Value.Dim(0)
 	y := p.Tensor(p.dt, shape...)
 	run(p, p.reg.Linear, &ops.LinearArgs{X: x, Weight: l.weight.Value, Out: y})
+	p.adapter.forward(p, l.weight, x, y)
 	return y
 }
 
-// backward returns dx and writes the weight's gradient.
+// backward returns dx and writes the gradient of the weight, or of an adapter on a frozen weight.
 func (l linear) backward(p *pass, x, dy *aclnn.Tensor) *aclnn.Tensor {
 	dx := p.Like(x)
 	run(p, p.reg.LinearGrad, &ops.LinearGradArgs{X: x, Weight: l.weight.Value, DOut: dy, DX: dx, DWeight: l.weight.Grad, Accumulate: p.accumulate})
+	p.adapter.backward(p, l.weight, x, dy, dx)
 	return dx
 }
 
@@ -76,7 +78,7 @@ func (n norm) factor(p *pass) *aclnn.Tensor {
 
 func (n norm) backward(p *pass, s normState, dy *aclnn.Tensor) *aclnn.Tensor {
 	dx := p.Like(s.x)
-	run(p, p.reg.RMSNormGrad, &ops.RMSNormGradArgs{DOut: dy, X: s.x, RStd: s.rstd, Weight: n.factor(p), DX: dx, DWeight: n.scale.Grad, Accumulate: p.accumulate})
+	run(p, p.reg.RMSNormGrad, &ops.RMSNormGradArgs{DOut: dy, X: s.x, RStd: s.rstd, Weight: n.factor(p), DX: dx, DWeight: p.gradient(n.scale), Accumulate: p.adding()})
 	return dx
 }
 
@@ -237,7 +239,7 @@ type mlpState struct {
 func newMLP(ps *parameters, prefix string, hidden, inner int64) mlp {
 	return mlp{
 		gateUp: linear{ps.addStacked(prefix+"gate_proj.weight", prefix+"up_proj.weight", inner, hidden)},
-		down:   linear{ps.addSplit(prefix+"down_proj.weight", 1, hidden, inner)},
+		down:   ps.linear(ps.addSplit(prefix+"down_proj.weight", 1, hidden, inner)),
 	}
 }
 
@@ -300,7 +302,7 @@ func newAttention(ps *parameters, c Config, prefix string) attention {
 		rows *= 2
 	}
 	project := func(name string, axis int, out, in int64) linear {
-		return linear{ps.addSplit(prefix+name, axis, out, in)}
+		return ps.linear(ps.addSplit(prefix+name, axis, out, in))
 	}
 	ranks := max(ps.tensor.parts, 1)
 	a := attention{

@@ -30,6 +30,8 @@ type Model struct {
 	store  storage
 	rope   ropeTable
 	feed   *feed // of a Trainer during its step
+	// adapter is the one in use, nil for none.
+	adapter *Adapter
 
 	// In a pipeline stage, only the parts that it has are set.
 	embedding *Parameter
@@ -73,7 +75,7 @@ func NewParallel(st *acl.Stream, reg *ops.Registry, cfg Config, dt aclnn.DType, 
 	if par.Shard {
 		m.store, err = newSharded(st, reg, &m.params, cfg, dt, &m.par)
 	} else {
-		m.store, err = newReplicated(st, &m.params, dt, &m.par)
+		m.store, err = newReplicated(st, &m.params, dt, &m.par, cfg.Frozen)
 	}
 	if err != nil {
 		return nil, err
@@ -102,7 +104,7 @@ func (m *Model) build() {
 	m.finalNorm = newNorm(ps, cfg, "model.norm.weight", h)
 	m.head = linear{m.embedding}
 	if !cfg.TieWordEmbeddings {
-		m.head = linear{ps.addSplit("lm_head.weight", 0, v, h)}
+		m.head = ps.linear(ps.addSplit("lm_head.weight", 0, v, h))
 	}
 }
 
@@ -124,7 +126,10 @@ func (m *Model) alone(what string) error {
 }
 
 func (m *Model) pass(ctx context.Context) *pass {
-	return &pass{Scope: aclnn.Scope{Stream: m.st}, ctx: ctx, reg: m.reg, dt: m.dt, tp: m.tp, cp: m.cp, ulysses: m.heads, exchange: m.par.Ulysses, ep: m.ep, store: m.store, feed: m.feed}
+	return &pass{
+		Scope: aclnn.Scope{Stream: m.st}, ctx: ctx, reg: m.reg, dt: m.dt, tp: m.tp, cp: m.cp, ulysses: m.heads, exchange: m.par.Ulysses, ep: m.ep,
+		store: m.store, trained: m.trained(), frozen: m.Config.Frozen, adapter: m.adapter, feed: m.feed,
+	}
 }
 
 // Close frees the weights; activations are freed after each pass.

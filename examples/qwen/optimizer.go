@@ -16,11 +16,15 @@ type AdamW struct {
 	MaxNorm                                float64 // limit of the gradient norm; 0 = none
 }
 
-// Optimizer updates the weights of a model and keeps the moments of their gradients.
+// Optimizer updates the weights of a model, or of an adapter, and keeps the moments of their
+// gradients.
 type Optimizer struct {
 	Options AdamW
 
 	m       *Model
+	adapter *Adapter // nil if it updates the model's own weights
+	store   storage
+	params  *parameters
 	steps   int
 	moments []moments // by slot
 	memory  aclnn.Scope
@@ -28,10 +32,17 @@ type Optimizer struct {
 
 type moments struct{ average, square *aclnn.Tensor }
 
-// NewOptimizer makes an optimiser whose moments are zero.
+// NewOptimizer makes an optimiser of a model's weights, whose moments are zero.
 func NewOptimizer(m *Model, options AdamW) (*Optimizer, error) {
-	o := &Optimizer{Options: options, m: m, memory: aclnn.Scope{Stream: m.st}}
-	for _, s := range m.store.slots() {
+	if m.Config.Frozen {
+		return nil, errFrozen
+	}
+	return newOptimizer(m, nil, m.store, &m.params, options)
+}
+
+func newOptimizer(m *Model, a *Adapter, store storage, params *parameters, options AdamW) (*Optimizer, error) {
+	o := &Optimizer{Options: options, m: m, adapter: a, store: store, params: params, memory: aclnn.Scope{Stream: m.st}}
+	for _, s := range store.slots() {
 		shape := s.master.Shape()
 		o.moments = append(o.moments, moments{
 			average: zeros(&o.memory, aclnn.Float32, shape...), square: zeros(&o.memory, aclnn.Float32, shape...),
@@ -62,8 +73,14 @@ func (o *Optimizer) Step(ctx context.Context) (norm float64, err error) {
 	if p.Err() != nil {
 		return 0, p.Err()
 	}
-	o.steps++
+	o.count(o.steps + 1)
 	return readScalar(ctx, o.m.st, norms)
+}
+
+// count sets the number of updates.
+func (o *Optimizer) count(steps int) {
+	o.steps = steps
+	o.adapter.begin(steps)
 }
 
 // args describes the next update but for its tensors.
@@ -77,12 +94,12 @@ func (o *Optimizer) args() ops.AdamWArgs {
 // holds the rates of the update if the device has them.
 func (o *Optimizer) queue(p *pass, schedule *aclnn.Tensor) (norm *aclnn.Tensor) {
 	clip := ops.ClipGradNormArgs{MaxNorm: o.Options.MaxNorm, Norm: p.Tensor(aclnn.Float32), Sum: parallel.Sum(o.m.par.World)}
-	for _, s := range o.m.store.slots() {
+	for _, s := range o.store.slots() {
 		clip.Grads, clip.Copies = append(clip.Grads, s.grad), append(clip.Copies, s.copies)
 	}
 	run(p, o.m.reg.ClipGradNorm, &clip)
 	var list ops.AdamWListArgs
-	for i, s := range o.m.store.slots() {
+	for i, s := range o.store.slots() {
 		a := o.args()
 		a.Param, a.Copy, a.Grad, a.ExpAvg, a.ExpAvgSq, a.Schedule = s.master, s.copy, s.grad, o.moments[i].average, o.moments[i].square, schedule
 		list.Updates = append(list.Updates, a)

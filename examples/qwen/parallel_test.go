@@ -385,11 +385,11 @@ func saved(ctx context.Context, dir string, m *qwen.Model, o *qwen.Optimizer, ra
 		return err
 	}
 	defer closing(&err, s)
-	about, err := qwen.About(m, o)
+	about, err := qwen.About(o)
 	if err != nil {
 		return err
 	}
-	tensors, err := qwen.Snapshot(ctx, m, o)
+	tensors, err := qwen.Snapshot(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -403,7 +403,7 @@ func restored(ctx context.Context, dir string, m *qwen.Model, o *qwen.Optimizer)
 		return err
 	}
 	defer closing(&err, set)
-	return qwen.Restore(ctx, set, m, o)
+	return qwen.Restore(ctx, set, o)
 }
 
 // closing closes c and adds its error to that of the function that defers it.

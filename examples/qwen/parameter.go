@@ -18,7 +18,8 @@ type Parameter struct {
 
 	shape  []int64 // of the whole weight
 	spread spread
-	heads  bool // applies to this rank's heads only, not to its rows
+	heads  bool // this rank's gradient is of its heads or columns only, not of its rows
+	linear bool // the weight of a linear layer, to which an adapter may add
 
 	stack *Parameter // the weight that contains this one as rows
 	row   int64      // the first of these rows
@@ -128,10 +129,16 @@ func zero(*rand.Rand) float32 { return 0 }
 func (ps *parameters) addStacked(first, second string, rows, columns int64) *Parameter {
 	whole := ps.own(&Parameter{Name: first + "+", shape: []int64{2 * rows, columns}, spread: ps.tensor})
 	for i, name := range []string{first, second} {
-		p := ps.named(&Parameter{Name: name, shape: []int64{rows, columns}, spread: ps.tensor, stack: whole})
+		p := ps.named(&Parameter{Name: name, shape: []int64{rows, columns}, spread: ps.tensor, stack: whole, linear: true})
 		p.row = int64(i) * p.local()[0]
 	}
 	return whole
+}
+
+// linear makes a linear layer of a weight.
+func (ps *parameters) linear(w *Parameter) linear {
+	w.linear = true
+	return linear{w}
 }
 
 // initial returns the initial values of a weight.

@@ -24,8 +24,13 @@ type pass struct {
 	exchange   bool              // whether attention is such a layer
 	ep         *parallel.Experts
 	store      storage
-	feed       *feed   // of a Trainer; nil otherwise
-	balance    balance // of the experts of all layers
+	trained    storage                // of the weights that get gradients; nil if none do
+	training   bool                   // dropout applies
+	frozen     bool                   // the weights of the model get none
+	adapter    *Adapter               // in use, or nil
+	low        map[*Parameter]lowRank // of the adapter, by its first weight
+	feed       *feed                  // of a Trainer; nil otherwise
+	balance    balance                // of the experts of all layers
 }
 
 // enter returns x [tokens, ·] as the input of layers that are split over ranks: with sequence
@@ -48,6 +53,18 @@ func (p *pass) leave(full *aclnn.Tensor) *aclnn.Tensor {
 	p.Do(func() error { return p.tp.Reduce(p.Stream, full, x) })
 	return x
 }
+
+// gradient returns the gradient of a weight. Operators that compute it together with that of their
+// input get scratch memory for it if the weight is frozen.
+func (p *pass) gradient(w *Parameter) *aclnn.Tensor {
+	if !p.frozen {
+		return w.Grad
+	}
+	return p.Tensor(aclnn.Float32, w.local()...)
+}
+
+// adding reports whether such operators add to the gradient of a weight.
+func (p *pass) adding() bool { return p.accumulate && !p.frozen }
 
 // run runs an operator of the registry unless the pass has failed.
 func run[A any, K comparable](p *pass, op *ops.Op[A, K], args *A) {

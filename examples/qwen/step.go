@@ -35,6 +35,9 @@ func (m *Model) newStep(ctx context.Context, b Batch) (*step, error) {
 	if err := b.validate(m.Config.VocabSize); err != nil {
 		return nil, err
 	}
+	if m.trained() == nil {
+		return nil, errFrozen
+	}
 	parts, err := m.parts(b)
 	if err != nil {
 		return nil, err
@@ -69,9 +72,9 @@ func (s *step) run(ctx context.Context) error {
 	m := s.m
 	pipeline := parallel.NewPipeline(m.par.Pipeline, m.dt, rows, int64(m.Config.HiddenSize))
 	if err := pipeline.Run(ctx, m.st, len(s.batches), s); err != nil {
-		return errors.Join(err, m.store.restart())
+		return errors.Join(err, m.trained().restart())
 	}
-	return m.store.finish()
+	return m.trained().finish()
 }
 
 // close frees the loss and what remains after an error.
@@ -108,6 +111,7 @@ func (s *step) Forward(ctx context.Context, _ *acl.Stream, at int, x, out *aclnn
 	u := &micro{pass: s.m.pass(ctx)}
 	s.live[at] = u
 	p := u.pass
+	p.training = true
 	var err error
 	if u.in, err = s.m.inputs(p, s.batches[at]); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 )
 
@@ -31,7 +32,7 @@ type storage interface {
 
 // slot is a group of weights that the optimiser updates in one call.
 type slot struct {
-	master, grad *aclnn.Tensor // float32
+	master, grad *aclnn.Tensor // float32; if frozen, of the model's dtype and nil
 	copy         *aclnn.Tensor // master in the dtype of the model, nil for float32
 	copies       int           // number of ranks that have the same slot
 }
@@ -50,6 +51,26 @@ func (m *Model) Set(ctx context.Context, q *Parameter, values []float32) error {
 // Get returns this rank's part of a weight. If weights are sharded, all ranks with a shard call it.
 func (m *Model) Get(ctx context.Context, q *Parameter) ([]float32, error) {
 	return m.store.read(ctx, q, m.master)
+}
+
+// toDevice writes values to a tensor of any floating-point dtype.
+func toDevice(ctx context.Context, st *acl.Stream, t *aclnn.Tensor, values []float32) error {
+	if t.DType() == aclnn.Float32 {
+		return aclnn.CopyToDevice(ctx, st, t, values)
+	}
+	return aclnn.Compose(st, func(s *aclnn.Scope) {
+		wide := s.Tensor(aclnn.Float32, t.Shape()...)
+		s.Do(func() error { return aclnn.CopyToDevice(ctx, st, wide, values) })
+		aclnn.Launch(s, aclnn.Cast, aclnn.CastParams{Self: wide, Dtype: t.DType(), Out: t})
+	})
+}
+
+// fromDevice reads the values of such a tensor.
+func fromDevice(ctx context.Context, st *acl.Stream, values []float32, t *aclnn.Tensor) error {
+	return aclnn.Compose(st, func(s *aclnn.Scope) {
+		wide := s.Cast(t, aclnn.Float32)
+		s.Do(func() error { return aclnn.CopyFromDevice(ctx, st, values, wide) })
+	})
 }
 
 func (m *Model) master(slot int) *aclnn.Tensor { return m.store.slots()[slot].master }

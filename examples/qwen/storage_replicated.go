@@ -20,23 +20,59 @@ type replicated struct {
 	list           []slot
 }
 
-func newReplicated(st *acl.Stream, ps *parameters, dt aclnn.DType, par *Parallel) (*replicated, error) {
+// newReplicated allocates weights; frozen ones have no gradients.
+func newReplicated(st *acl.Stream, ps *parameters, dt aclnn.DType, par *Parallel, frozen bool) (*replicated, error) {
 	r := &replicated{st: st, memory: aclnn.Scope{Stream: st}, ps: ps, place: map[*Parameter]int{}, slot: map[*Parameter]int{}}
-	if err := r.allocate(dt, par); err != nil {
+	if err := r.allocate(dt, par, frozen); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
 }
 
-func (r *replicated) allocate(dt aclnn.DType, par *Parallel) (err error) {
-	var shapes [2][][]int64 // dense, experts
+func (r *replicated) allocate(dt aclnn.DType, par *Parallel, frozen bool) error {
 	for _, u := range r.ps.units {
 		for _, w := range u {
 			w.Value = r.memory.Tensor(dt, w.local()...)
 			w.Master = w.Value
-			if dt != aclnn.Float32 {
+			if dt != aclnn.Float32 && !frozen {
 				w.Master = r.memory.Tensor(aclnn.Float32, w.local()...)
 			}
+			s := slot{master: w.Master, copies: par.copies(w)}
+			if w.Value != w.Master {
+				s.copy = w.Value
+			}
+			r.slot[w], r.list = len(r.list), append(r.list, s)
+		}
+	}
+	if err := r.memory.Err(); err != nil {
+		return err
+	}
+	if !frozen {
+		if err := r.allocateGradients(par); err != nil {
+			return err
+		}
+	}
+	for _, q := range r.ps.all {
+		w := q.stack
+		if w == nil {
+			continue
+		}
+		rows := func(t *aclnn.Tensor) *aclnn.Tensor { return t.Narrow(0, q.row, q.local()[0]) }
+		q.Value = rows(w.Value)
+		if q.Master = q.Value; w.Master != w.Value {
+			q.Master = rows(w.Master)
+		}
+		if !frozen {
+			q.Grad = rows(w.Grad)
+		}
+	}
+	return nil
+}
+
+func (r *replicated) allocateGradients(par *Parallel) (err error) {
+	var shapes [2][][]int64 // dense, experts
+	for _, u := range r.ps.units {
+		for _, w := range u {
 			kind := 0
 			if w.spread.experts {
 				kind = 1
@@ -44,9 +80,6 @@ func (r *replicated) allocate(dt aclnn.DType, par *Parallel) (err error) {
 			r.place[w] = len(shapes[kind])
 			shapes[kind] = append(shapes[kind], w.local())
 		}
-	}
-	if err := r.memory.Err(); err != nil {
-		return err
 	}
 	// The loss is already a mean over the labels of all ranks, so gradients are summed.
 	sum := parallel.GradientsConfig{Scale: 1}
@@ -56,24 +89,9 @@ func (r *replicated) allocate(dt aclnn.DType, par *Parallel) (err error) {
 	if r.experts, err = parallel.NewGradients(r.st, par.ExpertData, aclnn.Float32, shapes[1], sum); err != nil {
 		return err
 	}
-	for _, u := range r.ps.units {
-		for _, w := range u {
-			w.Grad = r.gradients(w).Tensor(r.place[w])
-			s := slot{master: w.Master, grad: w.Grad, copies: par.copies(w)}
-			if w.Value != w.Master {
-				s.copy = w.Value
-			}
-			r.slot[w], r.list = len(r.list), append(r.list, s)
-		}
-	}
-	for _, q := range r.ps.all {
-		if w := q.stack; w != nil {
-			rows := q.local()[0]
-			q.Value, q.Grad = w.Value.Narrow(0, q.row, rows), w.Grad.Narrow(0, q.row, rows)
-			if q.Master = q.Value; w.Master != w.Value {
-				q.Master = w.Master.Narrow(0, q.row, rows)
-			}
-		}
+	for w, at := range r.slot {
+		w.Grad = r.gradients(w).Tensor(r.place[w])
+		r.list[at].grad = w.Grad
 	}
 	return nil
 }
@@ -121,11 +139,11 @@ func (r *replicated) view(q *Parameter, of func(slot int) *aclnn.Tensor) *aclnn.
 func (r *replicated) read(ctx context.Context, q *Parameter, of func(slot int) *aclnn.Tensor) ([]float32, error) {
 	t := r.view(q, of)
 	values := make([]float32, t.Len())
-	return values, aclnn.CopyFromDevice(ctx, r.st, values, t)
+	return values, fromDevice(ctx, r.st, values, t)
 }
 
 func (r *replicated) write(ctx context.Context, q *Parameter, of func(slot int) *aclnn.Tensor, values []float32) error {
-	return aclnn.CopyToDevice(ctx, r.st, r.view(q, of), values)
+	return toDevice(ctx, r.st, r.view(q, of), values)
 }
 
 func (r *replicated) publish(q *Parameter) error {

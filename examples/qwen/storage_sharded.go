@@ -82,6 +82,9 @@ func (s *sharded) group(reg *ops.Registry, u unit, member func(*Parameter) bool,
 	s.all = append(s.all, g)
 	s.units[len(s.units)-1] = append(s.units[len(s.units)-1], g)
 	g.slot = slot{master: g.Shard(), copies: par.copies(g.weights[0]) / int(ranks)}
+	if cfg.Frozen {
+		return nil
+	}
 	if dt != aclnn.Float32 {
 		g.slot.copy = g.Shard()
 		g.slot.master = zeros(&s.memory, aclnn.Float32, g.Layout.Total)
@@ -189,10 +192,10 @@ func (s *sharded) read(ctx context.Context, q *Parameter, of func(slot int) *acl
 	err = aclnn.Compose(s.st, func(s *aclnn.Scope) {
 		all := mine
 		if g.Layout.Ranks > 1 {
-			all = s.Tensor(aclnn.Float32, g.Layout.Ranks*total)
+			all = s.Tensor(mine.DType(), g.Layout.Ranks*total)
 			s.Do(func() error { return g.comm.AllGather(s.Stream, mine, all) })
 		}
-		s.Do(func() error { return aclnn.CopyFromDevice(ctx, s.Stream, flat, all) })
+		s.Do(func() error { return fromDevice(ctx, s.Stream, flat, all) })
 	})
 	if err != nil {
 		return nil, err
@@ -208,7 +211,7 @@ func (s *sharded) write(ctx context.Context, q *Parameter, of func(slot int) *ac
 	place, from, to := s.find(q)
 	g := s.all[place.slot]
 	g.owned(place.part, index(g.comm), from, to, func(lo, hi, at int64) {
-		err = aclnn.CopyToDevice(ctx, s.st, of(place.slot).Narrow(0, at, hi-lo), values[lo:hi])
+		err = toDevice(ctx, s.st, of(place.slot).Narrow(0, at, hi-lo), values[lo:hi])
 	})
 	return err
 }

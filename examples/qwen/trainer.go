@@ -105,6 +105,12 @@ func (t *Trainer) Step(ctx context.Context, b Batch) (loss, norm float64, err er
 	if b.Lengths != nil || b.CuSeqLens != nil {
 		return 0, 0, errors.New("qwen: the graph of a training step takes full rows, without padding and packed sequences")
 	}
+	switch {
+	case t.m.Config.Frozen && t.m.adapter != t.o.adapter:
+		return 0, 0, errors.New("qwen: the model uses another adapter than the one that the optimiser updates")
+	case t.o.adapter != nil && t.o.adapter.lora.Dropout > 0 && !t.Eager:
+		return 0, 0, errors.New("qwen: a graph would replay the same dropout; launch the steps, or set it to 0")
+	}
 	ctx = context.WithoutCancel(ctx)
 	if err := t.queue(ctx, b); err != nil {
 		return 0, 0, err
@@ -112,7 +118,7 @@ func (t *Trainer) Step(ctx context.Context, b Batch) (loss, norm float64, err er
 	if err := t.m.st.Synchronize(ctx); err != nil {
 		return 0, 0, err
 	}
-	t.o.steps++
+	t.o.count(t.o.steps + 1)
 	read := func(at int) float64 {
 		return float64(math.Float32frombits(binary.NativeEndian.Uint32(t.result.Bytes()[at:])))
 	}

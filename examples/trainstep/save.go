@@ -16,7 +16,7 @@ import (
 
 // save copies the state of the training to the host and starts to write it to a checkpoint.
 func (t *trainer) save(ctx context.Context) error {
-	about, err := qwen.About(t.model, t.optimizer)
+	about, err := qwen.About(t.optimizer)
 	if err != nil {
 		return err
 	}
@@ -24,7 +24,7 @@ func (t *trainer) save(ctx context.Context) error {
 	if t.options.shard {
 		about.Layout += ", sharded"
 	}
-	tensors, err := qwen.Snapshot(ctx, t.model, t.optimizer)
+	tensors, err := qwen.Snapshot(ctx, t.optimizer)
 	if err != nil {
 		return err
 	}

@@ -71,7 +71,7 @@ func (t *trainer) prepare(ctx context.Context, set *checkpoint.Set) (err error) 
 		}
 	}
 	if set != nil {
-		if err := qwen.Restore(ctx, set, t.model, t.optimizer); err != nil {
+		if err := qwen.Restore(ctx, set, t.optimizer); err != nil {
 			return err
 		}
 		t.resumed = t.compare(set)
