@@ -10,7 +10,8 @@ import (
 // MoEExpertsArgs describes a gated feed-forward unit per expert: for the rows of each expert,
 // Hidden = Rows·GateUp, Active = SwiGLU(Hidden), Out = Active·Down. All tensors have one dtype,
 // float32, float16 or bfloat16. GroupedMatmul and SwiGLU of the registry compute it, so pinning
-// them applies here too.
+// them applies here too. CANN joins the two for int8 alone (aclnn.GroupedMatmulSwigluQuant), which
+// is not what a model in these dtypes computes.
 type MoEExpertsArgs struct {
 	Rows   *aclnn.Tensor // [rows, width], sorted by expert
 	GateUp *aclnn.Tensor // [experts, width, 2·inner], gate first; stored as for GroupedMatmul

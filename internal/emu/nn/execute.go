@@ -40,7 +40,7 @@ func (l *Library) prepare(t *rt.Thread, o *op.Operator, words []uint64) (*prepar
 		return nil, err
 	}
 	join := func(group string) (op.Communicator, error) { return l.communicator(t, group) }
-	c := op.NewCall(o, args, op.Env{Join: join, Links: &l.links, Older: l.Older, Chip: l.chip})
+	c := op.NewCall(o, args, op.Env{Join: join, Links: &l.links, Older: l.Older, Chip: l.chip, Tiled: true})
 	checkFormats(c)
 	// What a hit would skip is done again: the arguments have passed the checks once, and the
 	// computation needs the addresses of this call.

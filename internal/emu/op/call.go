@@ -33,6 +33,7 @@ type Call struct {
 	joined    map[string]Communicator
 	Links     *Links // link flags, which the ranks of the process share
 	older     bool
+	tiled     bool
 	workspace int64
 	accesses  accesses
 	err       error
@@ -47,6 +48,7 @@ type Env struct {
 	Links *Links
 	Older bool            // the library is that of CANN 8.1
 	Chip  acceptance.Chip // whose rules the call must satisfy; 0 is the 910B
+	Tiled bool            // the call must satisfy the sizes of the chip's tiling too, which tests of the computation do not
 }
 
 // NewCall returns a call of an operator. args has one value for each parameter: *Tensor, []*Tensor,
@@ -54,7 +56,7 @@ type Env struct {
 // and int64, bool and float64. The call copies the tensors, so later changes to the originals do
 // not affect it.
 func NewCall(o *Operator, args []any, env Env) *Call {
-	c := &Call{Op: o, chip: cmp.Or(env.Chip, acceptance.Ascend910B), args: slices.Clone(args), join: env.Join, Links: env.Links, older: env.Older}
+	c := &Call{Op: o, chip: cmp.Or(env.Chip, acceptance.Ascend910B), args: slices.Clone(args), join: env.Join, Links: env.Links, older: env.Older, tiled: env.Tiled}
 	for i, p := range o.Params {
 		switch a := args[i].(type) {
 		case *Tensor:
@@ -119,6 +121,12 @@ func (c *Call) Invalid(format string, args ...any) { c.Fail(InvalidParam, format
 
 // Older reports whether the library is that of CANN 8.1, whose kernels take fewer combinations.
 func (c *Call) Older() bool { return c.older }
+
+// Chip returns the chip whose rules the call must satisfy.
+func (c *Call) Chip() acceptance.Chip { return c.chip }
+
+// Tiled reports whether the call must also satisfy the sizes that the chip's tiling takes.
+func (c *Call) Tiled() bool { return c.tiled }
 
 // Workspace requests n more bytes of scratch device memory.
 func (c *Call) Workspace(n int64) { c.workspace += n }

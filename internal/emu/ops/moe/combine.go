@@ -33,7 +33,7 @@ func moeCombine(c *op.Call) (op.Run, error) {
 	c.Rank(x, 2, 2)
 	c.DType(x, op.HalfTypes...)
 	p := &combination{Call: c, distribution: newDistribution(c, ids), x: x, ids: ids}
-	if c.Err() != nil {
+	if p.checkLimits(c, x.Dim(1)); c.Err() != nil {
 		return nil, c.Err()
 	}
 	c.NoneOf("activationScale", "weightScale", "groupList", "activationScaleOptional", "weightScaleOptional", "groupListOptional", "elasticInfoOptional")
@@ -171,12 +171,12 @@ func (p *combination) prepare() op.Run {
 
 // counts returns the row counts of each rank of tp.
 func (p *combination) counts() ([]arrivals, error) {
-	ends, err := kernel.Indices(p.ends.View())
+	ranks := int64(p.ep.Size)
+	each := ranks * p.local()
+	ends, err := kernel.Indices(p.ends.View().Narrow(0, 0, each*int64(p.tp.Size)))
 	if err != nil {
 		return nil, err
 	}
-	ranks := int64(p.ep.Size)
-	each := ranks * p.local()
 	all := make([]arrivals, p.tp.Size)
 	for t := range all {
 		all[t] = arrivals{ends[int64(t)*each : int64(t+1)*each], ranks}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/op"
@@ -19,6 +20,9 @@ const (
 
 // assistance is the count of numbers that the second version stores per received row.
 const assistance = 128
+
+// serverRanks is the number of chips of a server with Atlas A2.
+const serverRanks = 8
 
 // dispatch is a call that sends tokens to the ranks of their experts.
 type dispatch struct {
@@ -41,7 +45,7 @@ func moeDispatch(c *op.Call) (op.Run, error) {
 	c.Rank(x, 2, 2)
 	c.DType(x, op.HalfTypes...)
 	p := &dispatch{Call: c, distribution: newDistribution(c, ids), x: x, ids: ids}
-	if c.Err() != nil {
+	if p.checkLimits(c, x.Dim(1)); c.Err() != nil {
 		return nil, c.Err()
 	}
 	if x.Dim(0) != p.tokens {
@@ -52,7 +56,8 @@ func moeDispatch(c *op.Call) (op.Run, error) {
 	p.history = c.Has("assistInfoForCombineOut")
 	p.out, p.assist = c.Tensor(c.Either("expandX", "expandXOut")), c.Tensor(c.Either("expandIdx", "assistInfoForCombineOut"))
 	p.tokenNums, p.ends = c.Tensor(c.Either("expertTokenNums", "expertTokenNumsOut")), c.Tensor(c.Either("epRecvCounts", "epRecvCountsOut"))
-	p.scales, p.tpCounts, p.outWeights = c.OptionalOf("dynamicScales", "dynamicScalesOut"), c.OptionalOf("tpRecvCounts", "tpRecvCountsOut"), c.OptionalOf("expandScales", "expandScalesOut")
+	p.tpCounts = c.Tensor(c.Either("tpRecvCounts", "tpRecvCountsOut"))
+	p.scales, p.outWeights = c.OptionalOf("dynamicScales", "dynamicScalesOut"), c.OptionalOf("expandScales", "expandScalesOut")
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
@@ -102,10 +107,12 @@ func (p *dispatch) checkOutputs() {
 		least(p.assist, dtype.Int32, p.tokens*p.choices, "one for each choice of a token")
 	}
 	least(p.tokenNums, dtype.Int64, p.local(), "one for each expert here")
-	least(p.ends, dtype.Int32, tp*ranks*p.local(), "one for each expert and rank")
-	if tp > 1 && p.tpCounts == nil {
-		p.Fail(op.NullPointer, "tpRecvCounts is null; tpWorldSize %d needs it", tp)
-	} else if tp > 1 {
+	ends := tp * ranks * p.local()
+	if p.Tiled() && p.Chip() == acceptance.Ascend910B { // room for sums of the ranks of a server
+		ends += 2 * p.most * ranks * p.choices * (ranks / serverRanks)
+	}
+	least(p.ends, dtype.Int32, ends, "one for each expert and rank, and on an Atlas A2 two for each choice of a token and server")
+	if least(p.tpCounts, dtype.Int32, 1, "one for each rank"); tp > 1 {
 		least(p.tpCounts, dtype.Int32, tp, "one for each rank")
 	}
 	if p.quant {

@@ -279,6 +279,7 @@ func TestMoeDistributeRefuses(t *testing.T) {
 	dispatch := optest.Args{
 		"x": optest.Tensor(t, d, []int64{2, 4}, 1), "expertIds": i32(2, 1), "groupEp": "ep", "epWorldSize": 1, "moeExpertNum": 2,
 		"expandXOut": optest.Tensor(t, d, []int64{2, 4}), "assistInfoForCombineOut": i32(256), "expertTokenNumsOut": optest.Tensor(t, dtype.Int64, []int64{2}), "epRecvCountsOut": i32(2),
+		"tpRecvCountsOut": i32(1),
 	}
 	optest.Run(t, "MoeDistributeDispatchV2", dispatch)
 	for text, set := range map[string]optest.Args{
@@ -291,6 +292,7 @@ func TestMoeDistributeRefuses(t *testing.T) {
 	}
 	optest.Refused(t, op.NullPointer, "MoeDistributeDispatchV2", dispatch.With(optest.Args{"groupEp": nil}), "groupEp is null")
 	optest.Refused(t, op.NullPointer, "MoeDistributeDispatchV2", dispatch.With(optest.Args{"expandXOut": nil}), "expandXOut is null")
+	optest.Refused(t, op.NullPointer, "MoeDistributeDispatchV2", dispatch.With(optest.Args{"tpRecvCountsOut": nil}), "tpRecvCountsOut is null")
 	optest.Refused(t, op.InvalidParam, "MoeDistributeDispatchV2", dispatch.With(optest.Args{"x": optest.Tensor(t, f, []int64{2, 4}, 1)}), "dtype")
 	assert.ErrorContains(t, optest.Execute(t, "MoeDistributeDispatchV2", dispatch.With(optest.Args{"expertIds": optest.Tensor(t, dtype.Int32, []int64{2, 1}, 0, 2)})), "holds expert 2 at position 1")
 
