@@ -44,6 +44,20 @@ func TestHostFuncOnOlderCANN(t *testing.T) {
 	require.NotContains(t, out, "no host functions")
 }
 
+// TestKnobsCount: go test learns of the emulator's variables, also of those read before the tests began,
+// so that it does not answer with the result of a run with others.
+func TestKnobsCount(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "log")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestNil$", "-test.testlogfile="+log)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	text, err := os.ReadFile(log)
+	require.NoError(t, err)
+	for _, name := range []string{"API", "COLD_PREPARE", "CONNECT_TIMEOUT", "CPU", "DEVICES", "FAULTS", "FAULT_SEED", "MEMORY", "SANITIZE", "SOC", "THREADS", "THREAD_START", "TRACE"} {
+		require.Contains(t, string(text), "getenv CANN_EMU_"+name+"\n")
+	}
+}
+
 // TestLeaksArePrinted: without a logger the emulator prints the first leak of a process, unless it
 // is told not to.
 func TestLeaksArePrinted(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/emu/knob"
 	"github.com/goascend/cann/internal/emu/rt"
 )
 
@@ -56,7 +57,7 @@ func TimeoutsFromEnv() (Timeouts, error) {
 	if err != nil {
 		return Timeouts{}, err
 	}
-	if v := os.Getenv("CANN_EMU_CONNECT_TIMEOUT"); v != "" {
+	if v := knob.Get("CANN_EMU_CONNECT_TIMEOUT"); v != "" {
 		if connect, err = time.ParseDuration(v); err != nil || connect <= 0 {
 			return Timeouts{}, refuse(badParameter, "EI0001: CANN_EMU_CONNECT_TIMEOUT=%q: must be a duration such as 2s", v)
 		}
@@ -65,7 +66,7 @@ func TimeoutsFromEnv() (Timeouts, error) {
 }
 
 func seconds(name string, unset, lo, hi int) (time.Duration, error) {
-	v := os.Getenv(name)
+	v := knob.Get(name)
 	if v == "" {
 		return time.Duration(unset) * time.Second, nil
 	}

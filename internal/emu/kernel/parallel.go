@@ -2,16 +2,17 @@ package kernel
 
 import (
 	"fmt"
-	"os"
 	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
+
+	"github.com/goascend/cann/internal/emu/knob"
 )
 
 // fixedThreads is the value of CANN_EMU_THREADS, or 0 if it is not set or means nothing; threadsError
 // says so in the latter case.
-var fixedThreads, threadsError = ParseThreads(os.Getenv("CANN_EMU_THREADS"))
+var fixedThreads, threadsError = ParseThreads(knob.Get("CANN_EMU_THREADS"))
 
 // ParseThreads reads a number of threads; the empty text gives 0.
 func ParseThreads(text string) (int, error) {

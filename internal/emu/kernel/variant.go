@@ -11,8 +11,9 @@ import "C"
 import (
 	"errors"
 	"fmt"
-	"os"
 	"unsafe"
+
+	"github.com/goascend/cann/internal/emu/knob"
 )
 
 // Variants lists the kernel variants, best first.
@@ -38,7 +39,7 @@ var cpuError error
 // An unusable CANN_EMU_CPU falls back to the best variant, because a library cannot report an
 // error at start-up.
 func init() {
-	name := os.Getenv("CANN_EMU_CPU")
+	name := knob.Get("CANN_EMU_CPU")
 	if Select(name) != nil {
 		cpuError = fmt.Errorf("CANN_EMU_CPU=%q: this CPU cannot run it, or it is none of %v", name, Variants)
 		_ = Select("")

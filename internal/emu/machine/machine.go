@@ -2,7 +2,6 @@ package machine
 
 import (
 	"maps"
-	"os"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -11,6 +10,7 @@ import (
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/emu/ccl"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/knob"
 	"github.com/goascend/cann/internal/emu/nn"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/rt"
@@ -69,7 +69,7 @@ var process = sync.OnceValue(func() *Machine {
 func (m *Machine) Caches() []nn.CacheStats { return m.library.Caches() }
 
 // OldAPI reports whether CANN_EMU_API asks for the interface of CANN 8.1.
-var OldAPI = sync.OnceValue(func() bool { return os.Getenv("CANN_EMU_API") == abi.V81RC1 })
+var OldAPI = sync.OnceValue(func() bool { return knob.Get("CANN_EMU_API") == abi.V81RC1 })
 
 // implementations returns the functions of all packages by C name. It also connects the operators
 // to the collectives and the dumps.

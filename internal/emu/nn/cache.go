@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/emu/knob"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/rt"
 )
@@ -38,7 +39,7 @@ type caches struct {
 
 func newCaches() *caches {
 	c := &caches{limit: cacheLimit, threads: make(map[uint64]*threadCache)}
-	if n, err := strconv.ParseUint(os.Getenv("ACLNN_CACHE_LIMIT"), 10, 64); err == nil {
+	if n, err := strconv.ParseUint(knob.Get("ACLNN_CACHE_LIMIT"), 10, 64); err == nil {
 		c.limit = int(min(n, cacheLimitMax))
 	}
 	c.cold, c.newThread = c.duration("CANN_EMU_COLD_PREPARE"), c.duration("CANN_EMU_THREAD_START")
@@ -47,7 +48,7 @@ func newCaches() *caches {
 
 // duration reads a variable that holds a Go duration such as 200us.
 func (c *caches) duration(name string) time.Duration {
-	text := os.Getenv(name)
+	text := knob.Get(name)
 	if text == "" {
 		return 0
 	}

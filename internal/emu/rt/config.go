@@ -2,11 +2,11 @@ package rt
 
 import (
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"syscall"
 
+	"github.com/goascend/cann/internal/emu/knob"
 	"github.com/goascend/cann/internal/emu/rt/sanitize"
 )
 
@@ -26,36 +26,36 @@ type Config struct {
 // default is 8 devices of an Ascend910B1, each with the memory of the chip but not more than this
 // machine has, rounded down to whole huge pages.
 func ConfigFromEnv() (Config, error) {
-	c := Config{Devices: 8, SoC: "Ascend910B1", API: os.Getenv("CANN_EMU_API")}
-	if v := os.Getenv("CANN_EMU_SOC"); v != "" {
+	c := Config{Devices: 8, SoC: "Ascend910B1", API: knob.Get("CANN_EMU_API")}
+	if v := knob.Get("CANN_EMU_SOC"); v != "" {
 		c.SoC = v
 	}
 	chip, err := findSoC(c.SoC)
 	if err != nil {
 		return c, err
 	}
-	if v := os.Getenv("CANN_EMU_DEVICES"); v != "" {
+	if v := knob.Get("CANN_EMU_DEVICES"); v != "" {
 		if c.Devices, err = strconv.Atoi(v); err != nil || c.Devices < 0 || c.Devices > 64 {
 			return c, fmt.Errorf("CANN_EMU_DEVICES=%q: must be a number from 0 to 64", v)
 		}
 	}
 	c.Memory = min(chip.memory, machineMemory()/pageUnit*pageUnit)
-	if v := os.Getenv("CANN_EMU_MEMORY"); v != "" {
+	if v := knob.Get("CANN_EMU_MEMORY"); v != "" {
 		if c.Memory, err = parseSize(v); err != nil {
 			return c, fmt.Errorf("CANN_EMU_MEMORY=%q: %w", v, err)
 		}
 	}
 	var seed uint64
-	if v := os.Getenv("CANN_EMU_FAULT_SEED"); v != "" {
+	if v := knob.Get("CANN_EMU_FAULT_SEED"); v != "" {
 		if seed, err = strconv.ParseUint(v, 10, 64); err != nil {
 			return c, fmt.Errorf("CANN_EMU_FAULT_SEED=%q: must be a number", v)
 		}
 	}
-	if c.Sanitize, err = sanitize.Parse(os.Getenv("CANN_EMU_SANITIZE")); err != nil {
+	if c.Sanitize, err = sanitize.Parse(knob.Get("CANN_EMU_SANITIZE")); err != nil {
 		return c, err
 	}
-	c.Faults, err = ParseFaults(os.Getenv("CANN_EMU_FAULTS"), seed)
-	c.Trace = os.Getenv("CANN_EMU_TRACE")
+	c.Faults, err = ParseFaults(knob.Get("CANN_EMU_FAULTS"), seed)
+	c.Trace = knob.Get("CANN_EMU_TRACE")
 	return c, err
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/emu/knob"
 )
 
 // Device is one emulated die.
@@ -64,6 +65,7 @@ func (d *Device) openMemory() *Fault {
 }
 
 func (r *Runtime) aclrtSetDevice(t *Thread, device *Device) Code {
+	knob.Reread()
 	c, f := device.retain()
 	if f != nil {
 		return f.Report(t)

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strconv"
 	"sync"
+
+	"github.com/goascend/cann/internal/emu/knob"
 )
 
 // lifecycle is the state of aclInit and aclFinalize.
@@ -27,6 +29,7 @@ type initConfig struct {
 }
 
 func (r *Runtime) aclInit(t *Thread, configPath *string) Code {
+	knob.Reread()
 	l := &r.life
 	l.mu.Lock()
 	defer l.mu.Unlock()

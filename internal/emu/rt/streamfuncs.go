@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/emu/knob"
 )
 
 // NamedStream is a stream argument that may not be a null handle for the default stream.
@@ -32,6 +33,7 @@ func (r *Runtime) anyStream(t *Thread, h Handle) (*anyStream, Code) {
 
 // makeStream creates a stream of the current context and writes its handle.
 func (r *Runtime) makeStream(t *Thread, stream Out[Handle], flags, priority uint32) Code {
+	knob.Reread() // a test may make its own stream on a device of all tests
 	c, code := r.Current(t)
 	if c == nil {
 		return code

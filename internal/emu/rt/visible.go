@@ -2,16 +2,17 @@ package rt
 
 import (
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
+
+	"github.com/goascend/cann/internal/emu/knob"
 )
 
 // visible applies ASCEND_RT_VISIBLE_DEVICES, a comma-separated list of device indexes in ascending
 // order. Parsing stops at the first invalid token, and the indexes before it are used. The visible
 // devices are renumbered from 0.
 func visible(r *Runtime) {
-	list, set := os.LookupEnv("ASCEND_RT_VISIBLE_DEVICES")
+	list, set := knob.Lookup("ASCEND_RT_VISIBLE_DEVICES")
 	if !set {
 		return
 	}
