@@ -43,6 +43,9 @@ var checks = map[string]string{
 
 	"go run -tags emu ./examples/trainstep -ranks 2 -tp 2 -steps 40 -save build/run -save-every 10 -keep 3": "rm -rf build/run; %s -steps 4 -save-every 2",
 	"go run -tags emu ./examples/trainstep -ranks 2 -fsdp -steps 60 -save build/run -resume build/run":      "%s -steps 5",
+	"go run -tags emu ./examples/trainstep -steps 40 -export build/model":                                   "%s -steps 2",
+	"go run -tags emu ./examples/trainstep -model build/model -lora 8 -steps 20 -export build/adapter":      "%s -steps 2",
+	"go run -tags emu ./examples/generate -model build/model -adapter build/adapter -n 100":                 "%s -n 3",
 	"go run -tags emu ./examples/generate -model build/run -n 300":                                          "%s -n 3",
 
 	"go test -run '^$' -bench Matmul -benchtime 40x -cpu 1,2 ./internal/testing/rivals": "%s -benchtime 1x -cpu 1",

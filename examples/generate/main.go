@@ -31,6 +31,7 @@ var samples = []string{
 	"go run -tags emu ./examples/generate -prompt package -n 300",
 	"go run -tags emu ./examples/generate -type qwen3_next -temperature 0.8 -top-k 40 -top-p 0.95 -seed 7",
 	"go run -tags emu ./examples/generate -model Qwen3-0.6B -chat -prompt Hello",
+	"go run -tags emu ./examples/generate -model Qwen3-0.6B -adapter mine -prompt Hello",
 	"go run -tags emu ./examples/generate -model Qwen3-0.6B -ids 785,3974,13876",
 }
 
@@ -51,6 +52,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f := command.New(out, "generate [flags]", about, samples...)
 	f.Group("The model")
 	f.StringVar(&o.source.Folder, "model", "", "`folder` of trainstep's checkpoints, or of a Hugging Face model (default: train a small one first)")
+	f.StringVar(&o.source.Adapter, "adapter", "", "`folder` of an adapter for -model, as trainstep -lora exports it or PEFT saves it")
 	f.StringVar(&o.dtype, "dtype", "fp32", "element `type`: fp32 or bf16")
 	f.IntVar(&o.device, "device", 0, "device to run on")
 	f.Group("A model to train, without -model")
@@ -85,6 +87,8 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 		return o, errors.New("-chat takes a -prompt, not -ids")
 	case o.system != "" && !o.chat:
 		return o, errors.New("-system needs -chat")
+	case o.source.Adapter != "" && o.source.Folder == "":
+		return o, errors.New("-adapter needs the -model that it was trained for")
 	case o.source.Folder == "" && o.source.Steps < 1:
 		return o, fmt.Errorf("-train-steps %d; it must be positive", o.source.Steps)
 	case o.source.Folder == "" && !slices.Contains(qwen.ModelTypes(), o.source.Type):

@@ -90,18 +90,32 @@ func (par *Parallel) sharing(q *Parameter) (at, ranks int64) {
 }
 
 // Snapshot copies to the host what this rank is to write to a checkpoint: the weights that the
-// optimiser updates, in float32, and its state. Ranks that have the same part of a weight take turns, so that each part is
-// written once. All ranks call it.
-func Snapshot(ctx context.Context, o *Optimizer) (tensors []checkpoint.Tensor, err error) {
-	_, shared := o.store.(*sharded)
-	for i, q := range o.params.all {
-		at, ranks := o.m.par.sharing(q)
+// optimiser updates, in float32, and its state. Ranks that have the same part of a weight take turns,
+// so that each part is written once. All ranks call it.
+func Snapshot(ctx context.Context, o *Optimizer) ([]checkpoint.Tensor, error) {
+	return o.m.snapshot(ctx, o.params, o.store, o.records())
+}
+
+// Snapshot copies this rank's parts of the weights alone, as Snapshot of their optimiser does.
+func (m *Model) Snapshot(ctx context.Context) ([]checkpoint.Tensor, error) {
+	return m.snapshot(ctx, &m.params, m.store, []record{{of: m.master}})
+}
+
+// Snapshot copies this rank's parts of the adapter's weights alone.
+func (a *Adapter) Snapshot(ctx context.Context) ([]checkpoint.Tensor, error) {
+	return a.m.snapshot(ctx, &a.params, a.store, []record{{of: a.master}})
+}
+
+func (m *Model) snapshot(ctx context.Context, params *parameters, store storage, records []record) (tensors []checkpoint.Tensor, err error) {
+	_, shared := store.(*sharded)
+	for i, q := range params.all {
+		at, ranks := m.par.sharing(q)
 		mine := int64(i)%ranks == at
 		if !mine && !shared {
 			continue
 		}
-		for _, r := range o.records() {
-			values, err := o.store.read(ctx, q, r.of)
+		for _, r := range records {
+			values, err := store.read(ctx, q, r.of)
 			if err != nil {
 				return nil, fmt.Errorf("qwen: %s%v: %w", r.prefix, q, err)
 			}

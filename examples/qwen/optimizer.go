@@ -55,7 +55,12 @@ func newOptimizer(m *Model, a *Adapter, store storage, params *parameters, optio
 }
 
 // Close frees the moments.
-func (o *Optimizer) Close() error { return o.memory.Close() }
+func (o *Optimizer) Close() error {
+	if o == nil {
+		return nil
+	}
+	return o.memory.Close()
+}
 
 // Steps returns the number of updates made.
 func (o *Optimizer) Steps() int { return o.steps }

@@ -131,6 +131,8 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"-nonsense"}, "not defined"}, {[]string{"-steps", "5", "now"}, `unknown argument "now"`},
 		{[]string{"-model", "llama"}, `-model "llama" is no folder, and no type of a new model: those are qwen3, qwen3_5_moe_text, qwen3_5_text, qwen3_moe, qwen3_next`},
 		{[]string{"-model", "testdata/rhyme.txt"}, "is no folder"},
+		{[]string{"-lora", "-1"}, "positive"}, {[]string{"-lora", "4"}, "need -model"}, {[]string{"-model", ".", "-lora", "4", "-adapter", "."}, "its own rank"},
+		{[]string{"-model", ".", "-lora", "4", "-merge"}, "-merge needs"},
 	} {
 		_, err := parseFlags(c.flags, t.Output())
 		require.ErrorContains(t, err, c.text, "%v", c.flags)
@@ -153,6 +155,8 @@ func TestBadFlags(t *testing.T) {
 
 // TestSamples checks the commands in the help text.
 func TestSamples(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.Mkdir("Qwen3-0.6B", 0o700))
 	for _, s := range samples {
 		_, flags, _ := strings.Cut(s, "/trainstep")
 		_, err := parseFlags(strings.Fields(flags), t.Output())

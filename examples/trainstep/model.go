@@ -46,10 +46,10 @@ func newModel(ctx context.Context, o options, set *checkpoint.Set, st *acl.Strea
 	}
 	var err error
 	switch {
-	case set != nil:
-		cfg, err = qwen.SavedConfig(set)
 	case o.folder():
 		cfg, err = qwen.ReadConfig(o.model + "/config.json")
+	case set != nil:
+		cfg, err = qwen.SavedConfig(set)
 	}
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func newModel(ctx context.Context, o options, set *checkpoint.Set, st *acl.Strea
 	if vocab > cfg.VocabSize {
 		return nil, fmt.Errorf("the text has token ids up to %d, the model's vocabulary has %d", vocab-1, cfg.VocabSize)
 	}
-	cfg.GroupedNZ = o.groupedNZ
+	cfg.GroupedNZ, cfg.Frozen = o.groupedNZ, o.lora.on()
 	m, err := qwen.NewParallel(st, reg, cfg, dt, par)
 	if err != nil {
 		return nil, err

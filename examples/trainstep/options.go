@@ -25,6 +25,9 @@ type options struct {
 	groupedNZ                        bool
 	headDim, intermediate            int
 	lr, warmup                       float64
+	lora                             loraOptions
+	export                           string
+	merge                            bool
 	seed                             uint64
 
 	ranks, micro    int
@@ -43,6 +46,7 @@ var samples = []string{
 	"go run -tags emu ./examples/trainstep",
 	"go run -tags emu ./examples/trainstep -model qwen3_moe -dtype bf16 -gmm-nz",
 	"go run -tags emu ./examples/trainstep -ranks 8 -tp 2 -pp 2 -micro 2",
+	"go run -tags emu ./examples/trainstep -model Qwen3-0.6B -lora 16 -export mine",
 	"go run ./examples/launch -n 8 -- ./trainstep -model qwen3_moe -ep 4 -fsdp",
 }
 
@@ -65,6 +69,14 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.Float64Var(&o.warmup, "warmup", 10, "steps over which the learning rate rises")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of weights and batches")
 	f.BoolVar(&o.groupedNZ, "gmm-nz", false, "let the products of experts read FRACTAL_NZ weights; grouped ones with -dtype bf16, one per expert else")
+	f.StringVar(&o.export, "export", "", "write the result to this `folder` as Hugging Face's libraries read it: a model, or with -lora or -adapter an adapter for PEFT")
+	f.Group("Adapters of a frozen model, with -model FOLDER")
+	f.IntVar(&o.lora.rank, "lora", 0, "train an adapter of this `rank` instead of the model's weights (LoRA)")
+	f.Float64Var(&o.lora.alpha, "lora-alpha", 0, "its products are scaled by `alpha`/rank (default: twice the rank)")
+	f.StringVar(&o.lora.targets, "lora-targets", qwen.AllLinear, "linear layers that get a product: `names` with commas between, or all-linear")
+	f.Float64Var(&o.lora.dropout, "lora-dropout", 0, "`probability` with which an input of a product is dropped in training")
+	f.StringVar(&o.lora.folder, "adapter", "", "go on with the adapter in this `folder`, which trainstep -export or PEFT has written")
+	f.BoolVar(&o.merge, "merge", false, "let -export add the adapter to the weights and write a model")
 	f.Group("Sizes of a new model")
 	f.IntVar(&o.layers, "layers", 4, "layers")
 	f.IntVar(&o.hidden, "hidden", 192, "hidden size")
@@ -100,7 +112,10 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	if o.steps < 1 || o.batch < 1 || o.seq < 1 || o.ranks < 1 || o.micro < 1 || o.keep < 1 {
 		return o, errors.New("-steps, -batch, -seq, -ranks, -micro and -keep must be positive")
 	}
-	if o.folder() && o.resume != "" {
+	if err := o.checkLora(); err != nil {
+		return o, err
+	}
+	if o.folder() && o.resume != "" && !o.lora.on() {
 		return o, errors.New("-model with a folder and -resume exclude each other: a checkpoint has its model")
 	}
 	if info, err := os.Stat(o.model); o.folder() && (err != nil || !info.IsDir()) {

@@ -47,6 +47,7 @@ func (t *trainer) position() map[string]string {
 	return map[string]string{
 		"text": t.text.source, "tokens": fmt.Sprint(len(t.text.tokens)), "seed": fmt.Sprint(t.options.seed),
 		"batch": fmt.Sprint(t.options.batch), "seq": fmt.Sprint(t.options.seq), "steps": fmt.Sprint(t.options.steps),
+		"model": t.origin,
 	}
 }
 

@@ -26,6 +26,8 @@ type trainer struct {
 	text      *corpus
 	ranks     *qwen.Ranks
 	model     *qwen.Model
+	origin    string        // folder that the model was loaded from, if any
+	adapter   *qwen.Adapter // of -lora and -adapter
 	optimizer *qwen.Optimizer
 	graph     *qwen.Trainer     // of -graph
 	saver     *checkpoint.Saver // of -save
@@ -52,12 +54,19 @@ func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registr
 	if err != nil {
 		return nil, err
 	}
-	opt, err := qwen.NewOptimizer(m, qwen.AdamW{LR: o.lr, Beta1: 0.9, Beta2: 0.95, Epsilon: 1e-8, WeightDecay: 0.1, MaxNorm: 1})
-	if err != nil {
-		return nil, errors.Join(err, m.Close())
+	t = &trainer{options: o, stream: st, text: text, ranks: ranks, model: m}
+	if o.folder() {
+		t.origin = o.model
+	} else if set != nil {
+		t.origin = set.About().Data["model"]
 	}
-	t = &trainer{options: o, stream: st, text: text, ranks: ranks, model: m, optimizer: opt}
-	if err := t.prepare(ctx, set); err != nil {
+	if t.adapter, err = newAdapter(ctx, o, m); err == nil {
+		t.optimizer, err = newOptimizer(o, m, t.adapter)
+	}
+	if err == nil {
+		err = t.prepare(ctx, set)
+	}
+	if err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
 	return t, nil
@@ -89,7 +98,7 @@ func (t *trainer) prepare(ctx context.Context, set *checkpoint.Set) (err error) 
 
 // Close waits for the checkpoint under way, and frees model and optimiser.
 func (t *trainer) Close() error {
-	return errors.Join(t.saver.Close(), t.graph.Close(), t.optimizer.Close(), t.model.Close())
+	return errors.Join(t.saver.Close(), t.graph.Close(), t.optimizer.Close(), t.adapter.Close(), t.model.Close())
 }
 
 // rate returns the learning rate of a step: linear warm-up, then a half cosine down to a tenth.
@@ -162,7 +171,14 @@ func (t *trainer) train(ctx, stop context.Context, out io.Writer) error {
 		kept = ", saved in " + t.saver.Saved()
 		fmt.Fprintf(out, "step %d%s\n", t.optimizer.Steps(), kept)
 	}
-	t.sumUp(out, time.Since(start))
+	took := time.Since(start)
+	if o.export != "" {
+		if err := t.exportResult(ctx); err != nil {
+			return fmt.Errorf("-export: %w", err)
+		}
+		fmt.Fprintf(out, "exported to %s\n", o.export)
+	}
+	t.sumUp(out, took)
 	if stopped {
 		return &ended{step: t.optimizer.Steps(), kept: kept, cause: context.Cause(stop)}
 	}

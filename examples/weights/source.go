@@ -23,6 +23,8 @@ import (
 type Source struct {
 	Folder string // of a Hugging Face model or of trainstep's checkpoints; empty: train a small model
 	DType  aclnn.DType
+	// Adapter is a PEFT folder whose products are added to the weights of the folder; empty for none.
+	Adapter string
 
 	// Of a model to train.
 	Type  string // of qwen.ModelTypes
@@ -61,12 +63,16 @@ func (s Source) Model(ctx context.Context, st *acl.Stream, reg *ops.Registry, re
 	if err != nil {
 		return nil, err
 	}
+	cfg.Frozen = true
 	m, err := qwen.New(st, reg, cfg, s.DType)
 	if err != nil {
 		return nil, err
 	}
 	if err = m.Load(ctx, s.Folder); err == nil {
 		err = tellUnread(ctx, m, s.Folder, report)
+	}
+	if err == nil {
+		err = s.adapt(ctx, m)
 	}
 	if err != nil {
 		return nil, errors.Join(err, m.Close())
@@ -85,13 +91,29 @@ func (s Source) restore(ctx context.Context, st *acl.Stream, reg *ops.Registry) 
 	if err != nil {
 		return nil, err
 	}
+	cfg.Frozen = true
 	if m, err = qwen.New(st, reg, cfg, s.DType); err != nil {
 		return nil, err
 	}
-	if err := m.LoadCheckpoint(ctx, set); err != nil {
+	if err = m.LoadCheckpoint(ctx, set); err == nil {
+		err = s.adapt(ctx, m)
+	}
+	if err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
+}
+
+// adapt adds the adapter to the weights.
+func (s Source) adapt(ctx context.Context, m *qwen.Model) error {
+	if s.Adapter == "" {
+		return nil
+	}
+	a, err := qwen.LoadAdapter(ctx, m, s.Adapter, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(a.Merge(ctx), a.Close())
 }
 
 // tellUnread says which parts of a folder the model does not use, such as a vision tower.
