@@ -1598,7 +1598,7 @@ var opInplaceSigmoid = Operator{
 // InplaceSigmoid is Sigmoid with the result in place of the first argument.
 //
 // It launches aclnnInplaceSigmoid (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128.
 // Vendor's page: hicann/ops-nn, activation/sigmoid/docs/aclnnSigmoid&aclnnInplaceSigmoid.md
 func InplaceSigmoid(st *acl.Stream, p InplaceSigmoidParams) error {
 	c := NewCall(st, &opInplaceSigmoid)
@@ -2515,8 +2515,8 @@ var opSigmoid = Operator{
 // Sigmoid computes 1 / (1 + e^(−x)) of each element.
 //
 // It launches aclnnSigmoid (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
 // Vendor's page: hicann/ops-nn, activation/sigmoid/docs/aclnnSigmoid&aclnnInplaceSigmoid.md
 func Sigmoid(st *acl.Stream, p SigmoidParams) error {
 	c := NewCall(st, &opSigmoid)

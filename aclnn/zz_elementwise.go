@@ -22,7 +22,7 @@ var opAbs = Operator{
 //
 // It launches aclnnAbs (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool.
+// bool complex64.
 // Vendor's page: hicann/ops-math, math/abs/docs/aclnnAbs.md
 func Abs(st *acl.Stream, p AbsParams) error {
 	c := NewCall(st, &opAbs)
@@ -192,7 +192,7 @@ var opAdd = Operator{
 //
 // It launches aclnnAdd (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool.
+// uint8 bool complex64 complex128.
 // Vendor's page: hicann/ops-math, math/add/docs/aclnnAdd&aclnnInplaceAdd.md
 func Add(st *acl.Stream, p AddParams) error {
 	c := NewCall(st, &opAdd)
@@ -413,7 +413,7 @@ var opAdds = Operator{
 //
 // It launches aclnnAdds (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool.
+// bool complex64 complex128.
 // Vendor's page: hicann/ops-math, math/add/docs/aclnnAdds.md
 func Adds(st *acl.Stream, p AddsParams) error {
 	c := NewCall(st, &opAdds)
@@ -1379,8 +1379,8 @@ var opCos = Operator{
 // Cos computes the cosine of each element, given in radians.
 //
 // It launches aclnnCos (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Input float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64.
+// The emulator verified: Input float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
 // Vendor's page: hicann/ops-math, math/cos/docs/aclnnCos&aclnnInplaceCos.md
 func Cos(st *acl.Stream, p CosParams) error {
 	c := NewCall(st, &opCos)
@@ -1412,8 +1412,8 @@ var opCosh = Operator{
 // Cosh computes the hyperbolic cosine of each element.
 //
 // It launches aclnnCosh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
 // Vendor's page: hicann/ops-math, math/cosh/docs/aclnnCosh&aclnnInplaceCosh.md
 func Cosh(st *acl.Stream, p CoshParams) error {
 	c := NewCall(st, &opCosh)
@@ -1479,7 +1479,7 @@ var opDiv = Operator{
 //
 // It launches aclnnDiv (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool; Out float32 float16 bfloat16 float64.
+// bool complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDiv&aclnnInplaceDiv.md
 func Div(st *acl.Stream, p DivParams) error {
 	c := NewCall(st, &opDiv)
@@ -1515,7 +1515,7 @@ var opDivMod = Operator{
 //
 // It launches aclnnDivMod (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool; Out float32 float16 bfloat16 float64.
+// bool complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDivMod&aclnnInplaceDivMod.md
 func DivMod(st *acl.Stream, p DivModParams) error {
 	c := NewCall(st, &opDivMod)
@@ -1624,7 +1624,7 @@ var opDivs = Operator{
 //
 // It launches aclnnDivs (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64.
+// Out float32 float16 bfloat16 float64 complex64 complex128.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDivs&aclnnInplaceDivs.md
 func Divs(st *acl.Stream, p DivsParams) error {
 	c := NewCall(st, &opDivs)
@@ -1756,8 +1756,8 @@ var opExp = Operator{
 // Exp computes e to the power of each element.
 //
 // It launches aclnnExp (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int64 bool; Out float32 float16
-// bfloat16 float64.
+// The emulator verified: Self float32 float16 bfloat16 float64 int64 bool complex64 complex128; Out
+// float32 float16 bfloat16 float64 complex64 complex128.
 // Vendor's page: hicann/ops-math, math/exp/docs/aclnnExp&aclnnInplaceExp.md
 func Exp(st *acl.Stream, p ExpParams) error {
 	c := NewCall(st, &opExp)
@@ -2255,7 +2255,7 @@ var opInplaceAdd = Operator{
 //
 // It launches aclnnInplaceAdd (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool.
+// uint8 bool complex64 complex128.
 // Vendor's page: hicann/ops-math, math/add/docs/aclnnAdd&aclnnInplaceAdd.md
 func InplaceAdd(st *acl.Stream, p InplaceAddParams) error {
 	c := NewCall(st, &opInplaceAdd)
@@ -2431,8 +2431,8 @@ var opInplaceAdds = Operator{
 // InplaceAdds is Adds with the result in place of the first argument.
 //
 // It launches aclnnInplaceAdds (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128.
 // Vendor's page: hicann/ops-math, math/add/docs/aclnnInplaceAdds.md
 func InplaceAdds(st *acl.Stream, p InplaceAddsParams) error {
 	c := NewCall(st, &opInplaceAdds)
@@ -2978,7 +2978,7 @@ var opInplaceCos = Operator{
 // InplaceCos is Cos with the result in place of the first argument.
 //
 // It launches aclnnInplaceCos (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: InputRef float32 float16 bfloat16 float64.
+// The emulator verified: InputRef float32 float16 bfloat16 float64 complex64 complex128.
 // Vendor's page: hicann/ops-math, math/cos/docs/aclnnCos&aclnnInplaceCos.md
 func InplaceCos(st *acl.Stream, p InplaceCosParams) error {
 	c := NewCall(st, &opInplaceCos)
@@ -3008,7 +3008,7 @@ var opInplaceCosh = Operator{
 // InplaceCosh is Cosh with the result in place of the first argument.
 //
 // It launches aclnnInplaceCosh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128.
 // Vendor's page: hicann/ops-math, math/cosh/docs/aclnnCosh&aclnnInplaceCosh.md
 func InplaceCosh(st *acl.Stream, p InplaceCoshParams) error {
 	c := NewCall(st, &opInplaceCosh)
@@ -3039,8 +3039,8 @@ var opInplaceDiv = Operator{
 // InplaceDiv is Div with the result in place of the first argument.
 //
 // It launches aclnnInplaceDiv (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64; Other float32 float16 bfloat16
-// float64 integers bool.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128; Other
+// float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64 complex128.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDiv&aclnnInplaceDiv.md
 func InplaceDiv(st *acl.Stream, p InplaceDivParams) error {
 	c := NewCall(st, &opInplaceDiv)
@@ -3073,7 +3073,8 @@ var opInplaceDivMod = Operator{
 // InplaceDivMod is DivMod with the result in place of the first argument.
 //
 // It launches aclnnInplaceDivMod (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 bool.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDivMod&aclnnInplaceDivMod.md
 func InplaceDivMod(st *acl.Stream, p InplaceDivModParams) error {
 	c := NewCall(st, &opInplaceDivMod)
@@ -3141,7 +3142,7 @@ var opInplaceDivs = Operator{
 // InplaceDivs is Divs with the result in place of the first argument.
 //
 // It launches aclnnInplaceDivs (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDivs&aclnnInplaceDivs.md
 func InplaceDivs(st *acl.Stream, p InplaceDivsParams) error {
 	c := NewCall(st, &opInplaceDivs)
@@ -3262,7 +3263,7 @@ var opInplaceExp = Operator{
 // InplaceExp is Exp with the result in place of the first argument.
 //
 // It launches aclnnInplaceExp (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128.
 // Vendor's page: hicann/ops-math, math/exp/docs/aclnnExp&aclnnInplaceExp.md
 func InplaceExp(st *acl.Stream, p InplaceExpParams) error {
 	c := NewCall(st, &opInplaceExp)
@@ -3614,7 +3615,7 @@ var opInplaceLog = Operator{
 // InplaceLog is Log with the result in place of the first argument.
 //
 // It launches aclnnInplaceLog (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128.
 // Vendor's page: hicann/ops-math, math/log/docs/aclnnLog&aclnnInplaceLog.md
 func InplaceLog(st *acl.Stream, p InplaceLogParams) error {
 	c := NewCall(st, &opInplaceLog)
@@ -3736,7 +3737,7 @@ var opInplaceMul = Operator{
 //
 // It launches aclnnInplaceMul (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool.
+// uint8 bool complex64 complex128.
 // Vendor's page: hicann/ops-math, math/mul/docs/aclnnMul&aclnnInplaceMul.md
 func InplaceMul(st *acl.Stream, p InplaceMulParams) error {
 	c := NewCall(st, &opInplaceMul)
@@ -3768,8 +3769,8 @@ var opInplaceMuls = Operator{
 // InplaceMuls is Muls with the result in place of the first argument.
 //
 // It launches aclnnInplaceMuls (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128.
 // Vendor's page: hicann/ops-math, math/muls/docs/aclnnMuls&aclnnInplaceMuls.md
 func InplaceMuls(st *acl.Stream, p InplaceMulsParams) error {
 	c := NewCall(st, &opInplaceMuls)
@@ -3837,7 +3838,8 @@ var opInplaceNeg = Operator{
 // InplaceNeg is Neg with the result in place of the first argument.
 //
 // It launches aclnnInplaceNeg (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int32 int64.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int32 int64 complex64
+// complex128.
 // Vendor's page: hicann/ops-math, math/neg/docs/aclnnNeg&aclnnInplaceNeg.md
 func InplaceNeg(st *acl.Stream, p InplaceNegParams) error {
 	c := NewCall(st, &opInplaceNeg)
@@ -3869,7 +3871,8 @@ var opInplacePowTensorScalar = Operator{
 //
 // It launches aclnnInplacePowTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // elementwise on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// complex64 complex128.
 // Vendor's page: hicann/ops-math, math/pow/docs/aclnnPowTensorScalar&aclnnInplacePowTensorScalar.md
 func InplacePowTensorScalar(st *acl.Stream, p InplacePowTensorScalarParams) error {
 	c := NewCall(st, &opInplacePowTensorScalar)
@@ -3902,8 +3905,9 @@ var opInplacePowTensorTensor = Operator{
 //
 // It launches aclnnInplacePowTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // elementwise on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8;
-// Exponent float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// complex64 complex128; Exponent float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128.
 // Vendor's page: hicann/ops-math, math/pow/docs/aclnnPowTensorTensor&aclnnInplacePowTensorTensor.md
 func InplacePowTensorTensor(st *acl.Stream, p InplacePowTensorTensorParams) error {
 	c := NewCall(st, &opInplacePowTensorTensor)
@@ -3935,7 +3939,7 @@ var opInplaceReciprocal = Operator{
 //
 // It launches aclnnInplaceReciprocal (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128.
 // Vendor's page: hicann/ops-math, math/reciprocal/docs/aclnnReciprocal&aclnnInplaceReciprocal.md
 func InplaceReciprocal(st *acl.Stream, p InplaceReciprocalParams) error {
 	c := NewCall(st, &opInplaceReciprocal)
@@ -4101,7 +4105,7 @@ var opInplaceRsqrt = Operator{
 // InplaceRsqrt is Rsqrt with the result in place of the first argument.
 //
 // It launches aclnnInplaceRsqrt (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128.
 // Vendor's page: hicann/ops-math, math/rsqrt/docs/aclnnRsqrt&aclnnInplaceRsqrt.md
 func InplaceRsqrt(st *acl.Stream, p InplaceRsqrtParams) error {
 	c := NewCall(st, &opInplaceRsqrt)
@@ -4131,7 +4135,7 @@ var opInplaceSin = Operator{
 // InplaceSin is Sin with the result in place of the first argument.
 //
 // It launches aclnnInplaceSin (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128.
 // Vendor's page: hicann/ops-math, math/sin/docs/aclnnSin&aclnnInplaceSin.md
 func InplaceSin(st *acl.Stream, p InplaceSinParams) error {
 	c := NewCall(st, &opInplaceSin)
@@ -4191,7 +4195,7 @@ var opInplaceSinh = Operator{
 // InplaceSinh is Sinh with the result in place of the first argument.
 //
 // It launches aclnnInplaceSinh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128.
 // Vendor's page: hicann/ops-math, math/sinh/docs/aclnnSinh&aclnnInplaceSinh.md
 func InplaceSinh(st *acl.Stream, p InplaceSinhParams) error {
 	c := NewCall(st, &opInplaceSinh)
@@ -4221,7 +4225,7 @@ var opInplaceSqrt = Operator{
 // InplaceSqrt is Sqrt with the result in place of the first argument.
 //
 // It launches aclnnInplaceSqrt (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self float32 float16 bfloat16 float64.
+// The emulator verified: Self float32 float16 bfloat16 float64 complex64 complex128.
 // Vendor's page: hicann/ops-math, math/sqrt/docs/aclnnSqrt&aclnnInplaceSqrt.md
 func InplaceSqrt(st *acl.Stream, p InplaceSqrtParams) error {
 	c := NewCall(st, &opInplaceSqrt)
@@ -4254,7 +4258,7 @@ var opInplaceSub = Operator{
 //
 // It launches aclnnInplaceSub (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool.
+// uint8 bool complex64 complex128.
 // Vendor's page: hicann/ops-math, math/sub/docs/aclnnSub&aclnnInplaceSub.md
 func InplaceSub(st *acl.Stream, p InplaceSubParams) error {
 	c := NewCall(st, &opInplaceSub)
@@ -4288,8 +4292,8 @@ var opInplaceSubs = Operator{
 // InplaceSubs is Subs with the result in place of the first argument.
 //
 // It launches aclnnInplaceSubs (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128.
 // Vendor's page: hicann/ops-math, math/sub/docs/aclnnSubs&aclnnInplaceSubs.md
 func InplaceSubs(st *acl.Stream, p InplaceSubsParams) error {
 	c := NewCall(st, &opInplaceSubs)
@@ -4321,7 +4325,7 @@ var opInplaceTan = Operator{
 // InplaceTan is Tan with the result in place of the first argument.
 //
 // It launches aclnnInplaceTan (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128.
 // Vendor's page: hicann/ops-math, math/tan/docs/aclnnTan&aclnnInplaceTan.md
 func InplaceTan(st *acl.Stream, p InplaceTanParams) error {
 	c := NewCall(st, &opInplaceTan)
@@ -4651,8 +4655,8 @@ var opLog = Operator{
 // Log computes the natural logarithm of each element.
 //
 // It launches aclnnLog (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
 // Vendor's page: hicann/ops-math, math/log/docs/aclnnLog&aclnnInplaceLog.md
 func Log(st *acl.Stream, p LogParams) error {
 	c := NewCall(st, &opLog)
@@ -5133,7 +5137,7 @@ var opMul = Operator{
 //
 // It launches aclnnMul (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool.
+// uint8 bool complex64 complex128.
 // Vendor's page: hicann/ops-math, math/mul/docs/aclnnMul&aclnnInplaceMul.md
 func Mul(st *acl.Stream, p MulParams) error {
 	c := NewCall(st, &opMul)
@@ -5203,7 +5207,7 @@ var opMuls = Operator{
 //
 // It launches aclnnMuls (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool.
+// bool complex64 complex128.
 // Vendor's page: hicann/ops-math, math/muls/docs/aclnnMuls&aclnnInplaceMuls.md
 func Muls(st *acl.Stream, p MulsParams) error {
 	c := NewCall(st, &opMuls)
@@ -5305,7 +5309,8 @@ var opNeg = Operator{
 // Neg computes the negative of each element.
 //
 // It launches aclnnNeg (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int32 int64.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int32 int64 complex64
+// complex128.
 // Vendor's page: hicann/ops-math, math/neg/docs/aclnnNeg&aclnnInplaceNeg.md
 func Neg(st *acl.Stream, p NegParams) error {
 	c := NewCall(st, &opNeg)
@@ -5373,7 +5378,8 @@ var opPowScalarTensor = Operator{
 //
 // It launches aclnnPowScalarTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
-// The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
+// The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// complex64 complex128.
 // Vendor's page: hicann/ops-math, math/pow/docs/aclnnPowScalarTensor.md
 func PowScalarTensor(st *acl.Stream, p PowScalarTensorParams) error {
 	c := NewCall(st, &opPowScalarTensor)
@@ -5408,8 +5414,9 @@ var opPowTensorScalar = Operator{
 //
 // It launches aclnnPowTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 complex64
+// complex128.
 // Vendor's page: hicann/ops-math, math/pow/docs/aclnnPowTensorScalar&aclnnInplacePowTensorScalar.md
 func PowTensorScalar(st *acl.Stream, p PowTensorScalarParams) error {
 	c := NewCall(st, &opPowTensorScalar)
@@ -5445,7 +5452,8 @@ var opPowTensorTensor = Operator{
 // It launches aclnnPowTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
 // The emulator verified: Self, Exponent float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
+// uint8 bool complex64 complex128; Out float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 complex64 complex128.
 // Vendor's page: hicann/ops-math, math/pow/docs/aclnnPowTensorTensor&aclnnInplacePowTensorTensor.md
 func PowTensorTensor(st *acl.Stream, p PowTensorTensorParams) error {
 	c := NewCall(st, &opPowTensorTensor)
@@ -5511,8 +5519,8 @@ var opReciprocal = Operator{
 // Reciprocal computes one divided by each element.
 //
 // It launches aclnnReciprocal (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
 // Vendor's page: hicann/ops-math, math/reciprocal/docs/aclnnReciprocal&aclnnInplaceReciprocal.md
 func Reciprocal(st *acl.Stream, p ReciprocalParams) error {
 	c := NewCall(st, &opReciprocal)
@@ -5754,8 +5762,8 @@ var opRsqrt = Operator{
 // Rsqrt computes one divided by the square root of each element.
 //
 // It launches aclnnRsqrt (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
 // Vendor's page: hicann/ops-math, math/rsqrt/docs/aclnnRsqrt&aclnnInplaceRsqrt.md
 func Rsqrt(st *acl.Stream, p RsqrtParams) error {
 	c := NewCall(st, &opRsqrt)
@@ -5790,7 +5798,7 @@ var opRsub = Operator{
 //
 // It launches aclnnRsub (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8.
+// uint8 complex64 complex128.
 // Vendor's page: hicann/ops-math, math/sub/docs/aclnnRsub.md
 func Rsub(st *acl.Stream, p RsubParams) error {
 	c := NewCall(st, &opRsub)
@@ -5826,7 +5834,8 @@ var opRsubs = Operator{
 // Rsubs computes Other − Alpha · Self for a scalar Other.
 //
 // It launches aclnnRsubs (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// complex64 complex128.
 // Vendor's page: hicann/ops-math, math/sub/docs/aclnnRsubs.md
 func Rsubs(st *acl.Stream, p RsubsParams) error {
 	c := NewCall(st, &opRsubs)
@@ -5892,8 +5901,8 @@ var opSin = Operator{
 // Sin computes the sine of each element, given in radians.
 //
 // It launches aclnnSin (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
 // Vendor's page: hicann/ops-math, math/sin/docs/aclnnSin&aclnnInplaceSin.md
 func Sin(st *acl.Stream, p SinParams) error {
 	c := NewCall(st, &opSin)
@@ -5958,8 +5967,8 @@ var opSinh = Operator{
 // Sinh computes the hyperbolic sine of each element.
 //
 // It launches aclnnSinh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
 // Vendor's page: hicann/ops-math, math/sinh/docs/aclnnSinh&aclnnInplaceSinh.md
 func Sinh(st *acl.Stream, p SinhParams) error {
 	c := NewCall(st, &opSinh)
@@ -5991,8 +6000,8 @@ var opSqrt = Operator{
 // Sqrt computes the square root of each element, NaN of negative ones.
 //
 // It launches aclnnSqrt (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
 // Vendor's page: hicann/ops-math, math/sqrt/docs/aclnnSqrt&aclnnInplaceSqrt.md
 func Sqrt(st *acl.Stream, p SqrtParams) error {
 	c := NewCall(st, &opSqrt)
@@ -6059,7 +6068,8 @@ var opSquare = Operator{
 // Square computes the square of each element.
 //
 // It launches aclnnSquare (libopapi, CANN 2026-08) of family elementwise on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex64
+// complex128.
 // Vendor's page: hicann/ops-math, math/square/docs/aclnnSquare.md
 func Square(st *acl.Stream, p SquareParams) error {
 	c := NewCall(st, &opSquare)
@@ -6094,7 +6104,7 @@ var opSub = Operator{
 //
 // It launches aclnnSub (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool.
+// uint8 bool complex64 complex128.
 // Vendor's page: hicann/ops-math, math/sub/docs/aclnnSub&aclnnInplaceSub.md
 func Sub(st *acl.Stream, p SubParams) error {
 	c := NewCall(st, &opSub)
@@ -6131,7 +6141,7 @@ var opSubs = Operator{
 //
 // It launches aclnnSubs (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool.
+// bool complex64 complex128.
 // Vendor's page: hicann/ops-math, math/sub/docs/aclnnSubs&aclnnInplaceSubs.md
 func Subs(st *acl.Stream, p SubsParams) error {
 	c := NewCall(st, &opSubs)
@@ -6229,8 +6239,8 @@ var opTan = Operator{
 // Tan computes the tangent of each element, given in radians.
 //
 // It launches aclnnTan (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
 // Vendor's page: hicann/ops-math, math/tan/docs/aclnnTan&aclnnInplaceTan.md
 func Tan(st *acl.Stream, p TanParams) error {
 	c := NewCall(st, &opTan)

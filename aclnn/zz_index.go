@@ -197,7 +197,8 @@ var opEmbeddingDenseBackward = Operator{
 //
 // It launches aclnnEmbeddingDenseBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family index on
 // st.
-// The emulator verified: Grad, Out float32 float16 bfloat16; Indices int32 int64.
+// The emulator verified: Grad, Out float32 float16 bfloat16; Indices float32 float16 float64 int8
+// int16 int32 int64 uint8 bool.
 // Vendor's page: hicann/ops-nn, index/embedding_dense_grad/docs/aclnnEmbeddingDenseBackward.md
 func EmbeddingDenseBackward(st *acl.Stream, p EmbeddingDenseBackwardParams) error {
 	c := NewCall(st, &opEmbeddingDenseBackward)

@@ -39,8 +39,11 @@ func ChipOf(name string) Chip {
 	return Ascend910B
 }
 
-// Rule is a condition of the arguments and the code with which phase one answers under it. Code 0
-// ends the checks: the call is accepted.
+// Idle is the code of a rule that accepts calls for which CANN starts no kernel.
+const Idle = 1
+
+// Rule is a condition of the arguments and the code with which phase one answers under it. Codes 0
+// and Idle end the checks: the call is accepted.
 type Rule struct {
 	Code int32
 	Cond *Node

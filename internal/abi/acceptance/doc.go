@@ -9,7 +9,7 @@
 //
 // with the folders of checked-out repositories. An operator is a line with its name and the source,
 // followed by its rules, one to a line: the letters of the chips (a 910, b 910B, c 910_93, p 310P,
-// n 950), the code (0 ends the checks), and the condition as a prefix expression:
+// n 950), the code (0 ends the checks, 1 as well and no kernel runs), and the condition as a prefix expression:
 //
 //	Abs math/abs/op_api/aclnn_abs.cpp
 //	 abcpn 161001 (null self)

@@ -55,7 +55,7 @@ func Map(op Op, compute dtype.Type, out View, in []Input, params ...Number) erro
 		return fmt.Errorf("kernel: cannot compute %v elements", out.DType)
 	}
 	if len(out.Shape) > MaxRank {
-		return fmt.Errorf("kernel: %d dimensions; at most %d are supported", len(out.Shape), MaxRank)
+		return mapParts(op, compute, out, in, params)
 	}
 	m := C.struct_map{op: C.int32_t(op), class: class, inputs: C.int32_t(len(in))}
 	for i, p := range params {
@@ -99,6 +99,34 @@ func Map(op Op, compute dtype.Type, out View, in []Input, params ...Number) erro
 		}
 	}
 	Parallel(out.Len(), grain, func(lo, hi int64) { C.map_run(&m, C.int64_t(lo), C.int64_t(hi)) })
+	return nil
+}
+
+// mapParts is Map for views of more than MaxRank dimensions: it maps the parts along the first.
+func mapParts(op Op, compute dtype.Type, out View, in []Input, params []Number) error {
+	whole := make([]Input, len(in))
+	for i, x := range in {
+		whole[i] = x
+		if !x.fixed {
+			v, err := x.view.Broadcast(out.Shape)
+			if err != nil {
+				return err
+			}
+			whole[i].view = v
+		}
+	}
+	parts := make([]Input, len(in))
+	for i := range out.Shape[0] {
+		for k, x := range whole {
+			parts[k] = x
+			if !x.fixed {
+				parts[k].view = x.view.Select(0, i)
+			}
+		}
+		if err := Map(op, compute, out.Select(0, i), parts, params...); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

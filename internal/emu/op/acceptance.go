@@ -8,13 +8,13 @@ import (
 	"github.com/goascend/cann/internal/abi/acceptance"
 )
 
-// accepted holds the rules of the operators that were called, by chip and *Operator.
+// accepted holds the checklists of the operators that were called, by chip and *Operator.
 var accepted [256]sync.Map
 
-// rulesFor returns the rules of an operator with its arguments numbered.
-func rulesFor(o *Operator, chip acceptance.Chip) []acceptance.Rule {
+// checklistOf returns the rules of an operator with its arguments numbered.
+func checklistOf(o *Operator, chip acceptance.Chip) *checklist {
 	if v, ok := accepted[chip].Load(o); ok {
-		return v.([]acceptance.Rule)
+		return v.(*checklist)
 	}
 	rules, err := acceptance.Rules(o.Name, chip)
 	if err == nil {
@@ -25,8 +25,8 @@ func rulesFor(o *Operator, chip acceptance.Chip) []acceptance.Rule {
 	if err != nil {
 		panic(err) // the tables are tested
 	}
-	accepted[chip].Store(o, rules)
-	return rules
+	v, _ := accepted[chip].LoadOrStore(o, &checklist{rules: rules})
+	return v.(*checklist)
 }
 
 // number sets the index of every argument in a condition.
@@ -49,19 +49,34 @@ func number(o *Operator, n *acceptance.Node) error {
 }
 
 // refusal applies CANN's rules to the call. It returns nil if they accept it.
-func (c *Call) refusal() *Error {
+func (c *Call) refusal() *Error { return checklistOf(c.Op, c.chip).refusal(c) }
+
+// idle reports whether CANN accepts the call and starts no kernel for it.
+func (c *Call) idle() bool {
+	r := c.first(checklistOf(c.Op, c.chip).rules)
+	return r != nil && r.Code == acceptance.Idle
+}
+
+// check applies rules to the call.
+func (c *Call) check(rules []acceptance.Rule) *Error {
+	r := c.first(rules)
+	if r == nil || r.Code == 0 || r.Code == acceptance.Idle {
+		return nil
+	}
+	return &Error{Code: r.Code, Text: c.Name() + ": " + c.explain(r.Cond)}
+}
+
+// first returns the first rule whose condition the call meets, or nil.
+func (c *Call) first(rules []acceptance.Rule) *acceptance.Rule {
 	x := conditions.Get().(*condition)
 	x.call, x.used = c, 0
 	defer func() {
 		x.call = nil
 		conditions.Put(x)
 	}()
-	for _, r := range rulesFor(c.Op, c.chip) {
-		if v, ok := x.value(r.Cond); ok && v != 0 {
-			if r.Code == 0 {
-				return nil
-			}
-			return &Error{Code: r.Code, Text: c.Name() + ": " + c.explain(r.Cond)}
+	for i := range rules {
+		if v, ok := x.value(rules[i].Cond); ok && v != 0 {
+			return &rules[i]
 		}
 	}
 	return nil

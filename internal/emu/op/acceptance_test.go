@@ -95,3 +95,45 @@ func BenchmarkAcceptance(b *testing.B) {
 		})
 	}
 }
+
+// A call that the rules accepted is compared with later ones: those that differ in anything that
+// rules read are checked again.
+func TestAcceptedCallsAreRemembered(t *testing.T) {
+	good := func() []any {
+		return []any{tensorOf(dtype.Float32, 2, 1), tensorOf(dtype.Float32, 3), &Scalar{DType: dtype.Float32}, tensorOf(dtype.Float32, 2, 3)}
+	}
+	for name, change := range map[string]func([]any){
+		"dtype":     func(a []any) { a[1].(*Tensor).DType = dtype.Uint32 },
+		"shape":     func(a []any) { a[3] = tensorOf(dtype.Float32, 2, 4) },
+		"null":      func(a []any) { a[0] = nil },
+		"scalar":    func(a []any) { a[2] = (*Scalar)(nil) },
+		"no scalar": func(a []any) { a[2] = nil },
+		"other":     func(a []any) { a[2] = &Scalar{DType: dtype.Complex64} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 2 {
+				code, text := refused(t, 0, "Add", good()...)
+				assert.Zero(t, code, text)
+				bad := good()
+				change(bad)
+				code, _ = refused(t, 0, "Add", bad...)
+				assert.NotZero(t, code)
+			}
+		})
+	}
+}
+
+// CANN returns before it checks more when a tensor is empty, so the operator's own checks, which
+// are stricter here, have no say.
+func TestIdleCalls(t *testing.T) {
+	o := Find("Softmax")
+	strict := func(c *Call) (Run, error) { c.Invalid("the operator refuses"); return nil, c.Err() }
+	e, err := NewExecutor(strict, NewCall(o, []any{tensorOf(dtype.Float32, 2, 0), int64(0), tensorOf(dtype.Float32, 2, 3)}, Env{}))
+	require.NoError(t, err)
+	require.NoError(t, e.Execute(nil, 0, e.Run))
+	again, err := e.Again()
+	require.NoError(t, err)
+	require.NoError(t, again.Execute(nil, 0, again.Run))
+	_, err = NewExecutor(strict, NewCall(o, []any{tensorOf(dtype.Float32, 2, 3), int64(0), tensorOf(dtype.Float32, 2, 3)}, Env{}))
+	require.ErrorContains(t, err, "the operator refuses")
+}

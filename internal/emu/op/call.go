@@ -163,7 +163,7 @@ func (c *Call) capture(t *Tensor, name string, use Use) *Tensor {
 // again returns the call with fresh copies of its tensors. Repeatable executors need it because the
 // addresses of the original tensors may change between two runs.
 func (c *Call) again() *Call {
-	n := NewCall(c.Op, c.args, Env{Links: c.Links, Older: c.older})
+	n := NewCall(c.Op, c.args, Env{Links: c.Links, Older: c.older, Chip: c.chip})
 	n.joined = c.joined
 	return n
 }

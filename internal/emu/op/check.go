@@ -3,6 +3,7 @@ package op
 import (
 	"slices"
 
+	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 )
@@ -69,6 +70,14 @@ func (c *Call) Shape(t *Tensor, want []int64, what string) {
 func (c *Call) Rank(t *Tensor, lo, hi int) {
 	if t.Rank() < lo || t.Rank() > hi {
 		c.Invalid("%v has %d dimensions; %d to %d are supported", t, t.Rank(), lo, hi)
+	}
+}
+
+// Depth refuses a tensor of more than kernel.MaxRank dimensions, unless CANN's rules tell how many
+// the operator takes.
+func (c *Call) Depth(t *Tensor) {
+	if t.Rank() > kernel.MaxRank && (t.Rank() > maxShape || len(checklistOf(c.Op, c.chip).rules) == 0) {
+		c.Rank(t, 0, kernel.MaxRank)
 	}
 }
 
@@ -164,9 +173,16 @@ func (c *Call) NoneOf(names ...string) {
 // CubeMathType refuses values of cubeMathType that do not exist. The emulator computes products in
 // the given types, which is at least as accurate as every mode, except that matrix products with 3
 // round float32 to HF32 as the device does: 1 lets the device do so, 2 lets it round to float16, and
-// 4 asks for more accurate accumulation.
-func (c *Call) CubeMathType() {
-	if v := c.Int("cubeMathType"); v < 0 || v > 4 {
+// 4 asks for more accurate accumulation. The cube of the Ascend910 and 310P takes float32 factors only
+// if the mode lets it round them to float16.
+func (c *Call) CubeMathType(factors ...*Tensor) {
+	v := c.Int("cubeMathType")
+	for _, t := range factors {
+		if t.DType == dtype.Float32 && (v == 0 || v == 3) && (c.chip == acceptance.Ascend910 || c.chip == acceptance.Ascend310P) {
+			c.Invalid("%v and cubeMathType %d: this chip multiplies float16; use 1 (ALLOW_FP32_DOWN_PRECISION)", t, v)
+		}
+	}
+	if v < 0 || v > 4 {
 		c.Invalid("cubeMathType %d does not exist; use 0 (KEEP_DTYPE), 1 (ALLOW_FP32_DOWN_PRECISION), 2 (USE_FP16), 3 (USE_HF32) or 4 (USE_FP32_ADD)", v)
 	}
 }

@@ -40,6 +40,21 @@ func (s *Scalar) Float64() float64 {
 	return float64(n)
 }
 
+// Complex returns the value as a complex number.
+func (s *Scalar) Complex() complex128 {
+	le := binary.LittleEndian
+	imaginary := 0.0
+	switch s.DType {
+	case dtype.Complex32:
+		imaginary = float64(half.Float16(le.Uint16(s.Bits[2:])).Float32())
+	case dtype.Complex64:
+		imaginary = float64(math.Float32frombits(le.Uint32(s.Bits[4:])))
+	case dtype.Complex128:
+		imaginary = math.Float64frombits(le.Uint64(s.Bits[8:]))
+	}
+	return complex(s.Float64(), imaginary)
+}
+
 // Int64 returns the value converted to int64, truncated toward zero.
 func (s *Scalar) Int64() int64 {
 	if n, ok := s.whole(); ok {

@@ -1,6 +1,7 @@
 package phaseone
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -359,6 +360,9 @@ func (f *frame) member(v *value, name string) *value {
 	}
 	if name == "second" && v.second != nil {
 		return v.second
+	}
+	if i := slices.Index([]string{"first", "second"}, name); i >= 0 && v.isList && len(v.list) == 2 {
+		return v.list[i]
 	}
 	return nothing
 }

@@ -111,6 +111,18 @@ static aclnnStatus CheckParams(const aclTensor* x, const aclTensor* y) {
     CHECK_RET(std::get<1>(t)->GetStorageFormat() == Format::FORMAT_ND, ACLNN_ERR_PARAM_INVALID);
     return ACLNN_SUCCESS;
 }`, []string{"abcpn invalid (ge (rank (view self)) 4)", "abcpn invalid (not (sheq (shape (dim (view self) 0) 3) (view out)))", "abcpn invalid (ne (fmt out) ND)"}},
+		"lists of pairs": {`
+static const std::initializer_list<std::pair<op::DataType, op::DataType>> PAIRS = {{op::DataType::DT_INT8, op::DataType::DT_FLOAT}, {op::DataType::DT_FLOAT, op::DataType::DT_INT8}};
+static bool Listed(op::DataType a, op::DataType b) {
+    for (const auto& pair : PAIRS) { if (pair.first == a && pair.second == b) { return true; } }
+    return false;
+}
+static aclnnStatus CheckParams(const aclTensor* x, const aclTensor* y) {
+    auto pair = std::pair<op::DataType, op::DataType>(x->GetDataType(), y->GetDataType());
+    CHECK_RET(std::find(PAIRS.begin(), PAIRS.end(), pair) != PAIRS.end(), ACLNN_ERR_PARAM_INVALID);
+    CHECK_RET(Listed(y->GetDataType(), DT_FLOAT), ACLNN_ERR_PARAM_INVALID);
+    return ACLNN_SUCCESS;
+}`, []string{"abcpn invalid (not (or (and (eq (dt self) i8) (eq (dt out) f32)) (and (eq (dt self) f32) (eq (dt out) i8))))", "abcpn invalid (ne i8 (dt out))"}},
 		"references to members of tuples": {`
 static aclnnStatus Convert(const aclTensor*& x, aclOpExecutor* executor) { x = l0op::Unpack(x, executor); return ACLNN_SUCCESS; }
 static aclnnStatus Both(std::tuple<const aclTensor*, const aclTensor*>& t, aclOpExecutor* executor) {

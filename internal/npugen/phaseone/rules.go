@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/abi/acceptance"
 )
 
 // soc is a group of chips that the sources tell apart.
@@ -18,8 +19,8 @@ type soc struct {
 // socs are the groups: 910, 910B, 910_93, 310P and 950.
 var socs = []soc{{'a', 0, 1001}, {'b', 1, 2201}, {'c', 2, 2201}, {'p', 6, 2002}, {'n', 3, 3510}}
 
-// Rule is a condition of an operator's arguments and what phase one answers under it. Code 0 ends
-// the checks.
+// Rule is a condition of an operator's arguments and what phase one answers under it. Codes 0 and
+// acceptance.Idle end the checks.
 type Rule struct {
 	Chips string // the letters of the groups
 	Code  int64
@@ -132,7 +133,11 @@ func rulesOf(outcomes []outcome, s soc) (rules []Rule) {
 		}
 		if !(c.constant() && c.n == 0) && !seen[c.String()] {
 			seen[c.String()] = true
-			rules = append(rules, Rule{Cond: c.String()})
+			r := Rule{Cond: c.String()}
+			if o.v.idle && !unsure(o.cond) {
+				r.Code = acceptance.Idle
+			}
+			rules = append(rules, r)
 		}
 	}
 	for len(rules) > 0 && rules[len(rules)-1].Code == 0 {

@@ -31,6 +31,7 @@ type frame struct {
 	fn    *function
 	vars  map[string]*value
 	refs  map[string]element // references to members of tuples, by name
+	idle  bool               // a block runs that ends phase one before any kernel
 	out   []outcome
 	depth int
 }
@@ -93,6 +94,9 @@ func (f *frame) exec(list []*statement, path *expr) (flow, *expr) {
 			v := nothing
 			if s.x != nil {
 				v = f.eval(s.x)
+			}
+			if f.idle && v.e != nil && v.e.constant() && v.e.n == 0 {
+				v = &value{e: no, idle: true}
 			}
 			f.record(path, v)
 			return returns, path
@@ -224,7 +228,10 @@ func (f *frame) branch(s *statement, path *expr) (flow, *expr) {
 	}
 	before := f.vars
 	f.vars = cloneVars(before)
+	outer := f.idle
+	f.idle = outer || idle(s.body)
 	endA, _ := f.exec(s.body, and(path, c))
+	f.idle = outer
 	varsA := f.vars
 	f.vars = cloneVars(before)
 	endB, _ := f.exec(s.other, and(path, not(c)))
@@ -253,6 +260,29 @@ func (f *frame) branch(s *statement, path *expr) (flow, *expr) {
 		}
 	}
 	return falls, path
+}
+
+// idle reports whether statements end phase one without a kernel: they set the size of the workspace
+// to 0, release the executor and return.
+func idle(body []*statement) bool {
+	sized := false
+	for _, s := range body {
+		switch {
+		case s.op == "return":
+			return sized
+		case s.op == "block":
+			if !idle(s.body) {
+				return false
+			}
+			return true
+		case s.op == "expr" && s.x.op == "bin" && s.x.s == "=" && s.x.args[0].op == "un" && s.x.args[0].s == "*" && root(s.x.args[0]) == "workspaceSize" && s.x.args[1].s == "0":
+			sized = true
+		case s.op == "expr" && s.x.op == "call" && s.x.args[0].op == "member" && s.x.args[0].s == "ReleaseTo", s.op == "expr" && s.x.op == "opaque":
+		default:
+			return false
+		}
+	}
+	return false
 }
 
 func cloneVars(vars map[string]*value) map[string]*value {

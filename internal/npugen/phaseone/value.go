@@ -16,6 +16,7 @@ type value struct {
 	second *value
 	end    bool
 	chain  []outcome
+	idle   bool   // a success that is returned before a kernel is started
 	source *value // the chain from which a comparison made this one
 	cond   *expr  // a choice between two lists
 	a, b   *value
@@ -98,6 +99,8 @@ func (v *value) member(e *expr) *expr {
 		return unknown
 	case e.op == "if":
 		return choose(e.args[0], v.member(e.args[1]), v.member(e.args[2]))
+	case e.op == "shape":
+		return v.memberTuple(e)
 	}
 	args := []*expr{e}
 	for _, x := range v.list {
@@ -121,6 +124,22 @@ func (v *value) member(e *expr) *expr {
 		return no
 	}
 	return makeExpr("in", args...)
+}
+
+// memberTuple reports whether a tuple is in a list of tuples: whether its members are those of one.
+func (v *value) memberTuple(e *expr) *expr {
+	r := no
+	for _, x := range v.list {
+		if !x.isList || len(x.list) != len(e.args) {
+			return unknown
+		}
+		all := yes
+		for i, y := range x.list {
+			all = and(all, compare("eq", e.args[i], y.expr()))
+		}
+		r = or(r, all)
+	}
+	return r
 }
 
 // mappedBy returns the entry of a map for a key.

@@ -141,6 +141,9 @@ func (e Form) Run(c *op.Call, out *op.Tensor, operands []Operand, params func() 
 	case (e.Types == Floating || e.Types == Truth) && op.Category(compute) < 2:
 		compute = dtype.Float32
 	}
+	if compute.IsComplex() && e.Types < Comparing {
+		return e.ofComplex(c, compute, out, operands)
+	}
 	fn := e.Op
 	switch {
 	case compute == dtype.Bool && e.Bools != 0:
@@ -247,7 +250,7 @@ func Broadcasts(c *op.Call, out *op.Tensor, operands []Operand) {
 		shape = joined
 	}
 	c.Shape(out, shape, "the broadcast shape of "+strings.Join(operandsText(operands), ", "))
-	c.Rank(out, 0, kernel.MaxRank)
+	c.Depth(out)
 	if !private {
 		return
 	}

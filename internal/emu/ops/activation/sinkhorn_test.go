@@ -46,7 +46,9 @@ func TestSinkhorn(t *testing.T) {
 	f := dtype.Float32
 	x := optest.Tensor(t, f, []int64{0, 3})
 	optest.Run(t, "Sinkhorn", optest.Args{"cost": x, "p": x})
-	optest.Refused(t, op.InvalidParam, "Sinkhorn", optest.Args{"cost": x, "p": x, "tol": optest.Scalar(0.0)}, "tol is 0")
-	optest.Refused(t, op.InvalidParam, "Sinkhorn", optest.Args{"cost": optest.Tensor(t, f, []int64{3}, 1), "p": x}, "dimensions")
+	optest.Run(t, "Sinkhorn", optest.Args{"cost": x, "p": x, "tol": optest.Scalar(0.0)}) // no kernel runs
+	full := optest.Tensor(t, f, []int64{2, 3}, 1)
+	optest.Refused(t, op.InvalidParam, "Sinkhorn", optest.Args{"cost": full, "p": full, "tol": optest.Scalar(0.0)}, "tol is 0")
+	optest.Refused(t, op.InvalidParam, "Sinkhorn", optest.Args{"cost": optest.Tensor(t, f, []int64{3}, 1), "p": full}, "dimensions")
 	optest.Refused(t, op.NullPointer, "Sinkhorn", optest.Args{"cost": x}, "p is null")
 }

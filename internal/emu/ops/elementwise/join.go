@@ -53,6 +53,10 @@ func addRelu(c *op.Call) (op.Run, error) {
 		return nil, err
 	}
 	_, out := c.Target()
+	if out.DType.IsComplex() {
+		c.Invalid("%v: complex numbers have no order, which relu needs", out)
+		return nil, c.Err()
+	}
 	return op.Sequence([]op.Run{add, func(*op.Exec) error {
 		return kernel.Map(kernel.Relu, out.DType, out.View(), []kernel.Input{kernel.Of(out.View())})
 	}}), nil

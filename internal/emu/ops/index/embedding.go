@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/op"
 )
@@ -43,9 +44,11 @@ func embeddingDenseBackward(c *op.Call) (op.Run, error) {
 	grad, indices, out := c.Tensor("grad"), c.Tensor("indices"), c.Tensor("out")
 	n, padding, byFrequency := c.Int("numWeights"), c.Int("paddingIdx"), c.Bool("scaleGradByFreq")
 	c.Plain(grad, indices, out)
-	c.DType(indices, op.IndexTypes...)
+	c.DType(indices, slices.Concat(op.IndexTypes, op.FloatTypes, []dtype.Type{dtype.Float64, dtype.Int8, dtype.Int16, dtype.Uint8, dtype.Bool})...)
 	c.DType(grad, op.FloatTypes...)
-	c.SameDType(grad, out)
+	if out.DType != dtype.Float32 { // sums of 16-bit rows may be kept in float32
+		c.SameDType(grad, out)
+	}
 	if c.Err() == nil && (grad.Rank() < 1 || !slices.Equal(grad.Shape[:grad.Rank()-1], indices.Shape)) {
 		c.Invalid("%v must have the shape of %v and a row", grad, indices)
 	}

@@ -42,7 +42,7 @@ func TestScatterAddRows(t *testing.T) {
 	f := dtype.Float32
 	into, index := optest.Tensor(t, f, []int64{2, 3}, 1), optest.Tensor(t, dtype.Int32, []int64{2}, 0, 2)
 	optest.Refused(t, op.InvalidParam, "TfScatterAdd", optest.Args{"varRef": into, "indices": index, "updates": optest.Tensor(t, f, []int64{2, 2}, 1)}, "must have shape")
-	optest.Refused(t, op.InvalidParam, "TfScatterAdd", optest.Args{"varRef": optest.Tensor(t, f, []int64{0, 3}), "indices": index, "updates": optest.Tensor(t, f, []int64{2, 3}, 1)}, "is empty")
+	optest.Run(t, "TfScatterAdd", optest.Args{"varRef": optest.Tensor(t, f, []int64{0, 3}), "indices": index, "updates": optest.Tensor(t, f, []int64{2, 3}, 1)}) // no kernel runs
 	optest.Refused(t, op.NullPointer, "TfScatterAdd", optest.Args{"varRef": into, "indices": index}, "updates is null")
 	assert.ErrorContains(t, optest.Execute(t, "TfScatterAdd", optest.Args{"varRef": into, "indices": index, "updates": optest.Tensor(t, f, []int64{2, 3}, 1)}), "2")
 }

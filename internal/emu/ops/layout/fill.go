@@ -33,16 +33,29 @@ func fillRun(c *op.Call, t *op.Tensor, n kernel.Number) (op.Run, error) {
 	return func(*op.Exec) error { return kernel.Fill(t.Stored(), n) }, c.Err()
 }
 
+// filled returns a scalar as elements of type d hold it: integers without the fraction, and bool as
+// whether it is not zero.
+func filled(d dtype.Type, v *op.Scalar) kernel.Number {
+	n := v.Number()
+	switch {
+	case d == dtype.Bool && n.F != 0:
+		n = kernel.Whole(1)
+	case !d.IsFloat() && v.DType.IsFloat():
+		n = kernel.Whole(n.I)
+	}
+	return n
+}
+
 func inplaceOne(c *op.Call) (op.Run, error) { return fillRun(c, c.Tensor("selfRef"), kernel.Whole(1)) }
 
 func inplaceFill(c *op.Call) (op.Run, error) {
 	self := c.Tensor("selfRef")
 	v := pointwise.Argument(c, "value")
 	if v.Scalar != nil {
-		if !op.Castable(v.Scalar.DType, self.DType) {
+		if v.Scalar.DType.IsComplex() && !self.DType.IsComplex() {
 			c.Invalid("value has dtype %v, which cannot be stored in %v", v.Scalar.DType, self)
 		}
-		return fillRun(c, self, v.Scalar.Number())
+		return fillRun(c, self, filled(self.DType, v.Scalar))
 	}
 	if v.Tensor.Len() != 1 {
 		c.Invalid("%v must have one element", v.Tensor)

@@ -76,7 +76,7 @@ func TestRearranging(t *testing.T) {
 	for _, c := range []struct {
 		shifts, dims []int64
 		want         []float64
-	}{{[]int64{1}, nil, []float64{5, 0, 1, 2, 3, 4}}, {[]int64{-1}, []int64{1}, []float64{1, 2, 0, 4, 5, 3}}, {[]int64{1, 4}, []int64{0, 1}, []float64{5, 3, 4, 2, 0, 1}}} {
+	}{{[]int64{1}, []int64{}, []float64{5, 0, 1, 2, 3, 4}}, {[]int64{-1}, []int64{1}, []float64{1, 2, 0, 4, 5, 3}}, {[]int64{1, 4}, []int64{0, 1}, []float64{5, 3, 4, 2, 0, 1}}} {
 		y, out := optest.Tensor(t, dtype.Float32, []int64{2, 3}, count64(6)...), optest.Tensor(t, dtype.Float32, []int64{2, 3})
 		optest.Run(t, "Roll", optest.Args{"x": y, "shifts": c.shifts, "dims": c.dims, "out": out})
 		assert.Equal(t, c.want, optest.Values(out), "%v %v", c.shifts, c.dims)
@@ -174,7 +174,12 @@ func TestFilling(t *testing.T) {
 		optest.Run(t, "Eye", optest.Args{"n": 3, "m": 3, "out": x})
 		require.Equal(t, []float64{1, 0, 0, 0, 1, 0, 0, 0, 1}, optest.Values(x))
 	}
-	optest.Refused(t, op.InvalidParam, "InplaceFillScalar", optest.Args{"selfRef": optest.Tensor(t, dtype.Int32, []int64{1}), "value": optest.Scalar(.5)}, "float64")
+	count, yes := optest.Tensor(t, dtype.Int32, []int64{1}), optest.Tensor(t, dtype.Bool, []int64{1})
+	optest.Run(t, "InplaceFillScalar", optest.Args{"selfRef": count, "value": optest.Scalar(-8.9)})
+	assert.Equal(t, []float64{-8}, optest.Values(count), "integers lose the fraction")
+	optest.Run(t, "InplaceFillScalar", optest.Args{"selfRef": yes, "value": optest.Scalar(.5)})
+	assert.Equal(t, []float64{1}, optest.Values(yes))
+	optest.Refused(t, op.InvalidParam, "InplaceFillScalar", optest.Args{"selfRef": count, "value": &op.Scalar{DType: dtype.Complex64}}, "complex64")
 	tall := optest.Tensor(t, dtype.Float32, []int64{7, 2}, 0)
 	optest.Run(t, "InplaceFillDiagonal", optest.Args{"selfRef": tall, "fillValue": optest.Scalar(1), "wrap": true})
 	assert.Equal(t, []float64{1, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0}, optest.Values(tall))

@@ -39,7 +39,7 @@ var vectorTypes = []dtype.Type{
 func matmul(lo, hi int) op.Prepare {
 	return func(c *op.Call) (op.Run, error) {
 		self, mat2, out := c.Tensor("self"), c.Tensor("mat2"), c.Tensor("out")
-		c.CubeMathType()
+		c.CubeMathType(self, mat2)
 		for _, t := range []*op.Tensor{self, mat2} {
 			c.Rank(t, lo, hi)
 		}
@@ -66,7 +66,7 @@ func addmm(c *op.Call) (op.Run, error) {
 	self, out := selfAndOut(c)
 	mat1, mat2 := c.Tensor("mat1"), c.Tensor("mat2")
 	beta, alpha := c.Scalar("beta"), c.Scalar("alpha")
-	c.CubeMathType()
+	c.CubeMathType(mat1, mat2)
 	c.Rank(mat1, 2, 2)
 	c.Rank(mat2, 2, 2)
 	c.Rank(self, 1, 2)
@@ -81,7 +81,7 @@ func baddbmm(c *op.Call) (op.Run, error) {
 	self, out := selfAndOut(c)
 	batch1, batch2 := c.Tensor("batch1"), c.Tensor("batch2")
 	beta, alpha := c.Scalar("beta"), c.Scalar("alpha")
-	c.CubeMathType()
+	c.CubeMathType(batch1, batch2)
 	c.Rank(batch1, 3, 3)
 	c.Rank(batch2, 3, 3)
 	c.Rank(self, 1, 3)
@@ -96,7 +96,7 @@ func addbmm(c *op.Call) (op.Run, error) {
 	self, out := selfAndOut(c)
 	batch1, batch2 := c.Tensor("batch1"), c.Tensor("batch2")
 	beta, alpha := c.Scalar("beta"), c.Scalar("alpha")
-	c.CubeMathType()
+	c.CubeMathType(batch1, batch2)
 	c.Rank(batch1, 3, 3)
 	c.Rank(batch2, 3, 3)
 	c.Rank(self, 1, 2)
@@ -132,7 +132,7 @@ func gemm(c *op.Call) (op.Run, error) {
 // mv multiplies a matrix by a vector.
 func mv(c *op.Call) (op.Run, error) {
 	self, vec, out := c.Tensor("self"), c.Tensor("vec"), c.Tensor("out")
-	c.CubeMathType()
+	c.CubeMathType(self, vec)
 	c.Rank(self, 2, 2)
 	c.Rank(vec, 1, 1)
 	c.SameDType(self, vec, out)

@@ -1,0 +1,160 @@
+package pointwise
+
+import (
+	"math/cmplx"
+	"slices"
+	"unsafe"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/op"
+)
+
+// complexes are the functions of complex numbers, computed in complex128. x are the operands, p the
+// parameters.
+var complexes = map[kernel.Op]func(x, p []complex128) complex128{
+	kernel.Abs:        func(x, _ []complex128) complex128 { return complex(cmplx.Abs(x[0]), 0) },
+	kernel.Neg:        func(x, _ []complex128) complex128 { return -x[0] },
+	kernel.Square:     func(x, _ []complex128) complex128 { return x[0] * x[0] },
+	kernel.Sqrt:       func(x, _ []complex128) complex128 { return cmplx.Sqrt(x[0]) },
+	kernel.Rsqrt:      func(x, _ []complex128) complex128 { return 1 / cmplx.Sqrt(x[0]) },
+	kernel.Reciprocal: func(x, _ []complex128) complex128 { return 1 / x[0] },
+	kernel.Exp:        func(x, _ []complex128) complex128 { return cmplx.Exp(x[0]) },
+	kernel.Log:        func(x, _ []complex128) complex128 { return cmplx.Log(x[0]) },
+	kernel.Sin:        func(x, _ []complex128) complex128 { return cmplx.Sin(x[0]) },
+	kernel.Cos:        func(x, _ []complex128) complex128 { return cmplx.Cos(x[0]) },
+	kernel.Sinh:       func(x, _ []complex128) complex128 { return cmplx.Sinh(x[0]) },
+	kernel.Cosh:       func(x, _ []complex128) complex128 { return cmplx.Cosh(x[0]) },
+	kernel.Tan:        func(x, _ []complex128) complex128 { return cmplx.Tan(x[0]) },
+	kernel.Sigmoid:    func(x, _ []complex128) complex128 { return 1 / (1 + cmplx.Exp(-x[0])) },
+	kernel.Add:        func(x, p []complex128) complex128 { return x[0] + p[0]*x[1] },
+	kernel.ReverseSub: func(x, p []complex128) complex128 { return x[1] - p[0]*x[0] },
+	kernel.Mul:        func(x, _ []complex128) complex128 { return x[0] * x[1] },
+	kernel.Div:        func(x, _ []complex128) complex128 { return x[0] / x[1] },
+	kernel.Pow:        func(x, _ []complex128) complex128 { return cmplx.Pow(x[0], x[1]) },
+}
+
+// ofComplex checks operands of which one is complex and returns the computation.
+func (e Form) ofComplex(c *op.Call, compute dtype.Type, out *op.Tensor, operands []Operand) (op.Run, error) {
+	result := compute
+	if e.Op == kernel.Abs {
+		result = op.PartTypes[compute]
+	}
+	fn := complexes[e.Op]
+	if fn == nil || compute == dtype.Complex32 || slices.ContainsFunc(operands, func(o Operand) bool { return !number(o.dtype()) }) {
+		c.Invalid("operands %v cannot be computed in %v; cast them first", operandsText(operands), compute)
+	}
+	if !op.Castable(result, out.DType) || !number(out.DType) {
+		c.Invalid("the result has dtype %v, which cannot be stored in %v; use an output of that dtype or above", result, out)
+	}
+	c.Plain(out)
+	for _, o := range operands {
+		if o.Tensor != nil {
+			c.Plain(o.Tensor)
+		}
+	}
+	Broadcasts(c, out, operands)
+	var params []complex128
+	for _, n := range e.Params {
+		p := c.Scalar(n).Complex()
+		if e.Scale != (kernel.Number{}) {
+			p *= complex(e.Scale.F, 0)
+		}
+		params = append(params, p)
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	c.HandlesOverlap()
+	return func(*op.Exec) error {
+		if out.Len() == 0 {
+			return nil
+		}
+		x := make([][]complex128, len(operands))
+		for i, o := range operands {
+			var err error
+			if x[i], err = o.numbers(out.Shape); err != nil {
+				return err
+			}
+		}
+		values := make([]complex128, out.Len())
+		kernel.Parallel(out.Len(), 1<<12, func(lo, hi int64) {
+			args := make([]complex128, len(x))
+			for i := lo; i < hi; i++ {
+				for k := range x {
+					args[k] = x[k][i]
+				}
+				values[i] = fn(args, params)
+			}
+		})
+		return store(out, values)
+	}, nil
+}
+
+// number reports whether elements of a type are numbers, complex or not.
+func number(d dtype.Type) bool { return d.IsComplex() || op.Category(d) < 3 }
+
+// dtype returns the element type of the operand.
+func (o Operand) dtype() dtype.Type {
+	if o.Tensor != nil {
+		return o.Tensor.DType
+	}
+	return o.Scalar.DType
+}
+
+// numbers returns the operand broadcast to a shape.
+func (o Operand) numbers(shape []int64) ([]complex128, error) {
+	n := int64(1)
+	for _, d := range shape {
+		n *= d
+	}
+	values := make([]complex128, n)
+	if o.Tensor == nil {
+		for i := range values {
+			values[i] = o.Scalar.Complex()
+		}
+		return values, nil
+	}
+	re, im := o.Tensor.View(), kernel.View{}
+	if o.Tensor.DType.IsComplex() {
+		re, im = o.Tensor.Parts()
+	}
+	part, release := kernel.TemporaryOf(dtype.Float64, shape...)
+	defer release()
+	reals := unsafe.Slice((*float64)(part.Data), n)
+	if err := kernel.Copy(part, re); err != nil {
+		return nil, err
+	}
+	for i, v := range reals {
+		values[i] = complex(v, 0)
+	}
+	if im.Data == nil {
+		return values, nil
+	}
+	err := kernel.Copy(part, im)
+	for i, v := range reals {
+		values[i] += complex(0, v)
+	}
+	return values, err
+}
+
+// store writes values to a tensor, and only their real parts to one that is not complex.
+func store(out *op.Tensor, values []complex128) error {
+	part, release := kernel.TemporaryOf(dtype.Float64, out.Shape...)
+	defer release()
+	reals := unsafe.Slice((*float64)(part.Data), len(values))
+	for i, v := range values {
+		reals[i] = real(v)
+	}
+	if !out.DType.IsComplex() {
+		return kernel.Copy(out.View(), part)
+	}
+	re, im := out.Parts()
+	if err := kernel.Copy(re, part); err != nil {
+		return err
+	}
+	for i, v := range values {
+		reals[i] = imag(v)
+	}
+	return kernel.Copy(im, part)
+}

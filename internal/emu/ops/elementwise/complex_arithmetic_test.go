@@ -1,0 +1,100 @@
+package elementwise
+
+import (
+	"encoding/binary"
+	"math"
+	"math/cmplx"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
+	"github.com/goascend/cann/internal/emu/op"
+	"github.com/goascend/cann/internal/emu/op/optest"
+)
+
+// complexOf returns a complex tensor and the tensor of its parts, [..., 2].
+func complexOf(t *testing.T, seed uint64, d dtype.Type, shape ...int64) (x, parts *op.Tensor) {
+	part := op.PartTypes[d]
+	parts = optest.Filled(t, seed, part, kerneltest.Contiguous, append(append([]int64{}, shape...), 2))
+	x = optest.Of(parts.View())
+	x.DType, x.Shape, x.Strides = d, shape, op.ContiguousStrides(shape)
+	return x, parts
+}
+
+func numbers(parts *op.Tensor) []complex128 {
+	v := optest.Values(parts)
+	out := make([]complex128, len(v)/2)
+	for i := range out {
+		out[i] = complex(v[2*i], v[2*i+1])
+	}
+	return out
+}
+
+func scalarOf(v complex64) *op.Scalar {
+	s := &op.Scalar{DType: dtype.Complex64}
+	binary.LittleEndian.PutUint32(s.Bits[:], math.Float32bits(real(v)))
+	binary.LittleEndian.PutUint32(s.Bits[4:], math.Float32bits(imag(v)))
+	return s
+}
+
+func TestComplexArithmetic(t *testing.T) {
+	for _, d := range []dtype.Type{dtype.Complex64, dtype.Complex128} {
+		x, xs := complexOf(t, 1, d, 3, 1)
+		y, ys := complexOf(t, 2, d, 4)
+		out, outs := complexOf(t, 3, d, 3, 4)
+		same := func(want func(a, b complex128) complex128) {
+			t.Helper()
+			got := numbers(outs)
+			for i, a := range numbers(xs) {
+				for k, b := range numbers(ys) {
+					assert.InDelta(t, 0, cmplx.Abs(want(a, b)-got[4*i+k]), 1e-5*(1+cmplx.Abs(got[4*i+k])), "%v %v", a, b)
+				}
+			}
+		}
+		optest.Run(t, "Mul", optest.Args{"self": x, "other": y, "out": out})
+		same(func(a, b complex128) complex128 { return a * b })
+		optest.Run(t, "Add", optest.Args{"self": x, "other": y, "alpha": scalarOf(2 - 1i), "out": out})
+		same(func(a, b complex128) complex128 { return a + (2-1i)*b })
+		optest.Run(t, "Sub", optest.Args{"self": x, "other": y, "alpha": scalarOf(1i), "out": out})
+		same(func(a, b complex128) complex128 { return a - 1i*b })
+		optest.Run(t, "Rsub", optest.Args{"self": x, "other": y, "alpha": scalarOf(3), "out": out})
+		same(func(a, b complex128) complex128 { return b - 3*a })
+		optest.Run(t, "Div", optest.Args{"self": x, "other": y, "out": out})
+		same(func(a, b complex128) complex128 { return a / b })
+
+		z, zs := complexOf(t, 4, d, 3, 1)
+		for name, fn := range map[string]func(complex128) complex128{
+			"Neg": func(a complex128) complex128 { return -a }, "Sin": cmplx.Sin, "Cos": cmplx.Cos, "Exp": cmplx.Exp, "Sqrt": cmplx.Sqrt, "Log": cmplx.Log,
+		} {
+			a := optest.Args{"out": z}
+			for _, p := range op.Find(name).Params[:1] {
+				a[p.Name] = x
+			}
+			optest.Run(t, name, a)
+			for i, v := range numbers(xs) {
+				assert.InDelta(t, 0, cmplx.Abs(fn(v)-numbers(zs)[i]), 1e-5*(1+cmplx.Abs(fn(v))), "%s %v", name, v)
+			}
+		}
+		if d == dtype.Complex64 {
+			length := optest.Tensor(t, dtype.Float32, []int64{3, 1})
+			optest.Run(t, "Abs", optest.Args{"self": x, "out": length})
+			for i, v := range numbers(xs) {
+				assert.InDelta(t, cmplx.Abs(v), optest.Values(length)[i], 1e-6)
+			}
+		}
+	}
+	x, _ := complexOf(t, 1, dtype.Complex64, 2)
+	optest.Refused(t, op.InvalidParam, "Mul", optest.Args{"self": x, "other": x, "out": optest.Tensor(t, dtype.Float32, []int64{2})}, "")
+}
+
+// CANN does not limit the dimensions of Sign.
+func TestManyDimensions(t *testing.T) {
+	shape := []int64{1, 2, 1, 1, 2, 1, 1, 3, 2}
+	x, out := optest.Filled(t, 1, dtype.Float32, kerneltest.Contiguous, shape), optest.Tensor(t, dtype.Float32, shape)
+	optest.Run(t, "Sign", optest.Args{"self": x, "result": out})
+	for i, v := range optest.Values(x) {
+		assert.Equal(t, math.Copysign(1, v), optest.Values(out)[i])
+	}
+}
