@@ -1879,8 +1879,8 @@ var opLogSoftmaxBackward = Operator{
 //
 // It launches aclnnLogSoftmaxBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
 // st.
-// The emulator verified: GradOutput, Out float32 float16 bfloat16 float64 integers bool; Output
-// float32 float16 bfloat16 float64.
+// The emulator verified: GradOutput, Output float32 float16 bfloat16; Out float32 float16 bfloat16
+// float64 integers bool.
 // Vendor's page: hicann/ops-nn, activation/log_softmax_grad/docs/aclnnLogSoftmaxBackward.md
 func LogSoftmaxBackward(st *acl.Stream, p LogSoftmaxBackwardParams) error {
 	c := NewCall(st, &opLogSoftmaxBackward)
@@ -2802,8 +2802,8 @@ var opSoftmaxBackward = Operator{
 // SoftmaxBackward computes the gradient of Softmax from its output.
 //
 // It launches aclnnSoftmaxBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: GradOutput, Out float32 float16 bfloat16 float64 integers bool; Output
-// float32 float16 bfloat16 float64.
+// The emulator verified: GradOutput, Output float32 float16 bfloat16; Out float32 float16 bfloat16
+// float64 integers bool.
 // Vendor's page: hicann/ops-nn, activation/softmax_grad/docs/aclnnSoftmaxBackward.md
 func SoftmaxBackward(st *acl.Stream, p SoftmaxBackwardParams) error {
 	c := NewCall(st, &opSoftmaxBackward)

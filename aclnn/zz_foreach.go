@@ -124,7 +124,7 @@ var opForeachAddListV2 = Operator{
 // ForeachAddListV2 computes X1 + Alpha · X2 for the tensors of two lists.
 //
 // It launches aclnnForeachAddListV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
-// The emulator verified: X1, X2, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X1, X2, Out float32 float16 bfloat16 int32.
 // Vendor's page: hicann/ops-nn, foreach/foreach_add_list/docs/aclnnForeachAddListV2.md
 func ForeachAddListV2(st *acl.Stream, p ForeachAddListV2Params) error {
 	c := NewCall(st, &opForeachAddListV2)
@@ -227,7 +227,7 @@ var opForeachAddScalarV2 = Operator{
 // ForeachAddScalarV2 adds a scalar to the tensors of a list.
 //
 // It launches aclnnForeachAddScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X, Out float32 float16 bfloat16 int32.
 // Vendor's page: hicann/ops-nn, foreach/foreach_add_scalar/docs/aclnnForeachAddScalarV2.md
 func ForeachAddScalarV2(st *acl.Stream, p ForeachAddScalarV2Params) error {
 	c := NewCall(st, &opForeachAddScalarV2)
@@ -344,7 +344,8 @@ var opForeachAddcdivScalarList = Operator{
 //
 // It launches aclnnForeachAddcdivScalarList (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach
 // on st.
-// The emulator verified: X1, X2, X3, Scalars, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X1, X2, X3, Out float32 float16 bfloat16; Scalars float32 float16 bfloat16
+// float64 integers bool.
 // Vendor's page: hicann/ops-nn, foreach/foreach_addcdiv_scalar_list/docs/aclnnForeachAddcdivScalarList.md
 func ForeachAddcdivScalarList(st *acl.Stream, p ForeachAddcdivScalarListParams) error {
 	c := NewCall(st, &opForeachAddcdivScalarList)
@@ -383,7 +384,7 @@ var opForeachAddcdivScalarV2 = Operator{
 //
 // It launches aclnnForeachAddcdivScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on
 // st.
-// The emulator verified: X1, X2, X3, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X1, X2, X3, Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, foreach/foreach_addcdiv_scalar/docs/aclnnForeachAddcdivScalarV2.md
 func ForeachAddcdivScalarV2(st *acl.Stream, p ForeachAddcdivScalarV2Params) error {
 	c := NewCall(st, &opForeachAddcdivScalarV2)
@@ -539,7 +540,7 @@ var opForeachAddcmulScalarV2 = Operator{
 //
 // It launches aclnnForeachAddcmulScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on
 // st.
-// The emulator verified: X1, X2, X3, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X1, X2, X3, Out float32 float16 bfloat16 int32.
 // Vendor's page: hicann/ops-nn, foreach/foreach_addcmul_scalar/docs/aclnnForeachAddcmulScalarV2.md
 func ForeachAddcmulScalarV2(st *acl.Stream, p ForeachAddcmulScalarV2Params) error {
 	c := NewCall(st, &opForeachAddcmulScalarV2)
@@ -638,8 +639,8 @@ var opForeachCopy = Operator{
 // ForeachCopy copies the tensors of a list to those of another.
 //
 // It launches aclnnForeachCopy (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool complex32 complex64
-// complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0.
+// The emulator verified: X, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// uint16 uint32 bool.
 // Vendor's page: hicann/ops-nn, foreach/foreach_copy/docs/aclnnForeachCopy.md
 func ForeachCopy(st *acl.Stream, p ForeachCopyParams) error {
 	c := NewCall(st, &opForeachCopy)
@@ -736,7 +737,7 @@ var opForeachDivList = Operator{
 // ForeachDivList computes X1 / X2 for the tensors of two lists.
 //
 // It launches aclnnForeachDivList (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
-// The emulator verified: X1, X2, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X1, X2, Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, foreach/foreach_div_list/docs/aclnnForeachDivList.md
 func ForeachDivList(st *acl.Stream, p ForeachDivListParams) error {
 	c := NewCall(st, &opForeachDivList)
@@ -838,7 +839,7 @@ var opForeachDivScalarV2 = Operator{
 // ForeachDivScalarV2 divides the tensors of a list by a scalar.
 //
 // It launches aclnnForeachDivScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X, Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, foreach/foreach_div_scalar/docs/aclnnForeachDivScalarV2.md
 func ForeachDivScalarV2(st *acl.Stream, p ForeachDivScalarV2Params) error {
 	c := NewCall(st, &opForeachDivScalarV2)
@@ -1001,7 +1002,7 @@ var opForeachLerpList = Operator{
 // ForeachLerpList interpolates X1 + Weight · (X2 − X1) for the tensors of three lists.
 //
 // It launches aclnnForeachLerpList (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
-// The emulator verified: X1, X2, Weight, Out float32 float16 bfloat16 float64.
+// The emulator verified: X1, X2, Weight, Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, foreach/foreach_lerp_list/docs/aclnnForeachLerpList.md
 func ForeachLerpList(st *acl.Stream, p ForeachLerpListParams) error {
 	c := NewCall(st, &opForeachLerpList)
@@ -1038,7 +1039,7 @@ var opForeachLerpScalar = Operator{
 // weight.
 //
 // It launches aclnnForeachLerpScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
-// The emulator verified: X1, X2, Out float32 float16 bfloat16 float64.
+// The emulator verified: X1, X2, Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, foreach/foreach_lerp_scalar/docs/aclnnForeachLerpScalar.md
 func ForeachLerpScalar(st *acl.Stream, p ForeachLerpScalarParams) error {
 	c := NewCall(st, &opForeachLerpScalar)
@@ -1308,7 +1309,7 @@ var opForeachMaximumScalarV2 = Operator{
 //
 // It launches aclnnForeachMaximumScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on
 // st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X, Out float32 float16 bfloat16 int32.
 // Vendor's page: hicann/ops-nn, foreach/foreach_maximum_scalar/docs/aclnnForeachMaximumScalarV2.md
 func ForeachMaximumScalarV2(st *acl.Stream, p ForeachMaximumScalarV2Params) error {
 	c := NewCall(st, &opForeachMaximumScalarV2)
@@ -1447,7 +1448,7 @@ var opForeachMinimumScalarV2 = Operator{
 //
 // It launches aclnnForeachMinimumScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on
 // st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X, Out float32 float16 bfloat16 int32.
 // Vendor's page: hicann/ops-nn, foreach/foreach_minimum_scalar/docs/aclnnForeachMinimumScalarV2.md
 func ForeachMinimumScalarV2(st *acl.Stream, p ForeachMinimumScalarV2Params) error {
 	c := NewCall(st, &opForeachMinimumScalarV2)
@@ -1481,7 +1482,7 @@ var opForeachMulList = Operator{
 // ForeachMulList computes X1 · X2 for the tensors of two lists.
 //
 // It launches aclnnForeachMulList (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
-// The emulator verified: X1, X2, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X1, X2, Out float32 float16 bfloat16 int8 int16 int32 uint8.
 // Vendor's page: hicann/ops-nn, foreach/foreach_mul_list/docs/aclnnForeachMulList.md
 func ForeachMulList(st *acl.Stream, p ForeachMulListParams) error {
 	c := NewCall(st, &opForeachMulList)
@@ -1583,7 +1584,7 @@ var opForeachMulScalarV2 = Operator{
 // ForeachMulScalarV2 multiplies the tensors of a list by a scalar.
 //
 // It launches aclnnForeachMulScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X, Out float32 float16 bfloat16 int32.
 // Vendor's page: hicann/ops-nn, foreach/foreach_mul_scalar/docs/aclnnForeachMulScalarV2.md
 func ForeachMulScalarV2(st *acl.Stream, p ForeachMulScalarV2Params) error {
 	c := NewCall(st, &opForeachMulScalarV2)
@@ -1821,7 +1822,7 @@ var opForeachPowScalarV2 = Operator{
 // ForeachPowScalarV2 raises each element of the tensors of a list to the power of a scalar.
 //
 // It launches aclnnForeachPowScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X, Out float32 float16 bfloat16 int32.
 // Vendor's page: hicann/ops-nn, foreach/foreach_pow_scalar/docs/aclnnForeachPowScalarV2.md
 func ForeachPowScalarV2(st *acl.Stream, p ForeachPowScalarV2Params) error {
 	c := NewCall(st, &opForeachPowScalarV2)
@@ -2084,7 +2085,7 @@ var opForeachSqrt = Operator{
 // ForeachSqrt computes the square root of each element of each tensor of a list.
 //
 // It launches aclnnForeachSqrt (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64.
+// The emulator verified: X, Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, foreach/foreach_sqrt/docs/aclnnForeachSqrt.md
 func ForeachSqrt(st *acl.Stream, p ForeachSqrtParams) error {
 	c := NewCall(st, &opForeachSqrt)
@@ -2155,7 +2156,7 @@ var opForeachSubListV2 = Operator{
 // ForeachSubListV2 computes X1 − Alpha · X2 for the tensors of two lists.
 //
 // It launches aclnnForeachSubListV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
-// The emulator verified: X1, X2, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X1, X2, Out float32 float16 bfloat16 int32.
 // Vendor's page: hicann/ops-nn, foreach/foreach_sub_list/docs/aclnnForeachSubListV2.md
 func ForeachSubListV2(st *acl.Stream, p ForeachSubListV2Params) error {
 	c := NewCall(st, &opForeachSubListV2)
@@ -2258,7 +2259,7 @@ var opForeachSubScalarV2 = Operator{
 // ForeachSubScalarV2 subtracts a scalar from the tensors of a list.
 //
 // It launches aclnnForeachSubScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X, Out float32 float16 bfloat16 int32.
 // Vendor's page: hicann/ops-nn, foreach/foreach_sub_scalar/docs/aclnnForeachSubScalarV2.md
 func ForeachSubScalarV2(st *acl.Stream, p ForeachSubScalarV2Params) error {
 	c := NewCall(st, &opForeachSubScalarV2)

@@ -1033,8 +1033,8 @@ var opInplaceQuantScatter = Operator{
 // Indices give.
 //
 // It launches aclnnInplaceQuantScatter (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
-// The emulator verified: SelfRef int8; Indices int32 int64; Updates float16 bfloat16; QuantScales
-// float32 bfloat16; QuantZeroPoints bfloat16 int32.
+// The emulator verified: SelfRef int8; Indices int32 int64; Updates float16; QuantScales float32;
+// QuantZeroPoints int32.
 // Vendor's page: hicann/ops-nn, index/quant_update_scatter/docs/aclnnInplaceQuantScatter.md
 func InplaceQuantScatter(st *acl.Stream, p InplaceQuantScatterParams) error {
 	c := NewCall(st, &opInplaceQuantScatter)

@@ -1654,8 +1654,7 @@ var opRoll = Operator{
 // Roll moves elements along dimensions; those that leave at one end come in at the other.
 //
 // It launches aclnnRoll (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool complex32 complex64
-// complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0.
+// The emulator verified: X, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 uint32 bool.
 // Vendor's page: hicann/ops-math, conversion/roll/docs/aclnnRoll.md
 func Roll(st *acl.Stream, p RollParams) error {
 	c := NewCall(st, &opRoll)

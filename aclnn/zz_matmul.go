@@ -239,7 +239,7 @@ var opAddmmWeightNz = Operator{
 // AddmmWeightNz computes Beta · Self + Alpha · Mat1 · Mat2, Mat2 being stored as FRACTAL_NZ.
 //
 // It launches aclnnAddmmWeightNz (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator verified: Self, Mat1, Mat2, Out float32 float16 bfloat16.
+// The emulator verified: Self, Out float32 float16 bfloat16; Mat1, Mat2 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs/aclnnAddmmWeightNz.md
 func AddmmWeightNz(st *acl.Stream, p AddmmWeightNzParams) error {
 	c := NewCall(st, &opAddmmWeightNz)
@@ -481,7 +481,7 @@ var opBatchMatMulWeightNz = Operator{
 // BatchMatMulWeightNz multiplies the matrices of two batches, the second stored as FRACTAL_NZ.
 //
 // It launches aclnnBatchMatMulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator verified: Self, Mat2, Out float32 float16 bfloat16.
+// The emulator verified: Self, Mat2 float16 bfloat16; Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnBatchMatMulWeightNz.md
 func BatchMatMulWeightNz(st *acl.Stream, p BatchMatMulWeightNzParams) error {
 	c := NewCall(st, &opBatchMatMulWeightNz)
@@ -558,8 +558,7 @@ var opDot = Operator{
 // Dot computes the scalar product of two vectors.
 //
 // It launches aclnnDot (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: Self, Tensor, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8.
+// The emulator verified: Self, Tensor, Out float32 float16 bfloat16 int8 int32 uint8.
 // Vendor's page: hicann/ops-math, math/dot/docs/aclnnDot.md
 func Dot(st *acl.Stream, p DotParams) error {
 	c := NewCall(st, &opDot)
@@ -3236,7 +3235,7 @@ var opTransposeBatchMatMulWeightNz = Operator{
 // TransposeBatchMatMulWeightNz is TransposeBatchMatMul with X2 stored as FRACTAL_NZ.
 //
 // It launches aclnnTransposeBatchMatMulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator verified: X1, X2, Out float32 float16 bfloat16.
+// The emulator verified: X1, X2, Out float16 bfloat16.
 // Vendor's page: hicann/ops-nn, matmul/transpose_batch_mat_mul/docs/aclnnTransposeBatchMatMulWeightNZ.md
 func TransposeBatchMatMulWeightNz(st *acl.Stream, p TransposeBatchMatMulWeightNzParams) error {
 	c := NewCall(st, &opTransposeBatchMatMulWeightNz)

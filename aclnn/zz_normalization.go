@@ -718,8 +718,8 @@ var opAddRmsNormQuant = Operator{
 //
 // It launches aclnnAddRmsNormQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on
 // st.
-// The emulator verified: X1, X2, Gamma, XOut float32 float16 bfloat16; Scales1, ZeroPoints1Optional
-// float32 float16 bfloat16 int8 int32; Y1Out int8.
+// The emulator verified: X1, X2, Gamma, Scales1, XOut float32 float16 bfloat16; ZeroPoints1Optional
+// float32 float16 bfloat16 int32; Y1Out int8.
 // Vendor's page: hicann/ops-nn, norm/add_rms_norm_quant/docs/aclnnAddRmsNormQuant.md
 func AddRmsNormQuant(st *acl.Stream, p AddRmsNormQuantParams) error {
 	c := NewCall(st, &opAddRmsNormQuant)
@@ -983,7 +983,7 @@ var opBatchNormElemtBackward = Operator{
 // It launches aclnnBatchNormElemtBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // normalization on st.
 // The emulator verified: GradOut, Input, Mean, Invstd, Weight, SumDy, SumDyXmu, GradInput float32
-// float16 bfloat16; Counter float32 float16 bfloat16 float64 integers bool.
+// float16 bfloat16; Counter float32 float16 int32.
 // Vendor's page: hicann/ops-nn, norm/sync_batch_norm_backward_elemt/docs/aclnnBatchNormElemtBackward.md
 func BatchNormElemtBackward(st *acl.Stream, p BatchNormElemtBackwardParams) error {
 	c := NewCall(st, &opBatchNormElemtBackward)
@@ -1032,8 +1032,8 @@ var opBatchNormGatherStatsWithCounts = Operator{
 //
 // It launches aclnnBatchNormGatherStatsWithCounts (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // normalization on st.
-// The emulator verified: Mean, RunningMean, RunningVar, MeanAll, InvstdAll float32 float16
-// bfloat16; Invstd, Counts float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: Mean, Invstd, RunningMean, RunningVar, Counts, MeanAll, InvstdAll float32
+// float16 bfloat16.
 // Vendor's page: hicann/ops-nn, norm/sync_batch_norm_gather_stats_with_counts/docs/aclnnBatchNormGatherStatsWithCounts.md
 func BatchNormGatherStatsWithCounts(st *acl.Stream, p BatchNormGatherStatsWithCountsParams) error {
 	c := NewCall(st, &opBatchNormGatherStatsWithCounts)
@@ -1362,8 +1362,7 @@ var opFastLayerNorm = Operator{
 // FastLayerNorm normalises the last dimensions to mean 0 and variance 1, scales and shifts them.
 //
 // It launches aclnnFastLayerNorm (libopapi, CANN 2026-08) of family normalization on st.
-// The emulator verified: Input, Out float32 float16 bfloat16; WeightOptional float32 float16
-// bfloat16 float64 integers bool.
+// The emulator verified: Input, WeightOptional, Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, norm/layer_norm_v4/docs/aclnnFastLayerNorm.md
 func FastLayerNorm(st *acl.Stream, p FastLayerNormParams) error {
 	c := NewCall(st, &opFastLayerNorm)
@@ -1598,7 +1597,7 @@ var opGroupNormSiluQuant = Operator{
 // GroupNormSiluQuant normalises groups of channels, applies Silu, and quantises the result to int8.
 //
 // It launches aclnnGroupNormSiluQuant (libopapi, CANN 2026-08) of family normalization on st.
-// The emulator verified: Self, Gamma, Beta, QuantScale, MeanOut, RstdOut float32 float16 bfloat16;
+// The emulator verified: Self, Gamma, Beta, MeanOut, RstdOut float16 bfloat16; QuantScale float32;
 // Out int8.
 // Vendor's page: hicann/ops-nn, norm/group_norm_silu_quant/docs/aclnnGroupNormSiluQuant.md
 func GroupNormSiluQuant(st *acl.Stream, p GroupNormSiluQuantParams) error {
@@ -1922,8 +1921,8 @@ var opLayerNorm = Operator{
 // LayerNorm normalises the last dimensions to mean 0 and variance 1, scales and shifts them.
 //
 // It launches aclnnLayerNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on st.
-// The emulator verified: Input, Out float32 float16 bfloat16; WeightOptional, BiasOptional,
-// MeanOutOptional, RstdOutOptional float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: Input, WeightOptional, BiasOptional, Out, MeanOutOptional, RstdOutOptional
+// float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, norm/layer_norm_v4/docs/aclnnLayerNorm&aclnnLayerNormWithImplMode.md
 func LayerNorm(st *acl.Stream, p LayerNormParams) error {
 	c := NewCall(st, &opLayerNorm)
@@ -1971,8 +1970,8 @@ var opLayerNormBackward = Operator{
 //
 // It launches aclnnLayerNormBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization
 // on st.
-// The emulator verified: GradOut, Input float32 float16 bfloat16; Mean, Rstd, WeightOptional,
-// GradInputOut, GradWeightOut, GradBiasOut float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: GradOut, Input, Mean, Rstd, WeightOptional, GradInputOut, GradWeightOut,
+// GradBiasOut float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, norm/layer_norm_grad_v3/docs/aclnnLayerNormBackward.md
 func LayerNormBackward(st *acl.Stream, p LayerNormBackwardParams) error {
 	c := NewCall(st, &opLayerNormBackward)
@@ -2067,8 +2066,7 @@ var opLayerNormWithImplMode = Operator{
 //
 // It launches aclnnLayerNormWithImplMode (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // normalization on st.
-// The emulator verified: Input, Out float32 float16 bfloat16; WeightOptional float32 float16
-// bfloat16 float64 integers bool.
+// The emulator verified: Input, WeightOptional, Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-nn, norm/layer_norm_v4/docs/aclnnLayerNorm&aclnnLayerNormWithImplMode.md
 func LayerNormWithImplMode(st *acl.Stream, p LayerNormWithImplModeParams) error {
 	c := NewCall(st, &opLayerNormWithImplMode)

@@ -65,7 +65,7 @@ var opAscendAntiQuant = Operator{
 //
 // It launches aclnnAscendAntiQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on
 // st.
-// The emulator verified: X int8; Scale, Offset float32 float16 bfloat16; Y float16 bfloat16.
+// The emulator verified: X int8; Scale, Offset float32 bfloat16; Y float16 bfloat16.
 // Vendor's page: hicann/ops-nn, quant/ascend_anti_quant_v2/docs/aclnnAscendAntiQuant.md
 func AscendAntiQuant(st *acl.Stream, p AscendAntiQuantParams) error {
 	c := NewCall(st, &opAscendAntiQuant)
@@ -530,7 +530,7 @@ var opDynamicQuant = Operator{
 // DynamicQuant quantises each row with a scale of its own, which it gives.
 //
 // It launches aclnnDynamicQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on st.
-// The emulator verified: X float32 float16 bfloat16; YOut int8; ScaleOut float32.
+// The emulator verified: X float16 bfloat16; YOut int8; ScaleOut float32.
 // Vendor's page: hicann/ops-nn, quant/dynamic_quant/docs/aclnnDynamicQuant.md
 func DynamicQuant(st *acl.Stream, p DynamicQuantParams) error {
 	c := NewCall(st, &opDynamicQuant)
@@ -1199,8 +1199,8 @@ var opQuantize = Operator{
 // Axis.
 //
 // It launches aclnnQuantize (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on st.
-// The emulator verified: X, Scales float32 float16 bfloat16; ZeroPoints float32 float16 bfloat16
-// float64 integers bool; Out int8 int32 uint8.
+// The emulator verified: X float32 float16 bfloat16; Scales float32 float16; ZeroPoints, Out int8
+// int32 uint8.
 // Vendor's page: hicann/ops-nn, quant/quantize/docs/aclnnQuantize.md
 func Quantize(st *acl.Stream, p QuantizeParams) error {
 	c := NewCall(st, &opQuantize)

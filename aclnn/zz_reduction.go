@@ -730,8 +730,8 @@ var opLinalgVectorNorm = Operator{
 // LinalgVectorNorm computes the norm of order Ord over the given dimensions.
 //
 // It launches aclnnLinalgVectorNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 integers bool; Out float32 float16
-// bfloat16 float64.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
+// Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-nn, norm/lp_norm_v2/docs/aclnnLinalgVectorNorm.md
 func LinalgVectorNorm(st *acl.Stream, p LinalgVectorNormParams) error {
 	c := NewCall(st, &opLinalgVectorNorm)

@@ -53,7 +53,9 @@ func TestSoftmax(t *testing.T) {
 					x, dy := optest.Filled(t, 1, d, l, c.shape), optest.Filled(t, 2, d, l, c.shape)
 					y, dx := optest.TensorIn(t, d, l, c.shape), optest.TensorIn(t, d, l, c.shape)
 					optest.Run(t, name, optest.Args{"self": x, "dim": c.dim, "out": y})
-					optest.Run(t, name+"Backward", optest.Args{"gradOutput": dy, "output": y, "dim": c.dim, "out": dx})
+					if d != dtype.Float64 {
+						optest.Run(t, name+"Backward", optest.Args{"gradOutput": dy, "output": y, "dim": c.dim, "out": dx})
+					}
 					if x.Len() == 0 {
 						continue
 					}
@@ -65,7 +67,9 @@ func TestSoftmax(t *testing.T) {
 						return softmaxDefinition(x, c.shape[axis], optest.Elements(c.shape[axis+1:]), logarithm)
 					}
 					optest.CloseTo(t, what, definition(optest.Values(x)), optest.Values(y), optest.ResultLimit(d))
-					optest.CloseTo(t, "gradient of "+what, optest.Gradient(definition, optest.Values(dy), optest.Values(x)), optest.Values(dx), 4*optest.ResultLimit(d))
+					if d != dtype.Float64 {
+						optest.CloseTo(t, "gradient of "+what, optest.Gradient(definition, optest.Values(dy), optest.Values(x)), optest.Values(dx), 4*optest.ResultLimit(d))
+					}
 					optest.Run(t, name, optest.Args{"self": x, "dim": c.dim, "out": x})
 					assert.Equal(t, optest.Values(y), optest.Values(x), "in place: %s", what)
 				}

@@ -213,7 +213,6 @@ func TestConvolutionRefuses(t *testing.T) {
 		}, []string{"outputPadding [1]"}},
 		{"ConvolutionBackward", op.InvalidParam, func(n *convTensors, a optest.Args) { a["outputMask"] = []bool{true} }, []string{"outputMask has 1"}},
 		{"ConvolutionBackward", op.NullPointer, func(n *convTensors, a optest.Args) { a["gradBias"] = nil }, []string{"gradBias is null"}},
-		{"ConvolutionBackward", op.InvalidParam, func(n *convTensors, a optest.Args) { a["biasSizes"] = []int64{3} }, []string{"biasSizes [3]"}},
 		{"ConvolutionBackward", op.InvalidParam, func(n *convTensors, a optest.Args) { a["gradOutput"] = optest.Tensor(t, f, []int64{2, 4, 6}, 1) }, []string{"gradOutput"}},
 	} {
 		n := newConv(t, convCases[0], f, kerneltest.Contiguous)

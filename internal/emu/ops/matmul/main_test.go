@@ -14,7 +14,6 @@ func TestMain(m *testing.M) { optest.Main(m, abi.MatMul, Table) }
 // Phase two computes right values with every element type that phase one accepts.
 func TestElementTypes(t *testing.T) {
 	optest.VerifyElementTypes(t, map[string]string{
-		"aclnnQuantMatmulV4 accepts x1, x2 as int32":         "an int32 holds eight int4",
 		"aclnnFusedQuantMatmul accepts biasOptional":         "an integer is added before the scale, another number after it",
 		"aclnnFusedQuantMatmul accepts x2Scale":              "a 64-bit integer holds the bits of a float32, and not its value",
 		"aclnnFusedQuantMatmulWeightNz accepts biasOptional": "an integer is added before the scale, another number after it",

@@ -62,6 +62,9 @@ func TestRotateQuant(t *testing.T) {
 				byExtremes(t, what, want, int(s.n), 127, optest.Values(y), optest.Values(scale))
 				optest.Run(t, "RotateQuant", a.With(optest.Args{"yOut": packed, "roundMode": "rint"}))
 				byExtremes(t, what, want, int(s.n), 7, nibbles(packed, len(want)), optest.Values(scale))
+				if x.Len() == 0 { // CANN starts no kernel, whatever else the call holds
+					continue
+				}
 				for text, set := range map[string]optest.Args{
 					"clamping": {"alpha": optest.Tensor(t, dtype.BFloat16, []int64{1}, 0.5)}, "trans is true": {"trans": true}, "roundMode": {"roundMode": "floor"},
 					"axis is 0": {"axis": 0}, "a square": {"rotation": optest.Tensor(t, d, []int64{16, 32}, 1)}, "multiple of 8": {"rotation": optest.Tensor(t, d, []int64{24, 24}, 1)},
