@@ -95,6 +95,10 @@ func (c *Call) Launch() error {
 	}
 	if err != nil {
 		err = c.failure(err)
+	} else if bridge.Watching.Load() != 0 {
+		if told, ok := bridge.Watched.Load(c.user); ok {
+			told.(bridge.Launched)(c.op.Name, c.op.Params, &c.launch)
+		}
 	}
 	c.free()
 	return err

@@ -1,10 +1,14 @@
 package ops
 
 import (
+	"context"
 	"fmt"
 	"maps"
+	"sync/atomic"
 
 	"go.uber.org/zap"
+
+	"github.com/goascend/cann/acl"
 )
 
 // choiceLimit is how many choices an operator keeps.
@@ -14,6 +18,7 @@ const choiceLimit = 256
 type choice[A any, K comparable] struct {
 	kernel *Kernel[A, K]
 	err    error
+	left   *atomic.Pointer[left] // what left the AI Core in the first run, nil before it
 }
 
 // choices holds the choices made in one environment. It is never changed once published, so lookups
@@ -24,18 +29,18 @@ type choices[A any, K comparable] struct {
 }
 
 // choose looks up the choice for the arguments' key, and makes it if the key is new.
-func (o *Op[A, K]) choose(a *A) (*Kernel[A, K], error) {
+func (o *Op[A, K]) choose(a *A) choice[A, K] {
 	key := o.key(a)
 	if c := o.choices.Load(); c != nil && c.epoch == o.reg.epoch.Load() {
 		if made, ok := c.byKey[key]; ok {
-			return made.kernel, made.err
+			return made
 		}
 	}
 	return o.decide(key)
 }
 
 // decide makes the choice for a key and keeps it.
-func (o *Op[A, K]) decide(key K) (*Kernel[A, K], error) {
+func (o *Op[A, K]) decide(key K) choice[A, K] {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	epoch := o.reg.epoch.Load()
@@ -43,21 +48,39 @@ func (o *Op[A, K]) decide(key K) (*Kernel[A, K], error) {
 	next := &choices[A, K]{epoch: epoch, byKey: make(map[K]choice[A, K])}
 	if c := o.choices.Load(); c != nil && c.epoch == epoch {
 		if made, ok := c.byKey[key]; ok { // another goroutine has made it
-			return made.kernel, made.err
+			return made
 		}
 		if len(c.byKey) < choiceLimit {
 			maps.Copy(next.byKey, c.byKey)
 		}
 	}
 	e, kernel, reasons := o.explain(&env, key)
-	made := choice[A, K]{kernel: kernel}
+	made := choice[A, K]{kernel: kernel, left: new(atomic.Pointer[left])}
 	if kernel == nil {
 		made.err = &noKernel{e, reasons}
 	}
 	next.byKey[key] = made
 	o.choices.Store(next)
 	o.log.write(epoch, key, e)
-	return made.kernel, made.err
+	return made
+}
+
+// run runs the chosen kernel. In its first run the launches are watched for calls that leave the AI Core,
+// which is known of Atlas A2 and A3.
+func (o *Op[A, K]) run(ctx context.Context, st *acl.Stream, a *A, made choice[A, K]) error {
+	if made.left.Load() != nil {
+		return made.kernel.Run(ctx, st, a)
+	}
+	l := new(left)
+	if env := o.reg.Env(); env.accelerates() != nil {
+		made.left.Store(l)
+		return made.kernel.Run(ctx, st, a)
+	}
+	err := l.watch(st, func() error { return made.kernel.Run(ctx, st, a) })
+	if err == nil && made.left.CompareAndSwap(nil, l) {
+		l.told(o.reg.log, o.name, made.kernel.Name)
+	}
+	return err
 }
 
 // forget drops all choices; later ones are logged again.

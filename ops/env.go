@@ -51,9 +51,17 @@ func EnvOf(dev *acl.Device) Env {
 // Has returns nil if this chip and this CANN have a fused operator, or else why not, for a kernel's
 // Supports. Chips besides Atlas A2 and A3 have none; an unknown chip is taken for one of these.
 func (e *Env) Has(p aclnn.Params) error {
-	var chip error
-	if e.SoC != "" && !strings.HasPrefix(e.SoC, "Ascend910B") && !strings.HasPrefix(e.SoC, "Ascend910_93") {
+	chip := e.accelerates()
+	if chip != nil {
 		chip = fmt.Errorf("%s has no %s; Atlas A2 and A3 do", e.SoC, p.Operator().Name)
 	}
 	return errors.Join(chip, available(p))
+}
+
+// accelerates returns nil on Atlas A2 and A3, and on an unknown chip.
+func (e *Env) accelerates() error {
+	if e.SoC != "" && !strings.HasPrefix(e.SoC, "Ascend910B") && !strings.HasPrefix(e.SoC, "Ascend910_93") {
+		return fmt.Errorf("%s is not an Atlas A2 or A3", e.SoC)
+	}
+	return nil
 }

@@ -17,6 +17,9 @@ type Explanation struct {
 	Kernel     string // the chosen kernel, "" if there is none
 	Pinned     bool
 	Candidates []Candidate
+	// AICPU has the calls of the kernel that an Atlas A2 or A3 runs on its slow AI CPU, such as
+	// "aclnnSort: Sort of int64". They are known once the kernel has run with such arguments.
+	AICPU []string
 	// Invalid is the error of arguments that are refused before any kernel is asked, or nil.
 	Invalid error
 }
@@ -45,6 +48,9 @@ func (e Explanation) String() string {
 			fmt.Fprintf(&b, "; not %s: %s", c.Kernel, c.Reason)
 		}
 	}
+	for _, call := range e.AICPU {
+		b.WriteString("; on the AI CPU " + call)
+	}
 	return b.String()
 }
 
@@ -59,6 +65,11 @@ func (o *Op[A, K]) Explain(a *A) Explanation {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	e, _, _ := o.explain(&env, key)
+	if c := o.choices.Load(); c != nil && c.epoch == o.reg.epoch.Load() {
+		if made, ok := c.byKey[key]; ok {
+			e.AICPU = made.left.Load().list()
+		}
+	}
 	return e
 }
 

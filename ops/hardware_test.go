@@ -3,10 +3,14 @@
 package ops_test
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/acl/acltest"
@@ -134,4 +138,55 @@ func TestAttentionLimits(t *testing.T) {
 		b.near("composite", a.Out, got, 1e-4)
 		require.NoError(t, b.Attention.Unpin())
 	}
+}
+
+// TestExplainNamesTheAICPU: once a kernel has run, Explain names its calls that leave the AI Core, and
+// those of kernels that it runs itself. The kernels of this package have none.
+func TestExplainNamesTheAICPU(t *testing.T) {
+	core, logs := observer.New(zap.WarnLevel)
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	st := acltest.Stream(t, dev)
+	type key struct{ rows int64 }
+	sorting := func(env ops.Env) (inner, outer *ops.Op[aclnn.SortParams, key]) {
+		reg, err := ops.NewRegistry(env, ops.WithLogger(zap.New(core)))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, reg.Close()) })
+		valid := func(*aclnn.SortParams) error { return nil }
+		rows := func(a *aclnn.SortParams) key { return key{a.Self.Len()} }
+		inner, err = ops.NewOp(reg, "sort", valid, rows, ops.Kernel[aclnn.SortParams, key]{
+			Name: "Sort", Run: func(_ context.Context, st *acl.Stream, a *aclnn.SortParams) error { return aclnn.Sort(st, *a) },
+		})
+		require.NoError(t, err)
+		outer, err = ops.NewOp(reg, "sorted", valid, rows, ops.Kernel[aclnn.SortParams, key]{Name: "twice", Run: func(ctx context.Context, st *acl.Stream, a *aclnn.SortParams) error {
+			return errors.Join(inner.Run(ctx, st, a), inner.Run(ctx, st, a))
+		}})
+		require.NoError(t, err)
+		return inner, outer
+	}
+	s := aclnn.Scope{Stream: st}
+	defer func() { require.NoError(t, s.Close()) }()
+	for _, c := range []struct {
+		dt   aclnn.DType
+		soc  string
+		want []string
+	}{
+		{aclnn.Int64, "Ascend910B1", []string{"aclnnSort: Sort of int64"}}, {aclnn.Float32, "Ascend910B1", nil}, {aclnn.Int64, "Ascend310P3", nil},
+	} {
+		inner, outer := sorting(ops.Env{SoC: c.soc})
+		a := &aclnn.SortParams{Self: s.Tensor(c.dt, 4), ValuesOut: s.Tensor(c.dt, 4), IndicesOut: s.Tensor(aclnn.Int64, 4)}
+		s.Zero(a.Self)
+		require.NoError(t, s.Err())
+		require.Empty(t, outer.Explain(a).AICPU, "it has not run")
+		for range 2 {
+			require.NoError(t, outer.Run(t.Context(), st, a))
+			require.Equal(t, c.want, outer.Explain(a).AICPU)
+			require.Equal(t, c.want, inner.Explain(a).AICPU)
+		}
+		if c.want != nil {
+			require.Equal(t, "sorted: twice; on the AI CPU aclnnSort: Sort of int64", outer.Explain(a).String())
+			require.Equal(t, 2, logs.FilterMessage("a kernel leaves the AI Core").Len())
+		}
+	}
+	require.Equal(t, 2, logs.Len())
+	require.NoError(t, st.Synchronize(t.Context()))
 }

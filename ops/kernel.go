@@ -95,12 +95,12 @@ func (o *Op[A, K]) Run(ctx context.Context, st *acl.Stream, a *A) error {
 	if err := o.Check(a); err != nil {
 		return err
 	}
-	k, err := o.choose(a)
-	if err != nil {
-		return err
+	made := o.choose(a)
+	if made.err != nil {
+		return made.err
 	}
-	if err := k.Run(ctx, st, a); err != nil {
-		return fmt.Errorf("%s (kernel %s): %w", o.name, k.Name, err)
+	if err := o.run(ctx, st, a, made); err != nil {
+		return fmt.Errorf("%s (kernel %s): %w", o.name, made.kernel.Name, err)
 	}
 	return nil
 }

@@ -228,9 +228,9 @@ func TestChoicesOfLengths(t *testing.T) {
 	require.NoError(t, err)
 	x, w, out := s.Tensor(aclnn.BFloat16, 1, 500, 16), s.Tensor(aclnn.BFloat16, 16, 4), s.Tensor(aclnn.BFloat16, 1, 500, 16)
 	for n := int64(1); n <= 500; n++ {
-		k, err := reg.CausalConv.choose(&CausalConvArgs{X: x.Narrow(1, 0, n), Weight: w, Out: out.Narrow(1, 0, n)})
-		require.NoError(t, err)
-		require.Equal(t, "CausalConv1d", k.Name)
+		made := reg.CausalConv.choose(&CausalConvArgs{X: x.Narrow(1, 0, n), Weight: w, Out: out.Narrow(1, 0, n)})
+		require.NoError(t, made.err)
+		require.Equal(t, "CausalConv1d", made.kernel.Name)
 	}
 	require.Equal(t, 10+6, logs.Len(), "ten classes, and six of them with multiples of 16")
 	require.Len(t, reg.CausalConv.choices.Load().byKey, logs.Len())

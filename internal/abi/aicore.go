@@ -29,6 +29,41 @@ type AICore struct {
 // Of returns the kernels of an operator, by its name without prefix, that have an AI CPU form.
 func (a *AICore) Of(operator string) []*Kernel { return a.operators[operator] }
 
+// Computation is by what the processor of a call's kernels is decided.
+type Computation struct {
+	DType    string // in which the operator computes, named as in package dtype
+	From, To string // what it converts, if it is a cast
+	Elements int64  // of its first tensor
+	Row      int64  // the last dimension of that, -1 if it has none
+}
+
+// Leaves returns the kernel of a call that runs on the AI CPU, with the dtype or what else is the
+// reason, or "".
+func (a *AICore) Leaves(operator string, c Computation) string {
+	kernels := a.Of(operator)
+	if operator == "InplaceCopy" {
+		kernels = append(kernels[:len(kernels):len(kernels)], a.Of("Cast")...)
+	}
+	for _, k := range kernels {
+		name := c.DType
+		if k.Casts() {
+			if c.From == c.To {
+				continue
+			}
+			name = c.From + ">" + c.To
+		}
+		switch {
+		case c.Elements == 0:
+			return ""
+		case !k.Takes(name):
+			return k.Name + " of " + name
+		case k.Name == "Sort" && c.Row == 1:
+			return k.Name + " of rows with one element"
+		}
+	}
+	return ""
+}
+
 //go:embed table/aicore/aicore.txt
 var aicoreText string
 

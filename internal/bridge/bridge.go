@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"sync"
 	"sync/atomic"
 
 	"github.com/goascend/cann/cshim"
@@ -27,6 +28,17 @@ type Stream interface {
 	// device. Operators find their communicators by name.
 	Mention(name string)
 }
+
+// Launched tells of an operator that was launched on the stream of a User: its name without prefix, the
+// names of its parameters, separated by spaces, and the arguments.
+type Launched func(operator, params string, l *cshim.Launch)
+
+// Watched holds a Launched for each *User whose launches somebody watches, and Watching how many there
+// are.
+var (
+	Watched  sync.Map
+	Watching atomic.Int64
+)
 
 // User is the identity of a stream as a user of memory. Only its address counts.
 type User struct{ _ byte }

@@ -72,31 +72,16 @@ func broadcasts(c *op.Call) bool { return c.Has("src") }
 
 // leavesAICore returns the kernel of a call that runs on the AI CPU with its dtype, or "".
 func leavesAICore(c *op.Call) string {
-	kernels := aicore().Of(c.Op.Name)
-	if c.Op.Name == "InplaceCopy" {
-		kernels = append(kernels[:len(kernels):len(kernels)], aicore().Of("Cast")...)
+	t, d := deciding(c)
+	if t == nil {
+		return ""
 	}
-	for _, k := range kernels {
-		t, d := deciding(c)
-		if t == nil || t.Len() == 0 {
-			return ""
-		}
-		name := d.String()
-		if k.Casts() {
-			from, to := castTypes(c)
-			if from == to {
-				continue
-			}
-			name = from.String() + ">" + to.String()
-		}
-		switch {
-		case !k.Takes(name):
-			return k.Name + " of " + name
-		case k.Name == "Sort" && t.Rank() > 0 && t.Dim(-1) == 1:
-			return k.Name + " of rows with one element"
-		}
+	from, to := castTypes(c)
+	at := abi.Computation{DType: d.String(), From: from.String(), To: to.String(), Elements: t.Len(), Row: -1}
+	if t.Rank() > 0 {
+		at.Row = t.Dim(-1)
 	}
-	return ""
+	return aicore().Leaves(c.Op.Name, at)
 }
 
 // deciding returns the first tensor of a call, and the dtype in which it computes.
