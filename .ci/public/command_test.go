@@ -30,10 +30,12 @@ var checks = map[string]string{
 	"go run -tags emu ./examples/trainstep -model qwen3_next":                    "%s -steps 1",
 	"go run -tags emu ./examples/generate -prompt package -n 300":                "%s -n 3 -train-steps 1",
 	"go run -tags emu ./examples/generate -prompt package -n 300 -graph":         "%s -n 3 -train-steps 1",
-	"go run -tags emu ./examples/attention -seq 512":                             "%s -seq 64",
-	"go run -tags emu ./examples/hccltest -p 2 -op all -b 64K":                   "%s -n 1 -w 1",
-	"go run -tags emu ./examples/npuinfo":                                        "%s",
-	"go run -tags emu ./examples/npuinfo -smoke -only golden:rms":                "%s -report $TMP/day1",
+	"go run -tags emu ./examples/serve": `set -m; %s -listen 127.0.0.1:0 -train-steps 1 >$TMP/out & until grep -q ^curl $TMP/out; do kill -0 $!; sleep 0.1; done; ` +
+		`bash -euc "$(grep ^curl $TMP/out)" | grep completion_tokens; kill -- -$!`,
+	"go run -tags emu ./examples/attention -seq 512":              "%s -seq 64",
+	"go run -tags emu ./examples/hccltest -p 2 -op all -b 64K":    "%s -n 1 -w 1",
+	"go run -tags emu ./examples/npuinfo":                         "%s",
+	"go run -tags emu ./examples/npuinfo -smoke -only golden:rms": "%s -report $TMP/day1",
 
 	"go run -tags emu ./examples/trainstep -ranks 8 -tp 2 -pp 2 -micro 2":                      "%s -steps 1",
 	"go run -tags emu ./examples/trainstep -ranks 8 -fsdp":                                     "%s -steps 1",

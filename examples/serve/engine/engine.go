@@ -66,6 +66,9 @@ func Open(ctx context.Context, rt *acl.Runtime, device int, load Load, o Options
 // MaxLength is the number of tokens that a request can have, its prompt included.
 func (e *Engine) MaxLength() int { return e.o.MaxLength }
 
+// Vocab is the number of tokens that the model knows.
+func (e *Engine) Vocab() int { return e.vocab }
+
 // Submit begins a generation, which ends early with ctx. The error matches ErrRequest, ErrBusy, ErrClosed,
 // ErrDevice or that of ctx.
 func (e *Engine) Submit(ctx context.Context, r Request) (*Generation, error) {

@@ -1,0 +1,203 @@
+package api_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/examples/serve/api"
+	"github.com/goascend/cann/examples/serve/engine"
+)
+
+// greedy asks for the likeliest tokens.
+func greedy(prompt string, n int64) openai.CompletionNewParams {
+	return openai.CompletionNewParams{
+		Model: "small", Prompt: openai.CompletionNewParamsPromptUnion{OfString: openai.String(prompt)}, MaxTokens: openai.Int(n), Temperature: openai.Float(0),
+	}
+}
+
+// said is a conversation of one message.
+func said(text string) openai.ChatCompletionNewParams {
+	return openai.ChatCompletionNewParams{
+		Model: "small", Messages: []openai.ChatCompletionMessageParamUnion{openai.SystemMessage("be brief"), openai.UserMessage(text)},
+		MaxCompletionTokens: openai.Int(12), Temperature: openai.Float(0),
+	}
+}
+
+// TestCompletions: OpenAI's own client gets texts, choices, probabilities and counts.
+func TestCompletions(t *testing.T) {
+	s := start(t, engine.Options{Blocks: 32, BlockSize: 16}, nil)
+	ctx := t.Context()
+	one, err := s.client.Completions.New(ctx, greedy("the quick", 12))
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(one.ID, "cmpl-"))
+	require.Equal(t, "small", one.Model)
+	require.Len(t, one.Choices, 1)
+	require.EqualValues(t, "length", one.Choices[0].FinishReason)
+	require.Len(t, one.Choices[0].Text, 12)
+	require.EqualValues(t, 9, one.Usage.PromptTokens)
+	require.EqualValues(t, 12, one.Usage.CompletionTokens)
+	require.EqualValues(t, 21, one.Usage.TotalTokens)
+
+	// Several prompts, as texts and as tokens, with probabilities.
+	p := greedy("", 5)
+	p.Prompt = openai.CompletionNewParamsPromptUnion{OfArrayOfTokenArrays: [][]int64{{'t', 'h', 'e'}, {'f', 'o', 'x'}}}
+	p.N, p.Logprobs = openai.Int(2), openai.Int(3)
+	four, err := s.client.Completions.New(ctx, p)
+	require.NoError(t, err)
+	require.Len(t, four.Choices, 4)
+	require.Equal(t, four.Choices[0].Text, four.Choices[1].Text)
+	for i, c := range four.Choices {
+		require.EqualValues(t, i, c.Index)
+		l := c.Logprobs
+		require.Equal(t, c.Text, strings.Join(l.Tokens, ""))
+		require.Len(t, l.TokenLogprobs, 5)
+		for j, top := range l.TopLogprobs {
+			require.Len(t, top, 3)
+			require.Equal(t, l.TokenLogprobs[j], top[l.Tokens[j]], "greedy tokens are the likeliest")
+			require.EqualValues(t, j, l.TextOffset[j])
+		}
+	}
+	require.EqualValues(t, 6, four.Usage.PromptTokens)
+	require.EqualValues(t, 20, four.Usage.CompletionTokens)
+
+	// A text ends before a stop string.
+	text := one.Choices[0].Text
+	p = greedy("the quick", 12)
+	p.Stop = openai.CompletionNewParamsStopUnion{OfStringArray: []string{"never", text[5:7]}}
+	p.Echo = openai.Bool(true)
+	stopped, err := s.client.Completions.New(ctx, p)
+	require.NoError(t, err)
+	before, _, _ := strings.Cut(text, text[5:7])
+	require.Equal(t, "the quick"+before, stopped.Choices[0].Text)
+	require.EqualValues(t, "stop", stopped.Choices[0].FinishReason)
+
+	// The same seed gives the same text, in a stream as well.
+	p = greedy("fox", 20)
+	p.Temperature, p.Seed, p.TopP = openai.Float(1.5), openai.Int(7), openai.Float(.9)
+	p.PresencePenalty, p.FrequencyPenalty, p.LogitBias = openai.Float(.5), openai.Float(.5), map[string]int64{"120": -100}
+	drawn, err := s.client.Completions.New(ctx, p, option.WithJSONSet("top_k", 50), option.WithJSONSet("min_p", .01))
+	require.NoError(t, err)
+	require.NotContains(t, drawn.Choices[0].Text, "x")
+	p.StreamOptions.IncludeUsage = openai.Bool(true)
+	stream := s.client.Completions.NewStreaming(ctx, p, option.WithJSONSet("top_k", 50), option.WithJSONSet("min_p", .01))
+	got, usage := "", int64(0)
+	for stream.Next() {
+		if c := stream.Current(); len(c.Choices) > 0 {
+			got += c.Choices[0].Text
+		} else {
+			usage = c.Usage.CompletionTokens
+		}
+	}
+	require.NoError(t, stream.Err())
+	require.Equal(t, drawn.Choices[0].Text, got)
+	require.EqualValues(t, 20, usage)
+}
+
+// TestChat: conversations, at once and streamed.
+func TestChat(t *testing.T) {
+	s := start(t, engine.Options{Blocks: 32, BlockSize: 16}, nil)
+	ctx := t.Context()
+	p := said("hello")
+	p.Logprobs, p.TopLogprobs, p.N = openai.Bool(true), openai.Int(2), openai.Int(2)
+	whole, err := s.client.Chat.Completions.New(ctx, p)
+	require.NoError(t, err)
+	require.Len(t, whole.Choices, 2)
+	for _, c := range whole.Choices {
+		require.EqualValues(t, "assistant", c.Message.Role)
+		require.Equal(t, "length", c.FinishReason)
+		require.Len(t, c.Logprobs.Content, 12)
+		require.Len(t, c.Logprobs.Content[0].TopLogprobs, 2)
+		require.EqualValues(t, c.Logprobs.Content[3].Token[0], c.Logprobs.Content[3].Bytes[0])
+	}
+	require.EqualValues(t, len("system: be brief\nuser: hello\nassistant: "), whole.Usage.PromptTokens)
+
+	p.StreamOptions.IncludeUsage = openai.Bool(true)
+	stream := s.client.Chat.Completions.NewStreaming(ctx, p)
+	var all openai.ChatCompletionAccumulator
+	for stream.Next() {
+		require.True(t, all.AddChunk(stream.Current()))
+	}
+	require.NoError(t, stream.Err())
+	require.Len(t, all.Choices, 2)
+	for i, c := range all.Choices {
+		require.Equal(t, whole.Choices[i].Message.Content, c.Message.Content)
+		require.Equal(t, "length", c.FinishReason)
+		require.Len(t, c.Logprobs.Content, 12)
+	}
+	require.EqualValues(t, 24, all.Usage.CompletionTokens)
+	require.Positive(t, all.Usage.PromptTokensDetails.CachedTokens, "the prompt was read before")
+}
+
+func TestModels(t *testing.T) {
+	s := start(t, engine.Options{Blocks: 4, BlockSize: 16}, nil)
+	list, err := s.client.Models.List(t.Context())
+	require.NoError(t, err)
+	require.Len(t, list.Data, 1)
+	m, err := s.client.Models.Get(t.Context(), "small")
+	require.NoError(t, err)
+	require.Equal(t, list.Data[0].ID, m.ID)
+	require.EqualValues(t, "model", m.Object)
+	_, err = s.client.Models.Get(t.Context(), "large")
+	var told *openai.Error
+	require.ErrorAs(t, err, &told)
+	require.Equal(t, 404, told.StatusCode)
+	require.Equal(t, "model_not_found", told.Code)
+	require.Equal(t, "model", told.Param)
+}
+
+// TestErrors: what is wrong is said in OpenAI's form.
+func TestErrors(t *testing.T) {
+	s := start(t, engine.Options{Blocks: 4, BlockSize: 16}, func(c *api.Config) { c.MaxChoices, c.MaxTokens = 4, 3 })
+	for text, body := range map[string]string{
+		"no valid JSON":                `{`,
+		"n: it is a string":            `{"model":"small","n":"2"}`,
+		"n: 0 is not":                  `{"model":"small","n":0}`,
+		"n: 6 choices":                 `{"model":"small","prompt":["a","b"],"n":3}`,
+		"prompt: it is missing":        `{"model":"small"}`,
+		"prompt: it is empty":          `{"model":"small","prompt":[]}`,
+		"prompt: it must be a text":    `{"model":"small","prompt":{"a":1}}`,
+		"the prompt is empty":          `{"model":"small","prompt":""}`,
+		"token 0 of the prompt is 256": `{"model":"small","prompt":[256]}`,
+		"the prompt has 64 tokens":     `{"model":"small","prompt":"` + strings.Repeat("x", 64) + `"}`,
+		"temperature -1":               `{"model":"small","prompt":"a","temperature":-1}`,
+		"top-p 0":                      `{"model":"small","prompt":"a","top_p":0}`,
+		"max_tokens: it must be":       `{"model":"small","prompt":"a","max_tokens":0}`,
+		"logprobs: 21":                 `{"model":"small","prompt":"a","logprobs":21}`,
+		"best_of: it is not supported": `{"model":"small","prompt":"a","best_of":2}`,
+		"suffix: it is not supported":  `{"model":"small","prompt":"a","suffix":"b"}`,
+		"echo: the probabilities":      `{"model":"small","prompt":"a","echo":true,"logprobs":1}`,
+		"response_format: only text":   `{"model":"small","prompt":"a","response_format":{"type":"json_object"}}`,
+		"stop: there are 17":           `{"model":"small","prompt":"a","stop":[` + strings.Repeat(`"a",`, 16) + `"a"]}`,
+		`logit_bias: "a" is not`:       `{"model":"small","prompt":"a","logit_bias":{"a":1}}`,
+	} {
+		status, header, answer := s.post(t, "/v1/completions", body)
+		require.Equal(t, 400, status, body)
+		require.Contains(t, answer, text[:strings.IndexByte(text+`"`, '"')])
+		require.Contains(t, answer, `"type":"invalid_request_error"`)
+		require.NotEmpty(t, header.Get("X-Request-Id"))
+	}
+	for text, body := range map[string]string{
+		"messages: there are none": `{"model":"small"}`,
+		"tools: the server":        `{"model":"small","messages":[{"role":"user","content":"a"}],"tools":[{}]}`,
+		"top_logprobs: it needs":   `{"model":"small","messages":[{"role":"user","content":"a"}],"top_logprobs":2}`,
+		"messages of text only":    `{"model":"small","messages":[{"role":"user","content":[{}]}]}`,
+	} {
+		status, _, answer := s.post(t, "/v1/chat/completions", body)
+		require.Equal(t, 400, status, body)
+		require.Contains(t, answer, text)
+	}
+	status, _, answer := s.post(t, "/v1/embeddings", `{}`)
+	require.Equal(t, 404, status)
+	require.Contains(t, answer, "/v1/embeddings")
+	status, _, _ = s.post(t, "/v1/completions", `{"prompt":"`+strings.Repeat("x", 1<<16)+`"}`)
+	require.Equal(t, 413, status)
+	short, err := s.client.Completions.New(t.Context(), greedy("a", 50))
+	require.NoError(t, err)
+	require.EqualValues(t, 3, short.Usage.CompletionTokens, "the server's limit of an answer")
+	_, err = api.New(api.Config{})
+	require.ErrorContains(t, err, "needs Engine")
+}

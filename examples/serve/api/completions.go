@@ -1,0 +1,165 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goascend/cann/examples/serve/engine"
+	"github.com/goascend/cann/examples/serve/language"
+)
+
+// completionRequest is the body of /v1/completions.
+type completionRequest struct {
+	parameters
+	Prompt   json.RawMessage `json:"prompt"`
+	LogProbs *int            `json:"logprobs"`
+	Echo     bool            `json:"echo"`
+	Suffix   string          `json:"suffix"`
+	BestOf   *int            `json:"best_of"`
+}
+
+// usualTokens is the length of a completion that does not say its own, as OpenAI has it.
+const usualTokens = 16
+
+func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
+	var q completionRequest
+	if err := s.read(w, r, &q); err != nil {
+		return err
+	}
+	if q.MaxTokens == nil {
+		n := usualTokens
+		q.MaxTokens = &n
+	}
+	job, err := s.work(&q.parameters)
+	if err != nil {
+		return err
+	}
+	switch {
+	case q.Suffix != "":
+		return badParameter("suffix", "it is not supported")
+	case q.BestOf != nil && *q.BestOf != job.n:
+		return badParameter("best_of", "it is not supported; ask for n choices")
+	case q.Echo && q.LogProbs != nil:
+		return badParameter("echo", "the probabilities of the prompt are not known")
+	}
+	if q.LogProbs != nil {
+		if err := job.probabilities("logprobs", *q.LogProbs); err != nil {
+			return err
+		}
+	}
+	if job.prompts, err = s.prompts(q.Prompt); err != nil {
+		return err
+	}
+	f := &completionShape{language: s.Language, probabilities: q.LogProbs != nil, offsets: make([]int, len(job.prompts)*job.n)}
+	if q.Echo {
+		for _, p := range job.prompts {
+			text := s.Language.Stream()
+			var b strings.Builder
+			for _, id := range p {
+				b.WriteString(text.Next(id))
+			}
+			b.WriteString(text.Flush())
+			for range job.n {
+				f.prompts = append(f.prompts, b.String())
+			}
+		}
+	}
+	return s.perform(w, r, job, q.Stream, s.head("cmpl-", "text_completion"), f)
+}
+
+// prompts reads a text, texts, tokens, or lists of tokens.
+func (s *Server) prompts(text json.RawMessage) (all [][]int32, err error) {
+	var texts oneOrMore[string]
+	var tokens oneOrMore[[]int32]
+	switch {
+	case len(text) == 0 || string(text) == "null":
+		return nil, badParameter("prompt", "it is missing")
+	case json.Unmarshal(text, &texts) == nil:
+		for _, t := range texts {
+			ids, err := s.Language.Encode(t)
+			if err != nil {
+				return nil, badParameter("prompt", err.Error())
+			}
+			all = append(all, ids)
+		}
+	case json.Unmarshal(text, &tokens) == nil:
+		all = tokens
+	default:
+		return nil, badParameter("prompt", "it must be a text, texts, tokens or lists of tokens")
+	}
+	if len(all) == 0 {
+		return nil, badParameter("prompt", "it is empty")
+	}
+	return all, nil
+}
+
+// completionShape writes completions.
+type completionShape struct {
+	language      language.Language
+	probabilities bool
+	prompts       []string // to repeat before the text of each choice
+	offsets       []int    // characters of the text of each choice so far
+}
+
+// completionChoice is a choice of /v1/completions.
+type completionChoice struct {
+	Index    int                 `json:"index"`
+	Text     string              `json:"text"`
+	LogProbs *completionLogProbs `json:"logprobs"`
+	Reason   *string             `json:"finish_reason"`
+}
+
+// completionLogProbs is the older form of probabilities.
+type completionLogProbs struct {
+	Tokens  []string             `json:"tokens"`
+	Values  []float64            `json:"token_logprobs"`
+	Top     []map[string]float64 `json:"top_logprobs"`
+	Offsets []int                `json:"text_offset"`
+}
+
+func (f *completionShape) first(choice int) any {
+	if f.prompts == nil {
+		return nil
+	}
+	return completionChoice{Index: choice, Text: f.prompts[choice]}
+}
+
+func (f *completionShape) next(p piece) any {
+	return completionChoice{Index: p.choice, Text: p.text, LogProbs: f.logProbs(p.choice, p.tokens), Reason: reasonOf(p)}
+}
+
+func (f *completionShape) whole(choice int, pieces []piece) any {
+	p := joined(pieces)
+	c := completionChoice{Index: choice, Text: p.text, LogProbs: f.logProbs(choice, p.tokens), Reason: reasonOf(p)}
+	if f.prompts != nil {
+		c.Text = f.prompts[choice] + c.Text
+	}
+	return c
+}
+
+func (f *completionShape) logProbs(choice int, tokens []engine.Token) *completionLogProbs {
+	if !f.probabilities {
+		return nil
+	}
+	l := &completionLogProbs{Tokens: []string{}, Values: []float64{}, Top: []map[string]float64{}, Offsets: []int{}}
+	for _, t := range tokens {
+		name, top := nameOf(f.language, t.ID), map[string]float64{}
+		for _, x := range t.Top {
+			top[nameOf(f.language, x.ID)] = finite(x.Value)
+		}
+		l.Tokens, l.Values, l.Top = append(l.Tokens, name), append(l.Values, finite(t.LogProb)), append(l.Top, top)
+		l.Offsets = append(l.Offsets, f.offsets[choice])
+		f.offsets[choice] += utf8.RuneCountInString(name)
+	}
+	return l
+}
+
+// nameOf writes a token as text; bytes that are no characters become U+FFFD.
+func nameOf(l language.Language, id int32) string {
+	return strings.ToValidUTF8(string(l.Bytes(id)), "\uFFFD")
+}
+
+// finite replaces −∞, which JSON cannot write, as OpenAI does.
+func finite(logProb float64) float64 { return max(logProb, -9999) }

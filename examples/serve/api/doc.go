@@ -1,0 +1,15 @@
+// Package api serves an engine over HTTP, in the form of OpenAI's interface.
+//
+//	s, err := api.New(api.Config{Engine: e, Language: l, Model: "qwen3"})
+//	http.ListenAndServe(":8080", s)
+//
+//	POST /v1/completions         text, lists of texts, tokens; n, logprobs, stop, stream, echo
+//	POST /v1/chat/completions    messages; n, logprobs, stop, stream
+//	GET  /v1/models
+//	GET  /healthz  /readyz       200, or 503 while the device is down or the server drains
+//	GET  /metrics                for Prometheus, with the names that vLLM's dashboards use
+//
+// Beside OpenAI's parameters, requests may have top_k, min_p, repetition_penalty, and
+// chat_template_kwargs. Parameters that would change the answer and that the server does not know how to
+// honour, such as tools, are refused.
+package api

@@ -1,0 +1,81 @@
+package api
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/goascend/cann/examples/serve/engine"
+	"github.com/goascend/cann/examples/serve/language"
+)
+
+// Config describes a server. Zero limits mean none.
+type Config struct {
+	Engine   *engine.Engine
+	Language language.Language
+	Model    string   // its name in requests
+	Ends     []int32  // tokens that end an answer
+	Keys     []string // bearer tokens, of which requests need one; nil lets everybody in
+
+	MaxBody    int64         // bytes of a request
+	MaxTokens  int           // of an answer
+	MaxChoices int           // of a request: prompts times n
+	PerClient  int           // requests of a client at the same time
+	Deadline   time.Duration // of a request
+	Logger     *slog.Logger  // a line for each request; nil keeps silent
+}
+
+// Server is an http.Handler.
+type Server struct {
+	Config
+	mux     *http.ServeMux
+	keys    [][]byte // hashes
+	clients clients
+	metrics *metrics
+	started time.Time
+}
+
+// New makes a server.
+func New(c Config) (*Server, error) {
+	if c.Engine == nil || c.Language == nil || c.Model == "" {
+		return nil, errors.New("api: a server needs Engine, Language and the name of the Model")
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{Config: c, mux: http.NewServeMux(), started: time.Now(), clients: clients{most: c.PerClient, open: map[string]int{}}}
+	s.metrics = newMetrics(c.Engine, c.Model)
+	for _, k := range c.Keys {
+		s.keys = append(s.keys, hash(k))
+	}
+	s.mux.HandleFunc("POST /v1/completions", s.guarded(s.completions))
+	s.mux.HandleFunc("POST /v1/chat/completions", s.guarded(s.chat))
+	s.mux.HandleFunc("GET /v1/models", s.guarded(s.models))
+	s.mux.HandleFunc("GET /v1/models/{id...}", s.guarded(s.model))
+	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	s.mux.HandleFunc("GET /readyz", s.ready)
+	s.mux.Handle("GET /metrics", s.metrics.handler())
+	s.mux.HandleFunc("/v1/", func(w http.ResponseWriter, r *http.Request) {
+		fail(w, &Error{Status: http.StatusNotFound, Message: "there is no " + r.Method + " " + r.URL.Path, Type: invalid, Code: "not_found"})
+	})
+	return s, nil
+}
+
+// ServeHTTP answers a request and logs it.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	id, began := requestID(r), time.Now()
+	w.Header().Set("X-Request-Id", id)
+	seen := &watched{ResponseWriter: w, status: http.StatusOK}
+	s.mux.ServeHTTP(seen, r)
+	s.Logger.Info("request", "id", id, "method", r.Method, "path", r.URL.Path, "status", seen.status, "bytes", seen.bytes, "took", time.Since(began))
+}
+
+// ready tells a load balancer whether the server takes requests.
+func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
+	if err := s.Engine.Ready(); err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = w.Write([]byte("ok\n"))
+}

@@ -1,0 +1,27 @@
+// Command serve answers requests in the form of OpenAI's interface with a model of the Qwen3 family. Many
+// requests share each pass of the model and its cache of keys and values; see packages engine and api
+// below it.
+//
+//	go run -tags emu ./examples/serve                        a small model, trained on this program's sources
+//	serve -model Qwen3-0.6B -dtype bf16 -listen :8080        a Hugging Face folder, on a device
+//	curl http://127.0.0.1:8080/v1/completions -d '{"model":"small","prompt":"func ","max_tokens":60}'
+//
+// Every flag has a variable of the environment: SERVE_MAX_TOKENS stands for -max-tokens. Flags win.
+//
+//	-model -dtype -device     what is served, and where; -name is its name in requests
+//	-type -train-steps        the model that is trained without -model
+//	-listen                   address; -tls-cert and -tls-key turn on TLS
+//	-keys                     file with bearer tokens, a line each, of which requests need one
+//	-blocks -block            cache of keys and values: blocks, and tokens of a block
+//	-sequences -budget        requests that run at a time, and tokens of a step
+//	-queue                    requests that wait; more get status 429 and Retry-After
+//	-max-length -max-tokens   tokens of a request with its answer, and of an answer
+//	-max-body -max-choices    bytes of a request, and its answers
+//	-client-requests          open requests of a client
+//	-deadline                 time of a request
+//	-drain                    time that requests have to end after SIGTERM
+//	-pprof                    profiles at /debug/pprof
+//
+// SIGTERM and Ctrl-C let running requests end and refuse new ones; a second signal ends the program at
+// once.
+package main

@@ -1,0 +1,70 @@
+package language
+
+import (
+	"errors"
+	"io/fs"
+
+	"github.com/goascend/cann/examples/chat"
+	"github.com/goascend/cann/examples/tokenizer"
+	"github.com/goascend/cann/examples/weights"
+)
+
+// Language is that of a model. It is safe for concurrent use.
+type Language interface {
+	// Encode gives the tokens of a prompt.
+	Encode(text string) ([]int32, error)
+	// Chat gives the tokens of a conversation. The error of a model that knows no conversations matches
+	// chat.ErrNoTemplate.
+	Chat(c chat.Conversation) ([]int32, error)
+	// Bytes gives what a token stands for, which need not be whole characters.
+	Bytes(id int32) []byte
+	// Stream decodes the tokens of an answer one by one.
+	Stream() *tokenizer.Stream
+}
+
+// Load returns the language of a model with so many tokens, which is in a folder, or which has none.
+func Load(folder string, vocab int) (Language, error) {
+	if folder != "" {
+		l, err := loadHub(folder)
+		if err == nil || !errors.Is(err, fs.ErrNotExist) {
+			return l, err
+		}
+	}
+	if vocab == weights.Bytes {
+		return letters{}, nil
+	}
+	return numbers{}, nil
+}
+
+// hub is the language of a hub folder.
+type hub struct {
+	*tokenizer.Tokenizer
+	template *chat.Template // nil if the folder has none
+}
+
+func loadHub(folder string) (Language, error) {
+	tok, err := tokenizer.Load(folder)
+	if err != nil {
+		return nil, err
+	}
+	template, err := chat.Load(folder)
+	if errors.Is(err, chat.ErrNoTemplate) {
+		template, err = nil, nil
+	}
+	return hub{tok, template}, err
+}
+
+func (h hub) Encode(text string) ([]int32, error) { return h.EncodeSpecial(text) }
+
+func (h hub) Chat(c chat.Conversation) ([]int32, error) {
+	if h.template == nil {
+		return nil, chat.ErrNoTemplate
+	}
+	p, err := h.template.Render(c)
+	if err != nil {
+		return nil, err
+	}
+	return h.Tokenizer.Encode(p.Text)
+}
+
+func (h hub) Stream() *tokenizer.Stream { return h.Tokenizer.Stream(true) }

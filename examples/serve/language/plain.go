@@ -1,0 +1,68 @@
+package language
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/goascend/cann/examples/chat"
+	"github.com/goascend/cann/examples/tokenizer"
+)
+
+// letters is the language of models whose tokens are bytes.
+type letters struct{}
+
+func (letters) Encode(text string) ([]int32, error) {
+	ids := make([]int32, len(text))
+	for i := range len(text) {
+		ids[i] = int32(text[i])
+	}
+	return ids, nil
+}
+
+// Chat writes a line for each message, with its role before a colon.
+func (l letters) Chat(c chat.Conversation) ([]int32, error) {
+	text, err := json.Marshal(c.Messages)
+	if err != nil {
+		return nil, err
+	}
+	var messages []struct{ Role, Content string }
+	if err := json.Unmarshal(text, &messages); err != nil {
+		return nil, fmt.Errorf("language: this model takes messages of text only: %w", err)
+	}
+	var b strings.Builder
+	for _, m := range messages {
+		fmt.Fprintf(&b, "%s: %s\n", m.Role, m.Content)
+	}
+	if c.AddGenerationPrompt {
+		b.WriteString("assistant: ")
+	}
+	return l.Encode(b.String())
+}
+
+func (letters) Bytes(id int32) []byte { return []byte{byte(id)} }
+
+func (l letters) Stream() *tokenizer.Stream { return tokenizer.NewStream(l.Bytes) }
+
+// numbers is the language of models whose tokens are unknown: texts are lists of their numbers.
+type numbers struct{}
+
+func (numbers) Encode(text string) (ids []int32, err error) {
+	for _, field := range strings.Fields(text) {
+		id, err := strconv.ParseInt(field, 10, 32)
+		if err != nil {
+			return nil, fmt.Errorf("language: the model's folder has no tokenizer.json, so a prompt is a list of numbers of tokens: %w", err)
+		}
+		ids = append(ids, int32(id))
+	}
+	return ids, nil
+}
+
+func (numbers) Chat(chat.Conversation) ([]int32, error) { return nil, chat.ErrNoTemplate }
+
+func (numbers) Bytes(id int32) []byte { return strconv.AppendInt(nil, int64(id), 10) }
+
+func (n numbers) Stream() *tokenizer.Stream {
+	return tokenizer.NewStream(func(id int32) []byte { return append(n.Bytes(id), ' ') })
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/examples/serve/api"
+	"github.com/goascend/cann/examples/serve/engine"
+	"github.com/goascend/cann/examples/serve/language"
+	"github.com/goascend/cann/ops"
+)
+
+func main() {
+	o, err := parseFlags(os.Args[1:], os.Stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err == nil {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		context.AfterFunc(ctx, stop) // the second signal ends the program
+		err = run(ctx, o, os.Stdout, os.Stderr)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "serve:", err)
+		os.Exit(1)
+	}
+}
+
+// run serves until ctx ends. It writes the address to out, and progress and logs to report.
+func run(ctx context.Context, o options, out, report io.Writer) (err error) {
+	log := slog.New(slog.NewTextHandler(report, nil))
+	o.engine.Logger, o.api.Logger = log, log
+	rt, err := acl.Open(acl.Config{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rt.Close()) }()
+	load := func(ctx context.Context, st *acl.Stream, reg *ops.Registry) (*qwen.Model, error) {
+		return o.source.Model(ctx, st, reg, report)
+	}
+	e, err := engine.Open(ctx, rt, o.device, load, o.engine)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+	if o.api.Ends, err = o.source.Ends(); err != nil {
+		return err
+	}
+	if o.api.Language, err = language.Load(o.source.Folder, e.Vocab()); err != nil {
+		return err
+	}
+	o.api.Engine = e
+	handler, err := o.handler()
+	if err != nil {
+		return err
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", o.listen)
+	if err != nil {
+		return err
+	}
+	o.invite(out, listener.Addr())
+	return o.serve(ctx, e, handler, listener)
+}
+
+func (o *options) handler() (http.Handler, error) {
+	s, err := api.New(o.api)
+	if err != nil || !o.pprof {
+		return s, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", s)
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return mux, nil
+}
+
+// invite says where the server is, and how to ask it.
+func (o *options) invite(out io.Writer, address net.Addr) {
+	url, more, prompt := "http://"+address.String(), "", `"func "`
+	if o.cert != "" {
+		url = "https://" + address.String()
+	}
+	if o.api.Keys != nil {
+		more = ` -H "Authorization: Bearer KEY"`
+	}
+	if ids, err := o.api.Language.Encode("func "); err != nil || len(ids) == 0 { // without a tokenizer
+		prompt = "[1]"
+	}
+	fmt.Fprintf(out, "%s serves %s; ask it with\ncurl %s/v1/completions%s -d '{\"model\":%q,\"prompt\":%s,\"max_tokens\":60}'\n", url, o.api.Model, url, more, o.api.Model, prompt)
+}
+
+// slowest is the time that a client has to send the head of a request, and its body.
+const slowest = 30 * time.Second
+
+// serve answers requests until ctx ends, and then lets those that run come to their end.
+func (o *options) serve(ctx context.Context, e *engine.Engine, handler http.Handler, listener net.Listener) error {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: slowest, ReadTimeout: slowest, IdleTimeout: 4 * slowest}
+	ended := make(chan error, 1)
+	go func() {
+		if o.cert != "" {
+			ended <- server.ServeTLS(listener, o.cert, o.key)
+		} else {
+			ended <- server.Serve(listener)
+		}
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.drain)
+	defer cancel()
+	err := e.Drain(limit)
+	if err != nil {
+		err = fmt.Errorf("after -drain %v some requests had not ended: %w", o.drain, err)
+	}
+	// Requests that are left end with an error, which their clients still hear of.
+	err = errors.Join(err, e.Close())
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if server.Shutdown(last) != nil {
+		err = errors.Join(err, server.Close())
+	}
+	if e := <-ended; !errors.Is(e, http.ErrServerClosed) {
+		err = errors.Join(err, e)
+	}
+	return err
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"embed"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goascend/cann/examples/command"
+	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/examples/serve/api"
+	"github.com/goascend/cann/examples/serve/engine"
+	"github.com/goascend/cann/examples/weights"
+)
+
+const about = `serve answers requests in the form of OpenAI's interface with a model of the Qwen3 family. Without
+-model it first trains a small model of bytes on its own sources. The variable SERVE_MAX_TOKENS of the
+environment stands for -max-tokens, and so on.`
+
+var samples = []string{
+	"go run -tags emu ./examples/serve",
+	"go run -tags emu ./examples/serve -type qwen3_next -listen 127.0.0.1:0",
+	"go run -tags emu ./examples/serve -model Qwen3-0.6B -dtype bf16 -listen :8080 -keys keys.txt",
+}
+
+// options are the flags.
+type options struct {
+	source            weights.Source
+	dtype, name       string
+	device            int
+	listen, cert, key string
+	keys              string
+	pprof             bool
+	drain             time.Duration
+	engine            engine.Options
+	api               api.Config
+}
+
+// environment is what the variables of the flags begin with.
+const environment = "SERVE_"
+
+func parseFlags(args []string, out io.Writer) (options, error) {
+	var o options
+	f := command.New(out, "serve [flags]", about, samples...)
+	f.Group("The model")
+	f.StringVar(&o.source.Folder, "model", "", "`folder` of a Hugging Face model, or of trainstep's checkpoints (default: train a small one first)")
+	f.StringVar(&o.name, "name", "", "its `name` in requests (default: that of the folder, or small)")
+	f.StringVar(&o.dtype, "dtype", "fp32", "element `type`: fp32 or bf16")
+	f.IntVar(&o.device, "device", 0, "device to run on")
+	f.Group("A model to train, without -model")
+	f.StringVar(&o.source.Type, "type", "qwen3", "`type` of the model, one of "+strings.Join(qwen.ModelTypes(), ", "))
+	f.IntVar(&o.source.Steps, "train-steps", 100, "`steps` to train it")
+	f.Group("The interface")
+	f.StringVar(&o.listen, "listen", "127.0.0.1:8080", "`address` to listen on")
+	f.StringVar(&o.cert, "tls-cert", "", "`file` with the certificate, for TLS")
+	f.StringVar(&o.key, "tls-key", "", "`file` with its key")
+	f.StringVar(&o.keys, "keys", "", "`file` with bearer tokens, a line each, of which requests need one")
+	f.BoolVar(&o.pprof, "pprof", false, "show profiles at /debug/pprof")
+	f.DurationVar(&o.drain, "drain", 30*time.Second, "`time` that requests have to end after SIGTERM")
+	f.Group("The engine")
+	f.IntVar(&o.engine.Blocks, "blocks", 256, "`blocks` of the cache of keys and values")
+	f.IntVar(&o.engine.BlockSize, "block", 128, "`tokens` of a block")
+	f.IntVar(&o.engine.Sequences, "sequences", 16, "`requests` that run at the same time")
+	f.IntVar(&o.engine.Budget, "budget", 512, "`tokens` of a step")
+	f.IntVar(&o.engine.Queue, "queue", 64, "`requests` that wait; more get status 429")
+	f.IntVar(&o.engine.MaxLength, "max-length", 0, "`tokens` of a request with its answer (default: what all blocks hold)")
+	f.Group("Limits of a request")
+	f.Int64Var(&o.api.MaxBody, "max-body", 1<<20, "`bytes` of its body")
+	f.IntVar(&o.api.MaxTokens, "max-tokens", 0, "`tokens` of an answer; 0 is no limit")
+	f.IntVar(&o.api.MaxChoices, "max-choices", 32, "`answers`: prompts times n")
+	f.IntVar(&o.api.PerClient, "client-requests", 0, "open `requests` of one client; 0 is no limit")
+	f.DurationVar(&o.api.Deadline, "deadline", 10*time.Minute, "`time` that it may take; 0 is no limit")
+	if err := fromEnvironment(f.FlagSet); err != nil {
+		return o, err
+	}
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	return o, o.complete()
+}
+
+// fromEnvironment sets the flags that the environment has.
+func fromEnvironment(f *flag.FlagSet) error {
+	var errs []error
+	f.VisitAll(func(x *flag.Flag) {
+		name := environment + strings.ToUpper(strings.ReplaceAll(x.Name, "-", "_"))
+		if value, ok := os.LookupEnv(name); ok {
+			if err := f.Set(x.Name, value); err != nil {
+				errs = append(errs, fmt.Errorf("%s=%q: %w", name, value, err))
+			}
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// complete checks the flags and reads the files that they name.
+func (o *options) complete() (err error) {
+	if o.source.DType, err = weights.DType(o.dtype); err != nil {
+		return err
+	}
+	switch {
+	case o.source.Folder == "" && o.source.Steps < 1:
+		return fmt.Errorf("-train-steps %d; it must be positive", o.source.Steps)
+	case o.source.Folder == "" && !slices.Contains(qwen.ModelTypes(), o.source.Type):
+		return fmt.Errorf("-type %q; use one of %s", o.source.Type, strings.Join(qwen.ModelTypes(), ", "))
+	case (o.cert == "") != (o.key == ""):
+		return errors.New("-tls-cert and -tls-key go together")
+	}
+	o.source.Seed = 1
+	if o.source.Text, err = sources(); err != nil {
+		return err
+	}
+	o.api.Model = o.name
+	if o.name == "" {
+		o.api.Model = "small"
+		if o.source.Folder != "" {
+			o.api.Model = filepath.Base(o.source.Folder)
+		}
+	}
+	if o.keys == "" {
+		return nil
+	}
+	text, err := os.ReadFile(o.keys)
+	if err != nil {
+		return err
+	}
+	o.api.Keys = strings.Fields(string(text))
+	if len(o.api.Keys) == 0 {
+		return fmt.Errorf("-keys: %s has no keys", o.keys)
+	}
+	return nil
+}
+
+// own is the text that a model is trained on if none is given: the sources of this program.
+//
+//go:embed *.go api/*.go engine/*.go
+var own embed.FS
+
+func sources() (text []byte, err error) {
+	err = fs.WalkDir(own, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := fs.ReadFile(own, path)
+		text = append(text, b...)
+		return err
+	})
+	return text, err
+}
