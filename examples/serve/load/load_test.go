@@ -1,0 +1,116 @@
+package load_test
+
+import (
+	"context"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/acl/acltest"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/examples/serve/api"
+	"github.com/goascend/cann/examples/serve/engine"
+	"github.com/goascend/cann/examples/serve/language"
+	"github.com/goascend/cann/examples/serve/load"
+	"github.com/goascend/cann/examples/weights"
+	"github.com/goascend/cann/ops"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(acltest.Suite{M: m}) }
+
+// start starts a server of a small model and returns its engine, and requests for 40 tokens.
+func start(t *testing.T, o engine.Options) (*engine.Engine, load.Target) {
+	source := weights.Source{DType: aclnn.Float32, Type: "qwen3", Steps: 1, Seed: 1, Text: []byte(strings.Repeat("the quick brown fox ", 20))}
+	e, err := engine.Open(t.Context(), acltest.Open(t), 0, func(ctx context.Context, st *acl.Stream, reg *ops.Registry) (*qwen.Model, error) {
+		return source.Model(ctx, st, reg, io.Discard)
+	}, o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, e.Close()) })
+	l, err := language.Load("", e.Vocab())
+	require.NoError(t, err)
+	s, err := api.New(api.Config{Engine: e, Language: l, Model: "small"})
+	require.NoError(t, err)
+	web := httptest.NewServer(s)
+	transport := &http.Transport{MaxIdleConnsPerHost: 100}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		web.Close()
+	})
+	return e, load.Target{
+		URL: web.URL + "/v1/completions", Client: &http.Client{Transport: transport},
+		Body: `{"model":"small","prompt":"the quick brown","max_tokens":40,"temperature":0,"logprobs":0,"stream":true}`,
+	}
+}
+
+// TestClients measures how much more 16 clients get than one, since they share the passes of the model.
+func TestClients(t *testing.T) {
+	e, to := start(t, engine.Options{Blocks: 64, BlockSize: 16, Sequences: 16})
+	load.Clients(t.Context(), to, 1, 1)
+	one := load.Clients(t.Context(), to, 1, 8)
+	many := load.Clients(t.Context(), to, 16, 4)
+	for _, r := range []load.Report{one, many} {
+		t.Log(r)
+		require.Empty(t, r.Other)
+		require.Equal(t, len(r.Results), r.Complete)
+		require.Equal(t, 41*len(r.Results), r.Tokens, "an event for each token, and one for the end")
+	}
+	t.Logf("16 clients get %.1f times the tokens of one", many.Rate()/one.Rate())
+	require.Greater(t, many.Rate(), 2*one.Rate(), "far less than on a machine with nothing else to do")
+	require.Zero(t, e.Stats().Used)
+}
+
+// TestOverload: beyond what the server can do, requests get status 429 at once and the others are answered
+// to their end; memory does not grow.
+func TestOverload(t *testing.T) {
+	_, to := start(t, engine.Options{Blocks: 24, BlockSize: 16, Sequences: 8, Queue: 8})
+	capacity := load.Clients(t.Context(), to, 8, 4)
+	rate := 3 * float64(capacity.Complete) / capacity.Took.Seconds()
+	allocated := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	load.Open(t.Context(), to, rate, 100, 1)
+	before := allocated()
+	r := load.Open(t.Context(), to, rate, 200, 2)
+	t.Log(r)
+	require.Empty(t, r.Other)
+	require.Positive(t, r.Busy)
+	require.Equal(t, len(r.Results), r.Complete+r.Busy)
+	require.Less(t, allocated(), before+4<<20)
+}
+
+// TestVanish: clients that leave in the middle of their answers, or before these begin, leave no blocks in use.
+func TestVanish(t *testing.T) {
+	e, to := start(t, engine.Options{Blocks: 24, BlockSize: 16, Sequences: 8, Queue: 100})
+	rng := rand.New(rand.NewPCG(5, 6))
+	done := make(chan load.Report)
+	const n = 30
+	for range n {
+		leaving := to
+		leaving.Leave = 1 + rng.IntN(30)
+		go func() { done <- load.Clients(t.Context(), leaving, 1, 2) }()
+	}
+	left := 0
+	for range n {
+		r := <-done
+		require.Empty(t, r.Other)
+		left += r.Left
+	}
+	require.Positive(t, left)
+	soon, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	require.NotEmpty(t, load.Clients(soon, to, 20, 1).Results)
+	require.Eventually(t, func() bool { s := e.Stats(); return s.Used+s.Running+s.Waiting == 0 }, 10*time.Second, time.Millisecond)
+}
