@@ -65,20 +65,38 @@ func (l *Library) aclInitTensor(tensor rt.Handle, viewDims *int64, viewDimsNum u
 	return nil
 }
 
-// destroy removes any object except a list. Destroying null succeeds. Destroying an object twice is
-// an error; on the device it corrupts memory.
-func (l *Library) destroy(h rt.Handle) error {
-	if h != 0 && l.rt.Handles.Delete(h) == nil {
-		return stale("aclnn object", h)
+// destroy removes an object of type T. Destroying null succeeds. Destroying an object twice, or one of
+// another type, is an error; on the device it corrupts memory.
+func destroy[T any](l *Library, what string, h rt.Handle) error {
+	if h == 0 {
+		return nil
 	}
+	if _, ok := rt.Lookup[T](&l.rt.Handles, h); !ok {
+		return stale(what, h)
+	}
+	l.rt.Handles.Delete(h)
 	return nil
 }
 
-func (l *Library) aclDestroyTensor(tensor rt.Handle) error    { return l.destroy(tensor) }
-func (l *Library) aclDestroyScalar(scalar rt.Handle) error    { return l.destroy(scalar) }
-func (l *Library) aclDestroyIntArray(array rt.Handle) error   { return l.destroy(array) }
-func (l *Library) aclDestroyFloatArray(array rt.Handle) error { return l.destroy(array) }
-func (l *Library) aclDestroyBoolArray(array rt.Handle) error  { return l.destroy(array) }
+func (l *Library) aclDestroyTensor(tensor rt.Handle) error {
+	return destroy[*op.Tensor](l, "aclTensor", tensor)
+}
+
+func (l *Library) aclDestroyScalar(scalar rt.Handle) error {
+	return destroy[*op.Scalar](l, "aclScalar", scalar)
+}
+
+func (l *Library) aclDestroyIntArray(array rt.Handle) error {
+	return destroy[*intArray](l, "aclIntArray", array)
+}
+
+func (l *Library) aclDestroyFloatArray(array rt.Handle) error {
+	return destroy[*floatArray](l, "aclFloatArray", array)
+}
+
+func (l *Library) aclDestroyBoolArray(array rt.Handle) error {
+	return destroy[*boolArray](l, "aclBoolArray", array)
+}
 
 func (l *Library) aclCreateScalar(value uintptr, dataType dtype.Type) rt.Handle {
 	if value == 0 {
@@ -102,7 +120,7 @@ func (l *Library) aclDestroyTensorList(array rt.Handle) error {
 		return stale("aclTensorList", array)
 	}
 	l.rt.Handles.Delete(array)
-	return l.destroyMembers(list.members)
+	return destroyMembers(list.members, l.aclDestroyTensor)
 }
 
 func (l *Library) aclCreateScalarList(value *rt.Handle, size uint64) rt.Handle {
@@ -126,14 +144,14 @@ func (l *Library) aclDestroyScalarList(array rt.Handle) error {
 		return stale("aclScalarList", array)
 	}
 	l.rt.Handles.Delete(array)
-	return l.destroyMembers(list.members)
+	return destroyMembers(list.members, l.aclDestroyScalar)
 }
 
 // destroyMembers destroys the members of a list, which are never lists themselves. It continues
 // after a stale handle and returns the last error.
-func (l *Library) destroyMembers(members []rt.Handle) (err error) {
+func destroyMembers(members []rt.Handle, destroy func(rt.Handle) error) (err error) {
 	for _, h := range members {
-		if e := l.destroy(h); e != nil {
+		if e := destroy(h); e != nil {
 			err = e
 		}
 	}

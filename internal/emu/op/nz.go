@@ -17,8 +17,14 @@ func IsNZ(f dtype.Format) bool {
 	return false
 }
 
-// DefaultC0 returns the default tile width: the number of elements in 32 bytes.
-func DefaultC0(t dtype.Type) int64 { return 256 / int64(t.Bits()) }
+// DefaultC0 returns the default tile width: the number of elements in 32 bytes. It is 0 for a type
+// whose elements have no size.
+func DefaultC0(t dtype.Type) int64 {
+	if t.Bits() == 0 {
+		return 0
+	}
+	return 256 / int64(t.Bits())
+}
 
 // NZColumns returns C0, the tile width of a tensor in FRACTAL_NZ storage. The storage shape
 // decides, otherwise the format, otherwise the element type. The result is 0 for other formats.
@@ -81,7 +87,12 @@ func (c *Call) CheckNZ(t *Tensor) {
 		c.Invalid("%v is in FRACTAL_NZ storage: its strides must be dense, or dense with the last two dimensions swapped", t)
 		return
 	}
-	need := NZShape(t.Shape, t.Swapped(), t.NZColumns())
+	c0 := t.NZColumns()
+	if c0 <= 0 {
+		c.Invalid("%v is in FRACTAL_NZ storage, whose tiles have no columns: storage shape %s", t, Dims(t.Storage))
+		return
+	}
+	need := NZShape(t.Shape, t.Swapped(), c0)
 	if len(t.Storage) == 1 && t.Storage[0] == t.Len() {
 		t.Storage = need // the program gave the count without padding; the memory is checked when it is read
 	}

@@ -2,6 +2,8 @@ package rt
 
 import (
 	"fmt"
+	"math"
+	"math/bits"
 
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/emu/rt/sanitize"
@@ -42,8 +44,16 @@ type transfer struct {
 	dstPlace, srcPlace place
 }
 
-// extent returns the number of bytes from the first to the last byte touched.
-func extent(pitch, width, height uint64) uint64 { return pitch*(height-1) + width }
+// extent returns the number of bytes from the first to the last byte touched, or math.MaxUint64 when
+// there are more.
+func extent(pitch, width, height uint64) uint64 {
+	high, low := bits.Mul64(pitch, height-1)
+	n, carry := bits.Add64(low, width, 0)
+	if high+carry > 0 {
+		return math.MaxUint64
+	}
+	return n
+}
 
 // check refuses null pointers and a copy kind that contradicts the places of the addresses, for
 // example device memory passed as host memory.
@@ -51,8 +61,12 @@ func (x *transfer) check(r *Runtime, t *Thread) uint64 {
 	if x.dst == 0 || x.src == 0 {
 		return t.Null(x.function, "dst or src")
 	}
-	x.dstPlace = r.placeOf(x.dst, extent(x.dstPitch, x.width, x.height))
-	x.srcPlace = r.placeOf(x.src, extent(x.srcPitch, x.width, x.height))
+	dst, src := extent(x.dstPitch, x.width, x.height), extent(x.srcPitch, x.width, x.height)
+	if max(dst, src) > math.MaxInt64 {
+		return t.Fail(ParamInvalid, "EE1003: %s: %d rows of %d bytes, %d and %d apart, are more than any memory has",
+			x.function, x.height, x.width, x.dstPitch, x.srcPitch)
+	}
+	x.dstPlace, x.srcPlace = r.placeOf(x.dst, dst), r.placeOf(x.src, src)
 	toDevice, fromDevice := x.dstPlace.onDevice(), x.srcPlace.onDevice()
 	var wantTo, wantFrom bool
 	switch int64(x.kind) {

@@ -104,6 +104,9 @@ func TestCallFaultCode(t *testing.T) {
 		{"beyond the allocation", set, "aclrtMemcpy", []uint64{device + 4096, 64, host, 64, 1}, 107000},
 		{"host to host", set, "aclrtMemcpyAsync", []uint64{host, 64, host + 64, 64, 0, stream}, 207000},
 		{"width above pitch", set, "aclrtMemcpy2d", []uint64{device, 16, host, 16, 17, 2, 1}, 107000},
+		{"rows of 2⁶⁴ bytes and more", set, "aclrtMemcpy2d", []uint64{device, 1 << 63, device, 16, 16, 3, 3}, 107000},
+		{"rows of 2⁶⁴ bytes and more", set, "aclrtMemcpy2dAsync", []uint64{device, 16, device, 1 << 62, 16, 5, 3, stream}, 107000},
+		{"count 2⁶³", set, "aclrtMemcpy", []uint64{device, 1 << 63, host, 1 << 63, 1}, 107000},
 		{"count above maxCount", set, "aclrtMemset", []uint64{device, 16, 0, 17}, 107000},
 		{"foreign memory", set, "aclrtMemset", []uint64{out, 8, 0, 8}, 107000},
 

@@ -43,6 +43,7 @@ func (e Form) ofComplex(c *op.Call, compute dtype.Type, out *op.Tensor, operands
 	fn := complexes[e.Op]
 	if fn == nil || compute == dtype.Complex32 || slices.ContainsFunc(operands, func(o Operand) bool { return !number(o.dtype()) }) {
 		c.Invalid("operands %v cannot be computed in %v; cast them first", operandsText(operands), compute)
+		return nil, c.Err()
 	}
 	if !op.Castable(result, out.DType) || !number(out.DType) {
 		c.Invalid("the result has dtype %v, which cannot be stored in %v; use an output of that dtype or above", result, out)
@@ -55,7 +56,7 @@ func (e Form) ofComplex(c *op.Call, compute dtype.Type, out *op.Tensor, operands
 	}
 	Broadcasts(c, out, operands)
 	var params []complex128
-	for _, n := range e.Params {
+	for _, n := range e.Params { // the parameters of these functions are scalars
 		p := c.Scalar(n).Complex()
 		if e.Scale != (kernel.Number{}) {
 			p *= complex(e.Scale.F, 0)

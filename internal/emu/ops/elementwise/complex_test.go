@@ -69,3 +69,11 @@ func TestComplex(t *testing.T) {
 		}
 	}
 }
+
+// Functions without a form for complex numbers refuse them, whatever parameters they have.
+func TestComplexIsRefused(t *testing.T) {
+	z, x := optest.Tensor(t, dtype.Complex64, []int64{2}, 1, 2), optest.Tensor(t, dtype.Float32, []int64{2}, 1, 2)
+	optest.Refused(t, op.InvalidParam, "Logit", optest.Args{"input": z, "eps": 0.0, "out": z}, "complex64")
+	optest.Refused(t, op.InvalidParam, "LogitGrad", optest.Args{"x": x, "dy": z, "eps": 0.0, "out": z}, "complex64")
+	optest.Refused(t, op.InvalidParam, "MaskedScale", optest.Args{"self": z, "mask": x, "scale": 2.0, "out": z}, "complex64")
+}

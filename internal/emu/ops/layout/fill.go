@@ -243,12 +243,16 @@ func triangular(c *op.Call) (op.Run, error) {
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
+	rows, columns := out.Dim(-2), out.Dim(-1)
+	diagonal = min(max(diagonal, -rows), columns) // beyond it all or nothing is kept
 	return func(*op.Exec) error {
+		if out.Len() == 0 { // possibly with very many rows
+			return nil
+		}
 		if err := kernel.Copy(out.View(), self.View()); err != nil {
 			return err
 		}
 		v := out.View()
-		rows, columns := v.Shape[out.Rank()-2], v.Shape[out.Rank()-1]
 		for i := range rows {
 			edge := min(max(i+diagonal, 0), columns)
 			cleared := v.Select(out.Rank()-2, i).Narrow(out.Rank()-2, 0, edge)

@@ -64,6 +64,8 @@ func TestRearranging(t *testing.T) {
 		{"Tril", optest.Args{"diagonal": 0}, []int64{2, 3}, []float64{0, 0, 0, 3, 4, 0}},
 		{"Triu", optest.Args{"diagonal": 1}, []int64{2, 3}, []float64{0, 1, 2, 0, 0, 5}},
 		{"Tril", optest.Args{"diagonal": -5}, []int64{2, 3}, make([]float64, 6)},
+		{"Tril", optest.Args{"diagonal": math.MaxInt64}, []int64{2, 3}, count64(6)},
+		{"Triu", optest.Args{"diagonal": math.MinInt64}, []int64{2, 3}, count64(6)},
 		{"ConstantPadNd", optest.Args{"pad": []int64{1, -1, 0, 1}, "value": optest.Scalar(9)}, []int64{3, 3}, []float64{9, 0, 1, 9, 3, 4, 9, 9, 9}},
 	} {
 		out := optest.Tensor(t, dtype.Float32, c.shape)
@@ -212,4 +214,6 @@ func TestInplaceTriangles(t *testing.T) {
 	optest.Run(t, "InplaceTriu", optest.Args{"selfRef": upper, "diagonal": 1})
 	require.Equal(t, []float64{1, 2, 0, 4, 5, 6}, optest.Values(lower))
 	require.Equal(t, []float64{0, 2, 3, 0, 0, 6}, optest.Values(upper))
+	empty := optest.Tensor(t, dtype.Float32, []int64{1 << 62, 0})
+	optest.Run(t, "InplaceTril", optest.Args{"selfRef": empty, "diagonal": 1}) // without a step for each row
 }

@@ -49,3 +49,24 @@ func TestProductsWithNzWeights(t *testing.T) {
 		require.Equal(t, optest.Values(y), optest.Values(same), "%v", d)
 	}
 }
+
+// Storage whose tiles have no columns is refused: a storage shape that ends in 0, and element types without
+// a size.
+func TestNzWeightsWithoutColumns(t *testing.T) {
+	d := dtype.Float16
+	x := optest.Tensor(t, d, []int64{2, 3, 32})
+	nothing := tiled(t, optest.Tensor(t, d, []int64{2, 32, 32}))
+	nothing.Storage = []int64{2, 2, 2, 16, 0}
+	unsized := tiled(t, optest.Tensor(t, d, []int64{2, 32, 32}))
+	unsized.DType, unsized.Storage = dtype.String, []int64{2, 32, 32}
+	for _, w := range []*op.Tensor{nothing, unsized} {
+		matrix := *w
+		matrix.Shape, matrix.Strides, matrix.Storage = w.Shape[1:], w.Strides[1:], w.Storage[1:]
+		row := optest.Tensor(t, d, []int64{3, 32})
+		optest.Refused(t, op.InvalidParam, "BatchMatMulWeightNz", optest.Args{"self": x, "mat2": w, "out": x})
+		optest.Refused(t, op.InvalidParam, "MatmulWeightNz", optest.Args{"self": row, "mat2": &matrix, "out": row})
+		optest.Refused(t, op.InvalidParam, "AddmmWeightNz", optest.Args{
+			"self": row, "mat1": row, "mat2": &matrix, "beta": optest.Scalar(1.0), "alpha": optest.Scalar(1.0), "out": row,
+		})
+	}
+}

@@ -54,8 +54,10 @@ func (m *mapped) check(rows *op.Tensor) {
 func (m *mapped) countExperts(probs *op.Tensor) {
 	m.experts = 1
 	for _, t := range []*op.Tensor{probs, m.routing} {
-		if t != nil {
-			m.Rank(t, 2, 2)
+		if t == nil {
+			continue
+		}
+		if m.Rank(t, 2, 2); m.Err() == nil {
 			m.experts = t.Dim(-1)
 		}
 	}

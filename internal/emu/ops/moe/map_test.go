@@ -242,4 +242,6 @@ func TestRoutingMapRefuses(t *testing.T) {
 	optest.Refused(t, op.NullPointer, "MoeTokenUnpermuteWithRoutingMap", back, "paddedMode writes them")
 	back["restoreShapeOptional"] = []int64{3, 3}
 	optest.Refused(t, op.InvalidParam, "MoeTokenUnpermuteWithRoutingMap", back, "restoreShapeOptional")
+	back["restoreShapeOptional"], back["probsOptional"] = []int64{3, 2}, optest.Tensor(t, f, []int64{}, 1)
+	optest.Refused(t, op.InvalidParam, "MoeTokenUnpermuteWithRoutingMap", back, "dimensions")
 }

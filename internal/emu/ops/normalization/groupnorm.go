@@ -127,7 +127,11 @@ func noGroups(mean, rstd *op.Tensor) error {
 func groupNormGrad(c *op.Call) (op.Run, error) {
 	dy, x := c.Tensor(c.Either("gradOut", "dy")), c.Tensor(c.Either("input", "x"))
 	mean, rstd, gamma := c.Tensor("mean"), c.Tensor("rstd"), c.Optional("gamma")
-	g := groups(c, x, 0)
+	floor := 2
+	if c.Has("N") {
+		floor = 0
+	}
+	g := groups(c, x, floor)
 	var beta *op.Tensor
 	if c.Has("beta") {
 		beta = c.Tensor("beta")

@@ -68,6 +68,13 @@ func (g groupNormTensors) swish(scale float64) optest.Args {
 	}
 }
 
+func (g groupNormTensors) swishGrad(scale float64) optest.Args {
+	return optest.Args{
+		"dy": g.dy, "mean": g.mean, "rstd": g.rstd, "x": g.x, "gamma": g.gamma, "beta": g.beta, "numGroups": g.groups,
+		"swishScale": scale, "dgammaIsRequire": true, "dbetaIsRequire": true, "dxOut": g.dx, "dgammaOut": g.dgamma, "dbetaOut": g.dbeta,
+	}
+}
+
 func (g groupNormTensors) backward() optest.Args {
 	return optest.Args{
 		"gradOut": g.dy, "input": g.x, "mean": g.mean, "rstd": g.rstd, "gamma": g.gamma, "N": g.n, "C": g.channels,
@@ -126,10 +133,7 @@ func TestGroupNormGrad(t *testing.T) {
 				if swish == 0 {
 					optest.Run(t, "GroupNormBackward", g.backward())
 				} else {
-					optest.Run(t, "GroupNormSwishGrad", optest.Args{
-						"dy": g.dy, "mean": g.mean, "rstd": g.rstd, "x": g.x, "gamma": g.gamma, "beta": g.beta, "numGroups": g.groups,
-						"swishScale": swish, "dgammaIsRequire": true, "dbetaIsRequire": true, "dxOut": g.dx, "dgammaOut": g.dgamma, "dbetaOut": g.dbeta,
-					})
+					optest.Run(t, "GroupNormSwishGrad", g.swishGrad(swish))
 				}
 				x, dy, gamma, beta := optest.Values(g.x), optest.Values(g.dy), optest.Values(g.gamma), optest.Values(g.beta)
 				f := func(x, gamma, beta []float64) []float64 {
@@ -221,6 +225,8 @@ func TestGroupNormRefuses(t *testing.T) {
 		{"GroupNormBackward", op.InvalidParam, optest.Args{"outputMask": []bool{true}}, []string{"outputMask has 1"}},
 		{"GroupNormBackward", op.InvalidParam, optest.Args{"gradOut": g.gamma}, []string{"gradOut float32[4]", "24 elements"}},
 		{"GroupNormSwish", op.InvalidParam, optest.Args{"dataFormatOptional": "NHWC"}, []string{"NHWC"}},
+		{"GroupNormSwishGrad", op.InvalidParam, optest.Args{"x": g.gamma, "dy": g.gamma}, []string{"float32[4]", "dimensions"}},
+		{"GroupNormSwishGrad", op.InvalidParam, optest.Args{"x": optest.Tensor(t, f, []int64{}, 1)}, []string{"float32[]", "dimensions"}},
 	} {
 		a := g.forward()
 		switch r.name {
@@ -228,6 +234,8 @@ func TestGroupNormRefuses(t *testing.T) {
 			a = g.backward()
 		case "GroupNormSwish":
 			a = g.swish(1)
+		case "GroupNormSwishGrad":
+			a = g.swishGrad(1)
 		}
 		optest.Refused(t, r.code, r.name, a.With(r.a), r.texts...)
 	}
