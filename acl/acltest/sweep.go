@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -20,7 +21,8 @@ import (
 	"github.com/goascend/cann/cshim"
 )
 
-// EnvSweep set to "all" makes a Sweep fail every call instead of a sample.
+// EnvSweep set to "all" makes a Sweep fail every call instead of a sample. Set to "2/8", it fails every
+// eighth call from the second on, so that several machines or runs share the work.
 const EnvSweep = "CANN_TEST_SWEEP"
 
 // sweptVariable is set in the processes of a Sweep, whose Suite leaves all calls to the program.
@@ -95,7 +97,7 @@ func (s *Sweep) Run(t *testing.T, body func(t *testing.T) error) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	seen := 0
-	places := make(chan struct{}, 2)
+	places := make(chan struct{}, 2*runtime.GOMAXPROCS(0)) // some of the programs wait for a peer that failed
 	for _, f := range faults {
 		places <- struct{}{}
 		all.Go(func() {
@@ -174,12 +176,16 @@ func (s *Sweep) faults(program, trace string) (faults []fault, err error) {
 	if err != nil {
 		return nil, err
 	}
+	part, parts, err := share(os.Getenv(EnvSweep))
+	if err != nil {
+		return nil, err
+	}
 	if s.done == nil {
 		s.done = map[string]bool{}
 	}
 	for _, name := range slices.Sorted(maps.Keys(calls)) {
 		n := (calls[name] + devices - 1) / devices
-		if os.Getenv(EnvSweep) == "all" {
+		if parts > 0 {
 			step := 1
 			if bookkeeping(name) {
 				step = 16
@@ -197,7 +203,32 @@ func (s *Sweep) faults(program, trace string) (faults []fault, err error) {
 			faults = append(faults, fault{name, place(devices, call), call})
 		}
 	}
+	if parts > 0 {
+		faults = every(faults, part, parts)
+	}
 	return faults, nil
+}
+
+// share reads the value of EnvSweep: which part of how many, or no parts for a sample.
+func share(value string) (part, parts int, err error) {
+	switch value {
+	case "":
+		return 0, 0, nil
+	case "all":
+		return 1, 1, nil
+	}
+	if n, _ := fmt.Sscanf(value, "%d/%d", &part, &parts); n != 2 || part < 1 || part > parts {
+		return 0, 0, fmt.Errorf(`%s=%s: must be "all", or a part of all such as 2/8`, EnvSweep, value)
+	}
+	return part, parts, nil
+}
+
+// every returns each parts-th fault.
+func every(faults []fault, part, parts int) (some []fault) {
+	for i := part - 1; i < len(faults); i += parts {
+		some = append(some, faults[i])
+	}
+	return some
 }
 
 // place is the device on which a call fails. The first call fails wherever it comes, since some

@@ -47,7 +47,7 @@ func TestEveryImplementationHasASymbol(t *testing.T) {
 	}
 }
 
-func id(t *testing.T, name string) int {
+func id(t testing.TB, name string) int {
 	t.Helper()
 	i := slices.IndexFunc(functions[:], func(f function) bool { return f.name == name })
 	require.GreaterOrEqual(t, i, 0, name)
