@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/goascend/cann/examples/jinja"
 )
@@ -152,4 +153,50 @@ func (t *Template) Render(c Conversation) (Prompt, error) {
 		return Prompt{}, fmt.Errorf("chat: %w", err)
 	}
 	return Prompt{Text: text, Answers: answers}, nil
+}
+
+// RenderAnswers is Render of a conversation whose messages are given, with the parts that the model
+// said also for templates without {% generation %} blocks. They are found by rendering what comes
+// before each of the assistant's messages: an answer begins where the prompt for it ends, and ends
+// with the token that ends a turn. An answer before which the template writes other text than in the
+// whole conversation is left out.
+func (t *Template) RenderAnswers(c Conversation, messages []json.RawMessage) (Prompt, error) {
+	c.Messages = messages
+	whole, err := t.Render(c)
+	if err != nil || whole.Answers != nil {
+		return whole, err
+	}
+	for i, m := range messages {
+		var head struct{ Role string }
+		if err := json.Unmarshal(m, &head); err != nil {
+			return whole, fmt.Errorf("chat: messages: %w", err)
+		}
+		if head.Role != "assistant" || i == 0 {
+			continue
+		}
+		before := c
+		before.Messages, before.AddGenerationPrompt = messages[:i], true
+		prompt, err := t.Render(before)
+		if err != nil {
+			return whole, err
+		}
+		from := len(prompt.Text)
+		if n := len(whole.Answers); !strings.HasPrefix(whole.Text, prompt.Text) || n > 0 && from < whole.Answers[n-1].To {
+			continue
+		}
+		to := len(whole.Text)
+		if end := t.end(); end != "" {
+			if at := strings.Index(whole.Text[from:], end); at >= 0 {
+				to = from + at + len(end)
+			}
+		}
+		whole.Answers = append(whole.Answers, jinja.Span{From: from, To: to})
+	}
+	return whole, nil
+}
+
+// end is the text of the token that ends a turn: the folder's eos_token.
+func (t *Template) end() string {
+	text, _ := t.tokens["eos_token"].(string)
+	return text
 }

@@ -28,6 +28,27 @@ func (b Batch) checkPacked() error {
 	return nil
 }
 
+// cut divides a packed row into n equal parts, which must begin with sequences.
+func (b Batch) cut(n int) (parts []Batch, err error) {
+	width := b.Length / n
+	at := 0 // in CuSeqLens
+	for i := range n {
+		part := b
+		part.Length = width
+		part.Inputs, part.Labels = b.Inputs[i*width:][:width], b.Labels[i*width:][:width]
+		part.CuSeqLens = nil
+		for ; at < len(b.CuSeqLens) && b.CuSeqLens[at] <= int64((i+1)*width); at++ {
+			part.CuSeqLens = append(part.CuSeqLens, b.CuSeqLens[at]-int64(i*width))
+		}
+		at--
+		if last := len(part.CuSeqLens) - 1; b.Length%n != 0 || last < 1 || part.CuSeqLens[0] != 0 || part.CuSeqLens[last] != int64(width) {
+			return nil, fmt.Errorf("qwen: a packed row of %d tokens with boundaries %v cannot be cut into %d micro-batches: a sequence must begin every %d tokens", b.Length, b.CuSeqLens, n, width)
+		}
+		parts = append(parts, part)
+	}
+	return parts, nil
+}
+
 // sequences returns the positions of a batch's tokens in their sequences, and the mask that
 // separates the sequences.
 func (m *Model) sequences(b Batch) (positions []mask.Range, of mask.Mask, err error) {

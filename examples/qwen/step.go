@@ -54,6 +54,9 @@ func (m *Model) newStep(ctx context.Context, b Batch) (*step, error) {
 // parts divides a batch into micro-batches.
 func (m *Model) parts(b Batch) (parts []Batch, err error) {
 	n := m.par.micros()
+	if b.CuSeqLens != nil {
+		return b.cut(n)
+	}
 	if b.Size%n != 0 {
 		return nil, fmt.Errorf("qwen: %d rows are no multiple of %d micro-batches", b.Size, n)
 	}

@@ -27,6 +27,7 @@ type options struct {
 	lr, warmup                       float64
 	lora                             loraOptions
 	export                           string
+	pack                             bool
 	merge                            bool
 	seed                             uint64
 
@@ -54,7 +55,8 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	var o options
 	f := command.New(out, "trainstep [flags]", about, samples...)
 	f.Group("What to train")
-	f.StringVar(&o.data, "data", "", "text to learn: a `path` of a file or folder, or a .bin file of 16-bit token ids (default: the module around the working folder)")
+	f.StringVar(&o.data, "data", "", "what to learn: a `path` of a text, a folder of texts, a .jsonl file whose lines have text, messages, or prompt and response, or a .bin file of 16-bit token ids (default: the module around the working folder)")
+	f.BoolVar(&o.pack, "pack", true, "put several samples into a row, which do not see each other; false: one a row, padded to the longest")
 	f.StringVar(&o.model, "model", "qwen3", "`type` of a new model, one of "+modelTypes()+", or a folder with a Hugging Face model to start from: config.json and safetensors")
 	f.StringVar(&o.dtype, "dtype", "", "element `type`: bf16 with fp32 master weights, fp32, or hf32: fp32 whose products round their factors (default: bf16, on the emulator fp32)")
 	f.StringVar(&o.save, "save", "", "write a checkpoint to this `folder` at the end, and when the program is told to end")

@@ -24,7 +24,7 @@ const joinTimeout = 2 * time.Minute
 func run(stop context.Context, o options, out io.Writer) (err error) {
 	ctx, end := context.WithCancelCause(context.WithoutCancel(stop))
 	defer end(nil)
-	text, err := loadCorpus(o.data)
+	text, err := o.loadText()
 	if err != nil {
 		return err
 	}

@@ -44,11 +44,19 @@ func (t *trainer) finish(ctx context.Context) error {
 
 // position says what the next batches depend on beside the step.
 func (t *trainer) position() map[string]string {
-	return map[string]string{
+	p := map[string]string{
 		"text": t.text.source, "tokens": fmt.Sprint(len(t.text.tokens)), "seed": fmt.Sprint(t.options.seed),
 		"batch": fmt.Sprint(t.options.batch), "seq": fmt.Sprint(t.options.seq), "steps": fmt.Sprint(t.options.steps),
 		"model": t.origin,
 	}
+	if t.data == nil {
+		return p
+	}
+	if at, err := t.data.Position().MarshalText(); err == nil {
+		p["position"] = string(at)
+	}
+	p["pack"] = fmt.Sprint(t.options.pack)
+	return p
 }
 
 // compare describes the checkpoint that is resumed, and what the batches and learning rates to come

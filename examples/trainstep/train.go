@@ -13,6 +13,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/examples/checkpoint"
+	"github.com/goascend/cann/examples/dataset"
 	"github.com/goascend/cann/examples/job"
 	"github.com/goascend/cann/examples/qwen"
 	"github.com/goascend/cann/hccl/world"
@@ -24,6 +25,7 @@ type trainer struct {
 	options   options
 	stream    *acl.Stream
 	text      *corpus
+	data      *dataset.Dataset // samples, in place of the text; nil without
 	ranks     *qwen.Ranks
 	model     *qwen.Model
 	origin    string        // folder that the model was loaded from, if any
@@ -60,6 +62,12 @@ func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registr
 	} else if set != nil {
 		t.origin = set.About().Data["model"]
 	}
+	if o.hasSamples() {
+		t.data, err = o.openSamples(text.source)
+	}
+	if err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
 	if t.adapter, err = newAdapter(ctx, o, m); err == nil {
 		t.optimizer, err = newOptimizer(o, m, t.adapter)
 	}
@@ -83,6 +91,9 @@ func (t *trainer) prepare(ctx context.Context, set *checkpoint.Set) (err error) 
 		if err := qwen.Restore(ctx, set, t.optimizer); err != nil {
 			return err
 		}
+		if err := t.seek(set); err != nil {
+			return err
+		}
 		t.resumed = t.compare(set)
 	}
 	if t.options.save == "" {
@@ -98,7 +109,7 @@ func (t *trainer) prepare(ctx context.Context, set *checkpoint.Set) (err error) 
 
 // Close waits for the checkpoint under way, and frees model and optimiser.
 func (t *trainer) Close() error {
-	return errors.Join(t.saver.Close(), t.graph.Close(), t.optimizer.Close(), t.adapter.Close(), t.model.Close())
+	return errors.Join(t.saver.Close(), t.graph.Close(), t.optimizer.Close(), t.adapter.Close(), t.model.Close(), t.data.Close())
 }
 
 // rate returns the learning rate of a step: linear warm-up, then a half cosine down to a tenth.
@@ -114,13 +125,15 @@ func (o options) rate(step int) float64 {
 func (t *trainer) step(ctx context.Context) (loss, norm float64, err error) {
 	n := t.optimizer.Steps()
 	defer t.stream.Range(fmt.Sprintf("step %d", n)).End()
-	in, labels, err := t.text.batch(t.options.seed, n, t.options.batch, t.options.seq)
+	var own qwen.Batch
+	if t.data != nil {
+		own, err = t.sampled()
+	} else {
+		own, err = t.windows(n)
+	}
 	if err != nil {
 		return 0, 0, err
 	}
-	batch := qwen.Batch{Size: t.options.batch, Length: t.options.seq, Inputs: in, Labels: labels, Targets: len(labels)}
-	rows := batch.Size / t.ranks.Parts
-	own := batch.Rows(t.ranks.Index*rows, rows)
 	t.optimizer.Options.LR = t.options.rate(n)
 	if t.graph != nil {
 		loss, norm, err = t.graph.Step(ctx, own)
@@ -220,8 +233,12 @@ func (t *trainer) sumUp(out io.Writer, took time.Duration) {
 	if len(t.losses) > 1 {
 		fmt.Fprintln(out, asciigraph.Plot(t.losses, asciigraph.Height(10), asciigraph.Width(70), asciigraph.Caption("loss, nats per token")))
 	}
-	fmt.Fprintf(out, "%d steps in %v; loss %.4f over the last steps, %.4f for a unigram model of the same text\n",
-		len(t.losses), took.Round(time.Millisecond), t.recentLoss(), t.text.unigramLoss())
+	fmt.Fprintf(out, "%d steps in %v; loss %.4f over the last steps", len(t.losses), took.Round(time.Millisecond), t.recentLoss())
+	if t.data != nil {
+		fmt.Fprintf(out, "; %v\n", t.data.Report())
+		return
+	}
+	fmt.Fprintf(out, ", %.4f for a unigram model of the same text\n", t.text.unigramLoss())
 }
 
 // recentLoss returns the mean loss of the last ten steps, because that of one batch is noisy.

@@ -1,0 +1,207 @@
+package dataset
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/goascend/cann/examples/chat"
+)
+
+// Options say how samples become tokens, and in which order they come.
+type Options struct {
+	Tokenizer Encoder
+	Template  *chat.Template // for messages, and for prompts with responses; nil for none
+	End       int32          // token that ends a text; negative for none
+	Seed      uint64         // of the order
+}
+
+// Position is a place in the stream of samples. Its JSON belongs into checkpoints.
+type Position struct {
+	Epoch  int `json:"epoch"`
+	Sample int `json:"sample"` // of the epoch
+	Used   int `json:"used"`   // tokens of that sample that earlier rows have
+}
+
+// Report counts what was met on the way.
+type Report struct {
+	Samples   int   // read
+	Bad       int   // lines that cannot be used
+	FirstBad  error // names file and line of the first
+	Empty     int   // samples without a token to learn
+	Truncated int   // samples longer than a row, which were cut
+}
+
+// String is a line for people.
+func (r Report) String() string {
+	s := fmt.Sprintf("%d samples read", r.Samples)
+	if r.Bad > 0 {
+		s += fmt.Sprintf(", %d bad lines (the first: %v)", r.Bad, r.FirstBad)
+	}
+	if r.Empty > 0 {
+		s += fmt.Sprintf(", %d with nothing to learn", r.Empty)
+	}
+	if r.Truncated > 0 {
+		s += fmt.Sprintf(", %d truncated", r.Truncated)
+	}
+	return s
+}
+
+// Dataset is an endless stream of samples, epoch after epoch. It is not safe for concurrent use.
+type Dataset struct {
+	options Options
+	index   *index
+	at      Position
+	report  Report
+
+	order []int // of the blocks in this epoch
+	epoch int   // that order is of
+	group []raw // samples that are shuffled together
+	from  int   // number of the first of them in the epoch
+	next  int   // group that is read next
+
+	now    sample // current one, from Used on
+	loaded bool
+	usable bool // whether this epoch has had a sample
+}
+
+// Open looks through the files. It reads each of them once, for the places of the lines.
+func Open(path string, o Options) (*Dataset, error) {
+	if o.Tokenizer == nil {
+		return nil, errors.New("dataset: a tokenizer is needed")
+	}
+	x, err := newIndex(path)
+	if err != nil {
+		return nil, err
+	}
+	d := &Dataset{options: o, index: x}
+	d.shuffle()
+	return d, nil
+}
+
+// Close closes the files.
+func (d *Dataset) Close() error {
+	if d == nil {
+		return nil
+	}
+	return d.index.close()
+}
+
+// Position is where the next rows begin.
+func (d *Dataset) Position() Position { return d.at }
+
+// Report returns the counts since Open.
+func (d *Dataset) Report() Report { return d.report }
+
+// MarshalText and its inverse make a position a word for a checkpoint's description.
+func (p Position) MarshalText() ([]byte, error) {
+	return fmt.Appendf(nil, "epoch %d sample %d used %d", p.Epoch, p.Sample, p.Used), nil
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (p *Position) UnmarshalText(text []byte) error {
+	if _, err := fmt.Sscanf(string(text), "epoch %d sample %d used %d", &p.Epoch, &p.Sample, &p.Used); err != nil || p.Epoch < 0 || p.Sample < 0 || p.Used < 0 {
+		return fmt.Errorf("dataset: %q is no position", text)
+	}
+	return nil
+}
+
+// Seek goes to a position of an earlier run with the same files, options and kind of rows.
+func (d *Dataset) Seek(p Position) error {
+	d.at, d.loaded, d.usable = Position{Epoch: p.Epoch, Sample: p.Sample}, false, true
+	d.shuffle()
+	if p.Used == 0 {
+		return nil
+	}
+	if err := d.load(); err != nil {
+		return err
+	}
+	if d.at.Epoch != p.Epoch || d.at.Sample != p.Sample || p.Used >= len(d.now.inputs) {
+		return fmt.Errorf("dataset: sample %d of epoch %d has no token %d: the data or the tokenizer is another", p.Sample, p.Epoch, p.Used)
+	}
+	d.at.Used = p.Used
+	return nil
+}
+
+// shuffle orders the blocks of an epoch.
+func (d *Dataset) shuffle() {
+	d.epoch, d.group, d.from, d.next = d.at.Epoch, nil, 0, 0
+	d.order = rand.New(rand.NewPCG(d.options.Seed, uint64(d.epoch))).Perm(len(d.index.blocks))
+}
+
+// raw returns the sample at the position, or false at the end of the epoch.
+func (d *Dataset) raw() (*raw, bool, error) {
+	if d.epoch != d.at.Epoch {
+		d.shuffle()
+	}
+	for d.at.Sample >= d.from+len(d.group) {
+		d.from += len(d.group)
+		d.group = d.group[:0]
+		begin := d.next * groupBlocks
+		if begin >= len(d.order) {
+			return nil, false, nil
+		}
+		blocks := d.order[begin:min(begin+groupBlocks, len(d.order))]
+		var err error
+		for _, b := range blocks {
+			if d.group, err = d.index.read(d.index.blocks[b], d.group); err != nil {
+				return nil, false, err
+			}
+		}
+		rng := rand.New(rand.NewPCG(d.options.Seed^0x9e3779b97f4a7c15, uint64(d.epoch)<<32|uint64(d.next)))
+		rng.Shuffle(len(d.group), func(i, j int) { d.group[i], d.group[j] = d.group[j], d.group[i] })
+		d.next++
+	}
+	return &d.group[d.at.Sample-d.from], true, nil
+}
+
+// load makes the sample at the position the current one, or else the next that can be used.
+func (d *Dataset) load() error {
+	for !d.loaded {
+		r, ok, err := d.raw()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			if !d.usable {
+				return fmt.Errorf("dataset: no sample of %v can be used: %v", d.index.files, d.report)
+			}
+			d.at, d.usable = Position{Epoch: d.at.Epoch + 1}, false
+			continue
+		}
+		if r.text == "" && r.err == nil { // an empty line
+			d.skip()
+			continue
+		}
+		d.report.Samples++
+		s, err := d.options.encode(*r)
+		switch {
+		case err != nil:
+			d.report.Bad++
+			if d.report.FirstBad == nil {
+				d.report.FirstBad = fmt.Errorf("%v: %w", r.where, err)
+			}
+			d.skip()
+		case !s.learns():
+			d.report.Empty++
+			d.skip()
+		default:
+			d.now, d.loaded, d.usable = s, true, true
+		}
+	}
+	return nil
+}
+
+func (s sample) learns() bool {
+	for _, l := range s.labels {
+		if l != Ignored {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *Dataset) skip() {
+	d.at.Sample++
+	d.at.Used, d.loaded = 0, false
+}

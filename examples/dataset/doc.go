@@ -1,0 +1,12 @@
+// Package dataset reads text to train on: files of JSON lines, text files, and folders of both. It
+// turns samples into token ids and fills the rows of batches with them.
+//
+//	d, err := dataset.Open(path, dataset.Options{Tokenizer: tok, Template: template, End: eos, Seed: 1})
+//	defer d.Close()
+//	rows, err := d.Rows(8, 1024, dataset.Packed) // the next batch
+//	at := d.Position()                            // and where the one after it begins
+//
+// The order of samples is random, and depends on the files and the seed only; so do the rows, on all
+// ranks alike, of which each takes its own. Memory does not grow with the number of samples: 4096 are
+// held at a time. Lines that cannot be used are counted, and the first is named.
+package dataset

@@ -1,0 +1,172 @@
+package dataset
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const (
+	// blockLines is how many lines the index has one entry for.
+	blockLines = 256
+	// groupBlocks is how many blocks, drawn at random, have their samples shuffled together.
+	groupBlocks = 16
+	// lineLimit is the length of a line, in bytes, above which it is bad.
+	lineLimit = 64 << 20
+	// textLimit is about how long a piece of a text file is, in bytes; it ends with a line.
+	textLimit = 1 << 20
+)
+
+// block is some lines of a file of JSON lines, or a piece of a text file.
+type block struct {
+	file        int
+	from, bytes int64
+	line        int // number of the first line, from 1
+	lines       int // 0 for text
+}
+
+// raw is a sample as it stands in a file.
+type raw struct {
+	text  string
+	where place
+	plain bool  // not JSON
+	err   error // why it cannot be read
+}
+
+// place names a line of a file.
+type place struct {
+	file string
+	line int
+}
+
+func (p place) String() string { return fmt.Sprintf("%s:%d", p.file, p.line) }
+
+// index locates the samples of files.
+type index struct {
+	files  []string
+	open   []*os.File
+	blocks []block
+}
+
+// textFiles are the extensions of files that are read in a folder, beside .jsonl.
+var textFiles = []string{".txt", ".md", ".go", ".c", ".h", ".py"}
+
+// newIndex looks through a file, or the files of a folder in the order of their names.
+func newIndex(path string) (*index, error) {
+	x := &index{}
+	err := filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && name != path && strings.HasPrefix(d.Name(), "."):
+			return fs.SkipDir
+		case d.IsDir() || name != path && !lines(name) && !slices.Contains(textFiles, filepath.Ext(name)):
+			return nil
+		}
+		return x.add(name)
+	})
+	if err == nil && len(x.blocks) == 0 {
+		err = fmt.Errorf("dataset: %s has no samples: no .jsonl file and no text", path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, x.close())
+	}
+	return x, nil
+}
+
+// lines reports whether a file has a JSON value on each line.
+func lines(name string) bool {
+	return slices.Contains([]string{".jsonl", ".ndjson"}, filepath.Ext(name))
+}
+
+// add finds the blocks of a file.
+func (x *index) add(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	x.files, x.open = append(x.files, name), append(x.open, f)
+	now := block{file: len(x.files) - 1, line: 1}
+	r := bufio.NewReaderSize(f, 1<<20)
+	json := lines(name)
+	for line := 1; ; line++ {
+		n, err := skipLine(r)
+		if n > 0 {
+			now.bytes += n
+			if json {
+				now.lines++
+			}
+		}
+		full := json && now.lines == blockLines || !json && now.bytes >= textLimit
+		if now.bytes > 0 && (full || err == io.EOF) {
+			x.blocks = append(x.blocks, now)
+			now = block{file: now.file, from: now.from + now.bytes, line: line + 1}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// skipLine reads a line and returns its length with the end of the line.
+func skipLine(r *bufio.Reader) (n int64, err error) {
+	for {
+		part, err := r.ReadSlice('\n')
+		n += int64(len(part))
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return n, err
+		}
+	}
+}
+
+// read appends the samples of a block.
+func (x *index) read(b block, to []raw) ([]raw, error) {
+	f, name := x.open[b.file], x.files[b.file]
+	if b.lines == 0 {
+		text := make([]byte, b.bytes)
+		if _, err := f.ReadAt(text, b.from); err != nil {
+			return nil, fmt.Errorf("dataset: %s: %w; has the file changed?", name, err)
+		}
+		return append(to, raw{text: string(text), where: place{name, b.line}, plain: true}), nil
+	}
+	r := bufio.NewReaderSize(io.NewSectionReader(f, b.from, b.bytes), 64<<10)
+	for i := range b.lines {
+		one := raw{where: place{name, b.line + i}}
+		var text []byte
+		for {
+			part, err := r.ReadSlice('\n')
+			if len(text)+len(part) > lineLimit {
+				one.err, text = fmt.Errorf("the line is longer than %d MiB", lineLimit>>20), nil
+			} else if one.err == nil {
+				text = append(text, part...)
+			}
+			if err == nil || err == io.EOF {
+				break
+			}
+			if !errors.Is(err, bufio.ErrBufferFull) {
+				return nil, fmt.Errorf("dataset: %s: %w", name, err)
+			}
+		}
+		one.text = strings.TrimSpace(string(text))
+		to = append(to, one)
+	}
+	return to, nil
+}
+
+func (x *index) close() error {
+	var errs []error
+	for _, f := range x.open {
+		errs = append(errs, f.Close())
+	}
+	x.open = nil
+	return errors.Join(errs...)
+}

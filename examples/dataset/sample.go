@@ -1,0 +1,191 @@
+package dataset
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/goascend/cann/examples/chat"
+)
+
+// Encoder turns text into token ids; a tokenizer.Tokenizer is one.
+type Encoder interface {
+	Encode(text string) ([]int32, error)
+}
+
+// Bytes is the encoder of models whose tokens are bytes.
+type Bytes struct{}
+
+// Encode implements Encoder.
+func (Bytes) Encode(text string) ([]int32, error) {
+	ids := make([]int32, len(text))
+	for i := range len(text) {
+		ids[i] = int32(text[i])
+	}
+	return ids, nil
+}
+
+// Ignored is the label of positions without a loss.
+const Ignored = -100
+
+// sample holds the tokens of a sample that a model reads, and the next token of each, or Ignored.
+type sample struct {
+	inputs, labels []int32
+	divisible      bool // it may go on in the next row
+}
+
+// record is a line of a file. It has a text; or messages, a conversation; or a prompt with a
+// response.
+type record struct {
+	Text     *string           `json:"text"`
+	Messages []json.RawMessage `json:"messages"`
+	Tools    json.RawMessage   `json:"tools"`
+	Prompt   *string           `json:"prompt"`
+	Response *string           `json:"response"`
+}
+
+// builder makes samples. It is the state of one encoding: tokens and which of them are learnt.
+type builder struct {
+	Options
+	ids   []int32
+	learn []bool
+}
+
+func (b *builder) add(text string, learn bool) error {
+	if text == "" {
+		return nil
+	}
+	ids, err := b.Tokenizer.Encode(text)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		b.ids, b.learn = append(b.ids, id), append(b.learn, learn)
+	}
+	return nil
+}
+
+func (b *builder) end() {
+	if b.End >= 0 {
+		b.ids, b.learn = append(b.ids, b.End), append(b.learn, true)
+	}
+}
+
+// sample shifts the labels: a position learns the token after it.
+func (b *builder) sample(divisible bool) sample {
+	if len(b.ids) < 2 {
+		return sample{}
+	}
+	s := sample{inputs: b.ids[:len(b.ids)-1], labels: make([]int32, len(b.ids)-1), divisible: divisible}
+	for i := range s.labels {
+		s.labels[i] = Ignored
+		if b.learn[i+1] {
+			s.labels[i] = b.ids[i+1]
+		}
+	}
+	return s
+}
+
+// encode makes the sample of a line or a text. A sample without tokens to learn is empty.
+func (o Options) encode(r raw) (s sample, err error) {
+	b := builder{Options: o}
+	if r.err != nil {
+		return s, r.err
+	}
+	if r.plain {
+		err := b.add(r.text, true)
+		b.end()
+		return b.sample(true), err
+	}
+	var line record
+	if err := json.Unmarshal([]byte(r.text), &line); err != nil {
+		return s, err
+	}
+	switch {
+	case line.Messages != nil:
+		err = b.conversation(line.Messages, line.Tools)
+	case line.Prompt != nil && line.Response != nil && o.Template != nil:
+		var turns []json.RawMessage
+		for _, m := range []chat.Message{{Role: "user", Content: *line.Prompt}, {Role: "assistant", Content: *line.Response}} {
+			turn, err := json.Marshal(m)
+			if err != nil {
+				return s, err
+			}
+			turns = append(turns, turn)
+		}
+		err = b.conversation(turns, nil)
+	case line.Prompt != nil && line.Response != nil:
+		if err = b.add(*line.Prompt, false); err == nil {
+			err = b.add(*line.Response, true)
+		}
+		b.end()
+	case line.Text != nil && *line.Text != "":
+		err = b.add(*line.Text, true)
+		b.end()
+		return b.sample(true), err
+	case line.Text != nil:
+	default:
+		err = errors.New("it has no text, no messages, and no prompt with a response")
+	}
+	return b.sample(false), err
+}
+
+// conversation encodes messages with the template. What the model said is learnt, with the token
+// that ends it, unless the message says "loss": false.
+func (b *builder) conversation(messages []json.RawMessage, tools json.RawMessage) error {
+	if b.Template == nil {
+		return errors.New("messages need a chat template, and the model's folder has none")
+	}
+	c := chat.Conversation{Messages: messages}
+	if len(tools) > 0 && string(tools) != "null" {
+		c.Tools = tools
+	}
+	prompt, err := b.Template.RenderAnswers(c, messages)
+	if err != nil {
+		return err
+	}
+	skip, err := withoutLoss(messages)
+	if err != nil {
+		return err
+	}
+	if len(prompt.Answers) != len(skip) && len(skip) > 0 && anyOf(skip) {
+		return fmt.Errorf("%d answers are found in a conversation with %d, so it is not clear which has \"loss\": false", len(prompt.Answers), len(skip))
+	}
+	at := 0
+	for i, span := range prompt.Answers {
+		if err := b.add(prompt.Text[at:span.From], false); err != nil {
+			return err
+		}
+		if err := b.add(prompt.Text[span.From:span.To], len(skip) != len(prompt.Answers) || !skip[i]); err != nil {
+			return err
+		}
+		at = span.To
+	}
+	return b.add(prompt.Text[at:], false)
+}
+
+// withoutLoss tells of each of the assistant's messages whether it is not to be learnt.
+func withoutLoss(messages []json.RawMessage) (skip []bool, err error) {
+	for _, m := range messages {
+		var head struct {
+			Role string `json:"role"`
+			Loss *bool  `json:"loss"`
+		}
+		if err := json.Unmarshal(m, &head); err != nil {
+			return nil, fmt.Errorf("messages: %w", err)
+		}
+		if head.Role == "assistant" {
+			skip = append(skip, head.Loss != nil && !*head.Loss)
+		}
+	}
+	return skip, nil
+}
+
+func anyOf(list []bool) bool {
+	for _, yes := range list {
+		if yes {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/internal/testing/golden"
+)
+
+// questions is a file of samples, one of which is no JSON.
+func questions(t *testing.T, line string) string {
+	var b strings.Builder
+	for i := range 40 {
+		fmt.Fprintf(&b, line+"\n", i, i*i)
+	}
+	b.WriteString("no JSON\n")
+	path := filepath.Join(t.TempDir(), "questions.jsonl")
+	require.NoError(t, os.WriteFile(path, []byte(b.String()), 0o600))
+	return path
+}
+
+// TestTrainsSamples: samples train the same on any ranks, packed and padded, and a run that is
+// resumed in the middle of an epoch has the losses of one without a break.
+func TestTrainsSamples(t *testing.T) {
+	path := questions(t, `{"prompt": "square of %d: ", "response": "%d"}`)
+	for _, pack := range []string{"-pack=true", "-pack=false"} {
+		flags := tiny("-data", path, "-seq", "32", "-steps", "6", pack)
+		dir := t.TempDir()
+		out, loss := trained(t, append(flags, "-save", dir, "-save-every", "3")...)
+		require.Contains(t, out, "questions.jsonl:41: invalid character")
+		sets, err := filepath.Glob(filepath.Join(dir, "step-00000003-*"))
+		require.NoError(t, err)
+		require.Len(t, sets, 1)
+		resumed, last := trained(t, append(flags, "-resume", sets[0])...)
+		require.Equal(t, loss, last)
+		require.NotContains(t, resumed, "not as it was")
+		for _, ranks := range []string{"-ranks 2 -micro 2", "-ranks 2 -fsdp", "-ranks 2 -cp 2 -ulysses", "-ranks 2 -tp 2 -sp"} {
+			_, several := trained(t, append(flags, strings.Fields(ranks)...)...)
+			require.InDelta(t, loss, several, 5e-4, ranks)
+		}
+	}
+}
+
+// TestTrainsConversations trains an adapter of a model with a tokenizer and a chat template.
+func TestTrainsConversations(t *testing.T) {
+	dir := t.TempDir()
+	model, tokens := filepath.Join(dir, "model"), filepath.Join(dir, "tokens.bin")
+	require.NoError(t, os.WriteFile(tokens, binary.LittleEndian.AppendUint16(make([]byte, 400), 4095), 0o600))
+	trained(t, tiny("-data", tokens, "-steps", "1", "-export", model)...)
+	golden, err := golden.Dir()
+	require.NoError(t, err)
+	require.NoError(t, os.CopyFS(model, os.DirFS(filepath.Join(golden, "tokenizer", "small"))))
+	path := questions(t, `{"messages": [{"role": "user", "content": "square of %d"}, {"role": "assistant", "content": "%d"}]}`)
+	flags := []string{"-model", model, "-data", path, "-batch", "4", "-seq", "64", "-lora", "8", "-lr", "0.03", "-warmup", "1"}
+	first, one := trained(t, append(flags, "-steps", "1")...)
+	require.Contains(t, first, "samples read")
+	_, later := trained(t, append(flags, "-steps", "8")...)
+	require.Less(t, later, one-0.3)
+}
