@@ -30,15 +30,35 @@ func declarations(t *abi.Table, version string) ([]byte, error) {
 		return nil, err
 	}
 	b.WriteString("\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n")
-	for _, f := range t.AllFunctions() {
-		params := f.Params
-		if p, ok := f.At(version); ok {
-			params = p
+	for _, f := range t.Functions {
+		b.WriteString(prototype(f, paramsAt(f, version)) + ";\n")
+	}
+	b.WriteString(operatorMacro)
+	for _, o := range t.Operators {
+		params := slices.Clone(paramsAt(o.Function, version))
+		for i := range params {
+			params[i].Name = ""
 		}
-		b.WriteString(prototype(f, params) + ";\n")
+		fmt.Fprintf(&b, "CANN_OPERATOR(%s, %s)\n", o.Symbol, declared(params))
 	}
 	b.WriteString("\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n")
 	return b.Bytes(), nil
+}
+
+// operatorMacro declares both phases of an operator from the parameters before the last two of phase
+// one. They have no names, and the macro saves the rest, because every user downloads the header.
+const operatorMacro = `
+#define CANN_OPERATOR(name, ...) \
+	aclnnStatus name##GetWorkspaceSize(__VA_ARGS__, uint64_t *workspaceSize, aclOpExecutor **executor); \
+	aclnnStatus name(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
+`
+
+// paramsAt returns the parameters of a function in a version.
+func paramsAt(f abi.Function, version string) []abi.Param {
+	if p, ok := f.At(version); ok {
+		return p
+	}
+	return f.Params
 }
 
 // declareTypes writes constants and types.
@@ -201,9 +221,9 @@ func declarator(ctype, name string) string {
 		return before + "(*" + name + ")" + after
 	}
 	if base, dims, ok := strings.Cut(ctype, "["); ok {
-		return base + " " + name + "[" + dims
+		return strings.TrimRight(base+" "+name, " ") + "[" + dims
 	}
-	if strings.HasSuffix(ctype, "*") {
+	if strings.HasSuffix(ctype, "*") || name == "" {
 		return ctype + name
 	}
 	return ctype + " " + name

@@ -20,7 +20,7 @@ func emitExports(out files, t *abi.Table) error {
 	ops.WriteString(generatedMark + "#include \"export.h\"\n\n")
 	for id, o := range t.Operators {
 		prepare, execute := o.Phases()
-		// Short names, because zz_cann.h has the real ones and every user downloads this file.
+		// Short names, because every user downloads this file.
 		params := slices.Clone(prepare.Params[:len(prepare.Params)-2])
 		for i := range params {
 			params[i].Name = letters(i)

@@ -2024,8 +2024,6 @@ aclError aclInit(const char *configPath);
 aclError aclInitCallbackRegister(aclRegisterCallbackType type, aclInitCallbackFunc cbFunc, void *userData);
 aclError aclInitCallbackUnRegister(aclRegisterCallbackType type, aclInitCallbackFunc cbFunc);
 aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t *stride, int64_t offset, aclFormat format, const int64_t *storageDims, uint64_t storageDimsNum, void *tensorDataAddr);
-aclnnStatus aclRfft1D(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclRfft1DGetWorkspaceSize(const aclTensor *self, int64_t n, int64_t dim, int64_t norm, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
 aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor *executor);
 aclError aclSetCompileopt(aclCompileOpt opt, const char *value);
 aclnnStatus aclSetDynamicInputTensorAddr(aclOpExecutor *executor, size_t irIndex, size_t relativeIndex, aclTensorList *tensors, void *addr);
@@ -2047,8 +2045,6 @@ aclError aclSetTensorShapeRange(aclTensorDesc *desc, size_t dimsCount, int64_t (
 aclError aclSetTensorStorageFormat(aclTensorDesc *desc, aclFormat format);
 aclError aclSetTensorStorageShape(aclTensorDesc *desc, int numDims, const int64_t *dims);
 aclError aclSetTensorValueRange(aclTensorDesc *desc, size_t valueCount, int64_t (*valueRange)[2]);
-aclnnStatus aclStft(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclStftGetWorkspaceSize(const aclTensor *self, const aclTensor *windowOptional, aclTensor *out, int64_t nFft, int64_t hopLength, int64_t winLength, bool normalized, bool onesided, bool returnComplex, uint64_t *workspaceSize, aclOpExecutor **executor);
 aclError aclTransTensorDescFormat(const aclTensorDesc *srcDesc, aclFormat dstFormat, aclTensorDesc **dstDesc);
 aclError aclUpdateDataBuffer(aclDataBuffer *dataBuffer, void *data, size_t size);
 aclError acldumpGetExceptionInfoPath(char *path, size_t maxLen);
@@ -2179,2085 +2175,17 @@ aclError aclmdlSetExecConfigOpt(aclmdlExecConfigHandle *handle, aclmdlExecConfig
 aclError aclmdlSetInputAIPP(uint32_t modelId, aclmdlDataset *dataset, size_t index, const aclmdlAIPP *aippParmsSet);
 aclError aclmdlSetInputDynamicDims(uint32_t modelId, aclmdlDataset *dataset, size_t index, const aclmdlIODims *dims);
 aclError aclmdlUnload(uint32_t modelId);
-aclnnStatus aclnnAbs(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAbsGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAcos(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAcosGetWorkspaceSize(const aclTensor *input, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAcosGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAcosGradGetWorkspaceSize(const aclTensor *y_grad, const aclTensor *x, const aclTensor *x_grad, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAcosGradV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAcosGradV2GetWorkspaceSize(const aclTensor *y, const aclTensor *dy, const aclTensor *z, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAcosh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAcoshGetWorkspaceSize(const aclTensor *self, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAdaLayerNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAdaLayerNormBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAdaLayerNormBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclTensor *input, const aclIntArray *normalizedShape, const aclTensor *rstd, const aclTensor *mean, const aclTensor *scale, const aclTensor *shift, const aclTensor *weightOptional, const aclTensor *biasOptional, aclTensor *gradInputOut, aclTensor *gradScaleOut, aclTensor *gradShiftOut, aclTensor *gradWeightOut, aclTensor *gradBiasOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAdaLayerNormGetWorkspaceSize(const aclTensor *x, const aclTensor *scale, const aclTensor *shift, const aclTensor *weightOptional, const aclTensor *biasOptional, double epsilon, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAdaLayerNormQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAdaLayerNormQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *scale, const aclTensor *shift, const aclTensor *weightOptional, const aclTensor *biasOptional, const aclTensor *smoothScalesOptional, double epsilon, const char *quantMode, aclTensor *out, aclTensor *quantScale, aclTensor *quantOffsetOptional, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAdaLayerNormV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAdaLayerNormV2GetWorkspaceSize(const aclTensor *x, const aclTensor *scale, const aclTensor *shift, const aclTensor *weightOptional, const aclTensor *biasOptional, double epsilon, aclTensor *out, aclTensor *meanOutOptional, aclTensor *rstdOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAdaptiveAvgPool2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAdaptiveAvgPool2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAdaptiveAvgPool2dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAdaptiveAvgPool2dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAdaptiveAvgPool3d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAdaptiveAvgPool3dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAdaptiveAvgPool3dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAdaptiveAvgPool3dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAdaptiveMaxPool2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAdaptiveMaxPool2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAdaptiveMaxPool2dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *indices, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAdaptiveMaxPool2dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, aclTensor *outputOut, aclTensor *indicesOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAdaptiveMaxPool3d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAdaptiveMaxPool3dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAdaptiveMaxPool3dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *indices, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAdaptiveMaxPool3dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, aclTensor *outputOut, aclTensor *indicesOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAdd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAddGetWorkspaceSize(const aclTensor *self, const aclTensor *other, const aclScalar *alpha, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAddLayerNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAddLayerNormGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *gamma, const aclTensor *beta, const aclTensor *biasOptional, double epsilon, bool additionalOutput, const aclTensor *yOut, const aclTensor *meanOut, const aclTensor *rstdOut, const aclTensor *xOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAddLayerNormGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAddLayerNormGradGetWorkspaceSize(const aclTensor *dy, const aclTensor *x1, const aclTensor *x2, const aclTensor *rstd, const aclTensor *mean, const aclTensor *gamma, const aclTensor *dsumOptional, const aclTensor *dxOut, const aclTensor *dgammaOut, const aclTensor *dbetaOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAddLayerNormQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAddLayerNormQuantGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *gamma, const aclTensor *beta, const aclTensor *biasOptional, const aclTensor *scales1Optional, const aclTensor *scales2Optional, const aclTensor *zeroPoints1Optional, const aclTensor *zeroPoints2Optional, const char *quantMode, double epsilon, bool additionalOutput, bool divMode, aclTensor *y1Out, aclTensor *y2Out, aclTensor *xOut, aclTensor *outScales1Out, aclTensor *outScales2Out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAddLayerNormQuantV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAddLayerNormQuantV2GetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *gamma, const aclTensor *beta, const aclTensor *biasOptional, const aclTensor *scales1Optional, const aclTensor *scales2Optional, const aclTensor *zeroPoints1Optional, const aclTensor *zeroPoints2Optional, const char *quantMode, double epsilon, bool additionalOutput, bool divMode, aclTensor *y1Out, aclTensor *y2Out, aclTensor *xOut, aclTensor *layernormRes, aclTensor *outScales1Out, aclTensor *outScales2Out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAddLora(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAddLoraGetWorkspaceSize(const aclTensor *y, const aclTensor *x, const aclTensor *weightB, const aclTensor *indices, const aclTensor *weightAOptional, int64_t layerIdx, double scale, int64_t yOffset, int64_t ySliceSize, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAddMatMatElements(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAddMatMatElementsGetWorkspaceSize(const aclTensor *a, const aclTensor *b, const aclTensor *c, const aclScalar *alpha, const aclScalar *beta, aclTensor *cOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAddMatMatElementsPlus(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAddMatMatElementsPlusGetWorkspaceSize(const aclTensor *c, const aclTensor *a, const aclTensor *b, const aclTensor *beta, const aclTensor *alpha, aclTensor *cOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAddN(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAddNGetWorkspaceSize(const aclTensorList *tensors, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAddRelu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAddReluGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclScalar *alpha, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAddRmsNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAddRmsNormCast(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAddRmsNormCastGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *gamma, double epsilon, const aclTensor *y1Out, const aclTensor *y2Out, const aclTensor *rstdOut, const aclTensor *xOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAddRmsNormDynamicMxQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAddRmsNormDynamicMxQuantGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *gamma, const aclTensor *beta, double epsilon, int64_t scaleAlg, char *roundMode, int64_t dstType, bool outputRstd, aclTensor *yOut, aclTensor *xOut, aclTensor *mxscaleOut, aclTensor *rstdOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAddRmsNormDynamicQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAddRmsNormDynamicQuantGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *gamma, const aclTensor *smoothScale1Optional, const aclTensor *smoothScale2Optional, double epsilon, aclTensor *y1Out, aclTensor *y2Out, aclTensor *xOut, aclTensor *scale1Out, aclTensor *scale2Out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAddRmsNormDynamicQuantV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAddRmsNormDynamicQuantV2GetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *gamma, const aclTensor *smoothScale1Optional, const aclTensor *smoothScale2Optional, const aclTensor *betaOptional, double epsilon, const aclBoolArray *outputMask, aclTensor *y1Out, aclTensor *y2Out, aclTensor *xOut, aclTensor *scale1Out, aclTensor *scale2Out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAddRmsNormGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *gamma, double epsilon, aclTensor *yOut, aclTensor *rstdOut, aclTensor *xOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAddRmsNormQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAddRmsNormQuantGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *gamma, const aclTensor *scales1, const aclTensor *scales2Optional, const aclTensor *zeroPoints1Optional, const aclTensor *zeroPoints2Optional, int64_t axis, double epsilon, bool divMode, aclTensor *y1Out, aclTensor *y2Out, aclTensor *xOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAddRmsNormQuantV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAddRmsNormQuantV2GetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *gamma, const aclTensor *scales1, const aclTensor *scales2Optional, const aclTensor *zeroPoints1Optional, const aclTensor *zeroPoints2Optional, const aclTensor *betaOptional, int64_t axis, double epsilon, bool divMode, aclTensor *y1Out, aclTensor *y2Out, aclTensor *xOut, aclTensor *rmsNormOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAddV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAddV3GetWorkspaceSize(const aclScalar *self, const aclTensor *other, const aclScalar *alpha, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAddbmm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAddbmmGetWorkspaceSize(const aclTensor *self, const aclTensor *batch1, const aclTensor *batch2, const aclScalar *beta, const aclScalar *alpha, aclTensor *out, int8_t cubeMathType, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAddcdiv(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAddcdivGetWorkspaceSize(const aclTensor *self, const aclTensor *tensor1, const aclTensor *tensor2, const aclScalar *value, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAddcmul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAddcmulGetWorkspaceSize(const aclTensor *self, const aclTensor *tensor1, const aclTensor *tensor2, const aclScalar *value, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAddmm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAddmmGetWorkspaceSize(const aclTensor *self, const aclTensor *mat1, const aclTensor *mat2, const aclScalar *beta, const aclScalar *alpha, aclTensor *out, int8_t cubeMathType, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAddmmWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAddmmWeightNzGetWorkspaceSize(const aclTensor *self, const aclTensor *mat1, const aclTensor *mat2, const aclScalar *beta, const aclScalar *alpha, aclTensor *out, int8_t cubeMathType, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAddmv(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAddmvGetWorkspaceSize(const aclTensor *self, const aclTensor *mat, const aclTensor *vec, const aclScalar *alpha, const aclScalar *beta, aclTensor *out, int8_t cubeMathType, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAddr(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAddrGetWorkspaceSize(const aclTensor *self, const aclTensor *vec1, const aclTensor *vec2, const aclScalar *betaOptional, const aclScalar *alphaOptional, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAddrV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAddrV2GetWorkspaceSize(const aclTensor *self, const aclTensor *vec1, const aclTensor *vec2, const aclScalar *betaOptional, const aclScalar *alphaOptional, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAdds(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAddsGetWorkspaceSize(const aclTensor *self, const aclScalar *other, const aclScalar *alpha, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAdvanceStep(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAdvanceStepGetWorkspaceSize(const aclTensor *inputTokens, const aclTensor *sampledTokenIds, const aclTensor *inputPositions, const aclTensor *seqLens, const aclTensor *slotMapping, const aclTensor *blockTables, int64_t numSeqs, int64_t numQueries, int64_t blockSize, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAdvanceStepV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAdvanceStepV2GetWorkspaceSize(const aclTensor *inputTokens, const aclTensor *sampledTokenIds, const aclTensor *inputPositions, const aclTensor *seqLens, const aclTensor *slotMapping, const aclTensor *blockTables, const aclTensor *specToken, const aclTensor *acceptedNum, int64_t numSeqs, int64_t numQueries, int64_t blockSize, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAffineGrid(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAffineGridGetWorkspaceSize(const aclTensor *theta, const aclIntArray *size, bool alignCorners, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAll(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAllGatherMatmul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAllGatherMatmulGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const char *group, int64_t gatherIndex, int64_t commTurn, int64_t streamMode, const aclTensor *output, const aclTensor *gatherOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAllGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, bool keepdim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAlltoAllAllGatherBatchMatMul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAlltoAllAllGatherBatchMatMulGetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *biasOptional, const char *groupEp, const char *groupTp, int64_t epWorldSize, int64_t tpWorldSize, int64_t xShardType, int64_t actType, aclTensor *y1Out, aclTensor *y2OutOptional, aclTensor *y3OutOptional, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAlltoAllvGroupedMatMul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAlltoAllvGroupedMatMulGetWorkspaceSize(const aclTensor *gmmX, const aclTensor *gmmWeight, const aclTensor *sendCountsTensorOptional, const aclTensor *recvCountsTensorOptional, const aclTensor *mmXOptional, const aclTensor *mmWeightOptional, const char *group, int64_t epWorldSize, const aclIntArray *sendCounts, const aclIntArray *recvCounts, bool transGmmWeight, bool transMmWeight, bool permuteOutFlag, aclTensor *gmmY, aclTensor *mmYOptional, aclTensor *permuteOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAmax(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAmaxGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, bool keepDim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAmin(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAminGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, bool keepDim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAminmax(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAminmaxAll(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAminmaxAllGetWorkspaceSize(const aclTensor *self, aclTensor *minOut, aclTensor *maxOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAminmaxDim(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAminmaxDimGetWorkspaceSize(const aclTensor *self, int64_t dim, bool keepDim, aclTensor *minOut, aclTensor *maxOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAminmaxGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, bool keepDim, aclTensor *minOut, aclTensor *maxOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAmpUpdateScale(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAmpUpdateScaleGetWorkspaceSize(const aclTensor *currentScale, const aclTensor *growthTracker, const aclTensor *foundInf, double growthFactor, double backoffFactor, int64_t growthInterval, const aclTensor *updatedScale, const aclTensor *updatedGrowthTracker, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAngleV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAngleV2GetWorkspaceSize(const aclTensor *x, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAntiMxQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAntiMxQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *mxscale, int64_t axis, int64_t dstType, const aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAny(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAnyGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, bool keepdim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnApplyAdadelta(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnApplyAdadeltaGetWorkspaceSize(const aclTensor *var, const aclTensor *accum, const aclTensor *accumUpdate, const aclScalar *lr, const aclScalar *rho, const aclScalar *epsilon, const aclTensor *grad, aclTensor *varOut, aclTensor *accumOut, aclTensor *accumUpdateOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnApplyAdam(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnApplyAdamD(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnApplyAdamDGetWorkspaceSize(const aclTensor *var, const aclTensor *m, const aclTensor *v, const aclTensor *beta1Power, const aclTensor *beta2Power, const aclTensor *lr, const aclTensor *beta1, const aclTensor *beta2, const aclTensor *epsilon, const aclTensor *grad, bool useLocking, bool useNesterov, aclTensor *varOut, aclTensor *mOut, aclTensor *vOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnApplyAdamGetWorkspaceSize(aclTensor *varRef, const aclTensor *m, const aclTensor *v, const aclTensor *beta1Power, const aclTensor *beta2Power, const aclTensor *lr, const aclTensor *beta1, const aclTensor *beta2, const aclTensor *epsilon, const aclTensor *grad, bool useLocking, bool useNesterov, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnApplyAdamW(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnApplyAdamWGetWorkspaceSize(aclTensor *varRef, aclTensor *mRef, aclTensor *vRef, const aclTensor *beta1Power, const aclTensor *beta2Power, const aclTensor *lr, const aclTensor *weightDecay, const aclTensor *beta1, const aclTensor *beta2, const aclTensor *eps, const aclTensor *grad, const aclTensor *maxGradNormOptional, bool amsgrad, bool maximize, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnApplyAdamWQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnApplyAdamWQuantGetWorkspaceSize(aclTensor *varRef, const aclTensor *grad, aclTensor *mRef, aclTensor *vRef, const aclTensor *qmapM, const aclTensor *qmapV, aclTensor *absmaxMRef, aclTensor *absmaxVRef, const aclTensor *step, double lr, double beta1, double beta2, double weightDecay, double eps, double gnormScale, char *quantModeOptional, int64_t blockSize, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnApplyAdamWV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnApplyAdamWV2GetWorkspaceSize(aclTensor *varRef, aclTensor *mRef, aclTensor *vRef, aclTensor *maxGradNormOptionalRef, const aclTensor *grad, const aclTensor *step, float lr, float beta1, float beta2, float weightDecay, float eps, bool amsgrad, bool maximize, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnApplyAdamax(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnApplyAdamaxGetWorkspaceSize(const aclTensor *var, const aclTensor *m, const aclTensor *v, const aclScalar *beta1Power, const aclScalar *lr, const aclScalar *beta1, const aclScalar *beta2, const aclScalar *epsilon, const aclTensor *grad, aclTensor *varOut, aclTensor *mOut, aclTensor *vOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnApplyFtrl(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnApplyFtrlGetWorkspaceSize(aclTensor *varRef, aclTensor *accumRef, aclTensor *linearRef, const aclTensor *grad, const aclTensor *lr, const aclTensor *l1, const aclTensor *l2, const aclTensor *lrPower, bool useLocking, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnApplyFusedEmaAdam(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnApplyFusedEmaAdamGetWorkspaceSize(const aclTensor *grad, aclTensor *varRef, aclTensor *mRef, aclTensor *vRef, aclTensor *sRef, const aclTensor *step, double lr, double emaDecay, double beta1, double beta2, double eps, int64_t mode, bool biasCorrection, double weightDecay, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnApplyGradientDescent(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnApplyGradientDescentGetWorkspaceSize(aclTensor *var, const aclTensor *alpha, const aclTensor *delta, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnApplyRotaryPosEmb(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnApplyRotaryPosEmbGetWorkspaceSize(aclTensor *queryRef, aclTensor *keyRef, const aclTensor *cos, const aclTensor *sin, int64_t layout, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnApplyRotaryPosEmbV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnApplyRotaryPosEmbV2GetWorkspaceSize(aclTensor *queryRef, aclTensor *keyRef, const aclTensor *cos, const aclTensor *sin, int64_t layout, char *rotaryMode, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnApplyTopKTopP(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnApplyTopKTopPGetWorkspaceSize(const aclTensor *logits, const aclTensor *p, const aclTensor *k, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnApproximateEqual(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnApproximateEqualGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, float tolerance, aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnArange(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnArangeGetWorkspaceSize(const aclScalar *start, const aclScalar *end, const aclScalar *step, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnArgMax(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnArgMaxGetWorkspaceSize(const aclTensor *self, int64_t dim, bool keepdim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnArgMin(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnArgMinGetWorkspaceSize(const aclTensor *self, int64_t dim, bool keepdim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnArgsort(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnArgsortGetWorkspaceSize(const aclTensor *self, int64_t dim, bool descending, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAscendAntiQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAscendAntiQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *scale, const aclTensor *offset, int64_t dstType, bool sqrtMode, const aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAscendQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAscendQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *scale, const aclTensor *offset, bool sqrtMode, const char *roundMode, int32_t dstType, const aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAscendQuantV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAscendQuantV3GetWorkspaceSize(const aclTensor *x, const aclTensor *scale, const aclTensor *offset, bool sqrtMode, const char *roundMode, int32_t dstType, int32_t axis, const aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAsin(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAsinGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAsinWithAgent(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAsinWithAgentGetWorkspaceSize(const aclTensor *x, aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAsinh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAsinhGetWorkspaceSize(const aclTensor *input, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAsinhGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAsinhGradGetWorkspaceSize(const aclTensor *y, const aclTensor *dy, aclTensor *z, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAsinhV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAsinhV2GetWorkspaceSize(const aclTensor *x, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAsinhWithAgent(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAsinhWithAgentGetWorkspaceSize(const aclTensor *x, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAtan(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAtan2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAtan2GetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAtanGetWorkspaceSize(const aclTensor *input, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAtanGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAtanGradGetWorkspaceSize(const aclTensor *x, const aclTensor *dy, const aclTensor *dx, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAtanh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAtanhGetWorkspaceSize(const aclTensor *input, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAvgPool2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAvgPool2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAvgPool2dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclIntArray *kernelSize, const aclIntArray *stride, const aclIntArray *padding, bool ceilMode, bool countIncludePad, int64_t divisorOverride, int8_t cubeMathType, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAvgPool2dGetWorkspaceSize(const aclTensor *self, const aclIntArray *kernelSize, const aclIntArray *strides, const aclIntArray *paddings, bool ceilMode, bool countIncludePad, int64_t divisorOverride, int8_t cubeMathType, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAvgPool3d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAvgPool3dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnAvgPool3dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclIntArray *kernelSize, const aclIntArray *stride, const aclIntArray *padding, bool ceilMode, bool countIncludePad, int64_t divisorOverride, aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnAvgPool3dGetWorkspaceSize(const aclTensor *self, const aclIntArray *kernelSize, const aclIntArray *stride, const aclIntArray *padding, bool ceilMode, bool countIncludePad, int64_t divisorOverride, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnBackgroundReplace(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnBackgroundReplaceGetWorkspaceSize(const aclTensor *bkg, const aclTensor *src, const aclTensor *mask, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnBaddbmm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnBaddbmmGetWorkspaceSize(const aclTensor *self, const aclTensor *batch1, const aclTensor *batch2, const aclScalar *beta, const aclScalar *alpha, aclTensor *out, int8_t cubeMathType, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnBatchMatMul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnBatchMatMulGetWorkspaceSize(const aclTensor *self, const aclTensor *mat2, aclTensor *out, int8_t cubeMathType, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnBatchMatMulReduceScatterAlltoAll(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnBatchMatMulReduceScatterAlltoAllGetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *biasOptional, const char *groupEp, const char *groupTp, int64_t epWorldSize, int64_t tpWorldSize, int64_t yShardType, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnBatchMatMulWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnBatchMatMulWeightNzGetWorkspaceSize(const aclTensor *self, const aclTensor *mat2, aclTensor *out, int8_t cubeMathType, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnBatchMatmulQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnBatchMatmulQuantGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *quantParam, const aclTensor *bias, bool transposeX1, bool transposeX2, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnBatchNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnBatchNormBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnBatchNormBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclTensor *input, const aclTensor *weight, const aclTensor *runningMean, const aclTensor *runningVar, const aclTensor *saveMean, const aclTensor *saveInvstd, bool training, double eps, const aclBoolArray *outputMask, aclTensor *gradInput, aclTensor *gradWeight, aclTensor *gradBias, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnBatchNormElemt(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnBatchNormElemtBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnBatchNormElemtBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclTensor *input, const aclTensor *mean, const aclTensor *invstd, const aclTensor *weight, const aclTensor *sumDy, const aclTensor *sumDyXmu, aclTensor *counter, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnBatchNormElemtGetWorkspaceSize(const aclTensor *input, const aclTensor *weight, const aclTensor *bias, aclTensor *mean, aclTensor *invstd, double eps, aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnBatchNormGatherStatsWithCounts(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnBatchNormGatherStatsWithCountsGetWorkspaceSize(const aclTensor *input, const aclTensor *mean, const aclTensor *invstd, aclTensor *runningMean, aclTensor *runningVar, double momentum, double eps, const aclTensor *counts, aclTensor *meanAll, aclTensor *invstdAll, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnBatchNormGetWorkspaceSize(const aclTensor *input, const aclTensor *weight, const aclTensor *bias, aclTensor *runningMean, aclTensor *runningVar, bool training, double momentum, double eps, aclTensor *output, aclTensor *saveMean, aclTensor *saveInvstd, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnBatchNormReduce(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnBatchNormReduceBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnBatchNormReduceBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclTensor *input, const aclTensor *mean, const aclTensor *invstd, const aclTensor *weight, bool inputG, bool weightG, bool biasG, aclTensor *sumDy, aclTensor *sumDyXmu, aclTensor *gradWeight, aclTensor *gradBias, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnBatchNormReduceGetWorkspaceSize(const aclTensor *x, aclTensor *sum, aclTensor *squareSum, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnBatchNormStats(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnBatchNormStatsGetWorkspaceSize(const aclTensor *input, double eps, aclTensor *mean, aclTensor *invstd, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnBernoulli(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnBernoulliGetWorkspaceSize(const aclTensor *self, const aclScalar *prob, int64_t seed, int64_t offset, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnBernoulliTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnBernoulliTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *prob, int64_t seed, int64_t offset, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnBidirectionLSTM(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnBidirectionLSTMGetWorkspaceSize(const aclTensor *x, const aclTensor *initH, const aclTensor *initC, const aclTensor *wIh, const aclTensor *wHh, const aclTensor *bIhOptional, const aclTensor *bHhOptional, const aclTensor *wIhReverseOptional, const aclTensor *wHhReverseOptional, const aclTensor *bIhReverseOptional, const aclTensor *bHhReverseOptional, int64_t numLayers, bool isbias, bool batchFirst, bool bidirection, const aclTensor *yOut, const aclTensor *outputHOut, const aclTensor *outputCOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnBidirectionLSTMV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnBidirectionLSTMV2GetWorkspaceSize(const aclTensor *x, const aclTensor *initH, const aclTensor *initC, const aclTensor *wIh, const aclTensor *wHh, const aclTensor *bIhOptional, const aclTensor *bHhOptional, const aclTensor *wIhReverseOptional, const aclTensor *wHhReverseOptional, const aclTensor *bIhReverseOptional, const aclTensor *bHhReverseOptional, const aclTensor *batchSizeOptional, int64_t numLayers, bool isbias, bool batchFirst, bool bidirection, bool packed, const aclTensor *yOut, const aclTensor *outputHOut, const aclTensor *outputCOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnBinaryCrossEntropy(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnBinaryCrossEntropyBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnBinaryCrossEntropyBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *target, const aclTensor *weightOptional, int64_t reduction, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnBinaryCrossEntropyGetWorkspaceSize(const aclTensor *self, const aclTensor *target, const aclTensor *weight, int64_t reduction, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnBinaryCrossEntropyWithLogits(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnBinaryCrossEntropyWithLogitsBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnBinaryCrossEntropyWithLogitsBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *target, const aclTensor *weightOptional, const aclTensor *posWeightOptional, int64_t reduction, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnBinaryCrossEntropyWithLogitsGetWorkspaceSize(const aclTensor *self, const aclTensor *target, const aclTensor *weightOptional, const aclTensor *posWeightOptional, int64_t reduction, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnBinaryCrossEntropyWithLogitsTargetBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnBinaryCrossEntropyWithLogitsTargetBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *target, const aclTensor *weightOptional, const aclTensor *posWeightOptional, int64_t reduction, aclTensor *gradTarget, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnBincount(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnBincountGetWorkspaceSize(const aclTensor *self, const aclTensor *weights, int64_t minlength, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnBitwiseAndScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnBitwiseAndScalarGetWorkspaceSize(const aclTensor *self, const aclScalar *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnBitwiseAndTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnBitwiseAndTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnBitwiseAndTensorOut(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnBitwiseAndTensorOutGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnBitwiseNot(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnBitwiseNotGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnBitwiseOrScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnBitwiseOrScalarGetWorkspaceSize(const aclTensor *self, const aclScalar *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnBitwiseOrTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnBitwiseOrTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnBitwiseXorScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnBitwiseXorScalarGetWorkspaceSize(const aclTensor *self, const aclScalar *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnBitwiseXorTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnBitwiseXorTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnBlendImagesCustom(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnBlendImagesCustomGetWorkspaceSize(const aclTensor *rgb, const aclTensor *alpha, const aclTensor *frame, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnBucketize(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnBucketizeGetWorkspaceSize(const aclTensor *self, const aclTensor *boundaries, bool outInt32, bool right, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
 aclnnStatus aclnnCalculateConvolutionWeightSize(const aclIntArray *tensorShape, bool transposed, int64_t groups, aclDataType dataType, uint64_t *weightTensorSize);
 aclnnStatus aclnnCalculateMatmulWeightSize(const aclIntArray *tensorShape, uint64_t *weightTensorSize);
 aclnnStatus aclnnCalculateMatmulWeightSizeV2(const aclIntArray *tensorShape, aclDataType dataType, uint64_t *weightTensorSize);
-aclnnStatus aclnnCast(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnCastGetWorkspaceSize(const aclTensor *self, aclDataType dtype, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnCat(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnCatGetWorkspaceSize(const aclTensorList *tensors, int64_t dim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnCausalConv1d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnCausalConv1dBwd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnCausalConv1dBwdGetWorkspaceSize(const aclTensor *x, const aclTensor *yOptional, const aclTensor *weight, const aclTensor *dy, const aclTensor *initialStateOptional, const aclTensor *dhtOptional, const aclIntArray *queryStartLocOptional, int64_t activation, char *inputLayoutOptional, const aclTensor *dxOut, const aclTensor *dwOutOptional, const aclTensor *dbOutOptional, const aclTensor *dh0OutOptional, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnCausalConv1dGetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *biasOptional, const aclTensor *convStates, const aclIntArray *queryStartLocOptional, const aclIntArray *cacheIndicesOptional, const aclIntArray *initialStateModeOptional, const aclIntArray *numAcceptedTokensOptional, int64_t activationMode, int64_t padSlotId, int64_t runMode, int64_t headNum, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnCdist(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnCdistBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnCdistBackwardGetWorkspaceSize(const aclTensor *grad, const aclTensor *x1, const aclTensor *x2, const aclTensor *cdist, float p, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnCdistGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, float p, int64_t compute_mode, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnCeil(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnCeilGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnCelu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnCeluGetWorkspaceSize(const aclTensor *self, const aclScalar *alpha, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnChamferDistanceBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnChamferDistanceBackwardGetWorkspaceSize(const aclTensor *xyz1, const aclTensor *xyz2, const aclTensor *idx1, const aclTensor *idx2, const aclTensor *gradDist1, const aclTensor *gradDist2, aclTensor *gradXyz1, aclTensor *gradXyz2, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnChannelShuffle(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnChannelShuffleGetWorkspaceSize(const aclTensor *self, int64_t groups, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnChunkBwdDqkwg(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnChunkBwdDqkwgGetWorkspaceSize(const aclTensor *q, const aclTensor *k, const aclTensor *v, const aclTensor *g, const aclTensor *h, const aclTensor *dox, const aclTensor *dh, const aclTensor *dv, const aclIntArray *cuSeqlensOptional, const aclIntArray *chunkIndicesOptional, const aclTensor *w, const aclTensor *gGamma, float scale, int64_t chunkSize, bool use_exp2, bool transpose_state_layout, const aclTensor *dqOut, const aclTensor *dkOut, const aclTensor *dwOut, const aclTensor *dgOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnChunkBwdDvLocal(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnChunkBwdDvLocalGetWorkspaceSize(const aclTensor *q, const aclTensor *k, const aclTensor *dO, const aclTensor *g, const aclTensor *gGammaOptional, const aclTensor *aOptional, const aclIntArray *cuSeqlensOptional, const aclIntArray *chunkIndicesOptional, double scale, int64_t chunkSize, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnChunkCat(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnChunkCatGetWorkspaceSize(const aclTensorList *tensors, int64_t dim, int64_t numChunks, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnChunkFwdO(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnChunkFwdOGetWorkspaceSize(const aclTensor *q, const aclTensor *k, const aclTensor *v, const aclTensor *h, const aclTensor *g, const aclIntArray *cuSeqlensOptional, const aclIntArray *chunkOffsetsOptional, double scale, int64_t chunkSize, const aclTensor *oOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnChunkGatedDeltaRuleBwdDhu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnChunkGatedDeltaRuleBwdDhuGetWorkspaceSize(const aclTensor *q, const aclTensor *k, const aclTensor *w, const aclTensor *dO, const aclTensor *dv, const aclTensor *gOptional, const aclTensor *gkOptional, const aclTensor *h0Optional, const aclTensor *dhtOptional, const aclIntArray *cuSeqlensOptional, const aclIntArray *chunkIndicesOptional, double scale, int64_t chunkSize, bool useExp2, const aclTensor *dhOut, const aclTensor *dh0Out, const aclTensor *dv2Out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnChunkGatedDeltaRuleFwdH(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnChunkGatedDeltaRuleFwdHGetWorkspaceSize(const aclTensor *k, const aclTensor *w, const aclTensor *u, const aclTensor *gOptional, const aclTensor *gkOptional, const aclTensor *initialStateOptional, bool outputFinalState, int64_t chunkSize, const aclIntArray *cuSeqlensOptional, const aclIntArray *chunkIndicesOptional, bool stateVFirst, const aclTensor *hOut, const aclTensor *vNewOut, const aclTensor *finalStateOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnChunkKdaBwdIntra(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnChunkKdaBwdIntraGetWorkspaceSize(const aclTensor *q, const aclTensor *k, const aclTensor *gk, const aclTensor *beta, const aclTensor *dAqk, const aclTensor *dAkk, const aclTensor *dq, const aclTensor *dk, const aclTensor *db, const aclTensor *dg, const aclIntArray *cuSeqlensOptional, const aclIntArray *chunkIndicesOptional, int64_t chunkSize, bool safeGate, const char *layout, const aclTensor *dqOut, const aclTensor *dkOut, const aclTensor *dbOut, const aclTensor *dgOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnChunkKdaFwd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnChunkKdaFwdGetWorkspaceSize(const aclTensor *q, const aclTensor *k, const aclTensor *v, const aclTensor *g, const aclTensor *beta, const aclTensor *aLogOptional, const aclTensor *dtBiasOptional, const aclTensor *initialStateOptional, const aclIntArray *cuSeqlensOptional, const aclIntArray *chunkIndicesOptional, const char *layout, double scale, int64_t chunkSize, bool safeGate, double lowerBound, bool useGateInKernel, bool stateVFirst, const aclTensor *attnOut, const aclTensor *finalStateOut, const aclTensor *gkOut, const aclTensor *aqkOut, const aclTensor *akkOut, const aclTensor *wOut, const aclTensor *uOut, const aclTensor *qgOut, const aclTensor *kgOut, const aclTensor *vNewOut, const aclTensor *hOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnChunkLocalCumsum(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnChunkLocalCumsumGetWorkspaceSize(const aclTensor *g, const aclIntArray *cuSeqlensOptional, const aclIntArray *chunkIndicesOutOptional, int64_t chunkSize, bool reverse, double scale, bool headFirst, char *outputDtypeOptional, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnCircularPad2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnCircularPad2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnCircularPad2dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclIntArray *padding, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnCircularPad2dGetWorkspaceSize(const aclTensor *self, const aclIntArray *padding, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnCircularPad3d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnCircularPad3dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnCircularPad3dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclIntArray *padding, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnCircularPad3dGetWorkspaceSize(const aclTensor *self, const aclIntArray *padding, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnClamp(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnClampGetWorkspaceSize(const aclTensor *self, const aclScalar *clipValueMin, const aclScalar *clipValueMax, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnClampMax(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnClampMaxGetWorkspaceSize(const aclTensor *self, const aclScalar *clipValueMax, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnClampMaxTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnClampMaxTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *max, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnClampMin(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnClampMinGetWorkspaceSize(const aclTensor *self, const aclScalar *clipValueMin, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnClampMinTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnClampMinTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *clipValueMin, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnClampTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnClampTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *clipValueMin, const aclTensor *clipValueMax, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnClippedSwiglu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnClippedSwigluGetWorkspaceSize(const aclTensor *x, const aclTensor *groupIndexOptional, int64_t dim, double alpha, double limit, double bias, bool interleaved, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnClippedSwigluGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnClippedSwigluGradGetWorkspaceSize(const aclTensor *gradY, const aclTensor *x, const aclTensor *groupIndexOptional, int64_t dim, double alpha, double limit, double bias, bool interleaved, const aclTensor *gradXOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnClippedSwigluV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnClippedSwigluV2GetWorkspaceSize(const aclTensor *x, const aclTensor *groupIndexOptional, int64_t dim, double alpha, double limit, double bias, bool interleaved, int64_t clampMode, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnCoalesceSparse(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnCoalesceSparseGetWorkspaceSize(const aclTensor *uniqueLen, const aclTensor *uniqueIndices, const aclTensor *indices, const aclTensor *values, const aclTensor *newIndicesOut, const aclTensor *newValuesOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnComplex(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnComplexGetWorkspaceSize(const aclTensor *real, const aclTensor *imag, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnConfusionTranspose(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnConfusionTransposeGetWorkspaceSize(const aclTensor *x, const aclIntArray *perm, const aclIntArray *shape, bool transpose_first, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnConstantPadNd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnConstantPadNdGetWorkspaceSize(const aclTensor *self, const aclIntArray *pad, const aclScalar *value, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnConvDepthwise2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnConvDepthwise2dGetWorkspaceSize(const aclTensor *self, const aclTensor *weight, const aclIntArray *kernelSize, const aclTensor *bias, const aclIntArray *stride, const aclIntArray *padding, const aclIntArray *dilation, aclTensor *out, int8_t cubeMathType, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnConvTbc(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnConvTbcBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnConvTbcBackwardGetWorkspaceSize(const aclTensor *self, const aclTensor *input, const aclTensor *weight, const aclTensor *bias, int64_t pad, int8_t cubeMathType, aclTensor *gradInput, aclTensor *gradWeight, aclTensor *gradBias, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnConvTbcGetWorkspaceSize(const aclTensor *self, const aclTensor *weight, const aclTensor *bias, int64_t pad, aclTensor *output, int8_t cubeMathType, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnConvertWeightToINT4Pack(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnConvertWeightToINT4PackGetWorkspaceSize(const aclTensor *weight, aclTensor *weightInt4Pack, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnConvolution(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnConvolutionBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnConvolutionBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *input, const aclTensor *weight, const aclIntArray *biasSizes, const aclIntArray *stride, const aclIntArray *padding, const aclIntArray *dilation, bool transposed, const aclIntArray *outputPadding, int groups, const aclBoolArray *outputMask, int8_t cubeMathType, aclTensor *gradInput, aclTensor *gradWeight, aclTensor *gradBias, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnConvolutionGetWorkspaceSize(const aclTensor *input, const aclTensor *weight, const aclTensor *bias, const aclIntArray *stride, const aclIntArray *padding, const aclIntArray *dilation, bool transposed, const aclIntArray *outputPadding, int64_t groups, aclTensor *output, int8_t cubeMathType, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnCos(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnCosGetWorkspaceSize(const aclTensor *input, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnCosh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnCoshGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnCrossEntropyLoss(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnCrossEntropyLossGetWorkspaceSize(const aclTensor *input, const aclTensor *target, const aclTensor *weightOptional, char *reductionOptional, int64_t ignoreIndex, double labelSmoothing, double lseSquareScaleForZloss, bool returnZloss, const aclTensor *lossOut, const aclTensor *logProbOut, const aclTensor *zlossOut, const aclTensor *lseForZlossOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnCrossEntropyLossGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnCrossEntropyLossGradGetWorkspaceSize(const aclTensor *gradLoss, const aclTensor *logProb, const aclTensor *target, const aclTensor *weightOptional, const aclTensor *gradZlossOptional, const aclTensor *lseForZlossOptional, char *reductionOptional, int64_t ignoreIndex, double labelSmoothing, double lseSquareScaleForZloss, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnCtcLoss(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnCtcLossBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnCtcLossBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclTensor *logProbs, const aclTensor *targets, const aclIntArray *inputLengths, const aclIntArray *targetLengths, const aclTensor *negLogLikelihood, const aclTensor *logAlpha, int64_t blank, bool zeroInfinity, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnCtcLossGetWorkspaceSize(const aclTensor *logProbs, const aclTensor *targets, const aclIntArray *inputLengths, const aclIntArray *targetlengths, int64_t blank, bool zeroInfinity, aclTensor *negLogLikelihoodOut, aclTensor *logAlphaOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnCummax(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnCummaxGetWorkspaceSize(const aclTensor *self, int64_t dim, aclTensor *valuesOut, aclTensor *indicesOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnCummin(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnCumminGetWorkspaceSize(const aclTensor *self, int64_t dim, aclTensor *valuesOut, aclTensor *indicesOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnCumprod(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnCumprodGetWorkspaceSize(const aclTensor *input, const aclScalar *dim, aclDataType dtype, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnCumsum(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnCumsumGetWorkspaceSize(const aclTensor *self, int64_t dim, aclDataType dtype, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnCumsumV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnCumsumV2GetWorkspaceSize(const aclTensor *self, int64_t dim, bool exclusive, bool reverse, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnDataFormatDimMap(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnDataFormatDimMapGetWorkspaceSize(const aclTensor *x, const char *srcFormat, const char *dstFormat, const aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnDeepNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnDeepNormGetWorkspaceSize(const aclTensor *x, const aclTensor *gx, const aclTensor *beta, const aclTensor *gamma, double alpha, double epsilon, const aclTensor *meanOut, const aclTensor *rstdOut, const aclTensor *yOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnDeepNormGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnDeepNormGradGetWorkspaceSize(const aclTensor *dy, const aclTensor *x, const aclTensor *gx, const aclTensor *gamma, const aclTensor *mean, const aclTensor *rstd, double alpha, const aclTensor *dxOut, const aclTensor *dgxOut, const aclTensor *dbetaOut, const aclTensor *dgammaOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnDeformableConv2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnDeformableConv2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnDeformableConv2dBackwardGetWorkspaceSize(const aclTensor *input, const aclTensor *gradOutput, const aclTensor *offsetOut, const aclTensor *weight, const aclTensor *offset, const aclIntArray *kernelSize, const aclIntArray *stride, const aclIntArray *padding, const aclIntArray *dilation, int64_t groups, int64_t deformableGroups, bool modulated, aclTensor *gradInput, aclTensor *gradWeight, aclTensor *gradOffset, aclTensor *gradBias, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnDeformableConv2dGetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *offset, const aclTensor *biasOptional, const aclIntArray *kernelSize, const aclIntArray *stride, const aclIntArray *padding, const aclIntArray *dilation, int64_t groups, int64_t deformableGroups, bool modulated, aclTensor *out, aclTensor *deformOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnDequantBias(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnDequantBiasGetWorkspaceSize(const aclTensor *x, const aclTensor *weightScale, const aclTensor *activateScaleOptional, const aclTensor *biasOptional, int64_t outputDtype, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnDequantRopeQuantKvcache(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnDequantRopeQuantKvcacheGetWorkspaceSize(const aclTensor *x, const aclTensor *cos, const aclTensor *sin, aclTensor *kCacheRef, aclTensor *vCacheRef, const aclTensor *indices, const aclTensor *scaleK, const aclTensor *scaleV, const aclTensor *offsetKOptional, const aclTensor *offsetVOptional, const aclTensor *weightScaleOptional, const aclTensor *activationScaleOptional, const aclTensor *biasOptional, const aclIntArray *sizeSplits, char *quantModeOptional, char *layoutOptional, bool kvOutput, char *cacheModeOptional, const aclTensor *qOut, const aclTensor *kOut, const aclTensor *vOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnDequantSituQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnDequantSituQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *weightScaleOptional, const aclTensor *activationScaleOptional, const aclTensor *biasOptional, const aclTensor *quantScaleOptional, const aclTensor *quantOffsetOptional, const aclTensor *groupIndexOptional, float beta, float linearBeta, bool activateLeft, char *quantTypeOptional, const aclTensor *yOut, const aclTensor *yScaleOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnDequantSwigluQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnDequantSwigluQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *weightScaleOptional, const aclTensor *activationScaleOptional, const aclTensor *biasOptional, const aclTensor *quantScaleOptional, const aclTensor *quantOffsetOptional, const aclTensor *groupIndexOptional, bool activateLeft, char *quantModeOptional, const aclTensor *yOut, const aclTensor *scaleOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnDequantSwigluQuantV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnDequantSwigluQuantV2GetWorkspaceSize(const aclTensor *x, const aclTensor *weightScaleOptional, const aclTensor *activationScaleOptional, const aclTensor *biasOptional, const aclTensor *quantScaleOptional, const aclTensor *quantOffsetOptional, const aclTensor *groupIndexOptional, bool activateLeft, char *quantModeOptional, int64_t dstType, char *roundModeOptional, int64_t activateDim, int64_t swigluMode, double clampLimit, double gluAlpha, double gluBias, const aclTensor *yOut, const aclTensor *scaleOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnDiag(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnDiagFlat(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnDiagFlatGetWorkspaceSize(const aclTensor *self, int64_t diagonal, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnDiagGetWorkspaceSize(const aclTensor *self, int64_t diagonal, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnDigamma(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnDigammaGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnDistributeBarrier(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnDistributeBarrierGetWorkspaceSize(aclTensor *xRef, const char *group, int64_t worldSize, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnDistributeBarrierV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnDistributeBarrierV2GetWorkspaceSize(const aclTensor *xRef, const aclTensor *timeOut, const aclTensor *elasticInfo, const char *group, int64_t worldSize, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnDiv(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnDivGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnDivMod(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnDivModGetWorkspaceSize(const aclTensor *self, const aclTensor *other, int mode, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnDivMods(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnDivModsGetWorkspaceSize(const aclTensor *self, const aclScalar *other, int mode, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnDivV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnDivV3GetWorkspaceSize(const aclTensor *self, const aclTensor *other, int64_t mode, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnDivs(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnDivsGetWorkspaceSize(const aclTensor *self, const aclScalar *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnDot(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnDotGetWorkspaceSize(const aclTensor *self, const aclTensor *tensor, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnDropout(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnDropoutBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnDropoutBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *mask, double scale, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnDropoutDoMask(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnDropoutDoMaskGetWorkspaceSize(const aclTensor *self, const aclTensor *mask, double prob, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnDropoutGenMask(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnDropoutGenMaskGetWorkspaceSize(const aclIntArray *shape, double prob, int64_t seed, int64_t offset, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnDropoutGenMaskV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnDropoutGenMaskV2GetWorkspaceSize(const aclIntArray *shape, double prob, int64_t seed, int64_t offset, aclDataType probDataType, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnDropoutGenMaskV2Tensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnDropoutGenMaskV2TensorGetWorkspaceSize(const aclIntArray *shape, double prob, const aclTensor *seedTensor, const aclTensor *offsetTensor, int64_t offset, aclDataType probDataType, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnDropoutGetWorkspaceSize(const aclTensor *input, double p, bool train, int64_t seed, int64_t offset, aclTensor *out, aclTensor *maskOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnDropoutV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnDropoutV3GetWorkspaceSize(const aclTensor *input, const aclTensor *optionalNoiseShape, double p, int64_t seed, int64_t offset, aclTensor *out, aclTensor *maskOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnDropoutV3Grad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnDropoutV3GradGetWorkspaceSize(const aclTensor *gradY, const aclTensor *mask, double scale, aclTensor *gradX, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnDualLevelQuantMatmulWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnDualLevelQuantMatmulWeightNzGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *x1Level0Scale, const aclTensor *x2Level0Scale, const aclTensor *x1Level1Scale, const aclTensor *x2Level1Scale, const aclTensor *optionalBias, bool transposeX1, bool transposeX2, int64_t level0GroupSize, int64_t level1GroupSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnDynamicBlockQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnDynamicBlockQuantGetWorkspaceSize(const aclTensor *x, double minScale, char *roundModeOptional, int64_t dstType, int64_t rowBlockSize, int64_t colBlockSize, const aclTensor *yOut, const aclTensor *scaleOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnDynamicBlockQuantV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnDynamicBlockQuantV2GetWorkspaceSize(const aclTensor *x, double minScale, char *roundModeOptional, int64_t dstType, int64_t rowBlockSize, int64_t colBlockSize, double dstTypeMax, const aclTensor *yOut, const aclTensor *scaleOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnDynamicQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnDynamicQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *smoothScalesOptional, const aclTensor *yOut, const aclTensor *scaleOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnDynamicQuantV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnDynamicQuantV2GetWorkspaceSize(const aclTensor *x, const aclTensor *smoothScalesOptional, const aclTensor *groupIndexOptional, int64_t dstType, const aclTensor *yOut, const aclTensor *scaleOut, const aclTensor *offsetOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnDynamicQuantV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnDynamicQuantV3GetWorkspaceSize(const aclTensor *x, const aclTensor *smoothScalesOptional, const aclTensor *groupIndexOptional, int64_t dstType, bool isSymmetrical, const char *quantMode, const aclTensor *yOut, const aclTensor *scaleOut, const aclTensor *offsetOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnDynamicQuantV4(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnDynamicQuantV4GetWorkspaceSize(const aclTensor *x, const aclTensor *smoothScalesOptional, const aclTensor *groupIndexOptional, int64_t dstType, bool isSymmetrical, const char *quantMode, float dstTypeMax, const aclTensor *yOut, const aclTensor *scaleOut, const aclTensor *offsetOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnEinsum(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnEinsumGetWorkspaceSize(const aclTensorList *tensors, const char *equation, aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnElasticReceivableInfoCollect(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnElasticReceivableInfoCollectGetWorkspaceSize(const char *group, int64_t worldSize, aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnElasticReceivableTest(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnElasticReceivableTestGetWorkspaceSize(aclTensor *dstRank, const char *group, int64_t worldSize, int64_t rank_num, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnElu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnEluBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnEluBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclScalar *alpha, const aclScalar *scale, const aclScalar *inputScale, bool isResult, const aclTensor *selfOrResult, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnEluGetWorkspaceSize(const aclTensor *self, const aclScalar *alpha, const aclScalar *scale, const aclScalar *inputScale, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnEluV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnEluV2GetWorkspaceSize(const aclTensor *self, const aclScalar *alpha, const aclScalar *scale, const aclScalar *inputScale, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnEmbedding(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnEmbeddingBag(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnEmbeddingBagGetWorkspaceSize(const aclTensor *weight, const aclTensor *indices, const aclTensor *offsets, bool scaleGradByFreq, int64_t mode, bool sparse, const aclTensor *perSampleWeights, bool includeLastOffset, int64_t paddingIdx, aclTensor *output, aclTensor *offset2bag, aclTensor *bagSize, aclTensor *maxIndices, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnEmbeddingDenseBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnEmbeddingDenseBackwardGetWorkspaceSize(const aclTensor *grad, const aclTensor *indices, uint64_t numWeights, uint64_t paddingIdx, bool scaleGradByFreq, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnEmbeddingGetWorkspaceSize(const aclTensor *weight, const aclTensor *indices, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnEmbeddingRenorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnEmbeddingRenormGetWorkspaceSize(aclTensor *selfRef, const aclTensor *indices, double maxNorm, double normType, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnEqScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnEqScalarGetWorkspaceSize(const aclTensor *self, const aclScalar *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnEqTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnEqTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnEqual(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnEqualGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnErf(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnErfGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnErfc(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnErfcGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnErfinv(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnErfinvGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnExp(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnExp2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnExp2GetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnExpGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnExpSegsum(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnExpSegsumBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnExpSegsumBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *gradSelf, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnExpSegsumGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnExpand(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnExpandGetWorkspaceSize(const aclTensor *self, const aclIntArray *size, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnExpandIntoJaggedPermute(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnExpandIntoJaggedPermuteGetWorkspaceSize(const aclTensor *permute, const aclTensor *inputOffset, const aclTensor *outputOffset, int64_t outputSize, const aclTensor *outputPermuteOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnExpm1(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnExpm1GetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnEye(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnEyeGetWorkspaceSize(int64_t n, int64_t m, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFFN(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFFNGetWorkspaceSize(const aclTensor *x, const aclTensor *weight1, const aclTensor *weight2, const aclIntArray *expertTokens, const aclTensor *bias1, const aclTensor *bias2, const aclTensor *scale, const aclTensor *offset, const aclTensor *deqScale1, const aclTensor *deqScale2, const aclTensor *antiquantScale1, const aclTensor *antiquantScale2, const aclTensor *antiquantOffset1, const aclTensor *antiquantOffset2, const char *activation, int64_t innerPrecise, const aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFFNV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFFNV2GetWorkspaceSize(const aclTensor *x, const aclTensor *weight1, const aclTensor *weight2, const aclIntArray *expertTokens, const aclTensor *bias1, const aclTensor *bias2, const aclTensor *scale, const aclTensor *offset, const aclTensor *deqScale1, const aclTensor *deqScale2, const aclTensor *antiquantScale1, const aclTensor *antiquantScale2, const aclTensor *antiquantOffset1, const aclTensor *antiquantOffset2, const char *activation, int64_t innerPrecise, bool tokensIndexFlag, const aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFFNV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFFNV3GetWorkspaceSize(const aclTensor *x, const aclTensor *weight1, const aclTensor *weight2, const aclTensor *expertTokensOptional, const aclTensor *bias1Optional, const aclTensor *bias2Optional, const aclTensor *scaleOptional, const aclTensor *offsetOptional, const aclTensor *deqScale1Optional, const aclTensor *deqScale2Optional, const aclTensor *antiquantScale1Optional, const aclTensor *antiquantScale2Optional, const aclTensor *antiquantOffset1Optional, const aclTensor *antiquantOffset2Optional, const char *activation, int64_t innerPrecise, bool tokensIndexFlag, const aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFakeQuantPerChannelAffineCachemask(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFakeQuantPerChannelAffineCachemaskGetWorkspaceSize(const aclTensor *self, const aclTensor *scale, const aclTensor *zeroPoint, int64_t axis, int64_t quantMin, int64_t quantMax, aclTensor *out, aclTensor *mask, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFakeQuantPerTensorAffineCachemask(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFakeQuantPerTensorAffineCachemaskGetWorkspaceSize(const aclTensor *self, const aclTensor *scale, const aclTensor *zeroPoint, float fakeQuantEnabled, int64_t quantMin, int64_t quantMax, aclTensor *out, aclTensor *mask, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFastBatchNormBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFastBatchNormBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclTensor *input, const aclTensor *weight, const aclTensor *runningMean, const aclTensor *runningVar, const aclTensor *saveMean, const aclTensor *saveInvstd, bool training, double eps, const aclBoolArray *outputMask, int version, aclTensor *gradInput, aclTensor *gradWeight, aclTensor *gradBias, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFastGelu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFastGeluBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFastGeluBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFastGeluGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFastGeluV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFastGeluV2GetWorkspaceSize(const aclTensor *x, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFastLayerNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFastLayerNormGetWorkspaceSize(const aclTensor *input, const aclIntArray *normalizedShape, const aclTensor *weightOptional, const aclTensor *biasOptional, double eps, aclTensor *out, aclTensor *meanOutOptional, aclTensor *rstdOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFatreluMul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFatreluMulGetWorkspaceSize(const aclTensor *input, const aclTensor *threshold, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
 aclnnStatus aclnnFinalize(void);
-aclnnStatus aclnnFlashAttentionScore(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFlashAttentionScoreGetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *realShiftOptional, const aclTensor *dropMaskOptional, const aclTensor *paddingMaskOptional, const aclTensor *attenMaskOptional, const aclIntArray *prefixOptional, double scaleValue, double keepProb, int64_t preTokens, int64_t nextTokens, int64_t headNum, char *inputLayout, int64_t innerPrecise, int64_t sparseMode, const aclTensor *softmaxMaxOut, const aclTensor *softmaxSumOut, const aclTensor *softmaxOutOut, const aclTensor *attentionOutOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFlashAttentionScoreGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFlashAttentionScoreGradGetWorkspaceSize(const aclTensor *query, const aclTensor *keyIn, const aclTensor *value, const aclTensor *dy, const aclTensor *pseShiftOptional, const aclTensor *dropMaskOptional, const aclTensor *paddingMaskOptional, const aclTensor *attenMaskOptional, const aclTensor *softmaxMaxOptional, const aclTensor *softmaxSumOptional, const aclTensor *softmaxInOptional, const aclTensor *attentionInOptional, const aclIntArray *prefixOptional, double scaleValue, double keepProb, int64_t preTokens, int64_t nextTokens, int64_t headNum, char *inputLayout, int64_t innerPrecise, int64_t sparseMode, const aclTensor *dqOut, const aclTensor *dkOut, const aclTensor *dvOut, const aclTensor *dpseOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFlashAttentionScoreGradV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFlashAttentionScoreGradV2GetWorkspaceSize(const aclTensor *query, const aclTensor *keyIn, const aclTensor *value, const aclTensor *dy, const aclTensor *pseShiftOptional, const aclTensor *dropMaskOptional, const aclTensor *paddingMaskOptional, const aclTensor *attenMaskOptional, const aclTensor *softmaxMaxOptional, const aclTensor *softmaxSumOptional, const aclTensor *softmaxInOptional, const aclTensor *attentionInOptional, const aclIntArray *prefixOptional, const aclIntArray *qStartIdxOptional, const aclIntArray *kvStartIdxOptional, double scaleValue, double keepProb, int64_t preTokens, int64_t nextTokens, int64_t headNum, char *inputLayout, int64_t innerPrecise, int64_t sparseMode, int64_t pseType, const aclTensor *dqOut, const aclTensor *dkOut, const aclTensor *dvOut, const aclTensor *dpseOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFlashAttentionScoreV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFlashAttentionScoreV2GetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *realShiftOptional, const aclTensor *dropMaskOptional, const aclTensor *paddingMaskOptional, const aclTensor *attenMaskOptional, const aclIntArray *prefixOptional, const aclIntArray *qStartIdxOptional, const aclIntArray *kvStartIdxOptional, double scaleValue, double keepProb, int64_t preTokens, int64_t nextTokens, int64_t headNum, char *inputLayout, int64_t innerPrecise, int64_t sparseMode, int64_t pseType, const aclTensor *softmaxMaxOut, const aclTensor *softmaxSumOut, const aclTensor *softmaxOutOut, const aclTensor *attentionOutOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFlashAttentionUnpaddingScoreGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFlashAttentionUnpaddingScoreGradGetWorkspaceSize(const aclTensor *query, const aclTensor *keyIn, const aclTensor *value, const aclTensor *dy, const aclTensor *pseShiftOptional, const aclTensor *dropMaskOptional, const aclTensor *paddingMaskOptional, const aclTensor *attenMaskOptional, const aclTensor *softmaxMaxOptional, const aclTensor *softmaxSumOptional, const aclTensor *softmaxInOptional, const aclTensor *attentionInOptional, const aclIntArray *prefixOptional, const aclIntArray *actualSeqQLenOptional, const aclIntArray *actualSeqKvLenOptional, double scaleValue, double keepProb, int64_t preTokens, int64_t nextTokens, int64_t headNum, char *inputLayout, int64_t innerPrecise, int64_t sparseMode, const aclTensor *dqOut, const aclTensor *dkOut, const aclTensor *dvOut, const aclTensor *dpseOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV2GetWorkspaceSize(const aclTensor *query, const aclTensor *keyIn, const aclTensor *value, const aclTensor *dy, const aclTensor *pseShiftOptional, const aclTensor *dropMaskOptional, const aclTensor *paddingMaskOptional, const aclTensor *attenMaskOptional, const aclTensor *softmaxMaxOptional, const aclTensor *softmaxSumOptional, const aclTensor *softmaxInOptional, const aclTensor *attentionInOptional, const aclIntArray *prefixOptional, const aclIntArray *actualSeqQLenOptional, const aclIntArray *actualSeqKvLenOptional, const aclIntArray *qStartIdxOptional, const aclIntArray *kvStartIdxOptional, double scaleValue, double keepProb, int64_t preTokens, int64_t nextTokens, int64_t headNum, char *inputLayout, int64_t innerPrecise, int64_t sparseMode, int64_t pseType, const aclTensor *dqOut, const aclTensor *dkOut, const aclTensor *dvOut, const aclTensor *dpseOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV3GetWorkspaceSize(const aclTensor *query, const aclTensor *queryRope, const aclTensor *keyIn, const aclTensor *keyInRope, const aclTensor *value, const aclTensor *dy, const aclTensor *pseShiftOptional, const aclTensor *dropMaskOptional, const aclTensor *paddingMaskOptional, const aclTensor *attenMaskOptional, const aclTensor *softmaxMaxOptional, const aclTensor *softmaxSumOptional, const aclTensor *softmaxInOptional, const aclTensor *attentionInOptional, const aclIntArray *prefixOptional, const aclIntArray *actualSeqQLenOptional, const aclIntArray *actualSeqKvLenOptional, const aclIntArray *qStartIdxOptional, const aclIntArray *kvStartIdxOptional, double scaleValue, double keepProb, int64_t preTokens, int64_t nextTokens, int64_t headNum, char *inputLayout, int64_t innerPrecise, int64_t sparseMode, int64_t pseType, const aclTensor *dqOut, const aclTensor *dqRopeOut, const aclTensor *dkOut, const aclTensor *dkRopeOut, const aclTensor *dvOut, const aclTensor *dpseOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV4(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFlashAttentionUnpaddingScoreGradV4GetWorkspaceSize(const aclTensor *query, const aclTensor *keyIn, const aclTensor *value, const aclTensor *dy, const aclTensor *pseShiftOptional, const aclTensor *dropMaskOptional, const aclTensor *paddingMaskOptional, const aclTensor *attenMaskOptional, const aclTensor *softmaxMaxOptional, const aclTensor *softmaxSumOptional, const aclTensor *softmaxInOptional, const aclTensor *attentionInOptional, const aclIntArray *prefixOptional, const aclIntArray *actualSeqQLenOptional, const aclIntArray *actualSeqKvLenOptional, double scaleValue, double keepProb, int64_t preTokens, int64_t nextTokens, int64_t headNum, char *inputLayout, int64_t innerPrecise, int64_t sparseMode, const aclTensor *dqOut, const aclTensor *dkOut, const aclTensor *dvOut, const aclTensor *dpseOut, char *softmaxInLayout, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFlashAttentionVarLenScore(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFlashAttentionVarLenScoreGetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *realShiftOptional, const aclTensor *dropMaskOptional, const aclTensor *paddingMaskOptional, const aclTensor *attenMaskOptional, const aclIntArray *prefixOptional, const aclIntArray *actualSeqQLenOptional, const aclIntArray *actualSeqKvLenOptional, double scaleValue, double keepProb, int64_t preTokens, int64_t nextTokens, int64_t headNum, char *inputLayout, int64_t innerPrecise, int64_t sparseMode, const aclTensor *softmaxMaxOut, const aclTensor *softmaxSumOut, const aclTensor *softmaxOutOut, const aclTensor *attentionOutOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFlashAttentionVarLenScoreV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFlashAttentionVarLenScoreV2GetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *realShiftOptional, const aclTensor *dropMaskOptional, const aclTensor *paddingMaskOptional, const aclTensor *attenMaskOptional, const aclIntArray *prefixOptional, const aclIntArray *actualSeqQLenOptional, const aclIntArray *actualSeqKvLenOptional, const aclIntArray *qStartIdxOptional, const aclIntArray *kvStartIdxOptional, double scaleValue, double keepProb, int64_t preTokens, int64_t nextTokens, int64_t headNum, char *inputLayout, int64_t innerPrecise, int64_t sparseMode, int64_t pseType, const aclTensor *softmaxMaxOut, const aclTensor *softmaxSumOut, const aclTensor *softmaxOutOut, const aclTensor *attentionOutOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFlashAttentionVarLenScoreV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFlashAttentionVarLenScoreV3GetWorkspaceSize(const aclTensor *query, const aclTensor *queryRope, const aclTensor *key, const aclTensor *keyRope, const aclTensor *value, const aclTensor *realShiftOptional, const aclTensor *dropMaskOptional, const aclTensor *paddingMaskOptional, const aclTensor *attenMaskOptional, const aclIntArray *prefixOptional, const aclIntArray *actualSeqQLenOptional, const aclIntArray *actualSeqKvLenOptional, const aclIntArray *qStartIdxOptional, const aclIntArray *kvStartIdxOptional, double scaleValue, double keepProb, int64_t preTokens, int64_t nextTokens, int64_t headNum, char *inputLayout, int64_t innerPrecise, int64_t sparseMode, int64_t pseType, const aclTensor *softmaxMaxOut, const aclTensor *softmaxSumOut, const aclTensor *softmaxOutOut, const aclTensor *attentionOutOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFlashAttentionVarLenScoreV4(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFlashAttentionVarLenScoreV4GetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *realShiftOptional, const aclTensor *dropMaskOptional, const aclTensor *paddingMaskOptional, const aclTensor *attenMaskOptional, const aclIntArray *prefixOptional, const aclIntArray *actualSeqQLenOptional, const aclIntArray *actualSeqKvLenOptional, double scaleValue, double keepProb, int64_t preTokens, int64_t nextTokens, int64_t headNum, char *inputLayout, int64_t innerPrecise, int64_t sparseMode, char *softmaxOutLayout, const aclTensor *softmaxMaxOut, const aclTensor *softmaxSumOut, const aclTensor *softmaxOutOut, const aclTensor *attentionOutOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFlatQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFlatQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *kroneckerP1, const aclTensor *kroneckerP2, double clipRatio, aclTensor *out, aclTensor *quantScale, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFlatQuantV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFlatQuantV2GetWorkspaceSize(const aclTensor *x, const aclTensor *kroneckerP1, const aclTensor *kroneckerP2, double clipRatio, double dstTypeMax, aclTensor *out, aclTensor *quantScale, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFlatQuantV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFlatQuantV3GetWorkspaceSize(const aclTensor *x, const aclTensor *kroneckerP1, const aclTensor *kroneckerP2, const aclTensor *groupListOptional, double clipRatio, double dstTypeMax, int64_t groupListType, aclTensor *out, aclTensor *quantScale, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFlatten(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFlattenGetWorkspaceSize(const aclTensor *self, int64_t axis, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFlip(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFlipGetWorkspaceSize(const aclTensor *self, const aclIntArray *dims, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFloor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFloorDivide(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFloorDivideGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFloorDivides(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFloorDividesGetWorkspaceSize(const aclTensor *self, const aclScalar *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFloorGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFmodScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFmodScalarGetWorkspaceSize(const aclTensor *self, const aclScalar *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFmodTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFmodTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachAbs(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachAbsGetWorkspaceSize(const aclTensorList *x, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachAcos(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachAcosGetWorkspaceSize(const aclTensorList *x, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachAddList(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachAddListGetWorkspaceSize(const aclTensorList *x1, const aclTensorList *x2, const aclTensor *alpha, aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachAddListV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachAddListV2GetWorkspaceSize(const aclTensorList *x1, const aclTensorList *x2, const aclScalar *alpha, aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachAddScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachAddScalarGetWorkspaceSize(const aclTensorList *x, const aclTensor *scalar, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachAddScalarList(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachAddScalarListGetWorkspaceSize(const aclTensorList *x, const aclScalarList *scalars, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachAddScalarV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachAddScalarV2GetWorkspaceSize(const aclTensorList *x, const aclScalar *scalar, aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachAddcdivList(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachAddcdivListGetWorkspaceSize(const aclTensorList *x1, const aclTensorList *x2, const aclTensorList *x3, const aclTensor *scalars, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachAddcdivScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachAddcdivScalarGetWorkspaceSize(const aclTensorList *x1, const aclTensorList *x2, const aclTensorList *x3, const aclTensor *scalar, aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachAddcdivScalarList(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachAddcdivScalarListGetWorkspaceSize(const aclTensorList *x1, const aclTensorList *x2, const aclTensorList *x3, const aclTensor *scalars, aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachAddcdivScalarV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachAddcdivScalarV2GetWorkspaceSize(const aclTensorList *x1, const aclTensorList *x2, const aclTensorList *x3, const aclScalar *scalar, aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachAddcmulList(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachAddcmulListGetWorkspaceSize(const aclTensorList *x1, const aclTensorList *x2, const aclTensorList *x3, const aclTensor *scalars, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachAddcmulScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachAddcmulScalarGetWorkspaceSize(const aclTensorList *x1, const aclTensorList *x2, const aclTensorList *x3, const aclTensor *scalar, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachAddcmulScalarList(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachAddcmulScalarListGetWorkspaceSize(const aclTensorList *x1, const aclTensorList *x2, const aclTensorList *x3, const aclTensor *scalars, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachAddcmulScalarV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachAddcmulScalarV2GetWorkspaceSize(const aclTensorList *x1, const aclTensorList *x2, const aclTensorList *x3, const aclScalar *scalar, aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachAsin(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachAsinGetWorkspaceSize(const aclTensorList *x, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachAtan(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachAtanGetWorkspaceSize(const aclTensorList *x, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachCopy(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachCopyGetWorkspaceSize(const aclTensorList *x, aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachCos(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachCosGetWorkspaceSize(const aclTensorList *x, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachCosh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachCoshGetWorkspaceSize(const aclTensorList *x, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachDivList(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachDivListGetWorkspaceSize(const aclTensorList *x1, const aclTensorList *x2, aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachDivScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachDivScalarGetWorkspaceSize(const aclTensorList *x, const aclTensor *scalar, aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachDivScalarList(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachDivScalarListGetWorkspaceSize(const aclTensorList *x, const aclScalarList *scalars, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachDivScalarV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachDivScalarV2GetWorkspaceSize(const aclTensorList *x, const aclScalar *scalar, aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachErf(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachErfGetWorkspaceSize(const aclTensorList *x, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachErfc(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachErfcGetWorkspaceSize(const aclTensorList *x, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachExp(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachExpGetWorkspaceSize(const aclTensorList *x, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachExpm1(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachExpm1GetWorkspaceSize(const aclTensorList *x, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachLerpList(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachLerpListGetWorkspaceSize(const aclTensorList *x1, const aclTensorList *x2, const aclTensorList *weight, aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachLerpScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachLerpScalarGetWorkspaceSize(const aclTensorList *x1, const aclTensorList *x2, const aclScalar *weight, aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachLog(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachLog10(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachLog10GetWorkspaceSize(const aclTensorList *x, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachLog1p(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachLog1pGetWorkspaceSize(const aclTensorList *x, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachLog2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachLog2GetWorkspaceSize(const aclTensorList *x, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachLogGetWorkspaceSize(const aclTensorList *x, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachMaximumList(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachMaximumListGetWorkspaceSize(const aclTensorList *x1, const aclTensorList *x2, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachMaximumScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachMaximumScalarGetWorkspaceSize(const aclTensorList *x, const aclTensor *scalar, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachMaximumScalarList(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachMaximumScalarListGetWorkspaceSize(const aclTensorList *x, const aclScalarList *scalars, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachMaximumScalarV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachMaximumScalarV2GetWorkspaceSize(const aclTensorList *x, const aclScalar *scalar, aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachMinimumList(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachMinimumListGetWorkspaceSize(const aclTensorList *x1, const aclTensorList *x2, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachMinimumScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachMinimumScalarGetWorkspaceSize(const aclTensorList *x, const aclTensor *scalar, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachMinimumScalarList(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachMinimumScalarListGetWorkspaceSize(const aclTensorList *x, const aclScalarList *scalars, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachMinimumScalarV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachMinimumScalarV2GetWorkspaceSize(const aclTensorList *x, const aclScalar *scalar, aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachMulList(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachMulListGetWorkspaceSize(const aclTensorList *x1, const aclTensorList *x2, aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachMulScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachMulScalarGetWorkspaceSize(const aclTensorList *x, const aclTensor *scalar, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachMulScalarList(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachMulScalarListGetWorkspaceSize(const aclTensorList *x, const aclScalarList *scalars, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachMulScalarV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachMulScalarV2GetWorkspaceSize(const aclTensorList *x, const aclScalar *scalar, aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachNeg(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachNegGetWorkspaceSize(const aclTensorList *x, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachNonFiniteCheckAndUnscale(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachNonFiniteCheckAndUnscaleGetWorkspaceSize(const aclTensorList *scaledGrads, const aclTensor *foundInf, const aclTensor *invScale, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachNormGetWorkspaceSize(const aclTensorList *x, const aclScalar *scalar, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachPowList(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachPowListGetWorkspaceSize(const aclTensorList *x1, const aclTensorList *x2, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachPowScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachPowScalarAndTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachPowScalarAndTensorGetWorkspaceSize(const aclScalar *scalar, const aclTensorList *x, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachPowScalarGetWorkspaceSize(const aclTensorList *x, const aclTensor *scalar, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachPowScalarList(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachPowScalarListGetWorkspaceSize(const aclTensorList *x, const aclScalarList *scalars, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachPowScalarV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachPowScalarV2GetWorkspaceSize(const aclTensorList *x, const aclScalar *scalar, aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachReciprocal(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachReciprocalGetWorkspaceSize(const aclTensorList *x, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachRoundOffNumber(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachRoundOffNumberGetWorkspaceSize(const aclTensorList *x, const aclTensor *roundMode, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachRoundOffNumberV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachRoundOffNumberV2GetWorkspaceSize(const aclTensorList *x, const aclScalar *roundMode, aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachSigmoid(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachSigmoidGetWorkspaceSize(const aclTensorList *x, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachSign(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachSignGetWorkspaceSize(const aclTensorList *x, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachSin(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachSinGetWorkspaceSize(const aclTensorList *x, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachSinh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachSinhGetWorkspaceSize(const aclTensorList *x, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachSqrt(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachSqrtGetWorkspaceSize(const aclTensorList *x, aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachSubList(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachSubListGetWorkspaceSize(const aclTensorList *x1, const aclTensorList *x2, const aclTensor *alpha, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachSubListV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachSubListV2GetWorkspaceSize(const aclTensorList *x1, const aclTensorList *x2, const aclScalar *alpha, aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachSubScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachSubScalarGetWorkspaceSize(const aclTensorList *x, const aclTensor *scalar, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachSubScalarList(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachSubScalarListGetWorkspaceSize(const aclTensorList *x, const aclScalarList *scalars, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachSubScalarV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachSubScalarV2GetWorkspaceSize(const aclTensorList *x, const aclScalar *scalar, aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachTan(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachTanGetWorkspaceSize(const aclTensorList *x, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachTanh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachTanhGetWorkspaceSize(const aclTensorList *x, const aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnForeachZeroInplace(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnForeachZeroInplaceGetWorkspaceSize(const aclTensorList *x, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFrac(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFracGetWorkspaceSize(const aclTensor *input, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFresnelCos(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFresnelCosGetWorkspaceSize(const aclTensor *x, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFresnelSin(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFresnelSinGetWorkspaceSize(const aclTensor *x, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFusedAdamw(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFusedAdamwGetWorkspaceSize(const aclTensorList *paramsRef, const aclTensorList *grads, const aclTensorList *expAvgsRef, const aclTensorList *expAvgSqsRef, const aclTensorList *maxExpAvgSqsRef, const aclTensorList *stateSteps, const aclTensor *gradScaleOptional, const aclTensor *foundInfOptional, double lr, double beta1, double beta2, double weightDecay, double eps, bool amsgrad, bool maximize, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFusedBiasLeakyRelu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFusedBiasLeakyReluGetWorkspaceSize(const aclTensor *x, const aclTensor *bias, double negativeSlope, double scale, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFusedCrossEntropyLossWithMaxSum(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFusedCrossEntropyLossWithMaxSumGetWorkspaceSize(const aclTensor *logitsMax, const aclTensor *sumExpLogits, const aclTensor *predictedLogits, float labelSmoothing, const aclTensor *inputOptional, const aclTensor *weightOptional, const aclTensor *vocabParallelLogitsOptional, aclTensor *lossOut, aclTensor *softMaxOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFusedInferAttentionScore(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFusedInferAttentionScoreGetWorkspaceSize(const aclTensor *query, const aclTensorList *key, const aclTensorList *value, const aclTensor *pseShift, const aclTensor *attenMask, const aclIntArray *actualSeqLengths, const aclIntArray *actualSeqLengthsKv, const aclTensor *deqScale1, const aclTensor *quantScale1, const aclTensor *deqScale2, const aclTensor *quantScale2, const aclTensor *quantOffset2, const aclTensor *antiquantScale, const aclTensor *antiquantOffset, const aclTensor *blockTable, const aclTensor *queryPaddingSize, const aclTensor *kvPaddingSize, int64_t numHeads, double scaleValue, int64_t preTokens, int64_t nextTokens, char *inputLayout, int64_t numKeyValueHeads, int64_t sparseMode, int64_t innerPrecise, int64_t blockSize, int64_t antiquantMode, bool softmaxLseFlag, const aclTensor *attentionOut, const aclTensor *softmaxLse, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFusedInferAttentionScoreV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFusedInferAttentionScoreV2GetWorkspaceSize(const aclTensor *query, const aclTensorList *key, const aclTensorList *value, const aclTensor *pseShiftOptional, const aclTensor *attenMaskOptional, const aclIntArray *actualSeqLengthsOptional, const aclIntArray *actualSeqLengthsKvOptional, const aclTensor *deqScale1Optional, const aclTensor *quantScale1Optional, const aclTensor *deqScale2Optional, const aclTensor *quantScale2Optional, const aclTensor *quantOffset2Optional, const aclTensor *antiquantScaleOptional, const aclTensor *antiquantOffsetOptional, const aclTensor *blockTableOptional, const aclTensor *queryPaddingSizeOptional, const aclTensor *kvPaddingSizeOptional, const aclTensor *keyAntiquantScaleOptional, const aclTensor *keyAntiquantOffsetOptional, const aclTensor *valueAntiquantScaleOptional, const aclTensor *valueAntiquantOffsetOptional, const aclTensor *keySharedPrefixOptional, const aclTensor *valueSharedPrefixOptional, const aclIntArray *actualSharedPrefixLenOptional, int64_t numHeads, double scaleValue, int64_t preTokens, int64_t nextTokens, char *inputLayout, int64_t numKeyValueHeads, int64_t sparseMode, int64_t innerPrecise, int64_t blockSize, int64_t antiquantMode, bool softmaxLseFlag, int64_t keyAntiquantMode, int64_t valueAntiquantMode, const aclTensor *attentionOut, const aclTensor *softmaxLse, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFusedInferAttentionScoreV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFusedInferAttentionScoreV3GetWorkspaceSize(const aclTensor *query, const aclTensorList *key, const aclTensorList *value, const aclTensor *pseShiftOptional, const aclTensor *attenMaskOptional, const aclIntArray *actualSeqLengthsOptional, const aclIntArray *actualSeqLengthsKvOptional, const aclTensor *deqScale1Optional, const aclTensor *quantScale1Optional, const aclTensor *deqScale2Optional, const aclTensor *quantScale2Optional, const aclTensor *quantOffset2Optional, const aclTensor *antiquantScaleOptional, const aclTensor *antiquantOffsetOptional, const aclTensor *blockTableOptional, const aclTensor *queryPaddingSizeOptional, const aclTensor *kvPaddingSizeOptional, const aclTensor *keyAntiquantScaleOptional, const aclTensor *keyAntiquantOffsetOptional, const aclTensor *valueAntiquantScaleOptional, const aclTensor *valueAntiquantOffsetOptional, const aclTensor *keySharedPrefixOptional, const aclTensor *valueSharedPrefixOptional, const aclIntArray *actualSharedPrefixLenOptional, const aclTensor *queryRopeOptional, const aclTensor *keyRopeOptional, const aclTensor *keyRopeAntiquantScaleOptional, int64_t numHeads, double scaleValue, int64_t preTokens, int64_t nextTokens, char *inputLayout, int64_t numKeyValueHeads, int64_t sparseMode, int64_t innerPrecise, int64_t blockSize, int64_t antiquantMode, bool softmaxLseFlag, int64_t keyAntiquantMode, int64_t valueAntiquantMode, const aclTensor *attentionOut, const aclTensor *softmaxLse, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFusedInferAttentionScoreV4(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFusedInferAttentionScoreV4GetWorkspaceSize(const aclTensor *query, const aclTensorList *key, const aclTensorList *value, const aclTensor *pseShiftOptional, const aclTensor *attenMaskOptional, const aclIntArray *actualSeqLengthsOptional, const aclIntArray *actualSeqLengthsKvOptional, const aclTensor *deqScale1Optional, const aclTensor *quantScale1Optional, const aclTensor *deqScale2Optional, const aclTensor *quantScale2Optional, const aclTensor *quantOffset2Optional, const aclTensor *antiquantScaleOptional, const aclTensor *antiquantOffsetOptional, const aclTensor *blockTableOptional, const aclTensor *queryPaddingSizeOptional, const aclTensor *kvPaddingSizeOptional, const aclTensor *keyAntiquantScaleOptional, const aclTensor *keyAntiquantOffsetOptional, const aclTensor *valueAntiquantScaleOptional, const aclTensor *valueAntiquantOffsetOptional, const aclTensor *keySharedPrefixOptional, const aclTensor *valueSharedPrefixOptional, const aclIntArray *actualSharedPrefixLenOptional, const aclTensor *queryRopeOptional, const aclTensor *keyRopeOptional, const aclTensor *keyRopeAntiquantScaleOptional, const aclTensor *dequantScaleQueryOptional, const aclTensor *learnableSinkOptional, int64_t numHeads, double scaleValue, int64_t preTokens, int64_t nextTokens, char *inputLayout, int64_t numKeyValueHeads, int64_t sparseMode, int64_t innerPrecise, int64_t blockSize, int64_t antiquantMode, bool softmaxLseFlag, int64_t keyAntiquantMode, int64_t valueAntiquantMode, int64_t queryQuantMode, const aclTensor *attentionOut, const aclTensor *softmaxLse, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFusedLinearCrossEntropyLossGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFusedLinearCrossEntropyLossGradGetWorkspaceSize(const aclTensor *grad, const aclTensor *input, const aclTensor *weight, const aclTensor *targetMask, const aclTensor *maskedTarget, float labelSmoothing, const aclTensor *logitsMaxOptional, const aclTensor *sumExpLogitsOptional, const aclTensor *softmaxOptional, aclTensor *inputGradOut, aclTensor *weightGradOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFusedLinearOnlineMaxSum(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFusedLinearOnlineMaxSumGetWorkspaceSize(const aclTensor *input, const aclTensor *weight, const aclTensor *target, int64_t vocabStartIndex, int64_t vocabEndIndex, aclTensor *logitsMaxLocalOut, aclTensor *sumExpLogitsLocalOut, aclTensor *predictedLogitsLocalOut, aclTensor *targetMaskOut, aclTensor *maskedTargetOut, aclTensor *vocabParallelLogitsOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFusedMatmul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFusedMatmulGelu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFusedMatmulGeluGetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *bias, int64_t approximate, aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFusedMatmulGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *x3, const char *fusedOpType, int8_t cubeMathType, const aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFusedMulAddN(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFusedMulAddNGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *x3, aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFusedQuantMatmul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFusedQuantMatmulGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *x1Scale, const aclTensor *x2Scale, const aclTensor *yScaleOptional, const aclTensor *x1OffsetOptional, const aclTensor *x2OffsetOptional, const aclTensor *yOffsetOptional, const aclTensor *biasOptional, const aclTensor *x3Optional, const char *fusedOpType, int64_t groupSizeOptional, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFusedQuantMatmulWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFusedQuantMatmulWeightNzGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *x1Scale, const aclTensor *x2Scale, const aclTensor *yScaleOptional, const aclTensor *x1OffsetOptional, const aclTensor *x2OffsetOptional, const aclTensor *yOffsetOptional, const aclTensor *biasOptional, const aclTensor *x3Optional, const char *fusedOpType, int64_t groupSizeOptional, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnFusedSgd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnFusedSgdGetWorkspaceSize(const aclTensorList *paramsRef, const aclTensorList *gradsRef, const aclTensorList *momentumBufferListOptionalRef, const aclTensor *gradScaleOptional, float weightDecay, float momentum, float lr, float dampening, bool nesterov, bool maximize, bool isFirstStep, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGRU(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGRUBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGRUBackwardGetWorkspaceSize(const aclTensor *input, const aclTensorList *params, const aclTensor *hx, const aclTensor *dy, const aclTensor *dh, const aclTensorList *r, const aclTensorList *z, const aclTensorList *n, const aclTensorList *hn, const aclTensorList *h, const aclTensor *batchSizes, bool hasBias, int64_t numLayers, bool bidirection, bool batchFirst, aclTensor *dxOut, aclTensor *dhPrevOut, aclTensorList *dparamsOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGRUGetWorkspaceSize(const aclTensor *input, const aclTensorList *params, const aclTensor *hx, const aclTensor *batchSizes, bool hasBias, int64_t numLayers, double dropout, bool train, bool bidirection, bool batchFirst, aclTensor *output, aclTensor *hy, aclTensorList *rOut, aclTensorList *zOut, aclTensorList *nOut, aclTensorList *hnOut, aclTensorList *hOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGather(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGatherGetWorkspaceSize(const aclTensor *self, int64_t dim, const aclTensor *index, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGatherNd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGatherNdGetWorkspaceSize(const aclTensor *self, const aclTensor *indices, bool negativeIndexSupport, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGatherV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGatherV2GetWorkspaceSize(const aclTensor *self, int64_t dim, const aclTensor *index, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGatherV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGatherV3GetWorkspaceSize(const aclTensor *self, int64_t dim, const aclTensor *index, int64_t batchDims, int64_t mode, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGcd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGcdGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGeGlu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGeGluBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGeGluBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *gelu, int64_t dim, int64_t approximate, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGeGluGetWorkspaceSize(const aclTensor *self, int64_t dim, int64_t approximate, aclTensor *out, aclTensor *outGelu, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGeGluV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGeGluV3Backward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGeGluV3BackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *gelu, int64_t dim, int64_t approximate, bool activateLeft, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGeGluV3GetWorkspaceSize(const aclTensor *self, int64_t dim, int64_t approximate, bool activateLeft, aclTensor *out, aclTensor *outGelu, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGeScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGeScalarGetWorkspaceSize(const aclTensor *self, const aclScalar *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGeTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGeTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGelu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGeluBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGeluBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGeluBackwardV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGeluBackwardV2GetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, char *approximate, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGeluGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGeluMul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGeluMulGetWorkspaceSize(const aclTensor *input, char *approximateOptional, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGeluQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGeluQuantGetWorkspaceSize(const aclTensor *self, const aclTensor *inputScaleOptional, const aclTensor *inputOffsetOptional, const char *approximate, const char *quantMode, const char *roundMode, int64_t dstType, const aclTensor *y, const aclTensor *outScaleOptional, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGeluV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGeluV2GetWorkspaceSize(const aclTensor *x, int64_t approximate, aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGemm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGemmGetWorkspaceSize(const aclTensor *A, const aclTensor *B, const aclTensor *C, float alpha, float beta, int64_t transA, int64_t transB, aclTensor *out, int8_t cubeMathType, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGemmaRmsNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGemmaRmsNormGetWorkspaceSize(const aclTensor *x, const aclTensor *gamma, double epsilon, const aclTensor *yOut, const aclTensor *rstdOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGer(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGerGetWorkspaceSize(const aclTensor *self, const aclTensor *vec2, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
 int32_t aclnnGetPytorchRandom(void);
-aclnnStatus aclnnGlobalAveragePool(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGlobalAveragePoolGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGlobalMaxPool(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGlobalMaxPoolGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGlu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGluBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGluBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclTensor *self, int64_t dim, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGluGetWorkspaceSize(const aclTensor *self, int64_t dim, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGridSampler2D(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGridSampler2DBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGridSampler2DBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *input, const aclTensor *grid, int64_t interpolationMode, int64_t paddingMode, bool alignCorners, const aclBoolArray *outputMask, aclTensor *inputGrad, aclTensor *gridGrad, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGridSampler2DGetWorkspaceSize(const aclTensor *input, const aclTensor *grid, int64_t interpolationMode, int64_t paddingMode, bool alignCorners, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGridSampler3D(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGridSampler3DBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGridSampler3DBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *input, const aclTensor *grid, int64_t interpolationMode, int64_t paddingMode, bool alignCorners, const aclBoolArray *outputMask, aclTensor *inputGrad, aclTensor *gridGrad, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGridSampler3DGetWorkspaceSize(const aclTensor *input, const aclTensor *grid, int64_t interpolationMode, int64_t paddingMode, bool alignCorners, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGroupNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGroupNormBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGroupNormBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclTensor *input, const aclTensor *mean, const aclTensor *rstd, const aclTensor *gamma, int64_t N, int64_t C, int64_t HxW, int64_t group, const aclBoolArray *outputMask, aclTensor *gradInput, aclTensor *gradGammaOut, aclTensor *gradBetaOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGroupNormGetWorkspaceSize(const aclTensor *self, const aclTensor *gamma, const aclTensor *beta, int64_t N, int64_t C, int64_t HxW, int64_t group, double eps, aclTensor *out, aclTensor *meanOut, aclTensor *rstdOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGroupNormSilu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGroupNormSiluGetWorkspaceSize(const aclTensor *self, const aclTensor *gamma, const aclTensor *beta, int64_t group, double eps, aclTensor *out, aclTensor *meanOut, aclTensor *rstdOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGroupNormSiluQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGroupNormSiluQuantGetWorkspaceSize(const aclTensor *self, const aclTensor *gamma, const aclTensor *beta, const aclTensor *quantScale, int64_t group, double eps, bool activateSilu, aclTensor *out, aclTensor *meanOut, aclTensor *rstdOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGroupNormSiluV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGroupNormSiluV2GetWorkspaceSize(const aclTensor *self, const aclTensor *gamma, const aclTensor *beta, int64_t group, double eps, bool activateSilu, aclTensor *out, aclTensor *meanOut, aclTensor *rstdOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGroupNormSwish(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGroupNormSwishGetWorkspaceSize(const aclTensor *x, const aclTensor *gamma, const aclTensor *beta, int64_t numGroups, char *dataFormatOptional, double eps, bool activateSwish, double swishScale, const aclTensor *yOut, const aclTensor *meanOut, const aclTensor *rstdOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGroupNormSwishGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGroupNormSwishGradGetWorkspaceSize(const aclTensor *dy, const aclTensor *mean, const aclTensor *rstd, const aclTensor *x, const aclTensor *gamma, const aclTensor *beta, int64_t numGroups, char *dataFormatOptional, double swishScale, bool dgammaIsRequire, bool dbetaIsRequire, const aclTensor *dxOut, const aclTensor *dgammaOut, const aclTensor *dbetaOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGroupQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGroupQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *scale, const aclTensor *groupIndex, const aclTensor *offsetOptional, int32_t dstType, aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGroupedBiasAddGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGroupedBiasAddGradGetWorkspaceSize(const aclTensor *gradY, const aclTensor *groupIdxOptional, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGroupedBiasAddGradV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGroupedBiasAddGradV2GetWorkspaceSize(const aclTensor *gradY, const aclTensor *groupIdxOptional, int64_t groupIdxType, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGroupedDynamicMxQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGroupedDynamicMxQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *groupIndex, const char *roundMode, int64_t dstType, int64_t blocksize, const aclTensor *y, const aclTensor *mxscale, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGroupedDynamicMxQuantV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGroupedDynamicMxQuantV2GetWorkspaceSize(const aclTensor *x, const aclTensor *groupIndex, const char *roundMode, int64_t dstType, int64_t blocksize, int64_t scaleAlg, double dstTypeMax, const aclTensor *y, const aclTensor *mxscale, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGroupedMatMulAllReduce(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGroupedMatMulAllReduceGetWorkspaceSize(const aclTensorList *x, const aclTensorList *weight, const aclTensorList *bias, const aclIntArray *groupListOptional, int64_t splitItem, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, const aclTensorList *y, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGroupedMatMulAlltoAllv(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGroupedMatMulAlltoAllvGetWorkspaceSize(const aclTensor *gmmX, const aclTensor *gmmWeight, const aclTensor *sendCountsTensorOptional, const aclTensor *recvCountsTensorOptional, const aclTensor *mmXOptional, const aclTensor *mmWeightOptional, const char *group, int64_t epWorldSize, const aclIntArray *sendCounts, const aclIntArray *recvCounts, bool transGmmWeight, bool transMmWeight, aclTensor *y, aclTensor *mmYOptional, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGroupedMatmul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGroupedMatmulAdd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGroupedMatmulAddGetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *groupList, aclTensor *yRef, bool transposeX, bool transposeWeight, int64_t groupType, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGroupedMatmulAddV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGroupedMatmulAddV2GetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *groupList, aclTensor *yRef, bool transposeX, bool transposeWeight, int64_t groupType, int64_t groupListType, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGroupedMatmulFinalizeRouting(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGroupedMatmulFinalizeRoutingGetWorkspaceSize(const aclTensor *x, aclTensor *w, const aclTensor *scaleOptional, const aclTensor *biasOptional, const aclTensor *pertokenScaleOptional, const aclTensor *groupListOptional, const aclTensor *sharedInputOptional, const aclTensor *logitOptional, const aclTensor *rowIndexOptional, int64_t dtype, float sharedInputWeight, int64_t sharedInputOffset, bool transposeX, bool transposeW, int64_t groupListType, aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGroupedMatmulFinalizeRoutingV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGroupedMatmulFinalizeRoutingV2GetWorkspaceSize(const aclTensor *x1, aclTensor *x2, const aclTensor *scaleOptional, const aclTensor *biasOptional, const aclTensor *offsetOptional, const aclTensor *antiquantScaleOptional, const aclTensor *antiquantOffsetOptional, const aclTensor *pertokenScaleOptional, const aclTensor *groupListOptional, const aclTensor *sharedInputOptional, const aclTensor *logitOptional, const aclTensor *rowIndexOptional, int64_t dtype, float sharedInputWeight, int64_t sharedInputOffset, bool transposeX1, bool transposeX2, int64_t groupListType, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGroupedMatmulFinalizeRoutingV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGroupedMatmulFinalizeRoutingV3GetWorkspaceSize(const aclTensor *x1, aclTensor *x2, const aclTensor *scaleOptional, const aclTensor *biasOptional, const aclTensor *offsetOptional, const aclTensor *antiquantScaleOptional, const aclTensor *antiquantOffsetOptional, const aclTensor *pertokenScaleOptional, const aclTensor *groupListOptional, const aclTensor *sharedInputOptional, const aclTensor *logitOptional, const aclTensor *rowIndexOptional, int64_t dtype, float sharedInputWeight, int64_t sharedInputOffset, bool transposeX1, bool transposeX2, int64_t groupListType, const aclIntArray *tuningConfigOptional, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGroupedMatmulFinalizeRoutingWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGroupedMatmulFinalizeRoutingWeightNzGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *scale, const aclTensor *bias, const aclTensor *pertokenScaleOptional, const aclTensor *groupList, const aclTensor *sharedInput, const aclTensor *logit, const aclTensor *rowIndex, int64_t dtype, float sharedInputWeight, int64_t sharedInputOffset, bool transposeX1, bool transposeX2, int64_t groupListType, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGroupedMatmulFinalizeRoutingWeightNzV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGroupedMatmulFinalizeRoutingWeightNzV2GetWorkspaceSize(const aclTensor *x1, aclTensor *x2, const aclTensor *scale, const aclTensor *bias, const aclTensor *offsetOptional, const aclTensor *antiquantScaleOptional, const aclTensor *antiquantOffsetOptional, const aclTensor *pertokenScaleOptional, const aclTensor *groupList, const aclTensor *sharedInput, const aclTensor *logit, const aclTensor *rowIndex, int64_t dtype, float sharedInputWeight, int64_t sharedInputOffset, bool transposeX1, bool transposeX2, int64_t groupListType, const aclIntArray *tuningConfigOptional, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGroupedMatmulGetWorkspaceSize(const aclTensorList *x, const aclTensorList *weight, const aclTensorList *biasOptional, const aclTensorList *scaleOptional, const aclTensorList *offsetOptional, const aclTensorList *antiquantScaleOptional, const aclTensorList *antiquantOffsetOptional, const aclIntArray *groupListOptional, int64_t splitItem, const aclTensorList *y, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGroupedMatmulSwigluQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGroupedMatmulSwigluQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *bias, const aclTensor *offset, const aclTensor *weightScale, const aclTensor *xScale, const aclTensor *groupList, aclTensor *output, aclTensor *outputScale, aclTensor *outputOffset, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGroupedMatmulSwigluQuantWeightNZ(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGroupedMatmulSwigluQuantWeightNZGetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *bias, const aclTensor *offset, const aclTensor *weightScale, const aclTensor *xScale, const aclTensor *groupList, aclTensor *output, aclTensor *outputScale, aclTensor *outputOffset, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGroupedMatmulV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGroupedMatmulV2GetWorkspaceSize(const aclTensorList *x, const aclTensorList *weight, const aclTensorList *biasOptional, const aclTensorList *scaleOptional, const aclTensorList *offsetOptional, const aclTensorList *antiquantScaleOptional, const aclTensorList *antiquantOffsetOptional, const aclIntArray *groupListOptional, int64_t splitItem, int64_t groupType, const aclTensorList *y, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGroupedMatmulV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGroupedMatmulV3GetWorkspaceSize(const aclTensorList *x, const aclTensorList *weight, const aclTensorList *biasOptional, const aclTensorList *scaleOptional, const aclTensorList *offsetOptional, const aclTensorList *antiquantScaleOptional, const aclTensorList *antiquantOffsetOptional, const aclTensor *groupListOptional, int64_t splitItem, int64_t groupType, const aclTensorList *y, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGroupedMatmulV4(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGroupedMatmulV4GetWorkspaceSize(const aclTensorList *x, const aclTensorList *weight, const aclTensorList *biasOptional, const aclTensorList *scaleOptional, const aclTensorList *offsetOptional, const aclTensorList *antiquantScaleOptional, const aclTensorList *antiquantOffsetOptional, const aclTensorList *perTokenScaleOptional, const aclTensor *groupListOptional, const aclTensorList *activationInputOptional, const aclTensorList *activationQuantScaleOptional, const aclTensorList *activationQuantOffsetOptional, int64_t splitItem, int64_t groupType, int64_t groupListType, int64_t actType, aclTensorList *out, aclTensorList *activationFeatureOutOptional, aclTensorList *dynQuantScaleOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGroupedMatmulV5(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGroupedMatmulV5GetWorkspaceSize(const aclTensorList *x, const aclTensorList *weight, const aclTensorList *biasOptional, const aclTensorList *scaleOptional, const aclTensorList *offsetOptional, const aclTensorList *antiquantScaleOptional, const aclTensorList *antiquantOffsetOptional, const aclTensorList *perTokenScaleOptional, const aclTensor *groupListOptional, const aclTensorList *activationInputOptional, const aclTensorList *activationQuantScaleOptional, const aclTensorList *activationQuantOffsetOptional, int64_t splitItem, int64_t groupType, int64_t groupListType, int64_t actType, aclIntArray *tuningConfigOptional, aclTensorList *out, aclTensorList *activationFeatureOutOptional, aclTensorList *dynQuantScaleOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGroupedMatmulWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGroupedMatmulWeightNzGetWorkspaceSize(const aclTensorList *x, const aclTensorList *weight, const aclTensorList *biasOptional, const aclTensorList *scaleOptional, const aclTensorList *offsetOptional, const aclTensorList *antiquantScaleOptional, const aclTensorList *antiquantOffsetOptional, const aclTensorList *perTokenScaleOptional, const aclTensor *groupListOptional, const aclTensorList *activationInputOptional, const aclTensorList *activationQuantScaleOptional, const aclTensorList *activationQuantOffsetOptional, int64_t splitItem, int64_t groupType, int64_t groupListType, int64_t actType, aclIntArray *tuningConfigOptional, int64_t quantGroupSize, aclTensorList *out, aclTensorList *activationFeatureOutOptional, aclTensorList *dynQuantScaleOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGroupedQuantMax(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGroupedQuantMaxGetWorkspaceSize(const aclTensor *x, const aclTensor *scale, const aclTensor *groupList, const char *roundMode, int64_t dstType, const aclTensor *y, const aclTensor *amax, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGtScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGtScalarGetWorkspaceSize(const aclTensor *self, const aclScalar *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnGtTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnGtTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnHansDecode(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnHansDecodeGetWorkspaceSize(const aclTensor *mantissa, const aclTensor *fixed, const aclTensor *var, const aclTensor *pdf, bool reshuff, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnHansEncode(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnHansEncodeGetWorkspaceSize(const aclTensor *inputTensor, aclTensor *pdfRef, bool statistic, bool reshuff, const aclTensor *mantissaOut, const aclTensor *fixedOut, const aclTensor *varOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnHardshrink(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnHardshrinkBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnHardshrinkBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclScalar *lambd, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnHardshrinkGetWorkspaceSize(const aclTensor *self, const aclScalar *lambd, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnHardsigmoid(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnHardsigmoidBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnHardsigmoidBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnHardsigmoidGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnHardsigmoidV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnHardsigmoidV2GetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnHardswish(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnHardswishBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnHardswishBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnHardswishBackwardV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnHardswishBackwardV2GetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnHardswishGetWorkspaceSize(const aclTensor *self, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnHardtanh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnHardtanhBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnHardtanhBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclScalar *min, const aclScalar *max, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnHardtanhGetWorkspaceSize(const aclTensor *self, const aclScalar *clipValueMin, const aclScalar *clipValueMax, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnHeaviside(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnHeavisideGetWorkspaceSize(const aclTensor *input, const aclTensor *values, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnHistc(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnHistcGetWorkspaceSize(const aclTensor *self, int64_t bins, const aclScalar *min, const aclScalar *max, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnIm2col(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnIm2colBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnIm2colBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclIntArray *inputSize, const aclIntArray *kernelSize, const aclIntArray *dilation, const aclIntArray *padding, const aclIntArray *stride, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnIm2colGetWorkspaceSize(const aclTensor *self, const aclIntArray *kernelSize, const aclIntArray *dilation, const aclIntArray *padding, const aclIntArray *stride, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnIncreFlashAttention(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnIncreFlashAttentionGetWorkspaceSize(const aclTensor *query, const aclTensorList *key, const aclTensorList *value, const aclTensor *pseShift, const aclTensor *attenMask, const aclIntArray *actualSeqLengths, int64_t numHeads, double scaleValue, char *inputLayout, int64_t numKeyValueHeads, const aclTensor *attentionOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnIncreFlashAttentionV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnIncreFlashAttentionV2GetWorkspaceSize(const aclTensor *query, const aclTensorList *key, const aclTensorList *value, const aclTensor *pseShift, const aclTensor *attenMask, const aclIntArray *actualSeqLengths, const aclTensor *dequantScale1, const aclTensor *quantScale1, const aclTensor *dequantScale2, const aclTensor *quantScale2, const aclTensor *quantOffset2, int64_t numHeads, double scaleValue, char *inputLayout, int64_t numKeyValueHeads, const aclTensor *attentionOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnIncreFlashAttentionV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnIncreFlashAttentionV3GetWorkspaceSize(const aclTensor *query, const aclTensorList *key, const aclTensorList *value, const aclTensor *pseShift, const aclTensor *attenMask, const aclIntArray *actualSeqLengths, const aclTensor *dequantScale1, const aclTensor *quantScale1, const aclTensor *dequantScale2, const aclTensor *quantScale2, const aclTensor *quantOffset2, const aclTensor *antiquantScale, const aclTensor *antiquantOffset, const aclTensor *blocktable, int64_t numHeads, double scaleValue, char *inputLayout, int64_t numKeyValueHeads, int64_t blockSize, int64_t innerPrecise, const aclTensor *attentionOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnIncreFlashAttentionV4(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnIncreFlashAttentionV4GetWorkspaceSize(const aclTensor *query, const aclTensorList *key, const aclTensorList *value, const aclTensor *pseShift, const aclTensor *attenMask, const aclIntArray *actualSeqLengths, const aclTensor *dequantScale1, const aclTensor *quantScale1, const aclTensor *dequantScale2, const aclTensor *quantScale2, const aclTensor *quantOffset2, const aclTensor *antiquantScale, const aclTensor *antiquantOffset, const aclTensor *blocktable, const aclTensor *kvPaddingSize, int64_t numHeads, double scaleValue, char *inputLayout, int64_t numKeyValueHeads, int64_t blockSize, int64_t innerPrecise, const aclTensor *attentionOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnIndex(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnIndexAdd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnIndexAddGetWorkspaceSize(const aclTensor *self, int64_t dim, const aclTensor *index, const aclTensor *source, const aclScalar *alpha, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnIndexAddV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnIndexAddV2GetWorkspaceSize(const aclTensor *self, int64_t dim, const aclTensor *index, const aclTensor *source, const aclScalar *alpha, int64_t mode, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnIndexCopy(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnIndexCopyGetWorkspaceSize(aclTensor *selfRef, int64_t dim, const aclTensor *index, const aclTensor *source, aclTensor *outRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnIndexFill(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnIndexFillGetWorkspaceSize(const aclTensor *self, int64_t dim, const aclTensor *index, const aclScalar *value, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnIndexFillTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnIndexFillTensorGetWorkspaceSize(const aclTensor *self, int64_t dim, const aclIntArray *index, const aclScalar *value, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnIndexGetWorkspaceSize(const aclTensor *self, const aclTensorList *indices, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnIndexPutImpl(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnIndexPutImplGetWorkspaceSize(aclTensor *selfRef, const aclTensorList *indices, const aclTensor *values, bool accumulate, bool unsafe, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnIndexSelect(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnIndexSelectGetWorkspaceSize(const aclTensor *self, int64_t dim, const aclTensor *index, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
 aclnnStatus aclnnInit(const char *configPath);
-aclnnStatus aclnnInnerFusedInferAttentionScore(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInnerFusedInferAttentionScoreGetWorkspaceSize(const aclTensor *query, const aclTensorList *key, const aclTensorList *value, const aclTensor *pseShift, const aclTensor *attenMask, const aclIntArray *actualSeqLengths, const aclIntArray *actualSeqLengthsKv, const aclTensor *deqScale1, const aclTensor *quantScale1, const aclTensor *deqScale2, const aclTensor *quantScale2, const aclTensor *quantOffset2, const aclTensor *antiquantScale, const aclTensor *antiquantOffset, const aclTensor *blockTable, const aclTensor *queryPaddingSize, const aclTensor *kvPaddingSize, const aclTensor *keyAntiquantScale, const aclTensor *keyAntiquantOffset, const aclTensor *valueAntiquantScale, const aclTensor *valueAntiquantOffset, const aclTensor *keySharedPrefix, const aclTensor *valueSharedPrefix, const aclIntArray *actualSharedPrefixLen, const aclTensor *query_rope, const aclTensor *key_rope, const aclTensor *keyRopeAntiquantScale, const aclTensor *dequantScaleQuery, const aclTensor *learnableSink, const aclIntArray *qStartIdxOptional, const aclIntArray *kvStartIdxOptional, int64_t numHeads, double scaleValue, int64_t preTokens, int64_t nextTokens, char *inputLayout, int64_t numKeyValueHeads, int64_t sparseMode, int64_t innerPrecise, int64_t blockSize, int64_t antiquantMode, bool softmaxLseFlag, int64_t keyAntiquantMode, int64_t valueAntiquantMode, int64_t queryQuantMode, int64_t pseType, int64_t outType, const aclTensor *attentionOut, const aclTensor *softmaxLse, uint64_t *workspaceSize, aclOpExecutor **executor);
 aclnnStatus aclnnInnerFusedInferAttentionScoreTensorGetWorkspaceSize(const aclTensor *query, const aclTensorList *key, const aclTensorList *value, const aclTensor *pseShift, const aclTensor *attenMask, const aclTensor *actualSeqLengths, const aclTensor *actualSeqLengthsKv, const aclTensor *deqScale1, const aclTensor *quantScale1, const aclTensor *deqScale2, const aclTensor *quantScale2, const aclTensor *quantOffset2, const aclTensor *antiquantScale, const aclTensor *antiquantOffset, const aclTensor *blockTable, const aclTensor *queryPaddingSize, const aclTensor *kvPaddingSize, const aclTensor *keyAntiquantScale, const aclTensor *keyAntiquantOffset, const aclTensor *valueAntiquantScale, const aclTensor *valueAntiquantOffset, const aclTensor *keySharedPrefix, const aclTensor *valueSharedPrefix, const aclTensor *actualSharedPrefixLen, const aclTensor *query_rope, const aclTensor *key_rope, const aclTensor *keyRopeAntiquantScale, const aclTensor *dequantScaleQuery, const aclTensor *learnableSink, const aclIntArray *qStartIdxOptional, const aclIntArray *kvStartIdxOptional, int64_t numHeads, double scaleValue, int64_t preTokens, int64_t nextTokens, char *inputLayout, int64_t numKeyValueHeads, int64_t sparseMode, int64_t innerPrecise, int64_t blockSize, int64_t antiquantMode, bool softmaxLseFlag, int64_t keyAntiquantMode, int64_t valueAntiquantMode, int64_t queryQuantMode, int64_t pseType, int64_t outType, const aclTensor *attentionOut, const aclTensor *softmaxLse, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceAcos(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceAcosGetWorkspaceSize(aclTensor *inputRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceAcosh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceAcoshGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceAdd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceAddGetWorkspaceSize(const aclTensor *selfRef, const aclTensor *other, const aclScalar *alpha, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceAddRelu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceAddReluGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, aclScalar *alpha, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceAddRmsNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceAddRmsNormGetWorkspaceSize(aclTensor *x1Ref, aclTensor *x2Ref, const aclTensor *gamma, double epsilon, const aclTensor *rstdOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceAddV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceAddV3GetWorkspaceSize(const aclScalar *selfRef, const aclTensor *other, const aclScalar *alpha, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceAddbmm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceAddbmmGetWorkspaceSize(aclTensor *selfRef, const aclTensor *batch1, const aclTensor *batch2, const aclScalar *beta, const aclScalar *alpha, int8_t cubeMathType, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceAddcdiv(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceAddcdivGetWorkspaceSize(const aclTensor *selfRef, const aclTensor *tensor1, const aclTensor *tensor2, const aclScalar *value, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceAddcmul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceAddcmulGetWorkspaceSize(const aclTensor *selfRef, const aclTensor *tensor1, const aclTensor *tensor2, const aclScalar *value, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceAddmm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceAddmmGetWorkspaceSize(const aclTensor *selfRef, const aclTensor *mat1, const aclTensor *mat2, const aclScalar *beta, const aclScalar *alpha, int8_t cubeMathType, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceAddr(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceAddrGetWorkspaceSize(aclTensor *selfRef, const aclTensor *vec1, const aclTensor *vec2, const aclScalar *betaOptional, const aclScalar *alphaOptional, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceAddrV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceAddrV2GetWorkspaceSize(aclTensor *selfRef, const aclTensor *vec1, const aclTensor *vec2, const aclScalar *betaOptional, const aclScalar *alphaOptional, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceAdds(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceAddsGetWorkspaceSize(const aclTensor *selfRef, const aclScalar *other, const aclScalar *alpha, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceAsin(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceAsinGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceAsinh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceAsinhGetWorkspaceSize(aclTensor *inputRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceAtan(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceAtan2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceAtan2GetWorkspaceSize(aclTensor *selfRef, aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceAtanGetWorkspaceSize(aclTensor *inputRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceAtanh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceAtanhGetWorkspaceSize(aclTensor *inputRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceBaddbmm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceBaddbmmGetWorkspaceSize(const aclTensor *selfRef, const aclTensor *batch1, const aclTensor *batch2, const aclScalar *beta, const aclScalar *alpha, int8_t cubeMathType, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceBernoulli(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceBernoulliGetWorkspaceSize(const aclTensor *selfRef, const aclScalar *prob, int64_t seed, int64_t offset, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceBernoulliTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceBernoulliTensorGetWorkspaceSize(const aclTensor *selfRef, const aclTensor *prob, int64_t seed, int64_t offset, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceBitwiseAndScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceBitwiseAndScalarGetWorkspaceSize(const aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceBitwiseAndTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceBitwiseAndTensorGetWorkspaceSize(const aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceBitwiseAndTensorOut(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceBitwiseAndTensorOutGetWorkspaceSize(const aclTensor *self, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceBitwiseOrScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceBitwiseOrScalarGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceBitwiseOrTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceBitwiseOrTensorGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceBitwiseXorScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceBitwiseXorScalarGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceBitwiseXorTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceBitwiseXorTensorGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceCeil(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceCeilGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceCelu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceCeluGetWorkspaceSize(aclTensor *selfRef, const aclScalar *alpha, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceClampMax(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceClampMaxGetWorkspaceSize(const aclTensor *selfRef, const aclScalar *clipValueMax, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceClampMaxTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceClampMaxTensorGetWorkspaceSize(aclTensor *selfRef, const aclTensor *max, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceClampMinTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceClampMinTensorGetWorkspaceSize(aclTensor *selfRef, const aclTensor *clipValueMin, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceCopy(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceCopyGetWorkspaceSize(aclTensor *selfRef, const aclTensor *src, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceCos(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceCosGetWorkspaceSize(aclTensor *inputRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceCosh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceCoshGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceCumprod(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceCumprodGetWorkspaceSize(aclTensor *input, const aclScalar *dim, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceDiv(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceDivGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceDivMod(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceDivModGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, int mode, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceDivMods(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceDivModsGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, int mode, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceDivs(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceDivsGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceElu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceEluGetWorkspaceSize(aclTensor *selfRef, const aclScalar *alpha, const aclScalar *scale, const aclScalar *inputScale, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceEqScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceEqScalarGetWorkspaceSize(const aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceEqTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceEqTensorGetWorkspaceSize(const aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceErf(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceErfGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceErfc(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceErfcGetWorkspaceSize(const aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceErfinv(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceErfinvGetWorkspaceSize(const aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceExp(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceExp2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceExp2GetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceExpGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceExpm1(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceExpm1GetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceFillDiagonal(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceFillDiagonalGetWorkspaceSize(aclTensor *selfRef, const aclScalar *fillValue, bool wrap, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceFillScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceFillScalarGetWorkspaceSize(aclTensor *selfRef, const aclScalar *value, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceFillTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceFillTensorGetWorkspaceSize(aclTensor *selfRef, const aclTensor *value, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceFloor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceFloorDivide(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceFloorDivideGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceFloorDivides(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceFloorDividesGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceFloorGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceFmodScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceFmodScalarGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceFmodTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceFmodTensorGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceFrac(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceFracGetWorkspaceSize(aclTensor *inputRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceGeScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceGeScalarGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceGeTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceGeTensorGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceGtScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceGtScalarGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceGtTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceGtTensorGetWorkspaceSize(const aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceHardsigmoid(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceHardsigmoidGetWorkspaceSize(const aclTensor *self, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceHardsigmoidV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceHardsigmoidV2GetWorkspaceSize(const aclTensor *self, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceHardswish(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceHardswishGetWorkspaceSize(const aclTensor *self, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceHardtanh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceHardtanhGetWorkspaceSize(aclTensor *selfRef, const aclScalar *clipValueMin, const aclScalar *clipValueMax, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceIndexCopy(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceIndexCopyGetWorkspaceSize(aclTensor *selfRef, int64_t dim, const aclTensor *index, const aclTensor *source, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceIndexFill(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceIndexFillGetWorkspaceSize(aclTensor *selfRef, int64_t dim, const aclTensor *index, const aclScalar *value, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceIndexFillTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceIndexFillTensorGetWorkspaceSize(aclTensor *selfRef, int64_t dim, const aclIntArray *index, const aclScalar *value, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceLeScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceLeScalarGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceLeTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceLeTensorGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceLeakyRelu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceLeakyReluGetWorkspaceSize(aclTensor *selfRef, const aclScalar *negativeSlope, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceLerp(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceLerpGetWorkspaceSize(aclTensor *selfRef, const aclTensor *end, const aclTensor *weight, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceLerps(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceLerpsGetWorkspaceSize(aclTensor *selfRef, const aclTensor *end, const aclScalar *weight, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceLog(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceLog10(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceLog10GetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceLog1p(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceLog1pGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceLog2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceLog2GetWorkspaceSize(const aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceLogGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceLogicalAnd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceLogicalAndGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceLogicalNot(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceLogicalNotGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceLogicalOr(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceLogicalOrGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceLtScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceLtScalarGetWorkspaceSize(const aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceLtTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceLtTensorGetWorkspaceSize(const aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceMaskedFillScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceMaskedFillScalarGetWorkspaceSize(aclTensor *selfRef, const aclTensor *mask, const aclScalar *value, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceMaskedFillTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceMaskedFillTensorGetWorkspaceSize(aclTensor *selfRef, const aclTensor *mask, const aclTensor *value, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceMaskedScatter(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceMaskedScatterGetWorkspaceSize(aclTensor *selfRef, const aclTensor *mask, const aclTensor *source, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceMatmulAllReduceAddRmsNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceMatmulAllReduceAddRmsNormGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *residual, const aclTensor *gamma, double epsilon, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, const aclTensor *normOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceMish(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceMishGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceMul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceMulGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceMuls(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceMulsGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceNanToNum(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceNanToNumGetWorkspaceSize(aclTensor *selfRef, float nan, float posinf, float neginf, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceNeScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceNeScalarGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceNeTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceNeTensorGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceNeg(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceNegGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceNormal(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceNormalGetWorkspaceSize(const aclTensor *selfRef, float mean, float std, int64_t seed, int64_t offset, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceNormalTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceNormalTensorGetWorkspaceSize(const aclTensor *selfRef, float mean, float std, const aclTensor *seedTensor, const aclTensor *offsetTensor, int64_t offset, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceOne(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceOneGetWorkspaceSize(const aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplacePowTensorScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplacePowTensorScalarGetWorkspaceSize(const aclTensor *self, const aclScalar *exponent, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplacePowTensorTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplacePowTensorTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *exponent, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplacePut(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplacePutGetWorkspaceSize(aclTensor *selfRef, const aclTensor *index, const aclTensor *source, bool accumulate, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceQuantMatmulAllReduceAddRmsNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceQuantMatmulAllReduceAddRmsNormGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *dequantScale, const aclTensor *residual, const aclTensor *gamma, double epsilon, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, const aclTensor *normOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceQuantScatter(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceQuantScatterGetWorkspaceSize(aclTensor *selfRef, const aclTensor *indices, const aclTensor *updates, const aclTensor *quantScales, const aclTensor *quantZeroPoints, int64_t axis, int64_t quantAxis, int64_t reduction, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceQuantScatterV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceQuantScatterV2GetWorkspaceSize(aclTensor *selfRef, const aclTensor *indices, const aclTensor *updates, const aclTensor *quantScales, const aclTensor *quantZeroPoints, int64_t axis, int64_t quantAxis, int64_t reduction, const char *roundMode, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceRReluWithNoise(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceRReluWithNoiseGetWorkspaceSize(const aclTensor *self, const aclTensor *noise, const aclScalar *lower, const aclScalar *upper, bool training, int64_t seed, int64_t offset, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceRandom(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceRandomGetWorkspaceSize(const aclTensor *selfRef, int64_t from, int64_t to, int64_t seed, int64_t offset, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceRandomTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceRandomTensorGetWorkspaceSize(const aclTensor *selfRef, int64_t from, int64_t to, const aclTensor *seedTensor, const aclTensor *offsetTensor, int64_t offset, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceRandomWithoutFromTo(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceRandomWithoutFromToGetWorkspaceSize(const aclTensor *selfRef, int64_t seed, int64_t offset, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceRandomWithoutFromToTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceRandomWithoutFromToTensorGetWorkspaceSize(const aclTensor *selfRef, const aclTensor *seedTensor, const aclTensor *offsetTensor, int64_t offset, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceReciprocal(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceReciprocalGetWorkspaceSize(const aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceRelu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceReluGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceRemainderTensorScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceRemainderTensorScalarGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceRemainderTensorTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceRemainderTensorTensorGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceRenorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceRenormGetWorkspaceSize(aclTensor *selfRef, const aclScalar *p, int64_t dim, const aclScalar *maxNorm, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceRound(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceRoundDecimals(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceRoundDecimalsGetWorkspaceSize(aclTensor *selfRef, int64_t decimals, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceRoundGetWorkspaceSize(const aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceRsqrt(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceRsqrtGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceScatter(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceScatterGetWorkspaceSize(aclTensor *selfRef, int64_t dim, const aclTensor *index, const aclTensor *src, int64_t reduce, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceScatterReduce(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceScatterReduceGetWorkspaceSize(aclTensor *selfRef, int64_t dim, const aclTensor *index, const aclTensor *src, int64_t reduce, bool includeSelf, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceScatterUpdate(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceScatterUpdateGetWorkspaceSize(aclTensor *data, const aclTensor *indices, const aclTensor *updates, int64_t axis, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceScatterValue(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceScatterValueGetWorkspaceSize(aclTensor *selfRef, int64_t dim, const aclTensor *index, const aclScalar *value, int64_t reduce, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceSelu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceSeluGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceSigmoid(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceSigmoidGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceSin(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceSinGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceSinc(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceSincGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceSinh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceSinhGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceSqrt(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceSqrtGetWorkspaceSize(aclTensor *self, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceSub(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceSubGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, const aclScalar *alpha, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceSubs(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceSubsGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, const aclScalar *alpha, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceTan(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceTanGetWorkspaceSize(const aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceTanh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceTanhGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceThreshold(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceThresholdGetWorkspaceSize(aclTensor *selfRef, const aclScalar *threshold, const aclScalar *value, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceTril(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceTrilGetWorkspaceSize(const aclTensor *selfRef, int64_t diagonal, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceTriu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceTriuGetWorkspaceSize(aclTensor *selfRef, int64_t diagonal, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceTrunc(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceTruncGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceUniform(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceUniformGetWorkspaceSize(const aclTensor *selfRef, double from, double to, uint64_t seed, uint64_t offset, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceUniformTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceUniformTensorGetWorkspaceSize(const aclTensor *selfRef, double from, double to, const aclTensor *seedTensor, const aclTensor *offsetTensor, uint64_t offset, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceWeightQuantMatmulAllReduceAddRmsNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceWeightQuantMatmulAllReduceAddRmsNormGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *antiquantScale, const aclTensor *antiquantOffset, const aclTensor *residual, const aclTensor *gamma, double epsilon, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, int64_t antiquantGroupSize, const aclTensor *normOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceXLogYScalarOther(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceXLogYScalarOtherGetWorkspaceSize(aclTensor *selfRef, const aclScalar *other, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceXLogYTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceXLogYTensorGetWorkspaceSize(aclTensor *selfRef, const aclTensor *other, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInplaceZero(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInplaceZeroGetWorkspaceSize(aclTensor *selfRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInstanceNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInstanceNormGetWorkspaceSize(const aclTensor *x, const aclTensor *gamma, const aclTensor *beta, const char *dataFormat, double eps, aclTensor *y, aclTensor *mean, aclTensor *variance, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInterleaveRope(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInterleaveRopeGetWorkspaceSize(const aclTensor *x, const aclTensor *cos, const aclTensor *sin, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnInverse(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnInverseGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnIsClose(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnIsCloseGetWorkspaceSize(const aclTensor *self, const aclTensor *other, double rtol, double atol, bool equal_nan, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnIsFinite(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnIsFiniteGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnIsInScalarTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnIsInScalarTensorGetWorkspaceSize(const aclScalar *element, const aclTensor *testElements, bool assumeUnique, bool invert, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnIsInTensorScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnIsInTensorScalarGetWorkspaceSize(const aclTensor *element, const aclScalar *testElement, bool assumeUnique, bool invert, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnIsInf(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnIsInfGetWorkspaceSize(const aclTensor *x, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnIsNegInf(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnIsNegInfGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnIsPosInf(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnIsPosInfGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnKdaGateCumsum(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnKdaGateCumsumGetWorkspaceSize(const aclTensor *g, const aclTensor *aLogOptional, const aclTensor *dtBiasOptional, const aclIntArray *cuSeqlensOptional, int64_t chunkSize, bool useGateInKernel, bool safeGate, double lowerBound, const aclTensor *gkOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnKlDiv(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnKlDivBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnKlDivBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *target, int64_t reduction, bool logTarget, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnKlDivGetWorkspaceSize(const aclTensor *self, const aclTensor *target, int64_t reduction, bool logTarget, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnKlDivTargetBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnKlDivTargetBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *target, int64_t reduction, bool logTarget, aclTensor *gradTarget, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnKthvalue(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnKthvalueGetWorkspaceSize(const aclTensor *self, int64_t k, int64_t dim, bool keepdim, aclTensor *valuesOut, aclTensor *indicesOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnL1Loss(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnL1LossBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnL1LossBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *target, int64_t reduction, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnL1LossGetWorkspaceSize(const aclTensor *self, const aclTensor *target, int64_t reduction, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLSTM(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLSTMGetWorkspaceSize(const aclTensor *input, const aclTensorList *params, const aclTensorList *hx, const aclTensor *batchSizes, bool hasBias, int64_t numLayers, double dropout, bool train, bool bidirectional, bool batchFirst, aclTensor *output, aclTensor *hy, aclTensor *cy, aclTensorList *iOut, aclTensorList *jOut, aclTensorList *fOut, aclTensorList *oOut, aclTensorList *hOut, aclTensorList *cOut, aclTensorList *tanhCOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLayerNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLayerNormBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLayerNormBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclTensor *input, const aclIntArray *normalizedShape, const aclTensor *mean, const aclTensor *rstd, const aclTensor *weightOptional, const aclTensor *biasOptional, const aclBoolArray *outputMask, aclTensor *gradInputOut, aclTensor *gradWeightOut, aclTensor *gradBiasOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLayerNormGetWorkspaceSize(const aclTensor *input, const aclIntArray *normalizedShape, const aclTensor *weightOptional, const aclTensor *biasOptional, double eps, aclTensor *out, aclTensor *meanOutOptional, aclTensor *rstdOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLayerNormQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLayerNormQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *gammma, const aclTensor *beta, const aclTensor *scale, const aclTensor *zeroPointsOptional, int quantMode, double epsilon, aclTensor *res, aclTensor *scaleOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLayerNormWithImplMode(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLayerNormWithImplModeGetWorkspaceSize(const aclTensor *input, const aclIntArray *normalizedShape, const aclTensor *weightOptional, const aclTensor *biasOptional, double eps, aclTensor *out, aclTensor *meanOutOptional, aclTensor *rstdOutOptional, int32_t implMode, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLeScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLeScalarGetWorkspaceSize(const aclTensor *self, const aclScalar *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLeTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLeTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLeakyRelu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLeakyReluBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLeakyReluBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclScalar *negativeSlope, bool selfIsResult, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLeakyReluGetWorkspaceSize(const aclTensor *self, const aclScalar *negativeSlope, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLeftShift(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLeftShiftGetWorkspaceSize(const aclTensor *self, const aclTensor *shiftBits, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLeftShifts(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLeftShiftsGetWorkspaceSize(const aclTensor *self, const aclScalar *shiftBits, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLerp(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLerpGetWorkspaceSize(const aclTensor *self, const aclTensor *end, const aclTensor *weight, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLerps(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLerpsGetWorkspaceSize(const aclTensor *self, const aclTensor *end, const aclScalar *weight, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLgamma(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLgammaGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLinalgCholesky(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLinalgCholeskyGetWorkspaceSize(const aclTensor *self, bool upper, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLinalgCross(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLinalgCrossGetWorkspaceSize(const aclTensor *self, const aclTensor *other, int64_t dim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLinalgQr(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLinalgQrGetWorkspaceSize(const aclTensor *self, int64_t mode, aclTensor *Q, aclTensor *R, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLinalgVectorNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLinalgVectorNormGetWorkspaceSize(const aclTensor *self, const aclScalar *ord, const aclIntArray *dims, bool keepDims, aclDataType dtype, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLinspace(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLinspaceGetWorkspaceSize(const aclScalar *start, const aclScalar *end, int64_t steps, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLog(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLog10(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLog10GetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLog1p(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLog1pGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLog2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLog2GetWorkspaceSize(const aclTensor *self, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLogAddExp(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLogAddExp2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLogAddExp2GetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLogAddExpGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLogGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLogSigmoid(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLogSigmoidBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLogSigmoidBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *buffer, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLogSigmoidForward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLogSigmoidForwardGetWorkspaceSize(const aclTensor *self, aclTensor *out, aclTensor *buffer, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLogSigmoidGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLogSoftmax(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLogSoftmaxBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLogSoftmaxBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *output, int64_t dim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLogSoftmaxGetWorkspaceSize(const aclTensor *self, int64_t dim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLogSpace(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLogSpaceGetWorkspaceSize(const aclScalar *start, const aclScalar *end, int64_t steps, double base, const aclTensor *result, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLogSumExp(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLogSumExpGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, bool keepDim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLogdet(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLogdetGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLogicalAnd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLogicalAndGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLogicalNot(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLogicalNotGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLogicalOr(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLogicalOrGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLogicalXor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLogicalXorGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLogit(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLogitGetWorkspaceSize(const aclTensor *input, double eps, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLogitGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLogitGradGetWorkspaceSize(const aclTensor *x, const aclTensor *dy, double eps, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLstmBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLstmBackwardGetWorkspaceSize(const aclTensor *input, const aclTensorList *hx, const aclTensorList *params, const aclTensor *dy, const aclTensor *dh, const aclTensor *dc, const aclTensorList *i, const aclTensorList *g, const aclTensorList *f, const aclTensorList *o, const aclTensorList *h, const aclTensorList *c, const aclTensorList *tanhc, const aclTensor *batchSizesOptional, bool hasBias, int64_t numLayers, double dropout, bool train, bool bidirectional, bool batchFirst, const aclBoolArray *outputMask, aclTensor *dxOut, aclTensor *dhPrevOut, aclTensor *dcPrevOut, aclTensorList *dparamsOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLtScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLtScalarGetWorkspaceSize(const aclTensor *self, const aclScalar *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnLtTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnLtTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMaskedScale(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMaskedScaleGetWorkspaceSize(const aclTensor *self, const aclTensor *mask, float scale, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMaskedSelect(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMaskedSelectGetWorkspaceSize(const aclTensor *self, const aclTensor *mask, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMaskedSoftmaxWithRelPosBias(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMaskedSoftmaxWithRelPosBiasGetWorkspaceSize(const aclTensor *x, const aclTensor *attenMaskOptional, const aclTensor *relativePosBias, double scaleValue, int64_t innerPrecisionMode, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMatmul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMatmulAllReduce(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMatmulAllReduceAddRmsNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMatmulAllReduceAddRmsNormGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *residual, const aclTensor *gamma, double epsilon, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, const aclTensor *y, const aclTensor *normOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMatmulAllReduceGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, const aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMatmulAllReduceV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMatmulAllReduceV2GetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *x3, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, const aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMatmulCompress(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMatmulCompressDequant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMatmulCompressDequantGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *compressIndex, const aclTensor *bias, const aclTensor *deqScale, const aclTensor *offsetW, int offsetX, const aclIntArray *compressInfo, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMatmulCompressGetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *bias, const aclTensor *compressIndex, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMatmulEmuSplitWeight(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMatmulEmuSplitWeightGetWorkspaceSize(const aclTensor *x, const aclTensor *wHigh, const aclTensor *wLow, const aclTensor *y, float wLowScale, int8_t yDtype, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMatmulGetWorkspaceSize(const aclTensor *self, const aclTensor *mat2, aclTensor *out, int8_t cubeMathType, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMatmulReduceScatter(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMatmulReduceScatterGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, const aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMatmulWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMatmulWeightNzGetWorkspaceSize(const aclTensor *self, const aclTensor *mat2, aclTensor *out, int8_t cubeMathType, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMax(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMaxDim(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMaxDimGetWorkspaceSize(const aclTensor *self, int64_t dim, bool keepdim, aclTensor *out, aclTensor *indices, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMaxGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMaxN(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMaxNGetWorkspaceSize(const aclTensorList *tensors, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMaxPool(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMaxPool2dWithIndices(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMaxPool2dWithIndicesBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMaxPool2dWithIndicesBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *indices, const aclIntArray *kernelSize, const aclIntArray *stride, const aclIntArray *padding, const aclIntArray *dilation, bool ceilMode, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMaxPool2dWithIndicesGetWorkspaceSize(const aclTensor *self, const aclIntArray *kernelSize, const aclIntArray *stride, const aclIntArray *padding, const aclIntArray *dilation, bool ceilMode, aclTensor *out, aclTensor *indices, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMaxPool2dWithMask(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMaxPool2dWithMaskBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMaxPool2dWithMaskBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *indices, const aclIntArray *kernelSize, const aclIntArray *stride, const aclIntArray *padding, const aclIntArray *dilation, bool ceilMode, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMaxPool2dWithMaskGetWorkspaceSize(const aclTensor *self, const aclIntArray *kernelSize, const aclIntArray *stride, const aclIntArray *padding, const aclIntArray *dilation, bool ceilMode, aclTensor *out, aclTensor *indices, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMaxPool3D(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMaxPool3DGetWorkspaceSize(const aclTensor *x, const aclIntArray *ksize, const aclIntArray *strides, const char *padding, const aclIntArray *padsOptional, const aclIntArray *dilationOptional, int64_t ceilMode, const char *dataFormatOptional, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMaxPool3dWithArgmax(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMaxPool3dWithArgmaxBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMaxPool3dWithArgmaxBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *indices, const aclIntArray *kernelSize, const aclIntArray *stride, const aclIntArray *padding, const aclIntArray *dilation, bool ceilMode, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMaxPool3dWithArgmaxGetWorkspaceSize(const aclTensor *self, const aclIntArray *kernelSize, const aclIntArray *stride, const aclIntArray *padding, const aclIntArray *dilation, bool ceilMode, aclTensor *out, aclTensor *indices, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMaxPoolGetWorkspaceSize(const aclTensor *self, const aclIntArray *kernelShape, const aclIntArray *strides, int64_t autoPad, const aclIntArray *pads, const aclIntArray *dilations, int64_t ceilMode, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMaxPoolV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMaxPoolV3GetWorkspaceSize(const aclTensor *x, const aclIntArray *ksize, const aclIntArray *strides, const aclIntArray *pads, const aclScalar *ceilMode, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMaxUnpool2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMaxUnpool2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMaxUnpool2dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *indices, const aclIntArray *outputSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMaxUnpool2dGetWorkspaceSize(const aclTensor *self, const aclTensor *indices, const aclIntArray *outputSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMaxUnpool3d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMaxUnpool3dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMaxUnpool3dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *indices, const aclIntArray *outputSize, const aclIntArray *stride, const aclIntArray *padding, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMaxUnpool3dGetWorkspaceSize(const aclTensor *self, const aclTensor *indices, const aclIntArray *outputSize, const aclIntArray *stride, const aclIntArray *padding, aclTensor *outRef, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMaxV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMaxV2GetWorkspaceSize(const aclTensor *self, const aclIntArray *dims, bool keepDims, bool noopWithEmptyDims, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMaximum(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMaximumGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMean(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMeanGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, bool keepDim, aclDataType dtype, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMeanV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMeanV2GetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, bool keepDim, bool noopWithEmptyAxes, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMedian(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMedianDim(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMedianDimGetWorkspaceSize(const aclTensor *self, int64_t dim, bool keepDim, aclTensor *valuesOut, aclTensor *indicesOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMedianGetWorkspaceSize(const aclTensor *self, aclTensor *valuesOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMin(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMinDim(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMinDimGetWorkspaceSize(const aclTensor *self, int64_t dim, bool keepdim, aclTensor *out, aclTensor *indices, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMinGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMinN(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMinNGetWorkspaceSize(const aclTensorList *tensors, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMinimum(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMinimumGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMish(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMishBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMishBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMishGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMlaProlog(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMlaPrologGetWorkspaceSize(const aclTensor *tokenX, const aclTensor *weightDq, const aclTensor *weightUqQr, const aclTensor *weightUk, const aclTensor *weightDkvKr, const aclTensor *rmsnormGammaCq, const aclTensor *rmsnormGammaCkv, const aclTensor *ropeSin, const aclTensor *ropeCos, const aclTensor *cacheIndex, aclTensor *kvCacheRef, aclTensor *krCacheRef, const aclTensor *dequantScaleXOptional, const aclTensor *dequantScaleWDqOptional, const aclTensor *dequantScaleWUqQrOptional, const aclTensor *dequantScaleWDkvKrOptional, const aclTensor *quantScaleCkvOptional, const aclTensor *quantScaleCkrOptional, const aclTensor *smoothScalesCqOptional, double rmsnormEpsilonCq, double rmsnormEpsilonCkv, char *cacheModeOptional, const aclTensor *queryOut, const aclTensor *queryRopeOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMlaPrologV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMlaPrologV2GetWorkspaceSize(const aclTensor *tokenX, const aclTensor *weightDq, const aclTensor *weightUqQr, const aclTensor *weightUk, const aclTensor *weightDkvKr, const aclTensor *rmsnormGammaCq, const aclTensor *rmsnormGammaCkv, const aclTensor *ropeSin, const aclTensor *ropeCos, const aclTensor *cacheIndex, aclTensor *kvCacheRef, aclTensor *krCacheRef, const aclTensor *dequantScaleXOptional, const aclTensor *dequantScaleWDqOptional, const aclTensor *dequantScaleWUqQrOptional, const aclTensor *dequantScaleWDkvKrOptional, const aclTensor *quantScaleCkvOptional, const aclTensor *quantScaleCkrOptional, const aclTensor *smoothScalesCqOptional, double rmsnormEpsilonCq, double rmsnormEpsilonCkv, char *cacheModeOptional, const aclTensor *queryOut, const aclTensor *queryRopeOut, const aclTensor *dequantScaleQNopeOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMlaPrologV2WeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMlaPrologV2WeightNzGetWorkspaceSize(const aclTensor *tokenX, const aclTensor *weightDq, const aclTensor *weightUqQr, const aclTensor *weightUk, const aclTensor *weightDkvKr, const aclTensor *rmsnormGammaCq, const aclTensor *rmsnormGammaCkv, const aclTensor *ropeSin, const aclTensor *ropeCos, const aclTensor *cacheIndex, aclTensor *kvCacheRef, aclTensor *krCacheRef, const aclTensor *dequantScaleXOptional, const aclTensor *dequantScaleWDqOptional, const aclTensor *dequantScaleWUqQrOptional, const aclTensor *dequantScaleWDkvKrOptional, const aclTensor *quantScaleCkvOptional, const aclTensor *quantScaleCkrOptional, const aclTensor *smoothScalesCqOptional, double rmsnormEpsilonCq, double rmsnormEpsilonCkv, char *cacheModeOptional, const aclTensor *queryOut, const aclTensor *queryRopeOut, const aclTensor *dequantScaleQNopeOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMlaPrologV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMlaPrologV3GetWorkspaceSize(const aclTensor *tokenX, const aclTensor *weightDq, const aclTensor *weightUqQr, const aclTensor *weightUk, const aclTensor *weightDkvKr, const aclTensor *rmsnormGammaCq, const aclTensor *rmsnormGammaCkv, const aclTensor *ropeSin, const aclTensor *ropeCos, aclTensor *kvCacheRef, aclTensor *krCacheRef, const aclTensor *cacheIndexOptional, const aclTensor *dequantScaleXOptional, const aclTensor *dequantScaleWDqOptional, const aclTensor *dequantScaleWUqQrOptional, const aclTensor *dequantScaleWDkvKrOptional, const aclTensor *quantScaleCkvOptional, const aclTensor *quantScaleCkrOptional, const aclTensor *smoothScalesCqOptional, const aclTensor *actualSeqLenOptional, double rmsnormEpsilonCq, double rmsnormEpsilonCkv, char *cacheModeOptional, bool queryNormFlag, int64_t weightQuantMode, int64_t kvCacheQuantMode, int64_t queryQuantMode, int64_t ckvkrRepoMode, int64_t quantScaleRepoMode, int64_t tileSize, double kNopeClipAlpha, double qcQrScale, double kcScale, const aclTensor *queryOut, const aclTensor *queryRopeOut, const aclTensor *dequantScaleQNopeOut, const aclTensor *queryNormOut, const aclTensor *dequantScaleQNormOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMlaPrologV3WeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMlaPrologV3WeightNzGetWorkspaceSize(const aclTensor *tokenX, const aclTensor *weightDq, const aclTensor *weightUqQr, const aclTensor *weightUk, const aclTensor *weightDkvKr, const aclTensor *rmsnormGammaCq, const aclTensor *rmsnormGammaCkv, const aclTensor *ropeSin, const aclTensor *ropeCos, aclTensor *kvCacheRef, aclTensor *krCacheRef, const aclTensor *cacheIndexOptional, const aclTensor *dequantScaleXOptional, const aclTensor *dequantScaleWDqOptional, const aclTensor *dequantScaleWUqQrOptional, const aclTensor *dequantScaleWDkvKrOptional, const aclTensor *quantScaleCkvOptional, const aclTensor *quantScaleCkrOptional, const aclTensor *smoothScalesCqOptional, const aclTensor *actualSeqLenOptional, double rmsnormEpsilonCq, double rmsnormEpsilonCkv, char *cacheModeOptional, bool queryNormFlag, int64_t weightQuantMode, int64_t kvCacheQuantMode, int64_t queryQuantMode, int64_t ckvkrRepoMode, int64_t quantScaleRepoMode, int64_t tileSize, double kNopeClipAlpha, double qcQrScale, double kcScale, const aclTensor *queryOut, const aclTensor *queryRopeOut, const aclTensor *dequantScaleQNopeOutOptional, const aclTensor *queryNormOutOptional, const aclTensor *dequantScaleQNormOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMmGetWorkspaceSize(const aclTensor *self, const aclTensor *mat2, aclTensor *out, int8_t cubeMathType, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnModulate(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnModulateBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnModulateBackwardGetWorkspaceSize(const aclTensor *grad_output, const aclTensor *input, const aclTensor *scale, const aclTensor *shift, const aclTensor *grad_input, const aclTensor *grad_scale, const aclTensor *grad_shift, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnModulateGetWorkspaceSize(const aclTensor *self, const aclTensor *scaleOptional, const aclTensor *shiftOptional, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMoeComputeExpertTokens(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMoeComputeExpertTokensGetWorkspaceSize(const aclTensor *sortedExperts, int64_t numExperts, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMoeDistributeBufferReset(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMoeDistributeBufferResetGetWorkspaceSize(const aclTensor *elasticInfo, const char *groupEp, int64_t epWorldSize, int64_t needSync, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMoeDistributeCombine(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMoeDistributeCombineAddRmsNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMoeDistributeCombineAddRmsNormGetWorkspaceSize(const aclTensor *expandX, const aclTensor *expertIds, const aclTensor *assistInfoForCombine, const aclTensor *epSendCounts, const aclTensor *expertScales, const aclTensor *residualX, const aclTensor *gamma, const aclTensor *tpSendCountsOptional, const aclTensor *xActiveMaskOptional, const aclTensor *activationScaleOptional, const aclTensor *weightScaleOptional, const aclTensor *groupListOptional, const aclTensor *expandScalesOptional, const aclTensor *sharedExpertXOptional, const char *groupEp, int64_t epWorldSize, int64_t epRankId, int64_t moeExpertNum, const char *groupTp, int64_t tpWorldSize, int64_t tpRankId, int64_t expertShardType, int64_t sharedExpertNum, int64_t sharedExpertRankNum, int64_t globalBs, int64_t outDtype, int64_t commQuantMode, int64_t groupListType, const char *commAlg, float normEps, aclTensor *yOut, aclTensor *rstdOut, aclTensor *xOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMoeDistributeCombineAddRmsNormV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMoeDistributeCombineAddRmsNormV2GetWorkspaceSize(const aclTensor *expandX, const aclTensor *expertIds, const aclTensor *assistInfoForCombine, const aclTensor *epSendCounts, const aclTensor *expertScales, const aclTensor *residualX, const aclTensor *gamma, const aclTensor *tpSendCountsOptional, const aclTensor *xActiveMaskOptional, const aclTensor *activationScaleOptional, const aclTensor *weightScaleOptional, const aclTensor *groupListOptional, const aclTensor *expandScalesOptional, const aclTensor *sharedExpertXOptional, const aclTensor *elasticInfoOptional, const aclTensor *oriXOptional, const aclTensor *constExpertAlpha1Optional, const aclTensor *constExpertAlpha2Optional, const aclTensor *constExpertVOptional, const char *groupEp, int64_t epWorldSize, int64_t epRankId, int64_t moeExpertNum, const char *groupTp, int64_t tpWorldSize, int64_t tpRankId, int64_t expertShardType, int64_t sharedExpertNum, int64_t sharedExpertRankNum, int64_t globalBs, int64_t outDtype, int64_t commQuantMode, int64_t groupListType, const char *commAlg, float normEps, int64_t zeroExpertNum, int64_t copyExpertNum, int64_t constExpertNum, aclTensor *yOut, aclTensor *rstdOut, aclTensor *xOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMoeDistributeCombineGetWorkspaceSize(const aclTensor *expandX, const aclTensor *expertIds, const aclTensor *expandIdx, const aclTensor *epSendCounts, const aclTensor *expertScales, const aclTensor *tpSendCounts, const aclTensor *xActiveMask, const aclTensor *activationScale, const aclTensor *weightScale, const aclTensor *groupList, const aclTensor *expandScales, const char *groupEp, int64_t epWorldSize, int64_t epRankId, int64_t moeExpertNum, const char *groupTp, int64_t tpWorldSize, int64_t tpRankId, int64_t expertShardType, int64_t sharedExpertNum, int64_t sharedExpertRankNum, int64_t globalBs, int64_t outDtype, int64_t commQuantMode, int64_t groupListType, aclTensor *x, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMoeDistributeCombineV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMoeDistributeCombineV2GetWorkspaceSize(const aclTensor *expandX, const aclTensor *expertIds, const aclTensor *assistInfoForCombine, const aclTensor *epSendCounts, const aclTensor *expertScales, const aclTensor *tpSendCountsOptional, const aclTensor *xActiveMaskOptional, const aclTensor *activationScaleOptional, const aclTensor *weightScaleOptional, const aclTensor *groupListOptional, const aclTensor *expandScalesOptional, const aclTensor *sharedExpertXOptional, const char *groupEp, int64_t epWorldSize, int64_t epRankId, int64_t moeExpertNum, const char *groupTp, int64_t tpWorldSize, int64_t tpRankId, int64_t expertShardType, int64_t sharedExpertNum, int64_t sharedExpertRankNum, int64_t globalBs, int64_t outDtype, int64_t commQuantMode, int64_t groupListType, const char *commAlg, aclTensor *xOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMoeDistributeCombineV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMoeDistributeCombineV3GetWorkspaceSize(const aclTensor *expandX, const aclTensor *expertIds, const aclTensor *assistInfoForCombine, const aclTensor *epSendCounts, const aclTensor *expertScales, const aclTensor *tpSendCountsOptional, const aclTensor *xActiveMaskOptional, const aclTensor *activationScaleOptional, const aclTensor *weightScaleOptional, const aclTensor *groupListOptional, const aclTensor *expandScalesOptional, const aclTensor *sharedExpertXOptional, const aclTensor *elasticInfoOptional, const aclTensor *oriXOptional, const aclTensor *constExpertAlpha1Optional, const aclTensor *constExpertAlpha2Optional, const aclTensor *constExpertVOptional, const char *groupEp, int64_t epWorldSize, int64_t epRankId, int64_t moeExpertNum, const char *groupTp, int64_t tpWorldSize, int64_t tpRankId, int64_t expertShardType, int64_t sharedExpertNum, int64_t sharedExpertRankNum, int64_t globalBs, int64_t outDtype, int64_t commQuantMode, int64_t groupListType, const char *commAlg, int64_t zeroExpertNum, int64_t copyExpertNum, int64_t constExpertNum, aclTensor *xOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMoeDistributeDispatch(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMoeDistributeDispatchGetWorkspaceSize(const aclTensor *x, const aclTensor *expertIds, const aclTensor *scales, const aclTensor *xActiveMask, const aclTensor *expertScales, const char *groupEp, int64_t epWorldSize, int64_t epRankId, int64_t moeExpertNum, const char *groupTp, int64_t tpWorldSize, int64_t tpRankId, int64_t expertShardType, int64_t sharedExpertNum, int64_t sharedExpertRankNum, int64_t quantMode, int64_t globalBs, int64_t expertTokenNumsType, aclTensor *expandX, aclTensor *dynamicScales, aclTensor *expandIdx, aclTensor *expertTokenNums, aclTensor *epRecvCounts, aclTensor *tpRecvCounts, aclTensor *expandScales, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMoeDistributeDispatchV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMoeDistributeDispatchV2GetWorkspaceSize(const aclTensor *x, const aclTensor *expertIds, const aclTensor *scalesOptional, const aclTensor *xActiveMaskOptional, const aclTensor *expertScalesOptional, const char *groupEp, int64_t epWorldSize, int64_t epRankId, int64_t moeExpertNum, const char *groupTp, int64_t tpWorldSize, int64_t tpRankId, int64_t expertShardType, int64_t sharedExpertNum, int64_t sharedExpertRankNum, int64_t quantMode, int64_t globalBs, int64_t expertTokenNumsType, const char *commAlg, aclTensor *expandXOut, aclTensor *dynamicScalesOut, aclTensor *assistInfoForCombineOut, aclTensor *expertTokenNumsOut, aclTensor *epRecvCountsOut, aclTensor *tpRecvCountsOut, aclTensor *expandScalesOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMoeDistributeDispatchV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMoeDistributeDispatchV3GetWorkspaceSize(const aclTensor *x, const aclTensor *expertIds, const aclTensor *scalesOptional, const aclTensor *xActiveMaskOptional, const aclTensor *expertScalesOptional, const aclTensor *elasticInfoOptional, const char *groupEp, int64_t epWorldSize, int64_t epRankId, int64_t moeExpertNum, const char *groupTp, int64_t tpWorldSize, int64_t tpRankId, int64_t expertShardType, int64_t sharedExpertNum, int64_t sharedExpertRankNum, int64_t quantMode, int64_t globalBs, int64_t expertTokenNumsType, const char *commAlg, int64_t zeroExpertNum, int64_t copyExpertNum, int64_t constExpertNum, aclTensor *expandXOut, aclTensor *dynamicScalesOut, aclTensor *assistInfoForCombineOut, aclTensor *expertTokenNumsOut, aclTensor *epRecvCountsOut, aclTensor *tpRecvCountsOut, aclTensor *expandScalesOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMoeFinalizeRouting(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMoeFinalizeRoutingGetWorkspaceSize(const aclTensor *expandedX, const aclTensor *x1, const aclTensor *x2Optional, const aclTensor *bias, const aclTensor *scales, const aclTensor *expandedRowIdx, const aclTensor *expandedExpertIdx, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMoeFinalizeRoutingV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMoeFinalizeRoutingV2GetWorkspaceSize(const aclTensor *expandedX, const aclTensor *expandedRowIdx, const aclTensor *x1Optional, const aclTensor *x2Optional, const aclTensor *biasOptional, const aclTensor *scalesOptional, const aclTensor *expertIdxOptional, int64_t dropPadMode, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMoeFinalizeRoutingV2Grad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMoeFinalizeRoutingV2GradGetWorkspaceSize(const aclTensor *gradY, const aclTensor *expandedRowIdx, const aclTensor *expandedXOptional, const aclTensor *scalesOptional, const aclTensor *expertIdxOptional, const aclTensor *biasOptional, int64_t dropPadMode, int64_t activeNum, int64_t expertNum, int64_t expertCapacity, const aclTensor *gradExpandedXOut, const aclTensor *gradScalesOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMoeGatingTopK(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMoeGatingTopKGetWorkspaceSize(const aclTensor *x, const aclTensor *biasOptional, int64_t k, int64_t kGroup, int64_t groupCount, int64_t groupSelectMode, int64_t renorm, int64_t normType, bool outFlag, double routedScalingFactor, double eps, const aclTensor *yOut, const aclTensor *expertIdxOut, const aclTensor *outOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMoeGatingTopKSoftmax(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMoeGatingTopKSoftmaxGetWorkspaceSize(const aclTensor *x, const aclTensor *finishedOptional, int64_t k, const aclTensor *yOut, const aclTensor *expertIdxOut, const aclTensor *rowIdxOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMoeGatingTopKSoftmaxV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMoeGatingTopKSoftmaxV2GetWorkspaceSize(const aclTensor *x, const aclTensor *finishedOptional, int64_t k, int64_t renorm, bool outputSoftmaxResultFlag, const aclTensor *yOut, const aclTensor *expertIdxOut, const aclTensor *softmaxResultOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMoeInitRouting(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMoeInitRoutingGetWorkspaceSize(const aclTensor *x, const aclTensor *rowIdx, const aclTensor *expertIdx, int64_t activeNum, const aclTensor *expandedXOut, const aclTensor *expandedRowIdxOut, const aclTensor *expandedExpertIdxOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMoeInitRoutingQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMoeInitRoutingQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *rowIdx, const aclTensor *expertIdx, int64_t activeNum, double scale, double offset, const aclTensor *expandedXOut, const aclTensor *expandedRowIdxOut, const aclTensor *expandedExpertIdxOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMoeInitRoutingQuantV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMoeInitRoutingQuantV2GetWorkspaceSize(const aclTensor *x, const aclTensor *expertIdx, const aclTensor *scaleOptional, const aclTensor *offsetOptional, int64_t activeNum, int64_t expertCapacity, int64_t expertNum, int64_t dropPadMode, int64_t expertTokensCountOrCumsumFlag, bool expertTokensBeforeCapacityFlag, int64_t quantMode, const aclTensor *expandedXOut, const aclTensor *expandedRowIdxOut, const aclTensor *expertTokensCountOrCumsumOutOptional, const aclTensor *expertTokensBeforeCapacityOutOptional, const aclTensor *dynamicQuantScaleOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMoeInitRoutingV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMoeInitRoutingV2GetWorkspaceSize(const aclTensor *x, const aclTensor *expertIdx, int64_t activeNumOptional, int64_t expertCapacityOptional, int64_t expertNumOptional, int64_t dropPadModeOptional, int64_t expertTokensCountOrCumsumFlagOptional, bool expertTokensBeforeCapacityFlagOptional, const aclTensor *expandedXOut, const aclTensor *expandedRowIdxOut, const aclTensor *expertTokensCountOrCumsumOutOptional, const aclTensor *expertTokensBeforeCapacityOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMoeInitRoutingV2Grad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMoeInitRoutingV2GradGetWorkspaceSize(const aclTensor *gradExpandedX, const aclTensor *expandedRowIdx, int64_t topK, int64_t dropPadMode, int64_t activeNum, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMoeInitRoutingV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMoeInitRoutingV3GetWorkspaceSize(const aclTensor *x, const aclTensor *expertIdx, const aclTensor *scaleOptional, const aclTensor *offsetOptional, int64_t activeNum, int64_t expertCapacity, int64_t expertNum, int64_t dropPadMode, int64_t expertTokensNumType, bool expertTokensNumFlag, int64_t quantMode, const aclIntArray *activeExpertRangeOptional, int64_t rowIdxType, const aclTensor *expandedXOut, const aclTensor *expandedRowIdxOut, const aclTensor *expertTokensCountOrCumsumOut, const aclTensor *expandedScaleOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMoeTokenPermute(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMoeTokenPermuteGetWorkspaceSize(const aclTensor *tokens, const aclTensor *indices, int64_t numOutTokens, bool paddedMode, const aclTensor *permuteTokensOut, const aclTensor *sortedIndicesOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMoeTokenPermuteGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMoeTokenPermuteGradGetWorkspaceSize(const aclTensor *permutedOutputGrad, const aclTensor *sortedIndices, int64_t numTopk, bool paddedMode, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMoeTokenPermuteWithEp(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMoeTokenPermuteWithEpGetWorkspaceSize(const aclTensor *tokens, const aclTensor *indices, const aclTensor *probsOptional, const aclIntArray *rangeOptional, int64_t numOutTokens, bool paddedMode, const aclTensor *permuteTokensOut, const aclTensor *sortedIndicesOut, const aclTensor *permuteProbsOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMoeTokenPermuteWithEpGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMoeTokenPermuteWithEpGradGetWorkspaceSize(const aclTensor *permutedTokensOutputGrad, const aclTensor *sortedIndices, const aclTensor *permutedProbsOutputGradOptional, int64_t numTopk, const aclIntArray *rangeOptional, bool paddedMode, const aclTensor *tokenGradOut, const aclTensor *probsGradOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMoeTokenPermuteWithRoutingMap(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMoeTokenPermuteWithRoutingMapGetWorkspaceSize(const aclTensor *tokens, const aclTensor *routingMap, const aclTensor *probsOptional, int64_t numOutTokens, bool dropAndPad, aclTensor *permuteTokensOut, aclTensor *permuteProbsOutOptional, aclTensor *sortedIndicesOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMoeTokenPermuteWithRoutingMapGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMoeTokenPermuteWithRoutingMapGradGetWorkspaceSize(const aclTensor *permutedTokenOutputGrad, const aclTensor *permutedProbsOutputGradOptional, const aclTensor *sortedIndices, const aclTensor *routingMapOptional, int64_t numExperts, int64_t tokensNum, bool dropAndPad, aclTensor *tokensGradOut, aclTensor *probsGradOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMoeTokenUnpermute(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMoeTokenUnpermuteGetWorkspaceSize(const aclTensor *permutedTokens, const aclTensor *sortedIndices, const aclTensor *probsOptional, bool paddedMode, const aclIntArray *restoreShapeOptional, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMoeTokenUnpermuteGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMoeTokenUnpermuteGradGetWorkspaceSize(const aclTensor *permuteTokens, const aclTensor *unpermutedTokensGrad, const aclTensor *sortedIndices, const aclTensor *probsOptional, bool paddedMode, const aclIntArray *restoreShapeOptional, aclTensor *permutedTokensGradOut, aclTensor *probsGradOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMoeTokenUnpermuteWithEp(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMoeTokenUnpermuteWithEpGetWorkspaceSize(const aclTensor *permutedTokens, const aclTensor *sortedIndices, const aclTensor *probsOptional, int64_t numTopk, const aclIntArray *rangeOptional, bool paddedMode, const aclIntArray *restoreShapeOptional, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMoeTokenUnpermuteWithEpGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMoeTokenUnpermuteWithEpGradGetWorkspaceSize(const aclTensor *unpermutedTokensGrad, const aclTensor *sortedIndices, const aclTensor *permutedTokensOptional, const aclTensor *probsOptional, bool paddedMode, const aclIntArray *restoreShapeOptional, const aclIntArray *rangeOptional, int64_t topkNum, const aclTensor *permutedTokensGradOut, const aclTensor *probsGradOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMoeTokenUnpermuteWithRoutingMap(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMoeTokenUnpermuteWithRoutingMapGetWorkspaceSize(const aclTensor *permutedTokens, const aclTensor *sortedIndices, const aclTensor *routingMapOptional, const aclTensor *probsOptional, bool paddedMode, const aclIntArray *restoreShapeOptional, aclTensor *unpermutedTokens, aclTensor *outIndex, aclTensor *permuteTokenId, aclTensor *permuteProbs, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMoeTokenUnpermuteWithRoutingMapGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMoeTokenUnpermuteWithRoutingMapGradGetWorkspaceSize(const aclTensor *unpermutedTokensGrad, const aclTensor *outIndex, const aclTensor *permuteTokenId, const aclTensor *routingMapOptional, const aclTensor *permutedTokensOptional, const aclTensor *probsOptional, bool dropAndPad, const aclIntArray *restoreShapeOptional, const aclTensor *permutedTokensGradOut, const aclTensor *probsGradOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMoeUpdateExpert(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMoeUpdateExpertGetWorkspaceSize(const aclTensor *expertIds, const aclTensor *eplbTable, const aclTensor *expertScalesOptional, const aclTensor *pruningThresholdOptional, const aclTensor *activeMaskOptional, int64_t localRankId, int64_t worldSize, int64_t balanceMode, aclTensor *balancedExpertIds, aclTensor *balancedActiveMask, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMrgbaCustom(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMrgbaCustomGetWorkspaceSize(const aclTensor *rgb, const aclTensor *alpha, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMseLoss(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMseLossBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMseLossBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *target, int64_t reduction, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMseLossGetWorkspaceSize(const aclTensor *self, const aclTensor *target, int64_t reduction, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMseLossOut(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMseLossOutGetWorkspaceSize(const aclTensor *self, const aclTensor *target, int64_t reduction, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMulGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMulNoNan(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMulNoNanGetWorkspaceSize(const aclTensor *x, const aclTensor *y, const aclTensor *z, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMuls(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMulsGetWorkspaceSize(const aclTensor *self, const aclScalar *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMultiScaleDeformableAttentionGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMultiScaleDeformableAttentionGradGetWorkspaceSize(const aclTensor *value, const aclTensor *spatialShape, const aclTensor *levelStartIndex, const aclTensor *location, const aclTensor *attnWeight, const aclTensor *gradOutput, aclTensor *gradValue, aclTensor *gradLocation, aclTensor *gradAttnWeight, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMultiScaleDeformableAttnFunction(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMultiScaleDeformableAttnFunctionGetWorkspaceSize(const aclTensor *value, const aclTensor *spatialShape, const aclTensor *levelStartIndex, const aclTensor *location, const aclTensor *attnWeight, aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMultilabelMarginLoss(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMultilabelMarginLossGetWorkspaceSize(const aclTensor *self, const aclTensor *target, int64_t reduction, aclTensor *out, aclTensor *isTarget, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMultinomial(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMultinomialGetWorkspaceSize(const aclTensor *self, int64_t numsamples, bool replacement, int64_t seed, int64_t offset, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMultinomialTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMultinomialTensorGetWorkspaceSize(const aclTensor *self, int64_t numsamples, bool replacement, const aclTensor *seedTensor, const aclTensor *offsetTensor, int64_t offset, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnMv(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnMvGetWorkspaceSize(const aclTensor *self, const aclTensor *vec, aclTensor *out, int8_t cubeMathType, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnNLLLoss(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnNLLLoss2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnNLLLoss2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnNLLLoss2dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *target, const aclTensor *weight, int64_t reduction, int64_t ignoreIndex, aclTensor *totalWeight, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnNLLLoss2dGetWorkspaceSize(const aclTensor *self, const aclTensor *target, const aclTensor *weight, int64_t reduction, int64_t ignoreIndex, aclTensor *out, aclTensor *totalWeightOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnNLLLossBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnNLLLossBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *target, const aclTensor *weight, int64_t reduction, int64_t ignoreIndex, const aclTensor *totalWeight, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnNLLLossGetWorkspaceSize(const aclTensor *self, const aclTensor *target, const aclTensor *weight, int64_t reduction, int64_t ignoreIndex, aclTensor *out, aclTensor *totalWeightOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnNanMedian(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnNanMedianDim(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnNanMedianDimGetWorkspaceSize(const aclTensor *self, int64_t dim, bool keepDim, aclTensor *valuesOut, aclTensor *indicesOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnNanMedianGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnNanToNum(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnNanToNumGetWorkspaceSize(const aclTensor *self, float nan, float posinf, float neginf, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnNdtri(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnNdtriGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnNeScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnNeScalarGetWorkspaceSize(const aclTensor *self, const aclScalar *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnNeTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnNeTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnNeg(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnNegGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnNonMaxSuppression(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnNonMaxSuppressionGetWorkspaceSize(const aclTensor *boxes, const aclTensor *scores, aclIntArray *maxOutputBoxesPerClass, aclFloatArray *iouThreshold, aclFloatArray *scoreThreshold, int32_t centerPointBox, aclTensor *selectedIndices, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnNonzero(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnNonzeroGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnNonzeroV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnNonzeroV2GetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnNormGetWorkspaceSize(const aclTensor *self, const aclScalar *pScalar, const aclIntArray *dim, bool keepdim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnNormalFloatFloat(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnNormalFloatFloatGetWorkspaceSize(float mean, float std, int64_t seed, int64_t offset, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnNormalFloatTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnNormalFloatTensorGetWorkspaceSize(float mean, const aclTensor *std, int64_t seed, int64_t offset, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnNormalTensorFloat(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnNormalTensorFloatGetWorkspaceSize(const aclTensor *mean, float std, int64_t seed, int64_t offset, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnNormalTensorTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnNormalTensorTensorGetWorkspaceSize(const aclTensor *mean, const aclTensor *std, int64_t seed, int64_t offset, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnNpuFormatCast(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
 aclnnStatus aclnnNpuFormatCastCalculateSizeAndFormat(const aclTensor *srcTensor, int dstFormat, int additionalDtype, int64_t **dstShape, uint64_t *dstShapeSize, int *actualFormat);
-aclnnStatus aclnnNpuFormatCastGetWorkspaceSize(const aclTensor *srcTensor, aclTensor *dstTensor, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnNsaCompress(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnNsaCompressAttention(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnNsaCompressAttentionGetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *attenMaskOptional, const aclTensor *topkMaskOptional, const aclIntArray *actualSeqQLenOptional, const aclIntArray *actualCmpSeqKvLenOptional, const aclIntArray *actualSelSeqKvLenOptional, double scaleValue, int64_t headNum, char *inputLayout, int64_t sparseMode, int64_t compressBlockSize, int64_t compressStride, int64_t selectBlockSize, int64_t selectBlockCount, const aclTensor *softmaxMaxOut, const aclTensor *softmaxSumOut, const aclTensor *attentionOutOut, const aclTensor *topkIndicesOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnNsaCompressAttentionInfer(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnNsaCompressAttentionInferGetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *attentionMaskOptional, const aclTensor *blockTableOptional, const aclIntArray *actualQSeqLenOptional, const aclIntArray *actualCmpKvSeqLenOptional, const aclIntArray *actualSelKvSeqLenOptional, const aclTensor *topKMaskOptional, int64_t numHeads, int64_t numKeyValueHeads, int64_t selectBlockSize, int64_t selectBlockCount, int64_t compressBlockSize, int64_t compressBlockStride, double scaleValue, char *layoutOptional, int64_t pageBlockSize, int64_t sparseMode, const aclTensor *output, const aclTensor *topKOutput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnNsaCompressGetWorkspaceSize(const aclTensor *input, const aclTensor *weight, const aclIntArray *actSeqLenOptional, char *layoutOptional, int64_t compressBlockSize, int64_t compressStride, int64_t actSeqLenType, aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnNsaCompressGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnNsaCompressGradGetWorkspaceSize(const aclTensor *outputGrad, const aclTensor *input, const aclTensor *weight, const aclIntArray *actSeqLenOptional, int64_t compressBlockSize, int64_t compressStride, int64_t actSeqLenType, char *layoutOptional, const aclTensor *inputGradOut, const aclTensor *weightGradOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnNsaCompressWithCache(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnNsaCompressWithCacheGetWorkspaceSize(const aclTensor *input, const aclTensor *weight, const aclTensor *slotMapping, const aclIntArray *actSeqLenOptional, const aclTensor *blockTableOptional, char *layoutOptional, int64_t compressBlockSize, int64_t compressStride, int64_t actSeqLenType, int64_t pageBlockSize, aclTensor *outputCache, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnNsaSelectedAttention(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnNsaSelectedAttentionGetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *topkIndices, const aclTensor *attenMaskOptional, const aclIntArray *actualSeqQLenOptional, const aclIntArray *actualSeqKvLenOptional, double scaleValue, int64_t headNum, char *inputLayout, int64_t sparseMode, int64_t selectedBlockSize, int64_t selectedBlockCount, const aclTensor *softmaxMaxOut, const aclTensor *softmaxSumOut, const aclTensor *attentionOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnNsaSelectedAttentionGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnNsaSelectedAttentionGradGetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *attentionOut, const aclTensor *attentionOutGrad, const aclTensor *softmaxMax, const aclTensor *softmaxSum, const aclTensor *topkIndices, const aclIntArray *actualSeqQLenOptional, const aclIntArray *actualSeqKvLenOptional, const aclTensor *attenMaskOptional, double scaleValue, int64_t selectedBlockSize, int64_t selectedBlockCount, int64_t headNum, char *inputLayout, int64_t sparseMode, const aclTensor *dqOut, const aclTensor *dkOut, const aclTensor *dvOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnNsaSelectedAttentionInfer(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnNsaSelectedAttentionInferGetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *topkIndices, const aclTensor *attenMaskOptional, const aclTensor *blockTableOptional, const aclIntArray *actualQSeqLenOptional, const aclIntArray *actualKvSeqLenOptional, char *layoutOptional, int64_t numHeads, int64_t numKeyValueHeads, int64_t selectBlockSize, int64_t selectBlockCount, int64_t pageBlockSize, double scaleValue, int64_t sparseMode, aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnOneHot(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnOneHotGetWorkspaceSize(const aclTensor *self, int numClasses, const aclTensor *onValue, const aclTensor *offValue, int64_t axis, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnPdist(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnPdistForward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnPdistForwardGetWorkspaceSize(const aclTensor *self, const aclScalar *pScalar, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnPdistGetWorkspaceSize(const aclTensor *self, float p, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnPermute(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnPermuteGetWorkspaceSize(const aclTensor *self, const aclIntArray *dims, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnPolar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnPolarGetWorkspaceSize(const aclTensor *input, const aclTensor *angle, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnPowScalarTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnPowScalarTensorGetWorkspaceSize(const aclScalar *self, const aclTensor *exponent, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnPowTensorScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnPowTensorScalarGetWorkspaceSize(const aclTensor *self, const aclScalar *exponent, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnPowTensorTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnPowTensorTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *exponent, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnPrecisionCompare(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnPrecisionCompareGetWorkspaceSize(const aclTensor *golden, const aclTensor *realdata, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnPrelu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnPreluBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnPreluBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *weight, aclTensor *gradInput, aclTensor *gradWeight, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnPreluGetWorkspaceSize(const aclTensor *self, const aclTensor *weight, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnPrepareWyReprBwd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnPrepareWyReprBwdDa(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnPrepareWyReprBwdDaGetWorkspaceSize(const aclTensor *k, const aclTensor *v, const aclTensor *beta, const aclTensor *a, const aclTensor *dw, const aclTensor *du, const aclTensor *g, const aclIntArray *cuSeqlensOptional, const aclIntArray *chunkIndicesOptional, int64_t chunkSize, const aclTensor *dAOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnPrepareWyReprBwdFull(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnPrepareWyReprBwdFullGetWorkspaceSize(const aclTensor *k, const aclTensor *v, const aclTensor *beta, const aclTensor *a, const aclTensor *dA, const aclTensor *dw, const aclTensor *du, const aclTensor *g, const aclIntArray *cuSeqlensOptional, const aclIntArray *chunkIndicesOptional, int64_t chunkSize, const aclTensor *dkOut, const aclTensor *dvOut, const aclTensor *dbetaOut, const aclTensor *dgOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnPrepareWyReprBwdGetWorkspaceSize(const aclTensor *k, const aclTensor *v, const aclTensor *beta, const aclTensor *a, const aclTensor *dw, const aclTensor *du, const aclTensor *g, const aclIntArray *cuSeqlensOptional, const aclIntArray *chunkIndicesOptional, int64_t chunkSize, const aclTensor *dkOut, const aclTensor *dvOut, const aclTensor *dbetaOut, const aclTensor *dgOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnProd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnProdDim(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnProdDimGetWorkspaceSize(const aclTensor *self, int64_t dim, bool keepDim, aclDataType dtype, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnProdGetWorkspaceSize(const aclTensor *self, aclDataType dtype, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnPromptFlashAttention(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnPromptFlashAttentionGetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *pseShift, const aclTensor *attenMask, const aclIntArray *actualSeqLengths, int64_t numHeads, double scaleValue, int64_t preTokens, int64_t nextTokens, char *inputLayout, int64_t numKeyValueHeads, const aclTensor *attentionOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnPromptFlashAttentionV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnPromptFlashAttentionV2GetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *pseShift, const aclTensor *attenMask, const aclIntArray *actualSeqLengths, const aclIntArray *actualSeqLengthsKv, const aclTensor *deqScale1, const aclTensor *quantScale1, const aclTensor *deqScale2, const aclTensor *quantScale2, const aclTensor *quantOffset2, int64_t numHeads, double scaleValue, int64_t preTokens, int64_t nextTokens, char *inputLayout, int64_t numKeyValueHeads, int64_t sparseMode, const aclTensor *attentionOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnPromptFlashAttentionV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnPromptFlashAttentionV3GetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *pseShift, const aclTensor *attenMask, const aclIntArray *actualSeqLengths, const aclIntArray *actualSeqLengthsKv, const aclTensor *deqScale1, const aclTensor *quantScale1, const aclTensor *deqScale2, const aclTensor *quantScale2, const aclTensor *quantOffset2, int64_t numHeads, double scaleValue, int64_t preTokens, int64_t nextTokens, char *inputLayout, int64_t numKeyValueHeads, int64_t sparseMode, int64_t innerPrecise, const aclTensor *attentionOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnQr(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnQrGetWorkspaceSize(const aclTensor *self, bool some, aclTensor *Q, aclTensor *R, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnQuantBatchMatmulInplaceAdd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnQuantBatchMatmulInplaceAddGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *x1ScaleOptional, const aclTensor *x2Scale, aclTensor *yRef, bool transposeX1, bool transposeX2, int64_t groupSize, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnQuantConvolution(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnQuantConvolutionGetWorkspaceSize(const aclTensor *input, const aclTensor *weight, const aclTensor *bias, const aclTensor *scale, const aclTensor *offset, const aclIntArray *stride, const aclIntArray *padding, const aclIntArray *dilation, bool transposed, const aclIntArray *outputPadding, int64_t groups, int32_t offsetx, const char *roundMode, aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnQuantConvolutionWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnQuantConvolutionWeightNzGetWorkspaceSize(const aclTensor *input, const aclTensor *weight, const aclTensor *bias, const aclTensor *scale, const aclTensor *offset, const aclIntArray *stride, const aclIntArray *padding, const aclIntArray *dilation, bool transposed, const aclIntArray *outputPadding, int64_t groups, int32_t offsetx, const char *roundMode, aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnQuantGroupedMatmulDequant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnQuantGroupedMatmulDequantGetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *weightScale, const aclTensor *groupList, const aclTensor *biasOptional, const aclTensor *xScaleOptional, const aclTensor *xOffsetOptional, const aclTensor *smoothScaleOptional, char *xQuantMode, bool transposeWeight, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnQuantMatmul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnQuantMatmulActivationQuantWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnQuantMatmulActivationQuantWeightNzGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *x1ScaleOptional, const aclTensor *x2Scale, const aclTensor *biasOptional, bool transposeX1, bool transposeX2, int64_t groupSize, const char *activationType, const char *quantMode, const char *roundMode, int64_t scaleAlg, double dstTypeMax, aclTensor *yOut, aclTensor *yScaleOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnQuantMatmulAllReduce(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnQuantMatmulAllReduceAddRmsNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnQuantMatmulAllReduceAddRmsNormGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *dequantScale, const aclTensor *residual, const aclTensor *gamma, double epsilon, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, const aclTensor *y, const aclTensor *normOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnQuantMatmulAllReduceGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *x3, const aclTensor *dequantScale, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, const aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnQuantMatmulAllReduceV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnQuantMatmulAllReduceV2GetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *biasOptional, const aclTensor *x3Optional, const aclTensor *dequantScale, const aclTensor *pertokenScaleOptional, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, const aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnQuantMatmulAllReduceV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnQuantMatmulAllReduceV3GetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *biasOptional, const aclTensor *x3Optional, const aclTensor *dequantScale, const aclTensor *pertokenScaleOptional, const aclTensor *commQuantScale1Optional, const aclTensor *commQuantScale2Optional, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, const aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnQuantMatmulDequant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnQuantMatmulDequantGetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *weightScale, const aclTensor *biasOptional, const aclTensor *xScaleOptional, const aclTensor *xOffsetOptional, const aclTensor *smoothScaleOptional, char *xQuantMode, bool transposeWeight, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnQuantMatmulGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, float deqScale, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnQuantMatmulReduceSumWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnQuantMatmulReduceSumWeightNzGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *x1Scale, const aclTensor *x2Scale, const aclTensor *yScale, const aclTensor *x1Offset, const aclTensor *x2Offset, const aclTensor *yOffset, const aclTensor *bias, bool transposeX1, bool transposeX2, int64_t groupSize, const aclIntArray *dims, bool keepDims, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnQuantMatmulV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnQuantMatmulV2GetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *deqScale, bool adjX1, bool adjX2, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnQuantMatmulV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnQuantMatmulV3GetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *scale, const aclTensor *offset, const aclTensor *bias, bool transposeX1, bool transposeX2, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnQuantMatmulV4(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnQuantMatmulV4GetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *scale, const aclTensor *offset, const aclTensor *pertokenScaleOptional, const aclTensor *bias, bool transposeX1, bool transposeX2, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnQuantMatmulV5(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnQuantMatmulV5GetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *x1Scale, const aclTensor *x2Scale, const aclTensor *yScale, const aclTensor *x1Offset, const aclTensor *x2Offset, const aclTensor *yOffset, const aclTensor *bias, bool transposeX1, bool transposeX2, int64_t groupSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnQuantMatmulWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnQuantMatmulWeightNzGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *x1Scale, const aclTensor *x2Scale, const aclTensor *yScale, const aclTensor *x1Offset, const aclTensor *x2Offset, const aclTensor *yOffset, const aclTensor *bias, bool transposeX1, bool transposeX2, int64_t groupSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnQuantMax(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnQuantMaxGetWorkspaceSize(const aclTensor *x, const aclTensor *scale, char *roundMode, int64_t dstType, const aclTensor *y, const aclTensor *amax, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnQuantize(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnQuantizeGetWorkspaceSize(const aclTensor *x, const aclTensor *scales, const aclTensor *zeroPoints, aclDataType dtype, int32_t axis, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnQuantizedBatchNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnQuantizedBatchNormGetWorkspaceSize(const aclTensor *input, const aclTensor *mean, const aclTensor *var, const aclScalar *inputScale, const aclScalar *inputZeroPoint, const aclScalar *outputScale, const aclScalar *outputZeroPoint, aclTensor *weight, aclTensor *bias, float epsilon, aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRReluWithNoise(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRReluWithNoiseGetWorkspaceSize(const aclTensor *self, const aclTensor *noise, const aclScalar *lower, const aclScalar *upper, bool training, int64_t seed, int64_t offset, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRandperm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRandpermGetWorkspaceSize(int64_t n, int64_t seed, int64_t offset, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRange(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRangeGetWorkspaceSize(const aclScalar *start, const aclScalar *end, const aclScalar *step, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnReal(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRealGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnReciprocal(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnReciprocalGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRecomputeWUFwd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRecomputeWUFwdGetWorkspaceSize(const aclTensor *k, const aclTensor *v, const aclTensor *beta, const aclTensor *a, const aclTensor *g, const aclTensor *gk, const aclIntArray *cuSeqlensOptional, const aclIntArray *chunkIndicesOptional, int64_t chunkSize, const aclTensor *wOut, const aclTensor *uOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRecurrentGatedDeltaRule(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRecurrentGatedDeltaRuleGetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *beta, aclTensor *stateRef, const aclTensor *actualSeqLengths, const aclTensor *ssmStateIndices, const aclTensor *g, const aclTensor *gk, const aclTensor *numAcceptedTokens, float scaleValue, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRecurrentKda(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRecurrentKdaGetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *gate, const aclTensor *beta, const aclTensor *initialStateRef, const aclTensor *cuSeqlensOptional, const aclTensor *ssmStateIndicesOptional, const aclTensor *aLogOptional, const aclTensor *dtBiasOptional, const aclTensor *numAcceptedTokensOptional, const char *layout, double scale, bool outputFinalState, bool inplaceFinalState, bool useQkL2normInKernel, bool useGateInKernel, bool useBetaSigmoidInKernel, bool allowNegEigval, bool safeGate, double lowerBound, bool stateVFirst, const aclTensor *attnOut, const aclTensor *finalState, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnReduceLogSum(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnReduceLogSumGetWorkspaceSize(const aclTensor *data, const aclIntArray *axes, bool keepDims, bool noopWithEmptyAxes, aclTensor *reduce, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnReduceNansum(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnReduceNansumGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, bool keepDim, aclDataType dtype, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnReduceSum(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnReduceSumGetWorkspaceSize(const aclTensor *self, const aclIntArray *dims, bool keepDims, aclDataType dtype, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnReflectionPad1d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnReflectionPad1dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnReflectionPad1dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclIntArray *padding, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnReflectionPad1dGetWorkspaceSize(const aclTensor *self, const aclIntArray *padding, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnReflectionPad2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnReflectionPad2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnReflectionPad2dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclIntArray *padding, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnReflectionPad2dGetWorkspaceSize(const aclTensor *self, const aclIntArray *padding, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnReflectionPad3d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnReflectionPad3dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnReflectionPad3dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclIntArray *padding, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnReflectionPad3dGetWorkspaceSize(const aclTensor *self, const aclIntArray *padding, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRelu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnReluGetWorkspaceSize(const aclTensor *self, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnReluGradV4(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnReluGradV4GetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclScalar *threshold, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRemainderScalarTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRemainderScalarTensorGetWorkspaceSize(const aclScalar *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRemainderTensorScalar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRemainderTensorScalarGetWorkspaceSize(const aclTensor *self, const aclScalar *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRemainderTensorTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRemainderTensorTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRenorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRenormGetWorkspaceSize(const aclTensor *self, const aclScalar *p, int64_t dim, const aclScalar *maxNorm, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRepeat(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRepeatGetWorkspaceSize(const aclTensor *self, const aclIntArray *repeats, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRepeatInterleave(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRepeatInterleaveGetWorkspaceSize(const aclTensor *self, const aclTensor *repeats, int64_t outputSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRepeatInterleaveGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRepeatInterleaveGradGetWorkspaceSize(const aclTensor *yGrad, const aclTensor *repeats, int64_t axis, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRepeatInterleaveInt(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRepeatInterleaveIntGetWorkspaceSize(const aclTensor *self, int64_t repeats, int64_t outputSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRepeatInterleaveIntWithDim(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRepeatInterleaveIntWithDimGetWorkspaceSize(const aclTensor *self, int64_t repeats, int64_t dim, int64_t outputSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRepeatInterleaveTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRepeatInterleaveTensorGetWorkspaceSize(const aclTensor *repeats, int64_t outputSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRepeatInterleaveWithDim(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRepeatInterleaveWithDimGetWorkspaceSize(const aclTensor *self, const aclTensor *repeats, int64_t dim, int64_t outputSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnReplicationPad1d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnReplicationPad1dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnReplicationPad1dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclIntArray *padding, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnReplicationPad1dGetWorkspaceSize(const aclTensor *self, const aclIntArray *padding, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnReplicationPad2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnReplicationPad2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnReplicationPad2dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclIntArray *padding, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnReplicationPad2dGetWorkspaceSize(const aclTensor *self, const aclIntArray *padding, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnReplicationPad3d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnReplicationPad3dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnReplicationPad3dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclIntArray *padding, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnReplicationPad3dGetWorkspaceSize(const aclTensor *self, const aclIntArray *padding, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnResize(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnResizeGetWorkspaceSize(const aclTensor *self, const aclFloatArray *scales, const char *mode, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRightShift(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRightShiftGetWorkspaceSize(const aclTensor *input, const aclTensor *shiftBits, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRingAttentionUpdate(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRingAttentionUpdateGetWorkspaceSize(const aclTensor *prevAttnOut, const aclTensor *prevSoftmaxMax, const aclTensor *prevSoftmaxSum, const aclTensor *curAttnOut, const aclTensor *curSoftmaxMax, const aclTensor *curSoftmaxSum, const aclTensor *actualSeqQlenOptional, char *inputLayoutOptional, const aclTensor *attnOutOut, const aclTensor *softmaxMaxOut, const aclTensor *softmaxSumOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRmsNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRmsNormDynamicMxQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRmsNormDynamicMxQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *gamma, const aclTensor *beta, double epsilon, int64_t scaleAlg, char *roundMode, int64_t dstType, bool outputRstd, aclTensor *yOut, aclTensor *mxscaleOut, aclTensor *rstdOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRmsNormDynamicQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRmsNormDynamicQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *gamma, const aclTensor *smoothScalesOptional, const aclTensor *betaOptional, double epsilon, int64_t dstType, const aclTensor *yOut, const aclTensor *scaleOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRmsNormGetWorkspaceSize(const aclTensor *x, const aclTensor *gamma, double epsilon, const aclTensor *yOut, const aclTensor *rstdOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRmsNormGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRmsNormGradGetWorkspaceSize(const aclTensor *dy, const aclTensor *x, const aclTensor *rstd, const aclTensor *gamma, const aclTensor *dxOut, const aclTensor *dgammaOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRmsNormGradQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRmsNormGradQuantGetWorkspaceSize(const aclTensor *dy, const aclTensor *x, const aclTensor *rstd, const aclTensor *gamma, const aclTensor *scalesX, const aclTensor *offsetXOptional, const char *quantMode, bool divMode, aclTensor *dxOut, aclTensor *dgammaOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRmsNormQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRmsNormQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *gamma, const aclTensor *beta, const aclTensor *scale, const aclTensor *offset, double epsilon, aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRmsNormQuantV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRmsNormQuantV3GetWorkspaceSize(const aclTensor *x, const aclTensor *gamma, const aclTensor *scale, const aclTensor *offset, const aclTensor *beta, double epsilon, bool divMode, bool outputRstd, aclTensor *y, aclTensor *rstd, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRoiAlign(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRoiAlignGetWorkspaceSize(const aclTensor *self, const aclTensor *rois, const aclTensor *batchIndices, const char *mode, int outputHeight, int outputWidth, int samplingRatio, float spatialScale, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRoiAlignV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRoiAlignV2Backward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRoiAlignV2BackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *boxes, const aclIntArray *inputShape, int64_t pooledHeight, int64_t pooledWidth, float spatialScale, int64_t samplingRatio, bool aligned, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRoiAlignV2GetWorkspaceSize(const aclTensor *self, const aclTensor *boxes, int64_t pooledHeight, int64_t pooledWidth, float spatialScale, int64_t samplingRatio, bool aligned, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRoll(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRollGetWorkspaceSize(const aclTensor *x, const aclIntArray *shifts, const aclIntArray *dims, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRopeWithSinCosCache(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRopeWithSinCosCacheGetWorkspaceSize(const aclTensor *positions, const aclTensor *queryIn, const aclTensor *keyIn, const aclTensor *cosSinCache, const aclIntArray *mropeSection, int64_t headSize, bool isNeoxStyle, aclTensor *queryOut, aclTensor *keyOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRotaryPositionEmbedding(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRotaryPositionEmbeddingGetWorkspaceSize(const aclTensor *x, const aclTensor *cos, const aclTensor *sin, int64_t mode, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRotaryPositionEmbeddingGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRotaryPositionEmbeddingGradGetWorkspaceSize(const aclTensor *dy, const aclTensor *cos, const aclTensor *sin, const aclTensor *xOptional, int64_t mode, const aclTensor *dxOut, const aclTensor *dcosOut, const aclTensor *dsinOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRotateQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRotateQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *rotation, const aclTensor *alpha, int64_t axis, char *roundMode, int64_t scaleAlg, double dstTypeMax, bool trans, aclTensor *yOut, aclTensor *scaleOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRound(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRoundDecimals(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRoundDecimalsGetWorkspaceSize(const aclTensor *self, int64_t decimals, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRoundGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRsqrt(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRsqrtGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRsub(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRsubGetWorkspaceSize(const aclTensor *self, const aclTensor *other, const aclScalar *alpha, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnRsubs(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnRsubsGetWorkspaceSize(const aclTensor *self, const aclScalar *other, const aclScalar *alpha, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSWhere(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSWhereGetWorkspaceSize(const aclTensor *condition, const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnScale(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnScaleGetWorkspaceSize(const aclTensor *x, const aclTensor *scale, const aclTensor *bias, int64_t axis, int64_t numAxes, bool scaleFromBlob, aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnScaledMaskedSoftmax(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnScaledMaskedSoftmaxBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnScaledMaskedSoftmaxBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *y, const aclTensor *mask, double scale, bool fixTriuMask, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnScaledMaskedSoftmaxGetWorkspaceSize(const aclTensor *x, const aclTensor *mask, double scale, bool fixedTriuMask, aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnScatter(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnScatterAdd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnScatterAddGetWorkspaceSize(const aclTensor *self, int64_t dim, const aclTensor *index, const aclTensor *src, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnScatterGetWorkspaceSize(const aclTensor *self, int64_t dim, const aclTensor *index, const aclTensor *src, int64_t reduce, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnScatterList(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnScatterListGetWorkspaceSize(aclTensorList *varRef, const aclTensor *indice, const aclTensor *updates, const aclTensor *maskOptional, char *reduceOptional, int64_t axis, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnScatterNd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnScatterNdGetWorkspaceSize(const aclTensor *data, const aclTensor *indices, const aclTensor *updates, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnScatterNdUpdate(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnScatterNdUpdateGetWorkspaceSize(aclTensor *varRef, const aclTensor *indices, const aclTensor *updates, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnScatterPaKvCache(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnScatterPaKvCacheGetWorkspaceSize(const aclTensor *key, aclTensor *keyCacheRef, const aclTensor *slotMapping, const aclTensor *value, aclTensor *valueCacheRef, const aclTensor *compressLensOptional, const aclTensor *compressSeqOffsetOptional, const aclTensor *seqLensOptional, char *cacheModeOptional, char *scatterModeOptional, const aclIntArray *stridesOptional, const aclIntArray *offsetsOptional, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnScatterReduce(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnScatterReduceGetWorkspaceSize(const aclTensor *self, int64_t dim, const aclTensor *index, const aclTensor *src, int64_t reduce, bool includeSelf, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnScatterValue(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnScatterValueGetWorkspaceSize(const aclTensor *self, int64_t dim, const aclTensor *index, const aclScalar *value, int64_t reduce, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSearchSorted(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSearchSortedGetWorkspaceSize(const aclTensor *sortedSequence, const aclTensor *self, bool outInt32, bool right, const aclTensor *sorter, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSearchSorteds(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSearchSortedsGetWorkspaceSize(const aclTensor *sortedSequence, const aclScalar *self, bool outInt32, bool right, const aclTensor *sorter, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSelu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSeluBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSeluBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *result, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSeluGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
 aclnnStatus aclnnSetPytorchRandom(int32_t pytorchRandom);
-aclnnStatus aclnnShrink(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnShrinkGetWorkspaceSize(const aclTensor *self, const aclScalar *lambd, const aclScalar *bias, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSigmoid(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSigmoidBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSigmoidBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *output, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSigmoidGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSign(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSignBitsPack(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSignBitsPackGetWorkspaceSize(const aclTensor *self, int64_t size, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSignBitsUnpack(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSignBitsUnpackGetWorkspaceSize(const aclTensor *self, int64_t size, aclDataType dtype, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSignGetWorkspaceSize(const aclTensor *self, aclTensor *result, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSignbit(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSignbitGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSilentCheck(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSilentCheckGetWorkspaceSize(const aclTensor *val, aclTensor *inputGradRef, aclTensor *sfdaRef, aclTensor *stepRef, int32_t cMinSteps, float cThreshL1, float cCoeffL1, float cThreshL2, float cCoeffL2, int32_t npuAsdDetect, aclTensor *result, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSilentCheckV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSilentCheckV2GetWorkspaceSize(const aclTensor *val, const aclTensor *max, aclTensor *avgRef, aclTensor *inputGradRef, aclTensor *stepRef, aclIntArray *dstSize, aclIntArray *dstStride, aclIntArray *dstOffset, float cThreshL1, float cThreshL2, float beta1, int32_t npuAsdDetect, aclTensor *result, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSilu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSiluBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSiluBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSiluGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSimThreadExponential(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSimThreadExponentialGetWorkspaceSize(aclTensor *selfRef, int64_t count, double lambda, int64_t seed, int64_t offset, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSin(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSinGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSinc(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSincGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSinh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSinhGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSinkhorn(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSinkhornGetWorkspaceSize(const aclTensor *cost, const aclScalar *tol, aclTensor *p, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSituGlu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSituGluGetWorkspaceSize(const aclTensor *x, int64_t dim, double beta, double linearBeta, bool activateLeft, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSituGluGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSituGluGradGetWorkspaceSize(const aclTensor *gradY, const aclTensor *x, int64_t dim, double beta, double linearBeta, bool activateLeft, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSlice(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSliceGetWorkspaceSize(const aclTensor *self, int64_t dim, int64_t start, int64_t end, int64_t step, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSliceNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSliceNzGetWorkspaceSize(const aclTensor *self, int64_t dim, int64_t start, int64_t end, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSliceV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSliceV2GetWorkspaceSize(const aclTensor *self, const aclIntArray *starts, const aclIntArray *ends, const aclIntArray *axes, const aclIntArray *steps, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSlogdet(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSlogdetGetWorkspaceSize(const aclTensor *self, aclTensor *signOut, aclTensor *logOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSmoothL1Loss(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSmoothL1LossBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSmoothL1LossBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclTensor *self, const aclTensor *target, int64_t reduction, float beta, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSmoothL1LossGetWorkspaceSize(const aclTensor *self, const aclTensor *target, int64_t reduction, float beta, aclTensor *result, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSoftMarginLoss(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSoftMarginLossBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSoftMarginLossBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclTensor *target, int64_t reduction, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSoftMarginLossGetWorkspaceSize(const aclTensor *self, const aclTensor *target, int64_t reduction, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSoftmax(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSoftmaxBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSoftmaxBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *output, int64_t dim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSoftmaxCrossEntropyWithLogits(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSoftmaxCrossEntropyWithLogitsGetWorkspaceSize(const aclTensor *features, aclTensor *labels, aclTensor *loss, aclTensor *backprop, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSoftmaxGetWorkspaceSize(const aclTensor *self, int64_t dim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSoftplus(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSoftplusBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSoftplusBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclScalar *beta, const aclScalar *threshold, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSoftplusGetWorkspaceSize(const aclTensor *self, const aclScalar *beta, const aclScalar *threshold, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSoftshrink(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSoftshrinkBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSoftshrinkBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclScalar *lambd, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSoftshrinkGetWorkspaceSize(const aclTensor *self, const aclScalar *lambd, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSoftsign(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSoftsignBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSoftsignBackwardGetWorkspaceSize(const aclTensor *gradients, const aclTensor *features, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSoftsignGetWorkspaceSize(const aclTensor *self, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSort(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSortGetWorkspaceSize(const aclTensor *self, bool stable, int64_t dim, bool descending, aclTensor *valuesOut, aclTensor *indicesOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSortWithIndex(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSortWithIndexGetWorkspaceSize(const aclTensor *x, const aclTensor *index, int64_t axis, bool descending, bool stable, aclTensor *valuesOut, aclTensor *indicesOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSparse4to2QuantMatmulWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSparse4to2QuantMatmulWeightNzGetWorkspaceSize(const aclTensor *x, const aclTensor *sparseWeight, const aclTensor *index, const aclTensor *xScale, const aclTensor *sparseWeightScale, const aclTensor *biasOptional, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSplitTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSplitTensorGetWorkspaceSize(const aclTensor *self, uint64_t splitSections, int64_t dim, aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSplitWithSize(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSplitWithSizeGetWorkspaceSize(const aclTensor *self, const aclIntArray *splitSize, int64_t dim, aclTensorList *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSqrt(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSqrtBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSqrtBackwardGetWorkspaceSize(const aclTensor *y, const aclTensor *dy, aclTensor *z, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSqrtGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSquare(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSquareGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSquaredRelu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSquaredReluGetWorkspaceSize(const aclTensor *input, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnStack(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnStackGetWorkspaceSize(const aclTensorList *tensors, int64_t dim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnStd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnStdGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, int64_t correction, bool keepdim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnStdMeanCorrection(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnStdMeanCorrectionGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, int64_t correction, bool keepdim, aclTensor *stdOut, aclTensor *meanOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnStridedSlice(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnStridedSliceAssignV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnStridedSliceAssignV2GetWorkspaceSize(aclTensor *varRef, const aclTensor *inputValue, const aclIntArray *begin, const aclIntArray *end, const aclIntArray *strides, const aclIntArray *axesOptional, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnStridedSliceGetWorkspaceSize(const aclTensor *self, const aclIntArray *begin, const aclIntArray *end, const aclIntArray *strides, int64_t beginMask, int64_t endMask, int64_t ellipsisMask, int64_t newAxisMask, int64_t shrinkAxisMask, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSub(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSubGetWorkspaceSize(const aclTensor *self, const aclTensor *other, const aclScalar *alpha, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSubs(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSubsGetWorkspaceSize(const aclTensor *self, const aclScalar *other, const aclScalar *alpha, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSum(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSumGetWorkspaceSize(const aclTensorList *tensors, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSumV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSumV2GetWorkspaceSize(const aclTensorList *tensors, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSvd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSvdGetWorkspaceSize(const aclTensor *input, bool fullMatrices, bool computeUV, aclTensor *sigma, aclTensor *u, aclTensor *v, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSwiGlu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSwiGluGetWorkspaceSize(const aclTensor *x, int64_t dim, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSwiGluGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSwiGluGradGetWorkspaceSize(const aclTensor *yGrad, const aclTensor *x, int64_t dim, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSwiGluQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSwiGluQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *smoothScalesOptional, const aclTensor *offsetsOptional, const aclTensor *groupIndexOptional, bool activateLeft, char *quantModeOptional, const aclTensor *yOut, const aclTensor *scaleOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSwiGluQuantV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSwiGluQuantV2GetWorkspaceSize(const aclTensor *x, const aclTensor *smoothScalesOptional, const aclTensor *offsetsOptional, const aclTensor *groupIndexOptional, bool activateLeft, char *quantModeOptional, int64_t groupListType, int64_t dstType, const aclTensor *yOut, const aclTensor *scaleOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSwigluClamp(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSwigluClampGetWorkspaceSize(const aclTensor *x, double limit, aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSwigluGroup(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSwigluGroupGetWorkspaceSize(const aclTensor *x, const aclTensor *weightOptional, const aclTensor *groupIndexOptional, double clampLimit, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSwigluGroupGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSwigluGroupGradGetWorkspaceSize(const aclTensor *gradY, const aclTensor *x, const aclTensor *weightOptional, const aclTensor *yOriginOptional, const aclTensor *groupIndexOptional, float clampLimit, aclTensor *gradXOut, aclTensor *gradWeightOutOptional, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSwigluGroupQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSwigluGroupQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *weightOptional, const aclTensor *groupIndexOptional, const aclTensor *scaleOptional, int64_t dstType, int64_t quantMode, int64_t blockSize, bool roundScale, double clampLimit, double dstTypeMax, bool outputOrigin, const aclTensor *yOut, const aclTensor *yScaleOut, const aclTensor *yOriginOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSwinAttentionScoreQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSwinAttentionScoreQuantGetWorkspaceSize(const aclTensor *query, const aclTensor *key, const aclTensor *value, const aclTensor *scaleQuant, const aclTensor *scaleDequant1, const aclTensor *scaleDequant2, const aclTensor *biasQuantOptional, const aclTensor *biasDequant1Optional, const aclTensor *biasDequant2Optional, const aclTensor *paddingMask1Optional, const aclTensor *paddingMask2Optional, bool queryTranspose, bool keyTranspose, bool valueTranspose, int64_t softmaxAxes, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSwinTransformerLnQkvQuant(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSwinTransformerLnQkvQuantGetWorkspaceSize(const aclTensor *x, const aclTensor *gamma, const aclTensor *beta, const aclTensor *weight, const aclTensor *bias, const aclTensor *quantScale, const aclTensor *quantOffset, const aclTensor *dequantScale, int64_t headNum, int64_t seqLength, double epsilon, int64_t oriHeight, int64_t oriWeight, int64_t hWinSize, int64_t wWinSize, bool weightTranspose, const aclTensor *queryOutputOut, const aclTensor *keyOutputOut, const aclTensor *valueOutputOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSwish(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSwishBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSwishBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclScalar *betaOptional, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSwishGetWorkspaceSize(const aclTensor *self, const aclScalar *betaOptional, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnSyncBatchNormGatherStats(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnSyncBatchNormGatherStatsGetWorkspaceSize(const aclTensor *totalSum, const aclTensor *totalSquareSum, const aclTensor *sampleCount, aclTensor *mean, aclTensor *variance, float momentum, float eps, aclTensor *batchMean, aclTensor *batchInvstd, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnTake(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnTakeGetWorkspaceSize(const aclTensor *self, const aclTensor *index, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnTan(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnTanGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnTanh(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnTanhBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnTanhBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *output, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnTanhGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnTfScatterAdd(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnTfScatterAddGetWorkspaceSize(aclTensor *varRef, const aclTensor *indices, const aclTensor *updates, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnThnnFusedLstmCell(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnThnnFusedLstmCellBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnThnnFusedLstmCellBackwardGetWorkspaceSize(const aclTensor *gradHyOptional, const aclTensor *gradCOptional, const aclTensor *cx, const aclTensor *cy, const aclTensor *storage, bool hasBias, aclTensor *gradGatesOut, aclTensor *gradCxOut, aclTensor *gradBiasOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnThnnFusedLstmCellGetWorkspaceSize(const aclTensor *inputGates, const aclTensor *hiddenGates, const aclTensor *cx, const aclTensor *inputBiasOptional, const aclTensor *hiddenBiasOptional, aclTensor *hyOut, aclTensor *cyOut, aclTensor *storageOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnThreshold(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnThresholdBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnThresholdBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclTensor *self, const aclScalar *threshold, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnThresholdGetWorkspaceSize(const aclTensor *self, const aclScalar *threshold, const aclScalar *value, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnThresholdV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnThresholdV2GetWorkspaceSize(const aclTensor *self, const aclScalar *threshold, const aclScalar *value, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnTopKTopPSample(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnTopKTopPSampleGetWorkspaceSize(const aclTensor *logits, const aclTensor *topK, const aclTensor *topP, const aclTensor *q, double eps, bool isNeedLogits, int64_t topKGuess, const aclTensor *logitsSelectIdx, const aclTensor *logitsTopKPSelect, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnTopKTopPSampleV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnTopKTopPSampleV2GetWorkspaceSize(const aclTensor *logits, const aclTensor *topK, const aclTensor *topP, const aclTensor *q, const aclTensor *minPs, double eps, bool isNeedLogits, int64_t topKGuess, int64_t ksMax, bool inputIsLogits, bool isNeedSampleResult, const aclTensor *logitsSelectIdx, const aclTensor *logitsTopKPSelect, const aclTensor *logitsIdx, const aclTensor *logitsSortMasked, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnTopk(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnTopkGetWorkspaceSize(const aclTensor *self, int64_t k, int64_t dim, bool largest, bool sorted, aclTensor *valuesOut, aclTensor *indicesOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnTrace(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnTraceGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnTransConvolutionWeight(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnTransConvolutionWeightGetWorkspaceSize(const aclTensor *weightIn, bool transposed, int64_t groups, aclTensor *weightOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnTransMatmulWeight(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnTransMatmulWeightGetWorkspaceSize(aclTensor *mmWeightRef, uint64_t *workspaceSize, aclOpExecutor **executor);
 aclnnStatus aclnnTransQuantParam(const float *scaleArray, uint64_t scaleSize, const float *offsetArray, uint64_t offsetSize, uint64_t **quantParam, uint64_t *quantParamSize);
-aclnnStatus aclnnTransQuantParamV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnTransQuantParamV2GetWorkspaceSize(const aclTensor *scale, const aclTensor *offset, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnTransQuantParamV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnTransQuantParamV3GetWorkspaceSize(const aclTensor *scale, const aclTensor *offset, int64_t roundMode, const aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
 aclnnStatus aclnnTransSparse4to2Para(const int8_t *weight, aclIntArray *shape, int8_t **sparseWeight, int64_t **sparseWeightDims, uint64_t *sparseWeightDimsNum, uint8_t **index, int64_t **indexDims, uint64_t *indexDimsNum);
-aclnnStatus aclnnTransformBiasRescaleQkv(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnTransformBiasRescaleQkvGetWorkspaceSize(const aclTensor *qkv, const aclTensor *qkvBias, int64_t numHeads, const aclTensor *qOut, const aclTensor *kOut, const aclTensor *vOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnTransposeBatchMatMul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnTransposeBatchMatMulGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *scale, const aclIntArray *permX1, const aclIntArray *permX2, const aclIntArray *permY, int8_t cubeMathType, int32_t batchSplitFactor, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnTransposeBatchMatMulWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnTransposeBatchMatMulWeightNzGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *scale, const aclIntArray *permX1, const aclIntArray *permX2, const aclIntArray *permY, int8_t cubeMathType, int32_t batchSplitFactor, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnTransposeQuantBatchMatMul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnTransposeQuantBatchMatMulGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *x1Scale, const aclTensor *x2Scale, int32_t dtype, int64_t groupSize, const aclIntArray *permX1, const aclIntArray *permX2, const aclIntArray *permY, int32_t batchSplitFactor, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnTransposeQuantBatchMatMulWeightNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnTransposeQuantBatchMatMulWeightNzGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *x1Scale, const aclTensor *x2Scale, int32_t dtype, int64_t groupSize, const aclIntArray *permX1, const aclIntArray *permX2, const aclIntArray *permY, int32_t batchSplitFactor, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnTriangularSolve(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnTriangularSolveGetWorkspaceSize(const aclTensor *self, const aclTensor *A, bool upper, bool transpose, bool unitriangular, aclTensor *xOut, aclTensor *mOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnTril(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnTrilGetWorkspaceSize(const aclTensor *self, int64_t diagonal, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnTriu(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnTriuGetWorkspaceSize(const aclTensor *self, int64_t diagonal, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnTrunc(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnTruncGetWorkspaceSize(const aclTensor *self, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnUnfoldGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnUnfoldGradGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *inputSizes, int64_t dim, int64_t size, int64_t step, const aclTensor *gradIn, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnUnique(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnUnique2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnUnique2GetWorkspaceSize(const aclTensor *self, bool sorted, bool returnInverse, bool returnCounts, aclTensor *valueOut, aclTensor *inverseOut, aclTensor *countsOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnUniqueConsecutive(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnUniqueConsecutiveGetWorkspaceSize(const aclTensor *self, bool returnInverse, bool returnCounts, int64_t dim, aclTensor *valueOut, aclTensor *inverseOut, aclTensor *countsOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnUniqueDim(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnUniqueDimGetWorkspaceSize(const aclTensor *self, bool sorted, bool returnInverse, int64_t dim, aclTensor *valueOut, aclTensor *inverseOut, aclTensor *countsOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnUniqueGetWorkspaceSize(const aclTensor *self, bool sorted, bool returnInverse, aclTensor *valueOut, aclTensor *inverseOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnUpsampleBicubic2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnUpsampleBicubic2dAA(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnUpsampleBicubic2dAAGetWorkspaceSize(const aclTensor *x, const aclIntArray *outputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnUpsampleBicubic2dAAGrad(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnUpsampleBicubic2dAAGradGetWorkspaceSize(const aclTensor *gradOutput, const aclIntArray *outputSize, const aclIntArray *inputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnUpsampleBicubic2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnUpsampleBicubic2dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnUpsampleBicubic2dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnUpsampleBilinear2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnUpsampleBilinear2dAA(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnUpsampleBilinear2dAABackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnUpsampleBilinear2dAABackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclIntArray *outputSize, const aclIntArray *inputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnUpsampleBilinear2dAAGetWorkspaceSize(const aclTensor *input, const aclIntArray *outputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnUpsampleBilinear2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnUpsampleBilinear2dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnUpsampleBilinear2dBackwardV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnUpsampleBilinear2dBackwardV2GetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnUpsampleBilinear2dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, bool alignCorners, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnUpsampleLinear1d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnUpsampleLinear1dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnUpsampleLinear1dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, bool alignCorners, double scales, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnUpsampleLinear1dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, bool alignCorners, double scales, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnUpsampleNearest1d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnUpsampleNearest1dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnUpsampleNearest1dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, double scales, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnUpsampleNearest1dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnUpsampleNearest1dV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnUpsampleNearest1dV2GetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, float scaleL, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnUpsampleNearest2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnUpsampleNearest2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnUpsampleNearest2dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, double scalesH, double scalesW, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnUpsampleNearest2dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnUpsampleNearest2dV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnUpsampleNearest2dV2GetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, float scalesH, float scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnUpsampleNearest3d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnUpsampleNearest3dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnUpsampleNearest3dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, double scalesD, double scalesH, double scalesW, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnUpsampleNearest3dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, double scalesD, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnUpsampleNearestExact1d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnUpsampleNearestExact1dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnUpsampleNearestExact1dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclIntArray *outputSize, const aclIntArray *inputSize, double scales, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnUpsampleNearestExact1dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, double scales, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnUpsampleNearestExact2d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnUpsampleNearestExact2dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnUpsampleNearestExact2dBackwardGetWorkspaceSize(const aclTensor *gradOutput, const aclIntArray *outputSize, const aclIntArray *inputSize, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnUpsampleNearestExact2dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnUpsampleNearestExact3d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnUpsampleNearestExact3dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnUpsampleNearestExact3dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, double scalesD, double scalesH, double scalesW, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnUpsampleNearestExact3dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, double scalesD, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnUpsampleTrilinear3d(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnUpsampleTrilinear3dBackward(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnUpsampleTrilinear3dBackwardGetWorkspaceSize(const aclTensor *gradOut, const aclIntArray *outputSize, const aclIntArray *inputSize, bool alignCorners, double scalesD, double scalesH, double scalesW, aclTensor *gradInput, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnUpsampleTrilinear3dGetWorkspaceSize(const aclTensor *self, const aclIntArray *outputSize, bool alignCorners, double scalesD, double scalesH, double scalesW, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnVar(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnVarCorrection(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnVarCorrectionGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, int64_t correction, bool keepdim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnVarGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, bool unbiased, bool keepdim, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnVarMean(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnVarMeanGetWorkspaceSize(const aclTensor *self, const aclIntArray *dim, int64_t correction, bool keepdim, aclTensor *varOut, aclTensor *meanOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnViewCopy(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnViewCopyGetWorkspaceSize(const aclTensor *dst, const aclTensor *dst_size, const aclTensor *dst_stride, const aclTensor *dst_storage_offset, const aclTensor *src, const aclTensor *src_size, const aclTensor *src_stride, const aclTensor *src_storage_offset, const aclTensor *dst_out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnWeightQuantBatchMatmul(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnWeightQuantBatchMatmulGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *diagonalMatrix, const aclTensor *deqOffset, const aclTensor *deqScale, const aclTensor *addOffset, const aclTensor *mulScale, const aclTensor *bias, bool transposeX1, bool transposeX2, float antiquantScale, float antiquantOffset, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnWeightQuantBatchMatmulNz(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnWeightQuantBatchMatmulNzGetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *antiquantScale, const aclTensor *antiquantOffsetOptional, const aclTensor *quantScaleOptional, const aclTensor *quantOffsetOptional, const aclTensor *biasOptional, int antiquantGroupSize, const aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnWeightQuantBatchMatmulV2(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnWeightQuantBatchMatmulV2GetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *antiquantScale, const aclTensor *antiquantOffsetOptional, const aclTensor *quantScaleOptional, const aclTensor *quantOffsetOptional, const aclTensor *biasOptional, int antiquantGroupSize, const aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnWeightQuantBatchMatmulV3(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnWeightQuantBatchMatmulV3GetWorkspaceSize(const aclTensor *x, const aclTensor *weight, const aclTensor *antiquantScale, const aclTensor *antiquantOffsetOptional, const aclTensor *quantScaleOptional, const aclTensor *quantOffsetOptional, const aclTensor *biasOptional, int antiquantGroupSize, int innerPrecise, const aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnWeightQuantMatmulAllReduce(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnWeightQuantMatmulAllReduceAddRmsNorm(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnWeightQuantMatmulAllReduceAddRmsNormGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *antiquantScale, const aclTensor *antiquantOffset, const aclTensor *residual, const aclTensor *gamma, double epsilon, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, int64_t antiquantGroupSize, const aclTensor *y, const aclTensor *normOut, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnWeightQuantMatmulAllReduceGetWorkspaceSize(const aclTensor *x1, const aclTensor *x2, const aclTensor *bias, const aclTensor *antiquantScale, const aclTensor *antiquantOffset, const aclTensor *x3, const char *group, const char *reduceOp, int64_t commTurn, int64_t streamMode, int64_t antiquantGroupSize, const aclTensor *output, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnWeightQuantPreprocess(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnWeightQuantPreprocessGetWorkspaceSize(const aclTensor *weight, const aclTensor *weightScale, const aclTensor *weightOffsetOptional, const aclTensor *biasOptional, aclDataType xDtype, aclDataType xScaleDtype, int64_t kGroupSize, aclTensor *outWeight, aclTensor *outWeightScale, aclTensor *outWeightOffsetOptional, aclTensor *outBiasOptional, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnXLogYScalarOther(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnXLogYScalarOtherGetWorkspaceSize(const aclTensor *self, const aclScalar *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnXLogYScalarSelf(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnXLogYScalarSelfGetWorkspaceSize(const aclScalar *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnXLogYTensor(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnXLogYTensorGetWorkspaceSize(const aclTensor *self, const aclTensor *other, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
-aclnnStatus aclnnXlog1py(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
-aclnnStatus aclnnXlog1pyGetWorkspaceSize(const aclTensor *x, const aclTensor *y, const aclTensor *z, uint64_t *workspaceSize, aclOpExecutor **executor);
 aclError aclopCast(const aclTensorDesc *srcDesc, const aclDataBuffer *srcBuffer, const aclTensorDesc *dstDesc, aclDataBuffer *dstBuffer, uint8_t truncate, aclrtStream stream);
 aclError aclopCompile(const char *opType, int numInputs, const aclTensorDesc *const *inputDesc, int numOutputs, const aclTensorDesc *const *outputDesc, const aclopAttr *attr, aclopEngineType engineType, aclopCompileType compileFlag, const char *opPath);
 aclError aclopCompileAndExecute(const char *opType, int numInputs, const aclTensorDesc *const *inputDesc, const aclDataBuffer *const *inputs, int numOutputs, const aclTensorDesc *const *outputDesc, aclDataBuffer *const *outputs, const aclopAttr *attr, aclopEngineType engineType, aclopCompileType compileFlag, const char *opPath, aclrtStream stream);
@@ -4736,6 +2664,1046 @@ mstxRangeId mstxDomainRangeStartA(mstxDomainHandle_t domain, const char *message
 void mstxMarkA(const char *message, aclrtStream stream);
 void mstxRangeEnd(mstxRangeId id);
 mstxRangeId mstxRangeStartA(const char *message, aclrtStream stream);
+
+#define CANN_OPERATOR(name, ...) \
+	aclnnStatus name##GetWorkspaceSize(__VA_ARGS__, uint64_t *workspaceSize, aclOpExecutor **executor); \
+	aclnnStatus name(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream);
+CANN_OPERATOR(aclnnAbs, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnAcos, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnAcosGrad, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnAcosGradV2, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnAcosh, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnAdaLayerNorm, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, double, aclTensor *)
+CANN_OPERATOR(aclnnAdaLayerNormBackward, const aclTensor *, const aclTensor *, const aclIntArray *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *, aclTensor *, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnAdaLayerNormQuant, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, double, const char *, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnAdaLayerNormV2, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, double, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnAdaptiveAvgPool2d, const aclTensor *, const aclIntArray *, aclTensor *)
+CANN_OPERATOR(aclnnAdaptiveAvgPool2dBackward, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnAdaptiveAvgPool3d, const aclTensor *, const aclIntArray *, aclTensor *)
+CANN_OPERATOR(aclnnAdaptiveAvgPool3dBackward, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnAdaptiveMaxPool2d, const aclTensor *, const aclIntArray *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnAdaptiveMaxPool2dBackward, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnAdaptiveMaxPool3d, const aclTensor *, const aclIntArray *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnAdaptiveMaxPool3dBackward, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnAdd, const aclTensor *, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnAddLayerNorm, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, double, bool, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnAddLayerNormGrad, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnAddLayerNormQuant, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const char *, double, bool, bool, aclTensor *, aclTensor *, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnAddLayerNormQuantV2, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const char *, double, bool, bool, aclTensor *, aclTensor *, aclTensor *, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnAddLora, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, double, int64_t, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnAddMatMatElements, const aclTensor *, const aclTensor *, const aclTensor *, const aclScalar *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnAddMatMatElementsPlus, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnAddN, const aclTensorList *, aclTensor *)
+CANN_OPERATOR(aclnnAddRelu, const aclTensor *, const aclTensor *, aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnAddRmsNorm, const aclTensor *, const aclTensor *, const aclTensor *, double, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnAddRmsNormCast, const aclTensor *, const aclTensor *, const aclTensor *, double, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnAddRmsNormDynamicMxQuant, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, double, int64_t, char *, int64_t, bool, aclTensor *, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnAddRmsNormDynamicQuant, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, double, aclTensor *, aclTensor *, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnAddRmsNormDynamicQuantV2, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, double, const aclBoolArray *, aclTensor *, aclTensor *, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnAddRmsNormQuant, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, double, bool, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnAddRmsNormQuantV2, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, double, bool, aclTensor *, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnAddV3, const aclScalar *, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnAddbmm, const aclTensor *, const aclTensor *, const aclTensor *, const aclScalar *, const aclScalar *, aclTensor *, int8_t)
+CANN_OPERATOR(aclnnAddcdiv, const aclTensor *, const aclTensor *, const aclTensor *, const aclScalar *, const aclTensor *)
+CANN_OPERATOR(aclnnAddcmul, const aclTensor *, const aclTensor *, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnAddmm, const aclTensor *, const aclTensor *, const aclTensor *, const aclScalar *, const aclScalar *, aclTensor *, int8_t)
+CANN_OPERATOR(aclnnAddmmWeightNz, const aclTensor *, const aclTensor *, const aclTensor *, const aclScalar *, const aclScalar *, aclTensor *, int8_t)
+CANN_OPERATOR(aclnnAddmv, const aclTensor *, const aclTensor *, const aclTensor *, const aclScalar *, const aclScalar *, aclTensor *, int8_t)
+CANN_OPERATOR(aclnnAddr, const aclTensor *, const aclTensor *, const aclTensor *, const aclScalar *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnAddrV2, const aclTensor *, const aclTensor *, const aclTensor *, const aclScalar *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnAdds, const aclTensor *, const aclScalar *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnAdvanceStep, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, int64_t, int64_t)
+CANN_OPERATOR(aclnnAdvanceStepV2, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, int64_t, int64_t)
+CANN_OPERATOR(aclnnAffineGrid, const aclTensor *, const aclIntArray *, bool, aclTensor *)
+CANN_OPERATOR(aclnnAll, const aclTensor *, const aclIntArray *, bool, aclTensor *)
+CANN_OPERATOR(aclnnAllGatherMatmul, const aclTensor *, const aclTensor *, const aclTensor *, const char *, int64_t, int64_t, int64_t, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnAlltoAllAllGatherBatchMatMul, const aclTensor *, const aclTensor *, const aclTensor *, const char *, const char *, int64_t, int64_t, int64_t, int64_t, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnAlltoAllvGroupedMatMul, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const char *, int64_t, const aclIntArray *, const aclIntArray *, bool, bool, bool, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnAmax, const aclTensor *, const aclIntArray *, bool, aclTensor *)
+CANN_OPERATOR(aclnnAmin, const aclTensor *, const aclIntArray *, bool, aclTensor *)
+CANN_OPERATOR(aclnnAminmax, const aclTensor *, const aclIntArray *, bool, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnAminmaxAll, const aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnAminmaxDim, const aclTensor *, int64_t, bool, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnAmpUpdateScale, const aclTensor *, const aclTensor *, const aclTensor *, double, double, int64_t, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnAngleV2, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnAntiMxQuant, const aclTensor *, const aclTensor *, int64_t, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnAny, const aclTensor *, const aclIntArray *, bool, aclTensor *)
+CANN_OPERATOR(aclnnApplyAdadelta, const aclTensor *, const aclTensor *, const aclTensor *, const aclScalar *, const aclScalar *, const aclScalar *, const aclTensor *, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnApplyAdam, aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, bool, bool)
+CANN_OPERATOR(aclnnApplyAdamD, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, bool, bool, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnApplyAdamW, aclTensor *, aclTensor *, aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, bool, bool)
+CANN_OPERATOR(aclnnApplyAdamWQuant, aclTensor *, const aclTensor *, aclTensor *, aclTensor *, const aclTensor *, const aclTensor *, aclTensor *, aclTensor *, const aclTensor *, double, double, double, double, double, double, char *, int64_t)
+CANN_OPERATOR(aclnnApplyAdamWV2, aclTensor *, aclTensor *, aclTensor *, aclTensor *, const aclTensor *, const aclTensor *, float, float, float, float, float, bool, bool)
+CANN_OPERATOR(aclnnApplyAdamax, const aclTensor *, const aclTensor *, const aclTensor *, const aclScalar *, const aclScalar *, const aclScalar *, const aclScalar *, const aclScalar *, const aclTensor *, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnApplyFtrl, aclTensor *, aclTensor *, aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, bool)
+CANN_OPERATOR(aclnnApplyFusedEmaAdam, const aclTensor *, aclTensor *, aclTensor *, aclTensor *, aclTensor *, const aclTensor *, double, double, double, double, double, int64_t, bool, double)
+CANN_OPERATOR(aclnnApplyGradientDescent, aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnApplyRotaryPosEmb, aclTensor *, aclTensor *, const aclTensor *, const aclTensor *, int64_t)
+CANN_OPERATOR(aclnnApplyRotaryPosEmbV2, aclTensor *, aclTensor *, const aclTensor *, const aclTensor *, int64_t, char *)
+CANN_OPERATOR(aclnnApplyTopKTopP, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnApproximateEqual, const aclTensor *, const aclTensor *, float, aclTensor *)
+CANN_OPERATOR(aclnnArange, const aclScalar *, const aclScalar *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnArgMax, const aclTensor *, int64_t, bool, aclTensor *)
+CANN_OPERATOR(aclnnArgMin, const aclTensor *, int64_t, bool, aclTensor *)
+CANN_OPERATOR(aclnnArgsort, const aclTensor *, int64_t, bool, aclTensor *)
+CANN_OPERATOR(aclnnAscendAntiQuant, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, bool, const aclTensor *)
+CANN_OPERATOR(aclnnAscendQuant, const aclTensor *, const aclTensor *, const aclTensor *, bool, const char *, int32_t, const aclTensor *)
+CANN_OPERATOR(aclnnAscendQuantV3, const aclTensor *, const aclTensor *, const aclTensor *, bool, const char *, int32_t, int32_t, const aclTensor *)
+CANN_OPERATOR(aclnnAsin, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnAsinWithAgent, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnAsinh, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnAsinhGrad, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnAsinhV2, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnAsinhWithAgent, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnAtan, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnAtan2, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnAtanGrad, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnAtanh, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnAvgPool2d, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, bool, bool, int64_t, int8_t, aclTensor *)
+CANN_OPERATOR(aclnnAvgPool2dBackward, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, bool, bool, int64_t, int8_t, aclTensor *)
+CANN_OPERATOR(aclnnAvgPool3d, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, bool, bool, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnAvgPool3dBackward, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, bool, bool, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnBackgroundReplace, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnBaddbmm, const aclTensor *, const aclTensor *, const aclTensor *, const aclScalar *, const aclScalar *, aclTensor *, int8_t)
+CANN_OPERATOR(aclnnBatchMatMul, const aclTensor *, const aclTensor *, aclTensor *, int8_t)
+CANN_OPERATOR(aclnnBatchMatMulReduceScatterAlltoAll, const aclTensor *, const aclTensor *, const aclTensor *, const char *, const char *, int64_t, int64_t, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnBatchMatMulWeightNz, const aclTensor *, const aclTensor *, aclTensor *, int8_t)
+CANN_OPERATOR(aclnnBatchMatmulQuant, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, bool, bool, aclTensor *)
+CANN_OPERATOR(aclnnBatchNorm, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *, aclTensor *, bool, double, double, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnBatchNormBackward, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, bool, double, const aclBoolArray *, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnBatchNormElemt, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *, aclTensor *, double, aclTensor *)
+CANN_OPERATOR(aclnnBatchNormElemtBackward, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnBatchNormGatherStatsWithCounts, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *, aclTensor *, double, double, const aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnBatchNormReduce, const aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnBatchNormReduceBackward, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, bool, bool, bool, aclTensor *, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnBatchNormStats, const aclTensor *, double, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnBernoulli, const aclTensor *, const aclScalar *, int64_t, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnBernoulliTensor, const aclTensor *, const aclTensor *, int64_t, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnBidirectionLSTM, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, bool, bool, bool, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnBidirectionLSTMV2, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, bool, bool, bool, bool, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnBinaryCrossEntropy, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnBinaryCrossEntropyBackward, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnBinaryCrossEntropyWithLogits, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnBinaryCrossEntropyWithLogitsBackward, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnBinaryCrossEntropyWithLogitsTargetBackward, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnBincount, const aclTensor *, const aclTensor *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnBitwiseAndScalar, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnBitwiseAndTensor, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnBitwiseAndTensorOut, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnBitwiseNot, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnBitwiseOrScalar, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnBitwiseOrTensor, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnBitwiseXorScalar, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnBitwiseXorTensor, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnBlendImagesCustom, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnBucketize, const aclTensor *, const aclTensor *, bool, bool, aclTensor *)
+CANN_OPERATOR(aclnnCast, const aclTensor *, aclDataType, aclTensor *)
+CANN_OPERATOR(aclnnCat, const aclTensorList *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnCausalConv1d, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, const aclIntArray *, int64_t, int64_t, int64_t, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnCausalConv1dBwd, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, int64_t, char *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnCdist, const aclTensor *, const aclTensor *, float, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnCdistBackward, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, float, aclTensor *)
+CANN_OPERATOR(aclnnCeil, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnCelu, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnChamferDistanceBackward, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnChannelShuffle, const aclTensor *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnChunkBwdDqkwg, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclTensor *, const aclTensor *, float, int64_t, bool, bool, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnChunkBwdDvLocal, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, double, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnChunkCat, const aclTensorList *, int64_t, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnChunkFwdO, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, double, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnChunkGatedDeltaRuleBwdDhu, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, double, int64_t, bool, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnChunkGatedDeltaRuleFwdH, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, bool, int64_t, const aclIntArray *, const aclIntArray *, bool, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnChunkKdaBwdIntra, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, int64_t, bool, const char *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnChunkKdaFwd, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const char *, double, int64_t, bool, double, bool, bool, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnChunkLocalCumsum, const aclTensor *, const aclIntArray *, const aclIntArray *, int64_t, bool, double, bool, char *, const aclTensor *)
+CANN_OPERATOR(aclnnCircularPad2d, const aclTensor *, const aclIntArray *, aclTensor *)
+CANN_OPERATOR(aclnnCircularPad2dBackward, const aclTensor *, const aclTensor *, const aclIntArray *, aclTensor *)
+CANN_OPERATOR(aclnnCircularPad3d, const aclTensor *, const aclIntArray *, aclTensor *)
+CANN_OPERATOR(aclnnCircularPad3dBackward, const aclTensor *, const aclTensor *, const aclIntArray *, aclTensor *)
+CANN_OPERATOR(aclnnClamp, const aclTensor *, const aclScalar *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnClampMax, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnClampMaxTensor, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnClampMin, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnClampMinTensor, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnClampTensor, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnClippedSwiglu, const aclTensor *, const aclTensor *, int64_t, double, double, double, bool, const aclTensor *)
+CANN_OPERATOR(aclnnClippedSwigluGrad, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, double, double, double, bool, const aclTensor *)
+CANN_OPERATOR(aclnnClippedSwigluV2, const aclTensor *, const aclTensor *, int64_t, double, double, double, bool, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnCoalesceSparse, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnComplex, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnConfusionTranspose, const aclTensor *, const aclIntArray *, const aclIntArray *, bool, aclTensor *)
+CANN_OPERATOR(aclnnConstantPadNd, const aclTensor *, const aclIntArray *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnConvDepthwise2d, const aclTensor *, const aclTensor *, const aclIntArray *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, aclTensor *, int8_t)
+CANN_OPERATOR(aclnnConvTbc, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, aclTensor *, int8_t)
+CANN_OPERATOR(aclnnConvTbcBackward, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, int8_t, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnConvertWeightToINT4Pack, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnConvolution, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, bool, const aclIntArray *, int64_t, aclTensor *, int8_t)
+CANN_OPERATOR(aclnnConvolutionBackward, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, const aclIntArray *, bool, const aclIntArray *, int, const aclBoolArray *, int8_t, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnCos, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnCosh, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnCrossEntropyLoss, const aclTensor *, const aclTensor *, const aclTensor *, char *, int64_t, double, double, bool, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnCrossEntropyLossGrad, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, char *, int64_t, double, double, const aclTensor *)
+CANN_OPERATOR(aclnnCtcLoss, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, int64_t, bool, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnCtcLossBackward, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclTensor *, const aclTensor *, int64_t, bool, aclTensor *)
+CANN_OPERATOR(aclnnCummax, const aclTensor *, int64_t, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnCummin, const aclTensor *, int64_t, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnCumprod, const aclTensor *, const aclScalar *, aclDataType, aclTensor *)
+CANN_OPERATOR(aclnnCumsum, const aclTensor *, int64_t, aclDataType, aclTensor *)
+CANN_OPERATOR(aclnnCumsumV2, const aclTensor *, int64_t, bool, bool, aclTensor *)
+CANN_OPERATOR(aclnnDataFormatDimMap, const aclTensor *, const char *, const char *, const aclTensor *)
+CANN_OPERATOR(aclnnDeepNorm, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, double, double, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnDeepNormGrad, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, double, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnDeformableConv2d, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, const aclIntArray *, int64_t, int64_t, bool, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnDeformableConv2dBackward, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, const aclIntArray *, int64_t, int64_t, bool, aclTensor *, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnDequantBias, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnDequantRopeQuantKvcache, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *, aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, char *, char *, bool, char *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnDequantSituQuant, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, float, float, bool, char *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnDequantSwigluQuant, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, bool, char *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnDequantSwigluQuantV2, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, bool, char *, int64_t, char *, int64_t, int64_t, double, double, double, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnDiag, const aclTensor *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnDiagFlat, const aclTensor *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnDigamma, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnDistributeBarrier, aclTensor *, const char *, int64_t)
+CANN_OPERATOR(aclnnDistributeBarrierV2, const aclTensor *, const aclTensor *, const aclTensor *, const char *, int64_t)
+CANN_OPERATOR(aclnnDiv, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnDivMod, const aclTensor *, const aclTensor *, int, aclTensor *)
+CANN_OPERATOR(aclnnDivMods, const aclTensor *, const aclScalar *, int, aclTensor *)
+CANN_OPERATOR(aclnnDivV3, const aclTensor *, const aclTensor *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnDivs, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnDot, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnDropout, const aclTensor *, double, bool, int64_t, int64_t, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnDropoutBackward, const aclTensor *, const aclTensor *, double, aclTensor *)
+CANN_OPERATOR(aclnnDropoutDoMask, const aclTensor *, const aclTensor *, double, aclTensor *)
+CANN_OPERATOR(aclnnDropoutGenMask, const aclIntArray *, double, int64_t, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnDropoutGenMaskV2, const aclIntArray *, double, int64_t, int64_t, aclDataType, aclTensor *)
+CANN_OPERATOR(aclnnDropoutGenMaskV2Tensor, const aclIntArray *, double, const aclTensor *, const aclTensor *, int64_t, aclDataType, aclTensor *)
+CANN_OPERATOR(aclnnDropoutV3, const aclTensor *, const aclTensor *, double, int64_t, int64_t, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnDropoutV3Grad, const aclTensor *, const aclTensor *, double, aclTensor *)
+CANN_OPERATOR(aclnnDualLevelQuantMatmulWeightNz, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, bool, bool, int64_t, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnDynamicBlockQuant, const aclTensor *, double, char *, int64_t, int64_t, int64_t, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnDynamicBlockQuantV2, const aclTensor *, double, char *, int64_t, int64_t, int64_t, double, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnDynamicQuant, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnDynamicQuantV2, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnDynamicQuantV3, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, bool, const char *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnDynamicQuantV4, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, bool, const char *, float, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnEinsum, const aclTensorList *, const char *, aclTensor *)
+CANN_OPERATOR(aclnnElasticReceivableInfoCollect, const char *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnElasticReceivableTest, aclTensor *, const char *, int64_t, int64_t)
+CANN_OPERATOR(aclnnElu, const aclTensor *, const aclScalar *, const aclScalar *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnEluBackward, const aclTensor *, const aclScalar *, const aclScalar *, const aclScalar *, bool, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnEluV2, const aclTensor *, const aclScalar *, const aclScalar *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnEmbedding, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnEmbeddingBag, const aclTensor *, const aclTensor *, const aclTensor *, bool, int64_t, bool, const aclTensor *, bool, int64_t, aclTensor *, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnEmbeddingDenseBackward, const aclTensor *, const aclTensor *, uint64_t, uint64_t, bool, const aclTensor *)
+CANN_OPERATOR(aclnnEmbeddingRenorm, aclTensor *, const aclTensor *, double, double)
+CANN_OPERATOR(aclnnEqScalar, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnEqTensor, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnEqual, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnErf, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnErfc, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnErfinv, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnExp, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnExp2, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnExpSegsum, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnExpSegsumBackward, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnExpand, const aclTensor *, const aclIntArray *, aclTensor *)
+CANN_OPERATOR(aclnnExpandIntoJaggedPermute, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnExpm1, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnEye, int64_t, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnFFN, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const char *, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnFFNV2, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const char *, int64_t, bool, const aclTensor *)
+CANN_OPERATOR(aclnnFFNV3, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const char *, int64_t, bool, const aclTensor *)
+CANN_OPERATOR(aclnnFakeQuantPerChannelAffineCachemask, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, int64_t, int64_t, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnFakeQuantPerTensorAffineCachemask, const aclTensor *, const aclTensor *, const aclTensor *, float, int64_t, int64_t, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnFastBatchNormBackward, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, bool, double, const aclBoolArray *, int, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnFastGelu, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnFastGeluBackward, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnFastGeluV2, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnFastLayerNorm, const aclTensor *, const aclIntArray *, const aclTensor *, const aclTensor *, double, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnFatreluMul, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnFlashAttentionScore, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, double, double, int64_t, int64_t, int64_t, char *, int64_t, int64_t, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnFlashAttentionScoreGrad, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, double, double, int64_t, int64_t, int64_t, char *, int64_t, int64_t, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnFlashAttentionScoreGradV2, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, double, double, int64_t, int64_t, int64_t, char *, int64_t, int64_t, int64_t, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnFlashAttentionScoreV2, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, double, double, int64_t, int64_t, int64_t, char *, int64_t, int64_t, int64_t, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnFlashAttentionUnpaddingScoreGrad, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, double, double, int64_t, int64_t, int64_t, char *, int64_t, int64_t, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnFlashAttentionUnpaddingScoreGradV2, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, const aclIntArray *, const aclIntArray *, double, double, int64_t, int64_t, int64_t, char *, int64_t, int64_t, int64_t, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnFlashAttentionUnpaddingScoreGradV3, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, const aclIntArray *, const aclIntArray *, double, double, int64_t, int64_t, int64_t, char *, int64_t, int64_t, int64_t, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnFlashAttentionUnpaddingScoreGradV4, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, double, double, int64_t, int64_t, int64_t, char *, int64_t, int64_t, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, char *)
+CANN_OPERATOR(aclnnFlashAttentionVarLenScore, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, double, double, int64_t, int64_t, int64_t, char *, int64_t, int64_t, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnFlashAttentionVarLenScoreV2, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, const aclIntArray *, const aclIntArray *, double, double, int64_t, int64_t, int64_t, char *, int64_t, int64_t, int64_t, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnFlashAttentionVarLenScoreV3, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, const aclIntArray *, const aclIntArray *, double, double, int64_t, int64_t, int64_t, char *, int64_t, int64_t, int64_t, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnFlashAttentionVarLenScoreV4, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, double, double, int64_t, int64_t, int64_t, char *, int64_t, int64_t, char *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnFlatQuant, const aclTensor *, const aclTensor *, const aclTensor *, double, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnFlatQuantV2, const aclTensor *, const aclTensor *, const aclTensor *, double, double, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnFlatQuantV3, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, double, double, int64_t, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnFlatten, const aclTensor *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnFlip, const aclTensor *, const aclIntArray *, aclTensor *)
+CANN_OPERATOR(aclnnFloor, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnFloorDivide, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnFloorDivides, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnFmodScalar, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnFmodTensor, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnForeachAbs, const aclTensorList *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachAcos, const aclTensorList *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachAddList, const aclTensorList *, const aclTensorList *, const aclTensor *, aclTensorList *)
+CANN_OPERATOR(aclnnForeachAddListV2, const aclTensorList *, const aclTensorList *, const aclScalar *, aclTensorList *)
+CANN_OPERATOR(aclnnForeachAddScalar, const aclTensorList *, const aclTensor *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachAddScalarList, const aclTensorList *, const aclScalarList *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachAddScalarV2, const aclTensorList *, const aclScalar *, aclTensorList *)
+CANN_OPERATOR(aclnnForeachAddcdivList, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensor *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachAddcdivScalar, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensor *, aclTensorList *)
+CANN_OPERATOR(aclnnForeachAddcdivScalarList, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensor *, aclTensorList *)
+CANN_OPERATOR(aclnnForeachAddcdivScalarV2, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclScalar *, aclTensorList *)
+CANN_OPERATOR(aclnnForeachAddcmulList, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensor *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachAddcmulScalar, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensor *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachAddcmulScalarList, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensor *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachAddcmulScalarV2, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclScalar *, aclTensorList *)
+CANN_OPERATOR(aclnnForeachAsin, const aclTensorList *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachAtan, const aclTensorList *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachCopy, const aclTensorList *, aclTensorList *)
+CANN_OPERATOR(aclnnForeachCos, const aclTensorList *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachCosh, const aclTensorList *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachDivList, const aclTensorList *, const aclTensorList *, aclTensorList *)
+CANN_OPERATOR(aclnnForeachDivScalar, const aclTensorList *, const aclTensor *, aclTensorList *)
+CANN_OPERATOR(aclnnForeachDivScalarList, const aclTensorList *, const aclScalarList *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachDivScalarV2, const aclTensorList *, const aclScalar *, aclTensorList *)
+CANN_OPERATOR(aclnnForeachErf, const aclTensorList *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachErfc, const aclTensorList *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachExp, const aclTensorList *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachExpm1, const aclTensorList *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachLerpList, const aclTensorList *, const aclTensorList *, const aclTensorList *, aclTensorList *)
+CANN_OPERATOR(aclnnForeachLerpScalar, const aclTensorList *, const aclTensorList *, const aclScalar *, aclTensorList *)
+CANN_OPERATOR(aclnnForeachLog, const aclTensorList *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachLog10, const aclTensorList *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachLog1p, const aclTensorList *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachLog2, const aclTensorList *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachMaximumList, const aclTensorList *, const aclTensorList *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachMaximumScalar, const aclTensorList *, const aclTensor *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachMaximumScalarList, const aclTensorList *, const aclScalarList *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachMaximumScalarV2, const aclTensorList *, const aclScalar *, aclTensorList *)
+CANN_OPERATOR(aclnnForeachMinimumList, const aclTensorList *, const aclTensorList *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachMinimumScalar, const aclTensorList *, const aclTensor *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachMinimumScalarList, const aclTensorList *, const aclScalarList *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachMinimumScalarV2, const aclTensorList *, const aclScalar *, aclTensorList *)
+CANN_OPERATOR(aclnnForeachMulList, const aclTensorList *, const aclTensorList *, aclTensorList *)
+CANN_OPERATOR(aclnnForeachMulScalar, const aclTensorList *, const aclTensor *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachMulScalarList, const aclTensorList *, const aclScalarList *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachMulScalarV2, const aclTensorList *, const aclScalar *, aclTensorList *)
+CANN_OPERATOR(aclnnForeachNeg, const aclTensorList *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachNonFiniteCheckAndUnscale, const aclTensorList *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnForeachNorm, const aclTensorList *, const aclScalar *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachPowList, const aclTensorList *, const aclTensorList *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachPowScalar, const aclTensorList *, const aclTensor *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachPowScalarAndTensor, const aclScalar *, const aclTensorList *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachPowScalarList, const aclTensorList *, const aclScalarList *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachPowScalarV2, const aclTensorList *, const aclScalar *, aclTensorList *)
+CANN_OPERATOR(aclnnForeachReciprocal, const aclTensorList *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachRoundOffNumber, const aclTensorList *, const aclTensor *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachRoundOffNumberV2, const aclTensorList *, const aclScalar *, aclTensorList *)
+CANN_OPERATOR(aclnnForeachSigmoid, const aclTensorList *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachSign, const aclTensorList *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachSin, const aclTensorList *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachSinh, const aclTensorList *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachSqrt, const aclTensorList *, aclTensorList *)
+CANN_OPERATOR(aclnnForeachSubList, const aclTensorList *, const aclTensorList *, const aclTensor *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachSubListV2, const aclTensorList *, const aclTensorList *, const aclScalar *, aclTensorList *)
+CANN_OPERATOR(aclnnForeachSubScalar, const aclTensorList *, const aclTensor *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachSubScalarList, const aclTensorList *, const aclScalarList *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachSubScalarV2, const aclTensorList *, const aclScalar *, aclTensorList *)
+CANN_OPERATOR(aclnnForeachTan, const aclTensorList *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachTanh, const aclTensorList *, const aclTensorList *)
+CANN_OPERATOR(aclnnForeachZeroInplace, const aclTensorList *)
+CANN_OPERATOR(aclnnFrac, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnFresnelCos, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnFresnelSin, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnFusedAdamw, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensor *, const aclTensor *, double, double, double, double, double, bool, bool)
+CANN_OPERATOR(aclnnFusedBiasLeakyRelu, const aclTensor *, const aclTensor *, double, double, const aclTensor *)
+CANN_OPERATOR(aclnnFusedCrossEntropyLossWithMaxSum, const aclTensor *, const aclTensor *, const aclTensor *, float, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnFusedInferAttentionScore, const aclTensor *, const aclTensorList *, const aclTensorList *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, double, int64_t, int64_t, char *, int64_t, int64_t, int64_t, int64_t, int64_t, bool, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnFusedInferAttentionScoreV2, const aclTensor *, const aclTensorList *, const aclTensorList *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, int64_t, double, int64_t, int64_t, char *, int64_t, int64_t, int64_t, int64_t, int64_t, bool, int64_t, int64_t, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnFusedInferAttentionScoreV3, const aclTensor *, const aclTensorList *, const aclTensorList *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, double, int64_t, int64_t, char *, int64_t, int64_t, int64_t, int64_t, int64_t, bool, int64_t, int64_t, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnFusedInferAttentionScoreV4, const aclTensor *, const aclTensorList *, const aclTensorList *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, double, int64_t, int64_t, char *, int64_t, int64_t, int64_t, int64_t, int64_t, bool, int64_t, int64_t, int64_t, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnFusedLinearCrossEntropyLossGrad, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, float, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnFusedLinearOnlineMaxSum, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, int64_t, aclTensor *, aclTensor *, aclTensor *, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnFusedMatmul, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const char *, int8_t, const aclTensor *)
+CANN_OPERATOR(aclnnFusedMatmulGelu, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnFusedMulAddN, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnFusedQuantMatmul, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const char *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnFusedQuantMatmulWeightNz, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const char *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnFusedSgd, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensor *, float, float, float, float, bool, bool, bool)
+CANN_OPERATOR(aclnnGRU, const aclTensor *, const aclTensorList *, const aclTensor *, const aclTensor *, bool, int64_t, double, bool, bool, bool, aclTensor *, aclTensor *, aclTensorList *, aclTensorList *, aclTensorList *, aclTensorList *, aclTensorList *)
+CANN_OPERATOR(aclnnGRUBackward, const aclTensor *, const aclTensorList *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensor *, bool, int64_t, bool, bool, aclTensor *, aclTensor *, aclTensorList *)
+CANN_OPERATOR(aclnnGather, const aclTensor *, int64_t, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnGatherNd, const aclTensor *, const aclTensor *, bool, aclTensor *)
+CANN_OPERATOR(aclnnGatherV2, const aclTensor *, int64_t, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnGatherV3, const aclTensor *, int64_t, const aclTensor *, int64_t, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnGcd, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnGeGlu, const aclTensor *, int64_t, int64_t, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnGeGluBackward, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnGeGluV3, const aclTensor *, int64_t, int64_t, bool, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnGeGluV3Backward, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, int64_t, bool, aclTensor *)
+CANN_OPERATOR(aclnnGeScalar, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnGeTensor, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnGelu, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnGeluBackward, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnGeluBackwardV2, const aclTensor *, const aclTensor *, char *, aclTensor *)
+CANN_OPERATOR(aclnnGeluMul, const aclTensor *, char *, const aclTensor *)
+CANN_OPERATOR(aclnnGeluQuant, const aclTensor *, const aclTensor *, const aclTensor *, const char *, const char *, const char *, int64_t, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnGeluV2, const aclTensor *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnGemm, const aclTensor *, const aclTensor *, const aclTensor *, float, float, int64_t, int64_t, aclTensor *, int8_t)
+CANN_OPERATOR(aclnnGemmaRmsNorm, const aclTensor *, const aclTensor *, double, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnGer, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnGlobalAveragePool, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnGlobalMaxPool, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnGlu, const aclTensor *, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnGluBackward, const aclTensor *, const aclTensor *, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnGridSampler2D, const aclTensor *, const aclTensor *, int64_t, int64_t, bool, aclTensor *)
+CANN_OPERATOR(aclnnGridSampler2DBackward, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, int64_t, bool, const aclBoolArray *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnGridSampler3D, const aclTensor *, const aclTensor *, int64_t, int64_t, bool, aclTensor *)
+CANN_OPERATOR(aclnnGridSampler3DBackward, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, int64_t, bool, const aclBoolArray *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnGroupNorm, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, int64_t, int64_t, int64_t, double, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnGroupNormBackward, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, int64_t, int64_t, int64_t, const aclBoolArray *, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnGroupNormSilu, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, double, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnGroupNormSiluQuant, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, double, bool, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnGroupNormSiluV2, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, double, bool, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnGroupNormSwish, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, char *, double, bool, double, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnGroupNormSwishGrad, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, char *, double, bool, bool, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnGroupQuant, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int32_t, aclTensor *)
+CANN_OPERATOR(aclnnGroupedBiasAddGrad, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnGroupedBiasAddGradV2, const aclTensor *, const aclTensor *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnGroupedDynamicMxQuant, const aclTensor *, const aclTensor *, const char *, int64_t, int64_t, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnGroupedDynamicMxQuantV2, const aclTensor *, const aclTensor *, const char *, int64_t, int64_t, int64_t, double, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnGroupedMatMulAllReduce, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclIntArray *, int64_t, const char *, const char *, int64_t, int64_t, const aclTensorList *)
+CANN_OPERATOR(aclnnGroupedMatMulAlltoAllv, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const char *, int64_t, const aclIntArray *, const aclIntArray *, bool, bool, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnGroupedMatmul, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclIntArray *, int64_t, const aclTensorList *)
+CANN_OPERATOR(aclnnGroupedMatmulAdd, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *, bool, bool, int64_t)
+CANN_OPERATOR(aclnnGroupedMatmulAddV2, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *, bool, bool, int64_t, int64_t)
+CANN_OPERATOR(aclnnGroupedMatmulFinalizeRouting, const aclTensor *, aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, float, int64_t, bool, bool, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnGroupedMatmulFinalizeRoutingV2, const aclTensor *, aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, float, int64_t, bool, bool, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnGroupedMatmulFinalizeRoutingV3, const aclTensor *, aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, float, int64_t, bool, bool, int64_t, const aclIntArray *, aclTensor *)
+CANN_OPERATOR(aclnnGroupedMatmulFinalizeRoutingWeightNz, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, float, int64_t, bool, bool, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnGroupedMatmulFinalizeRoutingWeightNzV2, const aclTensor *, aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, float, int64_t, bool, bool, int64_t, const aclIntArray *, aclTensor *)
+CANN_OPERATOR(aclnnGroupedMatmulSwigluQuant, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnGroupedMatmulSwigluQuantWeightNZ, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnGroupedMatmulV2, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclIntArray *, int64_t, int64_t, const aclTensorList *)
+CANN_OPERATOR(aclnnGroupedMatmulV3, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensor *, int64_t, int64_t, const aclTensorList *)
+CANN_OPERATOR(aclnnGroupedMatmulV4, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensor *, const aclTensorList *, const aclTensorList *, const aclTensorList *, int64_t, int64_t, int64_t, int64_t, aclTensorList *, aclTensorList *, aclTensorList *)
+CANN_OPERATOR(aclnnGroupedMatmulV5, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensor *, const aclTensorList *, const aclTensorList *, const aclTensorList *, int64_t, int64_t, int64_t, int64_t, aclIntArray *, aclTensorList *, aclTensorList *, aclTensorList *)
+CANN_OPERATOR(aclnnGroupedMatmulWeightNz, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensor *, const aclTensorList *, const aclTensorList *, const aclTensorList *, int64_t, int64_t, int64_t, int64_t, aclIntArray *, int64_t, aclTensorList *, aclTensorList *, aclTensorList *)
+CANN_OPERATOR(aclnnGroupedQuantMax, const aclTensor *, const aclTensor *, const aclTensor *, const char *, int64_t, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnGtScalar, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnGtTensor, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnHansDecode, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, bool, const aclTensor *)
+CANN_OPERATOR(aclnnHansEncode, const aclTensor *, aclTensor *, bool, bool, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnHardshrink, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnHardshrinkBackward, const aclTensor *, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnHardsigmoid, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnHardsigmoidBackward, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnHardsigmoidV2, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnHardswish, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnHardswishBackward, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnHardswishBackwardV2, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnHardtanh, const aclTensor *, const aclScalar *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnHardtanhBackward, const aclTensor *, const aclTensor *, const aclScalar *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnHeaviside, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnHistc, const aclTensor *, int64_t, const aclScalar *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnIm2col, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, const aclIntArray *, const aclTensor *)
+CANN_OPERATOR(aclnnIm2colBackward, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, const aclIntArray *, const aclIntArray *, aclTensor *)
+CANN_OPERATOR(aclnnIncreFlashAttention, const aclTensor *, const aclTensorList *, const aclTensorList *, const aclTensor *, const aclTensor *, const aclIntArray *, int64_t, double, char *, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnIncreFlashAttentionV2, const aclTensor *, const aclTensorList *, const aclTensorList *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, double, char *, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnIncreFlashAttentionV3, const aclTensor *, const aclTensorList *, const aclTensorList *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, double, char *, int64_t, int64_t, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnIncreFlashAttentionV4, const aclTensor *, const aclTensorList *, const aclTensorList *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, double, char *, int64_t, int64_t, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnIndex, const aclTensor *, const aclTensorList *, aclTensor *)
+CANN_OPERATOR(aclnnIndexAdd, const aclTensor *, int64_t, const aclTensor *, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnIndexAddV2, const aclTensor *, int64_t, const aclTensor *, const aclTensor *, const aclScalar *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnIndexCopy, aclTensor *, int64_t, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnIndexFill, const aclTensor *, int64_t, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnIndexFillTensor, const aclTensor *, int64_t, const aclIntArray *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnIndexPutImpl, aclTensor *, const aclTensorList *, const aclTensor *, bool, bool)
+CANN_OPERATOR(aclnnIndexSelect, const aclTensor *, int64_t, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnInnerFusedInferAttentionScore, const aclTensor *, const aclTensorList *, const aclTensorList *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, int64_t, double, int64_t, int64_t, char *, int64_t, int64_t, int64_t, int64_t, int64_t, bool, int64_t, int64_t, int64_t, int64_t, int64_t, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceAcos, aclTensor *)
+CANN_OPERATOR(aclnnInplaceAcosh, aclTensor *)
+CANN_OPERATOR(aclnnInplaceAdd, const aclTensor *, const aclTensor *, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceAddRelu, aclTensor *, const aclTensor *, aclScalar *)
+CANN_OPERATOR(aclnnInplaceAddRmsNorm, aclTensor *, aclTensor *, const aclTensor *, double, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceAddV3, const aclScalar *, const aclTensor *, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceAddbmm, aclTensor *, const aclTensor *, const aclTensor *, const aclScalar *, const aclScalar *, int8_t)
+CANN_OPERATOR(aclnnInplaceAddcdiv, const aclTensor *, const aclTensor *, const aclTensor *, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceAddcmul, const aclTensor *, const aclTensor *, const aclTensor *, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceAddmm, const aclTensor *, const aclTensor *, const aclTensor *, const aclScalar *, const aclScalar *, int8_t)
+CANN_OPERATOR(aclnnInplaceAddr, aclTensor *, const aclTensor *, const aclTensor *, const aclScalar *, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceAddrV2, aclTensor *, const aclTensor *, const aclTensor *, const aclScalar *, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceAdds, const aclTensor *, const aclScalar *, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceAsin, aclTensor *)
+CANN_OPERATOR(aclnnInplaceAsinh, aclTensor *)
+CANN_OPERATOR(aclnnInplaceAtan, aclTensor *)
+CANN_OPERATOR(aclnnInplaceAtan2, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnInplaceAtanh, aclTensor *)
+CANN_OPERATOR(aclnnInplaceBaddbmm, const aclTensor *, const aclTensor *, const aclTensor *, const aclScalar *, const aclScalar *, int8_t)
+CANN_OPERATOR(aclnnInplaceBernoulli, const aclTensor *, const aclScalar *, int64_t, int64_t)
+CANN_OPERATOR(aclnnInplaceBernoulliTensor, const aclTensor *, const aclTensor *, int64_t, int64_t)
+CANN_OPERATOR(aclnnInplaceBitwiseAndScalar, const aclTensor *, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceBitwiseAndTensor, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceBitwiseAndTensorOut, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceBitwiseOrScalar, aclTensor *, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceBitwiseOrTensor, aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceBitwiseXorScalar, aclTensor *, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceBitwiseXorTensor, aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceCeil, aclTensor *)
+CANN_OPERATOR(aclnnInplaceCelu, aclTensor *, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceClampMax, const aclTensor *, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceClampMaxTensor, aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceClampMinTensor, aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceCopy, aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceCos, aclTensor *)
+CANN_OPERATOR(aclnnInplaceCosh, aclTensor *)
+CANN_OPERATOR(aclnnInplaceCumprod, aclTensor *, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceDiv, aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceDivMod, aclTensor *, const aclTensor *, int)
+CANN_OPERATOR(aclnnInplaceDivMods, aclTensor *, const aclScalar *, int)
+CANN_OPERATOR(aclnnInplaceDivs, aclTensor *, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceElu, aclTensor *, const aclScalar *, const aclScalar *, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceEqScalar, const aclTensor *, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceEqTensor, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceErf, aclTensor *)
+CANN_OPERATOR(aclnnInplaceErfc, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceErfinv, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceExp, aclTensor *)
+CANN_OPERATOR(aclnnInplaceExp2, aclTensor *)
+CANN_OPERATOR(aclnnInplaceExpm1, aclTensor *)
+CANN_OPERATOR(aclnnInplaceFillDiagonal, aclTensor *, const aclScalar *, bool)
+CANN_OPERATOR(aclnnInplaceFillScalar, aclTensor *, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceFillTensor, aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceFloor, aclTensor *)
+CANN_OPERATOR(aclnnInplaceFloorDivide, aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceFloorDivides, aclTensor *, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceFmodScalar, aclTensor *, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceFmodTensor, aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceFrac, aclTensor *)
+CANN_OPERATOR(aclnnInplaceGeScalar, aclTensor *, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceGeTensor, aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceGtScalar, aclTensor *, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceGtTensor, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceHardsigmoid, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceHardsigmoidV2, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceHardswish, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceHardtanh, aclTensor *, const aclScalar *, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceIndexCopy, aclTensor *, int64_t, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceIndexFill, aclTensor *, int64_t, const aclTensor *, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceIndexFillTensor, aclTensor *, int64_t, const aclIntArray *, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceLeScalar, aclTensor *, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceLeTensor, aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceLeakyRelu, aclTensor *, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceLerp, aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceLerps, aclTensor *, const aclTensor *, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceLog, aclTensor *)
+CANN_OPERATOR(aclnnInplaceLog10, aclTensor *)
+CANN_OPERATOR(aclnnInplaceLog1p, aclTensor *)
+CANN_OPERATOR(aclnnInplaceLog2, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceLogicalAnd, aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceLogicalNot, aclTensor *)
+CANN_OPERATOR(aclnnInplaceLogicalOr, aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceLtScalar, const aclTensor *, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceLtTensor, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceMaskedFillScalar, aclTensor *, const aclTensor *, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceMaskedFillTensor, aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceMaskedScatter, aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceMatmulAllReduceAddRmsNorm, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, double, const char *, const char *, int64_t, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceMish, aclTensor *)
+CANN_OPERATOR(aclnnInplaceMul, aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceMuls, aclTensor *, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceNanToNum, aclTensor *, float, float, float)
+CANN_OPERATOR(aclnnInplaceNeScalar, aclTensor *, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceNeTensor, aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceNeg, aclTensor *)
+CANN_OPERATOR(aclnnInplaceNormal, const aclTensor *, float, float, int64_t, int64_t)
+CANN_OPERATOR(aclnnInplaceNormalTensor, const aclTensor *, float, float, const aclTensor *, const aclTensor *, int64_t)
+CANN_OPERATOR(aclnnInplaceOne, const aclTensor *)
+CANN_OPERATOR(aclnnInplacePowTensorScalar, const aclTensor *, const aclScalar *)
+CANN_OPERATOR(aclnnInplacePowTensorTensor, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnInplacePut, aclTensor *, const aclTensor *, const aclTensor *, bool)
+CANN_OPERATOR(aclnnInplaceQuantMatmulAllReduceAddRmsNorm, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, double, const char *, const char *, int64_t, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceQuantScatter, aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, int64_t, int64_t)
+CANN_OPERATOR(aclnnInplaceQuantScatterV2, aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, int64_t, int64_t, const char *)
+CANN_OPERATOR(aclnnInplaceRReluWithNoise, const aclTensor *, const aclTensor *, const aclScalar *, const aclScalar *, bool, int64_t, int64_t)
+CANN_OPERATOR(aclnnInplaceRandom, const aclTensor *, int64_t, int64_t, int64_t, int64_t)
+CANN_OPERATOR(aclnnInplaceRandomTensor, const aclTensor *, int64_t, int64_t, const aclTensor *, const aclTensor *, int64_t)
+CANN_OPERATOR(aclnnInplaceRandomWithoutFromTo, const aclTensor *, int64_t, int64_t)
+CANN_OPERATOR(aclnnInplaceRandomWithoutFromToTensor, const aclTensor *, const aclTensor *, const aclTensor *, int64_t)
+CANN_OPERATOR(aclnnInplaceReciprocal, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceRelu, aclTensor *)
+CANN_OPERATOR(aclnnInplaceRemainderTensorScalar, aclTensor *, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceRemainderTensorTensor, aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceRenorm, aclTensor *, const aclScalar *, int64_t, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceRound, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceRoundDecimals, aclTensor *, int64_t)
+CANN_OPERATOR(aclnnInplaceRsqrt, aclTensor *)
+CANN_OPERATOR(aclnnInplaceScatter, aclTensor *, int64_t, const aclTensor *, const aclTensor *, int64_t)
+CANN_OPERATOR(aclnnInplaceScatterReduce, aclTensor *, int64_t, const aclTensor *, const aclTensor *, int64_t, bool)
+CANN_OPERATOR(aclnnInplaceScatterUpdate, aclTensor *, const aclTensor *, const aclTensor *, int64_t)
+CANN_OPERATOR(aclnnInplaceScatterValue, aclTensor *, int64_t, const aclTensor *, const aclScalar *, int64_t)
+CANN_OPERATOR(aclnnInplaceSelu, aclTensor *)
+CANN_OPERATOR(aclnnInplaceSigmoid, aclTensor *)
+CANN_OPERATOR(aclnnInplaceSin, aclTensor *)
+CANN_OPERATOR(aclnnInplaceSinc, aclTensor *)
+CANN_OPERATOR(aclnnInplaceSinh, aclTensor *)
+CANN_OPERATOR(aclnnInplaceSqrt, aclTensor *)
+CANN_OPERATOR(aclnnInplaceSub, aclTensor *, const aclTensor *, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceSubs, aclTensor *, const aclScalar *, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceTan, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceTanh, aclTensor *)
+CANN_OPERATOR(aclnnInplaceThreshold, aclTensor *, const aclScalar *, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceTril, const aclTensor *, int64_t)
+CANN_OPERATOR(aclnnInplaceTriu, aclTensor *, int64_t)
+CANN_OPERATOR(aclnnInplaceTrunc, aclTensor *)
+CANN_OPERATOR(aclnnInplaceUniform, const aclTensor *, double, double, uint64_t, uint64_t)
+CANN_OPERATOR(aclnnInplaceUniformTensor, const aclTensor *, double, double, const aclTensor *, const aclTensor *, uint64_t)
+CANN_OPERATOR(aclnnInplaceWeightQuantMatmulAllReduceAddRmsNorm, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, double, const char *, const char *, int64_t, int64_t, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceXLogYScalarOther, aclTensor *, const aclScalar *)
+CANN_OPERATOR(aclnnInplaceXLogYTensor, aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnInplaceZero, aclTensor *)
+CANN_OPERATOR(aclnnInstanceNorm, const aclTensor *, const aclTensor *, const aclTensor *, const char *, double, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnInterleaveRope, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnInverse, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnIsClose, const aclTensor *, const aclTensor *, double, double, bool, aclTensor *)
+CANN_OPERATOR(aclnnIsFinite, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnIsInScalarTensor, const aclScalar *, const aclTensor *, bool, bool, aclTensor *)
+CANN_OPERATOR(aclnnIsInTensorScalar, const aclTensor *, const aclScalar *, bool, bool, aclTensor *)
+CANN_OPERATOR(aclnnIsInf, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnIsNegInf, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnIsPosInf, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnKdaGateCumsum, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, int64_t, bool, bool, double, const aclTensor *)
+CANN_OPERATOR(aclnnKlDiv, const aclTensor *, const aclTensor *, int64_t, bool, aclTensor *)
+CANN_OPERATOR(aclnnKlDivBackward, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, bool, aclTensor *)
+CANN_OPERATOR(aclnnKlDivTargetBackward, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, bool, aclTensor *)
+CANN_OPERATOR(aclnnKthvalue, const aclTensor *, int64_t, int64_t, bool, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnL1Loss, const aclTensor *, const aclTensor *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnL1LossBackward, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnLSTM, const aclTensor *, const aclTensorList *, const aclTensorList *, const aclTensor *, bool, int64_t, double, bool, bool, bool, aclTensor *, aclTensor *, aclTensor *, aclTensorList *, aclTensorList *, aclTensorList *, aclTensorList *, aclTensorList *, aclTensorList *, aclTensorList *)
+CANN_OPERATOR(aclnnLayerNorm, const aclTensor *, const aclIntArray *, const aclTensor *, const aclTensor *, double, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnLayerNormBackward, const aclTensor *, const aclTensor *, const aclIntArray *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclBoolArray *, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnLayerNormQuant, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int, double, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnLayerNormWithImplMode, const aclTensor *, const aclIntArray *, const aclTensor *, const aclTensor *, double, aclTensor *, aclTensor *, aclTensor *, int32_t)
+CANN_OPERATOR(aclnnLeScalar, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnLeTensor, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnLeakyRelu, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnLeakyReluBackward, const aclTensor *, const aclTensor *, const aclScalar *, bool, aclTensor *)
+CANN_OPERATOR(aclnnLeftShift, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnLeftShifts, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnLerp, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnLerps, const aclTensor *, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnLgamma, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnLinalgCholesky, const aclTensor *, bool, aclTensor *)
+CANN_OPERATOR(aclnnLinalgCross, const aclTensor *, const aclTensor *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnLinalgQr, const aclTensor *, int64_t, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnLinalgVectorNorm, const aclTensor *, const aclScalar *, const aclIntArray *, bool, aclDataType, aclTensor *)
+CANN_OPERATOR(aclnnLinspace, const aclScalar *, const aclScalar *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnLog, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnLog10, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnLog1p, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnLog2, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnLogAddExp, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnLogAddExp2, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnLogSigmoid, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnLogSigmoidBackward, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnLogSigmoidForward, const aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnLogSoftmax, const aclTensor *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnLogSoftmaxBackward, const aclTensor *, const aclTensor *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnLogSpace, const aclScalar *, const aclScalar *, int64_t, double, const aclTensor *)
+CANN_OPERATOR(aclnnLogSumExp, const aclTensor *, const aclIntArray *, bool, aclTensor *)
+CANN_OPERATOR(aclnnLogdet, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnLogicalAnd, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnLogicalNot, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnLogicalOr, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnLogicalXor, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnLogit, const aclTensor *, double, const aclTensor *)
+CANN_OPERATOR(aclnnLogitGrad, const aclTensor *, const aclTensor *, double, const aclTensor *)
+CANN_OPERATOR(aclnnLstmBackward, const aclTensor *, const aclTensorList *, const aclTensorList *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensorList *, const aclTensor *, bool, int64_t, double, bool, bool, bool, const aclBoolArray *, aclTensor *, aclTensor *, aclTensor *, aclTensorList *)
+CANN_OPERATOR(aclnnLtScalar, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnLtTensor, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnMaskedScale, const aclTensor *, const aclTensor *, float, aclTensor *)
+CANN_OPERATOR(aclnnMaskedSelect, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnMaskedSoftmaxWithRelPosBias, const aclTensor *, const aclTensor *, const aclTensor *, double, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnMatmul, const aclTensor *, const aclTensor *, aclTensor *, int8_t)
+CANN_OPERATOR(aclnnMatmulAllReduce, const aclTensor *, const aclTensor *, const aclTensor *, const char *, const char *, int64_t, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnMatmulAllReduceAddRmsNorm, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, double, const char *, const char *, int64_t, int64_t, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnMatmulAllReduceV2, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const char *, const char *, int64_t, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnMatmulCompress, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnMatmulCompressDequant, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int, const aclIntArray *, aclTensor *)
+CANN_OPERATOR(aclnnMatmulEmuSplitWeight, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, float, int8_t)
+CANN_OPERATOR(aclnnMatmulReduceScatter, const aclTensor *, const aclTensor *, const aclTensor *, const char *, const char *, int64_t, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnMatmulWeightNz, const aclTensor *, const aclTensor *, aclTensor *, int8_t)
+CANN_OPERATOR(aclnnMax, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnMaxDim, const aclTensor *, int64_t, bool, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnMaxN, const aclTensorList *, aclTensor *)
+CANN_OPERATOR(aclnnMaxPool, const aclTensor *, const aclIntArray *, const aclIntArray *, int64_t, const aclIntArray *, const aclIntArray *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnMaxPool2dWithIndices, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, const aclIntArray *, bool, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnMaxPool2dWithIndicesBackward, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, const aclIntArray *, bool, aclTensor *)
+CANN_OPERATOR(aclnnMaxPool2dWithMask, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, const aclIntArray *, bool, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnMaxPool2dWithMaskBackward, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, const aclIntArray *, bool, aclTensor *)
+CANN_OPERATOR(aclnnMaxPool3D, const aclTensor *, const aclIntArray *, const aclIntArray *, const char *, const aclIntArray *, const aclIntArray *, int64_t, const char *, aclTensor *)
+CANN_OPERATOR(aclnnMaxPool3dWithArgmax, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, const aclIntArray *, bool, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnMaxPool3dWithArgmaxBackward, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, const aclIntArray *, bool, aclTensor *)
+CANN_OPERATOR(aclnnMaxPoolV3, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnMaxUnpool2d, const aclTensor *, const aclTensor *, const aclIntArray *, aclTensor *)
+CANN_OPERATOR(aclnnMaxUnpool2dBackward, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, aclTensor *)
+CANN_OPERATOR(aclnnMaxUnpool3d, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, aclTensor *)
+CANN_OPERATOR(aclnnMaxUnpool3dBackward, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, aclTensor *)
+CANN_OPERATOR(aclnnMaxV2, const aclTensor *, const aclIntArray *, bool, bool, aclTensor *)
+CANN_OPERATOR(aclnnMaximum, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnMean, const aclTensor *, const aclIntArray *, bool, aclDataType, aclTensor *)
+CANN_OPERATOR(aclnnMeanV2, const aclTensor *, const aclIntArray *, bool, bool, aclTensor *)
+CANN_OPERATOR(aclnnMedian, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnMedianDim, const aclTensor *, int64_t, bool, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnMin, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnMinDim, const aclTensor *, int64_t, bool, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnMinN, const aclTensorList *, aclTensor *)
+CANN_OPERATOR(aclnnMinimum, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnMish, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnMishBackward, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnMlaProlog, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *, aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, double, double, char *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnMlaPrologV2, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *, aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, double, double, char *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnMlaPrologV2WeightNz, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *, aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, double, double, char *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnMlaPrologV3, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *, aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, double, double, char *, bool, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, double, double, double, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnMlaPrologV3WeightNz, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *, aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, double, double, char *, bool, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, double, double, double, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnMm, const aclTensor *, const aclTensor *, aclTensor *, int8_t)
+CANN_OPERATOR(aclnnModulate, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnModulateBackward, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnMoeComputeExpertTokens, const aclTensor *, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnMoeDistributeBufferReset, const aclTensor *, const char *, int64_t, int64_t)
+CANN_OPERATOR(aclnnMoeDistributeCombine, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const char *, int64_t, int64_t, int64_t, const char *, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnMoeDistributeCombineAddRmsNorm, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const char *, int64_t, int64_t, int64_t, const char *, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, const char *, float, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnMoeDistributeCombineAddRmsNormV2, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const char *, int64_t, int64_t, int64_t, const char *, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, const char *, float, int64_t, int64_t, int64_t, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnMoeDistributeCombineV2, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const char *, int64_t, int64_t, int64_t, const char *, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, const char *, aclTensor *)
+CANN_OPERATOR(aclnnMoeDistributeCombineV3, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const char *, int64_t, int64_t, int64_t, const char *, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, const char *, int64_t, int64_t, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnMoeDistributeDispatch, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const char *, int64_t, int64_t, int64_t, const char *, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, aclTensor *, aclTensor *, aclTensor *, aclTensor *, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnMoeDistributeDispatchV2, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const char *, int64_t, int64_t, int64_t, const char *, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, const char *, aclTensor *, aclTensor *, aclTensor *, aclTensor *, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnMoeDistributeDispatchV3, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const char *, int64_t, int64_t, int64_t, const char *, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, const char *, int64_t, int64_t, int64_t, aclTensor *, aclTensor *, aclTensor *, aclTensor *, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnMoeFinalizeRouting, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnMoeFinalizeRoutingV2, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnMoeFinalizeRoutingV2Grad, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, int64_t, int64_t, int64_t, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnMoeGatingTopK, const aclTensor *, const aclTensor *, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, bool, double, double, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnMoeGatingTopKSoftmax, const aclTensor *, const aclTensor *, int64_t, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnMoeGatingTopKSoftmaxV2, const aclTensor *, const aclTensor *, int64_t, int64_t, bool, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnMoeInitRouting, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnMoeInitRoutingQuant, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, double, double, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnMoeInitRoutingQuantV2, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, int64_t, int64_t, int64_t, int64_t, bool, int64_t, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnMoeInitRoutingV2, const aclTensor *, const aclTensor *, int64_t, int64_t, int64_t, int64_t, int64_t, bool, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnMoeInitRoutingV2Grad, const aclTensor *, const aclTensor *, int64_t, int64_t, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnMoeInitRoutingV3, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, int64_t, int64_t, int64_t, int64_t, bool, int64_t, const aclIntArray *, int64_t, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnMoeTokenPermute, const aclTensor *, const aclTensor *, int64_t, bool, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnMoeTokenPermuteGrad, const aclTensor *, const aclTensor *, int64_t, bool, aclTensor *)
+CANN_OPERATOR(aclnnMoeTokenPermuteWithEp, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, int64_t, bool, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnMoeTokenPermuteWithEpGrad, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, const aclIntArray *, bool, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnMoeTokenPermuteWithRoutingMap, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, bool, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnMoeTokenPermuteWithRoutingMapGrad, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, int64_t, bool, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnMoeTokenUnpermute, const aclTensor *, const aclTensor *, const aclTensor *, bool, const aclIntArray *, aclTensor *)
+CANN_OPERATOR(aclnnMoeTokenUnpermuteGrad, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, bool, const aclIntArray *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnMoeTokenUnpermuteWithEp, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, const aclIntArray *, bool, const aclIntArray *, const aclTensor *)
+CANN_OPERATOR(aclnnMoeTokenUnpermuteWithEpGrad, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, bool, const aclIntArray *, const aclIntArray *, int64_t, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnMoeTokenUnpermuteWithRoutingMap, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, bool, const aclIntArray *, aclTensor *, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnMoeTokenUnpermuteWithRoutingMapGrad, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, bool, const aclIntArray *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnMoeUpdateExpert, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, int64_t, int64_t, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnMrgbaCustom, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnMseLoss, const aclTensor *, const aclTensor *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnMseLossBackward, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnMseLossOut, const aclTensor *, const aclTensor *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnMul, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnMulNoNan, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnMuls, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnMultiScaleDeformableAttentionGrad, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnMultiScaleDeformableAttnFunction, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnMultilabelMarginLoss, const aclTensor *, const aclTensor *, int64_t, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnMultinomial, const aclTensor *, int64_t, bool, int64_t, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnMultinomialTensor, const aclTensor *, int64_t, bool, const aclTensor *, const aclTensor *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnMv, const aclTensor *, const aclTensor *, aclTensor *, int8_t)
+CANN_OPERATOR(aclnnNLLLoss, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, int64_t, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnNLLLoss2d, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, int64_t, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnNLLLoss2dBackward, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, int64_t, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnNLLLossBackward, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, int64_t, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnNanMedian, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnNanMedianDim, const aclTensor *, int64_t, bool, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnNanToNum, const aclTensor *, float, float, float, aclTensor *)
+CANN_OPERATOR(aclnnNdtri, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnNeScalar, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnNeTensor, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnNeg, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnNonMaxSuppression, const aclTensor *, const aclTensor *, aclIntArray *, aclFloatArray *, aclFloatArray *, int32_t, aclTensor *)
+CANN_OPERATOR(aclnnNonzero, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnNonzeroV2, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnNorm, const aclTensor *, const aclScalar *, const aclIntArray *, bool, aclTensor *)
+CANN_OPERATOR(aclnnNormalFloatFloat, float, float, int64_t, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnNormalFloatTensor, float, const aclTensor *, int64_t, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnNormalTensorFloat, const aclTensor *, float, int64_t, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnNormalTensorTensor, const aclTensor *, const aclTensor *, int64_t, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnNpuFormatCast, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnNsaCompress, const aclTensor *, const aclTensor *, const aclIntArray *, char *, int64_t, int64_t, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnNsaCompressAttention, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, double, int64_t, char *, int64_t, int64_t, int64_t, int64_t, int64_t, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnNsaCompressAttentionInfer, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, const aclTensor *, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, double, char *, int64_t, int64_t, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnNsaCompressGrad, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, int64_t, int64_t, int64_t, char *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnNsaCompressWithCache, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclTensor *, char *, int64_t, int64_t, int64_t, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnNsaSelectedAttention, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, double, int64_t, char *, int64_t, int64_t, int64_t, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnNsaSelectedAttentionGrad, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclTensor *, double, int64_t, int64_t, int64_t, char *, int64_t, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnNsaSelectedAttentionInfer, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, char *, int64_t, int64_t, int64_t, int64_t, int64_t, double, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnOneHot, const aclTensor *, int, const aclTensor *, const aclTensor *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnPdist, const aclTensor *, float, aclTensor *)
+CANN_OPERATOR(aclnnPdistForward, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnPermute, const aclTensor *, const aclIntArray *, aclTensor *)
+CANN_OPERATOR(aclnnPolar, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnPowScalarTensor, const aclScalar *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnPowTensorScalar, const aclTensor *, const aclScalar *, const aclTensor *)
+CANN_OPERATOR(aclnnPowTensorTensor, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnPrecisionCompare, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnPrelu, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnPreluBackward, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnPrepareWyReprBwd, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, int64_t, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnPrepareWyReprBwdDa, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnPrepareWyReprBwdFull, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, int64_t, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnProd, const aclTensor *, aclDataType, aclTensor *)
+CANN_OPERATOR(aclnnProdDim, const aclTensor *, int64_t, bool, aclDataType, aclTensor *)
+CANN_OPERATOR(aclnnPromptFlashAttention, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, int64_t, double, int64_t, int64_t, char *, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnPromptFlashAttentionV2, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, double, int64_t, int64_t, char *, int64_t, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnPromptFlashAttentionV3, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, double, int64_t, int64_t, char *, int64_t, int64_t, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnQr, const aclTensor *, bool, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnQuantBatchMatmulInplaceAdd, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *, bool, bool, int64_t)
+CANN_OPERATOR(aclnnQuantConvolution, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, bool, const aclIntArray *, int64_t, int32_t, const char *, aclTensor *)
+CANN_OPERATOR(aclnnQuantConvolutionWeightNz, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, bool, const aclIntArray *, int64_t, int32_t, const char *, aclTensor *)
+CANN_OPERATOR(aclnnQuantGroupedMatmulDequant, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, char *, bool, const aclTensor *)
+CANN_OPERATOR(aclnnQuantMatmul, const aclTensor *, const aclTensor *, const aclTensor *, float, aclTensor *)
+CANN_OPERATOR(aclnnQuantMatmulActivationQuantWeightNz, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, bool, bool, int64_t, const char *, const char *, const char *, int64_t, double, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnQuantMatmulAllReduce, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const char *, const char *, int64_t, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnQuantMatmulAllReduceAddRmsNorm, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, double, const char *, const char *, int64_t, int64_t, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnQuantMatmulAllReduceV2, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const char *, const char *, int64_t, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnQuantMatmulAllReduceV3, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const char *, const char *, int64_t, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnQuantMatmulDequant, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, char *, bool, const aclTensor *)
+CANN_OPERATOR(aclnnQuantMatmulReduceSumWeightNz, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, bool, bool, int64_t, const aclIntArray *, bool, aclTensor *)
+CANN_OPERATOR(aclnnQuantMatmulV2, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, bool, bool, aclTensor *)
+CANN_OPERATOR(aclnnQuantMatmulV3, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, bool, bool, const aclTensor *)
+CANN_OPERATOR(aclnnQuantMatmulV4, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, bool, bool, const aclTensor *)
+CANN_OPERATOR(aclnnQuantMatmulV5, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, bool, bool, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnQuantMatmulWeightNz, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, bool, bool, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnQuantMax, const aclTensor *, const aclTensor *, char *, int64_t, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnQuantize, const aclTensor *, const aclTensor *, const aclTensor *, aclDataType, int32_t, aclTensor *)
+CANN_OPERATOR(aclnnQuantizedBatchNorm, const aclTensor *, const aclTensor *, const aclTensor *, const aclScalar *, const aclScalar *, const aclScalar *, const aclScalar *, aclTensor *, aclTensor *, float, aclTensor *)
+CANN_OPERATOR(aclnnRReluWithNoise, const aclTensor *, const aclTensor *, const aclScalar *, const aclScalar *, bool, int64_t, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnRandperm, int64_t, int64_t, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnRange, const aclScalar *, const aclScalar *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnReal, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnReciprocal, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnRecomputeWUFwd, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, int64_t, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnRecurrentGatedDeltaRule, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, float, aclTensor *)
+CANN_OPERATOR(aclnnRecurrentKda, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const char *, double, bool, bool, bool, bool, bool, bool, bool, double, bool, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnReduceLogSum, const aclTensor *, const aclIntArray *, bool, bool, aclTensor *)
+CANN_OPERATOR(aclnnReduceNansum, const aclTensor *, const aclIntArray *, bool, aclDataType, aclTensor *)
+CANN_OPERATOR(aclnnReduceSum, const aclTensor *, const aclIntArray *, bool, aclDataType, aclTensor *)
+CANN_OPERATOR(aclnnReflectionPad1d, const aclTensor *, const aclIntArray *, aclTensor *)
+CANN_OPERATOR(aclnnReflectionPad1dBackward, const aclTensor *, const aclTensor *, const aclIntArray *, aclTensor *)
+CANN_OPERATOR(aclnnReflectionPad2d, const aclTensor *, const aclIntArray *, aclTensor *)
+CANN_OPERATOR(aclnnReflectionPad2dBackward, const aclTensor *, const aclTensor *, const aclIntArray *, aclTensor *)
+CANN_OPERATOR(aclnnReflectionPad3d, const aclTensor *, const aclIntArray *, aclTensor *)
+CANN_OPERATOR(aclnnReflectionPad3dBackward, const aclTensor *, const aclTensor *, const aclIntArray *, aclTensor *)
+CANN_OPERATOR(aclnnRelu, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnReluGradV4, const aclTensor *, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnRemainderScalarTensor, const aclScalar *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnRemainderTensorScalar, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnRemainderTensorTensor, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnRenorm, const aclTensor *, const aclScalar *, int64_t, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnRepeat, const aclTensor *, const aclIntArray *, aclTensor *)
+CANN_OPERATOR(aclnnRepeatInterleave, const aclTensor *, const aclTensor *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnRepeatInterleaveGrad, const aclTensor *, const aclTensor *, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnRepeatInterleaveInt, const aclTensor *, int64_t, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnRepeatInterleaveIntWithDim, const aclTensor *, int64_t, int64_t, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnRepeatInterleaveTensor, const aclTensor *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnRepeatInterleaveWithDim, const aclTensor *, const aclTensor *, int64_t, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnReplicationPad1d, const aclTensor *, const aclIntArray *, aclTensor *)
+CANN_OPERATOR(aclnnReplicationPad1dBackward, const aclTensor *, const aclTensor *, const aclIntArray *, aclTensor *)
+CANN_OPERATOR(aclnnReplicationPad2d, const aclTensor *, const aclIntArray *, aclTensor *)
+CANN_OPERATOR(aclnnReplicationPad2dBackward, const aclTensor *, const aclTensor *, const aclIntArray *, aclTensor *)
+CANN_OPERATOR(aclnnReplicationPad3d, const aclTensor *, const aclIntArray *, aclTensor *)
+CANN_OPERATOR(aclnnReplicationPad3dBackward, const aclTensor *, const aclTensor *, const aclIntArray *, aclTensor *)
+CANN_OPERATOR(aclnnResize, const aclTensor *, const aclFloatArray *, const char *, aclTensor *)
+CANN_OPERATOR(aclRfft1D, const aclTensor *, int64_t, int64_t, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnRightShift, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnRingAttentionUpdate, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, char *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnRmsNorm, const aclTensor *, const aclTensor *, double, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnRmsNormDynamicMxQuant, const aclTensor *, const aclTensor *, const aclTensor *, double, int64_t, char *, int64_t, bool, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnRmsNormDynamicQuant, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, double, int64_t, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnRmsNormGrad, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnRmsNormGradQuant, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const char *, bool, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnRmsNormQuant, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, double, aclTensor *)
+CANN_OPERATOR(aclnnRmsNormQuantV3, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, double, bool, bool, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnRoiAlign, const aclTensor *, const aclTensor *, const aclTensor *, const char *, int, int, int, float, aclTensor *)
+CANN_OPERATOR(aclnnRoiAlignV2, const aclTensor *, const aclTensor *, int64_t, int64_t, float, int64_t, bool, aclTensor *)
+CANN_OPERATOR(aclnnRoiAlignV2Backward, const aclTensor *, const aclTensor *, const aclIntArray *, int64_t, int64_t, float, int64_t, bool, aclTensor *)
+CANN_OPERATOR(aclnnRoll, const aclTensor *, const aclIntArray *, const aclIntArray *, aclTensor *)
+CANN_OPERATOR(aclnnRopeWithSinCosCache, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, int64_t, bool, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnRotaryPositionEmbedding, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnRotaryPositionEmbeddingGrad, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnRotateQuant, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, char *, int64_t, double, bool, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnRound, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnRoundDecimals, const aclTensor *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnRsqrt, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnRsub, const aclTensor *, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnRsubs, const aclTensor *, const aclScalar *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnSWhere, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnScale, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, int64_t, bool, aclTensor *)
+CANN_OPERATOR(aclnnScaledMaskedSoftmax, const aclTensor *, const aclTensor *, double, bool, aclTensor *)
+CANN_OPERATOR(aclnnScaledMaskedSoftmaxBackward, const aclTensor *, const aclTensor *, const aclTensor *, double, bool, aclTensor *)
+CANN_OPERATOR(aclnnScatter, const aclTensor *, int64_t, const aclTensor *, const aclTensor *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnScatterAdd, const aclTensor *, int64_t, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnScatterList, aclTensorList *, const aclTensor *, const aclTensor *, const aclTensor *, char *, int64_t)
+CANN_OPERATOR(aclnnScatterNd, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnScatterNdUpdate, aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnScatterPaKvCache, const aclTensor *, aclTensor *, const aclTensor *, const aclTensor *, aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, char *, char *, const aclIntArray *, const aclIntArray *)
+CANN_OPERATOR(aclnnScatterReduce, const aclTensor *, int64_t, const aclTensor *, const aclTensor *, int64_t, bool, aclTensor *)
+CANN_OPERATOR(aclnnScatterValue, const aclTensor *, int64_t, const aclTensor *, const aclScalar *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnSearchSorted, const aclTensor *, const aclTensor *, bool, bool, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnSearchSorteds, const aclTensor *, const aclScalar *, bool, bool, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnSelu, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnSeluBackward, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnShrink, const aclTensor *, const aclScalar *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnSigmoid, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnSigmoidBackward, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnSign, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnSignBitsPack, const aclTensor *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnSignBitsUnpack, const aclTensor *, int64_t, aclDataType, aclTensor *)
+CANN_OPERATOR(aclnnSignbit, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnSilentCheck, const aclTensor *, aclTensor *, aclTensor *, aclTensor *, int32_t, float, float, float, float, int32_t, aclTensor *)
+CANN_OPERATOR(aclnnSilentCheckV2, const aclTensor *, const aclTensor *, aclTensor *, aclTensor *, aclTensor *, aclIntArray *, aclIntArray *, aclIntArray *, float, float, float, int32_t, aclTensor *)
+CANN_OPERATOR(aclnnSilu, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnSiluBackward, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnSimThreadExponential, aclTensor *, int64_t, double, int64_t, int64_t)
+CANN_OPERATOR(aclnnSin, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnSinc, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnSinh, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnSinkhorn, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnSituGlu, const aclTensor *, int64_t, double, double, bool, const aclTensor *)
+CANN_OPERATOR(aclnnSituGluGrad, const aclTensor *, const aclTensor *, int64_t, double, double, bool, const aclTensor *)
+CANN_OPERATOR(aclnnSlice, const aclTensor *, int64_t, int64_t, int64_t, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnSliceNz, const aclTensor *, int64_t, int64_t, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnSliceV2, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, const aclIntArray *, aclTensor *)
+CANN_OPERATOR(aclnnSlogdet, const aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnSmoothL1Loss, const aclTensor *, const aclTensor *, int64_t, float, aclTensor *)
+CANN_OPERATOR(aclnnSmoothL1LossBackward, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, float, aclTensor *)
+CANN_OPERATOR(aclnnSoftMarginLoss, const aclTensor *, const aclTensor *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnSoftMarginLossBackward, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnSoftmax, const aclTensor *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnSoftmaxBackward, const aclTensor *, const aclTensor *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnSoftmaxCrossEntropyWithLogits, const aclTensor *, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnSoftplus, const aclTensor *, const aclScalar *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnSoftplusBackward, const aclTensor *, const aclTensor *, const aclScalar *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnSoftshrink, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnSoftshrinkBackward, const aclTensor *, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnSoftsign, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnSoftsignBackward, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnSort, const aclTensor *, bool, int64_t, bool, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnSortWithIndex, const aclTensor *, const aclTensor *, int64_t, bool, bool, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnSparse4to2QuantMatmulWeightNz, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnSplitTensor, const aclTensor *, uint64_t, int64_t, aclTensorList *)
+CANN_OPERATOR(aclnnSplitWithSize, const aclTensor *, const aclIntArray *, int64_t, aclTensorList *)
+CANN_OPERATOR(aclnnSqrt, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnSqrtBackward, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnSquare, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnSquaredRelu, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnStack, const aclTensorList *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnStd, const aclTensor *, const aclIntArray *, int64_t, bool, aclTensor *)
+CANN_OPERATOR(aclnnStdMeanCorrection, const aclTensor *, const aclIntArray *, int64_t, bool, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclStft, const aclTensor *, const aclTensor *, aclTensor *, int64_t, int64_t, int64_t, bool, bool, bool)
+CANN_OPERATOR(aclnnStridedSlice, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, int64_t, int64_t, int64_t, int64_t, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnStridedSliceAssignV2, aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, const aclIntArray *)
+CANN_OPERATOR(aclnnSub, const aclTensor *, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnSubs, const aclTensor *, const aclScalar *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnSum, const aclTensorList *, aclTensor *)
+CANN_OPERATOR(aclnnSumV2, const aclTensorList *, aclTensor *)
+CANN_OPERATOR(aclnnSvd, const aclTensor *, bool, bool, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnSwiGlu, const aclTensor *, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnSwiGluGrad, const aclTensor *, const aclTensor *, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnSwiGluQuant, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, bool, char *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnSwiGluQuantV2, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, bool, char *, int64_t, int64_t, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnSwigluClamp, const aclTensor *, double, aclTensor *)
+CANN_OPERATOR(aclnnSwigluGroup, const aclTensor *, const aclTensor *, const aclTensor *, double, const aclTensor *)
+CANN_OPERATOR(aclnnSwigluGroupGrad, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, float, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnSwigluGroupQuant, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, int64_t, int64_t, bool, double, double, bool, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnSwinAttentionScoreQuant, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, bool, bool, bool, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnSwinTransformerLnQkvQuant, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int64_t, int64_t, double, int64_t, int64_t, int64_t, int64_t, bool, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnSwish, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnSwishBackward, const aclTensor *, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnSyncBatchNormGatherStats, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *, aclTensor *, float, float, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnTake, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnTan, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnTanh, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnTanhBackward, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnTfScatterAdd, aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnThnnFusedLstmCell, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnThnnFusedLstmCellBackward, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, bool, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnThreshold, const aclTensor *, const aclScalar *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnThresholdBackward, const aclTensor *, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnThresholdV2, const aclTensor *, const aclScalar *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnTopKTopPSample, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, double, bool, int64_t, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnTopKTopPSampleV2, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, double, bool, int64_t, int64_t, bool, bool, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnTopk, const aclTensor *, int64_t, int64_t, bool, bool, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnTrace, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnTransConvolutionWeight, const aclTensor *, bool, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnTransMatmulWeight, aclTensor *)
+CANN_OPERATOR(aclnnTransQuantParamV2, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnTransQuantParamV3, const aclTensor *, const aclTensor *, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnTransformBiasRescaleQkv, const aclTensor *, const aclTensor *, int64_t, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnTransposeBatchMatMul, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, int8_t, int32_t, aclTensor *)
+CANN_OPERATOR(aclnnTransposeBatchMatMulWeightNz, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclIntArray *, const aclIntArray *, const aclIntArray *, int8_t, int32_t, aclTensor *)
+CANN_OPERATOR(aclnnTransposeQuantBatchMatMul, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int32_t, int64_t, const aclIntArray *, const aclIntArray *, const aclIntArray *, int32_t, aclTensor *)
+CANN_OPERATOR(aclnnTransposeQuantBatchMatMulWeightNz, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int32_t, int64_t, const aclIntArray *, const aclIntArray *, const aclIntArray *, int32_t, aclTensor *)
+CANN_OPERATOR(aclnnTriangularSolve, const aclTensor *, const aclTensor *, bool, bool, bool, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnTril, const aclTensor *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnTriu, const aclTensor *, int64_t, aclTensor *)
+CANN_OPERATOR(aclnnTrunc, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnUnfoldGrad, const aclTensor *, const aclIntArray *, int64_t, int64_t, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnUnique, const aclTensor *, bool, bool, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnUnique2, const aclTensor *, bool, bool, bool, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnUniqueConsecutive, const aclTensor *, bool, bool, int64_t, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnUniqueDim, const aclTensor *, bool, bool, int64_t, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnUpsampleBicubic2d, const aclTensor *, const aclIntArray *, bool, double, double, aclTensor *)
+CANN_OPERATOR(aclnnUpsampleBicubic2dAA, const aclTensor *, const aclIntArray *, bool, double, double, aclTensor *)
+CANN_OPERATOR(aclnnUpsampleBicubic2dAAGrad, const aclTensor *, const aclIntArray *, const aclIntArray *, bool, double, double, aclTensor *)
+CANN_OPERATOR(aclnnUpsampleBicubic2dBackward, const aclTensor *, const aclIntArray *, const aclIntArray *, bool, double, double, aclTensor *)
+CANN_OPERATOR(aclnnUpsampleBilinear2d, const aclTensor *, const aclIntArray *, bool, double, double, aclTensor *)
+CANN_OPERATOR(aclnnUpsampleBilinear2dAA, const aclTensor *, const aclIntArray *, bool, double, double, aclTensor *)
+CANN_OPERATOR(aclnnUpsampleBilinear2dAABackward, const aclTensor *, const aclIntArray *, const aclIntArray *, bool, double, double, aclTensor *)
+CANN_OPERATOR(aclnnUpsampleBilinear2dBackward, const aclTensor *, const aclIntArray *, const aclIntArray *, bool, double, double, aclTensor *)
+CANN_OPERATOR(aclnnUpsampleBilinear2dBackwardV2, const aclTensor *, const aclIntArray *, const aclIntArray *, bool, double, double, aclTensor *)
+CANN_OPERATOR(aclnnUpsampleLinear1d, const aclTensor *, const aclIntArray *, bool, double, aclTensor *)
+CANN_OPERATOR(aclnnUpsampleLinear1dBackward, const aclTensor *, const aclIntArray *, const aclIntArray *, bool, double, aclTensor *)
+CANN_OPERATOR(aclnnUpsampleNearest1d, const aclTensor *, const aclIntArray *, aclTensor *)
+CANN_OPERATOR(aclnnUpsampleNearest1dBackward, const aclTensor *, const aclIntArray *, const aclIntArray *, double, aclTensor *)
+CANN_OPERATOR(aclnnUpsampleNearest1dV2, const aclTensor *, const aclIntArray *, float, aclTensor *)
+CANN_OPERATOR(aclnnUpsampleNearest2d, const aclTensor *, const aclIntArray *, aclTensor *)
+CANN_OPERATOR(aclnnUpsampleNearest2dBackward, const aclTensor *, const aclIntArray *, const aclIntArray *, double, double, aclTensor *)
+CANN_OPERATOR(aclnnUpsampleNearest2dV2, const aclTensor *, const aclIntArray *, float, float, aclTensor *)
+CANN_OPERATOR(aclnnUpsampleNearest3d, const aclTensor *, const aclIntArray *, double, double, double, aclTensor *)
+CANN_OPERATOR(aclnnUpsampleNearest3dBackward, const aclTensor *, const aclIntArray *, const aclIntArray *, double, double, double, aclTensor *)
+CANN_OPERATOR(aclnnUpsampleNearestExact1d, const aclTensor *, const aclIntArray *, double, aclTensor *)
+CANN_OPERATOR(aclnnUpsampleNearestExact1dBackward, const aclTensor *, const aclIntArray *, const aclIntArray *, double, aclTensor *)
+CANN_OPERATOR(aclnnUpsampleNearestExact2d, const aclTensor *, const aclIntArray *, double, double, aclTensor *)
+CANN_OPERATOR(aclnnUpsampleNearestExact2dBackward, const aclTensor *, const aclIntArray *, const aclIntArray *, double, double, aclTensor *)
+CANN_OPERATOR(aclnnUpsampleNearestExact3d, const aclTensor *, const aclIntArray *, double, double, double, aclTensor *)
+CANN_OPERATOR(aclnnUpsampleNearestExact3dBackward, const aclTensor *, const aclIntArray *, const aclIntArray *, double, double, double, aclTensor *)
+CANN_OPERATOR(aclnnUpsampleTrilinear3d, const aclTensor *, const aclIntArray *, bool, double, double, double, aclTensor *)
+CANN_OPERATOR(aclnnUpsampleTrilinear3dBackward, const aclTensor *, const aclIntArray *, const aclIntArray *, bool, double, double, double, aclTensor *)
+CANN_OPERATOR(aclnnVar, const aclTensor *, const aclIntArray *, bool, bool, aclTensor *)
+CANN_OPERATOR(aclnnVarCorrection, const aclTensor *, const aclIntArray *, int64_t, bool, aclTensor *)
+CANN_OPERATOR(aclnnVarMean, const aclTensor *, const aclIntArray *, int64_t, bool, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnViewCopy, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnWeightQuantBatchMatmul, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, bool, bool, float, float, aclTensor *)
+CANN_OPERATOR(aclnnWeightQuantBatchMatmulNz, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int, const aclTensor *)
+CANN_OPERATOR(aclnnWeightQuantBatchMatmulV2, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int, const aclTensor *)
+CANN_OPERATOR(aclnnWeightQuantBatchMatmulV3, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, int, int, const aclTensor *)
+CANN_OPERATOR(aclnnWeightQuantMatmulAllReduce, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const char *, const char *, int64_t, int64_t, int64_t, const aclTensor *)
+CANN_OPERATOR(aclnnWeightQuantMatmulAllReduceAddRmsNorm, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, double, const char *, const char *, int64_t, int64_t, int64_t, const aclTensor *, const aclTensor *)
+CANN_OPERATOR(aclnnWeightQuantPreprocess, const aclTensor *, const aclTensor *, const aclTensor *, const aclTensor *, aclDataType, aclDataType, int64_t, aclTensor *, aclTensor *, aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnXLogYScalarOther, const aclTensor *, const aclScalar *, aclTensor *)
+CANN_OPERATOR(aclnnXLogYScalarSelf, const aclScalar *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnXLogYTensor, const aclTensor *, const aclTensor *, aclTensor *)
+CANN_OPERATOR(aclnnXlog1py, const aclTensor *, const aclTensor *, const aclTensor *)
 
 #ifdef __cplusplus
 }
