@@ -56,7 +56,9 @@ func (m *Model) forward(p *pass, in *inputs, x *aclnn.Tensor) *state {
 		p.reading(func() {
 			_, x, s.final = m.finalNorm.after(p, in.newest(p, x), in.newest(p, y))
 			s.normed = p.enter(x)
-			s.out = m.head.forward(p, s.normed)
+			if !in.headless {
+				s.out = m.head.forward(p, s.normed)
+			}
 		}, m.headUnits()...)
 	case y != nil:
 		s.out = p.sum(x, y)
@@ -154,12 +156,35 @@ func (m *Model) Logits(ctx context.Context, b Batch) (logits []float32, err erro
 	if err := m.alone("Logits"); err != nil {
 		return nil, err
 	}
+	return m.outputs(ctx, b, false)
+}
+
+// Hidden runs the forward pass and returns the normalised states that the head would read, [size,
+// length, hidden]. Their mean over the tokens of a text is an embedding of it.
+func (m *Model) Hidden(ctx context.Context, b Batch) (states []float32, err error) {
+	if err := m.alone("Hidden"); err != nil {
+		return nil, err
+	}
+	return m.outputs(ctx, b, true)
+}
+
+// outputs runs the forward pass and returns the logits, or what the head would read.
+func (m *Model) outputs(ctx context.Context, b Batch, headless bool) (values []float32, err error) {
 	p := m.pass(ctx)
 	defer func() { err = errors.Join(err, p.Close()) }()
 	in, err := m.inputs(p, b)
 	if err != nil {
 		return nil, err
 	}
-	logits = p.read(m.forward(p, in, nil).out)
-	return logits, p.Err()
+	in.headless = headless
+	s := m.forward(p, in, nil)
+	if p.Err() != nil {
+		return nil, p.Err()
+	}
+	out := s.out
+	if headless {
+		out = s.normed
+	}
+	values = p.read(out)
+	return values, p.Err()
 }

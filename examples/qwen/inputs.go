@@ -19,6 +19,8 @@ type inputs struct {
 	rope          rotation
 	scale         float64
 
+	headless bool // the pass ends before the head
+
 	from  int64  // tokens of each sequence that are already in the cache
 	cache *Cache // nil in training
 	past  *past  // of the current layer

@@ -8,7 +8,8 @@
 //
 // Every flag has a variable of the environment: SERVE_MAX_TOKENS stands for -max-tokens. Flags win.
 //
-//	-model -dtype -device     what is served, and where; -name is its name in requests
+//	-model -adapter -dtype    what is served; -name is its name in requests
+//	-device                   where
 //	-type -train-steps        the model that is trained without -model
 //	-listen                   address; -tls-cert and -tls-key turn on TLS
 //	-keys                     file with bearer tokens, a line each, of which requests need one

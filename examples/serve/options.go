@@ -51,6 +51,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f := command.New(out, "serve [flags]", about, samples...)
 	f.Group("The model")
 	f.StringVar(&o.source.Folder, "model", "", "`folder` of a Hugging Face model, or of trainstep's checkpoints (default: train a small one first)")
+	f.StringVar(&o.source.Adapter, "adapter", "", "`folder` of an adapter for -model, as trainstep -lora exports it or PEFT saves it")
 	f.StringVar(&o.name, "name", "", "its `name` in requests (default: that of the folder, or small)")
 	f.StringVar(&o.dtype, "dtype", "fp32", "element `type`: fp32 or bf16")
 	f.IntVar(&o.device, "device", 0, "device to run on")
@@ -110,6 +111,8 @@ func (o *options) complete() (err error) {
 		return fmt.Errorf("-train-steps %d; it must be positive", o.source.Steps)
 	case o.source.Folder == "" && !slices.Contains(qwen.ModelTypes(), o.source.Type):
 		return fmt.Errorf("-type %q; use one of %s", o.source.Type, strings.Join(qwen.ModelTypes(), ", "))
+	case o.source.Adapter != "" && o.source.Folder == "":
+		return errors.New("-adapter needs -model")
 	case (o.cert == "") != (o.key == ""):
 		return errors.New("-tls-cert and -tls-key go together")
 	}

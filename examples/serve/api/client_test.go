@@ -1,6 +1,10 @@
 package api_test
 
 import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 
@@ -132,6 +136,43 @@ func TestChat(t *testing.T) {
 	require.Positive(t, all.Usage.PromptTokensDetails.CachedTokens, "the prompt was read before")
 }
 
+// TestEmbeddings: texts get vectors of length one, the same as numbers and as base64, beside requests that
+// generate.
+func TestEmbeddings(t *testing.T) {
+	s := start(t, engine.Options{Blocks: 32, BlockSize: 16}, nil)
+	end := s.long(t, t.Context())
+	p := openai.EmbeddingNewParams{Model: "small", Input: openai.EmbeddingNewParamsInputUnion{OfArrayOfStrings: []string{"the fox", "a quick fox", "the fox"}}}
+	all, err := s.client.Embeddings.New(t.Context(), p)
+	require.NoError(t, err)
+	require.Len(t, all.Data, 3)
+	require.EqualValues(t, 7+11+7, all.Usage.PromptTokens)
+	for i, x := range all.Data {
+		require.EqualValues(t, i, x.Index)
+		require.Len(t, x.Embedding, 128)
+		square := 0.0
+		for _, v := range x.Embedding {
+			square += v * v
+		}
+		require.InDelta(t, 1, square, 1e-5)
+	}
+	require.Equal(t, all.Data[0].Embedding, all.Data[2].Embedding)
+	require.NotEqual(t, all.Data[0].Embedding, all.Data[1].Embedding)
+	_, _, text := s.post(t, "/v1/embeddings", `{"model":"small","input":"the fox","encoding_format":"base64"}`)
+	var coded struct{ Data []struct{ Embedding []byte } }
+	require.NoError(t, json.Unmarshal([]byte(text), &coded))
+	for i, v := range all.Data[0].Embedding {
+		require.Equal(t, float32(v), math.Float32frombits(binary.LittleEndian.Uint32(coded.Data[0].Embedding[4*i:])))
+	}
+	require.NoError(t, end())
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	_, err = s.engine.Embed(gone, []int32{1})
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, s.engine.Drain(t.Context()))
+	_, err = s.engine.Embed(t.Context(), []int32{1})
+	require.ErrorIs(t, err, engine.ErrClosed)
+}
+
 func TestModels(t *testing.T) {
 	s := start(t, engine.Options{Blocks: 4, BlockSize: 16}, nil)
 	list, err := s.client.Models.List(t.Context())
@@ -190,9 +231,20 @@ func TestErrors(t *testing.T) {
 		require.Equal(t, 400, status, body)
 		require.Contains(t, answer, text)
 	}
-	status, _, answer := s.post(t, "/v1/embeddings", `{}`)
+	for text, body := range map[string]string{
+		"encoding_format: it is neither": `{"model":"small","input":"a","encoding_format":"int8"}`,
+		"dimensions: the model":          `{"model":"small","input":"a","dimensions":3}`,
+		"input: it is missing":           `{"model":"small"}`,
+		"input: 5 texts":                 `{"model":"small","input":["a","b","c","d","e"]}`,
+		"the prompt is empty":            `{"model":"small","input":""}`,
+	} {
+		status, _, answer := s.post(t, "/v1/embeddings", body)
+		require.Equal(t, 400, status, body)
+		require.Contains(t, answer, text)
+	}
+	status, _, answer := s.post(t, "/v1/images/generations", `{}`)
 	require.Equal(t, 404, status)
-	require.Contains(t, answer, "/v1/embeddings")
+	require.Contains(t, answer, "/v1/images/generations")
 	status, _, _ = s.post(t, "/v1/completions", `{"prompt":"`+strings.Repeat("x", 1<<16)+`"}`)
 	require.Equal(t, 413, status)
 	short, err := s.client.Completions.New(t.Context(), greedy("a", 50))

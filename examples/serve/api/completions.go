@@ -49,7 +49,7 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	if job.prompts, err = s.prompts(q.Prompt); err != nil {
+	if job.prompts, err = s.texts("prompt", q.Prompt); err != nil {
 		return err
 	}
 	f := &completionShape{language: s.Language, probabilities: q.LogProbs != nil, offsets: make([]int, len(job.prompts)*job.n)}
@@ -69,28 +69,28 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
 	return s.perform(w, r, job, q.Stream, s.head("cmpl-", "text_completion"), f)
 }
 
-// prompts reads a text, texts, tokens, or lists of tokens.
-func (s *Server) prompts(text json.RawMessage) (all [][]int32, err error) {
+// texts reads a text, texts, tokens, or lists of tokens.
+func (s *Server) texts(name string, text json.RawMessage) (all [][]int32, err error) {
 	var texts oneOrMore[string]
 	var tokens oneOrMore[[]int32]
 	switch {
 	case len(text) == 0 || string(text) == "null":
-		return nil, badParameter("prompt", "it is missing")
+		return nil, badParameter(name, "it is missing")
 	case json.Unmarshal(text, &texts) == nil:
 		for _, t := range texts {
 			ids, err := s.Language.Encode(t)
 			if err != nil {
-				return nil, badParameter("prompt", err.Error())
+				return nil, badParameter(name, err.Error())
 			}
 			all = append(all, ids)
 		}
 	case json.Unmarshal(text, &tokens) == nil:
 		all = tokens
 	default:
-		return nil, badParameter("prompt", "it must be a text, texts, tokens or lists of tokens")
+		return nil, badParameter(name, "it must be a text, texts, tokens or lists of tokens")
 	}
 	if len(all) == 0 {
-		return nil, badParameter("prompt", "it is empty")
+		return nil, badParameter(name, "it is empty")
 	}
 	return all, nil
 }

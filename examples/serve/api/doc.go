@@ -5,6 +5,7 @@
 //
 //	POST /v1/completions         text, lists of texts, tokens; n, logprobs, stop, stream, echo
 //	POST /v1/chat/completions    messages; n, logprobs, stop, stream
+//	POST /v1/embeddings          texts or tokens, as numbers or base64: means of the last states
 //	GET  /v1/models
 //	GET  /healthz  /readyz       200, or 503 while the device is down or the server drains
 //	GET  /metrics                for Prometheus, with the names that vLLM's dashboards use

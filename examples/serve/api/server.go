@@ -51,6 +51,7 @@ func New(c Config) (*Server, error) {
 	}
 	s.mux.HandleFunc("POST /v1/completions", s.guarded(s.completions))
 	s.mux.HandleFunc("POST /v1/chat/completions", s.guarded(s.chat))
+	s.mux.HandleFunc("POST /v1/embeddings", s.guarded(s.embeddings))
 	s.mux.HandleFunc("GET /v1/models", s.guarded(s.models))
 	s.mux.HandleFunc("GET /v1/models/{id...}", s.guarded(s.model))
 	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })

@@ -17,9 +17,10 @@ type Engine struct {
 	load   Load
 	vocab  int
 
-	arrivals chan *sequence
-	end      context.CancelCauseFunc // of the engine's goroutine
-	done     chan struct{}           // closed when it has ended
+	arrivals   chan *sequence
+	embeddings chan *embedding
+	end        context.CancelCauseFunc // of the engine's goroutine
+	done       chan struct{}           // closed when it has ended
 
 	mu        sync.Mutex
 	published Stats
@@ -36,7 +37,9 @@ type Engine struct {
 	states  []int // free places of states
 	running []*sequence
 	waiting []*sequence
-	stats   Stats
+	// embedding is the next one to compute.
+	embedding *embedding
+	stats     Stats
 }
 
 // Open makes an engine on a device of rt, which must stay open. ctx bounds the loading of the model only.
@@ -52,7 +55,7 @@ func Open(ctx context.Context, rt *acl.Runtime, device int, load Load, o Options
 	inner, end := context.WithCancelCause(context.Background())
 	e := &Engine{
 		o: o, rt: rt, device: device, load: load, vocab: r.model.Config.VocabSize, end: end,
-		arrivals: make(chan *sequence, o.Queue), done: make(chan struct{}), empty: make(chan struct{}),
+		arrivals: make(chan *sequence, o.Queue), embeddings: make(chan *embedding, o.Queue), done: make(chan struct{}), empty: make(chan struct{}),
 		runner: r, blocks: newBlocks(o.Blocks, o.BlockSize, !r.model.Config.Recurrent()),
 	}
 	for i := range o.Sequences {
@@ -81,12 +84,10 @@ func (e *Engine) Submit(ctx context.Context, r Request) (*Generation, error) {
 	s := newSequence(ctx, r)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	switch {
-	case e.draining:
-		return nil, ErrClosed
-	case e.down != nil:
-		return nil, e.down
-	case e.queued == e.o.Queue:
+	if err := e.refusal(); err != nil {
+		return nil, err
+	}
+	if e.queued == e.o.Queue {
 		return nil, ErrBusy
 	}
 	e.open++
@@ -99,6 +100,11 @@ func (e *Engine) Submit(ctx context.Context, r Request) (*Generation, error) {
 func (e *Engine) Ready() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	return e.refusal()
+}
+
+// refusal returns why the engine takes no requests, or nil; its caller holds mu.
+func (e *Engine) refusal() error {
 	if e.draining {
 		return ErrClosed
 	}
@@ -151,6 +157,11 @@ func (e *Engine) finish(s *sequence, reason Reason, err error) {
 		e.left(1)
 	}
 	s.out.end(reason, err)
+	e.ended()
+}
+
+// ended notes that a request has ended.
+func (e *Engine) ended() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.open--; e.open == 0 && e.draining {
@@ -165,6 +176,22 @@ func (e *Engine) finishAll(err error) {
 	}
 	for _, s := range slices.Concat(e.running, e.waiting) {
 		e.finish(s, noReason, err)
+	}
+	if e.embedding == nil {
+		e.embedding = e.another()
+	}
+	for ; e.embedding != nil; e.embedding = e.another() {
+		e.answer(e.embedding, nil, err)
+	}
+}
+
+// another takes an embedding that waits, or returns nil.
+func (e *Engine) another() *embedding {
+	select {
+	case x := <-e.embeddings:
+		return x
+	default:
+		return nil
 	}
 }
 

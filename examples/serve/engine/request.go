@@ -31,6 +31,9 @@ type Request struct {
 	Top      int
 }
 
+// anySampling is that of a request that generates nothing.
+var anySampling = sampling.Options{TopP: 1}
+
 // Token is a generated token.
 type Token struct {
 	ID      int32

@@ -15,7 +15,11 @@ import (
 func (e *Engine) run(ctx context.Context) {
 	defer close(e.done)
 	for e.receive(ctx) {
-		if err := e.step(ctx); err != nil {
+		err := e.embed(ctx)
+		if err == nil {
+			err = e.step(ctx)
+		}
+		if err != nil {
 			e.recover(ctx, err)
 		}
 		e.publish()
@@ -34,12 +38,16 @@ func (e *Engine) receive(ctx context.Context) bool {
 		select {
 		case s := <-e.arrivals:
 			e.waiting = append(e.waiting, s)
+		case e.embedding = <-e.embeddings:
 		case <-ctx.Done():
 			return false
 		}
 	}
 	for len(e.arrivals) > 0 {
 		e.waiting = append(e.waiting, <-e.arrivals)
+	}
+	if e.embedding == nil {
+		e.embedding = e.another()
 	}
 	for _, s := range slices.Concat(e.running, e.waiting) {
 		if s.ctx.Err() != nil {

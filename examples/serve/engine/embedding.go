@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"github.com/goascend/cann/examples/qwen"
+)
+
+// embedding is a text whose place among others is asked for.
+type embedding struct {
+	ctx    context.Context
+	tokens []int32
+	values []float32
+	err    error
+	done   chan struct{}
+}
+
+// Embed returns the mean of the model's last states over the tokens of a text, with length one. It waits for
+// its turn between the steps of the requests that generate. The errors are those of Submit.
+func (e *Engine) Embed(ctx context.Context, tokens []int32) ([]float32, error) {
+	r := Request{Prompt: tokens, Sampling: anySampling}
+	if err := r.check(&e.o, e.vocab); err != nil {
+		return nil, err
+	}
+	x := &embedding{ctx: ctx, tokens: tokens, done: make(chan struct{})}
+	if err := e.enqueue(x); err != nil {
+		return nil, err
+	}
+	select {
+	case <-x.done:
+		return x.values, x.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (e *Engine) enqueue(x *embedding) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.refusal(); err != nil {
+		return err
+	}
+	select {
+	case e.embeddings <- x:
+		e.open++
+		return nil
+	default:
+		return ErrBusy
+	}
+}
+
+// embed computes the next embedding, if one waits.
+func (e *Engine) embed(ctx context.Context) error {
+	x := e.embedding
+	if x == nil {
+		return nil
+	}
+	e.embedding = nil
+	if x.ctx.Err() != nil {
+		e.answer(x, nil, context.Cause(x.ctx))
+		return nil
+	}
+	b := qwen.Batch{Size: 1, Length: len(x.tokens), Inputs: x.tokens, Labels: make([]int32, len(x.tokens))}
+	states, err := e.runner.model.Hidden(ctx, b)
+	if err != nil {
+		e.answer(x, nil, failed(err))
+		for _, s := range e.running {
+			s.next = 0 // they had no part in it
+		}
+		return err
+	}
+	e.stats.PromptTokens += len(x.tokens)
+	values, err := mean(states, len(x.tokens))
+	e.answer(x, values, err)
+	return nil
+}
+
+// answer ends the wait for an embedding.
+func (e *Engine) answer(x *embedding, values []float32, err error) {
+	x.values, x.err = values, err
+	close(x.done)
+	e.ended()
+}
+
+// mean returns the mean of rows, with length one.
+func mean(states []float32, rows int) ([]float32, error) {
+	sums := make([]float64, len(states)/rows)
+	for i, v := range states {
+		sums[i%len(sums)] += float64(v)
+	}
+	square := 0.0
+	for _, v := range sums {
+		square += v * v
+	}
+	if !(square > 0) || math.IsInf(square, 1) {
+		return nil, errors.New("engine: the states of the text have no direction")
+	}
+	out := make([]float32, len(sums))
+	for i, v := range sums {
+		out[i] = float32(v / math.Sqrt(square))
+	}
+	return out, nil
+}
