@@ -862,7 +862,7 @@ var opIsFinite = Operator{
 // IsFinite tells which elements are neither infinite nor NaN.
 //
 // It launches aclnnIsFinite (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
-// The emulator verified: Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: Out bool.
 // Vendor's page: hicann/ops-math, math/is_finite/docs/aclnnIsFinite.md
 func IsFinite(st *acl.Stream, p IsFiniteParams) error {
 	c := NewCall(st, &opIsFinite)
@@ -1007,7 +1007,7 @@ var opIsNegInf = Operator{
 // IsNegInf tells which elements are negative infinity.
 //
 // It launches aclnnIsNegInf (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
-// The emulator verified: Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: Out bool.
 // Vendor's page: hicann/ops-math, math/is_neg_inf/docs/aclnnIsNegInf.md
 func IsNegInf(st *acl.Stream, p IsNegInfParams) error {
 	c := NewCall(st, &opIsNegInf)
@@ -1039,7 +1039,7 @@ var opIsPosInf = Operator{
 // IsPosInf tells which elements are positive infinity.
 //
 // It launches aclnnIsPosInf (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
-// The emulator verified: Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: Out bool.
 // Vendor's page: hicann/ops-math, math/is_pos_inf/docs/aclnnIsPosInf.md
 func IsPosInf(st *acl.Stream, p IsPosInfParams) error {
 	c := NewCall(st, &opIsPosInf)

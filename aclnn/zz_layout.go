@@ -199,8 +199,7 @@ var opCircularPad2d = Operator{
 // CircularPad2d pads the last two dimensions with the elements of the opposite side.
 //
 // It launches aclnnCircularPad2d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex32
-// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0.
+// The emulator verified: Self, Out float32 float16 bfloat16 int8 int32.
 // Vendor's page: hicann/ops-math, conversion/circular_pad/docs/aclnnCircularPad2d.md
 func CircularPad2d(st *acl.Stream, p CircularPad2dParams) error {
 	c := NewCall(st, &opCircularPad2d)
@@ -236,7 +235,7 @@ var opCircularPad2dBackward = Operator{
 //
 // It launches aclnnCircularPad2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on
 // st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64.
+// The emulator verified: GradOutput, GradInput float32 float16 bfloat16.
 // Vendor's page: hicann/ops-math, conversion/circular_pad_grad/docs/aclnnCircularPad2dBackward.md
 func CircularPad2dBackward(st *acl.Stream, p CircularPad2dBackwardParams) error {
 	c := NewCall(st, &opCircularPad2dBackward)
@@ -271,8 +270,7 @@ var opCircularPad3d = Operator{
 // CircularPad3d pads the last three dimensions with the elements of the opposite side.
 //
 // It launches aclnnCircularPad3d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex32
-// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0.
+// The emulator verified: Self, Out float32 float16 bfloat16 int8 int32.
 // Vendor's page: hicann/ops-math, conversion/circular_pad/docs/aclnnCircularPad3d.md
 func CircularPad3d(st *acl.Stream, p CircularPad3dParams) error {
 	c := NewCall(st, &opCircularPad3d)
@@ -308,7 +306,7 @@ var opCircularPad3dBackward = Operator{
 //
 // It launches aclnnCircularPad3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on
 // st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64.
+// The emulator verified: GradOutput, GradInput float32 float16 bfloat16.
 // Vendor's page: hicann/ops-math, conversion/circular_pad_grad/docs/aclnnCircularPad3dBackward.md
 func CircularPad3dBackward(st *acl.Stream, p CircularPad3dBackwardParams) error {
 	c := NewCall(st, &opCircularPad3dBackward)
@@ -346,8 +344,7 @@ var opConfusionTranspose = Operator{
 // Transpose_first says.
 //
 // It launches aclnnConfusionTranspose (libopapi, CANN 2026-08) of family layout on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool complex32 complex64
-// complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0.
+// The emulator verified: X, Out float32 float16 bfloat16 integers.
 // Vendor's page: hicann/ops-math, conversion/confusion_transpose_d/docs/aclnnConfusionTranspose.md
 func ConfusionTranspose(st *acl.Stream, p ConfusionTransposeParams) error {
 	c := NewCall(st, &opConfusionTranspose)

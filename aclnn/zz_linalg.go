@@ -179,7 +179,7 @@ var opLinalgCholesky = Operator{
 // LinalgCholesky computes the Cholesky factor of symmetric positive definite matrices.
 //
 // It launches aclnnLinalgCholesky (libopapi, CANN 2026-08) of family linalg on st.
-// The emulator verified: Self, Out float32 float64.
+// The emulator verified: Self, Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-math, math/cholesky/docs/aclnnLinalgCholesky.md
 func LinalgCholesky(st *acl.Stream, p LinalgCholeskyParams) error {
 	c := NewCall(st, &opLinalgCholesky)
@@ -318,7 +318,7 @@ var opPdist = Operator{
 // Pdist computes the distances, in the norm of order P, between each two rows.
 //
 // It launches aclnnPdist (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64.
+// The emulator verified: Self, Out float32 float16.
 // Vendor's page: hicann/ops-math, math/pdist/docs/aclnnPdist.md
 func Pdist(st *acl.Stream, p PdistParams) error {
 	c := NewCall(st, &opPdist)
@@ -352,7 +352,7 @@ var opPdistForward = Operator{
 // PdistForward computes the distances, in the norm of order PScalar, between each two rows.
 //
 // It launches aclnnPdistForward (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64.
+// The emulator verified: Self, Out float32 float16.
 // Vendor's page: hicann/ops-math, math/pdist/docs/aclnnPdistForward.md
 func PdistForward(st *acl.Stream, p PdistForwardParams) error {
 	c := NewCall(st, &opPdistForward)

@@ -62,6 +62,9 @@ var padCases = []struct{ shape, padding []int64 }{
 	{[]int64{2, 3, 3, 4}, []int64{3, 3, 1, 2}}, {[]int64{1, 3, 4, 2}, []int64{1, 0, 2, 3, 1, 2}}, {[]int64{1, 2, 3, 2, 4}, []int64{2, 3, 1, 1, 2, 0}},
 }
 
+// circularTypes are those that CircularPad2d and CircularPad3d take.
+var circularTypes = append(slices.Clone(op.FloatTypes), dtype.Int8, dtype.Int32)
+
 func TestPadding(t *testing.T) {
 	for kind := range seen {
 		for _, c := range padCases {
@@ -72,13 +75,16 @@ func TestPadding(t *testing.T) {
 			}
 			define := optest.Linearised(func(x []float64) []float64 { _, y := paddedDefinition(kind, c.shape, c.padding, x); return y }, optest.Elements(c.shape))
 			for _, l := range kerneltest.Layouts {
-				for _, d := range append(slices.Clone(op.FloatTypes), dtype.Float64, dtype.Int8, dtype.Int64, dtype.Complex64) {
+				for _, d := range append(slices.Clone(op.FloatTypes), dtype.Float64, dtype.Int8, dtype.Int32, dtype.Int64, dtype.Complex64) {
+					if kind == "Circular" && !slices.Contains(circularTypes, d) {
+						continue
+					}
 					x := optest.Filled(t, 1, d, l, c.shape)
 					shape, want := paddedDefinition(kind, c.shape, c.padding, optest.Values(x))
 					y := optest.TensorIn(t, d, l, shape)
 					optest.Run(t, name, optest.Args{"self": x, "padding": c.padding, "out": y})
 					assert.Equal(t, want, optest.Values(y), "%s %v %v %v", name, d, l, c)
-					if !slices.Contains(op.RealTypes, d) {
+					if !slices.Contains(op.RealTypes, d) || kind == "Circular" && !slices.Contains(op.FloatTypes, d) {
 						continue
 					}
 					dy, dx := optest.Filled(t, 2, d, l, shape), optest.TensorIn(t, d, l, c.shape)

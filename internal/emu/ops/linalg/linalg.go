@@ -167,7 +167,7 @@ func logDet(c *op.Call) (op.Run, error) {
 
 func cholesky(c *op.Call) (op.Run, error) {
 	a, out, upper := c.Tensor("self"), c.Tensor("out"), c.Bool("upper")
-	_, rows, cols := matrices(c, a, dtype.Float32, dtype.Float64)
+	_, rows, cols := matrices(c, a, op.FloatTypes...)
 	square(c, a, rows, cols)
 	c.Same(a, out)
 	if err := c.Err(); err != nil {
