@@ -119,6 +119,17 @@ func (c Config) feedForwardParameters(layer int) int {
 	return n
 }
 
+// IdleParameters returns the number of weights of the experts that do not compute a token, in all
+// layers.
+func (c Config) IdleParameters() (n int) {
+	for layer := range c.Layers {
+		if c.sparse(layer) {
+			n += (c.Experts - c.ExpertsPerToken) * 3 * c.MoEIntermediate * c.HiddenSize
+		}
+	}
+	return n
+}
+
 // rotaryDim returns the number of rotated features of a head.
 func (c Config) rotaryDim() int {
 	if c.family().hybrid {

@@ -10,10 +10,12 @@ import (
 )
 
 // AdamW holds the optimiser's options, with the same meaning as in PyTorch. Weight decay is applied
-// to every weight before the update.
+// to every weight before the update, or with DecayMatrices to those of two and more dimensions only:
+// not to norms, biases and other vectors.
 type AdamW struct {
 	LR, Beta1, Beta2, Epsilon, WeightDecay float64
 	MaxNorm                                float64 // limit of the gradient norm; 0 = none
+	DecayMatrices                          bool
 }
 
 // Optimizer updates the weights of a model, or of an adapter, and keeps the moments of their
@@ -88,11 +90,21 @@ func (o *Optimizer) count(steps int) {
 	o.adapter.begin(steps)
 }
 
-// args describes the next update but for its tensors.
-func (o *Optimizer) args() ops.AdamWArgs {
-	return ops.AdamWArgs{
+// args describes the next update of matrices or of vectors, but for its tensors.
+func (o *Optimizer) args(vectors bool) ops.AdamWArgs {
+	a := ops.AdamWArgs{
 		Step: o.steps + 1, LR: o.Options.LR, Beta1: o.Options.Beta1, Beta2: o.Options.Beta2, Epsilon: o.Options.Epsilon, WeightDecay: o.Options.WeightDecay,
 	}
+	if vectors && o.Options.DecayMatrices {
+		a.WeightDecay = 0
+	}
+	return a
+}
+
+// rates returns ops.AdamWArgs.Schedule for matrices, then that for vectors.
+func (o *Optimizer) rates() []float32 {
+	matrices, vectors := o.args(false).Rates(), o.args(true).Rates()
+	return append(matrices[:], vectors[:]...)
 }
 
 // queue clips the gradients and updates the weights, and returns the norm before clipping. schedule
@@ -103,12 +115,27 @@ func (o *Optimizer) queue(p *pass, schedule *aclnn.Tensor) (norm *aclnn.Tensor) 
 		clip.Grads, clip.Copies = append(clip.Grads, s.grad), append(clip.Copies, s.copies)
 	}
 	run(p, o.m.reg.ClipGradNorm, &clip)
-	var list ops.AdamWListArgs
-	for i, s := range o.store.slots() {
-		a := o.args()
-		a.Param, a.Copy, a.Grad, a.ExpAvg, a.ExpAvgSq, a.Schedule = s.master, s.copy, s.grad, o.moments[i].average, o.moments[i].square, schedule
-		list.Updates = append(list.Updates, a)
+	var lists [2]ops.AdamWListArgs // of weights that differ in their decay
+	var schedules [2]*aclnn.Tensor
+	for i := range schedules {
+		if schedule != nil {
+			n := schedule.Len() / 2
+			schedules[i] = schedule.Narrow(0, int64(i)*n, n)
+		}
 	}
-	run(p, o.m.reg.AdamWList, &list)
+	for i, s := range o.store.slots() {
+		at := 0
+		if s.vectors && o.Options.DecayMatrices {
+			at = 1
+		}
+		a := o.args(s.vectors)
+		a.Param, a.Copy, a.Grad, a.ExpAvg, a.ExpAvgSq, a.Schedule = s.master, s.copy, s.grad, o.moments[i].average, o.moments[i].square, schedules[at]
+		lists[at].Updates = append(lists[at].Updates, a)
+	}
+	for i := range lists {
+		if len(lists[i].Updates) > 0 {
+			run(p, o.m.reg.AdamWList, &lists[i])
+		}
+	}
 	return clip.Norm
 }

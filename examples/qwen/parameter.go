@@ -37,6 +37,9 @@ type spread struct {
 // Shape returns the shape of the whole weight.
 func (p *Parameter) Shape() []int64 { return p.shape }
 
+// vector reports whether a weight is a norm's scale, a bias or the like.
+func (p *Parameter) vector() bool { return len(p.shape) == 1 }
+
 // local returns the shape of this rank's part.
 func (p *Parameter) local() []int64 {
 	shape := append([]int64(nil), p.shape...)

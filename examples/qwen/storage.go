@@ -35,6 +35,7 @@ type slot struct {
 	master, grad *aclnn.Tensor // float32; if frozen, of the model's dtype and nil
 	copy         *aclnn.Tensor // master in the dtype of the model, nil for float32
 	copies       int           // number of ranks that have the same slot
+	vectors      bool          // the weights have one dimension
 }
 
 // Set sets the values of a weight, in row-major order; each rank takes its part of them.

@@ -37,7 +37,7 @@ func (r *replicated) allocate(dt aclnn.DType, par *Parallel, frozen bool) error 
 			if dt != aclnn.Float32 && !frozen {
 				w.Master = r.memory.Tensor(aclnn.Float32, w.local()...)
 			}
-			s := slot{master: w.Master, copies: par.copies(w)}
+			s := slot{master: w.Master, copies: par.copies(w), vectors: w.vector()}
 			if w.Value != w.Master {
 				s.copy = w.Value
 			}

@@ -22,7 +22,8 @@ type sharded struct {
 }
 
 // shards are weights of a unit that are exchanged over the same ranks: experts differ from other
-// weights, and so do weights that tensor-parallel ranks divide and weights that they all have.
+// weights, and so do weights that tensor-parallel ranks divide and weights that they all have. Of
+// these vectors are apart, as the optimiser may treat them otherwise.
 type shards struct {
 	*parallel.Sharded
 	comm    parallel.Communicator
@@ -44,7 +45,8 @@ func newSharded(st *acl.Stream, reg *ops.Registry, ps *parameters, cfg Config, d
 		for _, kind := range []func(w *Parameter) bool{
 			func(w *Parameter) bool { return w.spread.experts },
 			func(w *Parameter) bool { return !w.spread.experts && w.spread.parts > 0 },
-			func(w *Parameter) bool { return !w.spread.experts && w.spread.parts == 0 },
+			func(w *Parameter) bool { return !w.spread.experts && w.spread.parts == 0 && !w.vector() },
+			func(w *Parameter) bool { return !w.spread.experts && w.spread.parts == 0 && w.vector() },
 		} {
 			if err := s.group(reg, u, kind, cfg, dt, par); err != nil {
 				return nil, errors.Join(err, s.Close())
@@ -81,7 +83,7 @@ func (s *sharded) group(reg *ops.Registry, u unit, member func(*Parameter) bool,
 	}
 	s.all = append(s.all, g)
 	s.units[len(s.units)-1] = append(s.units[len(s.units)-1], g)
-	g.slot = slot{master: g.Shard(), copies: par.copies(g.weights[0]) / int(ranks)}
+	g.slot = slot{master: g.Shard(), copies: par.copies(g.weights[0]) / int(ranks), vectors: g.weights[0].vector()}
 	if cfg.Frozen {
 		return nil
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/mask"
 )
 
@@ -31,7 +30,7 @@ type Trainer struct {
 	memory aclnn.Scope
 	given  feed
 	result *acl.HostBuffer // loss and norm, float32
-	rates  *aclnn.Tensor   // ops.AdamWArgs.Schedule
+	rates  *aclnn.Tensor   // Optimizer.rates
 	graph  *acl.Graph
 	shape  string // what the graph was captured for
 	size   int    // of given
@@ -63,7 +62,7 @@ func NewTrainer(m *Model, o *Optimizer) (*Trainer, error) {
 		return nil, errors.New("qwen: the optimiser is of another model")
 	}
 	t := &Trainer{m: m, o: o, memory: aclnn.Scope{Stream: m.st}}
-	t.rates = t.memory.Tensor(aclnn.Float32, int64(len(ops.AdamWArgs{}.Rates())))
+	t.rates = t.memory.Tensor(aclnn.Float32, int64(len(o.rates())))
 	err := t.memory.Err()
 	if err == nil {
 		t.result, err = m.st.Device().MallocHost(2 * feedUnit)
@@ -182,7 +181,7 @@ func (t *Trainer) give(ctx context.Context, b Batch) (shape string, err error) {
 		t.size = size
 	}
 	bytes := t.given.host.Bytes()
-	for i, r := range o.args().Rates() {
+	for i, r := range o.rates() {
 		binary.NativeEndian.PutUint32(bytes[4*i:], math.Float32bits(r))
 	}
 	at := feedUnit

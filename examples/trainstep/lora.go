@@ -57,7 +57,7 @@ func newAdapter(ctx context.Context, o options, m *qwen.Model) (a *qwen.Adapter,
 
 // newOptimizer makes the optimiser of what is trained: the adapter, or without one the model.
 func newOptimizer(o options, m *qwen.Model, a *qwen.Adapter) (*qwen.Optimizer, error) {
-	adam := qwen.AdamW{LR: o.lr, Beta1: 0.9, Beta2: 0.95, Epsilon: 1e-8, WeightDecay: 0.1, MaxNorm: 1}
+	adam := qwen.AdamW{LR: o.lr, Beta1: 0.9, Beta2: 0.95, Epsilon: 1e-8, WeightDecay: o.decay, MaxNorm: o.maxNorm, DecayMatrices: true}
 	if a != nil {
 		return a.NewOptimizer(adam)
 	}

@@ -28,6 +28,9 @@ type options struct {
 	lora                             loraOptions
 	export                           string
 	pack                             bool
+	schedule, log                    string
+	minLR, decay, maxNorm            float64
+	cooldown                         int
 	merge                            bool
 	seed                             uint64
 
@@ -69,6 +72,11 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.IntVar(&o.seq, "seq", 128, "tokens in a sequence")
 	f.Float64Var(&o.lr, "lr", 3e-3, "learning rate")
 	f.Float64Var(&o.warmup, "warmup", 10, "steps over which the learning rate rises")
+	f.StringVar(&o.schedule, "schedule", "cosine", "how it falls afterwards: cosine, linear, constant, or wsd: constant, then linear")
+	f.Float64Var(&o.minLR, "min-lr", 0.1, "`part` of -lr that is left at the end")
+	f.IntVar(&o.cooldown, "cooldown", 0, "last `steps`, over which it falls with -schedule wsd (default: a tenth of all)")
+	f.Float64Var(&o.decay, "weight-decay", 0.1, "decay of weights, but of norms and biases")
+	f.Float64Var(&o.maxNorm, "clip", 1, "limit of the gradients' `norm`; 0 is none")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of weights and batches")
 	f.BoolVar(&o.groupedNZ, "gmm-nz", false, "let the products of experts read FRACTAL_NZ weights; grouped ones with -dtype bf16, one per expert else")
 	f.StringVar(&o.export, "export", "", "write the result to this `folder` as Hugging Face's libraries read it: a model, or with -lora or -adapter an adapter for PEFT")
@@ -102,6 +110,8 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.IntVar(&o.micro, "micro", 1, "`parts` of a rank's sequences that go through the pipeline one after another")
 	f.IntVar(&o.layout.EP, "ep", 1, "ranks that divide the experts, of those with other data")
 	f.BoolVar(&o.shard, "fsdp", false, "keep a shard of weights, gradients and moments on each rank with other data")
+	f.Group("Reports")
+	f.StringVar(&o.log, "log", "", "append a line of JSON for each step to this `file`: loss, norm, learning rate, tokens a second, MFU, memory")
 	f.Group("Profiles")
 	f.StringVar(&o.profile, "profile", "", "have CANN's profiler record the steps into this `folder`, for msprof; steps and layers are named in it")
 	f.Group("Faults")
@@ -114,7 +124,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	if o.steps < 1 || o.batch < 1 || o.seq < 1 || o.ranks < 1 || o.micro < 1 || o.keep < 1 {
 		return o, errors.New("-steps, -batch, -seq, -ranks, -micro and -keep must be positive")
 	}
-	if err := o.checkLora(); err != nil {
+	if err := errors.Join(o.checkLora(), o.checkSchedule()); err != nil {
 		return o, err
 	}
 	if o.folder() && o.resume != "" && !o.lora.on() {

@@ -136,5 +136,8 @@ func runRank(ctx, stop context.Context, end context.CancelCauseFunc, o options, 
 	fmt.Fprintf(out, "%s, %.2f M parameters in %s, %d tokens a step, text: %s\n%s",
 		where, float64(t.model.Config.Parameters())/1e6, o.dtype, o.batch*o.seq, text.source, t.resumed)
 	t.versions = versions(rt)
+	if !rt.Emulated() {
+		t.soc = rt.SoC()
+	}
 	return t.train(ctx, stop, out)
 }

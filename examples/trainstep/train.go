@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"time"
 
@@ -37,6 +36,9 @@ type trainer struct {
 	versions  map[string]string // for checkpoints
 	resumed   string            // a line about the checkpoint that was resumed
 	losses    []float64
+	soc       string // name of the chip; empty for the emulator
+	seen      int    // positions of all batches so far, on all ranks
+	log       *log   // of -log, on rank 0
 }
 
 func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks, text *corpus) (t *trainer, err error) {
@@ -96,6 +98,11 @@ func (t *trainer) prepare(ctx context.Context, set *checkpoint.Set) (err error) 
 		}
 		t.resumed = t.compare(set)
 	}
+	if t.options.log != "" && t.ranks.Group.Rank() == 0 {
+		if t.log, err = newLog(t.options.log); err != nil {
+			return err
+		}
+	}
 	if t.options.save == "" {
 		return nil
 	}
@@ -109,16 +116,7 @@ func (t *trainer) prepare(ctx context.Context, set *checkpoint.Set) (err error) 
 
 // Close waits for the checkpoint under way, and frees model and optimiser.
 func (t *trainer) Close() error {
-	return errors.Join(t.saver.Close(), t.graph.Close(), t.optimizer.Close(), t.adapter.Close(), t.model.Close(), t.data.Close())
-}
-
-// rate returns the learning rate of a step: linear warm-up, then a half cosine down to a tenth.
-func (o options) rate(step int) float64 {
-	if s := float64(step) + 1; s < o.warmup {
-		return o.lr * s / o.warmup
-	}
-	done := (float64(step) - o.warmup) / math.Max(1, float64(o.steps)-o.warmup)
-	return o.lr * (0.1 + 0.9*0.5*(1+math.Cos(math.Pi*math.Max(0, done))))
+	return errors.Join(t.saver.Close(), t.graph.Close(), t.optimizer.Close(), t.adapter.Close(), t.model.Close(), t.data.Close(), t.log.Close())
 }
 
 // step trains on one batch; each rank takes its rows of it.
@@ -144,6 +142,7 @@ func (t *trainer) step(ctx context.Context) (loss, norm float64, err error) {
 		return 0, 0, fmt.Errorf("step %d: %w", n, err)
 	}
 	t.losses = append(t.losses, loss)
+	t.seen += len(own.Inputs) * t.ranks.Parts
 	return loss, norm, nil
 }
 
@@ -151,7 +150,7 @@ func (t *trainer) step(ctx context.Context) (loss, norm float64, err error) {
 // ranks end after the same step; a requested checkpoint is saved then, too.
 func (t *trainer) train(ctx, stop context.Context, out io.Writer) error {
 	o := t.options
-	start, first := time.Now(), t.optimizer.Steps()
+	start := time.Now()
 	lines := progress{out: out, terminal: isTerminal(out)}
 	stopped := false
 	for t.optimizer.Steps() < o.steps {
@@ -167,8 +166,11 @@ func (t *trainer) train(ctx, stop context.Context, out io.Writer) error {
 			return err
 		}
 		n := t.optimizer.Steps()
-		rate := float64((n-first)*o.batch*o.seq) / time.Since(start).Seconds()
+		rate := float64(t.seen) / time.Since(start).Seconds()
 		lines.show("step %d/%d  loss %.4f  gradient norm %.3f  %.0f tokens/s", n, o.steps, loss, norm, rate)
+		if err := t.log.write(t, loss, norm); err != nil {
+			return err
+		}
 		if t.saver != nil && o.saveEvery > 0 && n%o.saveEvery == 0 && n < o.steps {
 			if err := t.save(ctx); err != nil {
 				return err

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/goascend/cann/examples/qwen"
+)
+
+// log writes a line of JSON for each step.
+type log struct {
+	file *os.File
+	last time.Time
+	seen int
+}
+
+// entry is a line of the log.
+type entry struct {
+	Time            time.Time `json:"time"`
+	Step            int       `json:"step"`
+	Loss            float64   `json:"loss"`
+	Norm            float64   `json:"norm"` // of the gradients, before clipping
+	LR              float64   `json:"lr"`
+	Tokens          int       `json:"tokens"` // of this step, on all devices
+	Seconds         float64   `json:"seconds"`
+	TokensPerSecond float64   `json:"tokens_per_second"`
+	PerDevice       float64   `json:"tokens_per_second_per_device"`
+	MFU             float64   `json:"mfu,omitempty"`       // of bfloat16 on chips with a known peak
+	MemoryPeak      uint64    `json:"memory_peak"`         // of rank 0's device, bytes
+	BadLines        int       `json:"bad_lines,omitempty"` // of samples so far
+	Epoch           int       `json:"epoch,omitempty"`     // of samples
+}
+
+// newLog opens a log, to which a resumed run appends.
+func newLog(path string) (*log, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	return &log{file: f, last: time.Now()}, nil
+}
+
+// write adds the line of the last step.
+func (l *log) write(t *trainer, loss, norm float64) error {
+	if l == nil {
+		return nil
+	}
+	now := time.Now()
+	e := entry{
+		Time: now.UTC(), Step: t.optimizer.Steps(), Loss: loss, Norm: norm, LR: t.optimizer.Options.LR, Tokens: t.seen - l.seen,
+		Seconds: now.Sub(l.last).Seconds(), MemoryPeak: t.stream.Device().Allocator().Stats().PeakInUse,
+	}
+	devices := float64(t.ranks.Group.Size())
+	e.TokensPerSecond = float64(e.Tokens) / e.Seconds
+	e.PerDevice = e.TokensPerSecond / devices
+	if peak := peakOf(t.soc); peak > 0 && t.options.dtype == "bf16" {
+		e.MFU = flops(t.model.Config) * e.PerDevice / (peak * 1e12)
+	}
+	if t.data != nil {
+		e.BadLines, e.Epoch = t.data.Report().Bad, t.data.Position().Epoch
+	}
+	l.last, l.seen = now, t.seen
+	line, err := json.Marshal(e)
+	if err != nil {
+		return errors.New("the loss is no number: " + err.Error())
+	}
+	_, err = l.file.Write(append(line, '\n'))
+	return err
+}
+
+// Close closes the file.
+func (l *log) Close() error {
+	if l == nil {
+		return nil
+	}
+	return l.file.Close()
+}
+
+// peaks are the peaks of chips, in TFLOP/s of bfloat16, by the name that CANN tells.
+var peaks = []struct {
+	soc  string
+	peak float64
+}{{"Ascend910B2", 353.9}, {"Ascend910B3", 294.9}, {"Ascend910B4", 245.8}}
+
+// peakOf returns the peak of a chip, 0 if it is not known.
+func peakOf(soc string) float64 {
+	for _, p := range peaks {
+		if strings.HasPrefix(soc, p.soc) {
+			return p.peak
+		}
+	}
+	return 0
+}
+
+// flops estimates the operations for a token: six for each weight that it meets, of which an adapter's
+// frozen base spares two.
+func flops(c qwen.Config) float64 {
+	n := c.Parameters()
+	if !c.TieWordEmbeddings {
+		n -= c.VocabSize * c.HiddenSize // a row of it is looked up
+	}
+	n -= c.IdleParameters()
+	if c.Frozen {
+		return 4 * float64(n)
+	}
+	return 6 * float64(n)
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/examples/qwen"
+)
+
+func TestSchedules(t *testing.T) {
+	for _, c := range []struct {
+		schedule string
+		cooldown int
+		want     map[int]float64 // by step
+	}{
+		{"cosine", 0, map[int]float64{0: 0.1, 8: 0.9, 10: 1, 55: 0.6, 100: 0.2}},
+		{"linear", 0, map[int]float64{0: 0.1, 10: 1, 55: 0.6, 100: 0.2}},
+		{"constant", 0, map[int]float64{0: 0.1, 10: 1, 99: 1}},
+		{"wsd", 0, map[int]float64{0: 0.1, 10: 1, 90: 1, 95: 0.6, 100: 0.2}},
+		{"wsd", 50, map[int]float64{10: 1, 50: 1, 75: 0.6, 100: 0.2}},
+	} {
+		o := options{schedule: c.schedule, cooldown: c.cooldown, lr: 1, minLR: 0.2, warmup: 10, steps: 100}
+		require.NoError(t, o.checkSchedule())
+		for step, want := range c.want {
+			require.InDelta(t, want, o.rate(step), 1e-12, "%s at %d", c.schedule, step)
+		}
+	}
+	for _, flags := range [][]string{{"-schedule", "step"}, {"-min-lr", "2"}, {"-cooldown", "-1"}, {"-weight-decay", "-1"}} {
+		_, err := parseFlags(flags, t.Output())
+		require.ErrorContains(t, err, flags[0])
+	}
+}
+
+// TestLog: each step has its line, and a resumed run appends.
+func TestLog(t *testing.T) {
+	dir := t.TempDir()
+	path, saved := filepath.Join(dir, "run.jsonl"), filepath.Join(dir, "saved")
+	trained(t, tiny("-steps", "2", "-log", path, "-save", saved)...)
+	_, last := trained(t, tiny("-steps", "4", "-log", path, "-resume", saved, "-ranks", "2")...)
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, f.Close()) }()
+	var entries []entry
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var e entry
+		require.NoError(t, json.Unmarshal(lines.Bytes(), &e))
+		entries = append(entries, e)
+	}
+	require.Len(t, entries, 4)
+	for i, e := range entries {
+		require.Equal(t, i+1, e.Step)
+		require.Equal(t, 4*64, e.Tokens)
+		require.Positive(t, e.Norm)
+		require.Positive(t, e.LR)
+		require.Positive(t, e.TokensPerSecond)
+		require.Positive(t, e.MemoryPeak)
+		require.Zero(t, e.MFU, "the emulator is no chip")
+	}
+	require.InDelta(t, last, entries[3].Loss, 1e-4)
+	require.InDelta(t, entries[3].TokensPerSecond/2, entries[3].PerDevice, 1e-6)
+}
+
+func TestPeaksAndFlops(t *testing.T) {
+	require.Equal(t, 294.9, peakOf("Ascend910B3"))
+	require.Zero(t, peakOf("Ascend310P3"))
+	c := qwen.Config{ModelType: "qwen3_moe", VocabSize: 10, HiddenSize: 4, Layers: 1, Heads: 1, KVHeads: 1, HeadDim: 2, Experts: 8, ExpertsPerToken: 2, MoEIntermediate: 3}
+	require.Equal(t, float64(6*(c.Parameters()-40-6*3*3*4)), flops(c))
+	c.Frozen = true
+	require.Equal(t, float64(4*(c.Parameters()-40-6*3*3*4)), flops(c))
+}
