@@ -1,0 +1,65 @@
+// Command matmul multiplies two matrices on a device. It is the shortest way to see how memory, operators
+// and waits fit together.
+//
+//	go run -tags emu ./examples/matmul
+//	go run ./examples/matmul                on a device
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+)
+
+func main() {
+	if err := run(context.Background(), os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "matmul:", err)
+		os.Exit(1)
+	}
+}
+
+// run prints the product of a matrix of 2 × 3 and one of 3 × 2.
+func run(ctx context.Context, out io.Writer) (err error) {
+	rt, err := acl.Open(acl.Config{})
+	if err != nil {
+		return err
+	}
+	defer closing(&err, rt)
+	dev, err := rt.Device(0)
+	if err != nil {
+		return err
+	}
+	defer closing(&err, dev)
+	st, err := dev.NewStream()
+	if err != nil {
+		return err
+	}
+	defer closing(&err, st)
+	a, err := aclnn.FromSlice(ctx, st, aclnn.Float32, []float32{1, 2, 3, 4, 5, 6}, 2, 3)
+	if err != nil {
+		return err
+	}
+	defer closing(&err, a)
+	// Compose launches operators in order. After an error it launches nothing, so one check does for
+	// all; tensors of its scope are freed when it returns.
+	return aclnn.Compose(st, func(s *aclnn.Scope) {
+		product := s.Tensor(aclnn.Float32, 2, 2)
+		aclnn.Launch(s, aclnn.Matmul, aclnn.MatmulParams{Self: a, Mat2: a.Transpose(0, 1), Out: product}) // queued, not run
+		s.Do(func() error {
+			rows, err := aclnn.ToSlice[float32](ctx, st, product) // waits
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(out, rows[:2], rows[2:])
+			return err
+		})
+	})
+}
+
+// closing closes c and adds its error to that of the function that defers it.
+func closing(err *error, c io.Closer) { *err = errors.Join(*err, c.Close()) }
