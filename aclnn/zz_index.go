@@ -348,8 +348,8 @@ var opGatherNd = Operator{
 // GatherNd takes slices whose leading indices the rows of Indices give.
 //
 // It launches aclnnGatherNd (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex32
-// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0; Indices int32 int64.
+// The emulator verified: Self, Out float32 float16 bfloat16 int8 int32 int64 uint8 bool; Indices
+// int32 int64.
 // Vendor's page: hicann/ops-nn, index/gather_nd/docs/aclnnGatherNd.md
 func GatherNd(st *acl.Stream, p GatherNdParams) error {
 	c := NewCall(st, &opGatherNd)
@@ -623,8 +623,7 @@ var opIndexFill = Operator{
 // IndexFill sets the slices along Dim that the tensor Index names to a value.
 //
 // It launches aclnnIndexFill (libopapi, CANN 2026-08) of family index on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool; Index int32
-// int64.
+// The emulator verified: Self, Out float32 float16 bfloat16 int32 int64 bool; Index int32 int64.
 // Vendor's page: hicann/ops-nn, index/index_fill_d/docs/aclnnIndexFill&aclnnInplaceIndexFill.md
 func IndexFill(st *acl.Stream, p IndexFillParams) error {
 	c := NewCall(st, &opIndexFill)
@@ -662,7 +661,7 @@ var opIndexFillTensor = Operator{
 // IndexFillTensor sets the slices along Dim that the integers Index name to a value.
 //
 // It launches aclnnIndexFillTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: Self, Out float32 float16 bfloat16 int32 int64 bool.
 // Vendor's page: hicann/ops-nn, index/index_fill_d/docs/aclnnIndexFillTensor&aclnnInplaceIndexFillTensor.md
 func IndexFillTensor(st *acl.Stream, p IndexFillTensorParams) error {
 	c := NewCall(st, &opIndexFillTensor)
@@ -812,7 +811,7 @@ var opInplaceIndexFill = Operator{
 // InplaceIndexFill is IndexFill with the result in place of the first argument.
 //
 // It launches aclnnInplaceIndexFill (libopapi, CANN 2026-08) of family index on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool; Index int32 int64.
+// The emulator verified: SelfRef float32 float16 bfloat16 int32 int64 bool; Index int32 int64.
 // Vendor's page: hicann/ops-nn, index/index_fill_d/docs/aclnnIndexFill&aclnnInplaceIndexFill.md
 func InplaceIndexFill(st *acl.Stream, p InplaceIndexFillParams) error {
 	c := NewCall(st, &opInplaceIndexFill)
@@ -849,7 +848,7 @@ var opInplaceIndexFillTensor = Operator{
 //
 // It launches aclnnInplaceIndexFillTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family index on
 // st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: SelfRef float32 float16 bfloat16 int32 int64 bool.
 // Vendor's page: hicann/ops-nn, index/index_fill_d/docs/aclnnIndexFillTensor&aclnnInplaceIndexFillTensor.md
 func InplaceIndexFillTensor(st *acl.Stream, p InplaceIndexFillTensorParams) error {
 	c := NewCall(st, &opInplaceIndexFillTensor)
@@ -1033,8 +1032,8 @@ var opInplaceQuantScatter = Operator{
 // Indices give.
 //
 // It launches aclnnInplaceQuantScatter (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
-// The emulator verified: SelfRef int8; Indices int32 int64; Updates float16; QuantScales float32;
-// QuantZeroPoints int32.
+// The emulator verified: SelfRef int8; Indices int32 int64; Updates float16 bfloat16; QuantScales
+// float32 bfloat16; QuantZeroPoints bfloat16 int32.
 // Vendor's page: hicann/ops-nn, index/quant_update_scatter/docs/aclnnInplaceQuantScatter.md
 func InplaceQuantScatter(st *acl.Stream, p InplaceQuantScatterParams) error {
 	c := NewCall(st, &opInplaceQuantScatter)
@@ -1417,8 +1416,8 @@ var opRepeatInterleave = Operator{
 // RepeatInterleave repeats each element of the flattened tensor as often as Repeats says.
 //
 // It launches aclnnRepeatInterleave (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex32
-// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0; Repeats int32 int64.
+// The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool;
+// Repeats int32 int64.
 // Vendor's page: hicann/ops-nn, index/repeat_interleave/docs/aclnnRepeatInterleave.md
 func RepeatInterleave(st *acl.Stream, p RepeatInterleaveParams) error {
 	c := NewCall(st, &opRepeatInterleave)
@@ -1490,8 +1489,7 @@ var opRepeatInterleaveInt = Operator{
 // RepeatInterleaveInt repeats each element of the flattened tensor equally often.
 //
 // It launches aclnnRepeatInterleaveInt (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex32
-// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0.
+// The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool.
 // Vendor's page: hicann/ops-nn, index/repeat_interleave/docs/aclnnRepeatInterleaveInt.md
 func RepeatInterleaveInt(st *acl.Stream, p RepeatInterleaveIntParams) error {
 	c := NewCall(st, &opRepeatInterleaveInt)
@@ -1529,8 +1527,7 @@ var opRepeatInterleaveIntWithDim = Operator{
 //
 // It launches aclnnRepeatInterleaveIntWithDim (libopapi, CANN 8.1.RC1 and 2026-08) of family index
 // on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex32
-// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0.
+// The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool.
 // Vendor's page: hicann/ops-nn, index/repeat_interleave/docs/aclnnRepeatInterleaveIntWithDim.md
 func RepeatInterleaveIntWithDim(st *acl.Stream, p RepeatInterleaveIntWithDimParams) error {
 	c := NewCall(st, &opRepeatInterleaveIntWithDim)
@@ -1604,8 +1601,8 @@ var opRepeatInterleaveWithDim = Operator{
 //
 // It launches aclnnRepeatInterleaveWithDim (libopapi, CANN 8.1.RC1 and 2026-08) of family index on
 // st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex32
-// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0; Repeats int32 int64.
+// The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool;
+// Repeats int32 int64.
 // Vendor's page: hicann/ops-nn, index/repeat_interleave/docs/aclnnRepeatInterleaveWithDim.md
 func RepeatInterleaveWithDim(st *acl.Stream, p RepeatInterleaveWithDimParams) error {
 	c := NewCall(st, &opRepeatInterleaveWithDim)
@@ -1804,9 +1801,7 @@ var opScatterNd = Operator{
 // Updates.
 //
 // It launches aclnnScatterNd (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
-// The emulator verified: Data, Updates, Out float32 float16 bfloat16 float64 integers bool
-// complex32 complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0; Indices int32
-// int64.
+// The emulator verified: Data, Updates, Out float32 float16 bfloat16 bool; Indices int32 int64.
 // Vendor's page: hicann/ops-nn, index/scatter_nd/docs/aclnnScatterNd.md
 func ScatterNd(st *acl.Stream, p ScatterNdParams) error {
 	c := NewCall(st, &opScatterNd)
@@ -1841,8 +1836,8 @@ var opScatterNdUpdate = Operator{
 // ScatterNdUpdate replaces the slices whose leading indices the rows of Indices give by Updates.
 //
 // It launches aclnnScatterNdUpdate (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
-// The emulator verified: VarRef, Updates float32 float16 bfloat16 float64 integers bool complex32
-// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0; Indices int32 int64.
+// The emulator verified: VarRef, Updates float32 float16 bfloat16 int8 int16 int32 int64 bool;
+// Indices int32 int64.
 // Vendor's page: hicann/ops-nn, index/scatter_nd_update/docs/aclnnScatterNdUpdate.md
 func ScatterNdUpdate(st *acl.Stream, p ScatterNdUpdateParams) error {
 	c := NewCall(st, &opScatterNdUpdate)
@@ -1965,7 +1960,7 @@ var opSearchSorted = Operator{
 // SearchSorted finds where each element would go in sorted sequences.
 //
 // It launches aclnnSearchSorted (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
-// The emulator verified: SortedSequence, Self float32 float16 bfloat16 float64 integers bool;
+// The emulator verified: SortedSequence, Self float32 float16 float64 int8 int16 int32 int64 uint8;
 // Sorter int64; Out int32 int64.
 // Vendor's page: hicann/ops-math, math/search_sorted/docs/aclnnSearchSorted.md
 func SearchSorted(st *acl.Stream, p SearchSortedParams) error {

@@ -689,8 +689,8 @@ var opKthvalue = Operator{
 // Kthvalue computes the K-th smallest element along Dim and its index.
 //
 // It launches aclnnKthvalue (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
-// The emulator verified: Self, ValuesOut float32 float16 bfloat16 float64 integers bool; IndicesOut
-// int64.
+// The emulator verified: Self, ValuesOut float32 float16 bfloat16 int8 int16 int32 int64 uint8;
+// IndicesOut int64.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnKthvalue.md
 func Kthvalue(st *acl.Stream, p KthvalueParams) error {
 	c := NewCall(st, &opKthvalue)
@@ -993,7 +993,7 @@ var opMedian = Operator{
 // Median computes the median of all elements, the lower one of two.
 //
 // It launches aclnnMedian (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
-// The emulator verified: Self, ValuesOut float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: Self, ValuesOut float32 float16 bfloat16 int8 int16 int32 int64 uint8.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnMedian.md
 func Median(st *acl.Stream, p MedianParams) error {
 	c := NewCall(st, &opMedian)
@@ -1028,8 +1028,8 @@ var opMedianDim = Operator{
 // MedianDim computes the median over Dim, the lower one of two, and its index.
 //
 // It launches aclnnMedianDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
-// The emulator verified: Self, ValuesOut float32 float16 bfloat16 float64 integers bool; IndicesOut
-// int64.
+// The emulator verified: Self, ValuesOut float32 float16 bfloat16 int8 int16 int32 int64 uint8;
+// IndicesOut int64.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnMedianDim.md
 func MedianDim(st *acl.Stream, p MedianDimParams) error {
 	c := NewCall(st, &opMedianDim)
@@ -1209,8 +1209,8 @@ var opNorm = Operator{
 // Norm computes the norm of order PScalar over the given dimensions.
 //
 // It launches aclnnNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 integers bool; Out float32 float16
-// bfloat16 float64.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
+// Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-nn, norm/lp_norm_v2/docs/aclnnNorm.md
 func Norm(st *acl.Stream, p NormParams) error {
 	c := NewCall(st, &opNorm)
@@ -1322,7 +1322,7 @@ var opReduceLogSum = Operator{
 // ReduceLogSum computes the logarithm of the sum over the given dimensions.
 //
 // It launches aclnnReduceLogSum (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
-// The emulator verified: Data, Reduce float32 float16 bfloat16.
+// The emulator verified: Data, Reduce float32 float16.
 // Vendor's page: hicann/ops-math, math/reduce_log_sum/docs/aclnnReduceLogSum.md
 func ReduceLogSum(st *acl.Stream, p ReduceLogSumParams) error {
 	c := NewCall(st, &opReduceLogSum)
@@ -1895,8 +1895,7 @@ var opVarMean = Operator{
 // Correction.
 //
 // It launches aclnnVarMean (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 integers bool; VarOut, MeanOut
-// float32 float16 bfloat16 float64.
+// The emulator verified: Self, VarOut, MeanOut float32 float16.
 // Vendor's page: hicann/ops-math, math/reduce_var/docs/aclnnVarMean.md
 func VarMean(st *acl.Stream, p VarMeanParams) error {
 	c := NewCall(st, &opVarMean)

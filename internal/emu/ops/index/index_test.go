@@ -17,6 +17,11 @@ var movableTypes = []dtype.Type{
 	dtype.Float32, dtype.Float16, dtype.BFloat16, dtype.Float64, dtype.Int8, dtype.Int32, dtype.Int64, dtype.Uint8, dtype.Bool,
 }
 
+// without returns types but those.
+func without(types []dtype.Type, those ...dtype.Type) []dtype.Type {
+	return slices.DeleteFunc(slices.Clone(types), func(d dtype.Type) bool { return slices.Contains(those, d) })
+}
+
 // small returns values that are exact in every type except bool.
 func small(n int) []float64 {
 	v := make([]float64, n)

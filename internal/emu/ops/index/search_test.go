@@ -26,9 +26,11 @@ func TestSearchAgainstDefinition(t *testing.T) {
 				self, sorted := optest.TensorIn(t, d, l, []int64{2, 3}, x...), optest.Tensor(t, d, []int64{4}, bounds...)
 				optest.Run(t, "Bucketize", optest.Args{"self": self, "boundaries": sorted, "outInt32": true, "right": right, "out": out})
 				require.Equal(t, want, optest.Values(out), "%v %v", d, l)
-				shuffled := optest.Tensor(t, d, []int64{4}, 7, 3, 1, 3)
-				optest.Run(t, "SearchSorted", optest.Args{"sortedSequence": shuffled, "self": self, "outInt32": true, "right": right, "sorter": optest.Tensor(t, dtype.Int64, []int64{4}, 2, 1, 3, 0), "out": out})
-				require.Equal(t, want, optest.Values(out), "%v %v", d, l)
+				if d != dtype.BFloat16 {
+					shuffled := optest.Tensor(t, d, []int64{4}, 7, 3, 1, 3)
+					optest.Run(t, "SearchSorted", optest.Args{"sortedSequence": shuffled, "self": self, "outInt32": true, "right": right, "sorter": optest.Tensor(t, dtype.Int64, []int64{4}, 2, 1, 3, 0), "out": out})
+					require.Equal(t, want, optest.Values(out), "%v %v", d, l)
+				}
 				one := optest.Tensor(t, dtype.Int64, []int64{})
 				optest.Run(t, "SearchSorteds", optest.Args{"sortedSequence": sorted, "self": optest.Scalar(3), "right": right, "out": one})
 				require.Equal(t, want[2:3], optest.Values(one))
