@@ -1,6 +1,6 @@
 // Npugen generates code from the table of CANN's C interface (package abi) and from C headers.
 //
-//	go generate ./...                    # every zz_ file of the project, from the table
+//	make generate                        # every zz_ file of the project, from the table
 //	go run ./internal/npugen -check      # fails and lists the files that are stale
 //	go run ./internal/npugen import a.json b.json        # rebuild the table from dumps of headers
 //	go run ./internal/npugen bind -headers dir -package myops -out myops/zz_myops.go

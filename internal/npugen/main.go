@@ -87,18 +87,19 @@ func runImport(paths []string) error {
 	return importTables(filepath.Join(root, "internal/abi/table"), paths)
 }
 
-// moduleRoot returns the nearest parent folder with a go.mod.
+// moduleRoot returns the folder of the library's module, which is the working folder or above it.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
 	for d := dir; ; d = filepath.Dir(d) {
-		if _, err := os.Stat(filepath.Join(d, "go.mod")); err == nil {
+		text, err := os.ReadFile(filepath.Join(d, "go.mod"))
+		if err == nil && strings.Contains("\n"+string(text), "\nmodule "+module+"\n") {
 			return d, nil
 		}
 		if d == filepath.Dir(d) {
-			return "", fmt.Errorf("no go.mod in %s or above it; run npugen inside the module", dir)
+			return "", fmt.Errorf("%s and the folders above it are not in the module %s; run npugen inside it", dir, module)
 		}
 	}
 }

@@ -23,7 +23,7 @@
 //
 //	cd internal/emu/ops/moe && go test -record   # after new operators or tests: record their calls
 //	go generate ./internal/emu/ops/moe           # after changed checks: run the survey again
-//	go generate ./...                            # for all families, and the documents
+//	make generate                                # for all families, and the documents
 //
 // For small calls, Run also verifies that the operator accesses its tensors as the sanitizer of the
 // runtime assumes. Tests that need streams, handles or C words are in package nn.

@@ -1,0 +1,16 @@
+// The generator is of no use to those who use the library, so it is a module of its own.
+module github.com/goascend/cann/internal/npugen
+
+go 1.26.0
+
+require (
+	github.com/goascend/cann v0.1.0
+	github.com/stretchr/testify v1.12.1
+)
+
+require (
+	go.yaml.in/yaml/v3 v3.0.6 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+)
+
+replace github.com/goascend/cann => ../..
