@@ -38,6 +38,11 @@ func (m *Model) newStep(ctx context.Context, b Batch) (*step, error) {
 	if m.trained() == nil {
 		return nil, errFrozen
 	}
+	return m.pieces(ctx, b)
+}
+
+// pieces makes the step of a batch that was checked.
+func (m *Model) pieces(ctx context.Context, b Batch) (*step, error) {
 	parts, err := m.parts(b)
 	if err != nil {
 		return nil, err
@@ -148,18 +153,25 @@ func (s *step) crossEntropy(u *micro) {
 		p.Zero(u.dLogits)
 		return
 	}
-	own, logProb := p.Tensor(aclnn.Float32, 1), p.Tensor(logits.DType(), logits.Shape()...)
-	args := ops.CrossEntropyArgs{Logits: logits, Labels: u.in.labels, IgnoreIndex: ignored, Loss: own, LogProb: logProb}
+	args, weight := s.addLoss(u)
 	grad := ops.CrossEntropyGradArgs{CrossEntropyArgs: args, DLogits: u.dLogits}
-	// Weight the mean over this micro-batch's labels by its share of all labels.
-	weight := float64(u.in.labelled) / float64(s.targets)
 	if weight != 1 {
 		grad.DLoss = p.Tensor(aclnn.Float32, 1)
 		p.Fill(grad.DLoss, aclnn.Float(weight))
 	}
+	p.Do(func() error { return p.tp.CrossEntropyGrad(p.ctx, p.Stream, &grad) })
+}
+
+// addLoss adds the loss of a micro-batch to that of the step. It weights the mean over this
+// micro-batch's labels by their share of all labels.
+func (s *step) addLoss(u *micro) (args ops.CrossEntropyArgs, weight float64) {
+	p, logits := u.pass, u.state.out
+	own, logProb := p.Tensor(aclnn.Float32, 1), p.Tensor(logits.DType(), logits.Shape()...)
+	args = ops.CrossEntropyArgs{Logits: logits, Labels: u.in.labels, IgnoreIndex: ignored, Loss: own, LogProb: logProb}
+	weight = float64(u.in.labelled) / float64(s.targets)
 	p.Do(func() error { return p.tp.CrossEntropy(p.ctx, p.Stream, &args) })
 	aclnn.Launch(&p.Scope, aclnn.InplaceAdd, aclnn.InplaceAddParams{SelfRef: s.loss, Other: own, Alpha: aclnn.Float(weight)})
-	p.Do(func() error { return p.tp.CrossEntropyGrad(p.ctx, p.Stream, &grad) })
+	return args, weight
 }
 
 // Backward adds the gradients of a micro-batch to those of the weights. In the last micro-batch

@@ -24,7 +24,8 @@ type entry struct {
 	Loss            float64   `json:"loss"`
 	Norm            float64   `json:"norm"` // of the gradients, before clipping
 	LR              float64   `json:"lr"`
-	Tokens          int       `json:"tokens"` // of this step, on all devices
+	EvalLoss        float64   `json:"eval_loss,omitempty"` // of held-out samples, after the step
+	Tokens          int       `json:"tokens"`              // of this step, on all devices
 	Seconds         float64   `json:"seconds"`
 	TokensPerSecond float64   `json:"tokens_per_second"`
 	PerDevice       float64   `json:"tokens_per_second_per_device"`
@@ -50,7 +51,7 @@ func (l *log) write(t *trainer, loss, norm float64) error {
 	}
 	now := time.Now()
 	e := entry{
-		Time: now.UTC(), Step: t.optimizer.Steps(), Loss: loss, Norm: norm, LR: t.optimizer.Options.LR, Tokens: t.seen - l.seen,
+		Time: now.UTC(), Step: t.optimizer.Steps(), Loss: loss, Norm: norm, LR: t.optimizer.Options.LR, EvalLoss: t.evalLoss, Tokens: t.seen - l.seen,
 		Seconds: now.Sub(l.last).Seconds(), MemoryPeak: t.stream.Device().Allocator().Stats().PeakInUse,
 	}
 	devices := float64(t.ranks.Group.Size())

@@ -28,7 +28,8 @@ type options struct {
 	lora                             loraOptions
 	export                           string
 	pack                             bool
-	schedule, log                    string
+	schedule, log, eval              string
+	evalEvery, evalBatches           int
 	minLR, decay, maxNorm            float64
 	cooldown                         int
 	merge                            bool
@@ -66,6 +67,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.IntVar(&o.saveEvery, "save-every", 0, "write one every so many `steps` too, while the training goes on")
 	f.IntVar(&o.keep, "keep", 3, "`checkpoints` to keep, the newest ones")
 	f.StringVar(&o.resume, "resume", "", "go on from the newest checkpoint in this `folder`, or from the one whose folder it is; the layout may be another")
+	f.StringVar(&o.export, "export", "", "write the result to this `folder` as Hugging Face's libraries read it: a model, or with -lora or -adapter an adapter for PEFT")
 	f.Group("Training")
 	f.IntVar(&o.steps, "steps", 100, "steps to train up to")
 	f.IntVar(&o.batch, "batch", 8, "sequences in a step")
@@ -79,7 +81,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.Float64Var(&o.maxNorm, "clip", 1, "limit of the gradients' `norm`; 0 is none")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of weights and batches")
 	f.BoolVar(&o.groupedNZ, "gmm-nz", false, "let the products of experts read FRACTAL_NZ weights; grouped ones with -dtype bf16, one per expert else")
-	f.StringVar(&o.export, "export", "", "write the result to this `folder` as Hugging Face's libraries read it: a model, or with -lora or -adapter an adapter for PEFT")
+	f.BoolVar(&o.graph, "graph", false, "capture a step as a graph and replay it, which spares the host the launches; the experts of a layer must be on one rank")
 	f.Group("Adapters of a frozen model, with -model FOLDER")
 	f.IntVar(&o.lora.rank, "lora", 0, "train an adapter of this `rank` instead of the model's weights (LoRA)")
 	f.Float64Var(&o.lora.alpha, "lora-alpha", 0, "its products are scaled by `alpha`/rank (default: twice the rank)")
@@ -87,30 +89,12 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.Float64Var(&o.lora.dropout, "lora-dropout", 0, "`probability` with which an input of a product is dropped in training")
 	f.StringVar(&o.lora.folder, "adapter", "", "go on with the adapter in this `folder`, which trainstep -export or PEFT has written")
 	f.BoolVar(&o.merge, "merge", false, "let -export add the adapter to the weights and write a model")
-	f.Group("Sizes of a new model")
-	f.IntVar(&o.layers, "layers", 4, "layers")
-	f.IntVar(&o.hidden, "hidden", 192, "hidden size")
-	f.IntVar(&o.intermediate, "intermediate", 512, "feed-forward size")
-	f.IntVar(&o.heads, "heads", 6, "attention heads")
-	f.IntVar(&o.kvHeads, "kv-heads", 2, "key and value heads")
-	f.IntVar(&o.headDim, "head-dim", 32, "size of a head")
-	f.IntVar(&o.experts, "experts", 8, "experts, of types that have some")
-	f.IntVar(&o.perToken, "experts-per-token", 2, "experts that each token gets")
-	f.IntVar(&o.expertSize, "expert-size", 192, "feed-forward size of an expert")
-	f.IntVar(&o.fullInterval, "full-interval", 4, "every so many `layers` have attention, of types with delta nets in the others")
-	f.BoolVar(&o.graph, "graph", false, "capture a step as a graph and replay it, which spares the host the launches; the experts of a layer must be on one rank")
-	f.Group("Several devices")
-	f.IntVar(&o.device, "device", 0, "device of the first rank in this process")
-	f.IntVar(&o.ranks, "ranks", 1, "ranks to run in this process, one device each; a launcher starts processes instead")
-	f.IntVar(&o.layout.TP, "tp", 1, "ranks that divide each layer (tensor parallel)")
-	f.BoolVar(&o.sequence, "sp", false, "divide the tokens between tensor-parallel layers too (sequence parallel)")
-	f.IntVar(&o.layout.CP, "cp", 1, "ranks that divide each sequence (context parallel)")
-	f.BoolVar(&o.ulysses, "ulysses", false, "with -cp, let attention exchange positions for heads, as delta nets do, instead of gathering keys")
-	f.IntVar(&o.layout.PP, "pp", 1, "ranks that divide the layers (pipeline)")
-	f.IntVar(&o.micro, "micro", 1, "`parts` of a rank's sequences that go through the pipeline one after another")
-	f.IntVar(&o.layout.EP, "ep", 1, "ranks that divide the experts, of those with other data")
-	f.BoolVar(&o.shard, "fsdp", false, "keep a shard of weights, gradients and moments on each rank with other data")
+	o.modelFlags(f)
+	o.deviceFlags(f)
 	f.Group("Reports")
+	f.StringVar(&o.eval, "eval", "", "held-out samples at this `path`, as of -data, whose loss is told at the end")
+	f.IntVar(&o.evalEvery, "eval-every", 0, "tell it every so many `steps` too")
+	f.IntVar(&o.evalBatches, "eval-batches", 8, "`batches` of them to try, at most all")
 	f.StringVar(&o.log, "log", "", "append a line of JSON for each step to this `file`: loss, norm, learning rate, tokens a second, MFU, memory")
 	f.Group("Profiles")
 	f.StringVar(&o.profile, "profile", "", "have CANN's profiler record the steps into this `folder`, for msprof; steps and layers are named in it")
@@ -124,7 +108,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	if o.steps < 1 || o.batch < 1 || o.seq < 1 || o.ranks < 1 || o.micro < 1 || o.keep < 1 {
 		return o, errors.New("-steps, -batch, -seq, -ranks, -micro and -keep must be positive")
 	}
-	if err := errors.Join(o.checkLora(), o.checkSchedule()); err != nil {
+	if err := errors.Join(o.checkLora(), o.checkSchedule(), o.checkEval()); err != nil {
 		return o, err
 	}
 	if o.folder() && o.resume != "" && !o.lora.on() {
@@ -134,6 +118,34 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 		return o, fmt.Errorf("-model %q is no folder, and no type of a new model: those are %s", o.model, modelTypes())
 	}
 	return o, nil
+}
+
+func (o *options) modelFlags(f *command.Flags) {
+	f.Group("Sizes of a new model")
+	f.IntVar(&o.layers, "layers", 4, "layers")
+	f.IntVar(&o.hidden, "hidden", 192, "hidden size")
+	f.IntVar(&o.intermediate, "intermediate", 512, "feed-forward size")
+	f.IntVar(&o.heads, "heads", 6, "attention heads")
+	f.IntVar(&o.kvHeads, "kv-heads", 2, "key and value heads")
+	f.IntVar(&o.headDim, "head-dim", 32, "size of a head")
+	f.IntVar(&o.experts, "experts", 8, "experts, of types that have some")
+	f.IntVar(&o.perToken, "experts-per-token", 2, "experts that each token gets")
+	f.IntVar(&o.expertSize, "expert-size", 192, "feed-forward size of an expert")
+	f.IntVar(&o.fullInterval, "full-interval", 4, "every so many `layers` have attention, of types with delta nets in the others")
+}
+
+func (o *options) deviceFlags(f *command.Flags) {
+	f.Group("Several devices")
+	f.IntVar(&o.device, "device", 0, "device of the first rank in this process")
+	f.IntVar(&o.ranks, "ranks", 1, "ranks to run in this process, one device each; a launcher starts processes instead")
+	f.IntVar(&o.layout.TP, "tp", 1, "ranks that divide each layer (tensor parallel)")
+	f.BoolVar(&o.sequence, "sp", false, "divide the tokens between tensor-parallel layers too (sequence parallel)")
+	f.IntVar(&o.layout.CP, "cp", 1, "ranks that divide each sequence (context parallel)")
+	f.BoolVar(&o.ulysses, "ulysses", false, "with -cp, let attention exchange positions for heads, as delta nets do, instead of gathering keys")
+	f.IntVar(&o.layout.PP, "pp", 1, "ranks that divide the layers (pipeline)")
+	f.IntVar(&o.micro, "micro", 1, "`parts` of a rank's sequences that go through the pipeline one after another")
+	f.IntVar(&o.layout.EP, "ep", 1, "ranks that divide the experts, of those with other data")
+	f.BoolVar(&o.shard, "fsdp", false, "keep a shard of weights, gradients and moments on each rank with other data")
 }
 
 func modelTypes() string { return strings.Join(qwen.ModelTypes(), ", ") }

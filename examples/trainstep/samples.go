@@ -86,13 +86,13 @@ func (t *trainer) seek(set *checkpoint.Set) error {
 }
 
 // sampled makes a batch of the next samples, this rank's rows of it.
-func (t *trainer) sampled() (qwen.Batch, error) {
+func (t *trainer) sampled(data *dataset.Dataset) (qwen.Batch, error) {
 	o := t.options
 	kind, unit := dataset.Padded, 2*max(o.layout.CP, 1)*max(o.layout.TP, 1)
 	if o.pack {
 		kind = dataset.Packed
 	}
-	rows, err := t.data.Rows(o.batch, o.seq, kind, unit)
+	rows, err := data.Rows(o.batch, o.seq, kind, unit)
 	if err != nil {
 		return qwen.Batch{}, err
 	}

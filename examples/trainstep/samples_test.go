@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -62,4 +64,33 @@ func TestTrainsConversations(t *testing.T) {
 	require.Contains(t, first, "samples read")
 	_, later := trained(t, append(flags, "-steps", "8")...)
 	require.Less(t, later, one-0.3)
+}
+
+// TestEvaluates: held-out samples have the same loss on any ranks, and before training that of a
+// model that knows nothing; it is told when it is due and stands in the log.
+func TestEvaluates(t *testing.T) {
+	path := questions(t, `{"prompt": "square of %d: ", "response": "%d"}`)
+	log := filepath.Join(t.TempDir(), "log")
+	flags := tiny("-data", path, "-eval", path, "-seq", "32", "-steps", "5", "-eval-every", "2", "-eval-batches", "100")
+	out, _ := trained(t, append(flags, "-log", log)...)
+	told := regexp.MustCompile(`held-out loss ([0-9.]+), perplexity`).FindAllStringSubmatch(out, -1)
+	require.Len(t, told, 3, "after steps 2, 4 and 5")
+	text, err := os.ReadFile(log)
+	require.NoError(t, err)
+	require.Equal(t, 3, strings.Count(string(text), `"eval_loss":`))
+	for _, ranks := range []string{"-ranks 2 -fsdp", "-ranks 2 -tp 2"} {
+		several, _ := trained(t, append(flags, strings.Fields(ranks)...)...)
+		again := regexp.MustCompile(`held-out loss ([0-9.]+), perplexity`).FindAllStringSubmatch(several, -1)
+		for i := range told {
+			one, err := strconv.ParseFloat(told[i][1], 64)
+			require.NoError(t, err)
+			other, err := strconv.ParseFloat(again[i][1], 64)
+			require.NoError(t, err)
+			require.InDelta(t, one, other, 5e-4)
+		}
+	}
+	for _, flags := range [][]string{{"-eval-every", "2"}, {"-eval", path, "-pp", "2"}, {"-eval", path, "-eval-batches", "0"}} {
+		_, err := parseFlags(flags, t.Output())
+		require.ErrorContains(t, err, "-eval")
+	}
 }

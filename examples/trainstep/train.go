@@ -25,6 +25,8 @@ type trainer struct {
 	stream    *acl.Stream
 	text      *corpus
 	data      *dataset.Dataset // samples, in place of the text; nil without
+	heldOut   *dataset.Dataset // of -eval
+	evalLoss  float64          // of the evaluation after this step, or 0
 	ranks     *qwen.Ranks
 	model     *qwen.Model
 	origin    string        // folder that the model was loaded from, if any
@@ -66,6 +68,9 @@ func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registr
 	}
 	if o.hasSamples() {
 		t.data, err = o.openSamples(text.source)
+	}
+	if err == nil && o.eval != "" {
+		t.heldOut, err = o.openSamples(o.eval)
 	}
 	if err != nil {
 		return nil, errors.Join(err, t.Close())
@@ -116,7 +121,7 @@ func (t *trainer) prepare(ctx context.Context, set *checkpoint.Set) (err error) 
 
 // Close waits for the checkpoint under way, and frees model and optimiser.
 func (t *trainer) Close() error {
-	return errors.Join(t.saver.Close(), t.graph.Close(), t.optimizer.Close(), t.adapter.Close(), t.model.Close(), t.data.Close(), t.log.Close())
+	return errors.Join(t.saver.Close(), t.graph.Close(), t.optimizer.Close(), t.adapter.Close(), t.model.Close(), t.data.Close(), t.heldOut.Close(), t.log.Close())
 }
 
 // step trains on one batch; each rank takes its rows of it.
@@ -125,7 +130,7 @@ func (t *trainer) step(ctx context.Context) (loss, norm float64, err error) {
 	defer t.stream.Range(fmt.Sprintf("step %d", n)).End()
 	var own qwen.Batch
 	if t.data != nil {
-		own, err = t.sampled()
+		own, err = t.sampled(t.data)
 	} else {
 		own, err = t.windows(n)
 	}
@@ -168,6 +173,12 @@ func (t *trainer) train(ctx, stop context.Context, out io.Writer) error {
 		n := t.optimizer.Steps()
 		rate := float64(t.seen) / time.Since(start).Seconds()
 		lines.show("step %d/%d  loss %.4f  gradient norm %.3f  %.0f tokens/s", n, o.steps, loss, norm, rate)
+		if t.evalLoss = 0; o.due(n) {
+			lines.end()
+			if err := t.evaluate(ctx, out); err != nil {
+				return fmt.Errorf("-eval: %w", err)
+			}
+		}
 		if err := t.log.write(t, loss, norm); err != nil {
 			return err
 		}
