@@ -18,23 +18,37 @@ type MoEPermuteArgs struct {
 	// Places is [tokens·k], int32: entry t·k+j is the row of the j-th choice of token t.
 	Places *aclnn.Tensor
 	// Sums is [experts], int32: the cumulative number of rows up to and including each expert, as
-	// Groups{Device: Sums, Cumulative: true} takes it.
-	Sums *aclnn.Tensor
+	// Groups{Device: Sums, Cumulative: true} takes it. Counts in its place is [experts], int64: the
+	// number of rows of each expert, as Groups{Device: Counts}, which a GroupedMatmul reads as it is.
+	// Gradients of grouped products want Sums.
+	Sums, Counts *aclnn.Tensor
+}
+
+// numbers returns Sums or Counts.
+func (a *MoEPermuteArgs) numbers() *aclnn.Tensor {
+	if a.Counts != nil {
+		return a.Counts
+	}
+	return a.Sums
 }
 
 func (a *MoEPermuteArgs) validate() error {
 	var c args
 	c.Tensor("X", a.X, floats...)
 	c.Tensor("Experts", a.Experts, aclnn.Int32)
-	c.Tensor("Sums", a.Sums, aclnn.Int32)
+	if a.Counts == nil {
+		c.Tensor("Sums", a.Sums, aclnn.Int32)
+	} else if c.Tensor("Counts", a.Counts, aclnn.Int64); a.Sums != nil {
+		c.Fail("both Sums and Counts are given; one is computed")
+	}
 	if !c.OK() {
 		return c.Err
 	}
 	if a.X.Rank() != 2 || a.Experts.Rank() != 2 || a.X.Dim(0) != a.Experts.Dim(0) {
 		c.Fail("X is %v and Experts %v; they must be [tokens, width] and [tokens, k]", a.X, a.Experts)
 	}
-	if a.Sums.Rank() != 1 || a.Sums.Dim(0) < 1 {
-		c.Fail("Sums is %v; it must be [experts]", a.Sums)
+	if n := a.numbers(); n.Rank() != 1 || n.Dim(0) < 1 {
+		c.Fail("Sums or Counts is %v; it must be [experts]", n)
 	}
 	c.permuted(a.Rows, a.Places, a.X, a.Experts.Len())
 	return c.Err
@@ -59,32 +73,72 @@ type MoEPermuteKey struct {
 	X                 aclnn.DType
 	Width, Experts, K int64
 	Tokens            Extent
+	Counts            bool // whether the rows of each expert are counted, instead of summed up
 	Contiguous        bool // whether all tensors are contiguous
 }
 
 func (a *MoEPermuteArgs) key() MoEPermuteKey {
 	return MoEPermuteKey{
-		X: a.X.DType(), Width: a.X.Dim(1), Experts: a.Sums.Dim(0), K: a.Experts.Dim(1), Tokens: ExtentOf(a.X.Dim(0)),
-		Contiguous: contiguous(a.X, a.Experts, a.Rows, a.Sums),
+		X: a.X.DType(), Width: a.X.Dim(1), Experts: a.numbers().Dim(0), K: a.Experts.Dim(1), Tokens: ExtentOf(a.X.Dim(0)),
+		Counts: a.Counts != nil, Contiguous: contiguous(a.X, a.Experts, a.Rows, a.numbers()),
 	}
 }
 
-// sumsUpTo makes aclnnMoeInitRoutingV2 count the rows up to and including each expert.
-const sumsUpTo = 1
+// sumsUpTo makes aclnnMoeInitRoutingV2 count the rows up to and including each expert, countsOf those
+// of each expert.
+const (
+	sumsUpTo = 1
+	countsOf = 2
+)
+
+// routingExperts is how many experts aclnnMoeInitRoutingV3 takes.
+const routingExperts = 10240
 
 func newMoEPermute(reg *Registry) *Op[MoEPermuteArgs, MoEPermuteKey] {
 	return op(reg, "moe_permute", (*MoEPermuteArgs).validate, (*MoEPermuteArgs).key,
 		Kernel[MoEPermuteArgs, MoEPermuteKey]{
+			Name: "MoeInitRoutingV3",
+			Supports: func(env *Env, key MoEPermuteKey) error {
+				switch {
+				case !key.Counts:
+					return errors.New("it counts the rows of each expert, and Sums are asked for")
+				case key.Experts > routingExperts:
+					return fmt.Errorf("%d experts are more than %d", key.Experts, routingExperts)
+				}
+				return env.Has(&aclnn.MoeInitRoutingV3Params{})
+			},
+			Run: func(_ context.Context, st *acl.Stream, a *MoEPermuteArgs) error {
+				return a.run(st, func(s *steps) {
+					rows, counts := s.Target(a.Rows), s.Target(a.Counts)
+					launch(s, aclnn.MoeInitRoutingV3, aclnn.MoeInitRoutingV3Params{
+						X: s.Contiguous(a.X), ExpertIdx: s.Contiguous(a.Experts), ActiveNum: a.Experts.Len(), ExpertNum: counts.Dim(0),
+						ExpertTokensNumType: aclnn.ExpertTokensCount, ExpertTokensNumFlag: true, QuantMode: -1, RowIdxType: 0,
+						ExpandedXOut: rows, ExpandedRowIdxOut: a.Places, ExpertTokensCountOrCumsumOut: counts, ExpandedScaleOut: s.Tensor(aclnn.Float32, a.Experts.Len()),
+					})
+					s.Finish(a.Rows, rows)
+					s.Finish(a.Counts, counts)
+				})
+			},
+		},
+		Kernel[MoEPermuteArgs, MoEPermuteKey]{
 			Name: "MoeInitRoutingV2", Supports: trains[MoEPermuteKey](&aclnn.MoeInitRoutingV2Params{}),
 			Run: func(_ context.Context, st *acl.Stream, a *MoEPermuteArgs) error {
 				return a.run(st, func(s *steps) {
-					rows, sums := s.Target(a.Rows), s.Target(a.Sums)
+					rows, form := s.Target(a.Rows), int64(sumsUpTo)
+					numbers := s.Target(a.sums(s))
+					if a.Counts != nil {
+						form = countsOf
+					}
 					launch(s, aclnn.MoeInitRoutingV2, aclnn.MoeInitRoutingV2Params{
-						X: s.Contiguous(a.X), ExpertIdx: s.Contiguous(a.Experts), ExpertNumOptional: a.Sums.Dim(0), ExpertTokensCountOrCumsumFlagOptional: sumsUpTo,
-						ExpandedXOut: rows, ExpandedRowIdxOut: a.Places, ExpertTokensCountOrCumsumOutOptional: sums,
+						X: s.Contiguous(a.X), ExpertIdx: s.Contiguous(a.Experts), ExpertNumOptional: numbers.Dim(0), ExpertTokensCountOrCumsumFlagOptional: form,
+						ExpandedXOut: rows, ExpandedRowIdxOut: a.Places, ExpertTokensCountOrCumsumOutOptional: numbers,
 					})
 					s.Finish(a.Rows, rows)
-					s.Finish(a.Sums, sums)
+					if a.Counts != nil {
+						s.Copy(a.Counts, numbers)
+					} else {
+						s.Finish(a.Sums, numbers)
+					}
 				})
 			},
 		},
@@ -99,7 +153,9 @@ func newMoEPermute(reg *Registry) *Op[MoEPermuteArgs, MoEPermuteKey] {
 						Tokens: s.Contiguous(a.X), Indices: s.Contiguous(a.Experts), PermuteTokensOut: a.Rows, SortedIndicesOut: a.Places,
 					})
 					sorted, _ := s.sort(s.Contiguous(a.Experts).Reshape(-1))
-					launch(s, aclnn.MoeComputeExpertTokens, aclnn.MoeComputeExpertTokensParams{SortedExperts: sorted, NumExperts: a.Sums.Dim(0), Out: a.Sums})
+					sums := a.sums(s)
+					launch(s, aclnn.MoeComputeExpertTokens, aclnn.MoeComputeExpertTokensParams{SortedExperts: sorted, NumExperts: sums.Dim(0), Out: sums})
+					a.count(s, sums)
 				})
 			},
 		},
@@ -116,11 +172,13 @@ func newMoEPermute(reg *Registry) *Op[MoEPermuteArgs, MoEPermuteKey] {
 					s.Copy(a.Places, places)
 					// The cumulative count of an expert is the number of rows whose expert is not
 					// above it.
-					ids := s.Tensor(aclnn.Int32, a.Sums.Dim(0), 1)
+					sums := a.sums(s)
+					ids := s.Tensor(aclnn.Int32, sums.Dim(0), 1)
 					launch(s, aclnn.Arange, aclnn.ArangeParams{Start: aclnn.Int(0), End: aclnn.Int(ids.Dim(0)), Step: aclnn.Int(1), Out: ids.Reshape(-1)})
 					below := s.Tensor(aclnn.Bool, ids.Dim(0), n)
 					launch(s, aclnn.LeTensor, aclnn.LeTensorParams{Self: sorted.Unsqueeze(0), Other: ids, Out: below})
-					s.Copy(a.Sums, s.sum(s.float(below), 1).Reshape(-1))
+					s.Copy(sums, s.sum(s.float(below), 1).Reshape(-1))
+					a.count(s, sums)
 				})
 			},
 		})
@@ -130,11 +188,32 @@ func newMoEPermute(reg *Registry) *Op[MoEPermuteArgs, MoEPermuteKey] {
 func (a *MoEPermuteArgs) run(st *acl.Stream, body func(*steps)) error {
 	return compose(st, func(s *steps) {
 		if a.Experts.Len() == 0 {
-			s.Zero(a.Sums)
+			s.Zero(a.numbers())
 			return
 		}
 		body(s)
 	})
+}
+
+// sums returns Sums, or a tensor for them if they are not asked for.
+func (a *MoEPermuteArgs) sums(s *steps) *aclnn.Tensor {
+	if a.Counts == nil {
+		return a.Sums
+	}
+	return s.Tensor(aclnn.Int32, a.Counts.Dim(0))
+}
+
+// count computes Counts, if they are asked for, from sums.
+func (a *MoEPermuteArgs) count(s *steps, sums *aclnn.Tensor) {
+	if a.Counts == nil {
+		return
+	}
+	counts := s.Like(sums)
+	s.Copy(counts, sums)
+	if n := sums.Dim(0); n > 1 {
+		launch(s, aclnn.InplaceAdd, aclnn.InplaceAddParams{SelfRef: counts.Narrow(0, 1, n-1), Other: sums.Narrow(0, 0, n-1), Alpha: aclnn.Int(-1)})
+	}
+	s.Copy(a.Counts, counts)
 }
 
 // exactInts is the number of integers from 0 on that float32 holds exactly.

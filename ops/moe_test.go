@@ -320,3 +320,42 @@ func TestMoERefusals(t *testing.T) {
 		require.ErrorIs(t, err, ops.ErrInvalid, name)
 	}
 }
+
+// TestMoEPermuteCounts: every kernel counts the rows of each expert as well as it sums them up.
+func TestMoEPermuteCounts(t *testing.T) {
+	const tokens, k, n, width = 9, 2, 5, 16
+	ids := make([]int32, 0, tokens*k)
+	want := make([]int64, n)
+	for i := range tokens {
+		for _, e := range []int{i % n, (i*i + 1) % n} {
+			ids = append(ids, int32(e))
+			want[e]++
+		}
+	}
+	var rows []float32
+	for _, kernel := range []string{"MoeInitRoutingV3", "MoeInitRoutingV2", "MoeTokenPermute", "composite"} {
+		b := newBench(t)
+		x, _ := b.input(aclnn.BFloat16, 1, tokens, width)
+		experts, counts := b.empty(aclnn.Int32, tokens, k), b.empty(aclnn.Int64, n)
+		require.NoError(t, aclnn.CopyToDevice(t.Context(), b.st, experts, ids))
+		a := &ops.MoEPermuteArgs{X: x, Experts: experts, Rows: b.empty(aclnn.BFloat16, tokens*k, width), Places: b.empty(aclnn.Int32, tokens*k), Counts: counts}
+		if rows == nil {
+			require.Equal(t, kernel, b.MoEPermute.Explain(a).Kernel)
+		}
+		require.NoError(t, b.MoEPermute.Pin(kernel))
+		run(b, b.MoEPermute, a)
+		require.Empty(t, b.MoEPermute.Explain(a).AICPU)
+		got := make([]int64, n)
+		require.NoError(t, aclnn.CopyFromDevice(t.Context(), b.st, got, counts))
+		require.Equal(t, want, got, kernel)
+		if rows == nil {
+			rows = b.read(a.Rows)
+		}
+		require.Equal(t, rows, b.read(a.Rows), kernel)
+		a.Sums = b.empty(aclnn.Int32, n)
+		require.ErrorContains(t, b.MoEPermute.Run(t.Context(), b.st, a), "one is computed")
+		a.Counts = nil
+		require.NoError(t, b.MoEPermute.Unpin())
+		require.Equal(t, "MoeInitRoutingV2", b.MoEPermute.Explain(a).Kernel)
+	}
+}
