@@ -100,7 +100,7 @@ func (o *options) invite(out io.Writer, address net.Addr) {
 	if ids, err := o.api.Language.Encode("func "); err != nil || len(ids) == 0 { // without a tokenizer
 		prompt = "[1]"
 	}
-	fmt.Fprintf(out, "%s serves %s; ask it with\ncurl %s/v1/completions%s -d '{\"model\":%q,\"prompt\":%s,\"max_tokens\":60}'\n", url, o.api.Model, url, more, o.api.Model, prompt)
+	fmt.Fprintf(out, "%s serves %s; open it in a browser, or ask it with\ncurl %s/v1/completions%s -d '{\"model\":%q,\"prompt\":%s,\"max_tokens\":60}'\n", url, o.api.Model, url, more, o.api.Model, prompt)
 }
 
 // slowest is the time that a client has to send the head of a request, and its body.

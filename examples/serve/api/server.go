@@ -54,6 +54,7 @@ func New(c Config) (*Server, error) {
 	s.mux.HandleFunc("POST /v1/embeddings", s.guarded(s.embeddings))
 	s.mux.HandleFunc("GET /v1/models", s.guarded(s.models))
 	s.mux.HandleFunc("GET /v1/models/{id...}", s.guarded(s.model))
+	s.mux.HandleFunc("GET /{$}", s.page)
 	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	s.mux.HandleFunc("GET /readyz", s.ready)
 	s.mux.Handle("GET /metrics", s.metrics.handler())
