@@ -2936,7 +2936,7 @@ var opQuantMatmulV3 = Operator{
 // or requantises.
 //
 // It launches aclnnQuantMatmulV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: X1, X2 int8 int4; Out float16 bfloat16 int8 int32.
+// The emulator verified: X1, X2 int8 int4; Scale int64 uint64; Out float16 bfloat16 int8 int32.
 // Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_v3/docs/aclnnQuantMatmulV3.md
 func QuantMatmulV3(st *acl.Stream, p QuantMatmulV3Params) error {
 	c := NewCall(st, &opQuantMatmulV3)
@@ -2981,8 +2981,8 @@ var opQuantMatmulV4 = Operator{
 // QuantMatmulV4 is QuantMatmulV3 with a scale for each row as well.
 //
 // It launches aclnnQuantMatmulV4 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: X1, X2 int8 int4; Scale float32 bfloat16 int64 uint64;
-// PertokenScaleOptional float32; Bias float32 float16 bfloat16 int32; Out float16 bfloat16 int8.
+// The emulator verified: X1, X2 int8 int4; Scale float32 int64 uint64; PertokenScaleOptional
+// float32; Bias float32 float16 int32; Out float16 bfloat16 int8.
 // Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_v3/docs/aclnnQuantMatmulV4.md
 func QuantMatmulV4(st *acl.Stream, p QuantMatmulV4Params) error {
 	c := NewCall(st, &opQuantMatmulV4)

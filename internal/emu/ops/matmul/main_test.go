@@ -22,7 +22,6 @@ func TestElementTypes(t *testing.T) {
 		"aclnnQuantMatmulV4 accepts scale":                   "a 64-bit integer holds the bits of a float32, and not its value",
 		"aclnnQuantMatmulWeightNz accepts x2Scale":           "a 64-bit integer holds the bits of a float32, and not its value",
 		"aclnnQuantMatmulV2 accepts out as int32":            "an integer result is not scaled",
-		"aclnnQuantMatmulV4 accepts out as int32":            "an integer result is not scaled",
 		"aclnnQuantMatmulWeightNz accepts out as int32":      "an integer result is not scaled",
 	})
 }

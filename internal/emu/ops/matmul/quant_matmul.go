@@ -154,6 +154,9 @@ func QuantMatmul(c *op.Call) (op.Run, error) {
 	if offset != nil && rows != nil {
 		c.Invalid("%v and %v exclude each other", offset, rows)
 	}
+	if c.Op.Name == "QuantMatmulV3" || c.Op.Name == "QuantMatmulV4" {
+		checkQuantTypes(c, x1, x2, scale, offset, bias, rows, out)
+	}
 	if err := c.Err(); err != nil {
 		return nil, err
 	}

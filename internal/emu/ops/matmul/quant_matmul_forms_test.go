@@ -31,6 +31,10 @@ func TestQuantMatmulForms(t *testing.T) {
 	optest.Run(t, "QuantMatmulV2", optest.Args{"x1": optest.Tensor(t, dtype.Int8, []int64{3, 4}, x1...), "x2": optest.Tensor(t, dtype.Int8, []int64{4, 16}, x2...), "deqScale": scale, "out": out})
 	assert.Equal(t, want, optest.Values(out))
 
+	optest.Fill(out, 0)
+	optest.Run(t, "QuantMatmulV3", optest.Args{"x1": optest.Tensor(t, dtype.Int8, []int64{3, 4}, x1...), "x2": optest.Tensor(t, dtype.Int8, []int64{4, 16}, x2...), "scale": scale, "out": out})
+	assert.Equal(t, want, optest.Values(out))
+
 	pack := func(shape []int64, v []float64) *op.Tensor {
 		bytes := optest.Tensor(t, dtype.Uint8, []int64{optest.Elements(shape) / 2})
 		p := optest.Of(bytes.View())

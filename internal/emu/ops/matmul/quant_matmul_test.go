@@ -36,6 +36,18 @@ func TestQuantisedProducts(t *testing.T) {
 				out := optest.TensorIn(t, d, l, []int64{m, n})
 				args := optest.Args{"x1": x1, "x2": x2, "scale": optest.Tensor(t, dtype.Float32, []int64{n}, scales...), "bias": optest.Tensor(t, biasType, []int64{n}, bias...),
 					"pertokenScaleOptional": optest.Tensor(t, dtype.Float32, []int64{m}, rows...), "transposeX2": true, "out": out}
+				rows := rows
+				if d == dtype.Int8 { // the scales of an int8 result are packed, and there are none of rows
+					if biasType != dtype.Int32 {
+						continue
+					}
+					packed := make([]float64, n)
+					for j, v := range scales {
+						packed[j] = float64(op.PackScale(float32(v), nil, false))
+					}
+					rows = []float64{1, 1, 1}
+					args["scale"], args["pertokenScaleOptional"] = optest.Tensor(t, dtype.Int64, []int64{n}, packed...), nil
+				}
 				optest.Run(t, "QuantMatmulV4", args)
 				for i := range m {
 					for j := range n {
@@ -61,6 +73,8 @@ func TestQuantisedProducts(t *testing.T) {
 	scale := optest.Tensor(t, dtype.Float32, []int64{1}, 1)
 	optest.Refused(t, op.InvalidParam, "QuantMatmulV4", optest.Args{"x1": x1, "x2": x2, "scale": scale, "offset": scale, "pertokenScaleOptional": optest.Tensor(t, dtype.Float32, []int64{2}, 1), "out": out}, "exclude")
 	optest.Refused(t, op.InvalidParam, "QuantMatmulV5", optest.Args{"x1": x1, "x2": x2, "x2Scale": scale, "groupSize": 32, "out": out}, "groupSize is 32")
+	optest.Refused(t, op.InvalidParam, "QuantMatmulV4", optest.Args{"x1": x1, "x2": x2, "scale": scale, "out": out}, "float32 scale without scales of rows")
+	optest.Refused(t, op.InvalidParam, "QuantMatmulV3", optest.Args{"x1": x1, "x2": x2, "scale": scale, "bias": optest.Tensor(t, dtype.Float32, []int64{2}, 1), "out": optest.Tensor(t, dtype.Int32, []int64{2, 2})}, "int32 bias")
 	optest.Refused(t, op.InvalidParam, "QuantMatmulV3", optest.Args{"x1": out, "x2": x2, "scale": scale, "out": out}, "dtype")
 	optest.Refused(t, op.NullPointer, "QuantMatmulV3", optest.Args{"x1": x1, "x2": x2, "out": out}, "scale is null")
 }
