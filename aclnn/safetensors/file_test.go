@@ -293,6 +293,7 @@ func FuzzNewFile(f *testing.F) {
 func FuzzIndex(f *testing.F) {
 	f.Add(`{"metadata":{"total_size":5},"weight_map":{"b":"x.safetensors"}}`)
 	f.Add(`{"weight_map":{"b":"../x"}}`)
+	f.Add(`{"weight_map":{"b":"."}}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		shardOf, _, err := parseIndex([]byte(text))
 		if err != nil {

@@ -84,7 +84,7 @@ func parseIndex(text []byte) (shardOf, metadata map[string]string, err error) {
 				return s.object(func(name string) error {
 					file, err := s.text()
 					// A shard lies beside its index; anything else would let an index read other folders.
-					if err == nil && (file != filepath.Base(file) || !filepath.IsLocal(file)) {
+					if err == nil && (file == "." || file != filepath.Base(file) || !filepath.IsLocal(file)) {
 						err = fmt.Errorf("tensor %q: shard %q is not a file name", name, file)
 					}
 					shardOf[name] = file

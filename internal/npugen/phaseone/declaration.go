@@ -106,7 +106,7 @@ func declarators(first *statement, t []token) *statement {
 			s.x = expression(p)
 		case p[0].is("("):
 			s.x = &node{op: "call", args: []*node{{op: "id", s: "construct::" + first.typ}}}
-			for _, a := range split(p[1 : len(p)-1]) {
+			for _, a := range split(p[1:closing(p, 0)]) {
 				s.x.args = append(s.x.args, expression(a))
 			}
 		}
