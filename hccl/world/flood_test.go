@@ -1,10 +1,14 @@
 package world
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net"
+	"os"
+	"os/exec"
 	"slices"
 	"sync"
 	"testing"
@@ -16,29 +20,59 @@ import (
 	"github.com/goascend/cann/internal/handshake"
 )
 
-// silence opens n connections that never say anything, and closes them with the test.
-func silence(t *testing.T, address string, n int) {
-	var mu sync.Mutex
-	var work sync.WaitGroup
-	var conns []net.Conn
-	for worker := range 16 {
-		work.Go(func() {
-			for i := worker; i < n; i += 16 {
-				c, err := net.Dial("tcp", address)
-				if assert.NoError(t, err) {
-					mu.Lock()
-					conns = append(conns, c)
-					mu.Unlock()
-				}
-			}
-		})
+// strangersVariable is set in a process that only attacks an address: "address silent talking".
+const strangersVariable = "CANN_TEST_STRANGERS"
+
+func TestMain(m *testing.M) {
+	if order := os.Getenv(strangersVariable); order != "" {
+		attack(order)
+		return
 	}
-	work.Wait()
-	t.Cleanup(func() {
-		for _, c := range conns {
-			_ = c.Close()
+	os.Exit(m.Run())
+}
+
+// attack opens silent connections, keeps others talking, and says so, until the standard input ends.
+func attack(order string) {
+	var address string
+	var silent, talking int
+	if _, err := fmt.Sscan(order, &address, &silent, &talking); err != nil {
+		panic(err)
+	}
+	conns := make([]net.Conn, silent)
+	for i := range conns {
+		var err error
+		if conns[i], err = net.Dial("tcp", address); err != nil {
+			panic(err)
 		}
-	})
+	}
+	stop := chatter(address, talking)
+	fmt.Println("at the door")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	stop()
+	for _, c := range conns {
+		_ = c.Close()
+	}
+}
+
+// besiege lets strangers in another process attack an address until the returned function is called.
+func besiege(t *testing.T, address string, silent, talking int) (leave func()) {
+	program, err := os.Executable()
+	require.NoError(t, err)
+	c := exec.CommandContext(t.Context(), program)
+	c.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %d", strangersVariable, address, silent, talking))
+	c.Stderr = os.Stderr
+	in, err := c.StdinPipe()
+	require.NoError(t, err)
+	out, err := c.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, c.Start())
+	said, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "at the door\n", said)
+	return func() {
+		require.NoError(t, in.Close())
+		require.NoError(t, c.Wait())
+	}
 }
 
 // chatter keeps n strangers talking to an address until the returned function is called: other
@@ -47,8 +81,8 @@ func silence(t *testing.T, address string, n int) {
 func chatter(address string, n int) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
-	opening := append([]byte(protocol), make([]byte, 32)...)
-	opening[len(opening)-1] = 9 // a point of the curve
+	opening := append([]byte(protocol), make([]byte, 32+32)...) // with a public key, and a guess of the ticket
+	opening[len(protocol)] = 9
 	for i := range n {
 		work.Go(func() {
 			for ctx.Err() == nil {
@@ -129,25 +163,29 @@ func joinAll(t *testing.T, disturb func(address string)) time.Duration {
 
 // Strangers, however many and whatever they do, neither delay a job nor enter it.
 func TestRendezvousUnderAttack(t *testing.T) {
-	silent, talking := 2000, 500
+	silent, talking, joins := 2000, 500, 5
 	if testing.Short() {
-		silent, talking = 700, 50
+		silent, talking, joins = 700, 50, 1
 	}
-	calm := joinAll(t, func(string) {})
-	stop := func() {}
-	defer func() { stop() }()
-	took := joinAll(t, func(address string) {
-		silence(t, address, silent)
-		stop = chatter(address, talking)
-		for _, outsider := range []Place{{Rank: 1, Size: 4}, {Rank: 1, Size: 99}} {
-			outsider.Address, outsider.Job = address, "training"
-			_, err := Join(within(t, patient), outsider, GroupConfig{})
-			require.ErrorIs(t, err, ErrStranger, "the name of the job is no secret")
-		}
-	})
+	calm, took := make([]time.Duration, joins), make([]time.Duration, joins)
+	for i := range joins {
+		calm[i] = joinAll(t, func(string) {})
+		leave := func() {}
+		took[i] = joinAll(t, func(address string) {
+			leave = besiege(t, address, silent, talking)
+			for _, outsider := range []Place{{Rank: 1, Size: 4}, {Rank: 1, Size: 99}} {
+				outsider.Address, outsider.Job = address, "training"
+				_, err := Join(within(t, patient), outsider, GroupConfig{})
+				require.ErrorIs(t, err, ErrStranger, "the name of the job is no secret")
+			}
+		})
+		leave()
+	}
+	slices.Sort(calm)
+	slices.Sort(took)
 	t.Logf("joined in %v undisturbed, in %v among %d silent and %d talking strangers", calm, took, silent, talking)
-	// A rank that is turned away, because its handshake took too long on a busy machine, tries again.
-	assert.Less(t, took, 2*max(calm, 500*time.Millisecond))
+	// The strangers use the same CPUs, and so may other tests.
+	assert.Less(t, took[joins/2], 2*max(calm[joins/2], 250*time.Millisecond))
 }
 
 // Ranks without a secret meet on the loopback only, unless they are told to.

@@ -34,6 +34,8 @@ type Group struct {
 	links []*handshake.Conn // rank 0: by rank, nil at 0; other ranks: one link, to rank 0
 	close sync.Once
 	gone  atomic.Bool // Close was called
+	// ending is the end of the rendezvous, which strangers that came to it can make long.
+	ending sync.WaitGroup
 
 	busy   sync.Mutex // held during a call
 	calls  uint64
@@ -162,6 +164,7 @@ func (g *Group) Close() error {
 				l.Close()
 			}
 		}
+		g.ending.Wait()
 	})
 	return nil
 }

@@ -98,7 +98,10 @@ func (g *Group) host(ctx context.Context, address string, ln net.Listener) error
 		}
 	}
 	listener := handshake.Listen(ln, protocol, g.secret, g.turnedAway())
-	defer listener.Close()
+	defer func() {
+		listener.Stop() // the next group may listen at this address
+		g.ending.Go(func() { listener.Close() })
+	}()
 	g.links = make([]*handshake.Conn, g.size)
 	p := newPatience(ctx)
 	defer p.timer.Stop()

@@ -23,12 +23,27 @@ type waiting struct {
 
 // doorstep holds the connections whose handshakes are not finished.
 type doorstep struct {
-	mu   sync.Mutex
-	all  []*waiting // oldest first
-	room chan struct{}
+	mu     sync.Mutex
+	all    []*waiting     // oldest first
+	silent map[string]int // how many have not sent a right opening, by source
+	opened map[string]int // how many have, by source
+	room   chan struct{}
 }
 
-func newDoorstep() *doorstep { return &doorstep{room: make(chan struct{}, 1)} }
+func newDoorstep() *doorstep {
+	return &doorstep{silent: make(map[string]int), opened: make(map[string]int), room: make(chan struct{}, 1)}
+}
+
+// count adds a connection to its source, or takes it away. The caller holds d.mu.
+func (d *doorstep) count(w *waiting, n int) {
+	counts := d.silent
+	if w.opened {
+		counts = d.opened
+	}
+	if counts[w.source] += n; counts[w.source] == 0 {
+		delete(counts, w.source)
+	}
+}
 
 // enter adds a connection. If there are too many, it returns the one that has to leave for it, or how
 // long the caller has to wait before one may leave.
@@ -43,6 +58,7 @@ func (d *doorstep) enter(w *waiting) (leaves *waiting, wait time.Duration) {
 		d.drop(leaves)
 	}
 	d.all = append(d.all, w)
+	d.count(w, 1)
 	return leaves, 0
 }
 
@@ -66,28 +82,31 @@ func (d *doorstep) leave(w *waiting) bool {
 	return d.drop(w)
 }
 
-// opened notes that a connection has sent a right opening, so silent ones leave before it.
-func (d *doorstep) opened(w *waiting) {
+// open notes that a connection has sent a right opening, so others leave before it.
+func (d *doorstep) open(w *waiting) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if !slices.Contains(d.all, w) {
+		return
+	}
+	d.count(w, -1)
 	w.opened = true
+	d.count(w, 1)
 }
 
 // oldest returns the connection that leaves next: the oldest of the source that has most connections,
-// among those that have said nothing yet if there are any. The caller holds d.mu.
+// among those that have not sent a right opening if there are any. The caller holds d.mu.
 func (d *doorstep) oldest() *waiting {
-	silent := slices.ContainsFunc(d.all, func(w *waiting) bool { return !w.opened })
-	count := make(map[string]int)
+	counts := d.silent
+	if len(counts) == 0 {
+		counts = d.opened
+	}
 	most := 0
-	for _, w := range d.all {
-		if w.opened && silent {
-			continue
-		}
-		count[w.source]++
-		most = max(most, count[w.source])
+	for _, n := range counts {
+		most = max(most, n)
 	}
 	for _, w := range d.all {
-		if (!w.opened || !silent) && count[w.source] == most {
+		if w.opened == (len(d.silent) == 0) && counts[w.source] == most {
 			return w
 		}
 	}
@@ -95,17 +114,17 @@ func (d *doorstep) oldest() *waiting {
 }
 
 func (d *doorstep) drop(w *waiting) bool {
-	for i, x := range d.all {
-		if x == w {
-			d.all = append(d.all[:i], d.all[i+1:]...)
-			select {
-			case d.room <- struct{}{}:
-			default:
-			}
-			return true
-		}
+	i := slices.Index(d.all, w)
+	if i < 0 {
+		return false
 	}
-	return false
+	d.all = slices.Delete(d.all, i, i+1)
+	d.count(w, -1)
+	select {
+	case d.room <- struct{}{}:
+	default:
+	}
+	return true
 }
 
 // sourceOf returns the address of a peer without its port.

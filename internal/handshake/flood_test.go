@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -95,8 +96,14 @@ func TestDoorstep(t *testing.T) {
 	assert.False(t, d.leave(many[0]), "it has left already")
 	assert.Same(t, many[1], d.evict())
 
-	d.opened(many[2])
+	d.open(many[2])
 	assert.Same(t, many[3], d.evict(), "silent ones first")
+	d.open(many[3])
+	for _, w := range slices.Clone(d.all) {
+		d.leave(w)
+	}
+	assert.Empty(t, d.silent)
+	assert.Empty(t, d.opened, "what has left is not counted")
 
 	young := newDoorstep()
 	for range atOnce {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"time"
 )
 
@@ -19,13 +20,16 @@ import (
 // serve as nonces. The keys of the connection come from the secret, the public keys and the number
 // on which the key exchange agrees, so they are unknown even to someone who learns the secret later.
 //
-//	dialer    protocol, public key
-//	listener  protocol, public key, proof
+//	dialer    protocol, public key, ticket
+//	listener  protocol, public key, proof; zeros for both when the ticket is wrong
 //	dialer    proof, or zeros when the listener's is wrong; then its hello as a message
+//
+// The ticket is a proof over the dialer's key alone. It proves little, because who has heard one can
+// repeat it, but a listener that thousands of strangers dial computes a key only for those who have one.
 const (
 	protocolSize = 8
 	publicSize   = 32
-	opening      = protocolSize + publicSize
+	opening      = protocolSize + publicSize + sha256.Size
 )
 
 // Limit is the maximum time for a handshake, including the dial.
@@ -94,17 +98,27 @@ func agree(own *ecdh.PrivateKey, other *[publicSize]byte) ([]byte, error) {
 	return own.ECDH(public) // refuses public keys with which the result is known beforehand
 }
 
-// readOpening reads the protocol and, if the protocol is right, the public key.
-func (t *transcript) readOpening(conn net.Conn, public *[publicSize]byte) error {
-	var name [protocolSize]byte
-	if _, err := io.ReadFull(conn, name[:]); err != nil {
-		return err
+// readOpening reads the protocol and, if the protocol is right, the public key and a proof.
+func (t *transcript) readOpening(conn net.Conn, public *[publicSize]byte) (proof [sha256.Size]byte, err error) {
+	var b [opening]byte
+	if _, err := io.ReadFull(conn, b[:protocolSize]); err != nil {
+		return proof, err
 	}
-	if string(name[:]) != t.protocol {
-		return ErrProtocol
+	if string(b[:protocolSize]) != t.protocol {
+		return proof, ErrProtocol
 	}
-	_, err := io.ReadFull(conn, public[:])
-	return unexpected(err)
+	if _, err := io.ReadFull(conn, b[protocolSize:]); err != nil {
+		return proof, unexpected(err)
+	}
+	copy(public[:], b[protocolSize:])
+	copy(proof[:], b[protocolSize+publicSize:])
+	return proof, nil
+}
+
+// writeOpening writes the protocol, the public key and the proof for a role.
+func (t *transcript) writeOpening(conn net.Conn, public *[publicSize]byte, role string) error {
+	_, err := conn.Write(slices.Concat([]byte(t.protocol), public[:], t.proof(role)))
+	return err
 }
 
 // Dial connects to a listener of the protocol, whose name has 8 bytes, and sends it hello, of at
@@ -139,15 +153,12 @@ func client(ctx context.Context, conn net.Conn, protocol string, secret, hello [
 	if err != nil {
 		return nil, err
 	}
-	if _, err := conn.Write(append([]byte(protocol), t.dialer[:]...)); err != nil {
+	if err := t.writeOpening(conn, &t.dialer, "ticket"); err != nil {
 		return nil, err
 	}
-	if err := t.readOpening(conn, &t.listener); err != nil {
+	got, err := t.readOpening(conn, &t.listener)
+	if err != nil {
 		return nil, err
-	}
-	var got [sha256.Size]byte
-	if _, err := io.ReadFull(conn, got[:]); err != nil {
-		return nil, unexpected(err)
 	}
 	if !hmac.Equal(got[:], t.proof("listener")) {
 		_, _ = conn.Write(make([]byte, sha256.Size)) // the other side may be gone already
@@ -172,19 +183,22 @@ func server(ctx context.Context, conn net.Conn, protocol string, secret []byte, 
 		return nil, err
 	}
 	defer bound(ctx, conn, time.Now().Add(answerLimit))()
-	if err := t.readOpening(conn, &t.dialer); err != nil {
+	got, err := t.readOpening(conn, &t.dialer)
+	if err != nil {
 		return nil, err
+	}
+	if !hmac.Equal(got[:], t.proof("ticket")) {
+		_, _ = conn.Write(append([]byte(protocol), make([]byte, opening-protocolSize)...)) // so that the other side knows why
+		return nil, ErrSecret
 	}
 	opened()
 	own, err := newKey(&t.listener)
 	if err != nil {
 		return nil, err
 	}
-	out := append([]byte(protocol), t.listener[:]...)
-	if _, err := conn.Write(append(out, t.proof("listener")...)); err != nil {
+	if err := t.writeOpening(conn, &t.listener, "listener"); err != nil {
 		return nil, err
 	}
-	var got [sha256.Size]byte
 	if _, err := io.ReadFull(conn, got[:]); err != nil {
 		return nil, unexpected(err)
 	}

@@ -108,7 +108,7 @@ func TestFalseListener(t *testing.T) {
 	go func() {
 		opened := make([]byte, opening)
 		_, _ = io.ReadFull(b, opened)
-		_, _ = b.Write(append(opened, make([]byte, 32)...)) // the dialer's own key
+		_, _ = b.Write(opened) // the dialer's own key and ticket
 		rest, _ := io.ReadAll(b)
 		heard <- rest
 	}()
@@ -116,6 +116,41 @@ func TestFalseListener(t *testing.T) {
 	require.ErrorIs(t, err, ErrSecret)
 	require.NoError(t, a.Close())
 	require.Equal(t, make([]byte, 32), <-heard)
+}
+
+// A listener makes no key for a peer that has no ticket, and needs more than a ticket, which an eavesdropper
+// can repeat, to accept a peer.
+func TestTicket(t *testing.T) {
+	answer := func(opened []byte, invited func()) (got []byte, err error) {
+		a, b := pipe(t)
+		heard := make(chan []byte, 1)
+		go func() {
+			_, _ = b.Write(opened)
+			reply := make([]byte, opening)
+			_, _ = io.ReadFull(b, reply)
+			_, _ = b.Write(make([]byte, 32)) // a guess of the proof
+			heard <- reply
+		}()
+		_, err = server(context.Background(), a, testProtocol, []byte("secret"), invited)
+		require.NoError(t, a.Close())
+		return <-heard, err
+	}
+	wrong := append([]byte(testProtocol), make([]byte, opening-protocolSize)...)
+	got, err := answer(wrong, func() { t.Error("invited") })
+	require.ErrorIs(t, err, ErrSecret)
+	require.Equal(t, wrong, got, "zeros, which are no proof")
+
+	a, b := pipe(t)
+	go func() { _, _ = client(t.Context(), a, testProtocol, []byte("secret"), nil) }()
+	heard := make([]byte, opening)
+	_, err = io.ReadFull(b, heard)
+	require.NoError(t, err)
+	require.NoError(t, b.Close())
+	invited := false
+	got, err = answer(heard, func() { invited = true })
+	require.True(t, invited)
+	require.ErrorIs(t, err, ErrSecret)
+	require.NotEqual(t, wrong, got)
 }
 
 func TestHandshakeEndsWithContext(t *testing.T) {

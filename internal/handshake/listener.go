@@ -74,11 +74,22 @@ func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	}
 }
 
+// Stop stops listening. It leaves the connections that have not been accepted to Close, which takes
+// some milliseconds when strangers have opened hundreds.
+func (l *Listener) Stop() error { return l.listener.Close() }
+
 // Close stops listening and closes the connections that have not been accepted.
 func (l *Listener) Close() error {
+	err := l.Stop()
+	// Hundreds that end at the same moment would keep the rest of the program from running.
+	for w := l.doorstep.evict(); w != nil; w = l.doorstep.evict() {
+		_ = w.conn.Close()
+	}
 	l.cancel()
-	err := l.listener.Close()
 	l.work.Wait()
+	if errors.Is(err, net.ErrClosed) {
+		return nil // by Stop
+	}
 	return err
 }
 
@@ -90,7 +101,7 @@ func (l *Listener) accept() {
 		case err == nil:
 			l.note(nil)
 			l.receive(conn)
-		case l.ctx.Err() != nil:
+		case l.ctx.Err() != nil || errors.Is(err, net.ErrClosed):
 			l.err = net.ErrClosed
 			return
 		case !l.makeRoom(err):
@@ -167,7 +178,7 @@ func (l *Listener) turnAway(w *waiting) {
 
 // prove performs the handshake and passes the connection to Accept, or closes it.
 func (l *Listener) prove(w *waiting) {
-	c, err := server(l.ctx, w.conn, l.protocol, l.secret, func() { l.doorstep.opened(w) })
+	c, err := server(l.ctx, w.conn, l.protocol, l.secret, func() { l.doorstep.open(w) })
 	stayed := l.doorstep.leave(w)
 	if err != nil || !stayed {
 		_ = w.conn.Close()

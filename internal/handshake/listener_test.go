@@ -104,3 +104,17 @@ func TestDialEnds(t *testing.T) {
 	_, err = Dial(ctx, ln.Addr().String(), testProtocol, nil, nil)
 	require.ErrorContains(t, err, "timeout")
 }
+
+// A listener that has stopped leaves its address to another one, and still ends what it has begun.
+func TestStop(t *testing.T) {
+	l, address := open(t, "secret", nil)
+	flood(t, address, 10)
+	require.NoError(t, l.Stop())
+	_, err := l.Accept(within(t))
+	require.ErrorIs(t, err, net.ErrClosed)
+	next, err := net.Listen("tcp", address)
+	require.NoError(t, err)
+	require.NoError(t, next.Close())
+	require.NoError(t, l.Close())
+	require.Empty(t, l.doorstep.all)
+}

@@ -27,7 +27,7 @@ type Library struct {
 	groups        map[*rt.Thread]*group
 	deterministic int32
 
-	serving sync.WaitGroup // goroutines of roots
+	serving sync.WaitGroup // goroutines of roots, and of listeners that close
 
 	strings [len(texts)]func() uint64
 	unknown func() uint64

@@ -89,7 +89,7 @@ func (g *gathering) connectAll(c *comm) error {
 		return err
 	}
 	listener := handshake.Listen(open, protocol, g.secret, nil)
-	defer func() { _ = listener.Close() }()
+	defer g.l.serving.Go(func() { _ = listener.Close() }) // may wait for strangers
 	answer, err := g.peers(c, listener.Addr().String())
 	if err != nil {
 		return err

@@ -219,9 +219,9 @@ func (r *root) tell(answer table) {
 	r.answer = &answer
 	if answer.Code == 0 {
 		// All ranks have joined: later connections are for the next root at this address.
-		_ = r.listener.Close()
+		_ = r.listener.Stop()
 	} else {
-		r.end = time.AfterFunc(2*patience, func() { _ = r.listener.Close() })
+		r.end = time.AfterFunc(2*patience, func() { _ = r.listener.Stop() })
 	}
 	for _, g := range r.guests {
 		r.inform(g.conn)
@@ -229,12 +229,12 @@ func (r *root) tell(answer table) {
 	r.guests = nil
 }
 
-// inform sends the answer to one rank and closes the listener after the last one. The caller
+// inform sends the answer to one rank and stops listening after the last one. The caller
 // holds r.mu.
 func (r *root) inform(conn *handshake.Conn) {
 	_ = send(conn, r.answer) // if the rank is gone, its peers will notice
 	_ = conn.Close()
 	if r.told++; r.told == r.size {
-		_ = r.listener.Close()
+		_ = r.listener.Stop()
 	}
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // protocol identifies connections between ranks to package handshake.
-const protocol = "CANNEMU3"
+const protocol = "CANNEMU4"
 
 // Variables of package hccl/world that apply to rank tables here: the job's secret, and the consent to
 // go without one.
