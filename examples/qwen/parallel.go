@@ -78,6 +78,11 @@ func (par *Parallel) copies(w *Parameter) int {
 	return int(same)
 }
 
+// NeedsSequence reports whether Sequence must be set: with tensor parallelism and experts.
+func (par *Parallel) NeedsSequence(c Config) bool {
+	return c.family().sparse && size(par.Tensor) > 1
+}
+
 // check refuses parallelism that does not divide the model.
 func (par *Parallel) check(c Config) error {
 	tp, ep := size(par.Tensor), size(par.Experts)
@@ -97,7 +102,7 @@ func (par *Parallel) check(c Config) error {
 		return fmt.Errorf("qwen: num_experts %d is no multiple of the %d ranks of experts", c.Experts, ep)
 	case !c.family().sparse && ep > 1:
 		return fmt.Errorf("qwen: %d ranks of experts, and %s has none", ep, c.ModelType)
-	case c.family().sparse && tp > 1 && !par.Sequence:
+	case par.NeedsSequence(c) && !par.Sequence:
 		return errors.New("qwen: layers of experts under tensor parallelism need sequence parallelism, or the ranks would count each token several times")
 	case stages > c.Layers:
 		return fmt.Errorf("qwen: %d stages for %d layers", stages, c.Layers)

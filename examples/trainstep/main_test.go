@@ -233,6 +233,11 @@ func TestRanks(t *testing.T) {
 			require.InEpsilon(t, one, several, 1e-3)
 		})
 	}
+	sparse := tiny("-model", "qwen3_moe", "-experts", "4", "-expert-size", "32", "-steps", "2", "-ranks", "2", "-tp", "2")
+	out, switched := trained(t, sparse...)
+	require.Contains(t, out, "sequence parallelism (-sp) is on")
+	_, asked := trained(t, append(sparse, "-sp")...)
+	require.Equal(t, asked, switched)
 	for flags, want := range map[string]string{
 		"-ranks 4 -batch 6":                  "-batch 6 is no multiple",
 		"-ranks 4 -tp 3":                     "4 ranks are not a multiple",

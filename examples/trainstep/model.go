@@ -58,6 +58,7 @@ func newModel(ctx context.Context, o options, set *checkpoint.Set, st *acl.Strea
 		return nil, fmt.Errorf("the text has token ids up to %d, the model's vocabulary has %d", vocab-1, cfg.VocabSize)
 	}
 	cfg.GroupedNZ, cfg.Frozen = o.groupedNZ, o.lora.on()
+	par.Sequence = par.Sequence || par.NeedsSequence(cfg)
 	m, err := qwen.NewParallel(st, reg, cfg, dt, par)
 	if err != nil {
 		return nil, err

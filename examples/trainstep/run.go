@@ -133,8 +133,8 @@ func runRank(ctx, stop context.Context, end context.CancelCauseFunc, o options, 
 	if n := group.Size(); n > 1 {
 		where = fmt.Sprintf("%d × %s, %s", n, where, ranks)
 	}
-	fmt.Fprintf(out, "%s, %.2f M parameters in %s, %d tokens a step, text: %s\n%s",
-		where, float64(t.model.Config.Parameters())/1e6, o.dtype, o.batch*o.seq, text.source, t.resumed)
+	fmt.Fprintf(out, "%s, %.2f M parameters in %s, %d tokens a step, text: %s\n%s%s",
+		where, float64(t.model.Config.Parameters())/1e6, o.dtype, o.batch*o.seq, text.source, t.note, t.resumed)
 	t.versions = versions(rt)
 	if !rt.Emulated() {
 		t.soc = rt.SoC()

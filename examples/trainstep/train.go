@@ -37,6 +37,7 @@ type trainer struct {
 	last      int               // step of the last checkpoint
 	versions  map[string]string // for checkpoints
 	resumed   string            // a line about the checkpoint that was resumed
+	note      string            // a line about what was switched on
 	losses    []float64
 	soc       string // name of the chip; empty for the emulator
 	seen      int    // positions of all batches so far, on all ranks
@@ -61,6 +62,9 @@ func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registr
 		return nil, err
 	}
 	t = &trainer{options: o, stream: st, text: text, ranks: ranks, model: m}
+	if !o.sequence && par.NeedsSequence(m.Config) {
+		t.note = "sequence parallelism (-sp) is on, as experts need it with -tp\n"
+	}
 	if o.folder() {
 		t.origin = o.model
 	} else if set != nil {
