@@ -57,7 +57,9 @@ func TestClients(t *testing.T) {
 	e, to := start(t, engine.Options{Blocks: 64, BlockSize: 16, Sequences: 16})
 	load.Clients(t.Context(), to, 1, 1)
 	one := load.Clients(t.Context(), to, 1, 8)
+	before := e.Stats()
 	many := load.Clients(t.Context(), to, 16, 4)
+	after := e.Stats()
 	for _, r := range []load.Report{one, many} {
 		t.Log(r)
 		require.Empty(t, r.Other)
@@ -65,7 +67,8 @@ func TestClients(t *testing.T) {
 		require.Equal(t, 41*len(r.Results), r.Tokens, "an event for each token, and one for the end")
 	}
 	t.Logf("16 clients get %.1f times the tokens of one", many.Rate()/one.Rate())
-	require.Greater(t, many.Rate(), 2*one.Rate(), "far less than on a machine with nothing else to do")
+	// Steps do not depend on what else the machine does meanwhile, as times do.
+	require.Greater(t, after.GeneratedTokens-before.GeneratedTokens, 6*(after.Steps-before.Steps), "tokens of six steps of one client")
 	require.Zero(t, e.Stats().Used)
 }
 
