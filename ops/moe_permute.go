@@ -96,30 +96,7 @@ const routingExperts = 10240
 
 func newMoEPermute(reg *Registry) *Op[MoEPermuteArgs, MoEPermuteKey] {
 	return op(reg, "moe_permute", (*MoEPermuteArgs).validate, (*MoEPermuteArgs).key,
-		Kernel[MoEPermuteArgs, MoEPermuteKey]{
-			Name: "MoeInitRoutingV3",
-			Supports: func(env *Env, key MoEPermuteKey) error {
-				switch {
-				case !key.Counts:
-					return errors.New("it counts the rows of each expert, and Sums are asked for")
-				case key.Experts > routingExperts:
-					return fmt.Errorf("%d experts are more than %d", key.Experts, routingExperts)
-				}
-				return env.Has(&aclnn.MoeInitRoutingV3Params{})
-			},
-			Run: func(_ context.Context, st *acl.Stream, a *MoEPermuteArgs) error {
-				return a.run(st, func(s *steps) {
-					rows, counts := s.Target(a.Rows), s.Target(a.Counts)
-					launch(s, aclnn.MoeInitRoutingV3, aclnn.MoeInitRoutingV3Params{
-						X: s.Contiguous(a.X), ExpertIdx: s.Contiguous(a.Experts), ActiveNum: a.Experts.Len(), ExpertNum: counts.Dim(0),
-						ExpertTokensNumType: aclnn.ExpertTokensCount, ExpertTokensNumFlag: true, QuantMode: -1, RowIdxType: 0,
-						ExpandedXOut: rows, ExpandedRowIdxOut: a.Places, ExpertTokensCountOrCumsumOut: counts, ExpandedScaleOut: s.Tensor(aclnn.Float32, a.Experts.Len()),
-					})
-					s.Finish(a.Rows, rows)
-					s.Finish(a.Counts, counts)
-				})
-			},
-		},
+		routingWithCounts(),
 		Kernel[MoEPermuteArgs, MoEPermuteKey]{
 			Name: "MoeInitRoutingV2", Supports: trains[MoEPermuteKey](&aclnn.MoeInitRoutingV2Params{}),
 			Run: func(_ context.Context, st *acl.Stream, a *MoEPermuteArgs) error {
@@ -312,4 +289,32 @@ func (s *steps) gathered(rows, places *aclnn.Tensor, tokens int64) *aclnn.Tensor
 	out := s.Like(rows)
 	s.pick(rows, places, out)
 	return s.float(out).Reshape(tokens, -1, rows.Dim(1))
+}
+
+// routingWithCounts returns the kernel that counts the rows of each expert.
+func routingWithCounts() Kernel[MoEPermuteArgs, MoEPermuteKey] {
+	return Kernel[MoEPermuteArgs, MoEPermuteKey]{
+		Name: "MoeInitRoutingV3",
+		Supports: func(env *Env, key MoEPermuteKey) error {
+			switch {
+			case !key.Counts:
+				return errors.New("it counts the rows of each expert, and Sums are asked for")
+			case key.Experts > routingExperts:
+				return fmt.Errorf("%d experts are more than %d", key.Experts, routingExperts)
+			}
+			return env.Has(&aclnn.MoeInitRoutingV3Params{})
+		},
+		Run: func(_ context.Context, st *acl.Stream, a *MoEPermuteArgs) error {
+			return a.run(st, func(s *steps) {
+				rows, counts := s.Target(a.Rows), s.Target(a.Counts)
+				launch(s, aclnn.MoeInitRoutingV3, aclnn.MoeInitRoutingV3Params{
+					X: s.Contiguous(a.X), ExpertIdx: s.Contiguous(a.Experts), ActiveNum: a.Experts.Len(), ExpertNum: counts.Dim(0),
+					ExpertTokensNumType: aclnn.ExpertTokensCount, ExpertTokensNumFlag: true, QuantMode: -1, RowIdxType: 0,
+					ExpandedXOut: rows, ExpandedRowIdxOut: a.Places, ExpertTokensCountOrCumsumOut: counts, ExpandedScaleOut: s.Tensor(aclnn.Float32, a.Experts.Len()),
+				})
+				s.Finish(a.Rows, rows)
+				s.Finish(a.Counts, counts)
+			})
+		},
+	}
 }

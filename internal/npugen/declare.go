@@ -31,22 +31,20 @@ func declarations(t *abi.Table, version string) ([]byte, error) {
 	}
 	b.WriteString("\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n")
 	for _, f := range t.Functions {
-		b.WriteString(prototype(f, paramsAt(f, version)) + ";\n")
+		b.WriteString(prototype(f, renamed(paramsAt(f, version), nameless)) + ";\n")
 	}
 	b.WriteString(operatorMacro)
 	for _, o := range t.Operators {
-		params := slices.Clone(paramsAt(o.Function, version))
-		for i := range params {
-			params[i].Name = ""
-		}
-		fmt.Fprintf(&b, "CANN_OPERATOR(%s, %s)\n", o.Symbol, declared(params))
+		fmt.Fprintf(&b, "CANN_OPERATOR(%s, %s)\n", o.Symbol, declared(renamed(paramsAt(o.Function, version), nameless)))
 	}
 	b.WriteString("\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n")
 	return b.Bytes(), nil
 }
 
+func nameless(int) string { return "" }
+
 // operatorMacro declares both phases of an operator from the parameters before the last two of phase
-// one. They have no names, and the macro saves the rest, because every user downloads the header.
+// one.
 const operatorMacro = `
 #define CANN_OPERATOR(name, ...) \
 	aclnnStatus name##GetWorkspaceSize(__VA_ARGS__, uint64_t *workspaceSize, aclOpExecutor **executor); \

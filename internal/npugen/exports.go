@@ -20,11 +20,7 @@ func emitExports(out files, t *abi.Table) error {
 	ops.WriteString(generatedMark + "#include \"export.h\"\n\n")
 	for id, o := range t.Operators {
 		prepare, execute := o.Phases()
-		// Short names, because every user downloads this file.
-		params := slices.Clone(prepare.Params[:len(prepare.Params)-2])
-		for i := range params {
-			params[i].Name = letters(i)
-		}
+		params := renamed(prepare.Params[:len(prepare.Params)-2], letters)
 		args, err := words(params)
 		if err != nil {
 			return fmt.Errorf("%s: %w", prepare.Name, err)
@@ -37,6 +33,7 @@ func emitExports(out files, t *abi.Table) error {
 	fns.WriteString(generatedMark + "#include \"export.h\"\n")
 	table.WriteString(generatedMark + "\npackage machine\n\n// functions are the C functions that are no phase of an operator; the index is the id.\nvar functions = [...]function{\n")
 	for id, f := range t.Functions {
+		f.Params = renamed(f.Params, letters)
 		if err := exportFunction(&fns, t, id, f); err != nil {
 			return fmt.Errorf("%s: %w", f.Name, err)
 		}
@@ -57,6 +54,16 @@ func emitExports(out files, t *abi.Table) error {
 	fmt.Fprintf(&symbols, "};\n\nconst int emu_symbol_count = %d;\n", len(names))
 	out[exportDir+"zz_symbols.c"] = symbols.Bytes()
 	return nil
+}
+
+// renamed returns parameters with the names that name gives. The real ones are in the table, and every
+// user downloads these files.
+func renamed(params []abi.Param, name func(i int) string) []abi.Param {
+	params = slices.Clone(params)
+	for i := range params {
+		params[i].Name = name(i)
+	}
+	return params
 }
 
 // letters returns the name of parameter i: a to z, aa, ab and so on.
