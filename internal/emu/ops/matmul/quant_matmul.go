@@ -187,14 +187,20 @@ func QuantMatmul(c *op.Call) (op.Run, error) {
 		if !fused {
 			return p.Run()
 		}
-		t, releaseT := kernel.Temporary(out.Shape...)
-		defer releaseT()
-		p.Out = t
-		if err := p.Run(); err != nil {
-			return err
-		}
-		return kernel.Map(activation, dtype.Float32, out.View(), []kernel.Input{kernel.Of(t)})
+		return runActivated(p, activation)
 	}, nil
+}
+
+// runActivated computes a product in float32 and applies an element-wise operator to it.
+func runActivated(p kernel.QuantProduct, activation kernel.Op) error {
+	out := p.Out
+	t, release := kernel.Temporary(out.Shape...)
+	defer release()
+	p.Out = t
+	if err := p.Run(); err != nil {
+		return err
+	}
+	return kernel.Map(activation, dtype.Float32, out, []kernel.Input{kernel.Of(t)})
 }
 
 // scaleNames are the names of the column scales, the row scales and the offset. V5 and the fused
