@@ -198,6 +198,11 @@ func convolutionBackward(c *op.Call) (op.Run, error) {
 		filters := v.filters(weight)
 		c.Shape(grad, slices.Concat([]int64{input.Shape[0], filters}, sizes), "the convolution of "+input.String()+" with "+weight.String())
 		g.check(c, input, weight, filters)
+		// CANN reads biasSizes for empty tensors only.
+		empty := grad.Len() == 0 || input.Len() == 0 || weight.Len() == 0
+		if biases := c.Ints("biasSizes"); g.bias != nil && empty && !slices.Equal(biases, []int64{filters}) {
+			c.Invalid("biasSizes %s must be %s, one number for each filter", op.Dims(biases), op.Dims([]int64{filters}))
+		}
 	}
 	if err := c.Err(); err != nil {
 		return nil, err

@@ -133,6 +133,25 @@ func (n convTensors) backward() optest.Args {
 	})
 }
 
+// TestSizesOfBias: CANN reads biasSizes when a tensor is empty.
+func TestSizesOfBias(t *testing.T) {
+	c := convCases[0]
+	for batch, sizes := range map[int64][]int64{0: {4}, 2: {9}} {
+		c.input = []int64{batch, 3, 7}
+		a := newConv(t, c, dtype.Float32, kerneltest.Contiguous).backward()
+		a["biasSizes"] = sizes
+		optest.Run(t, "ConvolutionBackward", a)
+	}
+	c.input = []int64{0, 3, 7}
+	for _, sizes := range [][]int64{nil, {}, {3}, {4, 4}} {
+		a := newConv(t, c, dtype.Float32, kerneltest.Contiguous).backward()
+		if a["biasSizes"] = sizes; sizes == nil {
+			delete(a, "biasSizes")
+		}
+		optest.Refused(t, op.InvalidParam, "ConvolutionBackward", a, "biasSizes")
+	}
+}
+
 func TestConvolution(t *testing.T) {
 	for _, d := range op.FloatTypes {
 		for _, c := range convCases {
