@@ -33,7 +33,10 @@ func moeCombine(c *op.Call) (op.Run, error) {
 	c.Rank(x, 2, 2)
 	c.DType(x, op.HalfTypes...)
 	p := &combination{Call: c, distribution: newDistribution(c, ids), x: x, ids: ids}
-	if p.checkLimits(c, x.Dim(1)); c.Err() != nil {
+	if c.Err() == nil {
+		p.checkLimits(c, x.Dim(1))
+	}
+	if c.Err() != nil {
 		return nil, c.Err()
 	}
 	c.NoneOf("activationScale", "weightScale", "groupList", "activationScaleOptional", "weightScaleOptional", "groupListOptional", "elasticInfoOptional")

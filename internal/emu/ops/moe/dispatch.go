@@ -45,7 +45,10 @@ func moeDispatch(c *op.Call) (op.Run, error) {
 	c.Rank(x, 2, 2)
 	c.DType(x, op.HalfTypes...)
 	p := &dispatch{Call: c, distribution: newDistribution(c, ids), x: x, ids: ids}
-	if p.checkLimits(c, x.Dim(1)); c.Err() != nil {
+	if c.Err() == nil {
+		p.checkLimits(c, x.Dim(1))
+	}
+	if c.Err() != nil {
 		return nil, c.Err()
 	}
 	if x.Dim(0) != p.tokens {

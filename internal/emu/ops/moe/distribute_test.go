@@ -294,6 +294,8 @@ func TestMoeDistributeRefuses(t *testing.T) {
 	optest.Refused(t, op.NullPointer, "MoeDistributeDispatchV2", dispatch.With(optest.Args{"expandXOut": nil}), "expandXOut is null")
 	optest.Refused(t, op.NullPointer, "MoeDistributeDispatchV2", dispatch.With(optest.Args{"tpRecvCountsOut": nil}), "tpRecvCountsOut is null")
 	optest.Refused(t, op.InvalidParam, "MoeDistributeDispatchV2", dispatch.With(optest.Args{"x": optest.Tensor(t, f, []int64{2, 4}, 1)}), "dtype")
+	flat := optest.Tensor(t, dtype.Float16, []int64{4}, 1)
+	optest.Refused(t, op.InvalidParam, "MoeDistributeDispatchV2", dispatch.With(optest.Args{"x": flat}), "x float16[4]")
 	assert.ErrorContains(t, optest.Execute(t, "MoeDistributeDispatchV2", dispatch.With(optest.Args{"expertIds": optest.Tensor(t, dtype.Int32, []int64{2, 1}, 0, 2)})), "holds expert 2 at position 1")
 
 	combine := optest.Args{
@@ -308,6 +310,7 @@ func TestMoeDistributeRefuses(t *testing.T) {
 	} {
 		optest.Refused(t, op.TilingRefused, "MoeDistributeCombineV2", combine.With(set), text)
 	}
+	optest.Refused(t, op.InvalidParam, "MoeDistributeCombineV2", combine.With(optest.Args{"expandX": flat}), "expandX float16[4]")
 	optest.Refused(t, op.NullPointer, "MoeDistributeCombineV2", combine.With(optest.Args{"expertScales": nil}), "expertScales is null")
 	for _, bad := range [][]float64{{2, 1}, {-1, 2}, {1, 3}} {
 		err := optest.Execute(t, "MoeDistributeCombineV2", combine.With(optest.Args{"epSendCounts": optest.Tensor(t, dtype.Int32, []int64{2}, bad...)}))
