@@ -5,6 +5,7 @@ import "C"
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
 )
@@ -102,32 +103,59 @@ func Map(op Op, compute dtype.Type, out View, in []Input, params ...Number) erro
 	return nil
 }
 
-// mapParts is Map for views of more than MaxRank dimensions: it maps the parts along the first.
+// mapParts is Map for views of more than MaxRank dimensions. It joins dimensions where all views
+// allow it, and maps the parts along the first if too many are left.
 func mapParts(op Op, compute dtype.Type, out View, in []Input, params []Number) error {
-	whole := make([]Input, len(in))
-	for i, x := range in {
-		whole[i] = x
-		if !x.fixed {
-			v, err := x.view.Broadcast(out.Shape)
-			if err != nil {
+	if out.Len() == 0 {
+		return nil
+	}
+	views, strides := []View{out}, [][]int64{out.Strides}
+	for _, x := range in {
+		if x.fixed {
+			continue
+		}
+		v, err := x.view.Broadcast(out.Shape)
+		if err != nil {
+			return err
+		}
+		if overlaps(out, v) {
+			whole, release := temporary(v.DType, v.Shape)
+			defer release()
+			if err := Map(Identity, v.DType, whole, []Input{Of(v)}); err != nil {
 				return err
 			}
-			whole[i].view = v
+			v = whole
 		}
+		views, strides = append(views, v), append(strides, v.Strides)
 	}
-	parts := make([]Input, len(in))
-	for i := range out.Shape[0] {
-		for k, x := range whole {
-			parts[k] = x
-			if !x.fixed {
-				parts[k].view = x.view.Select(0, i)
-			}
+	shape, strides := plan(out.Shape, strides...)
+	for i := range views {
+		views[i].Shape, views[i].Strides = shape, strides[i]
+	}
+	if len(shape) <= MaxRank {
+		return Map(op, compute, views[0], inputs(in, views[1:]), params...)
+	}
+	part := make([]View, len(views))
+	for at := range shape[0] {
+		for i, v := range views {
+			part[i] = v.Select(0, at)
 		}
-		if err := Map(op, compute, out.Select(0, i), parts, params...); err != nil {
+		if err := Map(op, compute, part[0], inputs(in, part[1:]), params...); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// inputs returns in with other views.
+func inputs(in []Input, views []View) []Input {
+	out := slices.Clone(in)
+	for i := range out {
+		if !out[i].fixed {
+			out[i].view, views = views[0], views[1:]
+		}
+	}
+	return out
 }
 
 // Defined reports whether op can be computed in the arithmetic class of d.
