@@ -46,7 +46,7 @@ func weightsOf(t *testing.T, path string) map[string][]float32 {
 // one, and merges it.
 func TestLoraExports(t *testing.T) {
 	folder, data := hubFolder(t, "qwen3_moe")
-	flags := []string{"-model", folder, "-data", data, "-batch", "4", "-seq", "16", "-warmup", "2", "-lr", "1e-3"}
+	flags := []string{"-model", folder, "-data", data, "-dtype", "fp32", "-batch", "4", "-seq", "16", "-warmup", "2", "-lr", "1e-3"}
 	lora := append(flags, "-lora", "4", "-lora-targets", "q_proj,v_proj", "-steps", "3")
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -94,7 +94,7 @@ func withoutEmpty(l qwen.LoRA) qwen.LoRA {
 func TestLoraResumes(t *testing.T) {
 	folder, data := hubFolder(t, "qwen3")
 	dir := t.TempDir()
-	flags := []string{"-model", folder, "-data", data, "-batch", "2", "-seq", "16", "-lora", "4", "-lora-dropout", "0.1", "-warmup", "0", "-lr", "1e-3"}
+	flags := []string{"-model", folder, "-data", data, "-dtype", "fp32", "-batch", "2", "-seq", "16", "-lora", "4", "-lora-dropout", "0.1", "-warmup", "0", "-lr", "1e-3"}
 	at := func(name string) string { return filepath.Join(dir, name) }
 	trained(t, append(flags, "-steps", "4", "-save", at("saved"), "-save-every", "2", "-export", at("whole"))...)
 	sets, err := filepath.Glob(filepath.Join(at("saved"), "step-00000002-*"))
