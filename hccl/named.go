@@ -7,7 +7,7 @@ import (
 	"github.com/goascend/cann/internal/bridge"
 )
 
-// place is where operators that compute and communicate look for a communicator.
+// place finds a communicator for operators that compute and communicate.
 type place struct {
 	device int
 	name   string

@@ -91,7 +91,7 @@ const (
 	countsOf = 2
 )
 
-// routingExperts is how many experts aclnnMoeInitRoutingV3 takes.
+// routingExperts limits the experts of aclnnMoeInitRoutingV3.
 const routingExperts = 10240
 
 func newMoEPermute(reg *Registry) *Op[MoEPermuteArgs, MoEPermuteKey] {

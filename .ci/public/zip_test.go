@@ -14,7 +14,7 @@ import (
 	modzip "golang.org/x/mod/zip"
 )
 
-// maxZip is how many bytes the download of the module may have beside the data of tests.
+// maxZip limits the bytes of the module's download, without the data of tests.
 const maxZip = 3_000_000
 
 // source is a file of the repository, as modzip.Create wants it.

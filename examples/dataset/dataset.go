@@ -87,7 +87,7 @@ func (d *Dataset) Close() error {
 	return d.index.close()
 }
 
-// Position is where the next rows begin.
+// Position locates the next rows.
 func (d *Dataset) Position() Position { return d.at }
 
 // Report returns the counts since Open.

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// blockLines is how many lines the index has one entry for.
+	// blockLines is the number of lines per entry of the index.
 	blockLines = 256
-	// groupBlocks is how many blocks, drawn at random, have their samples shuffled together.
+	// groupBlocks is the number of random blocks whose samples are shuffled together.
 	groupBlocks = 16
 	// lineLimit is the length of a line, in bytes, above which it is bad.
 	lineLimit = 64 << 20

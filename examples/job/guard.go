@@ -135,7 +135,7 @@ func (g *Guard) fault(err error) {
 	g.end(err)
 }
 
-// moment is how long a consequence waits for its cause.
+// moment is the time that a consequence waits for its cause.
 func (g *Guard) moment() time.Duration { return min(g.watching.Limit/10, time.Second) }
 
 // end ends the rank. Whatever the rank does then, its process ends before the limit. After Close it

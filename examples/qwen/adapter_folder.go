@@ -39,7 +39,7 @@ type peftConfig struct {
 	Initialise json.RawMessage    `json:"init_lora_weights"`
 }
 
-// ignoredKeys are those that do not change what an adapter computes.
+// ignoredKeys do not change the result of an adapter.
 var ignoredKeys = []string{
 	"peft_version", "base_model_name_or_path", "inference_mode", "task_type", "revision", "auto_mapping", "loftq_config", "eva_config", "corda_config",
 	"lora_ga_config", "megatron_core", "qalora_group_size", "ensure_weight_tying", "runtime_config",

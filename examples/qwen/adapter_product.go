@@ -8,7 +8,7 @@ import (
 	"github.com/goascend/cann/aclnn"
 )
 
-// lowRank is what the backward pass of an adapted layer needs: x·Aᵀ times the scale, [tokens, rank],
+// lowRank is kept for the backward pass of an adapted layer: x·Aᵀ times the scale, [tokens, rank],
 // and with dropout x after it and the mask.
 type lowRank struct{ x, inner, mask *aclnn.Tensor }
 

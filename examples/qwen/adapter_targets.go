@@ -35,7 +35,7 @@ type LoRA struct {
 // AllLinear as the only target stands for every linear layer but the output head and routers.
 const AllLinear = "all-linear"
 
-// target is what an adapter adds to one layer.
+// target is the size of an adapter on one layer: the rank of its product and the factor of the sum.
 type target struct {
 	rank  int
 	scale float64

@@ -43,7 +43,7 @@ type options struct {
 	api               api.Config
 }
 
-// environment is what the variables of the flags begin with.
+// environment is the prefix of the variables that set flags.
 const environment = "SERVE_"
 
 func parseFlags(args []string, out io.Writer) (options, error) {

@@ -12,7 +12,7 @@ import (
 	"github.com/goascend/cann/hccl/world"
 )
 
-// exportParts is where ranks put their parts of what rank 0 then writes, in the folder of the export.
+// exportParts is a folder inside that of the export. The ranks write their parts there, and rank 0 joins them.
 const exportParts = ".parts"
 
 // exportResult writes the folder of -export: the adapter, or the model, with the adapter in its

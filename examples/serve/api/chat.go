@@ -72,7 +72,7 @@ type chatShape struct {
 	probabilities bool
 }
 
-// message is what the model says, or a part of it.
+// message is an answer of the model, or a part of it.
 type message struct {
 	Role    string `json:"role,omitempty"`
 	Content string `json:"content"`

@@ -17,7 +17,7 @@ type embeddingRequest struct {
 	Dimensions *int            `json:"dimensions"`
 }
 
-// embeddingAnswer is what it gets.
+// embeddingAnswer is the body of the answer.
 type embeddingAnswer struct {
 	Object string          `json:"object"`
 	Data   []embeddingItem `json:"data"`

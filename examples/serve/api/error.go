@@ -59,7 +59,7 @@ func errorOf(err error) *Error {
 	return &Error{Status: http.StatusInternalServerError, Message: err.Error(), Type: broken}
 }
 
-// statusLeft is what logs show of clients that did not wait for the answer, as nginx has it.
+// statusLeft is nginx's status for clients that did not wait for the answer. Only logs show it.
 const statusLeft = 499
 
 // pause is the number of seconds after which a refused client may try again.

@@ -10,7 +10,7 @@ import (
 	"github.com/goascend/cann/examples/serve/engine"
 )
 
-// parameters are those that completions and chats share.
+// parameters are common to completions and chats.
 type parameters struct {
 	Model         string             `json:"model"`
 	MaxTokens     *int               `json:"max_tokens"`
@@ -120,7 +120,7 @@ func (w *work) probabilities(name string, top int) error {
 	return nil
 }
 
-// work is what a request asks for: n choices for each prompt.
+// work is a request in the engine's terms: n choices for each prompt.
 type work struct {
 	prompts [][]int32
 	n       int

@@ -15,7 +15,7 @@ import (
 // recover by itself.
 type Load func(ctx context.Context, st *acl.Stream, reg *ops.Registry) (*qwen.Model, error)
 
-// runner is what an engine has open on its device.
+// runner owns everything that an engine has opened on its device.
 type runner struct {
 	dev   *acl.Device
 	model *qwen.Model

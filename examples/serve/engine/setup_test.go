@@ -78,7 +78,7 @@ func collect(g *engine.Generation) (ids []int32, err error) {
 	}
 }
 
-// expected is what transformers generates for a hub folder.
+// expected holds the tokens that transformers generates for a hub folder.
 type expected struct {
 	IDs            [][]int32
 	Prompt, Greedy []int32

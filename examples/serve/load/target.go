@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Target is where requests go.
+// Target receives the requests.
 type Target struct {
 	URL    string       // of the interface, such as http://127.0.0.1:8080/v1/completions
 	Body   string       // JSON, with "stream":true
@@ -21,7 +21,7 @@ type Target struct {
 	Leave int
 }
 
-// Result is what became of a request.
+// Result is the outcome of a request.
 type Result struct {
 	Status int // of HTTP, 0 if there was no answer
 	Err    error

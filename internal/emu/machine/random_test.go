@@ -45,7 +45,7 @@ func FuzzSurface(f *testing.F) {
 	})
 }
 
-// use is what a process uses.
+// use is the memory and the other resources of the process.
 type use struct{ heap, resident, goroutines, files int }
 
 func used(t *testing.T) use {

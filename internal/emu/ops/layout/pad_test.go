@@ -62,7 +62,7 @@ var padCases = []struct{ shape, padding []int64 }{
 	{[]int64{2, 3, 3, 4}, []int64{3, 3, 1, 2}}, {[]int64{1, 3, 4, 2}, []int64{1, 0, 2, 3, 1, 2}}, {[]int64{1, 2, 3, 2, 4}, []int64{2, 3, 1, 1, 2, 0}},
 }
 
-// circularTypes are those that CircularPad2d and CircularPad3d take.
+// circularTypes are the element types of CircularPad2d and CircularPad3d.
 var circularTypes = append(slices.Clone(op.FloatTypes), dtype.Int8, dtype.Int32)
 
 func TestPadding(t *testing.T) {
