@@ -95,8 +95,8 @@ func TestRandomCalls(t *testing.T) {
 	}
 	now := used(t)
 	t.Logf("%d calls; after a tenth of them %+v, now %+v", done, early, now)
-	require.LessOrEqual(t, now.heap, early.heap+4<<20)
-	if *randomCalls > 100_000 { // a race detector or a sanitizer keeps more for a while
+	if *randomCalls > 100_000 { // few calls fill caches, and a sanitizer keeps memory for a while
+		require.LessOrEqual(t, now.heap, early.heap+4<<20)
 		require.LessOrEqual(t, now.resident, early.resident+64<<20)
 	}
 	require.LessOrEqual(t, now.goroutines, early.goroutines+2)
