@@ -190,13 +190,14 @@ var (
 
 // aclFinalize calls aclError aclFinalize(void).
 func aclFinalize(current aclrtContext) error {
-	c := cshim.Call{}
+	var c cshim.Call
 	return c.Do(fnAclFinalize, uint64(current))
 }
 
 // aclFinalizeReference calls aclError aclFinalizeReference(uint64_t *refCount).
 func aclFinalizeReference(current aclrtContext) (refCount uint64, err error) {
-	c := cshim.Call{Out: 1 << 0}
+	var c cshim.Call
+	c.Out = 1 << 0
 	if err = c.Do(fnAclFinalizeReference, uint64(current)); err != nil {
 		return
 	}
@@ -206,7 +207,10 @@ func aclFinalizeReference(current aclrtContext) (refCount uint64, err error) {
 
 // aclGetDeviceCapability calls aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int64_t *value).
 func aclGetDeviceCapability(current aclrtContext, deviceId uint32, deviceInfo aclDeviceInfo) (value int64, err error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(deviceId), uint64(deviceInfo)}, Out: 1 << 2}
+	var c cshim.Call
+	c.Out = 1 << 2
+	c.Args[0] = uint64(deviceId)
+	c.Args[1] = uint64(deviceInfo)
 	if err = c.Do(fnAclGetDeviceCapability, uint64(current)); err != nil {
 		return
 	}
@@ -216,7 +220,8 @@ func aclGetDeviceCapability(current aclrtContext, deviceId uint32, deviceInfo ac
 
 // aclInit calls aclError aclInit(const char *configPath).
 func aclInit(current aclrtContext, configPath *byte) error {
-	c := cshim.Call{HostArg: 1, Host: unsafe.Pointer(configPath)}
+	var c cshim.Call
+	c.HostArg, c.Host = 1, unsafe.Pointer(configPath)
 	return c.Do(fnAclInit, uint64(current))
 }
 
@@ -231,13 +236,17 @@ func aclmdlRIAddCondTask(current aclrtContext, params *aclmdlRICondTaskParams, s
 
 // aclmdlRICaptureBegin calls aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode).
 func aclmdlRICaptureBegin(current aclrtContext, stream aclrtStream, mode aclmdlRICaptureMode) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(stream), uint64(mode)}}
+	var c cshim.Call
+	c.Args[0] = uint64(stream)
+	c.Args[1] = uint64(mode)
 	return c.Do(fnAclmdlRICaptureBegin, uint64(current))
 }
 
 // aclmdlRICaptureEnd calls aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI *modelRI).
 func aclmdlRICaptureEnd(current aclrtContext, stream aclrtStream) (modelRI aclmdlRI, err error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(stream)}, Out: 1 << 1}
+	var c cshim.Call
+	c.Out = 1 << 1
+	c.Args[0] = uint64(stream)
 	if err = c.Do(fnAclmdlRICaptureEnd, uint64(current)); err != nil {
 		return
 	}
@@ -247,7 +256,9 @@ func aclmdlRICaptureEnd(current aclrtContext, stream aclrtStream) (modelRI aclmd
 
 // aclmdlRICaptureGetInfo calls aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus *status, aclmdlRI *modelRI).
 func aclmdlRICaptureGetInfo(current aclrtContext, stream aclrtStream) (status aclmdlRICaptureStatus, modelRI aclmdlRI, err error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(stream)}, Out: 1<<1 | 1<<2}
+	var c cshim.Call
+	c.Out = 1<<1 | 1<<2
+	c.Args[0] = uint64(stream)
 	if err = c.Do(fnAclmdlRICaptureGetInfo, uint64(current)); err != nil {
 		return
 	}
@@ -258,13 +269,16 @@ func aclmdlRICaptureGetInfo(current aclrtContext, stream aclrtStream) (status ac
 
 // aclmdlRICaptureTaskGrpBegin calls aclError aclmdlRICaptureTaskGrpBegin(aclrtStream stream).
 func aclmdlRICaptureTaskGrpBegin(current aclrtContext, stream aclrtStream) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(stream)}}
+	var c cshim.Call
+	c.Args[0] = uint64(stream)
 	return c.Do(fnAclmdlRICaptureTaskGrpBegin, uint64(current))
 }
 
 // aclmdlRICaptureTaskGrpEnd calls aclError aclmdlRICaptureTaskGrpEnd(aclrtStream stream, aclrtTaskGrp *handle).
 func aclmdlRICaptureTaskGrpEnd(current aclrtContext, stream aclrtStream) (handle aclrtTaskGrp, err error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(stream)}, Out: 1 << 1}
+	var c cshim.Call
+	c.Out = 1 << 1
+	c.Args[0] = uint64(stream)
 	if err = c.Do(fnAclmdlRICaptureTaskGrpEnd, uint64(current)); err != nil {
 		return
 	}
@@ -274,25 +288,35 @@ func aclmdlRICaptureTaskGrpEnd(current aclrtContext, stream aclrtStream) (handle
 
 // aclmdlRICaptureTaskUpdateBegin calls aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp handle).
 func aclmdlRICaptureTaskUpdateBegin(current aclrtContext, stream aclrtStream, handle aclrtTaskGrp) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(stream), uint64(handle)}}
+	var c cshim.Call
+	c.Args[0] = uint64(stream)
+	c.Args[1] = uint64(handle)
 	return c.Do(fnAclmdlRICaptureTaskUpdateBegin, uint64(current))
 }
 
 // aclmdlRICaptureTaskUpdateEnd calls aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream stream).
 func aclmdlRICaptureTaskUpdateEnd(current aclrtContext, stream aclrtStream) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(stream)}}
+	var c cshim.Call
+	c.Args[0] = uint64(stream)
 	return c.Do(fnAclmdlRICaptureTaskUpdateEnd, uint64(current))
 }
 
 // aclmdlRICaptureToModelRIBegin calls aclError aclmdlRICaptureToModelRIBegin(aclrtStream stream, aclmdlRI modelRI, aclmdlRICaptureMode mode).
 func aclmdlRICaptureToModelRIBegin(current aclrtContext, stream aclrtStream, modelRI aclmdlRI, mode aclmdlRICaptureMode) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(stream), uint64(modelRI), uint64(mode)}}
+	var c cshim.Call
+	c.Args[0] = uint64(stream)
+	c.Args[1] = uint64(modelRI)
+	c.Args[2] = uint64(mode)
 	return c.Do(fnAclmdlRICaptureToModelRIBegin, uint64(current))
 }
 
 // aclmdlRICondHandleCreate calls aclError aclmdlRICondHandleCreate(aclmdlRI modelRI, uint32_t defaultLaunchValue, aclmdlRICondHandleFlag flag, aclmdlRICondHandle *handle).
 func aclmdlRICondHandleCreate(current aclrtContext, modelRI aclmdlRI, defaultLaunchValue uint32, flag aclmdlRICondHandleFlag) (handle aclmdlRICondHandle, err error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(modelRI), uint64(defaultLaunchValue), uint64(flag)}, Out: 1 << 3}
+	var c cshim.Call
+	c.Out = 1 << 3
+	c.Args[0] = uint64(modelRI)
+	c.Args[1] = uint64(defaultLaunchValue)
+	c.Args[2] = uint64(flag)
 	if err = c.Do(fnAclmdlRICondHandleCreate, uint64(current)); err != nil {
 		return
 	}
@@ -302,7 +326,9 @@ func aclmdlRICondHandleCreate(current aclrtContext, modelRI aclmdlRI, defaultLau
 
 // aclmdlRICondHandleGetCondPtr calls aclError aclmdlRICondHandleGetCondPtr(aclmdlRICondHandle handle, uint64_t **ptr).
 func aclmdlRICondHandleGetCondPtr(current aclrtContext, handle aclmdlRICondHandle) (ptr uintptr, err error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(handle)}, Out: 1 << 1}
+	var c cshim.Call
+	c.Out = 1 << 1
+	c.Args[0] = uint64(handle)
 	if err = c.Do(fnAclmdlRICondHandleGetCondPtr, uint64(current)); err != nil {
 		return
 	}
@@ -312,56 +338,72 @@ func aclmdlRICondHandleGetCondPtr(current aclrtContext, handle aclmdlRICondHandl
 
 // aclmdlRIDestroy calls aclError aclmdlRIDestroy(aclmdlRI modelRI).
 func aclmdlRIDestroy(current aclrtContext, modelRI aclmdlRI) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(modelRI)}}
+	var c cshim.Call
+	c.Args[0] = uint64(modelRI)
 	return c.Do(fnAclmdlRIDestroy, uint64(current))
 }
 
 // aclmdlRIExecuteAsync calls aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream).
 func aclmdlRIExecuteAsync(current aclrtContext, modelRI aclmdlRI, stream aclrtStream) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(modelRI), uint64(stream)}}
+	var c cshim.Call
+	c.Args[0] = uint64(modelRI)
+	c.Args[1] = uint64(stream)
 	return c.Do(fnAclmdlRIExecuteAsync, uint64(current))
 }
 
 // aclprofCreateConfig calls aclprofConfig *aclprofCreateConfig(uint32_t *deviceIdList, uint32_t deviceNums, aclprofAicoreMetrics aicoreMetrics, const aclprofAicoreEvents *aicoreEvents, uint64_t dataTypeConfig).
 func aclprofCreateConfig(current aclrtContext, deviceIdList *uint32, deviceNums uint32, aicoreMetrics aclprofAicoreMetrics, aicoreEvents aclprofAicoreEvents, dataTypeConfig uint64) (aclprofConfig, error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{0, uint64(deviceNums), uint64(aicoreMetrics), uint64(aicoreEvents), uint64(dataTypeConfig)}, HostArg: 1, Host: unsafe.Pointer(deviceIdList)}
+	var c cshim.Call
+	c.HostArg, c.Host = 1, unsafe.Pointer(deviceIdList)
+	c.Args[1] = uint64(deviceNums)
+	c.Args[2] = uint64(aicoreMetrics)
+	c.Args[3] = uint64(aicoreEvents)
+	c.Args[4] = uint64(dataTypeConfig)
 	v, err := c.Value(fnAclprofCreateConfig, uint64(current))
 	return aclprofConfig(v), err
 }
 
 // aclprofDestroyConfig calls aclError aclprofDestroyConfig(const aclprofConfig *profilerConfig).
 func aclprofDestroyConfig(current aclrtContext, profilerConfig aclprofConfig) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(profilerConfig)}}
+	var c cshim.Call
+	c.Args[0] = uint64(profilerConfig)
 	return c.Do(fnAclprofDestroyConfig, uint64(current))
 }
 
 // aclprofFinalize calls aclError aclprofFinalize(void).
 func aclprofFinalize(current aclrtContext) error {
-	c := cshim.Call{}
+	var c cshim.Call
 	return c.Do(fnAclprofFinalize, uint64(current))
 }
 
 // aclprofInit calls aclError aclprofInit(const char *profilerResultPath, size_t length).
 func aclprofInit(current aclrtContext, profilerResultPath *byte, length uint64) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{0, uint64(length)}, HostArg: 1, Host: unsafe.Pointer(profilerResultPath)}
+	var c cshim.Call
+	c.HostArg, c.Host = 1, unsafe.Pointer(profilerResultPath)
+	c.Args[1] = uint64(length)
 	return c.Do(fnAclprofInit, uint64(current))
 }
 
 // aclprofStart calls aclError aclprofStart(const aclprofConfig *profilerConfig).
 func aclprofStart(current aclrtContext, profilerConfig aclprofConfig) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(profilerConfig)}}
+	var c cshim.Call
+	c.Args[0] = uint64(profilerConfig)
 	return c.Do(fnAclprofStart, uint64(current))
 }
 
 // aclprofStop calls aclError aclprofStop(const aclprofConfig *profilerConfig).
 func aclprofStop(current aclrtContext, profilerConfig aclprofConfig) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(profilerConfig)}}
+	var c cshim.Call
+	c.Args[0] = uint64(profilerConfig)
 	return c.Do(fnAclprofStop, uint64(current))
 }
 
 // aclrtCreateContext calls aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId).
 func aclrtCreateContext(current aclrtContext, deviceId int32) (context aclrtContext, err error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{0, uint64(deviceId)}, Out: 1 << 0, Rebinds: true}
+	var c cshim.Call
+	c.Out = 1 << 0
+	c.Rebinds = true
+	c.Args[1] = uint64(deviceId)
 	if err = c.Do(fnAclrtCreateContext, uint64(current)); err != nil {
 		return
 	}
@@ -371,7 +413,9 @@ func aclrtCreateContext(current aclrtContext, deviceId int32) (context aclrtCont
 
 // aclrtCreateEventExWithFlag calls aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag).
 func aclrtCreateEventExWithFlag(current aclrtContext, flag uint32) (event aclrtEvent, err error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{0, uint64(flag)}, Out: 1 << 0}
+	var c cshim.Call
+	c.Out = 1 << 0
+	c.Args[1] = uint64(flag)
 	if err = c.Do(fnAclrtCreateEventExWithFlag, uint64(current)); err != nil {
 		return
 	}
@@ -381,7 +425,10 @@ func aclrtCreateEventExWithFlag(current aclrtContext, flag uint32) (event aclrtE
 
 // aclrtCreateStreamWithConfig calls aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uint32_t flag).
 func aclrtCreateStreamWithConfig(current aclrtContext, priority uint32, flag uint32) (stream aclrtStream, err error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{0, uint64(priority), uint64(flag)}, Out: 1 << 0}
+	var c cshim.Call
+	c.Out = 1 << 0
+	c.Args[1] = uint64(priority)
+	c.Args[2] = uint64(flag)
 	if err = c.Do(fnAclrtCreateStreamWithConfig, uint64(current)); err != nil {
 		return
 	}
@@ -391,7 +438,9 @@ func aclrtCreateStreamWithConfig(current aclrtContext, priority uint32, flag uin
 
 // aclrtCtxGetSysParamOpt calls aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t *value).
 func aclrtCtxGetSysParamOpt(current aclrtContext, opt aclSysParamOpt) (value int64, err error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(opt)}, Out: 1 << 1}
+	var c cshim.Call
+	c.Out = 1 << 1
+	c.Args[0] = uint64(opt)
 	if err = c.Do(fnAclrtCtxGetSysParamOpt, uint64(current)); err != nil {
 		return
 	}
@@ -401,31 +450,40 @@ func aclrtCtxGetSysParamOpt(current aclrtContext, opt aclSysParamOpt) (value int
 
 // aclrtCtxSetSysParamOpt calls aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value).
 func aclrtCtxSetSysParamOpt(current aclrtContext, opt aclSysParamOpt, value int64) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(opt), uint64(value)}}
+	var c cshim.Call
+	c.Args[0] = uint64(opt)
+	c.Args[1] = uint64(value)
 	return c.Do(fnAclrtCtxSetSysParamOpt, uint64(current))
 }
 
 // aclrtDestroyContext calls aclError aclrtDestroyContext(aclrtContext context).
 func aclrtDestroyContext(current aclrtContext, context aclrtContext) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(context)}, Rebinds: true}
+	var c cshim.Call
+	c.Rebinds = true
+	c.Args[0] = uint64(context)
 	return c.Do(fnAclrtDestroyContext, uint64(current))
 }
 
 // aclrtDestroyEvent calls aclError aclrtDestroyEvent(aclrtEvent event).
 func aclrtDestroyEvent(current aclrtContext, event aclrtEvent) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(event)}}
+	var c cshim.Call
+	c.Args[0] = uint64(event)
 	return c.Do(fnAclrtDestroyEvent, uint64(current))
 }
 
 // aclrtDestroyStream calls aclError aclrtDestroyStream(aclrtStream stream).
 func aclrtDestroyStream(current aclrtContext, stream aclrtStream) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(stream)}}
+	var c cshim.Call
+	c.Args[0] = uint64(stream)
 	return c.Do(fnAclrtDestroyStream, uint64(current))
 }
 
 // aclrtDeviceCanAccessPeer calls aclError aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId, int32_t peerDeviceId).
 func aclrtDeviceCanAccessPeer(current aclrtContext, deviceId int32, peerDeviceId int32) (canAccessPeer int32, err error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{0, uint64(deviceId), uint64(peerDeviceId)}, Out: 1 << 0}
+	var c cshim.Call
+	c.Out = 1 << 0
+	c.Args[1] = uint64(deviceId)
+	c.Args[2] = uint64(peerDeviceId)
 	if err = c.Do(fnAclrtDeviceCanAccessPeer, uint64(current)); err != nil {
 		return
 	}
@@ -435,25 +493,33 @@ func aclrtDeviceCanAccessPeer(current aclrtContext, deviceId int32, peerDeviceId
 
 // aclrtDeviceDisablePeerAccess calls aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId).
 func aclrtDeviceDisablePeerAccess(current aclrtContext, peerDeviceId int32) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(peerDeviceId)}}
+	var c cshim.Call
+	c.Args[0] = uint64(peerDeviceId)
 	return c.Do(fnAclrtDeviceDisablePeerAccess, uint64(current))
 }
 
 // aclrtDeviceEnablePeerAccess calls aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags).
 func aclrtDeviceEnablePeerAccess(current aclrtContext, peerDeviceId int32, flags uint32) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(peerDeviceId), uint64(flags)}}
+	var c cshim.Call
+	c.Args[0] = uint64(peerDeviceId)
+	c.Args[1] = uint64(flags)
 	return c.Do(fnAclrtDeviceEnablePeerAccess, uint64(current))
 }
 
 // aclrtDeviceTaskAbort calls aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout).
 func aclrtDeviceTaskAbort(current aclrtContext, deviceId int32, timeout uint32) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(deviceId), uint64(timeout)}}
+	var c cshim.Call
+	c.Args[0] = uint64(deviceId)
+	c.Args[1] = uint64(timeout)
 	return c.Do(fnAclrtDeviceTaskAbort, uint64(current))
 }
 
 // aclrtEventElapsedTime calls aclError aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclrtEvent endEvent).
 func aclrtEventElapsedTime(current aclrtContext, startEvent aclrtEvent, endEvent aclrtEvent) (ms float32, err error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{0, uint64(startEvent), uint64(endEvent)}, Out: 1 << 0}
+	var c cshim.Call
+	c.Out = 1 << 0
+	c.Args[1] = uint64(startEvent)
+	c.Args[2] = uint64(endEvent)
 	if err = c.Do(fnAclrtEventElapsedTime, uint64(current)); err != nil {
 		return
 	}
@@ -463,7 +529,9 @@ func aclrtEventElapsedTime(current aclrtContext, startEvent aclrtEvent, endEvent
 
 // aclrtEventGetTimestamp calls aclError aclrtEventGetTimestamp(aclrtEvent event, uint64_t *timestamp).
 func aclrtEventGetTimestamp(current aclrtContext, event aclrtEvent) (timestamp uint64, err error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(event)}, Out: 1 << 1}
+	var c cshim.Call
+	c.Out = 1 << 1
+	c.Args[0] = uint64(event)
 	if err = c.Do(fnAclrtEventGetTimestamp, uint64(current)); err != nil {
 		return
 	}
@@ -473,37 +541,43 @@ func aclrtEventGetTimestamp(current aclrtContext, event aclrtEvent) (timestamp u
 
 // aclrtExceptionInfoCallbackRegister calls aclError aclrtExceptionInfoCallbackRegister(aclrtExceptionInfoCallback callback).
 func aclrtExceptionInfoCallbackRegister(current aclrtContext, callback aclrtExceptionInfoCallback) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(callback)}}
+	var c cshim.Call
+	c.Args[0] = uint64(callback)
 	return c.Do(fnAclrtExceptionInfoCallbackRegister, uint64(current))
 }
 
 // aclrtExceptionInfoCallbackUnregister calls aclError aclrtExceptionInfoCallbackUnregister(aclrtExceptionInfoCallback callback).
 func aclrtExceptionInfoCallbackUnregister(current aclrtContext, callback aclrtExceptionInfoCallback) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(callback)}}
+	var c cshim.Call
+	c.Args[0] = uint64(callback)
 	return c.Do(fnAclrtExceptionInfoCallbackUnregister, uint64(current))
 }
 
 // aclrtFree calls aclError aclrtFree(void *devPtr).
 func aclrtFree(current aclrtContext, devPtr uintptr) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(devPtr)}}
+	var c cshim.Call
+	c.Args[0] = uint64(devPtr)
 	return c.Do(fnAclrtFree, uint64(current))
 }
 
 // aclrtFreeHost calls aclError aclrtFreeHost(void *hostPtr).
 func aclrtFreeHost(current aclrtContext, hostPtr uintptr) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(hostPtr)}}
+	var c cshim.Call
+	c.Args[0] = uint64(hostPtr)
 	return c.Do(fnAclrtFreeHost, uint64(current))
 }
 
 // aclrtFreePhysical calls aclError aclrtFreePhysical(aclrtDrvMemHandle handle).
 func aclrtFreePhysical(current aclrtContext, handle aclrtDrvMemHandle) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(handle)}}
+	var c cshim.Call
+	c.Args[0] = uint64(handle)
 	return c.Do(fnAclrtFreePhysical, uint64(current))
 }
 
 // aclrtGetCurrentContext calls aclError aclrtGetCurrentContext(aclrtContext *context).
 func aclrtGetCurrentContext(current aclrtContext) (context aclrtContext, err error) {
-	c := cshim.Call{Out: 1 << 0}
+	var c cshim.Call
+	c.Out = 1 << 0
 	if err = c.Do(fnAclrtGetCurrentContext, uint64(current)); err != nil {
 		return
 	}
@@ -513,7 +587,8 @@ func aclrtGetCurrentContext(current aclrtContext) (context aclrtContext, err err
 
 // aclrtGetDeviceCount calls aclError aclrtGetDeviceCount(uint32_t *count).
 func aclrtGetDeviceCount(current aclrtContext) (count uint32, err error) {
-	c := cshim.Call{Out: 1 << 0}
+	var c cshim.Call
+	c.Out = 1 << 0
 	if err = c.Do(fnAclrtGetDeviceCount, uint64(current)); err != nil {
 		return
 	}
@@ -523,7 +598,10 @@ func aclrtGetDeviceCount(current aclrtContext) (count uint32, err error) {
 
 // aclrtGetDeviceInfo calls aclError aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value).
 func aclrtGetDeviceInfo(current aclrtContext, deviceId uint32, attr aclrtDevAttr) (value int64, err error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(deviceId), uint64(attr)}, Out: 1 << 2}
+	var c cshim.Call
+	c.Out = 1 << 2
+	c.Args[0] = uint64(deviceId)
+	c.Args[1] = uint64(attr)
 	if err = c.Do(fnAclrtGetDeviceInfo, uint64(current)); err != nil {
 		return
 	}
@@ -533,7 +611,10 @@ func aclrtGetDeviceInfo(current aclrtContext, deviceId uint32, attr aclrtDevAttr
 
 // aclrtGetDeviceResLimit calls aclError aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t *value).
 func aclrtGetDeviceResLimit(current aclrtContext, deviceId int32, typeArg aclrtDevResLimitType) (value uint32, err error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(deviceId), uint64(typeArg)}, Out: 1 << 2}
+	var c cshim.Call
+	c.Out = 1 << 2
+	c.Args[0] = uint64(deviceId)
+	c.Args[1] = uint64(typeArg)
 	if err = c.Do(fnAclrtGetDeviceResLimit, uint64(current)); err != nil {
 		return
 	}
@@ -543,7 +624,8 @@ func aclrtGetDeviceResLimit(current aclrtContext, deviceId int32, typeArg aclrtD
 
 // aclrtGetDeviceSatMode calls aclError aclrtGetDeviceSatMode(aclrtFloatOverflowMode *mode).
 func aclrtGetDeviceSatMode(current aclrtContext) (mode aclrtFloatOverflowMode, err error) {
-	c := cshim.Call{Out: 1 << 0}
+	var c cshim.Call
+	c.Out = 1 << 0
 	if err = c.Do(fnAclrtGetDeviceSatMode, uint64(current)); err != nil {
 		return
 	}
@@ -553,7 +635,9 @@ func aclrtGetDeviceSatMode(current aclrtContext) (mode aclrtFloatOverflowMode, e
 
 // aclrtGetMemInfo calls aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total).
 func aclrtGetMemInfo(current aclrtContext, attr aclrtMemAttr) (free uint64, total uint64, err error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(attr)}, Out: 1<<1 | 1<<2}
+	var c cshim.Call
+	c.Out = 1<<1 | 1<<2
+	c.Args[0] = uint64(attr)
 	if err = c.Do(fnAclrtGetMemInfo, uint64(current)); err != nil {
 		return
 	}
@@ -564,14 +648,15 @@ func aclrtGetMemInfo(current aclrtContext, attr aclrtMemAttr) (free uint64, tota
 
 // aclrtGetSocName calls const char *aclrtGetSocName(void).
 func aclrtGetSocName(current aclrtContext) (string, error) {
-	c := cshim.Call{}
+	var c cshim.Call
 	v, err := c.Value(fnAclrtGetSocName, uint64(current))
 	return cshim.CString(v), err
 }
 
 // aclrtGetVersion calls aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32_t *patchVersion).
 func aclrtGetVersion(current aclrtContext) (majorVersion int32, minorVersion int32, patchVersion int32, err error) {
-	c := cshim.Call{Out: 1<<0 | 1<<1 | 1<<2}
+	var c cshim.Call
+	c.Out = 1<<0 | 1<<1 | 1<<2
 	if err = c.Do(fnAclrtGetVersion, uint64(current)); err != nil {
 		return
 	}
@@ -583,19 +668,28 @@ func aclrtGetVersion(current aclrtContext) (majorVersion int32, minorVersion int
 
 // aclrtIpcMemClose calls aclError aclrtIpcMemClose(const char *key).
 func aclrtIpcMemClose(current aclrtContext, key *byte) error {
-	c := cshim.Call{HostArg: 1, Host: unsafe.Pointer(key)}
+	var c cshim.Call
+	c.HostArg, c.Host = 1, unsafe.Pointer(key)
 	return c.Do(fnAclrtIpcMemClose, uint64(current))
 }
 
 // aclrtIpcMemGetExportKey calls aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_t len, uint64_t flags).
 func aclrtIpcMemGetExportKey(current aclrtContext, devPtr uintptr, size uint64, key *byte, len uint64, flags uint64) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(devPtr), uint64(size), 0, uint64(len), uint64(flags)}, HostArg: 3, Host: unsafe.Pointer(key)}
+	var c cshim.Call
+	c.HostArg, c.Host = 3, unsafe.Pointer(key)
+	c.Args[0] = uint64(devPtr)
+	c.Args[1] = uint64(size)
+	c.Args[3] = uint64(len)
+	c.Args[4] = uint64(flags)
 	return c.Do(fnAclrtIpcMemGetExportKey, uint64(current))
 }
 
 // aclrtIpcMemImportByKey calls aclError aclrtIpcMemImportByKey(void **devPtr, const char *key, uint64_t flags).
 func aclrtIpcMemImportByKey(current aclrtContext, key *byte, flags uint64) (devPtr uintptr, err error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{0, 0, uint64(flags)}, Out: 1 << 0, HostArg: 2, Host: unsafe.Pointer(key)}
+	var c cshim.Call
+	c.Out = 1 << 0
+	c.HostArg, c.Host = 2, unsafe.Pointer(key)
+	c.Args[2] = uint64(flags)
 	if err = c.Do(fnAclrtIpcMemImportByKey, uint64(current)); err != nil {
 		return
 	}
@@ -609,25 +703,40 @@ func aclrtIpcMemSetImportPid(current aclrtContext, key *byte, pid *int32, num ui
 	defer pin.Unpin()
 	pin.Pin(key)
 	pin.Pin(pid)
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(uintptr(unsafe.Pointer(key))), uint64(uintptr(unsafe.Pointer(pid))), uint64(num)}}
+	var c cshim.Call
+	c.Args[0] = uint64(uintptr(unsafe.Pointer(key)))
+	c.Args[1] = uint64(uintptr(unsafe.Pointer(pid)))
+	c.Args[2] = uint64(num)
 	return c.Do(fnAclrtIpcMemSetImportPid, uint64(current))
 }
 
 // aclrtLaunchCallback calls aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallbackBlockType blockType, aclrtStream stream).
 func aclrtLaunchCallback(current aclrtContext, fn aclrtCallback, userData uintptr, blockType aclrtCallbackBlockType, stream aclrtStream) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(fn), uint64(userData), uint64(blockType), uint64(stream)}, CallsBack: true}
+	var c cshim.Call
+	c.CallsBack = true
+	c.Args[0] = uint64(fn)
+	c.Args[1] = uint64(userData)
+	c.Args[2] = uint64(blockType)
+	c.Args[3] = uint64(stream)
 	return c.Do(fnAclrtLaunchCallback, uint64(current))
 }
 
 // aclrtLaunchHostFunc calls aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args).
 func aclrtLaunchHostFunc(current aclrtContext, stream aclrtStream, fn aclrtHostFunc, args uintptr) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(stream), uint64(fn), uint64(args)}, CallsBack: true}
+	var c cshim.Call
+	c.CallsBack = true
+	c.Args[0] = uint64(stream)
+	c.Args[1] = uint64(fn)
+	c.Args[2] = uint64(args)
 	return c.Do(fnAclrtLaunchHostFunc, uint64(current))
 }
 
 // aclrtMalloc calls aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy).
 func aclrtMalloc(current aclrtContext, size uint64, policy aclrtMemMallocPolicy) (devPtr uintptr, err error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{0, uint64(size), uint64(policy)}, Out: 1 << 0}
+	var c cshim.Call
+	c.Out = 1 << 0
+	c.Args[1] = uint64(size)
+	c.Args[2] = uint64(policy)
 	if err = c.Do(fnAclrtMalloc, uint64(current)); err != nil {
 		return
 	}
@@ -637,7 +746,10 @@ func aclrtMalloc(current aclrtContext, size uint64, policy aclrtMemMallocPolicy)
 
 // aclrtMallocAlign32 calls aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy).
 func aclrtMallocAlign32(current aclrtContext, size uint64, policy aclrtMemMallocPolicy) (devPtr uintptr, err error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{0, uint64(size), uint64(policy)}, Out: 1 << 0}
+	var c cshim.Call
+	c.Out = 1 << 0
+	c.Args[1] = uint64(size)
+	c.Args[2] = uint64(policy)
 	if err = c.Do(fnAclrtMallocAlign32, uint64(current)); err != nil {
 		return
 	}
@@ -647,7 +759,9 @@ func aclrtMallocAlign32(current aclrtContext, size uint64, policy aclrtMemMalloc
 
 // aclrtMallocHost calls aclError aclrtMallocHost(void **hostPtr, size_t size).
 func aclrtMallocHost(current aclrtContext, size uint64) (hostPtr uintptr, err error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{0, uint64(size)}, Out: 1 << 0}
+	var c cshim.Call
+	c.Out = 1 << 0
+	c.Args[1] = uint64(size)
 	if err = c.Do(fnAclrtMallocHost, uint64(current)); err != nil {
 		return
 	}
@@ -657,7 +771,11 @@ func aclrtMallocHost(current aclrtContext, size uint64) (hostPtr uintptr, err er
 
 // aclrtMallocPhysical calls aclError aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size, const aclrtPhysicalMemProp *prop, uint64_t flags).
 func aclrtMallocPhysical(current aclrtContext, size uint64, prop *aclrtPhysicalMemProp, flags uint64) (handle aclrtDrvMemHandle, err error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{0, uint64(size), 0, uint64(flags)}, Out: 1 << 0, HostArg: 3, Host: unsafe.Pointer(prop)}
+	var c cshim.Call
+	c.Out = 1 << 0
+	c.HostArg, c.Host = 3, unsafe.Pointer(prop)
+	c.Args[1] = uint64(size)
+	c.Args[3] = uint64(flags)
 	if err = c.Do(fnAclrtMallocPhysical, uint64(current)); err != nil {
 		return
 	}
@@ -667,13 +785,21 @@ func aclrtMallocPhysical(current aclrtContext, size uint64, prop *aclrtPhysicalM
 
 // aclrtMapMem calls aclError aclrtMapMem(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags).
 func aclrtMapMem(current aclrtContext, virPtr uintptr, size uint64, offset uint64, handle aclrtDrvMemHandle, flags uint64) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(virPtr), uint64(size), uint64(offset), uint64(handle), uint64(flags)}}
+	var c cshim.Call
+	c.Args[0] = uint64(virPtr)
+	c.Args[1] = uint64(size)
+	c.Args[2] = uint64(offset)
+	c.Args[3] = uint64(handle)
+	c.Args[4] = uint64(flags)
 	return c.Do(fnAclrtMapMem, uint64(current))
 }
 
 // aclrtMemAllocManaged calls aclError aclrtMemAllocManaged(void **ptr, uint64_t size, uint32_t flag).
 func aclrtMemAllocManaged(current aclrtContext, size uint64, flag uint32) (ptr uintptr, err error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{0, uint64(size), uint64(flag)}, Out: 1 << 0}
+	var c cshim.Call
+	c.Out = 1 << 0
+	c.Args[1] = uint64(size)
+	c.Args[2] = uint64(flag)
 	if err = c.Do(fnAclrtMemAllocManaged, uint64(current)); err != nil {
 		return
 	}
@@ -683,49 +809,88 @@ func aclrtMemAllocManaged(current aclrtContext, size uint64, flag uint32) (ptr u
 
 // aclrtMemcpy calls aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind).
 func aclrtMemcpy(current aclrtContext, dst uintptr, destMax uint64, src uintptr, count uint64, kind aclrtMemcpyKind) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(dst), uint64(destMax), uint64(src), uint64(count), uint64(kind)}}
+	var c cshim.Call
+	c.Args[0] = uint64(dst)
+	c.Args[1] = uint64(destMax)
+	c.Args[2] = uint64(src)
+	c.Args[3] = uint64(count)
+	c.Args[4] = uint64(kind)
 	return c.Do(fnAclrtMemcpy, uint64(current))
 }
 
 // aclrtMemcpy2d calls aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height, aclrtMemcpyKind kind).
 func aclrtMemcpy2d(current aclrtContext, dst uintptr, dpitch uint64, src uintptr, spitch uint64, width uint64, height uint64, kind aclrtMemcpyKind) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(dst), uint64(dpitch), uint64(src), uint64(spitch), uint64(width), uint64(height), uint64(kind)}}
+	var c cshim.Call
+	c.Args[0] = uint64(dst)
+	c.Args[1] = uint64(dpitch)
+	c.Args[2] = uint64(src)
+	c.Args[3] = uint64(spitch)
+	c.Args[4] = uint64(width)
+	c.Args[5] = uint64(height)
+	c.Args[6] = uint64(kind)
 	return c.Do(fnAclrtMemcpy2d, uint64(current))
 }
 
 // aclrtMemcpy2dAsync calls aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height, aclrtMemcpyKind kind, aclrtStream stream).
 func aclrtMemcpy2dAsync(current aclrtContext, dst uintptr, dpitch uint64, src uintptr, spitch uint64, width uint64, height uint64, kind aclrtMemcpyKind, stream aclrtStream) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(dst), uint64(dpitch), uint64(src), uint64(spitch), uint64(width), uint64(height), uint64(kind), uint64(stream)}}
+	var c cshim.Call
+	c.Args[0] = uint64(dst)
+	c.Args[1] = uint64(dpitch)
+	c.Args[2] = uint64(src)
+	c.Args[3] = uint64(spitch)
+	c.Args[4] = uint64(width)
+	c.Args[5] = uint64(height)
+	c.Args[6] = uint64(kind)
+	c.Args[7] = uint64(stream)
 	return c.Do(fnAclrtMemcpy2dAsync, uint64(current))
 }
 
 // aclrtMemcpyAsync calls aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind, aclrtStream stream).
 func aclrtMemcpyAsync(current aclrtContext, dst uintptr, destMax uint64, src uintptr, count uint64, kind aclrtMemcpyKind, stream aclrtStream) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(dst), uint64(destMax), uint64(src), uint64(count), uint64(kind), uint64(stream)}}
+	var c cshim.Call
+	c.Args[0] = uint64(dst)
+	c.Args[1] = uint64(destMax)
+	c.Args[2] = uint64(src)
+	c.Args[3] = uint64(count)
+	c.Args[4] = uint64(kind)
+	c.Args[5] = uint64(stream)
 	return c.Do(fnAclrtMemcpyAsync, uint64(current))
 }
 
 // aclrtMemset calls aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count).
 func aclrtMemset(current aclrtContext, devPtr uintptr, maxCount uint64, value int32, count uint64) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(devPtr), uint64(maxCount), uint64(value), uint64(count)}}
+	var c cshim.Call
+	c.Args[0] = uint64(devPtr)
+	c.Args[1] = uint64(maxCount)
+	c.Args[2] = uint64(value)
+	c.Args[3] = uint64(count)
 	return c.Do(fnAclrtMemset, uint64(current))
 }
 
 // aclrtMemsetAsync calls aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream).
 func aclrtMemsetAsync(current aclrtContext, devPtr uintptr, maxCount uint64, value int32, count uint64, stream aclrtStream) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(devPtr), uint64(maxCount), uint64(value), uint64(count), uint64(stream)}}
+	var c cshim.Call
+	c.Args[0] = uint64(devPtr)
+	c.Args[1] = uint64(maxCount)
+	c.Args[2] = uint64(value)
+	c.Args[3] = uint64(count)
+	c.Args[4] = uint64(stream)
 	return c.Do(fnAclrtMemsetAsync, uint64(current))
 }
 
 // aclrtProcessReport calls aclError aclrtProcessReport(int32_t timeout).
 func aclrtProcessReport(current aclrtContext, timeout int32) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(timeout)}, CallsBack: true}
+	var c cshim.Call
+	c.CallsBack = true
+	c.Args[0] = uint64(timeout)
 	return c.Do(fnAclrtProcessReport, uint64(current))
 }
 
 // aclrtQueryEventStatus calls aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *status).
 func aclrtQueryEventStatus(current aclrtContext, event aclrtEvent) (status aclrtEventRecordedStatus, err error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(event)}, Out: 1 << 1}
+	var c cshim.Call
+	c.Out = 1 << 1
+	c.Args[0] = uint64(event)
 	if err = c.Do(fnAclrtQueryEventStatus, uint64(current)); err != nil {
 		return
 	}
@@ -735,19 +900,27 @@ func aclrtQueryEventStatus(current aclrtContext, event aclrtEvent) (status aclrt
 
 // aclrtRecordEvent calls aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream).
 func aclrtRecordEvent(current aclrtContext, event aclrtEvent, stream aclrtStream) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(event), uint64(stream)}}
+	var c cshim.Call
+	c.Args[0] = uint64(event)
+	c.Args[1] = uint64(stream)
 	return c.Do(fnAclrtRecordEvent, uint64(current))
 }
 
 // aclrtReleaseMemAddress calls aclError aclrtReleaseMemAddress(void *virPtr).
 func aclrtReleaseMemAddress(current aclrtContext, virPtr uintptr) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(virPtr)}}
+	var c cshim.Call
+	c.Args[0] = uint64(virPtr)
 	return c.Do(fnAclrtReleaseMemAddress, uint64(current))
 }
 
 // aclrtReserveMemAddress calls aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment, void *expectPtr, uint64_t flags).
 func aclrtReserveMemAddress(current aclrtContext, size uint64, alignment uint64, expectPtr uintptr, flags uint64) (virPtr uintptr, err error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{0, uint64(size), uint64(alignment), uint64(expectPtr), uint64(flags)}, Out: 1 << 0}
+	var c cshim.Call
+	c.Out = 1 << 0
+	c.Args[1] = uint64(size)
+	c.Args[2] = uint64(alignment)
+	c.Args[3] = uint64(expectPtr)
+	c.Args[4] = uint64(flags)
 	if err = c.Do(fnAclrtReserveMemAddress, uint64(current)); err != nil {
 		return
 	}
@@ -757,67 +930,84 @@ func aclrtReserveMemAddress(current aclrtContext, size uint64, alignment uint64,
 
 // aclrtResetDevice calls aclError aclrtResetDevice(int32_t deviceId).
 func aclrtResetDevice(current aclrtContext, deviceId int32) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(deviceId)}, Rebinds: true}
+	var c cshim.Call
+	c.Rebinds = true
+	c.Args[0] = uint64(deviceId)
 	return c.Do(fnAclrtResetDevice, uint64(current))
 }
 
 // aclrtResetDeviceResLimit calls aclError aclrtResetDeviceResLimit(int32_t deviceId).
 func aclrtResetDeviceResLimit(current aclrtContext, deviceId int32) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(deviceId)}}
+	var c cshim.Call
+	c.Args[0] = uint64(deviceId)
 	return c.Do(fnAclrtResetDeviceResLimit, uint64(current))
 }
 
 // aclrtSetDevice calls aclError aclrtSetDevice(int32_t deviceId).
 func aclrtSetDevice(current aclrtContext, deviceId int32) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(deviceId)}, Rebinds: true}
+	var c cshim.Call
+	c.Rebinds = true
+	c.Args[0] = uint64(deviceId)
 	return c.Do(fnAclrtSetDevice, uint64(current))
 }
 
 // aclrtSetDeviceResLimit calls aclError aclrtSetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type, uint32_t value).
 func aclrtSetDeviceResLimit(current aclrtContext, deviceId int32, typeArg aclrtDevResLimitType, value uint32) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(deviceId), uint64(typeArg), uint64(value)}}
+	var c cshim.Call
+	c.Args[0] = uint64(deviceId)
+	c.Args[1] = uint64(typeArg)
+	c.Args[2] = uint64(value)
 	return c.Do(fnAclrtSetDeviceResLimit, uint64(current))
 }
 
 // aclrtSetDeviceSatMode calls aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode).
 func aclrtSetDeviceSatMode(current aclrtContext, mode aclrtFloatOverflowMode) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(mode)}}
+	var c cshim.Call
+	c.Args[0] = uint64(mode)
 	return c.Do(fnAclrtSetDeviceSatMode, uint64(current))
 }
 
 // aclrtSetExceptionInfoCallback calls aclError aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback).
 func aclrtSetExceptionInfoCallback(current aclrtContext, callback aclrtExceptionInfoCallback) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(callback)}}
+	var c cshim.Call
+	c.Args[0] = uint64(callback)
 	return c.Do(fnAclrtSetExceptionInfoCallback, uint64(current))
 }
 
 // aclrtSetOpExecuteTimeOut calls aclError aclrtSetOpExecuteTimeOut(uint32_t timeout).
 func aclrtSetOpExecuteTimeOut(current aclrtContext, timeout uint32) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(timeout)}}
+	var c cshim.Call
+	c.Args[0] = uint64(timeout)
 	return c.Do(fnAclrtSetOpExecuteTimeOut, uint64(current))
 }
 
 // aclrtSetOpWaitTimeout calls aclError aclrtSetOpWaitTimeout(uint32_t timeout).
 func aclrtSetOpWaitTimeout(current aclrtContext, timeout uint32) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(timeout)}}
+	var c cshim.Call
+	c.Args[0] = uint64(timeout)
 	return c.Do(fnAclrtSetOpWaitTimeout, uint64(current))
 }
 
 // aclrtSetStreamFailureMode calls aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode).
 func aclrtSetStreamFailureMode(current aclrtContext, stream aclrtStream, mode uint64) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(stream), uint64(mode)}}
+	var c cshim.Call
+	c.Args[0] = uint64(stream)
+	c.Args[1] = uint64(mode)
 	return c.Do(fnAclrtSetStreamFailureMode, uint64(current))
 }
 
 // aclrtStreamAbort calls aclError aclrtStreamAbort(aclrtStream stream).
 func aclrtStreamAbort(current aclrtContext, stream aclrtStream) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(stream)}}
+	var c cshim.Call
+	c.Args[0] = uint64(stream)
 	return c.Do(fnAclrtStreamAbort, uint64(current))
 }
 
 // aclrtStreamGetId calls aclError aclrtStreamGetId(aclrtStream stream, int32_t *streamId).
 func aclrtStreamGetId(current aclrtContext, stream aclrtStream) (streamId int32, err error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(stream)}, Out: 1 << 1}
+	var c cshim.Call
+	c.Out = 1 << 1
+	c.Args[0] = uint64(stream)
 	if err = c.Do(fnAclrtStreamGetId, uint64(current)); err != nil {
 		return
 	}
@@ -827,7 +1017,9 @@ func aclrtStreamGetId(current aclrtContext, stream aclrtStream) (streamId int32,
 
 // aclrtStreamQuery calls aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status).
 func aclrtStreamQuery(current aclrtContext, stream aclrtStream) (status aclrtStreamStatus, err error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(stream)}, Out: 1 << 1}
+	var c cshim.Call
+	c.Out = 1 << 1
+	c.Args[0] = uint64(stream)
 	if err = c.Do(fnAclrtStreamQuery, uint64(current)); err != nil {
 		return
 	}
@@ -837,55 +1029,70 @@ func aclrtStreamQuery(current aclrtContext, stream aclrtStream) (status aclrtStr
 
 // aclrtStreamStop calls aclError aclrtStreamStop(aclrtStream stream).
 func aclrtStreamStop(current aclrtContext, stream aclrtStream) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(stream)}}
+	var c cshim.Call
+	c.Args[0] = uint64(stream)
 	return c.Do(fnAclrtStreamStop, uint64(current))
 }
 
 // aclrtStreamWaitEvent calls aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event).
 func aclrtStreamWaitEvent(current aclrtContext, stream aclrtStream, event aclrtEvent) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(stream), uint64(event)}}
+	var c cshim.Call
+	c.Args[0] = uint64(stream)
+	c.Args[1] = uint64(event)
 	return c.Do(fnAclrtStreamWaitEvent, uint64(current))
 }
 
 // aclrtSubscribeReport calls aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream).
 func aclrtSubscribeReport(current aclrtContext, threadId uint64, stream aclrtStream) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(threadId), uint64(stream)}}
+	var c cshim.Call
+	c.Args[0] = uint64(threadId)
+	c.Args[1] = uint64(stream)
 	return c.Do(fnAclrtSubscribeReport, uint64(current))
 }
 
 // aclrtSynchronizeDeviceWithTimeout calls aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout).
 func aclrtSynchronizeDeviceWithTimeout(current aclrtContext, timeout int32) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(timeout)}}
+	var c cshim.Call
+	c.Args[0] = uint64(timeout)
 	return c.Do(fnAclrtSynchronizeDeviceWithTimeout, uint64(current))
 }
 
 // aclrtSynchronizeEventWithTimeout calls aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout).
 func aclrtSynchronizeEventWithTimeout(current aclrtContext, event aclrtEvent, timeout int32) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(event), uint64(timeout)}}
+	var c cshim.Call
+	c.Args[0] = uint64(event)
+	c.Args[1] = uint64(timeout)
 	return c.Do(fnAclrtSynchronizeEventWithTimeout, uint64(current))
 }
 
 // aclrtSynchronizeStreamWithTimeout calls aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout).
 func aclrtSynchronizeStreamWithTimeout(current aclrtContext, stream aclrtStream, timeout int32) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(stream), uint64(timeout)}}
+	var c cshim.Call
+	c.Args[0] = uint64(stream)
+	c.Args[1] = uint64(timeout)
 	return c.Do(fnAclrtSynchronizeStreamWithTimeout, uint64(current))
 }
 
 // aclrtUnSubscribeReport calls aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream).
 func aclrtUnSubscribeReport(current aclrtContext, threadId uint64, stream aclrtStream) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(threadId), uint64(stream)}}
+	var c cshim.Call
+	c.Args[0] = uint64(threadId)
+	c.Args[1] = uint64(stream)
 	return c.Do(fnAclrtUnSubscribeReport, uint64(current))
 }
 
 // aclrtUnmapMem calls aclError aclrtUnmapMem(void *virPtr).
 func aclrtUnmapMem(current aclrtContext, virPtr uintptr) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(virPtr)}}
+	var c cshim.Call
+	c.Args[0] = uint64(virPtr)
 	return c.Do(fnAclrtUnmapMem, uint64(current))
 }
 
 // aclsysGetCANNVersion calls aclError aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion *version).
 func aclsysGetCANNVersion(current aclrtContext, name aclCANNPackageName, version *aclCANNPackageVersion) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(name)}, HostArg: 2, Host: unsafe.Pointer(version)}
+	var c cshim.Call
+	c.HostArg, c.Host = 2, unsafe.Pointer(version)
+	c.Args[0] = uint64(name)
 	return c.Do(fnAclsysGetCANNVersion, uint64(current))
 }
 
@@ -895,27 +1102,34 @@ func aclsysGetVersionStr(current aclrtContext, pkgName *byte, versionStr *byte) 
 	defer pin.Unpin()
 	pin.Pin(pkgName)
 	pin.Pin(versionStr)
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(uintptr(unsafe.Pointer(pkgName))), uint64(uintptr(unsafe.Pointer(versionStr)))}}
+	var c cshim.Call
+	c.Args[0] = uint64(uintptr(unsafe.Pointer(pkgName)))
+	c.Args[1] = uint64(uintptr(unsafe.Pointer(versionStr)))
 	return c.Do(fnAclsysGetVersionStr, uint64(current))
 }
 
 // mstxMarkA calls void mstxMarkA(const char *message, aclrtStream stream).
 func mstxMarkA(current aclrtContext, message *byte, stream aclrtStream) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{0, uint64(stream)}, HostArg: 1, Host: unsafe.Pointer(message)}
+	var c cshim.Call
+	c.HostArg, c.Host = 1, unsafe.Pointer(message)
+	c.Args[1] = uint64(stream)
 	_, err := c.Value(fnMstxMarkA, uint64(current))
 	return err
 }
 
 // mstxRangeEnd calls void mstxRangeEnd(mstxRangeId id).
 func mstxRangeEnd(current aclrtContext, id mstxRangeId) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(id)}}
+	var c cshim.Call
+	c.Args[0] = uint64(id)
 	_, err := c.Value(fnMstxRangeEnd, uint64(current))
 	return err
 }
 
 // mstxRangeStartA calls mstxRangeId mstxRangeStartA(const char *message, aclrtStream stream).
 func mstxRangeStartA(current aclrtContext, message *byte, stream aclrtStream) (mstxRangeId, error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{0, uint64(stream)}, HostArg: 1, Host: unsafe.Pointer(message)}
+	var c cshim.Call
+	c.HostArg, c.Host = 1, unsafe.Pointer(message)
+	c.Args[1] = uint64(stream)
 	v, err := c.Value(fnMstxRangeStartA, uint64(current))
 	return mstxRangeId(v), err
 }

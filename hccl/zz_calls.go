@@ -98,7 +98,13 @@ var (
 
 // hcclAllGather calls HcclResult HcclAllGather(void *sendBuf, void *recvBuf, uint64_t sendCount, HcclDataType dataType, HcclComm comm, aclrtStream stream).
 func hcclAllGather(current aclrtContext, sendBuf uintptr, recvBuf uintptr, sendCount uint64, dataType hcclDataType, comm hcclComm, stream aclrtStream) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(sendBuf), uint64(recvBuf), uint64(sendCount), uint64(dataType), uint64(comm), uint64(stream)}}
+	var c cshim.Call
+	c.Args[0] = uint64(sendBuf)
+	c.Args[1] = uint64(recvBuf)
+	c.Args[2] = uint64(sendCount)
+	c.Args[3] = uint64(dataType)
+	c.Args[4] = uint64(comm)
+	c.Args[5] = uint64(stream)
 	return c.Do(fnHcclAllGather, uint64(current))
 }
 
@@ -108,19 +114,42 @@ func hcclAllGatherV(current aclrtContext, sendBuf uintptr, sendCount uint64, rec
 	defer pin.Unpin()
 	pin.Pin(recvCounts)
 	pin.Pin(recvDispls)
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(sendBuf), uint64(sendCount), uint64(recvBuf), uint64(uintptr(unsafe.Pointer(recvCounts))), uint64(uintptr(unsafe.Pointer(recvDispls))), uint64(dataType), uint64(comm), uint64(stream)}}
+	var c cshim.Call
+	c.Args[0] = uint64(sendBuf)
+	c.Args[1] = uint64(sendCount)
+	c.Args[2] = uint64(recvBuf)
+	c.Args[3] = uint64(uintptr(unsafe.Pointer(recvCounts)))
+	c.Args[4] = uint64(uintptr(unsafe.Pointer(recvDispls)))
+	c.Args[5] = uint64(dataType)
+	c.Args[6] = uint64(comm)
+	c.Args[7] = uint64(stream)
 	return c.Do(fnHcclAllGatherV, uint64(current))
 }
 
 // hcclAllReduce calls HcclResult HcclAllReduce(void *sendBuf, void *recvBuf, uint64_t count, HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream).
 func hcclAllReduce(current aclrtContext, sendBuf uintptr, recvBuf uintptr, count uint64, dataType hcclDataType, op hcclReduceOp, comm hcclComm, stream aclrtStream) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(sendBuf), uint64(recvBuf), uint64(count), uint64(dataType), uint64(op), uint64(comm), uint64(stream)}}
+	var c cshim.Call
+	c.Args[0] = uint64(sendBuf)
+	c.Args[1] = uint64(recvBuf)
+	c.Args[2] = uint64(count)
+	c.Args[3] = uint64(dataType)
+	c.Args[4] = uint64(op)
+	c.Args[5] = uint64(comm)
+	c.Args[6] = uint64(stream)
 	return c.Do(fnHcclAllReduce, uint64(current))
 }
 
 // hcclAlltoAll calls HcclResult HcclAlltoAll(const void *sendBuf, uint64_t sendCount, HcclDataType sendType, const void *recvBuf, uint64_t recvCount, HcclDataType recvType, HcclComm comm, aclrtStream stream).
 func hcclAlltoAll(current aclrtContext, sendBuf uintptr, sendCount uint64, sendType hcclDataType, recvBuf uintptr, recvCount uint64, recvType hcclDataType, comm hcclComm, stream aclrtStream) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(sendBuf), uint64(sendCount), uint64(sendType), uint64(recvBuf), uint64(recvCount), uint64(recvType), uint64(comm), uint64(stream)}}
+	var c cshim.Call
+	c.Args[0] = uint64(sendBuf)
+	c.Args[1] = uint64(sendCount)
+	c.Args[2] = uint64(sendType)
+	c.Args[3] = uint64(recvBuf)
+	c.Args[4] = uint64(recvCount)
+	c.Args[5] = uint64(recvType)
+	c.Args[6] = uint64(comm)
+	c.Args[7] = uint64(stream)
 	return c.Do(fnHcclAlltoAll, uint64(current))
 }
 
@@ -132,49 +161,88 @@ func hcclAlltoAllV(current aclrtContext, sendBuf uintptr, sendCounts *uint64, sd
 	pin.Pin(sdispls)
 	pin.Pin(recvCounts)
 	pin.Pin(rdispls)
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(sendBuf), uint64(uintptr(unsafe.Pointer(sendCounts))), uint64(uintptr(unsafe.Pointer(sdispls))), uint64(sendType), uint64(recvBuf), uint64(uintptr(unsafe.Pointer(recvCounts))), uint64(uintptr(unsafe.Pointer(rdispls))), uint64(recvType), uint64(comm), uint64(stream)}}
+	var c cshim.Call
+	c.Args[0] = uint64(sendBuf)
+	c.Args[1] = uint64(uintptr(unsafe.Pointer(sendCounts)))
+	c.Args[2] = uint64(uintptr(unsafe.Pointer(sdispls)))
+	c.Args[3] = uint64(sendType)
+	c.Args[4] = uint64(recvBuf)
+	c.Args[5] = uint64(uintptr(unsafe.Pointer(recvCounts)))
+	c.Args[6] = uint64(uintptr(unsafe.Pointer(rdispls)))
+	c.Args[7] = uint64(recvType)
+	c.Args[8] = uint64(comm)
+	c.Args[9] = uint64(stream)
 	return c.Do(fnHcclAlltoAllV, uint64(current))
 }
 
 // hcclAlltoAllVC calls HcclResult HcclAlltoAllVC(const void *sendBuf, const void *sendCountMatrix, HcclDataType sendType, const void *recvBuf, HcclDataType recvType, HcclComm comm, aclrtStream stream).
 func hcclAlltoAllVC(current aclrtContext, sendBuf uintptr, sendCountMatrix *uint64, sendType hcclDataType, recvBuf uintptr, recvType hcclDataType, comm hcclComm, stream aclrtStream) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(sendBuf), 0, uint64(sendType), uint64(recvBuf), uint64(recvType), uint64(comm), uint64(stream)}, HostArg: 2, Host: unsafe.Pointer(sendCountMatrix)}
+	var c cshim.Call
+	c.HostArg, c.Host = 2, unsafe.Pointer(sendCountMatrix)
+	c.Args[0] = uint64(sendBuf)
+	c.Args[2] = uint64(sendType)
+	c.Args[3] = uint64(recvBuf)
+	c.Args[4] = uint64(recvType)
+	c.Args[5] = uint64(comm)
+	c.Args[6] = uint64(stream)
 	return c.Do(fnHcclAlltoAllVC, uint64(current))
 }
 
 // hcclBarrier calls HcclResult HcclBarrier(HcclComm comm, aclrtStream stream).
 func hcclBarrier(current aclrtContext, comm hcclComm, stream aclrtStream) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(comm), uint64(stream)}}
+	var c cshim.Call
+	c.Args[0] = uint64(comm)
+	c.Args[1] = uint64(stream)
 	return c.Do(fnHcclBarrier, uint64(current))
 }
 
 // hcclBatchSendRecv calls HcclResult HcclBatchSendRecv(HcclSendRecvItem *sendRecvInfo, uint32_t itemNum, HcclComm comm, aclrtStream stream).
 func hcclBatchSendRecv(current aclrtContext, sendRecvInfo *hcclSendRecvItem, itemNum uint32, comm hcclComm, stream aclrtStream) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{0, uint64(itemNum), uint64(comm), uint64(stream)}, HostArg: 1, Host: unsafe.Pointer(sendRecvInfo)}
+	var c cshim.Call
+	c.HostArg, c.Host = 1, unsafe.Pointer(sendRecvInfo)
+	c.Args[1] = uint64(itemNum)
+	c.Args[2] = uint64(comm)
+	c.Args[3] = uint64(stream)
 	return c.Do(fnHcclBatchSendRecv, uint64(current))
 }
 
 // hcclBroadcast calls HcclResult HcclBroadcast(void *buf, uint64_t count, HcclDataType dataType, uint32_t root, HcclComm comm, aclrtStream stream).
 func hcclBroadcast(current aclrtContext, buf uintptr, count uint64, dataType hcclDataType, root uint32, comm hcclComm, stream aclrtStream) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(buf), uint64(count), uint64(dataType), uint64(root), uint64(comm), uint64(stream)}}
+	var c cshim.Call
+	c.Args[0] = uint64(buf)
+	c.Args[1] = uint64(count)
+	c.Args[2] = uint64(dataType)
+	c.Args[3] = uint64(root)
+	c.Args[4] = uint64(comm)
+	c.Args[5] = uint64(stream)
 	return c.Do(fnHcclBroadcast, uint64(current))
 }
 
 // hcclCommActivateCommMemory calls HcclResult HcclCommActivateCommMemory(HcclComm comm, void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags).
 func hcclCommActivateCommMemory(current aclrtContext, comm hcclComm, virPtr uintptr, size uint64, offset uint64, handle aclrtDrvMemHandle, flags uint64) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(comm), uint64(virPtr), uint64(size), uint64(offset), uint64(handle), uint64(flags)}}
+	var c cshim.Call
+	c.Args[0] = uint64(comm)
+	c.Args[1] = uint64(virPtr)
+	c.Args[2] = uint64(size)
+	c.Args[3] = uint64(offset)
+	c.Args[4] = uint64(handle)
+	c.Args[5] = uint64(flags)
 	return c.Do(fnHcclCommActivateCommMemory, uint64(current))
 }
 
 // hcclCommDeactivateCommMemory calls HcclResult HcclCommDeactivateCommMemory(HcclComm comm, void *virPtr).
 func hcclCommDeactivateCommMemory(current aclrtContext, comm hcclComm, virPtr uintptr) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(comm), uint64(virPtr)}}
+	var c cshim.Call
+	c.Args[0] = uint64(comm)
+	c.Args[1] = uint64(virPtr)
 	return c.Do(fnHcclCommDeactivateCommMemory, uint64(current))
 }
 
 // hcclCommDestroy calls HcclResult HcclCommDestroy(HcclComm comm).
 func hcclCommDestroy(current aclrtContext, comm hcclComm) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(comm)}, Fresh: true}
+	var c cshim.Call
+	c.Fresh = true
+	c.Args[0] = uint64(comm)
 	return c.Do(fnHcclCommDestroy, uint64(current))
 }
 
@@ -184,13 +252,22 @@ func hcclCommInitAll(current aclrtContext, ndev uint32, devices *int32, comms *h
 	defer pin.Unpin()
 	pin.Pin(devices)
 	pin.Pin(comms)
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(ndev), uint64(uintptr(unsafe.Pointer(devices))), uint64(uintptr(unsafe.Pointer(comms)))}, Rebinds: true, Fresh: true}
+	var c cshim.Call
+	c.Rebinds = true
+	c.Fresh = true
+	c.Args[0] = uint64(ndev)
+	c.Args[1] = uint64(uintptr(unsafe.Pointer(devices)))
+	c.Args[2] = uint64(uintptr(unsafe.Pointer(comms)))
 	return c.Do(fnHcclCommInitAll, uint64(current))
 }
 
 // hcclCommInitClusterInfo calls HcclResult HcclCommInitClusterInfo(const char *clusterInfo, uint32_t rank, HcclComm *comm).
 func hcclCommInitClusterInfo(current aclrtContext, clusterInfo *byte, rank uint32) (comm hcclComm, err error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{0, uint64(rank)}, Out: 1 << 2, HostArg: 1, Host: unsafe.Pointer(clusterInfo), Fresh: true}
+	var c cshim.Call
+	c.Out = 1 << 2
+	c.HostArg, c.Host = 1, unsafe.Pointer(clusterInfo)
+	c.Fresh = true
+	c.Args[1] = uint64(rank)
 	if err = c.Do(fnHcclCommInitClusterInfo, uint64(current)); err != nil {
 		return
 	}
@@ -204,7 +281,12 @@ func hcclCommInitClusterInfoConfig(current aclrtContext, clusterInfo *byte, rank
 	defer pin.Unpin()
 	pin.Pin(clusterInfo)
 	pin.Pin(config)
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(uintptr(unsafe.Pointer(clusterInfo))), uint64(rank), uint64(uintptr(unsafe.Pointer(config)))}, Out: 1 << 3, Fresh: true}
+	var c cshim.Call
+	c.Out = 1 << 3
+	c.Fresh = true
+	c.Args[0] = uint64(uintptr(unsafe.Pointer(clusterInfo)))
+	c.Args[1] = uint64(rank)
+	c.Args[2] = uint64(uintptr(unsafe.Pointer(config)))
 	if err = c.Do(fnHcclCommInitClusterInfoConfig, uint64(current)); err != nil {
 		return
 	}
@@ -214,7 +296,12 @@ func hcclCommInitClusterInfoConfig(current aclrtContext, clusterInfo *byte, rank
 
 // hcclCommInitRootInfo calls HcclResult HcclCommInitRootInfo(uint32_t nRanks, const HcclRootInfo *rootInfo, uint32_t rank, HcclComm *comm).
 func hcclCommInitRootInfo(current aclrtContext, nRanks uint32, rootInfo *hcclRootInfo, rank uint32) (comm hcclComm, err error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(nRanks), 0, uint64(rank)}, Out: 1 << 3, HostArg: 2, Host: unsafe.Pointer(rootInfo), Fresh: true}
+	var c cshim.Call
+	c.Out = 1 << 3
+	c.HostArg, c.Host = 2, unsafe.Pointer(rootInfo)
+	c.Fresh = true
+	c.Args[0] = uint64(nRanks)
+	c.Args[2] = uint64(rank)
 	if err = c.Do(fnHcclCommInitRootInfo, uint64(current)); err != nil {
 		return
 	}
@@ -228,7 +315,13 @@ func hcclCommInitRootInfoConfig(current aclrtContext, nRanks uint32, rootInfo *h
 	defer pin.Unpin()
 	pin.Pin(rootInfo)
 	pin.Pin(config)
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(nRanks), uint64(uintptr(unsafe.Pointer(rootInfo))), uint64(rank), uint64(uintptr(unsafe.Pointer(config)))}, Out: 1 << 4, Fresh: true}
+	var c cshim.Call
+	c.Out = 1 << 4
+	c.Fresh = true
+	c.Args[0] = uint64(nRanks)
+	c.Args[1] = uint64(uintptr(unsafe.Pointer(rootInfo)))
+	c.Args[2] = uint64(rank)
+	c.Args[3] = uint64(uintptr(unsafe.Pointer(config)))
 	if err = c.Do(fnHcclCommInitRootInfoConfig, uint64(current)); err != nil {
 		return
 	}
@@ -238,25 +331,34 @@ func hcclCommInitRootInfoConfig(current aclrtContext, nRanks uint32, rootInfo *h
 
 // hcclCommResume calls HcclResult HcclCommResume(HcclComm comm).
 func hcclCommResume(current aclrtContext, comm hcclComm) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(comm)}}
+	var c cshim.Call
+	c.Args[0] = uint64(comm)
 	return c.Do(fnHcclCommResume, uint64(current))
 }
 
 // hcclCommSetMemoryRange calls HcclResult HcclCommSetMemoryRange(HcclComm comm, void *baseVirPtr, size_t size, size_t alignment, uint64_t flags).
 func hcclCommSetMemoryRange(current aclrtContext, comm hcclComm, baseVirPtr uintptr, size uint64, alignment uint64, flags uint64) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(comm), uint64(baseVirPtr), uint64(size), uint64(alignment), uint64(flags)}}
+	var c cshim.Call
+	c.Args[0] = uint64(comm)
+	c.Args[1] = uint64(baseVirPtr)
+	c.Args[2] = uint64(size)
+	c.Args[3] = uint64(alignment)
+	c.Args[4] = uint64(flags)
 	return c.Do(fnHcclCommSetMemoryRange, uint64(current))
 }
 
 // hcclCommSuspend calls HcclResult HcclCommSuspend(HcclComm comm).
 func hcclCommSuspend(current aclrtContext, comm hcclComm) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(comm)}}
+	var c cshim.Call
+	c.Args[0] = uint64(comm)
 	return c.Do(fnHcclCommSuspend, uint64(current))
 }
 
 // hcclCommUnsetMemoryRange calls HcclResult HcclCommUnsetMemoryRange(HcclComm comm, void *baseVirPtr).
 func hcclCommUnsetMemoryRange(current aclrtContext, comm hcclComm, baseVirPtr uintptr) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(comm), uint64(baseVirPtr)}}
+	var c cshim.Call
+	c.Args[0] = uint64(comm)
+	c.Args[1] = uint64(baseVirPtr)
 	return c.Do(fnHcclCommUnsetMemoryRange, uint64(current))
 }
 
@@ -267,7 +369,15 @@ func hcclCreateSubCommConfig(current aclrtContext, comm *hcclComm, rankNum uint3
 	pin.Pin(comm)
 	pin.Pin(rankIds)
 	pin.Pin(config)
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(uintptr(unsafe.Pointer(comm))), uint64(rankNum), uint64(uintptr(unsafe.Pointer(rankIds))), uint64(subCommId), uint64(subCommRankId), uint64(uintptr(unsafe.Pointer(config)))}, Out: 1 << 6, Fresh: true}
+	var c cshim.Call
+	c.Out = 1 << 6
+	c.Fresh = true
+	c.Args[0] = uint64(uintptr(unsafe.Pointer(comm)))
+	c.Args[1] = uint64(rankNum)
+	c.Args[2] = uint64(uintptr(unsafe.Pointer(rankIds)))
+	c.Args[3] = uint64(subCommId)
+	c.Args[4] = uint64(subCommRankId)
+	c.Args[5] = uint64(uintptr(unsafe.Pointer(config)))
 	if err = c.Do(fnHcclCreateSubCommConfig, uint64(current)); err != nil {
 		return
 	}
@@ -277,7 +387,9 @@ func hcclCreateSubCommConfig(current aclrtContext, comm *hcclComm, rankNum uint3
 
 // hcclGetCommAsyncError calls HcclResult HcclGetCommAsyncError(HcclComm comm, HcclResult *asyncError).
 func hcclGetCommAsyncError(current aclrtContext, comm hcclComm) (asyncError hcclResult, err error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(comm)}, Out: 1 << 1}
+	var c cshim.Call
+	c.Out = 1 << 1
+	c.Args[0] = uint64(comm)
 	if err = c.Do(fnHcclGetCommAsyncError, uint64(current)); err != nil {
 		return
 	}
@@ -287,20 +399,24 @@ func hcclGetCommAsyncError(current aclrtContext, comm hcclComm) (asyncError hccl
 
 // hcclGetCommConfigCapability calls uint32_t HcclGetCommConfigCapability(void).
 func hcclGetCommConfigCapability(current aclrtContext) (uint32, error) {
-	c := cshim.Call{}
+	var c cshim.Call
 	v, err := c.Value(fnHcclGetCommConfigCapability, uint64(current))
 	return uint32(v), err
 }
 
 // hcclGetCommName calls HcclResult HcclGetCommName(HcclComm comm, char *commName).
 func hcclGetCommName(current aclrtContext, comm hcclComm, commName *byte) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(comm)}, HostArg: 2, Host: unsafe.Pointer(commName)}
+	var c cshim.Call
+	c.HostArg, c.Host = 2, unsafe.Pointer(commName)
+	c.Args[0] = uint64(comm)
 	return c.Do(fnHcclGetCommName, uint64(current))
 }
 
 // hcclGetConfig calls HcclResult HcclGetConfig(HcclConfig config, HcclConfigValue *configValue).
 func hcclGetConfig(current aclrtContext, config hcclConfig) (configValue hcclConfigValue, err error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(config)}, Out: 1 << 1}
+	var c cshim.Call
+	c.Out = 1 << 1
+	c.Args[0] = uint64(config)
 	if err = c.Do(fnHcclGetConfig, uint64(current)); err != nil {
 		return
 	}
@@ -310,7 +426,9 @@ func hcclGetConfig(current aclrtContext, config hcclConfig) (configValue hcclCon
 
 // hcclGetRankId calls HcclResult HcclGetRankId(HcclComm comm, uint32_t *rank).
 func hcclGetRankId(current aclrtContext, comm hcclComm) (rank uint32, err error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(comm)}, Out: 1 << 1}
+	var c cshim.Call
+	c.Out = 1 << 1
+	c.Args[0] = uint64(comm)
 	if err = c.Do(fnHcclGetRankId, uint64(current)); err != nil {
 		return
 	}
@@ -320,7 +438,9 @@ func hcclGetRankId(current aclrtContext, comm hcclComm) (rank uint32, err error)
 
 // hcclGetRankSize calls HcclResult HcclGetRankSize(HcclComm comm, uint32_t *rankSize).
 func hcclGetRankSize(current aclrtContext, comm hcclComm) (rankSize uint32, err error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(comm)}, Out: 1 << 1}
+	var c cshim.Call
+	c.Out = 1 << 1
+	c.Args[0] = uint64(comm)
 	if err = c.Do(fnHcclGetRankSize, uint64(current)); err != nil {
 		return
 	}
@@ -330,37 +450,60 @@ func hcclGetRankSize(current aclrtContext, comm hcclComm) (rankSize uint32, err 
 
 // hcclGetRootInfo calls HcclResult HcclGetRootInfo(HcclRootInfo *rootInfo).
 func hcclGetRootInfo(current aclrtContext, rootInfo *hcclRootInfo) error {
-	c := cshim.Call{HostArg: 1, Host: unsafe.Pointer(rootInfo), Fresh: true}
+	var c cshim.Call
+	c.HostArg, c.Host = 1, unsafe.Pointer(rootInfo)
+	c.Fresh = true
 	return c.Do(fnHcclGetRootInfo, uint64(current))
 }
 
 // hcclGroupEnd calls HcclResult HcclGroupEnd(void).
 func hcclGroupEnd(current aclrtContext) error {
-	c := cshim.Call{}
+	var c cshim.Call
 	return c.Do(fnHcclGroupEnd, uint64(current))
 }
 
 // hcclGroupStart calls HcclResult HcclGroupStart(void).
 func hcclGroupStart(current aclrtContext) error {
-	c := cshim.Call{}
+	var c cshim.Call
 	return c.Do(fnHcclGroupStart, uint64(current))
 }
 
 // hcclRecv calls HcclResult HcclRecv(void *recvBuf, uint64_t count, HcclDataType dataType, uint32_t srcRank, HcclComm comm, aclrtStream stream).
 func hcclRecv(current aclrtContext, recvBuf uintptr, count uint64, dataType hcclDataType, srcRank uint32, comm hcclComm, stream aclrtStream) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(recvBuf), uint64(count), uint64(dataType), uint64(srcRank), uint64(comm), uint64(stream)}}
+	var c cshim.Call
+	c.Args[0] = uint64(recvBuf)
+	c.Args[1] = uint64(count)
+	c.Args[2] = uint64(dataType)
+	c.Args[3] = uint64(srcRank)
+	c.Args[4] = uint64(comm)
+	c.Args[5] = uint64(stream)
 	return c.Do(fnHcclRecv, uint64(current))
 }
 
 // hcclReduce calls HcclResult HcclReduce(void *sendBuf, void *recvBuf, uint64_t count, HcclDataType dataType, HcclReduceOp op, uint32_t root, HcclComm comm, aclrtStream stream).
 func hcclReduce(current aclrtContext, sendBuf uintptr, recvBuf uintptr, count uint64, dataType hcclDataType, op hcclReduceOp, root uint32, comm hcclComm, stream aclrtStream) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(sendBuf), uint64(recvBuf), uint64(count), uint64(dataType), uint64(op), uint64(root), uint64(comm), uint64(stream)}}
+	var c cshim.Call
+	c.Args[0] = uint64(sendBuf)
+	c.Args[1] = uint64(recvBuf)
+	c.Args[2] = uint64(count)
+	c.Args[3] = uint64(dataType)
+	c.Args[4] = uint64(op)
+	c.Args[5] = uint64(root)
+	c.Args[6] = uint64(comm)
+	c.Args[7] = uint64(stream)
 	return c.Do(fnHcclReduce, uint64(current))
 }
 
 // hcclReduceScatter calls HcclResult HcclReduceScatter(void *sendBuf, void *recvBuf, uint64_t recvCount, HcclDataType dataType, HcclReduceOp op, HcclComm comm, aclrtStream stream).
 func hcclReduceScatter(current aclrtContext, sendBuf uintptr, recvBuf uintptr, recvCount uint64, dataType hcclDataType, op hcclReduceOp, comm hcclComm, stream aclrtStream) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(sendBuf), uint64(recvBuf), uint64(recvCount), uint64(dataType), uint64(op), uint64(comm), uint64(stream)}}
+	var c cshim.Call
+	c.Args[0] = uint64(sendBuf)
+	c.Args[1] = uint64(recvBuf)
+	c.Args[2] = uint64(recvCount)
+	c.Args[3] = uint64(dataType)
+	c.Args[4] = uint64(op)
+	c.Args[5] = uint64(comm)
+	c.Args[6] = uint64(stream)
 	return c.Do(fnHcclReduceScatter, uint64(current))
 }
 
@@ -370,24 +513,48 @@ func hcclReduceScatterV(current aclrtContext, sendBuf uintptr, sendCounts *uint6
 	defer pin.Unpin()
 	pin.Pin(sendCounts)
 	pin.Pin(sendDispls)
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(sendBuf), uint64(uintptr(unsafe.Pointer(sendCounts))), uint64(uintptr(unsafe.Pointer(sendDispls))), uint64(recvBuf), uint64(recvCount), uint64(dataType), uint64(op), uint64(comm), uint64(stream)}}
+	var c cshim.Call
+	c.Args[0] = uint64(sendBuf)
+	c.Args[1] = uint64(uintptr(unsafe.Pointer(sendCounts)))
+	c.Args[2] = uint64(uintptr(unsafe.Pointer(sendDispls)))
+	c.Args[3] = uint64(recvBuf)
+	c.Args[4] = uint64(recvCount)
+	c.Args[5] = uint64(dataType)
+	c.Args[6] = uint64(op)
+	c.Args[7] = uint64(comm)
+	c.Args[8] = uint64(stream)
 	return c.Do(fnHcclReduceScatterV, uint64(current))
 }
 
 // hcclScatter calls HcclResult HcclScatter(void *sendBuf, void *recvBuf, uint64_t recvCount, HcclDataType dataType, uint32_t root, HcclComm comm, aclrtStream stream).
 func hcclScatter(current aclrtContext, sendBuf uintptr, recvBuf uintptr, recvCount uint64, dataType hcclDataType, root uint32, comm hcclComm, stream aclrtStream) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(sendBuf), uint64(recvBuf), uint64(recvCount), uint64(dataType), uint64(root), uint64(comm), uint64(stream)}}
+	var c cshim.Call
+	c.Args[0] = uint64(sendBuf)
+	c.Args[1] = uint64(recvBuf)
+	c.Args[2] = uint64(recvCount)
+	c.Args[3] = uint64(dataType)
+	c.Args[4] = uint64(root)
+	c.Args[5] = uint64(comm)
+	c.Args[6] = uint64(stream)
 	return c.Do(fnHcclScatter, uint64(current))
 }
 
 // hcclSend calls HcclResult HcclSend(void *sendBuf, uint64_t count, HcclDataType dataType, uint32_t destRank, HcclComm comm, aclrtStream stream).
 func hcclSend(current aclrtContext, sendBuf uintptr, count uint64, dataType hcclDataType, destRank uint32, comm hcclComm, stream aclrtStream) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(sendBuf), uint64(count), uint64(dataType), uint64(destRank), uint64(comm), uint64(stream)}}
+	var c cshim.Call
+	c.Args[0] = uint64(sendBuf)
+	c.Args[1] = uint64(count)
+	c.Args[2] = uint64(dataType)
+	c.Args[3] = uint64(destRank)
+	c.Args[4] = uint64(comm)
+	c.Args[5] = uint64(stream)
 	return c.Do(fnHcclSend, uint64(current))
 }
 
 // hcclSetConfig calls HcclResult HcclSetConfig(HcclConfig config, HcclConfigValue configValue).
 func hcclSetConfig(current aclrtContext, config hcclConfig, configValue hcclConfigValue) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(config), uint64(configValue)}}
+	var c cshim.Call
+	c.Args[0] = uint64(config)
+	c.Args[1] = uint64(configValue)
 	return c.Do(fnHcclSetConfig, uint64(current))
 }

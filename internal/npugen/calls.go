@@ -306,26 +306,19 @@ func writeCall(b *bytes.Buffer, f abi.Function, params []callParam) error {
 		}
 		words = append(words, word)
 	}
-	for len(words) > 0 && words[len(words)-1] == "0" {
-		words = words[:len(words)-1]
-	}
-	if len(words) > 0 {
-		set = append(set, "Args: [cshim.Args]uint64{"+strings.Join(words, ", ")+"}")
-	}
 	if len(out) > 0 {
-		set = append(set, "Out: "+strings.Join(out, "|"))
+		set = append(set, "c.Out = "+strings.Join(out, "|"))
 	}
 	if host > 0 {
-		set = append(set, fmt.Sprintf("HostArg: %d, Host: unsafe.Pointer(%s)", host, params[host-1].name))
+		set = append(set, fmt.Sprintf("c.HostArg, c.Host = %d, unsafe.Pointer(%s)", host, params[host-1].name))
 	}
-	if slices.Contains(rebinds, f.Name) {
-		set = append(set, "Rebinds: true")
-	}
-	if slices.Contains(callsBack, f.Name) {
-		set = append(set, "CallsBack: true")
-	}
-	if slices.Contains(fresh, f.Name) {
-		set = append(set, "Fresh: true")
+	for _, flag := range []struct {
+		name string
+		of   []string
+	}{{"Rebinds", rebinds}, {"CallsBack", callsBack}, {"Fresh", fresh}} {
+		if slices.Contains(flag.of, f.Name) {
+			set = append(set, "c."+flag.name+" = true")
+		}
 	}
 	if len(pinned) > 0 {
 		b.WriteString("\tvar pin runtime.Pinner\n\tdefer pin.Unpin()\n")
@@ -333,7 +326,17 @@ func writeCall(b *bytes.Buffer, f abi.Function, params []callParam) error {
 			fmt.Fprintf(b, "\tpin.Pin(%s)\n", name)
 		}
 	}
-	fmt.Fprintf(b, "\tc := cshim.Call{%s}\n", strings.Join(set, ", "))
+	// The compiler builds a literal elsewhere and copies it, which costs as much as the rest of the
+	// call block: the fields are set one by one.
+	b.WriteString("\tvar c cshim.Call\n")
+	for i, word := range words {
+		if word != "0" {
+			set = append(set, fmt.Sprintf("c.Args[%d] = %s", i, word))
+		}
+	}
+	for _, s := range set {
+		b.WriteString("\t" + s + "\n")
+	}
 	return nil
 }
 

@@ -42,14 +42,20 @@ func TestCalls(t *testing.T) {
 		{"aclWords", `
 // aclWords calls aclError aclWords(aclrtStream stream, void *dst, int32_t n, aclrtKind kind).
 func aclWords(current aclrtContext, stream aclrtStream, dst uintptr, n int32, kind aclrtKind) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(stream), uint64(dst), uint64(n), uint64(kind)}}
+	var c cshim.Call
+	c.Args[0] = uint64(stream)
+	c.Args[1] = uint64(dst)
+	c.Args[2] = uint64(n)
+	c.Args[3] = uint64(kind)
 	return c.Do(fnAclWords, uint64(current))
 }
 `},
 		{"aclResults", `
 // aclResults calls aclError aclResults(void **out, uint32_t type, float *ms, aclrtStream *stream).
 func aclResults(current aclrtContext, typeArg uint32) (out uintptr, ms float32, stream aclrtStream, err error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{0, uint64(typeArg)}, Out: 1<<0|1<<2|1<<3}
+	var c cshim.Call
+	c.Out = 1<<0|1<<2|1<<3
+	c.Args[1] = uint64(typeArg)
 	if err = c.Do(fnAclResults, uint64(current)); err != nil {
 		return
 	}
@@ -62,7 +68,9 @@ func aclResults(current aclrtContext, typeArg uint32) (out uintptr, ms float32, 
 		{"aclHost", `
 // aclHost calls aclError aclHost(size_t n, const char *path).
 func aclHost(current aclrtContext, n uint64, path *byte) error {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(n)}, HostArg: 2, Host: unsafe.Pointer(path)}
+	var c cshim.Call
+	c.HostArg, c.Host = 2, unsafe.Pointer(path)
+	c.Args[0] = uint64(n)
 	return c.Do(fnAclHost, uint64(current))
 }
 `},
@@ -73,7 +81,9 @@ func aclHosts(current aclrtContext, p *pair, values *int32) error {
 	defer pin.Unpin()
 	pin.Pin(p)
 	pin.Pin(values)
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(uintptr(unsafe.Pointer(p))), uint64(uintptr(unsafe.Pointer(values)))}}
+	var c cshim.Call
+	c.Args[0] = uint64(uintptr(unsafe.Pointer(p)))
+	c.Args[1] = uint64(uintptr(unsafe.Pointer(values)))
 	return c.Do(fnAclHosts, uint64(current))
 }
 `},
@@ -89,7 +99,8 @@ func aclHosts(current aclrtContext, p *pair, values *int32) error {
 		{"aclHosts", "\nvar _ [24]byte = [unsafe.Sizeof(pair{})]byte{}\n"},
 		{"aclName", `
 func aclName(current aclrtContext, n uint32) (string, error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(n)}}
+	var c cshim.Call
+	c.Args[0] = uint64(n)
 	v, err := c.Value(fnAclName, uint64(current))
 	return cshim.CString(v), err
 }
@@ -114,7 +125,9 @@ func aclRecord(current aclrtContext, t *triple, stream aclrtStream) error {
 `},
 		{"aclAddress", `
 func aclAddress(current aclrtContext, stream aclrtStream) (at uintptr, err error) {
-	c := cshim.Call{Args: [cshim.Args]uint64{uint64(stream)}, Out: 1<<1}
+	var c cshim.Call
+	c.Out = 1<<1
+	c.Args[0] = uint64(stream)
 	if err = c.Do(fnAclAddress, uint64(current)); err != nil {
 		return
 	}
