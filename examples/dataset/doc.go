@@ -3,8 +3,8 @@
 //
 //	d, err := dataset.Open(path, dataset.Options{Tokenizer: tok, Template: template, End: eos, Seed: 1})
 //	defer d.Close()
-//	rows, err := d.Rows(8, 1024, dataset.Packed) // the next batch
-//	at := d.Position()                            // and where the one after it begins
+//	rows, err := d.Rows(8, 1024, dataset.Packed, 1) // the next batch
+//	at := d.Position()                               // and where the one after it begins
 //
 // The order of samples is random, and depends on the files and the seed only; so do the rows, on all
 // ranks alike, of which each takes its own. Memory does not grow with the number of samples: 4096 are
