@@ -693,8 +693,7 @@ var opTransConvolutionWeight = Operator{
 //
 // It launches aclnnTransConvolutionWeight (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // convolution on st.
-// The emulator implements it. Its element types are not verified: only the Ascend310P has it, and
-// the emulator has no such chip.
+// The emulator implements it. Its element types are not verified: only the Ascend310P has it.
 // Vendor's page: hicann/ops-math, conversion/trans_data/docs/aclnnTransConvolutionWeight.md
 func TransConvolutionWeight(st *acl.Stream, p TransConvolutionWeightParams) error {
 	c := NewCall(st, &opTransConvolutionWeight)

@@ -29,7 +29,7 @@ func (l *Library) Prepare(t *rt.Thread, id int, words []uint64) uint64 {
 func (l *Library) prepare(t *rt.Thread, o *op.Operator, words []uint64) (*prepared, error) {
 	p, ok := implementations[o.Name]
 	if !ok {
-		return nil, &op.Error{Code: op.InvalidParam, Text: fmt.Sprintf("aclnn%s: the emulator does not implement this operator", o.Name)}
+		p = unimplemented
 	}
 	args, err := l.decode(o, words)
 	if err != nil {
@@ -49,6 +49,12 @@ func (l *Library) prepare(t *rt.Thread, o *op.Operator, words []uint64) (*prepar
 		return nil, err
 	}
 	return x, nil
+}
+
+// unimplemented refuses a call that CANN's rules accept.
+func unimplemented(c *op.Call) (op.Run, error) {
+	c.Invalid("the emulator does not implement this operator")
+	return nil, c.Err()
 }
 
 // Execute is phase two: it queues the prepared call on the stream.

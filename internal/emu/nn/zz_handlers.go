@@ -254,6 +254,10 @@ func (x *Library) Functions() map[string]rt.Func {
 			}
 			return answer(t, x.aclSetTensorAddr(executor, a[1], rt.Handle(a[2]), uintptr(a[3])))
 		},
+		"aclnnCalculateConvolutionWeightSize": func(t *rt.Thread, a []uint64) uint64 {
+			_ = a[4]
+			return answer(t, x.aclnnCalculateConvolutionWeightSize(rt.Handle(a[0]), a[1] != 0, int64(a[2]), dtype.Type(int32(a[3])), (*uint64)(rt.Pointer(a[4]))))
+		},
 		"aclnnCalculateMatmulWeightSize": func(t *rt.Thread, a []uint64) uint64 {
 			_ = a[1]
 			return answer(t, x.aclnnCalculateMatmulWeightSize(rt.Handle(a[0]), (*uint64)(rt.Pointer(a[1]))))

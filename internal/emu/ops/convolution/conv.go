@@ -127,7 +127,8 @@ func (v conv) run(out, input, weight kernel.View, bias *op.Tensor) error {
 func convolution(c *op.Call) (op.Run, error) {
 	input, weight, bias, out := c.Tensor("input"), c.Tensor("weight"), c.Optional("bias"), c.Tensor("output")
 	c.CubeMathType()
-	convTypes(c, input, weight, bias, out)
+	convTypes(c, input, bias, out)
+	dense := weightOf(c, weight)
 	v, sizes := convOf(c, input, weight)
 	if c.Err() == nil {
 		filters := v.filters(weight)
@@ -140,8 +141,8 @@ func convolution(c *op.Call) (op.Run, error) {
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
-	return func(*op.Exec) error {
-		return v.run(out.View(), input.View(), weight.View(), bias)
+	return func(x *op.Exec) error {
+		return v.run(out.View(), input.View(), dense(x), bias)
 	}, nil
 }
 
