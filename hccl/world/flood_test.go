@@ -77,14 +77,17 @@ func besiege(t *testing.T, address string, silent, talking int) (leave func()) {
 
 // chatter keeps n strangers talking to an address until the returned function is called: other
 // programs, and some that know the protocol but not the secret. Each comes again when it is turned
-// away.
+// away. chatter returns when each has talked once.
 func chatter(address string, n int) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	var work sync.WaitGroup
+	var work, first sync.WaitGroup
+	first.Add(n)
 	opening := append([]byte(protocol), make([]byte, 32+32)...) // with a public key, and a guess of the ticket
 	opening[len(protocol)] = 9
 	for i := range n {
 		work.Go(func() {
+			talked := sync.OnceFunc(first.Done)
+			defer talked()
 			for ctx.Err() == nil {
 				var dialer net.Dialer
 				c, err := dialer.DialContext(ctx, "tcp", address)
@@ -102,6 +105,7 @@ func chatter(address string, n int) (stop func()) {
 				case 3:
 					_, _ = c.Write(opening) // and waits for the end of the time limit
 				}
+				talked()
 				_, _ = io.Copy(io.Discard, c)
 				_ = c.Close()
 				hangUp()
@@ -114,6 +118,7 @@ func chatter(address string, n int) (stop func()) {
 			}
 		})
 	}
+	first.Wait()
 	return func() {
 		cancel()
 		work.Wait()
@@ -161,31 +166,36 @@ func joinAll(t *testing.T, disturb func(address string)) time.Duration {
 	return took
 }
 
-// Strangers, however many and whatever they do, neither delay a job nor enter it.
+// Strangers, however many and whatever they do, neither delay a job nor enter it. They use the same
+// CPUs, and so may other tests, so one of some rounds has to show it.
 func TestRendezvousUnderAttack(t *testing.T) {
 	silent, talking, joins := 2000, 500, 5
 	if testing.Short() {
-		silent, talking, joins = 700, 50, 1
+		silent, talking, joins = 700, 50, 3
 	}
-	calm, took := make([]time.Duration, joins), make([]time.Duration, joins)
-	for i := range joins {
-		calm[i] = joinAll(t, func(string) {})
-		leave := func() {}
-		took[i] = joinAll(t, func(address string) {
-			leave = besiege(t, address, silent, talking)
-			for _, outsider := range []Place{{Rank: 1, Size: 4}, {Rank: 1, Size: 99}} {
-				outsider.Address, outsider.Job = address, "training"
-				_, err := Join(within(t, patient), outsider, GroupConfig{})
-				require.ErrorIs(t, err, ErrStranger, "the name of the job is no secret")
-			}
-		})
-		leave()
+	for round := range 8 {
+		calm, took := make([]time.Duration, joins), make([]time.Duration, joins)
+		for i := range joins {
+			calm[i] = joinAll(t, func(string) {})
+			leave := func() {}
+			took[i] = joinAll(t, func(address string) {
+				leave = besiege(t, address, silent, talking)
+				for _, outsider := range []Place{{Rank: 1, Size: 4}, {Rank: 1, Size: 99}} {
+					outsider.Address, outsider.Job = address, "training"
+					_, err := Join(within(t, patient), outsider, GroupConfig{})
+					require.ErrorIs(t, err, ErrStranger, "the name of the job is no secret")
+				}
+			})
+			leave()
+		}
+		slices.Sort(calm)
+		slices.Sort(took)
+		t.Logf("round %d: joined in %v undisturbed, in %v among %d silent and %d talking strangers", round, calm, took, silent, talking)
+		if took[joins/2] < 2*calm[joins/2] {
+			return
+		}
 	}
-	slices.Sort(calm)
-	slices.Sort(took)
-	t.Logf("joined in %v undisturbed, in %v among %d silent and %d talking strangers", calm, took, silent, talking)
-	// The strangers use the same CPUs, and so may other tests.
-	assert.Less(t, took[joins/2], 2*max(calm[joins/2], 250*time.Millisecond))
+	t.Error("strangers delay a job")
 }
 
 // Ranks without a secret meet on the loopback only, unless they are told to.

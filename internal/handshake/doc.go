@@ -10,10 +10,11 @@
 //	conn, err := handshake.Dial(ctx, address, "CANNXY01", secret, hello) // the other side
 //	answer, err := conn.Receive(1 << 10)
 //
-// A connection without the secret is closed before anything that it sends is parsed. Handshakes run
+// A connection without the secret is refused before anything that it sends is parsed. Handshakes run
 // concurrently, each with a time limit. When too many are unfinished, the oldest of the source that
 // has the most of them is closed, so silent connections cannot block other peers, however many there
-// are. The size of every message is limited.
+// are. A refused connection is told so and then treated like a silent one: closing it at once would
+// only bring it back. The size of every message is limited.
 //
 // After the handshake everything is encrypted and authenticated with AES-256-GCM: what is changed,
 // repeated, left out or sent by somebody else is an error. The package does not interpret the

@@ -18,7 +18,8 @@ type waiting struct {
 	conn   net.Conn
 	source string // address without port
 	since  time.Time
-	opened bool // it has sent a right opening; guarded by the doorstep
+	left   chan struct{} // closed when it leaves
+	opened bool          // it has sent a right opening; guarded by the doorstep
 }
 
 // doorstep holds the connections whose handshakes are not finished.
@@ -57,6 +58,7 @@ func (d *doorstep) enter(w *waiting) (leaves *waiting, wait time.Duration) {
 		}
 		d.drop(leaves)
 	}
+	w.left = make(chan struct{})
 	d.all = append(d.all, w)
 	d.count(w, 1)
 	return leaves, 0
@@ -83,15 +85,22 @@ func (d *doorstep) leave(w *waiting) bool {
 }
 
 // open notes that a connection has sent a right opening, so others leave before it.
-func (d *doorstep) open(w *waiting) {
+func (d *doorstep) open(w *waiting) { d.mark(w, true) }
+
+// refuse notes that a connection does not know the secret, and so leaves like those that are silent. It
+// reports whether it is still there.
+func (d *doorstep) refuse(w *waiting) bool { return d.mark(w, false) }
+
+func (d *doorstep) mark(w *waiting, opened bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !slices.Contains(d.all, w) {
-		return
+		return false
 	}
 	d.count(w, -1)
-	w.opened = true
+	w.opened = opened
 	d.count(w, 1)
+	return true
 }
 
 // oldest returns the connection that leaves next: the oldest of the source that has most connections,
@@ -120,6 +129,7 @@ func (d *doorstep) drop(w *waiting) bool {
 	}
 	d.all = slices.Delete(d.all, i, i+1)
 	d.count(w, -1)
+	close(w.left)
 	select {
 	case d.room <- struct{}{}:
 	default:

@@ -99,6 +99,10 @@ func TestDoorstep(t *testing.T) {
 	d.open(many[2])
 	assert.Same(t, many[3], d.evict(), "silent ones first")
 	d.open(many[3])
+	d.open(many[4])
+	assert.True(t, d.refuse(many[4]))
+	assert.Same(t, many[4], d.evict(), "what was refused counts as silent")
+	assert.False(t, d.refuse(many[4]))
 	for _, w := range slices.Clone(d.all) {
 		d.leave(w)
 	}

@@ -179,6 +179,10 @@ func (l *Listener) turnAway(w *waiting) {
 // prove performs the handshake and passes the connection to Accept, or closes it.
 func (l *Listener) prove(w *waiting) {
 	c, err := server(l.ctx, w.conn, l.protocol, l.secret, func() { l.doorstep.open(w) })
+	if errors.Is(err, ErrSecret) || errors.Is(err, ErrProtocol) {
+		l.hold(w, err)
+		return
+	}
 	stayed := l.doorstep.leave(w)
 	if err != nil || !stayed {
 		_ = w.conn.Close()
@@ -193,4 +197,23 @@ func (l *Listener) prove(w *waiting) {
 	case <-l.ctx.Done():
 		_ = w.conn.Close()
 	}
+}
+
+// hold refuses a stranger, and closes its connection only when the time for a handshake is over or
+// others need the place. Strangers that come again as soon as they are turned away, by the hundred,
+// would take the time of the peers. What they still send is not read.
+func (l *Listener) hold(w *waiting, err error) {
+	if !l.doorstep.refuse(w) {
+		return // it had to leave
+	}
+	l.refused(w.conn.RemoteAddr(), err)
+	timer := time.NewTimer(time.Until(w.since.Add(answerLimit)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-w.left:
+	case <-l.ctx.Done():
+	}
+	l.doorstep.leave(w)
+	_ = w.conn.Close()
 }

@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"sync/atomic"
+	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -31,17 +32,18 @@ func within(t *testing.T) context.Context {
 // TestListener checks that peers without the secret, including silent ones, do not disturb a peer
 // that knows it.
 func TestListener(t *testing.T) {
-	var refused atomic.Int32
-	l, address := open(t, "right", func(net.Addr, error) { refused.Add(1) })
+	refused := make(chan error, 10)
+	l, address := open(t, "right", func(_ net.Addr, err error) { refused <- err })
 	ctx := within(t)
 	_, err := Dial(ctx, address, testProtocol, []byte("wrong"), nil)
 	require.ErrorIs(t, err, ErrSecret)
+	require.ErrorIs(t, <-refused, ErrSecret)
 	web, err := net.Dial("tcp", address)
 	require.NoError(t, err)
 	defer web.Close()
 	_, err = fmt.Fprintf(web, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 	require.NoError(t, err)
-	_, _ = io.Copy(io.Discard, web) // the end of the stream and a reset are both a refusal
+	require.ErrorIs(t, <-refused, ErrProtocol)
 	for range 10 {
 		silent, err := net.Dial("tcp", address)
 		require.NoError(t, err)
@@ -65,7 +67,58 @@ func TestListener(t *testing.T) {
 		require.NoError(t, d.conn.Close())
 		require.NoError(t, c.Close())
 	}
-	assert.EqualValues(t, 2, refused.Load())
+	assert.Empty(t, refused)
+}
+
+// A stranger that was refused keeps its place, so that it does not come again at once, until others need
+// it, its time is over or the listener closes.
+func TestRefusedAreHeld(t *testing.T) {
+	refused := make(chan error, 2*atOnce)
+	l, address := open(t, "secret", func(_ net.Addr, err error) { refused <- err })
+	stranger := func() net.Conn {
+		c, err := net.Dial("tcp", address)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		_, err = c.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
+		require.NoError(t, err)
+		require.ErrorIs(t, <-refused, ErrProtocol)
+		return c
+	}
+	ends := func(c net.Conn) {
+		require.NoError(t, c.SetReadDeadline(time.Now().Add(20*time.Second)))
+		_, err := c.Read(make([]byte, 1))
+		require.Error(t, err)
+		require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
+	}
+	places := func() []*waiting {
+		l.doorstep.mu.Lock()
+		defer l.doorstep.mu.Unlock()
+		return slices.Clone(l.doorstep.all)
+	}
+	first, second := stranger(), stranger()
+	held := places()
+	require.Len(t, held, 2)
+	flood(t, address, atOnce-1)
+	ends(first)
+	require.ErrorIs(t, <-refused, ErrCrowded, "the oldest gives way")
+	require.False(t, slices.Contains(places(), held[0]))
+	require.True(t, slices.Contains(places(), held[1]))
+	require.NoError(t, l.Close())
+	ends(second)
+	require.Empty(t, places())
+
+	l, address = open(t, "secret", func(_ net.Addr, err error) { refused <- err })
+	near, far := net.Pipe()
+	w := &waiting{conn: far, source: "late", since: time.Now().Add(-answerLimit)}
+	l.doorstep.enter(w)
+	l.doorstep.open(w)
+	l.hold(w, ErrSecret)
+	require.ErrorIs(t, <-refused, ErrSecret)
+	_, err := near.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
+	require.Empty(t, places())
+	l.hold(w, ErrSecret)
+	require.Empty(t, refused, "it has left already")
 }
 
 func TestAcceptEnds(t *testing.T) {
