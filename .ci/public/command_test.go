@@ -18,6 +18,10 @@ const (
 	wholeRuns = "this is the whole check"
 )
 
+// fromHub runs a command with a small hub folder, whose path follows, and tokens of its vocabulary.
+const fromHub = `go build -tags emu -o build/trainstep ./examples/trainstep; for i in $(seq 500); do printf '\1\0\2\0'; done >$TMP/tokens.bin; ` +
+	`%s -steps 1 -seq 32 -data $TMP/tokens.bin -model testdata/golden/hub`
+
 // checks says of every command in the documents how it is checked: by one of the scripts above,
 // which must contain it, or by what TestCommands runs: the command itself, with %s in its place,
 // shortened where it takes minutes.
@@ -58,6 +62,11 @@ var checks = map[string]string{
 	"build/trainstep": `go build -o build/trainstep ./examples/trainstep; %s -steps 1 || [[ $(build/trainstep -steps 1 2>&1) == *libascendcl.so* ]]`,
 	"go build -tags emu -o build/trainstep ./examples/trainstep":            "%s",
 	"go run ./examples/launch -n 8 -- build/trainstep -tp 2 -pp 2 -micro 2": "go build -tags emu -o build/trainstep ./examples/trainstep && %s -steps 1",
+
+	"go run ./examples/launch -n 8 -- build/trainstep -model Qwen3-0.6B -tp 2 -pp 2 -micro 2":                fromHub + "/qwen3_tied",
+	"go run ./examples/launch -n 8 -- build/trainstep -model Qwen3-30B-A3B -tp 2 -pp 2 -ep 2 -micro 2":       fromHub + "/qwen3_moe",
+	"go run ./examples/launch -n 8 -- build/trainstep -model Qwen3-30B-A3B -tp 2 -cp 2 -ep 2 -pp 2 -micro 2": fromHub + "/qwen3_moe",
+	"go run ./examples/launch -n 8 -- build/trainstep -model Qwen3.5-0.8B -fsdp -replicas 2 -cp 2 -ulysses":  fromHub + "/qwen3_5",
 
 	"make sdk":                    bySDK,
 	"source build/sdk/set_env.sh": "[ -d build/sdk ] || make -s sdk; %s",

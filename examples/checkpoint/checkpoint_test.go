@@ -322,3 +322,55 @@ func TestSaveFails(t *testing.T) {
 	require.Equal(t, 1, set.About().Step)
 	require.NoError(t, errors.Join(readAll(set), set.Close()))
 }
+
+// TestBlocks: a weight of blocks that are divided one by one is read whole and divided otherwise.
+func TestBlocks(t *testing.T) {
+	const ranks = 2
+	dir := t.TempDir()
+	whole := checkpoint.Part{Name: "qkv", Shape: []int64{10, 2}}
+	var values []float32
+	for i := range 20 {
+		values = append(values, float32(i))
+	}
+	rows := func(list ...int) (picked []float32) {
+		for _, r := range list {
+			picked = append(picked, values[2*r:2*r+2]...)
+		}
+		return picked
+	}
+	of := func(index, parts int64, blocks ...int64) checkpoint.Part {
+		p := whole
+		p.Index, p.Of, p.Blocks = index, parts, blocks
+		return p
+	}
+	mine := [][]float32{rows(0, 1, 4, 6, 7), rows(2, 3, 5, 8, 9)}
+	require.NoError(t, onRanks(t, ranks, func(ctx context.Context, g *world.Group) error {
+		s, err := checkpoint.NewSaver(ctx, g, dir, 1)
+		if err != nil {
+			return err
+		}
+		p := of(int64(g.Rank()), ranks, 4, 2, 4)
+		err = s.Save(ctx, checkpoint.About{Step: 1}, []checkpoint.Tensor{{Part: p, Values: mine[g.Rank()]}})
+		return errors.Join(err, s.Close())
+	}))
+	set, err := checkpoint.Open(dir)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, set.Close()) }()
+	for _, c := range []struct {
+		part checkpoint.Part
+		want []float32
+	}{
+		{whole, values},
+		{of(1, 2, 4, 2, 4), mine[1]},
+		{of(1, 2), rows(5, 6, 7, 8, 9)},
+		{of(0, 2, 2, 8), rows(0, 2, 3, 4, 5)},
+	} {
+		got, err := set.Read(c.part)
+		require.NoError(t, err)
+		require.Equal(t, c.want, got)
+	}
+	for _, p := range []checkpoint.Part{of(0, 2, 5, 5), of(0, 2, 4, 4), of(0, 2, 4, 8), of(0, 2, -2, 12)} {
+		_, err := set.Read(p)
+		require.ErrorContains(t, err, "blocks")
+	}
+}

@@ -6,14 +6,17 @@ import (
 	"unsafe"
 )
 
-// Part is a part of a tensor: the Index-th of Of equal parts along an axis. Of is 0 or 1 for the
-// whole tensor.
+// Part is a part of a tensor: the Index-th of Of equal parts along an axis, or of each block along
+// it. Of is 0 or 1 for the whole tensor.
 type Part struct {
 	Name  string  `json:"name"`
 	Shape []int64 `json:"shape"` // of the whole tensor
 	Axis  int     `json:"axis,omitempty"`
 	Index int64   `json:"index,omitempty"`
 	Of    int64   `json:"of,omitempty"`
+	// Blocks are the sizes of the blocks along the axis of which each is divided by itself, such as
+	// the rows of queries, keys and values in one weight. Nil is a single block.
+	Blocks []int64 `json:"blocks,omitempty"`
 }
 
 // Tensor is a part with its elements, row-major.
@@ -46,6 +49,19 @@ func (p Part) check() error {
 		p.parts() > 1 && (p.Axis >= len(p.Shape) || p.Shape[p.Axis]%p.Of != 0) {
 		return fmt.Errorf("checkpoint: %v is an impossible part", p)
 	}
+	if p.parts() == 1 || p.Blocks == nil {
+		return nil
+	}
+	sum := int64(0)
+	for _, b := range p.Blocks {
+		if b < 0 || b%p.Of != 0 || b > p.Shape[p.Axis]-sum {
+			return fmt.Errorf("checkpoint: %v has impossible blocks %v", p, p.Blocks)
+		}
+		sum += b
+	}
+	if sum != p.Shape[p.Axis] {
+		return fmt.Errorf("checkpoint: %v has blocks %v", p, p.Blocks)
+	}
 	return nil
 }
 
@@ -60,7 +76,7 @@ func (p Part) local() []int64 {
 
 // same reports whether two parts have the same elements.
 func (p Part) same(o Part) bool {
-	return p.parts() == o.parts() && p.Index == o.Index && (p.Axis == o.Axis || p.parts() == 1)
+	return p.parts() == o.parts() && p.Index == o.Index && (p.parts() == 1 || p.Axis == o.Axis && slices.Equal(p.Blocks, o.Blocks))
 }
 
 // blocks calls f with the ranges of the part in the elements of the whole tensor and in its own.
@@ -69,15 +85,18 @@ func (p Part) blocks(f func(whole, own, n int64)) {
 		f(0, 0, count(p.Shape))
 		return
 	}
-	period := count(p.Shape[p.Axis:])
-	n := period / p.Of
-	if n == 0 {
-		return
+	blocks := p.Blocks
+	if blocks == nil {
+		blocks = []int64{p.Shape[p.Axis]}
 	}
-	own := int64(0)
-	for at := p.Index * n; at < count(p.Shape); at += period {
-		f(at, own, n)
-		own += n
+	inner, own := count(p.Shape[p.Axis+1:]), int64(0)
+	for at := int64(0); at < count(p.Shape); {
+		for _, b := range blocks {
+			n := b / p.Of * inner
+			f(at+p.Index*n, own, n)
+			own += n
+			at += b * inner
+		}
 	}
 }
 

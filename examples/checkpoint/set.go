@@ -192,7 +192,7 @@ func complete(places []place) error {
 	}
 	seen := make(map[int64]bool)
 	for _, at := range places {
-		if at.parts() != places[0].parts() || at.Axis != places[0].Axis || seen[at.Index] {
+		if at.parts() != places[0].parts() || at.Axis != places[0].Axis || !slices.Equal(at.Blocks, places[0].Blocks) || seen[at.Index] {
 			return fmt.Errorf("%v does not go with %v: %w", at.Part, places[0].Part, ErrMixed)
 		}
 		seen[at.Index] = true

@@ -71,7 +71,7 @@ func (o *Optimizer) records() []record {
 func (r record) part(q *Parameter) checkpoint.Part {
 	p := checkpoint.Part{Name: r.prefix + q.Name, Shape: q.shape}
 	if q.spread.parts > 1 {
-		p.Axis, p.Index, p.Of = q.spread.axis, q.spread.part, q.spread.parts
+		p.Axis, p.Index, p.Of, p.Blocks = q.spread.axis, q.spread.part, q.spread.parts, q.spread.blocks
 	}
 	return p
 }
@@ -110,7 +110,7 @@ func (m *Model) snapshot(ctx context.Context, params *parameters, store storage,
 	_, shared := store.(*sharded)
 	for i, q := range params.all {
 		at, ranks := m.par.sharing(q)
-		mine := int64(i)%ranks == at
+		mine := int64(i)%ranks == at && !(q.tied && m.last()) // the first stage writes what both have
 		if !mine && !shared {
 			continue
 		}

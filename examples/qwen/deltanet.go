@@ -10,7 +10,7 @@ import (
 )
 
 // deltaNet is a gated delta net: queries, keys and values pass a short causal convolution, then the
-// delta rule and a gated norm.
+// delta rule and a gated norm. keyHeads and heads count this rank's heads.
 type deltaNet struct {
 	in              projections
 	conv            *Parameter
@@ -24,21 +24,25 @@ type deltaNet struct {
 
 func newDeltaNet(ps *parameters, c Config, prefix string) deltaNet {
 	h, hk, hv, dk, dv := int64(c.HiddenSize), int64(c.LinearKeyHeads), int64(c.LinearValueHeads), int64(c.LinearKeyDim), int64(c.LinearValueDim)
-	channels := 2*hk*dk + hv*dv
-	project := func(name string, out, in int64) linear { return ps.linear(ps.add(prefix+name, out, in)) }
-	d := deltaNet{
-		dtBias: ps.addVector(prefix+"dt_bias", hv, one),
-		aLog:   ps.addVector(prefix+"A_log", hv, func(r *rand.Rand) float32 { return float32(math.Log(0.01 + 15.99*r.Float64())) }),
-		conv:   ps.add(prefix+"conv1d.weight", channels, 1, int64(c.LinearTaps)),
-		scale:  ps.addVector(prefix+"norm.weight", dv, one),
-		out:    project("out_proj.weight", h, hv*dv), keyHeads: hk, heads: hv, keyDim: dk, dim: dv, epsilon: c.RMSNormEps,
+	channels, blocks := 2*hk*dk+hv*dv, []int64{hk * dk, hk * dk, hv * dv} // of queries, keys and values
+	project := func(name string, axis int, out, in int64) linear {
+		return ps.linear(ps.addSplit(prefix+name, axis, out, in))
 	}
+	ranks := max(ps.tensor.parts, 1)
+	d := deltaNet{
+		dtBias: ps.addHeads(prefix+"dt_bias", hv, one),
+		aLog:   ps.addHeads(prefix+"A_log", hv, func(r *rand.Rand) float32 { return float32(math.Log(0.01 + 15.99*r.Float64())) }),
+		conv:   ps.addBlocks(prefix+"conv1d.weight", blocks, channels, 1, int64(c.LinearTaps)),
+		scale:  ps.addVector(prefix+"norm.weight", dv, one),
+		out:    project("out_proj.weight", 1, h, hv*dv), keyHeads: hk / ranks, heads: hv / ranks, keyDim: dk, dim: dv, epsilon: c.RMSNormEps,
+	}
+	d.scale.heads = true
 	if c.family().grouped {
-		d.in = newGroupedProjections(d, project("in_proj_qkvz.weight", channels+hv*dv, h), project("in_proj_ba.weight", 2*hv, h))
+		d.in = newGroupedProjections(d, project("in_proj_qkvz.weight", 0, channels+hv*dv, h), project("in_proj_ba.weight", 0, 2*hv, h))
 	} else {
 		d.in = separateProjections{
-			qkv: project("in_proj_qkv.weight", channels, h), z: project("in_proj_z.weight", hv*dv, h),
-			b: project("in_proj_b.weight", hv, h), a: project("in_proj_a.weight", hv, h),
+			qkv: ps.linear(ps.addBlocks(prefix+"in_proj_qkv.weight", blocks, channels, h)), z: project("in_proj_z.weight", 0, hv*dv, h),
+			b: project("in_proj_b.weight", 0, hv, h), a: project("in_proj_a.weight", 0, hv, h),
 		}
 	}
 	return d
@@ -74,7 +78,7 @@ func (m *inputs) hide(p *pass, x *aclnn.Tensor) *aclnn.Tensor {
 
 func (d deltaNet) forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, mixed) {
 	b, n := m.batch, m.length
-	s := &deltaNetState{deltaNet: d, x: m.hide(p, x)}
+	s := &deltaNetState{deltaNet: d, x: m.hide(p, p.enter(x))}
 	rows := func(t *aclnn.Tensor) *aclnn.Tensor { return t.Reshape(b, n, -1) }
 
 	in := d.in.forward(p, s.x)
@@ -107,7 +111,7 @@ func (d deltaNet) forward(p *pass, x *aclnn.Tensor, m *inputs) (*aclnn.Tensor, m
 	}
 	run(p, p.reg.GatedNorm, &s.norm)
 	s.normed = s.norm.Out.Reshape(b*n, d.heads*d.dim)
-	return d.out.forward(p, s.normed), s
+	return p.leave(d.out.forward(p, s.normed)), s
 }
 
 func (s *deltaNetState) backward(p *pass, m *inputs, dy *aclnn.Tensor) *aclnn.Tensor {
@@ -115,7 +119,7 @@ func (s *deltaNetState) backward(p *pass, m *inputs, dy *aclnn.Tensor) *aclnn.Te
 	flat := func(t *aclnn.Tensor) *aclnn.Tensor { return t.Reshape(tokens, -1) }
 
 	norm := ops.GatedNormGradArgs{
-		DOut: d.out.backward(p, s.normed, dy).Reshape(s.norm.X.Shape()...), X: s.norm.X, Gate: s.norm.Gate, RStd: s.norm.RStd, Weight: d.scale.Value,
+		DOut: d.out.backward(p, s.normed, p.enter(dy)).Reshape(s.norm.X.Shape()...), X: s.norm.X, Gate: s.norm.Gate, RStd: s.norm.RStd, Weight: d.scale.Value,
 		DX: p.Like(s.norm.X), DGate: p.Like(s.norm.Gate), DWeight: p.gradient(d.scale), Accumulate: p.adding(),
 	}
 	run(p, p.reg.GatedNormGrad, &norm)
@@ -145,7 +149,7 @@ func (s *deltaNetState) backward(p *pass, m *inputs, dy *aclnn.Tensor) *aclnn.Te
 		qkv: d.channelsToSequence(p, conv.DX), z: norm.DGate,
 		b: p.scalarsToSequence(gate.DB, d.heads), a: p.scalarsToSequence(gate.DA, d.heads),
 	}
-	return m.hide(p, d.in.backward(p, s.x, projected{qkv: flat(dx.qkv), z: flat(dx.z), b: flat(dx.b), a: flat(dx.a)}))
+	return p.leave(m.hide(p, d.in.backward(p, s.x, projected{qkv: flat(dx.qkv), z: flat(dx.z), b: flat(dx.b), a: flat(dx.a)})))
 }
 
 // valid makes the padding mask of this rank's positions for a batch whose rows end in padding.

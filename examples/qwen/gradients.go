@@ -70,7 +70,7 @@ func (m *Model) forward(p *pass, in *inputs, x *aclnn.Tensor) *state {
 
 // headUnits returns the units that the head reads, including the embedding if it is tied.
 func (m *Model) headUnits() []int {
-	if m.Config.TieWordEmbeddings {
+	if m.embedding != nil && m.head.weight == m.embedding {
 		return []int{m.headUnit(), embeddingUnit}
 	}
 	return []int{m.headUnit()}
@@ -125,7 +125,7 @@ func (m *Model) backward(p *pass, in *inputs, s *state, dx, dIn *aclnn.Tensor, l
 	}
 	p.trained.begin(p, embeddingUnit)
 	// A tied head has already written its share of the gradient.
-	more := m.Config.TieWordEmbeddings || p.accumulate
+	more := m.head.weight == m.embedding || p.accumulate
 	p.Do(func() error {
 		return m.tp.EmbeddingGrad(p.ctx, p.Stream, &ops.EmbeddingGradArgs{DOut: dx, IDs: in.ids, DWeight: m.embedding.Grad, Accumulate: more})
 	})

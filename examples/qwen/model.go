@@ -37,7 +37,7 @@ type Model struct {
 	embedding *Parameter
 	layers    []layer
 	finalNorm norm
-	head      linear // the embedding itself if tied
+	head      linear // the embedding itself if tied, or in a pipeline a copy of it
 }
 
 // New makes a model on one device. Its weights are not initialised: call Init or Load. dt is the
@@ -92,6 +92,7 @@ func (m *Model) build() {
 	ps.begin()
 	if from == 0 {
 		m.embedding = ps.addSplit("model.embed_tokens.weight", 0, v, h)
+		m.embedding.tied = cfg.TieWordEmbeddings && to < cfg.Layers
 	}
 	for i := from; i < to; i++ {
 		ps.begin()
@@ -102,9 +103,14 @@ func (m *Model) build() {
 		return
 	}
 	m.finalNorm = newNorm(ps, cfg, "model.norm.weight", h)
-	m.head = linear{m.embedding}
-	if !cfg.TieWordEmbeddings {
+	switch {
+	case !cfg.TieWordEmbeddings:
 		m.head = ps.linear(ps.addSplit("lm_head.weight", 0, v, h))
+	case m.first():
+		m.head = linear{m.embedding}
+	default: // a copy, which step.tie keeps the same as that of the first stage
+		m.head = linear{ps.addSplit("model.embed_tokens.weight", 0, v, h)}
+		m.head.weight.tied = true
 	}
 }
 

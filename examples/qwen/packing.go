@@ -1,7 +1,6 @@
 package qwen
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/goascend/cann/aclnn"
@@ -54,18 +53,17 @@ func (b Batch) cut(n int) (parts []Batch, err error) {
 func (m *Model) sequences(b Batch) (positions []mask.Range, of mask.Mask, err error) {
 	switch {
 	case b.CuSeqLens != nil:
-		if size(m.par.Context) > 1 && !m.par.Ulysses {
-			return nil, nil, errors.New("qwen: context parallelism divides packed sequences with Ulysses only; use that, or pad them")
-		}
 		chunks, err := m.par.positions(b.Length)
 		if err != nil {
 			return nil, nil, err
 		}
-		for i, end := range b.CuSeqLens[1:] {
-			start := b.CuSeqLens[i]
-			from, to := max(start, chunks[0].From), min(end, chunks[0].To)
-			if from < to {
-				positions = append(positions, mask.Range{From: from - start, To: to - start})
+		for _, c := range chunks {
+			for i, end := range b.CuSeqLens[1:] {
+				start := b.CuSeqLens[i]
+				from, to := max(start, c.From), min(end, c.To)
+				if from < to {
+					positions = append(positions, mask.Range{From: from - start, To: to - start})
+				}
 			}
 		}
 		return positions, mask.Varlen{CuQueries: b.CuSeqLens, Within: mask.Causal{}}, nil

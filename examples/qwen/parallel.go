@@ -32,9 +32,25 @@ type Parallel struct {
 	// Context. With Shard each of them keeps a part of the weights.
 	Data  parallel.Communicator
 	Shard bool
+	// Replicas, if it is set, contains the ranks of Data that keep the same part, and Shards those
+	// that keep the different parts, so that weights are gathered over fewer ranks.
+	Replicas, Shards parallel.Communicator
 	// Experts divides the experts of a layer; ExpertData contains the ranks that have the same
-	// experts.
-	Experts, ExpertData parallel.Communicator
+	// experts, ExpertReplicas and ExpertShards divide these as Replicas and Shards do Data.
+	Experts, ExpertData          parallel.Communicator
+	ExpertReplicas, ExpertShards parallel.Communicator
+}
+
+// shards returns the ranks over which a weight is sharded, and those that have the same shards.
+func (par *Parallel) shards(experts bool) (shards, replicas parallel.Communicator) {
+	data, shards, replicas := par.Data, par.Shards, par.Replicas
+	if experts {
+		data, shards, replicas = par.ExpertData, par.ExpertShards, par.ExpertReplicas
+	}
+	if replicas == nil {
+		return data, nil
+	}
+	return shards, replicas
 }
 
 func size(c interface{ Size() int }) int64 {
@@ -75,6 +91,9 @@ func (par *Parallel) copies(w *Parameter) int {
 	case w.spread.parts == 0:
 		same *= size(par.Tensor)
 	}
+	if w.tied {
+		same *= 2
+	}
 	return int(same)
 }
 
@@ -106,8 +125,6 @@ func (par *Parallel) check(c Config) error {
 		return errors.New("qwen: layers of experts under tensor parallelism need sequence parallelism, or the ranks would count each token several times")
 	case stages > c.Layers:
 		return fmt.Errorf("qwen: %d stages for %d layers", stages, c.Layers)
-	case stages > 1 && c.TieWordEmbeddings:
-		return errors.New("qwen: tie_word_embeddings needs the embedding on the first and the last stage; use a model without it for a pipeline")
 	case stages > 1 && par.Shard:
 		return errors.New("qwen: a pipeline would gather the shards for each micro-batch; use one of the two")
 	}

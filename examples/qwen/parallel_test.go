@@ -35,6 +35,7 @@ type spread struct {
 	shard    bool
 	micros   int
 	ulysses  bool
+	replicas int
 }
 
 func (s spread) String() string {
@@ -47,7 +48,7 @@ func (s spread) String() string {
 			name += fmt.Sprintf(" %s%d", axis.name, axis.size)
 		}
 	}
-	for flag, on := range map[string]bool{" ulysses": s.ulysses, " sequence": s.sequence, " sharded": s.shard, fmt.Sprintf(" %d micro-batches", s.micros): s.micros > 1} {
+	for flag, on := range map[string]bool{" ulysses": s.ulysses, " sequence": s.sequence, " sharded": s.shard, fmt.Sprintf(" %d micro-batches", s.micros): s.micros > 1, fmt.Sprintf(" %d replicas", s.replicas): s.replicas > 1} {
 		if on {
 			name += flag
 		}
@@ -90,6 +91,12 @@ var spreads = []spread{
 	{model: "qwen3_next", ranks: 4, layout: world.Layout{PP: 2, EP: 2}},
 	{model: "qwen3_next", ranks: 2, shard: true},
 	{model: "qwen3_5", ranks: 4, shard: true},
+	{model: "qwen3_5", ranks: 4, layout: world.Layout{TP: 2}, shard: true},
+	{model: "qwen3_5", ranks: 8, layout: world.Layout{TP: 2, CP: 2, PP: 2}, sequence: true, ulysses: true},
+	{model: "qwen3_5_padded", ranks: 2, layout: world.Layout{TP: 2}},
+	{model: "qwen3_5", ranks: 8, layout: world.Layout{CP: 2}, ulysses: true, shard: true, replicas: 2},
+	{model: "qwen3_moe", ranks: 8, layout: world.Layout{EP: 4}, shard: true, replicas: 2},
+	{model: "qwen3_next", ranks: 4, layout: world.Layout{TP: 2, EP: 2}, sequence: true},
 }
 
 // TestParallelTraining checks that a model trains with every parallelism as PyTorch trains it on
@@ -101,7 +108,7 @@ func TestParallelTraining(t *testing.T) {
 				t.Skip("many ranks")
 			}
 			run := golden.Model(t, s.model)
-			onRanks(t, s.ranks, s.layout, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks) error {
+			onReplicas(t, s.ranks, s.layout, max(s.replicas, 1), func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks) error {
 				return trainGolden(ctx, t, run, s, st, reg, ranks)
 			})
 		})
@@ -156,7 +163,7 @@ func trainProcess(t *testing.T, s spread) {
 	rt, err := acl.Open(acl.Config{})
 	require.NoError(t, err)
 	run := golden.Model(t, s.model)
-	require.NoError(t, onRank(ctx, rt, g, place.Device, s.layout, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks) error {
+	require.NoError(t, onRank(ctx, rt, g, place.Device, s.layout, max(s.replicas, 1), func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks) error {
 		return trainGolden(ctx, t, run, s, st, reg, ranks)
 	}))
 	require.NoError(t, rt.Close())
@@ -199,7 +206,9 @@ func repeated(b qwen.Batch, n int) qwen.Batch {
 type work func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks) error
 
 // onRanks runs f on ranks of this process, each with what a model needs.
-func onRanks(t *testing.T, n int, layout world.Layout, f work) {
+func onRanks(t *testing.T, n int, layout world.Layout, f work) { onReplicas(t, n, layout, 1, f) }
+
+func onReplicas(t *testing.T, n int, layout world.Layout, replicas int, f work) {
 	rt := acltest.Open(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -209,14 +218,14 @@ func onRanks(t *testing.T, n int, layout world.Layout, f work) {
 	for i, g := range groups {
 		wg.Go(func() {
 			defer func() { assert.NoError(t, g.Close()) }()
-			assert.NoError(t, onRank(ctx, rt, g, i, layout, f))
+			assert.NoError(t, onRank(ctx, rt, g, i, layout, replicas, f))
 		})
 	}
 	wg.Wait()
 }
 
 // onRank opens a device and joins the others.
-func onRank(ctx context.Context, rt *acl.Runtime, g *world.Group, device int, layout world.Layout, f work) (err error) {
+func onRank(ctx context.Context, rt *acl.Runtime, g *world.Group, device int, layout world.Layout, replicas int, f work) (err error) {
 	dev, err := rt.Device(device)
 	if err != nil {
 		return err
@@ -232,7 +241,7 @@ func onRank(ctx context.Context, rt *acl.Runtime, g *world.Group, device int, la
 		return err
 	}
 	defer closing(&err, reg)
-	ranks, err := qwen.Join(ctx, st, g, layout)
+	ranks, err := qwen.Join(ctx, st, g, layout, replicas)
 	if err != nil {
 		return err
 	}
@@ -413,9 +422,18 @@ func closing(err *error, c interface{ Close() error }) {
 	}
 }
 
-// TestPackedUlysses checks that packed sequences may be cut anywhere.
-func TestPackedUlysses(t *testing.T) {
-	run := golden.Model(t, "qwen3_5")
+// TestPackedContext checks that packed sequences may be cut anywhere, by both kinds of context
+// parallelism.
+func TestPackedContext(t *testing.T) {
+	for _, name := range []string{"qwen3", "qwen3_5"} {
+		for _, ulysses := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/ulysses %t", name, ulysses), func(t *testing.T) { trainPacked(t, name, ulysses) })
+		}
+	}
+}
+
+func trainPacked(t *testing.T, name string, ulysses bool) {
+	run := golden.Model(t, name)
 	ids := run.Int64("ids")
 	b := qwen.Batch{Size: 1, CuSeqLens: []int64{0, 9, 10, 80, 144}, Length: 144}
 	for i := range b.Length {
@@ -429,7 +447,7 @@ func TestPackedUlysses(t *testing.T) {
 				return err
 			}
 			par := r.Parallel
-			par.Ulysses = true
+			par.Ulysses = ulysses
 			m, err := qwen.NewParallel(st, reg, cfg, aclnn.Float32, par)
 			if err != nil {
 				return err

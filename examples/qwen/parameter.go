@@ -20,6 +20,7 @@ type Parameter struct {
 	spread spread
 	heads  bool // this rank's gradient is of its heads or columns only, not of its rows
 	linear bool // the weight of a linear layer, to which an adapter may add
+	tied   bool // the first and the last stage of a pipeline each have this weight
 
 	stack *Parameter // the weight that contains this one as rows
 	row   int64      // the first of these rows
@@ -32,6 +33,8 @@ type spread struct {
 	axis        int
 	part, parts int64 // parts is 0 if every rank has the whole weight
 	experts     bool  // divided over expert-parallel instead of tensor-parallel ranks
+	// blocks are the sizes of the blocks along the axis of which each is divided, nil for one.
+	blocks []int64
 }
 
 // Shape returns the shape of the whole weight.
@@ -54,10 +57,18 @@ func (p *Parameter) Part(values []float32) []float32 {
 	if p.spread.parts == 0 {
 		return values
 	}
-	block := count(p.shape[p.spread.axis:]) / p.spread.parts
+	axis, blocks := p.spread.axis, p.spread.blocks
+	if blocks == nil {
+		blocks = []int64{p.shape[axis]}
+	}
+	inner := count(p.shape[axis+1:])
 	var part []float32
-	for at := p.spread.part * block; at < int64(len(values)); at += p.spread.parts * block {
-		part = append(part, values[at:at+block]...)
+	for len(values) > 0 {
+		for _, b := range blocks {
+			n := b / p.spread.parts * inner
+			part = append(part, values[p.spread.part*n:][:n]...)
+			values = values[b*inner:]
+		}
 	}
 	return part
 }
@@ -107,6 +118,13 @@ func (ps *parameters) addSplit(name string, axis int, shape ...int64) *Parameter
 	return ps.named(ps.own(&Parameter{Name: name, shape: shape, spread: ps.tensor.along(axis)}))
 }
 
+// addBlocks makes a weight of blocks of rows, each of which the tensor-parallel ranks divide.
+func (ps *parameters) addBlocks(name string, blocks []int64, shape ...int64) *Parameter {
+	p := ps.addSplit(name, 0, shape...)
+	p.spread.blocks = blocks
+	return p
+}
+
 // addExperts makes a weight [experts, …] whose experts are divided over the ranks.
 func (ps *parameters) addExperts(name string, shape ...int64) *Parameter {
 	return ps.named(ps.own(&Parameter{Name: name, shape: shape, spread: ps.expert}))
@@ -116,6 +134,14 @@ func (ps *parameters) addExperts(name string, shape ...int64) *Parameter {
 func (ps *parameters) addVector(name string, size int64, start func(*rand.Rand) float32) *Parameter {
 	p := ps.add(name, size)
 	p.start = start
+	return p
+}
+
+// addHeads is addVector for a vector with one element per head, which the tensor-parallel ranks
+// divide.
+func (ps *parameters) addHeads(name string, size int64, start func(*rand.Rand) float32) *Parameter {
+	p := ps.addVector(name, size, start)
+	p.spread = ps.tensor.along(0)
 	return p
 }
 

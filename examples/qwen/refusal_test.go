@@ -35,7 +35,6 @@ func TestParallelRefusals(t *testing.T) {
 		"2 ranks of experts, and qwen3 has none":        {"qwen3", qwen.Parallel{Experts: on(2)}},
 		"is no multiple of the 3 ranks of experts":      {"qwen3_moe", qwen.Parallel{Experts: on(3)}},
 		"need sequence parallelism":                     {"qwen3_moe", qwen.Parallel{Tensor: on(2)}},
-		"no tensor parallelism":                         {"qwen3_5", qwen.Parallel{Tensor: on(2)}},
 		"C11: every rank needs as many key heads":       {"qwen3_next", qwen.Parallel{Context: on(3), Ulysses: true}},
 		"3 ranks of Ulysses cannot share out":           {"qwen3", qwen.Parallel{Context: on(3), Ulysses: true}},
 	} {
@@ -44,12 +43,13 @@ func TestParallelRefusals(t *testing.T) {
 		_, err = qwen.NewParallel(st, reg, cfg, aclnn.Float32, c.par)
 		require.ErrorContains(t, err, want)
 	}
-	cfg, err := qwen.ParseConfig(golden.Model(t, "qwen3").Config.Raw)
+	cfg, err := qwen.ParseConfig(golden.Model(t, "qwen3_5").Config.Raw)
 	require.NoError(t, err)
-	cfg.TieWordEmbeddings = true
-	_, err = qwen.NewParallel(st, reg, cfg, aclnn.Float32, qwen.Parallel{Pipeline: on(2)})
-	require.ErrorContains(t, err, "tie_word_embeddings")
-
+	cfg.LinearKeyHeads = 1
+	_, err = qwen.NewParallel(st, reg, cfg, aclnn.Float32, qwen.Parallel{Tensor: on(2)})
+	require.ErrorContains(t, err, "C11: every rank needs as many key heads")
+	cfg, err = qwen.ParseConfig(golden.Model(t, "qwen3").Config.Raw)
+	require.NoError(t, err)
 	m, err := qwen.NewParallel(st, reg, cfg, aclnn.Float32, qwen.Parallel{MicroBatches: 2})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, m.Close()) }()

@@ -82,7 +82,31 @@ func (s *step) run(ctx context.Context) error {
 	if err := pipeline.Run(ctx, m.st, len(s.batches), s); err != nil {
 		return errors.Join(err, m.trained().restart())
 	}
-	return m.trained().finish()
+	if err := m.trained().finish(); err != nil {
+		return err
+	}
+	return s.tie(ctx)
+}
+
+// tie adds up the gradients of a tied embedding, of which the first stage of a pipeline has those of
+// the input, and the last stage those of the head. Both then make the same update.
+func (s *step) tie(ctx context.Context) error {
+	m := s.m
+	at, stages := m.par.stage()
+	w, other := m.embedding, stages-1
+	if at > 0 {
+		w, other = m.head.weight, 0
+	}
+	if m.Config.Frozen || w == nil || !w.tied {
+		return nil
+	}
+	p := m.pass(ctx)
+	theirs := p.Like(w.Grad)
+	p.Do(func() error {
+		return m.par.Pipeline.Exchange(m.st, hccl.SendTo(other, w.Grad), hccl.RecvFrom(other, theirs))
+	})
+	p.add(w.Grad, theirs)
+	return errors.Join(p.Err(), p.Close())
 }
 
 // close frees the loss and what remains after an error.

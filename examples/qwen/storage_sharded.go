@@ -6,6 +6,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/hccl"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/parallel"
 )
@@ -27,6 +28,7 @@ type sharded struct {
 type shards struct {
 	*parallel.Sharded
 	comm    parallel.Communicator
+	copies  parallel.Communicator // ranks with the same shards, or nil
 	weights []*Parameter
 	slot    slot
 	grads   aclnn.Scope // whole gradients, between begin and ready
@@ -44,7 +46,8 @@ func newSharded(st *acl.Stream, reg *ops.Registry, ps *parameters, cfg Config, d
 		s.units = append(s.units, nil)
 		for _, kind := range []func(w *Parameter) bool{
 			func(w *Parameter) bool { return w.spread.experts },
-			func(w *Parameter) bool { return !w.spread.experts && w.spread.parts > 0 },
+			func(w *Parameter) bool { return !w.spread.experts && w.spread.parts > 0 && !w.vector() },
+			func(w *Parameter) bool { return !w.spread.experts && w.spread.parts > 0 && w.vector() },
 			func(w *Parameter) bool { return !w.spread.experts && w.spread.parts == 0 && !w.vector() },
 			func(w *Parameter) bool { return !w.spread.experts && w.spread.parts == 0 && w.vector() },
 		} {
@@ -58,7 +61,7 @@ func newSharded(st *acl.Stream, reg *ops.Registry, ps *parameters, cfg Config, d
 
 // group makes the shards of some weights of the last unit added.
 func (s *sharded) group(reg *ops.Registry, u unit, member func(*Parameter) bool, cfg Config, dt aclnn.DType, par *Parallel) error {
-	g := &shards{comm: par.Data, grads: aclnn.Scope{Stream: s.st}}
+	g := &shards{grads: aclnn.Scope{Stream: s.st}}
 	var list []parallel.ShardedParameter
 	for _, w := range u {
 		if member(w) {
@@ -73,17 +76,14 @@ func (s *sharded) group(reg *ops.Registry, u unit, member func(*Parameter) bool,
 	if cfg.GroupedNZ {
 		config.Rules = groupedWeights
 	}
-	ranks := size(par.Data)
-	if g.weights[0].spread.experts {
-		g.comm, ranks = par.ExpertData, size(par.ExpertData)
-	}
+	g.comm, g.copies = par.shards(g.weights[0].spread.experts)
 	var err error
 	if g.Sharded, err = parallel.NewSharded(s.st, reg, g.comm, dt, list, config); err != nil {
 		return err
 	}
 	s.all = append(s.all, g)
 	s.units[len(s.units)-1] = append(s.units[len(s.units)-1], g)
-	g.slot = slot{master: g.Shard(), copies: par.copies(g.weights[0]) / int(ranks), vectors: g.weights[0].vector()}
+	g.slot = slot{master: g.Shard(), copies: par.copies(g.weights[0]) / int(size(g.comm)), vectors: g.weights[0].vector()}
 	if cfg.Frozen {
 		return nil
 	}
@@ -133,6 +133,9 @@ func (s *sharded) ready(p *pass, u int) {
 			w.Grad = nil
 		}
 		p.Do(func() error { return g.Reduce(p.Stream, grads, g.slot.grad) })
+		if g.copies != nil {
+			p.Do(func() error { return g.copies.AllReduce(p.Stream, g.slot.grad, g.slot.grad, hccl.Sum) })
+		}
 		p.Fail(g.freeGrads())
 	}
 }

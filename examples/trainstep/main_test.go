@@ -224,6 +224,7 @@ func TestRanks(t *testing.T) {
 	acltest.Need(t)
 	for _, c := range []struct{ model, ranks string }{
 		{"qwen3", "-ranks 4"}, {"qwen3", "-ranks 4 -fsdp"}, {"qwen3", "-ranks 4 -tp 2 -sp -cp 2 -micro 2"}, {"qwen3_moe", "-ranks 4 -ep 2"}, {"qwen3_5_text", "-ranks 2 -cp 2 -ulysses"},
+		{"qwen3_5_text", "-ranks 2 -tp 2"},
 	} {
 		t.Run(c.model+" "+c.ranks, func(t *testing.T) {
 			flags := tiny("-model", c.model, "-experts", "4", "-expert-size", "32", "-steps", "5")
@@ -239,12 +240,12 @@ func TestRanks(t *testing.T) {
 	_, asked := trained(t, append(sparse, "-sp")...)
 	require.Equal(t, asked, switched)
 	for flags, want := range map[string]string{
-		"-ranks 4 -batch 6":                  "-batch 6 is no multiple",
-		"-ranks 4 -tp 3":                     "4 ranks are not a multiple",
-		"-ranks 4 -tp 4":                     "num_key_value_heads 2 is no multiple of the 4",
-		"-ranks 2 -pp 2":                     "2 stages for 1 layers",
-		"-ranks 2 -tp 2 -seq 9 -sp":          "9 tokens of a micro-batch are no multiple",
-		"-ranks 2 -model qwen3_5_text -tp 2": "no tensor parallelism",
+		"-ranks 4 -batch 6":                   "-batch 6 is no multiple",
+		"-ranks 4 -tp 3":                      "4 ranks are not a multiple",
+		"-ranks 4 -tp 4":                      "num_key_value_heads 2 is no multiple of the 4",
+		"-ranks 2 -pp 2":                      "2 stages for 1 layers",
+		"-ranks 2 -tp 2 -seq 9 -sp":           "9 tokens of a micro-batch are no multiple",
+		"-ranks 3 -fsdp -replicas 2 -batch 3": "are no multiple of 2 replicas",
 	} {
 		o, err := parseFlags(append(tiny("-batch", "1"), strings.Fields(flags)...), t.Output())
 		require.NoError(t, err)

@@ -37,7 +37,7 @@ func newModel(ctx context.Context, o options, set *checkpoint.Set, st *acl.Strea
 	cfg := qwen.Config{
 		ModelType: o.model, VocabSize: vocab, HiddenSize: o.hidden, IntermediateSize: o.intermediate, Layers: o.layers,
 		Heads: o.heads, KVHeads: o.kvHeads, HeadDim: o.headDim, RMSNormEps: 1e-6, RopeTheta: 10000,
-		InitializerRange: 0.02, TieWordEmbeddings: o.layout.PP <= 1,
+		InitializerRange: 0.02, TieWordEmbeddings: true,
 		Experts: o.experts, ExpertsPerToken: o.perToken, MoEIntermediate: o.expertSize, SharedIntermediate: o.expertSize, NormTopK: true, SparseStep: 1,
 		RouterLoss: true, RouterLossScale: 0.01,
 		// The heads of delta nets have the same sizes as those of attention.

@@ -36,6 +36,7 @@ type options struct {
 	seed                             uint64
 
 	ranks, micro    int
+	replicas        int
 	layout          world.Layout
 	sequence, shard bool
 	ulysses         bool
@@ -111,6 +112,9 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	if err := errors.Join(o.checkLora(), o.checkSchedule(), o.checkEval()); err != nil {
 		return o, err
 	}
+	if o.replicas < 1 || o.replicas > 1 && !o.shard {
+		return o, errors.New("-replicas must be positive, and needs -fsdp")
+	}
 	if o.folder() && o.resume != "" && !o.lora.on() {
 		return o, errors.New("-model with a folder and -resume exclude each other: a checkpoint has its model")
 	}
@@ -146,6 +150,7 @@ func (o *options) deviceFlags(f *command.Flags) {
 	f.IntVar(&o.micro, "micro", 1, "`parts` of a rank's sequences that go through the pipeline one after another")
 	f.IntVar(&o.layout.EP, "ep", 1, "ranks that divide the experts, of those with other data")
 	f.BoolVar(&o.shard, "fsdp", false, "keep a shard of weights, gradients and moments on each rank with other data")
+	f.IntVar(&o.replicas, "replicas", 1, "with -fsdp, `groups` of ranks that each keep all shards, such as one per host")
 }
 
 func modelTypes() string { return strings.Join(qwen.ModelTypes(), ", ") }

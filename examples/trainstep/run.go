@@ -109,7 +109,7 @@ func runRank(ctx, stop context.Context, end context.CancelCauseFunc, o options, 
 	defer job.Close(&err, reg)
 	setUp, cancel := job.Either(ctx, stop)
 	defer cancel()
-	ranks, err := qwen.Join(setUp, st, group, o.layout)
+	ranks, err := qwen.Join(setUp, st, group, o.layout, o.replicas)
 	if err != nil {
 		return err
 	}

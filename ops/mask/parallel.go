@@ -1,6 +1,9 @@
 package mask
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Range is a half-open range of positions in a sequence: To is excluded.
 type Range struct{ From, To int64 }
@@ -51,7 +54,7 @@ func Gather[T any](values []T, length int64, chunks []Range) []T {
 	return out
 }
 
-// Part is one call of attention on a rank: queries at a range of positions attend to the first keys
+// Part is one call of attention on a rank: queries at a range of positions attend to a range of keys
 // of the gathered sequence.
 type Part struct {
 	Queries Range
@@ -101,6 +104,11 @@ func Parts(m Mask, s Shape, chunks []Range) ([]Part, error) {
 			case w.Causal:
 				return nil, refuse(m, s, "a causal rule with padding on the left or kept exact needs a mask of cells on each rank", "pad on the right, or use mask.Dense")
 			}
+		case Varlen:
+			var err error
+			if p, err = w.part(s, c); err != nil {
+				return nil, err
+			}
 		case Dense:
 			t := w.Tensor
 			if w.CausalRightPadded {
@@ -118,4 +126,47 @@ func Parts(m Mask, s Shape, chunks []Range) ([]Part, error) {
 		parts[i] = p
 	}
 	return parts, nil
+}
+
+// part divides packed sequences: the queries are pieces of some of them, and see the keys of these
+// from the beginning of the first one on.
+func (m Varlen) part(s Shape, c Range) (Part, error) {
+	causal := false
+	switch m.Within.(type) {
+	case nil, None:
+	case Causal:
+		causal = true
+	default:
+		return Part{}, refuse(m, s, "it cannot be cut by positions", "use Causal or None inside of the sequences")
+	}
+	q, k, err := m.sequences(s)
+	switch {
+	case err != nil:
+		return Part{}, err
+	case !slices.Equal(q, k):
+		return Part{}, refuse(m, s, "sequences that are shared among ranks have as many queries as keys", "attend to a cache on one rank")
+	}
+	p, cut, first := Part{Queries: c}, Varlen{CuQueries: []int64{0}, CuKeys: []int64{0}, Within: m.Within}, true
+	if causal {
+		cut.Within = Causal{BottomRight}
+	}
+	from := int64(0)
+	for _, end := range q {
+		start := from
+		if from = end; start == end || end <= c.From || start >= c.To {
+			continue
+		}
+		if first {
+			p.Keys.From, first = start, false
+		}
+		last := min(end, c.To)
+		cut.CuQueries = append(cut.CuQueries, last-c.From)
+		if !causal {
+			last = end
+		}
+		p.Keys.To = last
+		cut.CuKeys = append(cut.CuKeys, last-p.Keys.From)
+	}
+	p.Mask = cut
+	return p, nil
 }

@@ -106,7 +106,7 @@ func TestParts(t *testing.T) {
 }
 
 func TestPartsRefused(t *testing.T) {
-	chunks := []mask.Range{{0, 4}}
+	chunks, even := []mask.Range{{0, 4}}, mask.Shape{Layout: mask.TND, Batch: 1, Heads: 2, Queries: 9, Keys: 9}
 	for _, c := range []struct {
 		mask   mask.Mask
 		shape  mask.Shape
@@ -118,6 +118,8 @@ func TestPartsRefused(t *testing.T) {
 		{mask.Prefix{Lengths: []int64{1, 2, 3}}, square, chunks, "cannot be cut"},
 		{mask.Padding{Lengths: []int64{1, 2, 3}, Causal: true, Exact: true}, square, chunks, "pad on the right"},
 		{mask.Padding{Lengths: []int64{1, 2}}, square, chunks, "one per batch item"},
+		{mask.Varlen{CuQueries: []int64{4, 9}, Within: mask.Band{Pre: 2}}, even, chunks, "use Causal or None"},
+		{mask.Varlen{CuQueries: []int64{4, 9}, CuKeys: []int64{5, 9}}, even, chunks, "as many queries as keys"},
 	} {
 		_, err := mask.Parts(c.mask, c.shape, c.chunks)
 		require.ErrorIs(t, err, mask.ErrRefused)

@@ -32,8 +32,9 @@ func NewContext(reg *ops.Registry, comm Communicator, split mask.Split) *Context
 }
 
 // Attention runs attention on this rank's positions: Query, Key, Value, Out and the softmax tensors
-// hold only these, while Mask describes the whole sequence. All layouts but ops.TND are supported.
-// There must be as many queries as keys; bias and dropout are refused.
+// hold only these, while Mask describes the whole sequence. In layout ops.TND that is all packed
+// sequences together, which may be cut anywhere. There must be as many queries as keys; bias and
+// dropout are refused.
 func (p *Context) Attention(ctx context.Context, st *acl.Stream, a *ops.AttentionArgs) error {
 	if p.comm == nil {
 		return p.reg.Attention.Run(ctx, st, a)
@@ -77,7 +78,7 @@ func (p *Context) AttentionGrad(ctx context.Context, st *acl.Stream, a *ops.Atte
 	c, err := p.cut(&a.AttentionArgs)
 	if err == nil {
 		local := *a
-		local.Mask = nil // the mask of the whole sequence, which cut has checked
+		local.Mask = anyMask(a.Layout, c.sizes) // cut has checked that of the whole sequence
 		err = p.reg.AttentionGrad.Check(&local)
 	}
 	if err != nil {
@@ -123,16 +124,13 @@ type contextCut struct {
 
 // cut checks the arguments and divides the sequence.
 func (p *Context) cut(a *ops.AttentionArgs) (contextCut, error) {
-	if a.Layout == ops.TND {
-		return contextCut{}, check.Invalid("layout TND packs sequences, which are not split; use another layout, or keep each sequence on one rank")
-	}
-	local := *a
-	local.Mask = nil
-	if err := p.reg.Attention.Check(&local); err != nil {
+	sizes, err := a.Sizes()
+	if err != nil {
 		return contextCut{}, err
 	}
-	sizes, err := local.Sizes()
-	if err != nil {
+	local := *a
+	local.Mask = anyMask(a.Layout, sizes)
+	if err := p.reg.Attention.Check(&local); err != nil {
 		return contextCut{}, err
 	}
 	var c check.Args
@@ -169,6 +167,14 @@ func (p *Context) cut(a *ops.AttentionArgs) (contextCut, error) {
 	return k, nil
 }
 
+// anyMask is a mask that the layout allows for tensors of any sizes.
+func anyMask(layout ops.Layout, sizes ops.AttentionSizes) mask.Mask {
+	if layout == ops.TND {
+		return mask.Varlen{CuQueries: []int64{sizes.Queries}, CuKeys: []int64{sizes.Keys}}
+	}
+	return nil
+}
+
 // each calls attend for every part of this rank, with a function that returns the rows of a tensor
 // that belong to the part, and with arguments that have the part's query, keys, values and mask.
 func (k *contextCut) each(s *aclnn.Scope, key, value *aclnn.Tensor, attend func(part mask.Part, rows func(*aclnn.Tensor) *aclnn.Tensor, b *ops.AttentionArgs)) {
@@ -191,11 +197,18 @@ func (k *contextCut) keys(t *aclnn.Tensor, part mask.Part) *aclnn.Tensor {
 // stats returns the shape of a part's softmax tensors; statRows returns the part's rows of this
 // rank's tensors.
 func (k *contextCut) stats(part mask.Part) []int64 {
+	if k.a.Layout == ops.TND {
+		return []int64{part.Queries.Len(), k.sizes.Heads, ops.SoftmaxCopies}
+	}
 	return []int64{k.sizes.Batch, k.sizes.Heads, part.Queries.Len(), ops.SoftmaxCopies}
 }
 
 func (k *contextCut) statRows(t *aclnn.Tensor, part mask.Part) *aclnn.Tensor {
-	return t.Narrow(2, k.at[part.Queries], part.Queries.Len())
+	axis := 2
+	if k.a.Layout == ops.TND {
+		axis = 0
+	}
+	return t.Narrow(axis, k.at[part.Queries], part.Queries.Len())
 }
 
 // byRank makes a tensor that holds the local parts of all ranks one after another.

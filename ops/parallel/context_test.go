@@ -179,6 +179,59 @@ func padding(values []float32, layout ops.Layout, shape []int64, axis int, item,
 	}
 }
 
+// Packed sequences may be cut anywhere: the ranks' parts give the results and gradients of the whole row.
+func TestContextParallelPacked(t *testing.T) {
+	const length, heads, kvHeads, d = 48, 4, 2, 8
+	ends := []int64{5, 5, 6, 24, 37, 48} // with an empty sequence, and one cut by several ranks
+	qShape, kShape := []int64{length, heads, d}, []int64{length, kvHeads, d}
+	for name, within := range map[string]mask.Mask{"causal": mask.Causal{}, "none": nil} {
+		for _, dt := range []aclnn.DType{aclnn.Float32, aclnn.BFloat16} {
+			q, k, v, dy := random(dt, 1, size(qShape)), random(dt, 2, size(kShape)), random(dt, 3, size(kShape)), random(dt, 4, size(qShape))
+			arguments := func(b *bench, chunks []mask.Range, n int64) *ops.AttentionGradArgs {
+				in := func(values []float32, shape []int64) *aclnn.Tensor {
+					return b.floats(dt, chunksOf(values, shape, 0, chunks), n, shape[1], d)
+				}
+				return &ops.AttentionGradArgs{
+					AttentionArgs: ops.AttentionArgs{
+						Query: in(q, qShape), Key: in(k, kShape), Value: in(v, kShape), Layout: ops.TND, Heads: heads, Scale: 1 / math.Sqrt(d),
+						Mask: mask.Varlen{CuQueries: ends, Within: within},
+						Out:  b.empty(dt, n, heads, d), SoftmaxMax: b.empty(aclnn.Float32, n, heads, 8), SoftmaxSum: b.empty(aclnn.Float32, n, heads, 8),
+					},
+					DOut: in(dy, qShape), DQuery: b.empty(dt, n, heads, d), DKey: b.empty(dt, n, kvHeads, d), DValue: b.empty(dt, n, kvHeads, d),
+				}
+			}
+			all := []mask.Range{{From: 0, To: length}}
+			want := whole(t, func(b *bench) []*aclnn.Tensor {
+				g := arguments(b, all, length)
+				run(b, b.Attention, &g.AttentionArgs)
+				run(b, b.AttentionGrad, g)
+				return []*aclnn.Tensor{g.Out, g.DQuery, g.DKey, g.DValue}
+			})
+			for _, split := range []mask.Split{mask.Contiguous, mask.ZigZag} {
+				for _, n := range []int{2, 4} {
+					t.Run(fmt.Sprintf("%s/%v/%v/%d ranks", name, dt, split, n), func(t *testing.T) {
+						onRanks(t, n, func(r *rank) {
+							chunks, err := split.Chunks(length, r.comm.Rank(), n)
+							require.NoError(r.t, err)
+							g := arguments(r.bench, chunks, length/int64(n))
+							p := parallel.NewContext(r.Registry, r.comm, split)
+							require.NoError(r.t, p.Attention(r.t.Context(), r.st, &g.AttentionArgs))
+							require.NoError(r.t, p.AttentionGrad(r.t.Context(), r.st, g))
+							for i, got := range []*aclnn.Tensor{g.Out, g.DQuery, g.DKey, g.DValue} {
+								shape := qShape
+								if i >= 2 {
+									shape = kShape
+								}
+								r.near([]string{"out", "dQuery", "dKey", "dValue"}[i], got, chunksOf(want[i], shape, 0, chunks), 2*tolerance(dt))
+							}
+						})
+					})
+				}
+			}
+		}
+	}
+}
+
 func TestContextParallelRefusals(t *testing.T) {
 	onRanks(t, 2, func(r *rank) {
 		p := parallel.NewContext(r.Registry, r.comm, mask.ZigZag)
@@ -193,7 +246,7 @@ func TestContextParallelRefusals(t *testing.T) {
 			"as many queries as keys":    args(4, func(a *ops.AttentionArgs) { a.Key, a.Value = f(1, 8, 2, 8), f(1, 8, 2, 8) }),
 			"cut by positions":           args(4, func(a *ops.AttentionArgs) { a.Bias = f(1, 2, 4, 4) }),
 			"it cannot be cut":           args(4, func(a *ops.AttentionArgs) { a.Mask = mask.Prefix{Lengths: []int64{2}} }),
-			"layout TND packs":           args(4, func(a *ops.AttentionArgs) { tnd(a, f) }),
+			"none for TND":               args(4, func(a *ops.AttentionArgs) { tnd(a, f) }),
 			"Out is nil":                 args(4, func(a *ops.AttentionArgs) { a.Out = nil }),
 		} {
 			err := p.Attention(r.t.Context(), r.st, a)

@@ -96,8 +96,6 @@ var deltaCapabilities = []deltaCapability{
 	}, "experts under tensor parallelism need the sequence split between layers, which Megatron switches on", "set sequence_parallel"},
 	{"D1", false, func(s *Delta) bool { return s.Stack == DeltaOps && s.Parallel.Context > 1 },
 		"the rule needs the tokens in order and from the first on, and context parallelism deals them out in a zigzag", "use Ulysses, which exchanges positions for heads around the layer and puts them in order"},
-	{"D2", false, func(s *Delta) bool { return s.Stack == DeltaOps && s.Parallel.Tensor > 1 },
-		"the layer has no tensor parallelism", "use data, pipeline or expert parallelism, or Ulysses"},
 }
 
 func (s *Delta) megatron() bool { return s.Stack == DeltaMegatron || s.Stack == DeltaWrapped }
@@ -109,8 +107,11 @@ func (s *Delta) split() int { return max(s.Parallel.Sequence, 1) }
 func (s *Delta) headsDivide() bool {
 	ranks := s.split()
 	switch s.Stack {
-	case DeltaOps: // if there are fewer key heads than ranks, several ranks get the same one
-		return s.ValueHeads%ranks == 0 && (s.KeyHeads%ranks == 0 || s.KeyHeads > 0 && ranks%s.KeyHeads == 0)
+	case DeltaOps: // if there are fewer key heads than ranks of Ulysses, several ranks get the same one
+		tensor := max(s.Parallel.Tensor, 1)
+		keys, values := s.KeyHeads/tensor, s.ValueHeads/tensor
+		return s.KeyHeads%tensor == 0 && s.ValueHeads%tensor == 0 &&
+			values%ranks == 0 && (keys%ranks == 0 || keys > 0 && ranks%keys == 0)
 	case DeltaMegatron:
 		ranks = max(s.Parallel.Tensor, 1) * max(s.Parallel.Context, 1)
 	case DeltaWrapped:

@@ -58,7 +58,7 @@ func TestDeltaSetup(t *testing.T) {
 		{"C20", DeltaOps, func(s *Delta) { s.ChunkOperator = true }, "custom package", false},
 		{"C23", DeltaMegatron, func(s *Delta) { s.Packed, s.SoC = true, "Ascend950PR" }, "one sequence after another", true},
 		{"C25", DeltaMegatron, func(s *Delta) { s.Experts, s.Parallel.Tensor, s.SequenceSplit = true, 2, false }, "sequence_parallel", true},
-		{"D2", DeltaOps, func(s *Delta) { s.Parallel.Tensor = 2 }, "Ulysses", false},
+		{"C11", DeltaOps, func(s *Delta) { s.Parallel.Tensor = 64 }, "divides both", false},
 		{"D1", DeltaOps, func(s *Delta) { s.Parallel.Context = 2 }, "Ulysses", false},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
