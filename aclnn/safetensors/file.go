@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 )
 
 // What Hugging Face calls the files of a model.
@@ -25,6 +26,7 @@ type File struct {
 	tensors  map[string]Tensor
 	metadata map[string]string
 	closers  []io.Closer
+	read     *atomic.Int64
 }
 
 // Open opens a safetensors file, an index of shards (a path that ends in .json), or the
@@ -72,9 +74,9 @@ func newFile(path string, r io.ReaderAt, size int64) (*File, error) {
 	if err != nil {
 		return nil, withPlace(err, path, "")
 	}
-	f := &File{path: path, tensors: make(map[string]Tensor, len(entries)), metadata: metadata}
+	f := &File{path: path, tensors: make(map[string]Tensor, len(entries)), metadata: metadata, read: new(atomic.Int64)}
 	for _, e := range entries {
-		f.tensors[e.Name] = Tensor{Info: e.Info, path: path, data: &span{r: r, at: start + e.begin, size: e.Size(), path: path, tensor: e.Name}}
+		f.tensors[e.Name] = Tensor{Info: e.Info, path: path, data: &span{r: r, at: start + e.begin, size: e.Size(), path: path, tensor: e.Name, read: f.read}}
 	}
 	f.names = slices.Sorted(maps.Keys(f.tensors))
 	return f, nil
@@ -94,6 +96,21 @@ func (f *File) Tensor(name string) (Tensor, error) {
 	}
 	t.Shape = slices.Clone(t.Shape)
 	return t, nil
+}
+
+// BytesRead is how many bytes of elements were read so far, with those between the parts of tensors
+// that are cheaper to read along. The headers do not count.
+func (f *File) BytesRead() int64 {
+	n := int64(0)
+	for _, c := range f.closers {
+		if shard, ok := c.(*File); ok {
+			n += shard.BytesRead()
+		}
+	}
+	if f.read != nil {
+		n += f.read.Load()
+	}
+	return n
 }
 
 // Close closes the files Open opened. Tensors cannot be read afterwards. A second Close does

@@ -51,12 +51,17 @@ type strip struct {
 	start, length, period, size int64
 }
 
-// Bytes between two parts that are cheaper to read along than to read around, and how much is
-// read at a time then.
+// Parts that repeat within so many bytes, or with less than a sixteenth of them in between, are cheaper
+// to read along with what is between them than one by one. readBlock is how much is read at a time then.
 const (
-	readAlong = 4 << 10
+	readAlong = 1 << 10
 	readBlock = 256 << 10
 )
+
+// along reports whether that is so.
+func (s *strip) along() bool {
+	return s.length < readBlock && (s.period <= readAlong || 16*(s.period-s.length) <= s.length)
+}
 
 // ReadAt reads the parts one after the other, or several with what is between them.
 func (s *strip) ReadAt(p []byte, off int64) (done int, err error) {
@@ -66,7 +71,7 @@ func (s *strip) ReadAt(p []byte, off int64) (done int, err error) {
 		at := off/s.length*s.period + s.start + within
 		n := min(int64(len(p)-done), s.length-within)
 		to := p[done : done+int(n)]
-		along := n < int64(len(p)-done) && s.length < readBlock && s.period-s.length <= readAlong
+		along := n < int64(len(p)-done) && s.along()
 		if along {
 			if block == nil {
 				block = make([]byte, min(readBlock, (int64(len(p)-done)/s.length+2)*s.period))

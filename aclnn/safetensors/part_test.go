@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -284,4 +285,24 @@ func TestTruncatedLater(t *testing.T) {
 	}
 	_, err = Values[float64](first)
 	require.NoError(t, err, "this part is still there")
+}
+
+// TestBytesRead: a file counts what is read of its tensors, and an index what is read of its shards.
+func TestBytesRead(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, WriteFile(filepath.Join(dir, "one.safetensors"), []Data{Of("a", make([]float32, 12), 3, 4)}, nil))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, indexName), []byte(`{"weight_map":{"a":"one.safetensors"}}`), 0o600))
+	for _, path := range []string{filepath.Join(dir, "one.safetensors"), dir} {
+		f, err := Open(path)
+		require.NoError(t, err)
+		require.Zero(t, f.BytesRead())
+		a, err := f.Tensor("a")
+		require.NoError(t, err)
+		rows, err := a.Narrow(0, 1, 2)
+		require.NoError(t, err)
+		_, err = Values[float64](rows)
+		require.NoError(t, err)
+		require.EqualValues(t, 32, f.BytesRead())
+		require.NoError(t, f.Close())
+	}
 }

@@ -3,6 +3,7 @@ package safetensors
 import (
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	"github.com/goascend/cann/internal/element"
 )
@@ -74,6 +75,7 @@ type span struct {
 	at, size int64
 	path     string
 	tensor   string
+	read     *atomic.Int64 // bytes, of the file
 }
 
 // ReadAt reads from the span. A file that has become shorter is ErrTruncated.
@@ -83,6 +85,7 @@ func (s *span) ReadAt(p []byte, off int64) (int, error) {
 		if err := readAt(s.r, want, s.at+off); err != nil {
 			return 0, withPlace(err, s.path, s.tensor)
 		}
+		s.read.Add(int64(len(want)))
 	}
 	if len(want) < len(p) {
 		return len(want), io.EOF

@@ -166,7 +166,7 @@ func (a *Adapter) Set(ctx context.Context, q *Parameter, values []float32) error
 	if int64(len(values)) != count(q.shape) {
 		return fmt.Errorf("qwen: %d values for %v", len(values), q)
 	}
-	if err := a.store.write(ctx, q, a.master, q.Part(values)); err != nil {
+	if err := a.store.write(ctx, q, a.master, known(q.Part(values))); err != nil {
 		return fmt.Errorf("qwen: %v: %w", q, err)
 	}
 	return a.store.publish(q)

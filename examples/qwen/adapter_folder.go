@@ -162,7 +162,11 @@ func (a *Adapter) load(ctx context.Context, path string) (err error) {
 		if nested := nestedName(name); slices.Contains(f.Names(), nested) {
 			name, a.nested = nested, true
 		}
-		values, err := readTensor(f, name, p.shape)
+		t, err := hubTensor(f, name, p.shape)
+		if err != nil {
+			return err
+		}
+		values, err := safetensors.Values[float32](t)
 		if err != nil {
 			return err
 		}

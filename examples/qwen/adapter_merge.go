@@ -49,7 +49,7 @@ func (a *Adapter) mergeLayer(ctx context.Context, l pair, sign float64) error {
 	for i := range values {
 		values[i] = float32(float64(values[i]) + sign*l.scale*float64(change[i]))
 	}
-	if err := m.store.write(ctx, l.on, m.master, values); err != nil {
+	if err := m.store.write(ctx, l.on, m.master, known(values)); err != nil {
 		return err
 	}
 	return m.store.publish(l.on)

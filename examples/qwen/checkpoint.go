@@ -19,37 +19,31 @@ const (
 
 // Load reads the weights of a Hugging Face checkpoint: a safetensors file, an index of shards, or a
 // folder. Every weight of the model must be present with its shape; a tied head and unknown weights
-// are ignored. Each rank takes its parts.
+// are ignored.
 func (m *Model) Load(ctx context.Context, path string) error {
 	f, err := safetensors.Open(path)
 	if err != nil {
 		return err
 	}
-	return errors.Join(m.load(ctx, f), f.Close())
+	return errors.Join(m.LoadFile(ctx, f), f.Close())
 }
 
-func (m *Model) load(ctx context.Context, f *safetensors.File) error {
-	for _, p := range m.params.all {
-		values, err := readWeight(f, p.Name, p.Shape())
+// LoadFile is Load from an open file. Each rank reads its own parts of the weights and no more:
+// File.BytesRead counts them.
+func (m *Model) LoadFile(ctx context.Context, f *safetensors.File) error {
+	for _, q := range m.params.all {
+		pieces, err := hubPieces(f, q)
 		if err != nil {
 			return err
 		}
-		if err := m.Set(ctx, p, values); err != nil {
+		if err := m.store.write(ctx, q, m.master, pieces.values); err != nil {
+			return fmt.Errorf("qwen: %v: %w", q, err)
+		}
+		if err := m.store.publish(q); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func readTensor(f *safetensors.File, name string, shape []int64) ([]float32, error) {
-	t, err := hubTensor(f, name)
-	if err != nil {
-		return nil, err
-	}
-	if fmt.Sprint(t.Shape) != fmt.Sprint(shape) {
-		return nil, fmt.Errorf("qwen: %s has shape %v in the checkpoint, the model needs %v", name, t.Shape, shape)
-	}
-	return safetensors.Values[float32](t)
 }
 
 // record is a kind of tensor that a checkpoint has for each parameter: the prefix of its name, and
@@ -169,7 +163,7 @@ func restore(ctx context.Context, set *checkpoint.Set, store storage, q *Paramet
 	if err != nil {
 		return err
 	}
-	if err := store.write(ctx, q, r.of, values); err != nil {
+	if err := store.write(ctx, q, r.of, known(values)); err != nil {
 		return fmt.Errorf("qwen: %s%v: %w", r.prefix, q, err)
 	}
 	return nil

@@ -10,14 +10,17 @@ import (
 	"github.com/goascend/cann/aclnn/safetensors"
 )
 
-// hubTensor finds a tensor by the name that it has in a model of text. Models that see images keep
-// the text part one level deeper.
-func hubTensor(f *safetensors.File, name string) (safetensors.Tensor, error) {
+// hubTensor finds a tensor by the name that it has in a model of text, and checks its shape. Models
+// that see images keep the text part one level deeper.
+func hubTensor(f *safetensors.File, name string, shape []int64) (safetensors.Tensor, error) {
 	t, err := f.Tensor(name)
 	if rest, ok := strings.CutPrefix(name, "model."); ok && errors.Is(err, safetensors.ErrNotFound) {
-		if nested, err := f.Tensor(nestedPrefix + rest); !errors.Is(err, safetensors.ErrNotFound) {
-			return nested, err
+		if nested, inner := f.Tensor(nestedPrefix + rest); !errors.Is(inner, safetensors.ErrNotFound) {
+			t, err = nested, inner
 		}
+	}
+	if err == nil && fmt.Sprint(t.Shape) != fmt.Sprint(shape) {
+		err = fmt.Errorf("qwen: %s has shape %v in the checkpoint, the model needs %v", name, t.Shape, shape)
 	}
 	return t, err
 }

@@ -22,12 +22,21 @@ type storage interface {
 
 	slots() []slot
 	// read and write copy this rank's part of a parameter, or of its optimiser state, to and from
-	// the host; of returns the tensor of a slot that contains it. publish then copies the master
-	// weights to those that layers read.
+	// the host; of returns the tensor of a slot that contains it. write asks for those elements of
+	// the part that this rank keeps. publish then copies the master weights to those that layers
+	// read.
 	read(ctx context.Context, q *Parameter, of func(slot int) *aclnn.Tensor) ([]float32, error)
-	write(ctx context.Context, q *Parameter, of func(slot int) *aclnn.Tensor, values []float32) error
+	write(ctx context.Context, q *Parameter, of func(slot int) *aclnn.Tensor, values source) error
 	publish(q *Parameter) error
 	Close() error
+}
+
+// source returns the elements [lo, hi) of this rank's part of a parameter.
+type source func(lo, hi int64) ([]float32, error)
+
+// known are elements in memory.
+func known(values []float32) source {
+	return func(lo, hi int64) ([]float32, error) { return values[lo:hi], nil }
 }
 
 // slot is a group of weights that the optimiser updates in one call.
@@ -43,7 +52,7 @@ func (m *Model) Set(ctx context.Context, q *Parameter, values []float32) error {
 	if int64(len(values)) != count(q.shape) {
 		return fmt.Errorf("qwen: %d values for %v", len(values), q)
 	}
-	if err := m.store.write(ctx, q, m.master, q.Part(values)); err != nil {
+	if err := m.store.write(ctx, q, m.master, known(q.Part(values))); err != nil {
 		return fmt.Errorf("qwen: %v: %w", q, err)
 	}
 	return m.store.publish(q)

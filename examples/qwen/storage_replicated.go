@@ -142,8 +142,13 @@ func (r *replicated) read(ctx context.Context, q *Parameter, of func(slot int) *
 	return values, fromDevice(ctx, r.st, values, t)
 }
 
-func (r *replicated) write(ctx context.Context, q *Parameter, of func(slot int) *aclnn.Tensor, values []float32) error {
-	return toDevice(ctx, r.st, r.view(q, of), values)
+func (r *replicated) write(ctx context.Context, q *Parameter, of func(slot int) *aclnn.Tensor, values source) error {
+	t := r.view(q, of)
+	all, err := values(0, t.Len())
+	if err != nil {
+		return err
+	}
+	return toDevice(ctx, r.st, t, all)
 }
 
 func (r *replicated) publish(q *Parameter) error {

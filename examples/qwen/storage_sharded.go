@@ -212,11 +212,14 @@ func (s *sharded) read(ctx context.Context, q *Parameter, of func(slot int) *acl
 	return values, nil
 }
 
-func (s *sharded) write(ctx context.Context, q *Parameter, of func(slot int) *aclnn.Tensor, values []float32) (err error) {
+func (s *sharded) write(ctx context.Context, q *Parameter, of func(slot int) *aclnn.Tensor, values source) (err error) {
 	place, from, to := s.find(q)
 	g := s.all[place.slot]
 	g.owned(place.part, index(g.comm), from, to, func(lo, hi, at int64) {
-		err = toDevice(ctx, s.st, of(place.slot).Narrow(0, at, hi-lo), values[lo:hi])
+		var mine []float32
+		if mine, err = values(lo, hi); err == nil {
+			err = toDevice(ctx, s.st, of(place.slot).Narrow(0, at, hi-lo), mine)
+		}
 	})
 	return err
 }

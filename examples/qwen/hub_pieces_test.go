@@ -1,0 +1,90 @@
+package qwen_test
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/aclnn/safetensors"
+	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/hccl/world"
+	"github.com/goascend/cann/ops"
+)
+
+// TestLoadReadsParts: each rank reads its part of a hub folder, with a tenth more at most, and gets
+// the same weights as a rank that has all.
+func TestLoadReadsParts(t *testing.T) {
+	for _, model := range []string{"qwen3_moe", "qwen3_5_text"} {
+		cfg := qwen.Config{
+			ModelType: model, VocabSize: 512, HiddenSize: 256, IntermediateSize: 512, Layers: 2, Heads: 8, KVHeads: 2, HeadDim: 64,
+			RMSNormEps: 1e-6, RopeTheta: 10000, InitializerRange: 0.02, Experts: 4, ExpertsPerToken: 2, MoEIntermediate: 64, NormTopK: true,
+			PartialRotary: 0.25, LayerTypes: qwen.HybridLayers(2, 2), LinearTaps: 4,
+			LinearKeyHeads: 2, LinearValueHeads: 4, LinearKeyDim: 64, LinearValueDim: 128,
+		}
+		folder, whole := filepath.Join(t.TempDir(), "model"), map[string][]float32{}
+		onRanks(t, 1, world.Layout{}, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, _ *qwen.Ranks) (err error) {
+			m, err := qwen.New(st, reg, cfg, aclnn.Float32)
+			if err != nil {
+				return err
+			}
+			defer closing(&err, m)
+			if err := m.Init(ctx, 3); err != nil {
+				return err
+			}
+			for _, p := range m.Parameters() {
+				if whole[p.Name], err = m.Get(ctx, p); err != nil {
+					return err
+				}
+			}
+			return m.Export(ctx, folder, "", aclnn.Float32, nil)
+		})
+		for name, s := range map[string]spread{
+			"alone": {ranks: 1}, "tp": {ranks: 2, layout: world.Layout{TP: 2}, sequence: true}, "ep": {ranks: 2, layout: world.Layout{EP: 2}},
+			"pp": {ranks: 2, layout: world.Layout{PP: 2}}, "fsdp": {ranks: 4, shard: true}, "tp and fsdp": {ranks: 4, layout: world.Layout{TP: 2}, sequence: true, shard: true},
+		} {
+			if model != "qwen3_moe" && s.layout.EP > 1 {
+				continue
+			}
+			t.Run(model+"/"+name, func(t *testing.T) {
+				onRanks(t, s.ranks, s.layout, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks) (err error) {
+					par := ranks.Parallel
+					par.Sequence, par.Shard = s.sequence, s.shard
+					m, err := qwen.NewParallel(st, reg, cfg, aclnn.Float32, par)
+					if err != nil {
+						return err
+					}
+					defer closing(&err, m)
+					f, err := safetensors.Open(folder)
+					if err != nil {
+						return err
+					}
+					defer closing(&err, f)
+					if err := m.LoadFile(ctx, f); err != nil {
+						return err
+					}
+					part, shards := 0, 1
+					if s.shard {
+						shards = ranks.Parts
+					}
+					for _, p := range m.Parameters() {
+						values, err := m.Get(ctx, p)
+						if err != nil {
+							return err
+						}
+						assert.Equal(t, p.Part(whole[p.Name]), values, p.Name)
+						part += 4 * len(values) / shards
+					}
+					require.NotZero(t, part)
+					assert.LessOrEqual(t, f.BytesRead(), int64(part)*11/10, "for a part of %d bytes", part)
+					assert.GreaterOrEqual(t, f.BytesRead(), int64(part)*9/10, "for a part of %d bytes", part)
+					return nil
+				})
+			})
+		}
+	}
+}
