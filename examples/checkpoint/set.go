@@ -146,6 +146,9 @@ func (s *Set) Tensors() (whole []Part) {
 
 // Close closes the files.
 func (s *Set) Close() error {
+	if s == nil {
+		return nil
+	}
 	var errs []error
 	for _, f := range s.open {
 		errs = append(errs, f.Close())

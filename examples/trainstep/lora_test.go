@@ -106,6 +106,24 @@ func TestLoraResumes(t *testing.T) {
 	require.Equal(t, weightsOf(t, at("whole/adapter_model.safetensors")), weightsOf(t, at("resumed/adapter_model.safetensors")))
 }
 
+// TestAutoResume: a job that is started again with the same flags begins with the folder's weights,
+// and then goes on from its own checkpoint.
+func TestAutoResume(t *testing.T) {
+	folder, data := hubFolder(t, "qwen3")
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	flags := []string{"-model", folder, "-data", data, "-dtype", "fp32", "-batch", "2", "-seq", "16", "-warmup", "0", "-schedule", "constant"}
+	job := append(flags, "-save", at("saved"), "-auto-resume", "-ranks", "2")
+	out, _ := trained(t, append(job, "-steps", "2")...)
+	require.NotContains(t, out, "resumed")
+	out, _ = trained(t, append(job, "-steps", "4", "-export", at("twice"))...)
+	require.Contains(t, out, "resumed after step 2")
+	trained(t, append(flags, "-ranks", "2", "-steps", "4", "-export", at("once"))...)
+	require.Equal(t, weightsOf(t, at("once")), weightsOf(t, at("twice")))
+	_, err := parseFlags(append(flags, "-auto-resume"), t.Output())
+	require.ErrorContains(t, err, "-auto-resume needs -save")
+}
+
 // TestExportsModels trains all weights of a hub folder on several ranks and exports them, and then
 // again from the checkpoint of another layout; both folders have the tensors of the first.
 func TestExportsModels(t *testing.T) {

@@ -45,8 +45,9 @@ func newModel(ctx context.Context, o options, set *checkpoint.Set, st *acl.Strea
 		LinearKeyHeads: o.kvHeads, LinearValueHeads: o.heads, LinearKeyDim: o.headDim, LinearValueDim: o.headDim,
 	}
 	var err error
+	load := o.folder() && (set == nil || o.lora.on()) // a checkpoint has the weights that were trained
 	switch {
-	case o.folder():
+	case load:
 		cfg, err = qwen.ReadConfig(o.model + "/config.json")
 	case set != nil:
 		cfg, err = qwen.SavedConfig(set)
@@ -64,7 +65,7 @@ func newModel(ctx context.Context, o options, set *checkpoint.Set, st *acl.Strea
 		return nil, err
 	}
 	switch {
-	case o.folder():
+	case load:
 		err = m.Load(ctx, o.model)
 	case set == nil:
 		err = m.Init(ctx, o.seed)

@@ -17,6 +17,7 @@ import (
 // options are the flags.
 type options struct {
 	data, model, dtype, save, resume string
+	autoResume                       bool
 	device, steps, batch, seq        int
 	saveEvery, keep                  int
 	layers, hidden, heads, kvHeads   int
@@ -67,6 +68,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.StringVar(&o.save, "save", "", "write a checkpoint to this `folder` at the end, and when the program is told to end")
 	f.IntVar(&o.saveEvery, "save-every", 0, "write one every so many `steps` too, while the training goes on")
 	f.IntVar(&o.keep, "keep", 3, "`checkpoints` to keep, the newest ones")
+	f.BoolVar(&o.autoResume, "auto-resume", false, "go on from the newest checkpoint in -save if there is one, and begin else: for jobs that are started again")
 	f.StringVar(&o.resume, "resume", "", "go on from the newest checkpoint in this `folder`, or from the one whose folder it is; the layout may be another")
 	f.StringVar(&o.export, "export", "", "write the result to this `folder` as Hugging Face's libraries read it: a model, or with -lora or -adapter an adapter for PEFT")
 	f.Group("Training")
@@ -114,6 +116,9 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	}
 	if o.replicas < 1 || o.replicas > 1 && !o.shard {
 		return o, errors.New("-replicas must be positive, and needs -fsdp")
+	}
+	if o.autoResume && (o.save == "" || o.resume != "") {
+		return o, errors.New("-auto-resume needs -save, and no -resume")
 	}
 	if o.folder() && o.resume != "" && !o.lora.on() {
 		return o, errors.New("-model with a folder and -resume exclude each other: a checkpoint has its model")

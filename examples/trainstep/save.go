@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"runtime"
 	"runtime/debug"
@@ -12,7 +14,30 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/examples/checkpoint"
 	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/hccl/world"
 )
+
+// earlier opens the checkpoint that training goes on from; nil if it begins.
+func (o *options) earlier(ctx context.Context, group *world.Group) (*checkpoint.Set, error) {
+	folder := o.resume
+	if o.autoResume {
+		found, err := world.Share(ctx, group, 0, func() (bool, error) {
+			set, err := checkpoint.Open(o.save)
+			if errors.Is(err, checkpoint.ErrNone) || errors.Is(err, fs.ErrNotExist) {
+				return false, nil
+			}
+			return err == nil, errors.Join(err, set.Close())
+		})
+		if err != nil || !found {
+			return nil, err
+		}
+		folder = o.save
+	}
+	if folder == "" {
+		return nil, nil
+	}
+	return checkpoint.Agree(ctx, group, folder)
+}
 
 // save copies the state of the training to the host and starts to write it to a checkpoint.
 func (t *trainer) save(ctx context.Context) error {

@@ -50,13 +50,11 @@ func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registr
 	}
 	par := ranks.Parallel
 	par.Sequence, par.Ulysses, par.Shard, par.MicroBatches = o.sequence, o.ulysses, o.shard, o.micro
-	var set *checkpoint.Set
-	if o.resume != "" {
-		if set, err = checkpoint.Agree(ctx, ranks.Group, o.resume); err != nil {
-			return nil, err
-		}
-		defer func() { err = errors.Join(err, set.Close()) }()
+	set, err := o.earlier(ctx, ranks.Group)
+	if err != nil {
+		return nil, err
 	}
+	defer func() { err = errors.Join(err, set.Close()) }()
 	m, err := newModel(ctx, o, set, st, reg, par, text.vocab)
 	if err != nil {
 		return nil, err
