@@ -13,16 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/acl/acltest"
+	"github.com/goascend/cann/internal/testing/port"
 	"github.com/goascend/cann/internal/testing/puppet"
 )
-
-// freePort returns a loopback address on which no process listens.
-func freePort(t *testing.T) string {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, ln.Close())
-	return ln.Addr().String()
-}
 
 // meet makes the puppets form a world of all of them.
 func meet(all []*puppet.Puppet, address string) {
@@ -88,23 +81,23 @@ func TestFaults(t *testing.T) {
 	}{
 		{"killed before joining", func(t *testing.T, all []*puppet.Puppet) {
 			all[2].Kill()
-			address := freePort(t)
+			address := port.Free(t)
 			for i, p := range all[:2] {
 				p.Tell("meet %s %d 3", address, i)
 			}
 		}, "world.ErrRanksMissing", []string{"rank 2"}},
 		{"stalled before joining", func(t *testing.T, all []*puppet.Puppet) {
 			all[2].Signal(syscall.SIGSTOP)
-			meet(all, freePort(t))
+			meet(all, port.Free(t))
 		}, "world.ErrRanksMissing", []string{"rank 2"}},
 		{"wrong world size", func(t *testing.T, all []*puppet.Puppet) {
-			address := freePort(t)
+			address := port.Free(t)
 			for i, p := range all {
 				p.Tell("meet %s %d %d", address, i, 3+i/2)
 			}
 		}, "world.ErrDisagree", []string{"rank 2 of 4"}},
 		{"killed while others wait", func(t *testing.T, all []*puppet.Puppet) {
-			meet(all, freePort(t))
+			meet(all, port.Free(t))
 			requireMet(t, all)
 			for _, p := range all[:2] {
 				p.Tell("reduce")
@@ -112,7 +105,7 @@ func TestFaults(t *testing.T) {
 			all[2].Kill()
 		}, "acl.ErrPeerLost hccl.ErrRemote", []string{"EI0006"}},
 		{"killed between collectives", func(t *testing.T, all []*puppet.Puppet) {
-			meet(all, freePort(t))
+			meet(all, port.Free(t))
 			requireMet(t, all)
 			all[2].Kill()
 			for _, p := range all[:2] {
@@ -120,7 +113,7 @@ func TestFaults(t *testing.T) {
 			}
 		}, "acl.ErrPeerLost hccl.ErrRemote", []string{"EI0006"}},
 		{"stalled", func(t *testing.T, all []*puppet.Puppet) {
-			meet(all, freePort(t))
+			meet(all, port.Free(t))
 			requireMet(t, all)
 			all[2].Signal(syscall.SIGSTOP)
 			for _, p := range all[:2] {
@@ -128,7 +121,7 @@ func TestFaults(t *testing.T) {
 			}
 		}, "acl.ErrTimeout acl.ErrPeerLost hccl.ErrRemote", []string{"EI0002"}},
 		{"left", func(t *testing.T, all []*puppet.Puppet) {
-			meet(all, freePort(t))
+			meet(all, port.Free(t))
 			requireMet(t, all)
 			all[2].Must("leave")
 			for _, p := range all[:2] {
@@ -141,7 +134,7 @@ func TestFaults(t *testing.T) {
 			all := servants(t, 3)
 			c.happens(t, all)
 			requireFailed(t, all[:2], c.errors, c.words...)
-			requireFresh(t, all[:2], freePort(t))
+			requireFresh(t, all[:2], port.Free(t))
 		})
 	}
 }
@@ -172,7 +165,7 @@ func TestRendezvousPortTaken(t *testing.T) {
 	}
 	requireMet(t, all)
 	require.NoError(t, stranger.Close())
-	requireFresh(t, all, freePort(t))
+	requireFresh(t, all, port.Free(t))
 }
 
 // dialed connects to a process that may not listen yet.
@@ -193,7 +186,7 @@ func TestGatherWhileStuck(t *testing.T) {
 		t.Skip("processes, and timeouts of seconds")
 	}
 	all := servants(t, 3)
-	meet(all, freePort(t))
+	meet(all, port.Free(t))
 	requireMet(t, all)
 	gathered := func() {
 		for _, text := range puppet.All(all, "gather") {
@@ -207,5 +200,5 @@ func TestGatherWhileStuck(t *testing.T) {
 	}
 	requireFailed(t, all[:2], "acl.ErrTimeout acl.ErrPeerLost", "EI0002")
 	gathered()
-	requireFresh(t, all, freePort(t))
+	requireFresh(t, all, port.Free(t))
 }

@@ -3,7 +3,6 @@ package hccl_test
 import (
 	"context"
 	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/hccl"
+	"github.com/goascend/cann/internal/testing/port"
 )
 
 // devices opens a stream on each of n devices.
@@ -153,11 +153,7 @@ func TestJoinEnds(t *testing.T) {
 
 // JoinTable: the ranks of a table meet in their first collective.
 func TestJoinTable(t *testing.T) {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	_, port, _ := net.SplitHostPort(free.Addr().String())
-	require.NoError(t, free.Close())
-	t.Setenv("HCCL_IF_BASE_PORT", port)
+	t.Setenv("HCCL_IF_BASE_PORT", port.Number(t, port.Free(t)))
 	path := filepath.Join(t.TempDir(), "table.json")
 	require.NoError(t, os.WriteFile(path, []byte(`{"version":"1.0","status":"completed","server_count":"1","server_list":[
 		{"server_id":"a","device":[{"device_id":"0","rank_id":"0"},{"device_id":"1","rank_id":"1"}]}]}`), 0o600))
@@ -176,7 +172,7 @@ func TestJoinTable(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	_, err = hccl.JoinTable(streams[0], path, 1)
+	_, err := hccl.JoinTable(streams[0], path, 1)
 	assert.ErrorIs(t, err, hccl.ErrJoin, "the device of another rank")
 	_, err = hccl.JoinTable(streams[0], path, 2)
 	assert.ErrorIs(t, err, acl.ErrInvalidArgument)

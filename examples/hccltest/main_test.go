@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/hccl"
 	"github.com/goascend/cann/hccl/world"
+	"github.com/goascend/cann/internal/testing/port"
 )
 
 // envArguments makes the test binary run as hccltest.
@@ -95,16 +95,13 @@ func TestAllCollectives(t *testing.T) {
 // As processes, with the variables that launchers set.
 func TestProcesses(t *testing.T) {
 	needEmulator(t)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	_, port, _ := net.SplitHostPort(ln.Addr().String())
-	require.NoError(t, ln.Close())
+	number := port.Number(t, port.Free(t))
 	var ranks []*exec.Cmd
 	out, errs := make([]bytes.Buffer, 2), make([]bytes.Buffer, 2)
 	for i := range 2 {
 		c := exec.Command(os.Args[0])
 		c.Env = append(os.Environ(), envArguments+"=-op all -b 4K -w 1 -n 2", fmt.Sprintf("RANK=%d", i), fmt.Sprintf("LOCAL_RANK=%d", i),
-			"WORLD_SIZE=2", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+port, world.EnvSecret+"=test")
+			"WORLD_SIZE=2", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+number, world.EnvSecret+"=test")
 		c.Stdout, c.Stderr = &out[i], &errs[i]
 		require.NoError(t, c.Start())
 		ranks = append(ranks, c)

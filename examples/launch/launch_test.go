@@ -23,6 +23,7 @@ import (
 
 	"github.com/goascend/cann/examples/job"
 	"github.com/goascend/cann/hccl/world"
+	"github.com/goascend/cann/internal/testing/port"
 )
 
 // roleVariable makes the test binary run as a rank.
@@ -244,8 +245,7 @@ func TestGather(t *testing.T) {
 
 // Two launches with one address form one job.
 func TestNodes(t *testing.T) {
-	master, err := freePort()
-	require.NoError(t, err)
+	master := port.Free(t)
 	program, err := os.Executable()
 	require.NoError(t, err)
 	t.Setenv(roleVariable, "gather")
@@ -293,7 +293,7 @@ func TestSurvivorsTell(t *testing.T) {
 
 func TestStalledRank(t *testing.T) {
 	out, errs := newOutput(), newOutput()
-	assert.Equal(t, 1, launch(t, "stall", options{perNode: 3, grace: time.Second}, nil, out, errs))
+	assert.Equal(t, 1, launch(t, "stall", options{perNode: 3, grace: 4 * time.Second}, nil, out, errs))
 	for _, rank := range []string{"[0] ", "[2] "} {
 		assert.True(t, slices.ContainsFunc(errs.sorted(), func(line string) bool {
 			return strings.HasPrefix(line, rank) && strings.HasSuffix(line, "not all ranks came in time: rank 1: context deadline exceeded")

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	random "math/rand/v2"
 	"net"
 	"os"
 	"os/signal"
@@ -91,10 +92,17 @@ func parseFlags(args []string, lookup func(string) (string, bool), out io.Writer
 	return o, nil
 }
 
-// freePort finds a loopback port on which no process listens. Another process may take it before
-// rank 0 does; rank 0 then reports an error.
+// freePort finds a loopback port on which no process listens, outside the ephemeral range if it can:
+// connections may take any port of that range before rank 0 does, which then reports an error.
 func freePort() (string, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	var ln net.Listener
+	err := errors.New("no port was tried")
+	for try := 0; err != nil && try < 100; try++ {
+		ln, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(20000+random.IntN(10000))))
+	}
+	if err != nil {
+		ln, err = net.Listen("tcp", "127.0.0.1:0")
+	}
 	if err != nil {
 		return "", err
 	}

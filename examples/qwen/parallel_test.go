@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"net"
 	"os"
 	"os/exec"
 	"strconv"
@@ -23,6 +22,7 @@ import (
 	"github.com/goascend/cann/examples/qwen"
 	"github.com/goascend/cann/hccl/world"
 	"github.com/goascend/cann/internal/testing/golden"
+	"github.com/goascend/cann/internal/testing/port"
 	"github.com/goascend/cann/ops"
 )
 
@@ -132,15 +132,12 @@ func TestParallelProcesses(t *testing.T) {
 	acltest.Need(t)
 	for i, s := range spreads[:processSpreads] {
 		t.Run(s.String(), func(t *testing.T) {
-			ln, err := net.Listen("tcp", "127.0.0.1:0")
-			require.NoError(t, err)
-			address := ln.Addr().(*net.TCPAddr)
-			require.NoError(t, ln.Close())
+			number := port.Number(t, port.Free(t))
 			var wg sync.WaitGroup
 			for rank := range s.ranks {
 				wg.Go(func() {
 					c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestParallelProcesses$")
-					c.Env = append(os.Environ(), envSpread+"="+strconv.Itoa(i), "MASTER_ADDR=127.0.0.1", fmt.Sprint("MASTER_PORT=", address.Port),
+					c.Env = append(os.Environ(), envSpread+"="+strconv.Itoa(i), "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+number,
 						fmt.Sprint("RANK=", rank), fmt.Sprint("LOCAL_RANK=", rank), fmt.Sprint("WORLD_SIZE=", s.ranks), fmt.Sprint("LOCAL_WORLD_SIZE=", s.ranks))
 					out, err := c.CombinedOutput()
 					assert.NoError(t, err, "rank %d: %s", rank, out)

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -11,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/internal/testing/port"
 )
 
 // argumentsVariable makes the test binary run as the program.
@@ -58,15 +59,12 @@ func (o *output) String() string {
 // startRanks starts the program as the ranks of a job.
 func startRanks(t *testing.T, n int, flags []string, variables ...string) (ranks []*rank) {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	port := ln.Addr().(*net.TCPAddr).Port
-	require.NoError(t, ln.Close())
+	number := port.Number(t, port.Free(t))
 	for i := range n {
 		r := &rank{Cmd: exec.CommandContext(t.Context(), os.Args[0])}
 		r.out.trains = make(chan struct{})
 		r.Stdout, r.Stderr = &r.out, &r.out
-		r.Env = append(os.Environ(), argumentsVariable+"="+strings.Join(flags, " "), "MASTER_ADDR=127.0.0.1", fmt.Sprint("MASTER_PORT=", port), "CANN_JOB_SECRET="+t.Name(),
+		r.Env = append(os.Environ(), argumentsVariable+"="+strings.Join(flags, " "), "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+number, "CANN_JOB_SECRET="+t.Name(),
 			fmt.Sprint("RANK=", i), fmt.Sprint("LOCAL_RANK=", i), fmt.Sprint("WORLD_SIZE=", n), fmt.Sprint("LOCAL_WORLD_SIZE=", n))
 		r.Env = append(r.Env, variables...)
 		require.NoError(t, r.Start())

@@ -27,7 +27,7 @@ const (
 	patient = 20 * time.Second
 	// short is the timeout of waits that are expected to fail: an eighth of it suffices for rank 0
 	// to tell the others, even on a busy machine.
-	short = 2 * time.Second
+	short = 5 * time.Second
 )
 
 // localGroups makes a group whose ranks are goroutines, closed with the test.

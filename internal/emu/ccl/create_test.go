@@ -2,12 +2,9 @@ package ccl_test
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/internal/emu/ccl"
+	"github.com/goascend/cann/internal/testing/port"
 )
 
 // tableOf returns a rank table of n devices of one server.
@@ -35,19 +33,11 @@ func save(t *testing.T, table string) uint64 {
 	return address(&text[0])
 }
 
-// usePort makes rank 0 of rank tables listen on a free port and returns it. The port is outside
-// the ephemeral range, because other connections may take ports of that range at any time.
+// usePort makes rank 0 of rank tables listen on a free port and returns it.
 func usePort(t *testing.T) string {
-	for {
-		port := strconv.Itoa(20000 + rand.IntN(10000))
-		free, err := net.Listen("tcp", "127.0.0.1:"+port)
-		if err != nil {
-			continue
-		}
-		require.NoError(t, free.Close())
-		t.Setenv("HCCL_IF_BASE_PORT", port)
-		return port
-	}
+	free := port.Number(t, port.Free(t))
+	t.Setenv("HCCL_IF_BASE_PORT", free)
+	return free
 }
 
 // barrier runs HcclBarrier and synchronizes the stream.

@@ -264,7 +264,7 @@ func TestCostOfColdCalls(t *testing.T) {
 	}
 	assert.GreaterOrEqual(t, took(), start+cold)
 	fastest := time.Hour
-	for range 10 {
+	for try := 0; try < 1000 && fastest >= cold; try++ { // others may keep the processors busy
 		fastest = min(fastest, took())
 	}
 	assert.Less(t, fastest, cold)
