@@ -124,21 +124,24 @@ func (f *Faults) hit(name string, device int) int32 {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, r := range rules {
+	code := int32(0)
+	for _, r := range rules { // all of them count the call; the first that matches decides
 		if r.device >= 0 && r.device != device {
 			continue
 		}
-		r.calls++
-		switch {
-		case r.probability > 0:
-			if f.random.Float64() < r.probability {
-				return r.code
-			}
-		case r.calls == r.first || r.all && r.calls > r.first:
-			return r.code
+		if r.matches(f.random) && code == 0 {
+			code = r.code
 		}
 	}
-	return 0
+	return code
+}
+
+// matches counts a call and reports whether it fails.
+func (r *rule) matches(random *rand.Rand) bool {
+	if r.calls++; r.probability > 0 {
+		return random.Float64() < r.probability
+	}
+	return r.calls == r.first || r.all && r.calls > r.first
 }
 
 // CheckFaults refuses the machine if one of its fault rules has a name that the caller refuses.

@@ -25,14 +25,15 @@ func hits(f *rt.Faults, name string, device, n int) []int32 {
 
 func TestFaultRules(t *testing.T) {
 	for text, want := range map[string][]int32{
-		"aclrtMalloc=5":                  {5, 5, 5, 5},
-		"aclrtMalloc:3=5":                {0, 0, 5, 0},
-		"aclrtMalloc:3+=5":               {0, 0, 5, 5},
-		"aclrtMalloc@1=5":                {0, 0, 0, 0},
-		"aclrtMalloc@0:2=5":              {0, 5, 0, 0},
-		"aclrtFree=5":                    {0, 0, 0, 0},
-		" aclrtMalloc:1=6; aclrtFree=5;": {6, 0, 0, 0},
-		"aclrtMalloc:100%=5":             {5, 5, 5, 5},
+		"aclrtMalloc=5":                   {5, 5, 5, 5},
+		"aclrtMalloc:3=5":                 {0, 0, 5, 0},
+		"aclrtMalloc:3+=5":                {0, 0, 5, 5},
+		"aclrtMalloc@1=5":                 {0, 0, 0, 0},
+		"aclrtMalloc@0:2=5":               {0, 5, 0, 0},
+		"aclrtFree=5":                     {0, 0, 0, 0},
+		" aclrtMalloc:1=6; aclrtFree=5;":  {6, 0, 0, 0},
+		"aclrtMalloc:100%=5":              {5, 5, 5, 5},
+		"aclrtMalloc:2=5;aclrtMalloc:3=6": {0, 5, 6, 0},
 	} {
 		f, err := rt.ParseFaults(text, 1)
 		require.NoError(t, err, text)
