@@ -166,10 +166,10 @@ func TestEmbeddings(t *testing.T) {
 	require.NoError(t, end())
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	_, err = s.engine.Embed(gone, []int32{1})
+	_, err = s.Engine.Embed(gone, []int32{1})
 	require.ErrorIs(t, err, context.Canceled)
-	require.NoError(t, s.engine.Drain(t.Context()))
-	_, err = s.engine.Embed(t.Context(), []int32{1})
+	require.NoError(t, s.Engine.Drain(t.Context()))
+	_, err = s.Engine.Embed(t.Context(), []int32{1})
 	require.ErrorIs(t, err, engine.ErrClosed)
 }
 

@@ -57,7 +57,7 @@ func TestBusy(t *testing.T) {
 		_, err := s.client.Completions.New(t.Context(), greedy("a", 1))
 		second <- err
 	}()
-	require.Eventually(t, func() bool { return s.engine.Stats().Waiting == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return s.Engine.Stats().Waiting == 1 }, 10*time.Second, time.Millisecond)
 	status, header, text := s.post(t, "/v1/completions", `{"model":"small","prompt":"a"}`)
 	require.Equal(t, http.StatusTooManyRequests, status)
 	require.Equal(t, "1", header.Get("Retry-After"))
@@ -91,12 +91,12 @@ func TestLeave(t *testing.T) {
 		_, err := s.client.Completions.New(ctx, greedy("a", 900))
 		waited <- err
 	}()
-	require.Eventually(t, func() bool { return s.engine.Stats().Running == 2 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return s.Engine.Stats().Running == 2 }, 10*time.Second, time.Millisecond)
 	leave()
 	require.ErrorIs(t, end(), context.Canceled)
 	require.ErrorIs(t, <-waited, context.Canceled)
-	require.Eventually(t, func() bool { return s.engine.Stats().Used == 0 }, 10*time.Second, time.Millisecond)
-	require.Less(t, s.engine.Stats().GeneratedTokens, 1300)
+	require.Eventually(t, func() bool { return s.Engine.Stats().Used == 0 }, 10*time.Second, time.Millisecond)
+	require.Less(t, s.Engine.Stats().GeneratedTokens, 1300)
 }
 
 // TestDeadline: a request that takes too long gets status 504; a stream that has begun, an error event.
@@ -115,7 +115,7 @@ func TestDrain(t *testing.T) {
 	s := start(t, engine.Options{Blocks: 32, BlockSize: 16}, nil)
 	end := s.long(t, t.Context())
 	drained := make(chan error)
-	go func() { drained <- s.engine.Drain(t.Context()) }()
+	go func() { drained <- s.Engine.Drain(t.Context()) }()
 	require.Eventually(t, func() bool { status, _ := s.get(t, "/readyz"); return status == 503 }, 10*time.Second, time.Millisecond)
 	_, err := s.client.Completions.New(t.Context(), greedy("a", 1))
 	require.Equal(t, http.StatusServiceUnavailable, statusOf(t, err))

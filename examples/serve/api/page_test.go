@@ -53,7 +53,7 @@ func TestPageInBrowser(t *testing.T) {
 	require.Contains(t, text, `data-answers="1"`)
 	require.Regexp(t, regexp.MustCompile(`<p class="assistant">[^<]`), text)
 	require.NotContains(t, text, `class="error"`)
-	require.Equal(t, 20, s.engine.Stats().GeneratedTokens)
+	require.Equal(t, 20, s.Engine.Stats().GeneratedTokens)
 
 	locked := start(t, engine.Options{Blocks: 4, BlockSize: 16}, func(c *api.Config) { c.Keys = []string{"secret"} })
 	text = locked.visit(t, "/#hello")

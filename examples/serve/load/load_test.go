@@ -2,53 +2,28 @@ package load_test
 
 import (
 	"context"
-	"io"
 	"math"
 	"math/rand/v2"
-	"net/http"
-	"net/http/httptest"
 	"runtime"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/acl/acltest"
-	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/examples/qwen"
-	"github.com/goascend/cann/examples/serve/api"
+	"github.com/goascend/cann/examples/serve/api/apitest"
 	"github.com/goascend/cann/examples/serve/engine"
-	"github.com/goascend/cann/examples/serve/language"
 	"github.com/goascend/cann/examples/serve/load"
-	"github.com/goascend/cann/examples/weights"
-	"github.com/goascend/cann/ops"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(acltest.Suite{M: m}) }
 
-// start starts a server of a small model and returns its engine, and requests for 40 tokens.
+// start starts a server and returns its engine, and requests for 40 tokens.
 func start(t *testing.T, o engine.Options) (*engine.Engine, load.Target) {
-	source := weights.Source{DType: aclnn.Float32, Type: "qwen3", Steps: 1, Seed: 1, Text: []byte(strings.Repeat("the quick brown fox ", 20))}
-	e, err := engine.Open(t.Context(), acltest.Open(t), 0, func(ctx context.Context, st *acl.Stream, reg *ops.Registry) (*qwen.Model, error) {
-		return source.Model(ctx, st, reg, io.Discard)
-	}, o)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, e.Close()) })
-	l, err := language.Load("", e.Vocab())
-	require.NoError(t, err)
-	s, err := api.New(api.Config{Engine: e, Language: l, Model: "small"})
-	require.NoError(t, err)
-	web := httptest.NewServer(s)
-	transport := &http.Transport{MaxIdleConnsPerHost: 100}
-	t.Cleanup(func() {
-		transport.CloseIdleConnections()
-		web.Close()
-	})
-	return e, load.Target{
-		URL: web.URL + "/v1/completions", Client: &http.Client{Transport: transport},
+	s := apitest.Start(t, o, nil)
+	return s.Engine, load.Target{
+		URL: s.URL + "/v1/completions", Client: s.HTTP,
 		Body: `{"model":"small","prompt":"the quick brown","max_tokens":40,"temperature":0,"logprobs":0,"stream":true}`,
 	}
 }
