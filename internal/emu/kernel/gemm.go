@@ -44,6 +44,8 @@ type Product struct {
 	// then do not address elements: they only say which of the last two axes are the columns of
 	// the storage (the one with stride 1) and how the batch repeats.
 	NZ int64
+
+	quant *QuantWeight // its values are those of B, whose elements are int8 or packed int4
 }
 
 var gemmScratch = scratch{size: C.GEMM_SCRATCH}
@@ -74,7 +76,7 @@ func Gemm(p Product) error {
 // order of additions does.
 func (p Product) parts() int64 {
 	const small, long, most = 128 * 128, 4096, 16
-	if len(p.Out.Shape) != 2 || len(p.A.Shape) != 2 || len(p.B.Shape) != 2 || p.Sum || p.Add != nil || p.Alpha != 1 || p.NZ > 0 {
+	if len(p.Out.Shape) != 2 || len(p.A.Shape) != 2 || len(p.B.Shape) != 2 || p.Sum || p.Add != nil || p.Alpha != 1 || p.NZ > 0 || p.quant != nil {
 		return 1
 	}
 	if kind, err := p.kind(); err != nil || kind != C.GEMM_F32 || p.Out.Len() > small || p.A.Shape[1] < long {
@@ -149,6 +151,13 @@ func (p Product) c() (C.struct_gemm, error) {
 		}
 		sumBatch(&g)
 	}
+	if p.quant != nil {
+		g.group, g.scale = C.int64_t(p.quant.Group), matrix(p.quant.Scale)
+		if p.quant.Offset.Data != nil {
+			g.offset = matrix(p.quant.Offset)
+		}
+		return g, nil
+	}
 	foldBatch(&g)
 	// The kernel is best with contiguous rows of Out and with few rows rather than few columns.
 	if c := &g.c; c.col.stride != 1 && c.row.stride == 1 || n < m && n < 16 {
@@ -160,6 +169,9 @@ func (p Product) c() (C.struct_gemm, error) {
 // kind is the computation type.
 func (p Product) kind() (C.int32_t, error) {
 	types := []dtype.Type{p.A.DType, p.B.DType, p.Out.DType}
+	if p.quant != nil {
+		types[1] = dtype.Float32 // as which the kernel reads it
+	}
 	if p.Add != nil {
 		types = append(types, p.Add.DType)
 	}
@@ -246,6 +258,9 @@ func tile(g *C.struct_gemm) int64 {
 	rows := int64(C.gemm_rows())
 	grainM := (C.GEMM_GRAIN_M + rows - 1) / rows * rows
 	limitM, limitN, threads := int64(C.GEMM_TILE_M), int64(C.GEMM_TILE_N), int64(Threads())
+	if g.group > 0 {
+		limitM = 512 // all rows of A of a tile are packed at once
+	}
 	for {
 		tileM, tileN := split(m, limitM, grainM), split(n, limitN, C.GEMM_GRAIN_N)
 		count := batch * ((m + tileM - 1) / tileM) * ((n + tileN - 1) / tileN)

@@ -32,6 +32,11 @@ struct gemm {
 	int64_t batch[GEMM_MAX_BATCH];
 	double alpha, beta;
 	struct gemm_matrix a, b, c, d;
+	/* If group is not 0, b has int8 or int4 elements, and the value of one in row k and column n is
+	 * (element + offset)·scale with the scale and offset in row k / group and column n of their
+	 * matrices. Without offset.data offsets are 0. */
+	struct gemm_matrix scale, offset;
+	int64_t group;
 };
 
 enum {

@@ -51,6 +51,8 @@
 #define SOURCES(X) X(DTYPE_FLOAT32, float, f32) X(DTYPE_FLOAT16, uint16_t, f16) X(DTYPE_BFLOAT16, uint16_t, bf16)
 #include "gemm_tile.h"
 
+#include "gemm_quant.h"
+
 /* float64 */
 typedef double gemm_vf64 __attribute__((vector_size(VECTOR_BYTES)));
 #define T double
@@ -137,5 +139,5 @@ static void gemm(const struct gemm *g, int64_t lo, int64_t hi, char *scratch)
 {
 	static const gemm_tile tile[] = {
 		[GEMM_F32] = gemm_f32_tile, [GEMM_F64] = gemm_f64_tile, [GEMM_I32] = gemm_i32_tile, [GEMM_I64] = gemm_i64_tile};
-	gemm_tiles(g, lo, hi, scratch, tile[g->type]);
+	gemm_tiles(g, lo, hi, scratch, g->group > 0 ? gemm_quant_tile : tile[g->type]);
 }

@@ -4,7 +4,7 @@
 
 #include <immintrin.h>
 
-enum { GEMM_AHEAD = 512 }; /* bytes that are fetched ahead */
+enum { GEMM_AHEAD = 1024 }; /* bytes that are fetched ahead */
 
 /* The lanes of the first n elements, of which a vector has at most 32. */
 static inline uint32_t gemm_mask(int64_t n) { return _bzhi_u32(0xffffffff, n < 32 ? (uint32_t)n : 32); }

@@ -104,54 +104,104 @@ static void SRC(pack)(P *dst, int a_panel, int64_t w, int64_t k, const S *src, i
 			}
 	}
 }
-#undef LINE_W
 
 #ifdef FEW_ROWS
-/* c[rows×cols] (+)= a·b for up to FEW_ROWS packed rows of a, where the elements of b are adjacent
- * along k: b passes through registers once. */
+/* c[rows×cols] (+)= a·b for up to FEW_ROWS packed rows of a and at most 16 columns, where the elements of
+ * b are adjacent along k: b passes through registers once. */
 static inline __attribute__((always_inline)) void
-SRC(few_rows)(const int rows, int64_t cols, int64_t k, const P *a, const S *b, int64_t b_col, T *c, int64_t c_row, int accumulate)
+SRC(along_rows)(const int rows, int64_t cols, int64_t k, const P *a, const S *b, int64_t b_col, T *c, int64_t c_row, int accumulate)
 {
 	const int64_t cells = (k + GROUP - 1) / GROUP;
-	for (int64_t j = 0; j < cols; j += 16) {
-		V sum[FEW_ROWS] = {0};
-		for (int64_t p = 0; p < cells; p += 16) {
-			__m512i t[16];
+	V sum[FEW_ROWS] = {0};
+	for (int64_t p = 0; p < cells; p += 16) {
+		__m512i t[16];
 #pragma GCC unroll 16
-			for (int x = 0; x < 16; x++) {
-				const S *line = b + (x < cols - j ? j + x : j) * b_col + p * GROUP;
-				__builtin_prefetch(line + GEMM_AHEAD / sizeof(S));
-				t[x] = LINE(line, k - p * GROUP);
-			}
-			gemm_transpose(t);
+		for (int x = 0; x < 16; x++) {
+			const S *line = b + (x < cols ? x : 0) * b_col + p * GROUP;
+			__builtin_prefetch(line + GEMM_AHEAD / sizeof(S), 0, 2);
+			t[x] = LINE(line, k - p * GROUP);
+		}
+		gemm_transpose(t);
 #pragma GCC unroll 16
-			for (int y = 0; y < 16; y++)
-				if (y < cells - p)
+		for (int y = 0; y < 16; y++)
+			if (y < cells - p)
 #pragma GCC unroll 4
-					for (int i = 0; i < rows; i++)
-						sum[i] = MULADD(sum[i], a[i * GEMM_KC + p + y] - (PV){0}, (PV)t[y]);
-		}
-		const __mmask16 mask = (__mmask16)gemm_mask(cols - j);
+				for (int i = 0; i < rows; i++)
+					sum[i] = MULADD(sum[i], a[i * GEMM_KC + p + y] - (PV){0}, (PV)t[y]);
+	}
+	const __mmask16 mask = (__mmask16)gemm_mask(cols);
 #pragma GCC unroll 4
-		for (int i = 0; i < rows; i++) {
-			T *out = c + i * c_row + j;
-			if (accumulate)
-				sum[i] += (V)_mm512_maskz_loadu_epi32(mask, out);
-			_mm512_mask_storeu_epi32(out, mask, (__m512i)sum[i]);
-		}
+	for (int i = 0; i < rows; i++) {
+		if (accumulate)
+			sum[i] += (V)_mm512_maskz_loadu_epi32(mask, c + i * c_row);
+		_mm512_mask_storeu_epi32(c + i * c_row, mask, (__m512i)sum[i]);
 	}
 }
 
-static void SRC(few)(int64_t rows, int64_t cols, int64_t k, const P *a, const S *b, int64_t b_col, T *c, int64_t c_row, int accumulate)
+/* The same where the elements of b are adjacent along the columns, of which there are at most
+ * GEMM_TILE_N: a few rows of b pass by at a time, while the sums lie in the first-level cache. */
+static inline __attribute__((always_inline)) void
+SRC(across_rows)(const int rows, int64_t cols, int64_t k, const P *a, const S *src, int64_t k_stride, T *c, int64_t c_row, int accumulate)
 {
+	enum { STEP = 8 };
+	T sums[FEW_ROWS * GEMM_TILE_N] __attribute__((aligned(64)));
+	const int64_t cells = (k + GROUP - 1) / GROUP;
+	for (int64_t p = 0; p == 0 || p < cells; p += STEP)
+		for (int64_t j = 0; j < cols; j += 32) {
+			V t[FEW_ROWS][2];
+#pragma GCC unroll 4
+			for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+				for (int x = 0; x < 2; x++)
+					t[i][x] = p > 0 ? *(V *)(sums + i * GEMM_TILE_N + j + 16 * x) : (V){0};
+			const int64_t first = gemm_min(16, cols - j), second = cols - j > 16 ? gemm_min(16, cols - j - 16) : 0;
+			for (int64_t q = p; q < gemm_min(p + STEP, cells); q++) {
+#pragma GCC unroll 2
+				for (int x = 0; x < GROUP; x++) {
+					__builtin_prefetch(src + ((q + STEP) * GROUP + x) * k_stride + j, 0, 2);
+					if (sizeof(S) == 4)
+						__builtin_prefetch(src + ((q + STEP) * GROUP + x) * k_stride + j + 16, 0, 2);
+				}
+				const PV b0 = (PV)LINE_W(q, j, first), b1 = (PV)LINE_W(q, j + 16, second);
+#pragma GCC unroll 4
+				for (int i = 0; i < rows; i++) {
+					const PV x = a[i * GEMM_KC + q] - (PV){0};
+					t[i][0] = MULADD(t[i][0], x, b0);
+					t[i][1] = MULADD(t[i][1], x, b1);
+				}
+			}
+#pragma GCC unroll 4
+			for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+				for (int x = 0; x < 2; x++)
+					*(V *)(sums + i * GEMM_TILE_N + j + 16 * x) = t[i][x];
+		}
+	for (int i = 0; i < rows; i++)
+		for (int64_t j = 0; j < cols; j += 16) {
+			const __mmask16 mask = (__mmask16)gemm_mask(cols - j);
+			V t = *(V *)(sums + i * GEMM_TILE_N + j);
+			if (accumulate)
+				t += (V)_mm512_maskz_loadu_epi32(mask, c + i * c_row + j);
+			_mm512_mask_storeu_epi32(c + i * c_row + j, mask, (__m512i)t);
+		}
+}
+
+static void SRC(few)(int64_t rows, int64_t cols, int64_t k, const P *a, const S *b, const struct gemm_matrix *x, T *c, int64_t c_row, int accumulate)
+{
+#define FEW(rows)                                                                                                      \
+	case rows:                                                                                                     \
+		if (x->col.stride == 1)                                                                                \
+			SRC(across_rows)(rows, cols, k, a, b, x->row.stride, c, c_row, accumulate);                    \
+		else                                                                                                   \
+			SRC(along_rows)(rows, cols, k, a, b, x->col.stride, c, c_row, accumulate);                     \
+		return;
 	switch (rows) {
-	case 1: SRC(few_rows)(1, cols, k, a, b, b_col, c, c_row, accumulate); return;
-	case 2: SRC(few_rows)(2, cols, k, a, b, b_col, c, c_row, accumulate); return;
-	case 3: SRC(few_rows)(3, cols, k, a, b, b_col, c, c_row, accumulate); return;
-	case 4: SRC(few_rows)(4, cols, k, a, b, b_col, c, c_row, accumulate); return;
+		FEW(1) FEW(2) FEW(3) FEW(4)
 	}
+#undef FEW
 }
 #endif
+#undef LINE_W
 #else
 /* dst[y·dst_row + x] = src[x·x_stride + y·y_stride] for x < w, y < h. */
 static inline __attribute__((always_inline)) void

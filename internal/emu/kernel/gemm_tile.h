@@ -26,7 +26,7 @@
 		return;
 #define FEW_CASE(id, type, name)                                                                                       \
 	case id:                                                                                                       \
-		NAME(name##_few)(rows, cols, k, a, (const type *)data + offset, x->col.stride, c, c_row, accumulate);  \
+		NAME(name##_few)(rows, cols, k, a, (const type *)data + offset, x, c, c_row, accumulate);              \
 		return;
 
 static void NAME(pack_part)(P *dst, int a_panel, int64_t w, int64_t k, int dtype, const char *data, int64_t offset,
@@ -142,6 +142,13 @@ static void NAME(block)(const struct NAME(part) *s, int64_t i, int64_t rows, int
 		memcpy(c + r * s->out_row, edge + r * NR, (size_t)cols * sizeof(T));
 }
 
+/* Finishes rows of c whose sums are complete. */
+static void NAME(finish_rows)(const struct NAME(part) *s, int64_t i, int64_t rows)
+{
+	for (int64_t j = s->n0; !s->direct && j < s->n1; j += NR)
+		NAME(finish)(s->g, s->at, i, rows, j, gemm_min(NR, s->n1 - j), s->out + (i - s->m0) * s->out_row + (j - s->n0), s->out_row);
+}
+
 /* Adds the products over the block of k elements from k0 on to out, and finishes c after the last. */
 static void NAME(sum)(const struct NAME(part) *s, int64_t k0, int64_t k)
 {
@@ -154,27 +161,18 @@ static void NAME(sum)(const struct NAME(part) *s, int64_t k0, int64_t k)
 			   g->a.row.stride % GROUP == 0 && g->a.row.stride <= GROUP * GEMM_KC && s->n1 - s->n0 <= 4 * NR;
 	const int read_b = GROUP == 1 && plain_b && g->b.dtype == NATIVE && g->b.col.stride == 1 &&
 			   (s->m1 - s->m0 <= 2 * GEMM_MR || (s->m1 - s->m0 <= 16 * GEMM_MR && g->b.row.stride <= GEMM_KC));
-#ifdef FEW_ROWS
-	const int few = plain_b && g->b.row.stride == 1 && g->b.col.stride != 1 && s->m1 - s->m0 <= FEW_ROWS;
-#else
-	const int few = 0;
-#endif
 
 	for (int64_t i = s->m0; i < s->m1; i += GEMM_MR) {
 		const int64_t rows = gemm_min(GEMM_MR, s->m1 - i);
 		const P *a = s->a;
 		int64_t a_row = GEMM_KC;
-		if (read_a && !few) {
+		if (read_a) {
 			a = (const P *)((const ELEMENT *)s->at->a + i * g->a.row.stride + k0);
 			a_row = g->a.row.stride / GROUP;
 		} else {
 			NAME(pack_panel)(s->a, 1, &g->a, s->at->a, i, rows, k0, k);
 		}
-#ifdef FEW_ROWS
-		if (few)
-			NAME(few)(&g->b, s->at->b, k0, s->n0, rows, s->n1 - s->n0, k, a, s->out, s->out_row, k0 > 0);
-#endif
-		for (int64_t j = s->n0, cols; !few && j < s->n1; j += cols) {
+		for (int64_t j = s->n0, cols; j < s->n1; j += cols) {
 #if GROUP == 1
 			if (read_b && rows == 1 && s->n1 - j >= 8 * VL) {
 				const P *in = (const P *)s->at->b + k0 * g->b.row.stride + j;
@@ -194,10 +192,31 @@ static void NAME(sum)(const struct NAME(part) *s, int64_t k0, int64_t k)
 				NAME(pack_panel)(b, 0, &g->b, s->at->b, j, cols, k0, k);
 			NAME(block)(s, i, rows, j, cols, cells, a, a_row, b, NR, k0 > 0);
 		}
-		for (int64_t j = s->n0; !s->direct && k0 + k >= g->k && j < s->n1; j += NR)
-			NAME(finish)(g, s->at, i, rows, j, gemm_min(NR, s->n1 - j), s->out + (i - s->m0) * s->out_row + (j - s->n0), s->out_row);
+		if (k0 + k >= g->k)
+			NAME(finish_rows)(s, i, rows);
 	}
 }
+
+#ifdef FEW_ROWS
+/* Computes a tile of few rows, for which B is not packed: a strip of it is read in long pieces, far along k,
+ * before the next one, as memory is read fastest. */
+static void NAME(few_tile)(const struct NAME(part) *s)
+{
+	const struct gemm *g = s->g;
+	const int64_t rows = s->m1 - s->m0, block = GEMM_KC * GROUP, piece = 16 * block;
+	const int64_t strip = g->b.col.stride == 1 ? GEMM_TILE_N : 16;
+	for (int64_t k0 = 0; k0 == 0 || k0 < g->k; k0 += piece) {
+		const int64_t end = gemm_min(k0 + piece, g->k);
+		for (int64_t p = k0; p < end; p += block)
+			NAME(pack_panel)(s->b + (p - k0) / GROUP * FEW_ROWS, 1, &g->a, s->at->a, s->m0, rows, p, gemm_min(block, end - p));
+		for (int64_t j = s->n0; j < s->n1; j += strip)
+			for (int64_t p = k0; p == 0 || p < end; p += block)
+				NAME(few)(&g->b, s->at->b, p, j, rows, gemm_min(strip, s->n1 - j), gemm_min(block, end - p),
+					  s->b + (p - k0) / GROUP * FEW_ROWS, s->out + (j - s->n0), s->out_row, p > 0);
+	}
+	NAME(finish_rows)(s, s->m0, rows);
+}
+#endif
 
 /* Computes rows [m0, m1) and columns [n0, n1) of one matrix of the batch. */
 static void NAME(tile)(const struct gemm *g, const struct gemm_at *at, int64_t m0, int64_t m1, int64_t n0, int64_t n1,
@@ -209,6 +228,13 @@ static void NAME(tile)(const struct gemm *g, const struct gemm_at *at, int64_t m
 	s.direct = g->c.dtype == NATIVE_OUT && g->c.col.stride == 1 && g->alpha == 1 && at->d == NULL;
 	s.out = s.direct ? (T *)at->c + m0 * g->c.row.stride + n0 : (T *)(s.b + GEMM_TILE_N * GEMM_KC);
 	s.out_row = s.direct ? g->c.row.stride : GEMM_TILE_N;
+#ifdef FEW_ROWS
+	const struct gemm_axis *row = &g->b.row, *col = &g->b.col;
+	if (m1 - m0 <= FEW_ROWS && gemm_plain(row) && gemm_plain(col) && (row->stride == 1 || col->stride == 1)) {
+		NAME(few_tile)(&s);
+		return;
+	}
+#endif
 	for (int64_t k0 = 0; k0 == 0 || k0 < g->k; k0 += GEMM_KC * GROUP)
 		NAME(sum)(&s, k0, gemm_min(GEMM_KC * GROUP, g->k - k0));
 }

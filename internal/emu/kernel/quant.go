@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"slices"
-	"unsafe"
 
 	"github.com/goascend/cann/internal/dtype"
 )
@@ -234,49 +233,4 @@ func widened(v View) (View, func(), error) {
 	}
 	wide, err := swap(t).Broadcast(v.Shape)
 	return wide, release, err
-}
-
-// QuantWeight is a quantised weight matrix with the value (Weight + Offset) · Scale. Scale and
-// Offset are [groups, N] or [groups, 1]; each group is an equal part of the K rows. Offset may
-// have no data.
-type QuantWeight struct {
-	Weight, Scale, Offset View
-	Packed                unsafe.Pointer // int4 elements without gaps, at Weight's strides, in place of its memory
-	Group                 int64          // rows per group
-}
-
-// Product computes out = x · weight + bias. bias may have no data.
-func (w QuantWeight) Product(out, x, bias View) error {
-	c := newChain()
-	k, n := w.Weight.Shape[0], w.Weight.Shape[1]
-	weight := w.Weight
-	if w.Packed != nil {
-		var release func()
-		weight, release = temporary(dtype.Int8, []int64{k * n})
-		defer release()
-		if err := UnpackInt4(weight, w.Packed); err != nil {
-			return err
-		}
-		weight.Shape, weight.Strides = w.Weight.Shape, w.Weight.Strides
-	}
-	t := c.temp([]int64{k, n})
-	for first, i := int64(0), int64(0); first < k; first, i = first+w.Group, i+1 {
-		rows := min(w.Group, k-first)
-		offset := w.Offset
-		if offset.Data != nil {
-			offset = offset.Narrow(0, i, 1)
-		}
-		if c.err == nil {
-			c.err = Dequantize(t.Narrow(0, first, rows), weight.Narrow(0, first, rows), w.Scale.Narrow(0, i, 1), offset, false)
-		}
-	}
-	sum := c.temp(out.Shape)
-	if c.err == nil {
-		c.err = Gemm(Product{Out: sum, A: x, B: t, Alpha: 1})
-	}
-	if bias.Data != nil {
-		c.set(sum, Add, []Number{Real(1)}, Of(sum), Of(bias))
-	}
-	c.set(out, Identity, nil, Of(sum))
-	return c.end()
 }

@@ -1,3 +1,3 @@
 // Package rivals measures the emulator's matrix products beside those of oneDNN and OpenBLAS,
-// which it loads where they are installed (Debian: libdnnl-dev, libopenblas-dev).
+// which it loads where they are installed (Debian: libdnnl-dev, libopenblas-dev), and beside threads that only read memory.
 package rivals

@@ -63,3 +63,21 @@ int rival_multiply(int rival, int bf16, int transposed, int64_t m, int64_t n, in
 	blas_f32(ROW_MAJOR, NO_TRANS, transposed ? TRANS : NO_TRANS, (int)m, (int)n, (int)k, 1, a, (int)k, b, (int)ldb, 0, c, (int)n);
 	return 1;
 }
+
+typedef uint64_t vector __attribute__((vector_size(64)));
+
+#if defined(__x86_64__)
+__attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
+uint64_t rival_read(const void *data, int64_t n)
+{
+	const vector *v = data;
+	vector sum[4] = {0};
+	for (; n >= (int64_t)sizeof(sum); n -= (int64_t)sizeof(sum), v += 4)
+		for (int i = 0; i < 4; i++)
+			sum[i] += v[i];
+	uint64_t total = 0;
+	for (int i = 0; i < 32; i++)
+		total += sum[i / 8][i % 8];
+	return total;
+}

@@ -1,0 +1,265 @@
+/* Products of few rows with a quantised matrix, with AVX-512: B is read once, 64 bytes at a time, and its
+ * elements become floats in registers. Sums over the elements that share a scale are multiplied by it.
+ *
+ * Element number lane·count + i of the 64 bytes is part i of them, where the 16 parts of 32 bits have count
+ * elements each. So the elements need no moves between lanes; the floats that they meet are put in that order. */
+
+enum {
+	GEMM_QUANT_ROWS = 8,  /* more rows are multiplied with widened blocks */
+	GEMM_QUANT_UNIT = 32, /* elements of a unit; scales are repeated for each */
+	GEMM_QUANT_STRIP = 12, /* columns whose scales are gathered at once, at most GEMM_MR */
+	GEMM_QUANT_DEEP = 1 << 16, /* largest K */
+};
+
+static inline __attribute__((always_inline)) __m512 gemm_quant_part(const int bits, __m512i v, int i)
+{
+	if (bits == 4) /* the table is indexed by the lowest four bits of each lane */
+		return _mm512_permutexvar_ps(_mm512_srli_epi32(v, (unsigned)(4 * i)), _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1));
+	return _mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_slli_epi32(v, (unsigned)(24 - 8 * i)), 24));
+}
+
+static inline __m512i gemm_quant_load(const char *p, int64_t bytes)
+{
+	return _mm512_maskz_loadu_epi8(bytes < 64 ? _bzhi_u64(~0ULL, (uint32_t)bytes) : ~0ULL, p);
+}
+
+/* out[rows×cols] = x·B for columns whose elements along k are adjacent. scale has a row of units for each column. */
+static inline __attribute__((always_inline)) void
+gemm_quant_along(const int bits, const int rows, const int cols, int64_t k, const float *x, int64_t x_row, const char *b, int64_t b_col,
+		 const float *scale, int64_t units, float *out, int64_t out_row)
+{
+	const int count = 32 / bits, step = 16 * count, lanes = GEMM_QUANT_UNIT / count;
+	const __m512i unit = lanes == 4 ? _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3)
+					: _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
+	__m512 total[4][2] = {0};
+	for (int64_t p = 0; p < k; p += step) {
+		__m512i v[4];
+		__m512 sum[4][2] = {0};
+#pragma GCC unroll 4
+		for (int j = 0; j < cols; j++) {
+			const char *from = b + j * b_col + p * bits / 8;
+			__builtin_prefetch(from + 2 * GEMM_AHEAD, 0, 2);
+			v[j] = gemm_quant_load(from, ((k - p) * bits + 7) / 8);
+		}
+#pragma GCC unroll 8
+		for (int i = 0; i < count; i++)
+#pragma GCC unroll 4
+			for (int j = 0; j < cols; j++) {
+				const __m512 part = gemm_quant_part(bits, v[j], i);
+#pragma GCC unroll 2
+				for (int r = 0; r < rows; r++)
+					sum[j][r] = _mm512_fmadd_ps(part, _mm512_loadu_ps(x + r * x_row + p + 16 * i), sum[j][r]);
+			}
+#pragma GCC unroll 4
+		for (int j = 0; j < cols; j++) {
+			const __m512i few = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(scale + j * units + p / GEMM_QUANT_UNIT)));
+			const __m512 s = (__m512)_mm512_permutexvar_epi32(unit, few);
+#pragma GCC unroll 2
+			for (int r = 0; r < rows; r++)
+				total[j][r] = _mm512_fmadd_ps(sum[j][r], s, total[j][r]);
+		}
+	}
+#pragma GCC unroll 4
+	for (int j = 0; j < cols; j++)
+#pragma GCC unroll 2
+		for (int r = 0; r < rows; r++)
+			out[r * out_row + j] = _mm512_reduce_add_ps(total[j][r]);
+}
+
+/* sums[rows×16·count] = x·B over k rows of one group, of which 64 bytes lie at b. */
+static inline __attribute__((always_inline)) void
+gemm_quant_across(const int bits, const int rows, int64_t k, const float *x, int64_t x_row, const char *b, int64_t b_row, int64_t bytes, float *sums)
+{
+	const int count = 32 / bits;
+	__m512 sum[2][8] = {0};
+	for (int64_t p = 0; p < k; p++, b += b_row) {
+		__builtin_prefetch(b + 32 * b_row, 0, 2); /* rows may be a multiple of 4 KiB apart, of which the first level holds few */
+		const __m512i v = gemm_quant_load(b, bytes);
+#pragma GCC unroll 8
+		for (int i = 0; i < count; i++) {
+			const __m512 part = gemm_quant_part(bits, v, i);
+#pragma GCC unroll 2
+			for (int r = 0; r < rows; r++)
+				sum[r][i] = _mm512_fmadd_ps(part, _mm512_set1_ps(x[r * x_row + p]), sum[r][i]);
+		}
+	}
+#pragma GCC unroll 2
+	for (int r = 0; r < rows; r++) {
+		__m512i t[16];
+#pragma GCC unroll 16
+		for (int i = 0; i < 16; i++)
+			t[i] = i < count ? (__m512i)sum[r][i] : _mm512_setzero_si512();
+		gemm_transpose(t);
+#pragma GCC unroll 16
+		for (int i = 0; i < 16; i++)
+			_mm512_mask_storeu_epi32(sums + r * 16 * count + i * count, (__mmask16)((1 << count) - 1), t[i]);
+	}
+}
+
+/* The units of scales or offsets of some columns, of dst[cols×units]; units beyond K are zero. */
+static void gemm_quant_units(const struct gemm *g, const struct gemm_matrix *x, int64_t j, int64_t cols, float *dst, int64_t units)
+{
+	float part[GEMM_QUANT_STRIP * GEMM_KC];
+	const int64_t groups = (g->k + g->group - 1) / g->group;
+	memset(dst, 0, (size_t)(cols * units) * sizeof(float));
+	for (int64_t first = 0; first < groups; first += GEMM_KC) {
+		const int64_t n = gemm_min(GEMM_KC, groups - first);
+		gemm_f32_pack_part(part, 1, cols, n, x->dtype, x->data, first * x->row.stride + j * x->col.stride, x->col.stride, x->row.stride);
+		const int64_t each = (gemm_min(g->group, g->k) + GEMM_QUANT_UNIT - 1) / GEMM_QUANT_UNIT, end = (g->k + GEMM_QUANT_UNIT - 1) / GEMM_QUANT_UNIT;
+		for (int64_t i = 0; each == 1 && i < cols; i++)
+			memcpy(dst + i * units + first, part + i * GEMM_KC, (size_t)n * sizeof(float));
+		for (int64_t i = 0; each > 1 && i < cols; i++)
+			for (int64_t y = 0; y < n; y++) {
+				float *to = dst + i * units + (first + y) * each;
+				const int64_t most = gemm_min(each, end - (first + y) * each);
+				for (int64_t u = 0; u < most; u++)
+					to[u] = part[i * GEMM_KC + y];
+			}
+	}
+}
+
+/* The rows of A, of which x has a row of x_row floats each, and the sums of their units. */
+struct gemm_quant_x {
+	float *x, *sums;
+	int64_t x_row, units;
+};
+
+/* Packs rows of A, in the order of the parts of B if they run along k, and sums their units. */
+static inline __attribute__((always_inline)) void
+gemm_quant_pack(const struct gemm *g, const struct gemm_at *at, int64_t m0, int64_t rows, const struct gemm_quant_x *x, const int64_t count)
+{
+	float block[GEMM_QUANT_ROWS * GEMM_KC];
+	memset(x->x, 0, (size_t)(rows * x->x_row) * sizeof(float));
+	for (int64_t k0 = 0; k0 < g->k; k0 += GEMM_KC) {
+		const int64_t k = gemm_min(GEMM_KC, g->k - k0);
+		gemm_f32_pack_panel(block, 1, &g->a, at->a, m0, rows, k0, k);
+		for (int64_t r = 0; r < rows; r++)
+			for (int64_t p = 0; p < k; p += 16 * count) {
+				float *to = x->x + r * x->x_row + k0 + p;
+				const float *from = block + r * GEMM_KC + p;
+				for (int64_t lane = 0; lane < 16; lane++)
+					for (int64_t i = 0; i < count && p + lane * count + i < k; i++)
+						to[16 * i + lane] = from[lane * count + i];
+			}
+		for (int64_t r = 0; r < rows && g->offset.data != NULL; r++)
+			for (int64_t p = 0; p < k; p += GEMM_QUANT_UNIT) {
+				float sum = 0;
+				for (int64_t q = p; q < gemm_min(p + GEMM_QUANT_UNIT, k); q++)
+					sum += block[r * GEMM_KC + q];
+				x->sums[r * x->units + (k0 + p) / GEMM_QUANT_UNIT] = sum;
+			}
+	}
+}
+
+#define GEMM_QUANT_CASES(call)                                                                                         \
+	if (bits == 4 && two)                                                                                          \
+		call(4, 2);                                                                                            \
+	else if (bits == 4)                                                                                            \
+		call(4, 1);                                                                                            \
+	else if (two)                                                                                                  \
+		call(8, 2);                                                                                            \
+	else                                                                                                           \
+		call(8, 1);
+
+static void gemm_quant_rows_along(const struct gemm *g, const char *data, int64_t rows, int64_t n0, int64_t n1, const struct gemm_quant_x *x,
+				  float *out, float *scratch)
+{
+	const int bits = g->b.dtype == DTYPE_INT4 ? 4 : 8;
+	const int64_t units = x->units, b_col = g->b.col.stride * bits / 8;
+	float *scale = scratch, *offset = scale + GEMM_QUANT_STRIP * units;
+	for (int64_t j0 = n0; j0 < n1; j0 += GEMM_QUANT_STRIP) {
+		const int64_t strip = gemm_min(GEMM_QUANT_STRIP, n1 - j0);
+		gemm_quant_units(g, &g->scale, j0, strip, scale, units);
+		if (g->offset.data != NULL)
+			gemm_quant_units(g, &g->offset, j0, strip, offset, units);
+		for (int64_t j = 0, cols; j < strip; j += cols) {
+			cols = strip - j >= 4 ? 4 : 1;
+			for (int64_t r = 0; r < rows; r += 2) {
+				const int two = r + 1 < rows;
+				float *c = out + r * GEMM_TILE_N + j0 - n0 + j;
+#define ALONG(bits, rows)                                                                                              \
+	if (cols == 4)                                                                                                 \
+		gemm_quant_along(bits, rows, 4, g->k, x->x + r * x->x_row, x->x_row, data + (j0 + j) * b_col, b_col,   \
+				 scale + j * units, units, c, GEMM_TILE_N);                                            \
+	else                                                                                                           \
+		gemm_quant_along(bits, rows, 1, g->k, x->x + r * x->x_row, x->x_row, data + (j0 + j) * b_col, b_col,   \
+				 scale + j * units, units, c, GEMM_TILE_N)
+				GEMM_QUANT_CASES(ALONG)
+#undef ALONG
+			}
+		}
+		for (int64_t r = 0; r < rows && g->offset.data != NULL; r++)
+			for (int64_t j = 0; j < strip; j++) {
+				float sum = 0;
+				for (int64_t u = 0; u < units; u++)
+					sum += scale[j * units + u] * offset[j * units + u] * x->sums[r * units + u];
+				out[r * GEMM_TILE_N + j0 - n0 + j] += sum;
+			}
+	}
+}
+
+static void gemm_quant_rows_across(const struct gemm *g, const char *data, int64_t rows, int64_t n0, int64_t n1, const struct gemm_quant_x *x, float *out)
+{
+	const int bits = g->b.dtype == DTYPE_INT4 ? 4 : 8;
+	const int64_t step = 512 / bits, b_row = g->b.row.stride * bits / 8;
+	float scale[GEMM_TILE_N], offset[GEMM_TILE_N], sums[2 * 128];
+	for (int64_t r = 0; r < rows; r++)
+		memset(out + r * GEMM_TILE_N, 0, GEMM_TILE_N * sizeof(float));
+	for (int64_t p = 0, k; p < g->k; p += k) {
+		const int64_t group = p / g->group;
+		k = gemm_min(gemm_min(GEMM_KC, (group + 1) * g->group - p), g->k - p);
+		for (int64_t j = n0; j < n1; j += 2 * 16) {
+			const int64_t cols = gemm_min(2 * 16, n1 - j);
+			float *s = scale + j - n0, *o = offset + j - n0;
+			gemm_f32_pack_part(s, 0, cols, 1, g->scale.dtype, g->scale.data, group * g->scale.row.stride + j * g->scale.col.stride, g->scale.col.stride, 0);
+			if (g->offset.data != NULL)
+				gemm_f32_pack_part(o, 0, cols, 1, g->offset.dtype, g->offset.data, group * g->offset.row.stride + j * g->offset.col.stride, g->offset.col.stride, 0);
+			else
+				memset(o, 0, (size_t)cols * sizeof(float));
+		}
+		for (int64_t j = n0; j < n1; j += step) {
+			const int64_t cols = gemm_min(step, n1 - j), bytes = (cols * bits + 7) / 8;
+			const char *b = data + p * b_row + j * bits / 8;
+			for (int64_t r = 0; r < rows; r += 2) {
+				const int two = r + 1 < rows;
+#define ACROSS(bits, rows) gemm_quant_across(bits, rows, k, x->x + r * x->x_row + p, x->x_row, b, b_row, bytes, sums)
+				GEMM_QUANT_CASES(ACROSS)
+#undef ACROSS
+				for (int64_t y = r; y < r + 1 + two; y++) {
+					float *c = out + y * GEMM_TILE_N + j - n0, all = 0;
+					for (int64_t u = p / GEMM_QUANT_UNIT; u < (p + k + GEMM_QUANT_UNIT - 1) / GEMM_QUANT_UNIT && g->offset.data != NULL; u++)
+						all += x->sums[y * x->units + u];
+					for (int64_t i = 0; i < cols; i++)
+						c[i] += (sums[(y - r) * step + i] + offset[j - n0 + i] * all) * scale[j - n0 + i];
+				}
+			}
+		}
+	}
+}
+
+/* Reports whether a tile of so many rows is computed here: scales do not change within units. */
+static int gemm_quant_by_rows(const struct gemm *g, int64_t rows)
+{
+	return rows <= GEMM_QUANT_ROWS && g->k <= GEMM_QUANT_DEEP && (g->group % GEMM_QUANT_UNIT == 0 || g->group >= g->k);
+}
+
+/* out[rows×GEMM_TILE_N] = the sums of rows [m0, m1) and columns [n0, n1). */
+static void gemm_quant_rows(const struct gemm *g, const struct gemm_at *at, int64_t m0, int64_t m1, int64_t n0, int64_t n1, float *out, float *scratch)
+{
+	const int64_t rows = m1 - m0, count = g->b.dtype == DTYPE_INT4 ? 8 : 4, along = g->b.row.stride == 1;
+	const int64_t units = (g->k + 127) / 128 * 4;
+	struct gemm_quant_x x = {.x = scratch, .x_row = units * GEMM_QUANT_UNIT, .units = units};
+	x.sums = x.x + rows * x.x_row;
+	memset(x.sums, 0, (size_t)(rows * units) * sizeof(float));
+	if (!along)
+		gemm_quant_pack(g, at, m0, rows, &x, 1);
+	else if (count == 8)
+		gemm_quant_pack(g, at, m0, rows, &x, 8);
+	else
+		gemm_quant_pack(g, at, m0, rows, &x, 4);
+	if (along)
+		gemm_quant_rows_along(g, at->b, rows, n0, n1, &x, out, x.sums + rows * units);
+	else
+		gemm_quant_rows_across(g, at->b, rows, n0, n1, &x, out);
+}
+#undef GEMM_QUANT_CASES
