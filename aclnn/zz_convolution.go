@@ -499,7 +499,7 @@ var opIm2col = Operator{
 // Im2col copies each window of images into a column.
 //
 // It launches aclnnIm2col (libopapi, CANN 8.1.RC1 and 2026-08) of family convolution on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: Self, Out float32 float16 bfloat16.
 // Vendor's page: hicann/ops-math, conversion/im2col/docs/aclnnIm2col.md
 func Im2col(st *acl.Stream, p Im2colParams) error {
 	c := NewCall(st, &opIm2col)

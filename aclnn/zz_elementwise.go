@@ -191,8 +191,9 @@ var opAdd = Operator{
 // Add computes Self + Alpha · Other with broadcasting.
 //
 // It launches aclnnAdd (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool complex64 complex128.
+// The emulator verified: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool complex64 complex128; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex32 complex64 complex128.
 // Vendor's page: hicann/ops-math, math/add/docs/aclnnAdd&aclnnInplaceAdd.md
 func Add(st *acl.Stream, p AddParams) error {
 	c := NewCall(st, &opAdd)
@@ -226,7 +227,7 @@ var opAddN = Operator{
 // AddN adds the tensors of a list, element by element.
 //
 // It launches aclnnAddN (libopapi, CANN 2026-08) of family elementwise on st.
-// The emulator verified: Tensors, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: Tensors, Out float32 float16 bfloat16 int32 int64.
 // Vendor's page: hicann/ops-math, math/add_n/docs/aclnnAddN.md
 func AddN(st *acl.Stream, p AddNParams) error {
 	c := NewCall(st, &opAddN)
@@ -5486,8 +5487,8 @@ var opReal = Operator{
 // Real takes the real part of each element.
 //
 // It launches aclnnReal (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 complex32 complex64 complex128; Out
-// float32 float16 bfloat16 float64.
+// The emulator verified: Self float32 float16 complex32 complex64 complex128; Out float32 float16
+// float64.
 // Vendor's page: hicann/ops-math, math/real/docs/aclnnReal.md
 func Real(st *acl.Stream, p RealParams) error {
 	c := NewCall(st, &opReal)
@@ -6175,7 +6176,7 @@ var opSum = Operator{
 // Sum adds up the tensors of a list.
 //
 // It launches aclnnSum (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Tensors, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: Tensors, Out float32 float16 int8 int32 uint8.
 // Vendor's page: hicann/ops-math, math/accumulate_nv2/docs/aclnnSum.md
 func Sum(st *acl.Stream, p SumParams) error {
 	c := NewCall(st, &opSum)

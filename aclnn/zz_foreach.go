@@ -88,7 +88,8 @@ var opForeachAddList = Operator{
 // tensor.
 //
 // It launches aclnnForeachAddList (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
-// The emulator verified: X1, X2, Alpha, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X1, X2, Out float32 float16 bfloat16 int32; Alpha float32 float16 float64
+// int32.
 // Vendor's page: hicann/ops-nn, foreach/foreach_add_list/docs/aclnnForeachAddList.md
 func ForeachAddList(st *acl.Stream, p ForeachAddListParams) error {
 	c := NewCall(st, &opForeachAddList)
@@ -304,7 +305,7 @@ var opForeachAddcdivScalar = Operator{
 //
 // It launches aclnnForeachAddcdivScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on
 // st.
-// The emulator verified: X1, X2, X3, Scalar, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X1, X2, X3, Out float32 float16 bfloat16; Scalar float32 float16 float64.
 // Vendor's page: hicann/ops-nn, foreach/foreach_addcdiv_scalar/docs/aclnnForeachAddcdivScalar.md
 func ForeachAddcdivScalar(st *acl.Stream, p ForeachAddcdivScalarParams) error {
 	c := NewCall(st, &opForeachAddcdivScalar)
@@ -771,7 +772,7 @@ var opForeachDivScalar = Operator{
 // ForeachDivScalar divides the tensors of a list by a scalar in a one-element tensor.
 //
 // It launches aclnnForeachDivScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
-// The emulator verified: X, Scalar, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X, Out float32 float16 bfloat16; Scalar float32 float16 float64.
 // Vendor's page: hicann/ops-nn, foreach/foreach_div_scalar/docs/aclnnForeachDivScalar.md
 func ForeachDivScalar(st *acl.Stream, p ForeachDivScalarParams) error {
 	c := NewCall(st, &opForeachDivScalar)

@@ -425,8 +425,8 @@ var opGatherV3 = Operator{
 // dimensions by itself.
 //
 // It launches aclnnGatherV3 (libopapi, CANN 2026-08) of family index on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex32
-// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0; Index int32 int64.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool complex64 complex128; Index int32 int64.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnGatherV3.md
 func GatherV3(st *acl.Stream, p GatherV3Params) error {
 	c := NewCall(st, &opGatherV3)
@@ -1161,8 +1161,7 @@ var opInplaceScatterReduce = Operator{
 // InplaceScatterReduce is ScatterReduce with the result in place of the first argument.
 //
 // It launches aclnnInplaceScatterReduce (libopapi, CANN 2026-08) of family index on st.
-// The emulator verified: SelfRef, Src float32 float16 bfloat16 float64 integers bool complex32
-// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0; Index int32 int64.
+// The emulator verified: SelfRef, Src float32; Index int32 int64.
 // Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatterReduce&aclnnInplaceScatterReduce.md
 func InplaceScatterReduce(st *acl.Stream, p InplaceScatterReduceParams) error {
 	c := NewCall(st, &opInplaceScatterReduce)
@@ -1876,8 +1875,7 @@ var opScatterReduce = Operator{
 // says.
 //
 // It launches aclnnScatterReduce (libopapi, CANN 2026-08) of family index on st.
-// The emulator verified: Self, Src, Out float32 float16 bfloat16 float64 integers bool complex32
-// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0; Index int32 int64.
+// The emulator verified: Self, Src, Out float32; Index int32 int64.
 // Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatterReduce&aclnnInplaceScatterReduce.md
 func ScatterReduce(st *acl.Stream, p ScatterReduceParams) error {
 	c := NewCall(st, &opScatterReduce)

@@ -130,8 +130,8 @@ var opAdaLayerNormQuant = Operator{
 // AdaLayerNormQuant computes AdaLayerNorm and quantises each row to int8 with a scale of its own.
 //
 // It launches aclnnAdaLayerNormQuant (libopapi, CANN 2026-08) of family normalization on st.
-// The emulator verified: X, Scale, Shift, WeightOptional, BiasOptional float32 float16 bfloat16;
-// Out int8; QuantScale float32.
+// The emulator verified: X, Scale, Shift, WeightOptional, BiasOptional float16 bfloat16; Out int8;
+// QuantScale float32.
 // Vendor's page: hicann/ops-nn, norm/ada_layer_norm_quant/docs/aclnnAdaLayerNormQuant.md
 func AdaLayerNormQuant(st *acl.Stream, p AdaLayerNormQuantParams) error {
 	c := NewCall(st, &opAdaLayerNormQuant)
@@ -2519,7 +2519,7 @@ var opSyncBatchNormGatherStats = Operator{
 //
 // It launches aclnnSyncBatchNormGatherStats (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: TotalSum, TotalSquareSum, Mean, Variance, BatchMean, BatchInvstd float32
-// float16 bfloat16; SampleCount float32 float16 bfloat16 int32.
+// float16; SampleCount float32 float16 int32.
 // Vendor's page: hicann/ops-nn, norm/sync_batch_norm_gather_stats/docs/aclnnSyncBatchNormGatherStats.md
 func SyncBatchNormGatherStats(st *acl.Stream, p SyncBatchNormGatherStatsParams) error {
 	c := NewCall(st, &opSyncBatchNormGatherStats)

@@ -161,7 +161,7 @@ var opAdaptiveMaxPool2d = Operator{
 // AdaptiveMaxPool2d takes the maximum, with its index, of each of OutputSize parts of images.
 //
 // It launches aclnnAdaptiveMaxPool2d (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
-// The emulator verified: Self, OutputOut float32 float16 bfloat16 float64; IndicesOut int32 int64.
+// The emulator verified: Self, OutputOut float32 float16 bfloat16 float64; IndicesOut int64.
 // Vendor's page: hicann/ops-nn, pooling/adaptive_max_pool2d/docs/aclnnAdaptiveMaxPool2d.md
 func AdaptiveMaxPool2d(st *acl.Stream, p AdaptiveMaxPool2dParams) error {
 	c := NewCall(st, &opAdaptiveMaxPool2d)
@@ -234,7 +234,7 @@ var opAdaptiveMaxPool3d = Operator{
 // AdaptiveMaxPool3d takes the maximum, with its index, of each of OutputSize parts of volumes.
 //
 // It launches aclnnAdaptiveMaxPool3d (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
-// The emulator verified: Self, OutputOut float32 float16 bfloat16 float64; IndicesOut int32 int64.
+// The emulator verified: Self, OutputOut float32 float16 bfloat16; IndicesOut int32.
 // Vendor's page: hicann/ops-nn, pooling/adaptive_max_pool3d/docs/aclnnAdaptiveMaxPool3d.md
 func AdaptiveMaxPool3d(st *acl.Stream, p AdaptiveMaxPool3dParams) error {
 	c := NewCall(st, &opAdaptiveMaxPool3d)
@@ -522,7 +522,7 @@ var opGlobalMaxPool = Operator{
 // GlobalMaxPool takes the maximum of each channel over all places.
 //
 // It launches aclnnGlobalMaxPool (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
-// The emulator verified: Self, Out float32 float16 bfloat16.
+// The emulator verified: Self, Out float32 float16.
 // Vendor's page: hicann/ops-math, math/reduce_max/docs/aclnnGlobalMaxPool.md
 func GlobalMaxPool(st *acl.Stream, p GlobalMaxPoolParams) error {
 	c := NewCall(st, &opGlobalMaxPool)
@@ -560,7 +560,7 @@ var opMaxPool = Operator{
 // MaxPool takes the maxima of windows of images.
 //
 // It launches aclnnMaxPool (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
-// The emulator verified: Self, Out float32 float16 bfloat16.
+// The emulator verified: Self, Out float32 float16.
 // Vendor's page: hicann/ops-nn, pooling/max_pool_v3/docs/aclnnMaxPool.md
 func MaxPool(st *acl.Stream, p MaxPoolParams) error {
 	c := NewCall(st, &opMaxPool)
@@ -651,8 +651,7 @@ var opMaxPool2dWithIndicesBackward = Operator{
 //
 // It launches aclnnMaxPool2dWithIndicesBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // pooling on st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64; Indices int32
-// int64.
+// The emulator verified: GradOutput, GradInput float32; Indices int32.
 // Vendor's page: hicann/ops-nn, pooling/max_pool3d_grad_with_argmax/docs/aclnnMaxPool2dWithIndicesBackward.md
 func MaxPool2dWithIndicesBackward(st *acl.Stream, p MaxPool2dWithIndicesBackwardParams) error {
 	c := NewCall(st, &opMaxPool2dWithIndicesBackward)
@@ -837,7 +836,7 @@ var opMaxPool3dWithArgmax = Operator{
 //
 // It launches aclnnMaxPool3dWithArgmax (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on
 // st.
-// The emulator verified: Self, Out float32 float16 bfloat16; Indices int32 int64.
+// The emulator verified: Self, Out float32 float16 bfloat16; Indices int32.
 // Vendor's page: hicann/ops-nn, pooling/max_pool3d_with_argmax_v2/docs/aclnnMaxPool3dWithArgmax.md
 func MaxPool3dWithArgmax(st *acl.Stream, p MaxPool3dWithArgmaxParams) error {
 	c := NewCall(st, &opMaxPool3dWithArgmax)
@@ -883,8 +882,7 @@ var opMaxPool3dWithArgmaxBackward = Operator{
 //
 // It launches aclnnMaxPool3dWithArgmaxBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // pooling on st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64; Indices int32
-// int64.
+// The emulator verified: GradOutput, GradInput float32 float16 bfloat16; Indices int32.
 // Vendor's page: hicann/ops-nn, pooling/max_pool3d_grad_with_argmax/docs/aclnnMaxPool3dWithArgmaxBackward.md
 func MaxPool3dWithArgmaxBackward(st *acl.Stream, p MaxPool3dWithArgmaxBackwardParams) error {
 	c := NewCall(st, &opMaxPool3dWithArgmaxBackward)
@@ -1006,8 +1004,8 @@ var opMaxUnpool2dBackward = Operator{
 //
 // It launches aclnnMaxUnpool2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on
 // st.
-// The emulator verified: GradOutput, Out float32 float16 bfloat16 float64 integers bool complex32
-// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0; Indices int32 int64.
+// The emulator verified: GradOutput, Out float32 float16 int8 int16 int32 int64 uint8 bool; Indices
+// int32 int64.
 // Vendor's page: hicann/ops-nn, index/gather_elements/docs/aclnnMaxUnpool2dBackward.md
 func MaxUnpool2dBackward(st *acl.Stream, p MaxUnpool2dBackwardParams) error {
 	c := NewCall(st, &opMaxUnpool2dBackward)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
@@ -34,6 +35,14 @@ func (Memory) Resolve(addr uint64, _ int64) (unsafe.Pointer, error) { return rt.
 func Run(t testing.TB, name string, a Args) {
 	t.Helper()
 	require.NoError(t, Execute(t, name, a))
+}
+
+// RunOn is like Run on another chip than the 910B.
+func RunOn(t testing.TB, chip acceptance.Chip, name string, a Args) {
+	t.Helper()
+	e, err := PrepareIn(t, op.Env{Chip: chip}, name, a)
+	require.NoError(t, err)
+	require.NoError(t, Together([]*op.Executor{e}, []uint64{WorkspaceOf(t, e)}))
 }
 
 // Refused prepares an operator and asserts that phase one refuses the call with the code and a
@@ -179,6 +188,9 @@ func Scalar(v any) *op.Scalar {
 	case int:
 		s.DType = dtype.Int64
 		*(*int64)(p) = int64(v)
+	case int32:
+		s.DType = dtype.Int32
+		*(*int32)(p) = v
 	case float64:
 		s.DType = dtype.Float64
 		kerneltest.Set(s.DType, p, v)

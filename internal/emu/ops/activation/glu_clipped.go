@@ -139,6 +139,9 @@ func clippedGateGrad(c *op.Call) (op.Run, error) {
 		c.Invalid("%v must be contiguous", dx)
 	}
 	y, dweight := c.OptionalOf("yOriginOptional"), c.OptionalOf("gradWeightOutOptional")
+	if c.Has("clampLimit") && math.IsNaN(c.Float("clampLimit")) {
+		c.Invalid("clampLimit is not a number")
+	}
 	if (g.weight == nil) != (y == nil) {
 		c.Invalid("one of weightOptional and yOriginOptional is null; give both or none")
 	}
@@ -150,7 +153,12 @@ func clippedGateGrad(c *op.Call) (op.Run, error) {
 			return nil, c.Err()
 		}
 		c.DType(dweight, dtype.Float32)
-		c.Shape(dweight, append(slices.Clone(x.Shape[:x.Rank()-1]), 1), "one for each row of x")
+		rows := x.Shape[:x.Rank()-1]
+		if dweight.Rank() == x.Rank() {
+			rows = append(slices.Clone(rows), 1)
+		}
+		c.Shape(dweight, rows, "one for each row of x")
+		c.SameShape(g.weight, dweight)
 	}
 	if err := c.Err(); err != nil {
 		return nil, err
@@ -178,7 +186,11 @@ func clippedGateGrad(c *op.Call) (op.Run, error) {
 		if err := kernel.Map(kernel.Mul, dtype.Float32, product, []kernel.Input{kernel.Of(dy.View()), kernel.Of(y.View())}); err != nil {
 			return err
 		}
-		return kernel.Reduce(kernel.ReduceSum, dweight.View().Select(y.Rank()-1, 0), product, []int{y.Rank() - 1}, 0)
+		sums := dweight.View()
+		if dweight.Rank() == y.Rank() {
+			sums = sums.Select(y.Rank()-1, 0)
+		}
+		return kernel.Reduce(kernel.ReduceSum, sums, product, []int{y.Rank() - 1}, 0)
 	}, nil
 }
 

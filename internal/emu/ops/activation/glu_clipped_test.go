@@ -124,6 +124,11 @@ func TestSwigluGroup(t *testing.T) {
 					var w []float64
 					if weighted {
 						weight, dweight = optest.Filled(t, 5, dtype.Float32, kerneltest.Contiguous, []int64{2, 3, 1}), optest.Tensor(t, dtype.Float32, []int64{2, 3, 1})
+						if counts == nil { // a weight for each row may have a dimension less than x
+							for _, w := range []*op.Tensor{weight, dweight} {
+								w.Shape, w.Strides, w.Storage = []int64{2, 3}, []int64{3, 1}, []int64{2, 3}
+							}
+						}
 						w, set["weightOptional"] = optest.Values(weight), weight
 					}
 					want := func(x []float64) []float64 { return clippedDefinition(x, w, 6, used, 1, bound, 0, false, false) }
@@ -218,8 +223,13 @@ func TestBoundedGatesRefuse(t *testing.T) {
 	base["groupIndexOptional"] = optest.Tensor(t, dtype.Int64, []int64{2}, 1, -1)
 	require.ErrorContains(t, optest.Execute(t, "ClippedSwiglu", base), "-1 at position 1")
 	grad := optest.Args{"x": optest.Tensor(t, f, []int64{2, 4}, 1), "gradY": optest.Tensor(t, f, []int64{2, 2}, 1), "gradXOut": optest.Tensor(t, f, []int64{2, 4}), "weightOptional": optest.Tensor(t, f, []int64{2, 1}, 1)}
+	optest.Refused(t, op.NullPointer, "SwigluGroupGrad", grad, "gradWeightOutOptional")
+	grad["gradWeightOutOptional"] = optest.Tensor(t, f, []int64{2, 1})
 	optest.Refused(t, op.InvalidParam, "SwigluGroupGrad", grad, "give both or none")
 	grad["yOriginOptional"] = optest.Tensor(t, f, []int64{2, 2}, 1)
-	optest.Refused(t, op.NullPointer, "SwigluGroupGrad", grad, "gradWeightOutOptional is null")
+	optest.Run(t, "SwigluGroupGrad", grad)
+	for name, v := range map[string]any{"clampLimit": math.NaN(), "gradWeightOutOptional": optest.Tensor(t, f, []int64{2}), "groupIndexOptional": optest.Tensor(t, dtype.Int64, []int64{0})} {
+		optest.Refused(t, op.InvalidParam, "SwigluGroupGrad", grad.With(optest.Args{name: v}), name)
+	}
 	optest.Refused(t, op.InvalidParam, "SituGlu", optest.Args{"x": optest.Tensor(t, f, []int64{3}, 1), "beta": 1.0, "out": optest.Tensor(t, f, []int64{1})}, "cannot be halved")
 }

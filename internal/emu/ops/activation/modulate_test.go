@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
-
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/optest"
@@ -48,8 +46,11 @@ func TestModulate(t *testing.T) {
 				}
 				optest.Run(t, "Modulate", optest.Args{"self": x, "scaleOptional": scale, "shiftOptional": shift, "out": out})
 				optest.CloseTo(t, fmt.Sprintf("%v %v", d, l), want, optest.Values(out), optest.ResultLimit(d))
-				optest.Run(t, "Modulate", optest.Args{"self": x, "out": out})
-				assert.Equal(t, xs, optest.Values(out))
+				for _, name := range []string{"scaleOptional", "shiftOptional"} {
+					alone := optest.Args{"self": x, "scaleOptional": scale, "shiftOptional": shift, "out": out}
+					alone[name] = nil
+					optest.Refused(t, op.InvalidParam, "Modulate", alone)
+				}
 				if len(form) == 3 {
 					continue
 				}
@@ -67,7 +68,7 @@ func TestModulate(t *testing.T) {
 				optest.CloseTo(t, "dshift", wantShift, optest.Values(dshift), optest.ResultLimit(d))
 				optest.Refused(t, op.NullPointer, "ModulateBackward", optest.Args{"grad_output": dy, "input": x, "scale": scale, "grad_input": out}, "grad_scale is null")
 			}
-			optest.Refused(t, op.InvalidParam, "Modulate", optest.Args{"self": x, "scaleOptional": dy, "out": out}, "scaleOptional")
+			optest.Refused(t, op.InvalidParam, "Modulate", optest.Args{"self": x, "scaleOptional": dy, "shiftOptional": dy, "out": out}, "scaleOptional")
 		}
 	}
 }

@@ -13,8 +13,8 @@ var slopes = op.Table{"Prelu": prelu, "PreluBackward": preluGrad}
 
 // slope checks a weight of self with one element, or with one for each index of the second
 // dimension, in any shape with that many elements. The returned view broadcasts to self and is
-// valid inside Run only.
-func slope(c *op.Call, weight, self *op.Tensor) (view func(t *op.Tensor) kernel.View, axes []int) {
+// valid inside Run only, until it is released.
+func slope(c *op.Call, weight, self *op.Tensor) (view func(t *op.Tensor) (kernel.View, func(), error), axes []int) {
 	channels := int64(1)
 	if self.Rank() > 1 {
 		channels = self.Shape[1]
@@ -29,17 +29,25 @@ func slope(c *op.Call, weight, self *op.Tensor) (view func(t *op.Tensor) kernel.
 			axes = append(axes, i)
 		}
 	}
-	return func(t *op.Tensor) kernel.View {
+	keep := func() {}
+	return func(t *op.Tensor) (kernel.View, func(), error) {
 		if single {
-			return t.As([]int64{}, []int64{})
+			return t.As([]int64{}, []int64{}), keep, nil
 		}
 		shape, strides := make([]int64, self.Rank()), make([]int64, self.Rank())
 		for i := range shape {
 			shape[i] = 1
 		}
-		i := slices.Index(t.Shape, channels) // the other dimensions have size one
-		shape[1], strides[1] = channels, t.Strides[i]
-		return t.As(shape, strides)
+		shape[1] = channels
+		if i := slices.Index(t.Shape, channels); i >= 0 { // the other dimensions have size one
+			strides[1] = t.Strides[i]
+			return t.As(shape, strides), keep, nil
+		}
+		vector, release := kernel.TemporaryOf(t.DType, t.Shape...)
+		err := kernel.Copy(vector, t.View())
+		strides[1] = 1
+		vector.Shape, vector.Strides = shape, strides
+		return vector, release, err
 	}, axes
 }
 
@@ -57,7 +65,12 @@ func prelu(c *op.Call) (op.Run, error) {
 		if self.Len() == 0 {
 			return nil
 		}
-		return kernel.Map(kernel.Prelu, dtype.Float32, out.View(), []kernel.Input{kernel.Of(self.View()), kernel.Of(view(weight))})
+		factors, release, err := view(weight)
+		defer release()
+		if err != nil {
+			return err
+		}
+		return kernel.Map(kernel.Prelu, dtype.Float32, out.View(), []kernel.Input{kernel.Of(self.View()), kernel.Of(factors)})
 	}, nil
 }
 
@@ -67,12 +80,17 @@ func preluGrad(c *op.Call) (op.Run, error) {
 	c.DType(self, op.FloatTypes...)
 	c.SameDType(self, dy, weight, dx, dweight)
 	c.SameShape(self, dx)
-	c.SameShape(weight, dweight)
+	if weight.Len() == 1 {
+		c.SameShape(weight, dweight)
+	}
 	c.Plain(dy)
 	if shape, ok := op.BroadcastShape(dy.Shape, self.Shape); !ok || !slices.Equal(shape, self.Shape) {
 		c.Invalid("%v does not broadcast to %v", dy, self)
 	}
 	view, axes := slope(c, weight, self)
+	if weight.Len() != 1 && c.Err() == nil {
+		c.Shape(dweight, []int64{self.Shape[1]}, "one number for each channel of self")
+	}
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
@@ -86,12 +104,17 @@ func preluGrad(c *op.Call) (op.Run, error) {
 		if err := kernel.Map(kernel.PreluWeightGrad, dtype.Float32, t, in); err != nil {
 			return err
 		}
-		if err := kernel.Map(kernel.PreluGrad, dtype.Float32, dx.View(), append(in, kernel.Of(view(weight)))); err != nil {
+		factors, unuse, err := view(weight)
+		defer unuse()
+		if err != nil {
 			return err
 		}
-		sum := view(dweight)
-		if len(sum.Shape) > 0 {
-			sum.Shape, sum.Strides = sum.Shape[1:2], sum.Strides[1:2]
+		if err := kernel.Map(kernel.PreluGrad, dtype.Float32, dx.View(), append(in, kernel.Of(factors))); err != nil {
+			return err
+		}
+		sum := dweight.View()
+		if weight.Len() == 1 {
+			sum = dweight.As([]int64{}, []int64{})
 		}
 		return kernel.Reduce(kernel.ReduceSum, sum, t, axes, 0)
 	}, nil

@@ -29,7 +29,7 @@ func TestPrelu(t *testing.T) {
 		for _, l := range kerneltest.Layouts {
 			for _, c := range []struct{ shape, weight []int64 }{
 				{[]int64{2, 3, 5}, []int64{3}}, {[]int64{2, 3}, []int64{3}}, {[]int64{7}, []int64{1}}, {[]int64{2, 3, 5}, []int64{1}},
-				{[]int64{2, 4, 3, 2}, []int64{1, 4, 1, 1}}, {[]int64{}, []int64{1}},
+				{[]int64{2, 4, 3, 2}, []int64{1, 4, 1, 1}}, {[]int64{2, 4, 3, 2}, []int64{2, 2}}, {[]int64{2, 4, 3, 2}, []int64{1, 1, 1}}, {[]int64{}, []int64{1}},
 			} {
 				what := fmt.Sprintf("%v %v %v, weight %v", d, l, c.shape, c.weight)
 				place := 1
@@ -38,6 +38,9 @@ func TestPrelu(t *testing.T) {
 				}
 				x, dy, weight := optest.Filled(t, 1, d, l, c.shape), optest.Filled(t, 2, d, l, c.shape), optest.Filled(t, 3, d, kerneltest.Contiguous, c.weight)
 				y, dx, dweight := optest.TensorIn(t, d, l, c.shape), optest.TensorIn(t, d, l, c.shape), optest.Tensor(t, d, c.weight)
+				if n := optest.Elements(c.weight); n > 1 {
+					dweight = optest.Tensor(t, d, []int64{n})
+				}
 				xs, ws, g := optest.Values(x), optest.Values(weight), optest.Values(dy)
 				optest.Run(t, "Prelu", optest.Args{"self": x, "weight": weight, "out": y})
 				optest.CloseTo(t, what, preluDefinition(xs, ws, place), optest.Values(y), optest.ResultLimit(d))

@@ -51,13 +51,6 @@ func image(t *testing.T, d dtype.Type, shape []int64, values ...float64) *op.Ten
 	return x
 }
 
-// execute runs both phases on an Ascend310P.
-func execute(t *testing.T, name string, a optest.Args) {
-	e, err := optest.PrepareIn(t, op.Env{Chip: acceptance.Ascend310P}, name, a)
-	require.NoError(t, err)
-	require.NoError(t, optest.Together([]*op.Executor{e}, []uint64{optest.WorkspaceOf(t, e)}))
-}
-
 // A weight in FRACTAL_Z, padded, and with several groups in a tile, convolves as the weight itself does.
 func TestConvolutionWithTransformedWeight(t *testing.T) {
 	for _, c := range []struct {
@@ -79,7 +72,7 @@ func TestConvolutionWithTransformedWeight(t *testing.T) {
 		transformed := *room
 		transformed.Shape, transformed.Strides, transformed.Format = c.weight, op.ContiguousStrides(c.weight), dtype.NCHW
 		plain := image(t, dtype.Float32, c.weight, values...)
-		execute(t, transWeight, optest.Args{"weightIn": plain, "weightOut": &transformed, "groups": c.groups})
+		optest.RunOn(t, acceptance.Ascend310P, transWeight, optest.Args{"weightIn": plain, "weightOut": &transformed, "groups": c.groups})
 		assert.Equal(t, dtype.FractalZ, transformed.Format)
 		require.Equal(t, c.storage, transformed.Storage)
 		stored := optest.Values(room)
@@ -95,8 +88,8 @@ func TestConvolutionWithTransformedWeight(t *testing.T) {
 		shape := []int64{1, c.weight[0], 4 - c.weight[2], 5 - c.weight[3]}
 		a := optest.Args{"input": x, "stride": []int64{1, 1}, "padding": []int64{0, 0}, "dilation": []int64{1, 1}, "outputPadding": []int64{0, 0}, "groups": c.groups}
 		want, got := image(t, dtype.Float16, shape), image(t, dtype.Float16, shape)
-		execute(t, "Convolution", a.With(optest.Args{"weight": image(t, dtype.Float16, c.weight, values...), "output": want}))
-		execute(t, "Convolution", a.With(optest.Args{"weight": &transformed, "output": got}))
+		optest.RunOn(t, acceptance.Ascend310P, "Convolution", a.With(optest.Args{"weight": image(t, dtype.Float16, c.weight, values...), "output": want}))
+		optest.RunOn(t, acceptance.Ascend310P, "Convolution", a.With(optest.Args{"weight": &transformed, "output": got}))
 		assert.Equal(t, optest.Values(want), optest.Values(got))
 		assert.NotZero(t, kerneltest.Values(got.View())[0])
 

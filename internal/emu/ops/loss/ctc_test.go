@@ -117,8 +117,13 @@ func TestCTCWithoutPath(t *testing.T) {
 	assert.True(t, math.IsInf(optest.Values(loss)[0], 1))
 	optest.Run(t, "CtcLoss", forward.With(optest.Args{"zeroInfinity": true}))
 	assert.Equal(t, []float64{0}, optest.Values(loss))
-	optest.Run(t, "CtcLossBackward", a.With(optest.Args{"zeroInfinity": true, "targetLengths": []int64{2}, "gradOut": optest.Tensor(t, f, []int64{1}, 1), "negLogLikelihood": loss, "logAlpha": alpha, "out": dx}))
-	assert.Equal(t, []float64{0, 0}, optest.Values(dx))
+	back := a.With(optest.Args{"zeroInfinity": true, "targetLengths": []int64{2}, "gradOut": optest.Tensor(t, f, []int64{1}, 1), "negLogLikelihood": loss, "logAlpha": alpha, "out": dx})
+	optest.Refused(t, op.InvalidParam, "CtcLossBackward", back) // it has a batch
+	batch := optest.Tensor(t, f, []int64{1, 1, 2}, 9)
+	optest.Run(t, "CtcLossBackward", back.With(optest.Args{
+		"logProbs": optest.Tensor(t, f, []int64{1, 1, 2}, math.Log(.5)), "negLogLikelihood": optest.Tensor(t, f, []int64{1}, 0), "out": batch,
+	}))
+	assert.Equal(t, []float64{0, 0}, optest.Values(batch))
 	optest.Refused(t, op.InvalidParam, "CtcLoss", forward.With(optest.Args{"blank": 2}), "blank 2")
 	optest.Refused(t, op.InvalidParam, "CtcLoss", forward.With(optest.Args{"targetlengths": []int64{3}}), "3 labels")
 	optest.Refused(t, op.InvalidParam, "CtcLoss", forward.With(optest.Args{"inputLengths": []int64{2}}), "2 times")

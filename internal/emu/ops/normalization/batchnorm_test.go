@@ -62,6 +62,9 @@ func TestBatchNorm(t *testing.T) {
 					x, y, w, b := optest.Filled(t, 1, d, l, shape), optest.TensorIn(t, d, l, shape), optest.Filled(t, 2, d, kerneltest.Contiguous, channels), optest.Filled(t, 3, d, kerneltest.Contiguous, channels)
 					rm, rv := optest.Filled(t, 4, f, kerneltest.Contiguous, channels), optest.Tensor(t, f, channels, 0.5, 2, 1)
 					sm, sr := optest.Tensor(t, f, channels), optest.Tensor(t, f, channels)
+					if len(shape) == 5 {
+						x.Format, y.Format = dtype.NCDHW, dtype.NCDHW
+					}
 					oldMean, oldVar := optest.Values(rm), optest.Values(rv)
 					mean, variance := channelMoments(shape, optest.Values(x))
 					optest.Run(t, "BatchNorm", optest.Args{
@@ -84,12 +87,14 @@ func TestBatchNorm(t *testing.T) {
 					optest.CloseTo(t, "y of "+what, batchNormDefinition(shape, optest.Values(x), fixedMean, fixedVar, optest.Values(w), optest.Values(b)), optest.Values(y), 8*optest.ResultLimit(d))
 
 					dy, dx, dw, db := optest.Filled(t, 5, d, l, shape), optest.TensorIn(t, d, l, shape), optest.Tensor(t, f, channels), optest.Tensor(t, f, channels)
+					dy.Format, dx.Format = x.Format, x.Format
 					backward := optest.Args{
 						"gradOut": dy, "input": x, "weight": w, "runningMean": rm, "runningVar": rv, "saveMean": sm, "saveInvstd": sr, "training": training,
 						"eps": epsilon, "outputMask": []bool{true, true, true}, "gradInput": dx, "gradWeight": dw, "gradBias": db,
 					}
 					optest.Run(t, "BatchNormBackward", backward)
 					fast := optest.TensorIn(t, d, l, shape)
+					fast.Format = x.Format
 					optest.Run(t, "FastBatchNormBackward", backward.With(optest.Args{"gradInput": fast}))
 					assert.Equal(t, optest.Values(dx), optest.Values(fast), what)
 					define := func(x, w, b []float64) []float64 { return batchNormDefinition(shape, x, fixedMean, fixedVar, w, b) }
@@ -209,6 +214,7 @@ func TestBatchNormReduce(t *testing.T) {
 	for _, d := range op.FloatTypes {
 		for _, l := range kerneltest.Layouts {
 			x := optest.Filled(t, 1, d, l, []int64{2, 3, 2, 5})
+			x.Format = dtype.NCHW
 			sum, squares := optest.Tensor(t, dtype.Float32, []int64{3}), optest.Tensor(t, dtype.Float32, []int64{3})
 			optest.Run(t, "BatchNormReduce", optest.Args{"x": x, "sum": sum, "squareSum": squares})
 			want, wantSquares := make([]float64, 3), make([]float64, 3)

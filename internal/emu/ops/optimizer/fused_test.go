@@ -68,7 +68,7 @@ func TestApplyAdamW(t *testing.T) {
 func TestFusedAdamW(t *testing.T) {
 	for _, d := range op.FloatTypes {
 		for _, amsgrad := range []bool{false, true} {
-			for _, scale := range []float64{1, 4} {
+			for k, scale := range []float64{1, 4} {
 				list := []adamTensors{newAdam(t, d, kerneltest.Contiguous, []int64{5}, 1), newAdam(t, d, kerneltest.Transposed, []int64{2, 33}, 5), newAdam(t, d, kerneltest.Contiguous, []int64{0}, 9)}
 				a := optest.Args{
 					"gradScaleOptional": optest.Tensor(t, dtype.Float32, []int64{1}, scale), "foundInfOptional": optest.Tensor(t, dtype.Float32, []int64{1}, 0), "amsgrad": amsgrad,
@@ -77,7 +77,7 @@ func TestFusedAdamW(t *testing.T) {
 				var params, grads, averages, squares, peaks, steps []*op.Tensor
 				for i, x := range list {
 					params, grads, averages, squares, peaks = append(params, x.w), append(grads, x.grad), append(averages, x.m), append(squares, x.v), append(peaks, x.peak)
-					steps = append(steps, optest.Tensor(t, []dtype.Type{dtype.Int64, dtype.Float32}[i%2], []int64{1}, float64(i+1)))
+					steps = append(steps, optest.Tensor(t, []dtype.Type{dtype.Int64, dtype.Float32}[k], []int64{1}, float64(i+1)))
 				}
 				a["paramsRef"], a["grads"], a["expAvgsRef"], a["expAvgSqsRef"], a["stateSteps"] = params, grads, averages, squares, steps
 				if amsgrad {
@@ -96,7 +96,9 @@ func TestFusedAdamW(t *testing.T) {
 				before := optest.Values(params[1])
 				optest.Run(t, "FusedAdamw", a.With(optest.Args{"foundInfOptional": optest.Tensor(t, dtype.Float32, []int64{1}, 1)}))
 				assert.Equal(t, before, optest.Values(params[1]), "a gradient that is not finite stops the update")
-				optest.Refused(t, op.InvalidParam, "FusedAdamw", a.With(optest.Args{"grads": grads[:1]}), "grads has 1 tensors")
+				optest.Refused(t, op.InvalidParam, "FusedAdamw", a.With(optest.Args{"grads": grads[:1]}), "grads")
+				optest.Refused(t, op.NullPointer, "FusedAdamw", a.With(optest.Args{"paramsRef": nil}), "paramsRef is null")
+				optest.Refused(t, op.InvalidParam, "FusedAdamw", a.With(optest.Args{"lr": -1.0}), "lr")
 				optest.Refused(t, op.InvalidParam, "FusedAdamw", a.With(optest.Args{"grads": []*op.Tensor{grads[1], grads[0], grads[2]}}), "shapes differ")
 			}
 		}

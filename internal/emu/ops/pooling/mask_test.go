@@ -32,6 +32,11 @@ func TestMaxPoolWithMask(t *testing.T) {
 				var got [2][2]*op.Tensor
 				for i, index := range []*op.Tensor{optest.TensorIn(t, dtype.Int8, l, mask), optest.TensorIn(t, dtype.Int32, l, s.out)} {
 					name := []string{"MaxPool2dWithMask", "MaxPool2dWithIndices"}[i]
+					d := d
+					if i == 1 && d != dtype.Float32 { // the other gradient takes nothing else on the 910B
+						d = dtype.Float32
+						x, dy = optest.TensorIn(t, d, l, s.image, optest.Values(x)...), optest.TensorIn(t, d, l, s.out, optest.Values(dy)...)
+					}
 					set := optest.Args{"self": x, "kernelSize": s.size, "stride": s.stride, "padding": s.padding, "dilation": []int64{1}, "ceilMode": s.ceil, "indices": index}
 					y, dx := optest.TensorIn(t, d, l, s.out), optest.TensorIn(t, d, l, s.image)
 					set["out"] = y
@@ -42,7 +47,7 @@ func TestMaxPoolWithMask(t *testing.T) {
 					got[i] = [2]*op.Tensor{y, dx}
 				}
 				optest.CloseTo(t, what, optest.Values(got[1][0]), optest.Values(got[0][0]), 0)
-				optest.CloseTo(t, "gradient of "+what, optest.Values(got[1][1]), optest.Values(got[0][1]), 0)
+				optest.CloseTo(t, "gradient of "+what, optest.Values(got[1][1]), optest.Values(got[0][1]), optest.ResultLimit(d))
 			}
 		}
 	}

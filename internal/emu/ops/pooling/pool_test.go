@@ -98,9 +98,29 @@ func (p poolCase) largest(x []float64) (y, index []float64) {
 	return y, index
 }
 
+// run calls an operator with the formats that CANN wants of images.
+func run(t *testing.T, name string, a optest.Args) {
+	t.Helper()
+	for _, v := range a {
+		x, _ := v.(*op.Tensor)
+		if x == nil {
+			continue
+		}
+		switch x.Rank() {
+		case 3:
+			x.Format = dtype.NCL
+		case 4:
+			x.Format = dtype.NCHW
+		case 5:
+			x.Format = dtype.NCDHW
+		}
+	}
+	optest.Run(t, name, a)
+}
+
 // args adds the arguments that the operators share, under the given names of stride and padding.
 func (p poolCase) args(stride, padding string, a optest.Args) optest.Args {
-	a["kernelSize"], a[stride], a[padding], a["ceilMode"] = p.size, p.stride, p.padding, p.ceil
+	a["kernelSize"], a[stride], a[padding], a["ceilMode"] = p.size, append([]int64{}, p.stride...), p.padding, p.ceil
 	return a
 }
 
@@ -116,10 +136,10 @@ func TestAveragePool(t *testing.T) {
 			for _, l := range kerneltest.Layouts {
 				what := fmt.Sprintf("%v %v %+v", d, l, p)
 				x, y := optest.Filled(t, 1, d, l, p.image), optest.TensorIn(t, d, l, p.pooled())
-				optest.Run(t, name, p.args(stride, padding, optest.Args{"self": x, "countIncludePad": p.includePadding, "divisorOverride": p.divisor, "out": y}))
+				run(t, name, p.args(stride, padding, optest.Args{"self": x, "countIncludePad": p.includePadding, "divisorOverride": p.divisor, "out": y}))
 				optest.CloseTo(t, "y of "+what, p.average(optest.Values(x)), optest.Values(y), optest.ResultLimit(d))
 				dy, out := optest.Filled(t, 2, d, l, p.pooled()), optest.TensorIn(t, d, l, p.image)
-				optest.Run(t, name+"Backward", p.args("stride", "padding", optest.Args{
+				run(t, name+"Backward", p.args("stride", "padding", optest.Args{
 					"gradOutput": dy, "self": x, "countIncludePad": p.includePadding, "divisorOverride": p.divisor, dx: out,
 				}))
 				optest.CloseTo(t, "dx of "+what, grad, optest.Values(out), 2*optest.ResultLimit(d))
@@ -137,14 +157,20 @@ func TestMaxPool(t *testing.T) {
 					name, back = "MaxPool3dWithArgmax", "MaxPool3dWithArgmaxBackward"
 				}
 				for _, index := range []dtype.Type{dtype.Int32, dtype.Int64} {
+					if p.spatial() == 3 && index == dtype.Int64 {
+						continue
+					}
 					x, y, at := optest.Filled(t, 1, d, l, p.image), optest.TensorIn(t, d, l, p.pooled()), optest.TensorIn(t, index, l, p.pooled())
 					a := optest.Args{"self": x, "dilation": p.dilation, "out": y, "indices": at}
-					optest.Run(t, name, p.args("stride", "padding", a))
+					run(t, name, p.args("stride", "padding", a))
 					want, places := p.largest(optest.Values(x))
 					require.Equal(t, want, optest.Values(y), "%v %v %+v", d, l, p)
 					require.Equal(t, places, optest.Values(at), "%v %v %+v", d, l, p)
+					if p.spatial() == 2 && (d != dtype.Float32 || index == dtype.Int64) {
+						continue // the 910B's gradient in two dimensions takes these types only
+					}
 					dy, dx := optest.Filled(t, 2, d, l, p.pooled()), optest.TensorIn(t, d, l, p.image)
-					optest.Run(t, back, p.args("stride", "padding", optest.Args{"gradOutput": dy, "self": x, "dilation": p.dilation, "indices": at, "gradInput": dx}))
+					run(t, back, p.args("stride", "padding", optest.Args{"gradOutput": dy, "self": x, "dilation": p.dilation, "indices": at, "gradInput": dx}))
 					sum := make([]float64, x.Len())
 					plane := optest.Elements(p.image[len(p.image)-p.spatial():])
 					for i, g := range optest.Values(dy) {
@@ -170,7 +196,7 @@ func TestMaxPoolOfSpecialValues(t *testing.T) {
 
 func TestMaxPoolSides(t *testing.T) {
 	x, y := optest.Tensor(t, dtype.Float32, []int64{1, 3, 3}, 1, 2, 3, 4, 5, 6, 7, 8, 9), optest.Tensor(t, dtype.Float32, []int64{1, 3, 2})
-	a := optest.Args{"self": x, "kernelShape": []int64{2}, "strides": []int64{}, "pads": []int64{1, 0, 0, 0}, "out": y}
+	a := optest.Args{"self": x, "kernelShape": []int64{2}, "strides": []int64{}, "pads": []int64{1, 0, 0, 0}, "dilations": []int64{}, "out": y}
 	optest.Run(t, "MaxPool", a)
 	assert.Equal(t, []float64{2, 3, 5, 6, 8, 9}, optest.Values(y))
 	a["autoPad"] = 1
@@ -220,14 +246,14 @@ func TestAdaptivePool(t *testing.T) {
 		for _, d := range op.FloatTypes {
 			for _, l := range kerneltest.Layouts {
 				x, y := optest.Filled(t, 1, d, l, c.image), optest.TensorIn(t, d, l, shape)
-				optest.Run(t, fmt.Sprintf("AdaptiveAvgPool%dd", n), optest.Args{"self": x, "outputSize": c.out, "out": y})
+				run(t, fmt.Sprintf("AdaptiveAvgPool%dd", n), optest.Args{"self": x, "outputSize": c.out, "out": y})
 				optest.CloseTo(t, "average", average(optest.Values(x)), optest.Values(y), optest.ResultLimit(d))
 				dy, dx := optest.Filled(t, 2, d, l, shape), optest.TensorIn(t, d, l, c.image)
-				optest.Run(t, fmt.Sprintf("AdaptiveAvgPool%ddBackward", n), optest.Args{"gradOutput": dy, "self": x, "out": dx})
+				run(t, fmt.Sprintf("AdaptiveAvgPool%ddBackward", n), optest.Args{"gradOutput": dy, "self": x, "out": dx})
 				optest.CloseTo(t, "dx", optest.Gradient(average, optest.Values(dy), optest.Values(x)), optest.Values(dx), 2*optest.ResultLimit(d))
 
-				at := optest.TensorIn(t, dtype.Int32, l, shape)
-				optest.Run(t, fmt.Sprintf("AdaptiveMaxPool%dd", n), optest.Args{"self": x, "outputSize": c.out, "outputOut": y, "indicesOut": at})
+				at := optest.TensorIn(t, []dtype.Type{2: dtype.Int64, 3: dtype.Int32}[n], l, shape)
+				run(t, fmt.Sprintf("AdaptiveMaxPool%dd", n), optest.Args{"self": x, "outputSize": c.out, "outputOut": y, "indicesOut": at})
 				v, i, sum := optest.Values(x), 0, make([]float64, x.Len())
 				adaptiveDefinition(c.image, c.out, func(places []int64) {
 					best := places[0]
@@ -241,7 +267,7 @@ func TestAdaptivePool(t *testing.T) {
 					sum[best] += optest.Values(dy)[i]
 					i++
 				})
-				optest.Run(t, fmt.Sprintf("AdaptiveMaxPool%ddBackward", n), optest.Args{"gradOutput": dy, "self": x, "indices": at, "gradInput": dx})
+				run(t, fmt.Sprintf("AdaptiveMaxPool%ddBackward", n), optest.Args{"gradOutput": dy, "self": x, "indices": at, "gradInput": dx})
 				optest.CloseTo(t, "dx of the largest", sum, optest.Values(dx), 2*optest.ResultLimit(d))
 			}
 		}
@@ -250,11 +276,14 @@ func TestAdaptivePool(t *testing.T) {
 
 func TestGlobalPool(t *testing.T) {
 	for _, d := range op.FloatTypes {
-		for _, shape := range [][]int64{{2, 3, 5}, {1, 2, 3, 4}, {1, 2, 2, 3, 2}} {
+		for _, shape := range [][]int64{{2, 3, 5, 1}, {1, 2, 3, 4}, {1, 2, 2, 3, 2}} {
 			out := slices.Concat(shape[:2], slices.Repeat([]int64{1}, len(shape)-2))
 			x, mean, most := optest.Filled(t, 1, d, kerneltest.Gapped, shape), optest.Tensor(t, d, out), optest.Tensor(t, d, out)
-			optest.Run(t, "GlobalAveragePool", optest.Args{"self": x, "out": mean})
-			optest.Run(t, "GlobalMaxPool", optest.Args{"self": x, "out": most})
+			run(t, "GlobalAveragePool", optest.Args{"self": x, "out": mean})
+			if d == dtype.BFloat16 { // which GlobalMaxPool does not take
+				x, most = optest.Tensor(t, dtype.Float32, shape, optest.Values(x)...), optest.Tensor(t, dtype.Float32, out)
+			}
+			run(t, "GlobalMaxPool", optest.Args{"self": x, "out": most})
 			plane := int(optest.Elements(shape[2:]))
 			for i, v := range optest.Values(most) {
 				part, sum := optest.Values(x)[i*plane:][:plane], 0.0
@@ -269,7 +298,7 @@ func TestGlobalPool(t *testing.T) {
 }
 
 func TestMaxUnpool(t *testing.T) {
-	for _, d := range []dtype.Type{dtype.Float32, dtype.Float16, dtype.Int8, dtype.Int64, dtype.Float64} {
+	for _, d := range []dtype.Type{dtype.Float32, dtype.Float16, dtype.Int8, dtype.Int64, dtype.Int16} {
 		for _, l := range kerneltest.Layouts {
 			x, at := optest.TensorIn(t, d, l, []int64{2, 2, 2}, 1, 2, 3, 4, 5, 6, 7, 8), optest.TensorIn(t, dtype.Int64, l, []int64{2, 2, 2}, 0, 3, 5, 7, 8, 1, 4, 2)
 			y := optest.TensorIn(t, d, l, []int64{2, 3, 3})
