@@ -36,13 +36,17 @@ func (m *Model) forward(p *pass, in *inputs, x *aclnn.Tensor) *state {
 	s := &state{}
 	if m.first() {
 		p.reading(func() { x = m.embed(p, in) }, embeddingUnit)
+		p.finite(x, "the embedding of the tokens")
 	}
+	from, _ := m.par.layers(m.Config.Layers)
 	var y *aclnn.Tensor // of the residual stream x + y
 	for i, l := range m.layers {
 		var ls layerState
 		span := m.st.Range(fmt.Sprintf("forward of layer %d", i))
 		p.reading(func() { x, y, ls = l.forward(p, x, y, in.layer(i)) }, i+1)
 		span.End()
+		p.finite(x, "layer %d, after its attention or delta net", from+i)
+		p.finite(y, "layer %d, its feed-forward part", from+i)
 		if p.Err() != nil {
 			return s
 		}
@@ -60,6 +64,7 @@ func (m *Model) forward(p *pass, in *inputs, x *aclnn.Tensor) *state {
 				s.out = m.head.forward(p, s.normed)
 			}
 		}, m.headUnits()...)
+		p.finite(s.out, "the logits")
 	case y != nil:
 		s.out = p.sum(x, y)
 	default:
@@ -93,6 +98,10 @@ func (m *Model) embed(p *pass, in *inputs) *aclnn.Tensor {
 // receives the gradient of its input; it is nil in the first stage. In the last micro-batch the
 // gradients are then ready to be exchanged.
 func (m *Model) backward(p *pass, in *inputs, s *state, dx, dIn *aclnn.Tensor, lastMicro bool) {
+	trained := &m.params
+	if p.frozen {
+		trained = &p.adapter.params
+	}
 	// of runs the backward pass of a part that writes the gradients of its units. Those of the
 	// first unit are then complete.
 	of := func(part func(), units ...int) {
@@ -103,6 +112,7 @@ func (m *Model) backward(p *pass, in *inputs, s *state, dx, dIn *aclnn.Tensor, l
 			if p.Err() == nil {
 				part()
 			}
+			p.finiteGradients(trained, units[0])
 			if lastMicro {
 				p.trained.ready(p, units[0])
 			}
@@ -111,10 +121,12 @@ func (m *Model) backward(p *pass, in *inputs, s *state, dx, dIn *aclnn.Tensor, l
 	if m.last() {
 		of(func() { dx = m.finalNorm.backward(p, s.final, p.leave(m.head.backward(p, s.normed, dx))) }, m.headUnits()...)
 	}
+	from, _ := m.par.layers(m.Config.Layers)
 	for i := len(m.layers) - 1; i >= 0; i-- {
 		span := m.st.Range(fmt.Sprintf("backward of layer %d", i))
 		of(func() { dx = m.layers[i].backward(p, s.layers[i], in, dx) }, i+1)
 		span.End()
+		p.finite(dx, "the gradient of what enters layer %d", from+i)
 	}
 	if !m.first() {
 		p.Copy(dIn, dx)

@@ -30,6 +30,7 @@ type Model struct {
 	store  storage
 	rope   ropeTable
 	feed   *feed // of a Trainer during its step
+	detect bool  // DetectAnomalies
 	// adapter is the one in use, nil for none.
 	adapter *Adapter
 
@@ -134,7 +135,7 @@ func (m *Model) alone(what string) error {
 func (m *Model) pass(ctx context.Context) *pass {
 	return &pass{
 		Scope: aclnn.Scope{Stream: m.st}, ctx: ctx, reg: m.reg, dt: m.dt, tp: m.tp, cp: m.cp, ulysses: m.heads, exchange: m.par.Ulysses, ep: m.ep,
-		store: m.store, trained: m.trained(), frozen: m.Config.Frozen, adapter: m.adapter, feed: m.feed,
+		store: m.store, trained: m.trained(), frozen: m.Config.Frozen, adapter: m.adapter, feed: m.feed, detect: m.detect,
 	}
 }
 

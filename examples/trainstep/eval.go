@@ -6,8 +6,13 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"path/filepath"
+	"strconv"
 
+	"github.com/goascend/cann/examples/checkpoint"
 	"github.com/goascend/cann/examples/dataset"
+	"github.com/goascend/cann/examples/job"
+	"github.com/goascend/cann/hccl/world"
 )
 
 // checkEval refuses evaluations that cannot be.
@@ -17,8 +22,6 @@ func (o options) checkEval() error {
 		return errors.New("-eval-every needs -eval with the samples")
 	case o.evalEvery < 0 || o.evalBatches < 1:
 		return errors.New("-eval-every and -eval-batches must be positive")
-	case o.eval != "" && o.layout.PP > 1:
-		return errors.New("-eval does not go with -pp")
 	}
 	return nil
 }
@@ -51,6 +54,43 @@ func (t *trainer) evaluate(ctx context.Context, out io.Writer) error {
 		}
 	}
 	t.evalLoss = sum / weight
-	_, err := fmt.Fprintf(out, "held-out loss %.4f, perplexity %.2f\n", t.evalLoss, math.Exp(t.evalLoss))
+	better := ""
+	if t.best != nil && t.evalLoss < t.bestLoss {
+		if err := t.saveTo(ctx, t.best); err != nil {
+			return err
+		}
+		t.bestLoss, better = t.evalLoss, ", the best so far"
+	}
+	_, err := fmt.Fprintf(out, "held-out loss %.4f, perplexity %.2f%s\n", t.evalLoss, math.Exp(t.evalLoss), better)
+	return err
+}
+
+// bestFolder is the folder in that of -save for the checkpoint with the least held-out loss.
+const bestFolder = "best"
+
+// openBest prepares to keep the best checkpoint. Its loss is in its description, for a run that goes
+// on.
+func (t *trainer) openBest(ctx context.Context, resumed bool) error {
+	dir := filepath.Join(t.options.save, bestFolder)
+	t.bestLoss = math.Inf(1)
+	found, err := world.Share(ctx, t.ranks.Group, 0, func() (bool, error) { return resumed && checkpoint.Find(dir), nil })
+	if err != nil {
+		return err
+	}
+	if found {
+		set, err := checkpoint.Agree(ctx, t.ranks.Group, dir)
+		if err != nil {
+			return err
+		}
+		t.bestLoss, err = strconv.ParseFloat(set.About().Data["eval loss"], 64)
+		if err = errors.Join(err, set.Close()); err != nil {
+			return fmt.Errorf("%s: %w", dir, err)
+		}
+	}
+	group, err := job.Whole(ctx, t.ranks.Group, "best checkpoint")
+	if err != nil {
+		return err
+	}
+	t.best, err = checkpoint.NewSaver(ctx, group, dir, 1)
 	return err
 }

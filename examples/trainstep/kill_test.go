@@ -37,7 +37,8 @@ func TestKills(t *testing.T) {
 	}
 	const steps = 25
 	rng := rand.New(rand.NewPCG(3, uint64(time.Now().UnixNano())))
-	for layout, flags := range map[string][]string{"tp2": {"-tp", "2"}, "dp2": nil, "fsdp": {"-fsdp"}} {
+	samples := questions(t, `{"prompt": "square of %d: ", "response": "%d"}`)
+	for layout, flags := range map[string][]string{"tp2": {"-tp", "2"}, "dp2": nil, "fsdp": {"-fsdp"}, "samples": {"-fsdp", "-data", samples}} {
 		t.Run(layout, func(t *testing.T) {
 			flags := tiny(append(flags, "-steps", strconv.Itoa(steps), "-save-every", "1", "-hidden", "128")...)
 			reference := t.TempDir()

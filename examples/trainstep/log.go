@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"os"
 	"strings"
 	"time"
@@ -11,10 +10,12 @@ import (
 )
 
 // log writes a line of JSON for each step.
-type log struct {
-	file *os.File
+type log struct{ file *os.File }
+
+// meter knows what was measured before the last step.
+type meter struct {
 	last time.Time
-	seen int
+	seen int // positions
 }
 
 // entry is a line of the log.
@@ -41,18 +42,15 @@ func newLog(path string) (*log, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &log{file: f, last: time.Now()}, nil
+	return &log{f}, nil
 }
 
-// write adds the line of the last step.
-func (l *log) write(t *trainer, loss, norm float64) error {
-	if l == nil {
-		return nil
-	}
+// measure describes the last step.
+func (t *trainer) measure(loss, norm float64) entry {
 	now := time.Now()
 	e := entry{
-		Time: now.UTC(), Step: t.optimizer.Steps(), Loss: loss, Norm: norm, LR: t.optimizer.Options.LR, EvalLoss: t.evalLoss, Tokens: t.seen - l.seen,
-		Seconds: now.Sub(l.last).Seconds(), MemoryPeak: t.stream.Device().Allocator().Stats().PeakInUse,
+		Time: now.UTC(), Step: t.optimizer.Steps(), Loss: loss, Norm: norm, LR: t.optimizer.Options.LR, EvalLoss: t.evalLoss, Tokens: t.seen - t.meter.seen,
+		Seconds: now.Sub(t.meter.last).Seconds(), MemoryPeak: t.stream.Device().Allocator().Stats().PeakInUse,
 	}
 	devices := float64(t.ranks.Group.Size())
 	e.TokensPerSecond = float64(e.Tokens) / e.Seconds
@@ -63,10 +61,18 @@ func (l *log) write(t *trainer, loss, norm float64) error {
 	if t.data != nil {
 		e.BadLines, e.Epoch = t.data.Report().Bad, t.data.Position().Epoch
 	}
-	l.last, l.seen = now, t.seen
+	t.meter = meter{last: now, seen: t.seen}
+	return e
+}
+
+// write adds the line of a step.
+func (l *log) write(e entry) error {
+	if l == nil {
+		return nil
+	}
 	line, err := json.Marshal(e)
 	if err != nil {
-		return errors.New("the loss is no number: " + err.Error())
+		return err
 	}
 	_, err = l.file.Write(append(line, '\n'))
 	return err

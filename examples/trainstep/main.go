@@ -18,7 +18,9 @@ func main() {
 	if errors.Is(err, flag.ErrHelp) {
 		return
 	}
-	if err == nil {
+	if err == nil && o.compare != nil {
+		err = compare(o.compare[0], o.compare[1], os.Stdout, os.Stderr)
+	} else if err == nil {
 		err = run(ctx, o, os.Stdout)
 	}
 	if err != nil {

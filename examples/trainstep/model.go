@@ -64,6 +64,7 @@ func newModel(ctx context.Context, o options, set *checkpoint.Set, st *acl.Strea
 	if err != nil {
 		return nil, err
 	}
+	m.DetectAnomalies(o.detect)
 	switch {
 	case load:
 		err = m.Load(ctx, o.model)

@@ -30,6 +30,9 @@ type options struct {
 	export                           string
 	pack                             bool
 	schedule, log, eval              string
+	metrics                          string
+	compare                          []string // two logs
+	detect                           bool
 	evalEvery, evalBatches           int
 	minLR, decay, maxNorm            float64
 	cooldown                         int
@@ -99,14 +102,27 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.IntVar(&o.evalEvery, "eval-every", 0, "tell it every so many `steps` too")
 	f.IntVar(&o.evalBatches, "eval-batches", 8, "`batches` of them to try, at most all")
 	f.StringVar(&o.log, "log", "", "append a line of JSON for each step to this `file`: loss, norm, learning rate, tokens a second, MFU, memory")
+	f.StringVar(&o.metrics, "metrics", "", "serve the numbers of the last step at this `address`, such as :9100, for Prometheus")
+	compare := f.String("compare", "", "train nothing: draw the losses of this `log` and of the one that follows, as SVG to the standard output")
+	f.BoolVar(&o.detect, "detect-anomaly", false, "end with the name of the first layer or gradient that has NaN or infinite numbers; this waits after each layer")
 	f.Group("Profiles")
 	f.StringVar(&o.profile, "profile", "", "have CANN's profiler record the steps into this `folder`, for msprof; steps and layers are named in it")
 	f.Group("Faults")
 	if err := o.watching.Flags(f.FlagSet); err != nil {
 		return o, err
 	}
+	f.Operands = true
 	if err := f.Parse(args); err != nil {
 		return o, err
+	}
+	if *compare != "" {
+		o.compare = append([]string{*compare}, f.Args()...)
+	}
+	if (len(o.compare) > 0 || f.NArg() > 0) && len(o.compare) != 2 {
+		return o, fmt.Errorf("unknown arguments %q; only -compare takes one: the second of two logs", f.Args())
+	}
+	if o.detect && o.graph {
+		return o, errors.New("-detect-anomaly looks at each layer, and -graph replays them all; leave one of them out")
 	}
 	if o.steps < 1 || o.batch < 1 || o.seq < 1 || o.ranks < 1 || o.micro < 1 || o.keep < 1 {
 		return o, errors.New("-steps, -batch, -seq, -ranks, -micro and -keep must be positive")

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
+	"time"
 )
 
 // progress shows the progress of the training: on a terminal in one line that is overwritten,
@@ -12,6 +14,8 @@ type progress struct {
 	out      io.Writer
 	terminal bool
 	width    int // length of the line on the terminal
+	done, of int // steps, for a bar on the terminal; none if of is 0
+	left     time.Duration
 }
 
 func isTerminal(out io.Writer) bool {
@@ -30,8 +34,18 @@ func (p *progress) show(format string, args ...any) {
 		fmt.Fprintln(p.out, line)
 		return
 	}
+	if p.of > 0 {
+		line = fmt.Sprintf("%s  %s  %v left", bar(p.done, p.of), line, p.left.Round(time.Second))
+	}
 	fmt.Fprintf(p.out, "\r%-*s", p.width, line) // spaces overwrite the rest of a longer line
 	p.width = len(line)
+}
+
+// bar draws which part of the steps is done.
+func bar(done, of int) string {
+	const width = 20
+	full := min(width, width*done/of)
+	return "[" + strings.Repeat("=", full) + strings.Repeat(" ", width-full) + "]"
 }
 
 // end moves to a new line after the progress line.

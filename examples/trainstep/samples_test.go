@@ -71,14 +71,14 @@ func TestTrainsConversations(t *testing.T) {
 func TestEvaluates(t *testing.T) {
 	path := questions(t, `{"prompt": "square of %d: ", "response": "%d"}`)
 	log := filepath.Join(t.TempDir(), "log")
-	flags := tiny("-data", path, "-eval", path, "-seq", "32", "-steps", "5", "-eval-every", "2", "-eval-batches", "100")
+	flags := tiny("-data", path, "-eval", path, "-seq", "32", "-steps", "5", "-eval-every", "2", "-eval-batches", "100", "-layers", "2")
 	out, _ := trained(t, append(flags, "-log", log)...)
 	told := regexp.MustCompile(`held-out loss ([0-9.]+), perplexity`).FindAllStringSubmatch(out, -1)
 	require.Len(t, told, 3, "after steps 2, 4 and 5")
 	text, err := os.ReadFile(log)
 	require.NoError(t, err)
 	require.Equal(t, 3, strings.Count(string(text), `"eval_loss":`))
-	for _, ranks := range []string{"-ranks 2 -fsdp", "-ranks 2 -tp 2"} {
+	for _, ranks := range []string{"-ranks 2 -fsdp", "-ranks 2 -tp 2", "-ranks 2 -pp 2 -micro 2"} {
 		several, _ := trained(t, append(flags, strings.Fields(ranks)...)...)
 		again := regexp.MustCompile(`held-out loss ([0-9.]+), perplexity`).FindAllStringSubmatch(several, -1)
 		for i := range told {
@@ -89,7 +89,7 @@ func TestEvaluates(t *testing.T) {
 			require.InDelta(t, one, other, 5e-4)
 		}
 	}
-	for _, flags := range [][]string{{"-eval-every", "2"}, {"-eval", path, "-pp", "2"}, {"-eval", path, "-eval-batches", "0"}} {
+	for _, flags := range [][]string{{"-eval-every", "2"}, {"-eval", path, "-eval-batches", "0"}} {
 		_, err := parseFlags(flags, t.Output())
 		require.ErrorContains(t, err, "-eval")
 	}

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/goascend/cann/acl"
@@ -39,13 +40,22 @@ func (o *options) earlier(ctx context.Context, group *world.Group) (*checkpoint.
 	return checkpoint.Agree(ctx, group, folder)
 }
 
-// save copies the state of the training to the host and starts to write it to a checkpoint.
+// save starts to write a checkpoint.
 func (t *trainer) save(ctx context.Context) error {
+	t.last = t.optimizer.Steps()
+	return t.saveTo(ctx, t.saver)
+}
+
+// saveTo copies the state of the training to the host and starts to write it to a checkpoint.
+func (t *trainer) saveTo(ctx context.Context, to *checkpoint.Saver) error {
 	about, err := qwen.About(t.optimizer)
 	if err != nil {
 		return err
 	}
 	about.Layout, about.Data, about.Versions = t.ranks.String(), t.position(), t.versions
+	if t.evalLoss != 0 {
+		about.Data["eval loss"] = strconv.FormatFloat(t.evalLoss, 'g', -1, 64)
+	}
 	if t.options.shard {
 		about.Layout += ", sharded"
 	}
@@ -53,8 +63,7 @@ func (t *trainer) save(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.last = about.Step
-	return t.saver.Save(ctx, about, tensors)
+	return to.Save(ctx, about, tensors)
 }
 
 // finish saves the last step unless that was done, and waits for the files.
@@ -64,7 +73,11 @@ func (t *trainer) finish(ctx context.Context) error {
 			return err
 		}
 	}
-	return t.saver.Wait()
+	err := t.saver.Wait()
+	if t.best != nil {
+		err = errors.Join(err, t.best.Wait())
+	}
+	return err
 }
 
 // position says what the next batches depend on beside the step.

@@ -1,10 +1,7 @@
 package main
 
 import (
-	"bufio"
-	"encoding/json"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -64,15 +61,9 @@ func TestSmokeRuns(t *testing.T) {
 }
 
 // logged reads a log.
-func logged(t *testing.T, path string) (entries []entry) {
-	f, err := os.Open(path)
+func logged(t *testing.T, path string) []entry {
+	entries, err := readLog(path)
 	require.NoError(t, err)
-	defer func() { require.NoError(t, f.Close()) }()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		var e entry
-		require.NoError(t, json.Unmarshal(lines.Bytes(), &e))
-		entries = append(entries, e)
-	}
 	return entries
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"time"
 
@@ -35,13 +36,17 @@ type trainer struct {
 	graph     *qwen.Trainer     // of -graph
 	saver     *checkpoint.Saver // of -save
 	last      int               // step of the last checkpoint
+	best      *checkpoint.Saver // of the checkpoint with the least held-out loss, with -save and -eval
+	bestLoss  float64
 	versions  map[string]string // for checkpoints
 	resumed   string            // a line about the checkpoint that was resumed
 	note      string            // a line about what was switched on
 	losses    []float64
-	soc       string // name of the chip; empty for the emulator
-	seen      int    // positions of all batches so far, on all ranks
-	log       *log   // of -log, on rank 0
+	soc       string   // name of the chip; empty for the emulator
+	seen      int      // positions of all batches so far, on all ranks
+	meter     meter    // what each step is measured by
+	log       *log     // of -log, on rank 0
+	metrics   *metrics // of -metrics, on rank 0
 }
 
 func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks, text *corpus) (t *trainer, err error) {
@@ -105,10 +110,8 @@ func (t *trainer) prepare(ctx context.Context, set *checkpoint.Set) (err error) 
 		}
 		t.resumed = t.compare(set)
 	}
-	if t.options.log != "" && t.ranks.Group.Rank() == 0 {
-		if t.log, err = newLog(t.options.log); err != nil {
-			return err
-		}
+	if err := t.openReports(); err != nil {
+		return err
 	}
 	if t.options.save == "" {
 		return nil
@@ -117,13 +120,31 @@ func (t *trainer) prepare(ctx context.Context, set *checkpoint.Set) (err error) 
 	if err != nil {
 		return err
 	}
-	t.saver, err = checkpoint.NewSaver(ctx, group, t.options.save, t.options.keep)
+	if t.saver, err = checkpoint.NewSaver(ctx, group, t.options.save, t.options.keep); err != nil || t.heldOut == nil {
+		return err
+	}
+	return t.openBest(ctx, set != nil)
+}
+
+// openReports opens what rank 0 reports to.
+func (t *trainer) openReports() (err error) {
+	if t.ranks.Group.Rank() > 0 {
+		return nil
+	}
+	if t.options.log != "" {
+		if t.log, err = newLog(t.options.log); err != nil {
+			return err
+		}
+	}
+	if t.options.metrics != "" {
+		t.metrics, err = newMetrics(t.options.metrics)
+	}
 	return err
 }
 
 // Close waits for the checkpoint under way, and frees model and optimiser.
 func (t *trainer) Close() error {
-	return errors.Join(t.saver.Close(), t.graph.Close(), t.optimizer.Close(), t.adapter.Close(), t.model.Close(), t.data.Close(), t.heldOut.Close(), t.log.Close())
+	return errors.Join(t.saver.Close(), t.best.Close(), t.graph.Close(), t.optimizer.Close(), t.adapter.Close(), t.model.Close(), t.data.Close(), t.heldOut.Close(), t.log.Close(), t.metrics.Close())
 }
 
 // step trains on one batch; each rank takes its rows of it.
@@ -142,8 +163,11 @@ func (t *trainer) step(ctx context.Context) (loss, norm float64, err error) {
 	t.optimizer.Options.LR = t.options.rate(n)
 	if t.graph != nil {
 		loss, norm, err = t.graph.Step(ctx, own)
-	} else if loss, err = t.model.Gradients(ctx, own); err == nil {
+	} else if loss, err = t.model.Gradients(ctx, own); err == nil && isNumber(loss) {
 		norm, err = t.optimizer.Step(ctx)
+	}
+	if err == nil && !(isNumber(loss) && isNumber(norm)) {
+		err = fmt.Errorf("the loss is %v and the norm of the gradients %v; -detect-anomaly names the first layer with such numbers, and -lr or -clip may be too high", loss, norm)
 	}
 	if err != nil {
 		return 0, 0, fmt.Errorf("step %d: %w", n, err)
@@ -153,12 +177,16 @@ func (t *trainer) step(ctx context.Context) (loss, norm float64, err error) {
 	return loss, norm, nil
 }
 
+func isNumber(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
 // train runs the steps with a progress line and prints a summary at the end. When stop ends, all
 // ranks end after the same step; a requested checkpoint is saved then, too.
 func (t *trainer) train(ctx, stop context.Context, out io.Writer) error {
 	o := t.options
 	start := time.Now()
 	lines := progress{out: out, terminal: isTerminal(out)}
+	t.meter = meter{last: start}
+	first := t.optimizer.Steps()
 	stopped := false
 	for t.optimizer.Steps() < o.steps {
 		var err error
@@ -174,6 +202,7 @@ func (t *trainer) train(ctx, stop context.Context, out io.Writer) error {
 		}
 		n := t.optimizer.Steps()
 		rate := float64(t.seen) / time.Since(start).Seconds()
+		lines.done, lines.of, lines.left = n, o.steps, time.Since(start)/time.Duration(n-first)*time.Duration(o.steps-n)
 		lines.show("step %d/%d  loss %.4f  gradient norm %.3f  %.0f tokens/s", n, o.steps, loss, norm, rate)
 		if t.evalLoss = 0; o.due(n) {
 			lines.end()
@@ -181,7 +210,9 @@ func (t *trainer) train(ctx, stop context.Context, out io.Writer) error {
 				return fmt.Errorf("-eval: %w", err)
 			}
 		}
-		if err := t.log.write(t, loss, norm); err != nil {
+		e := t.measure(loss, norm)
+		t.metrics.set(e)
+		if err := t.log.write(e); err != nil {
 			return err
 		}
 		if t.saver != nil && o.saveEvery > 0 && n%o.saveEvery == 0 && n < o.steps {

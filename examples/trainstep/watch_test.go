@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/acl/acltest"
+	"github.com/goascend/cann/examples/checkpoint"
+	"github.com/goascend/cann/examples/qwen"
+)
+
+// TestCompare draws two logs, of which one was resumed, and tells how far they are apart.
+func TestCompare(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	a := write("a<b.jsonl", `{"step":1,"loss":4}`+"\n"+`{"step":2,"loss":9}`+"\n"+`{"step":2,"loss":3,"eval_loss":3.5}`+"\n")
+	b := write("b.jsonl", `{"step":2,"loss":2.75}`+"\n"+`{"step":3,"loss":2}`+"\n")
+	o, err := parseFlags([]string{"-compare", a, b}, io.Discard)
+	require.NoError(t, err)
+	var picture, report bytes.Buffer
+	require.NoError(t, compare(o.compare[0], o.compare[1], &picture, &report))
+	require.Equal(t, "1 steps in common; the losses differ by at most 0.25, at step 2\n", report.String())
+	lines, circles := 0, 0
+	for d := xml.NewDecoder(&picture); ; {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		if e, ok := token.(xml.StartElement); ok && e.Name.Local == "polyline" {
+			lines++
+			require.Len(t, strings.Fields(e.Attr[0].Value), 2, "one point for each step")
+		} else if ok && e.Name.Local == "circle" {
+			circles++
+		}
+	}
+	require.Equal(t, 2, lines)
+	require.Equal(t, 1, circles)
+
+	require.NoError(t, compare(a, write("c", `{"step":7,"loss":1}`), io.Discard, &report))
+	require.Contains(t, report.String(), "no step in common")
+	for path, want := range map[string]string{filepath.Join(dir, "none"): "no such file", write("empty", ""): "has no steps", write("bad", "{\n"): "bad:1: "} {
+		require.ErrorContains(t, compare(a, path, io.Discard, io.Discard), want)
+		require.ErrorContains(t, compare(path, a, io.Discard, io.Discard), want)
+	}
+	for _, flags := range [][]string{{"-compare", a}, {"-compare", a, b, a}, {b}, {"-detect-anomaly", "-graph"}} {
+		_, err := parseFlags(flags, io.Discard)
+		require.Error(t, err, flags)
+	}
+}
+
+// TestMetrics reads what Prometheus would while the training goes on.
+func TestMetrics(t *testing.T) {
+	m, err := newMetrics("127.0.0.1:0")
+	require.NoError(t, err)
+	m.set(entry{Step: 3, Loss: 2.5, EvalLoss: 2.25, Tokens: 100, MemoryPeak: 1 << 20})
+	m.set(entry{Step: 4, Loss: 2, Tokens: 100})
+	reply, err := http.Get("http://" + m.listen.Addr().String() + "/metrics")
+	require.NoError(t, err)
+	text, err := io.ReadAll(reply.Body)
+	require.NoError(t, err)
+	require.NoError(t, reply.Body.Close())
+	for _, line := range []string{"trainstep_step 4", "trainstep_loss 2", "trainstep_eval_loss 2.25", "trainstep_tokens_total 200", "trainstep_memory_peak_bytes 0"} {
+		require.Contains(t, string(text), "\n"+line+"\n")
+	}
+	_, err = newMetrics(m.listen.Addr().String())
+	require.Error(t, err, "the address is taken")
+	require.NoError(t, m.Close())
+	require.NoError(t, (*metrics)(nil).Close())
+
+	trained(t, tiny("-steps", "2", "-ranks", "2", "-metrics", "127.0.0.1:0")...)
+}
+
+// TestBest: the checkpoint with the least held-out loss is kept beside the newest ones, also by a run
+// that goes on and does not get better.
+func TestBest(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	held := filepath.Join(t.TempDir(), "held.jsonl")
+	require.NoError(t, os.WriteFile(held, []byte(`{"text":"a mouse ran up the clock, and down it came"}`+"\n"), 0o600))
+	flags := tiny("-data", "testdata/rhyme.txt", "-eval", held, "-eval-every", "2", "-seq", "32", "-save", dir, "-keep", "1")
+	out, _ := trained(t, append(flags, "-steps", "4")...)
+	require.Contains(t, out, ", the best so far")
+	least := func(out string) float64 {
+		best := math.Inf(1)
+		for _, m := range regexp.MustCompile(`held-out loss ([0-9.]+)`).FindAllStringSubmatch(out, -1) {
+			v, err := strconv.ParseFloat(m[1], 64)
+			require.NoError(t, err)
+			best = min(best, v)
+		}
+		return best
+	}
+	kept := func() (step int, loss float64) {
+		set, err := checkpoint.Open(filepath.Join(dir, bestFolder))
+		require.NoError(t, err)
+		defer func() { require.NoError(t, set.Close()) }()
+		loss, err = strconv.ParseFloat(set.About().Data["eval loss"], 64)
+		require.NoError(t, err)
+		return set.About().Step, loss
+	}
+	step, loss := kept()
+	require.InDelta(t, least(out), loss, 1e-4)
+	out, _ = trained(t, append(flags, "-steps", "6", "-lr", "3", "-clip", "0", "-resume", dir)...) // far too much
+	require.NotContains(t, out, "the best so far")
+	after, same := kept()
+	require.Equal(t, step, after)
+	require.Equal(t, loss, same)
+	resumed, err := checkpoint.Open(dir)
+	require.NoError(t, err)
+	require.Equal(t, 6, resumed.About().Step)
+	require.NoError(t, resumed.Close())
+}
+
+// TestAnomalies: numbers that are none end the training before a checkpoint has them, and
+// -detect-anomaly names the layer.
+func TestAnomalies(t *testing.T) {
+	acltest.Need(t)
+	flags := tiny("-steps", "30", "-lr", "1e30", "-clip", "0", "-warmup", "0", "-dtype", "fp32")
+	o, err := parseFlags(flags, t.Output())
+	require.NoError(t, err)
+	require.ErrorContains(t, run(t.Context(), o, io.Discard), "-detect-anomaly names")
+	o, err = parseFlags(append(flags, "-detect-anomaly", "-ranks", "2"), t.Output())
+	require.NoError(t, err)
+	err = run(t.Context(), o, io.Discard)
+	require.ErrorIs(t, err, qwen.ErrAnomaly)
+	require.Regexp(t, `layer 0|embedding|logits|gradient of`, err.Error())
+	_, plain := trained(t, tiny("-steps", "3")...)
+	_, detected := trained(t, tiny("-steps", "3", "-detect-anomaly")...)
+	require.Equal(t, plain, detected)
+}
+
+func TestBar(t *testing.T) {
+	require.Equal(t, "[                    ]", bar(0, 50))
+	require.Equal(t, "[==========          ]", bar(25, 50))
+	require.Equal(t, "[====================]", bar(50, 50))
+	var out bytes.Buffer
+	p := progress{out: &out, terminal: true, done: 1, of: 2, left: 61e9}
+	p.show("loss 2")
+	require.Equal(t, fmt.Sprintf("\r%s  loss 2  1m1s left", bar(1, 2)), out.String())
+}
