@@ -120,8 +120,9 @@ func TestExceptions(t *testing.T) {
 	logs := t.TempDir()
 	t.Setenv("ASCEND_PROCESS_LOG_PATH", logs)
 	dev := acltest.Device(t, acltest.Open(t), 0)
+	nothing := nowhere(t, dev) // for all: another allocation could have it before the work at it has run
 	fail := func(st *acl.Stream) *acl.Error {
-		require.NoError(t, launchAtNothing(t, st))
+		require.NoError(t, launchAt(t, st, nothing))
 		var e *acl.Error
 		require.ErrorAs(t, st.Synchronize(t.Context()), &e)
 		require.ErrorIs(t, e, acl.ErrKernel)
@@ -138,7 +139,7 @@ func TestExceptions(t *testing.T) {
 	folder := filepath.Join(logs, "debug", "plog")
 	require.NoError(t, os.MkdirAll(folder, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(folder, fmt.Sprintf("plog-%d_20261122.log", os.Getpid())), nil, 0o600))
-	require.NoError(t, launchAtNothing(t, other))
+	require.NoError(t, launchAt(t, other, nothing))
 	e = fail(st)
 	require.Len(t, e.Exceptions, 1, "that of the other stream is not told here")
 	assert.Equal(t, st.ID(), e.Exceptions[0].Stream)

@@ -173,7 +173,7 @@ func TestRendezvousUnderAttack(t *testing.T) {
 	if testing.Short() {
 		silent, talking, joins = 700, 50, 3
 	}
-	for round := range 8 {
+	for round := range 12 {
 		calm, took := make([]time.Duration, joins), make([]time.Duration, joins)
 		for i := range joins {
 			calm[i] = joinAll(t, func(string) {})
