@@ -963,7 +963,7 @@ var opHardsigmoid = Operator{
 // Hardsigmoid computes x / 6 + 1/2 of each element, limited to 0 and 1.
 //
 // It launches aclnnHardsigmoid (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: Self, Out float32 float16 bfloat16.
+// The emulator verified: Self, Out float32 float16 bfloat16 int32.
 // Vendor's page: hicann/ops-nn, activation/hard_sigmoid/docs/aclnnHardsigmoid&aclnnInplaceHardsigmoid.md
 func Hardsigmoid(st *acl.Stream, p HardsigmoidParams) error {
 	c := NewCall(st, &opHardsigmoid)
@@ -1307,7 +1307,7 @@ var opInplaceHardsigmoid = Operator{
 //
 // It launches aclnnInplaceHardsigmoid (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
 // st.
-// The emulator verified: Self float32 float16 bfloat16.
+// The emulator verified: Self float32 float16 bfloat16 int32.
 // Vendor's page: hicann/ops-nn, activation/hard_sigmoid/docs/aclnnHardsigmoid&aclnnInplaceHardsigmoid.md
 func InplaceHardsigmoid(st *acl.Stream, p InplaceHardsigmoidParams) error {
 	c := NewCall(st, &opInplaceHardsigmoid)
@@ -1568,7 +1568,7 @@ var opInplaceSelu = Operator{
 // InplaceSelu is Selu with the result in place of the first argument.
 //
 // It launches aclnnInplaceSelu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: SelfRef float32 float16 bfloat16.
+// The emulator verified: SelfRef float32 float16 bfloat16 int8 int32.
 // Vendor's page: hicann/ops-nn, activation/selu/docs/aclnnSelu&aclnnInplaceSelu.md
 func InplaceSelu(st *acl.Stream, p InplaceSeluParams) error {
 	c := NewCall(st, &opInplaceSelu)
@@ -2412,7 +2412,7 @@ var opSelu = Operator{
 // Selu computes the exponential linear unit with the constants of self-normalising networks.
 //
 // It launches aclnnSelu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: Self float32 float16 bfloat16 int8 int32; Out float32 float16 bfloat16.
+// The emulator verified: Self, Out float32 float16 bfloat16 int8 int32.
 // Vendor's page: hicann/ops-nn, activation/selu/docs/aclnnSelu&aclnnInplaceSelu.md
 func Selu(st *acl.Stream, p SeluParams) error {
 	c := NewCall(st, &opSelu)
@@ -2445,7 +2445,7 @@ var opSeluBackward = Operator{
 // SeluBackward computes the gradient of Selu from its output.
 //
 // It launches aclnnSeluBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: GradOutput, Result, GradInput float32 float16 bfloat16.
+// The emulator verified: GradOutput, Result, GradInput float32 float16 bfloat16 int8 int32.
 // Vendor's page: hicann/ops-nn, activation/selu_grad/docs/aclnnSeluBackward.md
 func SeluBackward(st *acl.Stream, p SeluBackwardParams) error {
 	c := NewCall(st, &opSeluBackward)

@@ -589,7 +589,8 @@ var opQuantConvolution = Operator{
 // QuantConvolution convolves int8 images or volumes and dequantises by channel.
 //
 // It launches aclnnQuantConvolution (libopapi, CANN 2026-08) of family convolution on st.
-// The emulator verified: Input, Weight int8; Bias, Output float32 float16 bfloat16; Scale float32.
+// The emulator verified: Input, Weight int8; Bias float32 float16; Scale float32; Output float16
+// bfloat16.
 // Vendor's page: hicann/ops-nn, conv/convolution_forward/docs/aclnnQuantConvolution.md
 func QuantConvolution(st *acl.Stream, p QuantConvolutionParams) error {
 	c := NewCall(st, &opQuantConvolution)

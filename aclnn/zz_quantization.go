@@ -65,7 +65,7 @@ var opAscendAntiQuant = Operator{
 //
 // It launches aclnnAscendAntiQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on
 // st.
-// The emulator verified: X int8; Scale, Offset float32 bfloat16; Y float16 bfloat16.
+// The emulator verified: X int8 int32 int4; Scale, Offset float32 bfloat16; Y float16 bfloat16.
 // Vendor's page: hicann/ops-nn, quant/ascend_anti_quant_v2/docs/aclnnAscendAntiQuant.md
 func AscendAntiQuant(st *acl.Stream, p AscendAntiQuantParams) error {
 	c := NewCall(st, &opAscendAntiQuant)
@@ -150,7 +150,7 @@ var opAscendQuantV3 = Operator{
 // AscendQuantV3 is AscendQuant whose scale and offset may lie along Axis.
 //
 // It launches aclnnAscendQuantV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on st.
-// The emulator verified: X, Scale float32 float16 bfloat16; Y int8.
+// The emulator verified: X, Scale float32 float16 bfloat16; Y int8 int32 int4.
 // Vendor's page: hicann/ops-nn, quant/ascend_quant_v2/docs/aclnnAscendQuantV3.md
 func AscendQuantV3(st *acl.Stream, p AscendQuantV3Params) error {
 	c := NewCall(st, &opAscendQuantV3)

@@ -31,6 +31,7 @@ type Form struct {
 	Op       kernel.Op
 	Types    Typing
 	Whole    bool          // the operator copies integers unchanged
+	Cut      bool          // with Floating: an integer output gets the integer part of the result
 	Bools    kernel.Op     // the kernel for bool, if it is not Op
 	Operands []string      // parameter names, in the kernel's order
 	Params   []string      // names of scalars that are parameters of the kernel
@@ -156,7 +157,7 @@ func (e Form) Run(c *op.Call, out *op.Tensor, operands []Operand, params func() 
 		result = dtype.Bool
 	}
 	Computes(c, fn, compute, out, operands)
-	if !op.Castable(result, out.DType) {
+	if !op.Castable(result, out.DType) && !(e.Cut && op.Category(out.DType) == 1) {
 		c.Invalid("the result has dtype %v, which cannot be stored in %v; use an output of that dtype or above", result, out)
 	}
 	for _, n := range e.Params {

@@ -106,3 +106,21 @@ func TestActivationValues(t *testing.T) {
 	x := optest.Tensor(t, dtype.Float32, []int64{2}, 1, 2)
 	optest.Refused(t, op.InvalidParam, "GeluBackwardV2", optest.Args{"gradOutput": x, "self": x, "approximate": "exact", "gradInput": x}, `"exact"`)
 }
+
+// Integers are computed as floating-point numbers, of which the integer part is kept.
+func TestActivationsOfIntegers(t *testing.T) {
+	for _, d := range []dtype.Type{dtype.Int32, dtype.Int8} {
+		x := func() *op.Tensor { return optest.Tensor(t, d, []int64{5}, -9, -1, 0, 20, 100) }
+		out := optest.Tensor(t, d, []int64{5})
+		optest.Run(t, "Selu", optest.Args{"self": x(), "out": out})
+		assert.Equal(t, []float64{-1, -1, 0, 21, 105}, optest.Values(out), "%v", d)
+		same := x()
+		optest.Run(t, "InplaceSelu", optest.Args{"selfRef": same})
+		assert.Equal(t, []float64{-1, -1, 0, 21, 105}, optest.Values(same), "%v", d)
+		optest.Run(t, "SeluBackward", optest.Args{"gradOutput": x(), "result": optest.Tensor(t, d, []int64{5}, -1, 0, 0, 21, 105), "gradInput": out})
+		assert.Equal(t, []float64{-6, -1, 0, 21, 105}, optest.Values(out), "%v", d)
+	}
+	out := optest.Tensor(t, dtype.Int32, []int64{4})
+	optest.Run(t, "Hardsigmoid", optest.Args{"self": optest.Tensor(t, dtype.Int32, []int64{4}, -3, 0, 2, 3), "out": out})
+	assert.Equal(t, []float64{0, 0, 0, 1}, optest.Values(out))
+}

@@ -218,6 +218,10 @@ func depthwise(c *op.Call) (op.Run, error) {
 	self, weight, bias, out := c.Tensor("self"), c.Tensor("weight"), c.Optional("bias"), c.Tensor("out")
 	c.CubeMathType()
 	convTypes(c, self, weight, bias, out)
+	c.SameDType(self, weight, out)
+	if bias != nil {
+		c.SameDType(self, bias)
+	}
 	c.Rank(self, 4, 4)
 	c.Rank(weight, 4, 4)
 	if err := c.Err(); err != nil {

@@ -3,6 +3,7 @@ package convolution
 import (
 	"slices"
 
+	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/op"
@@ -20,8 +21,28 @@ func quantConvolution(c *op.Call) (op.Run, error) {
 	c.DType(input, dtype.Int8)
 	c.DType(weight, dtype.Int8)
 	c.DType(scale, dtype.Float32)
-	c.DType(out, dtype.Float16, dtype.BFloat16, dtype.Float32)
 	c.Rank(input, 4, 5)
+	if c.Chip() == acceptance.Ascend950 {
+		c.DType(out, dtype.Float16, dtype.BFloat16, dtype.Float32)
+	} else {
+		c.DType(out, dtype.Float16, dtype.BFloat16)
+		if bias == nil {
+			c.Fail(op.NullPointer, "bias is null; only the Ascend950 goes without")
+		} else if bias.DType != out.DType {
+			c.DType(bias, dtype.Float32)
+		}
+	}
+	if c.Err() == nil {
+		want := dtype.NCDHW
+		if input.Rank() == 4 {
+			want = dtype.NCHW
+		}
+		for _, t := range []*op.Tensor{input, weight, out} {
+			if t.Format != want {
+				c.Invalid("%v must be in format %v", t, want)
+			}
+		}
+	}
 	if c.Bool("transposed") || c.Int("groups") != 1 || c.Int("offsetx") != 0 {
 		c.Invalid("transposed is %v, groups %d and offsetx %d; only false, 1 and 0 are supported", c.Bool("transposed"), c.Int("groups"), c.Int("offsetx"))
 	}

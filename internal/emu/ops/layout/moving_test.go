@@ -217,3 +217,10 @@ func TestInplaceTriangles(t *testing.T) {
 	empty := optest.Tensor(t, dtype.Float32, []int64{1 << 62, 0})
 	optest.Run(t, "InplaceTril", optest.Args{"selfRef": empty, "diagonal": 1}) // without a step for each row
 }
+
+func TestFlipOfOneDimensionTwice(t *testing.T) {
+	x := optest.Tensor(t, dtype.Float32, []int64{2, 3}, 1)
+	for _, dims := range [][]int64{{0, 1, -1}, {1, 1}, {-2, 0}} {
+		optest.Refused(t, op.InvalidParam, "Flip", optest.Args{"self": x, "dims": dims, "out": x}, "twice")
+	}
+}

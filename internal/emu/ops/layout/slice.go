@@ -109,8 +109,13 @@ func sliceV2(c *op.Call) (op.Run, error) {
 func flip(c *op.Call) (op.Run, error) {
 	self, out := c.Tensor("self"), c.Tensor("out")
 	w := sectionOf(self)
+	turned := make(map[int]bool)
 	for _, d := range c.Ints("dims") {
 		axis := c.Axis(self, d)
+		if turned[axis] {
+			c.Invalid("dims %v has dimension %d twice", c.Ints("dims"), axis)
+		}
+		turned[axis] = true
 		if c.Err() != nil || self.Rank() == 0 {
 			break
 		}

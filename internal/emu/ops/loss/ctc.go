@@ -57,7 +57,7 @@ func readCTC(c *op.Call) ctcBatch {
 	switch {
 	case l.targets.Rank() == 2 && (l.targets.Shape[0] != l.batch || l.targets.Shape[1] < l.longest):
 		c.Invalid("%v must be [%d,%d] at least, a row for each sequence", l.targets, l.batch, l.longest)
-	case l.targets.Rank() == 1 && l.targets.Len() < total:
+	case l.targets.Rank() == 1 && l.targets.Len() != total:
 		c.Invalid("%v must have the %d labels of all sequences", l.targets, total)
 	}
 	return l

@@ -56,8 +56,24 @@ func newCompared(c *op.Call, plain, logarithmic kernel.Op) compared {
 		}
 		return d
 	}
-	d.averaging = averaging(c)
+	d.averaging = averagingOr(c, unknownReductions[c.Op.Name])
 	return d
+}
+
+// unknownReductions are the operators that take every reduction, and what an unknown one means.
+var unknownReductions = map[string]kernel.Averaging{
+	"KlDivBackward": kernel.NoAveraging, "KlDivTargetBackward": kernel.NoAveraging, "SoftMarginLoss": kernel.SumAveraging,
+}
+
+// averagingOr is like averaging for operators that take every reduction.
+func averagingOr(c *op.Call, unknown kernel.Averaging) kernel.Averaging {
+	if _, takesAll := unknownReductions[c.Op.Name]; takesAll {
+		if a, known := averagingNumbers[c.Int("reduction")]; known {
+			return a
+		}
+		return unknown
+	}
+	return averaging(c)
 }
 
 // pointwise returns the kernel's description of the loss. Valid inside Run only.

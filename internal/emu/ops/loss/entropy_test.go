@@ -143,6 +143,29 @@ func TestDivergenceEdges(t *testing.T) {
 	optest.Run(t, "SoftMarginLossBackward", optest.Args{"gradOutput": one, "self": none, "target": none, "reduction": 2, "out": none})
 }
 
+// CANN gives a meaning to every reduction of these operators.
+func TestUnknownReductions(t *testing.T) {
+	f := dtype.Float32
+	x, y := optest.Tensor(t, f, []int64{2}, -1, -2), optest.Tensor(t, f, []int64{2}, .25, .5)
+	for _, name := range []string{"KlDivBackward", "KlDivTargetBackward"} {
+		out := name[len("KlDiv"):]
+		out = map[string]string{"Backward": "out", "TargetBackward": "gradTarget"}[out]
+		var results [2][]float64
+		for i, reduction := range []int64{0, 6} {
+			dx := optest.Tensor(t, f, []int64{2})
+			optest.Run(t, name, optest.Args{"gradOutput": x, "self": x, "target": y, "reduction": reduction, out: dx})
+			results[i] = optest.Values(dx)
+		}
+		assert.Equal(t, results[0], results[1], name)
+	}
+	for _, reduction := range []int64{3, -4} {
+		sum, want := optest.Tensor(t, f, []int64{}), optest.Tensor(t, f, []int64{})
+		optest.Run(t, "SoftMarginLoss", optest.Args{"self": x, "target": y, "reduction": 2, "out": want})
+		optest.Run(t, "SoftMarginLoss", optest.Args{"self": x, "target": y, "reduction": reduction, "out": sum})
+		assert.Equal(t, optest.Values(want), optest.Values(sum))
+	}
+}
+
 func TestDivergencesRefuse(t *testing.T) {
 	f := dtype.Float32
 	x, y := optest.Tensor(t, f, []int64{2, 3}, 1), optest.Tensor(t, f, []int64{2}, 1)

@@ -66,8 +66,8 @@ func TestFusedQuantMatmul(t *testing.T) {
 					optest.Refused(t, op.InvalidParam, name, a.With(optest.Args{"fusedOpType": "relu"}), "fusedOpType")
 					optest.Refused(t, op.NullPointer, name, a.With(optest.Args{"fusedOpType": nil}), "fusedOpType is null")
 					optest.Refused(t, op.NullPointer, name, a.With(optest.Args{"x1Scale": nil}), "x1Scale is null")
-					optest.Refused(t, op.InvalidParam, name, a.With(optest.Args{"x3Optional": columns}), "not supported")
-					optest.Refused(t, op.InvalidParam, name, a.With(optest.Args{"groupSizeOptional": 32}), "groupSize is 32")
+					optest.Refused(t, op.NullPointer, name, a.With(optest.Args{"x3Optional": columns}), "not supported")
+					optest.Refused(t, op.NullPointer, name, a.With(optest.Args{"groupSizeOptional": 32}), "groupSize is 32")
 					optest.Refused(t, op.InvalidParam, name, a.With(optest.Args{"out": optest.Tensor(t, dtype.Int8, []int64{s.m, s.n})}), "dtype")
 				}
 			}

@@ -212,9 +212,17 @@ func scaleNames(c *op.Call) (scale, rows, offset string) {
 	}
 	if c.Has("x2Scale") {
 		scale, rows, offset = "x2Scale", "x1Scale", "x2Offset"
-		c.NoneOf("yScale", "x1Offset", "yOffset", "yScaleOptional", "x1OffsetOptional", "yOffsetOptional", "x3Optional")
+		code := op.InvalidParam
+		if c.Has("x3Optional") {
+			code = op.NullPointer // the fused operators say so of all that they do not have
+		}
+		for _, name := range []string{"yScale", "x1Offset", "yOffset", "yScaleOptional", "x1OffsetOptional", "yOffsetOptional", "x3Optional"} {
+			if t := c.OptionalOf(name); t != nil && t.Len() > 0 {
+				c.Fail(code, "%v is given; it is not supported", t)
+			}
+		}
 		if group := c.Int(c.Either("groupSize", "groupSizeOptional")); group != 0 {
-			c.Invalid("groupSize is %d; only 0 is supported", group)
+			c.Fail(code, "groupSize is %d; only 0 is supported", group)
 		}
 	}
 	return scale, rows, offset

@@ -18,12 +18,13 @@ type groupMatmul struct {
 
 // groupQuantMatmul is QuantMatmulV5 with a group size, which packs the sizes along M, N and K.
 // They are 1, 128 and 128 with scales for the groups of each row of x1 and for square blocks of
-// x2, or 256 along K with per-group column scales and per-row scales.
+// x2, or 256 along K, for which those along M and N are 0 or 1, with per-group column scales and
+// per-row scales.
 func groupQuantMatmul(c *op.Call) (op.Run, error) {
 	packed := c.Int("groupSize")
 	sizes := [3]int64{packed >> 32, packed >> 16 & 0xffff, packed & 0xffff}
 	square := sizes == [3]int64{1, 128, 128}
-	if !square && sizes != [3]int64{0, 0, 256} {
+	if !square && (sizes[0] > 1 || sizes[1] > 1 || sizes[2] != 256) {
 		c.Invalid("groupSize is %d, for groups of %v along M, N and K; use 0, [1,128,128] or [0,0,256]", packed, sizes)
 		return nil, c.Err()
 	}

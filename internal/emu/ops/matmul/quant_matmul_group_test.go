@@ -1,6 +1,8 @@
 package matmul
 
 import (
+	"github.com/stretchr/testify/assert"
+
 	"fmt"
 	"math"
 	"testing"
@@ -106,7 +108,10 @@ func TestQuantMatmulGroups(t *testing.T) {
 				"x1": optest.Tensor(t, dtype.Int8, []int64{s.m, s.k}, a1...), "x2": x2, "x1Scale": rows, "x2Scale": optest.Tensor(t, dtype.Uint64, []int64{groups, s.n}, bits...), "yOffset": offset,
 				"groupSize": 256, "out": out,
 			}
+			optest.Run(t, "QuantMatmulV5", a.With(optest.Args{"groupSize": int64(1<<32 | 1<<16 | 256)}))
+			same := optest.Values(out)
 			optest.Run(t, "QuantMatmulV5", a)
+			assert.Equal(t, same, optest.Values(out), "sizes of 0 and 1 along M and N")
 			var want []float64
 			for i := range s.m {
 				for j := range s.n {

@@ -1,6 +1,7 @@
 package pooling
 
 import (
+	"math"
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
@@ -295,8 +296,12 @@ func adaptiveAverageBackward(n int) op.Prepare {
 	}
 }
 
-// pooledFrom refuses a tensor that differs from self in other than the last n dimensions.
+// pooledFrom refuses a tensor that differs from self in other than the last n dimensions, and images of
+// more elements than an int32 counts.
 func pooledFrom(c *op.Call, t, self *op.Tensor, n int) {
+	if c.Err() == nil && self.Rank() >= n && op.Count(self.Shape[self.Rank()-n:]) > math.MaxInt32 {
+		c.Invalid("%v: the last %d dimensions have more than %d elements", self, n, math.MaxInt32)
+	}
 	if c.Err() == nil && (t.Rank() != self.Rank() || !slices.Equal(t.Shape[:t.Rank()-n], self.Shape[:self.Rank()-n])) {
 		c.Invalid("%v must have the dimensions of %v but for the last %d", t, self, n)
 	}

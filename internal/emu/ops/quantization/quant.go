@@ -2,14 +2,15 @@ package quantization
 
 import (
 	"slices"
+	"unsafe"
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
-// quantisations lists the conversions between numbers and int8. They refuse int4 and float8
-// outputs.
+// quantisations lists the conversions between numbers and int8 or int4. They refuse float8, and the
+// dynamic ones int4 as well.
 var quantisations = op.Table{
 	"AscendQuant": ascendQuant, "AscendQuantV3": ascendQuant, "AscendAntiQuant": ascendAntiQuant, "Quantize": quantize,
 	"DynamicQuant": dynamicQuant, "DynamicQuantV2": dynamicQuant, "DynamicQuantV3": dynamicQuant, "DynamicQuantV4": dynamicQuant,
@@ -41,7 +42,17 @@ func eightBits(c *op.Call, x, y *op.Tensor, argument string) {
 
 func ascendQuant(c *op.Call) (op.Run, error) {
 	x, y := c.Tensor("x"), c.Tensor("y")
-	eightBits(c, x, y, "dstType")
+	fours := c.Err() == nil && (y.DType == dtype.Int4 || y.DType == dtype.Int32)
+	if fours {
+		c.Plain(x, y)
+		c.DType(x, op.FloatTypes...)
+		fourBits(c, y, x)
+		if d := dtype.Type(c.Int("dstType")); d != y.DType {
+			c.Invalid("dstType is %v, but %v", d, y)
+		}
+	} else {
+		eightBits(c, x, y, "dstType")
+	}
 	c.Rank(x, 1, kernel.MaxRank)
 	round, known := roundings[c.Text("roundMode")]
 	if !known {
@@ -60,8 +71,45 @@ func ascendQuant(c *op.Call) (op.Run, error) {
 		if x.Len() == 0 {
 			return nil
 		}
-		return kernel.Quantizer{Factor: scale(), Offset: offset(), Root: root, Round: round}.Quantize(y.View(), x.View())
+		q := kernel.Quantizer{Factor: scale(), Offset: offset(), Root: root, Round: round}
+		if !fours {
+			return q.Quantize(y.View(), x.View())
+		}
+		bytes, release := kernel.TemporaryInt8(x.Shape...)
+		defer release()
+		if err := q.Quantize(bytes, x.View()); err != nil {
+			return err
+		}
+		values := make([]int64, x.Len())
+		for i, v := range unsafe.Slice((*int8)(bytes.Data), len(values)) {
+			values[i] = int64(min(max(v, -8), 7))
+		}
+		copyInt4(unsafe.Slice((*byte)(y.Data), len(values)/2), values)
+		return nil
 	}, nil
+}
+
+// fourBits checks a tensor of int4, or of int32 that hold eight of them each, against the numbers that
+// it stands for.
+func fourBits(c *op.Call, packed, numbers *op.Tensor) {
+	c.Rank(numbers, 1, kernel.MaxRank)
+	if c.Err() != nil {
+		return
+	}
+	per, shape := int64(2), slices.Clone(numbers.Shape)
+	if packed.DType == dtype.Int32 {
+		per = 8
+		shape[len(shape)-1] /= per
+	}
+	if numbers.Dim(-1)%per != 0 {
+		c.Invalid("%v: its last dimension must be a multiple of %d for %v", numbers, per, packed)
+	}
+	if packed.Rank() > 0 || packed.DType != dtype.Int32 || numbers.Len() != per { // one int32 may stand alone
+		c.Shape(packed, shape, "that of "+numbers.String()+" in elements of its type")
+	}
+	if !packed.Contiguous() {
+		c.Invalid("%v must be contiguous: int4 elements share bytes", packed)
+	}
 }
 
 // quantize divides by the scales and adds the zero points, which may have an integer dtype.
@@ -102,18 +150,23 @@ func quantize(c *op.Call) (op.Run, error) {
 func ascendAntiQuant(c *op.Call) (op.Run, error) {
 	x, y := c.Tensor("x"), c.Tensor("y")
 	c.Plain(x, y)
-	c.DType(x, dtype.Int8)
+	c.DType(x, dtype.Int8, dtype.Int4, dtype.Int32)
 	c.DType(y, dtype.Float16, dtype.BFloat16)
-	c.SameShape(x, y)
-	c.Rank(x, 1, kernel.MaxRank)
+	fours := x.DType != dtype.Int8
+	if fours {
+		fourBits(c, x, y)
+	} else {
+		c.SameShape(x, y)
+		c.Rank(x, 1, kernel.MaxRank)
+	}
 	if d := dtype.Type(c.Int("dstType")); d != y.DType {
 		c.Invalid("dstType is %v, but %v", d, y)
 	}
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
-	axis := x.Rank() - 1
-	scale, offset := c.PerAxis(c.Tensor("scale"), x, axis), optionalPerAxis(c, "offset", x, axis)
+	axis := y.Rank() - 1
+	scale, offset := c.PerAxis(c.Tensor("scale"), y, axis), optionalPerAxis(c, "offset", y, axis)
 	root := c.Bool("sqrtMode")
 	if err := c.Err(); err != nil {
 		return nil, err
@@ -122,7 +175,16 @@ func ascendAntiQuant(c *op.Call) (op.Run, error) {
 		if x.Len() == 0 {
 			return nil
 		}
-		return kernel.Dequantize(y.View(), x.View(), scale(), offset(), root)
+		values := x.View()
+		if fours {
+			bytes, release := kernel.TemporaryInt8(y.Shape...)
+			defer release()
+			if err := kernel.UnpackInt4(bytes, x.Data); err != nil {
+				return err
+			}
+			values = bytes
+		}
+		return kernel.Dequantize(y.View(), values, scale(), offset(), root)
 	}, nil
 }
 

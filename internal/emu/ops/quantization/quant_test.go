@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/internal/dtype"
@@ -93,4 +94,40 @@ func TestDynamicQuantisation(t *testing.T) {
 	optest.Refused(t, op.InvalidParam, "DynamicQuant", optest.Args{"x": x, "yOut": y, "scaleOut": whole}, "[2]")
 	err := optest.Execute(t, "DynamicQuantV2", optest.Args{"x": x, "smoothScalesOptional": optest.Tensor(t, dtype.Float16, []int64{1, 2}, 1), "groupIndexOptional": optest.Tensor(t, dtype.Int32, []int64{1}, 3), "dstType": dtype.Int8, "yOut": y, "scaleOut": scale, "offsetOut": scale})
 	require.ErrorContains(t, err, "not exceed the 2 rows")
+}
+
+// An int4 tensor has two numbers in a byte, an int32 tensor eight in an element.
+func TestQuantisationToInt4(t *testing.T) {
+	x := []float64{-30, -8, -1, -.5, 0, .5, 1, 3, 4, 7, 7.6, 30, 2, -2, 5, -7}
+	want := []float64{-8, -8, -1, 0, 0, 0, 1, 3, 4, 7, 7, 7, 2, -2, 5, -7}
+	for _, d := range []dtype.Type{dtype.Int4, dtype.Int32} {
+		of := func(columns int64) *op.Tensor { // of int4 or of int32, for that many numbers in each of two rows
+			if d == dtype.Int32 {
+				return optest.Tensor(t, d, []int64{2, columns / 8})
+			}
+			x := optest.Tensor(t, dtype.Int8, []int64{2, columns / 2})
+			x.DType, x.Shape, x.Strides, x.Storage = d, []int64{2, columns}, []int64{columns, 1}, []int64{2, columns}
+			return x
+		}
+		for _, l := range kerneltest.Layouts {
+			in, y := optest.TensorIn(t, dtype.Float16, l, []int64{2, 8}, x...), of(8)
+			scale := optest.Tensor(t, dtype.Float16, []int64{8}, 1)
+			a := optest.Args{"x": in, "scale": scale, "roundMode": "round", "dstType": int(d), "axis": -1, "y": y}
+			optest.Run(t, "AscendQuantV3", a)
+			back := optest.TensorIn(t, dtype.Float16, l, []int64{2, 8})
+			b := optest.Args{"x": y, "scale": optest.Tensor(t, dtype.Float32, []int64{1}, 2), "offset": optest.Tensor(t, dtype.Float32, []int64{1}, 1), "dstType": int(dtype.Float16), "y": back}
+			optest.Run(t, "AscendAntiQuant", b)
+			for i, v := range optest.Values(back) {
+				assert.Equal(t, (want[i]+1)*2, v, "%v %v element %d", d, l, i)
+			}
+			optest.Refused(t, op.InvalidParam, "AscendQuantV3", a.With(optest.Args{"dstType": int(dtype.Int8)}))
+			optest.Refused(t, op.InvalidParam, "AscendQuantV3", a.With(optest.Args{"y": of(16)}))
+			optest.Refused(t, op.InvalidParam, "AscendAntiQuant", b.With(optest.Args{"y": optest.Tensor(t, dtype.Float16, []int64{2, 4})}))
+		}
+	}
+	alone := optest.Tensor(t, dtype.Int32, []int64{})
+	optest.StoreInt4(t, alone, want[:8])
+	y := optest.Tensor(t, dtype.BFloat16, []int64{8})
+	optest.Run(t, "AscendAntiQuant", optest.Args{"x": alone, "scale": optest.Tensor(t, dtype.Float32, []int64{1}, 1), "dstType": int(dtype.BFloat16), "y": y})
+	assert.Equal(t, want[:8], optest.Values(y))
 }
