@@ -63,8 +63,17 @@ func (g *Pages) inputs(p *pass, pieces []Piece) (*inputs, error) {
 	var n numbers
 	var ids, positions, slots []int32
 	last, longest := make([]int32, len(pieces)), 0
+	var adapted [][]int32 // rows of each place of the rack
+	if g.Rack != nil {
+		adapted = make([][]int32, g.Rack.places)
+	}
 	for _, i := range order {
 		x := pieces[i]
+		for j := range x.Tokens {
+			if x.Adapter > 0 {
+				adapted[x.Adapter-1] = append(adapted[x.Adapter-1], int32(len(ids)+j))
+			}
+		}
 		for j, id := range x.Tokens {
 			at := x.From + j
 			ids, positions = append(ids, id), append(positions, int32(at))
@@ -78,6 +87,13 @@ func (g *Pages) inputs(p *pass, pieces []Piece) (*inputs, error) {
 	n.add(&at, positions, in.length)
 	n.add(&in.slots, slots, in.length)
 	n.add(&in.last, last, int64(len(last)))
+	if rows := slices.Concat(adapted...); len(rows) > 0 {
+		p.racked = &racked{Rack: g.Rack}
+		for _, r := range adapted {
+			p.racked.sizes = append(p.racked.sizes, int64(len(r)))
+		}
+		n.add(&p.racked.rows, rows, int64(len(rows)))
+	}
 	in.crowds = make([]crowd, 0, len(pieces)) // the numbers point into it
 	for first := int64(0); len(order) > 0; {
 		size := 1

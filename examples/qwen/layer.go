@@ -16,6 +16,7 @@ func (l linear) forward(p *pass, x *aclnn.Tensor) *aclnn.Tensor {
 	y := p.Tensor(p.dt, shape...)
 	run(p, p.reg.Linear, &ops.LinearArgs{X: x, Weight: l.weight.Value, Out: y})
 	p.adapter.forward(p, l.weight, x, y)
+	p.racked.forward(p, l.weight, x, y)
 	return y
 }
 

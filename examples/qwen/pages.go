@@ -15,6 +15,9 @@ import (
 // sequences; a block may belong to several sequences that begin with the same tokens. Close the pages
 // before the model.
 type Pages struct {
+	// Rack holds the adapters of the pieces; nil if none has one.
+	Rack *Rack
+
 	m      *Model
 	sizes  PageSizes
 	layers []*page
@@ -104,6 +107,8 @@ type Piece struct {
 	From   int     // tokens of the sequence that were read before
 	Blocks []int32 // blocks of the sequence in order, for From+len(Tokens) tokens at least
 	State  int     // its place among the states, from 0; no two pieces have the same
+	// Adapter is the number of its adapter, or 0 for none: 1 is the first place of the rack.
+	Adapter int
 }
 
 // Advance reads the next tokens of some sequences in one pass, and returns the logits after the last
@@ -112,6 +117,9 @@ type Piece struct {
 func (m *Model) Advance(ctx context.Context, g *Pages, pieces []Piece) (logits []float32, err error) {
 	if g.m != m || g.layers == nil {
 		return nil, errors.New("qwen: the pages are closed, or of another model")
+	}
+	if r := g.Rack; r != nil && (r.m != m || r.stacks == nil || r.err != nil) {
+		return nil, errors.Join(errors.New("qwen: the rack cannot be used; it is closed, or of another model"), r.err)
 	}
 	if err := g.check(pieces); err != nil {
 		return nil, err
@@ -148,6 +156,9 @@ func (g *Pages) check(pieces []Piece) error {
 		}
 		if err := g.m.known(x.Tokens); err != nil {
 			return fmt.Errorf("qwen: piece %d: %w", i, err)
+		}
+		if x.Adapter < 0 || x.Adapter > 0 && (g.Rack == nil || x.Adapter > g.Rack.places) {
+			return fmt.Errorf("qwen: piece %d has adapter %d, which is no place of the rack", i, x.Adapter)
 		}
 		taken[x.State] = true
 	}

@@ -29,6 +29,7 @@ type pass struct {
 	frozen     bool                   // the weights of the model get none
 	adapter    *Adapter               // in use, or nil
 	low        map[*Parameter]lowRank // of the adapter, by its first weight
+	racked     *racked                // adapters of Advance, or nil
 	feed       *feed                  // of a Trainer; nil otherwise
 	detect     bool                   // NaN and infinite elements
 	balance    balance                // of the experts of all layers

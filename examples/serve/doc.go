@@ -9,6 +9,8 @@
 // Every flag has a variable of the environment: SERVE_MAX_TOKENS stands for -max-tokens. Flags win.
 //
 //	-model -adapter -dtype    what is served; -name is its name in requests
+//	-adapters                 folder with adapters (LoRA) that requests name as their model; -adapter-places
+//	                          and -adapter-rank limit them
 //	-device                   where
 //	-type -train-steps        the model that is trained without -model
 //	-listen                   address; -tls-cert and -tls-key turn on TLS

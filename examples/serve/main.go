@@ -12,6 +12,7 @@ import (
 	"net/http/pprof"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -62,6 +63,9 @@ func run(ctx context.Context, o options, out, report io.Writer) (err error) {
 	if o.api.Language, err = language.Load(o.source.Folder, e.Vocab()); err != nil {
 		return err
 	}
+	if err := o.loadAdapters(ctx, e); err != nil {
+		return err
+	}
 	o.api.Engine = e
 	handler, err := o.handler()
 	if err != nil {
@@ -73,6 +77,27 @@ func run(ctx context.Context, o options, out, report io.Writer) (err error) {
 	}
 	o.invite(out, listener.Addr())
 	return o.serve(ctx, e, handler, listener)
+}
+
+// loadAdapters loads the adapters of -adapters.
+func (o *options) loadAdapters(ctx context.Context, e *engine.Engine) error {
+	if o.api.Adapters == "" {
+		return nil
+	}
+	entries, err := os.ReadDir(o.api.Adapters)
+	if err != nil {
+		return fmt.Errorf("-adapters: %w", err)
+	}
+	for _, x := range entries {
+		folder := filepath.Join(o.api.Adapters, x.Name())
+		if _, err := os.Stat(filepath.Join(folder, "adapter_config.json")); err != nil {
+			continue
+		}
+		if err := e.LoadAdapter(ctx, x.Name(), folder); err != nil {
+			return fmt.Errorf("-adapters: %w", err)
+		}
+	}
+	return nil
 }
 
 func (o *options) handler() (http.Handler, error) {

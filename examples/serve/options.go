@@ -38,6 +38,7 @@ type options struct {
 	listen, cert, key string
 	keys              string
 	pprof             bool
+	places            int // for adapters
 	drain             time.Duration
 	engine            engine.Options
 	api               api.Config
@@ -52,6 +53,9 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.Group("The model")
 	f.StringVar(&o.source.Folder, "model", "", "`folder` of a Hugging Face model, or of trainstep's checkpoints (default: train a small one first)")
 	f.StringVar(&o.source.Adapter, "adapter", "", "`folder` of an adapter for -model, as trainstep -lora exports it or PEFT saves it")
+	f.StringVar(&o.api.Adapters, "adapters", "", "`folder` with adapters, each a PEFT folder; all are loaded, and clients can load others there")
+	f.IntVar(&o.engine.AdapterRank, "adapter-rank", 64, "largest `rank` of an adapter there")
+	f.IntVar(&o.places, "adapter-places", 4, "`adapters` that can be loaded at the same time, with -adapters")
 	f.StringVar(&o.name, "name", "", "its `name` in requests (default: that of the folder, or small)")
 	f.StringVar(&o.dtype, "dtype", "fp32", "element `type`: fp32 or bf16")
 	f.IntVar(&o.device, "device", 0, "device to run on")
@@ -111,10 +115,15 @@ func (o *options) complete() (err error) {
 		return fmt.Errorf("-train-steps %d; it must be positive", o.source.Steps)
 	case o.source.Folder == "" && !slices.Contains(qwen.ModelTypes(), o.source.Type):
 		return fmt.Errorf("-type %q; use one of %s", o.source.Type, strings.Join(qwen.ModelTypes(), ", "))
-	case o.source.Adapter != "" && o.source.Folder == "":
-		return errors.New("-adapter needs -model")
+	case (o.source.Adapter != "" || o.api.Adapters != "") && o.source.Folder == "":
+		return errors.New("-adapter and -adapters need -model")
+	case o.api.Adapters != "" && (o.places < 1 || o.engine.AdapterRank < 1):
+		return fmt.Errorf("-adapter-places %d and -adapter-rank %d; both must be positive", o.places, o.engine.AdapterRank)
 	case (o.cert == "") != (o.key == ""):
 		return errors.New("-tls-cert and -tls-key go together")
+	}
+	if o.api.Adapters != "" {
+		o.engine.Adapters = o.places
 	}
 	o.source.Seed = 1
 	if o.source.Text, err = sources(); err != nil {

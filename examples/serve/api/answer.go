@@ -19,8 +19,8 @@ type head struct {
 	Usage   any    `json:"usage,omitempty"` // in streams null or the counts, when asked for
 }
 
-func (s *Server) head(prefix, object string) head {
-	return head{ID: prefix + rand.Text(), Object: object, Created: time.Now().Unix(), Model: s.Model, Choices: []any{}}
+func newHead(prefix, object, model string) head {
+	return head{ID: prefix + rand.Text(), Object: object, Created: time.Now().Unix(), Model: model, Choices: []any{}}
 }
 
 // shape writes choices in one of OpenAI's forms.

@@ -63,7 +63,7 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 	if q.Stream {
 		object = "chat.completion.chunk"
 	}
-	return s.perform(w, r, job, q.Stream, s.head("chatcmpl-", object), chatShape{s.Language, q.LogProbs})
+	return s.perform(w, r, job, q.Stream, newHead("chatcmpl-", object, q.Model), chatShape{s.Language, q.LogProbs})
 }
 
 // chatShape writes answers of chats.

@@ -66,7 +66,7 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
 			}
 		}
 	}
-	return s.perform(w, r, job, q.Stream, s.head("cmpl-", "text_completion"), f)
+	return s.perform(w, r, job, q.Stream, newHead("cmpl-", "text_completion", q.Model), f)
 }
 
 // texts reads a text, texts, tokens, or lists of tokens.

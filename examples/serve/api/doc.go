@@ -7,7 +7,8 @@
 //	POST /v1/completions         text, lists of texts, tokens; n, logprobs, stop, stream, echo
 //	POST /v1/chat/completions    messages; n, logprobs, stop, stream
 //	POST /v1/embeddings          texts or tokens, as numbers or base64: means of the last states
-//	GET  /v1/models
+//	GET  /v1/models              the model and the adapters (LoRA) that requests can name in its place
+//	POST /v1/load_lora_adapter   {"lora_name":"x"} loads an adapter from Config.Adapters; unload_lora_adapter
 //	GET  /healthz  /readyz       200, or 503 while the device is down or the server drains
 //	GET  /metrics                for Prometheus, with the names that vLLM's dashboards use
 //

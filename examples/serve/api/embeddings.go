@@ -39,8 +39,8 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) error {
 	if err := s.read(w, r, &q); err != nil {
 		return err
 	}
-	if err := s.known(q.Model); err != nil {
-		return err
+	if q.Model != s.Model { // adapters have no embeddings
+		return s.unknown(q.Model)
 	}
 	switch {
 	case q.Format != "" && q.Format != "float" && q.Format != "base64":

@@ -1,6 +1,9 @@
 package api
 
-import "net/http"
+import (
+	"net/http"
+	"slices"
+)
 
 // modelCard describes a model.
 type modelCard struct {
@@ -9,30 +12,48 @@ type modelCard struct {
 	Created   int64  `json:"created"`
 	OwnedBy   string `json:"owned_by"`
 	MaxLength int    `json:"max_model_len"`
+	Parent    string `json:"parent,omitempty"` // of an adapter: the model below it
 }
 
-func (s *Server) card() modelCard {
-	return modelCard{ID: s.Model, Object: "model", Created: s.started.Unix(), OwnedBy: "user", MaxLength: s.Engine.MaxLength()}
+func (s *Server) card(name string) modelCard {
+	c := modelCard{ID: name, Object: "model", Created: s.started.Unix(), OwnedBy: "user", MaxLength: s.Engine.MaxLength()}
+	if name != s.Model {
+		c.Parent = s.Model
+	}
+	return c
 }
 
 func (s *Server) models(w http.ResponseWriter, _ *http.Request) error {
-	answer(w, http.StatusOK, map[string]any{"object": "list", "data": []modelCard{s.card()}})
+	all := []modelCard{s.card(s.Model)}
+	for _, name := range s.Engine.Adapters() {
+		all = append(all, s.card(name))
+	}
+	answer(w, http.StatusOK, map[string]any{"object": "list", "data": all})
 	return nil
 }
 
 func (s *Server) model(w http.ResponseWriter, r *http.Request) error {
-	if err := s.known(r.PathValue("id")); err != nil {
+	name := r.PathValue("id")
+	if _, err := s.adapter(name); err != nil {
 		return err
 	}
-	answer(w, http.StatusOK, s.card())
+	answer(w, http.StatusOK, s.card(name))
 	return nil
 }
 
-// known refuses the names of other models.
-func (s *Server) known(name string) error {
+// adapter returns the adapter that a request names as its model, empty for the model itself.
+func (s *Server) adapter(name string) (string, error) {
 	if name == s.Model {
-		return nil
+		return "", nil
 	}
+	if slices.Contains(s.Engine.Adapters(), name) {
+		return name, nil
+	}
+	return "", s.unknown(name)
+}
+
+// unknown is the error of a model that the server does not have.
+func (s *Server) unknown(name string) error {
 	param := "model"
 	return &Error{Status: http.StatusNotFound, Message: "there is no model " + name + "; this server has " + s.Model, Type: invalid, Param: &param, Code: "model_not_found"}
 }

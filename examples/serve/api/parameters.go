@@ -58,9 +58,11 @@ const (
 // work checks the parameters and turns them into a request to the engine without a prompt.
 func (s *Server) work(p *parameters) (work, error) {
 	w := work{n: 1, stops: p.Stop, usage: p.StreamOptions.IncludeUsage}
-	if err := s.known(p.Model); err != nil {
+	adapter, err := s.adapter(p.Model)
+	if err != nil {
 		return w, err
 	}
+	w.request.Adapter = adapter
 	if p.N != nil {
 		w.n = *p.N
 	}

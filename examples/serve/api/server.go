@@ -14,8 +14,11 @@ import (
 type Config struct {
 	Engine   *engine.Engine
 	Language language.Language
-	Model    string   // its name in requests
-	Ends     []int32  // tokens that end an answer
+	Model    string  // its name in requests
+	Ends     []int32 // tokens that end an answer
+	// Adapters is the folder below which clients may load adapters and unload them, each a PEFT folder by its
+	// name; empty forbids that.
+	Adapters string
 	Keys     []string // bearer tokens, of which requests need one; nil lets everybody in
 
 	MaxBody    int64         // bytes of a request
@@ -54,6 +57,10 @@ func New(c Config) (*Server, error) {
 	s.mux.HandleFunc("POST /v1/embeddings", s.guarded(s.embeddings))
 	s.mux.HandleFunc("GET /v1/models", s.guarded(s.models))
 	s.mux.HandleFunc("GET /v1/models/{id...}", s.guarded(s.model))
+	if c.Adapters != "" {
+		s.mux.HandleFunc("POST /v1/load_lora_adapter", s.guarded(s.loadAdapter))
+		s.mux.HandleFunc("POST /v1/unload_lora_adapter", s.guarded(s.unloadAdapter))
+	}
 	s.mux.HandleFunc("GET /{$}", s.page)
 	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	s.mux.HandleFunc("GET /readyz", s.ready)

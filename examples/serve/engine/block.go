@@ -36,8 +36,12 @@ func newBlocks(n, size int, share bool) *blocks {
 	return c
 }
 
-// reset forgets all tokens, after the sequences have let their blocks go.
-func (c *blocks) reset() {
+// reset forgets all tokens, also those that were read with adapters, after the sequences have let their blocks
+// go.
+func (c *blocks) reset(adapters ...*adapter) {
+	for _, a := range adapters {
+		a.root = block{}
+	}
 	c.root, c.idle, c.free = block{}, list.New(), nil
 	for i := range slices.Backward(c.all) {
 		c.all[i] = block{id: c.all[i].id}
@@ -94,11 +98,19 @@ func (c *blocks) release(b *block) {
 	}
 }
 
-// match finds the blocks that hold the first of the tokens, and a block that holds the next common ones.
+// rootOf returns the root of the texts that a sequence can share: those that were read with its adapter.
+func (c *blocks) rootOf(s *sequence) *block {
+	if s.adapter == nil {
+		return &c.root
+	}
+	return &s.adapter.root
+}
+
+// match finds the blocks that hold the first tokens of a sequence, and a block that holds the next common ones.
 // It leaves at least one token to be read, for its logits.
-func (c *blocks) match(tokens []int32) (full []*block, partial *block, common int) {
-	tokens = tokens[:len(tokens)-1]
-	for at := &c.root; len(tokens) > 0; tokens = tokens[c.size:] {
+func (c *blocks) match(s *sequence) (full []*block, partial *block, common int) {
+	tokens := s.tokens[:len(s.tokens)-1]
+	for at := c.rootOf(s); len(tokens) > 0; tokens = tokens[c.size:] {
 		partial, common = nil, 0
 		for _, b := range at.children {
 			if n := prefix(b.tokens, tokens); n > common {

@@ -20,6 +20,9 @@
 // shared in part is copied. When blocks run out, the request that came last is taken out, and reads its
 // tokens again later. Models with delta nets share nothing, because their states cannot be cut.
 //
+// Requests may name an adapter (LoRA). Those of all requests are computed together, over one copy of the model;
+// adapters come and go between steps.
+//
 // After a failure of the device, the requests of the failed step are computed again, once. A device that
 // cannot go on is closed and opened again.
 //

@@ -81,7 +81,7 @@ func (e *Engine) embed(ctx context.Context) error {
 func (e *Engine) answer(x *embedding, values []float32, err error) {
 	x.values, x.err = values, err
 	close(x.done)
-	e.ended()
+	e.ended(nil)
 }
 
 // mean returns the mean of rows, with length one.

@@ -19,6 +19,7 @@ type Engine struct {
 
 	arrivals   chan *sequence
 	embeddings chan *embedding
+	errands    chan *errand
 	end        context.CancelCauseFunc // of the engine's goroutine
 	done       chan struct{}           // closed when it has ended
 
@@ -27,6 +28,7 @@ type Engine struct {
 	open      int // requests that have not ended
 	queued    int // those of them that have not begun
 	down      error
+	adapters  []*adapter
 	draining  bool
 	empty     chan struct{} // closed when a draining engine has no requests
 	closed    error         // of the goroutine, when it has ended
@@ -55,7 +57,7 @@ func Open(ctx context.Context, rt *acl.Runtime, device int, load Load, o Options
 	inner, end := context.WithCancelCause(context.Background())
 	e := &Engine{
 		o: o, rt: rt, device: device, load: load, vocab: r.model.Config.VocabSize, end: end,
-		arrivals: make(chan *sequence, o.Queue), embeddings: make(chan *embedding, o.Queue), done: make(chan struct{}), empty: make(chan struct{}),
+		arrivals: make(chan *sequence, o.Queue), embeddings: make(chan *embedding, o.Queue), errands: make(chan *errand), done: make(chan struct{}), empty: make(chan struct{}),
 		runner: r, blocks: newBlocks(o.Blocks, o.BlockSize, !r.model.Config.Recurrent()),
 	}
 	for i := range o.Sequences {
@@ -89,6 +91,12 @@ func (e *Engine) Submit(ctx context.Context, r Request) (*Generation, error) {
 	}
 	if e.queued == e.o.Queue {
 		return nil, ErrBusy
+	}
+	if r.Adapter != "" {
+		if s.adapter = e.named(r.Adapter); s.adapter == nil {
+			return nil, fmt.Errorf("%w: there is no adapter %s", ErrRequest, r.Adapter)
+		}
+		s.adapter.users++
 	}
 	e.open++
 	e.queued++
@@ -157,13 +165,14 @@ func (e *Engine) finish(s *sequence, reason Reason, err error) {
 		e.left(1)
 	}
 	s.out.end(reason, err)
-	e.ended()
+	e.ended(s.adapter)
 }
 
-// ended notes that a request has ended.
-func (e *Engine) ended() {
+// ended notes that a request has ended, which used an adapter or none.
+func (e *Engine) ended(a *adapter) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.released(a)
 	if e.open--; e.open == 0 && e.draining {
 		close(e.empty)
 	}
@@ -182,6 +191,14 @@ func (e *Engine) finishAll(err error) {
 	}
 	for ; e.embedding != nil; e.embedding = e.another() {
 		e.answer(e.embedding, nil, err)
+	}
+	for {
+		select {
+		case x := <-e.errands:
+			x.done <- err
+		default:
+			return
+		}
 	}
 }
 

@@ -12,6 +12,9 @@ type Options struct {
 	Sequences int // requests that run at the same time; 16
 	Budget    int // tokens of a step; 512
 	Queue     int // requests that wait; beyond them Submit returns ErrBusy; 64
+	Adapters  int // that can be loaded at the same time; none
+	// AdapterRank is the largest rank of an adapter; 64.
+	AdapterRank int
 	// MaxLength is the number of tokens of a request, its prompt included; what the blocks hold.
 	MaxLength int
 	// Logger hears of failures of the device; nil keeps silent.
@@ -26,6 +29,7 @@ func (o Options) complete() (Options, error) {
 		usual int
 	}{
 		{"Blocks", &o.Blocks, 256}, {"BlockSize", &o.BlockSize, 128}, {"Sequences", &o.Sequences, 16}, {"Budget", &o.Budget, 512}, {"Queue", &o.Queue, 64},
+		{"Adapters", &o.Adapters, 0}, {"AdapterRank", &o.AdapterRank, 64},
 	} {
 		if *f.value == 0 {
 			*f.value = f.usual

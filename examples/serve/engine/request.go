@@ -24,6 +24,7 @@ type Request struct {
 	Prompt    []int32
 	MaxTokens int // to generate; 0 means as many as fit
 	Sampling  sampling.Options
+	Adapter   string  // the name of an adapter, or empty for the model alone
 	Ends      []int32 // tokens that end the text; they are not part of it
 	// LogProbs asks for the logarithm of each token's probability, and for those of the Top likeliest
 	// tokens.

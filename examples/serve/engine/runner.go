@@ -20,6 +20,7 @@ type runner struct {
 	dev   *acl.Device
 	model *qwen.Model
 	pages *qwen.Pages
+	rack  *qwen.Rack  // nil without adapters
 	opens []io.Closer // in the order of opening
 }
 
@@ -54,6 +55,23 @@ func (r *runner) open(ctx context.Context, rt *acl.Runtime, device int, load Loa
 		return err
 	}
 	r.opens = append(r.opens, r.pages)
+	if o.Adapters == 0 {
+		return nil
+	}
+	if r.rack, err = r.model.NewRack(o.Adapters, o.AdapterRank); err != nil {
+		return err
+	}
+	r.opens, r.pages.Rack = append(r.opens, r.rack), r.rack
+	return nil
+}
+
+// load loads adapters again.
+func (r *runner) load(ctx context.Context, all []*adapter) error {
+	for _, a := range all {
+		if err := r.rack.Load(ctx, a.place, a.folder); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

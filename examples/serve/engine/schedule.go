@@ -105,12 +105,15 @@ func (e *Engine) soonShared(s *sequence) bool {
 	}
 	known := -1
 	for _, r := range e.running {
+		if r.adapter != s.adapter {
+			continue
+		}
 		n := min(prefix(r.tokens, s.tokens), len(s.tokens)-1) / e.blocks.size
 		if n == 0 || r.computed >= n*e.blocks.size {
 			continue
 		}
 		if known < 0 {
-			full, _, _ := e.blocks.match(s.tokens)
+			full, _, _ := e.blocks.match(s)
 			known = len(full)
 		}
 		if n > known {

@@ -12,6 +12,7 @@ type sequence struct {
 	request Request
 	out     *Generation
 	sampler *sampling.Sampler
+	adapter *adapter // nil for none
 
 	tokens   []int32 // the prompt, then what was generated
 	computed int     // tokens whose keys and values are in the blocks
@@ -41,7 +42,7 @@ func (c *blocks) adopt(s *sequence) (from, to *block) {
 	if !c.share {
 		return nil, nil
 	}
-	full, partial, common := c.match(s.tokens)
+	full, partial, common := c.match(s)
 	for _, b := range full {
 		c.retain(b)
 	}
@@ -62,7 +63,7 @@ func (c *blocks) adopt(s *sequence) (from, to *block) {
 
 // attach puts a block into the tree, after the blocks that the sequence has.
 func (c *blocks) attach(s *sequence, b *block) {
-	b.parent = &c.root
+	b.parent = c.rootOf(s)
 	for _, before := range s.blocks {
 		if before == b {
 			break

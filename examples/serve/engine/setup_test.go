@@ -38,6 +38,7 @@ func load(path string, dt aclnn.DType) engine.Load {
 		if err != nil {
 			return nil, err
 		}
+		cfg.Frozen = true
 		m, err := qwen.New(st, reg, cfg, dt)
 		if err != nil {
 			return nil, err
@@ -93,6 +94,12 @@ func expectedOf(t *testing.T, name string) (want expected) {
 
 // alone generates greedy tokens for one prompt with the cache of package qwen.
 func alone(t *testing.T, name string, prompts [][]int32, n int) (all [][]int32) {
+	withModel(t, name, func(m *qwen.Model) { all = generate(t, m, prompts, n) })
+	return all
+}
+
+// withModel loads the model of a hub folder without an engine.
+func withModel(t *testing.T, name string, f func(m *qwen.Model)) {
 	dev := acltest.Device(t, acltest.Open(t), 0)
 	st := acltest.Stream(t, dev)
 	reg, err := ops.NewRegistry(ops.EnvOf(dev))
@@ -101,6 +108,10 @@ func alone(t *testing.T, name string, prompts [][]int32, n int) (all [][]int32) 
 	m, err := load(folder(t, name), aclnn.Float32)(t.Context(), st, reg)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, m.Close()) }()
+	f(m)
+}
+
+func generate(t *testing.T, m *qwen.Model, prompts [][]int32, n int) (all [][]int32) {
 	for _, prompt := range prompts {
 		cache, err := m.NewCache(1, len(prompt)+n)
 		require.NoError(t, err)

@@ -39,10 +39,13 @@ func (e *Engine) receive(ctx context.Context) bool {
 		case s := <-e.arrivals:
 			e.waiting = append(e.waiting, s)
 		case e.embedding = <-e.embeddings:
+		case x := <-e.errands:
+			e.perform(ctx, x)
 		case <-ctx.Done():
 			return false
 		}
 	}
+	e.performAll(ctx)
 	for len(e.arrivals) > 0 {
 		e.waiting = append(e.waiting, <-e.arrivals)
 	}
@@ -68,7 +71,7 @@ func (e *Engine) step(ctx context.Context) error {
 		if s.next == 0 {
 			continue
 		}
-		x := qwen.Piece{Tokens: s.tokens[s.computed:][:s.next], From: s.computed, State: s.state}
+		x := qwen.Piece{Tokens: s.tokens[s.computed:][:s.next], From: s.computed, State: s.state, Adapter: s.adapter.number()}
 		for _, b := range s.blocks {
 			x.Blocks = append(x.Blocks, b.id)
 		}
@@ -132,7 +135,7 @@ func (e *Engine) recover(ctx context.Context, err error) {
 			e.preempt(s)
 		}
 	}
-	e.blocks.reset()
+	e.blocks.reset(e.loaded()...)
 	var told *acl.Error
 	if !errors.As(err, &told) || told.Damage() <= acl.DamageWork {
 		_, err = e.runner.dev.Recover(ctx)
@@ -154,6 +157,11 @@ func (e *Engine) reopen(ctx context.Context, err error) {
 	e.runner = nil
 	for pause := 100 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, longestPause) {
 		r, err := newRunner(ctx, e.rt, e.device, e.load, &e.o)
+		if err == nil {
+			if err = r.load(ctx, e.loaded()); err != nil {
+				err = errors.Join(err, r.Close())
+			}
+		}
 		if err == nil {
 			e.runner = r
 			e.setDown(nil)
