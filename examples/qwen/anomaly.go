@@ -12,7 +12,8 @@ var ErrAnomaly = errors.New("NaN or infinite elements")
 
 // DetectAnomalies lets each step look for NaN and infinite elements in what the layers compute and in
 // the gradients, and end with ErrAnomaly and the name of the first tensor that has some. It waits for
-// the device after each layer. Captured steps cannot.
+// the device after each layer. Captured steps cannot. The backward pass of float16 is left out, as
+// LossScale is for its infinite gradients.
 func (m *Model) DetectAnomalies(on bool) { m.detect = on }
 
 // finite looks at a tensor if anomalies are to be found.
@@ -36,7 +37,7 @@ func (p *pass) finite(t *aclnn.Tensor, format string, args ...any) {
 
 // finiteGradients looks at the gradients of a unit.
 func (p *pass) finiteGradients(ps *parameters, u int) {
-	if !p.detect || u >= len(ps.units) {
+	if !p.detect || p.dt == aclnn.Float16 || u >= len(ps.units) {
 		return
 	}
 	for _, w := range ps.units[u] {

@@ -8,6 +8,7 @@ import (
 // balance computes the load balancing loss of the experts over the routing of all layers.
 type balance struct {
 	scale  float64
+	up     float64 // LossScale, of the gradients
 	layers []routed
 	dProbs []*aclnn.Tensor // by layer
 }
@@ -31,7 +32,7 @@ func (b *balance) add(p *pass, loss *aclnn.Tensor) {
 	// the same cross-entropy; but their tokens of the balance differ.
 	weight := b.scale * float64(p.tp.Size())
 	aclnn.Launch(&p.Scope, aclnn.InplaceAdd, aclnn.InplaceAddParams{SelfRef: loss, Other: own, Alpha: aclnn.Float(weight)})
-	run(p, p.reg.LoadBalanceGrad, &ops.LoadBalanceGradArgs{Scale: b.scale, Experts: chosen, DProbs: dProbs})
+	run(p, p.reg.LoadBalanceGrad, &ops.LoadBalanceGradArgs{Scale: b.scale * b.up, Experts: chosen, DProbs: dProbs})
 	for i := range b.layers {
 		b.dProbs = append(b.dProbs, dProbs.Narrow(0, int64(i)*tokens, tokens))
 	}

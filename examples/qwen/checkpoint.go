@@ -121,9 +121,10 @@ func (m *Model) snapshot(ctx context.Context, params *parameters, store storage,
 	return tensors, nil
 }
 
-// About begins the description of a checkpoint: model and step.
+// About begins the description of a checkpoint: model, step, and the loss scale of float16 in Data.
 func About(o *Optimizer) (about checkpoint.About, err error) {
 	about.Step = o.steps
+	o.m.scale.describe(&about)
 	about.Model, err = json.Marshal(o.m.Config)
 	return about, err
 }
@@ -142,7 +143,7 @@ func Restore(ctx context.Context, set *checkpoint.Set, o *Optimizer) error {
 		}
 	}
 	o.count(set.About().Step)
-	return nil
+	return o.m.scale.restore(set.About())
 }
 
 // LoadCheckpoint reads the weights of a checkpoint, for a model that is not trained on.

@@ -31,6 +31,7 @@ type Model struct {
 	rope   ropeTable
 	feed   *feed // of a Trainer during its step
 	detect bool  // DetectAnomalies
+	scale  lossScale
 	// adapter is the one in use, nil for none.
 	adapter *Adapter
 
@@ -42,8 +43,8 @@ type Model struct {
 }
 
 // New makes a model on one device. Its weights are not initialised: call Init or Load. dt is the
-// dtype of weights and activations, Float32 or BFloat16; with BFloat16 the optimiser also keeps
-// float32 weights.
+// dtype of weights and activations, Float32, BFloat16 or Float16; with 16 bits the optimiser also
+// keeps float32 weights, and with Float16 the loss is scaled up in the backward pass (LossScale).
 func New(st *acl.Stream, reg *ops.Registry, cfg Config, dt aclnn.DType) (*Model, error) {
 	return NewParallel(st, reg, cfg, dt, Parallel{})
 }
@@ -55,14 +56,14 @@ func NewParallel(st *acl.Stream, reg *ops.Registry, cfg Config, dt aclnn.DType, 
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if dt != aclnn.Float32 && dt != aclnn.BFloat16 {
-		return nil, fmt.Errorf("qwen: dtype %v; use float32 or bfloat16", dt)
+	if dt != aclnn.Float32 && dt != aclnn.BFloat16 && dt != aclnn.Float16 {
+		return nil, fmt.Errorf("qwen: dtype %v; use float32, bfloat16 or float16", dt)
 	}
 	if err := par.check(cfg); err != nil {
 		return nil, err
 	}
 	m := &Model{
-		Config: cfg, st: st, reg: reg, dt: dt, par: par,
+		Config: cfg, st: st, reg: reg, dt: dt, par: par, scale: newLossScale(dt),
 		tp: parallel.NewTensor(reg, par.Tensor, par.Sequence), cp: parallel.NewContext(reg, nil, par.split()),
 		heads: parallel.NewUlysses(par.Context, par.split()), ep: parallel.NewExperts(par.Experts),
 	}

@@ -68,12 +68,17 @@ func (o *Optimizer) Close() error {
 func (o *Optimizer) Steps() int { return o.steps }
 
 // Step clips the gradients and updates the weights. It returns the gradients' norm before clipping.
-// Once it has started, it ignores the end of ctx, so that all weights are of the same step.
+// Once it has started, it ignores the end of ctx, so that all weights are of the same step. With
+// Float16, gradients that have become infinite are dropped: the norm is then infinite, Steps stays as
+// it was, and LossScale halves.
 func (o *Optimizer) Step(ctx context.Context) (norm float64, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
 	ctx = context.WithoutCancel(ctx)
+	if o.m.dt == aclnn.Float16 {
+		return o.stepScaled(ctx)
+	}
 	p := o.m.pass(ctx)
 	defer func() { err = errors.Join(err, p.Close()) }()
 	norms := o.queue(p, nil)
@@ -110,11 +115,23 @@ func (o *Optimizer) rates() []float32 {
 // queue clips the gradients and updates the weights, and returns the norm before clipping. schedule
 // holds the rates of the update if the device has them.
 func (o *Optimizer) queue(p *pass, schedule *aclnn.Tensor) (norm *aclnn.Tensor) {
+	norm = o.clip(p)
+	o.update(p, schedule)
+	return norm
+}
+
+// clip clips the gradients and returns their norm before.
+func (o *Optimizer) clip(p *pass) (norm *aclnn.Tensor) {
 	clip := ops.ClipGradNormArgs{MaxNorm: o.Options.MaxNorm, Norm: p.Tensor(aclnn.Float32), Sum: parallel.Sum(o.m.par.World)}
 	for _, s := range o.store.slots() {
 		clip.Grads, clip.Copies = append(clip.Grads, s.grad), append(clip.Copies, s.copies)
 	}
 	run(p, o.m.reg.ClipGradNorm, &clip)
+	return clip.Norm
+}
+
+// update updates the weights.
+func (o *Optimizer) update(p *pass, schedule *aclnn.Tensor) {
 	var lists [2]ops.AdamWListArgs // of weights that differ in their decay
 	var schedules [2]*aclnn.Tensor
 	for i := range schedules {
@@ -137,5 +154,4 @@ func (o *Optimizer) queue(p *pass, schedule *aclnn.Tensor) (norm *aclnn.Tensor) 
 			run(p, o.m.reg.AdamWList, &lists[i])
 		}
 	}
-	return clip.Norm
 }

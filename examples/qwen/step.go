@@ -151,7 +151,7 @@ func (s *step) Forward(ctx context.Context, _ *acl.Stream, at int, x, out *aclnn
 	if u.state = s.m.forward(p, u.in, x); p.Err() != nil {
 		return p.Err()
 	}
-	p.balance.scale = s.m.Config.balanceScale() * s.share()
+	p.balance.scale, p.balance.up = s.m.Config.balanceScale()*s.share(), s.m.scale.factor
 	p.balance.add(p, s.loss)
 	if out != nil {
 		p.Copy(out, u.state.out)
@@ -178,6 +178,7 @@ func (s *step) crossEntropy(u *micro) {
 		return
 	}
 	args, weight := s.addLoss(u)
+	weight *= s.m.scale.factor
 	grad := ops.CrossEntropyGradArgs{CrossEntropyArgs: args, DLogits: u.dLogits}
 	if weight != 1 {
 		grad.DLoss = p.Tensor(aclnn.Float32, 1)

@@ -105,6 +105,8 @@ func (t *Trainer) Step(ctx context.Context, b Batch) (loss, norm float64, err er
 		return 0, 0, errors.New("qwen: the graph of a training step takes full rows, without padding and packed sequences")
 	}
 	switch {
+	case t.m.dt == aclnn.Float16:
+		return 0, 0, errors.New("qwen: a graph would replay the same loss scale of float16; launch the steps, or use bfloat16")
 	case t.m.Config.Frozen && t.m.adapter != t.o.adapter:
 		return 0, 0, errors.New("qwen: the model uses another adapter than the one that the optimiser updates")
 	case t.o.adapter != nil && t.o.adapter.lora.Dropout > 0 && !t.Eager:

@@ -54,6 +54,9 @@ func TestElementType(t *testing.T) {
 	out, rounded := trained(t, tiny("-steps", "3", "-dtype", "hf32")...)
 	require.Contains(t, out, "parameters in hf32")
 	require.InDelta(t, fp32, rounded, 1e-2)
+	out, half := trained(t, tiny("-steps", "3", "-dtype", "fp16")...)
+	require.Contains(t, out, "parameters in fp16")
+	require.InDelta(t, fp32, half, 1e-2)
 }
 
 // TestLearnsMoreThanFrequencies checks that the loss falls below that of byte frequencies alone.

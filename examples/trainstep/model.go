@@ -13,7 +13,7 @@ import (
 )
 
 // dtypes maps the values of -dtype to the element type of weights and activations.
-var dtypes = map[string]aclnn.DType{"fp32": aclnn.Float32, "hf32": aclnn.Float32, "bf16": aclnn.BFloat16}
+var dtypes = map[string]aclnn.DType{"fp32": aclnn.Float32, "hf32": aclnn.Float32, "bf16": aclnn.BFloat16, "fp16": aclnn.Float16}
 
 // elementType returns the value of -dtype, and bf16 in place of none: a device multiplies it many times
 // as fast as fp32. A processor does not, so the emulator gets fp32.
@@ -32,7 +32,7 @@ func (o options) elementType(emulated bool) string {
 func newModel(ctx context.Context, o options, set *checkpoint.Set, st *acl.Stream, reg *ops.Registry, par qwen.Parallel, vocab int) (*qwen.Model, error) {
 	dt, ok := dtypes[o.dtype]
 	if !ok {
-		return nil, fmt.Errorf("-dtype %q; use bf16, fp32 or hf32", o.dtype)
+		return nil, fmt.Errorf("-dtype %q; use bf16, fp16, fp32 or hf32", o.dtype)
 	}
 	cfg := qwen.Config{
 		ModelType: o.model, VocabSize: vocab, HiddenSize: o.hidden, IntermediateSize: o.intermediate, Layers: o.layers,

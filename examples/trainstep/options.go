@@ -67,7 +67,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.StringVar(&o.data, "data", "", "what to learn: a `path` of a text, a folder of texts, a .jsonl file whose lines have text, messages, or prompt and response, or a .bin file of 16-bit token ids (default: the module around the working folder)")
 	f.BoolVar(&o.pack, "pack", true, "put several samples into a row, which do not see each other; false: one a row, padded to the longest")
 	f.StringVar(&o.model, "model", "qwen3", "`type` of a new model, one of "+modelTypes()+", or a folder with a Hugging Face model to start from: config.json and safetensors")
-	f.StringVar(&o.dtype, "dtype", "", "element `type`: bf16 with fp32 master weights, fp32, or hf32: fp32 whose products round their factors (default: bf16, on the emulator fp32)")
+	f.StringVar(&o.dtype, "dtype", "", "element `type`: bf16 with fp32 master weights, fp16 with a loss scale too, fp32, or hf32: fp32 whose products round their factors (default: bf16, on the emulator fp32)")
 	f.StringVar(&o.save, "save", "", "write a checkpoint to this `folder` at the end, and when the program is told to end")
 	f.IntVar(&o.saveEvery, "save-every", 0, "write one every so many `steps` too, while the training goes on")
 	f.IntVar(&o.keep, "keep", 3, "`checkpoints` to keep, the newest ones")

@@ -52,7 +52,9 @@ func (t *trainer) saveTo(ctx context.Context, to *checkpoint.Saver) error {
 	if err != nil {
 		return err
 	}
-	about.Layout, about.Data, about.Versions = t.ranks.String(), t.position(), t.versions
+	position := t.position()
+	maps.Copy(position, about.Data)
+	about.Layout, about.Data, about.Versions = t.ranks.String(), position, t.versions
 	if t.evalLoss != 0 {
 		about.Data["eval loss"] = strconv.FormatFloat(t.evalLoss, 'g', -1, 64)
 	}

@@ -166,6 +166,9 @@ func (t *trainer) step(ctx context.Context) (loss, norm float64, err error) {
 	} else if loss, err = t.model.Gradients(ctx, own); err == nil && isNumber(loss) {
 		norm, err = t.optimizer.Step(ctx)
 	}
+	if err == nil && isNumber(loss) && t.optimizer.Steps() == n { // gradients too large for fp16
+		return loss, norm, nil
+	}
 	if err == nil && !(isNumber(loss) && isNumber(norm)) {
 		err = fmt.Errorf("the loss is %v and the norm of the gradients %v; -detect-anomaly names the first layer with such numbers, and -lr or -clip may be too high", loss, norm)
 	}
@@ -196,11 +199,16 @@ func (t *trainer) train(ctx, stop context.Context, out io.Writer) error {
 		if stopped {
 			break
 		}
+		n := t.optimizer.Steps()
 		loss, norm, err := t.step(ctx)
 		if err != nil {
 			return err
 		}
-		n := t.optimizer.Steps()
+		if t.optimizer.Steps() == n {
+			lines.show("step %d: gradients too large for fp16 are dropped, the loss scale is %g now", n+1, t.model.LossScale())
+			continue
+		}
+		n++
 		rate := float64(t.seen) / time.Since(start).Seconds()
 		lines.done, lines.of, lines.left = n, o.steps, time.Since(start)/time.Duration(n-first)*time.Duration(o.steps-n)
 		lines.show("step %d/%d  loss %.4f  gradient norm %.3f  %.0f tokens/s", n, o.steps, loss, norm, rate)
