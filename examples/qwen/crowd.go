@@ -62,13 +62,14 @@ func (g *Pages) inputs(p *pass, pieces []Piece) (*inputs, error) {
 	in := &inputs{batch: 1, scale: 1 / math.Sqrt(float64(g.m.Config.HeadDim)), pages: g}
 	var n numbers
 	var ids, positions, slots []int32
-	last, longest := make([]int32, len(pieces)), 0
+	first, longest := make([]int, len(pieces)), 0
 	var adapted [][]int32 // rows of each place of the rack
 	if g.Rack != nil {
 		adapted = make([][]int32, g.Rack.places)
 	}
 	for _, i := range order {
 		x := pieces[i]
+		first[i] = len(ids)
 		for j := range x.Tokens {
 			if x.Adapter > 0 {
 				adapted[x.Adapter-1] = append(adapted[x.Adapter-1], int32(len(ids)+j))
@@ -79,12 +80,18 @@ func (g *Pages) inputs(p *pass, pieces []Piece) (*inputs, error) {
 			ids, positions = append(ids, id), append(positions, int32(at))
 			slots = append(slots, x.Blocks[at/g.sizes.Block]*int32(g.sizes.Block)+int32(at%g.sizes.Block))
 		}
-		last[i], longest = int32(len(ids)-1), max(longest, x.From+len(x.Tokens))
+		longest = max(longest, x.From+len(x.Tokens))
+	}
+	var last []int32 // rows whose logits are wanted
+	for i, x := range pieces {
+		for j := len(x.Tokens) - max(x.Logits, 1); j < len(x.Tokens); j++ {
+			last = append(last, int32(first[i]+j))
+		}
 	}
 	in.length = int64(len(ids))
-	var at *aclnn.Tensor
+	var places *aclnn.Tensor
 	n.add(&in.ids, ids, in.length)
-	n.add(&at, positions, in.length)
+	n.add(&places, positions, in.length)
 	n.add(&in.slots, slots, in.length)
 	n.add(&in.last, last, int64(len(last)))
 	if rows := slices.Concat(adapted...); len(rows) > 0 {
@@ -95,22 +102,22 @@ func (g *Pages) inputs(p *pass, pieces []Piece) (*inputs, error) {
 		n.add(&p.racked.rows, rows, int64(len(rows)))
 	}
 	in.crowds = make([]crowd, 0, len(pieces)) // the numbers point into it
-	for first := int64(0); len(order) > 0; {
+	for at := int64(0); len(order) > 0; {
 		size := 1
 		for size < len(order) && len(pieces[order[size]].Tokens) == len(pieces[order[0]].Tokens) {
 			size++
 		}
-		in.crowds = append(in.crowds, crowd{first: first})
+		in.crowds = append(in.crowds, crowd{first: at})
 		c := &in.crowds[len(in.crowds)-1]
 		c.gather(&n, pieces, order[:size], g.sizes.Block)
-		first, order = first+c.size*c.length, order[size:]
+		at, order = at+c.size*c.length, order[size:]
 	}
 	n.copied(p)
 	table, err := g.m.rope.get(p.ctx, g.m.st, g.m.Config, g.m.dt, 0, int64(longest))
 	if err != nil || p.Err() != nil {
 		return nil, cmp.Or(p.Err(), err)
 	}
-	in.rope = rotation{p.at(table.cos, at), p.at(table.sin, at)}
+	in.rope = rotation{p.at(table.cos, places), p.at(table.sin, places)}
 	return in, nil
 }
 

@@ -107,12 +107,14 @@ type Piece struct {
 	From   int     // tokens of the sequence that were read before
 	Blocks []int32 // blocks of the sequence in order, for From+len(Tokens) tokens at least
 	State  int     // its place among the states, from 0; no two pieces have the same
+	// Logits is the number of its last tokens after which logits are wanted; 0 stands for 1.
+	Logits int
 	// Adapter is the number of its adapter, or 0 for none: 1 is the first place of the rack.
 	Adapter int
 }
 
 // Advance reads the next tokens of some sequences in one pass, and returns the logits after the last
-// token of each, [pieces, vocabulary]. After an error of the device the contents of the pieces' blocks
+// tokens of each, those of the first piece first, [sum of Logits, vocabulary]. After an error of the device the contents of the pieces' blocks
 // and states are undefined; sequences that read their tokens again, from 0, are not affected.
 func (m *Model) Advance(ctx context.Context, g *Pages, pieces []Piece) (logits []float32, err error) {
 	if g.m != m || g.layers == nil {
@@ -156,6 +158,9 @@ func (g *Pages) check(pieces []Piece) error {
 		}
 		if err := g.m.known(x.Tokens); err != nil {
 			return fmt.Errorf("qwen: piece %d: %w", i, err)
+		}
+		if x.Logits < 0 || x.Logits > len(x.Tokens) {
+			return fmt.Errorf("qwen: piece %d has %d tokens, and asks for logits after %d of them", i, len(x.Tokens), x.Logits)
 		}
 		if x.Adapter < 0 || x.Adapter > 0 && (g.Rack == nil || x.Adapter > g.Rack.places) {
 			return fmt.Errorf("qwen: piece %d has adapter %d, which is no place of the rack", i, x.Adapter)

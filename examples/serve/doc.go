@@ -17,6 +17,7 @@
 //	-keys                     file with bearer tokens, a line each, of which requests need one
 //	-blocks -block            cache of keys and values: blocks, and tokens of a block
 //	-sequences -budget        requests that run at a time, and tokens of a step
+//	-speculate                tokens to guess in a step from the text so far
 //	-queue                    requests that wait; more get status 429 and Retry-After
 //	-max-length -max-tokens   tokens of a request with its answer, and of an answer
 //	-max-body -max-choices    bytes of a request, and its answers

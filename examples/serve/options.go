@@ -75,6 +75,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.IntVar(&o.engine.Sequences, "sequences", 16, "`requests` that run at the same time")
 	f.IntVar(&o.engine.Budget, "budget", 512, "`tokens` of a step")
 	f.IntVar(&o.engine.Queue, "queue", 64, "`requests` that wait; more get status 429")
+	f.IntVar(&o.engine.Speculate, "speculate", 0, "`tokens` to guess in a step from what followed the same words before; they change no text")
 	f.IntVar(&o.engine.MaxLength, "max-length", 0, "`tokens` of a request with its answer (default: what all blocks hold)")
 	f.Group("Limits of a request")
 	f.Int64Var(&o.api.MaxBody, "max-body", 1<<20, "`bytes` of its body")

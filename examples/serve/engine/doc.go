@@ -23,6 +23,9 @@
 // Requests may name an adapter (LoRA). Those of all requests are computed together, over one copy of the model;
 // adapters come and go between steps.
 //
+// With Options.Speculate a step also reads tokens that are guessed from the text so far. A token is drawn after
+// each as if it were the only one, so that texts stay the same.
+//
 // After a failure of the device, the requests of the failed step are computed again, once. A device that
 // cannot go on is closed and opened again.
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -87,6 +88,46 @@ func TestUnderLoad(t *testing.T) {
 			require.Equal(t, c.preempted, stats.Preemptions > 0, "%d preemptions", stats.Preemptions)
 			require.Equal(t, c.shared, stats.PrefixHits > 0, "%d tokens shared", stats.PrefixHits)
 			t.Logf("%+v", stats)
+		})
+	}
+}
+
+// TestSpeculation: guessed tokens save steps and change no text, in a crowd, with few blocks, and with sampling.
+func TestSpeculation(t *testing.T) {
+	const n, tokens = 12, 40
+	for name, guesses := range map[string]bool{"qwen3": true, "qwen3_moe": true, "qwen3_next": false} {
+		t.Run(name, func(t *testing.T) {
+			texts := prompts(expectedOf(t, name), n)
+			for i := range texts { // texts that repeat themselves
+				texts[i] = slices.Concat(texts[i], texts[i])[:min(2*len(texts[i]), 40)]
+			}
+			var plain [][]int32
+			for _, speculate := range []int{0, 5} {
+				e := open(t, name, engine.Options{Blocks: 60, BlockSize: 8, Sequences: 6, Budget: 24, Speculate: speculate})
+				var all []*engine.Generation
+				for i, p := range texts {
+					r := engine.Request{Prompt: p, MaxTokens: tokens, Sampling: greedy}
+					if i%3 == 0 {
+						r.Sampling = sampling.Options{Temperature: .3, TopP: 1, Seed: uint64(i), Frequency: .1}
+					}
+					g, err := e.Submit(t.Context(), r)
+					require.NoError(t, err)
+					all = append(all, g)
+				}
+				for i, g := range all {
+					got, err := collect(g)
+					require.NoError(t, err)
+					if speculate == 0 {
+						plain = append(plain, got)
+					} else {
+						require.Equal(t, plain[i], got, "request %d", i)
+					}
+				}
+				s := e.Stats()
+				t.Logf("%d tokens in %d steps; %d of %d guesses were right", s.GeneratedTokens, s.Steps, s.Accepted, s.Guessed)
+				require.Equal(t, speculate > 0 && guesses, s.Accepted > 0)
+				require.LessOrEqual(t, s.Accepted, s.Guessed)
+			}
 		})
 	}
 }

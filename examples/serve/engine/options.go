@@ -15,6 +15,10 @@ type Options struct {
 	Adapters  int // that can be loaded at the same time; none
 	// AdapterRank is the largest rank of an adapter; 64.
 	AdapterRank int
+	// Speculate is the number of tokens that are guessed in a step for a request that generates: those that
+	// followed the last time its text had the same words. They are read with the next token, so that right
+	// guesses save steps; wrong ones change nothing. Models with delta nets guess nothing. None by default.
+	Speculate int
 	// MaxLength is the number of tokens of a request, its prompt included; what the blocks hold.
 	MaxLength int
 	// Logger hears of failures of the device; nil keeps silent.
@@ -29,7 +33,7 @@ func (o Options) complete() (Options, error) {
 		usual int
 	}{
 		{"Blocks", &o.Blocks, 256}, {"BlockSize", &o.BlockSize, 128}, {"Sequences", &o.Sequences, 16}, {"Budget", &o.Budget, 512}, {"Queue", &o.Queue, 64},
-		{"Adapters", &o.Adapters, 0}, {"AdapterRank", &o.AdapterRank, 64},
+		{"Adapters", &o.Adapters, 0}, {"Speculate", &o.Speculate, 0}, {"AdapterRank", &o.AdapterRank, 64},
 	} {
 		if *f.value == 0 {
 			*f.value = f.usual

@@ -6,7 +6,7 @@ import "slices"
 // as fits of the prompts that are being read, then sequences that wait.
 func (e *Engine) plan() error {
 	for _, s := range e.running {
-		s.next = 0
+		s.next, s.guess = 0, nil
 	}
 	budget, before := e.o.Budget, e.stats.Preemptions
 	for _, reading := range []bool{false, true} {
@@ -24,7 +24,9 @@ func (e *Engine) plan() error {
 	if e.stats.Preemptions > before { // there is no memory for others
 		return nil
 	}
-	return e.admit(budget)
+	budget, err := e.admit(budget)
+	e.speculate(budget)
+	return err
 }
 
 // room gives a sequence blocks for n more tokens, if need be those of the sequences that came last. It
@@ -54,8 +56,9 @@ func (e *Engine) stop(s *sequence) {
 	e.running = slices.DeleteFunc(e.running, func(x *sequence) bool { return x == s })
 }
 
-// admit lets waiting sequences run while there are tokens in the budget, and blocks for all their tokens.
-func (e *Engine) admit(budget int) error {
+// admit lets waiting sequences run while there are tokens in the budget, and blocks for all their tokens. It
+// returns what is left of the budget.
+func (e *Engine) admit(budget int) (left int, err error) {
 	for i := 0; i < len(e.waiting) && budget > 0 && len(e.running) < e.o.Sequences; {
 		s := e.waiting[i]
 		if e.soonShared(s) {
@@ -66,13 +69,13 @@ func (e *Engine) admit(budget int) error {
 		if from != nil {
 			if err := e.runner.pages.CopyBlock(to.id, from.id); err != nil {
 				e.blocks.drop(s)
-				return err
+				return budget, err
 			}
 		}
 		whole := min(len(s.tokens)+1, e.o.MaxLength)
 		if e.blocks.count(whole)-len(s.blocks) > e.blocks.available() {
 			e.blocks.drop(s)
-			return nil
+			return budget, nil
 		}
 		e.waiting = slices.Delete(e.waiting, i, i+1)
 		e.enter(s)
@@ -80,7 +83,7 @@ func (e *Engine) admit(budget int) error {
 		budget -= s.next
 		e.blocks.extend(s, s.computed+s.next)
 	}
-	return nil
+	return budget, nil
 }
 
 // enter adds a sequence to the running ones.

@@ -1,6 +1,6 @@
 package engine
 
-// Stats are the counts of an engine. Those of tokens, hits, preemptions, steps and faults only grow.
+// Stats are the counts of an engine. Those from PromptTokens on only grow.
 type Stats struct {
 	Running, Waiting int
 	Blocks, Used     int // all blocks, and those that requests read
@@ -10,6 +10,7 @@ type Stats struct {
 	GeneratedTokens          int
 	Preemptions              int
 	Steps, Faults            int
+	Guessed, Accepted        int // tokens that were guessed, and those of them that were right
 }
 
 // Stats returns the counts after the last step.

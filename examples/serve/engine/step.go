@@ -71,7 +71,7 @@ func (e *Engine) step(ctx context.Context) error {
 		if s.next == 0 {
 			continue
 		}
-		x := qwen.Piece{Tokens: s.tokens[s.computed:][:s.next], From: s.computed, State: s.state, Adapter: s.adapter.number()}
+		x := qwen.Piece{Tokens: slices.Concat(s.tokens[s.computed:][:s.next], s.guess), Logits: 1 + len(s.guess), From: s.computed, State: s.state, Adapter: s.adapter.number()}
 		for _, b := range s.blocks {
 			x.Blocks = append(x.Blocks, b.id)
 		}
@@ -85,23 +85,25 @@ func (e *Engine) step(ctx context.Context) error {
 		return err
 	}
 	e.stats.Steps++
-	for i, s := range members {
+	for _, s := range members {
 		s.computed += s.next
 		e.blocks.fill(s)
+		rows := 1 + len(s.guess)
 		if s.left() == 0 {
-			e.draw(s, logits[i*e.vocab:][:e.vocab])
+			e.drawAll(s, logits[:rows*e.vocab])
 		}
+		logits = logits[rows*e.vocab:]
 	}
 	return nil
 }
 
-// draw draws the next token of a sequence.
-func (e *Engine) draw(s *sequence, logits []float32) {
+// draw draws the next token of a sequence, and reports whether the sequence goes on.
+func (e *Engine) draw(s *sequence, logits []float32) bool {
 	r := &s.request
 	t := Token{ID: s.sampler.Next(logits)}
 	if slices.Contains(r.Ends, t.ID) {
 		e.finish(s, Stopped, nil)
-		return
+		return false
 	}
 	if r.LogProbs {
 		t.LogProb, t.Top = sampling.LogProbs(logits, t.ID, r.Top)
@@ -111,7 +113,9 @@ func (e *Engine) draw(s *sequence, logits []float32) {
 	e.stats.GeneratedTokens++
 	if len(s.tokens)-len(r.Prompt) == r.MaxTokens {
 		e.finish(s, TooLong, nil)
+		return false
 	}
+	return true
 }
 
 // mostFaults is the number of failed steps after which a sequence is given up: it may be the cause.
