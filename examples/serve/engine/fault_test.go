@@ -96,8 +96,8 @@ func TestLostDevice(t *testing.T) {
 		}
 		require.ErrorIs(t, err, engine.ErrDevice)
 		<-tried
-		for e.Ready() != nil {
-			require.ErrorIs(t, e.Ready(), engine.ErrDevice)
+		for down := e.Ready(); down != nil; down = e.Ready() {
+			require.ErrorIs(t, down, engine.ErrDevice)
 			_, err := submit()
 			if err != nil {
 				require.ErrorIs(t, err, engine.ErrDevice)
