@@ -21,8 +21,8 @@ var opAbs = Operator{
 // Abs computes the absolute value of each element.
 //
 // It launches aclnnAbs (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
 // Vendor's page: hicann/ops-math, math/abs/docs/aclnnAbs.md
 func Abs(st *acl.Stream, p AbsParams) error {
 	c := NewCall(st, &opAbs)

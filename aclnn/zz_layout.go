@@ -92,8 +92,8 @@ var opCat = Operator{
 // Cat joins tensors along Dim.
 //
 // It launches aclnnCat (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
-// The emulator verified: Tensors float32 float16 bfloat16 float64 integers bool; Out float32
-// float16 bfloat16 float64.
+// The emulator verified: Tensors float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool; Out float32 float16 bfloat16 float64.
 // Vendor's page: hicann/ops-math, conversion/concat_d/docs/aclnnCat.md
 func Cat(st *acl.Stream, p CatParams) error {
 	c := NewCall(st, &opCat)
@@ -812,7 +812,8 @@ var opInplaceFillScalar = Operator{
 // InplaceFillScalar sets each element to a scalar.
 //
 // It launches aclnnInplaceFillScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool complex64
+// complex128.
 // Vendor's page: hicann/ops-math, conversion/fill/docs/aclnnInplaceFillScalar.md
 func InplaceFillScalar(st *acl.Stream, p InplaceFillScalarParams) error {
 	c := NewCall(st, &opInplaceFillScalar)
@@ -844,8 +845,8 @@ var opInplaceFillTensor = Operator{
 // InplaceFillTensor sets each element to that of a one-element tensor.
 //
 // It launches aclnnInplaceFillTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool; Value float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128; Value float32 float16 bfloat16 float64 integers bool complex64 complex128.
 // Vendor's page: hicann/ops-math, conversion/fill/docs/aclnnInplaceFillTensor.md
 func InplaceFillTensor(st *acl.Stream, p InplaceFillTensorParams) error {
 	c := NewCall(st, &opInplaceFillTensor)

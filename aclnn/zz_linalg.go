@@ -251,7 +251,7 @@ var opLinalgQr = Operator{
 // LinalgQr computes the QR decomposition of matrices.
 //
 // It launches aclnnLinalgQr (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
-// The emulator verified: Self, Q, R float32 float16 float64.
+// The emulator verified: Self, Q, R float32 float16 float64 complex64 complex128.
 // Vendor's page: hicann/ops-math, math/qr/docs/aclnnLinalgQr.md
 func LinalgQr(st *acl.Stream, p LinalgQrParams) error {
 	c := NewCall(st, &opLinalgQr)
@@ -285,7 +285,7 @@ var opLogdet = Operator{
 // Logdet computes the natural logarithm of the determinant of square matrices.
 //
 // It launches aclnnLogdet (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
-// The emulator verified: Self, Out float32 float64.
+// The emulator verified: Self, Out float32 float64 complex64 complex128.
 // Vendor's page: hicann/ops-math, math/logdet/docs/aclnnLogdet.md
 func Logdet(st *acl.Stream, p LogdetParams) error {
 	c := NewCall(st, &opLogdet)
@@ -387,7 +387,7 @@ var opQr = Operator{
 // Qr computes the QR decomposition of matrices, reduced when Some is true.
 //
 // It launches aclnnQr (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
-// The emulator verified: Self, Q, R float32 float16 float64.
+// The emulator verified: Self, Q, R float32 float16 float64 complex64 complex128.
 // Vendor's page: hicann/ops-math, math/qr/docs/aclnnQr.md
 func Qr(st *acl.Stream, p QrParams) error {
 	c := NewCall(st, &opQr)
@@ -462,7 +462,7 @@ var opSlogdet = Operator{
 // absolute value.
 //
 // It launches aclnnSlogdet (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
-// The emulator verified: Self, SignOut, LogOut float32 float64.
+// The emulator verified: Self, SignOut, LogOut float32 float64 complex64 complex128.
 // Vendor's page: hicann/ops-math, math/slogdet/docs/aclnnSlogdet.md
 func Slogdet(st *acl.Stream, p SlogdetParams) error {
 	c := NewCall(st, &opSlogdet)
@@ -545,7 +545,7 @@ var opSvd = Operator{
 // Svd computes the singular value decomposition of matrices.
 //
 // It launches aclnnSvd (libopapi, CANN 2026-08) of family linalg on st.
-// The emulator verified: Input, Sigma float32 float64.
+// The emulator verified: Input, Sigma, U, V float32 float64 complex64 complex128.
 // Vendor's page: hicann/ops-math, math/svd/docs/aclnnSvd.md
 func Svd(st *acl.Stream, p SvdParams) error {
 	c := NewCall(st, &opSvd)
@@ -619,7 +619,7 @@ var opTriangularSolve = Operator{
 // TriangularSolve solves A · x = Self for a triangular A.
 //
 // It launches aclnnTriangularSolve (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
-// The emulator verified: Self, A, XOut, MOut float32 float64.
+// The emulator verified: Self, A, XOut, MOut float32 float64 complex64 complex128.
 // Vendor's page: hicann/ops-math, math/triangular_solve/docs/aclnnTriangularSolve.md
 func TriangularSolve(st *acl.Stream, p TriangularSolveParams) error {
 	c := NewCall(st, &opTriangularSolve)

@@ -323,8 +323,8 @@ var opAddr = Operator{
 // Addr computes BetaOptional · Self + AlphaOptional · the outer product of two vectors.
 //
 // It launches aclnnAddr (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: Self, Vec1, Vec2 float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
+// The emulator verified: Self, Vec1, Vec2, Out float32 float16 bfloat16 float64 int8 int16 int32
+// int64 uint8 bool.
 // Vendor's page: hicann/ops-math, math/addr/docs/aclnnAddr&aclnnInplaceAddr.md
 func Addr(st *acl.Stream, p AddrParams) error {
 	c := NewCall(st, &opAddr)
@@ -364,8 +364,9 @@ var opAddrV2 = Operator{
 // AddrV2 computes BetaOptional · Self + AlphaOptional · the outer product of two vectors.
 //
 // It launches aclnnAddrV2 (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator verified: Self, Vec1, Vec2 float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
+// The emulator verified: Self, Vec1, Vec2 float32 float16 bfloat16 float64 integers bool complex64
+// complex128; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64
+// complex128.
 // Vendor's page: hicann/ops-math, experimental/math/addr_v2/docs/aclnnAddrV2&aclnnInplaceAddrV2.md
 func AddrV2(st *acl.Stream, p AddrV2Params) error {
 	c := NewCall(st, &opAddrV2)
@@ -1109,8 +1110,8 @@ var opGer = Operator{
 // Ger computes the outer product of two vectors.
 //
 // It launches aclnnGer (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: Self, Vec2 float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
+// The emulator verified: Self, Vec2, Out float32 float16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128.
 // Vendor's page: hicann/ops-math, math/ger/docs/aclnnGer.md
 func Ger(st *acl.Stream, p GerParams) error {
 	c := NewCall(st, &opGer)
@@ -2194,8 +2195,8 @@ var opInplaceAddr = Operator{
 // InplaceAddr is Addr with the result in place of the first argument.
 //
 // It launches aclnnInplaceAddr (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8;
-// Vec1, Vec2 float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
+// The emulator verified: SelfRef, Vec1, Vec2 float32 float16 bfloat16 float64 int8 int16 int32
+// int64 uint8 bool.
 // Vendor's page: hicann/ops-math, math/addr/docs/aclnnAddr&aclnnInplaceAddr.md
 func InplaceAddr(st *acl.Stream, p InplaceAddrParams) error {
 	c := NewCall(st, &opInplaceAddr)
@@ -2233,7 +2234,8 @@ var opInplaceAddrV2 = Operator{
 // InplaceAddrV2 is AddrV2 with the result in place of the first argument.
 //
 // It launches aclnnInplaceAddrV2 (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128.
 // Vendor's page: hicann/ops-math, experimental/math/addr_v2/docs/aclnnAddrV2&aclnnInplaceAddrV2.md
 func InplaceAddrV2(st *acl.Stream, p InplaceAddrV2Params) error {
 	c := NewCall(st, &opInplaceAddrV2)

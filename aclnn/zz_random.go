@@ -888,8 +888,8 @@ var opMultinomialTensor = Operator{
 // tensor.
 //
 // It launches aclnnMultinomialTensor (libopapi, CANN 2026-08) of family random on st.
-// The emulator verified: Self float32 float16 bfloat16 float64; SeedTensor, OffsetTensor int64
-// uint64; Out int64.
+// The emulator verified: Self float32 float16 bfloat16 float64; SeedTensor, OffsetTensor, Out
+// int64.
 // Vendor's page: hicann/ops-math, random/stateless_sample_multinomial/docs/aclnnMultinomialTensor.md
 func MultinomialTensor(st *acl.Stream, p MultinomialTensorParams) error {
 	c := NewCall(st, &opMultinomialTensor)

@@ -1438,8 +1438,8 @@ var opSort = Operator{
 // Sort sorts along Dim and gives the indices as well.
 //
 // It launches aclnnSort (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
-// The emulator verified: Self, ValuesOut float32 float16 bfloat16 int8 int16 int32 int64 uint8
-// bool; IndicesOut int64.
+// The emulator verified: Self float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool; ValuesOut
+// float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool; IndicesOut int64.
 // Vendor's page: hicann/ops-math, math/sort/docs/aclnnSort.md
 func Sort(st *acl.Stream, p SortParams) error {
 	c := NewCall(st, &opSort)

@@ -39,11 +39,15 @@ func ChipOf(name string) Chip {
 	return Ascend910B
 }
 
-// Idle is the code of a rule that accepts calls for which CANN starts no kernel.
-const Idle = 1
+// Codes of rules that accept calls for which CANN starts no kernel. Vacuous is for operators of whose
+// earlier refusals the rules do not have all: an operator's own checks count, except of emptiness.
+const (
+	Idle    = 1
+	Vacuous = 2
+)
 
-// Rule is a condition of the arguments and the code with which phase one answers under it. Codes 0
-// and Idle end the checks: the call is accepted.
+// Rule is a condition of the arguments and the code with which phase one answers under it. Codes 0,
+// Idle and Vacuous end the checks: the call is accepted.
 type Rule struct {
 	Code int32
 	Cond *Node
@@ -62,6 +66,7 @@ type Node struct {
 // Source tells where the rules of an operator come from.
 type Source struct {
 	Repository, Commit, Path string
+	Lost                     int // refusals of the source that the rules do not have, or only in part
 }
 
 // entry is the text of an operator's rules.
@@ -105,7 +110,9 @@ func split(repository, text string) map[string]entry {
 			}
 			end += n + 1
 		}
-		out[name] = entry{Source{repository, commit, path}, rest[:end]}
+		path, lost, _ := strings.Cut(path, " ")
+		n, _ := strconv.Atoi(lost)
+		out[name] = entry{Source{repository, commit, path, n}, rest[:end]}
 		rest = rest[end:]
 	}
 	return out

@@ -23,7 +23,7 @@ func TestEveryRule(t *testing.T) {
 			params[o.Name][p.Name] = true
 		}
 	}
-	statuses := map[int32]bool{0: true, Idle: true, abi.ACLNN_ERR_PARAM_NULLPTR: true, abi.ACLNN_ERR_PARAM_INVALID: true, abi.ACLNN_ERR_RUNTIME_ERROR: true,
+	statuses := map[int32]bool{0: true, Idle: true, Vacuous: true, abi.ACLNN_ERR_PARAM_NULLPTR: true, abi.ACLNN_ERR_PARAM_INVALID: true, abi.ACLNN_ERR_RUNTIME_ERROR: true,
 		abi.ACLNN_ERR_INNER: true, abi.ACLNN_ERR_INNER_NULLPTR: true}
 	rules := 0
 	for name := range index() {

@@ -31,6 +31,7 @@ const (
 	Subtract      // (- A B)
 	Multiply      // (* A B)
 	Divide        // (/ A B), of integers
+	Quotient      // (quot A B), of numbers with a fraction
 	Remainder     // (% A B)
 	In            // (in A B …): A is one of the others
 	Null          // (null X)
@@ -46,6 +47,7 @@ const (
 	Rank          // (rank S)
 	Dim           // (dim S A): negative A count from the end
 	Len           // (len S): the elements of a shape or a tensor
+	Product       // (prod S A B): the product of the sizes of dimensions A to B-1, or of the members of an array
 	Broadcast     // (broadcast S T): the common shape
 	Broadcasts    // (bcok S T): whether there is one
 	Same          // (sheq S T)
@@ -54,6 +56,7 @@ const (
 	Set           // (set S A B): the size of dimension A is B
 	Private       // (private A): a format that permutes the elements
 	Promote       // (promote A B): the common element type, or undefined
+	Promoted      // (promoted X A): the common element type of the first A members of a list, or undefined
 	Castable      // (cast A B): whether a result of type A may be stored as B
 	Bytes         // (bytes A): the size of an element type
 	SameText      // (samestr X "text")
@@ -62,7 +65,7 @@ const (
 
 var ops = map[string]Op{
 	"and": And, "or": Or, "not": Not, "if": If, "eq": Equal, "ne": Unequal, "lt": Less, "le": AtMost, "gt": Greater, "ge": AtLeast,
-	"+": Add, "-": Subtract, "*": Multiply, "/": Divide, "%": Remainder, "in": In, "null": Null, "dt": Type, "fmt": Format, "empty": Empty,
+	"+": Add, "-": Subtract, "*": Multiply, "/": Divide, "quot": Quotient, "prod": Product, "promoted": Promoted, "%": Remainder, "in": In, "null": Null, "dt": Type, "fmt": Format, "empty": Empty,
 	"count": Count, "at": At, "number": Number, "offset": Offset, "view": View, "storage": Storage, "rank": Rank, "dim": Dim, "len": Len,
 	"broadcast": Broadcast, "bcok": Broadcasts, "sheq": Same, "shape": Shape, "append": Append, "set": Set, "private": Private,
 	"promote": Promote, "cast": Castable, "bytes": Bytes, "samestr": SameText, "any": Any,
@@ -168,7 +171,7 @@ const MaxLoops = 8
 // arity is the number of arguments of the operations that do not take any number.
 var arity = map[Op]int{
 	Not: 1, If: 3, Equal: 2, Unequal: 2, Less: 2, AtMost: 2, Greater: 2, AtLeast: 2, Add: 2, Subtract: 2, Multiply: 2, Divide: 2,
-	Remainder: 2, Null: 1, Type: 1, Format: 1, Empty: 1, Count: 1, At: 2, Number: 1, Offset: 1, View: 1, Storage: 1, Rank: 1, Dim: 2,
+	Quotient: 2, Product: 3, Promoted: 2, Remainder: 2, Null: 1, Type: 1, Format: 1, Empty: 1, Count: 1, At: 2, Number: 1, Offset: 1, View: 1, Storage: 1, Rank: 1, Dim: 2,
 	Len: 1, Broadcast: 2, Broadcasts: 2, Same: 2, Append: 2, Set: 3, Private: 1, Promote: 2, Castable: 2, Bytes: 1, SameText: 2, Any: 4,
 }
 

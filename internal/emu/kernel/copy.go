@@ -20,6 +20,9 @@ func Copy(dst, src View) error {
 	if size == 0 {
 		return fmt.Errorf("kernel: elements of type %v cannot be moved one by one", dst.DType)
 	}
+	if len(dst.Shape) > MaxRank && Computes(dst.DType) {
+		return Map(Identity, dst.DType, dst, []Input{Of(src)})
+	}
 	if len(dst.Shape) > MaxRank {
 		return fmt.Errorf("kernel: %d dimensions; at most %d are supported", len(dst.Shape), MaxRank)
 	}

@@ -1,6 +1,7 @@
 package op
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -51,16 +52,21 @@ func number(o *Operator, n *acceptance.Node) error {
 // refusal applies CANN's rules to the call. It returns nil if they accept it.
 func (c *Call) refusal() *Error { return checklistOf(c.Op, c.chip).refusal(c) }
 
-// idle reports whether CANN accepts the call and starts no kernel for it.
-func (c *Call) idle() bool {
+// idle reports whether CANN accepts the call and starts no kernel for it, although the operator refuses
+// it with err. After refusals that the rules lost, only refusals of empty tensors are overruled.
+func (c *Call) idle(err error) bool {
 	r := c.first(checklistOf(c.Op, c.chip).rules)
-	return r != nil && r.Code == acceptance.Idle
+	if r == nil || r.Code != acceptance.Vacuous {
+		return r != nil && r.Code == acceptance.Idle
+	}
+	var own *Error
+	return errors.As(err, &own) && own.vacuous
 }
 
 // check applies rules to the call.
 func (c *Call) check(rules []acceptance.Rule) *Error {
 	r := c.first(rules)
-	if r == nil || r.Code == 0 || r.Code == acceptance.Idle {
+	if r == nil || r.Code == 0 || r.Code == acceptance.Idle || r.Code == acceptance.Vacuous {
 		return nil
 	}
 	return &Error{Code: r.Code, Text: c.Name() + ": " + c.explain(r.Cond)}

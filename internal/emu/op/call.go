@@ -12,8 +12,9 @@ import (
 
 // Error is the error with which phase one refuses a call.
 type Error struct {
-	Code int32
-	Text string
+	Code    int32
+	Text    string
+	vacuous bool // only because a tensor is empty
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%d: %s", e.Code, e.Text) }
@@ -90,6 +91,14 @@ func (c *Call) Err() error { return c.err }
 func (c *Call) Fail(code int32, format string, args ...any) {
 	if c.err == nil {
 		c.err = &Error{Code: code, Text: c.Name() + ": " + fmt.Sprintf(format, args...)}
+	}
+}
+
+// Vacuous is like Invalid, for tensors that the operator refuses only because they are empty. It does
+// not count where CANN's sources let such a call do nothing.
+func (c *Call) Vacuous(format string, args ...any) {
+	if c.err == nil {
+		c.err = &Error{Code: InvalidParam, Text: c.Name() + ": " + fmt.Sprintf(format, args...), vacuous: true}
 	}
 }
 

@@ -76,7 +76,7 @@ func (c *Call) Rank(t *Tensor, lo, hi int) {
 // Depth refuses a tensor of more than kernel.MaxRank dimensions, unless CANN's rules tell how many
 // the operator takes.
 func (c *Call) Depth(t *Tensor) {
-	if t.Rank() > kernel.MaxRank && (t.Rank() > maxShape || len(checklistOf(c.Op, c.chip).rules) == 0) {
+	if t.Rank() > kernel.MaxRank && (t.Rank() > maxShape || !c.ruled()) {
 		c.Rank(t, 0, kernel.MaxRank)
 	}
 }
@@ -95,21 +95,35 @@ func (c *Call) Axis(t *Tensor, axis int64) int {
 	return int(axis)
 }
 
-// Plain refuses tensors in private storage formats, whose strides do not address elements, and
-// tensors of more than kernel.MaxRank dimensions.
+// Plain refuses tensors whose strides do not address elements, and tensors of more than
+// kernel.MaxRank dimensions.
 func (c *Call) Plain(tensors ...*Tensor) {
+	c.Linear(tensors...)
 	for _, t := range tensors {
-		if IsPrivate(t.Format) {
-			c.Invalid("%v has a private format; cast it to ND with aclnnNpuFormatCast", t)
-		}
 		c.Rank(t, 0, kernel.MaxRank)
 	}
 }
 
+// Linear refuses tensors whose strides do not address elements.
+func (c *Call) Linear(tensors ...*Tensor) {
+	for _, t := range tensors {
+		if c.Permutes(t) {
+			c.Invalid("%v has a private format; cast it to ND with aclnnNpuFormatCast", t)
+		}
+	}
+}
+
+// Permutes reports whether a tensor has a private format whose storage holds the elements in another
+// order. Unless CANN's rules tell the formats that the operator takes, all private formats count.
+func (c *Call) Permutes(t *Tensor) bool { return t.Permuted() || IsPrivate(t.Format) && !c.ruled() }
+
+// ruled reports whether CANN's rules of the operator are known.
+func (c *Call) ruled() bool { return len(checklistOf(c.Op, c.chip).rules) > 0 }
+
 // SameStorage refuses two tensors of which one has a private format, unless their formats and
 // storage shapes are equal.
 func (c *Call) SameStorage(dst, src *Tensor) {
-	if (IsPrivate(dst.Format) || IsPrivate(src.Format)) && (dst.Format != src.Format || !slices.Equal(dst.Storage, src.Storage)) {
+	if (c.Permutes(dst) || c.Permutes(src)) && (dst.Format != src.Format || !slices.Equal(dst.Storage, src.Storage)) {
 		c.Invalid("formats differ: %v and %v; cast one with aclnnNpuFormatCast", src, dst)
 	}
 }

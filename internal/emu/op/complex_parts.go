@@ -25,3 +25,57 @@ func (t *Tensor) Parts() (re, im kernel.View) {
 	}
 	return re, im
 }
+
+// Numbers returns the elements, broadcast to a shape, in row-major order. It is valid inside Run only.
+func (t *Tensor) Numbers(shape []int64) ([]complex128, error) {
+	values := make([]complex128, Count(shape))
+	if len(values) == 0 {
+		return values, nil
+	}
+	re, im := t.View(), kernel.View{}
+	if t.DType.IsComplex() {
+		re, im = t.Parts()
+	}
+	part, release := kernel.TemporaryOf(dtype.Float64, shape...)
+	defer release()
+	reals := unsafe.Slice((*float64)(part.Data), len(values))
+	if err := kernel.Map(kernel.Identity, dtype.Float64, part, []kernel.Input{kernel.Of(re)}); err != nil {
+		return nil, err
+	}
+	for i, v := range reals {
+		values[i] = complex(v, 0)
+	}
+	if im.Data == nil {
+		return values, nil
+	}
+	err := kernel.Map(kernel.Identity, dtype.Float64, part, []kernel.Input{kernel.Of(im)})
+	for i, v := range reals {
+		values[i] += complex(0, v)
+	}
+	return values, err
+}
+
+// SetNumbers sets the elements in row-major order, of tensors that are not complex to the real parts.
+// It is valid inside Run only.
+func (t *Tensor) SetNumbers(values []complex128) error {
+	if len(values) == 0 {
+		return nil
+	}
+	part, release := kernel.TemporaryOf(dtype.Float64, t.Shape...)
+	defer release()
+	reals := unsafe.Slice((*float64)(part.Data), len(values))
+	set := func(v kernel.View, of func(complex128) float64) error {
+		for i, x := range values {
+			reals[i] = of(x)
+		}
+		return kernel.Map(kernel.Identity, dtype.Float64, v, []kernel.Input{kernel.Of(part)})
+	}
+	if !t.DType.IsComplex() {
+		return set(t.View(), func(x complex128) float64 { return real(x) })
+	}
+	re, im := t.Parts()
+	if err := set(re, func(x complex128) float64 { return real(x) }); err != nil {
+		return err
+	}
+	return set(im, func(x complex128) float64 { return imag(x) })
+}

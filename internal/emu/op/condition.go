@@ -2,7 +2,6 @@ package op
 
 import (
 	"math"
-	"slices"
 	"sync"
 
 	"github.com/goascend/cann/internal/abi/acceptance"
@@ -78,6 +77,10 @@ func (x *condition) value(n *acceptance.Node) (float64, bool) {
 		return x.compare(n)
 	case acceptance.Rank, acceptance.Dim, acceptance.Len:
 		return x.measure(n)
+	case acceptance.Product:
+		return x.product(n)
+	case acceptance.Promoted:
+		return x.promoted(n)
 	case acceptance.Private:
 		v, ok := x.value(n.Args[0])
 		if !ok {
@@ -129,6 +132,8 @@ func calculate(op acceptance.Op, a, b float64) (float64, bool) {
 		return a * b, true
 	case acceptance.Divide:
 		return math.Trunc(a / b), b != 0
+	case acceptance.Quotient:
+		return a / b, true
 	case acceptance.Remainder:
 		return math.Mod(a, b), b != 0
 	case acceptance.Promote:
@@ -356,145 +361,4 @@ func (x *condition) count(n *acceptance.Node) (float64, bool) {
 		return float64(len(a)), true
 	}
 	return 0, false
-}
-
-// measure returns a property of a shape.
-func (x *condition) measure(n *acceptance.Node) (float64, bool) {
-	if n.Op == acceptance.Len {
-		if t := x.tensor(n.Args[0]); t != nil {
-			return float64(t.Len()), true
-		}
-	}
-	used := x.used
-	s, ok := x.shape(n.Args[0], x.buffer())
-	x.used = used
-	if !ok {
-		return 0, false
-	}
-	switch n.Op {
-	case acceptance.Rank:
-		return float64(len(s)), true
-	case acceptance.Len:
-		return float64(Count(s)), true
-	}
-	x.used = used + 1 // s may be in the buffer
-	i, ok := x.value(n.Args[1])
-	x.used = used
-	if i < 0 {
-		i += float64(len(s))
-	}
-	if !ok || i < 0 || int(i) >= len(s) {
-		return 0, false
-	}
-	return float64(s[int(i)]), true
-}
-
-// compare compares two shapes.
-func (x *condition) compare(n *acceptance.Node) (float64, bool) {
-	used := x.used
-	defer func() { x.used = used }()
-	a, ok := x.shape(n.Args[0], x.buffer())
-	b, ok2 := x.shape(n.Args[1], x.buffer())
-	if !ok || !ok2 {
-		return 0, false
-	}
-	if n.Op == acceptance.Same {
-		return truth(slices.Equal(a, b))
-	}
-	out := x.buffer()
-	if out == nil {
-		return 0, false
-	}
-	_, ok = broadcastShape(a, b, out)
-	return truth(ok)
-}
-
-// shape returns a shape, which may be in buf.
-func (x *condition) shape(n *acceptance.Node, buf *[maxShape]int64) ([]int64, bool) {
-	if buf == nil {
-		return nil, false
-	}
-	used := x.used
-	defer func() { x.used = used }()
-	switch n.Op {
-	case acceptance.View, acceptance.Storage:
-		t := x.tensor(n.Args[0])
-		if t == nil {
-			return nil, false
-		}
-		if n.Op == acceptance.View {
-			return t.Shape, true
-		}
-		return t.Storage, true
-	case acceptance.If:
-		c, ok := x.value(n.Args[0])
-		if !ok {
-			return nil, false
-		}
-		if c != 0 {
-			return x.shape(n.Args[1], buf)
-		}
-		return x.shape(n.Args[2], buf)
-	case acceptance.Broadcast:
-		a, ok := x.shape(n.Args[0], x.buffer())
-		b, ok2 := x.shape(n.Args[1], x.buffer())
-		if !ok || !ok2 {
-			return nil, false
-		}
-		return broadcastShape(a, b, buf)
-	case acceptance.Shape:
-		return x.list(n.Args, buf, 0)
-	case acceptance.Append, acceptance.Set:
-		s, ok := x.shape(n.Args[0], x.buffer())
-		if !ok || len(s) >= maxShape {
-			return nil, false
-		}
-		k := copy(buf[:], s)
-		if n.Op == acceptance.Append {
-			return x.list(n.Args[1:], buf, k)
-		}
-		i, ok := x.value(n.Args[1])
-		v, ok2 := x.value(n.Args[2])
-		if !ok || !ok2 || i < 0 || int(i) >= k {
-			return nil, false
-		}
-		buf[int(i)] = int64(v)
-		return buf[:k], true
-	}
-	return nil, false
-}
-
-// list appends numbers to the first k dimensions in buf.
-func (x *condition) list(args []*acceptance.Node, buf *[maxShape]int64, k int) ([]int64, bool) {
-	for _, a := range args {
-		v, ok := x.value(a)
-		if !ok || k == maxShape {
-			return nil, false
-		}
-		buf[k] = int64(v)
-		k++
-	}
-	return buf[:k], true
-}
-
-// broadcastShape returns the common shape of two in buf.
-func broadcastShape(a, b []int64, buf *[maxShape]int64) ([]int64, bool) {
-	if len(a) < len(b) {
-		a, b = b, a
-	}
-	if len(a) > maxShape {
-		return nil, false
-	}
-	n := copy(buf[:], a)
-	for i := range b {
-		d, at := b[len(b)-1-i], n-1-i
-		switch {
-		case buf[at] == d:
-		case buf[at] == 1:
-			buf[at] = d
-		case d != 1:
-			return nil, false
-		}
-	}
-	return buf[:n], true
 }

@@ -35,7 +35,7 @@ func NewExecutor(p Prepare, c *Call) (*Executor, error) {
 	args := c.args
 	e, err := newExecutor(p, c)
 	if refusal == nil {
-		if err != nil && c.idle() {
+		if err != nil && c.idle(err) {
 			return newExecutor(doNothing, NewCall(c.Op, args, Env{Links: c.Links, Older: c.older, Chip: c.chip}))
 		}
 		return e, err

@@ -70,7 +70,7 @@ func (t *Tensor) checkExtent() error {
 	if !IsPrivate(t.Format) {
 		return nil
 	}
-	if len(t.Storage) == 0 {
+	if len(t.Storage) == 0 && len(t.Shape) > 0 {
 		return errors.New("has a private format and no storage shape")
 	}
 	if _, ok := product(t.Storage); !ok {

@@ -125,6 +125,12 @@ func IsPrivate(f dtype.Format) bool {
 	return true
 }
 
+// Permuted reports whether the storage holds the elements in another order than the view: the format
+// is private, and the storage has not the shape of the view.
+func (t *Tensor) Permuted() bool {
+	return IsPrivate(t.Format) && !slices.Equal(t.Shape, t.Storage)
+}
+
 // ContiguousStrides returns the strides, in elements, of a contiguous row-major tensor.
 func ContiguousStrides(shape []int64) []int64 {
 	s := make([]int64, len(shape))

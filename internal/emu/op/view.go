@@ -67,9 +67,9 @@ func Column(v kernel.View) kernel.View {
 	return v
 }
 
-// Stored is like View, but for a private format it views the storage.
+// Stored is like View, but for a private format that permutes the elements it views the storage.
 func (t *Tensor) Stored() kernel.View {
-	if IsPrivate(t.Format) {
+	if t.Permuted() {
 		return t.As(t.Storage, ContiguousStrides(t.Storage))
 	}
 	return t.View()

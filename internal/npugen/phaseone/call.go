@@ -28,6 +28,10 @@ func (f *frame) call(n *node) *value {
 		f.forget(n.args[1:])
 		return v
 	}
+	if v := f.vars[name]; v != nil && v.callee != nil { // a parameter that is a function
+		callee = v.callee
+		short = callee.s[strings.LastIndex(callee.s, ":")+1:]
+	}
 	if v := f.base(short, n); v != nil {
 		return v
 	}
@@ -108,6 +112,10 @@ func (f *frame) kernel(name string, args []*node) *value {
 		return nothing
 	}
 	switch name {
+	case "BroadcastTo", "Reshape", "UnsqueezeNd", "SqueezeNd", "Transpose":
+		if x := f.eval(args[0]).expr(); x.op != "?" {
+			return scalar(makeExpr("typed", property(x, "GetDataType", no, 0)))
+		}
 	case "Contiguous", "ReFormat", "ViewCopy":
 		if x := f.eval(args[0]).expr(); x.op != "?" {
 			return scalar(makeExpr("retype", x, property(x, "GetDataType", no, 0)))
@@ -211,9 +219,29 @@ func (f *frame) base(name string, n *node) *value {
 			return f.index(arg(0), f.eval(expression(expand(callee.targ[0], f.fn.file.macro, 0))).expr())
 		}
 	case "IsNullptr":
-		return scalar(nullness("eq", arg(0).expr()))
+		return scalar(f.nullness("eq", arg(0).expr()))
 	default:
-		return nil
+		return f.fraction(name, n)
 	}
 	return nothing
+}
+
+// fraction returns the value of a function of numbers with a fraction, or nil for other functions.
+func (f *frame) fraction(name string, n *node) *value {
+	if !slices.Contains([]string{"isnan", "isinf", "fabs", "abs", "IsDoubleEqual", "IsFloatEqual"}, name) || len(n.args) < 2 {
+		return nil
+	}
+	const most = "1.7976931348623157e+308"
+	x := f.eval(n.args[1]).expr()
+	switch {
+	case unsure(x):
+		return nothing
+	case name == "isnan":
+		return scalar(makeExpr("ne", x, x))
+	case name == "isinf":
+		return scalar(or(compare("gt", x, symbol("#"+most)), compare("lt", x, symbol("#-"+most))))
+	case len(n.args) == 3:
+		return scalar(compare("eq", x, f.eval(n.args[2]).expr()))
+	}
+	return scalar(choose(compare("lt", x, no), arithmetic("-", no, x), x))
 }

@@ -101,7 +101,26 @@ func (f *frame) identifier(n *node) *value {
 			return scalar(integerExpr(v))
 		}
 	}
+	for _, g := range append([]*file{f.fn.file}, f.fn.file.linked...) {
+		if g.functions[name] != nil {
+			return &value{e: unknown, callee: f.named(n)}
+		}
+	}
 	return nothing
+}
+
+// named returns the name of a function with its template arguments as numbers, which other
+// functions can call.
+func (f *frame) named(n *node) *node {
+	out := &node{op: "id", s: n.s}
+	for _, t := range n.targ {
+		e := f.eval(expression(expand(t, f.fn.file.macro, 0))).expr()
+		if !e.constant() {
+			return nil
+		}
+		out.targ = append(out.targ, []token{{number, strconv.FormatInt(e.n, 10)}})
+	}
+	return out
 }
 
 func (f *frame) unary(n *node) *value {
@@ -160,7 +179,11 @@ func (f *frame) binary(n *node) *value {
 		}
 		return scalar(or(pointer(a), pointer(truthOf(f.eval(n.args[1]).expr()))))
 	case "+", "-", "*", "/", "%":
-		return scalar(arithmetic(n.s, f.eval(n.args[0]).expr(), f.eval(n.args[1]).expr()))
+		a, b := f.eval(n.args[0]).expr(), f.eval(n.args[1]).expr()
+		if n.s == "/" && (f.real(a) || f.real(b)) {
+			return scalar(makeExpr("quot", a, b))
+		}
+		return scalar(arithmetic(n.s, a, b))
 	}
 	op, ok := comparisons[n.s]
 	if !ok {
@@ -168,6 +191,17 @@ func (f *frame) binary(n *node) *value {
 	}
 	a, b := f.eval(n.args[0]), f.eval(n.args[1])
 	return f.compare(op, a, b)
+}
+
+// real reports whether a number may have a fraction.
+func (f *frame) real(e *expr) bool {
+	switch e.op {
+	case "sym":
+		return strings.HasPrefix(e.s, "#") || f.m.reals[e.s]
+	case "+", "-", "*", "quot":
+		return slices.ContainsFunc(e.args, f.real)
+	}
+	return false
 }
 
 // pointer makes conditions of pointers and flags that stand for themselves.
@@ -196,10 +230,13 @@ func (f *frame) compare(op string, a, b *value) *value {
 		x, y = y, x
 	}
 	if x.op == "sym" && x.s == "@null" {
-		return scalar(nullness(op, y))
+		return scalar(f.nullness(op, y))
 	}
 	if isText(x) || isText(y) {
 		return scalar(textual(op, x, y))
+	}
+	if f.pointer(x) && f.pointer(y) && !same(x, y) { // the same tensor may be given twice
+		return nothing
 	}
 	if shaped(x) || shaped(y) {
 		c := makeExpr("sheq", x, y)
@@ -217,20 +254,27 @@ func (f *frame) compare(op string, a, b *value) *value {
 	return scalar(compare(op, x, y))
 }
 
+// pointer reports whether an expression is an argument that is a pointer.
+func (f *frame) pointer(e *expr) bool {
+	return e.op == "sym" && !strings.ContainsAny(e.s[:1], `@#$"`) && !f.m.numbers[e.s]
+}
+
 // nullness is the comparison of a pointer with null. Only arguments can be null.
-func nullness(op string, x *expr) *expr {
+func (f *frame) nullness(op string, x *expr) *expr {
 	c := unknown
 	switch {
 	case x.op == "sym" && x.s == "@null":
 		c = yes
+	case x.op == "sym" && f.m.numbers[x.s]: // the address of a copy
+		c = no
 	case x.op == "sym" && !strings.HasPrefix(x.s, "$"):
 		c = makeExpr("null", x)
 	case x.op == "at":
 		c = makeExpr("null", x)
-	case x.op == "retype": // of a computation, which yields a tensor
+	case x.op == "retype" || x.op == "typed": // of a computation, which yields a tensor
 		c = no
 	case x.op == "if":
-		c = choose(x.args[0], nullness("eq", x.args[1]), nullness("eq", x.args[2]))
+		c = choose(x.args[0], f.nullness("eq", x.args[1]), f.nullness("eq", x.args[2]))
 	}
 	if op == "ne" {
 		return not(c)

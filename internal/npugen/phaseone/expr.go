@@ -102,6 +102,9 @@ func join(op string, a, b *expr) *expr {
 	if same(a, b) {
 		return a
 	}
+	if same(not(a), b) && !unsure(a) {
+		return integerExpr(absorbing)
+	}
 	var args []*expr
 	for _, e := range []*expr{a, b} {
 		if e.op == op {
@@ -202,6 +205,21 @@ func leaves(e *expr) bool {
 	return leaves(e.args[1]) || leaves(e.args[2])
 }
 
+// visible returns an expression without the names that only the sources have.
+func visible(e *expr) *expr {
+	if e.op == "sym" && strings.HasPrefix(e.s, "@") {
+		return unknown
+	}
+	if len(e.args) == 0 {
+		return e
+	}
+	args := make([]*expr, len(e.args))
+	for i, a := range e.args {
+		args[i] = visible(a)
+	}
+	return makeExpr(e.op, args...)
+}
+
 // unsure reports whether an expression contains an unknown part.
 func unsure(e *expr) bool { return e.op == "?" || slices.ContainsFunc(e.args, unsure) }
 
@@ -234,10 +252,26 @@ func bound(e *expr, low bool) *expr {
 		return makeExpr("any", e.args[0], e.args[1], e.args[2], c)
 	}
 	if unsure(e) {
+		for i, a := range e.args { // a choice of which one side is known tells something
+			if a.op == "if" && logical(e) {
+				with := func(x *expr) *expr {
+					args := slices.Clone(e.args)
+					args[i] = x
+					if slices.Contains(orders, e.op) {
+						return compare(e.op, args[0], args[1])
+					}
+					return makeExpr(e.op, args...)
+				}
+				return bound(or(and(a.args[0], with(a.args[1])), and(not(a.args[0]), with(a.args[2]))), low)
+			}
+		}
 		return boolean(!low)
 	}
 	return e
 }
+
+// orders are the comparisons of numbers.
+var orders = []string{"eq", "ne", "lt", "le", "gt", "ge"}
 
 func arithmetic(op string, a, b *expr) *expr {
 	if a.constant() && b.constant() {

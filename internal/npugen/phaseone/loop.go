@@ -1,6 +1,9 @@
 package phaseone
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+)
 
 // loop unrolls loops with constant bounds. Other loops run once for any index, and what they assign
 // is unknown.
@@ -68,9 +71,11 @@ func (f *frame) any(body []*statement, name string, lo, hi *expr, bind func(*exp
 	defer func() { f.m.loops-- }()
 	v := symbol("$" + strconv.Itoa(f.m.loops))
 	outer := f.out
-	// The first run shows which variables the body changes. They are unknown in the second.
+	// The first run shows which variables the body changes. They are unknown in the second, except
+	// those that collect something of each member.
 	var inner []outcome
-	for range 2 {
+	totals := map[string]func(n *expr) *expr{}
+	for run := range 2 {
 		before := cloneVars(f.vars)
 		if name != "" {
 			f.vars[name] = scalar(v)
@@ -84,6 +89,14 @@ func (f *frame) any(body []*statement, name string, lo, hi *expr, bind func(*exp
 		for k, x := range f.vars {
 			if old, ok := before[k]; !ok || !old.unchanged(x) {
 				f.vars[k] = nothing
+				if run == 0 && ok && !leaps(body) {
+					totals[k] = total(old.expr(), x.expr(), v, lo)
+				}
+			}
+		}
+		for k, t := range totals {
+			if t != nil {
+				f.vars[k] = scalar(t([]*expr{v, hi}[run]))
 			}
 		}
 	}
@@ -95,6 +108,44 @@ func (f *frame) any(body []*statement, name string, lo, hi *expr, bind func(*exp
 		}
 		f.record(and(path, c), o.v)
 	}
+}
+
+// leaps reports whether statements may leave out the rest of a loop's body.
+func leaps(body []*statement) bool {
+	return slices.ContainsFunc(body, func(s *statement) bool {
+		return s.op == "break" || s.op == "continue" || leaps(s.body) || leaps(s.other)
+	})
+}
+
+// total returns what a variable holds before iteration n of a loop from lo that turns it from old
+// into now in iteration v: a product of sizes or the common element type of a list. It returns nil for
+// anything else.
+func total(old, now, v, lo *expr) func(n *expr) *expr {
+	if len(now.args) != 2 {
+		return nil
+	}
+	x := now.args[0]
+	if same(x, old) {
+		x = now.args[1]
+	} else if !same(now.args[1], old) {
+		return nil
+	}
+	switch {
+	case now.op == "*" && (x.op == "dim" || x.op == "at") && same(x.args[1], v) && !unsure(old):
+		return func(n *expr) *expr {
+			p := makeExpr("prod", x.args[0], lo, n)
+			if old.constant() && old.n == 1 {
+				return p
+			}
+			return makeExpr("*", old, p)
+		}
+	case now.op == "promote" && x.op == "dt" && x.args[0].op == "at" && same(x.args[0].args[1], v) && lo.constant() && lo.n == 1:
+		list := x.args[0].args[0]
+		if same(old, makeExpr("dt", makeExpr("at", list, no))) {
+			return func(n *expr) *expr { return makeExpr("promoted", list, n) }
+		}
+	}
+	return nil
 }
 
 // root returns the variable of an expression such as a[i] or a.b, or "".

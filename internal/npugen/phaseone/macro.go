@@ -2,6 +2,7 @@ package phaseone
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -34,6 +35,8 @@ var builtin = macros(`
 #define CREATE_EXECUTOR() OPAQUE__
 #define DFX_IN(...)
 #define DFX_OUT(...)
+#define OP_CONCAT(a, b) a##b
+#define GET_ARGS_COUNT(...)
 #define unlikely(x) (x)
 #define likely(x) (x)
 `)
@@ -104,8 +107,21 @@ func expand(t []token, find func(string) *macro, depth int) []token {
 			}
 			args = commas(t[i+2 : end])
 			i = end
+			for k := range args {
+				args[k] = expand(args[k], find, depth+1)
+			}
 		}
-		out = append(out, expand(m.apply(args), find, depth+1)...)
+		result := []token{{number, strconv.Itoa(len(args))}}
+		if m != builtin["GET_ARGS_COUNT"] {
+			result = expand(m.apply(args), find, depth+1)
+		}
+		// A macro's last word may be a macro whose arguments follow.
+		if n := len(result) - 1; n >= 0 && result[n].kind == ident && i+1 < len(t) && t[i+1].is("(") {
+			if next := find(result[n].s); next != nil && next.function {
+				return append(append(out, result[:n]...), expand(append([]token{result[n]}, t[i+1:]...), find, depth+1)...)
+			}
+		}
+		out = append(out, result...)
 	}
 	return out
 }

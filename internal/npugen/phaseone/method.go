@@ -96,8 +96,13 @@ func (f *frame) listMethod(v *value, name string, i *expr) *value {
 
 // property returns what a method of a tensor, a list, a scalar or a shape tells.
 func property(e *expr, name string, i *expr, n int) *expr {
-	switch name {
-	case "GetDataType":
+	if e.op == "typed" {
+		if name == "GetDataType" {
+			return e.args[0]
+		}
+		return unknown
+	}
+	if name == "GetDataType" {
 		if e.op == "retype" {
 			return e.args[1]
 		}

@@ -137,6 +137,35 @@ static aclnnStatus CheckParams(const aclTensor* x, const aclTensor* y) {
     CHECK_RET(a->GetDataType() == DT_INT8 && b->GetDataType() == DT_INT8, ACLNN_ERR_PARAM_INVALID);
     return ACLNN_SUCCESS;
 }`, []string{"abcpn invalid (ne (dt out) i8)"}},
+		"totals of loops": {`
+static aclnnStatus CheckParams(const aclTensor* x, const aclTensor* y) {
+    int64_t size = 1, odd = 1;
+    for (size_t i = 0; i < x->GetViewShape().GetDimNum(); i++) { size *= x->GetViewShape().GetDim(i); }
+    for (size_t i = 0; i < x->GetViewShape().GetDimNum(); i++) { if (i == 1) { continue; } odd *= x->GetViewShape().GetDim(i); }
+    CHECK_RET(size == y->GetViewShape().GetDim(0), ACLNN_ERR_PARAM_INVALID);
+    CHECK_RET(odd == 1, ACLNN_ERR_PARAM_INVALID);
+    return ACLNN_SUCCESS;
+}`, []string{"abcpn invalid (ne (prod (view self) 0 (rank (view self))) (dim (view out) 0))"}},
+		"maps, nulls and functions as arguments": {`
+static const std::unordered_map<DataType, DataType> PARTS = {{DataType::DT_COMPLEX64, DataType::DT_FLOAT}};
+template <size_t MOST> static bool Low(const aclTensor* x) { return x->GetViewShape().GetDimNum() <= MOST; }
+static bool Apply(const aclTensor* x, bool (*check)(const aclTensor*)) { return check(x); }
+static aclnnStatus CheckParams(const aclTensor* x, const aclTensor* y) {
+    if (x == nullptr || y == nullptr) { return ACLNN_ERR_INNER_NULLPTR; }
+    auto part = PARTS.find(x->GetDataType());
+    if (part != PARTS.end()) { CHECK_RET(y->GetDataType() == part->second, ACLNN_ERR_PARAM_INVALID); }
+    CHECK_RET(Apply(x, Low<5>), ACLNN_ERR_PARAM_INVALID);
+    return ACLNN_SUCCESS;
+}`, []string{"abcpn inner (or (null self) (null out))", "abcpn invalid (and (in (dt self) c64) (eq (dt self) c64) (ne (dt out) f32))", "abcpn invalid (gt (rank (view self)) 5)"}},
+		"macros of any number of arguments": {`
+#define NOT_NULL_1(a) OP_CHECK_NULL(a, return ACLNN_ERR_PARAM_NULLPTR)
+#define NOT_NULL_2(a, b) OP_CHECK_NULL(a, return ACLNN_ERR_PARAM_NULLPTR); NOT_NULL_1(b)
+#define NOT_NULL_IMPL(count, ...) OP_CONCAT(NOT_NULL_, count)(__VA_ARGS__)
+#define NOT_NULL(...) NOT_NULL_IMPL(GET_ARGS_COUNT(__VA_ARGS__), __VA_ARGS__)
+static aclnnStatus CheckParams(const aclTensor* x, const aclTensor* y) {
+    NOT_NULL(x, y);
+    return ACLNN_SUCCESS;
+}`, []string{"abcpn null (null self)", "abcpn null (null out)"}},
 		"promotion": {`
 static aclnnStatus CheckParams(const aclTensor* x, const aclTensor* y) {
     auto p = op::PromoteType(x->GetDataType(), y->GetDataType());
@@ -155,7 +184,7 @@ func FuzzStatements(f *testing.F) {
 	f.Add("A A(")
 	f.Fuzz(func(t *testing.T, s string) {
 		r := &Repository{}
-		fn := &function{file: &file{macros: map[string]*macro{}, functions: map[string][]*function{}, globals: map[string]*statement{}, enums: map[string]int64{}, records: map[string][]string{}}, tokens: lex(s, nil)}
+		fn := &function{file: &file{macros: map[string]*macro{}, functions: map[string][]*function{}, globals: map[string]*statement{}, enums: map[string]int64{}, records: map[string][]*statement{}}, tokens: lex(s, nil)}
 		frame := &frame{m: &machine{repo: r}, fn: fn, vars: map[string]*value{}}
 		frame.exec(fn.body(), yes)
 		fn.file.scope(fn.tokens)

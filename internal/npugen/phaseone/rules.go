@@ -19,8 +19,8 @@ type soc struct {
 // socs are the groups: 910, 910B, 910_93, 310P and 950.
 var socs = []soc{{'a', 0, 1001}, {'b', 1, 2201}, {'c', 2, 2201}, {'p', 6, 2002}, {'n', 3, 3510}}
 
-// Rule is a condition of an operator's arguments and what phase one answers under it. Codes 0 and
-// acceptance.Idle end the checks.
+// Rule is a condition of an operator's arguments and what phase one answers under it. Codes 0,
+// acceptance.Idle and acceptance.Vacuous end the checks.
 type Rule struct {
 	Chips string // the letters of the groups
 	Code  int64
@@ -30,6 +30,7 @@ type Rule struct {
 // Operator holds the rules of an operator in the order in which CANN applies them.
 type Operator struct {
 	Name, Path string
+	Lost       int // refusals whose condition is not wholly known
 	Rules      []Rule
 }
 
@@ -74,9 +75,9 @@ func (r *Repository) Extract(t *abi.Table) []Operator {
 			if !ok || o == nil || done[name] || !strings.HasPrefix(symbol, "aclnn") || isHeld(name, path) {
 				continue
 			}
-			if rules := r.operator(f.functions[symbol][0], o); len(rules) > 0 {
+			if rules, lost := r.operator(f.functions[symbol][0], o); len(rules) > 0 {
 				done[name] = true
-				out = append(out, Operator{name, path, rules})
+				out = append(out, Operator{name, path, lost, rules})
 			}
 		}
 	}
@@ -84,14 +85,18 @@ func (r *Repository) Extract(t *abi.Table) []Operator {
 	return out
 }
 
-// operator runs phase one for every chip and joins the rules.
-func (r *Repository) operator(fn *function, o *abi.Operator) []Rule {
+// operator runs phase one for every chip and joins the rules. lost is the greatest number of
+// refusals of a chip that are not wholly known.
+func (r *Repository) operator(fn *function, o *abi.Operator) (merged []Rule, lost int) {
 	if len(fn.params) != len(o.Params)+2 {
-		return nil
+		return nil, 0
 	}
-	var merged []Rule
 	for _, s := range socs {
-		m := &machine{repo: r, soc: s}
+		m := &machine{repo: r, soc: s, numbers: map[string]bool{}, reals: map[string]bool{}}
+		for _, p := range o.Params {
+			m.numbers[p.Name] = slices.Contains(numeric, p.Class)
+			m.reals[p.Name] = p.Class == abi.Float || p.Class == abi.Double
+		}
 		f := &frame{m: m, fn: fn, vars: map[string]*value{}}
 		for i, p := range fn.params {
 			switch {
@@ -102,26 +107,36 @@ func (r *Repository) operator(fn *function, o *abi.Operator) []Rule {
 			}
 		}
 		f.exec(fn.body(), yes)
-		merged = joinRules(merged, rulesOf(f.out, s), s.letter)
+		rules, n := rulesOf(f.out, s)
+		merged = joinRules(merged, rules, s.letter)
+		lost = max(lost, n)
 	}
-	return merged
+	return merged, lost
 }
 
-// rulesOf turns the outcomes of phase one into rules.
-func rulesOf(outcomes []outcome, s soc) (rules []Rule) {
+// numeric are the classes of parameters that are no pointers.
+var numeric = []abi.Class{abi.Int, abi.Uint, abi.Enum, abi.DType, abi.Float, abi.Double, abi.Bool}
+
+// rulesOf turns the outcomes of phase one into rules. lost is the number of refusals whose condition is
+// not wholly known. After one of them a call is idle only if nothing else is wrong with it.
+func rulesOf(outcomes []outcome, s soc) (rules []Rule, lost int) {
 	seen := map[string]bool{} // a condition that is refused already never arises again
 	for _, o := range outcomes {
+		o.cond = visible(o.cond)
 		v := o.v.expr()
+		if v.constant() && v.n > 100000 && v.n < statuses["ACLNN_ERR_INNER"] && unsure(o.cond) {
+			lost++
+		}
 		if v.constant() && v.n > 100000 {
 			c := bound(o.cond, true)
 			if c.constant() && c.n != 0 && s.arch == 2201 {
 				// An operator that is only for newer chips in the newest sources; releases before have it.
 				continue
 			}
-			if v.n > statuses["ACLNN_ERR_INNER"] && c.op != "null" { // of what the library computes, not of the arguments
+			if v.n > statuses["ACLNN_ERR_INNER"] && !nulls(c) { // of what the library computes, not of the arguments
 				continue
 			}
-			if text := c.String(); !(c.constant() && c.n == 0) && !seen[text] && !strings.ContainsAny(text, "@?") {
+			if text := c.String(); !(c.constant() && c.n == 0) && !seen[text] && !strings.Contains(text, "?") {
 				seen[text] = true
 				rules = append(rules, Rule{Code: v.n, Cond: text})
 			}
@@ -136,6 +151,9 @@ func rulesOf(outcomes []outcome, s soc) (rules []Rule) {
 			r := Rule{Cond: c.String()}
 			if o.v.idle && !unsure(o.cond) {
 				r.Code = acceptance.Idle
+				if lost > 0 {
+					r.Code = acceptance.Vacuous
+				}
 			}
 			rules = append(rules, r)
 		}
@@ -143,7 +161,12 @@ func rulesOf(outcomes []outcome, s soc) (rules []Rule) {
 	for len(rules) > 0 && rules[len(rules)-1].Code == 0 {
 		rules = rules[:len(rules)-1]
 	}
-	return rules
+	return rules, lost
+}
+
+// nulls reports whether a condition is that an argument, or one of several, is null.
+func nulls(c *expr) bool {
+	return c.op == "null" || c.op == "or" && !slices.ContainsFunc(c.args, func(a *expr) bool { return !nulls(a) })
 }
 
 // joinRules adds the rules of one more chip to a common list, in which each chip's rules keep their
@@ -188,7 +211,11 @@ func Text(r *Repository, operators []Operator) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n# What phase one of the operators of %s refuses, in its order. Made by `npugen phaseone`; see package\n# acceptance for the grammar.\n", r.Commit, r.Name)
 	for _, o := range operators {
-		fmt.Fprintf(&b, "%s %s\n", o.Name, o.Path)
+		fmt.Fprintf(&b, "%s %s", o.Name, o.Path)
+		if o.Lost > 0 {
+			fmt.Fprintf(&b, " %d", o.Lost)
+		}
+		b.WriteByte('\n')
 		for _, rule := range o.Rules {
 			fmt.Fprintf(&b, " %s %d %s\n", rule.Chips, rule.Code, rule.Cond)
 		}

@@ -17,6 +17,8 @@ type machine struct {
 	soc   soc
 	steps int
 	loops int
+
+	numbers, reals map[string]bool // the parameters that are no pointers, and those with a fraction
 }
 
 // budget is the number of statements and expressions after which an operator is given up.
@@ -131,25 +133,28 @@ func (f *frame) exec(list []*statement, path *expr) (flow, *expr) {
 }
 
 func (f *frame) declare(s *statement) {
-	var v *value
-	switch {
-	case s.x == nil:
-		v = f.empty(s.typ)
-	case s.x.op == "init" && f.fieldsOf(s.typ) != nil && s.x.s == "":
-		v = f.aggregate(s.typ, s.x)
-	default:
-		v = f.eval(s.x)
-		if s.x.op == "init" && len(v.list) == 1 && !containers[s.typ] {
-			v = v.list[0]
-		}
-		if s.x.op == "init" && len(v.list) == 0 && v.isList && !containers[s.typ] {
-			v = f.empty(s.typ)
-		}
-	}
-	f.vars[s.name] = v.clone()
+	f.vars[s.name] = f.initial(s).clone()
 	if s.ref {
 		f.refer(s)
 	}
+}
+
+// initial returns the initial value of a declared variable.
+func (f *frame) initial(s *statement) *value {
+	switch {
+	case s.x == nil:
+		return f.empty(s.typ)
+	case s.x.op == "init" && f.fieldsOf(s.typ) != nil && s.x.s == "" && len(s.x.args) > 0:
+		return f.aggregate(s.typ, s.x)
+	}
+	v := f.eval(s.x)
+	if s.x.op == "init" && len(v.list) == 1 && !containers[s.typ] {
+		return v.list[0]
+	}
+	if s.x.op == "init" && len(v.list) == 0 && v.isList && !containers[s.typ] {
+		return f.empty(s.typ)
+	}
+	return v
 }
 
 // refer records a variable that is declared as a reference to a member: auto& x = std::get<1>(t).
@@ -177,15 +182,19 @@ func (f *frame) empty(typ string) *value {
 	}
 	if fields := f.fieldsOf(typ); fields != nil {
 		v := &value{fields: map[string]*value{}}
-		for _, name := range fields {
-			v.fields[name] = nothing
+		for _, d := range fields {
+			v.fields[d.name] = nothing
+			if d.x != nil || d.typ == "Shape" {
+				v.fields[d.name] = f.initial(d)
+			}
 		}
 		return v
 	}
 	return nothing
 }
 
-func (f *frame) fieldsOf(typ string) []string {
+// fieldsOf returns the declarations of a struct's members.
+func (f *frame) fieldsOf(typ string) []*statement {
 	for _, g := range append([]*file{f.fn.file}, f.fn.file.linked...) {
 		if r := g.records[typ]; r != nil {
 			return r
@@ -196,10 +205,10 @@ func (f *frame) fieldsOf(typ string) []string {
 
 func (f *frame) aggregate(typ string, n *node) *value {
 	v := &value{fields: map[string]*value{}}
-	for i, name := range f.fieldsOf(typ) {
-		v.fields[name] = nothing
+	for i, d := range f.fieldsOf(typ) {
+		v.fields[d.name] = nothing
 		if i < len(n.args) {
-			v.fields[name] = f.eval(n.args[i])
+			v.fields[d.name] = f.eval(n.args[i])
 		}
 	}
 	return v
@@ -292,10 +301,13 @@ func cloneVars(vars map[string]*value) map[string]*value {
 	return c
 }
 
-// truthOf makes a condition of an integer expression.
+// truthOf makes a condition of an integer expression or of the result of a kernel.
 func truthOf(e *expr) *expr {
-	if e.constant() {
+	switch {
+	case e.constant():
 		return boolean(e.n != 0)
+	case e.op == "typed" || e.op == "retype":
+		return yes
 	}
 	return e
 }

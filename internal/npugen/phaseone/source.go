@@ -34,7 +34,7 @@ type file struct {
 	functions map[string][]*function
 	globals   map[string]*statement
 	enums     map[string]int64
-	records   map[string][]string // fields of structs
+	records   map[string][]*statement // declarations of the members of structs
 	tokens    []token
 	linked    []*file // included files, direct and indirect, nearest first
 }
@@ -86,7 +86,7 @@ func (r *Repository) load(path string) *file {
 	if f := r.files[path]; f != nil {
 		return f
 	}
-	f := &file{path: path, macros: map[string]*macro{}, functions: map[string][]*function{}, globals: map[string]*statement{}, enums: map[string]int64{}, records: map[string][]string{}}
+	f := &file{path: path, macros: map[string]*macro{}, functions: map[string][]*function{}, globals: map[string]*statement{}, enums: map[string]int64{}, records: map[string][]*statement{}}
 	r.files[path] = f
 	b, err := os.ReadFile(filepath.Join(r.Dir, path))
 	if err != nil {
@@ -218,7 +218,7 @@ func (f *file) enum(t []token) {
 }
 
 func (f *file) record(name string, t []token) {
-	var fields []string
+	var fields []*statement
 	start := 0
 	for i := 0; i < len(t); i++ {
 		switch {
@@ -234,7 +234,7 @@ func (f *file) record(name string, t []token) {
 			if s := (&reader{t: p}).declaration(); s != nil && !slices.ContainsFunc(p, func(x token) bool { return x.is("(") }) {
 				for _, d := range append([]*statement{s}, s.declare...) {
 					if d.op == "decl" {
-						fields = append(fields, d.name)
+						fields = append(fields, d)
 					}
 				}
 			}
@@ -300,6 +300,9 @@ func (f *file) define(head, body []token) bool {
 			continue
 		}
 		q.name = p[len(p)-1].s
+		if k := slices.IndexFunc(p, func(x token) bool { return x.is("(") }); k >= 0 && k+2 < len(p) && p[k+1].is("*") { // a function
+			q.name, p = p[k+2].s, p[:k+1]
+		}
 		q.out = !p[0].is("const")
 		for _, x := range p[:len(p)-1] {
 			if x.kind == ident && !slices.Contains(qualifiers, x.s) {

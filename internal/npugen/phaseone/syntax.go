@@ -146,7 +146,7 @@ func (r *reader) name(s string) *node {
 			continue
 		}
 		if r.at("<") {
-			if end := angles(r.t, r.i); end > 0 && end+1 < len(r.t) && (r.t[end+1].is("(") || r.t[end+1].is("::") || r.t[end+1].is("{")) {
+			if end := angles(r.t, r.i); end > 0 && (end+1 == len(r.t) || r.t[end+1].is("(") || r.t[end+1].is("::") || r.t[end+1].is("{")) {
 				n.targ = split(r.t[r.i+1 : end])
 				r.i = end + 1
 				continue

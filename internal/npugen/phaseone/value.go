@@ -18,6 +18,7 @@ type value struct {
 	chain  []outcome
 	idle   bool   // a success that is returned before a kernel is started
 	source *value // the chain from which a comparison made this one
+	callee *node  // the name of a function
 	cond   *expr  // a choice between two lists
 	a, b   *value
 }

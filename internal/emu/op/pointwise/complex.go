@@ -3,7 +3,6 @@ package pointwise
 import (
 	"math/cmplx"
 	"slices"
-	"unsafe"
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
@@ -88,7 +87,7 @@ func (e Form) ofComplex(c *op.Call, compute dtype.Type, out *op.Tensor, operands
 				values[i] = fn(args, params)
 			}
 		})
-		return store(out, values)
+		return out.SetNumbers(values)
 	}, nil
 }
 
@@ -105,57 +104,8 @@ func (o Operand) dtype() dtype.Type {
 
 // numbers returns the operand broadcast to a shape.
 func (o Operand) numbers(shape []int64) ([]complex128, error) {
-	n := int64(1)
-	for _, d := range shape {
-		n *= d
+	if o.Tensor != nil {
+		return o.Tensor.Numbers(shape)
 	}
-	values := make([]complex128, n)
-	if o.Tensor == nil {
-		for i := range values {
-			values[i] = o.Scalar.Complex()
-		}
-		return values, nil
-	}
-	re, im := o.Tensor.View(), kernel.View{}
-	if o.Tensor.DType.IsComplex() {
-		re, im = o.Tensor.Parts()
-	}
-	part, release := kernel.TemporaryOf(dtype.Float64, shape...)
-	defer release()
-	reals := unsafe.Slice((*float64)(part.Data), n)
-	if err := kernel.Copy(part, re); err != nil {
-		return nil, err
-	}
-	for i, v := range reals {
-		values[i] = complex(v, 0)
-	}
-	if im.Data == nil {
-		return values, nil
-	}
-	err := kernel.Copy(part, im)
-	for i, v := range reals {
-		values[i] += complex(0, v)
-	}
-	return values, err
-}
-
-// store writes values to a tensor, and only their real parts to one that is not complex.
-func store(out *op.Tensor, values []complex128) error {
-	part, release := kernel.TemporaryOf(dtype.Float64, out.Shape...)
-	defer release()
-	reals := unsafe.Slice((*float64)(part.Data), len(values))
-	for i, v := range values {
-		reals[i] = real(v)
-	}
-	if !out.DType.IsComplex() {
-		return kernel.Copy(out.View(), part)
-	}
-	re, im := out.Parts()
-	if err := kernel.Copy(re, part); err != nil {
-		return err
-	}
-	for i, v := range values {
-		reals[i] = imag(v)
-	}
-	return kernel.Copy(im, part)
+	return slices.Repeat([]complex128{o.Scalar.Complex()}, int(op.Count(shape))), nil
 }

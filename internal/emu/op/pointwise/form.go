@@ -237,12 +237,12 @@ func operandsText(operands []Operand) []string {
 // storage.
 func Broadcasts(c *op.Call, out *op.Tensor, operands []Operand) {
 	shape := []int64{}
-	private := op.IsPrivate(out.Format)
+	private := c.Permutes(out)
 	for _, o := range operands {
 		if o.Tensor == nil {
 			continue
 		}
-		private = private || op.IsPrivate(o.Tensor.Format)
+		private = private || c.Permutes(o.Tensor)
 		joined, ok := op.BroadcastShape(shape, o.Tensor.Shape)
 		if !ok {
 			c.Invalid("shapes do not broadcast: %v", operandsText(operands))

@@ -41,7 +41,7 @@ func gather(c *op.Call) (op.Run, error) {
 	c.SameShape(index, out)
 	covers(c, self, index, axis)
 	if c.Err() == nil && index.Len() > 0 && self.Rank() > 0 && self.Shape[axis] == 0 {
-		c.Invalid("dimension %d of %v is empty; there is nothing for %v to name", axis, self, index)
+		c.Vacuous("dimension %d of %v is empty; there is nothing for %v to name", axis, self, index)
 	}
 	if err := c.Err(); err != nil {
 		return nil, err

@@ -248,7 +248,7 @@ func maskedSelect(c *op.Call) (op.Run, error) {
 	self, mask, out := c.Tensor("self"), c.Tensor("mask"), c.Tensor("out")
 	c.Movable(self, out)
 	c.Plain(mask)
-	c.SameDType(self, out)
+	c.Copies(out, self)
 	c.DType(mask, dtype.Bool, dtype.Uint8)
 	c.Rank(out, 1, 1)
 	shape, ok := op.BroadcastShape(self.Shape, mask.Shape)
@@ -259,7 +259,16 @@ func maskedSelect(c *op.Call) (op.Run, error) {
 		return nil, err
 	}
 	return func(*op.Exec) error {
-		return kernel.Compress(self.View(), mask.View(), shape, func(n int64) (kernel.View, error) {
+		x := self.View()
+		if self.DType != out.DType {
+			cast, release := kernel.TemporaryOf(out.DType, self.Shape...)
+			defer release()
+			if err := kernel.Copy(cast, x); err != nil {
+				return err
+			}
+			x = cast
+		}
+		return kernel.Compress(x, mask.View(), shape, func(n int64) (kernel.View, error) {
 			err := out.Settle([]int64{n})
 			return out.View(), err
 		})

@@ -146,7 +146,7 @@ func scatterAddRows(c *op.Call) (op.Run, error) {
 	c.DType(indices, op.IndexTypes...)
 	c.Rank(self, 1, kernel.MaxRank)
 	if c.Err() == nil && self.Len() == 0 && indices.Len() > 0 {
-		c.Invalid("%v is empty; there is nothing for %v to name", self, indices)
+		c.Vacuous("%v is empty; there is nothing for %v to name", self, indices)
 	}
 	if c.Err() != nil {
 		return nil, c.Err()

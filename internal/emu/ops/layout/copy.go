@@ -3,6 +3,7 @@ package layout
 import (
 	"slices"
 
+	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/op"
@@ -94,6 +95,10 @@ func cat(c *op.Call) (op.Run, error) {
 	want[axis] = 0
 	for _, t := range parts {
 		c.Plain(t)
+		c.DType(t, joinedTypes(c)...)
+		if t.Format != parts[0].Format {
+			c.Invalid("formats differ: %v and %v; they must be equal", parts[0], t)
+		}
 		c.Copies(out, t)
 		rest := slices.Clone(t.Shape)
 		if len(rest) != len(want) {
@@ -125,6 +130,21 @@ func cat(c *op.Call) (op.Run, error) {
 		}
 		return nil
 	}, nil
+}
+
+// joinedTypes are the element types that Cat takes. The source of its checks leaves out empty vectors
+// first, which the rules cannot say.
+func joinedTypes(c *op.Call) []dtype.Type {
+	types := []dtype.Type{
+		dtype.Float32, dtype.Int32, dtype.Int64, dtype.Float16, dtype.Int16, dtype.Int8, dtype.Uint8, dtype.Float64, dtype.Complex64, dtype.Bool,
+	}
+	switch c.Chip() {
+	case acceptance.Ascend910, acceptance.Ascend310P:
+		return types
+	case acceptance.Ascend950:
+		types = append(types, dtype.Uint16, dtype.Uint32, dtype.Uint64, dtype.Float8E4M3, dtype.Float8E5M2, dtype.HiFloat8, dtype.Float8E8M0)
+	}
+	return append(types, dtype.BFloat16)
 }
 
 // stack joins tensors of one shape along a new dimension.

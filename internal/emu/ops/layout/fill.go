@@ -33,6 +33,18 @@ func fillRun(c *op.Call, t *op.Tensor, n kernel.Number) (op.Run, error) {
 	return func(*op.Exec) error { return kernel.Fill(t.Stored(), n) }, c.Err()
 }
 
+// fillComplex sets every element of a complex tensor.
+func fillComplex(c *op.Call, t *op.Tensor, v complex128) (op.Run, error) {
+	c.Plain(t)
+	return func(*op.Exec) error {
+		re, im := t.Parts()
+		if err := kernel.Fill(re, kernel.Real(real(v))); err != nil {
+			return err
+		}
+		return kernel.Fill(im, kernel.Real(imag(v)))
+	}, c.Err()
+}
+
 // filled returns a scalar as elements of type d hold it: integers without the fraction, and bool as
 // whether it is not zero.
 func filled(d dtype.Type, v *op.Scalar) kernel.Number {
@@ -54,6 +66,9 @@ func inplaceFill(c *op.Call) (op.Run, error) {
 	if v.Scalar != nil {
 		if v.Scalar.DType.IsComplex() && !self.DType.IsComplex() {
 			c.Invalid("value has dtype %v, which cannot be stored in %v", v.Scalar.DType, self)
+		}
+		if self.DType == dtype.Complex64 || self.DType == dtype.Complex128 {
+			return fillComplex(c, self, v.Scalar.Complex())
 		}
 		return fillRun(c, self, filled(self.DType, v.Scalar))
 	}
@@ -84,8 +99,8 @@ func arange(c *op.Call) (op.Run, error) {
 		c.Invalid("step %v does not lead from start %v to end %v in %v", delta.F, from.F, to.F, out.DType)
 		return nil, c.Err()
 	}
-	n := steps(from, to, delta, closed, out.DType)
-	if out.Len() != n {
+	// Range leaves out the values for which there is no room.
+	if n := steps(from, to, delta, closed, out.DType); out.Len() > n || out.Len() < n && !closed {
 		c.Invalid("%v must have %d elements, one per step", out, n)
 	}
 	return progression(c, out, from, delta)
@@ -237,18 +252,18 @@ func triangular(c *op.Call) (op.Run, error) {
 		out = c.Tensor("out")
 	}
 	c.Plain(self, out)
-	c.Rank(self, 2, kernel.MaxRank)
 	c.SameShape(self, out)
 	c.Copies(out, self)
+	if self.Len() == 0 && c.Err() == nil { // possibly without two dimensions
+		return func(*op.Exec) error { return nil }, nil
+	}
+	c.Rank(self, 2, kernel.MaxRank)
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
 	rows, columns := out.Dim(-2), out.Dim(-1)
 	diagonal = min(max(diagonal, -rows), columns) // beyond it all or nothing is kept
 	return func(*op.Exec) error {
-		if out.Len() == 0 { // possibly with very many rows
-			return nil
-		}
 		if err := kernel.Copy(out.View(), self.View()); err != nil {
 			return err
 		}

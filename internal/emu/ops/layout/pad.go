@@ -22,6 +22,7 @@ var paddings = op.Table{
 type padding struct {
 	place func(k, n int64) int64
 	limit func(n int64) int64
+	full  bool // dimensions other than the batch must have elements
 }
 
 var (
@@ -41,6 +42,7 @@ var (
 	wrap = padding{
 		place: func(k, n int64) int64 { return ((k % n) + n) % n },
 		limit: func(n int64) int64 { return n },
+		full:  true,
 	}
 )
 
@@ -59,6 +61,10 @@ func (p padding) taps(c *op.Call, self *op.Tensor, n int) (taps []kernel.Taps, s
 		return nil, nil
 	}
 	axis := self.Rank() - n
+	if p.full && self.Shape[axis-1] == 0 {
+		c.Invalid("dimension %d of %v is empty; only the batch may be", axis-1, self)
+		return nil, nil
+	}
 	shape = slices.Clone(self.Shape)
 	for i := range n {
 		size, before, after := self.Shape[axis+i], sides[2*(n-1-i)], sides[2*(n-1-i)+1]

@@ -97,6 +97,9 @@ func diag(c *op.Call) (op.Run, error) {
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
+	if !flat && self.Len() == 0 && k != 0 {
+		return func(*op.Exec) error { return op.Zero(out) }, nil
+	}
 	if !flat && self.Rank() == 2 {
 		line := op.OffDiagonal(kernel.View{DType: self.DType, Shape: self.Shape, Strides: self.Strides}, k)
 		c.Shape(out, line.Shape, "the diagonal")

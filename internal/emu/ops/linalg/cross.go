@@ -21,8 +21,10 @@ func cross(c *op.Call) (op.Run, error) {
 	if !ok || !slices.Equal(shape, out.Shape) {
 		c.Invalid("%v and %v do not broadcast to %v", self, other, out)
 	}
-	axis := c.Axis(out, c.Int("dim"))
-	if c.Err() == nil && (out.Rank() == 0 || out.Shape[axis] != 3) {
+	// A positive dim counts in self, whose dimensions broadcasting puts behind those that it lacks.
+	axis := c.Axis(self, c.Int("dim"))
+	axis += max(out.Rank()-self.Rank(), 0)
+	if c.Err() == nil && out.Len() > 0 && (out.Rank() == 0 || out.Shape[axis] != 3) {
 		c.Invalid("dimension %d of %v must have 3 elements", axis, out)
 	}
 	if err := c.Err(); err != nil {

@@ -147,7 +147,7 @@ func realFourier(c *op.Call) (op.Run, error) {
 	shape[axis] = n/2 + 1
 	c.Shape(out, append(shape, 2), "the parts of n/2+1 frequencies")
 	if c.Err() == nil && self.Len() == 0 {
-		c.Invalid("%v is empty", self)
+		c.Vacuous("%v is empty", self)
 	}
 	if c.Err() != nil {
 		return nil, c.Err()
@@ -189,7 +189,7 @@ func windowedFourier(c *op.Call) (op.Run, error) {
 	}
 	switch length := self.Dim(-1); {
 	case self.Len() == 0:
-		c.Invalid("%v is empty", self)
+		c.Vacuous("%v is empty", self)
 	case n <= 0 || n > length || hop <= 0 || width <= 0 || width > n:
 		c.Invalid("nFft is %d, hopLength %d and winLength %d; they must be positive, winLength at most nFft, and nFft at most the %d of %v", n, hop, width, length, self)
 	}

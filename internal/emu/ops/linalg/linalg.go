@@ -3,25 +3,28 @@ package linalg
 import (
 	"fmt"
 	"math"
+	"math/cmplx"
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/kernel/matrix"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
 // factorisations lists the operators on the matrices of the last two dimensions. They compute in
-// double precision and refuse complex matrices.
+// double precision. LinalgCholesky and Inverse refuse complex matrices.
 var factorisations = op.Table{
 	"Qr": qr, "LinalgQr": qr, "Svd": svd, "Slogdet": logDet, "Logdet": logDet, "LinalgCholesky": cholesky, "Inverse": inverseOf,
 }.Omits("LinalgQr", "Svd")
 
 // matrices returns the batch dimensions of a tensor and the sizes of its matrices.
 func matrices(c *op.Call, t *op.Tensor, types ...dtype.Type) (batch []int64, rows, cols int64) {
-	c.Plain(t)
+	c.Linear(t)
+	c.Depth(t)
 	c.DType(t, types...)
-	c.Rank(t, 2, kernel.MaxRank)
+	if t.Rank() < 2 {
+		c.Invalid("%v has %d dimensions; at least 2 are needed", t, t.Rank())
+	}
 	if c.Err() != nil {
 		return nil, 0, 0
 	}
@@ -38,14 +41,36 @@ func square(c *op.Call, t *op.Tensor, rows, cols int64) {
 // eachMatrix calls f for every matrix of t, inside Run, and writes the results of each matrix
 // one after another to outs. Nil outputs are skipped.
 func eachMatrix(t *op.Tensor, outs []*op.Tensor, f func(m matrix.Dense) ([][]float64, error)) error {
-	data, err := kernel.Doubles(t.View())
+	return eachOf(t, outs, func(data []complex128, rows, cols int) ([][]complex128, error) {
+		m := matrix.New(rows, cols)
+		for i, x := range data {
+			m.Data[i] = real(x)
+		}
+		got, err := f(m)
+		results := make([][]complex128, len(got))
+		for i, g := range got {
+			results[i] = complexOf(g)
+		}
+		return results, err
+	})
+}
+
+// eachComplex is eachMatrix for complex matrices.
+func eachComplex(t *op.Tensor, outs []*op.Tensor, f func(m matrix.Complex) [][]complex128) error {
+	return eachOf(t, outs, func(data []complex128, rows, cols int) ([][]complex128, error) {
+		return f(matrix.Complex{Rows: rows, Cols: cols, Data: data}), nil
+	})
+}
+
+func eachOf(t *op.Tensor, outs []*op.Tensor, f func(data []complex128, rows, cols int) ([][]complex128, error)) error {
+	data, err := t.Numbers(t.Shape)
 	if err != nil {
 		return err
 	}
 	rows, cols := int(t.Dim(-2)), int(t.Dim(-1))
-	results := make([][]float64, len(outs))
+	results := make([][]complex128, len(outs))
 	for k := range op.Count(t.Shape[:t.Rank()-2]) {
-		got, err := f(matrix.Dense{Rows: rows, Cols: cols, Data: data[int(k)*rows*cols:][:rows*cols]})
+		got, err := f(data[int(k)*rows*cols:][:rows*cols], rows, cols)
 		if err != nil {
 			return fmt.Errorf("matrix %d of %v: %w", k, t, err)
 		}
@@ -57,15 +82,38 @@ func eachMatrix(t *op.Tensor, outs []*op.Tensor, f func(m matrix.Dense) ([][]flo
 		if out == nil || out.Len() == 0 {
 			continue
 		}
-		if err := kernel.SetFloats(out.View(), results[i]); err != nil {
+		if err := out.SetNumbers(results[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// qrTypes are the element types that QR accepts.
-var qrTypes = []dtype.Type{dtype.Float32, dtype.Float64, dtype.Float16}
+// complexOf returns real numbers as complex ones.
+func complexOf(x []float64) []complex128 {
+	out := make([]complex128, len(x))
+	for i, v := range x {
+		out[i] = complex(v, 0)
+	}
+	return out
+}
+
+// complexTypes are the complex element types of the factorisations.
+var complexTypes = []dtype.Type{dtype.Complex64, dtype.Complex128}
+
+// qrTypes are the element types that QR accepts. The factors may have another one than the matrix.
+var qrTypes = append([]dtype.Type{dtype.Float32, dtype.Float64, dtype.Float16}, complexTypes...)
+
+// doubleTypes are the element types of the other factorisations.
+var doubleTypes = append([]dtype.Type{dtype.Float32, dtype.Float64}, complexTypes...)
+
+// holds refuses an output that cannot hold the results for a: of another type, or not complex.
+func holds(c *op.Call, a, out *op.Tensor, types ...dtype.Type) {
+	c.DType(out, types...)
+	if a.DType.IsComplex() && !out.DType.IsComplex() {
+		c.Invalid("%v is complex and %v is not", a, out)
+	}
+}
 
 // qr computes the reduced or the complete factors, or only the reduced R.
 func qr(c *op.Call) (op.Run, error) {
@@ -81,7 +129,9 @@ func qr(c *op.Call) (op.Run, error) {
 		reduced = c.Bool("some")
 	}
 	batch, rows, cols := matrices(c, a, qrTypes...)
-	c.SameDType(a, q, r)
+	c.Linear(q, r)
+	holds(c, a, q, qrTypes...)
+	holds(c, a, r, qrTypes...)
 	k := rows
 	if reduced {
 		k = min(rows, cols)
@@ -95,8 +145,15 @@ func qr(c *op.Call) (op.Run, error) {
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
+	outs := []*op.Tensor{q, r}
 	return func(*op.Exec) error {
-		return eachMatrix(a, []*op.Tensor{q, r}, func(m matrix.Dense) ([][]float64, error) {
+		if a.DType.IsComplex() {
+			return eachComplex(a, outs, func(m matrix.Complex) [][]complex128 {
+				q, r := m.QR()
+				return [][]complex128{q.Left(int(k)).Data, r.Data[:k*cols]}
+			})
+		}
+		return eachMatrix(a, outs, func(m matrix.Dense) ([][]float64, error) {
 			q, r := m.QR()
 			return [][]float64{q.Left(int(k)).Data, r.Data[:k*cols]}, nil
 		})
@@ -106,7 +163,7 @@ func qr(c *op.Call) (op.Run, error) {
 func svd(c *op.Call) (op.Run, error) {
 	a, sigma, u, v := c.Tensor("input"), c.Tensor("sigma"), c.Tensor("u"), c.Tensor("v")
 	full, vectors := c.Bool("fullMatrices"), c.Bool("computeUV")
-	batch, rows, cols := matrices(c, a, dtype.Float32, dtype.Float64)
+	batch, rows, cols := matrices(c, a, doubleTypes...)
 	c.SameDType(a, sigma)
 	k := min(rows, cols)
 	c.Shape(sigma, slices.Concat(batch, []int64{k}), "the singular values")
@@ -122,13 +179,20 @@ func svd(c *op.Call) (op.Run, error) {
 		u, v = nil, nil
 	}
 	if a.Len() == 0 {
-		c.Invalid("%v is empty", a)
+		c.Vacuous("%v is empty", a)
 	}
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
+	outs := []*op.Tensor{u, sigma, v}
 	return func(*op.Exec) error {
-		return eachMatrix(a, []*op.Tensor{u, sigma, v}, func(m matrix.Dense) ([][]float64, error) {
+		if a.DType.IsComplex() {
+			return eachComplex(a, outs, func(m matrix.Complex) [][]complex128 {
+				u, s, v := m.SVD()
+				return [][]complex128{u.Left(int(left)).Data, complexOf(s), v.Left(int(right)).Data}
+			})
+		}
+		return eachMatrix(a, outs, func(m matrix.Dense) ([][]float64, error) {
 			u, s, v := m.SVD()
 			return [][]float64{u.Left(int(left)).Data, s, v.Left(int(right)).Data}, nil
 		})
@@ -136,10 +200,10 @@ func svd(c *op.Call) (op.Run, error) {
 }
 
 // logDet computes the sign of the determinants and the logarithm of their magnitude. Logdet
-// computes only the logarithm, which is NaN for a negative determinant.
+// computes only the logarithm, which is NaN for a negative determinant that is not complex.
 func logDet(c *op.Call) (op.Run, error) {
 	a := c.Tensor("self")
-	batch, rows, cols := matrices(c, a, dtype.Float32, dtype.Float64)
+	batch, rows, cols := matrices(c, a, doubleTypes...)
 	square(c, a, rows, cols)
 	outs := []*op.Tensor{nil, c.Tensor(c.Either("logOut", "out"))}
 	if c.Has("signOut") {
@@ -147,7 +211,7 @@ func logDet(c *op.Call) (op.Run, error) {
 	}
 	for _, t := range outs {
 		if t != nil {
-			c.SameDType(a, t)
+			holds(c, a, t, doubleTypes...)
 			c.Shape(t, batch, "one for each matrix")
 		}
 	}
@@ -155,6 +219,15 @@ func logDet(c *op.Call) (op.Run, error) {
 		return nil, err
 	}
 	return func(*op.Exec) error {
+		if a.DType.IsComplex() {
+			return eachComplex(a, outs, func(m matrix.Complex) [][]complex128 {
+				sign, log := m.LogDet()
+				if outs[0] == nil {
+					return [][]complex128{nil, {complex(log, cmplx.Phase(sign))}}
+				}
+				return [][]complex128{{sign}, {complex(log, 0)}}
+			})
+		}
 		return eachMatrix(a, outs, func(m matrix.Dense) ([][]float64, error) {
 			sign, log := m.LogDet()
 			if outs[0] == nil && sign < 0 {

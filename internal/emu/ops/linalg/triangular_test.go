@@ -43,7 +43,12 @@ func TestTriangularSolve(t *testing.T) {
 						x := optest.TensorIn(t, d, kerneltest.Layouts[(li+2)%len(kerneltest.Layouts)], s.x)
 						batch := s.x[:len(s.x)-2]
 						m := optest.Tensor(t, d, append(append([]int64{}, batch...), n, n))
-						optest.Run(t, "TriangularSolve", optest.Args{"self": b, "A": a, "upper": upper, "transpose": transpose, "unitriangular": unit, "xOut": x, "mOut": m})
+						args := optest.Args{"self": b, "A": a, "upper": upper, "transpose": transpose, "unitriangular": unit, "xOut": x, "mOut": m}
+						if unit && d != dtype.Float32 && b.Len() > 0 && a.Len() > 0 {
+							optest.Refused(t, op.InvalidParam, "TriangularSolve", args, "unitriangular")
+							return
+						}
+						optest.Run(t, "TriangularSolve", args)
 						columns := s.x[len(s.x)-1]
 						xv, mv := optest.Values(x), optest.Values(m)
 						require.Equal(t, broadcastValues(optest.Values(a), s.a, m.Shape), mv)
@@ -105,7 +110,7 @@ func TestTriangularSolveRefuses(t *testing.T) {
 		return optest.Args{"self": f32(2, 4, 3), "A": f32(2, 4, 4), "xOut": f32(2, 4, 3), "mOut": f32(2, 4, 4)}.With(changes)
 	}
 	optest.Refused(t, abi.ACLNN_ERR_INNER_NULLPTR, "TriangularSolve", call(optest.Args{"A": nil}), "A is null")
-	optest.Refused(t, op.NullPointer, "TriangularSolve", call(optest.Args{"mOut": nil}), "mOut is null")
+	optest.Run(t, "TriangularSolve", call(optest.Args{"mOut": nil}))
 	optest.Refused(t, op.InvalidParam, "TriangularSolve", call(optest.Args{"self": optest.Tensor(t, dtype.Float16, []int64{2, 4, 3})}), "float16")
 	optest.Refused(t, op.InvalidParam, "TriangularSolve", call(optest.Args{"A": optest.Tensor(t, dtype.Float64, []int64{2, 4, 4})}), "dtypes differ")
 	optest.Refused(t, op.InvalidParam, "TriangularSolve", call(optest.Args{"A": f32(2, 4, 3)}), "square")

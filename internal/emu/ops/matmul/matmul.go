@@ -176,6 +176,9 @@ func ger(c *op.Call) (op.Run, error) {
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
+	if o := (outer{out: out, column: self, row: vec2, alpha: 1}); o.mixed() {
+		return o.prepare(c)
+	}
 	return Multiply(c, Product{Out: out, A: columnOf(self), B: rowOf(vec2), Alpha: 1, Types: vectorTypes})
 }
 
@@ -195,10 +198,11 @@ func addr(c *op.Call) (op.Run, error) {
 		}
 		return 1
 	}
-	return Multiply(c, Product{
-		Out: out, A: columnOf(vec1), B: rowOf(vec2), Add: self, Types: vectorTypes,
-		Alpha: coefficient("alphaOptional"), Beta: coefficient("betaOptional"),
-	})
+	alpha, beta := coefficient("alphaOptional"), coefficient("betaOptional")
+	if o := (outer{out: out, column: vec1, row: vec2, add: self, alpha: alpha, beta: beta}); o.mixed() {
+		return o.prepare(c)
+	}
+	return Multiply(c, Product{Out: out, A: columnOf(vec1), B: rowOf(vec2), Add: self, Types: vectorTypes, Alpha: alpha, Beta: beta})
 }
 
 // selfAndOut returns self and out, or selfRef for both in the in-place form.

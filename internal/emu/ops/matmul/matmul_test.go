@@ -286,7 +286,12 @@ func TestVectorProducts(t *testing.T) {
 		optest.Run(t, "InplaceAddrV2", optest.Args{"selfRef": outer, "vec1": self, "vec2": vec, "alphaOptional": optest.Scalar(0)})
 		near(t, wide, outerWant, optest.Values(outer), d)
 		optest.Run(t, "InplaceAddr", optest.Args{"selfRef": outer, "vec1": self, "vec2": vec, "betaOptional": optest.Scalar(0)})
-		optest.Run(t, "Ger", optest.Args{"self": self, "vec2": vec, "out": optest.Tensor(t, wide, []int64{5, 7})})
+		args := optest.Args{"self": self, "vec2": vec, "out": optest.Tensor(t, wide, []int64{5, 7})}
+		if d == dtype.BFloat16 {
+			optest.Refused(t, op.InvalidParam, "Ger", args, "dtype")
+		} else {
+			optest.Run(t, "Ger", args)
+		}
 		for i, x := range optest.Values(self) {
 			for j, y := range optest.Values(vec) {
 				outerWant[i*7+j] = x * y

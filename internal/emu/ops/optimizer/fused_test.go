@@ -144,9 +144,16 @@ func TestFusedSGD(t *testing.T) {
 			shape := []int64{2, 9}
 			w, g, b := optest.Filled(t, 1, d, kerneltest.Gapped, shape), optest.Filled(t, 2, d, kerneltest.Contiguous, shape), optest.Filled(t, 3, d, kerneltest.Contiguous, shape)
 			ws, gs, bs := optest.Values(w), optest.Values(g), optest.Values(b)
+			momentum, dampening := 0., .125 // without buffers there is no momentum, and Nesterov's has no dampening
+			if o.momentum {
+				momentum = .75
+			}
+			if o.nesterov {
+				dampening = 0
+			}
 			a := optest.Args{
-				"paramsRef": []*op.Tensor{w}, "gradsRef": []*op.Tensor{g}, "gradScaleOptional": optest.Tensor(t, d, []int64{1}, 2), "weightDecay": .5, "momentum": .75, "lr": .25,
-				"dampening": .125, "nesterov": o.nesterov, "maximize": o.maximize, "isFirstStep": o.first,
+				"paramsRef": []*op.Tensor{w}, "gradsRef": []*op.Tensor{g}, "gradScaleOptional": optest.Tensor(t, d, []int64{1}, 2), "weightDecay": .5, "momentum": momentum, "lr": .25,
+				"dampening": dampening, "nesterov": o.nesterov, "maximize": o.maximize, "isFirstStep": o.first,
 			}
 			if o.momentum {
 				a["momentumBufferListOptionalRef"] = []*op.Tensor{b}
@@ -160,7 +167,7 @@ func TestFusedSGD(t *testing.T) {
 				}
 				grad += .5 * ws[i]
 				if o.momentum {
-					moving := .75*bs[i] + .875*grad
+					moving := .75*bs[i] + (1-dampening)*grad
 					if o.first {
 						moving = grad
 					}

@@ -68,7 +68,7 @@ func ranked(c *op.Call, self, value, index *op.Tensor, axes []int, keep bool, ra
 	c.SameDType(self, value)
 	for _, axis := range axes {
 		if self.Shape[axis] == 0 {
-			c.Invalid("dimension %d of %v is empty; it has no elements to order", axis, self)
+			c.Vacuous("dimension %d of %v is empty; it has no elements to order", axis, self)
 		}
 	}
 	if c.Err() != nil {

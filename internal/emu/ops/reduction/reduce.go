@@ -14,22 +14,24 @@ type reduction struct {
 	parameter func(c *op.Call) float64
 	real      bool // requires a floating-point output
 	nonempty  bool // undefined for zero elements
+	fills     bool // of zero elements out is filled, whatever its shape
+	converts  bool // self is cast to the type of out first, of any type
 }
 
 // reductions lists the operators that reduce dimensions.
 var reductions = op.Table{
-	"ReduceSum":         reduction{op: kernel.ReduceSum}.prepare,
-	"ReduceNansum":      reduction{op: kernel.ReduceNanSum}.prepare,
+	"ReduceSum":         reduction{op: kernel.ReduceSum, fills: true, converts: true}.prepare,
+	"ReduceNansum":      reduction{op: kernel.ReduceNanSum, fills: true}.prepare,
 	"Mean":              reduction{op: kernel.ReduceMean, real: true}.prepare,
 	"MeanV2":            reduction{op: kernel.ReduceMean, real: true}.prepare,
-	"Prod":              reduction{op: kernel.ReduceProd}.prepare,
-	"ProdDim":           reduction{op: kernel.ReduceProd}.prepare,
+	"Prod":              reduction{op: kernel.ReduceProd, fills: true, converts: true}.prepare,
+	"ProdDim":           reduction{op: kernel.ReduceProd, fills: true, converts: true}.prepare,
 	"Max":               reduction{op: kernel.ReduceMax, nonempty: true}.prepare,
 	"Min":               reduction{op: kernel.ReduceMin, nonempty: true}.prepare,
 	"Amax":              reduction{op: kernel.ReduceMax, nonempty: true}.prepare,
 	"Amin":              reduction{op: kernel.ReduceMin, nonempty: true}.prepare,
 	"MaxV2":             reduction{op: kernel.ReduceMax, nonempty: true}.prepare,
-	"Any":               reduction{op: kernel.ReduceAny}.prepare,
+	"Any":               reduction{op: kernel.ReduceAny, fills: true}.prepare,
 	"All":               reduction{op: kernel.ReduceAll}.prepare,
 	"LogSumExp":         reduction{op: kernel.ReduceLogSumExp, real: true}.prepare,
 	"Norm":              reduction{op: kernel.ReduceNorm, real: true, parameter: normOrder("pScalar")}.prepare,
@@ -119,8 +121,8 @@ func reduced(c *op.Call, out, self *op.Tensor, axes []int, keep bool) func() ker
 			want = append(want, 1)
 		}
 	}
-	// If no dimension remains, CANN also accepts one dimension of one element.
-	if len(want) > 0 || !slices.Equal(out.Shape, []int64{1}) {
+	// CANN takes one element without dimensions and with one for the same, except in LogSumExp.
+	if op.Count(want) != 1 || len(want) > 1 || c.Op.Name == "LogSumExp" || out.Len() != 1 || out.Rank() > 1 {
 		c.Shape(out, want, "self without the reduced dimensions")
 	}
 	if c.Err() != nil {
@@ -129,7 +131,11 @@ func reduced(c *op.Call, out, self *op.Tensor, axes []int, keep bool) func() ker
 	at := 0
 	for i, d := range self.Shape {
 		if !slices.Contains(axes, i) {
-			shape, strides = append(shape, d), append(strides, out.Strides[at])
+			stride := int64(0)
+			if at < out.Rank() {
+				stride = out.Strides[at]
+			}
+			shape, strides = append(shape, d), append(strides, stride)
 		}
 		if keep || !slices.Contains(axes, i) {
 			at++
@@ -155,12 +161,16 @@ func (r reduction) run(c *op.Call, out, self *op.Tensor, axes []int, keep bool) 
 	if r.real && !out.DType.IsFloat() {
 		c.Invalid("%v must have a floating-point dtype", out)
 	}
-	if !op.Castable(self.DType, out.DType) && r.op != kernel.ReduceAny && r.op != kernel.ReduceAll {
+	if r.fills && self.Len() == 0 {
+		return r.fill(c, out)
+	}
+	convert := r.converts && !op.Castable(self.DType, out.DType)
+	if !convert && !op.Castable(self.DType, out.DType) && r.op != kernel.ReduceAny && r.op != kernel.ReduceAll {
 		c.Invalid("%v cannot be reduced to %v", self, out)
 	}
 	for _, axis := range axes {
 		if r.nonempty && self.Shape[axis] == 0 {
-			c.Invalid("dimension %d of %v is empty; there is no largest or smallest element", axis, self)
+			c.Vacuous("dimension %d of %v is empty; there is no largest or smallest element", axis, self)
 		}
 	}
 	view := reduced(c, out, self, axes, keep)
@@ -171,7 +181,36 @@ func (r reduction) run(c *op.Call, out, self *op.Tensor, axes []int, keep bool) 
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
-	return func(*op.Exec) error { return kernel.Reduce(r.op, view(), self.View(), axes, parameter) }, nil
+	return func(*op.Exec) error {
+		in, fn := self.View(), r.op
+		switch {
+		case convert && out.DType == dtype.Bool && fn == kernel.ReduceSum:
+			fn = kernel.ReduceAny
+		case convert && out.DType == dtype.Bool: // a product
+			fn = kernel.ReduceAll
+		case convert:
+			t, release := kernel.TemporaryOf(out.DType, self.Shape...)
+			defer release()
+			if err := kernel.Copy(t, in); err != nil {
+				return err
+			}
+			in = t
+		}
+		return kernel.Reduce(fn, view(), in, axes, parameter)
+	}, nil
+}
+
+// fill sets out, whatever its shape, to the result for no elements.
+func (r reduction) fill(c *op.Call, out *op.Tensor) (op.Run, error) {
+	c.Plain(out)
+	if !kernel.Computes(out.DType) {
+		c.Invalid("%v has a dtype that is not supported", out)
+	}
+	n := kernel.Whole(0)
+	if r.op == kernel.ReduceProd {
+		n = kernel.Whole(1)
+	}
+	return func(*op.Exec) error { return kernel.Fill(out.View(), n) }, c.Err()
 }
 
 // moments computes a variance or deviation and the mean.
@@ -218,7 +257,7 @@ func extreme(largest bool) op.Prepare {
 		}
 		for _, axis := range axes {
 			if self.Shape[axis] == 0 {
-				c.Invalid("dimension %d of %v is empty; there is no largest or smallest element", axis, self)
+				c.Vacuous("dimension %d of %v is empty; there is no largest or smallest element", axis, self)
 			}
 		}
 		place := reduced(c, index, self, axes, keep)

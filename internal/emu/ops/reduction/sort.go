@@ -37,16 +37,21 @@ func topK(c *op.Call) (op.Run, error) {
 // ordered sets indices to the positions of the first elements of self in sort order, and values
 // to the elements unless values is nil.
 func ordered(c *op.Call, self, values, indices *op.Tensor, axis int, shape []int64, descending bool) (op.Run, error) {
-	c.Plain(self, indices)
+	c.Linear(self, indices)
+	c.Depth(self)
 	c.DType(indices, dtype.Int64)
 	c.Shape(indices, shape, "the places of the elements")
 	if !kernel.Computes(self.DType) {
 		c.Invalid("%v has a dtype that is not supported", self)
 	}
 	if values != nil {
-		c.Plain(values)
+		c.Linear(values)
 		c.Shape(values, shape, "the elements in order")
-		c.SameDType(self, values)
+		if c.Op.Name == "Sort" { // which casts them
+			c.Copies(values, self)
+		} else {
+			c.SameDType(self, values)
+		}
 	}
 	if err := c.Err(); err != nil {
 		return nil, err
@@ -55,9 +60,40 @@ func ordered(c *op.Call, self, values, indices *op.Tensor, axis int, shape []int
 		if indices.Len() == 0 {
 			return nil
 		}
+		if self.Rank() > kernel.MaxRank || values != nil && values.DType != self.DType {
+			return orderedApart(self, values, indices, axis, descending)
+		}
 		if err := kernel.Order(indices.AsVector(), self.AsVector(), axis, descending); err != nil || values == nil {
 			return err
 		}
 		return kernel.Gather(values.AsVector(), self.AsVector(), axis, indices.AsVector())
 	}, nil
+}
+
+// orderedApart computes in memory of its own, where the dimensions before and after the axis are one
+// each and the values have the type of self.
+func orderedApart(self, values, indices *op.Tensor, axis int, descending bool) error {
+	folded := func(d dtype.Type, t *op.Tensor) (kernel.View, func()) {
+		shape := t.VectorShape()
+		return kernel.TemporaryOf(d, op.Count(shape[:axis]), shape[axis], op.Count(shape[axis+1:]))
+	}
+	x, release := folded(self.DType, self)
+	defer release()
+	places, releasePlaces := folded(dtype.Int64, indices)
+	defer releasePlaces()
+	if err := kernel.CopyInOrder(x, self.View()); err != nil {
+		return err
+	}
+	if err := kernel.Order(places, x, 1, descending); err != nil {
+		return err
+	}
+	if err := kernel.CopyInOrder(indices.View(), places); err != nil || values == nil {
+		return err
+	}
+	sorted, releaseSorted := folded(self.DType, values)
+	defer releaseSorted()
+	if err := kernel.Gather(sorted, x, 1, places); err != nil {
+		return err
+	}
+	return kernel.CopyInOrder(values.View(), sorted)
 }
