@@ -29,6 +29,7 @@ bench: ## cost of a launch against C, and speed of the emulator's kernels, besid
 	$(GO) test -run '^$$' -bench 'Launch|Runtime' -benchmem ./internal/testing/emptycann
 	$(GO) test -run '^$$' -bench Matmul -benchtime 30x -cpu 1,2 ./internal/testing/rivals
 	$(GO) test -run '^$$' -bench Decoding -benchtime 4x -cpu 1,2 ./internal/testing/rivals
+	$(GO) test -run '^$$' -bench Launch -benchmem -tags emu ./internal/emu/nn
 	$(GO) test -run '^$$' -bench . -tags emu ./internal/emu/kernel
 
 SDK = build/sdk

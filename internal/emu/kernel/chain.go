@@ -1,6 +1,10 @@
 package kernel
 
-import "github.com/goascend/cann/internal/dtype"
+import (
+	"slices"
+
+	"github.com/goascend/cann/internal/dtype"
+)
 
 // chain computes an operator as a sequence of maps and reductions over fp32 temporaries. It
 // keeps the first error, and end frees the temporaries.
@@ -8,11 +12,13 @@ type chain struct {
 	compute dtype.Type // class of the arithmetic: Float32, or Float64 for float64 operands
 	err     error
 	release []func()
+	few     [8]func() // memory of release
 }
 
 // newChain starts a chain in float64 if an operand is float64, else in float32.
 func newChain(operands ...View) *chain {
 	c := &chain{compute: dtype.Float32}
+	c.release = c.few[:0]
 	for _, v := range operands {
 		if v.DType == dtype.Float64 {
 			c.compute = dtype.Float64
@@ -80,15 +86,12 @@ func axesFrom(lo, hi int) []int {
 // kept inserts dimensions of size 1 at axes into v, the result of reducing a tensor of the
 // given rank over axes, so that v broadcasts against the tensor.
 func kept(v View, rank int, axes []int) View {
-	k := View{Data: v.Data, DType: v.DType, Shape: make([]int64, rank), Strides: make([]int64, rank)}
-	reduced := make([]bool, rank)
-	for _, a := range axes {
-		reduced[a] = true
-	}
+	both := make([]int64, 2*rank)
+	k := View{Data: v.Data, DType: v.DType, Shape: both[:rank:rank], Strides: both[rank:]}
 	next := 0
 	for i := range rank {
 		k.Shape[i] = 1
-		if !reduced[i] {
+		if !slices.Contains(axes, i) {
 			k.Shape[i], k.Strides[i] = v.Shape[next], v.Strides[next]
 			next++
 		}
@@ -98,13 +101,9 @@ func kept(v View, rank int, axes []int) View {
 
 // others returns shape without the dimensions axes.
 func others(shape []int64, axes []int) []int64 {
-	reduced := make(map[int]bool)
-	for _, a := range axes {
-		reduced[a] = true
-	}
-	out := []int64{}
+	out := make([]int64, 0, len(shape))
 	for i, d := range shape {
-		if !reduced[i] {
+		if !slices.Contains(axes, i) {
 			out = append(out, d)
 		}
 	}

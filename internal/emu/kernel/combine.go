@@ -152,7 +152,7 @@ func (p *combinePlan) row(out View) C.struct_operand {
 // unless the elements of a row are packed and all rows are equally far apart.
 func (v View) rowStep() (step int64, ok bool) {
 	n := len(v.Shape) - 1
-	shape, strides := merged(View{Shape: v.Shape[:n], Strides: v.Strides[:n]})
+	shape, strides := merged(View{Shape: v.Shape[:n], Strides: v.Strides[:n]}, nil, nil)
 	return strides[0], len(shape) == 1 && (v.Strides[n] == 1 || v.Shape[n] == 1)
 }
 

@@ -1,10 +1,15 @@
 package kernel
 
-// #include "move.h"
+/*
+#cgo noescape move_elements
+#cgo nocallback move_elements
+#include "move.h"
+*/
 import "C"
 
 import (
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"github.com/goascend/cann/internal/dtype"
@@ -37,9 +42,11 @@ func Copy(dst, src View) error {
 		}
 		src = whole
 	}
-	src, err := src.Broadcast(dst.Shape)
-	if err != nil {
-		return err
+	if !slices.Equal(src.Shape, dst.Shape) {
+		var err error
+		if src, err = src.Broadcast(dst.Shape); err != nil {
+			return err
+		}
 	}
 	move(dst, src)
 	return nil
@@ -79,10 +86,17 @@ func Flat(v View) (flat View, release func(), err error) {
 
 // move copies elements of one type between views of one shape.
 func move(dst, src View) {
-	shape, strides := plan(dst.Shape, dst.Strides, src.Strides)
+	var order ordered
+	both := [2][]int64{dst.Strides, src.Strides}
+	shape, strides := order.plan(dst.Shape, both[:])
+	d, last := transposed(shape, strides[0], strides[1]), len(shape)-1
+	if n := dst.Len(); d < 0 && n < 2*grain {
+		s, to, from := cSpace(shape), operand(dst.Data, dst.DType, strides[0]), operand(src.Data, src.DType, strides[1])
+		C.move_elements(&s, &to, &from, C.int32_t(dst.DType.Size()), 0, C.int64_t(n))
+		return
+	}
 	s, size := cSpace(shape), C.int32_t(dst.DType.Size())
 	to, from := operand(dst.Data, dst.DType, strides[0]), operand(src.Data, src.DType, strides[1])
-	d, last := transposed(shape, strides[0], strides[1]), len(shape)-1
 	if d < 0 {
 		Parallel(dst.Len(), grain, func(lo, hi int64) {
 			C.move_elements(&s, &to, &from, size, C.int64_t(lo), C.int64_t(hi))

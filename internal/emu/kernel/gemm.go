@@ -1,6 +1,8 @@
 package kernel
 
 /*
+#cgo noescape run_gemm
+#cgo nocallback run_gemm
 #include <stdint.h>
 #include "kernel.h"
 
@@ -63,10 +65,17 @@ func Gemm(p Product) error {
 	work := 2 * float64(g.tile_m) * float64(g.tile_n) * float64(max(g.k, 1))
 	// Starting a thread pays off from about a quarter of a million operations.
 	grain := int64(max(1, float64(1<<18)/work))
+	if tiles < 2*grain {
+		s := gemmScratch.get()
+		C.run_gemm(&g, 0, C.int64_t(tiles), s)
+		gemmScratch.put(s)
+		return nil
+	}
+	shared := g // by threads, in memory that outlives this function
 	Parallel(tiles, grain, func(lo, hi int64) {
 		s := gemmScratch.get()
 		defer gemmScratch.put(s)
-		C.run_gemm(&g, C.int64_t(lo), C.int64_t(hi), s)
+		C.run_gemm(&shared, C.int64_t(lo), C.int64_t(hi), s)
 	})
 	return nil
 }

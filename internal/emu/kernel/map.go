@@ -1,6 +1,10 @@
 package kernel
 
-// #include "op.h"
+/*
+#cgo noescape map_run
+#cgo nocallback map_run
+#include "op.h"
+*/
 import "C"
 
 import (
@@ -65,7 +69,10 @@ func Map(op Op, compute dtype.Type, out View, in []Input, params ...Number) erro
 	if out.Len() == 0 {
 		return nil
 	}
-	views, strides := []View{out}, [][]int64{out.Strides}
+	// The usual call allocates no memory: arrays on the stack hold what has few inputs.
+	var fewViews [C.MAX_INPUTS + 1]View
+	var fewStrides [C.MAX_INPUTS + 1][]int64
+	views, strides := append(fewViews[:0], out), append(fewStrides[:0], out.Strides)
 	for i, x := range in {
 		if x.fixed {
 			m.in[i].f, m.in[i].i = C.double(x.number.F), C.int64_t(x.number.I)
@@ -83,13 +90,16 @@ func Map(op Op, compute dtype.Type, out View, in []Input, params ...Number) erro
 			}
 			v = whole
 		}
-		v, err := v.Broadcast(out.Shape)
-		if err != nil {
-			return err
+		if !slices.Equal(v.Shape, out.Shape) {
+			var err error
+			if v, err = v.Broadcast(out.Shape); err != nil {
+				return err
+			}
 		}
 		views, strides = append(views, v), append(strides, v.Strides)
 	}
-	shape, strides := plan(out.Shape, strides...)
+	var order ordered
+	shape, strides := order.plan(out.Shape, strides)
 	m.space = cSpace(shape)
 	m.out = operand(out.Data, out.DType, strides[0])
 	next := 1
@@ -99,7 +109,13 @@ func Map(op Op, compute dtype.Type, out View, in []Input, params ...Number) erro
 			next++
 		}
 	}
-	Parallel(out.Len(), grain, func(lo, hi int64) { C.map_run(&m, C.int64_t(lo), C.int64_t(hi)) })
+	n := out.Len()
+	if n < 2*grain {
+		C.map_run(&m, 0, C.int64_t(n))
+		return nil
+	}
+	shared := m // by threads, in memory that outlives this function
+	Parallel(n, grain, func(lo, hi int64) { C.map_run(&shared, C.int64_t(lo), C.int64_t(hi)) })
 	return nil
 }
 

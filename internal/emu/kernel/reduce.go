@@ -150,6 +150,7 @@ type reduction struct {
 	kept, count int64 // outputs, and inputs per output
 	columns     bool  // inputs of neighbouring outputs are closer than those of one output
 	keptShape   []int64
+	memory      [4][MaxRank]int64 // of keptShape, and for planning
 }
 
 func newReduction(out, in View, axes []int) (*reduction, error) {
@@ -163,7 +164,9 @@ func newReduction(out, in View, axes []int) (*reduction, error) {
 	if class == C.CLASS_F32 {
 		class = C.CLASS_F64
 	}
-	var kept, dims View
+	r := new(reduction)
+	kept := View{Shape: r.memory[0][:0], Strides: r.memory[1][:0]}
+	dims := View{Shape: r.memory[2][:0], Strides: r.memory[3][:0]}
 	for i := range in.Shape {
 		v := &kept
 		if slices.Contains(axes, i) {
@@ -174,9 +177,10 @@ func newReduction(out, in View, axes []int) (*reduction, error) {
 	if !slices.Equal(kept.Shape, out.Shape) {
 		return nil, fmt.Errorf("kernel: reducing %v over %v gives %v, not %v", in.Shape, axes, kept.Shape, out.Shape)
 	}
-	r := &reduction{kept: kept.Len(), count: dims.Len(), keptShape: kept.Shape}
-	keptShape, keptStrides := merged(kept)
-	dimShape, dimStrides := merged(dims)
+	r.kept, r.count, r.keptShape = kept.Len(), dims.Len(), kept.Shape
+	var few [4][MaxRank]int64
+	keptShape, keptStrides := merged(kept, few[0][:0], few[1][:0])
+	dimShape, dimStrides := merged(dims, few[2][:0], few[3][:0])
 	r.c.class = class
 	r.c.kept, r.c.dims = cSpace(keptShape), cSpace(dimShape)
 	r.c.in = operand(in.Data, in.DType, keptStrides)
@@ -187,8 +191,9 @@ func newReduction(out, in View, axes []int) (*reduction, error) {
 	return r, nil
 }
 
-// merged merges adjacent dimensions of v that are contiguous, in their order.
-func merged(v View) (shape, strides []int64) {
+// merged merges adjacent dimensions of v that are contiguous, in their order, and appends them to shape
+// and strides, which are empty.
+func merged(v View, shape, strides []int64) (_, _ []int64) {
 	for i, d := range v.Shape {
 		if d == 1 {
 			continue
@@ -202,7 +207,7 @@ func merged(v View) (shape, strides []int64) {
 		shape, strides = append(shape, d), append(strides, v.Strides[i])
 	}
 	if len(shape) == 0 {
-		return []int64{1}, []int64{1}
+		return append(shape, 1), append(strides, 1)
 	}
 	return shape, strides
 }

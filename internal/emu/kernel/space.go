@@ -86,7 +86,20 @@ func contiguous(shape []int64) []int64 {
 // operand are merged, so that the innermost one is as long as possible. The space has at least
 // one dimension.
 func plan(shape []int64, strides ...[]int64) (merged []int64, of [][]int64) {
-	var order []int
+	return new(ordered).plan(shape, strides)
+}
+
+// ordered is the memory of a plan of up to MaxRank dimensions and of four operands. Plans of more allocate.
+type ordered struct {
+	order  [MaxRank]int
+	merged [MaxRank]int64
+	of     [4][]int64
+	each   [4][MaxRank]int64
+}
+
+// plan is the function plan; what it returns lies in b.
+func (b *ordered) plan(shape []int64, strides [][]int64) (merged []int64, of [][]int64) {
+	order := b.order[:0]
 	for i, d := range shape {
 		if d != 1 {
 			order = append(order, i)
@@ -100,7 +113,14 @@ func plan(shape []int64, strides ...[]int64) (merged []int64, of [][]int64) {
 		}
 		return 0
 	})
-	of = make([][]int64, len(strides))
+	merged, of = b.merged[:0], b.of[:0]
+	for k := range strides {
+		if k < len(b.each) {
+			of = append(of, b.each[k][:0])
+		} else {
+			of = append(of, nil)
+		}
+	}
 	for _, i := range order {
 		last := len(merged) - 1
 		joins := last >= 0
@@ -121,9 +141,9 @@ func plan(shape []int64, strides ...[]int64) (merged []int64, of [][]int64) {
 		}
 	}
 	if len(merged) == 0 {
-		merged = []int64{1}
+		merged = append(merged, 1)
 		for k := range of {
-			of[k] = []int64{1}
+			of[k] = append(of[k], 1)
 		}
 	}
 	return merged, of

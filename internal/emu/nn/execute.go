@@ -2,6 +2,7 @@ package nn
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/rt"
@@ -39,7 +40,10 @@ func (l *Library) prepare(t *rt.Thread, o *op.Operator, words []uint64) (*prepar
 	if err != nil {
 		return nil, err
 	}
-	join := func(group string) (op.Communicator, error) { return l.communicator(t, group) }
+	var join func(group string) (op.Communicator, error)
+	if slices.ContainsFunc(o.Params, func(p op.Param) bool { return p.Class == op.StringClass }) { // may name a group
+		join = func(group string) (op.Communicator, error) { return l.communicator(t, group) }
+	}
 	c := op.NewCall(o, args, op.Env{Join: join, Links: &l.links, Older: l.Older, Chip: l.chip, Tiled: true})
 	checkFormats(c)
 	// What a hit would skip is done again: the arguments have passed the checks once, and the

@@ -1,7 +1,6 @@
 package nn
 
 import (
-	"math"
 	"slices"
 	"testing"
 
@@ -40,24 +39,7 @@ func TestFlashAttentionRefusedByPhaseTwo(t *testing.T) {
 	}
 	declared := op.Find("FlashAttentionScore")
 	id := slices.IndexFunc(op.Operators[:], func(o op.Operator) bool { return o.Name == declared.Name })
-	var words []uint64
-	for _, p := range declared.Params {
-		w := uint64(0)
-		switch v := a[p.Name].(type) {
-		case *op.Tensor:
-			w = l.rt.Handles.New(rt.TensorKind, v)
-		case string:
-			text := kerneltest.New(t, dtype.Uint8, kerneltest.Contiguous, []int64{int64(len(v)) + 1}, bytesOf(v+"\x00"))
-			w = uint64(uintptr(text.Data))
-		case int:
-			w = uint64(v)
-		case int64:
-			w = uint64(v)
-		case float64:
-			w = math.Float64bits(v)
-		}
-		words = append(words, w)
-	}
+	words := l.words(t, declared, a)
 	outs := kerneltest.New(t, dtype.Uint64, kerneltest.Contiguous, []int64{2}, []float64{0})
 	first := uint64(uintptr(outs.Data))
 	words = append(words, first, first+8)

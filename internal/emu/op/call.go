@@ -28,8 +28,9 @@ type Call struct {
 	chip      acceptance.Chip
 	args      []any // by parameter; *Tensor, []*Tensor, *Scalar, …; nil when null
 	tensors   []*Tensor
-	views     []view  // tensors over the memory of others, and tensors in the workspace
-	stages    []Stage // executed on the stream before the Run
+	copies    []Tensor // memory for tensors that are not captured yet
+	views     []view   // tensors over the memory of others, and tensors in the workspace
+	stages    []Stage  // executed on the stream before the Run
 	join      func(group string) (Communicator, error)
 	joined    map[string]Communicator
 	Links     *Links // link flags, which the ranks of the process share
@@ -58,6 +59,16 @@ type Env struct {
 // not affect it.
 func NewCall(o *Operator, args []any, env Env) *Call {
 	c := &Call{Op: o, chip: cmp.Or(env.Chip, acceptance.Ascend910B), args: slices.Clone(args), join: env.Join, Links: env.Links, older: env.Older, tiled: env.Tiled}
+	n := 0
+	for _, a := range args {
+		switch a := a.(type) {
+		case *Tensor:
+			n++
+		case []*Tensor:
+			n += len(a)
+		}
+	}
+	c.tensors, c.copies = make([]*Tensor, 0, n), make([]Tensor, n)
 	for i, p := range o.Params {
 		switch a := args[i].(type) {
 		case *Tensor:
@@ -160,7 +171,7 @@ func (c *Call) String() string {
 
 // capture adds a copy of t to the tensors whose memory phase two resolves.
 func (c *Call) capture(t *Tensor, name string, use Use) *Tensor {
-	t = t.clone(name)
+	t, c.copies = t.clone(&c.copies[0], name), c.copies[1:]
 	t.use = use
 	c.tensors = append(c.tensors, t)
 	if err := t.checkExtent(); err != nil {

@@ -85,11 +85,11 @@ func Dims(d []int64) string {
 	return "[" + strings.Trim(strings.Join(strings.Fields(fmt.Sprint(d)), ","), "[]") + "]"
 }
 
-// clone copies t, so that later changes of the program's tensor do not affect a running operator.
-func (t *Tensor) clone(name string) *Tensor {
-	c := *t
+// clone copies t to c, so that later changes of the program's tensor do not affect a running operator.
+func (t *Tensor) clone(c *Tensor, name string) *Tensor {
+	*c = *t
 	c.Name, c.object = name, t
-	return &c
+	return c
 }
 
 // span returns the lowest and the one-past-highest element of the view relative to the

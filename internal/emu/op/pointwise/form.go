@@ -175,9 +175,10 @@ func (e Form) Run(c *op.Call, out *op.Tensor, operands []Operand, params func() 
 	}
 	c.HandlesOverlap()
 	return func(*op.Exec) error {
-		in := make([]kernel.Input, len(operands))
-		for i, o := range operands {
-			in[i] = o.Input()
+		var few [3]kernel.Input
+		in := few[:0]
+		for _, o := range operands {
+			in = append(in, o.Input())
 		}
 		return kernel.Map(fn, compute, out.Stored(), in, params()...)
 	}, nil
@@ -209,14 +210,18 @@ func promoted(operands []Operand) dtype.Type {
 }
 
 // Computes refuses element types that the kernel does not support.
-func Computes(c *op.Call, op kernel.Op, compute dtype.Type, out *op.Tensor, operands []Operand) {
-	if !kernel.Defined(op, compute) {
+func Computes(c *op.Call, fn kernel.Op, compute dtype.Type, out *op.Tensor, operands []Operand) {
+	if !kernel.Defined(fn, compute) {
 		c.Invalid("operands %v cannot be computed in %v; cast them first", operandsText(operands), compute)
 	}
-	for _, o := range append([]Operand{{Tensor: out}}, operands...) {
-		if o.Tensor != nil && !kernel.Computes(o.Tensor.DType) {
-			c.Invalid("%v has a dtype that is not supported", o.Tensor)
+	supported := func(t *op.Tensor) {
+		if t != nil && !kernel.Computes(t.DType) {
+			c.Invalid("%v has a dtype that is not supported", t)
 		}
+	}
+	supported(out)
+	for _, o := range operands {
+		supported(o.Tensor)
 	}
 }
 
@@ -243,6 +248,13 @@ func Broadcasts(c *op.Call, out *op.Tensor, operands []Operand) {
 			continue
 		}
 		private = private || c.Permutes(o.Tensor)
+		if slices.Equal(shape, o.Tensor.Shape) {
+			continue
+		}
+		if len(shape) == 0 {
+			shape = o.Tensor.Shape
+			continue
+		}
 		joined, ok := op.BroadcastShape(shape, o.Tensor.Shape)
 		if !ok {
 			c.Invalid("shapes do not broadcast: %v", operandsText(operands))
@@ -250,7 +262,9 @@ func Broadcasts(c *op.Call, out *op.Tensor, operands []Operand) {
 		}
 		shape = joined
 	}
-	c.Shape(out, shape, "the broadcast shape of "+strings.Join(operandsText(operands), ", "))
+	if !slices.Equal(out.Shape, shape) { // the text takes longer than the check
+		c.Shape(out, shape, "the broadcast shape of "+strings.Join(operandsText(operands), ", "))
+	}
 	c.Depth(out)
 	if !private {
 		return
