@@ -37,6 +37,7 @@ var checks = map[string]string{
 	"go run -tags emu ./examples/generate -prompt package -n 300 -graph":         "%s -n 3 -train-steps 1",
 	"go run -tags emu ./examples/serve": `set -m; %s -listen 127.0.0.1:0 -train-steps 1 >$TMP/out & until grep -q ^curl $TMP/out; do kill -0 $!; sleep 0.1; done; ` +
 		`bash -euc "$(grep ^curl $TMP/out)" | grep completion_tokens; kill -- -$!`,
+	"go run -tags emu ./examples/embed -query three one two":      "[[ $(%s | wc -l) == 2 ]]",
 	"go run -tags emu ./examples/attention -seq 512":              "%s -seq 64",
 	"go run -tags emu ./examples/hccltest -p 2 -op all -b 64K":    "%s -n 1 -w 1",
 	"go run -tags emu ./examples/npuinfo":                         "%s",

@@ -1,0 +1,9 @@
+// Command embed writes texts as vectors, or orders them by how near they are to a query. It uses the engine of
+// examples/serve without its server: a vector is the mean of the model's last states, with length one.
+//
+//	printf 'a red fox\na blue whale\n' | embed -model Qwen3-Embedding-0.6B -query 'animals of the sea'
+//	go run -tags emu ./examples/embed one two
+//
+// Texts are the arguments, or the lines of the standard input. Without -query each becomes a line of JSON.
+// Without -model the program first trains a small byte-level model, whose vectors mean little.
+package main

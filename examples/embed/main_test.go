@@ -1,0 +1,77 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/acl/acltest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// embeds runs the program on a model that is trained for a step.
+func embeds(t *testing.T, in string, args ...string) (string, error) {
+	acltest.Need(t)
+	o, err := parseFlags(args, io.Discard)
+	require.NoError(t, err)
+	o.source.Steps = 1
+	var out bytes.Buffer
+	err = run(t.Context(), o, strings.NewReader(in), &out, io.Discard)
+	require.Empty(t, acl.Live())
+	return out.String(), err
+}
+
+func TestVectors(t *testing.T) {
+	for _, kind := range []string{"qwen3", "qwen3_next"} {
+		text, err := embeds(t, "", "-type", kind, "one", "two words")
+		require.NoError(t, err)
+		piped, err := embeds(t, "one\ntwo words\n", "-type", kind)
+		require.NoError(t, err)
+		require.Equal(t, text, piped)
+		lines := strings.Split(strings.TrimSpace(text), "\n")
+		require.Len(t, lines, 2)
+		for i, want := range []string{"one", "two words"} {
+			var got struct {
+				Text      string
+				Embedding []float64
+			}
+			require.NoError(t, json.Unmarshal([]byte(lines[i]), &got))
+			require.Equal(t, want, got.Text)
+			require.Len(t, got.Embedding, 128)
+			square := 0.0
+			for _, v := range got.Embedding {
+				square += v * v
+			}
+			require.InDelta(t, 1, math.Sqrt(square), 1e-5)
+		}
+	}
+}
+
+// TestQuery: the text that is the query comes first.
+func TestQuery(t *testing.T) {
+	text, err := embeds(t, "zebras\na red fox\na red ox\n", "-query", "a red fox")
+	require.NoError(t, err)
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	require.Equal(t, "1.0000\ta red fox", lines[0])
+	require.True(t, strings.HasSuffix(lines[1], "\ta red ox"), "%s", text)
+	require.True(t, strings.HasSuffix(lines[2], "\tzebras"), "%s", text)
+}
+
+func TestRefusals(t *testing.T) {
+	_, err := embeds(t, "one\n\n")
+	require.ErrorContains(t, err, "the prompt is empty")
+	for text, args := range map[string][]string{`-type "llama"`: {"-type", "llama"}, `-dtype "fp8"`: {"-dtype", "fp8"}, "not defined": {"-nonsense"}} {
+		_, err := parseFlags(args, io.Discard)
+		require.ErrorContains(t, err, text)
+	}
+	_, err = embeds(t, "", "-model", "none", "x")
+	require.ErrorContains(t, err, "none")
+}
