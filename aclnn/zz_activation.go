@@ -22,7 +22,8 @@ var opCelu = Operator{
 // Celu computes x for positive elements and Alpha · (e^(x / Alpha) − 1) for the others.
 //
 // It launches aclnnCelu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: Self float32 float16 bfloat16; Out float32 float16 bfloat16 float64.
+// The emulator verified: Self float32 float16 bfloat16; Out float32 float16 bfloat16 float64. Its
+// checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/celu_v2/docs/aclnnCelu&aclnnInplaceCelu.md
 func Celu(st *acl.Stream, p CeluParams) error {
 	c := NewCall(st, &opCelu)
@@ -62,7 +63,8 @@ var opClippedSwiglu = Operator{
 // of values limited by Limit, for as many rows as the groups have.
 //
 // It launches aclnnClippedSwiglu (libopapi, CANN 2026-08) of family activation on st.
-// The emulator verified: X, Out float32 float16 bfloat16; GroupIndexOptional int64.
+// The emulator verified: X, Out float32 float16 bfloat16; GroupIndexOptional int64. Its checks
+// follow the document.
 // Vendor's page: hicann/ops-nn, activation/clipped_swiglu/docs/aclnnClippedSwiglu.md
 func ClippedSwiglu(st *acl.Stream, p ClippedSwigluParams) error {
 	c := NewCall(st, &opClippedSwiglu)
@@ -107,7 +109,8 @@ var opClippedSwigluGrad = Operator{
 // ClippedSwigluGrad computes the gradient of ClippedSwiglu.
 //
 // It launches aclnnClippedSwigluGrad (libopapi, CANN 2026-08) of family activation on st.
-// The emulator verified: GradY, X, GradXOut float32 float16 bfloat16; GroupIndexOptional int64.
+// The emulator verified: GradY, X, GradXOut float32 float16 bfloat16; GroupIndexOptional int64. Its
+// checks follow the document.
 // Vendor's page: hicann/ops-nn, activation/clipped_swiglu_grad/docs/aclnnClippedSwigluGrad.md
 func ClippedSwigluGrad(st *acl.Stream, p ClippedSwigluGradParams) error {
 	c := NewCall(st, &opClippedSwigluGrad)
@@ -153,7 +156,8 @@ var opClippedSwigluV2 = Operator{
 // ClippedSwigluV2 is ClippedSwiglu that can also limit the gate after its activation.
 //
 // It launches aclnnClippedSwigluV2 (libopapi, CANN 2026-08) of family activation on st.
-// The emulator verified: X, Out float32 float16 bfloat16; GroupIndexOptional int64.
+// The emulator verified: X, Out float32 float16 bfloat16; GroupIndexOptional int64. Its checks
+// follow the document.
 // Vendor's page: hicann/ops-nn, activation/clipped_swiglu/docs/aclnnClippedSwigluV2.md
 func ClippedSwigluV2(st *acl.Stream, p ClippedSwigluV2Params) error {
 	c := NewCall(st, &opClippedSwigluV2)
@@ -196,7 +200,8 @@ var opElu = Operator{
 // others.
 //
 // It launches aclnnElu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-nn, activation/elu/docs/aclnnElu&aclnnInplaceElu.md
 func Elu(st *acl.Stream, p EluParams) error {
 	c := NewCall(st, &opElu)
@@ -238,7 +243,7 @@ var opEluBackward = Operator{
 //
 // It launches aclnnEluBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: GradOutput, SelfOrResult float32 float16 bfloat16; GradInput float32
-// float16 bfloat16 float64.
+// float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/elu_grad_v2/docs/aclnnEluBackward.md
 func EluBackward(st *acl.Stream, p EluBackwardParams) error {
 	c := NewCall(st, &opEluBackward)
@@ -280,7 +285,7 @@ var opEluV2 = Operator{
 //
 // It launches aclnnEluV2 (libopapi, CANN 2026-08) of family activation on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 integers bool; Out float32 float16
-// bfloat16 float64.
+// bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, experimental/activation/elu_v2/docs/aclnnEluV2.md
 func EluV2(st *acl.Stream, p EluV2Params) error {
 	c := NewCall(st, &opEluV2)
@@ -315,7 +320,7 @@ var opFastGelu = Operator{
 // FastGelu computes x / (1 + e^(−1.702 · x)) of each element.
 //
 // It launches aclnnFastGelu (libopapi, CANN 2026-08) of family activation on st.
-// The emulator verified: Self, Out float32 float16 bfloat16.
+// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/fast_gelu/docs/aclnnFastGelu.md
 func FastGelu(st *acl.Stream, p FastGeluParams) error {
 	c := NewCall(st, &opFastGelu)
@@ -348,7 +353,8 @@ var opFastGeluBackward = Operator{
 // FastGeluBackward computes the gradient of FastGelu.
 //
 // It launches aclnnFastGeluBackward (libopapi, CANN 2026-08) of family activation on st.
-// The emulator verified: GradOutput, Self, GradInput float32 float16 bfloat16.
+// The emulator verified: GradOutput, Self, GradInput float32 float16 bfloat16. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-nn, activation/fast_gelu_grad/docs/aclnnFastGeluBackward.md
 func FastGeluBackward(st *acl.Stream, p FastGeluBackwardParams) error {
 	c := NewCall(st, &opFastGeluBackward)
@@ -382,7 +388,7 @@ var opFastGeluV2 = Operator{
 //
 // It launches aclnnFastGeluV2 (libopapi, CANN 2026-08) of family activation on st.
 // The emulator verified: X float32 float16 bfloat16 float64 integers bool; Out float32 float16
-// bfloat16 float64.
+// bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, experimental/activation/fast_gelu_v2/docs/aclnnFastGeluV2.md
 func FastGeluV2(st *acl.Stream, p FastGeluV2Params) error {
 	c := NewCall(st, &opFastGeluV2)
@@ -416,7 +422,8 @@ var opFatreluMul = Operator{
 // Threshold became zero.
 //
 // It launches aclnnFatreluMul (libopapi, CANN 8.1.RC1) of family activation on st.
-// The emulator verified: Input, Threshold, Out float32 float16 bfloat16.
+// The emulator verified: Input, Threshold, Out float32 float16 bfloat16. Its checks follow the
+// document.
 // Vendor's page: hicann/ops-nn, activation/fatrelu_mul/docs/aclnnFatreluMul.md
 func FatreluMul(st *acl.Stream, p FatreluMulParams) error {
 	c := NewCall(st, &opFatreluMul)
@@ -491,7 +498,8 @@ var opGeGlu = Operator{
 // Gelu as well.
 //
 // It launches aclnnGeGlu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: Self, Out, OutGelu float32 float16 bfloat16.
+// The emulator verified: Self, Out, OutGelu float32 float16 bfloat16. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-nn, activation/ge_glu_v2/docs/aclnnGeGlu.md
 func GeGlu(st *acl.Stream, p GeGluParams) error {
 	c := NewCall(st, &opGeGlu)
@@ -530,7 +538,8 @@ var opGeGluBackward = Operator{
 // GeGluBackward computes the gradient of GeGlu.
 //
 // It launches aclnnGeGluBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: GradOutput, Self, GradInput float32 float16 bfloat16.
+// The emulator verified: GradOutput, Self, GradInput float32 float16 bfloat16. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-nn, activation/ge_glu_grad_v2/docs/aclnnGeGluBackward.md
 func GeGluBackward(st *acl.Stream, p GeGluBackwardParams) error {
 	c := NewCall(st, &opGeGluBackward)
@@ -570,7 +579,8 @@ var opGeGluV3 = Operator{
 // GeGluV3 is GeGlu that can also apply Gelu to the first half instead.
 //
 // It launches aclnnGeGluV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: Self, Out, OutGelu float32 float16 bfloat16.
+// The emulator verified: Self, Out, OutGelu float32 float16 bfloat16. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-nn, activation/ge_glu_v2/docs/aclnnGeGluV3.md
 func GeGluV3(st *acl.Stream, p GeGluV3Params) error {
 	c := NewCall(st, &opGeGluV3)
@@ -611,7 +621,8 @@ var opGeGluV3Backward = Operator{
 // GeGluV3Backward computes the gradient of GeGluV3.
 //
 // It launches aclnnGeGluV3Backward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: GradOutput, Self, GradInput float32 float16 bfloat16.
+// The emulator verified: GradOutput, Self, GradInput float32 float16 bfloat16. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-nn, activation/ge_glu_grad_v2/docs/aclnnGeGluV3Backward.md
 func GeGluV3Backward(st *acl.Stream, p GeGluV3BackwardParams) error {
 	c := NewCall(st, &opGeGluV3Backward)
@@ -649,7 +660,7 @@ var opGelu = Operator{
 // tanh.
 //
 // It launches aclnnGelu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: Self, Out float32 float16 bfloat16.
+// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/gelu/docs/aclnnGelu.md
 func Gelu(st *acl.Stream, p GeluParams) error {
 	c := NewCall(st, &opGelu)
@@ -683,7 +694,7 @@ var opGeluBackward = Operator{
 //
 // It launches aclnnGeluBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: GradOutput, Self float32 float16 bfloat16 int8 int16 int32 int64 uint8
-// bool; GradInput float32 float16 bfloat16 float64.
+// bool; GradInput float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/gelu_grad/docs/aclnnGeluBackward.md
 func GeluBackward(st *acl.Stream, p GeluBackwardParams) error {
 	c := NewCall(st, &opGeluBackward)
@@ -719,7 +730,7 @@ var opGeluBackwardV2 = Operator{
 //
 // It launches aclnnGeluBackwardV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: GradOutput, Self float32 float16 bfloat16 int8 int16 int32 int64 uint8
-// bool; GradInput float32 float16 bfloat16.
+// bool; GradInput float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/gelu_grad_v2/docs/aclnnGeluBackwardV2.md
 func GeluBackwardV2(st *acl.Stream, p GeluBackwardV2Params) error {
 	c := NewCall(st, &opGeluBackwardV2)
@@ -754,7 +765,7 @@ var opGeluMul = Operator{
 // GeluMul multiplies Gelu of the first half of the last dimension by the second half.
 //
 // It launches aclnnGeluMul (libopapi, CANN 8.1.RC1) of family activation on st.
-// The emulator verified: Input, Out float32 float16 bfloat16.
+// The emulator verified: Input, Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, activation/gelu_mul/docs/aclnnGeluMul.md
 func GeluMul(st *acl.Stream, p GeluMulParams) error {
 	c := NewCall(st, &opGeluMul)
@@ -788,7 +799,7 @@ var opGeluV2 = Operator{
 // GeluV2 computes the Gaussian error linear unit of each element, exactly or by tanh.
 //
 // It launches aclnnGeluV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: X, Y float32 float16 bfloat16.
+// The emulator verified: X, Y float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/gelu_v2/docs/aclnnGeluV2.md
 func GeluV2(st *acl.Stream, p GeluV2Params) error {
 	c := NewCall(st, &opGeluV2)
@@ -822,7 +833,7 @@ var opGlu = Operator{
 // Glu splits Dim into two halves and multiplies the first by the sigmoid of the second.
 //
 // It launches aclnnGlu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: Self, Out float32 float16 bfloat16.
+// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/glu/docs/aclnnGlu.md
 func Glu(st *acl.Stream, p GluParams) error {
 	c := NewCall(st, &opGlu)
@@ -857,7 +868,8 @@ var opGluBackward = Operator{
 // GluBackward computes the gradient of Glu.
 //
 // It launches aclnnGluBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: GradOut, Self, Out float32 float16 bfloat16.
+// The emulator verified: GradOut, Self, Out float32 float16 bfloat16. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-nn, activation/glu_grad/docs/aclnnGluBackward.md
 func GluBackward(st *acl.Stream, p GluBackwardParams) error {
 	c := NewCall(st, &opGluBackward)
@@ -892,7 +904,7 @@ var opHardshrink = Operator{
 // Hardshrink sets elements between −Lambd and Lambd to zero.
 //
 // It launches aclnnHardshrink (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: Self, Out float32 float16 bfloat16.
+// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/hard_shrink/docs/aclnnHardshrink.md
 func Hardshrink(st *acl.Stream, p HardshrinkParams) error {
 	c := NewCall(st, &opHardshrink)
@@ -929,7 +941,7 @@ var opHardshrinkBackward = Operator{
 //
 // It launches aclnnHardshrinkBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
 // st.
-// The emulator verified: Self, GradInput float32 float16 bfloat16.
+// The emulator verified: Self, GradInput float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/hard_shrink_grad/docs/aclnnHardshrinkBackward.md
 func HardshrinkBackward(st *acl.Stream, p HardshrinkBackwardParams) error {
 	c := NewCall(st, &opHardshrinkBackward)
@@ -963,7 +975,7 @@ var opHardsigmoid = Operator{
 // Hardsigmoid computes x / 6 + 1/2 of each element, limited to 0 and 1.
 //
 // It launches aclnnHardsigmoid (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int32.
+// The emulator verified: Self, Out float32 float16 bfloat16 int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/hard_sigmoid/docs/aclnnHardsigmoid&aclnnInplaceHardsigmoid.md
 func Hardsigmoid(st *acl.Stream, p HardsigmoidParams) error {
 	c := NewCall(st, &opHardsigmoid)
@@ -998,6 +1010,7 @@ var opHardsigmoidBackward = Operator{
 // It launches aclnnHardsigmoidBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
 // st.
 // The emulator verified: GradOutput float32 float16 bfloat16; Out float32 float16 bfloat16 float64.
+// Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/hard_sigmoid_grad/docs/aclnnHardsigmoidBackward.md
 func HardsigmoidBackward(st *acl.Stream, p HardsigmoidBackwardParams) error {
 	c := NewCall(st, &opHardsigmoidBackward)
@@ -1031,7 +1044,7 @@ var opHardsigmoidV2 = Operator{
 //
 // It launches aclnnHardsigmoidV2 (libopapi, CANN 2026-08) of family activation on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 integers bool; Out float32 float16
-// bfloat16 float64.
+// bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, experimental/activation/hard_sigmoid_v2/docs/aclnnHardsigmoidV2&aclnnInplaceHardsigmoidV2.md
 func HardsigmoidV2(st *acl.Stream, p HardsigmoidV2Params) error {
 	c := NewCall(st, &opHardsigmoidV2)
@@ -1063,7 +1076,7 @@ var opHardswish = Operator{
 // Hardswish computes x · (x + 3) / 6 between −3 and 3, zero below and x above.
 //
 // It launches aclnnHardswish (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: Self, Out float32 float16 bfloat16.
+// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/hard_swish/docs/aclnnHardswish&aclnnInplaceHardswish.md
 func Hardswish(st *acl.Stream, p HardswishParams) error {
 	c := NewCall(st, &opHardswish)
@@ -1097,7 +1110,8 @@ var opHardswishBackward = Operator{
 //
 // It launches aclnnHardswishBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
 // st.
-// The emulator verified: GradOutput, Self, Out float32 float16 bfloat16.
+// The emulator verified: GradOutput, Self, Out float32 float16 bfloat16. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-nn, activation/hard_swish_grad/docs/aclnnHardswishBackward.md
 func HardswishBackward(st *acl.Stream, p HardswishBackwardParams) error {
 	c := NewCall(st, &opHardswishBackward)
@@ -1131,7 +1145,8 @@ var opHardswishBackwardV2 = Operator{
 // HardswishBackwardV2 computes the gradient of Hardswish, which is 0 at −3 and 1 at 3.
 //
 // It launches aclnnHardswishBackwardV2 (libopapi, CANN 2026-08) of family activation on st.
-// The emulator verified: GradOutput, Self, Out float32 float16 bfloat16.
+// The emulator verified: GradOutput, Self, Out float32 float16 bfloat16. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-nn, activation/hard_swish_grad_v2/docs/aclnnHardswishBackwardV2.md
 func HardswishBackwardV2(st *acl.Stream, p HardswishBackwardV2Params) error {
 	c := NewCall(st, &opHardswishBackwardV2)
@@ -1166,7 +1181,8 @@ var opHardtanh = Operator{
 // Hardtanh limits each element to ClipValueMin and ClipValueMax.
 //
 // It launches aclnnHardtanh (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
+// The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8. Its
+// checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnHardtanh&aclnnInplaceHardtanh.md
 func Hardtanh(st *acl.Stream, p HardtanhParams) error {
 	c := NewCall(st, &opHardtanh)
@@ -1204,7 +1220,7 @@ var opHardtanhBackward = Operator{
 //
 // It launches aclnnHardtanhBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
 // st.
-// The emulator verified: Out float32 float16 bfloat16.
+// The emulator verified: Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/hardtanh_grad/docs/aclnnHardtanhBackward.md
 func HardtanhBackward(st *acl.Stream, p HardtanhBackwardParams) error {
 	c := NewCall(st, &opHardtanhBackward)
@@ -1239,7 +1255,7 @@ var opInplaceCelu = Operator{
 // InplaceCelu is Celu with the result in place of the first argument.
 //
 // It launches aclnnInplaceCelu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: SelfRef float32 float16 bfloat16.
+// The emulator verified: SelfRef float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/celu_v2/docs/aclnnCelu&aclnnInplaceCelu.md
 func InplaceCelu(st *acl.Stream, p InplaceCeluParams) error {
 	c := NewCall(st, &opInplaceCelu)
@@ -1273,7 +1289,7 @@ var opInplaceElu = Operator{
 // InplaceElu is Elu with the result in place of the first argument.
 //
 // It launches aclnnInplaceElu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/elu/docs/aclnnElu&aclnnInplaceElu.md
 func InplaceElu(st *acl.Stream, p InplaceEluParams) error {
 	c := NewCall(st, &opInplaceElu)
@@ -1307,7 +1323,7 @@ var opInplaceHardsigmoid = Operator{
 //
 // It launches aclnnInplaceHardsigmoid (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
 // st.
-// The emulator verified: Self float32 float16 bfloat16 int32.
+// The emulator verified: Self float32 float16 bfloat16 int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/hard_sigmoid/docs/aclnnHardsigmoid&aclnnInplaceHardsigmoid.md
 func InplaceHardsigmoid(st *acl.Stream, p InplaceHardsigmoidParams) error {
 	c := NewCall(st, &opInplaceHardsigmoid)
@@ -1337,7 +1353,7 @@ var opInplaceHardsigmoidV2 = Operator{
 // InplaceHardsigmoidV2 is HardsigmoidV2 with the result in place of the first argument.
 //
 // It launches aclnnInplaceHardsigmoidV2 (libopapi, CANN 2026-08) of family activation on st.
-// The emulator verified: Self float32 float16 bfloat16 float64.
+// The emulator verified: Self float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, experimental/activation/hard_sigmoid_v2/docs/aclnnHardsigmoidV2&aclnnInplaceHardsigmoidV2.md
 func InplaceHardsigmoidV2(st *acl.Stream, p InplaceHardsigmoidV2Params) error {
 	c := NewCall(st, &opInplaceHardsigmoidV2)
@@ -1368,7 +1384,7 @@ var opInplaceHardswish = Operator{
 //
 // It launches aclnnInplaceHardswish (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
 // st.
-// The emulator verified: Self float32 float16 bfloat16.
+// The emulator verified: Self float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/hard_swish/docs/aclnnHardswish&aclnnInplaceHardswish.md
 func InplaceHardswish(st *acl.Stream, p InplaceHardswishParams) error {
 	c := NewCall(st, &opInplaceHardswish)
@@ -1400,7 +1416,8 @@ var opInplaceHardtanh = Operator{
 // InplaceHardtanh is Hardtanh with the result in place of the first argument.
 //
 // It launches aclnnInplaceHardtanh (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8. Its
+// checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnHardtanh&aclnnInplaceHardtanh.md
 func InplaceHardtanh(st *acl.Stream, p InplaceHardtanhParams) error {
 	c := NewCall(st, &opInplaceHardtanh)
@@ -1434,7 +1451,7 @@ var opInplaceLeakyRelu = Operator{
 //
 // It launches aclnnInplaceLeakyRelu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
 // st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/leaky_relu/docs/aclnnLeakyRelu&aclnnInplaceLeakyRelu.md
 func InplaceLeakyRelu(st *acl.Stream, p InplaceLeakyReluParams) error {
 	c := NewCall(st, &opInplaceLeakyRelu)
@@ -1465,7 +1482,7 @@ var opInplaceMish = Operator{
 // InplaceMish is Mish with the result in place of the first argument.
 //
 // It launches aclnnInplaceMish (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: SelfRef float32 float16 bfloat16.
+// The emulator verified: SelfRef float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/mish/docs/aclnnMish&aclnnInplaceMish.md
 func InplaceMish(st *acl.Stream, p InplaceMishParams) error {
 	c := NewCall(st, &opInplaceMish)
@@ -1502,7 +1519,7 @@ var opInplaceRReluWithNoise = Operator{
 //
 // It launches aclnnInplaceRReluWithNoise (libopapi, CANN 8.1.RC1 and 2026-08) of family activation
 // on st.
-// The emulator verified: Self, Noise float32 float16 bfloat16.
+// The emulator verified: Self, Noise float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/leaky_relu/docs/aclnnRReluWithNoise&aclnnInplaceRReluWithNoise.md
 func InplaceRReluWithNoise(st *acl.Stream, p InplaceRReluWithNoiseParams) error {
 	c := NewCall(st, &opInplaceRReluWithNoise)
@@ -1538,7 +1555,8 @@ var opInplaceRelu = Operator{
 // InplaceRelu is Relu with the result in place of the first argument.
 //
 // It launches aclnnInplaceRelu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 int8 int32 int64 uint8.
+// The emulator verified: SelfRef float32 float16 bfloat16 int8 int32 int64 uint8. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-nn, activation/relu/docs/aclnnRelu&aclnnInplaceRelu.md
 func InplaceRelu(st *acl.Stream, p InplaceReluParams) error {
 	c := NewCall(st, &opInplaceRelu)
@@ -1568,7 +1586,8 @@ var opInplaceSelu = Operator{
 // InplaceSelu is Selu with the result in place of the first argument.
 //
 // It launches aclnnInplaceSelu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 int8 int32.
+// The emulator verified: SelfRef float32 float16 bfloat16 int8 int32. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-nn, activation/selu/docs/aclnnSelu&aclnnInplaceSelu.md
 func InplaceSelu(st *acl.Stream, p InplaceSeluParams) error {
 	c := NewCall(st, &opInplaceSelu)
@@ -1598,7 +1617,8 @@ var opInplaceSigmoid = Operator{
 // InplaceSigmoid is Sigmoid with the result in place of the first argument.
 //
 // It launches aclnnInplaceSigmoid (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/sigmoid/docs/aclnnSigmoid&aclnnInplaceSigmoid.md
 func InplaceSigmoid(st *acl.Stream, p InplaceSigmoidParams) error {
 	c := NewCall(st, &opInplaceSigmoid)
@@ -1631,7 +1651,8 @@ var opInplaceThreshold = Operator{
 //
 // It launches aclnnInplaceThreshold (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
 // st.
-// The emulator verified: SelfRef float32 float16 bfloat16 int8 int16 int32 int64 uint8.
+// The emulator verified: SelfRef float32 float16 bfloat16 int8 int16 int32 int64 uint8. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/threshold/docs/aclnnThreshold&aclnnInplaceThreshold.md
 func InplaceThreshold(st *acl.Stream, p InplaceThresholdParams) error {
 	c := NewCall(st, &opInplaceThreshold)
@@ -1665,7 +1686,8 @@ var opLeakyRelu = Operator{
 // LeakyRelu multiplies negative elements by NegativeSlope.
 //
 // It launches aclnnLeakyRelu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-nn, activation/leaky_relu/docs/aclnnLeakyRelu&aclnnInplaceLeakyRelu.md
 func LeakyRelu(st *acl.Stream, p LeakyReluParams) error {
 	c := NewCall(st, &opLeakyRelu)
@@ -1702,7 +1724,8 @@ var opLeakyReluBackward = Operator{
 //
 // It launches aclnnLeakyReluBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
 // st.
-// The emulator verified: GradOutput, Out float32 float16 bfloat16 float64.
+// The emulator verified: GradOutput, Out float32 float16 bfloat16 float64. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-nn, activation/leaky_relu_grad/docs/aclnnLeakyReluBackward.md
 func LeakyReluBackward(st *acl.Stream, p LeakyReluBackwardParams) error {
 	c := NewCall(st, &opLeakyReluBackward)
@@ -1737,7 +1760,7 @@ var opLogSigmoid = Operator{
 // LogSigmoid computes the logarithm of the sigmoid of each element.
 //
 // It launches aclnnLogSigmoid (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: Self, Out float32 float16 bfloat16.
+// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/log_sigmoid/docs/aclnnLogSigmoid.md
 func LogSigmoid(st *acl.Stream, p LogSigmoidParams) error {
 	c := NewCall(st, &opLogSigmoid)
@@ -1772,7 +1795,8 @@ var opLogSigmoidBackward = Operator{
 //
 // It launches aclnnLogSigmoidBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
 // st.
-// The emulator verified: GradOutput, Self, GradInput float32 float16 bfloat16.
+// The emulator verified: GradOutput, Self, GradInput float32 float16 bfloat16. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-nn, activation/logsigmoid_grad/docs/aclnnLogSigmoidBackward.md
 func LogSigmoidBackward(st *acl.Stream, p LogSigmoidBackwardParams) error {
 	c := NewCall(st, &opLogSigmoidBackward)
@@ -1809,7 +1833,7 @@ var opLogSigmoidForward = Operator{
 //
 // It launches aclnnLogSigmoidForward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
 // st.
-// The emulator verified: Self, Out float32 float16 bfloat16.
+// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/log_sigmoid/docs/aclnnLogSigmoidForward.md
 func LogSigmoidForward(st *acl.Stream, p LogSigmoidForwardParams) error {
 	c := NewCall(st, &opLogSigmoidForward)
@@ -1843,7 +1867,8 @@ var opLogSoftmax = Operator{
 // LogSoftmax computes the logarithm of Softmax over Dim.
 //
 // It launches aclnnLogSoftmax (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-nn, activation/log_softmax_v2/docs/aclnnLogSoftmax.md
 func LogSoftmax(st *acl.Stream, p LogSoftmaxParams) error {
 	c := NewCall(st, &opLogSoftmax)
@@ -1880,7 +1905,7 @@ var opLogSoftmaxBackward = Operator{
 // It launches aclnnLogSoftmaxBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
 // st.
 // The emulator verified: GradOutput, Output float32 float16 bfloat16; Out float32 float16 bfloat16
-// float64 integers bool.
+// float64 integers bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/log_softmax_grad/docs/aclnnLogSoftmaxBackward.md
 func LogSoftmaxBackward(st *acl.Stream, p LogSoftmaxBackwardParams) error {
 	c := NewCall(st, &opLogSoftmaxBackward)
@@ -1919,7 +1944,8 @@ var opMaskedSoftmaxWithRelPosBias = Operator{
 // dimension, as windowed attention does.
 //
 // It launches aclnnMaskedSoftmaxWithRelPosBias (libopapi, CANN 8.1.RC1) of family activation on st.
-// The emulator verified: X, AttenMaskOptional, RelativePosBias, Out float32 float16 bfloat16.
+// The emulator verified: X, AttenMaskOptional, RelativePosBias, Out float32 float16 bfloat16. Its
+// checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/masked_softmax_with_rel_pos_bias/docs/aclnnMaskedSoftmaxWithRelPosBias.md
 func MaskedSoftmaxWithRelPosBias(st *acl.Stream, p MaskedSoftmaxWithRelPosBiasParams) error {
 	c := NewCall(st, &opMaskedSoftmaxWithRelPosBias)
@@ -1957,7 +1983,7 @@ var opMish = Operator{
 // Mish computes x · tanh(ln(1 + e^x)) of each element.
 //
 // It launches aclnnMish (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: Self, Out float32 float16 bfloat16.
+// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/mish/docs/aclnnMish&aclnnInplaceMish.md
 func Mish(st *acl.Stream, p MishParams) error {
 	c := NewCall(st, &opMish)
@@ -1990,7 +2016,8 @@ var opMishBackward = Operator{
 // MishBackward computes the gradient of Mish.
 //
 // It launches aclnnMishBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: GradOutput, Self, GradInput float32 float16 bfloat16.
+// The emulator verified: GradOutput, Self, GradInput float32 float16 bfloat16. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-nn, activation/mish_grad/docs/aclnnMishBackward.md
 func MishBackward(st *acl.Stream, p MishBackwardParams) error {
 	c := NewCall(st, &opMishBackward)
@@ -2026,7 +2053,8 @@ var opModulate = Operator{
 // channel.
 //
 // It launches aclnnModulate (libopapi, CANN 2026-08) of family activation on st.
-// The emulator verified: Self, ScaleOptional, ShiftOptional, Out float32 float16 bfloat16.
+// The emulator verified: Self, ScaleOptional, ShiftOptional, Out float32 float16 bfloat16. Its
+// checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, vfusion/modulate/docs/aclnnModulate.md
 func Modulate(st *acl.Stream, p ModulateParams) error {
 	c := NewCall(st, &opModulate)
@@ -2066,7 +2094,7 @@ var opModulateBackward = Operator{
 //
 // It launches aclnnModulateBackward (libopapi, CANN 2026-08) of family activation on st.
 // The emulator verified: GradOutput, Input, Scale, GradInput, GradScale, GradShift float32 float16
-// bfloat16.
+// bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, vfusion/modulate_grad/docs/aclnnModulateBackward.md
 func ModulateBackward(st *acl.Stream, p ModulateBackwardParams) error {
 	c := NewCall(st, &opModulateBackward)
@@ -2105,7 +2133,8 @@ var opPrelu = Operator{
 // each channel.
 //
 // It launches aclnnPrelu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: Self, Weight, Out float32 float16 bfloat16.
+// The emulator verified: Self, Weight, Out float32 float16 bfloat16. Its checks follow CANN's
+// source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, activation/p_relu/docs/aclnnPrelu.md
 func Prelu(st *acl.Stream, p PreluParams) error {
 	c := NewCall(st, &opPrelu)
@@ -2142,6 +2171,7 @@ var opPreluBackward = Operator{
 //
 // It launches aclnnPreluBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: GradOutput, Self, Weight, GradInput, GradWeight float32 float16 bfloat16.
+// Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/p_relu_grad_update/docs/aclnnPreluBackward.md
 func PreluBackward(st *acl.Stream, p PreluBackwardParams) error {
 	c := NewCall(st, &opPreluBackward)
@@ -2183,7 +2213,7 @@ var opRReluWithNoise = Operator{
 // in training and stored in Noise, their mean otherwise.
 //
 // It launches aclnnRReluWithNoise (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: Self, Out float32 float16 bfloat16.
+// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/leaky_relu/docs/aclnnRReluWithNoise&aclnnInplaceRReluWithNoise.md
 func RReluWithNoise(st *acl.Stream, p RReluWithNoiseParams) error {
 	c := NewCall(st, &opRReluWithNoise)
@@ -2221,7 +2251,8 @@ var opRelu = Operator{
 // Relu replaces negative elements by zero.
 //
 // It launches aclnnRelu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int8 int32 int64 uint8.
+// The emulator verified: Self, Out float32 float16 bfloat16 int8 int32 int64 uint8. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/relu/docs/aclnnRelu&aclnnInplaceRelu.md
 func Relu(st *acl.Stream, p ReluParams) error {
 	c := NewCall(st, &opRelu)
@@ -2255,7 +2286,8 @@ var opReluGradV4 = Operator{
 // ReluGradV4 passes GradOutput on where Self is greater than Threshold, zero elsewhere.
 //
 // It launches aclnnReluGradV4 (libopapi, CANN 2026-08) of family activation on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool. Its checks
+// follow the document.
 // Vendor's page: hicann/ops-nn, experimental/activation/relu_grad_v4/docs/aclnnReluGradV4.md
 func ReluGradV4(st *acl.Stream, p ReluGradV4Params) error {
 	c := NewCall(st, &opReluGradV4)
@@ -2294,7 +2326,8 @@ var opScale = Operator{
 // Scale computes X · Scale + Bias, which span some of X's dimensions from Axis on.
 //
 // It launches aclnnScale (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: X, Scale, Bias, Y float32 float16 bfloat16.
+// The emulator verified: X, Scale, Bias, Y float32 float16 bfloat16. Its checks follow CANN's
+// source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/scale/docs/aclnnScale.md
 func Scale(st *acl.Stream, p ScaleParams) error {
 	c := NewCall(st, &opScale)
@@ -2335,7 +2368,8 @@ var opScaledMaskedSoftmax = Operator{
 // hides elements.
 //
 // It launches aclnnScaledMaskedSoftmax (libopapi, CANN 2026-08) of family activation on st.
-// The emulator verified: X, Y float32 float16 bfloat16; Mask bool.
+// The emulator verified: X, Y float32 float16 bfloat16; Mask bool. Its checks follow CANN's source,
+// 4 of them in part.
 // Vendor's page: hicann/ops-nn, vfusion/scaled_masked_softmax_v2/docs/aclnnScaledMaskedSoftmax.md
 func ScaledMaskedSoftmax(st *acl.Stream, p ScaledMaskedSoftmaxParams) error {
 	c := NewCall(st, &opScaledMaskedSoftmax)
@@ -2374,7 +2408,8 @@ var opScaledMaskedSoftmaxBackward = Operator{
 // ScaledMaskedSoftmaxBackward computes the gradient of ScaledMaskedSoftmax from its output.
 //
 // It launches aclnnScaledMaskedSoftmaxBackward (libopapi, CANN 2026-08) of family activation on st.
-// The emulator verified: GradOutput, Y, Out float32 float16 bfloat16; Mask bool.
+// The emulator verified: GradOutput, Y, Out float32 float16 bfloat16; Mask bool. Its checks follow
+// CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-nn, vfusion/scaled_masked_softmax_grad_v2/docs/aclnnScaledMaskedSoftmaxBackward.md
 func ScaledMaskedSoftmaxBackward(st *acl.Stream, p ScaledMaskedSoftmaxBackwardParams) error {
 	c := NewCall(st, &opScaledMaskedSoftmaxBackward)
@@ -2412,7 +2447,8 @@ var opSelu = Operator{
 // Selu computes the exponential linear unit with the constants of self-normalising networks.
 //
 // It launches aclnnSelu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int8 int32.
+// The emulator verified: Self, Out float32 float16 bfloat16 int8 int32. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-nn, activation/selu/docs/aclnnSelu&aclnnInplaceSelu.md
 func Selu(st *acl.Stream, p SeluParams) error {
 	c := NewCall(st, &opSelu)
@@ -2445,7 +2481,8 @@ var opSeluBackward = Operator{
 // SeluBackward computes the gradient of Selu from its output.
 //
 // It launches aclnnSeluBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: GradOutput, Result, GradInput float32 float16 bfloat16 int8 int32.
+// The emulator verified: GradOutput, Result, GradInput float32 float16 bfloat16 int8 int32. Its
+// checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/selu_grad/docs/aclnnSeluBackward.md
 func SeluBackward(st *acl.Stream, p SeluBackwardParams) error {
 	c := NewCall(st, &opSeluBackward)
@@ -2481,7 +2518,7 @@ var opShrink = Operator{
 // zero.
 //
 // It launches aclnnShrink (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: Self, Out float32 float16.
+// The emulator verified: Self, Out float32 float16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/shrink/docs/aclnnShrink.md
 func Shrink(st *acl.Stream, p ShrinkParams) error {
 	c := NewCall(st, &opShrink)
@@ -2516,7 +2553,8 @@ var opSigmoid = Operator{
 //
 // It launches aclnnSigmoid (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/sigmoid/docs/aclnnSigmoid&aclnnInplaceSigmoid.md
 func Sigmoid(st *acl.Stream, p SigmoidParams) error {
 	c := NewCall(st, &opSigmoid)
@@ -2549,7 +2587,8 @@ var opSigmoidBackward = Operator{
 // SigmoidBackward computes the gradient of Sigmoid from its output.
 //
 // It launches aclnnSigmoidBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: GradOutput, Output, GradInput float32 float16 bfloat16 float64.
+// The emulator verified: GradOutput, Output, GradInput float32 float16 bfloat16 float64. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/sigmoid_grad/docs/aclnnSigmoidBackward.md
 func SigmoidBackward(st *acl.Stream, p SigmoidBackwardParams) error {
 	c := NewCall(st, &opSigmoidBackward)
@@ -2582,7 +2621,7 @@ var opSilu = Operator{
 // Silu computes x · sigmoid(x) of each element.
 //
 // It launches aclnnSilu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: Self, Out float32 float16 bfloat16.
+// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/swish/docs/aclnnSilu.md
 func Silu(st *acl.Stream, p SiluParams) error {
 	c := NewCall(st, &opSilu)
@@ -2615,7 +2654,8 @@ var opSiluBackward = Operator{
 // SiluBackward computes the gradient of Silu.
 //
 // It launches aclnnSiluBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: GradOutput, Self, GradInput float32 float16 bfloat16.
+// The emulator verified: GradOutput, Self, GradInput float32 float16 bfloat16. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-nn, activation/silu_grad/docs/aclnnSiluBackward.md
 func SiluBackward(st *acl.Stream, p SiluBackwardParams) error {
 	c := NewCall(st, &opSiluBackward)
@@ -2650,7 +2690,7 @@ var opSinkhorn = Operator{
 // routers of experts do.
 //
 // It launches aclnnSinkhorn (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: Cost, P float32 float16 bfloat16.
+// The emulator verified: Cost, P float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sinkhorn/docs/aclnnSinkhorn.md
 func Sinkhorn(st *acl.Stream, p SinkhornParams) error {
 	c := NewCall(st, &opSinkhorn)
@@ -2688,7 +2728,7 @@ var opSituGlu = Operator{
 // sigmoid(gate); a positive LinearBeta bends the value likewise.
 //
 // It launches aclnnSituGlu (libopapi, CANN 2026-08) of family activation on st.
-// The emulator verified: X, Out float32 float16 bfloat16.
+// The emulator verified: X, Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, activation/situ_glu/docs/aclnnSituGlu.md
 func SituGlu(st *acl.Stream, p SituGluParams) error {
 	c := NewCall(st, &opSituGlu)
@@ -2729,7 +2769,7 @@ var opSituGluGrad = Operator{
 // SituGluGrad computes the gradient of SituGlu.
 //
 // It launches aclnnSituGluGrad (libopapi, CANN 2026-08) of family activation on st.
-// The emulator verified: GradY, X, Out float32 float16 bfloat16.
+// The emulator verified: GradY, X, Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, activation/situ_glu_grad/docs/aclnnSituGluGrad.md
 func SituGluGrad(st *acl.Stream, p SituGluGradParams) error {
 	c := NewCall(st, &opSituGluGrad)
@@ -2767,7 +2807,8 @@ var opSoftmax = Operator{
 // Softmax computes e to the power of each element, divided by the sum over Dim.
 //
 // It launches aclnnSoftmax (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-nn, activation/softmax_v2/docs/aclnnSoftmax.md
 func Softmax(st *acl.Stream, p SoftmaxParams) error {
 	c := NewCall(st, &opSoftmax)
@@ -2803,7 +2844,7 @@ var opSoftmaxBackward = Operator{
 //
 // It launches aclnnSoftmaxBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: GradOutput, Output float32 float16 bfloat16; Out float32 float16 bfloat16
-// float64 integers bool.
+// float64 integers bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/softmax_grad/docs/aclnnSoftmaxBackward.md
 func SoftmaxBackward(st *acl.Stream, p SoftmaxBackwardParams) error {
 	c := NewCall(st, &opSoftmaxBackward)
@@ -2840,7 +2881,8 @@ var opSoftplus = Operator{
 // exceeds Threshold.
 //
 // It launches aclnnSoftplus (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: Self float32 float16 bfloat16; Out float32 float16 bfloat16 float64.
+// The emulator verified: Self float32 float16 bfloat16; Out float32 float16 bfloat16 float64. Its
+// checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/softplus_v2/docs/aclnnSoftplus.md
 func Softplus(st *acl.Stream, p SoftplusParams) error {
 	c := NewCall(st, &opSoftplus)
@@ -2879,7 +2921,7 @@ var opSoftplusBackward = Operator{
 // It launches aclnnSoftplusBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
 // st.
 // The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64; Self float32
-// float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
+// float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/softplus_v2_grad/docs/aclnnSoftplusBackward.md
 func SoftplusBackward(st *acl.Stream, p SoftplusBackwardParams) error {
 	c := NewCall(st, &opSoftplusBackward)
@@ -2915,7 +2957,7 @@ var opSoftshrink = Operator{
 // Softshrink moves elements towards zero by Lambd and sets those within it to zero.
 //
 // It launches aclnnSoftshrink (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: Self, Out float32 float16 bfloat16.
+// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/softshrink/docs/aclnnSoftshrink.md
 func Softshrink(st *acl.Stream, p SoftshrinkParams) error {
 	c := NewCall(st, &opSoftshrink)
@@ -2951,7 +2993,7 @@ var opSoftshrinkBackward = Operator{
 //
 // It launches aclnnSoftshrinkBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
 // st.
-// The emulator verified: Self, GradInput float32 float16 bfloat16.
+// The emulator verified: Self, GradInput float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/soft_shrink_grad/docs/aclnnSoftshrinkBackward.md
 func SoftshrinkBackward(st *acl.Stream, p SoftshrinkBackwardParams) error {
 	c := NewCall(st, &opSoftshrinkBackward)
@@ -2986,7 +3028,7 @@ var opSoftsign = Operator{
 //
 // It launches aclnnSoftsign (libopapi, CANN 2026-08) of family activation on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 integers bool; Out float32 float16
-// bfloat16 float64.
+// bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, experimental/activation/softsign/docs/aclnnSoftsign.md
 func Softsign(st *acl.Stream, p SoftsignParams) error {
 	c := NewCall(st, &opSoftsign)
@@ -3020,7 +3062,7 @@ var opSoftsignBackward = Operator{
 //
 // It launches aclnnSoftsignBackward (libopapi, CANN 2026-08) of family activation on st.
 // The emulator verified: Gradients, Features float32 float16 bfloat16 float64 integers bool; Out
-// float32 float16 bfloat16 float64.
+// float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, experimental/activation/softsign_grad/docs/aclnnSoftsignBackward.md
 func SoftsignBackward(st *acl.Stream, p SoftsignBackwardParams) error {
 	c := NewCall(st, &opSoftsignBackward)
@@ -3053,7 +3095,7 @@ var opSquaredRelu = Operator{
 // SquaredRelu replaces negative elements by zero and squares the others.
 //
 // It launches aclnnSquaredRelu (libopapi, CANN 2026-08) of family activation on st.
-// The emulator verified: Input, Out float32 float16 bfloat16.
+// The emulator verified: Input, Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, activation/squared_relu/docs/aclnnSquaredRelu.md
 func SquaredRelu(st *acl.Stream, p SquaredReluParams) error {
 	c := NewCall(st, &opSquaredRelu)
@@ -3086,7 +3128,7 @@ var opSwiGlu = Operator{
 // SwiGlu splits Dim into two halves and multiplies Silu of the first by the second.
 //
 // It launches aclnnSwiGlu (libopapi, CANN 8.1.RC1) of family activation on st.
-// The emulator verified: X, Out float32 float16 bfloat16.
+// The emulator verified: X, Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, activation/swi_glu/docs/aclnnSwiGlu.md
 func SwiGlu(st *acl.Stream, p SwiGluParams) error {
 	c := NewCall(st, &opSwiGlu)
@@ -3121,7 +3163,7 @@ var opSwiGluGrad = Operator{
 // SwiGluGrad computes the gradient of SwiGlu.
 //
 // It launches aclnnSwiGluGrad (libopapi, CANN 8.1.RC1) of family activation on st.
-// The emulator verified: YGrad, X, Out float32 float16 bfloat16.
+// The emulator verified: YGrad, X, Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, activation/swi_glu_grad/docs/aclnnSwiGluGrad.md
 func SwiGluGrad(st *acl.Stream, p SwiGluGradParams) error {
 	c := NewCall(st, &opSwiGluGrad)
@@ -3195,7 +3237,7 @@ var opSwigluGroup = Operator{
 //
 // It launches aclnnSwigluGroup (libopapi, CANN 2026-08) of family activation on st.
 // The emulator verified: X, Out float32 float16 bfloat16; WeightOptional float32;
-// GroupIndexOptional int64.
+// GroupIndexOptional int64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, activation/swiglu_group/docs/aclnnSwigluGroup.md
 func SwigluGroup(st *acl.Stream, p SwigluGroupParams) error {
 	c := NewCall(st, &opSwigluGroup)
@@ -3237,7 +3279,8 @@ var opSwigluGroupGrad = Operator{
 //
 // It launches aclnnSwigluGroupGrad (libopapi, CANN 2026-08) of family activation on st.
 // The emulator verified: GradY, X, YOriginOptional, GradXOut float32 float16 bfloat16;
-// WeightOptional, GradWeightOutOptional float32; GroupIndexOptional int64.
+// WeightOptional, GradWeightOutOptional float32; GroupIndexOptional int64. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-nn, quant/swiglu_group_grad/docs/aclnnSwigluGroupGrad.md
 func SwigluGroupGrad(st *acl.Stream, p SwigluGroupGradParams) error {
 	c := NewCall(st, &opSwigluGroupGrad)
@@ -3276,7 +3319,7 @@ var opSwish = Operator{
 // Swish computes x · sigmoid(beta · x) of each element, beta being 1 when it is absent.
 //
 // It launches aclnnSwish (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: Self, Out float32 float16 bfloat16.
+// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/swish/docs/aclnnSwish.md
 func Swish(st *acl.Stream, p SwishParams) error {
 	c := NewCall(st, &opSwish)
@@ -3311,7 +3354,8 @@ var opSwishBackward = Operator{
 // SwishBackward computes the gradient of Swish.
 //
 // It launches aclnnSwishBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: GradOutput, Self, GradInput float32 float16 bfloat16.
+// The emulator verified: GradOutput, Self, GradInput float32 float16 bfloat16. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-nn, activation/swish_grad/docs/aclnnSwishBackward.md
 func SwishBackward(st *acl.Stream, p SwishBackwardParams) error {
 	c := NewCall(st, &opSwishBackward)
@@ -3346,7 +3390,8 @@ var opTanhBackward = Operator{
 // TanhBackward computes the gradient of Tanh from its output.
 //
 // It launches aclnnTanhBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: GradOutput, Output, GradInput float32 float16 bfloat16 float64.
+// The emulator verified: GradOutput, Output, GradInput float32 float16 bfloat16 float64. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/tanh_grad/docs/aclnnTanhBackward.md
 func TanhBackward(st *acl.Stream, p TanhBackwardParams) error {
 	c := NewCall(st, &opTanhBackward)
@@ -3382,7 +3427,7 @@ var opThreshold = Operator{
 //
 // It launches aclnnThreshold (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: Self float32 float16 bfloat16 int8 int16 int32 int64 uint8; Out float32
-// float16 bfloat16 float64 int8 int16 int32 int64 uint8.
+// float16 bfloat16 float64 int8 int16 int32 int64 uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/threshold/docs/aclnnThreshold&aclnnInplaceThreshold.md
 func Threshold(st *acl.Stream, p ThresholdParams) error {
 	c := NewCall(st, &opThreshold)
@@ -3419,7 +3464,8 @@ var opThresholdBackward = Operator{
 //
 // It launches aclnnThresholdBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
 // st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int8 int32 uint8.
+// The emulator verified: Self, Out float32 float16 bfloat16 int8 int32 uint8. Its checks follow
+// CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, activation/threshold_grad_v2_d/docs/aclnnThresholdBackward.md
 func ThresholdBackward(st *acl.Stream, p ThresholdBackwardParams) error {
 	c := NewCall(st, &opThresholdBackward)
@@ -3455,7 +3501,8 @@ var opThresholdV2 = Operator{
 // ThresholdV2 keeps elements greater than Threshold and replaces the others by Value.
 //
 // It launches aclnnThresholdV2 (libopapi, CANN 2026-08) of family activation on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool. Its checks
+// follow the document.
 // Vendor's page: hicann/ops-nn, experimental/activation/threshold_v2/README.md
 func ThresholdV2(st *acl.Stream, p ThresholdV2Params) error {
 	c := NewCall(st, &opThresholdV2)

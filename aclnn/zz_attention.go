@@ -30,7 +30,7 @@ var opAdvanceStep = Operator{
 //
 // It launches aclnnAdvanceStep (libopapi, CANN 8.1.RC1) of family attention on st.
 // The emulator verified: InputTokens, SampledTokenIds, InputPositions, SeqLens, SlotMapping,
-// BlockTables int64.
+// BlockTables int64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, optim/advance_step/docs/aclnnAdvanceStep.md
 func AdvanceStep(st *acl.Stream, p AdvanceStepParams) error {
 	c := NewCall(st, &opAdvanceStep)
@@ -80,7 +80,7 @@ var opAdvanceStepV2 = Operator{
 //
 // It launches aclnnAdvanceStepV2 (libopapi, CANN 2026-08) of family attention on st.
 // The emulator verified: InputTokens, SampledTokenIds, InputPositions, SeqLens, SlotMapping,
-// BlockTables, SpecToken, AcceptedNum int64.
+// BlockTables, SpecToken, AcceptedNum int64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, optim/advance_step/docs/aclnnAdvanceStepV2.md
 func AdvanceStepV2(st *acl.Stream, p AdvanceStepV2Params) error {
 	c := NewCall(st, &opAdvanceStepV2)
@@ -125,7 +125,8 @@ var opApplyRotaryPosEmb = Operator{
 //
 // It launches aclnnApplyRotaryPosEmb (libopapi, CANN 8.1.RC1 and 2026-08) of family attention on
 // st.
-// The emulator verified: QueryRef, KeyRef, Cos, Sin float32 float16 bfloat16.
+// The emulator verified: QueryRef, KeyRef, Cos, Sin float32 float16 bfloat16. Its checks follow the
+// document.
 // Vendor's page: mirror-cann/ops-transformer, posembedding/apply_rotary_pos_emb/docs/aclnnApplyRotaryPosEmb.md
 func ApplyRotaryPosEmb(st *acl.Stream, p ApplyRotaryPosEmbParams) error {
 	c := NewCall(st, &opApplyRotaryPosEmb)
@@ -165,7 +166,8 @@ var opApplyRotaryPosEmbV2 = Operator{
 // RotaryMode says.
 //
 // It launches aclnnApplyRotaryPosEmbV2 (libopapi, CANN 2026-08) of family attention on st.
-// The emulator verified: QueryRef, KeyRef, Cos, Sin float32 float16 bfloat16.
+// The emulator verified: QueryRef, KeyRef, Cos, Sin float32 float16 bfloat16. Its checks follow the
+// document.
 // Vendor's page: mirror-cann/ops-transformer, posembedding/apply_rotary_pos_emb/docs/aclnnApplyRotaryPosEmbV2.md
 func ApplyRotaryPosEmbV2(st *acl.Stream, p ApplyRotaryPosEmbV2Params) error {
 	c := NewCall(st, &opApplyRotaryPosEmbV2)
@@ -223,7 +225,8 @@ var opDequantRopeQuantKvcache = Operator{
 // It launches aclnnDequantRopeQuantKvcache (libopapi, CANN 8.1.RC1) of family attention on st.
 // The emulator verified: X float16 bfloat16 int32; Cos, Sin, QOut, KOut, VOut float16 bfloat16;
 // KCacheRef, VCacheRef int8; Indices int32 int64; ScaleK, ScaleV, OffsetVOptional,
-// WeightScaleOptional, ActivationScaleOptional float32; BiasOptional float32 float16 bfloat16.
+// WeightScaleOptional, ActivationScaleOptional float32; BiasOptional float32 float16 bfloat16. Its
+// checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, posembedding/dequant_rope_quant_kvcache/docs/aclnnDequantRopeQuantKvcache.md
 func DequantRopeQuantKvcache(st *acl.Stream, p DequantRopeQuantKvcacheParams) error {
 	c := NewCall(st, &opDequantRopeQuantKvcache)
@@ -296,7 +299,7 @@ var opFlashAttentionScore = Operator{
 // st.
 // The emulator verified: Query, Key, Value, AttentionOutOut float32 float16 bfloat16;
 // RealShiftOptional, SoftmaxMaxOut, SoftmaxSumOut float32; DropMaskOptional uint8;
-// AttenMaskOptional uint8 bool.
+// AttenMaskOptional uint8 bool. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs/aclnnFlashAttentionScore.md
 func FlashAttentionScore(st *acl.Stream, p FlashAttentionScoreParams) error {
 	c := NewCall(st, &opFlashAttentionScore)
@@ -372,7 +375,7 @@ var opFlashAttentionScoreGrad = Operator{
 // on st.
 // The emulator verified: Query, KeyIn, Value, Dy, AttentionInOptional, DqOut, DkOut, DvOut float32
 // float16 bfloat16; PseShiftOptional, SoftmaxMaxOptional, SoftmaxSumOptional float32;
-// DropMaskOptional uint8; AttenMaskOptional uint8 bool.
+// DropMaskOptional uint8; AttenMaskOptional uint8 bool. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs/aclnnFlashAttentionScoreGrad.md
 func FlashAttentionScoreGrad(st *acl.Stream, p FlashAttentionScoreGradParams) error {
 	c := NewCall(st, &opFlashAttentionScoreGrad)
@@ -456,7 +459,7 @@ var opFlashAttentionScoreGradV2 = Operator{
 // attention on st.
 // The emulator verified: Query, KeyIn, Value, Dy, PseShiftOptional, SoftmaxMaxOptional,
 // SoftmaxSumOptional, AttentionInOptional, DqOut, DkOut, DvOut float32; AttenMaskOptional uint8
-// bool.
+// bool. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs/aclnnFlashAttentionScoreGradV2.md
 func FlashAttentionScoreGradV2(st *acl.Stream, p FlashAttentionScoreGradV2Params) error {
 	c := NewCall(st, &opFlashAttentionScoreGradV2)
@@ -537,7 +540,7 @@ var opFlashAttentionScoreV2 = Operator{
 // It launches aclnnFlashAttentionScoreV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
 // on st.
 // The emulator verified: Query, Key, Value, RealShiftOptional, SoftmaxMaxOut, SoftmaxSumOut,
-// AttentionOutOut float32; AttenMaskOptional uint8 bool.
+// AttentionOutOut float32; AttenMaskOptional uint8 bool. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs/aclnnFlashAttentionScoreV2.md
 func FlashAttentionScoreV2(st *acl.Stream, p FlashAttentionScoreV2Params) error {
 	c := NewCall(st, &opFlashAttentionScoreV2)
@@ -618,7 +621,7 @@ var opFlashAttentionUnpaddingScoreGrad = Operator{
 // attention on st.
 // The emulator verified: Query, KeyIn, Value, Dy, AttentionInOptional, DqOut, DkOut, DvOut float32
 // float16 bfloat16; PseShiftOptional, SoftmaxMaxOptional, SoftmaxSumOptional float32;
-// DropMaskOptional uint8; AttenMaskOptional uint8 bool.
+// DropMaskOptional uint8; AttenMaskOptional uint8 bool. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs/aclnnFlashAttentionUnpaddingScoreGrad.md
 func FlashAttentionUnpaddingScoreGrad(st *acl.Stream, p FlashAttentionUnpaddingScoreGradParams) error {
 	c := NewCall(st, &opFlashAttentionUnpaddingScoreGrad)
@@ -708,7 +711,7 @@ var opFlashAttentionUnpaddingScoreGradV2 = Operator{
 // family attention on st.
 // The emulator verified: Query, KeyIn, Value, Dy, PseShiftOptional, SoftmaxMaxOptional,
 // SoftmaxSumOptional, AttentionInOptional, DqOut, DkOut, DvOut float32; AttenMaskOptional uint8
-// bool.
+// bool. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs/aclnnFlashAttentionUnpaddingScoreGradV2.md
 func FlashAttentionUnpaddingScoreGradV2(st *acl.Stream, p FlashAttentionUnpaddingScoreGradV2Params) error {
 	c := NewCall(st, &opFlashAttentionUnpaddingScoreGradV2)
@@ -804,7 +807,8 @@ var opFlashAttentionUnpaddingScoreGradV3 = Operator{
 // It launches aclnnFlashAttentionUnpaddingScoreGradV3 (libopapi, CANN 2026-08) of family attention
 // on st.
 // The emulator verified: Query, KeyIn, Value, Dy, SoftmaxMaxOptional, SoftmaxSumOptional,
-// AttentionInOptional, DqOut, DkOut, DvOut float32; AttenMaskOptional uint8 bool.
+// AttentionInOptional, DqOut, DkOut, DvOut float32; AttenMaskOptional uint8 bool. Its checks follow
+// the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs/aclnnFlashAttentionUnpaddingScoreGradV3.md
 func FlashAttentionUnpaddingScoreGradV3(st *acl.Stream, p FlashAttentionUnpaddingScoreGradV3Params) error {
 	c := NewCall(st, &opFlashAttentionUnpaddingScoreGradV3)
@@ -898,7 +902,7 @@ var opFlashAttentionUnpaddingScoreGradV4 = Operator{
 // It launches aclnnFlashAttentionUnpaddingScoreGradV4 (libopapi, CANN 2026-08) of family attention
 // on st.
 // The emulator verified: Query, KeyIn, Value, Dy, SoftmaxMaxOptional, SoftmaxSumOptional,
-// AttentionInOptional, DqOut, DkOut, DvOut float32.
+// AttentionInOptional, DqOut, DkOut, DvOut float32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs/aclnnFlashAttentionUnpaddingScoreGradV4.md
 func FlashAttentionUnpaddingScoreGradV4(st *acl.Stream, p FlashAttentionUnpaddingScoreGradV4Params) error {
 	c := NewCall(st, &opFlashAttentionUnpaddingScoreGradV4)
@@ -982,7 +986,7 @@ var opFlashAttentionVarLenScore = Operator{
 // attention on st.
 // The emulator verified: Query, Key, Value, AttentionOutOut float32 float16 bfloat16;
 // RealShiftOptional, SoftmaxMaxOut, SoftmaxSumOut float32; DropMaskOptional uint8;
-// AttenMaskOptional uint8 bool.
+// AttenMaskOptional uint8 bool. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs/aclnnFlashAttentionVarLenScore.md
 func FlashAttentionVarLenScore(st *acl.Stream, p FlashAttentionVarLenScoreParams) error {
 	c := NewCall(st, &opFlashAttentionVarLenScore)
@@ -1059,7 +1063,7 @@ var opFlashAttentionVarLenScoreV2 = Operator{
 // It launches aclnnFlashAttentionVarLenScoreV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // attention on st.
 // The emulator verified: Query, Key, Value, RealShiftOptional, SoftmaxMaxOut, SoftmaxSumOut,
-// AttentionOutOut float32; AttenMaskOptional uint8 bool.
+// AttentionOutOut float32; AttenMaskOptional uint8 bool. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs/aclnnFlashAttentionVarLenScoreV2.md
 func FlashAttentionVarLenScoreV2(st *acl.Stream, p FlashAttentionVarLenScoreV2Params) error {
 	c := NewCall(st, &opFlashAttentionVarLenScoreV2)
@@ -1143,7 +1147,7 @@ var opFlashAttentionVarLenScoreV3 = Operator{
 //
 // It launches aclnnFlashAttentionVarLenScoreV3 (libopapi, CANN 2026-08) of family attention on st.
 // The emulator verified: Query, Key, Value, SoftmaxMaxOut, SoftmaxSumOut, AttentionOutOut float32;
-// AttenMaskOptional uint8 bool.
+// AttenMaskOptional uint8 bool. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs/aclnnFlashAttentionVarLenScoreV3.md
 func FlashAttentionVarLenScoreV3(st *acl.Stream, p FlashAttentionVarLenScoreV3Params) error {
 	c := NewCall(st, &opFlashAttentionVarLenScoreV3)
@@ -1225,6 +1229,7 @@ var opFlashAttentionVarLenScoreV4 = Operator{
 //
 // It launches aclnnFlashAttentionVarLenScoreV4 (libopapi, CANN 2026-08) of family attention on st.
 // The emulator verified: Query, Key, Value, SoftmaxMaxOut, SoftmaxSumOut, AttentionOutOut float32.
+// Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs/aclnnFlashAttentionVarLenScoreV4.md
 func FlashAttentionVarLenScoreV4(st *acl.Stream, p FlashAttentionVarLenScoreV4Params) error {
 	c := NewCall(st, &opFlashAttentionVarLenScoreV4)
@@ -1310,7 +1315,7 @@ var opFusedInferAttentionScore = Operator{
 // It launches aclnnFusedInferAttentionScore (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // attention on st.
 // The emulator implements it. Its element types are not verified: no call within CANN's limits is
-// recorded yet.
+// recorded yet. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs/aclnnFusedInferAttentionScore.md
 func FusedInferAttentionScore(st *acl.Stream, p FusedInferAttentionScoreParams) error {
 	c := NewCall(st, &opFusedInferAttentionScore)
@@ -1409,7 +1414,8 @@ var opFusedInferAttentionScoreV2 = Operator{
 //
 // It launches aclnnFusedInferAttentionScoreV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // attention on st.
-// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16; SoftmaxLse float32.
+// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16; SoftmaxLse float32. Its
+// checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs/aclnnFusedInferAttentionScoreV2.md
 func FusedInferAttentionScoreV2(st *acl.Stream, p FusedInferAttentionScoreV2Params) error {
 	c := NewCall(st, &opFusedInferAttentionScoreV2)
@@ -1520,7 +1526,8 @@ var opFusedInferAttentionScoreV3 = Operator{
 //
 // It launches aclnnFusedInferAttentionScoreV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // attention on st.
-// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16; SoftmaxLse float32.
+// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16; SoftmaxLse float32. Its
+// checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs/aclnnFusedInferAttentionScoreV3.md
 func FusedInferAttentionScoreV3(st *acl.Stream, p FusedInferAttentionScoreV3Params) error {
 	c := NewCall(st, &opFusedInferAttentionScoreV3)
@@ -1637,7 +1644,7 @@ var opFusedInferAttentionScoreV4 = Operator{
 //
 // It launches aclnnFusedInferAttentionScoreV4 (libopapi, CANN 2026-08) of family attention on st.
 // The emulator implements it. Its element types are not verified: no call within CANN's limits is
-// recorded yet.
+// recorded yet. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs/aclnnFusedInferAttentionScoreV4.md
 func FusedInferAttentionScoreV4(st *acl.Stream, p FusedInferAttentionScoreV4Params) error {
 	c := NewCall(st, &opFusedInferAttentionScoreV4)
@@ -1724,7 +1731,7 @@ var opIncreFlashAttention = Operator{
 // It launches aclnnIncreFlashAttention (libopapi, CANN 8.1.RC1 and 2026-08) of family attention on
 // st.
 // The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16; AttenMask int8 uint8
-// bool.
+// bool. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs/aclnnIncreFlashAttention.md
 func IncreFlashAttention(st *acl.Stream, p IncreFlashAttentionParams) error {
 	c := NewCall(st, &opIncreFlashAttention)
@@ -1780,7 +1787,8 @@ var opIncreFlashAttentionV2 = Operator{
 //
 // It launches aclnnIncreFlashAttentionV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
 // on st.
-// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16.
+// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16. Its checks follow the
+// document.
 // Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs/aclnnIncreFlashAttentionV2.md
 func IncreFlashAttentionV2(st *acl.Stream, p IncreFlashAttentionV2Params) error {
 	c := NewCall(st, &opIncreFlashAttentionV2)
@@ -1846,7 +1854,8 @@ var opIncreFlashAttentionV3 = Operator{
 //
 // It launches aclnnIncreFlashAttentionV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
 // on st.
-// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16.
+// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16. Its checks follow the
+// document.
 // Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs/aclnnIncreFlashAttentionV3.md
 func IncreFlashAttentionV3(st *acl.Stream, p IncreFlashAttentionV3Params) error {
 	c := NewCall(st, &opIncreFlashAttentionV3)
@@ -1918,7 +1927,8 @@ var opIncreFlashAttentionV4 = Operator{
 //
 // It launches aclnnIncreFlashAttentionV4 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
 // on st.
-// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16.
+// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16. Its checks follow the
+// document.
 // Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs/aclnnIncreFlashAttentionV4.md
 func IncreFlashAttentionV4(st *acl.Stream, p IncreFlashAttentionV4Params) error {
 	c := NewCall(st, &opIncreFlashAttentionV4)
@@ -2102,7 +2112,7 @@ var opInterleaveRope = Operator{
 // put into two halves.
 //
 // It launches aclnnInterleaveRope (libopapi, CANN 2026-08) of family attention on st.
-// The emulator verified: X, Cos, Sin, Out float32 float16 bfloat16.
+// The emulator verified: X, Cos, Sin, Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, posembedding/interleave_rope/docs/aclnnInterleaveRope.md
 func InterleaveRope(st *acl.Stream, p InterleaveRopeParams) error {
 	c := NewCall(st, &opInterleaveRope)
@@ -2162,7 +2172,7 @@ var opMlaProlog = Operator{
 // The emulator verified: TokenX, WeightDq, WeightUk, WeightDkvKr, RmsnormGammaCq, RmsnormGammaCkv,
 // RopeSin, RopeCos, QueryOut, QueryRopeOut bfloat16; WeightUqQr, KvCacheRef, KrCacheRef bfloat16
 // int8; CacheIndex int64; DequantScaleWUqQrOptional, QuantScaleCkvOptional, QuantScaleCkrOptional,
-// SmoothScalesCqOptional float32.
+// SmoothScalesCqOptional float32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/mla_prolog/docs/aclnnMlaProlog.md
 func MlaProlog(st *acl.Stream, p MlaPrologParams) error {
 	c := NewCall(st, &opMlaProlog)
@@ -2322,7 +2332,7 @@ var opMlaPrologV2WeightNz = Operator{
 // RmsnormGammaCkv, RopeSin, RopeCos, KrCacheRef, QueryRopeOut bfloat16; CacheIndex int64;
 // KvCacheRef, QueryOut bfloat16 int8; DequantScaleXOptional, DequantScaleWDqOptional,
 // DequantScaleWUqQrOptional, DequantScaleWDkvKrOptional, QuantScaleCkvOptional,
-// SmoothScalesCqOptional, DequantScaleQNopeOutOptional float32.
+// SmoothScalesCqOptional, DequantScaleQNopeOutOptional float32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/mla_prolog_v2/docs/aclnnMlaPrologV2WeightNz.md
 func MlaPrologV2WeightNz(st *acl.Stream, p MlaPrologV2WeightNzParams) error {
 	c := NewCall(st, &opMlaPrologV2WeightNz)
@@ -2523,7 +2533,7 @@ var opMlaPrologV3WeightNz = Operator{
 // WeightUk, RmsnormGammaCq, RmsnormGammaCkv, RopeSin, RopeCos, KrCacheRef, QueryRopeOut bfloat16;
 // CacheIndexOptional int64; DequantScaleXOptional, DequantScaleWDqOptional,
 // DequantScaleWUqQrOptional, DequantScaleWDkvKrOptional, QuantScaleCkvOptional,
-// DequantScaleQNopeOutOptional float32.
+// DequantScaleQNopeOutOptional float32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/mla_prolog_v3/docs/aclnnMlaPrologV3WeightNz.md
 func MlaPrologV3WeightNz(st *acl.Stream, p MlaPrologV3WeightNzParams) error {
 	c := NewCall(st, &opMlaPrologV3WeightNz)
@@ -2600,7 +2610,8 @@ var opMultiScaleDeformableAttentionGrad = Operator{
 // It launches aclnnMultiScaleDeformableAttentionGrad (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // attention on st.
 // The emulator verified: Value, Location, AttnWeight, GradOutput, GradValue, GradLocation,
-// GradAttnWeight float32 float16 bfloat16; SpatialShape, LevelStartIndex int32 int64.
+// GradAttnWeight float32 float16 bfloat16; SpatialShape, LevelStartIndex int32 int64. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-nn, vfusion/multi_scale_deformable_attention_grad/docs/aclnnMultiScaleDeformableAttentionGrad.md
 func MultiScaleDeformableAttentionGrad(st *acl.Stream, p MultiScaleDeformableAttentionGradParams) error {
 	c := NewCall(st, &opMultiScaleDeformableAttentionGrad)
@@ -2648,7 +2659,7 @@ var opMultiScaleDeformableAttnFunction = Operator{
 // It launches aclnnMultiScaleDeformableAttnFunction (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // attention on st.
 // The emulator verified: Value, Location, AttnWeight, Output float32 float16 bfloat16;
-// SpatialShape, LevelStartIndex int32 int64.
+// SpatialShape, LevelStartIndex int32 int64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, vfusion/multi_scale_deformable_attn_function/docs/aclnnMultiScaleDeformableAttnFunction.md
 func MultiScaleDeformableAttnFunction(st *acl.Stream, p MultiScaleDeformableAttnFunctionParams) error {
 	c := NewCall(st, &opMultiScaleDeformableAttnFunction)
@@ -2692,7 +2703,7 @@ var opNsaCompress = Operator{
 // NsaCompress compresses each window of a sequence to one token, by a weighted sum.
 //
 // It launches aclnnNsaCompress (libopapi, CANN 2026-08) of family attention on st.
-// The emulator verified: Input, Weight, Output float16 bfloat16.
+// The emulator verified: Input, Weight, Output float16 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress/docs/aclnnNsaCompress.md
 func NsaCompress(st *acl.Stream, p NsaCompressParams) error {
 	c := NewCall(st, &opNsaCompress)
@@ -2750,7 +2761,8 @@ var opNsaCompressAttention = Operator{
 //
 // It launches aclnnNsaCompressAttention (libopapi, CANN 2026-08) of family attention on st.
 // The emulator verified: Query, Key, Value, AttentionOutOut float16 bfloat16; AttenMaskOptional,
-// TopkMaskOptional uint8 bool; SoftmaxMaxOut, SoftmaxSumOut float32; TopkIndicesOut int32.
+// TopkMaskOptional uint8 bool; SoftmaxMaxOut, SoftmaxSumOut float32; TopkIndicesOut int32. Its
+// checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress_attention/docs/aclnnNsaCompressAttention.md
 func NsaCompressAttention(st *acl.Stream, p NsaCompressAttentionParams) error {
 	c := NewCall(st, &opNsaCompressAttention)
@@ -2821,7 +2833,7 @@ var opNsaCompressAttentionInfer = Operator{
 //
 // It launches aclnnNsaCompressAttentionInfer (libopapi, CANN 2026-08) of family attention on st.
 // The emulator verified: Query, Key, Value, Output float16 bfloat16; BlockTableOptional, TopKOutput
-// int32.
+// int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress_attention_infer/docs/aclnnNsaCompressAttentionInfer.md
 func NsaCompressAttentionInfer(st *acl.Stream, p NsaCompressAttentionInferParams) error {
 	c := NewCall(st, &opNsaCompressAttentionInfer)
@@ -2881,6 +2893,7 @@ var opNsaCompressGrad = Operator{
 //
 // It launches aclnnNsaCompressGrad (libopapi, CANN 2026-08) of family attention on st.
 // The emulator verified: OutputGrad, Input, Weight, InputGradOut, WeightGradOut float16 bfloat16.
+// Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress_grad/docs/aclnnNsaCompressGrad.md
 func NsaCompressGrad(st *acl.Stream, p NsaCompressGradParams) error {
 	c := NewCall(st, &opNsaCompressGrad)
@@ -2931,7 +2944,7 @@ var opNsaCompressWithCache = Operator{
 //
 // It launches aclnnNsaCompressWithCache (libopapi, CANN 2026-08) of family attention on st.
 // The emulator verified: Input, Weight, OutputCache float16 bfloat16; SlotMapping,
-// BlockTableOptional int32.
+// BlockTableOptional int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress_with_cache/docs/aclnnNsaCompressWithCache.md
 func NsaCompressWithCache(st *acl.Stream, p NsaCompressWithCacheParams) error {
 	c := NewCall(st, &opNsaCompressWithCache)
@@ -2987,7 +3000,8 @@ var opNsaSelectedAttention = Operator{
 //
 // It launches aclnnNsaSelectedAttention (libopapi, CANN 2026-08) of family attention on st.
 // The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16; TopkIndices int32;
-// AttenMaskOptional uint8 bool; SoftmaxMaxOut, SoftmaxSumOut float32.
+// AttenMaskOptional uint8 bool; SoftmaxMaxOut, SoftmaxSumOut float32. Its checks follow the
+// document.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_selected_attention/docs/aclnnNsaSelectedAttention.md
 func NsaSelectedAttention(st *acl.Stream, p NsaSelectedAttentionParams) error {
 	c := NewCall(st, &opNsaSelectedAttention)
@@ -3052,7 +3066,8 @@ var opNsaSelectedAttentionGrad = Operator{
 //
 // It launches aclnnNsaSelectedAttentionGrad (libopapi, CANN 2026-08) of family attention on st.
 // The emulator verified: Query, Key, Value, AttentionOut, AttentionOutGrad, DqOut, DkOut, DvOut
-// float16 bfloat16; SoftmaxMax, SoftmaxSum float32; TopkIndices int32.
+// float16 bfloat16; SoftmaxMax, SoftmaxSum float32; TopkIndices int32. Its checks follow the
+// document.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_selected_attention_grad/docs/aclnnNsaSelectedAttentionGrad.md
 func NsaSelectedAttentionGrad(st *acl.Stream, p NsaSelectedAttentionGradParams) error {
 	c := NewCall(st, &opNsaSelectedAttentionGrad)
@@ -3118,7 +3133,7 @@ var opNsaSelectedAttentionInfer = Operator{
 //
 // It launches aclnnNsaSelectedAttentionInfer (libopapi, CANN 2026-08) of family attention on st.
 // The emulator verified: Query, Key, Value, Output float16 bfloat16; TopkIndices,
-// BlockTableOptional int32.
+// BlockTableOptional int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_selected_attention_infer/docs/aclnnNsaSelectedAttentionInfer.md
 func NsaSelectedAttentionInfer(st *acl.Stream, p NsaSelectedAttentionInferParams) error {
 	c := NewCall(st, &opNsaSelectedAttentionInfer)
@@ -3177,7 +3192,8 @@ var opPromptFlashAttention = Operator{
 //
 // It launches aclnnPromptFlashAttention (libopapi, CANN 8.1.RC1 and 2026-08) of family attention on
 // st.
-// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16.
+// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16. Its checks follow the
+// document.
 // Vendor's page: mirror-cann/ops-transformer, attention/prompt_flash_attention/docs/aclnnPromptFlashAttention.md
 func PromptFlashAttention(st *acl.Stream, p PromptFlashAttentionParams) error {
 	c := NewCall(st, &opPromptFlashAttention)
@@ -3240,7 +3256,7 @@ var opPromptFlashAttentionV2 = Operator{
 // It launches aclnnPromptFlashAttentionV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
 // on st.
 // The emulator implements it. Its element types are not verified: no call within CANN's limits is
-// recorded yet.
+// recorded yet. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/prompt_flash_attention/docs/aclnnPromptFlashAttentionV2.md
 func PromptFlashAttentionV2(st *acl.Stream, p PromptFlashAttentionV2Params) error {
 	c := NewCall(st, &opPromptFlashAttentionV2)
@@ -3310,7 +3326,8 @@ var opPromptFlashAttentionV3 = Operator{
 //
 // It launches aclnnPromptFlashAttentionV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
 // on st.
-// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16.
+// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16. Its checks follow the
+// document.
 // Vendor's page: mirror-cann/ops-transformer, attention/prompt_flash_attention/docs/aclnnPromptFlashAttentionV3.md
 func PromptFlashAttentionV3(st *acl.Stream, p PromptFlashAttentionV3Params) error {
 	c := NewCall(st, &opPromptFlashAttentionV3)
@@ -3372,7 +3389,7 @@ var opRingAttentionUpdate = Operator{
 // It launches aclnnRingAttentionUpdate (libopapi, CANN 8.1.RC1) of family attention on st.
 // The emulator verified: PrevAttnOut, CurAttnOut, AttnOutOut float32 float16 bfloat16;
 // PrevSoftmaxMax, PrevSoftmaxSum, CurSoftmaxMax, CurSoftmaxSum, SoftmaxMaxOut, SoftmaxSumOut
-// float32.
+// float32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/ring_attention_update/docs/aclnnRingAttentionUpdate.md
 func RingAttentionUpdate(st *acl.Stream, p RingAttentionUpdateParams) error {
 	c := NewCall(st, &opRingAttentionUpdate)
@@ -3422,7 +3439,7 @@ var opRopeWithSinCosCache = Operator{
 //
 // It launches aclnnRopeWithSinCosCache (libopapi, CANN 2026-08) of family attention on st.
 // The emulator verified: Positions int32 int64; QueryIn, KeyIn, CosSinCache, QueryOut, KeyOut
-// float32 float16 bfloat16.
+// float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, posembedding/rope_with_sin_cos_cache/docs/aclnnRopeWithSinCosCache.md
 func RopeWithSinCosCache(st *acl.Stream, p RopeWithSinCosCacheParams) error {
 	c := NewCall(st, &opRopeWithSinCosCache)
@@ -3465,7 +3482,7 @@ var opRotaryPositionEmbedding = Operator{
 // says.
 //
 // It launches aclnnRotaryPositionEmbedding (libopapi, CANN 2026-08) of family attention on st.
-// The emulator verified: X, Cos, Sin, Out float32 float16 bfloat16.
+// The emulator verified: X, Cos, Sin, Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, posembedding/rotary_position_embedding/docs/aclnnRotaryPositionEmbedding.md
 func RotaryPositionEmbedding(st *acl.Stream, p RotaryPositionEmbeddingParams) error {
 	c := NewCall(st, &opRotaryPositionEmbedding)
@@ -3507,6 +3524,7 @@ var opRotaryPositionEmbeddingGrad = Operator{
 //
 // It launches aclnnRotaryPositionEmbeddingGrad (libopapi, CANN 2026-08) of family attention on st.
 // The emulator verified: Dy, Cos, Sin, XOptional, DxOut, DcosOut, DsinOut float32 float16 bfloat16.
+// Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, posembedding/rotary_position_embedding_grad/docs/aclnnRotaryPositionEmbeddingGrad.md
 func RotaryPositionEmbeddingGrad(st *acl.Stream, p RotaryPositionEmbeddingGradParams) error {
 	c := NewCall(st, &opRotaryPositionEmbeddingGrad)
@@ -3664,7 +3682,8 @@ var opTransformBiasRescaleQkv = Operator{
 // by head, and divides the query by the root of the head dimension.
 //
 // It launches aclnnTransformBiasRescaleQkv (libopapi, CANN 2026-08) of family attention on st.
-// The emulator verified: Qkv, QkvBias, QOut, KOut, VOut float32 float16 bfloat16.
+// The emulator verified: Qkv, QkvBias, QOut, KOut, VOut float32 float16 bfloat16. Its checks follow
+// the document.
 // Vendor's page: hicann/ops-math, math/transform_bias_rescale_qkv/docs/aclnnTransformBiasRescaleQkv.md
 func TransformBiasRescaleQkv(st *acl.Stream, p TransformBiasRescaleQkvParams) error {
 	c := NewCall(st, &opTransformBiasRescaleQkv)

@@ -28,7 +28,8 @@ var opAllGatherMatmul = Operator{
 // AllGatherMatmul gathers the shards of X1 from all ranks and multiplies them by X2.
 //
 // It launches aclnnAllGatherMatmul (libopapi, CANN 8.1.RC1) of family communication on st.
-// The emulator verified: X1, X2, Output, GatherOut float16 bfloat16.
+// The emulator verified: X1, X2, Output, GatherOut float16 bfloat16. Its checks follow the
+// document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/all_gather_matmul/docs/aclnnAllGatherMatmul.md
 func AllGatherMatmul(st *acl.Stream, p AllGatherMatmulParams) error {
 	c := NewCall(st, &opAllGatherMatmul)
@@ -80,7 +81,7 @@ var opAlltoAllAllGatherBatchMatMul = Operator{
 // It launches aclnnAlltoAllAllGatherBatchMatMul (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // communication on st.
 // The emulator verified: X, Weight, Y1Out, Y2OutOptional, Y3OutOptional float16 bfloat16;
-// BiasOptional float32 float16.
+// BiasOptional float32 float16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/allto_all_all_gather_batch_mat_mul/docs/aclnnAlltoAllAllGatherBatchMatMul.md
 func AlltoAllAllGatherBatchMatMul(st *acl.Stream, p AlltoAllAllGatherBatchMatMulParams) error {
 	c := NewCall(st, &opAlltoAllAllGatherBatchMatMul)
@@ -140,7 +141,7 @@ var opAlltoAllvGroupedMatMul = Operator{
 //
 // It launches aclnnAlltoAllvGroupedMatMul (libopapi, CANN 2026-08) of family communication on st.
 // The emulator verified: GmmX, GmmWeight, MmXOptional, MmWeightOptional, GmmY, MmYOptional,
-// PermuteOutOptional float16 bfloat16.
+// PermuteOutOptional float16 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/allto_allv_grouped_mat_mul/docs/aclnnAlltoAllvGroupedMatMul.md
 func AlltoAllvGroupedMatMul(st *acl.Stream, p AlltoAllvGroupedMatMulParams) error {
 	c := NewCall(st, &opAlltoAllvGroupedMatMul)
@@ -195,7 +196,8 @@ var opBatchMatMulReduceScatterAlltoAll = Operator{
 //
 // It launches aclnnBatchMatMulReduceScatterAlltoAll (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // communication on st.
-// The emulator verified: X, Weight, Out float16 bfloat16; BiasOptional float32 float16.
+// The emulator verified: X, Weight, Out float16 bfloat16; BiasOptional float32 float16. Its checks
+// follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/batch_mat_mul_reduce_scatter_allto_all/docs/aclnnBatchMatMulReduceScatterAlltoAll.md
 func BatchMatMulReduceScatterAlltoAll(st *acl.Stream, p BatchMatMulReduceScatterAlltoAllParams) error {
 	c := NewCall(st, &opBatchMatMulReduceScatterAlltoAll)
@@ -299,7 +301,7 @@ var opGroupedMatMulAlltoAllv = Operator{
 //
 // It launches aclnnGroupedMatMulAlltoAllv (libopapi, CANN 2026-08) of family communication on st.
 // The emulator verified: GmmX, GmmWeight, MmXOptional, MmWeightOptional, Y, MmYOptional float16
-// bfloat16.
+// bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/grouped_mat_mul_allto_allv/docs/aclnnGroupedMatMulAlltoAllv.md
 func GroupedMatMulAlltoAllv(st *acl.Stream, p GroupedMatMulAlltoAllvParams) error {
 	c := NewCall(st, &opGroupedMatMulAlltoAllv)
@@ -355,7 +357,7 @@ var opInplaceMatmulAllReduceAddRmsNorm = Operator{
 // It launches aclnnInplaceMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) of family
 // communication on st.
 // The emulator verified: X1, X2, Bias, Residual, NormOut float16 bfloat16; Gamma float32 float16
-// bfloat16.
+// bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/inplace_matmul_all_reduce_add_rms_norm/docs/aclnnInplaceMatmulAllReduceAddRmsNorm.md
 func InplaceMatmulAllReduceAddRmsNorm(st *acl.Stream, p InplaceMatmulAllReduceAddRmsNormParams) error {
 	c := NewCall(st, &opInplaceMatmulAllReduceAddRmsNorm)
@@ -411,7 +413,7 @@ var opInplaceQuantMatmulAllReduceAddRmsNorm = Operator{
 // It launches aclnnInplaceQuantMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) of family
 // communication on st.
 // The emulator verified: X1, X2 int8 int4; Bias float16 bfloat16 int32; DequantScale, Gamma float32
-// bfloat16; Residual, NormOut bfloat16.
+// bfloat16; Residual, NormOut bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/inplace_matmul_all_reduce_add_rms_norm/docs/aclnnInplaceQuantMatmulAllReduceAddRmsNorm.md
 func InplaceQuantMatmulAllReduceAddRmsNorm(st *acl.Stream, p InplaceQuantMatmulAllReduceAddRmsNormParams) error {
 	c := NewCall(st, &opInplaceQuantMatmulAllReduceAddRmsNorm)
@@ -470,7 +472,7 @@ var opInplaceWeightQuantMatmulAllReduceAddRmsNorm = Operator{
 // It launches aclnnInplaceWeightQuantMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) of family
 // communication on st.
 // The emulator verified: X1, AntiquantScale, AntiquantOffset, Residual, NormOut float16 bfloat16;
-// X2 int8 int4; Gamma float32 float16 bfloat16.
+// X2 int8 int4; Gamma float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/inplace_matmul_all_reduce_add_rms_norm/docs/aclnnInplaceWeightQuantMatmulAllReduceAddRmsNorm.md
 func InplaceWeightQuantMatmulAllReduceAddRmsNorm(st *acl.Stream, p InplaceWeightQuantMatmulAllReduceAddRmsNormParams) error {
 	c := NewCall(st, &opInplaceWeightQuantMatmulAllReduceAddRmsNorm)
@@ -522,7 +524,7 @@ var opMatmulAllReduce = Operator{
 // MatmulAllReduce multiplies matrices and sums the products over all ranks.
 //
 // It launches aclnnMatmulAllReduce (libopapi, CANN 8.1.RC1) of family communication on st.
-// The emulator verified: X1, X2, Bias, Output float16 bfloat16.
+// The emulator verified: X1, X2, Bias, Output float16 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs/aclnnMatmulAllReduce.md
 func MatmulAllReduce(st *acl.Stream, p MatmulAllReduceParams) error {
 	c := NewCall(st, &opMatmulAllReduce)
@@ -573,7 +575,7 @@ var opMatmulAllReduceAddRmsNorm = Operator{
 // It launches aclnnMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) of family communication on
 // st.
 // The emulator verified: X1, X2, Bias, Residual, Y, NormOut float16 bfloat16; Gamma float32 float16
-// bfloat16.
+// bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce_add_rms_norm/docs/aclnnMatmulAllReduceAddRmsNorm.md
 func MatmulAllReduceAddRmsNorm(st *acl.Stream, p MatmulAllReduceAddRmsNormParams) error {
 	c := NewCall(st, &opMatmulAllReduceAddRmsNorm)
@@ -622,7 +624,7 @@ var opMatmulAllReduceV2 = Operator{
 // MatmulAllReduceV2 multiplies matrices, adds X3, and sums over all ranks.
 //
 // It launches aclnnMatmulAllReduceV2 (libopapi, CANN 8.1.RC1) of family communication on st.
-// The emulator verified: X1, X2, X3, Output float16 bfloat16.
+// The emulator verified: X1, X2, X3, Output float16 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs/aclnnMatmulAllReduceV2.md
 func MatmulAllReduceV2(st *acl.Stream, p MatmulAllReduceV2Params) error {
 	c := NewCall(st, &opMatmulAllReduceV2)
@@ -667,7 +669,7 @@ var opMatmulReduceScatter = Operator{
 // MatmulReduceScatter multiplies matrices, sums over all ranks and gives each its part of the rows.
 //
 // It launches aclnnMatmulReduceScatter (libopapi, CANN 8.1.RC1) of family communication on st.
-// The emulator verified: X1, X2, Output float16 bfloat16.
+// The emulator verified: X1, X2, Output float16 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/matmul_reduce_scatter/docs/aclnnMatmulReduceScatter.md
 func MatmulReduceScatter(st *acl.Stream, p MatmulReduceScatterParams) error {
 	c := NewCall(st, &opMatmulReduceScatter)
@@ -714,7 +716,7 @@ var opQuantMatmulAllReduce = Operator{
 //
 // It launches aclnnQuantMatmulAllReduce (libopapi, CANN 8.1.RC1) of family communication on st.
 // The emulator verified: X1, X2 int8 int4; Bias float16 bfloat16 int32; DequantScale float32
-// bfloat16; Output float16 bfloat16.
+// bfloat16; Output float16 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs/aclnnQuantMatmulAllReduce.md
 func QuantMatmulAllReduce(st *acl.Stream, p QuantMatmulAllReduceParams) error {
 	c := NewCall(st, &opQuantMatmulAllReduce)
@@ -768,7 +770,7 @@ var opQuantMatmulAllReduceAddRmsNorm = Operator{
 // It launches aclnnQuantMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) of family communication
 // on st.
 // The emulator verified: X1, X2 int8 int4; Bias float16 bfloat16 int32; DequantScale, Gamma float32
-// bfloat16; Residual, Y, NormOut bfloat16.
+// bfloat16; Residual, Y, NormOut bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce_add_rms_norm/docs/aclnnQuantMatmulAllReduceAddRmsNorm.md
 func QuantMatmulAllReduceAddRmsNorm(st *acl.Stream, p QuantMatmulAllReduceAddRmsNormParams) error {
 	c := NewCall(st, &opQuantMatmulAllReduceAddRmsNorm)
@@ -823,7 +825,8 @@ var opQuantMatmulAllReduceV2 = Operator{
 //
 // It launches aclnnQuantMatmulAllReduceV2 (libopapi, CANN 8.1.RC1) of family communication on st.
 // The emulator verified: X1, X2 int8 int4; BiasOptional float16 bfloat16 int32; DequantScale
-// float32 bfloat16; PertokenScaleOptional float32; Output float16 bfloat16.
+// float32 bfloat16; PertokenScaleOptional float32; Output float16 bfloat16. Its checks follow the
+// document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs/aclnnQuantMatmulAllReduceV2.md
 func QuantMatmulAllReduceV2(st *acl.Stream, p QuantMatmulAllReduceV2Params) error {
 	c := NewCall(st, &opQuantMatmulAllReduceV2)
@@ -877,7 +880,7 @@ var opQuantMatmulAllReduceV3 = Operator{
 // It launches aclnnQuantMatmulAllReduceV3 (libopapi, CANN 8.1.RC1) of family communication on st.
 // The emulator verified: X1, X2 int8 int4; BiasOptional float16 bfloat16 int32; DequantScale
 // float32 bfloat16; CommQuantScale1Optional, CommQuantScale2Optional bfloat16; Output float16
-// bfloat16.
+// bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs/aclnnQuantMatmulAllReduceV3.md
 func QuantMatmulAllReduceV3(st *acl.Stream, p QuantMatmulAllReduceV3Params) error {
 	c := NewCall(st, &opQuantMatmulAllReduceV3)
@@ -932,7 +935,7 @@ var opWeightQuantMatmulAllReduce = Operator{
 // It launches aclnnWeightQuantMatmulAllReduce (libopapi, CANN 8.1.RC1) of family communication on
 // st.
 // The emulator verified: X1, AntiquantScale, AntiquantOffset, Output float16 bfloat16; X2 int8
-// int4.
+// int4. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs/aclnnWeightQuantMatmulAllReduce.md
 func WeightQuantMatmulAllReduce(st *acl.Stream, p WeightQuantMatmulAllReduceParams) error {
 	c := NewCall(st, &opWeightQuantMatmulAllReduce)
@@ -990,7 +993,7 @@ var opWeightQuantMatmulAllReduceAddRmsNorm = Operator{
 // It launches aclnnWeightQuantMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) of family
 // communication on st.
 // The emulator verified: X1, AntiquantScale, AntiquantOffset, Residual, Y, NormOut float16
-// bfloat16; X2 int8 int4; Gamma float32 float16 bfloat16.
+// bfloat16; X2 int8 int4; Gamma float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce_add_rms_norm/docs/aclnnWeightQuantMatmulAllReduceAddRmsNorm.md
 func WeightQuantMatmulAllReduceAddRmsNorm(st *acl.Stream, p WeightQuantMatmulAllReduceAddRmsNormParams) error {
 	c := NewCall(st, &opWeightQuantMatmulAllReduceAddRmsNorm)

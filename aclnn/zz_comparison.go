@@ -58,7 +58,7 @@ var opEqScalar = Operator{
 //
 // It launches aclnnEqScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool.
+// bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/equal/docs/aclnnEqScalar&aclnnInplaceEqScalar.md
 func EqScalar(st *acl.Stream, p EqScalarParams) error {
 	c := NewCall(st, &opEqScalar)
@@ -93,6 +93,7 @@ var opEqTensor = Operator{
 //
 // It launches aclnnEqTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
 // The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
+// Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/equal/docs/aclnnEqTensor&aclnnInplaceEqTensor.md
 func EqTensor(st *acl.Stream, p EqTensorParams) error {
 	c := NewCall(st, &opEqTensor)
@@ -126,7 +127,7 @@ var opEqual = Operator{
 // Equal tells whether two tensors have the same shape and elements, as one bool.
 //
 // It launches aclnnEqual (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
-// The emulator verified: Out bool.
+// The emulator verified: Out bool. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/tensor_equal/docs/aclnnEqual.md
 func Equal(st *acl.Stream, p EqualParams) error {
 	c := NewCall(st, &opEqual)
@@ -160,7 +161,8 @@ var opGeScalar = Operator{
 // GeScalar tells which elements are greater than or equal to a scalar.
 //
 // It launches aclnnGeScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool. Its checks
+// follow CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-math, math/greater_equal/docs/aclnnGeScalar&aclnnInplaceGeScalar.md
 func GeScalar(st *acl.Stream, p GeScalarParams) error {
 	c := NewCall(st, &opGeScalar)
@@ -194,7 +196,8 @@ var opGeTensor = Operator{
 // GeTensor tells where Self ≥ Other, with broadcasting.
 //
 // It launches aclnnGeTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
-// The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 integers bool. Its
+// checks follow CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-math, math/greater_equal/docs/aclnnGeTensor&aclnnInplaceGeTensor.md
 func GeTensor(st *acl.Stream, p GeTensorParams) error {
 	c := NewCall(st, &opGeTensor)
@@ -228,7 +231,8 @@ var opGtScalar = Operator{
 // GtScalar tells which elements are greater than a scalar.
 //
 // It launches aclnnGtScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool. Its checks
+// follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/greater/docs/aclnnGtScalar&aclnnInplaceGtScalar.md
 func GtScalar(st *acl.Stream, p GtScalarParams) error {
 	c := NewCall(st, &opGtScalar)
@@ -262,7 +266,8 @@ var opGtTensor = Operator{
 // GtTensor tells where Self > Other, with broadcasting.
 //
 // It launches aclnnGtTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
-// The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 integers bool. Its
+// checks follow CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-math, math/greater/docs/aclnnGtTensor&aclnnInplaceGtTensor.md
 func GtTensor(st *acl.Stream, p GtTensorParams) error {
 	c := NewCall(st, &opGtTensor)
@@ -297,7 +302,7 @@ var opHeaviside = Operator{
 // zero.
 //
 // It launches aclnnHeaviside (libopapi, CANN 2026-08) of family comparison on st.
-// The emulator verified: Input, Out float32 float16 bfloat16.
+// The emulator verified: Input, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/heaviside/docs/aclnnHeaviside.md
 func Heaviside(st *acl.Stream, p HeavisideParams) error {
 	c := NewCall(st, &opHeaviside)
@@ -331,7 +336,7 @@ var opInplaceEqScalar = Operator{
 //
 // It launches aclnnInplaceEqScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool.
+// bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/equal/docs/aclnnEqScalar&aclnnInplaceEqScalar.md
 func InplaceEqScalar(st *acl.Stream, p InplaceEqScalarParams) error {
 	c := NewCall(st, &opInplaceEqScalar)
@@ -364,7 +369,7 @@ var opInplaceEqTensor = Operator{
 //
 // It launches aclnnInplaceEqTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool.
+// bool. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/equal/docs/aclnnEqTensor&aclnnInplaceEqTensor.md
 func InplaceEqTensor(st *acl.Stream, p InplaceEqTensorParams) error {
 	c := NewCall(st, &opInplaceEqTensor)
@@ -396,7 +401,8 @@ var opInplaceGeScalar = Operator{
 // InplaceGeScalar is GeScalar with the result in place of the first argument.
 //
 // It launches aclnnInplaceGeScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool. Its checks follow
+// CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-math, math/greater_equal/docs/aclnnGeScalar&aclnnInplaceGeScalar.md
 func InplaceGeScalar(st *acl.Stream, p InplaceGeScalarParams) error {
 	c := NewCall(st, &opInplaceGeScalar)
@@ -428,7 +434,8 @@ var opInplaceGeTensor = Operator{
 // InplaceGeTensor is GeTensor with the result in place of the first argument.
 //
 // It launches aclnnInplaceGeTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
-// The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 integers bool. Its checks
+// follow CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-math, math/greater_equal/docs/aclnnGeTensor&aclnnInplaceGeTensor.md
 func InplaceGeTensor(st *acl.Stream, p InplaceGeTensorParams) error {
 	c := NewCall(st, &opInplaceGeTensor)
@@ -460,7 +467,8 @@ var opInplaceGtScalar = Operator{
 // InplaceGtScalar is GtScalar with the result in place of the first argument.
 //
 // It launches aclnnInplaceGtScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool. Its checks follow
+// CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/greater/docs/aclnnGtScalar&aclnnInplaceGtScalar.md
 func InplaceGtScalar(st *acl.Stream, p InplaceGtScalarParams) error {
 	c := NewCall(st, &opInplaceGtScalar)
@@ -492,7 +500,8 @@ var opInplaceGtTensor = Operator{
 // InplaceGtTensor is GtTensor with the result in place of the first argument.
 //
 // It launches aclnnInplaceGtTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
-// The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 integers bool. Its checks
+// follow CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-math, math/greater/docs/aclnnGtTensor&aclnnInplaceGtTensor.md
 func InplaceGtTensor(st *acl.Stream, p InplaceGtTensorParams) error {
 	c := NewCall(st, &opInplaceGtTensor)
@@ -525,7 +534,7 @@ var opInplaceLeScalar = Operator{
 //
 // It launches aclnnInplaceLeScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// uint16 bool.
+// uint16 bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/less_equal/docs/aclnnLeScalar&aclnnInplaceLeScalar.md
 func InplaceLeScalar(st *acl.Stream, p InplaceLeScalarParams) error {
 	c := NewCall(st, &opInplaceLeScalar)
@@ -558,7 +567,7 @@ var opInplaceLeTensor = Operator{
 //
 // It launches aclnnInplaceLeTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
 // The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 uint16 bool.
+// uint8 uint16 bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/less_equal/docs/aclnnLeTensor&aclnnInplaceLeTensor.md
 func InplaceLeTensor(st *acl.Stream, p InplaceLeTensorParams) error {
 	c := NewCall(st, &opInplaceLeTensor)
@@ -592,7 +601,7 @@ var opInplaceLogicalAnd = Operator{
 // It launches aclnnInplaceLogicalAnd (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on
 // st.
 // The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool.
+// uint8 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/logical_and/docs/aclnnLogicalAnd&aclnnInplaceLogicalAnd.md
 func InplaceLogicalAnd(st *acl.Stream, p InplaceLogicalAndParams) error {
 	c := NewCall(st, &opInplaceLogicalAnd)
@@ -625,7 +634,7 @@ var opInplaceLogicalNot = Operator{
 // It launches aclnnInplaceLogicalNot (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on
 // st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool.
+// bool. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/logical_not/docs/aclnnLogicalNot&aclnnInplaceLogicalNot.md
 func InplaceLogicalNot(st *acl.Stream, p InplaceLogicalNotParams) error {
 	c := NewCall(st, &opInplaceLogicalNot)
@@ -658,7 +667,7 @@ var opInplaceLogicalOr = Operator{
 // It launches aclnnInplaceLogicalOr (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on
 // st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool.
+// bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/logical_or/docs/aclnnLogicalOr&aclnnInplaceLogicalOr.md
 func InplaceLogicalOr(st *acl.Stream, p InplaceLogicalOrParams) error {
 	c := NewCall(st, &opInplaceLogicalOr)
@@ -690,7 +699,8 @@ var opInplaceLtScalar = Operator{
 // InplaceLtScalar is LtScalar with the result in place of the first argument.
 //
 // It launches aclnnInplaceLtScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool. Its checks follow
+// CANN's source, 6 of them in part.
 // Vendor's page: hicann/ops-math, math/less/docs/aclnnLtScalar&aclnnInplaceLtScalar.md
 func InplaceLtScalar(st *acl.Stream, p InplaceLtScalarParams) error {
 	c := NewCall(st, &opInplaceLtScalar)
@@ -722,7 +732,8 @@ var opInplaceLtTensor = Operator{
 // InplaceLtTensor is LtTensor with the result in place of the first argument.
 //
 // It launches aclnnInplaceLtTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
-// The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 integers bool. Its checks
+// follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/less/docs/aclnnLtTensor&aclnnInplaceLtTensor.md
 func InplaceLtTensor(st *acl.Stream, p InplaceLtTensorParams) error {
 	c := NewCall(st, &opInplaceLtTensor)
@@ -755,7 +766,7 @@ var opInplaceNeScalar = Operator{
 //
 // It launches aclnnInplaceNeScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool.
+// bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/not_equal/docs/aclnnNeScalar&aclnnInplaceNeScalar.md
 func InplaceNeScalar(st *acl.Stream, p InplaceNeScalarParams) error {
 	c := NewCall(st, &opInplaceNeScalar)
@@ -788,7 +799,7 @@ var opInplaceNeTensor = Operator{
 //
 // It launches aclnnInplaceNeTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool.
+// bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/not_equal/docs/aclnnNeTensor&aclnnInplaceNeTensor.md
 func InplaceNeTensor(st *acl.Stream, p InplaceNeTensorParams) error {
 	c := NewCall(st, &opInplaceNeTensor)
@@ -826,7 +837,7 @@ var opIsClose = Operator{
 //
 // It launches aclnnIsClose (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
 // The emulator verified: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool; Out float32 float16 bfloat16 float64 integers bool.
+// bool; Out float32 float16 bfloat16 float64 integers bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/is_close/docs/aclnnIsClose.md
 func IsClose(st *acl.Stream, p IsCloseParams) error {
 	c := NewCall(st, &opIsClose)
@@ -862,7 +873,7 @@ var opIsFinite = Operator{
 // IsFinite tells which elements are neither infinite nor NaN.
 //
 // It launches aclnnIsFinite (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
-// The emulator verified: Out bool.
+// The emulator verified: Out bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/is_finite/docs/aclnnIsFinite.md
 func IsFinite(st *acl.Stream, p IsFiniteParams) error {
 	c := NewCall(st, &opIsFinite)
@@ -900,7 +911,7 @@ var opIsInScalarTensor = Operator{
 // It launches aclnnIsInScalarTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on
 // st.
 // The emulator verified: TestElements float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8; Out bool.
+// uint8; Out bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/equal/docs/aclnnIsInScalarTensor.md
 func IsInScalarTensor(st *acl.Stream, p IsInScalarTensorParams) error {
 	c := NewCall(st, &opIsInScalarTensor)
@@ -940,7 +951,7 @@ var opIsInTensorScalar = Operator{
 // It launches aclnnIsInTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on
 // st.
 // The emulator verified: Element float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8; Out
-// bool.
+// bool. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/equal/docs/aclnnIsInTensorScalar.md
 func IsInTensorScalar(st *acl.Stream, p IsInTensorScalarParams) error {
 	c := NewCall(st, &opIsInTensorScalar)
@@ -975,7 +986,8 @@ var opIsInf = Operator{
 // IsInf tells which elements are infinite.
 //
 // It launches aclnnIsInf (libopapi, CANN 8.1.RC1) of family comparison on st.
-// The emulator verified: Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: Out float32 float16 bfloat16 float64 integers bool. Its checks follow the
+// document.
 // Vendor's page: hicann/ops-math, math/is_inf/docs/aclnnIsInf.md
 func IsInf(st *acl.Stream, p IsInfParams) error {
 	c := NewCall(st, &opIsInf)
@@ -1007,7 +1019,7 @@ var opIsNegInf = Operator{
 // IsNegInf tells which elements are negative infinity.
 //
 // It launches aclnnIsNegInf (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
-// The emulator verified: Out bool.
+// The emulator verified: Out bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/is_neg_inf/docs/aclnnIsNegInf.md
 func IsNegInf(st *acl.Stream, p IsNegInfParams) error {
 	c := NewCall(st, &opIsNegInf)
@@ -1039,7 +1051,7 @@ var opIsPosInf = Operator{
 // IsPosInf tells which elements are positive infinity.
 //
 // It launches aclnnIsPosInf (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
-// The emulator verified: Out bool.
+// The emulator verified: Out bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/is_pos_inf/docs/aclnnIsPosInf.md
 func IsPosInf(st *acl.Stream, p IsPosInfParams) error {
 	c := NewCall(st, &opIsPosInf)
@@ -1073,7 +1085,7 @@ var opLeScalar = Operator{
 //
 // It launches aclnnLeScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// uint16 bool.
+// uint16 bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/less_equal/docs/aclnnLeScalar&aclnnInplaceLeScalar.md
 func LeScalar(st *acl.Stream, p LeScalarParams) error {
 	c := NewCall(st, &opLeScalar)
@@ -1108,7 +1120,7 @@ var opLeTensor = Operator{
 //
 // It launches aclnnLeTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
 // The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 uint16 bool.
+// uint8 uint16 bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/less_equal/docs/aclnnLeTensor&aclnnInplaceLeTensor.md
 func LeTensor(st *acl.Stream, p LeTensorParams) error {
 	c := NewCall(st, &opLeTensor)
@@ -1144,7 +1156,7 @@ var opLogicalAnd = Operator{
 //
 // It launches aclnnLogicalAnd (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
 // The emulator verified: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool; Out float32 float16 bfloat16 float64 integers bool.
+// bool; Out float32 float16 bfloat16 float64 integers bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/logical_and/docs/aclnnLogicalAnd&aclnnInplaceLogicalAnd.md
 func LogicalAnd(st *acl.Stream, p LogicalAndParams) error {
 	c := NewCall(st, &opLogicalAnd)
@@ -1178,7 +1190,7 @@ var opLogicalNot = Operator{
 //
 // It launches aclnnLogicalNot (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool.
+// bool. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/logical_not/docs/aclnnLogicalNot&aclnnInplaceLogicalNot.md
 func LogicalNot(st *acl.Stream, p LogicalNotParams) error {
 	c := NewCall(st, &opLogicalNot)
@@ -1213,6 +1225,7 @@ var opLogicalOr = Operator{
 //
 // It launches aclnnLogicalOr (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
 // The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
+// Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/logical_or/docs/aclnnLogicalOr&aclnnInplaceLogicalOr.md
 func LogicalOr(st *acl.Stream, p LogicalOrParams) error {
 	c := NewCall(st, &opLogicalOr)
@@ -1248,7 +1261,7 @@ var opLogicalXor = Operator{
 //
 // It launches aclnnLogicalXor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
 // The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool.
+// uint8 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/not_equal/docs/aclnnLogicalXor.md
 func LogicalXor(st *acl.Stream, p LogicalXorParams) error {
 	c := NewCall(st, &opLogicalXor)
@@ -1282,7 +1295,8 @@ var opLtScalar = Operator{
 // LtScalar tells which elements are less than a scalar.
 //
 // It launches aclnnLtScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool. Its checks
+// follow CANN's source, 6 of them in part.
 // Vendor's page: hicann/ops-math, math/less/docs/aclnnLtScalar&aclnnInplaceLtScalar.md
 func LtScalar(st *acl.Stream, p LtScalarParams) error {
 	c := NewCall(st, &opLtScalar)
@@ -1316,7 +1330,8 @@ var opLtTensor = Operator{
 // LtTensor tells where Self < Other, with broadcasting.
 //
 // It launches aclnnLtTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
-// The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 integers bool. Its
+// checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/less/docs/aclnnLtTensor&aclnnInplaceLtTensor.md
 func LtTensor(st *acl.Stream, p LtTensorParams) error {
 	c := NewCall(st, &opLtTensor)
@@ -1351,7 +1366,7 @@ var opNeScalar = Operator{
 //
 // It launches aclnnNeScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool.
+// bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/not_equal/docs/aclnnNeScalar&aclnnInplaceNeScalar.md
 func NeScalar(st *acl.Stream, p NeScalarParams) error {
 	c := NewCall(st, &opNeScalar)
@@ -1386,6 +1401,7 @@ var opNeTensor = Operator{
 //
 // It launches aclnnNeTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
 // The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
+// Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/not_equal/docs/aclnnNeTensor&aclnnInplaceNeTensor.md
 func NeTensor(st *acl.Stream, p NeTensorParams) error {
 	c := NewCall(st, &opNeTensor)
@@ -1420,7 +1436,8 @@ var opPrecisionCompare = Operator{
 //
 // It launches aclnnPrecisionCompare (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on
 // st.
-// The emulator verified: Golden, Realdata float32 float16 bfloat16; Out uint32.
+// The emulator verified: Golden, Realdata float32 float16 bfloat16; Out uint32. Its checks follow
+// the document.
 // Vendor's page: hicann/ops-math, math/precision_compare/docs/aclnnPrecisionCompare.md
 func PrecisionCompare(st *acl.Stream, p PrecisionCompareParams) error {
 	c := NewCall(st, &opPrecisionCompare)
@@ -1453,7 +1470,8 @@ var opSignbit = Operator{
 // Signbit tells which elements have their sign bit set.
 //
 // It launches aclnnSignbit (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/signbit/docs/aclnnSignbit.md
 func Signbit(st *acl.Stream, p SignbitParams) error {
 	c := NewCall(st, &opSignbit)

@@ -34,7 +34,8 @@ var opCausalConv1d = Operator{
 //
 // It launches aclnnCausalConv1d (libcust_opapi, custom operator package) of family convolution on
 // st.
-// The emulator verified: X, Weight, BiasOptional, ConvStates, Out float16 bfloat16.
+// The emulator verified: X, Weight, BiasOptional, ConvStates, Out float16 bfloat16. Its checks
+// follow the document.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/gdn_preprocess/causal_conv1d/docs/aclnnCausalConv1d.md
 func CausalConv1d(st *acl.Stream, p CausalConv1dParams) error {
 	c := NewCall(st, &opCausalConv1d)
@@ -90,7 +91,7 @@ var opCausalConv1dBwd = Operator{
 // It launches aclnnCausalConv1dBwd (libcust_opapi, custom operator package) of family convolution
 // on st.
 // The emulator verified: X, Weight, Dy, InitialStateOptional, DxOut, DwOutOptional, DbOutOptional,
-// Dh0OutOptional float32 float16 bfloat16.
+// Dh0OutOptional float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/gdn_preprocess/causal_conv1d_bwd/docs/aclnnCausalConv1dBwd.md
 func CausalConv1dBwd(st *acl.Stream, p CausalConv1dBwdParams) error {
 	c := NewCall(st, &opCausalConv1dBwd)
@@ -141,7 +142,8 @@ var opConvDepthwise2d = Operator{
 //
 // It launches aclnnConvDepthwise2d (libopapi, CANN 8.1.RC1 and 2026-08) of family convolution on
 // st.
-// The emulator verified: Self, Weight, Bias, Out float32 float16 bfloat16.
+// The emulator verified: Self, Weight, Bias, Out float32 float16 bfloat16. Its checks follow the
+// document.
 // Vendor's page: hicann/ops-nn, conv/convolution_forward/docs/aclnnConvDepthwise2d.md
 func ConvDepthwise2d(st *acl.Stream, p ConvDepthwise2dParams) error {
 	c := NewCall(st, &opConvDepthwise2d)
@@ -184,7 +186,8 @@ var opConvTbc = Operator{
 // ConvTbc convolves sequences whose dimensions are time, batch and channels.
 //
 // It launches aclnnConvTbc (libopapi, CANN 8.1.RC1 and 2026-08) of family convolution on st.
-// The emulator verified: Self, Weight, Bias, Output float32 float16 bfloat16.
+// The emulator verified: Self, Weight, Bias, Output float32 float16 bfloat16. Its checks follow
+// CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-nn, conv/convolution_forward/docs/aclnnConvTbc.md
 func ConvTbc(st *acl.Stream, p ConvTbcParams) error {
 	c := NewCall(st, &opConvTbc)
@@ -229,7 +232,7 @@ var opConvTbcBackward = Operator{
 // It launches aclnnConvTbcBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family convolution on
 // st.
 // The emulator verified: Self, Input, Weight, GradInput, GradWeight, GradBias float32 float16
-// bfloat16.
+// bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, conv/convolution_backward/docs/aclnnConvTbcBackward.md
 func ConvTbcBackward(st *acl.Stream, p ConvTbcBackwardParams) error {
 	c := NewCall(st, &opConvTbcBackward)
@@ -278,7 +281,8 @@ var opConvolution = Operator{
 // convolution.
 //
 // It launches aclnnConvolution (libopapi, CANN 8.1.RC1 and 2026-08) of family convolution on st.
-// The emulator verified: Input, Weight, Bias, Output float32 float16 bfloat16.
+// The emulator verified: Input, Weight, Bias, Output float32 float16 bfloat16. Its checks follow
+// the document.
 // Vendor's page: hicann/ops-nn, conv/convolution_forward/docs/aclnnConvolution.md
 func Convolution(st *acl.Stream, p ConvolutionParams) error {
 	c := NewCall(st, &opConvolution)
@@ -334,7 +338,7 @@ var opConvolutionBackward = Operator{
 // It launches aclnnConvolutionBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family convolution
 // on st.
 // The emulator verified: GradOutput, Input, Weight, GradInput, GradWeight, GradBias float32 float16
-// bfloat16.
+// bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, conv/convolution_backward/docs/aclnnConvolutionBackward.md
 func ConvolutionBackward(st *acl.Stream, p ConvolutionBackwardParams) error {
 	c := NewCall(st, &opConvolutionBackward)
@@ -391,7 +395,7 @@ var opDeformableConv2d = Operator{
 //
 // It launches aclnnDeformableConv2d (libopapi, CANN 2026-08) of family convolution on st.
 // The emulator verified: X, Weight, Offset, BiasOptional, Out, DeformOutOptional float32 float16
-// bfloat16.
+// bfloat16. Its checks follow CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-nn, conv/deformable_conv2d/docs/aclnnDeformableConv2d.md
 func DeformableConv2d(st *acl.Stream, p DeformableConv2dParams) error {
 	c := NewCall(st, &opDeformableConv2d)
@@ -449,7 +453,7 @@ var opDeformableConv2dBackward = Operator{
 //
 // It launches aclnnDeformableConv2dBackward (libopapi, CANN 2026-08) of family convolution on st.
 // The emulator verified: Input, GradOutput, OffsetOut, Weight, Offset, GradInput, GradWeight,
-// GradOffset, GradBias float32 float16 bfloat16.
+// GradOffset, GradBias float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, conv/convolution_backward/docs/aclnnDeformableConv2dBackward.md
 func DeformableConv2dBackward(st *acl.Stream, p DeformableConv2dBackwardParams) error {
 	c := NewCall(st, &opDeformableConv2dBackward)
@@ -499,7 +503,8 @@ var opIm2col = Operator{
 // Im2col copies each window of images into a column.
 //
 // It launches aclnnIm2col (libopapi, CANN 8.1.RC1 and 2026-08) of family convolution on st.
-// The emulator verified: Self, Out float32 float16 bfloat16.
+// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source, 2 of
+// them in part.
 // Vendor's page: hicann/ops-math, conversion/im2col/docs/aclnnIm2col.md
 func Im2col(st *acl.Stream, p Im2colParams) error {
 	c := NewCall(st, &opIm2col)
@@ -540,7 +545,7 @@ var opIm2colBackward = Operator{
 // Im2colBackward adds columns up into images, each at its window: the gradient of Im2col.
 //
 // It launches aclnnIm2colBackward (libopapi, CANN 8.1.RC1) of family convolution on st.
-// The emulator verified: GradOutput, Out float32 float16 bfloat16.
+// The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-cv, image/col2im/docs/aclnnIm2colBackward.md
 func Im2colBackward(st *acl.Stream, p Im2colBackwardParams) error {
 	c := NewCall(st, &opIm2colBackward)
@@ -590,7 +595,7 @@ var opQuantConvolution = Operator{
 //
 // It launches aclnnQuantConvolution (libopapi, CANN 2026-08) of family convolution on st.
 // The emulator verified: Input, Weight int8; Bias float32 float16; Scale float32; Output float16
-// bfloat16.
+// bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, conv/convolution_forward/docs/aclnnQuantConvolution.md
 func QuantConvolution(st *acl.Stream, p QuantConvolutionParams) error {
 	c := NewCall(st, &opQuantConvolution)
@@ -694,7 +699,8 @@ var opTransConvolutionWeight = Operator{
 //
 // It launches aclnnTransConvolutionWeight (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // convolution on st.
-// The emulator implements it. Its element types are not verified: only the Ascend310P has it.
+// The emulator implements it. Its element types are not verified: only the Ascend310P has it. Its
+// checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/trans_data/docs/aclnnTransConvolutionWeight.md
 func TransConvolutionWeight(st *acl.Stream, p TransConvolutionWeightParams) error {
 	c := NewCall(st, &opTransConvolutionWeight)

@@ -22,7 +22,8 @@ var opAbs = Operator{
 //
 // It launches aclnnAbs (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
+// complex64; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool. Its checks
+// follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/abs/docs/aclnnAbs.md
 func Abs(st *acl.Stream, p AbsParams) error {
 	c := NewCall(st, &opAbs)
@@ -55,7 +56,7 @@ var opAcos = Operator{
 //
 // It launches aclnnAcos (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Input float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64.
+// Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/acos/docs/aclnnAcos&aclnnInplaceAcos.md
 func Acos(st *acl.Stream, p AcosParams) error {
 	c := NewCall(st, &opAcos)
@@ -89,7 +90,7 @@ var opAcosGrad = Operator{
 //
 // It launches aclnnAcosGrad (libopapi, CANN 2026-08) of family elementwise on st.
 // The emulator verified: YGrad, X float32 float16 bfloat16 float64 integers bool; XGrad float32
-// float16 bfloat16 float64.
+// float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-math, experimental/math/acos_grad_v2/README.md
 func AcosGrad(st *acl.Stream, p AcosGradParams) error {
 	c := NewCall(st, &opAcosGrad)
@@ -157,7 +158,7 @@ var opAcosh = Operator{
 //
 // It launches aclnnAcosh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64.
+// Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/acosh/docs/aclnnAcosh&aclnnInplaceAcosh.md
 func Acosh(st *acl.Stream, p AcoshParams) error {
 	c := NewCall(st, &opAcosh)
@@ -193,7 +194,7 @@ var opAdd = Operator{
 // It launches aclnnAdd (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64 complex128; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex32 complex64 complex128.
+// complex32 complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/add/docs/aclnnAdd&aclnnInplaceAdd.md
 func Add(st *acl.Stream, p AddParams) error {
 	c := NewCall(st, &opAdd)
@@ -227,7 +228,8 @@ var opAddN = Operator{
 // AddN adds the tensors of a list, element by element.
 //
 // It launches aclnnAddN (libopapi, CANN 2026-08) of family elementwise on st.
-// The emulator verified: Tensors, Out float32 float16 bfloat16 int32 int64.
+// The emulator verified: Tensors, Out float32 float16 bfloat16 int32 int64. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-math, math/add_n/docs/aclnnAddN.md
 func AddN(st *acl.Stream, p AddNParams) error {
 	c := NewCall(st, &opAddN)
@@ -262,7 +264,7 @@ var opAddRelu = Operator{
 //
 // It launches aclnnAddRelu (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Other float32 float16 bfloat16 int8 int16 int32 int64 uint8; Out
-// float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
+// float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/relu/docs/aclnnAddRelu&aclnnInplaceAddRelu.md
 func AddRelu(st *acl.Stream, p AddReluParams) error {
 	c := NewCall(st, &opAddRelu)
@@ -299,7 +301,7 @@ var opAddV3 = Operator{
 //
 // It launches aclnnAddV3 (libopapi, CANN 2026-08) of family elementwise on st.
 // The emulator verified: Other float32 float16 bfloat16 int8 int32; Out float32 float16 bfloat16
-// float64 int8 int32.
+// float64 int8 int32. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/add/docs/aclnnAddV3&aclnnInplaceAddV3.md
 func AddV3(st *acl.Stream, p AddV3Params) error {
 	c := NewCall(st, &opAddV3)
@@ -337,7 +339,7 @@ var opAddcdiv = Operator{
 //
 // It launches aclnnAddcdiv (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Tensor1, Tensor2 float32 float16 bfloat16 float64 int64; Out float32
-// float16 bfloat16 float64.
+// float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/addcdiv/docs/aclnnAddcdiv&aclnnInplaceAddcdiv.md
 func Addcdiv(st *acl.Stream, p AddcdivParams) error {
 	c := NewCall(st, &opAddcdiv)
@@ -376,7 +378,7 @@ var opAddcmul = Operator{
 //
 // It launches aclnnAddcmul (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Tensor1, Tensor2, Out float32 float16 bfloat16 float64 int8 int32
-// int64 uint8.
+// int64 uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/addcmul/docs/aclnnAddcmul&aclnnInplaceAddcmul.md
 func Addcmul(st *acl.Stream, p AddcmulParams) error {
 	c := NewCall(st, &opAddcmul)
@@ -414,7 +416,7 @@ var opAdds = Operator{
 //
 // It launches aclnnAdds (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128.
+// bool complex64 complex128. Its checks follow CANN's source, 7 of them in part.
 // Vendor's page: hicann/ops-math, math/add/docs/aclnnAdds.md
 func Adds(st *acl.Stream, p AddsParams) error {
 	c := NewCall(st, &opAdds)
@@ -449,7 +451,7 @@ var opAngleV2 = Operator{
 //
 // It launches aclnnAngleV2 (libopapi, CANN 2026-08) of family elementwise on st.
 // The emulator verified: X float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool complex64;
-// Out float32 float16 bfloat16.
+// Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-math, math/angle_v2/docs/aclnnAngleV2.md
 func AngleV2(st *acl.Stream, p AngleV2Params) error {
 	c := NewCall(st, &opAngleV2)
@@ -482,7 +484,7 @@ var opAsin = Operator{
 //
 // It launches aclnnAsin (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64.
+// Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/asin/docs/aclnnAsin&aclnnInplaceAsin.md
 func Asin(st *acl.Stream, p AsinParams) error {
 	c := NewCall(st, &opAsin)
@@ -547,7 +549,7 @@ var opAsinh = Operator{
 //
 // It launches aclnnAsinh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Input float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64.
+// Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/asinh/docs/aclnnAsinh&aclnnInplaceAsinh.md
 func Asinh(st *acl.Stream, p AsinhParams) error {
 	c := NewCall(st, &opAsinh)
@@ -614,7 +616,7 @@ var opAsinhV2 = Operator{
 //
 // It launches aclnnAsinhV2 (libopapi, CANN 2026-08) of family elementwise on st.
 // The emulator verified: X float32 float16 bfloat16 float64 integers bool; Out float32 float16
-// bfloat16 float64.
+// bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-math, experimental/math/asinh_v2/README.md
 func AsinhV2(st *acl.Stream, p AsinhV2Params) error {
 	c := NewCall(st, &opAsinhV2)
@@ -679,7 +681,7 @@ var opAtan = Operator{
 //
 // It launches aclnnAtan (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Input float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64.
+// Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/atan/docs/aclnnAtan&aclnnInplaceAtan.md
 func Atan(st *acl.Stream, p AtanParams) error {
 	c := NewCall(st, &opAtan)
@@ -713,7 +715,7 @@ var opAtan2 = Operator{
 //
 // It launches aclnnAtan2 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool; Out float32 float16 bfloat16 float64.
+// bool; Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/atan2/docs/aclnnAtan2&aclnnInplaceAtan2.md
 func Atan2(st *acl.Stream, p Atan2Params) error {
 	c := NewCall(st, &opAtan2)
@@ -748,7 +750,7 @@ var opAtanGrad = Operator{
 //
 // It launches aclnnAtanGrad (libopapi, CANN 2026-08) of family elementwise on st.
 // The emulator verified: X, Dy float32 float16 bfloat16 float64 integers bool; Dx float32 float16
-// bfloat16 float64.
+// bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-math, experimental/math/atan_grad/README.md
 func AtanGrad(st *acl.Stream, p AtanGradParams) error {
 	c := NewCall(st, &opAtanGrad)
@@ -782,7 +784,7 @@ var opAtanh = Operator{
 //
 // It launches aclnnAtanh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Input float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64.
+// Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/atanh/docs/aclnnAtanh&aclnnInplaceAtanh.md
 func Atanh(st *acl.Stream, p AtanhParams) error {
 	c := NewCall(st, &opAtanh)
@@ -817,7 +819,7 @@ var opBitwiseAndScalar = Operator{
 // It launches aclnnBitwiseAndScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
 // The emulator verified: Self int8 int16 int32 int64 uint8 uint16 bool; Out float32 float16
-// bfloat16 float64 integers bool.
+// bfloat16 float64 integers bool. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/bitwise_and/docs/aclnnBitwiseAndScalar.md
 func BitwiseAndScalar(st *acl.Stream, p BitwiseAndScalarParams) error {
 	c := NewCall(st, &opBitwiseAndScalar)
@@ -854,7 +856,7 @@ var opBitwiseAndTensor = Operator{
 // It launches aclnnBitwiseAndTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
 // The emulator verified: Self, Other int8 int16 int32 int64 uint8 uint16 bool; Out float32 float16
-// bfloat16 float64 integers bool.
+// bfloat16 float64 integers bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/bitwise_and/docs/aclnnBitwiseAndTensor.md
 func BitwiseAndTensor(st *acl.Stream, p BitwiseAndTensorParams) error {
 	c := NewCall(st, &opBitwiseAndTensor)
@@ -890,7 +892,7 @@ var opBitwiseAndTensorOut = Operator{
 //
 // It launches aclnnBitwiseAndTensorOut (libopapi, CANN 2026-08) of family elementwise on st.
 // The emulator verified: Self, Other int8 int16 int32 int64 uint8 uint16 bool; Out float32 float16
-// bfloat16 float64 integers bool.
+// bfloat16 float64 integers bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/bitwise_and/docs/aclnnBitwiseAndTensorOut&aclnnInplaceBitwiseAndTensorOut.md
 func BitwiseAndTensorOut(st *acl.Stream, p BitwiseAndTensorOutParams) error {
 	c := NewCall(st, &opBitwiseAndTensorOut)
@@ -923,7 +925,8 @@ var opBitwiseNot = Operator{
 // BitwiseNot inverts the bits of each element; of bools it computes the logical not.
 //
 // It launches aclnnBitwiseNot (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self, Out int8 int16 int32 int64 uint8 bool.
+// The emulator verified: Self, Out int8 int16 int32 int64 uint8 bool. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-math, math/bitwise_not/docs/aclnnBitwiseNot.md
 func BitwiseNot(st *acl.Stream, p BitwiseNotParams) error {
 	c := NewCall(st, &opBitwiseNot)
@@ -958,7 +961,7 @@ var opBitwiseOrScalar = Operator{
 // It launches aclnnBitwiseOrScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
 // The emulator verified: Self int8 int16 int32 int64 uint8 uint16 bool; Out float32 float16
-// bfloat16 float64 integers bool.
+// bfloat16 float64 integers bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/bitwise_or/docs/aclnnBitwiseOrScalar&aclnnInplaceBitwiseOrScalar.md
 func BitwiseOrScalar(st *acl.Stream, p BitwiseOrScalarParams) error {
 	c := NewCall(st, &opBitwiseOrScalar)
@@ -995,7 +998,7 @@ var opBitwiseOrTensor = Operator{
 // It launches aclnnBitwiseOrTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
 // The emulator verified: Self, Other integers bool; Out float32 float16 bfloat16 float64 integers
-// bool.
+// bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/bitwise_or/docs/aclnnBitwiseOrTensor&aclnnInplaceBitwiseOrTensor.md
 func BitwiseOrTensor(st *acl.Stream, p BitwiseOrTensorParams) error {
 	c := NewCall(st, &opBitwiseOrTensor)
@@ -1032,7 +1035,7 @@ var opBitwiseXorScalar = Operator{
 // It launches aclnnBitwiseXorScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
 // The emulator verified: Self int8 int16 int32 int64 uint8 bool; Out float32 float16 bfloat16
-// float64 integers bool.
+// float64 integers bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/bitwise_xor/docs/aclnnBitwiseXorScalar&aclnnInplaceBitwiseXorScalar.md
 func BitwiseXorScalar(st *acl.Stream, p BitwiseXorScalarParams) error {
 	c := NewCall(st, &opBitwiseXorScalar)
@@ -1069,7 +1072,7 @@ var opBitwiseXorTensor = Operator{
 // It launches aclnnBitwiseXorTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
 // The emulator verified: Self, Other int8 int16 int32 int64 uint8 bool; Out float32 float16
-// bfloat16 float64 integers bool.
+// bfloat16 float64 integers bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/bitwise_xor/docs/aclnnBitwiseXorTensor&aclnnInplaceBitwiseXorTensor.md
 func BitwiseXorTensor(st *acl.Stream, p BitwiseXorTensorParams) error {
 	c := NewCall(st, &opBitwiseXorTensor)
@@ -1102,7 +1105,8 @@ var opCeil = Operator{
 // Ceil rounds each element up to an integer.
 //
 // It launches aclnnCeil (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-math, math/ceil/docs/aclnnCeil&aclnnInplaceCeil.md
 func Ceil(st *acl.Stream, p CeilParams) error {
 	c := NewCall(st, &opCeil)
@@ -1138,6 +1142,7 @@ var opClamp = Operator{
 //
 // It launches aclnnClamp (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
+// Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClamp.md
 func Clamp(st *acl.Stream, p ClampParams) error {
 	c := NewCall(st, &opClamp)
@@ -1173,6 +1178,7 @@ var opClampMax = Operator{
 //
 // It launches aclnnClampMax (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
+// Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampMax&aclnnInplaceClampMax.md
 func ClampMax(st *acl.Stream, p ClampMaxParams) error {
 	c := NewCall(st, &opClampMax)
@@ -1207,7 +1213,8 @@ var opClampMaxTensor = Operator{
 //
 // It launches aclnnClampMaxTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8;
-// Max float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
+// Max float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampMaxTensor&aclnnInplaceClampMaxTensor.md
 func ClampMaxTensor(st *acl.Stream, p ClampMaxTensorParams) error {
 	c := NewCall(st, &opClampMaxTensor)
@@ -1242,6 +1249,7 @@ var opClampMin = Operator{
 //
 // It launches aclnnClampMin (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
+// Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampMin.md
 func ClampMin(st *acl.Stream, p ClampMinParams) error {
 	c := NewCall(st, &opClampMin)
@@ -1276,7 +1284,8 @@ var opClampMinTensor = Operator{
 //
 // It launches aclnnClampMinTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8;
-// ClipValueMin float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
+// ClipValueMin float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool. Its checks
+// follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampMinTensor&aclnnInplaceClampMinTensor.md
 func ClampMinTensor(st *acl.Stream, p ClampMinTensorParams) error {
 	c := NewCall(st, &opClampMinTensor)
@@ -1313,6 +1322,7 @@ var opClampTensor = Operator{
 // It launches aclnnClampTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8;
 // ClipValueMin, ClipValueMax float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
+// Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampTensor.md
 func ClampTensor(st *acl.Stream, p ClampTensorParams) error {
 	c := NewCall(st, &opClampTensor)
@@ -1348,6 +1358,7 @@ var opComplex = Operator{
 //
 // It launches aclnnComplex (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Real, Imag float32 float16 float64; Out complex32 complex64 complex128.
+// Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/complex/docs/aclnnComplex.md
 func Complex(st *acl.Stream, p ComplexParams) error {
 	c := NewCall(st, &opComplex)
@@ -1381,7 +1392,8 @@ var opCos = Operator{
 //
 // It launches aclnnCos (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Input float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/cos/docs/aclnnCos&aclnnInplaceCos.md
 func Cos(st *acl.Stream, p CosParams) error {
 	c := NewCall(st, &opCos)
@@ -1414,7 +1426,8 @@ var opCosh = Operator{
 //
 // It launches aclnnCosh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/cosh/docs/aclnnCosh&aclnnInplaceCosh.md
 func Cosh(st *acl.Stream, p CoshParams) error {
 	c := NewCall(st, &opCosh)
@@ -1446,7 +1459,7 @@ var opDigamma = Operator{
 // Digamma computes the logarithmic derivative of the gamma function of each element.
 //
 // It launches aclnnDigamma (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self, Out float32 float16 float64.
+// The emulator verified: Self, Out float32 float16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/digamma/docs/aclnnDigamma.md
 func Digamma(st *acl.Stream, p DigammaParams) error {
 	c := NewCall(st, &opDigamma)
@@ -1480,7 +1493,8 @@ var opDiv = Operator{
 //
 // It launches aclnnDiv (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
+// bool complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
+// follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDiv&aclnnInplaceDiv.md
 func Div(st *acl.Stream, p DivParams) error {
 	c := NewCall(st, &opDiv)
@@ -1516,7 +1530,8 @@ var opDivMod = Operator{
 //
 // It launches aclnnDivMod (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
+// bool complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
+// follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDivMod&aclnnInplaceDivMod.md
 func DivMod(st *acl.Stream, p DivModParams) error {
 	c := NewCall(st, &opDivMod)
@@ -1553,7 +1568,7 @@ var opDivMods = Operator{
 //
 // It launches aclnnDivMods (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool.
+// bool. Its checks follow CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDivMods&aclnnInplaceDivMods.md
 func DivMods(st *acl.Stream, p DivModsParams) error {
 	c := NewCall(st, &opDivMods)
@@ -1625,7 +1640,8 @@ var opDivs = Operator{
 //
 // It launches aclnnDivs (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64 complex64 complex128.
+// Out float32 float16 bfloat16 float64 complex64 complex128. Its checks follow CANN's source, 3 of
+// them in part.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDivs&aclnnInplaceDivs.md
 func Divs(st *acl.Stream, p DivsParams) error {
 	c := NewCall(st, &opDivs)
@@ -1659,7 +1675,7 @@ var opErf = Operator{
 //
 // It launches aclnnErf (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int64 bool; Out float32 float16
-// bfloat16 float64.
+// bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/erf/docs/aclnnErf&aclnnInplaceErf.md
 func Erf(st *acl.Stream, p ErfParams) error {
 	c := NewCall(st, &opErf)
@@ -1692,7 +1708,7 @@ var opErfc = Operator{
 //
 // It launches aclnnErfc (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int64 bool; Out float32 float16
-// bfloat16 float64.
+// bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/erfc/docs/aclnnErfc&aclnnInplaceErfc.md
 func Erfc(st *acl.Stream, p ErfcParams) error {
 	c := NewCall(st, &opErfc)
@@ -1725,7 +1741,7 @@ var opErfinv = Operator{
 //
 // It launches aclnnErfinv (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool; Out
-// float32 float16 bfloat16 float64.
+// float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/erfinv/docs/aclnnErfinv&aclnnInplaceErfinv.md
 func Erfinv(st *acl.Stream, p ErfinvParams) error {
 	c := NewCall(st, &opErfinv)
@@ -1758,7 +1774,7 @@ var opExp = Operator{
 //
 // It launches aclnnExp (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int64 bool complex64 complex128; Out
-// float32 float16 bfloat16 float64 complex64 complex128.
+// float32 float16 bfloat16 float64 complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/exp/docs/aclnnExp&aclnnInplaceExp.md
 func Exp(st *acl.Stream, p ExpParams) error {
 	c := NewCall(st, &opExp)
@@ -1791,7 +1807,7 @@ var opExp2 = Operator{
 //
 // It launches aclnnExp2 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64.
+// Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/pow/docs/aclnnExp2&aclnnInplaceExp2.md
 func Exp2(st *acl.Stream, p Exp2Params) error {
 	c := NewCall(st, &opExp2)
@@ -1824,7 +1840,7 @@ var opExpm1 = Operator{
 //
 // It launches aclnnExpm1 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self float32 float16 bfloat16 int64 bool; Out float32 float16 bfloat16
-// float64.
+// float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/expm1/docs/aclnnExpm1&aclnnInplaceExpm1.md
 func Expm1(st *acl.Stream, p Expm1Params) error {
 	c := NewCall(st, &opExpm1)
@@ -1856,7 +1872,8 @@ var opFloor = Operator{
 // Floor rounds each element down to an integer.
 //
 // It launches aclnnFloor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-math, math/floor/docs/aclnnFloor&aclnnInplaceFloor.md
 func Floor(st *acl.Stream, p FloorParams) error {
 	c := NewCall(st, &opFloor)
@@ -1890,7 +1907,7 @@ var opFloorDivide = Operator{
 //
 // It launches aclnnFloorDivide (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool.
+// uint8 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/floor_div/docs/aclnnFloorDivide&aclnnInplaceFloorDivide.md
 func FloorDivide(st *acl.Stream, p FloorDivideParams) error {
 	c := NewCall(st, &opFloorDivide)
@@ -1925,7 +1942,7 @@ var opFloorDivides = Operator{
 //
 // It launches aclnnFloorDivides (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool.
+// bool. Its checks follow CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-math, math/floor_div/docs/aclnnFloorDivides&aclnnInplaceFloorDivides.md
 func FloorDivides(st *acl.Stream, p FloorDividesParams) error {
 	c := NewCall(st, &opFloorDivides)
@@ -1959,7 +1976,8 @@ var opFmodScalar = Operator{
 // FmodScalar computes the remainder of Self / Other for a scalar Other, with the sign of Self.
 //
 // It launches aclnnFmodScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int32 int64 uint8.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int32 int64 uint8. Its
+// checks follow CANN's source, 9 of them in part.
 // Vendor's page: hicann/ops-math, math/mod/docs/aclnnFmodScalar&aclnnInplaceFmodScalar.md
 func FmodScalar(st *acl.Stream, p FmodScalarParams) error {
 	c := NewCall(st, &opFmodScalar)
@@ -1994,6 +2012,7 @@ var opFmodTensor = Operator{
 //
 // It launches aclnnFmodTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int32 int64 uint8.
+// Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/mod/docs/aclnnFmodTensor&aclnnInplaceFmodTensor.md
 func FmodTensor(st *acl.Stream, p FmodTensorParams) error {
 	c := NewCall(st, &opFmodTensor)
@@ -2026,7 +2045,7 @@ var opFrac = Operator{
 // Frac computes the fractional part of each element, with its sign.
 //
 // It launches aclnnFrac (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Input, Out float32 float16 bfloat16.
+// The emulator verified: Input, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sub/docs/aclnnFrac&aclnnInplaceFrac.md
 func Frac(st *acl.Stream, p FracParams) error {
 	c := NewCall(st, &opFrac)
@@ -2161,7 +2180,8 @@ var opGcd = Operator{
 // Gcd computes the greatest common divisor of two integer tensors with broadcasting.
 //
 // It launches aclnnGcd (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self, Other int8 int16 int32 int64 uint8 bool; Out integers.
+// The emulator verified: Self, Other int8 int16 int32 int64 uint8 bool; Out integers. Its checks
+// follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/gcd/docs/aclnnGcd.md
 func Gcd(st *acl.Stream, p GcdParams) error {
 	c := NewCall(st, &opGcd)
@@ -2193,7 +2213,8 @@ var opInplaceAcos = Operator{
 // InplaceAcos is Acos with the result in place of the first argument.
 //
 // It launches aclnnInplaceAcos (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: InputRef float32 float16 bfloat16 float64.
+// The emulator verified: InputRef float32 float16 bfloat16 float64. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-math, math/acos/docs/aclnnAcos&aclnnInplaceAcos.md
 func InplaceAcos(st *acl.Stream, p InplaceAcosParams) error {
 	c := NewCall(st, &opInplaceAcos)
@@ -2223,7 +2244,7 @@ var opInplaceAcosh = Operator{
 // InplaceAcosh is Acosh with the result in place of the first argument.
 //
 // It launches aclnnInplaceAcosh (libopapi, CANN 8.1.RC1) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/acosh/docs/aclnnAcosh&aclnnInplaceAcosh.md
 func InplaceAcosh(st *acl.Stream, p InplaceAcoshParams) error {
 	c := NewCall(st, &opInplaceAcosh)
@@ -2256,7 +2277,7 @@ var opInplaceAdd = Operator{
 //
 // It launches aclnnInplaceAdd (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool complex64 complex128.
+// uint8 bool complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/add/docs/aclnnAdd&aclnnInplaceAdd.md
 func InplaceAdd(st *acl.Stream, p InplaceAddParams) error {
 	c := NewCall(st, &opInplaceAdd)
@@ -2290,7 +2311,8 @@ var opInplaceAddRelu = Operator{
 // InplaceAddRelu is AddRelu with the result in place of the first argument.
 //
 // It launches aclnnInplaceAddRelu (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef, Other float32 float16 bfloat16 int8 int16 int32 int64 uint8.
+// The emulator verified: SelfRef, Other float32 float16 bfloat16 int8 int16 int32 int64 uint8. Its
+// checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/relu/docs/aclnnAddRelu&aclnnInplaceAddRelu.md
 func InplaceAddRelu(st *acl.Stream, p InplaceAddReluParams) error {
 	c := NewCall(st, &opInplaceAddRelu)
@@ -2360,7 +2382,7 @@ var opInplaceAddcdiv = Operator{
 //
 // It launches aclnnInplaceAddcdiv (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64; Tensor1, Tensor2 float32 float16
-// bfloat16 float64 int64.
+// bfloat16 float64 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/addcdiv/docs/aclnnAddcdiv&aclnnInplaceAddcdiv.md
 func InplaceAddcdiv(st *acl.Stream, p InplaceAddcdivParams) error {
 	c := NewCall(st, &opInplaceAddcdiv)
@@ -2397,7 +2419,7 @@ var opInplaceAddcmul = Operator{
 //
 // It launches aclnnInplaceAddcmul (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: SelfRef, Tensor1, Tensor2 float32 float16 bfloat16 float64 int8 int32
-// int64 uint8.
+// int64 uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/addcmul/docs/aclnnAddcmul&aclnnInplaceAddcmul.md
 func InplaceAddcmul(st *acl.Stream, p InplaceAddcmulParams) error {
 	c := NewCall(st, &opInplaceAddcmul)
@@ -2433,7 +2455,7 @@ var opInplaceAdds = Operator{
 //
 // It launches aclnnInplaceAdds (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128.
+// complex64 complex128. Its checks follow CANN's source, 7 of them in part.
 // Vendor's page: hicann/ops-math, math/add/docs/aclnnInplaceAdds.md
 func InplaceAdds(st *acl.Stream, p InplaceAddsParams) error {
 	c := NewCall(st, &opInplaceAdds)
@@ -2465,7 +2487,7 @@ var opInplaceAsin = Operator{
 // InplaceAsin is Asin with the result in place of the first argument.
 //
 // It launches aclnnInplaceAsin (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/asin/docs/aclnnAsin&aclnnInplaceAsin.md
 func InplaceAsin(st *acl.Stream, p InplaceAsinParams) error {
 	c := NewCall(st, &opInplaceAsin)
@@ -2495,7 +2517,8 @@ var opInplaceAsinh = Operator{
 // InplaceAsinh is Asinh with the result in place of the first argument.
 //
 // It launches aclnnInplaceAsinh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: InputRef float32 float16 bfloat16 float64.
+// The emulator verified: InputRef float32 float16 bfloat16 float64. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-math, math/asinh/docs/aclnnAsinh&aclnnInplaceAsinh.md
 func InplaceAsinh(st *acl.Stream, p InplaceAsinhParams) error {
 	c := NewCall(st, &opInplaceAsinh)
@@ -2525,7 +2548,8 @@ var opInplaceAtan = Operator{
 // InplaceAtan is Atan with the result in place of the first argument.
 //
 // It launches aclnnInplaceAtan (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: InputRef float32 float16 bfloat16 float64.
+// The emulator verified: InputRef float32 float16 bfloat16 float64. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-math, math/atan/docs/aclnnAtan&aclnnInplaceAtan.md
 func InplaceAtan(st *acl.Stream, p InplaceAtanParams) error {
 	c := NewCall(st, &opInplaceAtan)
@@ -2557,7 +2581,7 @@ var opInplaceAtan2 = Operator{
 //
 // It launches aclnnInplaceAtan2 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64; Other float32 float16 bfloat16
-// float64 int8 int16 int32 int64 uint8 bool.
+// float64 int8 int16 int32 int64 uint8 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/atan2/docs/aclnnAtan2&aclnnInplaceAtan2.md
 func InplaceAtan2(st *acl.Stream, p InplaceAtan2Params) error {
 	c := NewCall(st, &opInplaceAtan2)
@@ -2588,7 +2612,8 @@ var opInplaceAtanh = Operator{
 // InplaceAtanh is Atanh with the result in place of the first argument.
 //
 // It launches aclnnInplaceAtanh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: InputRef float32 float16 bfloat16 float64.
+// The emulator verified: InputRef float32 float16 bfloat16 float64. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-math, math/atanh/docs/aclnnAtanh&aclnnInplaceAtanh.md
 func InplaceAtanh(st *acl.Stream, p InplaceAtanhParams) error {
 	c := NewCall(st, &opInplaceAtanh)
@@ -2620,7 +2645,8 @@ var opInplaceBitwiseAndScalar = Operator{
 //
 // It launches aclnnInplaceBitwiseAndScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // elementwise on st.
-// The emulator verified: SelfRef int8 int16 int32 int64 uint8 uint16 bool.
+// The emulator verified: SelfRef int8 int16 int32 int64 uint8 uint16 bool. Its checks follow CANN's
+// source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/bitwise_and/docs/aclnnInplaceBitwiseAndScalar.md
 func InplaceBitwiseAndScalar(st *acl.Stream, p InplaceBitwiseAndScalarParams) error {
 	c := NewCall(st, &opInplaceBitwiseAndScalar)
@@ -2653,7 +2679,8 @@ var opInplaceBitwiseAndTensor = Operator{
 //
 // It launches aclnnInplaceBitwiseAndTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // elementwise on st.
-// The emulator verified: SelfRef, Other int8 int16 int32 int64 uint8 uint16 bool.
+// The emulator verified: SelfRef, Other int8 int16 int32 int64 uint8 uint16 bool. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-math, math/bitwise_and/docs/aclnnInplaceBitwiseAndTensor.md
 func InplaceBitwiseAndTensor(st *acl.Stream, p InplaceBitwiseAndTensorParams) error {
 	c := NewCall(st, &opInplaceBitwiseAndTensor)
@@ -2685,7 +2712,8 @@ var opInplaceBitwiseAndTensorOut = Operator{
 // InplaceBitwiseAndTensorOut is BitwiseAndTensorOut with the result in place of the first argument.
 //
 // It launches aclnnInplaceBitwiseAndTensorOut (libopapi, CANN 2026-08) of family elementwise on st.
-// The emulator verified: Self, Other int8 int16 int32 int64 uint8 uint16 bool.
+// The emulator verified: Self, Other int8 int16 int32 int64 uint8 uint16 bool. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-math, math/bitwise_and/docs/aclnnBitwiseAndTensorOut&aclnnInplaceBitwiseAndTensorOut.md
 func InplaceBitwiseAndTensorOut(st *acl.Stream, p InplaceBitwiseAndTensorOutParams) error {
 	c := NewCall(st, &opInplaceBitwiseAndTensorOut)
@@ -2718,7 +2746,8 @@ var opInplaceBitwiseOrScalar = Operator{
 //
 // It launches aclnnInplaceBitwiseOrScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // elementwise on st.
-// The emulator verified: SelfRef int8 int16 int32 int64 uint8 uint16 bool.
+// The emulator verified: SelfRef int8 int16 int32 int64 uint8 uint16 bool. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-math, math/bitwise_or/docs/aclnnBitwiseOrScalar&aclnnInplaceBitwiseOrScalar.md
 func InplaceBitwiseOrScalar(st *acl.Stream, p InplaceBitwiseOrScalarParams) error {
 	c := NewCall(st, &opInplaceBitwiseOrScalar)
@@ -2751,7 +2780,7 @@ var opInplaceBitwiseOrTensor = Operator{
 //
 // It launches aclnnInplaceBitwiseOrTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // elementwise on st.
-// The emulator verified: SelfRef, Other integers bool.
+// The emulator verified: SelfRef, Other integers bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/bitwise_or/docs/aclnnBitwiseOrTensor&aclnnInplaceBitwiseOrTensor.md
 func InplaceBitwiseOrTensor(st *acl.Stream, p InplaceBitwiseOrTensorParams) error {
 	c := NewCall(st, &opInplaceBitwiseOrTensor)
@@ -2784,7 +2813,8 @@ var opInplaceBitwiseXorScalar = Operator{
 //
 // It launches aclnnInplaceBitwiseXorScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // elementwise on st.
-// The emulator verified: SelfRef int8 int16 int32 int64 uint8 bool.
+// The emulator verified: SelfRef int8 int16 int32 int64 uint8 bool. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-math, math/bitwise_xor/docs/aclnnBitwiseXorScalar&aclnnInplaceBitwiseXorScalar.md
 func InplaceBitwiseXorScalar(st *acl.Stream, p InplaceBitwiseXorScalarParams) error {
 	c := NewCall(st, &opInplaceBitwiseXorScalar)
@@ -2817,7 +2847,8 @@ var opInplaceBitwiseXorTensor = Operator{
 //
 // It launches aclnnInplaceBitwiseXorTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // elementwise on st.
-// The emulator verified: SelfRef, Other int8 int16 int32 int64 uint8 bool.
+// The emulator verified: SelfRef, Other int8 int16 int32 int64 uint8 bool. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-math, math/bitwise_xor/docs/aclnnBitwiseXorTensor&aclnnInplaceBitwiseXorTensor.md
 func InplaceBitwiseXorTensor(st *acl.Stream, p InplaceBitwiseXorTensorParams) error {
 	c := NewCall(st, &opInplaceBitwiseXorTensor)
@@ -2848,7 +2879,7 @@ var opInplaceCeil = Operator{
 // InplaceCeil is Ceil with the result in place of the first argument.
 //
 // It launches aclnnInplaceCeil (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/ceil/docs/aclnnCeil&aclnnInplaceCeil.md
 func InplaceCeil(st *acl.Stream, p InplaceCeilParams) error {
 	c := NewCall(st, &opInplaceCeil)
@@ -2880,7 +2911,8 @@ var opInplaceClampMax = Operator{
 //
 // It launches aclnnInplaceClampMax (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8. Its
+// checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampMax&aclnnInplaceClampMax.md
 func InplaceClampMax(st *acl.Stream, p InplaceClampMaxParams) error {
 	c := NewCall(st, &opInplaceClampMax)
@@ -2914,7 +2946,8 @@ var opInplaceClampMaxTensor = Operator{
 // It launches aclnnInplaceClampMaxTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise
 // on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8; Max
-// float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
+// float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampMaxTensor&aclnnInplaceClampMaxTensor.md
 func InplaceClampMaxTensor(st *acl.Stream, p InplaceClampMaxTensorParams) error {
 	c := NewCall(st, &opInplaceClampMaxTensor)
@@ -2948,7 +2981,8 @@ var opInplaceClampMinTensor = Operator{
 // It launches aclnnInplaceClampMinTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise
 // on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8;
-// ClipValueMin float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
+// ClipValueMin float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool. Its checks
+// follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampMinTensor&aclnnInplaceClampMinTensor.md
 func InplaceClampMinTensor(st *acl.Stream, p InplaceClampMinTensorParams) error {
 	c := NewCall(st, &opInplaceClampMinTensor)
@@ -2979,7 +3013,8 @@ var opInplaceCos = Operator{
 // InplaceCos is Cos with the result in place of the first argument.
 //
 // It launches aclnnInplaceCos (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: InputRef float32 float16 bfloat16 float64 complex64 complex128.
+// The emulator verified: InputRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/cos/docs/aclnnCos&aclnnInplaceCos.md
 func InplaceCos(st *acl.Stream, p InplaceCosParams) error {
 	c := NewCall(st, &opInplaceCos)
@@ -3009,7 +3044,8 @@ var opInplaceCosh = Operator{
 // InplaceCosh is Cosh with the result in place of the first argument.
 //
 // It launches aclnnInplaceCosh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/cosh/docs/aclnnCosh&aclnnInplaceCosh.md
 func InplaceCosh(st *acl.Stream, p InplaceCoshParams) error {
 	c := NewCall(st, &opInplaceCosh)
@@ -3041,7 +3077,8 @@ var opInplaceDiv = Operator{
 //
 // It launches aclnnInplaceDiv (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128; Other
-// float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64 complex128.
+// float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64 complex128. Its
+// checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDiv&aclnnInplaceDiv.md
 func InplaceDiv(st *acl.Stream, p InplaceDivParams) error {
 	c := NewCall(st, &opInplaceDiv)
@@ -3075,7 +3112,7 @@ var opInplaceDivMod = Operator{
 //
 // It launches aclnnInplaceDivMod (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool.
+// uint8 bool. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDivMod&aclnnInplaceDivMod.md
 func InplaceDivMod(st *acl.Stream, p InplaceDivModParams) error {
 	c := NewCall(st, &opInplaceDivMod)
@@ -3110,7 +3147,7 @@ var opInplaceDivMods = Operator{
 //
 // It launches aclnnInplaceDivMods (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool.
+// bool. Its checks follow CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDivMods&aclnnInplaceDivMods.md
 func InplaceDivMods(st *acl.Stream, p InplaceDivModsParams) error {
 	c := NewCall(st, &opInplaceDivMods)
@@ -3143,7 +3180,8 @@ var opInplaceDivs = Operator{
 // InplaceDivs is Divs with the result in place of the first argument.
 //
 // It launches aclnnInplaceDivs (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
+// follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDivs&aclnnInplaceDivs.md
 func InplaceDivs(st *acl.Stream, p InplaceDivsParams) error {
 	c := NewCall(st, &opInplaceDivs)
@@ -3174,7 +3212,7 @@ var opInplaceErf = Operator{
 // InplaceErf is Erf with the result in place of the first argument.
 //
 // It launches aclnnInplaceErf (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/erf/docs/aclnnErf&aclnnInplaceErf.md
 func InplaceErf(st *acl.Stream, p InplaceErfParams) error {
 	c := NewCall(st, &opInplaceErf)
@@ -3204,7 +3242,7 @@ var opInplaceErfc = Operator{
 // InplaceErfc is Erfc with the result in place of the first argument.
 //
 // It launches aclnnInplaceErfc (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/erfc/docs/aclnnErfc&aclnnInplaceErfc.md
 func InplaceErfc(st *acl.Stream, p InplaceErfcParams) error {
 	c := NewCall(st, &opInplaceErfc)
@@ -3234,7 +3272,7 @@ var opInplaceErfinv = Operator{
 // InplaceErfinv is Erfinv with the result in place of the first argument.
 //
 // It launches aclnnInplaceErfinv (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16.
+// The emulator verified: SelfRef float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/erfinv/docs/aclnnErfinv&aclnnInplaceErfinv.md
 func InplaceErfinv(st *acl.Stream, p InplaceErfinvParams) error {
 	c := NewCall(st, &opInplaceErfinv)
@@ -3264,7 +3302,8 @@ var opInplaceExp = Operator{
 // InplaceExp is Exp with the result in place of the first argument.
 //
 // It launches aclnnInplaceExp (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/exp/docs/aclnnExp&aclnnInplaceExp.md
 func InplaceExp(st *acl.Stream, p InplaceExpParams) error {
 	c := NewCall(st, &opInplaceExp)
@@ -3294,7 +3333,7 @@ var opInplaceExp2 = Operator{
 // InplaceExp2 is Exp2 with the result in place of the first argument.
 //
 // It launches aclnnInplaceExp2 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/pow/docs/aclnnExp2&aclnnInplaceExp2.md
 func InplaceExp2(st *acl.Stream, p InplaceExp2Params) error {
 	c := NewCall(st, &opInplaceExp2)
@@ -3324,7 +3363,7 @@ var opInplaceExpm1 = Operator{
 // InplaceExpm1 is Expm1 with the result in place of the first argument.
 //
 // It launches aclnnInplaceExpm1 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16.
+// The emulator verified: SelfRef float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/expm1/docs/aclnnExpm1&aclnnInplaceExpm1.md
 func InplaceExpm1(st *acl.Stream, p InplaceExpm1Params) error {
 	c := NewCall(st, &opInplaceExpm1)
@@ -3354,7 +3393,8 @@ var opInplaceFloor = Operator{
 // InplaceFloor is Floor with the result in place of the first argument.
 //
 // It launches aclnnInplaceFloor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-math, math/floor/docs/aclnnFloor&aclnnInplaceFloor.md
 func InplaceFloor(st *acl.Stream, p InplaceFloorParams) error {
 	c := NewCall(st, &opInplaceFloor)
@@ -3387,7 +3427,7 @@ var opInplaceFloorDivide = Operator{
 // It launches aclnnInplaceFloorDivide (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
 // The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool.
+// uint8 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/floor_div/docs/aclnnFloorDivide&aclnnInplaceFloorDivide.md
 func InplaceFloorDivide(st *acl.Stream, p InplaceFloorDivideParams) error {
 	c := NewCall(st, &opInplaceFloorDivide)
@@ -3421,7 +3461,7 @@ var opInplaceFloorDivides = Operator{
 // It launches aclnnInplaceFloorDivides (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise
 // on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool.
+// bool. Its checks follow CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-math, math/floor_div/docs/aclnnFloorDivides&aclnnInplaceFloorDivides.md
 func InplaceFloorDivides(st *acl.Stream, p InplaceFloorDividesParams) error {
 	c := NewCall(st, &opInplaceFloorDivides)
@@ -3454,7 +3494,8 @@ var opInplaceFmodScalar = Operator{
 //
 // It launches aclnnInplaceFmodScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int32 int64 uint8.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int32 int64 uint8. Its
+// checks follow CANN's source, 9 of them in part.
 // Vendor's page: hicann/ops-math, math/mod/docs/aclnnFmodScalar&aclnnInplaceFmodScalar.md
 func InplaceFmodScalar(st *acl.Stream, p InplaceFmodScalarParams) error {
 	c := NewCall(st, &opInplaceFmodScalar)
@@ -3488,6 +3529,7 @@ var opInplaceFmodTensor = Operator{
 // It launches aclnnInplaceFmodTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
 // The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int32 int64 uint8.
+// Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/mod/docs/aclnnFmodTensor&aclnnInplaceFmodTensor.md
 func InplaceFmodTensor(st *acl.Stream, p InplaceFmodTensorParams) error {
 	c := NewCall(st, &opInplaceFmodTensor)
@@ -3518,7 +3560,7 @@ var opInplaceFrac = Operator{
 // InplaceFrac is Frac with the result in place of the first argument.
 //
 // It launches aclnnInplaceFrac (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: InputRef float32 float16 bfloat16.
+// The emulator verified: InputRef float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sub/docs/aclnnFrac&aclnnInplaceFrac.md
 func InplaceFrac(st *acl.Stream, p InplaceFracParams) error {
 	c := NewCall(st, &opInplaceFrac)
@@ -3550,7 +3592,8 @@ var opInplaceLerp = Operator{
 // InplaceLerp is Lerp with the result in place of the first argument.
 //
 // It launches aclnnInplaceLerp (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef, End, Weight float32 float16 bfloat16.
+// The emulator verified: SelfRef, End, Weight float32 float16 bfloat16. Its checks follow CANN's
+// source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/lerp/docs/aclnnLerp&aclnnInplaceLerp.md
 func InplaceLerp(st *acl.Stream, p InplaceLerpParams) error {
 	c := NewCall(st, &opInplaceLerp)
@@ -3584,7 +3627,8 @@ var opInplaceLerps = Operator{
 // InplaceLerps is Lerps with the result in place of the first argument.
 //
 // It launches aclnnInplaceLerps (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef, End float32 float16 bfloat16.
+// The emulator verified: SelfRef, End float32 float16 bfloat16. Its checks follow CANN's source, 2
+// of them in part.
 // Vendor's page: hicann/ops-math, math/lerp/docs/aclnnLerps&aclnnInplaceLerps.md
 func InplaceLerps(st *acl.Stream, p InplaceLerpsParams) error {
 	c := NewCall(st, &opInplaceLerps)
@@ -3616,7 +3660,8 @@ var opInplaceLog = Operator{
 // InplaceLog is Log with the result in place of the first argument.
 //
 // It launches aclnnInplaceLog (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/log/docs/aclnnLog&aclnnInplaceLog.md
 func InplaceLog(st *acl.Stream, p InplaceLogParams) error {
 	c := NewCall(st, &opInplaceLog)
@@ -3646,7 +3691,7 @@ var opInplaceLog10 = Operator{
 // InplaceLog10 is Log10 with the result in place of the first argument.
 //
 // It launches aclnnInplaceLog10 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/log/docs/aclnnLog10&aclnnInplaceLog10.md
 func InplaceLog10(st *acl.Stream, p InplaceLog10Params) error {
 	c := NewCall(st, &opInplaceLog10)
@@ -3676,7 +3721,7 @@ var opInplaceLog1p = Operator{
 // InplaceLog1p is Log1p with the result in place of the first argument.
 //
 // It launches aclnnInplaceLog1p (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/log1p/docs/aclnnLog1p&aclnnInplaceLog1p.md
 func InplaceLog1p(st *acl.Stream, p InplaceLog1pParams) error {
 	c := NewCall(st, &opInplaceLog1p)
@@ -3706,7 +3751,7 @@ var opInplaceLog2 = Operator{
 // InplaceLog2 is Log2 with the result in place of the first argument.
 //
 // It launches aclnnInplaceLog2 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/log/docs/aclnnLog2&aclnnInplaceLog2.md
 func InplaceLog2(st *acl.Stream, p InplaceLog2Params) error {
 	c := NewCall(st, &opInplaceLog2)
@@ -3738,7 +3783,7 @@ var opInplaceMul = Operator{
 //
 // It launches aclnnInplaceMul (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool complex64 complex128.
+// uint8 bool complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/mul/docs/aclnnMul&aclnnInplaceMul.md
 func InplaceMul(st *acl.Stream, p InplaceMulParams) error {
 	c := NewCall(st, &opInplaceMul)
@@ -3771,7 +3816,7 @@ var opInplaceMuls = Operator{
 //
 // It launches aclnnInplaceMuls (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128.
+// complex64 complex128. Its checks follow CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-math, math/muls/docs/aclnnMuls&aclnnInplaceMuls.md
 func InplaceMuls(st *acl.Stream, p InplaceMulsParams) error {
 	c := NewCall(st, &opInplaceMuls)
@@ -3806,7 +3851,8 @@ var opInplaceNanToNum = Operator{
 //
 // It launches aclnnInplaceNanToNum (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
-// The emulator verified: SelfRef float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool.
+// The emulator verified: SelfRef float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool. Its
+// checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/nan_to_num/docs/aclnnNanToNum&aclnnInplaceNanToNum.md
 func InplaceNanToNum(st *acl.Stream, p InplaceNanToNumParams) error {
 	c := NewCall(st, &opInplaceNanToNum)
@@ -3840,7 +3886,7 @@ var opInplaceNeg = Operator{
 //
 // It launches aclnnInplaceNeg (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int32 int64 complex64
-// complex128.
+// complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/neg/docs/aclnnNeg&aclnnInplaceNeg.md
 func InplaceNeg(st *acl.Stream, p InplaceNegParams) error {
 	c := NewCall(st, &opInplaceNeg)
@@ -3873,7 +3919,7 @@ var opInplacePowTensorScalar = Operator{
 // It launches aclnnInplacePowTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // elementwise on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// complex64 complex128.
+// complex64 complex128. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/pow/docs/aclnnPowTensorScalar&aclnnInplacePowTensorScalar.md
 func InplacePowTensorScalar(st *acl.Stream, p InplacePowTensorScalarParams) error {
 	c := NewCall(st, &opInplacePowTensorScalar)
@@ -3908,7 +3954,7 @@ var opInplacePowTensorTensor = Operator{
 // elementwise on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // complex64 complex128; Exponent float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128.
+// complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/pow/docs/aclnnPowTensorTensor&aclnnInplacePowTensorTensor.md
 func InplacePowTensorTensor(st *acl.Stream, p InplacePowTensorTensorParams) error {
 	c := NewCall(st, &opInplacePowTensorTensor)
@@ -3940,7 +3986,8 @@ var opInplaceReciprocal = Operator{
 //
 // It launches aclnnInplaceReciprocal (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/reciprocal/docs/aclnnReciprocal&aclnnInplaceReciprocal.md
 func InplaceReciprocal(st *acl.Stream, p InplaceReciprocalParams) error {
 	c := NewCall(st, &opInplaceReciprocal)
@@ -3973,7 +4020,8 @@ var opInplaceRemainderTensorScalar = Operator{
 //
 // It launches aclnnInplaceRemainderTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool. Its checks follow
+// CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/floor_mod/docs/aclnnRemainderTensorScalar&aclnnInplaceRemainderTensorScalar.md
 func InplaceRemainderTensorScalar(st *acl.Stream, p InplaceRemainderTensorScalarParams) error {
 	c := NewCall(st, &opInplaceRemainderTensorScalar)
@@ -4010,7 +4058,7 @@ var opInplaceRemainderTensorTensor = Operator{
 // It launches aclnnInplaceRemainderTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // elementwise on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int32 int64; Other float32
-// float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
+// float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/floor_mod/docs/aclnnRemainderTensorTensor&aclnnInplaceRemainderTensorTensor.md
 func InplaceRemainderTensorTensor(st *acl.Stream, p InplaceRemainderTensorTensorParams) error {
 	c := NewCall(st, &opInplaceRemainderTensorTensor)
@@ -4043,7 +4091,8 @@ var opInplaceRound = Operator{
 // InplaceRound is Round with the result in place of the first argument.
 //
 // It launches aclnnInplaceRound (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int32 int64.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int32 int64. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-math, math/round/docs/aclnnRound&aclnnInplaceRound.md
 func InplaceRound(st *acl.Stream, p InplaceRoundParams) error {
 	c := NewCall(st, &opInplaceRound)
@@ -4075,7 +4124,8 @@ var opInplaceRoundDecimals = Operator{
 //
 // It launches aclnnInplaceRoundDecimals (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise
 // on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int32 int64.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int32 int64. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-math, math/round/docs/aclnnRoundDecimals&aclnnInplaceRoundDecimals.md
 func InplaceRoundDecimals(st *acl.Stream, p InplaceRoundDecimalsParams) error {
 	c := NewCall(st, &opInplaceRoundDecimals)
@@ -4106,7 +4156,8 @@ var opInplaceRsqrt = Operator{
 // InplaceRsqrt is Rsqrt with the result in place of the first argument.
 //
 // It launches aclnnInplaceRsqrt (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/rsqrt/docs/aclnnRsqrt&aclnnInplaceRsqrt.md
 func InplaceRsqrt(st *acl.Stream, p InplaceRsqrtParams) error {
 	c := NewCall(st, &opInplaceRsqrt)
@@ -4136,7 +4187,8 @@ var opInplaceSin = Operator{
 // InplaceSin is Sin with the result in place of the first argument.
 //
 // It launches aclnnInplaceSin (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sin/docs/aclnnSin&aclnnInplaceSin.md
 func InplaceSin(st *acl.Stream, p InplaceSinParams) error {
 	c := NewCall(st, &opInplaceSin)
@@ -4166,7 +4218,7 @@ var opInplaceSinc = Operator{
 // InplaceSinc is Sinc with the result in place of the first argument.
 //
 // It launches aclnnInplaceSinc (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sinc/docs/aclnnSinc&aclnnInplaceSinc.md
 func InplaceSinc(st *acl.Stream, p InplaceSincParams) error {
 	c := NewCall(st, &opInplaceSinc)
@@ -4196,7 +4248,8 @@ var opInplaceSinh = Operator{
 // InplaceSinh is Sinh with the result in place of the first argument.
 //
 // It launches aclnnInplaceSinh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sinh/docs/aclnnSinh&aclnnInplaceSinh.md
 func InplaceSinh(st *acl.Stream, p InplaceSinhParams) error {
 	c := NewCall(st, &opInplaceSinh)
@@ -4226,7 +4279,8 @@ var opInplaceSqrt = Operator{
 // InplaceSqrt is Sqrt with the result in place of the first argument.
 //
 // It launches aclnnInplaceSqrt (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 complex64 complex128.
+// The emulator verified: Self float32 float16 bfloat16 float64 complex64 complex128. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sqrt/docs/aclnnSqrt&aclnnInplaceSqrt.md
 func InplaceSqrt(st *acl.Stream, p InplaceSqrtParams) error {
 	c := NewCall(st, &opInplaceSqrt)
@@ -4259,7 +4313,7 @@ var opInplaceSub = Operator{
 //
 // It launches aclnnInplaceSub (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool complex64 complex128.
+// uint8 bool complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sub/docs/aclnnSub&aclnnInplaceSub.md
 func InplaceSub(st *acl.Stream, p InplaceSubParams) error {
 	c := NewCall(st, &opInplaceSub)
@@ -4294,7 +4348,7 @@ var opInplaceSubs = Operator{
 //
 // It launches aclnnInplaceSubs (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128.
+// complex64 complex128. Its checks follow CANN's source, 7 of them in part.
 // Vendor's page: hicann/ops-math, math/sub/docs/aclnnSubs&aclnnInplaceSubs.md
 func InplaceSubs(st *acl.Stream, p InplaceSubsParams) error {
 	c := NewCall(st, &opInplaceSubs)
@@ -4326,7 +4380,8 @@ var opInplaceTan = Operator{
 // InplaceTan is Tan with the result in place of the first argument.
 //
 // It launches aclnnInplaceTan (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/tan/docs/aclnnTan&aclnnInplaceTan.md
 func InplaceTan(st *acl.Stream, p InplaceTanParams) error {
 	c := NewCall(st, &opInplaceTan)
@@ -4356,7 +4411,8 @@ var opInplaceTanh = Operator{
 // InplaceTanh is Tanh with the result in place of the first argument.
 //
 // It launches aclnnInplaceTanh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16.
+// The emulator verified: SelfRef float32 float16 bfloat16. Its checks follow CANN's source, 1 of
+// them in part.
 // Vendor's page: hicann/ops-math, math/tanh/docs/aclnnTanh&aclnnInplaceTanh.md
 func InplaceTanh(st *acl.Stream, p InplaceTanhParams) error {
 	c := NewCall(st, &opInplaceTanh)
@@ -4386,7 +4442,7 @@ var opInplaceTrunc = Operator{
 // InplaceTrunc is Trunc with the result in place of the first argument.
 //
 // It launches aclnnInplaceTrunc (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16.
+// The emulator verified: SelfRef float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/trunc/docs/aclnnTrunc&aclnnInplaceTrunc.md
 func InplaceTrunc(st *acl.Stream, p InplaceTruncParams) error {
 	c := NewCall(st, &opInplaceTrunc)
@@ -4418,7 +4474,7 @@ var opInplaceXLogYScalarOther = Operator{
 //
 // It launches aclnnInplaceXLogYScalarOther (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16.
+// The emulator verified: SelfRef float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/xlogy/docs/aclnnXLogYScalarOther&aclnnInplaceXLogYScalarOther.md
 func InplaceXLogYScalarOther(st *acl.Stream, p InplaceXLogYScalarOtherParams) error {
 	c := NewCall(st, &opInplaceXLogYScalarOther)
@@ -4452,7 +4508,7 @@ var opInplaceXLogYTensor = Operator{
 // It launches aclnnInplaceXLogYTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
 // The emulator verified: SelfRef float32 float16 bfloat16; Other float32 float16 bfloat16 int8
-// int16 int32 int64 uint8 bool.
+// int16 int32 int64 uint8 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/xlogy/docs/aclnnXLogYTensor&aclnnInplaceXLogYTensor.md
 func InplaceXLogYTensor(st *acl.Stream, p InplaceXLogYTensorParams) error {
 	c := NewCall(st, &opInplaceXLogYTensor)
@@ -4485,7 +4541,7 @@ var opLeftShift = Operator{
 // LeftShift shifts the bits of each element left by the element of ShiftBits.
 //
 // It launches aclnnLeftShift (libopapi, CANN 2026-08) of family elementwise on st.
-// The emulator verified: Self, ShiftBits, Out integers.
+// The emulator verified: Self, ShiftBits, Out integers. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/left_shift/docs/aclnnLeftShift.md
 func LeftShift(st *acl.Stream, p LeftShiftParams) error {
 	c := NewCall(st, &opLeftShift)
@@ -4519,7 +4575,7 @@ var opLeftShifts = Operator{
 // LeftShifts shifts the bits of each element left by a scalar.
 //
 // It launches aclnnLeftShifts (libopapi, CANN 2026-08) of family elementwise on st.
-// The emulator verified: Self, Out integers.
+// The emulator verified: Self, Out integers. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/left_shift/docs/aclnnLeftShifts.md
 func LeftShifts(st *acl.Stream, p LeftShiftsParams) error {
 	c := NewCall(st, &opLeftShifts)
@@ -4554,7 +4610,8 @@ var opLerp = Operator{
 // Lerp interpolates linearly: Self + Weight · (End − Self).
 //
 // It launches aclnnLerp (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self, End, Weight, Out float32 float16 bfloat16.
+// The emulator verified: Self, End, Weight, Out float32 float16 bfloat16. Its checks follow CANN's
+// source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/lerp/docs/aclnnLerp&aclnnInplaceLerp.md
 func Lerp(st *acl.Stream, p LerpParams) error {
 	c := NewCall(st, &opLerp)
@@ -4590,7 +4647,8 @@ var opLerps = Operator{
 // Lerps interpolates linearly: Self + Weight · (End − Self), Weight being a scalar.
 //
 // It launches aclnnLerps (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: End float32 float16 bfloat16; Out float32 float16 bfloat16 float64.
+// The emulator verified: End float32 float16 bfloat16; Out float32 float16 bfloat16 float64. Its
+// checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/lerp/docs/aclnnLerps&aclnnInplaceLerps.md
 func Lerps(st *acl.Stream, p LerpsParams) error {
 	c := NewCall(st, &opLerps)
@@ -4624,7 +4682,7 @@ var opLgamma = Operator{
 // Lgamma computes the logarithm of the absolute value of the gamma function of each element.
 //
 // It launches aclnnLgamma (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self, Out float32 float16 float64.
+// The emulator verified: Self, Out float32 float16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/lgamma/docs/aclnnLgamma.md
 func Lgamma(st *acl.Stream, p LgammaParams) error {
 	c := NewCall(st, &opLgamma)
@@ -4657,7 +4715,8 @@ var opLog = Operator{
 //
 // It launches aclnnLog (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/log/docs/aclnnLog&aclnnInplaceLog.md
 func Log(st *acl.Stream, p LogParams) error {
 	c := NewCall(st, &opLog)
@@ -4690,7 +4749,7 @@ var opLog10 = Operator{
 //
 // It launches aclnnLog10 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64.
+// Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/log/docs/aclnnLog10&aclnnInplaceLog10.md
 func Log10(st *acl.Stream, p Log10Params) error {
 	c := NewCall(st, &opLog10)
@@ -4723,7 +4782,7 @@ var opLog1p = Operator{
 //
 // It launches aclnnLog1p (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64.
+// Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/log1p/docs/aclnnLog1p&aclnnInplaceLog1p.md
 func Log1p(st *acl.Stream, p Log1pParams) error {
 	c := NewCall(st, &opLog1p)
@@ -4756,7 +4815,7 @@ var opLog2 = Operator{
 //
 // It launches aclnnLog2 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64.
+// Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/log/docs/aclnnLog2&aclnnInplaceLog2.md
 func Log2(st *acl.Stream, p Log2Params) error {
 	c := NewCall(st, &opLog2)
@@ -4790,7 +4849,7 @@ var opLogAddExp = Operator{
 //
 // It launches aclnnLogAddExp (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Other float32 float16 bfloat16 float64 integers bool; Out float32
-// float16 bfloat16.
+// float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/log_add_exp/docs/aclnnLogAddExp.md
 func LogAddExp(st *acl.Stream, p LogAddExpParams) error {
 	c := NewCall(st, &opLogAddExp)
@@ -4825,7 +4884,7 @@ var opLogAddExp2 = Operator{
 //
 // It launches aclnnLogAddExp2 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Other float32 float16 bfloat16 float64 integers bool; Out float32
-// float16 bfloat16.
+// float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/log_add_exp/docs/aclnnLogAddExp2.md
 func LogAddExp2(st *acl.Stream, p LogAddExp2Params) error {
 	c := NewCall(st, &opLogAddExp2)
@@ -4861,7 +4920,7 @@ var opLogit = Operator{
 //
 // It launches aclnnLogit (libopapi, CANN 8.1.RC1) of family elementwise on st.
 // The emulator verified: Input float32 float16 bfloat16 float64 integers bool; Out float32 float16
-// bfloat16 float64.
+// bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, loss/logit/docs/aclnnLogit.md
 func Logit(st *acl.Stream, p LogitParams) error {
 	c := NewCall(st, &opLogit)
@@ -4897,7 +4956,7 @@ var opLogitGrad = Operator{
 //
 // It launches aclnnLogitGrad (libopapi, CANN 8.1.RC1) of family elementwise on st.
 // The emulator verified: X, Dy float32 float16 bfloat16 float64 integers bool; Out float32 float16
-// bfloat16 float64.
+// bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, loss/logit_grad/docs/aclnnLogitGrad.md
 func LogitGrad(st *acl.Stream, p LogitGradParams) error {
 	c := NewCall(st, &opLogitGrad)
@@ -4934,7 +4993,7 @@ var opMaskedScale = Operator{
 //
 // It launches aclnnMaskedScale (libopapi, CANN 2026-08) of family elementwise on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64; Mask float32 float16 bfloat16
-// float64 integers bool.
+// float64 integers bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/masked_scale/docs/aclnnMaskedScale.md
 func MaskedScale(st *acl.Stream, p MaskedScaleParams) error {
 	c := NewCall(st, &opMaskedScale)
@@ -4968,7 +5027,8 @@ var opMaxN = Operator{
 // MaxN computes the maximum over a list of tensors, element by element.
 //
 // It launches aclnnMaxN (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Tensors, Out float32 float16 bfloat16 int8 int32 int64.
+// The emulator verified: Tensors, Out float32 float16 bfloat16 int8 int32 int64. Its checks follow
+// CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/maximum/docs/aclnnMaxN.md
 func MaxN(st *acl.Stream, p MaxNParams) error {
 	c := NewCall(st, &opMaxN)
@@ -5002,7 +5062,7 @@ var opMaximum = Operator{
 //
 // It launches aclnnMaximum (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool.
+// uint8 bool. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/maximum/docs/aclnnMaximum.md
 func Maximum(st *acl.Stream, p MaximumParams) error {
 	c := NewCall(st, &opMaximum)
@@ -5035,7 +5095,8 @@ var opMinN = Operator{
 // MinN computes the minimum over a list of tensors, element by element.
 //
 // It launches aclnnMinN (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Tensors, Out float32 float16 bfloat16 int8 int32 int64.
+// The emulator verified: Tensors, Out float32 float16 bfloat16 int8 int32 int64. Its checks follow
+// CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/minimum/docs/aclnnMinN.md
 func MinN(st *acl.Stream, p MinNParams) error {
 	c := NewCall(st, &opMinN)
@@ -5069,7 +5130,7 @@ var opMinimum = Operator{
 //
 // It launches aclnnMinimum (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool.
+// uint8 bool. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/minimum/docs/aclnnMinimum.md
 func Minimum(st *acl.Stream, p MinimumParams) error {
 	c := NewCall(st, &opMinimum)
@@ -5138,7 +5199,7 @@ var opMul = Operator{
 //
 // It launches aclnnMul (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool complex64 complex128.
+// uint8 bool complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/mul/docs/aclnnMul&aclnnInplaceMul.md
 func Mul(st *acl.Stream, p MulParams) error {
 	c := NewCall(st, &opMul)
@@ -5208,7 +5269,7 @@ var opMuls = Operator{
 //
 // It launches aclnnMuls (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128.
+// bool complex64 complex128. Its checks follow CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-math, math/muls/docs/aclnnMuls&aclnnInplaceMuls.md
 func Muls(st *acl.Stream, p MulsParams) error {
 	c := NewCall(st, &opMuls)
@@ -5244,7 +5305,8 @@ var opNanToNum = Operator{
 // NanToNum replaces NaN, infinity and negative infinity by three numbers.
 //
 // It launches aclnnNanToNum (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool.
+// The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool. Its
+// checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/nan_to_num/docs/aclnnNanToNum&aclnnInplaceNanToNum.md
 func NanToNum(st *acl.Stream, p NanToNumParams) error {
 	c := NewCall(st, &opNanToNum)
@@ -5311,7 +5373,7 @@ var opNeg = Operator{
 //
 // It launches aclnnNeg (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int32 int64 complex64
-// complex128.
+// complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/neg/docs/aclnnNeg&aclnnInplaceNeg.md
 func Neg(st *acl.Stream, p NegParams) error {
 	c := NewCall(st, &opNeg)
@@ -5344,7 +5406,7 @@ var opPolar = Operator{
 // Polar makes complex numbers of absolute values and angles.
 //
 // It launches aclnnPolar (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Input, Angle float32; Out complex64.
+// The emulator verified: Input, Angle float32; Out complex64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/polar/docs/aclnnPolar.md
 func Polar(st *acl.Stream, p PolarParams) error {
 	c := NewCall(st, &opPolar)
@@ -5380,7 +5442,7 @@ var opPowScalarTensor = Operator{
 // It launches aclnnPowScalarTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
 // The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// complex64 complex128.
+// complex64 complex128. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/pow/docs/aclnnPowScalarTensor.md
 func PowScalarTensor(st *acl.Stream, p PowScalarTensorParams) error {
 	c := NewCall(st, &opPowScalarTensor)
@@ -5417,7 +5479,7 @@ var opPowTensorScalar = Operator{
 // st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 complex64
-// complex128.
+// complex128. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/pow/docs/aclnnPowTensorScalar&aclnnInplacePowTensorScalar.md
 func PowTensorScalar(st *acl.Stream, p PowTensorScalarParams) error {
 	c := NewCall(st, &opPowTensorScalar)
@@ -5454,7 +5516,7 @@ var opPowTensorTensor = Operator{
 // st.
 // The emulator verified: Self, Exponent float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 bool complex64 complex128; Out float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 complex64 complex128.
+// uint8 complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/pow/docs/aclnnPowTensorTensor&aclnnInplacePowTensorTensor.md
 func PowTensorTensor(st *acl.Stream, p PowTensorTensorParams) error {
 	c := NewCall(st, &opPowTensorTensor)
@@ -5488,7 +5550,7 @@ var opReal = Operator{
 //
 // It launches aclnnReal (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self float32 float16 complex32 complex64 complex128; Out float32 float16
-// float64.
+// float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/real/docs/aclnnReal.md
 func Real(st *acl.Stream, p RealParams) error {
 	c := NewCall(st, &opReal)
@@ -5521,7 +5583,8 @@ var opReciprocal = Operator{
 //
 // It launches aclnnReciprocal (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/reciprocal/docs/aclnnReciprocal&aclnnInplaceReciprocal.md
 func Reciprocal(st *acl.Stream, p ReciprocalParams) error {
 	c := NewCall(st, &opReciprocal)
@@ -5557,7 +5620,7 @@ var opRemainderScalarTensor = Operator{
 // It launches aclnnRemainderScalarTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise
 // on st.
 // The emulator verified: Other float32 float16 bfloat16 float64 integers bool; Out float32 float16
-// bfloat16 float64 int32 int64.
+// bfloat16 float64 int32 int64. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/floor_mod/docs/aclnnRemainderScalarTensor.md
 func RemainderScalarTensor(st *acl.Stream, p RemainderScalarTensorParams) error {
 	c := NewCall(st, &opRemainderScalarTensor)
@@ -5593,7 +5656,8 @@ var opRemainderTensorScalar = Operator{
 //
 // It launches aclnnRemainderTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise
 // on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool. Its checks
+// follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/floor_mod/docs/aclnnRemainderTensorScalar&aclnnInplaceRemainderTensorScalar.md
 func RemainderTensorScalar(st *acl.Stream, p RemainderTensorScalarParams) error {
 	c := NewCall(st, &opRemainderTensorScalar)
@@ -5630,7 +5694,7 @@ var opRemainderTensorTensor = Operator{
 // It launches aclnnRemainderTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise
 // on st.
 // The emulator verified: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool; Out float32 float16 bfloat16 float64 int32 int64.
+// bool; Out float32 float16 bfloat16 float64 int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/floor_mod/docs/aclnnRemainderTensorTensor&aclnnInplaceRemainderTensorTensor.md
 func RemainderTensorTensor(st *acl.Stream, p RemainderTensorTensorParams) error {
 	c := NewCall(st, &opRemainderTensorTensor)
@@ -5664,7 +5728,7 @@ var opRightShift = Operator{
 // RightShift shifts the bits of each element right by the element of ShiftBits.
 //
 // It launches aclnnRightShift (libopapi, CANN 2026-08) of family elementwise on st.
-// The emulator verified: Input, ShiftBits, Out integers.
+// The emulator verified: Input, ShiftBits, Out integers. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/right_shift/docs/aclnnRightShift.md
 func RightShift(st *acl.Stream, p RightShiftParams) error {
 	c := NewCall(st, &opRightShift)
@@ -5697,7 +5761,8 @@ var opRound = Operator{
 // Round rounds each element to the nearest integer, halves to the even one.
 //
 // It launches aclnnRound (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int32 int64.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int32 int64. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-math, math/round/docs/aclnnRound&aclnnInplaceRound.md
 func Round(st *acl.Stream, p RoundParams) error {
 	c := NewCall(st, &opRound)
@@ -5730,7 +5795,8 @@ var opRoundDecimals = Operator{
 // RoundDecimals rounds each element to so many decimals.
 //
 // It launches aclnnRoundDecimals (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-math, math/round/docs/aclnnRoundDecimals&aclnnInplaceRoundDecimals.md
 func RoundDecimals(st *acl.Stream, p RoundDecimalsParams) error {
 	c := NewCall(st, &opRoundDecimals)
@@ -5764,7 +5830,8 @@ var opRsqrt = Operator{
 //
 // It launches aclnnRsqrt (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/rsqrt/docs/aclnnRsqrt&aclnnInplaceRsqrt.md
 func Rsqrt(st *acl.Stream, p RsqrtParams) error {
 	c := NewCall(st, &opRsqrt)
@@ -5799,7 +5866,7 @@ var opRsub = Operator{
 //
 // It launches aclnnRsub (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 complex64 complex128.
+// uint8 complex64 complex128. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/sub/docs/aclnnRsub.md
 func Rsub(st *acl.Stream, p RsubParams) error {
 	c := NewCall(st, &opRsub)
@@ -5836,7 +5903,7 @@ var opRsubs = Operator{
 //
 // It launches aclnnRsubs (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// complex64 complex128.
+// complex64 complex128. Its checks follow CANN's source, 8 of them in part.
 // Vendor's page: hicann/ops-math, math/sub/docs/aclnnRsubs.md
 func Rsubs(st *acl.Stream, p RsubsParams) error {
 	c := NewCall(st, &opRsubs)
@@ -5870,7 +5937,8 @@ var opSign = Operator{
 // Sign computes −1, 0 or 1 for negative, zero and positive elements.
 //
 // It launches aclnnSign (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self, Result float32 float16 bfloat16 float64 int32 int64 bool.
+// The emulator verified: Self, Result float32 float16 bfloat16 float64 int32 int64 bool. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sign/docs/aclnnSign.md
 func Sign(st *acl.Stream, p SignParams) error {
 	c := NewCall(st, &opSign)
@@ -5903,7 +5971,8 @@ var opSin = Operator{
 //
 // It launches aclnnSin (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sin/docs/aclnnSin&aclnnInplaceSin.md
 func Sin(st *acl.Stream, p SinParams) error {
 	c := NewCall(st, &opSin)
@@ -5936,7 +6005,7 @@ var opSinc = Operator{
 //
 // It launches aclnnSinc (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64.
+// Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sinc/docs/aclnnSinc&aclnnInplaceSinc.md
 func Sinc(st *acl.Stream, p SincParams) error {
 	c := NewCall(st, &opSinc)
@@ -5969,7 +6038,8 @@ var opSinh = Operator{
 //
 // It launches aclnnSinh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sinh/docs/aclnnSinh&aclnnInplaceSinh.md
 func Sinh(st *acl.Stream, p SinhParams) error {
 	c := NewCall(st, &opSinh)
@@ -6002,7 +6072,8 @@ var opSqrt = Operator{
 //
 // It launches aclnnSqrt (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sqrt/docs/aclnnSqrt&aclnnInplaceSqrt.md
 func Sqrt(st *acl.Stream, p SqrtParams) error {
 	c := NewCall(st, &opSqrt)
@@ -6036,7 +6107,7 @@ var opSqrtBackward = Operator{
 //
 // It launches aclnnSqrtBackward (libopapi, CANN 2026-08) of family elementwise on st.
 // The emulator verified: Y, Dy float32 float16 bfloat16 float64 integers bool; Z float32 float16
-// bfloat16 float64.
+// bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-math, experimental/math/sqrt_grad/docs/aclnnSqrtBackward.md
 func SqrtBackward(st *acl.Stream, p SqrtBackwardParams) error {
 	c := NewCall(st, &opSqrtBackward)
@@ -6070,7 +6141,7 @@ var opSquare = Operator{
 //
 // It launches aclnnSquare (libopapi, CANN 2026-08) of family elementwise on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex64
-// complex128.
+// complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/square/docs/aclnnSquare.md
 func Square(st *acl.Stream, p SquareParams) error {
 	c := NewCall(st, &opSquare)
@@ -6105,7 +6176,7 @@ var opSub = Operator{
 //
 // It launches aclnnSub (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool complex64 complex128.
+// uint8 bool complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sub/docs/aclnnSub&aclnnInplaceSub.md
 func Sub(st *acl.Stream, p SubParams) error {
 	c := NewCall(st, &opSub)
@@ -6142,7 +6213,7 @@ var opSubs = Operator{
 //
 // It launches aclnnSubs (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128.
+// bool complex64 complex128. Its checks follow CANN's source, 7 of them in part.
 // Vendor's page: hicann/ops-math, math/sub/docs/aclnnSubs&aclnnInplaceSubs.md
 func Subs(st *acl.Stream, p SubsParams) error {
 	c := NewCall(st, &opSubs)
@@ -6176,7 +6247,8 @@ var opSum = Operator{
 // Sum adds up the tensors of a list.
 //
 // It launches aclnnSum (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Tensors, Out float32 float16 int8 int32 uint8.
+// The emulator verified: Tensors, Out float32 float16 int8 int32 uint8. Its checks follow CANN's
+// source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/accumulate_nv2/docs/aclnnSum.md
 func Sum(st *acl.Stream, p SumParams) error {
 	c := NewCall(st, &opSum)
@@ -6208,7 +6280,8 @@ var opSumV2 = Operator{
 // SumV2 adds up the tensors of a list, with broadcasting.
 //
 // It launches aclnnSumV2 (libopapi, CANN 2026-08) of family elementwise on st.
-// The emulator verified: Tensors, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: Tensors, Out float32 float16 bfloat16 float64 integers bool. Its checks
+// follow the document.
 // Vendor's page: hicann/ops-math, experimental/math/accumulate_nv2_v2/README.md
 func SumV2(st *acl.Stream, p SumV2Params) error {
 	c := NewCall(st, &opSumV2)
@@ -6241,7 +6314,8 @@ var opTan = Operator{
 //
 // It launches aclnnTan (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128.
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/tan/docs/aclnnTan&aclnnInplaceTan.md
 func Tan(st *acl.Stream, p TanParams) error {
 	c := NewCall(st, &opTan)
@@ -6274,7 +6348,7 @@ var opTanh = Operator{
 //
 // It launches aclnnTanh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool; Out
-// float32 float16 bfloat16.
+// float32 float16 bfloat16. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/tanh/docs/aclnnTanh&aclnnInplaceTanh.md
 func Tanh(st *acl.Stream, p TanhParams) error {
 	c := NewCall(st, &opTanh)
@@ -6306,7 +6380,7 @@ var opTrunc = Operator{
 // Trunc cuts off the fraction of each element.
 //
 // It launches aclnnTrunc (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self, Out float32 float16 bfloat16.
+// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/trunc/docs/aclnnTrunc&aclnnInplaceTrunc.md
 func Trunc(st *acl.Stream, p TruncParams) error {
 	c := NewCall(st, &opTrunc)
@@ -6340,7 +6414,7 @@ var opXLogYScalarOther = Operator{
 //
 // It launches aclnnXLogYScalarOther (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
-// The emulator verified: Out float32 float16 bfloat16 float64.
+// The emulator verified: Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/xlogy/docs/aclnnXLogYScalarOther&aclnnInplaceXLogYScalarOther.md
 func XLogYScalarOther(st *acl.Stream, p XLogYScalarOtherParams) error {
 	c := NewCall(st, &opXLogYScalarOther)
@@ -6376,7 +6450,7 @@ var opXLogYScalarSelf = Operator{
 // It launches aclnnXLogYScalarSelf (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
 // st.
 // The emulator verified: Other float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool; Out
-// float32 float16 bfloat16 float64.
+// float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/xlogy/docs/aclnnXLogYScalarSelf.md
 func XLogYScalarSelf(st *acl.Stream, p XLogYScalarSelfParams) error {
 	c := NewCall(st, &opXLogYScalarSelf)
@@ -6411,7 +6485,7 @@ var opXLogYTensor = Operator{
 //
 // It launches aclnnXLogYTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Other float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64.
+// Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/xlogy/docs/aclnnXLogYTensor&aclnnInplaceXLogYTensor.md
 func XLogYTensor(st *acl.Stream, p XLogYTensorParams) error {
 	c := NewCall(st, &opXLogYTensor)
@@ -6445,7 +6519,7 @@ var opXlog1py = Operator{
 // Xlog1py computes X · ln(1 + Y) with broadcasting, zero where X is zero.
 //
 // It launches aclnnXlog1py (libopapi, CANN 2026-08) of family elementwise on st.
-// The emulator verified: X, Y, Z float32 float16 bfloat16.
+// The emulator verified: X, Y, Z float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/xlog1py/docs/aclnnXlog1py.md
 func Xlog1py(st *acl.Stream, p Xlog1pyParams) error {
 	c := NewCall(st, &opXlog1py)

@@ -21,7 +21,8 @@ var opForeachAbs = Operator{
 // ForeachAbs computes the absolute value of each element of each tensor of a list.
 //
 // It launches aclnnForeachAbs (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
+// the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_abs/docs/aclnnForeachAbs.md
 func ForeachAbs(st *acl.Stream, p ForeachAbsParams) error {
 	c := NewCall(st, &opForeachAbs)
@@ -53,7 +54,7 @@ var opForeachAcos = Operator{
 // ForeachAcos computes the arc cosine of each element of each tensor of a list.
 //
 // It launches aclnnForeachAcos (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64.
+// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_acos/docs/aclnnForeachAcos.md
 func ForeachAcos(st *acl.Stream, p ForeachAcosParams) error {
 	c := NewCall(st, &opForeachAcos)
@@ -89,7 +90,7 @@ var opForeachAddList = Operator{
 //
 // It launches aclnnForeachAddList (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
 // The emulator verified: X1, X2, Out float32 float16 bfloat16 int32; Alpha float32 float16 float64
-// int32.
+// int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_add_list/docs/aclnnForeachAddList.md
 func ForeachAddList(st *acl.Stream, p ForeachAddListParams) error {
 	c := NewCall(st, &opForeachAddList)
@@ -125,7 +126,8 @@ var opForeachAddListV2 = Operator{
 // ForeachAddListV2 computes X1 + Alpha · X2 for the tensors of two lists.
 //
 // It launches aclnnForeachAddListV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
-// The emulator verified: X1, X2, Out float32 float16 bfloat16 int32.
+// The emulator verified: X1, X2, Out float32 float16 bfloat16 int32. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_add_list/docs/aclnnForeachAddListV2.md
 func ForeachAddListV2(st *acl.Stream, p ForeachAddListV2Params) error {
 	c := NewCall(st, &opForeachAddListV2)
@@ -160,7 +162,8 @@ var opForeachAddScalar = Operator{
 // ForeachAddScalar adds a scalar in a one-element tensor to the tensors of a list.
 //
 // It launches aclnnForeachAddScalar (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Scalar, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X, Scalar, Out float32 float16 bfloat16 float64 integers bool. Its checks
+// follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_add_scalar/docs/aclnnForeachAddScalar.md
 func ForeachAddScalar(st *acl.Stream, p ForeachAddScalarParams) error {
 	c := NewCall(st, &opForeachAddScalar)
@@ -194,7 +197,8 @@ var opForeachAddScalarList = Operator{
 // ForeachAddScalarList adds a scalar for each tensor to the tensors of a list.
 //
 // It launches aclnnForeachAddScalarList (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
+// the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_add_scalar_list/docs/aclnnForeachAddScalarList.md
 func ForeachAddScalarList(st *acl.Stream, p ForeachAddScalarListParams) error {
 	c := NewCall(st, &opForeachAddScalarList)
@@ -228,7 +232,8 @@ var opForeachAddScalarV2 = Operator{
 // ForeachAddScalarV2 adds a scalar to the tensors of a list.
 //
 // It launches aclnnForeachAddScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 int32.
+// The emulator verified: X, Out float32 float16 bfloat16 int32. Its checks follow CANN's source, 1
+// of them in part.
 // Vendor's page: hicann/ops-nn, foreach/foreach_add_scalar/docs/aclnnForeachAddScalarV2.md
 func ForeachAddScalarV2(st *acl.Stream, p ForeachAddScalarV2Params) error {
 	c := NewCall(st, &opForeachAddScalarV2)
@@ -266,6 +271,7 @@ var opForeachAddcdivList = Operator{
 //
 // It launches aclnnForeachAddcdivList (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X1, X2, X3, Scalars, Out float32 float16 bfloat16 float64 integers bool.
+// Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_addcdiv_list/docs/aclnnForeachAddcdivList.md
 func ForeachAddcdivList(st *acl.Stream, p ForeachAddcdivListParams) error {
 	c := NewCall(st, &opForeachAddcdivList)
@@ -306,6 +312,7 @@ var opForeachAddcdivScalar = Operator{
 // It launches aclnnForeachAddcdivScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on
 // st.
 // The emulator verified: X1, X2, X3, Out float32 float16 bfloat16; Scalar float32 float16 float64.
+// Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_addcdiv_scalar/docs/aclnnForeachAddcdivScalar.md
 func ForeachAddcdivScalar(st *acl.Stream, p ForeachAddcdivScalarParams) error {
 	c := NewCall(st, &opForeachAddcdivScalar)
@@ -346,7 +353,7 @@ var opForeachAddcdivScalarList = Operator{
 // It launches aclnnForeachAddcdivScalarList (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach
 // on st.
 // The emulator verified: X1, X2, X3, Out float32 float16 bfloat16; Scalars float32 float16 bfloat16
-// float64 integers bool.
+// float64 integers bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_addcdiv_scalar_list/docs/aclnnForeachAddcdivScalarList.md
 func ForeachAddcdivScalarList(st *acl.Stream, p ForeachAddcdivScalarListParams) error {
 	c := NewCall(st, &opForeachAddcdivScalarList)
@@ -385,7 +392,7 @@ var opForeachAddcdivScalarV2 = Operator{
 //
 // It launches aclnnForeachAddcdivScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on
 // st.
-// The emulator verified: X1, X2, X3, Out float32 float16 bfloat16.
+// The emulator verified: X1, X2, X3, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_addcdiv_scalar/docs/aclnnForeachAddcdivScalarV2.md
 func ForeachAddcdivScalarV2(st *acl.Stream, p ForeachAddcdivScalarV2Params) error {
 	c := NewCall(st, &opForeachAddcdivScalarV2)
@@ -425,6 +432,7 @@ var opForeachAddcmulList = Operator{
 //
 // It launches aclnnForeachAddcmulList (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X1, X2, X3, Scalars, Out float32 float16 bfloat16 float64 integers bool.
+// Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_addcmul_list/docs/aclnnForeachAddcmulList.md
 func ForeachAddcmulList(st *acl.Stream, p ForeachAddcmulListParams) error {
 	c := NewCall(st, &opForeachAddcmulList)
@@ -464,6 +472,7 @@ var opForeachAddcmulScalar = Operator{
 //
 // It launches aclnnForeachAddcmulScalar (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X1, X2, X3, Scalar, Out float32 float16 bfloat16 float64 integers bool.
+// Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_addcmul_scalar/docs/aclnnForeachAddcmulScalar.md
 func ForeachAddcmulScalar(st *acl.Stream, p ForeachAddcmulScalarParams) error {
 	c := NewCall(st, &opForeachAddcmulScalar)
@@ -503,6 +512,7 @@ var opForeachAddcmulScalarList = Operator{
 //
 // It launches aclnnForeachAddcmulScalarList (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X1, X2, X3, Scalars, Out float32 float16 bfloat16 float64 integers bool.
+// Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_addcmul_scalar_list/docs/aclnnForeachAddcmulScalarList.md
 func ForeachAddcmulScalarList(st *acl.Stream, p ForeachAddcmulScalarListParams) error {
 	c := NewCall(st, &opForeachAddcmulScalarList)
@@ -541,7 +551,8 @@ var opForeachAddcmulScalarV2 = Operator{
 //
 // It launches aclnnForeachAddcmulScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on
 // st.
-// The emulator verified: X1, X2, X3, Out float32 float16 bfloat16 int32.
+// The emulator verified: X1, X2, X3, Out float32 float16 bfloat16 int32. Its checks follow CANN's
+// source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, foreach/foreach_addcmul_scalar/docs/aclnnForeachAddcmulScalarV2.md
 func ForeachAddcmulScalarV2(st *acl.Stream, p ForeachAddcmulScalarV2Params) error {
 	c := NewCall(st, &opForeachAddcmulScalarV2)
@@ -576,7 +587,7 @@ var opForeachAsin = Operator{
 // ForeachAsin computes the arc sine of each element of each tensor of a list.
 //
 // It launches aclnnForeachAsin (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64.
+// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_asin/docs/aclnnForeachAsin.md
 func ForeachAsin(st *acl.Stream, p ForeachAsinParams) error {
 	c := NewCall(st, &opForeachAsin)
@@ -608,7 +619,7 @@ var opForeachAtan = Operator{
 // ForeachAtan computes the arc tangent of each element of each tensor of a list.
 //
 // It launches aclnnForeachAtan (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64.
+// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_atan/docs/aclnnForeachAtan.md
 func ForeachAtan(st *acl.Stream, p ForeachAtanParams) error {
 	c := NewCall(st, &opForeachAtan)
@@ -641,7 +652,7 @@ var opForeachCopy = Operator{
 //
 // It launches aclnnForeachCopy (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// uint16 uint32 bool.
+// uint16 uint32 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_copy/docs/aclnnForeachCopy.md
 func ForeachCopy(st *acl.Stream, p ForeachCopyParams) error {
 	c := NewCall(st, &opForeachCopy)
@@ -673,7 +684,7 @@ var opForeachCos = Operator{
 // ForeachCos computes the cosine of each element of each tensor of a list.
 //
 // It launches aclnnForeachCos (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64.
+// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_cos/docs/aclnnForeachCos.md
 func ForeachCos(st *acl.Stream, p ForeachCosParams) error {
 	c := NewCall(st, &opForeachCos)
@@ -705,7 +716,7 @@ var opForeachCosh = Operator{
 // ForeachCosh computes the hyperbolic cosine of each element of each tensor of a list.
 //
 // It launches aclnnForeachCosh (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64.
+// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_cosh/docs/aclnnForeachCosh.md
 func ForeachCosh(st *acl.Stream, p ForeachCoshParams) error {
 	c := NewCall(st, &opForeachCosh)
@@ -738,7 +749,7 @@ var opForeachDivList = Operator{
 // ForeachDivList computes X1 / X2 for the tensors of two lists.
 //
 // It launches aclnnForeachDivList (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
-// The emulator verified: X1, X2, Out float32 float16 bfloat16.
+// The emulator verified: X1, X2, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_div_list/docs/aclnnForeachDivList.md
 func ForeachDivList(st *acl.Stream, p ForeachDivListParams) error {
 	c := NewCall(st, &opForeachDivList)
@@ -772,7 +783,8 @@ var opForeachDivScalar = Operator{
 // ForeachDivScalar divides the tensors of a list by a scalar in a one-element tensor.
 //
 // It launches aclnnForeachDivScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16; Scalar float32 float16 float64.
+// The emulator verified: X, Out float32 float16 bfloat16; Scalar float32 float16 float64. Its
+// checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_div_scalar/docs/aclnnForeachDivScalar.md
 func ForeachDivScalar(st *acl.Stream, p ForeachDivScalarParams) error {
 	c := NewCall(st, &opForeachDivScalar)
@@ -806,7 +818,8 @@ var opForeachDivScalarList = Operator{
 // ForeachDivScalarList divides the tensors of a list by a scalar for each tensor.
 //
 // It launches aclnnForeachDivScalarList (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
+// the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_div_scalar_list/docs/aclnnForeachDivScalarList.md
 func ForeachDivScalarList(st *acl.Stream, p ForeachDivScalarListParams) error {
 	c := NewCall(st, &opForeachDivScalarList)
@@ -840,7 +853,7 @@ var opForeachDivScalarV2 = Operator{
 // ForeachDivScalarV2 divides the tensors of a list by a scalar.
 //
 // It launches aclnnForeachDivScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16.
+// The emulator verified: X, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_div_scalar/docs/aclnnForeachDivScalarV2.md
 func ForeachDivScalarV2(st *acl.Stream, p ForeachDivScalarV2Params) error {
 	c := NewCall(st, &opForeachDivScalarV2)
@@ -873,7 +886,7 @@ var opForeachErf = Operator{
 // ForeachErf computes the error function of each element of each tensor of a list.
 //
 // It launches aclnnForeachErf (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64.
+// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_erf/docs/aclnnForeachErf.md
 func ForeachErf(st *acl.Stream, p ForeachErfParams) error {
 	c := NewCall(st, &opForeachErf)
@@ -905,7 +918,7 @@ var opForeachErfc = Operator{
 // ForeachErfc computes one minus the error function of each element of each tensor of a list.
 //
 // It launches aclnnForeachErfc (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64.
+// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_erfc/docs/aclnnForeachErfc.md
 func ForeachErfc(st *acl.Stream, p ForeachErfcParams) error {
 	c := NewCall(st, &opForeachErfc)
@@ -937,7 +950,7 @@ var opForeachExp = Operator{
 // ForeachExp computes e to the power of each element of each tensor of a list.
 //
 // It launches aclnnForeachExp (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64.
+// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_exp/docs/aclnnForeachExp.md
 func ForeachExp(st *acl.Stream, p ForeachExpParams) error {
 	c := NewCall(st, &opForeachExp)
@@ -969,7 +982,7 @@ var opForeachExpm1 = Operator{
 // ForeachExpm1 computes e to the power, minus one, of each element of each tensor of a list.
 //
 // It launches aclnnForeachExpm1 (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64.
+// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_expm1/docs/aclnnForeachExpm1.md
 func ForeachExpm1(st *acl.Stream, p ForeachExpm1Params) error {
 	c := NewCall(st, &opForeachExpm1)
@@ -1003,7 +1016,8 @@ var opForeachLerpList = Operator{
 // ForeachLerpList interpolates X1 + Weight · (X2 − X1) for the tensors of three lists.
 //
 // It launches aclnnForeachLerpList (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
-// The emulator verified: X1, X2, Weight, Out float32 float16 bfloat16.
+// The emulator verified: X1, X2, Weight, Out float32 float16 bfloat16. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_lerp_list/docs/aclnnForeachLerpList.md
 func ForeachLerpList(st *acl.Stream, p ForeachLerpListParams) error {
 	c := NewCall(st, &opForeachLerpList)
@@ -1040,7 +1054,7 @@ var opForeachLerpScalar = Operator{
 // weight.
 //
 // It launches aclnnForeachLerpScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
-// The emulator verified: X1, X2, Out float32 float16 bfloat16.
+// The emulator verified: X1, X2, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_lerp_scalar/docs/aclnnForeachLerpScalar.md
 func ForeachLerpScalar(st *acl.Stream, p ForeachLerpScalarParams) error {
 	c := NewCall(st, &opForeachLerpScalar)
@@ -1074,7 +1088,7 @@ var opForeachLog = Operator{
 // ForeachLog computes the natural logarithm of each element of each tensor of a list.
 //
 // It launches aclnnForeachLog (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64.
+// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_log/docs/aclnnForeachLog.md
 func ForeachLog(st *acl.Stream, p ForeachLogParams) error {
 	c := NewCall(st, &opForeachLog)
@@ -1106,7 +1120,7 @@ var opForeachLog10 = Operator{
 // ForeachLog10 computes the decimal logarithm of each element of each tensor of a list.
 //
 // It launches aclnnForeachLog10 (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64.
+// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_log10/docs/aclnnForeachLog10.md
 func ForeachLog10(st *acl.Stream, p ForeachLog10Params) error {
 	c := NewCall(st, &opForeachLog10)
@@ -1139,7 +1153,7 @@ var opForeachLog1p = Operator{
 // of a list.
 //
 // It launches aclnnForeachLog1p (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64.
+// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_log1p/docs/aclnnForeachLog1p.md
 func ForeachLog1p(st *acl.Stream, p ForeachLog1pParams) error {
 	c := NewCall(st, &opForeachLog1p)
@@ -1171,7 +1185,7 @@ var opForeachLog2 = Operator{
 // ForeachLog2 computes the binary logarithm of each element of each tensor of a list.
 //
 // It launches aclnnForeachLog2 (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64.
+// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_log2/docs/aclnnForeachLog2.md
 func ForeachLog2(st *acl.Stream, p ForeachLog2Params) error {
 	c := NewCall(st, &opForeachLog2)
@@ -1204,7 +1218,8 @@ var opForeachMaximumList = Operator{
 // ForeachMaximumList computes the greater of each two elements of the tensors of two lists.
 //
 // It launches aclnnForeachMaximumList (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X1, X2, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X1, X2, Out float32 float16 bfloat16 float64 integers bool. Its checks
+// follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_maximum_list/docs/aclnnForeachMaximumList.md
 func ForeachMaximumList(st *acl.Stream, p ForeachMaximumListParams) error {
 	c := NewCall(st, &opForeachMaximumList)
@@ -1239,7 +1254,8 @@ var opForeachMaximumScalar = Operator{
 // in a one-element tensor.
 //
 // It launches aclnnForeachMaximumScalar (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Scalar, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X, Scalar, Out float32 float16 bfloat16 float64 integers bool. Its checks
+// follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_maximum_scalar/docs/aclnnForeachMaximumScalar.md
 func ForeachMaximumScalar(st *acl.Stream, p ForeachMaximumScalarParams) error {
 	c := NewCall(st, &opForeachMaximumScalar)
@@ -1274,7 +1290,8 @@ var opForeachMaximumScalarList = Operator{
 // scalar for each tensor.
 //
 // It launches aclnnForeachMaximumScalarList (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
+// the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_maximum_scalar_list/docs/aclnnForeachMaximumScalarList.md
 func ForeachMaximumScalarList(st *acl.Stream, p ForeachMaximumScalarListParams) error {
 	c := NewCall(st, &opForeachMaximumScalarList)
@@ -1310,7 +1327,7 @@ var opForeachMaximumScalarV2 = Operator{
 //
 // It launches aclnnForeachMaximumScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on
 // st.
-// The emulator verified: X, Out float32 float16 bfloat16 int32.
+// The emulator verified: X, Out float32 float16 bfloat16 int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_maximum_scalar/docs/aclnnForeachMaximumScalarV2.md
 func ForeachMaximumScalarV2(st *acl.Stream, p ForeachMaximumScalarV2Params) error {
 	c := NewCall(st, &opForeachMaximumScalarV2)
@@ -1344,7 +1361,8 @@ var opForeachMinimumList = Operator{
 // ForeachMinimumList computes the lesser of each two elements of the tensors of two lists.
 //
 // It launches aclnnForeachMinimumList (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X1, X2, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X1, X2, Out float32 float16 bfloat16 float64 integers bool. Its checks
+// follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_minimum_list/docs/aclnnForeachMinimumList.md
 func ForeachMinimumList(st *acl.Stream, p ForeachMinimumListParams) error {
 	c := NewCall(st, &opForeachMinimumList)
@@ -1379,7 +1397,8 @@ var opForeachMinimumScalar = Operator{
 // a one-element tensor.
 //
 // It launches aclnnForeachMinimumScalar (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Scalar, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X, Scalar, Out float32 float16 bfloat16 float64 integers bool. Its checks
+// follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_minimum_scalar/docs/aclnnForeachMinimumScalar.md
 func ForeachMinimumScalar(st *acl.Stream, p ForeachMinimumScalarParams) error {
 	c := NewCall(st, &opForeachMinimumScalar)
@@ -1414,7 +1433,8 @@ var opForeachMinimumScalarList = Operator{
 // scalar for each tensor.
 //
 // It launches aclnnForeachMinimumScalarList (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
+// the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_minimum_scalar_list/docs/aclnnForeachMinimumScalarList.md
 func ForeachMinimumScalarList(st *acl.Stream, p ForeachMinimumScalarListParams) error {
 	c := NewCall(st, &opForeachMinimumScalarList)
@@ -1449,7 +1469,7 @@ var opForeachMinimumScalarV2 = Operator{
 //
 // It launches aclnnForeachMinimumScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on
 // st.
-// The emulator verified: X, Out float32 float16 bfloat16 int32.
+// The emulator verified: X, Out float32 float16 bfloat16 int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_minimum_scalar/docs/aclnnForeachMinimumScalarV2.md
 func ForeachMinimumScalarV2(st *acl.Stream, p ForeachMinimumScalarV2Params) error {
 	c := NewCall(st, &opForeachMinimumScalarV2)
@@ -1483,7 +1503,8 @@ var opForeachMulList = Operator{
 // ForeachMulList computes X1 · X2 for the tensors of two lists.
 //
 // It launches aclnnForeachMulList (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
-// The emulator verified: X1, X2, Out float32 float16 bfloat16 int8 int16 int32 uint8.
+// The emulator verified: X1, X2, Out float32 float16 bfloat16 int8 int16 int32 uint8. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_mul_list/docs/aclnnForeachMulList.md
 func ForeachMulList(st *acl.Stream, p ForeachMulListParams) error {
 	c := NewCall(st, &opForeachMulList)
@@ -1517,7 +1538,8 @@ var opForeachMulScalar = Operator{
 // ForeachMulScalar multiplies the tensors of a list by a scalar in a one-element tensor.
 //
 // It launches aclnnForeachMulScalar (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Scalar, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X, Scalar, Out float32 float16 bfloat16 float64 integers bool. Its checks
+// follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_mul_scalar/docs/aclnnForeachMulScalar.md
 func ForeachMulScalar(st *acl.Stream, p ForeachMulScalarParams) error {
 	c := NewCall(st, &opForeachMulScalar)
@@ -1551,7 +1573,8 @@ var opForeachMulScalarList = Operator{
 // ForeachMulScalarList multiplies the tensors of a list by a scalar for each tensor.
 //
 // It launches aclnnForeachMulScalarList (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
+// the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_mul_scalar_list/docs/aclnnForeachMulScalarList.md
 func ForeachMulScalarList(st *acl.Stream, p ForeachMulScalarListParams) error {
 	c := NewCall(st, &opForeachMulScalarList)
@@ -1585,7 +1608,8 @@ var opForeachMulScalarV2 = Operator{
 // ForeachMulScalarV2 multiplies the tensors of a list by a scalar.
 //
 // It launches aclnnForeachMulScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 int32.
+// The emulator verified: X, Out float32 float16 bfloat16 int32. Its checks follow CANN's source, 1
+// of them in part.
 // Vendor's page: hicann/ops-nn, foreach/foreach_mul_scalar/docs/aclnnForeachMulScalarV2.md
 func ForeachMulScalarV2(st *acl.Stream, p ForeachMulScalarV2Params) error {
 	c := NewCall(st, &opForeachMulScalarV2)
@@ -1618,7 +1642,8 @@ var opForeachNeg = Operator{
 // ForeachNeg computes the negative of each element of each tensor of a list.
 //
 // It launches aclnnForeachNeg (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
+// the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_neg/docs/aclnnForeachNeg.md
 func ForeachNeg(st *acl.Stream, p ForeachNegParams) error {
 	c := NewCall(st, &opForeachNeg)
@@ -1651,7 +1676,7 @@ var opForeachNorm = Operator{
 // ForeachNorm computes the norm of each tensor of a list, whose order is a scalar.
 //
 // It launches aclnnForeachNorm (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64.
+// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_norm/docs/aclnnForeachNorm.md
 func ForeachNorm(st *acl.Stream, p ForeachNormParams) error {
 	c := NewCall(st, &opForeachNorm)
@@ -1685,7 +1710,8 @@ var opForeachPowList = Operator{
 // ForeachPowList raises each element of the tensors of X1 to the power of that of X2.
 //
 // It launches aclnnForeachPowList (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X1, X2, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X1, X2, Out float32 float16 bfloat16 float64 integers bool. Its checks
+// follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_pow_list/docs/aclnnForeachPowList.md
 func ForeachPowList(st *acl.Stream, p ForeachPowListParams) error {
 	c := NewCall(st, &opForeachPowList)
@@ -1720,7 +1746,8 @@ var opForeachPowScalar = Operator{
 // one-element tensor.
 //
 // It launches aclnnForeachPowScalar (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Scalar, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X, Scalar, Out float32 float16 bfloat16 float64 integers bool. Its checks
+// follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_pow_scalar/docs/aclnnForeachPowScalar.md
 func ForeachPowScalar(st *acl.Stream, p ForeachPowScalarParams) error {
 	c := NewCall(st, &opForeachPowScalar)
@@ -1754,7 +1781,8 @@ var opForeachPowScalarAndTensor = Operator{
 // ForeachPowScalarAndTensor raises a scalar to the power of each element of the tensors of a list.
 //
 // It launches aclnnForeachPowScalarAndTensor (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
+// the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_pow_scalar_and_tensor/docs/aclnnForeachPowScalarAndTensor.md
 func ForeachPowScalarAndTensor(st *acl.Stream, p ForeachPowScalarAndTensorParams) error {
 	c := NewCall(st, &opForeachPowScalarAndTensor)
@@ -1789,7 +1817,8 @@ var opForeachPowScalarList = Operator{
 // each tensor.
 //
 // It launches aclnnForeachPowScalarList (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
+// the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_pow_scalar_list/docs/aclnnForeachPowScalarList.md
 func ForeachPowScalarList(st *acl.Stream, p ForeachPowScalarListParams) error {
 	c := NewCall(st, &opForeachPowScalarList)
@@ -1823,7 +1852,7 @@ var opForeachPowScalarV2 = Operator{
 // ForeachPowScalarV2 raises each element of the tensors of a list to the power of a scalar.
 //
 // It launches aclnnForeachPowScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 int32.
+// The emulator verified: X, Out float32 float16 bfloat16 int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_pow_scalar/docs/aclnnForeachPowScalarV2.md
 func ForeachPowScalarV2(st *acl.Stream, p ForeachPowScalarV2Params) error {
 	c := NewCall(st, &opForeachPowScalarV2)
@@ -1856,7 +1885,7 @@ var opForeachReciprocal = Operator{
 // ForeachReciprocal computes the reciprocal of each element of each tensor of a list.
 //
 // It launches aclnnForeachReciprocal (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64.
+// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_reciprocal/docs/aclnnForeachReciprocal.md
 func ForeachReciprocal(st *acl.Stream, p ForeachReciprocalParams) error {
 	c := NewCall(st, &opForeachReciprocal)
@@ -1890,7 +1919,7 @@ var opForeachRoundOffNumber = Operator{
 //
 // It launches aclnnForeachRoundOffNumber (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 int16; RoundMode float32 float16 bfloat16
-// float64 integers bool.
+// float64 integers bool. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_round_off_number/docs/aclnnForeachRoundOffNumber.md
 func ForeachRoundOffNumber(st *acl.Stream, p ForeachRoundOffNumberParams) error {
 	c := NewCall(st, &opForeachRoundOffNumber)
@@ -1925,7 +1954,7 @@ var opForeachRoundOffNumberV2 = Operator{
 //
 // It launches aclnnForeachRoundOffNumberV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach
 // on st.
-// The emulator verified: X, Out float32 float16 bfloat16 int16.
+// The emulator verified: X, Out float32 float16 bfloat16 int16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_round_off_number/docs/aclnnForeachRoundOffNumberV2.md
 func ForeachRoundOffNumberV2(st *acl.Stream, p ForeachRoundOffNumberV2Params) error {
 	c := NewCall(st, &opForeachRoundOffNumberV2)
@@ -1958,7 +1987,7 @@ var opForeachSigmoid = Operator{
 // ForeachSigmoid computes the sigmoid of each element of each tensor of a list.
 //
 // It launches aclnnForeachSigmoid (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64.
+// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_sigmoid/docs/aclnnForeachSigmoid.md
 func ForeachSigmoid(st *acl.Stream, p ForeachSigmoidParams) error {
 	c := NewCall(st, &opForeachSigmoid)
@@ -1990,7 +2019,8 @@ var opForeachSign = Operator{
 // ForeachSign computes the sign of each element of each tensor of a list.
 //
 // It launches aclnnForeachSign (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
+// the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_sign/docs/aclnnForeachSign.md
 func ForeachSign(st *acl.Stream, p ForeachSignParams) error {
 	c := NewCall(st, &opForeachSign)
@@ -2022,7 +2052,7 @@ var opForeachSin = Operator{
 // ForeachSin computes the sine of each element of each tensor of a list.
 //
 // It launches aclnnForeachSin (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64.
+// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_sin/docs/aclnnForeachSin.md
 func ForeachSin(st *acl.Stream, p ForeachSinParams) error {
 	c := NewCall(st, &opForeachSin)
@@ -2054,7 +2084,7 @@ var opForeachSinh = Operator{
 // ForeachSinh computes the hyperbolic sine of each element of each tensor of a list.
 //
 // It launches aclnnForeachSinh (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64.
+// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_sinh/docs/aclnnForeachSinh.md
 func ForeachSinh(st *acl.Stream, p ForeachSinhParams) error {
 	c := NewCall(st, &opForeachSinh)
@@ -2086,7 +2116,7 @@ var opForeachSqrt = Operator{
 // ForeachSqrt computes the square root of each element of each tensor of a list.
 //
 // It launches aclnnForeachSqrt (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16.
+// The emulator verified: X, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_sqrt/docs/aclnnForeachSqrt.md
 func ForeachSqrt(st *acl.Stream, p ForeachSqrtParams) error {
 	c := NewCall(st, &opForeachSqrt)
@@ -2121,7 +2151,8 @@ var opForeachSubList = Operator{
 // tensor.
 //
 // It launches aclnnForeachSubList (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X1, X2, Alpha, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X1, X2, Alpha, Out float32 float16 bfloat16 float64 integers bool. Its
+// checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_sub_list/docs/aclnnForeachSubList.md
 func ForeachSubList(st *acl.Stream, p ForeachSubListParams) error {
 	c := NewCall(st, &opForeachSubList)
@@ -2157,7 +2188,8 @@ var opForeachSubListV2 = Operator{
 // ForeachSubListV2 computes X1 − Alpha · X2 for the tensors of two lists.
 //
 // It launches aclnnForeachSubListV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
-// The emulator verified: X1, X2, Out float32 float16 bfloat16 int32.
+// The emulator verified: X1, X2, Out float32 float16 bfloat16 int32. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_sub_list/docs/aclnnForeachSubListV2.md
 func ForeachSubListV2(st *acl.Stream, p ForeachSubListV2Params) error {
 	c := NewCall(st, &opForeachSubListV2)
@@ -2192,7 +2224,8 @@ var opForeachSubScalar = Operator{
 // ForeachSubScalar subtracts a scalar in a one-element tensor from the tensors of a list.
 //
 // It launches aclnnForeachSubScalar (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Scalar, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X, Scalar, Out float32 float16 bfloat16 float64 integers bool. Its checks
+// follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_sub_scalar/docs/aclnnForeachSubScalar.md
 func ForeachSubScalar(st *acl.Stream, p ForeachSubScalarParams) error {
 	c := NewCall(st, &opForeachSubScalar)
@@ -2226,7 +2259,8 @@ var opForeachSubScalarList = Operator{
 // ForeachSubScalarList subtracts a scalar for each tensor from the tensors of a list.
 //
 // It launches aclnnForeachSubScalarList (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
+// the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_sub_scalar_list/docs/aclnnForeachSubScalarList.md
 func ForeachSubScalarList(st *acl.Stream, p ForeachSubScalarListParams) error {
 	c := NewCall(st, &opForeachSubScalarList)
@@ -2260,7 +2294,7 @@ var opForeachSubScalarV2 = Operator{
 // ForeachSubScalarV2 subtracts a scalar from the tensors of a list.
 //
 // It launches aclnnForeachSubScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 int32.
+// The emulator verified: X, Out float32 float16 bfloat16 int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_sub_scalar/docs/aclnnForeachSubScalarV2.md
 func ForeachSubScalarV2(st *acl.Stream, p ForeachSubScalarV2Params) error {
 	c := NewCall(st, &opForeachSubScalarV2)
@@ -2293,7 +2327,7 @@ var opForeachTan = Operator{
 // ForeachTan computes the tangent of each element of each tensor of a list.
 //
 // It launches aclnnForeachTan (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64.
+// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_tan/docs/aclnnForeachTan.md
 func ForeachTan(st *acl.Stream, p ForeachTanParams) error {
 	c := NewCall(st, &opForeachTan)
@@ -2325,7 +2359,7 @@ var opForeachTanh = Operator{
 // ForeachTanh computes the hyperbolic tangent of each element of each tensor of a list.
 //
 // It launches aclnnForeachTanh (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64.
+// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_tanh/docs/aclnnForeachTanh.md
 func ForeachTanh(st *acl.Stream, p ForeachTanhParams) error {
 	c := NewCall(st, &opForeachTanh)
@@ -2357,7 +2391,7 @@ var opForeachZeroInplace = Operator{
 //
 // It launches aclnnForeachZeroInplace (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X float32 float16 bfloat16 float64 integers bool complex32 complex64
-// complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0.
+// complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_zero_inplace/docs/aclnnForeachZeroInplace.md
 func ForeachZeroInplace(st *acl.Stream, p ForeachZeroInplaceParams) error {
 	c := NewCall(st, &opForeachZeroInplace)

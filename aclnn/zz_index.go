@@ -25,7 +25,7 @@ var opBucketize = Operator{
 //
 // It launches aclnnBucketize (libopapi, CANN 2026-08) of family index on st.
 // The emulator verified: Self, Boundaries float32 float16 bfloat16 float64 integers bool; Out
-// int32.
+// int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/bucketize_v2/docs/aclnnBucketize.md
 func Bucketize(st *acl.Stream, p BucketizeParams) error {
 	c := NewCall(st, &opBucketize)
@@ -65,7 +65,7 @@ var opCoalesceSparse = Operator{
 //
 // It launches aclnnCoalesceSparse (libopapi, CANN 2026-08) of family index on st.
 // The emulator verified: UniqueIndices, Indices, NewIndicesOut int32 int64; Values, NewValuesOut
-// float32 float16 int32.
+// float32 float16 int32. Its checks follow the document.
 // Vendor's page: hicann/ops-math, conversion/coalesce_sparse/README.md
 func CoalesceSparse(st *acl.Stream, p CoalesceSparseParams) error {
 	c := NewCall(st, &opCoalesceSparse)
@@ -103,7 +103,7 @@ var opEmbedding = Operator{
 //
 // It launches aclnnEmbedding (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: Weight, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128; Indices int32 int64.
+// bool complex64 complex128; Indices int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/embedding/docs/aclnnEmbedding.md
 func Embedding(st *acl.Stream, p EmbeddingParams) error {
 	c := NewCall(st, &opEmbedding)
@@ -148,7 +148,8 @@ var opEmbeddingBag = Operator{
 //
 // It launches aclnnEmbeddingBag (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: Weight, PerSampleWeights, Output float32 float16 bfloat16; Indices,
-// Offsets, Offset2bag, BagSize, MaxIndices int32 int64.
+// Offsets, Offset2bag, BagSize, MaxIndices int32 int64. Its checks follow CANN's source, 6 of them
+// in part.
 // Vendor's page: hicann/ops-nn, index/embedding_bag/docs/aclnnEmbeddingBag.md
 func EmbeddingBag(st *acl.Stream, p EmbeddingBagParams) error {
 	c := NewCall(st, &opEmbeddingBag)
@@ -198,7 +199,7 @@ var opEmbeddingDenseBackward = Operator{
 // It launches aclnnEmbeddingDenseBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family index on
 // st.
 // The emulator verified: Grad, Out float32 float16 bfloat16; Indices float32 float16 float64 int8
-// int16 int32 int64 uint8 bool.
+// int16 int32 int64 uint8 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/embedding_dense_grad/docs/aclnnEmbeddingDenseBackward.md
 func EmbeddingDenseBackward(st *acl.Stream, p EmbeddingDenseBackwardParams) error {
 	c := NewCall(st, &opEmbeddingDenseBackward)
@@ -237,7 +238,8 @@ var opEmbeddingRenorm = Operator{
 // MaxNorm, down to it.
 //
 // It launches aclnnEmbeddingRenorm (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
-// The emulator verified: SelfRef float32 float16 bfloat16; Indices int32 int64.
+// The emulator verified: SelfRef float32 float16 bfloat16; Indices int32 int64. Its checks follow
+// CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, norm/renorm/docs/aclnnEmbeddingRenorm.md
 func EmbeddingRenorm(st *acl.Stream, p EmbeddingRenormParams) error {
 	c := NewCall(st, &opEmbeddingRenorm)
@@ -274,7 +276,8 @@ var opExpandIntoJaggedPermute = Operator{
 // ExpandIntoJaggedPermute turns a permutation of segments into one of their elements.
 //
 // It launches aclnnExpandIntoJaggedPermute (libopapi, CANN 2026-08) of family index on st.
-// The emulator verified: Permute, InputOffset, OutputOffset, OutputPermuteOut int32.
+// The emulator verified: Permute, InputOffset, OutputOffset, OutputPermuteOut int32. Its checks
+// follow the document.
 // Vendor's page: hicann/ops-nn, index/expand_into_jagged_permute/docs/aclnnExpandIntoJaggedPermute.md
 func ExpandIntoJaggedPermute(st *acl.Stream, p ExpandIntoJaggedPermuteParams) error {
 	c := NewCall(st, &opExpandIntoJaggedPermute)
@@ -312,7 +315,7 @@ var opGather = Operator{
 //
 // It launches aclnnGather (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool; Index int32
-// int64.
+// int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/gather_elements_v2/docs/aclnnGather.md
 func Gather(st *acl.Stream, p GatherParams) error {
 	c := NewCall(st, &opGather)
@@ -349,7 +352,7 @@ var opGatherNd = Operator{
 //
 // It launches aclnnGatherNd (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int8 int32 int64 uint8 bool; Indices
-// int32 int64.
+// int32 int64. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/gather_nd/docs/aclnnGatherNd.md
 func GatherNd(st *acl.Stream, p GatherNdParams) error {
 	c := NewCall(st, &opGatherNd)
@@ -386,7 +389,7 @@ var opGatherV2 = Operator{
 //
 // It launches aclnnGatherV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128; Index int32 int64.
+// bool complex64 complex128; Index int32 int64. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnGatherV2.md
 func GatherV2(st *acl.Stream, p GatherV2Params) error {
 	c := NewCall(st, &opGatherV2)
@@ -426,7 +429,7 @@ var opGatherV3 = Operator{
 //
 // It launches aclnnGatherV3 (libopapi, CANN 2026-08) of family index on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128; Index int32 int64.
+// bool complex64 complex128; Index int32 int64. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnGatherV3.md
 func GatherV3(st *acl.Stream, p GatherV3Params) error {
 	c := NewCall(st, &opGatherV3)
@@ -464,7 +467,7 @@ var opIndex = Operator{
 //
 // It launches aclnnIndex (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool; Indices int32 int64 bool.
+// bool; Indices int32 int64 bool. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/index/docs/aclnnIndex.md
 func Index(st *acl.Stream, p IndexParams) error {
 	c := NewCall(st, &opIndex)
@@ -502,7 +505,7 @@ var opIndexAdd = Operator{
 //
 // It launches aclnnIndexAdd (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: Self, Source, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool; Index int32 int64.
+// uint8 bool; Index int32 int64. Its checks follow CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-nn, index/inplace_scatter_add/docs/aclnnIndexAdd.md
 func IndexAdd(st *acl.Stream, p IndexAddParams) error {
 	c := NewCall(st, &opIndexAdd)
@@ -544,7 +547,7 @@ var opIndexAddV2 = Operator{
 //
 // It launches aclnnIndexAddV2 (libopapi, CANN 2026-08) of family index on st.
 // The emulator verified: Self, Source, Out float32 float16 bfloat16 float64 integers bool; Index
-// int32 int64.
+// int32 int64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, index/inplace_scatter_add/docs/aclnnIndexAddV2.md
 func IndexAddV2(st *acl.Stream, p IndexAddV2Params) error {
 	c := NewCall(st, &opIndexAddV2)
@@ -585,7 +588,7 @@ var opIndexCopy = Operator{
 //
 // It launches aclnnIndexCopy (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: SelfRef, Source, OutRef float32 float16 bfloat16 float64 int8 int16 int32
-// int64 uint8 bool complex64 complex128; Index int32 int64.
+// int64 uint8 bool complex64 complex128; Index int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/scatter_update/docs/aclnnIndexCopy&aclnnInplaceIndexCopy.md
 func IndexCopy(st *acl.Stream, p IndexCopyParams) error {
 	c := NewCall(st, &opIndexCopy)
@@ -624,6 +627,7 @@ var opIndexFill = Operator{
 //
 // It launches aclnnIndexFill (libopapi, CANN 2026-08) of family index on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int32 int64 bool; Index int32 int64.
+// Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/index_fill_d/docs/aclnnIndexFill&aclnnInplaceIndexFill.md
 func IndexFill(st *acl.Stream, p IndexFillParams) error {
 	c := NewCall(st, &opIndexFill)
@@ -661,7 +665,8 @@ var opIndexFillTensor = Operator{
 // IndexFillTensor sets the slices along Dim that the integers Index name to a value.
 //
 // It launches aclnnIndexFillTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int32 int64 bool.
+// The emulator verified: Self, Out float32 float16 bfloat16 int32 int64 bool. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-nn, index/index_fill_d/docs/aclnnIndexFillTensor&aclnnInplaceIndexFillTensor.md
 func IndexFillTensor(st *acl.Stream, p IndexFillTensorParams) error {
 	c := NewCall(st, &opIndexFillTensor)
@@ -700,7 +705,7 @@ var opIndexPutImpl = Operator{
 //
 // It launches aclnnIndexPutImpl (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: SelfRef, Values float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool; Indices int32 int64 bool.
+// uint8 bool; Indices int32 int64 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/index_put_v2/docs/aclnnIndexPutImpl.md
 func IndexPutImpl(st *acl.Stream, p IndexPutImplParams) error {
 	c := NewCall(st, &opIndexPutImpl)
@@ -738,7 +743,7 @@ var opIndexSelect = Operator{
 //
 // It launches aclnnIndexSelect (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex64
-// complex128; Index int32 int64.
+// complex128; Index int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnIndexSelect.md
 func IndexSelect(st *acl.Stream, p IndexSelectParams) error {
 	c := NewCall(st, &opIndexSelect)
@@ -775,7 +780,7 @@ var opInplaceIndexCopy = Operator{
 //
 // It launches aclnnInplaceIndexCopy (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: SelfRef, Source float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool complex64 complex128; Index int32 int64.
+// uint8 bool complex64 complex128; Index int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/scatter_update/docs/aclnnIndexCopy&aclnnInplaceIndexCopy.md
 func InplaceIndexCopy(st *acl.Stream, p InplaceIndexCopyParams) error {
 	c := NewCall(st, &opInplaceIndexCopy)
@@ -811,7 +816,8 @@ var opInplaceIndexFill = Operator{
 // InplaceIndexFill is IndexFill with the result in place of the first argument.
 //
 // It launches aclnnInplaceIndexFill (libopapi, CANN 2026-08) of family index on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 int32 int64 bool; Index int32 int64.
+// The emulator verified: SelfRef float32 float16 bfloat16 int32 int64 bool; Index int32 int64. Its
+// checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/index_fill_d/docs/aclnnIndexFill&aclnnInplaceIndexFill.md
 func InplaceIndexFill(st *acl.Stream, p InplaceIndexFillParams) error {
 	c := NewCall(st, &opInplaceIndexFill)
@@ -848,7 +854,8 @@ var opInplaceIndexFillTensor = Operator{
 //
 // It launches aclnnInplaceIndexFillTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family index on
 // st.
-// The emulator verified: SelfRef float32 float16 bfloat16 int32 int64 bool.
+// The emulator verified: SelfRef float32 float16 bfloat16 int32 int64 bool. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-nn, index/index_fill_d/docs/aclnnIndexFillTensor&aclnnInplaceIndexFillTensor.md
 func InplaceIndexFillTensor(st *acl.Stream, p InplaceIndexFillTensorParams) error {
 	c := NewCall(st, &opInplaceIndexFillTensor)
@@ -884,7 +891,8 @@ var opInplaceMaskedFillScalar = Operator{
 //
 // It launches aclnnInplaceMaskedFillScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family index on
 // st.
-// The emulator verified: SelfRef float32 float16 bfloat16 int8 int32 int64 bool; Mask bool.
+// The emulator verified: SelfRef float32 float16 bfloat16 int8 int32 int64 bool; Mask bool. Its
+// checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/masked_fill/docs/aclnnInplaceMaskedFillScalar.md
 func InplaceMaskedFillScalar(st *acl.Stream, p InplaceMaskedFillScalarParams) error {
 	c := NewCall(st, &opInplaceMaskedFillScalar)
@@ -920,6 +928,7 @@ var opInplaceMaskedFillTensor = Operator{
 // It launches aclnnInplaceMaskedFillTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family index on
 // st.
 // The emulator verified: SelfRef, Value float32 float16 bfloat16 int8 int32 int64 bool; Mask bool.
+// Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/masked_fill/docs/aclnnInplaceMaskedFillTensor.md
 func InplaceMaskedFillTensor(st *acl.Stream, p InplaceMaskedFillTensorParams) error {
 	c := NewCall(st, &opInplaceMaskedFillTensor)
@@ -954,7 +963,7 @@ var opInplaceMaskedScatter = Operator{
 //
 // It launches aclnnInplaceMaskedScatter (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: SelfRef, Source float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool; Mask uint8 bool.
+// uint8 bool; Mask uint8 bool. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/masked_scatter/docs/aclnnInplaceMaskedScatter.md
 func InplaceMaskedScatter(st *acl.Stream, p InplaceMaskedScatterParams) error {
 	c := NewCall(st, &opInplaceMaskedScatter)
@@ -991,7 +1000,7 @@ var opInplacePut = Operator{
 //
 // It launches aclnnInplacePut (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: SelfRef, Source float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool complex64 complex128; Index int32 int64.
+// uint8 bool complex64 complex128; Index int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/scatter_nd_update/docs/aclnnInplacePut.md
 func InplacePut(st *acl.Stream, p InplacePutParams) error {
 	c := NewCall(st, &opInplacePut)
@@ -1033,7 +1042,7 @@ var opInplaceQuantScatter = Operator{
 //
 // It launches aclnnInplaceQuantScatter (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: SelfRef int8; Indices int32 int64; Updates float16 bfloat16; QuantScales
-// float32 bfloat16; QuantZeroPoints bfloat16 int32.
+// float32 bfloat16; QuantZeroPoints bfloat16 int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/quant_update_scatter/docs/aclnnInplaceQuantScatter.md
 func InplaceQuantScatter(st *acl.Stream, p InplaceQuantScatterParams) error {
 	c := NewCall(st, &opInplaceQuantScatter)
@@ -1079,7 +1088,7 @@ var opInplaceQuantScatterV2 = Operator{
 //
 // It launches aclnnInplaceQuantScatterV2 (libopapi, CANN 2026-08) of family index on st.
 // The emulator verified: SelfRef int8; Indices int32 int64; Updates float16 bfloat16; QuantScales
-// float32 bfloat16; QuantZeroPoints bfloat16 int32.
+// float32 bfloat16; QuantZeroPoints bfloat16 int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/quant_update_scatter/docs/aclnnInplaceQuantScatterV2.md
 func InplaceQuantScatterV2(st *acl.Stream, p InplaceQuantScatterV2Params) error {
 	c := NewCall(st, &opInplaceQuantScatterV2)
@@ -1122,7 +1131,8 @@ var opInplaceScatter = Operator{
 //
 // It launches aclnnInplaceScatter (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: SelfRef, Src float32 float16 bfloat16 float64 integers bool complex32
-// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0; Index int32 int64.
+// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0; Index int32 int64. Its
+// checks follow the document.
 // Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatter&aclnnInplaceScatter.md
 func InplaceScatter(st *acl.Stream, p InplaceScatterParams) error {
 	c := NewCall(st, &opInplaceScatter)
@@ -1161,7 +1171,8 @@ var opInplaceScatterReduce = Operator{
 // InplaceScatterReduce is ScatterReduce with the result in place of the first argument.
 //
 // It launches aclnnInplaceScatterReduce (libopapi, CANN 2026-08) of family index on st.
-// The emulator verified: SelfRef, Src float32; Index int32 int64.
+// The emulator verified: SelfRef, Src float32; Index int32 int64. Its checks follow CANN's source,
+// 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatterReduce&aclnnInplaceScatterReduce.md
 func InplaceScatterReduce(st *acl.Stream, p InplaceScatterReduceParams) error {
 	c := NewCall(st, &opInplaceScatterReduce)
@@ -1201,6 +1212,7 @@ var opInplaceScatterUpdate = Operator{
 //
 // It launches aclnnInplaceScatterUpdate (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: Data, Updates float32 float16 bfloat16 int8 int32; Indices int32 int64.
+// Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/scatter/docs/aclnnInplaceScatterUpdate.md
 func InplaceScatterUpdate(st *acl.Stream, p InplaceScatterUpdateParams) error {
 	c := NewCall(st, &opInplaceScatterUpdate)
@@ -1238,6 +1250,7 @@ var opInplaceScatterValue = Operator{
 //
 // It launches aclnnInplaceScatterValue (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool; Index int32 int64.
+// Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatterValue&aclnnInplaceScatterValue.md
 func InplaceScatterValue(st *acl.Stream, p InplaceScatterValueParams) error {
 	c := NewCall(st, &opInplaceScatterValue)
@@ -1274,7 +1287,7 @@ var opMaskedSelect = Operator{
 //
 // It launches aclnnMaskedSelect (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool; Mask uint8 bool.
+// bool; Mask uint8 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/masked_select_v3/docs/aclnnMaskedSelect.md
 func MaskedSelect(st *acl.Stream, p MaskedSelectParams) error {
 	c := NewCall(st, &opMaskedSelect)
@@ -1308,7 +1321,7 @@ var opNonzero = Operator{
 //
 // It launches aclnnNonzero (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out int64.
+// Out int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/non_zero/docs/aclnnNonzero.md
 func Nonzero(st *acl.Stream, p NonzeroParams) error {
 	c := NewCall(st, &opNonzero)
@@ -1340,7 +1353,8 @@ var opNonzeroV2 = Operator{
 // NonzeroV2 finds the places of elements other than zero, one to a column.
 //
 // It launches aclnnNonzeroV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 integers bool; Out int64.
+// The emulator verified: Self float32 float16 bfloat16 float64 integers bool; Out int64. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/non_zero/docs/aclnnNonzeroV2.md
 func NonzeroV2(st *acl.Stream, p NonzeroV2Params) error {
 	c := NewCall(st, &opNonzeroV2)
@@ -1377,7 +1391,8 @@ var opOneHot = Operator{
 // NumClasses places.
 //
 // It launches aclnnOneHot (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
-// The emulator verified: Self int32 int64; OnValue, OffValue, Out float32 float16 int32 int64.
+// The emulator verified: Self int32 int64; OnValue, OffValue, Out float32 float16 int32 int64. Its
+// checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/one_hot/docs/aclnnOneHot.md
 func OneHot(st *acl.Stream, p OneHotParams) error {
 	c := NewCall(st, &opOneHot)
@@ -1416,7 +1431,7 @@ var opRepeatInterleave = Operator{
 //
 // It launches aclnnRepeatInterleave (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool;
-// Repeats int32 int64.
+// Repeats int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/repeat_interleave/docs/aclnnRepeatInterleave.md
 func RepeatInterleave(st *acl.Stream, p RepeatInterleaveParams) error {
 	c := NewCall(st, &opRepeatInterleave)
@@ -1452,7 +1467,8 @@ var opRepeatInterleaveGrad = Operator{
 // RepeatInterleaveGrad computes the gradient of RepeatInterleaveWithDim: the sums over the copies.
 //
 // It launches aclnnRepeatInterleaveGrad (libopapi, CANN 2026-08) of family index on st.
-// The emulator verified: YGrad, Out float32 float16 bfloat16; Repeats int32 int64.
+// The emulator verified: YGrad, Out float32 float16 bfloat16; Repeats int32 int64. Its checks
+// follow the document.
 // Vendor's page: hicann/ops-nn, index/repeat_interleave_grad/docs/aclnnRepeatInterleaveGrad.md
 func RepeatInterleaveGrad(st *acl.Stream, p RepeatInterleaveGradParams) error {
 	c := NewCall(st, &opRepeatInterleaveGrad)
@@ -1488,7 +1504,8 @@ var opRepeatInterleaveInt = Operator{
 // RepeatInterleaveInt repeats each element of the flattened tensor equally often.
 //
 // It launches aclnnRepeatInterleaveInt (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool.
+// The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool. Its
+// checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/repeat_interleave/docs/aclnnRepeatInterleaveInt.md
 func RepeatInterleaveInt(st *acl.Stream, p RepeatInterleaveIntParams) error {
 	c := NewCall(st, &opRepeatInterleaveInt)
@@ -1526,7 +1543,8 @@ var opRepeatInterleaveIntWithDim = Operator{
 //
 // It launches aclnnRepeatInterleaveIntWithDim (libopapi, CANN 8.1.RC1 and 2026-08) of family index
 // on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool.
+// The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool. Its
+// checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/repeat_interleave/docs/aclnnRepeatInterleaveIntWithDim.md
 func RepeatInterleaveIntWithDim(st *acl.Stream, p RepeatInterleaveIntWithDimParams) error {
 	c := NewCall(st, &opRepeatInterleaveIntWithDim)
@@ -1563,7 +1581,8 @@ var opRepeatInterleaveTensor = Operator{
 //
 // It launches aclnnRepeatInterleaveTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family index on
 // st.
-// The emulator verified: Repeats, Out int32 int64.
+// The emulator verified: Repeats, Out int32 int64. Its checks follow CANN's source, 1 of them in
+// part.
 // Vendor's page: hicann/ops-nn, index/repeat_interleave/docs/aclnnRepeatInterleaveTensor.md
 func RepeatInterleaveTensor(st *acl.Stream, p RepeatInterleaveTensorParams) error {
 	c := NewCall(st, &opRepeatInterleaveTensor)
@@ -1601,7 +1620,7 @@ var opRepeatInterleaveWithDim = Operator{
 // It launches aclnnRepeatInterleaveWithDim (libopapi, CANN 8.1.RC1 and 2026-08) of family index on
 // st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool;
-// Repeats int32 int64.
+// Repeats int32 int64. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/repeat_interleave/docs/aclnnRepeatInterleaveWithDim.md
 func RepeatInterleaveWithDim(st *acl.Stream, p RepeatInterleaveWithDimParams) error {
 	c := NewCall(st, &opRepeatInterleaveWithDim)
@@ -1639,7 +1658,7 @@ var opSWhere = Operator{
 //
 // It launches aclnnSWhere (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: Condition uint8 bool; Self, Other, Out float32 float16 bfloat16 float64
-// integers bool.
+// integers bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/select/docs/aclnnSWhere.md
 func SWhere(st *acl.Stream, p SWhereParams) error {
 	c := NewCall(st, &opSWhere)
@@ -1679,7 +1698,8 @@ var opScatter = Operator{
 //
 // It launches aclnnScatter (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: Self, Src, Out float32 float16 bfloat16 float64 integers bool complex32
-// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0; Index int32 int64.
+// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0; Index int32 int64. Its
+// checks follow the document.
 // Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatter&aclnnInplaceScatter.md
 func Scatter(st *acl.Stream, p ScatterParams) error {
 	c := NewCall(st, &opScatter)
@@ -1719,7 +1739,7 @@ var opScatterAdd = Operator{
 //
 // It launches aclnnScatterAdd (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: Self, Src, Out float32 float16 bfloat16 float64 integers bool; Index int32
-// int64.
+// int64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, index/scatter_add/docs/aclnnScatterAdd.md
 func ScatterAdd(st *acl.Stream, p ScatterAddParams) error {
 	c := NewCall(st, &opScatterAdd)
@@ -1761,7 +1781,7 @@ var opScatterList = Operator{
 // It launches aclnnScatterList (libopapi, CANN 2026-08) of family index on st.
 // The emulator verified: VarRef, Updates float32 float16 bfloat16 float64 integers bool complex32
 // complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0; Indice int32 int64;
-// MaskOptional uint8.
+// MaskOptional uint8. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, index/scatter_list/docs/aclnnScatterList.md
 func ScatterList(st *acl.Stream, p ScatterListParams) error {
 	c := NewCall(st, &opScatterList)
@@ -1800,7 +1820,8 @@ var opScatterNd = Operator{
 // Updates.
 //
 // It launches aclnnScatterNd (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
-// The emulator verified: Data, Updates, Out float32 float16 bfloat16 bool; Indices int32 int64.
+// The emulator verified: Data, Updates, Out float32 float16 bfloat16 bool; Indices int32 int64. Its
+// checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/scatter_nd/docs/aclnnScatterNd.md
 func ScatterNd(st *acl.Stream, p ScatterNdParams) error {
 	c := NewCall(st, &opScatterNd)
@@ -1836,7 +1857,7 @@ var opScatterNdUpdate = Operator{
 //
 // It launches aclnnScatterNdUpdate (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: VarRef, Updates float32 float16 bfloat16 int8 int16 int32 int64 bool;
-// Indices int32 int64.
+// Indices int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/scatter_nd_update/docs/aclnnScatterNdUpdate.md
 func ScatterNdUpdate(st *acl.Stream, p ScatterNdUpdateParams) error {
 	c := NewCall(st, &opScatterNdUpdate)
@@ -1875,7 +1896,8 @@ var opScatterReduce = Operator{
 // says.
 //
 // It launches aclnnScatterReduce (libopapi, CANN 2026-08) of family index on st.
-// The emulator verified: Self, Src, Out float32; Index int32 int64.
+// The emulator verified: Self, Src, Out float32; Index int32 int64. Its checks follow CANN's
+// source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatterReduce&aclnnInplaceScatterReduce.md
 func ScatterReduce(st *acl.Stream, p ScatterReduceParams) error {
 	c := NewCall(st, &opScatterReduce)
@@ -1918,7 +1940,7 @@ var opScatterValue = Operator{
 //
 // It launches aclnnScatterValue (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool; Index int32
-// int64.
+// int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatterValue&aclnnInplaceScatterValue.md
 func ScatterValue(st *acl.Stream, p ScatterValueParams) error {
 	c := NewCall(st, &opScatterValue)
@@ -1959,7 +1981,7 @@ var opSearchSorted = Operator{
 //
 // It launches aclnnSearchSorted (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: SortedSequence, Self float32 float16 float64 int8 int16 int32 int64 uint8;
-// Sorter int64; Out int32 int64.
+// Sorter int64; Out int32 int64. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/search_sorted/docs/aclnnSearchSorted.md
 func SearchSorted(st *acl.Stream, p SearchSortedParams) error {
 	c := NewCall(st, &opSearchSorted)
@@ -2000,6 +2022,7 @@ var opSearchSorteds = Operator{
 //
 // It launches aclnnSearchSorteds (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: SortedSequence float32 float16 bfloat16 float64 integers bool; Out int64.
+// Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/search_sorted/docs/aclnnSearchSorteds.md
 func SearchSorteds(st *acl.Stream, p SearchSortedsParams) error {
 	c := NewCall(st, &opSearchSorteds)
@@ -2037,7 +2060,7 @@ var opTake = Operator{
 //
 // It launches aclnnTake (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex64
-// complex128; Index int32 int64.
+// complex128; Index int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnTake.md
 func Take(st *acl.Stream, p TakeParams) error {
 	c := NewCall(st, &opTake)
@@ -2072,7 +2095,7 @@ var opTfScatterAdd = Operator{
 //
 // It launches aclnnTfScatterAdd (libopapi, CANN 2026-08) of family index on st.
 // The emulator verified: VarRef, Updates float32 float16 bfloat16 int8 int32 uint8; Indices int32
-// int64.
+// int64. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/tf_scatter_add/docs/aclnnTfScatterAdd.md
 func TfScatterAdd(st *acl.Stream, p TfScatterAddParams) error {
 	c := NewCall(st, &opTfScatterAdd)

@@ -23,7 +23,8 @@ var opArange = Operator{
 // Arange writes the numbers from Start to End, without End, at distances of Step.
 //
 // It launches aclnnArange (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
-// The emulator verified: Out float32 float16 bfloat16 float64 int32 int64.
+// The emulator verified: Out float32 float16 bfloat16 float64 int32 int64. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-math, math/range/docs/aclnnArange.md
 func Arange(st *acl.Stream, p ArangeParams) error {
 	c := NewCall(st, &opArange)
@@ -58,7 +59,8 @@ var opCast = Operator{
 // Cast converts each element to another dtype.
 //
 // It launches aclnnCast (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool. Its checks
+// follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/cast/docs/aclnnCast.md
 func Cast(st *acl.Stream, p CastParams) error {
 	c := NewCall(st, &opCast)
@@ -93,7 +95,7 @@ var opCat = Operator{
 //
 // It launches aclnnCat (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Tensors float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool; Out float32 float16 bfloat16 float64.
+// bool; Out float32 float16 bfloat16 float64. Its checks follow CANN's source, 15 of them in part.
 // Vendor's page: hicann/ops-math, conversion/concat_d/docs/aclnnCat.md
 func Cat(st *acl.Stream, p CatParams) error {
 	c := NewCall(st, &opCat)
@@ -128,7 +130,7 @@ var opChannelShuffle = Operator{
 //
 // It launches aclnnChannelShuffle (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128.
+// bool complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/transpose/docs/aclnnChannelShuffle.md
 func ChannelShuffle(st *acl.Stream, p ChannelShuffleParams) error {
 	c := NewCall(st, &opChannelShuffle)
@@ -164,7 +166,8 @@ var opChunkCat = Operator{
 // all tensors and converts the result.
 //
 // It launches aclnnChunkCat (libopapi, CANN 2026-08) of family layout on st.
-// The emulator verified: Tensors, Out float32 float16 bfloat16.
+// The emulator verified: Tensors, Out float32 float16 bfloat16. Its checks follow CANN's source, 2
+// of them in part.
 // Vendor's page: hicann/ops-math, conversion/chunk_cat/docs/aclnnChunkCat.md
 func ChunkCat(st *acl.Stream, p ChunkCatParams) error {
 	c := NewCall(st, &opChunkCat)
@@ -199,7 +202,8 @@ var opCircularPad2d = Operator{
 // CircularPad2d pads the last two dimensions with the elements of the opposite side.
 //
 // It launches aclnnCircularPad2d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int8 int32.
+// The emulator verified: Self, Out float32 float16 bfloat16 int8 int32. Its checks follow CANN's
+// source, 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/circular_pad/docs/aclnnCircularPad2d.md
 func CircularPad2d(st *acl.Stream, p CircularPad2dParams) error {
 	c := NewCall(st, &opCircularPad2d)
@@ -235,7 +239,8 @@ var opCircularPad2dBackward = Operator{
 //
 // It launches aclnnCircularPad2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on
 // st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16.
+// The emulator verified: GradOutput, GradInput float32 float16 bfloat16. Its checks follow CANN's
+// source, 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/circular_pad_grad/docs/aclnnCircularPad2dBackward.md
 func CircularPad2dBackward(st *acl.Stream, p CircularPad2dBackwardParams) error {
 	c := NewCall(st, &opCircularPad2dBackward)
@@ -270,7 +275,8 @@ var opCircularPad3d = Operator{
 // CircularPad3d pads the last three dimensions with the elements of the opposite side.
 //
 // It launches aclnnCircularPad3d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int8 int32.
+// The emulator verified: Self, Out float32 float16 bfloat16 int8 int32. Its checks follow CANN's
+// source, 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/circular_pad/docs/aclnnCircularPad3d.md
 func CircularPad3d(st *acl.Stream, p CircularPad3dParams) error {
 	c := NewCall(st, &opCircularPad3d)
@@ -306,7 +312,8 @@ var opCircularPad3dBackward = Operator{
 //
 // It launches aclnnCircularPad3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on
 // st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16.
+// The emulator verified: GradOutput, GradInput float32 float16 bfloat16. Its checks follow CANN's
+// source, 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/circular_pad_grad/docs/aclnnCircularPad3dBackward.md
 func CircularPad3dBackward(st *acl.Stream, p CircularPad3dBackwardParams) error {
 	c := NewCall(st, &opCircularPad3dBackward)
@@ -344,7 +351,7 @@ var opConfusionTranspose = Operator{
 // Transpose_first says.
 //
 // It launches aclnnConfusionTranspose (libopapi, CANN 2026-08) of family layout on st.
-// The emulator verified: X, Out float32 float16 bfloat16 integers.
+// The emulator verified: X, Out float32 float16 bfloat16 integers. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/confusion_transpose_d/docs/aclnnConfusionTranspose.md
 func ConfusionTranspose(st *acl.Stream, p ConfusionTransposeParams) error {
 	c := NewCall(st, &opConfusionTranspose)
@@ -382,7 +389,8 @@ var opConstantPadNd = Operator{
 // with the last dimension.
 //
 // It launches aclnnConstantPadNd (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool. Its checks
+// follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, conversion/pad_v3/docs/aclnnConstantPadNd.md
 func ConstantPadNd(st *acl.Stream, p ConstantPadNdParams) error {
 	c := NewCall(st, &opConstantPadNd)
@@ -453,7 +461,7 @@ var opDiag = Operator{
 //
 // It launches aclnnDiag (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64.
+// bool complex64. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/diag_v2/docs/aclnnDiag.md
 func Diag(st *acl.Stream, p DiagParams) error {
 	c := NewCall(st, &opDiag)
@@ -488,7 +496,7 @@ var opDiagFlat = Operator{
 //
 // It launches aclnnDiagFlat (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64.
+// bool complex64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/diag_flat/docs/aclnnDiagFlat.md
 func DiagFlat(st *acl.Stream, p DiagFlatParams) error {
 	c := NewCall(st, &opDiagFlat)
@@ -522,7 +530,8 @@ var opExpand = Operator{
 // Expand repeats dimensions of size one until the tensor has the shape Size.
 //
 // It launches aclnnExpand (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int8 int32 int64 uint8 bool.
+// The emulator verified: Self, Out float32 float16 bfloat16 int8 int32 int64 uint8 bool. Its checks
+// follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/expand/docs/aclnnExpand.md
 func Expand(st *acl.Stream, p ExpandParams) error {
 	c := NewCall(st, &opExpand)
@@ -556,7 +565,8 @@ var opEye = Operator{
 // Eye writes ones on the diagonal of a matrix and zeros elsewhere.
 //
 // It launches aclnnEye (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
-// The emulator verified: Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool.
+// The emulator verified: Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/eye/docs/aclnnEye.md
 func Eye(st *acl.Stream, p EyeParams) error {
 	c := NewCall(st, &opEye)
@@ -590,7 +600,8 @@ var opFlatten = Operator{
 // Flatten reshapes to a matrix: the dimensions before Axis are its rows, the others its columns.
 //
 // It launches aclnnFlatten (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 integers bool.
+// The emulator verified: Self, Out float32 float16 bfloat16 integers bool. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-math, conversion/flatten/docs/aclnnFlatten.md
 func Flatten(st *acl.Stream, p FlattenParams) error {
 	c := NewCall(st, &opFlatten)
@@ -625,7 +636,7 @@ var opFlip = Operator{
 //
 // It launches aclnnFlip (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128.
+// bool complex64 complex128. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-nn, index/reverse_v2/docs/aclnnFlip.md
 func Flip(st *acl.Stream, p FlipParams) error {
 	c := NewCall(st, &opFlip)
@@ -664,7 +675,8 @@ var opHansDecode = Operator{
 //
 // It launches aclnnHansDecode (libopapi, CANN 2026-08) of family layout on st.
 // The emulator implements it. Its element types are not verified: its arguments are codes of bits
-// and no numbers; tests encode and decode float32, float16 and bfloat16.
+// and no numbers; tests encode and decode float32, float16 and bfloat16. Its checks follow the
+// document.
 // Vendor's page: hicann/ops-math, math/hans_decode/docs/aclnnHansDecode.md
 func HansDecode(st *acl.Stream, p HansDecodeParams) error {
 	c := NewCall(st, &opHansDecode)
@@ -706,7 +718,8 @@ var opHansEncode = Operator{
 //
 // It launches aclnnHansEncode (libopapi, CANN 2026-08) of family layout on st.
 // The emulator implements it. Its element types are not verified: its results are codes of bits and
-// no numbers; tests encode and decode float32, float16 and bfloat16.
+// no numbers; tests encode and decode float32, float16 and bfloat16. Its checks follow the
+// document.
 // Vendor's page: hicann/ops-math, math/hans_encode/docs/aclnnHansEncode.md
 func HansEncode(st *acl.Stream, p HansEncodeParams) error {
 	c := NewCall(st, &opHansEncode)
@@ -744,7 +757,7 @@ var opInplaceCopy = Operator{
 //
 // It launches aclnnInplaceCopy (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: SelfRef, Src float32 float16 bfloat16 float64 integers bool complex64
-// complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0.
+// complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/view_copy/docs/aclnnInplaceCopy.md
 func InplaceCopy(st *acl.Stream, p InplaceCopyParams) error {
 	c := NewCall(st, &opInplaceCopy)
@@ -779,7 +792,7 @@ var opInplaceFillDiagonal = Operator{
 //
 // It launches aclnnInplaceFillDiagonal (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool.
+// bool. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/fill_diagonal_v2/docs/aclnnInplaceFillDiagonal.md
 func InplaceFillDiagonal(st *acl.Stream, p InplaceFillDiagonalParams) error {
 	c := NewCall(st, &opInplaceFillDiagonal)
@@ -813,7 +826,7 @@ var opInplaceFillScalar = Operator{
 //
 // It launches aclnnInplaceFillScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool complex64
-// complex128.
+// complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/fill/docs/aclnnInplaceFillScalar.md
 func InplaceFillScalar(st *acl.Stream, p InplaceFillScalarParams) error {
 	c := NewCall(st, &opInplaceFillScalar)
@@ -847,6 +860,7 @@ var opInplaceFillTensor = Operator{
 // It launches aclnnInplaceFillTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128; Value float32 float16 bfloat16 float64 integers bool complex64 complex128.
+// Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/fill/docs/aclnnInplaceFillTensor.md
 func InplaceFillTensor(st *acl.Stream, p InplaceFillTensorParams) error {
 	c := NewCall(st, &opInplaceFillTensor)
@@ -878,7 +892,7 @@ var opInplaceOne = Operator{
 //
 // It launches aclnnInplaceOne (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool.
+// bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/ones_like/docs/aclnnInplaceOne.md
 func InplaceOne(st *acl.Stream, p InplaceOneParams) error {
 	c := NewCall(st, &opInplaceOne)
@@ -909,7 +923,8 @@ var opInplaceTril = Operator{
 // InplaceTril is Tril with the result in place of the first argument.
 //
 // It launches aclnnInplaceTril (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-math, conversion/tril/docs/aclnnTril&aclnnInplaceTril.md
 func InplaceTril(st *acl.Stream, p InplaceTrilParams) error {
 	c := NewCall(st, &opInplaceTril)
@@ -941,7 +956,8 @@ var opInplaceTriu = Operator{
 // InplaceTriu is Triu with the result in place of the first argument.
 //
 // It launches aclnnInplaceTriu (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-math, conversion/triu/docs/aclnnTriu&aclnnInplaceTriu.md
 func InplaceTriu(st *acl.Stream, p InplaceTriuParams) error {
 	c := NewCall(st, &opInplaceTriu)
@@ -973,7 +989,7 @@ var opInplaceZero = Operator{
 //
 // It launches aclnnInplaceZero (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// uint16 bool complex64 complex128.
+// uint16 bool complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/zero_op/docs/aclnnInplaceZero.md
 func InplaceZero(st *acl.Stream, p InplaceZeroParams) error {
 	c := NewCall(st, &opInplaceZero)
@@ -1006,7 +1022,8 @@ var opLinspace = Operator{
 // Linspace writes Steps numbers from Start to End at equal distances.
 //
 // It launches aclnnLinspace (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
-// The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
+// The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8. Its
+// checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/lin_space/docs/aclnnLinspace.md
 func Linspace(st *acl.Stream, p LinspaceParams) error {
 	c := NewCall(st, &opLinspace)
@@ -1043,7 +1060,7 @@ var opLogSpace = Operator{
 // LogSpace writes Base to the power of Steps numbers from Start to End at equal distances.
 //
 // It launches aclnnLogSpace (libopapi, CANN 2026-08) of family layout on st.
-// The emulator verified: Result float32 float16 bfloat16.
+// The emulator verified: Result float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/logspace/docs/aclnnLogSpace.md
 func LogSpace(st *acl.Stream, p LogSpaceParams) error {
 	c := NewCall(st, &opLogSpace)
@@ -1078,7 +1095,8 @@ var opNpuFormatCast = Operator{
 // NpuFormatCast copies a tensor into another storage format, such as FRACTAL_NZ.
 //
 // It launches aclnnNpuFormatCast (libopapi, CANN 2026-08) of family layout on st.
-// The emulator verified: SrcTensor, DstTensor float32 float16 bfloat16 int8 int32 uint8 uint32.
+// The emulator verified: SrcTensor, DstTensor float32 float16 bfloat16 int8 int32 uint8 uint32. Its
+// checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, conversion/npu_format_cast/docs/aclnnNpuFormatCast.md
 func NpuFormatCast(st *acl.Stream, p NpuFormatCastParams) error {
 	c := NewCall(st, &opNpuFormatCast)
@@ -1112,7 +1130,8 @@ var opPermute = Operator{
 //
 // It launches aclnnPermute (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex64
-// complex128 hifloat8 float8_e5m2 float8_e4m3fn.
+// complex128 hifloat8 float8_e5m2 float8_e4m3fn. Its checks follow CANN's source, 3 of them in
+// part.
 // Vendor's page: hicann/ops-math, conversion/transpose/docs/aclnnPermute.md
 func Permute(st *acl.Stream, p PermuteParams) error {
 	c := NewCall(st, &opPermute)
@@ -1147,7 +1166,8 @@ var opRange = Operator{
 // Range writes the numbers from Start to End, which is included when a step meets it.
 //
 // It launches aclnnRange (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
-// The emulator verified: Out float32 float16 bfloat16 float64 int32 int64.
+// The emulator verified: Out float32 float16 bfloat16 float64 int32 int64. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-math, math/range/docs/aclnnRange.md
 func Range(st *acl.Stream, p RangeParams) error {
 	c := NewCall(st, &opRange)
@@ -1183,7 +1203,7 @@ var opReflectionPad1d = Operator{
 //
 // It launches aclnnReflectionPad1d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128.
+// bool complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/mirror_pad/docs/aclnnReflectionPad1d.md
 func ReflectionPad1d(st *acl.Stream, p ReflectionPad1dParams) error {
 	c := NewCall(st, &opReflectionPad1d)
@@ -1219,7 +1239,8 @@ var opReflectionPad1dBackward = Operator{
 //
 // It launches aclnnReflectionPad1dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on
 // st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64.
+// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-math, conversion/pad_v4_grad/docs/aclnnReflectionPad1dBackward.md
 func ReflectionPad1dBackward(st *acl.Stream, p ReflectionPad1dBackwardParams) error {
 	c := NewCall(st, &opReflectionPad1dBackward)
@@ -1256,7 +1277,7 @@ var opReflectionPad2d = Operator{
 //
 // It launches aclnnReflectionPad2d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128.
+// bool complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/mirror_pad/docs/aclnnReflectionPad2d.md
 func ReflectionPad2d(st *acl.Stream, p ReflectionPad2dParams) error {
 	c := NewCall(st, &opReflectionPad2d)
@@ -1292,7 +1313,8 @@ var opReflectionPad2dBackward = Operator{
 //
 // It launches aclnnReflectionPad2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on
 // st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64.
+// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-math, conversion/pad_v3_grad_replicate/docs/aclnnReflectionPad2dBackward.md
 func ReflectionPad2dBackward(st *acl.Stream, p ReflectionPad2dBackwardParams) error {
 	c := NewCall(st, &opReflectionPad2dBackward)
@@ -1329,7 +1351,7 @@ var opReflectionPad3d = Operator{
 //
 // It launches aclnnReflectionPad3d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128.
+// bool complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/mirror_pad/docs/aclnnReflectionPad3d.md
 func ReflectionPad3d(st *acl.Stream, p ReflectionPad3dParams) error {
 	c := NewCall(st, &opReflectionPad3d)
@@ -1365,7 +1387,8 @@ var opReflectionPad3dBackward = Operator{
 //
 // It launches aclnnReflectionPad3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on
 // st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64.
+// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-math, conversion/reflection_pad3d_grad/docs/aclnnReflectionPad3dBackward.md
 func ReflectionPad3dBackward(st *acl.Stream, p ReflectionPad3dBackwardParams) error {
 	c := NewCall(st, &opReflectionPad3dBackward)
@@ -1401,7 +1424,7 @@ var opRepeat = Operator{
 //
 // It launches aclnnRepeat (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex64
-// complex128.
+// complex128. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/tile/docs/aclnnRepeat.md
 func Repeat(st *acl.Stream, p RepeatParams) error {
 	c := NewCall(st, &opRepeat)
@@ -1436,7 +1459,7 @@ var opReplicationPad1d = Operator{
 //
 // It launches aclnnReplicationPad1d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// complex64 complex128.
+// complex64 complex128. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/pad_v3/docs/aclnnReplicationPad1d.md
 func ReplicationPad1d(st *acl.Stream, p ReplicationPad1dParams) error {
 	c := NewCall(st, &opReplicationPad1d)
@@ -1472,7 +1495,8 @@ var opReplicationPad1dBackward = Operator{
 //
 // It launches aclnnReplicationPad1dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout
 // on st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64.
+// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-math, conversion/pad_v3_grad_replicate/docs/aclnnReplicationPad1dBackward.md
 func ReplicationPad1dBackward(st *acl.Stream, p ReplicationPad1dBackwardParams) error {
 	c := NewCall(st, &opReplicationPad1dBackward)
@@ -1508,7 +1532,7 @@ var opReplicationPad2d = Operator{
 //
 // It launches aclnnReplicationPad2d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// complex64 complex128.
+// complex64 complex128. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/pad_v3/docs/aclnnReplicationPad2d.md
 func ReplicationPad2d(st *acl.Stream, p ReplicationPad2dParams) error {
 	c := NewCall(st, &opReplicationPad2d)
@@ -1544,7 +1568,8 @@ var opReplicationPad2dBackward = Operator{
 //
 // It launches aclnnReplicationPad2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout
 // on st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64.
+// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-math, conversion/pad_v3_grad_replicate/docs/aclnnReplicationPad2dBackward.md
 func ReplicationPad2dBackward(st *acl.Stream, p ReplicationPad2dBackwardParams) error {
 	c := NewCall(st, &opReplicationPad2dBackward)
@@ -1580,7 +1605,7 @@ var opReplicationPad3d = Operator{
 //
 // It launches aclnnReplicationPad3d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// complex64 complex128.
+// complex64 complex128. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/pad_v3/docs/aclnnReplicationPad3d.md
 func ReplicationPad3d(st *acl.Stream, p ReplicationPad3dParams) error {
 	c := NewCall(st, &opReplicationPad3d)
@@ -1616,7 +1641,8 @@ var opReplicationPad3dBackward = Operator{
 //
 // It launches aclnnReplicationPad3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout
 // on st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64.
+// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-math, conversion/pad_v3_grad_replication/docs/aclnnReplicationPad3dBackward.md
 func ReplicationPad3dBackward(st *acl.Stream, p ReplicationPad3dBackwardParams) error {
 	c := NewCall(st, &opReplicationPad3dBackward)
@@ -1653,6 +1679,7 @@ var opRoll = Operator{
 //
 // It launches aclnnRoll (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: X, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 uint32 bool.
+// Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/roll/docs/aclnnRoll.md
 func Roll(st *acl.Stream, p RollParams) error {
 	c := NewCall(st, &opRoll)
@@ -1687,7 +1714,8 @@ var opSignBitsPack = Operator{
 // SignBitsPack packs the signs of floats into bits, eight to a byte.
 //
 // It launches aclnnSignBitsPack (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
-// The emulator verified: Self float32 float16; Out uint8.
+// The emulator verified: Self float32 float16; Out uint8. Its checks follow CANN's source, 1 of
+// them in part.
 // Vendor's page: hicann/ops-math, math/sign_bits_pack/docs/aclnnSignBitsPack.md
 func SignBitsPack(st *acl.Stream, p SignBitsPackParams) error {
 	c := NewCall(st, &opSignBitsPack)
@@ -1722,7 +1750,7 @@ var opSignBitsUnpack = Operator{
 // SignBitsUnpack turns the bits of bytes into floats 1 and −1.
 //
 // It launches aclnnSignBitsUnpack (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
-// The emulator verified: Self uint8; Out float32 float16.
+// The emulator verified: Self uint8; Out float32 float16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sign_bits_unpack/docs/aclnnSignBitsUnpack.md
 func SignBitsUnpack(st *acl.Stream, p SignBitsUnpackParams) error {
 	c := NewCall(st, &opSignBitsUnpack)
@@ -1760,7 +1788,8 @@ var opSlice = Operator{
 // Slice takes every Step-th slice from Start to End along Dim.
 //
 // It launches aclnnSlice (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int8 int32 int64 uint8 bool.
+// The emulator verified: Self, Out float32 float16 bfloat16 int8 int32 int64 uint8 bool. Its checks
+// follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/slice/docs/aclnnSlice.md
 func Slice(st *acl.Stream, p SliceParams) error {
 	c := NewCall(st, &opSlice)
@@ -1837,7 +1866,8 @@ var opSliceV2 = Operator{
 // SliceV2 takes slices along several axes, each with start, end and step.
 //
 // It launches aclnnSliceV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int8 int32 int64 uint8 bool.
+// The emulator verified: Self, Out float32 float16 bfloat16 int8 int32 int64 uint8 bool. Its checks
+// follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, conversion/strided_slice_v3/docs/aclnnSliceV2.md
 func SliceV2(st *acl.Stream, p SliceV2Params) error {
 	c := NewCall(st, &opSliceV2)
@@ -1876,7 +1906,7 @@ var opSplitTensor = Operator{
 //
 // It launches aclnnSplitTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128.
+// bool complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/split_v/docs/aclnnSplitTensor.md
 func SplitTensor(st *acl.Stream, p SplitTensorParams) error {
 	c := NewCall(st, &opSplitTensor)
@@ -1913,7 +1943,7 @@ var opSplitWithSize = Operator{
 //
 // It launches aclnnSplitWithSize (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128.
+// bool complex64 complex128. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/split_v/docs/aclnnSplitWithSize.md
 func SplitWithSize(st *acl.Stream, p SplitWithSizeParams) error {
 	c := NewCall(st, &opSplitWithSize)
@@ -1949,7 +1979,7 @@ var opStack = Operator{
 //
 // It launches aclnnStack (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Tensors, Out float32 float16 bfloat16 float64 integers bool complex64
-// complex128.
+// complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/pack/docs/aclnnStack.md
 func Stack(st *acl.Stream, p StackParams) error {
 	c := NewCall(st, &opStack)
@@ -1992,7 +2022,8 @@ var opStridedSlice = Operator{
 //
 // It launches aclnnStridedSlice (libopapi, CANN 2026-08) of family layout on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex32
-// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0.
+// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0. Its checks follow CANN's
+// source, 3 of them in part.
 // Vendor's page: hicann/ops-math, conversion/strided_slice/docs/aclnnStridedSlice.md
 func StridedSlice(st *acl.Stream, p StridedSliceParams) error {
 	c := NewCall(st, &opStridedSlice)
@@ -2037,7 +2068,8 @@ var opStridedSliceAssignV2 = Operator{
 //
 // It launches aclnnStridedSliceAssignV2 (libopapi, CANN 8.1.RC1) of family layout on st.
 // The emulator verified: VarRef, InputValue float32 float16 bfloat16 float64 integers bool
-// complex32 complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0.
+// complex32 complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0. Its checks follow
+// the document.
 // Vendor's page: hicann/ops-math, conversion/strided_slice_assign_v2/docs/aclnnStridedSliceAssignV2.md
 func StridedSliceAssignV2(st *acl.Stream, p StridedSliceAssignV2Params) error {
 	c := NewCall(st, &opStridedSliceAssignV2)
@@ -2072,7 +2104,8 @@ var opTransMatmulWeight = Operator{
 // TransMatmulWeight rewrites a weight in place in the layout that the device multiplies fastest.
 //
 // It launches aclnnTransMatmulWeight (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
-// The emulator verified: MmWeightRef float16 bfloat16 int8.
+// The emulator verified: MmWeightRef float16 bfloat16 int8. Its checks follow CANN's source, 2 of
+// them in part.
 // Vendor's page: hicann/ops-math, conversion/trans_data/docs/aclnnTransMatmulWeight.md
 func TransMatmulWeight(st *acl.Stream, p TransMatmulWeightParams) error {
 	c := NewCall(st, &opTransMatmulWeight)
@@ -2104,7 +2137,8 @@ var opTril = Operator{
 // Tril sets the elements above a diagonal of matrices to zero.
 //
 // It launches aclnnTril (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/tril/docs/aclnnTril&aclnnInplaceTril.md
 func Tril(st *acl.Stream, p TrilParams) error {
 	c := NewCall(st, &opTril)
@@ -2138,7 +2172,8 @@ var opTriu = Operator{
 // Triu sets the elements below a diagonal of matrices to zero.
 //
 // It launches aclnnTriu (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/triu/docs/aclnnTriu&aclnnInplaceTriu.md
 func Triu(st *acl.Stream, p TriuParams) error {
 	c := NewCall(st, &opTriu)
@@ -2175,7 +2210,8 @@ var opUnfoldGrad = Operator{
 // UnfoldGrad adds the slices that Unfold made of a dimension up again: its gradient.
 //
 // It launches aclnnUnfoldGrad (libopapi, CANN 2026-08) of family layout on st.
-// The emulator verified: GradOut, GradIn float32 float16 bfloat16.
+// The emulator verified: GradOut, GradIn float32 float16 bfloat16. Its checks follow CANN's source,
+// 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/unfold_grad/docs/aclnnUnfoldGrad.md
 func UnfoldGrad(st *acl.Stream, p UnfoldGradParams) error {
 	c := NewCall(st, &opUnfoldGrad)
@@ -2221,7 +2257,7 @@ var opViewCopy = Operator{
 // It launches aclnnViewCopy (libopapi, CANN 2026-08) of family layout on st.
 // The emulator verified: Dst, Src, DstOut float32 float16 bfloat16 int8 int16 int32 int64 uint8
 // uint16 uint32 bool; DstSize, DstStride, DstStorageOffset, SrcSize, SrcStride, SrcStorageOffset
-// int32 int64.
+// int32 int64. Its checks follow the document.
 // Vendor's page: hicann/ops-math, experimental/conversion/view_copy/docs/aclnnViewCopy.md
 func ViewCopy(st *acl.Stream, p ViewCopyParams) error {
 	c := NewCall(st, &opViewCopy)

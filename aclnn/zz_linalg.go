@@ -24,7 +24,8 @@ var opCdist = Operator{
 // Cdist computes the distances, in the norm of order P, between each row of X1 and each row of X2.
 //
 // It launches aclnnCdist (libopapi, CANN 2026-08) of family linalg on st.
-// The emulator verified: X1, Out float32 float16 bfloat16.
+// The emulator verified: X1, Out float32 float16 bfloat16. Its checks follow CANN's source, 1 of
+// them in part.
 // Vendor's page: hicann/ops-math, math/cdist/docs/aclnnCdist.md
 func Cdist(st *acl.Stream, p CdistParams) error {
 	c := NewCall(st, &opCdist)
@@ -63,7 +64,7 @@ var opCdistBackward = Operator{
 // CdistBackward computes the gradient of Cdist for X1.
 //
 // It launches aclnnCdistBackward (libopapi, CANN 2026-08) of family linalg on st.
-// The emulator verified: Out float32 float16 bfloat16.
+// The emulator verified: Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/cdist_grad/docs/aclnnCdistBackward.md
 func CdistBackward(st *acl.Stream, p CdistBackwardParams) error {
 	c := NewCall(st, &opCdistBackward)
@@ -108,7 +109,7 @@ var opChamferDistanceBackward = Operator{
 // It launches aclnnChamferDistanceBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on
 // st.
 // The emulator verified: Xyz1, Xyz2, GradDist1, GradDist2, GradXyz1, GradXyz2 float32 float16;
-// Idx1, Idx2 int32.
+// Idx1, Idx2 int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, loss/chamfer_distance_grad/docs/aclnnChamferDistanceBackward.md
 func ChamferDistanceBackward(st *acl.Stream, p ChamferDistanceBackwardParams) error {
 	c := NewCall(st, &opChamferDistanceBackward)
@@ -146,7 +147,7 @@ var opInverse = Operator{
 // Inverse computes the inverse of square matrices.
 //
 // It launches aclnnInverse (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
-// The emulator verified: Self, Out float32 float16 float64.
+// The emulator verified: Self, Out float32 float16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/matrix_inverse/docs/aclnnInverse.md
 func Inverse(st *acl.Stream, p InverseParams) error {
 	c := NewCall(st, &opInverse)
@@ -179,7 +180,7 @@ var opLinalgCholesky = Operator{
 // LinalgCholesky computes the Cholesky factor of symmetric positive definite matrices.
 //
 // It launches aclnnLinalgCholesky (libopapi, CANN 2026-08) of family linalg on st.
-// The emulator verified: Self, Out float32 float16 bfloat16.
+// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/cholesky/docs/aclnnLinalgCholesky.md
 func LinalgCholesky(st *acl.Stream, p LinalgCholeskyParams) error {
 	c := NewCall(st, &opLinalgCholesky)
@@ -215,7 +216,7 @@ var opLinalgCross = Operator{
 //
 // It launches aclnnLinalgCross (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
 // The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8.
+// uint8. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/cross/docs/aclnnLinalgCross.md
 func LinalgCross(st *acl.Stream, p LinalgCrossParams) error {
 	c := NewCall(st, &opLinalgCross)
@@ -251,7 +252,8 @@ var opLinalgQr = Operator{
 // LinalgQr computes the QR decomposition of matrices.
 //
 // It launches aclnnLinalgQr (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
-// The emulator verified: Self, Q, R float32 float16 float64 complex64 complex128.
+// The emulator verified: Self, Q, R float32 float16 float64 complex64 complex128. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-math, math/qr/docs/aclnnLinalgQr.md
 func LinalgQr(st *acl.Stream, p LinalgQrParams) error {
 	c := NewCall(st, &opLinalgQr)
@@ -285,7 +287,8 @@ var opLogdet = Operator{
 // Logdet computes the natural logarithm of the determinant of square matrices.
 //
 // It launches aclnnLogdet (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
-// The emulator verified: Self, Out float32 float64 complex64 complex128.
+// The emulator verified: Self, Out float32 float64 complex64 complex128. Its checks follow CANN's
+// source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/logdet/docs/aclnnLogdet.md
 func Logdet(st *acl.Stream, p LogdetParams) error {
 	c := NewCall(st, &opLogdet)
@@ -318,7 +321,7 @@ var opPdist = Operator{
 // Pdist computes the distances, in the norm of order P, between each two rows.
 //
 // It launches aclnnPdist (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
-// The emulator verified: Self, Out float32 float16.
+// The emulator verified: Self, Out float32 float16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/pdist/docs/aclnnPdist.md
 func Pdist(st *acl.Stream, p PdistParams) error {
 	c := NewCall(st, &opPdist)
@@ -352,7 +355,7 @@ var opPdistForward = Operator{
 // PdistForward computes the distances, in the norm of order PScalar, between each two rows.
 //
 // It launches aclnnPdistForward (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
-// The emulator verified: Self, Out float32 float16.
+// The emulator verified: Self, Out float32 float16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/pdist/docs/aclnnPdistForward.md
 func PdistForward(st *acl.Stream, p PdistForwardParams) error {
 	c := NewCall(st, &opPdistForward)
@@ -387,7 +390,8 @@ var opQr = Operator{
 // Qr computes the QR decomposition of matrices, reduced when Some is true.
 //
 // It launches aclnnQr (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
-// The emulator verified: Self, Q, R float32 float16 float64 complex64 complex128.
+// The emulator verified: Self, Q, R float32 float16 float64 complex64 complex128. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-math, math/qr/docs/aclnnQr.md
 func Qr(st *acl.Stream, p QrParams) error {
 	c := NewCall(st, &opQr)
@@ -425,7 +429,7 @@ var opRfft1D = Operator{
 // that are not negative.
 //
 // It launches aclRfft1D (libopapi, CANN 8.1.RC1) of family linalg on st.
-// The emulator verified: Self, Out float32.
+// The emulator verified: Self, Out float32. Its checks follow the document.
 // Vendor's page: hicann/ops-math, math/rfft1_d/docs/aclRfft1D.md
 func Rfft1D(st *acl.Stream, p Rfft1DParams) error {
 	c := NewCall(st, &opRfft1D)
@@ -462,7 +466,8 @@ var opSlogdet = Operator{
 // absolute value.
 //
 // It launches aclnnSlogdet (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
-// The emulator verified: Self, SignOut, LogOut float32 float64 complex64 complex128.
+// The emulator verified: Self, SignOut, LogOut float32 float64 complex64 complex128. Its checks
+// follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/slogdet/docs/aclnnSlogdet.md
 func Slogdet(st *acl.Stream, p SlogdetParams) error {
 	c := NewCall(st, &opSlogdet)
@@ -502,7 +507,8 @@ var opStft = Operator{
 // Stft computes the Fourier transforms of a signal within a sliding window.
 //
 // It launches aclStft (libopapi, CANN 8.1.RC1) of family linalg on st.
-// The emulator verified: Self, WindowOptional, Out float32 float64 complex64 complex128.
+// The emulator verified: Self, WindowOptional, Out float32 float64 complex64 complex128. Its checks
+// follow the document.
 // Vendor's page: hicann/ops-math, math/stft/docs/aclStft.md
 func Stft(st *acl.Stream, p StftParams) error {
 	c := NewCall(st, &opStft)
@@ -545,7 +551,8 @@ var opSvd = Operator{
 // Svd computes the singular value decomposition of matrices.
 //
 // It launches aclnnSvd (libopapi, CANN 2026-08) of family linalg on st.
-// The emulator verified: Input, Sigma, U, V float32 float64 complex64 complex128.
+// The emulator verified: Input, Sigma, U, V float32 float64 complex64 complex128. Its checks follow
+// CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/svd/docs/aclnnSvd.md
 func Svd(st *acl.Stream, p SvdParams) error {
 	c := NewCall(st, &opSvd)
@@ -582,7 +589,7 @@ var opTrace = Operator{
 //
 // It launches aclnnTrace (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64 int64.
+// Out float32 float16 bfloat16 float64 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/trace/docs/aclnnTrace.md
 func Trace(st *acl.Stream, p TraceParams) error {
 	c := NewCall(st, &opTrace)
@@ -619,7 +626,8 @@ var opTriangularSolve = Operator{
 // TriangularSolve solves A · x = Self for a triangular A.
 //
 // It launches aclnnTriangularSolve (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
-// The emulator verified: Self, A, XOut, MOut float32 float64 complex64 complex128.
+// The emulator verified: Self, A, XOut, MOut float32 float64 complex64 complex128. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/triangular_solve/docs/aclnnTriangularSolve.md
 func TriangularSolve(st *acl.Stream, p TriangularSolveParams) error {
 	c := NewCall(st, &opTriangularSolve)

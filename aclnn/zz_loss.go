@@ -24,7 +24,8 @@ var opBinaryCrossEntropy = Operator{
 // BinaryCrossEntropy computes the cross-entropy of probabilities and targets for two classes.
 //
 // It launches aclnnBinaryCrossEntropy (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
-// The emulator verified: Self, Target, Weight, Out float32 float16 bfloat16.
+// The emulator verified: Self, Target, Weight, Out float32 float16 bfloat16. Its checks follow
+// CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, loss/binary_cross_entropy/docs/aclnnBinaryCrossEntropy.md
 func BinaryCrossEntropy(st *acl.Stream, p BinaryCrossEntropyParams) error {
 	c := NewCall(st, &opBinaryCrossEntropy)
@@ -65,6 +66,7 @@ var opBinaryCrossEntropyBackward = Operator{
 // It launches aclnnBinaryCrossEntropyBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family loss
 // on st.
 // The emulator verified: GradOutput, Self, Target, WeightOptional, Out float32 float16 bfloat16.
+// Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, loss/binary_cross_entropy_grad/docs/aclnnBinaryCrossEntropyBackward.md
 func BinaryCrossEntropyBackward(st *acl.Stream, p BinaryCrossEntropyBackwardParams) error {
 	c := NewCall(st, &opBinaryCrossEntropyBackward)
@@ -106,7 +108,7 @@ var opBinaryCrossEntropyWithLogits = Operator{
 // It launches aclnnBinaryCrossEntropyWithLogits (libopapi, CANN 8.1.RC1 and 2026-08) of family loss
 // on st.
 // The emulator verified: Self, Target, WeightOptional, PosWeightOptional, Out float32 float16
-// bfloat16.
+// bfloat16. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, loss/sigmoid_cross_entropy_with_logits_v2/docs/aclnnBinaryCrossEntropyWithLogits.md
 func BinaryCrossEntropyWithLogits(st *acl.Stream, p BinaryCrossEntropyWithLogitsParams) error {
 	c := NewCall(st, &opBinaryCrossEntropyWithLogits)
@@ -151,7 +153,7 @@ var opBinaryCrossEntropyWithLogitsBackward = Operator{
 // It launches aclnnBinaryCrossEntropyWithLogitsBackward (libopapi, CANN 8.1.RC1 and 2026-08) of
 // family loss on st.
 // The emulator verified: GradOutput, Self, Target, WeightOptional, PosWeightOptional, Out float32
-// float16 bfloat16.
+// float16 bfloat16. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, loss/sigmoid_cross_entropy_with_logits_grad_v2/docs/aclnnBinaryCrossEntropyWithLogitsBackward.md
 func BinaryCrossEntropyWithLogitsBackward(st *acl.Stream, p BinaryCrossEntropyWithLogitsBackwardParams) error {
 	c := NewCall(st, &opBinaryCrossEntropyWithLogitsBackward)
@@ -198,7 +200,7 @@ var opBinaryCrossEntropyWithLogitsTargetBackward = Operator{
 // It launches aclnnBinaryCrossEntropyWithLogitsTargetBackward (libopapi, CANN 8.1.RC1 and 2026-08)
 // of family loss on st.
 // The emulator verified: GradOutput, Self, WeightOptional, PosWeightOptional, GradTarget float32
-// float16 bfloat16.
+// float16 bfloat16. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, activation/log_sigmoid/docs/aclnnBinaryCrossEntropyWithLogitsTargetBackward.md
 func BinaryCrossEntropyWithLogitsTargetBackward(st *acl.Stream, p BinaryCrossEntropyWithLogitsTargetBackwardParams) error {
 	c := NewCall(st, &opBinaryCrossEntropyWithLogitsTargetBackward)
@@ -249,7 +251,8 @@ var opCrossEntropyLoss = Operator{
 //
 // It launches aclnnCrossEntropyLoss (libopapi, CANN 8.1.RC1) of family loss on st.
 // The emulator verified: Input, LogProbOut float32 float16 bfloat16; Target int32 int64;
-// WeightOptional float32; LossOut float32 float16 bfloat16 float64 integers bool.
+// WeightOptional float32; LossOut float32 float16 bfloat16 float64 integers bool. Its checks follow
+// the document.
 // Vendor's page: hicann/ops-nn, loss/cross_entropy_loss/docs/aclnnCrossEntropyLoss.md
 func CrossEntropyLoss(st *acl.Stream, p CrossEntropyLossParams) error {
 	c := NewCall(st, &opCrossEntropyLoss)
@@ -301,7 +304,8 @@ var opCrossEntropyLossGrad = Operator{
 //
 // It launches aclnnCrossEntropyLossGrad (libopapi, CANN 8.1.RC1) of family loss on st.
 // The emulator verified: GradLoss float32 float16 bfloat16 float64 integers bool; LogProb, Out
-// float32 float16 bfloat16; Target int32 int64; WeightOptional float32.
+// float32 float16 bfloat16; Target int32 int64; WeightOptional float32. Its checks follow the
+// document.
 // Vendor's page: hicann/ops-nn, loss/cross_entropy_loss_grad/docs/aclnnCrossEntropyLossGrad.md
 func CrossEntropyLossGrad(st *acl.Stream, p CrossEntropyLossGradParams) error {
 	c := NewCall(st, &opCrossEntropyLossGrad)
@@ -350,7 +354,8 @@ var opCtcLoss = Operator{
 //
 // It launches aclnnCtcLoss (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
 // The emulator verified: LogProbs, NegLogLikelihoodOut, LogAlphaOut float32 float16 bfloat16
-// float64; Targets float32 float16 int32 int64 bool.
+// float64; Targets float32 float16 int32 int64 bool. Its checks follow CANN's source, 5 of them in
+// part.
 // Vendor's page: hicann/ops-nn, loss/ctc_loss_v2/docs/aclnnCtcLoss.md
 func CtcLoss(st *acl.Stream, p CtcLossParams) error {
 	c := NewCall(st, &opCtcLoss)
@@ -397,7 +402,8 @@ var opCtcLossBackward = Operator{
 //
 // It launches aclnnCtcLossBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
 // The emulator verified: GradOut, LogProbs, NegLogLikelihood, LogAlpha, Out float32 float16
-// bfloat16 float64; Targets float32 float16 int32 int64 bool.
+// bfloat16 float64; Targets float32 float16 int32 int64 bool. Its checks follow CANN's source, 5 of
+// them in part.
 // Vendor's page: hicann/ops-nn, loss/ctc_loss_v2_grad/docs/aclnnCtcLossBackward.md
 func CtcLossBackward(st *acl.Stream, p CtcLossBackwardParams) error {
 	c := NewCall(st, &opCtcLossBackward)
@@ -446,7 +452,7 @@ var opFusedCrossEntropyLossWithMaxSum = Operator{
 //
 // It launches aclnnFusedCrossEntropyLossWithMaxSum (libopapi, CANN 2026-08) of family loss on st.
 // The emulator verified: LogitsMax, SumExpLogits, PredictedLogits, LossOut, SoftMaxOutOptional
-// float32; VocabParallelLogitsOptional float32 float16 bfloat16.
+// float32; VocabParallelLogitsOptional float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, loss/fused_cross_entropy_loss_with_max_sum/docs/aclnnFusedCrossEntropyLossWithMaxSum.md
 func FusedCrossEntropyLossWithMaxSum(st *acl.Stream, p FusedCrossEntropyLossWithMaxSumParams) error {
 	c := NewCall(st, &opFusedCrossEntropyLossWithMaxSum)
@@ -499,7 +505,7 @@ var opFusedLinearCrossEntropyLossGrad = Operator{
 // It launches aclnnFusedLinearCrossEntropyLossGrad (libopapi, CANN 2026-08) of family loss on st.
 // The emulator verified: Grad, LogitsMaxOptional, SumExpLogitsOptional, SoftmaxOptional float32;
 // Input, Weight, InputGradOut, WeightGradOut float16 bfloat16; TargetMask uint8; MaskedTarget int32
-// int64.
+// int64. Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/fused_linear_cross_entropy_loss_grad/docs/aclnnFusedLinearCrossEntropyLossGrad.md
 func FusedLinearCrossEntropyLossGrad(st *acl.Stream, p FusedLinearCrossEntropyLossGradParams) error {
 	c := NewCall(st, &opFusedLinearCrossEntropyLossGrad)
@@ -554,7 +560,7 @@ var opFusedLinearOnlineMaxSum = Operator{
 // It launches aclnnFusedLinearOnlineMaxSum (libopapi, CANN 2026-08) of family loss on st.
 // The emulator verified: Input, Weight, VocabParallelLogitsOutOptional float16 bfloat16; Target,
 // MaskedTargetOut int32 int64; LogitsMaxLocalOut, SumExpLogitsLocalOut, PredictedLogitsLocalOut
-// float32; TargetMaskOut uint8.
+// float32; TargetMaskOut uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, matmul/fused_linear_online_max_sum/docs/aclnnFusedLinearOnlineMaxSum.md
 func FusedLinearOnlineMaxSum(st *acl.Stream, p FusedLinearOnlineMaxSumParams) error {
 	c := NewCall(st, &opFusedLinearOnlineMaxSum)
@@ -598,7 +604,8 @@ var opKlDiv = Operator{
 // KlDiv computes the Kullback–Leibler divergence of a target from log-probabilities.
 //
 // It launches aclnnKlDiv (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
-// The emulator verified: Self, Target, Out float32 float16 bfloat16.
+// The emulator verified: Self, Target, Out float32 float16 bfloat16. Its checks follow CANN's
+// source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/kl_div_v2/docs/aclnnKlDiv.md
 func KlDiv(st *acl.Stream, p KlDivParams) error {
 	c := NewCall(st, &opKlDiv)
@@ -637,7 +644,8 @@ var opKlDivBackward = Operator{
 // KlDivBackward computes the gradient of KlDiv.
 //
 // It launches aclnnKlDivBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
-// The emulator verified: GradOutput, Target, Out float32 float16 bfloat16.
+// The emulator verified: GradOutput, Target, Out float32 float16 bfloat16. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-nn, loss/kl_div_loss_grad/docs/aclnnKlDivBackward.md
 func KlDivBackward(st *acl.Stream, p KlDivBackwardParams) error {
 	c := NewCall(st, &opKlDivBackward)
@@ -677,7 +685,8 @@ var opKlDivTargetBackward = Operator{
 // KlDivTargetBackward computes the gradient of KlDiv for its target.
 //
 // It launches aclnnKlDivTargetBackward (libopapi, CANN 2026-08) of family loss on st.
-// The emulator verified: GradOutput, Self, Target, GradTarget float32 float16 bfloat16.
+// The emulator verified: GradOutput, Self, Target, GradTarget float32 float16 bfloat16. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-nn, loss/kl_div_target_loss_grad/docs/aclnnKlDivTargetBackward.md
 func KlDivTargetBackward(st *acl.Stream, p KlDivTargetBackwardParams) error {
 	c := NewCall(st, &opKlDivTargetBackward)
@@ -715,7 +724,8 @@ var opL1Loss = Operator{
 // L1Loss computes the absolute difference of input and target.
 //
 // It launches aclnnL1Loss (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
-// The emulator verified: Self, Target, Out float32 float16 bfloat16.
+// The emulator verified: Self, Target, Out float32 float16 bfloat16. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-nn, loss/lp_loss/docs/aclnnL1Loss.md
 func L1Loss(st *acl.Stream, p L1LossParams) error {
 	c := NewCall(st, &opL1Loss)
@@ -752,7 +762,8 @@ var opL1LossBackward = Operator{
 // L1LossBackward computes the gradient of L1Loss.
 //
 // It launches aclnnL1LossBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
-// The emulator verified: GradOutput, Self, Target, GradInput float32 float16 bfloat16.
+// The emulator verified: GradOutput, Self, Target, GradInput float32 float16 bfloat16. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-nn, loss/l1_loss_grad/docs/aclnnL1LossBackward.md
 func L1LossBackward(st *acl.Stream, p L1LossBackwardParams) error {
 	c := NewCall(st, &opL1LossBackward)
@@ -789,7 +800,8 @@ var opMseLoss = Operator{
 // MseLoss computes the squared difference of input and target.
 //
 // It launches aclnnMseLoss (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
-// The emulator verified: Self, Target, Out float32 float16 bfloat16.
+// The emulator verified: Self, Target, Out float32 float16 bfloat16. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-nn, loss/mse_loss/docs/aclnnMseLoss.md
 func MseLoss(st *acl.Stream, p MseLossParams) error {
 	c := NewCall(st, &opMseLoss)
@@ -826,7 +838,8 @@ var opMseLossBackward = Operator{
 // MseLossBackward computes the gradient of MseLoss.
 //
 // It launches aclnnMseLossBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
-// The emulator verified: GradOutput, Self, Target, Out float32 float16 bfloat16.
+// The emulator verified: GradOutput, Self, Target, Out float32 float16 bfloat16. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-nn, loss/mse_loss_grad_v2/docs/aclnnMseLossBackward.md
 func MseLossBackward(st *acl.Stream, p MseLossBackwardParams) error {
 	c := NewCall(st, &opMseLossBackward)
@@ -863,7 +876,8 @@ var opMseLossOut = Operator{
 // MseLossOut computes the squared difference of input and target.
 //
 // It launches aclnnMseLossOut (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
-// The emulator verified: Self, Target, Out float32 float16 bfloat16.
+// The emulator verified: Self, Target, Out float32 float16 bfloat16. Its checks follow CANN's
+// source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, loss/mse_loss/docs/aclnnMseLossOut.md
 func MseLossOut(st *acl.Stream, p MseLossOutParams) error {
 	c := NewCall(st, &opMseLossOut)
@@ -901,7 +915,8 @@ var opMultilabelMarginLoss = Operator{
 // −1, and the other classes.
 //
 // It launches aclnnMultilabelMarginLoss (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
-// The emulator verified: Self, Out, IsTarget float32 float16 bfloat16; Target int32 int64.
+// The emulator verified: Self, Out, IsTarget float32 float16 bfloat16; Target int32 int64. Its
+// checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, loss/multilabel_margin_loss/docs/aclnnMultilabelMarginLoss.md
 func MultilabelMarginLoss(st *acl.Stream, p MultilabelMarginLossParams) error {
 	c := NewCall(st, &opMultilabelMarginLoss)
@@ -942,7 +957,7 @@ var opNLLLoss = Operator{
 //
 // It launches aclnnNLLLoss (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
 // The emulator verified: Self, Weight, Out, TotalWeightOut float32 float16 bfloat16; Target int32
-// int64 uint8.
+// int64 uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, loss/nll_loss/docs/aclnnNLLLoss.md
 func NLLLoss(st *acl.Stream, p NLLLossParams) error {
 	c := NewCall(st, &opNLLLoss)
@@ -985,7 +1000,7 @@ var opNLLLoss2d = Operator{
 //
 // It launches aclnnNLLLoss2d (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
 // The emulator verified: Self, Weight, Out, TotalWeightOut float32 float16 bfloat16; Target int32
-// int64 uint8.
+// int64 uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, loss/nll_loss/docs/aclnnNLLLoss2d.md
 func NLLLoss2d(st *acl.Stream, p NLLLoss2dParams) error {
 	c := NewCall(st, &opNLLLoss2d)
@@ -1029,7 +1044,7 @@ var opNLLLoss2dBackward = Operator{
 //
 // It launches aclnnNLLLoss2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
 // The emulator verified: GradOutput, Weight, Out float32 float16 bfloat16; Target int32 int64
-// uint8.
+// uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, loss/nll_loss_grad/docs/aclnnNLLLoss2dBackward.md
 func NLLLoss2dBackward(st *acl.Stream, p NLLLoss2dBackwardParams) error {
 	c := NewCall(st, &opNLLLoss2dBackward)
@@ -1074,7 +1089,7 @@ var opNLLLossBackward = Operator{
 //
 // It launches aclnnNLLLossBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
 // The emulator verified: GradOutput, Weight, Out float32 float16 bfloat16; Target int32 int64
-// uint8.
+// uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, loss/nll_loss_grad/docs/aclnnNLLLossBackward.md
 func NLLLossBackward(st *acl.Stream, p NLLLossBackwardParams) error {
 	c := NewCall(st, &opNLLLossBackward)
@@ -1116,7 +1131,8 @@ var opSmoothL1Loss = Operator{
 // the absolute one less Beta / 2 elsewhere.
 //
 // It launches aclnnSmoothL1Loss (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
-// The emulator verified: Self, Target, Result float32 float16 bfloat16.
+// The emulator verified: Self, Target, Result float32 float16 bfloat16. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-nn, loss/smooth_l1_loss_v2/docs/aclnnSmoothL1Loss.md
 func SmoothL1Loss(st *acl.Stream, p SmoothL1LossParams) error {
 	c := NewCall(st, &opSmoothL1Loss)
@@ -1155,7 +1171,8 @@ var opSmoothL1LossBackward = Operator{
 // SmoothL1LossBackward computes the gradient of SmoothL1Loss.
 //
 // It launches aclnnSmoothL1LossBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
-// The emulator verified: GradOut, Self, Target, GradInput float32 float16 bfloat16.
+// The emulator verified: GradOut, Self, Target, GradInput float32 float16 bfloat16. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-nn, loss/smooth_l1_loss_grad_v2/docs/aclnnSmoothL1LossBackward.md
 func SmoothL1LossBackward(st *acl.Stream, p SmoothL1LossBackwardParams) error {
 	c := NewCall(st, &opSmoothL1LossBackward)
@@ -1193,7 +1210,8 @@ var opSoftMarginLoss = Operator{
 // SoftMarginLoss computes ln(1 + e^(−Target · Self)), the targets being 1 and −1.
 //
 // It launches aclnnSoftMarginLoss (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
-// The emulator verified: Self, Target, Out float32 float16 bfloat16.
+// The emulator verified: Self, Target, Out float32 float16 bfloat16. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-nn, loss/soft_margin_loss/docs/aclnnSoftMarginLoss.md
 func SoftMarginLoss(st *acl.Stream, p SoftMarginLossParams) error {
 	c := NewCall(st, &opSoftMarginLoss)
@@ -1231,7 +1249,8 @@ var opSoftMarginLossBackward = Operator{
 //
 // It launches aclnnSoftMarginLossBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on
 // st.
-// The emulator verified: GradOutput, Self, Target, Out float32 float16 bfloat16.
+// The emulator verified: GradOutput, Self, Target, Out float32 float16 bfloat16. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-nn, loss/soft_margin_loss_grad/docs/aclnnSoftMarginLossBackward.md
 func SoftMarginLossBackward(st *acl.Stream, p SoftMarginLossBackwardParams) error {
 	c := NewCall(st, &opSoftMarginLossBackward)
@@ -1269,7 +1288,8 @@ var opSoftmaxCrossEntropyWithLogits = Operator{
 // and its gradient.
 //
 // It launches aclnnSoftmaxCrossEntropyWithLogits (libopapi, CANN 2026-08) of family loss on st.
-// The emulator verified: Features, Labels, Loss, Backprop float32 float16 bfloat16.
+// The emulator verified: Features, Labels, Loss, Backprop float32 float16 bfloat16. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/softmax_cross_entropy_with_logits/docs/aclnnSoftmaxCrossEntropyWithLogits.md
 func SoftmaxCrossEntropyWithLogits(st *acl.Stream, p SoftmaxCrossEntropyWithLogitsParams) error {
 	c := NewCall(st, &opSoftmaxCrossEntropyWithLogits)

@@ -30,7 +30,8 @@ var opAddLora = Operator{
 // names.
 //
 // It launches aclnnAddLora (libopapi, CANN 8.1.RC1) of family matmul on st.
-// The emulator verified: Y, X, WeightB, WeightAOptional, Out float16; Indices int32.
+// The emulator verified: Y, X, WeightB, WeightAOptional, Out float16; Indices int32. Its checks
+// follow the document.
 // Vendor's page: hicann/ops-math, math/add_lora/docs/aclnnAddLora.md
 func AddLora(st *acl.Stream, p AddLoraParams) error {
 	c := NewCall(st, &opAddLora)
@@ -155,7 +156,8 @@ var opAddbmm = Operator{
 // batch.
 //
 // It launches aclnnAddbmm (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: Self, Batch1, Batch2, Out float32 float16 bfloat16.
+// The emulator verified: Self, Batch1, Batch2, Out float32 float16 bfloat16. Its checks follow
+// CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnAddbmm&aclnnInplaceAddbmm.md
 func Addbmm(st *acl.Stream, p AddbmmParams) error {
 	c := NewCall(st, &opAddbmm)
@@ -197,7 +199,8 @@ var opAddmm = Operator{
 // Addmm computes Beta · Self + Alpha · Mat1 · Mat2.
 //
 // It launches aclnnAddmm (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: Self, Mat1, Mat2, Out float32 float16 bfloat16.
+// The emulator verified: Self, Mat1, Mat2, Out float32 float16 bfloat16. Its checks follow CANN's
+// source, 17 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs/aclnnAddmm&aclnnInplaceAddmm.md
 func Addmm(st *acl.Stream, p AddmmParams) error {
 	c := NewCall(st, &opAddmm)
@@ -239,7 +242,8 @@ var opAddmmWeightNz = Operator{
 // AddmmWeightNz computes Beta · Self + Alpha · Mat1 · Mat2, Mat2 being stored as FRACTAL_NZ.
 //
 // It launches aclnnAddmmWeightNz (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator verified: Self, Out float32 float16 bfloat16; Mat1, Mat2 float16 bfloat16.
+// The emulator verified: Self, Out float32 float16 bfloat16; Mat1, Mat2 float16 bfloat16. Its
+// checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs/aclnnAddmmWeightNz.md
 func AddmmWeightNz(st *acl.Stream, p AddmmWeightNzParams) error {
 	c := NewCall(st, &opAddmmWeightNz)
@@ -282,7 +286,8 @@ var opAddmv = Operator{
 //
 // It launches aclnnAddmv (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
 // The emulator verified: Self, Mat, Vec float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
+// uint8 bool; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8. Its checks follow
+// CANN's source, 6 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/addmv/docs/aclnnAddmv.md
 func Addmv(st *acl.Stream, p AddmvParams) error {
 	c := NewCall(st, &opAddmv)
@@ -324,7 +329,7 @@ var opAddr = Operator{
 //
 // It launches aclnnAddr (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
 // The emulator verified: Self, Vec1, Vec2, Out float32 float16 bfloat16 float64 int8 int16 int32
-// int64 uint8 bool.
+// int64 uint8 bool. Its checks follow CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-math, math/addr/docs/aclnnAddr&aclnnInplaceAddr.md
 func Addr(st *acl.Stream, p AddrParams) error {
 	c := NewCall(st, &opAddr)
@@ -366,7 +371,7 @@ var opAddrV2 = Operator{
 // It launches aclnnAddrV2 (libopapi, CANN 2026-08) of family matmul on st.
 // The emulator verified: Self, Vec1, Vec2 float32 float16 bfloat16 float64 integers bool complex64
 // complex128; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64
-// complex128.
+// complex128. Its checks follow the document.
 // Vendor's page: hicann/ops-math, experimental/math/addr_v2/docs/aclnnAddrV2&aclnnInplaceAddrV2.md
 func AddrV2(st *acl.Stream, p AddrV2Params) error {
 	c := NewCall(st, &opAddrV2)
@@ -407,7 +412,8 @@ var opBaddbmm = Operator{
 // Baddbmm computes Beta · Self + Alpha · Batch1 · Batch2 for each batch.
 //
 // It launches aclnnBaddbmm (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: Self, Batch1, Batch2, Out float32 float16 bfloat16.
+// The emulator verified: Self, Batch1, Batch2, Out float32 float16 bfloat16. Its checks follow
+// CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnBaddbmm&aclnnInplaceBaddbmm.md
 func Baddbmm(st *acl.Stream, p BaddbmmParams) error {
 	c := NewCall(st, &opBaddbmm)
@@ -446,7 +452,8 @@ var opBatchMatMul = Operator{
 // BatchMatMul multiplies the matrices of two batches.
 //
 // It launches aclnnBatchMatMul (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: Self, Mat2, Out float32 float16 bfloat16.
+// The emulator verified: Self, Mat2, Out float32 float16 bfloat16. Its checks follow CANN's source,
+// 2 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnBatchMatMul.md
 func BatchMatMul(st *acl.Stream, p BatchMatMulParams) error {
 	c := NewCall(st, &opBatchMatMul)
@@ -482,7 +489,8 @@ var opBatchMatMulWeightNz = Operator{
 // BatchMatMulWeightNz multiplies the matrices of two batches, the second stored as FRACTAL_NZ.
 //
 // It launches aclnnBatchMatMulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator verified: Self, Mat2 float16 bfloat16; Out float32 float16 bfloat16.
+// The emulator verified: Self, Mat2 float16 bfloat16; Out float32 float16 bfloat16. Its checks
+// follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnBatchMatMulWeightNz.md
 func BatchMatMulWeightNz(st *acl.Stream, p BatchMatMulWeightNzParams) error {
 	c := NewCall(st, &opBatchMatMulWeightNz)
@@ -521,7 +529,8 @@ var opBatchMatmulQuant = Operator{
 // BatchMatmulQuant multiplies float16 matrices and quantises the product to int8.
 //
 // It launches aclnnBatchMatmulQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: X1, X2, Bias float16; QuantParam uint64; Out int8.
+// The emulator verified: X1, X2, Bias float16; QuantParam uint64; Out int8. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-nn, matmul/batch_matmul_quant/docs/aclnnBatchMatmulQuant.md
 func BatchMatmulQuant(st *acl.Stream, p BatchMatmulQuantParams) error {
 	c := NewCall(st, &opBatchMatmulQuant)
@@ -559,7 +568,8 @@ var opDot = Operator{
 // Dot computes the scalar product of two vectors.
 //
 // It launches aclnnDot (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: Self, Tensor, Out float32 float16 bfloat16 int8 int32 uint8.
+// The emulator verified: Self, Tensor, Out float32 float16 bfloat16 int8 int32 uint8. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/dot/docs/aclnnDot.md
 func Dot(st *acl.Stream, p DotParams) error {
 	c := NewCall(st, &opDot)
@@ -648,7 +658,8 @@ var opEinsum = Operator{
 // Einsum computes the sum of products that an equation in Einstein's notation names.
 //
 // It launches aclnnEinsum (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: Tensors, Output float32 float16 int16 int32 int64.
+// The emulator verified: Tensors, Output float32 float16 int16 int32 int64. Its checks follow
+// CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnEinsum.md
 func Einsum(st *acl.Stream, p EinsumParams) error {
 	c := NewCall(st, &opEinsum)
@@ -697,7 +708,8 @@ var opFFN = Operator{
 // grouped by expert or not.
 //
 // It launches aclnnFFN (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: X, Weight1, Weight2, Bias1, Bias2, Y float32 float16 bfloat16.
+// The emulator verified: X, Weight1, Weight2, Bias1, Bias2, Y float32 float16 bfloat16. Its checks
+// follow the document.
 // Vendor's page: mirror-cann/ops-transformer, ffn/ffn/docs/aclnnFFN.md
 func FFN(st *acl.Stream, p FFNParams) error {
 	c := NewCall(st, &opFFN)
@@ -760,7 +772,8 @@ var opFFNV2 = Operator{
 // FFNV2 is FFN that can take the groups as indices as well as counts.
 //
 // It launches aclnnFFNV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: X, Weight1, Weight2, Bias1, Bias2, Y float32 float16 bfloat16.
+// The emulator verified: X, Weight1, Weight2, Bias1, Bias2, Y float32 float16 bfloat16. Its checks
+// follow the document.
 // Vendor's page: mirror-cann/ops-transformer, ffn/ffn/docs/aclnnFFNV2.md
 func FFNV2(st *acl.Stream, p FFNV2Params) error {
 	c := NewCall(st, &opFFNV2)
@@ -825,7 +838,7 @@ var opFFNV3 = Operator{
 //
 // It launches aclnnFFNV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
 // The emulator verified: X, Weight1, Weight2, Bias1Optional, Bias2Optional, Y float32 float16
-// bfloat16; ExpertTokensOptional int64.
+// bfloat16; ExpertTokensOptional int64. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, ffn/ffn/docs/aclnnFFNV3.md
 func FFNV3(st *acl.Stream, p FFNV3Params) error {
 	c := NewCall(st, &opFFNV3)
@@ -965,7 +978,8 @@ var opFusedQuantMatmul = Operator{
 //
 // It launches aclnnFusedQuantMatmul (libopapi, CANN 2026-08) of family matmul on st.
 // The emulator verified: X1 int8; X2 int8 int4; X1Scale float32; X2Scale float32 bfloat16;
-// BiasOptional float32 float16 bfloat16 int32; Out float16 bfloat16.
+// BiasOptional float32 float16 bfloat16 int32; Out float16 bfloat16. Its checks follow CANN's
+// source, 12 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/fused_quant_mat_mul/docs/aclnnFusedQuantMatmul.md
 func FusedQuantMatmul(st *acl.Stream, p FusedQuantMatmulParams) error {
 	c := NewCall(st, &opFusedQuantMatmul)
@@ -1020,7 +1034,8 @@ var opFusedQuantMatmulWeightNz = Operator{
 //
 // It launches aclnnFusedQuantMatmulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
 // The emulator verified: X1 int8; X2 int8 int4; X1Scale float32; X2Scale float32 bfloat16;
-// BiasOptional float32 float16 bfloat16 int32; Out float16 bfloat16.
+// BiasOptional float32 float16 bfloat16 int32; Out float16 bfloat16. Its checks follow CANN's
+// source, 13 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/fused_quant_mat_mul/docs/aclnnFusedQuantMatmulWeightNz.md
 func FusedQuantMatmulWeightNz(st *acl.Stream, p FusedQuantMatmulWeightNzParams) error {
 	c := NewCall(st, &opFusedQuantMatmulWeightNz)
@@ -1070,7 +1085,8 @@ var opGemm = Operator{
 // Gemm computes Alpha · A · B + Beta · C, with A or B transposed when asked for.
 //
 // It launches aclnnGemm (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: A, B, C, Out float32 float16 bfloat16.
+// The emulator verified: A, B, C, Out float32 float16 bfloat16. Its checks follow CANN's source, 18
+// of them in part.
 // Vendor's page: hicann/ops-nn, matmul/gemm/docs/aclnnGemm.md
 func Gemm(st *acl.Stream, p GemmParams) error {
 	c := NewCall(st, &opGemm)
@@ -1111,7 +1127,7 @@ var opGer = Operator{
 //
 // It launches aclnnGer (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
 // The emulator verified: Self, Vec2, Out float32 float16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128.
+// complex64 complex128. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/ger/docs/aclnnGer.md
 func Ger(st *acl.Stream, p GerParams) error {
 	c := NewCall(st, &opGer)
@@ -1146,7 +1162,8 @@ var opGroupedBiasAddGrad = Operator{
 // rows shares.
 //
 // It launches aclnnGroupedBiasAddGrad (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: GradY, Out float32 float16 bfloat16; GroupIdxOptional int32 int64.
+// The emulator verified: GradY, Out float32 float16 bfloat16; GroupIdxOptional int32 int64. Its
+// checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/grouped_bias_add_grad/docs/aclnnGroupedBiasAddGrad.md
 func GroupedBiasAddGrad(st *acl.Stream, p GroupedBiasAddGradParams) error {
 	c := NewCall(st, &opGroupedBiasAddGrad)
@@ -1183,7 +1200,8 @@ var opGroupedBiasAddGradV2 = Operator{
 //
 // It launches aclnnGroupedBiasAddGradV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on
 // st.
-// The emulator verified: GradY, Out float32 float16 bfloat16; GroupIdxOptional int32 int64.
+// The emulator verified: GradY, Out float32 float16 bfloat16; GroupIdxOptional int32 int64. Its
+// checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/grouped_bias_add_grad/docs/aclnnGroupedBiasAddGradV2.md
 func GroupedBiasAddGradV2(st *acl.Stream, p GroupedBiasAddGradV2Params) error {
 	c := NewCall(st, &opGroupedBiasAddGradV2)
@@ -1225,7 +1243,8 @@ var opGroupedMatmul = Operator{
 // GroupedMatmul multiplies the matrices of each group by its weight.
 //
 // It launches aclnnGroupedMatmul (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: X, Weight, Y float16 bfloat16; BiasOptional float32 float16.
+// The emulator verified: X, Weight, Y float16 bfloat16; BiasOptional float32 float16. Its checks
+// follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs/aclnnGroupedMatmul.md
 func GroupedMatmul(st *acl.Stream, p GroupedMatmulParams) error {
 	c := NewCall(st, &opGroupedMatmul)
@@ -1271,7 +1290,8 @@ var opGroupedMatmulAdd = Operator{
 // Weight: a gradient of weights.
 //
 // It launches aclnnGroupedMatmulAdd (libopapi, CANN 8.1.RC1) of family matmul on st.
-// The emulator verified: X, Weight float16 bfloat16; GroupList int64; YRef float32.
+// The emulator verified: X, Weight float16 bfloat16; GroupList int64; YRef float32. Its checks
+// follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_add/docs/aclnnGroupedMatmulAdd.md
 func GroupedMatmulAdd(st *acl.Stream, p GroupedMatmulAddParams) error {
 	c := NewCall(st, &opGroupedMatmulAdd)
@@ -1314,7 +1334,8 @@ var opGroupedMatmulAddV2 = Operator{
 // GroupedMatmulAddV2 is GroupedMatmulAdd that takes the groups as ends or as sizes.
 //
 // It launches aclnnGroupedMatmulAddV2 (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator verified: X, Weight float16 bfloat16; GroupList int64; YRef float32.
+// The emulator verified: X, Weight float16 bfloat16; GroupList int64; YRef float32. Its checks
+// follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_add/docs/aclnnGroupedMatmulAddV2.md
 func GroupedMatmulAddV2(st *acl.Stream, p GroupedMatmulAddV2Params) error {
 	c := NewCall(st, &opGroupedMatmulAddV2)
@@ -1369,7 +1390,7 @@ var opGroupedMatmulFinalizeRouting = Operator{
 // It launches aclnnGroupedMatmulFinalizeRouting (libopapi, CANN 2026-08) of family matmul on st.
 // The emulator verified: X, W int8; ScaleOptional float32 bfloat16; PertokenScaleOptional,
 // LogitOptional, Y float32; GroupListOptional int64; SharedInputOptional bfloat16; RowIndexOptional
-// int32 int64.
+// int32 int64. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs/aclnnGroupedMatmulFinalizeRouting.md
 func GroupedMatmulFinalizeRouting(st *acl.Stream, p GroupedMatmulFinalizeRoutingParams) error {
 	c := NewCall(st, &opGroupedMatmulFinalizeRouting)
@@ -1437,7 +1458,7 @@ var opGroupedMatmulFinalizeRoutingV2 = Operator{
 // It launches aclnnGroupedMatmulFinalizeRoutingV2 (libopapi, CANN 2026-08) of family matmul on st.
 // The emulator verified: X1 int8; X2 int32; ScaleOptional int64 uint64; BiasOptional,
 // PertokenScaleOptional, LogitOptional, Out float32; GroupListOptional int64; SharedInputOptional
-// bfloat16; RowIndexOptional int32 int64.
+// bfloat16; RowIndexOptional int32 int64. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs/aclnnGroupedMatmulFinalizeRoutingV2.md
 func GroupedMatmulFinalizeRoutingV2(st *acl.Stream, p GroupedMatmulFinalizeRoutingV2Params) error {
 	c := NewCall(st, &opGroupedMatmulFinalizeRoutingV2)
@@ -1508,7 +1529,7 @@ var opGroupedMatmulFinalizeRoutingV3 = Operator{
 // It launches aclnnGroupedMatmulFinalizeRoutingV3 (libopapi, CANN 2026-08) of family matmul on st.
 // The emulator verified: X1 int8; X2 int32; ScaleOptional int64 uint64; BiasOptional,
 // OffsetOptional, PertokenScaleOptional, LogitOptional, Out float32; GroupListOptional int64;
-// SharedInputOptional bfloat16; RowIndexOptional int32 int64.
+// SharedInputOptional bfloat16; RowIndexOptional int32 int64. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs/aclnnGroupedMatmulFinalizeRoutingV3.md
 func GroupedMatmulFinalizeRoutingV3(st *acl.Stream, p GroupedMatmulFinalizeRoutingV3Params) error {
 	c := NewCall(st, &opGroupedMatmulFinalizeRoutingV3)
@@ -1577,7 +1598,8 @@ var opGroupedMatmulFinalizeRoutingWeightNz = Operator{
 // It launches aclnnGroupedMatmulFinalizeRoutingWeightNz (libopapi, CANN 8.1.RC1 and 2026-08) of
 // family matmul on st.
 // The emulator verified: X1, X2 int8; Scale float32 bfloat16; PertokenScaleOptional, Logit, Out
-// float32; GroupList int64; SharedInput bfloat16; RowIndex int32 int64.
+// float32; GroupList int64; SharedInput bfloat16; RowIndex int32 int64. Its checks follow the
+// document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs/aclnnGroupedMatmulFinalizeRoutingWeightNz.md
 func GroupedMatmulFinalizeRoutingWeightNz(st *acl.Stream, p GroupedMatmulFinalizeRoutingWeightNzParams) error {
 	c := NewCall(st, &opGroupedMatmulFinalizeRoutingWeightNz)
@@ -1646,7 +1668,8 @@ var opGroupedMatmulFinalizeRoutingWeightNzV2 = Operator{
 // It launches aclnnGroupedMatmulFinalizeRoutingWeightNzV2 (libopapi, CANN 2026-08) of family matmul
 // on st.
 // The emulator verified: X1, X2 int8; Scale float32 bfloat16; PertokenScaleOptional, Logit, Out
-// float32; GroupList int64; SharedInput bfloat16; RowIndex int32 int64.
+// float32; GroupList int64; SharedInput bfloat16; RowIndex int32 int64. Its checks follow the
+// document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs/aclnnGroupedMatmulFinalizeRoutingWeightNzV2.md
 func GroupedMatmulFinalizeRoutingWeightNzV2(st *acl.Stream, p GroupedMatmulFinalizeRoutingWeightNzV2Params) error {
 	c := NewCall(st, &opGroupedMatmulFinalizeRoutingWeightNzV2)
@@ -1708,7 +1731,7 @@ var opGroupedMatmulSwigluQuant = Operator{
 //
 // It launches aclnnGroupedMatmulSwigluQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul
 // on st.
-// The emulator verified: GroupList int64.
+// The emulator verified: GroupList int64. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_swiglu_quant/docs/aclnnGroupedMatmulSwigluQuant.md
 func GroupedMatmulSwigluQuant(st *acl.Stream, p GroupedMatmulSwigluQuantParams) error {
 	c := NewCall(st, &opGroupedMatmulSwigluQuant)
@@ -1757,7 +1780,7 @@ var opGroupedMatmulSwigluQuantWeightNZ = Operator{
 //
 // It launches aclnnGroupedMatmulSwigluQuantWeightNZ (libopapi, CANN 2026-08) of family matmul on
 // st.
-// The emulator verified: GroupList int64.
+// The emulator verified: GroupList int64. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_swiglu_quant/docs/aclnnGroupedMatmulSwigluQuantWeightNZ.md
 func GroupedMatmulSwigluQuantWeightNZ(st *acl.Stream, p GroupedMatmulSwigluQuantWeightNZParams) error {
 	c := NewCall(st, &opGroupedMatmulSwigluQuantWeightNZ)
@@ -1808,7 +1831,8 @@ var opGroupedMatmulV2 = Operator{
 // GroupedMatmulV2 is GroupedMatmul that can also group the dimension that is summed over.
 //
 // It launches aclnnGroupedMatmulV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: X, Weight, Y float32 float16 bfloat16; BiasOptional float32 float16.
+// The emulator verified: X, Weight, Y float32 float16 bfloat16; BiasOptional float32 float16. Its
+// checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs/aclnnGroupedMatmulV2.md
 func GroupedMatmulV2(st *acl.Stream, p GroupedMatmulV2Params) error {
 	c := NewCall(st, &opGroupedMatmulV2)
@@ -1859,7 +1883,7 @@ var opGroupedMatmulV3 = Operator{
 //
 // It launches aclnnGroupedMatmulV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
 // The emulator verified: X, Weight, Y float32 float16 bfloat16; BiasOptional float32 float16;
-// GroupListOptional int64.
+// GroupListOptional int64. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs/aclnnGroupedMatmulV3.md
 func GroupedMatmulV3(st *acl.Stream, p GroupedMatmulV3Params) error {
 	c := NewCall(st, &opGroupedMatmulV3)
@@ -1920,7 +1944,7 @@ var opGroupedMatmulV4 = Operator{
 // It launches aclnnGroupedMatmulV4 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
 // The emulator verified: X, Out float32 float16 bfloat16; Weight float32 float16 bfloat16 int8
 // int4; BiasOptional float32 float16; AntiquantScaleOptional, AntiquantOffsetOptional float16
-// bfloat16; GroupListOptional int64.
+// bfloat16; GroupListOptional int64. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs/aclnnGroupedMatmulV4.md
 func GroupedMatmulV4(st *acl.Stream, p GroupedMatmulV4Params) error {
 	c := NewCall(st, &opGroupedMatmulV4)
@@ -1990,7 +2014,8 @@ var opGroupedMatmulV5 = Operator{
 // The emulator verified: X float32 float16 bfloat16 int8 int4; Weight float32 float16 bfloat16 int8
 // int32 int4; BiasOptional float32 float16 bfloat16 int32; ScaleOptional float32 bfloat16 int64
 // uint64; AntiquantScaleOptional, AntiquantOffsetOptional float16 bfloat16; PerTokenScaleOptional
-// float32; GroupListOptional int64; Out float32 float16 bfloat16 int8 int32.
+// float32; GroupListOptional int64; Out float32 float16 bfloat16 int8 int32. Its checks follow the
+// document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs/aclnnGroupedMatmulV5.md
 func GroupedMatmulV5(st *acl.Stream, p GroupedMatmulV5Params) error {
 	c := NewCall(st, &opGroupedMatmulV5)
@@ -2061,7 +2086,7 @@ var opGroupedMatmulWeightNz = Operator{
 // It launches aclnnGroupedMatmulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
 // The emulator verified: X, Weight float16 bfloat16 int8; BiasOptional bfloat16 int32;
 // ScaleOptional float32 bfloat16; PerTokenScaleOptional float32; GroupListOptional int64; Out
-// float16 bfloat16 int32.
+// float16 bfloat16 int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs/aclnnGroupedMatmulWeightNz.md
 func GroupedMatmulWeightNz(st *acl.Stream, p GroupedMatmulWeightNzParams) error {
 	c := NewCall(st, &opGroupedMatmulWeightNz)
@@ -2116,7 +2141,8 @@ var opInplaceAddbmm = Operator{
 // InplaceAddbmm is Addbmm with the result in place of the first argument.
 //
 // It launches aclnnInplaceAddbmm (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: SelfRef, Batch1, Batch2 float32 float16 bfloat16.
+// The emulator verified: SelfRef, Batch1, Batch2 float32 float16 bfloat16. Its checks follow CANN's
+// source, 3 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnAddbmm&aclnnInplaceAddbmm.md
 func InplaceAddbmm(st *acl.Stream, p InplaceAddbmmParams) error {
 	c := NewCall(st, &opInplaceAddbmm)
@@ -2156,7 +2182,8 @@ var opInplaceAddmm = Operator{
 // InplaceAddmm is Addmm with the result in place of the first argument.
 //
 // It launches aclnnInplaceAddmm (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: SelfRef, Mat1, Mat2 float32 float16 bfloat16.
+// The emulator verified: SelfRef, Mat1, Mat2 float32 float16 bfloat16. Its checks follow CANN's
+// source, 17 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs/aclnnAddmm&aclnnInplaceAddmm.md
 func InplaceAddmm(st *acl.Stream, p InplaceAddmmParams) error {
 	c := NewCall(st, &opInplaceAddmm)
@@ -2196,7 +2223,7 @@ var opInplaceAddr = Operator{
 //
 // It launches aclnnInplaceAddr (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
 // The emulator verified: SelfRef, Vec1, Vec2 float32 float16 bfloat16 float64 int8 int16 int32
-// int64 uint8 bool.
+// int64 uint8 bool. Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/addr/docs/aclnnAddr&aclnnInplaceAddr.md
 func InplaceAddr(st *acl.Stream, p InplaceAddrParams) error {
 	c := NewCall(st, &opInplaceAddr)
@@ -2235,7 +2262,7 @@ var opInplaceAddrV2 = Operator{
 //
 // It launches aclnnInplaceAddrV2 (libopapi, CANN 2026-08) of family matmul on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128.
+// complex64 complex128. Its checks follow the document.
 // Vendor's page: hicann/ops-math, experimental/math/addr_v2/docs/aclnnAddrV2&aclnnInplaceAddrV2.md
 func InplaceAddrV2(st *acl.Stream, p InplaceAddrV2Params) error {
 	c := NewCall(st, &opInplaceAddrV2)
@@ -2274,7 +2301,8 @@ var opInplaceBaddbmm = Operator{
 // InplaceBaddbmm is Baddbmm with the result in place of the first argument.
 //
 // It launches aclnnInplaceBaddbmm (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: SelfRef, Batch1, Batch2 float32 float16 bfloat16.
+// The emulator verified: SelfRef, Batch1, Batch2 float32 float16 bfloat16. Its checks follow CANN's
+// source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnBaddbmm&aclnnInplaceBaddbmm.md
 func InplaceBaddbmm(st *acl.Stream, p InplaceBaddbmmParams) error {
 	c := NewCall(st, &opInplaceBaddbmm)
@@ -2313,7 +2341,8 @@ var opMatmul = Operator{
 // column.
 //
 // It launches aclnnMatmul (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: Self, Mat2, Out float32 float16 bfloat16.
+// The emulator verified: Self, Mat2, Out float32 float16 bfloat16. Its checks follow CANN's source,
+// 3 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs/aclnnMatmul.md
 func Matmul(st *acl.Stream, p MatmulParams) error {
 	c := NewCall(st, &opMatmul)
@@ -2476,7 +2505,8 @@ var opMatmulWeightNz = Operator{
 // MatmulWeightNz multiplies matrices, the second stored as FRACTAL_NZ.
 //
 // It launches aclnnMatmulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator verified: Self, Mat2, Out float32 float16 bfloat16.
+// The emulator verified: Self, Mat2, Out float32 float16 bfloat16. Its checks follow CANN's source,
+// 4 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs/aclnnMatmulWeightNz.md
 func MatmulWeightNz(st *acl.Stream, p MatmulWeightNzParams) error {
 	c := NewCall(st, &opMatmulWeightNz)
@@ -2512,7 +2542,8 @@ var opMm = Operator{
 // Mm multiplies two matrices.
 //
 // It launches aclnnMm (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: Self, Mat2, Out float32 float16 bfloat16.
+// The emulator verified: Self, Mat2, Out float32 float16 bfloat16. Its checks follow CANN's source,
+// 2 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs/aclnnMm.md
 func Mm(st *acl.Stream, p MmParams) error {
 	c := NewCall(st, &opMm)
@@ -2548,7 +2579,8 @@ var opMv = Operator{
 // Mv multiplies a matrix by a vector.
 //
 // It launches aclnnMv (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: Self, Vec, Out float32 float16 bfloat16.
+// The emulator verified: Self, Vec, Out float32 float16 bfloat16. Its checks follow CANN's source,
+// 4 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/mv/docs/aclnnMv.md
 func Mv(st *acl.Stream, p MvParams) error {
 	c := NewCall(st, &opMv)
@@ -2680,7 +2712,7 @@ var opQuantMatmul = Operator{
 // QuantMatmul multiplies int8 matrices and dequantises by one scale.
 //
 // It launches aclnnQuantMatmul (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: X1, X2 int8; Bias int32; Out float16.
+// The emulator verified: X1, X2 int8; Bias int32; Out float16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, matmul/quant_matmul/docs/aclnnQuantMatmul.md
 func QuantMatmul(st *acl.Stream, p QuantMatmulParams) error {
 	c := NewCall(st, &opQuantMatmul)
@@ -2786,7 +2818,7 @@ var opQuantMatmulDequant = Operator{
 //
 // It launches aclnnQuantMatmulDequant (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
 // The emulator verified: X, SmoothScaleOptional, Out float16; Weight int8; WeightScale float32
-// int64; XScaleOptional float32 float16.
+// int64; XScaleOptional float32 float16. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/quant_matmul_dequant/docs/aclnnQuantMatmulDequant.md
 func QuantMatmulDequant(st *acl.Stream, p QuantMatmulDequantParams) error {
 	c := NewCall(st, &opQuantMatmulDequant)
@@ -2840,7 +2872,8 @@ var opQuantMatmulReduceSumWeightNz = Operator{
 // FRACTAL_NZ, dequantises and sums over the batch.
 //
 // It launches aclnnQuantMatmulReduceSumWeightNz (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator verified: X1, X2 int8; X1Scale float32; X2Scale, Out bfloat16.
+// The emulator verified: X1, X2 int8; X1Scale float32; X2Scale, Out bfloat16. Its checks follow the
+// document.
 // Vendor's page: hicann/ops-nn, matmul/quant_matmul_reduce_sum/docs/aclnnQuantMatmulReduceSumWeightNz.md
 func QuantMatmulReduceSumWeightNz(st *acl.Stream, p QuantMatmulReduceSumWeightNzParams) error {
 	c := NewCall(st, &opQuantMatmulReduceSumWeightNz)
@@ -2894,7 +2927,7 @@ var opQuantMatmulV2 = Operator{
 //
 // It launches aclnnQuantMatmulV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
 // The emulator verified: X1, X2 int8 int4; DeqScale bfloat16 int64 uint64; Out float16 bfloat16
-// int8.
+// int8. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, matmul/quant_matmul/docs/aclnnQuantMatmulV2.md
 func QuantMatmulV2(st *acl.Stream, p QuantMatmulV2Params) error {
 	c := NewCall(st, &opQuantMatmulV2)
@@ -2938,7 +2971,8 @@ var opQuantMatmulV3 = Operator{
 // or requantises.
 //
 // It launches aclnnQuantMatmulV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: X1, X2 int8 int4; Scale int64 uint64; Out float16 bfloat16 int8 int32.
+// The emulator verified: X1, X2 int8 int4; Scale int64 uint64; Out float16 bfloat16 int8 int32. Its
+// checks follow CANN's source, 48 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_v3/docs/aclnnQuantMatmulV3.md
 func QuantMatmulV3(st *acl.Stream, p QuantMatmulV3Params) error {
 	c := NewCall(st, &opQuantMatmulV3)
@@ -2984,7 +3018,8 @@ var opQuantMatmulV4 = Operator{
 //
 // It launches aclnnQuantMatmulV4 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
 // The emulator verified: X1, X2 int8 int4; Scale float32 int64 uint64; PertokenScaleOptional
-// float32; Bias float32 float16 int32; Out float16 bfloat16 int8.
+// float32; Bias float32 float16 int32; Out float16 bfloat16 int8. Its checks follow CANN's source,
+// 54 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_v3/docs/aclnnQuantMatmulV4.md
 func QuantMatmulV4(st *acl.Stream, p QuantMatmulV4Params) error {
 	c := NewCall(st, &opQuantMatmulV4)
@@ -3035,7 +3070,7 @@ var opQuantMatmulV5 = Operator{
 //
 // It launches aclnnQuantMatmulV5 (libopapi, CANN 2026-08) of family matmul on st.
 // The emulator verified: X1 int8 int4; X2 int8 int32 int4; X1Scale, YOffset, Bias float32; X2Scale
-// float32 int64 uint64; X2Offset float16; Out float16 bfloat16.
+// float32 int64 uint64; X2Offset float16; Out float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_v4/docs/aclnnQuantMatmulV5.md
 func QuantMatmulV5(st *acl.Stream, p QuantMatmulV5Params) error {
 	c := NewCall(st, &opQuantMatmulV5)
@@ -3090,7 +3125,7 @@ var opQuantMatmulWeightNz = Operator{
 //
 // It launches aclnnQuantMatmulWeightNz (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
 // The emulator verified: X1, X2 int8 int4; X2Scale bfloat16 int64 uint64; Out float16 bfloat16
-// int8.
+// int8. Its checks follow CANN's source, 59 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_v3/docs/aclnnQuantMatmulWeightNz.md
 func QuantMatmulWeightNz(st *acl.Stream, p QuantMatmulWeightNzParams) error {
 	c := NewCall(st, &opQuantMatmulWeightNz)
@@ -3140,7 +3175,7 @@ var opSparse4to2QuantMatmulWeightNz = Operator{
 //
 // It launches aclnnSparse4to2QuantMatmulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
 // The emulator verified: X, SparseWeight int8; Index uint8; XScale, SparseWeightScale float32;
-// BiasOptional, Out bfloat16.
+// BiasOptional, Out bfloat16. Its checks follow CANN's source, 66 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/sparse4to2quant_matmul/docs/aclnnSparse4to2QuantMatmulWeightNz.md
 func Sparse4to2QuantMatmulWeightNz(st *acl.Stream, p Sparse4to2QuantMatmulWeightNzParams) error {
 	c := NewCall(st, &opSparse4to2QuantMatmulWeightNz)
@@ -3189,7 +3224,7 @@ var opTransposeBatchMatMul = Operator{
 //
 // It launches aclnnTransposeBatchMatMul (libopapi, CANN 2026-08) of family matmul on st.
 // The emulator verified: X1, X2 float32 float16 bfloat16; Scale int64 uint64; Out float32 float16
-// bfloat16 int8.
+// bfloat16 int8. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, matmul/transpose_batch_mat_mul/docs/aclnnTransposeBatchMatMul.md
 func TransposeBatchMatMul(st *acl.Stream, p TransposeBatchMatMulParams) error {
 	c := NewCall(st, &opTransposeBatchMatMul)
@@ -3237,7 +3272,8 @@ var opTransposeBatchMatMulWeightNz = Operator{
 // TransposeBatchMatMulWeightNz is TransposeBatchMatMul with X2 stored as FRACTAL_NZ.
 //
 // It launches aclnnTransposeBatchMatMulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator verified: X1, X2, Out float16 bfloat16.
+// The emulator verified: X1, X2, Out float16 bfloat16. Its checks follow CANN's source, 4 of them
+// in part.
 // Vendor's page: hicann/ops-nn, matmul/transpose_batch_mat_mul/docs/aclnnTransposeBatchMatMulWeightNZ.md
 func TransposeBatchMatMulWeightNz(st *acl.Stream, p TransposeBatchMatMulWeightNzParams) error {
 	c := NewCall(st, &opTransposeBatchMatMulWeightNz)
@@ -3399,7 +3435,8 @@ var opWeightQuantBatchMatmul = Operator{
 //
 // It launches aclnnWeightQuantBatchMatmul (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on
 // st.
-// The emulator verified: X1, AddOffset, MulScale, Out float16; X2 int8; Bias float32 float16.
+// The emulator verified: X1, AddOffset, MulScale, Out float16; X2 int8; Bias float32 float16. Its
+// checks follow the document.
 // Vendor's page: hicann/ops-nn, matmul/weight_quant_batch_matmul/docs/aclnnWeightQuantBatchMatmul.md
 func WeightQuantBatchMatmul(st *acl.Stream, p WeightQuantBatchMatmulParams) error {
 	c := NewCall(st, &opWeightQuantBatchMatmul)
@@ -3498,7 +3535,7 @@ var opWeightQuantBatchMatmulV2 = Operator{
 // It launches aclnnWeightQuantBatchMatmulV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul
 // on st.
 // The emulator verified: X, AntiquantScale, AntiquantOffsetOptional, Y float16 bfloat16; Weight
-// int8 int4; BiasOptional float32 float16 bfloat16.
+// int8 int4; BiasOptional float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, matmul/weight_quant_batch_matmul_v2/docs/aclnnWeightQuantBatchMatmulV2.md
 func WeightQuantBatchMatmulV2(st *acl.Stream, p WeightQuantBatchMatmulV2Params) error {
 	c := NewCall(st, &opWeightQuantBatchMatmulV2)
@@ -3547,7 +3584,7 @@ var opWeightQuantBatchMatmulV3 = Operator{
 // It launches aclnnWeightQuantBatchMatmulV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul
 // on st.
 // The emulator verified: X, AntiquantScale, AntiquantOffsetOptional, Y float16 bfloat16; Weight
-// int8 int4; BiasOptional float32 float16 bfloat16.
+// int8 int4; BiasOptional float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, matmul/weight_quant_batch_matmul_v2/docs/aclnnWeightQuantBatchMatmulV3.md
 func WeightQuantBatchMatmulV3(st *acl.Stream, p WeightQuantBatchMatmulV3Params) error {
 	c := NewCall(st, &opWeightQuantBatchMatmulV3)

@@ -23,7 +23,7 @@ var opDistributeBarrier = Operator{
 //
 // It launches aclnnDistributeBarrier (libopapi, CANN 2026-08) of family moe on st.
 // The emulator implements it. Its element types are not verified: it waits for other ranks and uses
-// no element of its tensor.
+// no element of its tensor. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/distribute_barrier/docs/aclnnDistributeBarrier.md
 func DistributeBarrier(st *acl.Stream, p DistributeBarrierParams) error {
 	c := NewCall(st, &opDistributeBarrier)
@@ -61,7 +61,7 @@ var opDistributeBarrierV2 = Operator{
 //
 // It launches aclnnDistributeBarrierV2 (libopapi, CANN 2026-08) of family moe on st.
 // The emulator implements it. Its element types are not verified: it waits for other ranks and uses
-// no element of its tensor.
+// no element of its tensor. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/distribute_barrier/docs/aclnnDistributeBarrierV2.md
 func DistributeBarrierV2(st *acl.Stream, p DistributeBarrierV2Params) error {
 	c := NewCall(st, &opDistributeBarrierV2)
@@ -98,7 +98,7 @@ var opElasticReceivableInfoCollect = Operator{
 // ElasticReceivableTest.
 //
 // It launches aclnnElasticReceivableInfoCollect (libopapi, CANN 2026-08) of family moe on st.
-// The emulator verified: Y int32.
+// The emulator verified: Y int32. Its checks follow the document.
 // Vendor's page: hicann/ops-transformer, mc2/elastic_receivable_info_collect/docs/aclnnElasticReceivableInfoCollect.md
 func ElasticReceivableInfoCollect(st *acl.Stream, p ElasticReceivableInfoCollectParams) error {
 	c := NewCall(st, &opElasticReceivableInfoCollect)
@@ -135,7 +135,7 @@ var opElasticReceivableTest = Operator{
 // ElasticReceivableTest sends test messages to all ranks of a communicator.
 //
 // It launches aclnnElasticReceivableTest (libopapi, CANN 2026-08) of family moe on st.
-// The emulator verified: DstRank int32.
+// The emulator verified: DstRank int32. Its checks follow the document.
 // Vendor's page: hicann/ops-transformer, mc2/elastic_receivable_test/docs/aclnnElasticReceivableTest.md
 func ElasticReceivableTest(st *acl.Stream, p ElasticReceivableTestParams) error {
 	c := NewCall(st, &opElasticReceivableTest)
@@ -170,7 +170,7 @@ var opMoeComputeExpertTokens = Operator{
 // MoeComputeExpertTokens finds where the rows of each expert end among sorted experts.
 //
 // It launches aclnnMoeComputeExpertTokens (libopapi, CANN 8.1.RC1) of family moe on st.
-// The emulator verified: SortedExperts, Out int32.
+// The emulator verified: SortedExperts, Out int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_compute_expert_tokens/docs/aclnnMoeComputeExpertTokens.md
 func MoeComputeExpertTokens(st *acl.Stream, p MoeComputeExpertTokensParams) error {
 	c := NewCall(st, &opMoeComputeExpertTokens)
@@ -206,7 +206,7 @@ var opMoeDistributeBufferReset = Operator{
 //
 // It launches aclnnMoeDistributeBufferReset (libopapi, CANN 2026-08) of family moe on st.
 // The emulator implements it. Its element types are not verified: the emulator keeps no buffer
-// between calls, so that there is nothing to reset.
+// between calls, so that there is nothing to reset. Its checks follow the document.
 // Vendor's page: hicann/ops-transformer, mc2/moe_distribute_buffer_reset/docs/aclnnMoeDistributeBufferReset.md
 func MoeDistributeBufferReset(st *acl.Stream, p MoeDistributeBufferResetParams) error {
 	c := NewCall(st, &opMoeDistributeBufferReset)
@@ -266,7 +266,7 @@ var opMoeDistributeCombine = Operator{
 //
 // It launches aclnnMoeDistributeCombine (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
 // The emulator verified: ExpandX, X float16 bfloat16; ExpertIds, EpSendCounts int32; ExpertScales
-// float32.
+// float32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine/docs/aclnnMoeDistributeCombine.md
 func MoeDistributeCombine(st *acl.Stream, p MoeDistributeCombineParams) error {
 	c := NewCall(st, &opMoeDistributeCombine)
@@ -355,7 +355,8 @@ var opMoeDistributeCombineAddRmsNorm = Operator{
 //
 // It launches aclnnMoeDistributeCombineAddRmsNorm (libopapi, CANN 2026-08) of family moe on st.
 // The emulator verified: ExpandX, ResidualX, SharedExpertXOptional, YOut, XOut float16 bfloat16;
-// ExpertIds, EpSendCounts int32; ExpertScales, RstdOut float32; Gamma float32 float16 bfloat16.
+// ExpertIds, EpSendCounts int32; ExpertScales, RstdOut float32; Gamma float32 float16 bfloat16. Its
+// checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine_add_rms_norm/docs/aclnnMoeDistributeCombineAddRmsNorm.md
 func MoeDistributeCombineAddRmsNorm(st *acl.Stream, p MoeDistributeCombineAddRmsNormParams) error {
 	c := NewCall(st, &opMoeDistributeCombineAddRmsNorm)
@@ -461,7 +462,8 @@ var opMoeDistributeCombineAddRmsNormV2 = Operator{
 //
 // It launches aclnnMoeDistributeCombineAddRmsNormV2 (libopapi, CANN 2026-08) of family moe on st.
 // The emulator verified: ExpandX, ResidualX, SharedExpertXOptional, YOut, XOut float16 bfloat16;
-// ExpertIds, EpSendCounts int32; ExpertScales, RstdOut float32; Gamma float32 float16 bfloat16.
+// ExpertIds, EpSendCounts int32; ExpertScales, RstdOut float32; Gamma float32 float16 bfloat16. Its
+// checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine_add_rms_norm/docs/aclnnMoeDistributeCombineAddRmsNormV2.md
 func MoeDistributeCombineAddRmsNormV2(st *acl.Stream, p MoeDistributeCombineAddRmsNormV2Params) error {
 	c := NewCall(st, &opMoeDistributeCombineAddRmsNormV2)
@@ -562,7 +564,7 @@ var opMoeDistributeCombineV2 = Operator{
 //
 // It launches aclnnMoeDistributeCombineV2 (libopapi, CANN 2026-08) of family moe on st.
 // The emulator verified: ExpandX, XOut float16 bfloat16; ExpertIds, EpSendCounts int32;
-// ExpertScales float32.
+// ExpertScales float32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine_v2/docs/aclnnMoeDistributeCombineV2.md
 func MoeDistributeCombineV2(st *acl.Stream, p MoeDistributeCombineV2Params) error {
 	c := NewCall(st, &opMoeDistributeCombineV2)
@@ -657,7 +659,7 @@ var opMoeDistributeCombineV3 = Operator{
 // It launches aclnnMoeDistributeCombineV3 (libopapi, CANN 2026-08) of family moe on st.
 // The emulator verified: ExpandX, SharedExpertXOptional, OriXOptional, ConstExpertAlpha1Optional,
 // ConstExpertAlpha2Optional, ConstExpertVOptional, XOut float16 bfloat16; ExpertIds, EpSendCounts
-// int32; ExpertScales float32.
+// int32; ExpertScales float32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine_v2/docs/aclnnMoeDistributeCombineV3.md
 func MoeDistributeCombineV3(st *acl.Stream, p MoeDistributeCombineV3Params) error {
 	c := NewCall(st, &opMoeDistributeCombineV3)
@@ -748,7 +750,7 @@ var opMoeDistributeDispatch = Operator{
 // It launches aclnnMoeDistributeDispatch (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
 // The emulator verified: X float16 bfloat16; ExpertIds, ExpandIdx, EpRecvCounts int32; Scales,
 // ExpertScales, DynamicScales, ExpandScales float32; ExpandX float16 bfloat16 int8; ExpertTokenNums
-// int64.
+// int64. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_dispatch/docs/aclnnMoeDistributeDispatch.md
 func MoeDistributeDispatch(st *acl.Stream, p MoeDistributeDispatchParams) error {
 	c := NewCall(st, &opMoeDistributeDispatch)
@@ -830,7 +832,8 @@ var opMoeDistributeDispatchV2 = Operator{
 // It launches aclnnMoeDistributeDispatchV2 (libopapi, CANN 2026-08) of family moe on st.
 // The emulator verified: X float16 bfloat16; ExpertIds, AssistInfoForCombineOut, EpRecvCountsOut
 // int32; ScalesOptional, ExpertScalesOptional, DynamicScalesOut, ExpandScalesOut float32;
-// XActiveMaskOptional bool; ExpandXOut float16 bfloat16 int8; ExpertTokenNumsOut int64.
+// XActiveMaskOptional bool; ExpandXOut float16 bfloat16 int8; ExpertTokenNumsOut int64. Its checks
+// follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_dispatch_v2/docs/aclnnMoeDistributeDispatchV2.md
 func MoeDistributeDispatchV2(st *acl.Stream, p MoeDistributeDispatchV2Params) error {
 	c := NewCall(st, &opMoeDistributeDispatchV2)
@@ -917,7 +920,7 @@ var opMoeDistributeDispatchV3 = Operator{
 // It launches aclnnMoeDistributeDispatchV3 (libopapi, CANN 2026-08) of family moe on st.
 // The emulator verified: X, ExpandXOut float16 bfloat16; ExpertIds, AssistInfoForCombineOut,
 // EpRecvCountsOut, TpRecvCountsOut int32; ExpertScalesOptional, ExpandScalesOut float32;
-// ExpertTokenNumsOut int64.
+// ExpertTokenNumsOut int64. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_dispatch_v2/docs/aclnnMoeDistributeDispatchV3.md
 func MoeDistributeDispatchV3(st *acl.Stream, p MoeDistributeDispatchV3Params) error {
 	c := NewCall(st, &opMoeDistributeDispatchV3)
@@ -985,7 +988,7 @@ var opMoeFinalizeRouting = Operator{
 //
 // It launches aclnnMoeFinalizeRouting (libopapi, CANN 8.1.RC1) of family moe on st.
 // The emulator verified: ExpandedX, X1, X2Optional, Bias, Scales, Out float32 float16 bfloat16;
-// ExpandedRowIdx, ExpandedExpertIdx int32.
+// ExpandedRowIdx, ExpandedExpertIdx int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_finalize_routing/docs/aclnnMoeFinalizeRouting.md
 func MoeFinalizeRouting(st *acl.Stream, p MoeFinalizeRoutingParams) error {
 	c := NewCall(st, &opMoeFinalizeRouting)
@@ -1032,7 +1035,8 @@ var opMoeFinalizeRoutingV2 = Operator{
 //
 // It launches aclnnMoeFinalizeRoutingV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
 // The emulator verified: ExpandedX, X1Optional, X2Optional, BiasOptional, ScalesOptional, Out
-// float32 float16 bfloat16; ExpandedRowIdx, ExpertIdxOptional int32.
+// float32 float16 bfloat16; ExpandedRowIdx, ExpertIdxOptional int32. Its checks follow the
+// document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_finalize_routing_v2/docs/aclnnMoeFinalizeRoutingV2.md
 func MoeFinalizeRoutingV2(st *acl.Stream, p MoeFinalizeRoutingV2Params) error {
 	c := NewCall(st, &opMoeFinalizeRoutingV2)
@@ -1083,7 +1087,8 @@ var opMoeFinalizeRoutingV2Grad = Operator{
 // It launches aclnnMoeFinalizeRoutingV2Grad (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on
 // st.
 // The emulator verified: GradY, ExpandedXOptional, ScalesOptional, BiasOptional, GradExpandedXOut,
-// GradScalesOut float32 float16 bfloat16; ExpandedRowIdx, ExpertIdxOptional int32.
+// GradScalesOut float32 float16 bfloat16; ExpandedRowIdx, ExpertIdxOptional int32. Its checks
+// follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_finalize_routing_v2_grad/docs/aclnnMoeFinalizeRoutingV2Grad.md
 func MoeFinalizeRoutingV2Grad(st *acl.Stream, p MoeFinalizeRoutingV2GradParams) error {
 	c := NewCall(st, &opMoeFinalizeRoutingV2Grad)
@@ -1139,7 +1144,7 @@ var opMoeGatingTopK = Operator{
 //
 // It launches aclnnMoeGatingTopK (libopapi, CANN 2026-08) of family moe on st.
 // The emulator verified: X, BiasOptional, YOut float32 float16 bfloat16; ExpertIdxOut int32; OutOut
-// float32.
+// float32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_gating_top_k/docs/aclnnMoeGatingTopK.md
 func MoeGatingTopK(st *acl.Stream, p MoeGatingTopKParams) error {
 	c := NewCall(st, &opMoeGatingTopK)
@@ -1188,7 +1193,7 @@ var opMoeGatingTopKSoftmax = Operator{
 //
 // It launches aclnnMoeGatingTopKSoftmax (libopapi, CANN 8.1.RC1) of family moe on st.
 // The emulator verified: X, YOut float32 float16 bfloat16; FinishedOptional bool; ExpertIdxOut,
-// RowIdxOut int32.
+// RowIdxOut int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_gating_top_k_softmax/docs/aclnnMoeGatingTopKSoftmax.md
 func MoeGatingTopKSoftmax(st *acl.Stream, p MoeGatingTopKSoftmaxParams) error {
 	c := NewCall(st, &opMoeGatingTopKSoftmax)
@@ -1231,7 +1236,7 @@ var opMoeGatingTopKSoftmaxV2 = Operator{
 //
 // It launches aclnnMoeGatingTopKSoftmaxV2 (libopapi, CANN 8.1.RC1) of family moe on st.
 // The emulator verified: X, YOut float32 float16 bfloat16; FinishedOptional bool; ExpertIdxOut
-// int32; SoftmaxResultOutOptional float32.
+// int32; SoftmaxResultOutOptional float32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_gating_top_k_softmax_v2/docs/aclnnMoeGatingTopKSoftmaxV2.md
 func MoeGatingTopKSoftmaxV2(st *acl.Stream, p MoeGatingTopKSoftmaxV2Params) error {
 	c := NewCall(st, &opMoeGatingTopKSoftmaxV2)
@@ -1275,7 +1280,7 @@ var opMoeInitRouting = Operator{
 //
 // It launches aclnnMoeInitRouting (libopapi, CANN 8.1.RC1) of family moe on st.
 // The emulator verified: X, ExpandedXOut float32 float16 bfloat16; RowIdx, ExpertIdx,
-// ExpandedRowIdxOut, ExpandedExpertIdxOut int32.
+// ExpandedRowIdxOut, ExpandedExpertIdxOut int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing/docs/aclnnMoeInitRouting.md
 func MoeInitRouting(st *acl.Stream, p MoeInitRoutingParams) error {
 	c := NewCall(st, &opMoeInitRouting)
@@ -1321,7 +1326,7 @@ var opMoeInitRoutingQuant = Operator{
 //
 // It launches aclnnMoeInitRoutingQuant (libopapi, CANN 8.1.RC1) of family moe on st.
 // The emulator verified: X float32 float16 bfloat16; RowIdx, ExpertIdx, ExpandedRowIdxOut,
-// ExpandedExpertIdxOut int32; ExpandedXOut int8.
+// ExpandedExpertIdxOut int32; ExpandedXOut int8. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_quant/docs/aclnnMoeInitRoutingQuant.md
 func MoeInitRoutingQuant(st *acl.Stream, p MoeInitRoutingQuantParams) error {
 	c := NewCall(st, &opMoeInitRoutingQuant)
@@ -1375,7 +1380,8 @@ var opMoeInitRoutingQuantV2 = Operator{
 //
 // It launches aclnnMoeInitRoutingQuantV2 (libopapi, CANN 8.1.RC1) of family moe on st.
 // The emulator verified: X float32 float16 bfloat16; ExpertIdx, ExpandedRowIdxOut int32;
-// ScaleOptional, OffsetOptional, DynamicQuantScaleOutOptional float32; ExpandedXOut int8.
+// ScaleOptional, OffsetOptional, DynamicQuantScaleOutOptional float32; ExpandedXOut int8. Its
+// checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_quant_v2/docs/aclnnMoeInitRoutingQuantV2.md
 func MoeInitRoutingQuantV2(st *acl.Stream, p MoeInitRoutingQuantV2Params) error {
 	c := NewCall(st, &opMoeInitRoutingQuantV2)
@@ -1433,7 +1439,8 @@ var opMoeInitRoutingV2 = Operator{
 //
 // It launches aclnnMoeInitRoutingV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
 // The emulator verified: X, ExpandedXOut float32 float16 bfloat16; ExpertIdx, ExpandedRowIdxOut,
-// ExpertTokensCountOrCumsumOutOptional, ExpertTokensBeforeCapacityOutOptional int32.
+// ExpertTokensCountOrCumsumOutOptional, ExpertTokensBeforeCapacityOutOptional int32. Its checks
+// follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_v2/docs/aclnnMoeInitRoutingV2.md
 func MoeInitRoutingV2(st *acl.Stream, p MoeInitRoutingV2Params) error {
 	c := NewCall(st, &opMoeInitRoutingV2)
@@ -1479,7 +1486,8 @@ var opMoeInitRoutingV2Grad = Operator{
 // MoeInitRoutingV2Grad computes the gradient of MoeInitRoutingV2.
 //
 // It launches aclnnMoeInitRoutingV2Grad (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
-// The emulator verified: GradExpandedX, Out float32 float16 bfloat16; ExpandedRowIdx int32.
+// The emulator verified: GradExpandedX, Out float32 float16 bfloat16; ExpandedRowIdx int32. Its
+// checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_v2_grad/docs/aclnnMoeInitRoutingV2Grad.md
 func MoeInitRoutingV2Grad(st *acl.Stream, p MoeInitRoutingV2GradParams) error {
 	c := NewCall(st, &opMoeInitRoutingV2Grad)
@@ -1533,7 +1541,7 @@ var opMoeInitRoutingV3 = Operator{
 // It launches aclnnMoeInitRoutingV3 (libopapi, CANN 2026-08) of family moe on st.
 // The emulator verified: X, ExpandedXOut float32 float16 bfloat16 int8; ExpertIdx,
 // ExpandedRowIdxOut int32; ScaleOptional, ExpandedScaleOut float32; ExpertTokensCountOrCumsumOut
-// int64.
+// int64. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_v3/docs/aclnnMoeInitRoutingV3.md
 func MoeInitRoutingV3(st *acl.Stream, p MoeInitRoutingV3Params) error {
 	c := NewCall(st, &opMoeInitRoutingV3)
@@ -1585,7 +1593,7 @@ var opMoeTokenPermute = Operator{
 //
 // It launches aclnnMoeTokenPermute (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
 // The emulator verified: Tokens, PermuteTokensOut float32 float16 bfloat16 int8; Indices int32
-// int64; SortedIndicesOut int32.
+// int64; SortedIndicesOut int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute/docs/aclnnMoeTokenPermute.md
 func MoeTokenPermute(st *acl.Stream, p MoeTokenPermuteParams) error {
 	c := NewCall(st, &opMoeTokenPermute)
@@ -1624,7 +1632,8 @@ var opMoeTokenPermuteGrad = Operator{
 // MoeTokenPermuteGrad computes the gradient of MoeTokenPermute.
 //
 // It launches aclnnMoeTokenPermuteGrad (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
-// The emulator verified: PermutedOutputGrad, Out float32 float16 bfloat16; SortedIndices int32.
+// The emulator verified: PermutedOutputGrad, Out float32 float16 bfloat16; SortedIndices int32. Its
+// checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_grad/docs/aclnnMoeTokenPermuteGrad.md
 func MoeTokenPermuteGrad(st *acl.Stream, p MoeTokenPermuteGradParams) error {
 	c := NewCall(st, &opMoeTokenPermuteGrad)
@@ -1668,7 +1677,7 @@ var opMoeTokenPermuteWithEp = Operator{
 //
 // It launches aclnnMoeTokenPermuteWithEp (libopapi, CANN 2026-08) of family moe on st.
 // The emulator verified: Tokens, ProbsOptional, PermuteTokensOut, PermuteProbsOut float32 float16
-// bfloat16; Indices int32 int64; SortedIndicesOut int32.
+// bfloat16; Indices int32 int64; SortedIndicesOut int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_with_ep/docs/aclnnMoeTokenPermuteWithEp.md
 func MoeTokenPermuteWithEp(st *acl.Stream, p MoeTokenPermuteWithEpParams) error {
 	c := NewCall(st, &opMoeTokenPermuteWithEp)
@@ -1714,7 +1723,7 @@ var opMoeTokenPermuteWithEpGrad = Operator{
 //
 // It launches aclnnMoeTokenPermuteWithEpGrad (libopapi, CANN 2026-08) of family moe on st.
 // The emulator verified: PermutedTokensOutputGrad, PermutedProbsOutputGradOptional, TokenGradOut,
-// ProbsGradOut float32 float16 bfloat16; SortedIndices int32.
+// ProbsGradOut float32 float16 bfloat16; SortedIndices int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_with_ep_grad/docs/aclnnMoeTokenPermuteWithEpGrad.md
 func MoeTokenPermuteWithEpGrad(st *acl.Stream, p MoeTokenPermuteWithEpGradParams) error {
 	c := NewCall(st, &opMoeTokenPermuteWithEpGrad)
@@ -1760,7 +1769,7 @@ var opMoeTokenPermuteWithRoutingMap = Operator{
 //
 // It launches aclnnMoeTokenPermuteWithRoutingMap (libopapi, CANN 2026-08) of family moe on st.
 // The emulator verified: Tokens, ProbsOptional, PermuteTokensOut, PermuteProbsOutOptional float32
-// float16 bfloat16; RoutingMap int8 bool; SortedIndicesOut int32.
+// float16 bfloat16; RoutingMap int8 bool; SortedIndicesOut int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_with_routing_map/docs/aclnnMoeTokenPermuteWithRoutingMap.md
 func MoeTokenPermuteWithRoutingMap(st *acl.Stream, p MoeTokenPermuteWithRoutingMapParams) error {
 	c := NewCall(st, &opMoeTokenPermuteWithRoutingMap)
@@ -1809,6 +1818,7 @@ var opMoeTokenPermuteWithRoutingMapGrad = Operator{
 // It launches aclnnMoeTokenPermuteWithRoutingMapGrad (libopapi, CANN 2026-08) of family moe on st.
 // The emulator verified: PermutedTokenOutputGrad, PermutedProbsOutputGradOptional, TokensGradOut,
 // ProbsGradOutOptional float32 float16 bfloat16; SortedIndices int32; RoutingMapOptional int8 bool.
+// Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_with_routing_map_grad/docs/aclnnMoeTokenPermuteWithRoutingMapGrad.md
 func MoeTokenPermuteWithRoutingMapGrad(st *acl.Stream, p MoeTokenPermuteWithRoutingMapGradParams) error {
 	c := NewCall(st, &opMoeTokenPermuteWithRoutingMapGrad)
@@ -1855,7 +1865,7 @@ var opMoeTokenUnpermute = Operator{
 //
 // It launches aclnnMoeTokenUnpermute (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
 // The emulator verified: PermutedTokens, ProbsOptional, Out float32 float16 bfloat16; SortedIndices
-// int32.
+// int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute/docs/aclnnMoeTokenUnpermute.md
 func MoeTokenUnpermute(st *acl.Stream, p MoeTokenUnpermuteParams) error {
 	c := NewCall(st, &opMoeTokenUnpermute)
@@ -1898,7 +1908,7 @@ var opMoeTokenUnpermuteGrad = Operator{
 //
 // It launches aclnnMoeTokenUnpermuteGrad (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
 // The emulator verified: PermuteTokens, UnpermutedTokensGrad, ProbsOptional, PermutedTokensGradOut,
-// ProbsGradOut float32 float16 bfloat16; SortedIndices int32.
+// ProbsGradOut float32 float16 bfloat16; SortedIndices int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_grad/docs/aclnnMoeTokenUnpermuteGrad.md
 func MoeTokenUnpermuteGrad(st *acl.Stream, p MoeTokenUnpermuteGradParams) error {
 	c := NewCall(st, &opMoeTokenUnpermuteGrad)
@@ -1944,7 +1954,7 @@ var opMoeTokenUnpermuteWithEp = Operator{
 //
 // It launches aclnnMoeTokenUnpermuteWithEp (libopapi, CANN 2026-08) of family moe on st.
 // The emulator verified: PermutedTokens, ProbsOptional, Out float32 float16 bfloat16; SortedIndices
-// int32.
+// int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_with_ep/docs/aclnnMoeTokenUnpermuteWithEp.md
 func MoeTokenUnpermuteWithEp(st *acl.Stream, p MoeTokenUnpermuteWithEpParams) error {
 	c := NewCall(st, &opMoeTokenUnpermuteWithEp)
@@ -1991,7 +2001,8 @@ var opMoeTokenUnpermuteWithEpGrad = Operator{
 //
 // It launches aclnnMoeTokenUnpermuteWithEpGrad (libopapi, CANN 2026-08) of family moe on st.
 // The emulator verified: UnpermutedTokensGrad, PermutedTokensOptional, ProbsOptional,
-// PermutedTokensGradOut, ProbsGradOut float32 float16 bfloat16; SortedIndices int32.
+// PermutedTokensGradOut, ProbsGradOut float32 float16 bfloat16; SortedIndices int32. Its checks
+// follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_with_ep_grad/docs/aclnnMoeTokenUnpermuteWithEpGrad.md
 func MoeTokenUnpermuteWithEpGrad(st *acl.Stream, p MoeTokenUnpermuteWithEpGradParams) error {
 	c := NewCall(st, &opMoeTokenUnpermuteWithEpGrad)
@@ -2044,6 +2055,7 @@ var opMoeTokenUnpermuteWithRoutingMap = Operator{
 // It launches aclnnMoeTokenUnpermuteWithRoutingMap (libopapi, CANN 2026-08) of family moe on st.
 // The emulator verified: PermutedTokens, ProbsOptional, UnpermutedTokens, PermuteProbs float32
 // float16 bfloat16; SortedIndices, OutIndex, PermuteTokenId int32; RoutingMapOptional int8 bool.
+// Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_with_routing_map/docs/aclnnMoeTokenUnpermuteWithRoutingMap.md
 func MoeTokenUnpermuteWithRoutingMap(st *acl.Stream, p MoeTokenUnpermuteWithRoutingMapParams) error {
 	c := NewCall(st, &opMoeTokenUnpermuteWithRoutingMap)
@@ -2096,7 +2108,7 @@ var opMoeTokenUnpermuteWithRoutingMapGrad = Operator{
 // st.
 // The emulator verified: UnpermutedTokensGrad, PermutedTokensOptional, ProbsOptional,
 // PermutedTokensGradOut, ProbsGradOutOptional float32 float16 bfloat16; OutIndex, PermuteTokenId
-// int32; RoutingMapOptional int8 bool.
+// int32; RoutingMapOptional int8 bool. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_with_routing_map_grad/docs/aclnnMoeTokenUnpermuteWithRoutingMapGrad.md
 func MoeTokenUnpermuteWithRoutingMapGrad(st *acl.Stream, p MoeTokenUnpermuteWithRoutingMapGradParams) error {
 	c := NewCall(st, &opMoeTokenUnpermuteWithRoutingMapGrad)
@@ -2149,7 +2161,7 @@ var opMoeUpdateExpert = Operator{
 // It launches aclnnMoeUpdateExpert (libopapi, CANN 2026-08) of family moe on st.
 // The emulator verified: ExpertIds, BalancedExpertIds int32 int64; EplbTable int32;
 // ExpertScalesOptional float32 float16 bfloat16; PruningThresholdOptional float32;
-// ActiveMaskOptional, BalancedActiveMask bool.
+// ActiveMaskOptional, BalancedActiveMask bool. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/moe_update_expert/docs/aclnnMoeUpdateExpert.md
 func MoeUpdateExpert(st *acl.Stream, p MoeUpdateExpertParams) error {
 	c := NewCall(st, &opMoeUpdateExpert)

@@ -27,7 +27,7 @@ var opAdaLayerNorm = Operator{
 //
 // It launches aclnnAdaLayerNorm (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: X, Scale, Shift, WeightOptional, BiasOptional, Out float32 float16
-// bfloat16.
+// bfloat16. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-nn, norm/ada_layer_norm/docs/aclnnAdaLayerNorm.md
 func AdaLayerNorm(st *acl.Stream, p AdaLayerNormParams) error {
 	c := NewCall(st, &opAdaLayerNorm)
@@ -78,6 +78,7 @@ var opAdaLayerNormBackward = Operator{
 // It launches aclnnAdaLayerNormBackward (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: GradOut, Input, Rstd, Mean, Scale, WeightOptional, BiasOptional,
 // GradInputOut, GradScaleOut, GradShiftOut, GradWeightOut, GradBiasOut float32 float16 bfloat16.
+// Its checks follow CANN's source, 13 of them in part.
 // Vendor's page: hicann/ops-nn, norm/ada_layer_norm_grad/docs/aclnnAdaLayerNormBackward.md
 func AdaLayerNormBackward(st *acl.Stream, p AdaLayerNormBackwardParams) error {
 	c := NewCall(st, &opAdaLayerNormBackward)
@@ -131,7 +132,7 @@ var opAdaLayerNormQuant = Operator{
 //
 // It launches aclnnAdaLayerNormQuant (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: X, Scale, Shift, WeightOptional, BiasOptional float16 bfloat16; Out int8;
-// QuantScale float32.
+// QuantScale float32. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, norm/ada_layer_norm_quant/docs/aclnnAdaLayerNormQuant.md
 func AdaLayerNormQuant(st *acl.Stream, p AdaLayerNormQuantParams) error {
 	c := NewCall(st, &opAdaLayerNormQuant)
@@ -180,7 +181,7 @@ var opAdaLayerNormV2 = Operator{
 //
 // It launches aclnnAdaLayerNormV2 (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: X, Scale, Shift, WeightOptional, BiasOptional, Out, MeanOutOptional,
-// RstdOutOptional float32 float16 bfloat16.
+// RstdOutOptional float32 float16 bfloat16. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, norm/ada_layer_norm_v2/docs/aclnnAdaLayerNormV2.md
 func AdaLayerNormV2(st *acl.Stream, p AdaLayerNormV2Params) error {
 	c := NewCall(st, &opAdaLayerNormV2)
@@ -230,7 +231,7 @@ var opAddLayerNorm = Operator{
 //
 // It launches aclnnAddLayerNorm (libopapi, CANN 8.1.RC1) of family normalization on st.
 // The emulator verified: X1, X2, Gamma, Beta, BiasOptional, YOut, XOut float32 float16 bfloat16;
-// MeanOut, RstdOut float32.
+// MeanOut, RstdOut float32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/add_layer_norm/docs/aclnnAddLayerNorm.md
 func AddLayerNorm(st *acl.Stream, p AddLayerNormParams) error {
 	c := NewCall(st, &opAddLayerNorm)
@@ -280,7 +281,7 @@ var opAddLayerNormGrad = Operator{
 //
 // It launches aclnnAddLayerNormGrad (libopapi, CANN 8.1.RC1) of family normalization on st.
 // The emulator verified: Dy, X1, X2, Gamma, DsumOptional, DxOut float32 float16 bfloat16; Rstd,
-// Mean, DgammaOut, DbetaOut float32.
+// Mean, DgammaOut, DbetaOut float32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/add_layer_norm_grad/docs/aclnnAddLayerNormGrad.md
 func AddLayerNormGrad(st *acl.Stream, p AddLayerNormGradParams) error {
 	c := NewCall(st, &opAddLayerNormGrad)
@@ -339,7 +340,7 @@ var opAddLayerNormQuant = Operator{
 // It launches aclnnAddLayerNormQuant (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: X1, X2, Gamma, Beta, XOut float32 float16 bfloat16; BiasOptional float32
 // float16 bfloat16 float64 integers bool; Scales1Optional, Scales2Optional float32 float16 bfloat16
-// int8 int32; Y1Out, Y2Out int8.
+// int8 int32; Y1Out, Y2Out int8. Its checks follow CANN's source, 12 of them in part.
 // Vendor's page: hicann/ops-nn, norm/add_layer_norm_quant/docs/aclnnAddLayerNormQuant.md
 func AddLayerNormQuant(st *acl.Stream, p AddLayerNormQuantParams) error {
 	c := NewCall(st, &opAddLayerNormQuant)
@@ -405,7 +406,7 @@ var opAddLayerNormQuantV2 = Operator{
 //
 // It launches aclnnAddLayerNormQuantV2 (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: X1, X2, Gamma, Beta, XOut float32 float16 bfloat16; Y1Out int8;
-// OutScales1Out float32.
+// OutScales1Out float32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/add_layer_norm_quant_v2/docs/aclnnAddLayerNormQuantV2.md
 func AddLayerNormQuantV2(st *acl.Stream, p AddLayerNormQuantV2Params) error {
 	c := NewCall(st, &opAddLayerNormQuantV2)
@@ -459,7 +460,8 @@ var opAddRmsNorm = Operator{
 // AddRmsNorm adds X1 and X2, divides the sum by its root mean square and multiplies by Gamma.
 //
 // It launches aclnnAddRmsNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on st.
-// The emulator verified: X1, X2, Gamma, YOut, XOut float32 float16 bfloat16; RstdOut float32.
+// The emulator verified: X1, X2, Gamma, YOut, XOut float32 float16 bfloat16; RstdOut float32. Its
+// checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/add_rms_norm/docs/aclnnAddRmsNorm.md
 func AddRmsNorm(st *acl.Stream, p AddRmsNormParams) error {
 	c := NewCall(st, &opAddRmsNorm)
@@ -503,7 +505,7 @@ var opAddRmsNormCast = Operator{
 //
 // It launches aclnnAddRmsNormCast (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: X1, X2, Gamma, Y2Out, XOut float32 float16 bfloat16; Y1Out, RstdOut
-// float32.
+// float32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/add_rms_norm_cast/docs/aclnnAddRmsNormCast.md
 func AddRmsNormCast(st *acl.Stream, p AddRmsNormCastParams) error {
 	c := NewCall(st, &opAddRmsNormCast)
@@ -609,7 +611,7 @@ var opAddRmsNormDynamicQuant = Operator{
 // normalization on st.
 // The emulator verified: X1, X2, Gamma, XOut float32 float16 bfloat16; SmoothScale1Optional,
 // SmoothScale2Optional float32 float16 bfloat16 int8 int32; Y1Out, Y2Out int8; Scale1Out, Scale2Out
-// float32.
+// float32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/add_rms_norm_dynamic_quant/docs/aclnnAddRmsNormDynamicQuant.md
 func AddRmsNormDynamicQuant(st *acl.Stream, p AddRmsNormDynamicQuantParams) error {
 	c := NewCall(st, &opAddRmsNormDynamicQuant)
@@ -663,7 +665,8 @@ var opAddRmsNormDynamicQuantV2 = Operator{
 //
 // It launches aclnnAddRmsNormDynamicQuantV2 (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: X1, X2, Gamma, BetaOptional, XOut float32 float16 bfloat16;
-// SmoothScale2Optional float32 float16 bfloat16 int8 int32; Y2Out int8; Scale2Out float32.
+// SmoothScale2Optional float32 float16 bfloat16 int8 int32; Y2Out int8; Scale2Out float32. Its
+// checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/add_rms_norm_dynamic_quant/docs/aclnnAddRmsNormDynamicQuantV2.md
 func AddRmsNormDynamicQuantV2(st *acl.Stream, p AddRmsNormDynamicQuantV2Params) error {
 	c := NewCall(st, &opAddRmsNormDynamicQuantV2)
@@ -719,7 +722,7 @@ var opAddRmsNormQuant = Operator{
 // It launches aclnnAddRmsNormQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on
 // st.
 // The emulator verified: X1, X2, Gamma, Scales1, XOut float32 float16 bfloat16; ZeroPoints1Optional
-// float32 float16 bfloat16 int32; Y1Out int8.
+// float32 float16 bfloat16 int32; Y1Out int8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/add_rms_norm_quant/docs/aclnnAddRmsNormQuant.md
 func AddRmsNormQuant(st *acl.Stream, p AddRmsNormQuantParams) error {
 	c := NewCall(st, &opAddRmsNormQuant)
@@ -777,7 +780,7 @@ var opAddRmsNormQuantV2 = Operator{
 // It launches aclnnAddRmsNormQuantV2 (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: X1, X2, Gamma, BetaOptional, XOut, RmsNormOut float32 float16 bfloat16;
 // Scales1, Scales2Optional, ZeroPoints1Optional float32 float16 bfloat16 int8 int32; Y1Out, Y2Out
-// int8.
+// int8. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/add_rms_norm_quant_v2/docs/aclnnAddRmsNormQuantV2.md
 func AddRmsNormQuantV2(st *acl.Stream, p AddRmsNormQuantV2Params) error {
 	c := NewCall(st, &opAddRmsNormQuantV2)
@@ -833,7 +836,7 @@ var opBatchNorm = Operator{
 //
 // It launches aclnnBatchNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on st.
 // The emulator verified: Input, Weight, Bias, RunningMean, RunningVar, Output float32 float16
-// bfloat16.
+// bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/batch_norm_v3/docs/aclnnBatchNorm.md
 func BatchNorm(st *acl.Stream, p BatchNormParams) error {
 	c := NewCall(st, &opBatchNorm)
@@ -887,7 +890,7 @@ var opBatchNormBackward = Operator{
 // It launches aclnnBatchNormBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization
 // on st.
 // The emulator verified: GradOut, Input, Weight, RunningMean, RunningVar, GradInput, GradWeight,
-// GradBias float32 float16 bfloat16.
+// GradBias float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/batch_norm_grad_v3/docs/aclnnBatchNormBackward.md
 func BatchNormBackward(st *acl.Stream, p BatchNormBackwardParams) error {
 	c := NewCall(st, &opBatchNormBackward)
@@ -937,7 +940,8 @@ var opBatchNormElemt = Operator{
 //
 // It launches aclnnBatchNormElemt (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on
 // st.
-// The emulator verified: Input, Weight, Bias, Mean, Invstd, Output float32 float16 bfloat16.
+// The emulator verified: Input, Weight, Bias, Mean, Invstd, Output float32 float16 bfloat16. Its
+// checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, norm/batch_norm_elemt/docs/aclnnBatchNormElemt.md
 func BatchNormElemt(st *acl.Stream, p BatchNormElemtParams) error {
 	c := NewCall(st, &opBatchNormElemt)
@@ -983,7 +987,7 @@ var opBatchNormElemtBackward = Operator{
 // It launches aclnnBatchNormElemtBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // normalization on st.
 // The emulator verified: GradOut, Input, Mean, Invstd, Weight, SumDy, SumDyXmu, GradInput float32
-// float16 bfloat16; Counter float32 float16 int32.
+// float16 bfloat16; Counter float32 float16 int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/sync_batch_norm_backward_elemt/docs/aclnnBatchNormElemtBackward.md
 func BatchNormElemtBackward(st *acl.Stream, p BatchNormElemtBackwardParams) error {
 	c := NewCall(st, &opBatchNormElemtBackward)
@@ -1033,7 +1037,7 @@ var opBatchNormGatherStatsWithCounts = Operator{
 // It launches aclnnBatchNormGatherStatsWithCounts (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // normalization on st.
 // The emulator verified: Mean, Invstd, RunningMean, RunningVar, Counts, MeanAll, InvstdAll float32
-// float16 bfloat16.
+// float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/sync_batch_norm_gather_stats_with_counts/docs/aclnnBatchNormGatherStatsWithCounts.md
 func BatchNormGatherStatsWithCounts(st *acl.Stream, p BatchNormGatherStatsWithCountsParams) error {
 	c := NewCall(st, &opBatchNormGatherStatsWithCounts)
@@ -1076,7 +1080,8 @@ var opBatchNormReduce = Operator{
 // BatchNormReduce computes for each channel the sum and the sum of squares.
 //
 // It launches aclnnBatchNormReduce (libopapi, CANN 2026-08) of family normalization on st.
-// The emulator verified: X float32 float16 bfloat16; Sum, SquareSum float32.
+// The emulator verified: X float32 float16 bfloat16; Sum, SquareSum float32. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-nn, norm/bn_training_reduce/docs/aclnnBatchNormReduce.md
 func BatchNormReduce(st *acl.Stream, p BatchNormReduceParams) error {
 	c := NewCall(st, &opBatchNormReduce)
@@ -1122,7 +1127,7 @@ var opBatchNormReduceBackward = Operator{
 // It launches aclnnBatchNormReduceBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // normalization on st.
 // The emulator verified: GradOut, Input, Mean, Invstd, SumDy, SumDyXmu, GradWeight, GradBias
-// float32 float16 bfloat16.
+// float32 float16 bfloat16. Its checks follow CANN's source, 9 of them in part.
 // Vendor's page: hicann/ops-nn, norm/sync_batch_norm_backward_reduce/docs/aclnnBatchNormReduceBackward.md
 func BatchNormReduceBackward(st *acl.Stream, p BatchNormReduceBackwardParams) error {
 	c := NewCall(st, &opBatchNormReduceBackward)
@@ -1167,7 +1172,8 @@ var opBatchNormStats = Operator{
 //
 // It launches aclnnBatchNormStats (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on
 // st.
-// The emulator verified: Input float32 float16; Mean, Invstd float32.
+// The emulator verified: Input float32 float16; Mean, Invstd float32. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-math, math/reduce_std_with_mean/docs/aclnnBatchNormStats.md
 func BatchNormStats(st *acl.Stream, p BatchNormStatsParams) error {
 	c := NewCall(st, &opBatchNormStats)
@@ -1209,7 +1215,7 @@ var opDeepNorm = Operator{
 //
 // It launches aclnnDeepNorm (libopapi, CANN 8.1.RC1) of family normalization on st.
 // The emulator verified: X, Gx, Beta, Gamma, YOut float32 float16 bfloat16; MeanOut, RstdOut
-// float32.
+// float32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/deep_norm/docs/aclnnDeepNorm.md
 func DeepNorm(st *acl.Stream, p DeepNormParams) error {
 	c := NewCall(st, &opDeepNorm)
@@ -1258,7 +1264,7 @@ var opDeepNormGrad = Operator{
 //
 // It launches aclnnDeepNormGrad (libopapi, CANN 8.1.RC1) of family normalization on st.
 // The emulator verified: Dy, X, Gx, Gamma, DxOut, DgxOut float32 float16 bfloat16; Mean, Rstd,
-// DbetaOut, DgammaOut float32.
+// DbetaOut, DgammaOut float32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/deep_norm_grad/docs/aclnnDeepNormGrad.md
 func DeepNormGrad(st *acl.Stream, p DeepNormGradParams) error {
 	c := NewCall(st, &opDeepNormGrad)
@@ -1312,7 +1318,7 @@ var opFastBatchNormBackward = Operator{
 //
 // It launches aclnnFastBatchNormBackward (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: GradOut, Input, Weight, RunningMean, RunningVar, GradInput, GradWeight,
-// GradBias float32 float16 bfloat16.
+// GradBias float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/batch_norm_grad_v3/docs/aclnnFastBatchNormBackward.md
 func FastBatchNormBackward(st *acl.Stream, p FastBatchNormBackwardParams) error {
 	c := NewCall(st, &opFastBatchNormBackward)
@@ -1362,7 +1368,8 @@ var opFastLayerNorm = Operator{
 // FastLayerNorm normalises the last dimensions to mean 0 and variance 1, scales and shifts them.
 //
 // It launches aclnnFastLayerNorm (libopapi, CANN 2026-08) of family normalization on st.
-// The emulator verified: Input, WeightOptional, Out float32 float16 bfloat16.
+// The emulator verified: Input, WeightOptional, Out float32 float16 bfloat16. Its checks follow
+// CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-nn, norm/layer_norm_v4/docs/aclnnFastLayerNorm.md
 func FastLayerNorm(st *acl.Stream, p FastLayerNormParams) error {
 	c := NewCall(st, &opFastLayerNorm)
@@ -1403,7 +1410,8 @@ var opGemmaRmsNorm = Operator{
 // GemmaRmsNorm divides by the root mean square of the last dimensions and multiplies by 1 + Gamma.
 //
 // It launches aclnnGemmaRmsNorm (libopapi, CANN 8.1.RC1) of family normalization on st.
-// The emulator verified: X, Gamma, YOut float32 float16 bfloat16; RstdOut float32.
+// The emulator verified: X, Gamma, YOut float32 float16 bfloat16; RstdOut float32. Its checks
+// follow the document.
 // Vendor's page: hicann/ops-nn, norm/gemma_rms_norm/docs/aclnnGemmaRmsNorm.md
 func GemmaRmsNorm(st *acl.Stream, p GemmaRmsNormParams) error {
 	c := NewCall(st, &opGemmaRmsNorm)
@@ -1447,7 +1455,8 @@ var opGroupNorm = Operator{
 // GroupNorm normalises groups of channels to mean 0 and variance 1, scales and shifts each channel.
 //
 // It launches aclnnGroupNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on st.
-// The emulator verified: Self, Gamma, Beta, Out, MeanOut, RstdOut float32 float16 bfloat16.
+// The emulator verified: Self, Gamma, Beta, Out, MeanOut, RstdOut float32 float16 bfloat16. Its
+// checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/group_norm/docs/aclnnGroupNorm.md
 func GroupNorm(st *acl.Stream, p GroupNormParams) error {
 	c := NewCall(st, &opGroupNorm)
@@ -1501,7 +1510,7 @@ var opGroupNormBackward = Operator{
 // It launches aclnnGroupNormBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization
 // on st.
 // The emulator verified: GradOut, Input, Mean, Rstd, Gamma, GradInput, GradGammaOut, GradBetaOut
-// float32 float16 bfloat16.
+// float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/group_norm_grad/docs/aclnnGroupNormBackward.md
 func GroupNormBackward(st *acl.Stream, p GroupNormBackwardParams) error {
 	c := NewCall(st, &opGroupNormBackward)
@@ -1551,7 +1560,8 @@ var opGroupNormSilu = Operator{
 //
 // It launches aclnnGroupNormSilu (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on
 // st.
-// The emulator verified: Self, Gamma, Beta, Out, MeanOut, RstdOut float32 float16 bfloat16.
+// The emulator verified: Self, Gamma, Beta, Out, MeanOut, RstdOut float32 float16 bfloat16. Its
+// checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/group_norm_silu/docs/aclnnGroupNormSilu.md
 func GroupNormSilu(st *acl.Stream, p GroupNormSiluParams) error {
 	c := NewCall(st, &opGroupNormSilu)
@@ -1598,7 +1608,7 @@ var opGroupNormSiluQuant = Operator{
 //
 // It launches aclnnGroupNormSiluQuant (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: Self, Gamma, Beta, MeanOut, RstdOut float16 bfloat16; QuantScale float32;
-// Out int8.
+// Out int8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/group_norm_silu_quant/docs/aclnnGroupNormSiluQuant.md
 func GroupNormSiluQuant(st *acl.Stream, p GroupNormSiluQuantParams) error {
 	c := NewCall(st, &opGroupNormSiluQuant)
@@ -1647,7 +1657,8 @@ var opGroupNormSiluV2 = Operator{
 //
 // It launches aclnnGroupNormSiluV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on
 // st.
-// The emulator verified: Self, Gamma, Beta, Out, MeanOut, RstdOut float32 float16 bfloat16.
+// The emulator verified: Self, Gamma, Beta, Out, MeanOut, RstdOut float32 float16 bfloat16. Its
+// checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/group_norm_silu/docs/aclnnGroupNormSiluV2.md
 func GroupNormSiluV2(st *acl.Stream, p GroupNormSiluV2Params) error {
 	c := NewCall(st, &opGroupNormSiluV2)
@@ -1696,7 +1707,8 @@ var opGroupNormSwish = Operator{
 // is true.
 //
 // It launches aclnnGroupNormSwish (libopapi, CANN 8.1.RC1) of family normalization on st.
-// The emulator verified: X, Gamma, Beta, YOut, MeanOut, RstdOut float32 float16 bfloat16.
+// The emulator verified: X, Gamma, Beta, YOut, MeanOut, RstdOut float32 float16 bfloat16. Its
+// checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/group_norm_swish/docs/aclnnGroupNormSwish.md
 func GroupNormSwish(st *acl.Stream, p GroupNormSwishParams) error {
 	c := NewCall(st, &opGroupNormSwish)
@@ -1750,7 +1762,7 @@ var opGroupNormSwishGrad = Operator{
 //
 // It launches aclnnGroupNormSwishGrad (libopapi, CANN 8.1.RC1) of family normalization on st.
 // The emulator verified: Dy, Mean, Rstd, X, Gamma, Beta, DxOut, DgammaOut, DbetaOut float32 float16
-// bfloat16.
+// bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/group_norm_swish_grad/docs/aclnnGroupNormSwishGrad.md
 func GroupNormSwishGrad(st *acl.Stream, p GroupNormSwishGradParams) error {
 	c := NewCall(st, &opGroupNormSwishGrad)
@@ -1798,7 +1810,8 @@ var opInplaceAddRmsNorm = Operator{
 // root mean square, times Gamma.
 //
 // It launches aclnnInplaceAddRmsNorm (libopapi, CANN 2026-08) of family normalization on st.
-// The emulator verified: X1Ref, X2Ref, Gamma float32 float16 bfloat16; RstdOut float32.
+// The emulator verified: X1Ref, X2Ref, Gamma float32 float16 bfloat16; RstdOut float32. Its checks
+// follow the document.
 // Vendor's page: hicann/ops-nn, norm/inplace_add_rms_norm/docs/aclnnInplaceAddRmsNorm.md
 func InplaceAddRmsNorm(st *acl.Stream, p InplaceAddRmsNormParams) error {
 	c := NewCall(st, &opInplaceAddRmsNorm)
@@ -1836,7 +1849,7 @@ var opInplaceRenorm = Operator{
 //
 // It launches aclnnInplaceRenorm (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on
 // st.
-// The emulator verified: SelfRef float32 float16 bfloat16.
+// The emulator verified: SelfRef float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/renorm/docs/aclnnRenorm&aclnnInplaceRenorm.md
 func InplaceRenorm(st *acl.Stream, p InplaceRenormParams) error {
 	c := NewCall(st, &opInplaceRenorm)
@@ -1877,7 +1890,8 @@ var opInstanceNorm = Operator{
 // it.
 //
 // It launches aclnnInstanceNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on st.
-// The emulator verified: X, Gamma, Beta, Y, Mean, Variance float32 float16.
+// The emulator verified: X, Gamma, Beta, Y, Mean, Variance float32 float16. Its checks follow
+// CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-nn, norm/instance_norm_v3/docs/aclnnInstanceNorm.md
 func InstanceNorm(st *acl.Stream, p InstanceNormParams) error {
 	c := NewCall(st, &opInstanceNorm)
@@ -1922,7 +1936,7 @@ var opLayerNorm = Operator{
 //
 // It launches aclnnLayerNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on st.
 // The emulator verified: Input, WeightOptional, BiasOptional, Out, MeanOutOptional, RstdOutOptional
-// float32 float16 bfloat16.
+// float32 float16 bfloat16. Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-nn, norm/layer_norm_v4/docs/aclnnLayerNorm&aclnnLayerNormWithImplMode.md
 func LayerNorm(st *acl.Stream, p LayerNormParams) error {
 	c := NewCall(st, &opLayerNorm)
@@ -1971,7 +1985,7 @@ var opLayerNormBackward = Operator{
 // It launches aclnnLayerNormBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization
 // on st.
 // The emulator verified: GradOut, Input, Mean, Rstd, WeightOptional, GradInputOut, GradWeightOut,
-// GradBiasOut float32 float16 bfloat16.
+// GradBiasOut float32 float16 bfloat16. Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-nn, norm/layer_norm_grad_v3/docs/aclnnLayerNormBackward.md
 func LayerNormBackward(st *acl.Stream, p LayerNormBackwardParams) error {
 	c := NewCall(st, &opLayerNormBackward)
@@ -2019,7 +2033,8 @@ var opLayerNormQuant = Operator{
 // LayerNormQuant computes LayerNorm and quantises its result.
 //
 // It launches aclnnLayerNormQuant (libopapi, CANN 2026-08) of family normalization on st.
-// The emulator verified: X, Gammma, Beta float32 float16 bfloat16; Res int8; ScaleOut float32.
+// The emulator verified: X, Gammma, Beta float32 float16 bfloat16; Res int8; ScaleOut float32. Its
+// checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/layer_norm_quant/docs/aclnnLayerNormQuant.md
 func LayerNormQuant(st *acl.Stream, p LayerNormQuantParams) error {
 	c := NewCall(st, &opLayerNormQuant)
@@ -2066,7 +2081,8 @@ var opLayerNormWithImplMode = Operator{
 //
 // It launches aclnnLayerNormWithImplMode (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // normalization on st.
-// The emulator verified: Input, WeightOptional, Out float32 float16 bfloat16.
+// The emulator verified: Input, WeightOptional, Out float32 float16 bfloat16. Its checks follow
+// CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-nn, norm/layer_norm_v4/docs/aclnnLayerNorm&aclnnLayerNormWithImplMode.md
 func LayerNormWithImplMode(st *acl.Stream, p LayerNormWithImplModeParams) error {
 	c := NewCall(st, &opLayerNormWithImplMode)
@@ -2115,7 +2131,8 @@ var opQuantizedBatchNorm = Operator{
 // the result.
 //
 // It launches aclnnQuantizedBatchNorm (libopapi, CANN 2026-08) of family normalization on st.
-// The emulator verified: Input, Output int8 int32 uint8; Mean, Var, Weight, Bias float32.
+// The emulator verified: Input, Output int8 int32 uint8; Mean, Var, Weight, Bias float32. Its
+// checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, norm/quantized_batch_norm/docs/aclnnQuantizedBatchNorm.md
 func QuantizedBatchNorm(st *acl.Stream, p QuantizedBatchNormParams) error {
 	c := NewCall(st, &opQuantizedBatchNorm)
@@ -2159,7 +2176,7 @@ var opRenorm = Operator{
 // Renorm scales the slices along Dim whose norm of order P exceeds MaxNorm down to it.
 //
 // It launches aclnnRenorm (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on st.
-// The emulator verified: Self, Out float32 float16 bfloat16.
+// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/renorm/docs/aclnnRenorm&aclnnInplaceRenorm.md
 func Renorm(st *acl.Stream, p RenormParams) error {
 	c := NewCall(st, &opRenorm)
@@ -2197,7 +2214,8 @@ var opRmsNorm = Operator{
 // RmsNorm divides by the root mean square of the last dimensions and multiplies by Gamma.
 //
 // It launches aclnnRmsNorm (libopapi, CANN 8.1.RC1) of family normalization on st.
-// The emulator verified: X, Gamma, YOut float32 float16 bfloat16; RstdOut float32.
+// The emulator verified: X, Gamma, YOut float32 float16 bfloat16; RstdOut float32. Its checks
+// follow the document.
 // Vendor's page: hicann/ops-nn, norm/rms_norm/docs/aclnnRmsNorm.md
 func RmsNorm(st *acl.Stream, p RmsNormParams) error {
 	c := NewCall(st, &opRmsNorm)
@@ -2290,7 +2308,7 @@ var opRmsNormDynamicQuant = Operator{
 //
 // It launches aclnnRmsNormDynamicQuant (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: X, Gamma, BetaOptional float32 float16 bfloat16; SmoothScalesOptional
-// float32 float16 bfloat16 int8 int32; YOut int8; ScaleOut float32.
+// float32 float16 bfloat16 int8 int32; YOut int8; ScaleOut float32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/rms_norm_dynamic_quant/docs/aclnnRmsNormDynamicQuant.md
 func RmsNormDynamicQuant(st *acl.Stream, p RmsNormDynamicQuantParams) error {
 	c := NewCall(st, &opRmsNormDynamicQuant)
@@ -2333,7 +2351,7 @@ var opRmsNormGrad = Operator{
 //
 // It launches aclnnRmsNormGrad (libopapi, CANN 8.1.RC1) of family normalization on st.
 // The emulator verified: Dy, X, DxOut float32 float16 bfloat16; Rstd, DgammaOut float32; Gamma
-// float32 float16 bfloat16 float64 integers bool.
+// float32 float16 bfloat16 float64 integers bool. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/rms_norm_grad/docs/aclnnRmsNormGrad.md
 func RmsNormGrad(st *acl.Stream, p RmsNormGradParams) error {
 	c := NewCall(st, &opRmsNormGrad)
@@ -2423,7 +2441,7 @@ var opRmsNormQuant = Operator{
 //
 // It launches aclnnRmsNormQuant (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: X, Gamma, Beta float32 float16 bfloat16; Scale, Offset float32 float16
-// bfloat16 int8 int32; Y int8.
+// bfloat16 int8 int32; Y int8. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/rms_norm_quant/docs/aclnnRmsNormQuant.md
 func RmsNormQuant(st *acl.Stream, p RmsNormQuantParams) error {
 	c := NewCall(st, &opRmsNormQuant)
@@ -2470,7 +2488,7 @@ var opRmsNormQuantV3 = Operator{
 //
 // It launches aclnnRmsNormQuantV3 (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: X, Gamma float32 float16 bfloat16; Scale float32 float16 bfloat16 int8
-// int32; Y int8; Rstd float32.
+// int32; Y int8; Rstd float32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/rms_norm_quant_v3/docs/aclnnRmsNormQuantV3.md
 func RmsNormQuantV3(st *acl.Stream, p RmsNormQuantV3Params) error {
 	c := NewCall(st, &opRmsNormQuantV3)
@@ -2519,7 +2537,7 @@ var opSyncBatchNormGatherStats = Operator{
 //
 // It launches aclnnSyncBatchNormGatherStats (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: TotalSum, TotalSquareSum, Mean, Variance, BatchMean, BatchInvstd float32
-// float16; SampleCount float32 float16 int32.
+// float16; SampleCount float32 float16 int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/sync_batch_norm_gather_stats/docs/aclnnSyncBatchNormGatherStats.md
 func SyncBatchNormGatherStats(st *acl.Stream, p SyncBatchNormGatherStatsParams) error {
 	c := NewCall(st, &opSyncBatchNormGatherStats)

@@ -29,7 +29,7 @@ var opAmpUpdateScale = Operator{
 //
 // It launches aclnnAmpUpdateScale (libopapi, CANN 2026-08) of family optimizer on st.
 // The emulator verified: CurrentScale, FoundInf, UpdatedScale float32 float16 bfloat16;
-// GrowthTracker, UpdatedGrowthTracker int32.
+// GrowthTracker, UpdatedGrowthTracker int32. Its checks follow the document.
 // Vendor's page: hicann/ops-math, math/amp_update_scale/docs/aclnnAmpUpdateScale.md
 func AmpUpdateScale(st *acl.Stream, p AmpUpdateScaleParams) error {
 	c := NewCall(st, &opAmpUpdateScale)
@@ -126,7 +126,7 @@ var opApplyAdam = Operator{
 //
 // It launches aclnnApplyAdam (libopapi, CANN 2026-08) of family optimizer on st.
 // The emulator verified: VarRef, M, V, Grad float32 float16 bfloat16; Beta1Power, Beta2Power, Lr,
-// Beta1, Beta2, Epsilon float32.
+// Beta1, Beta2, Epsilon float32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, optim/apply_adam/docs/aclnnApplyAdam.md
 func ApplyAdam(st *acl.Stream, p ApplyAdamParams) error {
 	c := NewCall(st, &opApplyAdam)
@@ -182,7 +182,7 @@ var opApplyAdamD = Operator{
 //
 // It launches aclnnApplyAdamD (libopapi, CANN 2026-08) of family optimizer on st.
 // The emulator verified: Var, M, V, Beta1Power, Beta2Power, Lr, Beta1, Beta2, Epsilon, Grad,
-// VarOut, MOut, VOut float32 float16 bfloat16.
+// VarOut, MOut, VOut float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, experimental/optim/apply_adam_d/docs/aclnnApplyAdamD.md
 func ApplyAdamD(st *acl.Stream, p ApplyAdamDParams) error {
 	c := NewCall(st, &opApplyAdamD)
@@ -240,7 +240,7 @@ var opApplyAdamW = Operator{
 //
 // It launches aclnnApplyAdamW (libopapi, CANN 2026-08) of family optimizer on st.
 // The emulator verified: VarRef, MRef, VRef, Beta1Power, Beta2Power, Lr, WeightDecay, Beta1, Beta2,
-// Eps, Grad float32 float16 bfloat16.
+// Eps, Grad float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, optim/apply_adam_w/docs/aclnnApplyAdamW.md
 func ApplyAdamW(st *acl.Stream, p ApplyAdamWParams) error {
 	c := NewCall(st, &opApplyAdamW)
@@ -301,7 +301,7 @@ var opApplyAdamWQuant = Operator{
 //
 // It launches aclnnApplyAdamWQuant (libopapi, CANN 2026-08) of family optimizer on st.
 // The emulator verified: VarRef, Grad float32 float16 bfloat16; MRef, VRef uint8; QmapM, QmapV,
-// AbsmaxMRef, AbsmaxVRef float32; Step int64.
+// AbsmaxMRef, AbsmaxVRef float32; Step int64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, optim/apply_adam_w_quant/docs/aclnnApplyAdamWQuant.md
 func ApplyAdamWQuant(st *acl.Stream, p ApplyAdamWQuantParams) error {
 	c := NewCall(st, &opApplyAdamWQuant)
@@ -360,7 +360,7 @@ var opApplyAdamWV2 = Operator{
 //
 // It launches aclnnApplyAdamWV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family optimizer on st.
 // The emulator verified: VarRef, MRef, VRef, MaxGradNormOptionalRef, Grad float32 float16 bfloat16;
-// Step float32 int64.
+// Step float32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, optim/apply_adam_w_v2/docs/aclnnApplyAdamWV2.md
 func ApplyAdamWV2(st *acl.Stream, p ApplyAdamWV2Params) error {
 	c := NewCall(st, &opApplyAdamWV2)
@@ -462,7 +462,7 @@ var opApplyFtrl = Operator{
 //
 // It launches aclnnApplyFtrl (libopapi, CANN 2026-08) of family optimizer on st.
 // The emulator verified: VarRef, AccumRef, LinearRef, Grad, Lr, L1, L2, LrPower float32 float16
-// bfloat16.
+// bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, experimental/optim/apply_ftrl/docs/aclnnApplyFtrl.md
 func ApplyFtrl(st *acl.Stream, p ApplyFtrlParams) error {
 	c := NewCall(st, &opApplyFtrl)
@@ -514,7 +514,8 @@ var opApplyFusedEmaAdam = Operator{
 // well.
 //
 // It launches aclnnApplyFusedEmaAdam (libopapi, CANN 8.1.RC1) of family optimizer on st.
-// The emulator verified: Grad, VarRef, MRef, VRef, SRef float32 float16 bfloat16.
+// The emulator verified: Grad, VarRef, MRef, VRef, SRef float32 float16 bfloat16. Its checks follow
+// the document.
 // Vendor's page: hicann/ops-nn, optim/apply_fused_ema_adam/docs/aclnnApplyFusedEmaAdam.md
 func ApplyFusedEmaAdam(st *acl.Stream, p ApplyFusedEmaAdamParams) error {
 	c := NewCall(st, &opApplyFusedEmaAdam)
@@ -559,7 +560,8 @@ var opApplyGradientDescent = Operator{
 // ApplyGradientDescent updates parameters by gradient descent: var − alpha · delta.
 //
 // It launches aclnnApplyGradientDescent (libopapi, CANN 2026-08) of family optimizer on st.
-// The emulator verified: Var, Alpha, Delta float32 float16 bfloat16.
+// The emulator verified: Var, Alpha, Delta float32 float16 bfloat16. Its checks follow the
+// document.
 // Vendor's page: hicann/ops-nn, experimental/optim/apply_gradient_descent/docs/aclnnApplyGradientDescent.md
 func ApplyGradientDescent(st *acl.Stream, p ApplyGradientDescentParams) error {
 	c := NewCall(st, &opApplyGradientDescent)
@@ -595,7 +597,8 @@ var opForeachNonFiniteCheckAndUnscale = Operator{
 //
 // It launches aclnnForeachNonFiniteCheckAndUnscale (libopapi, CANN 2026-08) of family optimizer on
 // st.
-// The emulator verified: ScaledGrads float32 float16 bfloat16; FoundInf, InvScale float32.
+// The emulator verified: ScaledGrads float32 float16 bfloat16; FoundInf, InvScale float32. Its
+// checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_non_finite_check_and_unscale/docs/aclnnForeachNonFiniteCheckAndUnscale.md
 func ForeachNonFiniteCheckAndUnscale(st *acl.Stream, p ForeachNonFiniteCheckAndUnscaleParams) error {
 	c := NewCall(st, &opForeachNonFiniteCheckAndUnscale)
@@ -644,7 +647,8 @@ var opFusedAdamw = Operator{
 //
 // It launches aclnnFusedAdamw (libopapi, CANN 2026-08) of family optimizer on st.
 // The emulator verified: ParamsRef, Grads, ExpAvgsRef, ExpAvgSqsRef, MaxExpAvgSqsRef float32
-// float16 bfloat16; StateSteps float32 int64; GradScaleOptional, FoundInfOptional float32.
+// float16 bfloat16; StateSteps float32 int64; GradScaleOptional, FoundInfOptional float32. Its
+// checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, optim/fused_adamw/docs/aclnnFusedAdamw.md
 func FusedAdamw(st *acl.Stream, p FusedAdamwParams) error {
 	c := NewCall(st, &opFusedAdamw)
@@ -699,7 +703,7 @@ var opFusedSgd = Operator{
 //
 // It launches aclnnFusedSgd (libopapi, CANN 2026-08) of family optimizer on st.
 // The emulator verified: ParamsRef, GradsRef, MomentumBufferListOptionalRef, GradScaleOptional
-// float32 float16 bfloat16.
+// float32 float16 bfloat16. Its checks follow CANN's source, 6 of them in part.
 // Vendor's page: hicann/ops-nn, optim/fused_sgd/docs/aclnnFusedSgd.md
 func FusedSgd(st *acl.Stream, p FusedSgdParams) error {
 	c := NewCall(st, &opFusedSgd)
@@ -751,7 +755,7 @@ var opSilentCheck = Operator{
 //
 // It launches aclnnSilentCheck (libopapi, CANN 8.1.RC1 and 2026-08) of family optimizer on st.
 // The emulator verified: Val, InputGradRef float32 float16 bfloat16; SfdaRef float32; StepRef
-// int64; Result int32.
+// int64; Result int32. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/silent_check/docs/aclnnSilentCheck.md
 func SilentCheck(st *acl.Stream, p SilentCheckParams) error {
 	c := NewCall(st, &opSilentCheck)
@@ -805,7 +809,7 @@ var opSilentCheckV2 = Operator{
 //
 // It launches aclnnSilentCheckV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family optimizer on st.
 // The emulator verified: Val, AvgRef, InputGradRef float32 float16 bfloat16; StepRef int64; Result
-// int32.
+// int32. Its checks follow CANN's source, 10 of them in part.
 // Vendor's page: hicann/ops-math, math/silent_check_v2/docs/aclnnSilentCheckV2.md
 func SilentCheckV2(st *acl.Stream, p SilentCheckV2Params) error {
 	c := NewCall(st, &opSilentCheckV2)

@@ -22,7 +22,7 @@ var opAdaptiveAvgPool2d = Operator{
 // AdaptiveAvgPool2d averages images over windows that divide them into OutputSize parts.
 //
 // It launches aclnnAdaptiveAvgPool2d (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
-// The emulator verified: Self, Out float32 float16 bfloat16.
+// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, pooling/adaptive_avg_pool2d/docs/aclnnAdaptiveAvgPool2d.md
 func AdaptiveAvgPool2d(st *acl.Stream, p AdaptiveAvgPool2dParams) error {
 	c := NewCall(st, &opAdaptiveAvgPool2d)
@@ -57,7 +57,7 @@ var opAdaptiveAvgPool2dBackward = Operator{
 //
 // It launches aclnnAdaptiveAvgPool2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling
 // on st.
-// The emulator verified: GradOutput, Out float32 float16 bfloat16.
+// The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, pooling/adaptive_avg_pool2d_grad/docs/aclnnAdaptiveAvgPool2dBackward.md
 func AdaptiveAvgPool2dBackward(st *acl.Stream, p AdaptiveAvgPool2dBackwardParams) error {
 	c := NewCall(st, &opAdaptiveAvgPool2dBackward)
@@ -91,7 +91,8 @@ var opAdaptiveAvgPool3d = Operator{
 // AdaptiveAvgPool3d averages volumes over windows that divide them into OutputSize parts.
 //
 // It launches aclnnAdaptiveAvgPool3d (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
-// The emulator verified: Self, Out float32 float16 bfloat16.
+// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source, 1 of
+// them in part.
 // Vendor's page: hicann/ops-nn, pooling/adaptive_avg_pool3d/docs/aclnnAdaptiveAvgPool3d.md
 func AdaptiveAvgPool3d(st *acl.Stream, p AdaptiveAvgPool3dParams) error {
 	c := NewCall(st, &opAdaptiveAvgPool3d)
@@ -126,7 +127,8 @@ var opAdaptiveAvgPool3dBackward = Operator{
 //
 // It launches aclnnAdaptiveAvgPool3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling
 // on st.
-// The emulator verified: GradOutput, Out float32 float16 bfloat16.
+// The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source,
+// 2 of them in part.
 // Vendor's page: hicann/ops-nn, pooling/adaptive_avg_pool3d_grad/docs/aclnnAdaptiveAvgPool3dBackward.md
 func AdaptiveAvgPool3dBackward(st *acl.Stream, p AdaptiveAvgPool3dBackwardParams) error {
 	c := NewCall(st, &opAdaptiveAvgPool3dBackward)
@@ -161,7 +163,8 @@ var opAdaptiveMaxPool2d = Operator{
 // AdaptiveMaxPool2d takes the maximum, with its index, of each of OutputSize parts of images.
 //
 // It launches aclnnAdaptiveMaxPool2d (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
-// The emulator verified: Self, OutputOut float32 float16 bfloat16 float64; IndicesOut int64.
+// The emulator verified: Self, OutputOut float32 float16 bfloat16 float64; IndicesOut int64. Its
+// checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, pooling/adaptive_max_pool2d/docs/aclnnAdaptiveMaxPool2d.md
 func AdaptiveMaxPool2d(st *acl.Stream, p AdaptiveMaxPool2dParams) error {
 	c := NewCall(st, &opAdaptiveMaxPool2d)
@@ -198,7 +201,7 @@ var opAdaptiveMaxPool2dBackward = Operator{
 //
 // It launches aclnnAdaptiveMaxPool2dBackward (libopapi, CANN 2026-08) of family pooling on st.
 // The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64; Indices int32
-// int64.
+// int64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, pooling/adaptive_max_pool3d_grad/docs/aclnnAdaptiveMaxPool2dBackward.md
 func AdaptiveMaxPool2dBackward(st *acl.Stream, p AdaptiveMaxPool2dBackwardParams) error {
 	c := NewCall(st, &opAdaptiveMaxPool2dBackward)
@@ -234,7 +237,8 @@ var opAdaptiveMaxPool3d = Operator{
 // AdaptiveMaxPool3d takes the maximum, with its index, of each of OutputSize parts of volumes.
 //
 // It launches aclnnAdaptiveMaxPool3d (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
-// The emulator verified: Self, OutputOut float32 float16 bfloat16; IndicesOut int32.
+// The emulator verified: Self, OutputOut float32 float16 bfloat16; IndicesOut int32. Its checks
+// follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, pooling/adaptive_max_pool3d/docs/aclnnAdaptiveMaxPool3d.md
 func AdaptiveMaxPool3d(st *acl.Stream, p AdaptiveMaxPool3dParams) error {
 	c := NewCall(st, &opAdaptiveMaxPool3d)
@@ -272,7 +276,7 @@ var opAdaptiveMaxPool3dBackward = Operator{
 // It launches aclnnAdaptiveMaxPool3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling
 // on st.
 // The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64; Indices int32
-// int64.
+// int64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, pooling/adaptive_max_pool3d_grad/docs/aclnnAdaptiveMaxPool3dBackward.md
 func AdaptiveMaxPool3dBackward(st *acl.Stream, p AdaptiveMaxPool3dBackwardParams) error {
 	c := NewCall(st, &opAdaptiveMaxPool3dBackward)
@@ -313,7 +317,8 @@ var opAvgPool2d = Operator{
 // AvgPool2d averages images over windows.
 //
 // It launches aclnnAvgPool2d (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
-// The emulator verified: Self, Out float32 float16 bfloat16.
+// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source, 14 of
+// them in part.
 // Vendor's page: hicann/ops-nn, pooling/avg_pool3_d/docs/aclnnAvgPool2d.md
 func AvgPool2d(st *acl.Stream, p AvgPool2dParams) error {
 	c := NewCall(st, &opAvgPool2d)
@@ -360,7 +365,8 @@ var opAvgPool2dBackward = Operator{
 // AvgPool2dBackward computes the gradient of AvgPool2d.
 //
 // It launches aclnnAvgPool2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16.
+// The emulator verified: GradOutput, GradInput float32 float16 bfloat16. Its checks follow CANN's
+// source, 38 of them in part.
 // Vendor's page: hicann/ops-nn, pooling/avg_pool3_d_grad/docs/aclnnAvgPool2dBackward.md
 func AvgPool2dBackward(st *acl.Stream, p AvgPool2dBackwardParams) error {
 	c := NewCall(st, &opAvgPool2dBackward)
@@ -406,7 +412,8 @@ var opAvgPool3d = Operator{
 // AvgPool3d averages volumes over windows.
 //
 // It launches aclnnAvgPool3d (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
-// The emulator verified: Self, Out float32 float16 bfloat16.
+// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source, 2 of
+// them in part.
 // Vendor's page: hicann/ops-nn, pooling/avg_pool3_d/docs/aclnnAvgPool3d.md
 func AvgPool3d(st *acl.Stream, p AvgPool3dParams) error {
 	c := NewCall(st, &opAvgPool3d)
@@ -451,7 +458,8 @@ var opAvgPool3dBackward = Operator{
 // AvgPool3dBackward computes the gradient of AvgPool3d.
 //
 // It launches aclnnAvgPool3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
-// The emulator verified: GradOutput, Output float32 float16 bfloat16.
+// The emulator verified: GradOutput, Output float32 float16 bfloat16. Its checks follow CANN's
+// source, 7 of them in part.
 // Vendor's page: hicann/ops-nn, pooling/avg_pool3_d_grad/docs/aclnnAvgPool3dBackward.md
 func AvgPool3dBackward(st *acl.Stream, p AvgPool3dBackwardParams) error {
 	c := NewCall(st, &opAvgPool3dBackward)
@@ -490,7 +498,8 @@ var opGlobalAveragePool = Operator{
 // GlobalAveragePool averages each channel over all places.
 //
 // It launches aclnnGlobalAveragePool (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
-// The emulator verified: Self, Out float32 float16 bfloat16.
+// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source, 1 of
+// them in part.
 // Vendor's page: hicann/ops-math, math/reduce_mean/docs/aclnnGlobalAveragePool.md
 func GlobalAveragePool(st *acl.Stream, p GlobalAveragePoolParams) error {
 	c := NewCall(st, &opGlobalAveragePool)
@@ -522,7 +531,8 @@ var opGlobalMaxPool = Operator{
 // GlobalMaxPool takes the maximum of each channel over all places.
 //
 // It launches aclnnGlobalMaxPool (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
-// The emulator verified: Self, Out float32 float16.
+// The emulator verified: Self, Out float32 float16. Its checks follow CANN's source, 1 of them in
+// part.
 // Vendor's page: hicann/ops-math, math/reduce_max/docs/aclnnGlobalMaxPool.md
 func GlobalMaxPool(st *acl.Stream, p GlobalMaxPoolParams) error {
 	c := NewCall(st, &opGlobalMaxPool)
@@ -560,7 +570,8 @@ var opMaxPool = Operator{
 // MaxPool takes the maxima of windows of images.
 //
 // It launches aclnnMaxPool (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
-// The emulator verified: Self, Out float32 float16.
+// The emulator verified: Self, Out float32 float16. Its checks follow CANN's source, 2 of them in
+// part.
 // Vendor's page: hicann/ops-nn, pooling/max_pool_v3/docs/aclnnMaxPool.md
 func MaxPool(st *acl.Stream, p MaxPoolParams) error {
 	c := NewCall(st, &opMaxPool)
@@ -605,7 +616,8 @@ var opMaxPool2dWithIndices = Operator{
 //
 // It launches aclnnMaxPool2dWithIndices (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on
 // st.
-// The emulator verified: Self, Out float32 float16 bfloat16; Indices int32 int64.
+// The emulator verified: Self, Out float32 float16 bfloat16; Indices int32 int64. Its checks follow
+// CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, pooling/max_pool3d_with_argmax_v2/docs/aclnnMaxPool2dWithIndices.md
 func MaxPool2dWithIndices(st *acl.Stream, p MaxPool2dWithIndicesParams) error {
 	c := NewCall(st, &opMaxPool2dWithIndices)
@@ -651,7 +663,8 @@ var opMaxPool2dWithIndicesBackward = Operator{
 //
 // It launches aclnnMaxPool2dWithIndicesBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // pooling on st.
-// The emulator verified: GradOutput, GradInput float32; Indices int32.
+// The emulator verified: GradOutput, GradInput float32; Indices int32. Its checks follow CANN's
+// source, 2 of them in part.
 // Vendor's page: hicann/ops-nn, pooling/max_pool3d_grad_with_argmax/docs/aclnnMaxPool2dWithIndicesBackward.md
 func MaxPool2dWithIndicesBackward(st *acl.Stream, p MaxPool2dWithIndicesBackwardParams) error {
 	c := NewCall(st, &opMaxPool2dWithIndicesBackward)
@@ -698,7 +711,8 @@ var opMaxPool2dWithMask = Operator{
 // MaxPool2dWithMask takes the maxima of windows of images and marks their places by bits.
 //
 // It launches aclnnMaxPool2dWithMask (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
-// The emulator verified: Self, Out float32 float16 bfloat16; Indices int8.
+// The emulator verified: Self, Out float32 float16 bfloat16; Indices int8. Its checks follow CANN's
+// source, 6 of them in part.
 // Vendor's page: hicann/ops-nn, pooling/max_pool3d_with_argmax_v2/docs/aclnnMaxPool2dWithMask.md
 func MaxPool2dWithMask(st *acl.Stream, p MaxPool2dWithMaskParams) error {
 	c := NewCall(st, &opMaxPool2dWithMask)
@@ -744,7 +758,8 @@ var opMaxPool2dWithMaskBackward = Operator{
 //
 // It launches aclnnMaxPool2dWithMaskBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling
 // on st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16; Indices int8.
+// The emulator verified: GradOutput, GradInput float32 float16 bfloat16; Indices int8. Its checks
+// follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, pooling/max_pool3d_grad_with_argmax/docs/aclnnMaxPool2dWithMaskBackward.md
 func MaxPool2dWithMaskBackward(st *acl.Stream, p MaxPool2dWithMaskBackwardParams) error {
 	c := NewCall(st, &opMaxPool2dWithMaskBackward)
@@ -836,7 +851,8 @@ var opMaxPool3dWithArgmax = Operator{
 //
 // It launches aclnnMaxPool3dWithArgmax (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on
 // st.
-// The emulator verified: Self, Out float32 float16 bfloat16; Indices int32.
+// The emulator verified: Self, Out float32 float16 bfloat16; Indices int32. Its checks follow
+// CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-nn, pooling/max_pool3d_with_argmax_v2/docs/aclnnMaxPool3dWithArgmax.md
 func MaxPool3dWithArgmax(st *acl.Stream, p MaxPool3dWithArgmaxParams) error {
 	c := NewCall(st, &opMaxPool3dWithArgmax)
@@ -882,7 +898,8 @@ var opMaxPool3dWithArgmaxBackward = Operator{
 //
 // It launches aclnnMaxPool3dWithArgmaxBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // pooling on st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16; Indices int32.
+// The emulator verified: GradOutput, GradInput float32 float16 bfloat16; Indices int32. Its checks
+// follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, pooling/max_pool3d_grad_with_argmax/docs/aclnnMaxPool3dWithArgmaxBackward.md
 func MaxPool3dWithArgmaxBackward(st *acl.Stream, p MaxPool3dWithArgmaxBackwardParams) error {
 	c := NewCall(st, &opMaxPool3dWithArgmaxBackward)
@@ -966,7 +983,7 @@ var opMaxUnpool2d = Operator{
 //
 // It launches aclnnMaxUnpool2d (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
 // The emulator verified: Self, Out float32 float16 float64 int8 int16 int32 int64 uint8; Indices
-// int32 int64.
+// int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/scatter_elements/docs/aclnnMaxUnpool2d.md
 func MaxUnpool2d(st *acl.Stream, p MaxUnpool2dParams) error {
 	c := NewCall(st, &opMaxUnpool2d)
@@ -1005,7 +1022,7 @@ var opMaxUnpool2dBackward = Operator{
 // It launches aclnnMaxUnpool2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on
 // st.
 // The emulator verified: GradOutput, Out float32 float16 int8 int16 int32 int64 uint8 bool; Indices
-// int32 int64.
+// int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/gather_elements/docs/aclnnMaxUnpool2dBackward.md
 func MaxUnpool2dBackward(st *acl.Stream, p MaxUnpool2dBackwardParams) error {
 	c := NewCall(st, &opMaxUnpool2dBackward)
@@ -1045,7 +1062,7 @@ var opMaxUnpool3d = Operator{
 //
 // It launches aclnnMaxUnpool3d (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
 // The emulator verified: Self, OutRef float32 float16 float64 int8 int16 int32 int64 uint8; Indices
-// int32 int64.
+// int32 int64. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/scatter_elements/docs/aclnnMaxUnpool3d.md
 func MaxUnpool3d(st *acl.Stream, p MaxUnpool3dParams) error {
 	c := NewCall(st, &opMaxUnpool3d)
@@ -1088,7 +1105,7 @@ var opMaxUnpool3dBackward = Operator{
 // It launches aclnnMaxUnpool3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on
 // st.
 // The emulator verified: GradOutput, Out float32 float16 float64 int8 int16 int32 int64 uint8;
-// Indices int64.
+// Indices int64. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/gather_elements/docs/aclnnMaxUnpool3dBackward.md
 func MaxUnpool3dBackward(st *acl.Stream, p MaxUnpool3dBackwardParams) error {
 	c := NewCall(st, &opMaxUnpool3dBackward)

@@ -65,7 +65,8 @@ var opAscendAntiQuant = Operator{
 //
 // It launches aclnnAscendAntiQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on
 // st.
-// The emulator verified: X int8 int32 int4; Scale, Offset float32 bfloat16; Y float16 bfloat16.
+// The emulator verified: X int8 int32 int4; Scale, Offset float32 bfloat16; Y float16 bfloat16. Its
+// checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-nn, quant/ascend_anti_quant_v2/docs/aclnnAscendAntiQuant.md
 func AscendAntiQuant(st *acl.Stream, p AscendAntiQuantParams) error {
 	c := NewCall(st, &opAscendAntiQuant)
@@ -107,7 +108,8 @@ var opAscendQuant = Operator{
 // SqrtMode is true.
 //
 // It launches aclnnAscendQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on st.
-// The emulator verified: X, Scale, Offset float32 float16 bfloat16; Y int8.
+// The emulator verified: X, Scale, Offset float32 float16 bfloat16; Y int8. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-nn, quant/ascend_quant_v2/docs/aclnnAscendQuant.md
 func AscendQuant(st *acl.Stream, p AscendQuantParams) error {
 	c := NewCall(st, &opAscendQuant)
@@ -150,7 +152,8 @@ var opAscendQuantV3 = Operator{
 // AscendQuantV3 is AscendQuant whose scale and offset may lie along Axis.
 //
 // It launches aclnnAscendQuantV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on st.
-// The emulator verified: X, Scale float32 float16 bfloat16; Y int8 int32 int4.
+// The emulator verified: X, Scale float32 float16 bfloat16; Y int8 int32 int4. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-nn, quant/ascend_quant_v2/docs/aclnnAscendQuantV3.md
 func AscendQuantV3(st *acl.Stream, p AscendQuantV3Params) error {
 	c := NewCall(st, &opAscendQuantV3)
@@ -189,7 +192,8 @@ var opConvertWeightToINT4Pack = Operator{
 //
 // It launches aclnnConvertWeightToINT4Pack (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // quantization on st.
-// The emulator verified: Weight int32; WeightInt4Pack int32 int4.
+// The emulator verified: Weight int32; WeightInt4Pack int32 int4. Its checks follow CANN's source,
+// 3 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/convert_weight_to_int4_pack/docs/aclnnConvertWeightToINT4Pack.md
 func ConvertWeightToINT4Pack(st *acl.Stream, p ConvertWeightToINT4PackParams) error {
 	c := NewCall(st, &opConvertWeightToINT4Pack)
@@ -227,7 +231,8 @@ var opDequantBias = Operator{
 //
 // It launches aclnnDequantBias (libopapi, CANN 8.1.RC1) of family quantization on st.
 // The emulator verified: X int32; WeightScale float32 bfloat16; ActivateScaleOptional float32;
-// BiasOptional float32 float16 bfloat16 int32; Out float16 bfloat16.
+// BiasOptional float32 float16 bfloat16 int32; Out float16 bfloat16. Its checks follow the
+// document.
 // Vendor's page: hicann/ops-nn, quant/dequant_bias/docs/aclnnDequantBias.md
 func DequantBias(st *acl.Stream, p DequantBiasParams) error {
 	c := NewCall(st, &opDequantBias)
@@ -276,7 +281,7 @@ var opDequantSituQuant = Operator{
 // It launches aclnnDequantSituQuant (libopapi, CANN 2026-08) of family quantization on st.
 // The emulator verified: X float16 bfloat16 int8 int32; WeightScaleOptional,
 // ActivationScaleOptional, BiasOptional, QuantScaleOptional, QuantOffsetOptional, YScaleOut
-// float32; YOut int8.
+// float32; YOut int8. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, quant/dequant_situ_quant/docs/aclnnDequantSituQuant.md
 func DequantSituQuant(st *acl.Stream, p DequantSituQuantParams) error {
 	c := NewCall(st, &opDequantSituQuant)
@@ -330,7 +335,7 @@ var opDequantSwigluQuant = Operator{
 // It launches aclnnDequantSwigluQuant (libopapi, CANN 8.1.RC1) of family quantization on st.
 // The emulator verified: X float16 bfloat16 int32; WeightScaleOptional, ActivationScaleOptional,
 // QuantScaleOptional, QuantOffsetOptional, ScaleOut float32; BiasOptional float32 float16 bfloat16
-// int32; GroupIndexOptional int32 int64; YOut int8.
+// int32; GroupIndexOptional int32 int64; YOut int8. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, quant/dequant_swiglu_quant/docs/aclnnDequantSwigluQuant.md
 func DequantSwigluQuant(st *acl.Stream, p DequantSwigluQuantParams) error {
 	c := NewCall(st, &opDequantSwigluQuant)
@@ -390,7 +395,7 @@ var opDequantSwigluQuantV2 = Operator{
 // It launches aclnnDequantSwigluQuantV2 (libopapi, CANN 2026-08) of family quantization on st.
 // The emulator verified: X float16 bfloat16 int32; WeightScaleOptional, ActivationScaleOptional,
 // QuantScaleOptional, ScaleOut float32; BiasOptional float32 float16 bfloat16 int32;
-// GroupIndexOptional int32 int64; YOut int8.
+// GroupIndexOptional int32 int64; YOut int8. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, quant/dequant_swiglu_quant/docs/aclnnDequantSwigluQuantV2.md
 func DequantSwigluQuantV2(st *acl.Stream, p DequantSwigluQuantV2Params) error {
 	c := NewCall(st, &opDequantSwigluQuantV2)
@@ -444,7 +449,8 @@ var opDynamicBlockQuant = Operator{
 // DynamicBlockQuant quantises blocks of rows and columns with a scale for each, which it gives.
 //
 // It launches aclnnDynamicBlockQuant (libopapi, CANN 2026-08) of family quantization on st.
-// The emulator verified: X float32 float16 bfloat16; YOut int8; ScaleOut float32.
+// The emulator verified: X float32 float16 bfloat16; YOut int8; ScaleOut float32. Its checks follow
+// the document.
 // Vendor's page: hicann/ops-nn, quant/dynamic_block_quant/docs/aclnnDynamicBlockQuant.md
 func DynamicBlockQuant(st *acl.Stream, p DynamicBlockQuantParams) error {
 	c := NewCall(st, &opDynamicBlockQuant)
@@ -489,7 +495,8 @@ var opDynamicBlockQuantV2 = Operator{
 // DynamicBlockQuantV2 is DynamicBlockQuant with a choice of the greatest quantised value.
 //
 // It launches aclnnDynamicBlockQuantV2 (libopapi, CANN 2026-08) of family quantization on st.
-// The emulator verified: X float32 float16 bfloat16; YOut int8; ScaleOut float32.
+// The emulator verified: X float32 float16 bfloat16; YOut int8; ScaleOut float32. Its checks follow
+// the document.
 // Vendor's page: hicann/ops-nn, quant/dynamic_block_quant/docs/aclnnDynamicBlockQuantV2.md
 func DynamicBlockQuantV2(st *acl.Stream, p DynamicBlockQuantV2Params) error {
 	c := NewCall(st, &opDynamicBlockQuantV2)
@@ -530,7 +537,8 @@ var opDynamicQuant = Operator{
 // DynamicQuant quantises each row with a scale of its own, which it gives.
 //
 // It launches aclnnDynamicQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on st.
-// The emulator verified: X float16 bfloat16; YOut int8; ScaleOut float32.
+// The emulator verified: X float16 bfloat16; YOut int8; ScaleOut float32. Its checks follow CANN's
+// source, 6 of them in part.
 // Vendor's page: hicann/ops-nn, quant/dynamic_quant/docs/aclnnDynamicQuant.md
 func DynamicQuant(st *acl.Stream, p DynamicQuantParams) error {
 	c := NewCall(st, &opDynamicQuant)
@@ -572,7 +580,7 @@ var opDynamicQuantV2 = Operator{
 // It launches aclnnDynamicQuantV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on
 // st.
 // The emulator verified: X, SmoothScalesOptional float32 float16 bfloat16; GroupIndexOptional
-// int32; YOut int8; ScaleOut, OffsetOut float32.
+// int32; YOut int8; ScaleOut, OffsetOut float32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, quant/dynamic_quant_v2/docs/aclnnDynamicQuantV2.md
 func DynamicQuantV2(st *acl.Stream, p DynamicQuantV2Params) error {
 	c := NewCall(st, &opDynamicQuantV2)
@@ -618,7 +626,7 @@ var opDynamicQuantV3 = Operator{
 //
 // It launches aclnnDynamicQuantV3 (libopapi, CANN 2026-08) of family quantization on st.
 // The emulator verified: X, SmoothScalesOptional float32 float16 bfloat16; GroupIndexOptional
-// int32; YOut int8; ScaleOut float32.
+// int32; YOut int8; ScaleOut float32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, quant/dynamic_quant/docs/aclnnDynamicQuantV3.md
 func DynamicQuantV3(st *acl.Stream, p DynamicQuantV3Params) error {
 	c := NewCall(st, &opDynamicQuantV3)
@@ -666,7 +674,7 @@ var opDynamicQuantV4 = Operator{
 //
 // It launches aclnnDynamicQuantV4 (libopapi, CANN 2026-08) of family quantization on st.
 // The emulator verified: X, SmoothScalesOptional float32 float16 bfloat16; YOut int8; ScaleOut,
-// OffsetOut float32.
+// OffsetOut float32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, quant/dynamic_quant/docs/aclnnDynamicQuantV4.md
 func DynamicQuantV4(st *acl.Stream, p DynamicQuantV4Params) error {
 	c := NewCall(st, &opDynamicQuantV4)
@@ -715,7 +723,7 @@ var opFakeQuantPerChannelAffineCachemask = Operator{
 // It launches aclnnFakeQuantPerChannelAffineCachemask (libopapi, CANN 8.1.RC1 and 2026-08) of
 // family quantization on st.
 // The emulator verified: Self, Scale, Out float32 float16; ZeroPoint float32 float16 int32; Mask
-// bool.
+// bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, quant/fake_quant_affine_cachemask/docs/aclnnFakeQuantPerChannelAffineCachemask.md
 func FakeQuantPerChannelAffineCachemask(st *acl.Stream, p FakeQuantPerChannelAffineCachemaskParams) error {
 	c := NewCall(st, &opFakeQuantPerChannelAffineCachemask)
@@ -763,7 +771,7 @@ var opFakeQuantPerTensorAffineCachemask = Operator{
 //
 // It launches aclnnFakeQuantPerTensorAffineCachemask (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // quantization on st.
-// The emulator verified: Self, Out float32 float16; Mask bool.
+// The emulator verified: Self, Out float32 float16; Mask bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, quant/fake_quant_affine_cachemask/docs/aclnnFakeQuantPerTensorAffineCachemask.md
 func FakeQuantPerTensorAffineCachemask(st *acl.Stream, p FakeQuantPerTensorAffineCachemaskParams) error {
 	c := NewCall(st, &opFakeQuantPerTensorAffineCachemask)
@@ -808,7 +816,7 @@ var opFlatQuant = Operator{
 //
 // It launches aclnnFlatQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on st.
 // The emulator verified: X, KroneckerP1, KroneckerP2 float16 bfloat16; Out int32; QuantScale
-// float32.
+// float32. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, quant/flat_quant/docs/aclnnFlatQuant.md
 func FlatQuant(st *acl.Stream, p FlatQuantParams) error {
 	c := NewCall(st, &opFlatQuant)
@@ -850,7 +858,7 @@ var opFlatQuantV2 = Operator{
 //
 // It launches aclnnFlatQuantV2 (libopapi, CANN 2026-08) of family quantization on st.
 // The emulator verified: X, KroneckerP1, KroneckerP2 float16 bfloat16; Out int32; QuantScale
-// float32.
+// float32. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, quant/flat_quant/docs/aclnnFlatQuantV2.md
 func FlatQuantV2(st *acl.Stream, p FlatQuantV2Params) error {
 	c := NewCall(st, &opFlatQuantV2)
@@ -895,7 +903,7 @@ var opFlatQuantV3 = Operator{
 //
 // It launches aclnnFlatQuantV3 (libopapi, CANN 2026-08) of family quantization on st.
 // The emulator verified: X, KroneckerP1, KroneckerP2 float16 bfloat16; GroupListOptional int64; Out
-// int32; QuantScale float32.
+// int32; QuantScale float32. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, quant/flat_quant/docs/aclnnFlatQuantV3.md
 func FlatQuantV3(st *acl.Stream, p FlatQuantV3Params) error {
 	c := NewCall(st, &opFlatQuantV3)
@@ -942,7 +950,7 @@ var opGeluQuant = Operator{
 //
 // It launches aclnnGeluQuant (libopapi, CANN 2026-08) of family quantization on st.
 // The emulator verified: Self, InputScaleOptional, InputOffsetOptional float32 float16 bfloat16; Y
-// int8; OutScaleOptional float32.
+// int8; OutScaleOptional float32. Its checks follow CANN's source, 9 of them in part.
 // Vendor's page: hicann/ops-nn, activation/gelu_quant/docs/aclnnGeluQuant.md
 func GeluQuant(st *acl.Stream, p GeluQuantParams) error {
 	c := NewCall(st, &opGeluQuant)
@@ -986,7 +994,7 @@ var opGroupQuant = Operator{
 //
 // It launches aclnnGroupQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on st.
 // The emulator verified: X, Scale, OffsetOptional float32 float16 bfloat16; GroupIndex int32 int64;
-// Y int8.
+// Y int8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, quant/group_quant/docs/aclnnGroupQuant.md
 func GroupQuant(st *acl.Stream, p GroupQuantParams) error {
 	c := NewCall(st, &opGroupQuant)
@@ -1200,7 +1208,7 @@ var opQuantize = Operator{
 //
 // It launches aclnnQuantize (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on st.
 // The emulator verified: X float32 float16 bfloat16; Scales float32 float16; ZeroPoints, Out int8
-// int32 uint8.
+// int32 uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, quant/quantize/docs/aclnnQuantize.md
 func Quantize(st *acl.Stream, p QuantizeParams) error {
 	c := NewCall(st, &opQuantize)
@@ -1245,7 +1253,8 @@ var opRotateQuant = Operator{
 // gives.
 //
 // It launches aclnnRotateQuant (libopapi, CANN 2026-08) of family quantization on st.
-// The emulator verified: X, Rotation float16 bfloat16; YOut int8 int32; ScaleOut float32.
+// The emulator verified: X, Rotation float16 bfloat16; YOut int8 int32; ScaleOut float32. Its
+// checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/rotate_quant/docs/aclnnRotateQuant.md
 func RotateQuant(st *acl.Stream, p RotateQuantParams) error {
 	c := NewCall(st, &opRotateQuant)
@@ -1292,7 +1301,7 @@ var opSwiGluQuant = Operator{
 //
 // It launches aclnnSwiGluQuant (libopapi, CANN 8.1.RC1) of family quantization on st.
 // The emulator verified: X float32 float16 bfloat16; SmoothScalesOptional, OffsetsOptional,
-// ScaleOut float32; GroupIndexOptional int32; YOut int8.
+// ScaleOut float32; GroupIndexOptional int32; YOut int8. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, quant/swi_glu_quant/docs/aclnnSwiGluQuant.md
 func SwiGluQuant(st *acl.Stream, p SwiGluQuantParams) error {
 	c := NewCall(st, &opSwiGluQuant)
@@ -1339,7 +1348,7 @@ var opSwiGluQuantV2 = Operator{
 //
 // It launches aclnnSwiGluQuantV2 (libopapi, CANN 2026-08) of family quantization on st.
 // The emulator verified: X float32 float16 bfloat16; SmoothScalesOptional, ScaleOut float32;
-// GroupIndexOptional int32; YOut int8.
+// GroupIndexOptional int32; YOut int8. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, quant/swi_glu_quant/docs/aclnnSwiGluQuantV2.md
 func SwiGluQuantV2(st *acl.Stream, p SwiGluQuantV2Params) error {
 	c := NewCall(st, &opSwiGluQuantV2)
@@ -1506,7 +1515,7 @@ var opTransQuantParamV2 = Operator{
 //
 // It launches aclnnTransQuantParamV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on
 // st.
-// The emulator verified: Scale, Offset float32; Out int64 uint64.
+// The emulator verified: Scale, Offset float32; Out int64 uint64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, quant/trans_quant_param_v2/docs/aclnnTransQuantParamV2.md
 func TransQuantParamV2(st *acl.Stream, p TransQuantParamV2Params) error {
 	c := NewCall(st, &opTransQuantParamV2)
@@ -1541,7 +1550,7 @@ var opTransQuantParamV3 = Operator{
 // TransQuantParamV3 is TransQuantParamV2 with a choice of rounding.
 //
 // It launches aclnnTransQuantParamV3 (libopapi, CANN 2026-08) of family quantization on st.
-// The emulator verified: Scale float32; Out int64 uint64.
+// The emulator verified: Scale float32; Out int64 uint64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, quant/trans_quant_param_v2/docs/aclnnTransQuantParamV3.md
 func TransQuantParamV3(st *acl.Stream, p TransQuantParamV3Params) error {
 	c := NewCall(st, &opTransQuantParamV3)

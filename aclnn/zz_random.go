@@ -24,7 +24,8 @@ var opApplyTopKTopP = Operator{
 // infinity.
 //
 // It launches aclnnApplyTopKTopP (libopapi, CANN 2026-08) of family random on st.
-// The emulator verified: Logits, P, Out float32 float16 bfloat16; K int32.
+// The emulator verified: Logits, P, Out float32 float16 bfloat16; K int32. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-nn, index/apply_top_k_top_p_with_sorted/docs/aclnnApplyTopKTopP.md
 func ApplyTopKTopP(st *acl.Stream, p ApplyTopKTopPParams) error {
 	c := NewCall(st, &opApplyTopKTopP)
@@ -62,6 +63,7 @@ var opBernoulli = Operator{
 //
 // It launches aclnnBernoulli (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
 // The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
+// Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/stateless_bernoulli/docs/aclnnBernoulli&aclnnInplaceBernoulli.md
 func Bernoulli(st *acl.Stream, p BernoulliParams) error {
 	c := NewCall(st, &opBernoulli)
@@ -100,7 +102,7 @@ var opBernoulliTensor = Operator{
 //
 // It launches aclnnBernoulliTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
 // The emulator verified: Prob float32 float16 bfloat16 float64; Out float32 float16 bfloat16
-// float64 int8 int16 int32 int64 uint8 bool.
+// float64 int8 int16 int32 int64 uint8 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/stateless_bernoulli/docs/aclnnBernoulliTensor&aclnnInplaceBernoulliTensor.md
 func BernoulliTensor(st *acl.Stream, p BernoulliTensorParams) error {
 	c := NewCall(st, &opBernoulliTensor)
@@ -141,7 +143,8 @@ var opDropout = Operator{
 // as bits.
 //
 // It launches aclnnDropout (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
-// The emulator verified: Input, Out float32 float16 bfloat16; MaskOut uint8.
+// The emulator verified: Input, Out float32 float16 bfloat16; MaskOut uint8. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-math, random/dsa_gen_bit_mask/docs/aclnnDropout.md
 func Dropout(st *acl.Stream, p DropoutParams) error {
 	c := NewCall(st, &opDropout)
@@ -180,7 +183,8 @@ var opDropoutBackward = Operator{
 // DropoutBackward computes the gradient of Dropout from its mask of bits.
 //
 // It launches aclnnDropoutBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
-// The emulator verified: GradOutput, Out float32 float16 bfloat16; Mask uint8.
+// The emulator verified: GradOutput, Out float32 float16 bfloat16; Mask uint8. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-math, random/drop_out_do_mask/docs/aclnnDropoutBackward.md
 func DropoutBackward(st *acl.Stream, p DropoutBackwardParams) error {
 	c := NewCall(st, &opDropoutBackward)
@@ -216,7 +220,8 @@ var opDropoutDoMask = Operator{
 // DropoutDoMask applies a mask of bits: sets elements to zero and divides the others by 1 − Prob.
 //
 // It launches aclnnDropoutDoMask (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
-// The emulator verified: Self, Out float32 float16 bfloat16; Mask uint8.
+// The emulator verified: Self, Out float32 float16 bfloat16; Mask uint8. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-math, random/drop_out_do_mask/docs/aclnnDropoutDoMask.md
 func DropoutDoMask(st *acl.Stream, p DropoutDoMaskParams) error {
 	c := NewCall(st, &opDropoutDoMask)
@@ -253,7 +258,7 @@ var opDropoutGenMask = Operator{
 // DropoutGenMask draws a mask of bits that are zero with probability Prob.
 //
 // It launches aclnnDropoutGenMask (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
-// The emulator verified: Out uint8.
+// The emulator verified: Out uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/dsa_gen_bit_mask/docs/aclnnDropoutGenMask.md
 func DropoutGenMask(st *acl.Stream, p DropoutGenMaskParams) error {
 	c := NewCall(st, &opDropoutGenMask)
@@ -292,7 +297,7 @@ var opDropoutGenMaskV2 = Operator{
 // DropoutGenMaskV2 draws a mask of bits that are zero with probability Prob.
 //
 // It launches aclnnDropoutGenMaskV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
-// The emulator verified: Out uint8.
+// The emulator verified: Out uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/dsa_gen_bit_mask/docs/aclnnDropoutGenMaskV2.md
 func DropoutGenMaskV2(st *acl.Stream, p DropoutGenMaskV2Params) error {
 	c := NewCall(st, &opDropoutGenMaskV2)
@@ -334,7 +339,8 @@ var opDropoutGenMaskV2Tensor = Operator{
 // a tensor.
 //
 // It launches aclnnDropoutGenMaskV2Tensor (libopapi, CANN 2026-08) of family random on st.
-// The emulator verified: SeedTensor, OffsetTensor int64 uint64; Out uint8.
+// The emulator verified: SeedTensor, OffsetTensor int64 uint64; Out uint8. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-math, random/dsa_gen_bit_mask/docs/aclnnDropoutGenMaskV2Tensor.md
 func DropoutGenMaskV2Tensor(st *acl.Stream, p DropoutGenMaskV2TensorParams) error {
 	c := NewCall(st, &opDropoutGenMaskV2Tensor)
@@ -377,7 +383,8 @@ var opDropoutV3 = Operator{
 // mask as bits.
 //
 // It launches aclnnDropoutV3 (libopapi, CANN 2026-08) of family random on st.
-// The emulator verified: Out float32 float16 bfloat16; MaskOut uint8.
+// The emulator verified: Out float32 float16 bfloat16; MaskOut uint8. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-math, random/drop_out_v3/docs/aclnnDropoutV3.md
 func DropoutV3(st *acl.Stream, p DropoutV3Params) error {
 	c := NewCall(st, &opDropoutV3)
@@ -416,7 +423,8 @@ var opDropoutV3Grad = Operator{
 // DropoutV3Grad computes the gradient of DropoutV3 from its mask of bits.
 //
 // It launches aclnnDropoutV3Grad (libopapi, CANN 2026-08) of family random on st.
-// The emulator verified: GradY, GradX float32 float16 bfloat16; Mask uint8.
+// The emulator verified: GradY, GradX float32 float16 bfloat16; Mask uint8. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-math, random/drop_out_v3_grad/docs/aclnnDropoutV3Grad.md
 func DropoutV3Grad(st *acl.Stream, p DropoutV3GradParams) error {
 	c := NewCall(st, &opDropoutV3Grad)
@@ -453,7 +461,7 @@ var opInplaceBernoulli = Operator{
 //
 // It launches aclnnInplaceBernoulli (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool.
+// bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/stateless_bernoulli/docs/aclnnBernoulli&aclnnInplaceBernoulli.md
 func InplaceBernoulli(st *acl.Stream, p InplaceBernoulliParams) error {
 	c := NewCall(st, &opInplaceBernoulli)
@@ -491,7 +499,7 @@ var opInplaceBernoulliTensor = Operator{
 // It launches aclnnInplaceBernoulliTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family random on
 // st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool; Prob float32 float16 bfloat16 float64.
+// bool; Prob float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/stateless_bernoulli/docs/aclnnBernoulliTensor&aclnnInplaceBernoulliTensor.md
 func InplaceBernoulliTensor(st *acl.Stream, p InplaceBernoulliTensorParams) error {
 	c := NewCall(st, &opInplaceBernoulliTensor)
@@ -529,7 +537,7 @@ var opInplaceNormal = Operator{
 //
 // It launches aclnnInplaceNormal (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool.
+// bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/dsa_random_normal/docs/aclnnInplaceNormal.md
 func InplaceNormal(st *acl.Stream, p InplaceNormalParams) error {
 	c := NewCall(st, &opInplaceNormal)
@@ -570,7 +578,7 @@ var opInplaceNormalTensor = Operator{
 //
 // It launches aclnnInplaceNormalTensor (libopapi, CANN 2026-08) of family random on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool; SeedTensor, OffsetTensor int64.
+// bool; SeedTensor, OffsetTensor int64. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, random/dsa_random_normal/docs/aclnnInplaceNormalTensor.md
 func InplaceNormalTensor(st *acl.Stream, p InplaceNormalTensorParams) error {
 	c := NewCall(st, &opInplaceNormalTensor)
@@ -610,7 +618,7 @@ var opInplaceRandom = Operator{
 //
 // It launches aclnnInplaceRandom (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool.
+// bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs/aclnnInplaceRandom.md
 func InplaceRandom(st *acl.Stream, p InplaceRandomParams) error {
 	c := NewCall(st, &opInplaceRandom)
@@ -651,7 +659,7 @@ var opInplaceRandomTensor = Operator{
 //
 // It launches aclnnInplaceRandomTensor (libopapi, CANN 2026-08) of family random on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool; SeedTensor, OffsetTensor int64 uint64.
+// bool; SeedTensor, OffsetTensor int64 uint64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs/aclnnInplaceRandomTensor.md
 func InplaceRandomTensor(st *acl.Stream, p InplaceRandomTensorParams) error {
 	c := NewCall(st, &opInplaceRandomTensor)
@@ -688,7 +696,8 @@ var opInplaceRandomWithoutFromTo = Operator{
 // InplaceRandomWithoutFromTo draws integers from zero to the greatest that the dtype holds exactly.
 //
 // It launches aclnnInplaceRandomWithoutFromTo (libopapi, CANN 2026-08) of family random on st.
-// The emulator verified: SelfRef float32 float16 int8 int16 int32 int64 uint8 bool.
+// The emulator verified: SelfRef float32 float16 int8 int16 int32 int64 uint8 bool. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs/aclnnInplaceRandomWithoutFromTo.md
 func InplaceRandomWithoutFromTo(st *acl.Stream, p InplaceRandomWithoutFromToParams) error {
 	c := NewCall(st, &opInplaceRandomWithoutFromTo)
@@ -726,7 +735,7 @@ var opInplaceRandomWithoutFromToTensor = Operator{
 // It launches aclnnInplaceRandomWithoutFromToTensor (libopapi, CANN 2026-08) of family random on
 // st.
 // The emulator verified: SelfRef float32 float16 int8 int16 int32 uint8 bool; SeedTensor,
-// OffsetTensor int64.
+// OffsetTensor int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs/aclnnInplaceRandomWithoutFromToTensor.md
 func InplaceRandomWithoutFromToTensor(st *acl.Stream, p InplaceRandomWithoutFromToTensorParams) error {
 	c := NewCall(st, &opInplaceRandomWithoutFromToTensor)
@@ -765,7 +774,8 @@ var opInplaceUniform = Operator{
 // InplaceUniform draws numbers from From to To, without To, uniformly.
 //
 // It launches aclnnInplaceUniform (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8. Its
+// checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs/aclnnInplaceUniform.md
 func InplaceUniform(st *acl.Stream, p InplaceUniformParams) error {
 	c := NewCall(st, &opInplaceUniform)
@@ -806,7 +816,7 @@ var opInplaceUniformTensor = Operator{
 //
 // It launches aclnnInplaceUniformTensor (libopapi, CANN 2026-08) of family random on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8;
-// SeedTensor, OffsetTensor int64 uint64.
+// SeedTensor, OffsetTensor int64 uint64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs/aclnnInplaceUniformTensor.md
 func InplaceUniformTensor(st *acl.Stream, p InplaceUniformTensorParams) error {
 	c := NewCall(st, &opInplaceUniformTensor)
@@ -846,7 +856,8 @@ var opMultinomial = Operator{
 // Multinomial draws indices with the probabilities that each row gives.
 //
 // It launches aclnnMultinomial (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
-// The emulator verified: Self float32 float16 bfloat16 float64; Out int64.
+// The emulator verified: Self float32 float16 bfloat16 float64; Out int64. Its checks follow CANN's
+// source, 4 of them in part.
 // Vendor's page: hicann/ops-math, random/stateless_sample_multinomial/docs/aclnnMultinomial.md
 func Multinomial(st *acl.Stream, p MultinomialParams) error {
 	c := NewCall(st, &opMultinomial)
@@ -889,7 +900,7 @@ var opMultinomialTensor = Operator{
 //
 // It launches aclnnMultinomialTensor (libopapi, CANN 2026-08) of family random on st.
 // The emulator verified: Self float32 float16 bfloat16 float64; SeedTensor, OffsetTensor, Out
-// int64.
+// int64. Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, random/stateless_sample_multinomial/docs/aclnnMultinomialTensor.md
 func MultinomialTensor(st *acl.Stream, p MultinomialTensorParams) error {
 	c := NewCall(st, &opMultinomialTensor)
@@ -929,7 +940,7 @@ var opNormalFloatFloat = Operator{
 // NormalFloatFloat draws from the normal distribution with a mean and a standard deviation.
 //
 // It launches aclnnNormalFloatFloat (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
-// The emulator verified: Out float32 float16 bfloat16 float64.
+// The emulator verified: Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/stateless_random_normal_v2/docs/aclnnNormalFloatFloat.md
 func NormalFloatFloat(st *acl.Stream, p NormalFloatFloatParams) error {
 	c := NewCall(st, &opNormalFloatFloat)
@@ -968,7 +979,8 @@ var opNormalFloatTensor = Operator{
 // element.
 //
 // It launches aclnnNormalFloatTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
-// The emulator verified: Std, Out float32 float16 bfloat16 float64.
+// The emulator verified: Std, Out float32 float16 bfloat16 float64. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-math, random/stateless_random_normal_v2/docs/aclnnNormalFloatTensor.md
 func NormalFloatTensor(st *acl.Stream, p NormalFloatTensorParams) error {
 	c := NewCall(st, &opNormalFloatTensor)
@@ -1007,7 +1019,8 @@ var opNormalTensorFloat = Operator{
 // deviation.
 //
 // It launches aclnnNormalTensorFloat (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
-// The emulator verified: Mean, Out float32 float16 bfloat16 float64.
+// The emulator verified: Mean, Out float32 float16 bfloat16 float64. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-math, random/stateless_random_normal_v2/docs/aclnnNormalTensorFloat.md
 func NormalTensorFloat(st *acl.Stream, p NormalTensorFloatParams) error {
 	c := NewCall(st, &opNormalTensorFloat)
@@ -1046,7 +1059,8 @@ var opNormalTensorTensor = Operator{
 // element.
 //
 // It launches aclnnNormalTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
-// The emulator verified: Mean, Std, Out float32 float16 bfloat16 float64.
+// The emulator verified: Mean, Std, Out float32 float16 bfloat16 float64. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-math, random/stateless_random_normal_v2/docs/aclnnNormalTensorTensor.md
 func NormalTensorTensor(st *acl.Stream, p NormalTensorTensorParams) error {
 	c := NewCall(st, &opNormalTensorTensor)
@@ -1083,7 +1097,8 @@ var opRandperm = Operator{
 // Randperm draws a permutation of the integers from 0 to N − 1.
 //
 // It launches aclnnRandperm (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
-// The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
+// The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8. Its
+// checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, random/stateless_randperm/docs/aclnnRandperm.md
 func Randperm(st *acl.Stream, p RandpermParams) error {
 	c := NewCall(st, &opRandperm)
@@ -1120,7 +1135,7 @@ var opSimThreadExponential = Operator{
 // SimThreadExponential draws Count numbers from the exponential distribution.
 //
 // It launches aclnnSimThreadExponential (libopapi, CANN 2026-08) of family random on st.
-// The emulator verified: SelfRef float32 float16 bfloat16.
+// The emulator verified: SelfRef float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-math, random/sim_thread_exponential/docs/aclnnSimThreadExponential.md
 func SimThreadExponential(st *acl.Stream, p SimThreadExponentialParams) error {
 	c := NewCall(st, &opSimThreadExponential)
@@ -1164,7 +1179,7 @@ var opTopKTopPSample = Operator{
 //
 // It launches aclnnTopKTopPSample (libopapi, CANN 2026-08) of family random on st.
 // The emulator verified: Logits, TopP float16 bfloat16; TopK int32; Q, LogitsTopKPSelect float32;
-// LogitsSelectIdx int64.
+// LogitsSelectIdx int64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, index/top_k_top_p_sample/docs/aclnnTopKTopPSample.md
 func TopKTopPSample(st *acl.Stream, p TopKTopPSampleParams) error {
 	c := NewCall(st, &opTopKTopPSample)
@@ -1218,7 +1233,7 @@ var opTopKTopPSampleV2 = Operator{
 //
 // It launches aclnnTopKTopPSampleV2 (libopapi, CANN 2026-08) of family random on st.
 // The emulator verified: Logits, TopP, MinPs float32 float16 bfloat16; TopK int32; Q,
-// LogitsTopKPSelect float32; LogitsSelectIdx int64.
+// LogitsTopKPSelect float32; LogitsSelectIdx int64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, index/top_k_top_p_sample_v2/docs/aclnnTopKTopPSampleV2.md
 func TopKTopPSampleV2(st *acl.Stream, p TopKTopPSampleV2Params) error {
 	c := NewCall(st, &opTopKTopPSampleV2)

@@ -39,6 +39,7 @@ var opBidirectionLSTM = Operator{
 // It launches aclnnBidirectionLSTM (libopapi, CANN 8.1.RC1) of family recurrent on st.
 // The emulator verified: X, InitH, InitC, WIh, WHh, BIhOptional, BHhOptional, WIhReverseOptional,
 // WHhReverseOptional, BIhReverseOptional, BHhReverseOptional, YOut, OutputHOut, OutputCOut float16.
+// Its checks follow the document.
 // Vendor's page: hicann/ops-nn, rnn/bidirection_lstm/docs/aclnnBidirectionLSTM.md
 func BidirectionLSTM(st *acl.Stream, p BidirectionLSTMParams) error {
 	c := NewCall(st, &opBidirectionLSTM)
@@ -107,6 +108,7 @@ var opBidirectionLSTMV2 = Operator{
 // It launches aclnnBidirectionLSTMV2 (libopapi, CANN 8.1.RC1) of family recurrent on st.
 // The emulator verified: X, InitH, InitC, WIh, WHh, BIhOptional, BHhOptional, WIhReverseOptional,
 // WHhReverseOptional, BIhReverseOptional, BHhReverseOptional, YOut, OutputHOut, OutputCOut float16.
+// Its checks follow the document.
 // Vendor's page: hicann/ops-nn, rnn/bidirection_lstmv2/docs/aclnnBidirectionLSTMV2.md
 func BidirectionLSTMV2(st *acl.Stream, p BidirectionLSTMV2Params) error {
 	c := NewCall(st, &opBidirectionLSTMV2)
@@ -177,7 +179,7 @@ var opChunkBwdDqkwg = Operator{
 // It launches aclnnChunkBwdDqkwg (libcust_opapi, custom operator package) of family recurrent on
 // st.
 // The emulator verified: Q, V, G, H, Dox, Dh, DqOut, DkOut, DwOut, DgOut float32 float16 bfloat16;
-// K float16 bfloat16.
+// K float16 bfloat16. Its checks follow the document.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_bwd/chunk_bwd_dqkwg/README.md
 func ChunkBwdDqkwg(st *acl.Stream, p ChunkBwdDqkwgParams) error {
 	c := NewCall(st, &opChunkBwdDqkwg)
@@ -237,7 +239,8 @@ var opChunkBwdDvLocal = Operator{
 //
 // It launches aclnnChunkBwdDvLocal (libcust_opapi, custom operator package) of family recurrent on
 // st.
-// The emulator verified: Q, DO, G, Out float32 float16 bfloat16; K float16 bfloat16.
+// The emulator verified: Q, DO, G, Out float32 float16 bfloat16; K float16 bfloat16. Its checks
+// follow the document.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_bwd/chunk_bwd_dv_local/README.md
 func ChunkBwdDvLocal(st *acl.Stream, p ChunkBwdDvLocalParams) error {
 	c := NewCall(st, &opChunkBwdDvLocal)
@@ -287,7 +290,8 @@ var opChunkFwdO = Operator{
 // within chunks.
 //
 // It launches aclnnChunkFwdO (libcust_opapi, custom operator package) of family recurrent on st.
-// The emulator verified: Q, V, H, G, OOut float32 float16 bfloat16; K float16 bfloat16.
+// The emulator verified: Q, V, H, G, OOut float32 float16 bfloat16; K float16 bfloat16. Its checks
+// follow the document.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_fwd/chunk_fwd_o/README.md
 func ChunkFwdO(st *acl.Stream, p ChunkFwdOParams) error {
 	c := NewCall(st, &opChunkFwdO)
@@ -345,7 +349,7 @@ var opChunkGatedDeltaRuleBwdDhu = Operator{
 // It launches aclnnChunkGatedDeltaRuleBwdDhu (libcust_opapi, custom operator package) of family
 // recurrent on st.
 // The emulator verified: Q, W, DO, Dv, GOptional, DhOut, Dv2Out float32 float16 bfloat16; K float16
-// bfloat16.
+// bfloat16. Its checks follow the document.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_bwd/chunk_gated_delta_rule_bwd_dhu/README.md
 func ChunkGatedDeltaRuleBwdDhu(st *acl.Stream, p ChunkGatedDeltaRuleBwdDhuParams) error {
 	c := NewCall(st, &opChunkGatedDeltaRuleBwdDhu)
@@ -610,7 +614,7 @@ var opChunkLocalCumsum = Operator{
 //
 // It launches aclnnChunkLocalCumsum (libcust_opapi, custom operator package) of family recurrent on
 // st.
-// The emulator verified: G, Out float32 float16 bfloat16.
+// The emulator verified: G, Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_fwd/chunk_local_cumsum/docs/aclnnChunkLocalCumsum.md
 func ChunkLocalCumsum(st *acl.Stream, p ChunkLocalCumsumParams) error {
 	c := NewCall(st, &opChunkLocalCumsum)
@@ -649,7 +653,7 @@ var opExpSegsum = Operator{
 // ExpSegsum computes e to the power of the sums over all segments, as a lower triangular matrix.
 //
 // It launches aclnnExpSegsum (libopapi, CANN 2026-08) of family recurrent on st.
-// The emulator verified: Self, Out float32 float16 bfloat16.
+// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/segsum/docs/aclnnExpSegsum.md
 func ExpSegsum(st *acl.Stream, p ExpSegsumParams) error {
 	c := NewCall(st, &opExpSegsum)
@@ -682,7 +686,8 @@ var opExpSegsumBackward = Operator{
 // ExpSegsumBackward computes the gradient of ExpSegsum.
 //
 // It launches aclnnExpSegsumBackward (libopapi, CANN 2026-08) of family recurrent on st.
-// The emulator verified: GradOutput, GradSelf, GradInput float32 float16 bfloat16.
+// The emulator verified: GradOutput, GradSelf, GradInput float32 float16 bfloat16. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/exp_segsum_grad/docs/aclnnExpSegsumBackward.md
 func ExpSegsumBackward(st *acl.Stream, p ExpSegsumBackwardParams) error {
 	c := NewCall(st, &opExpSegsumBackward)
@@ -732,7 +737,7 @@ var opGRU = Operator{
 //
 // It launches aclnnGRU (libopapi, CANN 2026-08) of family recurrent on st.
 // The emulator verified: Input, Params, Hx, Output, Hy, ROut, ZOut, NOut, HnOut, HOut float32
-// float16.
+// float16. Its checks follow CANN's source, 11 of them in part.
 // Vendor's page: hicann/ops-nn, rnn/gru/docs/aclnnGRU.md
 func GRU(st *acl.Stream, p GRUParams) error {
 	c := NewCall(st, &opGRU)
@@ -796,7 +801,7 @@ var opGRUBackward = Operator{
 //
 // It launches aclnnGRUBackward (libopapi, CANN 2026-08) of family recurrent on st.
 // The emulator verified: Input, Params, Hx, Dy, Dh, R, Z, N, Hn, H, DxOut, DhPrevOut, DparamsOut
-// float32 float16.
+// float32 float16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, rnn/gru_grad/docs/aclnnGRUBackward.md
 func GRUBackward(st *acl.Stream, p GRUBackwardParams) error {
 	c := NewCall(st, &opGRUBackward)
@@ -910,7 +915,7 @@ var opLSTM = Operator{
 //
 // It launches aclnnLSTM (libopapi, CANN 2026-08) of family recurrent on st.
 // The emulator verified: Input, Params, Hx, Output, Hy, Cy, IOut, JOut, FOut, OOut, HOut, COut,
-// TanhCOut float32 float16.
+// TanhCOut float32 float16. Its checks follow CANN's source, 17 of them in part.
 // Vendor's page: hicann/ops-nn, rnn/dynamic_rnn/docs/aclnnLSTM.md
 func LSTM(st *acl.Stream, p LSTMParams) error {
 	c := NewCall(st, &opLSTM)
@@ -984,7 +989,7 @@ var opLstmBackward = Operator{
 //
 // It launches aclnnLstmBackward (libopapi, CANN 2026-08) of family recurrent on st.
 // The emulator verified: Input, Hx, Params, Dy, Dh, Dc, I, G, F, O, H, C, Tanhc, DxOut, DhPrevOut,
-// DcPrevOut, DparamsOut float32 float16.
+// DcPrevOut, DparamsOut float32 float16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, rnn/single_layer_lstm_grad/docs/aclnnLstmBackward.md
 func LstmBackward(st *acl.Stream, p LstmBackwardParams) error {
 	c := NewCall(st, &opLstmBackward)
@@ -1109,6 +1114,7 @@ var opPrepareWyReprBwdDa = Operator{
 // It launches aclnnPrepareWyReprBwdDa (libcust_opapi, custom operator package) of family recurrent
 // on st.
 // The emulator verified: K float16 bfloat16; V, Beta, A, Dw, Du, G, DAOut float32 float16 bfloat16.
+// Its checks follow the document.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_bwd/prepare_wy_repr_bwd_da/README.md
 func PrepareWyReprBwdDa(st *acl.Stream, p PrepareWyReprBwdDaParams) error {
 	c := NewCall(st, &opPrepareWyReprBwdDa)
@@ -1165,7 +1171,7 @@ var opPrepareWyReprBwdFull = Operator{
 // It launches aclnnPrepareWyReprBwdFull (libcust_opapi, custom operator package) of family
 // recurrent on st.
 // The emulator verified: K float16 bfloat16; V, Beta, A, DA, Dw, Du, G, DkOut, DvOut, DbetaOut,
-// DgOut float32 float16 bfloat16.
+// DgOut float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_bwd/prepare_wy_repr_bwd_full/README.md
 func PrepareWyReprBwdFull(st *acl.Stream, p PrepareWyReprBwdFullParams) error {
 	c := NewCall(st, &opPrepareWyReprBwdFull)
@@ -1221,6 +1227,7 @@ var opRecomputeWUFwd = Operator{
 // It launches aclnnRecomputeWUFwd (libcust_opapi, custom operator package) of family recurrent on
 // st.
 // The emulator verified: K float16 bfloat16; V, Beta, A, G, WOut, UOut float32 float16 bfloat16.
+// Its checks follow the document.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_fwd/recompute_w_u_fwd/README.md
 func RecomputeWUFwd(st *acl.Stream, p RecomputeWUFwdParams) error {
 	c := NewCall(st, &opRecomputeWUFwd)
@@ -1273,7 +1280,8 @@ var opRecurrentGatedDeltaRule = Operator{
 // It launches aclnnRecurrentGatedDeltaRule (libcust_opapi, custom operator package) of family
 // recurrent on st.
 // The emulator verified: Query, Key, Value, Beta, Out bfloat16; StateRef float32 bfloat16;
-// ActualSeqLengths, SsmStateIndices, NumAcceptedTokens int32; G float32.
+// ActualSeqLengths, SsmStateIndices, NumAcceptedTokens int32; G float32. Its checks follow the
+// document.
 // Vendor's page: mirror-cann/ops-transformer, attention/recurrent_gated_delta_rule/docs/aclnnRecurrentGatedDeltaRule.md
 func RecurrentGatedDeltaRule(st *acl.Stream, p RecurrentGatedDeltaRuleParams) error {
 	c := NewCall(st, &opRecurrentGatedDeltaRule)
@@ -1398,7 +1406,7 @@ var opThnnFusedLstmCell = Operator{
 //
 // It launches aclnnThnnFusedLstmCell (libopapi, CANN 2026-08) of family recurrent on st.
 // The emulator verified: InputGates, HiddenGates, Cx, InputBiasOptional, HiddenBiasOptional, HyOut,
-// CyOut, StorageOut float32 float16.
+// CyOut, StorageOut float32 float16. Its checks follow CANN's source, 32 of them in part.
 // Vendor's page: hicann/ops-nn, rnn/thnn_fused_lstm_cell/docs/aclnnThnnFusedLstmCell.md
 func ThnnFusedLstmCell(st *acl.Stream, p ThnnFusedLstmCellParams) error {
 	c := NewCall(st, &opThnnFusedLstmCell)
@@ -1444,7 +1452,7 @@ var opThnnFusedLstmCellBackward = Operator{
 //
 // It launches aclnnThnnFusedLstmCellBackward (libopapi, CANN 2026-08) of family recurrent on st.
 // The emulator verified: GradHyOptional, GradCOptional, Cx, Cy, Storage, GradGatesOut, GradCxOut,
-// GradBiasOut float32 float16.
+// GradBiasOut float32 float16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, rnn/thnn_fused_lstm_cell_grad/docs/aclnnThnnFusedLstmCellBackward.md
 func ThnnFusedLstmCellBackward(st *acl.Stream, p ThnnFusedLstmCellBackwardParams) error {
 	c := NewCall(st, &opThnnFusedLstmCellBackward)

@@ -24,7 +24,7 @@ var opAll = Operator{
 //
 // It launches aclnnAll (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out uint8 bool.
+// Out uint8 bool. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_all/docs/aclnnAll.md
 func All(st *acl.Stream, p AllParams) error {
 	c := NewCall(st, &opAll)
@@ -61,7 +61,7 @@ var opAmax = Operator{
 //
 // It launches aclnnAmax (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool.
+// bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_max/docs/aclnnAmax.md
 func Amax(st *acl.Stream, p AmaxParams) error {
 	c := NewCall(st, &opAmax)
@@ -98,7 +98,7 @@ var opAmin = Operator{
 //
 // It launches aclnnAmin (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool.
+// bool. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_min/docs/aclnnAmin.md
 func Amin(st *acl.Stream, p AminParams) error {
 	c := NewCall(st, &opAmin)
@@ -136,7 +136,7 @@ var opAminmax = Operator{
 //
 // It launches aclnnAminmax (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, MinOut, MaxOut float32 float16 bfloat16 float64 int8 int16 int32
-// int64 uint8 bool.
+// int64 uint8 bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_min/docs/aclnnAminmax.md
 func Aminmax(st *acl.Stream, p AminmaxParams) error {
 	c := NewCall(st, &opAminmax)
@@ -173,7 +173,7 @@ var opAminmaxAll = Operator{
 //
 // It launches aclnnAminmaxAll (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, MinOut, MaxOut float32 float16 bfloat16 float64 int8 int16 int32
-// int64 uint8 bool.
+// int64 uint8 bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_min/docs/aclnnAminmaxAll.md
 func AminmaxAll(st *acl.Stream, p AminmaxAllParams) error {
 	c := NewCall(st, &opAminmaxAll)
@@ -210,7 +210,7 @@ var opAminmaxDim = Operator{
 //
 // It launches aclnnAminmaxDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, MinOut, MaxOut float32 float16 bfloat16 float64 int8 int16 int32
-// int64 uint8 bool.
+// int64 uint8 bool. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_min/docs/aclnnAminmaxDim.md
 func AminmaxDim(st *acl.Stream, p AminmaxDimParams) error {
 	c := NewCall(st, &opAminmaxDim)
@@ -248,7 +248,7 @@ var opAny = Operator{
 //
 // It launches aclnnAny (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out uint8 bool.
+// Out uint8 bool. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_any/docs/aclnnAny.md
 func Any(st *acl.Stream, p AnyParams) error {
 	c := NewCall(st, &opAny)
@@ -285,7 +285,7 @@ var opArgMax = Operator{
 //
 // It launches aclnnArgMax (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8; Out
-// integers.
+// integers. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/arg_max_v2/docs/aclnnArgMax.md
 func ArgMax(st *acl.Stream, p ArgMaxParams) error {
 	c := NewCall(st, &opArgMax)
@@ -322,7 +322,7 @@ var opArgMin = Operator{
 //
 // It launches aclnnArgMin (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8; Out
-// int32 int64.
+// int32 int64. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/arg_min/docs/aclnnArgMin.md
 func ArgMin(st *acl.Stream, p ArgMinParams) error {
 	c := NewCall(st, &opArgMin)
@@ -358,7 +358,8 @@ var opArgsort = Operator{
 // Argsort computes the indices that sort Self along Dim.
 //
 // It launches aclnnArgsort (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
-// The emulator verified: Self float32 float16 bfloat16 int8 int16 int32 int64 uint8; Out int64.
+// The emulator verified: Self float32 float16 bfloat16 int8 int16 int32 int64 uint8; Out int64. Its
+// checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sort/docs/aclnnArgsort.md
 func Argsort(st *acl.Stream, p ArgsortParams) error {
 	c := NewCall(st, &opArgsort)
@@ -395,7 +396,7 @@ var opBincount = Operator{
 //
 // It launches aclnnBincount (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self int8 int16 int32 int64 uint8; Weights float32 float16 float64 int8
-// int16 int32 int64 uint8 bool; Out float32 float64 int32 int64.
+// int16 int32 int64 uint8 bool; Out float32 float64 int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/bincount/docs/aclnnBincount.md
 func Bincount(st *acl.Stream, p BincountParams) error {
 	c := NewCall(st, &opBincount)
@@ -432,7 +433,7 @@ var opCummax = Operator{
 //
 // It launches aclnnCummax (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, ValuesOut float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool; IndicesOut int32 int64.
+// uint8 bool; IndicesOut int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/cummax/docs/aclnnCummax.md
 func Cummax(st *acl.Stream, p CummaxParams) error {
 	c := NewCall(st, &opCummax)
@@ -469,7 +470,7 @@ var opCummin = Operator{
 //
 // It launches aclnnCummin (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, ValuesOut float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool; IndicesOut int32 int64.
+// uint8 bool; IndicesOut int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/cummin/docs/aclnnCummin.md
 func Cummin(st *acl.Stream, p CumminParams) error {
 	c := NewCall(st, &opCummin)
@@ -505,7 +506,8 @@ var opCumprod = Operator{
 // Cumprod computes at each place the product of the elements up to it along Dim.
 //
 // It launches aclnnCumprod (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
-// The emulator verified: Input, Out float32 float16 bfloat16 float64 integers.
+// The emulator verified: Input, Out float32 float16 bfloat16 float64 integers. Its checks follow
+// CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/cumprod/docs/aclnnCumprod&aclnnInplaceCumprod.md
 func Cumprod(st *acl.Stream, p CumprodParams) error {
 	c := NewCall(st, &opCumprod)
@@ -542,7 +544,7 @@ var opCumsum = Operator{
 //
 // It launches aclnnCumsum (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 integers bool; Out float32 float16
-// bfloat16 float64 int8 int16 int32 int64 uint8.
+// bfloat16 float64 int8 int16 int32 int64 uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/cumsum/docs/aclnnCumsum.md
 func Cumsum(st *acl.Stream, p CumsumParams) error {
 	c := NewCall(st, &opCumsum)
@@ -581,6 +583,7 @@ var opCumsumV2 = Operator{
 //
 // It launches aclnnCumsumV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
+// Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/cumsum/docs/aclnnCumsumV2.md
 func CumsumV2(st *acl.Stream, p CumsumV2Params) error {
 	c := NewCall(st, &opCumsumV2)
@@ -618,7 +621,8 @@ var opHistc = Operator{
 // Histc counts the elements in Bins intervals of equal width between Min and Max.
 //
 // It launches aclnnHistc (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
-// The emulator verified: Self, Out float32 float16 int8 int16 int32 int64 uint8.
+// The emulator verified: Self, Out float32 float16 int8 int16 int32 int64 uint8. Its checks follow
+// CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/histogram_v2/docs/aclnnHistc.md
 func Histc(st *acl.Stream, p HistcParams) error {
 	c := NewCall(st, &opHistc)
@@ -653,7 +657,8 @@ var opInplaceCumprod = Operator{
 // InplaceCumprod is Cumprod with the result in place of the first argument.
 //
 // It launches aclnnInplaceCumprod (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
-// The emulator verified: Input float32 float16 bfloat16 float64 integers.
+// The emulator verified: Input float32 float16 bfloat16 float64 integers. Its checks follow CANN's
+// source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/cumprod/docs/aclnnCumprod&aclnnInplaceCumprod.md
 func InplaceCumprod(st *acl.Stream, p InplaceCumprodParams) error {
 	c := NewCall(st, &opInplaceCumprod)
@@ -690,7 +695,7 @@ var opKthvalue = Operator{
 //
 // It launches aclnnKthvalue (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, ValuesOut float32 float16 bfloat16 int8 int16 int32 int64 uint8;
-// IndicesOut int64.
+// IndicesOut int64. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnKthvalue.md
 func Kthvalue(st *acl.Stream, p KthvalueParams) error {
 	c := NewCall(st, &opKthvalue)
@@ -731,7 +736,7 @@ var opLinalgVectorNorm = Operator{
 //
 // It launches aclnnLinalgVectorNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64.
+// Out float32 float16 bfloat16 float64. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, norm/lp_norm_v2/docs/aclnnLinalgVectorNorm.md
 func LinalgVectorNorm(st *acl.Stream, p LinalgVectorNormParams) error {
 	c := NewCall(st, &opLinalgVectorNorm)
@@ -771,7 +776,7 @@ var opLogSumExp = Operator{
 //
 // It launches aclnnLogSumExp (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool; Out
-// float32 float16 bfloat16.
+// float32 float16 bfloat16. Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_log_sum_exp/docs/aclnnLogSumExp.md
 func LogSumExp(st *acl.Stream, p LogSumExpParams) error {
 	c := NewCall(st, &opLogSumExp)
@@ -806,7 +811,7 @@ var opMax = Operator{
 //
 // It launches aclnnMax (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool.
+// bool. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_max/docs/aclnnMax.md
 func Max(st *acl.Stream, p MaxParams) error {
 	c := NewCall(st, &opMax)
@@ -841,7 +846,8 @@ var opMaxDim = Operator{
 // MaxDim computes the maximum over Dim and its index.
 //
 // It launches aclnnMaxDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int64 bool; Indices integers.
+// The emulator verified: Self, Out float32 float16 bfloat16 int64 bool; Indices integers. Its
+// checks follow CANN's source, 8 of them in part.
 // Vendor's page: hicann/ops-math, math/arg_max_with_value/docs/aclnnMaxDim.md
 func MaxDim(st *acl.Stream, p MaxDimParams) error {
 	c := NewCall(st, &opMaxDim)
@@ -880,7 +886,7 @@ var opMaxV2 = Operator{
 //
 // It launches aclnnMaxV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool.
+// bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_max/docs/aclnnMaxV2.md
 func MaxV2(st *acl.Stream, p MaxV2Params) error {
 	c := NewCall(st, &opMaxV2)
@@ -919,7 +925,7 @@ var opMean = Operator{
 //
 // It launches aclnnMean (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8; Out
-// float32 float16 bfloat16 float64.
+// float32 float16 bfloat16 float64. Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_mean/docs/aclnnMean.md
 func Mean(st *acl.Stream, p MeanParams) error {
 	c := NewCall(st, &opMean)
@@ -958,7 +964,8 @@ var opMeanV2 = Operator{
 // NoopWithEmptyAxes.
 //
 // It launches aclnnMeanV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
+// source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_mean/docs/aclnnMeanV2.md
 func MeanV2(st *acl.Stream, p MeanV2Params) error {
 	c := NewCall(st, &opMeanV2)
@@ -993,7 +1000,8 @@ var opMedian = Operator{
 // Median computes the median of all elements, the lower one of two.
 //
 // It launches aclnnMedian (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
-// The emulator verified: Self, ValuesOut float32 float16 bfloat16 int8 int16 int32 int64 uint8.
+// The emulator verified: Self, ValuesOut float32 float16 bfloat16 int8 int16 int32 int64 uint8. Its
+// checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnMedian.md
 func Median(st *acl.Stream, p MedianParams) error {
 	c := NewCall(st, &opMedian)
@@ -1029,7 +1037,7 @@ var opMedianDim = Operator{
 //
 // It launches aclnnMedianDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, ValuesOut float32 float16 bfloat16 int8 int16 int32 int64 uint8;
-// IndicesOut int64.
+// IndicesOut int64. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnMedianDim.md
 func MedianDim(st *acl.Stream, p MedianDimParams) error {
 	c := NewCall(st, &opMedianDim)
@@ -1065,7 +1073,7 @@ var opMin = Operator{
 //
 // It launches aclnnMin (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool.
+// bool. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_min/docs/aclnnMin.md
 func Min(st *acl.Stream, p MinParams) error {
 	c := NewCall(st, &opMin)
@@ -1100,7 +1108,8 @@ var opMinDim = Operator{
 // MinDim computes the minimum over Dim and its index.
 //
 // It launches aclnnMinDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int64 bool; Indices integers.
+// The emulator verified: Self, Out float32 float16 bfloat16 int64 bool; Indices integers. Its
+// checks follow CANN's source, 8 of them in part.
 // Vendor's page: hicann/ops-math, math/arg_min_with_value/docs/aclnnMinDim.md
 func MinDim(st *acl.Stream, p MinDimParams) error {
 	c := NewCall(st, &opMinDim)
@@ -1135,7 +1144,8 @@ var opNanMedian = Operator{
 // NanMedian computes the median of all elements that are not NaN.
 //
 // It launches aclnnNanMedian (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8.
+// The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8. Its
+// checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnNanMedian.md
 func NanMedian(st *acl.Stream, p NanMedianParams) error {
 	c := NewCall(st, &opNanMedian)
@@ -1171,7 +1181,7 @@ var opNanMedianDim = Operator{
 //
 // It launches aclnnNanMedianDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, ValuesOut float32 float16 bfloat16 int8 int16 int32 int64 uint8;
-// IndicesOut int64.
+// IndicesOut int64. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnNanMedianDim.md
 func NanMedianDim(st *acl.Stream, p NanMedianDimParams) error {
 	c := NewCall(st, &opNanMedianDim)
@@ -1210,7 +1220,7 @@ var opNorm = Operator{
 //
 // It launches aclnnNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64.
+// Out float32 float16 bfloat16 float64. Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-nn, norm/lp_norm_v2/docs/aclnnNorm.md
 func Norm(st *acl.Stream, p NormParams) error {
 	c := NewCall(st, &opNorm)
@@ -1247,7 +1257,7 @@ var opProd = Operator{
 //
 // It launches aclnnProd (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool.
+// bool. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_prod/docs/aclnnProd.md
 func Prod(st *acl.Stream, p ProdParams) error {
 	c := NewCall(st, &opProd)
@@ -1284,7 +1294,7 @@ var opProdDim = Operator{
 //
 // It launches aclnnProdDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool.
+// bool. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_prod/docs/aclnnProdDim.md
 func ProdDim(st *acl.Stream, p ProdDimParams) error {
 	c := NewCall(st, &opProdDim)
@@ -1322,7 +1332,8 @@ var opReduceLogSum = Operator{
 // ReduceLogSum computes the logarithm of the sum over the given dimensions.
 //
 // It launches aclnnReduceLogSum (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
-// The emulator verified: Data, Reduce float32 float16.
+// The emulator verified: Data, Reduce float32 float16. Its checks follow CANN's source, 2 of them
+// in part.
 // Vendor's page: hicann/ops-math, math/reduce_log_sum/docs/aclnnReduceLogSum.md
 func ReduceLogSum(st *acl.Stream, p ReduceLogSumParams) error {
 	c := NewCall(st, &opReduceLogSum)
@@ -1360,7 +1371,8 @@ var opReduceNansum = Operator{
 // ReduceNansum computes the sum over the given dimensions, with zero for NaN.
 //
 // It launches aclnnReduceNansum (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool.
+// The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool. Its
+// checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_nansum/docs/aclnnReduceNansum.md
 func ReduceNansum(st *acl.Stream, p ReduceNansumParams) error {
 	c := NewCall(st, &opReduceNansum)
@@ -1399,7 +1411,7 @@ var opReduceSum = Operator{
 //
 // It launches aclnnReduceSum (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool.
+// bool. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_sum/docs/aclnnReduceSum.md
 func ReduceSum(st *acl.Stream, p ReduceSumParams) error {
 	c := NewCall(st, &opReduceSum)
@@ -1439,7 +1451,8 @@ var opSort = Operator{
 //
 // It launches aclnnSort (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool; ValuesOut
-// float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool; IndicesOut int64.
+// float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool; IndicesOut int64. Its checks
+// follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/sort/docs/aclnnSort.md
 func Sort(st *acl.Stream, p SortParams) error {
 	c := NewCall(st, &opSort)
@@ -1521,7 +1534,8 @@ var opStd = Operator{
 // Correction.
 //
 // It launches aclnnStd (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
-// The emulator verified: Self, Out float32 float16 bfloat16.
+// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source, 4 of
+// them in part.
 // Vendor's page: hicann/ops-math, math/reduce_std_v2/docs/aclnnStd.md
 func Std(st *acl.Stream, p StdParams) error {
 	c := NewCall(st, &opStd)
@@ -1562,7 +1576,8 @@ var opStdMeanCorrection = Operator{
 //
 // It launches aclnnStdMeanCorrection (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on
 // st.
-// The emulator verified: Self, StdOut, MeanOut float32 float16 bfloat16.
+// The emulator verified: Self, StdOut, MeanOut float32 float16 bfloat16. Its checks follow CANN's
+// source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_std_with_mean/docs/aclnnStdMeanCorrection.md
 func StdMeanCorrection(st *acl.Stream, p StdMeanCorrectionParams) error {
 	c := NewCall(st, &opStdMeanCorrection)
@@ -1604,7 +1619,7 @@ var opTopk = Operator{
 //
 // It launches aclnnTopk (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, ValuesOut float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8; IndicesOut int64.
+// uint8; IndicesOut int64. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/topk/docs/aclnnTopk.md
 func Topk(st *acl.Stream, p TopkParams) error {
 	c := NewCall(st, &opTopk)
@@ -1645,7 +1660,7 @@ var opUnique = Operator{
 //
 // It launches aclnnUnique (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, ValueOut float32 float16 bfloat16 float64 integers bool; InverseOut
-// int64.
+// int64. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/unique_consecutive/docs/aclnnUnique.md
 func Unique(st *acl.Stream, p UniqueParams) error {
 	c := NewCall(st, &opUnique)
@@ -1687,7 +1702,7 @@ var opUnique2 = Operator{
 //
 // It launches aclnnUnique2 (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, ValueOut float32 float16 bfloat16 float64 integers bool; InverseOut,
-// CountsOut int64.
+// CountsOut int64. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/unique_consecutive/docs/aclnnUnique2.md
 func Unique2(st *acl.Stream, p Unique2Params) error {
 	c := NewCall(st, &opUnique2)
@@ -1731,7 +1746,7 @@ var opUniqueConsecutive = Operator{
 // It launches aclnnUniqueConsecutive (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on
 // st.
 // The emulator verified: Self, ValueOut float32 float16 bfloat16 float64 integers bool; InverseOut,
-// CountsOut int64.
+// CountsOut int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/unique_consecutive/docs/aclnnUniqueConsecutive.md
 func UniqueConsecutive(st *acl.Stream, p UniqueConsecutiveParams) error {
 	c := NewCall(st, &opUniqueConsecutive)
@@ -1775,7 +1790,7 @@ var opUniqueDim = Operator{
 //
 // It launches aclnnUniqueDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, ValueOut float32 float16 bfloat16 float64 integers bool; InverseOut,
-// CountsOut int64.
+// CountsOut int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/unique_with_counts_ext2/docs/aclnnUniqueDim.md
 func UniqueDim(st *acl.Stream, p UniqueDimParams) error {
 	c := NewCall(st, &opUniqueDim)
@@ -1816,7 +1831,8 @@ var opVar = Operator{
 // Unbiased is true.
 //
 // It launches aclnnVar (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
-// The emulator verified: Self, Out float32 float16 bfloat16.
+// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source, 5 of
+// them in part.
 // Vendor's page: hicann/ops-math, math/reduce_var/docs/aclnnVar.md
 func Var(st *acl.Stream, p VarParams) error {
 	c := NewCall(st, &opVar)
@@ -1855,7 +1871,8 @@ var opVarCorrection = Operator{
 // Correction.
 //
 // It launches aclnnVarCorrection (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
-// The emulator verified: Self, Out float32 float16 bfloat16.
+// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source, 5 of
+// them in part.
 // Vendor's page: hicann/ops-math, math/reduce_var/docs/aclnnVarCorrection.md
 func VarCorrection(st *acl.Stream, p VarCorrectionParams) error {
 	c := NewCall(st, &opVarCorrection)
@@ -1895,7 +1912,8 @@ var opVarMean = Operator{
 // Correction.
 //
 // It launches aclnnVarMean (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
-// The emulator verified: Self, VarOut, MeanOut float32 float16.
+// The emulator verified: Self, VarOut, MeanOut float32 float16. Its checks follow CANN's source, 7
+// of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_var/docs/aclnnVarMean.md
 func VarMean(st *acl.Stream, p VarMeanParams) error {
 	c := NewCall(st, &opVarMean)

@@ -24,7 +24,8 @@ var opAffineGrid = Operator{
 // and GridSampler3D take them.
 //
 // It launches aclnnAffineGrid (libopapi, CANN 8.1.RC1 and 2026-08) of family resampling on st.
-// The emulator verified: Theta, Out float32 float16 bfloat16.
+// The emulator verified: Theta, Out float32 float16 bfloat16. Its checks follow CANN's source, 1 of
+// them in part.
 // Vendor's page: hicann/ops-math, math/affine_grid/docs/aclnnAffineGrid.md
 func AffineGrid(st *acl.Stream, p AffineGridParams) error {
 	c := NewCall(st, &opAffineGrid)
@@ -134,7 +135,8 @@ var opGridSampler2D = Operator{
 // GridSampler2D reads images at the coordinates of a grid, from −1 to 1.
 //
 // It launches aclnnGridSampler2D (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: Input, Grid, Out float32 float16 bfloat16 float64.
+// The emulator verified: Input, Grid, Out float32 float16 bfloat16 float64. Its checks follow the
+// document.
 // Vendor's page: hicann/ops-cv, image/grid_sample/docs/aclnnGridSampler2D.md
 func GridSampler2D(st *acl.Stream, p GridSampler2DParams) error {
 	c := NewCall(st, &opGridSampler2D)
@@ -178,7 +180,7 @@ var opGridSampler2DBackward = Operator{
 //
 // It launches aclnnGridSampler2DBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: GradOutput, Input, Grid, InputGrad, GridGrad float32 float16 bfloat16
-// float64.
+// float64. Its checks follow the document.
 // Vendor's page: hicann/ops-cv, image/grid_sampler2_d_grad/docs/aclnnGridSampler2DBackward.md
 func GridSampler2DBackward(st *acl.Stream, p GridSampler2DBackwardParams) error {
 	c := NewCall(st, &opGridSampler2DBackward)
@@ -221,7 +223,8 @@ var opGridSampler3D = Operator{
 // GridSampler3D reads volumes at the coordinates of a grid, from −1 to 1.
 //
 // It launches aclnnGridSampler3D (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: Input, Grid, Out float32 float16 bfloat16 float64.
+// The emulator verified: Input, Grid, Out float32 float16 bfloat16 float64. Its checks follow the
+// document.
 // Vendor's page: hicann/ops-cv, image/grid_sample/docs/aclnnGridSampler3D.md
 func GridSampler3D(st *acl.Stream, p GridSampler3DParams) error {
 	c := NewCall(st, &opGridSampler3D)
@@ -265,7 +268,7 @@ var opGridSampler3DBackward = Operator{
 //
 // It launches aclnnGridSampler3DBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: GradOutput, Input, Grid, InputGrad, GridGrad float32 float16 bfloat16
-// float64.
+// float64. Its checks follow the document.
 // Vendor's page: hicann/ops-cv, image/grid_sampler3_d_grad/docs/aclnnGridSampler3DBackward.md
 func GridSampler3DBackward(st *acl.Stream, p GridSampler3DBackwardParams) error {
 	c := NewCall(st, &opGridSampler3DBackward)
@@ -525,7 +528,8 @@ var opUpsampleBicubic2d = Operator{
 // UpsampleBicubic2d resizes images by bicubic interpolation.
 //
 // It launches aclnnUpsampleBicubic2d (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow the
+// document.
 // Vendor's page: hicann/ops-cv, image/upsample_bicubic2d/docs/aclnnUpsampleBicubic2d.md
 func UpsampleBicubic2d(st *acl.Stream, p UpsampleBicubic2dParams) error {
 	c := NewCall(st, &opUpsampleBicubic2d)
@@ -565,7 +569,7 @@ var opUpsampleBicubic2dAA = Operator{
 // UpsampleBicubic2dAA resizes images by bicubic interpolation with a filter against aliasing.
 //
 // It launches aclnnUpsampleBicubic2dAA (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: X, Out float32 float16 bfloat16.
+// The emulator verified: X, Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-cv, image/upsample_bicubic2d_aa/docs/aclnnUpsampleBicubic2dAA.md
 func UpsampleBicubic2dAA(st *acl.Stream, p UpsampleBicubic2dAAParams) error {
 	c := NewCall(st, &opUpsampleBicubic2dAA)
@@ -606,7 +610,7 @@ var opUpsampleBicubic2dAAGrad = Operator{
 // UpsampleBicubic2dAAGrad computes the gradient of UpsampleBicubic2dAA.
 //
 // It launches aclnnUpsampleBicubic2dAAGrad (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: GradOutput, Out float32 float16 bfloat16.
+// The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-cv, image/upsample_bicubic2d_aa_grad/docs/aclnnUpsampleBicubic2dAAGrad.md
 func UpsampleBicubic2dAAGrad(st *acl.Stream, p UpsampleBicubic2dAAGradParams) error {
 	c := NewCall(st, &opUpsampleBicubic2dAAGrad)
@@ -648,7 +652,8 @@ var opUpsampleBicubic2dBackward = Operator{
 // UpsampleBicubic2dBackward computes the gradient of UpsampleBicubic2d.
 //
 // It launches aclnnUpsampleBicubic2dBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: GradOut, GradInput float32 float16 bfloat16 float64.
+// The emulator verified: GradOut, GradInput float32 float16 bfloat16 float64. Its checks follow the
+// document.
 // Vendor's page: hicann/ops-cv, image/upsample_bicubic2d_grad/docs/aclnnUpsampleBicubic2dBackward.md
 func UpsampleBicubic2dBackward(st *acl.Stream, p UpsampleBicubic2dBackwardParams) error {
 	c := NewCall(st, &opUpsampleBicubic2dBackward)
@@ -689,7 +694,8 @@ var opUpsampleBilinear2d = Operator{
 // UpsampleBilinear2d resizes images by bilinear interpolation.
 //
 // It launches aclnnUpsampleBilinear2d (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow the
+// document.
 // Vendor's page: hicann/ops-cv, image/upsample_bilinear2d/docs/aclnnUpsampleBilinear2d.md
 func UpsampleBilinear2d(st *acl.Stream, p UpsampleBilinear2dParams) error {
 	c := NewCall(st, &opUpsampleBilinear2d)
@@ -729,7 +735,7 @@ var opUpsampleBilinear2dAA = Operator{
 // UpsampleBilinear2dAA resizes images by bilinear interpolation with a filter against aliasing.
 //
 // It launches aclnnUpsampleBilinear2dAA (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: Input, Out float32 float16 bfloat16.
+// The emulator verified: Input, Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-cv, image/upsample_bilinear2d_aa/docs/aclnnUpsampleBilinear2dAA.md
 func UpsampleBilinear2dAA(st *acl.Stream, p UpsampleBilinear2dAAParams) error {
 	c := NewCall(st, &opUpsampleBilinear2dAA)
@@ -771,7 +777,7 @@ var opUpsampleBilinear2dAABackward = Operator{
 //
 // It launches aclnnUpsampleBilinear2dAABackward (libopapi, CANN 8.1.RC1) of family resampling on
 // st.
-// The emulator verified: GradOutput, Out float32 float16 bfloat16.
+// The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-cv, image/upsample_bilinear2d_aa_backward/docs/aclnnUpsampleBilinear2dAABackward.md
 func UpsampleBilinear2dAABackward(st *acl.Stream, p UpsampleBilinear2dAABackwardParams) error {
 	c := NewCall(st, &opUpsampleBilinear2dAABackward)
@@ -815,7 +821,8 @@ var opUpsampleBilinear2dBackward = Operator{
 // UpsampleBilinear2dBackward computes the gradient of UpsampleBilinear2d.
 //
 // It launches aclnnUpsampleBilinear2dBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: GradOut, Out float32 float16 bfloat16 float64.
+// The emulator verified: GradOut, Out float32 float16 bfloat16 float64. Its checks follow the
+// document.
 // Vendor's page: hicann/ops-cv, image/resize_bilinear_v2_grad/docs/aclnnUpsampleBilinear2dBackward.md
 func UpsampleBilinear2dBackward(st *acl.Stream, p UpsampleBilinear2dBackwardParams) error {
 	c := NewCall(st, &opUpsampleBilinear2dBackward)
@@ -858,7 +865,8 @@ var opUpsampleBilinear2dBackwardV2 = Operator{
 //
 // It launches aclnnUpsampleBilinear2dBackwardV2 (libopapi, CANN 8.1.RC1) of family resampling on
 // st.
-// The emulator verified: GradOut, Out float32 float16 bfloat16 float64.
+// The emulator verified: GradOut, Out float32 float16 bfloat16 float64. Its checks follow the
+// document.
 // Vendor's page: hicann/ops-cv, image/upsample_bilinear2d_grad/docs/aclnnUpsampleBilinear2dBackwardV2.md
 func UpsampleBilinear2dBackwardV2(st *acl.Stream, p UpsampleBilinear2dBackwardV2Params) error {
 	c := NewCall(st, &opUpsampleBilinear2dBackwardV2)
@@ -900,7 +908,8 @@ var opUpsampleLinear1d = Operator{
 // UpsampleLinear1d resizes sequences by linear interpolation.
 //
 // It launches aclnnUpsampleLinear1d (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow the
+// document.
 // Vendor's page: hicann/ops-cv, image/upsample_linear1d/docs/aclnnUpsampleLinear1d.md
 func UpsampleLinear1d(st *acl.Stream, p UpsampleLinear1dParams) error {
 	c := NewCall(st, &opUpsampleLinear1d)
@@ -939,7 +948,8 @@ var opUpsampleLinear1dBackward = Operator{
 // UpsampleLinear1dBackward computes the gradient of UpsampleLinear1d.
 //
 // It launches aclnnUpsampleLinear1dBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: GradOut, Out float32 float16 bfloat16 float64.
+// The emulator verified: GradOut, Out float32 float16 bfloat16 float64. Its checks follow the
+// document.
 // Vendor's page: hicann/ops-cv, image/upsample_bilinear2d_grad/docs/aclnnUpsampleLinear1dBackward.md
 func UpsampleLinear1dBackward(st *acl.Stream, p UpsampleLinear1dBackwardParams) error {
 	c := NewCall(st, &opUpsampleLinear1dBackward)
@@ -976,7 +986,8 @@ var opUpsampleNearest1d = Operator{
 // UpsampleNearest1d resizes sequences by repeating or dropping elements.
 //
 // It launches aclnnUpsampleNearest1d (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 uint8.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 uint8. Its checks follow the
+// document.
 // Vendor's page: hicann/ops-cv, image/resize_nearest_neighbor_v2/docs/aclnnUpsampleNearest1d.md
 func UpsampleNearest1d(st *acl.Stream, p UpsampleNearest1dParams) error {
 	c := NewCall(st, &opUpsampleNearest1d)
@@ -1012,7 +1023,8 @@ var opUpsampleNearest1dBackward = Operator{
 // UpsampleNearest1dBackward computes the gradient of UpsampleNearest1d.
 //
 // It launches aclnnUpsampleNearest1dBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: GradOut, Out float32 float16 bfloat16 float64.
+// The emulator verified: GradOut, Out float32 float16 bfloat16 float64. Its checks follow the
+// document.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest2d_grad/docs/aclnnUpsampleNearest1dBackward.md
 func UpsampleNearest1dBackward(st *acl.Stream, p UpsampleNearest1dBackwardParams) error {
 	c := NewCall(st, &opUpsampleNearest1dBackward)
@@ -1049,7 +1061,8 @@ var opUpsampleNearest1dV2 = Operator{
 // UpsampleNearest1dV2 resizes sequences by repeating or dropping elements.
 //
 // It launches aclnnUpsampleNearest1dV2 (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 uint8.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 uint8. Its checks follow the
+// document.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest3d/docs/aclnnUpsampleNearest1dV2.md
 func UpsampleNearest1dV2(st *acl.Stream, p UpsampleNearest1dV2Params) error {
 	c := NewCall(st, &opUpsampleNearest1dV2)
@@ -1084,7 +1097,8 @@ var opUpsampleNearest2d = Operator{
 // UpsampleNearest2d resizes images by repeating or dropping elements.
 //
 // It launches aclnnUpsampleNearest2d (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 uint8.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 uint8. Its checks follow the
+// document.
 // Vendor's page: hicann/ops-cv, image/resize_nearest_neighbor_v2/docs/aclnnUpsampleNearest2d.md
 func UpsampleNearest2d(st *acl.Stream, p UpsampleNearest2dParams) error {
 	c := NewCall(st, &opUpsampleNearest2d)
@@ -1121,7 +1135,8 @@ var opUpsampleNearest2dBackward = Operator{
 // UpsampleNearest2dBackward computes the gradient of UpsampleNearest2d.
 //
 // It launches aclnnUpsampleNearest2dBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: GradOut, GradInput float32 float16 bfloat16 float64.
+// The emulator verified: GradOut, GradInput float32 float16 bfloat16 float64. Its checks follow the
+// document.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest2d_grad/docs/aclnnUpsampleNearest2dBackward.md
 func UpsampleNearest2dBackward(st *acl.Stream, p UpsampleNearest2dBackwardParams) error {
 	c := NewCall(st, &opUpsampleNearest2dBackward)
@@ -1160,7 +1175,8 @@ var opUpsampleNearest2dV2 = Operator{
 // UpsampleNearest2dV2 resizes images by repeating or dropping elements.
 //
 // It launches aclnnUpsampleNearest2dV2 (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 uint8.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 uint8. Its checks follow the
+// document.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest3d/docs/aclnnUpsampleNearest2dV2.md
 func UpsampleNearest2dV2(st *acl.Stream, p UpsampleNearest2dV2Params) error {
 	c := NewCall(st, &opUpsampleNearest2dV2)
@@ -1199,7 +1215,8 @@ var opUpsampleNearest3d = Operator{
 // UpsampleNearest3d resizes volumes by repeating or dropping elements.
 //
 // It launches aclnnUpsampleNearest3d (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow the
+// document.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest3d/docs/aclnnUpsampleNearest3d.md
 func UpsampleNearest3d(st *acl.Stream, p UpsampleNearest3dParams) error {
 	c := NewCall(st, &opUpsampleNearest3d)
@@ -1240,7 +1257,8 @@ var opUpsampleNearest3dBackward = Operator{
 // UpsampleNearest3dBackward computes the gradient of UpsampleNearest3d.
 //
 // It launches aclnnUpsampleNearest3dBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: GradOut, GradInput float32 float16 bfloat16 float64.
+// The emulator verified: GradOut, GradInput float32 float16 bfloat16 float64. Its checks follow the
+// document.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest3d_grad/docs/aclnnUpsampleNearest3dBackward.md
 func UpsampleNearest3dBackward(st *acl.Stream, p UpsampleNearest3dBackwardParams) error {
 	c := NewCall(st, &opUpsampleNearest3dBackward)
@@ -1279,7 +1297,7 @@ var opUpsampleNearestExact1d = Operator{
 // UpsampleNearestExact1d resizes sequences by taking the element nearest to each centre.
 //
 // It launches aclnnUpsampleNearestExact1d (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 uint8.
+// The emulator verified: Self, Out float32 float16 bfloat16 uint8. Its checks follow the document.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest/docs/aclnnUpsampleNearestExact1d.md
 func UpsampleNearestExact1d(st *acl.Stream, p UpsampleNearestExact1dParams) error {
 	c := NewCall(st, &opUpsampleNearestExact1d)
@@ -1317,7 +1335,7 @@ var opUpsampleNearestExact1dBackward = Operator{
 //
 // It launches aclnnUpsampleNearestExact1dBackward (libopapi, CANN 8.1.RC1) of family resampling on
 // st.
-// The emulator verified: GradOutput, Out float32 float16 bfloat16.
+// The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest_exact2d_grad/docs/aclnnUpsampleNearestExact1dBackward.md
 func UpsampleNearestExact1dBackward(st *acl.Stream, p UpsampleNearestExact1dBackwardParams) error {
 	c := NewCall(st, &opUpsampleNearestExact1dBackward)
@@ -1357,7 +1375,7 @@ var opUpsampleNearestExact2d = Operator{
 // UpsampleNearestExact2d resizes images by taking the element nearest to each centre.
 //
 // It launches aclnnUpsampleNearestExact2d (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 uint8.
+// The emulator verified: Self, Out float32 float16 bfloat16 uint8. Its checks follow the document.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest/docs/aclnnUpsampleNearestExact2d.md
 func UpsampleNearestExact2d(st *acl.Stream, p UpsampleNearestExact2dParams) error {
 	c := NewCall(st, &opUpsampleNearestExact2d)
@@ -1397,7 +1415,7 @@ var opUpsampleNearestExact2dBackward = Operator{
 //
 // It launches aclnnUpsampleNearestExact2dBackward (libopapi, CANN 8.1.RC1) of family resampling on
 // st.
-// The emulator verified: GradOutput, Out float32 float16 bfloat16.
+// The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest_exact2d_grad/docs/aclnnUpsampleNearestExact2dBackward.md
 func UpsampleNearestExact2dBackward(st *acl.Stream, p UpsampleNearestExact2dBackwardParams) error {
 	c := NewCall(st, &opUpsampleNearestExact2dBackward)
@@ -1439,7 +1457,7 @@ var opUpsampleNearestExact3d = Operator{
 // UpsampleNearestExact3d resizes volumes by taking the element nearest to each centre.
 //
 // It launches aclnnUpsampleNearestExact3d (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: Self, Out float32 float16 bfloat16.
+// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest_exact3d/docs/aclnnUpsampleNearestExact3d.md
 func UpsampleNearestExact3d(st *acl.Stream, p UpsampleNearestExact3dParams) error {
 	c := NewCall(st, &opUpsampleNearestExact3d)
@@ -1481,7 +1499,8 @@ var opUpsampleNearestExact3dBackward = Operator{
 //
 // It launches aclnnUpsampleNearestExact3dBackward (libopapi, CANN 8.1.RC1) of family resampling on
 // st.
-// The emulator verified: GradOut, GradInput float32 float16 bfloat16.
+// The emulator verified: GradOut, GradInput float32 float16 bfloat16. Its checks follow the
+// document.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest_exact3d_grad/docs/aclnnUpsampleNearestExact3dBackward.md
 func UpsampleNearestExact3dBackward(st *acl.Stream, p UpsampleNearestExact3dBackwardParams) error {
 	c := NewCall(st, &opUpsampleNearestExact3dBackward)
@@ -1525,7 +1544,8 @@ var opUpsampleTrilinear3d = Operator{
 // UpsampleTrilinear3d resizes volumes by interpolation between the eight nearest elements.
 //
 // It launches aclnnUpsampleTrilinear3d (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow the
+// document.
 // Vendor's page: hicann/ops-cv, image/resize_upsample_trilinear/docs/aclnnUpsampleTrilinear3d.md
 func UpsampleTrilinear3d(st *acl.Stream, p UpsampleTrilinear3dParams) error {
 	c := NewCall(st, &opUpsampleTrilinear3d)
@@ -1568,7 +1588,8 @@ var opUpsampleTrilinear3dBackward = Operator{
 // UpsampleTrilinear3dBackward computes the gradient of UpsampleTrilinear3d.
 //
 // It launches aclnnUpsampleTrilinear3dBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: GradOut, GradInput float32 float16 bfloat16 float64.
+// The emulator verified: GradOut, GradInput float32 float16 bfloat16 float64. Its checks follow the
+// document.
 // Vendor's page: hicann/ops-cv, image/upsample_trilinear3d_backward/docs/aclnnUpsampleTrilinear3dBackward.md
 func UpsampleTrilinear3dBackward(st *acl.Stream, p UpsampleTrilinear3dBackwardParams) error {
 	c := NewCall(st, &opUpsampleTrilinear3dBackward)

@@ -29,7 +29,7 @@ func (g binding) doc(o abi.Operator) string {
 		paragraph("It launches %s of family %s on st.", from, o.Family)
 	}
 	if g.types != nil {
-		wrap(&b, g.types.sentence(o))
+		wrap(&b, strings.TrimSpace(g.types.sentence(o)+" "+g.types.checks(g.docs, o.Name)))
 	}
 	if known.Page.Path != "" {
 		// This line is not wrapped, so that the path can be copied.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/abi/acceptance"
 )
 
 // elementTypes are the element types that the tests of the emulator's operators verified, by operator.
@@ -111,9 +112,44 @@ func (e elementTypes) sentence(o abi.Operator) string {
 	return "The emulator verified: " + strings.Join(parts, "; ") + "."
 }
 
+// checks says where the emulator's checks of an operator come from.
+func (e elementTypes) checks(docs *abi.Docs, name string) string {
+	if _, implemented := e[name]; !implemented {
+		return ""
+	}
+	kind, lost, _ := strings.Cut(origin(docs, name), ", ")
+	switch {
+	case kind == "source" && lost == "":
+		return "Its checks follow CANN's source."
+	case kind == "source":
+		return "Its checks follow CANN's source, " + lost + " of them in part."
+	case kind == "document":
+		return "Its checks follow the document."
+	}
+	return ""
+}
+
+// origin tells where the emulator's checks of an operator come from.
+func origin(docs *abi.Docs, name string) string {
+	source, ok := acceptance.SourceOf(name)
+	switch {
+	case ok && source.Lost > 0:
+		return fmt.Sprintf("source, %d", source.Lost)
+	case ok:
+		return "source"
+	case docs.Of(name).Page.Path != "":
+		return "document"
+	}
+	return "unknown"
+}
+
 // emitOperatorList generates the documented list of the emulator's operators.
 func emitOperatorList(out files, t *abi.Table) error {
 	all, err := loadElementTypes()
+	if err != nil {
+		return err
+	}
+	docs, err := abi.LoadDocs(t)
 	if err != nil {
 		return err
 	}
@@ -127,8 +163,12 @@ types are verified, by tensor: the emulator ran the operator with each of them, 
 were those of the same call in float32, float64 or the type of a test that compares with a
 definition. "integers" are int8 to int64 and uint8 to uint64.
 
-| operator | family | element types |
-|---|---|---|
+What a call may be follows CANN's public source of the operator, followed by the number of its
+refusals of which the emulator knows a part only; or the operator's document; or, if it has none that
+is public, what the emulator computes.
+
+| operator | family | checks | element types |
+|---|---|---|---|
 `, len(all), len(t.Operators))
 	for _, o := range t.Operators {
 		var cells []string
@@ -142,7 +182,7 @@ definition. "integers" are int8 to int64 and uint8 to uint64.
 		} else if of.none != "" {
 			types = "not verified: " + of.none
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", o.Symbol, o.Family, types)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", o.Symbol, o.Family, origin(docs, o.Name), types)
 	}
 	out["internal/emu/nn/zz_operators.md"] = b.Bytes()
 	return nil

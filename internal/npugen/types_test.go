@@ -27,6 +27,14 @@ func TestElementTypes(t *testing.T) {
 		}
 		assert.Equal(t, want, e.sentence(*o), name)
 	}
+	docs, err := abi.LoadDocs(table)
+	require.NoError(t, err)
+	assert.Equal(t, "source", origin(docs, "Acos"))
+	assert.Regexp(t, `^source, \d+$`, origin(docs, "Amax"))
+	assert.Equal(t, "unknown", origin(docs, "NoOperator"))
+	e["Acos"] = verified{none: "it is a test"}
+	assert.Equal(t, "Its checks follow CANN's source.", e.checks(docs, "Acos"))
+	assert.Empty(t, e.checks(docs, "Softmax"), "not implemented")
 	assert.ErrorContains(t, e.parse("Abs self float32"), "no colon")
 	assert.ErrorContains(t, e.parse("Abs: self"), "no types of self")
 	assert.ErrorContains(t, e.parse("Abs: "), "neither types nor a reason")
