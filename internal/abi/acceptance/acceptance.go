@@ -12,7 +12,7 @@ import (
 var tables embed.FS
 
 // Repositories are the sources of the tables.
-var Repositories = []string{"ops-math", "ops-nn"}
+var Repositories = []string{"ops-math", "ops-nn", "ops-cv"}
 
 // Chip is a group of chips that CANN's sources tell apart.
 type Chip byte
