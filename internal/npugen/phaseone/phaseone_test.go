@@ -182,6 +182,7 @@ func FuzzStatements(f *testing.F) {
 	f.Add(phase)
 	f.Add("if (a < b) { x = y[1] ? f<3>(z) : 2; } else switch (q) { case 1: return; default: break; } for (auto i : l) do { } while (0); auto [a, b] = t;")
 	f.Add("A A(")
+	f.Add("if")
 	f.Fuzz(func(t *testing.T, s string) {
 		r := &Repository{}
 		fn := &function{file: &file{macros: map[string]*macro{}, functions: map[string][]*function{}, globals: map[string]*statement{}, enums: map[string]int64{}, records: map[string][]*statement{}}, tokens: lex(s, nil)}

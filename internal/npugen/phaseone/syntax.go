@@ -247,14 +247,14 @@ func (r *reader) until(stop string) []token {
 		r.i++
 	}
 	end := min(r.i, len(r.t))
-	r.i++
+	r.i = min(end+1, len(r.t))
 	return r.t[start:end]
 }
 
 func (r *reader) group() []token {
 	end := closing(r.t, r.i)
 	t := r.t[min(r.i+1, len(r.t)):min(end, len(r.t))]
-	r.i = end + 1
+	r.i = min(end+1, len(r.t))
 	return t
 }
 
