@@ -32,7 +32,7 @@ func TestBindingDoc(t *testing.T) {
 // to its place.
 //
 // It launches aclnnCumsum (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
-// The emulator verified: Self, Out float32 int32.
+// The emulator verified: Self, Out float32 int32. Its checks follow CANN's source.
 // Vendor's page: a/b, math/cumsum.md
 `, with.doc(*o))
 	assert.Equal(t, "// Cumsum launches aclnnCumsum (libopapi, CANN 8.1.RC1 and 2026-08) on st.\n", without.doc(*o))
