@@ -3,6 +3,7 @@ package dataset
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 
 	"github.com/goascend/cann/examples/chat"
@@ -63,6 +64,7 @@ type Dataset struct {
 	now    sample // current one, from Used on
 	loaded bool
 	usable bool // whether this epoch has had a sample
+	once   bool // the end of the epoch is io.EOF
 }
 
 // Open looks through the files. It reads each of them once, for the places of the lines.
@@ -167,6 +169,9 @@ func (d *Dataset) load() error {
 				return fmt.Errorf("dataset: no sample of %v can be used: %v", d.index.files, d.report)
 			}
 			d.at, d.usable = Position{Epoch: d.at.Epoch + 1}, false
+			if d.once {
+				return io.EOF
+			}
 			continue
 		}
 		if r.text == "" && r.err == nil { // an empty line
@@ -190,6 +195,19 @@ func (d *Dataset) load() error {
 		}
 	}
 	return nil
+}
+
+// Tokens returns all tokens of the next sample, whatever part of them is learnt, and goes on to the one
+// after it. At the end of an epoch it returns io.EOF, once.
+func (d *Dataset) Tokens() ([]int32, error) {
+	d.once = true
+	err := d.load()
+	if d.once = false; err != nil {
+		return nil, err
+	}
+	ids := d.now.ids
+	d.skip()
+	return ids, nil
 }
 
 func (s sample) learns() bool {

@@ -31,7 +31,8 @@ const Ignored = -100
 // sample holds the tokens of a sample that a model reads, and the next token of each, or Ignored.
 type sample struct {
 	inputs, labels []int32
-	divisible      bool // it may go on in the next row
+	divisible      bool    // it may go on in the next row
+	ids            []int32 // all tokens
 }
 
 // record is a line of a file. It has a text; or messages, a conversation; or a prompt with a
@@ -76,7 +77,7 @@ func (b *builder) sample(divisible bool) sample {
 	if len(b.ids) < 2 {
 		return sample{}
 	}
-	s := sample{inputs: b.ids[:len(b.ids)-1], labels: make([]int32, len(b.ids)-1), divisible: divisible}
+	s := sample{inputs: b.ids[:len(b.ids)-1], labels: make([]int32, len(b.ids)-1), divisible: divisible, ids: b.ids}
 	for i := range s.labels {
 		s.labels[i] = Ignored
 		if b.learn[i+1] {

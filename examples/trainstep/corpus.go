@@ -22,12 +22,13 @@ var own embed.FS
 // corpus is a long sequence of tokens from which batches are taken.
 type corpus struct {
 	tokens []int32
-	vocab  int    // all tokens are below this
-	source string // description of the source of the tokens
+	file   *tokenFile // in place of tokens
+	vocab  int        // all tokens are below this
+	source string     // description of the source of the tokens
 }
 
-// loadCorpus reads tokens from a file of bytes, a .bin file of little-endian uint16 token ids, or a
-// folder, whose sources and documents are concatenated. For an empty path it looks for the Go
+// loadCorpus reads tokens from a file of bytes, a .bin file of little-endian uint16 token ids, a file
+// that -tokenize has written, or a folder, whose sources and documents are concatenated. For an empty path it looks for the Go
 // module around the working folder, and falls back to this program's own sources.
 func loadCorpus(path string) (*corpus, error) {
 	if path == "" {
@@ -45,6 +46,13 @@ func loadCorpus(path string) (*corpus, error) {
 	if info.IsDir() {
 		text, err := readTree(os.DirFS(path))
 		return byteCorpus(text, "the text files of "+path), err
+	}
+	if strings.HasSuffix(path, tokensSuffix) {
+		t, err := openTokens(path)
+		if err != nil {
+			return nil, err
+		}
+		return &corpus{file: t, vocab: t.vocab, source: path}, nil
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -136,18 +144,47 @@ func (c *corpus) unigramLoss() float64 {
 	return loss
 }
 
+// count is the number of tokens.
+func (c *corpus) count() int {
+	if c.file != nil {
+		return c.file.count
+	}
+	return len(c.tokens)
+}
+
+// window returns n tokens.
+func (c *corpus) window(at, n int) ([]int32, error) {
+	if c.file != nil {
+		return c.file.window(at, n)
+	}
+	return c.tokens[at : at+n], nil
+}
+
+// Close closes the file of tokens.
+func (c *corpus) Close() error {
+	if c.file == nil {
+		return nil
+	}
+	return c.file.file.Close()
+}
+
 // batch takes random windows of length+1 tokens: the inputs are a window without its last token,
 // the labels the same window without its first. The windows depend on seed and step only, so that a
 // resumed run sees the same data as an uninterrupted one.
 func (c *corpus) batch(seed uint64, step, size, length int) (inputs, labels []int32, err error) {
-	if len(c.tokens) < length+2 {
-		return nil, nil, fmt.Errorf("%s has %d tokens, a sequence needs %d", c.source, len(c.tokens), length+2)
+	total := c.count()
+	if total < length+2 {
+		return nil, nil, fmt.Errorf("%s has %d tokens, a sequence needs %d", c.source, total, length+2)
 	}
 	rng := rand.New(rand.NewPCG(seed, uint64(step)))
 	for range size {
-		at := rng.IntN(len(c.tokens) - length - 1)
-		inputs = append(inputs, c.tokens[at:at+length]...)
-		labels = append(labels, c.tokens[at+1:at+1+length]...)
+		at := rng.IntN(total - length - 1)
+		window, err := c.window(at, length+1)
+		if err != nil {
+			return nil, nil, err
+		}
+		inputs = append(inputs, window[:length]...)
+		labels = append(labels, window[1:]...)
 	}
 	return inputs, labels, nil
 }

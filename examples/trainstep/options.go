@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -31,6 +32,7 @@ type options struct {
 	pack                             bool
 	schedule, log, eval              string
 	metrics                          string
+	tokens                           string   // file of -tokenize
 	compare                          []string // two logs
 	detect                           bool
 	evalEvery, evalBatches           int
@@ -64,7 +66,8 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	var o options
 	f := command.New(out, "trainstep [flags]", about, samples...)
 	f.Group("What to train")
-	f.StringVar(&o.data, "data", "", "what to learn: a `path` of a text, a folder of texts, a .jsonl file whose lines have text, messages, or prompt and response, or a .bin file of 16-bit token ids (default: the module around the working folder)")
+	f.StringVar(&o.data, "data", "", "what to learn: a `path` of a text, a folder of texts, a .jsonl file whose lines have text, messages, or prompt and response, a .bin file of 16-bit token ids, or a .tokens file of -tokenize (default: the module around the working folder)")
+	f.StringVar(&o.tokens, "tokenize", "", "train nothing: write the tokens of -data, as the tokenizer of -model gives them, to this .tokens `file`, of which -data reads only what it needs")
 	f.BoolVar(&o.pack, "pack", true, "put several samples into a row, which do not see each other; false: one a row, padded to the longest")
 	f.StringVar(&o.model, "model", "qwen3", "`type` of a new model, one of "+modelTypes()+", or a folder with a Hugging Face model to start from: config.json and safetensors")
 	f.StringVar(&o.dtype, "dtype", "", "element `type`: bf16 with fp32 master weights, fp16 with a loss scale too, fp32, or hf32: fp32 whose products round their factors (default: bf16, on the emulator fp32)")
@@ -115,11 +118,13 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
-	if *compare != "" {
-		o.compare = append([]string{*compare}, f.Args()...)
-	}
-	if (len(o.compare) > 0 || f.NArg() > 0) && len(o.compare) != 2 {
-		return o, fmt.Errorf("unknown arguments %q; only -compare takes one: the second of two logs", f.Args())
+	switch {
+	case *compare != "" && f.NArg() == 1:
+		o.compare = []string{*compare, f.Arg(0)}
+	case *compare != "":
+		return o, fmt.Errorf("-compare %s needs one more log after it, and no other arguments", *compare)
+	case f.NArg() > 0:
+		return o, fmt.Errorf("unknown argument %q (trainstep -h lists the flags)", f.Arg(0))
 	}
 	if o.detect && o.graph {
 		return o, errors.New("-detect-anomaly looks at each layer, and -graph replays them all; leave one of them out")
@@ -129,6 +134,9 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	}
 	if err := errors.Join(o.checkLora(), o.checkSchedule(), o.checkEval()); err != nil {
 		return o, err
+	}
+	if o.tokens != "" && filepath.Ext(o.tokens) != tokensSuffix {
+		return o, fmt.Errorf("-tokenize %q; the name must end with %s", o.tokens, tokensSuffix)
 	}
 	if o.replicas < 1 || o.replicas > 1 && !o.shard {
 		return o, errors.New("-replicas must be positive, and needs -fsdp")

@@ -24,10 +24,14 @@ const joinTimeout = 2 * time.Minute
 func run(stop context.Context, o options, out io.Writer) (err error) {
 	ctx, end := context.WithCancelCause(context.WithoutCancel(stop))
 	defer end(nil)
+	if o.tokens != "" {
+		return o.tokenize(stop, out)
+	}
 	text, err := o.loadText()
 	if err != nil {
 		return err
 	}
+	defer job.Close(&err, text)
 	rt, err := acl.Open(acl.Config{})
 	if err != nil {
 		return err

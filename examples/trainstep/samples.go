@@ -30,7 +30,7 @@ func (o options) tokenizerFolder() string {
 // JSON, or text for a model with a tokenizer.
 func (o options) hasSamples() bool {
 	ext := filepath.Ext(o.data)
-	return ext == ".jsonl" || ext == ".ndjson" || o.tokenizerFolder() != "" && ext != ".bin"
+	return ext == ".jsonl" || ext == ".ndjson" || o.tokenizerFolder() != "" && ext != ".bin" && ext != tokensSuffix
 }
 
 // loadText reads the text, unless it consists of samples, which each rank reads as it needs them.

@@ -85,7 +85,7 @@ func (t *trainer) finish(ctx context.Context) error {
 // position says what the next batches depend on beside the step.
 func (t *trainer) position() map[string]string {
 	p := map[string]string{
-		"text": t.text.source, "tokens": fmt.Sprint(len(t.text.tokens)), "seed": fmt.Sprint(t.options.seed),
+		"text": t.text.source, "tokens": fmt.Sprint(t.text.count()), "seed": fmt.Sprint(t.options.seed),
 		"batch": fmt.Sprint(t.options.batch), "seq": fmt.Sprint(t.options.seq), "steps": fmt.Sprint(t.options.steps),
 		"model": t.origin,
 	}

@@ -292,6 +292,10 @@ func (t *trainer) sumUp(out io.Writer, took time.Duration) {
 		fmt.Fprintf(out, "; %v\n", t.data.Report())
 		return
 	}
+	if t.text.file != nil { // nobody wants to read all of it for this
+		fmt.Fprintln(out)
+		return
+	}
 	fmt.Fprintf(out, ", %.4f for a unigram model of the same text\n", t.text.unigramLoss())
 }
 

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/examples/tokenizer"
+	"github.com/goascend/cann/internal/testing/golden"
+)
+
+// tokenized runs -tokenize and returns what it says.
+func tokenized(t *testing.T, flags ...string) string {
+	o, err := parseFlags(flags, t.Output())
+	require.NoError(t, err)
+	var out bytes.Buffer
+	require.NoError(t, run(t.Context(), o, &out))
+	return out.String()
+}
+
+// TestTokenize: the tokens of a text train as the text does, on any ranks, and a model's tokenizer
+// gives those of samples, without the bad ones.
+func TestTokenize(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "rhyme.tokens")
+	out := tokenized(t, tiny("-tokenize", path)...)
+	text, err := os.ReadFile("testdata/rhyme.txt")
+	require.NoError(t, err)
+	f, err := openTokens(path)
+	require.NoError(t, err)
+	require.Contains(t, out, "tokens below")
+	require.Equal(t, len(text), f.count)
+	ids, err := f.window(0, f.count)
+	require.NoError(t, err)
+	for i := range text {
+		require.EqualValues(t, text[i], ids[i])
+	}
+	_, err = f.window(f.count-1, 2)
+	require.Error(t, err)
+	require.NoError(t, f.file.Close())
+	// The vocabulary of a new model is that of its data, so both learn from tokens of 256.
+	model := filepath.Join(dir, "model")
+	trained(t, tiny("-steps", "1", "-export", model)...)
+	flags := tiny("-model", model, "-steps", "3")
+	_, want := trained(t, flags...)
+	_, got := trained(t, append(flags, "-data", path)...)
+	require.Equal(t, want, got)
+	_, several := trained(t, append(flags, "-data", path, "-ranks", "2", "-fsdp")...)
+	require.InEpsilon(t, want, several, 1e-4)
+
+	root, err := golden.Dir()
+	require.NoError(t, err)
+	require.NoError(t, os.CopyFS(model, os.DirFS(filepath.Join(root, "tokenizer", "small"))))
+	samples := questions(t, `{"text": "the square of %d is %d"}`)
+	path = filepath.Join(dir, "questions.tokens")
+	out = tokenized(t, "-model", model, "-data", samples, "-tokenize", path)
+	require.Contains(t, out, "41 samples read, 1 bad lines")
+	tok, err := tokenizer.Load(model)
+	require.NoError(t, err)
+	first, err := tok.Encode("the square of 7 is 49")
+	require.NoError(t, err)
+	f, err = openTokens(path)
+	require.NoError(t, err)
+	ids, err = f.window(0, f.count)
+	require.NoError(t, err)
+	require.NoError(t, f.file.Close())
+	require.True(t, bytes.Contains(raw(ids), raw(first)))
+	left, err := filepath.Glob(filepath.Join(dir, ".tokenize-*"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+// raw are the bytes of ids.
+func raw(ids []int32) (b []byte) {
+	for _, id := range ids {
+		b = binary.LittleEndian.AppendUint32(b, uint32(id))
+	}
+	return b
+}
+
+// TestBadTokens: damaged files are named, and what cannot be made leaves nothing behind.
+func TestBadTokens(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.tokens")
+	good := append([]byte(tokensMagic), 5, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0)
+	for text, content := range map[string][]byte{
+		"no file that -tokenize has written": good[:9], "that -tokenize has": append([]byte("T"), good...), "impossible": good[:len(good)-1],
+		"0 bytes of tokens": good[:tokensHeader],
+	} {
+		require.NoError(t, os.WriteFile(path, content, 0o600))
+		_, err := loadCorpus(path)
+		require.ErrorContains(t, err, text)
+		require.ErrorContains(t, err, path)
+	}
+	require.NoError(t, os.WriteFile(path, good, 0o600))
+	c, err := loadCorpus(path)
+	require.NoError(t, err)
+	_, _, err = c.batch(1, 0, 1, 4)
+	require.ErrorContains(t, err, "has 1 tokens")
+	require.NoError(t, c.Close())
+
+	_, err = parseFlags([]string{"-tokenize", "x.bin"}, t.Output())
+	require.ErrorContains(t, err, ".tokens")
+	o, err := parseFlags(tiny("-tokenize", filepath.Join(dir, "b.tokens")), t.Output())
+	require.NoError(t, err)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, run(ended, o, t.Output()), context.Canceled)
+	left, err := filepath.Glob(filepath.Join(dir, "*"))
+	require.NoError(t, err)
+	require.Equal(t, []string{path}, left)
+}
