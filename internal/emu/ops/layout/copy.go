@@ -95,6 +95,9 @@ func cat(c *op.Call) (op.Run, error) {
 	want[axis] = 0
 	for _, t := range parts {
 		c.Plain(t)
+		if op.IsPrivate(t.Format) { // not in the rules, as the source asks each member of the list
+			c.Invalid("%v has a private format; cast it to ND with aclnnNpuFormatCast", t)
+		}
 		c.DType(t, joinedTypes(c)...)
 		if t.Format != parts[0].Format {
 			c.Invalid("formats differ: %v and %v; they must be equal", parts[0], t)

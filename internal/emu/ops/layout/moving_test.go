@@ -100,6 +100,9 @@ func TestCatStackSplit(t *testing.T) {
 	optest.Refused(t, op.InvalidParam, "Cat", optest.Args{"tensors": []*op.Tensor{x, y}, "dim": 0, "out": out}, "tensors[0]", "tensors[1]")
 	optest.Refused(t, op.InvalidParam, "Cat", optest.Args{"tensors": []*op.Tensor{}, "dim": 0, "out": out}, "at least one")
 	optest.Run(t, "Cat", optest.Args{"tensors": []*op.Tensor{none, none}, "dim": 0, "out": none})
+	blocks := optest.Tensor(t, dtype.Float32, []int64{2, 2})
+	blocks.Format, blocks.Storage = dtype.NC1HWC0, []int64{2, 2}
+	optest.Refused(t, op.InvalidParam, "Cat", optest.Args{"tensors": []*op.Tensor{blocks, blocks}, "dim": 0, "out": optest.Tensor(t, dtype.Float32, []int64{4, 2})}, "private format")
 
 	stacked := optest.Tensor(t, dtype.Float32, []int64{2, 2, 1})
 	optest.Run(t, "Stack", optest.Args{"tensors": []*op.Tensor{x, optest.Tensor(t, dtype.Float32, []int64{2, 1}, 8, 9)}, "dim": 1, "out": stacked})

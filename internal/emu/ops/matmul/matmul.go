@@ -192,6 +192,10 @@ func addr(c *op.Call) (op.Run, error) {
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
+	if out.Len() != 0 && (vec1.Len() == 0 || vec2.Len() == 0) {
+		c.Vacuous("%v or %v is empty, and out %v is not", vec1, vec2, out)
+		return nil, c.Err()
+	}
 	coefficient := func(name string) float64 {
 		if s := c.OptionalScalar(name); s != nil {
 			return s.Float64()

@@ -37,3 +37,17 @@ func TestMixedOuterProducts(t *testing.T) {
 	assert.Equal(t, []float64{7, -4, 25, -28}, optest.Values(sum))
 	optest.Refused(t, op.InvalidParam, "Ger", optest.Args{"self": x, "vec2": x, "out": sum}, "")
 }
+
+// Nothing happens to out if one of the vectors is empty.
+func TestAddrOfEmptyVectors(t *testing.T) {
+	vector, none := optest.Tensor(t, dtype.Float32, []int64{3}, 1, 2, 3), optest.Tensor(t, dtype.Float32, []int64{0})
+	one := optest.Scalar(1)
+	for _, c := range []struct {
+		shape      []int64
+		vec1, vec2 *op.Tensor
+	}{{[]int64{1, 3}, none, vector}, {[]int64{3, 1}, vector, none}} {
+		self, out := optest.Tensor(t, dtype.Float32, c.shape, 7, 8, 9), optest.Tensor(t, dtype.Float32, c.shape, 4, 5, 6)
+		optest.Run(t, "Addr", optest.Args{"self": self, "vec1": c.vec1, "vec2": c.vec2, "betaOptional": one, "alphaOptional": one, "out": out})
+		assert.Equal(t, []float64{4, 5, 6}, optest.Values(out))
+	}
+}

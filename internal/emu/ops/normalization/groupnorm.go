@@ -191,6 +191,9 @@ func instanceNorm(c *op.Call) (op.Run, error) {
 	c.Plain(x, y, gamma, beta, mean, variance)
 	c.DType(x, dtype.Float32, dtype.Float16)
 	c.Rank(x, 4, 4)
+	if x.Len() != 0 && (y.Len() == 0 || mean.Len() == 0 || variance.Len() == 0) {
+		c.Vacuous("y %v, mean %v or variance %v is empty, and x %v is not", y, mean, variance, x)
+	}
 	c.Same(x, y)
 	c.SameDType(x, gamma, beta, mean, variance)
 	if c.Err() != nil {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 	"github.com/goascend/cann/internal/emu/op"
@@ -65,5 +66,14 @@ func TestInstanceNorm(t *testing.T) {
 			a[k] = val
 		}
 		optest.Refused(t, c.code, "InstanceNorm", a, c.text)
+	}
+	// The Ascend310P does nothing for any empty tensor.
+	none := optest.Args{
+		"y": optest.Tensor(t, f, []int64{1, 2, 0, 3}), "mean": optest.Tensor(t, f, []int64{0, 2, 1, 1}), "variance": optest.Tensor(t, f, []int64{0, 2, 1, 1}),
+	}
+	for name, empty := range none {
+		a := optest.Args{"x": x, "gamma": v, "beta": v, "dataFormat": "NCHW", "eps": eps, "y": optest.Tensor(t, f, []int64{1, 2, 3, 3}), "mean": m, "variance": m}
+		a[name] = empty
+		optest.RunOn(t, acceptance.Ascend310P, "InstanceNorm", a)
 	}
 }
