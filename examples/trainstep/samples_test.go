@@ -71,7 +71,7 @@ func TestTrainsConversations(t *testing.T) {
 func TestEvaluates(t *testing.T) {
 	path := questions(t, `{"prompt": "square of %d: ", "response": "%d"}`)
 	log := filepath.Join(t.TempDir(), "log")
-	flags := tiny("-data", path, "-eval", path, "-seq", "32", "-steps", "5", "-eval-every", "2", "-eval-batches", "100", "-layers", "2")
+	flags := tiny("-dtype", "fp32", "-data", path, "-eval", path, "-seq", "32", "-steps", "5", "-eval-every", "2", "-eval-batches", "100", "-layers", "2")
 	out, _ := trained(t, append(flags, "-log", log)...)
 	told := regexp.MustCompile(`held-out loss ([0-9.]+), perplexity`).FindAllStringSubmatch(out, -1)
 	require.Len(t, told, 3, "after steps 2, 4 and 5")
