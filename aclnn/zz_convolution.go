@@ -545,7 +545,7 @@ var opIm2colBackward = Operator{
 // Im2colBackward adds columns up into images, each at its window: the gradient of Im2col.
 //
 // It launches aclnnIm2colBackward (libopapi, CANN 8.1.RC1) of family convolution on st.
-// The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow the document.
+// The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-cv, image/col2im/docs/aclnnIm2colBackward.md
 func Im2colBackward(st *acl.Stream, p Im2colBackwardParams) error {
 	c := NewCall(st, &opIm2colBackward)

@@ -180,7 +180,7 @@ var opGridSampler2DBackward = Operator{
 //
 // It launches aclnnGridSampler2DBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: GradOutput, Input, Grid, InputGrad, GridGrad float32 float16 bfloat16
-// float64. Its checks follow the document.
+// float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-cv, image/grid_sampler2_d_grad/docs/aclnnGridSampler2DBackward.md
 func GridSampler2DBackward(st *acl.Stream, p GridSampler2DBackwardParams) error {
 	c := NewCall(st, &opGridSampler2DBackward)
@@ -223,8 +223,8 @@ var opGridSampler3D = Operator{
 // GridSampler3D reads volumes at the coordinates of a grid, from −1 to 1.
 //
 // It launches aclnnGridSampler3D (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: Input, Grid, Out float32 float16 bfloat16 float64. Its checks follow the
-// document.
+// The emulator verified: Input, Grid, Out float32 float16 bfloat16 float64. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-cv, image/grid_sample/docs/aclnnGridSampler3D.md
 func GridSampler3D(st *acl.Stream, p GridSampler3DParams) error {
 	c := NewCall(st, &opGridSampler3D)
@@ -268,7 +268,7 @@ var opGridSampler3DBackward = Operator{
 //
 // It launches aclnnGridSampler3DBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: GradOutput, Input, Grid, InputGrad, GridGrad float32 float16 bfloat16
-// float64. Its checks follow the document.
+// float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-cv, image/grid_sampler3_d_grad/docs/aclnnGridSampler3DBackward.md
 func GridSampler3DBackward(st *acl.Stream, p GridSampler3DBackwardParams) error {
 	c := NewCall(st, &opGridSampler3DBackward)
@@ -569,7 +569,7 @@ var opUpsampleBicubic2dAA = Operator{
 // UpsampleBicubic2dAA resizes images by bicubic interpolation with a filter against aliasing.
 //
 // It launches aclnnUpsampleBicubic2dAA (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: X, Out float32 float16 bfloat16. Its checks follow the document.
+// The emulator verified: X, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-cv, image/upsample_bicubic2d_aa/docs/aclnnUpsampleBicubic2dAA.md
 func UpsampleBicubic2dAA(st *acl.Stream, p UpsampleBicubic2dAAParams) error {
 	c := NewCall(st, &opUpsampleBicubic2dAA)
@@ -610,7 +610,7 @@ var opUpsampleBicubic2dAAGrad = Operator{
 // UpsampleBicubic2dAAGrad computes the gradient of UpsampleBicubic2dAA.
 //
 // It launches aclnnUpsampleBicubic2dAAGrad (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow the document.
+// The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-cv, image/upsample_bicubic2d_aa_grad/docs/aclnnUpsampleBicubic2dAAGrad.md
 func UpsampleBicubic2dAAGrad(st *acl.Stream, p UpsampleBicubic2dAAGradParams) error {
 	c := NewCall(st, &opUpsampleBicubic2dAAGrad)
@@ -735,7 +735,7 @@ var opUpsampleBilinear2dAA = Operator{
 // UpsampleBilinear2dAA resizes images by bilinear interpolation with a filter against aliasing.
 //
 // It launches aclnnUpsampleBilinear2dAA (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: Input, Out float32 float16 bfloat16. Its checks follow the document.
+// The emulator verified: Input, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-cv, image/upsample_bilinear2d_aa/docs/aclnnUpsampleBilinear2dAA.md
 func UpsampleBilinear2dAA(st *acl.Stream, p UpsampleBilinear2dAAParams) error {
 	c := NewCall(st, &opUpsampleBilinear2dAA)
@@ -777,7 +777,7 @@ var opUpsampleBilinear2dAABackward = Operator{
 //
 // It launches aclnnUpsampleBilinear2dAABackward (libopapi, CANN 8.1.RC1) of family resampling on
 // st.
-// The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow the document.
+// The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-cv, image/upsample_bilinear2d_aa_backward/docs/aclnnUpsampleBilinear2dAABackward.md
 func UpsampleBilinear2dAABackward(st *acl.Stream, p UpsampleBilinear2dAABackwardParams) error {
 	c := NewCall(st, &opUpsampleBilinear2dAABackward)
@@ -948,8 +948,8 @@ var opUpsampleLinear1dBackward = Operator{
 // UpsampleLinear1dBackward computes the gradient of UpsampleLinear1d.
 //
 // It launches aclnnUpsampleLinear1dBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: GradOut, Out float32 float16 bfloat16 float64. Its checks follow the
-// document.
+// The emulator verified: GradOut, Out float32 float16 bfloat16 float64. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-cv, image/upsample_bilinear2d_grad/docs/aclnnUpsampleLinear1dBackward.md
 func UpsampleLinear1dBackward(st *acl.Stream, p UpsampleLinear1dBackwardParams) error {
 	c := NewCall(st, &opUpsampleLinear1dBackward)
@@ -1023,8 +1023,8 @@ var opUpsampleNearest1dBackward = Operator{
 // UpsampleNearest1dBackward computes the gradient of UpsampleNearest1d.
 //
 // It launches aclnnUpsampleNearest1dBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: GradOut, Out float32 float16 bfloat16 float64. Its checks follow the
-// document.
+// The emulator verified: GradOut, Out float32 float16 bfloat16 float64. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest2d_grad/docs/aclnnUpsampleNearest1dBackward.md
 func UpsampleNearest1dBackward(st *acl.Stream, p UpsampleNearest1dBackwardParams) error {
 	c := NewCall(st, &opUpsampleNearest1dBackward)
@@ -1215,8 +1215,8 @@ var opUpsampleNearest3d = Operator{
 // UpsampleNearest3d resizes volumes by repeating or dropping elements.
 //
 // It launches aclnnUpsampleNearest3d (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow the
-// document.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest3d/docs/aclnnUpsampleNearest3d.md
 func UpsampleNearest3d(st *acl.Stream, p UpsampleNearest3dParams) error {
 	c := NewCall(st, &opUpsampleNearest3d)
@@ -1257,8 +1257,8 @@ var opUpsampleNearest3dBackward = Operator{
 // UpsampleNearest3dBackward computes the gradient of UpsampleNearest3d.
 //
 // It launches aclnnUpsampleNearest3dBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: GradOut, GradInput float32 float16 bfloat16 float64. Its checks follow the
-// document.
+// The emulator verified: GradOut, GradInput float32 float16 bfloat16 float64. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest3d_grad/docs/aclnnUpsampleNearest3dBackward.md
 func UpsampleNearest3dBackward(st *acl.Stream, p UpsampleNearest3dBackwardParams) error {
 	c := NewCall(st, &opUpsampleNearest3dBackward)
@@ -1297,7 +1297,7 @@ var opUpsampleNearestExact1d = Operator{
 // UpsampleNearestExact1d resizes sequences by taking the element nearest to each centre.
 //
 // It launches aclnnUpsampleNearestExact1d (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 uint8. Its checks follow the document.
+// The emulator verified: Self, Out float32 float16 bfloat16 uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest/docs/aclnnUpsampleNearestExact1d.md
 func UpsampleNearestExact1d(st *acl.Stream, p UpsampleNearestExact1dParams) error {
 	c := NewCall(st, &opUpsampleNearestExact1d)
@@ -1335,7 +1335,7 @@ var opUpsampleNearestExact1dBackward = Operator{
 //
 // It launches aclnnUpsampleNearestExact1dBackward (libopapi, CANN 8.1.RC1) of family resampling on
 // st.
-// The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow the document.
+// The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest_exact2d_grad/docs/aclnnUpsampleNearestExact1dBackward.md
 func UpsampleNearestExact1dBackward(st *acl.Stream, p UpsampleNearestExact1dBackwardParams) error {
 	c := NewCall(st, &opUpsampleNearestExact1dBackward)
@@ -1375,7 +1375,7 @@ var opUpsampleNearestExact2d = Operator{
 // UpsampleNearestExact2d resizes images by taking the element nearest to each centre.
 //
 // It launches aclnnUpsampleNearestExact2d (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 uint8. Its checks follow the document.
+// The emulator verified: Self, Out float32 float16 bfloat16 uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest/docs/aclnnUpsampleNearestExact2d.md
 func UpsampleNearestExact2d(st *acl.Stream, p UpsampleNearestExact2dParams) error {
 	c := NewCall(st, &opUpsampleNearestExact2d)
@@ -1415,7 +1415,7 @@ var opUpsampleNearestExact2dBackward = Operator{
 //
 // It launches aclnnUpsampleNearestExact2dBackward (libopapi, CANN 8.1.RC1) of family resampling on
 // st.
-// The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow the document.
+// The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest_exact2d_grad/docs/aclnnUpsampleNearestExact2dBackward.md
 func UpsampleNearestExact2dBackward(st *acl.Stream, p UpsampleNearestExact2dBackwardParams) error {
 	c := NewCall(st, &opUpsampleNearestExact2dBackward)
@@ -1457,7 +1457,7 @@ var opUpsampleNearestExact3d = Operator{
 // UpsampleNearestExact3d resizes volumes by taking the element nearest to each centre.
 //
 // It launches aclnnUpsampleNearestExact3d (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow the document.
+// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest_exact3d/docs/aclnnUpsampleNearestExact3d.md
 func UpsampleNearestExact3d(st *acl.Stream, p UpsampleNearestExact3dParams) error {
 	c := NewCall(st, &opUpsampleNearestExact3d)
@@ -1499,8 +1499,8 @@ var opUpsampleNearestExact3dBackward = Operator{
 //
 // It launches aclnnUpsampleNearestExact3dBackward (libopapi, CANN 8.1.RC1) of family resampling on
 // st.
-// The emulator verified: GradOut, GradInput float32 float16 bfloat16. Its checks follow the
-// document.
+// The emulator verified: GradOut, GradInput float32 float16 bfloat16. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest_exact3d_grad/docs/aclnnUpsampleNearestExact3dBackward.md
 func UpsampleNearestExact3dBackward(st *acl.Stream, p UpsampleNearestExact3dBackwardParams) error {
 	c := NewCall(st, &opUpsampleNearestExact3dBackward)
@@ -1544,8 +1544,8 @@ var opUpsampleTrilinear3d = Operator{
 // UpsampleTrilinear3d resizes volumes by interpolation between the eight nearest elements.
 //
 // It launches aclnnUpsampleTrilinear3d (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow the
-// document.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-cv, image/resize_upsample_trilinear/docs/aclnnUpsampleTrilinear3d.md
 func UpsampleTrilinear3d(st *acl.Stream, p UpsampleTrilinear3dParams) error {
 	c := NewCall(st, &opUpsampleTrilinear3d)
@@ -1588,8 +1588,8 @@ var opUpsampleTrilinear3dBackward = Operator{
 // UpsampleTrilinear3dBackward computes the gradient of UpsampleTrilinear3d.
 //
 // It launches aclnnUpsampleTrilinear3dBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: GradOut, GradInput float32 float16 bfloat16 float64. Its checks follow the
-// document.
+// The emulator verified: GradOut, GradInput float32 float16 bfloat16 float64. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-cv, image/upsample_trilinear3d_backward/docs/aclnnUpsampleTrilinear3dBackward.md
 func UpsampleTrilinear3dBackward(st *acl.Stream, p UpsampleTrilinear3dBackwardParams) error {
 	c := NewCall(st, &opUpsampleTrilinear3dBackward)
