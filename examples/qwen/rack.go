@@ -138,7 +138,7 @@ func (r *Rack) Close() error {
 	return r.memory.Close()
 }
 
-// racked is what a pass needs of a rack: which rows have an adapter, by place.
+// racked adds to a rack which rows of a pass have an adapter, by place.
 type racked struct {
 	*Rack
 	rows  *aclnn.Tensor // numbers of the rows, those of the first place first

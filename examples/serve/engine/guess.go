@@ -48,8 +48,8 @@ func guesses(tokens []int32, n int) []int32 {
 	return tokens[best:min(best+n, len(tokens))]
 }
 
-// drawAll draws tokens of a sequence from the logits after its last token and after each guess, as long as the
-// guesses are what is drawn.
+// drawAll draws tokens of a sequence from the logits after its last token and after each guess. It ends at the
+// first guess that differs from the token drawn.
 func (e *Engine) drawAll(s *sequence, logits []float32) {
 	guess := slices.Clone(s.guess) // it may lie in the tokens
 	for i := 0; e.draw(s, logits[i*e.vocab:][:e.vocab]); i++ {
