@@ -10,8 +10,8 @@ COPY examples/go.mod examples/go.sum examples/
 COPY internal/npugen/go.mod internal/npugen/go.sum internal/npugen/
 RUN go mod download
 COPY . .
-RUN --mount=type=cache,target=/root/.cache/go-build \
-    go build -trimpath -buildvcs=false -tags emu -o /out/ ./examples/serve ./examples/trainstep ./examples/generate ./examples/launch ./examples/npuinfo
+RUN --mount=type=cache,target=/cache \
+    GOCACHE=/cache go build -trimpath -buildvcs=false -tags emu -o /out/ ./examples/serve ./examples/trainstep ./examples/generate ./examples/launch ./examples/npuinfo
 
 FROM debian:bookworm-slim
 COPY --from=build /out/ /usr/local/bin/
