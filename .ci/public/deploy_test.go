@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/moby/buildkit/frontend/dockerfile/instructions"
 	"github.com/moby/buildkit/frontend/dockerfile/linter"
@@ -226,13 +227,9 @@ func TestServeManifest(t *testing.T) {
 	for _, p := range []*corev1.Probe{c.StartupProbe, c.ReadinessProbe, c.LivenessProbe} {
 		assert.Contains(t, server, `"GET `+p.HTTPGet.Path+`"`)
 	}
-	drain := regexp.MustCompile(`^(\d+)s$`).FindStringSubmatch(c.Args[slices.Index(c.Args, "-drain")+1])
-	require.Len(t, drain, 2)
-	var seconds int64
-	for _, digit := range drain[1] {
-		seconds = 10*seconds + int64(digit-'0')
-	}
-	assert.Greater(t, *d.Spec.Template.Spec.TerminationGracePeriodSeconds, seconds+c.Lifecycle.PreStop.Sleep.Seconds)
+	drain, err := time.ParseDuration(c.Args[slices.Index(c.Args, "-drain")+1])
+	require.NoError(t, err)
+	assert.Greater(t, float64(*d.Spec.Template.Spec.TerminationGracePeriodSeconds), drain.Seconds()+float64(c.Lifecycle.PreStop.Sleep.Seconds))
 }
 
 // programsOf checks the programs that a container starts: each must know the flags behind it.
