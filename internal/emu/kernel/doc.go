@@ -12,6 +12,6 @@
 // in fp32 (fp64 for float64, int64 for integers), and give the same result for every
 // number of threads.
 //
-// What is pure Go and needs no more than this package's interface has a package of its own below:
-// chance, ctc, entropy, interpolate, matrix, and order, which works on slices and is used here.
+// Pure Go that needs only this package's interface has a package of its own below: bag, chance, ctc,
+// entropy, gating, interpolate, matrix, and order, which works on slices and is used here.
 package kernel

@@ -1,7 +1,7 @@
 package activation
 
 import (
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/gating"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -24,5 +24,5 @@ func sinkhorn(c *op.Call) (op.Run, error) {
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
-	return func(*op.Exec) error { return kernel.Sinkhorn(out.View(), cost.View(), tolerance) }, nil
+	return func(*op.Exec) error { return gating.Sinkhorn(out.View(), cost.View(), tolerance) }, nil
 }

@@ -4,14 +4,14 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/gating"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
 // experts lists the operators of mixture-of-experts layers: gating, routing of tokens to experts
 // and back, and the gradients.
 var experts = op.Table{
-	"MoeGatingTopKSoftmax": gating, "MoeGatingTopKSoftmaxV2": gating,
+	"MoeGatingTopKSoftmax": topKGating, "MoeGatingTopKSoftmaxV2": topKGating,
 	"MoeInitRoutingQuant": initRouting, "MoeInitRoutingQuantV2": initRoutingV2, "MoeInitRoutingV3": initRoutingV3, "MoeUpdateExpert": updateExpert,
 	"MoeInitRouting": initRouting, "MoeInitRoutingV2": initRoutingV2, "MoeInitRoutingV2Grad": initRoutingGrad,
 	"MoeFinalizeRouting": finalizeRouting, "MoeFinalizeRoutingV2": finalizeRoutingV2, "MoeFinalizeRoutingV2Grad": finalizeRoutingGrad,
@@ -28,8 +28,8 @@ var experts = op.Table{
 // maxGatingK is the largest number of experts per token.
 const maxGatingK = 1024
 
-// gating chooses the k best experts of every token.
-func gating(c *op.Call) (op.Run, error) {
+// topKGating chooses the k best experts of every token.
+func topKGating(c *op.Call) (op.Run, error) {
 	x, finished, k := c.Tensor("x"), c.Optional("finishedOptional"), c.Int("k")
 	y, expert := c.Tensor("yOut"), c.Tensor("expertIdxOut")
 	c.DType(x, op.FloatTypes...)
@@ -84,7 +84,7 @@ func gating(c *op.Call) (op.Run, error) {
 		if x.Len() == 0 || k == 0 {
 			return nil
 		}
-		g := kernel.Gating{Scores: x.View(), TopKFirst: topKFirst, Finished: op.OptionalView(finished)}
+		g := gating.TopK{Scores: x.View(), TopKFirst: topKFirst, Finished: op.OptionalView(finished)}
 		return g.Choose(y.View(), expert.View(), op.OptionalView(row), op.OptionalView(all))
 	}, nil
 }
@@ -97,7 +97,7 @@ const maxGatingExperts = 2048
 func groupGating(c *op.Call) (op.Run, error) {
 	x, bias, y, expert := c.Tensor("x"), c.Optional("biasOptional"), c.Tensor("yOut"), c.Tensor("expertIdxOut")
 	k, groups, kept, all := c.Int("k"), c.Int("groupCount"), c.Int("kGroup"), (*op.Tensor)(nil)
-	g := kernel.GroupGating{Groups: groups, Kept: kept, Scale: c.Float("routedScalingFactor"), Epsilon: c.Float("eps")}
+	g := gating.Groups{Number: groups, Kept: kept, Scale: c.Float("routedScalingFactor"), Epsilon: c.Float("eps")}
 	c.Plain(x, y, expert)
 	c.DType(x, op.FloatTypes...)
 	c.SameDType(x, y)

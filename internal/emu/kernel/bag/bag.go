@@ -1,21 +1,25 @@
-package kernel
+package bag
 
-import "fmt"
+import (
+	"fmt"
 
-// BagMode says how the rows of a bag are reduced to one row.
-type BagMode int
+	"github.com/goascend/cann/internal/emu/kernel"
+)
+
+// Mode says how the rows of a bag are reduced to one row.
+type Mode int
 
 // The sum, the mean, or the largest element of each column.
 const (
-	BagSum BagMode = iota
-	BagMean
-	BagMax
+	Sum Mode = iota
+	Mean
+	Max
 )
 
 // Bags describes groups of rows of a table. Bag b consists of the rows Index[First[b]:First[b+1]];
 // the last bag ends at the end of Index.
 type Bags struct {
-	Mode    BagMode
+	Mode    Mode
 	Index   []int64
 	First   []int64
 	Scale   []float64 // factor of each index, for sums; nil for ones
@@ -61,9 +65,9 @@ func (b Bags) Members() (bags, sizes []int64) {
 	return bags, sizes
 }
 
-// Into sets row b of out to the reduction of bag b; a bag without rows gives zeros. For BagMax it
+// Into sets row b of out to the reduction of bag b; a bag without rows gives zeros. For Max it
 // returns the index of the row that each element came from.
-func (b Bags) Into(out, table View) (largest []int64, err error) {
+func (b Bags) Into(out, table kernel.View) (largest []int64, err error) {
 	if err := b.check(table.Shape[0]); err != nil {
 		return nil, err
 	}
@@ -79,7 +83,7 @@ func (b Bags) Into(out, table View) (largest []int64, err error) {
 			if b.Index[k] == b.Padding {
 				continue
 			}
-			x, err := Doubles(table.Select(0, b.Index[k]))
+			x, err := kernel.Doubles(table.Select(0, b.Index[k]))
 			if err != nil {
 				return nil, err
 			}
@@ -89,7 +93,7 @@ func (b Bags) Into(out, table View) (largest []int64, err error) {
 			}
 			for j, v := range x {
 				switch {
-				case b.Mode != BagMax:
+				case b.Mode != Max:
 					row[j] += scale * v
 				case empty || v > row[j] || v != v:
 					row[j], from[j] = v, b.Index[k]
@@ -97,11 +101,11 @@ func (b Bags) Into(out, table View) (largest []int64, err error) {
 			}
 			empty = false
 		}
-		if b.Mode == BagMean {
+		if b.Mode == Mean {
 			for j := range row {
 				row[j] /= float64(max(sizes[i], 1))
 			}
 		}
 	}
-	return largest, SetFloats(out, y)
+	return largest, kernel.SetFloats(out, y)
 }

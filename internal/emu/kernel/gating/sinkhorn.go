@@ -1,8 +1,10 @@
-package kernel
+package gating
 
 import (
 	"fmt"
 	"math"
+
+	"github.com/goascend/cann/internal/emu/kernel"
 )
 
 // sinkhornRounds is the maximum number of iterations. A hundred suffice for reasonable costs.
@@ -11,9 +13,9 @@ const sinkhornRounds = 1 << 20
 // Sinkhorn sets out to exp(cost) with rows and columns scaled alternately, until the column
 // scales change by at most tolerance on average. The result distributes the rows evenly over the
 // columns (Sinkhorn's algorithm). It fails if the scales do not converge.
-func Sinkhorn(out, cost View, tolerance float64) error {
+func Sinkhorn(out, cost kernel.View, tolerance float64) error {
 	const tiny = 1e-8
-	p, err := Doubles(cost)
+	p, err := kernel.Doubles(cost)
 	if err != nil || len(p) == 0 {
 		return err
 	}
@@ -27,7 +29,7 @@ func Sinkhorn(out, cost View, tolerance float64) error {
 	}
 	for round := 0; ; round++ {
 		if round == sinkhornRounds {
-			return fmt.Errorf("kernel: costs of shape %v do not settle to %g in %d rounds", cost.Shape, tolerance, round)
+			return fmt.Errorf("gating: costs of shape %v do not settle to %g in %d rounds", cost.Shape, tolerance, round)
 		}
 		copy(last, col)
 		for i := range row {
@@ -55,5 +57,5 @@ func Sinkhorn(out, cost View, tolerance float64) error {
 			p[i*cols+j] *= r * c
 		}
 	}
-	return SetFloats(out, p)
+	return kernel.SetFloats(out, p)
 }
