@@ -106,6 +106,13 @@ func (x *Context) Handle() uint64 {
 // it (aclrtSynchronizeDevice). If ctx ends first the work goes on and the error
 // matches ctx.Err(); see Stream.Synchronize.
 func (x *Context) Synchronize(ctx context.Context) error {
+	if observed() {
+		return x.watch(CallWait, "Context.Synchronize", 0, func() error { return x.synchronize(ctx) })
+	}
+	return x.synchronize(ctx)
+}
+
+func (x *Context) synchronize(ctx context.Context) error {
 	if err := x.usable("Context.Synchronize"); err != nil {
 		return err
 	}

@@ -24,6 +24,13 @@ func copyKind(dst, src *region) aclrtMemcpyKind {
 // of another device needs EnablePeerAccess. Go slices go through CopyToDevice and
 // CopyFromDevice.
 func (s *Stream) Copy(dst, src Memory, n int) error {
+	if observed() {
+		return s.watch(CallCopy, "Stream.Copy", n, func() error { return s.copy(dst, src, n) })
+	}
+	return s.copy(dst, src, n)
+}
+
+func (s *Stream) copy(dst, src Memory, n int) error {
 	const op = "Stream.Copy"
 	if !s.ready() {
 		return s.usable(op)
@@ -60,6 +67,13 @@ func (s *Stream) Copy(dst, src Memory, n int) error {
 // Copy2D queues a copy of rows (aclrtMemcpy2dAsync): height rows of width bytes, which are
 // dpitch bytes apart in dst and spitch in src. Width is at most 5 000 000, height 5 242 880.
 func (s *Stream) Copy2D(dst Memory, dpitch int, src Memory, spitch, width, height int) error {
+	if observed() {
+		return s.watch(CallCopy, "Stream.Copy2D", width*height, func() error { return s.copyRows(dst, dpitch, src, spitch, width, height) })
+	}
+	return s.copyRows(dst, dpitch, src, spitch, width, height)
+}
+
+func (s *Stream) copyRows(dst Memory, dpitch int, src Memory, spitch, width, height int) error {
 	const op = "Stream.Copy2D"
 	if err := s.usable(op); err != nil {
 		return err
@@ -135,6 +149,13 @@ func (s *Stream) Memset(dst *Buffer, value byte, n int) error {
 // Copy copies n bytes now and returns when it is done (aclrtMemcpy). It does not wait for
 // work on streams: synchronise those that use the memory first.
 func (x *Context) Copy(dst, src Memory, n int) error {
+	if observed() {
+		return x.watch(CallCopy, "Context.Copy", n, func() error { return x.copy(dst, src, n) })
+	}
+	return x.copy(dst, src, n)
+}
+
+func (x *Context) copy(dst, src Memory, n int) error {
 	const op = "Context.Copy"
 	if err := x.usable(op); err != nil {
 		return err
@@ -159,6 +180,13 @@ func (x *Context) Copy(dst, src Memory, n int) error {
 
 // Copy2D copies rows now, as Stream.Copy2D queues it (aclrtMemcpy2d).
 func (x *Context) Copy2D(dst Memory, dpitch int, src Memory, spitch, width, height int) error {
+	if observed() {
+		return x.watch(CallCopy, "Context.Copy2D", width*height, func() error { return x.copyRows(dst, dpitch, src, spitch, width, height) })
+	}
+	return x.copyRows(dst, dpitch, src, spitch, width, height)
+}
+
+func (x *Context) copyRows(dst Memory, dpitch int, src Memory, spitch, width, height int) error {
 	const op = "Context.Copy2D"
 	if err := x.usable(op); err != nil {
 		return err

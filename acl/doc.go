@@ -73,6 +73,8 @@
 // Stream.Range names steps and layers in it. The error of a failed kernel has what CANN told about
 // the task (Error.Exceptions), and the files of CANN's log of this process, if there are some.
 //
+// Observe tells a function of each launch, copy and wait, for the program's own counts and spans.
+//
 // # Graphs
 //
 // Stream.Capture records work and Graph.Replay queues it again with one call, which spares the host

@@ -30,14 +30,22 @@ func bytesOf[T Element](v []T) []byte {
 // that memory; then a part of dst may be written already. Stream.Copy copies a HostBuffer
 // without this detour.
 func CopyToDevice[T Element](ctx context.Context, st *Stream, dst *Buffer, src []T) error {
-	return st.upload(ctx, dst, bytesOf(src))
+	data := bytesOf(src)
+	if observed() {
+		return st.watch(CallCopy, "acl.CopyToDevice", len(data), func() error { return st.upload(ctx, dst, data) })
+	}
+	return st.upload(ctx, dst, data)
 }
 
 // CopyFromDevice copies from the start of src to a Go slice, after the work queued on the
 // stream before, and returns when dst has the data. If ctx ends first a part of dst may be
 // written.
 func CopyFromDevice[T Element](ctx context.Context, st *Stream, dst []T, src *Buffer) error {
-	return st.download(ctx, bytesOf(dst), src)
+	data := bytesOf(dst)
+	if observed() {
+		return st.watch(CallCopy, "acl.CopyFromDevice", len(data), func() error { return st.download(ctx, data, src) })
+	}
+	return st.download(ctx, data, src)
 }
 
 func (s *Stream) upload(ctx context.Context, dst *Buffer, data []byte) error {

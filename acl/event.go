@@ -183,6 +183,13 @@ func (e *Event) Query() (done bool, err error) {
 // the event stays usable, and the error matches ctx.Err(); if the event is recorded again
 // meanwhile, the wait may be for that record.
 func (e *Event) Synchronize(ctx context.Context) error {
+	if observed() {
+		return e.watch(func() error { return e.synchronize(ctx) })
+	}
+	return e.synchronize(ctx)
+}
+
+func (e *Event) synchronize(ctx context.Context) error {
 	if err := e.usable("Event.Synchronize"); err != nil {
 		return err
 	}

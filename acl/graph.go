@@ -57,6 +57,13 @@ func (g *Graph) Memory() GraphMemory {
 // replays on other streams. An error of a task appears at the next Synchronize. A graph whose
 // buffers were closed after the capture is refused with ErrClosed.
 func (g *Graph) Replay(s *Stream) error {
+	if observed() {
+		return s.watch(CallLaunch, "Graph.Replay", 0, func() error { return g.replay(s) })
+	}
+	return g.replay(s)
+}
+
+func (g *Graph) replay(s *Stream) error {
 	const op = "Graph.Replay"
 	if err := g.usable(op); err != nil {
 		return err

@@ -57,6 +57,13 @@ func (l *lent) Mention(name string) {
 // Launch implements bridge.Stream.
 func (l *lent) Launch(launch *cshim.Launch) error {
 	s := (*Stream)(l)
+	if observed() {
+		return s.watch(CallLaunch, launch.Operator().Symbol, 0, func() error { return s.launch(launch) })
+	}
+	return s.launch(launch)
+}
+
+func (s *Stream) launch(launch *cshim.Launch) error {
 	if !s.ready() {
 		return s.usable("Stream.Launch")
 	}
@@ -101,6 +108,13 @@ func (l *lent) Prepare(launch *cshim.Launch) (*cshim.Prepared, error) {
 // Run implements bridge.Stream; the workspace is that of the stream.
 func (l *lent) Run(p *cshim.Prepared) error {
 	s := (*Stream)(l)
+	if observed() {
+		return s.watch(CallLaunch, p.Operator().Symbol, 0, func() error { return s.run(p) })
+	}
+	return s.run(p)
+}
+
+func (s *Stream) run(p *cshim.Prepared) error {
 	if err := s.usable("Stream.Run"); err != nil {
 		return err
 	}

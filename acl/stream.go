@@ -200,6 +200,13 @@ func (s *Stream) Recent() []string {
 // the error matches ctx.Err(); nothing of the wait stays on the stream. A failure is reported once,
 // by whichever wait comes first, and the stream can be used again.
 func (s *Stream) Synchronize(ctx context.Context) error {
+	if observed() {
+		return s.watch(CallWait, "Stream.Synchronize", 0, func() error { return s.synchronize(ctx) })
+	}
+	return s.synchronize(ctx)
+}
+
+func (s *Stream) synchronize(ctx context.Context) error {
 	if err := s.usable("Stream.Synchronize"); err != nil {
 		return err
 	}
