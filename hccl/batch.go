@@ -22,6 +22,14 @@ func SendTo(peer int, t *aclnn.Tensor) Message { return Message{t, peer, abi.HCC
 // RecvFrom receives t from a rank.
 func RecvFrom(peer int, t *aclnn.Tensor) Message { return Message{t, peer, abi.HCCL_RECV} }
 
+// Bytes is the size of the message, 0 of one without a tensor.
+func (m Message) Bytes() int {
+	if m.tensor == nil {
+		return 0
+	}
+	return m.tensor.Bytes()
+}
+
 // Exchange queues messages that are under way at the same time (HcclBatchSendRecv). The order of
 // messages with different peers does not matter; messages with one peer are matched in the order
 // given. A rank's messages to itself come in pairs of equal size and dtype. Tensors may have

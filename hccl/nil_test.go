@@ -53,6 +53,8 @@ func TestNil(t *testing.T) {
 		require.NoError(t, err)
 		defer x.Close()
 		nils.Parameters(t, refusals, c)
+		require.Equal(t, 16, hccl.SendTo(0, x).Bytes())
+		require.Zero(t, hccl.Message{}.Bytes())
 		for name, call := range map[string]func(st *acl.Stream, x *aclnn.Tensor) error{
 			"AllReduce": func(st *acl.Stream, x *aclnn.Tensor) error { return c.AllReduce(st, x, x, hccl.Sum) },
 			"Send":      func(st *acl.Stream, x *aclnn.Tensor) error { return c.Send(st, x, 0) },

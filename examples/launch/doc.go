@@ -6,7 +6,8 @@
 //	launch -- ./trainstep                                                  (in a pod of the ascend-operator)
 //
 // Lines of a rank's output begin with its number. Signals are forwarded to all ranks; a second
-// interrupt kills them. When a rank fails the others are ended, and launch exits with its status.
+// interrupt kills them. When a rank fails, launch names it, says how it ended, repeats its last lines, ends
+// the others, and exits with its status.
 //
 // The ranks of one host get a random secret (CANN_JOB_SECRET) to authenticate each other; for
 // several hosts, set the same long random text on each of them: without it, ranks meet on the loopback

@@ -60,6 +60,24 @@ var roles = map[string]func() error{
 	// Rank 1 fails when all ranks are connected; the others wait for it, as in a collective.
 	"fail": func() error { return lose(func() { os.Exit(3) }) },
 	"die":  func() error { return lose(func() { syscall.Kill(os.Getpid(), syscall.SIGKILL) }) },
+	// Rank 1 ends before it has met the others, which look for it.
+	"early": func() error {
+		if os.Getenv("RANK") == "1" {
+			fmt.Println("printed")
+			for i := range 7 {
+				fmt.Fprintf(os.Stderr, "trouble %d\n", i)
+			}
+			os.Stderr.WriteString("no device")
+			os.Exit(7)
+		}
+		_, err := joined(context.Background())
+		return err
+	},
+	"mute": func() error {
+		fmt.Println("printed")
+		os.Exit(8)
+		return nil
+	},
 	// Rank 1 hangs. The others give up in time and name the missing rank, the second of them even
 	// after the launcher has asked it to end.
 	"stall": func() error {
@@ -274,6 +292,20 @@ func TestRankFails(t *testing.T) {
 		assert.Equal(t, []string{"[0] ended by terminated", "[0] rank 1 lost: true", "[2] ended by terminated", "[2] rank 1 lost: true"}, out.sorted())
 		assert.Contains(t, errs.text.String(), c.text)
 	}
+}
+
+// TestEarlyEnd: a rank that ends before the ranks have met is named with its last lines, and the others,
+// which would look for it for long, are ended.
+func TestEarlyEnd(t *testing.T) {
+	out, errs := newOutput(), newOutput()
+	began := time.Now()
+	require.Equal(t, 7, launch(t, "early", options{perNode: 3, settle: time.Millisecond}, nil, out, errs))
+	require.Less(t, time.Since(began), 19*time.Second, "nobody was killed")
+	require.Contains(t, errs.text.String(), "launch: rank 1 exited with status 7; ending the others. Its last lines:\n"+
+		"  trouble 3\n  trouble 4\n  trouble 5\n  trouble 6\n  no device\n")
+	out, errs = newOutput(), newOutput()
+	require.Equal(t, 8, launch(t, "mute", options{perNode: 1}, nil, out, errs))
+	require.Equal(t, "launch: rank 0 exited with status 8. Its last lines:\n  printed\n", errs.text.String())
 }
 
 // TestSurvivorsTell: the errors of the other ranks are shown, without a request to end, and where

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"io"
+	"strings"
 	"sync"
 )
 
@@ -15,8 +16,15 @@ type lineWriter struct {
 	lock   *sync.Mutex // guards to
 	prefix string
 
-	held []byte // the unfinished line
+	held []byte   // the unfinished line
+	last []string // the last lines, at most lastLines
 }
+
+// lastLines is how many lines of a rank that fails are shown again.
+const lastLines = 5
+
+// lastWidth limits these lines, in bytes.
+const lastWidth = 1000
 
 // Write never fails, so that a rank does not die when the terminal is closed.
 func (w *lineWriter) Write(p []byte) (int, error) {
@@ -47,6 +55,10 @@ func (w *lineWriter) line(b []byte) {
 	if out[len(out)-1] != '\n' {
 		out = append(out, '\n')
 	}
+	if len(w.last) == lastLines {
+		w.last = w.last[1:]
+	}
+	w.last = append(w.last, strings.TrimRight(string(b[:min(len(b), lastWidth)]), "\r\n"))
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	w.to.Write(out)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -20,7 +21,8 @@ import (
 type ended struct {
 	local  int
 	status int
-	how    string // "exited with status 3", "was killed (signal: segmentation fault)"
+	how    string   // "exited with status 3", "was killed (signal: segmentation fault)"
+	said   []string // its last lines: errors, or else what it printed
 }
 
 // processes are the ranks of this host.
@@ -77,6 +79,9 @@ func run(o options, lookup func(string) (string, bool), signals <-chan os.Signal
 			e.local = local
 			out.flush()
 			errs.flush()
+			if e.said = errs.last; e.said == nil {
+				e.said = out.last
+			}
 			j.exits <- e
 		})
 	}
@@ -110,6 +115,9 @@ func (j *processes) attend(signals <-chan os.Signal, report func(string)) (statu
 			text := fmt.Sprintf("rank %d %s", j.node*j.perNode+e.local, e.how)
 			if left > 0 {
 				text += "; ending the others"
+			}
+			if len(e.said) > 0 {
+				text += ". Its last lines:\n  " + strings.Join(e.said, "\n  ")
 			}
 			report(text)
 			end.Reset(j.settle)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/goascend/cann/examples/meter"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/mask"
 	"github.com/goascend/cann/ops/parallel"
@@ -39,6 +40,8 @@ type Parallel struct {
 	// experts, ExpertReplicas and ExpertShards divide these as Replicas and Shards do Data.
 	Experts, ExpertData          parallel.Communicator
 	ExpertReplicas, ExpertShards parallel.Communicator
+	// Meter, if it is set, measures how long a step waits for the gradients of other ranks.
+	Meter *meter.Meter
 }
 
 // shards returns the ranks over which a weight is sharded, and those that have the same shards.

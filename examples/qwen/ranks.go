@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/examples/meter"
 	"github.com/goascend/cann/hccl"
 	"github.com/goascend/cann/hccl/world"
 	"github.com/goascend/cann/ops/parallel"
@@ -83,6 +84,21 @@ func Join(ctx context.Context, st *acl.Stream, all *world.Group, layout world.La
 		r.Pipeline = stages
 	}
 	return r, nil
+}
+
+// Measure lets a meter take the times of the collectives of models that are made from now on.
+func (r *Ranks) Measure(m *meter.Meter) {
+	r.Meter = m
+	for _, c := range []*parallel.Communicator{
+		&r.World, &r.Tensor, &r.Context, &r.Data, &r.Shards, &r.Replicas, &r.Experts, &r.ExpertData, &r.ExpertShards, &r.ExpertReplicas,
+	} {
+		if comm, ok := (*c).(*hccl.Comm); ok {
+			*c = m.Comm(comm)
+		}
+	}
+	if comm, ok := r.Pipeline.(*hccl.Comm); ok {
+		r.Pipeline = m.Comm(comm)
+	}
 }
 
 // withReplicas divides the axis dp of a mesh into the ranks that share the weights and the replicas.

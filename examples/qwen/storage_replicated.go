@@ -6,6 +6,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/examples/meter"
 	"github.com/goascend/cann/ops/parallel"
 )
 
@@ -18,11 +19,12 @@ type replicated struct {
 	place          map[*Parameter]int  // index in its gradients
 	slot           map[*Parameter]int  // index in list
 	list           []slot
+	meter          *meter.Meter
 }
 
 // newReplicated allocates weights; frozen ones have no gradients.
 func newReplicated(st *acl.Stream, ps *parameters, dt aclnn.DType, par *Parallel, frozen bool) (*replicated, error) {
-	r := &replicated{st: st, memory: aclnn.Scope{Stream: st}, ps: ps, place: map[*Parameter]int{}, slot: map[*Parameter]int{}}
+	r := &replicated{st: st, memory: aclnn.Scope{Stream: st}, ps: ps, place: map[*Parameter]int{}, slot: map[*Parameter]int{}, meter: par.Meter}
 	if err := r.allocate(dt, par, frozen); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -125,7 +127,10 @@ func (p *pass) sumParts(w *Parameter) {
 	}
 }
 
-func (r *replicated) finish() error  { return errors.Join(r.dense.Finish(), r.experts.Finish()) }
+func (r *replicated) finish() error {
+	return r.meter.Join(func() error { return errors.Join(r.dense.Finish(), r.experts.Finish()) })
+}
+
 func (r *replicated) restart() error { return errors.Join(r.dense.Restart(), r.experts.Restart()) }
 
 // view returns a parameter's part of a tensor of its weight's slot.

@@ -51,9 +51,7 @@ func TestKills(t *testing.T) {
 				want[step] = sums(t, all[0])
 			}
 			began := time.Now()
-			for _, r := range startRanks(t, 2, append(flags, "-save", t.TempDir())) {
-				require.NoError(t, r.Wait(), r.out.String())
-			}
+			succeed(t, startRanks(t, 2, append(flags, "-save", t.TempDir())))
 			whole := time.Since(began)
 			met := 0
 			for range kills {

@@ -1,22 +1,20 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"time"
 
+	"github.com/goascend/cann/examples/meter"
 	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/hccl/world"
 )
 
 // log writes a line of JSON for each step.
 type log struct{ file *os.File }
-
-// meter knows what was measured before the last step.
-type meter struct {
-	last time.Time
-	seen int // positions
-}
 
 // entry is a line of the log.
 type entry struct {
@@ -34,6 +32,8 @@ type entry struct {
 	MemoryPeak      uint64    `json:"memory_peak"`         // of rank 0's device, bytes
 	BadLines        int       `json:"bad_lines,omitempty"` // of samples so far
 	Epoch           int       `json:"epoch,omitempty"`     // of samples
+	// What the seconds were spent on, on each rank; not with -graph.
+	Ranks []meter.Times `json:"ranks,omitempty"`
 }
 
 // newLog opens a log, to which a resumed run appends.
@@ -45,24 +45,40 @@ func newLog(path string) (*log, error) {
 	return &log{f}, nil
 }
 
-// measure describes the last step.
-func (t *trainer) measure(loss, norm float64) entry {
-	now := time.Now()
-	e := entry{
-		Time: now.UTC(), Step: t.optimizer.Steps(), Loss: loss, Norm: norm, LR: t.optimizer.Options.LR, EvalLoss: t.evalLoss, Tokens: t.seen - t.meter.seen,
-		Seconds: now.Sub(t.meter.last).Seconds(), MemoryPeak: t.stream.Device().Allocator().Stats().PeakInUse,
+// measure describes the last step. All ranks call it; rank 0 knows what all of them have measured.
+func (t *trainer) measure(ctx context.Context, loss, norm float64) (entry, error) {
+	own, err := t.ranks.Meter.End(ctx, t.began)
+	if err != nil {
+		return entry{}, err
 	}
-	devices := float64(t.ranks.Group.Size())
+	e := entry{
+		Time: time.Now().UTC(), Step: t.optimizer.Steps(), Loss: loss, Norm: norm, LR: t.optimizer.Options.LR, Tokens: t.tokens,
+		Seconds: own.Took.Seconds(), MemoryPeak: t.stream.Device().Allocator().Stats().PeakInUse,
+	}
 	e.TokensPerSecond = float64(e.Tokens) / e.Seconds
-	e.PerDevice = e.TokensPerSecond / devices
+	e.PerDevice = e.TokensPerSecond / float64(t.ranks.Group.Size())
 	if peak := peakOf(t.soc); peak > 0 && t.options.dtype == "bf16" {
 		e.MFU = flops(t.model.Config) * e.PerDevice / (peak * 1e12)
 	}
 	if t.data != nil {
 		e.BadLines, e.Epoch = t.data.Report().Bad, t.data.Position().Epoch
 	}
-	t.meter = meter{last: now, seen: t.seen}
-	return e
+	if t.ranks.Meter == nil {
+		return e, nil
+	}
+	all, err := world.Gather(ctx, t.ranks.Group, 0, own)
+	e.Ranks = t.board.Split(all)
+	return e, err
+}
+
+// spent says on what the time went, as a mean over the ranks.
+func (e entry) spent() string {
+	if len(e.Ranks) == 0 {
+		return ""
+	}
+	m := meter.Mean(e.Ranks)
+	percent := func(seconds float64) float64 { return 100 * seconds / (m.Kernels + m.Communication + m.Waiting) }
+	return fmt.Sprintf("  kernels %.0f%%, communication %.0f%%, waiting %.0f%%", percent(m.Kernels), percent(m.Communication), percent(m.Waiting))
 }
 
 // write adds the line of a step.

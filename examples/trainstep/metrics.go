@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -17,6 +18,8 @@ type metrics struct {
 	listen net.Listener
 	serve  sync.WaitGroup
 	err    error // of serve, after it
+
+	spent *prometheus.GaugeVec // seconds of the last step, by rank and what they were spent on
 
 	mu   sync.Mutex
 	last entry
@@ -49,6 +52,8 @@ func newMetrics(address string) (*metrics, error) {
 		defer m.mu.Unlock()
 		return m.seen
 	}))
+	m.spent = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "trainstep_rank_seconds", Help: "What the last step was spent on."}, []string{"rank", "on"})
+	registry.MustRegister(m.spent)
 	handler := http.NewServeMux()
 	handler.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	m.server = &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
@@ -73,6 +78,12 @@ func (m *metrics) set(e entry) {
 		e.EvalLoss = m.last.EvalLoss
 	}
 	m.last, m.seen = e, m.seen+float64(e.Tokens)
+	for rank, t := range e.Ranks {
+		name := strconv.Itoa(rank)
+		m.spent.WithLabelValues(name, "kernels").Set(t.Kernels)
+		m.spent.WithLabelValues(name, "communication").Set(t.Communication)
+		m.spent.WithLabelValues(name, "waiting").Set(t.Waiting)
+	}
 }
 
 // Close ends the server.

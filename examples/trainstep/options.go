@@ -31,7 +31,8 @@ type options struct {
 	export                           string
 	pack                             bool
 	schedule, log, eval              string
-	metrics                          string
+	metrics, tensorboard             string
+	verbose                          bool
 	tokens                           string   // file of -tokenize
 	compare                          []string // two logs
 	detect                           bool
@@ -104,8 +105,10 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.StringVar(&o.eval, "eval", "", "held-out samples at this `path`, as of -data, whose loss is told at the end")
 	f.IntVar(&o.evalEvery, "eval-every", 0, "tell it every so many `steps` too")
 	f.IntVar(&o.evalBatches, "eval-batches", 8, "`batches` of them to try, at most all")
-	f.StringVar(&o.log, "log", "", "append a line of JSON for each step to this `file`: loss, norm, learning rate, tokens a second, MFU, memory")
+	f.StringVar(&o.log, "log", "", "append a line of JSON for each step to this `file`: loss, norm, learning rate, tokens a second, MFU, memory, and the time in kernels, communication and waiting")
 	f.StringVar(&o.metrics, "metrics", "", "serve the numbers of the last step at this `address`, such as :9100, for Prometheus")
+	f.StringVar(&o.tensorboard, "tensorboard", "", "write them to an event file in this `folder`, for TensorBoard")
+	f.BoolVar(&o.verbose, "v", false, "tell which kernel an operator gets, and why it does not get the others, once for each choice")
 	compare := f.String("compare", "", "train nothing: draw the losses of this `log` and of the one that follows, as SVG to the standard output")
 	f.BoolVar(&o.detect, "detect-anomaly", false, "end with the name of the first layer or gradient that has NaN or infinite numbers; this waits after each layer")
 	f.Group("Profiles")

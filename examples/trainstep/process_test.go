@@ -29,7 +29,15 @@ func TestMain(m *testing.M) {
 // rank is a process of a job.
 type rank struct {
 	*exec.Cmd
-	out output
+	out   output
+	ended chan struct{} // closed when err is set
+	err   error
+}
+
+// Wait waits for the end of the process, which it may do several times.
+func (r *rank) Wait() error {
+	<-r.ended
+	return r.err
 }
 
 // output collects the output of a rank.
@@ -68,7 +76,57 @@ func startRanks(t *testing.T, n int, flags []string, variables ...string) (ranks
 			fmt.Sprint("RANK=", i), fmt.Sprint("LOCAL_RANK=", i), fmt.Sprint("WORLD_SIZE=", n), fmt.Sprint("LOCAL_WORLD_SIZE=", n))
 		r.Env = append(r.Env, variables...)
 		require.NoError(t, r.Start())
+		r.ended = make(chan struct{})
+		go func() {
+			r.err = r.Cmd.Wait()
+			close(r.ended)
+		}()
 		ranks = append(ranks, r)
 	}
 	return ranks
+}
+
+// training waits until a job trains. If a rank ends before, the test ends, which ends the others.
+func training(t *testing.T, ranks []*rank) {
+	t.Helper()
+	select {
+	case <-ranks[0].out.trains:
+	case i := <-first(ranks, func(*rank) bool { return true }):
+		t.Fatalf("rank %d of %d ended early: %v\n%s", i, len(ranks), ranks[i].err, ranks[i].out.String())
+	}
+}
+
+// succeed waits until all ranks of a job have ended well. If one does not, the test ends, which ends the
+// others: they may be waiting for it.
+func succeed(t *testing.T, ranks []*rank) {
+	t.Helper()
+	failed := first(ranks, func(r *rank) bool { return r.err != nil })
+	all := make(chan struct{})
+	go func() {
+		defer close(all)
+		for _, r := range ranks {
+			<-r.ended
+		}
+	}()
+	select {
+	case i := <-failed:
+		t.Fatalf("rank %d of %d: %v\n%s", i, len(ranks), ranks[i].err, ranks[i].out.String())
+	case <-all:
+		for i, r := range ranks {
+			require.NoError(t, r.err, "rank %d of %d: %s", i, len(ranks), r.out.String())
+		}
+	}
+}
+
+// first returns a channel that gets the ranks that end in a way, in the order in which they do.
+func first(ranks []*rank, how func(r *rank) bool) <-chan int {
+	some := make(chan int, len(ranks))
+	for i, r := range ranks {
+		go func() {
+			if <-r.ended; how(r) {
+				some <- i
+			}
+		}()
+	}
+	return some
 }

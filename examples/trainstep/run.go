@@ -10,6 +10,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/examples/job"
+	"github.com/goascend/cann/examples/meter"
 	"github.com/goascend/cann/examples/qwen"
 	"github.com/goascend/cann/hccl/world"
 	"github.com/goascend/cann/ops"
@@ -32,7 +33,7 @@ func run(stop context.Context, o options, out io.Writer) (err error) {
 		return err
 	}
 	defer job.Close(&err, text)
-	rt, err := acl.Open(acl.Config{})
+	rt, err := acl.Open(acl.Config{}, acl.WithLogger(warnings()))
 	if err != nil {
 		return err
 	}
@@ -106,7 +107,7 @@ func runRank(ctx, stop context.Context, end context.CancelCauseFunc, o options, 
 	o.dtype = o.elementType(rt.Emulated())
 	env := ops.EnvOf(dev)
 	env.HF32 = o.dtype == "hf32"
-	reg, err := ops.NewRegistry(env)
+	reg, err := ops.NewRegistry(env, ops.WithLogger(o.logger(group.Rank(), out)))
 	if err != nil {
 		return err
 	}
@@ -118,6 +119,14 @@ func runRank(ctx, stop context.Context, end context.CancelCauseFunc, o options, 
 		return err
 	}
 	defer job.Close(&err, ranks)
+	if !o.graph { // the collectives of a graph cannot be timed
+		m, err := meter.New(st)
+		if err != nil {
+			return err
+		}
+		defer job.Close(&err, m)
+		ranks.Measure(m)
+	}
 	if guard, err = job.NewGuard(setUp, end, group, dev, ranks.Comms(), o.watching, os.Stderr); err != nil {
 		return err
 	}

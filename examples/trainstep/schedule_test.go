@@ -2,9 +2,12 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,9 +42,20 @@ func TestSchedules(t *testing.T) {
 // TestLog: each step has its line, and a resumed run appends.
 func TestLog(t *testing.T) {
 	dir := t.TempDir()
-	path, saved := filepath.Join(dir, "run.jsonl"), filepath.Join(dir, "saved")
-	trained(t, tiny("-steps", "2", "-log", path, "-save", saved)...)
-	_, last := trained(t, tiny("-steps", "4", "-log", path, "-resume", saved, "-ranks", "2")...)
+	path, saved, board := filepath.Join(dir, "run.jsonl"), filepath.Join(dir, "saved"), filepath.Join(dir, "board")
+	trained(t, tiny("-steps", "2", "-log", path, "-save", saved, "-tensorboard", board)...)
+	out, last := trained(t, tiny("-steps", "4", "-log", path, "-resume", saved, "-ranks", "2", "-tensorboard", board)...)
+	require.Len(t, regexp.MustCompile(`tokens/s  kernels \d+%, communication \d+%, waiting \d+%\n`).FindAllString(out, -1), 2)
+	events, err := filepath.Glob(filepath.Join(board, "events.out.tfevents.*"))
+	require.NoError(t, err)
+	require.Len(t, events, 2, "each run has its file")
+	for _, name := range events {
+		content, err := os.ReadFile(name)
+		require.NoError(t, err)
+		for _, chart := range []string{"loss/training", "gradient norm", "learning rate", "seconds/kernels", "seconds/communication", "seconds/waiting", "memory peak, bytes"} {
+			require.Equal(t, 2, bytes.Count(content, []byte(chart)), chart)
+		}
+	}
 	f, err := os.Open(path)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, f.Close()) }()
@@ -60,9 +74,33 @@ func TestLog(t *testing.T) {
 		require.Positive(t, e.TokensPerSecond)
 		require.Positive(t, e.MemoryPeak)
 		require.Zero(t, e.MFU, "the emulator is no chip")
+		require.Len(t, e.Ranks, 1+i/2)
+		for _, r := range e.Ranks {
+			require.Positive(t, r.Kernels)
+			require.Equal(t, i >= 2, r.Communication > 0)
+			require.InDelta(t, e.Seconds, r.Kernels+r.Communication+r.Waiting, 0.5*e.Seconds, "the ranks begin at different times")
+		}
 	}
 	require.InDelta(t, last, entries[3].Loss, 1e-4)
 	require.InDelta(t, entries[3].TokensPerSecond/2, entries[3].PerDevice, 1e-6)
+}
+
+// TestDecisions: with -v each choice of a kernel is told once.
+func TestDecisions(t *testing.T) {
+	out, _ := trained(t, tiny("-steps", "3", "-ranks", "2", "-v")...)
+	lines := strings.Split(out, "\n")
+	for _, operator := range []string{"attention", "attention_grad", "linear", "rms_norm", "clip_grad_norm"} {
+		told := map[string]bool{}
+		for _, l := range lines {
+			if strings.HasPrefix(l, operator+": ") {
+				require.False(t, told[l], l)
+				told[l] = true
+			}
+		}
+		require.NotEmpty(t, told, "%s: %s", operator, out)
+	}
+	out, _ = trained(t, tiny("-steps", "1")...)
+	require.NotContains(t, out, "attention: ")
 }
 
 func TestPeaksAndFlops(t *testing.T) {

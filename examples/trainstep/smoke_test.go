@@ -44,9 +44,7 @@ func TestSmokeRuns(t *testing.T) {
 				}
 				trained(t, flags("one")...)
 				ranks := startRanks(t, 8, flags("eight", s.flags...))
-				for _, r := range ranks {
-					require.NoError(t, r.Wait(), r.out.String())
-				}
+				succeed(t, ranks)
 				require.Contains(t, ranks[0].out.String(), s.says)
 				want, got := logged(t, filepath.Join(dir, "one.jsonl")), logged(t, filepath.Join(dir, "eight.jsonl"))
 				require.Len(t, got, len(want))

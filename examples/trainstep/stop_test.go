@@ -43,7 +43,7 @@ func TestStoppedRank(t *testing.T) {
 func stopOne(t *testing.T, victim int, limit time.Duration) time.Duration {
 	dir := t.TempDir()
 	ranks := startRanks(t, 4, tiny("-tp", "2", "-steps", "1000000", "-watchdog", limit.String(), "-flight", dir))
-	<-ranks[0].out.trains
+	training(t, ranks)
 	require.NoError(t, ranks[victim].Process.Signal(syscall.SIGSTOP))
 	began := time.Now()
 	for i, r := range ranks {
@@ -77,7 +77,7 @@ func TestTerminated(t *testing.T) {
 	acltest.Need(t)
 	dir := t.TempDir()
 	ranks := startRanks(t, 2, tiny("-steps", "1000000", "-save", dir))
-	<-ranks[0].out.trains
+	training(t, ranks)
 	for _, r := range ranks {
 		require.NoError(t, r.Process.Signal(syscall.SIGTERM))
 	}
@@ -99,7 +99,7 @@ func TestQuit(t *testing.T) {
 	acltest.Need(t)
 	dir := t.TempDir()
 	ranks := startRanks(t, 1, tiny("-steps", "1000000", "-ranks", "2", "-flight", dir), "RANK=", "LOCAL_RANK=", "WORLD_SIZE=", "LOCAL_WORLD_SIZE=", "MASTER_ADDR=", "MASTER_PORT=")
-	<-ranks[0].out.trains
+	training(t, ranks)
 	require.NoError(t, ranks[0].Process.Signal(syscall.SIGQUIT))
 	require.Error(t, ranks[0].Wait())
 	require.Contains(t, ranks[0].out.String(), "SIGQUIT: quit")

@@ -15,6 +15,7 @@ import (
 	"github.com/goascend/cann/examples/checkpoint"
 	"github.com/goascend/cann/examples/dataset"
 	"github.com/goascend/cann/examples/job"
+	"github.com/goascend/cann/examples/meter"
 	"github.com/goascend/cann/examples/qwen"
 	"github.com/goascend/cann/hccl/world"
 	"github.com/goascend/cann/ops"
@@ -42,11 +43,12 @@ type trainer struct {
 	resumed   string            // a line about the checkpoint that was resumed
 	note      string            // a line about what was switched on
 	losses    []float64
-	soc       string   // name of the chip; empty for the emulator
-	seen      int      // positions of all batches so far, on all ranks
-	meter     meter    // what each step is measured by
-	log       *log     // of -log, on rank 0
-	metrics   *metrics // of -metrics, on rank 0
+	soc       string // name of the chip; empty for the emulator
+	seen      int    // positions of all batches so far, on all ranks
+	reports   reports
+	board     meter.Board // of rank 0
+	began     time.Time   // the step
+	tokens    int         // of the step, on all ranks
 }
 
 func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks, text *corpus) (t *trainer, err error) {
@@ -110,8 +112,10 @@ func (t *trainer) prepare(ctx context.Context, set *checkpoint.Set) (err error) 
 		}
 		t.resumed = t.compare(set)
 	}
-	if err := t.openReports(); err != nil {
-		return err
+	if t.ranks.Group.Rank() == 0 {
+		if t.reports, err = t.options.openReports(); err != nil {
+			return err
+		}
 	}
 	if t.options.save == "" {
 		return nil
@@ -126,29 +130,14 @@ func (t *trainer) prepare(ctx context.Context, set *checkpoint.Set) (err error) 
 	return t.openBest(ctx, set != nil)
 }
 
-// openReports opens what rank 0 reports to.
-func (t *trainer) openReports() (err error) {
-	if t.ranks.Group.Rank() > 0 {
-		return nil
-	}
-	if t.options.log != "" {
-		if t.log, err = newLog(t.options.log); err != nil {
-			return err
-		}
-	}
-	if t.options.metrics != "" {
-		t.metrics, err = newMetrics(t.options.metrics)
-	}
-	return err
-}
-
 // Close waits for the checkpoint under way, and frees model and optimiser.
 func (t *trainer) Close() error {
-	return errors.Join(t.saver.Close(), t.best.Close(), t.graph.Close(), t.optimizer.Close(), t.adapter.Close(), t.model.Close(), t.data.Close(), t.heldOut.Close(), t.log.Close(), t.metrics.Close())
+	return errors.Join(t.saver.Close(), t.best.Close(), t.graph.Close(), t.optimizer.Close(), t.adapter.Close(), t.model.Close(), t.data.Close(), t.heldOut.Close(), t.reports.Close())
 }
 
 // step trains on one batch; each rank takes its rows of it.
 func (t *trainer) step(ctx context.Context) (loss, norm float64, err error) {
+	t.began = time.Now()
 	n := t.optimizer.Steps()
 	defer t.stream.Range(fmt.Sprintf("step %d", n)).End()
 	var own qwen.Batch
@@ -156,6 +145,9 @@ func (t *trainer) step(ctx context.Context) (loss, norm float64, err error) {
 		own, err = t.sampled(t.data)
 	} else {
 		own, err = t.windows(n)
+	}
+	if err == nil {
+		err = t.ranks.Meter.Begin()
 	}
 	if err != nil {
 		return 0, 0, err
@@ -176,7 +168,8 @@ func (t *trainer) step(ctx context.Context) (loss, norm float64, err error) {
 		return 0, 0, fmt.Errorf("step %d: %w", n, err)
 	}
 	t.losses = append(t.losses, loss)
-	t.seen += len(own.Inputs) * t.ranks.Parts
+	t.tokens = len(own.Inputs) * t.ranks.Parts
+	t.seen += t.tokens
 	return loss, norm, nil
 }
 
@@ -188,7 +181,6 @@ func (t *trainer) train(ctx, stop context.Context, out io.Writer) error {
 	o := t.options
 	start := time.Now()
 	lines := progress{out: out, terminal: isTerminal(out)}
-	t.meter = meter{last: start}
 	first := t.optimizer.Steps()
 	stopped := false
 	for t.optimizer.Steps() < o.steps {
@@ -211,16 +203,19 @@ func (t *trainer) train(ctx, stop context.Context, out io.Writer) error {
 		n++
 		rate := float64(t.seen) / time.Since(start).Seconds()
 		lines.done, lines.of, lines.left = n, o.steps, time.Since(start)/time.Duration(n-first)*time.Duration(o.steps-n)
-		lines.show("step %d/%d  loss %.4f  gradient norm %.3f  %.0f tokens/s", n, o.steps, loss, norm, rate)
+		e, err := t.measure(ctx, loss, norm)
+		if err != nil {
+			return err
+		}
+		lines.show("step %d/%d  loss %.4f  gradient norm %.3f  %.0f tokens/s%s", n, o.steps, loss, norm, rate, e.spent())
 		if t.evalLoss = 0; o.due(n) {
 			lines.end()
 			if err := t.evaluate(ctx, out); err != nil {
 				return fmt.Errorf("-eval: %w", err)
 			}
 		}
-		e := t.measure(loss, norm)
-		t.metrics.set(e)
-		if err := t.log.write(e); err != nil {
+		e.EvalLoss = t.evalLoss
+		if err := t.reports.write(e); err != nil {
 			return err
 		}
 		if t.saver != nil && o.saveEvery > 0 && n%o.saveEvery == 0 && n < o.steps {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/examples/checkpoint"
+	"github.com/goascend/cann/examples/meter"
 	"github.com/goascend/cann/examples/qwen"
 )
 
@@ -71,13 +72,13 @@ func TestMetrics(t *testing.T) {
 	m, err := newMetrics("127.0.0.1:0")
 	require.NoError(t, err)
 	m.set(entry{Step: 3, Loss: 2.5, EvalLoss: 2.25, Tokens: 100, MemoryPeak: 1 << 20})
-	m.set(entry{Step: 4, Loss: 2, Tokens: 100})
+	m.set(entry{Step: 4, Loss: 2, Tokens: 100, Ranks: []meter.Times{{Kernels: 1}, {Kernels: 0.5, Communication: 0.25, Waiting: 0.125}}})
 	reply, err := http.Get("http://" + m.listen.Addr().String() + "/metrics")
 	require.NoError(t, err)
 	text, err := io.ReadAll(reply.Body)
 	require.NoError(t, err)
 	require.NoError(t, reply.Body.Close())
-	for _, line := range []string{"trainstep_step 4", "trainstep_loss 2", "trainstep_eval_loss 2.25", "trainstep_tokens_total 200", "trainstep_memory_peak_bytes 0"} {
+	for _, line := range []string{"trainstep_step 4", "trainstep_loss 2", "trainstep_eval_loss 2.25", "trainstep_tokens_total 200", "trainstep_memory_peak_bytes 0", `trainstep_rank_seconds{on="kernels",rank="0"} 1`, `trainstep_rank_seconds{on="waiting",rank="1"} 0.125`} {
 		require.Contains(t, string(text), "\n"+line+"\n")
 	}
 	_, err = newMetrics(m.listen.Addr().String())
