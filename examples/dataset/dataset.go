@@ -27,8 +27,8 @@ type Position struct {
 // Report counts what was met on the way.
 type Report struct {
 	Samples   int   // read
-	Bad       int   // lines that cannot be used
-	FirstBad  error // names file and line of the first
+	Bad       int   // lines or rows that cannot be used
+	FirstBad  error // names file and line, or row, of the first
 	Empty     int   // samples without a token to learn
 	Truncated int   // samples longer than a row, which were cut
 }
@@ -67,7 +67,7 @@ type Dataset struct {
 	once   bool // the end of the epoch is io.EOF
 }
 
-// Open looks through the files. It reads each of them once, for the places of the lines.
+// Open looks through the files. It reads those of lines and texts once, for the places of the lines.
 func Open(path string, o Options) (*Dataset, error) {
 	if o.Tokenizer == nil {
 		return nil, errors.New("dataset: a tokenizer is needed")
@@ -128,7 +128,15 @@ func (d *Dataset) Seek(p Position) error {
 // shuffle orders the blocks of an epoch.
 func (d *Dataset) shuffle() {
 	d.epoch, d.group, d.from, d.next = d.at.Epoch, nil, 0, 0
-	d.order = rand.New(rand.NewPCG(d.options.Seed, uint64(d.epoch))).Perm(len(d.index.blocks))
+	x := d.index
+	d.order = make([]int, 0, len(x.blocks))
+	for _, start := range rand.New(rand.NewPCG(d.options.Seed, uint64(d.epoch))).Perm(len(x.starts)) {
+		i := x.starts[start]
+		for d.order = append(d.order, i); i+1 < len(x.blocks) && x.blocks[i+1].follows; {
+			i++
+			d.order = append(d.order, i)
+		}
+	}
 }
 
 // raw returns the sample at the position, or false at the end of the epoch.
@@ -144,6 +152,10 @@ func (d *Dataset) raw() (*raw, bool, error) {
 			return nil, false, nil
 		}
 		blocks := d.order[begin:min(begin+groupBlocks, len(d.order))]
+		if n := d.index.samples(blocks); d.at.Sample >= d.from+n { // a position far ahead
+			d.from, d.next = d.from+n, d.next+1
+			continue
+		}
 		var err error
 		for _, b := range blocks {
 			if d.group, err = d.index.read(d.index.blocks[b], d.group); err != nil {

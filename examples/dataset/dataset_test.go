@@ -1,11 +1,9 @@
 package dataset_test
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,7 +17,7 @@ import (
 	"github.com/goascend/cann/internal/testing/golden"
 )
 
-func write(t *testing.T, name, text string) string {
+func write(t testing.TB, name, text string) string {
 	path := filepath.Join(t.TempDir(), name)
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
@@ -94,7 +92,13 @@ func TestEachSampleOncePerEpoch(t *testing.T) {
 // TestSeekGoesOnExactly: from any position the rows are those of a run without a break, within a
 // sample that two rows share, and in another epoch too.
 func TestSeekGoesOnExactly(t *testing.T) {
-	path := numbered(t, 700)
+	table := numberedTable(t, 700, 300)
+	for name, path := range map[string]string{"lines": numbered(t, 700), "table": table, "table without index": withoutIndex(t, table)} {
+		t.Run(name, func(t *testing.T) { seeks(t, path) })
+	}
+}
+
+func seeks(t *testing.T, path string) {
 	for _, kind := range []dataset.Kind{dataset.Packed, dataset.Padded} {
 		d := open(t, path, dataset.Options{Seed: 3, End: 0})
 		var positions []dataset.Position
@@ -232,37 +236,4 @@ func TestConversations(t *testing.T) {
 	d := open(t, write(t, "poet.jsonl", `{"messages": [{"role": "poet", "content": "Hi"}]}`), o)
 	_, err = d.Rows(1, 512, dataset.Padded, 1)
 	require.ErrorContains(t, err, "unknown role poet")
-}
-
-// TestMillionSamples: memory does not grow with the number of samples.
-func TestMillionSamples(t *testing.T) {
-	if testing.Short() {
-		t.Skip("writes 60 MB")
-	}
-	const n = 1_000_000
-	path := filepath.Join(t.TempDir(), "million.jsonl")
-	f, err := os.Create(path)
-	require.NoError(t, err)
-	w := bufio.NewWriterSize(f, 1<<20)
-	for i := range n {
-		_, err := fmt.Fprintf(w, "{\"text\": \"sample %d of a million, made up for this test\"}\n", i)
-		require.NoError(t, err)
-	}
-	require.NoError(t, w.Flush())
-	require.NoError(t, f.Close())
-	d := open(t, path, dataset.Options{End: 0})
-	var most uint64
-	for i := 0; d.Position().Epoch == 0; i++ {
-		_, err := d.Rows(64, 1024, dataset.Packed, 1)
-		require.NoError(t, err)
-		if i%100 == 0 {
-			runtime.GC()
-			var m runtime.MemStats
-			runtime.ReadMemStats(&m)
-			most = max(most, m.HeapAlloc)
-		}
-	}
-	require.GreaterOrEqual(t, d.Report().Samples, n)
-	require.Less(t, most, uint64(24<<20), "bytes in use")
-	t.Logf("%d samples, at most %.1f MB in use", d.Report().Samples, float64(most)/1e6)
 }

@@ -23,12 +23,14 @@ const (
 	textLimit = 1 << 20
 )
 
-// block is some lines of a file of JSON lines, or a piece of a text file.
+// block is some lines of a file of JSON lines, some rows of a Parquet file, or a piece of a text file.
 type block struct {
 	file        int
-	from, bytes int64
-	line        int // number of the first line, from 1
-	lines       int // 0 for text
+	from, bytes int64 // of a Parquet file, from is a row of the group
+	line        int   // number of the first line or row, from 1
+	lines       int   // 0 for text
+	group       int   // of rows, in a Parquet file
+	follows     bool  // it is read after the one before it: that costs less than going elsewhere
 }
 
 // raw is a sample as it stands in a file.
@@ -43,18 +45,21 @@ type raw struct {
 type place struct {
 	file string
 	line int
+	unit string // "row " of a Parquet file
 }
 
-func (p place) String() string { return fmt.Sprintf("%s:%d", p.file, p.line) }
+func (p place) String() string { return fmt.Sprintf("%s:%s%d", p.file, p.unit, p.line) }
 
 // index locates the samples of files.
 type index struct {
 	files  []string
 	open   []*os.File
+	tables []*table // of files that are Parquet files, nil of others
 	blocks []block
+	starts []int // blocks that follow no other
 }
 
-// textFiles are the extensions of files that are read in a folder, beside .jsonl.
+// textFiles are the extensions of files that are read in a folder, beside those of HasSamples.
 var textFiles = []string{".txt", ".md", ".go", ".c", ".h", ".py"}
 
 // newIndex looks through a file, or the files of a folder in the order of their names.
@@ -66,19 +71,27 @@ func newIndex(path string) (*index, error) {
 			return err
 		case d.IsDir() && name != path && strings.HasPrefix(d.Name(), "."):
 			return fs.SkipDir
-		case d.IsDir() || name != path && !lines(name) && !slices.Contains(textFiles, filepath.Ext(name)):
+		case d.IsDir() || name != path && !HasSamples(name) && !slices.Contains(textFiles, filepath.Ext(name)):
 			return nil
 		}
 		return x.add(name)
 	})
 	if err == nil && len(x.blocks) == 0 {
-		err = fmt.Errorf("dataset: %s has no samples: no .jsonl file and no text", path)
+		err = fmt.Errorf("dataset: %s has no samples: no .jsonl file, no .parquet file and no text", path)
 	}
 	if err != nil {
 		return nil, errors.Join(err, x.close())
 	}
+	for i, b := range x.blocks {
+		if !b.follows {
+			x.starts = append(x.starts, i)
+		}
+	}
 	return x, nil
 }
+
+// HasSamples reports whether a file consists of samples rather than of text, by its name.
+func HasSamples(name string) bool { return lines(name) || filepath.Ext(name) == ".parquet" }
 
 // lines reports whether a file has a JSON value on each line.
 func lines(name string) bool {
@@ -91,7 +104,10 @@ func (x *index) add(name string) error {
 	if err != nil {
 		return err
 	}
-	x.files, x.open = append(x.files, name), append(x.open, f)
+	x.files, x.open, x.tables = append(x.files, name), append(x.open, f), append(x.tables, nil)
+	if filepath.Ext(name) == ".parquet" {
+		return x.addTable(f)
+	}
 	now := block{file: len(x.files) - 1, line: 1}
 	r := bufio.NewReaderSize(f, 1<<20)
 	json := lines(name)
@@ -117,6 +133,24 @@ func (x *index) add(name string) error {
 	}
 }
 
+// addTable finds the blocks of a Parquet file.
+func (x *index) addTable(f *os.File) error {
+	t, err := openTable(f)
+	if err != nil {
+		return fmt.Errorf("dataset: %s: %w", f.Name(), err)
+	}
+	file, line := len(x.files)-1, 1
+	x.tables[file] = t
+	for i, g := range t.groups {
+		for from := int64(0); from < g.NumRows(); from += blockLines {
+			n := int(min(blockLines, g.NumRows()-from))
+			x.blocks = append(x.blocks, block{file: file, from: from, line: line, lines: n, group: i, follows: from > 0})
+			line += n
+		}
+	}
+	return nil
+}
+
 // skipLine reads a line and returns its length with the end of the line.
 func skipLine(r *bufio.Reader) (n int64, err error) {
 	for {
@@ -128,19 +162,34 @@ func skipLine(r *bufio.Reader) (n int64, err error) {
 	}
 }
 
+// samples returns how many samples some blocks have.
+func (x *index) samples(blocks []int) (n int) {
+	for _, i := range blocks {
+		n += max(x.blocks[i].lines, 1)
+	}
+	return n
+}
+
 // read appends the samples of a block.
 func (x *index) read(b block, to []raw) ([]raw, error) {
 	f, name := x.open[b.file], x.files[b.file]
+	if t := x.tables[b.file]; t != nil {
+		to, err := t.read(b, to)
+		if err != nil {
+			err = fmt.Errorf("dataset: %s: rows %d to %d: %w", name, b.line, b.line+b.lines-1, err)
+		}
+		return to, err
+	}
 	if b.lines == 0 {
 		text := make([]byte, b.bytes)
 		if _, err := f.ReadAt(text, b.from); err != nil {
 			return nil, fmt.Errorf("dataset: %s: %w; has the file changed?", name, err)
 		}
-		return append(to, raw{text: string(text), where: place{name, b.line}, plain: true}), nil
+		return append(to, raw{text: string(text), where: place{file: name, line: b.line}, plain: true}), nil
 	}
 	r := bufio.NewReaderSize(io.NewSectionReader(f, b.from, b.bytes), 64<<10)
 	for i := range b.lines {
-		one := raw{where: place{name, b.line + i}}
+		one := raw{where: place{file: name, line: b.line + i}}
 		var text []byte
 		for {
 			part, err := r.ReadSlice('\n')
@@ -164,9 +213,12 @@ func (x *index) read(b block, to []raw) ([]raw, error) {
 
 func (x *index) close() error {
 	var errs []error
+	for _, t := range x.tables {
+		errs = append(errs, t.close())
+	}
 	for _, f := range x.open {
 		errs = append(errs, f.Close())
 	}
-	x.open = nil
+	x.open, x.tables = nil, nil
 	return errors.Join(errs...)
 }

@@ -67,7 +67,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	var o options
 	f := command.New(out, "trainstep [flags]", about, samples...)
 	f.Group("What to train")
-	f.StringVar(&o.data, "data", "", "what to learn: a `path` of a text, a folder of texts, a .jsonl file whose lines have text, messages, or prompt and response, a .bin file of 16-bit token ids, or a .tokens file of -tokenize (default: the module around the working folder)")
+	f.StringVar(&o.data, "data", "", "what to learn: a `path` of a text, a folder of texts, a .jsonl or .parquet file whose lines or rows have text, messages, or prompt and response, a .bin file of 16-bit token ids, or a .tokens file of -tokenize (default: the module around the working folder)")
 	f.StringVar(&o.tokens, "tokenize", "", "train nothing: write the tokens of -data, as the tokenizer of -model gives them, to this .tokens `file`, of which -data reads only what it needs")
 	f.BoolVar(&o.pack, "pack", true, "put several samples into a row, which do not see each other; false: one a row, padded to the longest")
 	f.StringVar(&o.model, "model", "qwen3", "`type` of a new model, one of "+modelTypes()+", or a folder with a Hugging Face model to start from: config.json and safetensors")

@@ -27,10 +27,10 @@ func (o options) tokenizerFolder() string {
 }
 
 // hasSamples reports whether the data are samples, rather than one long sequence of tokens: lines of
-// JSON, or text for a model with a tokenizer.
+// JSON, rows of a Parquet file, or text for a model with a tokenizer.
 func (o options) hasSamples() bool {
 	ext := filepath.Ext(o.data)
-	return ext == ".jsonl" || ext == ".ndjson" || o.tokenizerFolder() != "" && ext != ".bin" && ext != tokensSuffix
+	return dataset.HasSamples(o.data) || o.tokenizerFolder() != "" && ext != ".bin" && ext != tokensSuffix
 }
 
 // loadText reads the text, unless it consists of samples, which each rank reads as it needs them.
