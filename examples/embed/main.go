@@ -39,6 +39,7 @@ type options struct {
 	source       weights.Source
 	dtype, query string
 	device       int
+	tensor       int      // devices
 	texts        []string // nil is the standard input
 }
 
@@ -53,6 +54,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.StringVar(&o.source.Type, "type", "qwen3", "`type` of a model to train, one of "+strings.Join(qwen.ModelTypes(), ", "))
 	f.StringVar(&o.dtype, "dtype", "fp32", "element `type`: fp32 or bf16")
 	f.IntVar(&o.device, "device", 0, "device to run on")
+	f.IntVar(&o.tensor, "tp", 1, "`devices` that share each layer, from -device on (tensor parallelism)")
 	f.StringVar(&o.query, "query", "", "`text` to compare with: print the others in the order of their cosine")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -86,10 +88,20 @@ func run(ctx context.Context, o options, in io.Reader, out, report io.Writer) (e
 		return err
 	}
 	defer func() { err = errors.Join(err, rt.Close()) }()
-	load := func(ctx context.Context, st *acl.Stream, reg *ops.Registry) (*qwen.Model, error) {
-		return o.source.Model(ctx, st, reg, report)
+	load := func(ctx context.Context, st *acl.Stream, reg *ops.Registry, par qwen.Parallel) (*qwen.Model, error) {
+		source := o.source
+		source.Parallel = par
+		return source.Model(ctx, st, reg, report)
 	}
-	e, err := engine.Open(ctx, rt, o.device, load, engine.Options{})
+	options := engine.Options{Tensor: o.tensor}
+	device, err := options.Join(ctx, o.device)
+	if err != nil {
+		return err
+	}
+	if g := options.Group; g != nil && g.Rank() > 0 {
+		return engine.Follow(ctx, rt, device, load, options)
+	}
+	e, err := engine.Open(ctx, rt, device, load, options)
 	if err != nil {
 		return err
 	}

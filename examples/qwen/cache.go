@@ -171,12 +171,12 @@ func (m *Model) known(tokens []int32) error {
 }
 
 // newest returns the rows of x [tokens, hidden] for which the head computes logits: with a cache
-// or pages the last token of each sequence, otherwise all tokens.
+// the last token of each sequence, with pages those in last if that is set, otherwise all tokens.
 func (m *inputs) newest(p *pass, x *aclnn.Tensor) *aclnn.Tensor {
 	switch {
-	case x == nil || m.cache == nil && m.pages == nil:
+	case x == nil || m.cache == nil && m.last == nil:
 		return x
-	case m.pages != nil:
+	case m.last != nil:
 		return p.pick(x, m.last)
 	}
 	last := p.Tensor(p.dt, m.batch, x.Dim(1))

@@ -18,6 +18,7 @@ type crowd struct {
 	lengths             []int64       // tokens of each sequence, the new ones included
 	blocks              *aclnn.Tensor // of each sequence, [size, blocks]
 	before, after       *aclnn.Tensor // rows of their states, before and after the new tokens
+	hidden              *aclnn.Tensor // places that are not seen, or nil: then lengths say it
 }
 
 // of views the rows of the crowd in x [1, rows, …] as [size, length, …].
@@ -153,7 +154,7 @@ func (m *inputs) attendPages(p *pass, q, k, v *aclnn.Tensor) *aclnn.Tensor {
 	for i := range m.crowds {
 		c := &m.crowds[i]
 		run(p, dec.Attention, &decode.AttentionArgs{
-			Query: c.of(q), Layout: ops.BSND, Keys: m.paged.keys, Values: m.paged.values, Blocks: c.blocks, Lengths: c.lengths, Scale: m.scale, Out: c.of(out),
+			Query: c.of(q), Layout: ops.BSND, Keys: m.paged.keys, Values: m.paged.values, Blocks: c.blocks, Lengths: c.lengths, Hidden: c.hidden, Scale: m.scale, Out: c.of(out),
 		})
 	}
 	return out

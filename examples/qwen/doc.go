@@ -8,7 +8,7 @@
 //	loss, err := m.Step(ctx, qwen.Batch{…}, optimizer)
 //
 // A Decoder and a Trainer replay their steps as captured graphs. Pages and Advance read many sequences
-// of different lengths in one pass.
+// of different lengths in one pass, which Steps replay as graphs. Quantize makes weights int8.
 //
 // It serves as an example and is tested against golden training runs. There is no autograd: each
 // layer keeps what its backward pass needs and has the backward pass beside the forward pass.

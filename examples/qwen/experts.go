@@ -62,9 +62,12 @@ func (f experts) beside(p *pass, x, shared *aclnn.Tensor) (*aclnn.Tensor, *exper
 
 	sums, permuted := p.Tensor(aclnn.Int32, n), p.Tensor(p.dt, rows, h)
 	s.places = p.Tensor(aclnn.Int32, rows)
-	run(p, p.reg.MoEPermute, &ops.MoEPermuteArgs{X: x, Experts: s.chosen, Rows: permuted, Places: s.places, Sums: sums})
+	run(p, p.reg.MoEPermute, &ops.MoEPermuteArgs{X: x, Experts: f.ownFirst(p, s.chosen), Rows: permuted, Places: s.places, Sums: sums})
 	s.unit = ops.MoEExpertsArgs{Rows: permuted, Groups: ops.Groups{Device: sums, Cumulative: true}}
 	s.results = p.Tensor(p.dt, rows, h)
+	if f.shares(p) {
+		return s.share(p, sums, shared), s
+	}
 	s.unit.Out = s.results
 	// CANN reads float32 weights in FRACTAL_NZ in plain products only, one per expert. The host
 	// must then know the number of rows, as it must to send them to other ranks.

@@ -176,7 +176,7 @@ func (m *Model) Logits(ctx context.Context, b Batch) (logits []float32, err erro
 // Hidden runs the forward pass and returns the normalised states that the head would read, [size,
 // length, hidden]. Their mean over the tokens of a text is an embedding of it.
 func (m *Model) Hidden(ctx context.Context, b Batch) (states []float32, err error) {
-	if err := m.alone("Hidden"); err != nil {
+	if err := m.together("Hidden"); err != nil {
 		return nil, err
 	}
 	return m.outputs(ctx, b, true)

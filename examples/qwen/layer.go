@@ -14,7 +14,11 @@ func (l linear) forward(p *pass, x *aclnn.Tensor) *aclnn.Tensor {
 	shape := x.Shape()
 	shape[len(shape)-1] = l.weight.Value.Dim(0)
 	y := p.Tensor(p.dt, shape...)
-	run(p, p.reg.Linear, &ops.LinearArgs{X: x, Weight: l.weight.Value, Out: y})
+	if q := l.weight.quantized; q != nil {
+		q.multiply(p, x, y)
+	} else {
+		run(p, p.reg.Linear, &ops.LinearArgs{X: x, Weight: l.weight.Value, Out: y})
+	}
 	p.adapter.forward(p, l.weight, x, y)
 	p.racked.forward(p, l.weight, x, y)
 	return y

@@ -34,6 +34,8 @@ type Model struct {
 	scale  lossScale
 	// adapter is the one in use, nil for none.
 	adapter *Adapter
+	// quantized holds the weights that Quantize has made.
+	quantized aclnn.Scope
 
 	// In a pipeline stage, only the parts that it has are set.
 	embedding *Parameter
@@ -58,6 +60,9 @@ func NewParallel(st *acl.Stream, reg *ops.Registry, cfg Config, dt aclnn.DType, 
 	}
 	if dt != aclnn.Float32 && dt != aclnn.BFloat16 && dt != aclnn.Float16 {
 		return nil, fmt.Errorf("qwen: dtype %v; use float32, bfloat16 or float16", dt)
+	}
+	if par.NeedsSequence(cfg) && !par.Sequence && par.Experts == nil {
+		par.Experts = par.Tensor
 	}
 	if err := par.check(cfg); err != nil {
 		return nil, err
@@ -133,6 +138,14 @@ func (m *Model) alone(what string) error {
 	return nil
 }
 
+// together refuses calls that need all ranks to have a part of each layer and all rows.
+func (m *Model) together(what string) error {
+	if n := size(m.par.World); n != m.tp.Size() || m.tp.Sequence() {
+		return fmt.Errorf("qwen: %s needs the %d ranks of the model to be those of Tensor, without Sequence", what, n)
+	}
+	return nil
+}
+
 func (m *Model) pass(ctx context.Context) *pass {
 	return &pass{
 		Scope: aclnn.Scope{Stream: m.st}, ctx: ctx, reg: m.reg, dt: m.dt, tp: m.tp, cp: m.cp, ulysses: m.heads, exchange: m.par.Ulysses, ep: m.ep,
@@ -141,7 +154,9 @@ func (m *Model) pass(ctx context.Context) *pass {
 }
 
 // Close frees the weights; activations are freed after each pass.
-func (m *Model) Close() error { return errors.Join(m.store.Close(), m.rope.close()) }
+func (m *Model) Close() error {
+	return errors.Join(m.store.Close(), m.quantized.Close(), m.rope.close())
+}
 
 // Parameters lists the weights of which this rank has a part, in the order of the checkpoint.
 func (m *Model) Parameters() []*Parameter { return m.params.all }

@@ -23,6 +23,7 @@ type Pages struct {
 	layers []*page
 	memory aclnn.Scope
 	ops    *decode.Operators
+	steps  *Steps // graphs of passes, or nil
 }
 
 // PageSizes are the sizes of Pages.
@@ -35,19 +36,23 @@ type PageSizes struct {
 	States int
 }
 
-// page is the part of one layer. Row 0 of inputs and state remains zero: new sequences start from it.
+// page is the part of one layer. Row 0 of inputs and state remains zero: new sequences start from it. The blocks
+// and the row after those of sequences are for rows of Steps that have none.
 type page struct {
 	keys, values *aclnn.Tensor // of attention, [blocks, tokens, heads·features]
-	inputs       *aclnn.Tensor // last inputs of a delta net's convolution, [1 + states, channels, taps]
-	state        *aclnn.Tensor // of its rule, [1 + states, heads, key features, value features], float32
+	inputs       *aclnn.Tensor // last inputs of a delta net's convolution, [1 + states + 1, channels, taps]
+	state        *aclnn.Tensor // of its rule, [1 + states + 1, heads, key features, value features], float32
 }
+
+// allBlocks is the number of blocks with those of rows without a sequence.
+func (s PageSizes) allBlocks() int { return s.Blocks + (s.States+s.Block-1)/s.Block }
 
 // NewPages makes empty pages.
 func (m *Model) NewPages(sizes PageSizes) (*Pages, error) {
-	if err := m.alone("NewPages"); err != nil {
+	if err := m.together("NewPages"); err != nil {
 		return nil, err
 	}
-	if sizes.Blocks <= 0 || sizes.Block <= 0 || sizes.States <= 0 || sizes.Blocks > math.MaxInt32/sizes.Block {
+	if sizes.Blocks <= 0 || sizes.Block <= 0 || sizes.States <= 0 || sizes.allBlocks() > math.MaxInt32/sizes.Block {
 		return nil, fmt.Errorf("qwen: pages of %d blocks of %d tokens and %d states; all must be positive, and all tokens less than 2³¹", sizes.Blocks, sizes.Block, sizes.States)
 	}
 	dec, err := decode.New(m.reg)
@@ -65,14 +70,14 @@ func (m *Model) NewPages(sizes PageSizes) (*Pages, error) {
 }
 
 func (g *Pages) layer(index int) *page {
-	cfg, dt := g.m.Config, g.m.dt
+	cfg, dt, ranks := g.m.Config, g.m.dt, g.m.tp.Size()
 	if !cfg.linear(index) {
-		cells := []int64{int64(g.sizes.Blocks), int64(g.sizes.Block), int64(cfg.KVHeads * cfg.HeadDim)}
+		cells := []int64{int64(g.sizes.allBlocks()), int64(g.sizes.Block), int64(cfg.KVHeads*cfg.HeadDim) / ranks}
 		// Hidden places get a weight of zero, but zero times the NaN of used memory would be NaN.
 		return &page{keys: zeros(&g.memory, dt, cells...), values: zeros(&g.memory, dt, cells...)}
 	}
-	hk, hv, dk, dv := int64(cfg.LinearKeyHeads), int64(cfg.LinearValueHeads), int64(cfg.LinearKeyDim), int64(cfg.LinearValueDim)
-	rows := int64(1 + g.sizes.States)
+	hk, hv, dk, dv := int64(cfg.LinearKeyHeads)/ranks, int64(cfg.LinearValueHeads)/ranks, int64(cfg.LinearKeyDim), int64(cfg.LinearValueDim)
+	rows := int64(1 + g.sizes.States + 1)
 	return &page{
 		inputs: zeros(&g.memory, dt, rows, 2*hk*dk+hv*dv, int64(cfg.LinearTaps)),
 		state:  zeros(&g.memory, aclnn.Float32, rows, hv, dk, dv),
@@ -114,7 +119,8 @@ type Piece struct {
 }
 
 // Advance reads the next tokens of some sequences in one pass, and returns the logits after the last
-// tokens of each, those of the first piece first, [sum of Logits, vocabulary]. After an error of the device the contents of the pieces' blocks
+// tokens of each, those of the first piece first, [sum of Logits, vocabulary]. With tensor parallelism all ranks
+// make the same calls, and the first rank gets the logits. After an error of the device the contents of the pieces' blocks
 // and states are undefined; sequences that read their tokens again, from 0, are not affected.
 func (m *Model) Advance(ctx context.Context, g *Pages, pieces []Piece) (logits []float32, err error) {
 	if g.m != m || g.layers == nil {
@@ -126,14 +132,33 @@ func (m *Model) Advance(ctx context.Context, g *Pages, pieces []Piece) (logits [
 	if err := g.check(pieces); err != nil {
 		return nil, err
 	}
+	if size, ok := g.steps.size(pieces); ok {
+		return g.steps.advance(ctx, size, pieces)
+	}
 	p := m.pass(ctx)
 	defer func() { err = errors.Join(err, p.Close()) }()
 	in, err := g.inputs(p, pieces)
 	if err != nil {
 		return nil, err
 	}
-	logits = p.read(m.forward(p, in, nil).out)
-	return logits, p.Err()
+	out := m.whole(p, m.forward(p, in, nil).out)
+	if m.tp.Rank() > 0 {
+		p.Do(func() error { return m.st.Synchronize(ctx) })
+		return nil, p.Err()
+	}
+	return p.read(out), p.Err()
+}
+
+// whole joins the columns of the logits that the ranks have computed.
+func (m *Model) whole(p *pass, logits *aclnn.Tensor) *aclnn.Tensor {
+	n := m.tp.Size()
+	if n == 1 || p.Err() != nil {
+		return logits
+	}
+	rows, columns := logits.Dim(0), logits.Dim(1)
+	all := p.Tensor(logits.DType(), n, rows, columns)
+	p.Do(func() error { return m.par.Tensor.AllGather(m.st, logits, all) })
+	return p.Contiguous(all.Transpose(0, 1)).Reshape(rows, n*columns)
 }
 
 // check refuses pieces that the pages cannot take.

@@ -36,7 +36,8 @@ type Parallel struct {
 	// Replicas, if it is set, contains the ranks of Data that keep the same part, and Shards those
 	// that keep the different parts, so that weights are gathered over fewer ranks.
 	Replicas, Shards parallel.Communicator
-	// Experts divides the experts of a layer; ExpertData contains the ranks that have the same
+	// Experts divides the experts of a layer, in a model with Tensor and without Sequence over the ranks of
+	// Tensor; ExpertData contains the ranks that have the same
 	// experts, ExpertReplicas and ExpertShards divide these as Replicas and Shards do Data.
 	Experts, ExpertData          parallel.Communicator
 	ExpertReplicas, ExpertShards parallel.Communicator
@@ -100,10 +101,12 @@ func (par *Parallel) copies(w *Parameter) int {
 	return int(same)
 }
 
-// NeedsSequence reports whether Sequence must be set: with tensor parallelism and experts.
+// NeedsSequence reports whether training needs Sequence: with tensor parallelism and experts.
 func (par *Parallel) NeedsSequence(c Config) bool {
 	return c.family().sparse && size(par.Tensor) > 1
 }
+
+var errCounted = errors.New("qwen: layers of experts under tensor parallelism need sequence parallelism to be trained, or the ranks would count each token several times")
 
 // check refuses parallelism that does not divide the model.
 func (par *Parallel) check(c Config) error {
@@ -124,8 +127,10 @@ func (par *Parallel) check(c Config) error {
 		return fmt.Errorf("qwen: num_experts %d is no multiple of the %d ranks of experts", c.Experts, ep)
 	case !c.family().sparse && ep > 1:
 		return fmt.Errorf("qwen: %d ranks of experts, and %s has none", ep, c.ModelType)
-	case par.NeedsSequence(c) && !par.Sequence:
-		return errors.New("qwen: layers of experts under tensor parallelism need sequence parallelism, or the ranks would count each token several times")
+	case par.NeedsSequence(c) && !par.Sequence && !c.Frozen:
+		return errCounted
+	case par.NeedsSequence(c) && !par.Sequence && ep != tp:
+		return fmt.Errorf("qwen: the experts are divided over %d ranks and the rest of the model over %d; without sequence parallelism leave Experts nil", ep, tp)
 	case stages > c.Layers:
 		return fmt.Errorf("qwen: %d stages for %d layers", stages, c.Layers)
 	case stages > 1 && par.Shard:

@@ -22,6 +22,8 @@ type Parameter struct {
 	linear bool // the weight of a linear layer, to which an adapter may add
 	tied   bool // the first and the last stage of a pipeline each have this weight
 
+	quantized *quantized // in place of Value, or nil
+
 	stack *Parameter // the weight that contains this one as rows
 	row   int64      // the first of these rows
 

@@ -30,6 +30,7 @@ type pass struct {
 	adapter    *Adapter               // in use, or nil
 	low        map[*Parameter]lowRank // of the adapter, by its first weight
 	racked     *racked                // adapters of Advance, or nil
+	narrow     narrowed               // the last input of a quantised product
 	feed       *feed                  // of a Trainer; nil otherwise
 	detect     bool                   // NaN and infinite elements
 	balance    balance                // of the experts of all layers

@@ -38,7 +38,7 @@ func (m *Model) NewRack(places, rank int) (*Rack, error) {
 	case !m.Config.Frozen:
 		return nil, errors.New("qwen: adapters need a model with Config.Frozen")
 	}
-	if err := m.alone("NewRack"); err != nil {
+	if err := m.together("NewRack"); err != nil {
 		return nil, err
 	}
 	return &Rack{m: m, places: places, rank: int64(rank), memory: aclnn.Scope{Stream: m.st}, stacks: map[*Parameter][]*stack{}}, nil
@@ -96,7 +96,7 @@ func (r *Rack) stack(w *Parameter, l pair) (*stack, error) {
 		}
 	}
 	n := int64(r.places)
-	s := &stack{on: l.on, row: l.row, a: zeros(&r.memory, r.m.dt, n, r.rank, l.a.shape[1]), b: zeros(&r.memory, r.m.dt, n, l.b.shape[0], r.rank)}
+	s := &stack{on: l.on, row: l.row, a: zeros(&r.memory, r.m.dt, n, r.rank, l.a.local()[1]), b: zeros(&r.memory, r.m.dt, n, l.b.local()[0], r.rank)}
 	if err := r.memory.Err(); err != nil {
 		r.err = err
 		return nil, err

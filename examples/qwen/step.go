@@ -38,6 +38,12 @@ func (m *Model) newStep(ctx context.Context, b Batch) (*step, error) {
 	if m.trained() == nil {
 		return nil, errFrozen
 	}
+	if m.par.NeedsSequence(m.Config) && !m.par.Sequence {
+		return nil, errCounted
+	}
+	if m.quantized.Stream != nil {
+		return nil, errQuantized
+	}
 	return m.pieces(ctx, b)
 }
 

@@ -9,14 +9,17 @@
 // Every flag has a variable of the environment: SERVE_MAX_TOKENS stands for -max-tokens. Flags win.
 //
 //	-model -adapter -dtype    what is served; -name is its name in requests
+//	-quant                    w8a8: int8 weights, and inputs of their products
 //	-adapters                 folder with adapters (LoRA) that requests name as their model; -adapter-places
 //	                          and -adapter-rank limit them
-//	-device                   where
+//	-device -tp               where: a device, or several from this one on that share each layer; or as many
+//	                          processes, started by torchrun or examples/launch, of which the first serves
 //	-type -train-steps        the model that is trained without -model
 //	-listen                   address; -tls-cert and -tls-key turn on TLS
 //	-keys                     file with bearer tokens, a line each, of which requests need one
 //	-blocks -block            cache of keys and values: blocks, and tokens of a block
 //	-sequences -budget        requests that run at a time, and tokens of a step
+//	-graph                    steps as graphs
 //	-speculate                tokens to guess in a step from the text so far
 //	-queue                    requests that wait; more get status 429 and Retry-After
 //	-max-length -max-tokens   tokens of a request with its answer, and of an answer

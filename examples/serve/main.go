@@ -49,10 +49,20 @@ func run(ctx context.Context, o options, out, report io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, rt.Close()) }()
-	load := func(ctx context.Context, st *acl.Stream, reg *ops.Registry) (*qwen.Model, error) {
-		return o.source.Model(ctx, st, reg, report)
+	load := func(ctx context.Context, st *acl.Stream, reg *ops.Registry, par qwen.Parallel) (*qwen.Model, error) {
+		source := o.source
+		source.Parallel = par
+		return source.Model(ctx, st, reg, report)
 	}
-	e, err := engine.Open(ctx, rt, o.device, load, o.engine)
+	device, err := o.engine.Join(ctx, o.device)
+	if err != nil {
+		return err
+	}
+	if g := o.engine.Group; g != nil && g.Rank() > 0 {
+		// The first rank ends this one, when its requests have ended.
+		return engine.Follow(context.WithoutCancel(ctx), rt, device, load, o.engine)
+	}
+	e, err := engine.Open(ctx, rt, device, load, o.engine)
 	if err != nil {
 		return err
 	}
@@ -134,6 +144,7 @@ const slowest = 30 * time.Second
 // serve answers requests until ctx ends, and then lets those that run come to their end.
 func (o *options) serve(ctx context.Context, e *engine.Engine, handler http.Handler, listener net.Listener) error {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: slowest, ReadTimeout: slowest, IdleTimeout: 4 * slowest}
+	var lost error // why the engine has ended by itself
 	ended := make(chan error, 1)
 	go func() {
 		if o.cert != "" {
@@ -146,6 +157,8 @@ func (o *options) serve(ctx context.Context, e *engine.Engine, handler http.Hand
 	case err := <-ended:
 		return err
 	case <-ctx.Done():
+	case <-e.Done():
+		lost = e.Ready()
 	}
 	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.drain)
 	defer cancel()
@@ -163,5 +176,5 @@ func (o *options) serve(ctx context.Context, e *engine.Engine, handler http.Hand
 	if e := <-ended; !errors.Is(e, http.ErrServerClosed) {
 		err = errors.Join(err, e)
 	}
-	return err
+	return errors.Join(lost, err)
 }

@@ -82,11 +82,11 @@ func (p program) post(t *testing.T, client *http.Client, key string) (status int
 	return got.StatusCode, string(text)
 }
 
-// TestServes: without a model the program trains one, and what it prints works.
+// TestServes: without a model the program trains one, and what it prints works; on two devices, too.
 func TestServes(t *testing.T) {
-	for _, kind := range []string{"qwen3", "qwen3_next"} {
+	for kind, flags := range map[string][]string{"qwen3": nil, "qwen3_next": nil, "qwen3_5_text": {"-quant", "w8a8", "-dtype", "bf16"}, "qwen3_moe": {"-tp", "2", "-graph"}} {
 		t.Run(kind, func(t *testing.T) {
-			p := begin(t, "-type", kind, "-pprof")
+			p := begin(t, append(flags, "-type", kind, "-pprof")...)
 			status, text := p.post(t, new(http.Client), "")
 			require.Equal(t, 200, status, text)
 			var answer struct {
@@ -140,7 +140,7 @@ func TestBadFlags(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "keys")
 	require.NoError(t, os.WriteFile(empty, nil, 0o600))
 	for text, flags := range map[string][]string{
-		"-train-steps 0": {"-train-steps", "0"}, `-type "llama"`: {"-type", "llama"}, `-dtype "fp8"`: {"-dtype", "fp8"}, "go together": {"-tls-cert", "x"}, "-adapter and -adapters need": {"-adapter", "x"}, "-adapter-places 0": {"-model", "x", "-adapters", "y", "-adapter-places", "0"},
+		"-train-steps 0": {"-train-steps", "0"}, `-type "llama"`: {"-type", "llama"}, `-dtype "fp8"`: {"-dtype", "fp8"}, `-quant "w4"`: {"-quant", "w4"}, "needs -dtype bf16": {"-quant", "w8a8"}, "go together": {"-tls-cert", "x"}, "-adapter and -adapters need": {"-adapter", "x"}, "-adapter-places 0": {"-model", "x", "-adapters", "y", "-adapter-places", "0"},
 		"not defined": {"-nonsense"}, "unknown argument": {"text"}, "has no keys": {"-keys", empty}, "no such file": {"-keys", "none"},
 	} {
 		_, err := parseFlags(flags, new(bytes.Buffer))

@@ -34,6 +34,7 @@ var samples = []string{
 type options struct {
 	source            weights.Source
 	dtype, name       string
+	quant             string
 	device            int
 	listen, cert, key string
 	keys              string
@@ -58,7 +59,9 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.IntVar(&o.places, "adapter-places", 4, "`adapters` that can be loaded at the same time, with -adapters")
 	f.StringVar(&o.name, "name", "", "its `name` in requests (default: that of the folder, or small)")
 	f.StringVar(&o.dtype, "dtype", "fp32", "element `type`: fp32 or bf16")
+	f.StringVar(&o.quant, "quant", "", "`form` of the weights of linear layers: w8a8 for int8 weights and inputs, with -dtype bf16")
 	f.IntVar(&o.device, "device", 0, "device to run on")
+	f.IntVar(&o.engine.Tensor, "tp", 1, "`devices` that share each layer, from -device on (tensor parallelism)")
 	f.Group("A model to train, without -model")
 	f.StringVar(&o.source.Type, "type", "qwen3", "`type` of the model, one of "+strings.Join(qwen.ModelTypes(), ", "))
 	f.IntVar(&o.source.Steps, "train-steps", 100, "`steps` to train it")
@@ -76,6 +79,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.IntVar(&o.engine.Budget, "budget", 512, "`tokens` of a step")
 	f.IntVar(&o.engine.Queue, "queue", 64, "`requests` that wait; more get status 429")
 	f.IntVar(&o.engine.Speculate, "speculate", 0, "`tokens` to guess in a step from what followed the same words before; they change no text")
+	f.BoolVar(&o.engine.Graph, "graph", false, "capture the steps that only generate as graphs and replay them, which spares the host the launches")
 	f.IntVar(&o.engine.MaxLength, "max-length", 0, "`tokens` of a request with its answer (default: what all blocks hold)")
 	f.Group("Limits of a request")
 	f.Int64Var(&o.api.MaxBody, "max-body", 1<<20, "`bytes` of its body")
@@ -111,7 +115,12 @@ func (o *options) complete() (err error) {
 	if o.source.DType, err = weights.DType(o.dtype); err != nil {
 		return err
 	}
+	o.source.Quantize = o.quant == "w8a8"
 	switch {
+	case o.quant != "" && !o.source.Quantize:
+		return fmt.Errorf("-quant %q; use w8a8, or leave it out", o.quant)
+	case o.source.Quantize && o.dtype == "fp32":
+		return errors.New("-quant w8a8 needs -dtype bf16")
 	case o.source.Folder == "" && o.source.Steps < 1:
 		return fmt.Errorf("-train-steps %d; it must be positive", o.source.Steps)
 	case o.source.Folder == "" && !slices.Contains(qwen.ModelTypes(), o.source.Type):

@@ -25,6 +25,10 @@ type Source struct {
 	DType  aclnn.DType
 	// Adapter is a PEFT folder whose products are added to the weights of the folder; empty for none.
 	Adapter string
+	// Quantize makes the weights of linear layers int8, see qwen.Model.Quantize.
+	Quantize bool
+	// Parallel divides the model over ranks, which all make it. A model that is trained is trained whole by each.
+	Parallel qwen.Parallel
 
 	// Of a model to train.
 	Type  string // of qwen.ModelTypes
@@ -49,8 +53,25 @@ func DType(name string) (aclnn.DType, error) {
 
 // Model loads the model, or trains it. It tells the report what it does.
 func (s Source) Model(ctx context.Context, st *acl.Stream, reg *ops.Registry, report io.Writer) (*qwen.Model, error) {
+	if w := s.Parallel.World; w != nil && w.Rank() > 0 {
+		report = io.Discard
+	}
+	m, err := s.whole(ctx, st, reg, report)
+	if err != nil || !s.Quantize {
+		return m, err
+	}
+	saved, err := m.Quantize(ctx)
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	_, err = fmt.Fprintf(report, "int8 weights save %.1f MB\n", float64(saved)/1e6)
+	return m, err
+}
+
+// whole gets the model with the weights that it has.
+func (s Source) whole(ctx context.Context, st *acl.Stream, reg *ops.Registry, report io.Writer) (*qwen.Model, error) {
 	if s.Folder == "" {
-		return s.train(ctx, st, reg, report)
+		return s.trained(ctx, st, reg, report)
 	}
 	if _, err := os.Stat(s.Folder); err != nil {
 		return nil, fmt.Errorf("-model: %w; it is a checkpoint of trainstep or a folder with a Hugging Face model of type %s; -type trains a new model",
@@ -64,7 +85,7 @@ func (s Source) Model(ctx context.Context, st *acl.Stream, reg *ops.Registry, re
 		return nil, err
 	}
 	cfg.Frozen = true
-	m, err := qwen.New(st, reg, cfg, s.DType)
+	m, err := qwen.NewParallel(st, reg, cfg, s.DType, s.Parallel)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +113,7 @@ func (s Source) restore(ctx context.Context, st *acl.Stream, reg *ops.Registry) 
 		return nil, err
 	}
 	cfg.Frozen = true
-	if m, err = qwen.New(st, reg, cfg, s.DType); err != nil {
+	if m, err = qwen.NewParallel(st, reg, cfg, s.DType, s.Parallel); err != nil {
 		return nil, err
 	}
 	if err = m.LoadCheckpoint(ctx, set); err == nil {
@@ -177,6 +198,30 @@ func parseEnds(eos json.RawMessage) (ends []int32, err error) {
 const (
 	rows, length = 8, 64
 )
+
+// trained trains a model, and freezes it if its weights are then changed: divided, or quantised.
+func (s Source) trained(ctx context.Context, st *acl.Stream, reg *ops.Registry, report io.Writer) (m *qwen.Model, err error) {
+	whole, err := s.train(ctx, st, reg, report)
+	if err != nil || s.Parallel.World == nil && !s.Quantize {
+		return whole, err
+	}
+	defer func() { err = errors.Join(err, whole.Close()) }()
+	cfg := whole.Config
+	cfg.Frozen = true
+	if m, err = qwen.NewParallel(st, reg, cfg, s.DType, s.Parallel); err != nil {
+		return nil, err
+	}
+	for i, w := range whole.Parameters() {
+		values, err := whole.Get(ctx, w)
+		if err == nil {
+			err = m.Set(ctx, m.Parameters()[i], values)
+		}
+		if err != nil {
+			return nil, errors.Join(err, m.Close())
+		}
+	}
+	return m, nil
+}
 
 // train makes a small model of bytes and trains it on the text.
 func (s Source) train(ctx context.Context, st *acl.Stream, reg *ops.Registry, report io.Writer) (*qwen.Model, error) {

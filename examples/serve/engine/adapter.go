@@ -51,7 +51,7 @@ func (e *Engine) LoadAdapter(ctx context.Context, name, folder string) error {
 		return err
 	}
 	err := e.between(ctx, func(ctx context.Context) error {
-		err := e.runner.rack.Load(ctx, a.place, folder)
+		_, err := e.team.do(ctx, order{Load: &placement{folder, a.place}})
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		a.ready = err == nil // from now on it is loaded again when the device is opened again
@@ -171,9 +171,9 @@ func (e *Engine) perform(ctx context.Context, x *errand) {
 		x.done <- context.Cause(x.ctx)
 		return
 	}
-	err := x.do(x.ctx)
+	err := x.do(context.WithoutCancel(x.ctx)) // a rank that stops half-way would let others wait
 	var told *acl.Error
-	if !errors.As(err, &told) {
+	if !errors.As(err, &told) && !errors.Is(err, ErrRank) {
 		if err != nil {
 			err = fmt.Errorf("%w: %w", ErrAdapter, err)
 		}

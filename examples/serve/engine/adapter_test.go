@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,12 +54,14 @@ func nameOf(i int) string {
 // TestAdapters: requests with different adapters run in the same steps and get the tokens that each adapter
 // gives alone. Adapters come and go meanwhile.
 func TestAdapters(t *testing.T) {
-	for _, name := range []string{"qwen3", "qwen3_next", "qwen3_moe"} {
+	for _, name := range []string{"qwen3", "qwen3_next", "qwen3_moe", "qwen3 on two", "qwen3_next on two"} {
 		t.Run(name, func(t *testing.T) {
 			const n, tokens = 6, 10
+			name, several, _ := strings.Cut(name, " ")
+			devices := 1 + min(len(several), 1)
 			texts := prompts(expectedOf(t, name), n)
 			folders, want := makeAdapters(t, name, texts, tokens)
-			e := open(t, name, engine.Options{Blocks: 40, BlockSize: 4, Sequences: 8, Budget: 40, Adapters: 2, AdapterRank: 5})
+			e := open(t, name, engine.Options{Blocks: 40, BlockSize: 4, Sequences: 8, Budget: 40, Adapters: 2, AdapterRank: 5, Tensor: devices})
 			require.Empty(t, e.Adapters())
 			ask := func(i, adapter int) *engine.Generation {
 				g, err := e.Submit(t.Context(), engine.Request{Prompt: texts[i], MaxTokens: tokens, Sampling: greedy, Adapter: nameOf(adapter)})

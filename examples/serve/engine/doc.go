@@ -26,8 +26,14 @@
 // With Options.Speculate a step also reads tokens that are guessed from the text so far. A token is drawn after
 // each as if it were the only one, so that texts stay the same.
 //
+// Options.Tensor devices can share each layer, and the experts. With Options.Group they are devices of several
+// processes: the first has the engine, and the others Follow it.
+//
+// With Options.Graph steps in which all requests generate are replays of graphs, which the host queues with one call.
+//
 // After a failure of the device, the requests of the failed step are computed again, once. A device that
-// cannot go on is closed and opened again.
+// cannot go on is closed and opened again, and so are all that share the layers when one of them fails. When another
+// process fails, the engine ends with ErrRank, and all processes have to be started again.
 //
 // The package knows tokens, not text; stop strings are in Stops.
 package engine

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-
-	"github.com/goascend/cann/examples/qwen"
 )
 
 // embedding is a text whose place among others is asked for.
@@ -62,8 +60,7 @@ func (e *Engine) embed(ctx context.Context) error {
 		e.answer(x, nil, context.Cause(x.ctx))
 		return nil
 	}
-	b := qwen.Batch{Size: 1, Length: len(x.tokens), Inputs: x.tokens, Labels: make([]int32, len(x.tokens))}
-	states, err := e.runner.model.Hidden(ctx, b)
+	states, err := e.team.do(ctx, order{Text: x.tokens})
 	if err != nil {
 		e.answer(x, nil, failed(err))
 		for _, s := range e.running {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -9,7 +10,7 @@ import (
 	"github.com/goascend/cann/acl"
 )
 
-// Engine serves requests with a model on one device. Its methods are safe for concurrent use.
+// Engine serves requests with a model on one device, or on Options.Tensor devices. Its methods are safe for concurrent use.
 type Engine struct {
 	o      Options
 	rt     *acl.Runtime
@@ -32,11 +33,14 @@ type Engine struct {
 	draining  bool
 	empty     chan struct{} // closed when a draining engine has no requests
 	closed    error         // of the goroutine, when it has ended
+	lost      error         // why it has ended, unless it was closed
 
 	// What follows belongs to the engine's goroutine.
-	runner  *runner // nil while the device is down
+	team    *team // nil while the device is down
 	blocks  *blocks
-	states  []int // free places of states
+	copies  [][2]int32 // blocks to copy before the next step
+	eager   bool       // the log says why there are no graphs
+	states  []int      // free places of states
 	running []*sequence
 	waiting []*sequence
 	// embedding is the next one to compute.
@@ -44,21 +48,25 @@ type Engine struct {
 	stats     Stats
 }
 
-// Open makes an engine on a device of rt, which must stay open. ctx bounds the loading of the model only.
+// Open makes an engine on a device of rt, which must stay open, or on Options.Tensor devices from this one on. ctx bounds the loading of the model only.
 func Open(ctx context.Context, rt *acl.Runtime, device int, load Load, o Options) (*Engine, error) {
 	o, err := o.complete()
 	if err != nil {
 		return nil, err
 	}
-	r, err := newRunner(ctx, rt, device, load, &o)
+	if o.Group != nil && o.Group.Rank() > 0 {
+		return nil, errors.New("engine: only the first rank of Group has an engine; the others Follow it")
+	}
+	t, err := newTeam(ctx, rt, device, load, &o)
 	if err != nil {
 		return nil, err
 	}
+	config := t.ranks[0].model.Config
 	inner, end := context.WithCancelCause(context.Background())
 	e := &Engine{
-		o: o, rt: rt, device: device, load: load, vocab: r.model.Config.VocabSize, end: end,
+		o: o, rt: rt, device: device, load: load, vocab: config.VocabSize, end: end,
 		arrivals: make(chan *sequence, o.Queue), embeddings: make(chan *embedding, o.Queue), errands: make(chan *errand), done: make(chan struct{}), empty: make(chan struct{}),
-		runner: r, blocks: newBlocks(o.Blocks, o.BlockSize, !r.model.Config.Recurrent()),
+		team: t, blocks: newBlocks(o.Blocks, o.BlockSize, !config.Recurrent()),
 	}
 	for i := range o.Sequences {
 		e.states = append(e.states, i)
@@ -67,6 +75,10 @@ func Open(ctx context.Context, rt *acl.Runtime, device int, load Load, o Options
 	go e.run(inner)
 	return e, nil
 }
+
+// Done is closed when the engine has ended: because it was closed, or because a rank in another process was lost.
+// Ready then says why.
+func (e *Engine) Done() <-chan struct{} { return e.done }
 
 // MaxLength is the number of tokens that a request can have, its prompt included.
 func (e *Engine) MaxLength() int { return e.o.MaxLength }

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,9 +67,14 @@ func TestUnderLoad(t *testing.T) {
 		"qwen3_next":  {engine.Options{Blocks: 18, BlockSize: 16, Sequences: 12, Budget: 64}, true, false},
 		"qwen3_5":     {engine.Options{Blocks: 100, BlockSize: 4, Sequences: 6, Budget: 6}, false, false},
 		"qwen3_5_moe": {engine.Options{Blocks: 100, BlockSize: 16, Sequences: 24, Budget: 200}, false, false},
+
+		"qwen3 on two":      {engine.Options{Blocks: 40, BlockSize: 4, Sequences: 8, Budget: 20, Tensor: 2}, true, true},
+		"qwen3_moe on two":  {engine.Options{Blocks: 18, BlockSize: 16, Sequences: 12, Budget: 64, Tensor: 2}, true, true},
+		"qwen3_next on two": {engine.Options{Blocks: 18, BlockSize: 16, Sequences: 12, Budget: 64, Tensor: 2}, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			const tokens = 16
+			name, _, _ := strings.Cut(name, " ")
 			texts := prompts(expectedOf(t, name), n)
 			want := alone(t, name, texts, tokens)
 			e := open(t, name, c.Options)

@@ -71,13 +71,13 @@ func TestLostDevice(t *testing.T) {
 		want := expectedOf(t, "qwen3")
 		var log bytes.Buffer
 		loads, broken, tried := 0, true, make(chan struct{}, 100)
-		opening := func(ctx context.Context, st *acl.Stream, reg *ops.Registry) (*qwen.Model, error) {
+		opening := func(ctx context.Context, st *acl.Stream, reg *ops.Registry, par qwen.Parallel) (*qwen.Model, error) {
 			if loads++; loads >= 3 && broken {
 				tried <- struct{}{}
 				broken = loads < 5
 				return nil, errors.New("no device")
 			}
-			return load(folder(t, "qwen3"), aclnn.Float32)(ctx, st, reg)
+			return load(folder(t, "qwen3"), aclnn.Float32)(ctx, st, reg, par)
 		}
 		e, err := engine.Open(t.Context(), acltest.Open(t), 0, opening, engine.Options{Blocks: 20, BlockSize: 8, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		require.NoError(t, err)

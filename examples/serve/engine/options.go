@@ -1,8 +1,13 @@
 package engine
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"time"
+
+	"github.com/goascend/cann/hccl/world"
 )
 
 // Options are the limits of an engine. Zero values stand for the defaults.
@@ -13,16 +18,48 @@ type Options struct {
 	Budget    int // tokens of a step; 512
 	Queue     int // requests that wait; beyond them Submit returns ErrBusy; 64
 	Adapters  int // that can be loaded at the same time; none
+	// Tensor is the number of devices that share each layer (tensor parallelism), and the experts; 1.
+	Tensor int
+	// Group, in place of Tensor, joins processes that share each layer, with a device each. Its first rank has the
+	// engine; the others Follow it. The engine closes the group. When a rank is lost, the engine ends with ErrRank.
+	Group *world.Group
 	// AdapterRank is the largest rank of an adapter; 64.
 	AdapterRank int
 	// Speculate is the number of tokens that are guessed in a step for a request that generates: those that
 	// followed the last time its text had the same words. They are read with the next token, so that right
 	// guesses save steps; wrong ones change nothing. Models with delta nets guess nothing. None by default.
 	Speculate int
+	// Graph replays steps that only generate as captured graphs, which spares the host the launches.
+	Graph bool
 	// MaxLength is the number of tokens of a request, its prompt included; what the blocks hold.
 	MaxLength int
 	// Logger hears of failures of the device; nil keeps silent.
 	Logger *slog.Logger
+}
+
+// longestJoin is the time that the ranks have to come.
+const longestJoin = 2 * time.Minute
+
+// Join sets Group if Tensor is more than one and a launcher, such as torchrun or examples/launch, has started this
+// process as one of so many ranks. It returns the device of this rank; without a launcher, the one it was given.
+func (o *Options) Join(ctx context.Context, device int) (int, error) {
+	if o.Tensor < 2 {
+		return device, nil
+	}
+	place, err := world.Detect()
+	switch {
+	case errors.Is(err, world.ErrNoLauncher):
+		return device, nil
+	case err != nil:
+		return 0, err
+	case place.Size != o.Tensor:
+		return 0, fmt.Errorf("engine: %v is one of %d ranks; there must be %d", place, place.Size, o.Tensor)
+	}
+	ctx, cancel := context.WithTimeout(ctx, longestJoin)
+	defer cancel()
+	o.Group, err = world.Join(ctx, place, world.GroupConfig{})
+	o.Tensor = 1
+	return place.Device, err
 }
 
 // complete fills in the defaults and refuses what cannot work.
@@ -33,7 +70,7 @@ func (o Options) complete() (Options, error) {
 		usual int
 	}{
 		{"Blocks", &o.Blocks, 256}, {"BlockSize", &o.BlockSize, 128}, {"Sequences", &o.Sequences, 16}, {"Budget", &o.Budget, 512}, {"Queue", &o.Queue, 64},
-		{"Adapters", &o.Adapters, 0}, {"Speculate", &o.Speculate, 0}, {"AdapterRank", &o.AdapterRank, 64},
+		{"Adapters", &o.Adapters, 0}, {"Tensor", &o.Tensor, 1}, {"Speculate", &o.Speculate, 0}, {"AdapterRank", &o.AdapterRank, 64},
 	} {
 		if *f.value == 0 {
 			*f.value = f.usual
@@ -49,6 +86,8 @@ func (o Options) complete() (Options, error) {
 	switch {
 	case o.MaxLength < 2 || o.MaxLength > all:
 		return o, fmt.Errorf("engine: MaxLength is %d; it must be from 2 to %d, the tokens of all blocks", o.MaxLength, all)
+	case o.Group != nil && o.Tensor > 1:
+		return o, fmt.Errorf("engine: Tensor is %d and there is a Group; the processes of a group have a device each", o.Tensor)
 	case o.Budget < o.Sequences:
 		return o, fmt.Errorf("engine: Budget is %d; a step needs a token for each of %d Sequences", o.Budget, o.Sequences)
 	}

@@ -8,46 +8,52 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/hccl"
 	"github.com/goascend/cann/ops"
 )
 
-// Load makes the model of an engine. It is called again after a failure from which the device cannot
-// recover by itself.
-type Load func(ctx context.Context, st *acl.Stream, reg *ops.Registry) (*qwen.Model, error)
+// Load makes a rank's part of the model of an engine, whose weights are frozen. It is called again after a
+// failure from which the device cannot recover by itself.
+type Load func(ctx context.Context, st *acl.Stream, reg *ops.Registry, par qwen.Parallel) (*qwen.Model, error)
 
-// runner owns everything that an engine has opened on its device.
+// runner owns everything that an engine has opened on one device: a rank of the model.
 type runner struct {
 	dev   *acl.Device
+	st    *acl.Stream
+	reg   *ops.Registry
 	model *qwen.Model
 	pages *qwen.Pages
+	steps *qwen.Steps // nil without graphs
 	rack  *qwen.Rack  // nil without adapters
 	opens []io.Closer // in the order of opening
 }
 
-func newRunner(ctx context.Context, rt *acl.Runtime, device int, load Load, o *Options) (*runner, error) {
-	r := &runner{}
-	if err := r.open(ctx, rt, device, load, o); err != nil {
-		return nil, errors.Join(err, r.Close())
-	}
-	return r, nil
-}
-
-func (r *runner) open(ctx context.Context, rt *acl.Runtime, device int, load Load, o *Options) (err error) {
+// open opens the device.
+func (r *runner) open(rt *acl.Runtime, device int) (err error) {
 	if r.dev, err = rt.Device(device); err != nil {
 		return err
 	}
 	r.opens = append(r.opens, r.dev)
-	st, err := r.dev.NewStream(acl.StreamFast())
-	if err != nil {
+	if r.st, err = r.dev.NewStream(acl.StreamFast()); err != nil {
 		return err
 	}
-	r.opens = append(r.opens, st)
-	reg, err := ops.NewRegistry(ops.EnvOf(r.dev))
-	if err != nil {
+	r.opens = append(r.opens, r.st)
+	if r.reg, err = ops.NewRegistry(ops.EnvOf(r.dev)); err != nil {
 		return err
 	}
-	r.opens = append(r.opens, reg)
-	if r.model, err = load(ctx, st, reg); err != nil {
+	r.opens = append(r.opens, r.reg)
+	return nil
+}
+
+// join makes the rank part of a model that several ranks have.
+func (r *runner) join(c *hccl.Comm) qwen.Parallel {
+	r.opens = append(r.opens, c)
+	return qwen.Parallel{World: c, Tensor: c}
+}
+
+// load loads the rank's part of the model.
+func (r *runner) load(ctx context.Context, load Load, par qwen.Parallel, o *Options) (err error) {
+	if r.model, err = load(ctx, r.st, r.reg, par); err != nil {
 		return err
 	}
 	r.opens = append(r.opens, r.model)
@@ -55,6 +61,12 @@ func (r *runner) open(ctx context.Context, rt *acl.Runtime, device int, load Loa
 		return err
 	}
 	r.opens = append(r.opens, r.pages)
+	if o.Graph {
+		if r.steps, err = r.pages.NewSteps(); err != nil {
+			return err
+		}
+		r.opens = append(r.opens, r.steps)
+	}
 	if o.Adapters == 0 {
 		return nil
 	}
@@ -65,14 +77,36 @@ func (r *runner) open(ctx context.Context, rt *acl.Runtime, device int, load Loa
 	return nil
 }
 
-// load loads adapters again.
-func (r *runner) load(ctx context.Context, all []*adapter) error {
-	for _, a := range all {
-		if err := r.rack.Load(ctx, a.place, a.folder); err != nil {
-			return err
+// order is what all ranks of a model do at the same time.
+type order struct {
+	Copies [][2]int32   // blocks to copy first: to, from
+	Pieces []qwen.Piece // to read
+	Text   []int32      // to embed
+	Load   *placement   // of an adapter
+}
+
+// placement is a PEFT folder and its place in the rack.
+type placement struct {
+	Folder string
+	Place  int
+}
+
+// do follows an order. The first rank of a model returns logits or states.
+func (r *runner) do(ctx context.Context, o order) (values []float32, err error) {
+	for _, c := range o.Copies {
+		if err := r.pages.CopyBlock(c[0], c[1]); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	switch {
+	case o.Load != nil:
+		return nil, r.rack.Load(ctx, o.Load.Place, o.Load.Folder)
+	case o.Text != nil:
+		return r.model.Hidden(ctx, qwen.Batch{Size: 1, Length: len(o.Text), Inputs: o.Text, Labels: make([]int32, len(o.Text))})
+	case o.Pieces != nil:
+		return r.model.Advance(ctx, r.pages, o.Pieces)
+	}
+	return nil, nil
 }
 
 // Close closes everything, the last opened first.

@@ -4,7 +4,7 @@ import "slices"
 
 // plan chooses the tokens of the next step: the last token of each sequence that generates, then as much
 // as fits of the prompts that are being read, then sequences that wait.
-func (e *Engine) plan() error {
+func (e *Engine) plan() {
 	for _, s := range e.running {
 		s.next, s.guess = 0, nil
 	}
@@ -22,11 +22,9 @@ func (e *Engine) plan() error {
 		}
 	}
 	if e.stats.Preemptions > before { // there is no memory for others
-		return nil
+		return
 	}
-	budget, err := e.admit(budget)
-	e.speculate(budget)
-	return err
+	e.speculate(e.admit(budget))
 }
 
 // room gives a sequence blocks for n more tokens, if need be those of the sequences that came last. It
@@ -58,24 +56,20 @@ func (e *Engine) stop(s *sequence) {
 
 // admit lets waiting sequences run while there are tokens in the budget, and blocks for all their tokens. It
 // returns what is left of the budget.
-func (e *Engine) admit(budget int) (left int, err error) {
+func (e *Engine) admit(budget int) (left int) {
 	for i := 0; i < len(e.waiting) && budget > 0 && len(e.running) < e.o.Sequences; {
 		s := e.waiting[i]
 		if e.soonShared(s) {
 			i++
 			continue
 		}
-		from, to := e.blocks.adopt(s)
-		if from != nil {
-			if err := e.runner.pages.CopyBlock(to.id, from.id); err != nil {
-				e.blocks.drop(s)
-				return budget, err
-			}
+		if from, to := e.blocks.adopt(s); from != nil {
+			e.copies = append(e.copies, [2]int32{to.id, from.id})
 		}
 		whole := min(len(s.tokens)+1, e.o.MaxLength)
 		if e.blocks.count(whole)-len(s.blocks) > e.blocks.available() {
 			e.blocks.drop(s)
-			return budget, nil
+			return budget
 		}
 		e.waiting = slices.Delete(e.waiting, i, i+1)
 		e.enter(s)
@@ -83,7 +77,7 @@ func (e *Engine) admit(budget int) (left int, err error) {
 		budget -= s.next
 		e.blocks.extend(s, s.computed+s.next)
 	}
-	return budget, nil
+	return budget
 }
 
 // enter adds a sequence to the running ones.

@@ -33,13 +33,13 @@ func folder(t *testing.T, name string) string {
 
 // load loads a hub folder.
 func load(path string, dt aclnn.DType) engine.Load {
-	return func(ctx context.Context, st *acl.Stream, reg *ops.Registry) (*qwen.Model, error) {
+	return func(ctx context.Context, st *acl.Stream, reg *ops.Registry, par qwen.Parallel) (*qwen.Model, error) {
 		cfg, err := qwen.ReadConfig(filepath.Join(path, "config.json"))
 		if err != nil {
 			return nil, err
 		}
 		cfg.Frozen = true
-		m, err := qwen.New(st, reg, cfg, dt)
+		m, err := qwen.NewParallel(st, reg, cfg, dt, par)
 		if err != nil {
 			return nil, err
 		}
@@ -105,7 +105,7 @@ func withModel(t *testing.T, name string, f func(m *qwen.Model)) {
 	reg, err := ops.NewRegistry(ops.EnvOf(dev))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, reg.Close()) }()
-	m, err := load(folder(t, name), aclnn.Float32)(t.Context(), st, reg)
+	m, err := load(folder(t, name), aclnn.Float32)(t.Context(), st, reg, qwen.Parallel{})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, m.Close()) }()
 	f(m)

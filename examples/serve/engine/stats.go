@@ -10,6 +10,7 @@ type Stats struct {
 	GeneratedTokens          int
 	Preemptions              int
 	Steps, Faults            int
+	Replays                  int // steps that were replays of a graph
 	Guessed, Accepted        int // tokens that were guessed, and those of them that were right
 }
 

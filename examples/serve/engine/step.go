@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -14,7 +15,7 @@ import (
 // run is the engine's goroutine.
 func (e *Engine) run(ctx context.Context) {
 	defer close(e.done)
-	for e.receive(ctx) {
+	for e.lost == nil && e.receive(ctx) {
 		err := e.embed(ctx)
 		if err == nil {
 			err = e.step(ctx)
@@ -24,9 +25,9 @@ func (e *Engine) run(ctx context.Context) {
 		}
 		e.publish()
 	}
-	e.finishAll(ErrClosed)
-	if e.runner != nil {
-		e.closed = e.runner.Close()
+	e.finishAll(cmp.Or(e.lost, ErrClosed))
+	if e.team != nil {
+		e.closed = e.team.Close()
 	}
 	e.publish()
 }
@@ -62,9 +63,7 @@ func (e *Engine) receive(ctx context.Context) bool {
 
 // step computes the next tokens of all running sequences.
 func (e *Engine) step(ctx context.Context) error {
-	if err := e.plan(); err != nil {
-		return err
-	}
+	e.plan()
 	var pieces []qwen.Piece
 	var members []*sequence
 	for _, s := range e.running {
@@ -77,14 +76,17 @@ func (e *Engine) step(ctx context.Context) error {
 		}
 		pieces, members = append(pieces, x), append(members, s)
 	}
-	if len(pieces) == 0 {
+	if len(pieces)+len(e.copies) == 0 {
 		return nil
 	}
-	logits, err := e.runner.model.Advance(ctx, e.runner.pages, pieces)
+	o := order{Copies: e.copies, Pieces: pieces}
+	e.copies = nil
+	logits, err := e.team.do(ctx, o)
 	if err != nil {
 		return err
 	}
 	e.stats.Steps++
+	e.noteReplays()
 	for _, s := range members {
 		s.computed += s.next
 		e.blocks.fill(s)
@@ -95,6 +97,19 @@ func (e *Engine) step(ctx context.Context) error {
 		logits = logits[rows*e.vocab:]
 	}
 	return nil
+}
+
+// noteReplays counts replays, and logs once why graphs are not captured.
+func (e *Engine) noteReplays() {
+	s := e.team.ranks[0].steps
+	if s == nil {
+		return
+	}
+	e.stats.Replays += s.Replays()
+	if err := s.Off(); err != nil && !e.eager {
+		e.eager = true
+		e.o.Logger.Warn("steps are not captured as graphs", "error", err)
+	}
 }
 
 // draw draws the next token of a sequence, and reports whether the sequence goes on.
@@ -129,6 +144,11 @@ func (e *Engine) recover(ctx context.Context, err error) {
 	}
 	e.stats.Faults++
 	e.o.Logger.Error("a step has failed", "error", err, "running", len(e.running))
+	if errors.Is(err, ErrRank) {
+		e.lost = failed(err)
+		e.setDown(e.lost)
+		return
+	}
 	for _, s := range slices.Backward(slices.Clone(e.running)) {
 		if s.next > 0 {
 			s.faults++
@@ -142,7 +162,7 @@ func (e *Engine) recover(ctx context.Context, err error) {
 	e.blocks.reset(e.loaded()...)
 	var told *acl.Error
 	if !errors.As(err, &told) || told.Damage() <= acl.DamageWork {
-		_, err = e.runner.dev.Recover(ctx)
+		err = e.team.recover(ctx)
 	}
 	if err != nil {
 		e.reopen(ctx, err)
@@ -155,19 +175,19 @@ const longestPause = 10 * time.Second
 // reopen closes everything on the device and opens it again, until that succeeds. Requests end meanwhile.
 func (e *Engine) reopen(ctx context.Context, err error) {
 	e.o.Logger.Error("the device is closed and opened again", "error", err)
-	if err := e.runner.Close(); err != nil {
+	if err := e.team.Close(); err != nil {
 		e.o.Logger.Warn("closing", "error", err)
 	}
-	e.runner = nil
+	e.team = nil
 	for pause := 100 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, longestPause) {
-		r, err := newRunner(ctx, e.rt, e.device, e.load, &e.o)
+		t, err := newTeam(ctx, e.rt, e.device, e.load, &e.o)
 		if err == nil {
-			if err = r.load(ctx, e.loaded()); err != nil {
-				err = errors.Join(err, r.Close())
+			if err = t.load(ctx, e.loaded()); err != nil {
+				err = errors.Join(err, t.Close())
 			}
 		}
 		if err == nil {
-			e.runner = r
+			e.team = t
 			e.setDown(nil)
 			e.o.Logger.Info("the device is back")
 			return

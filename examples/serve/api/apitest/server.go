@@ -59,7 +59,7 @@ func Start(t *testing.T, o engine.Options, change func(c *api.Config)) *Server {
 }
 
 // load trains the model.
-func load(ctx context.Context, st *acl.Stream, reg *ops.Registry) (*qwen.Model, error) {
-	source := weights.Source{DType: aclnn.Float32, Type: "qwen3", Steps: 2, Seed: 1, Text: []byte(strings.Repeat("the quick brown fox ", 20))}
+func load(ctx context.Context, st *acl.Stream, reg *ops.Registry, par qwen.Parallel) (*qwen.Model, error) {
+	source := weights.Source{Parallel: par, DType: aclnn.Float32, Type: "qwen3", Steps: 2, Seed: 1, Text: []byte(strings.Repeat("the quick brown fox ", 20))}
 	return source.Model(ctx, st, reg, io.Discard)
 }
