@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/npugen/docs"
 )
 
 const module = "github.com/goascend/cann"
@@ -15,8 +16,8 @@ const module = "github.com/goascend/cann"
 // operators that imports it.
 type binding struct {
 	pkg   string
-	aclnn string    // qualifier of aclnn's names: "" or "aclnn."
-	docs  *abi.Docs // documentation of the table's operators
+	aclnn string      // qualifier of aclnn's names: "" or "aclnn."
+	docs  *docs.Table // documentation of the table's operators
 
 	formats *abi.Formats // that operators demand
 	types   elementTypes // of the emulator's operators; nil for operators that it does not know
@@ -32,7 +33,7 @@ func emitBindings(out files, t *abi.Table) error {
 	if err != nil {
 		return err
 	}
-	docs, err := abi.LoadDocs(t)
+	docs, err := docs.Load(t)
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ func (g binding) note(o abi.Operator, p abi.Param) string {
 	return strings.Join(notes, ", ")
 }
 
-// dimensions converts a shape of abi.Doc to words.
+// dimensions converts a shape of docs.Doc to words.
 func dimensions(shape string) string {
 	if other, ok := strings.CutPrefix(shape, "as "); ok {
 		return "dimensions as " + fieldName(other, map[string]bool{})

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/npugen/docs"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -17,7 +18,7 @@ import (
 func TestBindingDoc(t *testing.T) {
 	table, err := abi.Load()
 	require.NoError(t, err)
-	docs, err := abi.ParseDocs(table, abi.Text{Name: "docs", Data: strings.Join([]string{
+	docs, err := docs.Parse(table, abi.Text{Name: "docs", Data: strings.Join([]string{
 		"repository\ta/b\t12",
 		"page\taclnnCumsum\ta/b\tmath/cumsum.md\tself:0-8\tout:as self",
 		"summary\taclnnCumsum\tsums up the elements of Self along Dim, so that each element of Out is the sum of those up to its place",
@@ -76,7 +77,7 @@ func TestValuesNameConstants(t *testing.T) {
 	}
 	table, err := abi.Load()
 	require.NoError(t, err)
-	docs, err := abi.LoadDocs(table)
+	docs, err := docs.Load(table)
 	require.NoError(t, err)
 	quoted, name := regexp.MustCompile(`"[^"]*"`), regexp.MustCompile(`\b[A-Z]\w*[a-z]\w*`)
 	named := 0

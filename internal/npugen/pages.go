@@ -19,7 +19,7 @@ import (
 )
 
 // pagesFile lists the public page of each operator.
-const pagesFile = "internal/abi/table/docs/pages.txt"
+const pagesFile = "internal/npugen/docs/pages.txt"
 
 // runPages finds the vendor's page of each operator in checkouts of public repositories, given as
 // owner/repository=folder. If several have a page, the first one given is used.
@@ -94,7 +94,7 @@ func readCheckout(name, dir, files string) (checkout, error) {
 	}
 }
 
-// pagesText returns the table of pages in the grammar of abi.LoadDocs. It contains paths and the
+// pagesText returns the table of pages in the grammar of docs.Load. It contains paths and the
 // numbers of dimensions that pages state for tensors, but no text of a page.
 func pagesText(t *abi.Table, from []checkout) []byte {
 	var b bytes.Buffer

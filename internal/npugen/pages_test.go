@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/npugen/docs"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -59,7 +60,7 @@ func TestPagesText(t *testing.T) {
 		"page\taclnnSin\ta/two\tmath/sin/README.md\n"+
 		"page\taclnnTan\ta/two\tmath/tan/docs/api.md\n"+
 		"page\taclnnTransposeBatchMatMulWeightNz\ta/one\tmatmul/t/docs/aclnnTransposeBatchMatMulWeightNZ.md\n", string(text))
-	_, err = abi.ParseDocs(table, abi.Text{Name: "pages", Data: string(text)})
+	_, err = docs.Parse(table, abi.Text{Name: "pages", Data: string(text)})
 	assert.NoError(t, err, "the reader takes what the command writes")
 }
 

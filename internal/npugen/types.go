@@ -2,13 +2,16 @@ package main
 
 import (
 	"bytes"
+	_ "embed"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/abi/acceptance"
+	"github.com/goascend/cann/internal/npugen/docs"
 )
 
 // elementTypes are the element types that the tests of the emulator's operators verified, by operator.
@@ -23,6 +26,20 @@ type verified struct {
 
 // typed is a group of parameters with the same element types.
 type typed struct{ params, types []string }
+
+//go:embed absent.txt
+var reasonsText string
+
+// reasonFor returns why the emulator does not implement an operator, or "" if the list does not tell.
+func reasonFor(name string) string {
+	for line := range strings.Lines(reasonsText) {
+		names, reason, ok := strings.Cut(strings.TrimSpace(line), ": ")
+		if ok && line[0] != '#' && slices.Contains(strings.Fields(names), name) {
+			return reason
+		}
+	}
+	return ""
+}
 
 // loadElementTypes reads the lists that the families' tests generate.
 func loadElementTypes() (elementTypes, error) {
@@ -93,7 +110,7 @@ func (e elementTypes) sentence(o abi.Operator) string {
 	types, implemented := e[o.Name]
 	switch {
 	case !implemented:
-		return "The emulator does not implement it."
+		return "The emulator does not implement it: " + reasonFor(o.Name) + "."
 	case types.none != "":
 		return "The emulator implements it. Its element types are not verified: " + types.none + "."
 	}
@@ -113,7 +130,7 @@ func (e elementTypes) sentence(o abi.Operator) string {
 }
 
 // checks says where the emulator's checks of an operator come from.
-func (e elementTypes) checks(docs *abi.Docs, name string) string {
+func (e elementTypes) checks(docs *docs.Table, name string) string {
 	if _, implemented := e[name]; !implemented {
 		return ""
 	}
@@ -130,7 +147,7 @@ func (e elementTypes) checks(docs *abi.Docs, name string) string {
 }
 
 // origin tells where the emulator's checks of an operator come from.
-func origin(docs *abi.Docs, name string) string {
+func origin(docs *docs.Table, name string) string {
 	source, ok := acceptance.SourceOf(name)
 	switch {
 	case ok && source.Lost > 0:
@@ -149,7 +166,7 @@ func emitOperatorList(out files, t *abi.Table) error {
 	if err != nil {
 		return err
 	}
-	docs, err := abi.LoadDocs(t)
+	docs, err := docs.Load(t)
 	if err != nil {
 		return err
 	}
@@ -178,7 +195,7 @@ is public, what the emulator computes.
 		}
 		types := strings.Join(cells, "; ")
 		if !implemented {
-			types = "not implemented"
+			types = "not implemented: " + reasonFor(o.Name)
 		} else if of.none != "" {
 			types = "not verified: " + of.none
 		}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/npugen/docs"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -16,9 +17,9 @@ func TestElementTypes(t *testing.T) {
 	table, err := abi.Load()
 	require.NoError(t, err)
 	for name, want := range map[string]string{
-		"Cumsum":  "The emulator verified: Self, Out float32 integers bool; Other int64.",
-		"Abs":     "The emulator implements it. Its element types are not verified: it is a test.",
-		"Softmax": "The emulator does not implement it.",
+		"Cumsum":         "The emulator verified: Self, Out float32 integers bool; Other int64.",
+		"Abs":            "The emulator implements it. Its element types are not verified: it is a test.",
+		"MatmulCompress": "The emulator does not implement it: the compressed format of weights is not public.",
 	} {
 		o, ok := table.Operator(name)
 		require.True(t, ok, name)
@@ -27,7 +28,7 @@ func TestElementTypes(t *testing.T) {
 		}
 		assert.Equal(t, want, e.sentence(*o), name)
 	}
-	docs, err := abi.LoadDocs(table)
+	docs, err := docs.Load(table)
 	require.NoError(t, err)
 	assert.Equal(t, "source", origin(docs, "Acos"))
 	assert.Regexp(t, `^source, \d+$`, origin(docs, "Amax"))
@@ -38,4 +39,16 @@ func TestElementTypes(t *testing.T) {
 	assert.ErrorContains(t, e.parse("Abs self float32"), "no colon")
 	assert.ErrorContains(t, e.parse("Abs: self"), "no types of self")
 	assert.ErrorContains(t, e.parse("Abs: "), "neither types nor a reason")
+}
+
+// The list has a reason for each operator that the emulator does not implement, and for no other.
+func TestAbsent(t *testing.T) {
+	all, err := loadElementTypes()
+	require.NoError(t, err)
+	table, err := abi.Load()
+	require.NoError(t, err)
+	for _, o := range table.Operators {
+		_, implemented := all[o.Name]
+		assert.Equal(t, implemented, reasonFor(o.Name) == "", "%s: %q", o.Name, reasonFor(o.Name))
+	}
 }

@@ -1,64 +1,59 @@
-package abi
+package docs
 
 import (
 	"embed"
 	"fmt"
 	"slices"
 	"strings"
-)
 
-// Page is a public document about an operator.
-type Page struct {
-	Repository string // owner/name
-	Commit     string
-	Path       string
-}
+	"github.com/goascend/cann/internal/abi"
+)
 
 // Doc holds what is known about an operator beyond its signature. Every field may be empty.
 type Doc struct {
 	Summary string            // what it computes; continues a sentence that starts with its name
-	Page    Page              // the vendor's page
+	Page    abi.Page          // the vendor's page
 	Shapes  map[string]string // by tensor: numbers of dimensions ("0-8", "2,4"), shapes ("(B,S,1) or BSND"), or "as x"
 	Values  map[string]string // meanings of values, by integer or string parameter
 }
 
-// Docs are the documentation tables of the operators of a Table.
-type Docs struct {
+// Table holds what is known about the operators of an abi.Table.
+type Table struct {
 	operators map[string]*Doc
 	commits   map[string]string
 }
 
 // Of returns what is known about an operator, by its name without prefix. The result is never nil;
 // it is empty when d is nil or the operator unknown.
-func (d *Docs) Of(name string) *Doc {
+func (d *Table) Of(name string) *Doc {
 	if d != nil && d.operators[name] != nil {
 		return d.operators[name]
 	}
 	return &Doc{}
 }
 
-//go:embed table/docs/*.txt
-var docFiles embed.FS
+//go:embed *.txt
+var files embed.FS
 
-// LoadDocs parses the embedded documentation of t's operators. It fails only when the embedded
+// Load parses the embedded documentation of t's operators. It fails only when the embedded
 // tables are invalid.
-func LoadDocs(t *Table) (*Docs, error) {
-	entries, err := docFiles.ReadDir("table/docs")
+func Load(t *abi.Table) (*Table, error) {
+	entries, err := files.ReadDir(".")
 	if err != nil {
 		return nil, err
 	}
-	var texts []Text
+	var texts []abi.Text
 	for _, e := range entries {
-		b, err := docFiles.ReadFile("table/docs/" + e.Name())
+		b, err := files.ReadFile(e.Name())
 		if err != nil {
 			return nil, err
 		}
-		texts = append(texts, Text{Name: e.Name(), Data: string(b)})
+		texts = append(texts, abi.Text{Name: e.Name(), Data: string(b)})
 	}
-	return ParseDocs(t, texts...)
+	return Parse(t, texts...)
 }
 
-// ParseDocs reads the lines of all texts. Fields are separated by tabs:
+// Parse reads the lines of all texts. Fields are separated by tabs:
 //
 //	repository  owner/name  commit
 //	page        symbol  owner/name  path  param:shape …
@@ -68,16 +63,16 @@ func LoadDocs(t *Table) (*Docs, error) {
 // A summary goes on a sentence that starts with the operator's name and has no full stop.
 // A values line names operators without prefix, "*" for all that have such a parameter;
 // one that names them wins. "#" starts a comment line. Unknown operators and parameters,
-// duplicates and stray fields are errors of type *SyntaxError.
-func ParseDocs(t *Table, texts ...Text) (*Docs, error) {
-	p := &docParser{t: t, d: &Docs{operators: map[string]*Doc{}, commits: map[string]string{}}}
+// duplicates and stray fields are errors of type *abi.SyntaxError.
+func Parse(t *abi.Table, texts ...abi.Text) (*Table, error) {
+	p := &docParser{t: t, d: &Table{operators: map[string]*Doc{}, commits: map[string]string{}}}
 	for _, text := range texts {
 		for i, line := range strings.Split(text.Data, "\n") {
 			if line == "" || line[0] == '#' {
 				continue
 			}
 			if err := p.parse(strings.Split(line, "\t")); err != nil {
-				return nil, &SyntaxError{text.Name, i + 1, err.Error()}
+				return nil, &abi.SyntaxError{File: text.Name, Line: i + 1, Msg: err.Error()}
 			}
 		}
 	}
@@ -87,8 +82,8 @@ func ParseDocs(t *Table, texts ...Text) (*Docs, error) {
 }
 
 type docParser struct {
-	t      *Table
-	d      *Docs
+	t      *abi.Table
+	d      *Table
 	common []valuesLine // values lines that apply to all operators
 }
 
@@ -116,7 +111,7 @@ func (p *docParser) parse(f []string) error {
 	case "values":
 		return p.values(f[1], strings.Fields(f[2]), f[3])
 	}
-	o, ok := p.t.Operator(nameOf(f[1]))
+	o, ok := p.t.Operator(strings.TrimPrefix(strings.TrimPrefix(f[1], "acl"), "nn"))
 	if !ok || o.Symbol != f[1] {
 		return fmt.Errorf("%s: no operator %q", f[0], f[1])
 	}
@@ -126,7 +121,7 @@ func (p *docParser) parse(f []string) error {
 	return p.page(o, f[2], f[3], f[4:])
 }
 
-func (p *docParser) of(o *Operator) *Doc {
+func (p *docParser) of(o *abi.Operator) *Doc {
 	doc := p.d.operators[o.Name]
 	if doc == nil {
 		doc = &Doc{Shapes: map[string]string{}, Values: map[string]string{}}
@@ -135,7 +130,7 @@ func (p *docParser) of(o *Operator) *Doc {
 	return doc
 }
 
-func (p *docParser) summary(o *Operator, words string) error {
+func (p *docParser) summary(o *abi.Operator, words string) error {
 	doc := p.of(o)
 	switch {
 	case doc.Summary != "":
@@ -147,7 +142,7 @@ func (p *docParser) summary(o *Operator, words string) error {
 	return nil
 }
 
-func (p *docParser) page(o *Operator, repository, path string, shapes []string) error {
+func (p *docParser) page(o *abi.Operator, repository, path string, shapes []string) error {
 	doc := p.of(o)
 	switch {
 	case p.d.commits[repository] == "":
@@ -155,15 +150,15 @@ func (p *docParser) page(o *Operator, repository, path string, shapes []string) 
 	case doc.Page.Path != "":
 		return fmt.Errorf("%s has two pages", o.Symbol)
 	}
-	doc.Page = Page{Repository: repository, Commit: p.d.commits[repository], Path: path}
+	doc.Page = abi.Page{Repository: repository, Commit: p.d.commits[repository], Path: path}
 	for _, s := range shapes {
 		name, shape, ok := strings.Cut(s, ":")
 		if !ok || shape == "" {
 			return fmt.Errorf("page of %s: %q is not param:shape", o.Symbol, s)
 		}
-		q, ok := o.param(name)
+		q, ok := paramOf(o, name)
 		switch {
-		case !ok || q.Class != Tensor && q.Class != TensorList:
+		case !ok || q.Class != abi.Tensor && q.Class != abi.TensorList:
 			return fmt.Errorf("page of %s: it has no tensor %q", o.Symbol, name)
 		case doc.Shapes[name] != "":
 			return fmt.Errorf("page of %s: two shapes of %s", o.Symbol, name)
@@ -178,7 +173,7 @@ func (p *docParser) values(param string, operators []string, words string) error
 		if slices.ContainsFunc(p.common, func(v valuesLine) bool { return v.param == param }) {
 			return fmt.Errorf("values of %s given twice for all operators", param)
 		}
-		if !slices.ContainsFunc(p.t.Operators, func(o Operator) bool { return o.hasValues(param) }) {
+		if !slices.ContainsFunc(p.t.Operators, func(o abi.Operator) bool { return hasValues(&o, param) }) {
 			return fmt.Errorf("values: no operator has an integer or string %q", param)
 		}
 		p.common = append(p.common, valuesLine{param, words})
@@ -186,7 +181,7 @@ func (p *docParser) values(param string, operators []string, words string) error
 	}
 	for _, name := range operators {
 		o, ok := p.t.Operator(name)
-		if !ok || !o.hasValues(param) {
+		if !ok || !hasValues(o, param) {
 			return fmt.Errorf("values: no operator %s with an integer or string %q", name, param)
 		}
 		doc := p.of(o)
@@ -204,7 +199,7 @@ func (p *docParser) fillValues() {
 	for _, v := range p.common {
 		for i := range p.t.Operators {
 			o := &p.t.Operators[i]
-			if o.hasValues(v.param) && p.of(o).Values[v.param] == "" {
+			if hasValues(o, v.param) && p.of(o).Values[v.param] == "" {
 				p.of(o).Values[v.param] = v.words
 			}
 		}
@@ -223,17 +218,17 @@ func (p *docParser) fillInPlace() {
 	}
 }
 
-func (o *Operator) param(name string) (Param, bool) {
-	i := slices.IndexFunc(o.Params, func(p Param) bool { return p.Name == name })
+func paramOf(o *abi.Operator, name string) (abi.Param, bool) {
+	i := slices.IndexFunc(o.Params, func(p abi.Param) bool { return p.Name == name })
 	if i < 0 {
-		return Param{}, false
+		return abi.Param{}, false
 	}
 	return o.Params[i], true
 }
 
 // hasValues reports whether the operator has a parameter of that name whose values need an
 // explanation.
-func (o *Operator) hasValues(param string) bool {
-	p, ok := o.param(param)
-	return ok && slices.Contains([]Class{Int, Uint, Enum, String}, p.Class)
+func hasValues(o *abi.Operator, param string) bool {
+	p, ok := paramOf(o, param)
+	return ok && slices.Contains([]abi.Class{abi.Int, abi.Uint, abi.Enum, abi.String}, p.Class)
 }

@@ -1,4 +1,4 @@
-package abi
+package docs
 
 import (
 	"path"
@@ -8,12 +8,21 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/internal/abi"
 )
 
-func loadDocs(t testing.TB) (*Table, *Docs) {
+func operators(t testing.TB) *abi.Table {
 	t.Helper()
-	table := load(t)
-	docs, err := LoadDocs(table)
+	table, err := abi.Load()
+	require.NoError(t, err)
+	return table
+}
+
+func load(t testing.TB) (*abi.Table, *Table) {
+	t.Helper()
+	table := operators(t)
+	docs, err := Load(table)
 	require.NoError(t, err)
 	return table, docs
 }
@@ -23,12 +32,12 @@ const pageless = "AcosGradV2 AddMatMatElementsPlus ApplyAdamax ApproximateEqual 
 	"DataFormatDimMap InnerFusedInferAttentionScore KdaGateCumsum MlaPrologV2 MlaPrologV3 Ndtri PrepareWyReprBwd ScatterPaKvCache SliceNz"
 
 func TestPagesOfOperators(t *testing.T) {
-	table, docs := loadDocs(t)
+	table, docs := load(t)
 	var without []string
 	shaped := 0
 	for _, o := range table.Operators {
 		doc := docs.Of(o.Name)
-		if doc.Page == (Page{}) {
+		if doc.Page == (abi.Page{}) {
 			without = append(without, o.Name)
 			continue
 		}
@@ -46,7 +55,7 @@ func TestPagesOfOperators(t *testing.T) {
 }
 
 func TestDocOfOperator(t *testing.T) {
-	_, docs := loadDocs(t)
+	_, docs := load(t)
 	lerp := docs.Of("InplaceLerp")
 	assert.Equal(t, "hicann/ops-math", lerp.Page.Repository)
 	assert.Equal(t, "math/lerp/docs/aclnnLerp&aclnnInplaceLerp.md", lerp.Page.Path)
@@ -54,13 +63,13 @@ func TestDocOfOperator(t *testing.T) {
 	assert.Equal(t, "ReductionNone, ReductionMean, ReductionSum or 3, the sum over the batch size", docs.Of("KlDiv").Values["reduction"], "its own line")
 	assert.Equal(t, "ReductionNone, ReductionMean or ReductionSum", docs.Of("MseLoss").Values["reduction"], "the line for all")
 	assert.Equal(t, &Doc{}, docs.Of("Nothing"))
-	var none *Docs
+	var none *Table
 	assert.Equal(t, &Doc{}, none.Of("Add"))
 }
 
 // Every operator must have a summary, and no two of its words may run together.
 func TestEveryOperatorHasASummary(t *testing.T) {
-	table, docs := loadDocs(t)
+	table, docs := load(t)
 	for _, o := range table.Operators {
 		summary := docs.Of(o.Name).Summary
 		assert.NotEmpty(t, summary, o.Name)
@@ -71,7 +80,7 @@ func TestEveryOperatorHasASummary(t *testing.T) {
 
 // An operator or parameter that a summary names must exist.
 func TestSummariesNameWhatExists(t *testing.T) {
-	table, docs := loadDocs(t)
+	table, docs := load(t)
 	word := regexp.MustCompile(`\b[A-Z]\w*[a-z]\w*\b`)
 	known := map[string]bool{"Fourier": true, "Cholesky": true, "Kullback": true, "Leibler": true,
 		"Kimi": true, "Einstein": true, "Adadelta": true, "Adamax": true, "Adam": true, "AdamW": true, "Fresnel": true, "Gaussian": true, "Unfold": true, "NaN": true}
@@ -88,15 +97,15 @@ func TestSummariesNameWhatExists(t *testing.T) {
 }
 
 func TestInPlaceSummary(t *testing.T) {
-	docs, err := ParseDocs(load(t), Text{"s", "summary\taclnnSin\tcomputes the sine\nsummary\taclnnInplaceCos\tcomputes the cosine"})
+	docs, err := Parse(operators(t), abi.Text{Name: "s", Data: "summary\taclnnSin\tcomputes the sine\nsummary\taclnnInplaceCos\tcomputes the cosine"})
 	require.NoError(t, err)
 	assert.Equal(t, "is Sin with the result in place of the first argument", docs.Of("InplaceSin").Summary)
 	assert.Equal(t, "computes the cosine", docs.Of("InplaceCos").Summary)
 	assert.Empty(t, docs.Of("InplaceTan").Summary)
 }
 
-func TestParseDocsRefuses(t *testing.T) {
-	table := load(t)
+func TestParseRefuses(t *testing.T) {
+	table := operators(t)
 	const head = "repository\ta/b\t1234\n"
 	for line, want := range map[string]string{
 		"pages\tx":                                               `unknown kind of line "pages"`,
@@ -120,8 +129,8 @@ func TestParseDocsRefuses(t *testing.T) {
 		"values\treduction\t*\tx\nvalues\treduction\t*\ty":       "values of reduction given twice for all operators",
 		"values\treduction\tKlDiv *\tx":                          `no operator * with an integer or string "reduction"`,
 	} {
-		_, err := ParseDocs(table, Text{"head", head}, Text{"more", "\n" + line})
-		var syntax *SyntaxError
+		_, err := Parse(table, abi.Text{Name: "head", Data: head}, abi.Text{Name: "more", Data: "\n" + line})
+		var syntax *abi.SyntaxError
 		require.ErrorAs(t, err, &syntax, line)
 		assert.Contains(t, syntax.Msg, want, line)
 		assert.Equal(t, "more", syntax.File, line)
