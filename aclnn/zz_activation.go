@@ -459,7 +459,7 @@ var opFusedBiasLeakyRelu = Operator{
 // FusedBiasLeakyRelu adds a bias, multiplies negative sums by NegativeSlope, and all by Scale.
 //
 // It launches aclnnFusedBiasLeakyRelu (libopapi, CANN 2026-08) of family activation on st.
-// The emulator does not implement it.
+// The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-nn, experimental/activation/fused_bias_leaky_relu/docs/aclnnFusedBiasLeakyRelu.md
 func FusedBiasLeakyRelu(st *acl.Stream, p FusedBiasLeakyReluParams) error {
 	c := NewCall(st, &opFusedBiasLeakyRelu)
@@ -3199,7 +3199,7 @@ var opSwigluClamp = Operator{
 // the value from both sides by Limit.
 //
 // It launches aclnnSwigluClamp (libopapi, CANN 2026-08) of family activation on st.
-// The emulator does not implement it.
+// The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-nn, experimental/activation/swiglu_clamp/README.md
 func SwigluClamp(st *acl.Stream, p SwigluClampParams) error {
 	c := NewCall(st, &opSwigluClamp)

@@ -2029,7 +2029,7 @@ var opInnerFusedInferAttentionScore = Operator{
 //
 // It launches aclnnInnerFusedInferAttentionScore (libopapi, CANN 2026-08) of family attention on
 // st.
-// The emulator does not implement it.
+// The emulator does not implement it: CANN calls it within other operators, which are implemented.
 func InnerFusedInferAttentionScore(st *acl.Stream, p InnerFusedInferAttentionScoreParams) error {
 	c := NewCall(st, &opInnerFusedInferAttentionScore)
 	p.Encode(c)
@@ -3631,7 +3631,7 @@ var opSwinAttentionScoreQuant = Operator{
 // SwinAttentionScoreQuant computes the attention of windows with int8 products.
 //
 // It launches aclnnSwinAttentionScoreQuant (libopapi, CANN 8.1.RC1) of family attention on st.
-// The emulator does not implement it.
+// The emulator does not implement it: no public source, only a document, and not written yet.
 // Vendor's page: mirror-cann/ops-transformer, attention/swin_attention_score_quant/docs/aclnnSwinAttentionScoreQuant.md
 func SwinAttentionScoreQuant(st *acl.Stream, p SwinAttentionScoreQuantParams) error {
 	c := NewCall(st, &opSwinAttentionScoreQuant)

@@ -247,7 +247,7 @@ var opGroupedMatMulAllReduce = Operator{
 // ranks.
 //
 // It launches aclnnGroupedMatMulAllReduce (libopapi, CANN 8.1.RC1) of family communication on st.
-// The emulator does not implement it.
+// The emulator does not implement it: no public source, only a document, and not written yet.
 // Vendor's page: mirror-cann/ops-transformer, mc2/grouped_mat_mul_all_reduce/docs/aclnnGroupedMatMulAllReduce.md
 func GroupedMatMulAllReduce(st *acl.Stream, p GroupedMatMulAllReduceParams) error {
 	c := NewCall(st, &opGroupedMatMulAllReduce)

@@ -23,7 +23,7 @@ var opApproximateEqual = Operator{
 // ApproximateEqual tells for each pair of elements whether they differ by less than Tolerance.
 //
 // It launches aclnnApproximateEqual (libopapi, CANN 2026-08) of family comparison on st.
-// The emulator does not implement it.
+// The emulator does not implement it: experimental, in no release of CANN.
 func ApproximateEqual(st *acl.Stream, p ApproximateEqualParams) error {
 	c := NewCall(st, &opApproximateEqual)
 	p.Encode(c)

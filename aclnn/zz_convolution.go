@@ -651,7 +651,7 @@ var opQuantConvolutionWeightNz = Operator{
 // QuantConvolutionWeightNz is QuantConvolution of volumes with the weight in the device's format.
 //
 // It launches aclnnQuantConvolutionWeightNz (libopapi, CANN 2026-08) of family convolution on st.
-// The emulator does not implement it.
+// The emulator does not implement it: the storage of weights of volumes is not public.
 // Vendor's page: hicann/ops-nn, conv/convolution_forward/docs/aclnnQuantConvolutionWeightNz.md
 func QuantConvolutionWeightNz(st *acl.Stream, p QuantConvolutionWeightNzParams) error {
 	c := NewCall(st, &opQuantConvolutionWeightNz)

@@ -516,7 +516,7 @@ var opAsinWithAgent = Operator{
 // AsinWithAgent computes the arc sine of each element, in radians.
 //
 // It launches aclnnAsinWithAgent (libopapi, CANN 2026-08) of family elementwise on st.
-// The emulator does not implement it.
+// The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-math, experimental/math/asin_with_agent/README.md
 func AsinWithAgent(st *acl.Stream, p AsinWithAgentParams) error {
 	c := NewCall(st, &opAsinWithAgent)
@@ -648,7 +648,7 @@ var opAsinhWithAgent = Operator{
 // AsinhWithAgent computes the inverse hyperbolic sine of each element.
 //
 // It launches aclnnAsinhWithAgent (libopapi, CANN 2026-08) of family elementwise on st.
-// The emulator does not implement it.
+// The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-math, experimental/math/asinh_with_agent/README.md
 func AsinhWithAgent(st *acl.Stream, p AsinhWithAgentParams) error {
 	c := NewCall(st, &opAsinhWithAgent)
@@ -1604,7 +1604,7 @@ var opDivV3 = Operator{
 // DivV3 computes Self / Other with broadcasting and rounds as Mode says.
 //
 // It launches aclnnDivV3 (libopapi, CANN 2026-08) of family elementwise on st.
-// The emulator does not implement it.
+// The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-math, experimental/math/div_v3/docs/aclnnDivV3.md
 func DivV3(st *acl.Stream, p DivV3Params) error {
 	c := NewCall(st, &opDivV3)
@@ -2078,7 +2078,7 @@ var opFresnelCos = Operator{
 // to x.
 //
 // It launches aclnnFresnelCos (libopapi, CANN 2026-08) of family elementwise on st.
-// The emulator does not implement it.
+// The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-math, experimental/math/fresnel_cos/README.md
 func FresnelCos(st *acl.Stream, p FresnelCosParams) error {
 	c := NewCall(st, &opFresnelCos)
@@ -2111,7 +2111,7 @@ var opFresnelSin = Operator{
 // to x.
 //
 // It launches aclnnFresnelSin (libopapi, CANN 2026-08) of family elementwise on st.
-// The emulator does not implement it.
+// The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-math, experimental/math/fresnel_sin/README.md
 func FresnelSin(st *acl.Stream, p FresnelSinParams) error {
 	c := NewCall(st, &opFresnelSin)
@@ -2145,7 +2145,7 @@ var opFusedMulAddN = Operator{
 // FusedMulAddN computes X1 · X3 + X2, X3 having one element.
 //
 // It launches aclnnFusedMulAddN (libopapi, CANN 2026-08) of family elementwise on st.
-// The emulator does not implement it.
+// The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-math, experimental/math/fused_mul_add_n/docs/aclnnFusedMulAddN.md
 func FusedMulAddN(st *acl.Stream, p FusedMulAddNParams) error {
 	c := NewCall(st, &opFusedMulAddN)
@@ -2346,7 +2346,7 @@ var opInplaceAddV3 = Operator{
 // InplaceAddV3 is AddV3 with the result in place of the first argument.
 //
 // It launches aclnnInplaceAddV3 (libopapi, CANN 2026-08) of family elementwise on st.
-// The emulator does not implement it.
+// The emulator does not implement it: it would return a tensor in place of a scalar.
 // Vendor's page: hicann/ops-math, math/add/docs/aclnnAddV3&aclnnInplaceAddV3.md
 func InplaceAddV3(st *acl.Stream, p InplaceAddV3Params) error {
 	c := NewCall(st, &opInplaceAddV3)
@@ -5148,40 +5148,6 @@ func (p *MinimumParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MrgbaCustomParams are the arguments of aclnnMrgbaCustom, in C order.
-type MrgbaCustomParams struct {
-	Rgb   *Tensor
-	Alpha *Tensor
-	Out   *Tensor // output
-}
-
-var opMrgbaCustom = Operator{
-	Name: "MrgbaCustom", Symbol: "aclnnMrgbaCustom", Library: "libopapi", Since: "8.1.RC1",
-	Params: "rgb alpha out",
-	Slots:  "iio",
-}
-
-// MrgbaCustom multiplies the three channels of an image by Alpha / 255.
-//
-// It launches aclnnMrgbaCustom (libopapi, CANN 8.1.RC1) of family elementwise on st.
-// The emulator does not implement it.
-// Vendor's page: hicann/ops-cv, objdetect/mrgba_custom/docs/aclnnMrgbaCustom.md
-func MrgbaCustom(st *acl.Stream, p MrgbaCustomParams) error {
-	c := NewCall(st, &opMrgbaCustom)
-	p.Encode(c)
-	return c.Launch()
-}
-
-// Operator implements Params.
-func (p *MrgbaCustomParams) Operator() *Operator { return &opMrgbaCustom }
-
-// Encode implements Params.
-func (p *MrgbaCustomParams) Encode(c *Call) {
-	c.Tensor(p.Rgb)
-	c.Tensor(p.Alpha)
-	c.Tensor(p.Out)
-}
-
 // MulParams are the arguments of aclnnMul, in C order.
 type MulParams struct {
 	Self  *Tensor
@@ -5234,7 +5200,7 @@ var opMulNoNan = Operator{
 // NaN X.
 //
 // It launches aclnnMulNoNan (libopapi, CANN 2026-08) of family elementwise on st.
-// The emulator does not implement it.
+// The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-math, experimental/math/mul_no_nan/README.md
 func MulNoNan(st *acl.Stream, p MulNoNanParams) error {
 	c := NewCall(st, &opMulNoNan)
@@ -5341,7 +5307,7 @@ var opNdtri = Operator{
 // Ndtri computes the quantile of the standard normal distribution of each element, a probability.
 //
 // It launches aclnnNdtri (libopapi, CANN 2026-08) of family elementwise on st.
-// The emulator does not implement it.
+// The emulator does not implement it: experimental, in no release of CANN.
 func Ndtri(st *acl.Stream, p NdtriParams) error {
 	c := NewCall(st, &opNdtri)
 	p.Encode(c)

@@ -426,7 +426,7 @@ var opDataFormatDimMap = Operator{
 // DataFormatDimMap translates indices of dimensions of one image format to those of another.
 //
 // It launches aclnnDataFormatDimMap (libopapi, CANN 2026-08) of family layout on st.
-// The emulator does not implement it.
+// The emulator does not implement it: experimental, in no release of CANN.
 func DataFormatDimMap(st *acl.Stream, p DataFormatDimMapParams) error {
 	c := NewCall(st, &opDataFormatDimMap)
 	p.Encode(c)

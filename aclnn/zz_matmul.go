@@ -75,7 +75,7 @@ var opAddMatMatElements = Operator{
 // AddMatMatElements computes Beta · C + Alpha · A · B, element by element.
 //
 // It launches aclnnAddMatMatElements (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator does not implement it.
+// The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-math, experimental/math/add_mat_mat_elements/README.md
 func AddMatMatElements(st *acl.Stream, p AddMatMatElementsParams) error {
 	c := NewCall(st, &opAddMatMatElements)
@@ -115,7 +115,7 @@ var opAddMatMatElementsPlus = Operator{
 // AddMatMatElementsPlus computes Beta · C + Alpha · A · B, element by element.
 //
 // It launches aclnnAddMatMatElementsPlus (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator does not implement it.
+// The emulator does not implement it: experimental, in no release of CANN.
 func AddMatMatElementsPlus(st *acl.Stream, p AddMatMatElementsPlusParams) error {
 	c := NewCall(st, &opAddMatMatElementsPlus)
 	p.Encode(c)
@@ -613,7 +613,7 @@ var opDualLevelQuantMatmulWeightNz = Operator{
 // as FRACTAL_NZ.
 //
 // It launches aclnnDualLevelQuantMatmulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator does not implement it.
+// The emulator does not implement it: only the Ascend950 has it, and not written yet.
 // Vendor's page: hicann/ops-nn, matmul/dual_level_quant_batch_matmul/docs/aclnnDualLevelQuantMatmulWeightNz.md
 func DualLevelQuantMatmulWeightNz(st *acl.Stream, p DualLevelQuantMatmulWeightNzParams) error {
 	c := NewCall(st, &opDualLevelQuantMatmulWeightNz)
@@ -891,7 +891,8 @@ var opFusedMatmul = Operator{
 // FusedMatmul multiplies matrices and applies what FusedOpType names to the product.
 //
 // It launches aclnnFusedMatmul (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator does not implement it.
+// The emulator verified: X1, X2, Bias, X3, Y float32 float16 bfloat16. Its checks follow CANN's
+// source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/fused_mat_mul/docs/aclnnFusedMatmul.md
 func FusedMatmul(st *acl.Stream, p FusedMatmulParams) error {
 	c := NewCall(st, &opFusedMatmul)
@@ -931,7 +932,7 @@ var opFusedMatmulGelu = Operator{
 // FusedMatmulGelu computes Gelu of X · Weightᵀ + Bias.
 //
 // It launches aclnnFusedMatmulGelu (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator does not implement it.
+// The emulator verified: X, Weight, Bias, Y float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, experimental/matmul/fused_matmul_gelu/docs/aclnnFusedMatmulGelu.md
 func FusedMatmulGelu(st *acl.Stream, p FusedMatmulGeluParams) error {
 	c := NewCall(st, &opFusedMatmulGelu)
@@ -2379,7 +2380,7 @@ var opMatmulCompress = Operator{
 // MatmulCompress multiplies by a weight that was compressed without loss.
 //
 // It launches aclnnMatmulCompress (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator does not implement it.
+// The emulator does not implement it: the compressed format of weights is not public.
 // Vendor's page: hicann/ops-nn, matmul/matmul_compress/docs/aclnnMatmulCompress.md
 func MatmulCompress(st *acl.Stream, p MatmulCompressParams) error {
 	c := NewCall(st, &opMatmulCompress)
@@ -2423,7 +2424,7 @@ var opMatmulCompressDequant = Operator{
 //
 // It launches aclnnMatmulCompressDequant (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on
 // st.
-// The emulator does not implement it.
+// The emulator does not implement it: the compressed format of weights is not public.
 // Vendor's page: hicann/ops-nn, matmul/matmul_v2_compress_dequant/docs/aclnnMatmulCompressDequant.md
 func MatmulCompressDequant(st *acl.Stream, p MatmulCompressDequantParams) error {
 	c := NewCall(st, &opMatmulCompressDequant)
@@ -2467,7 +2468,7 @@ var opMatmulEmuSplitWeight = Operator{
 // ones.
 //
 // It launches aclnnMatmulEmuSplitWeight (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator does not implement it.
+// The emulator verified: X, WHigh, WLow bfloat16; Y float32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, matmul/matmul_emu_split_weight/docs/aclnnMatmulEmuSplitWeight.md
 func MatmulEmuSplitWeight(st *acl.Stream, p MatmulEmuSplitWeightParams) error {
 	c := NewCall(st, &opMatmulEmuSplitWeight)
@@ -2620,7 +2621,7 @@ var opQuantBatchMatmulInplaceAdd = Operator{
 // QuantBatchMatmulInplaceAdd adds the product of quantised matrices to YRef.
 //
 // It launches aclnnQuantBatchMatmulInplaceAdd (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator does not implement it.
+// The emulator does not implement it: only the Ascend950 has it, and not written yet.
 // Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_inplace_add/docs/aclnnQuantBatchMatmulInplaceAdd.md
 func QuantBatchMatmulInplaceAdd(st *acl.Stream, p QuantBatchMatmulInplaceAddParams) error {
 	c := NewCall(st, &opQuantBatchMatmulInplaceAdd)
@@ -2668,7 +2669,7 @@ var opQuantGroupedMatmulDequant = Operator{
 // dequantises.
 //
 // It launches aclnnQuantGroupedMatmulDequant (libopapi, CANN 8.1.RC1) of family matmul on st.
-// The emulator does not implement it.
+// The emulator does not implement it: no public source, only a document, and not written yet.
 // Vendor's page: mirror-cann/ops-transformer, gmm/quant_grouped_matmul_dequant/docs/aclnnQuantGroupedMatmulDequant.md
 func QuantGroupedMatmulDequant(st *acl.Stream, p QuantGroupedMatmulDequantParams) error {
 	c := NewCall(st, &opQuantGroupedMatmulDequant)
@@ -2762,7 +2763,7 @@ var opQuantMatmulActivationQuantWeightNz = Operator{
 //
 // It launches aclnnQuantMatmulActivationQuantWeightNz (libopapi, CANN 2026-08) of family matmul on
 // st.
-// The emulator does not implement it.
+// The emulator does not implement it: only the Ascend950 has it, and not written yet.
 // Vendor's page: hicann/ops-nn, matmul/quant_matmul_activation_quant/docs/aclnnQuantMatmulActivationQuantWeightNz.md
 func QuantMatmulActivationQuantWeightNz(st *acl.Stream, p QuantMatmulActivationQuantWeightNzParams) error {
 	c := NewCall(st, &opQuantMatmulActivationQuantWeightNz)
@@ -3326,7 +3327,8 @@ var opTransposeQuantBatchMatMul = Operator{
 // permuted first, and the result's afterwards.
 //
 // It launches aclnnTransposeQuantBatchMatMul (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator does not implement it.
+// The emulator implements it. Its element types are not verified: only the Ascend950 has it. Its
+// checks follow CANN's source, 6 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/transpose_quant_batch_mat_mul/docs/aclnnTransposeQuantBatchMatMul.md
 func TransposeQuantBatchMatMul(st *acl.Stream, p TransposeQuantBatchMatMulParams) error {
 	c := NewCall(st, &opTransposeQuantBatchMatMul)
@@ -3379,7 +3381,8 @@ var opTransposeQuantBatchMatMulWeightNz = Operator{
 //
 // It launches aclnnTransposeQuantBatchMatMulWeightNz (libopapi, CANN 2026-08) of family matmul on
 // st.
-// The emulator does not implement it.
+// The emulator implements it. Its element types are not verified: only the Ascend950 has it. Its
+// checks follow CANN's source, 6 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/transpose_quant_batch_mat_mul/docs/aclnnTransposeQuantBatchMatMulWeightNz.md
 func TransposeQuantBatchMatMulWeightNz(st *acl.Stream, p TransposeQuantBatchMatMulWeightNzParams) error {
 	c := NewCall(st, &opTransposeQuantBatchMatMulWeightNz)
@@ -3486,7 +3489,7 @@ var opWeightQuantBatchMatmulNz = Operator{
 // WeightQuantBatchMatmulNz multiplies by a quantised weight stored as FRACTAL_NZ.
 //
 // It launches aclnnWeightQuantBatchMatmulNz (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator does not implement it.
+// The emulator does not implement it: only the Ascend950 has it, and not written yet.
 // Vendor's page: hicann/ops-nn, matmul/weight_quant_batch_matmul_v2/docs/aclnnWeightQuantBatchMatmulNz.md
 func WeightQuantBatchMatmulNz(st *acl.Stream, p WeightQuantBatchMatmulNzParams) error {
 	c := NewCall(st, &opWeightQuantBatchMatmulNz)

@@ -555,7 +555,7 @@ var opAddRmsNormDynamicMxQuant = Operator{
 // floats with a shared exponent.
 //
 // It launches aclnnAddRmsNormDynamicMxQuant (libopapi, CANN 2026-08) of family normalization on st.
-// The emulator does not implement it.
+// The emulator does not implement it: only the Ascend950 has it, and not written yet.
 // Vendor's page: hicann/ops-nn, norm/add_rms_norm_dynamic_mx_quant/docs/aclnnAddRmsNormDynamicMxQuant.md
 func AddRmsNormDynamicMxQuant(st *acl.Stream, p AddRmsNormDynamicMxQuantParams) error {
 	c := NewCall(st, &opAddRmsNormDynamicMxQuant)
@@ -2260,7 +2260,7 @@ var opRmsNormDynamicMxQuant = Operator{
 // with a shared exponent.
 //
 // It launches aclnnRmsNormDynamicMxQuant (libopapi, CANN 2026-08) of family normalization on st.
-// The emulator does not implement it.
+// The emulator does not implement it: only the Ascend950 has it, and not written yet.
 // Vendor's page: hicann/ops-nn, norm/rms_norm_dynamic_mx_quant/docs/aclnnRmsNormDynamicMxQuant.md
 func RmsNormDynamicMxQuant(st *acl.Stream, p RmsNormDynamicMxQuantParams) error {
 	c := NewCall(st, &opRmsNormDynamicMxQuant)
@@ -2395,7 +2395,8 @@ var opRmsNormGradQuant = Operator{
 // RmsNormGradQuant computes the gradients of RmsNorm and quantises that of its input.
 //
 // It launches aclnnRmsNormGradQuant (libopapi, CANN 2026-08) of family normalization on st.
-// The emulator does not implement it.
+// The emulator verified: Dy, X, Gamma float32 float16 bfloat16; Rstd, DgammaOut float32; ScalesX
+// float32 bfloat16; OffsetXOptional int32; DxOut int8 hifloat8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/rms_norm_grad_quant/docs/aclnnRmsNormGradQuant.md
 func RmsNormGradQuant(st *acl.Stream, p RmsNormGradQuantParams) error {
 	c := NewCall(st, &opRmsNormGradQuant)

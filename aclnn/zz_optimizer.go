@@ -75,7 +75,7 @@ var opApplyAdadelta = Operator{
 // ApplyAdadelta updates parameters by one step of Adadelta.
 //
 // It launches aclnnApplyAdadelta (libopapi, CANN 2026-08) of family optimizer on st.
-// The emulator does not implement it.
+// The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-nn, experimental/optim/apply_adadelta/README.md
 func ApplyAdadelta(st *acl.Stream, p ApplyAdadeltaParams) error {
 	c := NewCall(st, &opApplyAdadelta)
@@ -413,7 +413,7 @@ var opApplyAdamax = Operator{
 // ApplyAdamax computes one step of Adamax and gives the new parameters and moments as outputs.
 //
 // It launches aclnnApplyAdamax (libopapi, CANN 2026-08) of family optimizer on st.
-// The emulator does not implement it.
+// The emulator does not implement it: experimental, in no release of CANN.
 func ApplyAdamax(st *acl.Stream, p ApplyAdamaxParams) error {
 	c := NewCall(st, &opApplyAdamax)
 	p.Encode(c)

@@ -805,7 +805,7 @@ var opMaxPool3D = Operator{
 // MaxPool3D takes the maxima of windows of volumes.
 //
 // It launches aclnnMaxPool3D (libopapi, CANN 2026-08) of family pooling on st.
-// The emulator does not implement it.
+// The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-nn, experimental/pooling/max_pool3_d/docs/aclnnMaxPool3D.md
 func MaxPool3D(st *acl.Stream, p MaxPool3DParams) error {
 	c := NewCall(st, &opMaxPool3D)
@@ -944,7 +944,7 @@ var opMaxPoolV3 = Operator{
 // MaxPoolV3 takes the maxima of windows of images.
 //
 // It launches aclnnMaxPoolV3 (libopapi, CANN 2026-08) of family pooling on st.
-// The emulator does not implement it.
+// The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-nn, experimental/pooling/max_pool_v3/docs/aclnnMaxPoolV3.md
 func MaxPoolV3(st *acl.Stream, p MaxPoolV3Params) error {
 	c := NewCall(st, &opMaxPoolV3)

@@ -24,7 +24,8 @@ var opAntiMxQuant = Operator{
 // AntiMxQuant turns blocks of 8- or 4-bit floats with a shared exponent into floats.
 //
 // It launches aclnnAntiMxQuant (libopapi, CANN 2026-08) of family quantization on st.
-// The emulator does not implement it.
+// The emulator verified: X float8_e5m2 float8_e4m3fn float4_e2m1 float4_e1m2; Mxscale float8_e8m0;
+// Y float32 float16 bfloat16. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, quant/anti_mx_quant/docs/aclnnAntiMxQuant.md
 func AntiMxQuant(st *acl.Stream, p AntiMxQuantParams) error {
 	c := NewCall(st, &opAntiMxQuant)
@@ -1035,7 +1036,8 @@ var opGroupedDynamicMxQuant = Operator{
 // GroupedDynamicMxQuant quantises blocks within groups to 8-bit floats with a shared exponent.
 //
 // It launches aclnnGroupedDynamicMxQuant (libopapi, CANN 2026-08) of family quantization on st.
-// The emulator does not implement it.
+// The emulator implements it. Its element types are not verified: only the Ascend950 has it. Its
+// checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, quant/grouped_dynamic_mx_quant/docs/aclnnGroupedDynamicMxQuant.md
 func GroupedDynamicMxQuant(st *acl.Stream, p GroupedDynamicMxQuantParams) error {
 	c := NewCall(st, &opGroupedDynamicMxQuant)
@@ -1080,7 +1082,8 @@ var opGroupedDynamicMxQuantV2 = Operator{
 // exponents are found.
 //
 // It launches aclnnGroupedDynamicMxQuantV2 (libopapi, CANN 2026-08) of family quantization on st.
-// The emulator does not implement it.
+// The emulator implements it. Its element types are not verified: only the Ascend950 has it. Its
+// checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-nn, quant/grouped_dynamic_mx_quant/docs/aclnnGroupedDynamicMxQuantV2.md
 func GroupedDynamicMxQuantV2(st *acl.Stream, p GroupedDynamicMxQuantV2Params) error {
 	c := NewCall(st, &opGroupedDynamicMxQuantV2)
@@ -1125,7 +1128,8 @@ var opGroupedQuantMax = Operator{
 // value.
 //
 // It launches aclnnGroupedQuantMax (libopapi, CANN 2026-08) of family quantization on st.
-// The emulator does not implement it.
+// The emulator verified: X, Amax float32 float16 bfloat16; Scale float32; GroupList int64; Y
+// hifloat8 float8_e5m2 float8_e4m3fn. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-nn, quant/grouped_quant_max/docs/aclnnGroupedQuantMax.md
 func GroupedQuantMax(st *acl.Stream, p GroupedQuantMaxParams) error {
 	c := NewCall(st, &opGroupedQuantMax)
@@ -1166,7 +1170,8 @@ var opQuantMax = Operator{
 // QuantMax quantises with one scale and gives the greatest absolute value.
 //
 // It launches aclnnQuantMax (libopapi, CANN 2026-08) of family quantization on st.
-// The emulator does not implement it.
+// The emulator verified: X, Amax float32 float16 bfloat16; Scale float32; Y hifloat8 float8_e5m2
+// float8_e4m3fn. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-nn, quant/quant_max/docs/aclnnQuantMax.md
 func QuantMax(st *acl.Stream, p QuantMaxParams) error {
 	c := NewCall(st, &opQuantMax)
@@ -1401,7 +1406,7 @@ var opSwigluGroupQuant = Operator{
 // given.
 //
 // It launches aclnnSwigluGroupQuant (libopapi, CANN 2026-08) of family quantization on st.
-// The emulator does not implement it.
+// The emulator does not implement it: only the Ascend950 has it, and not written yet.
 // Vendor's page: hicann/ops-nn, activation/swiglu_group_quant/docs/aclnnSwigluGroupQuant.md
 func SwigluGroupQuant(st *acl.Stream, p SwigluGroupQuantParams) error {
 	c := NewCall(st, &opSwigluGroupQuant)
@@ -1463,7 +1468,7 @@ var opSwinTransformerLnQkvQuant = Operator{
 // query, key and value with int8 products.
 //
 // It launches aclnnSwinTransformerLnQkvQuant (libopapi, CANN 8.1.RC1) of family quantization on st.
-// The emulator does not implement it.
+// The emulator does not implement it: no public source, only a document, and not written yet.
 // Vendor's page: mirror-cann/ops-transformer, ffn/swin_transformer_ln_qkv_quant/docs/aclnnSwinTransformerLnQkvQuant.md
 func SwinTransformerLnQkvQuant(st *acl.Stream, p SwinTransformerLnQkvQuantParams) error {
 	c := NewCall(st, &opSwinTransformerLnQkvQuant)
@@ -1594,7 +1599,7 @@ var opWeightQuantPreprocess = Operator{
 // take.
 //
 // It launches aclnnWeightQuantPreprocess (libopapi, CANN 2026-08) of family quantization on st.
-// The emulator does not implement it.
+// The emulator does not implement it: only the Ascend950 has it, and not written yet.
 // Vendor's page: hicann/ops-math, conversion/weight_quant_preprocess/docs/aclnnWeightQuantPreprocess.md
 func WeightQuantPreprocess(st *acl.Stream, p WeightQuantPreprocessParams) error {
 	c := NewCall(st, &opWeightQuantPreprocess)

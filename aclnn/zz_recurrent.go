@@ -473,7 +473,7 @@ var opChunkKdaBwdIntra = Operator{
 //
 // It launches aclnnChunkKdaBwdIntra (libcust_opapi, custom operator package) of family recurrent on
 // st.
-// The emulator does not implement it.
+// The emulator does not implement it: of a custom package, and not written yet.
 func ChunkKdaBwdIntra(st *acl.Stream, p ChunkKdaBwdIntraParams) error {
 	c := NewCall(st, &opChunkKdaBwdIntra)
 	p.Encode(c)
@@ -548,7 +548,7 @@ var opChunkKdaFwd = Operator{
 // chunks.
 //
 // It launches aclnnChunkKdaFwd (libcust_opapi, custom operator package) of family recurrent on st.
-// The emulator does not implement it.
+// The emulator does not implement it: of a custom package, and not written yet.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/kda/chunk_kda_fwd/docs/api.md
 func ChunkKdaFwd(st *acl.Stream, p ChunkKdaFwdParams) error {
 	c := NewCall(st, &opChunkKdaFwd)
@@ -857,7 +857,7 @@ var opKdaGateCumsum = Operator{
 //
 // It launches aclnnKdaGateCumsum (libcust_opapi, custom operator package) of family recurrent on
 // st.
-// The emulator does not implement it.
+// The emulator does not implement it: of a custom package, and not written yet.
 func KdaGateCumsum(st *acl.Stream, p KdaGateCumsumParams) error {
 	c := NewCall(st, &opKdaGateCumsum)
 	p.Encode(c)
@@ -1345,7 +1345,7 @@ var opRecurrentKda = Operator{
 // RecurrentKda computes Kimi delta attention token by token and updates the states.
 //
 // It launches aclnnRecurrentKda (libcust_opapi, custom operator package) of family recurrent on st.
-// The emulator does not implement it.
+// The emulator does not implement it: of a custom package, and not written yet.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/kda/recurrent_kda/docs/api.md
 func RecurrentKda(st *acl.Stream, p RecurrentKdaParams) error {
 	c := NewCall(st, &opRecurrentKda)

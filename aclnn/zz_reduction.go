@@ -1493,7 +1493,7 @@ var opSortWithIndex = Operator{
 // SortWithIndex sorts along Axis and reorders a tensor of indices alike.
 //
 // It launches aclnnSortWithIndex (libopapi, CANN 2026-08) of family reduction on st.
-// The emulator does not implement it.
+// The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-math, experimental/math/sort_with_index/docs/aclnnSortWithIndex.md
 func SortWithIndex(st *acl.Stream, p SortWithIndexParams) error {
 	c := NewCall(st, &opSortWithIndex)

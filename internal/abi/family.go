@@ -61,7 +61,7 @@ var rules = []struct {
 	{Normalization, "Norm Renorm"},
 	{Convolution, "Conv Im2col Unfold"},
 	{Pooling, "Pool Unpool"},
-	{Resampling, "Upsample Resize GridSampler AffineGrid RoiAlign NonMaxSuppression BlendImages BackgroundReplace"},
+	{Resampling, "Upsample Resize GridSampler AffineGrid RoiAlign NonMaxSuppression BlendImages BackgroundReplace Mrgba"},
 	{Elementwise, "AddRelu MaskedScale ^Maximum ^Minimum ^MaxN$ ^MinN$ ^Sum$ ^SumV2$"},
 	{Activation, "Relu Prelu Fatrelu Gelu Elu Selu Silu Swish SwiGlu Swiglu Glu Sigmoid Softmax Softplus Softshrink Softsign Hard Mish TanhBackward Threshold Shrink Celu Sinkhorn Modulate ^Scale$"},
 	{Comparison, "EqScalar EqTensor ^Equal$ Ge&Scalar$ Gt&Scalar$ Le&Scalar$ Lt&Scalar$ Ne&Scalar$ GeTensor GtTensor LeTensor LtTensor NeTensor ^Is Logical Signbit Approximate Heaviside PrecisionCompare"},

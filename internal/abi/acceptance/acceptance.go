@@ -39,6 +39,11 @@ func ChipOf(name string) Chip {
 	return Ascend910B
 }
 
+// String returns the name of the group.
+func (c Chip) String() string {
+	return map[Chip]string{Ascend910: "Ascend910", Ascend910B: "Ascend910B", Ascend910_93: "Ascend910_93", Ascend310P: "Ascend310P", Ascend950: "Ascend950"}[c]
+}
+
 // Codes of rules that accept calls for which CANN starts no kernel. Vacuous is for operators of whose
 // earlier refusals the rules do not have all: an operator's own checks count, except of emptiness.
 const (

@@ -82,16 +82,16 @@ func TestConvolutionWeightSize(t *testing.T) {
 // CANN accepts.
 func TestUnimplementedOperator(t *testing.T) {
 	l := New(rt.New())
-	id := slices.IndexFunc(op.Operators[:], func(o op.Operator) bool { return o.Name == "QuantMax" })
+	id := slices.IndexFunc(op.Operators[:], func(o op.Operator) bool { return o.Name == "WeightQuantPreprocess" })
 	require.GreaterOrEqual(t, id, 0)
-	require.NotContains(t, implementations, "QuantMax", "take another operator")
+	require.NotContains(t, implementations, "WeightQuantPreprocess", "take another operator")
 	outs := kerneltest.New(t, dtype.Uint64, kerneltest.Contiguous, []int64{2}, []float64{0})
 	first := uint64(uintptr(outs.Data))
 	handle := func(d dtype.Type, shape ...int64) uint64 {
 		return l.rt.Handles.New(rt.TensorKind, optest.Tensor(t, d, shape))
 	}
-	mode := kerneltest.New(t, dtype.Uint8, kerneltest.Contiguous, []int64{5}, bytesOf("rint\x00"))
-	words := []uint64{handle(dtype.Float32, 4), handle(dtype.Float32, 1), uint64(uintptr(mode.Data)), 35, handle(dtype.Float8E5M2, 4), handle(dtype.Float32, 1), first, first + 8}
+	weight := handle(dtype.Int8, 4)
+	words := []uint64{weight, weight, 0, 0, 1, 1, 0, weight, weight, 0, 0, first, first + 8}
 	refused := func(code int32, text string) {
 		thread := new(rt.Thread)
 		require.EqualValues(t, uint32(code), l.Prepare(thread, id, words)&math.MaxUint32)
@@ -99,5 +99,5 @@ func TestUnimplementedOperator(t *testing.T) {
 	}
 	refused(op.InvalidParam, "does not implement")
 	words[0] = 0
-	refused(op.NullPointer, "x is null")
+	refused(op.NullPointer, "weight is null")
 }

@@ -1,4 +1,4 @@
-// Package interpolate reads images between their elements: at the points of a grid, and for
+// Package interpolate reads images between their elements: at the points of a grid, in boxes, and for
 // deformable attention. Each has its gradients.
 //
 // It computes in float64, point by point. Resizing by a fixed factor reads the same places in every

@@ -6,94 +6,23 @@ import (
 
 	"github.com/goascend/cann/aclnn/half"
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/element"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
+	"github.com/goascend/cann/internal/emu/kernel/tiny"
 )
 
-// codes holds the values of the types of at most eight bits that package kerneltest does not know,
-// by code.
-var codes = map[dtype.Type][]float64{
-	dtype.Int4:       values(4, func(code int) float64 { return float64(int8(code<<4) >> 4) }),
-	dtype.Uint1:      {0, 1},
-	dtype.HiFloat8:   values(8, hiFloat8),
-	dtype.Float8E5M2: float8(dtype.Float8E5M2),
-	dtype.Float8E4M3: float8(dtype.Float8E4M3),
-	dtype.Float8E8M0: float8(dtype.Float8E8M0),
-	dtype.Float6E3M2: values(6, func(code int) float64 { return minifloat(code, 3, 2) }),
-	dtype.Float6E2M3: values(6, func(code int) float64 { return minifloat(code, 2, 3) }),
-	dtype.Float4E2M1: values(4, func(code int) float64 { return minifloat(code, 2, 1) }),
-	dtype.Float4E1M2: values(4, func(code int) float64 { return minifloat(code, 1, 2) }),
+// codes returns the values of a type of at most eight bits that package kerneltest does not know, by
+// code, or nil.
+func codes(d dtype.Type) []float64 {
+	switch d {
+	case dtype.Int4:
+		return int4
+	case dtype.Uint1:
+		return []float64{0, 1}
+	}
+	return tiny.Values(d)
 }
 
-// values returns the values of all codes of a number of bits.
-func values(bits int, of func(code int) float64) []float64 {
-	all := make([]float64, 1<<bits)
-	for code := range all {
-		all[code] = of(code)
-	}
-	return all
-}
-
-func float8(d dtype.Type) []float64 {
-	return values(8, func(code int) float64 {
-		v := make([]float64, 1)
-		element.Floats(v, []byte{byte(code)}, d)
-		return v[0]
-	})
-}
-
-// minifloat decodes a sign, an exponent and a fraction of a type without infinities and NaN.
-func minifloat(code, exponent, fraction int) float64 {
-	e, f := code>>fraction&(1<<exponent-1), float64(code&(1<<fraction-1))
-	bias := max(1<<(exponent-1)-1, 1)
-	v := math.Ldexp(f, 1-bias-fraction)
-	if e > 0 {
-		v = math.Ldexp(f+float64(int(1)<<fraction), e-bias-fraction)
-	}
-	if code>>(exponent+fraction) == 1 {
-		v = -v
-	}
-	return v
-}
-
-// hiFloat8 decodes the tapered format: the bits below the sign say how many bits the exponent has,
-// and the fraction takes the rest.
-func hiFloat8(code int) float64 {
-	sign := 1.0
-	if code&0x80 != 0 {
-		sign = -1
-	}
-	low := code & 0x7f
-	switch {
-	case code == 0x80:
-		return math.NaN()
-	case low == 0x6f:
-		return math.Inf(int(sign))
-	case low < 8 && low > 0: // denormal: powers of two
-		return sign * math.Ldexp(1, low-23)
-	case low == 0:
-		return 0
-	}
-	var dot, width, rest int // bits of the exponent, bits of the fraction, both fields
-	switch {
-	case low>>5 == 3:
-		dot, width, rest = 4, 1, low&0x1f
-	case low>>5 == 2:
-		dot, width, rest = 3, 2, low&0x1f
-	case low>>5 == 1:
-		dot, width, rest = 2, 3, low&0x1f
-	case low>>4 == 1:
-		dot, width, rest = 1, 3, low&0xf
-	default:
-		return sign * (1 + float64(low&7)/8)
-	}
-	field, f := rest>>width, float64(rest&(1<<width-1))/float64(int(1)<<width)
-	e := 1<<(dot-1) | field&(1<<(dot-1)-1)
-	if field>>(dot-1) == 1 {
-		e = -e
-	}
-	return sign * math.Ldexp(1+f, e)
-}
+var int4 = []float64{0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1}
 
 // put stores v as element i of type d. A type without imaginary parts drops that of v.
 func put(d dtype.Type, base unsafe.Pointer, i int64, v complex128) {
@@ -106,11 +35,11 @@ func put(d dtype.Type, base unsafe.Pointer, i int64, v complex128) {
 		*(*complex64)(at) = complex64(v)
 	case d == dtype.Complex128:
 		*(*complex128)(at) = v
-	case codes[d] == nil:
+	case codes(d) == nil:
 		kerneltest.Set(d, at, real(v))
 	default:
 		bits := d.Bits()
-		code := nearest(codes[d], real(v))
+		code := nearest(codes(d), real(v))
 		for k := range bits {
 			bit := int(i)*bits + k
 			p := (*byte)(unsafe.Add(base, bit/8))
@@ -130,7 +59,7 @@ func get(d dtype.Type, base unsafe.Pointer, i int64) complex128 {
 		return complex128(*(*complex64)(at))
 	case d == dtype.Complex128:
 		return *(*complex128)(at)
-	case codes[d] == nil:
+	case codes(d) == nil:
 		return complex(kerneltest.Get(d, at), 0)
 	}
 	bits, code := d.Bits(), 0
@@ -138,7 +67,7 @@ func get(d dtype.Type, base unsafe.Pointer, i int64) complex128 {
 		bit := int(i)*bits + k
 		code |= int(*(*byte)(unsafe.Add(base, bit/8))) >> (bit % 8) & 1 << k
 	}
-	return complex(codes[d][code], 0)
+	return complex(codes(d)[code], 0)
 }
 
 // nearest returns the code of the value that is nearest to v.

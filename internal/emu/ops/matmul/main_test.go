@@ -23,5 +23,7 @@ func TestElementTypes(t *testing.T) {
 		"aclnnQuantMatmulWeightNz accepts x2Scale":           "a 64-bit integer holds the bits of a float32, and not its value",
 		"aclnnQuantMatmulV2 accepts out as int32":            "an integer result is not scaled",
 		"aclnnQuantMatmulWeightNz accepts out as int32":      "an integer result is not scaled",
+		"aclnnTransposeQuantBatchMatMul has no":              "only the Ascend950 has it",
+		"aclnnTransposeQuantBatchMatMulWeightNz has no":      "only the Ascend950 has it",
 	})
 }

@@ -9,6 +9,7 @@ var Table = op.Merge(
 	adapters,
 	contractions,
 	feedForwards,
+	fusedProducts,
 	groupedBiases,
 	groupedFused,
 	groupedTable,
@@ -16,4 +17,5 @@ var Table = op.Merge(
 	mixedProducts,
 	quantProducts,
 	sparseProducts,
+	tinyProducts,
 )

@@ -9,7 +9,7 @@ import (
 )
 
 var norms = op.Table{
-	"RmsNorm": rmsNorm, "RmsNormGrad": rmsNormGrad, "GemmaRmsNorm": gemmaRMSNorm,
+	"RmsNorm": rmsNorm, "RmsNormGrad": rmsNormGrad, "RmsNormGradQuant": rmsNormGradQuant, "GemmaRmsNorm": gemmaRMSNorm,
 	"LayerNorm": layerNorm, "LayerNormBackward": layerNormBackward, "FastLayerNorm": layerNorm, "LayerNormWithImplMode": layerNorm,
 }
 

@@ -18,5 +18,7 @@ func TestElementTypes(t *testing.T) {
 		"aclnnDequantSwigluQuant accepts biasOptional":   "an integer is added before the scale, another number after it",
 		"aclnnDequantSwigluQuantV2 accepts biasOptional": "an integer is added before the scale, another number after it",
 		"aclnnDequantSituQuant accepts x":                "only integers are multiplied by the scale",
+		"aclnnGroupedDynamicMxQuant has no":              "only the Ascend950 has it",
+		"aclnnGroupedDynamicMxQuantV2 has no":            "only the Ascend950 has it",
 	})
 }

@@ -7,6 +7,7 @@ import (
 // Table lists the operators of the package by name, without the prefix "aclnn".
 var Table = op.Merge(
 	blockQuantisations,
+	blockScalings,
 	boundedQuantGates,
 	dequantGates,
 	fakeQuantisations,
@@ -16,4 +17,5 @@ var Table = op.Merge(
 	quantParams,
 	quantisations,
 	rotations,
+	scalings,
 )

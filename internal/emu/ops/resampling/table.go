@@ -5,4 +5,4 @@ import (
 )
 
 // Table lists the operators of the package by name, without the prefix "aclnn".
-var Table = op.Merge(grids, resizings, smoothings)
+var Table = op.Merge(blends, grids, regions, resizings, smoothings, suppressions)

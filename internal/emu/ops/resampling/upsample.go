@@ -3,6 +3,7 @@ package resampling
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
@@ -21,6 +22,7 @@ var resizings = op.Table{
 	"UpsampleLinear1dBackward": resizedBackward(1, linear, op.RealTypes), "UpsampleBilinear2dBackward": resizedBackward(2, linear, op.RealTypes),
 	"UpsampleBilinear2dBackwardV2": resizedBackward(2, linear, op.RealTypes), "UpsampleTrilinear3dBackward": resizedBackward(3, linear, op.RealTypes),
 	"UpsampleBicubic2d": resized(2, cubic, op.RealTypes), "UpsampleBicubic2dBackward": resizedBackward(2, cubic, op.RealTypes),
+	"Resize": resize,
 }.Selects()
 
 // pixelTypes are the element types that the nearest element of an image can have on the 910B. By
@@ -174,4 +176,41 @@ func resizedBackward(n int, of interpolation, types []dtype.Type) op.Prepare {
 		}
 		return c.ResampleGrad(out, grad, n, func() []kernel.Taps { return taps })
 	}
+}
+
+// resize scales the height and the width of images by factors. The kernels take the ratio of the sizes
+// rather than the factors.
+func resize(c *op.Call) (op.Run, error) {
+	self, out, mode := c.Tensor("self"), c.Tensor("out"), c.RequiredText("mode")
+	of := nearest
+	if strings.HasPrefix(mode, "bilinear") {
+		of = linear
+	} else if !strings.HasPrefix(mode, "nearest") {
+		c.Invalid("mode is %q; use nearest or bilinear", mode)
+	}
+	c.Rank(self, 4, 4)
+	c.Rank(out, 4, 4)
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	if self.Format == dtype.NHWC {
+		self, out = channelsFirst(c, self), channelsFirst(c, out)
+	}
+	var taps []kernel.Taps
+	for i, m := range out.Shape[2:] {
+		n := self.Shape[2+i]
+		if m < 1 || n < 1 {
+			c.Invalid("cannot resize %v to %v: every size must be at least 1", self, out)
+			return nil, c.Err()
+		}
+		taps = append(taps, of(axisSampling{m: m, n: n, ratio: float64(n) / float64(m)}))
+	}
+	return c.Resample(out, self, 2, func() []kernel.Taps { return taps })
+}
+
+// channelsFirst views images whose last dimension is the channels as those of NCHW.
+func channelsFirst(c *op.Call, t *op.Tensor) *op.Tensor {
+	v, p := *t, op.Permuted(t.View(), []int64{0, 3, 1, 2})
+	v.Shape, v.Strides, v.Format = p.Shape, p.Strides, dtype.NCHW
+	return c.Alias(v, t)
 }

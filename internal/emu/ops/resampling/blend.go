@@ -1,0 +1,111 @@
+package resampling
+
+import (
+	"slices"
+
+	"github.com/goascend/cann/internal/abi/acceptance"
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/op"
+)
+
+// blends lists the operators of the Ascend310P that mix images [height, width, channels] by a mask for
+// each place. They compute in float16, step by step.
+var blends = op.Table{"BackgroundReplace": backgroundReplace, "BlendImagesCustom": blendImages, "MrgbaCustom": fadeImage}
+
+// opaque is 1/255, by which an alpha of uint8 becomes a share, in float16.
+const opaque = 0x1.01p-8
+
+// blended checks images of a shape and their mask, and returns the run that computes out from float16
+// copies of the images and of the mask, of which compute may overwrite all.
+func blended(c *op.Call, images []*op.Tensor, mask, out *op.Tensor, compute func(h halves) error) (op.Run, error) {
+	c.Plain(append(images, mask, out)...)
+	for _, t := range images {
+		c.Same(images[0], t)
+	}
+	c.Same(images[0], out)
+	c.Only(op.NoKernel, acceptance.Ascend310P)
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	want := slices.Clone(images[0].Shape)
+	if n := len(want); n > 0 && want[n-1] == 3 {
+		want[n-1] = 1
+	}
+	c.Shape(mask, want, "one for each place of the images")
+	return func(*op.Exec) error {
+		h := halves{out: out.View()}
+		for _, t := range append(slices.Clone(images), mask) {
+			v, release := kernel.TemporaryOf(dtype.Float16, out.Shape...)
+			defer release()
+			if h.err == nil {
+				h.err = kernel.Map(kernel.Identity, dtype.Float32, v, []kernel.Input{kernel.Of(t.View())})
+			}
+			h.views = append(h.views, v)
+		}
+		return compute(h)
+	}, c.Err()
+}
+
+// halves are float16 images and their mask, as large as they. err is the first error.
+type halves struct {
+	out   kernel.View
+	views []kernel.View
+	err   error
+}
+
+// set computes to = f(a, b), rounded to float16. Additions multiply b by a factor.
+func (h *halves) set(to kernel.View, f kernel.Op, a kernel.View, b kernel.Input, factor ...kernel.Number) {
+	if h.err == nil {
+		h.err = kernel.Map(f, dtype.Float32, to, []kernel.Input{kernel.Of(a), b}, factor...)
+	}
+}
+
+// round stores an image in out, as the cast f rounds it.
+func (h *halves) round(f kernel.Op, v kernel.View) error {
+	if h.err != nil || h.out.DType == dtype.Float16 {
+		f = kernel.Identity
+	}
+	if h.err == nil {
+		h.err = kernel.Map(f, dtype.Float32, h.out, []kernel.Input{kernel.Of(v)})
+	}
+	return h.err
+}
+
+// mix is back·(1 − mask) + front·mask.
+func mix(h halves, front, back, mask kernel.View) error {
+	h.set(front, kernel.Mul, front, kernel.Of(mask))
+	h.set(mask, kernel.Mul, back, kernel.Of(mask))
+	h.set(back, kernel.Add, back, kernel.Of(mask), kernel.Real(-1))
+	h.set(back, kernel.Add, back, kernel.Of(front), kernel.Real(1))
+	return h.round(kernel.Round, back)
+}
+
+func backgroundReplace(c *op.Call) (op.Run, error) {
+	back, front, mask, out := c.Tensor("bkg"), c.Tensor("src"), c.Tensor("mask"), c.Tensor("out")
+	c.DType(back, dtype.Float16, dtype.Uint8)
+	c.DType(mask, dtype.Float16)
+	return blended(c, []*op.Tensor{back, front}, mask, out, func(h halves) error { return mix(h, h.views[1], h.views[0], h.views[2]) })
+}
+
+func blendImages(c *op.Call) (op.Run, error) {
+	front, alpha, back, out := c.Tensor("rgb"), c.Tensor("alpha"), c.Tensor("frame"), c.Tensor("out")
+	c.DType(front, dtype.Uint8)
+	c.DType(alpha, dtype.Uint8)
+	return blended(c, []*op.Tensor{front, back}, alpha, out, func(h halves) error {
+		h.set(h.views[2], kernel.Mul, h.views[2], kernel.Const(kernel.Real(opaque)))
+		return mix(h, h.views[0], h.views[1], h.views[2])
+	})
+}
+
+// fadeImage multiplies an image by its alpha and rounds down.
+func fadeImage(c *op.Call) (op.Run, error) {
+	image, alpha, out := c.Tensor("rgb"), c.Tensor("alpha"), c.Tensor("out")
+	c.DType(image, dtype.Uint8)
+	c.DType(alpha, dtype.Uint8)
+	return blended(c, []*op.Tensor{image}, alpha, out, func(h halves) error {
+		h.set(h.views[1], kernel.Mul, h.views[1], kernel.Const(kernel.Real(opaque)))
+		h.set(h.views[0], kernel.Mul, h.views[0], kernel.Of(h.views[1]))
+		return h.round(kernel.Floor, h.views[0])
+	})
+}
