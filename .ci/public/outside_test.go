@@ -23,7 +23,7 @@ func TestOutside(t *testing.T) {
 	run("go", "get", "-t", "./...")
 	assert.Contains(t, run("go", "list", "-m", modulePath), version)
 
-	imported := strings.Fields(run("go", "list", "-f", `{{join .Imports "\n"}} {{join .TestImports "\n"}} {{join .XTestImports "\n"}}`, "./..."))
+	imported := strings.Fields(run("go", "list", "-tags", "emu", "-f", `{{join .Imports "\n"}} {{join .TestImports "\n"}} {{join .XTestImports "\n"}}`, "./..."))
 	for _, p := range public(t) {
 		assert.Contains(t, imported, p, "testdata/outside has to use every public package")
 	}

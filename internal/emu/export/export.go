@@ -8,10 +8,12 @@ package export
 import "C"
 
 import (
+	"strings"
 	"unsafe"
 
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/emu/machine"
+	"github.com/goascend/cann/internal/emu/nn"
 	"github.com/goascend/cann/internal/emu/rt"
 )
 
@@ -24,11 +26,34 @@ func Lookup(name string) uintptr {
 	c := C.CString(name)
 	defer C.free(unsafe.Pointer(c))
 	s := C.emu_lookup(c)
-	if s == nil || s.later != 0 && machine.OldAPI() {
+	if s == nil {
+		return custom(name)
+	}
+	if s.later != 0 && machine.OldAPI() {
 		return 0
 	}
 	return uintptr(s.address)
 }
+
+// custom returns the address of a phase of an operator that the program has registered, or 0.
+func custom(symbol string) uintptr {
+	operator, isOperator := strings.CutPrefix(symbol, "aclnn")
+	operator, one := strings.CutSuffix(operator, abi.PhaseOne)
+	n, words, ok := nn.Custom(operator)
+	switch {
+	case !isOperator || !ok:
+		return 0
+	case one:
+		return uintptr(C.emu_custom_prepare(C.int(n), C.int(words)))
+	}
+	return uintptr(C.emu_custom_execute(C.int(n)))
+}
+
+// The numbers of package nn and of export.h must agree: a difference does not compile.
+var (
+	_ = [1]struct{}{}[C.EMU_CUSTOM-nn.MostCustom]
+	_ = [1]struct{}{}[C.EMU_CUSTOM_WORDS-nn.MostCustomParams-2]
+)
 
 // export.c calls the functions below. t is the block of the calling OS thread, or null when there
 // was no memory for one; then the call cannot store an error text.

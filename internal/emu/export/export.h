@@ -67,6 +67,15 @@ uint64_t emu_call(int function, uint64_t *words, int n);
 aclnnStatus emu_prepare(int op, uint64_t *words, int n);
 aclnnStatus emu_execute(int op, void *workspace, uint64_t size, aclOpExecutor *executor, aclrtStream stream);
 
+// Operators that a program registers while it runs, and the most integers and pointers of one.
+#define EMU_CUSTOM 64
+#define EMU_CUSTOM_WORDS 64
+
+// Return the address of a phase of the registered operator with a number. words is how many integers and
+// pointers phase one takes.
+void *emu_custom_prepare(int number, int words);
+void *emu_custom_execute(int number);
+
 // Defines both phases of operator id. count is the number of parameters of phase one; params and
 // words are those before the last two, in parentheses.
 #define OPERATOR(id, name, count, params, words) \

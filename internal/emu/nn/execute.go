@@ -13,12 +13,15 @@ import (
 // Prepare is phase one of the operator with the given id. The words are its arguments, followed by
 // the addresses of workspaceSize and executor.
 func (l *Library) Prepare(t *rt.Thread, id int, words []uint64) uint64 {
-	o := &op.Operators[id]
+	o, implementation := operatorOf(id)
+	if id < 0 {
+		words = arranged(o, words)
+	}
 	sizeOut, executorOut := words[len(o.Params)], words[len(o.Params)+1]
 	if sizeOut == 0 || executorOut == 0 {
 		return answer(t, &op.Error{Code: op.NullPointer, Text: fmt.Sprintf("aclnn%s: workspaceSize or executor is null", o.Name)})
 	}
-	e, err := l.prepare(t, o, words)
+	e, err := l.prepare(t, o, implementation, words)
 	if err != nil {
 		return answer(t, err)
 	}
@@ -27,11 +30,7 @@ func (l *Library) Prepare(t *rt.Thread, id int, words []uint64) uint64 {
 	return 0
 }
 
-func (l *Library) prepare(t *rt.Thread, o *op.Operator, words []uint64) (*prepared, error) {
-	p, ok := implementations[o.Name]
-	if !ok {
-		p = unimplemented
-	}
+func (l *Library) prepare(t *rt.Thread, o *op.Operator, p op.Prepare, words []uint64) (*prepared, error) {
 	args, err := l.decode(o, words)
 	if err != nil {
 		return nil, err
@@ -63,7 +62,8 @@ func unimplemented(c *op.Call) (op.Run, error) {
 
 // Execute is phase two: it queues the prepared call on the stream.
 func (l *Library) Execute(t *rt.Thread, id int, workspace, size, handle, stream uint64) uint64 {
-	name := op.Operators[id].Name
+	o, _ := operatorOf(id)
+	name := o.Name
 	if handle == 0 {
 		return answer(t, &op.Error{Code: op.NullPointer, Text: fmt.Sprintf("aclnn%s: executor is null", name)})
 	}

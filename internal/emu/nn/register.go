@@ -57,4 +57,7 @@ var implementations = op.Merge(
 func Implemented() []string { return slices.Sorted(maps.Keys(implementations)) }
 
 // Name returns the C name of the phase-two function of the operator with the given id.
-func Name(id int) string { return "aclnn" + op.Operators[id].Name }
+func Name(id int) string {
+	o, _ := operatorOf(id)
+	return "aclnn" + o.Name
+}
