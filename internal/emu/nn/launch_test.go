@@ -55,7 +55,7 @@ func (l launch) launcher(t testing.TB) func() {
 	words := lib.words(t, o, l.args)
 	scratch := kerneltest.New(t, dtype.Uint8, kerneltest.Contiguous, []int64{1 << 16}, nil)
 	return func() {
-		x, err := lib.prepare(thread, o, words)
+		x, err := lib.prepare(thread, o, implementations[o.Name], words)
 		if err == nil {
 			err = x.Execute(optest.Memory{}, uint64(uintptr(scratch.Data)), x.Run)
 		}
