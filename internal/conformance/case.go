@@ -2,10 +2,12 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -27,10 +29,14 @@ var testFile = regexp.MustCompile(`/tests/ut/(op_api|op_host(/op_api)?)/test_acl
 // suite is a file of tests. Its cases need not all be there: what uses CANN's internals is left out.
 type suite struct {
 	Repository, Path string
+	Emulator         string // its commit
 	Cases            []vendorCase
 	LeftOut          []string // cases that do not compile
+	Why              string   // the first error of those
 	Error            string   // why nothing ran
 }
+
+func (s *suite) name() string { return s.Repository + "/" + s.Path }
 
 // vendorCase is a case of a suite.
 type vendorCase struct {
@@ -39,6 +45,8 @@ type vendorCase struct {
 	Chip     string // that the last call was for
 	Code     int    // of the last call
 	Outcome  verdict
+	Said     string `json:",omitempty"` // what the last call that was refused said, if the case did not pass
+	Wrong    string `json:",omitempty"` // the first expectation that was not met
 }
 
 // verdict is the result of a case.
@@ -70,10 +78,14 @@ func suitesOf(folder, repository string) ([]suite, error) {
 type bench struct {
 	*toolkit
 	folder, runner, headers string
+	programs                string // folder of a repository's compiled tests
 }
 
-func openBench(k *toolkit, folder string) (*bench, error) {
+func openBench(k *toolkit, folder, repository string) (*bench, error) {
 	b := &bench{toolkit: k, folder: folder}
+	if err := b.stage(repository); err != nil {
+		return nil, err
+	}
 	header, err := framework.ReadFile("cases/standin.h")
 	if err != nil {
 		return nil, err
@@ -102,6 +114,37 @@ func openBench(k *toolkit, folder string) (*bench, error) {
 	return b, err
 }
 
+// stage makes the folder of a repository's compiled tests. Some read lists of cases, which they look for
+// four folders above their own, as in the vendor's build.
+func (b *bench) stage(repository string) error {
+	source, err := filepath.Abs(filepath.Join(b.folder, repository))
+	if err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(source)
+	if err != nil {
+		return err
+	}
+	root := filepath.Join(b.work, repository)
+	b.programs = filepath.Join(root, "programs", "tests", "ut", "op_api")
+	if err := os.MkdirAll(b.programs, 0o777); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		link := filepath.Join(root, e.Name())
+		if !e.IsDir() || e.Name() == "programs" {
+			continue
+		}
+		if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err := os.Symlink(filepath.Join(source, e.Name()), link); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 var (
 	lost     = regexp.MustCompile(`fatal error: (\S+): No such file`)
 	testHead = regexp.MustCompile(`(?m)^\s*TEST(?:_F|_P)?\(\s*(\w+)\s*,\s*(\w+)`)
@@ -116,9 +159,10 @@ func (b *bench) compile(s *suite) (binary string, err error) {
 		return "", err
 	}
 	text := string(original)
-	binary = b.binary("suite", filepath.Base(b.headers)+s.Path+text)
+	binary = filepath.Join(b.programs, filepath.Base(b.binary("suite", filepath.Base(b.headers)+s.Path+text)))
 	if list, err := os.ReadFile(binary + ".left"); err == nil {
-		s.LeftOut = strings.Fields(string(list))
+		why, names, _ := strings.Cut(string(list), "\n")
+		s.LeftOut, s.Why = strings.Fields(names), why
 		return binary, nil
 	}
 	root := filepath.Join(b.folder, s.Repository)
@@ -133,7 +177,7 @@ func (b *bench) compile(s *suite) (binary string, err error) {
 		}
 		out, err := command(context.Background(), nil, "g++", args...)
 		if err == nil {
-			return binary, os.WriteFile(binary+".left", []byte(strings.Join(s.LeftOut, "\n")), 0o666)
+			return binary, os.WriteFile(binary+".left", []byte(s.Why+"\n"+strings.Join(s.LeftOut, "\n")), 0o666)
 		}
 		if m := lost.FindStringSubmatch(out); m != nil {
 			if err := b.provide(given, m[1]); err != nil {
@@ -145,7 +189,7 @@ func (b *bench) compile(s *suite) (binary string, err error) {
 		if len(names) == 0 {
 			return "", errors.New(firstError(out))
 		}
-		text, s.LeftOut = shorter, append(s.LeftOut, names...)
+		text, s.LeftOut, s.Why = shorter, append(s.LeftOut, names...), cmp.Or(s.Why, firstError(out))
 	}
 	return "", errors.New("does not compile")
 }
@@ -206,6 +250,7 @@ func leaveOut(text, file, output string) (shorter string, names []string) {
 
 // run compiles a suite and runs its cases, each on the chip that it asks for.
 func (s *suite) run(b *bench, limit time.Duration) error {
+	s.Emulator = b.commit
 	binary, err := b.compile(s)
 	if err != nil {
 		s.Error = tail(err.Error(), 200)
@@ -279,7 +324,9 @@ func readLog(path string) (cases []vendorCase, whole bool, err error) {
 		return nil, false, err
 	}
 	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
 		w := strings.Fields(lines.Text())
 		if len(w) == 0 {
 			continue
@@ -295,7 +342,12 @@ func readLog(path string) (cases []vendorCase, whole bool, err error) {
 			continue
 		}
 		c := &cases[len(cases)-1]
+		rest := strings.TrimPrefix(lines.Text(), w[0]+" ")
 		switch w[0] {
+		case "said":
+			c.Said = rest
+		case "wrong":
+			c.Wrong = cmp.Or(c.Wrong, rest)
 		case "call":
 			c.Operator, c.Chip = strings.TrimPrefix(w[1], "aclnn"), w[2]
 		case "code":
@@ -315,7 +367,10 @@ func readLog(path string) (cases []vendorCase, whole bool, err error) {
 			default:
 				c.Outcome = differs
 			}
+			if c.Outcome != differs {
+				c.Said, c.Wrong = "", ""
+			}
 		}
 	}
-	return cases, false, err
+	return cases, false, errors.Join(err, lines.Err())
 }

@@ -16,6 +16,7 @@ import (
 type program struct {
 	Repository, Path string
 	Operators        []string // that it calls, without prefix
+	Emulator         string   // its commit
 	Outcome          outcome
 	Detail           string // the first message of the compiler, or the last lines of the program
 }
@@ -66,6 +67,8 @@ func programsOf(folder, repository string, known func(string) bool) ([]program, 
 	return all, nil
 }
 
+func (p *program) name() string { return p.Repository + "/" + p.Path }
+
 // chip is the chip that an example is for, by the folder's name of its architecture.
 func (p *program) chip() string {
 	switch {
@@ -79,6 +82,7 @@ func (p *program) chip() string {
 
 // try compiles the program and runs it with a time limit.
 func (p *program) try(k *toolkit, folder string, limit time.Duration) error {
+	p.Emulator = k.commit
 	source := filepath.Join(folder, p.Repository, p.Path)
 	text, err := os.ReadFile(source)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -14,16 +15,24 @@ import (
 	"github.com/goascend/cann/internal/abi"
 )
 
-// results holds the results of all runs so far. A file keeps them, so that a part can run alone.
+// results holds the results of all runs so far. A file keeps them, so that a part can run alone, and
+// elsewhere than the report is written.
 type results struct {
 	path     string
 	mu       sync.Mutex
-	Programs map[string]program // by repository and path
+	Sources  map[string]checkout // by repository
+	Programs map[string]program  // by repository and path
 	Suites   map[string]suite
 }
 
+// checkout is what a repository has to try.
+type checkout struct {
+	Commit           string
+	Suites, Programs int
+}
+
 func openResults(path string) (*results, error) {
-	r := &results{path: path, Programs: map[string]program{}, Suites: map[string]suite{}}
+	r := &results{path: path, Sources: map[string]checkout{}, Programs: map[string]program{}, Suites: map[string]suite{}}
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, nil
@@ -70,45 +79,45 @@ func (g *group) run() error {
 	return errors.Join(errs...)
 }
 
-// programs adds the examples of a repository to the work, and forgets those that are gone.
-func (r *results) programs(g *group, k *toolkit, table *abi.Table, folder, repository string, wanted func(name string) bool, limit time.Duration) error {
-	list, err := programsOf(folder, repository, func(name string) bool { _, ok := table.Operator(name); return ok })
+// look lists what a checkout has to try, and forgets the results of what is gone.
+func (r *results) look(table *abi.Table, folder, repository string) ([]suite, []program, error) {
+	programs, err := programsOf(folder, repository, func(name string) bool { _, ok := table.Operator(name); return ok })
 	if err != nil {
-		return err
+		return nil, nil, err
+	}
+	suites, err := suitesOf(folder, repository)
+	if err != nil {
+		return nil, nil, err
 	}
 	maps.DeleteFunc(r.Programs, func(name string, p program) bool {
-		return p.Repository == repository && !slices.ContainsFunc(list, func(q program) bool { return q.Path == p.Path })
+		return p.Repository == repository && !slices.ContainsFunc(programs, func(q program) bool { return q.name() == name })
 	})
+	maps.DeleteFunc(r.Suites, func(name string, s suite) bool {
+		return s.Repository == repository && !slices.ContainsFunc(suites, func(q suite) bool { return q.name() == name })
+	})
+	r.Sources[repository] = checkout{commitOf(filepath.Join(folder, repository)), len(suites), len(programs)}
+	return suites, programs, nil
+}
+
+// programs adds examples to the work.
+func (r *results) programs(g *group, k *toolkit, folder string, list []program, limit time.Duration) {
 	for _, p := range list {
-		name := repository + "/" + p.Path
-		if !wanted(name) {
-			continue
-		}
 		g.tasks = append(g.tasks, func() error {
 			err := p.try(k, folder, limit)
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			r.Programs[name] = p
+			r.Programs[p.name()] = p
 			return err
 		})
 	}
-	return nil
 }
 
-// suites adds the test files of a repository to the work, and forgets those that are gone.
-func (r *results) suites(g *group, k *toolkit, folder, repository string, wanted func(name string) bool, limit time.Duration) error {
-	list, err := suitesOf(folder, repository)
-	if err != nil {
-		return err
-	}
-	maps.DeleteFunc(r.Suites, func(name string, s suite) bool {
-		return s.Repository == repository && !slices.ContainsFunc(list, func(q suite) bool { return q.Path == s.Path })
-	})
-	list = slices.DeleteFunc(list, func(s suite) bool { return !wanted(repository + "/" + s.Path) })
+// suites adds test files to the work.
+func (r *results) suites(g *group, k *toolkit, folder string, list []suite, limit time.Duration) error {
 	if len(list) == 0 {
 		return nil
 	}
-	b, err := openBench(k, folder)
+	b, err := openBench(k, folder, list[0].Repository)
 	if err != nil {
 		return err
 	}
@@ -117,7 +126,7 @@ func (r *results) suites(g *group, k *toolkit, folder, repository string, wanted
 			err := s.run(b, limit)
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			r.Suites[repository+"/"+s.Path] = s
+			r.Suites[s.name()] = s
 			return err
 		})
 	}

@@ -19,6 +19,7 @@ import (
 // toolkit is the emulator's SDK and the folder for what is compiled against it.
 type toolkit struct {
 	sdk, include, work string
+	commit             string // of the emulator
 	headers            string // hash of the headers, so that a binary is compiled again when they change
 }
 
@@ -38,16 +39,23 @@ struct Tell {
 `
 
 // openToolkit reads the headers of an SDK and compiles those that nearly every program has.
-func openToolkit(sdk, work string) (*toolkit, error) {
+func openToolkit(sdk, work, commit string) (*toolkit, error) {
+	sdk, err := filepath.Abs(sdk) // for headers that include its headers
+	if err != nil {
+		return nil, err
+	}
+	if work, err = filepath.Abs(work); err != nil {
+		return nil, err
+	}
 	include := filepath.Join(sdk, "include")
-	k := &toolkit{sdk: sdk, include: include, work: work}
+	k := &toolkit{sdk: sdk, include: include, work: work, commit: commit}
 	h := sha256.New()
-	err := filepath.WalkDir(include, func(path string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(include, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err
 		}
 		b, err := os.ReadFile(path)
-		fmt.Fprintln(h, path)
+		fmt.Fprintln(h, strings.TrimPrefix(path, include))
 		h.Write(b)
 		return err
 	})

@@ -23,6 +23,13 @@ static const char* Name()
     return "unknown";
 }
 
+// OneLine is a text without line breaks.
+static string OneLine(string text)
+{
+    replace(text.begin(), text.end(), '\n', ' ');
+    return text;
+}
+
 static void Say(const char* format, ...)
 {
     va_list args;
@@ -78,11 +85,16 @@ aclnnStatus Called(aclnnStatus code)
 {
     const char* message = code ? aclGetRecentErrMsg() : nullptr;
     Say("code %d%s\n", code, message && strstr(message, "does not implement") ? " absent" : "");
+    if (message) Say("said %s\n", OneLine(message).c_str());
     return code;
 }
 
 class Reporter : public testing::EmptyTestEventListener {
     void OnTestStart(const testing::TestInfo& i) override { Say("start %s.%s\n", i.test_suite_name(), i.name()); }
+    void OnTestPartResult(const testing::TestPartResult& r) override
+    {
+        if (r.failed()) Say("wrong %s\n", OneLine(r.summary()).c_str());
+    }
     void OnTestEnd(const testing::TestInfo& i) override
     {
         Say("end %s %s\n", i.result()->Skipped() ? "skipped" : i.result()->Passed() ? "passed" : "failed", Name());

@@ -187,6 +187,13 @@ private:
     double real = 0;
 };
 
+// A part of a call's arguments, from a list or a tuple.
+inline vector<Argument> Part(vector<Argument> list) { return list; }
+template <class... T> vector<Argument> Part(const tuple<T...>& t)
+{
+    return apply([](const T&... each) { return vector<Argument>{Argument(each)...}; }, t);
+}
+
 // Said about a call to who reads the results.
 void Calls(const char* operation);
 aclnnStatus Called(aclnnStatus code);
@@ -226,4 +233,4 @@ template <class... P> Phase(const char*, aclnnStatus (*)(P...), vector<vector<Ar
 
 #define INPUT(...) vector<Argument>{__VA_ARGS__}
 #define OUTPUT(...) vector<Argument>{__VA_ARGS__}
-#define OP_API_UT(api, input, output, ...) Phase(#api, api##GetWorkspaceSize, {input, output, vector<Argument>{__VA_ARGS__}})
+#define OP_API_UT(api, input, output, ...) Phase(#api, api##GetWorkspaceSize, {Part(input), Part(output), vector<Argument>{__VA_ARGS__}})
