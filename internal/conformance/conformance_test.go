@@ -42,6 +42,8 @@ func TestPrograms(t *testing.T) {
 	assert.Equal(t, "Ascend910B1", list[0].chip())
 	assert.Equal(t, []string{"Abs", "Neg"}, list[1].Operators)
 	assert.Equal(t, "Ascend950", list[1].chip())
+	experts := program{Path: "mc2/a/examples/test_aclnn_a.cpp", Operators: []string{"MoeDistributeDispatchV2"}}
+	assert.Equal(t, "Ascend910_9391", experts.chip())
 
 	tests, err := suitesOf(dir, "r")
 	require.NoError(t, err)
@@ -137,6 +139,7 @@ func TestReport(t *testing.T) {
 		"| ops-math | Ascend310P3 | 2 | 1 | 50.0 % | 0 | 0 |\n",
 		"| ops-math | Ascend910B1 | 3 | 1 | 33.3 % | 2 | 1 |\n",
 		"| ops-nn | Ascend910B1 | 2 | 2 | 0 |\n",
+		"Of these 3 call only operators that CANN 8.1.RC1 has, too, and 1 of them ran.\n",
 		"Not explained: failed (1):\nodd\n",
 		"outside of what they index (1):\nnll_loss_2d\n",
 		"The case expects a refusal that the rules taken from the sources do not have (1):\n\n* Abs (910B1): bad; expects 161002, 0 is answered\n",

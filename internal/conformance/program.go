@@ -69,13 +69,16 @@ func programsOf(folder, repository string, known func(string) bool) ([]program, 
 
 func (p *program) name() string { return p.Repository + "/" + p.Path }
 
-// chip is the chip that an example is for, by the folder's name of its architecture.
+// chip is the chip that an example is for, by the folder's name of its architecture. Those that send
+// tokens to experts have tensor parallelism there, which an Atlas A2 has not.
 func (p *program) chip() string {
 	switch {
 	case strings.Contains(p.Path, "/arch35/"):
 		return "Ascend950"
 	case strings.Contains(p.Path, "/arch20/"):
 		return "Ascend310P3"
+	case slices.ContainsFunc(p.Operators, func(o string) bool { return strings.HasPrefix(o, "MoeDistribute") }):
+		return "Ascend910_9391"
 	}
 	return "Ascend910B1"
 }

@@ -119,6 +119,7 @@ func (r *results) write(path string, table *abi.Table) error {
 	w.count()
 	w.head(table)
 	w.totals()
+	w.programs(table)
 	w.unlike()
 	w.operators()
 	return os.WriteFile(path, w.out.Bytes(), 0o666)
@@ -235,25 +236,40 @@ func (w *report) totals() {
 			w.printf("| %s | %s | %d | %d | %s | %d | %d |\n", key[0], key[1], t.all, t.right, t.share(), t.absent, t.left)
 		}
 	}
-	w.printf("\n## Published example programs\n\nPrograms that call operators which CANN's headers have. Those under `arch35` are for the 950, those under\n`arch20` for the 310P, the others for the 910B.\n\n| repository | chip | programs | compiled | ran |\n|---|---|---|---|---|\n")
+}
+
+// programs counts the examples.
+func (w *report) programs(table *abi.Table) {
+	w.printf("\n## Published example programs\n\nPrograms that call operators which CANN's headers have. Those under `arch35` are for the 950, those under\n`arch20` for the 310P, those that send tokens to experts for the 910_93, the others for the 910B.\n\n| repository | chip | programs | compiled | ran |\n|---|---|---|---|---|\n")
 	programs := map[[2]string]*tally{}
+	var older tally
 	for _, p := range w.Programs {
 		key := [2]string{p.Repository, p.chip()}
 		if programs[key] == nil {
 			programs[key] = &tally{}
 		}
-		programs[key].all++
-		if p.Outcome != uncompiled {
-			programs[key].left++
-		}
-		if p.Outcome == ran {
-			programs[key].right++
+		old := !slices.ContainsFunc(p.Operators, func(name string) bool {
+			o, ok := table.Operator(name)
+			return !ok || !slices.Contains(o.Versions, abi.V81RC1)
+		})
+		for _, t := range []*tally{programs[key], &older} {
+			if t == &older && !old {
+				continue
+			}
+			t.all++
+			if p.Outcome != uncompiled {
+				t.left++
+			}
+			if p.Outcome == ran {
+				t.right++
+			}
 		}
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(programs), compareKeys) {
 		t := programs[key]
 		w.printf("| %s | %s | %d | %d | %d |\n", key[0], key[1], t.all, t.left, t.right)
 	}
+	w.printf("\nOf these %d call only operators that CANN %s has, too, and %d of them ran.\n", older.all, abi.V81RC1, older.right)
 }
 
 func compareKeys(a, b [2]string) int { return strings.Compare(a[0]+" "+a[1], b[0]+" "+b[1]) }

@@ -27,7 +27,8 @@ var flags = []string{"-std=c++17", "-O0", "-w", "-fPIC"}
 
 // tell is the header that every program includes first. It has the headers that nearly all use, and an object that
 // says at the end what the library said last, because the examples print only codes.
-const tell = `#include <cstdio>
+const tell = `#include <cstdint>
+#include <cstdio>
 #include <iostream>
 #include <vector>
 #include "acl/acl.h"
