@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 	"github.com/goascend/cann/internal/emu/op"
@@ -158,6 +160,12 @@ func TestGridSamplerRefuses(t *testing.T) {
 		}
 		optest.Refused(t, c.code, "GridSampler2D", a, c.text)
 	}
+	// Only of two dimensions, and only where the chip has no bfloat16.
+	b := dtype.BFloat16
+	a := optest.Args{"input": optest.Tensor(t, b, []int64{1, 1, 2, 2}, 1), "grid": optest.Tensor(t, b, []int64{1, 2, 2, 2}, 0), "out": optest.Tensor(t, b, []int64{1, 1, 2, 2})}
+	optest.Run(t, "GridSampler2D", a)
+	_, err := optest.PrepareIn(t, op.Env{Chip: acceptance.Ascend310P}, "GridSampler2D", a)
+	require.ErrorContains(t, err, "does not sample bfloat16")
 }
 
 func TestAffineGrid(t *testing.T) {
