@@ -20,7 +20,8 @@
 //
 // The first line of the manifest has the SHA-256 of the rest, a JSON object: step, layout, model,
 // position in the data, versions, and for each file its size, the CRC-32C of its header, and for each
-// tensor its part and the CRC-32C of its elements.
+// tensor its part. Beside each tensor the file has the CRC-32C of every few of its elements.
 //
-// Parts are of the whole tensor, so that a set can be read with another number of ranks.
+// Parts are of the whole tensor, so that a set can be read with another number of ranks, each of which
+// reads and checks little more than the elements that it needs.
 package checkpoint

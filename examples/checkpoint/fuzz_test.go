@@ -36,12 +36,12 @@ func FuzzManifest(f *testing.F) {
 	f.Add(body)
 	for old, new := range map[string]string{
 		`"of":2`: `"of":1`, `"index"`: `"other"`, `"shape":[4,3]`: `"shape":[4,-3]`, `"shape":[5]`: `"shape":[1099511627776,1099511627776]`, `"rank-0`: `"../rank-0`,
-		`"axis":1`: `"axis":7`, `"name":"b"`: `"name":"a"`, `"format":1`: `"format":2`,
+		`"axis":1`: `"axis":7`, `"name":"b"`: `"name":"a"`, `"format":2`: `"format":1`, `"segment":6`: `"segment":7`, `"segment":5`: `"segment":0`,
 	} {
 		f.Add(bytes.ReplaceAll(body, []byte(old), []byte(new)))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		content := append(fmt.Appendf(nil, "checkpoint 1 sha256 %x\n", sha256.Sum256(body)), body...)
+		content := append(fmt.Appendf(nil, "checkpoint 2 sha256 %x\n", sha256.Sum256(body)), body...)
 		require.NoError(t, os.WriteFile(paths[0], content, 0o666))
 		set, err := checkpoint.Open(filepath.Dir(paths[0]))
 		if err != nil {

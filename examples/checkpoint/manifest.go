@@ -50,15 +50,15 @@ type file struct {
 // stored is a part in a file.
 type stored struct {
 	Part
-	Sum uint32 `json:"sum"` // CRC-32C of the elements
+	Segment int64 `json:"segment"` // number of elements that share a checksum
 }
 
 const (
 	manifestName   = "manifest.json"
-	manifestFormat = 1
+	manifestFormat = 2
 	// manifestLine is the first line of a manifest. A change of any bit of the file changes this
 	// line, or the sum in it is wrong.
-	manifestLine = "checkpoint 1 sha256 %x\n"
+	manifestLine = "checkpoint 2 sha256 %x\n"
 )
 
 // encode is the content of the manifest's file.
@@ -91,6 +91,9 @@ func decodeManifest(path string, content []byte) (*manifest, error) {
 		for _, t := range f.Tensors {
 			if err := t.check(); err != nil {
 				return nil, fmt.Errorf("checkpoint: %s: %s: %w", path, f.Name, err)
+			}
+			if t.Segment < 1 || t.Segment > max(count(t.local()), 1) {
+				return nil, fmt.Errorf("checkpoint: %s: %s: %v has segments of %d elements", path, f.Name, t.Part, t.Segment)
 			}
 		}
 	}

@@ -79,25 +79,29 @@ func (p Part) same(o Part) bool {
 	return p.parts() == o.parts() && p.Index == o.Index && (p.parts() == 1 || p.Axis == o.Axis && slices.Equal(p.Blocks, o.Blocks))
 }
 
-// blocks calls f with the ranges of the part in the elements of the whole tensor and in its own.
-func (p Part) blocks(f func(whole, own, n int64)) {
+// run is a range of a part's elements that follow each other in the whole tensor too.
+type run struct{ whole, own, n int64 }
+
+// runs lists them in order.
+func (p Part) runs() []run {
 	if p.parts() == 1 {
-		f(0, 0, count(p.Shape))
-		return
+		return []run{{n: count(p.Shape)}}
 	}
 	blocks := p.Blocks
 	if blocks == nil {
 		blocks = []int64{p.Shape[p.Axis]}
 	}
+	var list []run
 	inner, own := count(p.Shape[p.Axis+1:]), int64(0)
 	for at := int64(0); at < count(p.Shape); {
 		for _, b := range blocks {
 			n := b / p.Of * inner
-			f(at+p.Index*n, own, n)
+			list = append(list, run{at + p.Index*n, own, n})
 			own += n
 			at += b * inner
 		}
 	}
+	return list
 }
 
 // count is the number of elements of a shape.

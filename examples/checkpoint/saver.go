@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 	"sync"
@@ -179,7 +178,7 @@ func writeFile(folder, name string, step int, id string, tensors []Tensor) (f fi
 		for _, d := range t.local() {
 			info.Shape = append(info.Shape, int(d))
 		}
-		infos = append(infos, info)
+		infos = append(infos, info, safetensors.Info{Name: t.Name + sumsSuffix, DType: aclnn.Uint32, Shape: []int{int(segments(t.Part, t.segment()))}})
 	}
 	w, err := safetensors.Create(path, infos, map[string]string{"step": fmt.Sprint(step), "id": id})
 	if err != nil {
@@ -187,9 +186,12 @@ func writeFile(folder, name string, step int, id string, tensors []Tensor) (f fi
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
 	for _, t := range tensors {
-		raw := bytesOf(t.Values)
-		f.Tensors = append(f.Tensors, stored{t.Part, crc32.Checksum(raw, castagnoli)})
-		if err := w.Write(t.Name, raw); err != nil {
+		f.Tensors = append(f.Tensors, stored{t.Part, t.segment()})
+		err := w.Write(t.Name, bytesOf(t.Values))
+		if err == nil {
+			err = w.Write(t.Name+sumsSuffix, sums(t.Values, t.segment()))
+		}
+		if err != nil {
 			return f, err
 		}
 	}
@@ -204,5 +206,3 @@ func writeFile(folder, name string, step int, id string, tensors []Tensor) (f fi
 	f.Header, err = headerSum(path)
 	return f, err
 }
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -157,37 +157,6 @@ func (s *Set) Close() error {
 	return errors.Join(errs...)
 }
 
-// Read returns the elements of a part, which need not be one that was written. The bytes of every
-// file and tensor that it reads are checked.
-func (s *Set) Read(p Part) ([]float32, error) {
-	if err := p.check(); err != nil {
-		return nil, err
-	}
-	places := s.places[p.Name]
-	for _, at := range places {
-		if fmt.Sprint(at.Shape) != fmt.Sprint(p.Shape) {
-			return nil, fmt.Errorf("checkpoint: %s: %v is needed, the set has %v: %w", s.path, p, at.Part, ErrShape)
-		}
-		if at.same(p) {
-			return s.readPlace(at)
-		}
-	}
-	if err := complete(places); err != nil {
-		return nil, fmt.Errorf("checkpoint: %s: %s: %w", s.path, p.Name, err)
-	}
-	whole := make([]float32, count(p.Shape))
-	for _, at := range places {
-		values, err := s.readPlace(at)
-		if err != nil {
-			return nil, err
-		}
-		at.blocks(func(to, from, n int64) { copy(whole[to:to+n], values[from:]) })
-	}
-	values := make([]float32, count(p.local()))
-	p.blocks(func(from, to, n int64) { copy(values[to:to+n], whole[from:]) })
-	return values, nil
-}
-
 // complete refuses parts that are not all parts of one tensor, each once.
 func complete(places []place) error {
 	if len(places) == 0 {
@@ -204,30 +173,6 @@ func complete(places []place) error {
 		return fmt.Errorf("%d of %d parts are not there: %w", missing, places[0].parts(), ErrMissing)
 	}
 	return nil
-}
-
-// readPlace reads a part as it was written.
-func (s *Set) readPlace(at place) ([]float32, error) {
-	path := filepath.Join(s.path, at.file.Name)
-	f, err := s.file(at.file)
-	if err != nil {
-		return nil, err
-	}
-	t, err := f.Tensor(at.Name)
-	if err != nil {
-		return nil, err
-	}
-	values, err := safetensors.Values[float32](t)
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(values)) != count(at.local()) {
-		return nil, fmt.Errorf("checkpoint: %s: tensor %s: %w: it has %d elements, and %v was written", path, at.Name, ErrCorrupt, len(values), at.Part)
-	}
-	if got := crc32.Checksum(bytesOf(values), castagnoli); got != at.Sum {
-		return nil, fmt.Errorf("checkpoint: %s: tensor %s: %w: checksum %08x, was %08x; resume from another checkpoint by its folder", path, at.Name, ErrCorrupt, got, at.Sum)
-	}
-	return values, nil
 }
 
 // file opens a file of the set once, and checks its header.

@@ -129,8 +129,9 @@ func About(o *Optimizer) (about checkpoint.About, err error) {
 	return about, err
 }
 
-// Restore reads a checkpoint into an optimiser and the weights that it updates. The parallelism may differ from that of
-// the ranks that wrote it.
+// Restore reads a checkpoint into an optimiser and the weights that it updates. The parallelism may
+// differ from that of the ranks that wrote it. Each rank reads what it keeps, and little more:
+// Set.BytesRead counts that.
 func Restore(ctx context.Context, set *checkpoint.Set, o *Optimizer) error {
 	for _, q := range o.params.all {
 		for _, r := range o.records() {
@@ -160,11 +161,9 @@ func (m *Model) LoadCheckpoint(ctx context.Context, set *checkpoint.Set) error {
 }
 
 func restore(ctx context.Context, set *checkpoint.Set, store storage, q *Parameter, r record) error {
-	values, err := set.Read(r.part(q))
-	if err != nil {
-		return err
-	}
-	if err := store.write(ctx, q, r.of, known(values)); err != nil {
+	part := r.part(q)
+	read := func(lo, hi int64) ([]float32, error) { return set.Range(part, lo, hi) }
+	if err := store.write(ctx, q, r.of, read); err != nil {
 		return fmt.Errorf("qwen: %s%v: %w", r.prefix, q, err)
 	}
 	return nil
