@@ -21,7 +21,10 @@
 #define GEMM_MR 6
 #endif
 
-enum { GEMM_KC = 256 }; /* cells of a block of k */
+enum {
+	GEMM_KC = 256, /* cells of a block of k */
+	GEMM_RUN = 16, /* those of a run, which divides a block */
+};
 
 static inline int64_t gemm_min(int64_t a, int64_t b) { return a < b ? a : b; }
 

@@ -9,8 +9,9 @@
  * With OWN_MICRO the including file defines the kernel itself.
  *
  * Every element is summed the same way on every path: over blocks of GEMM_KC cells in ascending
- * order, each block from zero in ascending k. Blocking, packing and threads cannot change
- * a result. */
+ * order, and in each block over runs of RUN cells, each from zero in ascending k. Blocking, packing and
+ * threads cannot change a result. Runs keep rounding small: the gradients of a model are hardly more
+ * exact than its products. Integers need none, and units that add pairs themselves allow none. */
 
 #ifndef GROUP
 #define GROUP 1
@@ -19,6 +20,7 @@
 #define MULADD(sum, a, b) ((sum) + (a) * (b))
 #endif
 
+#define RUN (GROUP == 1 && (T)0.5 != 0 ? (int64_t)GEMM_RUN : INT64_MAX)
 #define VL ((int64_t)(sizeof(V) / sizeof(T)))
 #define NR (2 * VL)
 
@@ -34,27 +36,47 @@ typedef NAME(t4) NAME(t4u) __attribute__((aligned(sizeof(T)), may_alias));
 #undef UNALIGNED
 
 #ifndef OWN_MICRO
+/* The compiler does not see that the sums of earlier runs are only read if there were some. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 /* c[rows×NR] (+)= a[rows×k]·b[k×NR]; rows is a constant after inlining. Rows of a, b and c are
  * contiguous. */
 static inline __attribute__((always_inline)) void
 NAME(micro_rows)(const int rows, int64_t k, const P *a, int64_t a_row, const P *b, int64_t b_k, T *c,
 		 int64_t c_row, int accumulate)
 {
-	V sum[GEMM_MR][2];
+	V sum[GEMM_MR][2], earlier[GEMM_MR][2]; /* of this run, and of the runs before it */
 #pragma GCC unroll 16
 	for (int i = 0; i < rows; i++) {
-		sum[i][0] = sum[i][1] = (V){0};
 		/* Rows of c are far apart, where the processor does not prefetch by itself. */
 		__builtin_prefetch(c + i * c_row, 1);
 		__builtin_prefetch(c + i * c_row + VL, 1);
 	}
-	for (int64_t p = 0; p < k; p++, b += b_k) {
-		const PV b0 = *(const NAME(pvu) *)b, b1 = *(const NAME(pvu) *)(b + VL);
+	for (int64_t p = 0;;) {
+		const int64_t end = k - p > RUN ? p + RUN : k;
+#pragma GCC unroll 16
+		for (int i = 0; i < rows; i++)
+			sum[i][0] = sum[i][1] = (V){0};
+		for (; p < end; p++, b += b_k) {
+			const PV b0 = *(const NAME(pvu) *)b, b1 = *(const NAME(pvu) *)(b + VL);
+#pragma GCC unroll 16
+			for (int i = 0; i < rows; i++) {
+				const PV x = *(const NAME(cell) *)(a + i * a_row + p) - (PV){0};
+				sum[i][0] = MULADD(sum[i][0], x, b0);
+				sum[i][1] = MULADD(sum[i][1], x, b1);
+			}
+		}
+#pragma GCC unroll 16
+		for (int i = 0; p > RUN && i < rows; i++) {
+			sum[i][0] += earlier[i][0];
+			sum[i][1] += earlier[i][1];
+		}
+		if (p == k)
+			break;
 #pragma GCC unroll 16
 		for (int i = 0; i < rows; i++) {
-			const PV x = *(const NAME(cell) *)(a + i * a_row + p) - (PV){0};
-			sum[i][0] = MULADD(sum[i][0], x, b0);
-			sum[i][1] = MULADD(sum[i][1], x, b1);
+			earlier[i][0] = sum[i][0];
+			earlier[i][1] = sum[i][1];
 		}
 	}
 #pragma GCC unroll 16
@@ -93,26 +115,34 @@ static void NAME(micro)(int64_t rows, int64_t k, const P *a, int64_t a_row, cons
 	}
 }
 #undef ROWS
+#pragma GCC diagnostic pop
 
 #if GROUP == 1
 /* c[8·VL] (+)= a[k]·b[k×8·VL] for one row: wider pieces of the rows of b, which lie far apart and are
  * fetched ahead. */
 static void NAME(wide)(int64_t k, const P *a, const P *b, int64_t b_k, T *c, int accumulate)
 {
-	V sum[8] = {0};
-	for (int64_t p = 0; p < k; p++, b += b_k) {
-		const PV x = a[p] - (PV){0};
+	V all[8] = {0};
+	for (int64_t p = 0; p < k;) {
+		const int64_t end = k - p > RUN ? p + RUN : k;
+		V sum[8] = {0};
+		for (; p < end; p++, b += b_k) {
+			const PV x = a[p] - (PV){0};
 #pragma GCC unroll 8
-		for (int j = 0; j < 8; j++) {
-			if (j * sizeof(V) % 64 == 0)
-				__builtin_prefetch(b + 8 * b_k + j * VL);
-			sum[j] = MULADD(sum[j], x, *(const NAME(pvu) *)(b + j * VL));
+			for (int j = 0; j < 8; j++) {
+				if (j * sizeof(V) % 64 == 0)
+					__builtin_prefetch(b + 8 * b_k + j * VL);
+				sum[j] = MULADD(sum[j], x, *(const NAME(pvu) *)(b + j * VL));
+			}
 		}
+#pragma GCC unroll 8
+		for (int j = 0; j < 8; j++)
+			all[j] += sum[j];
 	}
 #pragma GCC unroll 8
 	for (int j = 0; j < 8; j++) {
 		NAME(vu) *out = (NAME(vu) *)(c + j * VL);
-		*out = accumulate ? sum[j] + *out : sum[j];
+		*out = accumulate ? all[j] + *out : all[j];
 	}
 }
 #endif

@@ -112,7 +112,7 @@ static inline __attribute__((always_inline)) void
 SRC(along_rows)(const int rows, int64_t cols, int64_t k, const P *a, const S *b, int64_t b_col, T *c, int64_t c_row, int accumulate)
 {
 	const int64_t cells = (k + GROUP - 1) / GROUP;
-	V sum[FEW_ROWS] = {0};
+	V all[FEW_ROWS] = {0}, sum[FEW_ROWS] = {0};
 	for (int64_t p = 0; p < cells; p += 16) {
 		__m512i t[16];
 #pragma GCC unroll 16
@@ -128,13 +128,19 @@ SRC(along_rows)(const int rows, int64_t cols, int64_t k, const P *a, const S *b,
 #pragma GCC unroll 4
 				for (int i = 0; i < rows; i++)
 					sum[i] = MULADD(sum[i], a[i * GEMM_KC + p + y] - (PV){0}, (PV)t[y]);
+#pragma GCC unroll 4
+		for (int i = 0; RUN == 16 && i < rows; i++) {
+			all[i] += sum[i];
+			sum[i] = (V){0};
+		}
 	}
 	const __mmask16 mask = (__mmask16)gemm_mask(cols);
 #pragma GCC unroll 4
 	for (int i = 0; i < rows; i++) {
+		all[i] += sum[i];
 		if (accumulate)
-			sum[i] += (V)_mm512_maskz_loadu_epi32(mask, c + i * c_row);
-		_mm512_mask_storeu_epi32(c + i * c_row, mask, (__m512i)sum[i]);
+			all[i] += (V)_mm512_maskz_loadu_epi32(mask, c + i * c_row);
+		_mm512_mask_storeu_epi32(c + i * c_row, mask, (__m512i)all[i]);
 	}
 }
 
@@ -143,7 +149,7 @@ SRC(along_rows)(const int rows, int64_t cols, int64_t k, const P *a, const S *b,
 static inline __attribute__((always_inline)) void
 SRC(across_rows)(const int rows, int64_t cols, int64_t k, const P *a, const S *src, int64_t k_stride, T *c, int64_t c_row, int accumulate)
 {
-	enum { STEP = 8 };
+	enum { STEP = GEMM_RUN, AHEAD = 8 };
 	T sums[FEW_ROWS * GEMM_TILE_N] __attribute__((aligned(64)));
 	const int64_t cells = (k + GROUP - 1) / GROUP;
 	for (int64_t p = 0; p == 0 || p < cells; p += STEP)
@@ -153,14 +159,14 @@ SRC(across_rows)(const int rows, int64_t cols, int64_t k, const P *a, const S *s
 			for (int i = 0; i < rows; i++)
 #pragma GCC unroll 2
 				for (int x = 0; x < 2; x++)
-					t[i][x] = p > 0 ? *(V *)(sums + i * GEMM_TILE_N + j + 16 * x) : (V){0};
+					t[i][x] = p > 0 && RUN != STEP ? *(V *)(sums + i * GEMM_TILE_N + j + 16 * x) : (V){0};
 			const int64_t first = gemm_min(16, cols - j), second = cols - j > 16 ? gemm_min(16, cols - j - 16) : 0;
 			for (int64_t q = p; q < gemm_min(p + STEP, cells); q++) {
 #pragma GCC unroll 2
 				for (int x = 0; x < GROUP; x++) {
-					__builtin_prefetch(src + ((q + STEP) * GROUP + x) * k_stride + j, 0, 2);
+					__builtin_prefetch(src + ((q + AHEAD) * GROUP + x) * k_stride + j, 0, 2);
 					if (sizeof(S) == 4)
-						__builtin_prefetch(src + ((q + STEP) * GROUP + x) * k_stride + j + 16, 0, 2);
+						__builtin_prefetch(src + ((q + AHEAD) * GROUP + x) * k_stride + j + 16, 0, 2);
 				}
 				const PV b0 = (PV)LINE_W(q, j, first), b1 = (PV)LINE_W(q, j + 16, second);
 #pragma GCC unroll 4
@@ -173,8 +179,10 @@ SRC(across_rows)(const int rows, int64_t cols, int64_t k, const P *a, const S *s
 #pragma GCC unroll 4
 			for (int i = 0; i < rows; i++)
 #pragma GCC unroll 2
-				for (int x = 0; x < 2; x++)
-					*(V *)(sums + i * GEMM_TILE_N + j + 16 * x) = t[i][x];
+				for (int x = 0; x < 2; x++) {
+					V *sum = (V *)(sums + i * GEMM_TILE_N + j + 16 * x);
+					*sum = p > 0 && RUN == STEP ? *sum + t[i][x] : t[i][x];
+				}
 		}
 	for (int i = 0; i < rows; i++)
 		for (int64_t j = 0; j < cols; j += 16) {

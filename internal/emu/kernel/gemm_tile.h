@@ -247,6 +247,7 @@ static void NAME(tile)(const struct gemm *g, const struct gemm_at *at, int64_t m
 #undef NATIVE_OUT
 #undef SCALAR
 #undef NATIVE
+#undef RUN
 #undef VL
 #undef NR
 #undef GROUP
