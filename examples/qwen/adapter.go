@@ -37,6 +37,8 @@ type pair struct {
 	a, b   *Parameter
 	row    int64 // of the product's features, the first one of this layer
 	scale  float64
+
+	experts int64 // of this rank, if the layer is of experts
 }
 
 var errFrozen = errors.New("qwen: the weights are frozen; make an adapter and Use it, or train another model")
@@ -86,6 +88,8 @@ func (a *Adapter) build() error {
 			for _, q := range inner[w] {
 				if t, ok := targets.of(q); ok {
 					a.pairs[w] = append(a.pairs[w], a.pair(q, t))
+				} else if t, module, ok := targets.ofExperts(q); ok {
+					a.pairs[w] = append(a.pairs[w], a.expertPair(q, t, module))
 				}
 			}
 		}
@@ -100,10 +104,8 @@ func (a *Adapter) pair(q *Parameter, t target) pair {
 	module := q.module()
 	p := pair{
 		module: module, on: q, row: q.row, scale: t.scale,
-		a: &Parameter{Name: peftPrefix + module + ".lora_A.weight", shape: []int64{rank, in}, start: func(r *rand.Rand) float32 {
-			return float32((2*r.Float64() - 1) / math.Sqrt(float64(in)))
-		}},
-		b: &Parameter{Name: peftPrefix + module + ".lora_B.weight", shape: []int64{out, rank}, start: zero},
+		a: a.weight(module+".lora_A.weight", kaiming(in), rank, in),
+		b: a.weight(module+".lora_B.weight", zero, out, rank),
 	}
 	switch {
 	case q.spread.parts == 0:
@@ -112,10 +114,17 @@ func (a *Adapter) pair(q *Parameter, t target) pair {
 	default:
 		p.a.spread, p.b.heads = q.spread, true
 	}
-	for _, w := range []*Parameter{p.a, p.b} {
-		a.params.named(a.params.own(w))
-	}
 	return p
+}
+
+// weight makes a weight of the adapter.
+func (a *Adapter) weight(name string, start func(*rand.Rand) float32, shape ...int64) *Parameter {
+	return a.params.named(a.params.own(&Parameter{Name: peftPrefix + name, shape: shape, start: start}))
+}
+
+// kaiming are the initial values of A, which has so many inputs.
+func kaiming(in int64) func(*rand.Rand) float32 {
+	return func(r *rand.Rand) float32 { return float32((2*r.Float64() - 1) / math.Sqrt(float64(in))) }
 }
 
 // module is the name of the layer of a weight.

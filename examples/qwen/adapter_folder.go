@@ -31,6 +31,7 @@ type peftConfig struct {
 	Dropout    float64            `json:"lora_dropout"`
 	RSLoRA     bool               `json:"use_rslora"`
 	Targets    moduleNames        `json:"target_modules"`
+	Parameters []string           `json:"target_parameters"`
 	Exclude    moduleNames        `json:"exclude_modules"`
 	Ranks      map[string]int     `json:"rank_pattern"`
 	Alphas     map[string]float64 `json:"alpha_pattern"`
@@ -43,7 +44,7 @@ type peftConfig struct {
 var ignoredKeys = []string{
 	"peft_version", "base_model_name_or_path", "inference_mode", "task_type", "revision", "auto_mapping", "loftq_config", "eva_config", "corda_config",
 	"lora_ga_config", "megatron_core", "qalora_group_size", "ensure_weight_tying", "runtime_config",
-	"peft_type", "r", "lora_alpha", "lora_dropout", "use_rslora", "target_modules", "exclude_modules", "rank_pattern", "alpha_pattern", "layers_to_transform",
+	"peft_type", "r", "lora_alpha", "lora_dropout", "use_rslora", "target_modules", "target_parameters", "exclude_modules", "rank_pattern", "alpha_pattern", "layers_to_transform",
 	"bias", "init_lora_weights",
 }
 
@@ -128,7 +129,7 @@ func readPEFT(folder string) (l LoRA, raw map[string]json.RawMessage, err error)
 	}
 	l = LoRA{
 		Rank: c.Rank, Alpha: c.Alpha, Dropout: c.Dropout, RSLoRA: c.RSLoRA, Targets: c.Targets.list, Pattern: c.Targets.pattern,
-		Exclude: c.Exclude.list, ExcludePattern: c.Exclude.pattern, Layers: c.Layers, Ranks: c.Ranks, Alphas: c.Alphas,
+		Parameters: c.Parameters, Exclude: c.Exclude.list, ExcludePattern: c.Exclude.pattern, Layers: c.Layers, Ranks: c.Ranks, Alphas: c.Alphas,
 	}
 	return l, raw, nil
 }
@@ -237,7 +238,7 @@ func (a *Adapter) Save(ctx context.Context, folder, base string, from Weights) e
 func (a *Adapter) describe(base string) ([]byte, error) {
 	l := a.lora
 	own, err := json.Marshal(peftConfig{
-		Type: "LORA", Rank: l.Rank, Alpha: l.Alpha, Dropout: l.Dropout, RSLoRA: l.RSLoRA, Targets: moduleNames{l.Targets, l.Pattern}, Exclude: moduleNames{l.Exclude, l.ExcludePattern},
+		Type: "LORA", Rank: l.Rank, Alpha: l.Alpha, Dropout: l.Dropout, RSLoRA: l.RSLoRA, Targets: moduleNames{l.Targets, l.Pattern}, Parameters: l.Parameters, Exclude: moduleNames{l.Exclude, l.ExcludePattern},
 		Ranks: l.Ranks, Alphas: l.Alphas, Layers: l.Layers, Bias: "none", Initialise: json.RawMessage("true"),
 	})
 	if err != nil {

@@ -39,8 +39,11 @@ func (a *Adapter) mergeLayer(ctx context.Context, l pair, sign float64) error {
 	}
 	change := make([]float32, len(values))
 	err = aclnn.Compose(m.st, func(s *aclnn.Scope) {
-		product := s.Tensor(aclnn.Float32, l.on.local()...)
-		aclnn.Launch(s, aclnn.Matmul, aclnn.MatmulParams{Self: l.b.Master, Mat2: l.a.Master, Out: product})
+		product, first, second := s.Tensor(aclnn.Float32, l.on.local()...), l.b.Master, l.a.Master
+		if l.experts > 0 {
+			first, second = s.Contiguous(l.outward(first).Transpose(1, 2)), s.Contiguous(l.inward(second).Transpose(1, 2))
+		}
+		aclnn.Launch(s, aclnn.Matmul, aclnn.MatmulParams{Self: first, Mat2: second, Out: product})
 		s.Do(func() error { return aclnn.CopyFromDevice(ctx, s.Stream, change, product) })
 	})
 	if err != nil {

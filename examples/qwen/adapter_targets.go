@@ -19,7 +19,10 @@ type LoRA struct {
 	// Targets are names of layers, whole or their ends ("q_proj", "self_attn.q_proj"), or AllLinear
 	// alone, which is every linear layer but the output head and routers. Pattern, in place of them,
 	// is a regular expression for whole names. Layers that Exclude selects likewise get no product.
-	Targets        []string
+	Targets []string
+	// Parameters are names of stacked weights of experts, whole or their ends ("mlp.experts.down_proj"), which
+	// get a product for each expert (PEFT's target_parameters). Exclude and Layers do not apply to them.
+	Parameters     []string
 	Pattern        string
 	Exclude        []string
 	ExcludePattern string
@@ -62,7 +65,9 @@ func (l LoRA) compile() (t *targets, err error) {
 		return nil, fmt.Errorf("qwen: LoRA has rank %d; it must be positive", l.Rank)
 	case !(l.Dropout >= 0 && l.Dropout < 1):
 		return nil, fmt.Errorf("qwen: LoRA has dropout %g; it must be from 0 to below 1", l.Dropout)
-	case (l.Targets == nil) == (l.Pattern == ""):
+	case len(l.Parameters) > 0 && l.Dropout > 0:
+		return nil, errors.New("qwen: LoRA of experts' weights has no dropout, as PEFT's has none")
+	case l.Targets != nil && l.Pattern != "" || l.Targets == nil && l.Pattern == "" && len(l.Parameters) == 0:
 		return nil, errors.New("qwen: LoRA needs targets: names of layers, all-linear, or else a pattern")
 	}
 	t = &targets{lora: l, used: map[string]bool{}}
@@ -120,12 +125,40 @@ func (t *targets) of(q *Parameter) (target, bool) {
 	if !q.linear || !t.selects(name) || t.excludes(name) || !t.inLayer(name) {
 		return target{}, false
 	}
+	return t.size(name), true
+}
+
+// ofExperts is the same for a stacked weight of experts. PEFT wraps the module of the experts once for each
+// weight, so the name of the first one, if there are two, has a base_layer in it.
+func (t *targets) ofExperts(q *Parameter) (size target, module string, ok bool) {
+	if !q.expert || !t.selectsParameter(q.Name) {
+		return target{}, "", false
+	}
+	module, name := q.Name[:strings.LastIndexByte(q.Name, '.')], q.Name[strings.LastIndexByte(q.Name, '.')+1:]
+	if name == "gate_up_proj" && t.selectsParameter(module+".down_proj") {
+		module += ".base_layer"
+	}
+	return t.size(q.Name), module, true
+}
+
+func (t *targets) selectsParameter(name string) bool {
+	found := false
+	for _, one := range t.lora.Parameters {
+		if ends(name, one) {
+			t.used[one], found = true, true
+		}
+	}
+	return found
+}
+
+// size counts a layer and returns the size of its product.
+func (t *targets) size(name string) target {
 	t.count++
 	rank, alpha := pick(t.ranks, name, float64(t.lora.Rank)), pick(t.alphas, name, t.lora.Alpha)
 	if t.lora.RSLoRA {
-		return target{int(rank), alpha / math.Sqrt(rank)}, true
+		return target{int(rank), alpha / math.Sqrt(rank)}
 	}
-	return target{int(rank), alpha / rank}, true
+	return target{int(rank), alpha / rank}
 }
 
 func (t *targets) selects(name string) bool {
@@ -178,6 +211,11 @@ func (t *targets) unused(m *Model) error {
 	for _, one := range t.lora.Targets {
 		if !t.used[one] {
 			return fmt.Errorf("qwen: LoRA target %q is no linear layer of this model; it has %s", one, strings.Join(m.linears(), ", "))
+		}
+	}
+	for _, one := range t.lora.Parameters {
+		if !t.used[one] {
+			return fmt.Errorf("qwen: LoRA target %q is no stacked weight of experts of this model, such as mlp.experts.down_proj", one)
 		}
 	}
 	if t.count == 0 {

@@ -324,7 +324,7 @@ func TestAdapterRefusals(t *testing.T) {
 		require.ErrorContains(t, err, text)
 	}
 	for text, change := range map[string]string{
-		"use_dora is true": `"use_dora": true`, "target_parameters": `"target_parameters": ["mlp.experts.gate_up_proj"]`, "bias": `"bias": "all"`,
+		"use_dora is true": `"use_dora": true`, "no stacked weight": `"target_parameters": ["mlp.experts.gate_up_proj"]`, "bias": `"bias": "all"`,
 		"init_lora_weights": `"init_lora_weights": "pissa"`, "IA3": `"peft_type": "IA3"`, "no linear layer": `"target_modules": ["w1"]`,
 		"is of no layer": `"target_modules": ["q_proj"]`, "has shape [8 64]": `"r": 4`,
 	} {

@@ -104,7 +104,11 @@ func (s *expertsState) compute(p *pass) {
 	rows, inner := s.unit.Rows.Dim(0), s.down.Value.Dim(2)
 	s.readWeights(p)
 	s.unit.Hidden, s.unit.Active = p.Tensor(p.dt, rows, 2*inner), p.Tensor(p.dt, rows, inner)
-	run(p, p.reg.MoEExperts, &s.unit)
+	if p.adapter.adaptsExperts(s.gateUp) || p.adapter.adaptsExperts(s.down) {
+		s.forwardAdapted(p)
+	} else {
+		run(p, p.reg.MoEExperts, &s.unit)
+	}
 	if s.plan != nil {
 		p.Do(func() error { return s.plan.Combine(p.Stream, s.unit.Out, s.results) })
 	}
@@ -128,7 +132,9 @@ func (f experts) weight(p *pass, w *Parameter) *aclnn.Tensor {
 	shape := w.Value.Shape()
 	storage := p.Tensor(p.dt, int64(aclnn.NZBytes(p.dt, shape...)/p.dt.Size()))
 	nz := storage.Narrow(0, 0, w.Value.Len()).Reshape(shape...).AsNZ()
-	run(p, p.reg.SliceToNZ, &ops.SliceToNZArgs{Gathered: w.Value.Reshape(1, -1), End: w.Value.Len(), Out: nz})
+	a := ops.SliceToNZArgs{Gathered: w.Value.Reshape(1, -1), End: w.Value.Len(), Out: nz}
+	run(p, p.reg.SliceToNZ, &a)
+	*p.moved += int64(a.Moved)
 	return nz.Transpose(1, 2)
 }
 
@@ -157,11 +163,15 @@ func (s *expertsState) computeGrad(p *pass, dResults *aclnn.Tensor) *aclnn.Tenso
 		p.Do(func() error { return s.plan.Dispatch(p.Stream, dResults, dOut) })
 	}
 	s.readWeights(p)
-	grad := ops.MoEExpertsGradArgs{MoEExpertsArgs: s.unit, DOut: dOut, DRows: dMine, Accumulate: p.accumulate}
-	if !p.frozen {
-		grad.DGateUp, grad.DDown = s.gateUp.Grad.Transpose(1, 2), s.down.Grad.Transpose(1, 2)
+	if p.adapter.adaptsExperts(s.gateUp) || p.adapter.adaptsExperts(s.down) {
+		s.backwardAdapted(p, dOut, dMine)
+	} else {
+		grad := ops.MoEExpertsGradArgs{MoEExpertsArgs: s.unit, DOut: dOut, DRows: dMine, Accumulate: p.accumulate}
+		if !p.frozen {
+			grad.DGateUp, grad.DDown = s.gateUp.Grad.Transpose(1, 2), s.down.Grad.Transpose(1, 2)
+		}
+		run(p, p.reg.MoEExpertsGrad, &grad)
 	}
-	run(p, p.reg.MoEExpertsGrad, &grad)
 	if s.plan == nil {
 		return dMine
 	}

@@ -119,15 +119,22 @@ func (c Config) feedForwardParameters(layer int) int {
 	return n
 }
 
-// IdleParameters returns the number of weights of the experts that do not compute a token, in all
-// layers.
-func (c Config) IdleParameters() (n int) {
+// ExpertParameters returns the number of weights of all experts that a router chooses from, in all layers.
+func (c Config) ExpertParameters() (n int) {
 	for layer := range c.Layers {
 		if c.sparse(layer) {
-			n += (c.Experts - c.ExpertsPerToken) * 3 * c.MoEIntermediate * c.HiddenSize
+			n += c.Experts * 3 * c.MoEIntermediate * c.HiddenSize
 		}
 	}
 	return n
+}
+
+// IdleParameters returns the number of those whose experts do not compute a token.
+func (c Config) IdleParameters() int {
+	if c.Experts == 0 {
+		return 0
+	}
+	return c.ExpertParameters() / c.Experts * (c.Experts - c.ExpertsPerToken)
 }
 
 // rotaryDim returns the number of rotated features of a head.

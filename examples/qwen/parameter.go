@@ -20,6 +20,7 @@ type Parameter struct {
 	spread spread
 	heads  bool // this rank's gradient is of its heads or columns only, not of its rows
 	linear bool // the weight of a linear layer, to which an adapter may add
+	expert bool // a weight of experts, [experts, out, in], likewise
 	tied   bool // the first and the last stage of a pipeline each have this weight
 
 	quantized *quantized // in place of Value, or nil
@@ -129,7 +130,7 @@ func (ps *parameters) addBlocks(name string, blocks []int64, shape ...int64) *Pa
 
 // addExperts makes a weight [experts, …] whose experts are divided over the ranks.
 func (ps *parameters) addExperts(name string, shape ...int64) *Parameter {
-	return ps.named(ps.own(&Parameter{Name: name, shape: shape, spread: ps.expert}))
+	return ps.named(ps.own(&Parameter{Name: name, shape: shape, spread: ps.expert, expert: true}))
 }
 
 // addVector makes a one-dimensional weight whose initial values come from start.

@@ -34,6 +34,7 @@ type pass struct {
 	feed       *feed                  // of a Trainer; nil otherwise
 	detect     bool                   // NaN and infinite elements
 	balance    balance                // of the experts of all layers
+	moved      *int64                 // of the model
 }
 
 // enter returns x [tokens, ·] as the input of layers that are split over ranks: with sequence

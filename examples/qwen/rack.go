@@ -61,8 +61,10 @@ func (r *Rack) Load(ctx context.Context, place int, folder string) (err error) {
 	for _, pairs := range a.pairs {
 		for _, l := range pairs {
 			switch rank := l.a.shape[0]; {
-			case rank > r.rank:
+			case l.experts == 0 && rank > r.rank:
 				return fmt.Errorf("qwen: %s: %s has rank %d; the rack takes up to %d", folder, l.module, rank, r.rank)
+			case l.experts > 0:
+				return fmt.Errorf("qwen: %s: a rack adapts no stacked weights of experts, and %s is one; merge the adapter into a model instead", folder, l.on.Name)
 			case l.on == r.m.head.weight:
 				return fmt.Errorf("qwen: %s: a rack adapts no output head, which has rows of its own", folder)
 			}

@@ -72,9 +72,11 @@ func (s *sharded) group(reg *ops.Registry, u unit, member func(*Parameter) bool,
 	if len(list) == 0 {
 		return nil
 	}
-	config := parallel.ShardConfig{Scale: 1} // the loss is already a mean over all ranks
+	config := parallel.ShardConfig{Scale: 1, Align: par.ShardAlign} // the loss is already a mean over all ranks
 	if cfg.GroupedNZ {
-		config.Rules = groupedWeights
+		if config.Rules = par.GroupedWeights; config.Rules == nil {
+			config.Rules = groupedWeights
+		}
 	}
 	g.comm, g.copies = par.shards(g.weights[0].spread.experts)
 	var err error
@@ -97,7 +99,11 @@ func (s *sharded) group(reg *ops.Registry, u unit, member func(*Parameter) bool,
 
 func (s *sharded) open(p *pass, u int) {
 	for _, g := range s.units[u] {
-		p.Do(func() error { return g.Gather(p.ctx, p.Stream) })
+		p.Do(func() error {
+			err := g.Gather(p.ctx, p.Stream)
+			*p.moved += int64(g.Moved())
+			return err
+		})
 		for i, w := range g.weights {
 			w.Value = g.Weight(i)
 		}

@@ -13,6 +13,7 @@ type loraOptions struct {
 	rank           int
 	alpha, dropout float64
 	targets        string
+	experts        bool
 	folder         string // of an adapter to go on with
 }
 
@@ -28,6 +29,8 @@ func (o options) checkLora() error {
 		return errors.New("-adapter has its own rank and layers; leave -lora out")
 	case l.on() && !o.folder():
 		return errors.New("-lora and -adapter need -model with the folder of a model")
+	case l.experts && l.rank == 0:
+		return errors.New("-lora-experts needs -lora")
 	case o.merge && (!l.on() || o.export == ""):
 		return errors.New("-merge needs an adapter (-lora or -adapter) and -export")
 	}
@@ -44,6 +47,9 @@ func newAdapter(ctx context.Context, o options, m *qwen.Model) (a *qwen.Adapter,
 		a, err = qwen.LoadAdapter(ctx, m, l.folder, o.seed)
 	default:
 		lora := qwen.LoRA{Rank: l.rank, Alpha: l.alpha, Dropout: l.dropout, Targets: strings.Split(l.targets, ",")}
+		if l.experts {
+			lora.Parameters = []string{"mlp.experts.gate_up_proj", "mlp.experts.down_proj"}
+		}
 		if lora.Alpha == 0 {
 			lora.Alpha = float64(2 * l.rank)
 		}

@@ -34,16 +34,7 @@ func newModel(ctx context.Context, o options, set *checkpoint.Set, st *acl.Strea
 	if !ok {
 		return nil, fmt.Errorf("-dtype %q; use bf16, fp16, fp32 or hf32", o.dtype)
 	}
-	cfg := qwen.Config{
-		ModelType: o.model, VocabSize: vocab, HiddenSize: o.hidden, IntermediateSize: o.intermediate, Layers: o.layers,
-		Heads: o.heads, KVHeads: o.kvHeads, HeadDim: o.headDim, RMSNormEps: 1e-6, RopeTheta: 10000,
-		InitializerRange: 0.02, TieWordEmbeddings: true,
-		Experts: o.experts, ExpertsPerToken: o.perToken, MoEIntermediate: o.expertSize, SharedIntermediate: o.expertSize, NormTopK: true, SparseStep: 1,
-		RouterLoss: true, RouterLossScale: 0.01,
-		// The heads of delta nets have the same sizes as those of attention.
-		PartialRotary: 0.25, LayerTypes: qwen.HybridLayers(o.layers, o.fullInterval), LinearTaps: 4,
-		LinearKeyHeads: o.kvHeads, LinearValueHeads: o.heads, LinearKeyDim: o.headDim, LinearValueDim: o.headDim,
-	}
+	cfg := o.sizes(vocab)
 	var err error
 	load := o.folder() && (set == nil || o.lora.on()) // a checkpoint has the weights that were trained
 	switch {
@@ -58,7 +49,7 @@ func newModel(ctx context.Context, o options, set *checkpoint.Set, st *acl.Strea
 	if vocab > cfg.VocabSize {
 		return nil, fmt.Errorf("the text has token ids up to %d, the model's vocabulary has %d", vocab-1, cfg.VocabSize)
 	}
-	cfg.GroupedNZ, cfg.Frozen = o.groupedNZ, o.lora.on()
+	cfg.GroupedNZ, cfg.Frozen = o.groupedNZ && readsNZ(dt), o.lora.on()
 	par.Sequence = par.Sequence || par.NeedsSequence(cfg)
 	m, err := qwen.NewParallel(st, reg, cfg, dt, par)
 	if err != nil {
@@ -75,4 +66,27 @@ func newModel(ctx context.Context, o options, set *checkpoint.Set, st *acl.Strea
 		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
+}
+
+// readsNZ reports whether this CANN has products of FRACTAL_NZ weights for the forward and the backward pass,
+// of which one reads them transposed. CANN 8.1 has not, and gets ND.
+func readsNZ(dt aclnn.DType) bool {
+	if dt == aclnn.Float32 {
+		return (&aclnn.MatmulWeightNzParams{}).Operator().Available() == nil
+	}
+	return (&aclnn.GroupedMatmulWeightNzParams{}).Operator().Available() == nil
+}
+
+// sizes is the configuration of a new model.
+func (o options) sizes(vocab int) qwen.Config {
+	return qwen.Config{
+		ModelType: o.model, VocabSize: vocab, HiddenSize: o.hidden, IntermediateSize: o.intermediate, Layers: o.layers,
+		Heads: o.heads, KVHeads: o.kvHeads, HeadDim: o.headDim, RMSNormEps: 1e-6, RopeTheta: 10000,
+		InitializerRange: 0.02, TieWordEmbeddings: true,
+		Experts: o.experts, ExpertsPerToken: o.perToken, MoEIntermediate: o.expertSize, SharedIntermediate: o.expertSize, NormTopK: true, SparseStep: 1,
+		RouterLoss: true, RouterLossScale: 0.01,
+		// The heads of delta nets have the same sizes as those of attention.
+		PartialRotary: 0.25, LayerTypes: qwen.HybridLayers(o.layers, o.fullInterval), LinearTaps: 4,
+		LinearKeyHeads: o.kvHeads, LinearValueHeads: o.heads, LinearKeyDim: o.headDim, LinearValueDim: o.headDim,
+	}
 }

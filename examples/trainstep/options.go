@@ -25,6 +25,9 @@ type options struct {
 	experts, perToken, expertSize    int
 	fullInterval                     int
 	groupedNZ                        bool
+	groupedWeights                   shardRules
+	shardAlign                       int64
+	chip                             string // of -cost
 	headDim, intermediate            int
 	lr, warmup                       float64
 	lora                             loraOptions
@@ -91,11 +94,13 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.Float64Var(&o.maxNorm, "clip", 1, "limit of the gradients' `norm`; 0 is none")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of weights and batches")
 	f.BoolVar(&o.groupedNZ, "gmm-nz", false, "let the products of experts read FRACTAL_NZ weights; grouped ones with -dtype bf16, one per expert else")
+	f.Var(&o.groupedWeights, "gmm-nz-weights", "with -gmm-nz and -fsdp, the `weights` that are gathered in FRACTAL_NZ: module/weight patterns with commas between (default: mlp.experts/*_proj); others of experts are cast before each product")
 	f.BoolVar(&o.graph, "graph", false, "capture a step as a graph and replay it, which spares the host the launches; the experts of a layer must be on one rank")
 	f.Group("Adapters of a frozen model, with -model FOLDER")
 	f.IntVar(&o.lora.rank, "lora", 0, "train an adapter of this `rank` instead of the model's weights (LoRA)")
 	f.Float64Var(&o.lora.alpha, "lora-alpha", 0, "its products are scaled by `alpha`/rank (default: twice the rank)")
 	f.StringVar(&o.lora.targets, "lora-targets", qwen.AllLinear, "linear layers that get a product: `names` with commas between, or all-linear")
+	f.BoolVar(&o.lora.experts, "lora-experts", false, "give each expert of a layer products of its own too, as PEFT's target_parameters do")
 	f.Float64Var(&o.lora.dropout, "lora-dropout", 0, "`probability` with which an input of a product is dropped in training")
 	f.StringVar(&o.lora.folder, "adapter", "", "go on with the adapter in this `folder`, which trainstep -export or PEFT has written")
 	f.BoolVar(&o.merge, "merge", false, "let -export add the adapter to the weights and write a model")
@@ -111,6 +116,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.BoolVar(&o.verbose, "v", false, "tell which kernel an operator gets, and why it does not get the others, once for each choice")
 	compare := f.String("compare", "", "train nothing: draw the losses of this `log` and of the one that follows, as SVG to the standard output")
 	f.BoolVar(&o.detect, "detect-anomaly", false, "end with the name of the first layer or gradient that has NaN or infinite numbers; this waits after each layer")
+	f.StringVar(&o.chip, "cost", "", "train nothing: estimate on paper what a step of this run takes with -fsdp on devices of this `chip`, such as Ascend910B2 or Ascend910_93")
 	f.Group("Profiles")
 	f.StringVar(&o.profile, "profile", "", "have CANN's profiler record the steps into this `folder`, for msprof; steps and layers are named in it")
 	f.Group("Faults")
@@ -143,6 +149,12 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	}
 	if o.replicas < 1 || o.replicas > 1 && !o.shard {
 		return o, errors.New("-replicas must be positive, and needs -fsdp")
+	}
+	if !o.shard && (o.shardAlign != 0 || o.groupedWeights != nil || o.chip != "") || o.shardAlign < 0 {
+		return o, errors.New("-shard-align, which is not negative, -gmm-nz-weights and -cost need -fsdp")
+	}
+	if o.groupedWeights != nil && !o.groupedNZ {
+		return o, errors.New("-gmm-nz-weights needs -gmm-nz")
 	}
 	if o.autoResume && (o.save == "" || o.resume != "") {
 		return o, errors.New("-auto-resume needs -save, and no -resume")
@@ -182,6 +194,7 @@ func (o *options) deviceFlags(f *command.Flags) {
 	f.IntVar(&o.micro, "micro", 1, "`parts` of a rank's sequences that go through the pipeline one after another")
 	f.IntVar(&o.layout.EP, "ep", 1, "ranks that divide the experts, of those with other data")
 	f.BoolVar(&o.shard, "fsdp", false, "keep a shard of weights, gradients and moments on each rank with other data")
+	f.Int64Var(&o.shardAlign, "shard-align", 0, "with -fsdp, round each weight's part of a shard up to a multiple of so many `elements`; the operator that slices and converts is fastest with 512")
 	f.IntVar(&o.replicas, "replicas", 1, "with -fsdp, `groups` of ranks that each keep all shards, such as one per host")
 }
 

@@ -28,6 +28,9 @@ func run(stop context.Context, o options, out io.Writer) (err error) {
 	if o.tokens != "" {
 		return o.tokenize(stop, out)
 	}
+	if o.chip != "" {
+		return o.estimate(out)
+	}
 	text, err := o.loadText()
 	if err != nil {
 		return err

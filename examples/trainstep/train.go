@@ -57,6 +57,7 @@ func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registr
 	}
 	par := ranks.Parallel
 	par.Sequence, par.Ulysses, par.Shard, par.MicroBatches = o.sequence, o.ulysses, o.shard, o.micro
+	par.ShardAlign, par.GroupedWeights = o.shardAlign, o.groupedWeights
 	set, err := o.earlier(ctx, ranks.Group)
 	if err != nil {
 		return nil, err
@@ -69,6 +70,9 @@ func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registr
 	t = &trainer{options: o, stream: st, text: text, ranks: ranks, model: m}
 	if !o.sequence && par.NeedsSequence(m.Config) {
 		t.note = "sequence parallelism (-sp) is on, as experts need it with -tp\n"
+	}
+	if o.groupedNZ && !m.Config.GroupedNZ {
+		t.note += "this CANN reads no FRACTAL_NZ weights transposed: those of experts stay in ND\n"
 	}
 	if o.folder() {
 		t.origin = o.model
@@ -282,6 +286,9 @@ func (t *trainer) sumUp(out io.Writer, took time.Duration) {
 	if len(t.losses) > 1 {
 		fmt.Fprintln(out, asciigraph.Plot(t.losses, asciigraph.Height(10), asciigraph.Width(70), asciigraph.Caption("loss, nats per token")))
 	}
+	devices := float64(t.ranks.Group.Size())
+	fmt.Fprintf(out, "%.1f tokens/s on each device; copies of weights moved %s a step on rank 0\n",
+		float64(t.seen)/took.Seconds()/devices, mebibytes(float64(t.model.Moved())/float64(len(t.losses))))
 	fmt.Fprintf(out, "%d steps in %v; loss %.4f over the last steps", len(t.losses), took.Round(time.Millisecond), t.recentLoss())
 	if t.data != nil {
 		fmt.Fprintf(out, "; %v\n", t.data.Report())

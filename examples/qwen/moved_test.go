@@ -1,0 +1,81 @@
+package qwen_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/examples/cost"
+	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/hccl/world"
+	"github.com/goascend/cann/internal/testing/golden"
+	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/parallel"
+)
+
+// TestMovedBytes: the bytes that copies of weights move in a step of shards are those that package cost
+// estimates, in each form of the experts' weights, and the losses are the same.
+func TestMovedBytes(t *testing.T) {
+	if os.Getenv("CANN_EMU_API") != "" {
+		t.Skip("CANN 8.1 has no product with FRACTAL_NZ weights of both orders")
+	}
+	const ranks = 2
+	run := golden.Model(t, "qwen3_moe")
+	var losses []float64
+	for _, c := range []struct {
+		format cost.Format
+		rules  []parallel.ShardRule
+	}{
+		{cost.ND, nil}, {cost.NZ, nil},
+		{cost.Cast, []parallel.ShardRule{{Module: "none", Weight: "*", Role: parallel.GroupedWeight}}},
+	} {
+		for _, align := range []int64{0, parallel.ShardAlignment} {
+			var moved int64
+			onRanks(t, ranks, world.Layout{}, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks) (err error) {
+				cfg, err := qwen.ParseConfig(run.Config.Raw)
+				if err != nil {
+					return err
+				}
+				cfg.GroupedNZ = c.format != cost.ND
+				par := ranks.Parallel
+				par.Shard, par.ShardAlign, par.GroupedWeights = true, align, c.rules
+				m, err := qwen.NewParallel(st, reg, cfg, aclnn.BFloat16, par)
+				if err != nil {
+					return err
+				}
+				defer closing(&err, m)
+				if err := m.Init(ctx, 1); err != nil {
+					return err
+				}
+				b := batch(run, 0)
+				rows := b.Size / ranks.Parts
+				loss, err := m.Gradients(ctx, b.Rows(ranks.Index*rows, rows))
+				if ranks.Group.Rank() == 0 {
+					moved, losses = m.Moved(), append(losses, loss)
+				}
+				return err
+			})
+			cfg, err := qwen.ParseConfig(run.Config.Raw)
+			require.NoError(t, err)
+			chip, err := cost.ChipOf("Ascend910B2")
+			require.NoError(t, err)
+			step, err := cost.Run{Config: cfg, Devices: ranks, Tokens: 1, ElementBytes: 2, Format: c.format}.On(chip)
+			require.NoError(t, err)
+			want := step.Term(cost.CopyOut).Bytes + step.Term(cost.CastOver).Bytes
+			what := fmt.Sprintf("%s, alignment %d", c.format, align)
+			if align == 0 {
+				require.EqualValues(t, want, moved, what)
+			} else { // parts of shards are filled up
+				require.Greater(t, moved, int64(want), what)
+			}
+		}
+	}
+	for _, loss := range losses {
+		require.Equal(t, losses[0], loss)
+	}
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/goascend/cann/examples/cost"
+	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/ops/parallel"
+)
+
+// shardRules are the patterns of -gmm-nz-weights; others may follow.
+type shardRules []parallel.ShardRule
+
+// String implements flag.Value.
+func (r *shardRules) String() string {
+	var list []string
+	for _, one := range *r {
+		list = append(list, one.Module+"/"+one.Weight)
+	}
+	return strings.Join(list, ",")
+}
+
+// Set implements flag.Value.
+func (r *shardRules) Set(text string) error {
+	*r = nil
+	for one := range strings.SplitSeq(text, ",") {
+		module, weight, found := strings.Cut(one, "/")
+		if !found || module == "" || weight == "" {
+			return fmt.Errorf("%q is no module/weight, such as mlp.experts/down_proj", one)
+		}
+		*r = append(*r, parallel.ShardRule{Module: module, Weight: weight, Role: parallel.GroupedWeight})
+	}
+	return nil
+}
+
+// estimate prints what a step takes with each form of the experts' weights.
+func (o options) estimate(out io.Writer) error {
+	chip, err := cost.ChipOf(o.chip)
+	if err != nil {
+		return err
+	}
+	if o.layout.TP*o.layout.CP*o.layout.PP*o.layout.EP != 1 || o.replicas != 1 || o.lora.on() {
+		return errors.New("-cost estimates runs whose ranks differ in their data and shards alone: leave out -tp, -cp, -pp, -ep, -replicas and -lora")
+	}
+	if o.batch%o.ranks != 0 {
+		return fmt.Errorf("-batch %d is no multiple of -ranks %d", o.batch, o.ranks)
+	}
+	cfg := o.sizes(256)
+	if o.folder() {
+		if cfg, err = qwen.ReadConfig(o.model + "/config.json"); err != nil {
+			return err
+		}
+	}
+	bytes := 2
+	if dt, ok := dtypes[o.elementType(false)]; ok {
+		bytes = dt.Size()
+	}
+	run := cost.Run{Config: cfg, Devices: o.ranks, Tokens: o.batch * o.seq / o.ranks, ElementBytes: bytes}
+	fmt.Fprintf(out, "%d × %s: %.1f TFLOP/s of %.1f, %.2f TB/s memory, %.0f GB/s link; %d tokens a step on each\n",
+		o.ranks, chip.Name, chip.Peak*chip.Efficiency/1e12, chip.Peak/1e12, chip.Memory/1e12, chip.Link/1e9, run.Tokens)
+	formats := cost.Formats()
+	if cfg.ExpertParameters() == 0 {
+		formats = slices.DeleteFunc(formats, func(f cost.Format) bool { return f != cost.ND })
+	}
+	for _, run.Format = range formats {
+		step, err := run.On(chip)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "\n%s: %.1f tokens/s on each device, %.3f s a step\n", run.Format, step.TokensPerSecond(), step.Seconds())
+		for _, t := range step.Terms {
+			fmt.Fprintf(out, "  %9.4f s  %14s  %s\n", t.Seconds, mebibytes(t.Bytes), t.Name)
+		}
+	}
+	return nil
+}
+
+// mebibytes formats a number of bytes.
+func mebibytes(n float64) string { return fmt.Sprintf("%.1f MiB", n/(1<<20)) }

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/acl/acltest"
+)
+
+// TestEstimate: -cost needs no device, prints every form of the experts' weights, and refuses what it has no
+// model for.
+func TestEstimate(t *testing.T) {
+	estimate := func(flags string) (string, error) {
+		o, err := parseFlags(strings.Fields(flags), io.Discard)
+		if err != nil {
+			return "", err
+		}
+		var out strings.Builder
+		err = run(t.Context(), o, &out)
+		return out.String(), err
+	}
+	out, err := estimate("-cost Ascend910_9391 -fsdp -model ../cost/testdata/qwen3-235b -ranks 512 -batch 512 -seq 32768")
+	require.NoError(t, err)
+	require.Contains(t, out, "512 × Ascend910_93: 161.0 TFLOP/s of 353.9, 1.60 TB/s memory, 196 GB/s link; 32768 tokens a step on each")
+	for _, form := range []string{"nd: 1127.8", "nd, gradients transposed: 1106.2", "nz: 1127.8", "nz by a cast: 1085.4"} {
+		require.Contains(t, out, "\n"+form)
+	}
+	out, err = estimate("-cost Ascend910B2 -fsdp -ranks 8")
+	require.NoError(t, err)
+	require.NotContains(t, out, "\nnz")
+	for flags, want := range map[string]string{
+		"-cost Ascend910B2":                       "need -fsdp",
+		"-cost Ascend31 -fsdp":                    "Ascend910B2",
+		"-cost Ascend910B2 -fsdp -tp 2":           "leave out -tp",
+		"-cost Ascend910B2 -fsdp -ranks 9":        "no multiple of -ranks",
+		"-shard-align 512":                        "need -fsdp",
+		"-shard-align -1 -fsdp":                   "not negative",
+		"-gmm-nz-weights a/b -fsdp":               "needs -gmm-nz",
+		"-gmm-nz -fsdp -gmm-nz-weights down_proj": "no module/weight",
+		"-lora-experts -model ../cost/testdata":   "needs -lora",
+	} {
+		_, err := estimate(flags)
+		require.ErrorContains(t, err, want, flags)
+	}
+}
+
+// TestMovedIsTold: runs with and without -gmm-nz have the same losses, and say how many bytes they moved; a cast of its
+// own moves more.
+func TestMovedIsTold(t *testing.T) {
+	acltest.Need(t)
+	flags := strings.Fields("-model qwen3_moe -experts 4 -expert-size 32 -steps 3 -dtype bf16 -ranks 2 -fsdp")
+	moved := func(more ...string) (string, float64) {
+		out, loss := trained(t, tiny(append(flags, more...)...)...)
+		_, after, found := strings.Cut(out, " tokens/s on each device; copies of weights moved ")
+		require.True(t, found, out)
+		return strings.Fields(after)[0], loss
+	}
+	if os.Getenv("CANN_EMU_API") != "" {
+		t.Skip("CANN 8.1 reads ND in any case")
+	}
+	nd, loss := moved()
+	nz, same := moved("-gmm-nz")
+	cast, too := moved("-gmm-nz", "-gmm-nz-weights", "none/*")
+	require.Equal(t, []float64{loss, loss}, []float64{same, too})
+	require.Equal(t, nd, nz)
+	require.NotEqual(t, nd, cast)
+	aligned, _ := moved("-shard-align", "4096")
+	require.NotEqual(t, nd, aligned)
+}
