@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -81,6 +83,34 @@ func TestLoraExports(t *testing.T) {
 		}
 	}
 	require.Equal(t, 4, changed, "two weights in each of two layers")
+}
+
+// TestLoraOfExperts: adapters of experts agree over layouts, go on, and change the weights of experts when they
+// are merged.
+func TestLoraOfExperts(t *testing.T) {
+	folder, data := hubFolder(t, "qwen3_moe")
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	flags := []string{"-model", folder, "-data", data, "-dtype", "fp32", "-batch", "4", "-seq", "16", "-warmup", "0", "-lr", "1e-3", "-steps", "3"}
+	lora := append(flags, "-lora", "2", "-lora-experts", "-lora-targets", "o_proj")
+	_, loss := trained(t, append(lora, "-export", at("one"))...)
+	one := weightsOf(t, at("one/adapter_model.safetensors"))
+	require.Contains(t, one, "base_model.model.model.layers.0.mlp.experts.base_layer.lora_A.weight")
+	for name, layout := range map[string][]string{"ep": {"-ranks", "2", "-ep", "2"}, "tp": {"-ranks", "4", "-tp", "2", "-ep", "2"}, "fsdp": {"-ranks", "2", "-fsdp"}} {
+		_, several := trained(t, append(append(lora, layout...), "-export", at(name))...)
+		require.InDelta(t, loss, several, 2e-4, name)
+		all := weightsOf(t, at(name+"/adapter_model.safetensors"))
+		require.Len(t, all, len(one))
+		for weight, values := range one {
+			require.InDeltaSlice(t, values, all[weight], 1e-3, "%s of %s", weight, name)
+		}
+	}
+	trained(t, append(flags, "-adapter", at("one"), "-export", at("merged"), "-merge", "-ranks", "2", "-ep", "2")...)
+	base, merged := weightsOf(t, folder), weightsOf(t, at("merged"))
+	for name, values := range base {
+		changed := strings.Contains(name, "experts.") || strings.Contains(name, "o_proj")
+		require.Equal(t, changed, !slices.Equal(values, merged[name]), name)
+	}
 }
 
 func withoutEmpty(l qwen.LoRA) qwen.LoRA {
