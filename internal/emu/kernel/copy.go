@@ -86,17 +86,17 @@ func Flat(v View) (flat View, release func(), err error) {
 
 // move copies elements of one type between views of one shape.
 func move(dst, src View) {
-	var order ordered
-	both := [2][]int64{dst.Strides, src.Strides}
-	shape, strides := order.plan(dst.Shape, both[:])
-	d, last := transposed(shape, strides[0], strides[1]), len(shape)-1
+	var order space
+	order.plan(dst.Shape, dst.Strides, src.Strides)
+	shape := order.shape()
+	d, last := transposed(shape, order.strides(0), order.strides(1)), len(shape)-1
 	if n := dst.Len(); d < 0 && n < 2*grain {
-		s, to, from := cSpace(shape), operand(dst.Data, dst.DType, strides[0]), operand(src.Data, src.DType, strides[1])
+		s, to, from := cSpace(shape), operand(dst.Data, dst.DType, order.strides(0)), operand(src.Data, src.DType, order.strides(1))
 		C.move_elements(&s, &to, &from, C.int32_t(dst.DType.Size()), 0, C.int64_t(n))
 		return
 	}
 	s, size := cSpace(shape), C.int32_t(dst.DType.Size())
-	to, from := operand(dst.Data, dst.DType, strides[0]), operand(src.Data, src.DType, strides[1])
+	to, from := operand(dst.Data, dst.DType, order.strides(0)), operand(src.Data, src.DType, order.strides(1))
 	if d < 0 {
 		Parallel(dst.Len(), grain, func(lo, hi int64) {
 			C.move_elements(&s, &to, &from, size, C.int64_t(lo), C.int64_t(hi))

@@ -110,10 +110,11 @@ func gather(out, in View, axis int, at View) {
 	g := C.struct_index_read{step: C.int64_t(in.Strides[axis])}
 	fixed := slices.Clone(in.Strides)
 	fixed[axis] = 0
-	shape, strides := plan(out.Shape, out.Strides, fixed, at.Strides)
-	g.space = cSpace(shape)
-	g.out, g.in = operand(out.Data, out.DType, strides[0]), operand(in.Data, in.DType, strides[1])
-	g.index = operand(at.Data, dtype.Int64, strides[2])
+	var s space
+	s.plan(out.Shape, out.Strides, fixed, at.Strides)
+	g.space = cSpace(s.shape())
+	g.out, g.in = operand(out.Data, out.DType, s.strides(0)), operand(in.Data, in.DType, s.strides(1))
+	g.index = operand(at.Data, dtype.Int64, s.strides(2))
 	Parallel(out.Len(), grain, func(lo, hi int64) { C.index_gather(&g, C.int32_t(size), C.int64_t(lo), C.int64_t(hi)) })
 }
 
@@ -284,12 +285,13 @@ func newIndexWrite(op ScatterOp, into, src View, axis int, index View) *indexWri
 	w.c.op, w.c.length = C.int32_t(op), C.int64_t(w.length)
 	w.c.into_step, w.c.src_step, w.c.index_step = C.int64_t(into.Strides[axis]), C.int64_t(src.Strides[axis]), C.int64_t(index.Strides[axis])
 	drop := func(d []int64) []int64 { return slices.Delete(slices.Clone(d), axis, axis+1) }
-	shape, strides := plan(drop(src.Shape), drop(into.Strides), drop(src.Strides), drop(index.Strides))
-	w.c.kept = cSpace(shape)
-	w.c.into, w.c.src = operand(into.Data, into.DType, strides[0]), operand(src.Data, src.DType, strides[1])
-	w.c.index = operand(index.Data, dtype.Int64, strides[2])
+	var s space
+	s.plan(drop(src.Shape), drop(into.Strides), drop(src.Strides), drop(index.Strides))
+	w.c.kept = cSpace(s.shape())
+	w.c.into, w.c.src = operand(into.Data, into.DType, s.strides(0)), operand(src.Data, src.DType, s.strides(1))
+	w.c.index = operand(index.Data, dtype.Int64, s.strides(2))
 	near := func(step int64, along []int64) bool { return abs(step) < abs(along[len(along)-1]) }
-	if w.lines == 1 || near(into.Strides[axis], strides[0]) && near(index.Strides[axis], strides[2]) {
+	if w.lines == 1 || near(into.Strides[axis], s.strides(0)) && near(index.Strides[axis], s.strides(2)) {
 		w.c.by_line = 1
 	}
 	return w

@@ -98,14 +98,14 @@ func Map(op Op, compute dtype.Type, out View, in []Input, params ...Number) erro
 		}
 		views, strides = append(views, v), append(strides, v.Strides)
 	}
-	var order ordered
-	shape, strides := order.plan(out.Shape, strides)
-	m.space = cSpace(shape)
-	m.out = operand(out.Data, out.DType, strides[0])
+	var s space
+	s.plan(out.Shape, strides...)
+	m.space = cSpace(s.shape())
+	m.out = operand(out.Data, out.DType, s.strides(0))
 	next := 1
 	for i, x := range in {
 		if !x.fixed {
-			m.in[i] = operand(views[next].Data, views[next].DType, strides[next])
+			m.in[i] = operand(views[next].Data, views[next].DType, s.strides(next))
 			next++
 		}
 	}
@@ -144,9 +144,11 @@ func mapParts(op Op, compute dtype.Type, out View, in []Input, params []Number) 
 		}
 		views, strides = append(views, v), append(strides, v.Strides)
 	}
-	shape, strides := plan(out.Shape, strides...)
+	var s space
+	s.plan(out.Shape, strides...)
+	shape := s.shape()
 	for i := range views {
-		views[i].Shape, views[i].Strides = shape, strides[i]
+		views[i].Shape, views[i].Strides = shape, s.strides(i)
 	}
 	if len(shape) <= MaxRank {
 		return Map(op, compute, views[0], inputs(in, views[1:]), params...)

@@ -59,12 +59,13 @@ func Scan(r Running, out, index, in View, axis int, exclusive, reverse bool) err
 	}
 	s.in_step, s.out_step, s.index_step = C.int64_t(in.Strides[axis]), C.int64_t(out.Strides[axis]), C.int64_t(index.Strides[axis])
 	drop := func(d []int64) []int64 { return slices.Delete(slices.Clone(d), axis, axis+1) }
-	shape, strides := plan(drop(in.Shape), drop(in.Strides), drop(out.Strides), drop(index.Strides))
-	s.kept = cSpace(shape)
-	s.in, s.out = operand(in.Data, in.DType, strides[0]), operand(out.Data, out.DType, strides[1])
-	s.index = operand(index.Data, index.DType, strides[2])
+	var kept space
+	kept.plan(drop(in.Shape), drop(in.Strides), drop(out.Strides), drop(index.Strides))
+	s.kept = cSpace(kept.shape())
+	s.in, s.out = operand(in.Data, in.DType, kept.strides(0)), operand(out.Data, out.DType, kept.strides(1))
+	s.index = operand(index.Data, index.DType, kept.strides(2))
 	lines := in.Len() / in.Shape[axis]
-	if last := strides[0]; lines == 1 || abs(in.Strides[axis]) < abs(last[len(last)-1]) {
+	if last := kept.strides(0); lines == 1 || abs(in.Strides[axis]) < abs(last[len(last)-1]) {
 		s.by_line = 1
 	}
 	Parallel(lines, max(grain/in.Shape[axis], 1), func(lo, hi int64) { C.scan_run(&s, C.int64_t(lo), C.int64_t(hi)) })

@@ -7,7 +7,6 @@ package kernel
 import "C"
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"unsafe"
@@ -81,72 +80,81 @@ func contiguous(shape []int64) []int64 {
 	return s
 }
 
-// plan computes the iteration space of operands with a common shape. Dimensions are ordered by
-// the first operand's strides, largest first, and dimensions that are contiguous in every
-// operand are merged, so that the innermost one is as long as possible. The space has at least
-// one dimension.
-func plan(shape []int64, strides ...[]int64) (merged []int64, of [][]int64) {
-	return new(ordered).plan(shape, strides)
+// space is the iteration space of operands with a common shape. Up to MaxRank dimensions and four
+// operands need no other memory, since its rows are in one array: a slice of slices would move to the
+// heap.
+type space struct {
+	rank, room int
+	few        [(1 + 4) * MaxRank]int64
+	many       []int64 // instead of few
 }
 
-// ordered is the memory of a plan of up to MaxRank dimensions and of four operands. Plans of more allocate.
-type ordered struct {
-	order  [MaxRank]int
-	merged [MaxRank]int64
-	of     [4][]int64
-	each   [4][MaxRank]int64
+// shape returns the sizes of the dimensions.
+func (s *space) shape() []int64 { return s.row(0) }
+
+// strides returns the strides of an operand.
+func (s *space) strides(operand int) []int64 { return s.row(1 + operand) }
+
+func (s *space) row(k int) []int64 {
+	all := s.many
+	if all == nil {
+		all = s.few[:]
+	}
+	return all[k*s.room:][:s.rank]
 }
 
-// plan is the function plan; what it returns lies in b.
-func (b *ordered) plan(shape []int64, strides [][]int64) (merged []int64, of [][]int64) {
-	order := b.order[:0]
-	for i, d := range shape {
-		if d != 1 {
-			order = append(order, i)
-		}
+// plan computes the space. Dimensions are ordered by the first operand's strides, largest first, and
+// dimensions that are contiguous in every operand are merged, so that the innermost one is as long as
+// possible. The space has at least one dimension.
+func (s *space) plan(shape []int64, strides ...[]int64) {
+	if s.room = max(len(shape), 1); (1+len(strides))*s.room > len(s.few) {
+		s.many = make([]int64, (1+len(strides))*s.room)
 	}
-	slices.SortStableFunc(order, func(i, j int) int {
-		for _, s := range strides {
-			if c := cmp.Compare(abs(s[j]), abs(s[i])); c != 0 {
-				return c
-			}
-		}
-		return 0
-	})
-	merged, of = b.merged[:0], b.of[:0]
-	for k := range strides {
-		if k < len(b.each) {
-			of = append(of, b.each[k][:0])
-		} else {
-			of = append(of, nil)
-		}
-	}
-	for _, i := range order {
-		last := len(merged) - 1
+	var few [MaxRank]int
+	for _, i := range ordered(few[:0], shape, strides) {
+		last := s.rank - 1
 		joins := last >= 0
-		for k, s := range strides {
-			joins = joins && of[k][last] == s[i]*shape[i]
+		for k, of := range strides {
+			joins = joins && s.strides(k)[last] == of[i]*shape[i]
 		}
 		if joins {
-			merged[last] *= shape[i]
+			s.shape()[last] *= shape[i]
 		} else {
-			merged = append(merged, shape[i])
+			s.rank, last = s.rank+1, s.rank
+			s.shape()[last] = shape[i]
 		}
-		for k, s := range strides {
-			if joins {
-				of[k][last] = s[i]
-			} else {
-				of[k] = append(of[k], s[i])
+		for k, of := range strides {
+			s.strides(k)[last] = of[i]
+		}
+	}
+	if s.rank == 0 {
+		s.rank = 1
+		for k := range 1 + len(strides) {
+			s.row(k)[0] = 1
+		}
+	}
+}
+
+// ordered appends the dimensions that are not of size 1 to order, those with the largest strides first.
+func ordered(order []int, shape []int64, strides [][]int64) []int {
+	before := func(i, j int) bool {
+		for _, s := range strides {
+			if a, b := abs(s[i]), abs(s[j]); a != b {
+				return a > b
 			}
 		}
+		return false
 	}
-	if len(merged) == 0 {
-		merged = append(merged, 1)
-		for k := range of {
-			of[k] = append(of[k], 1)
+	for i, d := range shape {
+		if d == 1 {
+			continue
+		}
+		order = append(order, i)
+		for at := len(order) - 1; at > 0 && before(i, order[at-1]); at-- {
+			order[at], order[at-1] = order[at-1], i
 		}
 	}
-	return merged, of
+	return order
 }
 
 func abs(x int64) int64 { return max(x, -x) }

@@ -120,8 +120,8 @@ type entry struct {
 	foreign uint64 // of these, on other threads than the owner's
 }
 
-// find returns a wrap of the usable entry with the key, or nil, and counts.
-func (tc *threadCache) find(key []byte) *prepared {
+// find returns a wrap of the usable entry with the key, if there is one, and counts.
+func (tc *threadCache) find(key []byte) (l lease, hit bool) {
 	tc.mu.Lock()
 	defer tc.mu.Unlock()
 	e := tc.entries[string(key)]
@@ -130,10 +130,10 @@ func (tc *threadCache) find(key []byte) *prepared {
 	}
 	if e == nil || !e.usable {
 		tc.misses.Add(1)
-		return nil
+		return lease{}, false
 	}
 	tc.hits.Add(1)
-	return &prepared{entry: e, wrapped: true, runs: e.runs, foreign: e.foreign}
+	return lease{entry: e, wrapped: true, runs: e.runs, foreign: e.foreign}, true
 }
 
 // add makes an entry for a call that phase one has accepted. It returns nil if another executor

@@ -212,9 +212,9 @@ func TestCacheOfLongCalls(t *testing.T) {
 	}
 	c := newCaches()
 	thread := new(rt.Thread)
-	x, err := c.prepare(thread, op.Find("ForeachAddcdivScalarV2"), []any{list, list, list, nil, list})
+	l, _, err := c.lease(thread, op.Find("ForeachAddcdivScalarV2"), []any{list, list, list, nil, list})
 	require.NoError(t, err)
-	require.Nil(t, x.entry)
+	require.Nil(t, l.entry)
 	require.EqualValues(t, 1, c.of(thread).passed.Load())
 }
 

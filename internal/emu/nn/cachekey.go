@@ -13,43 +13,43 @@ const keyLimit = 8192
 
 // appendKey appends what CANN's cache knows of a call: the operator and its arguments with the
 // descriptions of tensors, but neither addresses nor the stream. It also contains which tensors are
-// the same object.
+// the same object. Different calls have different keys: lengths come before what they count.
 func appendKey(key []byte, o *op.Operator, args []any) []byte {
 	key = append(append(key, o.Name...), ',')
 	var few [16]*op.Tensor
 	tensors := few[:0]
 	for _, a := range args {
+		key = appendBool(key, a != nil)
 		switch a := a.(type) {
-		case nil:
-			key = append(key, ',')
 		case *op.Tensor:
 			key, tensors = appendTensor(key, a), append(tensors, a)
 		case []*op.Tensor:
+			key = appendLength(key, len(a))
 			for _, t := range a {
 				key = appendTensor(key, t)
 			}
-			key, tensors = appendWord(key, int64(len(a))), append(tensors, a...)
+			tensors = append(tensors, a...)
 		case *op.Scalar:
 			key = appendScalar(key, a)
 		case []*op.Scalar:
+			key = appendLength(key, len(a))
 			for _, s := range a {
 				key = appendScalar(key, s)
 			}
-			key = appendWord(key, int64(len(a)))
 		case []int64:
-			key = appendWord(appendWords(key, a), int64(len(a)))
+			key = appendWords(key, a)
 		case []float32:
+			key = appendLength(key, len(a))
 			for _, x := range a {
 				key = binary.NativeEndian.AppendUint32(key, math.Float32bits(x))
 			}
-			key = appendWord(key, int64(len(a)))
 		case []bool:
+			key = appendLength(key, len(a))
 			for _, x := range a {
 				key = appendBool(key, x)
 			}
-			key = appendWord(key, int64(len(a)))
 		case string:
-			key = appendWord(append(key, a...), int64(len(a)))
+			key = append(appendLength(key, len(a)), a...)
 		case int64:
 			key = appendWord(key, a)
 		case bool:
@@ -62,9 +62,9 @@ func appendKey(key []byte, o *op.Operator, args []any) []byte {
 }
 
 func appendTensor(key []byte, t *op.Tensor) []byte {
-	key = append(appendWords(key, t.Shape), ',')
-	key = append(appendWords(key, t.Strides), ',')
-	key = append(appendWords(key, t.Storage), ',')
+	key = appendWords(key, t.Shape)
+	key = appendWords(key, t.Strides)
+	key = appendWords(key, t.Storage)
 	key = appendWord(key, t.Offset)
 	return appendWord(key, int64(t.DType)<<32|int64(uint32(t.Format)))
 }
@@ -75,7 +75,7 @@ func appendLabels(key []byte, tensors []*op.Tensor) []byte {
 		return key
 	}
 	for i, t := range tensors {
-		key = append(key, byte(slices.Index(tensors[:i+1], t)))
+		key = appendLength(key, slices.Index(tensors[:i+1], t))
 	}
 	return key
 }
@@ -84,7 +84,10 @@ func appendScalar(key []byte, s *op.Scalar) []byte {
 	return appendWord(append(key, s.Bits[:]...), int64(s.DType))
 }
 
+func appendLength(key []byte, n int) []byte { return binary.AppendUvarint(key, uint64(n)) }
+
 func appendWords(key []byte, values []int64) []byte {
+	key = appendLength(key, len(values))
 	for _, v := range values {
 		key = appendWord(key, v)
 	}

@@ -35,9 +35,17 @@ func (l *Library) prepare(t *rt.Thread, o *op.Operator, p op.Prepare, words []ui
 	if err != nil {
 		return nil, err
 	}
-	x, err := l.caches.prepare(t, o, args)
+	lease, key, err := l.caches.lease(t, o, args)
 	if err != nil {
 		return nil, err
+	}
+	if x := l.spares.take(key); x != nil {
+		x.lease = lease
+		if err := x.Rebind(args); err != nil {
+			x.end(false)
+			return nil, err
+		}
+		return x, nil
 	}
 	var join func(group string) (op.Communicator, error)
 	if slices.ContainsFunc(o.Params, func(p op.Param) bool { return p.Class == op.StringClass }) { // may name a group
@@ -45,11 +53,16 @@ func (l *Library) prepare(t *rt.Thread, o *op.Operator, p op.Prepare, words []ui
 	}
 	c := op.NewCall(o, args, op.Env{Join: join, Links: &l.links, Older: l.Older, Chip: l.chip, Tiled: true})
 	checkFormats(c)
-	// What a hit would skip is done again: the arguments have passed the checks once, and the
-	// computation needs the addresses of this call.
-	if x.Executor, err = op.NewExecutor(p, c); err != nil {
-		x.end(false)
+	e, err := op.NewExecutor(p, c)
+	if err != nil {
+		lease.end(false)
 		return nil, err
+	}
+	x := &prepared{Executor: e, lease: lease}
+	x.task = rt.Task{Name: c.Name(), Repeatable: true, Run: x.compute}
+	if len(key) <= keyLimit && !e.Call.Once() {
+		x.spare = l.spares.place(key)
+		x.task.Then = func() { l.spares.put(x) }
 	}
 	return x, nil
 }
@@ -71,18 +84,20 @@ func (l *Library) Execute(t *rt.Thread, id int, workspace, size, handle, stream 
 	if !ok || x.Call.Op.Name != name {
 		return answer(t, &op.Error{Code: op.InvalidParam, Text: fmt.Sprintf("aclnn%s: %#x is not a live executor of this operator", name, handle)})
 	}
-	if !x.Repeatable {
-		l.rt.Handles.Delete(handle)
+	if !x.Repeatable && l.rt.Handles.Delete(handle) == nil { // two threads launch one executor
+		return answer(t, stale("aclOpExecutor", handle))
 	}
 	if err := x.fill(t); err != nil {
 		return answer(t, err)
 	}
-	code := l.execute(t, x.Executor, workspace, size, stream)
-	x.end(code == 0)
+	lease := x.lease // once the call is queued, x may become the executor of another
+	code := l.execute(t, x, workspace, size, stream)
+	lease.end(code == 0)
 	return code
 }
 
-func (l *Library) execute(t *rt.Thread, e *op.Executor, workspace, size, stream uint64) uint64 {
+func (l *Library) execute(t *rt.Thread, x *prepared, workspace, size, stream uint64) uint64 {
+	e := x.Executor
 	name := e.Call.Op.Name
 	if e.Call.LaunchErr() != nil {
 		return answer(t, e.Call.LaunchErr())
@@ -115,7 +130,11 @@ func (l *Library) execute(t *rt.Thread, e *op.Executor, workspace, size, stream 
 			return code
 		}
 	}
-	return l.compute(t, s, e, l.run(s, e), workspace)
+	if e.Repeatable || l.rt.Traces() || l.rt.Sanitizes() || l.Dumps != nil && l.Dumps.Wanted() {
+		return l.compute(t, s, e, l.run(s, e), workspace)
+	}
+	x.memory, x.workspace, x.succeeded = s.Memory(), workspace, false
+	return l.rt.Submit(t, s, x.task)
 }
 
 // compute queues a computation of a call on the stream.

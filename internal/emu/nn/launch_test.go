@@ -57,12 +57,14 @@ func (l launch) launcher(t testing.TB) func() {
 	return func() {
 		x, err := lib.prepare(thread, o, implementations[o.Name], words)
 		if err == nil {
-			err = x.Execute(optest.Memory{}, uint64(uintptr(scratch.Data)), x.Run)
+			x.end(true)
+			x.memory, x.workspace = optest.Memory{}, uint64(uintptr(scratch.Data))
+			err = x.task.Run()
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		x.end(true)
+		x.task.Then()
 	}
 }
 

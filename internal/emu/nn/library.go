@@ -24,6 +24,7 @@ type Library struct {
 	rt     *rt.Runtime
 	links  op.Links
 	caches *caches
+	spares spares
 	chip   acceptance.Chip
 }
 

@@ -9,33 +9,48 @@ import (
 // prepared is an aclOpExecutor: a call that phase one has accepted, and its place in the cache.
 type prepared struct {
 	*op.Executor
+	lease
+
+	spare     *spare  // where the executor is kept after its computation; nil if nowhere
+	task      rt.Task // computes the call on a stream
+	memory    op.Memory
+	workspace uint64
+	succeeded bool
+}
+
+// lease is what an executor has of the cache of its thread.
+type lease struct {
 	entry   *entry // which the call made, or which it uses when it is a wrap; nil when it is not cached
 	wrapped bool
 
 	runs, foreign uint64 // of the entry when the wrap was made
 }
 
-// prepare looks a call up in the cache of its thread. A call that is not there takes the time that
-// phase one takes on the device, and gets an entry.
-func (c *caches) prepare(t *rt.Thread, o *op.Operator, args []any) (*prepared, error) {
+// lease looks a call up in the cache of its thread, by a key that is valid until the thread's next call.
+// A call that is not there takes the time that phase one takes on the device, and gets an entry.
+func (c *caches) lease(t *rt.Thread, o *op.Operator, args []any) (l lease, key []byte, err error) {
 	if c.err != nil {
-		return nil, c.err
+		return lease{}, nil, c.err
 	}
 	tc := c.of(t)
-	passes := o.Individual || t.PassesCache
-	if !passes {
-		tc.key = appendKey(tc.key[:0], o, args)
-	}
-	if passes || len(tc.key) > keyLimit {
+	tc.key = appendKey(tc.key[:0], o, args)
+	if o.Individual || t.PassesCache || len(tc.key) > keyLimit {
 		tc.passed.Add(1)
 		spend(c.cold)
-		return new(prepared), nil
+		return lease{}, tc.key, nil
 	}
-	if x := tc.find(tc.key); x != nil {
-		return x, nil
+	if l, hit := tc.find(tc.key); hit {
+		return l, tc.key, nil
 	}
 	spend(c.cold)
-	return &prepared{entry: tc.add(tc.key, c.limit)}, nil
+	return lease{entry: tc.add(tc.key, c.limit)}, tc.key, nil
+}
+
+// compute is the computation on a stream.
+func (x *prepared) compute() error {
+	err := x.Execute(x.memory, x.workspace, x.Run)
+	x.succeeded = err == nil
+	return err
 }
 
 // fill does what phase two does with the buffer of an entry: it writes the addresses of this call into
@@ -77,12 +92,12 @@ func (x *prepared) leave(t *rt.Thread) error {
 }
 
 // end ends an executor. The entry that it made can be used from now on if phase two succeeded.
-func (x *prepared) end(succeeded bool) {
-	if x.entry == nil || x.wrapped {
+func (l *lease) end(succeeded bool) {
+	if l.entry == nil || l.wrapped {
 		return
 	}
-	x.entry.settle(succeeded)
-	x.entry = nil
+	l.entry.settle(succeeded)
+	l.entry = nil
 }
 
 // misused is the error of a use that corrupts memory on the device.

@@ -42,6 +42,7 @@ type Call struct {
 	launchErr error
 
 	handlesOverlap bool
+	once           bool // see Once
 }
 
 // Env holds the parts of the library that a call uses.
@@ -113,6 +114,10 @@ func (c *Call) Vacuous(format string, args ...any) {
 	}
 }
 
+// Once reports whether the executor of the call cannot be rebound: what the call did depends on more
+// than its arguments, or it gave tensors of the program another shape or format.
+func (c *Call) Once() bool { return c.once || len(c.joined) > 0 }
+
 // LaunchErr returns the error that phase two reports for a call that phase one accepted.
 func (c *Call) LaunchErr() error { return c.launchErr }
 
@@ -169,10 +174,13 @@ func (c *Call) String() string {
 	return c.Name() + "(" + strings.Join(parts, ", ") + ")"
 }
 
-// capture adds a copy of t to the tensors whose memory phase two resolves.
-func (c *Call) capture(t *Tensor, name string, use Use) *Tensor {
-	t, c.copies = t.clone(&c.copies[0], name), c.copies[1:]
-	t.use = use
+// capture adds a copy of a tensor to those whose memory phase two resolves. Later changes of the
+// program's tensor do not affect it.
+func (c *Call) capture(object *Tensor, name string, use Use) *Tensor {
+	t := &c.copies[0]
+	c.copies = c.copies[1:]
+	*t = *object
+	t.Name, t.object, t.call, t.use = name, object, c, use
 	c.tensors = append(c.tensors, t)
 	if err := t.checkExtent(); err != nil {
 		c.Invalid("%v %v", t, err)

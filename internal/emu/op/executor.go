@@ -18,6 +18,7 @@ type Executor struct {
 	prepare    Prepare
 	overlapped []*Tensor // inputs that are copied before the computation because an output overlaps them
 	Repeatable bool
+	exec       Exec
 }
 
 // Memory returns the host memory at device addresses.
@@ -51,7 +52,7 @@ func NewExecutor(p Prepare, c *Call) (*Executor, error) {
 // doNothing prepares a call for which CANN returns before it starts a kernel. Nothing reads the
 // memory of its tensors.
 func doNothing(c *Call) (Run, error) {
-	c.tensors = nil
+	c.tensors, c.once = nil, true
 	return func(*Exec) error { return nil }, nil
 }
 
@@ -80,6 +81,29 @@ func newExecutor(p Prepare, c *Call) (e *Executor, err error) {
 // Again prepares the same call with the current addresses of the tensors.
 func (e *Executor) Again() (*Executor, error) { return newExecutor(e.prepare, e.Call.again()) }
 
+// Rebind makes the executor that of another call of the operator. Its arguments may differ from those
+// of the executor's own call only in the addresses of tensors, which may be other objects. The
+// computation of the own call must have ended, and Once must be false.
+func (e *Executor) Rebind(args []any) error {
+	rest := e.Call.tensors
+	bind := func(object *Tensor) {
+		rest[0].object, rest[0].Addr = object, object.Addr
+		rest = rest[1:]
+	}
+	for _, a := range args {
+		switch a := a.(type) {
+		case *Tensor:
+			bind(a)
+		case []*Tensor:
+			for _, t := range a {
+				bind(t)
+			}
+		}
+	}
+	e.overlapped = e.Call.settleOverlap()
+	return e.Call.Err()
+}
+
 // Execute resolves the memory of the call and runs the computation. It is called on the stream.
 func (e *Executor) Execute(memory Memory, workspace uint64, run Run) (err error) {
 	defer func() {
@@ -87,7 +111,7 @@ func (e *Executor) Execute(memory Memory, workspace uint64, run Run) (err error)
 			err = Fault("%v: internal error: %v\n%s", e.Call, r, debug.Stack())
 		}
 	}()
-	var x Exec
+	x := &e.exec
 	if e.Call.workspace > 0 {
 		if x.workspace, err = memory.Resolve(workspace, e.Call.workspace); err != nil {
 			return Fault("%v: workspace: %v", e.Call, err)
@@ -108,7 +132,7 @@ func (e *Executor) Execute(memory Memory, workspace uint64, run Run) (err error)
 	for _, v := range e.Call.views {
 		v.bind(x.workspace)
 	}
-	if err := run(&x); err != nil {
+	if err := run(x); err != nil {
 		var f *rt.Fault
 		if errors.As(err, &f) {
 			return f

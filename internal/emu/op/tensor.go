@@ -23,6 +23,7 @@ type Tensor struct {
 	Data   unsafe.Pointer // first element of the view; set before Run, nil when empty
 	Name   string         // argument name, for messages
 	object *Tensor        // the caller's tensor, of which this one is a copy
+	call   *Call          // whose argument the tensor is; nil for a tensor of the caller
 	use    Use            // what the operator does with the argument
 
 	inWorkspace bool // Addr is an offset from the workspace
@@ -83,13 +84,6 @@ func (t *Tensor) String() string {
 // Dims formats a shape for messages.
 func Dims(d []int64) string {
 	return "[" + strings.Trim(strings.Join(strings.Fields(fmt.Sprint(d)), ","), "[]") + "]"
-}
-
-// clone copies t to c, so that later changes of the program's tensor do not affect a running operator.
-func (t *Tensor) clone(c *Tensor, name string) *Tensor {
-	*c = *t
-	c.Name, c.object = name, t
-	return c
 }
 
 // span returns the lowest and the one-past-highest element of the view relative to the
@@ -159,6 +153,7 @@ func (t *Tensor) Settle(shape []int64) error {
 	if n := (kernel.View{Shape: shape}).Len(); n > t.Len() {
 		return fmt.Errorf("%v has no room for the %d elements of the result %s", t, n, Dims(shape))
 	}
+	t.call.once = true
 	for o := t; o != nil; o = o.object {
 		o.Shape, o.Strides = slices.Clone(shape), ContiguousStrides(shape)
 	}
@@ -177,6 +172,7 @@ func Count(shape []int64) int64 {
 // Recast changes the format and the storage shape of the tensor, and of the caller's tensor at
 // once.
 func (t *Tensor) Recast(f dtype.Format, storage []int64) {
+	t.call.once = true
 	t.Format, t.Storage = f, storage
 	t.object.Format, t.object.Storage = f, slices.Clone(storage)
 }

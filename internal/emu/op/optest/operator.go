@@ -79,6 +79,9 @@ func Execute(t testing.TB, name string, a Args) error {
 		require.NoError(t, err)
 		verifyTouches(t, trial, compute)
 		verifyAliases(t, name, a, compute)
+		if !trial.Call.Once() {
+			verifyRebinding(t, name, a, compute)
+		}
 	}
 	if err := compute(e); err != nil {
 		return err
@@ -106,6 +109,18 @@ func called(t testing.TB, name string, a Args, env op.Env) *op.Call {
 	o := op.Find(name)
 	require.NotNil(t, o, "no operator aclnn%s", name)
 	require.NotNil(t, Tested[name], "aclnn%s is not implemented", name)
+	if env.Join == nil {
+		env.Join = alone
+	}
+	if env.Links == nil {
+		env.Links = new(op.Links)
+	}
+	return op.NewCall(o, inOrder(t, o, a), env)
+}
+
+// inOrder returns the arguments of a call in the form that op.NewCall takes.
+func inOrder(t testing.TB, o *op.Operator, a Args) []any {
+	t.Helper()
 	values := make([]any, len(o.Params))
 	known := make(map[string]bool)
 	for i, p := range o.Params {
@@ -113,15 +128,9 @@ func called(t testing.TB, name string, a Args, env op.Env) *op.Call {
 		values[i] = argument(p, a[p.Name])
 	}
 	for k := range a {
-		require.True(t, known[k], "aclnn%s has no parameter %q", name, k)
+		require.True(t, known[k], "aclnn%s has no parameter %q", o.Name, k)
 	}
-	if env.Join == nil {
-		env.Join = alone
-	}
-	if env.Links == nil {
-		env.Links = new(op.Links)
-	}
-	return op.NewCall(o, values, env)
+	return values
 }
 
 // argument converts one argument to the form that op.NewCall takes.

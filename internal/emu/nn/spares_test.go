@@ -1,0 +1,80 @@
+package nn
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/internal/emu/op"
+	"github.com/goascend/cann/internal/emu/rt"
+	"github.com/goascend/cann/internal/emu/rt/graph"
+	"github.com/goascend/cann/internal/emu/rt/rttest"
+)
+
+// set stores numbers in the memory of the device, and get reads them.
+func (c *cached) set(thread *rt.Thread, offset uint64, values ...float32) {
+	size := uint64(4 * len(values))
+	c.p.Must(thread, "aclrtMemcpy", c.memory+offset, size, rttest.Address(&values[0]), size, 1)
+}
+
+func (c *cached) get(thread *rt.Thread, offset uint64) float32 {
+	var v float32
+	c.p.Must(thread, "aclrtMemcpy", rttest.Address(&v), 4, c.memory+offset, 4, 2)
+	return v
+}
+
+// executor returns the executor behind a handle.
+func (c *cached) executor(handle uint64) *op.Executor {
+	x, ok := rt.Lookup[*prepared](&c.l.rt.Handles, handle)
+	require.True(c.t, ok)
+	return x.Executor
+}
+
+// A call takes the executor of an equal call that has ended, of any thread, and computes at its own
+// addresses.
+func TestSpares(t *testing.T) {
+	c := newCached(t)
+	a, b := c.p.Thread(0), c.p.Thread(0)
+	c.set(a, 0, -1)
+	c.set(a, 4096, -2)
+	first := c.phaseOne(a, 1, 0)
+	used := c.executor(first)
+	require.NotSame(t, used, c.executor(c.phaseOne(a, 1, 0)), "the first call has not been launched")
+	require.Zero(t, c.phaseTwo(a, first))
+	c.p.Must(a, "aclrtSynchronizeStream", c.stream)
+
+	second := c.phaseOne(b, 1, 4096)
+	require.Same(t, used, c.executor(second))
+	require.NotSame(t, used, c.executor(c.phaseOne(b, 2, 4096)), "another shape")
+	require.Zero(t, c.phaseTwo(b, second))
+	c.p.Must(a, "aclrtSynchronizeStream", c.stream)
+	assert.EqualValues(t, 1, c.get(a, 0))
+	assert.EqualValues(t, 2, c.get(a, 4096))
+}
+
+// An executor of which a graph has a task serves no other call, since the graph runs it again.
+func TestNoSparesOfGraphs(t *testing.T) {
+	c := newCached(t)
+	c.p.Add(graph.New(c.p.Runtime).Functions())
+	a := c.p.Thread(0)
+	c.p.Must(a, "aclmdlRICaptureBegin", c.stream, 2)
+	handle := c.phaseOne(a, 1, 0)
+	captured := c.executor(handle)
+	require.Zero(t, c.phaseTwo(a, handle))
+	g := c.p.Out(a, "aclmdlRICaptureEnd", 1, c.stream)
+	for range 2 {
+		c.set(a, 0, -1)
+		c.set(a, 4096, -2)
+		c.p.Must(a, "aclmdlRIExecuteAsync", g, c.stream)
+		c.p.Must(a, "aclrtSynchronizeStream", c.stream)
+		assert.EqualValues(t, 1, c.get(a, 0))
+		assert.EqualValues(t, -2, c.get(a, 4096))
+		handle = c.phaseOne(a, 1, 4096)
+		require.NotSame(t, captured, c.executor(handle))
+		require.Zero(t, c.phaseTwo(a, handle))
+		c.p.Must(a, "aclrtSynchronizeStream", c.stream)
+		assert.EqualValues(t, 2, c.get(a, 4096))
+	}
+	c.p.Must(a, "aclmdlRIDestroy", g)
+}

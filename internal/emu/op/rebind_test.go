@@ -1,0 +1,59 @@
+package op
+
+import (
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
+)
+
+// hostMemory is Memory whose addresses are those of the process.
+type hostMemory struct{}
+
+func (hostMemory) Resolve(addr uint64, _ int64) (unsafe.Pointer, error) {
+	return *(*unsafe.Pointer)(unsafe.Pointer(&addr)), nil
+}
+
+// reversal sets out to self in reverse order. It is right only if they share no memory.
+func reversal(c *Call) (Run, error) {
+	self, out := c.Tensor("self"), c.Tensor("out")
+	return func(*Exec) error {
+		n := self.Len()
+		from, to := unsafe.Slice((*float32)(self.Data), n), unsafe.Slice((*float32)(out.Data), n)
+		for i := range from {
+			to[n-1-int64(i)] = from[i]
+		}
+		return nil
+	}, nil
+}
+
+// Whether an output overlaps an input depends on the addresses, so it is settled in each call.
+func TestRebindSettlesOverlap(t *testing.T) {
+	memory := func(values ...float64) kernel.View {
+		return kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{int64(len(values))}, values)
+	}
+	first, second := memory(1, 2, 3, 0, 0, 0), memory(1, 2, 3, 0)
+	at := func(v kernel.View, i int64) *Tensor {
+		x := tensorOf(dtype.Float32, 3)
+		x.Addr = uint64(uintptr(v.Data) + uintptr(4*i))
+		return x
+	}
+	e, err := NewExecutor(reversal, NewCall(Find("Abs"), []any{at(first, 0), at(first, 3)}, Env{}))
+	require.NoError(t, err)
+	require.False(t, e.Call.Once())
+	require.NoError(t, e.Execute(hostMemory{}, 0, e.Run))
+	assert.Equal(t, []float64{1, 2, 3, 3, 2, 1}, kerneltest.Values(first))
+
+	require.NoError(t, e.Rebind([]any{at(second, 0), at(second, 1)}))
+	require.NoError(t, e.Execute(hostMemory{}, 0, e.Run))
+	assert.Equal(t, []float64{1, 3, 2, 1}, kerneltest.Values(second))
+
+	require.NoError(t, e.Rebind([]any{at(first, 3), at(first, 0)}))
+	require.NoError(t, e.Execute(hostMemory{}, 0, e.Run))
+	assert.Equal(t, []float64{1, 2, 3, 3, 2, 1}, kerneltest.Values(first))
+}
