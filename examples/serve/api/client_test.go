@@ -211,7 +211,8 @@ func TestErrors(t *testing.T) {
 		"best_of: it is not supported": `{"model":"small","prompt":"a","best_of":2}`,
 		"suffix: it is not supported":  `{"model":"small","prompt":"a","suffix":"b"}`,
 		"echo: the probabilities":      `{"model":"small","prompt":"a","echo":true,"logprobs":1}`,
-		"response_format: only text":   `{"model":"small","prompt":"a","response_format":{"type":"json_object"}}`,
+		"response_format: \"xml\"":     `{"model":"small","prompt":"a","response_format":{"type":"xml"}}`,
+		"#: minimum is not supported":  `{"model":"small","prompt":"a","response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"number","minimum":1}}}}`,
 		"stop: there are 17":           `{"model":"small","prompt":"a","stop":[` + strings.Repeat(`"a",`, 16) + `"a"]}`,
 		`logit_bias: "a" is not`:       `{"model":"small","prompt":"a","logit_bias":{"a":1}}`,
 	} {

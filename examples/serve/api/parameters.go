@@ -27,9 +27,7 @@ type parameters struct {
 	Repetition    float64            `json:"repetition_penalty"`
 	Bias          map[string]float64 `json:"logit_bias"`
 	Seed          *int64             `json:"seed"`
-	Format        *struct {
-		Type string `json:"type"`
-	} `json:"response_format"`
+	Format        *format            `json:"response_format"`
 }
 
 type streamOptions struct {
@@ -71,10 +69,11 @@ func (s *Server) work(p *parameters) (work, error) {
 		return w, badParameter("n", fmt.Sprintf("%d is not from 1 to %d", w.n, mostChoice))
 	case len(p.Stop) > mostStops:
 		return w, badParameter("stop", fmt.Sprintf("there are %d strings, more than %d", len(p.Stop), mostStops))
-	case p.Format != nil && p.Format.Type != "text":
-		return w, badParameter("response_format", "only text is supported")
 	case p.MaxTokens != nil && *p.MaxTokens < 1:
 		return w, badParameter("max_tokens", "it must be positive")
+	}
+	if w.request.Grammar, err = s.grammar(p.Format); err != nil {
+		return w, badParameter("response_format", err.Error())
 	}
 	w.request.Ends = s.Ends
 	if p.MaxTokens != nil {

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/goascend/cann/examples/serve/engine"
 	"github.com/goascend/cann/examples/serve/language"
+	"github.com/goascend/cann/examples/serve/schema"
 )
 
 // Config describes a server. Zero limits mean none.
@@ -37,6 +39,8 @@ type Server struct {
 	clients clients
 	metrics *metrics
 	started time.Time
+	// vocabulary is of the model's tokens, for formats of answers.
+	vocabulary func() *schema.Vocabulary
 }
 
 // New makes a server.
@@ -48,6 +52,7 @@ func New(c Config) (*Server, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{Config: c, mux: http.NewServeMux(), started: time.Now(), clients: clients{most: c.PerClient, open: map[string]int{}}}
+	s.vocabulary = sync.OnceValue(s.newVocabulary)
 	s.metrics = newMetrics(c.Engine, c.Model)
 	for _, k := range c.Keys {
 		s.keys = append(s.keys, hash(k))

@@ -26,6 +26,8 @@
 // With Options.Speculate a step also reads tokens that are guessed from the text so far. A token is drawn after
 // each as if it were the only one, so that texts stay the same.
 //
+// Request.Grammar says which tokens may come next, such as those of JSON in package schema.
+//
 // Options.Tensor devices can share each layer, and the experts. With Options.Group they are devices of several
 // processes: the first has the engine, and the others Follow it.
 //

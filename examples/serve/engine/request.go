@@ -30,6 +30,20 @@ type Request struct {
 	// tokens.
 	LogProbs bool
 	Top      int
+	// Grammar says which tokens may come next; nil allows all.
+	Grammar Grammar
+}
+
+// Grammar is what texts must be, such as JSON of a schema.
+type Grammar interface{ Begin() Text }
+
+// Text is a text of a grammar.
+type Text interface {
+	// Allow sets the logits of tokens that may not come next to −∞. Ends, which end a text, are allowed when it may
+	// end. It reports whether a token is left.
+	Allow(logits []float32, ends []int32) bool
+	// Add adds a token, and reports whether the text is complete: nothing can follow.
+	Add(id int32) (complete bool)
 }
 
 // anySampling is that of a request that generates nothing.

@@ -13,6 +13,7 @@ type sequence struct {
 	out     *Generation
 	sampler *sampling.Sampler
 	adapter *adapter // nil for none
+	text    Text     // of a grammar, or nil
 
 	tokens   []int32 // the prompt, then what was generated
 	computed int     // tokens whose keys and values are in the blocks
@@ -25,10 +26,14 @@ type sequence struct {
 }
 
 func newSequence(ctx context.Context, r Request) *sequence {
-	return &sequence{
+	s := &sequence{
 		ctx: ctx, request: r, out: newGeneration(ctx), sampler: sampling.New(r.Sampling, r.Prompt),
 		tokens: append(make([]int32, 0, len(r.Prompt)+16), r.Prompt...),
 	}
+	if r.Grammar != nil {
+		s.text = r.Grammar.Begin()
+	}
+	return s
 }
 
 // left returns the number of tokens to read before the next one can be drawn.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -115,7 +116,15 @@ func (e *Engine) noteReplays() {
 // draw draws the next token of a sequence, and reports whether the sequence goes on.
 func (e *Engine) draw(s *sequence, logits []float32) bool {
 	r := &s.request
-	t := Token{ID: s.sampler.Next(logits)}
+	allowed := logits
+	if s.text != nil {
+		allowed = slices.Clone(logits)
+		if !s.text.Allow(allowed, r.Ends) {
+			e.finish(s, noReason, fmt.Errorf("%w: no token of the model can go on the text by its grammar", ErrRequest))
+			return false
+		}
+	}
+	t := Token{ID: s.sampler.Next(allowed)}
 	if slices.Contains(r.Ends, t.ID) {
 		e.finish(s, Stopped, nil)
 		return false
@@ -126,6 +135,10 @@ func (e *Engine) draw(s *sequence, logits []float32) bool {
 	s.tokens = append(s.tokens, t.ID)
 	s.out.add(t)
 	e.stats.GeneratedTokens++
+	if s.text != nil && s.text.Add(t.ID) {
+		e.finish(s, Stopped, nil)
+		return false
+	}
 	if len(s.tokens)-len(r.Prompt) == r.MaxTokens {
 		e.finish(s, TooLong, nil)
 		return false
