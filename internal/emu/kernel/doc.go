@@ -13,5 +13,5 @@
 // number of threads.
 //
 // Pure Go that needs only this package's interface has a package of its own below: bag, chance, ctc,
-// entropy, gating, interpolate, matrix, and order, which works on slices and is used here.
+// entropy, gating, interpolate, kda, matrix, tiny, and order, which works on slices and is used here.
 package kernel

@@ -14,13 +14,9 @@ import (
 )
 
 // times multiplies batches of matrices [b, m, k] and [b, k, n].
-func times(a, b []float64, batch, m, k, n int64) []float64 {
-	y := make([]float64, batch*m*n)
-	for i := range y {
-		p, r, c := int64(i)/(m*n), int64(i)/n%m, int64(i)%n
-		for j := range k {
-			y[i] += a[(p*m+r)*k+j] * b[(p*k+j)*n+c]
-		}
+func times(a, b []float64, batch, m, k, n int64) (y []float64) {
+	for p := range batch {
+		y = append(y, optest.MatrixProduct(a[p*m*k:][:m*k], b[p*k*n:][:k*n], m, k, n)...)
 	}
 	return y
 }

@@ -1,7 +1,7 @@
 // Package recurrent holds recurrent layers and the delta rule of linear attention.
 //
 // It covers LSTM and GRU over sequences, the gated delta rule in chunks and token by token, and
-// their gradients. The causal convolution that precedes the delta rule is in package
+// their gradients, and Kimi delta attention token by token. The causal convolution that precedes the delta rule is in package
 // convolution.
 //
 // Table names the operators; package nn joins the tables, and a test calls one with

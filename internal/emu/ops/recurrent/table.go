@@ -5,4 +5,4 @@ import (
 )
 
 // Table lists the operators of the package by name, without the prefix "aclnn".
-var Table = op.Merge(deltaRule, recurrences, segmentSums)
+var Table = op.Merge(deltaRule, kimi, recurrences, segmentSums)
