@@ -377,7 +377,7 @@ func TestBlocks(t *testing.T) {
 }
 
 // TestReadsWhatItNeeds: a part, or a range of one, is read with few bytes beside it, however it was divided
-// when it was written, and a change of any of these bytes is seen.
+// when it was written.
 func TestReadsWhatItNeeds(t *testing.T) {
 	for _, shape := range [][]int64{{256, 320}, {6, 32, 96}, {480, 1, 4}, {4096}} {
 		for axis := range min(len(shape), 2) {

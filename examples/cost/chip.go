@@ -2,6 +2,8 @@ package cost
 
 import (
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 )
 
@@ -21,12 +23,33 @@ const efficiency = (160 + 150 + 184 + 150) / 4 / 353.9
 
 // chips: peaks and bandwidths are those of Ascend's msmodeling (tensor_cast/device.py). Links are HCCS
 // inside an Atlas A3, and for the others RoCE between servers of eight, which is the narrow place of
-// shards over more than one; of two sources for it this is the lower one.
+// shards over more than one; of two sources for it this is the lower one. Inside of a server it is HCCS too,
+// with 196e9.
 var chips = []Chip{
 	{"Ascend910B2", 353.9e12, efficiency, 1.6e12, 25e9},
 	{"Ascend910B3", 294.9e12, efficiency, 1.6e12, 25e9},
 	{"Ascend910B4", 245.8e12, efficiency, 0.8e12, 25e9},
 	{"Ascend910_93", 353.9e12, efficiency, 1.6e12, 196e9},
+}
+
+// ParseChip returns the chip of a name, with other numbers where the text has some: peak, efficiency, memory and link
+// as in "Ascend910B2,link=196e9,efficiency=0.4", in the units of Chip.
+func ParseChip(text string) (Chip, error) {
+	name, rest, more := strings.Cut(text, ",")
+	c, err := ChipOf(name)
+	if err != nil || !more {
+		return c, err
+	}
+	fields := map[string]*float64{"peak": &c.Peak, "efficiency": &c.Efficiency, "memory": &c.Memory, "link": &c.Link}
+	for one := range strings.SplitSeq(rest, ",") {
+		key, value, _ := strings.Cut(one, "=")
+		x, err := strconv.ParseFloat(value, 64)
+		if fields[key] == nil || err != nil || !(x > 0 && x <= math.MaxFloat64) {
+			return Chip{}, fmt.Errorf("cost: %q in %q; use peak, efficiency, memory or link, = and a positive number", one, text)
+		}
+		*fields[key] = x
+	}
+	return c, nil
 }
 
 // ChipOf returns the chip whose name a name begins with, as those of acl.Runtime.SoC do.

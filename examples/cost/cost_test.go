@@ -105,4 +105,14 @@ func TestLimits(t *testing.T) {
 	require.ErrorContains(t, err, "must be positive")
 	_, err = cost.ChipOf("Ascend310P3")
 	require.ErrorContains(t, err, "Ascend910B2")
+
+	plain, err := cost.ParseChip("Ascend910B2")
+	require.NoError(t, err)
+	other, err := cost.ParseChip("Ascend910B2,link=196e9,peak=3e14,memory=1.2e12,efficiency=0.4")
+	require.NoError(t, err)
+	require.Equal(t, cost.Chip{Name: plain.Name, Peak: 3e14, Efficiency: 0.4, Memory: 1.2e12, Link: 196e9}, other)
+	for _, text := range []string{"Ascend910B2,", "Ascend910B2,link", "Ascend910B2,link=0", "Ascend910B2,link=Inf", "Ascend910B2,speed=1", "Ascend31,link=1"} {
+		_, err := cost.ParseChip(text)
+		require.ErrorContains(t, err, "cost: ", text)
+	}
 }

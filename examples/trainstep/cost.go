@@ -39,7 +39,7 @@ func (r *shardRules) Set(text string) error {
 
 // estimate prints what a step takes with each form of the experts' weights.
 func (o options) estimate(out io.Writer) error {
-	chip, err := cost.ChipOf(o.chip)
+	chip, err := cost.ParseChip(o.chip)
 	if err != nil {
 		return err
 	}

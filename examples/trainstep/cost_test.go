@@ -32,7 +32,11 @@ func TestEstimate(t *testing.T) {
 	out, err = estimate("-cost Ascend910B2 -fsdp -ranks 8")
 	require.NoError(t, err)
 	require.NotContains(t, out, "\nnz")
+	slow, err := estimate("-cost Ascend910B2,efficiency=0.1 -fsdp -ranks 8")
+	require.NoError(t, err)
+	require.NotEqual(t, out, slow)
 	for flags, want := range map[string]string{
+		"-cost Ascend910B2,link=0 -fsdp":          "a positive number",
 		"-cost Ascend910B2":                       "need -fsdp",
 		"-cost Ascend31 -fsdp":                    "Ascend910B2",
 		"-cost Ascend910B2 -fsdp -tp 2":           "leave out -tp",

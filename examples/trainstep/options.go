@@ -116,7 +116,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.BoolVar(&o.verbose, "v", false, "tell which kernel an operator gets, and why it does not get the others, once for each choice")
 	compare := f.String("compare", "", "train nothing: draw the losses of this `log` and of the one that follows, as SVG to the standard output")
 	f.BoolVar(&o.detect, "detect-anomaly", false, "end with the name of the first layer or gradient that has NaN or infinite numbers; this waits after each layer")
-	f.StringVar(&o.chip, "cost", "", "train nothing: estimate on paper what a step of this run takes with -fsdp on devices of this `chip`, such as Ascend910B2 or Ascend910_93")
+	f.StringVar(&o.chip, "cost", "", "train nothing: estimate on paper what a step of this run takes with -fsdp on devices of this `chip`: Ascend910B2, Ascend910_93 or others, with other numbers after it as in Ascend910B2,peak=354e12,efficiency=0.4,memory=1.2e12,link=196e9")
 	f.Group("Profiles")
 	f.StringVar(&o.profile, "profile", "", "have CANN's profiler record the steps into this `folder`, for msprof; steps and layers are named in it")
 	f.Group("Faults")
