@@ -27,6 +27,10 @@ func isTerminal(out io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
+// plain is the output of a rank that a launcher has started. Some launchers give their ranks a terminal
+// when their own output is none.
+type plain struct{ io.Writer }
+
 // show writes a line.
 func (p *progress) show(format string, args ...any) {
 	line := fmt.Sprintf(format, args...)

@@ -36,5 +36,6 @@ func TestIsTerminal(t *testing.T) {
 	device, err := os.Open(os.DevNull) // a character device, as terminals are
 	require.NoError(t, err)
 	require.True(t, isTerminal(device))
+	require.False(t, isTerminal(plain{device}), "of a rank that a launcher has started")
 	require.NoError(t, device.Close())
 }

@@ -54,7 +54,7 @@ func run(stop context.Context, o options, out io.Writer) (err error) {
 	} else if err != nil {
 		return err
 	}
-	if place.Rank > 0 {
+	if out = (plain{out}); place.Rank > 0 {
 		out = io.Discard
 	}
 	deadline, cancel := context.WithTimeout(stop, joinTimeout)

@@ -27,19 +27,20 @@ type launcher struct {
 	name                             string
 	rank, size, localRank, localSize string // localSize may be empty
 	job                              []string
+	step                             string // set for ranks only, where others have the variables too; may be empty
 	remedy                           string
 }
 
 // launchers is in order of preference: mpirun and torchrun often run inside a Slurm job, whose
 // variables then do not describe the ranks.
 var launchers = []launcher{
-	{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", []string{"TORCHELASTIC_RUN_ID"},
+	{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", []string{"TORCHELASTIC_RUN_ID"}, "",
 		"start the program by torchrun or by examples/launch, which set all of them"},
-	{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", []string{"PMIX_NAMESPACE"},
+	{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", []string{"PMIX_NAMESPACE"}, "",
 		"start the program by mpirun"},
-	{"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "", []string{"SLURM_JOB_ID", "SLURM_STEP_ID"},
+	{"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "", []string{"SLURM_JOB_ID", "SLURM_STEP_ID"}, "SLURM_STEP_ID",
 		"start the program by srun"},
-	{"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", nil,
+	{"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", nil, "",
 		"start the program by mpiexec"},
 }
 
@@ -56,8 +57,9 @@ type environment struct {
 //
 // The ranks meet at CANN_RENDEZVOUS if it is set; else at MASTER_ADDR:MASTER_PORT (one port higher
 // when torchrun's agent keeps that port for its own store); else on the first host of the Slurm
-// step at a port derived from the job's number; else on the host of rank 0 in the rank table; else,
-// when all ranks are on this host, at 127.0.0.1:29500.
+// step; else on the host of rank 0 in the rank table; else, when all ranks are on this host, at
+// 127.0.0.1. Without MASTER_PORT the port is 29500; under Slurm, and Open MPI on one host, it is derived from
+// the job's number, so that several jobs can run on one host.
 //
 // Without any variable the error is ErrNoLauncher, see Alone.
 func DetectFrom(lookup func(string) (string, bool)) (Place, error) {
@@ -155,6 +157,10 @@ func (env *environment) fromLauncher(l launcher) Place {
 		env.refuse([]string{l.localRank}, "%q lists the devices of a pod, as the ascend-operator does; start the program by examples/launch, which starts one rank per device", env.text(l.localRank))
 		return Place{}
 	}
+	if l.step != "" && !env.set(l.step) && env.text(l.size) != "1" {
+		env.refuse([]string{l.rank, l.size}, "without %s they describe the batch script, which is no rank; %s", l.step, l.remedy)
+		return Place{}
+	}
 	p := Place{
 		Launcher: l.name,
 		Rank:     env.number(l.rank), Size: env.number(l.size), LocalRank: env.number(l.localRank),
@@ -240,10 +246,7 @@ func (env *environment) address(p *Place) {
 	if p.Size <= 1 || env.err != nil {
 		return
 	}
-	port := defaultPort
-	if env.set("MASTER_PORT") {
-		port = env.number("MASTER_PORT")
-	}
+	port := env.port(defaultPort)
 	switch {
 	case env.set(EnvRendezvous):
 		p.Address = env.text(EnvRendezvous)
@@ -259,10 +262,7 @@ func (env *environment) address(p *Place) {
 			env.refuse([]string{"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"}, "%v", err)
 			return
 		}
-		if !env.set("MASTER_PORT") {
-			port = jobPort(p.Job)
-		}
-		p.Address = hostPort(host, port)
+		p.Address = hostPort(host, env.ownPort(p.Job))
 	case p.Table != nil:
 		server, _, ok := p.Table.Device(0)
 		if !ok {
@@ -270,10 +270,26 @@ func (env *environment) address(p *Place) {
 		}
 		p.Address = hostPort(server.host(), port)
 	case p.LocalSize == p.Size:
-		p.Address = hostPort("127.0.0.1", port)
+		p.Address = hostPort("127.0.0.1", env.ownPort(p.Job))
 	default:
 		env.refuse([]string{"MASTER_PORT"}, "nothing says where rank 0 is; set MASTER_ADDR, or %s to host:port", EnvRendezvous)
 	}
+}
+
+// port returns MASTER_PORT, or another if it is not set.
+func (env *environment) port(other int) int {
+	if env.set("MASTER_PORT") {
+		return env.number("MASTER_PORT")
+	}
+	return other
+}
+
+// ownPort returns MASTER_PORT, or else a port of the job's own if the launcher has named the job.
+func (env *environment) ownPort(job string) int {
+	if job == "" {
+		return env.port(defaultPort)
+	}
+	return env.port(jobPort(job))
 }
 
 func hostPort(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }

@@ -47,11 +47,27 @@ var (
 		"SLURM_PROCID": "9", "SLURM_NTASKS": "16", "SLURM_LOCALID": "1", "SLURM_NODEID": "1",
 		"SLURM_STEP_NODELIST": "npu[007-008,12]", "SLURM_JOB_ID": "4711", "SLURM_STEP_ID": "0",
 	}
+	// What Open MPI 4.1.4 sets, and Slurm 22.05 for a rank and for a batch script, as far as it is about
+	// ranks.
+	openMPI4 = map[string]string{
+		"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "1", "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+		"OMPI_COMM_WORLD_NODE_RANK": "1", "PMIX_NAMESPACE": "1570308097", "PMIX_RANK": "1", "PMIX_HOSTNAME": "vm", "PMIX_ID": "1570308097.1",
+	}
+	slurm22 = map[string]string{
+		"SLURM_PROCID": "1", "SLURM_LOCALID": "1", "SLURM_NODEID": "0", "SLURM_GTIDS": "0,1", "SLURM_NTASKS": "2", "SLURM_NPROCS": "2", "SLURM_NNODES": "1",
+		"SLURM_JOB_ID": "1", "SLURM_JOBID": "1", "SLURM_STEP_ID": "0", "SLURM_STEPID": "0", "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_TASKS_PER_NODE": "2",
+		"SLURM_NODELIST": "vm", "SLURM_JOB_NODELIST": "vm", "SLURM_STEP_NODELIST": "vm", "SLURMD_NODENAME": "vm", "SLURM_LAUNCH_NODE_IPADDR": "127.0.0.1",
+	}
+	slurmBatch = map[string]string{
+		"SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0", "SLURM_GTIDS": "0", "SLURM_NTASKS": "4", "SLURM_NPROCS": "4", "SLURM_NNODES": "1",
+		"SLURM_JOB_ID": "3", "SLURM_JOBID": "3", "SLURM_TASKS_PER_NODE": "4", "SLURM_NODELIST": "vm", "SLURM_JOB_NODELIST": "vm", "SLURMD_NODENAME": "vm",
+	}
 )
 
 func TestWorldFrom(t *testing.T) {
 	table := filepath.Join(t.TempDir(), "table.json")
 	require.NoError(t, os.WriteFile(table, []byte(twoServers), 0o644))
+	ownPort := func(job string) string { return fmt.Sprint("127.0.0.1:", jobPort(job)) }
 	slurmAddress := fmt.Sprintf("npu007:%d", jobPort("4711.0"))
 	for _, c := range []struct {
 		name string
@@ -71,7 +87,15 @@ func TestWorldFrom(t *testing.T) {
 		{"a pod of one device under the ascend-operator", map[string]string{"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "svc", "MASTER_PORT": "2222"},
 			Place{Rank: 1, Size: 2, LocalSize: 1, Address: "svc:2222", Launcher: "torchrun"}},
 		{"Open MPI on one host", openMPI,
-			Place{Rank: 3, Size: 4, LocalRank: 3, LocalSize: 4, Device: 3, Address: "127.0.0.1:29500", Job: "prte-7", Launcher: "Open MPI"}},
+			Place{Rank: 3, Size: 4, LocalRank: 3, LocalSize: 4, Device: 3, Address: ownPort("prte-7"), Job: "prte-7", Launcher: "Open MPI"}},
+		{"another job of Open MPI on the host", openMPI4,
+			Place{Rank: 1, Size: 2, LocalRank: 1, LocalSize: 2, Device: 1, Address: ownPort("1570308097"), Job: "1570308097", Launcher: "Open MPI"}},
+		{"Open MPI with a port", with(openMPI4, "MASTER_PORT", "4000"),
+			Place{Rank: 1, Size: 2, LocalRank: 1, LocalSize: 2, Device: 1, Address: "127.0.0.1:4000", Job: "1570308097", Launcher: "Open MPI"}},
+		{"Slurm on one host", slurm22,
+			Place{Rank: 1, Size: 2, LocalRank: 1, Device: 1, Address: fmt.Sprint("vm:", jobPort("1.0")), Job: "1.0", Launcher: "Slurm"}},
+		{"a batch script of one task", with(slurmBatch, "SLURM_NTASKS", "1", "SLURM_NPROCS", "1"),
+			Place{Size: 1, Job: "3", Launcher: "Slurm"}},
 		{"Open MPI on several hosts", with(openMPI, "OMPI_COMM_WORLD_LOCAL_SIZE", "2", "OMPI_COMM_WORLD_LOCAL_RANK", "1", "MASTER_ADDR", "h"),
 			Place{Rank: 3, Size: 4, LocalRank: 1, LocalSize: 2, Device: 1, Address: "h:29500", Job: "prte-7", Launcher: "Open MPI"}},
 		{"Slurm", slurm,
@@ -112,6 +136,7 @@ func TestWorldFromFaults(t *testing.T) {
 	}{
 		{"no size", map[string]string{"RANK": "0", "LOCAL_RANK": "0"}, []string{"RANK", "LOCAL_RANK"}, "without WORLD_SIZE"},
 		{"no local rank", map[string]string{"RANK": "0", "WORLD_SIZE": "2"}, []string{"RANK", "WORLD_SIZE"}, "without LOCAL_RANK"},
+		{"a batch script", slurmBatch, []string{"SLURM_PROCID", "SLURM_NTASKS"}, "the batch script, which is no rank; start the program by srun"},
 		{"the shell of an allocation", map[string]string{"SLURM_NTASKS": "8"}, []string{"SLURM_NTASKS"}, "srun"},
 		{"pod of the ascend-operator", torchrun("0", "16", "LOCAL_RANK", "0,1,2,3,4,5,6,7"), []string{"LOCAL_RANK"}, "examples/launch"},
 		{"pod of MindSpore", map[string]string{"MS_NODE_RANK": "0", "MS_WORKER_NUM": "8"}, []string{"MS_NODE_RANK"}, "examples/launch"},
