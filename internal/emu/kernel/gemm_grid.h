@@ -23,7 +23,7 @@
 
 enum {
 	GEMM_KC = 256, /* cells of a block of k */
-	GEMM_RUN = 16, /* those of a run, which divides a block */
+	GEMM_RUN = 32, /* those of a run, which divides a block */
 };
 
 static inline int64_t gemm_min(int64_t a, int64_t b) { return a < b ? a : b; }

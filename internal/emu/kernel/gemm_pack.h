@@ -128,11 +128,12 @@ SRC(along_rows)(const int rows, int64_t cols, int64_t k, const P *a, const S *b,
 #pragma GCC unroll 4
 				for (int i = 0; i < rows; i++)
 					sum[i] = MULADD(sum[i], a[i * GEMM_KC + p + y] - (PV){0}, (PV)t[y]);
+		if (RUN == GEMM_RUN && (p + 16) % GEMM_RUN == 0)
 #pragma GCC unroll 4
-		for (int i = 0; RUN == 16 && i < rows; i++) {
-			all[i] += sum[i];
-			sum[i] = (V){0};
-		}
+			for (int i = 0; i < rows; i++) {
+				all[i] += sum[i];
+				sum[i] = (V){0};
+			}
 	}
 	const __mmask16 mask = (__mmask16)gemm_mask(cols);
 #pragma GCC unroll 4
