@@ -41,7 +41,10 @@ func Register(o *op.Operator, p op.Prepare) error {
 	case len(o.Params) > MostCustomParams || floats > CustomFloats:
 		return fmt.Errorf("aclnn%s has %d parameters, %d of them floating-point numbers; at most %d and %d are possible", o.Name, len(o.Params), floats, MostCustomParams, CustomFloats)
 	}
-	customs.all = append(customs.all, custom{o, p})
+	customs.all = append(customs.all, custom{o, func(c *op.Call) (op.Run, error) {
+		c.ServeOnce() // the program's phase one runs in each call
+		return p(c)
+	}})
 	return nil
 }
 

@@ -60,7 +60,8 @@ func (l *Library) prepare(t *rt.Thread, o *op.Operator, p op.Prepare, words []ui
 	}
 	x := &prepared{Executor: e, lease: lease}
 	x.task = rt.Task{Name: c.Name(), Repeatable: true, Run: x.compute}
-	if len(key) <= keyLimit && !e.Call.Once() {
+	// The executor of a call that its thread has not launched before is not kept: many never come again.
+	if known := lease.wrapped || lease.entry == nil; known && len(key) <= keyLimit && !e.Call.Once() {
 		x.spare = l.spares.place(key)
 		x.task.Then = func() { l.spares.put(x) }
 	}

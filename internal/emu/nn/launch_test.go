@@ -24,26 +24,26 @@ func launches(t testing.TB) []launch {
 	f := func(shape ...int64) *op.Tensor { return optest.Tensor(t, dtype.Float32, shape, 1, 2) }
 	one := &op.Scalar{DType: dtype.Float32}
 	return []launch{
-		{"Add", optest.Args{"self": f(4, 8), "other": f(4, 8), "alpha": one, "out": f(4, 8)}, 17},
-		{"Mul", optest.Args{"self": f(4, 8), "other": f(8), "out": f(4, 8)}, 17},
-		{"Muls", optest.Args{"self": f(4, 8), "other": one, "out": f(4, 8)}, 15},
-		{"Exp", optest.Args{"self": f(4, 8), "out": f(4, 8)}, 14},
-		{"Silu", optest.Args{"self": f(4, 8), "out": f(4, 8)}, 15},
-		{"Cast", optest.Args{"self": f(4, 8), "dtype": int64(dtype.Float16), "out": optest.Tensor(t, dtype.Float16, []int64{4, 8})}, 12},
-		{"InplaceCopy", optest.Args{"selfRef": f(4, 8), "src": f(4, 8)}, 13},
-		{"RmsNorm", optest.Args{"x": f(4, 8), "gamma": f(8), "epsilon": 1e-6, "yOut": f(4, 8), "rstdOut": f(4, 1)}, 41},
-		{"Matmul", optest.Args{"self": f(4, 8), "mat2": f(8, 8), "cubeMathType": 0, "out": f(4, 8)}, 19},
-		{"Mm", optest.Args{"self": f(4, 8), "mat2": f(8, 8), "cubeMathType": 0, "out": f(4, 8)}, 19},
-		{"Softmax", optest.Args{"self": f(4, 8), "dim": 1, "out": f(4, 8)}, 46},
-		{"InplaceZero", optest.Args{"selfRef": f(4, 8)}, 11},
-		{"InplaceAdd", optest.Args{"selfRef": f(4, 8), "other": f(4, 8), "alpha": one}, 15},
-		{"Embedding", optest.Args{"weight": f(4, 8), "indices": optest.Tensor(t, dtype.Int64, []int64{3}, 0), "out": f(3, 8)}, 26},
-		{"Sigmoid", optest.Args{"self": f(4, 8), "out": f(4, 8)}, 14},
-		{"Div", optest.Args{"self": f(4, 8), "other": f(4, 8), "out": f(4, 8)}, 15},
-		{"Sub", optest.Args{"self": f(4, 8), "other": f(4, 8), "alpha": one, "out": f(4, 8)}, 16},
-		{"GeTensor", optest.Args{"self": f(4, 8), "other": f(4, 8), "out": optest.Tensor(t, dtype.Bool, []int64{4, 8})}, 15},
-		{"ReduceSum", optest.Args{"self": f(4, 8), "dims": []int64{1}, "keepDims": false, "dtype": int64(dtype.Float32), "out": f(4)}, 25},
-		{"SWhere", optest.Args{"condition": optest.Tensor(t, dtype.Bool, []int64{4, 8}, 1), "self": f(4, 8), "other": f(4, 8), "out": f(4, 8)}, 15},
+		{"Add", optest.Args{"self": f(4, 8), "other": f(4, 8), "alpha": one, "out": f(4, 8)}, 1},
+		{"Mul", optest.Args{"self": f(4, 8), "other": f(8), "out": f(4, 8)}, 2},
+		{"Muls", optest.Args{"self": f(4, 8), "other": one, "out": f(4, 8)}, 1},
+		{"Exp", optest.Args{"self": f(4, 8), "out": f(4, 8)}, 1},
+		{"Silu", optest.Args{"self": f(4, 8), "out": f(4, 8)}, 1},
+		{"Cast", optest.Args{"self": f(4, 8), "dtype": int64(dtype.Float16), "out": optest.Tensor(t, dtype.Float16, []int64{4, 8})}, 1},
+		{"InplaceCopy", optest.Args{"selfRef": f(4, 8), "src": f(4, 8)}, 1},
+		{"RmsNorm", optest.Args{"x": f(4, 8), "gamma": f(8), "epsilon": 1e-6, "yOut": f(4, 8), "rstdOut": f(4, 1)}, 22},
+		{"Matmul", optest.Args{"self": f(4, 8), "mat2": f(8, 8), "cubeMathType": 0, "out": f(4, 8)}, 8},
+		{"Mm", optest.Args{"self": f(4, 8), "mat2": f(8, 8), "cubeMathType": 0, "out": f(4, 8)}, 8},
+		{"Softmax", optest.Args{"self": f(4, 8), "dim": 1, "out": f(4, 8)}, 33},
+		{"InplaceZero", optest.Args{"selfRef": f(4, 8)}, 2},
+		{"InplaceAdd", optest.Args{"selfRef": f(4, 8), "other": f(4, 8), "alpha": one}, 1},
+		{"Embedding", optest.Args{"weight": f(4, 8), "indices": optest.Tensor(t, dtype.Int64, []int64{3}, 0), "out": f(3, 8)}, 15},
+		{"Sigmoid", optest.Args{"self": f(4, 8), "out": f(4, 8)}, 1},
+		{"Div", optest.Args{"self": f(4, 8), "other": f(4, 8), "out": f(4, 8)}, 1},
+		{"Sub", optest.Args{"self": f(4, 8), "other": f(4, 8), "alpha": one, "out": f(4, 8)}, 1},
+		{"GeTensor", optest.Args{"self": f(4, 8), "other": f(4, 8), "out": optest.Tensor(t, dtype.Bool, []int64{4, 8})}, 1},
+		{"ReduceSum", optest.Args{"self": f(4, 8), "dims": []int64{1}, "keepDims": false, "dtype": int64(dtype.Float32), "out": f(4)}, 12},
+		{"SWhere", optest.Args{"condition": optest.Tensor(t, dtype.Bool, []int64{4, 8}, 1), "self": f(4, 8), "other": f(4, 8), "out": f(4, 8)}, 1},
 	}
 }
 
@@ -64,7 +64,9 @@ func (l launch) launcher(t testing.TB) func() {
 		if err != nil {
 			t.Fatal(err)
 		}
-		x.task.Then()
+		if x.task.Then != nil {
+			x.task.Then()
+		}
 	}
 }
 

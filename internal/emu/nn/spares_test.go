@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/rt"
 	"github.com/goascend/cann/internal/emu/rt/graph"
@@ -38,7 +39,10 @@ func TestSpares(t *testing.T) {
 	a, b := c.p.Thread(0), c.p.Thread(0)
 	c.set(a, 0, -1)
 	c.set(a, 4096, -2)
-	first := c.phaseOne(a, 1, 0)
+	c.launch(a, 1)
+	c.p.Must(a, "aclrtSynchronizeStream", c.stream)
+	c.set(a, 0, -1)
+	first := c.phaseOne(a, 1, 0) // the executor of the first call was not kept
 	used := c.executor(first)
 	require.NotSame(t, used, c.executor(c.phaseOne(a, 1, 0)), "the first call has not been launched")
 	require.Zero(t, c.phaseTwo(a, first))
@@ -58,6 +62,7 @@ func TestNoSparesOfGraphs(t *testing.T) {
 	c := newCached(t)
 	c.p.Add(graph.New(c.p.Runtime).Functions())
 	a := c.p.Thread(0)
+	c.launch(a, 1)
 	c.p.Must(a, "aclmdlRICaptureBegin", c.stream, 2)
 	handle := c.phaseOne(a, 1, 0)
 	captured := c.executor(handle)
@@ -77,4 +82,29 @@ func TestNoSparesOfGraphs(t *testing.T) {
 		assert.EqualValues(t, 2, c.get(a, 4096))
 	}
 	c.p.Must(a, "aclmdlRIDestroy", g)
+}
+
+// Phase one of an operator that the program registers runs in each call.
+func TestNoSparesOfRegistered(t *testing.T) {
+	c := newCached(t)
+	calls := 0
+	o := &op.Operator{Name: "CountedInSpares", Params: []op.Param{{Name: "x", Class: op.TensorClass, Use: op.Updated}}}
+	require.NoError(t, Register(o, func(*op.Call) (op.Run, error) {
+		calls++
+		return op.Nothing, nil
+	}))
+	number, _, ok := Custom(o.Name)
+	require.True(t, ok)
+	a, id := c.p.Thread(0), -1-number
+	for n := range 4 {
+		require.Equal(t, n, calls)
+		x := c.l.rt.Handles.New(rt.TensorKind, &op.Tensor{Shape: []int64{1}, Strides: []int64{1}, Storage: []int64{1}, DType: dtype.Float32, Format: dtype.ND, Addr: c.memory})
+		words := []uint64{x, 0, 0}
+		words = append(words, make([]uint64, CustomFloats)...)
+		var size, executor uint64
+		words[1], words[2] = rttest.Address(&size), rttest.Address(&executor)
+		require.Zero(t, c.l.Prepare(a, id, words), rttest.Text(a))
+		require.Zero(t, c.l.Execute(a, id, 0, 0, executor, c.stream))
+		c.p.Must(a, "aclrtSynchronizeStream", c.stream)
+	}
 }

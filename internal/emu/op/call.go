@@ -118,6 +118,10 @@ func (c *Call) Vacuous(format string, args ...any) {
 // than its arguments, or it gave tensors of the program another shape or format.
 func (c *Call) Once() bool { return c.once || len(c.joined) > 0 }
 
+// ServeOnce keeps the executor of the call from being rebound. Operators call it whose phase one may
+// depend on more than the arguments.
+func (c *Call) ServeOnce() { c.once = true }
+
 // LaunchErr returns the error that phase two reports for a call that phase one accepted.
 func (c *Call) LaunchErr() error { return c.launchErr }
 
