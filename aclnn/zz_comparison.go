@@ -92,8 +92,8 @@ var opEqTensor = Operator{
 // EqTensor tells which elements of two tensors are equal, with broadcasting.
 //
 // It launches aclnnEqTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
-// The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
-// Its checks follow CANN's source, 2 of them in part.
+// The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/equal/docs/aclnnEqTensor&aclnnInplaceEqTensor.md
 func EqTensor(st *acl.Stream, p EqTensorParams) error {
 	c := NewCall(st, &opEqTensor)
@@ -368,8 +368,8 @@ var opInplaceEqTensor = Operator{
 // InplaceEqTensor is EqTensor with the result in place of the first argument.
 //
 // It launches aclnnInplaceEqTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool. Its checks follow CANN's source, 2 of them in part.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/equal/docs/aclnnEqTensor&aclnnInplaceEqTensor.md
 func InplaceEqTensor(st *acl.Stream, p InplaceEqTensorParams) error {
 	c := NewCall(st, &opInplaceEqTensor)
@@ -798,8 +798,8 @@ var opInplaceNeTensor = Operator{
 // InplaceNeTensor is NeTensor with the result in place of the first argument.
 //
 // It launches aclnnInplaceNeTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool. Its checks follow CANN's source, 4 of them in part.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/not_equal/docs/aclnnNeTensor&aclnnInplaceNeTensor.md
 func InplaceNeTensor(st *acl.Stream, p InplaceNeTensorParams) error {
 	c := NewCall(st, &opInplaceNeTensor)
@@ -1400,8 +1400,8 @@ var opNeTensor = Operator{
 // NeTensor tells which elements of two tensors differ, with broadcasting.
 //
 // It launches aclnnNeTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
-// The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
-// Its checks follow CANN's source, 4 of them in part.
+// The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/not_equal/docs/aclnnNeTensor&aclnnInplaceNeTensor.md
 func NeTensor(st *acl.Stream, p NeTensorParams) error {
 	c := NewCall(st, &opNeTensor)

@@ -3691,7 +3691,8 @@ var opInplaceLog10 = Operator{
 // InplaceLog10 is Log10 with the result in place of the first argument.
 //
 // It launches aclnnInplaceLog10 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/log/docs/aclnnLog10&aclnnInplaceLog10.md
 func InplaceLog10(st *acl.Stream, p InplaceLog10Params) error {
 	c := NewCall(st, &opInplaceLog10)
@@ -3751,7 +3752,8 @@ var opInplaceLog2 = Operator{
 // InplaceLog2 is Log2 with the result in place of the first argument.
 //
 // It launches aclnnInplaceLog2 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/log/docs/aclnnLog2&aclnnInplaceLog2.md
 func InplaceLog2(st *acl.Stream, p InplaceLog2Params) error {
 	c := NewCall(st, &opInplaceLog2)
@@ -4748,8 +4750,9 @@ var opLog10 = Operator{
 // Log10 computes the decimal logarithm of each element.
 //
 // It launches aclnnLog10 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/log/docs/aclnnLog10&aclnnInplaceLog10.md
 func Log10(st *acl.Stream, p Log10Params) error {
 	c := NewCall(st, &opLog10)
@@ -4814,8 +4817,9 @@ var opLog2 = Operator{
 // Log2 computes the binary logarithm of each element.
 //
 // It launches aclnnLog2 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/log/docs/aclnnLog2&aclnnInplaceLog2.md
 func Log2(st *acl.Stream, p Log2Params) error {
 	c := NewCall(st, &opLog2)

@@ -59,8 +59,9 @@ var opCast = Operator{
 // Cast converts each element to another dtype.
 //
 // It launches aclnnCast (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool. Its checks
-// follow CANN's source, 1 of them in part.
+// The emulator verified: Self float32 float16 bfloat16 float64 integers bool; Out float32 float16
+// bfloat16 float64 integers bool complex64 complex128. Its checks follow CANN's source, 1 of them
+// in part.
 // Vendor's page: hicann/ops-math, math/cast/docs/aclnnCast.md
 func Cast(st *acl.Stream, p CastParams) error {
 	c := NewCall(st, &opCast)
@@ -389,8 +390,8 @@ var opConstantPadNd = Operator{
 // with the last dimension.
 //
 // It launches aclnnConstantPadNd (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool. Its checks
-// follow CANN's source, 4 of them in part.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex64
+// complex128. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, conversion/pad_v3/docs/aclnnConstantPadNd.md
 func ConstantPadNd(st *acl.Stream, p ConstantPadNdParams) error {
 	c := NewCall(st, &opConstantPadNd)

@@ -543,8 +543,9 @@ var opCumsum = Operator{
 // Cumsum computes at each place the sum of the elements up to it along Dim.
 //
 // It launches aclnnCumsum (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 integers bool; Out float32 float16
-// bfloat16 float64 int8 int16 int32 int64 uint8. Its checks follow CANN's source.
+// The emulator verified: Self float32 float16 bfloat16 float64 integers bool complex64 complex128;
+// Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 complex64 complex128. Its
+// checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/cumsum/docs/aclnnCumsum.md
 func Cumsum(st *acl.Stream, p CumsumParams) error {
 	c := NewCall(st, &opCumsum)
@@ -582,8 +583,8 @@ var opCumsumV2 = Operator{
 // or without its own.
 //
 // It launches aclnnCumsumV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
-// Its checks follow CANN's source.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/cumsum/docs/aclnnCumsumV2.md
 func CumsumV2(st *acl.Stream, p CumsumV2Params) error {
 	c := NewCall(st, &opCumsumV2)
@@ -924,8 +925,9 @@ var opMean = Operator{
 // Mean computes the mean over the given dimensions.
 //
 // It launches aclnnMean (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8; Out
-// float32 float16 bfloat16 float64. Its checks follow CANN's source, 3 of them in part.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
+// follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_mean/docs/aclnnMean.md
 func Mean(st *acl.Stream, p MeanParams) error {
 	c := NewCall(st, &opMean)
@@ -964,8 +966,8 @@ var opMeanV2 = Operator{
 // NoopWithEmptyAxes.
 //
 // It launches aclnnMeanV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
-// source, 3 of them in part.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 complex64 complex128. Its
+// checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_mean/docs/aclnnMeanV2.md
 func MeanV2(st *acl.Stream, p MeanV2Params) error {
 	c := NewCall(st, &opMeanV2)
@@ -1411,7 +1413,7 @@ var opReduceSum = Operator{
 //
 // It launches aclnnReduceSum (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool. Its checks follow CANN's source, 2 of them in part.
+// bool complex64 complex128. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_sum/docs/aclnnReduceSum.md
 func ReduceSum(st *acl.Stream, p ReduceSumParams) error {
 	c := NewCall(st, &opReduceSum)

@@ -1,6 +1,7 @@
 package pointwise
 
 import (
+	"math"
 	"math/cmplx"
 	"slices"
 
@@ -30,14 +31,28 @@ var complexes = map[kernel.Op]func(x, p []complex128) complex128{
 	kernel.ReverseSub: func(x, p []complex128) complex128 { return x[1] - p[0]*x[0] },
 	kernel.Mul:        func(x, _ []complex128) complex128 { return x[0] * x[1] },
 	kernel.Div:        func(x, _ []complex128) complex128 { return x[0] / x[1] },
+	kernel.Log2:       func(x, _ []complex128) complex128 { return cmplx.Log(x[0]) / math.Ln2 },
+	kernel.Log10:      func(x, _ []complex128) complex128 { return cmplx.Log10(x[0]) },
+	kernel.Equal:      func(x, _ []complex128) complex128 { return truth(x[0] == x[1]) },
+	kernel.NotEqual:   func(x, _ []complex128) complex128 { return truth(x[0] != x[1]) },
 	kernel.Pow:        func(x, _ []complex128) complex128 { return cmplx.Pow(x[0], x[1]) },
+}
+
+func truth(b bool) complex128 {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // ofComplex checks operands of which one is complex and returns the computation.
 func (e Form) ofComplex(c *op.Call, compute dtype.Type, out *op.Tensor, operands []Operand) (op.Run, error) {
 	result := compute
-	if e.Op == kernel.Abs {
+	switch {
+	case e.Op == kernel.Abs:
 		result = op.PartTypes[compute]
+	case e.Types == Comparing:
+		result = dtype.Bool
 	}
 	fn := complexes[e.Op]
 	if fn == nil || compute == dtype.Complex32 || slices.ContainsFunc(operands, func(o Operand) bool { return !number(o.dtype()) }) {

@@ -98,3 +98,17 @@ func TestManyDimensions(t *testing.T) {
 		assert.Equal(t, math.Copysign(1, v), optest.Values(out)[i])
 	}
 }
+
+func TestComplexLogarithms(t *testing.T) {
+	for _, d := range []dtype.Type{dtype.Complex64, dtype.Complex128} {
+		x, xs := complexOf(t, 4, d, 3, 5)
+		out, outs := complexOf(t, 5, d, 3, 5)
+		for name, base := range map[string]float64{"Log2": 2, "Log10": 10} {
+			optest.Run(t, name, optest.Args{"self": x, "out": out})
+			got := numbers(outs)
+			for i, v := range numbers(xs) {
+				assert.InDelta(t, 0, cmplx.Abs(cmplx.Log(v)/complex(math.Log(base), 0)-got[i]), 1e-5, "%s of %v", name, v)
+			}
+		}
+	}
+}

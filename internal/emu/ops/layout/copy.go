@@ -23,9 +23,40 @@ func cast(c *op.Call) (op.Run, error) {
 	if want := dtype.Type(c.Int("dtype")); out.DType != want {
 		c.Invalid("%v must have dtype %v, the argument dtype", out, want)
 	}
+	if self.DType != out.DType && (self.DType.IsComplex() || out.DType.IsComplex()) {
+		return castComplex(c, out, self)
+	}
 	c.Copies(out, self)
 	c.SameStorage(out, self)
 	return c.CopyRun(out.Stored, self.Stored)
+}
+
+// castComplex casts from or to a complex type. A real type gets the real parts.
+func castComplex(c *op.Call, out, self *op.Tensor) (op.Run, error) {
+	c.Plain(out, self)
+	for _, t := range []*op.Tensor{out, self} {
+		if t.DType == dtype.Complex32 || !t.DType.IsComplex() && !kernel.Computes(t.DType) {
+			c.Invalid("%v cannot be cast to %v: %v is not supported", self, out.DType, t.DType)
+		}
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		values, err := self.Numbers(self.Shape)
+		if err != nil {
+			return err
+		}
+		if out.DType == dtype.Bool {
+			for i, x := range values {
+				values[i] = 0
+				if x != 0 {
+					values[i] = 1
+				}
+			}
+		}
+		return out.SetNumbers(values)
+	}, nil
 }
 
 // inplaceCopy copies src, broadcast and cast, into selfRef.

@@ -293,7 +293,8 @@ func constantPad(c *op.Call) (op.Run, error) {
 		c.Invalid("pad %v must hold two widths for each of up to %d dimensions", pad, self.Rank())
 		return nil, c.Err()
 	}
-	if !kernel.Computes(out.DType) {
+	parts := out.DType == dtype.Complex64 || out.DType == dtype.Complex128
+	if !kernel.Computes(out.DType) && !parts {
 		c.Invalid("%v has a dtype that is not supported", out)
 	}
 	src, dst := sectionOf(self), sectionOf(self)
@@ -318,7 +319,15 @@ func constantPad(c *op.Call) (op.Run, error) {
 		return nil, err
 	}
 	return func(*op.Exec) error {
-		if err := kernel.Fill(out.View(), value.Number()); err != nil {
+		if parts {
+			re, im := out.Parts()
+			if err := kernel.Fill(re, kernel.Real(real(value.Complex()))); err != nil {
+				return err
+			}
+			if err := kernel.Fill(im, kernel.Real(imag(value.Complex()))); err != nil {
+				return err
+			}
+		} else if err := kernel.Fill(out.View(), value.Number()); err != nil {
 			return err
 		}
 		return kernel.Copy(dst.view(out), src.view(self))

@@ -50,7 +50,32 @@ func scan(c *op.Call, r kernel.Running, out, index, self *op.Tensor, dim int64, 
 func cumsum(c *op.Call) (op.Run, error) {
 	exclusive := c.Has("exclusive") && c.Bool("exclusive")
 	reverse := c.Has("reverse") && c.Bool("reverse")
+	if c.Tensor("self").DType.IsComplex() {
+		return complexCumsum(c, exclusive, reverse)
+	}
 	return scan(c, kernel.RunningSum, c.Tensor("out"), nil, c.Tensor("self"), c.Int("dim"), exclusive, reverse)
+}
+
+// complexCumsum computes the running sums of the real and of the imaginary parts.
+func complexCumsum(c *op.Call, exclusive, reverse bool) (op.Run, error) {
+	self, out := c.Tensor("self"), c.Tensor("out")
+	c.Plain(self, out)
+	c.Same(self, out)
+	axis := c.Axis(self, c.Int("dim"))
+	if self.DType == dtype.Complex32 {
+		c.Invalid("%v has a dtype that is not supported", self)
+	}
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		re, im := self.Parts()
+		outRe, outIm := out.Parts()
+		if err := kernel.Scan(kernel.RunningSum, outRe, kernel.View{}, re, axis, exclusive, reverse); err != nil {
+			return err
+		}
+		return kernel.Scan(kernel.RunningSum, outIm, kernel.View{}, im, axis, exclusive, reverse)
+	}, nil
 }
 
 func cumprod(c *op.Call) (op.Run, error) {

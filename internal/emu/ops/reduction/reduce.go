@@ -106,13 +106,20 @@ func axes(c *op.Call, self *op.Tensor) (axes []int, keep bool) {
 // reduced checks that out has the shape of self without axes. It returns a function, to be
 // called in Run, that views out in that shape.
 func reduced(c *op.Call, out, self *op.Tensor, axes []int, keep bool) func() kernel.View {
-	c.Plain(out, self)
 	for _, t := range []*op.Tensor{out, self} {
 		if !kernel.Computes(t.DType) {
 			c.Invalid("%v has a dtype that is not supported", t)
 		}
 	}
-	want, shape, strides := []int64{}, []int64{}, []int64{}
+	place := placed(c, out, self, axes, keep)
+	return func() kernel.View { return place(out.View()) }
+}
+
+// placed checks that out has the shape of self without axes. It returns a function that gives a view of
+// out, or of a part of its elements, that shape.
+func placed(c *op.Call, out, self *op.Tensor, axes []int, keep bool) func(of kernel.View) kernel.View {
+	c.Plain(out, self)
+	want, shape, at := []int64{}, []int64{}, []int{}
 	for i, d := range self.Shape {
 		switch {
 		case !slices.Contains(axes, i):
@@ -128,20 +135,25 @@ func reduced(c *op.Call, out, self *op.Tensor, axes []int, keep bool) func() ker
 	if c.Err() != nil {
 		return nil
 	}
-	at := 0
+	next := 0
 	for i, d := range self.Shape {
 		if !slices.Contains(axes, i) {
-			stride := int64(0)
-			if at < out.Rank() {
-				stride = out.Strides[at]
-			}
-			shape, strides = append(shape, d), append(strides, stride)
+			shape, at = append(shape, d), append(at, next)
 		}
 		if keep || !slices.Contains(axes, i) {
-			at++
+			next++
 		}
 	}
-	return func() kernel.View { return out.As(shape, strides) }
+	return func(of kernel.View) kernel.View {
+		strides := make([]int64, len(at))
+		for i, k := range at {
+			if k < len(of.Strides) {
+				strides[i] = of.Strides[k]
+			}
+		}
+		of.Shape, of.Strides = shape, strides
+		return of
+	}
 }
 
 // prepare prepares the form with one output.
@@ -157,6 +169,9 @@ func (r reduction) run(c *op.Call, out, self *op.Tensor, axes []int, keep bool) 
 		if want := dtype.Type(c.Int("dtype")); want != out.DType && want != dtype.Undefined {
 			c.Invalid("%v must have dtype %v, the argument dtype", out, want)
 		}
+	}
+	if out.DType.IsComplex() && (r.op == kernel.ReduceSum || r.op == kernel.ReduceMean) && self.Len() > 0 {
+		return r.ofComplex(c, out, self, axes, keep)
 	}
 	if r.real && !out.DType.IsFloat() {
 		c.Invalid("%v must have a floating-point dtype", out)
@@ -197,6 +212,27 @@ func (r reduction) run(c *op.Call, out, self *op.Tensor, axes []int, keep bool) 
 			in = t
 		}
 		return kernel.Reduce(fn, view(), in, axes, parameter)
+	}, nil
+}
+
+// ofComplex computes a sum or mean of complex numbers, which is that of the real and of the imaginary
+// parts.
+func (r reduction) ofComplex(c *op.Call, out, self *op.Tensor, axes []int, keep bool) (op.Run, error) {
+	c.SameDType(self, out)
+	if _, ok := op.PartTypes[self.DType]; !ok || self.DType == dtype.Complex32 {
+		c.Invalid("%v has a dtype that is not supported", self)
+	}
+	place := placed(c, out, self, axes, keep)
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		re, im := self.Parts()
+		outRe, outIm := out.Parts()
+		if err := kernel.Reduce(r.op, place(outRe), re, axes, 0); err != nil {
+			return err
+		}
+		return kernel.Reduce(r.op, place(outIm), im, axes, 0)
 	}, nil
 }
 

@@ -1,0 +1,30 @@
+package comparison
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/op"
+	"github.com/goascend/cann/internal/emu/op/optest"
+)
+
+// Complex numbers are equal if both parts are.
+func TestComplexEquality(t *testing.T) {
+	complexOf := func(d dtype.Type, parts ...float64) *op.Tensor {
+		x := optest.Tensor(t, op.PartTypes[d], []int64{int64(len(parts))}, parts...)
+		x.DType, x.Shape, x.Storage = d, []int64{int64(len(parts) / 2)}, []int64{int64(len(parts) / 2)}
+		return x
+	}
+	for _, d := range []dtype.Type{dtype.Complex64, dtype.Complex128} {
+		x, y := complexOf(d, 1, 2, 3, 4, 5, 6), complexOf(d, 1, 2, 3, 0, 0, 6)
+		out := optest.Tensor(t, dtype.Bool, []int64{3})
+		optest.Run(t, "EqTensor", optest.Args{"self": x, "other": y, "out": out})
+		assert.Equal(t, []float64{1, 0, 0}, optest.Values(out))
+		optest.Run(t, "EqScalar", optest.Args{"self": complexOf(d, 1, 0, 1, 2, 2, 0), "other": optest.Scalar(1), "out": out})
+		assert.Equal(t, []float64{1, 0, 0}, optest.Values(out))
+		optest.Run(t, "NeTensor", optest.Args{"self": x, "other": y, "out": out})
+		assert.Equal(t, []float64{0, 1, 1}, optest.Values(out))
+	}
+}

@@ -1,0 +1,35 @@
+package layout
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/op"
+	"github.com/goascend/cann/internal/emu/op/optest"
+)
+
+func TestComplexCastAndPad(t *testing.T) {
+	complexOf := func(d dtype.Type, parts ...float64) (x, of *op.Tensor) {
+		of = optest.Tensor(t, op.PartTypes[d], []int64{int64(len(parts) / 2), 2}, parts...)
+		x = optest.Of(of.View())
+		x.DType, x.Shape, x.Strides, x.Storage = d, of.Shape[:1], []int64{1}, of.Shape[:1]
+		return x, of
+	}
+	x, _ := complexOf(dtype.Complex64, 1.5, 2, 0, -4, 0, 0)
+	wide, parts := complexOf(dtype.Complex128, 0, 0, 0, 0, 0, 0)
+	optest.Run(t, "Cast", optest.Args{"self": x, "dtype": dtype.Complex128, "out": wide})
+	assert.Equal(t, []float64{1.5, 2, 0, -4, 0, 0}, optest.Values(parts))
+	for d, want := range map[dtype.Type][]float64{dtype.Float32: {1.5, 0, 0}, dtype.Int32: {1, 0, 0}, dtype.Bool: {1, 1, 0}} {
+		out := optest.Tensor(t, d, []int64{3})
+		optest.Run(t, "Cast", optest.Args{"self": wide, "dtype": d, "out": out})
+		assert.Equal(t, want, optest.Values(out), d)
+	}
+	optest.Run(t, "Cast", optest.Args{"self": optest.Tensor(t, dtype.Int64, []int64{3}, 7, 8, 9), "dtype": dtype.Complex128, "out": wide})
+	assert.Equal(t, []float64{7, 0, 8, 0, 9, 0}, optest.Values(parts))
+
+	padded, parts := complexOf(dtype.Complex64, 0, 0, 0, 0, 0, 0, 0, 0)
+	optest.Run(t, "ConstantPadNd", optest.Args{"self": x, "pad": []int64{2, -1}, "value": optest.Scalar(7.0), "out": padded})
+	assert.Equal(t, []float64{7, 0, 7, 0, 1.5, 2, 0, -4}, optest.Values(parts))
+}
