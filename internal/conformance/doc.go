@@ -12,4 +12,10 @@
 //
 // The tests are compiled with cases/standin.h in place of the vendor's test framework. reasons.txt
 // explains what does not pass; the report groups it by these reasons.
+//
+// To compile all of it takes two hours of a core. A machine with more of them, even without Go, can
+// run a binary of this program with the SDK and the sources, and the report is written here:
+//
+//	conformance -sources folder -sdk folder -commit COMMIT -results results.json
+//	go run ./internal/conformance -results results.json -report testdata/conformance.md
 package main

@@ -89,6 +89,9 @@ func run() error {
 	if *report == "" {
 		return nil
 	}
+	if len(r.Suites)+len(r.Programs) == 0 {
+		return fmt.Errorf("%s has no results; -sources makes some", *file)
+	}
 	return r.write(*report, table)
 }
 

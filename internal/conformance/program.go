@@ -67,15 +67,21 @@ func programsOf(folder, repository string, known func(string) bool) ([]program, 
 	return all, nil
 }
 
+// only310P are operators that no other chip has, with examples outside of its folder.
+var only310P = []string{"BackgroundReplace", "BlendImagesCustom", "MrgbaCustom", "NonMaxSuppression"}
+
 func (p *program) name() string { return p.Repository + "/" + p.Path }
 
 // chip is the chip that an example is for, by the folder's name of its architecture. Those that send
-// tokens to experts have tensor parallelism there, which an Atlas A2 has not.
+// tokens to experts have tensor parallelism there, which an Atlas A2 has not, and some operators are
+// only on the 310P.
 func (p *program) chip() string {
 	switch {
 	case strings.Contains(p.Path, "/arch35/"):
 		return "Ascend950"
 	case strings.Contains(p.Path, "/arch20/"):
+		return "Ascend310P3"
+	case slices.ContainsFunc(p.Operators, func(o string) bool { return slices.Contains(only310P, o) }):
 		return "Ascend310P3"
 	case slices.ContainsFunc(p.Operators, func(o string) bool { return strings.HasPrefix(o, "MoeDistribute") }):
 		return "Ascend910_9391"

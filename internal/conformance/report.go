@@ -240,7 +240,7 @@ func (w *report) totals() {
 
 // programs counts the examples.
 func (w *report) programs(table *abi.Table) {
-	w.printf("\n## Published example programs\n\nPrograms that call operators which CANN's headers have. Those under `arch35` are for the 950, those under\n`arch20` for the 310P, those that send tokens to experts for the 910_93, the others for the 910B.\n\n| repository | chip | programs | compiled | ran |\n|---|---|---|---|---|\n")
+	w.printf("\n## Published example programs\n\nPrograms that call operators which CANN's headers have. Those under `arch35` are for the 950, those under\n`arch20` for the 310P, those that send tokens to experts for the 910_93, and the others for the 910B,\nor for the 310P if it alone has the operator.\n\n| repository | chip | programs | compiled | ran |\n|---|---|---|---|---|\n")
 	programs := map[[2]string]*tally{}
 	var older tally
 	for _, p := range w.Programs {
@@ -297,7 +297,7 @@ func (w *report) unlike() {
 			fallback = "the operator is not implemented"
 		}
 		file := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(name), "test_aclnn_"), ".cpp")
-		if strings.Contains(name, "/arch") {
+		if p.chip() != "Ascend910B1" {
 			file += " (" + strings.TrimPrefix(p.chip(), "Ascend") + ")"
 		}
 		key := w.why(name, fallback)
@@ -320,7 +320,7 @@ func (w *report) cases() {
 			}
 			m := missOf(c)
 			_, name, _ := strings.Cut(c.Name, ".")
-			key := w.why(m.chip+" "+c.Operator+" "+name, m.fallback())
+			key := w.why(m.chip+" "+c.Operator+" "+name, w.why(m.said, m.fallback()))
 			if misses[key] == nil {
 				misses[key] = map[miss][]string{}
 			}
