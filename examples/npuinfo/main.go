@@ -23,13 +23,15 @@ both to a bug.
 
 With -trace it says which calls of a program that ran on the emulator a 910B would run on its slow AI
 CPU, and which the toolkit of this machine, or of -toolkit, would not run; with -flight, what the ranks
-of a job did last.`
+of a job did last. With -diff it compares two chips by CANN's platform files and the public sources of
+its operators, and needs neither.`
 
 var samples = []string{
 	"go run -tags emu ./examples/npuinfo",
 	"go run ./examples/npuinfo -missing",
 	"go run ./examples/npuinfo -json",
 	"go run ./examples/npuinfo -flight /tmp/cann-flight-1",
+	"go run ./examples/npuinfo -diff Ascend910B1,Ascend310P3",
 	"go run ./examples/npuinfo -smoke",
 	"go run ./examples/npuinfo -smoke -report day1 -only golden:attn",
 	"go run ./examples/npuinfo -trace step.json -toolkit /usr/local/Ascend/ascend-toolkit/latest/opp/built-in",
@@ -40,6 +42,7 @@ type options struct {
 	json, missing bool
 	trace         string // file
 	flight        string // folder
+	diff          string // two chips
 	try           tryOptions
 }
 
@@ -49,6 +52,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.BoolVar(&o.json, "json", false, "write JSON")
 	f.BoolVar(&o.missing, "missing", false, "list the functions that are missing, not only their number")
 	f.StringVar(&o.flight, "flight", "", "merge the flight records of a job's ranks in this `folder` into one story")
+	f.StringVar(&o.diff, "diff", "", "print what tells two `chips` apart: cores, memory, operators, element types")
 	f.StringVar(&o.trace, "trace", "", "list what leaves the AI Core in the `file` that CANN_EMU_TRACE named")
 	o.try.define(f)
 	return o, f.Parse(args)
@@ -63,6 +67,8 @@ func main() {
 	defer stop()
 	switch {
 	case err != nil:
+	case o.diff != "":
+		err = writeDifference(os.Stdout, o)
 	case o.flight != "":
 		err = writeFlight(os.Stdout, o)
 	case o.try.part != "":

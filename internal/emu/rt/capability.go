@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/abi/soc"
 )
 
 // cannAttributes lists the features of the emulated chips: infinities and NaN in arithmetic,
@@ -13,7 +14,7 @@ import (
 var cannAttributes = [...]int32{abi.ACL_CANN_ATTR_INF_NAN, abi.ACL_CANN_ATTR_JIT_COMPILE, abi.ACL_CANN_ATTR_BF16}
 
 func (r *Runtime) attributes() []int32 {
-	if socs[r.config.SoC].bfloat16 {
+	if r.chip().BFloat16 {
 		return cannAttributes[:]
 	}
 	return cannAttributes[:2]
@@ -46,7 +47,7 @@ func (r *Runtime) aclrtGetDeviceCapability(t *Thread, _ *Device, devFeatureType 
 
 // aclrtCheckArchCompatibility reports whether operators built for a chip run on this one.
 func (r *Runtime) aclrtCheckArchCompatibility(socVersion string, canCompatible Out[int32]) Code {
-	chip, err := findSoC(socVersion)
-	canCompatible.Set(truth(err == nil && chip.arch == socs[r.config.SoC].arch))
+	chip, err := soc.Named(socVersion)
+	canCompatible.Set(truth(err == nil && chip.Arch == r.chip().Arch))
 	return 0
 }

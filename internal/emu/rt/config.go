@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/goascend/cann/internal/abi/soc"
 	"github.com/goascend/cann/internal/emu/knob"
 	"github.com/goascend/cann/internal/emu/rt/sanitize"
 )
@@ -30,16 +31,16 @@ func ConfigFromEnv() (Config, error) {
 	if v := knob.Get("CANN_EMU_SOC"); v != "" {
 		c.SoC = v
 	}
-	chip, err := findSoC(c.SoC)
+	chip, err := soc.Named(c.SoC)
 	if err != nil {
-		return c, err
+		return c, fmt.Errorf("CANN_EMU_SOC: %w", err)
 	}
 	if v := knob.Get("CANN_EMU_DEVICES"); v != "" {
 		if c.Devices, err = strconv.Atoi(v); err != nil || c.Devices < 0 || c.Devices > 64 {
 			return c, fmt.Errorf("CANN_EMU_DEVICES=%q: must be a number from 0 to 64", v)
 		}
 	}
-	c.Memory = min(chip.memory, machineMemory()/pageUnit*pageUnit)
+	c.Memory = min(chip.Memory, machineMemory()/pageUnit*pageUnit)
 	if v := knob.Get("CANN_EMU_MEMORY"); v != "" {
 		if c.Memory, err = parseSize(v); err != nil {
 			return c, fmt.Errorf("CANN_EMU_MEMORY=%q: %w", v, err)
@@ -77,7 +78,7 @@ func parseSize(s string) (int64, error) {
 func machineMemory() int64 {
 	var info syscall.Sysinfo_t
 	if syscall.Sysinfo(&info) != nil {
-		return 8 * gib
+		return 8 << 30
 	}
 	return int64(info.Totalram) * int64(info.Unit)
 }

@@ -274,14 +274,14 @@ func (r *Runtime) aclrtGetDevicesTopo(_, _ *Device, value Out[uint64]) Code {
 }
 
 func (r *Runtime) aclGetDeviceCapability(t *Thread, _ *Device, deviceInfo int32, value Out[int64]) Code {
-	chip := socs[r.config.SoC]
+	chip := r.chip()
 	switch int64(deviceInfo) {
 	case abi.ACL_DEVICE_INFO_AI_CORE_NUM:
-		value.Set(chip.cube)
+		value.Set(chip.Cube)
 	case abi.ACL_DEVICE_INFO_VECTOR_CORE_NUM:
-		value.Set(chip.vector)
+		value.Set(chip.Vector)
 	case abi.ACL_DEVICE_INFO_L2_SIZE:
-		value.Set(chip.l2)
+		value.Set(chip.L2)
 	default:
 		return t.Fail(InvalidParam, "EH0001: aclGetDeviceCapability: information %d is unknown", deviceInfo)
 	}
@@ -289,11 +289,11 @@ func (r *Runtime) aclGetDeviceCapability(t *Thread, _ *Device, deviceInfo int32,
 }
 
 func (r *Runtime) aclrtGetDeviceInfo(t *Thread, device *Device, attr int32, value Out[int64]) Code {
-	chip := socs[r.config.SoC]
+	chip := r.chip()
 	id := int64(device.id)
 	values := map[int32]int64{
-		1: 6, 101: chip.cube, 102: chip.cube, 201: chip.vector, 301: r.config.Memory, 302: chip.l2,
-		401: id, 402: id, 403: 0, 404: 0, 405: 0, 406: 0, 407: 0, 408: 0, 409: 0, 501: 0, 601: chip.arch,
+		1: 6, 101: chip.Cube, 102: chip.Cube, 201: chip.Vector, 301: r.config.Memory, 302: chip.L2,
+		401: id, 402: id, 403: 0, 404: 0, 405: 0, 406: 0, 407: 0, 408: 0, 409: 0, 501: 0, 601: chip.Arch,
 	}
 	v, ok := values[attr]
 	if !ok && (attr < 202 || attr > 212) { // these describe SIMT, which the chips do not have

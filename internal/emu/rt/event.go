@@ -247,7 +247,7 @@ func (r *Runtime) streamWait(t *Thread, s *Stream, e *Event, limit time.Duration
 	if rec == nil {
 		return 0 // nothing was recorded, so there is nothing to wait for
 	}
-	if e.device != s.ctx.device && !socs[r.config.SoC].waitsAcross {
+	if e.device != s.ctx.device && !r.chip().WaitsAcross {
 		return 0 // as CANN answers, which logs a warning and lets the stream run on
 	}
 	e.waited++

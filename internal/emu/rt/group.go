@@ -57,9 +57,9 @@ func (r *Runtime) aclrtGetAllGroupInfo(t *Thread, groupInfo *groupInfo) Code {
 
 // aclrtGetGroupInfoDetail writes an attribute, which is a 32-bit number, and its size in bytes.
 func (r *Runtime) aclrtGetGroupInfoDetail(t *Thread, groupInfo *groupInfo, groupIndex, attr int32, attrValue Out[int32], valueLen uint64, paramRetSize Out[uint64]) Code {
-	chip := socs[r.config.SoC]
+	chip := r.chip()
 	values := map[int32]int64{
-		int32(abi.ACL_GROUP_AICORE_INT): chip.cube, int32(abi.ACL_GROUP_AIV_INT): chip.vector, int32(abi.ACL_GROUP_AIC_INT): chip.cube,
+		int32(abi.ACL_GROUP_AICORE_INT): chip.Cube, int32(abi.ACL_GROUP_AIV_INT): chip.Vector, int32(abi.ACL_GROUP_AIC_INT): chip.Cube,
 		int32(abi.ACL_GROUP_SDMANUM_INT): 1, int32(abi.ACL_GROUP_ASQNUM_INT): 1, int32(abi.ACL_GROUP_GROUPID_INT): 0,
 	}
 	v, known := values[attr]

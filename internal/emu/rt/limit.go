@@ -8,12 +8,12 @@ type coreLimits [2]uint32
 
 // cores returns the chip's number of cores of a type; ok is false for an unknown type.
 func (r *Runtime) cores(kind int32) (n uint32, ok bool) {
-	chip := socs[r.config.SoC]
+	chip := r.chip()
 	switch kind {
 	case int32(abi.ACL_RT_DEV_RES_CUBE_CORE):
-		return uint32(chip.cube), true
+		return uint32(chip.Cube), true
 	case int32(abi.ACL_RT_DEV_RES_VECTOR_CORE):
-		return uint32(chip.vector), true
+		return uint32(chip.Vector), true
 	}
 	return 0, false
 }

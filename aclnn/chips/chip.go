@@ -1,0 +1,56 @@
+package chips
+
+import (
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/internal/abi/acceptance"
+	"github.com/goascend/cann/internal/abi/soc"
+)
+
+// Chip describes a kind of NPU by CANN's platform files.
+type Chip struct {
+	Name          string // as aclrtGetSocName returns it
+	CubeCores     int
+	VectorCores   int
+	Megahertz     int
+	L2            int64 // bytes
+	Memory        int64 // bytes
+	UnifiedBuffer int64 // bytes of a vector core
+	BFloat16      bool
+	WaitsAcross   bool // streams can wait for events of other devices
+}
+
+// Names returns the names of the chips, sorted.
+func Names() []string { return soc.Names() }
+
+// Named returns the chip of a name. The error of an unknown name lists those that are known.
+func Named(name string) (Chip, error) {
+	c, err := soc.Named(name)
+	if err != nil {
+		return Chip{}, err
+	}
+	return Chip{name, int(c.Cube), int(c.Vector), int(c.Megahertz), c.L2, c.Memory, c.UnifiedBuffer, c.BFloat16, c.WaitsAcross}, nil
+}
+
+// Operator says what a chip's form of an operator takes.
+type Operator struct {
+	Missing bool // the chip refuses every call
+	// Types has, by C parameter, the element types that no rule refuses whatever the other arguments
+	// are. Tensors whose types no rule limits are not in it.
+	Types map[string][]aclnn.DType
+}
+
+// Operators returns the names, without aclnn, of the operators whose sources are public, sorted.
+func Operators() []string { return acceptance.Names() }
+
+// Operator returns what the chip's form of an operator takes. public is false if the operator's sources
+// are not public.
+func (c Chip) Operator(name string) (o Operator, public bool) {
+	if _, public = acceptance.SourceOf(name); !public {
+		return o, false
+	}
+	types, missing, err := acceptance.Types(name, acceptance.ChipOf(c.Name))
+	if err != nil {
+		return o, false // the tables are tested
+	}
+	return Operator{missing, types}, true
+}

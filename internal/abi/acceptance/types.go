@@ -1,0 +1,197 @@
+package acceptance
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/goascend/cann/internal/dtype"
+)
+
+// Names returns the operators of the tables, sorted.
+func Names() []string { return slices.Sorted(maps.Keys(index())) }
+
+// Types tells which element types the rules of an operator leave for each tensor on a chip: those for
+// which no rule refuses every call whose tensors have elements. Rules about more than two types are not
+// read. A tensor whose types no rule limits is not in the result. The operator is missing on a chip
+// where a rule refuses all calls.
+func Types(operator string, chip Chip) (types map[string][]dtype.Type, missing bool, err error) {
+	rules, err := Rules(operator, chip)
+	if err != nil {
+		return nil, false, err
+	}
+	types, missing = left(rules)
+	return types, missing, nil
+}
+
+// left applies rules to the types of each tensor alone, and then to pairs, since a type of one goes only
+// with types that another takes.
+func left(rules []Rule) (types map[string][]dtype.Type, missing bool) {
+	if refuses(rules, nil) {
+		return nil, true
+	}
+	types, every := map[string][]dtype.Type{}, 0
+	for t := range dtype.Type(64) {
+		if t.Valid() {
+			every++
+		}
+	}
+	for _, r := range rules {
+		for _, name := range typed(r.Cond) {
+			types[name] = nil
+		}
+	}
+	for name := range types {
+		for t := range dtype.Type(64) {
+			if t.Valid() && !refuses(rules, guess{name: t}) {
+				types[name] = append(types[name], t)
+			}
+		}
+	}
+	for changed := true; changed; {
+		changed = false
+		for i, r := range rules {
+			names := typed(r.Cond)
+			if len(names) != 2 {
+				continue
+			}
+			for n, name := range names {
+				other := names[1-n]
+				if !required(rules, other) { // without it any type may do
+					continue
+				}
+				kept := slices.DeleteFunc(slices.Clone(types[name]), func(t dtype.Type) bool {
+					return !slices.ContainsFunc(types[other], func(u dtype.Type) bool {
+						return !refuses(rules[i:i+1], guess{name: t, other: u})
+					})
+				})
+				changed = changed || len(kept) < len(types[name])
+				types[name] = kept
+			}
+		}
+	}
+	maps.DeleteFunc(types, func(_ string, list []dtype.Type) bool { return len(list) == every })
+	return types, false
+}
+
+// required reports whether rules refuse calls without a tensor.
+func required(rules []Rule, name string) bool {
+	var null func(n *Node) bool
+	null = func(n *Node) bool {
+		return n.Op == Null && tensorOf(n.Args[0]) == name || n.Op == Or && slices.ContainsFunc(n.Args, null)
+	}
+	return slices.ContainsFunc(rules, func(r Rule) bool { return r.Code > Vacuous && null(r.Cond) })
+}
+
+// typed lists the tensors whose element type a condition reads, each once.
+func typed(n *Node) (names []string) {
+	if n.Op == Type {
+		if name := tensorOf(n.Args[0]); name != "" {
+			return []string{name}
+		}
+	}
+	for _, a := range n.Args {
+		for _, name := range typed(a) {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.SortFunc(names, strings.Compare)
+	return names
+}
+
+// tensorOf is the name of the argument that a node is, or is a member of.
+func tensorOf(n *Node) string {
+	for n.Op == At {
+		n = n.Args[0]
+	}
+	if n.Op == Argument {
+		return n.Name
+	}
+	return ""
+}
+
+// guess is what is known of a call: the element types of tensors that it has.
+type guess map[string]dtype.Type
+
+// refuses reports whether rules refuse every call that the guess describes.
+func refuses(rules []Rule, g guess) bool {
+	for _, r := range rules {
+		if v, known := g.value(r.Cond); known && v != 0 {
+			return r.Code != 0 && r.Code != Idle && r.Code != Vacuous
+		}
+	}
+	return false
+}
+
+// value returns the value that a condition has for every call of the guess, if it is the same for all.
+func (g guess) value(n *Node) (v float64, known bool) {
+	switch n.Op {
+	case Constant:
+		return n.Value, true
+	case Argument:
+		_, given := g[n.Name] // a pointer that is not null
+		return 1, given
+	case Null:
+		_, given := g[tensorOf(n.Args[0])]
+		return 0, given
+	case Type:
+		t, given := g[tensorOf(n.Args[0])]
+		return float64(t), given
+	case And, Or:
+		return g.join(n.Args, n.Op == Or)
+	case Not:
+		v, known = g.value(n.Args[0])
+		return number(v == 0), known
+	case If:
+		if v, known = g.value(n.Args[0]); known {
+			return g.value(n.Args[2-int(number(v != 0))])
+		}
+		a, known := g.value(n.Args[1])
+		b, also := g.value(n.Args[2])
+		return a, known && also && a == b
+	case In:
+		return g.in(n)
+	case Any:
+		return g.value(n.Args[3])
+	case Equal, Unequal:
+		a, known := g.value(n.Args[0])
+		b, also := g.value(n.Args[1])
+		return number(a == b == (n.Op == Equal)), known && also
+	}
+	return 0, false
+}
+
+// join evaluates a conjunction, or a disjunction: one member may decide alone.
+func (g guess) join(members []*Node, either bool) (float64, bool) {
+	all := true
+	for _, a := range members {
+		v, known := g.value(a)
+		if known && (v != 0) == either {
+			return number(either), true
+		}
+		all = all && known
+	}
+	return number(!either), all
+}
+
+func (g guess) in(n *Node) (float64, bool) {
+	v, known := g.value(n.Args[0])
+	all := known
+	for _, a := range n.Args[1:] {
+		u, also := g.value(a)
+		if known && also && u == v {
+			return 1, true
+		}
+		all = all && also
+	}
+	return 0, all
+}
+
+func number(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
