@@ -2,10 +2,16 @@ package api
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/goascend/cann/examples/serve/engine"
 	"github.com/goascend/cann/examples/serve/language"
@@ -23,12 +29,14 @@ type Config struct {
 	Adapters string
 	Keys     []string // bearer tokens, of which requests need one; nil lets everybody in
 
-	MaxBody    int64         // bytes of a request
-	MaxTokens  int           // of an answer
-	MaxChoices int           // of a request: prompts times n
-	PerClient  int           // requests of a client at the same time
-	Deadline   time.Duration // of a request
-	Logger     *slog.Logger  // a line for each request; nil keeps silent
+	MaxBody    int64                  // bytes of a request
+	MaxTokens  int                    // of an answer
+	MaxChoices int                    // of a request: prompts times n
+	PerClient  int                    // requests of a client at the same time
+	Deadline   time.Duration          // of a request
+	Logger     *slog.Logger           // a line for each request; nil keeps silent
+	Tracer     trace.Tracer           // spans of each request and its phases; nil makes none
+	Collectors []prometheus.Collector // more metrics to show
 }
 
 // Server is an http.Handler.
@@ -51,9 +59,17 @@ func New(c Config) (*Server, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	if c.Tracer == nil {
+		c.Tracer = noop.NewTracerProvider().Tracer("")
+	}
 	s := &Server{Config: c, mux: http.NewServeMux(), started: time.Now(), clients: clients{most: c.PerClient, open: map[string]int{}}}
 	s.vocabulary = sync.OnceValue(s.newVocabulary)
 	s.metrics = newMetrics(c.Engine, c.Model)
+	for _, x := range c.Collectors {
+		if err := s.metrics.registry.Register(x); err != nil {
+			return nil, fmt.Errorf("api: %w", err)
+		}
+	}
 	for _, k := range c.Keys {
 		s.keys = append(s.keys, hash(k))
 	}
@@ -81,6 +97,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id, began := requestID(r), time.Now()
 	w.Header().Set("X-Request-Id", id)
 	seen := &watched{ResponseWriter: w, status: http.StatusOK}
+	if strings.HasPrefix(r.URL.Path, "/v1/") { // what monitors ask for every few seconds has no spans
+		traced, span := s.beginSpan(r, id)
+		defer func() { endSpan(span, seen.status) }()
+		r = traced
+	}
 	s.mux.ServeHTTP(seen, r)
 	s.Logger.Info("request", "id", id, "method", r.Method, "path", r.URL.Path, "status", seen.status, "bytes", seen.bytes, "took", time.Since(began))
 }

@@ -103,7 +103,12 @@ func (r *running) finished() usage {
 // follow turns the tokens of a choice into text, until it ends or ctx does.
 func (s *Server) follow(ctx context.Context, choice int, g *engine.Generation, stops []string, to chan<- piece) {
 	text, search := s.Language.Stream(), engine.NewStops(stops)
-	began, last := time.Now(), time.Time{}
+	at, last, tokens := times{queued: time.Now()}, time.Time{}, 0
+	var failed error
+	defer func() {
+		at.admitted, at.ended = g.Began(), time.Now()
+		s.phases(ctx, choice, at, g, tokens, failed)
+	}()
 	send := func(p piece) bool {
 		p.choice = choice
 		select {
@@ -124,11 +129,13 @@ func (s *Server) follow(ctx context.Context, choice int, g *engine.Generation, s
 				p.reason = engine.Stopped
 			}
 		case err != nil:
-			p.err = err
+			p.err, failed = err, err
 		default:
 			now := time.Now()
-			s.metrics.token(began, last, now)
-			last = now
+			s.metrics.token(at.queued, last, now)
+			if last, tokens = now, tokens+1; tokens == 1 {
+				at.first = now
+			}
 			var found bool
 			p.tokens = []engine.Token{t}
 			if p.text, found = search.Next(text.Next(t.ID)); found {
@@ -136,7 +143,7 @@ func (s *Server) follow(ctx context.Context, choice int, g *engine.Generation, s
 			}
 		}
 		if p.reason != "" || p.err != nil {
-			s.metrics.ended(p, time.Since(began))
+			s.metrics.ended(p, time.Since(at.queued))
 		}
 		if !send(p) || p.reason != "" || p.err != nil {
 			return

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"sync"
+	"time"
 )
 
 // Generation receives the tokens of a request. Only one goroutine may call Next.
@@ -14,6 +15,7 @@ type Generation struct {
 	mu     sync.Mutex
 	tokens []Token // not taken yet
 	cached int
+	began  time.Time
 	ended  bool
 	reason Reason
 	err    error
@@ -66,6 +68,13 @@ func (g *Generation) Cached() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.cached
+}
+
+// Began returns when the request left the queue, zero before.
+func (g *Generation) Began() time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.began
 }
 
 // change changes the generation and wakes Next.

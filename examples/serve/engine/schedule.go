@@ -1,6 +1,9 @@
 package engine
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // plan chooses the tokens of the next step: the last token of each sequence that generates, then as much
 // as fits of the prompts that are being read, then sequences that wait.
@@ -90,7 +93,7 @@ func (e *Engine) enter(s *sequence) {
 	}
 	s.admitted = true
 	e.left(1)
-	s.out.change(func() { s.out.cached = s.computed })
+	s.out.change(func() { s.out.cached, s.out.began = s.computed, time.Now() })
 	e.stats.PrefixHits += s.computed
 	e.stats.PromptTokens += len(s.tokens)
 }
