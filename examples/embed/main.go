@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strings"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/examples/command"
@@ -36,11 +35,11 @@ var samples = []string{
 
 // options are the flags.
 type options struct {
-	source       weights.Source
-	dtype, query string
-	device       int
-	tensor       int      // devices
-	texts        []string // nil is the standard input
+	source weights.Source
+	query  string
+	device int
+	tensor int      // devices
+	texts  []string // nil is the standard input
 }
 
 //go:embed main.go
@@ -50,9 +49,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	o := options{source: weights.Source{Steps: 100, Seed: 1, Text: own}}
 	f := command.New(out, "embed [flags] [text ...]", about, samples...)
 	f.Operands = true
-	f.StringVar(&o.source.Folder, "model", "", "`folder` of a Hugging Face model, or of trainstep's checkpoints (default: train a small one first)")
-	f.StringVar(&o.source.Type, "type", "qwen3", "`type` of a model to train, one of "+strings.Join(qwen.ModelTypes(), ", "))
-	f.StringVar(&o.dtype, "dtype", "fp32", "element `type`: fp32 or bf16")
+	o.source.Flags(f)
 	f.IntVar(&o.device, "device", 0, "device to run on")
 	f.IntVar(&o.tensor, "tp", 1, "`devices` that share each layer, from -device on (tensor parallelism)")
 	f.StringVar(&o.query, "query", "", "`text` to compare with: print the others in the order of their cosine")
@@ -60,12 +57,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 		return o, err
 	}
 	o.texts = f.Args()
-	if o.source.Folder == "" && !slices.Contains(qwen.ModelTypes(), o.source.Type) {
-		return o, fmt.Errorf("-type %q; use one of %s", o.source.Type, strings.Join(qwen.ModelTypes(), ", "))
-	}
-	var err error
-	o.source.DType, err = weights.DType(o.dtype)
-	return o, err
+	return o, o.source.Check()
 }
 
 func main() {

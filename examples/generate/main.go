@@ -10,14 +10,12 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/examples/command"
-	"github.com/goascend/cann/examples/qwen"
 	"github.com/goascend/cann/examples/sampling"
 	"github.com/goascend/cann/examples/weights"
 	"github.com/goascend/cann/ops"
@@ -37,8 +35,8 @@ var samples = []string{
 
 // options are the flags.
 type options struct {
-	source         weights.Source
-	dtype          string
+	source weights.Source
+
 	prompt, system string
 	chat           bool
 	ids            []int32 // the prompt as token ids instead of text
@@ -50,14 +48,9 @@ type options struct {
 func parseFlags(args []string, out io.Writer) (options, error) {
 	var o options
 	f := command.New(out, "generate [flags]", about, samples...)
-	f.Group("The model")
-	f.StringVar(&o.source.Folder, "model", "", "`folder` of trainstep's checkpoints, or of a Hugging Face model (default: train a small one first)")
-	f.StringVar(&o.source.Adapter, "adapter", "", "`folder` of an adapter for -model, as trainstep -lora exports it or PEFT saves it")
-	f.StringVar(&o.dtype, "dtype", "fp32", "element `type`: fp32 or bf16")
+	o.source.Steps = 200
+	o.source.Flags(f)
 	f.IntVar(&o.device, "device", 0, "device to run on")
-	f.Group("A model to train, without -model")
-	f.StringVar(&o.source.Type, "type", "qwen3", "`type` of the model, one of "+strings.Join(qwen.ModelTypes(), ", "))
-	f.IntVar(&o.source.Steps, "train-steps", 200, "`steps` to train it")
 	f.Group("The text")
 	f.StringVar(&o.prompt, "prompt", "func ", "text to go on from")
 	f.BoolVar(&o.chat, "chat", false, "the prompt is what a user says: write it with the chat template of the model's folder")
@@ -76,8 +69,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
-	var err error
-	if o.source.DType, err = weights.DType(o.dtype); err != nil {
+	if err := o.source.Check(); err != nil {
 		return o, err
 	}
 	switch {
@@ -87,17 +79,12 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 		return o, errors.New("-chat takes a -prompt, not -ids")
 	case o.system != "" && !o.chat:
 		return o, errors.New("-system needs -chat")
-	case o.source.Adapter != "" && o.source.Folder == "":
-		return o, errors.New("-adapter needs the -model that it was trained for")
-	case o.source.Folder == "" && o.source.Steps < 1:
-		return o, fmt.Errorf("-train-steps %d; it must be positive", o.source.Steps)
-	case o.source.Folder == "" && !slices.Contains(qwen.ModelTypes(), o.source.Type):
-		return o, fmt.Errorf("-type %q; use one of %s", o.source.Type, strings.Join(qwen.ModelTypes(), ", "))
 	}
 	if err := o.sampling.Validate(); err != nil {
 		return o, fmt.Errorf("-%w", err)
 	}
 	o.source.Seed = o.sampling.Seed
+	var err error
 	o.source.Text, err = sources()
 	return o, err
 }

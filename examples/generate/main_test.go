@@ -163,7 +163,7 @@ func TestGeneratesFromHuggingFace(t *testing.T) {
 
 func TestBadFlags(t *testing.T) {
 	for text, flags := range map[string][]string{
-		"-n 0": {"-n", "0"}, "-train-steps 0": {"-train-steps", "0"}, `-type "llama"`: {"-type", "llama"}, `-dtype "fp8"`: {"-dtype", "fp8"},
+		"-n 0": {"-n", "0"}, "-train-steps 0": {"-train-steps", "0"}, `-type "llama"`: {"-type", "llama"}, `"fp8" for flag -dtype`: {"-dtype", "fp8"},
 		"-top-p 0": {"-top-p", "0"}, "invalid value": {"-ids", "1,x"}, "not defined": {"-nonsense"}, "unknown argument": {"text"},
 		"-system needs -chat": {"-system", "x"}, "not -ids": {"-chat", "-ids", "1"},
 	} {

@@ -45,6 +45,16 @@ func (s *Sampler) Next(logits []float32) int32 {
 	return id
 }
 
+// Skip goes on as if Next had drawn a token.
+func (s *Sampler) Skip(id int32) {
+	if s.Temperature != 0 {
+		s.rng.Float64()
+	}
+	if s.drawn != nil {
+		s.drawn[id]++
+	}
+}
+
 func (s *Sampler) choose(logits []float32) int32 {
 	if s.Temperature == 0 {
 		return s.likeliest(logits)

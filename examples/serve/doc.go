@@ -12,8 +12,9 @@
 //	-quant                    w8a8: int8 weights, and inputs of their products
 //	-adapters                 folder with adapters (LoRA) that requests name as their model; -adapter-places
 //	                          and -adapter-rank limit them
-//	-device -tp               where: a device, or several from this one on that share each layer; or as many
-//	                          processes, started by torchrun or examples/launch, of which the first serves
+//	-device                   where: a device, or several with commas between, each with a replica of the model
+//	-tp                       devices that share each layer, from a replica's on; or as many processes,
+//	                          started by torchrun or examples/launch, of which the first serves
 //	-type -train-steps        the model that is trained without -model
 //	-listen                   address; -tls-cert and -tls-key turn on TLS
 //	-keys                     file with bearer tokens, a line each, of which requests need one
@@ -27,6 +28,7 @@
 //	-client-requests          open requests of a client
 //	-deadline                 time of a request
 //	-drain                    time that requests have to end after SIGTERM
+//	-trace -trace-calls       spans of OpenTelemetry for each request and its phases, and for each launch
 //	-pprof                    profiles at /debug/pprof
 //
 // SIGTERM and Ctrl-C let running requests end and refuse new ones; a second signal ends the program at

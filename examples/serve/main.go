@@ -21,6 +21,7 @@ import (
 	"github.com/goascend/cann/examples/serve/api"
 	"github.com/goascend/cann/examples/serve/engine"
 	"github.com/goascend/cann/examples/serve/language"
+	"github.com/goascend/cann/examples/serve/replicas"
 	"github.com/goascend/cann/ops"
 )
 
@@ -54,15 +55,19 @@ func run(ctx context.Context, o options, out, report io.Writer) (err error) {
 		source.Parallel = par
 		return source.Model(ctx, st, reg, report)
 	}
-	device, err := o.engine.Join(ctx, o.device)
-	if err != nil {
+	if o.devices[0], err = o.engine.Join(ctx, o.devices[0]); err != nil {
 		return err
 	}
-	if g := o.engine.Group; g != nil && g.Rank() > 0 {
-		// The first rank ends this one, when its requests have ended.
-		return engine.Follow(context.WithoutCancel(ctx), rt, device, load, o.engine)
+	if g := o.engine.Group; g != nil {
+		if len(o.devices) > 1 {
+			return errors.New("-device names one device when the ranks of -tp are processes")
+		}
+		if g.Rank() > 0 {
+			// The first rank ends this one, when its requests have ended.
+			return engine.Follow(context.WithoutCancel(ctx), rt, o.devices[0], load, o.engine)
+		}
 	}
-	e, err := engine.Open(ctx, rt, device, load, o.engine)
+	e, err := replicas.Open(ctx, rt, o.devices, load, o.engine)
 	if err != nil {
 		return err
 	}
@@ -77,6 +82,11 @@ func run(ctx context.Context, o options, out, report io.Writer) (err error) {
 		return err
 	}
 	o.api.Engine = e
+	stop, err := o.observe(ctx, e)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	handler, err := o.handler()
 	if err != nil {
 		return err
@@ -90,7 +100,7 @@ func run(ctx context.Context, o options, out, report io.Writer) (err error) {
 }
 
 // loadAdapters loads the adapters of -adapters.
-func (o *options) loadAdapters(ctx context.Context, e *engine.Engine) error {
+func (o *options) loadAdapters(ctx context.Context, e *replicas.Set) error {
 	if o.api.Adapters == "" {
 		return nil
 	}
@@ -142,7 +152,7 @@ func (o *options) invite(out io.Writer, address net.Addr) {
 const slowest = 30 * time.Second
 
 // serve answers requests until ctx ends, and then lets those that run come to their end.
-func (o *options) serve(ctx context.Context, e *engine.Engine, handler http.Handler, listener net.Listener) error {
+func (o *options) serve(ctx context.Context, e *replicas.Set, handler http.Handler, listener net.Listener) error {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: slowest, ReadTimeout: slowest, IdleTimeout: 4 * slowest}
 	var lost error // why the engine has ended by itself
 	ended := make(chan error, 1)

@@ -10,11 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/examples/command"
-	"github.com/goascend/cann/examples/qwen"
 	"github.com/goascend/cann/examples/serve/api"
 	"github.com/goascend/cann/examples/serve/engine"
 	"github.com/goascend/cann/examples/weights"
@@ -33,12 +34,12 @@ var samples = []string{
 // options are the flags.
 type options struct {
 	source            weights.Source
-	dtype, name       string
-	quant             string
-	device            int
+	name, quant       string
+	devices           []int // the first one of each replica
 	listen, cert, key string
 	keys              string
-	pprof             bool
+	pprof, traceCalls bool
+	trace             string
 	places            int // for adapters
 	drain             time.Duration
 	engine            engine.Options
@@ -51,26 +52,27 @@ const environment = "SERVE_"
 func parseFlags(args []string, out io.Writer) (options, error) {
 	var o options
 	f := command.New(out, "serve [flags]", about, samples...)
-	f.Group("The model")
-	f.StringVar(&o.source.Folder, "model", "", "`folder` of a Hugging Face model, or of trainstep's checkpoints (default: train a small one first)")
-	f.StringVar(&o.source.Adapter, "adapter", "", "`folder` of an adapter for -model, as trainstep -lora exports it or PEFT saves it")
+	o.source.Steps = 100
+	o.source.Flags(f)
 	f.StringVar(&o.api.Adapters, "adapters", "", "`folder` with adapters, each a PEFT folder; all are loaded, and clients can load others there")
 	f.IntVar(&o.engine.AdapterRank, "adapter-rank", 64, "largest `rank` of an adapter there")
 	f.IntVar(&o.places, "adapter-places", 4, "`adapters` that can be loaded at the same time, with -adapters")
 	f.StringVar(&o.name, "name", "", "its `name` in requests (default: that of the folder, or small)")
-	f.StringVar(&o.dtype, "dtype", "fp32", "element `type`: fp32 or bf16")
 	f.StringVar(&o.quant, "quant", "", "`form` of the weights of linear layers: w8a8 for int8 weights and inputs, with -dtype bf16")
-	f.IntVar(&o.device, "device", 0, "device to run on")
+	o.devices = []int{0}
+	f.Func("device", "`device` to run on, or several with commas between: each has a replica of the model (default 0)", func(text string) (err error) {
+		o.devices, err = parseDevices(text)
+		return err
+	})
 	f.IntVar(&o.engine.Tensor, "tp", 1, "`devices` that share each layer, from -device on (tensor parallelism)")
-	f.Group("A model to train, without -model")
-	f.StringVar(&o.source.Type, "type", "qwen3", "`type` of the model, one of "+strings.Join(qwen.ModelTypes(), ", "))
-	f.IntVar(&o.source.Steps, "train-steps", 100, "`steps` to train it")
 	f.Group("The interface")
 	f.StringVar(&o.listen, "listen", "127.0.0.1:8080", "`address` to listen on")
 	f.StringVar(&o.cert, "tls-cert", "", "`file` with the certificate, for TLS")
 	f.StringVar(&o.key, "tls-key", "", "`file` with its key")
 	f.StringVar(&o.keys, "keys", "", "`file` with bearer tokens, a line each, of which requests need one")
 	f.BoolVar(&o.pprof, "pprof", false, "show profiles at /debug/pprof")
+	f.StringVar(&o.trace, "trace", "", "`URL` of a collector of OpenTelemetry, to which spans go (default: that of OTEL_EXPORTER_OTLP_ENDPOINT, or none)")
+	f.BoolVar(&o.traceCalls, "trace-calls", false, "make a span of each launch, copy and wait, too")
 	f.DurationVar(&o.drain, "drain", 30*time.Second, "`time` that requests have to end after SIGTERM")
 	f.Group("The engine")
 	f.IntVar(&o.engine.Blocks, "blocks", 256, "`blocks` of the cache of keys and values")
@@ -110,25 +112,45 @@ func fromEnvironment(f *flag.FlagSet) error {
 	return errors.Join(errs...)
 }
 
+func parseDevices(text string) (all []int, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		d, err := strconv.Atoi(part)
+		if err != nil || d < 0 {
+			return nil, fmt.Errorf("%q is no device", part)
+		}
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+// shared reports whether two replicas would use a device.
+func (o *options) shared() bool {
+	all := slices.Sorted(slices.Values(o.devices))
+	for i := 1; i < len(all); i++ {
+		if all[i]-all[i-1] < max(o.engine.Tensor, 1) {
+			return true
+		}
+	}
+	return false
+}
+
 // complete checks the flags and reads the files that they name.
 func (o *options) complete() (err error) {
-	if o.source.DType, err = weights.DType(o.dtype); err != nil {
+	if err = o.source.Check(); err != nil {
 		return err
 	}
 	o.source.Quantize = o.quant == "w8a8"
 	switch {
 	case o.quant != "" && !o.source.Quantize:
 		return fmt.Errorf("-quant %q; use w8a8, or leave it out", o.quant)
-	case o.source.Quantize && o.dtype == "fp32":
+	case o.source.Quantize && o.source.DType == aclnn.Float32:
 		return errors.New("-quant w8a8 needs -dtype bf16")
-	case o.source.Folder == "" && o.source.Steps < 1:
-		return fmt.Errorf("-train-steps %d; it must be positive", o.source.Steps)
-	case o.source.Folder == "" && !slices.Contains(qwen.ModelTypes(), o.source.Type):
-		return fmt.Errorf("-type %q; use one of %s", o.source.Type, strings.Join(qwen.ModelTypes(), ", "))
-	case (o.source.Adapter != "" || o.api.Adapters != "") && o.source.Folder == "":
-		return errors.New("-adapter and -adapters need -model")
+	case o.api.Adapters != "" && o.source.Folder == "":
+		return errors.New("-adapters needs -model")
 	case o.api.Adapters != "" && (o.places < 1 || o.engine.AdapterRank < 1):
 		return fmt.Errorf("-adapter-places %d and -adapter-rank %d; both must be positive", o.places, o.engine.AdapterRank)
+	case o.shared():
+		return fmt.Errorf("-device %v with -tp %d: a device would be in two replicas", o.devices, o.engine.Tensor)
 	case (o.cert == "") != (o.key == ""):
 		return errors.New("-tls-cert and -tls-key go together")
 	}

@@ -40,17 +40,6 @@ type Source struct {
 // Bytes is the vocabulary size of models whose tokens are bytes.
 const Bytes = 256
 
-var dtypes = map[string]aclnn.DType{"fp32": aclnn.Float32, "bf16": aclnn.BFloat16}
-
-// DType returns the element type with a name, fp32 or bf16.
-func DType(name string) (aclnn.DType, error) {
-	dt, ok := dtypes[name]
-	if !ok {
-		return dt, fmt.Errorf("-dtype %q; use fp32 or bf16", name)
-	}
-	return dt, nil
-}
-
 // Model loads the model, or trains it. It tells the report what it does.
 func (s Source) Model(ctx context.Context, st *acl.Stream, reg *ops.Registry, report io.Writer) (*qwen.Model, error) {
 	if w := s.Parallel.World; w != nil && w.Rank() > 0 {

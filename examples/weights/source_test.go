@@ -1,12 +1,15 @@
 package weights_test
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/examples/command"
 	"github.com/goascend/cann/examples/weights"
 )
 
@@ -35,11 +38,25 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-func TestDType(t *testing.T) {
-	for _, name := range []string{"fp32", "bf16"} {
-		_, err := weights.DType(name)
-		require.NoError(t, err)
+// TestFlags: programs choose a model with the same flags, and refuse what goes with none.
+func TestFlags(t *testing.T) {
+	parse := func(args ...string) (weights.Source, error) {
+		s := weights.Source{Steps: 7}
+		f := command.New(io.Discard, "test", "about")
+		s.Flags(f)
+		if err := f.Parse(args); err != nil {
+			return s, err
+		}
+		return s, s.Check()
 	}
-	_, err := weights.DType("int4")
-	require.ErrorContains(t, err, "int4")
+	s, err := parse()
+	require.NoError(t, err)
+	require.Equal(t, weights.Source{DType: aclnn.Float32, Type: "qwen3", Steps: 7}, s)
+	s, err = parse("-model", "a", "-adapter", "b", "-dtype", "bf16", "-type", "none", "-train-steps", "0")
+	require.NoError(t, err, "type and steps are not those of a folder")
+	require.Equal(t, weights.Source{Folder: "a", Adapter: "b", DType: aclnn.BFloat16, Type: "none"}, s)
+	for text, args := range map[string][]string{"use fp32 or bf16": {"-dtype", "int4"}, "-adapter needs": {"-adapter", "x"}, "-train-steps 0": {"-train-steps", "0"}, `-type "x"`: {"-type", "x"}} {
+		_, err := parse(args...)
+		require.ErrorContains(t, err, text)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/goascend/cann/examples/serve/engine"
+	"github.com/goascend/cann/examples/serve/replicas"
 )
 
 // metrics are those of a server, by the names that vLLM gave them.
@@ -20,7 +21,7 @@ type metrics struct {
 // seconds are the bounds of histograms, from a millisecond to four minutes.
 var seconds = prometheus.ExponentialBuckets(0.001, 2, 19)
 
-func newMetrics(e *engine.Engine, model string) *metrics {
+func newMetrics(e *replicas.Set, model string) *metrics {
 	m := &metrics{registry: prometheus.NewRegistry()}
 	r := prometheus.WrapRegistererWith(prometheus.Labels{"model_name": model}, m.registry)
 	histogram := func(name, help string) prometheus.Histogram {

@@ -13,14 +13,14 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
-	"github.com/goascend/cann/examples/serve/engine"
 	"github.com/goascend/cann/examples/serve/language"
+	"github.com/goascend/cann/examples/serve/replicas"
 	"github.com/goascend/cann/examples/serve/schema"
 )
 
 // Config describes a server. Zero limits mean none.
 type Config struct {
-	Engine   *engine.Engine
+	Engine   *replicas.Set
 	Language language.Language
 	Model    string  // its name in requests
 	Ends     []int32 // tokens that end an answer

@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/goascend/cann/examples/serve/engine"
+	"github.com/goascend/cann/examples/serve/replicas"
 )
 
 // beginSpan starts the span of a request, in the trace that its headers name or in a new one.
@@ -35,7 +35,7 @@ type times struct{ queued, admitted, first, ended time.Time }
 
 // phases makes a span for each phase that a choice has reached: in the queue, while its prompt is read, and
 // while it generates. The last one has the error that has ended the choice.
-func (s *Server) phases(ctx context.Context, choice int, t times, g *engine.Generation, tokens int, err error) {
+func (s *Server) phases(ctx context.Context, choice int, t times, g *replicas.Generation, tokens int, err error) {
 	if !trace.SpanFromContext(ctx).IsRecording() {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/goascend/cann/examples/serve/engine"
+	"github.com/goascend/cann/examples/serve/replicas"
 )
 
 // piece is a part of a choice.
@@ -35,7 +36,7 @@ type usageDetails struct {
 type running struct {
 	pieces chan piece
 	stop   context.CancelFunc
-	all    []*engine.Generation
+	all    []*replicas.Generation
 	usage  usage
 }
 
@@ -47,8 +48,9 @@ func (s *Server) begin(ctx context.Context, w work) (*running, error) {
 	ctx, stop := context.WithCancel(ctx)
 	r := &running{pieces: make(chan piece), stop: stop}
 	type one struct {
-		g    *engine.Generation
+		g    *replicas.Generation
 		stop context.CancelFunc
+		at   time.Time
 	}
 	var choices []one
 	for _, prompt := range w.prompts {
@@ -58,20 +60,21 @@ func (s *Server) begin(ctx context.Context, w work) (*running, error) {
 			request.Prompt = prompt
 			request.Sampling.Seed += uint64(i)
 			own, leave := context.WithCancel(ctx)
+			at := time.Now()
 			g, err := s.Engine.Submit(own, request)
 			if err != nil {
 				leave()
 				stop()
 				return nil, err
 			}
-			choices, r.all = append(choices, one{g, leave}), append(r.all, g)
+			choices, r.all = append(choices, one{g, leave, at}), append(r.all, g)
 		}
 	}
 	var open sync.WaitGroup
 	for i, c := range choices {
 		open.Go(func() {
 			defer c.stop()
-			s.follow(ctx, i, c.g, w.stops, r.pieces)
+			s.follow(ctx, i, c.g, c.at, w.stops, r.pieces)
 		})
 	}
 	go func() {
@@ -101,9 +104,9 @@ func (r *running) finished() usage {
 }
 
 // follow turns the tokens of a choice into text, until it ends or ctx does.
-func (s *Server) follow(ctx context.Context, choice int, g *engine.Generation, stops []string, to chan<- piece) {
+func (s *Server) follow(ctx context.Context, choice int, g *replicas.Generation, submitted time.Time, stops []string, to chan<- piece) {
 	text, search := s.Language.Stream(), engine.NewStops(stops)
-	at, last, tokens := times{queued: time.Now()}, time.Time{}, 0
+	at, last, tokens := times{queued: submitted}, time.Time{}, 0
 	var failed error
 	defer func() {
 		at.admitted, at.ended = g.Began(), time.Now()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/goascend/cann/acl"
 )
@@ -24,16 +25,17 @@ type Engine struct {
 	end        context.CancelCauseFunc // of the engine's goroutine
 	done       chan struct{}           // closed when it has ended
 
-	mu        sync.Mutex
-	published Stats
-	open      int // requests that have not ended
-	queued    int // those of them that have not begun
-	down      error
-	adapters  []*adapter
-	draining  bool
-	empty     chan struct{} // closed when a draining engine has no requests
-	closed    error         // of the goroutine, when it has ended
-	lost      error         // why it has ended, unless it was closed
+	mu         sync.Mutex
+	published  Stats
+	open       int // requests that have not ended
+	queued     int // those of them that have not begun
+	down       error
+	adapters   []*adapter
+	draining   bool
+	empty      chan struct{} // closed when a draining engine has no requests
+	closed     error         // of the goroutine, when it has ended
+	recovering atomic.Bool
+	lost       error // why it has ended, unless it was closed
 
 	// What follows belongs to the engine's goroutine.
 	team    *team // nil while the device is down
@@ -115,6 +117,9 @@ func (e *Engine) Submit(ctx context.Context, r Request) (*Generation, error) {
 	e.arrivals <- s // there is a place for each queued request
 	return s.out, nil
 }
+
+// Recovering reports whether the device is being opened again. Requests wait for it meanwhile.
+func (e *Engine) Recovering() bool { return e.recovering.Load() }
 
 // Ready returns why the engine takes no requests, or nil.
 func (e *Engine) Ready() error {

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/goascend/cann/examples/sampling"
 )
@@ -30,6 +31,9 @@ type Request struct {
 	// tokens.
 	LogProbs bool
 	Top      int
+	// Done is the start of the text, if another engine has generated it and could not go on. The text goes on
+	// after it as it would have there.
+	Done []int32
 	// Grammar says which tokens may come next; nil allows all.
 	Grammar Grammar
 }
@@ -71,10 +75,10 @@ func (r *Request) check(o *Options, vocab int) error {
 	if len(r.Prompt) == 0 {
 		return fmt.Errorf("%w: the prompt is empty", ErrRequest)
 	}
-	if len(r.Prompt) >= o.MaxLength {
-		return fmt.Errorf("%w: the prompt has %d tokens; with at least one answer more than the %d that are possible", ErrRequest, len(r.Prompt), o.MaxLength)
+	if len(r.Prompt)+len(r.Done) >= o.MaxLength {
+		return fmt.Errorf("%w: the prompt has %d tokens; with at least one answer more than the %d that are possible", ErrRequest, len(r.Prompt)+len(r.Done), o.MaxLength)
 	}
-	for i, id := range r.Prompt {
+	for i, id := range slices.Concat(r.Prompt, r.Done) {
 		if id < 0 || int(id) >= vocab {
 			return fmt.Errorf("%w: token %d of the prompt is %d; the vocabulary has %d tokens", ErrRequest, i, id, vocab)
 		}
@@ -87,6 +91,9 @@ func (r *Request) check(o *Options, vocab int) error {
 	}
 	if room := o.MaxLength - len(r.Prompt); r.MaxTokens == 0 || r.MaxTokens > room {
 		r.MaxTokens = room
+	}
+	if len(r.Done) >= r.MaxTokens {
+		return fmt.Errorf("%w: %d tokens are done of %d", ErrRequest, len(r.Done), r.MaxTokens)
 	}
 	return nil
 }

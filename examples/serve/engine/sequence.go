@@ -28,10 +28,16 @@ type sequence struct {
 func newSequence(ctx context.Context, r Request) *sequence {
 	s := &sequence{
 		ctx: ctx, request: r, out: newGeneration(ctx), sampler: sampling.New(r.Sampling, r.Prompt),
-		tokens: append(make([]int32, 0, len(r.Prompt)+16), r.Prompt...),
+		tokens: append(append(make([]int32, 0, len(r.Prompt)+len(r.Done)+16), r.Prompt...), r.Done...),
 	}
 	if r.Grammar != nil {
 		s.text = r.Grammar.Begin()
+	}
+	for _, id := range r.Done {
+		s.sampler.Skip(id)
+		if s.text != nil {
+			s.text.Add(id)
+		}
 	}
 	return s
 }

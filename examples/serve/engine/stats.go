@@ -29,3 +29,13 @@ func (e *Engine) publish() {
 	e.published = e.stats
 	e.mu.Unlock()
 }
+
+// Plus returns the sums of the counts of two engines.
+func (s Stats) Plus(t Stats) Stats {
+	return Stats{
+		Running: s.Running + t.Running, Waiting: s.Waiting + t.Waiting, Blocks: s.Blocks + t.Blocks, Used: s.Used + t.Used, Kept: s.Kept + t.Kept,
+		PromptTokens: s.PromptTokens + t.PromptTokens, PrefixHits: s.PrefixHits + t.PrefixHits, GeneratedTokens: s.GeneratedTokens + t.GeneratedTokens,
+		Preemptions: s.Preemptions + t.Preemptions, Steps: s.Steps + t.Steps, Faults: s.Faults + t.Faults, Replays: s.Replays + t.Replays,
+		Guessed: s.Guessed + t.Guessed, Accepted: s.Accepted + t.Accepted,
+	}
+}

@@ -187,6 +187,8 @@ const longestPause = 10 * time.Second
 
 // reopen closes everything on the device and opens it again, until that succeeds. Requests end meanwhile.
 func (e *Engine) reopen(ctx context.Context, err error) {
+	e.recovering.Store(true)
+	defer e.recovering.Store(false)
 	e.o.Logger.Error("the device is closed and opened again", "error", err)
 	if err := e.team.Close(); err != nil {
 		e.o.Logger.Warn("closing", "error", err)

@@ -15,12 +15,13 @@ import (
 	"github.com/goascend/cann/examples/serve/api/apitest"
 	"github.com/goascend/cann/examples/serve/engine"
 	"github.com/goascend/cann/examples/serve/load"
+	"github.com/goascend/cann/examples/serve/replicas"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(acltest.Suite{M: m}) }
 
 // start starts a server and returns its engine, and requests for 40 tokens.
-func start(t *testing.T, o engine.Options) (*engine.Engine, load.Target) {
+func start(t *testing.T, o engine.Options) (*replicas.Set, load.Target) {
 	s := apitest.Start(t, o, nil)
 	return s.Engine, load.Target{
 		URL: s.URL + "/v1/completions", Client: s.HTTP,

@@ -17,6 +17,7 @@ import (
 	"github.com/goascend/cann/examples/serve/api"
 	"github.com/goascend/cann/examples/serve/engine"
 	"github.com/goascend/cann/examples/serve/language"
+	"github.com/goascend/cann/examples/serve/replicas"
 	"github.com/goascend/cann/examples/weights"
 	"github.com/goascend/cann/ops"
 )
@@ -28,14 +29,14 @@ const Model = "small"
 type Server struct {
 	URL    string
 	HTTP   *http.Client // for many connections at a time
-	Engine *engine.Engine
+	Engine *replicas.Set
 }
 
 // Start starts a server, and stops it with the test, which fails if blocks are still in use then. change,
 // if not nil, changes what the server is made with.
 func Start(t *testing.T, o engine.Options, change func(c *api.Config)) *Server {
 	t.Helper()
-	e, err := engine.Open(t.Context(), acltest.Open(t), 0, load, o)
+	e, err := replicas.Open(t.Context(), acltest.Open(t), []int{0}, Load, o)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, e.Close())
@@ -58,8 +59,8 @@ func Start(t *testing.T, o engine.Options, change func(c *api.Config)) *Server {
 	return &Server{web.URL, &http.Client{Transport: transport}, e}
 }
 
-// load trains the model.
-func load(ctx context.Context, st *acl.Stream, reg *ops.Registry, par qwen.Parallel) (*qwen.Model, error) {
+// Load trains the model.
+func Load(ctx context.Context, st *acl.Stream, reg *ops.Registry, par qwen.Parallel) (*qwen.Model, error) {
 	source := weights.Source{Parallel: par, DType: aclnn.Float32, Type: "qwen3", Steps: 2, Seed: 1, Text: []byte(strings.Repeat("the quick brown fox ", 20))}
 	return source.Model(ctx, st, reg, io.Discard)
 }

@@ -1,0 +1,60 @@
+package weights
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/examples/command"
+	"github.com/goascend/cann/examples/qwen"
+)
+
+// Flags adds the flags that choose a model: -model, -adapter, -dtype, and -type and -train-steps of one to train.
+// Steps and Type have their defaults, qwen3 if Type is empty. Check follows when the flags are parsed.
+func (s *Source) Flags(f *command.Flags) {
+	f.Group("The model")
+	f.StringVar(&s.Folder, "model", "", "`folder` of a Hugging Face model, or of trainstep's checkpoints (default: train a small one first)")
+	f.StringVar(&s.Adapter, "adapter", "", "`folder` of an adapter for -model, as trainstep -lora exports it or PEFT saves it")
+	f.Var((*elements)(&s.DType), "dtype", "element `type`: fp32 or bf16")
+	f.StringVar(&s.Type, "type", cmp.Or(s.Type, "qwen3"), "`type` of a model to train, without -model: one of "+strings.Join(qwen.ModelTypes(), ", "))
+	f.IntVar(&s.Steps, "train-steps", s.Steps, "`steps` to train it")
+}
+
+// Check refuses flags that go with no model.
+func (s *Source) Check() error {
+	switch {
+	case s.Adapter != "" && s.Folder == "":
+		return errors.New("-adapter needs the -model that it was trained for")
+	case s.Folder == "" && s.Steps < 1:
+		return fmt.Errorf("-train-steps %d; it must be positive", s.Steps)
+	case s.Folder == "" && !slices.Contains(qwen.ModelTypes(), s.Type):
+		return fmt.Errorf("-type %q; use one of %s", s.Type, strings.Join(qwen.ModelTypes(), ", "))
+	}
+	return nil
+}
+
+// elements is a flag that names an element type.
+type elements aclnn.DType
+
+var dtypes = map[string]aclnn.DType{"fp32": aclnn.Float32, "bf16": aclnn.BFloat16}
+
+func (e *elements) String() string {
+	for name, dt := range dtypes {
+		if e != nil && dt == aclnn.DType(*e) {
+			return name
+		}
+	}
+	return ""
+}
+
+func (e *elements) Set(name string) error {
+	dt, ok := dtypes[name]
+	if !ok {
+		return errors.New("use fp32 or bf16")
+	}
+	*e = elements(dt)
+	return nil
+}
