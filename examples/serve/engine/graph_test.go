@@ -3,6 +3,7 @@ package engine_test
 import (
 	"bytes"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
@@ -81,6 +82,28 @@ func TestNoGraphs(t *testing.T) {
 		require.Zero(t, s.Replays)
 		require.Equal(t, 1, strings.Count(log.String(), "steps are not captured"), "%s", log.String())
 		require.Contains(t, log.String(), "aclmdlRICaptureBegin")
+	})
+}
+
+// TestFailedReplays: while replays fail, every request ends with the right tokens or with ErrDevice.
+func TestFailedReplays(t *testing.T) {
+	acltest.Faults(t, "aclmdlRIExecuteAsync:5%=507000", func(t *testing.T) {
+		want := expectedOf(t, "qwen3")
+		e := open(t, "qwen3", engine.Options{Blocks: 20, BlockSize: 8, Sequences: 4, Graph: true})
+		for good, bad := 0, 0; good < 4 || bad < 4; {
+			g, err := e.Submit(t.Context(), engine.Request{Prompt: want.Prompt, MaxTokens: 20, Sampling: greedy})
+			require.NoError(t, err)
+			got, err := collect(g)
+			require.True(t, slices.Equal(want.Greedy[:len(got)], got), "%v", got)
+			if err == nil {
+				require.Len(t, got, 20)
+				good++
+				continue
+			}
+			require.ErrorIs(t, err, engine.ErrDevice)
+			bad++
+		}
+		require.Positive(t, e.Stats().Replays)
 	})
 }
 

@@ -132,3 +132,35 @@ func TestProcesses(t *testing.T) {
 		require.NoError(t, other.Wait())
 	})
 }
+
+// TestFailedRank: an operator that fails on one of the ranks ends every request and both ranks, and nothing hangs.
+func TestFailedRank(t *testing.T) {
+	acltest.Faults(t, "run/aclnnAddRmsNorm:60=507015", func(t *testing.T) {
+		groups, err := world.LocalGroups(t.Context(), 2, world.GroupConfig{})
+		require.NoError(t, err)
+		rt, want, followed := acltest.Open(t), expectedOf(t, "qwen3"), make(chan error, 1)
+		model := load(folder(t, "qwen3"), aclnn.Float32)
+		eager := func(rank int) engine.Options { // faults are of launches
+			o := linked(groups[rank])
+			o.Graph = false
+			return o
+		}
+		go func() { followed <- engine.Follow(t.Context(), rt, 1, model, eager(1)) }()
+		e, err := engine.Open(t.Context(), rt, 0, model, eager(0))
+		require.NoError(t, err)
+		for {
+			g, err := e.Submit(t.Context(), engine.Request{Prompt: want.Prompt, MaxTokens: 40, Sampling: greedy})
+			if err == nil {
+				_, err = collect(g)
+			}
+			if err != nil {
+				require.ErrorIs(t, err, engine.ErrDevice)
+				require.ErrorIs(t, err, engine.ErrRank)
+				break
+			}
+		}
+		<-e.Done()
+		_ = e.Close() // it may say again what failed
+		require.Error(t, <-followed)
+	})
+}
