@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -73,12 +74,13 @@ func each(t *testing.T, ranks int, body func(ctx context.Context, r *rank) error
 	}))
 }
 
-// late queues work that takes a while on rank 1.
-func (r *rank) late(d time.Duration) error {
-	if r.Rank() != 1 {
+// late queues work on rank 1 that takes a while, after the others have queued what waits for it.
+func (r *rank) late(others *sync.WaitGroup, d time.Duration) error {
+	if d == 0 || r.Rank() != 1 {
 		return nil
 	}
 	return r.st.HostFunc(func() {
+		others.Wait()
 		for end := time.Now().Add(d); time.Now().Before(end); {
 		}
 	})
@@ -87,11 +89,13 @@ func (r *rank) late(d time.Duration) error {
 // TestWaiting: a rank that is late spends the time in its own work, and the others in waiting for it, in
 // collectives of the stream and in those beside it.
 func TestWaiting(t *testing.T) {
-	const delay, ranks = 60 * time.Millisecond, 3
+	const delay, ranks = 100 * time.Millisecond, 3
 	for _, aside := range []bool{false, true} {
 		t.Run(fmt.Sprint("aside ", aside), func(t *testing.T) {
 			var times []meter.Times
 			var took []meter.Step
+			var others sync.WaitGroup
+			others.Add(ranks - 1)
 			each(t, ranks, func(ctx context.Context, r *rank) error {
 				var board meter.Board
 				side := r.st
@@ -104,7 +108,7 @@ func TestWaiting(t *testing.T) {
 				}
 				step := func(delay time.Duration) error {
 					began := time.Now()
-					err := errors.Join(r.meter.Begin(), r.late(delay))
+					err := errors.Join(r.meter.Begin(), r.late(&others, delay))
 					at, failed := r.st.Record()
 					if err = errors.Join(err, failed); err != nil {
 						return err
@@ -112,6 +116,9 @@ func TestWaiting(t *testing.T) {
 					defer at.Close()
 					if err := errors.Join(side.Wait(at), r.comm.AllReduce(side, r.x, r.x, hccl.Sum)); err != nil {
 						return err
+					}
+					if delay > 0 && r.Rank() != 1 {
+						others.Done()
 					}
 					done, err := side.Record()
 					if err != nil {
@@ -145,7 +152,7 @@ func TestWaiting(t *testing.T) {
 				if i == 1 {
 					assert.GreaterOrEqual(t, s.Kernels, 0.9*delay.Seconds(), "the work that was late")
 				} else {
-					assert.GreaterOrEqual(t, s.Waiting, 0.7*delay.Seconds(), "for rank 1")
+					assert.GreaterOrEqual(t, s.Waiting, 0.5*delay.Seconds(), "for rank 1")
 				}
 			}
 		})
