@@ -373,7 +373,7 @@ func oneLine(text string) string { return strings.Join(strings.Fields(text), " "
 
 // operators lists what has cases or programs.
 func (w *report) operators() {
-	w.printf("\n## Operators\n\nCases passed on the 910B, programs that ran, and the element types of the first tensors that the survey confirmed:\nfloats are f32 f16 bf16, ints i8 i16 i32 i64 u8, integers all eight.\nOperators without cases and programs are in the [list of all](../internal/emu/nn/zz_operators.md).\n\n| operator | cases | programs | types |\n|---|---|---|---|\n")
+	w.printf("\n## Operators\n\nCases passed on the 910B, programs that ran, and the element types of the first tensors that the survey confirmed:\nfloats are f32 f16 bf16, ints i8 i16 i32 i64 u8, integers all eight.\nOperators without cases and programs are in the [list of all](zz_operators.md).\n\n| operator | cases | programs | types |\n|---|---|---|---|\n")
 	of := func(n, all int) string {
 		if all == 0 {
 			return ""

@@ -201,6 +201,6 @@ is public, what the emulator computes.
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", o.Symbol, o.Family, origin(docs, o.Name), types)
 	}
-	out["internal/emu/nn/zz_operators.md"] = b.Bytes()
+	out["testdata/zz_operators.md"] = b.Bytes()
 	return nil
 }
