@@ -135,37 +135,42 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	case f.NArg() > 0:
 		return o, fmt.Errorf("unknown argument %q (trainstep -h lists the flags)", f.Arg(0))
 	}
+	return o, o.check()
+}
+
+// check refuses values of flags that make no sense, alone or beside others.
+func (o *options) check() error {
 	if o.detect && o.graph {
-		return o, errors.New("-detect-anomaly looks at each layer, and -graph replays them all; leave one of them out")
+		return errors.New("-detect-anomaly looks at each layer, and -graph replays them all; leave one of them out")
 	}
 	if o.steps < 1 || o.batch < 1 || o.seq < 1 || o.ranks < 1 || o.micro < 1 || o.keep < 1 {
-		return o, errors.New("-steps, -batch, -seq, -ranks, -micro and -keep must be positive")
+		return errors.New("-steps, -batch, -seq, -ranks, -micro and -keep must be positive")
 	}
 	if err := errors.Join(o.checkLora(), o.checkSchedule(), o.checkEval()); err != nil {
-		return o, err
+		return err
 	}
 	if o.tokens != "" && filepath.Ext(o.tokens) != tokensSuffix {
-		return o, fmt.Errorf("-tokenize %q; the name must end with %s", o.tokens, tokensSuffix)
+		return fmt.Errorf("-tokenize %q; the name must end with %s", o.tokens, tokensSuffix)
 	}
 	if o.replicas < 1 || o.replicas > 1 && !o.shard {
-		return o, errors.New("-replicas must be positive, and needs -fsdp")
+		return errors.New("-replicas must be positive, and needs -fsdp")
 	}
 	if !o.shard && (o.shardAlign != 0 || o.groupedWeights != nil || o.chip != "") || o.shardAlign < 0 {
-		return o, errors.New("-shard-align, which is not negative, -gmm-nz-weights and -cost need -fsdp")
+		return errors.New("-shard-align, which is not negative, -gmm-nz-weights and -cost need -fsdp")
 	}
 	if o.groupedWeights != nil && !o.groupedNZ {
-		return o, errors.New("-gmm-nz-weights needs -gmm-nz")
+		return errors.New("-gmm-nz-weights needs -gmm-nz")
 	}
 	if o.autoResume && (o.save == "" || o.resume != "") {
-		return o, errors.New("-auto-resume needs -save, and no -resume")
+		return errors.New("-auto-resume needs -save, and no -resume")
 	}
 	if o.folder() && o.resume != "" && !o.lora.on() {
-		return o, errors.New("-model with a folder and -resume exclude each other: a checkpoint has its model")
+		return errors.New("-model with a folder and -resume exclude each other: a checkpoint has its model")
 	}
 	if info, err := os.Stat(o.model); o.folder() && (err != nil || !info.IsDir()) {
-		return o, fmt.Errorf("-model %q is no folder, and no type of a new model: those are %s", o.model, modelTypes())
+		return fmt.Errorf("-model %q is no folder, and no type of a new model: those are %s", o.model, modelTypes())
 	}
-	return o, nil
+	return nil
 }
 
 func (o *options) modelFlags(f *command.Flags) {

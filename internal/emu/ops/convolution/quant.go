@@ -12,10 +12,8 @@ import (
 // quantConvolutions are convolutions of integers with a scale for each filter.
 var quantConvolutions = op.Table{"QuantConvolution": quantConvolution}
 
-// quantConvolution is aclnnQuantConvolution: a convolution of int8 images, multiplied by a scale
-// for each filter, plus a bias.
-func quantConvolution(c *op.Call) (op.Run, error) {
-	input, weight, bias, scale, out := c.Tensor("input"), c.Tensor("weight"), c.Optional("bias"), c.Tensor("scale"), c.Tensor("output")
+// quantised checks everything of a convolution of integers but the sizes.
+func quantised(c *op.Call, input, weight, bias, scale, out *op.Tensor) {
 	c.NoneOf("offset")
 	c.Plain(input, weight, scale, out)
 	c.DType(input, dtype.Int8)
@@ -46,6 +44,12 @@ func quantConvolution(c *op.Call) (op.Run, error) {
 	if c.Bool("transposed") || c.Int("groups") != 1 || c.Int("offsetx") != 0 {
 		c.Invalid("transposed is %v, groups %d and offsetx %d; only false, 1 and 0 are supported", c.Bool("transposed"), c.Int("groups"), c.Int("offsetx"))
 	}
+}
+
+// quantConvolution is a convolution of int8 images, multiplied by a scale for each filter, plus a bias.
+func quantConvolution(c *op.Call) (op.Run, error) {
+	input, weight, bias, scale, out := c.Tensor("input"), c.Tensor("weight"), c.Optional("bias"), c.Tensor("scale"), c.Tensor("output")
+	quantised(c, input, weight, bias, scale, out)
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
