@@ -84,7 +84,7 @@ func TestObserve(t *testing.T) {
 	acl.Observe(nil)()
 }
 
-// TestObserveWhileRunning: observers come and go while goroutines launch, and one that stays hears of
+// TestObserveWhileRunning: observers come and go while goroutines launch, and one that stays is told of
 // every call.
 func TestObserveWhileRunning(t *testing.T) {
 	dev := acltest.Device(t, acltest.Open(t), 0)

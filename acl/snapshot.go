@@ -2,7 +2,7 @@ package acl
 
 import "github.com/goascend/cann/acl/internal/pool"
 
-// AllocatorSnapshot is what the cache of a device holds at one moment: which memory belongs to
+// AllocatorSnapshot describes the cache of a device at one moment: which memory belongs to
 // whom. It is made for encoding/json.
 type AllocatorSnapshot struct {
 	Device   int                `json:"device"`

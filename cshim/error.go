@@ -31,7 +31,7 @@ type Attempt struct {
 type LibraryError struct {
 	Library Library
 	Tried   []Attempt
-	// Build is what the program was built for, such as "darwin/arm64", when such a program can
+	// Build is the platform of the program, such as "darwin/arm64", when such a program can
 	// open no CANN library; else "".
 	Build string
 }

@@ -132,7 +132,7 @@ func Prepare(l *Launch, context uint64) (*Prepared, error) {
 	return p, nil
 }
 
-// addressUnit is what CANN's functions that set addresses take multiples of.
+// addressUnit divides every address that CANN's functions for setting addresses accept.
 const addressUnit = 32
 
 // places says where CANN's executors look for each tensor of the call: twice the index among the

@@ -27,7 +27,7 @@ const (
 	Complex64  = dtype.Complex64
 )
 
-// formatNames are what the format calls them. Types that put several elements into a byte are
+// formatNames are their names in the format. Types that put several elements into a byte are
 // left out.
 var formatNames = map[DType]string{
 	Bool: "BOOL", Uint8: "U8", Int8: "I8", Float8E5M2: "F8_E5M2", Float8E4M3: "F8_E4M3", Float8E8M0: "F8_E8M0",

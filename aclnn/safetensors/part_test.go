@@ -47,7 +47,7 @@ func (r *reads) ReadAt(p []byte, off int64) (int, error) {
 	return r.Reader.ReadAt(p, off)
 }
 
-// gathered is what Narrow should read, element by element.
+// gathered returns the elements that Narrow should read, one by one.
 func gathered(raw []byte, size int, shape []int, axis, start, length int) []byte {
 	inner, outer := size, 1
 	for _, d := range shape[axis+1:] {

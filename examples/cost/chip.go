@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Chip is what an estimate knows of one device: a die of an Atlas A3, a card of the others.
+// Chip holds what an estimate knows of one device: a die of an Atlas A3, a card of the others.
 type Chip struct {
 	Name       string
 	Peak       float64 // operations a second in bfloat16

@@ -67,7 +67,7 @@ const (
 // gathers is how often each weight is gathered in a step.
 const gathers = 2
 
-// optimiserBytes is what AdamW reads and writes for a weight: master and two moments in float32, both
+// optimiserBytes counts the bytes that AdamW reads and writes for a weight: master and two moments in float32, both
 // ways, and the gradient.
 const optimiserBytes = 7 * 4
 
@@ -143,7 +143,7 @@ func (s Step) Seconds() (sum float64) {
 	return sum
 }
 
-// TokensPerSecond is what one device trains on.
+// TokensPerSecond returns the tokens that one device trains on in a second.
 func (s Step) TokensPerSecond() float64 { return float64(s.Tokens) / s.Seconds() }
 
 // Term returns a term by its name; it is zero if the step has none.

@@ -19,14 +19,14 @@ type Call struct {
 // joining is the name of what Join measures.
 const joining = "join"
 
-// Tally is what the calls of one kind have taken in a step on a rank.
+// Tally adds up the time of the calls of one kind in a step on a rank.
 type Tally struct {
 	Call         Call
 	Count        int
 	Total, Least time.Duration // of all, and of the shortest
 }
 
-// Step is what a rank has measured in a step. world.Gather can carry it.
+// Step holds the times that a rank has measured in a step. world.Gather can carry it.
 type Step struct {
 	Took   time.Duration // the step, by the clock of the host
 	Device time.Duration // from the first to the last work of the step, by the clock of the device

@@ -14,7 +14,7 @@ import (
 // int8, with a scale for each token that the device computes (W8A8).
 type quantized struct{ values, scales *aclnn.Tensor }
 
-// precise are linear layers that stay in 16 bits: they are small, and a gate's error is one of all that it lets pass.
+// precise are linear layers that stay in 16 bits: they are small, and an error of a gate reaches everything behind it.
 var precise = []string{".shared_expert_gate", ".in_proj_a", ".in_proj_b", ".in_proj_ba"}
 
 // Quantize replaces the weights of the linear layers by int8 weights with a scale for each output, and returns how

@@ -23,7 +23,7 @@ const (
 	sessionStatus, sessionStart                                    = 1, 1
 )
 
-// version is what the first event of a file says.
+// version is the text of the first event of a file.
 const version = "brain.Event:2"
 
 // Writer writes one event file. It is not safe for concurrent use.

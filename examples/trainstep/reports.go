@@ -7,7 +7,7 @@ import (
 	"github.com/goascend/cann/examples/tensorboard"
 )
 
-// reports are what rank 0 writes the numbers of each step to; those that were not asked for are nil.
+// reports are the places to which rank 0 writes the numbers of each step; those that were not asked for are nil.
 type reports struct {
 	log     *log                // of -log
 	metrics *metrics            // of -metrics

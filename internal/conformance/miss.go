@@ -18,7 +18,7 @@ type miss struct {
 
 var (
 	codeIn = regexp.MustCompile(`\b(?:0|[135]61\d{3})\b`)
-	// mark is what the emulator's messages start with: CANN's code of the message, and the operator.
+	// mark is the start of the emulator's messages: CANN's code of the message, and the operator.
 	mark = regexp.MustCompile(`^E\w\d+: (?:\[.*?\] ?)?(?:aclnn\w+: )?`)
 )
 

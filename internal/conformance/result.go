@@ -25,7 +25,7 @@ type results struct {
 	Suites   map[string]suite
 }
 
-// checkout is what a repository has to try.
+// checkout lists the tests and programs of a repository.
 type checkout struct {
 	Commit           string
 	Suites, Programs int

@@ -9,7 +9,7 @@ import (
 	"github.com/goascend/cann/examples/serve/schema"
 )
 
-// format is what answers must be.
+// format describes the answers that a request accepts.
 type format struct {
 	Type   string `json:"type"`
 	Schema struct {
@@ -31,7 +31,7 @@ func (s *Server) grammar(f *format) (engine.Grammar, error) {
 	return nil, fmt.Errorf("%q is not supported; use text, json_object or json_schema", f.Type)
 }
 
-// grammarOf returns no grammar in place of a nil one.
+// grammarOf returns a nil interface for a nil grammar.
 func grammarOf(g *schema.Grammar, err error) (engine.Grammar, error) {
 	if err != nil {
 		return nil, err

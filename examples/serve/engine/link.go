@@ -57,7 +57,7 @@ type message struct {
 	End   bool
 }
 
-// answer says what went wrong with an order. Lasting is what the rank cannot go on after.
+// answer says what went wrong with an order. After a lasting one the rank cannot go on.
 type answer struct {
 	Text    string
 	Lasting bool

@@ -38,7 +38,7 @@ type Request struct {
 	Grammar Grammar
 }
 
-// Grammar is what texts must be, such as JSON of a schema.
+// Grammar describes the texts that a request accepts, such as JSON of a schema.
 type Grammar interface{ Begin() Text }
 
 // Text is a text of a grammar.

@@ -77,7 +77,7 @@ func (r *runner) load(ctx context.Context, load Load, par qwen.Parallel, o *Opti
 	return nil
 }
 
-// order is what all ranks of a model do at the same time.
+// order describes work that all ranks of a model do at the same time.
 type order struct {
 	Copies [][2]int32   // blocks to copy first: to, from
 	Pieces []qwen.Piece // to read

@@ -7,7 +7,7 @@ import (
 	"github.com/goascend/cann/examples/serve/engine"
 )
 
-// Grammar is what texts must be. It is safe for concurrent use.
+// Grammar describes the texts that follow a schema. It is safe for concurrent use.
 type Grammar struct {
 	v    *Vocabulary
 	root *node

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// part is what must still be read, and what follows it: a stack. nil is the end of the text. Parts do not change,
+// part describes the value to be read next, and the rest after it: a stack. nil is the end of the text. Parts do not change,
 // so that stacks share their ends.
 type part struct {
 	kind kind

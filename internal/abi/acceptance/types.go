@@ -112,7 +112,7 @@ func tensorOf(n *Node) string {
 	return ""
 }
 
-// guess is what is known of a call: the element types of tensors that it has.
+// guess holds the known facts about a call: the element types of its tensors.
 type guess map[string]dtype.Type
 
 // refuses reports whether rules refuse every call that the guess describes.

@@ -131,7 +131,7 @@ func (l *Library) execute(t *rt.Thread, x *prepared, workspace, size, stream uin
 			return code
 		}
 	}
-	if e.Repeatable || l.rt.Traces() || l.rt.Sanitizes() || l.Dumps != nil && l.Dumps.Wanted() {
+	if e != x.Executor || l.rt.Traces() || l.rt.Sanitizes() || l.Dumps != nil && l.Dumps.Wanted() {
 		return l.compute(t, s, e, l.run(s, e), workspace)
 	}
 	x.memory, x.workspace, x.succeeded = s.Memory(), workspace, false

@@ -18,7 +18,7 @@ type prepared struct {
 	succeeded bool
 }
 
-// lease is what an executor has of the cache of its thread.
+// lease is the part that an executor has in the cache of its thread.
 type lease struct {
 	entry   *entry // which the call made, or which it uses when it is a wrap; nil when it is not cached
 	wrapped bool

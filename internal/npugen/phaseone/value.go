@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// value is what an expression of C++ evaluates to: a scalar, a list, a struct, an iterator, or the
+// value is the result of an expression of C++: a scalar, a list, a struct, an iterator, or the
 // result of a function as the list of its outcomes.
 type value struct {
 	e      *expr
