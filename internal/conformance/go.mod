@@ -1,0 +1,13 @@
+// The users of the library only read the report, so the tool that makes it is a module of its own.
+module github.com/goascend/cann/internal/conformance
+
+go 1.26.0
+
+require (
+	github.com/goascend/cann v0.1.0
+	github.com/stretchr/testify v1.12.1
+)
+
+require go.yaml.in/yaml/v3 v3.0.6 // indirect
+
+replace github.com/goascend/cann => ../..
