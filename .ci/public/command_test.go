@@ -33,6 +33,7 @@ var checks = map[string]string{
 	"go run -tags emu ./examples/trainstep -model qwen3_moe -dtype bf16 -gmm-nz": "%s -steps 1",
 	"go run -tags emu ./examples/trainstep -model qwen3_next":                    "%s -steps 1",
 	"go run -tags emu ./examples/matmul":                                         "[[ $(%s) == '[14 32] [32 77]' ]]",
+	"go run -tags emu ./examples/customop":                                       "[[ $(%s) == '[15 20 25] [300 350 400]' ]]",
 	"go run -tags emu ./examples/generate -prompt package -n 300":                "%s -n 3 -train-steps 1",
 	"go run -tags emu ./examples/generate -prompt package -n 300 -graph":         "%s -n 3 -train-steps 1",
 	"go run -tags emu ./examples/serve": `set -m; %s -listen 127.0.0.1:0 -train-steps 1 >$TMP/out & until grep -q ^curl $TMP/out; do kill -0 $!; sleep 0.1; done; ` +

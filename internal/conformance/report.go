@@ -58,9 +58,6 @@ var short = strings.NewReplacer("bfloat16", "bf16", "float", "f", "uint", "u", "
 // together names the types that most operators take together.
 var together = strings.NewReplacer("f32 f16 bf16", "floats", "i8 i16 i32 i64 u8 u16 u32 u64", "integers", "i8 i16 i32 i64 u8", "ints")
 
-// suiteName is the part of a case's name that repeats its suite's.
-var suiteName = regexp.MustCompile(`^(?:l2_\w+?_test_|test_)`)
-
 // elementTypes reads the types that the survey confirmed for the first tensors of each operator.
 func elementTypes() (map[string]string, error) {
 	paths, err := filepath.Glob("internal/emu/ops/*/testdata/zz_types.txt")
