@@ -7,6 +7,7 @@ import (
 
 	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/internal/testing/rig"
 	"github.com/goascend/cann/ops"
 )
 
@@ -15,9 +16,9 @@ import (
 func TestAdamWList(t *testing.T) {
 	acltest.Need(t)
 	for _, kernel := range []string{"FusedAdamw", "separate"} {
-		for _, dt := range floatTypes {
+		for _, dt := range rig.FloatTypes {
 			t.Run(kernel+" "+dt.String(), func(t *testing.T) {
-				b := newBench(t)
+				b := rig.New(t)
 				require.NoError(t, b.AdamWList.Pin(kernel))
 				var lists [2]ops.AdamWListArgs
 				for i := range 50 {
@@ -26,10 +27,10 @@ func TestAdamWList(t *testing.T) {
 						n = 0
 					}
 					for l := range lists {
-						param, _ := b.input(dt, uint64(i), n)
-						zero := func() *aclnn.Tensor { return b.floats(dt, make([]float32, n), n) }
+						param, _ := b.Input(dt, uint64(i), n)
+						zero := func() *aclnn.Tensor { return b.Floats(dt, make([]float32, n), n) }
 						lists[l].Updates = append(lists[l].Updates, ops.AdamWArgs{
-							Param: param, ExpAvg: zero(), ExpAvgSq: zero(), Copy: b.empty(aclnn.BFloat16, n),
+							Param: param, ExpAvg: zero(), ExpAvgSq: zero(), Copy: b.Empty(aclnn.BFloat16, n),
 							LR: .01, Beta1: .9, Beta2: .98, Epsilon: 1e-6, WeightDecay: .1, Maximize: true,
 						})
 					}
@@ -39,25 +40,25 @@ func TestAdamWList(t *testing.T) {
 						for i := range lists[l].Updates {
 							u := &lists[l].Updates[i]
 							u.Step = step
-							u.Grad, _ = b.input(dt, uint64(100*step+i), u.Param.Dim(0))
+							u.Grad, _ = b.Input(dt, uint64(100*step+i), u.Param.Dim(0))
 						}
 					}
-					run(b, b.AdamWList, &lists[0])
+					rig.Run(b, b.AdamWList, &lists[0])
 					for i := range lists[1].Updates {
-						run(b, b.AdamW, &lists[1].Updates[i])
+						rig.Run(b, b.AdamW, &lists[1].Updates[i])
 					}
 				}
 				for i, got := range lists[0].Updates {
 					want := lists[1].Updates[i]
 					for _, p := range [][2]*aclnn.Tensor{{got.Param, want.Param}, {got.ExpAvg, want.ExpAvg}, {got.ExpAvgSq, want.ExpAvgSq}, {got.Copy, want.Copy}} {
-						b.near("update", p[0], b.read(p[1]), tolerance(p[0].DType()))
+						b.Near("update", p[0], b.Read(p[1]), rig.Tolerance(p[0].DType()))
 					}
 				}
 			})
 		}
 	}
-	b := newBench(t)
-	state := func(dt aclnn.DType) *aclnn.Tensor { return b.floats(dt, make([]float32, 4), 4) }
+	b := rig.New(t)
+	state := func(dt aclnn.DType) *aclnn.Tensor { return b.Floats(dt, make([]float32, 4), 4) }
 	update := func(dt, grad aclnn.DType) ops.AdamWArgs {
 		return ops.AdamWArgs{Param: state(dt), Grad: state(grad), ExpAvg: state(dt), ExpAvgSq: state(dt), Step: 1}
 	}
@@ -68,16 +69,16 @@ func TestAdamWList(t *testing.T) {
 		"FusedAdamw: it takes weights and gradients of one dtype":   {Updates: []ops.AdamWArgs{update(f, f), update(h, h)}},
 	} {
 		require.Contains(t, b.AdamWList.Explain(a).String(), reason)
-		run(b, b.AdamWList, a)
+		rig.Run(b, b.AdamWList, a)
 	}
-	run(b, b.AdamWList, &ops.AdamWListArgs{})
+	rig.Run(b, b.AdamWList, &ops.AdamWListArgs{})
 	peaks, scheduled := update(f, f), update(f, f)
-	peaks.MaxExpAvgSq, scheduled.Schedule = state(f), b.floats(f, []float32{1, 1, 1}, 3)
+	peaks.MaxExpAvgSq, scheduled.Schedule = state(f), b.Floats(f, []float32{1, 1, 1}, 3)
 	require.Contains(t, b.AdamWList.Explain(&ops.AdamWListArgs{Updates: []ops.AdamWArgs{peaks}}).String(), "the maximum of the corrected moments")
 	require.Contains(t, b.AdamWList.Explain(&ops.AdamWListArgs{Updates: []ops.AdamWArgs{scheduled}}).String(), "here the device has it")
 	other := update(f, f)
 	other.LR = 1
-	require.ErrorContains(t, b.AdamWList.Run(t.Context(), b.st, &ops.AdamWListArgs{Updates: []ops.AdamWArgs{update(f, f), other}}), "differs from the first")
+	require.ErrorContains(t, b.AdamWList.Run(t.Context(), b.Stream, &ops.AdamWListArgs{Updates: []ops.AdamWArgs{update(f, f), other}}), "differs from the first")
 	other.Grad = nil
-	require.ErrorIs(t, b.AdamWList.Run(t.Context(), b.st, &ops.AdamWListArgs{Updates: []ops.AdamWArgs{other}}), ops.ErrInvalid)
+	require.ErrorIs(t, b.AdamWList.Run(t.Context(), b.Stream, &ops.AdamWListArgs{Updates: []ops.AdamWArgs{other}}), ops.ErrInvalid)
 }

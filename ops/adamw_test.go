@@ -8,15 +8,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/internal/testing/rig"
 	"github.com/goascend/cann/ops"
 )
 
 // TestAdamWWithSchedule: rates on the device give the update of the same rates on the host.
 func TestAdamWWithSchedule(t *testing.T) {
 	for _, shape := range [][]int64{{37}, {3, 5}, {}} {
-		for _, dt := range floatTypes {
+		for _, dt := range rig.FloatTypes {
 			t.Run(fmt.Sprint(dt, shape), func(t *testing.T) {
-				b := newBench(t)
+				b := rig.New(t)
 				count := int64(1)
 				for _, n := range shape {
 					count *= n
@@ -24,67 +25,67 @@ func TestAdamWWithSchedule(t *testing.T) {
 				zero := make([]float32, count)
 				var params [2]*aclnn.Tensor
 				for i, scheduled := range []bool{false, true} {
-					param, _ := b.input(dt, 1, shape...)
+					param, _ := b.Input(dt, 1, shape...)
 					params[i] = param
 					a := ops.AdamWArgs{
-						Param: param, ExpAvg: b.floats(dt, zero, shape...), ExpAvgSq: b.floats(dt, zero, shape...),
+						Param: param, ExpAvg: b.Floats(dt, zero, shape...), ExpAvgSq: b.Floats(dt, zero, shape...),
 						LR: 0.01, Beta1: 0.9, Beta2: 0.98, Epsilon: 1e-6, WeightDecay: 0.1,
 					}
 					for step := 1; step <= 3; step++ {
-						a.Grad, _ = b.input(dt, uint64(10*step), shape...)
+						a.Grad, _ = b.Input(dt, uint64(10*step), shape...)
 						a.Step, a.Schedule = step, nil
 						if scheduled {
 							rates := a.Rates()
-							a.Schedule = b.floats(aclnn.Float32, rates[:], 3)
+							a.Schedule = b.Floats(aclnn.Float32, rates[:], 3)
 							a.Step = 0
 							require.Equal(t, "composite", b.AdamW.Explain(&a).Kernel)
 						}
-						run(b, b.AdamW, &a)
+						rig.Run(b, b.AdamW, &a)
 					}
 				}
-				b.near("param", params[1], b.read(params[0]), 3*tolerance(dt))
+				b.Near("param", params[1], b.Read(params[0]), 3*rig.Tolerance(dt))
 			})
 		}
 	}
-	b := newBench(t)
-	param, _ := b.input(aclnn.Float32, 1, 4)
-	state := func() *aclnn.Tensor { return b.floats(aclnn.Float32, make([]float32, 4), 4) }
+	b := rig.New(t)
+	param, _ := b.Input(aclnn.Float32, 1, 4)
+	state := func() *aclnn.Tensor { return b.Floats(aclnn.Float32, make([]float32, 4), 4) }
 	a := &ops.AdamWArgs{Param: param, Grad: state(), ExpAvg: state(), ExpAvgSq: state(), Schedule: state()}
-	require.ErrorContains(t, b.AdamW.Run(t.Context(), b.st, a), "3 values of Rates")
+	require.ErrorContains(t, b.AdamW.Run(t.Context(), b.Stream, a), "3 values of Rates")
 }
 
 func TestAdamW(t *testing.T) {
 	reg, err := ops.NewRegistry(ops.Env{})
 	require.NoError(t, err)
 	for _, kernel := range reg.AdamW.Kernels() {
-		for _, dt := range floatTypes {
-			for _, gradient := range floatTypes {
+		for _, dt := range rig.FloatTypes {
+			for _, gradient := range rig.FloatTypes {
 				for _, c := range []struct {
 					n                 int64
 					amsgrad, maximize bool
 				}{{1, false, false}, {37, true, false}, {64, false, true}, {0, false, false}} {
 					t.Run(fmt.Sprintf("%s/%v/%v/%v", kernel, dt, gradient, c), func(t *testing.T) {
-						b := newBench(t)
+						b := rig.New(t)
 						require.NoError(t, b.AdamW.Pin(kernel))
 						const lr, b1, b2, eps, decay = 0.01, 0.9, 0.98, 1e-6, 0.1
-						param, p := b.input(dt, 1, c.n)
+						param, p := b.Input(dt, 1, c.n)
 						zero := make([]float32, c.n)
 						a := &ops.AdamWArgs{
-							Param: param, ExpAvg: b.floats(dt, zero, c.n), ExpAvgSq: b.floats(dt, zero, c.n),
-							Copy: b.empty(aclnn.BFloat16, c.n), LR: lr, Beta1: b1, Beta2: b2, Epsilon: eps, WeightDecay: decay, Maximize: c.maximize,
+							Param: param, ExpAvg: b.Floats(dt, zero, c.n), ExpAvgSq: b.Floats(dt, zero, c.n),
+							Copy: b.Empty(aclnn.BFloat16, c.n), LR: lr, Beta1: b1, Beta2: b2, Epsilon: eps, WeightDecay: decay, Maximize: c.maximize,
 						}
 						if c.amsgrad {
-							a.MaxExpAvgSq = b.floats(dt, zero, c.n)
+							a.MaxExpAvgSq = b.Floats(dt, zero, c.n)
 						}
 						m, v, top := make([]float64, c.n), make([]float64, c.n), make([]float64, c.n)
 						for step := 1; step <= 3; step++ {
-							grad, g := b.input(gradient, uint64(10*step), c.n)
+							grad, g := b.Input(gradient, uint64(10*step), c.n)
 							a.Step, a.Grad = step, grad
 							if kernel == "ApplyAdamWV2" && gradient != dt && (dt != aclnn.Float32 || c.amsgrad) {
-								require.ErrorIs(t, b.AdamW.Run(t.Context(), b.st, a), ops.ErrNoKernel)
+								require.ErrorIs(t, b.AdamW.Run(t.Context(), b.Stream, a), ops.ErrNoKernel)
 								return
 							}
-							run(b, b.AdamW, a)
+							rig.Run(b, b.AdamW, a)
 							for i := range p {
 								x := float64(g[i])
 								if c.maximize {
@@ -102,13 +103,13 @@ func TestAdamW(t *testing.T) {
 								p[i] = float32(w - lr/bias1*m[i]/(math.Sqrt(second)/math.Sqrt(bias2)+eps))
 							}
 							// 16-bit state is rounded at each step.
-							limit := float64(step) * tolerance(dt)
-							b.near("param", a.Param, p, limit)
-							b.near("m", a.ExpAvg, convert(m, func(x float64) float32 { return float32(x) }), limit)
-							b.near("v", a.ExpAvgSq, convert(v, func(x float64) float32 { return float32(x) }), limit)
-							b.near("copy", a.Copy, b.read(a.Param), tolerance(aclnn.BFloat16))
+							limit := float64(step) * rig.Tolerance(dt)
+							b.Near("param", a.Param, p, limit)
+							b.Near("m", a.ExpAvg, rig.Convert(m, func(x float64) float32 { return float32(x) }), limit)
+							b.Near("v", a.ExpAvgSq, rig.Convert(v, func(x float64) float32 { return float32(x) }), limit)
+							b.Near("copy", a.Copy, b.Read(a.Param), rig.Tolerance(aclnn.BFloat16))
 							if c.amsgrad {
-								b.near("max", a.MaxExpAvgSq, convert(top, func(x float64) float32 { return float32(x) }), limit)
+								b.Near("max", a.MaxExpAvgSq, rig.Convert(top, func(x float64) float32 { return float32(x) }), limit)
 							}
 						}
 					})

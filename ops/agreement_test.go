@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/internal/testing/rig"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/mask"
 )
@@ -25,7 +26,7 @@ func name(dt aclnn.DType, shape []int64, spaced bool) string {
 
 // rows runs a test for every dtype and shape, with contiguous and strided tensors.
 func rows(t *testing.T, test func(t *testing.T, dt aclnn.DType, shape []int64, spaced bool)) {
-	for _, dt := range floatTypes {
+	for _, dt := range rig.FloatTypes {
 		for _, shape := range rowShapes {
 			for _, spaced := range []bool{false, true} {
 				t.Run(name(dt, shape, spaced), func(t *testing.T) { test(t, dt, shape, spaced) })
@@ -35,9 +36,9 @@ func rows(t *testing.T, test func(t *testing.T, dt aclnn.DType, shape []int64, s
 }
 
 // maybe puts gaps into a tensor.
-func (b *bench) maybe(spaced bool, t *aclnn.Tensor) *aclnn.Tensor {
+func maybe(b *rig.Rig, spaced bool, t *aclnn.Tensor) *aclnn.Tensor {
 	if spaced {
-		return b.gaps(t)
+		return gaps(b, t)
 	}
 	return t
 }
@@ -47,18 +48,18 @@ func TestRMSNorm(t *testing.T) {
 	rows(t, func(t *testing.T, dt aclnn.DType, shape []int64, spaced bool) {
 		everyKernel(t, func(r *ops.Registry) dispatched { return r.RMSNorm },
 			func(r *ops.Registry) dispatched { return r.RMSNormGrad },
-			func(b *bench) bool {
+			func(b *rig.Rig) bool {
 				h := shape[len(shape)-1]
-				n := size(shape) / max(h, 1)
-				x, xs := b.input(dt, 1, shape...)
-				dy, dys := b.input(dt, 2, shape...)
+				n := rig.Size(shape) / max(h, 1)
+				x, xs := b.Input(dt, 1, shape...)
+				dy, dys := b.Input(dt, 2, shape...)
 				for _, wide := range []aclnn.DType{dt, aclnn.Float32} {
-					w, ws := b.input(wide, 3, h)
-					y, dx, dw := b.empty(dt, shape...), b.empty(dt, shape...), b.empty(wide, h)
+					w, ws := b.Input(wide, 3, h)
+					y, dx, dw := b.Empty(dt, shape...), b.Empty(dt, shape...), b.Empty(wide, h)
 					stat := append([]int64(nil), shape...)
 					stat[len(stat)-1] = 1
-					forward := &ops.RMSNormArgs{X: b.maybe(spaced, x), Weight: w, Epsilon: epsilon, Out: b.maybe(spaced, y), RStd: b.empty(aclnn.Float32, stat...)}
-					run(b, b.RMSNorm, forward)
+					forward := &ops.RMSNormArgs{X: maybe(b, spaced, x), Weight: w, Epsilon: epsilon, Out: maybe(b, spaced, y), RStd: b.Empty(aclnn.Float32, stat...)}
+					rig.Run(b, b.RMSNorm, forward)
 					wantY, wantDX, wantDW := make([]float32, n*h), make([]float32, n*h), make([]float32, h)
 					for r := range n {
 						square, dot := 0.0, 0.0
@@ -74,20 +75,20 @@ func TestRMSNorm(t *testing.T) {
 							wantDW[i] += float32(float64(dys[r*h+i]) * normed)
 						}
 					}
-					b.near("y", forward.Out, wantY, tolerance(dt))
-					backward := &ops.RMSNormGradArgs{DOut: b.maybe(spaced, dy), X: forward.X, RStd: forward.RStd, Weight: w, DX: b.maybe(spaced, dx), DWeight: dw}
-					run(b, b.RMSNormGrad, backward)
+					b.Near("y", forward.Out, wantY, rig.Tolerance(dt))
+					backward := &ops.RMSNormGradArgs{DOut: maybe(b, spaced, dy), X: forward.X, RStd: forward.RStd, Weight: w, DX: maybe(b, spaced, dx), DWeight: dw}
+					rig.Run(b, b.RMSNormGrad, backward)
 					if h > 1 { // a row of one has a gradient of rounding errors only
-						b.near("dx", backward.DX, wantDX, 2*tolerance(dt))
+						b.Near("dx", backward.DX, wantDX, 2*rig.Tolerance(dt))
 					}
-					b.near("dw", dw, wantDW, tolerance(wide))
+					b.Near("dw", dw, wantDW, rig.Tolerance(wide))
 					backward.Accumulate = true
-					run(b, b.RMSNormGrad, backward)
-					b.near("twice dw", dw, convert(wantDW, func(v float32) float32 { return 2 * v }), tolerance(wide))
+					rig.Run(b, b.RMSNormGrad, backward)
+					b.Near("twice dw", dw, rig.Convert(wantDW, func(v float32) float32 { return 2 * v }), rig.Tolerance(wide))
 					// Without a gradient to come the statistics are not needed.
 					forward.RStd = nil
-					run(b, b.RMSNorm, forward)
-					b.near("y again", forward.Out, wantY, tolerance(dt))
+					rig.Run(b, b.RMSNorm, forward)
+					b.Near("y again", forward.Out, wantY, rig.Tolerance(dt))
 				}
 				return true
 			})
@@ -99,16 +100,16 @@ func TestSwiGLU(t *testing.T) {
 	rows(t, func(t *testing.T, dt aclnn.DType, half []int64, spaced bool) {
 		everyKernel(t, func(r *ops.Registry) dispatched { return r.SwiGLU },
 			func(r *ops.Registry) dispatched { return r.SwiGLUGrad },
-			func(b *bench) bool {
+			func(b *rig.Rig) bool {
 				i := half[len(half)-1]
 				shape := append(append([]int64(nil), half[:len(half)-1]...), 2*i)
-				x, xs := b.input(dt, 1, shape...)
-				dy, dys := b.input(dt, 2, half...)
-				y, dx := b.empty(dt, half...), b.empty(dt, shape...)
-				forward := &ops.SwiGLUArgs{X: b.maybe(spaced, x), Out: b.maybe(spaced, y)}
-				run(b, b.SwiGLU, forward)
-				backward := &ops.SwiGLUGradArgs{DOut: b.maybe(spaced, dy), X: forward.X, DX: b.maybe(spaced, dx)}
-				run(b, b.SwiGLUGrad, backward)
+				x, xs := b.Input(dt, 1, shape...)
+				dy, dys := b.Input(dt, 2, half...)
+				y, dx := b.Empty(dt, half...), b.Empty(dt, shape...)
+				forward := &ops.SwiGLUArgs{X: maybe(b, spaced, x), Out: maybe(b, spaced, y)}
+				rig.Run(b, b.SwiGLU, forward)
+				backward := &ops.SwiGLUGradArgs{DOut: maybe(b, spaced, dy), X: forward.X, DX: maybe(b, spaced, dx)}
+				rig.Run(b, b.SwiGLUGrad, backward)
 				wantY, wantDX := make([]float32, len(dys)), make([]float32, len(xs))
 				for at, d := range dys {
 					gate := int64(at)/i*2*i + int64(at)%i
@@ -118,15 +119,15 @@ func TestSwiGLU(t *testing.T) {
 					wantDX[gate] = float32(float64(d) * u * s * (1 + g*(1-s)))
 					wantDX[gate+i] = float32(float64(d) * g * s)
 				}
-				b.near("y", forward.Out, wantY, tolerance(dt))
-				b.near("dx", backward.DX, wantDX, tolerance(dt))
+				b.Near("y", forward.Out, wantY, rig.Tolerance(dt))
+				b.Near("dx", backward.DX, wantDX, rig.Tolerance(dt))
 				return true
 			})
 	})
 }
 
 func TestRoPE(t *testing.T) {
-	for _, dt := range floatTypes {
+	for _, dt := range rig.FloatTypes {
 		for _, c := range []struct {
 			shape, table [4]int64
 			keys         int64 // of the third dimension; 0 without keys
@@ -146,20 +147,20 @@ func TestRoPE(t *testing.T) {
 				t.Run(name(dt, c.shape[:], spaced), func(t *testing.T) {
 					everyKernel(t, func(r *ops.Registry) dispatched { return r.RoPE },
 						func(r *ops.Registry) dispatched { return r.RoPEGrad },
-						func(b *bench) bool {
+						func(b *rig.Rig) bool {
 							// The halves of the tables differ, which a shortcut would miss.
-							cos, cs := b.input(dt, 3, c.table[:]...)
-							sin, ss := b.input(dt, 4, c.table[:]...)
-							forward := &ops.RoPEArgs{Cos: b.maybe(spaced, cos), Sin: b.maybe(spaced, sin)}
+							cos, cs := b.Input(dt, 3, c.table[:]...)
+							sin, ss := b.Input(dt, 4, c.table[:]...)
+							forward := &ops.RoPEArgs{Cos: maybe(b, spaced, cos), Sin: maybe(b, spaced, sin)}
 							backward := &ops.RoPEGradArgs{Cos: forward.Cos, Sin: forward.Sin}
 							var checks []func()
 							rotated := func(heads int64, x, out **aclnn.Tensor, back bool) {
 								shape := c.shape
 								shape[2] = heads
-								in, values := b.input(dt, uint64(heads), shape[:]...)
-								*x, *out = b.maybe(spaced, in), b.maybe(spaced, b.empty(dt, shape[:]...))
+								in, values := b.Input(dt, uint64(heads), shape[:]...)
+								*x, *out = maybe(b, spaced, in), maybe(b, spaced, b.Empty(dt, shape[:]...))
 								want := turned(values, shape, cs, ss, c.table, back)
-								checks = append(checks, func() { b.near(fmt.Sprint(heads, back), *out, want, tolerance(dt)) })
+								checks = append(checks, func() { b.Near(fmt.Sprint(heads, back), *out, want, rig.Tolerance(dt)) })
 							}
 							rotated(c.shape[2], &forward.X, &forward.Out, false)
 							rotated(c.shape[2], &backward.DOut, &backward.DX, true)
@@ -167,11 +168,11 @@ func TestRoPE(t *testing.T) {
 								rotated(c.keys, &forward.Key, &forward.KeyOut, false)
 								rotated(c.keys, &backward.DKeyOut, &backward.DKey, true)
 							}
-							if !takes(b.RoPE, forward) || !takes(b.RoPEGrad, backward) {
+							if !rig.Takes(b.RoPE, forward) || !rig.Takes(b.RoPEGrad, backward) {
 								return false
 							}
-							run(b, b.RoPE, forward)
-							run(b, b.RoPEGrad, backward)
+							rig.Run(b, b.RoPE, forward)
+							rig.Run(b, b.RoPEGrad, backward)
 							for _, check := range checks {
 								check()
 							}
@@ -186,7 +187,7 @@ func TestRoPE(t *testing.T) {
 // turned computes a rotation, or its inverse, by the definition.
 func turned(x []float32, shape [4]int64, cs, ss []float32, table [4]int64, back bool) []float32 {
 	out, d, r := append([]float32(nil), x...), shape[3], table[3]
-	for row := range size(shape[:3]) {
+	for row := range rig.Size(shape[:3]) {
 		i, j, k := row/(shape[1]*shape[2]), row/shape[2]%shape[1], row%shape[2]
 		at := ((i%table[0]*table[1]+j%table[1])*table[2] + k%table[2]) * r
 		for l := range r / 2 {
@@ -245,40 +246,40 @@ func TestAttentionKernelsAgree(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			var first []map[string][]float32
-			everyKernel(t, attention, attentionGrad, func(b *bench) bool {
+			everyKernel(t, attention, attentionGrad, func(b *rig.Rig) bool {
 				p := c.p
 				make4 := func(seed uint64, n, s, d int64) *aclnn.Tensor {
 					if c.layout == ops.TND {
-						x, _ := b.input(c.dtype, seed, s, n, d)
-						return b.maybe(c.spaced, x)
+						x, _ := b.Input(c.dtype, seed, s, n, d)
+						return maybe(b, c.spaced, x)
 					}
-					x, _ := b.input(c.dtype, seed, p.b, n, s, d)
-					return b.maybe(c.spaced, b.in(c.layout, x))
+					x, _ := b.Input(c.dtype, seed, p.b, n, s, d)
+					return maybe(b, c.spaced, in(b, c.layout, x))
 				}
 				a := ops.AttentionArgs{
 					Query: make4(1, p.n, p.sq, p.d), Key: make4(2, p.nkv, p.skv, p.d), Value: make4(3, p.nkv, p.skv, p.dv),
 					Layout: c.layout, Heads: int(p.n), Mask: c.mask, Scale: 0.4, Out: make4(4, p.n, p.sq, p.dv),
 				}
 				if c.biased != nil {
-					a.Bias, _ = b.input(c.dtype, 6, c.biased...)
+					a.Bias, _ = b.Input(c.dtype, 6, c.biased...)
 					a.BiasKind = c.bias
 				}
 				if c.layout == ops.TND {
-					a.SoftmaxMax, a.SoftmaxSum = b.empty(aclnn.Float32, p.sq, p.n, 8), b.empty(aclnn.Float32, p.sq, p.n, 8)
+					a.SoftmaxMax, a.SoftmaxSum = b.Empty(aclnn.Float32, p.sq, p.n, 8), b.Empty(aclnn.Float32, p.sq, p.n, 8)
 				} else {
-					a.SoftmaxMax, a.SoftmaxSum = b.empty(aclnn.Float32, p.b, p.n, p.sq, 8), b.empty(aclnn.Float32, p.b, p.n, p.sq, 8)
+					a.SoftmaxMax, a.SoftmaxSum = b.Empty(aclnn.Float32, p.b, p.n, p.sq, 8), b.Empty(aclnn.Float32, p.b, p.n, p.sq, 8)
 				}
 				g := &ops.AttentionGradArgs{
 					AttentionArgs: a, DOut: make4(5, p.n, p.sq, p.dv),
 					DQuery: make4(7, p.n, p.sq, p.d), DKey: make4(8, p.nkv, p.skv, p.d), DValue: make4(9, p.nkv, p.skv, p.dv),
 				}
-				if !takes(b.Attention, &a) || !takes(b.AttentionGrad, g) {
+				if !rig.Takes(b.Attention, &a) || !rig.Takes(b.AttentionGrad, g) {
 					return false
 				}
-				run(b, b.Attention, &a)
-				run(b, b.AttentionGrad, g)
-				got := map[string][]float32{"out": b.read(a.Out), "max": b.read(a.SoftmaxMax), "sum": b.read(a.SoftmaxSum),
-					"dq": b.read(g.DQuery), "dk": b.read(g.DKey), "dv": b.read(g.DValue)}
+				rig.Run(b, b.Attention, &a)
+				rig.Run(b, b.AttentionGrad, g)
+				got := map[string][]float32{"out": b.Read(a.Out), "max": b.Read(a.SoftmaxMax), "sum": b.Read(a.SoftmaxSum),
+					"dq": b.Read(g.DQuery), "dk": b.Read(g.DKey), "dv": b.Read(g.DValue)}
 				if first == nil {
 					first = append(first, got)
 				}
@@ -286,7 +287,7 @@ func TestAttentionKernelsAgree(t *testing.T) {
 					for _, v := range want {
 						require.Falsef(t, math.IsNaN(float64(v)), "NaN in %s", what)
 					}
-					checkAgree(t, what, got[what], want, 4*tolerance(c.dtype))
+					checkAgree(t, what, got[what], want, 4*rig.Tolerance(c.dtype))
 				}
 				return true
 			})

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/internal/testing/rig"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/mask"
 )
@@ -37,8 +38,8 @@ func TestAttentionDropout(t *testing.T) {
 	const heads, sq, skv, d, dv, keep, scale = 2, 5, 13, 8, 6, 0.7, 0.4
 	drop := ops.DropMask(3, keep, heads*sq*skv)
 	dt := aclnn.Float32
-	q, k, v := random(dt, 1, heads*sq*d), random(dt, 2, heads*skv*d), random(dt, 3, heads*skv*dv)
-	dOut := random(dt, 4, heads*sq*dv)
+	q, k, v := rig.Random(dt, 1, heads*sq*d), rig.Random(dt, 2, heads*skv*d), rig.Random(dt, 3, heads*skv*dv)
+	dOut := rig.Random(dt, 4, heads*sq*dv)
 	want := dropoutByDefinition{out: make([]float32, heads*sq*dv), dq: make([]float32, len(q)), dk: make([]float32, len(k)), dv: make([]float32, len(v))}
 	for h := range heads {
 		for i := range sq {
@@ -76,11 +77,11 @@ func TestAttentionDropout(t *testing.T) {
 	}
 	for _, layout := range []ops.Layout{ops.BNSD, ops.TND} {
 		t.Run(string(layout), func(t *testing.T) {
-			everyKernel(t, attention, attentionGrad, func(b *bench) bool {
+			everyKernel(t, attention, attentionGrad, func(b *rig.Rig) bool {
 				place := func(values []float32, s, d int64) *aclnn.Tensor {
-					x := b.floats(dt, values, 1, heads, s, d)
+					x := b.Floats(dt, values, 1, heads, s, d)
 					if layout == ops.TND {
-						return b.copied(x.Select(0, 0).Transpose(0, 1))
+						return b.Copied(x.Select(0, 0).Transpose(0, 1))
 					}
 					return x
 				}
@@ -92,26 +93,26 @@ func TestAttentionDropout(t *testing.T) {
 				}
 				a := ops.AttentionArgs{
 					Query: place(q, sq, d), Key: place(k, skv, d), Value: place(v, skv, dv), Layout: layout, Scale: scale, KeepProb: keep,
-					DropMask: data(b, aclnn.Uint8, drop, int64(len(drop))), Out: place(make([]float32, len(dOut)), sq, dv),
-					SoftmaxMax: b.empty(dt, 1, heads, sq, 8), SoftmaxSum: b.empty(dt, 1, heads, sq, 8),
+					DropMask: rig.Data(b, aclnn.Uint8, drop, int64(len(drop))), Out: place(make([]float32, len(dOut)), sq, dv),
+					SoftmaxMax: b.Empty(dt, 1, heads, sq, 8), SoftmaxSum: b.Empty(dt, 1, heads, sq, 8),
 				}
 				if layout == ops.TND {
 					a.Mask = mask.Varlen{CuQueries: []int64{sq}, CuKeys: []int64{skv}}
-					a.SoftmaxMax, a.SoftmaxSum = b.empty(dt, sq, heads, 8), b.empty(dt, sq, heads, 8)
+					a.SoftmaxMax, a.SoftmaxSum = b.Empty(dt, sq, heads, 8), b.Empty(dt, sq, heads, 8)
 				}
 				g := &ops.AttentionGradArgs{
-					AttentionArgs: a, DOut: place(dOut, sq, dv), DQuery: b.empty(dt, a.Query.Shape()...),
-					DKey: b.empty(dt, a.Key.Shape()...), DValue: b.empty(dt, a.Value.Shape()...),
+					AttentionArgs: a, DOut: place(dOut, sq, dv), DQuery: b.Empty(dt, a.Query.Shape()...),
+					DKey: b.Empty(dt, a.Key.Shape()...), DValue: b.Empty(dt, a.Value.Shape()...),
 				}
-				if !takes(b.Attention, &a) || !takes(b.AttentionGrad, g) {
+				if !rig.Takes(b.Attention, &a) || !rig.Takes(b.AttentionGrad, g) {
 					return false
 				}
-				run(b, b.Attention, &a)
-				b.near("out", flat(a.Out), want.out, 1e-5)
-				run(b, b.AttentionGrad, g)
-				b.near("dq", flat(g.DQuery), want.dq, 1e-5)
-				b.near("dk", flat(g.DKey), want.dk, 1e-5)
-				b.near("dv", flat(g.DValue), want.dv, 1e-5)
+				rig.Run(b, b.Attention, &a)
+				b.Near("out", flat(a.Out), want.out, 1e-5)
+				rig.Run(b, b.AttentionGrad, g)
+				b.Near("dq", flat(g.DQuery), want.dq, 1e-5)
+				b.Near("dk", flat(g.DKey), want.dk, 1e-5)
+				b.Near("dv", flat(g.DValue), want.dv, 1e-5)
 				return true
 			})
 		})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/internal/testing/golden"
+	"github.com/goascend/cann/internal/testing/rig"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/mask"
 )
@@ -14,10 +15,10 @@ import (
 func attention(r *ops.Registry) dispatched     { return r.Attention }
 func attentionGrad(r *ops.Registry) dispatched { return r.AttentionGrad }
 
-func int64s(v []int) []int64 { return convert(v, func(n int) int64 { return int64(n) }) }
+func int64s(v []int) []int64 { return rig.Convert(v, func(n int) int64 { return int64(n) }) }
 
 // masks returns the mask of a case in two forms: as a rule, and as cells.
-func masks(b *bench, c *golden.Case) map[string]mask.Mask {
+func masks(b *rig.Rig, c *golden.Case) map[string]mask.Mask {
 	mode := c.Text("mode")
 	if mode == "none" {
 		return map[string]mask.Mask{"nil": nil, "none": mask.None{}}
@@ -29,10 +30,10 @@ func masks(b *bench, c *golden.Case) map[string]mask.Mask {
 		visible[i], additive[i], wide[i] = 1-hidden, float32(hidden)*-3e38, int32(hidden)*7
 	}
 	all := map[string]mask.Mask{
-		"hidden":   mask.Dense{Tensor: data(b, aclnn.Uint8, cells, shape...)},
-		"integers": mask.Dense{Tensor: data(b, aclnn.Int32, wide, shape...)},
-		"visible":  mask.Dense{Tensor: data(b, aclnn.Bool, visible, shape...), Meaning: mask.Visible},
-		"additive": mask.Dense{Tensor: b.floats(aclnn.Float32, additive, shape...), Meaning: mask.Additive},
+		"hidden":   mask.Dense{Tensor: rig.Data(b, aclnn.Uint8, cells, shape...)},
+		"integers": mask.Dense{Tensor: rig.Data(b, aclnn.Int32, wide, shape...)},
+		"visible":  mask.Dense{Tensor: rig.Data(b, aclnn.Bool, visible, shape...), Meaning: mask.Visible},
+		"additive": mask.Dense{Tensor: b.Floats(aclnn.Float32, additive, shape...), Meaning: mask.Additive},
 	}
 	switch mode {
 	case "causal_top_left":
@@ -50,7 +51,7 @@ func masks(b *bench, c *golden.Case) map[string]mask.Mask {
 	case "causal_padding":
 		all["rule"] = mask.Padding{Lengths: int64s(c.Ints("lengths")), Causal: true, Exact: true}
 	default:
-		b.t.Fatalf("the mode %q is new", mode)
+		b.T.Fatalf("the mode %q is new", mode)
 	}
 	return all
 }
@@ -67,10 +68,10 @@ func validKeys(c *golden.Case) []bool {
 }
 
 // in copies a tensor of layout BNSD into another layout.
-func (b *bench) in(l ops.Layout, t *aclnn.Tensor) *aclnn.Tensor {
+func in(b *rig.Rig, l ops.Layout, t *aclnn.Tensor) *aclnn.Tensor {
 	view := bnsd(l, t)
-	out := b.empty(t.DType(), view.Shape()...)
-	require.NoError(b.t, aclnn.InplaceCopy(b.st, aclnn.InplaceCopyParams{SelfRef: out, Src: view}))
+	out := b.Empty(t.DType(), view.Shape()...)
+	require.NoError(b.T, aclnn.InplaceCopy(b.Stream, aclnn.InplaceCopyParams{SelfRef: out, Src: view}))
 	switch l {
 	case ops.BSH:
 		return out.Reshape(out.Dim(0), out.Dim(1), -1)
@@ -107,14 +108,14 @@ func back(l ops.Layout, t *aclnn.Tensor, heads int64) *aclnn.Tensor {
 func TestGoldenAttention(t *testing.T) {
 	for _, c := range golden.Cases(t, "attention") {
 		c.Run(t, func(t *testing.T, c *golden.Case) {
-			everyKernel(t, attention, attentionGrad, func(b *bench) bool {
+			everyKernel(t, attention, attentionGrad, func(b *rig.Rig) bool {
 				for name, m := range masks(b, c) {
-					if !b.goldenAttention(c, name, m, ops.BNSD) {
+					if !goldenAttention(b, c, name, m, ops.BNSD) {
 						return false
 					}
 				}
 				for _, l := range []ops.Layout{ops.BSH, ops.SBH, ops.BSND} {
-					b.goldenAttention(c, string(l), masks(b, c)["rule"], l)
+					goldenAttention(b, c, string(l), masks(b, c)["rule"], l)
 				}
 				return true
 			})
@@ -122,67 +123,67 @@ func TestGoldenAttention(t *testing.T) {
 	}
 }
 
-func (b *bench) goldenAttention(c *golden.Case, name string, m mask.Mask, l ops.Layout) bool {
-	b.t.Helper()
+func goldenAttention(b *rig.Rig, c *golden.Case, name string, m mask.Mask, l ops.Layout) bool {
+	b.T.Helper()
 	a := ops.AttentionArgs{
-		Query: b.in(l, b.golden(c, "q")), Key: b.in(l, b.golden(c, "k")), Value: b.in(l, b.golden(c, "v")),
+		Query: in(b, l, tensorOf(b, c, "q")), Key: in(b, l, tensorOf(b, c, "k")), Value: in(b, l, tensorOf(b, c, "v")),
 		Layout: l, Heads: c.Int("Nq"), Mask: m, Scale: c.Float("scale"),
 	}
 	n, nkv := int64(c.Int("Nq")), int64(c.Int("Nkv"))
-	dOut := b.in(l, b.golden(c, "dout"))
-	a.Out = b.empty(c.DType, dOut.Shape()...)
+	dOut := in(b, l, tensorOf(b, c, "dout"))
+	a.Out = b.Empty(c.DType, dOut.Shape()...)
 	stats := append(shapeOf(c, "softmax_max"), 8)
-	a.SoftmaxMax, a.SoftmaxSum = b.empty(aclnn.Float32, stats...), b.empty(aclnn.Float32, stats...)
+	a.SoftmaxMax, a.SoftmaxSum = b.Empty(aclnn.Float32, stats...), b.Empty(aclnn.Float32, stats...)
 	if c.HasTensor("pse") {
-		a.Bias, a.BiasKind = b.golden(c, "pse"), ops.BiasBeforeScale
+		a.Bias, a.BiasKind = tensorOf(b, c, "pse"), ops.BiasBeforeScale
 	}
 	g := &ops.AttentionGradArgs{
-		AttentionArgs: a, DOut: dOut, DQuery: b.empty(c.DType, a.Query.Shape()...),
-		DKey: b.empty(c.DType, a.Key.Shape()...), DValue: b.empty(c.DType, a.Value.Shape()...),
+		AttentionArgs: a, DOut: dOut, DQuery: b.Empty(c.DType, a.Query.Shape()...),
+		DKey: b.Empty(c.DType, a.Key.Shape()...), DValue: b.Empty(c.DType, a.Value.Shape()...),
 	}
-	if !takes(b.Attention, &a) || !takes(b.AttentionGrad, g) {
+	if !rig.Takes(b.Attention, &a) || !rig.Takes(b.AttentionGrad, g) {
 		return false
 	}
-	run(b, b.Attention, &a)
-	limit := tolerance(c.DType)
-	b.near(name+" out", back(l, a.Out, n), c.Float32("out"), limit)
-	b.near(name+" max", a.SoftmaxMax.Select(3, 0), c.Float32("softmax_max"), 1e-5)
-	b.near(name+" sum", a.SoftmaxSum.Select(3, 7), c.Float32("softmax_sum"), 1e-5)
-	run(b, b.AttentionGrad, g)
-	b.near(name+" dq", back(l, g.DQuery, n), c.Float32("dq"), 2*limit)
-	b.near(name+" dk", back(l, g.DKey, nkv), c.Float32("dk"), 2*limit)
-	b.near(name+" dv", back(l, g.DValue, nkv), c.Float32("dv"), 2*limit)
+	rig.Run(b, b.Attention, &a)
+	limit := rig.Tolerance(c.DType)
+	b.Near(name+" out", back(l, a.Out, n), c.Float32("out"), limit)
+	b.Near(name+" max", a.SoftmaxMax.Select(3, 0), c.Float32("softmax_max"), 1e-5)
+	b.Near(name+" sum", a.SoftmaxSum.Select(3, 7), c.Float32("softmax_sum"), 1e-5)
+	rig.Run(b, b.AttentionGrad, g)
+	b.Near(name+" dq", back(l, g.DQuery, n), c.Float32("dq"), 2*limit)
+	b.Near(name+" dk", back(l, g.DKey, nkv), c.Float32("dk"), 2*limit)
+	b.Near(name+" dv", back(l, g.DValue, nkv), c.Float32("dv"), 2*limit)
 	return true
 }
 
 func TestGoldenPackedAttention(t *testing.T) {
 	for _, c := range golden.Cases(t, "attention_varlen") {
 		c.Run(t, func(t *testing.T, c *golden.Case) {
-			everyKernel(t, attention, attentionGrad, func(b *bench) bool {
+			everyKernel(t, attention, attentionGrad, func(b *rig.Rig) bool {
 				m := mask.Varlen{CuQueries: int64s(c.Ints("cu_q")), CuKeys: int64s(c.Ints("cu_kv"))}
 				if c.Bool("causal") {
 					m.Within = mask.Causal{Anchor: mask.BottomRight}
 				}
-				q := b.golden(c, "q")
+				q := tensorOf(b, c, "q")
 				a := ops.AttentionArgs{
-					Query: q, Key: b.golden(c, "k"), Value: b.golden(c, "v"), Layout: ops.TND, Mask: m, Scale: c.Float("scale"),
-					Out:        b.empty(c.DType, shapeOf(c, "out")...),
-					SoftmaxMax: b.empty(aclnn.Float32, q.Dim(0), q.Dim(1), 8), SoftmaxSum: b.empty(aclnn.Float32, q.Dim(0), q.Dim(1), 8),
+					Query: q, Key: tensorOf(b, c, "k"), Value: tensorOf(b, c, "v"), Layout: ops.TND, Mask: m, Scale: c.Float("scale"),
+					Out:        b.Empty(c.DType, shapeOf(c, "out")...),
+					SoftmaxMax: b.Empty(aclnn.Float32, q.Dim(0), q.Dim(1), 8), SoftmaxSum: b.Empty(aclnn.Float32, q.Dim(0), q.Dim(1), 8),
 				}
 				g := &ops.AttentionGradArgs{
-					AttentionArgs: a, DOut: b.golden(c, "dout"), DQuery: b.empty(c.DType, a.Query.Shape()...),
-					DKey: b.empty(c.DType, a.Key.Shape()...), DValue: b.empty(c.DType, a.Value.Shape()...),
+					AttentionArgs: a, DOut: tensorOf(b, c, "dout"), DQuery: b.Empty(c.DType, a.Query.Shape()...),
+					DKey: b.Empty(c.DType, a.Key.Shape()...), DValue: b.Empty(c.DType, a.Value.Shape()...),
 				}
-				if !takes(b.Attention, &a) || !takes(b.AttentionGrad, g) {
+				if !rig.Takes(b.Attention, &a) || !rig.Takes(b.AttentionGrad, g) {
 					return false
 				}
-				run(b, b.Attention, &a)
-				limit := tolerance(c.DType)
-				b.near("out", a.Out, c.Float32("out"), limit)
-				run(b, b.AttentionGrad, g)
-				b.near("dq", g.DQuery, c.Float32("dq"), 2*limit)
-				b.near("dk", g.DKey, c.Float32("dk"), 2*limit)
-				b.near("dv", g.DValue, c.Float32("dv"), 2*limit)
+				rig.Run(b, b.Attention, &a)
+				limit := rig.Tolerance(c.DType)
+				b.Near("out", a.Out, c.Float32("out"), limit)
+				rig.Run(b, b.AttentionGrad, g)
+				b.Near("dq", g.DQuery, c.Float32("dq"), 2*limit)
+				b.Near("dk", g.DKey, c.Float32("dk"), 2*limit)
+				b.Near("dv", g.DValue, c.Float32("dv"), 2*limit)
 				return true
 			})
 		})

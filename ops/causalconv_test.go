@@ -12,6 +12,7 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/internal/testing/golden"
+	"github.com/goascend/cann/internal/testing/rig"
 	"github.com/goascend/cann/ops"
 )
 
@@ -20,24 +21,24 @@ func TestGoldenCausalConv(t *testing.T) {
 		c.Run(t, func(t *testing.T, c *golden.Case) {
 			everyKernel(t, func(r *ops.Registry) dispatched { return r.CausalConv },
 				func(r *ops.Registry) dispatched { return r.CausalConvGrad },
-				func(b *bench) bool {
-					x, w := b.golden(c, "x"), b.golden(c, "w")
-					a := ops.CausalConvArgs{X: x, Weight: w, SiLU: c.Bool("silu"), Out: b.empty(c.DType, x.Shape()...)}
-					grad := ops.CausalConvGradArgs{DOut: b.golden(c, "dy"), DX: b.empty(c.DType, x.Shape()...), DWeight: b.empty(c.DType, w.Shape()...)}
+				func(b *rig.Rig) bool {
+					x, w := tensorOf(b, c, "x"), tensorOf(b, c, "w")
+					a := ops.CausalConvArgs{X: x, Weight: w, SiLU: c.Bool("silu"), Out: b.Empty(c.DType, x.Shape()...)}
+					grad := ops.CausalConvGradArgs{DOut: tensorOf(b, c, "dy"), DX: b.Empty(c.DType, x.Shape()...), DWeight: b.Empty(c.DType, w.Shape()...)}
 					if c.Bool("bias") {
-						a.Bias, grad.DBias = b.golden(c, "b"), b.empty(c.DType, w.Dim(0))
+						a.Bias, grad.DBias = tensorOf(b, c, "b"), b.Empty(c.DType, w.Dim(0))
 					}
 					grad.CausalConvArgs = a
-					if !takes(b.CausalConv, &a) || !takes(b.CausalConvGrad, &grad) {
+					if !rig.Takes(b.CausalConv, &a) || !rig.Takes(b.CausalConvGrad, &grad) {
 						return false
 					}
-					run(b, b.CausalConv, &a)
-					b.near("y", a.Out, c.Float32("y"), tolerance(c.DType))
-					run(b, b.CausalConvGrad, &grad)
-					b.near("dx", grad.DX, c.Float32("dx"), tolerance(c.DType))
-					b.near("dw", grad.DWeight, c.Float32("dw"), tolerance(c.DType))
+					rig.Run(b, b.CausalConv, &a)
+					b.Near("y", a.Out, c.Float32("y"), rig.Tolerance(c.DType))
+					rig.Run(b, b.CausalConvGrad, &grad)
+					b.Near("dx", grad.DX, c.Float32("dx"), rig.Tolerance(c.DType))
+					b.Near("dw", grad.DWeight, c.Float32("dw"), rig.Tolerance(c.DType))
 					if a.Bias != nil {
-						b.near("db", grad.DBias, c.Float32("db"), tolerance(c.DType))
+						b.Near("db", grad.DBias, c.Float32("db"), rig.Tolerance(c.DType))
 					}
 					return true
 				})
@@ -144,52 +145,52 @@ func TestCausalConv(t *testing.T) {
 		t.Run(fmt.Sprintf("%dx%d/%d channels/%d taps/%v/%v", c.b, c.t, c.d, c.w, c.cu, c.dt), func(t *testing.T) {
 			everyKernel(t, func(r *ops.Registry) dispatched { return r.CausalConv },
 				func(r *ops.Registry) dispatched { return r.CausalConvGrad },
-				func(b *bench) bool {
+				func(b *rig.Rig) bool {
 					in := func(dt aclnn.DType, seed uint64, shape ...int64) (*aclnn.Tensor, []float64) {
-						x, v := b.input(dt, seed, shape...)
-						return b.maybe(c.spaced, x), wide(v)
+						x, v := b.Input(dt, seed, shape...)
+						return maybe(b, c.spaced, x), wide(v)
 					}
 					tokens, taps := []int64{int64(c.b), int64(c.t), int64(c.d)}, []int64{int64(c.d), int64(c.w)}
 					x, xs := in(c.dt, 1, tokens...)
 					w, ws := in(c.weight, 2, taps...)
 					dy, dys := in(c.dt, 3, tokens...)
-					a := ops.CausalConvArgs{X: x, Weight: w, SiLU: c.silu, CuSeqLens: c.cu, Out: b.maybe(c.spaced, b.empty(c.dt, tokens...))}
-					grad := ops.CausalConvGradArgs{DOut: dy, DX: b.empty(c.dt, tokens...), DWeight: b.empty(aclnn.Float32, taps...)}
+					a := ops.CausalConvArgs{X: x, Weight: w, SiLU: c.silu, CuSeqLens: c.cu, Out: maybe(b, c.spaced, b.Empty(c.dt, tokens...))}
+					grad := ops.CausalConvGradArgs{DOut: dy, DX: b.Empty(c.dt, tokens...), DWeight: b.Empty(aclnn.Float32, taps...)}
 					var bias, state []float64
 					if c.bias {
 						a.Bias, bias = in(c.weight, 4, int64(c.d))
-						grad.DBias = b.empty(aclnn.Float32, int64(c.d))
+						grad.DBias = b.Empty(aclnn.Float32, int64(c.d))
 					}
 					if c.state {
 						shape := []int64{int64(len(c.sequences())), int64(c.d), int64(c.w)}
 						a.InitialState, state = in(c.dt, 5, shape...)
-						a.FinalState = b.empty(c.dt, shape...)
+						a.FinalState = b.Empty(c.dt, shape...)
 					}
 					grad.CausalConvArgs = a
-					if !takes(b.CausalConv, &a) || !takes(b.CausalConvGrad, &grad) {
+					if !rig.Takes(b.CausalConv, &a) || !rig.Takes(b.CausalConvGrad, &grad) {
 						return false
 					}
 					ofParameters := aclnn.Float32 // the native operator rounds their gradients once
 					if b.CausalConvGrad.Explain(&grad).Kernel == "CausalConv1dBwd" {
 						ofParameters = c.weight
 					}
-					run(b, b.CausalConv, &a)
-					run(b, b.CausalConvGrad, &grad)
+					rig.Run(b, b.CausalConv, &a)
+					rig.Run(b, b.CausalConvGrad, &grad)
 					y, final := c.forward(xs, ws, bias, state)
-					b.near("y", a.Out, narrow(y), tolerance(c.dt))
+					b.Near("y", a.Out, narrow(y), rig.Tolerance(c.dt))
 					if a.FinalState != nil {
-						b.near("final state", a.FinalState, narrow(final), tolerance(c.dt))
+						b.Near("final state", a.FinalState, narrow(final), rig.Tolerance(c.dt))
 					}
 					with := func(x, w, bias []float64) []float64 { y, _ := c.forward(x, w, bias, state); return y }
-					b.near("dx", grad.DX, narrow(slopes(xs, dys, func(x []float64) []float64 { return with(x, ws, bias) })), tolerance(c.dt))
+					b.Near("dx", grad.DX, narrow(slopes(xs, dys, func(x []float64) []float64 { return with(x, ws, bias) })), rig.Tolerance(c.dt))
 					dw := slopes(ws, dys, func(w []float64) []float64 { return with(xs, w, bias) })
-					b.near("dw", grad.DWeight, narrow(dw), tolerance(ofParameters))
+					b.Near("dw", grad.DWeight, narrow(dw), rig.Tolerance(ofParameters))
 					if c.bias {
-						b.near("db", grad.DBias, narrow(slopes(bias, dys, func(bias []float64) []float64 { return with(xs, ws, bias) })), tolerance(ofParameters))
+						b.Near("db", grad.DBias, narrow(slopes(bias, dys, func(bias []float64) []float64 { return with(xs, ws, bias) })), rig.Tolerance(ofParameters))
 					}
 					grad.Accumulate = true
-					run(b, b.CausalConvGrad, &grad)
-					b.near("twice dw", grad.DWeight, convert(dw, func(x float64) float32 { return 2 * float32(x) }), tolerance(ofParameters))
+					rig.Run(b, b.CausalConvGrad, &grad)
+					b.Near("twice dw", grad.DWeight, rig.Convert(dw, func(x float64) float32 { return 2 * float32(x) }), rig.Tolerance(ofParameters))
 					return true
 				})
 		})
@@ -199,38 +200,38 @@ func TestCausalConv(t *testing.T) {
 // Different taps and a single nonzero input show the order of the taps and that the convolution is
 // causal.
 func TestCausalConvOrder(t *testing.T) {
-	b := newBench(t)
-	x, w := b.floats(aclnn.Float32, []float32{0, 1, 0, 0, 0, 0}, 1, 6, 1), b.floats(aclnn.Float32, []float32{1, 2, 3, 4}, 1, 4)
-	a := ops.CausalConvArgs{X: x, Weight: w, Out: b.empty(aclnn.Float32, 1, 6, 1)}
-	run(b, b.CausalConv, &a)
-	require.Equal(t, []float32{0, 4, 3, 2, 1, 0}, b.read(a.Out))
+	b := rig.New(t)
+	x, w := b.Floats(aclnn.Float32, []float32{0, 1, 0, 0, 0, 0}, 1, 6, 1), b.Floats(aclnn.Float32, []float32{1, 2, 3, 4}, 1, 4)
+	a := ops.CausalConvArgs{X: x, Weight: w, Out: b.Empty(aclnn.Float32, 1, 6, 1)}
+	rig.Run(b, b.CausalConv, &a)
+	require.Equal(t, []float32{0, 4, 3, 2, 1, 0}, b.Read(a.Out))
 }
 
 // Decoding token by token with the state gives the same result as one run.
 func TestCausalConvContinues(t *testing.T) {
 	for dt, kernel := range map[aclnn.DType]string{aclnn.Float32: "composite", aclnn.BFloat16: "CausalConv1d"} {
 		t.Run(kernel, func(t *testing.T) {
-			b := newBench(t)
-			x, _ := b.input(dt, 1, 2, 9, 16)
-			w, _ := b.input(dt, 2, 16, 4)
-			whole, parts, state := b.empty(dt, 2, 9, 16), b.empty(dt, 2, 9, 16), b.empty(dt, 2, 16, 4)
-			run(b, b.CausalConv, &ops.CausalConvArgs{X: x, Weight: w, SiLU: true, Out: whole})
+			b := rig.New(t)
+			x, _ := b.Input(dt, 1, 2, 9, 16)
+			w, _ := b.Input(dt, 2, 16, 4)
+			whole, parts, state := b.Empty(dt, 2, 9, 16), b.Empty(dt, 2, 9, 16), b.Empty(dt, 2, 16, 4)
+			rig.Run(b, b.CausalConv, &ops.CausalConvArgs{X: x, Weight: w, SiLU: true, Out: whole})
 			for from, n := int64(0), int64(2); from < 9; from, n = from+n, 1 {
 				a := ops.CausalConvArgs{X: x.Narrow(1, from, n), Weight: w, SiLU: true, Out: parts.Narrow(1, from, n), FinalState: state}
 				if from > 0 {
 					a.InitialState = state
 				}
 				require.Equal(t, kernel, b.CausalConv.Explain(&a).Kernel)
-				run(b, b.CausalConv, &a)
+				rig.Run(b, b.CausalConv, &a)
 			}
-			require.Equal(t, b.read(whole), b.read(parts))
+			require.Equal(t, b.Read(whole), b.Read(parts))
 		})
 	}
 }
 
 // TestCausalConvKernels checks which kernels are chosen, and why not the others.
 func TestCausalConvKernels(t *testing.T) {
-	b := newBench(t)
+	b := rig.New(t)
 	for name, c := range map[string]struct {
 		dt, weight  aclnn.DType
 		d, w        int64
@@ -243,7 +244,7 @@ func TestCausalConvKernels(t *testing.T) {
 		"many taps":    {aclnn.Float16, aclnn.Float16, 32, 5, "2 to 4 taps, not 5", "2 to 4 taps, not 5"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := ops.CausalConvArgs{X: b.empty(c.dt, 1, 6, c.d), Weight: b.empty(c.weight, c.d, c.w), SiLU: true, Out: b.empty(c.dt, 1, 6, c.d)}
+			a := ops.CausalConvArgs{X: b.Empty(c.dt, 1, 6, c.d), Weight: b.Empty(c.weight, c.d, c.w), SiLU: true, Out: b.Empty(c.dt, 1, 6, c.d)}
 			grad := ops.CausalConvGradArgs{CausalConvArgs: a, DOut: a.X, DX: a.Out, DWeight: a.Weight}
 			for _, side := range []struct {
 				explained      ops.Explanation
@@ -266,7 +267,7 @@ func TestCausalConvKernels(t *testing.T) {
 // a rank's part of the layer before the exchange but not after it: the sequence is longer, so the
 // kernel would take its longest tile, and the composite is chosen.
 func TestTiledConvUnderSequenceParallelism(t *testing.T) {
-	b := newBench(t)
+	b := rig.New(t)
 	require.NoError(t, b.CausalConvGrad.Register(ops.Kernel[ops.CausalConvGradArgs, ops.CausalConvGradKey]{
 		Name: "tiled",
 		Supports: func(env *ops.Env, key ops.CausalConvGradKey) error {
@@ -280,7 +281,7 @@ func TestTiledConvUnderSequenceParallelism(t *testing.T) {
 		Run: func(context.Context, *acl.Stream, *ops.CausalConvGradArgs) error { return errors.New("not to be run") },
 	}))
 	conv := func(tokens, channels int64) ops.Explanation {
-		x, w := b.empty(aclnn.Float32, 1, tokens, channels), b.empty(aclnn.Float32, channels, 4)
+		x, w := b.Empty(aclnn.Float32, 1, tokens, channels), b.Empty(aclnn.Float32, channels, 4)
 		return b.CausalConvGrad.Explain(&ops.CausalConvGradArgs{
 			CausalConvArgs: ops.CausalConvArgs{X: x, Weight: w, SiLU: true}, DOut: x, DX: x, DWeight: w,
 		})
@@ -292,24 +293,24 @@ func TestTiledConvUnderSequenceParallelism(t *testing.T) {
 }
 
 func TestCausalConvRefuses(t *testing.T) {
-	b := newBench(t)
-	f := func(shape ...int64) *aclnn.Tensor { return b.empty(aclnn.Float32, shape...) }
+	b := rig.New(t)
+	f := func(shape ...int64) *aclnn.Tensor { return b.Empty(aclnn.Float32, shape...) }
 	for text, change := range map[string]func(a *ops.CausalConvArgs){
 		"X is nil":                         func(a *ops.CausalConvArgs) { a.X = nil },
 		"they must be [B,T,D] and [D,W]":   func(a *ops.CausalConvArgs) { a.Weight = f(4, 3) },
-		"Weight is float16":                func(a *ops.CausalConvArgs) { a.Weight = b.empty(aclnn.Float16, 3, 4) },
+		"Weight is float16":                func(a *ops.CausalConvArgs) { a.Weight = b.Empty(aclnn.Float16, 3, 4) },
 		"Bias is float32[4]ND":             func(a *ops.CausalConvArgs) { a.Bias = f(4) },
 		"CuSeqLens is [0 3]":               func(a *ops.CausalConvArgs) { a.CuSeqLens = []int64{0, 3} },
 		"InitialState is float32[1,3,3]ND": func(a *ops.CausalConvArgs) { a.InitialState = f(1, 3, 3) },
-		"FinalState is bfloat16":           func(a *ops.CausalConvArgs) { a.FinalState = b.empty(aclnn.BFloat16, 1, 3, 4) },
+		"FinalState is bfloat16":           func(a *ops.CausalConvArgs) { a.FinalState = b.Empty(aclnn.BFloat16, 1, 3, 4) },
 		"Out is float32[1,6,4]ND":          func(a *ops.CausalConvArgs) { a.Out = f(1, 6, 4) },
 	} {
 		a := ops.CausalConvArgs{X: f(1, 6, 3), Weight: f(3, 4), Out: f(1, 6, 3)}
 		change(&a)
-		err := b.CausalConv.Run(t.Context(), b.st, &a)
+		err := b.CausalConv.Run(t.Context(), b.Stream, &a)
 		require.ErrorIs(t, err, ops.ErrInvalid, text)
 		require.ErrorContains(t, err, text)
 	}
 	grad := ops.CausalConvGradArgs{CausalConvArgs: ops.CausalConvArgs{X: f(1, 6, 3), Weight: f(3, 4), Bias: f(3)}, DOut: f(1, 6, 3), DX: f(1, 6, 3), DWeight: f(3, 4)}
-	require.ErrorContains(t, b.CausalConvGrad.Run(t.Context(), b.st, &grad), "both Bias and DBias")
+	require.ErrorContains(t, b.CausalConvGrad.Run(t.Context(), b.Stream, &grad), "both Bias and DBias")
 }

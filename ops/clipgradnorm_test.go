@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/internal/testing/rig"
 	"github.com/goascend/cann/ops"
 )
 
@@ -27,37 +28,37 @@ func TestClipGradNorm(t *testing.T) {
 			{"norm only", wide, [][]int64{{3, 4}}, 0},
 			{"nothing", wide, nil, 1},
 			{"empty", wide, [][]int64{{0}, {3, 0}}, 1},
-			{"mixed", floatTypes, [][]int64{{3, 4}, {7}, {40}, {5}}, 1},
+			{"mixed", rig.FloatTypes, [][]int64{{3, 4}, {7}, {40}, {5}}, 1},
 			{"many", wide, make([][]int64, 101), 0.5},
 		} {
 			t.Run(kernel+"/"+c.name, func(t *testing.T) {
-				b := newBench(t)
+				b := rig.New(t)
 				require.NoError(t, b.ClipGradNorm.Pin(kernel))
-				a := &ops.ClipGradNormArgs{MaxNorm: c.max, Norm: b.empty(aclnn.Float32)}
+				a := &ops.ClipGradNormArgs{MaxNorm: c.max, Norm: b.Empty(aclnn.Float32)}
 				var values [][]float32
 				square := 0.0
 				for i, shape := range c.shapes {
-					g, v := b.input(c.dtypes[i%len(c.dtypes)], uint64(i), shape...)
+					g, v := b.Input(c.dtypes[i%len(c.dtypes)], uint64(i), shape...)
 					a.Grads, values = append(a.Grads, g), append(values, v)
 					for _, x := range v {
 						square += float64(x) * float64(x)
 					}
 				}
 				if kernel == "ForeachNorm" && len(c.dtypes) > 1 {
-					require.ErrorIs(t, b.ClipGradNorm.Run(t.Context(), b.st, a), ops.ErrNoKernel)
-					require.ErrorContains(t, b.ClipGradNorm.Run(t.Context(), b.st, a), "would round its norm to 16 bits")
+					require.ErrorIs(t, b.ClipGradNorm.Run(t.Context(), b.Stream, a), ops.ErrNoKernel)
+					require.ErrorContains(t, b.ClipGradNorm.Run(t.Context(), b.Stream, a), "would round its norm to 16 bits")
 					return
 				}
-				run(b, b.ClipGradNorm, a)
+				rig.Run(b, b.ClipGradNorm, a)
 				norm := math.Sqrt(square)
-				require.InDelta(t, norm, b.read(a.Norm)[0], 1e-5*norm)
+				require.InDelta(t, norm, b.Read(a.Norm)[0], 1e-5*norm)
 				factor := 1.0
 				if c.max > 0 {
 					factor = min(1, c.max/(norm+1e-6))
 				}
 				for i, g := range a.Grads {
-					want := convert(values[i], func(x float32) float32 { return float32(float64(x) * factor) })
-					b.near(fmt.Sprint(g), g, want, tolerance(g.DType()))
+					want := rig.Convert(values[i], func(x float32) float32 { return float32(float64(x) * factor) })
+					b.Near(fmt.Sprint(g), g, want, rig.Tolerance(g.DType()))
 				}
 			})
 		}
@@ -67,22 +68,22 @@ func TestClipGradNorm(t *testing.T) {
 // TestClipGradNormViews checks that gradients may be views, and that Norm may have one dimension or
 // be nil.
 func TestClipGradNormViews(t *testing.T) {
-	b := newBench(t)
-	whole, values := b.input(aclnn.Float32, 1, 6, 4)
+	b := rig.New(t)
+	whole, values := b.Input(aclnn.Float32, 1, 6, 4)
 	part := whole.Narrow(0, 2, 3)
-	norm := b.empty(aclnn.Float32, 1)
-	run(b, b.ClipGradNorm, &ops.ClipGradNormArgs{Grads: []*aclnn.Tensor{part}, MaxNorm: 0.1, Norm: norm})
+	norm := b.Empty(aclnn.Float32, 1)
+	rig.Run(b, b.ClipGradNorm, &ops.ClipGradNormArgs{Grads: []*aclnn.Tensor{part}, MaxNorm: 0.1, Norm: norm})
 	square := 0.0
 	for _, x := range values[8:20] {
 		square += float64(x) * float64(x)
 	}
-	require.InDelta(t, math.Sqrt(square), b.read(norm)[0], 1e-5)
-	got := b.read(whole)
+	require.InDelta(t, math.Sqrt(square), b.Read(norm)[0], 1e-5)
+	got := b.Read(whole)
 	require.Equal(t, values[:8], got[:8], "rows outside of the view stay")
 	require.Equal(t, values[20:], got[20:])
-	run(b, b.ClipGradNorm, &ops.ClipGradNormArgs{Grads: []*aclnn.Tensor{part}, MaxNorm: 1})
+	rig.Run(b, b.ClipGradNorm, &ops.ClipGradNormArgs{Grads: []*aclnn.Tensor{part}, MaxNorm: 1})
 	square = 0
-	for _, x := range b.read(part) {
+	for _, x := range b.Read(part) {
 		square += float64(x) * float64(x)
 	}
 	require.InDelta(t, 0.1, math.Sqrt(square), 1e-5, "a small norm stays")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/testing/rig"
 	"github.com/goascend/cann/ops"
 )
 
@@ -27,33 +28,33 @@ func TestGroupedMatmulOfOlderCANN(t *testing.T) {
 		require.Contains(t, string(out), "--- PASS: TestGroupedMatmulOfOlderCANN")
 		return
 	}
-	b := newBench(t)
-	c := newGroupedCase(aclnn.BFloat16, 16, 32, 4, 0, 5)
-	slice := func(b *bench, w *aclnn.Tensor) *aclnn.Tensor {
-		_, out := b.tiles(w.DType(), w.Shape()...)
+	b := rig.New(t)
+	c := rig.NewGroupedCase(aclnn.BFloat16, 16, 32, 4, 0, 5)
+	slice := func(b *rig.Rig, w *aclnn.Tensor) *aclnn.Tensor {
+		_, out := tiles(b, w.DType(), w.Shape()...)
 		a := &ops.SliceToNZArgs{Gathered: w.Reshape(1, -1), End: w.Len(), Out: out}
-		require.NoError(b.t, b.SliceToNZ.Run(b.t.Context(), b.st, a))
+		require.NoError(b.T, b.SliceToNZ.Run(b.T.Context(), b.Stream, a))
 		return out
 	}
-	for form, store := range map[string]func(*bench, *aclnn.Tensor) *aclnn.Tensor{"ND": weightForms["ND"], "NZ": slice} {
+	for form, store := range map[string]func(*rig.Rig, *aclnn.Tensor) *aclnn.Tensor{"ND": weightForms["ND"], "NZ": slice} {
 		t.Run(form, func(t *testing.T) {
-			list := ops.Groups{Host: c.sizes}
-			w := store(b, b.floats(c.dt, c.w, 3, 16, 32))
-			a := &ops.GroupedMatmulArgs{X: b.floats(c.dt, c.x, 9, 16), Weight: w, Groups: list, Out: b.empty(c.dt, 9, 32)}
-			g := &ops.GroupedMatmulGradArgs{DOut: a.Out, X: a.X, Weight: w, Groups: list, DX: b.empty(c.dt, 9, 16)}
+			list := ops.Groups{Host: c.Sizes}
+			w := store(b, b.Floats(c.DType, c.W, 3, 16, 32))
+			a := &ops.GroupedMatmulArgs{X: b.Floats(c.DType, c.X, 9, 16), Weight: w, Groups: list, Out: b.Empty(c.DType, 9, 32)}
+			g := &ops.GroupedMatmulGradArgs{DOut: a.Out, X: a.X, Weight: w, Groups: list, DX: b.Empty(c.DType, 9, 16)}
 			explained := b.GroupedMatmul.Explain(a)
 			require.Equal(t, "GroupedMatmulV4", explained.Kernel)
 			require.Contains(t, explained.String(), "not GroupedMatmulV5: this CANN has no aclnnGroupedMatmulV5")
-			run(b, b.GroupedMatmul, a)
-			b.near("y", a.Out, c.y, tolerance(c.dt))
+			rig.Run(b, b.GroupedMatmul, a)
+			b.Near("y", a.Out, c.Y, rig.Tolerance(c.DType))
 			explained = b.GroupedMatmulGrad.Explain(g)
 			if form == "ND" {
 				require.Equal(t, "GroupedMatmulV4", explained.Kernel)
-				require.True(t, c.check(b, store, list))
+				require.True(t, c.Check(b, store, list))
 				return
 			}
 			require.Contains(t, explained.String(), "not GroupedMatmulV4: this CANN is not known to read a FRACTAL_NZ weight transposed")
-			require.ErrorIs(t, b.GroupedMatmulGrad.Run(t.Context(), b.st, g), ops.ErrNoKernel)
+			require.ErrorIs(t, b.GroupedMatmulGrad.Run(t.Context(), b.Stream, g), ops.ErrNoKernel)
 		})
 	}
 }

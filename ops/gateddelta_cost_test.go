@@ -7,18 +7,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/internal/testing/rig"
 	"github.com/goascend/cann/ops"
 )
 
 // longDelta is a problem of the given length with 8 heads of 128 features.
-func longDelta(b *bench, tokens int64) ops.GatedDeltaGradArgs {
+func longDelta(b *rig.Rig, tokens int64) ops.GatedDeltaGradArgs {
 	const heads, dim = 8, 128
 	in := func(seed uint64) *aclnn.Tensor {
-		x, _ := b.input(aclnn.Float32, seed, 1, tokens, heads, dim)
+		x, _ := b.Input(aclnn.Float32, seed, 1, tokens, heads, dim)
 		return x
 	}
-	gates, _ := b.input(aclnn.Float32, 4, 1, tokens, heads)
-	f := func(shape ...int64) *aclnn.Tensor { return b.empty(aclnn.Float32, shape...) }
+	gates, _ := b.Input(aclnn.Float32, 4, 1, tokens, heads)
+	f := func(shape ...int64) *aclnn.Tensor { return b.Empty(aclnn.Float32, shape...) }
 	a := ops.GatedDeltaGradArgs{
 		GatedDeltaArgs: ops.GatedDeltaArgs{
 			Query: in(1), Key: in(2), Value: in(3), Decay: f(1, tokens, heads), Beta: f(1, tokens, heads), Scale: 0.09, Normalize: true,
@@ -27,23 +28,23 @@ func longDelta(b *bench, tokens int64) ops.GatedDeltaGradArgs {
 		DOut: in(5), DQuery: f(1, tokens, heads, dim), DKey: f(1, tokens, heads, dim), DValue: f(1, tokens, heads, dim),
 		DDecay: f(1, tokens, heads), DBeta: f(1, tokens, heads),
 	}
-	require.NoError(b.t, aclnn.Sigmoid(b.st, aclnn.SigmoidParams{Self: gates, Out: a.Beta}))
-	require.NoError(b.t, aclnn.Muls(b.st, aclnn.MulsParams{Self: a.Beta, Other: aclnn.Float(-0.1), Out: a.Decay}))
-	require.NoError(b.t, b.st.Synchronize(b.t.Context()))
+	require.NoError(b.T, aclnn.Sigmoid(b.Stream, aclnn.SigmoidParams{Self: gates, Out: a.Beta}))
+	require.NoError(b.T, aclnn.Muls(b.Stream, aclnn.MulsParams{Self: a.Beta, Other: aclnn.Float(-0.1), Out: a.Decay}))
+	require.NoError(b.T, b.Stream.Synchronize(b.T.Context()))
 	return a
 }
 
 // Memory grows linearly with the length, not quadratically.
 func TestGatedDeltaMemory(t *testing.T) {
-	b := newBench(t)
-	allocator := b.st.Device().Allocator()
+	b := rig.New(t)
+	allocator := b.Stream.Device().Allocator()
 	peak := func(tokens int64) float64 {
 		a := longDelta(b, tokens)
 		allocator.ResetPeaks()
 		before := allocator.Stats().PeakInUse
-		run(b, b.GatedDelta, &a.GatedDeltaArgs)
-		run(b, b.GatedDeltaGrad, &a)
-		require.NoError(t, b.st.Synchronize(t.Context()))
+		rig.Run(b, b.GatedDelta, &a.GatedDeltaArgs)
+		rig.Run(b, b.GatedDeltaGrad, &a)
+		require.NoError(t, b.Stream.Synchronize(t.Context()))
 		return float64(allocator.Stats().PeakInUse - before)
 	}
 	small, large := peak(256), peak(1024)
@@ -58,22 +59,22 @@ func TestGatedDeltaSpeed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	b := newBench(t)
+	b := rig.New(t)
 	const tokens, faster = 4096, 1.5
 	a := longDelta(b, tokens)
-	forward := func() error { return b.GatedDelta.Run(t.Context(), b.st, &a.GatedDeltaArgs) }
-	backward := func() error { return b.GatedDeltaGrad.Run(t.Context(), b.st, &a) }
-	both := func() float64 { return (b.once(forward) + b.once(backward)).Seconds() }
+	forward := func() error { return b.GatedDelta.Run(t.Context(), b.Stream, &a.GatedDeltaArgs) }
+	backward := func() error { return b.GatedDeltaGrad.Run(t.Context(), b.Stream, &a) }
+	both := func() float64 { return (once(b, forward) + once(b, backward)).Seconds() }
 	both() // choosing kernels and warming up does not count
-	out, dk := b.read(a.Out), b.read(a.DKey)
+	out, dk := b.Read(a.Out), b.Read(a.DKey)
 	chunks, recurrence := math.Inf(1), math.Inf(1)
 	for round := 0; round == 0 || round < 4 && recurrence < faster*chunks; round++ {
 		chunks = min(chunks, both())
 		require.NoError(t, b.GatedDelta.Pin("recurrence"))
 		require.NoError(t, b.GatedDeltaGrad.Pin("recurrence"))
 		recurrence = min(recurrence, both())
-		b.near("out", a.Out, out, 1e-4)
-		b.near("dk", a.DKey, dk, 1e-4)
+		b.Near("out", a.Out, out, 1e-4)
+		b.Near("dk", a.DKey, dk, 1e-4)
 		require.NoError(t, b.GatedDelta.Unpin())
 		require.NoError(t, b.GatedDeltaGrad.Unpin())
 	}

@@ -11,18 +11,19 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/internal/testing/rig"
 	"github.com/goascend/cann/ops"
 )
 
 // smallDelta is a problem of two heads that each kernel in float32 takes.
-func smallDelta(b *bench, tokens int64) ops.GatedDeltaArgs {
+func smallDelta(b *rig.Rig, tokens int64) ops.GatedDeltaArgs {
 	in := func(seed uint64, shape ...int64) *aclnn.Tensor {
-		x, _ := b.input(aclnn.Float32, seed, shape...)
+		x, _ := b.Input(aclnn.Float32, seed, shape...)
 		return x
 	}
 	return ops.GatedDeltaArgs{
 		Query: in(1, 1, tokens, 2, 8), Key: in(2, 1, tokens, 2, 8), Value: in(3, 1, tokens, 2, 8), Decay: in(4, 1, tokens, 2), Beta: in(5, 1, tokens, 2),
-		Scale: 0.3, Normalize: true, Out: b.empty(aclnn.Float32, 1, tokens, 2, 8),
+		Scale: 0.3, Normalize: true, Out: b.Empty(aclnn.Float32, 1, tokens, 2, 8),
 	}
 }
 
@@ -30,9 +31,9 @@ func smallDelta(b *bench, tokens int64) ops.GatedDeltaArgs {
 // forward pass: the pinned kernel runs each time, and attempts to replace it are refused. A changed
 // Parallel makes the choice anew, once, and logs it.
 func TestPinnedDeltaRule(t *testing.T) {
-	b := newBench(t)
+	b := rig.New(t)
 	core, logs := observer.New(zap.InfoLevel)
-	reg, err := ops.NewRegistry(ops.EnvOf(b.st.Device()), ops.WithLogger(zap.New(core)))
+	reg, err := ops.NewRegistry(ops.EnvOf(b.Stream.Device()), ops.WithLogger(zap.New(core)))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, reg.Close()) }()
 	ran := 0
@@ -54,7 +55,7 @@ func TestPinnedDeltaRule(t *testing.T) {
 		for range forwards {
 			require.ErrorIs(t, reg.GatedDelta.Register(generic), ops.ErrPinned)
 			require.ErrorIs(t, reg.GatedDelta.Pin("chunk"), ops.ErrPinned)
-			require.NoError(t, reg.GatedDelta.Run(t.Context(), b.st, &a))
+			require.NoError(t, reg.GatedDelta.Run(t.Context(), b.Stream, &a))
 		}
 		lines := logs.TakeAll()
 		require.Len(t, lines, 1, "one decision for a signature of the ranks")
@@ -65,7 +66,7 @@ func TestPinnedDeltaRule(t *testing.T) {
 
 // TestDeltaRuleRefusals checks that a pinned kernel names the rule by which it refuses arguments.
 func TestDeltaRuleRefusals(t *testing.T) {
-	b := newBench(t)
+	b := rig.New(t)
 	refused := func(err error, rule string) {
 		t.Helper()
 		require.ErrorIs(t, err, ops.ErrNoKernel)
@@ -76,20 +77,20 @@ func TestDeltaRuleRefusals(t *testing.T) {
 	}
 	a := smallDelta(b, 5)
 	require.NoError(t, b.GatedDelta.Pin(native))
-	refused(b.GatedDelta.Run(t.Context(), b.st, &a), "C18")
+	refused(b.GatedDelta.Run(t.Context(), b.Stream, &a), "C18")
 
-	x, gates := b.empty(aclnn.BFloat16, 1, 5, 2, 128), b.empty(aclnn.Float32, 1, 5, 2)
-	states := b.empty(aclnn.Float32, 1, 2, 128, 128)
+	x, gates := b.Empty(aclnn.BFloat16, 1, 5, 2, 128), b.Empty(aclnn.Float32, 1, 5, 2)
+	states := b.Empty(aclnn.Float32, 1, 2, 128, 128)
 	grad := ops.GatedDeltaGradArgs{
 		GatedDeltaArgs: ops.GatedDeltaArgs{Query: x, Key: x, Value: x, Decay: gates, Beta: gates, Out: x},
 		DOut:           x, DQuery: x, DKey: x, DValue: x, DDecay: gates, DBeta: gates, DFinalState: states,
 	}
 	require.NoError(t, b.GatedDeltaGrad.Pin(native))
-	refused(b.GatedDeltaGrad.Run(t.Context(), b.st, &grad), "C17")
+	refused(b.GatedDeltaGrad.Run(t.Context(), b.Stream, &grad), "C17")
 
 	nine := ops.GatedDeltaArgs{
-		Query: b.empty(aclnn.BFloat16, 1, 9, 2, 8), Key: b.empty(aclnn.BFloat16, 1, 9, 2, 8), Value: b.empty(aclnn.BFloat16, 1, 9, 2, 8),
-		Decay: b.empty(aclnn.Float32, 1, 9, 2), Beta: b.empty(aclnn.Float32, 1, 9, 2), Out: b.empty(aclnn.BFloat16, 1, 9, 2, 8),
+		Query: b.Empty(aclnn.BFloat16, 1, 9, 2, 8), Key: b.Empty(aclnn.BFloat16, 1, 9, 2, 8), Value: b.Empty(aclnn.BFloat16, 1, 9, 2, 8),
+		Decay: b.Empty(aclnn.Float32, 1, 9, 2), Beta: b.Empty(aclnn.Float32, 1, 9, 2), Out: b.Empty(aclnn.BFloat16, 1, 9, 2, 8),
 	}
 	require.NoError(t, b.GatedDelta.Unpin())
 	require.NoError(t, b.GatedDelta.Pin(decode))
@@ -97,13 +98,13 @@ func TestDeltaRuleRefusals(t *testing.T) {
 	few.Query, few.Key, few.Value, few.Out = nine.Query.Narrow(1, 0, 8), nine.Key.Narrow(1, 0, 8), nine.Value.Narrow(1, 0, 8), nine.Out.Narrow(1, 0, 8)
 	few.Decay, few.Beta = nine.Decay.Narrow(1, 0, 8), nine.Beta.Narrow(1, 0, 8)
 	require.Equal(t, decode, b.GatedDelta.Explain(&few).Kernel)
-	refused(b.GatedDelta.Run(t.Context(), b.st, &a), "C22")    // float32
-	refused(b.GatedDelta.Run(t.Context(), b.st, &nine), "C22") // a token too many
+	refused(b.GatedDelta.Run(t.Context(), b.Stream, &a), "C22")    // float32
+	refused(b.GatedDelta.Run(t.Context(), b.Stream, &nine), "C22") // a token too many
 	nine.CuSeqLens = []int64{0, 1, 9}
-	refused(b.GatedDelta.Run(t.Context(), b.st, &nine), "C22")
+	refused(b.GatedDelta.Run(t.Context(), b.Stream, &nine), "C22")
 
 	old, err := ops.NewRegistry(ops.Env{SoC: "Ascend310P3"})
 	require.NoError(t, err)
 	require.NoError(t, old.GatedDelta.Pin(native))
-	refused(old.GatedDelta.Run(t.Context(), b.st, &grad.GatedDeltaArgs), "C19")
+	refused(old.GatedDelta.Run(t.Context(), b.Stream, &grad.GatedDeltaArgs), "C19")
 }

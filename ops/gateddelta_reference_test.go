@@ -1,6 +1,10 @@
 package ops_test
 
-import "math"
+import (
+	"math"
+
+	"github.com/goascend/cann/internal/testing/rig"
+)
 
 // delta implements the rule and its gradients token by token in float64. Arrays are row-major with
 // the shapes of GatedDeltaArgs.
@@ -129,9 +133,13 @@ func (d *delta) give(sum, dy, y []float64, length float64, at int) {
 	}
 }
 
-func narrow(x []float64) []float32 { return convert(x, func(v float64) float32 { return float32(v) }) }
+func narrow(x []float64) []float32 {
+	return rig.Convert(x, func(v float64) float32 { return float32(v) })
+}
 
-func wide(x []float32) []float64 { return convert(x, func(v float32) float64 { return float64(v) }) }
+func wide(x []float32) []float64 {
+	return rig.Convert(x, func(v float32) float64 { return float64(v) })
+}
 
 // shapes are those of the tensors.
 func (d *delta) shapes() (key, value, gate, state []int64) {

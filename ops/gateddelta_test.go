@@ -9,6 +9,7 @@ import (
 
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/internal/testing/golden"
+	"github.com/goascend/cann/internal/testing/rig"
 	"github.com/goascend/cann/ops"
 )
 
@@ -17,33 +18,33 @@ func TestGoldenGatedDelta(t *testing.T) {
 		c.Run(t, func(t *testing.T, c *golden.Case) {
 			everyKernel(t, func(r *ops.Registry) dispatched { return r.GatedDelta },
 				func(r *ops.Registry) dispatched { return r.GatedDeltaGrad },
-				func(b *bench) bool {
-					q, v, g := b.golden(c, "q"), b.golden(c, "v"), b.golden(c, "g")
+				func(b *rig.Rig) bool {
+					q, v, g := tensorOf(b, c, "q"), tensorOf(b, c, "v"), tensorOf(b, c, "g")
 					a := ops.GatedDeltaArgs{
-						Query: q, Key: b.golden(c, "k"), Value: v, Decay: g, Beta: b.golden(c, "beta"), Scale: c.Float("scale"),
-						Normalize: c.Bool("l2norm_qk"), Out: b.empty(c.DType, v.Shape()...), FinalState: b.empty(aclnn.Float32, shapeOf(c, "sT")...),
+						Query: q, Key: tensorOf(b, c, "k"), Value: v, Decay: g, Beta: tensorOf(b, c, "beta"), Scale: c.Float("scale"),
+						Normalize: c.Bool("l2norm_qk"), Out: b.Empty(c.DType, v.Shape()...), FinalState: b.Empty(aclnn.Float32, shapeOf(c, "sT")...),
 					}
 					if c.Bool("init") {
-						a.InitialState = b.golden(c, "s0")
+						a.InitialState = tensorOf(b, c, "s0")
 					}
 					grad := ops.GatedDeltaGradArgs{
-						GatedDeltaArgs: a, DOut: b.golden(c, "do"), DFinalState: b.golden(c, "dsT"),
-						DQuery: b.empty(c.DType, q.Shape()...), DKey: b.empty(c.DType, q.Shape()...), DValue: b.empty(c.DType, v.Shape()...),
-						DDecay: b.empty(aclnn.Float32, g.Shape()...), DBeta: b.empty(a.Beta.DType(), g.Shape()...),
-						DInitialState: b.empty(aclnn.Float32, a.FinalState.Shape()...),
+						GatedDeltaArgs: a, DOut: tensorOf(b, c, "do"), DFinalState: tensorOf(b, c, "dsT"),
+						DQuery: b.Empty(c.DType, q.Shape()...), DKey: b.Empty(c.DType, q.Shape()...), DValue: b.Empty(c.DType, v.Shape()...),
+						DDecay: b.Empty(aclnn.Float32, g.Shape()...), DBeta: b.Empty(a.Beta.DType(), g.Shape()...),
+						DInitialState: b.Empty(aclnn.Float32, a.FinalState.Shape()...),
 					}
-					if !takes(b.GatedDelta, &a) || !takes(b.GatedDeltaGrad, &grad) {
+					if !rig.Takes(b.GatedDelta, &a) || !rig.Takes(b.GatedDeltaGrad, &grad) {
 						return false
 					}
-					run(b, b.GatedDelta, &a)
-					b.near("o", a.Out, c.Float32("o"), tolerance(c.DType))
-					b.near("sT", a.FinalState, c.Float32("sT"), tolerance(c.DType))
-					run(b, b.GatedDeltaGrad, &grad)
+					rig.Run(b, b.GatedDelta, &a)
+					b.Near("o", a.Out, c.Float32("o"), rig.Tolerance(c.DType))
+					b.Near("sT", a.FinalState, c.Float32("sT"), rig.Tolerance(c.DType))
+					rig.Run(b, b.GatedDeltaGrad, &grad)
 					for name, got := range map[string]*aclnn.Tensor{"dq": grad.DQuery, "dk": grad.DKey, "dv": grad.DValue, "dg": grad.DDecay, "dbeta": grad.DBeta} {
-						b.near(name, got, c.Float32(name), tolerance(c.DType))
+						b.Near(name, got, c.Float32(name), rig.Tolerance(c.DType))
 					}
 					if c.Bool("init") {
-						b.near("ds0", grad.DInitialState, c.Float32("ds0"), tolerance(c.DType))
+						b.Near("ds0", grad.DInitialState, c.Float32("ds0"), rig.Tolerance(c.DType))
 					}
 					return true
 				})
@@ -89,14 +90,14 @@ func TestGatedDelta(t *testing.T) {
 			var reference *delta // the same for all kernels
 			everyKernel(t, func(r *ops.Registry) dispatched { return r.GatedDelta },
 				func(r *ops.Registry) dispatched { return r.GatedDeltaGrad },
-				func(b *bench) bool {
+				func(b *rig.Rig) bool {
 					d, dt, gate := c.d, c.dt, c.gate
 					d.scale = 1 / math.Sqrt(float64(d.dk))
 					key, value, gates, state := d.shapes()
 					in := func(dt aclnn.DType, seed uint64, change func(float64) float64, shape []int64) (*aclnn.Tensor, []float64) {
-						v := convert(random(dt, seed, size(shape)), func(x float32) float32 { return float32(change(float64(x))) })
-						x := b.floats(dt, v, shape...)
-						return b.maybe(c.spaced, x), wide(b.read(x))
+						v := rig.Convert(rig.Random(dt, seed, rig.Size(shape)), func(x float32) float32 { return float32(change(float64(x))) })
+						x := b.Floats(dt, v, shape...)
+						return maybe(b, c.spaced, x), wide(b.Read(x))
 					}
 					same := func(x float64) float64 { return x }
 					shrink := func(x float64) float64 { return x / 2 }
@@ -110,22 +111,22 @@ func TestGatedDelta(t *testing.T) {
 					a.Beta, d.beta = in(gate, 5, strength, gates)
 					grad := ops.GatedDeltaGradArgs{}
 					grad.DOut, d.do = in(dt, 6, same, value)
-					d.dsT = make([]float64, size(state))
+					d.dsT = make([]float64, rig.Size(state))
 					if c.states {
 						a.InitialState, d.s0 = in(aclnn.Float32, 7, same, state)
 						grad.DFinalState, d.dsT = in(aclnn.Float32, 8, same, state)
-						a.FinalState, grad.DInitialState = b.maybe(c.spaced, b.empty(aclnn.Float32, state...)), b.empty(aclnn.Float32, state...)
+						a.FinalState, grad.DInitialState = maybe(b, c.spaced, b.Empty(aclnn.Float32, state...)), b.Empty(aclnn.Float32, state...)
 					}
-					a.Out = b.maybe(c.spaced, b.empty(dt, value...))
+					a.Out = maybe(b, c.spaced, b.Empty(dt, value...))
 					grad.GatedDeltaArgs = a
-					grad.DQuery, grad.DKey = b.maybe(c.spaced, b.empty(dt, key...)), b.empty(dt, key...)
-					grad.DValue = b.maybe(c.spaced, b.empty(dt, value...))
-					grad.DDecay, grad.DBeta = b.empty(aclnn.Float32, gates...), b.maybe(c.spaced, b.empty(gate, gates...))
-					if !takes(b.GatedDelta, &a) || !takes(b.GatedDeltaGrad, &grad) {
+					grad.DQuery, grad.DKey = maybe(b, c.spaced, b.Empty(dt, key...)), b.Empty(dt, key...)
+					grad.DValue = maybe(b, c.spaced, b.Empty(dt, value...))
+					grad.DDecay, grad.DBeta = b.Empty(aclnn.Float32, gates...), maybe(b, c.spaced, b.Empty(gate, gates...))
+					if !rig.Takes(b.GatedDelta, &a) || !rig.Takes(b.GatedDeltaGrad, &grad) {
 						return false
 					}
-					run(b, b.GatedDelta, &a)
-					run(b, b.GatedDeltaGrad, &grad)
+					rig.Run(b, b.GatedDelta, &a)
+					rig.Run(b, b.GatedDeltaGrad, &grad)
 					if reference == nil {
 						d.compute()
 						reference = &d
@@ -139,12 +140,12 @@ func TestGatedDelta(t *testing.T) {
 						{"out", a.Out, d.o}, {"final state", a.FinalState, d.sT}, {"dq", grad.DQuery, d.dq}, {"dk", grad.DKey, d.dkey},
 						{"dv", grad.DValue, d.dval}, {"decay", grad.DDecay, d.dg}, {"beta", grad.DBeta, d.db}, {"initial state", grad.DInitialState, d.ds0},
 					} {
-						limit := tolerance(dt)
+						limit := rig.Tolerance(dt)
 						if k := b.GatedDelta.Explain(&a).Kernel; k == native || k == decode || b.GatedDeltaGrad.Explain(&grad).Kernel == native {
 							limit = 2e-2 // what it keeps between its operators is rounded to 16 bits
 						}
 						if r.got != nil {
-							b.near(r.name, r.got, narrow(r.want), limit)
+							b.Near(r.name, r.got, narrow(r.want), limit)
 						}
 					}
 					return true
@@ -155,18 +156,18 @@ func TestGatedDelta(t *testing.T) {
 
 // A state handed from one run to the next continues the sequence, in place.
 func TestGatedDeltaContinues(t *testing.T) {
-	b := newBench(t)
-	q, _ := b.input(aclnn.Float32, 1, 1, 90, 1, 8)
-	k, _ := b.input(aclnn.Float32, 2, 1, 90, 1, 8)
-	v, _ := b.input(aclnn.Float32, 3, 1, 90, 2, 4)
-	gates, _ := b.input(aclnn.Float32, 4, 1, 90, 2)
-	beta, decay := b.empty(aclnn.Float32, 1, 90, 2), b.empty(aclnn.Float32, 1, 90, 2)
-	require.NoError(t, aclnn.Sigmoid(b.st, aclnn.SigmoidParams{Self: gates, Out: beta}))
-	require.NoError(t, aclnn.Muls(b.st, aclnn.MulsParams{Self: beta, Other: aclnn.Float(-0.2), Out: decay}))
-	whole, parts := b.empty(aclnn.Float32, 1, 90, 2, 4), b.empty(aclnn.Float32, 1, 90, 2, 4)
-	end, state := b.empty(aclnn.Float32, 1, 2, 8, 4), b.empty(aclnn.Float32, 1, 2, 8, 4)
+	b := rig.New(t)
+	q, _ := b.Input(aclnn.Float32, 1, 1, 90, 1, 8)
+	k, _ := b.Input(aclnn.Float32, 2, 1, 90, 1, 8)
+	v, _ := b.Input(aclnn.Float32, 3, 1, 90, 2, 4)
+	gates, _ := b.Input(aclnn.Float32, 4, 1, 90, 2)
+	beta, decay := b.Empty(aclnn.Float32, 1, 90, 2), b.Empty(aclnn.Float32, 1, 90, 2)
+	require.NoError(t, aclnn.Sigmoid(b.Stream, aclnn.SigmoidParams{Self: gates, Out: beta}))
+	require.NoError(t, aclnn.Muls(b.Stream, aclnn.MulsParams{Self: beta, Other: aclnn.Float(-0.2), Out: decay}))
+	whole, parts := b.Empty(aclnn.Float32, 1, 90, 2, 4), b.Empty(aclnn.Float32, 1, 90, 2, 4)
+	end, state := b.Empty(aclnn.Float32, 1, 2, 8, 4), b.Empty(aclnn.Float32, 1, 2, 8, 4)
 	a := ops.GatedDeltaArgs{Query: q, Key: k, Value: v, Decay: decay, Beta: beta, Scale: 0.5, Normalize: true, Out: whole, FinalState: end}
-	run(b, b.GatedDelta, &a)
+	rig.Run(b, b.GatedDelta, &a)
 	for from, n := int64(0), int64(80); from < 90; from, n = from+n, 1 { // a prompt, then token by token
 		part := func(t *aclnn.Tensor) *aclnn.Tensor { return t.Narrow(1, from, n) }
 		step := ops.GatedDeltaArgs{
@@ -177,19 +178,19 @@ func TestGatedDeltaContinues(t *testing.T) {
 			step.InitialState = state
 			require.Equal(t, "recurrence", b.GatedDelta.Explain(&step).Kernel)
 		}
-		run(b, b.GatedDelta, &step)
+		rig.Run(b, b.GatedDelta, &step)
 	}
-	b.near("outputs", parts, b.read(whole), 1e-6)
-	b.near("final state", state, b.read(end), 1e-6)
+	b.Near("outputs", parts, b.Read(whole), 1e-6)
+	b.Near("final state", state, b.Read(end), 1e-6)
 }
 
 func TestGatedDeltaRefuses(t *testing.T) {
-	b := newBench(t)
-	f := func(shape ...int64) *aclnn.Tensor { return b.empty(aclnn.Float32, shape...) }
+	b := rig.New(t)
+	f := func(shape ...int64) *aclnn.Tensor { return b.Empty(aclnn.Float32, shape...) }
 	for text, change := range map[string]func(a *ops.GatedDeltaArgs){
 		"Query is nil":                     func(a *ops.GatedDeltaArgs) { a.Query = nil },
-		"Key is bfloat16":                  func(a *ops.GatedDeltaArgs) { a.Key = b.empty(aclnn.BFloat16, 1, 6, 2, 8) },
-		"Decay is bfloat16":                func(a *ops.GatedDeltaArgs) { a.Decay = b.empty(aclnn.BFloat16, 1, 6, 4) },
+		"Key is bfloat16":                  func(a *ops.GatedDeltaArgs) { a.Key = b.Empty(aclnn.BFloat16, 1, 6, 2, 8) },
+		"Decay is bfloat16":                func(a *ops.GatedDeltaArgs) { a.Decay = b.Empty(aclnn.BFloat16, 1, 6, 4) },
 		"must be [B,T,heads,dimension]":    func(a *ops.GatedDeltaArgs) { a.Value = f(6, 4, 8) },
 		"3 value heads and 2 key heads":    func(a *ops.GatedDeltaArgs) { a.Value = f(1, 6, 3, 8) },
 		"dimensions must be positive":      func(a *ops.GatedDeltaArgs) { a.Value = f(1, 6, 4, 0) },
@@ -208,12 +209,12 @@ func TestGatedDeltaRefuses(t *testing.T) {
 	} {
 		a := ops.GatedDeltaArgs{Query: f(1, 6, 2, 8), Key: f(1, 6, 2, 8), Value: f(1, 6, 4, 8), Decay: f(1, 6, 4), Beta: f(1, 6, 4), Out: f(1, 6, 4, 8)}
 		change(&a)
-		err := b.GatedDelta.Run(t.Context(), b.st, &a)
+		err := b.GatedDelta.Run(t.Context(), b.Stream, &a)
 		require.ErrorIs(t, err, ops.ErrInvalid, text)
 		require.ErrorContains(t, err, text)
 	}
 	grad := ops.GatedDeltaGradArgs{GatedDeltaArgs: ops.GatedDeltaArgs{
 		Query: f(1, 6, 2, 8), Key: f(1, 6, 2, 8), Value: f(1, 6, 4, 8), Decay: f(1, 6, 4), Beta: f(1, 6, 4),
 	}}
-	require.ErrorContains(t, b.GatedDeltaGrad.Run(t.Context(), b.st, &grad), "DOut is nil")
+	require.ErrorContains(t, b.GatedDeltaGrad.Run(t.Context(), b.Stream, &grad), "DOut is nil")
 }

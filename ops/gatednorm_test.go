@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/internal/testing/rig"
 	"github.com/goascend/cann/ops"
 )
 
@@ -28,64 +29,64 @@ func gatedNorm(x, gate, weight []float64, epsilon float64) []float64 {
 func TestGatedNorm(t *testing.T) {
 	const epsilon = 1e-5
 	rows(t, func(t *testing.T, dt aclnn.DType, shape []int64, spaced bool) {
-		if size(shape) > 1000 {
+		if rig.Size(shape) > 1000 {
 			t.Skip("differences of a large tensor take long and show nothing more")
 		}
-		b := newBench(t)
+		b := rig.New(t)
 		h := shape[len(shape)-1]
 		in := func(seed uint64, shape ...int64) (*aclnn.Tensor, []float64) {
-			x, v := b.input(dt, seed, shape...)
-			return b.maybe(spaced, x), wide(v)
+			x, v := b.Input(dt, seed, shape...)
+			return maybe(b, spaced, x), wide(v)
 		}
 		x, xs := in(1, shape...)
 		gate, gates := in(2, shape...)
 		dy, dys := in(3, shape...)
-		w, ws := b.input(dt, 4, h)
+		w, ws := b.Input(dt, 4, h)
 		stat := append([]int64(nil), shape...)
 		stat[len(stat)-1] = 1
-		a := ops.GatedNormArgs{X: x, Gate: gate, Weight: w, Epsilon: epsilon, Out: b.maybe(spaced, b.empty(dt, shape...)), RStd: b.empty(aclnn.Float32, stat...)}
-		run(b, b.GatedNorm, &a)
-		b.near("y", a.Out, narrow(gatedNorm(xs, gates, wide(ws), epsilon)), 2*tolerance(dt))
+		a := ops.GatedNormArgs{X: x, Gate: gate, Weight: w, Epsilon: epsilon, Out: maybe(b, spaced, b.Empty(dt, shape...)), RStd: b.Empty(aclnn.Float32, stat...)}
+		rig.Run(b, b.GatedNorm, &a)
+		b.Near("y", a.Out, narrow(gatedNorm(xs, gates, wide(ws), epsilon)), 2*rig.Tolerance(dt))
 		grad := ops.GatedNormGradArgs{
 			DOut: dy, X: x, Gate: gate, RStd: a.RStd, Weight: w,
-			DX: b.maybe(spaced, b.empty(dt, shape...)), DGate: b.empty(dt, shape...), DWeight: b.empty(aclnn.Float32, h),
+			DX: maybe(b, spaced, b.Empty(dt, shape...)), DGate: b.Empty(dt, shape...), DWeight: b.Empty(aclnn.Float32, h),
 		}
-		run(b, b.GatedNormGrad, &grad)
+		rig.Run(b, b.GatedNormGrad, &grad)
 		of := wide(ws)
 		dx := slopes(xs, dys, func(x []float64) []float64 { return gatedNorm(x, gates, of, epsilon) })
 		if h > 1 { // of one element only the sign is left, and its gradient is rounding
-			b.near("dx", grad.DX, narrow(dx), 4*tolerance(dt))
+			b.Near("dx", grad.DX, narrow(dx), 4*rig.Tolerance(dt))
 		}
-		b.near("dgate", grad.DGate, narrow(slopes(gates, dys, func(g []float64) []float64 { return gatedNorm(xs, g, of, epsilon) })), 2*tolerance(dt))
-		b.near("dw", grad.DWeight, narrow(slopes(of, dys, func(w []float64) []float64 { return gatedNorm(xs, gates, w, epsilon) })), 2*tolerance(dt))
+		b.Near("dgate", grad.DGate, narrow(slopes(gates, dys, func(g []float64) []float64 { return gatedNorm(xs, g, of, epsilon) })), 2*rig.Tolerance(dt))
+		b.Near("dw", grad.DWeight, narrow(slopes(of, dys, func(w []float64) []float64 { return gatedNorm(xs, gates, w, epsilon) })), 2*rig.Tolerance(dt))
 	})
-	b := newBench(t)
-	f := func(shape ...int64) *aclnn.Tensor { return b.empty(aclnn.Float32, shape...) }
-	err := b.GatedNorm.Run(t.Context(), b.st, &ops.GatedNormArgs{X: f(2, 3), Gate: f(2, 4), Weight: f(3), Out: f(2, 3)})
+	b := rig.New(t)
+	f := func(shape ...int64) *aclnn.Tensor { return b.Empty(aclnn.Float32, shape...) }
+	err := b.GatedNorm.Run(t.Context(), b.Stream, &ops.GatedNormArgs{X: f(2, 3), Gate: f(2, 4), Weight: f(3), Out: f(2, 3)})
 	require.ErrorIs(t, err, ops.ErrInvalid)
 	require.ErrorContains(t, err, "Gate is float32[2,4]ND")
-	err = b.GatedNormGrad.Run(t.Context(), b.st, &ops.GatedNormGradArgs{DOut: f(2, 3), X: f(2, 3), RStd: f(2, 1), Weight: f(3), DX: f(2, 3), DWeight: f(3), Gate: f(2, 3)})
+	err = b.GatedNormGrad.Run(t.Context(), b.Stream, &ops.GatedNormGradArgs{DOut: f(2, 3), X: f(2, 3), RStd: f(2, 1), Weight: f(3), DX: f(2, 3), DWeight: f(3), Gate: f(2, 3)})
 	require.ErrorContains(t, err, "DGate is nil")
 }
 
 func TestDeltaGate(t *testing.T) {
 	softplus := func(x float64) float64 { return math.Max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
 	rows(t, func(t *testing.T, dt aclnn.DType, shape []int64, spaced bool) {
-		if size(shape) > 1000 {
+		if rig.Size(shape) > 1000 {
 			t.Skip("differences of a large tensor take long and show nothing more")
 		}
-		b := newBench(t)
+		b := rig.New(t)
 		h := shape[len(shape)-1]
 		in := func(dt aclnn.DType, seed uint64, shape ...int64) (*aclnn.Tensor, []float64) {
-			x, v := b.input(dt, seed, shape...)
-			return b.maybe(spaced, x), wide(v)
+			x, v := b.Input(dt, seed, shape...)
+			return maybe(b, spaced, x), wide(v)
 		}
 		x, xs := in(dt, 1, shape...)
 		y, ys := in(dt, 2, shape...)
 		rate, rates := in(aclnn.Float32, 3, h)
 		bias, biases := in(dt, 4, h)
-		a := ops.DeltaGateArgs{A: x, B: y, ALog: rate, DTBias: bias, Decay: b.maybe(spaced, b.empty(aclnn.Float32, shape...)), Beta: b.empty(dt, shape...)}
-		run(b, b.DeltaGate, &a)
+		a := ops.DeltaGateArgs{A: x, B: y, ALog: rate, DTBias: bias, Decay: maybe(b, spaced, b.Empty(aclnn.Float32, shape...)), Beta: b.Empty(dt, shape...)}
+		rig.Run(b, b.DeltaGate, &a)
 		decay := func(x, rate, bias []float64) []float64 {
 			g := make([]float64, len(x))
 			for i := range x {
@@ -94,26 +95,26 @@ func TestDeltaGate(t *testing.T) {
 			return g
 		}
 		beta := func(x []float64) []float64 {
-			return convert(x, func(x float64) float64 { return 1 / (1 + math.Exp(-x)) })
+			return rig.Convert(x, func(x float64) float64 { return 1 / (1 + math.Exp(-x)) })
 		}
-		b.near("decay", a.Decay, narrow(decay(xs, rates, biases)), 1e-5)
-		b.near("beta", a.Beta, narrow(beta(ys)), tolerance(dt))
+		b.Near("decay", a.Decay, narrow(decay(xs, rates, biases)), 1e-5)
+		b.Near("beta", a.Beta, narrow(beta(ys)), rig.Tolerance(dt))
 		grad := ops.DeltaGateGradArgs{
-			DeltaGateArgs: a, DA: b.maybe(spaced, b.empty(dt, shape...)), DB: b.empty(dt, shape...), DALog: b.empty(aclnn.Float32, h), DDTBias: b.empty(aclnn.Float32, h),
+			DeltaGateArgs: a, DA: maybe(b, spaced, b.Empty(dt, shape...)), DB: b.Empty(dt, shape...), DALog: b.Empty(aclnn.Float32, h), DDTBias: b.Empty(aclnn.Float32, h),
 		}
 		var dDecay, dBeta []float64
 		grad.DDecay, dDecay = in(aclnn.Float32, 5, shape...)
 		grad.DBeta, dBeta = in(dt, 6, shape...)
-		run(b, b.DeltaGateGrad, &grad)
-		b.near("da", grad.DA, narrow(slopes(xs, dDecay, func(x []float64) []float64 { return decay(x, rates, biases) })), tolerance(dt))
-		b.near("db", grad.DB, narrow(slopes(ys, dBeta, beta)), 3*tolerance(dt))
-		b.near("dALog", grad.DALog, narrow(slopes(rates, dDecay, func(r []float64) []float64 { return decay(xs, r, biases) })), 1e-5)
-		b.near("dDTBias", grad.DDTBias, narrow(slopes(biases, dDecay, func(v []float64) []float64 { return decay(xs, rates, v) })), 1e-5)
+		rig.Run(b, b.DeltaGateGrad, &grad)
+		b.Near("da", grad.DA, narrow(slopes(xs, dDecay, func(x []float64) []float64 { return decay(x, rates, biases) })), rig.Tolerance(dt))
+		b.Near("db", grad.DB, narrow(slopes(ys, dBeta, beta)), 3*rig.Tolerance(dt))
+		b.Near("dALog", grad.DALog, narrow(slopes(rates, dDecay, func(r []float64) []float64 { return decay(xs, r, biases) })), 1e-5)
+		b.Near("dDTBias", grad.DDTBias, narrow(slopes(biases, dDecay, func(v []float64) []float64 { return decay(xs, rates, v) })), 1e-5)
 	})
-	b := newBench(t)
-	f := func(shape ...int64) *aclnn.Tensor { return b.empty(aclnn.Float32, shape...) }
+	b := rig.New(t)
+	f := func(shape ...int64) *aclnn.Tensor { return b.Empty(aclnn.Float32, shape...) }
 	a := ops.DeltaGateArgs{A: f(2, 3), B: f(2, 3), ALog: f(2), DTBias: f(3), Decay: f(2, 3), Beta: f(2, 3)}
-	err := b.DeltaGate.Run(t.Context(), b.st, &a)
+	err := b.DeltaGate.Run(t.Context(), b.Stream, &a)
 	require.ErrorIs(t, err, ops.ErrInvalid)
 	require.ErrorContains(t, err, "ALog is float32[2]ND; its shape must be [3]")
 }

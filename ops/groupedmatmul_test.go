@@ -10,44 +10,37 @@ import (
 
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/internal/testing/golden"
+	"github.com/goascend/cann/internal/testing/rig"
 	"github.com/goascend/cann/ops"
 )
 
 // nz is a weight in FRACTAL_NZ storage.
-func (b *bench) nz(w *aclnn.Tensor) *aclnn.Tensor {
-	b.t.Helper()
-	buf, err := b.st.Malloc(aclnn.NZBytes(w.DType(), w.Shape()...))
-	require.NoError(b.t, err)
-	b.t.Cleanup(func() { require.NoError(b.t, buf.Close()) })
-	require.NoError(b.t, b.st.Memset(buf, 0xff, buf.Size()))
+func nz(b *rig.Rig, w *aclnn.Tensor) *aclnn.Tensor {
+	b.T.Helper()
+	buf, err := b.Stream.Malloc(aclnn.NZBytes(w.DType(), w.Shape()...))
+	require.NoError(b.T, err)
+	b.T.Cleanup(func() { require.NoError(b.T, buf.Close()) })
+	require.NoError(b.T, b.Stream.Memset(buf, 0xff, buf.Size()))
 	t, err := aclnn.Wrap(buf, w.DType(), w.Shape()...)
-	require.NoError(b.t, err)
-	require.NoError(b.t, aclnn.NpuFormatCast(b.st, aclnn.NpuFormatCastParams{SrcTensor: w, DstTensor: t.AsNZ()}))
+	require.NoError(b.T, err)
+	require.NoError(b.T, aclnn.NpuFormatCast(b.Stream, aclnn.NpuFormatCastParams{SrcTensor: w, DstTensor: t.AsNZ()}))
 	return t.AsNZ()
 }
 
 // weightForms are the ways a weight [groups, in, out] may be stored.
-var weightForms = map[string]func(b *bench, w *aclnn.Tensor) *aclnn.Tensor{
-	"ND": func(_ *bench, w *aclnn.Tensor) *aclnn.Tensor { return w },
-	"NZ": (*bench).nz,
-	"transposed ND": func(b *bench, w *aclnn.Tensor) *aclnn.Tensor {
-		return b.copied(w.Transpose(1, 2)).Transpose(1, 2)
+var weightForms = map[string]func(b *rig.Rig, w *aclnn.Tensor) *aclnn.Tensor{
+	"ND": func(_ *rig.Rig, w *aclnn.Tensor) *aclnn.Tensor { return w },
+	"NZ": nz,
+	"transposed ND": func(b *rig.Rig, w *aclnn.Tensor) *aclnn.Tensor {
+		return b.Copied(w.Transpose(1, 2)).Transpose(1, 2)
 	},
-	"transposed NZ": func(b *bench, w *aclnn.Tensor) *aclnn.Tensor {
-		return b.nz(b.copied(w.Transpose(1, 2))).Transpose(1, 2)
+	"transposed NZ": func(b *rig.Rig, w *aclnn.Tensor) *aclnn.Tensor {
+		return nz(b, b.Copied(w.Transpose(1, 2))).Transpose(1, 2)
 	},
-}
-
-// copied is a contiguous copy.
-func (b *bench) copied(t *aclnn.Tensor) *aclnn.Tensor {
-	b.t.Helper()
-	c := b.empty(t.DType(), t.Shape()...)
-	require.NoError(b.t, aclnn.InplaceCopy(b.st, aclnn.InplaceCopyParams{SelfRef: c, Src: t}))
-	return c
 }
 
 // lists are the ways to pass the sizes of groups.
-func (b *bench) lists(sizes []int64) map[string]ops.Groups {
+func lists(b *rig.Rig, sizes []int64) map[string]ops.Groups {
 	ends, n := make([]int64, len(sizes)), int64(0)
 	for i, s := range sizes {
 		n += s
@@ -56,109 +49,40 @@ func (b *bench) lists(sizes []int64) map[string]ops.Groups {
 	e := int64(len(sizes))
 	return map[string]ops.Groups{
 		"sizes on the host": {Host: sizes}, "ends on the host": {Host: ends, Cumulative: true},
-		"sizes": {Device: data(b, aclnn.Int64, sizes, e)}, "ends": {Device: data(b, aclnn.Int64, ends, e), Cumulative: true},
-		"int32 sizes": {Device: data(b, aclnn.Int32, convert(sizes, func(n int64) int32 { return int32(n) }), e)},
+		"sizes": {Device: rig.Data(b, aclnn.Int64, sizes, e)}, "ends": {Device: rig.Data(b, aclnn.Int64, ends, e), Cumulative: true},
+		"int32 sizes": {Device: rig.Data(b, aclnn.Int32, rig.Convert(sizes, func(n int64) int32 { return int32(n) }), e)},
 	}
 }
 
-// groupedCase is a grouped product with its results by definition.
-type groupedCase struct {
-	dt               aclnn.DType
-	sizes            []int64
-	k, n             int
-	x, w, dy         []float32
-	y, dx, dw, dBias []float32
-}
-
-func newGroupedCase(dt aclnn.DType, k, n int, sizes ...int64) *groupedCase {
-	c := &groupedCase{dt: dt, sizes: sizes, k: k, n: n}
-	m := 0
-	for _, s := range sizes {
-		m += int(s)
-	}
-	c.x, c.w, c.dy = random(dt, 1, int64(m*k)), random(dt, 2, int64(len(sizes)*k*n)), random(dt, 3, int64(m*n))
-	first := 0
-	for g, s := range sizes {
-		m := int(s)
-		x, w, dy := c.x[first*k:], c.w[g*k*n:], c.dy[first*n:]
-		c.y = append(c.y, product(m, k, n, func(i, l int) float32 { return x[i*k+l] }, func(l, j int) float32 { return w[l*n+j] })...)
-		c.dx = append(c.dx, product(m, n, k, func(i, l int) float32 { return dy[i*n+l] }, func(l, j int) float32 { return w[j*n+l] })...)
-		c.dw = append(c.dw, product(k, m, n, func(i, l int) float32 { return x[l*k+i] }, func(l, j int) float32 { return dy[l*n+j] })...)
-		c.dBias = append(c.dBias, product(1, m, n, func(int, int) float32 { return 1 }, func(l, j int) float32 { return dy[l*n+j] })...)
-		first += m
-	}
-	return c
-}
-
-func (c *groupedCase) groups() int64 { return int64(len(c.sizes)) }
-func (c *groupedCase) rows() int64   { return int64(len(c.x) / c.k) }
-
-// check runs product and gradients with one form of weight and list. It returns false if a pinned
-// kernel does not support them.
-func (c *groupedCase) check(b *bench, form func(b *bench, w *aclnn.Tensor) *aclnn.Tensor, groups ops.Groups) bool {
-	m, k, n := c.rows(), int64(c.k), int64(c.n)
-	x, dy := b.floats(c.dt, c.x, m, k), b.floats(c.dt, c.dy, m, n)
-	w := form(b, b.floats(c.dt, c.w, c.groups(), k, n))
-	y, dx := b.empty(c.dt, m, n), b.empty(c.dt, m, k)
-	forward := &ops.GroupedMatmulArgs{X: x, Weight: w, Groups: groups, Out: y}
-	backward := &ops.GroupedMatmulGradArgs{
-		DOut: dy, X: x, Weight: w, Groups: groups, DX: dx, DWeight: b.empty(c.dt, c.groups(), k, n), DBias: b.empty(c.dt, c.groups(), n),
-	}
-	if !takes(b.GroupedMatmul, forward) || !takes(b.GroupedMatmulGrad, backward) {
-		return false
-	}
-	run(b, b.GroupedMatmul, forward)
-	b.near("y", y, c.y, tolerance(c.dt))
-	run(b, b.GroupedMatmulGrad, backward)
-	b.near("dx", dx, c.dx, tolerance(c.dt))
-	b.near("dw", backward.DWeight, c.dw, tolerance(c.dt))
-	b.near("dbias", backward.DBias, c.dBias, 4*tolerance(c.dt))
-
-	// Main gradients in float32, accumulated in the second run; and the weight in the other order.
-	backward.DX, backward.DWeight, backward.DBias = nil, b.empty(aclnn.Float32, c.groups(), n, k).Transpose(1, 2), b.empty(aclnn.Float32, c.groups(), n)
-	run(b, b.GroupedMatmulGrad, backward)
-	b.near("main dw", backward.DWeight, c.dw, 1e-5)
-	b.near("main dbias", backward.DBias, c.dBias, 1e-5)
-	twice := func(v []float32) []float32 { return convert(v, func(x float32) float32 { return 2 * x }) }
-	backward.Accumulate = true
-	run(b, b.GroupedMatmulGrad, backward)
-	b.near("twice dw", backward.DWeight, twice(c.dw), 1e-5)
-	b.near("twice dbias", backward.DBias, twice(c.dBias), 1e-5)
-	backward.DWeight = b.floats(c.dt, c.dw, c.groups(), k, n)
-	run(b, b.GroupedMatmulGrad, backward)
-	b.near("twice dw", backward.DWeight, twice(c.dw), 2*tolerance(c.dt))
-	return true
-}
-
-func groupedKernels(t *testing.T, test func(b *bench) bool) {
+func groupedKernels(t *testing.T, test func(b *rig.Rig) bool) {
 	everyKernel(t, func(r *ops.Registry) dispatched { return r.GroupedMatmul },
 		func(r *ops.Registry) dispatched { return r.GroupedMatmulGrad }, test)
 }
 
 // TestGroupedMatmul tests every kernel with every list and storage of the weight.
 func TestGroupedMatmul(t *testing.T) {
-	for name, c := range map[string]*groupedCase{
-		"odd":         newGroupedCase(aclnn.Float32, 7, 5, 3, 0, 4, 1),
-		"tiles":       newGroupedCase(aclnn.BFloat16, 32, 48, 0, 5, 17, 0),
-		"half":        newGroupedCase(aclnn.Float16, 16, 16, 9),
-		"one element": newGroupedCase(aclnn.Float32, 1, 1, 1),
-		"one column":  newGroupedCase(aclnn.BFloat16, 1, 3, 2, 1),
-		"one output":  newGroupedCase(aclnn.Float16, 3, 1, 0, 4),
-		"no rows":     newGroupedCase(aclnn.BFloat16, 16, 32, 0, 0),
-		"no rows f32": newGroupedCase(aclnn.Float32, 4, 3, 0),
+	for name, c := range map[string]*rig.GroupedCase{
+		"odd":         rig.NewGroupedCase(aclnn.Float32, 7, 5, 3, 0, 4, 1),
+		"tiles":       rig.NewGroupedCase(aclnn.BFloat16, 32, 48, 0, 5, 17, 0),
+		"half":        rig.NewGroupedCase(aclnn.Float16, 16, 16, 9),
+		"one element": rig.NewGroupedCase(aclnn.Float32, 1, 1, 1),
+		"one column":  rig.NewGroupedCase(aclnn.BFloat16, 1, 3, 2, 1),
+		"one output":  rig.NewGroupedCase(aclnn.Float16, 3, 1, 0, 4),
+		"no rows":     rig.NewGroupedCase(aclnn.BFloat16, 16, 32, 0, 0),
+		"no rows f32": rig.NewGroupedCase(aclnn.Float32, 4, 3, 0),
 	} {
 		for form, store := range weightForms {
 			t.Run(name+"/"+form, func(t *testing.T) {
-				if c.dt == aclnn.Float32 && c.k == 1 && form != "ND" && form != "transposed ND" {
+				if c.DType == aclnn.Float32 && c.K == 1 && form != "ND" && form != "transposed ND" {
 					t.Skip("a matrix of one element has no FRACTAL_NZ product")
 				}
-				if (c.k == 1 || c.n == 1) && (form == "NZ" || form == "transposed NZ") {
+				if (c.K == 1 || c.N == 1) && (form == "NZ" || form == "transposed NZ") {
 					t.Skip("CANN has no product with such a FRACTAL_NZ weight; see TestGroupedMatmulRefused")
 				}
-				groupedKernels(t, func(b *bench) bool {
+				groupedKernels(t, func(b *rig.Rig) bool {
 					ran := false
-					for _, list := range b.lists(c.sizes) {
-						ran = c.check(b, store, list) || ran
+					for _, list := range lists(b, c.Sizes) {
+						ran = c.Check(b, store, list) || ran
 					}
 					return ran
 				})
@@ -170,14 +94,14 @@ func TestGroupedMatmul(t *testing.T) {
 // TestGroupedMatmulManyGroups tests the longest list that CANN's kernels take, and one group more,
 // for which one product per group is used.
 func TestGroupedMatmulManyGroups(t *testing.T) {
-	b := newBench(t)
+	b := rig.New(t)
 	for _, groups := range []int64{1024, 1025} {
 		sizes := make([]int64, groups)
 		sizes[0], sizes[groups-1] = 2, 3
-		c := newGroupedCase(aclnn.Float32, 3, 2, sizes...)
+		c := rig.NewGroupedCase(aclnn.Float32, 3, 2, sizes...)
 		list := ops.Groups{Host: sizes}
 		a := &ops.GroupedMatmulArgs{
-			X: b.floats(c.dt, c.x, 5, 3), Weight: b.floats(c.dt, c.w, groups, 3, 2), Groups: list, Out: b.empty(c.dt, 5, 2),
+			X: b.Floats(c.DType, c.X, 5, 3), Weight: b.Floats(c.DType, c.W, groups, 3, 2), Groups: list, Out: b.Empty(c.DType, 5, 2),
 		}
 		want := "GroupedMatmulV5"
 		if groups > 1024 {
@@ -185,23 +109,23 @@ func TestGroupedMatmulManyGroups(t *testing.T) {
 			require.Contains(t, b.GroupedMatmul.Explain(a).String(), "there are more than 1024 groups")
 		}
 		require.Equal(t, want, b.GroupedMatmul.Explain(a).Kernel)
-		require.True(t, c.check(b, weightForms["ND"], list))
+		require.True(t, c.Check(b, weightForms["ND"], list))
 	}
 }
 
 func TestGoldenGroupedMatmul(t *testing.T) {
 	for _, g := range golden.Cases(t, "grouped_matmul") {
 		g.Run(t, func(t *testing.T, g *golden.Case) {
-			c := &groupedCase{
-				dt: g.DType, k: g.Int("K"), n: g.Int("N"), sizes: convert(g.Ints("sizes"), func(n int) int64 { return int64(n) }),
-				x: g.Float32("x"), w: g.Float32("w"), dy: g.Float32("dy"), y: g.Float32("y"), dx: g.Float32("dx"), dw: g.Float32("dw"),
+			c := &rig.GroupedCase{
+				DType: g.DType, K: g.Int("K"), N: g.Int("N"), Sizes: rig.Convert(g.Ints("sizes"), func(n int) int64 { return int64(n) }),
+				X: g.Float32("x"), W: g.Float32("w"), DY: g.Float32("dy"), Y: g.Float32("y"), DX: g.Float32("dx"), DW: g.Float32("dw"),
 			}
-			c.dBias = newBiasGrad(c)
+			c.DBias = newBiasGrad(c)
 			for form, store := range weightForms {
 				t.Run(form, func(t *testing.T) {
-					groupedKernels(t, func(b *bench) bool {
-						ran := c.check(b, store, ops.Groups{Device: data(b, aclnn.Int64, g.Int64("group_list"), c.groups()), Cumulative: true})
-						return c.check(b, store, ops.Groups{Host: g.Int64("group_list"), Cumulative: true}) || ran
+					groupedKernels(t, func(b *rig.Rig) bool {
+						ran := c.Check(b, store, ops.Groups{Device: rig.Data(b, aclnn.Int64, g.Int64("group_list"), c.Groups()), Cumulative: true})
+						return c.Check(b, store, ops.Groups{Host: g.Int64("group_list"), Cumulative: true}) || ran
 					})
 				})
 			}
@@ -209,11 +133,11 @@ func TestGoldenGroupedMatmul(t *testing.T) {
 	}
 }
 
-func newBiasGrad(c *groupedCase) (sums []float32) {
+func newBiasGrad(c *rig.GroupedCase) (sums []float32) {
 	at := 0
-	for _, s := range c.sizes {
-		dy := c.dy[at*c.n:]
-		sums = append(sums, product(1, int(s), c.n, func(int, int) float32 { return 1 }, func(l, j int) float32 { return dy[l*c.n+j] })...)
+	for _, s := range c.Sizes {
+		dy := c.DY[at*c.N:]
+		sums = append(sums, rig.Product(1, int(s), c.N, func(int, int) float32 { return 1 }, func(l, j int) float32 { return dy[l*c.N+j] })...)
 		at += int(s)
 	}
 	return sums
@@ -229,32 +153,32 @@ func TestGroupedMatmulActivation(t *testing.T) {
 		},
 		ops.SiLU: func(x float64) float64 { return x / (1 + math.Exp(-x)) },
 	}
-	for _, dt := range floatTypes {
-		c := newGroupedCase(dt, 6, 4, 2, 0, 3)
+	for _, dt := range rig.FloatTypes {
+		c := rig.NewGroupedCase(dt, 6, 4, 2, 0, 3)
 		biasType := dt
 		if dt == aclnn.BFloat16 {
 			biasType = aclnn.Float32
 		}
-		bias := random(biasType, 9, 12)
+		bias := rig.Random(biasType, 9, 12)
 		for act, f := range functions {
 			t.Run(fmt.Sprintf("%v/%d", dt, act), func(t *testing.T) {
-				b := newBench(t)
-				want := make([]float32, len(c.y))
+				b := rig.New(t)
+				want := make([]float32, len(c.Y))
 				for i := range want {
 					g := 0
-					if i/c.n >= 2 {
+					if i/c.N >= 2 {
 						g = 2
 					}
-					want[i] = float32(f(float64(c.y[i] + bias[g*c.n+i%c.n])))
+					want[i] = float32(f(float64(c.Y[i] + bias[g*c.N+i%c.N])))
 				}
 				for _, k := range b.GroupedMatmul.Kernels()[1:] { // the first takes FRACTAL_NZ only
 					require.NoError(t, b.GroupedMatmul.Pin(k))
-					out := b.empty(dt, 5, 4)
-					run(b, b.GroupedMatmul, &ops.GroupedMatmulArgs{
-						X: b.gaps(b.floats(dt, c.x, 5, 6)), Weight: b.floats(dt, c.w, 3, 6, 4), Bias: b.floats(biasType, bias, 3, 4),
-						Groups: ops.Groups{Host: c.sizes}, Activation: act, Out: out,
+					out := b.Empty(dt, 5, 4)
+					rig.Run(b, b.GroupedMatmul, &ops.GroupedMatmulArgs{
+						X: gaps(b, b.Floats(dt, c.X, 5, 6)), Weight: b.Floats(dt, c.W, 3, 6, 4), Bias: b.Floats(biasType, bias, 3, 4),
+						Groups: ops.Groups{Host: c.Sizes}, Activation: act, Out: out,
 					})
-					b.near(k, out, want, 3*tolerance(dt))
+					b.Near(k, out, want, 3*rig.Tolerance(dt))
 					require.NoError(t, b.GroupedMatmul.Unpin())
 				}
 			})
@@ -264,19 +188,19 @@ func TestGroupedMatmulActivation(t *testing.T) {
 
 // TestGroupedMatmulRandom: random groups through every kernel, against the definition.
 func TestGroupedMatmulRandom(t *testing.T) {
-	b := newBench(t)
+	b := rig.New(t)
 	rapid.Check(t, func(r *rapid.T) {
 		sizes := rapid.SliceOfN(rapid.Int64Range(0, 9), 1, 6).Draw(r, "sizes")
 		k, n := rapid.IntRange(1, 20).Draw(r, "k"), rapid.IntRange(1, 20).Draw(r, "n")
-		c := newGroupedCase(rapid.SampledFrom(floatTypes).Draw(r, "dtype"), k, n, sizes...)
-		inner := &bench{Registry: b.Registry, t: t, st: b.st}
-		lists := inner.lists(sizes)
+		c := rig.NewGroupedCase(rapid.SampledFrom(rig.FloatTypes).Draw(r, "dtype"), k, n, sizes...)
+		inner := &rig.Rig{Registry: b.Registry, T: t, Stream: b.Stream}
+		lists := lists(inner, sizes)
 		list := lists[rapid.SampledFrom([]string{"sizes on the host", "ends on the host", "sizes", "ends", "int32 sizes"}).Draw(r, "list")]
 		form := weightForms[rapid.SampledFrom([]string{"ND", "transposed ND"}).Draw(r, "form")]
 		for _, kernel := range b.GroupedMatmul.Kernels()[1:] { // the first takes FRACTAL_NZ only
 			require.NoError(r, b.GroupedMatmul.Pin(kernel))
 			require.NoError(r, b.GroupedMatmulGrad.Pin(kernel))
-			require.Equal(r, kernel != "per_group" || list.Device == nil, c.check(inner, form, list))
+			require.Equal(r, kernel != "per_group" || list.Device == nil, c.Check(inner, form, list))
 			require.NoError(r, b.GroupedMatmul.Unpin())
 			require.NoError(r, b.GroupedMatmulGrad.Unpin())
 		}
@@ -286,8 +210,8 @@ func TestGroupedMatmulRandom(t *testing.T) {
 // TestGroupedMatmulRefused checks that invalid arguments are refused before launch, and that
 // kernels give the reason for what they do not support.
 func TestGroupedMatmulRefused(t *testing.T) {
-	b := newBench(t)
-	f := func(shape ...int64) *aclnn.Tensor { return b.empty(aclnn.BFloat16, shape...) }
+	b := rig.New(t)
+	f := func(shape ...int64) *aclnn.Tensor { return b.Empty(aclnn.BFloat16, shape...) }
 	valid := func() *ops.GroupedMatmulArgs {
 		return &ops.GroupedMatmulArgs{X: f(6, 16), Weight: f(3, 16, 32), Groups: ops.Groups{Host: []int64{1, 2, 3}}, Out: f(6, 32)}
 	}
@@ -296,29 +220,29 @@ func TestGroupedMatmulRefused(t *testing.T) {
 		text   string
 	}{
 		"no list":     {func(a *ops.GroupedMatmulArgs) { a.Groups = ops.Groups{} }, "one of Device and Host"},
-		"two lists":   {func(a *ops.GroupedMatmulArgs) { a.Groups.Device = b.empty(aclnn.Int64, 3) }, "one of Device and Host"},
+		"two lists":   {func(a *ops.GroupedMatmulArgs) { a.Groups.Device = b.Empty(aclnn.Int64, 3) }, "one of Device and Host"},
 		"short":       {func(a *ops.GroupedMatmulArgs) { a.Groups.Host = []int64{3, 3} }, "Groups has 2 groups, the weight 3"},
 		"too few":     {func(a *ops.GroupedMatmulArgs) { a.Groups.Host = []int64{1, 2, 2} }, "Groups.Host holds 5 rows, X has 6"},
 		"too many":    {func(a *ops.GroupedMatmulArgs) { a.Groups.Host = []int64{1, 2, 4} }, "Groups.Host holds 7 rows, X has 6"},
 		"negative":    {func(a *ops.GroupedMatmulArgs) { a.Groups.Host = []int64{7, -1, 0} }, "group 0 of Groups.Host has 7 of the 6 rows"},
 		"decreasing":  {func(a *ops.GroupedMatmulArgs) { a.Groups = ops.Groups{Host: []int64{4, 3, 6}, Cumulative: true} }, "group 1 of Groups.Host has -1 of the 6 rows (Cumulative is true)"},
 		"overflow":    {func(a *ops.GroupedMatmulArgs) { a.Groups.Host = []int64{math.MaxInt64, math.MaxInt64, 8} }, "group 0"},
-		"float list":  {func(a *ops.GroupedMatmulArgs) { a.Groups = ops.Groups{Device: b.empty(aclnn.Float32, 3)} }, "Groups.Device is float32[3]ND"},
-		"wide list":   {func(a *ops.GroupedMatmulArgs) { a.Groups = ops.Groups{Device: b.empty(aclnn.Int64, 3, 2)} }, "must be [groups]"},
+		"float list":  {func(a *ops.GroupedMatmulArgs) { a.Groups = ops.Groups{Device: b.Empty(aclnn.Float32, 3)} }, "Groups.Device is float32[3]ND"},
+		"wide list":   {func(a *ops.GroupedMatmulArgs) { a.Groups = ops.Groups{Device: b.Empty(aclnn.Int64, 3, 2)} }, "must be [groups]"},
 		"rank":        {func(a *ops.GroupedMatmulArgs) { a.X = f(2, 3, 16) }, "it must be [rows, in]"},
 		"no groups":   {func(a *ops.GroupedMatmulArgs) { a.Weight = f(0, 16, 32) }, "none of them 0"},
 		"inner":       {func(a *ops.GroupedMatmulArgs) { a.Weight = f(3, 17, 32) }, "its columns must be the 17 rows"},
-		"dtype":       {func(a *ops.GroupedMatmulArgs) { a.Weight = b.empty(aclnn.Float16, 3, 16, 32) }, "Weight is float16"},
-		"NZ dtype":    {func(a *ops.GroupedMatmulArgs) { a.Weight = b.empty(aclnn.Float16, 3, 16, 32).AsNZ() }, "its dtype must be"},
+		"dtype":       {func(a *ops.GroupedMatmulArgs) { a.Weight = b.Empty(aclnn.Float16, 3, 16, 32) }, "Weight is float16"},
+		"NZ dtype":    {func(a *ops.GroupedMatmulArgs) { a.Weight = b.Empty(aclnn.Float16, 3, 16, 32).AsNZ() }, "its dtype must be"},
 		"out":         {func(a *ops.GroupedMatmulArgs) { a.Out = f(6, 31) }, "Out is bfloat16[6,31]ND; its shape must be [6 32]"},
 		"bias dtype":  {func(a *ops.GroupedMatmulArgs) { a.Bias = f(3, 32) }, "Bias is bfloat16[3,32]ND; its dtype must be one of [float32]"},
-		"bias":        {func(a *ops.GroupedMatmulArgs) { a.Bias = b.empty(aclnn.Float32, 32) }, "its shape must be [3 32]"},
+		"bias":        {func(a *ops.GroupedMatmulArgs) { a.Bias = b.Empty(aclnn.Float32, 32) }, "its shape must be [3 32]"},
 		"activation":  {func(a *ops.GroupedMatmulArgs) { a.Activation = 9 }, "Activation is 9"},
 		"broken view": {func(a *ops.GroupedMatmulArgs) { a.Weight = a.Weight.AsNZ().Reshape(1) }, "cannot be reshaped"},
 	} {
 		a := valid()
 		c.change(a)
-		err := b.GroupedMatmul.Run(t.Context(), b.st, a)
+		err := b.GroupedMatmul.Run(t.Context(), b.Stream, a)
 		require.ErrorIs(t, err, ops.ErrInvalid, name)
 		require.ErrorContains(t, err, c.text, name)
 	}
@@ -328,25 +252,25 @@ func TestGroupedMatmulRefused(t *testing.T) {
 		"must be [6 32]":  {X: a.X, Weight: a.Weight, Groups: a.Groups, DOut: f(6, 33)},
 		"DX is":           {X: a.X, Weight: a.Weight, Groups: a.Groups, DOut: a.Out, DX: f(6, 15)},
 		"DWeight is":      {X: a.X, Weight: a.Weight, Groups: a.Groups, DOut: a.Out, DWeight: f(3, 32, 16)},
-		"contiguous":      {X: a.X, Weight: a.Weight, Groups: a.Groups, DOut: a.Out, DWeight: b.gaps(a.Weight)},
+		"contiguous":      {X: a.X, Weight: a.Weight, Groups: a.Groups, DOut: a.Out, DWeight: gaps(b, a.Weight)},
 		"DBias is":        {X: a.X, Weight: a.Weight, Groups: a.Groups, DOut: a.Out, DBias: f(32)},
 		"one of Device a": {X: a.X, Weight: a.Weight, DOut: a.Out},
 	} {
-		require.ErrorContains(t, b.GroupedMatmulGrad.Run(t.Context(), b.st, g), name)
+		require.ErrorContains(t, b.GroupedMatmulGrad.Run(t.Context(), b.Stream, g), name)
 	}
 
-	a.Weight, a.X = b.empty(aclnn.BFloat16, 3, 16, 32), f(6, 16)
-	a.Groups = ops.Groups{Device: b.empty(aclnn.Int64, 3)}
+	a.Weight, a.X = b.Empty(aclnn.BFloat16, 3, 16, 32), f(6, 16)
+	a.Groups = ops.Groups{Device: b.Empty(aclnn.Int64, 3)}
 	require.NoError(t, b.GroupedMatmul.Pin("per_group"))
-	err := b.GroupedMatmul.Run(t.Context(), b.st, a)
+	err := b.GroupedMatmul.Run(t.Context(), b.Stream, a)
 	require.ErrorIs(t, err, ops.ErrNoKernel)
 	require.ErrorContains(t, err, "needs them on the host")
 	require.NoError(t, b.GroupedMatmul.Unpin())
 
 	// A FRACTAL_NZ weight that does not fill its tiles, and groups on the device: no kernel.
 	w := f(3, 10, 30)
-	odd := &ops.GroupedMatmulArgs{X: f(6, 10), Weight: b.nz(w), Groups: a.Groups, Out: f(6, 30)}
-	err = b.GroupedMatmul.Run(t.Context(), b.st, odd)
+	odd := &ops.GroupedMatmulArgs{X: f(6, 10), Weight: nz(b, w), Groups: a.Groups, Out: f(6, 30)}
+	err = b.GroupedMatmul.Run(t.Context(), b.Stream, odd)
 	require.ErrorIs(t, err, ops.ErrNoKernel)
 	require.ErrorContains(t, err, "not a multiple of 16")
 	odd.Groups = valid().Groups
@@ -360,11 +284,11 @@ func TestGroupedMatmulRefused(t *testing.T) {
 // TestGroupedMatmulUnwritten checks that with a list on the device, rows past its sum are not
 // written, and that a sum beyond the rows is an error of the stream.
 func TestGroupedMatmulUnwritten(t *testing.T) {
-	b := newBench(t)
-	c := newGroupedCase(aclnn.Float32, 4, 3, 2, 1)
-	x, w := b.floats(c.dt, append(append([]float32{}, c.x...), make([]float32, 8)...), 5, 4), b.floats(c.dt, c.w, 2, 4, 3)
-	out := b.floats(c.dt, []float32{9, 9, 9, 9, 9, 9, 9, 9, 9, 7, 7, 7, 7, 7, 7}, 5, 3)
-	run(b, b.GroupedMatmul, &ops.GroupedMatmulArgs{X: x, Weight: w, Groups: ops.Groups{Device: data(b, aclnn.Int64, []int64{2, 1}, 2)}, Out: out})
-	b.near("rows", out.Narrow(0, 0, 3), c.y, 1e-5)
-	require.Equal(t, []float32{7, 7, 7, 7, 7, 7}, b.read(out.Narrow(0, 3, 2)))
+	b := rig.New(t)
+	c := rig.NewGroupedCase(aclnn.Float32, 4, 3, 2, 1)
+	x, w := b.Floats(c.DType, append(append([]float32{}, c.X...), make([]float32, 8)...), 5, 4), b.Floats(c.DType, c.W, 2, 4, 3)
+	out := b.Floats(c.DType, []float32{9, 9, 9, 9, 9, 9, 9, 9, 9, 7, 7, 7, 7, 7, 7}, 5, 3)
+	rig.Run(b, b.GroupedMatmul, &ops.GroupedMatmulArgs{X: x, Weight: w, Groups: ops.Groups{Device: rig.Data(b, aclnn.Int64, []int64{2, 1}, 2)}, Out: out})
+	b.Near("rows", out.Narrow(0, 0, 3), c.Y, 1e-5)
+	require.Equal(t, []float32{7, 7, 7, 7, 7, 7}, b.Read(out.Narrow(0, 3, 2)))
 }

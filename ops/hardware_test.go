@@ -16,6 +16,7 @@ import (
 	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/testing/rig"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/mask"
 )
@@ -25,12 +26,12 @@ import (
 func TestMasksAreMadeOnce(t *testing.T) {
 	const batch, heads, length = 3, 2, 40
 	acltest.Trace(t, func(t *testing.T) {
-		b := newBench(t)
-		f := func() *aclnn.Tensor { x, _ := b.input(aclnn.Float32, 1, batch, heads, length, 8); return x }
-		hidden := b.empty(aclnn.Bool, batch, 1, 1, length)
-		require.NoError(t, aclnn.InplaceZero(b.st, aclnn.InplaceZeroParams{SelfRef: hidden}))
+		b := rig.New(t)
+		f := func() *aclnn.Tensor { x, _ := b.Input(aclnn.Float32, 1, batch, heads, length, 8); return x }
+		hidden := b.Empty(aclnn.Bool, batch, 1, 1, length)
+		require.NoError(t, aclnn.InplaceZero(b.Stream, aclnn.InplaceZeroParams{SelfRef: hidden}))
 		for _, m := range []mask.Mask{mask.Padding{Lengths: []int64{40, 7, 30}}, mask.Padding{Lengths: []int64{40, 7, 30}}, mask.Dense{Tensor: hidden}} {
-			run(b, b.Attention, &ops.AttentionArgs{Query: f(), Key: f(), Value: f(), Layout: ops.BNSD, Mask: m, Scale: 1, Out: f()})
+			rig.Run(b, b.Attention, &ops.AttentionArgs{Query: f(), Key: f(), Value: f(), Layout: ops.BNSD, Mask: m, Scale: 1, Out: f()})
 		}
 	}, func(t *testing.T, calls []acltest.Call) {
 		var names []string
@@ -49,17 +50,17 @@ func TestMasksAreMadeOnce(t *testing.T) {
 // TestExpandedTensorsAreReported checks the mark itself.
 func TestExpandedTensorsAreReported(t *testing.T) {
 	acltest.Trace(t, func(t *testing.T) {
-		b := newBench(t)
-		f := func(shape ...int64) *aclnn.Tensor { x, _ := b.input(aclnn.Float32, 1, shape...); return x }
-		hidden := b.empty(aclnn.Bool, 1, 1, 1, 16)
-		require.NoError(t, aclnn.InplaceZero(b.st, aclnn.InplaceZeroParams{SelfRef: hidden}))
-		require.NoError(t, aclnn.FlashAttentionScore(b.st, aclnn.FlashAttentionScoreParams{
+		b := rig.New(t)
+		f := func(shape ...int64) *aclnn.Tensor { x, _ := b.Input(aclnn.Float32, 1, shape...); return x }
+		hidden := b.Empty(aclnn.Bool, 1, 1, 1, 16)
+		require.NoError(t, aclnn.InplaceZero(b.Stream, aclnn.InplaceZeroParams{SelfRef: hidden}))
+		require.NoError(t, aclnn.FlashAttentionScore(b.Stream, aclnn.FlashAttentionScoreParams{
 			Query: f(2, 2, 16, 8), Key: f(2, 2, 16, 8), Value: f(2, 2, 16, 8), AttenMaskOptional: hidden.Expand(2, 1, 16, 16), ScaleValue: 1, KeepProb: 1,
 			HeadNum: 2, InputLayout: "BNSD", SparseMode: aclnn.SparseAll, SoftmaxMaxOut: f(2, 2, 16, 8), SoftmaxSumOut: f(2, 2, 16, 8), AttentionOutOut: f(2, 2, 16, 8),
 		}))
-		order, ids := b.empty(aclnn.Int64, 9), b.empty(aclnn.Int32, 9)
-		require.NoError(t, aclnn.InplaceZero(b.st, aclnn.InplaceZeroParams{SelfRef: ids}))
-		require.NoError(t, aclnn.Sort(b.st, aclnn.SortParams{Self: ids, Stable: true, ValuesOut: b.empty(aclnn.Int32, 9), IndicesOut: order}))
+		order, ids := b.Empty(aclnn.Int64, 9), b.Empty(aclnn.Int32, 9)
+		require.NoError(t, aclnn.InplaceZero(b.Stream, aclnn.InplaceZeroParams{SelfRef: ids}))
+		require.NoError(t, aclnn.Sort(b.Stream, aclnn.SortParams{Self: ids, Stable: true, ValuesOut: b.Empty(aclnn.Int32, 9), IndicesOut: order}))
 	}, func(t *testing.T, calls []acltest.Call) {
 		marked := map[string]acltest.Call{}
 		for _, c := range calls {
@@ -77,24 +78,24 @@ func TestExpandedTensorsAreReported(t *testing.T) {
 // and weights of one dtype only.
 func TestUnpermuteOfOlderCANN(t *testing.T) {
 	acltest.Rerun(t, func(t *testing.T) {
-		b := newBench(t)
-		rows, r := b.input(aclnn.BFloat16, 1, 2, 4)
-		dOut, d := b.input(aclnn.BFloat16, 2, 2, 4)
-		weights := b.floats(aclnn.Float32, []float32{.5, .25}, 2, 1)
-		places := b.empty(aclnn.Int32, 2)
-		require.NoError(t, aclnn.CopyToDevice(t.Context(), b.st, places, []int32{1, 0}))
+		b := rig.New(t)
+		rows, r := b.Input(aclnn.BFloat16, 1, 2, 4)
+		dOut, d := b.Input(aclnn.BFloat16, 2, 2, 4)
+		weights := b.Floats(aclnn.Float32, []float32{.5, .25}, 2, 1)
+		places := b.Empty(aclnn.Int32, 2)
+		require.NoError(t, aclnn.CopyToDevice(t.Context(), b.Stream, places, []int32{1, 0}))
 		a := &ops.MoEUnpermuteGradArgs{
-			DOut: dOut, Rows: rows, Places: places, Weights: weights, DRows: b.empty(aclnn.BFloat16, 2, 4), DWeights: b.empty(aclnn.Float32, 2, 1),
+			DOut: dOut, Rows: rows, Places: places, Weights: weights, DRows: b.Empty(aclnn.BFloat16, 2, 4), DWeights: b.Empty(aclnn.Float32, 2, 1),
 		}
 		var e *acl.Error
-		require.ErrorAs(t, aclnn.MoeTokenUnpermuteGrad(b.st, aclnn.MoeTokenUnpermuteGradParams{
+		require.ErrorAs(t, aclnn.MoeTokenUnpermuteGrad(b.Stream, aclnn.MoeTokenUnpermuteGradParams{
 			PermuteTokens: a.Rows, UnpermutedTokensGrad: a.DOut, SortedIndices: places, ProbsOptional: weights, PermutedTokensGradOut: a.DRows, ProbsGradOut: a.DWeights,
 		}), &e)
 		require.Equal(t, acl.Code(abi.ACLNN_ERR_INNER_FIND_KERNEL_ERROR), e.Code)
 		explained := b.MoEUnpermuteGrad.Explain(a)
 		require.Equal(t, "composite", explained.Kernel)
 		require.Contains(t, explained.String(), "CANN 8.1 has no kernel for bfloat16 rows with float32 weights")
-		run(b, b.MoEUnpermuteGrad, a)
+		rig.Run(b, b.MoEUnpermuteGrad, a)
 		want := make([]float32, 8)
 		dWeights := make([]float32, 2)
 		for token, place := range []int{1, 0} {
@@ -103,15 +104,15 @@ func TestUnpermuteOfOlderCANN(t *testing.T) {
 				dWeights[token] += d[token*4+i] * r[place*4+i]
 			}
 		}
-		b.near("rows", a.DRows, want, 1e-2)
-		b.near("weights", a.DWeights, dWeights, 1e-2)
+		b.Near("rows", a.DRows, want, 1e-2)
+		b.Near("weights", a.DWeights, dWeights, 1e-2)
 	}, "CANN_EMU_API="+abi.V81RC1)
 }
 
 // TestAttentionLimits checks the numbers of heads and features beyond which the fused operators are
 // refused by CANN and passed over by the dispatch.
 func TestAttentionLimits(t *testing.T) {
-	b := newBench(t)
+	b := rig.New(t)
 	for _, c := range []struct {
 		heads, dim int64
 		kernel     string
@@ -120,22 +121,22 @@ func TestAttentionLimits(t *testing.T) {
 		{256, 8, "FlashAttentionScore", ""}, {257, 8, "composite", "257 query heads are more than 256"},
 		{1, 768, "FlashAttentionScore", ""}, {1, 776, "composite", "head dimension 776 is above 768"},
 	} {
-		f := func() *aclnn.Tensor { x, _ := b.input(aclnn.Float32, 1, 1, c.heads, 3, c.dim); return x }
+		f := func() *aclnn.Tensor { x, _ := b.Input(aclnn.Float32, 1, 1, c.heads, 3, c.dim); return x }
 		a := &ops.AttentionArgs{Query: f(), Key: f(), Value: f(), Layout: ops.BNSD, Scale: .1, Out: f()}
 		e := b.Attention.Explain(a)
 		require.Equal(t, c.kernel, e.Kernel)
 		require.Contains(t, e.String(), c.reason)
-		run(b, b.Attention, a)
-		got := b.read(a.Out)
+		rig.Run(b, b.Attention, a)
+		got := b.Read(a.Out)
 		if c.kernel == "composite" {
 			require.NoError(t, b.Attention.Pin("FlashAttentionScore"))
-			require.ErrorIs(t, b.Attention.Run(t.Context(), b.st, a), ops.ErrNoKernel)
+			require.ErrorIs(t, b.Attention.Run(t.Context(), b.Stream, a), ops.ErrNoKernel)
 			require.NoError(t, b.Attention.Unpin())
 			continue
 		}
 		require.NoError(t, b.Attention.Pin("composite"))
-		run(b, b.Attention, a)
-		b.near("composite", a.Out, got, 1e-4)
+		rig.Run(b, b.Attention, a)
+		b.Near("composite", a.Out, got, 1e-4)
 		require.NoError(t, b.Attention.Unpin())
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/cshim"
+	"github.com/goascend/cann/internal/testing/rig"
 	"github.com/goascend/cann/ops"
 )
 
@@ -22,28 +23,28 @@ func TestHF32(t *testing.T) {
 		env.HF32 = hf32
 		reg, err := ops.NewRegistry(env)
 		require.NoError(t, err)
-		b := &bench{Registry: reg, t: t, st: acltest.Stream(t, dev)}
-		x, ones := b.floats(aclnn.Float32, []float32{fine, coarse}, 2, 1), b.floats(aclnn.Float32, []float32{1}, 1, 1)
+		b := &rig.Rig{Registry: reg, T: t, Stream: acltest.Stream(t, dev)}
+		x, ones := b.Floats(aclnn.Float32, []float32{fine, coarse}, 2, 1), b.Floats(aclnn.Float32, []float32{1}, 1, 1)
 		want := []float32{fine, coarse}
 		if hf32 {
 			want[0] = 1
 		}
-		out := b.empty(aclnn.Float32, 2, 1)
+		out := b.Empty(aclnn.Float32, 2, 1)
 		check := func(what string, want []float32) {
 			t.Helper()
-			if got := b.read(out); cshim.Emulated || !hf32 {
+			if got := b.Read(out); cshim.Emulated || !hf32 {
 				require.Equal(t, want, got, "%s, HF32 %v", what, hf32)
 			}
 		}
-		run(b, b.MatMul, &ops.MatMulArgs{A: x, B: ones, Out: out})
+		rig.Run(b, b.MatMul, &ops.MatMulArgs{A: x, B: ones, Out: out})
 		check("matmul", want)
-		run(b, b.Linear, &ops.LinearArgs{X: x, Weight: ones, Out: out})
+		rig.Run(b, b.Linear, &ops.LinearArgs{X: x, Weight: ones, Out: out})
 		check("linear", want)
-		run(b, b.Linear, &ops.LinearArgs{X: x, Weight: ones, Bias: b.floats(aclnn.Float32, []float32{0}, 1), Out: out})
+		rig.Run(b, b.Linear, &ops.LinearArgs{X: x, Weight: ones, Bias: b.Floats(aclnn.Float32, []float32{0}, 1), Out: out})
 		check("linear with bias", want)
-		run(b, b.MatMulGrad, &ops.MatMulGradArgs{DOut: x, A: x, B: ones, DA: out})
+		rig.Run(b, b.MatMulGrad, &ops.MatMulGradArgs{DOut: x, A: x, B: ones, DA: out})
 		check("gradient of matmul", want)
-		run(b, b.LinearGrad, &ops.LinearGradArgs{DOut: x, X: x, Weight: ones, DX: out})
+		rig.Run(b, b.LinearGrad, &ops.LinearGradArgs{DOut: x, X: x, Weight: ones, DX: out})
 		check("gradient of linear", want)
 		require.NoError(t, reg.Close())
 	}

@@ -10,12 +10,13 @@ import (
 
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/internal/testing/golden"
+	"github.com/goascend/cann/internal/testing/rig"
 	"github.com/goascend/cann/ops"
 )
 
 // expertLayer is a mixture of experts, put together from the operators.
 type expertLayer struct {
-	*bench
+	*rig.Rig
 	dt                         aclnn.DType
 	tokens, width, inner, k, n int64
 	normalize                  bool
@@ -27,20 +28,20 @@ type expertLayer struct {
 }
 
 func (l *expertLayer) forward() (y *aclnn.Tensor) {
-	b, total := l.bench, l.tokens*l.k
-	logits := b.empty(l.dt, l.tokens, l.n)
-	run(b, b.MatMul, &ops.MatMulArgs{A: l.x, B: l.router, Out: logits})
-	l.weights, l.experts, l.probs = b.empty(l.dt, l.tokens, l.k), b.empty(aclnn.Int32, l.tokens, l.k), b.empty(aclnn.Float32, l.tokens, l.n)
-	run(b, b.MoERouting, &ops.MoERoutingArgs{Logits: logits, Normalize: l.normalize, Weights: l.weights, Experts: l.experts, Probs: l.probs})
-	l.rows, l.places = b.empty(l.dt, total, l.width), b.empty(aclnn.Int32, total)
-	sums := b.empty(aclnn.Int32, l.n)
-	run(b, b.MoEPermute, &ops.MoEPermuteArgs{X: l.x, Experts: l.experts, Rows: l.rows, Places: l.places, Sums: sums})
+	b, total := l.Rig, l.tokens*l.k
+	logits := b.Empty(l.dt, l.tokens, l.n)
+	rig.Run(b, b.MatMul, &ops.MatMulArgs{A: l.x, B: l.router, Out: logits})
+	l.weights, l.experts, l.probs = b.Empty(l.dt, l.tokens, l.k), b.Empty(aclnn.Int32, l.tokens, l.k), b.Empty(aclnn.Float32, l.tokens, l.n)
+	rig.Run(b, b.MoERouting, &ops.MoERoutingArgs{Logits: logits, Normalize: l.normalize, Weights: l.weights, Experts: l.experts, Probs: l.probs})
+	l.rows, l.places = b.Empty(l.dt, total, l.width), b.Empty(aclnn.Int32, total)
+	sums := b.Empty(aclnn.Int32, l.n)
+	rig.Run(b, b.MoEPermute, &ops.MoEPermuteArgs{X: l.x, Experts: l.experts, Rows: l.rows, Places: l.places, Sums: sums})
 	l.groups = ops.Groups{Device: sums, Cumulative: true}
-	l.hidden, l.active, l.results = b.empty(l.dt, total, 2*l.inner), b.empty(l.dt, total, l.inner), b.empty(l.dt, total, l.width)
+	l.hidden, l.active, l.results = b.Empty(l.dt, total, 2*l.inner), b.Empty(l.dt, total, l.inner), b.Empty(l.dt, total, l.width)
 	args := l.args()
-	run(b, b.MoEExperts, &args)
-	y = b.empty(l.dt, l.tokens, l.width)
-	run(b, b.MoEUnpermute, &ops.MoEUnpermuteArgs{Rows: l.results, Places: l.places, Weights: l.weights, Out: y})
+	rig.Run(b, b.MoEExperts, &args)
+	y = b.Empty(l.dt, l.tokens, l.width)
+	rig.Run(b, b.MoEUnpermute, &ops.MoEUnpermuteArgs{Rows: l.results, Places: l.places, Weights: l.weights, Out: y})
 	return y
 }
 
@@ -50,20 +51,20 @@ func (l *expertLayer) args() ops.MoEExpertsArgs {
 
 // backward returns the gradients of the input and of the weights.
 func (l *expertLayer) backward(dy, dProbs *aclnn.Tensor) (dx, dRouter, dGateUp, dDown *aclnn.Tensor) {
-	b := l.bench
-	dResults, dWeights := b.empty(l.dt, l.results.Shape()...), b.empty(l.dt, l.weights.Shape()...)
-	run(b, b.MoEUnpermuteGrad, &ops.MoEUnpermuteGradArgs{DOut: dy, Rows: l.results, Places: l.places, Weights: l.weights, DRows: dResults, DWeights: dWeights})
-	dRows, dGateUp, dDown := b.empty(l.dt, l.rows.Shape()...), b.empty(l.dt, l.gateUp.Shape()...), b.empty(l.dt, l.down.Shape()...)
-	run(b, b.MoEExpertsGrad, &ops.MoEExpertsGradArgs{MoEExpertsArgs: l.args(), DOut: dResults, DRows: dRows, DGateUp: dGateUp, DDown: dDown})
-	dx, dRouter = b.empty(l.dt, l.tokens, l.width), b.empty(l.dt, l.width, l.n)
-	run(b, b.MoEPermuteGrad, &ops.MoEPermuteGradArgs{DRows: dRows, Places: l.places, DX: dx})
-	dLogits := b.empty(l.dt, l.tokens, l.n)
-	run(b, b.MoERoutingGrad, &ops.MoERoutingGradArgs{
+	b := l.Rig
+	dResults, dWeights := b.Empty(l.dt, l.results.Shape()...), b.Empty(l.dt, l.weights.Shape()...)
+	rig.Run(b, b.MoEUnpermuteGrad, &ops.MoEUnpermuteGradArgs{DOut: dy, Rows: l.results, Places: l.places, Weights: l.weights, DRows: dResults, DWeights: dWeights})
+	dRows, dGateUp, dDown := b.Empty(l.dt, l.rows.Shape()...), b.Empty(l.dt, l.gateUp.Shape()...), b.Empty(l.dt, l.down.Shape()...)
+	rig.Run(b, b.MoEExpertsGrad, &ops.MoEExpertsGradArgs{MoEExpertsArgs: l.args(), DOut: dResults, DRows: dRows, DGateUp: dGateUp, DDown: dDown})
+	dx, dRouter = b.Empty(l.dt, l.tokens, l.width), b.Empty(l.dt, l.width, l.n)
+	rig.Run(b, b.MoEPermuteGrad, &ops.MoEPermuteGradArgs{DRows: dRows, Places: l.places, DX: dx})
+	dLogits := b.Empty(l.dt, l.tokens, l.n)
+	rig.Run(b, b.MoERoutingGrad, &ops.MoERoutingGradArgs{
 		DWeights: dWeights, Weights: l.weights, Experts: l.experts, Normalize: l.normalize, Probs: l.probs, DProbs: dProbs, DLogits: dLogits,
 	})
-	through := b.empty(l.dt, l.tokens, l.width)
-	run(b, b.MatMulGrad, &ops.MatMulGradArgs{DOut: dLogits, A: l.x, B: l.router, DA: through, DB: dRouter})
-	require.NoError(b.t, aclnn.InplaceAdd(b.st, aclnn.InplaceAddParams{SelfRef: dx, Other: through, Alpha: aclnn.Float(1)}))
+	through := b.Empty(l.dt, l.tokens, l.width)
+	rig.Run(b, b.MatMulGrad, &ops.MatMulGradArgs{DOut: dLogits, A: l.x, B: l.router, DA: through, DB: dRouter})
+	require.NoError(b.T, aclnn.InplaceAdd(b.Stream, aclnn.InplaceAddParams{SelfRef: dx, Other: through, Alpha: aclnn.Float(1)}))
 	return dx, dRouter, dGateUp, dDown
 }
 
@@ -87,21 +88,21 @@ func TestGoldenMoE(t *testing.T) {
 		c.Run(t, func(t *testing.T, c *golden.Case) {
 			for name, pin := range expertKernels {
 				t.Run(name, func(t *testing.T) {
-					b := newBench(t)
+					b := rig.New(t)
 					require.NoError(t, errors.Join(pin(b.Registry)...))
 					l := &expertLayer{
-						bench: b, dt: c.DType, tokens: int64(c.Int("T")), width: int64(c.Int("H")), inner: int64(c.Int("I")), k: int64(c.Int("topk")), n: int64(c.Int("E")),
-						normalize: true, x: b.golden(c, "x"), router: b.golden(c, "w_router"), gateUp: b.golden(c, "w_gate_up"), down: b.golden(c, "w_down"),
+						Rig: b, dt: c.DType, tokens: int64(c.Int("T")), width: int64(c.Int("H")), inner: int64(c.Int("I")), k: int64(c.Int("topk")), n: int64(c.Int("E")),
+						normalize: true, x: tensorOf(b, c, "x"), router: tensorOf(b, c, "w_router"), gateUp: tensorOf(b, c, "w_gate_up"), down: tensorOf(b, c, "w_down"),
 					}
 					y := l.forward()
-					require.Equal(t, convert(c.Int64("topk_idx"), func(v int64) float32 { return float32(v) }), b.read(l.experts))
-					b.near("weights", l.weights, c.Float32("topk_w"), tolerance(c.DType))
-					b.near("y", y, c.Float32("y"), tolerance(c.DType))
-					dx, dRouter, dGateUp, dDown := l.backward(b.golden(c, "dy"), nil)
-					b.near("dx", dx, c.Float32("dx"), tolerance(c.DType))
-					b.near("dw_router", dRouter, c.Float32("dw_router"), tolerance(c.DType))
-					b.near("dw_gate_up", dGateUp, c.Float32("dw_gate_up"), tolerance(c.DType))
-					b.near("dw_down", dDown, c.Float32("dw_down"), tolerance(c.DType))
+					require.Equal(t, rig.Convert(c.Int64("topk_idx"), func(v int64) float32 { return float32(v) }), b.Read(l.experts))
+					b.Near("weights", l.weights, c.Float32("topk_w"), rig.Tolerance(c.DType))
+					b.Near("y", y, c.Float32("y"), rig.Tolerance(c.DType))
+					dx, dRouter, dGateUp, dDown := l.backward(tensorOf(b, c, "dy"), nil)
+					b.Near("dx", dx, c.Float32("dx"), rig.Tolerance(c.DType))
+					b.Near("dw_router", dRouter, c.Float32("dw_router"), rig.Tolerance(c.DType))
+					b.Near("dw_gate_up", dGateUp, c.Float32("dw_gate_up"), rig.Tolerance(c.DType))
+					b.Near("dw_down", dDown, c.Float32("dw_down"), rig.Tolerance(c.DType))
 				})
 			}
 		})
@@ -111,22 +112,22 @@ func TestGoldenMoE(t *testing.T) {
 // TestMoEKernelsAgree checks that fused and composite kernels give equal results for every dtype,
 // with and without normalised weights and a gradient of the balance, and in odd sizes.
 func TestMoEKernelsAgree(t *testing.T) {
-	for _, dt := range floatTypes {
+	for _, dt := range rig.FloatTypes {
 		for _, size := range []struct{ tokens, width, inner, k, n int64 }{{5, 16, 16, 2, 4}, {1, 8, 3, 1, 1}, {37, 33, 7, 3, 8}, {0, 4, 4, 2, 4}} {
 			for _, normalize := range []bool{false, true} {
 				t.Run(fmt.Sprint(dt, size, normalize), func(t *testing.T) {
 					var first [][]float32
 					for name, pin := range expertKernels {
 						t.Run(name, func(t *testing.T) {
-							b := newBench(t)
+							b := rig.New(t)
 							require.NoError(t, errors.Join(pin(b.Registry)...))
-							l := &expertLayer{bench: b, dt: dt, tokens: size.tokens, width: size.width, inner: size.inner, k: size.k, n: size.n, normalize: normalize}
+							l := &expertLayer{Rig: b, dt: dt, tokens: size.tokens, width: size.width, inner: size.inner, k: size.k, n: size.n, normalize: normalize}
 							got := l.everything()
 							if first == nil {
 								first = got
 							}
 							for i := range got {
-								require.NoError(t, golden.CheckRMS(got[i], first[i], 3*tolerance(dt)), "result %d", i)
+								require.NoError(t, golden.CheckRMS(got[i], first[i], 3*rig.Tolerance(dt)), "result %d", i)
 							}
 						})
 					}
@@ -139,21 +140,21 @@ func TestMoEKernelsAgree(t *testing.T) {
 // everything computes the layer on random inputs: the result, and the gradients including that of
 // the balance.
 func (l *expertLayer) everything() (got [][]float32) {
-	b := l.bench
-	l.x, _ = b.input(l.dt, 1, l.tokens, l.width)
-	l.router, _ = b.input(l.dt, 2, l.width, l.n)
-	l.gateUp, _ = b.input(l.dt, 3, l.n, l.width, 2*l.inner)
-	l.down, _ = b.input(l.dt, 4, l.n, l.inner, l.width)
-	dy, _ := b.input(l.dt, 5, l.tokens, l.width)
-	got = append(got, b.read(l.forward()))
+	b := l.Rig
+	l.x, _ = b.Input(l.dt, 1, l.tokens, l.width)
+	l.router, _ = b.Input(l.dt, 2, l.width, l.n)
+	l.gateUp, _ = b.Input(l.dt, 3, l.n, l.width, 2*l.inner)
+	l.down, _ = b.Input(l.dt, 4, l.n, l.inner, l.width)
+	dy, _ := b.Input(l.dt, 5, l.tokens, l.width)
+	got = append(got, b.Read(l.forward()))
 	var dProbs *aclnn.Tensor
 	if l.tokens > 0 {
-		dProbs = b.empty(aclnn.Float32, l.tokens, l.n)
-		run(b, b.LoadBalanceGrad, &ops.LoadBalanceGradArgs{Scale: .5, Experts: l.experts, DProbs: dProbs})
+		dProbs = b.Empty(aclnn.Float32, l.tokens, l.n)
+		rig.Run(b, b.LoadBalanceGrad, &ops.LoadBalanceGradArgs{Scale: .5, Experts: l.experts, DProbs: dProbs})
 	}
 	dx, dRouter, dGateUp, dDown := l.backward(dy, dProbs)
 	for _, x := range []*aclnn.Tensor{dx, dRouter, dGateUp, dDown} {
-		got = append(got, b.read(x))
+		got = append(got, b.Read(x))
 	}
 	return got
 }
@@ -161,27 +162,27 @@ func (l *expertLayer) everything() (got [][]float32) {
 // TestSharedExpert checks the addend of MoEUnpermute, with weights of every dtype.
 func TestSharedExpert(t *testing.T) {
 	const tokens, k, width = 3, 2, 5
-	for _, dt := range floatTypes {
-		for _, weights := range floatTypes {
-			b := newBench(t)
-			rows, r := b.input(dt, 1, tokens*k, width)
-			w, ws := b.input(weights, 2, tokens, k)
-			shared, want := b.input(dt, 3, tokens, width)
+	for _, dt := range rig.FloatTypes {
+		for _, weights := range rig.FloatTypes {
+			b := rig.New(t)
+			rows, r := b.Input(dt, 1, tokens*k, width)
+			w, ws := b.Input(weights, 2, tokens, k)
+			shared, want := b.Input(dt, 3, tokens, width)
 			places := []int32{5, 0, 3, 2, 1, 4}
 			for i, p := range places {
 				for j := range width {
 					want[i/k*width+j] += ws[i] * r[int(p)*width+j]
 				}
 			}
-			a := &ops.MoEUnpermuteArgs{Rows: rows, Places: data(b, aclnn.Int32, places, tokens*k), Weights: w, Shared: shared, Out: b.empty(dt, tokens, width)}
+			a := &ops.MoEUnpermuteArgs{Rows: rows, Places: rig.Data(b, aclnn.Int32, places, tokens*k), Weights: w, Shared: shared, Out: b.Empty(dt, tokens, width)}
 			e := b.MoEUnpermute.Explain(a)
 			require.Contains(t, e.String(), "not MoeTokenUnpermute: it adds no shared expert")
 			fused := dt == weights || dt == aclnn.BFloat16 && weights == aclnn.Float32
 			require.Equal(t, fused, e.Kernel == "MoeFinalizeRoutingV2", "%v", e)
-			run(b, b.MoEUnpermute, a)
-			b.near("out", a.Out, want, tolerance(dt))
+			rig.Run(b, b.MoEUnpermute, a)
+			b.Near("out", a.Out, want, rig.Tolerance(dt))
 			a.Shared = a.Out
-			require.ErrorIs(t, b.MoEUnpermute.Run(t.Context(), b.st, a), ops.ErrInvalid)
+			require.ErrorIs(t, b.MoEUnpermute.Run(t.Context(), b.Stream, a), ops.ErrInvalid)
 		}
 	}
 }
@@ -193,13 +194,13 @@ func TestMoERoutingGradient(t *testing.T) {
 	for _, normalize := range []bool{false, true} {
 		for _, balanced := range []bool{false, true} {
 			t.Run(fmt.Sprint("normalize ", normalize, ", balanced ", balanced), func(t *testing.T) {
-				b := newBench(t)
-				logits, x := b.input(aclnn.Float32, 1, tokens, n)
-				dWeights, dw := b.input(aclnn.Float32, 2, tokens, k)
-				dProbs, dp := b.input(aclnn.Float32, 3, tokens, n)
-				weights, experts, probs := b.empty(aclnn.Float32, tokens, k), b.empty(aclnn.Int32, tokens, k), b.empty(aclnn.Float32, tokens, n)
-				run(b, b.MoERouting, &ops.MoERoutingArgs{Logits: logits, Normalize: normalize, Weights: weights, Experts: experts, Probs: probs})
-				chosen := b.read(experts)
+				b := rig.New(t)
+				logits, x := b.Input(aclnn.Float32, 1, tokens, n)
+				dWeights, dw := b.Input(aclnn.Float32, 2, tokens, k)
+				dProbs, dp := b.Input(aclnn.Float32, 3, tokens, n)
+				weights, experts, probs := b.Empty(aclnn.Float32, tokens, k), b.Empty(aclnn.Int32, tokens, k), b.Empty(aclnn.Float32, tokens, n)
+				rig.Run(b, b.MoERouting, &ops.MoERoutingArgs{Logits: logits, Normalize: normalize, Weights: weights, Experts: experts, Probs: probs})
+				chosen := b.Read(experts)
 				value := func(x []float64) (sum float64) {
 					for i := range tokens {
 						total, picked := 0.0, 0.0
@@ -235,12 +236,12 @@ func TestMoERoutingGradient(t *testing.T) {
 					at[i] = old - h
 					want[i], at[i] = float32((above-value(at))/(2*h)), old
 				}
-				args := &ops.MoERoutingGradArgs{DWeights: dWeights, Weights: weights, Experts: experts, Normalize: normalize, Probs: probs, DLogits: b.empty(aclnn.Float32, tokens, n)}
+				args := &ops.MoERoutingGradArgs{DWeights: dWeights, Weights: weights, Experts: experts, Normalize: normalize, Probs: probs, DLogits: b.Empty(aclnn.Float32, tokens, n)}
 				if balanced {
 					args.DProbs = dProbs
 				}
-				run(b, b.MoERoutingGrad, args)
-				b.near("dlogits", args.DLogits, want, 1e-5)
+				rig.Run(b, b.MoERoutingGrad, args)
+				b.Near("dlogits", args.DLogits, want, 1e-5)
 			})
 		}
 	}
@@ -248,17 +249,17 @@ func TestMoERoutingGradient(t *testing.T) {
 
 // TestLoadBalance compares loss and gradient with their definition.
 func TestLoadBalance(t *testing.T) {
-	b := newBench(t)
+	b := rig.New(t)
 	const tokens, n, k = 7, 5, 2
-	logits, values := b.input(aclnn.Float32, 1, tokens, n)
-	weights, experts, probs := b.empty(aclnn.Float32, tokens, k), b.empty(aclnn.Int32, tokens, k), b.empty(aclnn.Float32, tokens, n)
-	run(b, b.MoERouting, &ops.MoERoutingArgs{Logits: logits, Weights: weights, Experts: experts, Probs: probs})
-	loss, dProbs := b.empty(aclnn.Float32, 1), b.empty(aclnn.Float32, tokens, n)
-	run(b, b.LoadBalance, &ops.LoadBalanceArgs{Probs: probs, Experts: experts, Loss: loss})
-	run(b, b.LoadBalanceGrad, &ops.LoadBalanceGradArgs{Scale: 3, Experts: experts, DProbs: dProbs})
+	logits, values := b.Input(aclnn.Float32, 1, tokens, n)
+	weights, experts, probs := b.Empty(aclnn.Float32, tokens, k), b.Empty(aclnn.Int32, tokens, k), b.Empty(aclnn.Float32, tokens, n)
+	rig.Run(b, b.MoERouting, &ops.MoERoutingArgs{Logits: logits, Weights: weights, Experts: experts, Probs: probs})
+	loss, dProbs := b.Empty(aclnn.Float32, 1), b.Empty(aclnn.Float32, tokens, n)
+	rig.Run(b, b.LoadBalance, &ops.LoadBalanceArgs{Probs: probs, Experts: experts, Loss: loss})
+	rig.Run(b, b.LoadBalanceGrad, &ops.LoadBalanceGradArgs{Scale: 3, Experts: experts, DProbs: dProbs})
 
 	var counts, means [n]float64
-	for _, e := range b.read(experts) {
+	for _, e := range b.Read(experts) {
 		counts[int(e)]++
 	}
 	for i := range tokens {
@@ -277,45 +278,45 @@ func TestLoadBalance(t *testing.T) {
 			gradient[i*n+e] = float32(3 * n * counts[e] / tokens / tokens)
 		}
 	}
-	require.InDelta(t, want, b.read(loss)[0], 1e-5)
-	b.near("dprobs", dProbs, gradient, 1e-6)
+	require.InDelta(t, want, b.Read(loss)[0], 1e-5)
+	b.Near("dprobs", dProbs, gradient, 1e-6)
 }
 
 // TestMoEExpertsRefuseBeforeLaunching checks that invalid arguments of the last product are refused
 // before the first is launched.
 func TestMoEExpertsRefuseBeforeLaunching(t *testing.T) {
-	b := newBench(t)
-	f := func(shape ...int64) *aclnn.Tensor { return b.empty(aclnn.Float32, shape...) }
+	b := rig.New(t)
+	f := func(shape ...int64) *aclnn.Tensor { return b.Empty(aclnn.Float32, shape...) }
 	zeros := f(6, 8)
-	require.NoError(t, aclnn.InplaceZero(b.st, aclnn.InplaceZeroParams{SelfRef: zeros}))
+	require.NoError(t, aclnn.InplaceZero(b.Stream, aclnn.InplaceZeroParams{SelfRef: zeros}))
 	args := ops.MoEExpertsArgs{
 		Rows: f(6, 4), GateUp: f(2, 4, 8), Down: f(2, 4, 5), Groups: ops.Groups{Host: []int64{2, 4}}, Hidden: zeros, Active: f(6, 4), Out: f(6, 4),
 	}
-	require.ErrorIs(t, b.MoEExperts.Run(t.Context(), b.st, &args), ops.ErrInvalid)
-	require.Equal(t, make([]float32, 48), b.read(zeros))
+	require.ErrorIs(t, b.MoEExperts.Run(t.Context(), b.Stream, &args), ops.ErrInvalid)
+	require.Equal(t, make([]float32, 48), b.Read(zeros))
 	args.Down = f(2, 4, 4)
 	dDown := f(2, 4, 4)
-	require.NoError(t, aclnn.InplaceZero(b.st, aclnn.InplaceZeroParams{SelfRef: dDown}))
-	require.ErrorIs(t, b.MoEExpertsGrad.Run(t.Context(), b.st, &ops.MoEExpertsGradArgs{
+	require.NoError(t, aclnn.InplaceZero(b.Stream, aclnn.InplaceZeroParams{SelfRef: dDown}))
+	require.ErrorIs(t, b.MoEExpertsGrad.Run(t.Context(), b.Stream, &ops.MoEExpertsGradArgs{
 		MoEExpertsArgs: args, DOut: f(6, 4), DRows: f(6, 4), DGateUp: f(2, 4, 7), DDown: dDown,
 	}), ops.ErrInvalid)
-	require.Equal(t, make([]float32, 32), b.read(dDown))
+	require.Equal(t, make([]float32, 32), b.Read(dDown))
 }
 
 // TestMoERefusals checks that each bad argument is refused with nothing launched.
 func TestMoERefusals(t *testing.T) {
-	b := newBench(t)
-	f := func(shape ...int64) *aclnn.Tensor { return b.empty(aclnn.Float32, shape...) }
-	ids := func(shape ...int64) *aclnn.Tensor { return b.empty(aclnn.Int32, shape...) }
+	b := rig.New(t)
+	f := func(shape ...int64) *aclnn.Tensor { return b.Empty(aclnn.Float32, shape...) }
+	ids := func(shape ...int64) *aclnn.Tensor { return b.Empty(aclnn.Int32, shape...) }
 	ctx := t.Context()
 	for name, err := range map[string]error{
-		"more choices than experts": b.MoERouting.Run(ctx, b.st, &ops.MoERoutingArgs{Logits: f(3, 2), Weights: f(3, 4), Experts: ids(3, 4)}),
-		"experts of int64":          b.MoERouting.Run(ctx, b.st, &ops.MoERoutingArgs{Logits: f(3, 4), Weights: f(3, 2), Experts: b.empty(aclnn.Int64, 3, 2)}),
-		"no probabilities":          b.MoERoutingGrad.Run(ctx, b.st, &ops.MoERoutingGradArgs{DWeights: f(3, 2), Weights: f(3, 2), Experts: ids(3, 2), DLogits: f(3, 4)}),
-		"rows too few":              b.MoEPermute.Run(ctx, b.st, &ops.MoEPermuteArgs{X: f(3, 4), Experts: ids(3, 2), Rows: f(5, 4), Places: ids(6), Sums: ids(4)}),
-		"places too few":            b.MoEUnpermute.Run(ctx, b.st, &ops.MoEUnpermuteArgs{Rows: f(6, 4), Places: ids(5), Weights: f(3, 2), Out: f(3, 4)}),
-		"tokens missing":            b.MoEUnpermute.Run(ctx, b.st, &ops.MoEUnpermuteArgs{Rows: f(6, 4), Places: ids(6), Weights: f(3, 2), Out: f(2, 4)}),
-		"loss of no token":          b.LoadBalance.Run(ctx, b.st, &ops.LoadBalanceArgs{Probs: f(0, 4), Experts: ids(0, 2), Loss: f(1)}),
+		"more choices than experts": b.MoERouting.Run(ctx, b.Stream, &ops.MoERoutingArgs{Logits: f(3, 2), Weights: f(3, 4), Experts: ids(3, 4)}),
+		"experts of int64":          b.MoERouting.Run(ctx, b.Stream, &ops.MoERoutingArgs{Logits: f(3, 4), Weights: f(3, 2), Experts: b.Empty(aclnn.Int64, 3, 2)}),
+		"no probabilities":          b.MoERoutingGrad.Run(ctx, b.Stream, &ops.MoERoutingGradArgs{DWeights: f(3, 2), Weights: f(3, 2), Experts: ids(3, 2), DLogits: f(3, 4)}),
+		"rows too few":              b.MoEPermute.Run(ctx, b.Stream, &ops.MoEPermuteArgs{X: f(3, 4), Experts: ids(3, 2), Rows: f(5, 4), Places: ids(6), Sums: ids(4)}),
+		"places too few":            b.MoEUnpermute.Run(ctx, b.Stream, &ops.MoEUnpermuteArgs{Rows: f(6, 4), Places: ids(5), Weights: f(3, 2), Out: f(3, 4)}),
+		"tokens missing":            b.MoEUnpermute.Run(ctx, b.Stream, &ops.MoEUnpermuteArgs{Rows: f(6, 4), Places: ids(6), Weights: f(3, 2), Out: f(2, 4)}),
+		"loss of no token":          b.LoadBalance.Run(ctx, b.Stream, &ops.LoadBalanceArgs{Probs: f(0, 4), Experts: ids(0, 2), Loss: f(1)}),
 	} {
 		require.ErrorIs(t, err, ops.ErrInvalid, name)
 	}
@@ -334,26 +335,26 @@ func TestMoEPermuteCounts(t *testing.T) {
 	}
 	var rows []float32
 	for _, kernel := range []string{"MoeInitRoutingV3", "MoeInitRoutingV2", "MoeTokenPermute", "composite"} {
-		b := newBench(t)
-		x, _ := b.input(aclnn.BFloat16, 1, tokens, width)
-		experts, counts := b.empty(aclnn.Int32, tokens, k), b.empty(aclnn.Int64, n)
-		require.NoError(t, aclnn.CopyToDevice(t.Context(), b.st, experts, ids))
-		a := &ops.MoEPermuteArgs{X: x, Experts: experts, Rows: b.empty(aclnn.BFloat16, tokens*k, width), Places: b.empty(aclnn.Int32, tokens*k), Counts: counts}
+		b := rig.New(t)
+		x, _ := b.Input(aclnn.BFloat16, 1, tokens, width)
+		experts, counts := b.Empty(aclnn.Int32, tokens, k), b.Empty(aclnn.Int64, n)
+		require.NoError(t, aclnn.CopyToDevice(t.Context(), b.Stream, experts, ids))
+		a := &ops.MoEPermuteArgs{X: x, Experts: experts, Rows: b.Empty(aclnn.BFloat16, tokens*k, width), Places: b.Empty(aclnn.Int32, tokens*k), Counts: counts}
 		if rows == nil {
 			require.Equal(t, kernel, b.MoEPermute.Explain(a).Kernel)
 		}
 		require.NoError(t, b.MoEPermute.Pin(kernel))
-		run(b, b.MoEPermute, a)
+		rig.Run(b, b.MoEPermute, a)
 		require.Empty(t, b.MoEPermute.Explain(a).AICPU)
 		got := make([]int64, n)
-		require.NoError(t, aclnn.CopyFromDevice(t.Context(), b.st, got, counts))
+		require.NoError(t, aclnn.CopyFromDevice(t.Context(), b.Stream, got, counts))
 		require.Equal(t, want, got, kernel)
 		if rows == nil {
-			rows = b.read(a.Rows)
+			rows = b.Read(a.Rows)
 		}
-		require.Equal(t, rows, b.read(a.Rows), kernel)
-		a.Sums = b.empty(aclnn.Int32, n)
-		require.ErrorContains(t, b.MoEPermute.Run(t.Context(), b.st, a), "one is computed")
+		require.Equal(t, rows, b.Read(a.Rows), kernel)
+		a.Sums = b.Empty(aclnn.Int32, n)
+		require.ErrorContains(t, b.MoEPermute.Run(t.Context(), b.Stream, a), "one is computed")
 		a.Counts = nil
 		require.NoError(t, b.MoEPermute.Unpin())
 		require.Equal(t, "MoeInitRoutingV2", b.MoEPermute.Explain(a).Kernel)

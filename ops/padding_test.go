@@ -2,89 +2,45 @@ package ops_test
 
 import (
 	"fmt"
-	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/aclnn/half"
+	"github.com/goascend/cann/internal/testing/rig"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/mask"
 )
 
-// denseForms write cells, 1 where a key is hidden, in every way that mask.Dense takes.
-var denseForms = map[string]func(b *bench, cells []byte, shape ...int64) mask.Dense{
-	"bool": func(b *bench, cells []byte, shape ...int64) mask.Dense {
-		return mask.Dense{Tensor: data(b, aclnn.Bool, cells, shape...)}
-	},
-	"uint8": func(b *bench, cells []byte, shape ...int64) mask.Dense {
-		return mask.Dense{Tensor: data(b, aclnn.Uint8, convert(cells, func(c byte) byte { return c * 200 }), shape...)}
-	},
-	"int64": func(b *bench, cells []byte, shape ...int64) mask.Dense {
-		return mask.Dense{Tensor: data(b, aclnn.Int64, convert(cells, func(c byte) int64 { return -int64(c) }), shape...)}
-	},
-	"visible bool": func(b *bench, cells []byte, shape ...int64) mask.Dense {
-		return mask.Dense{Tensor: data(b, aclnn.Bool, convert(cells, func(c byte) byte { return 1 - c }), shape...), Meaning: mask.Visible}
-	},
-	"visible int32": func(b *bench, cells []byte, shape ...int64) mask.Dense {
-		return mask.Dense{Tensor: data(b, aclnn.Int32, convert(cells, func(c byte) int32 { return int32(1-c) * 6 }), shape...), Meaning: mask.Visible}
-	},
-	"additive": func(b *bench, cells []byte, shape ...int64) mask.Dense {
-		return mask.Dense{Tensor: b.floats(aclnn.Float32, convert(cells, func(c byte) float32 { return -float32(c) * math.MaxFloat32 }), shape...), Meaning: mask.Additive}
-	},
-	"additive float16": func(b *bench, cells []byte, shape ...int64) mask.Dense {
-		return mask.Dense{Tensor: data(b, aclnn.Float16, convert(cells, func(c byte) half.Float16 { return half.Float16FromFloat32(float32(c) * float32(math.Inf(-1))) }), shape...), Meaning: mask.Additive}
-	},
-}
-
-// causalCells are the cells of a causal mask of padded rows.
-func causalCells(valid [][]bool, heads int) (cells []byte) {
-	for _, row := range valid {
-		for range heads {
-			for i := range row {
-				for j := range row {
-					hidden := byte(0)
-					if j > i || !row[j] {
-						hidden = 1
-					}
-					cells = append(cells, hidden)
-				}
-			}
-		}
-	}
-	return cells
-}
-
 // TestPaddingOf checks that the 2-D mask and the last token of every row are found in dense masks
 // of any dtype and meaning.
 func TestPaddingOf(t *testing.T) {
-	b := newBench(t)
+	b := rig.New(t)
 	valid := [][]bool{{true, true, true, true}, {true, true, false, false}, {false, true, true, false}}
 	var flat []bool
 	for _, row := range valid {
 		flat = append(flat, row...)
 	}
 	s := mask.Shape{Layout: mask.BSND, Batch: 3, Heads: 2, Queries: 4, Keys: 4}
-	for name, form := range denseForms {
+	for name, form := range rig.DenseForms {
 		for _, heads := range []int{1, 2} {
 			t.Run(fmt.Sprint(name, " heads ", heads), func(t *testing.T) {
-				m := form(b, causalCells(valid, heads), 3, int64(heads), 4, 4)
-				p, err := ops.PaddingOf(t.Context(), b.st, m, s)
+				m := form(b, rig.CausalCells(valid, heads), 3, int64(heads), 4, 4)
+				p, err := ops.PaddingOf(t.Context(), b.Stream, m, s)
 				require.NoError(t, err)
 				require.Equal(t, flat, p.Valid)
-				last, err := ops.LastTokens(t.Context(), b.st, m, s)
+				last, err := ops.LastTokens(t.Context(), b.Stream, m, s)
 				require.NoError(t, err)
 				require.Equal(t, []int64{3, 1, 2}, last)
 			})
 		}
 		t.Run(name+" of keys", func(t *testing.T) {
-			p, err := ops.PaddingOf(t.Context(), b.st, form(b, []byte{0, 1, 0, 0, 0, 0, 1, 1, 1, 0, 0, 1}, 3, 1, 1, 4), s)
+			p, err := ops.PaddingOf(t.Context(), b.Stream, form(b, []byte{0, 1, 0, 0, 0, 0, 1, 1, 1, 0, 0, 1}, 3, 1, 1, 4), s)
 			require.NoError(t, err)
 			require.Equal(t, []bool{true, false, true, true, true, true, false, false, false, true, true, false}, p.Valid)
 		})
 		t.Run(name+" shared", func(t *testing.T) {
-			p, err := ops.PaddingOf(t.Context(), b.st, form(b, causalCells(valid[1:2], 1), 4, 4), s)
+			p, err := ops.PaddingOf(t.Context(), b.Stream, form(b, rig.CausalCells(valid[1:2], 1), 4, 4), s)
 			require.NoError(t, err)
 			require.Equal(t, append(append(append([]bool{}, valid[1]...), valid[1]...), valid[1]...), p.Valid)
 		})
@@ -93,10 +49,10 @@ func TestPaddingOf(t *testing.T) {
 
 // TestLastTokens checks that every mask has last tokens or is refused with a reason.
 func TestLastTokens(t *testing.T) {
-	b := newBench(t)
+	b := rig.New(t)
 	s := mask.Shape{Layout: mask.BSND, Batch: 2, Heads: 1, Queries: 3, Keys: 3}
 	packed := mask.Shape{Layout: mask.TND, Batch: 1, Heads: 1, Queries: 5, Keys: 5}
-	hidden := data(b, aclnn.Uint8, []byte{0, 0, 1, 1, 1, 1}, 2, 1, 1, 3)
+	hidden := rig.Data(b, aclnn.Uint8, []byte{0, 0, 1, 1, 1, 1}, 2, 1, 1, 3)
 	for _, c := range []struct {
 		mask  mask.Mask
 		shape mask.Shape
@@ -110,14 +66,14 @@ func TestLastTokens(t *testing.T) {
 		{mask.Prefix{Lengths: []int64{1, 2}}, s, []int64{2, 2}, ""},
 		{mask.Padding{Lengths: []int64{3, 1}}, s, []int64{2, 0}, ""},
 		{mask.Varlen{CuQueries: []int64{0, 2, 5}}, packed, []int64{1, 4}, ""},
-		{mask.Varlen{CuQueries: []int64{0, 2, 5}, Within: mask.Dense{Tensor: data(b, aclnn.Bool, make([]byte, 9), 3, 3)}}, packed, []int64{1, 4}, ""},
-		{mask.Dense{Tensor: data(b, aclnn.Bool, []byte{0, 0, 0, 0, 1, 1}, 2, 1, 1, 3)}, s, []int64{2, 0}, ""},
+		{mask.Varlen{CuQueries: []int64{0, 2, 5}, Within: mask.Dense{Tensor: rig.Data(b, aclnn.Bool, make([]byte, 9), 3, 3)}}, packed, []int64{1, 4}, ""},
+		{mask.Dense{Tensor: rig.Data(b, aclnn.Bool, []byte{0, 0, 0, 0, 1, 1}, 2, 1, 1, 3)}, s, []int64{2, 0}, ""},
 		{mask.Dense{Tensor: hidden}, s, nil, "item 1 has no token"},
 		{mask.Dense{Tensor: hidden.Reshape(2, 3)}, s, nil, "use mask.Padding"},
 		{mask.Dense{Tensor: hidden}, packed, nil, "wrap the mask"},
 		{mask.Dense{}, s, nil, "no tensor"},
 	} {
-		got, err := ops.LastTokens(t.Context(), b.st, c.mask, c.shape)
+		got, err := ops.LastTokens(t.Context(), b.Stream, c.mask, c.shape)
 		if c.text != "" {
 			require.ErrorIs(t, err, mask.ErrRefused)
 			require.ErrorContains(t, err, c.text)
@@ -126,7 +82,7 @@ func TestLastTokens(t *testing.T) {
 		require.NoError(t, err, "%v", c.mask)
 		require.Equal(t, c.want, got, "%v", c.mask)
 	}
-	p, err := ops.PaddingOf(t.Context(), b.st, mask.Dense{Tensor: b.empty(aclnn.Bool, 0, 1, 3, 3)}, mask.Shape{Layout: mask.BSND, Heads: 1, Queries: 3, Keys: 3})
+	p, err := ops.PaddingOf(t.Context(), b.Stream, mask.Dense{Tensor: b.Empty(aclnn.Bool, 0, 1, 3, 3)}, mask.Shape{Layout: mask.BSND, Heads: 1, Queries: 3, Keys: 3})
 	require.NoError(t, err)
 	require.Equal(t, mask.Padding{Valid: []bool{}}, p)
 }
@@ -146,8 +102,8 @@ func FuzzDenseMask(f *testing.F) {
 				cells[i] = bits[i/8%len(bits)] >> (i % 8) & 1
 			}
 		}
-		b := newBench(t)
-		m := denseForms[names[int(form)%len(names)]](b, cells, items, 1, sq, skv)
+		b := rig.New(t)
+		m := rig.DenseForms[names[int(form)%len(names)]](b, cells, items, 1, sq, skv)
 		s := mask.Shape{Layout: mask.BNSD, Batch: items, Heads: 1, Queries: sq, Keys: skv}
 
 		// With zero scores a query returns the mean of the values that it sees, which are one-hot
@@ -173,17 +129,17 @@ func FuzzDenseMask(f *testing.F) {
 				}
 			}
 		}
-		p, err := ops.PaddingOf(t.Context(), b.st, m, s)
+		p, err := ops.PaddingOf(t.Context(), b.Stream, m, s)
 		require.NoError(t, err)
 		require.Equal(t, seen, p.Valid)
 		for _, kernel := range []string{"FlashAttentionScore", "composite"} {
 			require.NoError(t, b.Attention.Pin(kernel))
-			out := b.empty(aclnn.Float32, items, 1, sq, skv)
-			run(b, b.Attention, &ops.AttentionArgs{
-				Query: b.floats(aclnn.Float32, make([]float32, items*sq*skv), items, 1, sq, skv), Key: b.floats(aclnn.Float32, make([]float32, items*skv*skv), items, 1, skv, skv),
-				Value: b.floats(aclnn.Float32, value, items, 1, skv, skv), Layout: ops.BNSD, Mask: m, Scale: 1, Out: out,
+			out := b.Empty(aclnn.Float32, items, 1, sq, skv)
+			rig.Run(b, b.Attention, &ops.AttentionArgs{
+				Query: b.Floats(aclnn.Float32, make([]float32, items*sq*skv), items, 1, sq, skv), Key: b.Floats(aclnn.Float32, make([]float32, items*skv*skv), items, 1, skv, skv),
+				Value: b.Floats(aclnn.Float32, value, items, 1, skv, skv), Layout: ops.BNSD, Mask: m, Scale: 1, Out: out,
 			})
-			require.InDeltaSlice(t, want, b.read(out), 1e-6, kernel)
+			require.InDeltaSlice(t, want, b.Read(out), 1e-6, kernel)
 			require.NoError(t, b.Attention.Unpin())
 		}
 	})

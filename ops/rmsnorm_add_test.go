@@ -8,6 +8,7 @@ import (
 
 	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/internal/testing/rig"
 	"github.com/goascend/cann/ops"
 )
 
@@ -16,7 +17,7 @@ func TestAddRMSNorm(t *testing.T) {
 	acltest.Need(t)
 	for _, kernel := range []string{"AddRmsNorm", "separate"} {
 		t.Run(kernel, func(t *testing.T) {
-			b := newBench(t)
+			b := rig.New(t)
 			require.NoError(t, b.AddRMSNorm.Pin(kernel))
 			for _, dt := range []aclnn.DType{aclnn.Float32, aclnn.Float16, aclnn.BFloat16} {
 				for _, shape := range [][]int64{{1, 1}, {3, 7}, {2, 1, 33}, {5, 128}, {0, 8}} {
@@ -33,10 +34,10 @@ func TestAddRMSNorm(t *testing.T) {
 					}
 					stats := append(append([]int64{}, shape[:len(shape)-1]...), 1)
 					a := &ops.AddRMSNormArgs{
-						X: b.floats(dt, x, shape...), Residual: b.floats(dt, r, shape...), Weight: b.floats(dt, w, width), Epsilon: 1e-6,
-						Sum: b.empty(dt, shape...), Out: b.empty(dt, shape...), RStd: b.empty(aclnn.Float32, stats...),
+						X: b.Floats(dt, x, shape...), Residual: b.Floats(dt, r, shape...), Weight: b.Floats(dt, w, width), Epsilon: 1e-6,
+						Sum: b.Empty(dt, shape...), Out: b.Empty(dt, shape...), RStd: b.Empty(aclnn.Float32, stats...),
 					}
-					run(b, b.AddRMSNorm, a)
+					rig.Run(b, b.AddRMSNorm, a)
 					var out, rstd []float32
 					for row := int64(0); row < n; row += width {
 						total := 0.0
@@ -50,25 +51,25 @@ func TestAddRMSNorm(t *testing.T) {
 							out = append(out, float32(float64(x[row+i])*scale)*w[i])
 						}
 					}
-					require.Equal(t, x, b.read(a.Sum), "the sums are exact in every dtype")
-					b.near("out", a.Out, out, tolerance(dt))
-					b.near("rstd", a.RStd, rstd, 1e-5)
+					require.Equal(t, x, b.Read(a.Sum), "the sums are exact in every dtype")
+					b.Near("out", a.Out, out, rig.Tolerance(dt))
+					b.Near("rstd", a.RStd, rstd, 1e-5)
 					a.RStd = nil
-					run(b, b.AddRMSNorm, a)
-					b.near("out without rstd", a.Out, out, tolerance(dt))
+					rig.Run(b, b.AddRMSNorm, a)
+					b.Near("out without rstd", a.Out, out, rig.Tolerance(dt))
 				}
 			}
 		})
 	}
-	b := newBench(t)
-	f := func(dt aclnn.DType, shape ...int64) *aclnn.Tensor { return b.empty(dt, shape...) }
+	b := rig.New(t)
+	f := func(dt aclnn.DType, shape ...int64) *aclnn.Tensor { return b.Empty(dt, shape...) }
 	a := &ops.AddRMSNormArgs{X: f(aclnn.BFloat16, 2, 8), Residual: f(aclnn.BFloat16, 2, 8), Weight: f(aclnn.Float32, 8), Sum: f(aclnn.BFloat16, 2, 8), Out: f(aclnn.BFloat16, 2, 8)}
 	require.Equal(t, "add_rms_norm: separate; not AddRmsNorm: the weight is float32 and the features bfloat16; AddRmsNorm takes one dtype", b.AddRMSNorm.Explain(a).String())
-	run(b, b.AddRMSNorm, a)
+	rig.Run(b, b.AddRMSNorm, a)
 	a.Residual = f(aclnn.BFloat16, 2, 7)
-	require.ErrorIs(t, b.AddRMSNorm.Run(t.Context(), b.st, a), ops.ErrInvalid)
+	require.ErrorIs(t, b.AddRMSNorm.Run(t.Context(), b.Stream, a), ops.ErrInvalid)
 	a.Residual, a.Sum = a.X, f(aclnn.Float32, 2, 8)
-	require.ErrorContains(t, b.AddRMSNorm.Run(t.Context(), b.st, a), "Sum is float32[2,8]ND")
+	require.ErrorContains(t, b.AddRMSNorm.Run(t.Context(), b.Stream, a), "Sum is float32[2,8]ND")
 	a.Sum, a.Out = a.X, nil
-	require.ErrorContains(t, b.AddRMSNorm.Run(t.Context(), b.st, a), "Out is nil")
+	require.ErrorContains(t, b.AddRMSNorm.Run(t.Context(), b.Stream, a), "Out is nil")
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/aclnn/half"
 	"github.com/goascend/cann/aclnn/safetensors"
+	"github.com/goascend/cann/internal/testing/rig"
 	"github.com/goascend/cann/ops/parallel"
 )
 
@@ -85,7 +86,7 @@ func TestShardedCheckpoint(t *testing.T) {
 	seed := uint64(0)
 	writeTensors(t, first, infos, func(info safetensors.Info) []byte {
 		seed++
-		return bytesOf(random(aclnn.BFloat16, seed, int64(info.Len())))
+		return bytesOf(rig.Random(aclnn.BFloat16, seed, int64(info.Len())))
 	})
 	want, err := os.ReadFile(first)
 	require.NoError(t, err)
@@ -98,23 +99,23 @@ func TestShardedCheckpoint(t *testing.T) {
 		for _, align := range []int64{0, parallel.ShardAlignment} {
 			t.Run(fmt.Sprint(ranks, " ranks, alignment ", align), func(t *testing.T) {
 				onRanks(t, ranks, func(r *rank) {
-					p, err := parallel.NewSharded(r.st, r.Registry, r.comm, aclnn.BFloat16, parameters, parallel.ShardConfig{Rules: expertRules, Align: align})
-					require.NoError(r.t, err)
-					defer func() { require.NoError(r.t, p.Close()) }()
+					p, err := parallel.NewSharded(r.Stream, r.Registry, r.comm, aclnn.BFloat16, parameters, parallel.ShardConfig{Rules: expertRules, Align: align})
+					require.NoError(r.T, err)
+					defer func() { require.NoError(r.T, p.Close()) }()
 					r.loadExperts(p, parameters, first)
-					require.NoError(r.t, p.Gather(r.t.Context(), r.st))
+					require.NoError(r.T, p.Gather(r.T.Context(), r.Stream))
 					for i := range parameters {
-						require.Equal(r.t, i < 2, p.Weight(i).Format() == aclnn.FractalNZ, parameters[i].Name)
+						require.Equal(r.T, i < 2, p.Weight(i).Format() == aclnn.FractalNZ, parameters[i].Name)
 					}
-					require.NoError(r.t, p.GatherND(r.t.Context(), r.st))
+					require.NoError(r.T, p.GatherND(r.T.Context(), r.Stream))
 					again := filepath.Join(dir, fmt.Sprintf("%d-%d-%d.safetensors", ranks, align, r.comm.Rank()))
-					writeTensors(r.t, again, infos, func(info safetensors.Info) []byte {
+					writeTensors(r.T, again, infos, func(info safetensors.Info) []byte {
 						parameter, _, _ := weightOf(info.Name)
-						return bytesOf(r.read(expertView(p.Weight(parameter), info.Name, info.Shape)))
+						return bytesOf(r.Read(expertView(p.Weight(parameter), info.Name, info.Shape)))
 					})
 					got, err := os.ReadFile(again)
-					require.NoError(r.t, err)
-					require.True(r.t, string(want) == string(got), "rank %d wrote another file", r.comm.Rank())
+					require.NoError(r.T, err)
+					require.True(r.T, string(want) == string(got), "rank %d wrote another file", r.comm.Rank())
 				})
 			})
 		}
@@ -124,24 +125,24 @@ func TestShardedCheckpoint(t *testing.T) {
 // loadExperts reads a file into the shard of a rank.
 func (r *rank) loadExperts(p *parallel.Sharded, parameters []parallel.ShardedParameter, path string) {
 	f, err := safetensors.Open(path)
-	require.NoError(r.t, err)
-	defer func() { require.NoError(r.t, f.Close()) }()
+	require.NoError(r.T, err)
+	defer func() { require.NoError(r.T, f.Close()) }()
 	whole := make([]*aclnn.Tensor, len(parameters))
 	for i, q := range parameters {
-		whole[i] = r.empty(aclnn.BFloat16, q.Shape...)
+		whole[i] = r.Empty(aclnn.BFloat16, q.Shape...)
 	}
 	for _, name := range f.Names() {
 		x, err := f.Tensor(name)
-		require.NoError(r.t, err)
+		require.NoError(r.T, err)
 		values, err := safetensors.Values[float32](x)
-		require.NoError(r.t, err)
-		shape := convert(x.Shape, func(n int) int64 { return int64(n) })
+		require.NoError(r.T, err)
+		shape := rig.Convert(x.Shape, func(n int) int64 { return int64(n) })
 		parameter, _, _ := weightOf(name)
-		require.NoError(r.t, aclnn.InplaceCopy(r.st, aclnn.InplaceCopyParams{
-			SelfRef: expertView(whole[parameter], name, x.Shape), Src: r.floats(aclnn.BFloat16, values, shape...),
+		require.NoError(r.T, aclnn.InplaceCopy(r.Stream, aclnn.InplaceCopyParams{
+			SelfRef: expertView(whole[parameter], name, x.Shape), Src: r.Floats(aclnn.BFloat16, values, shape...),
 		}))
 	}
 	for i := range parameters {
-		require.NoError(r.t, p.Load(r.st, i, whole[i]))
+		require.NoError(r.T, p.Load(r.Stream, i, whole[i]))
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/internal/testing/rig"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/mask"
 	"github.com/goascend/cann/ops/parallel"
@@ -31,7 +32,7 @@ func sequence(layout ops.Layout, b, length, heads, d int64) (shape []int64, axis
 
 // chunksOf selects the chunks of an axis from a whole tensor's values.
 func chunksOf(values []float32, shape []int64, axis int, chunks []mask.Range) []float32 {
-	outer, inner := size(shape[:axis]), size(shape[axis+1:])
+	outer, inner := rig.Size(shape[:axis]), rig.Size(shape[axis+1:])
 	var out []float32
 	for o := range outer {
 		row := values[o*shape[axis]*inner:][:shape[axis]*inner]
@@ -45,7 +46,7 @@ func chunksOf(values []float32, shape []int64, axis int, chunks []mask.Range) []
 // Attention of a split sequence gives the same results and gradients as that of the whole one.
 func TestContextParallel(t *testing.T) {
 	const b, length, heads, kvHeads, d = 2, 16, 4, 2, 8
-	rule := func(m mask.Mask) func(*bench) mask.Mask { return func(*bench) mask.Mask { return m } }
+	rule := func(m mask.Mask) func(*rig.Rig) mask.Mask { return func(*rig.Rig) mask.Mask { return m } }
 	// A query sees itself and about half of the other keys.
 	cells := func(matrices int64) []byte {
 		out := make([]byte, matrices*length*length)
@@ -56,26 +57,26 @@ func TestContextParallel(t *testing.T) {
 		}
 		return out
 	}
-	dense := func(form string, shape ...int64) func(*bench) mask.Mask {
-		return func(b *bench) mask.Mask {
-			return denseForms[form](b, cells(size(shape)/(length*length)), shape...)
+	dense := func(form string, shape ...int64) func(*rig.Rig) mask.Mask {
+		return func(b *rig.Rig) mask.Mask {
+			return rig.DenseForms[form](b, cells(rig.Size(shape)/(length*length)), shape...)
 		}
 	}
-	masks := map[string]func(*bench) mask.Mask{
+	masks := map[string]func(*rig.Rig) mask.Mask{
 		"none": rule(mask.None{}), "causal": rule(mask.Causal{}), "window": rule(mask.Band{Pre: 4}), "band": rule(mask.Band{Pre: 2, Next: 3}),
 		"right padding":           rule(mask.Padding{Lengths: []int64{16, 11}, Causal: true}),
 		"dense, shared":           dense("uint8", length, length),
 		"dense, integers":         dense("visible int32", b, 1, length, length),
 		"dense, additive by head": dense("additive", b, heads, length, length),
-		"dense, of keys": func(on *bench) mask.Mask {
-			return denseForms["int64"](on, append(make([]byte, length+5), 1, 1, 1, 0, 0, 0, 0, 0, 1, 1, 1), b, 1, 1, length)
+		"dense, of keys": func(on *rig.Rig) mask.Mask {
+			return rig.DenseForms["int64"](on, append(make([]byte, length+5), 1, 1, 1, 0, 0, 0, 0, 0, 1, 1, 1), b, 1, 1, length)
 		},
-		"dense, replaced": func(on *bench) mask.Mask {
+		"dense, replaced": func(on *rig.Rig) mask.Mask {
 			whole := make([]bool, length)
 			for i := range whole {
 				whole[i] = true
 			}
-			m := denseForms["bool"](on, causalCells([][]bool{whole, whole}, 1), b, 1, length, length)
+			m := rig.DenseForms["bool"](on, rig.CausalCells([][]bool{whole, whole}, 1), b, 1, length, length)
 			m.CausalRightPadded = true
 			return m
 		},
@@ -89,33 +90,33 @@ func TestContextParallel(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%s/%v", layout, name, dt), func(t *testing.T) {
 					qShape, axis := sequence(layout, b, length, heads, d)
 					kShape, _ := sequence(layout, b, length, kvHeads, d)
-					q, k, v, dy := random(dt, 1, size(qShape)), random(dt, 2, size(kShape)), random(dt, 3, size(kShape)), random(dt, 4, size(qShape))
+					q, k, v, dy := rig.Random(dt, 1, rig.Size(qShape)), rig.Random(dt, 2, rig.Size(kShape)), rig.Random(dt, 3, rig.Size(kShape)), rig.Random(dt, 4, rig.Size(qShape))
 					if name == "right padding" {
 						// The gradient of padding rows is zero.
 						padding(dy, layout, qShape, axis, 1, 11)
 					}
-					arguments := func(b *bench, part func([]float32, []int64) []float32, n int64) *ops.AttentionGradArgs {
+					arguments := func(b *rig.Rig, part func([]float32, []int64) []float32, n int64) *ops.AttentionGradArgs {
 						local := func(shape []int64) []int64 {
 							shape = slices.Clone(shape)
 							shape[axis] = n
 							return shape
 						}
 						in := func(values []float32, shape []int64) *aclnn.Tensor {
-							return b.floats(dt, part(values, shape), local(shape)...)
+							return b.Floats(dt, part(values, shape), local(shape)...)
 						}
 						return &ops.AttentionGradArgs{
 							AttentionArgs: ops.AttentionArgs{
 								Query: in(q, qShape), Key: in(k, kShape), Value: in(v, kShape), Layout: layout, Heads: heads, Mask: m(b), Scale: 1 / math.Sqrt(d),
-								Out:        b.empty(dt, local(qShape)...),
-								SoftmaxMax: b.empty(aclnn.Float32, 2, heads, n, 8), SoftmaxSum: b.empty(aclnn.Float32, 2, heads, n, 8),
+								Out:        b.Empty(dt, local(qShape)...),
+								SoftmaxMax: b.Empty(aclnn.Float32, 2, heads, n, 8), SoftmaxSum: b.Empty(aclnn.Float32, 2, heads, n, 8),
 							},
-							DOut: in(dy, qShape), DQuery: b.empty(dt, local(qShape)...), DKey: b.empty(dt, local(kShape)...), DValue: b.empty(dt, local(kShape)...),
+							DOut: in(dy, qShape), DQuery: b.Empty(dt, local(qShape)...), DKey: b.Empty(dt, local(kShape)...), DValue: b.Empty(dt, local(kShape)...),
 						}
 					}
-					want := whole(t, func(b *bench) []*aclnn.Tensor {
+					want := whole(t, func(b *rig.Rig) []*aclnn.Tensor {
 						g := arguments(b, func(v []float32, _ []int64) []float32 { return v }, length)
-						run(b, b.Attention, &g.AttentionArgs)
-						run(b, b.AttentionGrad, g)
+						rig.Run(b, b.Attention, &g.AttentionArgs)
+						rig.Run(b, b.AttentionGrad, g)
 						return []*aclnn.Tensor{g.Out, g.DQuery, g.DKey, g.DValue}
 					})
 					if name == "right padding" {
@@ -126,13 +127,13 @@ func TestContextParallel(t *testing.T) {
 							t.Run(fmt.Sprintf("%v/%d ranks", split, n), func(t *testing.T) {
 								onRanks(t, n, func(r *rank) {
 									chunks, err := split.Chunks(length, r.comm.Rank(), n)
-									require.NoError(r.t, err)
+									require.NoError(r.T, err)
 									part := func(v []float32, shape []int64) []float32 { return chunksOf(v, shape, axis, chunks) }
-									g := arguments(r.bench, part, length/int64(n))
+									g := arguments(r.Rig, part, length/int64(n))
 									p := parallel.NewContext(r.Registry, r.comm, split)
-									require.NoError(r.t, p.Attention(r.t.Context(), r.st, &g.AttentionArgs))
-									require.NoError(r.t, p.AttentionGrad(r.t.Context(), r.st, g))
-									limit := 2 * tolerance(dt)
+									require.NoError(r.T, p.Attention(r.T.Context(), r.Stream, &g.AttentionArgs))
+									require.NoError(r.T, p.AttentionGrad(r.T.Context(), r.Stream, g))
+									limit := 2 * rig.Tolerance(dt)
 									for i, got := range []*aclnn.Tensor{g.Out, g.DQuery, g.DKey, g.DValue} {
 										shape := qShape
 										if i >= 2 {
@@ -140,15 +141,15 @@ func TestContextParallel(t *testing.T) {
 										}
 										if i == 0 && name == "right padding" {
 											values := part(want[0], shape)
-											have := r.read(got)
+											have := r.Read(got)
 											for j := range have {
 												if values[j] == 0 {
 													have[j] = 0
 												}
 											}
-											got = r.floats(aclnn.Float32, have, got.Shape()...)
+											got = r.Floats(aclnn.Float32, have, got.Shape()...)
 										}
-										r.near([]string{"out", "dQuery", "dKey", "dValue"}[i], got, part(want[i], shape), limit)
+										r.Near([]string{"out", "dQuery", "dKey", "dValue"}[i], got, part(want[i], shape), limit)
 									}
 								})
 							})
@@ -186,25 +187,25 @@ func TestContextParallelPacked(t *testing.T) {
 	qShape, kShape := []int64{length, heads, d}, []int64{length, kvHeads, d}
 	for name, within := range map[string]mask.Mask{"causal": mask.Causal{}, "none": nil} {
 		for _, dt := range []aclnn.DType{aclnn.Float32, aclnn.BFloat16} {
-			q, k, v, dy := random(dt, 1, size(qShape)), random(dt, 2, size(kShape)), random(dt, 3, size(kShape)), random(dt, 4, size(qShape))
-			arguments := func(b *bench, chunks []mask.Range, n int64) *ops.AttentionGradArgs {
+			q, k, v, dy := rig.Random(dt, 1, rig.Size(qShape)), rig.Random(dt, 2, rig.Size(kShape)), rig.Random(dt, 3, rig.Size(kShape)), rig.Random(dt, 4, rig.Size(qShape))
+			arguments := func(b *rig.Rig, chunks []mask.Range, n int64) *ops.AttentionGradArgs {
 				in := func(values []float32, shape []int64) *aclnn.Tensor {
-					return b.floats(dt, chunksOf(values, shape, 0, chunks), n, shape[1], d)
+					return b.Floats(dt, chunksOf(values, shape, 0, chunks), n, shape[1], d)
 				}
 				return &ops.AttentionGradArgs{
 					AttentionArgs: ops.AttentionArgs{
 						Query: in(q, qShape), Key: in(k, kShape), Value: in(v, kShape), Layout: ops.TND, Heads: heads, Scale: 1 / math.Sqrt(d),
 						Mask: mask.Varlen{CuQueries: ends, Within: within},
-						Out:  b.empty(dt, n, heads, d), SoftmaxMax: b.empty(aclnn.Float32, n, heads, 8), SoftmaxSum: b.empty(aclnn.Float32, n, heads, 8),
+						Out:  b.Empty(dt, n, heads, d), SoftmaxMax: b.Empty(aclnn.Float32, n, heads, 8), SoftmaxSum: b.Empty(aclnn.Float32, n, heads, 8),
 					},
-					DOut: in(dy, qShape), DQuery: b.empty(dt, n, heads, d), DKey: b.empty(dt, n, kvHeads, d), DValue: b.empty(dt, n, kvHeads, d),
+					DOut: in(dy, qShape), DQuery: b.Empty(dt, n, heads, d), DKey: b.Empty(dt, n, kvHeads, d), DValue: b.Empty(dt, n, kvHeads, d),
 				}
 			}
 			all := []mask.Range{{From: 0, To: length}}
-			want := whole(t, func(b *bench) []*aclnn.Tensor {
+			want := whole(t, func(b *rig.Rig) []*aclnn.Tensor {
 				g := arguments(b, all, length)
-				run(b, b.Attention, &g.AttentionArgs)
-				run(b, b.AttentionGrad, g)
+				rig.Run(b, b.Attention, &g.AttentionArgs)
+				rig.Run(b, b.AttentionGrad, g)
 				return []*aclnn.Tensor{g.Out, g.DQuery, g.DKey, g.DValue}
 			})
 			for _, split := range []mask.Split{mask.Contiguous, mask.ZigZag} {
@@ -212,17 +213,17 @@ func TestContextParallelPacked(t *testing.T) {
 					t.Run(fmt.Sprintf("%s/%v/%v/%d ranks", name, dt, split, n), func(t *testing.T) {
 						onRanks(t, n, func(r *rank) {
 							chunks, err := split.Chunks(length, r.comm.Rank(), n)
-							require.NoError(r.t, err)
-							g := arguments(r.bench, chunks, length/int64(n))
+							require.NoError(r.T, err)
+							g := arguments(r.Rig, chunks, length/int64(n))
 							p := parallel.NewContext(r.Registry, r.comm, split)
-							require.NoError(r.t, p.Attention(r.t.Context(), r.st, &g.AttentionArgs))
-							require.NoError(r.t, p.AttentionGrad(r.t.Context(), r.st, g))
+							require.NoError(r.T, p.Attention(r.T.Context(), r.Stream, &g.AttentionArgs))
+							require.NoError(r.T, p.AttentionGrad(r.T.Context(), r.Stream, g))
 							for i, got := range []*aclnn.Tensor{g.Out, g.DQuery, g.DKey, g.DValue} {
 								shape := qShape
 								if i >= 2 {
 									shape = kShape
 								}
-								r.near([]string{"out", "dQuery", "dKey", "dValue"}[i], got, chunksOf(want[i], shape, 0, chunks), 2*tolerance(dt))
+								r.Near([]string{"out", "dQuery", "dKey", "dValue"}[i], got, chunksOf(want[i], shape, 0, chunks), 2*rig.Tolerance(dt))
 							}
 						})
 					})
@@ -235,7 +236,7 @@ func TestContextParallelPacked(t *testing.T) {
 func TestContextParallelRefusals(t *testing.T) {
 	onRanks(t, 2, func(r *rank) {
 		p := parallel.NewContext(r.Registry, r.comm, mask.ZigZag)
-		f := func(shape ...int64) *aclnn.Tensor { return r.empty(aclnn.Float32, shape...) }
+		f := func(shape ...int64) *aclnn.Tensor { return r.Empty(aclnn.Float32, shape...) }
 		args := func(length int64, change func(*ops.AttentionArgs)) *ops.AttentionArgs {
 			a := &ops.AttentionArgs{Query: f(1, length, 2, 8), Key: f(1, length, 2, 8), Value: f(1, length, 2, 8), Layout: ops.BSND, Scale: 1, Out: f(1, length, 2, 8)}
 			change(a)
@@ -249,12 +250,12 @@ func TestContextParallelRefusals(t *testing.T) {
 			"none for TND":               args(4, func(a *ops.AttentionArgs) { tnd(a, f) }),
 			"Out is nil":                 args(4, func(a *ops.AttentionArgs) { a.Out = nil }),
 		} {
-			err := p.Attention(r.t.Context(), r.st, a)
-			require.ErrorIs(r.t, err, ops.ErrInvalid)
-			assert.ErrorContains(r.t, err, text)
+			err := p.Attention(r.T.Context(), r.Stream, a)
+			require.ErrorIs(r.T, err, ops.ErrInvalid)
+			assert.ErrorContains(r.T, err, text)
 		}
-		err := p.AttentionGrad(r.t.Context(), r.st, &ops.AttentionGradArgs{AttentionArgs: *args(4, func(*ops.AttentionArgs) {})})
-		require.ErrorContains(r.t, err, "SoftmaxMax is nil")
+		err := p.AttentionGrad(r.T.Context(), r.Stream, &ops.AttentionGradArgs{AttentionArgs: *args(4, func(*ops.AttentionArgs) {})})
+		require.ErrorContains(r.T, err, "SoftmaxMax is nil")
 	})
 }
 

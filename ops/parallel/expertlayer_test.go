@@ -18,6 +18,7 @@ import (
 	"github.com/goascend/cann/hccl"
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/testing/rig"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/parallel"
 )
@@ -32,7 +33,7 @@ type expertProblem struct {
 
 func (p expertProblem) weights() (up, down []float32) {
 	n := p.ranks * p.perRank
-	up, down = random(p.dt, 7, n*p.width*2*p.inner), random(p.dt, 8, n*p.inner*p.width)
+	up, down = rig.Random(p.dt, 7, n*p.width*2*p.inner), rig.Random(p.dt, 8, n*p.inner*p.width)
 	for i := range up {
 		up[i] /= 8
 	}
@@ -43,7 +44,7 @@ func (p expertProblem) weights() (up, down []float32) {
 func (p expertProblem) data(rank int64) (x []float32, ids []int32, weights []float32) {
 	rng := rand.New(rand.NewPCG(uint64(rank), 3))
 	n := p.tokens(rank)
-	x = random(p.dt, uint64(100+rank), n*p.width)
+	x = rig.Random(p.dt, uint64(100+rank), n*p.width)
 	for range n {
 		for _, e := range rng.Perm(int(p.ranks * p.perRank))[:p.k] {
 			ids, weights = append(ids, int32(e)), append(weights, float32(rng.IntN(8)+1)/8)
@@ -90,29 +91,29 @@ func (p expertProblem) on(t *testing.T, test func(r *expertRank)) {
 	second := make(chan *hccl.RootInfo, p.ranks)
 	onRanks(t, int(p.ranks), func(r *rank) {
 		if r.comm.Rank() == 0 {
-			info, err := hccl.NewRootInfo(r.st)
-			require.NoError(r.t, err)
+			info, err := hccl.NewRootInfo(r.Stream)
+			require.NoError(r.T, err)
 			for range p.ranks {
 				second <- info
 			}
 		}
-		exchange, err := hccl.Join(r.st, <-second, r.comm.Rank(), int(p.ranks))
-		require.NoError(r.t, err)
+		exchange, err := hccl.Join(r.Stream, <-second, r.comm.Rank(), int(p.ranks))
+		require.NoError(r.T, err)
 		defer func() {
-			assert.NoError(r.t, r.st.Synchronize(context.Background()))
-			assert.NoError(r.t, exchange.Close())
+			assert.NoError(r.T, r.Stream.Synchronize(context.Background()))
+			assert.NoError(r.T, exchange.Close())
 		}()
 		layer, err := parallel.NewExpertLayer(r.Registry, r.comm, exchange)
-		require.NoError(r.t, err)
+		require.NoError(r.T, err)
 		me := int64(r.comm.Rank())
 		x, ids, weights := p.data(me)
 		up, down := p.weights()
 		part := func(all []float32) []float32 { n := int64(len(all)) / p.ranks; return all[me*n:][:n] }
 		n := p.tokens(me)
 		test(&expertRank{r, layer, &parallel.ExpertLayerArgs{
-			X: r.floats(p.dt, x, n, p.width), Experts: data(r.bench, aclnn.Int32, ids, n, p.k), Weights: r.floats(aclnn.Float32, weights, n, p.k),
-			GateUp: r.floats(p.dt, part(up), p.perRank, p.width, 2*p.inner), Down: r.floats(p.dt, part(down), p.perRank, p.inner, p.width),
-			Out: r.empty(p.dt, n, p.width), MostTokens: p.most,
+			X: r.Floats(p.dt, x, n, p.width), Experts: rig.Data(r.Rig, aclnn.Int32, ids, n, p.k), Weights: r.Floats(aclnn.Float32, weights, n, p.k),
+			GateUp: r.Floats(p.dt, part(up), p.perRank, p.width, 2*p.inner), Down: r.Floats(p.dt, part(down), p.perRank, p.inner, p.width),
+			Out: r.Empty(p.dt, n, p.width), MostTokens: p.most,
 		}, p.want(me)})
 	})
 }
@@ -120,25 +121,25 @@ func (p expertProblem) on(t *testing.T, test func(r *expertRank)) {
 // check runs the layer with the kernel that must be chosen, in a graph if it can be captured, and with
 // collectives.
 func (r *expertRank) check(kernel string) {
-	require.Equal(r.t, kernel, r.layer.Explain(r.args).Kernel, "%v", r.layer.Explain(r.args))
-	run(r.bench, r.layer, r.args)
-	r.near(kernel, r.args.Out, r.want, 2*tolerance(r.args.X.DType()))
-	got := r.read(r.args.Out)
-	g, err := r.st.Capture(r.t.Context(), acl.CaptureThreadLocal, func() error { return r.layer.Run(r.t.Context(), r.st, r.args) })
+	require.Equal(r.T, kernel, r.layer.Explain(r.args).Kernel, "%v", r.layer.Explain(r.args))
+	rig.Run(r.Rig, r.layer, r.args)
+	r.Near(kernel, r.args.Out, r.want, 2*rig.Tolerance(r.args.X.DType()))
+	got := r.Read(r.args.Out)
+	g, err := r.Stream.Capture(r.T.Context(), acl.CaptureThreadLocal, func() error { return r.layer.Run(r.T.Context(), r.Stream, r.args) })
 	if kernel == "all-to-all" {
-		require.ErrorIs(r.t, err, acl.ErrCapture)
+		require.ErrorIs(r.T, err, acl.ErrCapture)
 		return
 	}
-	require.NoError(r.t, err)
+	require.NoError(r.T, err)
 	for range 3 {
-		require.NoError(r.t, r.st.Memset(r.args.Out.Buffer(), 0xff, r.args.Out.Buffer().Size()))
-		require.NoError(r.t, g.Replay(r.st))
-		require.Equal(r.t, got, r.read(r.args.Out), "a replay differs")
+		require.NoError(r.T, r.Stream.Memset(r.args.Out.Buffer(), 0xff, r.args.Out.Buffer().Size()))
+		require.NoError(r.T, g.Replay(r.Stream))
+		require.Equal(r.T, got, r.Read(r.args.Out), "a replay differs")
 	}
-	require.NoError(r.t, g.Close())
-	require.NoError(r.t, r.layer.Pin("all-to-all"))
-	run(r.bench, r.layer, r.args)
-	r.near("all-to-all", r.args.Out, r.want, 2*tolerance(r.args.X.DType()))
+	require.NoError(r.T, g.Close())
+	require.NoError(r.T, r.layer.Pin("all-to-all"))
+	rig.Run(r.Rig, r.layer, r.args)
+	r.Near("all-to-all", r.args.Out, r.want, 2*rig.Tolerance(r.args.X.DType()))
 }
 
 // TestExpertLayer compares the layer with its definition, on the chips and versions that have CANN's
@@ -177,36 +178,36 @@ func TestExpertLayer(t *testing.T) {
 func TestExpertLayerReasons(t *testing.T) {
 	p := expertProblem{ranks: 2, perRank: 1, k: 1, width: 32, inner: 16, dt: aclnn.Float16, tokens: func(int64) int64 { return 2 }}
 	p.on(t, func(r *expertRank) {
-		require.Contains(r.t, r.layer.Explain(r.args).String(), "an Atlas A2 has no exchange among 2 ranks")
+		require.Contains(r.T, r.layer.Explain(r.args).String(), "an Atlas A2 has no exchange among 2 ranks")
 		plain, err := parallel.NewExpertLayer(r.Registry, r.comm, nil)
-		require.NoError(r.t, err)
-		require.Contains(r.t, plain.Explain(r.args).String(), "it needs a communicator that serves nothing else")
+		require.NoError(r.T, err)
+		require.Contains(r.T, plain.Explain(r.args).String(), "it needs a communicator that serves nothing else")
 		_, err = parallel.NewExpertLayer(r.Registry, r.comm, r.comm)
-		require.ErrorIs(r.t, err, ops.ErrInvalid)
+		require.ErrorIs(r.T, err, ops.ErrInvalid)
 
 		name, err := r.comm.Name()
-		require.NoError(r.t, err)
+		require.NoError(r.T, err)
 		params := aclnn.MoeDistributeDispatchParams{
 			X: r.args.X, ExpertIds: r.args.Experts, ExpertScales: r.args.Weights, GroupEp: name, EpWorldSize: 2, EpRankId: int64(r.comm.Rank()), MoeExpertNum: 2,
-			ExpandX: r.empty(aclnn.Float16, 4, 32), DynamicScales: r.empty(aclnn.Float32, 4), ExpandIdx: r.empty(aclnn.Int32, 2), ExpertTokenNums: r.empty(aclnn.Int64, 1),
-			EpRecvCounts: r.empty(aclnn.Int32, 64), TpRecvCounts: r.empty(aclnn.Int32, 1), ExpandScales: r.empty(aclnn.Float32, 4),
+			ExpandX: r.Empty(aclnn.Float16, 4, 32), DynamicScales: r.Empty(aclnn.Float32, 4), ExpandIdx: r.Empty(aclnn.Int32, 2), ExpertTokenNums: r.Empty(aclnn.Int64, 1),
+			EpRecvCounts: r.Empty(aclnn.Int32, 64), TpRecvCounts: r.Empty(aclnn.Int32, 1), ExpandScales: r.Empty(aclnn.Float32, 4),
 		}
 		var e *acl.Error
-		require.ErrorAs(r.t, aclnn.MoeDistributeDispatch(r.st, params), &e)
-		require.Equal(r.t, acl.Code(abi.ACLNN_ERR_INNER_TILING_ERROR), e.Code)
-		require.ErrorContains(r.t, e, "epWorldSize is 2; it must be a multiple of 8 from 8 to 256")
+		require.ErrorAs(r.T, aclnn.MoeDistributeDispatch(r.Stream, params), &e)
+		require.Equal(r.T, acl.Code(abi.ACLNN_ERR_INNER_TILING_ERROR), e.Code)
+		require.ErrorContains(r.T, e, "epWorldSize is 2; it must be a multiple of 8 from 8 to 256")
 
 		for what, change := range map[string]func(a *parallel.ExpertLayerArgs){
-			"Experts":                func(a *parallel.ExpertLayerArgs) { a.Experts = r.empty(aclnn.Int32, 3, 1) },
+			"Experts":                func(a *parallel.ExpertLayerArgs) { a.Experts = r.Empty(aclnn.Int32, 3, 1) },
 			"MostTokens is 1":        func(a *parallel.ExpertLayerArgs) { a.MostTokens = 1 },
 			"GateUp is missing":      func(a *parallel.ExpertLayerArgs) { a.GateUp = nil },
-			"[experts, inner, width": func(a *parallel.ExpertLayerArgs) { a.Down = r.empty(aclnn.Float16, 1, 8, 32) },
-			fmt.Sprint(dtype.Int8):   func(a *parallel.ExpertLayerArgs) { a.Out = r.empty(aclnn.Int8, 2, 32) },
+			"[experts, inner, width": func(a *parallel.ExpertLayerArgs) { a.Down = r.Empty(aclnn.Float16, 1, 8, 32) },
+			fmt.Sprint(dtype.Int8):   func(a *parallel.ExpertLayerArgs) { a.Out = r.Empty(aclnn.Int8, 2, 32) },
 		} {
 			a := *r.args
 			change(&a)
-			require.ErrorContains(r.t, r.layer.Check(&a), what)
-			require.ErrorIs(r.t, r.layer.Check(&a), ops.ErrInvalid)
+			require.ErrorContains(r.T, r.layer.Check(&a), what)
+			require.ErrorIs(r.T, r.layer.Check(&a), ops.ErrInvalid)
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/internal/testing/rig"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/parallel"
 )
@@ -56,20 +57,20 @@ func TestExpertParallel(t *testing.T) {
 						}
 						groups = append(groups, int64(n))
 					}
-					ctx := r.t.Context()
-					plan, err := parallel.NewExperts(r.comm).Plan(ctx, r.st, data(r.bench, aclnn.Int32, ends, experts))
-					require.NoError(r.t, err)
-					defer func() { assert.NoError(r.t, plan.Close()) }()
-					assert.Equal(r.t, groups, plan.Groups().Host)
-					require.EqualValues(r.t, len(want)/width, plan.Rows())
+					ctx := r.T.Context()
+					plan, err := parallel.NewExperts(r.comm).Plan(ctx, r.Stream, rig.Data(r.Rig, aclnn.Int32, ends, experts))
+					require.NoError(r.T, err)
+					defer func() { assert.NoError(r.T, plan.Close()) }()
+					assert.Equal(r.T, groups, plan.Groups().Host)
+					require.EqualValues(r.T, len(want)/width, plan.Rows())
 
 					n := int64(len(values) / width)
-					mine, back := r.empty(aclnn.Float32, plan.Rows(), width), r.empty(aclnn.Float32, n, width)
-					require.NoError(r.t, plan.Dispatch(r.st, r.floats(aclnn.Float32, values, n, width), mine))
-					assert.Equal(r.t, len(want), len(r.read(mine)))
-					r.near("rows of this rank's experts", mine, want, 0)
-					require.NoError(r.t, plan.Combine(r.st, mine, back))
-					r.near("rows that came back", back, values, 0)
+					mine, back := r.Empty(aclnn.Float32, plan.Rows(), width), r.Empty(aclnn.Float32, n, width)
+					require.NoError(r.T, plan.Dispatch(r.Stream, r.Floats(aclnn.Float32, values, n, width), mine))
+					assert.Equal(r.T, len(want), len(r.Read(mine)))
+					r.Near("rows of this rank's experts", mine, want, 0)
+					require.NoError(r.T, plan.Combine(r.Stream, mine, back))
+					r.Near("rows that came back", back, values, 0)
 				})
 			})
 		}
@@ -77,13 +78,13 @@ func TestExpertParallel(t *testing.T) {
 }
 
 func TestExpertParallelRefusals(t *testing.T) {
-	b := newBench(t)
+	b := rig.New(t)
 	p := parallel.NewExperts(nil)
-	_, err := p.Plan(t.Context(), b.st, b.floats(aclnn.Float32, []float32{1}, 1))
+	_, err := p.Plan(t.Context(), b.Stream, b.Floats(aclnn.Float32, []float32{1}, 1))
 	require.ErrorIs(t, err, ops.ErrInvalid)
-	plan, err := p.Plan(t.Context(), b.st, data(b, aclnn.Int32, []int32{1, 3}, 2))
+	plan, err := p.Plan(t.Context(), b.Stream, rig.Data(b, aclnn.Int32, []int32{1, 3}, 2))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, plan.Close()) }()
-	require.ErrorContains(t, plan.Dispatch(b.st, b.empty(aclnn.Float32, 2, 4), b.empty(aclnn.Float32, 3, 4)), "dispatch to experts")
-	require.ErrorIs(t, plan.Combine(b.st, b.empty(aclnn.Float32, 3, 4), b.empty(aclnn.Float16, 3, 4)), ops.ErrInvalid)
+	require.ErrorContains(t, plan.Dispatch(b.Stream, b.Empty(aclnn.Float32, 2, 4), b.Empty(aclnn.Float32, 3, 4)), "dispatch to experts")
+	require.ErrorIs(t, plan.Combine(b.Stream, b.Empty(aclnn.Float32, 3, 4), b.Empty(aclnn.Float16, 3, 4)), ops.ErrInvalid)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/hccl"
+	"github.com/goascend/cann/internal/testing/rig"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/parallel"
 )
@@ -19,7 +20,7 @@ import (
 // layer is a stage with one projection. Its output is the input of the next stage; the gradient of
 // the last stage's output is given.
 type layer struct {
-	b           *bench
+	b           *rig.Rig
 	weight, dw  *aclnn.Tensor
 	data, dLast []*aclnn.Tensor // by micro-batch: input of the first stage, gradient at the last
 	results     []*aclnn.Tensor // of the last stage
@@ -52,15 +53,15 @@ func (l *layer) Backward(ctx context.Context, st *acl.Stream, micro int, dOut, d
 	return l.b.LinearGrad.Run(ctx, st, &ops.LinearGradArgs{DOut: dOut, X: in, Weight: l.weight, DX: dIn, DWeight: l.dw, Accumulate: true})
 }
 
-func newLayer(b *bench, stage, micros int, rows, width int64) *layer {
+func newLayer(b *rig.Rig, stage, micros int, rows, width int64) *layer {
 	l := &layer{b: b, ins: map[int]*aclnn.Tensor{}, failAt: -1}
-	l.weight, _ = b.input(aclnn.Float32, uint64(100+stage), width, width)
-	l.dw = b.floats(aclnn.Float32, make([]float32, width*width), width, width)
+	l.weight, _ = b.Input(aclnn.Float32, uint64(100+stage), width, width)
+	l.dw = b.Floats(aclnn.Float32, make([]float32, width*width), width, width)
 	for m := range micros {
-		x, _ := b.input(aclnn.Float32, uint64(m), rows, width)
-		d, _ := b.input(aclnn.Float32, uint64(50+m), rows, width)
+		x, _ := b.Input(aclnn.Float32, uint64(m), rows, width)
+		d, _ := b.Input(aclnn.Float32, uint64(50+m), rows, width)
 		l.data, l.dLast = append(l.data, x), append(l.dLast, d)
-		l.results = append(l.results, b.empty(aclnn.Float32, rows, width))
+		l.results = append(l.results, b.Empty(aclnn.Float32, rows, width))
 	}
 	return l
 }
@@ -71,22 +72,22 @@ func TestPipeline(t *testing.T) {
 	for _, c := range []struct{ stages, micros int }{{1, 2}, {2, 1}, {2, 4}, {4, 2}, {4, 7}} {
 		t.Run(fmt.Sprintf("%d stages/%d micro-batches", c.stages, c.micros), func(t *testing.T) {
 			// One layer after another on one device.
-			want := whole(t, func(b *bench) (out []*aclnn.Tensor) {
+			want := whole(t, func(b *rig.Rig) (out []*aclnn.Tensor) {
 				var layers []*layer
 				for s := range c.stages {
 					layers = append(layers, newLayer(b, s, c.micros, rows, width))
 				}
-				ctx := b.t.Context()
+				ctx := b.T.Context()
 				for m := range c.micros {
 					x := layers[0].data[m]
 					for _, l := range layers {
-						require.NoError(b.t, l.Forward(ctx, b.st, m, x, l.results[m]))
+						require.NoError(b.T, l.Forward(ctx, b.Stream, m, x, l.results[m]))
 						x = l.results[m]
 					}
 					d := layers[0].dLast[m]
 					for s := c.stages - 1; s >= 0; s-- {
-						dIn := b.empty(aclnn.Float32, rows, width)
-						require.NoError(b.t, layers[s].Backward(ctx, b.st, m, d, dIn))
+						dIn := b.Empty(aclnn.Float32, rows, width)
+						require.NoError(b.T, layers[s].Backward(ctx, b.Stream, m, d, dIn))
 						d = dIn
 					}
 					out = append(out, x)
@@ -97,16 +98,16 @@ func TestPipeline(t *testing.T) {
 				return out
 			})
 			onRanks(t, c.stages, func(r *rank) {
-				l := newLayer(r.bench, r.comm.Rank(), c.micros, rows, width)
+				l := newLayer(r.Rig, r.comm.Rank(), c.micros, rows, width)
 				p := parallel.NewPipeline(r.comm, aclnn.Float32, rows, width)
-				require.NoError(r.t, p.Run(r.t.Context(), r.st, c.micros, l))
+				require.NoError(r.T, p.Run(r.T.Context(), r.Stream, c.micros, l))
 				if r.comm.Rank() == c.stages-1 {
 					for m := range c.micros {
-						r.near("output", l.results[m], want[m], 1e-6)
+						r.Near("output", l.results[m], want[m], 1e-6)
 					}
 				}
-				r.near("gradient", l.dw, want[c.micros+r.comm.Rank()], 1e-6)
-				assert.Empty(r.t, l.ins)
+				r.Near("gradient", l.dw, want[c.micros+r.comm.Rank()], 1e-6)
+				assert.Empty(r.T, l.ins)
 			})
 		})
 	}
@@ -114,17 +115,17 @@ func TestPipeline(t *testing.T) {
 
 // The error of a failed stage names the stage and the micro-batch, and everything is freed.
 func TestPipelineFaults(t *testing.T) {
-	b := newBench(t)
+	b := rig.New(t)
 	l := newLayer(b, 0, 4, 2, 3)
 	l.failAt = 1
 	p := parallel.NewPipeline(nil, aclnn.Float32, 2, 3)
-	require.ErrorIs(t, p.Run(t.Context(), b.st, 0, l), ops.ErrInvalid)
-	err := p.Run(t.Context(), b.st, 4, l)
+	require.ErrorIs(t, p.Run(t.Context(), b.Stream, 0, l), ops.ErrInvalid)
+	err := p.Run(t.Context(), b.Stream, 4, l)
 	require.ErrorIs(t, err, errStage)
 	require.ErrorContains(t, err, "stage 0 of 1: backward of micro-batch 1")
 
 	c := &closedPeers{}
-	err = parallel.NewPipeline(c, aclnn.Float32, 2, 3).Run(t.Context(), b.st, 4, newLayer(b, 0, 4, 2, 3))
+	err = parallel.NewPipeline(c, aclnn.Float32, 2, 3).Run(t.Context(), b.Stream, 4, newLayer(b, 0, 4, 2, 3))
 	require.ErrorIs(t, err, acl.ErrClosed)
 	require.ErrorContains(t, err, "stage 0 of 2: exchange with the neighbours")
 }

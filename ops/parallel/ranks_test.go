@@ -10,11 +10,12 @@ import (
 
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/hccl"
+	"github.com/goascend/cann/internal/testing/rig"
 )
 
 // rank is one of several ranks that run as goroutines, each on its own device.
 type rank struct {
-	*bench
+	*rig.Rig
 	comm *hccl.Comm
 }
 
@@ -22,19 +23,19 @@ type rank struct {
 // the others fail in their next collective.
 func onRanks(t *testing.T, n int, test func(r *rank)) {
 	t.Helper()
-	benches := newBenches(t, n)
-	info, err := hccl.NewRootInfo(benches[0].st)
+	rigs := rig.Several(t, n)
+	info, err := hccl.NewRootInfo(rigs[0].Stream)
 	require.NoError(t, err)
 	var wg sync.WaitGroup
-	for i, b := range benches {
+	for i, b := range rigs {
 		wg.Go(func() {
-			comm, err := hccl.Join(b.st, info, i, n)
+			comm, err := hccl.Join(b.Stream, info, i, n)
 			require.NoError(t, err)
 			defer func() { // also when the test ends this goroutine
-				assert.NoError(t, b.st.Synchronize(context.Background()))
+				assert.NoError(t, b.Stream.Synchronize(context.Background()))
 				assert.NoError(t, comm.Close())
 			}()
-			test(&rank{bench: b, comm: comm})
+			test(&rank{Rig: b, comm: comm})
 		})
 	}
 	wg.Wait()
@@ -47,7 +48,7 @@ type matrix struct {
 }
 
 func randomMatrix(dt aclnn.DType, seed uint64, rows, width int64) matrix {
-	return matrix{random(dt, seed, rows*width), rows, width}
+	return matrix{rig.Random(dt, seed, rows*width), rows, width}
 }
 
 // rowsOf is part r of n of the rows.
@@ -66,8 +67,8 @@ func (m matrix) columnsOf(r, n int64) matrix {
 	return out
 }
 
-// matrix brings values to the device.
-func (b *bench) matrix(dt aclnn.DType, m matrix) *aclnn.Tensor {
-	b.t.Helper()
-	return b.floats(dt, m.values, m.rows, m.width)
+// on brings the values to a device.
+func (m matrix) on(b *rig.Rig, dt aclnn.DType) *aclnn.Tensor {
+	b.T.Helper()
+	return b.Floats(dt, m.values, m.rows, m.width)
 }

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/internal/testing/rig"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/parallel"
 )
@@ -37,47 +38,47 @@ func TestSharded(t *testing.T) {
 }
 
 func testSharded(r *rank, align int64) {
-	ctx, dt := r.t.Context(), aclnn.BFloat16
-	p, err := parallel.NewSharded(r.st, r.Registry, r.comm, dt, layerParameters, parallel.ShardConfig{Rules: expertRules, Align: align})
-	require.NoError(r.t, err)
-	defer func() { require.NoError(r.t, p.Close()) }()
+	ctx, dt := r.T.Context(), aclnn.BFloat16
+	p, err := parallel.NewSharded(r.Stream, r.Registry, r.comm, dt, layerParameters, parallel.ShardConfig{Rules: expertRules, Align: align})
+	require.NoError(r.T, err)
+	defer func() { require.NoError(r.T, p.Close()) }()
 	var values [][]float32
 	for i, q := range layerParameters {
-		w, v := r.input(dt, uint64(i), q.Shape...)
+		w, v := r.Input(dt, uint64(i), q.Shape...)
 		values = append(values, v)
 		if len(q.Shape) == 3 { // as a checkpoint has it, transposed
-			w = r.copied(w.Transpose(1, 2)).Transpose(1, 2)
+			w = r.Copied(w.Transpose(1, 2)).Transpose(1, 2)
 		}
-		require.NoError(r.t, p.Load(r.st, i, w))
+		require.NoError(r.T, p.Load(r.Stream, i, w))
 	}
-	require.Nil(r.t, p.Weight(1))
-	require.NoError(r.t, p.Gather(ctx, r.st))
+	require.Nil(r.T, p.Weight(1))
+	require.NoError(r.T, p.Gather(ctx, r.Stream))
 	for i, q := range layerParameters {
 		w := p.Weight(i)
-		require.Equal(r.t, q.Shape, w.Shape())
-		require.Equal(r.t, i == 1 || i == 4, w.Format() == aclnn.FractalNZ, q.Name)
+		require.Equal(r.T, q.Shape, w.Shape())
+		require.Equal(r.T, i == 1 || i == 4, w.Format() == aclnn.FractalNZ, q.Name)
 		if w.Format() == aclnn.FractalNZ {
-			nd := r.empty(dt, q.Shape...)
-			require.NoError(r.t, aclnn.NpuFormatCast(r.st, aclnn.NpuFormatCastParams{SrcTensor: w, DstTensor: nd}))
+			nd := r.Empty(dt, q.Shape...)
+			require.NoError(r.T, aclnn.NpuFormatCast(r.Stream, aclnn.NpuFormatCastParams{SrcTensor: w, DstTensor: nd}))
 			w = nd
 		}
-		require.Equal(r.t, values[i], r.read(w), q.Name)
+		require.Equal(r.T, values[i], r.Read(w), q.Name)
 	}
-	require.NoError(r.t, p.GatherND(ctx, r.st))
+	require.NoError(r.T, p.GatherND(ctx, r.Stream))
 	for i := range layerParameters {
-		require.Equal(r.t, aclnn.ND, p.Weight(i).Format())
-		require.Equal(r.t, values[i], r.read(p.Weight(i)))
+		require.Equal(r.T, aclnn.ND, p.Weight(i).Format())
+		require.Equal(r.T, values[i], r.Read(p.Weight(i)))
 	}
 
 	// Gradients in float32: rank k contributes k+1 times the values, so the mean is (ranks+1)/2
 	// times.
 	var grads []*aclnn.Tensor
 	for i, q := range layerParameters {
-		grads = append(grads, r.floats(aclnn.Float32, convert(values[i], func(x float32) float32 { return x * float32(r.comm.Rank()+1) }), q.Shape...))
+		grads = append(grads, r.Floats(aclnn.Float32, rig.Convert(values[i], func(x float32) float32 { return x * float32(r.comm.Rank()+1) }), q.Shape...))
 	}
-	grad := r.empty(aclnn.Float32, p.Layout.Total)
-	require.NoError(r.t, p.Reduce(r.st, grads, grad))
-	got, factor := r.read(grad), float32(r.comm.Size()+1)/2
+	grad := r.Empty(aclnn.Float32, p.Layout.Total)
+	require.NoError(r.T, p.Reduce(r.Stream, grads, grad))
+	got, factor := r.Read(grad), float32(r.comm.Size()+1)/2
 	for i := range p.Layout.Parts {
 		part := &p.Layout.Parts[i]
 		lo, hi := part.Owned(int64(r.comm.Rank()))
@@ -86,7 +87,7 @@ func testSharded(r *rank, align int64) {
 			if lo+k < hi {
 				want = factor * values[i][lo+k]
 			}
-			require.InDelta(r.t, want, got[part.Start+k], 1e-5)
+			require.InDelta(r.T, want, got[part.Start+k], 1e-5)
 		}
 	}
 }
@@ -94,25 +95,25 @@ func testSharded(r *rank, align int64) {
 // TestShardedAlone checks that a nil communicator stands for one rank, and that a gathered weight
 // can be read by a grouped product and its gradient.
 func TestShardedAlone(t *testing.T) {
-	b := newBench(t)
-	p, err := parallel.NewSharded(b.st, b.Registry, nil, aclnn.BFloat16, layerParameters[1:2], parallel.ShardConfig{Rules: expertRules})
+	b := rig.New(t)
+	p, err := parallel.NewSharded(b.Stream, b.Registry, nil, aclnn.BFloat16, layerParameters[1:2], parallel.ShardConfig{Rules: expertRules})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, p.Close()) }()
-	c := newGroupedCase(aclnn.BFloat16, 16, 32, 4, 0, 5)
-	require.NoError(t, p.Load(b.st, 0, b.floats(c.dt, c.w, 3, 16, 32)))
-	require.NoError(t, p.Gather(t.Context(), b.st))
+	c := rig.NewGroupedCase(aclnn.BFloat16, 16, 32, 4, 0, 5)
+	require.NoError(t, p.Load(b.Stream, 0, b.Floats(c.DType, c.W, 3, 16, 32)))
+	require.NoError(t, p.Gather(t.Context(), b.Stream))
 	require.Equal(t, 2*3*16*32*2, p.Moved())
-	require.True(t, c.check(b, func(*bench, *aclnn.Tensor) *aclnn.Tensor { return p.Weight(0) }, ops.Groups{Host: c.sizes}))
+	require.True(t, c.Check(b, func(*rig.Rig, *aclnn.Tensor) *aclnn.Tensor { return p.Weight(0) }, ops.Groups{Host: c.Sizes}))
 
-	f := func(shape ...int64) *aclnn.Tensor { return b.empty(aclnn.BFloat16, shape...) }
+	f := func(shape ...int64) *aclnn.Tensor { return b.Empty(aclnn.BFloat16, shape...) }
 	for text, err := range map[string]error{
-		"there is no parameter 1 of 1":           p.Load(b.st, 1, f(1)),
-		"its shape must be [3 16 32]":            p.Load(b.st, 0, f(3, 32, 16)),
-		"0 gradients for 1 parameters":           p.Reduce(b.st, nil, f(p.Layout.Total)),
-		"grad is bfloat16[3]ND":                  p.Reduce(b.st, nil, f(3)),
-		"gate_up_proj is bfloat16[3]ND":          p.Reduce(b.st, []*aclnn.Tensor{f(3)}, f(p.Layout.Total)),
-		"gate_up_proj is nil":                    p.Load(b.st, 0, nil),
-		"its dtype must be one of [float32 floa": p.Load(b.st, 0, b.empty(aclnn.Int32, 3, 16, 32)),
+		"there is no parameter 1 of 1":           p.Load(b.Stream, 1, f(1)),
+		"its shape must be [3 16 32]":            p.Load(b.Stream, 0, f(3, 32, 16)),
+		"0 gradients for 1 parameters":           p.Reduce(b.Stream, nil, f(p.Layout.Total)),
+		"grad is bfloat16[3]ND":                  p.Reduce(b.Stream, nil, f(3)),
+		"gate_up_proj is bfloat16[3]ND":          p.Reduce(b.Stream, []*aclnn.Tensor{f(3)}, f(p.Layout.Total)),
+		"gate_up_proj is nil":                    p.Load(b.Stream, 0, nil),
+		"its dtype must be one of [float32 floa": p.Load(b.Stream, 0, b.Empty(aclnn.Int32, 3, 16, 32)),
 	} {
 		require.ErrorIs(t, err, ops.ErrInvalid, text)
 		require.ErrorContains(t, err, text)

@@ -11,6 +11,7 @@ import (
 	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/aclnn/half"
+	"github.com/goascend/cann/internal/testing/rig"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/parallel"
 )
@@ -19,7 +20,7 @@ import (
 func ways(t *testing.T, test func(t *testing.T, n int, sequence bool, dt aclnn.DType)) {
 	for _, n := range []int{1, 2, 4} {
 		for _, sequence := range []bool{false, true} {
-			for _, dt := range floatTypes {
+			for _, dt := range rig.FloatTypes {
 				t.Run(fmt.Sprintf("%d ranks/sequence=%t/%v", n, sequence, dt), func(t *testing.T) { test(t, n, sequence, dt) })
 			}
 		}
@@ -27,20 +28,20 @@ func ways(t *testing.T, test func(t *testing.T, n int, sequence bool, dt aclnn.D
 }
 
 // whole runs a computation on one device and returns its results.
-func whole(t *testing.T, compute func(b *bench) []*aclnn.Tensor) (results [][]float32) {
+func whole(t *testing.T, compute func(b *rig.Rig) []*aclnn.Tensor) (results [][]float32) {
 	t.Helper()
 	acltest.Need(t)
 	t.Run("one rank", func(t *testing.T) {
-		b := newBench(t)
+		b := rig.New(t)
 		for _, r := range compute(b) {
-			results = append(results, b.read(r))
+			results = append(results, b.Read(r))
 		}
 	})
 	return results
 }
 
 // near16 is the tolerance of sums whose parts were rounded before they were added.
-func near16(dt aclnn.DType) float64 { return 4 * tolerance(dt) }
+func near16(dt aclnn.DType) float64 { return 4 * rig.Tolerance(dt) }
 
 // Two projections, the first split by columns and the second by rows, give the same results as
 // unsplit ones.
@@ -49,22 +50,22 @@ func TestTensorParallelLinear(t *testing.T) {
 	ways(t, func(t *testing.T, n int, sequence bool, dt aclnn.DType) {
 		x, w1, w2 := randomMatrix(dt, 1, rows, in), randomMatrix(dt, 2, mid, in), randomMatrix(dt, 3, out, mid)
 		b1, b2, dy := randomMatrix(dt, 4, 1, mid), randomMatrix(dt, 5, 1, out), randomMatrix(dt, 6, rows, out)
-		want := whole(t, func(b *bench) []*aclnn.Tensor {
-			tx, t1, t2, tdy := b.matrix(dt, x), b.matrix(dt, w1), b.matrix(dt, w2), b.matrix(dt, dy)
-			h, y := b.empty(dt, rows, mid), b.empty(dt, rows, out)
-			dh, dx := b.empty(dt, rows, mid), b.empty(dt, rows, in)
-			dw1, dw2 := b.empty(aclnn.Float32, mid, in), b.empty(aclnn.Float32, out, mid)
-			db1, db2 := b.empty(aclnn.Float32, mid), b.empty(aclnn.Float32, out)
-			run(b, b.Linear, &ops.LinearArgs{X: tx, Weight: t1, Bias: b.floats(dt, b1.values, mid), Out: h})
-			run(b, b.Linear, &ops.LinearArgs{X: h, Weight: t2, Bias: b.floats(dt, b2.values, out), Out: y})
-			run(b, b.LinearGrad, &ops.LinearGradArgs{DOut: tdy, X: h, Weight: t2, DX: dh, DWeight: dw2, DBias: db2})
-			run(b, b.LinearGrad, &ops.LinearGradArgs{DOut: dh, X: tx, Weight: t1, DX: dx, DWeight: dw1, DBias: db1})
+		want := whole(t, func(b *rig.Rig) []*aclnn.Tensor {
+			tx, t1, t2, tdy := x.on(b, dt), w1.on(b, dt), w2.on(b, dt), dy.on(b, dt)
+			h, y := b.Empty(dt, rows, mid), b.Empty(dt, rows, out)
+			dh, dx := b.Empty(dt, rows, mid), b.Empty(dt, rows, in)
+			dw1, dw2 := b.Empty(aclnn.Float32, mid, in), b.Empty(aclnn.Float32, out, mid)
+			db1, db2 := b.Empty(aclnn.Float32, mid), b.Empty(aclnn.Float32, out)
+			rig.Run(b, b.Linear, &ops.LinearArgs{X: tx, Weight: t1, Bias: b.Floats(dt, b1.values, mid), Out: h})
+			rig.Run(b, b.Linear, &ops.LinearArgs{X: h, Weight: t2, Bias: b.Floats(dt, b2.values, out), Out: y})
+			rig.Run(b, b.LinearGrad, &ops.LinearGradArgs{DOut: tdy, X: h, Weight: t2, DX: dh, DWeight: dw2, DBias: db2})
+			rig.Run(b, b.LinearGrad, &ops.LinearGradArgs{DOut: dh, X: tx, Weight: t1, DX: dx, DWeight: dw1, DBias: db1})
 			return []*aclnn.Tensor{h, y, dx, dw1, dw2, db1, db2}
 		})
 		onRanks(t, n, func(r *rank) {
 			p := parallel.NewTensor(r.Registry, r.comm, sequence)
 			k, size := p.Rank(), p.Size()
-			require.Equal(r.t, int64(n), size)
+			require.Equal(r.T, int64(n), size)
 			rowsHere := func(m matrix) matrix { // of an activation between the pairs
 				if sequence {
 					return m.rowsOf(k, size)
@@ -72,26 +73,26 @@ func TestTensorParallelLinear(t *testing.T) {
 				return m
 			}
 			xs := rowsHere(x)
-			tx, t1, t2 := r.matrix(dt, xs), r.matrix(dt, w1.rowsOf(k, size)), r.matrix(dt, w2.columnsOf(k, size))
+			tx, t1, t2 := xs.on(r.Rig, dt), w1.rowsOf(k, size).on(r.Rig, dt), w2.columnsOf(k, size).on(r.Rig, dt)
 			part := mid / size
-			h, y := r.empty(dt, rows, part), r.empty(dt, xs.rows, out)
-			dh, dx := r.empty(dt, rows, part), r.empty(dt, xs.rows, in)
-			dw1, dw2 := r.empty(aclnn.Float32, part, in), r.empty(aclnn.Float32, out, part)
-			db1, db2 := r.empty(aclnn.Float32, part), r.empty(aclnn.Float32, out)
-			ctx := r.t.Context()
-			require.NoError(r.t, p.ColumnLinear(ctx, r.st, &ops.LinearArgs{X: tx, Weight: t1, Bias: r.floats(dt, b1.columnsOf(k, size).values, part), Out: h}))
-			require.NoError(r.t, p.RowLinear(ctx, r.st, &ops.LinearArgs{X: h, Weight: t2, Bias: r.floats(dt, b2.values, out), Out: y}))
-			require.NoError(r.t, p.RowLinearGrad(ctx, r.st, &ops.LinearGradArgs{DOut: r.matrix(dt, rowsHere(dy)), X: h, Weight: t2, DX: dh, DWeight: dw2, DBias: db2}))
-			require.NoError(r.t, p.ColumnLinearGrad(ctx, r.st, &ops.LinearGradArgs{DOut: dh, X: tx, Weight: t1, DX: dx, DWeight: dw1, DBias: db1}))
+			h, y := r.Empty(dt, rows, part), r.Empty(dt, xs.rows, out)
+			dh, dx := r.Empty(dt, rows, part), r.Empty(dt, xs.rows, in)
+			dw1, dw2 := r.Empty(aclnn.Float32, part, in), r.Empty(aclnn.Float32, out, part)
+			db1, db2 := r.Empty(aclnn.Float32, part), r.Empty(aclnn.Float32, out)
+			ctx := r.T.Context()
+			require.NoError(r.T, p.ColumnLinear(ctx, r.Stream, &ops.LinearArgs{X: tx, Weight: t1, Bias: r.Floats(dt, b1.columnsOf(k, size).values, part), Out: h}))
+			require.NoError(r.T, p.RowLinear(ctx, r.Stream, &ops.LinearArgs{X: h, Weight: t2, Bias: r.Floats(dt, b2.values, out), Out: y}))
+			require.NoError(r.T, p.RowLinearGrad(ctx, r.Stream, &ops.LinearGradArgs{DOut: rowsHere(dy).on(r.Rig, dt), X: h, Weight: t2, DX: dh, DWeight: dw2, DBias: db2}))
+			require.NoError(r.T, p.ColumnLinearGrad(ctx, r.Stream, &ops.LinearGradArgs{DOut: dh, X: tx, Weight: t1, DX: dx, DWeight: dw1, DBias: db1}))
 
 			limit := near16(dt)
-			r.near("h", h, matrix{want[0], rows, mid}.columnsOf(k, size).values, limit)
-			r.near("y", y, rowsHere(matrix{want[1], rows, out}).values, limit)
-			r.near("dx", dx, rowsHere(matrix{want[2], rows, in}).values, limit)
-			r.near("dw1", dw1, matrix{want[3], mid, in}.rowsOf(k, size).values, limit)
-			r.near("dw2", dw2, matrix{want[4], out, mid}.columnsOf(k, size).values, limit)
-			r.near("db1", db1, matrix{want[5], 1, mid}.columnsOf(k, size).values, limit)
-			r.near("db2", db2, want[6], limit)
+			r.Near("h", h, matrix{want[0], rows, mid}.columnsOf(k, size).values, limit)
+			r.Near("y", y, rowsHere(matrix{want[1], rows, out}).values, limit)
+			r.Near("dx", dx, rowsHere(matrix{want[2], rows, in}).values, limit)
+			r.Near("dw1", dw1, matrix{want[3], mid, in}.rowsOf(k, size).values, limit)
+			r.Near("dw2", dw2, matrix{want[4], out, mid}.columnsOf(k, size).values, limit)
+			r.Near("db1", db1, matrix{want[5], 1, mid}.columnsOf(k, size).values, limit)
+			r.Near("db2", db2, want[6], limit)
 		})
 	})
 }
@@ -102,14 +103,14 @@ func TestSumPartial(t *testing.T) {
 		t.Run(fmt.Sprint(sequence), func(t *testing.T) {
 			onRanks(t, 2, func(r *rank) {
 				p := parallel.NewTensor(r.Registry, r.comm, sequence)
-				a, b := r.floats(aclnn.Float32, []float32{1, 2}, 2), r.floats(aclnn.Float32, []float32{3}, 1)
-				require.NoError(r.t, p.SumPartial(r.st, a, b))
+				a, b := r.Floats(aclnn.Float32, []float32{1, 2}, 2), r.Floats(aclnn.Float32, []float32{3}, 1)
+				require.NoError(r.T, p.SumPartial(r.Stream, a, b))
 				factor := float32(1)
 				if sequence {
 					factor = 2
 				}
-				assert.Equal(r.t, []float32{factor, 2 * factor}, r.read(a))
-				assert.Equal(r.t, []float32{3 * factor}, r.read(b))
+				assert.Equal(r.T, []float32{factor, 2 * factor}, r.Read(a))
+				assert.Equal(r.T, []float32{3 * factor}, r.Read(b))
 			})
 		})
 	}
@@ -121,12 +122,12 @@ func TestVocabularyParallelEmbedding(t *testing.T) {
 	rows := int64(len(ids))
 	ways(t, func(t *testing.T, n int, sequence bool, dt aclnn.DType) {
 		w, dy, before := randomMatrix(dt, 1, vocabulary, width), randomMatrix(dt, 2, rows, width), randomMatrix(aclnn.Float32, 3, vocabulary, width)
-		want := whole(t, func(b *bench) []*aclnn.Tensor {
-			y, dw, more := b.empty(dt, rows, width), b.empty(aclnn.Float32, vocabulary, width), b.matrix(aclnn.Float32, before)
-			tids, tdy := data(b, aclnn.Int32, ids, rows), b.matrix(dt, dy)
-			run(b, b.Embedding, &ops.EmbeddingArgs{Weight: b.matrix(dt, w), IDs: tids, Out: y})
-			run(b, b.EmbeddingGrad, &ops.EmbeddingGradArgs{DOut: tdy, IDs: tids, DWeight: dw})
-			run(b, b.EmbeddingGrad, &ops.EmbeddingGradArgs{DOut: tdy, IDs: tids, DWeight: more, Accumulate: true})
+		want := whole(t, func(b *rig.Rig) []*aclnn.Tensor {
+			y, dw, more := b.Empty(dt, rows, width), b.Empty(aclnn.Float32, vocabulary, width), before.on(b, aclnn.Float32)
+			tids, tdy := rig.Data(b, aclnn.Int32, ids, rows), dy.on(b, dt)
+			rig.Run(b, b.Embedding, &ops.EmbeddingArgs{Weight: w.on(b, dt), IDs: tids, Out: y})
+			rig.Run(b, b.EmbeddingGrad, &ops.EmbeddingGradArgs{DOut: tdy, IDs: tids, DWeight: dw})
+			rig.Run(b, b.EmbeddingGrad, &ops.EmbeddingGradArgs{DOut: tdy, IDs: tids, DWeight: more, Accumulate: true})
 			return []*aclnn.Tensor{y, dw, more}
 		})
 		onRanks(t, n, func(r *rank) {
@@ -138,17 +139,17 @@ func TestVocabularyParallelEmbedding(t *testing.T) {
 				}
 				return m
 			}
-			y, dw := r.empty(dt, rowsHere(dy).rows, width), r.empty(aclnn.Float32, vocabulary/size, width)
-			more := r.matrix(aclnn.Float32, before.rowsOf(k, size))
-			tids, tdy := data(r.bench, aclnn.Int32, ids, rows), r.matrix(dt, rowsHere(dy))
-			ctx := r.t.Context()
-			require.NoError(r.t, p.Embedding(ctx, r.st, &ops.EmbeddingArgs{Weight: r.matrix(dt, w.rowsOf(k, size)), IDs: tids, Out: y}))
-			require.NoError(r.t, p.EmbeddingGrad(ctx, r.st, &ops.EmbeddingGradArgs{DOut: tdy, IDs: tids, DWeight: dw}))
-			require.NoError(r.t, p.EmbeddingGrad(ctx, r.st, &ops.EmbeddingGradArgs{DOut: tdy, IDs: tids, DWeight: more, Accumulate: true}))
-			r.near("y", y, rowsHere(matrix{want[0], rows, width}).values, 0)
-			r.near("dw", dw, matrix{want[1], vocabulary, width}.rowsOf(k, size).values, tolerance(aclnn.Float32))
-			r.near("more", more, matrix{want[2], vocabulary, width}.rowsOf(k, size).values, tolerance(aclnn.Float32))
-			require.Equal(r.t, r.read(tdy), rowsHere(dy).values, "the gradient that came in is left as it was")
+			y, dw := r.Empty(dt, rowsHere(dy).rows, width), r.Empty(aclnn.Float32, vocabulary/size, width)
+			more := before.rowsOf(k, size).on(r.Rig, aclnn.Float32)
+			tids, tdy := rig.Data(r.Rig, aclnn.Int32, ids, rows), rowsHere(dy).on(r.Rig, dt)
+			ctx := r.T.Context()
+			require.NoError(r.T, p.Embedding(ctx, r.Stream, &ops.EmbeddingArgs{Weight: w.rowsOf(k, size).on(r.Rig, dt), IDs: tids, Out: y}))
+			require.NoError(r.T, p.EmbeddingGrad(ctx, r.Stream, &ops.EmbeddingGradArgs{DOut: tdy, IDs: tids, DWeight: dw}))
+			require.NoError(r.T, p.EmbeddingGrad(ctx, r.Stream, &ops.EmbeddingGradArgs{DOut: tdy, IDs: tids, DWeight: more, Accumulate: true}))
+			r.Near("y", y, rowsHere(matrix{want[0], rows, width}).values, 0)
+			r.Near("dw", dw, matrix{want[1], vocabulary, width}.rowsOf(k, size).values, rig.Tolerance(aclnn.Float32))
+			r.Near("more", more, matrix{want[2], vocabulary, width}.rowsOf(k, size).values, rig.Tolerance(aclnn.Float32))
+			require.Equal(r.T, r.Read(tdy), rowsHere(dy).values, "the gradient that came in is left as it was")
 		})
 	})
 }
@@ -177,33 +178,33 @@ func TestVocabularyParallelCrossEntropy(t *testing.T) {
 				for i := range x.values {
 					x.values[i] = half.BFloat16FromFloat32(x.values[i] * c.scale).Float32()
 				}
-				both := func(b *bench, logits matrix, forward func(*ops.CrossEntropyArgs) error, backward func(*ops.CrossEntropyGradArgs) error) []*aclnn.Tensor {
+				both := func(b *rig.Rig, logits matrix, forward func(*ops.CrossEntropyArgs) error, backward func(*ops.CrossEntropyGradArgs) error) []*aclnn.Tensor {
 					a := ops.CrossEntropyArgs{
-						Logits: b.matrix(dt, logits), Labels: data(b, aclnn.Int64, c.labels, rows), IgnoreIndex: c.ignore,
-						Loss: b.empty(aclnn.Float32, 1), LogProb: b.empty(aclnn.Float32, rows, logits.width), Count: b.empty(aclnn.Float32, 1),
+						Logits: logits.on(b, dt), Labels: rig.Data(b, aclnn.Int64, c.labels, rows), IgnoreIndex: c.ignore,
+						Loss: b.Empty(aclnn.Float32, 1), LogProb: b.Empty(aclnn.Float32, rows, logits.width), Count: b.Empty(aclnn.Float32, 1),
 					}
-					require.NoError(b.t, forward(&a))
-					g := &ops.CrossEntropyGradArgs{CrossEntropyArgs: a, DLoss: b.floats(aclnn.Float32, []float32{0.5}, 1), DLogits: b.empty(dt, rows, logits.width)}
-					require.NoError(b.t, backward(g))
+					require.NoError(b.T, forward(&a))
+					g := &ops.CrossEntropyGradArgs{CrossEntropyArgs: a, DLoss: b.Floats(aclnn.Float32, []float32{0.5}, 1), DLogits: b.Empty(dt, rows, logits.width)}
+					require.NoError(b.T, backward(g))
 					return []*aclnn.Tensor{a.Loss, a.Count, a.LogProb, g.DLogits}
 				}
-				want := whole(t, func(b *bench) []*aclnn.Tensor {
-					return both(b, x, func(a *ops.CrossEntropyArgs) error { return b.CrossEntropy.Run(b.t.Context(), b.st, a) },
-						func(a *ops.CrossEntropyGradArgs) error { return b.CrossEntropyGrad.Run(b.t.Context(), b.st, a) })
+				want := whole(t, func(b *rig.Rig) []*aclnn.Tensor {
+					return both(b, x, func(a *ops.CrossEntropyArgs) error { return b.CrossEntropy.Run(b.T.Context(), b.Stream, a) },
+						func(a *ops.CrossEntropyGradArgs) error { return b.CrossEntropyGrad.Run(b.T.Context(), b.Stream, a) })
 				})
 				onRanks(t, n, func(r *rank) {
 					p := parallel.NewTensor(r.Registry, r.comm, sequence)
 					k, size := p.Rank(), p.Size()
-					got := both(r.bench, x.columnsOf(k, size), func(a *ops.CrossEntropyArgs) error { return p.CrossEntropy(r.t.Context(), r.st, a) },
-						func(a *ops.CrossEntropyGradArgs) error { return p.CrossEntropyGrad(r.t.Context(), r.st, a) })
+					got := both(r.Rig, x.columnsOf(k, size), func(a *ops.CrossEntropyArgs) error { return p.CrossEntropy(r.T.Context(), r.Stream, a) },
+						func(a *ops.CrossEntropyGradArgs) error { return p.CrossEntropyGrad(r.T.Context(), r.Stream, a) })
 					if loss := want[0][0]; math.IsNaN(float64(loss)) {
-						require.True(r.t, math.IsNaN(float64(r.read(got[0])[0])))
+						require.True(r.T, math.IsNaN(float64(r.Read(got[0])[0])))
 					} else {
-						r.near("loss", got[0], want[0], 1e-6)
+						r.Near("loss", got[0], want[0], 1e-6)
 					}
-					require.Equal(r.t, want[1], r.read(got[1]), "count")
-					r.near("log-probabilities", got[2], matrix{want[2], rows, classes}.columnsOf(k, size).values, 1e-6)
-					r.near("gradient", got[3], matrix{want[3], rows, classes}.columnsOf(k, size).values, tolerance(dt))
+					require.Equal(r.T, want[1], r.Read(got[1]), "count")
+					r.Near("log-probabilities", got[2], matrix{want[2], rows, classes}.columnsOf(k, size).values, 1e-6)
+					r.Near("gradient", got[3], matrix{want[3], rows, classes}.columnsOf(k, size).values, rig.Tolerance(dt))
 				})
 			})
 		})
@@ -212,24 +213,24 @@ func TestVocabularyParallelCrossEntropy(t *testing.T) {
 
 func TestTensorParallelRefusals(t *testing.T) {
 	onRanks(t, 2, func(r *rank) {
-		ctx := r.t.Context()
+		ctx := r.T.Context()
 		p := parallel.NewTensor(r.Registry, r.comm, true)
-		f := func(shape ...int64) *aclnn.Tensor { return r.empty(aclnn.Float32, shape...) }
-		ids := data(r.bench, aclnn.Int32, []int32{1, 2, 3}, 3)
+		f := func(shape ...int64) *aclnn.Tensor { return r.Empty(aclnn.Float32, shape...) }
+		ids := rig.Data(r.Rig, aclnn.Int32, []int32{1, 2, 3}, 3)
 		for _, c := range []struct {
 			text string
 			err  error
 		}{
-			{"X is float32[2,3,4]ND; it must be [rows, width]", p.ColumnLinear(ctx, r.st, &ops.LinearArgs{X: f(2, 3, 4), Weight: f(2, 4), Out: f(6, 2)})},
-			{"contiguous", p.RowLinear(ctx, r.st, &ops.LinearArgs{X: f(4, 4).Transpose(0, 1), Weight: f(2, 4), Out: f(2, 2)})},
-			{"multiple of the 2 ranks", p.Embedding(ctx, r.st, &ops.EmbeddingArgs{Weight: f(4, 2), IDs: ids, Out: f(2, 2)})},
-			{"must be [vocabulary/2, width]", p.EmbeddingGrad(ctx, r.st, &ops.EmbeddingGradArgs{DWeight: f(4), IDs: ids, DOut: f(2, 2)})},
-			{"IDs is int32[1,3]ND; it must be [rows]", p.Embedding(ctx, r.st, &ops.EmbeddingArgs{Weight: f(4, 2), IDs: ids.Unsqueeze(0), Out: f(2, 2)})},
-			{"a class at least", p.CrossEntropy(ctx, r.st, &ops.CrossEntropyArgs{Logits: f(3, 0), Labels: ids, Loss: f(1)})},
-			{"Loss is nil", p.CrossEntropy(ctx, r.st, &ops.CrossEntropyArgs{Logits: f(3, 2), Labels: ids})},
+			{"X is float32[2,3,4]ND; it must be [rows, width]", p.ColumnLinear(ctx, r.Stream, &ops.LinearArgs{X: f(2, 3, 4), Weight: f(2, 4), Out: f(6, 2)})},
+			{"contiguous", p.RowLinear(ctx, r.Stream, &ops.LinearArgs{X: f(4, 4).Transpose(0, 1), Weight: f(2, 4), Out: f(2, 2)})},
+			{"multiple of the 2 ranks", p.Embedding(ctx, r.Stream, &ops.EmbeddingArgs{Weight: f(4, 2), IDs: ids, Out: f(2, 2)})},
+			{"must be [vocabulary/2, width]", p.EmbeddingGrad(ctx, r.Stream, &ops.EmbeddingGradArgs{DWeight: f(4), IDs: ids, DOut: f(2, 2)})},
+			{"IDs is int32[1,3]ND; it must be [rows]", p.Embedding(ctx, r.Stream, &ops.EmbeddingArgs{Weight: f(4, 2), IDs: ids.Unsqueeze(0), Out: f(2, 2)})},
+			{"a class at least", p.CrossEntropy(ctx, r.Stream, &ops.CrossEntropyArgs{Logits: f(3, 0), Labels: ids, Loss: f(1)})},
+			{"Loss is nil", p.CrossEntropy(ctx, r.Stream, &ops.CrossEntropyArgs{Logits: f(3, 2), Labels: ids})},
 		} {
-			require.ErrorIs(r.t, c.err, ops.ErrInvalid)
-			assert.ErrorContains(r.t, c.err, c.text)
+			require.ErrorIs(r.T, c.err, ops.ErrInvalid)
+			assert.ErrorContains(r.T, c.err, c.text)
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/internal/testing/rig"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/mask"
 	"github.com/goascend/cann/ops/parallel"
@@ -22,22 +23,22 @@ func block(values []float32, shape []int64, axis int, r, n int) []float32 {
 func TestUlysses(t *testing.T) {
 	shape := []int64{2, 8, 4, 3} // [B, S, N, D]
 	for _, n := range []int{1, 2, 4} {
-		for _, dt := range floatTypes {
+		for _, dt := range rig.FloatTypes {
 			for _, split := range []mask.Split{mask.Contiguous, mask.ZigZag} {
 				t.Run(fmt.Sprintf("%d ranks/%v/split %d", n, dt, split), func(t *testing.T) {
-					values := random(dt, 1, size(shape))
+					values := rig.Random(dt, 1, rig.Size(shape))
 					onRanks(t, n, func(r *rank) {
 						u, k, ranks := parallel.NewUlysses(r.comm, split), r.comm.Rank(), int64(n)
 						chunks, err := split.Chunks(8, k, n)
-						require.NoError(r.t, err)
-						x := r.floats(dt, chunksOf(values, shape, 1, chunks), 2, 8/ranks, 4, 3)
-						heads := r.empty(dt, 2, 8, 4/ranks, 3)
-						require.NoError(r.t, u.ToHeads(r.st, x, heads))
-						require.Equal(r.t, block(values, shape, 2, k, n), r.read(heads))
+						require.NoError(r.T, err)
+						x := r.Floats(dt, chunksOf(values, shape, 1, chunks), 2, 8/ranks, 4, 3)
+						heads := r.Empty(dt, 2, 8, 4/ranks, 3)
+						require.NoError(r.T, u.ToHeads(r.Stream, x, heads))
+						require.Equal(r.T, block(values, shape, 2, k, n), r.Read(heads))
 						// Back, into a tensor with gaps.
-						back := r.empty(dt, 2, 4, 8/ranks, 3).Transpose(1, 2)
-						require.NoError(r.t, u.ToSequence(r.st, heads, back))
-						require.Equal(r.t, r.read(x), r.read(back))
+						back := r.Empty(dt, 2, 4, 8/ranks, 3).Transpose(1, 2)
+						require.NoError(r.T, u.ToSequence(r.Stream, heads, back))
+						require.Equal(r.T, r.Read(x), r.Read(back))
 					})
 				})
 			}
@@ -48,7 +49,7 @@ func TestUlysses(t *testing.T) {
 func TestUlyssesRefusals(t *testing.T) {
 	onRanks(t, 2, func(r *rank) {
 		u := parallel.NewUlysses(r.comm, mask.ZigZag)
-		f := func(shape ...int64) *aclnn.Tensor { return r.empty(aclnn.Float32, shape...) }
+		f := func(shape ...int64) *aclnn.Tensor { return r.Empty(aclnn.Float32, shape...) }
 		for text, tensors := range map[string][2]*aclnn.Tensor{
 			"dimension 2 must be a multiple of the 2 ranks": {f(1, 4, 3, 2), f(1, 8, 1, 2)},
 			"must be [batch, sequence":                      {f(4, 3, 2), f(1, 8, 1, 2)},
@@ -56,9 +57,9 @@ func TestUlyssesRefusals(t *testing.T) {
 			"Out is nil":                                    {f(1, 4, 4, 2), nil},
 			"6 positions do not divide into 4 parts":        {f(1, 3, 4, 2), f(1, 6, 2, 2)},
 		} {
-			err := u.ToHeads(r.st, tensors[0], tensors[1])
-			require.ErrorIs(r.t, err, ops.ErrInvalid)
-			assert.ErrorContains(r.t, err, text)
+			err := u.ToHeads(r.Stream, tensors[0], tensors[1])
+			require.ErrorIs(r.T, err, ops.ErrInvalid)
+			assert.ErrorContains(r.T, err, text)
 		}
 	})
 }
