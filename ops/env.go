@@ -7,6 +7,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/internal/abi/soc"
 )
 
 // Parallel says how work is split among ranks, so that kernels can decide whether they fit. A size
@@ -28,24 +29,14 @@ type Env struct {
 	HF32 bool
 }
 
-// unifiedBuffer returns the size of the Unified Buffer of the chips that acl supports: 192 KiB on
-// Atlas A2 and A3, 248 KiB on Ascend 950.
-func unifiedBuffer(soc string) int {
-	if len(soc) >= 9 && soc[:9] == "Ascend950" {
-		return 248 << 10
-	}
-	return 192 << 10
-}
-
 // EnvOf describes a device that runs alone; set Parallel otherwise.
 func EnvOf(dev *acl.Device) Env {
 	rt := dev.Runtime()
-	soc := rt.SoC()
 	version, err := rt.CANNVersion()
 	if err != nil {
 		version = "" // a runtime without version files still runs kernels
 	}
-	return Env{SoC: soc, CANN: version, UnifiedBuffer: unifiedBuffer(soc)}
+	return Env{SoC: rt.SoC(), CANN: version, UnifiedBuffer: int(soc.Like(rt.SoC()).UnifiedBuffer)}
 }
 
 // Has returns nil if this chip and this CANN have a fused operator, or else why not, for a kernel's

@@ -54,3 +54,23 @@ func Named(name string) (Chip, error) {
 	}
 	return c, nil
 }
+
+// Like returns the chip of a name or, for one that is not known, the first of those whose names begin most alike:
+// the chips of a family differ in their cores and their memory only.
+func Like(name string) Chip {
+	if c, ok := chips[name]; ok {
+		return c
+	}
+	var like Chip
+	most := -1
+	for _, known := range Names() {
+		n := 0
+		for n < min(len(known), len(name)) && known[n] == name[n] {
+			n++
+		}
+		if n > most {
+			like, most = chips[known], n
+		}
+	}
+	return like
+}
