@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
+	"github.com/goascend/cann/examples/cost"
 	"github.com/goascend/cann/examples/meter"
 	"github.com/goascend/cann/examples/qwen"
 	"github.com/goascend/cann/hccl/world"
@@ -57,8 +57,8 @@ func (t *trainer) measure(ctx context.Context, loss, norm float64) (entry, error
 	}
 	e.TokensPerSecond = float64(e.Tokens) / e.Seconds
 	e.PerDevice = e.TokensPerSecond / float64(t.ranks.Group.Size())
-	if peak := peakOf(t.soc); peak > 0 && t.options.dtype == "bf16" {
-		e.MFU = flops(t.model.Config) * e.PerDevice / (peak * 1e12)
+	if chip, err := cost.ChipOf(t.soc); err == nil && t.options.dtype == "bf16" {
+		e.MFU = flops(t.model.Config) * e.PerDevice / chip.Peak
 	}
 	if t.data != nil {
 		e.BadLines, e.Epoch = t.data.Report().Bad, t.data.Position().Epoch
@@ -100,22 +100,6 @@ func (l *log) Close() error {
 		return nil
 	}
 	return l.file.Close()
-}
-
-// peaks are the peaks of chips, in TFLOP/s of bfloat16, by the name that CANN tells.
-var peaks = []struct {
-	soc  string
-	peak float64
-}{{"Ascend910B2", 353.9}, {"Ascend910B3", 294.9}, {"Ascend910B4", 245.8}}
-
-// peakOf returns the peak of a chip, 0 if it is not known.
-func peakOf(soc string) float64 {
-	for _, p := range peaks {
-		if strings.HasPrefix(soc, p.soc) {
-			return p.peak
-		}
-	}
-	return 0
 }
 
 // flops estimates the operations for a token: six for each weight that it meets, of which an adapter's

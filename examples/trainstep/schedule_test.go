@@ -103,9 +103,7 @@ func TestDecisions(t *testing.T) {
 	require.NotContains(t, out, "attention: ")
 }
 
-func TestPeaksAndFlops(t *testing.T) {
-	require.Equal(t, 294.9, peakOf("Ascend910B3"))
-	require.Zero(t, peakOf("Ascend310P3"))
+func TestFlops(t *testing.T) {
 	c := qwen.Config{ModelType: "qwen3_moe", VocabSize: 10, HiddenSize: 4, Layers: 1, Heads: 1, KVHeads: 1, HeadDim: 2, Experts: 8, ExpertsPerToken: 2, MoEIntermediate: 3}
 	require.Equal(t, float64(6*(c.Parameters()-40-6*3*3*4)), flops(c))
 	c.Frozen = true
