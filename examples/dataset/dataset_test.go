@@ -205,8 +205,8 @@ func TestFolders(t *testing.T) {
 	require.Equal(t, []int{4, 2500*1024 - 2<<20, 1 << 20, 1 << 20}, sizes)
 }
 
-// TestConversations: of conversations the answers are learnt, with the token that ends a turn.
-func TestConversations(t *testing.T) {
+// chats returns the options of conversations, with the small tokenizer and its template.
+func chats(t *testing.T) dataset.Options {
 	dir, err := golden.Dir()
 	require.NoError(t, err)
 	dir = filepath.Join(dir, "tokenizer", "small")
@@ -214,7 +214,12 @@ func TestConversations(t *testing.T) {
 	require.NoError(t, err)
 	template, err := chat.Load(dir)
 	require.NoError(t, err)
-	o := dataset.Options{Tokenizer: tok, Template: template, End: -1}
+	return dataset.Options{Tokenizer: tok, Template: template, End: -1}
+}
+
+// TestConversations: of conversations the answers are learnt, with the token that ends a turn.
+func TestConversations(t *testing.T) {
+	o := chats(t)
 	for line, want := range map[string]string{
 		`{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello you"}]}`:                                                                                        "Hello you<|im_end|>",
 		`{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "One"}, {"role": "user", "content": "More"}, {"role": "assistant", "content": "Two"}]}`:                "One<|im_end|>Two<|im_end|>",

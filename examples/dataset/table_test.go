@@ -18,10 +18,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 	"github.com/stretchr/testify/require"
 
-	"github.com/goascend/cann/examples/chat"
 	"github.com/goascend/cann/examples/dataset"
-	"github.com/goascend/cann/examples/tokenizer"
-	"github.com/goascend/cann/internal/testing/golden"
 )
 
 // textRow is a row with a text and a column that nobody needs.
@@ -119,14 +116,7 @@ func TestTableRows(t *testing.T) {
 
 // TestTableColumns: each kind of sample is read from its columns as from a line of JSON.
 func TestTableColumns(t *testing.T) {
-	dir, err := golden.Dir()
-	require.NoError(t, err)
-	dir = filepath.Join(dir, "tokenizer", "small")
-	tok, err := tokenizer.Load(dir)
-	require.NoError(t, err)
-	template, err := chat.Load(dir)
-	require.NoError(t, err)
-	o := dataset.Options{Tokenizer: tok, Template: template, End: -1}
+	o := chats(t)
 	type message struct {
 		Role    string  `parquet:"role"`
 		Content string  `parquet:"content"`

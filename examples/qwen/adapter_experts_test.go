@@ -156,8 +156,8 @@ func TestExpertAdapterGradients(t *testing.T) {
 	}
 }
 
-// TestExpertAdapterFolder: a folder has PEFT's names and shapes, and what is loaded is what was saved. The one of
-// a single weight has no base_layer.
+// TestExpertAdapterFolder: an adapter's folder has PEFT's names and shapes, and loads as it was saved. The folder of
+// an adapter for one weight has no base_layer in its names.
 func TestExpertAdapterFolder(t *testing.T) {
 	ctx := t.Context()
 	st, reg := setUp(t)
@@ -236,63 +236,38 @@ func TestParallelExpertAdapters(t *testing.T) {
 		{ranks: 2, layout: world.Layout{PP: 2}, micros: 2},
 	} {
 		t.Run(s.String(), func(t *testing.T) {
-			onRanks(t, s.ranks, s.layout, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks) (err error) {
-				par := ranks.Parallel
-				par.Sequence, par.Shard, par.MicroBatches = s.sequence, s.shard, s.micros
-				m, err := qwen.NewParallel(st, reg, r.config, aclnn.Float32, par)
-				if err != nil {
-					return err
-				}
-				defer closing(&err, m)
-				for _, p := range m.Parameters() {
-					if err := m.Set(ctx, p, r.values(t, "base/"+r.baseName(p.Name))); err != nil {
-						return err
+			onRanks(t, s.ranks, s.layout, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks) error {
+				fill := func(a *qwen.Adapter) error { return random(ctx, a) }
+				return r.onRank(ctx, t, s, expertLoRA, st, reg, ranks, fill, func(m *qwen.Model, a *qwen.Adapter, o *qwen.Optimizer) error {
+					for step := range steps {
+						b := repeated(r.batch(t, "a", step), 2)
+						rows := b.Size / ranks.Parts
+						loss, err := m.Gradients(ctx, b.Rows(ranks.Index*rows, rows))
+						if err != nil {
+							return err
+						}
+						if _, err := o.Step(ctx); err != nil {
+							return err
+						}
+						if s.ranks == 1 {
+							losses = append(losses, loss)
+						} else if math.Abs(loss-losses[step]) > 5e-6 {
+							return fmt.Errorf("loss %v of step %d, want %v", loss, step, losses[step])
+						}
 					}
-				}
-				a, err := qwen.NewAdapter(ctx, m, expertLoRA, 1)
-				if err != nil {
-					return err
-				}
-				defer closing(&err, a)
-				if err := random(ctx, a); err != nil {
-					return err
-				}
-				o, err := a.NewOptimizer(r.optimizer)
-				if err != nil {
-					return err
-				}
-				defer closing(&err, o)
-				if err := m.Use(a); err != nil {
-					return err
-				}
-				for step := range steps {
-					b := repeated(r.batch(t, "a", step), 2)
-					rows := b.Size / ranks.Parts
-					loss, err := m.Gradients(ctx, b.Rows(ranks.Index*rows, rows))
-					if err != nil {
-						return err
+					for _, p := range a.Parameters() {
+						got, err := a.Get(ctx, p)
+						if err != nil {
+							return err
+						}
+						if s.ranks == 1 {
+							final[p.Name] = got
+						} else if err := within(got, p.Part(final[p.Name]), 2e-5); err != nil {
+							return fmt.Errorf("%s: %w", p.Name, err)
+						}
 					}
-					if _, err := o.Step(ctx); err != nil {
-						return err
-					}
-					if s.ranks == 1 {
-						losses = append(losses, loss)
-					} else if math.Abs(loss-losses[step]) > 5e-6 {
-						return fmt.Errorf("loss %v of step %d, want %v", loss, step, losses[step])
-					}
-				}
-				for _, p := range a.Parameters() {
-					got, err := a.Get(ctx, p)
-					if err != nil {
-						return err
-					}
-					if s.ranks == 1 {
-						final[p.Name] = got
-					} else if err := within(got, p.Part(final[p.Name]), 2e-5); err != nil {
-						return fmt.Errorf("%s: %w", p.Name, err)
-					}
-				}
-				return nil
+					return nil
+				})
 			})
 		})
 	}

@@ -35,7 +35,10 @@ func TestParallelAdapters(t *testing.T) {
 	}
 }
 
-func trainAdapter(ctx context.Context, t *testing.T, r *adapterRun, s spread, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks) (err error) {
+// onRank makes a rank's part of the base and of an adapter, whose weights fill sets, and hands them to train.
+func (r *adapterRun) onRank(ctx context.Context, t *testing.T, s spread, lora qwen.LoRA, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks,
+	fill func(*qwen.Adapter) error, train func(*qwen.Model, *qwen.Adapter, *qwen.Optimizer) error,
+) (err error) {
 	par := ranks.Parallel
 	par.Sequence, par.Shard, par.MicroBatches, par.Ulysses = s.sequence, s.shard, s.micros, s.ulysses
 	m, err := qwen.NewParallel(st, reg, r.config, aclnn.Float32, par)
@@ -48,15 +51,13 @@ func trainAdapter(ctx context.Context, t *testing.T, r *adapterRun, s spread, st
 			return err
 		}
 	}
-	a, err := qwen.NewAdapter(ctx, m, r.lora, 1)
+	a, err := qwen.NewAdapter(ctx, m, lora, 1)
 	if err != nil {
 		return err
 	}
 	defer closing(&err, a)
-	for _, p := range a.Parameters() {
-		if err := a.Set(ctx, p, r.values(t, "a/init/"+p.Name)); err != nil {
-			return err
-		}
+	if err := fill(a); err != nil {
+		return err
 	}
 	o, err := a.NewOptimizer(r.optimizer)
 	if err != nil {
@@ -66,39 +67,53 @@ func trainAdapter(ctx context.Context, t *testing.T, r *adapterRun, s spread, st
 	if err := m.Use(a); err != nil {
 		return err
 	}
-	for step := range r.steps {
-		b := r.batch(t, "a", step)
-		n := 1
-		for n*b.Size%(ranks.Parts*max(s.micros, 1)) != 0 {
-			n++
+	return train(m, a, o)
+}
+
+func trainAdapter(ctx context.Context, t *testing.T, r *adapterRun, s spread, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks) error {
+	fill := func(a *qwen.Adapter) error {
+		for _, p := range a.Parameters() {
+			if err := a.Set(ctx, p, r.values(t, "a/init/"+p.Name)); err != nil {
+				return err
+			}
 		}
-		b = repeated(b, n)
-		rows := b.Size / ranks.Parts
-		loss, err := m.Gradients(ctx, b.Rows(ranks.Index*rows, rows))
-		if err != nil {
-			return err
-		}
-		if math.Abs(loss-r.losses["a"][step]) > 5e-6 {
-			return fmt.Errorf("loss %v of step %d, want %v", loss, step, r.losses["a"][step])
-		}
-		norm, err := o.Step(ctx)
-		if err != nil {
-			return err
-		}
-		if math.Abs(norm-r.norms["a"][step]) > 1e-4 {
-			return fmt.Errorf("norm %v of step %d, want %v", norm, step, r.norms["a"][step])
-		}
+		return nil
 	}
-	for _, p := range a.Parameters() {
-		got, err := a.Get(ctx, p)
-		if err != nil {
-			return err
+	return r.onRank(ctx, t, s, r.lora, st, reg, ranks, fill, func(m *qwen.Model, a *qwen.Adapter, o *qwen.Optimizer) error {
+		for step := range r.steps {
+			b := r.batch(t, "a", step)
+			n := 1
+			for n*b.Size%(ranks.Parts*max(s.micros, 1)) != 0 {
+				n++
+			}
+			b = repeated(b, n)
+			rows := b.Size / ranks.Parts
+			loss, err := m.Gradients(ctx, b.Rows(ranks.Index*rows, rows))
+			if err != nil {
+				return err
+			}
+			if math.Abs(loss-r.losses["a"][step]) > 5e-6 {
+				return fmt.Errorf("loss %v of step %d, want %v", loss, step, r.losses["a"][step])
+			}
+			norm, err := o.Step(ctx)
+			if err != nil {
+				return err
+			}
+			if math.Abs(norm-r.norms["a"][step]) > 1e-4 {
+				return fmt.Errorf("norm %v of step %d, want %v", norm, step, r.norms["a"][step])
+			}
 		}
-		if err := within(got, p.Part(r.values(t, "a/final/"+p.Name)), 2e-5); err != nil {
-			return fmt.Errorf("%s: %w", p.Name, err)
+		for _, p := range a.Parameters() {
+			got, err := a.Get(ctx, p)
+			if err != nil {
+				return err
+			}
+			if err := within(got, p.Part(r.values(t, "a/final/"+p.Name)), 2e-5); err != nil {
+				return fmt.Errorf("%s: %w", p.Name, err)
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // TestAdapterOfBFloat16 checks that an adapter of a base in bfloat16 follows the recorded losses,

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,32 +22,38 @@ import (
 // ErrDevice, and the engine serves on.
 func TestFaults(t *testing.T) {
 	acltest.Faults(t, "run/aclnnAddRmsNorm:2%=507015;run/aclnnIndexSelect:0.2%=507015", func(t *testing.T) {
-		want := expectedOf(t, "qwen3")
-		e := open(t, "qwen3", engine.Options{Blocks: 20, BlockSize: 8, Sequences: 4})
-		good, bad := 0, 0
-		for good < 8 || bad < 8 {
-			var all []*engine.Generation
-			for range 8 {
-				g, err := e.Submit(t.Context(), engine.Request{Prompt: want.Prompt, MaxTokens: 12, Sampling: greedy})
-				require.NoError(t, err)
-				all = append(all, g)
-			}
-			for _, g := range all {
-				got, err := collect(g)
-				if err == nil {
-					require.Equal(t, want.Greedy[:12], got)
-					good++
-					continue
-				}
-				require.ErrorIs(t, err, engine.ErrDevice)
-				require.ErrorIs(t, err, acl.ErrKernel)
-				require.Equal(t, want.Greedy[:len(got)], got)
-				bad++
-			}
-		}
-		require.Positive(t, e.Stats().Faults)
-		t.Logf("%d requests ended well, %d with an error; %+v", good, bad, e.Stats())
+		serveFaults(t, engine.Options{Blocks: 20, BlockSize: 8, Sequences: 4}, 8, acl.ErrKernel)
 	})
+}
+
+// serveFaults serves rounds of n requests until n have ended well and n with an error, which must be all of errs.
+func serveFaults(t *testing.T, o engine.Options, n int, errs ...error) {
+	want := expectedOf(t, "qwen3")
+	e := open(t, "qwen3", o)
+	good, bad := 0, 0
+	for good < n || bad < n {
+		all := make([]*engine.Generation, n)
+		for i := range all {
+			g, err := e.Submit(t.Context(), engine.Request{Prompt: want.Prompt, MaxTokens: 12, Sampling: greedy})
+			require.NoError(t, err)
+			all[i] = g
+		}
+		for _, g := range all {
+			got, err := collect(g)
+			if err == nil {
+				require.Equal(t, want.Greedy[:12], got)
+				good++
+				continue
+			}
+			for _, target := range append(errs, engine.ErrDevice) {
+				require.ErrorIs(t, err, target)
+			}
+			require.True(t, slices.Equal(want.Greedy[:len(got)], got), "%v", got)
+			bad++
+		}
+	}
+	require.Positive(t, e.Stats().Faults)
+	t.Logf("%d requests ended well, %d with an error; %+v", good, bad, e.Stats())
 }
 
 // TestRefusedLaunches: requests end when CANN refuses every launch, and the engine lives on.

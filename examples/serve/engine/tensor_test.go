@@ -3,7 +3,6 @@ package engine_test
 import (
 	"context"
 	"os"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -48,34 +47,10 @@ func TestTensorEmbedding(t *testing.T) {
 	}
 }
 
-// TestTensorFaults: while operators of either device fail, every request ends with the right tokens or with
-// ErrDevice, and the engine serves on.
+// TestTensorFaults: TestFaults holds on two devices, either of which fails.
 func TestTensorFaults(t *testing.T) {
 	acltest.Faults(t, "run/aclnnAddRmsNorm:1%=507015;aclnnRmsNormGetWorkspaceSize:0.3%=561000", func(t *testing.T) {
-		want := expectedOf(t, "qwen3")
-		e := open(t, "qwen3", engine.Options{Blocks: 20, BlockSize: 8, Sequences: 4, Tensor: 2})
-		good, bad := 0, 0
-		for good < 4 || bad < 4 {
-			var all []*engine.Generation
-			for range 4 {
-				g, err := e.Submit(t.Context(), engine.Request{Prompt: want.Prompt, MaxTokens: 12, Sampling: greedy})
-				require.NoError(t, err)
-				all = append(all, g)
-			}
-			for _, g := range all {
-				got, err := collect(g)
-				if err == nil {
-					require.Equal(t, want.Greedy[:12], got)
-					good++
-					continue
-				}
-				require.ErrorIs(t, err, engine.ErrDevice)
-				require.True(t, slices.Equal(want.Greedy[:len(got)], got), "%v", got)
-				bad++
-			}
-		}
-		require.Positive(t, e.Stats().Faults)
-		t.Logf("%d requests ended well, %d with an error; %+v", good, bad, e.Stats())
+		serveFaults(t, engine.Options{Blocks: 20, BlockSize: 8, Sequences: 4, Tensor: 2}, 4)
 	})
 }
 
