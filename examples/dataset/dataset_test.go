@@ -205,8 +205,8 @@ func TestFolders(t *testing.T) {
 	require.Equal(t, []int{4, 2500*1024 - 2<<20, 1 << 20, 1 << 20}, sizes)
 }
 
-// chats returns the options of conversations, with the small tokenizer and its template.
-func chats(t *testing.T) dataset.Options {
+// chats returns the options of conversations with the small tokenizer, which it returns too, and its template.
+func chats(t *testing.T) (dataset.Options, *tokenizer.Tokenizer) {
 	dir, err := golden.Dir()
 	require.NoError(t, err)
 	dir = filepath.Join(dir, "tokenizer", "small")
@@ -214,12 +214,12 @@ func chats(t *testing.T) dataset.Options {
 	require.NoError(t, err)
 	template, err := chat.Load(dir)
 	require.NoError(t, err)
-	return dataset.Options{Tokenizer: tok, Template: template, End: -1}
+	return dataset.Options{Tokenizer: tok, Template: template, End: -1}, tok
 }
 
 // TestConversations: of conversations the answers are learnt, with the token that ends a turn.
 func TestConversations(t *testing.T) {
-	o := chats(t)
+	o, tok := chats(t)
 	for line, want := range map[string]string{
 		`{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello you"}]}`:                                                                                        "Hello you<|im_end|>",
 		`{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "One"}, {"role": "user", "content": "More"}, {"role": "assistant", "content": "Two"}]}`:                "One<|im_end|>Two<|im_end|>",
@@ -239,6 +239,6 @@ func TestConversations(t *testing.T) {
 		require.Contains(t, tok.Decode(rows[0].Inputs), "Hi<|im_end|>")
 	}
 	d := open(t, write(t, "poet.jsonl", `{"messages": [{"role": "poet", "content": "Hi"}]}`), o)
-	_, err = d.Rows(1, 512, dataset.Padded, 1)
+	_, err := d.Rows(1, 512, dataset.Padded, 1)
 	require.ErrorContains(t, err, "unknown role poet")
 }

@@ -116,7 +116,7 @@ func TestTableRows(t *testing.T) {
 
 // TestTableColumns: each kind of sample is read from its columns as from a line of JSON.
 func TestTableColumns(t *testing.T) {
-	o := chats(t)
+	o, _ := chats(t)
 	type message struct {
 		Role    string  `parquet:"role"`
 		Content string  `parquet:"content"`
