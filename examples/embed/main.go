@@ -30,7 +30,7 @@ model of bytes on its own source.`
 var samples = []string{
 	"go run -tags emu ./examples/embed one two",
 	"go run -tags emu ./examples/embed -query three one two",
-	"go run -tags emu ./examples/embed -model Qwen3-Embedding-0.6B -dtype bf16 -query hello",
+	"go run -tags emu ./examples/embed -model Qwen3-Embedding-0.6B -dtype bf16 -quant w8a8 -query hello",
 }
 
 // options are the flags.

@@ -55,6 +55,25 @@ func TestVectors(t *testing.T) {
 	}
 }
 
+// TestQuantized: with int8 weights the vector of a text points nearly where it did.
+func TestQuantized(t *testing.T) {
+	vector := func(args ...string) (v []float64) {
+		text, err := embeds(t, "", append(args, "-dtype", "bf16", "two words")...)
+		require.NoError(t, err)
+		var got struct{ Embedding []float64 }
+		require.NoError(t, json.Unmarshal([]byte(text), &got))
+		return got.Embedding
+	}
+	for _, args := range [][]string{{"-type", "qwen3"}, {"-type", "qwen3_next", "-tp", "2"}} {
+		exact, rounded, cosine := vector(args...), vector(append(args, "-quant", "w8a8")...), 0.0
+		for i := range exact {
+			cosine += exact[i] * rounded[i]
+		}
+		require.NotEqual(t, exact, rounded)
+		require.InDelta(t, 1, cosine, 0.02)
+	}
+}
+
 // TestQuery: the text that is the query comes first.
 func TestQuery(t *testing.T) {
 	text, err := embeds(t, "zebras\na red fox\na red ox\n", "-query", "a red fox")
@@ -68,7 +87,7 @@ func TestQuery(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	_, err := embeds(t, "one\n\n")
 	require.ErrorContains(t, err, "the prompt is empty")
-	for text, args := range map[string][]string{`-type "llama"`: {"-type", "llama"}, `"fp8" for flag -dtype`: {"-dtype", "fp8"}, "not defined": {"-nonsense"}} {
+	for text, args := range map[string][]string{`-type "llama"`: {"-type", "llama"}, `"fp8" for flag -dtype`: {"-dtype", "fp8"}, "needs -dtype bf16": {"-quant", "w8a8"}, "not defined": {"-nonsense"}} {
 		_, err := parseFlags(args, io.Discard)
 		require.ErrorContains(t, err, text)
 	}

@@ -55,6 +55,16 @@ func TestGeneratesBytes(t *testing.T) {
 			sampled, err := generated(t, append(flags, "-temperature", "1.5", "-top-p", "0.9", "-dtype", "bf16")...)
 			require.NoError(t, err)
 			require.NotEqual(t, greedy, sampled)
+			if kind != "qwen3" && kind != "qwen3_next" {
+				return // the others have the same linear layers
+			}
+			flags = append(flags, "-dtype", "bf16", "-quant", "w8a8")
+			rounded, err := generated(t, flags...)
+			require.NoError(t, err)
+			require.Len(t, rounded, len("if err")+20)
+			graph, err = generated(t, append(flags, "-graph")...)
+			require.NoError(t, err)
+			require.Equal(t, rounded, graph, "with int8 weights")
 		})
 	}
 }
@@ -164,7 +174,7 @@ func TestGeneratesFromHuggingFace(t *testing.T) {
 func TestBadFlags(t *testing.T) {
 	for text, flags := range map[string][]string{
 		"-n 0": {"-n", "0"}, "-train-steps 0": {"-train-steps", "0"}, `-type "llama"`: {"-type", "llama"}, `"fp8" for flag -dtype`: {"-dtype", "fp8"},
-		"-top-p 0": {"-top-p", "0"}, "invalid value": {"-ids", "1,x"}, "not defined": {"-nonsense"}, "unknown argument": {"text"},
+		"needs -dtype bf16": {"-quant", "w8a8"}, "-top-p 0": {"-top-p", "0"}, "invalid value": {"-ids", "1,x"}, "not defined": {"-nonsense"}, "unknown argument": {"text"},
 		"-system needs -chat": {"-system", "x"}, "not -ids": {"-chat", "-ids", "1"},
 	} {
 		_, err := parseFlags(flags, new(bytes.Buffer))

@@ -14,7 +14,8 @@
 //	                          and -adapter-rank limit them
 //	-device                   where: a device, or several with commas between, each with a replica of the model
 //	-tp                       devices that share each layer, from a replica's on; or as many processes,
-//	                          started by torchrun or examples/launch, of which the first serves
+//	                          started by torchrun or examples/launch, of which the first serves; when one of
+//	                          them ends, all do, for their launcher to start them again
 //	-type -train-steps        the model that is trained without -model
 //	-listen                   address; -tls-cert and -tls-key turn on TLS
 //	-keys                     file with bearer tokens, a line each, of which requests need one

@@ -19,7 +19,17 @@ import (
 	"github.com/goascend/cann/acl/acltest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// argumentsVariable makes the test binary run as the program.
+const argumentsVariable = "SERVE_TEST_ARGUMENTS"
+
+func TestMain(m *testing.M) {
+	if flags := os.Getenv(argumentsVariable); flags != "" {
+		os.Args = append([]string{"serve"}, strings.Fields(flags)...)
+		main()
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // program is a server that runs in the test.
 type program struct {
@@ -41,24 +51,30 @@ func begin(t *testing.T, flags ...string) program {
 		in.CloseWithError(io.EOF)
 		ended <- err
 	}()
-	text := make([]byte, 1<<12)
-	n, err := out.Read(text)
-	require.NoError(t, err)
-	found := regexp.MustCompile(`(http\S+) serves .*\n(curl .*)\n`).FindStringSubmatch(string(text[:n]))
-	require.NotNil(t, found, "%s", text[:n])
-	stopped := false
-	p := program{found[1], found[2], func() error {
+	stopped, p := false, invited(t, out)
+	p.stop = func() error {
 		stopped = true
 		cancel()
 		err := <-ended
 		require.Empty(t, acl.Live())
 		return err
-	}}
+	}
 	t.Cleanup(func() {
 		if !stopped {
 			require.NoError(t, p.stop())
 		}
 	})
+	return p
+}
+
+// invited waits for what the program prints when it serves.
+func invited(t *testing.T, out io.Reader) (p program) {
+	text := make([]byte, 1<<12)
+	n, err := out.Read(text)
+	require.NoError(t, err)
+	found := regexp.MustCompile(`(http\S+) serves .*\n(curl .*)\n`).FindStringSubmatch(string(text[:n]))
+	require.NotNil(t, found, "%s", text[:n])
+	p.url, p.curl = found[1], found[2]
 	return p
 }
 
@@ -140,7 +156,7 @@ func TestBadFlags(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "keys")
 	require.NoError(t, os.WriteFile(empty, nil, 0o600))
 	for text, flags := range map[string][]string{
-		"-train-steps 0": {"-train-steps", "0"}, `-type "llama"`: {"-type", "llama"}, `"fp8" for flag -dtype`: {"-dtype", "fp8"}, `-quant "w4"`: {"-quant", "w4"}, "needs -dtype bf16": {"-quant", "w8a8"}, "go together": {"-tls-cert", "x"}, "-adapter needs": {"-adapter", "x"}, "-adapters needs": {"-adapters", "x"}, "in two replicas": {"-device", "0,1", "-tp", "2"}, "-adapter-places 0": {"-model", "x", "-adapters", "y", "-adapter-places", "0"},
+		"-train-steps 0": {"-train-steps", "0"}, `-type "llama"`: {"-type", "llama"}, `"fp8" for flag -dtype`: {"-dtype", "fp8"}, `"w4" for flag -quant`: {"-quant", "w4"}, "needs -dtype bf16": {"-quant", "w8a8"}, "go together": {"-tls-cert", "x"}, "-adapter needs": {"-adapter", "x"}, "-adapters needs": {"-adapters", "x"}, "in two replicas": {"-device", "0,1", "-tp", "2"}, "-adapter-places 0": {"-model", "x", "-adapters", "y", "-adapter-places", "0"},
 		"not defined": {"-nonsense"}, "unknown argument": {"text"}, "has no keys": {"-keys", empty}, "no such file": {"-keys", "none"},
 	} {
 		_, err := parseFlags(flags, new(bytes.Buffer))

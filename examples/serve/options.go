@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/examples/command"
 	"github.com/goascend/cann/examples/serve/api"
 	"github.com/goascend/cann/examples/serve/engine"
@@ -29,12 +28,13 @@ var samples = []string{
 	"go run -tags emu ./examples/serve",
 	"go run -tags emu ./examples/serve -type qwen3_next -listen 127.0.0.1:0",
 	"go run -tags emu ./examples/serve -model Qwen3-0.6B -dtype bf16 -listen :8080 -keys keys.txt",
+	"go run ./examples/launch -n 2 -- build/serve -model Qwen3-0.6B -dtype bf16 -tp 2",
 }
 
 // options are the flags.
 type options struct {
 	source            weights.Source
-	name, quant       string
+	name              string
 	devices           []int // the first one of each replica
 	listen, cert, key string
 	keys              string
@@ -58,7 +58,6 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.IntVar(&o.engine.AdapterRank, "adapter-rank", 64, "largest `rank` of an adapter there")
 	f.IntVar(&o.places, "adapter-places", 4, "`adapters` that can be loaded at the same time, with -adapters")
 	f.StringVar(&o.name, "name", "", "its `name` in requests (default: that of the folder, or small)")
-	f.StringVar(&o.quant, "quant", "", "`form` of the weights of linear layers: w8a8 for int8 weights and inputs, with -dtype bf16")
 	o.devices = []int{0}
 	f.Func("device", "`device` to run on, or several with commas between: each has a replica of the model (default 0)", func(text string) (err error) {
 		o.devices, err = parseDevices(text)
@@ -139,12 +138,7 @@ func (o *options) complete() (err error) {
 	if err = o.source.Check(); err != nil {
 		return err
 	}
-	o.source.Quantize = o.quant == "w8a8"
 	switch {
-	case o.quant != "" && !o.source.Quantize:
-		return fmt.Errorf("-quant %q; use w8a8, or leave it out", o.quant)
-	case o.source.Quantize && o.source.DType == aclnn.Float32:
-		return errors.New("-quant w8a8 needs -dtype bf16")
 	case o.api.Adapters != "" && o.source.Folder == "":
 		return errors.New("-adapters needs -model")
 	case o.api.Adapters != "" && (o.places < 1 || o.engine.AdapterRank < 1):

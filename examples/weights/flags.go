@@ -12,13 +12,14 @@ import (
 	"github.com/goascend/cann/examples/qwen"
 )
 
-// Flags adds the flags that choose a model: -model, -adapter, -dtype, and -type and -train-steps of one to train.
+// Flags adds the flags that choose a model: -model, -adapter, -dtype, -quant, and -type and -train-steps of one to train.
 // Steps and Type have their defaults, qwen3 if Type is empty. Check follows when the flags are parsed.
 func (s *Source) Flags(f *command.Flags) {
 	f.Group("The model")
 	f.StringVar(&s.Folder, "model", "", "`folder` of a Hugging Face model, or of trainstep's checkpoints (default: train a small one first)")
 	f.StringVar(&s.Adapter, "adapter", "", "`folder` of an adapter for -model, as trainstep -lora exports it or PEFT saves it")
 	f.Var((*elements)(&s.DType), "dtype", "element `type`: fp32 or bf16")
+	f.Var((*precision)(&s.Quantize), "quant", "`form` of the weights of linear layers: w8a8 for int8 weights and inputs, with -dtype bf16")
 	f.StringVar(&s.Type, "type", cmp.Or(s.Type, "qwen3"), "`type` of a model to train, without -model: one of "+strings.Join(qwen.ModelTypes(), ", "))
 	f.IntVar(&s.Steps, "train-steps", s.Steps, "`steps` to train it")
 }
@@ -28,6 +29,8 @@ func (s *Source) Check() error {
 	switch {
 	case s.Adapter != "" && s.Folder == "":
 		return errors.New("-adapter needs the -model that it was trained for")
+	case s.Quantize && s.DType == aclnn.Float32:
+		return errors.New("-quant w8a8 needs -dtype bf16")
 	case s.Folder == "" && s.Steps < 1:
 		return fmt.Errorf("-train-steps %d; it must be positive", s.Steps)
 	case s.Folder == "" && !slices.Contains(qwen.ModelTypes(), s.Type):
@@ -56,5 +59,23 @@ func (e *elements) Set(name string) error {
 		return errors.New("use fp32 or bf16")
 	}
 	*e = elements(dt)
+	return nil
+}
+
+// precision is a flag that names a form of weights, and whether it is int8.
+type precision bool
+
+func (p *precision) String() string {
+	if p != nil && bool(*p) {
+		return "w8a8"
+	}
+	return ""
+}
+
+func (p *precision) Set(name string) error {
+	if name != "" && name != "w8a8" {
+		return errors.New("use w8a8")
+	}
+	*p = name == "w8a8"
 	return nil
 }

@@ -55,7 +55,10 @@ func TestFlags(t *testing.T) {
 	s, err = parse("-model", "a", "-adapter", "b", "-dtype", "bf16", "-type", "none", "-train-steps", "0")
 	require.NoError(t, err, "type and steps are not those of a folder")
 	require.Equal(t, weights.Source{Folder: "a", Adapter: "b", DType: aclnn.BFloat16, Type: "none"}, s)
-	for text, args := range map[string][]string{"use fp32 or bf16": {"-dtype", "int4"}, "-adapter needs": {"-adapter", "x"}, "-train-steps 0": {"-train-steps", "0"}, `-type "x"`: {"-type", "x"}} {
+	s, err = parse("-quant", "w8a8", "-dtype", "bf16")
+	require.NoError(t, err)
+	require.True(t, s.Quantize)
+	for text, args := range map[string][]string{"use w8a8": {"-quant", "w4"}, "needs -dtype bf16": {"-quant", "w8a8"}, "use fp32 or bf16": {"-dtype", "int4"}, "-adapter needs": {"-adapter", "x"}, "-train-steps 0": {"-train-steps", "0"}, `-type "x"`: {"-type", "x"}} {
 		_, err := parse(args...)
 		require.ErrorContains(t, err, text)
 	}

@@ -35,7 +35,8 @@
 //
 // After a failure of the device, the requests of the failed step are computed again, once. A device that
 // cannot go on is closed and opened again, and so are all that share the layers when one of them fails. When another
-// process fails, the engine ends with ErrRank, and all processes have to be started again.
+// process fails or ends, the engine ends with ErrRank at once, whether or not requests run, and all processes have to be
+// started again.
 //
 // The package knows tokens, not text; stop strings are in Stops.
 package engine

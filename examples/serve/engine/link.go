@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/goascend/cann/acl"
@@ -19,21 +20,36 @@ var ErrRank = errors.New("engine: a rank is lost; start all ranks again")
 // link joins the processes that have the ranks of a model. The first one sends orders, and the others answer when
 // they have followed one.
 type link struct {
-	orders  *world.Group
-	answers *world.Group // apart, so that the next order can be awaited before the answer
+	orders   *world.Group
+	answers  *world.Group // apart, so that the next order can be awaited before the answer
+	presence *world.Group // carries nothing; its connections end with the ranks
+	lost     chan error   // gets the loss of another rank, on the first one
+	watching sync.WaitGroup
 }
 
+func newLink(orders *world.Group) *link { return &link{orders: orders, lost: make(chan error, 1)} }
+
 func (l *link) open(ctx context.Context) (err error) {
-	l.answers, err = job.Whole(ctx, l.orders, "answers")
+	if l.answers, err = job.Whole(ctx, l.orders, "answers"); err != nil {
+		return err
+	}
+	l.presence, err = job.Whole(ctx, l.orders, "presence")
+	if err == nil && l.orders.Rank() == 0 && l.orders.Size() > 1 {
+		l.watching.Go(l.watch)
+	}
 	return err
+}
+
+// watch notices the loss of another rank between orders, too. The other ranks wait for orders and would notice
+// that of the first. None of them ever comes to the barrier, so that it ends when a rank does, or with Close.
+func (l *link) watch() {
+	l.lost <- fmt.Errorf("%w: %w", ErrRank, l.presence.Barrier(context.Background()))
 }
 
 // Close leaves the other ranks, which then end: well, if the last order has come to them.
 func (l *link) Close() error {
-	err := l.orders.Close()
-	if l.answers != nil {
-		err = errors.Join(err, l.answers.Close())
-	}
+	err := errors.Join(l.orders.Close(), l.answers.Close(), l.presence.Close())
+	l.watching.Wait()
 	return err
 }
 

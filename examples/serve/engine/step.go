@@ -34,7 +34,7 @@ func (e *Engine) run(ctx context.Context) {
 }
 
 // receive takes new requests, and drops those whose context has ended. It waits if there are none. It
-// returns false when the engine closes.
+// returns false when the engine closes, or when a rank in another process is lost meanwhile.
 func (e *Engine) receive(ctx context.Context) bool {
 	if len(e.running)+len(e.waiting) == 0 {
 		select {
@@ -43,6 +43,9 @@ func (e *Engine) receive(ctx context.Context) bool {
 		case e.embedding = <-e.embeddings:
 		case x := <-e.errands:
 			e.perform(ctx, x)
+		case err := <-e.team.lost():
+			e.lose(err)
+			return false
 		case <-ctx.Done():
 			return false
 		}
@@ -59,7 +62,7 @@ func (e *Engine) receive(ctx context.Context) bool {
 			e.finish(s, noReason, context.Cause(s.ctx))
 		}
 	}
-	return ctx.Err() == nil
+	return ctx.Err() == nil && e.lost == nil
 }
 
 // step computes the next tokens of all running sequences.
@@ -155,13 +158,12 @@ func (e *Engine) recover(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
-	e.stats.Faults++
-	e.o.Logger.Error("a step has failed", "error", err, "running", len(e.running))
 	if errors.Is(err, ErrRank) {
-		e.lost = failed(err)
-		e.setDown(e.lost)
+		e.lose(err)
 		return
 	}
+	e.stats.Faults++
+	e.o.Logger.Error("a step has failed", "error", err, "running", len(e.running))
 	for _, s := range slices.Backward(slices.Clone(e.running)) {
 		if s.next > 0 {
 			s.faults++
@@ -180,6 +182,15 @@ func (e *Engine) recover(ctx context.Context, err error) {
 	if err != nil {
 		e.reopen(ctx, err)
 	}
+}
+
+// lose ends the engine after the loss of a rank in another process: new requests are refused from now on.
+func (e *Engine) lose(err error) {
+	e.stats.Faults++
+	e.o.Logger.Error("a rank is lost", "error", err, "running", len(e.running))
+	e.team.broken = true
+	e.lost = failed(err)
+	e.setDown(e.lost)
 }
 
 // longestPause is the longest time between attempts to open the device again.

@@ -30,7 +30,7 @@ func newTeam(ctx context.Context, rt *acl.Runtime, device int, load Load, o *Opt
 
 func (t *team) open(ctx context.Context, rt *acl.Runtime, device int, load Load, o *Options) (err error) {
 	if o.Group != nil {
-		t.link = &link{orders: o.Group}
+		t.link = newLink(o.Group)
 	}
 	var streams []*acl.Stream
 	for i := range o.Tensor {
@@ -95,6 +95,14 @@ func (t *team) do(ctx context.Context, o order) (values []float32, err error) {
 	values, err = t.link.lead(ctx, o, func(ctx context.Context) ([]float32, error) { return t.here(ctx, o) })
 	t.broken = errors.Is(err, ErrRank)
 	return values, err
+}
+
+// lost gets the error of a rank that has ended in another process, also between orders. It is nil without a link.
+func (t *team) lost() <-chan error {
+	if t == nil || t.link == nil {
+		return nil
+	}
+	return t.link.lost
 }
 
 // here lets the ranks of this process follow an order.
