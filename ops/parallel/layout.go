@@ -17,17 +17,19 @@ type WeightRole uint8
 const (
 	// PlainWeight is gathered in ND.
 	PlainWeight WeightRole = iota
-	// GroupedWeight is a weight [groups, in, out] of GroupedMatmul. It is gathered in FRACTAL_NZ if
-	// its dtype has 16 bits and in and out are multiples of 16, else in ND.
+	// GroupedWeight is a weight of GroupedMatmul, kept as [groups, in, out], the order in which the
+	// forward pass reads it. It is gathered in FRACTAL_NZ if its dtype has 16 bits and in and out are
+	// multiples of 16, else in ND.
 	GroupedWeight
 )
 
 // ShardRule assigns a role to weights by name, never by size. Weight matches the last component of
 // a parameter's name, and Module the components before it or a suffix of them; both are path.Match
-// patterns. {"mlp.experts", "*_proj", GroupedWeight} matches layers.3.mlp.experts.down_proj.
+// patterns. {"mlp.experts", "*_proj", GroupedWeight, 0} matches layers.3.mlp.experts.down_proj.
 type ShardRule struct {
 	Module, Weight string
 	Role           WeightRole
+	Align          int64 // in place of ShardConfig.Align, unless it is 0
 }
 
 func (r ShardRule) matches(name string) (bool, error) {
@@ -52,8 +54,8 @@ type ShardConfig struct {
 	// Rules assign roles. The first rule that matches a weight decides; a weight without a match is
 	// a PlainWeight.
 	Rules []ShardRule
-	// Align is the number of elements to which each parameter's part of a shard is rounded up, 1
-	// when 0. With ShardAlignment every part begins where the fused slice operator reads fastest.
+	// Align is the number of elements to which each parameter's part of a shard is aligned and
+	// rounded up, 1 when 0. With ShardAlignment every part begins where the fused slice operator reads fastest.
 	Align int64
 	// Scale multiplies the summed gradients. 0 means 1/ranks, which averages them.
 	Scale float64
@@ -69,7 +71,7 @@ type ShardedParameter struct {
 }
 
 // ShardLayout describes where parameters lie in the flat shards of a number of ranks. A shard has a
-// part of every parameter, one after another. The parts of a parameter, concatenated in rank order,
+// part of every parameter, one after another, with gaps where the alignments differ. The parts of a parameter, concatenated in rank order,
 // are its elements in row-major order followed by padding.
 type ShardLayout struct {
 	Ranks int64
@@ -105,10 +107,15 @@ func NewShardLayout(ranks int, parameters []ShardedParameter, c ShardConfig) (*S
 	if ranks < 1 || c.Align < 0 {
 		return nil, check.Invalid("shards for %d ranks with alignment %d; both must be positive", ranks, c.Align)
 	}
+	for _, r := range c.Rules {
+		if r.Align < 0 {
+			return nil, check.Invalid("rule %q, %q has alignment %d; it must be positive", r.Module, r.Weight, r.Align)
+		}
+	}
 	l := &ShardLayout{Ranks: int64(ranks)}
 	names := map[string]bool{}
 	for _, p := range parameters {
-		role, err := c.role(p.Name)
+		rule, err := c.Rule(p.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -120,27 +127,33 @@ func NewShardLayout(ranks int, parameters []ShardedParameter, c ShardConfig) (*S
 		switch {
 		case names[p.Name]:
 			return nil, check.Invalid("two parameters are called %s", p.Name)
-		case role == GroupedWeight && len(p.Shape) != 3:
+		case rule.Role == GroupedWeight && len(p.Shape) != 3:
 			return nil, check.Invalid("%s has shape %v; a weight of grouped products is [groups, in, out]", p.Name, p.Shape)
 		}
 		names[p.Name] = true
 		chunk := (elements(p.Shape) + l.Ranks - 1) / l.Ranks
-		chunk = (chunk + align - 1) / align * align
-		l.Parts = append(l.Parts, ShardPart{ShardedParameter: p, Role: role, Start: l.Total, End: l.Total + chunk})
-		l.Total += chunk
+		unit := align
+		if rule.Align > 0 {
+			unit = rule.Align
+		}
+		up := func(n int64) int64 { return (n + unit - 1) / unit * unit }
+		start := up(l.Total)
+		l.Total = start + up(chunk)
+		l.Parts = append(l.Parts, ShardPart{ShardedParameter: p, Role: rule.Role, Start: start, End: l.Total})
 	}
 	return l, nil
 }
 
-func (c *ShardConfig) role(name string) (WeightRole, error) {
+// Rule returns the first rule that matches a weight's name, and the zero rule if none does.
+func (c *ShardConfig) Rule(name string) (ShardRule, error) {
 	for _, r := range c.Rules {
 		ok, err := r.matches(name)
 		if err != nil {
-			return 0, fmt.Errorf("%w: rule %q, %q: %w", ops.ErrInvalid, r.Module, r.Weight, err)
+			return ShardRule{}, fmt.Errorf("%w: rule %q, %q: %w", ops.ErrInvalid, r.Module, r.Weight, err)
 		}
 		if ok {
-			return r.Role, nil
+			return r, nil
 		}
 	}
-	return PlainWeight, nil
+	return ShardRule{}, nil
 }

@@ -128,14 +128,18 @@ func TestShardLayout(t *testing.T) {
 		for i := range rapid.IntRange(0, 6).Draw(r, "parameters") {
 			parameters = append(parameters, parallel.ShardedParameter{Name: fmt.Sprint(i), Shape: rapid.SliceOfN(rapid.Int64Range(0, 9), 0, 4).Draw(r, "shape")})
 		}
-		l, err := parallel.NewShardLayout(ranks, parameters, parallel.ShardConfig{Align: align})
+		own := rapid.Int64Range(0, 40).Draw(r, "alignment of the third")
+		l, err := parallel.NewShardLayout(ranks, parameters, parallel.ShardConfig{Align: align, Rules: []parallel.ShardRule{{Weight: "2", Align: own}}})
 		require.NoError(r, err)
 		at := int64(0)
 		for i := range l.Parts {
-			p := &l.Parts[i]
-			require.Equal(r, at, p.Start)
+			p, unit := &l.Parts[i], max(align, 1)
+			if i == 2 && own > 0 {
+				unit = own
+			}
+			require.Equal(r, (at+unit-1)/unit*unit, p.Start)
 			at = p.End
-			require.Zero(r, (p.End-p.Start)%max(align, 1))
+			require.Zero(r, (p.End-p.Start)%unit)
 			next := int64(0)
 			for rank := range int64(ranks) {
 				lo, hi := p.Owned(rank)
@@ -176,6 +180,7 @@ func TestShardRules(t *testing.T) {
 	}{
 		"shards for 0 ranks":     {0, nil, parallel.ShardConfig{}},
 		"alignment -1":           {1, nil, parallel.ShardConfig{Align: -1}},
+		"has alignment -2":       {1, nil, parallel.ShardConfig{Rules: []parallel.ShardRule{{Align: -2}}}},
 		"[groups, in, out]":      {1, one("mlp.experts.w", 3, 4), parallel.ShardConfig{Rules: rules}},
 		"must not be negative":   {1, one("w", -3), parallel.ShardConfig{}},
 		"two parameters":         {1, append(one("w"), one("w")...), parallel.ShardConfig{}},
