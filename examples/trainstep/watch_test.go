@@ -21,6 +21,7 @@ import (
 	"github.com/goascend/cann/examples/checkpoint"
 	"github.com/goascend/cann/examples/meter"
 	"github.com/goascend/cann/examples/qwen"
+	"github.com/goascend/cann/hccl/world"
 )
 
 // TestCompare draws two logs, of which one was resumed, and tells how far they are apart.
@@ -65,6 +66,35 @@ func TestCompare(t *testing.T) {
 		_, err := parseFlags(flags, io.Discard)
 		require.Error(t, err, flags)
 	}
+}
+
+// TestCompareWeights tells how far the weights of two checkpoints are apart, and refuses those of other models.
+func TestCompareWeights(t *testing.T) {
+	saved := func(name string, tensors ...checkpoint.Tensor) string {
+		dir := filepath.Join(t.TempDir(), name)
+		groups, err := world.LocalGroups(t.Context(), 1, world.GroupConfig{})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, groups[0].Close()) }()
+		s, err := checkpoint.NewSaver(t.Context(), groups[0], dir, 1)
+		require.NoError(t, err)
+		require.NoError(t, s.Save(t.Context(), checkpoint.About{Step: 3}, tensors))
+		require.NoError(t, s.Close())
+		return dir
+	}
+	weight := func(name string, values ...float32) checkpoint.Tensor {
+		return checkpoint.Tensor{Part: checkpoint.Part{Name: name, Shape: []int64{int64(len(values))}}, Values: values}
+	}
+	a := saved("a", weight("near", 1, 2), weight("far", 1, 2, 3, 4), weight("same", 5), weight("optimizer.exp_avg.same", 1))
+	b := saved("b", weight("near", 1, 2.5), weight("far", 1, 2, 3, 8), weight("same", 5), weight("optimizer.exp_avg.same", 2))
+	var report strings.Builder
+	require.NoError(t, compare(a, b, io.Discard, &report))
+	require.Equal(t, "steps 3 and 3: of 3 weights 1 are equal; the RMS of a weight's differences is at most 2 in far\n", report.String())
+	report.Reset()
+	nan := saved("nan", weight("near", 1, float32(math.NaN())), weight("far", 1, 2, 3, 4), weight("same", 9))
+	require.NoError(t, compare(a, nan, io.Discard, &report))
+	require.Contains(t, report.String(), "at most NaN in near")
+	other := saved("other", weight("near", 1, 2, 3), weight("far", 1, 2, 3, 4), weight("same", 5))
+	require.ErrorContains(t, compare(a, other, io.Discard, io.Discard), "different models")
 }
 
 // TestMetrics reads what Prometheus would while the training goes on.
