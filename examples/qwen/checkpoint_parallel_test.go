@@ -29,7 +29,9 @@ func TestCheckpointInAnotherLayout(t *testing.T) {
 		{ranks: 1},
 		{ranks: 4, layout: world.Layout{EP: 4}, shard: true},
 		{ranks: 4, layout: world.Layout{PP: 2, TP: 2}, sequence: true},
+		{ranks: 2, shard: true, nz: true},
 		{ranks: 2, shard: true},
+		{ranks: 3, shard: true, nz: true},
 		{ranks: 4, layout: world.Layout{CP: 2, TP: 2}, sequence: true, shard: true},
 		{ranks: 4, layout: world.Layout{TP: 2, EP: 2}, sequence: true},
 	}
@@ -43,7 +45,7 @@ func TestCheckpointInAnotherLayout(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			cfg.TieWordEmbeddings = false
+			cfg.TieWordEmbeddings, cfg.GroupedNZ = false, s.nz
 			m, err := qwen.NewParallel(st, reg, cfg, aclnn.BFloat16, par)
 			if err != nil {
 				return err
@@ -60,7 +62,11 @@ func TestCheckpointInAnotherLayout(t *testing.T) {
 				}
 			}
 			if i > 0 {
-				if err := restoredOwn(ctx, at(i-1), m, opt, par); err != nil {
+				limit := 1.1
+				if s.nz { // rows of 32 and 64 elements are cut, whose segments have 16
+					limit = 1.2
+				}
+				if err := restoredOwn(ctx, at(i-1), m, opt, par, limit); err != nil {
 					return err
 				}
 				return saved(ctx, at(i), m, opt, ranks)
@@ -109,7 +115,7 @@ func TestCheckpointInAnotherLayout(t *testing.T) {
 }
 
 // restoredOwn reads the newest checkpoint, and hardly more of it than this rank keeps.
-func restoredOwn(ctx context.Context, dir string, m *qwen.Model, o *qwen.Optimizer, par qwen.Parallel) (err error) {
+func restoredOwn(ctx context.Context, dir string, m *qwen.Model, o *qwen.Optimizer, par qwen.Parallel, limit float64) (err error) {
 	set, err := checkpoint.Open(dir)
 	if err != nil {
 		return err
@@ -135,7 +141,7 @@ func restoredOwn(ctx context.Context, dir string, m *qwen.Model, o *qwen.Optimiz
 		}
 		kept += 3 * 4 * (len(p.Part(make([]float32, n))) + ranks - 1) / ranks // the weight and two moments
 	}
-	if read := set.BytesRead(); float64(read) > 1.1*float64(kept) {
+	if read := set.BytesRead(); float64(read) > limit*float64(kept) {
 		return fmt.Errorf("%d bytes were read for %d", read, kept)
 	}
 	return nil

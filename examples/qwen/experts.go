@@ -7,14 +7,37 @@ import (
 )
 
 // experts is a feed-forward layer of experts, of which the router chooses some for each token. Its
-// weights are [experts, out, in] as in the checkpoint; the grouped products read their transposes.
+// weights are [experts, out, in] as in the checkpoint, though shards may keep them turned; the grouped
+// products read their transposes.
 type experts struct {
 	router       linear     // [experts, hidden]
 	gateUp, down *Parameter // of this rank's experts
 	count        int64      // number of experts of all ranks
 	perToken     int64
 	normalize    bool
-	nz           bool // whether the products read FRACTAL_NZ copies of the weights
+	nz           nzUse
+}
+
+// nzUse says in which passes the products of experts read weights in FRACTAL_NZ.
+type nzUse struct{ forward, backward bool }
+
+// nzUse returns both passes, but where this CANN is not known to read the weight of the forward pass transposed
+// too, which the gradient of its input needs: the backward pass then reads ND.
+func (c Config) nzUse() nzUse { return nzUse{c.GroupedNZ, c.GroupedNZ && ReadsTurnedNZ()} }
+
+// in reports whether the products read FRACTAL_NZ at this point of a pass.
+func (nz nzUse) in(p *pass) bool {
+	if p.backward {
+		return nz.backward
+	}
+	return nz.forward
+}
+
+// ReadsTurnedNZ reports whether this CANN is known to read a FRACTAL_NZ weight of a grouped product transposed.
+// CANN 8.1 is not: its kernel has the addresses for it, but the checks before the kernel are not public, and its
+// header promises ND only.
+func ReadsTurnedNZ() bool {
+	return (&aclnn.GroupedMatmulWeightNzParams{}).Operator().Available() == nil
 }
 
 func newExperts(ps *parameters, c Config, prefix string) experts {
@@ -23,7 +46,7 @@ func newExperts(ps *parameters, c Config, prefix string) experts {
 		router: linear{ps.add(prefix+"gate.weight", n, h)},
 		gateUp: ps.addExperts(prefix+"experts.gate_up_proj", n, 2*i, h),
 		down:   ps.addExperts(prefix+"experts.down_proj", n, h, i),
-		count:  n, perToken: int64(c.ExpertsPerToken), normalize: c.NormTopK, nz: c.GroupedNZ,
+		count:  n, perToken: int64(c.ExpertsPerToken), normalize: c.NormTopK, nz: c.nzUse(),
 	}
 }
 
@@ -71,7 +94,7 @@ func (f experts) beside(p *pass, x, shared *aclnn.Tensor) (*aclnn.Tensor, *exper
 	s.unit.Out = s.results
 	// CANN reads float32 weights in FRACTAL_NZ in plain products only, one per expert. The host
 	// must then know the number of rows, as it must to send them to other ranks.
-	if p.ep.Size() > 1 || f.nz && p.dt == aclnn.Float32 {
+	if p.ep.Size() > 1 || f.nz.forward && p.dt == aclnn.Float32 {
 		s.dispatch(p, sums, permuted)
 	}
 	s.compute(p)
@@ -115,27 +138,40 @@ func (s *expertsState) compute(p *pass) {
 }
 
 // readWeights views the weights for the grouped products; call it again after they are gathered
-// again.
+// again, and for the backward pass.
 func (s *expertsState) readWeights(p *pass) {
-	if s.read != s.gateUp.Value {
+	if s.read != s.gateUp.Value || p.backward && s.nz.forward != s.nz.backward {
 		s.read = s.gateUp.Value
 		s.unit.GateUp, s.unit.Down = s.weight(p, s.gateUp), s.weight(p, s.down)
 	}
 }
 
 // weight returns [experts, in, out] for the grouped products: a view of the weight, or of a
-// FRACTAL_NZ copy that the backward pass reads too.
+// FRACTAL_NZ copy that the backward pass reads too, if it can.
 func (f experts) weight(p *pass, w *Parameter) *aclnn.Tensor {
-	if !f.nz || w.Value.Format() == aclnn.FractalNZ {
-		return w.Value.Transpose(1, 2)
+	read := w.Value.Transpose(1, 2)
+	if !f.nz.in(p) || read.Format() == aclnn.FractalNZ {
+		return read
 	}
-	shape := w.Value.Shape()
+	if !f.nz.backward && !read.Contiguous() {
+		read = p.Contiguous(read)
+		*p.moved += int64(2 * read.Bytes())
+	}
+	if read.Contiguous() {
+		return p.toNZ(read)
+	}
+	return p.toNZ(w.Value).Transpose(1, 2)
+}
+
+// toNZ returns a FRACTAL_NZ copy of a contiguous weight.
+func (p *pass) toNZ(w *aclnn.Tensor) *aclnn.Tensor {
+	shape := w.Shape()
 	storage := p.Tensor(p.dt, int64(aclnn.NZBytes(p.dt, shape...)/p.dt.Size()))
-	nz := storage.Narrow(0, 0, w.Value.Len()).Reshape(shape...).AsNZ()
-	a := ops.SliceToNZArgs{Gathered: w.Value.Reshape(1, -1), End: w.Value.Len(), Out: nz}
+	nz := storage.Narrow(0, 0, w.Len()).Reshape(shape...).AsNZ()
+	a := ops.SliceToNZArgs{Gathered: w.Reshape(1, -1), End: w.Len(), Out: nz}
 	run(p, p.reg.SliceToNZ, &a)
 	*p.moved += int64(a.Moved)
-	return nz.Transpose(1, 2)
+	return nz
 }
 
 func (s *expertsState) backward(p *pass, dy *aclnn.Tensor) *aclnn.Tensor {

@@ -98,6 +98,7 @@ func (m *Model) embed(p *pass, in *inputs) *aclnn.Tensor {
 // receives the gradient of its input; it is nil in the first stage. In the last micro-batch the
 // gradients are then ready to be exchanged.
 func (m *Model) backward(p *pass, in *inputs, s *state, dx, dIn *aclnn.Tensor, lastMicro bool) {
+	p.backward = true
 	trained := &m.params
 	if p.frozen {
 		trained = &p.adapter.params

@@ -47,14 +47,18 @@ func TestLoadReadsParts(t *testing.T) {
 		for name, s := range map[string]spread{
 			"alone": {ranks: 1}, "tp": {ranks: 2, layout: world.Layout{TP: 2}, sequence: true}, "ep": {ranks: 2, layout: world.Layout{EP: 2}},
 			"pp": {ranks: 2, layout: world.Layout{PP: 2}}, "fsdp": {ranks: 4, shard: true}, "tp and fsdp": {ranks: 4, layout: world.Layout{TP: 2}, sequence: true, shard: true},
+			// Of the four experts a rank has two, a half, or parts that begin and end inside a row.
+			"fsdp and nz": {ranks: 2, shard: true, nz: true}, "halves and nz": {ranks: 8, shard: true, nz: true}, "pieces and nz": {ranks: 5, shard: true, nz: true},
 		} {
-			if model != "qwen3_moe" && s.layout.EP > 1 {
+			if model != "qwen3_moe" && (s.layout.EP > 1 || s.nz) {
 				continue
 			}
 			t.Run(model+"/"+name, func(t *testing.T) {
 				onRanks(t, s.ranks, s.layout, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks) (err error) {
 					par := ranks.Parallel
 					par.Sequence, par.Shard = s.sequence, s.shard
+					cfg := cfg
+					cfg.GroupedNZ = s.nz
 					m, err := qwen.NewParallel(st, reg, cfg, aclnn.Float32, par)
 					if err != nil {
 						return err

@@ -3,7 +3,6 @@ package qwen_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,18 +20,17 @@ import (
 // TestMovedBytes: the bytes that copies of weights move in a step of shards are those that package cost
 // estimates, in each form of the experts' weights, and the losses are the same.
 func TestMovedBytes(t *testing.T) {
-	if os.Getenv("CANN_EMU_API") != "" {
-		t.Skip("CANN 8.1 has no product with FRACTAL_NZ weights of both orders")
-	}
 	const ranks = 2
 	run := golden.Model(t, "qwen3_moe")
 	var losses []float64
+	experts := func(role parallel.WeightRole) []parallel.ShardRule {
+		return []parallel.ShardRule{{Module: "mlp.experts", Weight: "*", Role: role}}
+	}
 	for _, c := range []struct {
 		format cost.Format
 		rules  []parallel.ShardRule
 	}{
-		{cost.ND, nil}, {cost.NZ, nil},
-		{cost.Cast, []parallel.ShardRule{{Module: "none", Weight: "*", Role: parallel.GroupedWeight}}},
+		{cost.ND, nil}, {cost.ND, experts(parallel.GroupedWeight)}, {cost.NZ, nil}, {cost.Cast, experts(parallel.PlainWeight)},
 	} {
 		for _, align := range []int64{0, parallel.ShardAlignment} {
 			var moved int64
@@ -43,7 +41,7 @@ func TestMovedBytes(t *testing.T) {
 				}
 				cfg.GroupedNZ = c.format != cost.ND
 				par := ranks.Parallel
-				par.Shard, par.ShardAlign, par.GroupedWeights = true, align, c.rules
+				par.Shard, par.ShardAlign, par.ShardRules = true, align, c.rules
 				m, err := qwen.NewParallel(st, reg, cfg, aclnn.BFloat16, par)
 				if err != nil {
 					return err
@@ -67,7 +65,7 @@ func TestMovedBytes(t *testing.T) {
 			step, err := cost.Run{Config: cfg, Devices: ranks, Tokens: 1, ElementBytes: 2, Format: c.format}.On(chip)
 			require.NoError(t, err)
 			want := step.Term(cost.CopyOut).Bytes + step.Term(cost.CastOver).Bytes
-			what := fmt.Sprintf("%s, alignment %d", c.format, align)
+			what := fmt.Sprintf("%s, %v, alignment %d", c.format, c.rules, align)
 			if align == 0 {
 				require.EqualValues(t, want, moved, what)
 			} else { // parts of shards are filled up

@@ -33,12 +33,14 @@ type Parallel struct {
 	// Context. With Shard each of them keeps a part of the weights.
 	Data  parallel.Communicator
 	Shard bool
-	// ShardAlign is the number of elements to which each weight's part of a shard is rounded up, such as
+	// ShardAlign is the number of elements to which each weight's part of a shard is aligned, such as
 	// parallel.ShardAlignment; 1 when 0.
 	ShardAlign int64
-	// GroupedWeights selects the weights that are gathered in FRACTAL_NZ with Config.GroupedNZ. Nil stands
-	// for those of all experts; weights of experts that it leaves out are gathered in ND and cast.
-	GroupedWeights []parallel.ShardRule
+	// ShardRules give weights roles and alignments of their own. Those of experts that are GroupedWeights
+	// are kept as [experts, in, out], and gathered in FRACTAL_NZ with Config.GroupedNZ; the others are kept
+	// as [experts, out, in] and, with it, cast in each pass. Nil stands for GroupedWeights with
+	// Config.GroupedNZ and for none without.
+	ShardRules []parallel.ShardRule
 	// Replicas, if it is set, contains the ranks of Data that keep the same part, and Shards those
 	// that keep the different parts, so that weights are gathered over fewer ranks.
 	Replicas, Shards parallel.Communicator

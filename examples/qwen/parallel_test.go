@@ -36,6 +36,7 @@ type spread struct {
 	micros   int
 	ulysses  bool
 	replicas int
+	nz       bool
 }
 
 func (s spread) String() string {
@@ -48,7 +49,7 @@ func (s spread) String() string {
 			name += fmt.Sprintf(" %s%d", axis.name, axis.size)
 		}
 	}
-	for flag, on := range map[string]bool{" ulysses": s.ulysses, " sequence": s.sequence, " sharded": s.shard, fmt.Sprintf(" %d micro-batches", s.micros): s.micros > 1, fmt.Sprintf(" %d replicas", s.replicas): s.replicas > 1} {
+	for flag, on := range map[string]bool{" NZ": s.nz, " ulysses": s.ulysses, " sequence": s.sequence, " sharded": s.shard, fmt.Sprintf(" %d micro-batches", s.micros): s.micros > 1, fmt.Sprintf(" %d replicas", s.replicas): s.replicas > 1} {
 		if on {
 			name += flag
 		}
@@ -96,6 +97,7 @@ var spreads = []spread{
 	{model: "qwen3_5_padded", ranks: 2, layout: world.Layout{TP: 2}},
 	{model: "qwen3_5", ranks: 8, layout: world.Layout{CP: 2}, ulysses: true, shard: true, replicas: 2},
 	{model: "qwen3_moe", ranks: 8, layout: world.Layout{EP: 4}, shard: true, replicas: 2},
+	{model: "qwen3_moe", ranks: 3, shard: true, nz: true},
 	{model: "qwen3_next", ranks: 4, layout: world.Layout{TP: 2, EP: 2}, sequence: true},
 }
 
@@ -106,6 +108,9 @@ func TestParallelTraining(t *testing.T) {
 		t.Run(s.String(), func(t *testing.T) {
 			if s.ranks > 4 && testing.Short() {
 				t.Skip("many ranks")
+			}
+			if s.nz {
+				needNZ(t)
 			}
 			run := golden.Model(t, s.model)
 			onReplicas(t, s.ranks, s.layout, max(s.replicas, 1), func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks) error {
@@ -329,6 +334,7 @@ func trainGolden(ctx context.Context, t *testing.T, run *golden.Training, s spre
 	if err != nil {
 		return err
 	}
+	cfg.GroupedNZ = s.nz
 	m, err := qwen.NewParallel(st, reg, cfg, aclnn.Float32, par)
 	if err != nil {
 		return err

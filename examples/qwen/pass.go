@@ -18,6 +18,7 @@ type pass struct {
 	dt  aclnn.DType // of activations
 
 	accumulate bool // gradients are added to those of earlier micro-batches
+	backward   bool // the forward pass is over
 	tp         *parallel.Tensor
 	cp         *parallel.Context
 	ulysses    *parallel.Ulysses // for layers that need whole sequences

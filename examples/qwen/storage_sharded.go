@@ -3,6 +3,7 @@ package qwen
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
@@ -17,6 +18,7 @@ import (
 type sharded struct {
 	st     *acl.Stream
 	memory aclnn.Scope
+	nz     nzUse
 	units  [][]*shards
 	all    []*shards // the slots
 	place  map[*Parameter]shardPlace
@@ -37,11 +39,11 @@ type shards struct {
 // shardPlace is the location of a weight: part i of the shards of a slot.
 type shardPlace struct{ slot, part int }
 
-// groupedWeights selects the weights that grouped products read.
+// groupedWeights are the rules with Config.GroupedNZ, unless there are others.
 var groupedWeights = []parallel.ShardRule{{Module: "mlp.experts", Weight: "*_proj", Role: parallel.GroupedWeight}}
 
 func newSharded(st *acl.Stream, reg *ops.Registry, ps *parameters, cfg Config, dt aclnn.DType, par *Parallel) (*sharded, error) {
-	s := &sharded{st: st, memory: aclnn.Scope{Stream: st}, place: map[*Parameter]shardPlace{}}
+	s := &sharded{st: st, memory: aclnn.Scope{Stream: st}, nz: cfg.nzUse(), place: map[*Parameter]shardPlace{}}
 	for _, u := range ps.units {
 		s.units = append(s.units, nil)
 		for _, kind := range []func(w *Parameter) bool{
@@ -62,21 +64,27 @@ func newSharded(st *acl.Stream, reg *ops.Registry, ps *parameters, cfg Config, d
 // group makes the shards of some weights of the last unit added.
 func (s *sharded) group(reg *ops.Registry, u unit, member func(*Parameter) bool, cfg Config, dt aclnn.DType, par *Parallel) error {
 	g := &shards{grads: aclnn.Scope{Stream: s.st}}
+	config := parallel.ShardConfig{Scale: 1, Align: par.ShardAlign, Rules: par.ShardRules} // the loss is already a mean over all ranks
+	if config.Rules == nil && cfg.GroupedNZ {
+		config.Rules = groupedWeights
+	}
 	var list []parallel.ShardedParameter
 	for _, w := range u {
-		if member(w) {
-			s.place[w] = shardPlace{len(s.all), len(list)}
-			g.weights, list = append(g.weights, w), append(list, parallel.ShardedParameter{Name: w.Name, Shape: w.local()})
+		if !member(w) {
+			continue
 		}
+		rule, err := config.Rule(w.Name)
+		if err != nil {
+			return err
+		}
+		if w.turned = rule.Role == parallel.GroupedWeight; w.turned && !w.expert {
+			return fmt.Errorf("qwen: a rule says that grouped products read %v; they read weights of experts only", w)
+		}
+		s.place[w] = shardPlace{len(s.all), len(list)}
+		g.weights, list = append(g.weights, w), append(list, parallel.ShardedParameter{Name: w.Name, Shape: w.kept()})
 	}
 	if len(list) == 0 {
 		return nil
-	}
-	config := parallel.ShardConfig{Scale: 1, Align: par.ShardAlign} // the loss is already a mean over all ranks
-	if cfg.GroupedNZ {
-		if config.Rules = par.GroupedWeights; config.Rules == nil {
-			config.Rules = groupedWeights
-		}
 	}
 	g.comm, g.copies = par.shards(g.weights[0].spread.experts)
 	var err error
@@ -99,13 +107,17 @@ func (s *sharded) group(reg *ops.Registry, u unit, member func(*Parameter) bool,
 
 func (s *sharded) open(p *pass, u int) {
 	for _, g := range s.units[u] {
+		gather := g.GatherND
+		if s.nz.in(p) {
+			gather = g.Gather
+		}
 		p.Do(func() error {
-			err := g.Gather(p.ctx, p.Stream)
+			err := gather(p.ctx, p.Stream)
 			*p.moved += int64(g.Moved())
 			return err
 		})
 		for i, w := range g.weights {
-			w.Value = g.Weight(i)
+			w.Value = w.turn(g.Weight(i))
 		}
 	}
 }
@@ -123,7 +135,7 @@ func (s *sharded) begin(p *pass, u int) {
 	for _, g := range s.units[u] {
 		for _, w := range g.weights {
 			if p.Err() == nil && w.Grad == nil { // an earlier micro-batch may have made it
-				w.Grad = g.grads.Tensor(aclnn.Float32, w.local()...)
+				w.Grad = w.turn(g.grads.Tensor(aclnn.Float32, w.kept()...))
 				p.Fail(g.grads.Err())
 			}
 		}
@@ -135,7 +147,7 @@ func (s *sharded) ready(p *pass, u int) {
 		var grads []*aclnn.Tensor
 		for _, w := range g.weights {
 			p.sumParts(w)
-			grads = append(grads, w.Grad)
+			grads = append(grads, w.turn(w.Grad))
 			w.Grad = nil
 		}
 		p.Do(func() error { return g.Reduce(p.Stream, grads, g.slot.grad) })
@@ -215,12 +227,13 @@ func (s *sharded) read(ctx context.Context, q *Parameter, of func(slot int) *acl
 	for rank := range g.Layout.Ranks {
 		g.owned(place.part, rank, from, to, func(lo, hi, at int64) { copy(values[lo:hi], flat[rank*total+at:]) })
 	}
-	return values, nil
+	return q.unturned(values), nil
 }
 
 func (s *sharded) write(ctx context.Context, q *Parameter, of func(slot int) *aclnn.Tensor, values source) (err error) {
 	place, from, to := s.find(q)
 	g := s.all[place.slot]
+	values = q.keep(values)
 	g.owned(place.part, index(g.comm), from, to, func(lo, hi, at int64) {
 		var mine []float32
 		if mine, err = values(lo, hi); err == nil {

@@ -5,37 +5,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/goascend/cann/examples/cost"
 	"github.com/goascend/cann/examples/qwen"
-	"github.com/goascend/cann/ops/parallel"
 )
-
-// shardRules are the patterns of -gmm-nz-weights; others may follow.
-type shardRules []parallel.ShardRule
-
-// String implements flag.Value.
-func (r *shardRules) String() string {
-	var list []string
-	for _, one := range *r {
-		list = append(list, one.Module+"/"+one.Weight)
-	}
-	return strings.Join(list, ",")
-}
-
-// Set implements flag.Value.
-func (r *shardRules) Set(text string) error {
-	*r = nil
-	for one := range strings.SplitSeq(text, ",") {
-		module, weight, found := strings.Cut(one, "/")
-		if !found || module == "" || weight == "" {
-			return fmt.Errorf("%q is no module/weight, such as mlp.experts/down_proj", one)
-		}
-		*r = append(*r, parallel.ShardRule{Module: module, Weight: weight, Role: parallel.GroupedWeight})
-	}
-	return nil
-}
 
 // estimate prints what a step takes with each form of the experts' weights.
 func (o options) estimate(out io.Writer) error {

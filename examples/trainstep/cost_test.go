@@ -2,7 +2,6 @@ package main
 
 import (
 	"io"
-	"os"
 	"strings"
 	"testing"
 
@@ -36,16 +35,18 @@ func TestEstimate(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEqual(t, out, slow)
 	for flags, want := range map[string]string{
-		"-cost Ascend910B2,link=0 -fsdp":          "a positive number",
-		"-cost Ascend910B2":                       "need -fsdp",
-		"-cost Ascend31 -fsdp":                    "Ascend910B2",
-		"-cost Ascend910B2 -fsdp -tp 2":           "leave out -tp",
-		"-cost Ascend910B2 -fsdp -ranks 9":        "no multiple of -ranks",
-		"-shard-align 512":                        "need -fsdp",
-		"-shard-align -1 -fsdp":                   "not negative",
-		"-gmm-nz-weights a/b -fsdp":               "needs -gmm-nz",
-		"-gmm-nz -fsdp -gmm-nz-weights down_proj": "no module/weight",
-		"-lora-experts -model ../cost/testdata":   "needs -lora",
+		"-cost Ascend910B2,link=0 -fsdp":        "a positive number",
+		"-cost Ascend910B2":                     "need -fsdp",
+		"-cost Ascend31 -fsdp":                  "Ascend910B2",
+		"-cost Ascend910B2 -fsdp -tp 2":         "leave out -tp",
+		"-cost Ascend910B2 -fsdp -ranks 9":      "no multiple of -ranks",
+		"-shard-align 512":                      "need -fsdp",
+		"-shard-align -1 -fsdp":                 "not negative",
+		"-shard-rules a/b=plain":                "need -fsdp",
+		"-fsdp -shard-rules down_proj=grouped":  "no module/weight=role",
+		"-fsdp -shard-rules a/b=moe":            "no module/weight=role",
+		"-fsdp -shard-rules a/b=plain:0":        "no positive number",
+		"-lora-experts -model ../cost/testdata": "needs -lora",
 	} {
 		_, err := estimate(flags)
 		require.ErrorContains(t, err, want, flags)
@@ -63,15 +64,17 @@ func TestMovedIsTold(t *testing.T) {
 		require.True(t, found, out)
 		return strings.Fields(after)[0], loss
 	}
-	if os.Getenv("CANN_EMU_API") != "" {
-		t.Skip("CANN 8.1 reads ND in any case")
-	}
 	nd, loss := moved()
 	nz, same := moved("-gmm-nz")
-	cast, too := moved("-gmm-nz", "-gmm-nz-weights", "none/*")
+	cast, too := moved("-gmm-nz", "-shard-rules", "mlp.experts/*=plain")
 	require.Equal(t, []float64{loss, loss}, []float64{same, too})
 	require.Equal(t, nd, nz)
 	require.NotEqual(t, nd, cast)
 	aligned, _ := moved("-shard-align", "4096")
 	require.NotEqual(t, nd, aligned)
+	turned, loss2 := moved("-shard-rules", "mlp.experts/*=grouped")
+	require.Equal(t, nd, turned)
+	require.Equal(t, loss, loss2)
+	some, _ := moved("-shard-rules", "mlp.experts/down_proj=grouped:65536,mlp.experts/*=plain:32")
+	require.NotContains(t, []string{nd, aligned}, some)
 }

@@ -177,3 +177,16 @@ func TestExportsModels(t *testing.T) {
 	}
 	require.FileExists(t, at("direct/generation_config.json"))
 }
+
+// TestExportsTurnedWeights: shards that keep the weights of experts in the order of grouped products are exported
+// in the order of the folder that they came from, bit by bit, on ranks that have whole experts or parts of some.
+func TestExportsTurnedWeights(t *testing.T) {
+	folder, data := hubFolder(t, "qwen3_moe")
+	base := weightsOf(t, folder)
+	for _, ranks := range []string{"2", "3"} {
+		to := filepath.Join(t.TempDir(), "model")
+		trained(t, "-data", data, "-model", folder, "-dtype", "bf16", "-batch", "6", "-seq", "16", "-steps", "1", "-lr", "0",
+			"-ranks", ranks, "-fsdp", "-gmm-nz", "-shard-align", "512", "-export", to)
+		require.Equal(t, base, weightsOf(t, to), "%s ranks", ranks)
+	}
+}

@@ -68,13 +68,9 @@ func newModel(ctx context.Context, o options, set *checkpoint.Set, st *acl.Strea
 	return m, nil
 }
 
-// readsNZ reports whether this CANN has products of FRACTAL_NZ weights for the forward and the backward pass,
-// of which one reads them transposed. CANN 8.1 has not, and gets ND.
+// readsNZ reports whether this CANN has products of FRACTAL_NZ weights of a dtype. CANN 8.1 has none of float32.
 func readsNZ(dt aclnn.DType) bool {
-	if dt == aclnn.Float32 {
-		return (&aclnn.MatmulWeightNzParams{}).Operator().Available() == nil
-	}
-	return (&aclnn.GroupedMatmulWeightNzParams{}).Operator().Available() == nil
+	return dt != aclnn.Float32 || (&aclnn.MatmulWeightNzParams{}).Operator().Available() == nil
 }
 
 // sizes is the configuration of a new model.

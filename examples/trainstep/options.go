@@ -25,7 +25,7 @@ type options struct {
 	experts, perToken, expertSize    int
 	fullInterval                     int
 	groupedNZ                        bool
-	groupedWeights                   shardRules
+	shardRules                       shardRules
 	shardAlign                       int64
 	chip                             string // of -cost
 	headDim, intermediate            int
@@ -37,7 +37,7 @@ type options struct {
 	metrics, tensorboard             string
 	verbose                          bool
 	tokens                           string   // file of -tokenize
-	compare                          []string // two logs
+	compare                          []string // two logs or folders
 	detect                           bool
 	evalEvery, evalBatches           int
 	minLR, decay, maxNorm            float64
@@ -94,7 +94,6 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.Float64Var(&o.maxNorm, "clip", 1, "limit of the gradients' `norm`; 0 is none")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of weights and batches")
 	f.BoolVar(&o.groupedNZ, "gmm-nz", false, "let the products of experts read FRACTAL_NZ weights; grouped ones with -dtype bf16, one per expert else")
-	f.Var(&o.groupedWeights, "gmm-nz-weights", "with -gmm-nz and -fsdp, the `weights` that are gathered in FRACTAL_NZ: module/weight patterns with commas between (default: mlp.experts/*_proj); others of experts are cast before each product")
 	f.BoolVar(&o.graph, "graph", false, "capture a step as a graph and replay it, which spares the host the launches; the experts of a layer must be on one rank")
 	f.Group("Adapters of a frozen model, with -model FOLDER")
 	f.IntVar(&o.lora.rank, "lora", 0, "train an adapter of this `rank` instead of the model's weights (LoRA)")
@@ -114,7 +113,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.StringVar(&o.metrics, "metrics", "", "serve the numbers of the last step at this `address`, such as :9100, for Prometheus")
 	f.StringVar(&o.tensorboard, "tensorboard", "", "write them to an event file in this `folder`, for TensorBoard")
 	f.BoolVar(&o.verbose, "v", false, "tell which kernel an operator gets, and why it does not get the others, once for each choice")
-	compare := f.String("compare", "", "train nothing: draw the losses of this `log` and of the one that follows, as SVG to the standard output")
+	compare := f.String("compare", "", "train nothing: draw the losses of this `log` and of the one that follows, as SVG to the standard output; of two folders of -save, tell how far the weights are apart")
 	f.BoolVar(&o.detect, "detect-anomaly", false, "end with the name of the first layer or gradient that has NaN or infinite numbers; this waits after each layer")
 	f.StringVar(&o.chip, "cost", "", "train nothing: estimate on paper what a step of this run takes with -fsdp on devices of this `chip`: Ascend910B2, Ascend910_93 or others, with other numbers after it as in Ascend910B2,peak=354e12,efficiency=0.4,memory=1.2e12,link=196e9")
 	f.Group("Profiles")
@@ -131,7 +130,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	case *compare != "" && f.NArg() == 1:
 		o.compare = []string{*compare, f.Arg(0)}
 	case *compare != "":
-		return o, fmt.Errorf("-compare %s needs one more log after it, and no other arguments", *compare)
+		return o, fmt.Errorf("-compare %s needs one more log or folder after it, and no other arguments", *compare)
 	case f.NArg() > 0:
 		return o, fmt.Errorf("unknown argument %q (trainstep -h lists the flags)", f.Arg(0))
 	}
@@ -155,11 +154,8 @@ func (o *options) check() error {
 	if o.replicas < 1 || o.replicas > 1 && !o.shard {
 		return errors.New("-replicas must be positive, and needs -fsdp")
 	}
-	if !o.shard && (o.shardAlign != 0 || o.groupedWeights != nil || o.chip != "") || o.shardAlign < 0 {
-		return errors.New("-shard-align, which is not negative, -gmm-nz-weights and -cost need -fsdp")
-	}
-	if o.groupedWeights != nil && !o.groupedNZ {
-		return errors.New("-gmm-nz-weights needs -gmm-nz")
+	if !o.shard && (o.shardAlign != 0 || o.shardRules != nil || o.chip != "") || o.shardAlign < 0 {
+		return errors.New("-shard-align, which is not negative, -shard-rules and -cost need -fsdp")
 	}
 	if o.autoResume && (o.save == "" || o.resume != "") {
 		return errors.New("-auto-resume needs -save, and no -resume")
@@ -199,7 +195,8 @@ func (o *options) deviceFlags(f *command.Flags) {
 	f.IntVar(&o.micro, "micro", 1, "`parts` of a rank's sequences that go through the pipeline one after another")
 	f.IntVar(&o.layout.EP, "ep", 1, "ranks that divide the experts, of those with other data")
 	f.BoolVar(&o.shard, "fsdp", false, "keep a shard of weights, gradients and moments on each rank with other data")
-	f.Int64Var(&o.shardAlign, "shard-align", 0, "with -fsdp, round each weight's part of a shard up to a multiple of so many `elements`; the operator that slices and converts is fastest with 512")
+	f.Int64Var(&o.shardAlign, "shard-align", 0, "with -fsdp, let each weight's part of a shard begin and end at a multiple of so many `elements`; the operator that slices and converts is fastest with 512")
+	f.Var(&o.shardRules, "shard-rules", "with -fsdp, the `roles` of weights, as module/weight=role with commas between: grouped are those of experts that shards keep in the order in which the products read them, and that -gmm-nz gathers in FRACTAL_NZ; plain are kept as in hub folders, and with -gmm-nz cast in each pass; grouped:512 aligns their parts of shards (default with -gmm-nz: mlp.experts/*_proj=grouped)")
 	f.IntVar(&o.replicas, "replicas", 1, "with -fsdp, `groups` of ranks that each keep all shards, such as one per host")
 }
 

@@ -57,7 +57,7 @@ func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registr
 	}
 	par := ranks.Parallel
 	par.Sequence, par.Ulysses, par.Shard, par.MicroBatches = o.sequence, o.ulysses, o.shard, o.micro
-	par.ShardAlign, par.GroupedWeights = o.shardAlign, o.groupedWeights
+	par.ShardAlign, par.ShardRules = o.shardAlign, o.shardRules
 	set, err := o.earlier(ctx, ranks.Group)
 	if err != nil {
 		return nil, err
@@ -71,8 +71,12 @@ func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registr
 	if !o.sequence && par.NeedsSequence(m.Config) {
 		t.note = "sequence parallelism (-sp) is on, as experts need it with -tp\n"
 	}
-	if o.groupedNZ && !m.Config.GroupedNZ {
-		t.note += "this CANN reads no FRACTAL_NZ weights transposed: those of experts stay in ND\n"
+	switch {
+	case !o.groupedNZ:
+	case !m.Config.GroupedNZ:
+		t.note += "this CANN has no products of FRACTAL_NZ weights in fp32: those of experts stay in ND\n"
+	case !qwen.ReadsTurnedNZ():
+		t.note += "this CANN is not known to read FRACTAL_NZ weights transposed: the gradients of experts read theirs in ND\n"
 	}
 	if o.folder() {
 		t.origin = o.model
