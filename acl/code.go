@@ -6,7 +6,8 @@ import (
 )
 
 // Code is an aclError or aclnnStatus. The first digit is the class: 1 the caller's mistake,
-// 2 a missing resource or feature, 3 a business limit, 5 a fault inside CANN or the device.
+// 2 a missing resource or feature, 3 a business limit, 5 a fault inside CANN or the device. Those
+// of the driver's library for management are negative.
 type Code int32
 
 // Damage says how much a failure has made unusable.
@@ -39,10 +40,10 @@ type codeInfo struct {
 	damage  Damage
 }
 
-// codes describes every code that CANN's runtime and aclnn return.
+// codes describes every code that CANN's runtime, aclnn and the driver's library return.
 var codes = func() map[Code]codeInfo {
-	all := make(map[Code]codeInfo, len(aclCodes)+len(runtimeCodes)+len(operatorCodes))
-	for _, table := range []map[Code]codeInfo{aclCodes, runtimeCodes, operatorCodes} {
+	all := make(map[Code]codeInfo, len(aclCodes)+len(runtimeCodes)+len(operatorCodes)+len(driverCodes))
+	for _, table := range []map[Code]codeInfo{aclCodes, runtimeCodes, operatorCodes, driverCodes} {
 		maps.Copy(all, table)
 	}
 	return all

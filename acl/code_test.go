@@ -17,7 +17,7 @@ func TestEveryCodeOfTheHeadersIsDescribed(t *testing.T) {
 	require.NoError(t, err)
 	inHeaders := make(map[string]Code)
 	for _, c := range table.Constants {
-		if strings.HasPrefix(c.Name, "ACL_ERROR_") || strings.HasPrefix(c.Name, "ACLNN_ERR_") {
+		if strings.HasPrefix(c.Name, "ACL_ERROR_") || strings.HasPrefix(c.Name, "ACLNN_ERR_") || strings.HasPrefix(c.Name, "DCMI_ERR_") {
 			v, err := strconv.ParseInt(c.Value, 10, 32)
 			require.NoError(t, err, c.Name)
 			inHeaders[c.Name] = Code(v)

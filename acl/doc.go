@@ -67,6 +67,11 @@
 // ended early matches its context's error, too. Error.Damage says what can still be used, and
 // Device.Recover brings the device back after work has failed.
 //
+// # Health
+//
+// Runtime.Health tells what a device's driver measures: alarms and faults, use of cores and memory,
+// temperature, power, and errors of memory. It needs the driver's library for management, libdcmi.so.
+//
 // # Profiles
 //
 // Runtime.Profile has CANN's profiler record what the devices do, into a folder for msprof.

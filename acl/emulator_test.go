@@ -53,7 +53,7 @@ func TestKnobsCount(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 	text, err := os.ReadFile(log)
 	require.NoError(t, err)
-	for _, name := range []string{"API", "COLD_PREPARE", "CONNECT_TIMEOUT", "CPU", "DEVICES", "FAULTS", "FAULT_SEED", "MEMORY", "SANITIZE", "SOC", "THREADS", "THREAD_START", "TRACE"} {
+	for _, name := range []string{"API", "COLD_PREPARE", "CONNECT_TIMEOUT", "CPU", "DEVICES", "FAULTS", "FAULT_SEED", "HEALTH", "MEMORY", "SANITIZE", "SOC", "THREADS", "THREAD_START", "TRACE"} {
 		require.Contains(t, string(text), "getenv CANN_EMU_"+name+"\n")
 	}
 }

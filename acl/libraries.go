@@ -72,6 +72,8 @@ func groupOf(library string) cshim.Library {
 		return cshim.Profiler
 	case "libms_tools_ext":
 		return cshim.Marks
+	case "libdcmi":
+		return cshim.Driver
 	}
 	return cshim.ACL
 }

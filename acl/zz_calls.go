@@ -71,7 +71,25 @@ type (
 	aclrtStream       uint64
 	aclrtStreamStatus int32
 	aclrtTaskGrp      uint64
-	mstxRangeId       uint64
+	dcmiDeviceType    int32
+	dcmiEccInfo       struct {
+		enableFlag                int32
+		singleBitErrorCnt         uint32
+		doubleBitErrorCnt         uint32
+		totalSingleBitErrorCnt    uint32
+		totalDoubleBitErrorCnt    uint32
+		singleBitIsolatedPagesCnt uint32
+		doubleBitIsolatedPagesCnt uint32
+	}
+	dcmiHbmInfo struct {
+		memorySize       uint64
+		freq             uint32
+		_                [4]byte
+		memoryUsage      uint64
+		temp             int32
+		bandwithUtilRate uint32
+	}
+	mstxRangeId uint64
 )
 
 // A record of another size does not compile.
@@ -85,6 +103,12 @@ var _ [8]byte = [unsafe.Sizeof(aclrtMemLocation{})]byte{}
 
 // A record of another size does not compile.
 var _ [32]byte = [unsafe.Sizeof(aclrtPhysicalMemProp{})]byte{}
+
+// A record of another size does not compile.
+var _ [28]byte = [unsafe.Sizeof(dcmiEccInfo{})]byte{}
+
+// A record of another size does not compile.
+var _ [32]byte = [unsafe.Sizeof(dcmiHbmInfo{})]byte{}
 
 // The C functions, each looked for when it is first called.
 var (
@@ -183,6 +207,16 @@ var (
 	fnAclrtUnmapMem                        = cshim.NewFunc(cshim.ACL, "aclrtUnmapMem")
 	fnAclsysGetCANNVersion                 = cshim.NewFunc(cshim.ACL, "aclsysGetCANNVersion")
 	fnAclsysGetVersionStr                  = cshim.NewFunc(cshim.ACL, "aclsysGetVersionStr")
+	fnDcmiGetCardIdDeviceIdFromLogicid     = cshim.NewFunc(cshim.Driver, "dcmi_get_card_id_device_id_from_logicid")
+	fnDcmiGetDeviceEccInfo                 = cshim.NewFunc(cshim.Driver, "dcmi_get_device_ecc_info")
+	fnDcmiGetDeviceErrorcodeString         = cshim.NewFunc(cshim.Driver, "dcmi_get_device_errorcode_string")
+	fnDcmiGetDeviceErrorcodeV2             = cshim.NewFunc(cshim.Driver, "dcmi_get_device_errorcode_v2")
+	fnDcmiGetDeviceHbmInfo                 = cshim.NewFunc(cshim.Driver, "dcmi_get_device_hbm_info")
+	fnDcmiGetDeviceHealth                  = cshim.NewFunc(cshim.Driver, "dcmi_get_device_health")
+	fnDcmiGetDevicePowerInfo               = cshim.NewFunc(cshim.Driver, "dcmi_get_device_power_info")
+	fnDcmiGetDeviceTemperature             = cshim.NewFunc(cshim.Driver, "dcmi_get_device_temperature")
+	fnDcmiGetDeviceUtilizationRate         = cshim.NewFunc(cshim.Driver, "dcmi_get_device_utilization_rate")
+	fnDcmiInit                             = cshim.NewFunc(cshim.Driver, "dcmi_init")
 	fnMstxMarkA                            = cshim.NewFunc(cshim.Marks, "mstxMarkA")
 	fnMstxRangeEnd                         = cshim.NewFunc(cshim.Marks, "mstxRangeEnd")
 	fnMstxRangeStartA                      = cshim.NewFunc(cshim.Marks, "mstxRangeStartA")
@@ -1106,6 +1140,123 @@ func aclsysGetVersionStr(current aclrtContext, pkgName *byte, versionStr *byte) 
 	c.Args[0] = uint64(uintptr(unsafe.Pointer(pkgName)))
 	c.Args[1] = uint64(uintptr(unsafe.Pointer(versionStr)))
 	return c.Do(fnAclsysGetVersionStr, uint64(current))
+}
+
+// dcmiGetCardIdDeviceIdFromLogicid calls int dcmi_get_card_id_device_id_from_logicid(int *card_id, int *device_id, unsigned int device_logic_id).
+func dcmiGetCardIdDeviceIdFromLogicid(current aclrtContext, deviceLogicId uint32) (cardId int32, deviceId int32, err error) {
+	var c cshim.Call
+	c.Out = 1<<0 | 1<<1
+	c.Args[2] = uint64(deviceLogicId)
+	if err = c.Do(fnDcmiGetCardIdDeviceIdFromLogicid, uint64(current)); err != nil {
+		return
+	}
+	cardId = int32(c.Args[0])
+	deviceId = int32(c.Args[1])
+	return
+}
+
+// dcmiGetDeviceEccInfo calls int dcmi_get_device_ecc_info(int card_id, int device_id, dcmi_device_type input_type, dcmi_ecc_info *device_ecc_info).
+func dcmiGetDeviceEccInfo(current aclrtContext, cardId int32, deviceId int32, inputType dcmiDeviceType, deviceEccInfo *dcmiEccInfo) error {
+	var c cshim.Call
+	c.HostArg, c.Host = 4, unsafe.Pointer(deviceEccInfo)
+	c.Args[0] = uint64(cardId)
+	c.Args[1] = uint64(deviceId)
+	c.Args[2] = uint64(inputType)
+	return c.Do(fnDcmiGetDeviceEccInfo, uint64(current))
+}
+
+// dcmiGetDeviceErrorcodeString calls int dcmi_get_device_errorcode_string(int card_id, int device_id, unsigned int error_code, unsigned char *error_info, int buf_size).
+func dcmiGetDeviceErrorcodeString(current aclrtContext, cardId int32, deviceId int32, errorCode uint32, errorInfo *uint8, bufSize int32) error {
+	var c cshim.Call
+	c.HostArg, c.Host = 4, unsafe.Pointer(errorInfo)
+	c.Args[0] = uint64(cardId)
+	c.Args[1] = uint64(deviceId)
+	c.Args[2] = uint64(errorCode)
+	c.Args[4] = uint64(bufSize)
+	return c.Do(fnDcmiGetDeviceErrorcodeString, uint64(current))
+}
+
+// dcmiGetDeviceErrorcodeV2 calls int dcmi_get_device_errorcode_v2(int card_id, int device_id, int *error_count, unsigned int *error_code_list, unsigned int list_len).
+func dcmiGetDeviceErrorcodeV2(current aclrtContext, cardId int32, deviceId int32, errorCodeList *uint32, listLen uint32) (errorCount int32, err error) {
+	var c cshim.Call
+	c.Out = 1 << 2
+	c.HostArg, c.Host = 4, unsafe.Pointer(errorCodeList)
+	c.Args[0] = uint64(cardId)
+	c.Args[1] = uint64(deviceId)
+	c.Args[4] = uint64(listLen)
+	if err = c.Do(fnDcmiGetDeviceErrorcodeV2, uint64(current)); err != nil {
+		return
+	}
+	errorCount = int32(c.Args[2])
+	return
+}
+
+// dcmiGetDeviceHbmInfo calls int dcmi_get_device_hbm_info(int card_id, int device_id, dcmi_hbm_info *hbm_info).
+func dcmiGetDeviceHbmInfo(current aclrtContext, cardId int32, deviceId int32, hbmInfo *dcmiHbmInfo) error {
+	var c cshim.Call
+	c.HostArg, c.Host = 3, unsafe.Pointer(hbmInfo)
+	c.Args[0] = uint64(cardId)
+	c.Args[1] = uint64(deviceId)
+	return c.Do(fnDcmiGetDeviceHbmInfo, uint64(current))
+}
+
+// dcmiGetDeviceHealth calls int dcmi_get_device_health(int card_id, int device_id, unsigned int *health).
+func dcmiGetDeviceHealth(current aclrtContext, cardId int32, deviceId int32) (health uint32, err error) {
+	var c cshim.Call
+	c.Out = 1 << 2
+	c.Args[0] = uint64(cardId)
+	c.Args[1] = uint64(deviceId)
+	if err = c.Do(fnDcmiGetDeviceHealth, uint64(current)); err != nil {
+		return
+	}
+	health = uint32(c.Args[2])
+	return
+}
+
+// dcmiGetDevicePowerInfo calls int dcmi_get_device_power_info(int card_id, int device_id, int *power).
+func dcmiGetDevicePowerInfo(current aclrtContext, cardId int32, deviceId int32) (power int32, err error) {
+	var c cshim.Call
+	c.Out = 1 << 2
+	c.Args[0] = uint64(cardId)
+	c.Args[1] = uint64(deviceId)
+	if err = c.Do(fnDcmiGetDevicePowerInfo, uint64(current)); err != nil {
+		return
+	}
+	power = int32(c.Args[2])
+	return
+}
+
+// dcmiGetDeviceTemperature calls int dcmi_get_device_temperature(int card_id, int device_id, int *temperature).
+func dcmiGetDeviceTemperature(current aclrtContext, cardId int32, deviceId int32) (temperature int32, err error) {
+	var c cshim.Call
+	c.Out = 1 << 2
+	c.Args[0] = uint64(cardId)
+	c.Args[1] = uint64(deviceId)
+	if err = c.Do(fnDcmiGetDeviceTemperature, uint64(current)); err != nil {
+		return
+	}
+	temperature = int32(c.Args[2])
+	return
+}
+
+// dcmiGetDeviceUtilizationRate calls int dcmi_get_device_utilization_rate(int card_id, int device_id, int input_type, unsigned int *utilization_rate).
+func dcmiGetDeviceUtilizationRate(current aclrtContext, cardId int32, deviceId int32, inputType int32) (utilizationRate uint32, err error) {
+	var c cshim.Call
+	c.Out = 1 << 3
+	c.Args[0] = uint64(cardId)
+	c.Args[1] = uint64(deviceId)
+	c.Args[2] = uint64(inputType)
+	if err = c.Do(fnDcmiGetDeviceUtilizationRate, uint64(current)); err != nil {
+		return
+	}
+	utilizationRate = uint32(c.Args[3])
+	return
+}
+
+// dcmiInit calls int dcmi_init(void).
+func dcmiInit(current aclrtContext) error {
+	var c cshim.Call
+	return c.Do(fnDcmiInit, uint64(current))
 }
 
 // mstxMarkA calls void mstxMarkA(const char *message, aclrtStream stream).

@@ -41,8 +41,11 @@ func (e *LibraryError) Error() string {
 		return fmt.Sprintf("CANN library %v cannot be opened by a program built for %s: CANN and its emulator need Linux on amd64 or arm64, and cgo; build and run the program there or in a Linux container, with CGO_ENABLED=1 and gcc",
 			e.Library, e.Build)
 	}
-	return fmt.Sprintf("CANN library %v not found; tried %s; source CANN's set_env.sh (it sets ASCEND_HOME_PATH and LD_LIBRARY_PATH), or build with -tags emu for the emulator",
-		e.Library, attempts(e.Tried))
+	remedy := "source CANN's set_env.sh (it sets ASCEND_HOME_PATH and LD_LIBRARY_PATH)"
+	if e.Library == Driver {
+		remedy = "install the driver, or give its folder to the container"
+	}
+	return fmt.Sprintf("CANN library %v not found; tried %s; %s, or build with -tags emu for the emulator", e.Library, attempts(e.Tried), remedy)
 }
 
 // SymbolError says that the libraries of a group are there but lack a function: it belongs

@@ -17,15 +17,18 @@ const (
 	OpCompiler                // the older operator compiler: libacl_op_compiler
 	Profiler                  // measurements for msprof: libmsprofiler
 	Marks                     // marks and ranges for tools: libms_tools_ext
+	Driver                    // management of devices, not part of CANN: libdcmi
 	libraries
 )
 
 // Libraries are all groups.
-func Libraries() []Library { return []Library{ACL, NNOp, Op, HCCL, OpCompiler, Profiler, Marks} }
+func Libraries() []Library {
+	return []Library{ACL, NNOp, Op, HCCL, OpCompiler, Profiler, Marks, Driver}
+}
 
 // String is the name of the group's main library.
 func (l Library) String() string {
-	return [...]string{"libascendcl.so", "libnnopbase.so", "libopapi.so", "libhccl.so", "libacl_op_compiler.so", "libmsprofiler.so", "libms_tools_ext.so"}[l]
+	return [...]string{"libascendcl.so", "libnnopbase.so", "libopapi.so", "libhccl.so", "libacl_op_compiler.so", "libmsprofiler.so", "libms_tools_ext.so", "libdcmi.so"}[l]
 }
 
 // Func is a C function that is looked for when it is first needed. Make one per function,

@@ -46,6 +46,12 @@ func candidates(l Library) []candidate {
 			out = append(out, candidate{name: l.String(), path: filepath.Join(h, "tools/mstx/lib64", l.String())})
 		}
 		return out
+	case Driver:
+		out := inHomes(l.String())
+		for _, dir := range []string{"/usr/local/dcmi", "/usr/local/Ascend/driver/lib64/driver", "/usr/local/Ascend/driver/lib64"} {
+			out = append(out, candidate{name: l.String(), path: filepath.Join(dir, l.String())})
+		}
+		return out
 	}
 	return inHomes(l.String())
 }

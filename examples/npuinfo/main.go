@@ -141,6 +141,15 @@ func (r *report) write(w io.Writer, o options) error {
 	}
 	for _, d := range r.Devices {
 		line("device %d: %s, %d MiB free of %d, %d vector cores, L2 %d MiB", d.ID, d.Name, d.Free>>20, d.Total>>20, d.VectorCores, d.L2>>20)
+		if h := d.Health; h == nil {
+			line("    health: %s", d.Silence)
+		} else {
+			line("    card %d chip %d: alarm %v, cores %d%%, %d MiB in use of %d, %d °C, %.1f W, %d memory errors corrected, %d not",
+				h.Card, h.Chip, h.Alarm, h.AICore, h.MemoryUsed>>20, h.MemoryTotal>>20, h.Temperature, h.Power, h.ECC.Corrected, h.ECC.Uncorrected)
+			for _, f := range h.Faults {
+				line("    fault %#x %s", f.Code, f.Text)
+			}
+		}
 	}
 	for _, k := range r.Kernels {
 		line("%s", k)

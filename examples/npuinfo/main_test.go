@@ -27,7 +27,7 @@ func TestReport(t *testing.T) {
 	var back report
 	require.NoError(t, json.Unmarshal(object.Bytes(), &back))
 	require.Equal(t, r, &back)
-	require.Len(t, back.Libraries, 7)
+	require.Len(t, back.Libraries, 8)
 	if !r.Runtime.Emulated || os.Getenv("CANN_EMU_API") != "" { // an older interface lacks functions
 		return
 	}
@@ -40,6 +40,7 @@ func TestReport(t *testing.T) {
 	require.Contains(t, text.String(), "grouped_matmul: GroupedMatmulV5")
 	require.NotContains(t, text.String(), "toolkit:")
 	require.Contains(t, text.String(), "device 0: Ascend910B1")
+	require.Contains(t, text.String(), "    card 0 chip 0: alarm none, cores ")
 }
 
 // TestMain is the program when it is started for a part.

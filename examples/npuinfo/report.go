@@ -51,6 +51,9 @@ type device struct {
 	acl.Properties
 	Free  int64 `json:"free"`
 	Total int64 `json:"total"`
+	// Health is nil if the driver does not tell it, for the reason in Silence.
+	Health  *acl.Health `json:"health,omitempty"`
+	Silence string      `json:"healthError,omitempty"`
 }
 
 func inspect() (*report, error) {
@@ -112,6 +115,11 @@ func (r *report) inspectDevice(rt *acl.Runtime, id int) (err error) {
 	}
 	if d.Free, d.Total, err = dev.MemInfo(); err != nil {
 		return err
+	}
+	if h, err := rt.Health(context.Background(), id); err == nil {
+		d.Health = &h
+	} else {
+		d.Silence = err.Error()
 	}
 	r.Devices = append(r.Devices, d)
 	if id == 0 {

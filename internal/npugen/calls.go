@@ -8,6 +8,7 @@ import (
 	"go/token"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -21,7 +22,7 @@ var callers = []string{"acl", "hccl"}
 // libraries maps the libraries to their names in package cshim.
 var libraries = map[string]string{
 	"libascendcl": "cshim.ACL", "libnnopbase": "cshim.NNOp", "libhccl": "cshim.HCCL",
-	"libmsprofiler": "cshim.Profiler", "libms_tools_ext": "cshim.Marks",
+	"libmsprofiler": "cshim.Profiler", "libms_tools_ext": "cshim.Marks", "libdcmi": "cshim.Driver",
 }
 
 // Properties of functions that the C types do not show.
@@ -50,6 +51,7 @@ var hostPointers = map[string]string{
 	"HcclCommInitAll.devices":        "*int32", "HcclCommInitAll.comms": "*hcclComm",
 	"aclprofCreateConfig.deviceIdList": "*uint32",
 	"HcclCreateSubCommConfig.comm":     "*hcclComm", "HcclCreateSubCommConfig.rankIds": "*uint32",
+	"dcmi_get_device_errorcode_v2.error_code_list": "*uint32", "dcmi_get_device_errorcode_string.error_info": "*uint8",
 }
 
 // emitCalls generates the typed calls of C functions.
@@ -157,11 +159,30 @@ func calls(t *abi.Table, pkg string, named map[string]bool) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// goName returns the unexported Go name of a C function or type.
-func goName(c string) string { return strings.ToLower(c[:1]) + c[1:] }
+// goName returns the unexported Go name of a C name, without underscores.
+func goName(c string) string {
+	words := strings.Split(c, "_")
+	for i, word := range words {
+		if i > 0 && word != "" {
+			words[i] = strings.ToUpper(word[:1]) + word[1:]
+		}
+	}
+	name := strings.Join(words, "")
+	return strings.ToLower(name[:1]) + name[1:]
+}
+
+// cName undoes goName for a C name in lower case.
+func cName(name string) string {
+	return strings.ToLower(capital.ReplaceAllString(name, "_$0"))
+}
+
+var capital = regexp.MustCompile(`[A-Z]`)
 
 // symbolName returns the name of the Go variable for a C function.
-func symbolName(c string) string { return "fn" + strings.ToUpper(c[:1]) + c[1:] }
+func symbolName(c string) string {
+	name := goName(c)
+	return "fn" + strings.ToUpper(name[:1]) + name[1:]
+}
 
 // passing is the way in which a parameter is passed.
 type passing uint8

@@ -14,7 +14,7 @@ import (
 // returned returns the Go type of a result; ok is false when the result is an error code.
 func (w *callWriter) returned(ctype string) (gotype string, ok bool, err error) {
 	switch ctype {
-	case "aclError", "aclnnStatus", "HcclResult":
+	case "aclError", "aclnnStatus", "HcclResult", "int":
 		return "", false, nil
 	case "const char *":
 		return "string", true, nil

@@ -184,6 +184,8 @@ func absent(ret string) string {
 		return "innerError"
 	case "HcclResult":
 		return "hcclNotSupported"
+	case "int":
+		return "dcmiNotSupported"
 	case "aclDataType":
 		return "noDataType"
 	case "aclFormat":

@@ -204,7 +204,7 @@ func (p *emulator) resultOf(t *abi.Table, h handler) (result, error) {
 	plain := bare(h.result)
 	unfit := fmt.Errorf("result %q does not fit %s", h.result, h.c.Ret)
 	switch h.c.Ret {
-	case "aclError", "aclnnStatus", "HcclResult":
+	case "aclError", "aclnnStatus", "HcclResult", "int":
 		switch plain {
 		case "Code":
 			return result{"\treturn %s", true}, nil

@@ -19,7 +19,7 @@ import (
 )
 
 // A handler is a Go function or method that emulates the C function of the same name (with its
-// first letter in lower case). It takes the C parameters in order, under the same names and with
+// first letter in lower case, and without underscores). It takes the C parameters in order, under the same names and with
 // matching Go types; the calling thread may come before them. The generated code decodes the words
 // of a call, refuses null pointers, looks up the objects of handles and encodes the result. So a
 // parameter with a wrong type is an error of this generator or of the compiler.
@@ -198,7 +198,7 @@ func (p *emulator) add(t *abi.Table, set *token.FileSet, f *ast.FuncDecl) error 
 
 // emulated returns the C function that a Go function of this name emulates, or nil.
 func emulated(t *abi.Table, name string) *abi.Function {
-	for _, c := range []string{name, strings.ToUpper(name[:1]) + name[1:]} {
+	for _, c := range []string{name, strings.ToUpper(name[:1]) + name[1:], cName(name)} {
 		if f, ok := t.Function(c); ok {
 			return f
 		}

@@ -21,10 +21,10 @@ func TestHomes(t *testing.T) {
 	for name, libraries := range map[string][]string{
 		"aclrtMalloc": {"libacl_rt", "libascendcl"}, "aclInit": {"libacl_rt", "libascendcl"}, "aclmdlLoadFromFile": {"libascendcl"},
 		"aclprofInit": {"libascendcl", "libmsprofiler"}, "aclCreateTensor": {"libnnopbase"}, "aclnnAddGetWorkspaceSize": {"libopapi"}, "aclnnAdd": {"libopapi"},
-		"HcclAllReduce": {"libhccl"}, "aclopCompile": {"libacl_op_compiler"}, "aclnnSliceNz": {"libcust_opapi"}, "aclnnRecurrentGatedDeltaRule": {"libcust_opapi", "libopapi"},
+		"HcclAllReduce": {"libhccl"}, "aclopCompile": {"libacl_op_compiler"}, "aclnnSliceNz": {"libcust_opapi"}, "aclnnRecurrentGatedDeltaRule": {"libcust_opapi", "libopapi"}, "dcmi_init": {"libdcmi"},
 	} {
 		var found []string
-		for _, l := range []string{"libacl_op_compiler", "libacl_rt", "libascendcl", "libcust_opapi", "libhccl", "libmsprofiler", "libnnopbase", "libopapi"} {
+		for _, l := range []string{"libacl_op_compiler", "libacl_rt", "libascendcl", "libcust_opapi", "libdcmi", "libhccl", "libmsprofiler", "libnnopbase", "libopapi"} {
 			for _, f := range by[l] {
 				if f == name {
 					found = append(found, l)

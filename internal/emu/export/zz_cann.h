@@ -418,6 +418,35 @@
 #define ACL_TDT_QUEUE_ROUTE_UNBIND 0
 #define ACL_TDT_QUEUE_ROUTE_BIND 1
 #define ACL_TDT_QUEUE_ROUTE_BIND_ABNORMAL 2
+#define DCMI_OK 0
+#define DCMI_ERR_CODE_INVALID_PARAMETER (-8001)
+#define DCMI_ERR_CODE_OPER_NOT_PERMITTED (-8002)
+#define DCMI_ERR_CODE_MEM_OPERATE_FAIL (-8003)
+#define DCMI_ERR_CODE_SECURE_FUN_FAIL (-8004)
+#define DCMI_ERR_CODE_INNER_ERR (-8005)
+#define DCMI_ERR_CODE_TIME_OUT (-8006)
+#define DCMI_ERR_CODE_INVALID_DEVICE_ID (-8007)
+#define DCMI_ERR_CODE_DEVICE_NOT_EXIST (-8008)
+#define DCMI_ERR_CODE_IOCTL_FAIL (-8009)
+#define DCMI_ERR_CODE_SEND_MSG_FAIL (-8010)
+#define DCMI_ERR_CODE_RECV_MSG_FAIL (-8011)
+#define DCMI_ERR_CODE_NOT_REDAY (-8012)
+#define DCMI_ERR_CODE_NOT_SUPPORT_IN_CONTAINER (-8013)
+#define DCMI_ERR_CODE_RESET_FAIL (-8015)
+#define DCMI_ERR_CODE_ABORT_OPERATE (-8016)
+#define DCMI_ERR_CODE_IS_UPGRADING (-8017)
+#define DCMI_ERR_CODE_RESOURCE_OCCUPIED (-8020)
+#define DCMI_ERR_CODE_CONFIG_INFO_NOT_EXIST (-8023)
+#define DCMI_ERR_CODE_NOT_SUPPORT (-8255)
+#define DCMI_UTILIZATION_RATE_DDR 1
+#define DCMI_UTILIZATION_RATE_AICORE 2
+#define DCMI_UTILIZATION_RATE_AICPU 3
+#define DCMI_UTILIZATION_RATE_CTRLCPU 4
+#define DCMI_UTILIZATION_RATE_DDR_BANDWIDTH 5
+#define DCMI_UTILIZATION_RATE_HBM 6
+#define DCMI_UTILIZATION_RATE_HBM_BANDWIDTH 10
+#define DCMI_UTILIZATION_RATE_VECTORCORE 12
+#define DCMI_UTILIZATION_RATE_NPU 13
 
 typedef enum GMMActType {
 	GMM_ACT_TYPE_NONE = 0,
@@ -1226,6 +1255,15 @@ typedef enum acltdtAllocBufType {
 	ACL_TDT_NORMAL_MEM = 0,
 	ACL_TDT_DVPP_MEM = 1
 } acltdtAllocBufType;
+typedef enum dcmi_device_type {
+	DCMI_DEVICE_TYPE_DDR = 0,
+	DCMI_DEVICE_TYPE_SRAM = 1,
+	DCMI_DEVICE_TYPE_HBM = 2,
+	DCMI_DEVICE_TYPE_NPU = 3,
+	DCMI_HBM_RECORDED_SINGLE_ADDR = 4,
+	DCMI_HBM_RECORDED_MULTI_ADDR = 5,
+	DCMI_DEVICE_TYPE_NONE = 255
+} dcmi_device_type;
 
 typedef struct HcclCommConfigDef HcclCommConfigDef;
 typedef union HcclConfigValue HcclConfigValue;
@@ -1298,6 +1336,8 @@ typedef union aclrtUpdateTaskAttrVal aclrtUpdateTaskAttrVal;
 typedef struct aclrtTaskUpdateInfo aclrtTaskUpdateInfo;
 typedef struct aclrtUtilizationInfo aclrtUtilizationInfo;
 typedef struct aclrtUuid aclrtUuid;
+typedef struct dcmi_ecc_info dcmi_ecc_info;
+typedef struct dcmi_hbm_info dcmi_hbm_info;
 typedef struct dim3 dim3;
 typedef void *HcclComm;
 typedef HcclCommConfigDef HcclCommConfig;
@@ -1903,6 +1943,24 @@ struct aclrtUtilizationInfo {
 
 struct aclrtUuid {
 	char bytes[16];
+};
+
+struct dcmi_ecc_info {
+	int enable_flag;
+	unsigned int single_bit_error_cnt;
+	unsigned int double_bit_error_cnt;
+	unsigned int total_single_bit_error_cnt;
+	unsigned int total_double_bit_error_cnt;
+	unsigned int single_bit_isolated_pages_cnt;
+	unsigned int double_bit_isolated_pages_cnt;
+};
+
+struct dcmi_hbm_info {
+	unsigned long long memory_size;
+	unsigned int freq;
+	unsigned long long memory_usage;
+	int temp;
+	unsigned int bandwith_util_rate;
 };
 
 struct dim3 {
@@ -2656,6 +2714,19 @@ aclError acltdtSetQueueAttr(acltdtQueueAttr *, acltdtQueueAttrType, size_t, cons
 aclError acltdtSetQueueRouteQueryInfo(acltdtQueueRouteQueryInfo *, acltdtQueueRouteQueryInfoParamType, size_t, const void *);
 aclError acltdtStopChannel(acltdtChannelHandle *);
 aclError acltdtUnbindQueueRoutes(acltdtQueueRouteList *);
+int dcmi_get_card_id_device_id_from_logicid(int *, int *, unsigned int);
+int dcmi_get_card_list(int *, int *, int);
+int dcmi_get_device_ecc_info(int, int, dcmi_device_type, dcmi_ecc_info *);
+int dcmi_get_device_errorcode_string(int, int, unsigned int, unsigned char *, int);
+int dcmi_get_device_errorcode_v2(int, int, int *, unsigned int *, unsigned int);
+int dcmi_get_device_hbm_info(int, int, dcmi_hbm_info *);
+int dcmi_get_device_health(int, int, unsigned int *);
+int dcmi_get_device_id_in_card(int, int *, int *, int *);
+int dcmi_get_device_logic_id(int *, int, int);
+int dcmi_get_device_power_info(int, int, int *);
+int dcmi_get_device_temperature(int, int, int *);
+int dcmi_get_device_utilization_rate(int, int, int, unsigned int *);
+int dcmi_init(void);
 mstxDomainHandle_t mstxDomainCreateA(const char *);
 void mstxDomainDestroy(mstxDomainHandle_t);
 void mstxDomainMarkA(mstxDomainHandle_t, const char *, aclrtStream);

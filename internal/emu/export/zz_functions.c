@@ -3713,42 +3713,107 @@ aclError acltdtUnbindQueueRoutes(acltdtQueueRouteList *a)
 	return (aclError)emu_call(740, WORDS(POINTER(a)), 1);
 }
 
+int dcmi_get_card_id_device_id_from_logicid(int *a, int *b, unsigned int c)
+{
+	return (int)emu_call(741, WORDS(POINTER(a), POINTER(b), UNSIGNED(c)), 3);
+}
+
+int dcmi_get_card_list(int *a, int *b, int c)
+{
+	return (int)emu_call(742, WORDS(POINTER(a), POINTER(b), SIGNED(c)), 3);
+}
+
+int dcmi_get_device_ecc_info(int a, int b, dcmi_device_type c, dcmi_ecc_info *d)
+{
+	return (int)emu_call(743, WORDS(SIGNED(a), SIGNED(b), SIGNED(c), POINTER(d)), 4);
+}
+
+int dcmi_get_device_errorcode_string(int a, int b, unsigned int c, unsigned char *d, int e)
+{
+	return (int)emu_call(744, WORDS(SIGNED(a), SIGNED(b), UNSIGNED(c), POINTER(d), SIGNED(e)), 5);
+}
+
+int dcmi_get_device_errorcode_v2(int a, int b, int *c, unsigned int *d, unsigned int e)
+{
+	return (int)emu_call(745, WORDS(SIGNED(a), SIGNED(b), POINTER(c), POINTER(d), UNSIGNED(e)), 5);
+}
+
+int dcmi_get_device_hbm_info(int a, int b, dcmi_hbm_info *c)
+{
+	return (int)emu_call(746, WORDS(SIGNED(a), SIGNED(b), POINTER(c)), 3);
+}
+
+int dcmi_get_device_health(int a, int b, unsigned int *c)
+{
+	return (int)emu_call(747, WORDS(SIGNED(a), SIGNED(b), POINTER(c)), 3);
+}
+
+int dcmi_get_device_id_in_card(int a, int *b, int *c, int *d)
+{
+	return (int)emu_call(748, WORDS(SIGNED(a), POINTER(b), POINTER(c), POINTER(d)), 4);
+}
+
+int dcmi_get_device_logic_id(int *a, int b, int c)
+{
+	return (int)emu_call(749, WORDS(POINTER(a), SIGNED(b), SIGNED(c)), 3);
+}
+
+int dcmi_get_device_power_info(int a, int b, int *c)
+{
+	return (int)emu_call(750, WORDS(SIGNED(a), SIGNED(b), POINTER(c)), 3);
+}
+
+int dcmi_get_device_temperature(int a, int b, int *c)
+{
+	return (int)emu_call(751, WORDS(SIGNED(a), SIGNED(b), POINTER(c)), 3);
+}
+
+int dcmi_get_device_utilization_rate(int a, int b, int c, unsigned int *d)
+{
+	return (int)emu_call(752, WORDS(SIGNED(a), SIGNED(b), SIGNED(c), POINTER(d)), 4);
+}
+
+int dcmi_init(void)
+{
+	return (int)emu_call(753, 0, 0);
+}
+
 mstxDomainHandle_t mstxDomainCreateA(const char *a)
 {
-	return (mstxDomainHandle_t)(uintptr_t)emu_call(741, WORDS(POINTER(a)), 1);
+	return (mstxDomainHandle_t)(uintptr_t)emu_call(754, WORDS(POINTER(a)), 1);
 }
 
 void mstxDomainDestroy(mstxDomainHandle_t a)
 {
-	emu_call(742, WORDS(POINTER(a)), 1);
+	emu_call(755, WORDS(POINTER(a)), 1);
 }
 
 void mstxDomainMarkA(mstxDomainHandle_t a, const char *b, aclrtStream c)
 {
-	emu_call(743, WORDS(POINTER(a), POINTER(b), POINTER(c)), 3);
+	emu_call(756, WORDS(POINTER(a), POINTER(b), POINTER(c)), 3);
 }
 
 void mstxDomainRangeEnd(mstxDomainHandle_t a, mstxRangeId b)
 {
-	emu_call(744, WORDS(POINTER(a), UNSIGNED(b)), 2);
+	emu_call(757, WORDS(POINTER(a), UNSIGNED(b)), 2);
 }
 
 mstxRangeId mstxDomainRangeStartA(mstxDomainHandle_t a, const char *b, aclrtStream c)
 {
-	return (mstxRangeId)emu_call(745, WORDS(POINTER(a), POINTER(b), POINTER(c)), 3);
+	return (mstxRangeId)emu_call(758, WORDS(POINTER(a), POINTER(b), POINTER(c)), 3);
 }
 
 void mstxMarkA(const char *a, aclrtStream b)
 {
-	emu_call(746, WORDS(POINTER(a), POINTER(b)), 2);
+	emu_call(759, WORDS(POINTER(a), POINTER(b)), 2);
 }
 
 void mstxRangeEnd(mstxRangeId a)
 {
-	emu_call(747, WORDS(UNSIGNED(a)), 1);
+	emu_call(760, WORDS(UNSIGNED(a)), 1);
 }
 
 mstxRangeId mstxRangeStartA(const char *a, aclrtStream b)
 {
-	return (mstxRangeId)emu_call(748, WORDS(POINTER(a), POINTER(b)), 2);
+	return (mstxRangeId)emu_call(761, WORDS(POINTER(a), POINTER(b)), 2);
 }

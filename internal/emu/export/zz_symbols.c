@@ -2816,6 +2816,19 @@ const struct emu_symbol emu_symbols[] = {
 	SYMBOL(acltdtSetQueueRouteQueryInfo, 1)
 	SYMBOL(acltdtStopChannel, 0)
 	SYMBOL(acltdtUnbindQueueRoutes, 1)
+	SYMBOL(dcmi_get_card_id_device_id_from_logicid, 0)
+	SYMBOL(dcmi_get_card_list, 0)
+	SYMBOL(dcmi_get_device_ecc_info, 0)
+	SYMBOL(dcmi_get_device_errorcode_string, 0)
+	SYMBOL(dcmi_get_device_errorcode_v2, 0)
+	SYMBOL(dcmi_get_device_hbm_info, 0)
+	SYMBOL(dcmi_get_device_health, 0)
+	SYMBOL(dcmi_get_device_id_in_card, 0)
+	SYMBOL(dcmi_get_device_logic_id, 0)
+	SYMBOL(dcmi_get_device_power_info, 0)
+	SYMBOL(dcmi_get_device_temperature, 0)
+	SYMBOL(dcmi_get_device_utilization_rate, 0)
+	SYMBOL(dcmi_init, 0)
 	SYMBOL(mstxDomainCreateA, 0)
 	SYMBOL(mstxDomainDestroy, 0)
 	SYMBOL(mstxDomainMarkA, 0)
@@ -2826,4 +2839,4 @@ const struct emu_symbol emu_symbols[] = {
 	SYMBOL(mstxRangeStartA, 0)
 };
 
-const int emu_symbol_count = 2821;
+const int emu_symbol_count = 2834;

@@ -9,6 +9,7 @@ import (
 
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/emu/ccl"
+	"github.com/goascend/cann/internal/emu/dcmi"
 	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/knob"
 	"github.com/goascend/cann/internal/emu/nn"
@@ -34,10 +35,14 @@ const (
 	notSupported     = abi.ACL_ERROR_API_NOT_SUPPORT
 	innerError       = abi.ACLNN_ERR_INNER
 	hcclNotSupported = abi.HCCL_E_NOT_SUPPORT
+	dcmiNotSupported = abi.DCMI_ERR_CODE_NOT_SUPPORT
 	noDataType       = abi.ACL_DT_UNDEFINED
 	noFormat         = abi.ACL_FORMAT_UNDEFINED
 	nothing          = 0
 )
+
+// coded reports whether the function returns a code.
+func (f function) coded() bool { return f.absent > 0 || f.absent == dcmiNotSupported }
 
 // Machine implements the C symbols of one process.
 type Machine struct {
@@ -85,7 +90,7 @@ func implementations(r *rt.Runtime, l *nn.Library) map[string]rt.Func {
 	l.Dumps = dump.New(r)
 	all := r.Functions()
 	for _, functions := range []map[string]rt.Func{
-		describe.New(r).Functions(), graph.New(r).Functions(), profile.New(r).Functions(), queue.New(r).Functions(), l.Dumps.Functions(), l.Functions(), groups.Functions(),
+		describe.New(r).Functions(), graph.New(r).Functions(), profile.New(r).Functions(), queue.New(r).Functions(), dcmi.New(r).Functions(), l.Dumps.Functions(), l.Functions(), groups.Functions(),
 	} {
 		maps.Copy(all, functions)
 	}
@@ -128,7 +133,7 @@ func (m *Machine) Call(t *rt.Thread, id int, words []uint64) (result uint64) {
 	if m.calls[id] == nil {
 		return f.fail(t, "EE1005: %s: the emulator does not implement this function", f.name)
 	}
-	if f.absent > 0 { // faults can only be injected into functions that return a code
+	if f.coded() { // faults can only be injected into functions that return a code
 		if code, failed := m.rt.Inject(t, f.name); failed {
 			return code
 		}

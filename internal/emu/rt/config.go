@@ -13,19 +13,20 @@ import (
 
 // Config describes the emulated machine.
 type Config struct {
-	Devices  int    // number of devices
-	Memory   int64  // device memory in bytes, per device
-	SoC      string // chip name, as aclrtGetSocName returns it
-	API      string // older version of CANN whose ways are emulated, "" for the newest
-	Faults   *Faults
-	Sanitize sanitize.Config
-	Trace    string // file for the trace, "" for no trace; %p is replaced by the process id
+	Devices    int    // number of devices
+	Memory     int64  // device memory in bytes, per device
+	SoC        string // chip name, as aclrtGetSocName returns it
+	API        string // older version of CANN whose ways are emulated, "" for the newest
+	Faults     *Faults
+	Sanitize   sanitize.Config
+	HealthFile string // that tells of sick devices, see Health
+	Trace      string // file for the trace, "" for no trace; %p is replaced by the process id
 }
 
 // ConfigFromEnv reads CANN_EMU_API, CANN_EMU_DEVICES, CANN_EMU_MEMORY (bytes, or with suffix K, M, G),
-// CANN_EMU_SOC, CANN_EMU_FAULTS with CANN_EMU_FAULT_SEED, CANN_EMU_SANITIZE and CANN_EMU_TRACE. The
-// default is 8 devices of an Ascend910B1, each with the memory of the chip but not more than this
-// machine has, rounded down to whole huge pages.
+// CANN_EMU_SOC, CANN_EMU_FAULTS with CANN_EMU_FAULT_SEED, CANN_EMU_SANITIZE, CANN_EMU_HEALTH and
+// CANN_EMU_TRACE. The default is 8 devices of an Ascend910B1, each with the memory of the chip but
+// not more than this machine has, rounded down to whole huge pages.
 func ConfigFromEnv() (Config, error) {
 	c := Config{Devices: 8, SoC: "Ascend910B1", API: knob.Get("CANN_EMU_API")}
 	if v := knob.Get("CANN_EMU_SOC"); v != "" {
@@ -56,7 +57,7 @@ func ConfigFromEnv() (Config, error) {
 		return c, err
 	}
 	c.Faults, err = ParseFaults(knob.Get("CANN_EMU_FAULTS"), seed)
-	c.Trace = knob.Get("CANN_EMU_TRACE")
+	c.Trace, c.HealthFile = knob.Get("CANN_EMU_TRACE"), knob.Get("CANN_EMU_HEALTH")
 	return c, err
 }
 

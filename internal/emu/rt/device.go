@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/emu/knob"
@@ -25,6 +26,10 @@ type Device struct {
 	cores    coreLimits
 	events   int
 	satMode  int32
+
+	meter   meter
+	broken  atomic.Uint32 // errors of memory that tasks met
+	alarmed atomic.Bool   // since the last of them the device was not reset
 }
 
 // ID returns the device's index among the devices that the process sees.
@@ -100,6 +105,7 @@ func (d *Device) drop(t *Thread, force bool) Code {
 	d.primary = nil
 	d.mu.Unlock()
 	c.destroy(!force)
+	d.alarmed.Store(false)
 	if t.Context == c.handle {
 		t.Context = 0
 	}
@@ -111,6 +117,7 @@ func (d *Device) reset(force bool) {
 	d.mu.Lock()
 	d.refs, d.primary = 0, nil
 	clear(d.peers)
+	d.alarmed.Store(false)
 	d.mu.Unlock()
 	for _, c := range d.allContexts() {
 		c.destroy(!force)

@@ -16,6 +16,7 @@ import (
 //	aclnnAdd@1:2+=561000          on device 1, the second launch and all after it
 //	run/aclnnMul:5%=507015        each execution fails with probability 5 %
 //	aclrtMemcpy=507899            every call
+//	dcmi_get_device_power_info=-8255   every call of the driver
 //
 // A name is that of a C function; phase one of an operator has its own, …GetWorkspaceSize.
 // The prefix run/ lets the work itself fail on its stream, as the device reports it later.
@@ -62,8 +63,9 @@ func parseRule(text string) (name string, r *rule, err error) {
 	r = &rule{device: -1, first: 1, all: true}
 	name, code, ok := strings.Cut(text, "=")
 	n, err := strconv.ParseInt(code, 10, 32)
-	if !ok || err != nil || n <= 0 {
-		return "", nil, fmt.Errorf("a rule ends with = and a code, such as =207001")
+	driver := strings.HasPrefix(name, "dcmi_")
+	if !ok || err != nil || n == 0 || (n < 0) != driver {
+		return "", nil, fmt.Errorf("a rule ends with = and a code, such as =207001, or =-8255 of the driver")
 	}
 	r.code = int32(n)
 	name, when, counted := strings.Cut(name, ":")
@@ -74,11 +76,14 @@ func parseRule(text string) (name string, r *rule, err error) {
 	}
 	name, device, placed := strings.Cut(name, "@")
 	if placed {
+		if driver {
+			return "", nil, fmt.Errorf("calls of the driver belong to no device; leave out @%s", device)
+		}
 		if r.device, err = strconv.Atoi(device); err != nil || r.device < 0 {
 			return "", nil, fmt.Errorf("%q is no device", device)
 		}
 	}
-	if !strings.HasPrefix(strings.TrimPrefix(name, "run/"), "acl") && !strings.HasPrefix(strings.TrimPrefix(name, "run/"), "Hccl") {
+	if !driver && !strings.HasPrefix(strings.TrimPrefix(name, "run/"), "acl") && !strings.HasPrefix(strings.TrimPrefix(name, "run/"), "Hccl") {
 		return "", nil, fmt.Errorf("%q is no function of CANN", name)
 	}
 	return name, r, nil

@@ -19,7 +19,8 @@ type Runtime struct {
 	start  time.Time
 
 	life       lifecycle
-	devices    []*Device
+	devices    []*Device // that the process sees
+	dies       []*Device // all
 	host       hostMemory
 	virtual    virtual
 	managed    managed
@@ -74,6 +75,7 @@ func NewMachine(c Config) *Runtime {
 		}
 		return nil
 	})
+	r.dies = r.devices
 	visible(r)
 	return r
 }

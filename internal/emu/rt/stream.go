@@ -253,6 +253,9 @@ func (s *Stream) run(task Task, cancel <-chan struct{}) *Fault {
 	}
 	trace := s.ctx.device.rt.Trace
 	begin := trace.now()
+	if m := &s.ctx.device.meter; m.begin(&task) {
+		defer m.end()
+	}
 	err := s.injectRun(task.Name)
 	if err != nil {
 		task.drop()
@@ -264,6 +267,7 @@ func (s *Stream) run(task Task, cancel <-chan struct{}) *Fault {
 		return nil
 	}
 	f := FaultOf(task.Name, err)
+	s.ctx.device.suffer(f)
 	s.ctx.device.rt.notifyException(s, f)
 	return f
 }

@@ -5,6 +5,6 @@
 //	npu-smi info -l    the devices and the number of their chips
 //	npu-smi info -m    the chips and their logical numbers
 //
-// It reads the same CANN_EMU_ variables as the emulator. Usage, temperature and processes are not
-// emulated: each device is idle. It has no other command of npu-smi.
+// It reads the same CANN_EMU_ variables as the emulator, CANN_EMU_HEALTH among them. Use and processes are
+// not emulated: each device is idle. It has no other command of npu-smi.
 package main

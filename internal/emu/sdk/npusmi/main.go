@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/goascend/cann/internal/emu/rt"
@@ -25,7 +26,7 @@ func run(w io.Writer, args []string) error {
 	var text string
 	switch {
 	case slices.Equal(args, []string{"info"}):
-		text = table(c)
+		text, err = table(c)
 	case slices.Equal(args, []string{"info", "-l"}):
 		text = devices(c)
 	case slices.Equal(args, []string{"info", "-m"}):
@@ -33,7 +34,9 @@ func run(w io.Writer, args []string) error {
 	default:
 		return fmt.Errorf("%q is not emulated; info, info -l and info -m are", strings.Join(args, " "))
 	}
-	_, err = io.WriteString(w, text)
+	if err == nil {
+		_, err = io.WriteString(w, text)
+	}
 	return err
 }
 
@@ -61,7 +64,10 @@ func rule(with string) string {
 	return "+" + strings.Repeat(with, 27) + "+" + strings.Repeat(with, 15) + "+" + strings.Repeat(with, width-27-15-2) + "+\n"
 }
 
-func table(c rt.Config) string {
+// healths are the words for alarms.
+var healths = [...]string{"OK", "Warning", "Alarm", "Critical"}
+
+func table(c rt.Config) (string, error) {
 	const version = "emulated"
 	var b strings.Builder
 	b.WriteString("+" + strings.Repeat("-", width) + "+\n")
@@ -71,8 +77,13 @@ func table(c rt.Config) string {
 	b.WriteString(row("Chip", "Bus-Id", "AICore(%)   Memory-Usage(MB)  HBM-Usage(MB)"))
 	b.WriteString(rule("="))
 	for i := range c.Devices {
-		b.WriteString(row(fmt.Sprintf("%-5d %s", i, chip(c)), "OK", "0.0         0                 0    / 0"))
-		b.WriteString(row("0", fmt.Sprintf("0000:%02X:00.0", i+1), fmt.Sprintf("0           0    / 0          0    / %d", c.Memory>>20)))
+		h, err := c.Health(i)
+		if err != nil {
+			return "", err
+		}
+		card, place := c.Card(i)
+		b.WriteString(row(fmt.Sprintf("%-5d %s", card, chip(c)), healths[min(h.Alarm, 3)], fmt.Sprintf("%-11.1f %-17d 0    / 0", float64(h.Deciwatts)/10, h.Celsius)))
+		b.WriteString(row(strconv.Itoa(place), fmt.Sprintf("0000:%02X:00.0", i+1), fmt.Sprintf("0           0    / 0          0    / %d", c.Memory>>20)))
 		b.WriteString(rule("="))
 	}
 	b.WriteString(rule("-"))
@@ -82,14 +93,19 @@ func table(c rt.Config) string {
 		b.WriteString(row(fmt.Sprintf("No running processes found in NPU %d", i)))
 		b.WriteString(rule("="))
 	}
-	return b.String()
+	return b.String(), nil
 }
 
 func devices(c rt.Config) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\t%-30s : %d\n", "Total Count", c.Devices)
+	counts := make(map[int]int) // of the chips of a card
 	for i := range c.Devices {
-		fmt.Fprintf(&b, "\n\t%-30s : %d\n\t%-30s : %d\n", "NPU ID", i, "Chip Count", 1)
+		card, _ := c.Card(i)
+		counts[card]++
+	}
+	fmt.Fprintf(&b, "\t%-30s : %d\n", "Total Count", len(counts))
+	for card := range len(counts) {
+		fmt.Fprintf(&b, "\n\t%-30s : %d\n\t%-30s : %d\n", "NPU ID", card, "Chip Count", counts[card])
 	}
 	return b.String()
 }
@@ -98,7 +114,8 @@ func chips(c rt.Config) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\t%-30s %-30s %-30s %s\n", "NPU ID", "Chip ID", "Chip Logic ID", "Chip Name")
 	for i := range c.Devices {
-		fmt.Fprintf(&b, "\t%-30d %-30d %-30d Ascend %s\n", i, 0, i, chip(c))
+		card, place := c.Card(i)
+		fmt.Fprintf(&b, "\t%-30d %-30d %-30d Ascend %s\n", card, place, i, chip(c))
 	}
 	return b.String()
 }

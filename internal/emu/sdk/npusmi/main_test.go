@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -33,6 +35,23 @@ func TestLists(t *testing.T) {
 	t.Setenv("CANN_EMU_DEVICES", "2")
 	require.Equal(t, "Total Count : 2  NPU ID : 0 Chip Count : 1  NPU ID : 1 Chip Count : 1", squeezed(answer(t, "info", "-l")))
 	require.Equal(t, "NPU ID Chip ID Chip Logic ID Chip Name 0 0 0 Ascend 910B1 1 0 1 Ascend 910B1", squeezed(answer(t, "info", "-m")))
+}
+
+// TestHealth: the table tells what ails a device, and cards of Atlas A3 have two chips.
+func TestHealth(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "health")
+	t.Setenv("CANN_EMU_DEVICES", "4")
+	t.Setenv("CANN_EMU_SOC", "Ascend910_9392")
+	t.Setenv("CANN_EMU_HEALTH", file)
+	require.NoError(t, os.WriteFile(file, []byte("3 alarm=3 celsius=91\n"), 0o600))
+	lines := answer(t, "info")
+	require.Equal(t, []string{"|", "0", "910_9392", "|", "OK", "|", "90.0", "40"}, strings.Fields(lines[9])[:8])
+	require.Equal(t, []string{"|", "1", "910_9392", "|", "Critical", "|", "90.0", "91"}, strings.Fields(lines[15])[:8])
+	require.Equal(t, []string{"|", "1"}, strings.Fields(lines[16])[:2])
+	require.Equal(t, "Total Count : 2  NPU ID : 0 Chip Count : 2  NPU ID : 1 Chip Count : 2", squeezed(answer(t, "info", "-l")))
+	require.Contains(t, squeezed(answer(t, "info", "-m")), " 1 1 3 Ascend 910_9392")
+	require.NoError(t, os.WriteFile(file, []byte("0 alarm=bad\n"), 0o600))
+	require.ErrorContains(t, run(new(strings.Builder), []string{"info"}), `"alarm=bad"`)
 }
 
 func squeezed(lines []string) string {

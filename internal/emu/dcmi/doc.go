@@ -1,0 +1,10 @@
+// Package dcmi emulates libdcmi, the library of the driver for management, in the part that tells of the
+// health and the load of devices.
+//
+//	l := dcmi.New(runtime)
+//	for name, f := range l.Functions() { … } // C name -> function over 64-bit words
+//
+// The used memory, the time in which streams were busy, and memory that failed under a task are the
+// emulated device's. Alarms and errors come from the file of CANN_EMU_HEALTH. The rest is constant. As in
+// the driver, the functions know all devices of the machine, whatever ASCEND_RT_VISIBLE_DEVICES says.
+package dcmi
