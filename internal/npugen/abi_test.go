@@ -134,6 +134,14 @@ func (f facts) assertions() []byte {
 	return b.Bytes()
 }
 
+// declarations returns everything in the table as a header.
+func declarations(t *abi.Table, version string) ([]byte, error) {
+	var b bytes.Buffer
+	err := declareTypes(&b, t, version)
+	declareFunctions(&b, t, version)
+	return b.Bytes(), err
+}
+
 // compile runs a compiler on source with a header in its folder and returns its output.
 func compile(t *testing.T, header, source []byte, compiler ...string) (string, error) {
 	t.Helper()

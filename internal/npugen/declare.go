@@ -9,36 +9,32 @@ import (
 	"github.com/goascend/cann/internal/abi"
 )
 
-// emitDeclarations generates one header with the C declarations of the whole interface.
+// emitDeclarations generates a header with the constants and types of the interface, and one with the
+// functions, which only tests in C need: the files that define the functions are generated as well.
 func emitDeclarations(out files, t *abi.Table) error {
-	text, err := declarations(t, "")
-	if err != nil {
+	var types, functions bytes.Buffer
+	if err := declareTypes(&types, t, ""); err != nil {
 		return err
 	}
-	out["internal/emu/export/zz_cann.h"] = text
+	functions.WriteString("#include \"../zz_cann.h\"\n")
+	declareFunctions(&functions, t, "")
+	out[exportDir+"zz_cann.h"] = guarded("zz_cann.h", types.String())
+	out[exportDir+"testdata/zz_functions.h"] = guarded("zz_functions.h", functions.String())
 	return nil
 }
 
-// declarations returns a header with everything in the table. version selects the form where two
-// CANN versions differ (const of parameters, the value of two constants); "" is the newest.
-func declarations(t *abi.Table, version string) ([]byte, error) {
-	var b bytes.Buffer
-	b.WriteString(generatedMark)
-	b.WriteString("// Own declarations of CANN's C interface, written from the table of package abi.\n")
-	b.WriteString("#ifndef CANN_EMU_ZZ_CANN_H\n#define CANN_EMU_ZZ_CANN_H\n\n")
-	if err := declareTypes(&b, t, version); err != nil {
-		return nil, err
-	}
+// declareFunctions writes the functions. version selects the form where two CANN versions differ; "" is
+// the newest.
+func declareFunctions(b *bytes.Buffer, t *abi.Table, version string) {
 	b.WriteString("\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n")
 	for _, f := range t.Functions {
 		b.WriteString(prototype(f, renamed(paramsAt(f, version), nameless)) + ";\n")
 	}
 	b.WriteString(operatorMacro)
 	for _, o := range t.Operators {
-		fmt.Fprintf(&b, "CANN_OPERATOR(%s, %s)\n", o.Symbol, declared(renamed(paramsAt(o.Function, version), nameless)))
+		fmt.Fprintf(b, "CANN_OPERATOR(%s, %s)\n", o.Symbol, declared(renamed(paramsAt(o.Function, version), nameless)))
 	}
-	b.WriteString("\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n")
-	return b.Bytes(), nil
+	b.WriteString("\n#ifdef __cplusplus\n}\n#endif\n")
 }
 
 func nameless(int) string { return "" }
@@ -59,7 +55,7 @@ func paramsAt(f abi.Function, version string) []abi.Param {
 	return f.Params
 }
 
-// declareTypes writes constants and types.
+// declareTypes writes constants and types; version is that of declareFunctions, for the value of two constants.
 func declareTypes(b *bytes.Buffer, t *abi.Table, version string) error {
 	b.WriteString("#include <stdbool.h>\n#include <stddef.h>\n#include <stdint.h>\n\n")
 

@@ -46,15 +46,30 @@ func emitExports(out files, t *abi.Table) error {
 	}
 
 	var symbols bytes.Buffer
-	symbols.WriteString(generatedMark + "#include \"export.h\"\n\n// Sorted by name, for the binary search of emu_lookup.\nconst struct emu_symbol emu_symbols[] = {\n")
+	symbols.WriteString(generatedMark + "#include \"export.h\"\n\n// Sorted by name, for the binary search of emu_lookup.\n#define SYMBOLS \\\n")
 	names, later := t.Symbols(), laterSymbols(t)
 	for _, n := range names {
-		fmt.Fprintf(&symbols, "\tSYMBOL(%s, %d)\n", n, later[n])
+		fmt.Fprintf(&symbols, "\tSYMBOL(%s, %d) \\\n", n, later[n])
 	}
-	fmt.Fprintf(&symbols, "};\n\nconst int emu_symbol_count = %d;\n", len(names))
+	fmt.Fprintf(&symbols, symbolTables, len(names))
 	out[exportDir+"zz_symbols.c"] = symbols.Bytes()
 	return nil
 }
+
+// symbolTables follows the list of symbols. Only their addresses count here, so their types are not
+// declared.
+const symbolTables = `
+#define SYMBOL(name, later) void name(void);
+SYMBOLS
+
+#undef SYMBOL
+#define SYMBOL(name, later) {#name, (void *)name, later},
+const struct emu_symbol emu_symbols[] = {
+	SYMBOLS
+};
+
+const int emu_symbol_count = %d;
+`
 
 // renamed returns parameters with the names that name gives. The real ones are in the table, and every
 // user downloads these files.

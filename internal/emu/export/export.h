@@ -50,9 +50,6 @@ struct emu_symbol {
 	int later; // not in CANN 8.1.RC1
 };
 
-// An entry of emu_symbols.
-#define SYMBOL(name, later) {#name, (void *)name, later},
-
 extern const struct emu_symbol emu_symbols[];
 extern const int emu_symbol_count;
 

@@ -2,2841 +2,2849 @@
 #include "export.h"
 
 // Sorted by name, for the binary search of emu_lookup.
+#define SYMBOLS \
+	SYMBOL(HcclAllGather, 0) \
+	SYMBOL(HcclAllGatherV, 0) \
+	SYMBOL(HcclAllReduce, 0) \
+	SYMBOL(HcclAlltoAll, 0) \
+	SYMBOL(HcclAlltoAllV, 0) \
+	SYMBOL(HcclAlltoAllVC, 1) \
+	SYMBOL(HcclBarrier, 0) \
+	SYMBOL(HcclBatchSendRecv, 0) \
+	SYMBOL(HcclBroadcast, 0) \
+	SYMBOL(HcclCommActivateCommMemory, 0) \
+	SYMBOL(HcclCommConfigInit, 0) \
+	SYMBOL(HcclCommDeactivateCommMemory, 0) \
+	SYMBOL(HcclCommDestroy, 0) \
+	SYMBOL(HcclCommInitAll, 0) \
+	SYMBOL(HcclCommInitClusterInfo, 0) \
+	SYMBOL(HcclCommInitClusterInfoConfig, 0) \
+	SYMBOL(HcclCommInitRootInfo, 0) \
+	SYMBOL(HcclCommInitRootInfoConfig, 0) \
+	SYMBOL(HcclCommResume, 0) \
+	SYMBOL(HcclCommSetMemoryRange, 0) \
+	SYMBOL(HcclCommSuspend, 0) \
+	SYMBOL(HcclCommUnsetMemoryRange, 0) \
+	SYMBOL(HcclCreateSubCommConfig, 0) \
+	SYMBOL(HcclGetCommAsyncError, 0) \
+	SYMBOL(HcclGetCommConfigCapability, 0) \
+	SYMBOL(HcclGetCommName, 0) \
+	SYMBOL(HcclGetConfig, 0) \
+	SYMBOL(HcclGetErrorString, 0) \
+	SYMBOL(HcclGetRankId, 0) \
+	SYMBOL(HcclGetRankSize, 0) \
+	SYMBOL(HcclGetRootInfo, 0) \
+	SYMBOL(HcclGroupEnd, 1) \
+	SYMBOL(HcclGroupStart, 1) \
+	SYMBOL(HcclRecv, 0) \
+	SYMBOL(HcclReduce, 0) \
+	SYMBOL(HcclReduceScatter, 0) \
+	SYMBOL(HcclReduceScatterV, 0) \
+	SYMBOL(HcclScatter, 0) \
+	SYMBOL(HcclSend, 0) \
+	SYMBOL(HcclSetConfig, 0) \
+	SYMBOL(InitPTACacheThreadLocal, 0) \
+	SYMBOL(UnInitPTACacheThreadLocal, 0) \
+	SYMBOL(aclAppLog, 0) \
+	SYMBOL(aclCreateBoolArray, 0) \
+	SYMBOL(aclCreateDataBuffer, 0) \
+	SYMBOL(aclCreateFloatArray, 0) \
+	SYMBOL(aclCreateGraphDumpOpt, 0) \
+	SYMBOL(aclCreateIntArray, 0) \
+	SYMBOL(aclCreateScalar, 0) \
+	SYMBOL(aclCreateScalarList, 0) \
+	SYMBOL(aclCreateTensor, 0) \
+	SYMBOL(aclCreateTensorDesc, 0) \
+	SYMBOL(aclCreateTensorList, 0) \
+	SYMBOL(aclDataTypeSize, 0) \
+	SYMBOL(aclDestroyAclOpExecutor, 0) \
+	SYMBOL(aclDestroyBoolArray, 0) \
+	SYMBOL(aclDestroyDataBuffer, 0) \
+	SYMBOL(aclDestroyFloatArray, 0) \
+	SYMBOL(aclDestroyGraphDumpOpt, 0) \
+	SYMBOL(aclDestroyIntArray, 0) \
+	SYMBOL(aclDestroyScalar, 0) \
+	SYMBOL(aclDestroyScalarList, 0) \
+	SYMBOL(aclDestroyTensor, 0) \
+	SYMBOL(aclDestroyTensorDesc, 0) \
+	SYMBOL(aclDestroyTensorList, 0) \
+	SYMBOL(aclDumpOpTensors, 1) \
+	SYMBOL(aclFinalize, 0) \
+	SYMBOL(aclFinalizeCallbackRegister, 1) \
+	SYMBOL(aclFinalizeCallbackUnRegister, 1) \
+	SYMBOL(aclFinalizeReference, 1) \
+	SYMBOL(aclFloat16ToFloat, 0) \
+	SYMBOL(aclFloatToFloat16, 0) \
+	SYMBOL(aclGenGraphAndDumpForOp, 0) \
+	SYMBOL(aclGetBoolArraySize, 0) \
+	SYMBOL(aclGetCannAttribute, 0) \
+	SYMBOL(aclGetCannAttributeList, 0) \
+	SYMBOL(aclGetCompileopt, 0) \
+	SYMBOL(aclGetCompileoptSize, 0) \
+	SYMBOL(aclGetDataBufferAddr, 0) \
+	SYMBOL(aclGetDataBufferSize, 0) \
+	SYMBOL(aclGetDataBufferSizeV2, 0) \
+	SYMBOL(aclGetDataType, 0) \
+	SYMBOL(aclGetDeviceCapability, 0) \
+	SYMBOL(aclGetFloatArraySize, 0) \
+	SYMBOL(aclGetFormat, 0) \
+	SYMBOL(aclGetIntArraySize, 0) \
+	SYMBOL(aclGetRawTensorAddr, 0) \
+	SYMBOL(aclGetRecentErrMsg, 0) \
+	SYMBOL(aclGetScalarListSize, 0) \
+	SYMBOL(aclGetStorageShape, 0) \
+	SYMBOL(aclGetTensorDescAddress, 0) \
+	SYMBOL(aclGetTensorDescByIndex, 0) \
+	SYMBOL(aclGetTensorDescDim, 0) \
+	SYMBOL(aclGetTensorDescDimRange, 0) \
+	SYMBOL(aclGetTensorDescDimV2, 0) \
+	SYMBOL(aclGetTensorDescElementCount, 0) \
+	SYMBOL(aclGetTensorDescFormat, 0) \
+	SYMBOL(aclGetTensorDescName, 0) \
+	SYMBOL(aclGetTensorDescNumDims, 0) \
+	SYMBOL(aclGetTensorDescSize, 0) \
+	SYMBOL(aclGetTensorDescType, 0) \
+	SYMBOL(aclGetTensorListSize, 0) \
+	SYMBOL(aclGetViewOffset, 0) \
+	SYMBOL(aclGetViewShape, 0) \
+	SYMBOL(aclGetViewStrides, 0) \
+	SYMBOL(aclInit, 0) \
+	SYMBOL(aclInitCallbackRegister, 1) \
+	SYMBOL(aclInitCallbackUnRegister, 1) \
+	SYMBOL(aclInitTensor, 0) \
+	SYMBOL(aclRfft1D, 0) \
+	SYMBOL(aclRfft1DGetWorkspaceSize, 0) \
+	SYMBOL(aclSetAclOpExecutorRepeatable, 0) \
+	SYMBOL(aclSetCompileopt, 0) \
+	SYMBOL(aclSetDynamicInputTensorAddr, 0) \
+	SYMBOL(aclSetDynamicOutputTensorAddr, 0) \
+	SYMBOL(aclSetDynamicTensorAddr, 0) \
+	SYMBOL(aclSetInputTensorAddr, 0) \
+	SYMBOL(aclSetOutputTensorAddr, 0) \
+	SYMBOL(aclSetRawTensorAddr, 0) \
+	SYMBOL(aclSetTensorAddr, 0) \
+	SYMBOL(aclSetTensorConst, 0) \
+	SYMBOL(aclSetTensorDescName, 0) \
+	SYMBOL(aclSetTensorDynamicInput, 0) \
+	SYMBOL(aclSetTensorFormat, 0) \
+	SYMBOL(aclSetTensorOriginFormat, 0) \
+	SYMBOL(aclSetTensorOriginShape, 0) \
+	SYMBOL(aclSetTensorPlaceMent, 0) \
+	SYMBOL(aclSetTensorShape, 0) \
+	SYMBOL(aclSetTensorShapeRange, 0) \
+	SYMBOL(aclSetTensorStorageFormat, 0) \
+	SYMBOL(aclSetTensorStorageShape, 0) \
+	SYMBOL(aclSetTensorValueRange, 0) \
+	SYMBOL(aclStft, 0) \
+	SYMBOL(aclStftGetWorkspaceSize, 0) \
+	SYMBOL(aclTransTensorDescFormat, 0) \
+	SYMBOL(aclUpdateDataBuffer, 0) \
+	SYMBOL(acldumpGetExceptionInfoPath, 1) \
+	SYMBOL(acldumpGetPath, 1) \
+	SYMBOL(acldumpRegCallback, 0) \
+	SYMBOL(acldumpSaveExceptionInfo, 1) \
+	SYMBOL(acldumpUnregCallback, 0) \
+	SYMBOL(aclmdlAddDatasetBuffer, 0) \
+	SYMBOL(aclmdlBundleGetModelId, 0) \
+	SYMBOL(aclmdlBundleGetModelNum, 0) \
+	SYMBOL(aclmdlBundleLoadFromFile, 0) \
+	SYMBOL(aclmdlBundleLoadFromMem, 0) \
+	SYMBOL(aclmdlBundleUnload, 0) \
+	SYMBOL(aclmdlCreateAIPP, 0) \
+	SYMBOL(aclmdlCreateAndGetOpDesc, 0) \
+	SYMBOL(aclmdlCreateConfigHandle, 0) \
+	SYMBOL(aclmdlCreateDataset, 0) \
+	SYMBOL(aclmdlCreateDesc, 0) \
+	SYMBOL(aclmdlCreateExecConfigHandle, 0) \
+	SYMBOL(aclmdlDestroyAIPP, 0) \
+	SYMBOL(aclmdlDestroyConfigHandle, 0) \
+	SYMBOL(aclmdlDestroyDataset, 0) \
+	SYMBOL(aclmdlDestroyDesc, 0) \
+	SYMBOL(aclmdlDestroyExecConfigHandle, 0) \
+	SYMBOL(aclmdlExecute, 0) \
+	SYMBOL(aclmdlExecuteAsync, 0) \
+	SYMBOL(aclmdlExecuteAsyncV2, 0) \
+	SYMBOL(aclmdlExecuteV2, 0) \
+	SYMBOL(aclmdlFinalizeDump, 0) \
+	SYMBOL(aclmdlGetAippDataSize, 0) \
+	SYMBOL(aclmdlGetAippType, 0) \
+	SYMBOL(aclmdlGetCurOutputDims, 0) \
+	SYMBOL(aclmdlGetDatasetBuffer, 0) \
+	SYMBOL(aclmdlGetDatasetNumBuffers, 0) \
+	SYMBOL(aclmdlGetDatasetTensorDesc, 0) \
+	SYMBOL(aclmdlGetDesc, 0) \
+	SYMBOL(aclmdlGetDescFromFile, 0) \
+	SYMBOL(aclmdlGetDescFromMem, 0) \
+	SYMBOL(aclmdlGetDynamicBatch, 0) \
+	SYMBOL(aclmdlGetDynamicHW, 0) \
+	SYMBOL(aclmdlGetFirstAippInfo, 0) \
+	SYMBOL(aclmdlGetInputDataType, 0) \
+	SYMBOL(aclmdlGetInputDims, 0) \
+	SYMBOL(aclmdlGetInputDimsRange, 0) \
+	SYMBOL(aclmdlGetInputDimsV2, 0) \
+	SYMBOL(aclmdlGetInputDynamicDims, 0) \
+	SYMBOL(aclmdlGetInputDynamicGearCount, 0) \
+	SYMBOL(aclmdlGetInputFormat, 0) \
+	SYMBOL(aclmdlGetInputIndexByName, 0) \
+	SYMBOL(aclmdlGetInputNameByIndex, 0) \
+	SYMBOL(aclmdlGetInputSizeByIndex, 0) \
+	SYMBOL(aclmdlGetNumInputs, 0) \
+	SYMBOL(aclmdlGetNumOutputs, 0) \
+	SYMBOL(aclmdlGetOpAttr, 0) \
+	SYMBOL(aclmdlGetOutputDataType, 0) \
+	SYMBOL(aclmdlGetOutputDims, 0) \
+	SYMBOL(aclmdlGetOutputFormat, 0) \
+	SYMBOL(aclmdlGetOutputIndexByName, 0) \
+	SYMBOL(aclmdlGetOutputNameByIndex, 0) \
+	SYMBOL(aclmdlGetOutputSizeByIndex, 0) \
+	SYMBOL(aclmdlGetTensorRealName, 0) \
+	SYMBOL(aclmdlInitDump, 0) \
+	SYMBOL(aclmdlLoadFromFile, 0) \
+	SYMBOL(aclmdlLoadFromFileWithMem, 0) \
+	SYMBOL(aclmdlLoadFromFileWithQ, 0) \
+	SYMBOL(aclmdlLoadFromMem, 0) \
+	SYMBOL(aclmdlLoadFromMemWithMem, 0) \
+	SYMBOL(aclmdlLoadFromMemWithQ, 0) \
+	SYMBOL(aclmdlLoadWithConfig, 0) \
+	SYMBOL(aclmdlQueryExeOMDesc, 0) \
+	SYMBOL(aclmdlQuerySize, 0) \
+	SYMBOL(aclmdlQuerySizeFromMem, 0) \
+	SYMBOL(aclmdlRIAbort, 1) \
+	SYMBOL(aclmdlRIAddCondTask, 1) \
+	SYMBOL(aclmdlRIBindStream, 1) \
+	SYMBOL(aclmdlRIBuildBegin, 1) \
+	SYMBOL(aclmdlRIBuildEnd, 1) \
+	SYMBOL(aclmdlRICaptureBegin, 0) \
+	SYMBOL(aclmdlRICaptureEnd, 0) \
+	SYMBOL(aclmdlRICaptureGetInfo, 0) \
+	SYMBOL(aclmdlRICaptureTaskGrpBegin, 0) \
+	SYMBOL(aclmdlRICaptureTaskGrpEnd, 0) \
+	SYMBOL(aclmdlRICaptureTaskUpdateBegin, 0) \
+	SYMBOL(aclmdlRICaptureTaskUpdateEnd, 0) \
+	SYMBOL(aclmdlRICaptureThreadExchangeMode, 0) \
+	SYMBOL(aclmdlRICaptureToModelRIBegin, 1) \
+	SYMBOL(aclmdlRICondHandleCreate, 1) \
+	SYMBOL(aclmdlRICondHandleGetCondPtr, 1) \
+	SYMBOL(aclmdlRIDebugJsonPrint, 1) \
+	SYMBOL(aclmdlRIDebugPrint, 0) \
+	SYMBOL(aclmdlRIDestroy, 0) \
+	SYMBOL(aclmdlRIDestroyRegisterCallback, 1) \
+	SYMBOL(aclmdlRIDestroyUnregisterCallback, 1) \
+	SYMBOL(aclmdlRIEndTask, 1) \
+	SYMBOL(aclmdlRIExecute, 1) \
+	SYMBOL(aclmdlRIExecuteAsync, 0) \
+	SYMBOL(aclmdlRIGetId, 1) \
+	SYMBOL(aclmdlRIGetName, 1) \
+	SYMBOL(aclmdlRIGetStreams, 1) \
+	SYMBOL(aclmdlRIGetTasksByStream, 1) \
+	SYMBOL(aclmdlRIKernelTaskGetAttribute, 1) \
+	SYMBOL(aclmdlRISetName, 1) \
+	SYMBOL(aclmdlRITaskDisable, 1) \
+	SYMBOL(aclmdlRITaskGetParams, 1) \
+	SYMBOL(aclmdlRITaskGetSeqId, 1) \
+	SYMBOL(aclmdlRITaskGetType, 1) \
+	SYMBOL(aclmdlRITaskSetParams, 1) \
+	SYMBOL(aclmdlRIUnbindStream, 1) \
+	SYMBOL(aclmdlRIUpdate, 1) \
+	SYMBOL(aclmdlSetAIPPAxSwapSwitch, 0) \
+	SYMBOL(aclmdlSetAIPPByInputIndex, 0) \
+	SYMBOL(aclmdlSetAIPPCropParams, 0) \
+	SYMBOL(aclmdlSetAIPPCscParams, 0) \
+	SYMBOL(aclmdlSetAIPPDtcPixelMean, 0) \
+	SYMBOL(aclmdlSetAIPPDtcPixelMin, 0) \
+	SYMBOL(aclmdlSetAIPPInputFormat, 0) \
+	SYMBOL(aclmdlSetAIPPPaddingParams, 0) \
+	SYMBOL(aclmdlSetAIPPPixelVarReci, 0) \
+	SYMBOL(aclmdlSetAIPPRbuvSwapSwitch, 0) \
+	SYMBOL(aclmdlSetAIPPScfParams, 0) \
+	SYMBOL(aclmdlSetAIPPSrcImageSize, 0) \
+	SYMBOL(aclmdlSetConfigOpt, 0) \
+	SYMBOL(aclmdlSetDatasetTensorDesc, 0) \
+	SYMBOL(aclmdlSetDump, 0) \
+	SYMBOL(aclmdlSetDynamicBatchSize, 0) \
+	SYMBOL(aclmdlSetDynamicHWSize, 0) \
+	SYMBOL(aclmdlSetExecConfigOpt, 0) \
+	SYMBOL(aclmdlSetInputAIPP, 0) \
+	SYMBOL(aclmdlSetInputDynamicDims, 0) \
+	SYMBOL(aclmdlUnload, 0) \
+	SYMBOL(aclnnAbs, 0) \
+	SYMBOL(aclnnAbsGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAcos, 0) \
+	SYMBOL(aclnnAcosGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAcosGrad, 1) \
+	SYMBOL(aclnnAcosGradGetWorkspaceSize, 1) \
+	SYMBOL(aclnnAcosGradV2, 1) \
+	SYMBOL(aclnnAcosGradV2GetWorkspaceSize, 1) \
+	SYMBOL(aclnnAcosh, 0) \
+	SYMBOL(aclnnAcoshGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAdaLayerNorm, 1) \
+	SYMBOL(aclnnAdaLayerNormBackward, 1) \
+	SYMBOL(aclnnAdaLayerNormBackwardGetWorkspaceSize, 1) \
+	SYMBOL(aclnnAdaLayerNormGetWorkspaceSize, 1) \
+	SYMBOL(aclnnAdaLayerNormQuant, 1) \
+	SYMBOL(aclnnAdaLayerNormQuantGetWorkspaceSize, 1) \
+	SYMBOL(aclnnAdaLayerNormV2, 1) \
+	SYMBOL(aclnnAdaLayerNormV2GetWorkspaceSize, 1) \
+	SYMBOL(aclnnAdaptiveAvgPool2d, 0) \
+	SYMBOL(aclnnAdaptiveAvgPool2dBackward, 0) \
+	SYMBOL(aclnnAdaptiveAvgPool2dBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAdaptiveAvgPool2dGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAdaptiveAvgPool3d, 0) \
+	SYMBOL(aclnnAdaptiveAvgPool3dBackward, 0) \
+	SYMBOL(aclnnAdaptiveAvgPool3dBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAdaptiveAvgPool3dGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAdaptiveMaxPool2d, 0) \
+	SYMBOL(aclnnAdaptiveMaxPool2dBackward, 1) \
+	SYMBOL(aclnnAdaptiveMaxPool2dBackwardGetWorkspaceSize, 1) \
+	SYMBOL(aclnnAdaptiveMaxPool2dGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAdaptiveMaxPool3d, 0) \
+	SYMBOL(aclnnAdaptiveMaxPool3dBackward, 0) \
+	SYMBOL(aclnnAdaptiveMaxPool3dBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAdaptiveMaxPool3dGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAdd, 0) \
+	SYMBOL(aclnnAddGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAddLayerNorm, 0) \
+	SYMBOL(aclnnAddLayerNormGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAddLayerNormGrad, 0) \
+	SYMBOL(aclnnAddLayerNormGradGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAddLayerNormQuant, 1) \
+	SYMBOL(aclnnAddLayerNormQuantGetWorkspaceSize, 1) \
+	SYMBOL(aclnnAddLayerNormQuantV2, 1) \
+	SYMBOL(aclnnAddLayerNormQuantV2GetWorkspaceSize, 1) \
+	SYMBOL(aclnnAddLora, 0) \
+	SYMBOL(aclnnAddLoraGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAddMatMatElements, 1) \
+	SYMBOL(aclnnAddMatMatElementsGetWorkspaceSize, 1) \
+	SYMBOL(aclnnAddMatMatElementsPlus, 1) \
+	SYMBOL(aclnnAddMatMatElementsPlusGetWorkspaceSize, 1) \
+	SYMBOL(aclnnAddN, 1) \
+	SYMBOL(aclnnAddNGetWorkspaceSize, 1) \
+	SYMBOL(aclnnAddRelu, 0) \
+	SYMBOL(aclnnAddReluGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAddRmsNorm, 0) \
+	SYMBOL(aclnnAddRmsNormCast, 1) \
+	SYMBOL(aclnnAddRmsNormCastGetWorkspaceSize, 1) \
+	SYMBOL(aclnnAddRmsNormDynamicMxQuant, 1) \
+	SYMBOL(aclnnAddRmsNormDynamicMxQuantGetWorkspaceSize, 1) \
+	SYMBOL(aclnnAddRmsNormDynamicQuant, 0) \
+	SYMBOL(aclnnAddRmsNormDynamicQuantGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAddRmsNormDynamicQuantV2, 1) \
+	SYMBOL(aclnnAddRmsNormDynamicQuantV2GetWorkspaceSize, 1) \
+	SYMBOL(aclnnAddRmsNormGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAddRmsNormQuant, 0) \
+	SYMBOL(aclnnAddRmsNormQuantGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAddRmsNormQuantV2, 1) \
+	SYMBOL(aclnnAddRmsNormQuantV2GetWorkspaceSize, 1) \
+	SYMBOL(aclnnAddV3, 1) \
+	SYMBOL(aclnnAddV3GetWorkspaceSize, 1) \
+	SYMBOL(aclnnAddbmm, 0) \
+	SYMBOL(aclnnAddbmmGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAddcdiv, 0) \
+	SYMBOL(aclnnAddcdivGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAddcmul, 0) \
+	SYMBOL(aclnnAddcmulGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAddmm, 0) \
+	SYMBOL(aclnnAddmmGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAddmmWeightNz, 1) \
+	SYMBOL(aclnnAddmmWeightNzGetWorkspaceSize, 1) \
+	SYMBOL(aclnnAddmv, 0) \
+	SYMBOL(aclnnAddmvGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAddr, 0) \
+	SYMBOL(aclnnAddrGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAddrV2, 1) \
+	SYMBOL(aclnnAddrV2GetWorkspaceSize, 1) \
+	SYMBOL(aclnnAdds, 0) \
+	SYMBOL(aclnnAddsGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAdvanceStep, 0) \
+	SYMBOL(aclnnAdvanceStepGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAdvanceStepV2, 1) \
+	SYMBOL(aclnnAdvanceStepV2GetWorkspaceSize, 1) \
+	SYMBOL(aclnnAffineGrid, 0) \
+	SYMBOL(aclnnAffineGridGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAll, 0) \
+	SYMBOL(aclnnAllGatherMatmul, 0) \
+	SYMBOL(aclnnAllGatherMatmulGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAllGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAlltoAllAllGatherBatchMatMul, 0) \
+	SYMBOL(aclnnAlltoAllAllGatherBatchMatMulGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAlltoAllvGroupedMatMul, 1) \
+	SYMBOL(aclnnAlltoAllvGroupedMatMulGetWorkspaceSize, 1) \
+	SYMBOL(aclnnAmax, 0) \
+	SYMBOL(aclnnAmaxGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAmin, 0) \
+	SYMBOL(aclnnAminGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAminmax, 0) \
+	SYMBOL(aclnnAminmaxAll, 0) \
+	SYMBOL(aclnnAminmaxAllGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAminmaxDim, 0) \
+	SYMBOL(aclnnAminmaxDimGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAminmaxGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAmpUpdateScale, 1) \
+	SYMBOL(aclnnAmpUpdateScaleGetWorkspaceSize, 1) \
+	SYMBOL(aclnnAngleV2, 1) \
+	SYMBOL(aclnnAngleV2GetWorkspaceSize, 1) \
+	SYMBOL(aclnnAntiMxQuant, 1) \
+	SYMBOL(aclnnAntiMxQuantGetWorkspaceSize, 1) \
+	SYMBOL(aclnnAny, 0) \
+	SYMBOL(aclnnAnyGetWorkspaceSize, 0) \
+	SYMBOL(aclnnApplyAdadelta, 1) \
+	SYMBOL(aclnnApplyAdadeltaGetWorkspaceSize, 1) \
+	SYMBOL(aclnnApplyAdam, 1) \
+	SYMBOL(aclnnApplyAdamD, 1) \
+	SYMBOL(aclnnApplyAdamDGetWorkspaceSize, 1) \
+	SYMBOL(aclnnApplyAdamGetWorkspaceSize, 1) \
+	SYMBOL(aclnnApplyAdamW, 1) \
+	SYMBOL(aclnnApplyAdamWGetWorkspaceSize, 1) \
+	SYMBOL(aclnnApplyAdamWQuant, 1) \
+	SYMBOL(aclnnApplyAdamWQuantGetWorkspaceSize, 1) \
+	SYMBOL(aclnnApplyAdamWV2, 0) \
+	SYMBOL(aclnnApplyAdamWV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnApplyAdamax, 1) \
+	SYMBOL(aclnnApplyAdamaxGetWorkspaceSize, 1) \
+	SYMBOL(aclnnApplyFtrl, 1) \
+	SYMBOL(aclnnApplyFtrlGetWorkspaceSize, 1) \
+	SYMBOL(aclnnApplyFusedEmaAdam, 0) \
+	SYMBOL(aclnnApplyFusedEmaAdamGetWorkspaceSize, 0) \
+	SYMBOL(aclnnApplyGradientDescent, 1) \
+	SYMBOL(aclnnApplyGradientDescentGetWorkspaceSize, 1) \
+	SYMBOL(aclnnApplyRotaryPosEmb, 0) \
+	SYMBOL(aclnnApplyRotaryPosEmbGetWorkspaceSize, 0) \
+	SYMBOL(aclnnApplyRotaryPosEmbV2, 1) \
+	SYMBOL(aclnnApplyRotaryPosEmbV2GetWorkspaceSize, 1) \
+	SYMBOL(aclnnApplyTopKTopP, 1) \
+	SYMBOL(aclnnApplyTopKTopPGetWorkspaceSize, 1) \
+	SYMBOL(aclnnApproximateEqual, 1) \
+	SYMBOL(aclnnApproximateEqualGetWorkspaceSize, 1) \
+	SYMBOL(aclnnArange, 0) \
+	SYMBOL(aclnnArangeGetWorkspaceSize, 0) \
+	SYMBOL(aclnnArgMax, 0) \
+	SYMBOL(aclnnArgMaxGetWorkspaceSize, 0) \
+	SYMBOL(aclnnArgMin, 0) \
+	SYMBOL(aclnnArgMinGetWorkspaceSize, 0) \
+	SYMBOL(aclnnArgsort, 0) \
+	SYMBOL(aclnnArgsortGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAscendAntiQuant, 0) \
+	SYMBOL(aclnnAscendAntiQuantGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAscendQuant, 0) \
+	SYMBOL(aclnnAscendQuantGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAscendQuantV3, 0) \
+	SYMBOL(aclnnAscendQuantV3GetWorkspaceSize, 0) \
+	SYMBOL(aclnnAsin, 0) \
+	SYMBOL(aclnnAsinGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAsinWithAgent, 1) \
+	SYMBOL(aclnnAsinWithAgentGetWorkspaceSize, 1) \
+	SYMBOL(aclnnAsinh, 0) \
+	SYMBOL(aclnnAsinhGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAsinhGrad, 1) \
+	SYMBOL(aclnnAsinhGradGetWorkspaceSize, 1) \
+	SYMBOL(aclnnAsinhV2, 1) \
+	SYMBOL(aclnnAsinhV2GetWorkspaceSize, 1) \
+	SYMBOL(aclnnAsinhWithAgent, 1) \
+	SYMBOL(aclnnAsinhWithAgentGetWorkspaceSize, 1) \
+	SYMBOL(aclnnAtan, 0) \
+	SYMBOL(aclnnAtan2, 0) \
+	SYMBOL(aclnnAtan2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnAtanGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAtanGrad, 1) \
+	SYMBOL(aclnnAtanGradGetWorkspaceSize, 1) \
+	SYMBOL(aclnnAtanh, 0) \
+	SYMBOL(aclnnAtanhGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAvgPool2d, 0) \
+	SYMBOL(aclnnAvgPool2dBackward, 0) \
+	SYMBOL(aclnnAvgPool2dBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAvgPool2dGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAvgPool3d, 0) \
+	SYMBOL(aclnnAvgPool3dBackward, 0) \
+	SYMBOL(aclnnAvgPool3dBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnAvgPool3dGetWorkspaceSize, 0) \
+	SYMBOL(aclnnBackgroundReplace, 0) \
+	SYMBOL(aclnnBackgroundReplaceGetWorkspaceSize, 0) \
+	SYMBOL(aclnnBaddbmm, 0) \
+	SYMBOL(aclnnBaddbmmGetWorkspaceSize, 0) \
+	SYMBOL(aclnnBatchMatMul, 0) \
+	SYMBOL(aclnnBatchMatMulGetWorkspaceSize, 0) \
+	SYMBOL(aclnnBatchMatMulReduceScatterAlltoAll, 0) \
+	SYMBOL(aclnnBatchMatMulReduceScatterAlltoAllGetWorkspaceSize, 0) \
+	SYMBOL(aclnnBatchMatMulWeightNz, 1) \
+	SYMBOL(aclnnBatchMatMulWeightNzGetWorkspaceSize, 1) \
+	SYMBOL(aclnnBatchMatmulQuant, 0) \
+	SYMBOL(aclnnBatchMatmulQuantGetWorkspaceSize, 0) \
+	SYMBOL(aclnnBatchNorm, 0) \
+	SYMBOL(aclnnBatchNormBackward, 0) \
+	SYMBOL(aclnnBatchNormBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnBatchNormElemt, 0) \
+	SYMBOL(aclnnBatchNormElemtBackward, 0) \
+	SYMBOL(aclnnBatchNormElemtBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnBatchNormElemtGetWorkspaceSize, 0) \
+	SYMBOL(aclnnBatchNormGatherStatsWithCounts, 0) \
+	SYMBOL(aclnnBatchNormGatherStatsWithCountsGetWorkspaceSize, 0) \
+	SYMBOL(aclnnBatchNormGetWorkspaceSize, 0) \
+	SYMBOL(aclnnBatchNormReduce, 1) \
+	SYMBOL(aclnnBatchNormReduceBackward, 0) \
+	SYMBOL(aclnnBatchNormReduceBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnBatchNormReduceGetWorkspaceSize, 1) \
+	SYMBOL(aclnnBatchNormStats, 0) \
+	SYMBOL(aclnnBatchNormStatsGetWorkspaceSize, 0) \
+	SYMBOL(aclnnBernoulli, 0) \
+	SYMBOL(aclnnBernoulliGetWorkspaceSize, 0) \
+	SYMBOL(aclnnBernoulliTensor, 0) \
+	SYMBOL(aclnnBernoulliTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnBidirectionLSTM, 0) \
+	SYMBOL(aclnnBidirectionLSTMGetWorkspaceSize, 0) \
+	SYMBOL(aclnnBidirectionLSTMV2, 0) \
+	SYMBOL(aclnnBidirectionLSTMV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnBinaryCrossEntropy, 0) \
+	SYMBOL(aclnnBinaryCrossEntropyBackward, 0) \
+	SYMBOL(aclnnBinaryCrossEntropyBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnBinaryCrossEntropyGetWorkspaceSize, 0) \
+	SYMBOL(aclnnBinaryCrossEntropyWithLogits, 0) \
+	SYMBOL(aclnnBinaryCrossEntropyWithLogitsBackward, 0) \
+	SYMBOL(aclnnBinaryCrossEntropyWithLogitsBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnBinaryCrossEntropyWithLogitsGetWorkspaceSize, 0) \
+	SYMBOL(aclnnBinaryCrossEntropyWithLogitsTargetBackward, 0) \
+	SYMBOL(aclnnBinaryCrossEntropyWithLogitsTargetBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnBincount, 0) \
+	SYMBOL(aclnnBincountGetWorkspaceSize, 0) \
+	SYMBOL(aclnnBitwiseAndScalar, 0) \
+	SYMBOL(aclnnBitwiseAndScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnBitwiseAndTensor, 0) \
+	SYMBOL(aclnnBitwiseAndTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnBitwiseAndTensorOut, 1) \
+	SYMBOL(aclnnBitwiseAndTensorOutGetWorkspaceSize, 1) \
+	SYMBOL(aclnnBitwiseNot, 0) \
+	SYMBOL(aclnnBitwiseNotGetWorkspaceSize, 0) \
+	SYMBOL(aclnnBitwiseOrScalar, 0) \
+	SYMBOL(aclnnBitwiseOrScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnBitwiseOrTensor, 0) \
+	SYMBOL(aclnnBitwiseOrTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnBitwiseXorScalar, 0) \
+	SYMBOL(aclnnBitwiseXorScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnBitwiseXorTensor, 0) \
+	SYMBOL(aclnnBitwiseXorTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnBlendImagesCustom, 0) \
+	SYMBOL(aclnnBlendImagesCustomGetWorkspaceSize, 0) \
+	SYMBOL(aclnnBucketize, 1) \
+	SYMBOL(aclnnBucketizeGetWorkspaceSize, 1) \
+	SYMBOL(aclnnCalculateConvolutionWeightSize, 0) \
+	SYMBOL(aclnnCalculateMatmulWeightSize, 0) \
+	SYMBOL(aclnnCalculateMatmulWeightSizeV2, 0) \
+	SYMBOL(aclnnCast, 0) \
+	SYMBOL(aclnnCastGetWorkspaceSize, 0) \
+	SYMBOL(aclnnCat, 0) \
+	SYMBOL(aclnnCatGetWorkspaceSize, 0) \
+	SYMBOL(aclnnCausalConv1d, 0) \
+	SYMBOL(aclnnCausalConv1dBwd, 0) \
+	SYMBOL(aclnnCausalConv1dBwdGetWorkspaceSize, 0) \
+	SYMBOL(aclnnCausalConv1dGetWorkspaceSize, 0) \
+	SYMBOL(aclnnCdist, 1) \
+	SYMBOL(aclnnCdistBackward, 1) \
+	SYMBOL(aclnnCdistBackwardGetWorkspaceSize, 1) \
+	SYMBOL(aclnnCdistGetWorkspaceSize, 1) \
+	SYMBOL(aclnnCeil, 0) \
+	SYMBOL(aclnnCeilGetWorkspaceSize, 0) \
+	SYMBOL(aclnnCelu, 0) \
+	SYMBOL(aclnnCeluGetWorkspaceSize, 0) \
+	SYMBOL(aclnnChamferDistanceBackward, 0) \
+	SYMBOL(aclnnChamferDistanceBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnChannelShuffle, 0) \
+	SYMBOL(aclnnChannelShuffleGetWorkspaceSize, 0) \
+	SYMBOL(aclnnChunkBwdDqkwg, 0) \
+	SYMBOL(aclnnChunkBwdDqkwgGetWorkspaceSize, 0) \
+	SYMBOL(aclnnChunkBwdDvLocal, 0) \
+	SYMBOL(aclnnChunkBwdDvLocalGetWorkspaceSize, 0) \
+	SYMBOL(aclnnChunkCat, 1) \
+	SYMBOL(aclnnChunkCatGetWorkspaceSize, 1) \
+	SYMBOL(aclnnChunkFwdO, 0) \
+	SYMBOL(aclnnChunkFwdOGetWorkspaceSize, 0) \
+	SYMBOL(aclnnChunkGatedDeltaRuleBwdDhu, 0) \
+	SYMBOL(aclnnChunkGatedDeltaRuleBwdDhuGetWorkspaceSize, 0) \
+	SYMBOL(aclnnChunkGatedDeltaRuleFwdH, 0) \
+	SYMBOL(aclnnChunkGatedDeltaRuleFwdHGetWorkspaceSize, 0) \
+	SYMBOL(aclnnChunkKdaBwdIntra, 0) \
+	SYMBOL(aclnnChunkKdaBwdIntraGetWorkspaceSize, 0) \
+	SYMBOL(aclnnChunkKdaFwd, 0) \
+	SYMBOL(aclnnChunkKdaFwdGetWorkspaceSize, 0) \
+	SYMBOL(aclnnChunkLocalCumsum, 0) \
+	SYMBOL(aclnnChunkLocalCumsumGetWorkspaceSize, 0) \
+	SYMBOL(aclnnCircularPad2d, 0) \
+	SYMBOL(aclnnCircularPad2dBackward, 0) \
+	SYMBOL(aclnnCircularPad2dBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnCircularPad2dGetWorkspaceSize, 0) \
+	SYMBOL(aclnnCircularPad3d, 0) \
+	SYMBOL(aclnnCircularPad3dBackward, 0) \
+	SYMBOL(aclnnCircularPad3dBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnCircularPad3dGetWorkspaceSize, 0) \
+	SYMBOL(aclnnClamp, 0) \
+	SYMBOL(aclnnClampGetWorkspaceSize, 0) \
+	SYMBOL(aclnnClampMax, 0) \
+	SYMBOL(aclnnClampMaxGetWorkspaceSize, 0) \
+	SYMBOL(aclnnClampMaxTensor, 0) \
+	SYMBOL(aclnnClampMaxTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnClampMin, 0) \
+	SYMBOL(aclnnClampMinGetWorkspaceSize, 0) \
+	SYMBOL(aclnnClampMinTensor, 0) \
+	SYMBOL(aclnnClampMinTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnClampTensor, 0) \
+	SYMBOL(aclnnClampTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnClippedSwiglu, 1) \
+	SYMBOL(aclnnClippedSwigluGetWorkspaceSize, 1) \
+	SYMBOL(aclnnClippedSwigluGrad, 1) \
+	SYMBOL(aclnnClippedSwigluGradGetWorkspaceSize, 1) \
+	SYMBOL(aclnnClippedSwigluV2, 1) \
+	SYMBOL(aclnnClippedSwigluV2GetWorkspaceSize, 1) \
+	SYMBOL(aclnnCoalesceSparse, 1) \
+	SYMBOL(aclnnCoalesceSparseGetWorkspaceSize, 1) \
+	SYMBOL(aclnnComplex, 0) \
+	SYMBOL(aclnnComplexGetWorkspaceSize, 0) \
+	SYMBOL(aclnnConfusionTranspose, 1) \
+	SYMBOL(aclnnConfusionTransposeGetWorkspaceSize, 1) \
+	SYMBOL(aclnnConstantPadNd, 0) \
+	SYMBOL(aclnnConstantPadNdGetWorkspaceSize, 0) \
+	SYMBOL(aclnnConvDepthwise2d, 0) \
+	SYMBOL(aclnnConvDepthwise2dGetWorkspaceSize, 0) \
+	SYMBOL(aclnnConvTbc, 0) \
+	SYMBOL(aclnnConvTbcBackward, 0) \
+	SYMBOL(aclnnConvTbcBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnConvTbcGetWorkspaceSize, 0) \
+	SYMBOL(aclnnConvertWeightToINT4Pack, 0) \
+	SYMBOL(aclnnConvertWeightToINT4PackGetWorkspaceSize, 0) \
+	SYMBOL(aclnnConvolution, 0) \
+	SYMBOL(aclnnConvolutionBackward, 0) \
+	SYMBOL(aclnnConvolutionBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnConvolutionGetWorkspaceSize, 0) \
+	SYMBOL(aclnnCos, 0) \
+	SYMBOL(aclnnCosGetWorkspaceSize, 0) \
+	SYMBOL(aclnnCosh, 0) \
+	SYMBOL(aclnnCoshGetWorkspaceSize, 0) \
+	SYMBOL(aclnnCrossEntropyLoss, 0) \
+	SYMBOL(aclnnCrossEntropyLossGetWorkspaceSize, 0) \
+	SYMBOL(aclnnCrossEntropyLossGrad, 0) \
+	SYMBOL(aclnnCrossEntropyLossGradGetWorkspaceSize, 0) \
+	SYMBOL(aclnnCtcLoss, 0) \
+	SYMBOL(aclnnCtcLossBackward, 0) \
+	SYMBOL(aclnnCtcLossBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnCtcLossGetWorkspaceSize, 0) \
+	SYMBOL(aclnnCummax, 0) \
+	SYMBOL(aclnnCummaxGetWorkspaceSize, 0) \
+	SYMBOL(aclnnCummin, 0) \
+	SYMBOL(aclnnCumminGetWorkspaceSize, 0) \
+	SYMBOL(aclnnCumprod, 0) \
+	SYMBOL(aclnnCumprodGetWorkspaceSize, 0) \
+	SYMBOL(aclnnCumsum, 0) \
+	SYMBOL(aclnnCumsumGetWorkspaceSize, 0) \
+	SYMBOL(aclnnCumsumV2, 0) \
+	SYMBOL(aclnnCumsumV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnDataFormatDimMap, 1) \
+	SYMBOL(aclnnDataFormatDimMapGetWorkspaceSize, 1) \
+	SYMBOL(aclnnDeepNorm, 0) \
+	SYMBOL(aclnnDeepNormGetWorkspaceSize, 0) \
+	SYMBOL(aclnnDeepNormGrad, 0) \
+	SYMBOL(aclnnDeepNormGradGetWorkspaceSize, 0) \
+	SYMBOL(aclnnDeformableConv2d, 1) \
+	SYMBOL(aclnnDeformableConv2dBackward, 1) \
+	SYMBOL(aclnnDeformableConv2dBackwardGetWorkspaceSize, 1) \
+	SYMBOL(aclnnDeformableConv2dGetWorkspaceSize, 1) \
+	SYMBOL(aclnnDequantBias, 0) \
+	SYMBOL(aclnnDequantBiasGetWorkspaceSize, 0) \
+	SYMBOL(aclnnDequantRopeQuantKvcache, 0) \
+	SYMBOL(aclnnDequantRopeQuantKvcacheGetWorkspaceSize, 0) \
+	SYMBOL(aclnnDequantSituQuant, 1) \
+	SYMBOL(aclnnDequantSituQuantGetWorkspaceSize, 1) \
+	SYMBOL(aclnnDequantSwigluQuant, 0) \
+	SYMBOL(aclnnDequantSwigluQuantGetWorkspaceSize, 0) \
+	SYMBOL(aclnnDequantSwigluQuantV2, 1) \
+	SYMBOL(aclnnDequantSwigluQuantV2GetWorkspaceSize, 1) \
+	SYMBOL(aclnnDiag, 0) \
+	SYMBOL(aclnnDiagFlat, 0) \
+	SYMBOL(aclnnDiagFlatGetWorkspaceSize, 0) \
+	SYMBOL(aclnnDiagGetWorkspaceSize, 0) \
+	SYMBOL(aclnnDigamma, 0) \
+	SYMBOL(aclnnDigammaGetWorkspaceSize, 0) \
+	SYMBOL(aclnnDistributeBarrier, 1) \
+	SYMBOL(aclnnDistributeBarrierGetWorkspaceSize, 1) \
+	SYMBOL(aclnnDistributeBarrierV2, 1) \
+	SYMBOL(aclnnDistributeBarrierV2GetWorkspaceSize, 1) \
+	SYMBOL(aclnnDiv, 0) \
+	SYMBOL(aclnnDivGetWorkspaceSize, 0) \
+	SYMBOL(aclnnDivMod, 0) \
+	SYMBOL(aclnnDivModGetWorkspaceSize, 0) \
+	SYMBOL(aclnnDivMods, 0) \
+	SYMBOL(aclnnDivModsGetWorkspaceSize, 0) \
+	SYMBOL(aclnnDivV3, 1) \
+	SYMBOL(aclnnDivV3GetWorkspaceSize, 1) \
+	SYMBOL(aclnnDivs, 0) \
+	SYMBOL(aclnnDivsGetWorkspaceSize, 0) \
+	SYMBOL(aclnnDot, 0) \
+	SYMBOL(aclnnDotGetWorkspaceSize, 0) \
+	SYMBOL(aclnnDropout, 0) \
+	SYMBOL(aclnnDropoutBackward, 0) \
+	SYMBOL(aclnnDropoutBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnDropoutDoMask, 0) \
+	SYMBOL(aclnnDropoutDoMaskGetWorkspaceSize, 0) \
+	SYMBOL(aclnnDropoutGenMask, 0) \
+	SYMBOL(aclnnDropoutGenMaskGetWorkspaceSize, 0) \
+	SYMBOL(aclnnDropoutGenMaskV2, 0) \
+	SYMBOL(aclnnDropoutGenMaskV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnDropoutGenMaskV2Tensor, 1) \
+	SYMBOL(aclnnDropoutGenMaskV2TensorGetWorkspaceSize, 1) \
+	SYMBOL(aclnnDropoutGetWorkspaceSize, 0) \
+	SYMBOL(aclnnDropoutV3, 1) \
+	SYMBOL(aclnnDropoutV3GetWorkspaceSize, 1) \
+	SYMBOL(aclnnDropoutV3Grad, 1) \
+	SYMBOL(aclnnDropoutV3GradGetWorkspaceSize, 1) \
+	SYMBOL(aclnnDualLevelQuantMatmulWeightNz, 1) \
+	SYMBOL(aclnnDualLevelQuantMatmulWeightNzGetWorkspaceSize, 1) \
+	SYMBOL(aclnnDynamicBlockQuant, 1) \
+	SYMBOL(aclnnDynamicBlockQuantGetWorkspaceSize, 1) \
+	SYMBOL(aclnnDynamicBlockQuantV2, 1) \
+	SYMBOL(aclnnDynamicBlockQuantV2GetWorkspaceSize, 1) \
+	SYMBOL(aclnnDynamicQuant, 0) \
+	SYMBOL(aclnnDynamicQuantGetWorkspaceSize, 0) \
+	SYMBOL(aclnnDynamicQuantV2, 0) \
+	SYMBOL(aclnnDynamicQuantV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnDynamicQuantV3, 1) \
+	SYMBOL(aclnnDynamicQuantV3GetWorkspaceSize, 1) \
+	SYMBOL(aclnnDynamicQuantV4, 1) \
+	SYMBOL(aclnnDynamicQuantV4GetWorkspaceSize, 1) \
+	SYMBOL(aclnnEinsum, 0) \
+	SYMBOL(aclnnEinsumGetWorkspaceSize, 0) \
+	SYMBOL(aclnnElasticReceivableInfoCollect, 1) \
+	SYMBOL(aclnnElasticReceivableInfoCollectGetWorkspaceSize, 1) \
+	SYMBOL(aclnnElasticReceivableTest, 1) \
+	SYMBOL(aclnnElasticReceivableTestGetWorkspaceSize, 1) \
+	SYMBOL(aclnnElu, 0) \
+	SYMBOL(aclnnEluBackward, 0) \
+	SYMBOL(aclnnEluBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnEluGetWorkspaceSize, 0) \
+	SYMBOL(aclnnEluV2, 1) \
+	SYMBOL(aclnnEluV2GetWorkspaceSize, 1) \
+	SYMBOL(aclnnEmbedding, 0) \
+	SYMBOL(aclnnEmbeddingBag, 0) \
+	SYMBOL(aclnnEmbeddingBagGetWorkspaceSize, 0) \
+	SYMBOL(aclnnEmbeddingDenseBackward, 0) \
+	SYMBOL(aclnnEmbeddingDenseBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnEmbeddingGetWorkspaceSize, 0) \
+	SYMBOL(aclnnEmbeddingRenorm, 0) \
+	SYMBOL(aclnnEmbeddingRenormGetWorkspaceSize, 0) \
+	SYMBOL(aclnnEqScalar, 0) \
+	SYMBOL(aclnnEqScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnEqTensor, 0) \
+	SYMBOL(aclnnEqTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnEqual, 0) \
+	SYMBOL(aclnnEqualGetWorkspaceSize, 0) \
+	SYMBOL(aclnnErf, 0) \
+	SYMBOL(aclnnErfGetWorkspaceSize, 0) \
+	SYMBOL(aclnnErfc, 0) \
+	SYMBOL(aclnnErfcGetWorkspaceSize, 0) \
+	SYMBOL(aclnnErfinv, 0) \
+	SYMBOL(aclnnErfinvGetWorkspaceSize, 0) \
+	SYMBOL(aclnnExp, 0) \
+	SYMBOL(aclnnExp2, 0) \
+	SYMBOL(aclnnExp2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnExpGetWorkspaceSize, 0) \
+	SYMBOL(aclnnExpSegsum, 1) \
+	SYMBOL(aclnnExpSegsumBackward, 1) \
+	SYMBOL(aclnnExpSegsumBackwardGetWorkspaceSize, 1) \
+	SYMBOL(aclnnExpSegsumGetWorkspaceSize, 1) \
+	SYMBOL(aclnnExpand, 0) \
+	SYMBOL(aclnnExpandGetWorkspaceSize, 0) \
+	SYMBOL(aclnnExpandIntoJaggedPermute, 1) \
+	SYMBOL(aclnnExpandIntoJaggedPermuteGetWorkspaceSize, 1) \
+	SYMBOL(aclnnExpm1, 0) \
+	SYMBOL(aclnnExpm1GetWorkspaceSize, 0) \
+	SYMBOL(aclnnEye, 0) \
+	SYMBOL(aclnnEyeGetWorkspaceSize, 0) \
+	SYMBOL(aclnnFFN, 0) \
+	SYMBOL(aclnnFFNGetWorkspaceSize, 0) \
+	SYMBOL(aclnnFFNV2, 0) \
+	SYMBOL(aclnnFFNV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnFFNV3, 0) \
+	SYMBOL(aclnnFFNV3GetWorkspaceSize, 0) \
+	SYMBOL(aclnnFakeQuantPerChannelAffineCachemask, 0) \
+	SYMBOL(aclnnFakeQuantPerChannelAffineCachemaskGetWorkspaceSize, 0) \
+	SYMBOL(aclnnFakeQuantPerTensorAffineCachemask, 0) \
+	SYMBOL(aclnnFakeQuantPerTensorAffineCachemaskGetWorkspaceSize, 0) \
+	SYMBOL(aclnnFastBatchNormBackward, 1) \
+	SYMBOL(aclnnFastBatchNormBackwardGetWorkspaceSize, 1) \
+	SYMBOL(aclnnFastGelu, 1) \
+	SYMBOL(aclnnFastGeluBackward, 1) \
+	SYMBOL(aclnnFastGeluBackwardGetWorkspaceSize, 1) \
+	SYMBOL(aclnnFastGeluGetWorkspaceSize, 1) \
+	SYMBOL(aclnnFastGeluV2, 1) \
+	SYMBOL(aclnnFastGeluV2GetWorkspaceSize, 1) \
+	SYMBOL(aclnnFastLayerNorm, 1) \
+	SYMBOL(aclnnFastLayerNormGetWorkspaceSize, 1) \
+	SYMBOL(aclnnFatreluMul, 0) \
+	SYMBOL(aclnnFatreluMulGetWorkspaceSize, 0) \
+	SYMBOL(aclnnFinalize, 0) \
+	SYMBOL(aclnnFlashAttentionScore, 0) \
+	SYMBOL(aclnnFlashAttentionScoreGetWorkspaceSize, 0) \
+	SYMBOL(aclnnFlashAttentionScoreGrad, 0) \
+	SYMBOL(aclnnFlashAttentionScoreGradGetWorkspaceSize, 0) \
+	SYMBOL(aclnnFlashAttentionScoreGradV2, 0) \
+	SYMBOL(aclnnFlashAttentionScoreGradV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnFlashAttentionScoreV2, 0) \
+	SYMBOL(aclnnFlashAttentionScoreV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnFlashAttentionUnpaddingScoreGrad, 0) \
+	SYMBOL(aclnnFlashAttentionUnpaddingScoreGradGetWorkspaceSize, 0) \
+	SYMBOL(aclnnFlashAttentionUnpaddingScoreGradV2, 0) \
+	SYMBOL(aclnnFlashAttentionUnpaddingScoreGradV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnFlashAttentionUnpaddingScoreGradV3, 1) \
+	SYMBOL(aclnnFlashAttentionUnpaddingScoreGradV3GetWorkspaceSize, 1) \
+	SYMBOL(aclnnFlashAttentionUnpaddingScoreGradV4, 1) \
+	SYMBOL(aclnnFlashAttentionUnpaddingScoreGradV4GetWorkspaceSize, 1) \
+	SYMBOL(aclnnFlashAttentionVarLenScore, 0) \
+	SYMBOL(aclnnFlashAttentionVarLenScoreGetWorkspaceSize, 0) \
+	SYMBOL(aclnnFlashAttentionVarLenScoreV2, 0) \
+	SYMBOL(aclnnFlashAttentionVarLenScoreV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnFlashAttentionVarLenScoreV3, 1) \
+	SYMBOL(aclnnFlashAttentionVarLenScoreV3GetWorkspaceSize, 1) \
+	SYMBOL(aclnnFlashAttentionVarLenScoreV4, 1) \
+	SYMBOL(aclnnFlashAttentionVarLenScoreV4GetWorkspaceSize, 1) \
+	SYMBOL(aclnnFlatQuant, 0) \
+	SYMBOL(aclnnFlatQuantGetWorkspaceSize, 0) \
+	SYMBOL(aclnnFlatQuantV2, 1) \
+	SYMBOL(aclnnFlatQuantV2GetWorkspaceSize, 1) \
+	SYMBOL(aclnnFlatQuantV3, 1) \
+	SYMBOL(aclnnFlatQuantV3GetWorkspaceSize, 1) \
+	SYMBOL(aclnnFlatten, 0) \
+	SYMBOL(aclnnFlattenGetWorkspaceSize, 0) \
+	SYMBOL(aclnnFlip, 0) \
+	SYMBOL(aclnnFlipGetWorkspaceSize, 0) \
+	SYMBOL(aclnnFloor, 0) \
+	SYMBOL(aclnnFloorDivide, 0) \
+	SYMBOL(aclnnFloorDivideGetWorkspaceSize, 0) \
+	SYMBOL(aclnnFloorDivides, 0) \
+	SYMBOL(aclnnFloorDividesGetWorkspaceSize, 0) \
+	SYMBOL(aclnnFloorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnFmodScalar, 0) \
+	SYMBOL(aclnnFmodScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnFmodTensor, 0) \
+	SYMBOL(aclnnFmodTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachAbs, 0) \
+	SYMBOL(aclnnForeachAbsGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachAcos, 0) \
+	SYMBOL(aclnnForeachAcosGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachAddList, 0) \
+	SYMBOL(aclnnForeachAddListGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachAddListV2, 0) \
+	SYMBOL(aclnnForeachAddListV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachAddScalar, 0) \
+	SYMBOL(aclnnForeachAddScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachAddScalarList, 0) \
+	SYMBOL(aclnnForeachAddScalarListGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachAddScalarV2, 0) \
+	SYMBOL(aclnnForeachAddScalarV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachAddcdivList, 0) \
+	SYMBOL(aclnnForeachAddcdivListGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachAddcdivScalar, 0) \
+	SYMBOL(aclnnForeachAddcdivScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachAddcdivScalarList, 0) \
+	SYMBOL(aclnnForeachAddcdivScalarListGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachAddcdivScalarV2, 0) \
+	SYMBOL(aclnnForeachAddcdivScalarV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachAddcmulList, 0) \
+	SYMBOL(aclnnForeachAddcmulListGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachAddcmulScalar, 0) \
+	SYMBOL(aclnnForeachAddcmulScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachAddcmulScalarList, 0) \
+	SYMBOL(aclnnForeachAddcmulScalarListGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachAddcmulScalarV2, 0) \
+	SYMBOL(aclnnForeachAddcmulScalarV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachAsin, 0) \
+	SYMBOL(aclnnForeachAsinGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachAtan, 0) \
+	SYMBOL(aclnnForeachAtanGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachCopy, 0) \
+	SYMBOL(aclnnForeachCopyGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachCos, 0) \
+	SYMBOL(aclnnForeachCosGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachCosh, 0) \
+	SYMBOL(aclnnForeachCoshGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachDivList, 0) \
+	SYMBOL(aclnnForeachDivListGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachDivScalar, 0) \
+	SYMBOL(aclnnForeachDivScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachDivScalarList, 0) \
+	SYMBOL(aclnnForeachDivScalarListGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachDivScalarV2, 0) \
+	SYMBOL(aclnnForeachDivScalarV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachErf, 0) \
+	SYMBOL(aclnnForeachErfGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachErfc, 0) \
+	SYMBOL(aclnnForeachErfcGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachExp, 0) \
+	SYMBOL(aclnnForeachExpGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachExpm1, 0) \
+	SYMBOL(aclnnForeachExpm1GetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachLerpList, 0) \
+	SYMBOL(aclnnForeachLerpListGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachLerpScalar, 0) \
+	SYMBOL(aclnnForeachLerpScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachLog, 0) \
+	SYMBOL(aclnnForeachLog10, 0) \
+	SYMBOL(aclnnForeachLog10GetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachLog1p, 0) \
+	SYMBOL(aclnnForeachLog1pGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachLog2, 0) \
+	SYMBOL(aclnnForeachLog2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachLogGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachMaximumList, 0) \
+	SYMBOL(aclnnForeachMaximumListGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachMaximumScalar, 0) \
+	SYMBOL(aclnnForeachMaximumScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachMaximumScalarList, 0) \
+	SYMBOL(aclnnForeachMaximumScalarListGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachMaximumScalarV2, 0) \
+	SYMBOL(aclnnForeachMaximumScalarV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachMinimumList, 0) \
+	SYMBOL(aclnnForeachMinimumListGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachMinimumScalar, 0) \
+	SYMBOL(aclnnForeachMinimumScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachMinimumScalarList, 0) \
+	SYMBOL(aclnnForeachMinimumScalarListGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachMinimumScalarV2, 0) \
+	SYMBOL(aclnnForeachMinimumScalarV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachMulList, 0) \
+	SYMBOL(aclnnForeachMulListGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachMulScalar, 0) \
+	SYMBOL(aclnnForeachMulScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachMulScalarList, 0) \
+	SYMBOL(aclnnForeachMulScalarListGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachMulScalarV2, 0) \
+	SYMBOL(aclnnForeachMulScalarV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachNeg, 0) \
+	SYMBOL(aclnnForeachNegGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachNonFiniteCheckAndUnscale, 1) \
+	SYMBOL(aclnnForeachNonFiniteCheckAndUnscaleGetWorkspaceSize, 1) \
+	SYMBOL(aclnnForeachNorm, 0) \
+	SYMBOL(aclnnForeachNormGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachPowList, 0) \
+	SYMBOL(aclnnForeachPowListGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachPowScalar, 0) \
+	SYMBOL(aclnnForeachPowScalarAndTensor, 0) \
+	SYMBOL(aclnnForeachPowScalarAndTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachPowScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachPowScalarList, 0) \
+	SYMBOL(aclnnForeachPowScalarListGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachPowScalarV2, 0) \
+	SYMBOL(aclnnForeachPowScalarV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachReciprocal, 0) \
+	SYMBOL(aclnnForeachReciprocalGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachRoundOffNumber, 0) \
+	SYMBOL(aclnnForeachRoundOffNumberGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachRoundOffNumberV2, 0) \
+	SYMBOL(aclnnForeachRoundOffNumberV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachSigmoid, 0) \
+	SYMBOL(aclnnForeachSigmoidGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachSign, 0) \
+	SYMBOL(aclnnForeachSignGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachSin, 0) \
+	SYMBOL(aclnnForeachSinGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachSinh, 0) \
+	SYMBOL(aclnnForeachSinhGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachSqrt, 0) \
+	SYMBOL(aclnnForeachSqrtGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachSubList, 0) \
+	SYMBOL(aclnnForeachSubListGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachSubListV2, 0) \
+	SYMBOL(aclnnForeachSubListV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachSubScalar, 0) \
+	SYMBOL(aclnnForeachSubScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachSubScalarList, 0) \
+	SYMBOL(aclnnForeachSubScalarListGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachSubScalarV2, 0) \
+	SYMBOL(aclnnForeachSubScalarV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachTan, 0) \
+	SYMBOL(aclnnForeachTanGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachTanh, 0) \
+	SYMBOL(aclnnForeachTanhGetWorkspaceSize, 0) \
+	SYMBOL(aclnnForeachZeroInplace, 0) \
+	SYMBOL(aclnnForeachZeroInplaceGetWorkspaceSize, 0) \
+	SYMBOL(aclnnFrac, 0) \
+	SYMBOL(aclnnFracGetWorkspaceSize, 0) \
+	SYMBOL(aclnnFresnelCos, 1) \
+	SYMBOL(aclnnFresnelCosGetWorkspaceSize, 1) \
+	SYMBOL(aclnnFresnelSin, 1) \
+	SYMBOL(aclnnFresnelSinGetWorkspaceSize, 1) \
+	SYMBOL(aclnnFusedAdamw, 1) \
+	SYMBOL(aclnnFusedAdamwGetWorkspaceSize, 1) \
+	SYMBOL(aclnnFusedBiasLeakyRelu, 1) \
+	SYMBOL(aclnnFusedBiasLeakyReluGetWorkspaceSize, 1) \
+	SYMBOL(aclnnFusedCrossEntropyLossWithMaxSum, 1) \
+	SYMBOL(aclnnFusedCrossEntropyLossWithMaxSumGetWorkspaceSize, 1) \
+	SYMBOL(aclnnFusedInferAttentionScore, 0) \
+	SYMBOL(aclnnFusedInferAttentionScoreGetWorkspaceSize, 0) \
+	SYMBOL(aclnnFusedInferAttentionScoreV2, 0) \
+	SYMBOL(aclnnFusedInferAttentionScoreV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnFusedInferAttentionScoreV3, 0) \
+	SYMBOL(aclnnFusedInferAttentionScoreV3GetWorkspaceSize, 0) \
+	SYMBOL(aclnnFusedInferAttentionScoreV4, 1) \
+	SYMBOL(aclnnFusedInferAttentionScoreV4GetWorkspaceSize, 1) \
+	SYMBOL(aclnnFusedLinearCrossEntropyLossGrad, 1) \
+	SYMBOL(aclnnFusedLinearCrossEntropyLossGradGetWorkspaceSize, 1) \
+	SYMBOL(aclnnFusedLinearOnlineMaxSum, 1) \
+	SYMBOL(aclnnFusedLinearOnlineMaxSumGetWorkspaceSize, 1) \
+	SYMBOL(aclnnFusedMatmul, 1) \
+	SYMBOL(aclnnFusedMatmulGelu, 1) \
+	SYMBOL(aclnnFusedMatmulGeluGetWorkspaceSize, 1) \
+	SYMBOL(aclnnFusedMatmulGetWorkspaceSize, 1) \
+	SYMBOL(aclnnFusedMulAddN, 1) \
+	SYMBOL(aclnnFusedMulAddNGetWorkspaceSize, 1) \
+	SYMBOL(aclnnFusedQuantMatmul, 1) \
+	SYMBOL(aclnnFusedQuantMatmulGetWorkspaceSize, 1) \
+	SYMBOL(aclnnFusedQuantMatmulWeightNz, 1) \
+	SYMBOL(aclnnFusedQuantMatmulWeightNzGetWorkspaceSize, 1) \
+	SYMBOL(aclnnFusedSgd, 1) \
+	SYMBOL(aclnnFusedSgdGetWorkspaceSize, 1) \
+	SYMBOL(aclnnGRU, 1) \
+	SYMBOL(aclnnGRUBackward, 1) \
+	SYMBOL(aclnnGRUBackwardGetWorkspaceSize, 1) \
+	SYMBOL(aclnnGRUGetWorkspaceSize, 1) \
+	SYMBOL(aclnnGather, 0) \
+	SYMBOL(aclnnGatherGetWorkspaceSize, 0) \
+	SYMBOL(aclnnGatherNd, 0) \
+	SYMBOL(aclnnGatherNdGetWorkspaceSize, 0) \
+	SYMBOL(aclnnGatherV2, 0) \
+	SYMBOL(aclnnGatherV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnGatherV3, 1) \
+	SYMBOL(aclnnGatherV3GetWorkspaceSize, 1) \
+	SYMBOL(aclnnGcd, 0) \
+	SYMBOL(aclnnGcdGetWorkspaceSize, 0) \
+	SYMBOL(aclnnGeGlu, 0) \
+	SYMBOL(aclnnGeGluBackward, 0) \
+	SYMBOL(aclnnGeGluBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnGeGluGetWorkspaceSize, 0) \
+	SYMBOL(aclnnGeGluV3, 0) \
+	SYMBOL(aclnnGeGluV3Backward, 0) \
+	SYMBOL(aclnnGeGluV3BackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnGeGluV3GetWorkspaceSize, 0) \
+	SYMBOL(aclnnGeScalar, 0) \
+	SYMBOL(aclnnGeScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnGeTensor, 0) \
+	SYMBOL(aclnnGeTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnGelu, 0) \
+	SYMBOL(aclnnGeluBackward, 0) \
+	SYMBOL(aclnnGeluBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnGeluBackwardV2, 0) \
+	SYMBOL(aclnnGeluBackwardV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnGeluGetWorkspaceSize, 0) \
+	SYMBOL(aclnnGeluMul, 0) \
+	SYMBOL(aclnnGeluMulGetWorkspaceSize, 0) \
+	SYMBOL(aclnnGeluQuant, 1) \
+	SYMBOL(aclnnGeluQuantGetWorkspaceSize, 1) \
+	SYMBOL(aclnnGeluV2, 0) \
+	SYMBOL(aclnnGeluV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnGemm, 0) \
+	SYMBOL(aclnnGemmGetWorkspaceSize, 0) \
+	SYMBOL(aclnnGemmaRmsNorm, 0) \
+	SYMBOL(aclnnGemmaRmsNormGetWorkspaceSize, 0) \
+	SYMBOL(aclnnGer, 0) \
+	SYMBOL(aclnnGerGetWorkspaceSize, 0) \
+	SYMBOL(aclnnGetPytorchRandom, 1) \
+	SYMBOL(aclnnGlobalAveragePool, 0) \
+	SYMBOL(aclnnGlobalAveragePoolGetWorkspaceSize, 0) \
+	SYMBOL(aclnnGlobalMaxPool, 0) \
+	SYMBOL(aclnnGlobalMaxPoolGetWorkspaceSize, 0) \
+	SYMBOL(aclnnGlu, 0) \
+	SYMBOL(aclnnGluBackward, 0) \
+	SYMBOL(aclnnGluBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnGluGetWorkspaceSize, 0) \
+	SYMBOL(aclnnGridSampler2D, 0) \
+	SYMBOL(aclnnGridSampler2DBackward, 0) \
+	SYMBOL(aclnnGridSampler2DBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnGridSampler2DGetWorkspaceSize, 0) \
+	SYMBOL(aclnnGridSampler3D, 0) \
+	SYMBOL(aclnnGridSampler3DBackward, 0) \
+	SYMBOL(aclnnGridSampler3DBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnGridSampler3DGetWorkspaceSize, 0) \
+	SYMBOL(aclnnGroupNorm, 0) \
+	SYMBOL(aclnnGroupNormBackward, 0) \
+	SYMBOL(aclnnGroupNormBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnGroupNormGetWorkspaceSize, 0) \
+	SYMBOL(aclnnGroupNormSilu, 0) \
+	SYMBOL(aclnnGroupNormSiluGetWorkspaceSize, 0) \
+	SYMBOL(aclnnGroupNormSiluQuant, 1) \
+	SYMBOL(aclnnGroupNormSiluQuantGetWorkspaceSize, 1) \
+	SYMBOL(aclnnGroupNormSiluV2, 0) \
+	SYMBOL(aclnnGroupNormSiluV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnGroupNormSwish, 0) \
+	SYMBOL(aclnnGroupNormSwishGetWorkspaceSize, 0) \
+	SYMBOL(aclnnGroupNormSwishGrad, 0) \
+	SYMBOL(aclnnGroupNormSwishGradGetWorkspaceSize, 0) \
+	SYMBOL(aclnnGroupQuant, 0) \
+	SYMBOL(aclnnGroupQuantGetWorkspaceSize, 0) \
+	SYMBOL(aclnnGroupedBiasAddGrad, 0) \
+	SYMBOL(aclnnGroupedBiasAddGradGetWorkspaceSize, 0) \
+	SYMBOL(aclnnGroupedBiasAddGradV2, 0) \
+	SYMBOL(aclnnGroupedBiasAddGradV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnGroupedDynamicMxQuant, 1) \
+	SYMBOL(aclnnGroupedDynamicMxQuantGetWorkspaceSize, 1) \
+	SYMBOL(aclnnGroupedDynamicMxQuantV2, 1) \
+	SYMBOL(aclnnGroupedDynamicMxQuantV2GetWorkspaceSize, 1) \
+	SYMBOL(aclnnGroupedMatMulAllReduce, 0) \
+	SYMBOL(aclnnGroupedMatMulAllReduceGetWorkspaceSize, 0) \
+	SYMBOL(aclnnGroupedMatMulAlltoAllv, 1) \
+	SYMBOL(aclnnGroupedMatMulAlltoAllvGetWorkspaceSize, 1) \
+	SYMBOL(aclnnGroupedMatmul, 0) \
+	SYMBOL(aclnnGroupedMatmulAdd, 0) \
+	SYMBOL(aclnnGroupedMatmulAddGetWorkspaceSize, 0) \
+	SYMBOL(aclnnGroupedMatmulAddV2, 1) \
+	SYMBOL(aclnnGroupedMatmulAddV2GetWorkspaceSize, 1) \
+	SYMBOL(aclnnGroupedMatmulFinalizeRouting, 1) \
+	SYMBOL(aclnnGroupedMatmulFinalizeRoutingGetWorkspaceSize, 1) \
+	SYMBOL(aclnnGroupedMatmulFinalizeRoutingV2, 1) \
+	SYMBOL(aclnnGroupedMatmulFinalizeRoutingV2GetWorkspaceSize, 1) \
+	SYMBOL(aclnnGroupedMatmulFinalizeRoutingV3, 1) \
+	SYMBOL(aclnnGroupedMatmulFinalizeRoutingV3GetWorkspaceSize, 1) \
+	SYMBOL(aclnnGroupedMatmulFinalizeRoutingWeightNz, 0) \
+	SYMBOL(aclnnGroupedMatmulFinalizeRoutingWeightNzGetWorkspaceSize, 0) \
+	SYMBOL(aclnnGroupedMatmulFinalizeRoutingWeightNzV2, 1) \
+	SYMBOL(aclnnGroupedMatmulFinalizeRoutingWeightNzV2GetWorkspaceSize, 1) \
+	SYMBOL(aclnnGroupedMatmulGetWorkspaceSize, 0) \
+	SYMBOL(aclnnGroupedMatmulSwigluQuant, 0) \
+	SYMBOL(aclnnGroupedMatmulSwigluQuantGetWorkspaceSize, 0) \
+	SYMBOL(aclnnGroupedMatmulSwigluQuantWeightNZ, 1) \
+	SYMBOL(aclnnGroupedMatmulSwigluQuantWeightNZGetWorkspaceSize, 1) \
+	SYMBOL(aclnnGroupedMatmulV2, 0) \
+	SYMBOL(aclnnGroupedMatmulV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnGroupedMatmulV3, 0) \
+	SYMBOL(aclnnGroupedMatmulV3GetWorkspaceSize, 0) \
+	SYMBOL(aclnnGroupedMatmulV4, 0) \
+	SYMBOL(aclnnGroupedMatmulV4GetWorkspaceSize, 0) \
+	SYMBOL(aclnnGroupedMatmulV5, 1) \
+	SYMBOL(aclnnGroupedMatmulV5GetWorkspaceSize, 1) \
+	SYMBOL(aclnnGroupedMatmulWeightNz, 1) \
+	SYMBOL(aclnnGroupedMatmulWeightNzGetWorkspaceSize, 1) \
+	SYMBOL(aclnnGroupedQuantMax, 1) \
+	SYMBOL(aclnnGroupedQuantMaxGetWorkspaceSize, 1) \
+	SYMBOL(aclnnGtScalar, 0) \
+	SYMBOL(aclnnGtScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnGtTensor, 0) \
+	SYMBOL(aclnnGtTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnHansDecode, 1) \
+	SYMBOL(aclnnHansDecodeGetWorkspaceSize, 1) \
+	SYMBOL(aclnnHansEncode, 1) \
+	SYMBOL(aclnnHansEncodeGetWorkspaceSize, 1) \
+	SYMBOL(aclnnHardshrink, 0) \
+	SYMBOL(aclnnHardshrinkBackward, 0) \
+	SYMBOL(aclnnHardshrinkBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnHardshrinkGetWorkspaceSize, 0) \
+	SYMBOL(aclnnHardsigmoid, 0) \
+	SYMBOL(aclnnHardsigmoidBackward, 0) \
+	SYMBOL(aclnnHardsigmoidBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnHardsigmoidGetWorkspaceSize, 0) \
+	SYMBOL(aclnnHardsigmoidV2, 1) \
+	SYMBOL(aclnnHardsigmoidV2GetWorkspaceSize, 1) \
+	SYMBOL(aclnnHardswish, 0) \
+	SYMBOL(aclnnHardswishBackward, 0) \
+	SYMBOL(aclnnHardswishBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnHardswishBackwardV2, 1) \
+	SYMBOL(aclnnHardswishBackwardV2GetWorkspaceSize, 1) \
+	SYMBOL(aclnnHardswishGetWorkspaceSize, 0) \
+	SYMBOL(aclnnHardtanh, 0) \
+	SYMBOL(aclnnHardtanhBackward, 0) \
+	SYMBOL(aclnnHardtanhBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnHardtanhGetWorkspaceSize, 0) \
+	SYMBOL(aclnnHeaviside, 1) \
+	SYMBOL(aclnnHeavisideGetWorkspaceSize, 1) \
+	SYMBOL(aclnnHistc, 0) \
+	SYMBOL(aclnnHistcGetWorkspaceSize, 0) \
+	SYMBOL(aclnnIm2col, 0) \
+	SYMBOL(aclnnIm2colBackward, 0) \
+	SYMBOL(aclnnIm2colBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnIm2colGetWorkspaceSize, 0) \
+	SYMBOL(aclnnIncreFlashAttention, 0) \
+	SYMBOL(aclnnIncreFlashAttentionGetWorkspaceSize, 0) \
+	SYMBOL(aclnnIncreFlashAttentionV2, 0) \
+	SYMBOL(aclnnIncreFlashAttentionV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnIncreFlashAttentionV3, 0) \
+	SYMBOL(aclnnIncreFlashAttentionV3GetWorkspaceSize, 0) \
+	SYMBOL(aclnnIncreFlashAttentionV4, 0) \
+	SYMBOL(aclnnIncreFlashAttentionV4GetWorkspaceSize, 0) \
+	SYMBOL(aclnnIndex, 0) \
+	SYMBOL(aclnnIndexAdd, 0) \
+	SYMBOL(aclnnIndexAddGetWorkspaceSize, 0) \
+	SYMBOL(aclnnIndexAddV2, 1) \
+	SYMBOL(aclnnIndexAddV2GetWorkspaceSize, 1) \
+	SYMBOL(aclnnIndexCopy, 0) \
+	SYMBOL(aclnnIndexCopyGetWorkspaceSize, 0) \
+	SYMBOL(aclnnIndexFill, 1) \
+	SYMBOL(aclnnIndexFillGetWorkspaceSize, 1) \
+	SYMBOL(aclnnIndexFillTensor, 0) \
+	SYMBOL(aclnnIndexFillTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnIndexGetWorkspaceSize, 0) \
+	SYMBOL(aclnnIndexPutImpl, 0) \
+	SYMBOL(aclnnIndexPutImplGetWorkspaceSize, 0) \
+	SYMBOL(aclnnIndexSelect, 0) \
+	SYMBOL(aclnnIndexSelectGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInit, 0) \
+	SYMBOL(aclnnInnerFusedInferAttentionScore, 1) \
+	SYMBOL(aclnnInnerFusedInferAttentionScoreGetWorkspaceSize, 1) \
+	SYMBOL(aclnnInnerFusedInferAttentionScoreTensorGetWorkspaceSize, 1) \
+	SYMBOL(aclnnInplaceAcos, 0) \
+	SYMBOL(aclnnInplaceAcosGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceAcosh, 0) \
+	SYMBOL(aclnnInplaceAcoshGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceAdd, 0) \
+	SYMBOL(aclnnInplaceAddGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceAddRelu, 0) \
+	SYMBOL(aclnnInplaceAddReluGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceAddRmsNorm, 1) \
+	SYMBOL(aclnnInplaceAddRmsNormGetWorkspaceSize, 1) \
+	SYMBOL(aclnnInplaceAddV3, 1) \
+	SYMBOL(aclnnInplaceAddV3GetWorkspaceSize, 1) \
+	SYMBOL(aclnnInplaceAddbmm, 0) \
+	SYMBOL(aclnnInplaceAddbmmGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceAddcdiv, 0) \
+	SYMBOL(aclnnInplaceAddcdivGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceAddcmul, 0) \
+	SYMBOL(aclnnInplaceAddcmulGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceAddmm, 0) \
+	SYMBOL(aclnnInplaceAddmmGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceAddr, 0) \
+	SYMBOL(aclnnInplaceAddrGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceAddrV2, 1) \
+	SYMBOL(aclnnInplaceAddrV2GetWorkspaceSize, 1) \
+	SYMBOL(aclnnInplaceAdds, 0) \
+	SYMBOL(aclnnInplaceAddsGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceAsin, 0) \
+	SYMBOL(aclnnInplaceAsinGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceAsinh, 0) \
+	SYMBOL(aclnnInplaceAsinhGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceAtan, 0) \
+	SYMBOL(aclnnInplaceAtan2, 0) \
+	SYMBOL(aclnnInplaceAtan2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceAtanGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceAtanh, 0) \
+	SYMBOL(aclnnInplaceAtanhGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceBaddbmm, 0) \
+	SYMBOL(aclnnInplaceBaddbmmGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceBernoulli, 0) \
+	SYMBOL(aclnnInplaceBernoulliGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceBernoulliTensor, 0) \
+	SYMBOL(aclnnInplaceBernoulliTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceBitwiseAndScalar, 0) \
+	SYMBOL(aclnnInplaceBitwiseAndScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceBitwiseAndTensor, 0) \
+	SYMBOL(aclnnInplaceBitwiseAndTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceBitwiseAndTensorOut, 1) \
+	SYMBOL(aclnnInplaceBitwiseAndTensorOutGetWorkspaceSize, 1) \
+	SYMBOL(aclnnInplaceBitwiseOrScalar, 0) \
+	SYMBOL(aclnnInplaceBitwiseOrScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceBitwiseOrTensor, 0) \
+	SYMBOL(aclnnInplaceBitwiseOrTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceBitwiseXorScalar, 0) \
+	SYMBOL(aclnnInplaceBitwiseXorScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceBitwiseXorTensor, 0) \
+	SYMBOL(aclnnInplaceBitwiseXorTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceCeil, 0) \
+	SYMBOL(aclnnInplaceCeilGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceCelu, 0) \
+	SYMBOL(aclnnInplaceCeluGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceClampMax, 0) \
+	SYMBOL(aclnnInplaceClampMaxGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceClampMaxTensor, 0) \
+	SYMBOL(aclnnInplaceClampMaxTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceClampMinTensor, 0) \
+	SYMBOL(aclnnInplaceClampMinTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceCopy, 0) \
+	SYMBOL(aclnnInplaceCopyGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceCos, 0) \
+	SYMBOL(aclnnInplaceCosGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceCosh, 0) \
+	SYMBOL(aclnnInplaceCoshGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceCumprod, 0) \
+	SYMBOL(aclnnInplaceCumprodGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceDiv, 0) \
+	SYMBOL(aclnnInplaceDivGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceDivMod, 0) \
+	SYMBOL(aclnnInplaceDivModGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceDivMods, 0) \
+	SYMBOL(aclnnInplaceDivModsGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceDivs, 0) \
+	SYMBOL(aclnnInplaceDivsGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceElu, 0) \
+	SYMBOL(aclnnInplaceEluGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceEqScalar, 0) \
+	SYMBOL(aclnnInplaceEqScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceEqTensor, 0) \
+	SYMBOL(aclnnInplaceEqTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceErf, 0) \
+	SYMBOL(aclnnInplaceErfGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceErfc, 0) \
+	SYMBOL(aclnnInplaceErfcGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceErfinv, 0) \
+	SYMBOL(aclnnInplaceErfinvGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceExp, 0) \
+	SYMBOL(aclnnInplaceExp2, 0) \
+	SYMBOL(aclnnInplaceExp2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceExpGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceExpm1, 0) \
+	SYMBOL(aclnnInplaceExpm1GetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceFillDiagonal, 0) \
+	SYMBOL(aclnnInplaceFillDiagonalGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceFillScalar, 0) \
+	SYMBOL(aclnnInplaceFillScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceFillTensor, 0) \
+	SYMBOL(aclnnInplaceFillTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceFloor, 0) \
+	SYMBOL(aclnnInplaceFloorDivide, 0) \
+	SYMBOL(aclnnInplaceFloorDivideGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceFloorDivides, 0) \
+	SYMBOL(aclnnInplaceFloorDividesGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceFloorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceFmodScalar, 0) \
+	SYMBOL(aclnnInplaceFmodScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceFmodTensor, 0) \
+	SYMBOL(aclnnInplaceFmodTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceFrac, 0) \
+	SYMBOL(aclnnInplaceFracGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceGeScalar, 0) \
+	SYMBOL(aclnnInplaceGeScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceGeTensor, 0) \
+	SYMBOL(aclnnInplaceGeTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceGtScalar, 0) \
+	SYMBOL(aclnnInplaceGtScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceGtTensor, 0) \
+	SYMBOL(aclnnInplaceGtTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceHardsigmoid, 0) \
+	SYMBOL(aclnnInplaceHardsigmoidGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceHardsigmoidV2, 1) \
+	SYMBOL(aclnnInplaceHardsigmoidV2GetWorkspaceSize, 1) \
+	SYMBOL(aclnnInplaceHardswish, 0) \
+	SYMBOL(aclnnInplaceHardswishGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceHardtanh, 0) \
+	SYMBOL(aclnnInplaceHardtanhGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceIndexCopy, 0) \
+	SYMBOL(aclnnInplaceIndexCopyGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceIndexFill, 1) \
+	SYMBOL(aclnnInplaceIndexFillGetWorkspaceSize, 1) \
+	SYMBOL(aclnnInplaceIndexFillTensor, 0) \
+	SYMBOL(aclnnInplaceIndexFillTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceLeScalar, 0) \
+	SYMBOL(aclnnInplaceLeScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceLeTensor, 0) \
+	SYMBOL(aclnnInplaceLeTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceLeakyRelu, 0) \
+	SYMBOL(aclnnInplaceLeakyReluGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceLerp, 0) \
+	SYMBOL(aclnnInplaceLerpGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceLerps, 0) \
+	SYMBOL(aclnnInplaceLerpsGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceLog, 0) \
+	SYMBOL(aclnnInplaceLog10, 0) \
+	SYMBOL(aclnnInplaceLog10GetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceLog1p, 0) \
+	SYMBOL(aclnnInplaceLog1pGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceLog2, 0) \
+	SYMBOL(aclnnInplaceLog2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceLogGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceLogicalAnd, 0) \
+	SYMBOL(aclnnInplaceLogicalAndGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceLogicalNot, 0) \
+	SYMBOL(aclnnInplaceLogicalNotGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceLogicalOr, 0) \
+	SYMBOL(aclnnInplaceLogicalOrGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceLtScalar, 0) \
+	SYMBOL(aclnnInplaceLtScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceLtTensor, 0) \
+	SYMBOL(aclnnInplaceLtTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceMaskedFillScalar, 0) \
+	SYMBOL(aclnnInplaceMaskedFillScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceMaskedFillTensor, 0) \
+	SYMBOL(aclnnInplaceMaskedFillTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceMaskedScatter, 0) \
+	SYMBOL(aclnnInplaceMaskedScatterGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceMatmulAllReduceAddRmsNorm, 0) \
+	SYMBOL(aclnnInplaceMatmulAllReduceAddRmsNormGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceMish, 0) \
+	SYMBOL(aclnnInplaceMishGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceMul, 0) \
+	SYMBOL(aclnnInplaceMulGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceMuls, 0) \
+	SYMBOL(aclnnInplaceMulsGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceNanToNum, 0) \
+	SYMBOL(aclnnInplaceNanToNumGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceNeScalar, 0) \
+	SYMBOL(aclnnInplaceNeScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceNeTensor, 0) \
+	SYMBOL(aclnnInplaceNeTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceNeg, 0) \
+	SYMBOL(aclnnInplaceNegGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceNormal, 0) \
+	SYMBOL(aclnnInplaceNormalGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceNormalTensor, 1) \
+	SYMBOL(aclnnInplaceNormalTensorGetWorkspaceSize, 1) \
+	SYMBOL(aclnnInplaceOne, 0) \
+	SYMBOL(aclnnInplaceOneGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplacePowTensorScalar, 0) \
+	SYMBOL(aclnnInplacePowTensorScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplacePowTensorTensor, 0) \
+	SYMBOL(aclnnInplacePowTensorTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplacePut, 0) \
+	SYMBOL(aclnnInplacePutGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceQuantMatmulAllReduceAddRmsNorm, 0) \
+	SYMBOL(aclnnInplaceQuantMatmulAllReduceAddRmsNormGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceQuantScatter, 0) \
+	SYMBOL(aclnnInplaceQuantScatterGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceQuantScatterV2, 1) \
+	SYMBOL(aclnnInplaceQuantScatterV2GetWorkspaceSize, 1) \
+	SYMBOL(aclnnInplaceRReluWithNoise, 0) \
+	SYMBOL(aclnnInplaceRReluWithNoiseGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceRandom, 0) \
+	SYMBOL(aclnnInplaceRandomGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceRandomTensor, 1) \
+	SYMBOL(aclnnInplaceRandomTensorGetWorkspaceSize, 1) \
+	SYMBOL(aclnnInplaceRandomWithoutFromTo, 1) \
+	SYMBOL(aclnnInplaceRandomWithoutFromToGetWorkspaceSize, 1) \
+	SYMBOL(aclnnInplaceRandomWithoutFromToTensor, 1) \
+	SYMBOL(aclnnInplaceRandomWithoutFromToTensorGetWorkspaceSize, 1) \
+	SYMBOL(aclnnInplaceReciprocal, 0) \
+	SYMBOL(aclnnInplaceReciprocalGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceRelu, 0) \
+	SYMBOL(aclnnInplaceReluGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceRemainderTensorScalar, 0) \
+	SYMBOL(aclnnInplaceRemainderTensorScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceRemainderTensorTensor, 0) \
+	SYMBOL(aclnnInplaceRemainderTensorTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceRenorm, 0) \
+	SYMBOL(aclnnInplaceRenormGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceRound, 0) \
+	SYMBOL(aclnnInplaceRoundDecimals, 0) \
+	SYMBOL(aclnnInplaceRoundDecimalsGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceRoundGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceRsqrt, 0) \
+	SYMBOL(aclnnInplaceRsqrtGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceScatter, 0) \
+	SYMBOL(aclnnInplaceScatterGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceScatterReduce, 1) \
+	SYMBOL(aclnnInplaceScatterReduceGetWorkspaceSize, 1) \
+	SYMBOL(aclnnInplaceScatterUpdate, 0) \
+	SYMBOL(aclnnInplaceScatterUpdateGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceScatterValue, 0) \
+	SYMBOL(aclnnInplaceScatterValueGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceSelu, 0) \
+	SYMBOL(aclnnInplaceSeluGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceSigmoid, 0) \
+	SYMBOL(aclnnInplaceSigmoidGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceSin, 0) \
+	SYMBOL(aclnnInplaceSinGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceSinc, 0) \
+	SYMBOL(aclnnInplaceSincGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceSinh, 0) \
+	SYMBOL(aclnnInplaceSinhGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceSqrt, 0) \
+	SYMBOL(aclnnInplaceSqrtGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceSub, 0) \
+	SYMBOL(aclnnInplaceSubGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceSubs, 0) \
+	SYMBOL(aclnnInplaceSubsGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceTan, 0) \
+	SYMBOL(aclnnInplaceTanGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceTanh, 0) \
+	SYMBOL(aclnnInplaceTanhGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceThreshold, 0) \
+	SYMBOL(aclnnInplaceThresholdGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceTril, 0) \
+	SYMBOL(aclnnInplaceTrilGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceTriu, 0) \
+	SYMBOL(aclnnInplaceTriuGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceTrunc, 0) \
+	SYMBOL(aclnnInplaceTruncGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceUniform, 0) \
+	SYMBOL(aclnnInplaceUniformGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceUniformTensor, 1) \
+	SYMBOL(aclnnInplaceUniformTensorGetWorkspaceSize, 1) \
+	SYMBOL(aclnnInplaceWeightQuantMatmulAllReduceAddRmsNorm, 0) \
+	SYMBOL(aclnnInplaceWeightQuantMatmulAllReduceAddRmsNormGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceXLogYScalarOther, 0) \
+	SYMBOL(aclnnInplaceXLogYScalarOtherGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceXLogYTensor, 0) \
+	SYMBOL(aclnnInplaceXLogYTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInplaceZero, 0) \
+	SYMBOL(aclnnInplaceZeroGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInstanceNorm, 0) \
+	SYMBOL(aclnnInstanceNormGetWorkspaceSize, 0) \
+	SYMBOL(aclnnInterleaveRope, 1) \
+	SYMBOL(aclnnInterleaveRopeGetWorkspaceSize, 1) \
+	SYMBOL(aclnnInverse, 0) \
+	SYMBOL(aclnnInverseGetWorkspaceSize, 0) \
+	SYMBOL(aclnnIsClose, 0) \
+	SYMBOL(aclnnIsCloseGetWorkspaceSize, 0) \
+	SYMBOL(aclnnIsFinite, 0) \
+	SYMBOL(aclnnIsFiniteGetWorkspaceSize, 0) \
+	SYMBOL(aclnnIsInScalarTensor, 0) \
+	SYMBOL(aclnnIsInScalarTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnIsInTensorScalar, 0) \
+	SYMBOL(aclnnIsInTensorScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnIsInf, 0) \
+	SYMBOL(aclnnIsInfGetWorkspaceSize, 0) \
+	SYMBOL(aclnnIsNegInf, 0) \
+	SYMBOL(aclnnIsNegInfGetWorkspaceSize, 0) \
+	SYMBOL(aclnnIsPosInf, 0) \
+	SYMBOL(aclnnIsPosInfGetWorkspaceSize, 0) \
+	SYMBOL(aclnnKdaGateCumsum, 0) \
+	SYMBOL(aclnnKdaGateCumsumGetWorkspaceSize, 0) \
+	SYMBOL(aclnnKlDiv, 0) \
+	SYMBOL(aclnnKlDivBackward, 0) \
+	SYMBOL(aclnnKlDivBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnKlDivGetWorkspaceSize, 0) \
+	SYMBOL(aclnnKlDivTargetBackward, 1) \
+	SYMBOL(aclnnKlDivTargetBackwardGetWorkspaceSize, 1) \
+	SYMBOL(aclnnKthvalue, 0) \
+	SYMBOL(aclnnKthvalueGetWorkspaceSize, 0) \
+	SYMBOL(aclnnL1Loss, 0) \
+	SYMBOL(aclnnL1LossBackward, 0) \
+	SYMBOL(aclnnL1LossBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnL1LossGetWorkspaceSize, 0) \
+	SYMBOL(aclnnLSTM, 1) \
+	SYMBOL(aclnnLSTMGetWorkspaceSize, 1) \
+	SYMBOL(aclnnLayerNorm, 0) \
+	SYMBOL(aclnnLayerNormBackward, 0) \
+	SYMBOL(aclnnLayerNormBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnLayerNormGetWorkspaceSize, 0) \
+	SYMBOL(aclnnLayerNormQuant, 1) \
+	SYMBOL(aclnnLayerNormQuantGetWorkspaceSize, 1) \
+	SYMBOL(aclnnLayerNormWithImplMode, 0) \
+	SYMBOL(aclnnLayerNormWithImplModeGetWorkspaceSize, 0) \
+	SYMBOL(aclnnLeScalar, 0) \
+	SYMBOL(aclnnLeScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnLeTensor, 0) \
+	SYMBOL(aclnnLeTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnLeakyRelu, 0) \
+	SYMBOL(aclnnLeakyReluBackward, 0) \
+	SYMBOL(aclnnLeakyReluBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnLeakyReluGetWorkspaceSize, 0) \
+	SYMBOL(aclnnLeftShift, 1) \
+	SYMBOL(aclnnLeftShiftGetWorkspaceSize, 1) \
+	SYMBOL(aclnnLeftShifts, 1) \
+	SYMBOL(aclnnLeftShiftsGetWorkspaceSize, 1) \
+	SYMBOL(aclnnLerp, 0) \
+	SYMBOL(aclnnLerpGetWorkspaceSize, 0) \
+	SYMBOL(aclnnLerps, 0) \
+	SYMBOL(aclnnLerpsGetWorkspaceSize, 0) \
+	SYMBOL(aclnnLgamma, 0) \
+	SYMBOL(aclnnLgammaGetWorkspaceSize, 0) \
+	SYMBOL(aclnnLinalgCholesky, 1) \
+	SYMBOL(aclnnLinalgCholeskyGetWorkspaceSize, 1) \
+	SYMBOL(aclnnLinalgCross, 0) \
+	SYMBOL(aclnnLinalgCrossGetWorkspaceSize, 0) \
+	SYMBOL(aclnnLinalgQr, 0) \
+	SYMBOL(aclnnLinalgQrGetWorkspaceSize, 0) \
+	SYMBOL(aclnnLinalgVectorNorm, 0) \
+	SYMBOL(aclnnLinalgVectorNormGetWorkspaceSize, 0) \
+	SYMBOL(aclnnLinspace, 0) \
+	SYMBOL(aclnnLinspaceGetWorkspaceSize, 0) \
+	SYMBOL(aclnnLog, 0) \
+	SYMBOL(aclnnLog10, 0) \
+	SYMBOL(aclnnLog10GetWorkspaceSize, 0) \
+	SYMBOL(aclnnLog1p, 0) \
+	SYMBOL(aclnnLog1pGetWorkspaceSize, 0) \
+	SYMBOL(aclnnLog2, 0) \
+	SYMBOL(aclnnLog2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnLogAddExp, 0) \
+	SYMBOL(aclnnLogAddExp2, 0) \
+	SYMBOL(aclnnLogAddExp2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnLogAddExpGetWorkspaceSize, 0) \
+	SYMBOL(aclnnLogGetWorkspaceSize, 0) \
+	SYMBOL(aclnnLogSigmoid, 0) \
+	SYMBOL(aclnnLogSigmoidBackward, 0) \
+	SYMBOL(aclnnLogSigmoidBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnLogSigmoidForward, 0) \
+	SYMBOL(aclnnLogSigmoidForwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnLogSigmoidGetWorkspaceSize, 0) \
+	SYMBOL(aclnnLogSoftmax, 0) \
+	SYMBOL(aclnnLogSoftmaxBackward, 0) \
+	SYMBOL(aclnnLogSoftmaxBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnLogSoftmaxGetWorkspaceSize, 0) \
+	SYMBOL(aclnnLogSpace, 1) \
+	SYMBOL(aclnnLogSpaceGetWorkspaceSize, 1) \
+	SYMBOL(aclnnLogSumExp, 0) \
+	SYMBOL(aclnnLogSumExpGetWorkspaceSize, 0) \
+	SYMBOL(aclnnLogdet, 0) \
+	SYMBOL(aclnnLogdetGetWorkspaceSize, 0) \
+	SYMBOL(aclnnLogicalAnd, 0) \
+	SYMBOL(aclnnLogicalAndGetWorkspaceSize, 0) \
+	SYMBOL(aclnnLogicalNot, 0) \
+	SYMBOL(aclnnLogicalNotGetWorkspaceSize, 0) \
+	SYMBOL(aclnnLogicalOr, 0) \
+	SYMBOL(aclnnLogicalOrGetWorkspaceSize, 0) \
+	SYMBOL(aclnnLogicalXor, 0) \
+	SYMBOL(aclnnLogicalXorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnLogit, 0) \
+	SYMBOL(aclnnLogitGetWorkspaceSize, 0) \
+	SYMBOL(aclnnLogitGrad, 0) \
+	SYMBOL(aclnnLogitGradGetWorkspaceSize, 0) \
+	SYMBOL(aclnnLstmBackward, 1) \
+	SYMBOL(aclnnLstmBackwardGetWorkspaceSize, 1) \
+	SYMBOL(aclnnLtScalar, 0) \
+	SYMBOL(aclnnLtScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnLtTensor, 0) \
+	SYMBOL(aclnnLtTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMaskedScale, 1) \
+	SYMBOL(aclnnMaskedScaleGetWorkspaceSize, 1) \
+	SYMBOL(aclnnMaskedSelect, 0) \
+	SYMBOL(aclnnMaskedSelectGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMaskedSoftmaxWithRelPosBias, 0) \
+	SYMBOL(aclnnMaskedSoftmaxWithRelPosBiasGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMatmul, 0) \
+	SYMBOL(aclnnMatmulAllReduce, 0) \
+	SYMBOL(aclnnMatmulAllReduceAddRmsNorm, 0) \
+	SYMBOL(aclnnMatmulAllReduceAddRmsNormGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMatmulAllReduceGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMatmulAllReduceV2, 0) \
+	SYMBOL(aclnnMatmulAllReduceV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnMatmulCompress, 1) \
+	SYMBOL(aclnnMatmulCompressDequant, 0) \
+	SYMBOL(aclnnMatmulCompressDequantGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMatmulCompressGetWorkspaceSize, 1) \
+	SYMBOL(aclnnMatmulEmuSplitWeight, 1) \
+	SYMBOL(aclnnMatmulEmuSplitWeightGetWorkspaceSize, 1) \
+	SYMBOL(aclnnMatmulGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMatmulReduceScatter, 0) \
+	SYMBOL(aclnnMatmulReduceScatterGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMatmulWeightNz, 1) \
+	SYMBOL(aclnnMatmulWeightNzGetWorkspaceSize, 1) \
+	SYMBOL(aclnnMax, 0) \
+	SYMBOL(aclnnMaxDim, 0) \
+	SYMBOL(aclnnMaxDimGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMaxGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMaxN, 0) \
+	SYMBOL(aclnnMaxNGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMaxPool, 0) \
+	SYMBOL(aclnnMaxPool2dWithIndices, 0) \
+	SYMBOL(aclnnMaxPool2dWithIndicesBackward, 0) \
+	SYMBOL(aclnnMaxPool2dWithIndicesBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMaxPool2dWithIndicesGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMaxPool2dWithMask, 0) \
+	SYMBOL(aclnnMaxPool2dWithMaskBackward, 0) \
+	SYMBOL(aclnnMaxPool2dWithMaskBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMaxPool2dWithMaskGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMaxPool3D, 1) \
+	SYMBOL(aclnnMaxPool3DGetWorkspaceSize, 1) \
+	SYMBOL(aclnnMaxPool3dWithArgmax, 0) \
+	SYMBOL(aclnnMaxPool3dWithArgmaxBackward, 0) \
+	SYMBOL(aclnnMaxPool3dWithArgmaxBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMaxPool3dWithArgmaxGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMaxPoolGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMaxPoolV3, 1) \
+	SYMBOL(aclnnMaxPoolV3GetWorkspaceSize, 1) \
+	SYMBOL(aclnnMaxUnpool2d, 0) \
+	SYMBOL(aclnnMaxUnpool2dBackward, 0) \
+	SYMBOL(aclnnMaxUnpool2dBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMaxUnpool2dGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMaxUnpool3d, 0) \
+	SYMBOL(aclnnMaxUnpool3dBackward, 0) \
+	SYMBOL(aclnnMaxUnpool3dBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMaxUnpool3dGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMaxV2, 0) \
+	SYMBOL(aclnnMaxV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnMaximum, 0) \
+	SYMBOL(aclnnMaximumGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMean, 0) \
+	SYMBOL(aclnnMeanGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMeanV2, 0) \
+	SYMBOL(aclnnMeanV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnMedian, 0) \
+	SYMBOL(aclnnMedianDim, 0) \
+	SYMBOL(aclnnMedianDimGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMedianGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMin, 0) \
+	SYMBOL(aclnnMinDim, 0) \
+	SYMBOL(aclnnMinDimGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMinGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMinN, 0) \
+	SYMBOL(aclnnMinNGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMinimum, 0) \
+	SYMBOL(aclnnMinimumGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMish, 0) \
+	SYMBOL(aclnnMishBackward, 0) \
+	SYMBOL(aclnnMishBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMishGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMlaProlog, 0) \
+	SYMBOL(aclnnMlaPrologGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMlaPrologV2, 1) \
+	SYMBOL(aclnnMlaPrologV2GetWorkspaceSize, 1) \
+	SYMBOL(aclnnMlaPrologV2WeightNz, 1) \
+	SYMBOL(aclnnMlaPrologV2WeightNzGetWorkspaceSize, 1) \
+	SYMBOL(aclnnMlaPrologV3, 1) \
+	SYMBOL(aclnnMlaPrologV3GetWorkspaceSize, 1) \
+	SYMBOL(aclnnMlaPrologV3WeightNz, 1) \
+	SYMBOL(aclnnMlaPrologV3WeightNzGetWorkspaceSize, 1) \
+	SYMBOL(aclnnMm, 0) \
+	SYMBOL(aclnnMmGetWorkspaceSize, 0) \
+	SYMBOL(aclnnModulate, 1) \
+	SYMBOL(aclnnModulateBackward, 1) \
+	SYMBOL(aclnnModulateBackwardGetWorkspaceSize, 1) \
+	SYMBOL(aclnnModulateGetWorkspaceSize, 1) \
+	SYMBOL(aclnnMoeComputeExpertTokens, 0) \
+	SYMBOL(aclnnMoeComputeExpertTokensGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMoeDistributeBufferReset, 1) \
+	SYMBOL(aclnnMoeDistributeBufferResetGetWorkspaceSize, 1) \
+	SYMBOL(aclnnMoeDistributeCombine, 0) \
+	SYMBOL(aclnnMoeDistributeCombineAddRmsNorm, 1) \
+	SYMBOL(aclnnMoeDistributeCombineAddRmsNormGetWorkspaceSize, 1) \
+	SYMBOL(aclnnMoeDistributeCombineAddRmsNormV2, 1) \
+	SYMBOL(aclnnMoeDistributeCombineAddRmsNormV2GetWorkspaceSize, 1) \
+	SYMBOL(aclnnMoeDistributeCombineGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMoeDistributeCombineV2, 1) \
+	SYMBOL(aclnnMoeDistributeCombineV2GetWorkspaceSize, 1) \
+	SYMBOL(aclnnMoeDistributeCombineV3, 1) \
+	SYMBOL(aclnnMoeDistributeCombineV3GetWorkspaceSize, 1) \
+	SYMBOL(aclnnMoeDistributeDispatch, 0) \
+	SYMBOL(aclnnMoeDistributeDispatchGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMoeDistributeDispatchV2, 1) \
+	SYMBOL(aclnnMoeDistributeDispatchV2GetWorkspaceSize, 1) \
+	SYMBOL(aclnnMoeDistributeDispatchV3, 1) \
+	SYMBOL(aclnnMoeDistributeDispatchV3GetWorkspaceSize, 1) \
+	SYMBOL(aclnnMoeFinalizeRouting, 0) \
+	SYMBOL(aclnnMoeFinalizeRoutingGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMoeFinalizeRoutingV2, 0) \
+	SYMBOL(aclnnMoeFinalizeRoutingV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnMoeFinalizeRoutingV2Grad, 0) \
+	SYMBOL(aclnnMoeFinalizeRoutingV2GradGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMoeGatingTopK, 1) \
+	SYMBOL(aclnnMoeGatingTopKGetWorkspaceSize, 1) \
+	SYMBOL(aclnnMoeGatingTopKSoftmax, 0) \
+	SYMBOL(aclnnMoeGatingTopKSoftmaxGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMoeGatingTopKSoftmaxV2, 0) \
+	SYMBOL(aclnnMoeGatingTopKSoftmaxV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnMoeInitRouting, 0) \
+	SYMBOL(aclnnMoeInitRoutingGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMoeInitRoutingQuant, 0) \
+	SYMBOL(aclnnMoeInitRoutingQuantGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMoeInitRoutingQuantV2, 0) \
+	SYMBOL(aclnnMoeInitRoutingQuantV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnMoeInitRoutingV2, 0) \
+	SYMBOL(aclnnMoeInitRoutingV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnMoeInitRoutingV2Grad, 0) \
+	SYMBOL(aclnnMoeInitRoutingV2GradGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMoeInitRoutingV3, 1) \
+	SYMBOL(aclnnMoeInitRoutingV3GetWorkspaceSize, 1) \
+	SYMBOL(aclnnMoeTokenPermute, 0) \
+	SYMBOL(aclnnMoeTokenPermuteGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMoeTokenPermuteGrad, 0) \
+	SYMBOL(aclnnMoeTokenPermuteGradGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMoeTokenPermuteWithEp, 1) \
+	SYMBOL(aclnnMoeTokenPermuteWithEpGetWorkspaceSize, 1) \
+	SYMBOL(aclnnMoeTokenPermuteWithEpGrad, 1) \
+	SYMBOL(aclnnMoeTokenPermuteWithEpGradGetWorkspaceSize, 1) \
+	SYMBOL(aclnnMoeTokenPermuteWithRoutingMap, 1) \
+	SYMBOL(aclnnMoeTokenPermuteWithRoutingMapGetWorkspaceSize, 1) \
+	SYMBOL(aclnnMoeTokenPermuteWithRoutingMapGrad, 1) \
+	SYMBOL(aclnnMoeTokenPermuteWithRoutingMapGradGetWorkspaceSize, 1) \
+	SYMBOL(aclnnMoeTokenUnpermute, 0) \
+	SYMBOL(aclnnMoeTokenUnpermuteGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMoeTokenUnpermuteGrad, 0) \
+	SYMBOL(aclnnMoeTokenUnpermuteGradGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMoeTokenUnpermuteWithEp, 1) \
+	SYMBOL(aclnnMoeTokenUnpermuteWithEpGetWorkspaceSize, 1) \
+	SYMBOL(aclnnMoeTokenUnpermuteWithEpGrad, 1) \
+	SYMBOL(aclnnMoeTokenUnpermuteWithEpGradGetWorkspaceSize, 1) \
+	SYMBOL(aclnnMoeTokenUnpermuteWithRoutingMap, 1) \
+	SYMBOL(aclnnMoeTokenUnpermuteWithRoutingMapGetWorkspaceSize, 1) \
+	SYMBOL(aclnnMoeTokenUnpermuteWithRoutingMapGrad, 1) \
+	SYMBOL(aclnnMoeTokenUnpermuteWithRoutingMapGradGetWorkspaceSize, 1) \
+	SYMBOL(aclnnMoeUpdateExpert, 1) \
+	SYMBOL(aclnnMoeUpdateExpertGetWorkspaceSize, 1) \
+	SYMBOL(aclnnMrgbaCustom, 0) \
+	SYMBOL(aclnnMrgbaCustomGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMseLoss, 0) \
+	SYMBOL(aclnnMseLossBackward, 0) \
+	SYMBOL(aclnnMseLossBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMseLossGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMseLossOut, 0) \
+	SYMBOL(aclnnMseLossOutGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMul, 0) \
+	SYMBOL(aclnnMulGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMulNoNan, 1) \
+	SYMBOL(aclnnMulNoNanGetWorkspaceSize, 1) \
+	SYMBOL(aclnnMuls, 0) \
+	SYMBOL(aclnnMulsGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMultiScaleDeformableAttentionGrad, 0) \
+	SYMBOL(aclnnMultiScaleDeformableAttentionGradGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMultiScaleDeformableAttnFunction, 0) \
+	SYMBOL(aclnnMultiScaleDeformableAttnFunctionGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMultilabelMarginLoss, 0) \
+	SYMBOL(aclnnMultilabelMarginLossGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMultinomial, 0) \
+	SYMBOL(aclnnMultinomialGetWorkspaceSize, 0) \
+	SYMBOL(aclnnMultinomialTensor, 1) \
+	SYMBOL(aclnnMultinomialTensorGetWorkspaceSize, 1) \
+	SYMBOL(aclnnMv, 0) \
+	SYMBOL(aclnnMvGetWorkspaceSize, 0) \
+	SYMBOL(aclnnNLLLoss, 0) \
+	SYMBOL(aclnnNLLLoss2d, 0) \
+	SYMBOL(aclnnNLLLoss2dBackward, 0) \
+	SYMBOL(aclnnNLLLoss2dBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnNLLLoss2dGetWorkspaceSize, 0) \
+	SYMBOL(aclnnNLLLossBackward, 0) \
+	SYMBOL(aclnnNLLLossBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnNLLLossGetWorkspaceSize, 0) \
+	SYMBOL(aclnnNanMedian, 0) \
+	SYMBOL(aclnnNanMedianDim, 0) \
+	SYMBOL(aclnnNanMedianDimGetWorkspaceSize, 0) \
+	SYMBOL(aclnnNanMedianGetWorkspaceSize, 0) \
+	SYMBOL(aclnnNanToNum, 0) \
+	SYMBOL(aclnnNanToNumGetWorkspaceSize, 0) \
+	SYMBOL(aclnnNdtri, 1) \
+	SYMBOL(aclnnNdtriGetWorkspaceSize, 1) \
+	SYMBOL(aclnnNeScalar, 0) \
+	SYMBOL(aclnnNeScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnNeTensor, 0) \
+	SYMBOL(aclnnNeTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnNeg, 0) \
+	SYMBOL(aclnnNegGetWorkspaceSize, 0) \
+	SYMBOL(aclnnNonMaxSuppression, 0) \
+	SYMBOL(aclnnNonMaxSuppressionGetWorkspaceSize, 0) \
+	SYMBOL(aclnnNonzero, 0) \
+	SYMBOL(aclnnNonzeroGetWorkspaceSize, 0) \
+	SYMBOL(aclnnNonzeroV2, 0) \
+	SYMBOL(aclnnNonzeroV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnNorm, 0) \
+	SYMBOL(aclnnNormGetWorkspaceSize, 0) \
+	SYMBOL(aclnnNormalFloatFloat, 0) \
+	SYMBOL(aclnnNormalFloatFloatGetWorkspaceSize, 0) \
+	SYMBOL(aclnnNormalFloatTensor, 0) \
+	SYMBOL(aclnnNormalFloatTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnNormalTensorFloat, 0) \
+	SYMBOL(aclnnNormalTensorFloatGetWorkspaceSize, 0) \
+	SYMBOL(aclnnNormalTensorTensor, 0) \
+	SYMBOL(aclnnNormalTensorTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnNpuFormatCast, 1) \
+	SYMBOL(aclnnNpuFormatCastCalculateSizeAndFormat, 1) \
+	SYMBOL(aclnnNpuFormatCastGetWorkspaceSize, 1) \
+	SYMBOL(aclnnNsaCompress, 1) \
+	SYMBOL(aclnnNsaCompressAttention, 1) \
+	SYMBOL(aclnnNsaCompressAttentionGetWorkspaceSize, 1) \
+	SYMBOL(aclnnNsaCompressAttentionInfer, 1) \
+	SYMBOL(aclnnNsaCompressAttentionInferGetWorkspaceSize, 1) \
+	SYMBOL(aclnnNsaCompressGetWorkspaceSize, 1) \
+	SYMBOL(aclnnNsaCompressGrad, 1) \
+	SYMBOL(aclnnNsaCompressGradGetWorkspaceSize, 1) \
+	SYMBOL(aclnnNsaCompressWithCache, 1) \
+	SYMBOL(aclnnNsaCompressWithCacheGetWorkspaceSize, 1) \
+	SYMBOL(aclnnNsaSelectedAttention, 1) \
+	SYMBOL(aclnnNsaSelectedAttentionGetWorkspaceSize, 1) \
+	SYMBOL(aclnnNsaSelectedAttentionGrad, 1) \
+	SYMBOL(aclnnNsaSelectedAttentionGradGetWorkspaceSize, 1) \
+	SYMBOL(aclnnNsaSelectedAttentionInfer, 1) \
+	SYMBOL(aclnnNsaSelectedAttentionInferGetWorkspaceSize, 1) \
+	SYMBOL(aclnnOneHot, 0) \
+	SYMBOL(aclnnOneHotGetWorkspaceSize, 0) \
+	SYMBOL(aclnnPdist, 0) \
+	SYMBOL(aclnnPdistForward, 0) \
+	SYMBOL(aclnnPdistForwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnPdistGetWorkspaceSize, 0) \
+	SYMBOL(aclnnPermute, 0) \
+	SYMBOL(aclnnPermuteGetWorkspaceSize, 0) \
+	SYMBOL(aclnnPolar, 0) \
+	SYMBOL(aclnnPolarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnPowScalarTensor, 0) \
+	SYMBOL(aclnnPowScalarTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnPowTensorScalar, 0) \
+	SYMBOL(aclnnPowTensorScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnPowTensorTensor, 0) \
+	SYMBOL(aclnnPowTensorTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnPrecisionCompare, 0) \
+	SYMBOL(aclnnPrecisionCompareGetWorkspaceSize, 0) \
+	SYMBOL(aclnnPrelu, 0) \
+	SYMBOL(aclnnPreluBackward, 0) \
+	SYMBOL(aclnnPreluBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnPreluGetWorkspaceSize, 0) \
+	SYMBOL(aclnnPrepareWyReprBwd, 0) \
+	SYMBOL(aclnnPrepareWyReprBwdDa, 0) \
+	SYMBOL(aclnnPrepareWyReprBwdDaGetWorkspaceSize, 0) \
+	SYMBOL(aclnnPrepareWyReprBwdFull, 0) \
+	SYMBOL(aclnnPrepareWyReprBwdFullGetWorkspaceSize, 0) \
+	SYMBOL(aclnnPrepareWyReprBwdGetWorkspaceSize, 0) \
+	SYMBOL(aclnnProd, 0) \
+	SYMBOL(aclnnProdDim, 0) \
+	SYMBOL(aclnnProdDimGetWorkspaceSize, 0) \
+	SYMBOL(aclnnProdGetWorkspaceSize, 0) \
+	SYMBOL(aclnnPromptFlashAttention, 0) \
+	SYMBOL(aclnnPromptFlashAttentionGetWorkspaceSize, 0) \
+	SYMBOL(aclnnPromptFlashAttentionV2, 0) \
+	SYMBOL(aclnnPromptFlashAttentionV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnPromptFlashAttentionV3, 0) \
+	SYMBOL(aclnnPromptFlashAttentionV3GetWorkspaceSize, 0) \
+	SYMBOL(aclnnQr, 0) \
+	SYMBOL(aclnnQrGetWorkspaceSize, 0) \
+	SYMBOL(aclnnQuantBatchMatmulInplaceAdd, 1) \
+	SYMBOL(aclnnQuantBatchMatmulInplaceAddGetWorkspaceSize, 1) \
+	SYMBOL(aclnnQuantConvolution, 1) \
+	SYMBOL(aclnnQuantConvolutionGetWorkspaceSize, 1) \
+	SYMBOL(aclnnQuantConvolutionWeightNz, 1) \
+	SYMBOL(aclnnQuantConvolutionWeightNzGetWorkspaceSize, 1) \
+	SYMBOL(aclnnQuantGroupedMatmulDequant, 0) \
+	SYMBOL(aclnnQuantGroupedMatmulDequantGetWorkspaceSize, 0) \
+	SYMBOL(aclnnQuantMatmul, 0) \
+	SYMBOL(aclnnQuantMatmulActivationQuantWeightNz, 1) \
+	SYMBOL(aclnnQuantMatmulActivationQuantWeightNzGetWorkspaceSize, 1) \
+	SYMBOL(aclnnQuantMatmulAllReduce, 0) \
+	SYMBOL(aclnnQuantMatmulAllReduceAddRmsNorm, 0) \
+	SYMBOL(aclnnQuantMatmulAllReduceAddRmsNormGetWorkspaceSize, 0) \
+	SYMBOL(aclnnQuantMatmulAllReduceGetWorkspaceSize, 0) \
+	SYMBOL(aclnnQuantMatmulAllReduceV2, 0) \
+	SYMBOL(aclnnQuantMatmulAllReduceV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnQuantMatmulAllReduceV3, 0) \
+	SYMBOL(aclnnQuantMatmulAllReduceV3GetWorkspaceSize, 0) \
+	SYMBOL(aclnnQuantMatmulDequant, 0) \
+	SYMBOL(aclnnQuantMatmulDequantGetWorkspaceSize, 0) \
+	SYMBOL(aclnnQuantMatmulGetWorkspaceSize, 0) \
+	SYMBOL(aclnnQuantMatmulReduceSumWeightNz, 1) \
+	SYMBOL(aclnnQuantMatmulReduceSumWeightNzGetWorkspaceSize, 1) \
+	SYMBOL(aclnnQuantMatmulV2, 0) \
+	SYMBOL(aclnnQuantMatmulV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnQuantMatmulV3, 0) \
+	SYMBOL(aclnnQuantMatmulV3GetWorkspaceSize, 0) \
+	SYMBOL(aclnnQuantMatmulV4, 0) \
+	SYMBOL(aclnnQuantMatmulV4GetWorkspaceSize, 0) \
+	SYMBOL(aclnnQuantMatmulV5, 1) \
+	SYMBOL(aclnnQuantMatmulV5GetWorkspaceSize, 1) \
+	SYMBOL(aclnnQuantMatmulWeightNz, 0) \
+	SYMBOL(aclnnQuantMatmulWeightNzGetWorkspaceSize, 0) \
+	SYMBOL(aclnnQuantMax, 1) \
+	SYMBOL(aclnnQuantMaxGetWorkspaceSize, 1) \
+	SYMBOL(aclnnQuantize, 0) \
+	SYMBOL(aclnnQuantizeGetWorkspaceSize, 0) \
+	SYMBOL(aclnnQuantizedBatchNorm, 1) \
+	SYMBOL(aclnnQuantizedBatchNormGetWorkspaceSize, 1) \
+	SYMBOL(aclnnRReluWithNoise, 0) \
+	SYMBOL(aclnnRReluWithNoiseGetWorkspaceSize, 0) \
+	SYMBOL(aclnnRandperm, 0) \
+	SYMBOL(aclnnRandpermGetWorkspaceSize, 0) \
+	SYMBOL(aclnnRange, 0) \
+	SYMBOL(aclnnRangeGetWorkspaceSize, 0) \
+	SYMBOL(aclnnReal, 0) \
+	SYMBOL(aclnnRealGetWorkspaceSize, 0) \
+	SYMBOL(aclnnReciprocal, 0) \
+	SYMBOL(aclnnReciprocalGetWorkspaceSize, 0) \
+	SYMBOL(aclnnRecomputeWUFwd, 0) \
+	SYMBOL(aclnnRecomputeWUFwdGetWorkspaceSize, 0) \
+	SYMBOL(aclnnRecurrentGatedDeltaRule, 0) \
+	SYMBOL(aclnnRecurrentGatedDeltaRuleGetWorkspaceSize, 0) \
+	SYMBOL(aclnnRecurrentKda, 0) \
+	SYMBOL(aclnnRecurrentKdaGetWorkspaceSize, 0) \
+	SYMBOL(aclnnReduceLogSum, 0) \
+	SYMBOL(aclnnReduceLogSumGetWorkspaceSize, 0) \
+	SYMBOL(aclnnReduceNansum, 0) \
+	SYMBOL(aclnnReduceNansumGetWorkspaceSize, 0) \
+	SYMBOL(aclnnReduceSum, 0) \
+	SYMBOL(aclnnReduceSumGetWorkspaceSize, 0) \
+	SYMBOL(aclnnReflectionPad1d, 0) \
+	SYMBOL(aclnnReflectionPad1dBackward, 0) \
+	SYMBOL(aclnnReflectionPad1dBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnReflectionPad1dGetWorkspaceSize, 0) \
+	SYMBOL(aclnnReflectionPad2d, 0) \
+	SYMBOL(aclnnReflectionPad2dBackward, 0) \
+	SYMBOL(aclnnReflectionPad2dBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnReflectionPad2dGetWorkspaceSize, 0) \
+	SYMBOL(aclnnReflectionPad3d, 0) \
+	SYMBOL(aclnnReflectionPad3dBackward, 0) \
+	SYMBOL(aclnnReflectionPad3dBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnReflectionPad3dGetWorkspaceSize, 0) \
+	SYMBOL(aclnnRelu, 0) \
+	SYMBOL(aclnnReluGetWorkspaceSize, 0) \
+	SYMBOL(aclnnReluGradV4, 1) \
+	SYMBOL(aclnnReluGradV4GetWorkspaceSize, 1) \
+	SYMBOL(aclnnRemainderScalarTensor, 0) \
+	SYMBOL(aclnnRemainderScalarTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnRemainderTensorScalar, 0) \
+	SYMBOL(aclnnRemainderTensorScalarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnRemainderTensorTensor, 0) \
+	SYMBOL(aclnnRemainderTensorTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnRenorm, 0) \
+	SYMBOL(aclnnRenormGetWorkspaceSize, 0) \
+	SYMBOL(aclnnRepeat, 0) \
+	SYMBOL(aclnnRepeatGetWorkspaceSize, 0) \
+	SYMBOL(aclnnRepeatInterleave, 0) \
+	SYMBOL(aclnnRepeatInterleaveGetWorkspaceSize, 0) \
+	SYMBOL(aclnnRepeatInterleaveGrad, 1) \
+	SYMBOL(aclnnRepeatInterleaveGradGetWorkspaceSize, 1) \
+	SYMBOL(aclnnRepeatInterleaveInt, 0) \
+	SYMBOL(aclnnRepeatInterleaveIntGetWorkspaceSize, 0) \
+	SYMBOL(aclnnRepeatInterleaveIntWithDim, 0) \
+	SYMBOL(aclnnRepeatInterleaveIntWithDimGetWorkspaceSize, 0) \
+	SYMBOL(aclnnRepeatInterleaveTensor, 0) \
+	SYMBOL(aclnnRepeatInterleaveTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnRepeatInterleaveWithDim, 0) \
+	SYMBOL(aclnnRepeatInterleaveWithDimGetWorkspaceSize, 0) \
+	SYMBOL(aclnnReplicationPad1d, 0) \
+	SYMBOL(aclnnReplicationPad1dBackward, 0) \
+	SYMBOL(aclnnReplicationPad1dBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnReplicationPad1dGetWorkspaceSize, 0) \
+	SYMBOL(aclnnReplicationPad2d, 0) \
+	SYMBOL(aclnnReplicationPad2dBackward, 0) \
+	SYMBOL(aclnnReplicationPad2dBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnReplicationPad2dGetWorkspaceSize, 0) \
+	SYMBOL(aclnnReplicationPad3d, 0) \
+	SYMBOL(aclnnReplicationPad3dBackward, 0) \
+	SYMBOL(aclnnReplicationPad3dBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnReplicationPad3dGetWorkspaceSize, 0) \
+	SYMBOL(aclnnResize, 0) \
+	SYMBOL(aclnnResizeGetWorkspaceSize, 0) \
+	SYMBOL(aclnnRightShift, 1) \
+	SYMBOL(aclnnRightShiftGetWorkspaceSize, 1) \
+	SYMBOL(aclnnRingAttentionUpdate, 0) \
+	SYMBOL(aclnnRingAttentionUpdateGetWorkspaceSize, 0) \
+	SYMBOL(aclnnRmsNorm, 0) \
+	SYMBOL(aclnnRmsNormDynamicMxQuant, 1) \
+	SYMBOL(aclnnRmsNormDynamicMxQuantGetWorkspaceSize, 1) \
+	SYMBOL(aclnnRmsNormDynamicQuant, 1) \
+	SYMBOL(aclnnRmsNormDynamicQuantGetWorkspaceSize, 1) \
+	SYMBOL(aclnnRmsNormGetWorkspaceSize, 0) \
+	SYMBOL(aclnnRmsNormGrad, 0) \
+	SYMBOL(aclnnRmsNormGradGetWorkspaceSize, 0) \
+	SYMBOL(aclnnRmsNormGradQuant, 1) \
+	SYMBOL(aclnnRmsNormGradQuantGetWorkspaceSize, 1) \
+	SYMBOL(aclnnRmsNormQuant, 1) \
+	SYMBOL(aclnnRmsNormQuantGetWorkspaceSize, 1) \
+	SYMBOL(aclnnRmsNormQuantV3, 1) \
+	SYMBOL(aclnnRmsNormQuantV3GetWorkspaceSize, 1) \
+	SYMBOL(aclnnRoiAlign, 0) \
+	SYMBOL(aclnnRoiAlignGetWorkspaceSize, 0) \
+	SYMBOL(aclnnRoiAlignV2, 0) \
+	SYMBOL(aclnnRoiAlignV2Backward, 0) \
+	SYMBOL(aclnnRoiAlignV2BackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnRoiAlignV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnRoll, 0) \
+	SYMBOL(aclnnRollGetWorkspaceSize, 0) \
+	SYMBOL(aclnnRopeWithSinCosCache, 1) \
+	SYMBOL(aclnnRopeWithSinCosCacheGetWorkspaceSize, 1) \
+	SYMBOL(aclnnRotaryPositionEmbedding, 1) \
+	SYMBOL(aclnnRotaryPositionEmbeddingGetWorkspaceSize, 1) \
+	SYMBOL(aclnnRotaryPositionEmbeddingGrad, 1) \
+	SYMBOL(aclnnRotaryPositionEmbeddingGradGetWorkspaceSize, 1) \
+	SYMBOL(aclnnRotateQuant, 1) \
+	SYMBOL(aclnnRotateQuantGetWorkspaceSize, 1) \
+	SYMBOL(aclnnRound, 0) \
+	SYMBOL(aclnnRoundDecimals, 0) \
+	SYMBOL(aclnnRoundDecimalsGetWorkspaceSize, 0) \
+	SYMBOL(aclnnRoundGetWorkspaceSize, 0) \
+	SYMBOL(aclnnRsqrt, 0) \
+	SYMBOL(aclnnRsqrtGetWorkspaceSize, 0) \
+	SYMBOL(aclnnRsub, 0) \
+	SYMBOL(aclnnRsubGetWorkspaceSize, 0) \
+	SYMBOL(aclnnRsubs, 0) \
+	SYMBOL(aclnnRsubsGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSWhere, 0) \
+	SYMBOL(aclnnSWhereGetWorkspaceSize, 0) \
+	SYMBOL(aclnnScale, 0) \
+	SYMBOL(aclnnScaleGetWorkspaceSize, 0) \
+	SYMBOL(aclnnScaledMaskedSoftmax, 1) \
+	SYMBOL(aclnnScaledMaskedSoftmaxBackward, 1) \
+	SYMBOL(aclnnScaledMaskedSoftmaxBackwardGetWorkspaceSize, 1) \
+	SYMBOL(aclnnScaledMaskedSoftmaxGetWorkspaceSize, 1) \
+	SYMBOL(aclnnScatter, 0) \
+	SYMBOL(aclnnScatterAdd, 0) \
+	SYMBOL(aclnnScatterAddGetWorkspaceSize, 0) \
+	SYMBOL(aclnnScatterGetWorkspaceSize, 0) \
+	SYMBOL(aclnnScatterList, 1) \
+	SYMBOL(aclnnScatterListGetWorkspaceSize, 1) \
+	SYMBOL(aclnnScatterNd, 0) \
+	SYMBOL(aclnnScatterNdGetWorkspaceSize, 0) \
+	SYMBOL(aclnnScatterNdUpdate, 0) \
+	SYMBOL(aclnnScatterNdUpdateGetWorkspaceSize, 0) \
+	SYMBOL(aclnnScatterPaKvCache, 1) \
+	SYMBOL(aclnnScatterPaKvCacheGetWorkspaceSize, 1) \
+	SYMBOL(aclnnScatterReduce, 1) \
+	SYMBOL(aclnnScatterReduceGetWorkspaceSize, 1) \
+	SYMBOL(aclnnScatterValue, 0) \
+	SYMBOL(aclnnScatterValueGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSearchSorted, 0) \
+	SYMBOL(aclnnSearchSortedGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSearchSorteds, 0) \
+	SYMBOL(aclnnSearchSortedsGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSelu, 0) \
+	SYMBOL(aclnnSeluBackward, 0) \
+	SYMBOL(aclnnSeluBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSeluGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSetPytorchRandom, 1) \
+	SYMBOL(aclnnShrink, 0) \
+	SYMBOL(aclnnShrinkGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSigmoid, 0) \
+	SYMBOL(aclnnSigmoidBackward, 0) \
+	SYMBOL(aclnnSigmoidBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSigmoidGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSign, 0) \
+	SYMBOL(aclnnSignBitsPack, 0) \
+	SYMBOL(aclnnSignBitsPackGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSignBitsUnpack, 0) \
+	SYMBOL(aclnnSignBitsUnpackGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSignGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSignbit, 0) \
+	SYMBOL(aclnnSignbitGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSilentCheck, 0) \
+	SYMBOL(aclnnSilentCheckGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSilentCheckV2, 0) \
+	SYMBOL(aclnnSilentCheckV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnSilu, 0) \
+	SYMBOL(aclnnSiluBackward, 0) \
+	SYMBOL(aclnnSiluBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSiluGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSimThreadExponential, 1) \
+	SYMBOL(aclnnSimThreadExponentialGetWorkspaceSize, 1) \
+	SYMBOL(aclnnSin, 0) \
+	SYMBOL(aclnnSinGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSinc, 0) \
+	SYMBOL(aclnnSincGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSinh, 0) \
+	SYMBOL(aclnnSinhGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSinkhorn, 0) \
+	SYMBOL(aclnnSinkhornGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSituGlu, 1) \
+	SYMBOL(aclnnSituGluGetWorkspaceSize, 1) \
+	SYMBOL(aclnnSituGluGrad, 1) \
+	SYMBOL(aclnnSituGluGradGetWorkspaceSize, 1) \
+	SYMBOL(aclnnSlice, 0) \
+	SYMBOL(aclnnSliceGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSliceNz, 0) \
+	SYMBOL(aclnnSliceNzGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSliceV2, 0) \
+	SYMBOL(aclnnSliceV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnSlogdet, 0) \
+	SYMBOL(aclnnSlogdetGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSmoothL1Loss, 0) \
+	SYMBOL(aclnnSmoothL1LossBackward, 0) \
+	SYMBOL(aclnnSmoothL1LossBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSmoothL1LossGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSoftMarginLoss, 0) \
+	SYMBOL(aclnnSoftMarginLossBackward, 0) \
+	SYMBOL(aclnnSoftMarginLossBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSoftMarginLossGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSoftmax, 0) \
+	SYMBOL(aclnnSoftmaxBackward, 0) \
+	SYMBOL(aclnnSoftmaxBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSoftmaxCrossEntropyWithLogits, 1) \
+	SYMBOL(aclnnSoftmaxCrossEntropyWithLogitsGetWorkspaceSize, 1) \
+	SYMBOL(aclnnSoftmaxGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSoftplus, 0) \
+	SYMBOL(aclnnSoftplusBackward, 0) \
+	SYMBOL(aclnnSoftplusBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSoftplusGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSoftshrink, 0) \
+	SYMBOL(aclnnSoftshrinkBackward, 0) \
+	SYMBOL(aclnnSoftshrinkBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSoftshrinkGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSoftsign, 1) \
+	SYMBOL(aclnnSoftsignBackward, 1) \
+	SYMBOL(aclnnSoftsignBackwardGetWorkspaceSize, 1) \
+	SYMBOL(aclnnSoftsignGetWorkspaceSize, 1) \
+	SYMBOL(aclnnSort, 0) \
+	SYMBOL(aclnnSortGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSortWithIndex, 1) \
+	SYMBOL(aclnnSortWithIndexGetWorkspaceSize, 1) \
+	SYMBOL(aclnnSparse4to2QuantMatmulWeightNz, 1) \
+	SYMBOL(aclnnSparse4to2QuantMatmulWeightNzGetWorkspaceSize, 1) \
+	SYMBOL(aclnnSplitTensor, 0) \
+	SYMBOL(aclnnSplitTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSplitWithSize, 0) \
+	SYMBOL(aclnnSplitWithSizeGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSqrt, 0) \
+	SYMBOL(aclnnSqrtBackward, 1) \
+	SYMBOL(aclnnSqrtBackwardGetWorkspaceSize, 1) \
+	SYMBOL(aclnnSqrtGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSquare, 1) \
+	SYMBOL(aclnnSquareGetWorkspaceSize, 1) \
+	SYMBOL(aclnnSquaredRelu, 1) \
+	SYMBOL(aclnnSquaredReluGetWorkspaceSize, 1) \
+	SYMBOL(aclnnStack, 0) \
+	SYMBOL(aclnnStackGetWorkspaceSize, 0) \
+	SYMBOL(aclnnStd, 0) \
+	SYMBOL(aclnnStdGetWorkspaceSize, 0) \
+	SYMBOL(aclnnStdMeanCorrection, 0) \
+	SYMBOL(aclnnStdMeanCorrectionGetWorkspaceSize, 0) \
+	SYMBOL(aclnnStridedSlice, 1) \
+	SYMBOL(aclnnStridedSliceAssignV2, 0) \
+	SYMBOL(aclnnStridedSliceAssignV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnStridedSliceGetWorkspaceSize, 1) \
+	SYMBOL(aclnnSub, 0) \
+	SYMBOL(aclnnSubGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSubs, 0) \
+	SYMBOL(aclnnSubsGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSum, 0) \
+	SYMBOL(aclnnSumGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSumV2, 1) \
+	SYMBOL(aclnnSumV2GetWorkspaceSize, 1) \
+	SYMBOL(aclnnSvd, 1) \
+	SYMBOL(aclnnSvdGetWorkspaceSize, 1) \
+	SYMBOL(aclnnSwiGlu, 0) \
+	SYMBOL(aclnnSwiGluGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSwiGluGrad, 0) \
+	SYMBOL(aclnnSwiGluGradGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSwiGluQuant, 0) \
+	SYMBOL(aclnnSwiGluQuantGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSwiGluQuantV2, 1) \
+	SYMBOL(aclnnSwiGluQuantV2GetWorkspaceSize, 1) \
+	SYMBOL(aclnnSwigluClamp, 1) \
+	SYMBOL(aclnnSwigluClampGetWorkspaceSize, 1) \
+	SYMBOL(aclnnSwigluGroup, 1) \
+	SYMBOL(aclnnSwigluGroupGetWorkspaceSize, 1) \
+	SYMBOL(aclnnSwigluGroupGrad, 1) \
+	SYMBOL(aclnnSwigluGroupGradGetWorkspaceSize, 1) \
+	SYMBOL(aclnnSwigluGroupQuant, 1) \
+	SYMBOL(aclnnSwigluGroupQuantGetWorkspaceSize, 1) \
+	SYMBOL(aclnnSwinAttentionScoreQuant, 0) \
+	SYMBOL(aclnnSwinAttentionScoreQuantGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSwinTransformerLnQkvQuant, 0) \
+	SYMBOL(aclnnSwinTransformerLnQkvQuantGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSwish, 0) \
+	SYMBOL(aclnnSwishBackward, 0) \
+	SYMBOL(aclnnSwishBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSwishGetWorkspaceSize, 0) \
+	SYMBOL(aclnnSyncBatchNormGatherStats, 1) \
+	SYMBOL(aclnnSyncBatchNormGatherStatsGetWorkspaceSize, 1) \
+	SYMBOL(aclnnTake, 0) \
+	SYMBOL(aclnnTakeGetWorkspaceSize, 0) \
+	SYMBOL(aclnnTan, 0) \
+	SYMBOL(aclnnTanGetWorkspaceSize, 0) \
+	SYMBOL(aclnnTanh, 0) \
+	SYMBOL(aclnnTanhBackward, 0) \
+	SYMBOL(aclnnTanhBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnTanhGetWorkspaceSize, 0) \
+	SYMBOL(aclnnTfScatterAdd, 1) \
+	SYMBOL(aclnnTfScatterAddGetWorkspaceSize, 1) \
+	SYMBOL(aclnnThnnFusedLstmCell, 1) \
+	SYMBOL(aclnnThnnFusedLstmCellBackward, 1) \
+	SYMBOL(aclnnThnnFusedLstmCellBackwardGetWorkspaceSize, 1) \
+	SYMBOL(aclnnThnnFusedLstmCellGetWorkspaceSize, 1) \
+	SYMBOL(aclnnThreshold, 0) \
+	SYMBOL(aclnnThresholdBackward, 0) \
+	SYMBOL(aclnnThresholdBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnThresholdGetWorkspaceSize, 0) \
+	SYMBOL(aclnnThresholdV2, 1) \
+	SYMBOL(aclnnThresholdV2GetWorkspaceSize, 1) \
+	SYMBOL(aclnnTopKTopPSample, 1) \
+	SYMBOL(aclnnTopKTopPSampleGetWorkspaceSize, 1) \
+	SYMBOL(aclnnTopKTopPSampleV2, 1) \
+	SYMBOL(aclnnTopKTopPSampleV2GetWorkspaceSize, 1) \
+	SYMBOL(aclnnTopk, 0) \
+	SYMBOL(aclnnTopkGetWorkspaceSize, 0) \
+	SYMBOL(aclnnTrace, 0) \
+	SYMBOL(aclnnTraceGetWorkspaceSize, 0) \
+	SYMBOL(aclnnTransConvolutionWeight, 0) \
+	SYMBOL(aclnnTransConvolutionWeightGetWorkspaceSize, 0) \
+	SYMBOL(aclnnTransMatmulWeight, 0) \
+	SYMBOL(aclnnTransMatmulWeightGetWorkspaceSize, 0) \
+	SYMBOL(aclnnTransQuantParam, 0) \
+	SYMBOL(aclnnTransQuantParamV2, 0) \
+	SYMBOL(aclnnTransQuantParamV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnTransQuantParamV3, 1) \
+	SYMBOL(aclnnTransQuantParamV3GetWorkspaceSize, 1) \
+	SYMBOL(aclnnTransSparse4to2Para, 1) \
+	SYMBOL(aclnnTransformBiasRescaleQkv, 1) \
+	SYMBOL(aclnnTransformBiasRescaleQkvGetWorkspaceSize, 1) \
+	SYMBOL(aclnnTransposeBatchMatMul, 1) \
+	SYMBOL(aclnnTransposeBatchMatMulGetWorkspaceSize, 1) \
+	SYMBOL(aclnnTransposeBatchMatMulWeightNz, 1) \
+	SYMBOL(aclnnTransposeBatchMatMulWeightNzGetWorkspaceSize, 1) \
+	SYMBOL(aclnnTransposeQuantBatchMatMul, 1) \
+	SYMBOL(aclnnTransposeQuantBatchMatMulGetWorkspaceSize, 1) \
+	SYMBOL(aclnnTransposeQuantBatchMatMulWeightNz, 1) \
+	SYMBOL(aclnnTransposeQuantBatchMatMulWeightNzGetWorkspaceSize, 1) \
+	SYMBOL(aclnnTriangularSolve, 0) \
+	SYMBOL(aclnnTriangularSolveGetWorkspaceSize, 0) \
+	SYMBOL(aclnnTril, 0) \
+	SYMBOL(aclnnTrilGetWorkspaceSize, 0) \
+	SYMBOL(aclnnTriu, 0) \
+	SYMBOL(aclnnTriuGetWorkspaceSize, 0) \
+	SYMBOL(aclnnTrunc, 0) \
+	SYMBOL(aclnnTruncGetWorkspaceSize, 0) \
+	SYMBOL(aclnnUnfoldGrad, 1) \
+	SYMBOL(aclnnUnfoldGradGetWorkspaceSize, 1) \
+	SYMBOL(aclnnUnique, 0) \
+	SYMBOL(aclnnUnique2, 0) \
+	SYMBOL(aclnnUnique2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnUniqueConsecutive, 0) \
+	SYMBOL(aclnnUniqueConsecutiveGetWorkspaceSize, 0) \
+	SYMBOL(aclnnUniqueDim, 0) \
+	SYMBOL(aclnnUniqueDimGetWorkspaceSize, 0) \
+	SYMBOL(aclnnUniqueGetWorkspaceSize, 0) \
+	SYMBOL(aclnnUpsampleBicubic2d, 0) \
+	SYMBOL(aclnnUpsampleBicubic2dAA, 0) \
+	SYMBOL(aclnnUpsampleBicubic2dAAGetWorkspaceSize, 0) \
+	SYMBOL(aclnnUpsampleBicubic2dAAGrad, 0) \
+	SYMBOL(aclnnUpsampleBicubic2dAAGradGetWorkspaceSize, 0) \
+	SYMBOL(aclnnUpsampleBicubic2dBackward, 0) \
+	SYMBOL(aclnnUpsampleBicubic2dBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnUpsampleBicubic2dGetWorkspaceSize, 0) \
+	SYMBOL(aclnnUpsampleBilinear2d, 0) \
+	SYMBOL(aclnnUpsampleBilinear2dAA, 0) \
+	SYMBOL(aclnnUpsampleBilinear2dAABackward, 0) \
+	SYMBOL(aclnnUpsampleBilinear2dAABackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnUpsampleBilinear2dAAGetWorkspaceSize, 0) \
+	SYMBOL(aclnnUpsampleBilinear2dBackward, 0) \
+	SYMBOL(aclnnUpsampleBilinear2dBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnUpsampleBilinear2dBackwardV2, 0) \
+	SYMBOL(aclnnUpsampleBilinear2dBackwardV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnUpsampleBilinear2dGetWorkspaceSize, 0) \
+	SYMBOL(aclnnUpsampleLinear1d, 0) \
+	SYMBOL(aclnnUpsampleLinear1dBackward, 0) \
+	SYMBOL(aclnnUpsampleLinear1dBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnUpsampleLinear1dGetWorkspaceSize, 0) \
+	SYMBOL(aclnnUpsampleNearest1d, 0) \
+	SYMBOL(aclnnUpsampleNearest1dBackward, 0) \
+	SYMBOL(aclnnUpsampleNearest1dBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnUpsampleNearest1dGetWorkspaceSize, 0) \
+	SYMBOL(aclnnUpsampleNearest1dV2, 0) \
+	SYMBOL(aclnnUpsampleNearest1dV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnUpsampleNearest2d, 0) \
+	SYMBOL(aclnnUpsampleNearest2dBackward, 0) \
+	SYMBOL(aclnnUpsampleNearest2dBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnUpsampleNearest2dGetWorkspaceSize, 0) \
+	SYMBOL(aclnnUpsampleNearest2dV2, 0) \
+	SYMBOL(aclnnUpsampleNearest2dV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnUpsampleNearest3d, 0) \
+	SYMBOL(aclnnUpsampleNearest3dBackward, 0) \
+	SYMBOL(aclnnUpsampleNearest3dBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnUpsampleNearest3dGetWorkspaceSize, 0) \
+	SYMBOL(aclnnUpsampleNearestExact1d, 0) \
+	SYMBOL(aclnnUpsampleNearestExact1dBackward, 0) \
+	SYMBOL(aclnnUpsampleNearestExact1dBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnUpsampleNearestExact1dGetWorkspaceSize, 0) \
+	SYMBOL(aclnnUpsampleNearestExact2d, 0) \
+	SYMBOL(aclnnUpsampleNearestExact2dBackward, 0) \
+	SYMBOL(aclnnUpsampleNearestExact2dBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnUpsampleNearestExact2dGetWorkspaceSize, 0) \
+	SYMBOL(aclnnUpsampleNearestExact3d, 0) \
+	SYMBOL(aclnnUpsampleNearestExact3dBackward, 0) \
+	SYMBOL(aclnnUpsampleNearestExact3dBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnUpsampleNearestExact3dGetWorkspaceSize, 0) \
+	SYMBOL(aclnnUpsampleTrilinear3d, 0) \
+	SYMBOL(aclnnUpsampleTrilinear3dBackward, 0) \
+	SYMBOL(aclnnUpsampleTrilinear3dBackwardGetWorkspaceSize, 0) \
+	SYMBOL(aclnnUpsampleTrilinear3dGetWorkspaceSize, 0) \
+	SYMBOL(aclnnVar, 0) \
+	SYMBOL(aclnnVarCorrection, 0) \
+	SYMBOL(aclnnVarCorrectionGetWorkspaceSize, 0) \
+	SYMBOL(aclnnVarGetWorkspaceSize, 0) \
+	SYMBOL(aclnnVarMean, 0) \
+	SYMBOL(aclnnVarMeanGetWorkspaceSize, 0) \
+	SYMBOL(aclnnViewCopy, 1) \
+	SYMBOL(aclnnViewCopyGetWorkspaceSize, 1) \
+	SYMBOL(aclnnWeightQuantBatchMatmul, 0) \
+	SYMBOL(aclnnWeightQuantBatchMatmulGetWorkspaceSize, 0) \
+	SYMBOL(aclnnWeightQuantBatchMatmulNz, 1) \
+	SYMBOL(aclnnWeightQuantBatchMatmulNzGetWorkspaceSize, 1) \
+	SYMBOL(aclnnWeightQuantBatchMatmulV2, 0) \
+	SYMBOL(aclnnWeightQuantBatchMatmulV2GetWorkspaceSize, 0) \
+	SYMBOL(aclnnWeightQuantBatchMatmulV3, 0) \
+	SYMBOL(aclnnWeightQuantBatchMatmulV3GetWorkspaceSize, 0) \
+	SYMBOL(aclnnWeightQuantMatmulAllReduce, 0) \
+	SYMBOL(aclnnWeightQuantMatmulAllReduceAddRmsNorm, 0) \
+	SYMBOL(aclnnWeightQuantMatmulAllReduceAddRmsNormGetWorkspaceSize, 0) \
+	SYMBOL(aclnnWeightQuantMatmulAllReduceGetWorkspaceSize, 0) \
+	SYMBOL(aclnnWeightQuantPreprocess, 1) \
+	SYMBOL(aclnnWeightQuantPreprocessGetWorkspaceSize, 1) \
+	SYMBOL(aclnnXLogYScalarOther, 0) \
+	SYMBOL(aclnnXLogYScalarOtherGetWorkspaceSize, 0) \
+	SYMBOL(aclnnXLogYScalarSelf, 0) \
+	SYMBOL(aclnnXLogYScalarSelfGetWorkspaceSize, 0) \
+	SYMBOL(aclnnXLogYTensor, 0) \
+	SYMBOL(aclnnXLogYTensorGetWorkspaceSize, 0) \
+	SYMBOL(aclnnXlog1py, 1) \
+	SYMBOL(aclnnXlog1pyGetWorkspaceSize, 1) \
+	SYMBOL(aclopCast, 0) \
+	SYMBOL(aclopCompile, 0) \
+	SYMBOL(aclopCompileAndExecute, 0) \
+	SYMBOL(aclopCompileAndExecuteV2, 0) \
+	SYMBOL(aclopCreateAttr, 0) \
+	SYMBOL(aclopCreateHandle, 0) \
+	SYMBOL(aclopCreateHandleForCast, 0) \
+	SYMBOL(aclopCreateKernel, 0) \
+	SYMBOL(aclopDestroyAttr, 0) \
+	SYMBOL(aclopDestroyHandle, 0) \
+	SYMBOL(aclopExecWithHandle, 0) \
+	SYMBOL(aclopExecute, 0) \
+	SYMBOL(aclopExecuteV2, 0) \
+	SYMBOL(aclopInferShape, 0) \
+	SYMBOL(aclopLoad, 0) \
+	SYMBOL(aclopRegisterCompileFunc, 0) \
+	SYMBOL(aclopSetAttrBool, 0) \
+	SYMBOL(aclopSetAttrDataType, 0) \
+	SYMBOL(aclopSetAttrFloat, 0) \
+	SYMBOL(aclopSetAttrInt, 0) \
+	SYMBOL(aclopSetAttrListBool, 0) \
+	SYMBOL(aclopSetAttrListDataType, 0) \
+	SYMBOL(aclopSetAttrListFloat, 0) \
+	SYMBOL(aclopSetAttrListInt, 0) \
+	SYMBOL(aclopSetAttrListListInt, 0) \
+	SYMBOL(aclopSetAttrListString, 0) \
+	SYMBOL(aclopSetAttrString, 0) \
+	SYMBOL(aclopSetCompileFlag, 0) \
+	SYMBOL(aclopSetKernelArgs, 0) \
+	SYMBOL(aclopSetKernelWorkspaceSizes, 0) \
+	SYMBOL(aclopSetMaxOpQueueNum, 0) \
+	SYMBOL(aclopSetModelDir, 0) \
+	SYMBOL(aclopStartDumpArgs, 0) \
+	SYMBOL(aclopStopDumpArgs, 0) \
+	SYMBOL(aclopUnregisterCompileFunc, 0) \
+	SYMBOL(aclopUpdateParams, 0) \
+	SYMBOL(aclprofCreateConfig, 0) \
+	SYMBOL(aclprofCreateStamp, 0) \
+	SYMBOL(aclprofCreateStepInfo, 0) \
+	SYMBOL(aclprofCreateSubscribeConfig, 0) \
+	SYMBOL(aclprofDestroyConfig, 0) \
+	SYMBOL(aclprofDestroyStamp, 0) \
+	SYMBOL(aclprofDestroyStepInfo, 0) \
+	SYMBOL(aclprofDestroySubscribeConfig, 0) \
+	SYMBOL(aclprofFinalize, 0) \
+	SYMBOL(aclprofGetModelId, 0) \
+	SYMBOL(aclprofGetOpAttriValue, 1) \
+	SYMBOL(aclprofGetOpDescSize, 0) \
+	SYMBOL(aclprofGetOpDuration, 0) \
+	SYMBOL(aclprofGetOpEnd, 0) \
+	SYMBOL(aclprofGetOpFlag, 1) \
+	SYMBOL(aclprofGetOpName, 0) \
+	SYMBOL(aclprofGetOpNameLen, 0) \
+	SYMBOL(aclprofGetOpNum, 0) \
+	SYMBOL(aclprofGetOpStart, 0) \
+	SYMBOL(aclprofGetOpType, 0) \
+	SYMBOL(aclprofGetOpTypeLen, 0) \
+	SYMBOL(aclprofGetStepTimestamp, 0) \
+	SYMBOL(aclprofInit, 0) \
+	SYMBOL(aclprofMark, 0) \
+	SYMBOL(aclprofMarkEx, 0) \
+	SYMBOL(aclprofModelSubscribe, 0) \
+	SYMBOL(aclprofModelUnSubscribe, 0) \
+	SYMBOL(aclprofPop, 0) \
+	SYMBOL(aclprofPush, 0) \
+	SYMBOL(aclprofRangePop, 1) \
+	SYMBOL(aclprofRangePushEx, 1) \
+	SYMBOL(aclprofRangeStart, 0) \
+	SYMBOL(aclprofRangeStop, 0) \
+	SYMBOL(aclprofSetConfig, 0) \
+	SYMBOL(aclprofSetStampTraceMessage, 0) \
+	SYMBOL(aclprofStart, 0) \
+	SYMBOL(aclprofStop, 0) \
+	SYMBOL(aclprofStr2Id, 1) \
+	SYMBOL(aclrtActiveStream, 1) \
+	SYMBOL(aclrtAllocBuf, 1) \
+	SYMBOL(aclrtAllocatorCreateDesc, 0) \
+	SYMBOL(aclrtAllocatorDestroyDesc, 0) \
+	SYMBOL(aclrtAllocatorGetByStream, 1) \
+	SYMBOL(aclrtAllocatorRegister, 0) \
+	SYMBOL(aclrtAllocatorSetAllocAdviseFuncToDesc, 0) \
+	SYMBOL(aclrtAllocatorSetAllocFuncToDesc, 0) \
+	SYMBOL(aclrtAllocatorSetFreeFuncToDesc, 0) \
+	SYMBOL(aclrtAllocatorSetGetAddrFromBlockFuncToDesc, 0) \
+	SYMBOL(aclrtAllocatorSetObjToDesc, 0) \
+	SYMBOL(aclrtAllocatorUnregister, 0) \
+	SYMBOL(aclrtAppendBufChain, 1) \
+	SYMBOL(aclrtBinaryGetDevAddress, 1) \
+	SYMBOL(aclrtBinaryGetFunction, 0) \
+	SYMBOL(aclrtBinaryGetFunctionByEntry, 0) \
+	SYMBOL(aclrtBinaryGetGlobal, 1) \
+	SYMBOL(aclrtBinaryLoad, 0) \
+	SYMBOL(aclrtBinaryLoadFromData, 1) \
+	SYMBOL(aclrtBinaryLoadFromFile, 0) \
+	SYMBOL(aclrtBinarySetExceptionCallback, 1) \
+	SYMBOL(aclrtBinaryUnLoad, 0) \
+	SYMBOL(aclrtCacheLastTaskExtendInfo, 1) \
+	SYMBOL(aclrtCacheLastTaskOpInfo, 1) \
+	SYMBOL(aclrtCheckArchCompatibility, 1) \
+	SYMBOL(aclrtCheckMemType, 1) \
+	SYMBOL(aclrtCmoAsync, 0) \
+	SYMBOL(aclrtCmoAsyncWithBarrier, 1) \
+	SYMBOL(aclrtCmoAsyncWithDesc, 1) \
+	SYMBOL(aclrtCmoGetDescSize, 1) \
+	SYMBOL(aclrtCmoSetDesc, 1) \
+	SYMBOL(aclrtCmoWaitBarrier, 1) \
+	SYMBOL(aclrtCntNotifyCreate, 1) \
+	SYMBOL(aclrtCntNotifyDestroy, 1) \
+	SYMBOL(aclrtCntNotifyGetId, 1) \
+	SYMBOL(aclrtCntNotifyRecord, 1) \
+	SYMBOL(aclrtCntNotifyReset, 1) \
+	SYMBOL(aclrtCntNotifyWaitWithTimeout, 1) \
+	SYMBOL(aclrtCopyBufRef, 1) \
+	SYMBOL(aclrtCreateBinary, 0) \
+	SYMBOL(aclrtCreateContext, 0) \
+	SYMBOL(aclrtCreateEvent, 0) \
+	SYMBOL(aclrtCreateEventExWithFlag, 0) \
+	SYMBOL(aclrtCreateEventWithFlag, 0) \
+	SYMBOL(aclrtCreateGroupInfo, 0) \
+	SYMBOL(aclrtCreateLabel, 1) \
+	SYMBOL(aclrtCreateLabelList, 1) \
+	SYMBOL(aclrtCreateNotify, 1) \
+	SYMBOL(aclrtCreateStream, 0) \
+	SYMBOL(aclrtCreateStreamConfigHandle, 0) \
+	SYMBOL(aclrtCreateStreamV2, 0) \
+	SYMBOL(aclrtCreateStreamWithConfig, 0) \
+	SYMBOL(aclrtCtxGetCurrentDefaultStream, 1) \
+	SYMBOL(aclrtCtxGetFloatOverflowAddr, 1) \
+	SYMBOL(aclrtCtxGetSysParamOpt, 0) \
+	SYMBOL(aclrtCtxSetSysParamOpt, 0) \
+	SYMBOL(aclrtDestroyBinary, 0) \
+	SYMBOL(aclrtDestroyContext, 0) \
+	SYMBOL(aclrtDestroyEvent, 0) \
+	SYMBOL(aclrtDestroyGroupInfo, 0) \
+	SYMBOL(aclrtDestroyLabel, 1) \
+	SYMBOL(aclrtDestroyLabelList, 1) \
+	SYMBOL(aclrtDestroyNotify, 1) \
+	SYMBOL(aclrtDestroyStream, 0) \
+	SYMBOL(aclrtDestroyStreamConfigHandle, 0) \
+	SYMBOL(aclrtDestroyStreamForce, 0) \
+	SYMBOL(aclrtDeviceCanAccessPeer, 0) \
+	SYMBOL(aclrtDeviceDisablePeerAccess, 0) \
+	SYMBOL(aclrtDeviceEnablePeerAccess, 0) \
+	SYMBOL(aclrtDeviceGetBareTgid, 0) \
+	SYMBOL(aclrtDeviceGetByPCIBusId, 1) \
+	SYMBOL(aclrtDeviceGetHostAtomicCapabilities, 1) \
+	SYMBOL(aclrtDeviceGetLimit, 1) \
+	SYMBOL(aclrtDeviceGetP2PAtomicCapabilities, 1) \
+	SYMBOL(aclrtDeviceGetPCIBusId, 1) \
+	SYMBOL(aclrtDeviceGetStreamPriorityRange, 1) \
+	SYMBOL(aclrtDeviceGetUuid, 1) \
+	SYMBOL(aclrtDeviceL2CacheFlush, 1) \
+	SYMBOL(aclrtDevicePeerAccessStatus, 1) \
+	SYMBOL(aclrtDeviceSetLimit, 1) \
+	SYMBOL(aclrtDeviceTaskAbort, 0) \
+	SYMBOL(aclrtEventElapsedTime, 0) \
+	SYMBOL(aclrtEventGetTimestamp, 0) \
+	SYMBOL(aclrtExceptionInfoCallbackRegister, 1) \
+	SYMBOL(aclrtExceptionInfoCallbackUnregister, 1) \
+	SYMBOL(aclrtFree, 0) \
+	SYMBOL(aclrtFreeBuf, 1) \
+	SYMBOL(aclrtFreeHost, 0) \
+	SYMBOL(aclrtFreeHostWithDevSync, 1) \
+	SYMBOL(aclrtFreePhysical, 0) \
+	SYMBOL(aclrtFreeWithDevSync, 1) \
+	SYMBOL(aclrtFunctionGetAvailDynUbufPerBlock, 1) \
+	SYMBOL(aclrtFunctionGetBinary, 1) \
+	SYMBOL(aclrtFunctionGetParamCount, 1) \
+	SYMBOL(aclrtFunctionGetParamInfo, 1) \
+	SYMBOL(aclrtGetAllGroupInfo, 0) \
+	SYMBOL(aclrtGetArgsFromExceptionInfo, 1) \
+	SYMBOL(aclrtGetBufChainNum, 1) \
+	SYMBOL(aclrtGetBufData, 1) \
+	SYMBOL(aclrtGetBufDataLen, 1) \
+	SYMBOL(aclrtGetBufFromChain, 1) \
+	SYMBOL(aclrtGetBufUserData, 1) \
+	SYMBOL(aclrtGetCurrentContext, 0) \
+	SYMBOL(aclrtGetDevice, 0) \
+	SYMBOL(aclrtGetDeviceCapability, 1) \
+	SYMBOL(aclrtGetDeviceCount, 0) \
+	SYMBOL(aclrtGetDeviceIdFromExceptionInfo, 0) \
+	SYMBOL(aclrtGetDeviceInfo, 1) \
+	SYMBOL(aclrtGetDeviceResLimit, 1) \
+	SYMBOL(aclrtGetDeviceSatMode, 0) \
+	SYMBOL(aclrtGetDeviceUtilizationRate, 0) \
+	SYMBOL(aclrtGetDevicesTopo, 1) \
+	SYMBOL(aclrtGetErrorCodeFromExceptionInfo, 0) \
+	SYMBOL(aclrtGetErrorVerbose, 1) \
+	SYMBOL(aclrtGetEventAvailNum, 1) \
+	SYMBOL(aclrtGetEventId, 1) \
+	SYMBOL(aclrtGetFloatOverflowStatus, 1) \
+	SYMBOL(aclrtGetFuncBySymbol, 1) \
+	SYMBOL(aclrtGetFuncHandleFromExceptionInfo, 1) \
+	SYMBOL(aclrtGetFunctionAddr, 0) \
+	SYMBOL(aclrtGetFunctionAttribute, 1) \
+	SYMBOL(aclrtGetFunctionName, 1) \
+	SYMBOL(aclrtGetFunctionSize, 1) \
+	SYMBOL(aclrtGetGroupCount, 0) \
+	SYMBOL(aclrtGetGroupInfoDetail, 0) \
+	SYMBOL(aclrtGetHardwareSyncAddr, 1) \
+	SYMBOL(aclrtGetLastError, 0) \
+	SYMBOL(aclrtGetLogicDevIdByPhyDevId, 1) \
+	SYMBOL(aclrtGetLogicDevIdByUserDevId, 1) \
+	SYMBOL(aclrtGetMemInfo, 0) \
+	SYMBOL(aclrtGetMemUceInfo, 0) \
+	SYMBOL(aclrtGetMemUsageInfo, 1) \
+	SYMBOL(aclrtGetMemcpyDescSize, 0) \
+	SYMBOL(aclrtGetNotifyId, 1) \
+	SYMBOL(aclrtGetOpExecuteTimeout, 1) \
+	SYMBOL(aclrtGetOpTimeOutInterval, 1) \
+	SYMBOL(aclrtGetOverflowStatus, 0) \
+	SYMBOL(aclrtGetPhyDevIdByLogicDevId, 1) \
+	SYMBOL(aclrtGetPhyDevIdByUserDevId, 1) \
+	SYMBOL(aclrtGetPrimaryCtxState, 1) \
+	SYMBOL(aclrtGetResInCurrentThread, 1) \
+	SYMBOL(aclrtGetRunMode, 0) \
+	SYMBOL(aclrtGetSocName, 0) \
+	SYMBOL(aclrtGetStreamAttribute, 1) \
+	SYMBOL(aclrtGetStreamAvailableNum, 1) \
+	SYMBOL(aclrtGetStreamIdFromExceptionInfo, 0) \
+	SYMBOL(aclrtGetStreamOverflowSwitch, 0) \
+	SYMBOL(aclrtGetStreamResLimit, 1) \
+	SYMBOL(aclrtGetSymbolAddress, 1) \
+	SYMBOL(aclrtGetSymbolSize, 1) \
+	SYMBOL(aclrtGetSysParamOpt, 0) \
+	SYMBOL(aclrtGetTaskIdFromExceptionInfo, 0) \
+	SYMBOL(aclrtGetThreadIdFromExceptionInfo, 0) \
+	SYMBOL(aclrtGetThreadLastTaskId, 0) \
+	SYMBOL(aclrtGetUserDevIdByLogicDevId, 1) \
+	SYMBOL(aclrtGetUserDevIdByPhyDevId, 1) \
+	SYMBOL(aclrtGetVersion, 0) \
+	SYMBOL(aclrtHostGetDevicePointer, 1) \
+	SYMBOL(aclrtHostMemMapCapabilities, 1) \
+	SYMBOL(aclrtHostRegister, 0) \
+	SYMBOL(aclrtHostRegisterV2, 1) \
+	SYMBOL(aclrtHostUnregister, 0) \
+	SYMBOL(aclrtIpcGetEventHandle, 1) \
+	SYMBOL(aclrtIpcMemClose, 1) \
+	SYMBOL(aclrtIpcMemGetExportKey, 1) \
+	SYMBOL(aclrtIpcMemImportByKey, 1) \
+	SYMBOL(aclrtIpcMemImportPidInterServer, 1) \
+	SYMBOL(aclrtIpcMemSetAttr, 1) \
+	SYMBOL(aclrtIpcMemSetImportPid, 1) \
+	SYMBOL(aclrtIpcOpenEventHandle, 1) \
+	SYMBOL(aclrtKernelArgsAppend, 0) \
+	SYMBOL(aclrtKernelArgsAppendPlaceHolder, 0) \
+	SYMBOL(aclrtKernelArgsFinalize, 0) \
+	SYMBOL(aclrtKernelArgsGetHandleMemSize, 0) \
+	SYMBOL(aclrtKernelArgsGetMemSize, 0) \
+	SYMBOL(aclrtKernelArgsGetPlaceHolderBuffer, 0) \
+	SYMBOL(aclrtKernelArgsInit, 0) \
+	SYMBOL(aclrtKernelArgsInitByUserMem, 0) \
+	SYMBOL(aclrtKernelArgsParaUpdate, 0) \
+	SYMBOL(aclrtLaunchCallback, 0) \
+	SYMBOL(aclrtLaunchHostFunc, 1) \
+	SYMBOL(aclrtLaunchKernel, 0) \
+	SYMBOL(aclrtLaunchKernelV2, 1) \
+	SYMBOL(aclrtLaunchKernelWithArgsArray, 1) \
+	SYMBOL(aclrtLaunchKernelWithConfig, 0) \
+	SYMBOL(aclrtLaunchKernelWithHostArgs, 1) \
+	SYMBOL(aclrtLaunchSIMTKernelWithArgsArray, 1) \
+	SYMBOL(aclrtLaunchSIMTKernelWithHostArgs, 1) \
+	SYMBOL(aclrtMalloc, 0) \
+	SYMBOL(aclrtMallocAlign32, 0) \
+	SYMBOL(aclrtMallocCached, 0) \
+	SYMBOL(aclrtMallocForTaskScheduler, 0) \
+	SYMBOL(aclrtMallocHost, 0) \
+	SYMBOL(aclrtMallocHostWithCfg, 0) \
+	SYMBOL(aclrtMallocPhysical, 0) \
+	SYMBOL(aclrtMallocWithCfg, 0) \
+	SYMBOL(aclrtMapMem, 0) \
+	SYMBOL(aclrtMemAllocManaged, 1) \
+	SYMBOL(aclrtMemExportToShareableHandle, 0) \
+	SYMBOL(aclrtMemExportToShareableHandleV2, 1) \
+	SYMBOL(aclrtMemFlush, 0) \
+	SYMBOL(aclrtMemGetAccess, 1) \
+	SYMBOL(aclrtMemGetAddressRange, 1) \
+	SYMBOL(aclrtMemGetAllocationGranularity, 0) \
+	SYMBOL(aclrtMemGetAllocationPropertiesFromHandle, 1) \
+	SYMBOL(aclrtMemImportFromShareableHandle, 0) \
+	SYMBOL(aclrtMemImportFromShareableHandleV2, 1) \
+	SYMBOL(aclrtMemInvalidate, 0) \
+	SYMBOL(aclrtMemManagedAdvise, 1) \
+	SYMBOL(aclrtMemManagedGetAttr, 1) \
+	SYMBOL(aclrtMemManagedGetAttrs, 1) \
+	SYMBOL(aclrtMemManagedPrefetchAsync, 1) \
+	SYMBOL(aclrtMemManagedPrefetchBatchAsync, 1) \
+	SYMBOL(aclrtMemMapNoAccess, 1) \
+	SYMBOL(aclrtMemMapSelectedLink, 1) \
+	SYMBOL(aclrtMemMapSetLink, 1) \
+	SYMBOL(aclrtMemP2PMap, 1) \
+	SYMBOL(aclrtMemRetainAllocationHandle, 1) \
+	SYMBOL(aclrtMemSetAccess, 1) \
+	SYMBOL(aclrtMemSetPidToShareableHandle, 0) \
+	SYMBOL(aclrtMemSetPidToShareableHandleV2, 1) \
+	SYMBOL(aclrtMemUceRepair, 0) \
+	SYMBOL(aclrtMemcpy, 0) \
+	SYMBOL(aclrtMemcpy2d, 0) \
+	SYMBOL(aclrtMemcpy2dAsync, 0) \
+	SYMBOL(aclrtMemcpyAsync, 0) \
+	SYMBOL(aclrtMemcpyAsyncWithCondition, 0) \
+	SYMBOL(aclrtMemcpyAsyncWithDesc, 0) \
+	SYMBOL(aclrtMemcpyAsyncWithOffset, 1) \
+	SYMBOL(aclrtMemcpyBatch, 1) \
+	SYMBOL(aclrtMemcpyBatchAsync, 1) \
+	SYMBOL(aclrtMemcpyBatchAsyncV2, 1) \
+	SYMBOL(aclrtMemcpyBatchV2, 1) \
+	SYMBOL(aclrtMemcpyFromSymbol, 1) \
+	SYMBOL(aclrtMemcpyFromSymbolAsync, 1) \
+	SYMBOL(aclrtMemcpyToSymbol, 1) \
+	SYMBOL(aclrtMemcpyToSymbolAsync, 1) \
+	SYMBOL(aclrtMemset, 0) \
+	SYMBOL(aclrtMemsetAsync, 0) \
+	SYMBOL(aclrtMemsetD32, 1) \
+	SYMBOL(aclrtMemsetD32Async, 1) \
+	SYMBOL(aclrtNotifyBatchReset, 1) \
+	SYMBOL(aclrtNotifyGetExportKey, 1) \
+	SYMBOL(aclrtNotifyImportByKey, 1) \
+	SYMBOL(aclrtNotifySetImportPid, 1) \
+	SYMBOL(aclrtNotifySetImportPidInterServer, 1) \
+	SYMBOL(aclrtNpuClearFloatOverFlowStatus, 1) \
+	SYMBOL(aclrtNpuGetFloatOverFlowStatus, 1) \
+	SYMBOL(aclrtPeekAtLastError, 0) \
+	SYMBOL(aclrtPersistentTaskClean, 1) \
+	SYMBOL(aclrtPointerGetAttributes, 0) \
+	SYMBOL(aclrtProcessHostFunc, 0) \
+	SYMBOL(aclrtProcessReport, 0) \
+	SYMBOL(aclrtProfTrace, 1) \
+	SYMBOL(aclrtQueryDeviceStatus, 0) \
+	SYMBOL(aclrtQueryEvent, 0) \
+	SYMBOL(aclrtQueryEventStatus, 0) \
+	SYMBOL(aclrtQueryEventWaitStatus, 0) \
+	SYMBOL(aclrtRandomNumAsync, 1) \
+	SYMBOL(aclrtRecordEvent, 0) \
+	SYMBOL(aclrtRecordEventWithFlag, 1) \
+	SYMBOL(aclrtRecordNotify, 1) \
+	SYMBOL(aclrtReduceAsync, 1) \
+	SYMBOL(aclrtRegDeviceStateCallback, 1) \
+	SYMBOL(aclrtRegStreamStateCallback, 1) \
+	SYMBOL(aclrtRegisterCpuFunc, 1) \
+	SYMBOL(aclrtReleaseMemAddress, 0) \
+	SYMBOL(aclrtRepairError, 1) \
+	SYMBOL(aclrtReserveMemAddress, 0) \
+	SYMBOL(aclrtReserveMemAddressNoUCMemory, 1) \
+	SYMBOL(aclrtResetDevice, 0) \
+	SYMBOL(aclrtResetDeviceForce, 0) \
+	SYMBOL(aclrtResetDeviceResLimit, 1) \
+	SYMBOL(aclrtResetEvent, 0) \
+	SYMBOL(aclrtResetFloatOverflowStatus, 1) \
+	SYMBOL(aclrtResetOverflowStatus, 0) \
+	SYMBOL(aclrtResetStreamResLimit, 1) \
+	SYMBOL(aclrtSetBufDataLen, 1) \
+	SYMBOL(aclrtSetBufUserData, 1) \
+	SYMBOL(aclrtSetCurrentContext, 0) \
+	SYMBOL(aclrtSetDevice, 0) \
+	SYMBOL(aclrtSetDeviceResLimit, 1) \
+	SYMBOL(aclrtSetDeviceSatMode, 0) \
+	SYMBOL(aclrtSetDeviceTaskAbortCallback, 1) \
+	SYMBOL(aclrtSetExceptionInfoCallback, 0) \
+	SYMBOL(aclrtSetGroup, 0) \
+	SYMBOL(aclrtSetLabel, 1) \
+	SYMBOL(aclrtSetMemcpyDesc, 0) \
+	SYMBOL(aclrtSetOpExecuteTimeOut, 0) \
+	SYMBOL(aclrtSetOpExecuteTimeOutV2, 1) \
+	SYMBOL(aclrtSetOpExecuteTimeOutWithMs, 0) \
+	SYMBOL(aclrtSetOpWaitTimeout, 0) \
+	SYMBOL(aclrtSetStreamAttribute, 1) \
+	SYMBOL(aclrtSetStreamConfigOpt, 0) \
+	SYMBOL(aclrtSetStreamFailureMode, 0) \
+	SYMBOL(aclrtSetStreamOverflowSwitch, 0) \
+	SYMBOL(aclrtSetStreamResLimit, 1) \
+	SYMBOL(aclrtSetSysParamOpt, 0) \
+	SYMBOL(aclrtSetTsDevice, 0) \
+	SYMBOL(aclrtSnapShotCallbackRegister, 1) \
+	SYMBOL(aclrtSnapShotCallbackUnregister, 1) \
+	SYMBOL(aclrtSnapShotProcessBackup, 1) \
+	SYMBOL(aclrtSnapShotProcessLock, 1) \
+	SYMBOL(aclrtSnapShotProcessRestore, 1) \
+	SYMBOL(aclrtSnapShotProcessUnlock, 1) \
+	SYMBOL(aclrtStreamAbort, 0) \
+	SYMBOL(aclrtStreamGetFlags, 1) \
+	SYMBOL(aclrtStreamGetId, 0) \
+	SYMBOL(aclrtStreamGetPriority, 1) \
+	SYMBOL(aclrtStreamQuery, 0) \
+	SYMBOL(aclrtStreamStop, 1) \
+	SYMBOL(aclrtStreamWaitEvent, 0) \
+	SYMBOL(aclrtStreamWaitEventWithFlag, 1) \
+	SYMBOL(aclrtStreamWaitEventWithTimeout, 1) \
+	SYMBOL(aclrtSubscribeHostFunc, 0) \
+	SYMBOL(aclrtSubscribeReport, 0) \
+	SYMBOL(aclrtSwitchLabelByIndex, 1) \
+	SYMBOL(aclrtSwitchStream, 1) \
+	SYMBOL(aclrtSynchronizeDevice, 0) \
+	SYMBOL(aclrtSynchronizeDeviceWithTimeout, 0) \
+	SYMBOL(aclrtSynchronizeEvent, 0) \
+	SYMBOL(aclrtSynchronizeEventWithTimeout, 0) \
+	SYMBOL(aclrtSynchronizeStream, 0) \
+	SYMBOL(aclrtSynchronizeStreamWithTimeout, 0) \
+	SYMBOL(aclrtTaskUpdateAsync, 1) \
+	SYMBOL(aclrtUnSubscribeHostFunc, 0) \
+	SYMBOL(aclrtUnSubscribeReport, 0) \
+	SYMBOL(aclrtUnmapMem, 0) \
+	SYMBOL(aclrtUnuseStreamResInCurrentThread, 1) \
+	SYMBOL(aclrtUseStreamResInCurrentThread, 1) \
+	SYMBOL(aclrtValueWait, 1) \
+	SYMBOL(aclrtValueWrite, 1) \
+	SYMBOL(aclrtWaitAndResetNotify, 1) \
+	SYMBOL(aclsysGetCANNVersion, 0) \
+	SYMBOL(aclsysGetVersionNum, 1) \
+	SYMBOL(aclsysGetVersionStr, 1) \
+	SYMBOL(acltdtAddDataItem, 0) \
+	SYMBOL(acltdtAddQueueRoute, 1) \
+	SYMBOL(acltdtAllocBuf, 1) \
+	SYMBOL(acltdtAppendBufChain, 1) \
+	SYMBOL(acltdtAttachQueue, 1) \
+	SYMBOL(acltdtBindQueueRoutes, 1) \
+	SYMBOL(acltdtCleanChannel, 0) \
+	SYMBOL(acltdtCopyBufRef, 1) \
+	SYMBOL(acltdtCreateChannel, 0) \
+	SYMBOL(acltdtCreateChannelWithCapacity, 0) \
+	SYMBOL(acltdtCreateDataItem, 0) \
+	SYMBOL(acltdtCreateDataset, 0) \
+	SYMBOL(acltdtCreateQueue, 1) \
+	SYMBOL(acltdtCreateQueueAttr, 1) \
+	SYMBOL(acltdtCreateQueueRoute, 1) \
+	SYMBOL(acltdtCreateQueueRouteList, 1) \
+	SYMBOL(acltdtCreateQueueRouteQueryInfo, 1) \
+	SYMBOL(acltdtDequeue, 1) \
+	SYMBOL(acltdtDequeueData, 1) \
+	SYMBOL(acltdtDestroyChannel, 0) \
+	SYMBOL(acltdtDestroyDataItem, 0) \
+	SYMBOL(acltdtDestroyDataset, 0) \
+	SYMBOL(acltdtDestroyQueue, 1) \
+	SYMBOL(acltdtDestroyQueueAttr, 1) \
+	SYMBOL(acltdtDestroyQueueRoute, 1) \
+	SYMBOL(acltdtDestroyQueueRouteList, 1) \
+	SYMBOL(acltdtDestroyQueueRouteQueryInfo, 1) \
+	SYMBOL(acltdtEnqueue, 1) \
+	SYMBOL(acltdtEnqueueData, 1) \
+	SYMBOL(acltdtFreeBuf, 1) \
+	SYMBOL(acltdtGetBufChainNum, 1) \
+	SYMBOL(acltdtGetBufData, 1) \
+	SYMBOL(acltdtGetBufDataLen, 1) \
+	SYMBOL(acltdtGetBufFromChain, 1) \
+	SYMBOL(acltdtGetBufUserData, 1) \
+	SYMBOL(acltdtGetDataAddrFromItem, 0) \
+	SYMBOL(acltdtGetDataItem, 0) \
+	SYMBOL(acltdtGetDataSizeFromItem, 0) \
+	SYMBOL(acltdtGetDataTypeFromItem, 0) \
+	SYMBOL(acltdtGetDatasetName, 0) \
+	SYMBOL(acltdtGetDatasetSize, 0) \
+	SYMBOL(acltdtGetDimNumFromItem, 0) \
+	SYMBOL(acltdtGetDimsFromItem, 0) \
+	SYMBOL(acltdtGetQueueAttr, 1) \
+	SYMBOL(acltdtGetQueueRoute, 1) \
+	SYMBOL(acltdtGetQueueRouteNum, 1) \
+	SYMBOL(acltdtGetQueueRouteParam, 1) \
+	SYMBOL(acltdtGetSliceInfoFromItem, 0) \
+	SYMBOL(acltdtGetTensorTypeFromItem, 0) \
+	SYMBOL(acltdtGrantQueue, 1) \
+	SYMBOL(acltdtQueryChannelSize, 0) \
+	SYMBOL(acltdtQueryQueueRoutes, 1) \
+	SYMBOL(acltdtReceiveTensor, 0) \
+	SYMBOL(acltdtSendTensor, 0) \
+	SYMBOL(acltdtSetBufDataLen, 1) \
+	SYMBOL(acltdtSetBufUserData, 1) \
+	SYMBOL(acltdtSetQueueAttr, 1) \
+	SYMBOL(acltdtSetQueueRouteQueryInfo, 1) \
+	SYMBOL(acltdtStopChannel, 0) \
+	SYMBOL(acltdtUnbindQueueRoutes, 1) \
+	SYMBOL(dcmi_get_card_id_device_id_from_logicid, 0) \
+	SYMBOL(dcmi_get_card_list, 0) \
+	SYMBOL(dcmi_get_device_ecc_info, 0) \
+	SYMBOL(dcmi_get_device_errorcode_string, 0) \
+	SYMBOL(dcmi_get_device_errorcode_v2, 0) \
+	SYMBOL(dcmi_get_device_hbm_info, 0) \
+	SYMBOL(dcmi_get_device_health, 0) \
+	SYMBOL(dcmi_get_device_id_in_card, 0) \
+	SYMBOL(dcmi_get_device_logic_id, 0) \
+	SYMBOL(dcmi_get_device_power_info, 0) \
+	SYMBOL(dcmi_get_device_temperature, 0) \
+	SYMBOL(dcmi_get_device_utilization_rate, 0) \
+	SYMBOL(dcmi_init, 0) \
+	SYMBOL(mstxDomainCreateA, 0) \
+	SYMBOL(mstxDomainDestroy, 0) \
+	SYMBOL(mstxDomainMarkA, 0) \
+	SYMBOL(mstxDomainRangeEnd, 0) \
+	SYMBOL(mstxDomainRangeStartA, 0) \
+	SYMBOL(mstxMarkA, 0) \
+	SYMBOL(mstxRangeEnd, 0) \
+	SYMBOL(mstxRangeStartA, 0) \
+
+#define SYMBOL(name, later) void name(void);
+SYMBOLS
+
+#undef SYMBOL
+#define SYMBOL(name, later) {#name, (void *)name, later},
 const struct emu_symbol emu_symbols[] = {
-	SYMBOL(HcclAllGather, 0)
-	SYMBOL(HcclAllGatherV, 0)
-	SYMBOL(HcclAllReduce, 0)
-	SYMBOL(HcclAlltoAll, 0)
-	SYMBOL(HcclAlltoAllV, 0)
-	SYMBOL(HcclAlltoAllVC, 1)
-	SYMBOL(HcclBarrier, 0)
-	SYMBOL(HcclBatchSendRecv, 0)
-	SYMBOL(HcclBroadcast, 0)
-	SYMBOL(HcclCommActivateCommMemory, 0)
-	SYMBOL(HcclCommConfigInit, 0)
-	SYMBOL(HcclCommDeactivateCommMemory, 0)
-	SYMBOL(HcclCommDestroy, 0)
-	SYMBOL(HcclCommInitAll, 0)
-	SYMBOL(HcclCommInitClusterInfo, 0)
-	SYMBOL(HcclCommInitClusterInfoConfig, 0)
-	SYMBOL(HcclCommInitRootInfo, 0)
-	SYMBOL(HcclCommInitRootInfoConfig, 0)
-	SYMBOL(HcclCommResume, 0)
-	SYMBOL(HcclCommSetMemoryRange, 0)
-	SYMBOL(HcclCommSuspend, 0)
-	SYMBOL(HcclCommUnsetMemoryRange, 0)
-	SYMBOL(HcclCreateSubCommConfig, 0)
-	SYMBOL(HcclGetCommAsyncError, 0)
-	SYMBOL(HcclGetCommConfigCapability, 0)
-	SYMBOL(HcclGetCommName, 0)
-	SYMBOL(HcclGetConfig, 0)
-	SYMBOL(HcclGetErrorString, 0)
-	SYMBOL(HcclGetRankId, 0)
-	SYMBOL(HcclGetRankSize, 0)
-	SYMBOL(HcclGetRootInfo, 0)
-	SYMBOL(HcclGroupEnd, 1)
-	SYMBOL(HcclGroupStart, 1)
-	SYMBOL(HcclRecv, 0)
-	SYMBOL(HcclReduce, 0)
-	SYMBOL(HcclReduceScatter, 0)
-	SYMBOL(HcclReduceScatterV, 0)
-	SYMBOL(HcclScatter, 0)
-	SYMBOL(HcclSend, 0)
-	SYMBOL(HcclSetConfig, 0)
-	SYMBOL(InitPTACacheThreadLocal, 0)
-	SYMBOL(UnInitPTACacheThreadLocal, 0)
-	SYMBOL(aclAppLog, 0)
-	SYMBOL(aclCreateBoolArray, 0)
-	SYMBOL(aclCreateDataBuffer, 0)
-	SYMBOL(aclCreateFloatArray, 0)
-	SYMBOL(aclCreateGraphDumpOpt, 0)
-	SYMBOL(aclCreateIntArray, 0)
-	SYMBOL(aclCreateScalar, 0)
-	SYMBOL(aclCreateScalarList, 0)
-	SYMBOL(aclCreateTensor, 0)
-	SYMBOL(aclCreateTensorDesc, 0)
-	SYMBOL(aclCreateTensorList, 0)
-	SYMBOL(aclDataTypeSize, 0)
-	SYMBOL(aclDestroyAclOpExecutor, 0)
-	SYMBOL(aclDestroyBoolArray, 0)
-	SYMBOL(aclDestroyDataBuffer, 0)
-	SYMBOL(aclDestroyFloatArray, 0)
-	SYMBOL(aclDestroyGraphDumpOpt, 0)
-	SYMBOL(aclDestroyIntArray, 0)
-	SYMBOL(aclDestroyScalar, 0)
-	SYMBOL(aclDestroyScalarList, 0)
-	SYMBOL(aclDestroyTensor, 0)
-	SYMBOL(aclDestroyTensorDesc, 0)
-	SYMBOL(aclDestroyTensorList, 0)
-	SYMBOL(aclDumpOpTensors, 1)
-	SYMBOL(aclFinalize, 0)
-	SYMBOL(aclFinalizeCallbackRegister, 1)
-	SYMBOL(aclFinalizeCallbackUnRegister, 1)
-	SYMBOL(aclFinalizeReference, 1)
-	SYMBOL(aclFloat16ToFloat, 0)
-	SYMBOL(aclFloatToFloat16, 0)
-	SYMBOL(aclGenGraphAndDumpForOp, 0)
-	SYMBOL(aclGetBoolArraySize, 0)
-	SYMBOL(aclGetCannAttribute, 0)
-	SYMBOL(aclGetCannAttributeList, 0)
-	SYMBOL(aclGetCompileopt, 0)
-	SYMBOL(aclGetCompileoptSize, 0)
-	SYMBOL(aclGetDataBufferAddr, 0)
-	SYMBOL(aclGetDataBufferSize, 0)
-	SYMBOL(aclGetDataBufferSizeV2, 0)
-	SYMBOL(aclGetDataType, 0)
-	SYMBOL(aclGetDeviceCapability, 0)
-	SYMBOL(aclGetFloatArraySize, 0)
-	SYMBOL(aclGetFormat, 0)
-	SYMBOL(aclGetIntArraySize, 0)
-	SYMBOL(aclGetRawTensorAddr, 0)
-	SYMBOL(aclGetRecentErrMsg, 0)
-	SYMBOL(aclGetScalarListSize, 0)
-	SYMBOL(aclGetStorageShape, 0)
-	SYMBOL(aclGetTensorDescAddress, 0)
-	SYMBOL(aclGetTensorDescByIndex, 0)
-	SYMBOL(aclGetTensorDescDim, 0)
-	SYMBOL(aclGetTensorDescDimRange, 0)
-	SYMBOL(aclGetTensorDescDimV2, 0)
-	SYMBOL(aclGetTensorDescElementCount, 0)
-	SYMBOL(aclGetTensorDescFormat, 0)
-	SYMBOL(aclGetTensorDescName, 0)
-	SYMBOL(aclGetTensorDescNumDims, 0)
-	SYMBOL(aclGetTensorDescSize, 0)
-	SYMBOL(aclGetTensorDescType, 0)
-	SYMBOL(aclGetTensorListSize, 0)
-	SYMBOL(aclGetViewOffset, 0)
-	SYMBOL(aclGetViewShape, 0)
-	SYMBOL(aclGetViewStrides, 0)
-	SYMBOL(aclInit, 0)
-	SYMBOL(aclInitCallbackRegister, 1)
-	SYMBOL(aclInitCallbackUnRegister, 1)
-	SYMBOL(aclInitTensor, 0)
-	SYMBOL(aclRfft1D, 0)
-	SYMBOL(aclRfft1DGetWorkspaceSize, 0)
-	SYMBOL(aclSetAclOpExecutorRepeatable, 0)
-	SYMBOL(aclSetCompileopt, 0)
-	SYMBOL(aclSetDynamicInputTensorAddr, 0)
-	SYMBOL(aclSetDynamicOutputTensorAddr, 0)
-	SYMBOL(aclSetDynamicTensorAddr, 0)
-	SYMBOL(aclSetInputTensorAddr, 0)
-	SYMBOL(aclSetOutputTensorAddr, 0)
-	SYMBOL(aclSetRawTensorAddr, 0)
-	SYMBOL(aclSetTensorAddr, 0)
-	SYMBOL(aclSetTensorConst, 0)
-	SYMBOL(aclSetTensorDescName, 0)
-	SYMBOL(aclSetTensorDynamicInput, 0)
-	SYMBOL(aclSetTensorFormat, 0)
-	SYMBOL(aclSetTensorOriginFormat, 0)
-	SYMBOL(aclSetTensorOriginShape, 0)
-	SYMBOL(aclSetTensorPlaceMent, 0)
-	SYMBOL(aclSetTensorShape, 0)
-	SYMBOL(aclSetTensorShapeRange, 0)
-	SYMBOL(aclSetTensorStorageFormat, 0)
-	SYMBOL(aclSetTensorStorageShape, 0)
-	SYMBOL(aclSetTensorValueRange, 0)
-	SYMBOL(aclStft, 0)
-	SYMBOL(aclStftGetWorkspaceSize, 0)
-	SYMBOL(aclTransTensorDescFormat, 0)
-	SYMBOL(aclUpdateDataBuffer, 0)
-	SYMBOL(acldumpGetExceptionInfoPath, 1)
-	SYMBOL(acldumpGetPath, 1)
-	SYMBOL(acldumpRegCallback, 0)
-	SYMBOL(acldumpSaveExceptionInfo, 1)
-	SYMBOL(acldumpUnregCallback, 0)
-	SYMBOL(aclmdlAddDatasetBuffer, 0)
-	SYMBOL(aclmdlBundleGetModelId, 0)
-	SYMBOL(aclmdlBundleGetModelNum, 0)
-	SYMBOL(aclmdlBundleLoadFromFile, 0)
-	SYMBOL(aclmdlBundleLoadFromMem, 0)
-	SYMBOL(aclmdlBundleUnload, 0)
-	SYMBOL(aclmdlCreateAIPP, 0)
-	SYMBOL(aclmdlCreateAndGetOpDesc, 0)
-	SYMBOL(aclmdlCreateConfigHandle, 0)
-	SYMBOL(aclmdlCreateDataset, 0)
-	SYMBOL(aclmdlCreateDesc, 0)
-	SYMBOL(aclmdlCreateExecConfigHandle, 0)
-	SYMBOL(aclmdlDestroyAIPP, 0)
-	SYMBOL(aclmdlDestroyConfigHandle, 0)
-	SYMBOL(aclmdlDestroyDataset, 0)
-	SYMBOL(aclmdlDestroyDesc, 0)
-	SYMBOL(aclmdlDestroyExecConfigHandle, 0)
-	SYMBOL(aclmdlExecute, 0)
-	SYMBOL(aclmdlExecuteAsync, 0)
-	SYMBOL(aclmdlExecuteAsyncV2, 0)
-	SYMBOL(aclmdlExecuteV2, 0)
-	SYMBOL(aclmdlFinalizeDump, 0)
-	SYMBOL(aclmdlGetAippDataSize, 0)
-	SYMBOL(aclmdlGetAippType, 0)
-	SYMBOL(aclmdlGetCurOutputDims, 0)
-	SYMBOL(aclmdlGetDatasetBuffer, 0)
-	SYMBOL(aclmdlGetDatasetNumBuffers, 0)
-	SYMBOL(aclmdlGetDatasetTensorDesc, 0)
-	SYMBOL(aclmdlGetDesc, 0)
-	SYMBOL(aclmdlGetDescFromFile, 0)
-	SYMBOL(aclmdlGetDescFromMem, 0)
-	SYMBOL(aclmdlGetDynamicBatch, 0)
-	SYMBOL(aclmdlGetDynamicHW, 0)
-	SYMBOL(aclmdlGetFirstAippInfo, 0)
-	SYMBOL(aclmdlGetInputDataType, 0)
-	SYMBOL(aclmdlGetInputDims, 0)
-	SYMBOL(aclmdlGetInputDimsRange, 0)
-	SYMBOL(aclmdlGetInputDimsV2, 0)
-	SYMBOL(aclmdlGetInputDynamicDims, 0)
-	SYMBOL(aclmdlGetInputDynamicGearCount, 0)
-	SYMBOL(aclmdlGetInputFormat, 0)
-	SYMBOL(aclmdlGetInputIndexByName, 0)
-	SYMBOL(aclmdlGetInputNameByIndex, 0)
-	SYMBOL(aclmdlGetInputSizeByIndex, 0)
-	SYMBOL(aclmdlGetNumInputs, 0)
-	SYMBOL(aclmdlGetNumOutputs, 0)
-	SYMBOL(aclmdlGetOpAttr, 0)
-	SYMBOL(aclmdlGetOutputDataType, 0)
-	SYMBOL(aclmdlGetOutputDims, 0)
-	SYMBOL(aclmdlGetOutputFormat, 0)
-	SYMBOL(aclmdlGetOutputIndexByName, 0)
-	SYMBOL(aclmdlGetOutputNameByIndex, 0)
-	SYMBOL(aclmdlGetOutputSizeByIndex, 0)
-	SYMBOL(aclmdlGetTensorRealName, 0)
-	SYMBOL(aclmdlInitDump, 0)
-	SYMBOL(aclmdlLoadFromFile, 0)
-	SYMBOL(aclmdlLoadFromFileWithMem, 0)
-	SYMBOL(aclmdlLoadFromFileWithQ, 0)
-	SYMBOL(aclmdlLoadFromMem, 0)
-	SYMBOL(aclmdlLoadFromMemWithMem, 0)
-	SYMBOL(aclmdlLoadFromMemWithQ, 0)
-	SYMBOL(aclmdlLoadWithConfig, 0)
-	SYMBOL(aclmdlQueryExeOMDesc, 0)
-	SYMBOL(aclmdlQuerySize, 0)
-	SYMBOL(aclmdlQuerySizeFromMem, 0)
-	SYMBOL(aclmdlRIAbort, 1)
-	SYMBOL(aclmdlRIAddCondTask, 1)
-	SYMBOL(aclmdlRIBindStream, 1)
-	SYMBOL(aclmdlRIBuildBegin, 1)
-	SYMBOL(aclmdlRIBuildEnd, 1)
-	SYMBOL(aclmdlRICaptureBegin, 0)
-	SYMBOL(aclmdlRICaptureEnd, 0)
-	SYMBOL(aclmdlRICaptureGetInfo, 0)
-	SYMBOL(aclmdlRICaptureTaskGrpBegin, 0)
-	SYMBOL(aclmdlRICaptureTaskGrpEnd, 0)
-	SYMBOL(aclmdlRICaptureTaskUpdateBegin, 0)
-	SYMBOL(aclmdlRICaptureTaskUpdateEnd, 0)
-	SYMBOL(aclmdlRICaptureThreadExchangeMode, 0)
-	SYMBOL(aclmdlRICaptureToModelRIBegin, 1)
-	SYMBOL(aclmdlRICondHandleCreate, 1)
-	SYMBOL(aclmdlRICondHandleGetCondPtr, 1)
-	SYMBOL(aclmdlRIDebugJsonPrint, 1)
-	SYMBOL(aclmdlRIDebugPrint, 0)
-	SYMBOL(aclmdlRIDestroy, 0)
-	SYMBOL(aclmdlRIDestroyRegisterCallback, 1)
-	SYMBOL(aclmdlRIDestroyUnregisterCallback, 1)
-	SYMBOL(aclmdlRIEndTask, 1)
-	SYMBOL(aclmdlRIExecute, 1)
-	SYMBOL(aclmdlRIExecuteAsync, 0)
-	SYMBOL(aclmdlRIGetId, 1)
-	SYMBOL(aclmdlRIGetName, 1)
-	SYMBOL(aclmdlRIGetStreams, 1)
-	SYMBOL(aclmdlRIGetTasksByStream, 1)
-	SYMBOL(aclmdlRIKernelTaskGetAttribute, 1)
-	SYMBOL(aclmdlRISetName, 1)
-	SYMBOL(aclmdlRITaskDisable, 1)
-	SYMBOL(aclmdlRITaskGetParams, 1)
-	SYMBOL(aclmdlRITaskGetSeqId, 1)
-	SYMBOL(aclmdlRITaskGetType, 1)
-	SYMBOL(aclmdlRITaskSetParams, 1)
-	SYMBOL(aclmdlRIUnbindStream, 1)
-	SYMBOL(aclmdlRIUpdate, 1)
-	SYMBOL(aclmdlSetAIPPAxSwapSwitch, 0)
-	SYMBOL(aclmdlSetAIPPByInputIndex, 0)
-	SYMBOL(aclmdlSetAIPPCropParams, 0)
-	SYMBOL(aclmdlSetAIPPCscParams, 0)
-	SYMBOL(aclmdlSetAIPPDtcPixelMean, 0)
-	SYMBOL(aclmdlSetAIPPDtcPixelMin, 0)
-	SYMBOL(aclmdlSetAIPPInputFormat, 0)
-	SYMBOL(aclmdlSetAIPPPaddingParams, 0)
-	SYMBOL(aclmdlSetAIPPPixelVarReci, 0)
-	SYMBOL(aclmdlSetAIPPRbuvSwapSwitch, 0)
-	SYMBOL(aclmdlSetAIPPScfParams, 0)
-	SYMBOL(aclmdlSetAIPPSrcImageSize, 0)
-	SYMBOL(aclmdlSetConfigOpt, 0)
-	SYMBOL(aclmdlSetDatasetTensorDesc, 0)
-	SYMBOL(aclmdlSetDump, 0)
-	SYMBOL(aclmdlSetDynamicBatchSize, 0)
-	SYMBOL(aclmdlSetDynamicHWSize, 0)
-	SYMBOL(aclmdlSetExecConfigOpt, 0)
-	SYMBOL(aclmdlSetInputAIPP, 0)
-	SYMBOL(aclmdlSetInputDynamicDims, 0)
-	SYMBOL(aclmdlUnload, 0)
-	SYMBOL(aclnnAbs, 0)
-	SYMBOL(aclnnAbsGetWorkspaceSize, 0)
-	SYMBOL(aclnnAcos, 0)
-	SYMBOL(aclnnAcosGetWorkspaceSize, 0)
-	SYMBOL(aclnnAcosGrad, 1)
-	SYMBOL(aclnnAcosGradGetWorkspaceSize, 1)
-	SYMBOL(aclnnAcosGradV2, 1)
-	SYMBOL(aclnnAcosGradV2GetWorkspaceSize, 1)
-	SYMBOL(aclnnAcosh, 0)
-	SYMBOL(aclnnAcoshGetWorkspaceSize, 0)
-	SYMBOL(aclnnAdaLayerNorm, 1)
-	SYMBOL(aclnnAdaLayerNormBackward, 1)
-	SYMBOL(aclnnAdaLayerNormBackwardGetWorkspaceSize, 1)
-	SYMBOL(aclnnAdaLayerNormGetWorkspaceSize, 1)
-	SYMBOL(aclnnAdaLayerNormQuant, 1)
-	SYMBOL(aclnnAdaLayerNormQuantGetWorkspaceSize, 1)
-	SYMBOL(aclnnAdaLayerNormV2, 1)
-	SYMBOL(aclnnAdaLayerNormV2GetWorkspaceSize, 1)
-	SYMBOL(aclnnAdaptiveAvgPool2d, 0)
-	SYMBOL(aclnnAdaptiveAvgPool2dBackward, 0)
-	SYMBOL(aclnnAdaptiveAvgPool2dBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnAdaptiveAvgPool2dGetWorkspaceSize, 0)
-	SYMBOL(aclnnAdaptiveAvgPool3d, 0)
-	SYMBOL(aclnnAdaptiveAvgPool3dBackward, 0)
-	SYMBOL(aclnnAdaptiveAvgPool3dBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnAdaptiveAvgPool3dGetWorkspaceSize, 0)
-	SYMBOL(aclnnAdaptiveMaxPool2d, 0)
-	SYMBOL(aclnnAdaptiveMaxPool2dBackward, 1)
-	SYMBOL(aclnnAdaptiveMaxPool2dBackwardGetWorkspaceSize, 1)
-	SYMBOL(aclnnAdaptiveMaxPool2dGetWorkspaceSize, 0)
-	SYMBOL(aclnnAdaptiveMaxPool3d, 0)
-	SYMBOL(aclnnAdaptiveMaxPool3dBackward, 0)
-	SYMBOL(aclnnAdaptiveMaxPool3dBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnAdaptiveMaxPool3dGetWorkspaceSize, 0)
-	SYMBOL(aclnnAdd, 0)
-	SYMBOL(aclnnAddGetWorkspaceSize, 0)
-	SYMBOL(aclnnAddLayerNorm, 0)
-	SYMBOL(aclnnAddLayerNormGetWorkspaceSize, 0)
-	SYMBOL(aclnnAddLayerNormGrad, 0)
-	SYMBOL(aclnnAddLayerNormGradGetWorkspaceSize, 0)
-	SYMBOL(aclnnAddLayerNormQuant, 1)
-	SYMBOL(aclnnAddLayerNormQuantGetWorkspaceSize, 1)
-	SYMBOL(aclnnAddLayerNormQuantV2, 1)
-	SYMBOL(aclnnAddLayerNormQuantV2GetWorkspaceSize, 1)
-	SYMBOL(aclnnAddLora, 0)
-	SYMBOL(aclnnAddLoraGetWorkspaceSize, 0)
-	SYMBOL(aclnnAddMatMatElements, 1)
-	SYMBOL(aclnnAddMatMatElementsGetWorkspaceSize, 1)
-	SYMBOL(aclnnAddMatMatElementsPlus, 1)
-	SYMBOL(aclnnAddMatMatElementsPlusGetWorkspaceSize, 1)
-	SYMBOL(aclnnAddN, 1)
-	SYMBOL(aclnnAddNGetWorkspaceSize, 1)
-	SYMBOL(aclnnAddRelu, 0)
-	SYMBOL(aclnnAddReluGetWorkspaceSize, 0)
-	SYMBOL(aclnnAddRmsNorm, 0)
-	SYMBOL(aclnnAddRmsNormCast, 1)
-	SYMBOL(aclnnAddRmsNormCastGetWorkspaceSize, 1)
-	SYMBOL(aclnnAddRmsNormDynamicMxQuant, 1)
-	SYMBOL(aclnnAddRmsNormDynamicMxQuantGetWorkspaceSize, 1)
-	SYMBOL(aclnnAddRmsNormDynamicQuant, 0)
-	SYMBOL(aclnnAddRmsNormDynamicQuantGetWorkspaceSize, 0)
-	SYMBOL(aclnnAddRmsNormDynamicQuantV2, 1)
-	SYMBOL(aclnnAddRmsNormDynamicQuantV2GetWorkspaceSize, 1)
-	SYMBOL(aclnnAddRmsNormGetWorkspaceSize, 0)
-	SYMBOL(aclnnAddRmsNormQuant, 0)
-	SYMBOL(aclnnAddRmsNormQuantGetWorkspaceSize, 0)
-	SYMBOL(aclnnAddRmsNormQuantV2, 1)
-	SYMBOL(aclnnAddRmsNormQuantV2GetWorkspaceSize, 1)
-	SYMBOL(aclnnAddV3, 1)
-	SYMBOL(aclnnAddV3GetWorkspaceSize, 1)
-	SYMBOL(aclnnAddbmm, 0)
-	SYMBOL(aclnnAddbmmGetWorkspaceSize, 0)
-	SYMBOL(aclnnAddcdiv, 0)
-	SYMBOL(aclnnAddcdivGetWorkspaceSize, 0)
-	SYMBOL(aclnnAddcmul, 0)
-	SYMBOL(aclnnAddcmulGetWorkspaceSize, 0)
-	SYMBOL(aclnnAddmm, 0)
-	SYMBOL(aclnnAddmmGetWorkspaceSize, 0)
-	SYMBOL(aclnnAddmmWeightNz, 1)
-	SYMBOL(aclnnAddmmWeightNzGetWorkspaceSize, 1)
-	SYMBOL(aclnnAddmv, 0)
-	SYMBOL(aclnnAddmvGetWorkspaceSize, 0)
-	SYMBOL(aclnnAddr, 0)
-	SYMBOL(aclnnAddrGetWorkspaceSize, 0)
-	SYMBOL(aclnnAddrV2, 1)
-	SYMBOL(aclnnAddrV2GetWorkspaceSize, 1)
-	SYMBOL(aclnnAdds, 0)
-	SYMBOL(aclnnAddsGetWorkspaceSize, 0)
-	SYMBOL(aclnnAdvanceStep, 0)
-	SYMBOL(aclnnAdvanceStepGetWorkspaceSize, 0)
-	SYMBOL(aclnnAdvanceStepV2, 1)
-	SYMBOL(aclnnAdvanceStepV2GetWorkspaceSize, 1)
-	SYMBOL(aclnnAffineGrid, 0)
-	SYMBOL(aclnnAffineGridGetWorkspaceSize, 0)
-	SYMBOL(aclnnAll, 0)
-	SYMBOL(aclnnAllGatherMatmul, 0)
-	SYMBOL(aclnnAllGatherMatmulGetWorkspaceSize, 0)
-	SYMBOL(aclnnAllGetWorkspaceSize, 0)
-	SYMBOL(aclnnAlltoAllAllGatherBatchMatMul, 0)
-	SYMBOL(aclnnAlltoAllAllGatherBatchMatMulGetWorkspaceSize, 0)
-	SYMBOL(aclnnAlltoAllvGroupedMatMul, 1)
-	SYMBOL(aclnnAlltoAllvGroupedMatMulGetWorkspaceSize, 1)
-	SYMBOL(aclnnAmax, 0)
-	SYMBOL(aclnnAmaxGetWorkspaceSize, 0)
-	SYMBOL(aclnnAmin, 0)
-	SYMBOL(aclnnAminGetWorkspaceSize, 0)
-	SYMBOL(aclnnAminmax, 0)
-	SYMBOL(aclnnAminmaxAll, 0)
-	SYMBOL(aclnnAminmaxAllGetWorkspaceSize, 0)
-	SYMBOL(aclnnAminmaxDim, 0)
-	SYMBOL(aclnnAminmaxDimGetWorkspaceSize, 0)
-	SYMBOL(aclnnAminmaxGetWorkspaceSize, 0)
-	SYMBOL(aclnnAmpUpdateScale, 1)
-	SYMBOL(aclnnAmpUpdateScaleGetWorkspaceSize, 1)
-	SYMBOL(aclnnAngleV2, 1)
-	SYMBOL(aclnnAngleV2GetWorkspaceSize, 1)
-	SYMBOL(aclnnAntiMxQuant, 1)
-	SYMBOL(aclnnAntiMxQuantGetWorkspaceSize, 1)
-	SYMBOL(aclnnAny, 0)
-	SYMBOL(aclnnAnyGetWorkspaceSize, 0)
-	SYMBOL(aclnnApplyAdadelta, 1)
-	SYMBOL(aclnnApplyAdadeltaGetWorkspaceSize, 1)
-	SYMBOL(aclnnApplyAdam, 1)
-	SYMBOL(aclnnApplyAdamD, 1)
-	SYMBOL(aclnnApplyAdamDGetWorkspaceSize, 1)
-	SYMBOL(aclnnApplyAdamGetWorkspaceSize, 1)
-	SYMBOL(aclnnApplyAdamW, 1)
-	SYMBOL(aclnnApplyAdamWGetWorkspaceSize, 1)
-	SYMBOL(aclnnApplyAdamWQuant, 1)
-	SYMBOL(aclnnApplyAdamWQuantGetWorkspaceSize, 1)
-	SYMBOL(aclnnApplyAdamWV2, 0)
-	SYMBOL(aclnnApplyAdamWV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnApplyAdamax, 1)
-	SYMBOL(aclnnApplyAdamaxGetWorkspaceSize, 1)
-	SYMBOL(aclnnApplyFtrl, 1)
-	SYMBOL(aclnnApplyFtrlGetWorkspaceSize, 1)
-	SYMBOL(aclnnApplyFusedEmaAdam, 0)
-	SYMBOL(aclnnApplyFusedEmaAdamGetWorkspaceSize, 0)
-	SYMBOL(aclnnApplyGradientDescent, 1)
-	SYMBOL(aclnnApplyGradientDescentGetWorkspaceSize, 1)
-	SYMBOL(aclnnApplyRotaryPosEmb, 0)
-	SYMBOL(aclnnApplyRotaryPosEmbGetWorkspaceSize, 0)
-	SYMBOL(aclnnApplyRotaryPosEmbV2, 1)
-	SYMBOL(aclnnApplyRotaryPosEmbV2GetWorkspaceSize, 1)
-	SYMBOL(aclnnApplyTopKTopP, 1)
-	SYMBOL(aclnnApplyTopKTopPGetWorkspaceSize, 1)
-	SYMBOL(aclnnApproximateEqual, 1)
-	SYMBOL(aclnnApproximateEqualGetWorkspaceSize, 1)
-	SYMBOL(aclnnArange, 0)
-	SYMBOL(aclnnArangeGetWorkspaceSize, 0)
-	SYMBOL(aclnnArgMax, 0)
-	SYMBOL(aclnnArgMaxGetWorkspaceSize, 0)
-	SYMBOL(aclnnArgMin, 0)
-	SYMBOL(aclnnArgMinGetWorkspaceSize, 0)
-	SYMBOL(aclnnArgsort, 0)
-	SYMBOL(aclnnArgsortGetWorkspaceSize, 0)
-	SYMBOL(aclnnAscendAntiQuant, 0)
-	SYMBOL(aclnnAscendAntiQuantGetWorkspaceSize, 0)
-	SYMBOL(aclnnAscendQuant, 0)
-	SYMBOL(aclnnAscendQuantGetWorkspaceSize, 0)
-	SYMBOL(aclnnAscendQuantV3, 0)
-	SYMBOL(aclnnAscendQuantV3GetWorkspaceSize, 0)
-	SYMBOL(aclnnAsin, 0)
-	SYMBOL(aclnnAsinGetWorkspaceSize, 0)
-	SYMBOL(aclnnAsinWithAgent, 1)
-	SYMBOL(aclnnAsinWithAgentGetWorkspaceSize, 1)
-	SYMBOL(aclnnAsinh, 0)
-	SYMBOL(aclnnAsinhGetWorkspaceSize, 0)
-	SYMBOL(aclnnAsinhGrad, 1)
-	SYMBOL(aclnnAsinhGradGetWorkspaceSize, 1)
-	SYMBOL(aclnnAsinhV2, 1)
-	SYMBOL(aclnnAsinhV2GetWorkspaceSize, 1)
-	SYMBOL(aclnnAsinhWithAgent, 1)
-	SYMBOL(aclnnAsinhWithAgentGetWorkspaceSize, 1)
-	SYMBOL(aclnnAtan, 0)
-	SYMBOL(aclnnAtan2, 0)
-	SYMBOL(aclnnAtan2GetWorkspaceSize, 0)
-	SYMBOL(aclnnAtanGetWorkspaceSize, 0)
-	SYMBOL(aclnnAtanGrad, 1)
-	SYMBOL(aclnnAtanGradGetWorkspaceSize, 1)
-	SYMBOL(aclnnAtanh, 0)
-	SYMBOL(aclnnAtanhGetWorkspaceSize, 0)
-	SYMBOL(aclnnAvgPool2d, 0)
-	SYMBOL(aclnnAvgPool2dBackward, 0)
-	SYMBOL(aclnnAvgPool2dBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnAvgPool2dGetWorkspaceSize, 0)
-	SYMBOL(aclnnAvgPool3d, 0)
-	SYMBOL(aclnnAvgPool3dBackward, 0)
-	SYMBOL(aclnnAvgPool3dBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnAvgPool3dGetWorkspaceSize, 0)
-	SYMBOL(aclnnBackgroundReplace, 0)
-	SYMBOL(aclnnBackgroundReplaceGetWorkspaceSize, 0)
-	SYMBOL(aclnnBaddbmm, 0)
-	SYMBOL(aclnnBaddbmmGetWorkspaceSize, 0)
-	SYMBOL(aclnnBatchMatMul, 0)
-	SYMBOL(aclnnBatchMatMulGetWorkspaceSize, 0)
-	SYMBOL(aclnnBatchMatMulReduceScatterAlltoAll, 0)
-	SYMBOL(aclnnBatchMatMulReduceScatterAlltoAllGetWorkspaceSize, 0)
-	SYMBOL(aclnnBatchMatMulWeightNz, 1)
-	SYMBOL(aclnnBatchMatMulWeightNzGetWorkspaceSize, 1)
-	SYMBOL(aclnnBatchMatmulQuant, 0)
-	SYMBOL(aclnnBatchMatmulQuantGetWorkspaceSize, 0)
-	SYMBOL(aclnnBatchNorm, 0)
-	SYMBOL(aclnnBatchNormBackward, 0)
-	SYMBOL(aclnnBatchNormBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnBatchNormElemt, 0)
-	SYMBOL(aclnnBatchNormElemtBackward, 0)
-	SYMBOL(aclnnBatchNormElemtBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnBatchNormElemtGetWorkspaceSize, 0)
-	SYMBOL(aclnnBatchNormGatherStatsWithCounts, 0)
-	SYMBOL(aclnnBatchNormGatherStatsWithCountsGetWorkspaceSize, 0)
-	SYMBOL(aclnnBatchNormGetWorkspaceSize, 0)
-	SYMBOL(aclnnBatchNormReduce, 1)
-	SYMBOL(aclnnBatchNormReduceBackward, 0)
-	SYMBOL(aclnnBatchNormReduceBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnBatchNormReduceGetWorkspaceSize, 1)
-	SYMBOL(aclnnBatchNormStats, 0)
-	SYMBOL(aclnnBatchNormStatsGetWorkspaceSize, 0)
-	SYMBOL(aclnnBernoulli, 0)
-	SYMBOL(aclnnBernoulliGetWorkspaceSize, 0)
-	SYMBOL(aclnnBernoulliTensor, 0)
-	SYMBOL(aclnnBernoulliTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnBidirectionLSTM, 0)
-	SYMBOL(aclnnBidirectionLSTMGetWorkspaceSize, 0)
-	SYMBOL(aclnnBidirectionLSTMV2, 0)
-	SYMBOL(aclnnBidirectionLSTMV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnBinaryCrossEntropy, 0)
-	SYMBOL(aclnnBinaryCrossEntropyBackward, 0)
-	SYMBOL(aclnnBinaryCrossEntropyBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnBinaryCrossEntropyGetWorkspaceSize, 0)
-	SYMBOL(aclnnBinaryCrossEntropyWithLogits, 0)
-	SYMBOL(aclnnBinaryCrossEntropyWithLogitsBackward, 0)
-	SYMBOL(aclnnBinaryCrossEntropyWithLogitsBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnBinaryCrossEntropyWithLogitsGetWorkspaceSize, 0)
-	SYMBOL(aclnnBinaryCrossEntropyWithLogitsTargetBackward, 0)
-	SYMBOL(aclnnBinaryCrossEntropyWithLogitsTargetBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnBincount, 0)
-	SYMBOL(aclnnBincountGetWorkspaceSize, 0)
-	SYMBOL(aclnnBitwiseAndScalar, 0)
-	SYMBOL(aclnnBitwiseAndScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnBitwiseAndTensor, 0)
-	SYMBOL(aclnnBitwiseAndTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnBitwiseAndTensorOut, 1)
-	SYMBOL(aclnnBitwiseAndTensorOutGetWorkspaceSize, 1)
-	SYMBOL(aclnnBitwiseNot, 0)
-	SYMBOL(aclnnBitwiseNotGetWorkspaceSize, 0)
-	SYMBOL(aclnnBitwiseOrScalar, 0)
-	SYMBOL(aclnnBitwiseOrScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnBitwiseOrTensor, 0)
-	SYMBOL(aclnnBitwiseOrTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnBitwiseXorScalar, 0)
-	SYMBOL(aclnnBitwiseXorScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnBitwiseXorTensor, 0)
-	SYMBOL(aclnnBitwiseXorTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnBlendImagesCustom, 0)
-	SYMBOL(aclnnBlendImagesCustomGetWorkspaceSize, 0)
-	SYMBOL(aclnnBucketize, 1)
-	SYMBOL(aclnnBucketizeGetWorkspaceSize, 1)
-	SYMBOL(aclnnCalculateConvolutionWeightSize, 0)
-	SYMBOL(aclnnCalculateMatmulWeightSize, 0)
-	SYMBOL(aclnnCalculateMatmulWeightSizeV2, 0)
-	SYMBOL(aclnnCast, 0)
-	SYMBOL(aclnnCastGetWorkspaceSize, 0)
-	SYMBOL(aclnnCat, 0)
-	SYMBOL(aclnnCatGetWorkspaceSize, 0)
-	SYMBOL(aclnnCausalConv1d, 0)
-	SYMBOL(aclnnCausalConv1dBwd, 0)
-	SYMBOL(aclnnCausalConv1dBwdGetWorkspaceSize, 0)
-	SYMBOL(aclnnCausalConv1dGetWorkspaceSize, 0)
-	SYMBOL(aclnnCdist, 1)
-	SYMBOL(aclnnCdistBackward, 1)
-	SYMBOL(aclnnCdistBackwardGetWorkspaceSize, 1)
-	SYMBOL(aclnnCdistGetWorkspaceSize, 1)
-	SYMBOL(aclnnCeil, 0)
-	SYMBOL(aclnnCeilGetWorkspaceSize, 0)
-	SYMBOL(aclnnCelu, 0)
-	SYMBOL(aclnnCeluGetWorkspaceSize, 0)
-	SYMBOL(aclnnChamferDistanceBackward, 0)
-	SYMBOL(aclnnChamferDistanceBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnChannelShuffle, 0)
-	SYMBOL(aclnnChannelShuffleGetWorkspaceSize, 0)
-	SYMBOL(aclnnChunkBwdDqkwg, 0)
-	SYMBOL(aclnnChunkBwdDqkwgGetWorkspaceSize, 0)
-	SYMBOL(aclnnChunkBwdDvLocal, 0)
-	SYMBOL(aclnnChunkBwdDvLocalGetWorkspaceSize, 0)
-	SYMBOL(aclnnChunkCat, 1)
-	SYMBOL(aclnnChunkCatGetWorkspaceSize, 1)
-	SYMBOL(aclnnChunkFwdO, 0)
-	SYMBOL(aclnnChunkFwdOGetWorkspaceSize, 0)
-	SYMBOL(aclnnChunkGatedDeltaRuleBwdDhu, 0)
-	SYMBOL(aclnnChunkGatedDeltaRuleBwdDhuGetWorkspaceSize, 0)
-	SYMBOL(aclnnChunkGatedDeltaRuleFwdH, 0)
-	SYMBOL(aclnnChunkGatedDeltaRuleFwdHGetWorkspaceSize, 0)
-	SYMBOL(aclnnChunkKdaBwdIntra, 0)
-	SYMBOL(aclnnChunkKdaBwdIntraGetWorkspaceSize, 0)
-	SYMBOL(aclnnChunkKdaFwd, 0)
-	SYMBOL(aclnnChunkKdaFwdGetWorkspaceSize, 0)
-	SYMBOL(aclnnChunkLocalCumsum, 0)
-	SYMBOL(aclnnChunkLocalCumsumGetWorkspaceSize, 0)
-	SYMBOL(aclnnCircularPad2d, 0)
-	SYMBOL(aclnnCircularPad2dBackward, 0)
-	SYMBOL(aclnnCircularPad2dBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnCircularPad2dGetWorkspaceSize, 0)
-	SYMBOL(aclnnCircularPad3d, 0)
-	SYMBOL(aclnnCircularPad3dBackward, 0)
-	SYMBOL(aclnnCircularPad3dBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnCircularPad3dGetWorkspaceSize, 0)
-	SYMBOL(aclnnClamp, 0)
-	SYMBOL(aclnnClampGetWorkspaceSize, 0)
-	SYMBOL(aclnnClampMax, 0)
-	SYMBOL(aclnnClampMaxGetWorkspaceSize, 0)
-	SYMBOL(aclnnClampMaxTensor, 0)
-	SYMBOL(aclnnClampMaxTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnClampMin, 0)
-	SYMBOL(aclnnClampMinGetWorkspaceSize, 0)
-	SYMBOL(aclnnClampMinTensor, 0)
-	SYMBOL(aclnnClampMinTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnClampTensor, 0)
-	SYMBOL(aclnnClampTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnClippedSwiglu, 1)
-	SYMBOL(aclnnClippedSwigluGetWorkspaceSize, 1)
-	SYMBOL(aclnnClippedSwigluGrad, 1)
-	SYMBOL(aclnnClippedSwigluGradGetWorkspaceSize, 1)
-	SYMBOL(aclnnClippedSwigluV2, 1)
-	SYMBOL(aclnnClippedSwigluV2GetWorkspaceSize, 1)
-	SYMBOL(aclnnCoalesceSparse, 1)
-	SYMBOL(aclnnCoalesceSparseGetWorkspaceSize, 1)
-	SYMBOL(aclnnComplex, 0)
-	SYMBOL(aclnnComplexGetWorkspaceSize, 0)
-	SYMBOL(aclnnConfusionTranspose, 1)
-	SYMBOL(aclnnConfusionTransposeGetWorkspaceSize, 1)
-	SYMBOL(aclnnConstantPadNd, 0)
-	SYMBOL(aclnnConstantPadNdGetWorkspaceSize, 0)
-	SYMBOL(aclnnConvDepthwise2d, 0)
-	SYMBOL(aclnnConvDepthwise2dGetWorkspaceSize, 0)
-	SYMBOL(aclnnConvTbc, 0)
-	SYMBOL(aclnnConvTbcBackward, 0)
-	SYMBOL(aclnnConvTbcBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnConvTbcGetWorkspaceSize, 0)
-	SYMBOL(aclnnConvertWeightToINT4Pack, 0)
-	SYMBOL(aclnnConvertWeightToINT4PackGetWorkspaceSize, 0)
-	SYMBOL(aclnnConvolution, 0)
-	SYMBOL(aclnnConvolutionBackward, 0)
-	SYMBOL(aclnnConvolutionBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnConvolutionGetWorkspaceSize, 0)
-	SYMBOL(aclnnCos, 0)
-	SYMBOL(aclnnCosGetWorkspaceSize, 0)
-	SYMBOL(aclnnCosh, 0)
-	SYMBOL(aclnnCoshGetWorkspaceSize, 0)
-	SYMBOL(aclnnCrossEntropyLoss, 0)
-	SYMBOL(aclnnCrossEntropyLossGetWorkspaceSize, 0)
-	SYMBOL(aclnnCrossEntropyLossGrad, 0)
-	SYMBOL(aclnnCrossEntropyLossGradGetWorkspaceSize, 0)
-	SYMBOL(aclnnCtcLoss, 0)
-	SYMBOL(aclnnCtcLossBackward, 0)
-	SYMBOL(aclnnCtcLossBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnCtcLossGetWorkspaceSize, 0)
-	SYMBOL(aclnnCummax, 0)
-	SYMBOL(aclnnCummaxGetWorkspaceSize, 0)
-	SYMBOL(aclnnCummin, 0)
-	SYMBOL(aclnnCumminGetWorkspaceSize, 0)
-	SYMBOL(aclnnCumprod, 0)
-	SYMBOL(aclnnCumprodGetWorkspaceSize, 0)
-	SYMBOL(aclnnCumsum, 0)
-	SYMBOL(aclnnCumsumGetWorkspaceSize, 0)
-	SYMBOL(aclnnCumsumV2, 0)
-	SYMBOL(aclnnCumsumV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnDataFormatDimMap, 1)
-	SYMBOL(aclnnDataFormatDimMapGetWorkspaceSize, 1)
-	SYMBOL(aclnnDeepNorm, 0)
-	SYMBOL(aclnnDeepNormGetWorkspaceSize, 0)
-	SYMBOL(aclnnDeepNormGrad, 0)
-	SYMBOL(aclnnDeepNormGradGetWorkspaceSize, 0)
-	SYMBOL(aclnnDeformableConv2d, 1)
-	SYMBOL(aclnnDeformableConv2dBackward, 1)
-	SYMBOL(aclnnDeformableConv2dBackwardGetWorkspaceSize, 1)
-	SYMBOL(aclnnDeformableConv2dGetWorkspaceSize, 1)
-	SYMBOL(aclnnDequantBias, 0)
-	SYMBOL(aclnnDequantBiasGetWorkspaceSize, 0)
-	SYMBOL(aclnnDequantRopeQuantKvcache, 0)
-	SYMBOL(aclnnDequantRopeQuantKvcacheGetWorkspaceSize, 0)
-	SYMBOL(aclnnDequantSituQuant, 1)
-	SYMBOL(aclnnDequantSituQuantGetWorkspaceSize, 1)
-	SYMBOL(aclnnDequantSwigluQuant, 0)
-	SYMBOL(aclnnDequantSwigluQuantGetWorkspaceSize, 0)
-	SYMBOL(aclnnDequantSwigluQuantV2, 1)
-	SYMBOL(aclnnDequantSwigluQuantV2GetWorkspaceSize, 1)
-	SYMBOL(aclnnDiag, 0)
-	SYMBOL(aclnnDiagFlat, 0)
-	SYMBOL(aclnnDiagFlatGetWorkspaceSize, 0)
-	SYMBOL(aclnnDiagGetWorkspaceSize, 0)
-	SYMBOL(aclnnDigamma, 0)
-	SYMBOL(aclnnDigammaGetWorkspaceSize, 0)
-	SYMBOL(aclnnDistributeBarrier, 1)
-	SYMBOL(aclnnDistributeBarrierGetWorkspaceSize, 1)
-	SYMBOL(aclnnDistributeBarrierV2, 1)
-	SYMBOL(aclnnDistributeBarrierV2GetWorkspaceSize, 1)
-	SYMBOL(aclnnDiv, 0)
-	SYMBOL(aclnnDivGetWorkspaceSize, 0)
-	SYMBOL(aclnnDivMod, 0)
-	SYMBOL(aclnnDivModGetWorkspaceSize, 0)
-	SYMBOL(aclnnDivMods, 0)
-	SYMBOL(aclnnDivModsGetWorkspaceSize, 0)
-	SYMBOL(aclnnDivV3, 1)
-	SYMBOL(aclnnDivV3GetWorkspaceSize, 1)
-	SYMBOL(aclnnDivs, 0)
-	SYMBOL(aclnnDivsGetWorkspaceSize, 0)
-	SYMBOL(aclnnDot, 0)
-	SYMBOL(aclnnDotGetWorkspaceSize, 0)
-	SYMBOL(aclnnDropout, 0)
-	SYMBOL(aclnnDropoutBackward, 0)
-	SYMBOL(aclnnDropoutBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnDropoutDoMask, 0)
-	SYMBOL(aclnnDropoutDoMaskGetWorkspaceSize, 0)
-	SYMBOL(aclnnDropoutGenMask, 0)
-	SYMBOL(aclnnDropoutGenMaskGetWorkspaceSize, 0)
-	SYMBOL(aclnnDropoutGenMaskV2, 0)
-	SYMBOL(aclnnDropoutGenMaskV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnDropoutGenMaskV2Tensor, 1)
-	SYMBOL(aclnnDropoutGenMaskV2TensorGetWorkspaceSize, 1)
-	SYMBOL(aclnnDropoutGetWorkspaceSize, 0)
-	SYMBOL(aclnnDropoutV3, 1)
-	SYMBOL(aclnnDropoutV3GetWorkspaceSize, 1)
-	SYMBOL(aclnnDropoutV3Grad, 1)
-	SYMBOL(aclnnDropoutV3GradGetWorkspaceSize, 1)
-	SYMBOL(aclnnDualLevelQuantMatmulWeightNz, 1)
-	SYMBOL(aclnnDualLevelQuantMatmulWeightNzGetWorkspaceSize, 1)
-	SYMBOL(aclnnDynamicBlockQuant, 1)
-	SYMBOL(aclnnDynamicBlockQuantGetWorkspaceSize, 1)
-	SYMBOL(aclnnDynamicBlockQuantV2, 1)
-	SYMBOL(aclnnDynamicBlockQuantV2GetWorkspaceSize, 1)
-	SYMBOL(aclnnDynamicQuant, 0)
-	SYMBOL(aclnnDynamicQuantGetWorkspaceSize, 0)
-	SYMBOL(aclnnDynamicQuantV2, 0)
-	SYMBOL(aclnnDynamicQuantV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnDynamicQuantV3, 1)
-	SYMBOL(aclnnDynamicQuantV3GetWorkspaceSize, 1)
-	SYMBOL(aclnnDynamicQuantV4, 1)
-	SYMBOL(aclnnDynamicQuantV4GetWorkspaceSize, 1)
-	SYMBOL(aclnnEinsum, 0)
-	SYMBOL(aclnnEinsumGetWorkspaceSize, 0)
-	SYMBOL(aclnnElasticReceivableInfoCollect, 1)
-	SYMBOL(aclnnElasticReceivableInfoCollectGetWorkspaceSize, 1)
-	SYMBOL(aclnnElasticReceivableTest, 1)
-	SYMBOL(aclnnElasticReceivableTestGetWorkspaceSize, 1)
-	SYMBOL(aclnnElu, 0)
-	SYMBOL(aclnnEluBackward, 0)
-	SYMBOL(aclnnEluBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnEluGetWorkspaceSize, 0)
-	SYMBOL(aclnnEluV2, 1)
-	SYMBOL(aclnnEluV2GetWorkspaceSize, 1)
-	SYMBOL(aclnnEmbedding, 0)
-	SYMBOL(aclnnEmbeddingBag, 0)
-	SYMBOL(aclnnEmbeddingBagGetWorkspaceSize, 0)
-	SYMBOL(aclnnEmbeddingDenseBackward, 0)
-	SYMBOL(aclnnEmbeddingDenseBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnEmbeddingGetWorkspaceSize, 0)
-	SYMBOL(aclnnEmbeddingRenorm, 0)
-	SYMBOL(aclnnEmbeddingRenormGetWorkspaceSize, 0)
-	SYMBOL(aclnnEqScalar, 0)
-	SYMBOL(aclnnEqScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnEqTensor, 0)
-	SYMBOL(aclnnEqTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnEqual, 0)
-	SYMBOL(aclnnEqualGetWorkspaceSize, 0)
-	SYMBOL(aclnnErf, 0)
-	SYMBOL(aclnnErfGetWorkspaceSize, 0)
-	SYMBOL(aclnnErfc, 0)
-	SYMBOL(aclnnErfcGetWorkspaceSize, 0)
-	SYMBOL(aclnnErfinv, 0)
-	SYMBOL(aclnnErfinvGetWorkspaceSize, 0)
-	SYMBOL(aclnnExp, 0)
-	SYMBOL(aclnnExp2, 0)
-	SYMBOL(aclnnExp2GetWorkspaceSize, 0)
-	SYMBOL(aclnnExpGetWorkspaceSize, 0)
-	SYMBOL(aclnnExpSegsum, 1)
-	SYMBOL(aclnnExpSegsumBackward, 1)
-	SYMBOL(aclnnExpSegsumBackwardGetWorkspaceSize, 1)
-	SYMBOL(aclnnExpSegsumGetWorkspaceSize, 1)
-	SYMBOL(aclnnExpand, 0)
-	SYMBOL(aclnnExpandGetWorkspaceSize, 0)
-	SYMBOL(aclnnExpandIntoJaggedPermute, 1)
-	SYMBOL(aclnnExpandIntoJaggedPermuteGetWorkspaceSize, 1)
-	SYMBOL(aclnnExpm1, 0)
-	SYMBOL(aclnnExpm1GetWorkspaceSize, 0)
-	SYMBOL(aclnnEye, 0)
-	SYMBOL(aclnnEyeGetWorkspaceSize, 0)
-	SYMBOL(aclnnFFN, 0)
-	SYMBOL(aclnnFFNGetWorkspaceSize, 0)
-	SYMBOL(aclnnFFNV2, 0)
-	SYMBOL(aclnnFFNV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnFFNV3, 0)
-	SYMBOL(aclnnFFNV3GetWorkspaceSize, 0)
-	SYMBOL(aclnnFakeQuantPerChannelAffineCachemask, 0)
-	SYMBOL(aclnnFakeQuantPerChannelAffineCachemaskGetWorkspaceSize, 0)
-	SYMBOL(aclnnFakeQuantPerTensorAffineCachemask, 0)
-	SYMBOL(aclnnFakeQuantPerTensorAffineCachemaskGetWorkspaceSize, 0)
-	SYMBOL(aclnnFastBatchNormBackward, 1)
-	SYMBOL(aclnnFastBatchNormBackwardGetWorkspaceSize, 1)
-	SYMBOL(aclnnFastGelu, 1)
-	SYMBOL(aclnnFastGeluBackward, 1)
-	SYMBOL(aclnnFastGeluBackwardGetWorkspaceSize, 1)
-	SYMBOL(aclnnFastGeluGetWorkspaceSize, 1)
-	SYMBOL(aclnnFastGeluV2, 1)
-	SYMBOL(aclnnFastGeluV2GetWorkspaceSize, 1)
-	SYMBOL(aclnnFastLayerNorm, 1)
-	SYMBOL(aclnnFastLayerNormGetWorkspaceSize, 1)
-	SYMBOL(aclnnFatreluMul, 0)
-	SYMBOL(aclnnFatreluMulGetWorkspaceSize, 0)
-	SYMBOL(aclnnFinalize, 0)
-	SYMBOL(aclnnFlashAttentionScore, 0)
-	SYMBOL(aclnnFlashAttentionScoreGetWorkspaceSize, 0)
-	SYMBOL(aclnnFlashAttentionScoreGrad, 0)
-	SYMBOL(aclnnFlashAttentionScoreGradGetWorkspaceSize, 0)
-	SYMBOL(aclnnFlashAttentionScoreGradV2, 0)
-	SYMBOL(aclnnFlashAttentionScoreGradV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnFlashAttentionScoreV2, 0)
-	SYMBOL(aclnnFlashAttentionScoreV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnFlashAttentionUnpaddingScoreGrad, 0)
-	SYMBOL(aclnnFlashAttentionUnpaddingScoreGradGetWorkspaceSize, 0)
-	SYMBOL(aclnnFlashAttentionUnpaddingScoreGradV2, 0)
-	SYMBOL(aclnnFlashAttentionUnpaddingScoreGradV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnFlashAttentionUnpaddingScoreGradV3, 1)
-	SYMBOL(aclnnFlashAttentionUnpaddingScoreGradV3GetWorkspaceSize, 1)
-	SYMBOL(aclnnFlashAttentionUnpaddingScoreGradV4, 1)
-	SYMBOL(aclnnFlashAttentionUnpaddingScoreGradV4GetWorkspaceSize, 1)
-	SYMBOL(aclnnFlashAttentionVarLenScore, 0)
-	SYMBOL(aclnnFlashAttentionVarLenScoreGetWorkspaceSize, 0)
-	SYMBOL(aclnnFlashAttentionVarLenScoreV2, 0)
-	SYMBOL(aclnnFlashAttentionVarLenScoreV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnFlashAttentionVarLenScoreV3, 1)
-	SYMBOL(aclnnFlashAttentionVarLenScoreV3GetWorkspaceSize, 1)
-	SYMBOL(aclnnFlashAttentionVarLenScoreV4, 1)
-	SYMBOL(aclnnFlashAttentionVarLenScoreV4GetWorkspaceSize, 1)
-	SYMBOL(aclnnFlatQuant, 0)
-	SYMBOL(aclnnFlatQuantGetWorkspaceSize, 0)
-	SYMBOL(aclnnFlatQuantV2, 1)
-	SYMBOL(aclnnFlatQuantV2GetWorkspaceSize, 1)
-	SYMBOL(aclnnFlatQuantV3, 1)
-	SYMBOL(aclnnFlatQuantV3GetWorkspaceSize, 1)
-	SYMBOL(aclnnFlatten, 0)
-	SYMBOL(aclnnFlattenGetWorkspaceSize, 0)
-	SYMBOL(aclnnFlip, 0)
-	SYMBOL(aclnnFlipGetWorkspaceSize, 0)
-	SYMBOL(aclnnFloor, 0)
-	SYMBOL(aclnnFloorDivide, 0)
-	SYMBOL(aclnnFloorDivideGetWorkspaceSize, 0)
-	SYMBOL(aclnnFloorDivides, 0)
-	SYMBOL(aclnnFloorDividesGetWorkspaceSize, 0)
-	SYMBOL(aclnnFloorGetWorkspaceSize, 0)
-	SYMBOL(aclnnFmodScalar, 0)
-	SYMBOL(aclnnFmodScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnFmodTensor, 0)
-	SYMBOL(aclnnFmodTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachAbs, 0)
-	SYMBOL(aclnnForeachAbsGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachAcos, 0)
-	SYMBOL(aclnnForeachAcosGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachAddList, 0)
-	SYMBOL(aclnnForeachAddListGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachAddListV2, 0)
-	SYMBOL(aclnnForeachAddListV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachAddScalar, 0)
-	SYMBOL(aclnnForeachAddScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachAddScalarList, 0)
-	SYMBOL(aclnnForeachAddScalarListGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachAddScalarV2, 0)
-	SYMBOL(aclnnForeachAddScalarV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachAddcdivList, 0)
-	SYMBOL(aclnnForeachAddcdivListGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachAddcdivScalar, 0)
-	SYMBOL(aclnnForeachAddcdivScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachAddcdivScalarList, 0)
-	SYMBOL(aclnnForeachAddcdivScalarListGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachAddcdivScalarV2, 0)
-	SYMBOL(aclnnForeachAddcdivScalarV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachAddcmulList, 0)
-	SYMBOL(aclnnForeachAddcmulListGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachAddcmulScalar, 0)
-	SYMBOL(aclnnForeachAddcmulScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachAddcmulScalarList, 0)
-	SYMBOL(aclnnForeachAddcmulScalarListGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachAddcmulScalarV2, 0)
-	SYMBOL(aclnnForeachAddcmulScalarV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachAsin, 0)
-	SYMBOL(aclnnForeachAsinGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachAtan, 0)
-	SYMBOL(aclnnForeachAtanGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachCopy, 0)
-	SYMBOL(aclnnForeachCopyGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachCos, 0)
-	SYMBOL(aclnnForeachCosGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachCosh, 0)
-	SYMBOL(aclnnForeachCoshGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachDivList, 0)
-	SYMBOL(aclnnForeachDivListGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachDivScalar, 0)
-	SYMBOL(aclnnForeachDivScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachDivScalarList, 0)
-	SYMBOL(aclnnForeachDivScalarListGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachDivScalarV2, 0)
-	SYMBOL(aclnnForeachDivScalarV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachErf, 0)
-	SYMBOL(aclnnForeachErfGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachErfc, 0)
-	SYMBOL(aclnnForeachErfcGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachExp, 0)
-	SYMBOL(aclnnForeachExpGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachExpm1, 0)
-	SYMBOL(aclnnForeachExpm1GetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachLerpList, 0)
-	SYMBOL(aclnnForeachLerpListGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachLerpScalar, 0)
-	SYMBOL(aclnnForeachLerpScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachLog, 0)
-	SYMBOL(aclnnForeachLog10, 0)
-	SYMBOL(aclnnForeachLog10GetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachLog1p, 0)
-	SYMBOL(aclnnForeachLog1pGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachLog2, 0)
-	SYMBOL(aclnnForeachLog2GetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachLogGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachMaximumList, 0)
-	SYMBOL(aclnnForeachMaximumListGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachMaximumScalar, 0)
-	SYMBOL(aclnnForeachMaximumScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachMaximumScalarList, 0)
-	SYMBOL(aclnnForeachMaximumScalarListGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachMaximumScalarV2, 0)
-	SYMBOL(aclnnForeachMaximumScalarV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachMinimumList, 0)
-	SYMBOL(aclnnForeachMinimumListGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachMinimumScalar, 0)
-	SYMBOL(aclnnForeachMinimumScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachMinimumScalarList, 0)
-	SYMBOL(aclnnForeachMinimumScalarListGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachMinimumScalarV2, 0)
-	SYMBOL(aclnnForeachMinimumScalarV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachMulList, 0)
-	SYMBOL(aclnnForeachMulListGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachMulScalar, 0)
-	SYMBOL(aclnnForeachMulScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachMulScalarList, 0)
-	SYMBOL(aclnnForeachMulScalarListGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachMulScalarV2, 0)
-	SYMBOL(aclnnForeachMulScalarV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachNeg, 0)
-	SYMBOL(aclnnForeachNegGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachNonFiniteCheckAndUnscale, 1)
-	SYMBOL(aclnnForeachNonFiniteCheckAndUnscaleGetWorkspaceSize, 1)
-	SYMBOL(aclnnForeachNorm, 0)
-	SYMBOL(aclnnForeachNormGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachPowList, 0)
-	SYMBOL(aclnnForeachPowListGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachPowScalar, 0)
-	SYMBOL(aclnnForeachPowScalarAndTensor, 0)
-	SYMBOL(aclnnForeachPowScalarAndTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachPowScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachPowScalarList, 0)
-	SYMBOL(aclnnForeachPowScalarListGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachPowScalarV2, 0)
-	SYMBOL(aclnnForeachPowScalarV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachReciprocal, 0)
-	SYMBOL(aclnnForeachReciprocalGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachRoundOffNumber, 0)
-	SYMBOL(aclnnForeachRoundOffNumberGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachRoundOffNumberV2, 0)
-	SYMBOL(aclnnForeachRoundOffNumberV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachSigmoid, 0)
-	SYMBOL(aclnnForeachSigmoidGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachSign, 0)
-	SYMBOL(aclnnForeachSignGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachSin, 0)
-	SYMBOL(aclnnForeachSinGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachSinh, 0)
-	SYMBOL(aclnnForeachSinhGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachSqrt, 0)
-	SYMBOL(aclnnForeachSqrtGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachSubList, 0)
-	SYMBOL(aclnnForeachSubListGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachSubListV2, 0)
-	SYMBOL(aclnnForeachSubListV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachSubScalar, 0)
-	SYMBOL(aclnnForeachSubScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachSubScalarList, 0)
-	SYMBOL(aclnnForeachSubScalarListGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachSubScalarV2, 0)
-	SYMBOL(aclnnForeachSubScalarV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachTan, 0)
-	SYMBOL(aclnnForeachTanGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachTanh, 0)
-	SYMBOL(aclnnForeachTanhGetWorkspaceSize, 0)
-	SYMBOL(aclnnForeachZeroInplace, 0)
-	SYMBOL(aclnnForeachZeroInplaceGetWorkspaceSize, 0)
-	SYMBOL(aclnnFrac, 0)
-	SYMBOL(aclnnFracGetWorkspaceSize, 0)
-	SYMBOL(aclnnFresnelCos, 1)
-	SYMBOL(aclnnFresnelCosGetWorkspaceSize, 1)
-	SYMBOL(aclnnFresnelSin, 1)
-	SYMBOL(aclnnFresnelSinGetWorkspaceSize, 1)
-	SYMBOL(aclnnFusedAdamw, 1)
-	SYMBOL(aclnnFusedAdamwGetWorkspaceSize, 1)
-	SYMBOL(aclnnFusedBiasLeakyRelu, 1)
-	SYMBOL(aclnnFusedBiasLeakyReluGetWorkspaceSize, 1)
-	SYMBOL(aclnnFusedCrossEntropyLossWithMaxSum, 1)
-	SYMBOL(aclnnFusedCrossEntropyLossWithMaxSumGetWorkspaceSize, 1)
-	SYMBOL(aclnnFusedInferAttentionScore, 0)
-	SYMBOL(aclnnFusedInferAttentionScoreGetWorkspaceSize, 0)
-	SYMBOL(aclnnFusedInferAttentionScoreV2, 0)
-	SYMBOL(aclnnFusedInferAttentionScoreV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnFusedInferAttentionScoreV3, 0)
-	SYMBOL(aclnnFusedInferAttentionScoreV3GetWorkspaceSize, 0)
-	SYMBOL(aclnnFusedInferAttentionScoreV4, 1)
-	SYMBOL(aclnnFusedInferAttentionScoreV4GetWorkspaceSize, 1)
-	SYMBOL(aclnnFusedLinearCrossEntropyLossGrad, 1)
-	SYMBOL(aclnnFusedLinearCrossEntropyLossGradGetWorkspaceSize, 1)
-	SYMBOL(aclnnFusedLinearOnlineMaxSum, 1)
-	SYMBOL(aclnnFusedLinearOnlineMaxSumGetWorkspaceSize, 1)
-	SYMBOL(aclnnFusedMatmul, 1)
-	SYMBOL(aclnnFusedMatmulGelu, 1)
-	SYMBOL(aclnnFusedMatmulGeluGetWorkspaceSize, 1)
-	SYMBOL(aclnnFusedMatmulGetWorkspaceSize, 1)
-	SYMBOL(aclnnFusedMulAddN, 1)
-	SYMBOL(aclnnFusedMulAddNGetWorkspaceSize, 1)
-	SYMBOL(aclnnFusedQuantMatmul, 1)
-	SYMBOL(aclnnFusedQuantMatmulGetWorkspaceSize, 1)
-	SYMBOL(aclnnFusedQuantMatmulWeightNz, 1)
-	SYMBOL(aclnnFusedQuantMatmulWeightNzGetWorkspaceSize, 1)
-	SYMBOL(aclnnFusedSgd, 1)
-	SYMBOL(aclnnFusedSgdGetWorkspaceSize, 1)
-	SYMBOL(aclnnGRU, 1)
-	SYMBOL(aclnnGRUBackward, 1)
-	SYMBOL(aclnnGRUBackwardGetWorkspaceSize, 1)
-	SYMBOL(aclnnGRUGetWorkspaceSize, 1)
-	SYMBOL(aclnnGather, 0)
-	SYMBOL(aclnnGatherGetWorkspaceSize, 0)
-	SYMBOL(aclnnGatherNd, 0)
-	SYMBOL(aclnnGatherNdGetWorkspaceSize, 0)
-	SYMBOL(aclnnGatherV2, 0)
-	SYMBOL(aclnnGatherV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnGatherV3, 1)
-	SYMBOL(aclnnGatherV3GetWorkspaceSize, 1)
-	SYMBOL(aclnnGcd, 0)
-	SYMBOL(aclnnGcdGetWorkspaceSize, 0)
-	SYMBOL(aclnnGeGlu, 0)
-	SYMBOL(aclnnGeGluBackward, 0)
-	SYMBOL(aclnnGeGluBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnGeGluGetWorkspaceSize, 0)
-	SYMBOL(aclnnGeGluV3, 0)
-	SYMBOL(aclnnGeGluV3Backward, 0)
-	SYMBOL(aclnnGeGluV3BackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnGeGluV3GetWorkspaceSize, 0)
-	SYMBOL(aclnnGeScalar, 0)
-	SYMBOL(aclnnGeScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnGeTensor, 0)
-	SYMBOL(aclnnGeTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnGelu, 0)
-	SYMBOL(aclnnGeluBackward, 0)
-	SYMBOL(aclnnGeluBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnGeluBackwardV2, 0)
-	SYMBOL(aclnnGeluBackwardV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnGeluGetWorkspaceSize, 0)
-	SYMBOL(aclnnGeluMul, 0)
-	SYMBOL(aclnnGeluMulGetWorkspaceSize, 0)
-	SYMBOL(aclnnGeluQuant, 1)
-	SYMBOL(aclnnGeluQuantGetWorkspaceSize, 1)
-	SYMBOL(aclnnGeluV2, 0)
-	SYMBOL(aclnnGeluV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnGemm, 0)
-	SYMBOL(aclnnGemmGetWorkspaceSize, 0)
-	SYMBOL(aclnnGemmaRmsNorm, 0)
-	SYMBOL(aclnnGemmaRmsNormGetWorkspaceSize, 0)
-	SYMBOL(aclnnGer, 0)
-	SYMBOL(aclnnGerGetWorkspaceSize, 0)
-	SYMBOL(aclnnGetPytorchRandom, 1)
-	SYMBOL(aclnnGlobalAveragePool, 0)
-	SYMBOL(aclnnGlobalAveragePoolGetWorkspaceSize, 0)
-	SYMBOL(aclnnGlobalMaxPool, 0)
-	SYMBOL(aclnnGlobalMaxPoolGetWorkspaceSize, 0)
-	SYMBOL(aclnnGlu, 0)
-	SYMBOL(aclnnGluBackward, 0)
-	SYMBOL(aclnnGluBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnGluGetWorkspaceSize, 0)
-	SYMBOL(aclnnGridSampler2D, 0)
-	SYMBOL(aclnnGridSampler2DBackward, 0)
-	SYMBOL(aclnnGridSampler2DBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnGridSampler2DGetWorkspaceSize, 0)
-	SYMBOL(aclnnGridSampler3D, 0)
-	SYMBOL(aclnnGridSampler3DBackward, 0)
-	SYMBOL(aclnnGridSampler3DBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnGridSampler3DGetWorkspaceSize, 0)
-	SYMBOL(aclnnGroupNorm, 0)
-	SYMBOL(aclnnGroupNormBackward, 0)
-	SYMBOL(aclnnGroupNormBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnGroupNormGetWorkspaceSize, 0)
-	SYMBOL(aclnnGroupNormSilu, 0)
-	SYMBOL(aclnnGroupNormSiluGetWorkspaceSize, 0)
-	SYMBOL(aclnnGroupNormSiluQuant, 1)
-	SYMBOL(aclnnGroupNormSiluQuantGetWorkspaceSize, 1)
-	SYMBOL(aclnnGroupNormSiluV2, 0)
-	SYMBOL(aclnnGroupNormSiluV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnGroupNormSwish, 0)
-	SYMBOL(aclnnGroupNormSwishGetWorkspaceSize, 0)
-	SYMBOL(aclnnGroupNormSwishGrad, 0)
-	SYMBOL(aclnnGroupNormSwishGradGetWorkspaceSize, 0)
-	SYMBOL(aclnnGroupQuant, 0)
-	SYMBOL(aclnnGroupQuantGetWorkspaceSize, 0)
-	SYMBOL(aclnnGroupedBiasAddGrad, 0)
-	SYMBOL(aclnnGroupedBiasAddGradGetWorkspaceSize, 0)
-	SYMBOL(aclnnGroupedBiasAddGradV2, 0)
-	SYMBOL(aclnnGroupedBiasAddGradV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnGroupedDynamicMxQuant, 1)
-	SYMBOL(aclnnGroupedDynamicMxQuantGetWorkspaceSize, 1)
-	SYMBOL(aclnnGroupedDynamicMxQuantV2, 1)
-	SYMBOL(aclnnGroupedDynamicMxQuantV2GetWorkspaceSize, 1)
-	SYMBOL(aclnnGroupedMatMulAllReduce, 0)
-	SYMBOL(aclnnGroupedMatMulAllReduceGetWorkspaceSize, 0)
-	SYMBOL(aclnnGroupedMatMulAlltoAllv, 1)
-	SYMBOL(aclnnGroupedMatMulAlltoAllvGetWorkspaceSize, 1)
-	SYMBOL(aclnnGroupedMatmul, 0)
-	SYMBOL(aclnnGroupedMatmulAdd, 0)
-	SYMBOL(aclnnGroupedMatmulAddGetWorkspaceSize, 0)
-	SYMBOL(aclnnGroupedMatmulAddV2, 1)
-	SYMBOL(aclnnGroupedMatmulAddV2GetWorkspaceSize, 1)
-	SYMBOL(aclnnGroupedMatmulFinalizeRouting, 1)
-	SYMBOL(aclnnGroupedMatmulFinalizeRoutingGetWorkspaceSize, 1)
-	SYMBOL(aclnnGroupedMatmulFinalizeRoutingV2, 1)
-	SYMBOL(aclnnGroupedMatmulFinalizeRoutingV2GetWorkspaceSize, 1)
-	SYMBOL(aclnnGroupedMatmulFinalizeRoutingV3, 1)
-	SYMBOL(aclnnGroupedMatmulFinalizeRoutingV3GetWorkspaceSize, 1)
-	SYMBOL(aclnnGroupedMatmulFinalizeRoutingWeightNz, 0)
-	SYMBOL(aclnnGroupedMatmulFinalizeRoutingWeightNzGetWorkspaceSize, 0)
-	SYMBOL(aclnnGroupedMatmulFinalizeRoutingWeightNzV2, 1)
-	SYMBOL(aclnnGroupedMatmulFinalizeRoutingWeightNzV2GetWorkspaceSize, 1)
-	SYMBOL(aclnnGroupedMatmulGetWorkspaceSize, 0)
-	SYMBOL(aclnnGroupedMatmulSwigluQuant, 0)
-	SYMBOL(aclnnGroupedMatmulSwigluQuantGetWorkspaceSize, 0)
-	SYMBOL(aclnnGroupedMatmulSwigluQuantWeightNZ, 1)
-	SYMBOL(aclnnGroupedMatmulSwigluQuantWeightNZGetWorkspaceSize, 1)
-	SYMBOL(aclnnGroupedMatmulV2, 0)
-	SYMBOL(aclnnGroupedMatmulV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnGroupedMatmulV3, 0)
-	SYMBOL(aclnnGroupedMatmulV3GetWorkspaceSize, 0)
-	SYMBOL(aclnnGroupedMatmulV4, 0)
-	SYMBOL(aclnnGroupedMatmulV4GetWorkspaceSize, 0)
-	SYMBOL(aclnnGroupedMatmulV5, 1)
-	SYMBOL(aclnnGroupedMatmulV5GetWorkspaceSize, 1)
-	SYMBOL(aclnnGroupedMatmulWeightNz, 1)
-	SYMBOL(aclnnGroupedMatmulWeightNzGetWorkspaceSize, 1)
-	SYMBOL(aclnnGroupedQuantMax, 1)
-	SYMBOL(aclnnGroupedQuantMaxGetWorkspaceSize, 1)
-	SYMBOL(aclnnGtScalar, 0)
-	SYMBOL(aclnnGtScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnGtTensor, 0)
-	SYMBOL(aclnnGtTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnHansDecode, 1)
-	SYMBOL(aclnnHansDecodeGetWorkspaceSize, 1)
-	SYMBOL(aclnnHansEncode, 1)
-	SYMBOL(aclnnHansEncodeGetWorkspaceSize, 1)
-	SYMBOL(aclnnHardshrink, 0)
-	SYMBOL(aclnnHardshrinkBackward, 0)
-	SYMBOL(aclnnHardshrinkBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnHardshrinkGetWorkspaceSize, 0)
-	SYMBOL(aclnnHardsigmoid, 0)
-	SYMBOL(aclnnHardsigmoidBackward, 0)
-	SYMBOL(aclnnHardsigmoidBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnHardsigmoidGetWorkspaceSize, 0)
-	SYMBOL(aclnnHardsigmoidV2, 1)
-	SYMBOL(aclnnHardsigmoidV2GetWorkspaceSize, 1)
-	SYMBOL(aclnnHardswish, 0)
-	SYMBOL(aclnnHardswishBackward, 0)
-	SYMBOL(aclnnHardswishBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnHardswishBackwardV2, 1)
-	SYMBOL(aclnnHardswishBackwardV2GetWorkspaceSize, 1)
-	SYMBOL(aclnnHardswishGetWorkspaceSize, 0)
-	SYMBOL(aclnnHardtanh, 0)
-	SYMBOL(aclnnHardtanhBackward, 0)
-	SYMBOL(aclnnHardtanhBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnHardtanhGetWorkspaceSize, 0)
-	SYMBOL(aclnnHeaviside, 1)
-	SYMBOL(aclnnHeavisideGetWorkspaceSize, 1)
-	SYMBOL(aclnnHistc, 0)
-	SYMBOL(aclnnHistcGetWorkspaceSize, 0)
-	SYMBOL(aclnnIm2col, 0)
-	SYMBOL(aclnnIm2colBackward, 0)
-	SYMBOL(aclnnIm2colBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnIm2colGetWorkspaceSize, 0)
-	SYMBOL(aclnnIncreFlashAttention, 0)
-	SYMBOL(aclnnIncreFlashAttentionGetWorkspaceSize, 0)
-	SYMBOL(aclnnIncreFlashAttentionV2, 0)
-	SYMBOL(aclnnIncreFlashAttentionV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnIncreFlashAttentionV3, 0)
-	SYMBOL(aclnnIncreFlashAttentionV3GetWorkspaceSize, 0)
-	SYMBOL(aclnnIncreFlashAttentionV4, 0)
-	SYMBOL(aclnnIncreFlashAttentionV4GetWorkspaceSize, 0)
-	SYMBOL(aclnnIndex, 0)
-	SYMBOL(aclnnIndexAdd, 0)
-	SYMBOL(aclnnIndexAddGetWorkspaceSize, 0)
-	SYMBOL(aclnnIndexAddV2, 1)
-	SYMBOL(aclnnIndexAddV2GetWorkspaceSize, 1)
-	SYMBOL(aclnnIndexCopy, 0)
-	SYMBOL(aclnnIndexCopyGetWorkspaceSize, 0)
-	SYMBOL(aclnnIndexFill, 1)
-	SYMBOL(aclnnIndexFillGetWorkspaceSize, 1)
-	SYMBOL(aclnnIndexFillTensor, 0)
-	SYMBOL(aclnnIndexFillTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnIndexGetWorkspaceSize, 0)
-	SYMBOL(aclnnIndexPutImpl, 0)
-	SYMBOL(aclnnIndexPutImplGetWorkspaceSize, 0)
-	SYMBOL(aclnnIndexSelect, 0)
-	SYMBOL(aclnnIndexSelectGetWorkspaceSize, 0)
-	SYMBOL(aclnnInit, 0)
-	SYMBOL(aclnnInnerFusedInferAttentionScore, 1)
-	SYMBOL(aclnnInnerFusedInferAttentionScoreGetWorkspaceSize, 1)
-	SYMBOL(aclnnInnerFusedInferAttentionScoreTensorGetWorkspaceSize, 1)
-	SYMBOL(aclnnInplaceAcos, 0)
-	SYMBOL(aclnnInplaceAcosGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceAcosh, 0)
-	SYMBOL(aclnnInplaceAcoshGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceAdd, 0)
-	SYMBOL(aclnnInplaceAddGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceAddRelu, 0)
-	SYMBOL(aclnnInplaceAddReluGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceAddRmsNorm, 1)
-	SYMBOL(aclnnInplaceAddRmsNormGetWorkspaceSize, 1)
-	SYMBOL(aclnnInplaceAddV3, 1)
-	SYMBOL(aclnnInplaceAddV3GetWorkspaceSize, 1)
-	SYMBOL(aclnnInplaceAddbmm, 0)
-	SYMBOL(aclnnInplaceAddbmmGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceAddcdiv, 0)
-	SYMBOL(aclnnInplaceAddcdivGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceAddcmul, 0)
-	SYMBOL(aclnnInplaceAddcmulGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceAddmm, 0)
-	SYMBOL(aclnnInplaceAddmmGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceAddr, 0)
-	SYMBOL(aclnnInplaceAddrGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceAddrV2, 1)
-	SYMBOL(aclnnInplaceAddrV2GetWorkspaceSize, 1)
-	SYMBOL(aclnnInplaceAdds, 0)
-	SYMBOL(aclnnInplaceAddsGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceAsin, 0)
-	SYMBOL(aclnnInplaceAsinGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceAsinh, 0)
-	SYMBOL(aclnnInplaceAsinhGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceAtan, 0)
-	SYMBOL(aclnnInplaceAtan2, 0)
-	SYMBOL(aclnnInplaceAtan2GetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceAtanGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceAtanh, 0)
-	SYMBOL(aclnnInplaceAtanhGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceBaddbmm, 0)
-	SYMBOL(aclnnInplaceBaddbmmGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceBernoulli, 0)
-	SYMBOL(aclnnInplaceBernoulliGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceBernoulliTensor, 0)
-	SYMBOL(aclnnInplaceBernoulliTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceBitwiseAndScalar, 0)
-	SYMBOL(aclnnInplaceBitwiseAndScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceBitwiseAndTensor, 0)
-	SYMBOL(aclnnInplaceBitwiseAndTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceBitwiseAndTensorOut, 1)
-	SYMBOL(aclnnInplaceBitwiseAndTensorOutGetWorkspaceSize, 1)
-	SYMBOL(aclnnInplaceBitwiseOrScalar, 0)
-	SYMBOL(aclnnInplaceBitwiseOrScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceBitwiseOrTensor, 0)
-	SYMBOL(aclnnInplaceBitwiseOrTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceBitwiseXorScalar, 0)
-	SYMBOL(aclnnInplaceBitwiseXorScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceBitwiseXorTensor, 0)
-	SYMBOL(aclnnInplaceBitwiseXorTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceCeil, 0)
-	SYMBOL(aclnnInplaceCeilGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceCelu, 0)
-	SYMBOL(aclnnInplaceCeluGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceClampMax, 0)
-	SYMBOL(aclnnInplaceClampMaxGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceClampMaxTensor, 0)
-	SYMBOL(aclnnInplaceClampMaxTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceClampMinTensor, 0)
-	SYMBOL(aclnnInplaceClampMinTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceCopy, 0)
-	SYMBOL(aclnnInplaceCopyGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceCos, 0)
-	SYMBOL(aclnnInplaceCosGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceCosh, 0)
-	SYMBOL(aclnnInplaceCoshGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceCumprod, 0)
-	SYMBOL(aclnnInplaceCumprodGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceDiv, 0)
-	SYMBOL(aclnnInplaceDivGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceDivMod, 0)
-	SYMBOL(aclnnInplaceDivModGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceDivMods, 0)
-	SYMBOL(aclnnInplaceDivModsGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceDivs, 0)
-	SYMBOL(aclnnInplaceDivsGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceElu, 0)
-	SYMBOL(aclnnInplaceEluGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceEqScalar, 0)
-	SYMBOL(aclnnInplaceEqScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceEqTensor, 0)
-	SYMBOL(aclnnInplaceEqTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceErf, 0)
-	SYMBOL(aclnnInplaceErfGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceErfc, 0)
-	SYMBOL(aclnnInplaceErfcGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceErfinv, 0)
-	SYMBOL(aclnnInplaceErfinvGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceExp, 0)
-	SYMBOL(aclnnInplaceExp2, 0)
-	SYMBOL(aclnnInplaceExp2GetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceExpGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceExpm1, 0)
-	SYMBOL(aclnnInplaceExpm1GetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceFillDiagonal, 0)
-	SYMBOL(aclnnInplaceFillDiagonalGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceFillScalar, 0)
-	SYMBOL(aclnnInplaceFillScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceFillTensor, 0)
-	SYMBOL(aclnnInplaceFillTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceFloor, 0)
-	SYMBOL(aclnnInplaceFloorDivide, 0)
-	SYMBOL(aclnnInplaceFloorDivideGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceFloorDivides, 0)
-	SYMBOL(aclnnInplaceFloorDividesGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceFloorGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceFmodScalar, 0)
-	SYMBOL(aclnnInplaceFmodScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceFmodTensor, 0)
-	SYMBOL(aclnnInplaceFmodTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceFrac, 0)
-	SYMBOL(aclnnInplaceFracGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceGeScalar, 0)
-	SYMBOL(aclnnInplaceGeScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceGeTensor, 0)
-	SYMBOL(aclnnInplaceGeTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceGtScalar, 0)
-	SYMBOL(aclnnInplaceGtScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceGtTensor, 0)
-	SYMBOL(aclnnInplaceGtTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceHardsigmoid, 0)
-	SYMBOL(aclnnInplaceHardsigmoidGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceHardsigmoidV2, 1)
-	SYMBOL(aclnnInplaceHardsigmoidV2GetWorkspaceSize, 1)
-	SYMBOL(aclnnInplaceHardswish, 0)
-	SYMBOL(aclnnInplaceHardswishGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceHardtanh, 0)
-	SYMBOL(aclnnInplaceHardtanhGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceIndexCopy, 0)
-	SYMBOL(aclnnInplaceIndexCopyGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceIndexFill, 1)
-	SYMBOL(aclnnInplaceIndexFillGetWorkspaceSize, 1)
-	SYMBOL(aclnnInplaceIndexFillTensor, 0)
-	SYMBOL(aclnnInplaceIndexFillTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceLeScalar, 0)
-	SYMBOL(aclnnInplaceLeScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceLeTensor, 0)
-	SYMBOL(aclnnInplaceLeTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceLeakyRelu, 0)
-	SYMBOL(aclnnInplaceLeakyReluGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceLerp, 0)
-	SYMBOL(aclnnInplaceLerpGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceLerps, 0)
-	SYMBOL(aclnnInplaceLerpsGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceLog, 0)
-	SYMBOL(aclnnInplaceLog10, 0)
-	SYMBOL(aclnnInplaceLog10GetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceLog1p, 0)
-	SYMBOL(aclnnInplaceLog1pGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceLog2, 0)
-	SYMBOL(aclnnInplaceLog2GetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceLogGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceLogicalAnd, 0)
-	SYMBOL(aclnnInplaceLogicalAndGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceLogicalNot, 0)
-	SYMBOL(aclnnInplaceLogicalNotGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceLogicalOr, 0)
-	SYMBOL(aclnnInplaceLogicalOrGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceLtScalar, 0)
-	SYMBOL(aclnnInplaceLtScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceLtTensor, 0)
-	SYMBOL(aclnnInplaceLtTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceMaskedFillScalar, 0)
-	SYMBOL(aclnnInplaceMaskedFillScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceMaskedFillTensor, 0)
-	SYMBOL(aclnnInplaceMaskedFillTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceMaskedScatter, 0)
-	SYMBOL(aclnnInplaceMaskedScatterGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceMatmulAllReduceAddRmsNorm, 0)
-	SYMBOL(aclnnInplaceMatmulAllReduceAddRmsNormGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceMish, 0)
-	SYMBOL(aclnnInplaceMishGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceMul, 0)
-	SYMBOL(aclnnInplaceMulGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceMuls, 0)
-	SYMBOL(aclnnInplaceMulsGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceNanToNum, 0)
-	SYMBOL(aclnnInplaceNanToNumGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceNeScalar, 0)
-	SYMBOL(aclnnInplaceNeScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceNeTensor, 0)
-	SYMBOL(aclnnInplaceNeTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceNeg, 0)
-	SYMBOL(aclnnInplaceNegGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceNormal, 0)
-	SYMBOL(aclnnInplaceNormalGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceNormalTensor, 1)
-	SYMBOL(aclnnInplaceNormalTensorGetWorkspaceSize, 1)
-	SYMBOL(aclnnInplaceOne, 0)
-	SYMBOL(aclnnInplaceOneGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplacePowTensorScalar, 0)
-	SYMBOL(aclnnInplacePowTensorScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplacePowTensorTensor, 0)
-	SYMBOL(aclnnInplacePowTensorTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplacePut, 0)
-	SYMBOL(aclnnInplacePutGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceQuantMatmulAllReduceAddRmsNorm, 0)
-	SYMBOL(aclnnInplaceQuantMatmulAllReduceAddRmsNormGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceQuantScatter, 0)
-	SYMBOL(aclnnInplaceQuantScatterGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceQuantScatterV2, 1)
-	SYMBOL(aclnnInplaceQuantScatterV2GetWorkspaceSize, 1)
-	SYMBOL(aclnnInplaceRReluWithNoise, 0)
-	SYMBOL(aclnnInplaceRReluWithNoiseGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceRandom, 0)
-	SYMBOL(aclnnInplaceRandomGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceRandomTensor, 1)
-	SYMBOL(aclnnInplaceRandomTensorGetWorkspaceSize, 1)
-	SYMBOL(aclnnInplaceRandomWithoutFromTo, 1)
-	SYMBOL(aclnnInplaceRandomWithoutFromToGetWorkspaceSize, 1)
-	SYMBOL(aclnnInplaceRandomWithoutFromToTensor, 1)
-	SYMBOL(aclnnInplaceRandomWithoutFromToTensorGetWorkspaceSize, 1)
-	SYMBOL(aclnnInplaceReciprocal, 0)
-	SYMBOL(aclnnInplaceReciprocalGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceRelu, 0)
-	SYMBOL(aclnnInplaceReluGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceRemainderTensorScalar, 0)
-	SYMBOL(aclnnInplaceRemainderTensorScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceRemainderTensorTensor, 0)
-	SYMBOL(aclnnInplaceRemainderTensorTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceRenorm, 0)
-	SYMBOL(aclnnInplaceRenormGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceRound, 0)
-	SYMBOL(aclnnInplaceRoundDecimals, 0)
-	SYMBOL(aclnnInplaceRoundDecimalsGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceRoundGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceRsqrt, 0)
-	SYMBOL(aclnnInplaceRsqrtGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceScatter, 0)
-	SYMBOL(aclnnInplaceScatterGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceScatterReduce, 1)
-	SYMBOL(aclnnInplaceScatterReduceGetWorkspaceSize, 1)
-	SYMBOL(aclnnInplaceScatterUpdate, 0)
-	SYMBOL(aclnnInplaceScatterUpdateGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceScatterValue, 0)
-	SYMBOL(aclnnInplaceScatterValueGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceSelu, 0)
-	SYMBOL(aclnnInplaceSeluGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceSigmoid, 0)
-	SYMBOL(aclnnInplaceSigmoidGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceSin, 0)
-	SYMBOL(aclnnInplaceSinGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceSinc, 0)
-	SYMBOL(aclnnInplaceSincGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceSinh, 0)
-	SYMBOL(aclnnInplaceSinhGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceSqrt, 0)
-	SYMBOL(aclnnInplaceSqrtGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceSub, 0)
-	SYMBOL(aclnnInplaceSubGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceSubs, 0)
-	SYMBOL(aclnnInplaceSubsGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceTan, 0)
-	SYMBOL(aclnnInplaceTanGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceTanh, 0)
-	SYMBOL(aclnnInplaceTanhGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceThreshold, 0)
-	SYMBOL(aclnnInplaceThresholdGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceTril, 0)
-	SYMBOL(aclnnInplaceTrilGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceTriu, 0)
-	SYMBOL(aclnnInplaceTriuGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceTrunc, 0)
-	SYMBOL(aclnnInplaceTruncGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceUniform, 0)
-	SYMBOL(aclnnInplaceUniformGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceUniformTensor, 1)
-	SYMBOL(aclnnInplaceUniformTensorGetWorkspaceSize, 1)
-	SYMBOL(aclnnInplaceWeightQuantMatmulAllReduceAddRmsNorm, 0)
-	SYMBOL(aclnnInplaceWeightQuantMatmulAllReduceAddRmsNormGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceXLogYScalarOther, 0)
-	SYMBOL(aclnnInplaceXLogYScalarOtherGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceXLogYTensor, 0)
-	SYMBOL(aclnnInplaceXLogYTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnInplaceZero, 0)
-	SYMBOL(aclnnInplaceZeroGetWorkspaceSize, 0)
-	SYMBOL(aclnnInstanceNorm, 0)
-	SYMBOL(aclnnInstanceNormGetWorkspaceSize, 0)
-	SYMBOL(aclnnInterleaveRope, 1)
-	SYMBOL(aclnnInterleaveRopeGetWorkspaceSize, 1)
-	SYMBOL(aclnnInverse, 0)
-	SYMBOL(aclnnInverseGetWorkspaceSize, 0)
-	SYMBOL(aclnnIsClose, 0)
-	SYMBOL(aclnnIsCloseGetWorkspaceSize, 0)
-	SYMBOL(aclnnIsFinite, 0)
-	SYMBOL(aclnnIsFiniteGetWorkspaceSize, 0)
-	SYMBOL(aclnnIsInScalarTensor, 0)
-	SYMBOL(aclnnIsInScalarTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnIsInTensorScalar, 0)
-	SYMBOL(aclnnIsInTensorScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnIsInf, 0)
-	SYMBOL(aclnnIsInfGetWorkspaceSize, 0)
-	SYMBOL(aclnnIsNegInf, 0)
-	SYMBOL(aclnnIsNegInfGetWorkspaceSize, 0)
-	SYMBOL(aclnnIsPosInf, 0)
-	SYMBOL(aclnnIsPosInfGetWorkspaceSize, 0)
-	SYMBOL(aclnnKdaGateCumsum, 0)
-	SYMBOL(aclnnKdaGateCumsumGetWorkspaceSize, 0)
-	SYMBOL(aclnnKlDiv, 0)
-	SYMBOL(aclnnKlDivBackward, 0)
-	SYMBOL(aclnnKlDivBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnKlDivGetWorkspaceSize, 0)
-	SYMBOL(aclnnKlDivTargetBackward, 1)
-	SYMBOL(aclnnKlDivTargetBackwardGetWorkspaceSize, 1)
-	SYMBOL(aclnnKthvalue, 0)
-	SYMBOL(aclnnKthvalueGetWorkspaceSize, 0)
-	SYMBOL(aclnnL1Loss, 0)
-	SYMBOL(aclnnL1LossBackward, 0)
-	SYMBOL(aclnnL1LossBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnL1LossGetWorkspaceSize, 0)
-	SYMBOL(aclnnLSTM, 1)
-	SYMBOL(aclnnLSTMGetWorkspaceSize, 1)
-	SYMBOL(aclnnLayerNorm, 0)
-	SYMBOL(aclnnLayerNormBackward, 0)
-	SYMBOL(aclnnLayerNormBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnLayerNormGetWorkspaceSize, 0)
-	SYMBOL(aclnnLayerNormQuant, 1)
-	SYMBOL(aclnnLayerNormQuantGetWorkspaceSize, 1)
-	SYMBOL(aclnnLayerNormWithImplMode, 0)
-	SYMBOL(aclnnLayerNormWithImplModeGetWorkspaceSize, 0)
-	SYMBOL(aclnnLeScalar, 0)
-	SYMBOL(aclnnLeScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnLeTensor, 0)
-	SYMBOL(aclnnLeTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnLeakyRelu, 0)
-	SYMBOL(aclnnLeakyReluBackward, 0)
-	SYMBOL(aclnnLeakyReluBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnLeakyReluGetWorkspaceSize, 0)
-	SYMBOL(aclnnLeftShift, 1)
-	SYMBOL(aclnnLeftShiftGetWorkspaceSize, 1)
-	SYMBOL(aclnnLeftShifts, 1)
-	SYMBOL(aclnnLeftShiftsGetWorkspaceSize, 1)
-	SYMBOL(aclnnLerp, 0)
-	SYMBOL(aclnnLerpGetWorkspaceSize, 0)
-	SYMBOL(aclnnLerps, 0)
-	SYMBOL(aclnnLerpsGetWorkspaceSize, 0)
-	SYMBOL(aclnnLgamma, 0)
-	SYMBOL(aclnnLgammaGetWorkspaceSize, 0)
-	SYMBOL(aclnnLinalgCholesky, 1)
-	SYMBOL(aclnnLinalgCholeskyGetWorkspaceSize, 1)
-	SYMBOL(aclnnLinalgCross, 0)
-	SYMBOL(aclnnLinalgCrossGetWorkspaceSize, 0)
-	SYMBOL(aclnnLinalgQr, 0)
-	SYMBOL(aclnnLinalgQrGetWorkspaceSize, 0)
-	SYMBOL(aclnnLinalgVectorNorm, 0)
-	SYMBOL(aclnnLinalgVectorNormGetWorkspaceSize, 0)
-	SYMBOL(aclnnLinspace, 0)
-	SYMBOL(aclnnLinspaceGetWorkspaceSize, 0)
-	SYMBOL(aclnnLog, 0)
-	SYMBOL(aclnnLog10, 0)
-	SYMBOL(aclnnLog10GetWorkspaceSize, 0)
-	SYMBOL(aclnnLog1p, 0)
-	SYMBOL(aclnnLog1pGetWorkspaceSize, 0)
-	SYMBOL(aclnnLog2, 0)
-	SYMBOL(aclnnLog2GetWorkspaceSize, 0)
-	SYMBOL(aclnnLogAddExp, 0)
-	SYMBOL(aclnnLogAddExp2, 0)
-	SYMBOL(aclnnLogAddExp2GetWorkspaceSize, 0)
-	SYMBOL(aclnnLogAddExpGetWorkspaceSize, 0)
-	SYMBOL(aclnnLogGetWorkspaceSize, 0)
-	SYMBOL(aclnnLogSigmoid, 0)
-	SYMBOL(aclnnLogSigmoidBackward, 0)
-	SYMBOL(aclnnLogSigmoidBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnLogSigmoidForward, 0)
-	SYMBOL(aclnnLogSigmoidForwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnLogSigmoidGetWorkspaceSize, 0)
-	SYMBOL(aclnnLogSoftmax, 0)
-	SYMBOL(aclnnLogSoftmaxBackward, 0)
-	SYMBOL(aclnnLogSoftmaxBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnLogSoftmaxGetWorkspaceSize, 0)
-	SYMBOL(aclnnLogSpace, 1)
-	SYMBOL(aclnnLogSpaceGetWorkspaceSize, 1)
-	SYMBOL(aclnnLogSumExp, 0)
-	SYMBOL(aclnnLogSumExpGetWorkspaceSize, 0)
-	SYMBOL(aclnnLogdet, 0)
-	SYMBOL(aclnnLogdetGetWorkspaceSize, 0)
-	SYMBOL(aclnnLogicalAnd, 0)
-	SYMBOL(aclnnLogicalAndGetWorkspaceSize, 0)
-	SYMBOL(aclnnLogicalNot, 0)
-	SYMBOL(aclnnLogicalNotGetWorkspaceSize, 0)
-	SYMBOL(aclnnLogicalOr, 0)
-	SYMBOL(aclnnLogicalOrGetWorkspaceSize, 0)
-	SYMBOL(aclnnLogicalXor, 0)
-	SYMBOL(aclnnLogicalXorGetWorkspaceSize, 0)
-	SYMBOL(aclnnLogit, 0)
-	SYMBOL(aclnnLogitGetWorkspaceSize, 0)
-	SYMBOL(aclnnLogitGrad, 0)
-	SYMBOL(aclnnLogitGradGetWorkspaceSize, 0)
-	SYMBOL(aclnnLstmBackward, 1)
-	SYMBOL(aclnnLstmBackwardGetWorkspaceSize, 1)
-	SYMBOL(aclnnLtScalar, 0)
-	SYMBOL(aclnnLtScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnLtTensor, 0)
-	SYMBOL(aclnnLtTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnMaskedScale, 1)
-	SYMBOL(aclnnMaskedScaleGetWorkspaceSize, 1)
-	SYMBOL(aclnnMaskedSelect, 0)
-	SYMBOL(aclnnMaskedSelectGetWorkspaceSize, 0)
-	SYMBOL(aclnnMaskedSoftmaxWithRelPosBias, 0)
-	SYMBOL(aclnnMaskedSoftmaxWithRelPosBiasGetWorkspaceSize, 0)
-	SYMBOL(aclnnMatmul, 0)
-	SYMBOL(aclnnMatmulAllReduce, 0)
-	SYMBOL(aclnnMatmulAllReduceAddRmsNorm, 0)
-	SYMBOL(aclnnMatmulAllReduceAddRmsNormGetWorkspaceSize, 0)
-	SYMBOL(aclnnMatmulAllReduceGetWorkspaceSize, 0)
-	SYMBOL(aclnnMatmulAllReduceV2, 0)
-	SYMBOL(aclnnMatmulAllReduceV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnMatmulCompress, 1)
-	SYMBOL(aclnnMatmulCompressDequant, 0)
-	SYMBOL(aclnnMatmulCompressDequantGetWorkspaceSize, 0)
-	SYMBOL(aclnnMatmulCompressGetWorkspaceSize, 1)
-	SYMBOL(aclnnMatmulEmuSplitWeight, 1)
-	SYMBOL(aclnnMatmulEmuSplitWeightGetWorkspaceSize, 1)
-	SYMBOL(aclnnMatmulGetWorkspaceSize, 0)
-	SYMBOL(aclnnMatmulReduceScatter, 0)
-	SYMBOL(aclnnMatmulReduceScatterGetWorkspaceSize, 0)
-	SYMBOL(aclnnMatmulWeightNz, 1)
-	SYMBOL(aclnnMatmulWeightNzGetWorkspaceSize, 1)
-	SYMBOL(aclnnMax, 0)
-	SYMBOL(aclnnMaxDim, 0)
-	SYMBOL(aclnnMaxDimGetWorkspaceSize, 0)
-	SYMBOL(aclnnMaxGetWorkspaceSize, 0)
-	SYMBOL(aclnnMaxN, 0)
-	SYMBOL(aclnnMaxNGetWorkspaceSize, 0)
-	SYMBOL(aclnnMaxPool, 0)
-	SYMBOL(aclnnMaxPool2dWithIndices, 0)
-	SYMBOL(aclnnMaxPool2dWithIndicesBackward, 0)
-	SYMBOL(aclnnMaxPool2dWithIndicesBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnMaxPool2dWithIndicesGetWorkspaceSize, 0)
-	SYMBOL(aclnnMaxPool2dWithMask, 0)
-	SYMBOL(aclnnMaxPool2dWithMaskBackward, 0)
-	SYMBOL(aclnnMaxPool2dWithMaskBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnMaxPool2dWithMaskGetWorkspaceSize, 0)
-	SYMBOL(aclnnMaxPool3D, 1)
-	SYMBOL(aclnnMaxPool3DGetWorkspaceSize, 1)
-	SYMBOL(aclnnMaxPool3dWithArgmax, 0)
-	SYMBOL(aclnnMaxPool3dWithArgmaxBackward, 0)
-	SYMBOL(aclnnMaxPool3dWithArgmaxBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnMaxPool3dWithArgmaxGetWorkspaceSize, 0)
-	SYMBOL(aclnnMaxPoolGetWorkspaceSize, 0)
-	SYMBOL(aclnnMaxPoolV3, 1)
-	SYMBOL(aclnnMaxPoolV3GetWorkspaceSize, 1)
-	SYMBOL(aclnnMaxUnpool2d, 0)
-	SYMBOL(aclnnMaxUnpool2dBackward, 0)
-	SYMBOL(aclnnMaxUnpool2dBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnMaxUnpool2dGetWorkspaceSize, 0)
-	SYMBOL(aclnnMaxUnpool3d, 0)
-	SYMBOL(aclnnMaxUnpool3dBackward, 0)
-	SYMBOL(aclnnMaxUnpool3dBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnMaxUnpool3dGetWorkspaceSize, 0)
-	SYMBOL(aclnnMaxV2, 0)
-	SYMBOL(aclnnMaxV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnMaximum, 0)
-	SYMBOL(aclnnMaximumGetWorkspaceSize, 0)
-	SYMBOL(aclnnMean, 0)
-	SYMBOL(aclnnMeanGetWorkspaceSize, 0)
-	SYMBOL(aclnnMeanV2, 0)
-	SYMBOL(aclnnMeanV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnMedian, 0)
-	SYMBOL(aclnnMedianDim, 0)
-	SYMBOL(aclnnMedianDimGetWorkspaceSize, 0)
-	SYMBOL(aclnnMedianGetWorkspaceSize, 0)
-	SYMBOL(aclnnMin, 0)
-	SYMBOL(aclnnMinDim, 0)
-	SYMBOL(aclnnMinDimGetWorkspaceSize, 0)
-	SYMBOL(aclnnMinGetWorkspaceSize, 0)
-	SYMBOL(aclnnMinN, 0)
-	SYMBOL(aclnnMinNGetWorkspaceSize, 0)
-	SYMBOL(aclnnMinimum, 0)
-	SYMBOL(aclnnMinimumGetWorkspaceSize, 0)
-	SYMBOL(aclnnMish, 0)
-	SYMBOL(aclnnMishBackward, 0)
-	SYMBOL(aclnnMishBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnMishGetWorkspaceSize, 0)
-	SYMBOL(aclnnMlaProlog, 0)
-	SYMBOL(aclnnMlaPrologGetWorkspaceSize, 0)
-	SYMBOL(aclnnMlaPrologV2, 1)
-	SYMBOL(aclnnMlaPrologV2GetWorkspaceSize, 1)
-	SYMBOL(aclnnMlaPrologV2WeightNz, 1)
-	SYMBOL(aclnnMlaPrologV2WeightNzGetWorkspaceSize, 1)
-	SYMBOL(aclnnMlaPrologV3, 1)
-	SYMBOL(aclnnMlaPrologV3GetWorkspaceSize, 1)
-	SYMBOL(aclnnMlaPrologV3WeightNz, 1)
-	SYMBOL(aclnnMlaPrologV3WeightNzGetWorkspaceSize, 1)
-	SYMBOL(aclnnMm, 0)
-	SYMBOL(aclnnMmGetWorkspaceSize, 0)
-	SYMBOL(aclnnModulate, 1)
-	SYMBOL(aclnnModulateBackward, 1)
-	SYMBOL(aclnnModulateBackwardGetWorkspaceSize, 1)
-	SYMBOL(aclnnModulateGetWorkspaceSize, 1)
-	SYMBOL(aclnnMoeComputeExpertTokens, 0)
-	SYMBOL(aclnnMoeComputeExpertTokensGetWorkspaceSize, 0)
-	SYMBOL(aclnnMoeDistributeBufferReset, 1)
-	SYMBOL(aclnnMoeDistributeBufferResetGetWorkspaceSize, 1)
-	SYMBOL(aclnnMoeDistributeCombine, 0)
-	SYMBOL(aclnnMoeDistributeCombineAddRmsNorm, 1)
-	SYMBOL(aclnnMoeDistributeCombineAddRmsNormGetWorkspaceSize, 1)
-	SYMBOL(aclnnMoeDistributeCombineAddRmsNormV2, 1)
-	SYMBOL(aclnnMoeDistributeCombineAddRmsNormV2GetWorkspaceSize, 1)
-	SYMBOL(aclnnMoeDistributeCombineGetWorkspaceSize, 0)
-	SYMBOL(aclnnMoeDistributeCombineV2, 1)
-	SYMBOL(aclnnMoeDistributeCombineV2GetWorkspaceSize, 1)
-	SYMBOL(aclnnMoeDistributeCombineV3, 1)
-	SYMBOL(aclnnMoeDistributeCombineV3GetWorkspaceSize, 1)
-	SYMBOL(aclnnMoeDistributeDispatch, 0)
-	SYMBOL(aclnnMoeDistributeDispatchGetWorkspaceSize, 0)
-	SYMBOL(aclnnMoeDistributeDispatchV2, 1)
-	SYMBOL(aclnnMoeDistributeDispatchV2GetWorkspaceSize, 1)
-	SYMBOL(aclnnMoeDistributeDispatchV3, 1)
-	SYMBOL(aclnnMoeDistributeDispatchV3GetWorkspaceSize, 1)
-	SYMBOL(aclnnMoeFinalizeRouting, 0)
-	SYMBOL(aclnnMoeFinalizeRoutingGetWorkspaceSize, 0)
-	SYMBOL(aclnnMoeFinalizeRoutingV2, 0)
-	SYMBOL(aclnnMoeFinalizeRoutingV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnMoeFinalizeRoutingV2Grad, 0)
-	SYMBOL(aclnnMoeFinalizeRoutingV2GradGetWorkspaceSize, 0)
-	SYMBOL(aclnnMoeGatingTopK, 1)
-	SYMBOL(aclnnMoeGatingTopKGetWorkspaceSize, 1)
-	SYMBOL(aclnnMoeGatingTopKSoftmax, 0)
-	SYMBOL(aclnnMoeGatingTopKSoftmaxGetWorkspaceSize, 0)
-	SYMBOL(aclnnMoeGatingTopKSoftmaxV2, 0)
-	SYMBOL(aclnnMoeGatingTopKSoftmaxV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnMoeInitRouting, 0)
-	SYMBOL(aclnnMoeInitRoutingGetWorkspaceSize, 0)
-	SYMBOL(aclnnMoeInitRoutingQuant, 0)
-	SYMBOL(aclnnMoeInitRoutingQuantGetWorkspaceSize, 0)
-	SYMBOL(aclnnMoeInitRoutingQuantV2, 0)
-	SYMBOL(aclnnMoeInitRoutingQuantV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnMoeInitRoutingV2, 0)
-	SYMBOL(aclnnMoeInitRoutingV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnMoeInitRoutingV2Grad, 0)
-	SYMBOL(aclnnMoeInitRoutingV2GradGetWorkspaceSize, 0)
-	SYMBOL(aclnnMoeInitRoutingV3, 1)
-	SYMBOL(aclnnMoeInitRoutingV3GetWorkspaceSize, 1)
-	SYMBOL(aclnnMoeTokenPermute, 0)
-	SYMBOL(aclnnMoeTokenPermuteGetWorkspaceSize, 0)
-	SYMBOL(aclnnMoeTokenPermuteGrad, 0)
-	SYMBOL(aclnnMoeTokenPermuteGradGetWorkspaceSize, 0)
-	SYMBOL(aclnnMoeTokenPermuteWithEp, 1)
-	SYMBOL(aclnnMoeTokenPermuteWithEpGetWorkspaceSize, 1)
-	SYMBOL(aclnnMoeTokenPermuteWithEpGrad, 1)
-	SYMBOL(aclnnMoeTokenPermuteWithEpGradGetWorkspaceSize, 1)
-	SYMBOL(aclnnMoeTokenPermuteWithRoutingMap, 1)
-	SYMBOL(aclnnMoeTokenPermuteWithRoutingMapGetWorkspaceSize, 1)
-	SYMBOL(aclnnMoeTokenPermuteWithRoutingMapGrad, 1)
-	SYMBOL(aclnnMoeTokenPermuteWithRoutingMapGradGetWorkspaceSize, 1)
-	SYMBOL(aclnnMoeTokenUnpermute, 0)
-	SYMBOL(aclnnMoeTokenUnpermuteGetWorkspaceSize, 0)
-	SYMBOL(aclnnMoeTokenUnpermuteGrad, 0)
-	SYMBOL(aclnnMoeTokenUnpermuteGradGetWorkspaceSize, 0)
-	SYMBOL(aclnnMoeTokenUnpermuteWithEp, 1)
-	SYMBOL(aclnnMoeTokenUnpermuteWithEpGetWorkspaceSize, 1)
-	SYMBOL(aclnnMoeTokenUnpermuteWithEpGrad, 1)
-	SYMBOL(aclnnMoeTokenUnpermuteWithEpGradGetWorkspaceSize, 1)
-	SYMBOL(aclnnMoeTokenUnpermuteWithRoutingMap, 1)
-	SYMBOL(aclnnMoeTokenUnpermuteWithRoutingMapGetWorkspaceSize, 1)
-	SYMBOL(aclnnMoeTokenUnpermuteWithRoutingMapGrad, 1)
-	SYMBOL(aclnnMoeTokenUnpermuteWithRoutingMapGradGetWorkspaceSize, 1)
-	SYMBOL(aclnnMoeUpdateExpert, 1)
-	SYMBOL(aclnnMoeUpdateExpertGetWorkspaceSize, 1)
-	SYMBOL(aclnnMrgbaCustom, 0)
-	SYMBOL(aclnnMrgbaCustomGetWorkspaceSize, 0)
-	SYMBOL(aclnnMseLoss, 0)
-	SYMBOL(aclnnMseLossBackward, 0)
-	SYMBOL(aclnnMseLossBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnMseLossGetWorkspaceSize, 0)
-	SYMBOL(aclnnMseLossOut, 0)
-	SYMBOL(aclnnMseLossOutGetWorkspaceSize, 0)
-	SYMBOL(aclnnMul, 0)
-	SYMBOL(aclnnMulGetWorkspaceSize, 0)
-	SYMBOL(aclnnMulNoNan, 1)
-	SYMBOL(aclnnMulNoNanGetWorkspaceSize, 1)
-	SYMBOL(aclnnMuls, 0)
-	SYMBOL(aclnnMulsGetWorkspaceSize, 0)
-	SYMBOL(aclnnMultiScaleDeformableAttentionGrad, 0)
-	SYMBOL(aclnnMultiScaleDeformableAttentionGradGetWorkspaceSize, 0)
-	SYMBOL(aclnnMultiScaleDeformableAttnFunction, 0)
-	SYMBOL(aclnnMultiScaleDeformableAttnFunctionGetWorkspaceSize, 0)
-	SYMBOL(aclnnMultilabelMarginLoss, 0)
-	SYMBOL(aclnnMultilabelMarginLossGetWorkspaceSize, 0)
-	SYMBOL(aclnnMultinomial, 0)
-	SYMBOL(aclnnMultinomialGetWorkspaceSize, 0)
-	SYMBOL(aclnnMultinomialTensor, 1)
-	SYMBOL(aclnnMultinomialTensorGetWorkspaceSize, 1)
-	SYMBOL(aclnnMv, 0)
-	SYMBOL(aclnnMvGetWorkspaceSize, 0)
-	SYMBOL(aclnnNLLLoss, 0)
-	SYMBOL(aclnnNLLLoss2d, 0)
-	SYMBOL(aclnnNLLLoss2dBackward, 0)
-	SYMBOL(aclnnNLLLoss2dBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnNLLLoss2dGetWorkspaceSize, 0)
-	SYMBOL(aclnnNLLLossBackward, 0)
-	SYMBOL(aclnnNLLLossBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnNLLLossGetWorkspaceSize, 0)
-	SYMBOL(aclnnNanMedian, 0)
-	SYMBOL(aclnnNanMedianDim, 0)
-	SYMBOL(aclnnNanMedianDimGetWorkspaceSize, 0)
-	SYMBOL(aclnnNanMedianGetWorkspaceSize, 0)
-	SYMBOL(aclnnNanToNum, 0)
-	SYMBOL(aclnnNanToNumGetWorkspaceSize, 0)
-	SYMBOL(aclnnNdtri, 1)
-	SYMBOL(aclnnNdtriGetWorkspaceSize, 1)
-	SYMBOL(aclnnNeScalar, 0)
-	SYMBOL(aclnnNeScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnNeTensor, 0)
-	SYMBOL(aclnnNeTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnNeg, 0)
-	SYMBOL(aclnnNegGetWorkspaceSize, 0)
-	SYMBOL(aclnnNonMaxSuppression, 0)
-	SYMBOL(aclnnNonMaxSuppressionGetWorkspaceSize, 0)
-	SYMBOL(aclnnNonzero, 0)
-	SYMBOL(aclnnNonzeroGetWorkspaceSize, 0)
-	SYMBOL(aclnnNonzeroV2, 0)
-	SYMBOL(aclnnNonzeroV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnNorm, 0)
-	SYMBOL(aclnnNormGetWorkspaceSize, 0)
-	SYMBOL(aclnnNormalFloatFloat, 0)
-	SYMBOL(aclnnNormalFloatFloatGetWorkspaceSize, 0)
-	SYMBOL(aclnnNormalFloatTensor, 0)
-	SYMBOL(aclnnNormalFloatTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnNormalTensorFloat, 0)
-	SYMBOL(aclnnNormalTensorFloatGetWorkspaceSize, 0)
-	SYMBOL(aclnnNormalTensorTensor, 0)
-	SYMBOL(aclnnNormalTensorTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnNpuFormatCast, 1)
-	SYMBOL(aclnnNpuFormatCastCalculateSizeAndFormat, 1)
-	SYMBOL(aclnnNpuFormatCastGetWorkspaceSize, 1)
-	SYMBOL(aclnnNsaCompress, 1)
-	SYMBOL(aclnnNsaCompressAttention, 1)
-	SYMBOL(aclnnNsaCompressAttentionGetWorkspaceSize, 1)
-	SYMBOL(aclnnNsaCompressAttentionInfer, 1)
-	SYMBOL(aclnnNsaCompressAttentionInferGetWorkspaceSize, 1)
-	SYMBOL(aclnnNsaCompressGetWorkspaceSize, 1)
-	SYMBOL(aclnnNsaCompressGrad, 1)
-	SYMBOL(aclnnNsaCompressGradGetWorkspaceSize, 1)
-	SYMBOL(aclnnNsaCompressWithCache, 1)
-	SYMBOL(aclnnNsaCompressWithCacheGetWorkspaceSize, 1)
-	SYMBOL(aclnnNsaSelectedAttention, 1)
-	SYMBOL(aclnnNsaSelectedAttentionGetWorkspaceSize, 1)
-	SYMBOL(aclnnNsaSelectedAttentionGrad, 1)
-	SYMBOL(aclnnNsaSelectedAttentionGradGetWorkspaceSize, 1)
-	SYMBOL(aclnnNsaSelectedAttentionInfer, 1)
-	SYMBOL(aclnnNsaSelectedAttentionInferGetWorkspaceSize, 1)
-	SYMBOL(aclnnOneHot, 0)
-	SYMBOL(aclnnOneHotGetWorkspaceSize, 0)
-	SYMBOL(aclnnPdist, 0)
-	SYMBOL(aclnnPdistForward, 0)
-	SYMBOL(aclnnPdistForwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnPdistGetWorkspaceSize, 0)
-	SYMBOL(aclnnPermute, 0)
-	SYMBOL(aclnnPermuteGetWorkspaceSize, 0)
-	SYMBOL(aclnnPolar, 0)
-	SYMBOL(aclnnPolarGetWorkspaceSize, 0)
-	SYMBOL(aclnnPowScalarTensor, 0)
-	SYMBOL(aclnnPowScalarTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnPowTensorScalar, 0)
-	SYMBOL(aclnnPowTensorScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnPowTensorTensor, 0)
-	SYMBOL(aclnnPowTensorTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnPrecisionCompare, 0)
-	SYMBOL(aclnnPrecisionCompareGetWorkspaceSize, 0)
-	SYMBOL(aclnnPrelu, 0)
-	SYMBOL(aclnnPreluBackward, 0)
-	SYMBOL(aclnnPreluBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnPreluGetWorkspaceSize, 0)
-	SYMBOL(aclnnPrepareWyReprBwd, 0)
-	SYMBOL(aclnnPrepareWyReprBwdDa, 0)
-	SYMBOL(aclnnPrepareWyReprBwdDaGetWorkspaceSize, 0)
-	SYMBOL(aclnnPrepareWyReprBwdFull, 0)
-	SYMBOL(aclnnPrepareWyReprBwdFullGetWorkspaceSize, 0)
-	SYMBOL(aclnnPrepareWyReprBwdGetWorkspaceSize, 0)
-	SYMBOL(aclnnProd, 0)
-	SYMBOL(aclnnProdDim, 0)
-	SYMBOL(aclnnProdDimGetWorkspaceSize, 0)
-	SYMBOL(aclnnProdGetWorkspaceSize, 0)
-	SYMBOL(aclnnPromptFlashAttention, 0)
-	SYMBOL(aclnnPromptFlashAttentionGetWorkspaceSize, 0)
-	SYMBOL(aclnnPromptFlashAttentionV2, 0)
-	SYMBOL(aclnnPromptFlashAttentionV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnPromptFlashAttentionV3, 0)
-	SYMBOL(aclnnPromptFlashAttentionV3GetWorkspaceSize, 0)
-	SYMBOL(aclnnQr, 0)
-	SYMBOL(aclnnQrGetWorkspaceSize, 0)
-	SYMBOL(aclnnQuantBatchMatmulInplaceAdd, 1)
-	SYMBOL(aclnnQuantBatchMatmulInplaceAddGetWorkspaceSize, 1)
-	SYMBOL(aclnnQuantConvolution, 1)
-	SYMBOL(aclnnQuantConvolutionGetWorkspaceSize, 1)
-	SYMBOL(aclnnQuantConvolutionWeightNz, 1)
-	SYMBOL(aclnnQuantConvolutionWeightNzGetWorkspaceSize, 1)
-	SYMBOL(aclnnQuantGroupedMatmulDequant, 0)
-	SYMBOL(aclnnQuantGroupedMatmulDequantGetWorkspaceSize, 0)
-	SYMBOL(aclnnQuantMatmul, 0)
-	SYMBOL(aclnnQuantMatmulActivationQuantWeightNz, 1)
-	SYMBOL(aclnnQuantMatmulActivationQuantWeightNzGetWorkspaceSize, 1)
-	SYMBOL(aclnnQuantMatmulAllReduce, 0)
-	SYMBOL(aclnnQuantMatmulAllReduceAddRmsNorm, 0)
-	SYMBOL(aclnnQuantMatmulAllReduceAddRmsNormGetWorkspaceSize, 0)
-	SYMBOL(aclnnQuantMatmulAllReduceGetWorkspaceSize, 0)
-	SYMBOL(aclnnQuantMatmulAllReduceV2, 0)
-	SYMBOL(aclnnQuantMatmulAllReduceV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnQuantMatmulAllReduceV3, 0)
-	SYMBOL(aclnnQuantMatmulAllReduceV3GetWorkspaceSize, 0)
-	SYMBOL(aclnnQuantMatmulDequant, 0)
-	SYMBOL(aclnnQuantMatmulDequantGetWorkspaceSize, 0)
-	SYMBOL(aclnnQuantMatmulGetWorkspaceSize, 0)
-	SYMBOL(aclnnQuantMatmulReduceSumWeightNz, 1)
-	SYMBOL(aclnnQuantMatmulReduceSumWeightNzGetWorkspaceSize, 1)
-	SYMBOL(aclnnQuantMatmulV2, 0)
-	SYMBOL(aclnnQuantMatmulV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnQuantMatmulV3, 0)
-	SYMBOL(aclnnQuantMatmulV3GetWorkspaceSize, 0)
-	SYMBOL(aclnnQuantMatmulV4, 0)
-	SYMBOL(aclnnQuantMatmulV4GetWorkspaceSize, 0)
-	SYMBOL(aclnnQuantMatmulV5, 1)
-	SYMBOL(aclnnQuantMatmulV5GetWorkspaceSize, 1)
-	SYMBOL(aclnnQuantMatmulWeightNz, 0)
-	SYMBOL(aclnnQuantMatmulWeightNzGetWorkspaceSize, 0)
-	SYMBOL(aclnnQuantMax, 1)
-	SYMBOL(aclnnQuantMaxGetWorkspaceSize, 1)
-	SYMBOL(aclnnQuantize, 0)
-	SYMBOL(aclnnQuantizeGetWorkspaceSize, 0)
-	SYMBOL(aclnnQuantizedBatchNorm, 1)
-	SYMBOL(aclnnQuantizedBatchNormGetWorkspaceSize, 1)
-	SYMBOL(aclnnRReluWithNoise, 0)
-	SYMBOL(aclnnRReluWithNoiseGetWorkspaceSize, 0)
-	SYMBOL(aclnnRandperm, 0)
-	SYMBOL(aclnnRandpermGetWorkspaceSize, 0)
-	SYMBOL(aclnnRange, 0)
-	SYMBOL(aclnnRangeGetWorkspaceSize, 0)
-	SYMBOL(aclnnReal, 0)
-	SYMBOL(aclnnRealGetWorkspaceSize, 0)
-	SYMBOL(aclnnReciprocal, 0)
-	SYMBOL(aclnnReciprocalGetWorkspaceSize, 0)
-	SYMBOL(aclnnRecomputeWUFwd, 0)
-	SYMBOL(aclnnRecomputeWUFwdGetWorkspaceSize, 0)
-	SYMBOL(aclnnRecurrentGatedDeltaRule, 0)
-	SYMBOL(aclnnRecurrentGatedDeltaRuleGetWorkspaceSize, 0)
-	SYMBOL(aclnnRecurrentKda, 0)
-	SYMBOL(aclnnRecurrentKdaGetWorkspaceSize, 0)
-	SYMBOL(aclnnReduceLogSum, 0)
-	SYMBOL(aclnnReduceLogSumGetWorkspaceSize, 0)
-	SYMBOL(aclnnReduceNansum, 0)
-	SYMBOL(aclnnReduceNansumGetWorkspaceSize, 0)
-	SYMBOL(aclnnReduceSum, 0)
-	SYMBOL(aclnnReduceSumGetWorkspaceSize, 0)
-	SYMBOL(aclnnReflectionPad1d, 0)
-	SYMBOL(aclnnReflectionPad1dBackward, 0)
-	SYMBOL(aclnnReflectionPad1dBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnReflectionPad1dGetWorkspaceSize, 0)
-	SYMBOL(aclnnReflectionPad2d, 0)
-	SYMBOL(aclnnReflectionPad2dBackward, 0)
-	SYMBOL(aclnnReflectionPad2dBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnReflectionPad2dGetWorkspaceSize, 0)
-	SYMBOL(aclnnReflectionPad3d, 0)
-	SYMBOL(aclnnReflectionPad3dBackward, 0)
-	SYMBOL(aclnnReflectionPad3dBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnReflectionPad3dGetWorkspaceSize, 0)
-	SYMBOL(aclnnRelu, 0)
-	SYMBOL(aclnnReluGetWorkspaceSize, 0)
-	SYMBOL(aclnnReluGradV4, 1)
-	SYMBOL(aclnnReluGradV4GetWorkspaceSize, 1)
-	SYMBOL(aclnnRemainderScalarTensor, 0)
-	SYMBOL(aclnnRemainderScalarTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnRemainderTensorScalar, 0)
-	SYMBOL(aclnnRemainderTensorScalarGetWorkspaceSize, 0)
-	SYMBOL(aclnnRemainderTensorTensor, 0)
-	SYMBOL(aclnnRemainderTensorTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnRenorm, 0)
-	SYMBOL(aclnnRenormGetWorkspaceSize, 0)
-	SYMBOL(aclnnRepeat, 0)
-	SYMBOL(aclnnRepeatGetWorkspaceSize, 0)
-	SYMBOL(aclnnRepeatInterleave, 0)
-	SYMBOL(aclnnRepeatInterleaveGetWorkspaceSize, 0)
-	SYMBOL(aclnnRepeatInterleaveGrad, 1)
-	SYMBOL(aclnnRepeatInterleaveGradGetWorkspaceSize, 1)
-	SYMBOL(aclnnRepeatInterleaveInt, 0)
-	SYMBOL(aclnnRepeatInterleaveIntGetWorkspaceSize, 0)
-	SYMBOL(aclnnRepeatInterleaveIntWithDim, 0)
-	SYMBOL(aclnnRepeatInterleaveIntWithDimGetWorkspaceSize, 0)
-	SYMBOL(aclnnRepeatInterleaveTensor, 0)
-	SYMBOL(aclnnRepeatInterleaveTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnRepeatInterleaveWithDim, 0)
-	SYMBOL(aclnnRepeatInterleaveWithDimGetWorkspaceSize, 0)
-	SYMBOL(aclnnReplicationPad1d, 0)
-	SYMBOL(aclnnReplicationPad1dBackward, 0)
-	SYMBOL(aclnnReplicationPad1dBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnReplicationPad1dGetWorkspaceSize, 0)
-	SYMBOL(aclnnReplicationPad2d, 0)
-	SYMBOL(aclnnReplicationPad2dBackward, 0)
-	SYMBOL(aclnnReplicationPad2dBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnReplicationPad2dGetWorkspaceSize, 0)
-	SYMBOL(aclnnReplicationPad3d, 0)
-	SYMBOL(aclnnReplicationPad3dBackward, 0)
-	SYMBOL(aclnnReplicationPad3dBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnReplicationPad3dGetWorkspaceSize, 0)
-	SYMBOL(aclnnResize, 0)
-	SYMBOL(aclnnResizeGetWorkspaceSize, 0)
-	SYMBOL(aclnnRightShift, 1)
-	SYMBOL(aclnnRightShiftGetWorkspaceSize, 1)
-	SYMBOL(aclnnRingAttentionUpdate, 0)
-	SYMBOL(aclnnRingAttentionUpdateGetWorkspaceSize, 0)
-	SYMBOL(aclnnRmsNorm, 0)
-	SYMBOL(aclnnRmsNormDynamicMxQuant, 1)
-	SYMBOL(aclnnRmsNormDynamicMxQuantGetWorkspaceSize, 1)
-	SYMBOL(aclnnRmsNormDynamicQuant, 1)
-	SYMBOL(aclnnRmsNormDynamicQuantGetWorkspaceSize, 1)
-	SYMBOL(aclnnRmsNormGetWorkspaceSize, 0)
-	SYMBOL(aclnnRmsNormGrad, 0)
-	SYMBOL(aclnnRmsNormGradGetWorkspaceSize, 0)
-	SYMBOL(aclnnRmsNormGradQuant, 1)
-	SYMBOL(aclnnRmsNormGradQuantGetWorkspaceSize, 1)
-	SYMBOL(aclnnRmsNormQuant, 1)
-	SYMBOL(aclnnRmsNormQuantGetWorkspaceSize, 1)
-	SYMBOL(aclnnRmsNormQuantV3, 1)
-	SYMBOL(aclnnRmsNormQuantV3GetWorkspaceSize, 1)
-	SYMBOL(aclnnRoiAlign, 0)
-	SYMBOL(aclnnRoiAlignGetWorkspaceSize, 0)
-	SYMBOL(aclnnRoiAlignV2, 0)
-	SYMBOL(aclnnRoiAlignV2Backward, 0)
-	SYMBOL(aclnnRoiAlignV2BackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnRoiAlignV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnRoll, 0)
-	SYMBOL(aclnnRollGetWorkspaceSize, 0)
-	SYMBOL(aclnnRopeWithSinCosCache, 1)
-	SYMBOL(aclnnRopeWithSinCosCacheGetWorkspaceSize, 1)
-	SYMBOL(aclnnRotaryPositionEmbedding, 1)
-	SYMBOL(aclnnRotaryPositionEmbeddingGetWorkspaceSize, 1)
-	SYMBOL(aclnnRotaryPositionEmbeddingGrad, 1)
-	SYMBOL(aclnnRotaryPositionEmbeddingGradGetWorkspaceSize, 1)
-	SYMBOL(aclnnRotateQuant, 1)
-	SYMBOL(aclnnRotateQuantGetWorkspaceSize, 1)
-	SYMBOL(aclnnRound, 0)
-	SYMBOL(aclnnRoundDecimals, 0)
-	SYMBOL(aclnnRoundDecimalsGetWorkspaceSize, 0)
-	SYMBOL(aclnnRoundGetWorkspaceSize, 0)
-	SYMBOL(aclnnRsqrt, 0)
-	SYMBOL(aclnnRsqrtGetWorkspaceSize, 0)
-	SYMBOL(aclnnRsub, 0)
-	SYMBOL(aclnnRsubGetWorkspaceSize, 0)
-	SYMBOL(aclnnRsubs, 0)
-	SYMBOL(aclnnRsubsGetWorkspaceSize, 0)
-	SYMBOL(aclnnSWhere, 0)
-	SYMBOL(aclnnSWhereGetWorkspaceSize, 0)
-	SYMBOL(aclnnScale, 0)
-	SYMBOL(aclnnScaleGetWorkspaceSize, 0)
-	SYMBOL(aclnnScaledMaskedSoftmax, 1)
-	SYMBOL(aclnnScaledMaskedSoftmaxBackward, 1)
-	SYMBOL(aclnnScaledMaskedSoftmaxBackwardGetWorkspaceSize, 1)
-	SYMBOL(aclnnScaledMaskedSoftmaxGetWorkspaceSize, 1)
-	SYMBOL(aclnnScatter, 0)
-	SYMBOL(aclnnScatterAdd, 0)
-	SYMBOL(aclnnScatterAddGetWorkspaceSize, 0)
-	SYMBOL(aclnnScatterGetWorkspaceSize, 0)
-	SYMBOL(aclnnScatterList, 1)
-	SYMBOL(aclnnScatterListGetWorkspaceSize, 1)
-	SYMBOL(aclnnScatterNd, 0)
-	SYMBOL(aclnnScatterNdGetWorkspaceSize, 0)
-	SYMBOL(aclnnScatterNdUpdate, 0)
-	SYMBOL(aclnnScatterNdUpdateGetWorkspaceSize, 0)
-	SYMBOL(aclnnScatterPaKvCache, 1)
-	SYMBOL(aclnnScatterPaKvCacheGetWorkspaceSize, 1)
-	SYMBOL(aclnnScatterReduce, 1)
-	SYMBOL(aclnnScatterReduceGetWorkspaceSize, 1)
-	SYMBOL(aclnnScatterValue, 0)
-	SYMBOL(aclnnScatterValueGetWorkspaceSize, 0)
-	SYMBOL(aclnnSearchSorted, 0)
-	SYMBOL(aclnnSearchSortedGetWorkspaceSize, 0)
-	SYMBOL(aclnnSearchSorteds, 0)
-	SYMBOL(aclnnSearchSortedsGetWorkspaceSize, 0)
-	SYMBOL(aclnnSelu, 0)
-	SYMBOL(aclnnSeluBackward, 0)
-	SYMBOL(aclnnSeluBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnSeluGetWorkspaceSize, 0)
-	SYMBOL(aclnnSetPytorchRandom, 1)
-	SYMBOL(aclnnShrink, 0)
-	SYMBOL(aclnnShrinkGetWorkspaceSize, 0)
-	SYMBOL(aclnnSigmoid, 0)
-	SYMBOL(aclnnSigmoidBackward, 0)
-	SYMBOL(aclnnSigmoidBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnSigmoidGetWorkspaceSize, 0)
-	SYMBOL(aclnnSign, 0)
-	SYMBOL(aclnnSignBitsPack, 0)
-	SYMBOL(aclnnSignBitsPackGetWorkspaceSize, 0)
-	SYMBOL(aclnnSignBitsUnpack, 0)
-	SYMBOL(aclnnSignBitsUnpackGetWorkspaceSize, 0)
-	SYMBOL(aclnnSignGetWorkspaceSize, 0)
-	SYMBOL(aclnnSignbit, 0)
-	SYMBOL(aclnnSignbitGetWorkspaceSize, 0)
-	SYMBOL(aclnnSilentCheck, 0)
-	SYMBOL(aclnnSilentCheckGetWorkspaceSize, 0)
-	SYMBOL(aclnnSilentCheckV2, 0)
-	SYMBOL(aclnnSilentCheckV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnSilu, 0)
-	SYMBOL(aclnnSiluBackward, 0)
-	SYMBOL(aclnnSiluBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnSiluGetWorkspaceSize, 0)
-	SYMBOL(aclnnSimThreadExponential, 1)
-	SYMBOL(aclnnSimThreadExponentialGetWorkspaceSize, 1)
-	SYMBOL(aclnnSin, 0)
-	SYMBOL(aclnnSinGetWorkspaceSize, 0)
-	SYMBOL(aclnnSinc, 0)
-	SYMBOL(aclnnSincGetWorkspaceSize, 0)
-	SYMBOL(aclnnSinh, 0)
-	SYMBOL(aclnnSinhGetWorkspaceSize, 0)
-	SYMBOL(aclnnSinkhorn, 0)
-	SYMBOL(aclnnSinkhornGetWorkspaceSize, 0)
-	SYMBOL(aclnnSituGlu, 1)
-	SYMBOL(aclnnSituGluGetWorkspaceSize, 1)
-	SYMBOL(aclnnSituGluGrad, 1)
-	SYMBOL(aclnnSituGluGradGetWorkspaceSize, 1)
-	SYMBOL(aclnnSlice, 0)
-	SYMBOL(aclnnSliceGetWorkspaceSize, 0)
-	SYMBOL(aclnnSliceNz, 0)
-	SYMBOL(aclnnSliceNzGetWorkspaceSize, 0)
-	SYMBOL(aclnnSliceV2, 0)
-	SYMBOL(aclnnSliceV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnSlogdet, 0)
-	SYMBOL(aclnnSlogdetGetWorkspaceSize, 0)
-	SYMBOL(aclnnSmoothL1Loss, 0)
-	SYMBOL(aclnnSmoothL1LossBackward, 0)
-	SYMBOL(aclnnSmoothL1LossBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnSmoothL1LossGetWorkspaceSize, 0)
-	SYMBOL(aclnnSoftMarginLoss, 0)
-	SYMBOL(aclnnSoftMarginLossBackward, 0)
-	SYMBOL(aclnnSoftMarginLossBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnSoftMarginLossGetWorkspaceSize, 0)
-	SYMBOL(aclnnSoftmax, 0)
-	SYMBOL(aclnnSoftmaxBackward, 0)
-	SYMBOL(aclnnSoftmaxBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnSoftmaxCrossEntropyWithLogits, 1)
-	SYMBOL(aclnnSoftmaxCrossEntropyWithLogitsGetWorkspaceSize, 1)
-	SYMBOL(aclnnSoftmaxGetWorkspaceSize, 0)
-	SYMBOL(aclnnSoftplus, 0)
-	SYMBOL(aclnnSoftplusBackward, 0)
-	SYMBOL(aclnnSoftplusBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnSoftplusGetWorkspaceSize, 0)
-	SYMBOL(aclnnSoftshrink, 0)
-	SYMBOL(aclnnSoftshrinkBackward, 0)
-	SYMBOL(aclnnSoftshrinkBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnSoftshrinkGetWorkspaceSize, 0)
-	SYMBOL(aclnnSoftsign, 1)
-	SYMBOL(aclnnSoftsignBackward, 1)
-	SYMBOL(aclnnSoftsignBackwardGetWorkspaceSize, 1)
-	SYMBOL(aclnnSoftsignGetWorkspaceSize, 1)
-	SYMBOL(aclnnSort, 0)
-	SYMBOL(aclnnSortGetWorkspaceSize, 0)
-	SYMBOL(aclnnSortWithIndex, 1)
-	SYMBOL(aclnnSortWithIndexGetWorkspaceSize, 1)
-	SYMBOL(aclnnSparse4to2QuantMatmulWeightNz, 1)
-	SYMBOL(aclnnSparse4to2QuantMatmulWeightNzGetWorkspaceSize, 1)
-	SYMBOL(aclnnSplitTensor, 0)
-	SYMBOL(aclnnSplitTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnSplitWithSize, 0)
-	SYMBOL(aclnnSplitWithSizeGetWorkspaceSize, 0)
-	SYMBOL(aclnnSqrt, 0)
-	SYMBOL(aclnnSqrtBackward, 1)
-	SYMBOL(aclnnSqrtBackwardGetWorkspaceSize, 1)
-	SYMBOL(aclnnSqrtGetWorkspaceSize, 0)
-	SYMBOL(aclnnSquare, 1)
-	SYMBOL(aclnnSquareGetWorkspaceSize, 1)
-	SYMBOL(aclnnSquaredRelu, 1)
-	SYMBOL(aclnnSquaredReluGetWorkspaceSize, 1)
-	SYMBOL(aclnnStack, 0)
-	SYMBOL(aclnnStackGetWorkspaceSize, 0)
-	SYMBOL(aclnnStd, 0)
-	SYMBOL(aclnnStdGetWorkspaceSize, 0)
-	SYMBOL(aclnnStdMeanCorrection, 0)
-	SYMBOL(aclnnStdMeanCorrectionGetWorkspaceSize, 0)
-	SYMBOL(aclnnStridedSlice, 1)
-	SYMBOL(aclnnStridedSliceAssignV2, 0)
-	SYMBOL(aclnnStridedSliceAssignV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnStridedSliceGetWorkspaceSize, 1)
-	SYMBOL(aclnnSub, 0)
-	SYMBOL(aclnnSubGetWorkspaceSize, 0)
-	SYMBOL(aclnnSubs, 0)
-	SYMBOL(aclnnSubsGetWorkspaceSize, 0)
-	SYMBOL(aclnnSum, 0)
-	SYMBOL(aclnnSumGetWorkspaceSize, 0)
-	SYMBOL(aclnnSumV2, 1)
-	SYMBOL(aclnnSumV2GetWorkspaceSize, 1)
-	SYMBOL(aclnnSvd, 1)
-	SYMBOL(aclnnSvdGetWorkspaceSize, 1)
-	SYMBOL(aclnnSwiGlu, 0)
-	SYMBOL(aclnnSwiGluGetWorkspaceSize, 0)
-	SYMBOL(aclnnSwiGluGrad, 0)
-	SYMBOL(aclnnSwiGluGradGetWorkspaceSize, 0)
-	SYMBOL(aclnnSwiGluQuant, 0)
-	SYMBOL(aclnnSwiGluQuantGetWorkspaceSize, 0)
-	SYMBOL(aclnnSwiGluQuantV2, 1)
-	SYMBOL(aclnnSwiGluQuantV2GetWorkspaceSize, 1)
-	SYMBOL(aclnnSwigluClamp, 1)
-	SYMBOL(aclnnSwigluClampGetWorkspaceSize, 1)
-	SYMBOL(aclnnSwigluGroup, 1)
-	SYMBOL(aclnnSwigluGroupGetWorkspaceSize, 1)
-	SYMBOL(aclnnSwigluGroupGrad, 1)
-	SYMBOL(aclnnSwigluGroupGradGetWorkspaceSize, 1)
-	SYMBOL(aclnnSwigluGroupQuant, 1)
-	SYMBOL(aclnnSwigluGroupQuantGetWorkspaceSize, 1)
-	SYMBOL(aclnnSwinAttentionScoreQuant, 0)
-	SYMBOL(aclnnSwinAttentionScoreQuantGetWorkspaceSize, 0)
-	SYMBOL(aclnnSwinTransformerLnQkvQuant, 0)
-	SYMBOL(aclnnSwinTransformerLnQkvQuantGetWorkspaceSize, 0)
-	SYMBOL(aclnnSwish, 0)
-	SYMBOL(aclnnSwishBackward, 0)
-	SYMBOL(aclnnSwishBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnSwishGetWorkspaceSize, 0)
-	SYMBOL(aclnnSyncBatchNormGatherStats, 1)
-	SYMBOL(aclnnSyncBatchNormGatherStatsGetWorkspaceSize, 1)
-	SYMBOL(aclnnTake, 0)
-	SYMBOL(aclnnTakeGetWorkspaceSize, 0)
-	SYMBOL(aclnnTan, 0)
-	SYMBOL(aclnnTanGetWorkspaceSize, 0)
-	SYMBOL(aclnnTanh, 0)
-	SYMBOL(aclnnTanhBackward, 0)
-	SYMBOL(aclnnTanhBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnTanhGetWorkspaceSize, 0)
-	SYMBOL(aclnnTfScatterAdd, 1)
-	SYMBOL(aclnnTfScatterAddGetWorkspaceSize, 1)
-	SYMBOL(aclnnThnnFusedLstmCell, 1)
-	SYMBOL(aclnnThnnFusedLstmCellBackward, 1)
-	SYMBOL(aclnnThnnFusedLstmCellBackwardGetWorkspaceSize, 1)
-	SYMBOL(aclnnThnnFusedLstmCellGetWorkspaceSize, 1)
-	SYMBOL(aclnnThreshold, 0)
-	SYMBOL(aclnnThresholdBackward, 0)
-	SYMBOL(aclnnThresholdBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnThresholdGetWorkspaceSize, 0)
-	SYMBOL(aclnnThresholdV2, 1)
-	SYMBOL(aclnnThresholdV2GetWorkspaceSize, 1)
-	SYMBOL(aclnnTopKTopPSample, 1)
-	SYMBOL(aclnnTopKTopPSampleGetWorkspaceSize, 1)
-	SYMBOL(aclnnTopKTopPSampleV2, 1)
-	SYMBOL(aclnnTopKTopPSampleV2GetWorkspaceSize, 1)
-	SYMBOL(aclnnTopk, 0)
-	SYMBOL(aclnnTopkGetWorkspaceSize, 0)
-	SYMBOL(aclnnTrace, 0)
-	SYMBOL(aclnnTraceGetWorkspaceSize, 0)
-	SYMBOL(aclnnTransConvolutionWeight, 0)
-	SYMBOL(aclnnTransConvolutionWeightGetWorkspaceSize, 0)
-	SYMBOL(aclnnTransMatmulWeight, 0)
-	SYMBOL(aclnnTransMatmulWeightGetWorkspaceSize, 0)
-	SYMBOL(aclnnTransQuantParam, 0)
-	SYMBOL(aclnnTransQuantParamV2, 0)
-	SYMBOL(aclnnTransQuantParamV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnTransQuantParamV3, 1)
-	SYMBOL(aclnnTransQuantParamV3GetWorkspaceSize, 1)
-	SYMBOL(aclnnTransSparse4to2Para, 1)
-	SYMBOL(aclnnTransformBiasRescaleQkv, 1)
-	SYMBOL(aclnnTransformBiasRescaleQkvGetWorkspaceSize, 1)
-	SYMBOL(aclnnTransposeBatchMatMul, 1)
-	SYMBOL(aclnnTransposeBatchMatMulGetWorkspaceSize, 1)
-	SYMBOL(aclnnTransposeBatchMatMulWeightNz, 1)
-	SYMBOL(aclnnTransposeBatchMatMulWeightNzGetWorkspaceSize, 1)
-	SYMBOL(aclnnTransposeQuantBatchMatMul, 1)
-	SYMBOL(aclnnTransposeQuantBatchMatMulGetWorkspaceSize, 1)
-	SYMBOL(aclnnTransposeQuantBatchMatMulWeightNz, 1)
-	SYMBOL(aclnnTransposeQuantBatchMatMulWeightNzGetWorkspaceSize, 1)
-	SYMBOL(aclnnTriangularSolve, 0)
-	SYMBOL(aclnnTriangularSolveGetWorkspaceSize, 0)
-	SYMBOL(aclnnTril, 0)
-	SYMBOL(aclnnTrilGetWorkspaceSize, 0)
-	SYMBOL(aclnnTriu, 0)
-	SYMBOL(aclnnTriuGetWorkspaceSize, 0)
-	SYMBOL(aclnnTrunc, 0)
-	SYMBOL(aclnnTruncGetWorkspaceSize, 0)
-	SYMBOL(aclnnUnfoldGrad, 1)
-	SYMBOL(aclnnUnfoldGradGetWorkspaceSize, 1)
-	SYMBOL(aclnnUnique, 0)
-	SYMBOL(aclnnUnique2, 0)
-	SYMBOL(aclnnUnique2GetWorkspaceSize, 0)
-	SYMBOL(aclnnUniqueConsecutive, 0)
-	SYMBOL(aclnnUniqueConsecutiveGetWorkspaceSize, 0)
-	SYMBOL(aclnnUniqueDim, 0)
-	SYMBOL(aclnnUniqueDimGetWorkspaceSize, 0)
-	SYMBOL(aclnnUniqueGetWorkspaceSize, 0)
-	SYMBOL(aclnnUpsampleBicubic2d, 0)
-	SYMBOL(aclnnUpsampleBicubic2dAA, 0)
-	SYMBOL(aclnnUpsampleBicubic2dAAGetWorkspaceSize, 0)
-	SYMBOL(aclnnUpsampleBicubic2dAAGrad, 0)
-	SYMBOL(aclnnUpsampleBicubic2dAAGradGetWorkspaceSize, 0)
-	SYMBOL(aclnnUpsampleBicubic2dBackward, 0)
-	SYMBOL(aclnnUpsampleBicubic2dBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnUpsampleBicubic2dGetWorkspaceSize, 0)
-	SYMBOL(aclnnUpsampleBilinear2d, 0)
-	SYMBOL(aclnnUpsampleBilinear2dAA, 0)
-	SYMBOL(aclnnUpsampleBilinear2dAABackward, 0)
-	SYMBOL(aclnnUpsampleBilinear2dAABackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnUpsampleBilinear2dAAGetWorkspaceSize, 0)
-	SYMBOL(aclnnUpsampleBilinear2dBackward, 0)
-	SYMBOL(aclnnUpsampleBilinear2dBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnUpsampleBilinear2dBackwardV2, 0)
-	SYMBOL(aclnnUpsampleBilinear2dBackwardV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnUpsampleBilinear2dGetWorkspaceSize, 0)
-	SYMBOL(aclnnUpsampleLinear1d, 0)
-	SYMBOL(aclnnUpsampleLinear1dBackward, 0)
-	SYMBOL(aclnnUpsampleLinear1dBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnUpsampleLinear1dGetWorkspaceSize, 0)
-	SYMBOL(aclnnUpsampleNearest1d, 0)
-	SYMBOL(aclnnUpsampleNearest1dBackward, 0)
-	SYMBOL(aclnnUpsampleNearest1dBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnUpsampleNearest1dGetWorkspaceSize, 0)
-	SYMBOL(aclnnUpsampleNearest1dV2, 0)
-	SYMBOL(aclnnUpsampleNearest1dV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnUpsampleNearest2d, 0)
-	SYMBOL(aclnnUpsampleNearest2dBackward, 0)
-	SYMBOL(aclnnUpsampleNearest2dBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnUpsampleNearest2dGetWorkspaceSize, 0)
-	SYMBOL(aclnnUpsampleNearest2dV2, 0)
-	SYMBOL(aclnnUpsampleNearest2dV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnUpsampleNearest3d, 0)
-	SYMBOL(aclnnUpsampleNearest3dBackward, 0)
-	SYMBOL(aclnnUpsampleNearest3dBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnUpsampleNearest3dGetWorkspaceSize, 0)
-	SYMBOL(aclnnUpsampleNearestExact1d, 0)
-	SYMBOL(aclnnUpsampleNearestExact1dBackward, 0)
-	SYMBOL(aclnnUpsampleNearestExact1dBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnUpsampleNearestExact1dGetWorkspaceSize, 0)
-	SYMBOL(aclnnUpsampleNearestExact2d, 0)
-	SYMBOL(aclnnUpsampleNearestExact2dBackward, 0)
-	SYMBOL(aclnnUpsampleNearestExact2dBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnUpsampleNearestExact2dGetWorkspaceSize, 0)
-	SYMBOL(aclnnUpsampleNearestExact3d, 0)
-	SYMBOL(aclnnUpsampleNearestExact3dBackward, 0)
-	SYMBOL(aclnnUpsampleNearestExact3dBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnUpsampleNearestExact3dGetWorkspaceSize, 0)
-	SYMBOL(aclnnUpsampleTrilinear3d, 0)
-	SYMBOL(aclnnUpsampleTrilinear3dBackward, 0)
-	SYMBOL(aclnnUpsampleTrilinear3dBackwardGetWorkspaceSize, 0)
-	SYMBOL(aclnnUpsampleTrilinear3dGetWorkspaceSize, 0)
-	SYMBOL(aclnnVar, 0)
-	SYMBOL(aclnnVarCorrection, 0)
-	SYMBOL(aclnnVarCorrectionGetWorkspaceSize, 0)
-	SYMBOL(aclnnVarGetWorkspaceSize, 0)
-	SYMBOL(aclnnVarMean, 0)
-	SYMBOL(aclnnVarMeanGetWorkspaceSize, 0)
-	SYMBOL(aclnnViewCopy, 1)
-	SYMBOL(aclnnViewCopyGetWorkspaceSize, 1)
-	SYMBOL(aclnnWeightQuantBatchMatmul, 0)
-	SYMBOL(aclnnWeightQuantBatchMatmulGetWorkspaceSize, 0)
-	SYMBOL(aclnnWeightQuantBatchMatmulNz, 1)
-	SYMBOL(aclnnWeightQuantBatchMatmulNzGetWorkspaceSize, 1)
-	SYMBOL(aclnnWeightQuantBatchMatmulV2, 0)
-	SYMBOL(aclnnWeightQuantBatchMatmulV2GetWorkspaceSize, 0)
-	SYMBOL(aclnnWeightQuantBatchMatmulV3, 0)
-	SYMBOL(aclnnWeightQuantBatchMatmulV3GetWorkspaceSize, 0)
-	SYMBOL(aclnnWeightQuantMatmulAllReduce, 0)
-	SYMBOL(aclnnWeightQuantMatmulAllReduceAddRmsNorm, 0)
-	SYMBOL(aclnnWeightQuantMatmulAllReduceAddRmsNormGetWorkspaceSize, 0)
-	SYMBOL(aclnnWeightQuantMatmulAllReduceGetWorkspaceSize, 0)
-	SYMBOL(aclnnWeightQuantPreprocess, 1)
-	SYMBOL(aclnnWeightQuantPreprocessGetWorkspaceSize, 1)
-	SYMBOL(aclnnXLogYScalarOther, 0)
-	SYMBOL(aclnnXLogYScalarOtherGetWorkspaceSize, 0)
-	SYMBOL(aclnnXLogYScalarSelf, 0)
-	SYMBOL(aclnnXLogYScalarSelfGetWorkspaceSize, 0)
-	SYMBOL(aclnnXLogYTensor, 0)
-	SYMBOL(aclnnXLogYTensorGetWorkspaceSize, 0)
-	SYMBOL(aclnnXlog1py, 1)
-	SYMBOL(aclnnXlog1pyGetWorkspaceSize, 1)
-	SYMBOL(aclopCast, 0)
-	SYMBOL(aclopCompile, 0)
-	SYMBOL(aclopCompileAndExecute, 0)
-	SYMBOL(aclopCompileAndExecuteV2, 0)
-	SYMBOL(aclopCreateAttr, 0)
-	SYMBOL(aclopCreateHandle, 0)
-	SYMBOL(aclopCreateHandleForCast, 0)
-	SYMBOL(aclopCreateKernel, 0)
-	SYMBOL(aclopDestroyAttr, 0)
-	SYMBOL(aclopDestroyHandle, 0)
-	SYMBOL(aclopExecWithHandle, 0)
-	SYMBOL(aclopExecute, 0)
-	SYMBOL(aclopExecuteV2, 0)
-	SYMBOL(aclopInferShape, 0)
-	SYMBOL(aclopLoad, 0)
-	SYMBOL(aclopRegisterCompileFunc, 0)
-	SYMBOL(aclopSetAttrBool, 0)
-	SYMBOL(aclopSetAttrDataType, 0)
-	SYMBOL(aclopSetAttrFloat, 0)
-	SYMBOL(aclopSetAttrInt, 0)
-	SYMBOL(aclopSetAttrListBool, 0)
-	SYMBOL(aclopSetAttrListDataType, 0)
-	SYMBOL(aclopSetAttrListFloat, 0)
-	SYMBOL(aclopSetAttrListInt, 0)
-	SYMBOL(aclopSetAttrListListInt, 0)
-	SYMBOL(aclopSetAttrListString, 0)
-	SYMBOL(aclopSetAttrString, 0)
-	SYMBOL(aclopSetCompileFlag, 0)
-	SYMBOL(aclopSetKernelArgs, 0)
-	SYMBOL(aclopSetKernelWorkspaceSizes, 0)
-	SYMBOL(aclopSetMaxOpQueueNum, 0)
-	SYMBOL(aclopSetModelDir, 0)
-	SYMBOL(aclopStartDumpArgs, 0)
-	SYMBOL(aclopStopDumpArgs, 0)
-	SYMBOL(aclopUnregisterCompileFunc, 0)
-	SYMBOL(aclopUpdateParams, 0)
-	SYMBOL(aclprofCreateConfig, 0)
-	SYMBOL(aclprofCreateStamp, 0)
-	SYMBOL(aclprofCreateStepInfo, 0)
-	SYMBOL(aclprofCreateSubscribeConfig, 0)
-	SYMBOL(aclprofDestroyConfig, 0)
-	SYMBOL(aclprofDestroyStamp, 0)
-	SYMBOL(aclprofDestroyStepInfo, 0)
-	SYMBOL(aclprofDestroySubscribeConfig, 0)
-	SYMBOL(aclprofFinalize, 0)
-	SYMBOL(aclprofGetModelId, 0)
-	SYMBOL(aclprofGetOpAttriValue, 1)
-	SYMBOL(aclprofGetOpDescSize, 0)
-	SYMBOL(aclprofGetOpDuration, 0)
-	SYMBOL(aclprofGetOpEnd, 0)
-	SYMBOL(aclprofGetOpFlag, 1)
-	SYMBOL(aclprofGetOpName, 0)
-	SYMBOL(aclprofGetOpNameLen, 0)
-	SYMBOL(aclprofGetOpNum, 0)
-	SYMBOL(aclprofGetOpStart, 0)
-	SYMBOL(aclprofGetOpType, 0)
-	SYMBOL(aclprofGetOpTypeLen, 0)
-	SYMBOL(aclprofGetStepTimestamp, 0)
-	SYMBOL(aclprofInit, 0)
-	SYMBOL(aclprofMark, 0)
-	SYMBOL(aclprofMarkEx, 0)
-	SYMBOL(aclprofModelSubscribe, 0)
-	SYMBOL(aclprofModelUnSubscribe, 0)
-	SYMBOL(aclprofPop, 0)
-	SYMBOL(aclprofPush, 0)
-	SYMBOL(aclprofRangePop, 1)
-	SYMBOL(aclprofRangePushEx, 1)
-	SYMBOL(aclprofRangeStart, 0)
-	SYMBOL(aclprofRangeStop, 0)
-	SYMBOL(aclprofSetConfig, 0)
-	SYMBOL(aclprofSetStampTraceMessage, 0)
-	SYMBOL(aclprofStart, 0)
-	SYMBOL(aclprofStop, 0)
-	SYMBOL(aclprofStr2Id, 1)
-	SYMBOL(aclrtActiveStream, 1)
-	SYMBOL(aclrtAllocBuf, 1)
-	SYMBOL(aclrtAllocatorCreateDesc, 0)
-	SYMBOL(aclrtAllocatorDestroyDesc, 0)
-	SYMBOL(aclrtAllocatorGetByStream, 1)
-	SYMBOL(aclrtAllocatorRegister, 0)
-	SYMBOL(aclrtAllocatorSetAllocAdviseFuncToDesc, 0)
-	SYMBOL(aclrtAllocatorSetAllocFuncToDesc, 0)
-	SYMBOL(aclrtAllocatorSetFreeFuncToDesc, 0)
-	SYMBOL(aclrtAllocatorSetGetAddrFromBlockFuncToDesc, 0)
-	SYMBOL(aclrtAllocatorSetObjToDesc, 0)
-	SYMBOL(aclrtAllocatorUnregister, 0)
-	SYMBOL(aclrtAppendBufChain, 1)
-	SYMBOL(aclrtBinaryGetDevAddress, 1)
-	SYMBOL(aclrtBinaryGetFunction, 0)
-	SYMBOL(aclrtBinaryGetFunctionByEntry, 0)
-	SYMBOL(aclrtBinaryGetGlobal, 1)
-	SYMBOL(aclrtBinaryLoad, 0)
-	SYMBOL(aclrtBinaryLoadFromData, 1)
-	SYMBOL(aclrtBinaryLoadFromFile, 0)
-	SYMBOL(aclrtBinarySetExceptionCallback, 1)
-	SYMBOL(aclrtBinaryUnLoad, 0)
-	SYMBOL(aclrtCacheLastTaskExtendInfo, 1)
-	SYMBOL(aclrtCacheLastTaskOpInfo, 1)
-	SYMBOL(aclrtCheckArchCompatibility, 1)
-	SYMBOL(aclrtCheckMemType, 1)
-	SYMBOL(aclrtCmoAsync, 0)
-	SYMBOL(aclrtCmoAsyncWithBarrier, 1)
-	SYMBOL(aclrtCmoAsyncWithDesc, 1)
-	SYMBOL(aclrtCmoGetDescSize, 1)
-	SYMBOL(aclrtCmoSetDesc, 1)
-	SYMBOL(aclrtCmoWaitBarrier, 1)
-	SYMBOL(aclrtCntNotifyCreate, 1)
-	SYMBOL(aclrtCntNotifyDestroy, 1)
-	SYMBOL(aclrtCntNotifyGetId, 1)
-	SYMBOL(aclrtCntNotifyRecord, 1)
-	SYMBOL(aclrtCntNotifyReset, 1)
-	SYMBOL(aclrtCntNotifyWaitWithTimeout, 1)
-	SYMBOL(aclrtCopyBufRef, 1)
-	SYMBOL(aclrtCreateBinary, 0)
-	SYMBOL(aclrtCreateContext, 0)
-	SYMBOL(aclrtCreateEvent, 0)
-	SYMBOL(aclrtCreateEventExWithFlag, 0)
-	SYMBOL(aclrtCreateEventWithFlag, 0)
-	SYMBOL(aclrtCreateGroupInfo, 0)
-	SYMBOL(aclrtCreateLabel, 1)
-	SYMBOL(aclrtCreateLabelList, 1)
-	SYMBOL(aclrtCreateNotify, 1)
-	SYMBOL(aclrtCreateStream, 0)
-	SYMBOL(aclrtCreateStreamConfigHandle, 0)
-	SYMBOL(aclrtCreateStreamV2, 0)
-	SYMBOL(aclrtCreateStreamWithConfig, 0)
-	SYMBOL(aclrtCtxGetCurrentDefaultStream, 1)
-	SYMBOL(aclrtCtxGetFloatOverflowAddr, 1)
-	SYMBOL(aclrtCtxGetSysParamOpt, 0)
-	SYMBOL(aclrtCtxSetSysParamOpt, 0)
-	SYMBOL(aclrtDestroyBinary, 0)
-	SYMBOL(aclrtDestroyContext, 0)
-	SYMBOL(aclrtDestroyEvent, 0)
-	SYMBOL(aclrtDestroyGroupInfo, 0)
-	SYMBOL(aclrtDestroyLabel, 1)
-	SYMBOL(aclrtDestroyLabelList, 1)
-	SYMBOL(aclrtDestroyNotify, 1)
-	SYMBOL(aclrtDestroyStream, 0)
-	SYMBOL(aclrtDestroyStreamConfigHandle, 0)
-	SYMBOL(aclrtDestroyStreamForce, 0)
-	SYMBOL(aclrtDeviceCanAccessPeer, 0)
-	SYMBOL(aclrtDeviceDisablePeerAccess, 0)
-	SYMBOL(aclrtDeviceEnablePeerAccess, 0)
-	SYMBOL(aclrtDeviceGetBareTgid, 0)
-	SYMBOL(aclrtDeviceGetByPCIBusId, 1)
-	SYMBOL(aclrtDeviceGetHostAtomicCapabilities, 1)
-	SYMBOL(aclrtDeviceGetLimit, 1)
-	SYMBOL(aclrtDeviceGetP2PAtomicCapabilities, 1)
-	SYMBOL(aclrtDeviceGetPCIBusId, 1)
-	SYMBOL(aclrtDeviceGetStreamPriorityRange, 1)
-	SYMBOL(aclrtDeviceGetUuid, 1)
-	SYMBOL(aclrtDeviceL2CacheFlush, 1)
-	SYMBOL(aclrtDevicePeerAccessStatus, 1)
-	SYMBOL(aclrtDeviceSetLimit, 1)
-	SYMBOL(aclrtDeviceTaskAbort, 0)
-	SYMBOL(aclrtEventElapsedTime, 0)
-	SYMBOL(aclrtEventGetTimestamp, 0)
-	SYMBOL(aclrtExceptionInfoCallbackRegister, 1)
-	SYMBOL(aclrtExceptionInfoCallbackUnregister, 1)
-	SYMBOL(aclrtFree, 0)
-	SYMBOL(aclrtFreeBuf, 1)
-	SYMBOL(aclrtFreeHost, 0)
-	SYMBOL(aclrtFreeHostWithDevSync, 1)
-	SYMBOL(aclrtFreePhysical, 0)
-	SYMBOL(aclrtFreeWithDevSync, 1)
-	SYMBOL(aclrtFunctionGetAvailDynUbufPerBlock, 1)
-	SYMBOL(aclrtFunctionGetBinary, 1)
-	SYMBOL(aclrtFunctionGetParamCount, 1)
-	SYMBOL(aclrtFunctionGetParamInfo, 1)
-	SYMBOL(aclrtGetAllGroupInfo, 0)
-	SYMBOL(aclrtGetArgsFromExceptionInfo, 1)
-	SYMBOL(aclrtGetBufChainNum, 1)
-	SYMBOL(aclrtGetBufData, 1)
-	SYMBOL(aclrtGetBufDataLen, 1)
-	SYMBOL(aclrtGetBufFromChain, 1)
-	SYMBOL(aclrtGetBufUserData, 1)
-	SYMBOL(aclrtGetCurrentContext, 0)
-	SYMBOL(aclrtGetDevice, 0)
-	SYMBOL(aclrtGetDeviceCapability, 1)
-	SYMBOL(aclrtGetDeviceCount, 0)
-	SYMBOL(aclrtGetDeviceIdFromExceptionInfo, 0)
-	SYMBOL(aclrtGetDeviceInfo, 1)
-	SYMBOL(aclrtGetDeviceResLimit, 1)
-	SYMBOL(aclrtGetDeviceSatMode, 0)
-	SYMBOL(aclrtGetDeviceUtilizationRate, 0)
-	SYMBOL(aclrtGetDevicesTopo, 1)
-	SYMBOL(aclrtGetErrorCodeFromExceptionInfo, 0)
-	SYMBOL(aclrtGetErrorVerbose, 1)
-	SYMBOL(aclrtGetEventAvailNum, 1)
-	SYMBOL(aclrtGetEventId, 1)
-	SYMBOL(aclrtGetFloatOverflowStatus, 1)
-	SYMBOL(aclrtGetFuncBySymbol, 1)
-	SYMBOL(aclrtGetFuncHandleFromExceptionInfo, 1)
-	SYMBOL(aclrtGetFunctionAddr, 0)
-	SYMBOL(aclrtGetFunctionAttribute, 1)
-	SYMBOL(aclrtGetFunctionName, 1)
-	SYMBOL(aclrtGetFunctionSize, 1)
-	SYMBOL(aclrtGetGroupCount, 0)
-	SYMBOL(aclrtGetGroupInfoDetail, 0)
-	SYMBOL(aclrtGetHardwareSyncAddr, 1)
-	SYMBOL(aclrtGetLastError, 0)
-	SYMBOL(aclrtGetLogicDevIdByPhyDevId, 1)
-	SYMBOL(aclrtGetLogicDevIdByUserDevId, 1)
-	SYMBOL(aclrtGetMemInfo, 0)
-	SYMBOL(aclrtGetMemUceInfo, 0)
-	SYMBOL(aclrtGetMemUsageInfo, 1)
-	SYMBOL(aclrtGetMemcpyDescSize, 0)
-	SYMBOL(aclrtGetNotifyId, 1)
-	SYMBOL(aclrtGetOpExecuteTimeout, 1)
-	SYMBOL(aclrtGetOpTimeOutInterval, 1)
-	SYMBOL(aclrtGetOverflowStatus, 0)
-	SYMBOL(aclrtGetPhyDevIdByLogicDevId, 1)
-	SYMBOL(aclrtGetPhyDevIdByUserDevId, 1)
-	SYMBOL(aclrtGetPrimaryCtxState, 1)
-	SYMBOL(aclrtGetResInCurrentThread, 1)
-	SYMBOL(aclrtGetRunMode, 0)
-	SYMBOL(aclrtGetSocName, 0)
-	SYMBOL(aclrtGetStreamAttribute, 1)
-	SYMBOL(aclrtGetStreamAvailableNum, 1)
-	SYMBOL(aclrtGetStreamIdFromExceptionInfo, 0)
-	SYMBOL(aclrtGetStreamOverflowSwitch, 0)
-	SYMBOL(aclrtGetStreamResLimit, 1)
-	SYMBOL(aclrtGetSymbolAddress, 1)
-	SYMBOL(aclrtGetSymbolSize, 1)
-	SYMBOL(aclrtGetSysParamOpt, 0)
-	SYMBOL(aclrtGetTaskIdFromExceptionInfo, 0)
-	SYMBOL(aclrtGetThreadIdFromExceptionInfo, 0)
-	SYMBOL(aclrtGetThreadLastTaskId, 0)
-	SYMBOL(aclrtGetUserDevIdByLogicDevId, 1)
-	SYMBOL(aclrtGetUserDevIdByPhyDevId, 1)
-	SYMBOL(aclrtGetVersion, 0)
-	SYMBOL(aclrtHostGetDevicePointer, 1)
-	SYMBOL(aclrtHostMemMapCapabilities, 1)
-	SYMBOL(aclrtHostRegister, 0)
-	SYMBOL(aclrtHostRegisterV2, 1)
-	SYMBOL(aclrtHostUnregister, 0)
-	SYMBOL(aclrtIpcGetEventHandle, 1)
-	SYMBOL(aclrtIpcMemClose, 1)
-	SYMBOL(aclrtIpcMemGetExportKey, 1)
-	SYMBOL(aclrtIpcMemImportByKey, 1)
-	SYMBOL(aclrtIpcMemImportPidInterServer, 1)
-	SYMBOL(aclrtIpcMemSetAttr, 1)
-	SYMBOL(aclrtIpcMemSetImportPid, 1)
-	SYMBOL(aclrtIpcOpenEventHandle, 1)
-	SYMBOL(aclrtKernelArgsAppend, 0)
-	SYMBOL(aclrtKernelArgsAppendPlaceHolder, 0)
-	SYMBOL(aclrtKernelArgsFinalize, 0)
-	SYMBOL(aclrtKernelArgsGetHandleMemSize, 0)
-	SYMBOL(aclrtKernelArgsGetMemSize, 0)
-	SYMBOL(aclrtKernelArgsGetPlaceHolderBuffer, 0)
-	SYMBOL(aclrtKernelArgsInit, 0)
-	SYMBOL(aclrtKernelArgsInitByUserMem, 0)
-	SYMBOL(aclrtKernelArgsParaUpdate, 0)
-	SYMBOL(aclrtLaunchCallback, 0)
-	SYMBOL(aclrtLaunchHostFunc, 1)
-	SYMBOL(aclrtLaunchKernel, 0)
-	SYMBOL(aclrtLaunchKernelV2, 1)
-	SYMBOL(aclrtLaunchKernelWithArgsArray, 1)
-	SYMBOL(aclrtLaunchKernelWithConfig, 0)
-	SYMBOL(aclrtLaunchKernelWithHostArgs, 1)
-	SYMBOL(aclrtLaunchSIMTKernelWithArgsArray, 1)
-	SYMBOL(aclrtLaunchSIMTKernelWithHostArgs, 1)
-	SYMBOL(aclrtMalloc, 0)
-	SYMBOL(aclrtMallocAlign32, 0)
-	SYMBOL(aclrtMallocCached, 0)
-	SYMBOL(aclrtMallocForTaskScheduler, 0)
-	SYMBOL(aclrtMallocHost, 0)
-	SYMBOL(aclrtMallocHostWithCfg, 0)
-	SYMBOL(aclrtMallocPhysical, 0)
-	SYMBOL(aclrtMallocWithCfg, 0)
-	SYMBOL(aclrtMapMem, 0)
-	SYMBOL(aclrtMemAllocManaged, 1)
-	SYMBOL(aclrtMemExportToShareableHandle, 0)
-	SYMBOL(aclrtMemExportToShareableHandleV2, 1)
-	SYMBOL(aclrtMemFlush, 0)
-	SYMBOL(aclrtMemGetAccess, 1)
-	SYMBOL(aclrtMemGetAddressRange, 1)
-	SYMBOL(aclrtMemGetAllocationGranularity, 0)
-	SYMBOL(aclrtMemGetAllocationPropertiesFromHandle, 1)
-	SYMBOL(aclrtMemImportFromShareableHandle, 0)
-	SYMBOL(aclrtMemImportFromShareableHandleV2, 1)
-	SYMBOL(aclrtMemInvalidate, 0)
-	SYMBOL(aclrtMemManagedAdvise, 1)
-	SYMBOL(aclrtMemManagedGetAttr, 1)
-	SYMBOL(aclrtMemManagedGetAttrs, 1)
-	SYMBOL(aclrtMemManagedPrefetchAsync, 1)
-	SYMBOL(aclrtMemManagedPrefetchBatchAsync, 1)
-	SYMBOL(aclrtMemMapNoAccess, 1)
-	SYMBOL(aclrtMemMapSelectedLink, 1)
-	SYMBOL(aclrtMemMapSetLink, 1)
-	SYMBOL(aclrtMemP2PMap, 1)
-	SYMBOL(aclrtMemRetainAllocationHandle, 1)
-	SYMBOL(aclrtMemSetAccess, 1)
-	SYMBOL(aclrtMemSetPidToShareableHandle, 0)
-	SYMBOL(aclrtMemSetPidToShareableHandleV2, 1)
-	SYMBOL(aclrtMemUceRepair, 0)
-	SYMBOL(aclrtMemcpy, 0)
-	SYMBOL(aclrtMemcpy2d, 0)
-	SYMBOL(aclrtMemcpy2dAsync, 0)
-	SYMBOL(aclrtMemcpyAsync, 0)
-	SYMBOL(aclrtMemcpyAsyncWithCondition, 0)
-	SYMBOL(aclrtMemcpyAsyncWithDesc, 0)
-	SYMBOL(aclrtMemcpyAsyncWithOffset, 1)
-	SYMBOL(aclrtMemcpyBatch, 1)
-	SYMBOL(aclrtMemcpyBatchAsync, 1)
-	SYMBOL(aclrtMemcpyBatchAsyncV2, 1)
-	SYMBOL(aclrtMemcpyBatchV2, 1)
-	SYMBOL(aclrtMemcpyFromSymbol, 1)
-	SYMBOL(aclrtMemcpyFromSymbolAsync, 1)
-	SYMBOL(aclrtMemcpyToSymbol, 1)
-	SYMBOL(aclrtMemcpyToSymbolAsync, 1)
-	SYMBOL(aclrtMemset, 0)
-	SYMBOL(aclrtMemsetAsync, 0)
-	SYMBOL(aclrtMemsetD32, 1)
-	SYMBOL(aclrtMemsetD32Async, 1)
-	SYMBOL(aclrtNotifyBatchReset, 1)
-	SYMBOL(aclrtNotifyGetExportKey, 1)
-	SYMBOL(aclrtNotifyImportByKey, 1)
-	SYMBOL(aclrtNotifySetImportPid, 1)
-	SYMBOL(aclrtNotifySetImportPidInterServer, 1)
-	SYMBOL(aclrtNpuClearFloatOverFlowStatus, 1)
-	SYMBOL(aclrtNpuGetFloatOverFlowStatus, 1)
-	SYMBOL(aclrtPeekAtLastError, 0)
-	SYMBOL(aclrtPersistentTaskClean, 1)
-	SYMBOL(aclrtPointerGetAttributes, 0)
-	SYMBOL(aclrtProcessHostFunc, 0)
-	SYMBOL(aclrtProcessReport, 0)
-	SYMBOL(aclrtProfTrace, 1)
-	SYMBOL(aclrtQueryDeviceStatus, 0)
-	SYMBOL(aclrtQueryEvent, 0)
-	SYMBOL(aclrtQueryEventStatus, 0)
-	SYMBOL(aclrtQueryEventWaitStatus, 0)
-	SYMBOL(aclrtRandomNumAsync, 1)
-	SYMBOL(aclrtRecordEvent, 0)
-	SYMBOL(aclrtRecordEventWithFlag, 1)
-	SYMBOL(aclrtRecordNotify, 1)
-	SYMBOL(aclrtReduceAsync, 1)
-	SYMBOL(aclrtRegDeviceStateCallback, 1)
-	SYMBOL(aclrtRegStreamStateCallback, 1)
-	SYMBOL(aclrtRegisterCpuFunc, 1)
-	SYMBOL(aclrtReleaseMemAddress, 0)
-	SYMBOL(aclrtRepairError, 1)
-	SYMBOL(aclrtReserveMemAddress, 0)
-	SYMBOL(aclrtReserveMemAddressNoUCMemory, 1)
-	SYMBOL(aclrtResetDevice, 0)
-	SYMBOL(aclrtResetDeviceForce, 0)
-	SYMBOL(aclrtResetDeviceResLimit, 1)
-	SYMBOL(aclrtResetEvent, 0)
-	SYMBOL(aclrtResetFloatOverflowStatus, 1)
-	SYMBOL(aclrtResetOverflowStatus, 0)
-	SYMBOL(aclrtResetStreamResLimit, 1)
-	SYMBOL(aclrtSetBufDataLen, 1)
-	SYMBOL(aclrtSetBufUserData, 1)
-	SYMBOL(aclrtSetCurrentContext, 0)
-	SYMBOL(aclrtSetDevice, 0)
-	SYMBOL(aclrtSetDeviceResLimit, 1)
-	SYMBOL(aclrtSetDeviceSatMode, 0)
-	SYMBOL(aclrtSetDeviceTaskAbortCallback, 1)
-	SYMBOL(aclrtSetExceptionInfoCallback, 0)
-	SYMBOL(aclrtSetGroup, 0)
-	SYMBOL(aclrtSetLabel, 1)
-	SYMBOL(aclrtSetMemcpyDesc, 0)
-	SYMBOL(aclrtSetOpExecuteTimeOut, 0)
-	SYMBOL(aclrtSetOpExecuteTimeOutV2, 1)
-	SYMBOL(aclrtSetOpExecuteTimeOutWithMs, 0)
-	SYMBOL(aclrtSetOpWaitTimeout, 0)
-	SYMBOL(aclrtSetStreamAttribute, 1)
-	SYMBOL(aclrtSetStreamConfigOpt, 0)
-	SYMBOL(aclrtSetStreamFailureMode, 0)
-	SYMBOL(aclrtSetStreamOverflowSwitch, 0)
-	SYMBOL(aclrtSetStreamResLimit, 1)
-	SYMBOL(aclrtSetSysParamOpt, 0)
-	SYMBOL(aclrtSetTsDevice, 0)
-	SYMBOL(aclrtSnapShotCallbackRegister, 1)
-	SYMBOL(aclrtSnapShotCallbackUnregister, 1)
-	SYMBOL(aclrtSnapShotProcessBackup, 1)
-	SYMBOL(aclrtSnapShotProcessLock, 1)
-	SYMBOL(aclrtSnapShotProcessRestore, 1)
-	SYMBOL(aclrtSnapShotProcessUnlock, 1)
-	SYMBOL(aclrtStreamAbort, 0)
-	SYMBOL(aclrtStreamGetFlags, 1)
-	SYMBOL(aclrtStreamGetId, 0)
-	SYMBOL(aclrtStreamGetPriority, 1)
-	SYMBOL(aclrtStreamQuery, 0)
-	SYMBOL(aclrtStreamStop, 1)
-	SYMBOL(aclrtStreamWaitEvent, 0)
-	SYMBOL(aclrtStreamWaitEventWithFlag, 1)
-	SYMBOL(aclrtStreamWaitEventWithTimeout, 1)
-	SYMBOL(aclrtSubscribeHostFunc, 0)
-	SYMBOL(aclrtSubscribeReport, 0)
-	SYMBOL(aclrtSwitchLabelByIndex, 1)
-	SYMBOL(aclrtSwitchStream, 1)
-	SYMBOL(aclrtSynchronizeDevice, 0)
-	SYMBOL(aclrtSynchronizeDeviceWithTimeout, 0)
-	SYMBOL(aclrtSynchronizeEvent, 0)
-	SYMBOL(aclrtSynchronizeEventWithTimeout, 0)
-	SYMBOL(aclrtSynchronizeStream, 0)
-	SYMBOL(aclrtSynchronizeStreamWithTimeout, 0)
-	SYMBOL(aclrtTaskUpdateAsync, 1)
-	SYMBOL(aclrtUnSubscribeHostFunc, 0)
-	SYMBOL(aclrtUnSubscribeReport, 0)
-	SYMBOL(aclrtUnmapMem, 0)
-	SYMBOL(aclrtUnuseStreamResInCurrentThread, 1)
-	SYMBOL(aclrtUseStreamResInCurrentThread, 1)
-	SYMBOL(aclrtValueWait, 1)
-	SYMBOL(aclrtValueWrite, 1)
-	SYMBOL(aclrtWaitAndResetNotify, 1)
-	SYMBOL(aclsysGetCANNVersion, 0)
-	SYMBOL(aclsysGetVersionNum, 1)
-	SYMBOL(aclsysGetVersionStr, 1)
-	SYMBOL(acltdtAddDataItem, 0)
-	SYMBOL(acltdtAddQueueRoute, 1)
-	SYMBOL(acltdtAllocBuf, 1)
-	SYMBOL(acltdtAppendBufChain, 1)
-	SYMBOL(acltdtAttachQueue, 1)
-	SYMBOL(acltdtBindQueueRoutes, 1)
-	SYMBOL(acltdtCleanChannel, 0)
-	SYMBOL(acltdtCopyBufRef, 1)
-	SYMBOL(acltdtCreateChannel, 0)
-	SYMBOL(acltdtCreateChannelWithCapacity, 0)
-	SYMBOL(acltdtCreateDataItem, 0)
-	SYMBOL(acltdtCreateDataset, 0)
-	SYMBOL(acltdtCreateQueue, 1)
-	SYMBOL(acltdtCreateQueueAttr, 1)
-	SYMBOL(acltdtCreateQueueRoute, 1)
-	SYMBOL(acltdtCreateQueueRouteList, 1)
-	SYMBOL(acltdtCreateQueueRouteQueryInfo, 1)
-	SYMBOL(acltdtDequeue, 1)
-	SYMBOL(acltdtDequeueData, 1)
-	SYMBOL(acltdtDestroyChannel, 0)
-	SYMBOL(acltdtDestroyDataItem, 0)
-	SYMBOL(acltdtDestroyDataset, 0)
-	SYMBOL(acltdtDestroyQueue, 1)
-	SYMBOL(acltdtDestroyQueueAttr, 1)
-	SYMBOL(acltdtDestroyQueueRoute, 1)
-	SYMBOL(acltdtDestroyQueueRouteList, 1)
-	SYMBOL(acltdtDestroyQueueRouteQueryInfo, 1)
-	SYMBOL(acltdtEnqueue, 1)
-	SYMBOL(acltdtEnqueueData, 1)
-	SYMBOL(acltdtFreeBuf, 1)
-	SYMBOL(acltdtGetBufChainNum, 1)
-	SYMBOL(acltdtGetBufData, 1)
-	SYMBOL(acltdtGetBufDataLen, 1)
-	SYMBOL(acltdtGetBufFromChain, 1)
-	SYMBOL(acltdtGetBufUserData, 1)
-	SYMBOL(acltdtGetDataAddrFromItem, 0)
-	SYMBOL(acltdtGetDataItem, 0)
-	SYMBOL(acltdtGetDataSizeFromItem, 0)
-	SYMBOL(acltdtGetDataTypeFromItem, 0)
-	SYMBOL(acltdtGetDatasetName, 0)
-	SYMBOL(acltdtGetDatasetSize, 0)
-	SYMBOL(acltdtGetDimNumFromItem, 0)
-	SYMBOL(acltdtGetDimsFromItem, 0)
-	SYMBOL(acltdtGetQueueAttr, 1)
-	SYMBOL(acltdtGetQueueRoute, 1)
-	SYMBOL(acltdtGetQueueRouteNum, 1)
-	SYMBOL(acltdtGetQueueRouteParam, 1)
-	SYMBOL(acltdtGetSliceInfoFromItem, 0)
-	SYMBOL(acltdtGetTensorTypeFromItem, 0)
-	SYMBOL(acltdtGrantQueue, 1)
-	SYMBOL(acltdtQueryChannelSize, 0)
-	SYMBOL(acltdtQueryQueueRoutes, 1)
-	SYMBOL(acltdtReceiveTensor, 0)
-	SYMBOL(acltdtSendTensor, 0)
-	SYMBOL(acltdtSetBufDataLen, 1)
-	SYMBOL(acltdtSetBufUserData, 1)
-	SYMBOL(acltdtSetQueueAttr, 1)
-	SYMBOL(acltdtSetQueueRouteQueryInfo, 1)
-	SYMBOL(acltdtStopChannel, 0)
-	SYMBOL(acltdtUnbindQueueRoutes, 1)
-	SYMBOL(dcmi_get_card_id_device_id_from_logicid, 0)
-	SYMBOL(dcmi_get_card_list, 0)
-	SYMBOL(dcmi_get_device_ecc_info, 0)
-	SYMBOL(dcmi_get_device_errorcode_string, 0)
-	SYMBOL(dcmi_get_device_errorcode_v2, 0)
-	SYMBOL(dcmi_get_device_hbm_info, 0)
-	SYMBOL(dcmi_get_device_health, 0)
-	SYMBOL(dcmi_get_device_id_in_card, 0)
-	SYMBOL(dcmi_get_device_logic_id, 0)
-	SYMBOL(dcmi_get_device_power_info, 0)
-	SYMBOL(dcmi_get_device_temperature, 0)
-	SYMBOL(dcmi_get_device_utilization_rate, 0)
-	SYMBOL(dcmi_init, 0)
-	SYMBOL(mstxDomainCreateA, 0)
-	SYMBOL(mstxDomainDestroy, 0)
-	SYMBOL(mstxDomainMarkA, 0)
-	SYMBOL(mstxDomainRangeEnd, 0)
-	SYMBOL(mstxDomainRangeStartA, 0)
-	SYMBOL(mstxMarkA, 0)
-	SYMBOL(mstxRangeEnd, 0)
-	SYMBOL(mstxRangeStartA, 0)
+	SYMBOLS
 };
 
 const int emu_symbol_count = 2834;

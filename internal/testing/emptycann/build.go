@@ -75,11 +75,11 @@ func headers() (string, error) {
 	}
 	for dir := wd; ; dir = filepath.Dir(dir) {
 		path := filepath.Join(dir, "internal", "emu", "export")
-		if _, err := os.Stat(filepath.Join(path, "zz_cann.h")); err == nil {
+		if _, err := os.Stat(filepath.Join(path, "testdata", "zz_functions.h")); err == nil {
 			return path, nil
 		}
 		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("emptycann: no internal/emu/export/zz_cann.h in %s or above it; run inside the module", wd)
+			return "", fmt.Errorf("emptycann: no internal/emu/export/testdata/zz_functions.h in %s or above it; run inside the module", wd)
 		}
 	}
 }

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "../export.h"
+#include "../testdata/zz_functions.h"
 
 static int recent(char *text, int size)
 {

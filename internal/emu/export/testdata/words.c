@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "../export.h"
+#include "zz_functions.h"
 
 static uint64_t seen[64], result;
 static unsigned char record[64]; /* copy of the last record passed by value */

@@ -1,5 +1,5 @@
 /* The functions of the empty CANN whose callers need a result. */
-#include "zz_cann.h"
+#include "testdata/zz_functions.h"
 
 #include <stdlib.h>
 

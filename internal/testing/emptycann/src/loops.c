@@ -1,7 +1,7 @@
 /* The calls a C program makes, in loops, against the empty functions: what the Go binding
  * is measured against. The functions are reached through the dynamic symbol table, as in a
  * program linked with CANN. */
-#include "zz_cann.h"
+#include "testdata/zz_functions.h"
 
 /* How often a loop calls; the Go side has the same number. */
 enum { LOOP = 1000 };
