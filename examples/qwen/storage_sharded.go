@@ -22,6 +22,7 @@ type sharded struct {
 	units  [][]*shards
 	all    []*shards // the slots
 	place  map[*Parameter]shardPlace
+	used   map[parallel.ShardRule]bool // rules that decide for a weight
 }
 
 // shards are weights of a unit that are exchanged over the same ranks: experts differ from other
@@ -43,7 +44,7 @@ type shardPlace struct{ slot, part int }
 var groupedWeights = []parallel.ShardRule{{Module: "mlp.experts", Weight: "*_proj", Role: parallel.GroupedWeight}}
 
 func newSharded(st *acl.Stream, reg *ops.Registry, ps *parameters, cfg Config, dt aclnn.DType, par *Parallel) (*sharded, error) {
-	s := &sharded{st: st, memory: aclnn.Scope{Stream: st}, nz: cfg.nzUse(), place: map[*Parameter]shardPlace{}}
+	s := &sharded{st: st, memory: aclnn.Scope{Stream: st}, nz: cfg.nzUse(), place: map[*Parameter]shardPlace{}, used: map[parallel.ShardRule]bool{}}
 	for _, u := range ps.units {
 		s.units = append(s.units, nil)
 		for _, kind := range []func(w *Parameter) bool{
@@ -56,6 +57,11 @@ func newSharded(st *acl.Stream, reg *ops.Registry, ps *parameters, cfg Config, d
 			if err := s.group(reg, u, kind, cfg, dt, par); err != nil {
 				return nil, errors.Join(err, s.Close())
 			}
+		}
+	}
+	for _, r := range par.ShardRules {
+		if !s.used[r] {
+			return nil, errors.Join(fmt.Errorf("qwen: the rule of shards %s/%s decides for no weight of this model", r.Module, r.Weight), s.Close())
 		}
 	}
 	return s, nil
@@ -77,6 +83,7 @@ func (s *sharded) group(reg *ops.Registry, u unit, member func(*Parameter) bool,
 		if err != nil {
 			return err
 		}
+		s.used[rule] = true
 		if w.turned = rule.Role == parallel.GroupedWeight; w.turned && !w.expert {
 			return fmt.Errorf("qwen: a rule says that grouped products read %v; they read weights of experts only", w)
 		}

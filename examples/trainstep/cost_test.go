@@ -77,4 +77,9 @@ func TestMovedIsTold(t *testing.T) {
 	require.Equal(t, loss, loss2)
 	some, _ := moved("-shard-rules", "mlp.experts/down_proj=grouped:65536,mlp.experts/*=plain:32")
 	require.NotContains(t, []string{nd, aligned}, some)
+	for rule, want := range map[string]string{"mlp.expert/*=grouped": "decides for no weight", "self_attn.q_proj/weight=grouped": "weights of experts only"} {
+		o, err := parseFlags(tiny(append(flags, "-shard-rules", rule)...), io.Discard)
+		require.NoError(t, err)
+		require.ErrorContains(t, run(t.Context(), o, io.Discard), want)
+	}
 }
