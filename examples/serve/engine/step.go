@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 
@@ -16,6 +17,8 @@ import (
 // run is the engine's goroutine.
 func (e *Engine) run(ctx context.Context) {
 	defer close(e.done)
+	runtime.LockOSThread() // each thread that launches gets a cache of executors from CANN, of up to 10,000 calls
+	defer runtime.UnlockOSThread()
 	for e.lost == nil && e.receive(ctx) {
 		err := e.embed(ctx)
 		if err == nil {

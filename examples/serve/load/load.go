@@ -24,7 +24,7 @@ func Open(ctx context.Context, to Target, rate float64, n int, seed uint64) Repo
 		if ctx.Err() != nil {
 			break
 		}
-		open.Go(func() { results[i] = to.Send(ctx) })
+		open.Go(func() { results[i] = to.of(i).Send(ctx) })
 	}
 	open.Wait()
 	return newReport(results, time.Since(began))
@@ -37,7 +37,7 @@ func Clients(ctx context.Context, to Target, clients, each int) Report {
 	for c := range clients {
 		open.Go(func() {
 			for i := range each {
-				results[c*each+i] = to.Send(ctx)
+				results[c*each+i] = to.of(c*each + i).Send(ctx)
 			}
 		})
 	}

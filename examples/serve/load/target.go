@@ -14,8 +14,10 @@ import (
 
 // Target receives the requests.
 type Target struct {
-	URL    string       // of the interface, such as http://127.0.0.1:8080/v1/completions
-	Body   string       // JSON, with "stream":true
+	URL  string // of the interface, such as http://127.0.0.1:8080/v1/completions
+	Body string // JSON, with "stream":true
+	// Vary, if not nil, returns the body of each request in place of Body, by its number from 0.
+	Vary   func(request int) string
 	Client *http.Client // nil is http.DefaultClient
 	// Leave is the number of tokens after which clients leave; 0 lets them stay.
 	Leave int
@@ -36,6 +38,14 @@ func (r *Result) Tokens() int {
 		return 0
 	}
 	return 1 + len(r.Gaps)
+}
+
+// of returns the target of a request.
+func (t Target) of(request int) *Target {
+	if t.Vary != nil {
+		t.Body = t.Vary(request)
+	}
+	return &t
 }
 
 // Send sends one request and reads its stream.

@@ -1,8 +1,8 @@
 package nn
 
 import (
-	"container/list"
 	"fmt"
+	"hash/maphash"
 	"os"
 	"strconv"
 	"sync"
@@ -32,13 +32,14 @@ type caches struct {
 	cold       time.Duration // CANN_EMU_COLD_PREPARE
 	newThread  time.Duration // CANN_EMU_THREAD_START
 	err        error         // why the variables are unusable; phase one repeats it
+	seed       maphash.Seed  // of the hashes of keys
 	mu         sync.RWMutex
 	threads    map[uint64]*threadCache // by number of the thread
 	lastThread uint64
 }
 
 func newCaches() *caches {
-	c := &caches{limit: cacheLimit, threads: make(map[uint64]*threadCache)}
+	c := &caches{limit: cacheLimit, seed: maphash.MakeSeed(), threads: make(map[uint64]*threadCache)}
 	if n, err := strconv.ParseUint(knob.Get("ACLNN_CACHE_LIMIT"), 10, 64); err == nil {
 		c.limit = int(min(n, cacheLimitMax))
 	}
@@ -61,15 +62,17 @@ func (c *caches) duration(name string) time.Duration {
 }
 
 // threadCache is the cache of one OS thread. Only its thread looks entries up and adds them, but
-// executors may end on other threads.
+// executors may end on other threads. It knows calls by the hash of their keys, since a service whose
+// shapes change fills the caches of many threads with thousands of keys; what computes a call is kept
+// elsewhere, by its whole key.
 type threadCache struct {
 	thread uint64
 	tid    int // of the kernel
 
 	mu      sync.Mutex
-	entries map[string]*entry
-	recent  list.List // of *entry, the one used last in front
-	key     []byte    // space for the key of the call that is prepared
+	entries map[uint64]*entry
+	recent  entry  // of the ring of all entries: the one used last comes next, the oldest before
+	key     []byte // space for the key of the call that is prepared
 
 	hits, misses, passed, evicted atomic.Uint64
 }
@@ -89,7 +92,8 @@ func (c *caches) of(t *rt.Thread) *threadCache {
 	c.forgetEnded()
 	c.lastThread++
 	t.Number = c.lastThread
-	tc = &threadCache{thread: t.Number, tid: syscall.Gettid(), entries: make(map[string]*entry)}
+	tc = &threadCache{thread: t.Number, tid: syscall.Gettid(), entries: make(map[uint64]*entry)}
+	tc.recent.next, tc.recent.before = &tc.recent, &tc.recent
 	c.threads[t.Number] = tc
 	return tc
 }
@@ -111,22 +115,36 @@ func spend(d time.Duration) {
 
 // entry is a call that its thread has launched before.
 type entry struct {
-	owner *threadCache
-	key   string
-	place *list.Element // in owner.recent; nil when the entry is in the cache no more
+	owner        *threadCache
+	hash         uint64 // of its key
+	next, before *entry // in the ring of owner.recent; nil when the entry is in the cache no more
 
 	usable  bool   // phase two of the call that made it has succeeded
 	runs    uint64 // how often a wrap has filled the buffer
 	foreign uint64 // of these, on other threads than the owner's
 }
 
-// find returns a wrap of the usable entry with the key, if there is one, and counts.
-func (tc *threadCache) find(key []byte) (l lease, hit bool) {
+// used puts an entry in front of the others.
+func (tc *threadCache) used(e *entry) {
+	if e.next != nil {
+		e.unlink()
+	}
+	e.before, e.next = &tc.recent, tc.recent.next
+	e.before.next, e.next.before = e, e
+}
+
+func (e *entry) unlink() {
+	e.before.next, e.next.before = e.next, e.before
+	e.next, e.before = nil, nil
+}
+
+// find returns a wrap of the usable entry with the hash, if there is one, and counts.
+func (tc *threadCache) find(hash uint64) (l lease, hit bool) {
 	tc.mu.Lock()
 	defer tc.mu.Unlock()
-	e := tc.entries[string(key)]
+	e := tc.entries[hash]
 	if e != nil {
-		tc.recent.MoveToFront(e.place)
+		tc.used(e)
 	}
 	if e == nil || !e.usable {
 		tc.misses.Add(1)
@@ -138,30 +156,29 @@ func (tc *threadCache) find(key []byte) (l lease, hit bool) {
 
 // add makes an entry for a call that phase one has accepted. It returns nil if another executor
 // of the same call has one.
-func (tc *threadCache) add(key []byte, limit int) *entry {
+func (tc *threadCache) add(hash uint64, limit int) *entry {
 	tc.mu.Lock()
 	defer tc.mu.Unlock()
-	if limit == 0 || tc.entries[string(key)] != nil {
+	if limit == 0 || tc.entries[hash] != nil {
 		return nil
 	}
 	if len(tc.entries) >= limit {
 		for range min(cacheShrink, len(tc.entries)) {
-			tc.drop(tc.recent.Back().Value.(*entry))
+			tc.drop(tc.recent.before)
 			tc.evicted.Add(1)
 		}
 	}
-	e := &entry{owner: tc, key: string(key)}
-	e.place = tc.recent.PushFront(e)
-	tc.entries[e.key] = e
+	e := &entry{owner: tc, hash: hash}
+	tc.used(e)
+	tc.entries[hash] = e
 	return e
 }
 
 // drop removes an entry. The caller holds the lock.
 func (tc *threadCache) drop(e *entry) {
-	if e.place != nil {
-		tc.recent.Remove(e.place)
-		delete(tc.entries, e.key)
-		e.place = nil
+	if e.next != nil {
+		e.unlink()
+		delete(tc.entries, e.hash)
 	}
 }
 

@@ -1,6 +1,8 @@
 package nn
 
 import (
+	"hash/maphash"
+
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/rt"
@@ -39,11 +41,12 @@ func (c *caches) lease(t *rt.Thread, o *op.Operator, args []any) (l lease, key [
 		spend(c.cold)
 		return lease{}, tc.key, nil
 	}
-	if l, hit := tc.find(tc.key); hit {
+	hash := maphash.Bytes(c.seed, tc.key)
+	if l, hit := tc.find(hash); hit {
 		return l, tc.key, nil
 	}
 	spend(c.cold)
-	return lease{entry: tc.add(tc.key, c.limit)}, tc.key, nil
+	return lease{entry: tc.add(hash, c.limit)}, tc.key, nil
 }
 
 // compute is the computation on a stream.
@@ -65,7 +68,7 @@ func (x *prepared) fill(t *rt.Thread) error {
 	defer e.owner.mu.Unlock()
 	own := e.owner.thread == t.Number
 	switch {
-	case e.place == nil:
+	case e.next == nil:
 		return x.misused("the thread of phase one has dropped the entry of its cache that the executor wraps")
 	case e.foreign != x.foreign, !own && e.runs != x.runs:
 		return x.misused("race: between the phases of this call, another call of the same operator and shapes has used the same entry of a thread's cache, " +

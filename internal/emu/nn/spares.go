@@ -4,8 +4,8 @@ import "sync"
 
 // Limits of what spares keeps.
 const (
-	spareCalls  = 2048 // different calls; with more, spares forgets all
-	sparesOfOne = 32   // executors of one call
+	spareCalls  = 512 // different calls of each age
+	sparesOfOne = 32  // executors of one call
 )
 
 // spares keeps executors whose computation has ended for calls of the same operator with the same
@@ -14,7 +14,9 @@ const (
 // package caches imitates beside them.
 type spares struct {
 	mu sync.Mutex
-	of map[string]*spare // by key of the call
+	// young has the calls that came last, by key, and old those before them. When young is full, it becomes
+	// old, whose calls are forgotten: a service whose shapes change would otherwise fill the memory.
+	young, old map[string]*spare
 }
 
 // spare are the executors of one call.
@@ -22,11 +24,30 @@ type spare struct {
 	idle []*prepared
 }
 
+// of returns the executors of the call with the key, or nil, and makes them young.
+func (s *spares) of(key []byte) *spare {
+	of := s.young[string(key)]
+	if of == nil {
+		if of = s.old[string(key)]; of != nil {
+			delete(s.old, string(key))
+			s.keep(string(key), of)
+		}
+	}
+	return of
+}
+
+func (s *spares) keep(key string, of *spare) {
+	if s.young == nil || len(s.young) == spareCalls {
+		s.young, s.old = make(map[string]*spare), s.young
+	}
+	s.young[key] = of
+}
+
 // take returns an executor of the call with the key, or nil.
 func (s *spares) take(key []byte) *prepared {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	of := s.of[string(key)]
+	of := s.of(key)
 	if of == nil || len(of.idle) == 0 {
 		return nil
 	}
@@ -40,13 +61,10 @@ func (s *spares) take(key []byte) *prepared {
 func (s *spares) place(key []byte) *spare {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	of := s.of[string(key)]
+	of := s.of(key)
 	if of == nil {
-		if s.of == nil || len(s.of) == spareCalls {
-			s.of = make(map[string]*spare)
-		}
 		of = new(spare)
-		s.of[string(key)] = of
+		s.keep(string(key), of)
 	}
 	return of
 }

@@ -57,6 +57,32 @@ func TestSpares(t *testing.T) {
 	assert.EqualValues(t, 2, c.get(a, 4096))
 }
 
+// Calls that always change leave no more spares than so many, and take none from a call that comes again.
+func TestSparesOfChangingCalls(t *testing.T) {
+	c := newCached(t)
+	a := c.p.Thread(0)
+	for range 2 { // the executor of the first call is not kept
+		c.launch(a, 1)
+		c.p.Must(a, "aclrtSynchronizeStream", c.stream)
+	}
+	again := c.phaseOne(a, 1, 0)
+	used := c.executor(again)
+	for n := int64(2); n < 4*spareCalls; n++ {
+		if n%(spareCalls/2) == 0 {
+			require.Zero(t, c.phaseTwo(a, again))
+			c.p.Must(a, "aclrtSynchronizeStream", c.stream)
+			again = c.phaseOne(a, 1, 0)
+			require.Same(t, used, c.executor(again))
+		}
+		c.launch(a, n)
+		c.launch(a, n)
+	}
+	c.p.Must(a, "aclDestroyAclOpExecutor", again)
+	require.LessOrEqual(t, len(c.l.spares.old), spareCalls)
+	require.Positive(t, len(c.l.spares.old), "the test fills them")
+	require.LessOrEqual(t, len(c.l.spares.young), spareCalls)
+}
+
 // An executor of which a graph has a task serves no other call, since the graph runs it again.
 func TestNoSparesOfGraphs(t *testing.T) {
 	c := newCached(t)
