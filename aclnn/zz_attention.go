@@ -3551,14 +3551,14 @@ func (p *RotaryPositionEmbeddingGradParams) Encode(c *Call) {
 
 // ScatterPaKvCacheParams are the arguments of aclnnScatterPaKvCache, in C order.
 type ScatterPaKvCacheParams struct {
-	Key                       *Tensor
-	KeyCacheRef               *Tensor // read and written
-	SlotMapping               *Tensor
-	Value                     *Tensor
-	ValueCacheRef             *Tensor // read and written
-	CompressLensOptional      *Tensor // optional
-	CompressSeqOffsetOptional *Tensor // optional
-	SeqLensOptional           *Tensor // optional
+	Key                       *Tensor // 3 to 4 dimensions
+	KeyCacheRef               *Tensor // read and written, 4 to 5 dimensions
+	SlotMapping               *Tensor // 1 dimension
+	Value                     *Tensor // 0 or 3 or 4 dimensions
+	ValueCacheRef             *Tensor // read and written, 0 or 4 or 5 dimensions
+	CompressLensOptional      *Tensor // optional, 1 dimension
+	CompressSeqOffsetOptional *Tensor // optional, 1 dimension
+	SeqLensOptional           *Tensor // optional, 1 dimension
 	CacheModeOptional         string  // optional
 	ScatterModeOptional       string  // optional
 	StridesOptional           []int64 // optional
@@ -3576,7 +3576,8 @@ var opScatterPaKvCache = Operator{
 //
 // It launches aclnnScatterPaKvCache (libopapi, CANN 2026-08) of family attention on st.
 // The emulator verified: Key, KeyCacheRef, Value, ValueCacheRef float16 bfloat16 int8; SlotMapping
-// int32 int64.
+// int32 int64. Its checks follow the document.
+// Vendor's page: mirror-cann/ops-transformer, attention/scatter_pa_kv_cache/docs/aclnnScatterPaKvCache.md
 func ScatterPaKvCache(st *acl.Stream, p ScatterPaKvCacheParams) error {
 	c := NewCall(st, &opScatterPaKvCache)
 	p.Encode(c)

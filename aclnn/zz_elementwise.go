@@ -4996,8 +4996,8 @@ var opMaskedScale = Operator{
 // MaskedScale computes Self · Mask · Scale.
 //
 // It launches aclnnMaskedScale (libopapi, CANN 2026-08) of family elementwise on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64; Mask float32 float16 bfloat16
-// float64 integers bool. Its checks follow CANN's source.
+// The emulator verified: Self, Out float32 float16; Mask float32 float16 int8 uint8. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/masked_scale/docs/aclnnMaskedScale.md
 func MaskedScale(st *acl.Stream, p MaskedScaleParams) error {
 	c := NewCall(st, &opMaskedScale)
@@ -6110,8 +6110,8 @@ var opSquare = Operator{
 // Square computes the square of each element.
 //
 // It launches aclnnSquare (libopapi, CANN 2026-08) of family elementwise on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex64
-// complex128. Its checks follow CANN's source.
+// The emulator verified: Self, Out float32 float16 bfloat16 int32 int64. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-math, math/square/docs/aclnnSquare.md
 func Square(st *acl.Stream, p SquareParams) error {
 	c := NewCall(st, &opSquare)

@@ -24,8 +24,8 @@ var opBucketize = Operator{
 // Bucketize finds for each element the interval between sorted boundaries that it falls in.
 //
 // It launches aclnnBucketize (libopapi, CANN 2026-08) of family index on st.
-// The emulator verified: Self, Boundaries float32 float16 bfloat16 float64 integers bool; Out
-// int32. Its checks follow CANN's source.
+// The emulator verified: Self, Boundaries float32 float16 bfloat16 int8 int16 int32 int64 uint8;
+// Out int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/bucketize_v2/docs/aclnnBucketize.md
 func Bucketize(st *acl.Stream, p BucketizeParams) error {
 	c := NewCall(st, &opBucketize)
@@ -1087,8 +1087,8 @@ var opInplaceQuantScatterV2 = Operator{
 // InplaceQuantScatterV2 is InplaceQuantScatter with a choice of rounding.
 //
 // It launches aclnnInplaceQuantScatterV2 (libopapi, CANN 2026-08) of family index on st.
-// The emulator verified: SelfRef int8; Indices int32 int64; Updates float16 bfloat16; QuantScales
-// float32 bfloat16; QuantZeroPoints bfloat16 int32. Its checks follow CANN's source.
+// The emulator verified: SelfRef int8; Indices int32 int64; Updates float16; QuantScales float32;
+// QuantZeroPoints int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/quant_update_scatter/docs/aclnnInplaceQuantScatterV2.md
 func InplaceQuantScatterV2(st *acl.Stream, p InplaceQuantScatterV2Params) error {
 	c := NewCall(st, &opInplaceQuantScatterV2)

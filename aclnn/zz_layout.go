@@ -2022,9 +2022,8 @@ var opStridedSlice = Operator{
 // ends, new dimensions or dropped ones.
 //
 // It launches aclnnStridedSlice (libopapi, CANN 2026-08) of family layout on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex32
-// complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0. Its checks follow CANN's
-// source, 3 of them in part.
+// The emulator verified: Self, Out float32 float16 bfloat16 integers bool complex32 complex64
+// hifloat8 float8_e5m2 float8_e4m3fn. Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, conversion/strided_slice/docs/aclnnStridedSlice.md
 func StridedSlice(st *acl.Stream, p StridedSliceParams) error {
 	c := NewCall(st, &opStridedSlice)

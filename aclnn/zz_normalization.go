@@ -338,9 +338,9 @@ var opAddLayerNormQuant = Operator{
 // or found.
 //
 // It launches aclnnAddLayerNormQuant (libopapi, CANN 2026-08) of family normalization on st.
-// The emulator verified: X1, X2, Gamma, Beta, XOut float32 float16 bfloat16; BiasOptional float32
-// float16 bfloat16 float64 integers bool; Scales1Optional, Scales2Optional float32 float16 bfloat16
-// int8 int32; Y1Out, Y2Out int8. Its checks follow CANN's source, 12 of them in part.
+// The emulator verified: X1, X2, Gamma, Beta, BiasOptional, XOut float32 float16 bfloat16;
+// Scales1Optional, Scales2Optional float32; Y1Out, Y2Out int8. Its checks follow CANN's source, 12
+// of them in part.
 // Vendor's page: hicann/ops-nn, norm/add_layer_norm_quant/docs/aclnnAddLayerNormQuant.md
 func AddLayerNormQuant(st *acl.Stream, p AddLayerNormQuantParams) error {
 	c := NewCall(st, &opAddLayerNormQuant)

@@ -39,18 +39,17 @@ type Operator struct {
 	Types map[string][]aclnn.DType
 }
 
-// Operators returns the names, without aclnn, of the operators whose sources are public, sorted.
+// Operators returns the names, without aclnn, of the operators whose sources are public or that some chip
+// lacks, sorted.
 func Operators() []string { return acceptance.Names() }
 
 // Operator returns what the chip's form of an operator takes. public is false if the operator's sources
-// are not public.
+// are not public; then it is known at most that the chip lacks the operator.
 func (c Chip) Operator(name string) (o Operator, public bool) {
-	if _, public = acceptance.SourceOf(name); !public {
-		return o, false
-	}
 	types, missing, err := acceptance.Types(name, acceptance.ChipOf(c.Name))
 	if err != nil {
 		return o, false // the tables are tested
 	}
-	return Operator{missing, types}, true
+	_, public = acceptance.SourceOf(name)
+	return Operator{missing, types}, public
 }

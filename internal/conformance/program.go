@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/goascend/cann/internal/abi/acceptance"
 )
 
 // program is a published example of one or more operators.
@@ -67,26 +69,39 @@ func programsOf(folder, repository string, known func(string) bool) ([]program, 
 	return all, nil
 }
 
-// only310P are operators that no other chip has, with examples outside of its folder.
-var only310P = []string{"BackgroundReplace", "BlendImagesCustom", "MrgbaCustom", "NonMaxSuppression"}
-
 func (p *program) name() string { return p.Repository + "/" + p.Path }
 
 // chip is the chip that an example is for, by the folder's name of its architecture. Those that send
-// tokens to experts have tensor parallelism there, which an Atlas A2 has not, and some operators are
-// only on the 310P.
+// tokens to experts have tensor parallelism there, which an Atlas A2 has not, and the 910B lacks some
+// operators.
 func (p *program) chip() string {
 	switch {
 	case strings.Contains(p.Path, "/arch35/"):
 		return "Ascend950"
 	case strings.Contains(p.Path, "/arch20/"):
 		return "Ascend310P3"
-	case slices.ContainsFunc(p.Operators, func(o string) bool { return slices.Contains(only310P, o) }):
-		return "Ascend310P3"
 	case slices.ContainsFunc(p.Operators, func(o string) bool { return strings.HasPrefix(o, "MoeDistribute") }):
 		return "Ascend910_9391"
 	}
-	return "Ascend910B1"
+	for _, o := range p.Operators {
+		if chip := home(o); chip != defaultChip {
+			return chip
+		}
+	}
+	return defaultChip
+}
+
+// defaultChip is the chip of programs and cases that name none.
+const defaultChip = "Ascend910B1"
+
+// home names the chip that is tried for an operator: another than the 910B if that lacks it.
+func home(operator string) string {
+	chip, err := acceptance.Home(operator)
+	if err != nil {
+		return defaultChip
+	}
+	return map[acceptance.Chip]string{acceptance.Ascend910B: defaultChip, acceptance.Ascend910_93: "Ascend910_9391", acceptance.Ascend950: "Ascend950",
+		acceptance.Ascend310P: "Ascend310P3", acceptance.Ascend910: "Ascend910A"}[chip]
 }
 
 // try compiles the program and runs it with a time limit.

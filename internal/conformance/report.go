@@ -237,7 +237,7 @@ func (w *report) totals() {
 
 // programs counts the examples.
 func (w *report) programs(table *abi.Table) {
-	w.printf("\n## Published example programs\n\nPrograms that call operators which CANN's headers have. Those under `arch35` are for the 950, those under\n`arch20` for the 310P, those that send tokens to experts for the 910_93, and the others for the 910B,\nor for the 310P if it alone has the operator.\n\n| repository | chip | programs | compiled | ran |\n|---|---|---|---|---|\n")
+	w.printf("\n## Published example programs\n\nPrograms that call operators which CANN's headers have. Those under `arch35` are for the 950, those under\n`arch20` for the 310P, those that send tokens to experts for the 910_93, and the others for the 910B,\nor for the chip that has the operator if that lacks it.\n\n| repository | chip | programs | compiled | ran |\n|---|---|---|---|---|\n")
 	programs := map[[2]string]*tally{}
 	var older tally
 	for _, p := range w.Programs {

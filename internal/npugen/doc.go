@@ -5,7 +5,7 @@
 //	go run ./internal/npugen import a.json b.json        # rebuild the table from dumps of headers
 //	go run ./internal/npugen bind -headers dir -package myops -out myops/zz_myops.go
 //	go run ./internal/npugen sdk -out include             # CANN's headers, for C and C++
-//	go run ./internal/npugen pages owner/repository=dir   # find the operators' public pages
+//	go run ./internal/npugen pages owner/repository=dir   # the operators' public pages, with chips and types
 //	go run ./internal/npugen aicore owner/repository=dir  # find what leaves the AI Core
 //	go run ./internal/npugen phaseone ops-math=dir@commit # what phase one refuses, from the sources
 //

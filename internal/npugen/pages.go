@@ -22,7 +22,8 @@ import (
 const pagesFile = "internal/npugen/docs/pages.txt"
 
 // runPages finds the vendor's page of each operator in checkouts of public repositories, given as
-// owner/repository=folder. If several have a page, the first one given is used.
+// owner/repository=folder, and what the pages say of chips and element types. If several have a page, the first one
+// given is used.
 func runPages(args []string) error {
 	if len(args) == 0 {
 		return errors.New("pages: name the checkouts, as owner/repository=folder")
@@ -41,13 +42,20 @@ func runPages(args []string) error {
 		if !ok {
 			return fmt.Errorf("pages: %q is not owner/repository=folder", arg)
 		}
-		c, err := readCheckout(name, dir, ":(glob)**/*.md")
+		c, err := readCheckout(name, dir, ":(glob)**/*.md", ":(glob)**/*_def.cpp")
 		if err != nil {
 			return err
 		}
 		from = append(from, c)
 	}
-	return os.WriteFile(filepath.Join(root, pagesFile), pagesText(t, from), 0o644)
+	sites := sitesOf(t, from)
+	made := files{pagesFile: pagesText(t, from, sites), productsFile: productsText(t, sites), documentedFile: documentedText(t, sites)}
+	for path, text := range made {
+		if err := os.WriteFile(filepath.Join(root, path), text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkout holds files of a repository at one commit, by path.
@@ -57,7 +65,7 @@ type checkout struct {
 }
 
 // readCheckout asks git for the files of the newest commit of a checkout, which may be a bare one.
-func readCheckout(name, dir, files string) (checkout, error) {
+func readCheckout(name, dir string, files ...string) (checkout, error) {
 	git := func(args ...string) ([]byte, error) {
 		cmd := exec.Command("git", append([]string{"-C", dir}, args...)...)
 		cmd.Stderr = os.Stderr
@@ -71,7 +79,7 @@ func readCheckout(name, dir, files string) (checkout, error) {
 	if err != nil {
 		return checkout{}, err
 	}
-	archive, err := git("archive", "--format=tar", "HEAD", "--", files)
+	archive, err := git(append([]string{"archive", "--format=tar", "HEAD", "--"}, files...)...)
 	if err != nil {
 		return checkout{}, err
 	}
@@ -96,7 +104,7 @@ func readCheckout(name, dir, files string) (checkout, error) {
 
 // pagesText returns the table of pages in the grammar of docs.Load. It contains paths and the
 // numbers of dimensions that pages state for tensors, but no text of a page.
-func pagesText(t *abi.Table, from []checkout) []byte {
+func pagesText(t *abi.Table, from []checkout, sites map[string]site) []byte {
 	var b bytes.Buffer
 	b.WriteString("# The public page of each operator. Made by `npugen pages` from checkouts of the repositories; see docs.go for the grammar.\n\n")
 	for _, c := range from {
@@ -105,12 +113,12 @@ func pagesText(t *abi.Table, from []checkout) []byte {
 	b.WriteString("\n")
 	for i := range t.Operators {
 		o := &t.Operators[i]
-		c, page, ok := findPage(from, o.Symbol)
+		at, ok := sites[o.Name]
 		if !ok {
 			continue
 		}
-		fmt.Fprintf(&b, "page\t%s\t%s\t%s", o.Symbol, c.name, page)
-		ranks := pageRanks(c.files[page], o)
+		fmt.Fprintf(&b, "page\t%s\t%s\t%s", o.Symbol, at.name, at.path)
+		ranks := pageRanks(at.text(), o)
 		for _, p := range o.Params {
 			if r := ranks[p.Name]; r != "" {
 				fmt.Fprintf(&b, "\t%s:%s", p.Name, r)
@@ -119,6 +127,25 @@ func pagesText(t *abi.Table, from []checkout) []byte {
 		b.WriteString("\n")
 	}
 	return b.Bytes()
+}
+
+// site is the place of an operator's page.
+type site struct {
+	checkout
+	path string
+}
+
+func (s site) text() string { return s.files[s.path] }
+
+// sitesOf finds the pages of all operators, by the operators' names.
+func sitesOf(t *abi.Table, from []checkout) map[string]site {
+	sites := map[string]site{}
+	for _, o := range t.Operators {
+		if c, page, ok := findPage(from, o.Symbol); ok {
+			sites[o.Name] = site{c, page}
+		}
+	}
+	return sites
 }
 
 // findPage searches all checkouts for the file named after the operator, then for a file in an
@@ -138,7 +165,7 @@ func findPage(from []checkout, symbol string) (c checkout, page string, ok bool)
 		for _, c := range from {
 			var found []string
 			for p, text := range c.files {
-				if fits(p, text) {
+				if path.Ext(p) == ".md" && fits(p, text) {
 					found = append(found, p)
 				}
 			}

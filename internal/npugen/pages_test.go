@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/goascend/cann/internal/abi"
@@ -36,7 +37,7 @@ const page = `# aclnnLerp&aclnnInplaceLerp
 func TestPagesText(t *testing.T) {
 	table, err := abi.Load()
 	require.NoError(t, err)
-	text := pagesText(table, []checkout{
+	from := []checkout{
 		{name: "a/one", commit: "11", files: map[string]string{
 			"experimental/math/lerp/docs/aclnnLerp.md":           "",
 			"math/lerp/docs/aclnnLerp&aclnnInplaceLerp.md":       page,
@@ -51,7 +52,8 @@ func TestPagesText(t *testing.T) {
 			"math/sin/README.md":         "says aclnnSin, too",
 			"math/tan/docs/api.md":       "aclnnTan",
 		}},
-	})
+	}
+	text := pagesText(table, from, sitesOf(table, from))
 	assert.Equal(t, "# The public page of each operator. Made by `npugen pages` from checkouts of the repositories; see docs.go for the grammar.\n\n"+
 		"repository\ta/one\t11\nrepository\ta/two\t22\n\n"+
 		"page\taclnnInplaceLerp\ta/one\tmath/lerp/docs/aclnnLerp&aclnnInplaceLerp.md\tselfRef:0-8\n"+
@@ -62,6 +64,26 @@ func TestPagesText(t *testing.T) {
 		"page\taclnnTransposeBatchMatMulWeightNz\ta/one\tmatmul/t/docs/aclnnTransposeBatchMatMulWeightNZ.md\n", string(text))
 	_, err = docs.Parse(table, abi.Text{Name: "pages", Data: string(text)})
 	assert.NoError(t, err, "the reader takes what the command writes")
+}
+
+// Pages name chips in two forms. A kernel that is defined for a chip wins over the page, and for a 910 so
+// do the lists in the source of Sin.
+func TestProductsText(t *testing.T) {
+	table, err := abi.Load()
+	require.NoError(t, err)
+	text := productsText(table, sitesOf(table, []checkout{{name: "a/one", files: map[string]string{
+		"math/sin/docs/aclnnSin.md": "# aclnnSin\n## 产品支持情况\n<!-- npu=\"950\" id1 -->\n- <term>Ascend 950PR/Ascend 950DT</term>：支持\n<!-- end id1 -->\n" +
+			"- <term>Atlas A3 训练系列产品/Atlas A3 推理系列产品</term>：不支持\n- <term>Atlas A2 训练系列产品/Atlas A2 推理系列产品</term>：不支持\n" +
+			"- <term>Atlas 200I/500 A2 推理产品</term>：支持\n- <term>Atlas 训练系列产品</term>：不支持\n## 功能说明\n- <term>Atlas 推理系列产品</term>：不支持\n",
+		"math/sin/op_host/sin_def.cpp":    `this->AICore().AddConfig("ascend910_93", a); AddConfig( "ascend310b")`,
+		"math/sin/op_host/sin.cpp":        `AddConfig("ascend910b")`,
+		"math/ffn/op_host/ffn_def.cpp":    `AddConfig("ascend910b")`,
+		"math/ffn/docs/aclnnFFN.md":       "### 产品支持情况\n| 产品 | 是否支持 |\n|:--|:--:|\n| <term>Atlas A2 训练系列产品</term> | √ |\n| <term>Atlas 800I A2 推理产品</term> | × |\n| 昇腾910_95 AI处理器 | × |\n| Atlas 推理系列产品 | x |\n| Atlas 训练系列产品 | x |\n",
+		"math/tan/docs/aclnnTan.md":       "# aclnnTan\n",
+		"x/docs/aclnnNormalFloatFloat.md": "## 产品支持情况\n| Atlas A2 训练系列产品 | x |\n",
+	}}}))
+	_, list, _ := strings.Cut(string(text), "kernels beside them.\n")
+	assert.Equal(t, "anp FFN\nb Sin\n", list)
 }
 
 func TestRankOf(t *testing.T) {

@@ -94,6 +94,32 @@ var index = sync.OnceValue(func() map[string]entry {
 	return all
 })
 
+// lacking maps operators to the letters of the chips that have no kernel of them.
+var lacking = sync.OnceValue(func() map[string]string {
+	text, err := tables.ReadFile("products.txt")
+	if err != nil {
+		panic(err)
+	}
+	all := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		names := strings.Fields(line)
+		if len(names) == 0 || names[0] == "#" {
+			continue
+		}
+		for _, name := range names[1:] {
+			all[name] = names[0]
+		}
+	}
+	return all
+})
+
+// Lacks reports whether a chip has no kernel of an operator, so that phase one refuses what its checks
+// accept. The operators' public pages and the definitions of kernels say so; of an operator with
+// neither nothing is known, and it lacks nowhere.
+func Lacks(operator string, chip Chip) bool {
+	return strings.IndexByte(lacking()[operator], byte(chip)) >= 0
+}
+
 // split divides a table into the texts of its operators. The first line holds the commit.
 func split(repository, text string) map[string]entry {
 	out := map[string]entry{}

@@ -75,6 +75,25 @@ func TestRulesOfAbs(t *testing.T) {
 	assert.Empty(t, rules)
 }
 
+// The table of chips names operators that exist, and no chip that the rest of the tables does not know.
+func TestLacks(t *testing.T) {
+	table, err := abi.Load()
+	require.NoError(t, err)
+	for name, letters := range lacking() {
+		_, ok := table.Operator(name)
+		assert.True(t, ok, name)
+		for i := range letters {
+			assert.Contains(t, chips, Chip(letters[i]), name)
+		}
+		assert.Less(t, len(letters), len(chips), "%s is on no chip", name)
+	}
+	assert.True(t, Lacks("QuantMax", Ascend910B))
+	assert.False(t, Lacks("QuantMax", Ascend950))
+	assert.False(t, Lacks("Add", Ascend910B))
+	assert.False(t, Lacks("NoSuchOperator", Ascend910B))
+	assert.Greater(t, len(lacking()), 400)
+}
+
 func TestChipOf(t *testing.T) {
 	for name, want := range map[string]Chip{
 		"Ascend910B1": Ascend910B, "Ascend910B4-1": Ascend910B, "Ascend910_9391": Ascend910_93, "Ascend310P3": Ascend310P,

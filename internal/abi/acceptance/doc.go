@@ -20,5 +20,8 @@
 // What the extraction cannot tell from the sources is left out, so a rule never refuses what CANN
 // accepts. Operators with closed sources have no rules; [SourceOf] tells them apart.
 //
+// Not every chip has every operator. Where the checks in the source do not refuse a chip, [Lacks] tells
+// what the public pages say; products.txt is made from them by `npugen pages`.
+//
 //	rules, err := acceptance.Rules("Abs", acceptance.ChipOf("Ascend910B1"))
 package acceptance

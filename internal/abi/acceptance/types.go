@@ -9,19 +9,37 @@ import (
 )
 
 // Names returns the operators of the tables, sorted.
-func Names() []string { return slices.Sorted(maps.Keys(index())) }
+func Names() []string {
+	names := slices.AppendSeq(slices.Collect(maps.Keys(index())), maps.Keys(lacking()))
+	slices.Sort(names)
+	return slices.Compact(names)
+}
 
 // Types tells which element types the rules of an operator leave for each tensor on a chip: those for
 // which no rule refuses every call whose tensors have elements. Rules about more than two types are not
 // read. A tensor whose types no rule limits is not in the result. The operator is missing on a chip
-// where a rule refuses all calls.
+// that lacks its kernel, or where a rule refuses all calls.
 func Types(operator string, chip Chip) (types map[string][]dtype.Type, missing bool, err error) {
 	rules, err := Rules(operator, chip)
 	if err != nil {
 		return nil, false, err
 	}
+	if Lacks(operator, chip) {
+		return nil, true, nil
+	}
 	types, missing = left(rules)
 	return types, missing, nil
+}
+
+// Home returns the chip on which programs of an operator run that name none: the 910B, or the first of
+// the 910_93, the 950, the 310P and the 910 that has the operator.
+func Home(operator string) (Chip, error) {
+	for _, chip := range []Chip{Ascend910B, Ascend910_93, Ascend950, Ascend310P, Ascend910} {
+		if _, missing, err := Types(operator, chip); err != nil || !missing {
+			return chip, err
+		}
+	}
+	return Ascend910B, nil
 }
 
 // left applies rules to the types of each tensor alone, and then to pairs, since a type of one goes only

@@ -64,6 +64,14 @@ func TestTypes(t *testing.T) {
 	_, missing, err := Types("QuantMatmulDequant", Ascend910)
 	require.NoError(t, err)
 	assert.True(t, missing)
+	_, missing, err = Types("FusedMatmul", Ascend910B)
+	require.NoError(t, err)
+	assert.True(t, missing)
+	for name, want := range map[string]Chip{"Abs": Ascend910B, "FusedMatmul": Ascend950, "MrgbaCustom": Ascend310P, "MoeUpdateExpert": Ascend910_93, "NormalFloatFloat": Ascend910B, "NoSuchOperator": Ascend910B} {
+		home, err := Home(name)
+		require.NoError(t, err)
+		assert.Equal(t, want, home, name)
+	}
 	for _, name := range Names() {
 		for _, chip := range chips {
 			_, _, err := Types(name, chip)

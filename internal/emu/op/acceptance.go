@@ -26,7 +26,7 @@ func checklistOf(o *Operator, chip acceptance.Chip) *checklist {
 	if err != nil {
 		panic(err) // the tables are tested
 	}
-	v, _ := accepted[chip].LoadOrStore(o, &checklist{rules: rules})
+	v, _ := accepted[chip].LoadOrStore(o, &checklist{rules: rules, lacking: acceptance.Lacks(o.Name, chip)})
 	return v.(*checklist)
 }
 
@@ -61,6 +61,19 @@ func (c *Call) idle(err error) bool {
 	}
 	var own *Error
 	return errors.As(err, &own) && own.vacuous
+}
+
+// absence returns the refusal of a call that the checks accept and for which the chip has no kernel, and
+// nil if it has one. own is the operator's own error: null arguments are refused before.
+func (c *Call) absence(own error) error {
+	if !checklistOf(c.Op, c.chip).lacking {
+		return nil
+	}
+	var e *Error
+	if errors.As(own, &e) && e.Code == NullPointer {
+		return own
+	}
+	return &Error{Code: NoKernel, Text: fmt.Sprintf("%s: the %v does not have the operator", c.Name(), c.chip)}
 }
 
 // check applies rules to the call.
@@ -108,6 +121,8 @@ func (c *Call) explain(n *acceptance.Node) string {
 	}
 	of := func(op acceptance.Op) bool { return len(inner.Args) > 0 && inner.Args[0].Op == op }
 	switch {
+	case n.Op == acceptance.Constant: // for every call
+		return fmt.Sprintf("the %v does not have the operator", c.chip)
 	case n.Op == acceptance.Null && len(subject) == 1:
 		return subject[0] + " is null"
 	case n.Op == acceptance.Not && inner.Op == acceptance.In && of(acceptance.Type) && len(subject) == 1:

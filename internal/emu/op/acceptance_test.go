@@ -66,6 +66,44 @@ func TestAcceptance(t *testing.T) {
 	}
 }
 
+// A chip without the operator refuses what the operator takes elsewhere, with the code of the source's
+// check of the chip or, if there is none, with that of a kernel that is not found. Null arguments and
+// empty tensors are answered before.
+func TestAbsentOperators(t *testing.T) {
+	f16 := dtype.Float16
+	x, empty := tensorOf(f16, 2), tensorOf(f16, 0)
+	for name, c := range map[string]struct {
+		op      string
+		args    []any
+		chip    acceptance.Chip
+		absence int32
+	}{
+		"no kernel":           {"QuantMax", []any{x, tensorOf(dtype.Float32, 1), "rint", int64(dtype.Float8E4M3), tensorOf(dtype.Float8E4M3, 2), tensorOf(f16, 1)}, acceptance.Ascend950, NoKernel},
+		"the source's check":  {"Square", []any{x, tensorOf(f16, 2)}, acceptance.Ascend950, InvalidParam},
+		"no rules":            {"MrgbaCustom", []any{x, x, x}, acceptance.Ascend310P, NoKernel},
+		"another source code": {"Bucketize", []any{x, x, false, false, tensorOf(dtype.Int64, 2)}, acceptance.Ascend950, 561000},
+		"of the 910_93":       {"ElasticReceivableTest", []any{x, "group", int64(2), int64(2)}, acceptance.Ascend910_93, NoKernel},
+		"not of the 950":      {"Cummax", []any{x, int64(0), x, tensorOf(dtype.Int64, 2)}, acceptance.Ascend910B, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Len(t, c.args, len(Find(c.op).Params))
+			code, text := refused(t, c.chip, c.op, c.args...)
+			assert.Zero(t, code, text)
+			code, text = refused(t, acceptance.Ascend910B, c.op, c.args...)
+			assert.Equal(t, c.absence, code, text)
+			if code != 0 {
+				assert.Contains(t, text, "the Ascend910B does not have the operator")
+			}
+		})
+	}
+	code, text := refused(t, acceptance.Ascend950, "Cummax", x, int64(0), x, tensorOf(dtype.Int64, 2))
+	assert.Equal(t, NoKernel, code, text)
+	code, text = refused(t, 0, "QuantMax", nil, nil, nil, int64(0), nil, nil)
+	assert.Equal(t, NullPointer, code, text)
+	code, text = refused(t, acceptance.Ascend950, "Cummax", empty, int64(0), empty, tensorOf(dtype.Int64, 0))
+	assert.Zero(t, code, text)
+}
+
 // The operator's own refusal has better words, but not another code.
 func TestRefusalOfOperatorAndRules(t *testing.T) {
 	o := Find("Abs")

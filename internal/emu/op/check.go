@@ -11,13 +11,6 @@ import (
 // Unfit refuses shapes or attributes with 561002, the code of operators whose tiling checks them.
 func (c *Call) Unfit(format string, args ...any) { c.Fail(TilingRefused, format, args...) }
 
-// Only refuses the call with a code on chips other than the one that has the operator.
-func (c *Call) Only(code int32, chip acceptance.Chip) {
-	if c.chip != chip {
-		c.Fail(code, "only the %v has the operator", chip)
-	}
-}
-
 // Fits is like Shape but refuses with 561002.
 func (c *Call) Fits(t *Tensor, want []int64, what string) {
 	if !slices.Equal(t.Shape, want) {

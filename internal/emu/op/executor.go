@@ -36,8 +36,12 @@ func NewExecutor(p Prepare, c *Call) (*Executor, error) {
 	args := c.args
 	e, err := newExecutor(p, c)
 	if refusal == nil {
-		if err != nil && c.idle(err) {
+		absence := c.absence(err)
+		if (err != nil || absence != nil) && c.idle(err) {
 			return newExecutor(doNothing, NewCall(c.Op, args, Env{Links: c.Links, Older: c.older, Chip: c.chip}))
+		}
+		if absence != nil {
+			return nil, absence
 		}
 		return e, err
 	}

@@ -12,6 +12,7 @@ import (
 // repeat calls with other memory and equal shapes, for which comparing is cheaper than checking.
 type checklist struct {
 	rules    []acceptance.Rule
+	lacking  bool // the chip has no kernel of the operator
 	accepted [slots]atomic.Pointer[signature]
 	misses   atomic.Uint32
 }

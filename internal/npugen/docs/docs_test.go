@@ -29,7 +29,7 @@ func load(t testing.TB) (*abi.Table, *Table) {
 
 // pageless lists the operators without a page in the public repositories that were searched.
 const pageless = "AcosGradV2 AddMatMatElementsPlus ApplyAdamax ApproximateEqual AsinhGrad ChunkGatedDeltaRuleFwdH ChunkKdaBwdIntra " +
-	"DataFormatDimMap InnerFusedInferAttentionScore KdaGateCumsum MlaPrologV2 MlaPrologV3 Ndtri PrepareWyReprBwd ScatterPaKvCache SliceNz"
+	"DataFormatDimMap InnerFusedInferAttentionScore KdaGateCumsum MlaPrologV2 MlaPrologV3 Ndtri PrepareWyReprBwd SliceNz"
 
 func TestPagesOfOperators(t *testing.T) {
 	table, docs := load(t)
@@ -50,7 +50,7 @@ func TestPagesOfOperators(t *testing.T) {
 		}
 	}
 	assert.Equal(t, strings.Fields(pageless), without, "operators without a page")
-	assert.Equal(t, 1020, len(table.Operators)-len(without), "operators with a page")
+	assert.Equal(t, 1021, len(table.Operators)-len(without), "operators with a page")
 	assert.GreaterOrEqual(t, shaped, 869, "operators with a tensor whose shape the page gives")
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"unsafe"
 
@@ -37,7 +38,7 @@ func Run(t testing.TB, name string, a Args) {
 	require.NoError(t, Execute(t, name, a))
 }
 
-// RunOn is like Run on another chip than the 910B.
+// RunOn is like Run on another chip than that of the operator's other tests.
 func RunOn(t testing.TB, chip acceptance.Chip, name string, a Args) {
 	t.Helper()
 	e, err := PrepareIn(t, op.Env{Chip: chip}, name, a)
@@ -115,7 +116,26 @@ func called(t testing.TB, name string, a Args, env op.Env) *op.Call {
 	if env.Links == nil {
 		env.Links = new(op.Links)
 	}
+	if env.Chip == 0 {
+		env.Chip = home(name)
+	}
 	return op.NewCall(o, inOrder(t, o, a), env)
+}
+
+var homes sync.Map // of acceptance.Chip by operator
+
+// home returns the chip on which an operator is tested if the test names none: the 910B if it has the
+// operator.
+func home(name string) acceptance.Chip {
+	if chip, ok := homes.Load(name); ok {
+		return chip.(acceptance.Chip)
+	}
+	chip, err := acceptance.Home(name)
+	if err != nil {
+		panic(err) // the tables are tested
+	}
+	homes.Store(name, chip)
+	return chip
 }
 
 // inOrder returns the arguments of a call in the form that op.NewCall takes.

@@ -97,24 +97,31 @@ func (r recorded) play(with start) (out outputs, err error) {
 		}
 	}()
 	run := replay{op: r.op}
-	var ranks []*op.Executor
-	var workspaces []uint64
-	for rank, args := range r.ranks {
-		env := op.Env{Join: r.join(rank), Links: new(op.Links)}
-		e, err := op.NewExecutor(Tested[r.op.Name], op.NewCall(r.op, run.build(&memory, args, with), env))
-		if err != nil {
-			return nil, refusal{err}
-		}
-		if err := e.Call.LaunchErr(); err != nil {
-			return nil, refusal{err}
-		}
-		ranks = append(ranks, e)
-		workspaces = append(workspaces, uint64(uintptr(memory.Block(e.Call.WorkspaceSize(), 0))))
+	ranks, workspaces, err := r.prepare(&memory, &run, with)
+	if err != nil {
+		return nil, err
 	}
 	if err := Together(ranks, workspaces); err != nil {
 		return nil, err
 	}
 	return run.outputs(), nil
+}
+
+// prepare runs phase one on each rank, with tensors in memory. It returns a refusal if phase one refuses.
+func (r recorded) prepare(memory *kerneltest.Arena, run *replay, with start) (ranks []*op.Executor, workspaces []uint64, err error) {
+	for rank, args := range r.ranks {
+		env := op.Env{Join: r.join(rank), Links: new(op.Links), Chip: home(r.op.Name)}
+		e, err := op.NewExecutor(Tested[r.op.Name], op.NewCall(r.op, run.build(memory, args, with), env))
+		if err != nil {
+			return nil, nil, refusal{err}
+		}
+		if err := e.Call.LaunchErr(); err != nil {
+			return nil, nil, refusal{err}
+		}
+		ranks = append(ranks, e)
+		workspaces = append(workspaces, uint64(uintptr(memory.Block(e.Call.WorkspaceSize(), 0))))
+	}
+	return ranks, workspaces, nil
 }
 
 // build makes the tensors of the arguments.

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"slices"
 	"sort"
 	"testing"
 
@@ -11,6 +12,9 @@ import (
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/optest"
 )
+
+// bucketTypes are the element types that the 950 puts into buckets.
+var bucketTypes = []dtype.Type{dtype.Float32, dtype.Float16, dtype.BFloat16, dtype.Int8, dtype.Int16, dtype.Int32, dtype.Int64, dtype.Uint8}
 
 func TestSearchAgainstDefinition(t *testing.T) {
 	bounds := []float64{1, 3, 3, 7}
@@ -24,8 +28,10 @@ func TestSearchAgainstDefinition(t *testing.T) {
 				}
 				out := optest.TensorIn(t, dtype.Int32, l, []int64{2, 3})
 				self, sorted := optest.TensorIn(t, d, l, []int64{2, 3}, x...), optest.Tensor(t, d, []int64{4}, bounds...)
-				optest.Run(t, "Bucketize", optest.Args{"self": self, "boundaries": sorted, "outInt32": true, "right": right, "out": out})
-				require.Equal(t, want, optest.Values(out), "%v %v", d, l)
+				if slices.Contains(bucketTypes, d) {
+					optest.Run(t, "Bucketize", optest.Args{"self": self, "boundaries": sorted, "outInt32": true, "right": right, "out": out})
+					require.Equal(t, want, optest.Values(out), "%v %v", d, l)
+				}
 				if d != dtype.BFloat16 {
 					shuffled := optest.Tensor(t, d, []int64{4}, 7, 3, 1, 3)
 					optest.Run(t, "SearchSorted", optest.Args{"sortedSequence": shuffled, "self": self, "outInt32": true, "right": right, "sorter": optest.Tensor(t, dtype.Int64, []int64{4}, 2, 1, 3, 0), "out": out})

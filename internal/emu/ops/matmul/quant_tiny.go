@@ -3,7 +3,6 @@ package matmul
 import (
 	"slices"
 
-	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/kernel/tiny"
@@ -71,7 +70,6 @@ func unpackedNZ(t *op.Tensor) (v kernel.View, release func(), err error) {
 // scaled by row and column, or blocks of 32 along K are scaled before (MX), or the sums of HiFloat8
 // by a packed scale for each column.
 func transposedQuantProduct(c *op.Call) (op.Run, error) {
-	c.Only(op.InvalidParam, acceptance.Ascend950)
 	x1, x2, out := c.Tensor("x1"), c.Tensor("x2"), c.Tensor("out")
 	rows, columns := c.Optional("x1Scale"), c.Tensor("x2Scale")
 	if bias := c.Optional("bias"); bias != nil {

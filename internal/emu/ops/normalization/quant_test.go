@@ -57,9 +57,11 @@ func TestStaticQuantNorms(t *testing.T) {
 				quantisedTo(t, what, shifted, optest.Values(scale2), nil, optest.Values(y2), false)
 
 				layer, _, _ := layerNormDefinition(optest.Added(total, optest.Values(beta), 1), optest.Values(gamma), optest.Values(beta))
+				unused := optest.Tensor(t, dtype.Float32, shape[:len(shape)-1]) // in this mode, but not null
 				optest.Run(t, "AddLayerNormQuant", optest.Args{
 					"x1": x1, "x2": x2, "gamma": gamma, "beta": beta, "biasOptional": beta, "scales1Optional": scale1, "scales2Optional": scale1,
 					"quantMode": "static", "epsilon": epsilon, "divMode": true, "y1Out": y1, "y2Out": y2, "xOut": sum,
+					"outScales1Out": unused, "outScales2Out": unused,
 				})
 				quantisedTo(t, what, layer, optest.Values(scale1), nil, optest.Values(y1), true)
 				assert.Equal(t, optest.Values(y1), optest.Values(y2))
@@ -148,7 +150,7 @@ func TestQuantNormsRefuse(t *testing.T) {
 		{"AddRmsNormDynamicQuantV2", op.InvalidParam, dynamic.With(optest.Args{"outputMask": []bool{true}}), []string{"outputMask has 1"}},
 		{"AddRmsNormDynamicQuantV2", op.InvalidParam, dynamic.With(optest.Args{"outputMask": []bool{false, true}, "smoothScale1Optional": row}), []string{"leaves out"}},
 		{"LayerNormQuant", op.InvalidParam, optest.Args{"x": x, "gammma": row, "beta": row, "quantMode": 2, "res": y}, []string{"quantMode 2"}},
-		{"AddLayerNormQuant", op.InvalidParam, optest.Args{"x1": x, "x2": x, "gamma": row, "beta": row, "quantMode": "no", "y1Out": y, "xOut": x}, []string{"quantMode \"no\""}},
+		{"AddLayerNormQuant", op.InvalidParam, optest.Args{"x1": x, "x2": x, "gamma": row, "beta": row, "quantMode": "no", "y1Out": y, "y2Out": y, "xOut": x, "outScales1Out": rows, "outScales2Out": rows}, []string{"quantMode \"no\""}},
 	} {
 		optest.Refused(t, r.code, r.name, r.a, r.texts...)
 	}

@@ -78,7 +78,10 @@ func TestDynamicQuantisation(t *testing.T) {
 			a := optest.Args{"x": x, "smoothScalesOptional": smooth, "groupIndexOptional": optest.Tensor(t, dtype.Int32, []int64{2}, 2, 6), "dstType": dtype.Int8, "yOut": y, "scaleOut": scale, "offsetOut": offset}
 			optest.Run(t, "DynamicQuantV2", a)
 			check(false)
-			a["isSymmetrical"], a["quantMode"] = true, "pertoken"
+			if d == dtype.Float32 {
+				continue // the next operator takes the 16-bit types alone
+			}
+			a["isSymmetrical"], a["quantMode"], a["offsetOut"] = true, "pertoken", nil
 			optest.Run(t, "DynamicQuantV3", a)
 			check(true)
 		}

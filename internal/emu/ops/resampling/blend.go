@@ -3,7 +3,6 @@ package resampling
 import (
 	"slices"
 
-	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/op"
@@ -24,7 +23,6 @@ func blended(c *op.Call, images []*op.Tensor, mask, out *op.Tensor, compute func
 		c.Same(images[0], t)
 	}
 	c.Same(images[0], out)
-	c.Only(op.NoKernel, acceptance.Ascend310P)
 	if c.Err() != nil {
 		return nil, c.Err()
 	}

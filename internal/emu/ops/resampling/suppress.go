@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/op"
@@ -41,7 +40,6 @@ func nonMaxSuppression(c *op.Call) (op.Run, error) {
 	if c.Err() == nil && (out.Rank() != 2 || out.Dim(1) != 3) {
 		c.Invalid("%v must have rows of an image, a class and a box", out)
 	}
-	c.Only(op.Unsupported, acceptance.Ascend310P)
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
