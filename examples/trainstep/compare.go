@@ -10,15 +10,15 @@ import (
 	"math"
 	"os"
 	"strings"
-
-	"github.com/goascend/cann/examples/checkpoint"
 )
 
 // compare draws the losses of two logs as SVG, and reports how far they are apart; of two folders of
 // checkpoints it reports how far the weights are apart.
 func compare(a, b string, picture, report io.Writer) error {
-	if checkpoint.Find(a) && checkpoint.Find(b) {
-		return compareWeights(a, b, report)
+	for _, path := range []string{a, b} {
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			return compareWeights(a, b, report)
+		}
 	}
 	first, err := readLog(a)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/goascend/cann/examples/cost"
@@ -36,8 +37,11 @@ type entry struct {
 	Ranks []meter.Times `json:"ranks,omitempty"`
 }
 
-// newLog opens a log, to which a resumed run appends.
+// newLog opens a log, to which a resumed run appends. It makes its folder, which is often that of -save.
 func newLog(path string) (*log, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return nil, err
+	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o666)
 	if err != nil {
 		return nil, err

@@ -45,7 +45,7 @@ func TestJobScripts(t *testing.T) {
 		{"trainstep-mpirun.sh", "mpirun", "PMIX_NAMESPACE=$$ OMPI_COMM_WORLD_SIZE=8 OMPI_COMM_WORLD_LOCAL_SIZE=8 OMPI_COMM_WORLD_RANK=$rank OMPI_COMM_WORLD_LOCAL_RANK=$rank"},
 	} {
 		t.Run(c.script, func(t *testing.T) {
-			dir, output := t.TempDir(), t.TempDir()
+			dir, output := t.TempDir(), filepath.Join(t.TempDir(), "new") // the job makes the folder
 			require.NoError(t, os.WriteFile(filepath.Join(dir, c.starter), fmt.Appendf(nil, starter, c.variables), 0o700))
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "trainstep"), fmt.Appendf(nil, program, argumentsVariable, self), 0o700))
 			script := exec.CommandContext(t.Context(), "bash", filepath.Join("..", "deploy", c.script))

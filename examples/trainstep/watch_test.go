@@ -95,6 +95,7 @@ func TestCompareWeights(t *testing.T) {
 	require.Contains(t, report.String(), "at most NaN in near")
 	other := saved("other", weight("near", 1, 2, 3), weight("far", 1, 2, 3, 4), weight("same", 5))
 	require.ErrorContains(t, compare(a, other, io.Discard, io.Discard), "different models")
+	require.ErrorIs(t, compare(a, filepath.Join(a, "none"), io.Discard, io.Discard), checkpoint.ErrNone)
 }
 
 // TestMetrics reads what Prometheus would while the training goes on.
