@@ -28,6 +28,7 @@
 //	-max-body -max-choices    bytes of a request, and its answers
 //	-client-requests          open requests of a client
 //	-deadline                 time of a request
+//	-health                   time between questions to the driver for the health of the devices
 //	-drain                    time that requests have to end after SIGTERM
 //	-trace -trace-calls       spans of OpenTelemetry for each request and its phases, and for each launch
 //	-pprof                    profiles at /debug/pprof

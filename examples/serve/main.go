@@ -82,7 +82,7 @@ func run(ctx context.Context, o options, out, report io.Writer) (err error) {
 		return err
 	}
 	o.api.Engine = e
-	stop, err := o.observe(ctx, e)
+	stop, err := o.observe(ctx, rt, e)
 	if err != nil {
 		return err
 	}

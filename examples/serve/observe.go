@@ -7,21 +7,24 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/examples/serve/replicas"
 )
 
 // observe adds spans and metrics to the interface, until stop is called.
-func (o *options) observe(ctx context.Context, set *replicas.Set) (stop func(), err error) {
+func (o *options) observe(ctx context.Context, rt *acl.Runtime, set *replicas.Set) (stop func(), err error) {
 	t, err := o.newTracing(ctx)
 	if err != nil {
 		return nil, err
 	}
 	calls, stopCounting := countCalls()
-	o.api.Collectors = append(calls, statusOf(set)...)
+	w, stopWatching := o.watch(ctx, rt, set)
+	o.api.Collectors = append(append(calls, statusOf(set)...), w)
 	if t != nil {
 		o.api.Tracer = t.tracer()
 	}
 	return func() {
+		stopWatching()
 		stopCounting()
 		if t == nil {
 			return

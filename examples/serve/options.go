@@ -41,7 +41,7 @@ type options struct {
 	pprof, traceCalls bool
 	trace             string
 	places            int // for adapters
-	drain             time.Duration
+	drain, health     time.Duration
 	engine            engine.Options
 	api               api.Config
 }
@@ -72,6 +72,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.BoolVar(&o.pprof, "pprof", false, "show profiles at /debug/pprof")
 	f.StringVar(&o.trace, "trace", "", "`URL` of a collector of OpenTelemetry, to which spans go (default: that of OTEL_EXPORTER_OTLP_ENDPOINT, or none)")
 	f.BoolVar(&o.traceCalls, "trace-calls", false, "make a span of each launch, copy and wait, too")
+	f.DurationVar(&o.health, "health", 10*time.Second, "`time` between questions to the driver for the health of the devices, of which those with a major alarm get no requests; 0 asks never")
 	f.DurationVar(&o.drain, "drain", 30*time.Second, "`time` that requests have to end after SIGTERM")
 	f.Group("The engine")
 	f.IntVar(&o.engine.Blocks, "blocks", 256, "`blocks` of the cache of keys and values")

@@ -1,7 +1,6 @@
 package api_test
 
 import (
-	"flag"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -24,19 +23,17 @@ func browser(t *testing.T) string {
 	return ""
 }
 
-// screenshot is where the picture in the programs' README comes from.
-var screenshot = flag.String("screenshot", "", "`file` for a picture of the page (PNG), taken when the model has answered")
-
-// visit opens the page in a browser and returns what it shows in the end.
-func (s *server) visit(t *testing.T, at string) string { return s.browse(t, at, "--dump-dom") }
-
-// browse opens the page in a browser until the model has answered, and returns what the browser prints.
-func (s *server) browse(t *testing.T, at string, want ...string) string {
+// visit opens the page in a browser until the model has answered, and returns what it shows then.
+func (s *server) visit(t *testing.T, at string) string {
 	// The page asks for metrics each second of the browser's time, which runs as fast as these are answered.
-	const browserTime = "--virtual-time-budget=100000"
+	return browse(t, s.URL+at, "--virtual-time-budget=100000", "--dump-dom")
+}
+
+// browse opens a page in a browser, and returns what the browser prints.
+func browse(t *testing.T, address string, options ...string) string {
 	args := append([]string{"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
-		"--user-data-dir=" + filepath.Join(t.TempDir(), "profile"), browserTime}, want...)
-	out, err := exec.CommandContext(t.Context(), browser(t), append(args, s.URL+at)...).Output()
+		"--user-data-dir=" + filepath.Join(t.TempDir(), "profile")}, options...)
+	out, err := exec.CommandContext(t.Context(), browser(t), append(args, address)...).Output()
 	require.NoError(t, err)
 	return string(out)
 }
@@ -62,11 +59,7 @@ func TestPageInBrowser(t *testing.T) {
 	require.Regexp(t, regexp.MustCompile(`<p class="assistant">[^<]`), text)
 	require.NotContains(t, text, `class="error"`)
 	require.Equal(t, 20, s.Engine.Stats().GeneratedTokens)
-	if *screenshot != "" {
-		file, err := filepath.Abs(*screenshot)
-		require.NoError(t, err)
-		s.browse(t, "/#hello", "--window-size=640,460", "--screenshot="+file)
-	}
+	require.Regexp(t, `id="speeds" points="\d+,[\d.]+ \d+,`, text)
 
 	locked := start(t, engine.Options{Blocks: 4, BlockSize: 16}, func(c *api.Config) { c.Keys = []string{"secret"} })
 	text = locked.visit(t, "/#hello")

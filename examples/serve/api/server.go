@@ -113,4 +113,9 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	_, _ = w.Write([]byte("ok\n"))
+	for _, x := range s.Engine.Status() {
+		if x.Err != nil {
+			_, _ = fmt.Fprintf(w, "device %d: %v\n", x.Device, x.Err)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,7 @@ type Engine struct {
 	open       int // requests that have not ended
 	queued     int // those of them that have not begun
 	down       error
+	out        error // see Suspend
 	adapters   []*adapter
 	draining   bool
 	empty      chan struct{} // closed when a draining engine has no requests
@@ -133,7 +135,7 @@ func (e *Engine) refusal() error {
 	if e.draining {
 		return ErrClosed
 	}
-	return e.down
+	return cmp.Or(e.down, e.out)
 }
 
 // Drain refuses new requests and waits until all others have ended, or ctx has.

@@ -20,6 +20,11 @@ func (e *Engine) run(ctx context.Context) {
 	runtime.LockOSThread() // each thread that launches gets a cache of executors from CANN, of up to 10,000 calls
 	defer runtime.UnlockOSThread()
 	for e.lost == nil && e.receive(ctx) {
+		if out := e.suspended(); out != nil {
+			e.finishAll(out)
+			e.publish()
+			continue
+		}
 		err := e.embed(ctx)
 		if err == nil {
 			err = e.step(ctx)

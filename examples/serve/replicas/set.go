@@ -65,14 +65,16 @@ func (s *Set) Ready() error {
 // Status is the state of a replica.
 type Status struct {
 	Device int
-	Ready  bool // it takes requests, and its device is not being opened again
+	Ready  bool  // it takes requests, and its device is not being opened again
+	Err    error // why it takes no requests
 	Stats  engine.Stats
 }
 
 // Status returns the states of all replicas.
 func (s *Set) Status() (all []Status) {
 	for _, r := range s.all {
-		all = append(all, Status{r.device, r.Ready() == nil && !r.Recovering(), r.Stats()})
+		err := r.Ready()
+		all = append(all, Status{r.device, err == nil && !r.Recovering(), err, r.Stats()})
 	}
 	return all
 }
