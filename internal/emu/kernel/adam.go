@@ -19,6 +19,12 @@ func (o AdamW) Updates(n float64) AdamW {
 // Update updates weight w and moments m and v from gradient g. If peak has data, it holds the
 // largest v so far, which is used instead of v (AMSGrad).
 func (o AdamW) Update(w, m, v, peak, g View) error {
+	return newPieces(w.Shape, len(w.Shape), []View{w, m, v, peak}, g).run(func(_ int64, of func(View) View) error {
+		return o.update(of(w), of(m), of(v), of(peak), of(g))
+	})
+}
+
+func (o AdamW) update(w, m, v, peak, g View) error {
 	c := newChain(w, g)
 	grad := c.temp(w.Shape)
 	scale := 1.0

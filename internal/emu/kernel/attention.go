@@ -63,6 +63,7 @@ type Attention struct {
 	KeepBit                int64          // index of the first bit
 	KeepProb               float32
 	ZeroMaskedRows         bool
+	cache                  *pagedCache // has Key, Value and KeyRope, if not nil
 }
 
 // AttentionGrad is the backward pass of an Attention, whose Out, Max and Sum are then inputs.
@@ -79,29 +80,78 @@ func FlashAttention(items []Attention) error {
 		return err
 	}
 	defer b.free()
-	type block struct {
-		item      *C.struct_attention
-		head, row C.int64_t
-	}
-	var blocks []block
+	var blocks []C.struct_attention_block
 	var floats C.int64_t
 	for i := range b.items {
-		a := &b.items[i]
-		floats = max(floats, C.attention_forward_floats(a.head_dim, a.value_dim))
-		for head := range a.heads {
-			for row := C.int64_t(0); row < a.q_len; row += C.ATTENTION_ROWS {
-				blocks = append(blocks, block{a, head, row})
-			}
-		}
+		blocks = appendBlocks(blocks, &b.items[i])
+		floats = max(floats, C.attention_forward_floats(b.items[i].head_dim, b.items[i].value_dim))
 	}
-	Parallel(int64(len(blocks)), b.grain(2, len(blocks)), func(lo, hi int64) {
-		scratch := newScratch(floats)
-		defer C.free(unsafe.Pointer(scratch))
-		for _, t := range blocks[lo:hi] {
-			C.attention_forward_call(t.item, t.head, t.row, min(C.ATTENTION_ROWS, t.item.q_len-t.row), scratch)
-		}
-	})
+	run := func(tasks []attentionTask, grain int64) {
+		Parallel(int64(len(tasks)), grain, func(lo, hi int64) {
+			scratch := newScratch(floats)
+			defer C.free(unsafe.Pointer(scratch))
+			for _, t := range tasks[lo:hi] {
+				C.attention_forward_call(t.block, t.part, scratch)
+			}
+		})
+	}
+	ends := make([]attentionTask, len(blocks))
+	for i := range blocks {
+		ends[i] = attentionTask{&blocks[i], C.ATTENTION_FINISH}
+	}
+	if parts, sums := shared(blocks); parts != nil {
+		defer C.free(unsafe.Pointer(sums))
+		run(parts, b.grain(2, len(parts)))
+		run(ends, 8)
+	} else {
+		run(ends, b.grain(2, len(ends)))
+	}
 	return nil
+}
+
+// shared lists the parts of the keys of all blocks, if the threads have to share the keys of a block because
+// there are few blocks, and gives the blocks memory for their sums.
+func shared(blocks []C.struct_attention_block) (parts []attentionTask, sums *C.float) {
+	used := C.int64_t(0)
+	for i := range blocks {
+		b := &blocks[i]
+		n := C.attention_parts(b.a)
+		for part := range n {
+			parts = append(parts, attentionTask{b, part})
+		}
+		used += n * C.attention_part_floats(b.a.value_dim, b.heads*b.rows)
+	}
+	if len(blocks) >= 2*Threads() || len(parts) == len(blocks) {
+		return nil, nil
+	}
+	sums = newScratch(used)
+	next := sums
+	for i := range blocks {
+		b := &blocks[i]
+		b.parts = next
+		next = (*C.float)(unsafe.Add(unsafe.Pointer(next), 4*C.attention_parts(b.a)*C.attention_part_floats(b.a.value_dim, b.heads*b.rows)))
+	}
+	return parts, sums
+}
+
+// attentionTask is the work on one part of the keys of a block.
+type attentionTask struct {
+	block *C.struct_attention_block
+	part  C.int64_t
+}
+
+// appendBlocks appends the blocks of an item. The heads that share a key head share a block if they have
+// few rows, as in decoding, so that a thread reads the keys once for all of them.
+func appendBlocks(blocks []C.struct_attention_block, a *C.struct_attention) []C.struct_attention_block {
+	together := max(1, min(a.group, C.ATTENTION_TOGETHER/max(a.q_len, 1)))
+	for head := C.int64_t(0); head < a.heads; {
+		heads := min(together, a.group-head%a.group)
+		for row := C.int64_t(0); row < a.q_len; row += C.ATTENTION_ROWS {
+			blocks = append(blocks, C.struct_attention_block{a: a, head: head, heads: heads, row: row, rows: min(C.ATTENTION_ROWS, a.q_len-row)})
+		}
+		head += heads
+	}
+	return blocks
 }
 
 // chunks returns the number of parts of the key axis that have their own sum of the query
@@ -201,6 +251,7 @@ func newScratch(n C.int64_t) *C.float {
 // pointers at every call.
 type attentionBatch struct {
 	items    []C.struct_attention
+	pages    [][]C.int64_t
 	keyHeads C.int64_t // of all items
 	cells    int64     // number of scores times head dim, a measure of the work
 }
@@ -219,6 +270,14 @@ func newAttentionBatch(items []Attention) (*attentionBatch, error) {
 	for i := range items {
 		a := &items[i]
 		b.items[i] = a.c()
+		if c := a.cache; c != nil && len(c.pages) > 0 {
+			pages := unsafe.Slice((*C.int64_t)(C.malloc(C.size_t(8*len(c.pages)))), len(c.pages))
+			for k, p := range c.pages {
+				pages[k] = C.int64_t(p)
+			}
+			b.items[i].pages, b.items[i].page_rows = &pages[0], C.int64_t(c.rows)
+			b.pages = append(b.pages, pages)
+		}
 		b.keyHeads += C.int64_t(a.Key.Shape[0])
 		b.cells += a.Query.Len() * a.Key.Shape[1]
 	}
@@ -228,6 +287,9 @@ func newAttentionBatch(items []Attention) (*attentionBatch, error) {
 func (b *attentionBatch) free() {
 	if len(b.items) > 0 {
 		C.free(unsafe.Pointer(&b.items[0]))
+	}
+	for _, p := range b.pages {
+		C.free(unsafe.Pointer(&p[0]))
 	}
 }
 
@@ -320,6 +382,9 @@ func (a *Attention) c() C.struct_attention {
 		max: a.Max.plane(), sum: a.Sum.plane(), distance: C.int64_t(a.Distance),
 		first: C.int64_t(max(a.First, -Unlimited)), last: C.int64_t(min(a.Last, Unlimited)), prefix: C.int64_t(a.Prefix),
 		keep: (*C.uint8_t)(a.Keep), keep_bit: C.int64_t(a.KeepBit),
+	}
+	if a.cache != nil {
+		out.key.page, out.value.page, out.key_rope.page = C.int64_t(a.cache.key), C.int64_t(a.cache.value), C.int64_t(a.cache.rope)
 	}
 	if a.Mask.Data != nil {
 		out.mask = a.Mask.plane()

@@ -4,10 +4,10 @@
 
 #include <stdint.h>
 
-/* A [head, row, column] view; strides count elements. */
+/* A [head, row, column] view; strides count elements. page is the stride of the pages of a cache. */
 struct plane {
 	char *data;
-	int64_t head, row, col;
+	int64_t head, row, col, page;
 };
 
 enum attention_bias {
@@ -26,6 +26,8 @@ struct attention {
 	float scale;
 	int32_t zero_masked_rows; /* rows that see nothing give 0, not the mean of the values */
 	struct plane query, query_rope, key, key_rope, value, out;
+	const int64_t *pages; /* of keys and values, in the order of their tokens, or NULL; forward only */
+	int64_t page_rows;    /* tokens of a page */
 	struct plane max, sum; /* fp32; col is the stride between the eight copies */
 	struct plane bias;     /* [heads, q_len, kv_len], or one fp32 slope per head */
 	int64_t bias_cols;     /* columns of a bias row */
@@ -39,6 +41,13 @@ struct attention {
 	float keep_scale;    /* 1 / probability of being kept */
 };
 
+/* Query rows [row, row+rows) of the heads [head, head+heads), which share a key head, forward. */
+struct attention_block {
+	const struct attention *a;
+	int64_t head, heads, row, rows;
+	float *parts; /* room for the sums of all parts of the keys, or NULL if one call computes them all */
+};
+
 /* The backward pass: struct attention holds the forward tensors, with out, max and sum. */
 struct attention_grad {
 	struct plane out, query, query_rope, key, key_rope, value; /* gradients */
@@ -48,7 +57,10 @@ struct attention_grad {
 
 enum {
 	ATTENTION_KEYS = 96,        /* columns of a score tile */
+	ATTENTION_PART = 960,       /* keys that are summed apart, so that threads can share a long cache */
+	ATTENTION_FINISH = -1,      /* after all parts */
 	ATTENTION_ROWS = 96,        /* query rows of a block, forward */
+	ATTENTION_TOGETHER = 24,    /* query rows of a block of several heads, at most */
 	ATTENTION_GRAD_ROWS = 48,   /* the same backward; fewer rows waste less along a diagonal edge */
 	ATTENTION_PAIR_ROWS = 32,    /* cells of pairs of rows, padded for the units that multiply pairs */
 	ATTENTION_PAIR_PANEL = 32 * 256, /* cells of a panel of transposed probabilities */
@@ -64,11 +76,23 @@ static inline int64_t attention_stride(int64_t n)
 	return (n + ATTENTION_ALIGN - 1) / ATTENTION_ALIGN * ATTENTION_ALIGN + 16;
 }
 
+/* The number of parts of the keys. It depends on their number only, and so does the order of additions. */
+static inline int64_t attention_parts(const struct attention *a)
+{
+	return a->kv_len > ATTENTION_PART ? (a->kv_len + ATTENTION_PART - 1) / ATTENTION_PART : 1;
+}
+
+/* The number of floats of the sums of one part of the keys: an output row, a maximum and a sum per row. */
+static inline int64_t attention_part_floats(int64_t value_dim, int64_t rows)
+{
+	return rows * attention_stride(value_dim) + (2 * rows + ATTENTION_ALIGN - 1) / ATTENTION_ALIGN * ATTENTION_ALIGN;
+}
+
 /* The number of floats of scratch memory that one call of the forward or backward kernel needs. */
 static inline int64_t attention_forward_floats(int64_t head_dim, int64_t value_dim)
 {
 	int64_t d = attention_stride(head_dim), v = attention_stride(value_dim), s = attention_stride(ATTENTION_KEYS);
-	return ATTENTION_ROWS * (d + v + s + 2) + ATTENTION_KEYS * (2 * d + v) + s;
+	return 2 * attention_part_floats(value_dim, ATTENTION_ROWS) + ATTENTION_ROWS * (d + s) + ATTENTION_KEYS * (2 * d + 2 * v) + s;
 }
 
 static inline int64_t attention_backward_floats(int64_t head_dim, int64_t value_dim)
@@ -85,7 +109,7 @@ static inline int64_t attention_query_floats(const struct attention *a)
 }
 
 /* The entry points for Go of the kernels of the selected variant. */
-void attention_forward_call(const struct attention *a, int64_t head, int64_t row, int64_t rows, float *scratch);
+void attention_forward_call(const struct attention_block *b, int64_t part, float *scratch);
 void attention_backward_call(const struct attention *a, const struct attention_grad *g, int64_t kv_head, int64_t chunk, float *scratch);
 void attention_query_grad_call(const struct attention *a, const struct attention_grad *g, int64_t head, int64_t row, int64_t rows);
 

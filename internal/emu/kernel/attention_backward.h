@@ -173,10 +173,10 @@ static void backward_keys(struct backward *b, int64_t kv_head, int64_t col, int6
 #ifdef PAIR_STEP
 	if (b->pairs) {
 		pair_rows((uint32_t *)b->key, b->d, &key, kv_head, col, cols);
-		pair_transpose((uint32_t *)b->key_panels, (uint32_t *)b->key, b->d, cols, pair_cells(a->head_dim));
+		pair_transpose((uint32_t *)b->key_panels, (uint16_t *)b->key, 2 * b->d, cols, pair_cells(a->head_dim));
 		pair_values(key_values(b), PAIR_PANEL, (uint16_t *)b->key, 2 * b->d, 1, cols, a->head_dim);
 		pair_rows((uint32_t *)b->value_sum, b->v, &value, kv_head, col, cols);
-		pair_transpose((uint32_t *)b->value_panels, (uint32_t *)b->value_sum, b->v, cols, pair_cells(a->value_dim));
+		pair_transpose((uint32_t *)b->value_panels, (uint16_t *)b->value_sum, 2 * b->v, cols, pair_cells(a->value_dim));
 		return;
 	}
 #endif

@@ -62,3 +62,21 @@ func benchmarkBackward(b *testing.B, c attentionCase) {
 	}
 	report(b, c, 5)
 }
+
+// BenchmarkDecodingAttention measures one new token of a sequence, whose four query heads share a key head, over a
+// long cache. It reports the rate at which keys and values are read.
+func BenchmarkDecodingAttention(b *testing.B) {
+	for _, d := range []dtype.Type{dtype.Float32, dtype.BFloat16} {
+		for _, tokens := range []int64{512, 32768} {
+			c := full
+			c.dtype, c.heads, c.keyHeads, c.rows, c.cols, c.dim, c.valueDim = d, 8, 2, 1, tokens, 128, 128
+			b.Run(c.String(), func(b *testing.B) {
+				items := []kernel.Attention{c.item(b, rand.New(rand.NewPCG(1, 2)))}
+				b.SetBytes((items[0].Key.Len() + items[0].Value.Len()) * int64(d.Size()))
+				for b.Loop() {
+					require.NoError(b, kernel.FlashAttention(items))
+				}
+			})
+		}
+	}
+}

@@ -8,47 +8,63 @@
 #include "attention_pairs.h"
 #endif
 
-/* A block of query rows of one head with its buffers; arrays of rows start at row. */
+/* What was added up for the rows of a block. */
+struct sums {
+	float *out, *max, *sum; /* an output row, a maximum and a sum per row */
+};
+
+/* A block of query rows with its buffers. Rows of several heads follow each other, head by head. */
 struct forward {
 	const struct attention *a;
-	int64_t head, row, rows;
-	int64_t d, v, s;            /* row strides of tiles of query or key, value, score */
-	float *query, *out;         /* rows */
-	float *score;               /* of a strip */
-	float *max, *sum;           /* one per row */
+	int64_t head, heads, row, rows; /* rows of each head */
+	int64_t d, v, s;                /* row strides of tiles of query or key, value, score */
+	float *query;                   /* rows */
+	float *score;                   /* of a strip */
+	struct sums all, part;          /* of all parts of the keys so far, and of the one at hand */
 	float *key, *key_panels, *value;
+	const float *values; /* of the tile, with their row stride */
+	int64_t values_row;
 	float *bias; /* one row */
 	int pairs;   /* query, keys, values and probabilities are cells of pairs of bfloat16 */
 };
 
-static struct forward forward_block(const struct attention *a, int64_t head, int64_t row, int64_t rows, float *p)
+static struct sums forward_sums(const struct forward *f, float *p)
 {
-	struct forward f = {.a = a, .head = head, .row = row, .rows = rows};
+	const int64_t rows = f->heads * f->rows;
+	return (struct sums){p, p + rows * f->v, p + rows * (f->v + 1)};
+}
+
+static struct forward forward_block(const struct attention_block *b, float *p)
+{
+	const struct attention *a = b->a;
+	struct forward f = {.a = a, .head = b->head, .heads = b->heads, .row = b->row, .rows = b->rows};
 	f.d = attention_stride(a->head_dim);
 	f.v = attention_stride(a->value_dim);
 	f.s = attention_stride(ATTENTION_KEYS);
 	f.query = p, p += ATTENTION_ROWS * f.d;
-	f.out = p, p += ATTENTION_ROWS * f.v;
 	f.score = p, p += STRIP * f.s;
-	f.key = p, p += ATTENTION_KEYS * f.d;
+	f.key = p, p += ATTENTION_KEYS * (f.d > f.v ? f.d : f.v);
 	f.key_panels = p, p += ATTENTION_KEYS * f.d;
 	f.value = p, p += ATTENTION_KEYS * f.v;
 	f.bias = p, p += f.s;
-	f.max = p, p += ATTENTION_ROWS;
-	f.sum = p;
+	f.all = forward_sums(&f, p), p += attention_part_floats(a->value_dim, ATTENTION_ROWS);
+	f.part = forward_sums(&f, p);
 	return f;
 }
+
+/* The place of a row in the block. */
+static inline int64_t forward_index(const struct forward *f, int64_t head, int64_t row) { return (head - f->head) * f->rows + row - f->row; }
 
 /* Turns the scores s of one row into exponentials relative to the running maximum. */
 static void forward_softmax(struct forward *f, const struct tile *t, int64_t row, float *s)
 {
-	int64_t i = row - f->row, n = pad_panel(t->cols);
+	int64_t i = forward_index(f, t->head, row), n = pad_panel(t->cols);
 	vf32 top[2] = {vload(s), vload(s + VECTOR_FLOATS)};
 	for (int64_t j = PANEL; j < n; j += PANEL) {
 		top[0] = vmax(vload(s + j), top[0]);
 		top[1] = vmax(vload(s + j + VECTOR_FLOATS), top[1]);
 	}
-	float before = f->max[i], max = vmax_lanes(vmax(top[0], top[1]));
+	float before = f->part.max[i], max = vmax_lanes(vmax(top[0], top[1]));
 	max = max > before ? max : before;
 	vf32 sum = {0};
 	for (int64_t j = 0; j < n; j += VECTOR_FLOATS) {
@@ -64,13 +80,42 @@ static void forward_softmax(struct forward *f, const struct tile *t, int64_t row
 	float decay = 1;
 	if (max != before) {
 		decay = vexp_down(vset(before - max))[0];
-		float *out = f->out + i * f->v;
+		float *out = f->part.out + i * f->v;
 		for (int64_t j = 0; j < pad_panel(f->a->value_dim); j += VECTOR_FLOATS)
 			vstore(out + j, vload(out + j) * decay);
 	}
-	f->max[i] = max;
-	f->sum[i] = f->sum[i] * decay + vsum_lanes(sum);
+	f->part.max[i] = max;
+	f->part.sum[i] = f->part.sum[i] * decay + vsum_lanes(sum);
 }
+
+/* Reports whether the rows of a tile are at a constant distance, in the pages of a cache too. */
+static inline int forward_even(const struct attention *a, const struct tile *t)
+{
+	return !a->pages || t->col / a->page_rows == (t->col + t->cols - 1) / a->page_rows;
+}
+
+#ifdef PAIR_STEP
+static void forward_load_pairs(struct forward *f, const struct tile *t, const struct columns *key, const struct columns *value)
+{
+	const struct attention *a = f->a;
+	const int64_t kv_head = t->head / a->group, cells = pair_cells(a->head_dim);
+	const int even = forward_even(a, t);
+	uint32_t *rows = (uint32_t *)f->key;
+	if (even && !a->rope_dim && a->key.col == 1 && a->head_dim == 2 * cells) {
+		pair_transpose((uint32_t *)f->key_panels, (uint16_t *)row_at(key, &a->key, kv_head, t->col), a->key.row, t->cols, cells);
+	} else {
+		pair_rows(rows, f->d, key, kv_head, t->col, t->cols);
+		pair_transpose((uint32_t *)f->key_panels, (uint16_t *)rows, 2 * f->d, t->cols, cells);
+	}
+	const uint16_t *from = (uint16_t *)row_at(value, &a->value, kv_head, t->col);
+	int64_t row = a->value.row, col = a->value.col;
+	if (!even) {
+		pair_rows(rows, f->v, value, kv_head, t->col, t->cols);
+		from = (uint16_t *)rows, row = 2 * f->v, col = 1;
+	}
+	pair_values((uint32_t *)f->value, PAIR_PANEL, from, row, col, t->cols, a->value_dim);
+}
+#endif
 
 /* Loads the keys and values of a tile. */
 static void forward_load(struct forward *f, const struct tile *t)
@@ -78,47 +123,56 @@ static void forward_load(struct forward *f, const struct tile *t)
 	const struct attention *a = f->a;
 	int64_t kv_head = t->head / a->group;
 	struct columns key = query_columns(a, &a->key, &a->key_rope), value = value_columns(a, &a->value);
+	key.cache = value.cache = a->pages ? a : NULL;
 #ifdef PAIR_STEP
 	if (f->pairs) {
-		pair_rows((uint32_t *)f->key, f->d, &key, kv_head, t->col, t->cols);
-		pair_transpose((uint32_t *)f->key_panels, (uint32_t *)f->key, f->d, t->cols, pair_cells(a->head_dim));
-		pair_values((uint32_t *)f->value, PAIR_PANEL, (const uint16_t *)plane_at(&a->value, 2, kv_head, t->col), a->value.row,
-			    a->value.col, t->cols, a->value_dim);
+		forward_load_pairs(f, t, &key, &value);
 		return;
 	}
 #endif
-	tile_load(f->key, f->d, &key, kv_head, t->col, t->cols);
-	tile_transpose(f->key_panels, f->key, f->d, t->cols, a->head_dim);
-	tile_load(f->value, f->v, &value, kv_head, t->col, t->cols);
+	/* A few rows read the values only once, so that a copy would not pay. */
+	const int direct = a->dtype == DTYPE_FLOAT32 && f->heads * f->rows <= PRODUCT_ROWS && forward_even(a, t);
+	if (direct && !a->rope_dim && a->key.col == 1) {
+		tile_transpose(f->key_panels, (float *)row_at(&key, &a->key, kv_head, t->col), a->key.row, t->cols, a->head_dim);
+	} else {
+		tile_load(f->key, f->d, &key, kv_head, t->col, t->cols);
+		tile_transpose(f->key_panels, f->key, f->d, t->cols, a->head_dim);
+	}
+	f->values = f->value, f->values_row = f->v;
+	if (direct && a->value.col == 1 && a->value_dim % PANEL == 0)
+		f->values = (float *)row_at(&value, &a->value, kv_head, t->col), f->values_row = a->value.row;
+	else
+		tile_load(f->value, f->v, &value, kv_head, t->col, t->cols);
 }
 
 /* Turns the products of a strip of rows into exponentials. */
 static void forward_strip(struct forward *f, const struct tile *t)
 {
-	for (int64_t r = 0; r < t->rows; r++) {
-		float *s = f->score + r * f->s;
-		row_score(f->a, t, t->row + r, s, f->bias);
-		forward_softmax(f, t, t->row + r, s);
-	}
+	float *s = f->score;
+	for (struct tile of = *t; of.head < t->head + f->heads; of.head++)
+		for (int64_t r = 0; r < t->rows; r++, s += f->s) {
+			row_score(f->a, &of, t->row + r, s, f->bias);
+			forward_softmax(f, &of, t->row + r, s);
+		}
 }
 
 #ifdef PAIR_STEP
 static void forward_tile_pairs(struct forward *f, const struct tile *t)
 {
 	const struct attention *a = f->a;
-	const int64_t i = t->row - f->row, cells = pair_cells(a->head_dim);
-	pair_product(f->score, f->s, (uint32_t *)f->query + i * f->d, f->d, (uint32_t *)f->key_panels, PANEL * cells, t->rows, t->cols,
+	const int64_t i = forward_index(f, t->head, t->row), rows = f->heads * t->rows, cells = pair_cells(a->head_dim);
+	pair_product(f->score, f->s, (uint32_t *)f->query + i * f->d, f->d, (uint32_t *)f->key_panels, PANEL * cells, rows, t->cols,
 		     cells, 0);
 	forward_strip(f, t);
 	uint32_t *prob = (uint32_t *)f->key; /* the keys are in panels */
-	for (int64_t r = 0; r < t->rows; r++)
+	for (int64_t r = 0; r < rows; r++)
 		pair_store(prob + r * PAIR_ROW, f->score + r * f->s, pad_panel(t->cols));
-	pair_product(f->out + i * f->v, f->v, prob, PAIR_ROW, (uint32_t *)f->value, PAIR_PANEL, t->rows, a->value_dim,
+	pair_product(f->part.out + i * f->v, f->v, prob, PAIR_ROW, (uint32_t *)f->value, PAIR_PANEL, rows, a->value_dim,
 		     pair_cells(t->cols), 1);
 }
 #endif
 
-/* Adds a tile, or a strip of its rows, to the running softmax and output. */
+/* Adds a tile, or a strip of its rows, to the running softmax and output. It stands for the same rows of all heads. */
 static void forward_tile(struct forward *f, const struct tile *t)
 {
 #ifdef PAIR_STEP
@@ -128,50 +182,98 @@ static void forward_tile(struct forward *f, const struct tile *t)
 	}
 #endif
 	const struct attention *a = f->a;
-	int64_t i = t->row - f->row;
+	int64_t i = forward_index(f, t->head, t->row), rows = f->heads * t->rows;
 	product(&(struct product){
 		.c = f->score, .c_row = f->s,
 		.a = f->query + i * f->d, .a_row = f->d, .a_step = 1,
 		.b = f->key_panels, .b_step = PANEL, .b_panel = PANEL * a->head_dim,
-		.rows = t->rows, .cols = t->cols, .steps = a->head_dim,
+		.rows = rows, .cols = t->cols, .steps = a->head_dim,
 	});
 	forward_strip(f, t);
 	product(&(struct product){
-		.c = f->out + i * f->v, .c_row = f->v,
+		.c = f->part.out + i * f->v, .c_row = f->v,
 		.a = f->score, .a_row = f->s, .a_step = 1,
-		.b = f->value, .b_step = f->v, .b_panel = PANEL,
-		.rows = t->rows, .cols = a->value_dim, .steps = t->cols, .accumulate = 1,
+		.b = f->values, .b_step = f->values_row, .b_panel = PANEL,
+		.rows = rows, .cols = a->value_dim, .steps = t->cols, .accumulate = 1,
 	});
 }
 
-/* Processes the tiles of the key axis; with sparse set, only tiles with visible cells. */
-static void forward_sweep(struct forward *f, int sparse)
+/* Shrinks a tile as tile_trim does. All rows of several heads stay, for they are computed together. */
+static int forward_trim(const struct forward *f, struct tile *t)
+{
+	if (f->heads == 1)
+		return tile_trim(f->a, t);
+	int64_t cols = 0;
+	for (int64_t h = 0; h < f->heads; h++) {
+		struct tile of = *t;
+		of.head += h;
+		if (tile_trim(f->a, &of) && of.cols > cols)
+			cols = of.cols;
+	}
+	t->cols = cols;
+	return cols > 0;
+}
+
+/* Sums over the tiles of a part of the keys; with sparse set, only tiles with visible cells. */
+static void forward_sweep(struct forward *f, int64_t part, int sparse)
 {
 	const struct attention *a = f->a;
-	for (int64_t i = 0; i < f->rows; i++) {
-		f->max[i] = hidden;
-		f->sum[i] = 0;
+	const int64_t begin = part * ATTENTION_PART, end = a->kv_len - begin < ATTENTION_PART ? a->kv_len : begin + ATTENTION_PART;
+	for (int64_t i = 0; i < f->heads * f->rows; i++) {
+		f->part.max[i] = hidden;
+		f->part.sum[i] = 0;
 	}
-	memset(f->out, 0, f->rows * f->v * sizeof *f->out);
-	for (int64_t col = 0; col < a->kv_len; col += ATTENTION_KEYS) {
-		int64_t cols = a->kv_len - col < ATTENTION_KEYS ? a->kv_len - col : ATTENTION_KEYS;
-		struct tile t = {f->head, f->row, f->rows, col, cols};
-		if (sparse && !tile_trim(a, &t))
+	memset(f->part.out, 0, f->heads * f->rows * f->v * sizeof *f->part.out);
+	for (int64_t col = begin; col < end; col += ATTENTION_KEYS) {
+		struct tile t = {f->head, f->row, f->rows, col, end - col < ATTENTION_KEYS ? end - col : ATTENTION_KEYS};
+		if (sparse && !forward_trim(f, &t))
 			continue;
 		forward_load(f, &t);
 		for (int64_t row = t.row; row < t.row + t.rows; row += STRIP) {
 			int64_t left = t.row + t.rows - row;
 			struct tile strip = {f->head, row, left < STRIP ? left : STRIP, col, t.cols};
-			if (!sparse || tile_trim(a, &strip))
+			if (!sparse || forward_trim(f, &strip))
 				forward_tile(f, &strip);
 		}
 	}
 }
 
+/* Adds the sums of a part of the keys to those of the parts before it. */
+static void forward_fold(struct forward *f)
+{
+	for (int64_t i = 0; i < f->heads * f->rows; i++) {
+		const float before = f->all.max[i], now = f->part.max[i], max = now > before ? now : before;
+		const float keep = vexp_down(vset(before - max))[0], take = vexp_down(vset(now - max))[0];
+		float *out = f->all.out + i * f->v, *of = f->part.out + i * f->v;
+		for (int64_t j = 0; j < pad_panel(f->a->value_dim); j += VECTOR_FLOATS)
+			vstore(out + j, vload(out + j) * keep + vload(of + j) * take);
+		f->all.sum[i] = f->all.sum[i] * keep + f->part.sum[i] * take;
+		f->all.max[i] = max;
+	}
+}
+
+/* Sums over all keys, or adds up the sums of their parts that there are. */
+static void forward_add(struct forward *f, float *parts, int sparse)
+{
+	const struct sums room = f->part;
+	for (int64_t part = 0; part < attention_parts(f->a); part++) {
+		f->part = part ? room : f->all;
+		if (parts)
+			f->part = forward_sums(f, parts + part * attention_part_floats(f->a->value_dim, f->heads * f->rows));
+		else
+			forward_sweep(f, part, sparse);
+		if (part)
+			forward_fold(f);
+		else
+			f->all = f->part;
+	}
+	f->part = room;
+}
+
 static int forward_blind(const struct forward *f)
 {
-	for (int64_t i = 0; i < f->rows; i++)
-		if (f->max[i] == hidden)
+	for (int64_t i = 0; i < f->heads * f->rows; i++)
+		if (f->all.max[i] == hidden)
 			return 1;
 	return 0;
 }
@@ -180,16 +282,17 @@ static void forward_finish(struct forward *f)
 {
 	const struct attention *a = f->a;
 	struct columns columns = value_columns(a, &a->out);
-	for (int64_t i = 0; i < f->rows; i++) {
-		int blind = f->max[i] == hidden && a->zero_masked_rows;
-		float *out = f->out + i * f->v, sum = blind ? FLT_MAX : f->sum[i], max = f->max[i];
+	for (int64_t i = 0; i < f->heads * f->rows; i++) {
+		const int64_t head = f->head + i / f->rows, row = f->row + i % f->rows;
+		int blind = f->all.max[i] == hidden && a->zero_masked_rows;
+		float *out = f->all.out + i * f->v, sum = blind ? FLT_MAX : f->all.sum[i], max = f->all.max[i];
 		if (a->kv_len == 0)
 			max = sum = 0;
 		float inverse = blind || a->kv_len == 0 ? 0 : 1 / sum;
 		for (int64_t j = 0; j < pad_panel(a->value_dim); j += VECTOR_FLOATS)
 			vstore(out + j, vload(out + j) * inverse);
-		columns_store(&columns, out, f->head, f->row + i);
-		float *m = (float *)plane_at(&a->max, 4, f->head, f->row + i), *l = (float *)plane_at(&a->sum, 4, f->head, f->row + i);
+		columns_store(&columns, out, head, row);
+		float *m = (float *)plane_at(&a->max, 4, head, row), *l = (float *)plane_at(&a->sum, 4, head, row);
 		for (int64_t c = 0; c < ATTENTION_STAT_COPIES; c++) {
 			m[c * a->max.col] = max;
 			l[c * a->sum.col] = sum;
@@ -197,23 +300,33 @@ static void forward_finish(struct forward *f)
 	}
 }
 
-/* Computes out, max and sum for the rows [row, row+rows) of one query head. The result does not
- * depend on how the rows are divided into blocks. */
-static void attention_forward(const struct attention *a, int64_t head, int64_t row, int64_t rows, float *scratch)
+/* Computes the sums of one part of the keys, or with ATTENTION_FINISH out, max and sum of the rows of a block. The result
+ * does not depend on how rows and heads are divided into blocks, and who computes the parts. */
+static void attention_forward(const struct attention_block *b, int64_t part, float *scratch)
 {
-	struct forward f = forward_block(a, head, row, rows, scratch);
+	const struct attention *a = b->a;
+	struct forward f = forward_block(b, scratch);
 	struct columns query = query_columns(a, &a->query, &a->query_rope);
+	for (int64_t h = 0; h < f.heads; h++) {
+		float *to = f.query + h * f.rows * f.d;
 #ifdef PAIR_STEP
-	f.pairs = a->dtype == DTYPE_BFLOAT16;
-	if (f.pairs)
-		pair_rows((uint32_t *)f.query, f.d, &query, head, row, rows);
+		f.pairs = a->dtype == DTYPE_BFLOAT16;
+		if (f.pairs) {
+			pair_rows((uint32_t *)to, f.d, &query, f.head + h, f.row, f.rows);
+			continue;
+		}
 #endif
-	if (!f.pairs)
-		tile_load(f.query, f.d, &query, head, row, rows);
+		tile_load(to, f.d, &query, f.head + h, f.row, f.rows);
+	}
+	if (part != ATTENTION_FINISH) {
+		f.part = forward_sums(&f, b->parts + part * attention_part_floats(a->value_dim, f.heads * f.rows));
+		forward_sweep(&f, part, 1);
+		return;
+	}
 	/* A row that sees nothing averages all values, so it needs every tile. */
-	forward_sweep(&f, 1);
+	forward_add(&f, b->parts, 1);
 	if (!a->zero_masked_rows && forward_blind(&f))
-		forward_sweep(&f, 0);
+		forward_add(&f, NULL, 0);
 	forward_finish(&f);
 }
 

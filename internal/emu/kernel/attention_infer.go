@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
 )
@@ -27,12 +28,8 @@ func Infer(items []Inference) error {
 	for i := range items {
 		it := &items[i]
 		a := it.Attention
-		if it.Pages != nil {
-			for _, v := range []*View{&a.Key, &a.Value, &a.KeyRope} {
-				if v.Shape != nil && c.err == nil {
-					*v, c.err = c.joined(*v, it.Pages, it.Tokens)
-				}
-			}
+		if it.Pages != nil && c.err == nil {
+			c.err = a.paged(it.Pages, it.Tokens)
 		}
 		stats := []int64{a.Query.Shape[0], a.Query.Shape[1], AttentionStatCopies}
 		a.Max, a.Sum = c.temp(stats), c.temp(stats)
@@ -51,25 +48,42 @@ func Infer(items []Inference) error {
 	return c.end()
 }
 
-// joined copies the first tokens of a sequence out of the blocks of a cache.
-func (c *chain) joined(cache View, pages []int64, tokens int64) (View, error) {
-	block := cache.Shape[2]
-	v, release := temporary(cache.DType, []int64{cache.Shape[1], tokens, cache.Shape[3]})
-	c.release = append(c.release, release)
-	for at := int64(0); at < tokens; at += block {
-		k := at / block
-		if k >= int64(len(pages)) {
-			return v, fmt.Errorf("%d tokens need %d blocks of %d, the block table has %d", tokens, (tokens+block-1)/block, block, len(pages))
-		}
-		if p := pages[k]; p < 0 || p >= cache.Shape[0] {
-			return v, fmt.Errorf("block %d of the sequence is %d; the cache has blocks 0 to %d", k, p, cache.Shape[0]-1)
-		}
-		n := min(block, tokens-at)
-		if err := Copy(v.Narrow(1, at, n), cache.Select(0, pages[k]).Narrow(1, 0, n)); err != nil {
-			return v, err
-		}
+// pagedCache says where the tokens of Key, Value and KeyRope are, which are views of the first page of a cache.
+type pagedCache struct {
+	pages            []int64 // numbers, in the order of their tokens
+	rows             int64   // tokens of a page
+	key, value, rope int64   // strides of pages
+}
+
+// paged replaces the caches [blocks, heads, block tokens, dim] by views of the sequence's tokens.
+func (a *Attention) paged(pages []int64, tokens int64) error {
+	block := a.Key.Shape[2]
+	need := (tokens + block - 1) / block
+	if need > int64(len(pages)) {
+		return fmt.Errorf("%d tokens need %d blocks of %d, the block table has %d", tokens, need, block, len(pages))
 	}
-	return v, nil
+	pages = pages[:need]
+	a.cache = &pagedCache{pages: pages, rows: block}
+	for _, v := range []struct {
+		cache *View
+		page  *int64
+	}{{&a.Key, &a.cache.key}, {&a.Value, &a.cache.value}, {&a.KeyRope, &a.cache.rope}} {
+		shape, strides := v.cache.Shape, v.cache.Strides
+		if shape == nil {
+			continue
+		}
+		for _, p := range pages {
+			if p < 0 || p >= shape[0] {
+				return fmt.Errorf("block %d of the sequence is %d; the cache has blocks 0 to %d", slices.Index(pages, p), p, shape[0]-1)
+			}
+		}
+		if shape[2] != block {
+			return fmt.Errorf("the blocks of the caches have %d and %d tokens", block, shape[2])
+		}
+		*v.page = strides[0]
+		v.cache.Shape, v.cache.Strides = []int64{shape[1], tokens, shape[3]}, strides[1:]
+	}
+	return nil
 }
 
 // Merge merges the attention results of two disjoint sets of keys, as ring attention does. a

@@ -27,21 +27,21 @@ static void pair_rows(uint32_t *tile, int64_t ld, const struct columns *c, int64
 	const int64_t n = c->count - c->rest_count, padded = 2 * pair_cells(c->count);
 	for (int64_t i = 0; i < rows; i++) {
 		uint16_t *to = (uint16_t *)(tile + i * ld);
-		pair_row(to, plane_at(c->first, 2, head, row + i), c->first->col, n);
+		pair_row(to, row_at(c, c->first, head, row + i), c->first->col, n);
 		if (c->rest_count)
-			pair_row(to + n, plane_at(c->rest, 2, head, row + i), c->rest->col, c->rest_count);
+			pair_row(to + n, row_at(c, c->rest, head, row + i), c->rest->col, c->rest_count);
 		memset(to + c->count, 0, 2 * (padded - c->count));
 	}
 }
 
-/* Transposes a tile into panels [rows/PANEL][cells][PANEL]; missing rows are zero. */
-static void pair_transpose(uint32_t *panels, const uint32_t *tile, int64_t ld, int64_t rows, int64_t cells)
+/* Transposes a tile of rows with stride ld into panels [rows/PANEL][cells][PANEL]; missing rows are zero. */
+static void pair_transpose(uint32_t *panels, const uint16_t *tile, int64_t ld, int64_t rows, int64_t cells)
 {
 	for (int64_t j = 0; j < rows; j += PANEL) {
 		uint32_t *to = panels + j * cells;
 		if (rows - j < PANEL)
 			memset(to, 0, PANEL * cells * sizeof *to);
-		gemm_bf16_bf16_pack(to, 0, rows - j < PANEL ? rows - j : PANEL, 2 * cells, (const uint16_t *)(tile + j * ld), 2 * ld, 1);
+		gemm_bf16_bf16_pack(to, 0, rows - j < PANEL ? rows - j : PANEL, 2 * cells, tile + j * ld, ld, 1);
 	}
 }
 

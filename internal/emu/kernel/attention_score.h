@@ -12,7 +12,7 @@ struct tile {
 
 static inline struct columns query_columns(const struct attention *a, const struct plane *first, const struct plane *rope)
 {
-	return (struct columns){first, rope, a->head_dim, a->rope_dim, a->dtype};
+	return (struct columns){.first = first, .rest = rope, .count = a->head_dim, .rest_count = a->rope_dim, .dtype = a->dtype};
 }
 
 static inline struct columns value_columns(const struct attention *a, const struct plane *p)

@@ -6,8 +6,6 @@
 #include "convert.h"
 #include "dtype.h"
 #include "vmath.h"
-#include "dtype.h"
-#include "vmath.h"
 
 #include <float.h>
 #include <string.h>
@@ -111,16 +109,26 @@ struct columns {
 	const struct plane *first, *rest;
 	int64_t count, rest_count; /* count is the sum */
 	int dtype;
+	const struct attention *cache; /* whose pages have the rows, or NULL */
 };
+
+static inline char *row_at(const struct columns *c, const struct plane *p, int64_t head, int64_t row)
+{
+	const int64_t size = dtype_size(c->dtype);
+	if (!c->cache)
+		return plane_at(p, size, head, row);
+	const int64_t page = c->cache->pages[row / c->cache->page_rows];
+	return plane_at(p, size, head, row % c->cache->page_rows) + size * page * p->page;
+}
 
 /* Loads rows into a tile with row stride ld; columns are padded with zeros to a panel. */
 static void tile_load(float *tile, int64_t ld, const struct columns *c, int64_t head, int64_t row, int64_t rows)
 {
-	int64_t n = c->count - c->rest_count, size = dtype_size(c->dtype);
+	int64_t n = c->count - c->rest_count;
 	for (int64_t i = 0; i < rows; i++, tile += ld) {
-		row_load(tile, plane_at(c->first, size, head, row + i), c->first->col, c->dtype, n, pad_panel(c->count));
+		row_load(tile, row_at(c, c->first, head, row + i), c->first->col, c->dtype, n, pad_panel(c->count));
 		if (c->rest_count)
-			row_load(tile + n, plane_at(c->rest, size, head, row + i), c->rest->col, c->dtype, c->rest_count, c->rest_count);
+			row_load(tile + n, row_at(c, c->rest, head, row + i), c->rest->col, c->dtype, c->rest_count, c->rest_count);
 	}
 }
 

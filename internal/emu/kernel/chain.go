@@ -1,7 +1,11 @@
 package kernel
 
+// #include <stdlib.h>
+import "C"
+
 import (
 	"slices"
+	"unsafe"
 
 	"github.com/goascend/cann/internal/dtype"
 )
@@ -11,14 +15,17 @@ import (
 type chain struct {
 	compute dtype.Type // class of the arithmetic: Float32, or Float64 for float64 operands
 	err     error
-	release []func()
-	few     [8]func() // memory of release
+	memory  []unsafe.Pointer // of the temporaries
+	few     [8]unsafe.Pointer
+	sizes   []int64 // unused room for shapes and strides
+	room    [64]int64
+	dims    [MaxRank]int
 }
 
 // newChain starts a chain in float64 if an operand is float64, else in float32.
 func newChain(operands ...View) *chain {
 	c := &chain{compute: dtype.Float32}
-	c.release = c.few[:0]
+	c.memory, c.sizes = c.few[:0], c.room[:]
 	for _, v := range operands {
 		if v.DType == dtype.Float64 {
 			c.compute = dtype.Float64
@@ -28,10 +35,39 @@ func newChain(operands ...View) *chain {
 }
 
 // temp allocates a temporary in the chain's precision, which end frees.
-func (c *chain) temp(shape []int64) View {
-	v, release := temporary(c.compute, shape)
-	c.release = append(c.release, release)
+func (c *chain) temp(shape []int64) View { return c.tempOf(c.compute, shape) }
+
+// tempOf allocates a temporary of another type.
+func (c *chain) tempOf(d dtype.Type, shape []int64) View {
+	v := View{DType: d, Shape: shape, Strides: setContiguous(c.list(len(shape)), shape)}
+	v.Data = C.malloc(C.size_t(max(v.Len()*int64(d.Size()), 1)))
+	c.memory = append(c.memory, v.Data)
 	return v
+}
+
+// along allocates a temporary of the given shape but for axes, along which it has one element.
+func (c *chain) along(shape []int64, axes []int) View {
+	one := c.list(len(shape))
+	copy(one, shape)
+	for _, axis := range axes {
+		one[axis] = 1
+	}
+	return c.temp(one)
+}
+
+// axes lists the dimensions from lo up to hi, until it is called again.
+func (c *chain) axes(lo, hi int) []int {
+	return appendAxes(c.dims[:0], lo, hi)
+}
+
+// list returns n zeros.
+func (c *chain) list(n int) []int64 {
+	if n > len(c.sizes) {
+		return make([]int64, n)
+	}
+	list := c.sizes[:n:n]
+	c.sizes = c.sizes[n:]
+	return list
 }
 
 // set is out = op(in…), broadcast.
@@ -68,15 +104,16 @@ func (c *chain) reduce(r Reduction, out, in View, axes []int, parameter float64)
 
 // end frees the temporaries and returns the first error.
 func (c *chain) end() error {
-	for _, f := range c.release {
-		f()
+	for _, p := range c.memory {
+		C.free(p)
 	}
 	return c.err
 }
 
 // axesFrom lists the dimensions from lo up to hi.
-func axesFrom(lo, hi int) []int {
-	var axes []int
+func axesFrom(lo, hi int) []int { return appendAxes(nil, lo, hi) }
+
+func appendAxes(axes []int, lo, hi int) []int {
 	for i := lo; i < hi; i++ {
 		axes = append(axes, i)
 	}

@@ -83,9 +83,7 @@ func (u *unfolding) block(b block) (View, error) {
 func (c *chain) matrices(v View, groups int64) View {
 	whole := v
 	if !v.Contiguous() {
-		var release func()
-		whole, release = temporary(v.DType, v.Shape)
-		c.release = append(c.release, release)
+		whole = c.tempOf(v.DType, v.Shape)
 		if c.err == nil {
 			c.err = Copy(whole, v)
 		}
@@ -101,9 +99,7 @@ func (c *chain) maps(v View, groups int64) View {
 	if v.Contiguous() {
 		return v.reshaped(shape...)
 	}
-	whole, release := temporary(v.DType, shape)
-	c.release = append(c.release, release)
-	return whole
+	return c.tempOf(v.DType, shape)
 }
 
 // Forward writes the maps of images. bias has one number per filter, or no data.

@@ -12,6 +12,6 @@
 // in fp32 (fp64 for float64, int64 for integers), and give the same result for every
 // number of threads.
 //
-// Pure Go that needs only this package's interface has a package of its own below: bag, chance, ctc,
-// entropy, gating, interpolate, kda, matrix, tiny, and order, which works on slices and is used here.
+// What needs only this package's interface has a package of its own below: bag, chance, ctc, entropy, fractal,
+// gating, interpolate, kda, matrix, rounding, segsum, tiny, and order, which works on slices and is used here.
 package kernel

@@ -12,23 +12,31 @@ import (
 // index values follow the rules of Gather.
 func Lookup(out, in View, axis int, index View) error {
 	before, after := in.Shape[:axis], in.Shape[axis+1:]
-	if want := slices.Concat(before, index.Shape, after); !slices.Equal(out.Shape, want) {
+	rank := axis + max(len(index.Shape), 1) + len(after)
+	memory := make([]int64, 0, 7*rank) // of all shapes and strides
+	joined := func(a, b, c []int64) []int64 {
+		from := len(memory)
+		memory = append(append(append(memory, a...), b...), c...)
+		return memory[from:len(memory):len(memory)]
+	}
+	if want := joined(before, index.Shape, after); !slices.Equal(out.Shape, want) {
 		return fmt.Errorf("kernel: selecting along dimension %d of %v by %v gives %v, not %v", axis, in.Shape, index.Shape, want, out.Shape)
 	}
+	zeros, ones := [MaxRank]int64{}, [MaxRank]int64{1, 1, 1, 1, 1, 1, 1, 1}
+	if rank > MaxRank {
+		return fmt.Errorf("kernel: the result %v has more than %d dimensions", out.Shape, MaxRank)
+	}
 	if len(index.Shape) == 0 {
-		index.Shape, index.Strides = []int64{1}, []int64{1}
-		out.Shape = slices.Concat(before, index.Shape, after)
-		out.Strides = slices.Concat(out.Strides[:axis], []int64{1}, out.Strides[axis:])
+		index.Shape, index.Strides = joined(ones[:1], nil, nil), joined(ones[:1], nil, nil)
+		out.Shape = joined(before, index.Shape, after)
+		out.Strides = joined(out.Strides[:axis], index.Strides, out.Strides[axis:])
 	}
 	// Gather along the first dimension of index; in is broadcast along the others.
 	extra := index.Shape[1:]
-	in.Shape = slices.Concat(in.Shape[:axis+1], extra, after)
-	in.Strides = slices.Concat(in.Strides[:axis+1], make([]int64, len(extra)), in.Strides[axis+1:])
-	index.Strides = slices.Concat(index.Strides, make([]int64, len(after)))
-	index.Shape = slices.Clone(index.Shape)
-	for range after {
-		index.Shape = append(index.Shape, 1)
-	}
+	in.Shape = joined(in.Shape[:axis+1], extra, after)
+	in.Strides = joined(in.Strides[:axis+1], zeros[:len(extra)], in.Strides[axis+1:])
+	index.Strides = joined(index.Strides, zeros[:len(after)], nil)
+	index.Shape = joined(index.Shape, ones[:len(after)], nil)
 	return Gather(out, in, axis, index)
 }
 

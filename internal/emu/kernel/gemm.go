@@ -303,7 +303,12 @@ func (p Product) nz(b *C.struct_gemm_matrix) {
 	// A batch stride is a multiple of the logical matrix; in storage matrices are padded.
 	if area := C.int64_t(rows * cols); area > 0 {
 		for i := range rank {
-			b.batch_stride[i] = b.batch_stride[i] / area * C.int64_t(NZ{rows, cols, p.NZ}.Len())
+			b.batch_stride[i] = b.batch_stride[i] / area * C.int64_t(roundUp(rows, NZRows)*roundUp(cols, p.NZ))
 		}
 	}
 }
+
+// NZRows is the number of rows of a FRACTAL_NZ tile.
+const NZRows = 16
+
+func roundUp(n, to int64) int64 { return (n + to - 1) / to * to }

@@ -28,29 +28,35 @@ func (g Gate) halves(v View, axis int) (through, other View) {
 
 // Forward computes out, and writes the result of Op to activated, which may have no data.
 func (g Gate) Forward(out, activated, x View, axis int) error {
-	c := newChain(x)
-	through, other := g.halves(x, axis)
-	gate := c.temp(through.Shape)
-	c.set(gate, g.Op, g.Params, Of(through))
-	c.mul(out, gate, other)
-	c.give(activated, gate)
-	return c.end()
+	return newPieces(out.Shape, axis, []View{out, activated}, x).run(func(_ int64, of func(View) View) error {
+		out, activated, x := of(out), of(activated), of(x)
+		c := newChain(x)
+		through, other := g.halves(x, axis)
+		gate := c.temp(through.Shape)
+		c.set(gate, g.Op, g.Params, Of(through))
+		c.mul(out, gate, other)
+		c.give(activated, gate)
+		return c.end()
+	})
 }
 
 // Backward computes the gradient of Forward. dx may be x or overlap dy.
 func (g Gate) Backward(dx, dy, x View, axis int) error {
-	c := newChain(x)
-	through, other := g.halves(x, axis)
-	dthrough, dother := g.halves(dx, axis)
-	gate, slope := c.temp(through.Shape), c.temp(through.Shape)
-	c.set(gate, g.Op, g.Params, Of(through))
-	at := through
-	if g.OfResult {
-		at = gate
-	}
-	c.mul(slope, dy, other)
-	c.set(slope, g.Grad, g.Params, Of(slope), Of(at))
-	c.mul(dother, gate, dy)
-	c.set(dthrough, Identity, nil, Of(slope))
-	return c.end()
+	return newPieces(dy.Shape, axis, []View{dx}, dy, x).run(func(_ int64, of func(View) View) error {
+		dx, dy, x := of(dx), of(dy), of(x)
+		c := newChain(x)
+		through, other := g.halves(x, axis)
+		dthrough, dother := g.halves(dx, axis)
+		gate, slope := c.temp(through.Shape), c.temp(through.Shape)
+		c.set(gate, g.Op, g.Params, Of(through))
+		at := through
+		if g.OfResult {
+			at = gate
+		}
+		c.mul(slope, dy, other)
+		c.set(slope, g.Grad, g.Params, Of(slope), Of(at))
+		c.mul(dother, gate, dy)
+		c.set(dthrough, Identity, nil, Of(slope))
+		return c.end()
+	})
 }

@@ -55,23 +55,36 @@ func places(index View, n int64) (at View, release func(), err error) {
 		return at, nil, err
 	}
 	list := at.ints()
-	var bad atomic.Bool
-	Parallel(int64(len(list)), grain, func(lo, hi int64) {
-		for i, k := range list[lo:hi] {
-			switch {
-			case k < -n || k >= n:
+	inside := len(list) < 2*grain && wrap(list, n)
+	if len(list) >= 2*grain {
+		var bad atomic.Bool
+		Parallel(int64(len(list)), grain, func(lo, hi int64) {
+			if !wrap(list[lo:hi], n) {
 				bad.Store(true)
-			case k < 0:
-				list[lo+int64(i)] += n
 			}
-		}
-	})
-	if bad.Load() {
+		})
+		inside = !bad.Load()
+	}
+	if !inside {
 		defer release()
 		i := slices.IndexFunc(list, func(k int64) bool { return k < 0 || k >= n })
 		return at, nil, fmt.Errorf("index %d at position %d is out of range for a dimension of %d", list[i], i, n)
 	}
 	return at, release, nil
+}
+
+// wrap adds n to negative indices. It reports whether all are then in [0, n), and leaves the others as they are.
+func wrap(list []int64, n int64) bool {
+	inside := true
+	for i, k := range list {
+		switch {
+		case k < -n || k >= n:
+			inside = false
+		case k < 0:
+			list[i] += n
+		}
+	}
+	return inside
 }
 
 // Gather sets every element of out to the element of in at the same coordinates, except that the

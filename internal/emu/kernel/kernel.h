@@ -40,7 +40,7 @@ struct kernel_table {
 	void (*combine_scale_grad)(const struct combine *c, int64_t lo, int64_t hi);
 	void (*triangular_solve)(const struct triangular *t, int64_t lo, int64_t hi);
 	void (*gemm)(const struct gemm *g, int64_t lo, int64_t hi, char *scratch);
-	void (*attention_forward)(const struct attention *a, int64_t head, int64_t row, int64_t rows, float *scratch);
+	void (*attention_forward)(const struct attention_block *b, int64_t part, float *scratch);
 	void (*attention_backward)(const struct attention *a, const struct attention_grad *g, int64_t kv_head, int64_t chunk, float *scratch);
 	void (*attention_query_grad)(const struct attention *a, const struct attention_grad *g, int64_t head, int64_t row, int64_t rows);
 };
@@ -55,8 +55,8 @@ void gemm_avx512bf16(const struct gemm *g, int64_t lo, int64_t hi, char *scratch
 void gemm_amx(const struct gemm *g, int64_t lo, int64_t hi, char *scratch);
 
 /* Their attention. */
-void attention_forward_avx512bf16(const struct attention *a, int64_t head, int64_t row, int64_t rows, float *scratch);
-void attention_forward_amx(const struct attention *a, int64_t head, int64_t row, int64_t rows, float *scratch);
+void attention_forward_avx512bf16(const struct attention_block *b, int64_t part, float *scratch);
+void attention_forward_amx(const struct attention_block *b, int64_t part, float *scratch);
 void attention_backward_avx512bf16(const struct attention *a, const struct attention_grad *g, int64_t kv_head, int64_t chunk, float *scratch);
 void attention_backward_amx(const struct attention *a, const struct attention_grad *g, int64_t kv_head, int64_t chunk, float *scratch);
 

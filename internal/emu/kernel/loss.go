@@ -55,13 +55,19 @@ func (e *CrossEntropy) total() (sum float64) {
 // Forward computes the log-probabilities of x [rows, classes] and the loss, which is [rows]
 // without averaging and else one element. The mean over zero rows is NaN, as in PyTorch.
 func (e *CrossEntropy) Forward(loss, logProb, x View) error {
-	logs, release := temporary(dtype.Float32, x.Shape)
-	defer release()
+	logs := logProb
+	if logs.DType != dtype.Float32 || !logs.Contiguous() {
+		var release func()
+		logs, release = temporary(dtype.Float32, x.Shape)
+		defer release()
+	}
 	if err := LogSoftmax(logs, x, 1); err != nil {
 		return err
 	}
-	if err := Copy(logProb, logs); err != nil {
-		return err
+	if logs.Data != logProb.Data {
+		if err := Copy(logProb, logs); err != nil {
+			return err
+		}
 	}
 	return e.average(loss, logs)
 }
@@ -129,6 +135,17 @@ func (e *CrossEntropy) Backward(dx, gradLoss, logProb View) error {
 		}
 		mass[i] = (1-e.Smoothing)*e.weight(k) + e.Smoothing/float64(classes)*all
 	}
+	parts := newPieces(logProb.Shape, 1, []View{dx}, logProb)
+	return parts.run(func(k int64, of func(View) View) error {
+		from := k * parts.each
+		logProb := of(logProb)
+		return e.rows(of(dx), logProb, e.Targets[from:][:logProb.Shape[0]], scale[from:], mass[from:])
+	})
+}
+
+// rows computes the gradients of a few rows, which are scale·(exp(logProb)·mass − target distribution).
+func (e *CrossEntropy) rows(dx, logProb View, targets []int64, scale, mass []float64) error {
+	rows, classes := logProb.Shape[0], logProb.Shape[1]
 	c := newChain(logProb)
 	p := c.temp(logProb.Shape)
 	factor := c.temp([]int64{rows, 1})
@@ -137,7 +154,7 @@ func (e *CrossEntropy) Backward(dx, gradLoss, logProb View) error {
 	}
 	c.set(p, Exp, nil, Of(logProb))
 	c.mul(p, p, factor)
-	for i, k := range e.Targets {
+	for i, k := range targets {
 		if c.err != nil || scale[i] == 0 {
 			continue
 		}

@@ -69,10 +69,12 @@ func Map(op Op, compute dtype.Type, out View, in []Input, params ...Number) erro
 	if out.Len() == 0 {
 		return nil
 	}
-	// The usual call allocates no memory: arrays on the stack hold what has few inputs.
-	var fewViews [C.MAX_INPUTS + 1]View
-	var fewStrides [C.MAX_INPUTS + 1][]int64
-	views, strides := append(fewViews[:0], out), append(fewStrides[:0], out.Strides)
+	// The usual call allocates no memory: arrays on the stack hold the operands.
+	var views [C.MAX_INPUTS + 1]View
+	var strides [C.MAX_INPUTS + 1][]int64
+	var broadcast [C.MAX_INPUTS][MaxRank]int64
+	views[0], strides[0] = out, out.Strides
+	n := 1
 	for i, x := range in {
 		if x.fixed {
 			m.in[i].f, m.in[i].i = C.double(x.number.F), C.int64_t(x.number.I)
@@ -90,16 +92,17 @@ func Map(op Op, compute dtype.Type, out View, in []Input, params ...Number) erro
 			}
 			v = whole
 		}
+		views[n], strides[n] = v, v.Strides
 		if !slices.Equal(v.Shape, out.Shape) {
-			var err error
-			if v, err = v.Broadcast(out.Shape); err != nil {
+			if err := v.spread(broadcast[i][:len(out.Shape)], out.Shape); err != nil {
 				return err
 			}
+			strides[n] = broadcast[i][:len(out.Shape)]
 		}
-		views, strides = append(views, v), append(strides, v.Strides)
+		n++
 	}
 	var s space
-	s.plan(out.Shape, strides...)
+	s.plan(out.Shape, strides[:n]...)
 	m.space = cSpace(s.shape())
 	m.out = operand(out.Data, out.DType, s.strides(0))
 	next := 1
@@ -109,13 +112,12 @@ func Map(op Op, compute dtype.Type, out View, in []Input, params ...Number) erro
 			next++
 		}
 	}
-	n := out.Len()
-	if n < 2*grain {
-		C.map_run(&m, 0, C.int64_t(n))
+	if out.Len() < 2*grain {
+		C.map_run(&m, 0, C.int64_t(out.Len()))
 		return nil
 	}
 	shared := m // by threads, in memory that outlives this function
-	Parallel(n, grain, func(lo, hi int64) { C.map_run(&shared, C.int64_t(lo), C.int64_t(hi)) })
+	Parallel(out.Len(), grain, func(lo, hi int64) { C.map_run(&shared, C.int64_t(lo), C.int64_t(hi)) })
 	return nil
 }
 

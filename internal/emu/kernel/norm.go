@@ -1,49 +1,60 @@
 package kernel
 
+import "github.com/goascend/cann/internal/dtype"
+
 // RMSNorm normalises over the trailing dimensions that gamma has: rstd = 1/√(mean(x²) + eps),
 // y = x · rstd · gamma. rstd has x's leading dimensions and may have no data.
 func RMSNorm(y, rstd, x, gamma View, eps float64) error {
-	c := newChain(x)
-	outer := len(x.Shape) - len(gamma.Shape)
-	axes := axesFrom(outer, len(x.Shape))
-	square, scale := c.temp(x.Shape[:outer]), c.temp(x.Shape[:outer])
-	c.reduce(ReduceNorm, square, x, axes, 2)
-	c.mul(square, square, square)
-	c.set(square, Add, []Number{Real(1 / float64(gamma.Len()))}, Const(Real(eps)), Of(square))
-	c.set(scale, Rsqrt, nil, Of(square))
-	normed := c.temp(x.Shape)
-	c.mul(normed, x, kept(scale, len(x.Shape), axes))
-	c.mul(y, normed, gamma)
-	c.give(rstd, scale)
-	return c.end()
+	outer, n := len(x.Shape)-len(gamma.Shape), float64(gamma.Len())
+	return newPieces(x.Shape, outer, []View{y, rstd}, x, gamma).run(func(_ int64, of func(View) View) error {
+		y, rstd, x := of(y), of(rstd), of(x)
+		c := newChain(x)
+		axes := c.axes(outer, len(x.Shape))
+		scale := c.along(x.Shape, axes)
+		c.reduce(ReduceNorm, scale, x, axes, 2)
+		c.mul(scale, scale, scale)
+		c.set(scale, Add, []Number{Real(1 / n)}, Const(Real(eps)), Of(scale))
+		c.set(scale, Rsqrt, nil, Of(scale))
+		normed := c.temp(x.Shape)
+		c.mul(normed, x, scale)
+		c.mul(y, normed, gamma)
+		c.give(rstd, scale.Leading(outer))
+		return c.end()
+	})
 }
 
 // RMSNormGrad is the gradient of RMSNorm: with g = dy·gamma, dx = rstd·(g − x·rstd²·mean(g·x)),
 // and dgamma = Σ dy·x·rstd over the leading dimensions.
 func RMSNormGrad(dx, dgamma, dy, x, rstd, gamma View) error {
-	c := newChain(x)
 	rank := len(x.Shape)
 	outer := rank - len(gamma.Shape)
-	axes := axesFrom(outer, rank)
-	wide := kept(rstd, rank, axes)
-
-	product := c.temp(x.Shape)
-	c.mul(product, dy, x)
-	c.mul(product, product, wide)
-	sum := c.temp(gamma.Shape)
-	c.reduce(ReduceSum, sum, product, axesFrom(0, outer), 0)
-
-	g := c.temp(x.Shape)
-	c.mul(g, dy, gamma)
-	c.mul(product, g, x)
-	mean := c.temp(x.Shape[:outer])
-	c.reduce(ReduceMean, mean, product, axes, 0)
-	c.mul(mean, mean, rstd)
-	c.mul(mean, mean, rstd)
-	c.addTimes(g, g, -1, x, kept(mean, rank, axes))
-	c.mul(dx, g, wide)
-	c.set(dgamma, Identity, nil, Of(sum))
-	return c.end()
+	p := newPieces(x.Shape, outer, []View{dx, dgamma}, dy, x, rstd, gamma)
+	sums, release := temporary(dtype.Float64, append([]int64{p.count}, gamma.Shape...))
+	defer release()
+	err := p.run(func(k int64, of func(View) View) error {
+		dx, dy, x, rstd := of(dx), of(dy), of(x), of(rstd)
+		c := newChain(x)
+		axes := c.axes(outer, rank)
+		wide := c.along(x.Shape, axes)
+		c.set(wide.Leading(outer), Identity, nil, Of(rstd.Leading(outer)))
+		product, g := c.temp(x.Shape), c.temp(x.Shape)
+		c.mul(product, dy, x)
+		c.mul(product, product, wide)
+		c.reduce(ReduceSum, sums.Select(0, k), product, axesFrom(0, outer), 0)
+		c.mul(g, dy, gamma)
+		c.mul(product, g, x)
+		mean := c.along(x.Shape, axes)
+		c.reduce(ReduceMean, mean, product, axes, 0)
+		c.mul(mean, mean, wide)
+		c.mul(mean, mean, wide)
+		c.addTimes(g, g, -1, x, mean)
+		c.mul(dx, g, wide)
+		return c.end()
+	})
+	if err != nil {
+		return err
+	}
+	return Reduce(ReduceSum, dgamma, sums, []int{0}, 0)
 }
 
 // moments returns the mean of x over axes and 1/√(variance + eps), without the dimensions axes.

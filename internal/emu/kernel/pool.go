@@ -31,8 +31,7 @@ func MaxPool(out, index, in View, spans [][]Span) error {
 	}
 	c := newChain(in)
 	x, y := c.temp(in.Shape), c.temp(out.Shape)
-	at, release := temporary(dtype.Int64, out.Shape)
-	c.release = append(c.release, release)
+	at := c.tempOf(dtype.Int64, out.Shape)
 	c.set(x, Identity, nil, Of(in))
 	if c.err == nil {
 		sizes := slices.Clone(in.Shape[lead:])
@@ -87,8 +86,7 @@ func largest[T float32 | float64](y []T, index []int64, x []T, sizes []int64, sp
 // flattened returns a contiguous copy of v in type d as a matrix, with the last n dimensions
 // merged into the columns and the others into the rows.
 func (c *chain) flattened(v View, n int, d dtype.Type) View {
-	whole, release := temporary(d, v.Shape)
-	c.release = append(c.release, release)
+	whole := c.tempOf(d, v.Shape)
 	if c.err == nil {
 		c.err = Copy(whole, v)
 	}
@@ -114,8 +112,7 @@ func Unpool(op ScatterOp, image, maps, index View, n int) error {
 	if op == ScatterAdd {
 		d = c.compute
 	}
-	whole, release := temporary(d, image.Shape)
-	c.release = append(c.release, release)
+	whole := c.tempOf(d, image.Shape)
 	src, at := c.flattened(maps, n, d), c.flattened(index, n, dtype.Int64)
 	if c.err == nil {
 		clear(unsafe.Slice((*byte)(whole.Data), whole.Len()*int64(d.Size())))
@@ -135,8 +132,7 @@ func UnpoolGrad(maps, image, index View, n int) error {
 	}
 	c := newChain(image)
 	src, at := c.flattened(image, n, image.DType), c.flattened(index, n, dtype.Int64)
-	whole, release := temporary(maps.DType, maps.Shape)
-	c.release = append(c.release, release)
+	whole := c.tempOf(maps.DType, maps.Shape)
 	if c.err == nil {
 		c.err = Gather(whole.planes(n), src, 1, at)
 	}

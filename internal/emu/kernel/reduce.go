@@ -1,6 +1,9 @@
 package kernel
 
-// #include "reduce_op.h"
+/*
+#include <stdlib.h>
+#include "reduce_op.h"
+*/
 import "C"
 
 import (
@@ -45,9 +48,9 @@ var steps = map[Reduction]struct {
 }
 
 // Reduce sets out to the reduction of in over the dimensions axes. out has the shape of the other
-// dimensions. Floating-point values are accumulated in double, integers and bool in 64 bits, in
-// an order that depends only on the shapes and strides. parameter is the p of ReduceNorm and the
-// correction of ReduceVar and ReduceStd.
+// dimensions, or all dimensions with one element along axes. Floating-point values are accumulated in double,
+// integers and bool in 64 bits, in an order that depends only on the shapes and strides. parameter is the p of
+// ReduceNorm and the correction of ReduceVar and ReduceStd.
 //
 // A reduction of zero elements gives the neutral element, and NaN for a mean, variance or
 // standard deviation. Reduce fails if the shapes do not match or a type is not supported.
@@ -56,18 +59,17 @@ func Reduce(r Reduction, out, in View, axes []int, parameter float64) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
+	defer p.free()
 	step := steps[r]
 	if step.real {
 		p.c.class = C.CLASS_F64
 	}
-	n := float64(p.count)
-	finish, params := Identity, []Number(nil)
-	var divisor []Input
+	finish, with := Identity, math.NaN() // the second operand, if finish has one
 	switch r {
 	case ReduceMean:
-		finish, divisor = Div, []Input{Const(Real(n))}
+		finish, with = Div, float64(p.count)
 	case ReduceNorm:
-		step.op, finish, divisor = norm(parameter)
+		step.op, finish, with = norm(parameter)
 		p.c.u = C.double(parameter)
 	case ReduceLogSumExp, ReduceVar, ReduceStd:
 		pivot, release, err := p.pivot(r, in, axes)
@@ -77,41 +79,43 @@ func Reduce(r Reduction, out, in View, axes []int, parameter float64) error {
 		defer release()
 		p.c.pivot = pivot.Data
 		if r == ReduceLogSumExp {
-			state, release := p.run(step.op)
-			defer release()
+			state := p.run(step.op)
 			if err := Map(Log, state.DType, state, []Input{Of(state)}); err != nil {
 				return err
 			}
 			return Map(Add, state.DType, out, []Input{Of(state), Of(pivot)}, Real(1))
 		}
-		finish, divisor = Div, []Input{Const(Real(max(n-parameter, 0)))}
+		finish, with = Div, max(float64(p.count)-parameter, 0)
 	}
-	state, release := p.run(step.op)
-	defer release()
+	state := p.run(step.op)
+	operands := [...]Input{Of(state), Const(Real(with))}
 	if r == ReduceStd {
-		if err := Map(Div, state.DType, state, append([]Input{Of(state)}, divisor...)); err != nil {
+		if err := Map(Div, state.DType, state, operands[:]); err != nil {
 			return err
 		}
-		finish, divisor = Sqrt, nil
+		finish = Sqrt
 	}
-	return Map(finish, state.DType, out, append([]Input{Of(state)}, divisor...), params...)
+	if finish == Div || finish == Pow {
+		return Map(finish, state.DType, out, operands[:])
+	}
+	return Map(finish, state.DType, out, operands[:1])
 }
 
-// norm chooses the loop of a p-norm, and the operator that turns the state into the norm.
-func norm(p float64) (op C.int32_t, finish Op, with []Input) {
+// norm chooses the loop of a p-norm, and the operator that turns the state into the norm, with its operand.
+func norm(p float64) (op C.int32_t, finish Op, with float64) {
 	switch {
 	case p == 0:
-		return C.REDUCE_NONZERO, Identity, nil
+		return C.REDUCE_NONZERO, Identity, 0
 	case p == 1:
-		return C.REDUCE_ABS_SUM, Identity, nil
+		return C.REDUCE_ABS_SUM, Identity, 0
 	case p == 2:
-		return C.REDUCE_SQUARE_SUM, Sqrt, nil
+		return C.REDUCE_SQUARE_SUM, Sqrt, 0
 	case math.IsInf(p, 1):
-		return C.REDUCE_ABS_MAX, Identity, nil
+		return C.REDUCE_ABS_MAX, Identity, 0
 	case math.IsInf(p, -1):
-		return C.REDUCE_ABS_MIN, Identity, nil
+		return C.REDUCE_ABS_MIN, Identity, 0
 	}
-	return C.REDUCE_POWER_SUM, Pow, []Input{Const(Real(1 / p))}
+	return C.REDUCE_POWER_SUM, Pow, 1 / p
 }
 
 // ReduceArg sets index to the row-major index over axes of the largest (or smallest) element,
@@ -149,8 +153,9 @@ type reduction struct {
 	c           C.struct_reduce
 	kept, count int64 // outputs, and inputs per output
 	columns     bool  // inputs of neighbouring outputs are closer than those of one output
-	keptShape   []int64
-	memory      [4][MaxRank]int64 // of keptShape, and for planning
+	shape       []int64
+	memory      [4][MaxRank]int64 // for planning, and of strides
+	states      unsafe.Pointer    // for each block of inputs, a state per output
 }
 
 func newReduction(out, in View, axes []int) (*reduction, error) {
@@ -174,10 +179,10 @@ func newReduction(out, in View, axes []int) (*reduction, error) {
 		}
 		v.Shape, v.Strides = append(v.Shape, in.Shape[i]), append(v.Strides, in.Strides[i])
 	}
-	if !slices.Equal(kept.Shape, out.Shape) {
-		return nil, fmt.Errorf("kernel: reducing %v over %v gives %v, not %v", in.Shape, axes, kept.Shape, out.Shape)
+	if !slices.Equal(kept.Shape, out.Shape) && !keeps(out.Shape, in.Shape, axes) {
+		return nil, fmt.Errorf("kernel: reducing %v over %v gives %v, not %v", in.Shape, slices.Clone(axes), kept.Shape, out.Shape)
 	}
-	r.kept, r.count, r.keptShape = kept.Len(), dims.Len(), kept.Shape
+	r.kept, r.count, r.shape = kept.Len(), dims.Len(), out.Shape
 	var few [4][MaxRank]int64
 	keptShape, keptStrides := merged(kept, few[0][:0], few[1][:0])
 	dimShape, dimStrides := merged(dims, few[2][:0], few[3][:0])
@@ -189,6 +194,22 @@ func newReduction(out, in View, axes []int) (*reduction, error) {
 	}
 	r.columns = r.kept > 1 && r.count > 0 && abs(keptStrides[len(keptStrides)-1]) < abs(dimStrides[len(dimStrides)-1])
 	return r, nil
+}
+
+// keeps reports whether shape is that of in with one element along axes.
+func keeps(shape, in []int64, axes []int) bool {
+	if len(shape) != len(in) {
+		return false
+	}
+	for i, n := range in {
+		if slices.Contains(axes, i) {
+			n = 1
+		}
+		if shape[i] != n {
+			return false
+		}
+	}
+	return true
 }
 
 // merged merges adjacent dimensions of v that are contiguous, in their order, and appends them to shape
@@ -225,7 +246,7 @@ func (r *reduction) state() dtype.Type {
 
 // shaped returns a vector of states in the shape of the output.
 func (r *reduction) shaped(v View) View {
-	v.Shape, v.Strides = r.keptShape, contiguous(r.keptShape)
+	v.Shape, v.Strides = r.shape, setContiguous(r.memory[0][:len(r.shape)], r.shape)
 	return v
 }
 
@@ -238,39 +259,47 @@ func (r *reduction) blockRows() int64 {
 	return 1 << 16
 }
 
-// run computes one state per output.
-func (r *reduction) run(op C.int32_t) (state View, release func()) {
+// blocks returns the number of parts.
+func (r *reduction) blocks() int64 { return max((r.count+r.blockRows()-1)/r.blockRows(), 1) }
+
+// run computes one state per output, in memory of the reduction.
+func (r *reduction) run(op C.int32_t) (state View) {
 	r.c.op = op
-	rows := r.blockRows()
-	blocks := max((r.count+rows-1)/rows, 1)
-	all, release := temporary(r.state(), []int64{blocks, r.kept})
-	part := func(k, kEnd, block int64) {
-		lo, hi := block*rows, min((block+1)*rows, r.count)
-		columns := C.int(0)
-		if r.columns {
-			columns = 1
-		}
-		C.reduce_run(&r.c, columns, C.int64_t(k), C.int64_t(kEnd), C.int64_t(lo), C.int64_t(hi), unsafe.Add(all.Data, 8*(block*r.kept+k)))
+	blocks, pays := r.blocks(), max(grain/max(min(r.blockRows(), r.count), 1), 1)
+	r.states = C.malloc(C.size_t(8 * blocks * r.kept))
+	if n := blocks * r.kept; n < 2*pays {
+		r.span(0, n)
+	} else {
+		Parallel(n, pays, r.span)
 	}
-	Parallel(blocks*r.kept, max(grain/max(min(rows, r.count), 1), 1), func(lo, hi int64) {
-		for lo < hi {
-			block, k := lo/r.kept, lo%r.kept
-			end := min(r.kept, k+hi-lo)
-			part(k, end, block)
-			lo += end - k
-		}
-	})
 	for b := int64(1); b < blocks; b++ {
-		C.reduce_merge(&r.c, all.Data, unsafe.Add(all.Data, 8*b*r.kept), C.int64_t(r.kept))
+		C.reduce_merge(&r.c, r.states, unsafe.Add(r.states, 8*b*r.kept), C.int64_t(r.kept))
 	}
-	all.Shape = []int64{r.kept}
-	return r.shaped(all), release
+	return r.shaped(View{Data: r.states, DType: r.state()})
 }
+
+// span computes the states from lo to hi of all blocks.
+func (r *reduction) span(lo, hi int64) {
+	columns, rows := C.int(0), r.blockRows()
+	if r.columns {
+		columns = 1
+	}
+	for lo < hi {
+		block, k := lo/r.kept, lo%r.kept
+		end := min(r.kept, k+hi-lo)
+		from, to := block*rows, min((block+1)*rows, r.count)
+		C.reduce_run(&r.c, columns, C.int64_t(k), C.int64_t(end), C.int64_t(from), C.int64_t(to), unsafe.Add(r.states, 8*lo))
+		lo += end - k
+	}
+}
+
+// free frees the states.
+func (r *reduction) free() { C.free(r.states) }
 
 // pivot returns the value that is subtracted from the elements: their mean, or for a sum of
 // exponentials their maximum (0 if the maximum is infinite).
 func (r *reduction) pivot(kind Reduction, in View, axes []int) (v View, release func(), err error) {
-	v, release = temporary(dtype.Float64, r.keptShape)
+	v, release = temporary(dtype.Float64, r.shape)
 	if kind != ReduceLogSumExp {
 		return v, release, Reduce(ReduceMean, v, in, axes, 0)
 	}
@@ -288,9 +317,5 @@ func Equals(out, a, b View) error {
 	if err := Map(Equal, a.DType, same, []Input{Of(a), Of(b)}); err != nil {
 		return err
 	}
-	axes := make([]int, len(a.Shape))
-	for i := range axes {
-		axes[i] = i
-	}
-	return Reduce(ReduceAll, out, same, axes, 0)
+	return Reduce(ReduceAll, out, same, axesFrom(0, len(a.Shape)), 0)
 }

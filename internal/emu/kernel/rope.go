@@ -48,16 +48,23 @@ func Rotary(out, x, cos, sin View, mode RotaryMode) error {
 	if err != nil {
 		return err
 	}
-	c := newChain(x)
-	for _, p := range pairs {
-		a, b := p.a(x), p.b(x)
-		newA, newB := c.temp(a.Shape), c.temp(a.Shape)
-		c.mul(newA, a, p.outA(cos))
-		c.addTimes(newA, newA, -1, b, p.outA(sin))
-		c.mul(newB, b, p.outB(cos))
-		c.addTimes(newB, newB, 1, a, p.outB(sin))
-		c.set(p.outA(out), Identity, nil, Of(newA))
-		c.set(p.outB(out), Identity, nil, Of(newB))
+	dims := axis
+	if len(cos.Shape) != len(x.Shape) || len(sin.Shape) != len(x.Shape) {
+		dims = 0
 	}
-	return c.end()
+	return newPieces(x.Shape, dims, []View{out}, x, cos, sin).run(func(_ int64, of func(View) View) error {
+		out, x, cos, sin := of(out), of(x), of(cos), of(sin)
+		c := newChain(x)
+		for _, p := range pairs {
+			a, b := p.a(x), p.b(x)
+			newA, newB := c.temp(a.Shape), c.temp(a.Shape)
+			c.mul(newA, a, p.outA(cos))
+			c.addTimes(newA, newA, -1, b, p.outA(sin))
+			c.mul(newB, b, p.outB(cos))
+			c.addTimes(newB, newB, 1, a, p.outB(sin))
+			c.set(p.outA(out), Identity, nil, Of(newA))
+			c.set(p.outB(out), Identity, nil, Of(newB))
+		}
+		return c.end()
+	})
 }

@@ -8,6 +8,16 @@ func RotaryGrad(dx, dcos, dsin, dy, x, cos, sin View, mode RotaryMode) error {
 	if err != nil {
 		return err
 	}
+	dims := axis
+	if dcos.Data != nil || len(cos.Shape) != len(dy.Shape) || len(sin.Shape) != len(dy.Shape) {
+		dims = 0 // dcos and dsin are sums over all pieces
+	}
+	return newPieces(dy.Shape, dims, []View{dx}, dy, x, cos, sin).run(func(_ int64, of func(View) View) error {
+		return rotaryGrad(of(dx), dcos, dsin, of(dy), x, of(cos), of(sin), pairs)
+	})
+}
+
+func rotaryGrad(dx, dcos, dsin, dy, x, cos, sin View, pairs []pair) error {
 	c := newChain(dy)
 	for _, p := range pairs {
 		a, b := p.outA(dy), p.outB(dy)

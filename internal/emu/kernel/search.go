@@ -3,8 +3,6 @@ package kernel
 import (
 	"cmp"
 	"fmt"
-	"math"
-	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel/order"
@@ -126,26 +124,13 @@ func Count(out, x, weights View) error {
 // If lo equals hi, the range is that of the elements. Elements outside the range and NaN are not
 // counted.
 func Histogram(out, x View, lo, hi float64) error {
-	values, release := temporary(dtype.Float64, x.Shape)
-	defer release()
-	if err := Copy(values, x); err != nil {
+	values, err := Doubles(x)
+	if err != nil {
 		return err
 	}
-	all := values.doubles()
-	if lo == hi && len(all) > 0 {
-		lo, hi = slices.Min(all), slices.Max(all)
-	}
-	if math.IsInf(lo, 0) || math.IsInf(hi, 0) || math.IsNaN(lo) || math.IsNaN(hi) {
-		return fmt.Errorf("the bounds %v and %v of the histogram are not finite", lo, hi)
-	}
-	if lo == hi {
-		lo, hi = lo-1, hi+1
-	}
 	counts := make([]int64, out.Len())
-	for _, v := range all {
-		if v >= lo && v <= hi {
-			counts[min(int((v-lo)/(hi-lo)*float64(len(counts))), len(counts)-1)]++
-		}
+	if err := order.Histogram(counts, values, lo, hi); err != nil {
+		return err
 	}
 	return SetInts(out, counts)
 }

@@ -18,19 +18,27 @@ import (
 // missing dimensions and those of size 1 are repeated. It fails if other sizes differ.
 func (v View) Broadcast(shape []int64) (View, error) {
 	out := View{Data: v.Data, DType: v.DType, Shape: shape, Strides: make([]int64, len(shape))}
+	if err := v.spread(out.Strides, shape); err != nil {
+		return View{}, err
+	}
+	return out, nil
+}
+
+// spread sets strides, which are zero, to those of v broadcast to the given shape.
+func (v View) spread(strides, shape []int64) error {
 	lead := len(shape) - len(v.Shape)
 	if lead < 0 {
-		return View{}, fmt.Errorf("kernel: shape %v cannot be broadcast to %v", v.Shape, shape)
+		return fmt.Errorf("kernel: shape %v cannot be broadcast to %v", v.Shape, shape)
 	}
 	for i, d := range v.Shape {
 		switch {
 		case d == shape[lead+i]:
-			out.Strides[lead+i] = v.Strides[i]
+			strides[lead+i] = v.Strides[i]
 		case d != 1:
-			return View{}, fmt.Errorf("kernel: shape %v cannot be broadcast to %v", v.Shape, shape)
+			return fmt.Errorf("kernel: shape %v cannot be broadcast to %v", v.Shape, shape)
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // extent returns the range of addresses [lo, hi) that the elements of v occupy.
@@ -70,8 +78,10 @@ func temporary(d dtype.Type, shape []int64) (v View, release func()) {
 	return v, func() { C.free(p) }
 }
 
-func contiguous(shape []int64) []int64 {
-	s := make([]int64, len(shape))
+func contiguous(shape []int64) []int64 { return setContiguous(make([]int64, len(shape)), shape) }
+
+// setContiguous sets s to the strides of a contiguous view and returns it.
+func setContiguous(s, shape []int64) []int64 {
 	n := int64(1)
 	for i := len(shape) - 1; i >= 0; i-- {
 		s[i] = n

@@ -99,8 +99,7 @@ func (c *chain) resampled(shape []int64, in View, axis int, t Taps) View {
 	if t.moved() {
 		d = in.DType
 	}
-	result, release := temporary(d, shape)
-	c.release = append(c.release, release)
+	result := c.tempOf(d, shape)
 	if t.moved() {
 		index, _, _, release := t.layer(0, axis, len(shape), c.compute)
 		defer release()

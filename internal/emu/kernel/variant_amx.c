@@ -107,10 +107,10 @@ void gemm_amx(const struct gemm *g, int64_t lo, int64_t hi, char *scratch)
 	_tile_release();
 }
 
-void attention_forward_amx(const struct attention *a, int64_t head, int64_t row, int64_t rows, float *scratch)
+void attention_forward_amx(const struct attention_block *b, int64_t part, float *scratch)
 {
 	_tile_loadconfig(&amx_tiles);
-	attention_forward(a, head, row, rows, scratch);
+	attention_forward(b, part, scratch);
 	_tile_release();
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/fractal"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/ops/convolution"
 	"github.com/goascend/cann/internal/emu/rt"
@@ -15,7 +15,7 @@ import (
 // aclnnCalculateMatmulWeightSize returns the number of elements of a weight whose dimensions are
 // both rounded up to multiples of 16.
 func (l *Library) aclnnCalculateMatmulWeightSize(tensorShape rt.Handle, weightTensorSize *uint64) error {
-	return l.calculateWeight("aclnnCalculateMatmulWeightSize", tensorShape, weightTensorSize, kernel.NZRows, false)
+	return l.calculateWeight("aclnnCalculateMatmulWeightSize", tensorShape, weightTensorSize, fractal.Rows, false)
 }
 
 // aclnnCalculateMatmulWeightSizeV2 rounds the columns to multiples of 32 instead, unless the
@@ -45,7 +45,7 @@ func (l *Library) calculateWeight(name string, array rt.Handle, size *uint64, co
 		return refuse(op.InvalidParam, fmt.Sprintf("shape %s must not be empty", op.Dims(d)))
 	}
 	n := len(d)
-	z := kernel.NZ{Rows: d[n-2], Cols: d[n-1], C0: columns}
+	z := fractal.Layout{Rows: d[n-2], Cols: d[n-1], C0: columns}
 	*size = uint64(op.Count(d[:n-2]) * z.Len())
 	return nil
 }

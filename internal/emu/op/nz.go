@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/fractal"
 )
 
 // IsNZ reports whether f is FRACTAL_NZ, either with the tile width of the element type or with a
@@ -65,7 +65,7 @@ func NZShape(shape []int64, swapped bool, c0 int64) []int64 {
 	if swapped {
 		rows, cols = cols, rows
 	}
-	return append(slices.Clone(shape[:n-2]), (cols+c0-1)/c0, (rows+kernel.NZRows-1)/kernel.NZRows, kernel.NZRows, c0)
+	return append(slices.Clone(shape[:n-2]), (cols+c0-1)/c0, (rows+fractal.Rows-1)/fractal.Rows, fractal.Rows, c0)
 }
 
 // CheckNZ refuses a FRACTAL_NZ tensor whose view or storage shape is invalid: the view must be

@@ -1,4 +1,4 @@
-// Package order sorts, ranks, searches and groups the elements of Go slices. Ties go to the lower index,
+// Package order sorts, ranks, searches, counts and groups the elements of Go slices. Ties go to the lower index,
 // and a NaN is larger than every number.
 //
 // It knows neither views nor threads: kernel splits views into rows and gives it one row at a

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/fractal"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -23,7 +24,7 @@ func StoreInt4(t testing.TB, x *op.Tensor, v []float64) {
 	}
 	if op.IsNZ(x.Format) {
 		plain := kernel.View{Data: packed.Data, DType: dtype.Int4, Shape: x.Shape, Strides: op.ContiguousStrides(x.Shape)}
-		require.NoError(t, kernel.ToNZ(x.Data, x.NZColumns(), plain))
+		require.NoError(t, fractal.Pack(x.Data, x.NZColumns(), plain))
 		return
 	}
 	copy(unsafe.Slice((*byte)(x.Data), len(bytes)), bytes)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/fractal"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/rt"
@@ -36,5 +37,5 @@ func Storage(x *op.Tensor) []float64 {
 // StoreNZ writes the elements of plain to the FRACTAL_NZ storage of nz.
 func StoreNZ(t testing.TB, nz, plain *op.Tensor) {
 	t.Helper()
-	require.NoError(t, kernel.ToNZ(nz.Data, nz.NZColumns(), plain.View()))
+	require.NoError(t, fractal.Pack(nz.Data, nz.NZColumns(), plain.View()))
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/rounding"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/pointwise"
 )
@@ -251,7 +252,7 @@ func foreachRound(c *op.Call) (op.Run, error) {
 		c.SameDType(in[0][0], x)
 		c.Same(x, y)
 		mode, element := member(c, 0, 1)
-		runs = append(runs, func(*op.Exec) error { return kernel.RoundOff(y.View(), x.View(), value(mode, element).I) })
+		runs = append(runs, func(*op.Exec) error { return rounding.Off(y.View(), x.View(), value(mode, element).I) })
 	}
 	return op.Sequence(runs), c.Err()
 }

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/fractal"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -50,9 +50,9 @@ func npuFormatCast(c *op.Call) (op.Run, error) {
 		return nil, c.Err()
 	}
 	if toNz {
-		return func(*op.Exec) error { return kernel.ToNZ(dst.Data, dst.NZColumns(), src.View()) }, nil
+		return func(*op.Exec) error { return fractal.Pack(dst.Data, dst.NZColumns(), src.View()) }, nil
 	}
-	return func(*op.Exec) error { return kernel.FromNZ(dst.View(), src.Data, src.NZColumns()) }, nil
+	return func(*op.Exec) error { return fractal.Unpack(dst.View(), src.Data, src.NZColumns()) }, nil
 }
 
 // transMatmulWeight turns a weight into FRACTAL_NZ in place. As on the device, the caller's
@@ -76,7 +76,7 @@ func transMatmulWeight(c *op.Call) (op.Run, error) {
 	c.Workspace(size)
 	return func(x *op.Exec) error {
 		view.Data = t.Data
-		if err := kernel.ToNZ(x.Workspace(), t.NZColumns(), view.View()); err != nil {
+		if err := fractal.Pack(x.Workspace(), t.NZColumns(), view.View()); err != nil {
 			return err
 		}
 		copy(unsafe.Slice((*byte)(t.Data), size), unsafe.Slice((*byte)(x.Workspace()), size))
@@ -114,6 +114,6 @@ func sliceNz(c *op.Call) (op.Run, error) {
 		return nil, c.Err()
 	}
 	return func(*op.Exec) error {
-		return kernel.SliceToNZ(out.Data, out.NZColumns(), out.Shape, self.View(), start, end)
+		return fractal.PackSlice(out.Data, out.NZColumns(), out.Shape, self.View(), start, end)
 	}, nil
 }

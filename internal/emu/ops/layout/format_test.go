@@ -7,7 +7,7 @@ import (
 
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/fractal"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/optest"
@@ -111,9 +111,9 @@ func TestTransMatmulWeight(t *testing.T) {
 		w := optest.Tensor(t, d, []int64{2048}, 1, 2, 3, 4, 5, 6, 7)
 		w.Shape, w.Strides, w.Storage = []int64{20, 33}, []int64{1, 20}, []int64{660}
 		var want []float64
-		for i := range (kernel.NZ{Rows: 20, Cols: 33, C0: c0}).Len() {
+		for i := range (fractal.Layout{Rows: 20, Cols: 33, C0: c0}).Len() {
 			v := 0.0
-			if r, c, ok := (kernel.NZ{Rows: 20, Cols: 33, C0: c0}).At(i); ok {
+			if r, c, ok := (fractal.Layout{Rows: 20, Cols: 33, C0: c0}).At(i); ok {
 				v = float64((c*20+r)%7 + 1)
 			}
 			want = append(want, v)

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/fractal"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -266,7 +266,7 @@ func (g *grouped) checkWeightFormat() {
 		g.Invalid("%v cannot be in FRACTAL_NZ with %v and %v; use ND", w, g.x[0], y)
 		return
 	}
-	rows, cols, known := int64(kernel.NZRows), int64(0), true
+	rows, cols, known := int64(fractal.Rows), int64(0), true
 	switch g.weight[0].DType {
 	case dtype.Float16, dtype.BFloat16:
 		cols = 16

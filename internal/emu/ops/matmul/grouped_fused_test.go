@@ -10,6 +10,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/fractal"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/optest"
 )
@@ -60,7 +61,7 @@ func (p *expertProducts) weightIn(t *testing.T, form string) *op.Tensor {
 	}
 	shape := op.NZShape(nd.Shape, false, 32)
 	nz := optest.Tensor(t, dtype.Int8, shape)
-	require.NoError(t, kernel.ToNZ(nz.Data, 32, nd.View()))
+	require.NoError(t, fractal.Pack(nz.Data, 32, nd.View()))
 	nz.Format = dtype.FractalNZ
 	if form == "nz" {
 		nz.Shape, nz.Strides = nd.Shape, nd.Strides

@@ -5,6 +5,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/fractal"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -170,7 +171,7 @@ func (g *grouped) unpacked(w *op.Tensor) func(x *op.Exec, group int64) (kernel.V
 		}
 		if g.nz {
 			plain := rowMajor.view(x, rows, cols)
-			if err := kernel.FromNZ(plain, src, w.NZColumns()); err != nil {
+			if err := fractal.Unpack(plain, src, w.NZColumns()); err != nil {
 				return kernel.View{}, err
 			}
 			src = plain.Data

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/fractal"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/optest"
@@ -50,7 +50,7 @@ func single(t *op.Tensor) []*op.Tensor { return []*op.Tensor{t} }
 func inNz(t testing.TB, x *op.Tensor) *op.Tensor {
 	t.Helper()
 	nz := optest.NZ(t, x.DType, x.Shape, false, op.DefaultC0(x.DType))
-	require.NoError(t, kernel.ToNZ(nz.Data, op.DefaultC0(x.DType), x.View()))
+	require.NoError(t, fractal.Pack(nz.Data, op.DefaultC0(x.DType), x.View()))
 	return nz
 }
 

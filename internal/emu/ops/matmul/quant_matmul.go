@@ -7,6 +7,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/fractal"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -44,7 +45,7 @@ func (o quantOperand) view() (v kernel.View, release func(), err error) {
 			plain, releasePlain := kernel.TemporaryInt8(op.Count(shape) / 2)
 			defer releasePlain()
 			packed = plain.Data
-			err = kernel.FromNZ(kernel.View{Data: packed, DType: dtype.Int4, Shape: shape, Strides: op.ContiguousStrides(shape)}, o.t.Data, o.t.NZColumns())
+			err = fractal.Unpack(kernel.View{Data: packed, DType: dtype.Int4, Shape: shape, Strides: op.ContiguousStrides(shape)}, o.t.Data, o.t.NZColumns())
 		}
 		if err == nil {
 			err = kernel.UnpackInt4(v, packed)

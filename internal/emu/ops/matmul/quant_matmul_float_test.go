@@ -9,6 +9,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/fractal"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/optest"
@@ -73,7 +74,7 @@ func TestQuantMatmulDequant(t *testing.T) {
 	x, w, scales := optest.Filled(t, 1, d, kerneltest.Contiguous, []int64{m, k}), optest.Tensor(t, dtype.Int8, []int64{n, k}, optest.Normal(2, dtype.Int8, n*k)...), optest.Tensor(t, dtype.Float32, []int64{n}, .5, .25, 1)
 	smooth := optest.Filled(t, 3, d, kerneltest.Contiguous, []int64{k})
 	nz := optest.Tensor(t, dtype.Int8, []int64{1, 1, 16, 32})
-	assert.NoError(t, kernel.ToNZ(nz.Data, 32, w.View()))
+	assert.NoError(t, fractal.Pack(nz.Data, 32, w.View()))
 	nz.Format = dtype.FractalNZ
 	for _, c := range []struct {
 		mode   string

@@ -5,6 +5,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/fractal"
 	"github.com/goascend/cann/internal/emu/kernel/tiny"
 	"github.com/goascend/cann/internal/emu/op"
 )
@@ -61,7 +62,7 @@ func unpackedNZ(t *op.Tensor) (v kernel.View, release func(), err error) {
 		order[n-2], order[n-1] = order[n-1], order[n-2]
 	}
 	dense, release := kernel.TemporaryInt8(shape...)
-	err = kernel.FromNZ(dense, t.Data, t.NZColumns())
+	err = fractal.Unpack(dense, t.Data, t.NZColumns())
 	dense.DType = t.DType
 	return op.Permuted(dense, order), release, err
 }

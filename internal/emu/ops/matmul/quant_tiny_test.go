@@ -8,7 +8,7 @@ import (
 
 	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/fractal"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 	"github.com/goascend/cann/internal/emu/kernel/tiny"
 	"github.com/goascend/cann/internal/emu/op"
@@ -114,7 +114,7 @@ func inNZ(t *testing.T, x *op.Tensor) *op.Tensor {
 	y := optest.Tensor(t, dtype.Int8, []int64{op.Count(shape)}, 0)
 	bytes := x.View()
 	bytes.DType = dtype.Int8
-	require.NoError(t, kernel.ToNZ(y.Data, 32, bytes))
+	require.NoError(t, fractal.Pack(y.Data, 32, bytes))
 	y.DType, y.Format, y.Shape, y.Strides, y.Storage = x.DType, dtype.FractalNZ, x.Shape, x.Strides, shape
 	return y
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/fractal"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -25,8 +26,8 @@ const (
 // sparseShapes returns the storage shapes of the kept elements and of the index for a weight
 // [n, k].
 func sparseShapes(n, k int64) (kept, index []int64) {
-	blocks, rows := (k+sparseBlock-1)/sparseBlock, (n+kernel.NZRows-1)/kernel.NZRows
-	return []int64{blocks, rows, kernel.NZRows, sparseKept}, []int64{blocks, rows, kernel.NZRows, sparseBytes}
+	blocks, rows := (k+sparseBlock-1)/sparseBlock, (n+fractal.Rows-1)/fractal.Rows
+	return []int64{blocks, rows, fractal.Rows, sparseKept}, []int64{blocks, rows, fractal.Rows, sparseBytes}
 }
 
 // pack4to2 keeps two of four elements. ok is false if more than two are nonzero.
@@ -114,7 +115,7 @@ func asStored(c *op.Call, t *op.Tensor, storage []int64) {
 // receives the sum, of which one term is zero.
 func unpack4to2(wide kernel.View, kept []int8, index []byte) {
 	n, k := wide.Shape[0], wide.Shape[1]
-	rows := (n + kernel.NZRows - 1) / kernel.NZRows * kernel.NZRows
+	rows := (n + fractal.Rows - 1) / fractal.Rows * fractal.Rows
 	values := unsafe.Slice((*int8)(wide.Data), n*k)
 	clear(values)
 	for i := range n {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/fractal"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -62,7 +63,7 @@ func packInt4(c *op.Call) (op.Run, error) {
 		copyInt4(bytes, values)
 		if nz {
 			v := kernel.View{Data: packed.Data, DType: dtype.Int4, Shape: weight.Shape, Strides: op.ContiguousStrides(weight.Shape)}
-			return kernel.ToNZ(out.Data, c0, v)
+			return fractal.Pack(out.Data, c0, v)
 		}
 		copy(unsafe.Slice((*byte)(out.Data), len(bytes)), bytes)
 		return nil

@@ -3,7 +3,7 @@ package recurrent
 import (
 	"slices"
 
-	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/segsum"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -28,7 +28,7 @@ func expSegsum(c *op.Call) (op.Run, error) {
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
-	return func(*op.Exec) error { return kernel.ExpSegsum(out.View(), self.View()) }, nil
+	return func(*op.Exec) error { return segsum.Exp(out.View(), self.View()) }, nil
 }
 
 func expSegsumGrad(c *op.Call) (op.Run, error) {
@@ -38,5 +38,5 @@ func expSegsumGrad(c *op.Call) (op.Run, error) {
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
-	return func(*op.Exec) error { return kernel.ExpSegsumGrad(dx.View(), dy.View(), y.View()) }, nil
+	return func(*op.Exec) error { return segsum.ExpGrad(dx.View(), dy.View(), y.View()) }, nil
 }

@@ -1,7 +1,7 @@
-package kernel
+package fractal
 
 /*
-#include "kernel.h"
+#cgo CFLAGS: -std=gnu11 -O3 -Wall -Wextra
 #include "nz.h"
 */
 import "C"
@@ -12,54 +12,55 @@ import (
 	"unsafe"
 
 	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
 )
 
-// NZRows is the number of rows of a FRACTAL_NZ tile.
-const NZRows = 16
+// Rows is the number of rows of a tile.
+const Rows = kernel.NZRows
 
-// NZ describes a matrix in FRACTAL_NZ storage: cut into strips of C0 columns, each strip
+// Layout describes a matrix in FRACTAL_NZ storage: cut into strips of C0 columns, each strip
 // stored row by row, rows padded with zeros to a multiple of 16 and columns to one of C0.
-type NZ struct{ Rows, Cols, C0 int64 }
+type Layout struct{ Rows, Cols, C0 int64 }
 
 // Len returns the number of elements of the storage, padding included.
-func (z NZ) Len() int64 { return roundUp(z.Rows, NZRows) * roundUp(z.Cols, z.C0) }
+func (z Layout) Len() int64 { return roundUp(z.Rows, Rows) * roundUp(z.Cols, z.C0) }
 
 // Index returns the index of element (r, c) in the storage.
-func (z NZ) Index(r, c int64) int64 {
-	return c/z.C0*roundUp(z.Rows, NZRows)*z.C0 + r*z.C0 + c%z.C0
+func (z Layout) Index(r, c int64) int64 {
+	return c/z.C0*roundUp(z.Rows, Rows)*z.C0 + r*z.C0 + c%z.C0
 }
 
 // At returns the row and column of the element at index i of the storage. ok is false for padding.
-func (z NZ) At(i int64) (r, c int64, ok bool) {
-	strip := roundUp(z.Rows, NZRows) * z.C0
+func (z Layout) At(i int64) (r, c int64, ok bool) {
+	strip := roundUp(z.Rows, Rows) * z.C0
 	r, c = i%strip/z.C0, i/strip*z.C0+i%z.C0
 	return r, c, r < z.Rows && c < z.Cols
 }
 
 func roundUp(n, to int64) int64 { return (n + to - 1) / to * to }
 
-// ToNZ writes the matrices of src, [batch…, rows, cols], to dst in FRACTAL_NZ storage, one
+// Pack writes the matrices of src, [batch…, rows, cols], to dst in FRACTAL_NZ storage, one
 // after the other. An element may have 4 bits when rows are contiguous.
-func ToNZ(dst unsafe.Pointer, c0 int64, src View) error {
+func Pack(dst unsafe.Pointer, c0 int64, src kernel.View) error {
 	return eachMatrix(dst, c0, src, fillTiles)
 }
 
-// FromNZ is the inverse of ToNZ. It does not read the padding.
-func FromNZ(dst View, src unsafe.Pointer, c0 int64) error {
+// Unpack is the inverse of Pack. It does not read the padding.
+func Unpack(dst kernel.View, src unsafe.Pointer, c0 int64) error {
 	return eachMatrix(src, c0, dst, func(x *nzMove) {
 		x.tilesInParallel(func(lo, hi C.int64_t) { C.nz_read((*C.struct_nz)(x), lo, hi) })
 	})
 }
 
-// SliceToNZ joins columns [start, end) of the rows of src, [ranks, total], takes the first
+// PackSlice joins columns [start, end) of the rows of src, [ranks, total], takes the first
 // elements that fill the shape [batch…, rows, cols], and writes those matrices to dst in
-// FRACTAL_NZ storage: what a copy of the slice followed by ToNZ does, in half the traffic.
+// FRACTAL_NZ storage: what a copy of the slice followed by Pack does, in half the traffic.
 // src must be contiguous.
-func SliceToNZ(dst unsafe.Pointer, c0 int64, shape []int64, src View, start, end int64) error {
+func PackSlice(dst unsafe.Pointer, c0 int64, shape []int64, src kernel.View, start, end int64) error {
 	if len(src.Shape) != 2 || !src.Contiguous() || start < 0 || start > end || end > src.Shape[1] {
 		return fmt.Errorf("kernel: columns %d to %d of %v strides %v: want a contiguous matrix and a range inside it", start, end, src.Shape, src.Strides)
 	}
-	joined := View{DType: src.DType, Shape: shape, Strides: rowMajor(shape)}
+	joined := kernel.View{DType: src.DType, Shape: shape, Strides: rowMajor(shape)}
 	if need, have := joined.Len(), src.Shape[0]*(end-start); need > have {
 		return fmt.Errorf("kernel: columns %d to %d of %v hold %d elements, %v needs %d", start, end, src.Shape, have, shape, need)
 	}
@@ -96,15 +97,15 @@ func fillTiles(x *nzMove) {
 
 // tilesInParallel divides the rows of tiles among threads, with at least 64 KiB per thread.
 func (x *nzMove) tilesInParallel(f func(lo, hi C.int64_t)) {
-	grain := 1 + (64<<10)/max(1, int64(NZRows*x.cols*x.size))
-	Parallel((int64(x.rows)+NZRows-1)/NZRows, grain, func(lo, hi int64) { f(C.int64_t(lo), C.int64_t(hi)) })
+	grain := 1 + (64<<10)/max(1, int64(Rows*x.cols*x.size))
+	kernel.Parallel((int64(x.rows)+Rows-1)/Rows, grain, func(lo, hi int64) { f(C.int64_t(lo), C.int64_t(hi)) })
 }
 
 // PastCaches is the storage size in bytes from which writes bypass the caches.
 const PastCaches = 16 << 20
 
 // eachMatrix calls move for every matrix of v. Their storage is contiguous in the same order.
-func eachMatrix(storage unsafe.Pointer, c0 int64, v View, move func(*nzMove)) error {
+func eachMatrix(storage unsafe.Pointer, c0 int64, v kernel.View, move func(*nzMove)) error {
 	n := len(v.Shape) - 2
 	if n < 0 {
 		return fmt.Errorf("kernel: FRACTAL_NZ needs matrices, not %v", v.Shape)
@@ -124,7 +125,7 @@ func eachMatrix(storage unsafe.Pointer, c0 int64, v View, move func(*nzMove)) er
 	if v.Len() == 0 {
 		return nil
 	}
-	length := NZ{rows, cols, c0}.Len() / perByte * size
+	length := Layout{rows, cols, c0}.Len() / perByte * size
 	stream := C.int32_t(0)
 	if v.Len()/(rows*cols)*length >= PastCaches {
 		stream = 1

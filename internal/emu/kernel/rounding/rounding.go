@@ -1,8 +1,10 @@
-package kernel
+package rounding
 
 import (
 	"fmt"
 	"math"
+
+	"github.com/goascend/cann/internal/emu/kernel"
 )
 
 // roundings holds the rounding functions by the device's mode number. The last one returns the
@@ -23,19 +25,19 @@ var roundings = []func(float64) float64{
 	func(x float64) float64 { return x - math.Trunc(x) },
 }
 
-// RoundOff rounds the elements of x to integers. Modes 0 and 1 round to nearest with ties to
+// Off rounds the elements of x to integers. Modes 0 and 1 round to nearest with ties to
 // even, 2 down, 3 up, 4 to nearest with ties away from zero, 5 towards zero, and 6 to the odd
 // neighbour. Mode 7 returns the fraction.
-func RoundOff(out, x View, mode int64) error {
+func Off(out, x kernel.View, mode int64) error {
 	if mode < 0 || mode >= int64(len(roundings)) {
 		return fmt.Errorf("kernel: rounding %d is unknown; use 0 to %d", mode, len(roundings)-1)
 	}
-	values, err := Doubles(x)
+	values, err := kernel.Doubles(x)
 	if err != nil {
 		return err
 	}
 	for i, v := range values {
 		values[i] = roundings[mode](v)
 	}
-	return SetFloats(out, values)
+	return kernel.SetFloats(out, values)
 }

@@ -1,11 +1,15 @@
-package kernel
+package segsum
 
-import "math"
+import (
+	"math"
 
-// ExpSegsum sets element [i, j] of out [lead…, n, n] to exp(x[j+1] + … + x[i]) of x [lead…, n], and
+	"github.com/goascend/cann/internal/emu/kernel"
+)
+
+// Exp sets element [i, j] of out [lead…, n, n] to exp(x[j+1] + … + x[i]) of x [lead…, n], and
 // to 0 above the diagonal.
-func ExpSegsum(out, x View) error {
-	values, err := Doubles(x)
+func Exp(out, x kernel.View) error {
+	values, err := kernel.Doubles(x)
 	if err != nil || out.Len() == 0 {
 		return err
 	}
@@ -22,16 +26,16 @@ func ExpSegsum(out, x View) error {
 			}
 		}
 	}
-	return SetFloats(out, y)
+	return kernel.SetFloats(out, y)
 }
 
-// ExpSegsumGrad computes the gradient of x from dy, the gradient of the result, and the result y.
-func ExpSegsumGrad(dx, dy, y View) error {
-	grad, err := Doubles(dy)
+// ExpGrad computes the gradient of x from dy, the gradient of the result, and the result y.
+func ExpGrad(dx, dy, y kernel.View) error {
+	grad, err := kernel.Doubles(dy)
 	if err != nil || dx.Len() == 0 {
 		return err
 	}
-	result, err := Doubles(y)
+	result, err := kernel.Doubles(y)
 	if err != nil {
 		return err
 	}
@@ -46,5 +50,5 @@ func ExpSegsumGrad(dx, dy, y View) error {
 			}
 		}
 	}
-	return SetFloats(dx, d)
+	return kernel.SetFloats(dx, d)
 }

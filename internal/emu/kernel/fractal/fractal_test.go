@@ -1,4 +1,4 @@
-package kernel_test
+package fractal_test
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/fractal"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 )
 
@@ -45,24 +46,24 @@ func numbered(n int64) []float64 {
 	return v
 }
 
-func TestNZIndex(t *testing.T) {
+func TestIndex(t *testing.T) {
 	// A matrix of 20×40 with 16 columns a tile.
-	z := kernel.NZ{Rows: 20, Cols: 40, C0: 16}
+	z := fractal.Layout{Rows: 20, Cols: 40, C0: 16}
 	require.EqualValues(t, 1536, z.Len())
 	for _, c := range []struct{ r, c, i int64 }{
 		{0, 0, 0}, {15, 15, 255}, {0, 15, 15}, {16, 0, 256}, {0, 16, 512}, {17, 35, 1299}, {1, 0, 16}, {19, 39, 1335},
 	} {
 		require.Equal(t, c.i, z.Index(c.r, c.c))
 	}
-	require.EqualValues(t, 1329, kernel.NZ{Rows: 40, Cols: 20, C0: 16}.Index(35, 17))
+	require.EqualValues(t, 1329, fractal.Layout{Rows: 40, Cols: 20, C0: 16}.Index(35, 17))
 }
 
-func FuzzNZIndex(f *testing.F) {
+func FuzzIndex(f *testing.F) {
 	f.Add(uint8(20), uint8(40), uint8(4))
 	f.Add(uint8(1), uint8(1), uint8(3))
 	f.Add(uint8(0), uint8(9), uint8(6))
 	f.Fuzz(func(t *testing.T, rows, cols, log uint8) {
-		z := kernel.NZ{Rows: int64(rows), Cols: int64(cols), C0: 1 << (log % 7)}
+		z := fractal.Layout{Rows: int64(rows), Cols: int64(cols), C0: 1 << (log % 7)}
 		places := pack(numberedExactly(z.Rows*z.Cols), z.Rows, z.Cols, z.C0)
 		require.EqualValues(t, len(places), z.Len())
 		for i, v := range places {
@@ -84,7 +85,7 @@ func numberedExactly(n int64) []float64 {
 	return v
 }
 
-func TestToNZAndBack(t *testing.T) {
+func TestPackAndBack(t *testing.T) {
 	for _, d := range []dtype.Type{dtype.Float32, dtype.BFloat16, dtype.Int8, dtype.Float64} {
 		for _, c0 := range []int64{8, 16, 32} {
 			for _, batch := range [][]int64{{}, {2, 3}} {
@@ -98,9 +99,9 @@ func TestToNZAndBack(t *testing.T) {
 							matrices *= b
 						}
 						nd := kerneltest.New(t, d, l, shape, numbered(matrices*rows*cols))
-						z := kernel.NZ{Rows: rows, Cols: cols, C0: c0}
+						z := fractal.Layout{Rows: rows, Cols: cols, C0: c0}
 						nz := kerneltest.New(t, d, kerneltest.Contiguous, []int64{matrices * z.Len()}, nil)
-						require.NoError(t, kernel.ToNZ(nz.Data, c0, nd))
+						require.NoError(t, fractal.Pack(nz.Data, c0, nd))
 						var want []float64
 						values := kerneltest.Values(nd)
 						for i := range matrices {
@@ -110,7 +111,7 @@ func TestToNZAndBack(t *testing.T) {
 							require.Equal(t, want, kerneltest.Values(nz), name)
 						}
 						back := kerneltest.New(t, d, l, shape, nil)
-						require.NoError(t, kernel.FromNZ(back, nz.Data, c0))
+						require.NoError(t, fractal.Unpack(back, nz.Data, c0))
 						require.Equal(t, values, kerneltest.Values(back), name)
 					}
 				}
@@ -120,17 +121,17 @@ func TestToNZAndBack(t *testing.T) {
 }
 
 // TestToNZInt4 checks int4 elements, of which two share a byte and are moved together.
-func TestToNZInt4(t *testing.T) {
+func TestPackInt4(t *testing.T) {
 	bytes := kerneltest.New(t, dtype.Uint8, kerneltest.Contiguous, []int64{17 * 33}, numbered(17*33))
 	v := kernel.View{Data: bytes.Data, DType: dtype.Int4, Shape: []int64{17, 66}, Strides: []int64{66, 1}}
 	nz := kerneltest.New(t, dtype.Uint8, kerneltest.Contiguous, []int64{2 * 32 * 32}, nil)
-	require.NoError(t, kernel.ToNZ(nz.Data, 64, v))
+	require.NoError(t, fractal.Pack(nz.Data, 64, v))
 	require.Equal(t, pack(kerneltest.Values(bytes), 17, 33, 32), kerneltest.Values(nz))
 	v.Shape = []int64{17, 65}
-	require.ErrorContains(t, kernel.ToNZ(nz.Data, 64, v), "whole bytes")
+	require.ErrorContains(t, fractal.Pack(nz.Data, 64, v), "whole bytes")
 }
 
-func TestSliceToNZ(t *testing.T) {
+func TestPackSlice(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, ranks := range []int64{1, 2, 4, 8} {
 		for _, shape := range [][]int64{{2, 32, 32}, {1, 16, 48}, {3, 20, 24}, {5, 7}} {
@@ -154,63 +155,24 @@ func TestSliceToNZ(t *testing.T) {
 					want = append(want, pack(joined[i:i+rows*cols], rows, cols, 16)...)
 				}
 				nz := kerneltest.New(t, dtype.BFloat16, kerneltest.Contiguous, []int64{int64(len(want))}, nil)
-				require.NoError(t, kernel.SliceToNZ(nz.Data, 16, shape, buf, start, start+chunk))
+				require.NoError(t, fractal.PackSlice(nz.Data, 16, shape, buf, start, start+chunk))
 				require.Equal(t, want, kerneltest.Values(nz), "%d ranks, %v, columns %d to %d of %d", ranks, shape, start, start+chunk, total)
 			}
 		}
 	}
 }
 
-func TestSliceToNZRefuses(t *testing.T) {
+func TestPackSliceRefuses(t *testing.T) {
 	buf := kerneltest.New(t, dtype.Float16, kerneltest.Contiguous, []int64{2, 100}, nil)
 	out := kerneltest.New(t, dtype.Float16, kerneltest.Contiguous, []int64{256}, nil)
-	require.ErrorContains(t, kernel.SliceToNZ(out.Data, 16, []int64{16, 16}, buf, 0, 100), "hold 200 elements")
-	require.ErrorContains(t, kernel.SliceToNZ(out.Data, 16, []int64{10, 10}, buf, 60, 101), "range inside")
-	require.ErrorContains(t, kernel.SliceToNZ(out.Data, 16, []int64{10, 10}, buf, 60, 50), "range inside")
-	require.ErrorContains(t, kernel.SliceToNZ(out.Data, 16, []int64{10}, buf, 0, 50), "matrices")
-}
-
-// TestGemmReadsNZ checks that a product with a weight in FRACTAL_NZ storage has the same bits as
-// one with the weight in plain rows, for the stored matrix and for its transpose.
-func TestGemmReadsNZ(t *testing.T) {
-	kerneltest.EachVariant(t, func(t *testing.T) {
-		r := rand.New(rand.NewPCG(9, 9))
-		for _, c := range []struct {
-			d, out dtype.Type
-			c0     int64
-		}{{dtype.BFloat16, dtype.BFloat16, 16}, {dtype.Float16, dtype.Float32, 16}, {dtype.Float32, dtype.Float32, 8}, {dtype.Float32, dtype.Float32, 16}, {dtype.Int8, dtype.Int32, 32}} {
-			for _, s := range []struct{ batch, m, k, n int64 }{{1, 1, 16, 16}, {3, 5, 20, 40}, {2, 33, 300, 70}, {2, 7, 31, 3}} {
-				for _, swapped := range []bool{false, true} {
-					rows, cols := s.k, s.n
-					if swapped {
-						rows, cols = s.n, s.k
-					}
-					w := kerneltest.New(t, c.d, kerneltest.Contiguous, []int64{s.batch, rows, cols}, numbers(r, c.d, s.batch*rows*cols))
-					nz := kerneltest.New(t, c.d, kerneltest.Contiguous, []int64{s.batch * kernel.NZ{Rows: rows, Cols: cols, C0: c.c0}.Len()}, nil)
-					require.NoError(t, kernel.ToNZ(nz.Data, c.c0, w))
-					if swapped {
-						w.Shape[1], w.Shape[2] = w.Shape[2], w.Shape[1]
-						w.Strides[1], w.Strides[2] = w.Strides[2], w.Strides[1]
-					}
-					x := kerneltest.New(t, c.d, kerneltest.Contiguous, []int64{s.batch, s.m, s.k}, numbers(r, c.d, s.batch*s.m*s.k))
-					out := func() kernel.View {
-						return kerneltest.New(t, c.out, kerneltest.Contiguous, []int64{s.batch, s.m, s.n}, nil)
-					}
-					plain, tiled := out(), out()
-					require.NoError(t, kernel.Gemm(kernel.Product{Out: plain, A: x, B: w, Alpha: 1}))
-					require.NoError(t, kernel.Gemm(kernel.Product{
-						Out: tiled, A: x, Alpha: 1, NZ: c.c0,
-						B: kernel.View{Data: nz.Data, DType: c.d, Shape: w.Shape, Strides: w.Strides},
-					}))
-					require.Equal(t, kerneltest.Values(plain), kerneltest.Values(tiled), "%v %v swapped %v", c, s, swapped)
-				}
-			}
-		}
-	})
+	require.ErrorContains(t, fractal.PackSlice(out.Data, 16, []int64{16, 16}, buf, 0, 100), "hold 200 elements")
+	require.ErrorContains(t, fractal.PackSlice(out.Data, 16, []int64{10, 10}, buf, 60, 101), "range inside")
+	require.ErrorContains(t, fractal.PackSlice(out.Data, 16, []int64{10, 10}, buf, 60, 50), "range inside")
+	require.ErrorContains(t, fractal.PackSlice(out.Data, 16, []int64{10}, buf, 0, 50), "matrices")
 }
 
 // BenchmarkSliceToNZ compares SliceToNZ with ToNZ of contiguous memory.
-func BenchmarkSliceToNZ(b *testing.B) {
+func BenchmarkPackSlice(b *testing.B) {
 	const ranks, e, k, n = 8, 8, 512, 768
 	const chunk = e * k * n / ranks
 	buf := kerneltest.New(b, dtype.BFloat16, kerneltest.Contiguous, []int64{ranks, chunk + 4096}, []float64{1, 2})
@@ -219,13 +181,13 @@ func BenchmarkSliceToNZ(b *testing.B) {
 	b.Run("fused", func(b *testing.B) {
 		b.SetBytes(2 * 2 * e * k * n)
 		for b.Loop() {
-			require.NoError(b, kernel.SliceToNZ(out.Data, 16, shape, buf, 2048, 2048+chunk))
+			require.NoError(b, fractal.PackSlice(out.Data, 16, shape, buf, 2048, 2048+chunk))
 		}
 	})
 	b.Run("joined", func(b *testing.B) {
 		b.SetBytes(2 * 2 * e * k * n)
 		for b.Loop() {
-			require.NoError(b, kernel.ToNZ(out.Data, 16, kernel.View{Data: buf.Data, DType: dtype.BFloat16, Shape: shape, Strides: []int64{k * n, n, 1}}))
+			require.NoError(b, fractal.Pack(out.Data, 16, kernel.View{Data: buf.Data, DType: dtype.BFloat16, Shape: shape, Strides: []int64{k * n, n, 1}}))
 		}
 	})
 }
@@ -233,7 +195,7 @@ func BenchmarkSliceToNZ(b *testing.B) {
 // TestSliceToNZPastCaches checks storage that is too large for the caches, which is written by
 // other instructions. The columns are not a whole number of tile pairs, the rows are not a whole
 // number of tiles, and slices end inside rows.
-func TestSliceToNZPastCaches(t *testing.T) {
+func TestPackSlicePastCaches(t *testing.T) {
 	const rows, cols, ranks, start = 2059, 4136, 3, 11
 	length := int64(rows*cols+ranks-1) / ranks
 	total := length + start + 7
@@ -244,7 +206,7 @@ func TestSliceToNZPastCaches(t *testing.T) {
 	var pin runtime.Pinner
 	defer pin.Unpin()
 	pin.Pin(&src[0])
-	z := kernel.NZ{Rows: rows, Cols: cols, C0: 16}
+	z := fractal.Layout{Rows: rows, Cols: cols, C0: 16}
 	dst := make([]uint16, z.Len()+16)
 	pin.Pin(&dst[0])
 	aligned := int(32-uintptr(unsafe.Pointer(&dst[0]))%32) % 32 / 2
@@ -252,9 +214,9 @@ func TestSliceToNZPastCaches(t *testing.T) {
 	for i := range tiles {
 		tiles[i] = 0xffff
 	}
-	require.GreaterOrEqual(t, len(tiles)*2, kernel.PastCaches)
+	require.GreaterOrEqual(t, len(tiles)*2, fractal.PastCaches)
 	v := kernel.View{Data: unsafe.Pointer(&src[0]), DType: dtype.Float16, Shape: []int64{ranks, total}, Strides: []int64{total, 1}}
-	require.NoError(t, kernel.SliceToNZ(unsafe.Pointer(&tiles[0]), 16, []int64{rows, cols}, v, start, start+length))
+	require.NoError(t, fractal.PackSlice(unsafe.Pointer(&tiles[0]), 16, []int64{rows, cols}, v, start, start+length))
 	for i, got := range tiles {
 		want := uint16(0)
 		if r, c, ok := z.At(int64(i)); ok {
