@@ -833,7 +833,8 @@ var opGlu = Operator{
 // Glu splits Dim into two halves and multiplies the first by the sigmoid of the second.
 //
 // It launches aclnnGlu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
+// source.
 // Vendor's page: hicann/ops-nn, activation/glu/docs/aclnnGlu.md
 func Glu(st *acl.Stream, p GluParams) error {
 	c := NewCall(st, &opGlu)
@@ -868,8 +869,8 @@ var opGluBackward = Operator{
 // GluBackward computes the gradient of Glu.
 //
 // It launches aclnnGluBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: GradOut, Self, Out float32 float16 bfloat16. Its checks follow CANN's
-// source.
+// The emulator verified: GradOut, Self, Out float32 float16 bfloat16 float64. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-nn, activation/glu_grad/docs/aclnnGluBackward.md
 func GluBackward(st *acl.Stream, p GluBackwardParams) error {
 	c := NewCall(st, &opGluBackward)

@@ -666,8 +666,8 @@ var opInplaceLogicalOr = Operator{
 //
 // It launches aclnnInplaceLogicalOr (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on
 // st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool. Its checks follow CANN's source.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/logical_or/docs/aclnnLogicalOr&aclnnInplaceLogicalOr.md
 func InplaceLogicalOr(st *acl.Stream, p InplaceLogicalOrParams) error {
 	c := NewCall(st, &opInplaceLogicalOr)
@@ -1224,8 +1224,8 @@ var opLogicalOr = Operator{
 // true.
 //
 // It launches aclnnLogicalOr (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
-// The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
-// Its checks follow CANN's source.
+// The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/logical_or/docs/aclnnLogicalOr&aclnnInplaceLogicalOr.md
 func LogicalOr(st *acl.Stream, p LogicalOrParams) error {
 	c := NewCall(st, &opLogicalOr)

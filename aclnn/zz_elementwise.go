@@ -157,8 +157,9 @@ var opAcosh = Operator{
 // Acosh computes the inverse hyperbolic cosine of each element.
 //
 // It launches aclnnAcosh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/acosh/docs/aclnnAcosh&aclnnInplaceAcosh.md
 func Acosh(st *acl.Stream, p AcoshParams) error {
 	c := NewCall(st, &opAcosh)
@@ -548,8 +549,9 @@ var opAsinh = Operator{
 // Asinh computes the inverse hyperbolic sine of each element.
 //
 // It launches aclnnAsinh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Input float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
+// The emulator verified: Input float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/asinh/docs/aclnnAsinh&aclnnInplaceAsinh.md
 func Asinh(st *acl.Stream, p AsinhParams) error {
 	c := NewCall(st, &opAsinh)
@@ -615,8 +617,8 @@ var opAsinhV2 = Operator{
 // AsinhV2 computes the inverse hyperbolic sine of each element.
 //
 // It launches aclnnAsinhV2 (libopapi, CANN 2026-08) of family elementwise on st.
-// The emulator verified: X float32 float16 bfloat16 float64 integers bool; Out float32 float16
-// bfloat16 float64. Its checks follow the document.
+// The emulator verified: X float32 float16 bfloat16 float64 integers bool complex64 complex128; Out
+// float32 float16 bfloat16 float64 complex64 complex128. Its checks follow the document.
 // Vendor's page: hicann/ops-math, experimental/math/asinh_v2/README.md
 func AsinhV2(st *acl.Stream, p AsinhV2Params) error {
 	c := NewCall(st, &opAsinhV2)
@@ -783,8 +785,9 @@ var opAtanh = Operator{
 // Atanh computes the inverse hyperbolic tangent of each element.
 //
 // It launches aclnnAtanh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Input float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
+// The emulator verified: Input float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/atanh/docs/aclnnAtanh&aclnnInplaceAtanh.md
 func Atanh(st *acl.Stream, p AtanhParams) error {
 	c := NewCall(st, &opAtanh)
@@ -2244,7 +2247,8 @@ var opInplaceAcosh = Operator{
 // InplaceAcosh is Acosh with the result in place of the first argument.
 //
 // It launches aclnnInplaceAcosh (libopapi, CANN 8.1.RC1) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/acosh/docs/aclnnAcosh&aclnnInplaceAcosh.md
 func InplaceAcosh(st *acl.Stream, p InplaceAcoshParams) error {
 	c := NewCall(st, &opInplaceAcosh)
@@ -2517,8 +2521,8 @@ var opInplaceAsinh = Operator{
 // InplaceAsinh is Asinh with the result in place of the first argument.
 //
 // It launches aclnnInplaceAsinh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: InputRef float32 float16 bfloat16 float64. Its checks follow CANN's
-// source.
+// The emulator verified: InputRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/asinh/docs/aclnnAsinh&aclnnInplaceAsinh.md
 func InplaceAsinh(st *acl.Stream, p InplaceAsinhParams) error {
 	c := NewCall(st, &opInplaceAsinh)
@@ -2612,8 +2616,8 @@ var opInplaceAtanh = Operator{
 // InplaceAtanh is Atanh with the result in place of the first argument.
 //
 // It launches aclnnInplaceAtanh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: InputRef float32 float16 bfloat16 float64. Its checks follow CANN's
-// source.
+// The emulator verified: InputRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/atanh/docs/aclnnAtanh&aclnnInplaceAtanh.md
 func InplaceAtanh(st *acl.Stream, p InplaceAtanhParams) error {
 	c := NewCall(st, &opInplaceAtanh)

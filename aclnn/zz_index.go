@@ -1249,8 +1249,8 @@ var opInplaceScatterValue = Operator{
 // InplaceScatterValue is ScatterValue with the result in place of the first argument.
 //
 // It launches aclnnInplaceScatterValue (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool; Index int32 int64.
-// Its checks follow CANN's source.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool complex64
+// complex128; Index int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatterValue&aclnnInplaceScatterValue.md
 func InplaceScatterValue(st *acl.Stream, p InplaceScatterValueParams) error {
 	c := NewCall(st, &opInplaceScatterValue)
@@ -1658,7 +1658,7 @@ var opSWhere = Operator{
 //
 // It launches aclnnSWhere (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: Condition uint8 bool; Self, Other, Out float32 float16 bfloat16 float64
-// integers bool. Its checks follow CANN's source.
+// integers bool complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/select/docs/aclnnSWhere.md
 func SWhere(st *acl.Stream, p SWhereParams) error {
 	c := NewCall(st, &opSWhere)
@@ -1738,8 +1738,8 @@ var opScatterAdd = Operator{
 // ScatterAdd adds the elements of Src to the places along Dim that Index gives.
 //
 // It launches aclnnScatterAdd (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
-// The emulator verified: Self, Src, Out float32 float16 bfloat16 float64 integers bool; Index int32
-// int64. Its checks follow the document.
+// The emulator verified: Self, Src, Out float32 float16 bfloat16 float64 integers bool complex64
+// complex128; Index int32 int64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, index/scatter_add/docs/aclnnScatterAdd.md
 func ScatterAdd(st *acl.Stream, p ScatterAddParams) error {
 	c := NewCall(st, &opScatterAdd)
@@ -1939,8 +1939,8 @@ var opScatterValue = Operator{
 // multiplying.
 //
 // It launches aclnnScatterValue (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool; Index int32
-// int64. Its checks follow CANN's source.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex64
+// complex128; Index int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatterValue&aclnnInplaceScatterValue.md
 func ScatterValue(st *acl.Stream, p ScatterValueParams) error {
 	c := NewCall(st, &opScatterValue)

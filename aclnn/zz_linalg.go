@@ -216,7 +216,7 @@ var opLinalgCross = Operator{
 //
 // It launches aclnnLinalgCross (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
 // The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8. Its checks follow CANN's source, 1 of them in part.
+// uint8 complex64 complex128. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/cross/docs/aclnnLinalgCross.md
 func LinalgCross(st *acl.Stream, p LinalgCrossParams) error {
 	c := NewCall(st, &opLinalgCross)
@@ -588,8 +588,9 @@ var opTrace = Operator{
 // Trace sums up the diagonal of a matrix.
 //
 // It launches aclnnTrace (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64 int64. Its checks follow CANN's source.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128; Out float32 float16 bfloat16 float64 int64 complex64 complex128. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/trace/docs/aclnnTrace.md
 func Trace(st *acl.Stream, p TraceParams) error {
 	c := NewCall(st, &opTrace)

@@ -498,8 +498,8 @@ var opGlobalAveragePool = Operator{
 // GlobalAveragePool averages each channel over all places.
 //
 // It launches aclnnGlobalAveragePool (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
-// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source, 1 of
-// them in part.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
+// source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_mean/docs/aclnnGlobalAveragePool.md
 func GlobalAveragePool(st *acl.Stream, p GlobalAveragePoolParams) error {
 	c := NewCall(st, &opGlobalAveragePool)
@@ -531,8 +531,8 @@ var opGlobalMaxPool = Operator{
 // GlobalMaxPool takes the maximum of each channel over all places.
 //
 // It launches aclnnGlobalMaxPool (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
-// The emulator verified: Self, Out float32 float16. Its checks follow CANN's source, 1 of them in
-// part.
+// The emulator verified: Self, Out float32 float16 float64. Its checks follow CANN's source, 1 of
+// them in part.
 // Vendor's page: hicann/ops-math, math/reduce_max/docs/aclnnGlobalMaxPool.md
 func GlobalMaxPool(st *acl.Stream, p GlobalMaxPoolParams) error {
 	c := NewCall(st, &opGlobalMaxPool)

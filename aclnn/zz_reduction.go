@@ -1259,7 +1259,7 @@ var opProd = Operator{
 //
 // It launches aclnnProd (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool. Its checks follow CANN's source, 1 of them in part.
+// bool complex64 complex128. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_prod/docs/aclnnProd.md
 func Prod(st *acl.Stream, p ProdParams) error {
 	c := NewCall(st, &opProd)
@@ -1296,7 +1296,7 @@ var opProdDim = Operator{
 //
 // It launches aclnnProdDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool. Its checks follow CANN's source, 1 of them in part.
+// bool complex64 complex128. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_prod/docs/aclnnProdDim.md
 func ProdDim(st *acl.Stream, p ProdDimParams) error {
 	c := NewCall(st, &opProdDim)

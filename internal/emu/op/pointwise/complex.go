@@ -26,6 +26,9 @@ var complexes = map[kernel.Op]func(x, p []complex128) complex128{
 	kernel.Sinh:       func(x, _ []complex128) complex128 { return cmplx.Sinh(x[0]) },
 	kernel.Cosh:       func(x, _ []complex128) complex128 { return cmplx.Cosh(x[0]) },
 	kernel.Tan:        func(x, _ []complex128) complex128 { return cmplx.Tan(x[0]) },
+	kernel.Asinh:      func(x, _ []complex128) complex128 { return cmplx.Asinh(x[0]) },
+	kernel.Acosh:      func(x, _ []complex128) complex128 { return cmplx.Acosh(x[0]) },
+	kernel.Atanh:      func(x, _ []complex128) complex128 { return cmplx.Atanh(x[0]) },
 	kernel.Sigmoid:    func(x, _ []complex128) complex128 { return 1 / (1 + cmplx.Exp(-x[0])) },
 	kernel.Add:        func(x, p []complex128) complex128 { return x[0] + p[0]*x[1] },
 	kernel.ReverseSub: func(x, p []complex128) complex128 { return x[1] - p[0]*x[0] },
@@ -35,7 +38,16 @@ var complexes = map[kernel.Op]func(x, p []complex128) complex128{
 	kernel.Log10:      func(x, _ []complex128) complex128 { return cmplx.Log10(x[0]) },
 	kernel.Equal:      func(x, _ []complex128) complex128 { return truth(x[0] == x[1]) },
 	kernel.NotEqual:   func(x, _ []complex128) complex128 { return truth(x[0] != x[1]) },
-	kernel.Pow:        func(x, _ []complex128) complex128 { return cmplx.Pow(x[0], x[1]) },
+	kernel.LogicalAnd: func(x, _ []complex128) complex128 { return truth(x[0] != 0 && x[1] != 0) },
+	kernel.LogicalOr:  func(x, _ []complex128) complex128 { return truth(x[0] != 0 || x[1] != 0) },
+	kernel.LogicalXor: func(x, _ []complex128) complex128 { return truth((x[0] != 0) != (x[1] != 0)) },
+	kernel.Where: func(x, _ []complex128) complex128 {
+		if x[0] != 0 {
+			return x[1]
+		}
+		return x[2]
+	},
+	kernel.Pow: func(x, _ []complex128) complex128 { return cmplx.Pow(x[0], x[1]) },
 }
 
 func truth(b bool) complex128 {
@@ -107,7 +119,7 @@ func (e Form) ofComplex(c *op.Call, compute dtype.Type, out *op.Tensor, operands
 }
 
 // number reports whether elements of a type are numbers, complex or not.
-func number(d dtype.Type) bool { return d.IsComplex() || op.Category(d) < 3 }
+func number(d dtype.Type) bool { return d.IsComplex() || kernel.Computes(d) }
 
 // dtype returns the element type of the operand.
 func (o Operand) dtype() dtype.Type {

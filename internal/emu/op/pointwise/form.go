@@ -142,7 +142,7 @@ func (e Form) Run(c *op.Call, out *op.Tensor, operands []Operand, params func() 
 	case (e.Types == Floating || e.Types == Truth) && op.Category(compute) < 2:
 		compute = dtype.Float32
 	}
-	if compute.IsComplex() && e.Types <= Comparing {
+	if compute.IsComplex() && (e.Types <= Comparing || e.Types == Selecting) {
 		return e.ofComplex(c, compute, out, operands)
 	}
 	fn := e.Op

@@ -1,6 +1,9 @@
 package activation
 
 import (
+	"errors"
+	"slices"
+
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/op"
@@ -57,7 +60,7 @@ func gated(c *op.Call) (op.Run, error) {
 		c.Same(out, activated)
 	}
 	c.Plain(x, out)
-	c.DType(x, op.FloatTypes...)
+	c.DType(x, gateTypes(c)...)
 	c.SameDType(x, out)
 	c.Shape(out, op.Halved(c, x, axis), "half of x along dim")
 	if err := c.Err(); err != nil {
@@ -67,8 +70,48 @@ func gated(c *op.Call) (op.Run, error) {
 		if out.Len() == 0 {
 			return nil
 		}
+		if x.DType == dtype.Float64 {
+			return gluDouble(out.View(), x.View(), axis)
+		}
 		return g.Forward(out.View(), op.OptionalView(activated), x.View(), axis)
 	}, nil
+}
+
+// gluDouble is Glu in double precision, in which the gates of the kernel do not compute.
+func gluDouble(out, x kernel.View, axis int) error {
+	half := x.Shape[axis] / 2
+	t, release := kernel.TemporaryOf(dtype.Float64, out.Shape...)
+	defer release()
+	if err := kernel.Map(kernel.Sigmoid, dtype.Float64, t, []kernel.Input{kernel.Of(x.Narrow(axis, half, half))}); err != nil {
+		return err
+	}
+	return kernel.Map(kernel.Mul, dtype.Float64, out, []kernel.Input{kernel.Of(x.Narrow(axis, 0, half)), kernel.Of(t)})
+}
+
+// gluGradDouble is the gradient of gluDouble: that of the gate is dy·a·σ·(1−σ).
+func gluGradDouble(dx, dy, x kernel.View, axis int) error {
+	half := x.Shape[axis] / 2
+	gate, releaseGate := kernel.TemporaryOf(dtype.Float64, dy.Shape...)
+	defer releaseGate()
+	slope, releaseSlope := kernel.TemporaryOf(dtype.Float64, dy.Shape...)
+	defer releaseSlope()
+	set := func(out kernel.View, fn kernel.Op, in ...kernel.Input) error {
+		return kernel.Map(fn, dtype.Float64, out, in)
+	}
+	return errors.Join(
+		set(gate, kernel.Sigmoid, kernel.Of(x.Narrow(axis, half, half))),
+		set(slope, kernel.SigmoidGrad, kernel.Of(dy), kernel.Of(gate)),
+		set(dx.Narrow(axis, half, half), kernel.Mul, kernel.Of(slope), kernel.Of(x.Narrow(axis, 0, half))),
+		set(dx.Narrow(axis, 0, half), kernel.Mul, kernel.Of(dy), kernel.Of(gate)),
+	)
+}
+
+// gateTypes are the element types of a gated unit.
+func gateTypes(c *op.Call) []dtype.Type {
+	if c.Op.Name == "Glu" || c.Op.Name == "GluBackward" {
+		return append(slices.Clone(op.FloatTypes), dtype.Float64)
+	}
+	return op.FloatTypes
 }
 
 // gatedGrad recomputes the activation. It checks the activation that the forward call of GeGlu
@@ -80,7 +123,7 @@ func gatedGrad(c *op.Call) (op.Run, error) {
 		c.Same(dy, c.Tensor("gelu"))
 	}
 	c.Plain(x, dy, dx)
-	c.DType(x, op.FloatTypes...)
+	c.DType(x, gateTypes(c)...)
 	c.SameDType(x, dy, dx)
 	c.SameShape(x, dx)
 	c.Shape(dy, op.Halved(c, x, axis), "half of x along dim")
@@ -90,6 +133,9 @@ func gatedGrad(c *op.Call) (op.Run, error) {
 	return func(*op.Exec) error {
 		if x.Len() == 0 {
 			return nil
+		}
+		if x.DType == dtype.Float64 {
+			return gluGradDouble(dx.View(), dy.View(), x.View(), axis)
 		}
 		return g.Backward(dx.View(), dy.View(), x.View(), axis)
 	}, nil

@@ -170,3 +170,22 @@ func TestGatedUnitsRefuse(t *testing.T) {
 	optest.Refused(t, op.InvalidParam, "FatreluMul", optest.Args{"input": x, "threshold": y, "out": y}, "one element")
 	optest.Refused(t, op.NullPointer, "GluBackward", optest.Args{"self": x, "dim": 1, "out": x}, "gradOut is null")
 }
+
+func TestGluInDoublePrecision(t *testing.T) {
+	d := dtype.Float64
+	for _, l := range kerneltest.Layouts {
+		x, dy := optest.Filled(t, 1, d, l, []int64{3, 4, 5}), optest.Filled(t, 2, d, l, []int64{3, 2, 5})
+		y, dx := optest.TensorIn(t, d, l, []int64{3, 2, 5}), optest.TensorIn(t, d, l, []int64{3, 4, 5})
+		optest.Run(t, "Glu", optest.Args{"self": x, "dim": 1, "out": y})
+		optest.Run(t, "GluBackward", optest.Args{"gradOut": dy, "self": x, "dim": 1, "out": dx})
+		v, slopes := optest.Values(x), optest.Values(dy)
+		wantY, wantDX := make([]float64, 30), make([]float64, 60)
+		for i := range 30 {
+			at := i/10*20 + i%10
+			s := 1 / (1 + math.Exp(-v[at+10]))
+			wantY[i], wantDX[at], wantDX[at+10] = v[at]*s, slopes[i]*s, slopes[i]*v[at]*s*(1-s)
+		}
+		optest.CloseTo(t, "y", wantY, optest.Values(y), 1e-12)
+		optest.CloseTo(t, "dx", wantDX, optest.Values(dx), 1e-12)
+	}
+}

@@ -26,5 +26,10 @@ func TestComplexEquality(t *testing.T) {
 		assert.Equal(t, []float64{1, 0, 0}, optest.Values(out))
 		optest.Run(t, "NeTensor", optest.Args{"self": x, "other": y, "out": out})
 		assert.Equal(t, []float64{0, 1, 1}, optest.Values(out))
+		x, y = complexOf(d, 0, 2, 0, 0, 5, 6), complexOf(d, 1, 0, 0, 0, 0, 0)
+		for name, want := range map[string][]float64{"LogicalAnd": {1, 0, 0}, "LogicalOr": {1, 0, 1}, "LogicalXor": {0, 0, 1}} {
+			optest.Run(t, name, optest.Args{"self": x, "other": y, "out": out})
+			assert.Equal(t, want, optest.Values(out), name)
+		}
 	}
 }

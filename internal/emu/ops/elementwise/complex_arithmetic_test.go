@@ -67,6 +67,7 @@ func TestComplexArithmetic(t *testing.T) {
 		z, zs := complexOf(t, 4, d, 3, 1)
 		for name, fn := range map[string]func(complex128) complex128{
 			"Neg": func(a complex128) complex128 { return -a }, "Sin": cmplx.Sin, "Cos": cmplx.Cos, "Exp": cmplx.Exp, "Sqrt": cmplx.Sqrt, "Log": cmplx.Log,
+			"Asinh": cmplx.Asinh, "Acosh": cmplx.Acosh, "Atanh": cmplx.Atanh,
 		} {
 			a := optest.Args{"out": z}
 			for _, p := range op.Find(name).Params[:1] {

@@ -95,12 +95,13 @@ func scatter(c *op.Call) (op.Run, error) {
 	c.DType(index, op.IndexTypes...)
 	c.Same(self, out)
 	covers(c, self, index, axis)
-	if fn != kernel.ScatterSet && !kernel.Computes(self.DType) {
+	if fn != kernel.ScatterSet && !combines(self.DType) {
 		c.Invalid("%v has a dtype that cannot be computed with", self)
 	}
+	var t *op.Tensor
 	var src func() kernel.View
 	if c.Has("src") {
-		t := c.Tensor("src")
+		t = c.Tensor("src")
 		c.Plain(t)
 		c.SameDType(self, t)
 		covers(c, t, index, -1)
@@ -113,7 +114,7 @@ func scatter(c *op.Call) (op.Run, error) {
 	var value *op.Scalar
 	if c.Has("value") {
 		value = c.Scalar("value")
-		if !kernel.Computes(self.DType) {
+		if !combines(self.DType) {
 			c.Invalid("%v has a dtype that a scalar cannot be stored in", self)
 		}
 	}
@@ -123,6 +124,13 @@ func scatter(c *op.Call) (op.Run, error) {
 	return updating(c, self, out, func() error {
 		if index.Len() == 0 {
 			return nil
+		}
+		if self.DType.IsComplex() && (fn != kernel.ScatterSet || value != nil) {
+			values, err := scattered(index.VectorShape(), t, value)
+			if err != nil {
+				return err
+			}
+			return scatterComplex(fn, out, places{out.VectorShape(), index.VectorShape(), axis, index}, values)
 		}
 		if value != nil {
 			return kernel.ScatterNumber(fn, out.AsVector(), value.Number(), axis, index.AsVector())

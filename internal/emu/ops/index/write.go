@@ -94,7 +94,7 @@ func put(c *op.Call) (op.Run, error) {
 	c.Plain(index)
 	c.SameDType(self, source)
 	c.DType(index, op.IndexTypes...)
-	if fn == kernel.ScatterAdd && !kernel.Computes(self.DType) {
+	if fn == kernel.ScatterAdd && !combines(self.DType) {
 		c.Invalid("%v has a dtype that cannot be computed with", self)
 	}
 	if index.Len() != source.Len() {
@@ -106,6 +106,13 @@ func put(c *op.Call) (op.Run, error) {
 	return func(*op.Exec) error {
 		if index.Len() == 0 {
 			return nil
+		}
+		if fn == kernel.ScatterAdd && self.DType.IsComplex() {
+			values, err := source.Numbers(source.Shape)
+			if err != nil {
+				return err
+			}
+			return scatterComplex(fn, self, places{[]int64{self.Len()}, []int64{index.Len()}, 0, index}, values)
 		}
 		return kernel.PutFlat(fn, self.View(), index.View(), source.View())
 	}, nil

@@ -29,6 +29,12 @@ func TestComplexCastAndPad(t *testing.T) {
 	optest.Run(t, "Cast", optest.Args{"self": optest.Tensor(t, dtype.Int64, []int64{3}, 7, 8, 9), "dtype": dtype.Complex128, "out": wide})
 	assert.Equal(t, []float64{7, 0, 8, 0, 9, 0}, optest.Values(parts))
 
+	copied, of := complexOf(dtype.Complex64, 0, 0, 0, 0, 0, 0)
+	optest.Run(t, "InplaceCopy", optest.Args{"selfRef": copied, "src": optest.Tensor(t, dtype.Float32, []int64{1}, 2.5)})
+	assert.Equal(t, []float64{2.5, 0, 2.5, 0, 2.5, 0}, optest.Values(of))
+	optest.Run(t, "InplaceCopy", optest.Args{"selfRef": wide, "src": x})
+	assert.Equal(t, []float64{1.5, 2, 0, -4, 0, 0}, optest.Values(parts))
+
 	padded, parts := complexOf(dtype.Complex64, 0, 0, 0, 0, 0, 0, 0, 0)
 	optest.Run(t, "ConstantPadNd", optest.Args{"self": x, "pad": []int64{2, -1}, "value": optest.Scalar(7.0), "out": padded})
 	assert.Equal(t, []float64{7, 0, 7, 0, 1.5, 2, 0, -4}, optest.Values(parts))

@@ -31,7 +31,8 @@ func cast(c *op.Call) (op.Run, error) {
 	return c.CopyRun(out.Stored, self.Stored)
 }
 
-// castComplex casts from or to a complex type. A real type gets the real parts.
+// castComplex casts from or to a complex type and broadcasts self to the shape of out. A real type gets
+// the real parts.
 func castComplex(c *op.Call, out, self *op.Tensor) (op.Run, error) {
 	c.Plain(out, self)
 	for _, t := range []*op.Tensor{out, self} {
@@ -43,7 +44,7 @@ func castComplex(c *op.Call, out, self *op.Tensor) (op.Run, error) {
 		return nil, err
 	}
 	return func(*op.Exec) error {
-		values, err := self.Numbers(self.Shape)
+		values, err := self.Numbers(out.Shape)
 		if err != nil {
 			return err
 		}
@@ -64,6 +65,9 @@ func inplaceCopy(c *op.Call) (op.Run, error) {
 	self, src := c.Tensor("selfRef"), c.Tensor("src")
 	if joined, ok := op.BroadcastShape(self.Shape, src.Shape); !ok || !slices.Equal(joined, self.Shape) {
 		c.Invalid("%v cannot be broadcast to %v", src, self)
+	}
+	if self.DType != src.DType && self.DType.IsComplex() {
+		return castComplex(c, self, src)
 	}
 	c.Copies(self, src)
 	c.SameStorage(self, src)

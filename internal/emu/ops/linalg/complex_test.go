@@ -159,3 +159,27 @@ func TestCrossOfFewerDimensions(t *testing.T) {
 	none := optest.Tensor(t, dtype.Float32, []int64{1, 1, 0, 3})
 	optest.Run(t, "LinalgCross", optest.Args{"self": optest.Tensor(t, dtype.Float32, []int64{1, 0, 3}), "other": none, "dim": 2, "out": none})
 }
+
+func TestComplexTraceAndCross(t *testing.T) {
+	for _, d := range []dtype.Type{dtype.Complex64, dtype.Complex128} {
+		for _, shape := range [][]int64{{3, 5}, {4, 2}, {0, 3}} {
+			m, out, want := uneven(t, d, shape...), optest.Tensor(t, d, []int64{}), complex128(0)
+			for i, v := range complexValues(t, m) {
+				if int64(i)/shape[1] == int64(i)%shape[1] {
+					want += v
+				}
+			}
+			optest.Run(t, "Trace", optest.Args{"self": m, "out": out})
+			closeTo(t, []complex128{want}, complexValues(t, out), 1e-6)
+		}
+		a, b, out := uneven(t, d, 2, 3), optest.Tensor(t, d, []int64{1, 3}), optest.Tensor(t, d, []int64{2, 3})
+		require.NoError(t, b.SetNumbers([]complex128{1, 2i, complex(3, -1)}))
+		x, y := complexValues(t, a), complexValues(t, b)
+		var want []complex128
+		for r := 0; r < 6; r += 3 {
+			want = append(want, x[r+1]*y[2]-x[r+2]*y[1], x[r+2]*y[0]-x[r]*y[2], x[r]*y[1]-x[r+1]*y[0])
+		}
+		optest.Run(t, "LinalgCross", optest.Args{"self": a, "other": b, "dim": -1, "out": out})
+		closeTo(t, want, complexValues(t, out), 1e-6)
+	}
+}

@@ -430,7 +430,7 @@ func maxUnpoolBackward(n int) op.Prepare {
 // global checks a pooling that reduces every dimension after the first two to size one.
 func global(c *op.Call) (self, out *op.Tensor, ones []int64) {
 	self, out = c.Tensor("self"), c.Tensor("out")
-	c.DType(self, op.FloatTypes...)
+	c.DType(self, append(slices.Clone(op.FloatTypes), dtype.Float64)...)
 	c.SameDType(self, out)
 	c.Rank(self, 3, 5)
 	if c.Err() != nil {

@@ -275,7 +275,7 @@ func TestAdaptivePool(t *testing.T) {
 }
 
 func TestGlobalPool(t *testing.T) {
-	for _, d := range op.FloatTypes {
+	for _, d := range append(slices.Clone(op.FloatTypes), dtype.Float64) {
 		for _, shape := range [][]int64{{2, 3, 5, 1}, {1, 2, 3, 4}, {1, 2, 2, 3, 2}} {
 			out := slices.Concat(shape[:2], slices.Repeat([]int64{1}, len(shape)-2))
 			x, mean, most := optest.Filled(t, 1, d, kerneltest.Gapped, shape), optest.Tensor(t, d, out), optest.Tensor(t, d, out)

@@ -170,7 +170,7 @@ func (r reduction) run(c *op.Call, out, self *op.Tensor, axes []int, keep bool) 
 			c.Invalid("%v must have dtype %v, the argument dtype", out, want)
 		}
 	}
-	if out.DType.IsComplex() && (r.op == kernel.ReduceSum || r.op == kernel.ReduceMean) && self.Len() > 0 {
+	if out.DType.IsComplex() && (r.op == kernel.ReduceSum || r.op == kernel.ReduceMean || r.op == kernel.ReduceProd) && self.Len() > 0 {
 		return r.ofComplex(c, out, self, axes, keep)
 	}
 	if r.real && !out.DType.IsFloat() {
@@ -215,8 +215,8 @@ func (r reduction) run(c *op.Call, out, self *op.Tensor, axes []int, keep bool) 
 	}, nil
 }
 
-// ofComplex computes a sum or mean of complex numbers, which is that of the real and of the imaginary
-// parts.
+// ofComplex computes a sum, mean or product of complex numbers. Sums and means are those of the real and
+// of the imaginary parts.
 func (r reduction) ofComplex(c *op.Call, out, self *op.Tensor, axes []int, keep bool) (op.Run, error) {
 	c.SameDType(self, out)
 	if _, ok := op.PartTypes[self.DType]; !ok || self.DType == dtype.Complex32 {
@@ -226,6 +226,9 @@ func (r reduction) ofComplex(c *op.Call, out, self *op.Tensor, axes []int, keep 
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
+	if r.op == kernel.ReduceProd {
+		return func(*op.Exec) error { return complexProducts(out, self, axes) }, nil
+	}
 	return func(*op.Exec) error {
 		re, im := self.Parts()
 		outRe, outIm := out.Parts()
@@ -234,6 +237,28 @@ func (r reduction) ofComplex(c *op.Call, out, self *op.Tensor, axes []int, keep 
 		}
 		return kernel.Reduce(r.op, place(outIm), im, axes, 0)
 	}, nil
+}
+
+// complexProducts sets out to the products along axes.
+func complexProducts(out, self *op.Tensor, axes []int) error {
+	values, err := self.Numbers(self.Shape)
+	if err != nil {
+		return err
+	}
+	products := slices.Repeat([]complex128{1}, int(out.Len()))
+	for i, x := range values {
+		at, rest, step := int64(0), int64(i), int64(1)
+		for axis := self.Rank() - 1; axis >= 0; axis-- {
+			n := self.Shape[axis]
+			if !slices.Contains(axes, axis) {
+				at += rest % n * step
+				step *= n
+			}
+			rest /= n
+		}
+		products[at] *= x
+	}
+	return out.SetNumbers(products)
 }
 
 // fill sets out, whatever its shape, to the result for no elements.
