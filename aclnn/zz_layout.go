@@ -1240,8 +1240,8 @@ var opReflectionPad1dBackward = Operator{
 //
 // It launches aclnnReflectionPad1dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on
 // st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64. Its checks follow
-// CANN's source.
+// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64 complex64
+// complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/pad_v4_grad/docs/aclnnReflectionPad1dBackward.md
 func ReflectionPad1dBackward(st *acl.Stream, p ReflectionPad1dBackwardParams) error {
 	c := NewCall(st, &opReflectionPad1dBackward)
@@ -1314,8 +1314,8 @@ var opReflectionPad2dBackward = Operator{
 //
 // It launches aclnnReflectionPad2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on
 // st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64. Its checks follow
-// CANN's source.
+// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64 complex64
+// complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/pad_v3_grad_replicate/docs/aclnnReflectionPad2dBackward.md
 func ReflectionPad2dBackward(st *acl.Stream, p ReflectionPad2dBackwardParams) error {
 	c := NewCall(st, &opReflectionPad2dBackward)
@@ -1388,8 +1388,8 @@ var opReflectionPad3dBackward = Operator{
 //
 // It launches aclnnReflectionPad3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on
 // st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64. Its checks follow
-// CANN's source.
+// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64 complex64
+// complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/reflection_pad3d_grad/docs/aclnnReflectionPad3dBackward.md
 func ReflectionPad3dBackward(st *acl.Stream, p ReflectionPad3dBackwardParams) error {
 	c := NewCall(st, &opReflectionPad3dBackward)
@@ -1496,8 +1496,8 @@ var opReplicationPad1dBackward = Operator{
 //
 // It launches aclnnReplicationPad1dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout
 // on st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64. Its checks follow
-// CANN's source.
+// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64 complex64
+// complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/pad_v3_grad_replicate/docs/aclnnReplicationPad1dBackward.md
 func ReplicationPad1dBackward(st *acl.Stream, p ReplicationPad1dBackwardParams) error {
 	c := NewCall(st, &opReplicationPad1dBackward)
@@ -1569,8 +1569,8 @@ var opReplicationPad2dBackward = Operator{
 //
 // It launches aclnnReplicationPad2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout
 // on st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64. Its checks follow
-// CANN's source.
+// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64 complex64
+// complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/pad_v3_grad_replicate/docs/aclnnReplicationPad2dBackward.md
 func ReplicationPad2dBackward(st *acl.Stream, p ReplicationPad2dBackwardParams) error {
 	c := NewCall(st, &opReplicationPad2dBackward)
@@ -1642,8 +1642,8 @@ var opReplicationPad3dBackward = Operator{
 //
 // It launches aclnnReplicationPad3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout
 // on st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64. Its checks follow
-// CANN's source.
+// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64 complex64
+// complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/pad_v3_grad_replication/docs/aclnnReplicationPad3dBackward.md
 func ReplicationPad3dBackward(st *acl.Stream, p ReplicationPad3dBackwardParams) error {
 	c := NewCall(st, &opReplicationPad3dBackward)

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/op"
@@ -38,4 +39,26 @@ func TestComplexCastAndPad(t *testing.T) {
 	padded, parts := complexOf(dtype.Complex64, 0, 0, 0, 0, 0, 0, 0, 0)
 	optest.Run(t, "ConstantPadNd", optest.Args{"self": x, "pad": []int64{2, -1}, "value": optest.Scalar(7.0), "out": padded})
 	assert.Equal(t, []float64{7, 0, 7, 0, 1.5, 2, 0, -4}, optest.Values(parts))
+}
+
+// The gradient of a padded element goes to the element that the padding repeats.
+func TestComplexPadBackward(t *testing.T) {
+	for _, d := range []dtype.Type{dtype.Complex64, dtype.Complex128} {
+		of := func(values ...complex128) *op.Tensor {
+			x := optest.Tensor(t, d, []int64{1, 1, int64(len(values))})
+			require.NoError(t, x.SetNumbers(values))
+			return x
+		}
+		grad, self, out := of(1, 2i, 3, 4i, 5+1i), of(0, 0, 0), of(9, 9, 9)
+		for name, want := range map[string][]complex128{"ReflectionPad1dBackward": {3, 6i, 6 + 1i}, "ReplicationPad1dBackward": {1 + 2i, 3, 5 + 5i}} {
+			padding := []int64{1, 1}
+			if name == "ReflectionPad1dBackward" {
+				padding = []int64{2, 0}
+			}
+			optest.Run(t, name, optest.Args{"gradOutput": grad, "self": self, "padding": padding, "gradInput": out})
+			got, err := out.Numbers(out.Shape)
+			require.NoError(t, err)
+			assert.Equal(t, want, got, name)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
@@ -98,13 +99,32 @@ func padded(n int, p padding) op.Prepare {
 func paddedBackward(n int, p padding) op.Prepare {
 	return func(c *op.Call) (op.Run, error) {
 		grad, self, out := c.Tensor("gradOutput"), c.Tensor("self"), c.Tensor("gradInput")
-		c.DType(self, dtype.Float32, dtype.Float16, dtype.BFloat16, dtype.Float64)
+		c.DType(self, dtype.Float32, dtype.Float16, dtype.BFloat16, dtype.Float64, dtype.Complex64, dtype.Complex128)
 		c.SameDType(self, grad)
 		c.Same(self, out)
 		taps, shape := p.taps(c, self, n)
 		if c.Err() == nil {
 			c.Shape(grad, shape, "the padded shape of "+self.String())
 		}
+		if self.DType.IsComplex() {
+			return paddedBackwardComplex(c, out, grad, n, taps)
+		}
 		return c.ResampleGrad(out, grad, n, func() []kernel.Taps { return taps })
 	}
+}
+
+// paddedBackwardComplex computes the gradient of the real and of the imaginary parts.
+func paddedBackwardComplex(c *op.Call, out, grad *op.Tensor, n int, taps []kernel.Taps) (op.Run, error) {
+	c.Plain(out, grad)
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return func(*op.Exec) error {
+		if grad.Len() == 0 {
+			return op.Zero(out)
+		}
+		re, im := grad.Parts()
+		outRe, outIm := out.Parts()
+		return errors.Join(kernel.ResampleGrad(outRe, re, out.Rank()-n, taps...), kernel.ResampleGrad(outIm, im, out.Rank()-n, taps...))
+	}, nil
 }
