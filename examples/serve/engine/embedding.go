@@ -77,6 +77,7 @@ func (e *Engine) embed(ctx context.Context) error {
 // answer ends the wait for an embedding.
 func (e *Engine) answer(x *embedding, values []float32, err error) {
 	x.values, x.err = values, err
+	e.publish()
 	close(x.done)
 	e.ended(nil)
 }

@@ -183,6 +183,7 @@ func (e *Engine) finish(s *sequence, reason Reason, err error) {
 	if !s.admitted {
 		e.left(1)
 	}
+	e.publish() // who sees the end finds it counted
 	s.out.end(reason, err)
 	e.ended(s.adapter)
 }

@@ -40,8 +40,8 @@ func (l *link) open(ctx context.Context) (err error) {
 	return err
 }
 
-// watch notices the loss of another rank between orders, too. The other ranks wait for orders and would notice
-// that of the first. None of them ever comes to the barrier, so that it ends when a rank does, or with Close.
+// watch notices the loss of another rank between orders, too; the others, who wait for orders, notice the loss of
+// the first. None of them ever comes to the barrier, so that it ends when one of them does, or with Close.
 func (l *link) watch() {
 	l.lost <- fmt.Errorf("%w: %w", ErrRank, l.presence.Barrier(context.Background()))
 }

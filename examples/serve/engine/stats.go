@@ -14,7 +14,7 @@ type Stats struct {
 	Guessed, Accepted        int // tokens that were guessed, and those of them that were right
 }
 
-// Stats returns the counts after the last step.
+// Stats returns the counts after the last step. Those of a request are in them when its end is seen.
 func (e *Engine) Stats() Stats {
 	e.mu.Lock()
 	defer e.mu.Unlock()

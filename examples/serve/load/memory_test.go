@@ -79,7 +79,7 @@ func TestFlatMemory(t *testing.T) {
 		clients, each int
 		slack         uint64 // bytes of the heap
 	}{
-		"equal":    {func(to load.Target, _ uint64) load.Target { return varied(to, 1, 1, 5) }, 1, 80, 50 << 10},
+		"equal":    {func(to load.Target, _ uint64) load.Target { return varied(to, 1, 1, 5) }, 1, 40, 50 << 10},
 		"changing": {func(to load.Target, seed uint64) load.Target { return varied(to, seed, 30, 10) }, 8, 15, 700 << 10},
 	} {
 		t.Run(name, func(t *testing.T) {
