@@ -55,7 +55,8 @@ type ShardConfig struct {
 	// a PlainWeight.
 	Rules []ShardRule
 	// Align is the number of elements to which each parameter's part of a shard is aligned and
-	// rounded up, 1 when 0. With ShardAlignment every part begins where the fused slice operator reads fastest.
+	// rounded up, 1 when 0. With ShardAlignment every part begins where the fused slice operator
+	// reads fastest.
 	Align int64
 	// Scale multiplies the summed gradients. 0 means 1/ranks, which averages them.
 	Scale float64
@@ -71,8 +72,8 @@ type ShardedParameter struct {
 }
 
 // ShardLayout describes where parameters lie in the flat shards of a number of ranks. A shard has a
-// part of every parameter, one after another, with gaps where the alignments differ. The parts of a parameter, concatenated in rank order,
-// are its elements in row-major order followed by padding.
+// part of every parameter, one after another, with gaps where alignments differ. The parts of a
+// parameter, concatenated in rank order, are its elements in row-major order followed by padding.
 type ShardLayout struct {
 	Ranks int64
 	Total int64 // elements of a shard
@@ -109,7 +110,7 @@ func NewShardLayout(ranks int, parameters []ShardedParameter, c ShardConfig) (*S
 	}
 	for _, r := range c.Rules {
 		if r.Align < 0 {
-			return nil, check.Invalid("rule %q, %q has alignment %d; it must be positive", r.Module, r.Weight, r.Align)
+			return nil, check.Invalid("rule %q, %q has alignment %d; it must not be negative", r.Module, r.Weight, r.Align)
 		}
 	}
 	l := &ShardLayout{Ranks: int64(ranks)}
