@@ -119,3 +119,28 @@ int aclnnAsked(void) { return asked; }
 `)
 	}, func(t *testing.T) { require.EqualValues(t, 1, answer(t, "aclnnAsked")) })
 }
+
+// TestNoDriver: without the driver's library its functions are missing, and the error says where it was looked for.
+func TestNoDriver(t *testing.T) {
+	rerun(t, func(string) {}, func(t *testing.T) {
+		var c cshim.Call
+		err := c.Do(cshim.NewFunc(cshim.Driver, "dcmi_init"), 0)
+		var missing *cshim.LibraryError
+		require.ErrorAs(t, err, &missing)
+		require.ErrorContains(t, err, "/usr/local/dcmi/libdcmi.so")
+		require.ErrorContains(t, err, "install the driver")
+	})
+}
+
+// TestDriver: a driver's library that CANN's folder has is found.
+func TestDriver(t *testing.T) {
+	rerun(t, func(root string) {
+		build(t, root+"/lib64/libdcmi.so", "int dcmi_init(void) { return -8012; }")
+	}, func(t *testing.T) {
+		var c cshim.Call
+		err := c.Do(cshim.NewFunc(cshim.Driver, "dcmi_init"), 0)
+		var failed *cshim.Error
+		require.ErrorAs(t, err, &failed)
+		require.EqualValues(t, -8012, failed.Code)
+	})
+}
