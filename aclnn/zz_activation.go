@@ -2588,8 +2588,8 @@ var opSigmoidBackward = Operator{
 // SigmoidBackward computes the gradient of Sigmoid from its output.
 //
 // It launches aclnnSigmoidBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
-// The emulator verified: GradOutput, Output, GradInput float32 float16 bfloat16 float64. Its checks
-// follow CANN's source.
+// The emulator verified: GradOutput, Output, GradInput float32 float16 bfloat16 float64 complex64
+// complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/sigmoid_grad/docs/aclnnSigmoidBackward.md
 func SigmoidBackward(st *acl.Stream, p SigmoidBackwardParams) error {
 	c := NewCall(st, &opSigmoidBackward)

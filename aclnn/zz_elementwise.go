@@ -339,8 +339,8 @@ var opAddcdiv = Operator{
 // Addcdiv computes Self + Value · Tensor1 / Tensor2 with broadcasting.
 //
 // It launches aclnnAddcdiv (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self, Tensor1, Tensor2 float32 float16 bfloat16 float64 int64; Out float32
-// float16 bfloat16 float64. Its checks follow CANN's source.
+// The emulator verified: Self, Tensor1, Tensor2, Out float32 float16 bfloat16 float64 int64. Its
+// checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/addcdiv/docs/aclnnAddcdiv&aclnnInplaceAddcdiv.md
 func Addcdiv(st *acl.Stream, p AddcdivParams) error {
 	c := NewCall(st, &opAddcdiv)
@@ -1496,8 +1496,8 @@ var opDiv = Operator{
 //
 // It launches aclnnDiv (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
-// follow CANN's source, 1 of them in part.
+// bool complex64 complex128; Out float32 float16 bfloat16 float64 integers complex64 complex128.
+// Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDiv&aclnnInplaceDiv.md
 func Div(st *acl.Stream, p DivParams) error {
 	c := NewCall(st, &opDiv)
@@ -1533,8 +1533,8 @@ var opDivMod = Operator{
 //
 // It launches aclnnDivMod (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
-// follow CANN's source, 2 of them in part.
+// bool complex64 complex128; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// complex64 complex128. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDivMod&aclnnInplaceDivMod.md
 func DivMod(st *acl.Stream, p DivModParams) error {
 	c := NewCall(st, &opDivMod)
@@ -1643,8 +1643,8 @@ var opDivs = Operator{
 //
 // It launches aclnnDivs (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
-// Out float32 float16 bfloat16 float64 complex64 complex128. Its checks follow CANN's source, 3 of
-// them in part.
+// Out float32 float16 bfloat16 float64 integers complex64 complex128. Its checks follow CANN's
+// source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDivs&aclnnInplaceDivs.md
 func Divs(st *acl.Stream, p DivsParams) error {
 	c := NewCall(st, &opDivs)
@@ -2048,7 +2048,8 @@ var opFrac = Operator{
 // Frac computes the fractional part of each element, with its sign.
 //
 // It launches aclnnFrac (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Input, Out float32 float16 bfloat16. Its checks follow CANN's source.
+// The emulator verified: Input, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8. Its
+// checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sub/docs/aclnnFrac&aclnnInplaceFrac.md
 func Frac(st *acl.Stream, p FracParams) error {
 	c := NewCall(st, &opFrac)
@@ -2385,8 +2386,8 @@ var opInplaceAddcdiv = Operator{
 // InplaceAddcdiv is Addcdiv with the result in place of the first argument.
 //
 // It launches aclnnInplaceAddcdiv (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64; Tensor1, Tensor2 float32 float16
-// bfloat16 float64 int64. Its checks follow CANN's source.
+// The emulator verified: SelfRef, Tensor1, Tensor2 float32 float16 bfloat16 float64 int64. Its
+// checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/addcdiv/docs/aclnnAddcdiv&aclnnInplaceAddcdiv.md
 func InplaceAddcdiv(st *acl.Stream, p InplaceAddcdivParams) error {
 	c := NewCall(st, &opInplaceAddcdiv)
@@ -2584,8 +2585,9 @@ var opInplaceAtan2 = Operator{
 // InplaceAtan2 is Atan2 with the result in place of the first argument.
 //
 // It launches aclnnInplaceAtan2 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64; Other float32 float16 bfloat16
-// float64 int8 int16 int32 int64 uint8 bool. Its checks follow CANN's source.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8;
+// Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-math, math/atan2/docs/aclnnAtan2&aclnnInplaceAtan2.md
 func InplaceAtan2(st *acl.Stream, p InplaceAtan2Params) error {
 	c := NewCall(st, &opInplaceAtan2)
@@ -3080,9 +3082,9 @@ var opInplaceDiv = Operator{
 // InplaceDiv is Div with the result in place of the first argument.
 //
 // It launches aclnnInplaceDiv (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128; Other
-// float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64 complex128. Its
-// checks follow CANN's source, 1 of them in part.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// complex64 complex128; Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDiv&aclnnInplaceDiv.md
 func InplaceDiv(st *acl.Stream, p InplaceDivParams) error {
 	c := NewCall(st, &opInplaceDiv)
@@ -3184,8 +3186,8 @@ var opInplaceDivs = Operator{
 // InplaceDivs is Divs with the result in place of the first argument.
 //
 // It launches aclnnInplaceDivs (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
-// follow CANN's source, 3 of them in part.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// complex64 complex128. Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDivs&aclnnInplaceDivs.md
 func InplaceDivs(st *acl.Stream, p InplaceDivsParams) error {
 	c := NewCall(st, &opInplaceDivs)
@@ -3564,7 +3566,8 @@ var opInplaceFrac = Operator{
 // InplaceFrac is Frac with the result in place of the first argument.
 //
 // It launches aclnnInplaceFrac (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: InputRef float32 float16 bfloat16. Its checks follow CANN's source.
+// The emulator verified: InputRef float32 float16 bfloat16 int8 int16 int32 int64 uint8. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sub/docs/aclnnFrac&aclnnInplaceFrac.md
 func InplaceFrac(st *acl.Stream, p InplaceFracParams) error {
 	c := NewCall(st, &opInplaceFrac)

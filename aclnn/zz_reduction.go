@@ -1748,7 +1748,7 @@ var opUniqueConsecutive = Operator{
 // It launches aclnnUniqueConsecutive (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on
 // st.
 // The emulator verified: Self, ValueOut float32 float16 bfloat16 float64 integers bool; InverseOut,
-// CountsOut int64. Its checks follow CANN's source.
+// CountsOut int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/unique_consecutive/docs/aclnnUniqueConsecutive.md
 func UniqueConsecutive(st *acl.Stream, p UniqueConsecutiveParams) error {
 	c := NewCall(st, &opUniqueConsecutive)

@@ -102,8 +102,13 @@ func pageTypes(text string, o *abi.Operator, letter byte) map[string][]string {
 		}
 	}
 	for _, n := range notes {
-		for _, clause := range clauseEnd.Split(nextSubject.ReplaceAllString(n, "；$1"), -1) {
-			applyNote(types, clause)
+		for _, sentence := range clauseEnd.Split(n, -1) {
+			if strings.Contains(sentence, "为") && condition.MatchString(sentence) {
+				continue // it depends on other arguments, which says nothing about the lists
+			}
+			for _, clause := range clauseEnd.Split(nextSubject.ReplaceAllString(sentence, "；$1"), -1) {
+				applyNote(types, clause)
+			}
 		}
 	}
 	return types
@@ -131,7 +136,6 @@ func partsFor(text, chip string) string {
 }
 
 // applyNote changes types as a clause of a note says: "x不支持BOOL", "x额外支持BOOL", "数据类型支持BOOL".
-// A clause that begins with a condition says nothing about the lists.
 func applyNote(types map[string][]string, clause string) {
 	_, list, ok := strings.Cut(clause, "支持")
 	var named []string
@@ -140,7 +144,7 @@ func applyNote(types map[string][]string, clause string) {
 			named = append(named, name)
 		}
 	}
-	if !ok || strings.Contains(clause, "为") && condition.MatchString(clause) || named == nil && !aboutTypes.MatchString(clause) {
+	if !ok || named == nil && !aboutTypes.MatchString(clause) {
 		return
 	}
 	var listed []string

@@ -39,6 +39,7 @@ var complexes = map[kernel.Op]func(x, p []complex128) complex128{
 	kernel.Equal:      func(x, _ []complex128) complex128 { return truth(x[0] == x[1]) },
 	kernel.NotEqual:   func(x, _ []complex128) complex128 { return truth(x[0] != x[1]) },
 	kernel.LogicalAnd: func(x, _ []complex128) complex128 { return truth(x[0] != 0 && x[1] != 0) },
+	kernel.LogicalNot: func(x, _ []complex128) complex128 { return truth(x[0] == 0) },
 	kernel.LogicalOr:  func(x, _ []complex128) complex128 { return truth(x[0] != 0 || x[1] != 0) },
 	kernel.LogicalXor: func(x, _ []complex128) complex128 { return truth((x[0] != 0) != (x[1] != 0)) },
 	kernel.Where: func(x, _ []complex128) complex128 {
@@ -47,7 +48,8 @@ var complexes = map[kernel.Op]func(x, p []complex128) complex128{
 		}
 		return x[2]
 	},
-	kernel.Pow: func(x, _ []complex128) complex128 { return cmplx.Pow(x[0], x[1]) },
+	kernel.Pow:         func(x, _ []complex128) complex128 { return cmplx.Pow(x[0], x[1]) },
+	kernel.SigmoidGrad: func(x, _ []complex128) complex128 { return x[0] * cmplx.Conj(x[1]*(1-x[1])) },
 }
 
 func truth(b bool) complex128 {
@@ -71,7 +73,7 @@ func (e Form) ofComplex(c *op.Call, compute dtype.Type, out *op.Tensor, operands
 		c.Invalid("operands %v cannot be computed in %v; cast them first", operandsText(operands), compute)
 		return nil, c.Err()
 	}
-	if !op.Castable(result, out.DType) || !number(out.DType) {
+	if !op.Castable(result, out.DType) || !out.DType.IsComplex() && !kernel.Computes(out.DType) {
 		c.Invalid("the result has dtype %v, which cannot be stored in %v; use an output of that dtype or above", result, out)
 	}
 	c.Plain(out)

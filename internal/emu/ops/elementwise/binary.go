@@ -2,6 +2,7 @@ package elementwise
 
 import (
 	"math"
+	"slices"
 
 	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/op"
@@ -16,7 +17,6 @@ var binaries = op.Merge(
 	pointwise.Form{Op: kernel.Add, Params: alpha, Scale: pointwise.MinusOne}.Table("Sub", "Subs", "InplaceSub", "InplaceSubs"),
 	pointwise.Form{Op: kernel.ReverseSub, Params: alpha}.Table("Rsub", "Rsubs"),
 	pointwise.Form{Op: kernel.Mul}.Table("Mul", "Muls", "InplaceMul", "InplaceMuls"),
-	pointwise.Form{Op: kernel.Div, Types: pointwise.Floating}.Table("Div", "Divs", "InplaceDiv", "InplaceDivs"),
 	pointwise.Form{Op: kernel.FloorDiv}.Table("FloorDivide", "FloorDivides", "InplaceFloorDivide", "InplaceFloorDivides"),
 	pointwise.Form{Op: kernel.Fmod}.Table("FmodTensor", "FmodScalar", "InplaceFmodTensor", "InplaceFmodScalar"),
 	pointwise.Form{Op: kernel.Remainder}.Table("RemainderTensorTensor", "RemainderTensorScalar", "RemainderScalarTensor",
@@ -25,7 +25,7 @@ var binaries = op.Merge(
 	pointwise.Form{Op: kernel.Max}.Table("Maximum", "ClampMin", "ClampMinTensor", "InplaceClampMinTensor"),
 	pointwise.Form{Op: kernel.Min}.Table("Minimum", "ClampMax", "ClampMaxTensor", "InplaceClampMax", "InplaceClampMaxTensor"),
 	pointwise.Form{Op: kernel.Clamp}.Table("ClampTensor"),
-	pointwise.Form{Op: kernel.Atan2, Types: pointwise.Floating}.Table("Atan2", "InplaceAtan2"),
+	pointwise.Form{Op: kernel.Atan2, Types: pointwise.Floating}.Table("Atan2"),
 	pointwise.Form{Op: kernel.LogAddExp, Types: pointwise.Floating}.Table("LogAddExp"),
 	pointwise.Form{Op: kernel.LogAddExp2, Types: pointwise.Floating}.Table("LogAddExp2"),
 	pointwise.Form{Op: kernel.XLogY, Types: pointwise.Floating}.Table("XLogYTensor", "XLogYScalarOther", "XLogYScalarSelf",
@@ -39,14 +39,26 @@ var binaries = op.Merge(
 	pointwise.Form{Op: kernel.ShiftLeft}.Table("LeftShift", "LeftShifts"),
 	pointwise.Form{Op: kernel.ShiftRight}.Table("RightShift"),
 	pointwise.Form{Op: kernel.Addcmul, Params: []string{"value"}}.Table("Addcmul", "InplaceAddcmul"),
-	pointwise.Form{Op: kernel.Addcdiv, Types: pointwise.Floating, Params: []string{"value"}}.Table("Addcdiv", "InplaceAddcdiv"),
+	pointwise.Form{Op: kernel.Addcdiv, Params: []string{"value"}}.Table("Addcdiv", "InplaceAddcdiv"),
 	pointwise.Form{Op: kernel.Lerp, Types: pointwise.Floating}.Table("Lerp", "Lerps", "InplaceLerp", "InplaceLerps"),
 	op.Table{
+		"Div": divided, "Divs": divided, "InplaceDiv": divided, "InplaceDivs": divided, "InplaceAtan2": cut(kernel.Atan2),
 		"PowTensorScalar": power, "InplacePowTensorScalar": power, "Clamp": clamp,
 		"DivMod": roundedDivision, "DivMods": roundedDivision, "InplaceDivMod": roundedDivision, "InplaceDivMods": roundedDivision,
 		"RoundDecimals": roundDecimals, "InplaceRoundDecimals": roundDecimals,
 	},
 )
+
+var divided = cut(kernel.Div)
+
+// cut is a function that computes integers in float32. It stores the integer part of the results if all
+// tensors have integers.
+func cut(fn kernel.Op) op.Prepare {
+	return func(c *op.Call) (op.Run, error) {
+		whole := !slices.ContainsFunc(c.AllTensors(), func(t *op.Tensor) bool { return op.Category(t.DType) > 1 })
+		return pointwise.Form{Op: fn, Types: pointwise.Floating, Cut: whole}.Prepare(c)
+	}
+}
 
 // power is Pow with cheaper kernels for some exponents.
 func power(c *op.Call) (op.Run, error) {
@@ -82,7 +94,7 @@ func clamp(c *op.Call) (op.Run, error) {
 func roundedDivision(c *op.Call) (op.Run, error) {
 	switch mode := c.Int("mode"); mode {
 	case 0:
-		return pointwise.Form{Op: kernel.Div, Types: pointwise.Floating}.Prepare(c)
+		return divided(c)
 	case 1:
 		return pointwise.Form{Op: kernel.TruncDiv}.Prepare(c)
 	case 2:

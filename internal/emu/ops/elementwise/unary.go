@@ -45,7 +45,7 @@ var unary = op.Merge(
 	pointwise.Form{Op: kernel.Ceil, Whole: true}.Table("Ceil", "InplaceCeil"),
 	pointwise.Form{Op: kernel.Trunc, Whole: true}.Table("Trunc", "InplaceTrunc"),
 	pointwise.Form{Op: kernel.Round, Whole: true}.Table("Round", "InplaceRound"),
-	pointwise.Form{Op: kernel.Frac, Types: pointwise.Floating}.Table("Frac", "InplaceFrac"),
+	pointwise.Form{Op: kernel.Frac, Types: pointwise.Floating, Cut: true}.Table("Frac", "InplaceFrac"),
 	pointwise.Form{Op: kernel.BitNot, Bools: kernel.LogicalNot}.Table("BitwiseNot"),
 	pointwise.Form{Op: kernel.NanToNum, Types: pointwise.Arithmetic, Whole: true, Params: []string{"nan", "posinf", "neginf"}}.Table("NanToNum", "InplaceNanToNum"),
 )

@@ -35,7 +35,11 @@ func unique(c *op.Call) (op.Run, error) {
 		}
 		t := c.Tensor(name)
 		c.Plain(t)
-		c.DType(t, dtype.Int64)
+		if c.Op.Name == "UniqueConsecutive" {
+			c.DType(t, dtype.Int64, dtype.Int32)
+		} else {
+			c.DType(t, dtype.Int64)
+		}
 		return t
 	}
 	inverse := wanted("inverseOut", "returnInverse")
