@@ -80,7 +80,11 @@ func matmulQuant(c *op.Call) (op.Run, error) {
 func dynamicMatmul(c *op.Call) (op.Run, error) {
 	x, weight, scale, out := c.Tensor("x"), c.Tensor("weight"), c.Tensor("weightScale"), c.Tensor("out")
 	given, smooth, mode := c.Optional("xScaleOptional"), c.Optional("smoothScaleOptional"), c.RequiredText("xQuantMode")
-	c.NoneOf("biasOptional", "xOffsetOptional")
+	for _, name := range []string{"biasOptional", "xOffsetOptional"} {
+		if given := c.Optional(name); given != nil {
+			c.Fail(op.NullPointer, "%v is given; %s must be null", given, name)
+		}
+	}
 	c.Plain(x, scale, out)
 	c.DType(x, dtype.Float16)
 	c.DType(weight, dtype.Int8)
@@ -101,10 +105,12 @@ func dynamicMatmul(c *op.Call) (op.Run, error) {
 	w := byStorage(c, weight, 2)
 	m, k := x.Dim(0), x.Dim(1)
 	switch {
-	case w.Rank() != 2 || w.Dim(1) != k:
-		c.Unfit("%v does not fit %v: it must be [N,%d]", weight, x, k)
-	case w.Dim(0)%16 != 0 || k%16 != 0:
+	case w.Rank() != 2:
+		c.Invalid("%v must be [N,%d]", weight, k)
+	case w.Dim(0)%16 != 0 || w.Dim(1)%16 != 0:
 		c.Invalid("%v: N and K must be multiples of 16", weight)
+	case w.Dim(1) != k:
+		c.Unfit("%v does not fit %v: it must be [N,%d]", weight, x, k)
 	}
 	if c.Err() != nil {
 		return nil, c.Err()

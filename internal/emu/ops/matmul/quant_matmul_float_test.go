@@ -126,6 +126,11 @@ func TestQuantMatmulDequant(t *testing.T) {
 		optest.Refused(t, op.InvalidParam, "QuantMatmulDequant", a.With(optest.Args{"xQuantMode": "perrow"}), "perrow")
 		optest.Refused(t, op.TilingRefused, "QuantMatmulDequant", a.With(optest.Args{"weight": optest.Tensor(t, dtype.Int8, []int64{n, 16}, 0)}), "does not fit")
 		optest.Refused(t, op.NullPointer, "QuantMatmulDequant", a.With(optest.Args{"weight": nil}), "weight is null")
+		optest.Refused(t, op.InvalidParam, "QuantMatmulDequant", a.With(optest.Args{"weight": optest.Tensor(t, dtype.Int8, []int64{1, n, k}, 0)}), "must be [N,32]")
+		optest.Refused(t, op.InvalidParam, "QuantMatmulDequant", a.With(optest.Args{"weight": optest.Tensor(t, dtype.Int8, []int64{n - 1, k}, 0)}), "multiples of 16")
+		for _, name := range []string{"biasOptional", "xOffsetOptional"} {
+			optest.Refused(t, op.NullPointer, "QuantMatmulDequant", a.With(optest.Args{name: x}), "must be null")
+		}
 	}
 	optest.Refused(t, op.InvalidParam, "QuantMatmulDequant", optest.Args{"x": x, "weight": w, "weightScale": scales, "xQuantMode": "pertensor", "transposeWeight": true, "out": optest.Tensor(t, d, []int64{m, n})}, "without xScaleOptional")
 }
