@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -61,7 +62,7 @@ func TestKills(t *testing.T) {
 				victim := rng.IntN(3)
 				for i, r := range ranks {
 					if victim == i || victim == 2 {
-						require.NoError(t, r.Process.Kill())
+						tell(t, r.Process, syscall.SIGKILL)
 					}
 					// A rank that has not found the other yet would look for it for long.
 					defer time.AfterFunc(10*time.Second, func() { _ = r.Process.Kill() }).Stop()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -62,6 +63,14 @@ func (o *output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.text.String()
+}
+
+// tell sends a signal to a process, unless it has ended by then.
+func tell(t *testing.T, p *os.Process, s os.Signal) {
+	t.Helper()
+	if err := p.Signal(s); !errors.Is(err, os.ErrProcessDone) {
+		require.NoError(t, err)
+	}
 }
 
 // startRanks starts the program as the ranks of a job.

@@ -79,7 +79,7 @@ func TestTerminated(t *testing.T) {
 	ranks := startRanks(t, 2, tiny("-steps", "1000000", "-save", dir))
 	training(t, ranks)
 	for _, r := range ranks {
-		require.NoError(t, r.Process.Signal(syscall.SIGTERM))
+		tell(t, r.Process, syscall.SIGTERM)
 	}
 	for _, r := range ranks {
 		require.Error(t, r.Wait())

@@ -135,8 +135,8 @@ func dynamicMatmul(c *op.Call) (op.Run, error) {
 		c.Invalid("xQuantMode is pertensor without xScaleOptional; scales that are found are those of rows")
 	}
 	packed := scale.DType == dtype.Int64
-	if packed != (given != nil && given.DType == dtype.Float16 && mode == "pertensor") {
-		c.Invalid("%v and %v: an int64 scale, which holds that of x, goes with a float16 scale of the tensor", scale, given)
+	if packed != (given != nil && given.DType == dtype.Float16) {
+		c.Invalid("%v and %v: an int64 scale, which holds that of x, goes with a float16 scale of x", scale, given)
 	}
 	small, rows := c.Scratch(dtype.Int8, m, k), c.Scratch(dtype.Float32, m)
 	rowScales := rows
