@@ -17,6 +17,8 @@ func (f *frame) eval(n *node) *value {
 	switch n.op {
 	case "num":
 		return f.number(n.s)
+	case "fraction":
+		return f.eval(n.args[0])
 	case "str":
 		return scalar(symbol(strconv.Quote(n.s)))
 	case "id":
@@ -180,7 +182,7 @@ func (f *frame) binary(n *node) *value {
 		return scalar(or(pointer(a), pointer(truthOf(f.eval(n.args[1]).expr()))))
 	case "+", "-", "*", "/", "%":
 		a, b := f.eval(n.args[0]).expr(), f.eval(n.args[1]).expr()
-		if n.s == "/" && (f.real(a) || f.real(b)) {
+		if n.s == "/" && (f.real(a) || f.real(b) || n.args[0].fractional() || n.args[1].fractional()) {
 			return scalar(makeExpr("quot", a, b))
 		}
 		return scalar(arithmetic(n.s, a, b))

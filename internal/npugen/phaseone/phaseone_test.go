@@ -111,6 +111,19 @@ static aclnnStatus CheckParams(const aclTensor* x, const aclTensor* y) {
     CHECK_RET(std::get<1>(t)->GetStorageFormat() == Format::FORMAT_ND, ACLNN_ERR_PARAM_INVALID);
     return ACLNN_SUCCESS;
 }`, []string{"abcpn invalid (ge (rank (view self)) 4)", "abcpn invalid (not (sheq (shape (dim (view self) 0) 3) (view out)))", "abcpn invalid (ne (fmt out) ND)"}},
+		"divisions of casts": {`
+static double Scale(int64_t in, int64_t out) { return out != 0 ? (static_cast<double>(in) / out) : 0.0; }
+static aclnnStatus CheckParams(const aclTensor* x, const aclTensor* y) {
+    auto a = x->GetViewShape().GetDim(0);
+    auto b = y->GetViewShape().GetDim(0);
+    CHECK_RET(Scale(a, b) >= 0.02, ACLNN_ERR_PARAM_INVALID);
+    CHECK_RET(a / b < 4, ACLNN_ERR_PARAM_INVALID);
+    CHECK_RET((float)(a - 1) / b < 5, ACLNN_ERR_PARAM_INVALID);
+    CHECK_RET(static_cast<int64_t>(a) / b < 6, ACLNN_ERR_PARAM_INVALID);
+    return ACLNN_SUCCESS;
+}`, []string{"abcpn invalid (lt (if (ne (dim (view out) 0) 0) (quot (dim (view self) 0) (dim (view out) 0)) 0) #0.02)",
+			"abcpn invalid (ge (/ (dim (view self) 0) (dim (view out) 0)) 4)", "abcpn invalid (ge (quot (- (dim (view self) 0) 1) (dim (view out) 0)) 5)",
+			"abcpn invalid (ge (/ (dim (view self) 0) (dim (view out) 0)) 6)"}},
 		"lists of pairs": {`
 static const std::initializer_list<std::pair<op::DataType, op::DataType>> PAIRS = {{op::DataType::DT_INT8, op::DataType::DT_FLOAT}, {op::DataType::DT_FLOAT, op::DataType::DT_INT8}};
 static bool Listed(op::DataType a, op::DataType b) {

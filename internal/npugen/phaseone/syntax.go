@@ -85,8 +85,9 @@ func (r *reader) unary() *node {
 		r.i++
 		return &node{op: "un", s: x.s, args: []*node{r.unary()}}
 	case x.is("(") && r.i+2 < len(r.t) && slices.Contains(castTypes, r.t[r.i+1].s) && (r.t[r.i+2].is(")") || r.t[r.i+2].is("*")):
+		to := r.t[r.i+1].s
 		r.i = closing(r.t, r.i) + 1
-		return r.unary()
+		return cast(to, r.unary())
 	}
 	return r.postfix(r.primary())
 }
@@ -136,7 +137,20 @@ func (r *reader) primary() *node {
 	return opaqueNode
 }
 
-// name reads a qualified name with template arguments. Casts become their operand.
+// cast is a value of another type. Of the types only those with a fraction matter, for divisions.
+func cast(to string, of *node) *node {
+	if to == "float" || to == "double" {
+		return &node{op: "fraction", args: []*node{of}}
+	}
+	return of
+}
+
+// fractional reports whether an expression was cast to a type with a fraction.
+func (n *node) fractional() bool {
+	return n.op == "fraction" || n.op == "bin" && slices.Contains([]string{"+", "-", "*", "/"}, n.s) && slices.ContainsFunc(n.args, (*node).fractional)
+}
+
+// name reads a qualified name with template arguments. Casts to other types become their operand.
 func (r *reader) name(s string) *node {
 	n := &node{op: "id", s: s}
 	for r.i < len(r.t) {
@@ -158,7 +172,11 @@ func (r *reader) name(s string) *node {
 		end := closing(r.t, r.i)
 		inner := expression(r.t[r.i+1 : min(end, len(r.t))])
 		r.i = end + 1
-		return inner
+		to := n.s
+		if len(n.targ) > 0 && len(n.targ[0]) == 1 {
+			to = n.targ[0][0].s
+		}
+		return cast(to, inner)
 	}
 	return n
 }
