@@ -177,14 +177,19 @@ func (h *Health) readFaults(card, chip int32) error {
 }
 
 func (h *Health) readLoad(card, chip int32) error {
-	percent, err := dcmiGetDeviceUtilizationRate(0, card, chip, abi.DCMI_UTILIZATION_RATE_AICORE)
-	if err == nil {
-		h.AICore = int(percent)
-		if percent, err = dcmiGetDeviceUtilizationRate(0, card, chip, abi.DCMI_UTILIZATION_RATE_HBM_BANDWIDTH); err == nil {
-			h.Bandwidth = int(percent)
+	for _, of := range []struct {
+		kind int32
+		to   *int
+	}{{abi.DCMI_UTILIZATION_RATE_AICORE, &h.AICore}, {abi.DCMI_UTILIZATION_RATE_HBM_BANDWIDTH, &h.Bandwidth}} {
+		percent, err := dcmiGetDeviceUtilizationRate(0, card, chip, of.kind)
+		switch {
+		case err == nil:
+			*of.to = int(percent)
+		case !untold(err):
+			return err
 		}
 	}
-	return err
+	return nil
 }
 
 func (h *Health) readMemory(card, chip int32) error {

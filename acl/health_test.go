@@ -61,11 +61,11 @@ func TestHealth(t *testing.T) {
 
 // TestHealthUntold: what the driver does not support is -1, and other failures are errors.
 func TestHealthUntold(t *testing.T) {
-	acltest.Faults(t, "dcmi_get_device_power_info=-8255;dcmi_get_device_ecc_info=-8013;dcmi_get_device_hbm_info=-8255;dcmi_get_device_temperature:2=-8006;dcmi_get_device_health:3=-8255", func(t *testing.T) {
+	acltest.Faults(t, "dcmi_get_device_power_info=-8255;dcmi_get_device_ecc_info=-8013;dcmi_get_device_hbm_info=-8255;dcmi_get_device_temperature:2=-8006;dcmi_get_device_health:3=-8255;dcmi_get_device_utilization_rate:1=-8255", func(t *testing.T) {
 		rt := acltest.Open(t)
 		h, err := rt.Health(background, 2)
 		require.NoError(t, err)
-		require.Equal(t, acl.Health{Card: 2, MemoryUsed: -1, MemoryTotal: -1, Temperature: 40, Power: -1, ECC: acl.ECC{
+		require.Equal(t, acl.Health{Card: 2, AICore: -1, MemoryUsed: -1, MemoryTotal: -1, Temperature: 40, Power: -1, ECC: acl.ECC{
 			Corrected: -1, Uncorrected: -1, TotalCorrected: -1, TotalUncorrected: -1, RetiredPages: -1,
 		}}, h)
 		_, err = rt.Health(background, 2)
