@@ -351,7 +351,7 @@ var opNonMaxSuppression = Operator{
 //
 // It launches aclnnNonMaxSuppression (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator implements it. Its element types are not verified: only the Ascend310P has it. Its
-// checks follow CANN's source.
+// checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-cv, objdetect/non_max_suppression_v6/docs/aclnnNonMaxSuppression.md
 func NonMaxSuppression(st *acl.Stream, p NonMaxSuppressionParams) error {
 	c := NewCall(st, &opNonMaxSuppression)
@@ -390,7 +390,8 @@ var opResize = Operator{
 // Resize resizes images by the factors Scales.
 //
 // It launches aclnnResize (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
+// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source, 1 of
+// them in part.
 // Vendor's page: hicann/ops-cv, image/resize_bilinear_v2/docs/aclnnResize.md
 func Resize(st *acl.Stream, p ResizeParams) error {
 	c := NewCall(st, &opResize)
@@ -479,7 +480,8 @@ var opRoiAlignV2 = Operator{
 // torchvision defines it.
 //
 // It launches aclnnRoiAlignV2 (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: Self, Boxes, Out float32 float16. Its checks follow CANN's source.
+// The emulator verified: Self, Boxes, Out float32 float16. Its checks follow CANN's source, 1 of
+// them in part.
 // Vendor's page: hicann/ops-cv, objdetect/roi_align/docs/aclnnRoiAlignV2.md
 func RoiAlignV2(st *acl.Stream, p RoiAlignV2Params) error {
 	c := NewCall(st, &opRoiAlignV2)
@@ -524,7 +526,8 @@ var opRoiAlignV2Backward = Operator{
 // RoiAlignV2Backward computes the gradient of RoiAlignV2.
 //
 // It launches aclnnRoiAlignV2Backward (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: GradOutput, Boxes, GradInput float32. Its checks follow CANN's source.
+// The emulator verified: GradOutput, Boxes, GradInput float32. Its checks follow CANN's source, 1
+// of them in part.
 // Vendor's page: hicann/ops-cv, objdetect/roi_align_grad/docs/aclnnRoiAlignV2Backward.md
 func RoiAlignV2Backward(st *acl.Stream, p RoiAlignV2BackwardParams) error {
 	c := NewCall(st, &opRoiAlignV2Backward)
@@ -649,7 +652,8 @@ var opUpsampleBicubic2dAAGrad = Operator{
 // UpsampleBicubic2dAAGrad computes the gradient of UpsampleBicubic2dAA.
 //
 // It launches aclnnUpsampleBicubic2dAAGrad (libopapi, CANN 8.1.RC1) of family resampling on st.
-// The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source.
+// The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source,
+// 1 of them in part.
 // Vendor's page: hicann/ops-cv, image/upsample_bicubic2d_aa_grad/docs/aclnnUpsampleBicubic2dAAGrad.md
 func UpsampleBicubic2dAAGrad(st *acl.Stream, p UpsampleBicubic2dAAGradParams) error {
 	c := NewCall(st, &opUpsampleBicubic2dAAGrad)
@@ -816,7 +820,8 @@ var opUpsampleBilinear2dAABackward = Operator{
 //
 // It launches aclnnUpsampleBilinear2dAABackward (libopapi, CANN 8.1.RC1) of family resampling on
 // st.
-// The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source.
+// The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source,
+// 1 of them in part.
 // Vendor's page: hicann/ops-cv, image/upsample_bilinear2d_aa_backward/docs/aclnnUpsampleBilinear2dAABackward.md
 func UpsampleBilinear2dAABackward(st *acl.Stream, p UpsampleBilinear2dAABackwardParams) error {
 	c := NewCall(st, &opUpsampleBilinear2dAABackward)
@@ -988,7 +993,7 @@ var opUpsampleLinear1dBackward = Operator{
 //
 // It launches aclnnUpsampleLinear1dBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: GradOut, Out float32 float16 bfloat16 float64. Its checks follow CANN's
-// source.
+// source, 3 of them in part.
 // Vendor's page: hicann/ops-cv, image/upsample_bilinear2d_grad/docs/aclnnUpsampleLinear1dBackward.md
 func UpsampleLinear1dBackward(st *acl.Stream, p UpsampleLinear1dBackwardParams) error {
 	c := NewCall(st, &opUpsampleLinear1dBackward)
@@ -1063,7 +1068,7 @@ var opUpsampleNearest1dBackward = Operator{
 //
 // It launches aclnnUpsampleNearest1dBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: GradOut, Out float32 float16 bfloat16 float64. Its checks follow CANN's
-// source.
+// source, 2 of them in part.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest2d_grad/docs/aclnnUpsampleNearest1dBackward.md
 func UpsampleNearest1dBackward(st *acl.Stream, p UpsampleNearest1dBackwardParams) error {
 	c := NewCall(st, &opUpsampleNearest1dBackward)
@@ -1297,7 +1302,7 @@ var opUpsampleNearest3dBackward = Operator{
 //
 // It launches aclnnUpsampleNearest3dBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: GradOut, GradInput float32 float16 bfloat16 float64. Its checks follow
-// CANN's source.
+// CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest3d_grad/docs/aclnnUpsampleNearest3dBackward.md
 func UpsampleNearest3dBackward(st *acl.Stream, p UpsampleNearest3dBackwardParams) error {
 	c := NewCall(st, &opUpsampleNearest3dBackward)
@@ -1374,7 +1379,8 @@ var opUpsampleNearestExact1dBackward = Operator{
 //
 // It launches aclnnUpsampleNearestExact1dBackward (libopapi, CANN 8.1.RC1) of family resampling on
 // st.
-// The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source.
+// The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source,
+// 1 of them in part.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest_exact2d_grad/docs/aclnnUpsampleNearestExact1dBackward.md
 func UpsampleNearestExact1dBackward(st *acl.Stream, p UpsampleNearestExact1dBackwardParams) error {
 	c := NewCall(st, &opUpsampleNearestExact1dBackward)
@@ -1454,7 +1460,8 @@ var opUpsampleNearestExact2dBackward = Operator{
 //
 // It launches aclnnUpsampleNearestExact2dBackward (libopapi, CANN 8.1.RC1) of family resampling on
 // st.
-// The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source.
+// The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source,
+// 1 of them in part.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest_exact2d_grad/docs/aclnnUpsampleNearestExact2dBackward.md
 func UpsampleNearestExact2dBackward(st *acl.Stream, p UpsampleNearestExact2dBackwardParams) error {
 	c := NewCall(st, &opUpsampleNearestExact2dBackward)
@@ -1539,7 +1546,7 @@ var opUpsampleNearestExact3dBackward = Operator{
 // It launches aclnnUpsampleNearestExact3dBackward (libopapi, CANN 8.1.RC1) of family resampling on
 // st.
 // The emulator verified: GradOut, GradInput float32 float16 bfloat16. Its checks follow CANN's
-// source.
+// source, 2 of them in part.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest_exact3d_grad/docs/aclnnUpsampleNearestExact3dBackward.md
 func UpsampleNearestExact3dBackward(st *acl.Stream, p UpsampleNearestExact3dBackwardParams) error {
 	c := NewCall(st, &opUpsampleNearestExact3dBackward)
@@ -1628,7 +1635,7 @@ var opUpsampleTrilinear3dBackward = Operator{
 //
 // It launches aclnnUpsampleTrilinear3dBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: GradOut, GradInput float32 float16 bfloat16 float64. Its checks follow
-// CANN's source.
+// CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-cv, image/upsample_trilinear3d_backward/docs/aclnnUpsampleTrilinear3dBackward.md
 func UpsampleTrilinear3dBackward(st *acl.Stream, p UpsampleTrilinear3dBackwardParams) error {
 	c := NewCall(st, &opUpsampleTrilinear3dBackward)
