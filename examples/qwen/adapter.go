@@ -8,26 +8,29 @@ import (
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/goascend/cann/aclnn"
 )
 
 // Adapter adds products of low rank to linear layers of a model with frozen weights (LoRA,
 // arXiv:2106.09685): a layer with weight W computes x·Wᵀ + scale·(x·Aᵀ)·Bᵀ. A [rank, in] and B [out,
-// rank] are trained in place of W. Several adapters may be made on one model and used in turns. The
+// rank] are trained in place of W. Several adapters may be made on one model and used in turns (Model.Use), or in one pass (Model.UseEach). The
 // parallelism of the model is theirs too, and each rank that has a part of W has the matching part
 // of A or B. Close an adapter before its model.
 type Adapter struct {
 	m      *Model
 	lora   LoRA
 	params parameters
-	store  storage
+	store  *replicated
 	pairs  map[*Parameter][]pair      // by the weight that a product reads
 	config map[string]json.RawMessage // of the folder that it was loaded from
 	nested bool                       // the names there are those of a model that sees images
 
 	// Masks of dropout depend on these: the number of updates, and of masks since.
 	seed, steps, drawn uint64
+
+	rests bool // it had no labels in the last step, and has no gradients
 }
 
 // pair holds the two weights that an adapter adds to a linear layer, or to some rows of one.
@@ -136,15 +139,17 @@ func (m *Model) Use(a *Adapter) error {
 	if a != nil && (a.m != m || a.store == nil) {
 		return errors.New("qwen: the adapter is closed, or of another model")
 	}
-	m.adapter = a
+	m.adapter, m.joint = a, nil
 	return nil
 }
 
-// trained returns the storage of the weights that a step trains, or nil.
-func (m *Model) trained() storage {
+// trained returns where the gradients of a step go, or nil.
+func (m *Model) trained() trained {
 	switch {
 	case !m.Config.Frozen:
 		return m.store
+	case m.joint != nil:
+		return m.joint
 	case m.adapter != nil:
 		return m.adapter.store
 	}
@@ -156,12 +161,20 @@ func (a *Adapter) Close() error {
 	if a == nil || a.store == nil {
 		return nil
 	}
-	if a.m.adapter == a {
-		a.m.adapter = nil
-	}
+	a.leave()
 	err := a.store.Close()
 	a.store = nil
 	return err
+}
+
+// leave takes the adapter out of use.
+func (a *Adapter) leave() {
+	if a.m.adapter == a {
+		a.m.adapter = nil
+	}
+	if j := a.m.joint; j != nil && slices.Contains(j.adapters, a) {
+		a.m.joint = nil
+	}
 }
 
 // Parameters lists the adapter's weights of which this rank has a part. Their names are PEFT's.

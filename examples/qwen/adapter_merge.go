@@ -15,9 +15,7 @@ func (a *Adapter) Merge(ctx context.Context) error { return a.merge(ctx, 1) }
 func (a *Adapter) Unmerge(ctx context.Context) error { return a.merge(ctx, -1) }
 
 func (a *Adapter) merge(ctx context.Context, sign float64) error {
-	if a.m.adapter == a {
-		a.m.adapter = nil
-	}
+	a.leave()
 	for _, u := range a.m.params.units {
 		for _, w := range u {
 			for _, l := range a.pairs[w] {

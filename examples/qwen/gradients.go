@@ -99,9 +99,15 @@ func (m *Model) embed(p *pass, in *inputs) *aclnn.Tensor {
 // gradients are then ready to be exchanged.
 func (m *Model) backward(p *pass, in *inputs, s *state, dx, dIn *aclnn.Tensor, lastMicro bool) {
 	p.backward = true
-	trained := &m.params
-	if p.frozen {
-		trained = &p.adapter.params
+	trained := []*parameters{&m.params}
+	switch {
+	case p.joint != nil:
+		trained = nil
+		for _, a := range p.joint.active() {
+			trained = append(trained, &a.params)
+		}
+	case p.frozen:
+		trained = []*parameters{&p.adapter.params}
 	}
 	// of runs the backward pass of a part that writes the gradients of its units. Those of the
 	// first unit are then complete.
@@ -113,7 +119,9 @@ func (m *Model) backward(p *pass, in *inputs, s *state, dx, dIn *aclnn.Tensor, l
 			if p.Err() == nil {
 				part()
 			}
-			p.finiteGradients(trained, units[0])
+			for _, ps := range trained {
+				p.finiteGradients(ps, units[0])
+			}
 			if lastMicro {
 				p.trained.ready(p, units[0])
 			}
@@ -153,6 +161,9 @@ func (m *Model) backward(p *pass, in *inputs, s *state, dx, dIn *aclnn.Tensor, l
 // of the loss, and returns the loss. The loss is the mean cross-entropy over the counted labels of
 // all ranks, plus the load balancing loss of the experts if the configuration asks for it.
 func (m *Model) Gradients(ctx context.Context, b Batch) (loss float64, err error) {
+	if err := m.checkPlain(b); err != nil {
+		return 0, err
+	}
 	s, err := m.newStep(ctx, b)
 	if s != nil {
 		defer func() { err = errors.Join(err, s.close()) }()
@@ -185,6 +196,9 @@ func (m *Model) Hidden(ctx context.Context, b Batch) (states []float32, err erro
 
 // outputs runs the forward pass and returns the logits, or what the head would read.
 func (m *Model) outputs(ctx context.Context, b Batch, headless bool) (values []float32, err error) {
+	if err := m.checkPlain(b); err != nil {
+		return nil, err
+	}
 	p := m.pass(ctx)
 	defer func() { err = errors.Join(err, p.Close()) }()
 	in, err := m.inputs(p, b)

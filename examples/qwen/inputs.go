@@ -12,7 +12,7 @@ import (
 type inputs struct {
 	batch, length int64
 	ids, labels   *aclnn.Tensor
-	labelled      int // number of labels that are not ignored
+	parts         []part // with losses of their own
 	mask          mask.Mask
 	cu            []int64       // boundaries of packed sequences, or nil
 	valid         *aclnn.Tensor // [tokens, 1], 1 for tokens and 0 for padding; nil without padding
@@ -64,7 +64,12 @@ func (m *Model) inputs(p *pass, b Batch) (*inputs, error) {
 		return nil, err
 	}
 	ids, labels, labelled := b.own(chunks)
-	in.length, in.labelled = int64(len(ids))/in.batch, labelled
+	in.length = int64(len(ids)) / in.batch
+	in.parts = []part{{rows: int64(len(ids)), labelled: labelled, trained: true}}
+	if b.Adapters != nil {
+		in.parts = b.adapterParts(chunks, labels)
+		p.joint = &jointPass{joint: m.joint, parts: in.parts, rows: int64(len(ids)), kept: map[*Parameter][]*group{}}
+	}
 	in.ids, in.labels = p.tokens(ids), p.tokens(labels)
 	if b.Lengths != nil && m.Config.family().hybrid { // attention uses its mask instead
 		in.valid = p.valid(b, chunks)

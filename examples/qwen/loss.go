@@ -12,7 +12,7 @@ import (
 // counted labels of all ranks, without the load balancing loss of experts and without dropout. All
 // ranks call it. It leaves gradients as they are.
 func (m *Model) Loss(ctx context.Context, b Batch) (loss float64, err error) {
-	if err := b.validate(m.Config.VocabSize); err != nil {
+	if err := m.checkPlain(b); err != nil {
 		return 0, err
 	}
 	s, err := m.pieces(ctx, b)
@@ -55,8 +55,10 @@ func (s *step) evaluate(ctx context.Context, b Batch, rows int64) (err error) {
 	case p.Err() != nil:
 	case !m.last():
 		p.Do(func() error { return m.par.Pipeline.Exchange(m.st, hccl.SendTo(at+1, u.state.out)) })
-	case u.in.labelled > 0:
-		s.addLoss(u)
+	default:
+		for _, part := range u.in.parts {
+			s.addLoss(u, part)
+		}
 	}
 	return p.Err()
 }

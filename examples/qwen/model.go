@@ -1,6 +1,7 @@
 package qwen
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,7 @@ type Model struct {
 	moved  int64 // bytes, by copies of weights
 	// adapter is the one in use, nil for none.
 	adapter *Adapter
+	joint   *joint // adapters of UseEach instead, or nil
 	// quantized holds the weights that Quantize has made.
 	quantized aclnn.Scope
 
@@ -194,6 +196,10 @@ type Batch struct {
 	// Targets is the number of counted labels of the step over all ranks, over which the loss is
 	// averaged; 0 means those of this batch.
 	Targets int
+	// Adapters are for GradientsEach the numbers of the samples' adapters in UseEach, from 1 on; 0 stands for
+	// none. A sample is a row, or a packed sequence. AdapterTargets are, in place of Targets, the numbers of
+	// counted labels by adapter, the first for samples without one; nil means those of this batch.
+	Adapters, AdapterTargets []int
 }
 
 // Rows returns n rows of a batch.
@@ -204,18 +210,10 @@ func (b Batch) Rows(from, n int) Batch {
 	if b.Lengths != nil {
 		part.Lengths = b.Lengths[from:][:n]
 	}
-	return part
-}
-
-// labelled returns the number of labels that are not ignored.
-func (b Batch) labelled() int {
-	n := 0
-	for _, l := range b.Labels {
-		if l >= 0 {
-			n++
-		}
+	if b.Adapters != nil {
+		part.Adapters = b.Adapters[from:][:n]
 	}
-	return n
+	return part
 }
 
 func (b Batch) validate(vocab int) error {
@@ -223,7 +221,7 @@ func (b Batch) validate(vocab int) error {
 	if n == 0 || len(b.Inputs) != n || len(b.Labels) != n || b.Lengths != nil && len(b.Lengths) != b.Size {
 		return fmt.Errorf("qwen: a batch of %d x %d has %d inputs, %d labels and %d lengths", b.Size, b.Length, len(b.Inputs), len(b.Labels), len(b.Lengths))
 	}
-	if err := b.checkPacked(); err != nil {
+	if err := cmp.Or(b.checkPacked(), b.checkAdapters()); err != nil {
 		return err
 	}
 	for row, l := range b.Lengths {

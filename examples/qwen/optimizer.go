@@ -70,10 +70,13 @@ func (o *Optimizer) Steps() int { return o.steps }
 // Step clips the gradients and updates the weights. It returns the gradients' norm before clipping.
 // Once it has started, it ignores the end of ctx, so that all weights are of the same step. With
 // Float16, gradients that have become infinite are dropped: the norm is then infinite, Steps stays as
-// it was, and LossScale halves.
+// it was, and LossScale halves. For an adapter that GradientsEach found no labels of, Step does nothing.
 func (o *Optimizer) Step(ctx context.Context) (norm float64, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
+	}
+	if o.adapter != nil && o.adapter.rests {
+		return 0, nil
 	}
 	ctx = context.WithoutCancel(ctx)
 	if o.m.dt == aclnn.Float16 {

@@ -35,13 +35,17 @@ func (b Batch) cut(n int) (parts []Batch, err error) {
 		part := b
 		part.Length = width
 		part.Inputs, part.Labels = b.Inputs[i*width:][:width], b.Labels[i*width:][:width]
-		part.CuSeqLens = nil
+		part.CuSeqLens, part.Adapters = nil, nil
+		first := at
 		for ; at < len(b.CuSeqLens) && b.CuSeqLens[at] <= int64((i+1)*width); at++ {
 			part.CuSeqLens = append(part.CuSeqLens, b.CuSeqLens[at]-int64(i*width))
 		}
 		at--
 		if last := len(part.CuSeqLens) - 1; b.Length%n != 0 || last < 1 || part.CuSeqLens[0] != 0 || part.CuSeqLens[last] != int64(width) {
 			return nil, fmt.Errorf("qwen: a packed row of %d tokens with boundaries %v cannot be cut into %d micro-batches: a sequence must begin every %d tokens", b.Length, b.CuSeqLens, n, width)
+		}
+		if b.Adapters != nil {
+			part.Adapters = b.Adapters[first:at]
 		}
 		parts = append(parts, part)
 	}

@@ -25,12 +25,13 @@ type pass struct {
 	exchange   bool              // whether attention is such a layer
 	ep         *parallel.Experts
 	store      storage
-	trained    storage                // of the weights that get gradients; nil if none do
+	trained    trained                // nil if no weights get gradients
 	training   bool                   // dropout applies
 	frozen     bool                   // the weights of the model get none
 	adapter    *Adapter               // in use, or nil
 	low        map[*Parameter]lowRank // of the adapter, by its first weight
 	racked     *racked                // adapters of Advance, or nil
+	joint      *jointPass             // adapters of GradientsEach, or nil
 	narrow     narrowed               // the last input of a quantised product
 	feed       *feed                  // of a Trainer; nil otherwise
 	detect     bool                   // NaN and infinite elements

@@ -1,6 +1,7 @@
 package qwen
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,7 @@ import (
 type step struct {
 	m       *Model
 	batches []Batch // micro-batches
-	targets int     // labels of the whole step over all ranks
+	targets []int   // labels of the whole step over all ranks, by part.number
 	loss    *aclnn.Tensor
 	pass    *pass
 	live    map[int]*micro
@@ -38,13 +39,23 @@ func (m *Model) newStep(ctx context.Context, b Batch) (*step, error) {
 	if m.trained() == nil {
 		return nil, errFrozen
 	}
+	if (m.joint == nil) != (b.Adapters == nil) {
+		return nil, errEach
+	}
 	if m.par.NeedsSequence(m.Config) && !m.par.Sequence {
 		return nil, errCounted
 	}
 	if m.quantized.Stream != nil {
 		return nil, errQuantized
 	}
-	return m.pieces(ctx, b)
+	s, err := m.pieces(ctx, b)
+	if err == nil && m.joint != nil {
+		err = m.joint.start(s.targets)
+	}
+	if m.adapter != nil {
+		m.adapter.rests = false
+	}
+	return s, err
 }
 
 // pieces makes the step of a batch that was checked.
@@ -53,11 +64,17 @@ func (m *Model) pieces(ctx context.Context, b Batch) (*step, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &step{m: m, batches: parts, pass: m.pass(ctx), targets: b.Targets, live: map[int]*micro{}}
-	if s.targets == 0 {
-		s.targets = b.labelled()
+	targets := []int{cmp.Or(b.Targets, counted(b.Labels))}
+	if b.Adapters != nil {
+		if targets, err = m.joint.targets(b); err != nil {
+			return nil, err
+		}
+		for i := range parts {
+			parts[i] = parts[i].byAdapter()
+		}
 	}
-	s.loss = s.pass.Tensor(aclnn.Float32, 1)
+	s := &step{m: m, batches: parts, pass: m.pass(ctx), targets: targets, live: map[int]*micro{}}
+	s.loss = s.pass.Tensor(aclnn.Float32, int64(len(targets)))
 	s.pass.Zero(s.loss)
 	return s, s.pass.Err()
 }
@@ -177,31 +194,39 @@ func (s *step) share() float64 {
 // crossEntropy adds the loss of a micro-batch to that of the step, and computes the gradient of its
 // logits.
 func (s *step) crossEntropy(u *micro) {
-	p, logits := u.pass, u.state.out
-	u.dLogits = p.Like(logits)
-	if u.in.labelled == 0 {
-		p.Zero(u.dLogits)
-		return
+	p := u.pass
+	u.dLogits = p.Like(u.state.out)
+	for _, part := range u.in.parts {
+		dLogits := u.dLogits.Narrow(0, part.first, part.rows)
+		args, weight := s.addLoss(u, part)
+		if part.labelled == 0 || !part.trained {
+			p.Zero(dLogits)
+			continue
+		}
+		weight *= s.m.scale.factor
+		grad := ops.CrossEntropyGradArgs{CrossEntropyArgs: args, DLogits: dLogits}
+		if weight != 1 {
+			grad.DLoss = p.Tensor(aclnn.Float32, 1)
+			p.Fill(grad.DLoss, aclnn.Float(weight))
+		}
+		p.Do(func() error { return p.tp.CrossEntropyGrad(p.ctx, p.Stream, &grad) })
 	}
-	args, weight := s.addLoss(u)
-	weight *= s.m.scale.factor
-	grad := ops.CrossEntropyGradArgs{CrossEntropyArgs: args, DLogits: u.dLogits}
-	if weight != 1 {
-		grad.DLoss = p.Tensor(aclnn.Float32, 1)
-		p.Fill(grad.DLoss, aclnn.Float(weight))
-	}
-	p.Do(func() error { return p.tp.CrossEntropyGrad(p.ctx, p.Stream, &grad) })
 }
 
-// addLoss adds the loss of a micro-batch to that of the step. It weights the mean over this
-// micro-batch's labels by their share of all labels.
-func (s *step) addLoss(u *micro) (args ops.CrossEntropyArgs, weight float64) {
-	p, logits := u.pass, u.state.out
-	own, logProb := p.Tensor(aclnn.Float32, 1), p.Tensor(logits.DType(), logits.Shape()...)
-	args = ops.CrossEntropyArgs{Logits: logits, Labels: u.in.labels, IgnoreIndex: ignored, Loss: own, LogProb: logProb}
-	weight = float64(u.in.labelled) / float64(s.targets)
+// addLoss adds the loss of a part of a micro-batch to that of the step, if it has labels. It weights
+// the mean over these labels by their share of all labels of the step.
+func (s *step) addLoss(u *micro, part part) (args ops.CrossEntropyArgs, weight float64) {
+	if part.labelled == 0 {
+		return args, 0
+	}
+	p := u.pass
+	logits, labels := u.state.out.Narrow(0, part.first, part.rows), u.in.labels.Narrow(0, part.first, part.rows)
+	own, logProb := p.Tensor(aclnn.Float32, 1), p.Like(logits)
+	args = ops.CrossEntropyArgs{Logits: logits, Labels: labels, IgnoreIndex: ignored, Loss: own, LogProb: logProb}
+	weight = float64(part.labelled) / float64(s.targets[part.number])
 	p.Do(func() error { return p.tp.CrossEntropy(p.ctx, p.Stream, &args) })
-	aclnn.Launch(&p.Scope, aclnn.InplaceAdd, aclnn.InplaceAddParams{SelfRef: s.loss, Other: own, Alpha: aclnn.Float(weight)})
+	sum := s.loss.Narrow(0, int64(part.number), 1)
+	aclnn.Launch(&p.Scope, aclnn.InplaceAdd, aclnn.InplaceAddParams{SelfRef: sum, Other: own, Alpha: aclnn.Float(weight)})
 	return args, weight
 }
 
@@ -229,11 +254,26 @@ func (s *step) sum() error {
 
 // total returns the loss over all ranks.
 func (s *step) total(ctx context.Context) (float64, error) {
-	if err := s.sum(); err != nil {
+	losses, err := s.totals(ctx)
+	if err != nil {
 		return 0, err
 	}
-	loss, err := readScalar(ctx, s.m.st, s.loss)
-	return loss / float64(s.m.tp.Size()), err // tensor-parallel ranks have the same loss
+	return losses[0], nil
+}
+
+// totals returns the losses over all ranks, by part.number.
+func (s *step) totals(ctx context.Context) (losses []float64, err error) {
+	if err := s.sum(); err != nil {
+		return nil, err
+	}
+	values := make([]float32, len(s.targets))
+	if err := aclnn.CopyFromDevice(ctx, s.m.st, values, s.loss); err != nil {
+		return nil, err
+	}
+	for _, v := range values {
+		losses = append(losses, float64(v)/float64(s.m.tp.Size())) // tensor-parallel ranks have the same loss
+	}
+	return losses, nil
 }
 
 // readScalar waits for the stream and reads one float32.

@@ -11,14 +11,9 @@ import (
 // storage keeps the weights of a model, either whole on every rank that computes with them or in
 // shards. A unit is open while layers read it.
 type storage interface {
+	trained
 	open(p *pass, u int)
 	close(p *pass, u int)
-	// begin gives the parameters of the open unit gradient tensors. ready says that all work on a
-	// unit's gradients in this step has been queued, finish says so for all units.
-	begin(p *pass, u int)
-	ready(p *pass, u int)
-	finish() error
-	restart() error // after a failed step
 
 	slots() []slot
 	// read and write copy this rank's part of a parameter, or of its optimiser state, to and from
@@ -29,6 +24,16 @@ type storage interface {
 	write(ctx context.Context, q *Parameter, of func(slot int) *aclnn.Tensor, values source) error
 	publish(q *Parameter) error
 	Close() error
+}
+
+// trained has the gradients of weights.
+type trained interface {
+	// begin gives the parameters of the open unit gradient tensors. ready says that all work on a
+	// unit's gradients in this step has been queued, finish says so for all units.
+	begin(p *pass, u int)
+	ready(p *pass, u int)
+	finish() error
+	restart() error // after a failed step
 }
 
 // source returns the elements [lo, hi) of this rank's part of a parameter.

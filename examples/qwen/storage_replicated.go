@@ -131,6 +131,9 @@ func (r *replicated) finish() error {
 	return r.meter.Join(func() error { return errors.Join(r.dense.Finish(), r.experts.Finish()) })
 }
 
+// zero clears the gradients.
+func (r *replicated) zero() error { return errors.Join(r.dense.Zero(), r.experts.Zero()) }
+
 func (r *replicated) restart() error { return errors.Join(r.dense.Restart(), r.experts.Restart()) }
 
 // view returns a parameter's part of a tensor of its weight's slot.

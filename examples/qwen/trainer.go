@@ -98,7 +98,7 @@ func (t *Trainer) forget() error {
 // those by rounding only. Once it has started, it ignores the end of ctx. An error of the capture,
 // in the first step of a shape, comes after the update of the weights.
 func (t *Trainer) Step(ctx context.Context, b Batch) (loss, norm float64, err error) {
-	if err := errors.Join(ctx.Err(), b.validate(t.m.Config.VocabSize)); err != nil {
+	if err := errors.Join(ctx.Err(), t.m.checkPlain(b)); err != nil {
 		return 0, 0, err
 	}
 	if b.Lengths != nil || b.CuSeqLens != nil {
