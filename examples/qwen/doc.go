@@ -2,10 +2,14 @@
 // Face's formats, forward and backward pass, and optimiser step. Every operator is launched through
 // package ops or aclnn.
 //
-//	m, err := qwen.New(st, reg, cfg, qwen.Options{DType: aclnn.Float32})
+//	m, err := qwen.New(st, reg, cfg, aclnn.Float32)
 //	defer m.Close()
-//	err = m.Init(seed) // or m.Load(file)
-//	loss, err := m.Step(ctx, qwen.Batch{…}, optimizer)
+//	err = m.Init(ctx, seed) // or m.Load(ctx, folder)
+//	loss, err := m.Gradients(ctx, qwen.Batch{…})
+//	norm, err := optimizer.Step(ctx)
+//
+// With Config.Frozen, adapters are trained instead (NewAdapter): in turns with Use, or several in one pass
+// with UseEach and GradientsEach.
 //
 // A Decoder and a Trainer replay their steps as captured graphs. Pages and Advance read many sequences
 // of different lengths in one pass, which Steps replay as graphs. Quantize makes weights int8.

@@ -2,6 +2,7 @@ package qwen_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -130,7 +131,7 @@ func jointCases(rows qwen.Batch) []jointCase {
 // TestJointAdaptersEqualSeparateOnes compares the losses and gradients of adapters that differ in all options
 // with those of passes of each alone.
 func TestJointAdaptersEqualSeparateOnes(t *testing.T) {
-	options := []qwen.LoRA{
+	each := []qwen.LoRA{
 		{Rank: 3, Alpha: 5, Targets: []string{"o_proj", "up_proj", "lm_head"}, Dropout: 0.25},
 		{Rank: 2, Alpha: 2, Targets: []string{"v_proj", "gate_proj"}},
 		{Rank: 8, Alpha: 16, Targets: []string{qwen.AllLinear}, Ranks: map[string]int{"o_proj": 5}, Dropout: 0.1},
@@ -142,6 +143,7 @@ func TestJointAdaptersEqualSeparateOnes(t *testing.T) {
 		rows := qwen.Batch{Size: 4, Length: a.Length, Inputs: append(append([]int32(nil), a.Inputs...), b.Inputs...), Labels: append(append([]int32(nil), a.Labels...), b.Labels...)}
 		for _, c := range jointCases(rows) {
 			t.Run(name+"/"+c.name, func(t *testing.T) {
+				options := slices.Clone(each)
 				if c.micro > 1 { // the draws of dropout go on from one micro-batch to the next
 					options[0].Dropout, options[2].Dropout = 0, 0
 				}
@@ -260,13 +262,13 @@ func TestJointAdapterRefusals(t *testing.T) {
 	invalid := acl.ErrInvalidArgument
 	refused(invalid, "needs an adapter", m.UseEach())
 	refused(invalid, "adapter 2 is closed, of another model, or there twice", m.UseEach(a, a))
-	refused(invalid, "adapter 1 is closed", m.UseEach(nil))
+	refused(invalid, "adapter 1 is closed", m.UseEach((*qwen.Adapter)(nil)))
 	other, _ := r.adapter(t, r.base(t, st, reg, aclnn.Float32, qwen.Parallel{}), "a")
 	refused(invalid, "of another model", m.UseEach(a, other))
 	_, err := m.GradientsEach(t.Context(), chosen)
 	refused(invalid, "after UseEach", err)
 	for _, err := range []error{
-		second(m.Loss(t.Context(), chosen)), second(m.Logits(t.Context(), chosen)), second(m.Gradients(t.Context(), chosen)),
+		errorOf(m.Loss(t.Context(), chosen)), errorOf(m.Logits(t.Context(), chosen)), errorOf(m.Gradients(t.Context(), chosen)),
 	} {
 		refused(invalid, "GradientsEach", err)
 	}
@@ -323,4 +325,4 @@ func TestJointAdapterRefusals(t *testing.T) {
 	refused(acl.ErrNotSupported, "load balancing", balanced.UseEach(plain))
 }
 
-func second[T any](_ T, err error) error { return err }
+func errorOf[T any](_ T, err error) error { return err }
