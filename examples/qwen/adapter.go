@@ -15,9 +15,9 @@ import (
 
 // Adapter adds products of low rank to linear layers of a model with frozen weights (LoRA,
 // arXiv:2106.09685): a layer with weight W computes x·Wᵀ + scale·(x·Aᵀ)·Bᵀ. A [rank, in] and B [out,
-// rank] are trained in place of W. Several adapters may be made on one model and used in turns (Model.Use), or in one pass (Model.UseEach). The
-// parallelism of the model is theirs too, and each rank that has a part of W has the matching part
-// of A or B. Close an adapter before its model.
+// rank] are trained in place of W. Several adapters may be made on one model and used in turns (Model.Use),
+// or in one pass (Model.UseEach). The parallelism of the model is theirs too, and each rank that has a part of
+// W has the matching part of A or B. Close an adapter before its model.
 type Adapter struct {
 	m      *Model
 	lora   LoRA

@@ -29,7 +29,7 @@ type jointLayer struct {
 	pairs []pair
 }
 
-var errEach = fmt.Errorf("qwen: samples choose among several adapters in GradientsEach, after UseEach: %w", acl.ErrInvalidArgument)
+var errEach = fmt.Errorf("qwen: a batch with Adapters is for GradientsEach after UseEach, and no other batch is: %w", acl.ErrInvalidArgument)
 
 // UseEach lets GradientsEach train several adapters in one pass, until Use or UseEach is called again;
 // Batch.Adapters says which sample has which. They may differ in their layers, ranks, scales, dropout and
