@@ -12,7 +12,7 @@ import (
 type inputs struct {
 	batch, length int64
 	ids, labels   *aclnn.Tensor
-	parts         []part // with losses of their own
+	parts         []portion // with losses of their own
 	mask          mask.Mask
 	cu            []int64       // boundaries of packed sequences, or nil
 	valid         *aclnn.Tensor // [tokens, 1], 1 for tokens and 0 for padding; nil without padding
@@ -65,7 +65,7 @@ func (m *Model) inputs(p *pass, b Batch) (*inputs, error) {
 	}
 	ids, labels, labelled := b.own(chunks)
 	in.length = int64(len(ids)) / in.batch
-	in.parts = []part{{rows: int64(len(ids)), labelled: labelled, trained: true}}
+	in.parts = []portion{{rows: int64(len(ids)), labelled: labelled, trained: true}}
 	if b.Adapters != nil {
 		in.parts = b.adapterParts(chunks, labels)
 		p.joint = &jointPass{joint: m.joint, parts: in.parts, rows: int64(len(ids)), kept: map[*Parameter][]*group{}}

@@ -9,9 +9,9 @@ import (
 	"github.com/goascend/cann/ops/mask"
 )
 
-// part is a range of a micro-batch's rows on this rank that has a loss of its own: all rows, or with
+// portion is a range of a micro-batch's rows on this rank that has a loss of its own: all rows, or with
 // UseEach those of an adapter.
-type part struct {
+type portion struct {
 	number      int // of the adapter, as in Batch.Adapters; 0 if there are none
 	first, rows int64
 	labelled    int  // labels that are not ignored
@@ -72,7 +72,7 @@ func (b Batch) byAdapter() Batch {
 
 // adapterParts returns this rank's rows of each adapter, for samples in the order of their adapters. labels are
 // those of the rank.
-func (b Batch) adapterParts(chunks []mask.Range, labels []int32) (parts []part) {
+func (b Batch) adapterParts(chunks []mask.Range, labels []int32) (parts []portion) {
 	var numbers []int // by position
 	for i, n := range b.Adapters {
 		from, to := b.sample(i)
@@ -80,7 +80,7 @@ func (b Batch) adapterParts(chunks []mask.Range, labels []int32) (parts []part) 
 	}
 	for at, n := range mask.Gather(numbers, int64(b.Length), chunks) {
 		if last := len(parts) - 1; last < 0 || parts[last].number != n {
-			parts = append(parts, part{number: n, first: int64(at), trained: n > 0})
+			parts = append(parts, portion{number: n, first: int64(at), trained: n > 0})
 		}
 		last := &parts[len(parts)-1]
 		last.rows++

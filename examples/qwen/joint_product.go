@@ -10,7 +10,7 @@ import (
 // jointPass is what a pass of several adapters needs to know.
 type jointPass struct {
 	*joint
-	parts []part
+	parts []portion
 	rows  int64                   // of all parts
 	kept  map[*Parameter][]*group // for the backward pass, by the layer's weight
 }

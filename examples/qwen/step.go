@@ -18,7 +18,7 @@ import (
 type step struct {
 	m       *Model
 	batches []Batch // micro-batches
-	targets []int   // labels of the whole step over all ranks, by part.number
+	targets []int   // labels of the whole step over all ranks, by portion.number
 	loss    *aclnn.Tensor
 	pass    *pass
 	live    map[int]*micro
@@ -215,7 +215,7 @@ func (s *step) crossEntropy(u *micro) {
 
 // addLoss adds the loss of a part of a micro-batch to that of the step, if it has labels. It weights
 // the mean over these labels by their share of all labels of the step.
-func (s *step) addLoss(u *micro, part part) (args ops.CrossEntropyArgs, weight float64) {
+func (s *step) addLoss(u *micro, part portion) (args ops.CrossEntropyArgs, weight float64) {
 	if part.labelled == 0 {
 		return args, 0
 	}
@@ -261,7 +261,7 @@ func (s *step) total(ctx context.Context) (float64, error) {
 	return losses[0], nil
 }
 
-// totals returns the losses over all ranks, by part.number.
+// totals returns the losses over all ranks, by portion.number.
 func (s *step) totals(ctx context.Context) (losses []float64, err error) {
 	if err := s.sum(); err != nil {
 		return nil, err
