@@ -137,7 +137,9 @@ func (f facts) assertions() []byte {
 // declarations returns everything in the table as a header.
 func declarations(t *abi.Table, version string) ([]byte, error) {
 	var b bytes.Buffer
-	err := declareTypes(&b, t, version)
+	enums := enumerators(t, version)
+	err := declareTypes(&b, t, enums)
+	declareMacros(&b, enums)
 	declareFunctions(&b, t, version)
 	return b.Bytes(), err
 }

@@ -9,14 +9,15 @@ import (
 	"github.com/goascend/cann/internal/abi"
 )
 
-// emitDeclarations generates a header with the constants and types of the interface, and one with the
-// functions, which only tests in C need: the files that define the functions are generated as well.
+// emitDeclarations generates a header with the types of the interface, and one with the macros and the
+// functions, which only tests in C need.
 func emitDeclarations(out files, t *abi.Table) error {
 	var types, functions bytes.Buffer
-	if err := declareTypes(&types, t, ""); err != nil {
+	if err := declareTypes(&types, t, enumerators(t, "")); err != nil {
 		return err
 	}
-	functions.WriteString("#include \"../zz_cann.h\"\n")
+	functions.WriteString("#include \"../zz_cann.h\"\n\n")
+	declareMacros(&functions, enumerators(t, ""))
 	declareFunctions(&functions, t, "")
 	out[exportDir+"zz_cann.h"] = guarded("zz_cann.h", types.String())
 	out[exportDir+"testdata/zz_functions.h"] = guarded("zz_functions.h", functions.String())
@@ -55,15 +56,16 @@ func paramsAt(f abi.Function, version string) []abi.Param {
 	return f.Params
 }
 
-// declareTypes writes constants and types; version is that of declareFunctions, for the value of two constants.
-func declareTypes(b *bytes.Buffer, t *abi.Table, version string) error {
-	b.WriteString("#include <stdbool.h>\n#include <stddef.h>\n#include <stdint.h>\n\n")
-
-	enums := enumerators(t, version)
+// declareMacros writes the constants that belong to no enum.
+func declareMacros(b *bytes.Buffer, enums enumSet) {
 	for _, c := range enums.macros {
 		fmt.Fprintf(b, "#define %s %s\n", c.Name, literal(c.Value))
 	}
-	b.WriteString("\n")
+}
+
+// declareTypes writes enums and types, and the includes that these need.
+func declareTypes(b *bytes.Buffer, t *abi.Table, enums enumSet) error {
+	b.WriteString("#include <stdbool.h>\n#include <stddef.h>\n#include <stdint.h>\n\n")
 	for _, e := range enums.order {
 		var members []string
 		for _, c := range enums.members[e] {

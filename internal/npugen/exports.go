@@ -14,62 +14,99 @@ const (
 	machineDir = "internal/emu/machine/"
 )
 
-// emitExports generates the emulator's C symbols and their lookup tables.
+// emitExports generates the lists from which symbols.c makes the emulator's C symbols, the functions
+// that its macros cannot make, and the names of functions for package machine.
 func emitExports(out files, t *abi.Table) error {
 	var ops bytes.Buffer
-	ops.WriteString(generatedMark + "#include \"export.h\"\n\n")
-	for id, o := range t.Operators {
-		prepare, execute := o.Phases()
-		params := renamed(prepare.Params[:len(prepare.Params)-2], letters)
-		args, err := words(params)
-		if err != nil {
-			return fmt.Errorf("%s: %w", prepare.Name, err)
-		}
-		fmt.Fprintf(&ops, "OPERATOR(%d, %s, %d, (%s), (%s))\n", id, execute.Name, len(prepare.Params), declared(params), args)
+	ops.WriteString(generatedMark)
+	most := 0
+	for _, o := range t.Operators {
+		most = max(most, len(o.Params))
+		fmt.Fprintf(&ops, "OPERATOR(%d, %s, %s)\n", later(&o.Function), o.Symbol, typeList(o.Params))
 	}
-	out[exportDir+"zz_operators.c"] = ops.Bytes()
+	out[exportDir+"zz_operator_list.h"] = ops.Bytes()
 
-	var fns, table bytes.Buffer
+	var list, fns, table bytes.Buffer
+	list.WriteString(generatedMark)
 	fns.WriteString(generatedMark + "#include \"export.h\"\n")
 	table.WriteString(generatedMark + "\npackage machine\n\n// functions are the C functions that are no phase of an operator; the index is the id.\nvar functions = [...]function{\n")
 	for id, f := range t.Functions {
-		f.Params = renamed(f.Params, letters)
-		if err := exportFunction(&fns, t, id, f); err != nil {
+		most = max(most, len(f.Params))
+		plain, err := packsItself(t, f)
+		if err != nil {
 			return fmt.Errorf("%s: %w", f.Name, err)
+		}
+		switch {
+		case !plain:
+			fmt.Fprintf(&list, "WRITTEN(%d, %s)\n", later(&f), f.Name)
+			f.Params = renamed(f.Params, letters)
+			if err := exportFunction(&fns, id, f); err != nil {
+				return fmt.Errorf("%s: %w", f.Name, err)
+			}
+		case len(f.Params) == 0:
+			fmt.Fprintf(&list, "PLAIN(%d, %s, %s)\n", later(&f), f.Ret, f.Name)
+		default:
+			fmt.Fprintf(&list, "FUNCTION(%d, %s, %s, %s)\n", later(&f), f.Ret, f.Name, typeList(f.Params))
 		}
 		fmt.Fprintf(&table, "\t{%q, %s},\n", f.Name, absent(f.Ret))
 	}
 	table.WriteString("}\n")
+	out[exportDir+"zz_function_list.h"] = list.Bytes()
 	out[exportDir+"zz_functions.c"] = fns.Bytes()
-	if err := out.golang(machineDir+"zz_functions.go", table.Bytes()); err != nil {
-		return err
-	}
-
-	var symbols bytes.Buffer
-	symbols.WriteString(generatedMark + "#include \"export.h\"\n\n// Sorted by name, for the binary search of emu_lookup.\n#define SYMBOLS \\\n")
-	names, later := t.Symbols(), laterSymbols(t)
-	for _, n := range names {
-		fmt.Fprintf(&symbols, "\tSYMBOL(%s, %d) \\\n", n, later[n])
-	}
-	fmt.Fprintf(&symbols, symbolTables, len(names))
-	out[exportDir+"zz_symbols.c"] = symbols.Bytes()
-	return nil
+	out[exportDir+"zz_each.h"] = each(most)
+	return out.golang(machineDir+"zz_functions.go", table.Bytes())
 }
 
-// symbolTables follows the list of symbols. Only their addresses count here, so their types are not
-// declared.
-const symbolTables = `
-#define SYMBOL(name, later) void name(void);
-SYMBOLS
+// each returns the macros EACH, which applies another to each of its types and a name, and COUNT, for at
+// most so many types.
+func each(most int) []byte {
+	var b bytes.Buffer
+	b.WriteString(generatedMark + "#define EACH(f, ...) EACH_OF(COUNT(__VA_ARGS__), f, __VA_ARGS__)\n" +
+		"#define EACH_OF(n, ...) EACH_JOIN(n, __VA_ARGS__)\n#define EACH_JOIN(n, ...) EACH_##n(__VA_ARGS__)\n" +
+		"#define EACH_1(f, type) f(type, p1)\n")
+	for i := 2; i <= most; i++ {
+		fmt.Fprintf(&b, "#define EACH_%d(f, type, ...) f(type, p%[1]d), EACH_%d(f, __VA_ARGS__)\n", i, i-1)
+	}
+	b.WriteString("#define COUNT(...) COUNT_OF(__VA_ARGS__")
+	for i := most; i >= 0; i-- {
+		fmt.Fprintf(&b, ", %d", i)
+	}
+	b.WriteString(")\n#define COUNT_OF(")
+	for i := range most {
+		fmt.Fprintf(&b, "_%d, ", i+1)
+	}
+	b.WriteString("n, ...) n\n")
+	return b.Bytes()
+}
 
-#undef SYMBOL
-#define SYMBOL(name, later) {#name, (void *)name, later},
-const struct emu_symbol emu_symbols[] = {
-	SYMBOLS
-};
+// typeList returns the types of parameters, as arguments of a macro.
+func typeList(params []abi.Param) string { return declared(renamed(params, nameless)) }
 
-const int emu_symbol_count = %d;
-`
+// later is 1 for what CANN 8.1.RC1 lacks.
+func later(f *abi.Function) int {
+	if f.Since() == abi.V2608 {
+		return 1
+	}
+	return 0
+}
+
+// packsItself says whether the macros of symbols.c can define a function: not if it takes a record by value or
+// a varying number of arguments, or returns a floating-point number.
+func packsItself(t *abi.Table, f abi.Function) (bool, error) {
+	byValue := slices.ContainsFunc(f.Params, func(p abi.Param) bool { return p.Class == abi.ByValue })
+	if f.Variadic || byValue || f.Ret == "void" {
+		return !f.Variadic && !byValue, nil
+	}
+	class, err := t.Class(f.Ret)
+	if err != nil {
+		return false, err
+	}
+	whole := isPointer(class) || slices.Contains([]abi.Class{abi.Int, abi.Uint, abi.Enum, abi.DType}, class)
+	if class != abi.Float && !whole {
+		return false, fmt.Errorf("return type %s of class %v", f.Ret, class)
+	}
+	return whole, nil
+}
 
 // renamed returns parameters with the names that name gives. The real ones are in the table, and every
 // user downloads these files.
@@ -88,25 +125,6 @@ func letters(i int) string {
 		return last
 	}
 	return letters(i/26-1) + last
-}
-
-// laterSymbols maps the symbols that CANN 8.1.RC1 lacks to 1.
-func laterSymbols(t *abi.Table) map[string]int {
-	later := make(map[string]int)
-	mark := func(f abi.Function) {
-		if f.Since() == abi.V2608 {
-			later[f.Name] = 1
-		}
-	}
-	for _, f := range t.Functions {
-		mark(f)
-	}
-	for _, o := range t.Operators {
-		prepare, execute := o.Phases()
-		mark(prepare)
-		mark(execute)
-	}
-	return later
 }
 
 // words returns C code that packs parameters into 64-bit words with the macros of export.h.
@@ -141,7 +159,8 @@ func packing(c abi.Class) (string, error) {
 	return "", fmt.Errorf("no packing for class %v", c)
 }
 
-func exportFunction(b *bytes.Buffer, t *abi.Table, id int, f abi.Function) error {
+// exportFunction writes a function that packsItself is false for.
+func exportFunction(b *bytes.Buffer, id int, f abi.Function) error {
 	args, err := words(f.Params)
 	if err != nil {
 		return err
@@ -154,30 +173,15 @@ func exportFunction(b *bytes.Buffer, t *abi.Table, id int, f abi.Function) error
 			"\t\tvsnprintf(text, sizeof text, %[1]s, rest);\n\t\tva_end(rest);\n\t}\n", format)
 		args = strings.TrimSuffix(args, "POINTER("+format+")") + "POINTER(text)"
 	}
-	call := fmt.Sprintf("emu_call(%d, 0, 0)", id)
-	if len(f.Params) > 0 {
-		call = fmt.Sprintf("emu_call(%d, WORDS(%s), %d)", id, args, len(f.Params))
-	}
-	if f.Ret == "void" {
-		fmt.Fprintf(b, "\t%s;\n}\n", call)
-		return nil
-	}
-	class, err := t.Class(f.Ret)
-	if err != nil {
-		return err
-	}
-	switch class {
-	case abi.Float:
-		call = "emu_float(" + call + ")"
-	case abi.Int, abi.Uint, abi.Enum, abi.DType:
-		call = "(" + f.Ret + ")" + call
+	call := fmt.Sprintf("emu_call(%d, WORDS(%s), %d)", id, args, len(f.Params))
+	switch f.Ret {
+	case "void":
+	case "float":
+		call = "return emu_float(" + call + ")"
 	default:
-		if !isPointer(class) {
-			return fmt.Errorf("return type %s of class %v", f.Ret, class)
-		}
-		call = "(" + f.Ret + ")(uintptr_t)" + call
+		call = "return (" + f.Ret + ")" + call
 	}
-	fmt.Fprintf(b, "\treturn %s;\n}\n", call)
+	fmt.Fprintf(b, "\t%s;\n}\n", call)
 	return nil
 }
 

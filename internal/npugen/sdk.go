@@ -134,9 +134,11 @@ func headers(t *abi.Table, version string) (files, error) {
 	var types bytes.Buffer
 	everywhere := *t
 	everywhere.Constants = slices.DeleteFunc(slices.Clone(t.Constants), func(c abi.Constant) bool { return reduction[c.Name] })
-	if err := declareTypes(&types, &everywhere, version); err != nil {
+	enums := enumerators(&everywhere, version)
+	if err := declareTypes(&types, t, enums); err != nil {
 		return nil, err
 	}
+	declareMacros(&types, enums)
 	out[typesHeader] = guarded(typesHeader, types.String())
 	functions := map[string][]string{}
 	for _, f := range t.AllFunctions() {

@@ -34,22 +34,6 @@ void *emu_thread(void)
 	return thread_block;
 }
 
-const struct emu_symbol *emu_lookup(const char *name)
-{
-	int low = 0, high = emu_symbol_count;
-	while (low < high) {
-		int middle = low + (high - low) / 2;
-		int order = strcmp(name, emu_symbols[middle].name);
-		if (order == 0)
-			return &emu_symbols[middle];
-		if (order < 0)
-			high = middle;
-		else
-			low = middle + 1;
-	}
-	return 0;
-}
-
 uint64_t emu_call(int function, uint64_t *words, int n)
 {
 	return emuCall(emu_thread(), function, words, n);

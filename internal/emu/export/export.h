@@ -1,4 +1,4 @@
-// Macros and functions for the generated symbols: packing arguments into words and calling Go.
+// Macros and functions for the symbols: packing arguments into words and calling Go.
 #ifndef CANN_EMU_EXPORT_H
 #define CANN_EMU_EXPORT_H
 
@@ -50,9 +50,6 @@ struct emu_symbol {
 	int later; // not in CANN 8.1.RC1
 };
 
-extern const struct emu_symbol emu_symbols[];
-extern const int emu_symbol_count;
-
 // Returns an exported CANN function, or null. Replaces dlsym in programs that link the emulator.
 const struct emu_symbol *emu_lookup(const char *name);
 
@@ -72,18 +69,5 @@ aclnnStatus emu_execute(int op, void *workspace, uint64_t size, aclOpExecutor *e
 // pointers phase one takes.
 void *emu_custom_prepare(int number, int words);
 void *emu_custom_execute(int number);
-
-// Defines both phases of operator id. count is the number of parameters of phase one; params and
-// words are those before the last two, in parentheses.
-#define OPERATOR(id, name, count, params, words) \
-	aclnnStatus name##GetWorkspaceSize(BARE params, uint64_t *workspaceSize, aclOpExecutor **executor) \
-	{ \
-		return emu_prepare(id, WORDS(BARE words, POINTER(workspaceSize), POINTER(executor)), count); \
-	} \
-	aclnnStatus name(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream) \
-	{ \
-		return emu_execute(id, workspace, workspaceSize, executor, stream); \
-	}
-#define BARE(...) __VA_ARGS__
 
 #endif
