@@ -37,7 +37,14 @@ func generate(ctx context.Context, m *qwen.Model, o options, said speech, ends [
 		extend = func(next int32) ([]float32, error) { return d.Next(ctx, []int32{next}) }
 	}
 	n := 0
-	for next := s.Next(logits); !slices.Contains(ends, next); next = s.Next(logits) {
+	for {
+		next, err := s.Next(logits)
+		if err != nil {
+			return err
+		}
+		if slices.Contains(ends, next) {
+			break
+		}
 		if err := said.write(next); err != nil {
 			return err
 		}

@@ -116,7 +116,8 @@ func folder(t *testing.T, name string, prompt []int32, n int, eos any) (dir stri
 		labels := make([]int32, len(all))
 		logits, err := m.Logits(t.Context(), qwen.Batch{Size: 1, Length: len(all), Inputs: all, Labels: labels})
 		require.NoError(t, err)
-		next := sampling.New(sampling.Options{TopP: 1}, nil).Next(logits[len(logits)-cfg.VocabSize:])
+		next, err := sampling.New(sampling.Options{TopP: 1}, nil).Next(logits[len(logits)-cfg.VocabSize:])
+		require.NoError(t, err)
 		want, all = append(want, next), append(all[:len(all):len(all)], next)
 	}
 	require.NoError(t, m.Close())

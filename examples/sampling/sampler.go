@@ -2,6 +2,7 @@ package sampling
 
 import (
 	"cmp"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -36,13 +37,17 @@ func New(o Options, prompt []int32) *Sampler {
 	return s
 }
 
+// ErrLogits is the error of logits from which no token can be drawn, as a damaged model or products that overflow give
+// them.
+var ErrLogits = errors.New("sampling: the logits have NaN or +Inf, or none is finite")
+
 // Next draws a token. Among equal logits the lower token comes first.
-func (s *Sampler) Next(logits []float32) int32 {
-	id := s.choose(logits)
-	if s.drawn != nil {
+func (s *Sampler) Next(logits []float32) (int32, error) {
+	id, err := s.choose(logits)
+	if err == nil && s.drawn != nil {
 		s.drawn[id]++
 	}
-	return id
+	return id, err
 }
 
 // Skip goes on as if Next had drawn a token.
@@ -55,11 +60,14 @@ func (s *Sampler) Skip(id int32) {
 	}
 }
 
-func (s *Sampler) choose(logits []float32) int32 {
+func (s *Sampler) choose(logits []float32) (int32, error) {
 	if s.Temperature == 0 {
 		return s.likeliest(logits)
 	}
 	kept, top := s.weigh(logits)
+	if !finite(top) {
+		return 0, ErrLogits
+	}
 	if s.TopK > 0 {
 		kept = kept[:min(s.TopK, len(kept))]
 	}
@@ -82,21 +90,28 @@ func (s *Sampler) choose(logits []float32) int32 {
 	at := s.rng.Float64() * sum
 	for _, c := range kept {
 		if at -= c.weight; at < 0 {
-			return c.id
+			return c.id, nil
 		}
 	}
-	return kept[len(kept)-1].id // reached only through rounding
+	return kept[len(kept)-1].id, nil // reached only through rounding
 }
 
 // likeliest returns the token with the largest logit.
-func (s *Sampler) likeliest(logits []float32) int32 {
+func (s *Sampler) likeliest(logits []float32) (int32, error) {
 	best, most := int32(0), math.Inf(-1)
 	for id, l := range logits {
-		if w := s.adjusted(int32(id), float64(l)); w > most {
+		w := s.adjusted(int32(id), float64(l))
+		if math.IsNaN(w) {
+			return 0, ErrLogits
+		}
+		if w > most {
 			best, most = int32(id), w
 		}
 	}
-	return best
+	if !finite(most) {
+		return 0, ErrLogits
+	}
+	return best, nil
 }
 
 // negligible is the probability, relative to that of the likeliest token, below which a token is left

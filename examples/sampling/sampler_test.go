@@ -11,21 +11,28 @@ import (
 
 var logits = []float32{1, 3, 2, 3, -1}
 
+// next draws a token from logits that have some.
+func next(t *testing.T, s *sampling.Sampler, logits []float32) int32 {
+	id, err := s.Next(logits)
+	require.NoError(t, err)
+	return id
+}
+
 // drawn counts the tokens of many draws.
-func drawn(o sampling.Options, logits []float32, n int) []int {
+func drawn(t *testing.T, o sampling.Options, logits []float32, n int) []int {
 	sampler := sampling.New(o, nil)
 	counts := make([]int, len(logits))
 	for range n {
-		counts[sampler.Next(logits)]++
+		counts[next(t, sampler, logits)]++
 	}
 	return counts
 }
 
 func TestGreedy(t *testing.T) {
-	require.Equal(t, []int{0, 10, 0, 0, 0}, drawn(sampling.Options{TopP: 1}, logits, 10), "of equals the first")
-	require.Equal(t, []int{0, 10, 0, 0, 0}, drawn(sampling.Options{Temperature: 1, TopK: 1, TopP: 1}, logits, 10))
-	require.Equal(t, []int{0, 10, 0, 0, 0}, drawn(sampling.Options{Temperature: 1, TopP: 1e-9}, logits, 10))
-	require.Equal(t, []int{10}, drawn(sampling.Options{Temperature: 1, TopK: 9, TopP: 1}, logits[:1], 10))
+	require.Equal(t, []int{0, 10, 0, 0, 0}, drawn(t, sampling.Options{TopP: 1}, logits, 10), "of equals the first")
+	require.Equal(t, []int{0, 10, 0, 0, 0}, drawn(t, sampling.Options{Temperature: 1, TopK: 1, TopP: 1}, logits, 10))
+	require.Equal(t, []int{0, 10, 0, 0, 0}, drawn(t, sampling.Options{Temperature: 1, TopP: 1e-9}, logits, 10))
+	require.Equal(t, []int{10}, drawn(t, sampling.Options{Temperature: 1, TopK: 9, TopP: 1}, logits[:1], 10))
 }
 
 // TestSampledFrequencies checks that token frequencies follow the softmax of the kept logits.
@@ -57,7 +64,7 @@ func TestSampledFrequencies(t *testing.T) {
 		"p of the k likely": {sampling.Options{Temperature: 1, TopK: 2, TopP: 0.4, Seed: 8}, softmax(1, 1)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for id, count := range drawn(c.Options, logits, n) {
+			for id, count := range drawn(t, c.Options, logits, n) {
 				p := c.want[id]
 				if p == 0 {
 					require.Zero(t, count, "token %d", id)
@@ -73,7 +80,7 @@ func TestSeed(t *testing.T) {
 	draw := func(seed uint64) (ids []int32) {
 		s := sampling.New(sampling.Options{Temperature: 1, TopP: 1, Seed: seed}, nil)
 		for range 50 {
-			ids = append(ids, s.Next(logits))
+			ids = append(ids, next(t, s, logits))
 		}
 		return ids
 	}
@@ -98,7 +105,7 @@ func TestPenalties(t *testing.T) {
 		o.TopP = 1
 		s := sampling.New(o, prompt)
 		for range n {
-			ids = append(ids, s.Next(logits))
+			ids = append(ids, next(t, s, logits))
 		}
 		return ids
 	}
@@ -127,4 +134,18 @@ func TestLogProbs(t *testing.T) {
 	_, best = sampling.LogProbs(logits, 0, 9)
 	require.Len(t, best, len(logits))
 	require.EqualValues(t, 4, best[4].ID)
+}
+
+// TestNoToken: logits of a damaged model give no token. They are an error, which a server survives.
+func TestNoToken(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	for _, logits := range [][]float32{nil, {nan, nan}, {1, nan}, {inf, 1}, {-inf, -inf}} {
+		for _, temperature := range []float64{0, 1} {
+			_, err := sampling.New(sampling.Options{Temperature: temperature, TopP: 1}, nil).Next(logits)
+			require.ErrorIs(t, err, sampling.ErrLogits, "%v", logits)
+		}
+	}
+	id, err := sampling.New(sampling.Options{TopP: 1}, nil).Next([]float32{-inf, -1})
+	require.NoError(t, err, "tokens may be impossible")
+	require.EqualValues(t, 1, id)
 }

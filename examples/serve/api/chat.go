@@ -28,6 +28,9 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if q.Most != nil {
+		if *q.Most < 1 {
+			return badParameter("max_completion_tokens", "it must be positive")
+		}
 		q.MaxTokens = q.Most
 	}
 	job, err := s.work(&q.parameters)
@@ -51,7 +54,11 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	ids, err := s.Language.Chat(chat.Conversation{Messages: q.Messages, AddGenerationPrompt: true, Variables: q.Variables})
+	messages, err := plain(q.Messages)
+	if err != nil {
+		return err
+	}
+	ids, err := s.Language.Chat(chat.Conversation{Messages: messages, AddGenerationPrompt: true, Variables: q.Variables})
 	if errors.Is(err, chat.ErrNoTemplate) {
 		return badParameter("messages", "the model has no chat template; use /v1/completions")
 	}

@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"io"
 	"math"
+	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -136,6 +139,39 @@ func TestChat(t *testing.T) {
 	require.Positive(t, all.Usage.PromptTokensDetails.CachedTokens, "the prompt was read before")
 }
 
+// TestParts: a content of several texts is read as one of lines, and developers speak as the system does.
+func TestParts(t *testing.T) {
+	s := start(t, engine.Options{Blocks: 32, BlockSize: 16}, nil)
+	say := func(messages string) (prompt, text string) {
+		_, _, answer := s.post(t, "/v1/chat/completions", `{"model":"small","temperature":0,"max_tokens":8,"messages":`+messages+`}`)
+		var got struct {
+			Choices []struct{ Message struct{ Content string } }
+			Usage   struct {
+				Prompt int `json:"prompt_tokens"`
+			}
+		}
+		require.NoError(t, json.Unmarshal([]byte(answer), &got))
+		require.Len(t, got.Choices, 1, answer)
+		return strconv.Itoa(got.Usage.Prompt), got.Choices[0].Message.Content
+	}
+	prompt, text := say(`[{"role":"system","content":"be brief"},{"role":"user","content":"the fox\nsays"},{"role":"assistant","content":null}]`)
+	prompt2, text2 := say(`[{"role":"developer","content":[{"type":"text","text":"be brief"}]},
+		{"role":"user","content":[{"type":"text","text":"the fox"},{"type":"text","text":"says"}]},{"role":"assistant"}]`)
+	require.Equal(t, prompt, prompt2)
+	require.Equal(t, text, text2)
+}
+
+// TestOffsets: a character of several tokens is one character of the text.
+func TestOffsets(t *testing.T) {
+	s := start(t, engine.Options{Blocks: 32, BlockSize: 16}, nil)
+	p := greedy("the", 6)
+	p.Logprobs, p.LogitBias, p.FrequencyPenalty = openai.Int(0), map[string]int64{"195": 100, "169": 90}, openai.Float(20) // é is the bytes 195 and 169
+	answer, err := s.client.Completions.New(t.Context(), p)
+	require.NoError(t, err)
+	require.Equal(t, "ééé", answer.Choices[0].Text)
+	require.Equal(t, []int64{0, 0, 1, 1, 2, 2}, answer.Choices[0].Logprobs.TextOffset)
+}
+
 // TestEmbeddings: texts get vectors of length one, the same as numbers and as base64, beside requests that
 // generate.
 func TestEmbeddings(t *testing.T) {
@@ -215,6 +251,14 @@ func TestErrors(t *testing.T) {
 		"#: minimum is not supported":  `{"model":"small","prompt":"a","response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"number","minimum":1}}}}`,
 		"stop: there are 17":           `{"model":"small","prompt":"a","stop":[` + strings.Repeat(`"a",`, 16) + `"a"]}`,
 		`logit_bias: "a" is not`:       `{"model":"small","prompt":"a","logit_bias":{"a":1}}`,
+		"stop: it is a number":         `{"model":"small","prompt":"a","stop":5}`,
+		"stop: it is a array":          `{"model":"small","prompt":"a","stop":["a",[]]}`,
+		"the body is a array":          `[]`,
+		"model: it is missing":         `{"prompt":"a"}`,
+		"stream_options: it needs":     `{"model":"small","prompt":"a","stream_options":{"include_usage":true}}`,
+		"max_token: the server does":   `{"model":"small","prompt":"a","max_token":5}`,
+		"it is not from -100 to 100":   `{"model":"small","prompt":"a","logit_bias":{"5":101}}`,
+		"token 256 does not exist":     `{"model":"small","prompt":"a","logit_bias":{"256":1}}`,
 	} {
 		status, header, answer := s.post(t, "/v1/completions", body)
 		require.Equal(t, 400, status, body)
@@ -223,10 +267,15 @@ func TestErrors(t *testing.T) {
 		require.NotEmpty(t, header.Get("X-Request-Id"))
 	}
 	for text, body := range map[string]string{
-		"messages: there are none": `{"model":"small"}`,
-		"tools: the server":        `{"model":"small","messages":[{"role":"user","content":"a"}],"tools":[{}]}`,
-		"top_logprobs: it needs":   `{"model":"small","messages":[{"role":"user","content":"a"}],"top_logprobs":2}`,
-		"messages of text only":    `{"model":"small","messages":[{"role":"user","content":[{}]}]}`,
+		"messages: there are none":  `{"model":"small"}`,
+		"tools: the server":         `{"model":"small","messages":[{"role":"user","content":"a"}],"tools":[{}]}`,
+		"top_logprobs: it needs":    `{"model":"small","messages":[{"role":"user","content":"a"}],"top_logprobs":2}`,
+		"message 0 has no content":  `{"model":"small","messages":[{"role":"user"}]}`,
+		"message 1 has the role":    `{"model":"small","messages":[{"role":"user","content":"a"},{"role":"bot","content":"a"}]}`,
+		"part of type image_url":    `{"model":"small","messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url"}]}]}`,
+		"message 0 is no object":    `{"model":"small","messages":["a"]}`,
+		"message 0 has a content":   `{"model":"small","messages":[{"role":"user","content":5}]}`,
+		"max_completion_tokens: it": `{"model":"small","messages":[{"role":"user","content":"a"}],"max_completion_tokens":0}`,
 	} {
 		status, _, answer := s.post(t, "/v1/chat/completions", body)
 		require.Equal(t, 400, status, body)
@@ -235,6 +284,7 @@ func TestErrors(t *testing.T) {
 	for text, body := range map[string]string{
 		"encoding_format: it is neither": `{"model":"small","input":"a","encoding_format":"int8"}`,
 		"dimensions: the model":          `{"model":"small","input":"a","dimensions":3}`,
+		"model: it is missing":           `{"input":"a"}`,
 		"input: it is missing":           `{"model":"small"}`,
 		"input: 5 texts":                 `{"model":"small","input":["a","b","c","d","e"]}`,
 		"the prompt is empty":            `{"model":"small","input":""}`,
@@ -246,8 +296,28 @@ func TestErrors(t *testing.T) {
 	status, _, answer := s.post(t, "/v1/images/generations", `{}`)
 	require.Equal(t, 404, status)
 	require.Contains(t, answer, "/v1/images/generations")
-	status, _, _ = s.post(t, "/v1/completions", `{"prompt":"`+strings.Repeat("x", 1<<16)+`"}`)
+	status, _, answer = s.post(t, "/v1/completions", `{"prompt":"`+strings.Repeat("x", 1<<16)+`"}`)
 	require.Equal(t, 413, status)
+	require.Contains(t, answer, "more than 65536 bytes")
+	for path, body := range map[string]string{
+		"/v1/completions":      `{"model":"small","prompt":"` + strings.Repeat("x", 64) + `"}`,
+		"/v1/chat/completions": `{"model":"small","messages":[{"role":"user","content":"` + strings.Repeat("x", 64) + `"}]}`,
+		"/v1/embeddings":       `{"model":"small","input":"` + strings.Repeat("x", 64) + `"}`,
+	} {
+		_, _, answer := s.post(t, path, body)
+		require.Contains(t, answer, `"code":"context_length_exceeded"`)
+	}
+	got, err := s.HTTP.Get(s.URL + "/v1/completions")
+	require.NoError(t, err)
+	text, err := io.ReadAll(got.Body)
+	require.NoError(t, err)
+	require.NoError(t, got.Body.Close())
+	require.Equal(t, http.StatusMethodNotAllowed, got.StatusCode)
+	require.Equal(t, "POST", got.Header.Get("Allow"))
+	require.Contains(t, string(text), `"type":"invalid_request_error"`)
+	// What changes no answer, or asks for nothing, is taken.
+	status, _, answer = s.post(t, "/v1/completions", `{"model":"small","prompt":"a","user":"x","metadata":{"a":"b"},"tools":null,"guided_json":null}`)
+	require.Equal(t, 200, status, answer)
 	short, err := s.client.Completions.New(t.Context(), greedy("a", 50))
 	require.NoError(t, err)
 	require.EqualValues(t, 3, short.Usage.CompletionTokens, "the server's limit of an answer")

@@ -2,12 +2,14 @@ package api
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/goascend/cann/examples/serve/engine"
 	"github.com/goascend/cann/examples/serve/language"
+	"github.com/goascend/cann/examples/tokenizer"
 )
 
 // completionRequest is the body of /v1/completions.
@@ -52,7 +54,10 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
 	if job.prompts, err = s.texts("prompt", q.Prompt); err != nil {
 		return err
 	}
-	f := &completionShape{language: s.Language, probabilities: q.LogProbs != nil, offsets: make([]int, len(job.prompts)*job.n)}
+	f := &completionShape{language: s.Language, probabilities: q.LogProbs != nil, said: make([]said, len(job.prompts)*job.n)}
+	for i := range f.said {
+		f.said[i].stream = s.Language.Stream()
+	}
 	if q.Echo {
 		for _, p := range job.prompts {
 			text := s.Language.Stream()
@@ -100,7 +105,13 @@ type completionShape struct {
 	language      language.Language
 	probabilities bool
 	prompts       []string // to repeat before the text of each choice
-	offsets       []int    // characters of the text of each choice so far
+	said          []said   // of each choice
+}
+
+// said is the text of a choice so far, as a stream that decodes it and the number of its characters.
+type said struct {
+	stream     *tokenizer.Stream
+	characters int
 }
 
 // completionChoice is a choice of /v1/completions.
@@ -144,16 +155,30 @@ func (f *completionShape) logProbs(choice int, tokens []engine.Token) *completio
 		return nil
 	}
 	l := &completionLogProbs{Tokens: []string{}, Values: []float64{}, Top: []map[string]float64{}, Offsets: []int{}}
+	so := &f.said[choice]
 	for _, t := range tokens {
-		name, top := nameOf(f.language, t.ID), map[string]float64{}
+		top := map[string]float64{}
 		for _, x := range t.Top {
-			top[nameOf(f.language, x.ID)] = finite(x.Value)
+			top[f.name(x.ID)] = finite(x.Value)
 		}
-		l.Tokens, l.Values, l.Top = append(l.Tokens, name), append(l.Values, finite(t.LogProb)), append(l.Top, top)
-		l.Offsets = append(l.Offsets, f.offsets[choice])
-		f.offsets[choice] += utf8.RuneCountInString(name)
+		l.Tokens, l.Values, l.Top = append(l.Tokens, f.name(t.ID)), append(l.Values, finite(t.LogProb)), append(l.Top, top)
+		l.Offsets = append(l.Offsets, so.characters)
+		so.characters += utf8.RuneCountInString(so.stream.Next(t.ID))
 	}
 	return l
+}
+
+// name writes a token as text, or its bytes in hexadecimal if they are no characters, so that such tokens differ.
+func (f *completionShape) name(id int32) string {
+	b := f.language.Bytes(id)
+	if utf8.Valid(b) {
+		return string(b)
+	}
+	name := "bytes:"
+	for _, x := range b {
+		name += fmt.Sprintf(`\x%02x`, x)
+	}
+	return name
 }
 
 // nameOf writes a token as text; bytes that are no characters become U+FFFD.

@@ -42,6 +42,8 @@ func errorOf(err error) *Error {
 	switch {
 	case errors.As(err, &e):
 		return e
+	case errors.Is(err, engine.ErrLength):
+		return &Error{Status: http.StatusBadRequest, Message: err.Error(), Type: invalid, Code: "context_length_exceeded"}
 	case errors.Is(err, engine.ErrRequest):
 		return &Error{Status: http.StatusBadRequest, Message: err.Error(), Type: invalid}
 	case errors.Is(err, engine.ErrBusy):

@@ -6,9 +6,11 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -103,7 +105,9 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, to any) error {
 	}
 	text, err := io.ReadAll(r.Body)
 	if err == nil {
-		err = json.Unmarshal(text, to)
+		if err = json.Unmarshal(text, to); err == nil {
+			err = known(text, to)
+		}
 	}
 	// net/http looks from here on for the end of the connection, which a deadline for reading would be.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // not every ResponseWriter has one
@@ -116,7 +120,11 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, to any) error {
 	case errors.As(err, &own):
 		return own
 	case errors.As(err, &large):
-		return &Error{Status: http.StatusRequestEntityTooLarge, Message: large.Error(), Type: invalid}
+		return &Error{Status: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf("the body has more than %d bytes", large.Limit), Type: invalid}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return &Error{Status: http.StatusRequestTimeout, Message: "the body has not come in time", Type: invalid}
+	case errors.As(err, &kind) && kind.Field == "":
+		return &Error{Status: http.StatusBadRequest, Message: "the body is a " + kind.Value + ", not an object", Type: invalid}
 	case errors.As(err, &kind):
 		return badParameter(kind.Field, "it is a "+kind.Value)
 	}

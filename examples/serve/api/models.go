@@ -55,5 +55,8 @@ func (s *Server) adapter(name string) (string, error) {
 // unknown is the error of a model that the server does not have.
 func (s *Server) unknown(name string) error {
 	param := "model"
+	if name == "" {
+		return badParameter(param, "it is missing; this server has "+s.Model)
+	}
 	return &Error{Status: http.StatusNotFound, Message: "there is no model " + name + "; this server has " + s.Model, Type: invalid, Param: &param, Code: "model_not_found"}
 }

@@ -3,7 +3,11 @@ package api
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"math"
 	"math/rand/v2"
+	"reflect"
+	"slices"
 	"strconv"
 
 	"github.com/goascend/cann/examples/sampling"
@@ -16,7 +20,7 @@ type parameters struct {
 	MaxTokens     *int               `json:"max_tokens"`
 	N             *int               `json:"n"`
 	Stream        bool               `json:"stream"`
-	StreamOptions streamOptions      `json:"stream_options"`
+	StreamOptions *streamOptions     `json:"stream_options"`
 	Stop          oneOrMore[string]  `json:"stop"`
 	Temperature   *float64           `json:"temperature"`
 	TopP          *float64           `json:"top_p"`
@@ -37,6 +41,7 @@ type streamOptions struct {
 // oneOrMore is a value, a list of values, or null.
 type oneOrMore[T any] []T
 
+// UnmarshalJSON reads any of them.
 func (l *oneOrMore[T]) UnmarshalJSON(text []byte) error {
 	var one T
 	if string(text) != "null" && json.Unmarshal(text, &one) == nil {
@@ -46,16 +51,41 @@ func (l *oneOrMore[T]) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*[]T)(l))
 }
 
+// harmless are parameters of OpenAI's interface that change no answer of this server.
+var harmless = []string{
+	"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "prediction",
+	"tool_choice", "parallel_tool_calls", "function_call", // without tools, which are refused
+}
+
+// known refuses parameters that a request to has no field for, and that ask for something.
+func known(text []byte, to any) error {
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(text, &given); err != nil {
+		return err
+	}
+	names := map[string]bool{}
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(to).Elem()) {
+		names[f.Tag.Get("json")] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if !names[name] && !slices.Contains(harmless, name) && string(given[name]) != "null" {
+			return badParameter(name, "the server does not know this parameter")
+		}
+	}
+	return nil
+}
+
 // Limits of OpenAI's interface.
 const (
 	mostStops  = 16 // OpenAI has 4
 	mostTop    = 20
 	mostChoice = 128
+	mostBias   = 100
 )
 
 // work checks the parameters and turns them into a request to the engine without a prompt.
 func (s *Server) work(p *parameters) (work, error) {
-	w := work{n: 1, stops: p.Stop, usage: p.StreamOptions.IncludeUsage}
+	w := work{n: 1, stops: p.Stop}
 	adapter, err := s.adapter(p.Model)
 	if err != nil {
 		return w, err
@@ -63,6 +93,12 @@ func (s *Server) work(p *parameters) (work, error) {
 	w.request.Adapter = adapter
 	if p.N != nil {
 		w.n = *p.N
+	}
+	switch {
+	case p.StreamOptions != nil && !p.Stream:
+		return w, badParameter("stream_options", "it needs stream")
+	case p.StreamOptions != nil:
+		w.usage = p.StreamOptions.IncludeUsage
 	}
 	switch {
 	case w.n < 1 || w.n > mostChoice:
@@ -95,21 +131,32 @@ func (s *Server) work(p *parameters) (work, error) {
 	if p.Seed != nil {
 		o.Seed = uint64(*p.Seed)
 	}
-	for text, b := range p.Bias {
-		id, err := strconv.ParseInt(text, 10, 32)
-		if err != nil {
-			return w, badParameter("logit_bias", fmt.Sprintf("%q is not the number of a token", text))
-		}
-		if o.Bias == nil {
-			o.Bias = map[int32]float64{}
-		}
-		o.Bias[int32(id)] = b
+	if o.Bias, err = s.bias(p.Bias); err != nil {
+		return w, err
 	}
 	if err := o.Validate(); err != nil {
 		return w, &Error{Status: 400, Message: err.Error(), Type: invalid}
 	}
 	w.request.Sampling = o
 	return w, nil
+}
+
+// bias reads what to add to the logits of tokens.
+func (s *Server) bias(given map[string]float64) (map[int32]float64, error) {
+	all := make(map[int32]float64, len(given))
+	for text, b := range given {
+		id, err := strconv.ParseInt(text, 10, 32)
+		switch {
+		case err != nil:
+			return nil, badParameter("logit_bias", fmt.Sprintf("%q is not the number of a token", text))
+		case id < 0 || id >= int64(s.Engine.Vocab()):
+			return nil, badParameter("logit_bias", fmt.Sprintf("token %d does not exist; the model has %d", id, s.Engine.Vocab()))
+		case math.Abs(b) > mostBias:
+			return nil, badParameter("logit_bias", fmt.Sprintf("%g of token %d; it is not from -%d to %d", b, id, mostBias, mostBias))
+		}
+		all[int32(id)] = b
+	}
+	return all, nil
 }
 
 // probabilities asks for the probabilities of tokens.

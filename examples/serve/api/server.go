@@ -73,14 +73,14 @@ func New(c Config) (*Server, error) {
 	for _, k := range c.Keys {
 		s.keys = append(s.keys, hash(k))
 	}
-	s.mux.HandleFunc("POST /v1/completions", s.guarded(s.completions))
-	s.mux.HandleFunc("POST /v1/chat/completions", s.guarded(s.chat))
-	s.mux.HandleFunc("POST /v1/embeddings", s.guarded(s.embeddings))
-	s.mux.HandleFunc("GET /v1/models", s.guarded(s.models))
-	s.mux.HandleFunc("GET /v1/models/{id...}", s.guarded(s.model))
+	s.handle("POST", "/v1/completions", s.completions)
+	s.handle("POST", "/v1/chat/completions", s.chat)
+	s.handle("POST", "/v1/embeddings", s.embeddings)
+	s.handle("GET", "/v1/models", s.models)
+	s.handle("GET", "/v1/models/{id...}", s.model)
 	if c.Adapters != "" {
-		s.mux.HandleFunc("POST /v1/load_lora_adapter", s.guarded(s.loadAdapter))
-		s.mux.HandleFunc("POST /v1/unload_lora_adapter", s.guarded(s.unloadAdapter))
+		s.handle("POST", "/v1/load_lora_adapter", s.loadAdapter)
+		s.handle("POST", "/v1/unload_lora_adapter", s.unloadAdapter)
 	}
 	s.mux.HandleFunc("GET /{$}", s.page)
 	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
@@ -90,6 +90,15 @@ func New(c Config) (*Server, error) {
 		fail(w, &Error{Status: http.StatusNotFound, Message: "there is no " + r.Method + " " + r.URL.Path, Type: invalid, Code: "not_found"})
 	})
 	return s, nil
+}
+
+// handle lets requests of a method reach a handler, and refuses those of others.
+func (s *Server) handle(method, path string, f func(w http.ResponseWriter, r *http.Request) error) {
+	s.mux.HandleFunc(method+" "+path, s.guarded(f))
+	s.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Allow", method)
+		fail(w, &Error{Status: http.StatusMethodNotAllowed, Message: r.URL.Path + " takes " + method + ", not " + r.Method, Type: invalid, Code: "method_not_allowed"})
+	})
 }
 
 // ServeHTTP answers a request and logs it.

@@ -12,6 +12,8 @@ import (
 var (
 	// ErrRequest is the error of a request that no engine of these limits can serve.
 	ErrRequest = errors.New("engine: bad request")
+	// ErrLength is that of a request that is longer than Options.MaxLength; it matches ErrRequest.
+	ErrLength = fmt.Errorf("%w: too long", ErrRequest)
 	// ErrBusy is the error of a request for which the queue has no place.
 	ErrBusy = errors.New("engine: too many requests wait")
 	// ErrClosed is the error of requests to an engine that drains or is closed.
@@ -76,7 +78,7 @@ func (r *Request) check(o *Options, vocab int) error {
 		return fmt.Errorf("%w: the prompt is empty", ErrRequest)
 	}
 	if len(r.Prompt)+len(r.Done) >= o.MaxLength {
-		return fmt.Errorf("%w: the prompt has %d tokens; with at least one answer more than the %d that are possible", ErrRequest, len(r.Prompt)+len(r.Done), o.MaxLength)
+		return fmt.Errorf("%w: the prompt has %d tokens; with the first of the answer it must have at most %d", ErrLength, len(r.Prompt)+len(r.Done), o.MaxLength)
 	}
 	for i, id := range slices.Concat(r.Prompt, r.Done) {
 		if id < 0 || int(id) >= vocab {

@@ -120,7 +120,9 @@ func generate(t *testing.T, m *qwen.Model, prompts [][]int32, n int) (all [][]in
 		for next := prompt; len(ids) < n; next = ids[len(ids)-1:] {
 			logits, err := m.Extend(t.Context(), cache, next)
 			require.NoError(t, err)
-			ids = append(ids, s.Next(logits))
+			id, err := s.Next(logits)
+			require.NoError(t, err)
+			ids = append(ids, id)
 		}
 		require.NoError(t, cache.Close())
 		all = append(all, ids)

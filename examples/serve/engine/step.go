@@ -135,7 +135,12 @@ func (e *Engine) draw(s *sequence, logits []float32) bool {
 			return false
 		}
 	}
-	t := Token{ID: s.sampler.Next(allowed)}
+	id, err := s.sampler.Next(allowed)
+	if err != nil {
+		e.finish(s, noReason, fmt.Errorf("engine: %w", err))
+		return false
+	}
+	t := Token{ID: id}
 	if slices.Contains(r.Ends, t.ID) {
 		e.finish(s, Stopped, nil)
 		return false
