@@ -2819,7 +2819,7 @@ var opQuantMatmulDequant = Operator{
 //
 // It launches aclnnQuantMatmulDequant (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
 // The emulator verified: X, SmoothScaleOptional, Out float16; Weight int8; WeightScale float32
-// int64; XScaleOptional float32 float16. Its checks follow the document.
+// int64; XScaleOptional float32 float16. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/quant_matmul_dequant/docs/aclnnQuantMatmulDequant.md
 func QuantMatmulDequant(st *acl.Stream, p QuantMatmulDequantParams) error {
 	c := NewCall(st, &opQuantMatmulDequant)

@@ -106,13 +106,10 @@ func chipOf(line string) byte {
 	return 0
 }
 
-// hasLists reports whether the checks in an operator's source treat an older chip otherwise than the
-// 910B. Not all kernels of the older chips are in the public folders, and many pages do not name these
-// chips although the sources care for them.
+// hasLists reports whether the checks in an operator's source were written for a chip, too: they treat
+// an older chip otherwise than the 910B, or have a rule for the 950 alone. Not all kernels of the older
+// chips are in the public folders, and many pages do not name chips although the sources care for them.
 func hasLists(operator string, letter byte) bool {
-	if letter != 'a' && letter != 'p' {
-		return false
-	}
 	text := func(chip acceptance.Chip) (lines []string) {
 		rules, _ := acceptance.Rules(operator, chip) // the tables are tested
 		for _, r := range rules {
@@ -120,7 +117,14 @@ func hasLists(operator string, letter byte) bool {
 		}
 		return lines
 	}
-	return !slices.Equal(text(acceptance.Chip(letter)), text(acceptance.Ascend910B))
+	switch letter {
+	case 'a', 'p':
+		return !slices.Equal(text(acceptance.Chip(letter)), text(acceptance.Ascend910B))
+	case 'n':
+		others := slices.Concat(text(acceptance.Ascend910B), text(acceptance.Ascend910_93), text(acceptance.Ascend910), text(acceptance.Ascend310P))
+		return slices.ContainsFunc(text(acceptance.Ascend950), func(line string) bool { return !slices.Contains(others, line) })
+	}
+	return false
 }
 
 // kernelsBeside returns the letters of the chips for which the folder of a page defines kernels.

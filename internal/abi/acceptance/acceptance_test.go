@@ -90,6 +90,7 @@ func TestLacks(t *testing.T) {
 	assert.True(t, Lacks("QuantMax", Ascend910B))
 	assert.False(t, Lacks("QuantMax", Ascend950))
 	assert.False(t, Lacks("Add", Ascend910B))
+	assert.False(t, Lacks("Gather", Ascend950), "the source has a list of element types for the chip")
 	assert.False(t, Lacks("NoSuchOperator", Ascend910B))
 	assert.Greater(t, len(lacking()), 400)
 }

@@ -86,6 +86,9 @@ func (f *frame) invoke(fn *function, callee *node, args []*node) *value {
 	}
 	g.exec(fn.body(), yes)
 	for i, p := range fn.params {
+		if i < len(args) && g.typed[p.name] && args[i].op == "id" {
+			f.retype(args[i].s, g.vars[p.name])
+		}
 		if i < len(args) && p.out && !strings.HasSuffix(p.typ, "Tensor*") && !strings.HasSuffix(p.typ, "List*") {
 			if v := g.vars[p.name]; v != nil && (args[i].op == "id" || args[i].op == "un" && args[i].s == "&") {
 				f.assign(args[i], v)

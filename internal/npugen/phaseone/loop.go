@@ -24,7 +24,7 @@ func (f *frame) loop(s *statement, path *expr) {
 			if c.n == 0 {
 				return
 			}
-			if end, p := f.exec(s.body, path); end == returns {
+			if end, p := f.exec(s.body, path); end == returns && !leaps(s.body) {
 				return
 			} else if end == falls {
 				path = p
@@ -52,7 +52,7 @@ func (f *frame) each(s *statement, path *expr) {
 	if v.isList {
 		for _, x := range v.list {
 			f.vars[s.name] = x
-			if end, _ := f.exec(s.body, path); end == returns {
+			if end, _ := f.exec(s.body, path); end == returns && !leaps(s.body) {
 				return
 			}
 		}

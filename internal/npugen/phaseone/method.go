@@ -41,6 +41,11 @@ func (f *frame) method(n, callee *node) *value {
 	case "AppendDim", "push_back", "emplace_back", "SetDim", "SetDimNum":
 		f.change(object, v, name, arg)
 		return nothing
+	case "SetDataType":
+		if x := v.expr(); f.pointer(x) && object.op == "id" {
+			f.retype(object.s, scalar(makeExpr("retype", x, arg(0).expr())))
+		}
+		return nothing
 	}
 	if v.isList {
 		return f.listMethod(v, name, arg(0).expr())

@@ -170,6 +170,27 @@ static aclnnStatus CheckParams(const aclTensor* x, const aclTensor* y) {
     CHECK_RET(Apply(x, Low<5>), ACLNN_ERR_PARAM_INVALID);
     return ACLNN_SUCCESS;
 }`, []string{"abcpn inner (or (null self) (null out))", "abcpn invalid (and (in (dt self) c64) (eq (dt self) c64) (ne (dt out) f32))", "abcpn invalid (gt (rank (view self)) 5)"}},
+		"types that a check changes": {`
+static bool Unsigned(const aclTensor* t) {
+    if (t != nullptr && t->GetDataType() == DT_INT64) { (void)const_cast<aclTensor*>(t)->SetDataType(op::DataType::DT_UINT64); }
+    return t->GetDataType() == DT_UINT64;
+}
+static aclnnStatus CheckParams(const aclTensor* x, const aclTensor* y) {
+    CHECK_RET(Unsigned(x), ACLNN_ERR_PARAM_INVALID);
+    CHECK_RET(x->GetDataType() == y->GetDataType(), ACLNN_ERR_PARAM_INVALID);
+    return ACLNN_SUCCESS;
+}`, []string{"abcpn invalid (not (or (and (not (null self)) (eq (dt self) i64)) (eq (dt self) u64)))",
+			"abcpn invalid (ne (if (and (not (null self)) (eq (dt self) i64)) u64 (dt self)) (dt out))"}},
+		"loops that return from an iteration unless they go on": {`
+static const std::vector<std::vector<DataType>> LIST = {{DataType::DT_FLOAT, DataType::DT_INT8, DT_BOOL}, {DataType::DT_BF16, DataType::DT_INT32, DT_BOOL}};
+static aclnnStatus CheckParams(const aclTensor* x, const aclTensor* y) {
+    for (size_t i = 0; i < LIST.size(); i++) {
+        if (x->GetDataType() != LIST[i][0]) { continue; }
+        if (y->GetDataType() != LIST[i][1]) { continue; }
+        return ACLNN_SUCCESS;
+    }
+    return ACLNN_ERR_PARAM_INVALID;
+}`, []string{"abcpn invalid (not (or (and (eq (dt self) f32) (eq (dt out) i8)) (and (eq (dt self) bf16) (eq (dt out) i32))))"}},
 		"macros of any number of arguments": {`
 #define NOT_NULL_1(a) OP_CHECK_NULL(a, return ACLNN_ERR_PARAM_NULLPTR)
 #define NOT_NULL_2(a, b) OP_CHECK_NULL(a, return ACLNN_ERR_PARAM_NULLPTR); NOT_NULL_1(b)

@@ -30,6 +30,7 @@ type frame struct {
 	fn    *function
 	vars  map[string]*value
 	refs  map[string]element // references to members of tuples, by name
+	typed map[string]bool    // the variables that hold arguments whose element type was changed
 	idle  bool               // a block runs that ends phase one before any kernel
 	out   []outcome
 	depth int
@@ -155,6 +156,15 @@ func (f *frame) initial(s *statement) *value {
 		return f.empty(s.typ)
 	}
 	return v
+}
+
+// retype assigns an argument of another element type to a variable.
+func (f *frame) retype(name string, v *value) {
+	if f.typed == nil {
+		f.typed = map[string]bool{}
+	}
+	f.typed[name] = true
+	f.set(name, v)
 }
 
 // refer records a variable that is declared as a reference to a member: auto& x = std::get<1>(t).

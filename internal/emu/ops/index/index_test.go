@@ -6,8 +6,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
+	"github.com/goascend/cann/internal/emu/kernel/tiny"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/optest"
 )
@@ -65,6 +67,18 @@ func TestGatherAlongDimension(t *testing.T) {
 	}
 	empty := optest.Tensor(t, dtype.Int64, []int64{0, 4})
 	optest.Run(t, "Gather", optest.Args{"self": optest.Tensor(t, dtype.Float32, []int64{3, 4}, 1), "dim": 0, "index": empty, "out": optest.Tensor(t, dtype.Float32, []int64{0, 4})})
+}
+
+// The page of the operator does not name the Ascend950; its source has a list of types for the chip.
+func TestGatherOn950(t *testing.T) {
+	for _, d := range []dtype.Type{dtype.Float32, dtype.BFloat16, dtype.Float8E5M2, dtype.Float8E8M0} {
+		self, out := optest.Tensor(t, d, []int64{3}), optest.Tensor(t, d, []int64{3})
+		require.NoError(t, tiny.Write(self.View(), []float64{1, 4, .5}, tiny.Even))
+		optest.RunOn(t, acceptance.Ascend950, "Gather", optest.Args{"self": self, "dim": 0, "index": optest.Tensor(t, dtype.Int32, []int64{3}, 1, 2, 1), "out": out})
+		got, err := tiny.Read(out.View())
+		require.NoError(t, err)
+		require.Equal(t, []float64{4, .5, 4}, got, d)
+	}
 }
 
 func TestScatterForms(t *testing.T) {

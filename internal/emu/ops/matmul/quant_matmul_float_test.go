@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/kernel/fractal"
@@ -132,6 +134,10 @@ func TestQuantMatmulDequant(t *testing.T) {
 		for _, name := range []string{"biasOptional", "xOffsetOptional"} {
 			optest.Refused(t, op.NullPointer, "QuantMatmulDequant", a.With(optest.Args{name: x}), "must be null")
 		}
+		_, err := optest.PrepareIn(t, op.Env{Chip: acceptance.Ascend910B}, "QuantMatmulDequant", a)
+		var e *op.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, op.InvalidParam, e.Code, "the checks of the types know the Ascend310P alone: %s", e.Text)
 	}
 	optest.Refused(t, op.InvalidParam, "QuantMatmulDequant", optest.Args{"x": x, "weight": w, "weightScale": scales, "xQuantMode": "pertensor", "transposeWeight": true, "out": optest.Tensor(t, d, []int64{m, n})}, "without xScaleOptional")
 }

@@ -41,6 +41,7 @@ func TestTransposeQuantBatchMatMul(t *testing.T) {
 		{dtype.Float8E4M3, dtype.Float8E5M2, dtype.Float32, dtype.Float16, 512, 128, false}, {dtype.Float8E5M2, dtype.Float8E5M2, dtype.Float32, dtype.BFloat16, 512, 128, false},
 		{dtype.Float8E4M3, dtype.Float8E4M3, dtype.Float8E8M0, dtype.BFloat16, 128, 40, false}, {dtype.Float8E4M3, dtype.Float8E4M3, dtype.Float8E8M0, dtype.Float16, 64, 33, true},
 		{dtype.HiFloat8, dtype.HiFloat8, dtype.Uint64, dtype.HiFloat8, 30, 5, false}, {dtype.HiFloat8, dtype.HiFloat8, dtype.Uint64, dtype.Float16, 7, 1, false},
+		{dtype.HiFloat8, dtype.HiFloat8, dtype.Int64, dtype.BFloat16, 6, 3, false},
 	} {
 		for _, turned := range []bool{false, true} {
 			if turned && c.scale == dtype.Float32 {
@@ -65,7 +66,7 @@ func TestTransposeQuantBatchMatMul(t *testing.T) {
 				args["x1Scale"], args["x2Scale"] = optest.Tensor(t, c.scale, []int64{m}, 0.5, 3), optest.Filled(t, 9, c.scale, kerneltest.Contiguous, []int64{c.n})
 				by := optest.Values(args["x2Scale"].(*op.Tensor))
 				rows, columns = func(_, i, _ int64) float64 { return []float64{0.5, 3}[i] }, func(_, _, j int64) float64 { return by[j] }
-			case dtype.Uint64:
+			case dtype.Uint64, dtype.Int64:
 				args["x2Scale"] = optest.Tensor(t, c.scale, []int64{c.n}, float64(math.Float32bits(0.25)))
 				columns = func(_, _, _ int64) float64 { return 0.25 }
 			default:
