@@ -6,13 +6,15 @@ import (
 	"github.com/goascend/cann/internal/emu/op"
 )
 
-// MatrixProduct returns x·w for row-major matrices x [m, k] and w [k, n].
-func MatrixProduct(x, w []float64, m, k, n int64) []float64 {
+// Times returns a·b for row-major matrices a [m, k] and b [k, n].
+func Times[N int | int64](a, b []float64, k N) []float64 {
+	inner := int(k)
+	m, n := len(a)/inner, len(b)/inner
 	out := make([]float64, m*n)
 	for i := range m {
 		for j := range n {
-			for l := range k {
-				out[i*n+j] += x[i*k+l] * w[l*n+j]
+			for l := range inner {
+				out[i*n+j] += a[i*inner+l] * b[l*n+j]
 			}
 		}
 	}
@@ -44,9 +46,4 @@ func Flipped(t *op.Tensor) *op.Tensor {
 	f.Shape[n-1], f.Shape[n-2] = f.Shape[n-2], f.Shape[n-1]
 	f.Strides[n-1], f.Strides[n-2] = f.Strides[n-2], f.Strides[n-1]
 	return &f
-}
-
-// Times returns a·b for row-major matrices a [m, k] and b [k, n].
-func Times(a, b []float64, k int) []float64 {
-	return MatrixProduct(a, b, int64(len(a)/k), int64(k), int64(len(b)/k))
 }

@@ -164,7 +164,7 @@ func TestMlaProlog(t *testing.T) {
 		}
 		optest.Run(t, l.name, a)
 
-		low := rms(times(optest.MatrixProduct(optest.Values(x), down, T, latentHidden, latentRank), rowScale, downScale, latentRank), optest.Values(gammaQ), 1e-5)
+		low := rms(times(optest.Times(optest.Values(x), down, latentHidden), rowScale, downScale, latentRank), optest.Values(gammaQ), 1e-5)
 		for i := range low {
 			low[i] *= factorQ
 		}
@@ -181,13 +181,13 @@ func TestMlaProlog(t *testing.T) {
 				low[i] = math.RoundToEven(low[i] / scales[i/latentRank])
 			}
 		}
-		all := times(optest.MatrixProduct(low, up, T, latentRank, N*(D+R)), scales, upScale, N*(D+R))
+		all := times(optest.Times(low, up, latentRank), scales, upScale, N*(D+R))
 		vs, vc := optest.Values(sin), optest.Values(cos)
 		var wantQuery, wantRope []float64
 		for i := range T {
 			for h := range N {
 				row := all[(i*N+h)*(D+R):][:D+R]
-				wantQuery = append(wantQuery, optest.MatrixProduct(row[:D], optest.Values(absorb)[h*D*K:(h+1)*D*K], 1, D, K)...)
+				wantQuery = append(wantQuery, optest.Times(row[:D], optest.Values(absorb)[h*D*K:(h+1)*D*K], D)...)
 				wantRope = append(wantRope, turnedPairs(row[D:], vc[i*R:(i+1)*R], vs[i*R:(i+1)*R])...)
 			}
 		}
@@ -204,7 +204,7 @@ func TestMlaProlog(t *testing.T) {
 		optest.CloseTo(t, "query "+what, wantQuery, got, limit)
 		optest.CloseTo(t, "rope "+what, wantRope, optest.Values(queryRope), limit)
 
-		both := times(optest.MatrixProduct(optest.Values(x), keys, T, latentHidden, K+R), rowScale, keyScale, K+R)
+		both := times(optest.Times(optest.Values(x), keys, latentHidden), rowScale, keyScale, K+R)
 		gotCache, gotRope := optest.Values(cache), optest.Values(ropeCache)
 		seen := make(map[int64]bool)
 		for i, at := range places {

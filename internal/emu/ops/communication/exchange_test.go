@@ -58,7 +58,7 @@ func (e exchangeTest) args(t *testing.T, r int64, d dtype.Type, l kerneltest.Lay
 	y := optest.TensorIn(t, d, l, []int64{4, 3})
 	a["mmXOptional"], a["mmWeightOptional"], a["mmYOptional"], a["transMmWeight"] = x, w, y, true
 	return a, func() {
-		optest.CloseTo(t, "mmY", optest.MatrixProduct(optest.Values(x), optest.Transposed(optest.Values(w), 6), 4, 6, 3), optest.Values(y), 4*optest.ResultLimit(d))
+		optest.CloseTo(t, "mmY", optest.Times(optest.Values(x), optest.Transposed(optest.Values(w), 6), 6), optest.Values(y), 4*optest.ResultLimit(d))
 	}
 }
 
@@ -106,7 +106,7 @@ func TestAlltoAllvGroupedMatMul(t *testing.T) {
 						})
 					}
 					rows = append(rows, mine...)
-					want = append(want, optest.MatrixProduct(mine, weights[r][i*e.in*e.out:(i+1)*e.in*e.out], int64(len(mine))/e.in, e.in, e.out)...)
+					want = append(want, optest.Times(mine, weights[r][i*e.in*e.out:(i+1)*e.in*e.out], e.in)...)
 				}
 				what := fmt.Sprintf("%v %v rank %d", d, e, r)
 				optest.CloseTo(t, what, want, optest.Values(outs[r]), 4*optest.ResultLimit(d))
@@ -138,7 +138,7 @@ func TestGroupedMatMulAlltoAllv(t *testing.T) {
 				e.each(q, func(rank, expert int64) {
 					token := all[at*e.in : (at+1)*e.in]
 					inputs[rank][expert] = append(inputs[rank][expert], token...)
-					wants[q] = append(wants[q], optest.MatrixProduct(token, weights[rank][expert*e.in*e.out:(expert+1)*e.in*e.out], 1, e.in, e.out)...)
+					wants[q] = append(wants[q], optest.Times(token, weights[rank][expert*e.in*e.out:(expert+1)*e.in*e.out], e.in)...)
 					at++
 				})
 			}

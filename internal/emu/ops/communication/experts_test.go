@@ -69,7 +69,7 @@ func TestAlltoAllAllGatherBatchMatMul(t *testing.T) {
 							rows = append(rows, all[source][at:at+g.tokens*g.in]...)
 						}
 						wantFull[r] = append(wantFull[r], rows...)
-						y := optest.MatrixProduct(rows, optest.Values(w)[i*g.in*g.out:(i+1)*g.in*g.out], g.ep*g.tokens, g.in, g.out)
+						y := optest.Times(rows, optest.Values(w)[i*g.in*g.out:(i+1)*g.in*g.out], g.in)
 						optest.Add(y, bias[i*g.out:(i+1)*g.out])
 						wantProduct[r] = append(wantProduct[r], y...)
 						for _, v := range y {
@@ -111,7 +111,7 @@ func TestBatchMatMulReduceScatterAlltoAll(t *testing.T) {
 				x, w := optest.Filled(t, uint64(r), d, l, []int64{g.experts, g.ep * g.tokens, g.in}), optest.Filled(t, uint64(50+r), d, l, []int64{g.experts, g.in, g.out})
 				n := g.ep * g.tokens
 				for i := range g.experts {
-					optest.Add(sums[e][i*n*g.out:(i+1)*n*g.out], optest.MatrixProduct(optest.Values(x)[i*n*g.in:(i+1)*n*g.in], optest.Values(w)[i*g.in*g.out:(i+1)*g.in*g.out], n, g.in, g.out))
+					optest.Add(sums[e][i*n*g.out:(i+1)*n*g.out], optest.Times(optest.Values(x)[i*n*g.in:(i+1)*n*g.in], optest.Values(w)[i*g.in*g.out:(i+1)*g.in*g.out], g.in))
 				}
 				b := d
 				if d == dtype.BFloat16 {

@@ -32,7 +32,7 @@ func TestMatmulAllReduce(t *testing.T) {
 						x := optest.Filled(t, seed+1, d, kerneltest.Contiguous, append(append([]int64{}, lead...), k))
 						w := optest.Filled(t, seed+2, d, kerneltest.Layouts[r%len(kerneltest.Layouts)], []int64{k, n})
 						outs[r] = optest.TensorIn(t, d, kerneltest.Layouts[r%len(kerneltest.Layouts)], shape)
-						optest.Add(want, append(optest.MatrixProduct(optest.Values(x), optest.Values(w), m, k, n), 0))
+						optest.Add(want, append(optest.Times(optest.Values(x), optest.Values(w), k), 0))
 						a := pass(optest.Args{"x1": x, "x2": w, "output": outs[r], "reduceOp": "sum"})
 						switch with {
 						case "bias":
@@ -71,8 +71,8 @@ func TestMatmulAllReduceRefuses(t *testing.T) {
 
 // int8Product returns (x·w + bias)·columns·rows.
 func int8Product(t *testing.T, x, w *op.Tensor, bias, columns, rows []float64) []float64 {
-	m, k, n := x.Dim(0), x.Dim(1), w.Dim(1)
-	out := optest.MatrixProduct(optest.Values(x), optest.Values(w), m, k, n)
+	k, n := x.Dim(1), w.Dim(1)
+	out := optest.Times(optest.Values(x), optest.Values(w), k)
 	for i := range out {
 		row, column := int64(i)/n, int64(i)%n
 		out[i] = (out[i] + bias[column]) * columns[column] * rows[row%int64(len(rows))]
@@ -195,7 +195,7 @@ func TestWeightQuantMatmulAllReduce(t *testing.T) {
 				for i := range dense {
 					dense[i] = (dense[i] + offset[i%n]) * scale[i%n]
 				}
-				optest.Add(sum, optest.MatrixProduct(optest.Values(x), dense, m, k, n))
+				optest.Add(sum, optest.Times(optest.Values(x), dense, k))
 				a := pass(optest.Args{"x1": x, "x2": w, "antiquantScale": optest.Tensor(t, d, []int64{n}, scale...), "antiquantOffset": optest.Tensor(t, d, []int64{n}, offset...), "reduceOp": "sum"})
 				if name == "WeightQuantMatmulAllReduce" {
 					outs[r] = optest.Tensor(t, d, []int64{m, n})
@@ -224,7 +224,7 @@ func TestMatmulAllReduceAddRmsNorm(t *testing.T) {
 			"x1": optest.Tensor(t, d, []int64{6, 5}, .5, 1, -1), "x2": optest.Tensor(t, d, []int64{5, 4}, 1, 2, 0, -1), "bias": optest.Tensor(t, d, []int64{4}, .25), "reduceOp": "sum",
 			"residual": residual, "gamma": optest.Tensor(t, d, []int64{4}, 2), "normOut": norm,
 		})
-		want := optest.MatrixProduct(optest.Values(a["x1"].(*op.Tensor)), optest.Values(a["x2"].(*op.Tensor)), 6, 5, 4)
+		want := optest.Times(optest.Values(a["x1"].(*op.Tensor)), optest.Values(a["x2"].(*op.Tensor)), 5)
 		optest.Add(want, []float64{.25})
 		optest.Add(want, optest.Values(residual))
 		got := residual
@@ -254,7 +254,7 @@ func TestCollectivesOfRows(t *testing.T) {
 					outs[r], gathered[r] = optest.TensorIn(t, d, l, []int64{all[0], n}), optest.TensorIn(t, d, l, all)
 					return pass(optest.Args{"x1": x, "x2": w, "output": outs[r], "gatherOut": gathered[r]})
 				})
-				product := optest.MatrixProduct(rows, optest.Values(w), all[0], k, n)
+				product := optest.Times(rows, optest.Values(w), k)
 				for r := range size {
 					optest.CloseTo(t, "gathered", rows, optest.Values(gathered[r]), 0)
 					optest.CloseTo(t, "product", product, optest.Values(outs[r]), 2*optest.ResultLimit(d))
@@ -262,7 +262,7 @@ func TestCollectivesOfRows(t *testing.T) {
 				sum := make([]float64, m*n)
 				optest.OnRanks(t, "MatmulReduceScatter", size, func(r int) optest.Args {
 					x := optest.Filled(t, uint64(20+r), d, l, []int64{m, k})
-					optest.Add(sum, optest.MatrixProduct(optest.Values(x), optest.Values(w), m, k, n))
+					optest.Add(sum, optest.Times(optest.Values(x), optest.Values(w), k))
 					outs[r] = optest.TensorIn(t, d, l, []int64{int64(m / size), n})
 					return pass(optest.Args{"x1": x, "x2": w, "output": outs[r], "reduceOp": "sum"})
 				})

@@ -16,7 +16,7 @@ import (
 // times multiplies batches of matrices [b, m, k] and [b, k, n].
 func times(a, b []float64, batch, m, k, n int64) (y []float64) {
 	for p := range batch {
-		y = append(y, optest.MatrixProduct(a[p*m*k:][:m*k], b[p*k*n:][:k*n], m, k, n)...)
+		y = append(y, optest.Times(a[p*m*k:][:m*k], b[p*k*n:][:k*n], k)...)
 	}
 	return y
 }

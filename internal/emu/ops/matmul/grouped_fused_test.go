@@ -42,7 +42,7 @@ func newExpertProducts(m, k, n int64, ends []int64, small float64) *expertProduc
 		p.rows = append(p.rows, []float64{1, .5}[i%2])
 	}
 	for e, end := range ends {
-		y := optest.MatrixProduct(p.x[first*k:end*k], p.w[int64(e)*k*n:int64(e+1)*k*n], end-first, k, n)
+		y := optest.Times(p.x[first*k:end*k], p.w[int64(e)*k*n:int64(e+1)*k*n], k)
 		for i, v := range y {
 			row, column := first+int64(i)/n, int64(i)%n
 			p.products[row*n+column] = v * p.scale[int64(e)*n+column] * p.rows[row]

@@ -43,7 +43,7 @@ func TestBatchMatmulQuant(t *testing.T) {
 				assert.NoError(t, kernel.SetInts(p.View(), packed))
 				x, w := optest.Filled(t, 1, d, l, []int64{m, k}), optest.Filled(t, 2, d, l, []int64{k, n})
 				a := optest.Args{"x1": x, "x2": w, "quantParam": p, "bias": optest.Filled(t, 3, d, l, []int64{n}), "out": optest.TensorIn(t, dtype.Int8, l, []int64{m, n})}
-				want := optest.MatrixProduct(optest.Values(x), optest.Values(w), m, k, n)
+				want := optest.Times(optest.Values(x), optest.Values(w), k)
 				optest.Add(want, optest.Values(a["bias"].(*op.Tensor)))
 				for i := range want {
 					s := scales[0]
@@ -117,7 +117,7 @@ func TestQuantMatmulDequant(t *testing.T) {
 				small[i*k+j] = saturated(small[i*k+j] / rows[i])
 			}
 		}
-		want := optest.MatrixProduct(small, optest.Transposed(optest.Values(w), k), m, k, n)
+		want := optest.Times(small, optest.Transposed(optest.Values(w), k), k)
 		for i := range want {
 			want[i] *= rows[i/n] * optest.Values(scales)[i%n]
 		}
@@ -153,7 +153,7 @@ func TestWeightQuantBatchMatmul(t *testing.T) {
 			for i := range dense {
 				dense[i] = ((dense[i]+3)*.5 + offset[i%n]) * scale[i%n]
 			}
-			want := optest.MatrixProduct(optest.Values(x), dense, m, k, n)
+			want := optest.Times(optest.Values(x), dense, k)
 			optest.Add(want, optest.Values(bias))
 			a := optest.Args{
 				"x1": x, "x2": w, "mulScale": optest.Tensor(t, d, []int64{1, n}, scale...), "addOffset": optest.Tensor(t, d, []int64{n}, offset...), "bias": bias,

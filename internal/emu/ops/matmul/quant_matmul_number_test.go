@@ -37,7 +37,7 @@ func TestQuantMatmulByNumber(t *testing.T) {
 				})
 				var want []float64
 				for i := range batch {
-					for at, sum := range optest.MatrixProduct(x1[i*m*k:][:m*k], x2[i*k*n:][:k*n], m, k, n) {
+					for at, sum := range optest.Times(x1[i*m*k:][:m*k], x2[i*k*n:][:k*n], k) {
 						if bias != nil {
 							sum += terms[at%n]
 						}
