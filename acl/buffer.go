@@ -68,7 +68,7 @@ func (c *chip) newBuffer(m *memory, addr, n uint64) *Buffer {
 	}
 	b := &Buffer{region: region{mem: m, addr: addr, size: n}}
 	l := leak{bytes: n}
-	if _, ok := m.home.(pooled); ok { // the end of others waits, or a slice may lead there
+	if _, ok := m.home.(pooled); ok { // freeing other memory waits for work, or the program may hold a slice of it
 		l.remains = heir(b.region)
 	}
 	b.open(KindBuffer, l)

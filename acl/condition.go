@@ -78,9 +78,9 @@ func (c *Condition) Set(s *Stream, from *Buffer) error {
 	return nil
 }
 
-// If captures two bodies: a replay runs then if the condition is not 0 when the stream gets there, and
-// otherwise if it is; otherwise may be nil. The bodies queue their work on the stream that they are given,
-// as the function of Capture does on its stream.
+// If captures two bodies. A replay runs the first if the condition is not 0 when the stream gets there, and
+// else the second, which may be nil. The bodies queue their work on the stream that they are given, as the
+// function of Capture does on its stream.
 func (s *Stream) If(c *Condition, then, otherwise func(*Stream) error) error {
 	bodies := []func(*Stream) error{then}
 	if otherwise != nil {

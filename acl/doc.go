@@ -11,9 +11,8 @@
 //	err = acl.CopyToDevice(ctx, st, buf, host)
 //	err = st.Synchronize(ctx)
 //
-// Goroutines need no rule about OS threads: every call brings its context along. Objects are
-// safe for concurrent use, except that Close must not run at the same time as another call
-// on the same object.
+// Objects are safe for concurrent use, except that Close must not run at the same time as another
+// call on the same object.
 //
 // Calls that queue work return at once. A failure of the device appears at the next
 // Synchronize, whose error names the operators launched last; ASCEND_LAUNCH_BLOCKING=1
@@ -22,7 +21,7 @@
 //
 // # Threads
 //
-// No rule about OS threads reaches the caller: the context rides with each call. aclnn keeps
+// Goroutines need no rule about OS threads: every call brings its context along. aclnn keeps
 // executors, error texts and what it loads of the platform per OS thread, and what it keeps must not be
 // used on two threads at once. So a launch with both its phases, and aclnn.Prepare, are one crossing to
 // C each, which runs on one OS thread; if the workspace is too small, the crossing gives its executor up

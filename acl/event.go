@@ -141,7 +141,8 @@ func (e *Event) Record(s *Stream) error {
 }
 
 // Wait makes the stream wait for the event's last record; the call itself does not wait
-// (aclrtStreamWaitEvent). The event may be of another device, but on the chips before the 910B.
+// (aclrtStreamWaitEvent). The event may be of another device, except on the chips before
+// the 910B.
 func (s *Stream) Wait(e *Event) error {
 	if !s.ready() {
 		return s.usable("Stream.Wait")
@@ -167,8 +168,8 @@ func (s *Stream) Wait(e *Event) error {
 	return nil
 }
 
-// Query reports whether the last record has happened (aclrtQueryEventStatus); of an event
-// that was never recorded it has.
+// Query reports whether the last record has happened (aclrtQueryEventStatus), which is
+// true for an event that was never recorded.
 func (e *Event) Query() (done bool, err error) {
 	if err := e.usable("Event.Query"); err != nil {
 		return false, err

@@ -21,7 +21,7 @@ type Health struct {
 	AICore      int     // use of the cores in percent; 0 while a profiler runs
 	MemoryUsed  int64   // bytes, by all processes and the system
 	MemoryTotal int64   // bytes
-	Bandwidth   int     // use of that of the memory in percent
+	Bandwidth   int     // use of the memory's bandwidth in percent
 	Temperature int     // degrees Celsius
 	Power       float64 // watts
 	ECC         ECC

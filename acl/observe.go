@@ -38,7 +38,7 @@ var observing struct {
 
 // Observe calls f after each launch of an operator or a graph, each copy, and each wait for a stream,
 // an event or a device in this process, also if it has failed, until stop is called. f runs on the
-// goroutine of the call, before the call returns, and so at several places at a time. It must be short
+// goroutine of the call, before the call returns, and so on several goroutines at a time. It must be short
 // and launch nothing. Calls that are under way when stop returns may still reach f. Without observers a
 // call costs one load more; with them also two readings of the clock.
 func Observe(f func(Call)) (stop func()) {

@@ -21,7 +21,7 @@ type queue struct {
 	waiting atomic.Int32  // waits that want to know whether others queue work
 	fed     atomic.Uint64 // number of tasks queued meanwhile, operators aside, which the ring counts
 	aside   aside
-	unasked bool // CANN does not wait for its work, which never ends for its queries
+	unasked bool // its flags make CANN wait for none of its work, and queries never find it idle
 	ring    ring
 	arena   workspace
 	seat    atomic.Pointer[seat] // its place in a capture or an update; nil at other times

@@ -51,7 +51,7 @@ func (w *workspace) hold() *scratch {
 	}
 }
 
-// release lets go of a block. The last to do so frees it: work that uses it was queued
+// releaseScratch lets go of a block. The last to do so frees it: work that uses it was queued
 // before, and the memory goes to the same stream.
 func (q *queue) releaseScratch(s *scratch) {
 	if s != nil && s.refs.Add(-1) == 0 {

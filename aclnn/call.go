@@ -113,8 +113,8 @@ func (c *Call) free() {
 	calls.Put(c)
 }
 
-// check keeps the first error of an argument. Nothing is new about memory that the stream used
-// last; else package acl is asked.
+// check keeps the first error of an argument. Package acl is asked whether the stream may use the
+// memory, unless the stream was the last to use it.
 func (c *Call) check(t *Tensor) {
 	if t.err != nil || t.mem.last == nil || t.mem.last.Load() != c.user {
 		c.admit(t)

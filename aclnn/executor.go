@@ -22,8 +22,8 @@ type Executor struct {
 	tensors  []memory // of the call, in declaration order
 }
 
-// anybody is no stream: each tensor of a call that is prepared takes the way on which Call keeps
-// its memory.
+// anybody is a user that no memory was used by last. A call that is prepared has it as its stream's, so
+// that Call.admit keeps the memory of every tensor.
 var anybody bridge.User
 
 // Prepare runs phase one of an operator and keeps it. CANN refuses operators that copy

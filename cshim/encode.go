@@ -37,7 +37,8 @@ type TensorDesc struct {
 	Storage           [MaxRank]int64
 }
 
-// smallRank is up to which rank a tensor is encoded without what lies behind its dimensions.
+// smallRank is the largest rank of a tensor of which smallDesc and smallStrides are encoded, instead of
+// all of TensorDesc.
 const smallRank = 4
 
 // smallDesc is the beginning of a TensorDesc.

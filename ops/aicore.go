@@ -45,7 +45,8 @@ func (l *left) launched(operator, params string, launch *cshim.Launch) {
 	}
 }
 
-// computation returns by what the processor of a call is decided: usually by the first tensor.
+// computation returns the facts of a call that decide on which processor it runs, most of them of its
+// first tensor.
 func computation(operator string, params []string, launch *cshim.Launch) abi.Computation {
 	first, last, other, out := dtype.Undefined, dtype.Undefined, dtype.Undefined, dtype.Undefined
 	c := abi.Computation{Row: -1}

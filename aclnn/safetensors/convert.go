@@ -14,7 +14,7 @@ import (
 // integers 0 and 1. Other conversions are ErrDType: quantised weights, above all, do not become
 // floating-point numbers without their scales.
 func (t Tensor) As(to DType) (Tensor, error) {
-	if to == t.DType && to != Bool { // bytes that are no bool become one
+	if to == t.DType && to != Bool { // a bool is converted too: its bytes other than 0 become 1
 		return t, nil
 	}
 	if !element.Convertible(to, t.DType) {

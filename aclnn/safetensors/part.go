@@ -51,14 +51,13 @@ type strip struct {
 	start, length, period, size int64
 }
 
-// Parts that repeat within so many bytes, or with less than a sixteenth of them in between, are cheaper
-// to read along with what is between them than one by one. readBlock is how much is read at a time then.
 const (
-	readAlong = 1 << 10
-	readBlock = 256 << 10
+	readAlong = 1 << 10   // the longest period of parts that are read together whatever is between them
+	readBlock = 256 << 10 // how much is read at a time then
 )
 
-// along reports whether that is so.
+// along reports whether the parts are read together with what is between them, which is cheaper than one
+// by one if they are close: a short period, or gaps of at most a sixteenth of a part.
 func (s *strip) along() bool {
 	return s.length < readBlock && (s.period <= readAlong || 16*(s.period-s.length) <= s.length)
 }

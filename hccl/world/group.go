@@ -34,7 +34,8 @@ type Group struct {
 	links []*handshake.Conn // rank 0: by rank, nil at 0; other ranks: one link, to rank 0
 	close sync.Once
 	gone  atomic.Bool // Close was called
-	// ending is the end of the rendezvous, which strangers that came to it can make long.
+	// ending counts the goroutine that closes the listener of the rendezvous, which may wait for strangers
+	// that are connected to it.
 	ending sync.WaitGroup
 
 	busy   sync.Mutex // held during a call

@@ -186,9 +186,9 @@ func (p *Pool) cached(owner *lists, size uint64, small bool) *Block {
 	return nil
 }
 
-// give makes a free block the owner's, without what it has too much.
+// give makes a free block the owner's, cut to the size.
 func (p *Pool) give(b *Block, owner *lists, size, requested uint64) {
-	// A large block keeps a small rest, which would be good for nothing.
+	// A large block keeps a small rest, which no large block could be made of.
 	if rest := b.size - size; rest >= unit && (b.segment.small || rest > smallLimit) {
 		former := b.owner
 		r := b.split(size)

@@ -10,8 +10,8 @@ const (
 
 // spares keeps executors whose computation has ended for calls of the same operator with the same
 // arguments but for the addresses. CANN's cache keeps its executors for the same reason: such a call
-// needs neither checks nor memory. All threads share the spares, unlike CANN's cache, whose ways
-// package caches imitates beside them.
+// needs neither checks nor memory. All threads share the spares. The type caches
+// imitates CANN's own cache, which each thread has for itself.
 type spares struct {
 	mu sync.Mutex
 	// young has the calls that came last, by key, and old those before them. When young is full, it becomes
