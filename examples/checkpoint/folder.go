@@ -8,9 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
+
+	"github.com/goascend/cann/examples/durable"
 )
 
 // folderPattern is of the folders that this package makes: the step and the save's id.
@@ -64,7 +65,7 @@ func remove(path string) error {
 	if err := os.Remove(filepath.Join(path, manifestName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := syncFolder(path); err != nil {
+	if err := durable.Sync(path); err != nil {
 		return err
 	}
 	return os.RemoveAll(path)
@@ -95,16 +96,4 @@ func retain(dir, newest string, keep int) error {
 		}
 	}
 	return err
-}
-
-// syncFolder makes the names in a folder durable, where the system can do that.
-func syncFolder(path string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

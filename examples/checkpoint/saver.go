@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/aclnn/safetensors"
+	"github.com/goascend/cann/examples/durable"
 	"github.com/goascend/cann/hccl/world"
 )
 
@@ -155,11 +157,11 @@ func (s *Saver) complete(path string, m *manifest) error {
 		return err
 	}
 	for _, folder := range []string{path, s.dir} { // of the files, of the folder itself
-		if err := syncFolder(folder); err != nil {
+		if err := durable.Sync(folder); err != nil {
 			return err
 		}
 	}
-	if err := writeDurable(filepath.Join(path, manifestName), content); err != nil {
+	if err := durable.Write(filepath.Join(path, manifestName), bytes.NewReader(content)); err != nil {
 		return err
 	}
 	return retain(s.dir, path, s.keep)

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -55,6 +56,16 @@ func (f *Flags) Parse(args []string) error {
 		return fmt.Errorf("unknown argument %q (%s -h lists the flags)", f.Arg(0), f.name)
 	}
 	return nil
+}
+
+// Idle refuses those of some flags that were given although they would do nothing, because they need something else.
+func (f *Flags) Idle(needs string, names ...string) (err error) {
+	f.Visit(func(one *flag.Flag) {
+		if slices.Contains(names, one.Name) {
+			err = errors.Join(err, fmt.Errorf("-%s needs %s", one.Name, needs))
+		}
+	})
+	return err
 }
 
 // help writes what the program does, the samples, and the flags by group.

@@ -60,6 +60,14 @@ func TestUngrouped(t *testing.T) {
 	require.Equal(t, "Greet says hello.\n\nUsage: greet [flags]\n\nFlags:\n  -loud\n    \tin capitals\n\nWhom:\n  -all\n    \teverybody\n", out.String())
 }
 
+// TestIdle: flags that would do nothing are refused when they are given.
+func TestIdle(t *testing.T) {
+	f := greet(io.Discard)
+	require.NoError(t, f.Parse([]string{"-loud", "-times", "3"}))
+	require.NoError(t, f.Idle("-all", "name"))
+	require.EqualError(t, f.Idle("-all", "name", "times", "loud"), "-loud needs -all\n-times needs -all")
+}
+
 // TestErrors checks that an error is one line that points to the list of flags.
 func TestErrors(t *testing.T) {
 	for want, args := range map[string][]string{

@@ -16,9 +16,7 @@ RUN --mount=type=cache,target=/cache \
 FROM debian:bookworm-slim
 COPY --from=build /out/ /usr/local/bin/
 USER 65534:65534
-# serve trains a small model on texts of the folder in which it starts.
-COPY --from=build /src/README.md /src/CONTRIBUTING.md /text/
-WORKDIR /text
+# Without -model serve trains a small model on its own sources.
 EXPOSE 8080
 # The image has no HTTP client; bash can open a connection.
 HEALTHCHECK --interval=5s --start-period=60s CMD ["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/8080 && printf 'GET /readyz HTTP/1.0\\r\\n\\r\\n' >&3 && grep -q '200 OK' <&3"]

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"syscall"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/examples/command"
@@ -57,12 +58,13 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 		return o, err
 	}
 	o.texts = f.Args()
-	return o, o.source.Check()
+	return o, o.source.Check(f)
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // the second signal ends the program
 	o, err := parseFlags(os.Args[1:], os.Stderr)
 	if err == nil {
 		err = run(ctx, o, os.Stdin, os.Stdout, os.Stderr)

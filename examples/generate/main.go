@@ -16,6 +16,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/examples/command"
+	"github.com/goascend/cann/examples/job"
 	"github.com/goascend/cann/examples/sampling"
 	"github.com/goascend/cann/examples/weights"
 	"github.com/goascend/cann/ops"
@@ -69,7 +70,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
-	if err := o.source.Check(); err != nil {
+	if err := o.source.Check(f); err != nil {
 		return o, err
 	}
 	switch {
@@ -77,16 +78,31 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 		return o, fmt.Errorf("-n %d; it must be positive", o.tokens)
 	case o.chat && o.ids != nil:
 		return o, errors.New("-chat takes a -prompt, not -ids")
-	case o.system != "" && !o.chat:
-		return o, errors.New("-system needs -chat")
 	}
 	if err := o.sampling.Validate(); err != nil {
 		return o, fmt.Errorf("-%w", err)
+	}
+	if err := o.checkIdle(f); err != nil {
+		return o, err
 	}
 	o.source.Seed = o.sampling.Seed
 	var err error
 	o.source.Text, err = sources()
 	return o, err
+}
+
+// checkIdle refuses flags that would do nothing.
+func (o *options) checkIdle(f *command.Flags) (err error) {
+	if !o.chat {
+		err = f.Idle("-chat", "system")
+	}
+	if o.ids != nil {
+		err = errors.Join(err, f.Idle("a text, without -ids", "prompt"))
+	}
+	if o.sampling.Temperature == 0 {
+		err = errors.Join(err, f.Idle("-temperature", "top-k", "top-p"))
+	}
+	return err
 }
 
 // own is the text that a model is trained on if none is given: the sources of this program.
@@ -121,6 +137,7 @@ func parseIDs(text string) ([]int32, error) {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // the second signal ends the program
 	o, err := parseFlags(os.Args[1:], os.Stderr)
 	if errors.Is(err, flag.ErrHelp) {
 		return
@@ -140,27 +157,27 @@ func run(ctx context.Context, o options, out, report io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	defer closing(&err, rt)
+	defer job.Close(&err, rt)
 	dev, err := rt.Device(o.device)
 	if err != nil {
 		return err
 	}
-	defer closing(&err, dev)
+	defer job.Close(&err, dev)
 	st, err := dev.NewStream(acl.StreamFast())
 	if err != nil {
 		return err
 	}
-	defer closing(&err, st)
+	defer job.Close(&err, st)
 	reg, err := ops.NewRegistry(ops.EnvOf(dev))
 	if err != nil {
 		return err
 	}
-	defer closing(&err, reg)
+	defer job.Close(&err, reg)
 	m, err := o.source.Model(ctx, st, reg, report)
 	if err != nil {
 		return err
 	}
-	defer closing(&err, m)
+	defer job.Close(&err, m)
 	ends, err := o.source.Ends()
 	if err != nil {
 		return err
@@ -171,6 +188,3 @@ func run(ctx context.Context, o options, out, report io.Writer) (err error) {
 	}
 	return generate(ctx, m, o, said, ends, report)
 }
-
-// closing closes c and adds its error to that of the function that defers it.
-func closing(err *error, c io.Closer) { *err = errors.Join(*err, c.Close()) }

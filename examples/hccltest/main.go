@@ -164,6 +164,7 @@ func main() {
 	}
 	if err == nil {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		context.AfterFunc(ctx, stop) // the second signal ends the program
 		err = run(ctx, o, os.Stdout)
 		stop()
 	}

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/examples/durable"
 	"github.com/goascend/cann/hccl"
 	"github.com/goascend/cann/hccl/world"
 )
@@ -53,7 +55,7 @@ func Record(dir string, rank, size, dev int, why string, progress []world.Progre
 		return "", err
 	}
 	path = filepath.Join(dir, fmt.Sprintf("flight-rank-%d-of-%d.json", rank, size))
-	return path, os.WriteFile(path, content, 0o666)
+	return path, durable.Write(path, bytes.NewReader(content))
 }
 
 // ReadFlights reads the records in a folder. A file that cannot be parsed is an error that comes with

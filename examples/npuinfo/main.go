@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"syscall"
 
 	"github.com/goascend/cann/examples/command"
 )
@@ -55,7 +56,10 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.StringVar(&o.diff, "diff", "", "print what tells two `chips` apart: cores, memory, operators, element types")
 	f.StringVar(&o.trace, "trace", "", "list what leaves the AI Core in the `file` that CANN_EMU_TRACE named")
 	o.try.define(f)
-	return o, f.Parse(args)
+	if err := f.Parse(args); err != nil || o.try.smoke || o.try.part != "" {
+		return o, err
+	}
+	return o, f.Idle("-smoke", "report", "only", "limit", "here")
 }
 
 func main() {
@@ -63,8 +67,9 @@ func main() {
 	if errors.Is(err, flag.ErrHelp) {
 		return
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // the second signal ends the program
 	switch {
 	case err != nil:
 	case o.diff != "":

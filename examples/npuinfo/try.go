@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/goascend/cann/examples/command"
+	"github.com/goascend/cann/examples/durable"
 	"github.com/goascend/cann/examples/npuinfo/smoke"
 )
 
@@ -78,7 +78,7 @@ func (r *report) save(name string) error {
 		var b bytes.Buffer
 		errs = append(errs, r.write(&b, options{json: json, missing: true}))
 		suffix := map[bool]string{false: ".txt", true: ".json"}[json]
-		errs = append(errs, os.WriteFile(name+suffix, b.Bytes(), 0o644))
+		errs = append(errs, durable.Write(name+suffix, &b))
 	}
 	return errors.Join(errs...)
 }

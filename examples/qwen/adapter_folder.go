@@ -14,6 +14,7 @@ import (
 
 	"github.com/goascend/cann/aclnn/safetensors"
 	"github.com/goascend/cann/examples/checkpoint"
+	"github.com/goascend/cann/examples/durable"
 )
 
 // Files of a PEFT folder, and the prefix of the names in it.
@@ -230,7 +231,7 @@ func (a *Adapter) Save(ctx context.Context, folder, base string, from Weights) e
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(folder, adapterConfigFile), text, 0o666)
+	return durable.Write(filepath.Join(folder, adapterConfigFile), bytes.NewReader(text))
 }
 
 // describe returns adapter_config.json: with the keys of the folder from which the adapter was

@@ -1,6 +1,7 @@
 package qwen
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"github.com/goascend/cann/aclnn/half"
 	"github.com/goascend/cann/aclnn/safetensors"
 	"github.com/goascend/cann/examples/checkpoint"
+	"github.com/goascend/cann/examples/durable"
 )
 
 // shardBytes is the size of the files of a new folder.
@@ -290,7 +292,7 @@ func (e *exporter) fresh(folder string, cfg Config, dt aclnn.DType) (err error) 
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(folder, "config.json"), text, 0o666)
+	return durable.Write(filepath.Join(folder, "config.json"), bytes.NewReader(text))
 }
 
 // classes are the names of the models in transformers.
@@ -328,10 +330,5 @@ func copyFile(from, to string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, in.Close()) }()
-	out, err := os.Create(to)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
+	return durable.Write(to, in)
 }

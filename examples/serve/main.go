@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -135,9 +136,13 @@ func (o *options) handler() (http.Handler, error) {
 
 // invite says where the server is, and how to ask it.
 func (o *options) invite(out io.Writer, address net.Addr) {
-	url, more, prompt := "http://"+address.String(), "", `"func "`
+	host, more, prompt := address.String(), "", `"func "`
+	if tcp, ok := address.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() { // browsers refuse such an address
+		host = net.JoinHostPort("127.0.0.1", strconv.Itoa(tcp.Port))
+	}
+	url := "http://" + host
 	if o.cert != "" {
-		url = "https://" + address.String()
+		url = "https://" + host
 	}
 	if o.api.Keys != nil {
 		more = ` -H "Authorization: Bearer KEY"`

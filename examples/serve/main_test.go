@@ -5,10 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +19,9 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/acl/acltest"
+	"github.com/goascend/cann/examples/serve/api"
+	"github.com/goascend/cann/examples/serve/language"
+	"github.com/goascend/cann/examples/weights"
 )
 
 // argumentsVariable makes the test binary run as the program.
@@ -41,7 +46,10 @@ type program struct {
 // begin runs the program until the test stops it, or ends.
 func begin(t *testing.T, flags ...string) program {
 	acltest.Need(t)
-	o, err := parseFlags(append([]string{"-listen", "127.0.0.1:0", "-train-steps", "1", "-blocks", "16"}, flags...), io.Discard)
+	if !slices.Contains(flags, "-model") && !slices.Contains(flags, "-train-steps") {
+		flags = append(flags, "-train-steps", "1")
+	}
+	o, err := parseFlags(append([]string{"-listen", "127.0.0.1:0", "-blocks", "16"}, flags...), io.Discard)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	out, in := io.Pipe()
@@ -152,18 +160,32 @@ func TestEndsInTime(t *testing.T) {
 	require.Contains(t, string(text), "the server is shutting down")
 }
 
+// TestInvitation: an address for all networks is one that a browser can open.
+func TestInvitation(t *testing.T) {
+	l, err := language.Load("", weights.Bytes)
+	require.NoError(t, err)
+	o := options{api: api.Config{Model: "small", Language: l}}
+	for address, want := range map[string]string{"[::]:80": "http://127.0.0.1:80 ", "0.0.0.0:80": "http://127.0.0.1:80 ", "10.0.0.7:80": "http://10.0.0.7:80 "} {
+		at, err := net.ResolveTCPAddr("tcp", address)
+		require.NoError(t, err)
+		var out bytes.Buffer
+		o.invite(&out, at)
+		require.True(t, strings.HasPrefix(out.String(), want), out.String())
+	}
+}
+
 func TestBadFlags(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "keys")
 	require.NoError(t, os.WriteFile(empty, nil, 0o600))
 	for text, flags := range map[string][]string{
-		"-train-steps 0": {"-train-steps", "0"}, `-type "llama"`: {"-type", "llama"}, `"fp8" for flag -dtype`: {"-dtype", "fp8"}, `"w4" for flag -quant`: {"-quant", "w4"}, "needs -dtype bf16": {"-quant", "w8a8"}, "go together": {"-tls-cert", "x"}, "-adapter needs": {"-adapter", "x"}, "-adapters needs": {"-adapters", "x"}, "in two replicas": {"-device", "0,1", "-tp", "2"}, "-adapter-places 0": {"-model", "x", "-adapters", "y", "-adapter-places", "0"},
+		"-train-steps 0": {"-train-steps", "0"}, `-type "llama"`: {"-type", "llama"}, `"fp8" for flag -dtype`: {"-dtype", "fp8"}, `"w4" for flag -quant`: {"-quant", "w4"}, "needs -dtype bf16": {"-quant", "w8a8"}, "go together": {"-tls-cert", "x"}, "-adapter-rank needs": {"-adapter-rank", "8"}, "-adapter needs": {"-adapter", "x"}, "-adapters needs": {"-adapters", "x"}, "in two replicas": {"-device", "0,1", "-tp", "2"}, "-adapter-places 0": {"-model", "x", "-adapters", "y", "-adapter-places", "0"},
 		"not defined": {"-nonsense"}, "unknown argument": {"text"}, "has no keys": {"-keys", empty}, "no such file": {"-keys", "none"},
 	} {
 		_, err := parseFlags(flags, new(bytes.Buffer))
 		require.ErrorContains(t, err, text, "%v", flags)
 	}
 	for text, flags := range map[string][]string{
-		"qwen3_moe, qwen3_next": {"-model", "none"}, "device 99": {"-device", "99"}, "MaxLength is 1": {"-max-length", "1"}, "listen": {"-listen", "nowhere:-1", "-train-steps", "1"},
+		"-trace-calls needs": {"-trace-calls", "-train-steps", "1"}, "qwen3_moe, qwen3_next": {"-model", "none"}, "device 99": {"-device", "99"}, "MaxLength is 1": {"-max-length", "1"}, "listen": {"-listen", "nowhere:-1", "-train-steps", "1"},
 	} {
 		acltest.Need(t)
 		o, err := parseFlags(flags, io.Discard)

@@ -95,7 +95,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
-	return o, o.complete()
+	return o, o.complete(f)
 }
 
 // fromEnvironment sets the flags that the environment has.
@@ -135,8 +135,8 @@ func (o *options) shared() bool {
 }
 
 // complete checks the flags and reads the files that they name.
-func (o *options) complete() (err error) {
-	if err = o.source.Check(); err != nil {
+func (o *options) complete(f *command.Flags) (err error) {
+	if err = o.source.Check(f); err != nil {
 		return err
 	}
 	switch {
@@ -151,6 +151,8 @@ func (o *options) complete() (err error) {
 	}
 	if o.api.Adapters != "" {
 		o.engine.Adapters = o.places
+	} else if err := f.Idle("-adapters", "adapter-places", "adapter-rank"); err != nil {
+		return err
 	}
 	o.source.Seed = 1
 	if o.source.Text, err = sources(); err != nil {

@@ -28,6 +28,9 @@ type tracing struct {
 // variables, such as OTEL_EXPORTER_OTLP_HEADERS and OTEL_SERVICE_NAME, count as well.
 func (o *options) newTracing(ctx context.Context) (*tracing, error) {
 	if o.trace == "" && os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" {
+		if o.traceCalls {
+			return nil, errors.New("-trace-calls needs -trace or OTEL_EXPORTER_OTLP_ENDPOINT")
+		}
 		return nil, nil
 	}
 	var to []otlptracehttp.Option

@@ -18,8 +18,6 @@ import (
 // checkEval refuses evaluations that cannot be.
 func (o options) checkEval() error {
 	switch {
-	case o.eval == "" && o.evalEvery > 0:
-		return errors.New("-eval-every needs -eval with the samples")
 	case o.evalEvery < 0 || o.evalBatches < 1:
 		return errors.New("-eval-every and -eval-batches must be positive")
 	}

@@ -29,8 +29,6 @@ func (o options) checkLora() error {
 		return errors.New("-adapter has its own rank and layers; leave -lora out")
 	case l.on() && !o.folder():
 		return errors.New("-lora and -adapter need -model with the folder of a model")
-	case l.experts && l.rank == 0:
-		return errors.New("-lora-experts needs -lora")
 	case o.merge && (!l.on() || o.export == ""):
 		return errors.New("-merge needs an adapter (-lora or -adapter) and -export")
 	}

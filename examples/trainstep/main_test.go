@@ -135,7 +135,10 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"-model", "llama"}, `-model "llama" is no folder, and no type of a new model: those are qwen3, qwen3_5_moe_text, qwen3_5_text, qwen3_moe, qwen3_next`},
 		{[]string{"-model", "testdata/rhyme.txt"}, "is no folder"},
 		{[]string{"-lora", "-1"}, "positive"}, {[]string{"-lora", "4"}, "need -model"}, {[]string{"-model", ".", "-lora", "4", "-adapter", "."}, "its own rank"},
-		{[]string{"-model", ".", "-lora", "4", "-merge"}, "-merge needs"},
+		{[]string{"-model", ".", "-lora", "4", "-merge"}, "-merge needs"}, {[]string{"-dtype", "fp8"}, "-dtype"}, {[]string{"-lr", "-1"}, "-lr"}, {[]string{"-clip", "nan"}, "-clip"},
+		{[]string{"-save-every", "2"}, "-save-every needs -save"}, {[]string{"-keep", "2"}, "-keep needs -save"}, {[]string{"-lora-dropout", ".1"}, "-lora-dropout needs -lora"},
+		{[]string{"-eval-batches", "2"}, "-eval-batches needs -eval"}, {[]string{"-cooldown", "2"}, "-cooldown needs -schedule wsd"}, {[]string{"-sp"}, "-sp needs -tp"},
+		{[]string{"-ulysses"}, "-ulysses needs -cp"}, {[]string{"-model", ".", "-layers", "2"}, "-layers needs the type of a new model"},
 	} {
 		_, err := parseFlags(c.flags, t.Output())
 		require.ErrorContains(t, err, c.text, "%v", c.flags)
@@ -144,7 +147,7 @@ func TestBadFlags(t *testing.T) {
 		flags []string
 		text  string
 	}{
-		{tiny("-dtype", "fp8"), "-dtype"}, {tiny("-heads", "3"), "multiple"}, {tiny("-data", "testdata/none"), "no such file"},
+		{tiny("-heads", "3"), "multiple"}, {tiny("-data", "testdata/none"), "no such file"},
 		{tiny("-seq", "100000"), "tokens"}, {tiny("-device", "99"), "99"},
 	} {
 		o, err := parseFlags(c.flags, t.Output())

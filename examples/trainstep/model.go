@@ -30,11 +30,7 @@ func (o options) elementType(emulated bool) string {
 // newModel makes the model of the options: that of a checkpoint, whose weights are read later, a
 // Hugging Face model, or a new one of the given sizes with the vocabulary of the text.
 func newModel(ctx context.Context, o options, set *checkpoint.Set, st *acl.Stream, reg *ops.Registry, par qwen.Parallel, vocab int) (*qwen.Model, error) {
-	dt, ok := dtypes[o.dtype]
-	if !ok {
-		return nil, fmt.Errorf("-dtype %q; use bf16, fp16, fp32 or hf32", o.dtype)
-	}
-	cfg := o.sizes(vocab)
+	dt, cfg := dtypes[o.dtype], o.sizes(vocab)
 	var err error
 	load := o.folder() && (set == nil || o.lora.on()) // a checkpoint has the weights that were trained
 	switch {

@@ -134,7 +134,29 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	case f.NArg() > 0:
 		return o, fmt.Errorf("unknown argument %q (trainstep -h lists the flags)", f.Arg(0))
 	}
-	return o, o.check()
+	return o, errors.Join(o.checkIdle(f), o.check())
+}
+
+// checkIdle refuses flags that would do nothing.
+func (o *options) checkIdle(f *command.Flags) (err error) {
+	for _, c := range []struct {
+		on    bool
+		needs string
+		flags string
+	}{
+		{o.save != "", "-save", "save-every keep"},
+		{o.lora.rank != 0, "-lora", "lora-alpha lora-targets lora-experts lora-dropout"},
+		{o.eval != "", "-eval", "eval-every eval-batches"},
+		{o.schedule == "wsd", "-schedule wsd", "cooldown"},
+		{o.layout.TP > 1, "-tp", "sp"},
+		{o.layout.CP > 1, "-cp", "ulysses"},
+		{!o.folder(), "the type of a new model in place of the folder in -model", "layers hidden intermediate heads kv-heads head-dim experts experts-per-token expert-size full-interval"},
+	} {
+		if !c.on {
+			err = errors.Join(err, f.Idle(c.needs, strings.Fields(c.flags)...))
+		}
+	}
+	return err
 }
 
 // check refuses values of flags that make no sense, alone or beside others.
@@ -144,6 +166,9 @@ func (o *options) check() error {
 	}
 	if o.steps < 1 || o.batch < 1 || o.seq < 1 || o.ranks < 1 || o.micro < 1 || o.keep < 1 {
 		return errors.New("-steps, -batch, -seq, -ranks, -micro and -keep must be positive")
+	}
+	if _, ok := dtypes[o.dtype]; !ok && o.dtype != "" {
+		return fmt.Errorf("-dtype %q; use bf16, fp16, fp32 or hf32", o.dtype)
 	}
 	if err := errors.Join(o.checkLora(), o.checkSchedule(), o.checkEval()); err != nil {
 		return err

@@ -54,6 +54,9 @@ func run(stop context.Context, o options, out io.Writer) (err error) {
 	} else if err != nil {
 		return err
 	}
+	if o.ranks > 1 || o.device != 0 {
+		return fmt.Errorf("-ranks %d and -device %d are for ranks in one process; a launcher has started this one as %v", o.ranks, o.device, place)
+	}
 	if out = (plain{out}); place.Rank > 0 {
 		out = io.Discard
 	}

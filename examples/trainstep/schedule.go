@@ -16,8 +16,8 @@ func (o options) checkSchedule() error {
 		return fmt.Errorf("-schedule %q; use one of %s", o.schedule, strings.Join(schedules, ", "))
 	case !(o.minLR >= 0 && o.minLR <= 1):
 		return fmt.Errorf("-min-lr %g is a part of -lr, from 0 to 1", o.minLR)
-	case o.cooldown < 0 || o.warmup < 0 || o.decay < 0 || o.maxNorm < 0:
-		return fmt.Errorf("-cooldown, -warmup, -weight-decay and -clip must not be negative")
+	case o.cooldown < 0 || !(o.lr >= 0) || !(o.warmup >= 0) || !(o.decay >= 0) || !(o.maxNorm >= 0):
+		return fmt.Errorf("-lr, -cooldown, -warmup, -weight-decay and -clip must not be negative")
 	}
 	return nil
 }

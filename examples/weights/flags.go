@@ -24,8 +24,13 @@ func (s *Source) Flags(f *command.Flags) {
 	f.IntVar(&s.Steps, "train-steps", s.Steps, "`steps` to train it")
 }
 
-// Check refuses flags that go with no model.
-func (s *Source) Check() error {
+// Check refuses flags that go with no model, or that would do nothing.
+func (s *Source) Check(f *command.Flags) error {
+	if s.Folder != "" {
+		if err := f.Idle("a new model, without -model", "type", "train-steps"); err != nil {
+			return err
+		}
+	}
 	switch {
 	case s.Adapter != "" && s.Folder == "":
 		return errors.New("-adapter needs the -model that it was trained for")

@@ -47,18 +47,18 @@ func TestFlags(t *testing.T) {
 		if err := f.Parse(args); err != nil {
 			return s, err
 		}
-		return s, s.Check()
+		return s, s.Check(f)
 	}
 	s, err := parse()
 	require.NoError(t, err)
 	require.Equal(t, weights.Source{DType: aclnn.Float32, Type: "qwen3", Steps: 7}, s)
-	s, err = parse("-model", "a", "-adapter", "b", "-dtype", "bf16", "-type", "none", "-train-steps", "0")
-	require.NoError(t, err, "type and steps are not those of a folder")
-	require.Equal(t, weights.Source{Folder: "a", Adapter: "b", DType: aclnn.BFloat16, Type: "none"}, s)
+	s, err = parse("-model", "a", "-adapter", "b", "-dtype", "bf16")
+	require.NoError(t, err)
+	require.Equal(t, weights.Source{Folder: "a", Adapter: "b", DType: aclnn.BFloat16, Type: "qwen3", Steps: 7}, s)
 	s, err = parse("-quant", "w8a8", "-dtype", "bf16")
 	require.NoError(t, err)
 	require.True(t, s.Quantize)
-	for text, args := range map[string][]string{"use w8a8": {"-quant", "w4"}, "needs -dtype bf16": {"-quant", "w8a8"}, "use fp32 or bf16": {"-dtype", "int4"}, "-adapter needs": {"-adapter", "x"}, "-train-steps 0": {"-train-steps", "0"}, `-type "x"`: {"-type", "x"}} {
+	for text, args := range map[string][]string{"use w8a8": {"-quant", "w4"}, "needs -dtype bf16": {"-quant", "w8a8"}, "use fp32 or bf16": {"-dtype", "int4"}, "-adapter needs": {"-adapter", "x"}, "-train-steps 0": {"-train-steps", "0"}, "-type needs": {"-model", "a", "-type", "qwen3"}, "-train-steps needs": {"-model", "a", "-train-steps", "7"}, `-type "x"`: {"-type", "x"}} {
 		_, err := parse(args...)
 		require.ErrorContains(t, err, text)
 	}

@@ -65,10 +65,11 @@ func Run(ctx context.Context, cfg Config) *Report {
 	if err != nil {
 		r.Problems = append(r.Problems, err.Error())
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, cfg.Only) })
+	if len(names) == 0 && err == nil {
+		r.Problems = append(r.Problems, fmt.Sprintf("no part begins with %q", cfg.Only))
+	}
 	for _, name := range names {
-		if !strings.HasPrefix(name, cfg.Only) {
-			continue
-		}
 		begin := time.Now()
 		r.part(ctx, cfg, name)
 		if cfg.Progress != nil {
@@ -169,6 +170,7 @@ func start(ctx context.Context, cfg Config, name string, take func(message)) (en
 			take(m)
 		}
 	}
+	_, _ = io.Copy(io.Discard, out) // after a line that is too long: the process must not wait for a reader
 	silence.Stop()
 	if err := c.Wait(); err != nil {
 		return strings.TrimSpace(err.Error() + ": " + tail(stderr.String()))

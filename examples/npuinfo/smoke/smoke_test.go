@@ -101,6 +101,18 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// TestChatter: what a library prints on the output of a part, however long, neither stops it nor hides that it ended
+// early.
+func TestChatter(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	r := Run(ctx, Config{Only: "measure:copies", Spawn: func(ctx context.Context, _ string, _ []string) *exec.Cmd {
+		return exec.CommandContext(ctx, "sh", "-c", "exec head -c 3000000 /dev/zero /nowhere")
+	}})
+	require.NoError(t, ctx.Err())
+	require.Contains(t, r.Problems[len(r.Problems)-1], "exit status 1")
+}
+
 func TestProblems(t *testing.T) {
 	r := Run(t.Context(), Config{Golden: t.TempDir(), Only: "none"})
 	require.Len(t, r.Problems, 1)
@@ -109,6 +121,9 @@ func TestProblems(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, Part(t.Context(), Config{}, "golden", &out))
 	require.Contains(t, out.String(), "problem")
+	r = Run(t.Context(), Config{Golden: goldenDir(t), Only: "gelden:"})
+	require.Len(t, r.Problems, 1)
+	require.Contains(t, r.Problems[0], `no part begins with "gelden:"`)
 	t.Setenv("CANN_GOLDEN_DIR", "/elsewhere")
 	dir, err := GoldenFolder()
 	require.NoError(t, err)

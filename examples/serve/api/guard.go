@@ -13,7 +13,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"time"
 )
 
 // clients counts the open requests of each client.
@@ -109,8 +108,6 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, to any) error {
 			err = known(text, to)
 		}
 	}
-	// net/http looks from here on for the end of the connection, which a deadline for reading would be.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // not every ResponseWriter has one
 	var large *http.MaxBytesError
 	var kind *json.UnmarshalTypeError
 	var own *Error

@@ -72,7 +72,9 @@ func (t *Text) Allow(logits []float32, ends []int32) (some bool) {
 	for _, p := range t.left {
 		if p.ends() {
 			for _, id := range ends {
-				keep[id] = logits[id]
+				if id >= 0 && int(id) < len(logits) { // a folder may name others
+					keep[id] = logits[id]
+				}
 			}
 		}
 	}

@@ -162,6 +162,17 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+// TestForeignEnds: a folder may name ends of a text that the model does not have.
+func TestForeignEnds(t *testing.T) {
+	g, err := vocabulary().Compile([]byte(`{"type":"integer"}`))
+	require.NoError(t, err)
+	text := g.Begin()
+	text.Add('7')
+	logits := make([]float32, len(words))
+	require.True(t, text.Allow(logits, []int32{-1, int32(len(words)), end}))
+	require.Zero(t, logits[end])
+}
+
 // TestRefusals: schemas that cannot be followed are refused, and the error says where and why.
 func TestRefusals(t *testing.T) {
 	deep := strings.Repeat(`{"type":"array","items":`, 100) + `{}` + strings.Repeat("}", 100)
