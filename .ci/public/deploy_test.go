@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	compact "go.yaml.in/yaml/v3"
+	"golang.org/x/mod/modfile"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -269,6 +270,7 @@ func TestDockerfiles(t *testing.T) {
 		stages, _, err := instructions.Parse(parsed.AST, linter.New(&linter.Config{Warn: warn}))
 		require.NoError(t, err, name)
 		require.GreaterOrEqual(t, len(stages), 2, name)
+		assert.Subset(t, beforeDownload(stages), modules(t), "%s: go mod download needs all modules of go.work", name)
 		for _, stage := range stages {
 			for _, c := range stage.Commands {
 				copied, ok := c.(*instructions.CopyCommand)
@@ -285,6 +287,33 @@ func TestDockerfiles(t *testing.T) {
 			assert.FileExists(t, filepath.Join(repository(t), program, "main.go"), name)
 		}
 	}
+}
+
+// modules lists the go.mod of each module in go.work.
+func modules(t *testing.T) (files []string) {
+	work, err := modfile.ParseWork("go.work", []byte(text(t, "go.work")), nil)
+	require.NoError(t, err)
+	for _, use := range work.Use {
+		files = append(files, filepath.Join(use.Path, "go.mod"))
+	}
+	return files
+}
+
+// beforeDownload lists the files that a Dockerfile copies before it downloads the modules that they name.
+func beforeDownload(stages []instructions.Stage) (files []string) {
+	for _, stage := range stages {
+		for _, c := range stage.Commands {
+			switch c := c.(type) {
+			case *instructions.CopyCommand:
+				files = append(files, c.SourcePaths...)
+			case *instructions.RunCommand:
+				if strings.Contains(strings.Join(c.CmdLine, " "), "go mod download") {
+					return files
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // compose has the fields of a file for docker compose that the one here uses.
