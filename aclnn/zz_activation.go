@@ -2369,8 +2369,7 @@ var opScaledMaskedSoftmax = Operator{
 // hides elements.
 //
 // It launches aclnnScaledMaskedSoftmax (libopapi, CANN 2026-08) of family activation on st.
-// The emulator verified: X, Y float32 float16 bfloat16; Mask bool. Its checks follow CANN's source,
-// 4 of them in part.
+// The emulator verified: X, Y float32 float16 bfloat16; Mask bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, vfusion/scaled_masked_softmax_v2/docs/aclnnScaledMaskedSoftmax.md
 func ScaledMaskedSoftmax(st *acl.Stream, p ScaledMaskedSoftmaxParams) error {
 	c := NewCall(st, &opScaledMaskedSoftmax)
@@ -2410,7 +2409,7 @@ var opScaledMaskedSoftmaxBackward = Operator{
 //
 // It launches aclnnScaledMaskedSoftmaxBackward (libopapi, CANN 2026-08) of family activation on st.
 // The emulator verified: GradOutput, Y, Out float32 float16 bfloat16; Mask bool. Its checks follow
-// CANN's source, 3 of them in part.
+// CANN's source.
 // Vendor's page: hicann/ops-nn, vfusion/scaled_masked_softmax_grad_v2/docs/aclnnScaledMaskedSoftmaxBackward.md
 func ScaledMaskedSoftmaxBackward(st *acl.Stream, p ScaledMaskedSoftmaxBackwardParams) error {
 	c := NewCall(st, &opScaledMaskedSoftmaxBackward)

@@ -3225,7 +3225,7 @@ var opTransposeBatchMatMul = Operator{
 //
 // It launches aclnnTransposeBatchMatMul (libopapi, CANN 2026-08) of family matmul on st.
 // The emulator verified: X1, X2 float32 float16 bfloat16; Scale int64 uint64; Out float32 float16
-// bfloat16 int8. Its checks follow the document.
+// bfloat16 int8. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/transpose_batch_mat_mul/docs/aclnnTransposeBatchMatMul.md
 func TransposeBatchMatMul(st *acl.Stream, p TransposeBatchMatMulParams) error {
 	c := NewCall(st, &opTransposeBatchMatMul)

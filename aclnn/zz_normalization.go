@@ -1127,7 +1127,7 @@ var opBatchNormReduceBackward = Operator{
 // It launches aclnnBatchNormReduceBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // normalization on st.
 // The emulator verified: GradOut, Input, Mean, Invstd, SumDy, SumDyXmu, GradWeight, GradBias
-// float32 float16 bfloat16. Its checks follow CANN's source, 9 of them in part.
+// float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/sync_batch_norm_backward_reduce/docs/aclnnBatchNormReduceBackward.md
 func BatchNormReduceBackward(st *acl.Stream, p BatchNormReduceBackwardParams) error {
 	c := NewCall(st, &opBatchNormReduceBackward)

@@ -200,8 +200,8 @@ var opAdaptiveMaxPool2dBackward = Operator{
 // AdaptiveMaxPool2dBackward computes the gradient of AdaptiveMaxPool2d.
 //
 // It launches aclnnAdaptiveMaxPool2dBackward (libopapi, CANN 2026-08) of family pooling on st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64; Indices int32
-// int64. Its checks follow the document.
+// The emulator verified: GradOutput, GradInput float32 float16 bfloat16; Indices int32 int64. Its
+// checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, pooling/adaptive_max_pool3d_grad/docs/aclnnAdaptiveMaxPool2dBackward.md
 func AdaptiveMaxPool2dBackward(st *acl.Stream, p AdaptiveMaxPool2dBackwardParams) error {
 	c := NewCall(st, &opAdaptiveMaxPool2dBackward)
@@ -275,8 +275,8 @@ var opAdaptiveMaxPool3dBackward = Operator{
 //
 // It launches aclnnAdaptiveMaxPool3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling
 // on st.
-// The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64; Indices int32
-// int64. Its checks follow the document.
+// The emulator verified: GradOutput, GradInput float32 float16 bfloat16; Indices int32. Its checks
+// follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, pooling/adaptive_max_pool3d_grad/docs/aclnnAdaptiveMaxPool3dBackward.md
 func AdaptiveMaxPool3dBackward(st *acl.Stream, p AdaptiveMaxPool3dBackwardParams) error {
 	c := NewCall(st, &opAdaptiveMaxPool3dBackward)

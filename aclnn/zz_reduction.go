@@ -1662,7 +1662,7 @@ var opUnique = Operator{
 //
 // It launches aclnnUnique (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, ValueOut float32 float16 bfloat16 float64 integers bool; InverseOut
-// int64. Its checks follow CANN's source, 1 of them in part.
+// int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/unique_consecutive/docs/aclnnUnique.md
 func Unique(st *acl.Stream, p UniqueParams) error {
 	c := NewCall(st, &opUnique)
@@ -1704,7 +1704,7 @@ var opUnique2 = Operator{
 //
 // It launches aclnnUnique2 (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, ValueOut float32 float16 bfloat16 float64 integers bool; InverseOut,
-// CountsOut int64. Its checks follow CANN's source, 1 of them in part.
+// CountsOut int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/unique_consecutive/docs/aclnnUnique2.md
 func Unique2(st *acl.Stream, p Unique2Params) error {
 	c := NewCall(st, &opUnique2)
@@ -1748,7 +1748,7 @@ var opUniqueConsecutive = Operator{
 // It launches aclnnUniqueConsecutive (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on
 // st.
 // The emulator verified: Self, ValueOut float32 float16 bfloat16 float64 integers bool; InverseOut,
-// CountsOut int32 int64. Its checks follow CANN's source.
+// CountsOut int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/unique_consecutive/docs/aclnnUniqueConsecutive.md
 func UniqueConsecutive(st *acl.Stream, p UniqueConsecutiveParams) error {
 	c := NewCall(st, &opUniqueConsecutive)

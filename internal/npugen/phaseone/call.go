@@ -73,7 +73,7 @@ func (f *frame) invoke(fn *function, callee *node, args []*node) *value {
 		switch {
 		case i < len(args):
 			v := f.eval(args[i])
-			if fields := f.fieldsOf(strings.TrimRight(p.typ, "&*")); fields != nil && v.isList {
+			if fields := f.fieldsOf(strings.TrimRight(p.typ, "&*")); fields != nil && v.isList && args[i].op == "init" {
 				v = f.aggregate(strings.TrimRight(p.typ, "&*"), args[i])
 			}
 			g.vars[p.name] = v

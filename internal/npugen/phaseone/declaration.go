@@ -96,6 +96,7 @@ func declarators(first *statement, t []token) *statement {
 			out.declare = append(out.declare, s)
 		}
 		for len(p) > 0 && p[0].is("[") {
+			s.array = true
 			p = p[min(closing(p, 0)+1, len(p)):]
 		}
 		switch {

@@ -181,6 +181,9 @@ func (f *frame) binary(n *node) *value {
 		}
 		return scalar(or(pointer(a), pointer(truthOf(f.eval(n.args[1]).expr()))))
 	case "+", "-", "*", "/", "%":
+		if n.s == "/" && n.args[0].sizeof() && n.args[1].sizeof() {
+			return f.length(n.args[0].args[1])
+		}
 		a, b := f.eval(n.args[0]).expr(), f.eval(n.args[1]).expr()
 		if n.s == "/" && (f.real(a) || f.real(b) || n.args[0].fractional() || n.args[1].fractional()) {
 			return scalar(makeExpr("quot", a, b))
@@ -193,6 +196,17 @@ func (f *frame) binary(n *node) *value {
 	}
 	a, b := f.eval(n.args[0]), f.eval(n.args[1])
 	return f.compare(op, a, b)
+}
+
+// sizeof reports whether n is a size in bytes.
+func (n *node) sizeof() bool { return n.op == "call" && n.args[0].s == "sizeof" && len(n.args) == 2 }
+
+// length is the number of elements of an array, which programs compute from its size and that of an element.
+func (f *frame) length(array *node) *value {
+	if v := f.eval(array); v.isList {
+		return scalar(integerExpr(int64(len(v.list))))
+	}
+	return nothing
 }
 
 // real reports whether a number may have a fraction.

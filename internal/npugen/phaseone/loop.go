@@ -16,6 +16,7 @@ func (f *frame) loop(s *statement, path *expr) {
 		f.exec([]*statement{s.init}, path)
 	}
 	if s.op == "for" && s.init != nil && s.init.op == "decl" {
+		on := goesOn(s.body)
 		for range 33 {
 			c := f.eval(s.x).expr()
 			if !c.constant() {
@@ -24,9 +25,9 @@ func (f *frame) loop(s *statement, path *expr) {
 			if c.n == 0 {
 				return
 			}
-			if end, p := f.exec(s.body, path); end == returns && !leaps(s.body) {
+			if end, p := f.exec(s.body, path); end == returns && !on {
 				return
-			} else if end == falls {
+			} else if end == falls && !on {
 				path = p
 			}
 			f.eval(s.step)
@@ -49,10 +50,13 @@ func (f *frame) bound(s *statement) *expr {
 
 func (f *frame) each(s *statement, path *expr) {
 	v := f.eval(s.x)
+	if writes(s.body, s.name) {
+		defer f.assign(s.x, nothing)
+	}
 	if v.isList {
 		for _, x := range v.list {
 			f.vars[s.name] = x
-			if end, _ := f.exec(s.body, path); end == returns && !leaps(s.body) {
+			if end, _ := f.exec(s.body, path); end == returns && !goesOn(s.body) {
 				return
 			}
 		}
@@ -89,7 +93,7 @@ func (f *frame) any(body []*statement, name string, lo, hi *expr, bind func(*exp
 		for k, x := range f.vars {
 			if old, ok := before[k]; !ok || !old.unchanged(x) {
 				f.vars[k] = nothing
-				if run == 0 && ok && !leaps(body) {
+				if run == 0 && ok && !has(body, "break") && !has(body, "continue") {
 					totals[k] = total(old.expr(), x.expr(), v, lo)
 				}
 			}
@@ -110,10 +114,20 @@ func (f *frame) any(body []*statement, name string, lo, hi *expr, bind func(*exp
 	}
 }
 
-// leaps reports whether statements may leave out the rest of a loop's body.
-func leaps(body []*statement) bool {
+// goesOn reports whether a loop's body may end early, and the next iteration follows whenever it does.
+func goesOn(body []*statement) bool { return has(body, "continue") && !has(body, "break") }
+
+// has reports whether there is a statement of a kind among statements and those within them.
+func has(body []*statement, op string) bool {
+	return slices.ContainsFunc(body, func(s *statement) bool { return s.op == op || has(s.body, op) || has(s.other, op) })
+}
+
+// writes reports whether statements assign to a variable.
+func writes(body []*statement, name string) bool {
 	return slices.ContainsFunc(body, func(s *statement) bool {
-		return s.op == "break" || s.op == "continue" || leaps(s.body) || leaps(s.other)
+		assigns := s.x != nil && (slices.Contains(assignments, s.x.s) || s.x.s == "++" || s.x.s == "--")
+		to := assigns && len(s.x.args) > 0 && root(s.x.args[0]) == name
+		return to || writes(s.body, name) || writes(s.other, name)
 	})
 }
 

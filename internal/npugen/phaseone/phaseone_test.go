@@ -23,6 +23,10 @@ func rulesIn(t *testing.T, source string) (out []string) {
     do { if (!CheckType(tensor->GetDataType(), list)) { OP_LOGE(1, "text, with (brackets"); ret; } } while (0)
 namespace op { static bool IsNew(NpuArch arch) { static const std::set<NpuArch> all = {NpuArch::DAV_3510}; return all.find(arch) != all.end(); } }
 struct Pair { const aclTensor* a; const aclTensor* b; };
+static bool Alike(const aclTensor* a, const aclTensor* b) { OP_CHECK_SHAPE_NOT_EQUAL(a, b, return false); return true; }
+`), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(at, "op_error_check.h"), []byte(`
+#define OP_CHECK_SHAPE_NOT_EQUAL(a, b, ret) if (a->GetViewShape() != b->GetViewShape()) { ret; }
 `), 0o600))
 	r, err := Open("test", dir, "0")
 	require.NoError(t, err)
@@ -200,6 +204,40 @@ static aclnnStatus CheckParams(const aclTensor* x, const aclTensor* y) {
     NOT_NULL(x, y);
     return ACLNN_SUCCESS;
 }`, []string{"abcpn null (null self)", "abcpn null (null out)"}},
+		"macros of the base library in a header that does not include it": {`#include "check.h"
+static aclnnStatus CheckParams(const aclTensor* x, const aclTensor* y) {
+    CHECK_RET(Alike(x, y), ACLNN_ERR_PARAM_INVALID);
+    return ACLNN_SUCCESS;
+}`, []string{"abcpn invalid (not (sheq (view self) (view out)))"}},
+		"arrays of structs": {`
+typedef struct ParamS { const aclTensor* t; const char* name; } ParamT;
+static bool CheckFormats(ParamT* list, size_t n, const bool* mask) {
+    for (size_t i = 0; i < n; i++) {
+        if (!mask[i]) { continue; }
+        if (IsPrivateFormat((list[i].t)->GetStorageFormat())) { return false; }
+    }
+    return true;
+}
+static aclnnStatus CheckParams(const aclTensor* x, const aclTensor* y) {
+    ParamT list[2] = {{x, "x"}, {y, "y"}};
+    bool mask[2] = {x->IsEmpty(), y->IsEmpty()};
+    size_t n = sizeof(list) / sizeof(struct ParamS);
+    CHECK_RET(CheckFormats(list, n, mask), ACLNN_ERR_PARAM_INVALID);
+    return ACLNN_SUCCESS;
+}`, []string{"abcpn invalid (and (empty self) (private (fmt self)))", "abcpn invalid (and (empty out) (private (fmt out)))"}},
+		"a loop that writes what it ranges over": {`
+static void Plain(std::vector<int64_t>& list) { for (auto& x : list) { x = Unknown(x); } }
+static bool First(const std::vector<int64_t>& list) { return list[0] == 3; }
+static aclnnStatus CheckParams(const aclTensor* x, const aclTensor* y) {
+    std::vector<int64_t> list = {x->GetViewShape().GetDim(0), 4};
+    CHECK_RET(First(list), ACLNN_ERR_PARAM_INVALID);
+    Plain(list);
+    CHECK_RET(First(list), ACLNN_ERR_PARAM_INVALID);
+    std::vector<int64_t> more = {x->GetViewShape().GetDim(1), 4};
+    for (auto& x : more) { x += Unknown(x); }
+    CHECK_RET(First(more), ACLNN_ERR_PARAM_INVALID);
+    return ACLNN_SUCCESS;
+}`, []string{"abcpn invalid (ne (dim (view self) 0) 3)"}},
 		"promotion": {`
 static aclnnStatus CheckParams(const aclTensor* x, const aclTensor* y) {
     auto p = op::PromoteType(x->GetDataType(), y->GetDataType());

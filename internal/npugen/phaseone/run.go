@@ -145,6 +145,12 @@ func (f *frame) initial(s *statement) *value {
 	switch {
 	case s.x == nil:
 		return f.empty(s.typ)
+	case s.array && s.x.op == "init":
+		v := &value{isList: true}
+		for _, x := range s.x.args {
+			v.list = append(v.list, f.initial(&statement{typ: s.typ, x: x}))
+		}
+		return v
 	case s.x.op == "init" && f.fieldsOf(s.typ) != nil && s.x.s == "" && len(s.x.args) > 0:
 		return f.aggregate(s.typ, s.x)
 	}

@@ -99,7 +99,8 @@ func (r *Repository) load(path string) *file {
 		}
 	})
 	seen := map[*file]bool{f: true}
-	for _, name := range f.includes {
+	// Headers use macros of CANN's base library that only those who include them have included.
+	for _, name := range append(f.includes, "op_error_check.h") {
 		if p := r.find(path, name); p != "" {
 			for _, g := range append([]*file{r.load(p)}, r.load(p).linked...) {
 				if !seen[g] {
@@ -171,6 +172,10 @@ func (f *file) scope(t []token) {
 				f.enum(inner)
 			case len(head) > 1 && (head[0].is("struct") || head[0].is("class")):
 				f.record(head[1].s, inner)
+			case len(head) > 1 && head[0].is("typedef") && head[1].is("struct") && end+1 < len(t):
+				for _, name := range []token{head[len(head)-1], t[end+1]} {
+					f.record(name.s, inner)
+				}
 			case f.define(head, inner):
 				i, start = end, end+1
 				continue
@@ -346,6 +351,14 @@ func (r *Repository) lookup(f *file, name string, n int) *function {
 	for _, g := range append([]*file{f}, f.linked...) {
 		if fn := fits(g.functions[name]); fn != nil {
 			return fn
+		}
+	}
+	for _, g := range f.linked { // the operator's folder has a header that declares it, and a source that defines it
+		p := strings.TrimSuffix(g.path, ".h") + ".cpp"
+		if filepath.Dir(p) == filepath.Dir(f.path) && slices.Contains(r.byName[filepath.Base(p)], p) {
+			if fn := fits(r.load(p).functions[name]); fn != nil && !fn.static {
+				return fn
+			}
 		}
 	}
 	return fits(near(f.path, r.extern[name]))

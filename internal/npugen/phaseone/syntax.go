@@ -43,6 +43,8 @@ func expression(t []token) *node {
 	return n
 }
 
+var assignments = []string{"=", "+=", "-=", "*=", "/=", "%=", "|=", "&="}
+
 func (r *reader) ternary() *node {
 	c := r.binary(0)
 	switch {
@@ -50,7 +52,7 @@ func (r *reader) ternary() *node {
 		a := r.ternary()
 		r.accept(":")
 		return &node{op: "?:", args: []*node{c, a, r.ternary()}}
-	case r.i < len(r.t) && slices.Contains([]string{"=", "+=", "-=", "*=", "/=", "%=", "|=", "&="}, r.t[r.i].s) && r.t[r.i].kind == punct:
+	case r.i < len(r.t) && slices.Contains(assignments, r.t[r.i].s) && r.t[r.i].kind == punct:
 		o := r.t[r.i].s
 		r.i++
 		return &node{op: "bin", s: o, args: []*node{c, r.ternary()}}
@@ -225,6 +227,7 @@ type statement struct {
 	name    string // of a declared variable
 	typ     string
 	ref     bool // the variable is a reference
+	array   bool // the variable is an array
 	x       *node
 	init    *statement
 	step    *node

@@ -279,5 +279,5 @@ var statuses = map[string]int64{
 
 var limits = map[string]int64{
 	"INT32_MAX": 1<<31 - 1, "INT_MAX": 1<<31 - 1, "INT32_MIN": -1 << 31, "UINT32_MAX": 1<<32 - 1, "INT64_MAX": 1<<63 - 1, "INT8_MAX": 127, "UINT8_MAX": 255,
-	"MAX_SUPPORT_DIMS_NUMS": 8,
+	"INT64_MIN": -1 << 63, "INT_MIN": -1 << 31, "MAX_SUPPORT_DIMS_NUMS": 8, "DIM_0": 0, "DIM_1": 1, "DIM_2": 2, "DIM_3": 3,
 }

@@ -35,11 +35,7 @@ func unique(c *op.Call) (op.Run, error) {
 		}
 		t := c.Tensor(name)
 		c.Plain(t)
-		if c.Op.Name == "UniqueConsecutive" {
-			c.DType(t, dtype.Int64, dtype.Int32)
-		} else {
-			c.DType(t, dtype.Int64)
-		}
+		c.DType(t, dtype.Int64)
 		return t
 	}
 	inverse := wanted("inverseOut", "returnInverse")
