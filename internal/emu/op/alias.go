@@ -24,6 +24,17 @@ func (c *Call) Exchanges() bool { return c.accesses&exchanges != 0 }
 // inputs, as kernel.Map and kernel.Copy are, so that no input needs to be copied before.
 func (c *Call) HandlesOverlap() { c.handlesOverlap = true }
 
+// HandlesOverlapOfMembers is HandlesOverlap for a computation that takes the members of lists one after
+// the other. It is right if no member shares memory with another, or with a tensor outside the lists.
+func (c *Call) HandlesOverlapOfMembers(lists ...[]*Tensor) {
+	c.place = map[*Tensor]int{}
+	for _, list := range lists {
+		for i, t := range list {
+			c.place[t] = 1 + i
+		}
+	}
+}
+
 // Region returns the first and the one-past-last address of the tensor's elements. They are equal
 // for a tensor that is empty or has no memory.
 func (t *Tensor) Region() (lo, hi uint64) {
@@ -81,10 +92,35 @@ func (c *Call) overlapped() []*Tensor {
 	return found
 }
 
+// apart reports whether tensors of different places in lists share no memory.
+func (c *Call) apart() bool {
+	type part struct {
+		region
+		place int
+	}
+	var parts []part
+	for _, t := range c.tensors {
+		if lo, hi := t.Region(); lo < hi {
+			parts = append(parts, part{region{lo, hi}, c.place[t]})
+		}
+	}
+	slices.SortFunc(parts, func(a, b part) int { return cmp.Compare(a.lo, b.lo) })
+	for i := 1; i < len(parts); i++ {
+		last, next := parts[i-1], &parts[i]
+		if next.lo < last.hi {
+			if next.place != last.place {
+				return false
+			}
+			next.hi = max(next.hi, last.hi)
+		}
+	}
+	return true
+}
+
 // settleOverlap returns the inputs that Execute copies before the computation, because they overlap
 // outputs. It refuses such inputs of operators that exchange data.
 func (c *Call) settleOverlap() []*Tensor {
-	if c.handlesOverlap {
+	if c.handlesOverlap || c.place != nil && c.apart() {
 		return nil
 	}
 	found := c.overlapped()

@@ -42,7 +42,8 @@ type Call struct {
 	launchErr error
 
 	handlesOverlap bool
-	once           bool // see Once
+	place          map[*Tensor]int // in lists of which the computation handles overlap, from 1; nil without such lists
+	once           bool            // see Once
 }
 
 // Env holds the parts of the library that a call uses.

@@ -57,3 +57,46 @@ func TestRebindSettlesOverlap(t *testing.T) {
 	require.NoError(t, e.Execute(hostMemory{}, 0, e.Run))
 	assert.Equal(t, []float64{1, 2, 3, 3, 2, 1}, kerneltest.Values(first))
 }
+
+// Lists that are computed in place need no copy unless members share memory.
+func TestMembersHandleOverlap(t *testing.T) {
+	twice := func(c *Call) (Run, error) {
+		x, out := c.Tensors("x"), c.Tensors("out")
+		c.HandlesOverlapOfMembers(x, out)
+		return func(*Exec) error {
+			for i := range x {
+				if err := kernel.Map(kernel.Add, dtype.Float32, out[i].View(), []kernel.Input{kernel.Of(x[i].View()), kernel.Of(x[i].View())}, kernel.Real(1)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, nil
+	}
+	for name, c := range map[string]struct {
+		in, out [2]int64 // where the members start
+		copies  int
+		want    []float64
+	}{
+		"in place":         {[2]int64{0, 3}, [2]int64{0, 3}, 0, []float64{2, 4, 6, 8, 10, 12}},
+		"within a member":  {[2]int64{0, 4}, [2]int64{1, 4}, 0, []float64{1, 2, 4, 6, 10, 12}},
+		"the same twice":   {[2]int64{0, 0}, [2]int64{0, 0}, 2, []float64{2, 4, 6, 4, 5, 6}},
+		"another's result": {[2]int64{0, 3}, [2]int64{3, 0}, 2, []float64{8, 10, 12, 2, 4, 6}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{7}, []float64{1, 2, 3, 4, 5, 6, 0})
+			list := func(at [2]int64) (list []*Tensor) {
+				for _, i := range at {
+					x := tensorOf(dtype.Float32, 3)
+					x.Addr = uint64(uintptr(v.Data) + uintptr(4*i))
+					list = append(list, x)
+				}
+				return list
+			}
+			e, err := NewExecutor(twice, NewCall(Find("ForeachAbs"), []any{list(c.in), list(c.out)}, Env{}))
+			require.NoError(t, err)
+			assert.Len(t, e.overlapped, c.copies)
+			require.NoError(t, e.Execute(hostMemory{}, 0, e.Run))
+			assert.Equal(t, c.want, kerneltest.Values(v)[:6])
+		})
+	}
+}

@@ -167,6 +167,7 @@ func (f foreach) prepare(c *op.Call) (op.Run, error) {
 		}
 		runs = append(runs, run)
 	}
+	c.HandlesOverlapOfMembers(append(in, out)...)
 	return op.Sequence(runs), nil
 }
 
