@@ -1,6 +1,12 @@
 package kernel
 
-import "math"
+// #include "rows_op.h"
+import "C"
+
+import (
+	"fmt"
+	"math"
+)
 
 // AdamW describes one AdamW update: weight decay, moments, bias correction and step.
 type AdamW struct {
@@ -19,40 +25,40 @@ func (o AdamW) Updates(n float64) AdamW {
 // Update updates weight w and moments m and v from gradient g. If peak has data, it holds the
 // largest v so far, which is used instead of v (AMSGrad).
 func (o AdamW) Update(w, m, v, peak, g View) error {
-	return newPieces(w.Shape, len(w.Shape), []View{w, m, v, peak}, g).run(func(_ int64, of func(View) View) error {
-		return o.update(of(w), of(m), of(v), of(peak), of(g))
-	})
-}
-
-func (o AdamW) update(w, m, v, peak, g View) error {
-	c := newChain(w, g)
-	grad := c.temp(w.Shape)
 	scale := 1.0
 	if o.Scale != 0 {
 		scale = o.Scale
 	}
-	c.set(grad, Mul, nil, Of(g), Const(Real(scale)))
-	if o.L2 != 0 {
-		c.set(grad, Add, []Number{Real(o.L2)}, Of(grad), Of(w))
+	c := C.struct_adamw{
+		scale: C.float(scale), l2: C.float(o.L2), beta1: C.float(o.Beta1), rest1: C.float(1 - o.Beta1), beta2: C.float(o.Beta2), rest2: C.float(1 - o.Beta2),
+		eps: C.float(o.Eps), root: C.float(1 / math.Sqrt(1-o.Power2)), decay: C.float(1 - o.LR*o.WeightDecay), step: C.float(-o.LR / (1 - o.Power1)),
 	}
-	average, square := c.temp(w.Shape), c.temp(w.Shape)
-	c.set(average, Mul, nil, Of(m), Const(Real(o.Beta1)))
-	c.set(average, Add, []Number{Real(1 - o.Beta1)}, Of(average), Of(grad))
-	c.set(square, Mul, nil, Of(v), Const(Real(o.Beta2)))
-	c.addTimes(square, square, 1-o.Beta2, grad, grad)
-	c.set(m, Identity, nil, Of(average))
-	c.set(v, Identity, nil, Of(square))
-	if peak.Data != nil {
-		c.set(square, Max, nil, Of(square), Of(peak))
-		c.set(peak, Identity, nil, Of(square))
+	views, operands := []View{w, m, v, g, peak}, []*C.struct_operand{&c.w, &c.m, &c.v, &c.g, &c.peak}
+	if peak.Data == nil {
+		views = views[:4]
 	}
-	c.set(square, Sqrt, nil, Of(square))
-	c.set(square, Add, []Number{Real(1 / math.Sqrt(1-o.Power2))}, Const(Real(o.Eps)), Of(square))
-	next := c.temp(w.Shape)
-	c.set(next, Mul, nil, Of(w), Const(Real(1-o.LR*o.WeightDecay)))
-	c.set(next, Addcdiv, []Number{Real(-o.LR / (1 - o.Power1))}, Of(next), Of(average), Of(square))
-	c.set(w, Identity, nil, Of(next))
-	return c.end()
+	strides := make([][]int64, len(views))
+	for i, x := range views {
+		x, err := x.Broadcast(w.Shape)
+		if err != nil || len(w.Shape) > MaxRank {
+			return fmt.Errorf("kernel: no update of %v by %v, of at most %d dimensions", w.Shape, views[i].Shape, MaxRank)
+		}
+		strides[i] = x.Strides
+	}
+	var s space
+	s.plan(w.Shape, strides...)
+	c.space = cSpace(s.shape())
+	for i, x := range views {
+		*operands[i] = operand(x.Data, x.DType, s.strides(i))
+	}
+	// A thread takes whole pieces, because the bits of an element depend on how far it is from the end of its piece.
+	n := w.Len()
+	Parallel((n+pieceLen-1)/pieceLen, 1, func(lo, hi int64) {
+		for ; lo < hi; lo++ {
+			C.adamw_run(&c, C.int64_t(lo*pieceLen), C.int64_t(min((lo+1)*pieceLen, n)))
+		}
+	})
+	return nil
 }
 
 // SGD describes one update by gradient descent with momentum.

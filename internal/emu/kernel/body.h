@@ -9,6 +9,7 @@
 #include "convert.h"
 #include "map.h"
 #include "reduce.h"
+#include "rows.h"
 #include "scan.h"
 #include "index_body.h"
 #include "combine_body.h"
@@ -26,6 +27,10 @@ const struct kernel_table KERNEL_TABLE = {
 	.reduce_merge = reduce_merge_,
 	.reduce_arg = reduce_arg_,
 	.scan = scan_,
+	.rms_norm = rms_norm_,
+	.rms_norm_grad = rms_norm_grad_,
+	.rotate = rotate_,
+	.adamw = adamw_,
 	.index_reduce = index_reduce_,
 	.combine = combine_,
 	.combine_scale_grad = combine_scale_grad_,

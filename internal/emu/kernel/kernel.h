@@ -22,6 +22,9 @@ struct view {
 struct map; /* op.h */
 struct reduce; /* reduce_op.h */
 struct scan; /* scan_op.h */
+struct norm; /* rows_op.h */
+struct rotation;
+struct adamw;
 struct index_write; /* index.h */
 struct combine; /* combine.h */
 struct triangular; /* triangular.h */
@@ -35,6 +38,10 @@ struct kernel_table {
 	void (*reduce_merge)(const struct reduce *r, void *state, const void *later, int64_t n);
 	void (*reduce_arg)(const struct reduce *r, int sign, int64_t k_lo, int64_t k_hi, void *value, int64_t *index);
 	void (*scan)(const struct scan *s, int64_t lo, int64_t hi);
+	void (*rms_norm)(const struct norm *o, int64_t lo, int64_t hi);
+	void (*rms_norm_grad)(const struct norm *o, int64_t lo, int64_t hi, double *dgamma);
+	void (*rotate)(const struct rotation *o, int64_t lo, int64_t hi);
+	void (*adamw)(const struct adamw *o, int64_t lo, int64_t hi);
 	void (*index_reduce)(const struct index_write *w, int64_t lo, int64_t hi);
 	void (*combine)(const struct combine *c, int64_t lo, int64_t hi);
 	void (*combine_scale_grad)(const struct combine *c, int64_t lo, int64_t hi);

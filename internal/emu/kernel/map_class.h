@@ -129,10 +129,7 @@ static void JOIN(map, S)(const struct map *m, int64_t lo, int64_t hi)
 		}
 		JOIN(ops, S)[m->op](out, in[0], in[1], in[2], n, m);
 		JOIN(put, S)(&m->out, out, &m->space, &cursor, n);
-		for (int64_t rest = n, run; rest > 0; rest -= run) {
-			run = rest < cursor.left ? rest : cursor.left;
-			cursor_advance(&cursor, &m->space, run);
-		}
+		cursor_skip(&cursor, &m->space, n);
 	}
 }
 

@@ -1,60 +1,78 @@
 package kernel
 
-import "github.com/goascend/cann/internal/dtype"
+/*
+#cgo noescape rms_norm_rows
+#cgo nocallback rms_norm_rows
+#include "rows_op.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/goascend/cann/internal/dtype"
+)
 
 // RMSNorm normalises over the trailing dimensions that gamma has: rstd = 1/√(mean(x²) + eps),
-// y = x · rstd · gamma. rstd has x's leading dimensions and may have no data.
+// y = x · rstd · gamma. rstd has x's leading dimensions and may have no data. y may be x.
 func RMSNorm(y, rstd, x, gamma View, eps float64) error {
-	outer, n := len(x.Shape)-len(gamma.Shape), float64(gamma.Len())
-	return newPieces(x.Shape, outer, []View{y, rstd}, x, gamma).run(func(_ int64, of func(View) View) error {
-		y, rstd, x := of(y), of(rstd), of(x)
-		c := newChain(x)
-		axes := c.axes(outer, len(x.Shape))
-		scale := c.along(x.Shape, axes)
-		c.reduce(ReduceNorm, scale, x, axes, 2)
-		c.mul(scale, scale, scale)
-		c.set(scale, Add, []Number{Real(1 / n)}, Const(Real(eps)), Of(scale))
-		c.set(scale, Rsqrt, nil, Of(scale))
-		normed := c.temp(x.Shape)
-		c.mul(normed, x, scale)
-		c.mul(y, normed, gamma)
-		c.give(rstd, scale.Leading(outer))
-		return c.end()
-	})
+	o, rows, err := newNorm(y, rstd, x, x, gamma)
+	if err != nil || rows == 0 {
+		return err
+	}
+	o.eps = C.double(eps)
+	if each := max(pieceLen/gamma.Len(), 1); rows < 2*each {
+		C.rms_norm_rows(&o, 0, C.int64_t(rows))
+	} else {
+		shared := o // by threads, in memory that outlives this function
+		Parallel(rows, each, func(lo, hi int64) { C.rms_norm_rows(&shared, C.int64_t(lo), C.int64_t(hi)) })
+	}
+	return nil
 }
 
 // RMSNormGrad is the gradient of RMSNorm: with g = dy·gamma, dx = rstd·(g − x·rstd²·mean(g·x)),
 // and dgamma = Σ dy·x·rstd over the leading dimensions.
 func RMSNormGrad(dx, dgamma, dy, x, rstd, gamma View) error {
-	rank := len(x.Shape)
-	outer := rank - len(gamma.Shape)
-	p := newPieces(x.Shape, outer, []View{dx, dgamma}, dy, x, rstd, gamma)
-	sums, release := temporary(dtype.Float64, append([]int64{p.count}, gamma.Shape...))
-	defer release()
-	err := p.run(func(k int64, of func(View) View) error {
-		dx, dy, x, rstd := of(dx), of(dy), of(x), of(rstd)
-		c := newChain(x)
-		axes := c.axes(outer, rank)
-		wide := c.along(x.Shape, axes)
-		c.set(wide.Leading(outer), Identity, nil, Of(rstd.Leading(outer)))
-		product, g := c.temp(x.Shape), c.temp(x.Shape)
-		c.mul(product, dy, x)
-		c.mul(product, product, wide)
-		c.reduce(ReduceSum, sums.Select(0, k), product, axesFrom(0, outer), 0)
-		c.mul(g, dy, gamma)
-		c.mul(product, g, x)
-		mean := c.along(x.Shape, axes)
-		c.reduce(ReduceMean, mean, product, axes, 0)
-		c.mul(mean, mean, wide)
-		c.mul(mean, mean, wide)
-		c.addTimes(g, g, -1, x, mean)
-		c.mul(dx, g, wide)
-		return c.end()
-	})
+	o, rows, err := newNorm(dx, rstd, dy, x, gamma)
 	if err != nil {
 		return err
 	}
+	// The rows of a part depend on the shape only, and so does the order of additions.
+	const parts = 64
+	width := gamma.Len()
+	each := max(pieceLen/max(width, 1), (rows+parts-1)/parts, 1)
+	n := (rows + each - 1) / each
+	sums, release := temporary(dtype.Float64, append([]int64{n}, gamma.Shape...))
+	defer release()
+	clear(sums.doubles())
+	Parallel(n, 1, func(lo, hi int64) {
+		for k := lo; k < hi; k++ {
+			C.rms_norm_grad_rows(&o, C.int64_t(k*each), C.int64_t(min((k+1)*each, rows)), (*C.double)(unsafe.Add(sums.Data, 8*k*width)))
+		}
+	})
 	return Reduce(ReduceSum, dgamma, sums, []int{0}, 0)
+}
+
+// newNorm describes RMSNorm, or its gradient dy with the result out, and counts the rows.
+func newNorm(out, rstd, dy, x, gamma View) (o C.struct_norm, rows int64, err error) {
+	rank, outer := len(x.Shape), len(x.Shape)-len(gamma.Shape)
+	if outer < 0 || rank > MaxRank {
+		return o, 0, fmt.Errorf("kernel: %v is not normalised over %v; at most %d dimensions are supported", x.Shape, gamma.Shape, MaxRank)
+	}
+	if x.Len() == 0 {
+		return o, 0, nil
+	}
+	if rstd.Data != nil {
+		rstd = kept(rstd.Leading(outer), rank, axesFrom(outer, rank))
+	}
+	o.space, o.width = cSpace(x.Shape), C.int64_t(gamma.Len())
+	for i, to := range [...]*C.struct_operand{&o.out, &o.rstd, &o.dy, &o.x, &o.gamma} {
+		if *to, err = over([...]View{out, rstd, dy, x, gamma}[i], x.Shape); err != nil {
+			return o, 0, err
+		}
+	}
+	return o, x.Len() / gamma.Len(), nil
 }
 
 // moments returns the mean of x over axes and 1/√(variance + eps), without the dimensions axes.

@@ -1,5 +1,8 @@
 package kernel
 
+// #include "rows_op.h"
+import "C"
+
 import "fmt"
 
 // RotaryMode says which elements of a head are rotated as a pair.
@@ -13,58 +16,52 @@ const (
 	RotaryInterleaveHalf                   // 2i with 2i + 1, the results in two halves
 )
 
-// pair selects the operands of one rotation: outA = a·cos − b·sin and outB = b·cos + a·sin.
-type pair struct{ a, b, outA, outB func(View) View }
+// pairs are rotations of n pairs: element outA of the result is a·cos − b·sin, and outB is b·cos + a·sin.
+// The elements of the next pair are step or outStep later.
+type pairs struct{ n, a, b, step, outA, outB, outStep int64 }
 
-// pairs returns the pairs of a mode for a dimension of size d. Each pair covers many rotations.
-func (m RotaryMode) pairs(d int64, axis int) ([]pair, error) {
-	part := func(start, n, step int64) func(View) View {
-		return func(v View) View { return v.Part(axis, start, n, step) }
-	}
-	first, second := part(0, d/2, 1), part(d/2, d/2, 1)
-	even, odd := part(0, d/2, 2), part(1, d/2, 2)
-	q := d / 4
+// in returns the elements of v from at on, one for each pair, and out those that are placed as the results.
+func (p pairs) in(v View, at int64) View  { return v.Part(len(v.Shape)-1, at, p.n, p.step) }
+func (p pairs) out(v View, at int64) View { return v.Part(len(v.Shape)-1, at, p.n, p.outStep) }
+
+// pairs returns the pairs of a mode for a dimension of size d.
+func (m RotaryMode) pairs(d int64) ([]pairs, error) {
+	h, q := d/2, d/4
 	switch {
 	case m == RotaryHalf && d%2 == 0:
-		return []pair{{first, second, first, second}}, nil
+		return []pairs{{h, 0, h, 1, 0, h, 1}}, nil
 	case m == RotaryInterleave && d%2 == 0:
-		return []pair{{even, odd, even, odd}}, nil
+		return []pairs{{h, 0, 1, 2, 0, 1, 2}}, nil
 	case m == RotaryInterleaveHalf && d%2 == 0:
-		return []pair{{even, odd, first, second}}, nil
+		return []pairs{{h, 0, 1, 2, 0, h, 1}}, nil
 	case m == RotaryQuarter && d%4 == 0:
-		return []pair{
-			{part(0, q, 1), part(q, q, 1), part(0, q, 1), part(q, q, 1)},
-			{part(2*q, q, 1), part(3*q, q, 1), part(2*q, q, 1), part(3*q, q, 1)},
-		}, nil
+		return []pairs{{q, 0, q, 1, 0, q, 1}, {q, h, h + q, 1, h, h + q, 1}}, nil
 	}
 	return nil, fmt.Errorf("kernel: rotary mode %d does not fit heads of %d elements", m, d)
 }
 
 // Rotary rotates the pairs of x's last dimension: aclnnRotaryPositionEmbedding. cos and sin
-// broadcast to x and are indexed like the result.
+// broadcast to x and are indexed like the result, which may be x.
 func Rotary(out, x, cos, sin View, mode RotaryMode) error {
-	axis := len(x.Shape) - 1
-	pairs, err := mode.pairs(x.Shape[axis], axis)
-	if err != nil {
+	width := x.Shape[len(x.Shape)-1]
+	all, err := mode.pairs(width)
+	if err != nil || x.Len() == 0 {
 		return err
 	}
-	dims := axis
-	if len(cos.Shape) != len(x.Shape) || len(sin.Shape) != len(x.Shape) {
-		dims = 0
+	if width > C.ROTATED || len(x.Shape) > MaxRank {
+		return fmt.Errorf("kernel: no rotation of %v; %d dimensions and heads of %d elements at most are supported", x.Shape, MaxRank, C.ROTATED)
 	}
-	return newPieces(x.Shape, dims, []View{out}, x, cos, sin).run(func(_ int64, of func(View) View) error {
-		out, x, cos, sin := of(out), of(x), of(cos), of(sin)
-		c := newChain(x)
-		for _, p := range pairs {
-			a, b := p.a(x), p.b(x)
-			newA, newB := c.temp(a.Shape), c.temp(a.Shape)
-			c.mul(newA, a, p.outA(cos))
-			c.addTimes(newA, newA, -1, b, p.outA(sin))
-			c.mul(newB, b, p.outB(cos))
-			c.addTimes(newB, newB, 1, a, p.outB(sin))
-			c.set(p.outA(out), Identity, nil, Of(newA))
-			c.set(p.outB(out), Identity, nil, Of(newB))
+	c := C.struct_rotation{space: cSpace(x.Shape), width: C.int64_t(width), runs: C.int32_t(len(all))}
+	for i, p := range all {
+		c.run[i] = C.struct_rotation_run{
+			n: C.int64_t(p.n), a: C.int64_t(p.a), b: C.int64_t(p.b), step: C.int64_t(p.step), to_a: C.int64_t(p.outA), to_b: C.int64_t(p.outB), to_step: C.int64_t(p.outStep),
 		}
-		return c.end()
-	})
+	}
+	for i, to := range [...]*C.struct_operand{&c.out, &c.x, &c.cos, &c.sin} {
+		if *to, err = over([...]View{out, x, cos, sin}[i], x.Shape); err != nil {
+			return err
+		}
+	}
+	Parallel(x.Len()/width, max(pieceLen/width, 1), func(lo, hi int64) { C.rotate_rows(&c, C.int64_t(lo), C.int64_t(hi)) })
+	return nil
 }

@@ -4,7 +4,7 @@ package kernel
 // dcos and dsin of the shape of cos, which need x.
 func RotaryGrad(dx, dcos, dsin, dy, x, cos, sin View, mode RotaryMode) error {
 	axis := len(dy.Shape) - 1
-	pairs, err := mode.pairs(dy.Shape[axis], axis)
+	all, err := mode.pairs(dy.Shape[axis])
 	if err != nil {
 		return err
 	}
@@ -13,21 +13,21 @@ func RotaryGrad(dx, dcos, dsin, dy, x, cos, sin View, mode RotaryMode) error {
 		dims = 0 // dcos and dsin are sums over all pieces
 	}
 	return newPieces(dy.Shape, dims, []View{dx}, dy, x, cos, sin).run(func(_ int64, of func(View) View) error {
-		return rotaryGrad(of(dx), dcos, dsin, of(dy), x, of(cos), of(sin), pairs)
+		return rotaryGrad(of(dx), dcos, dsin, of(dy), x, of(cos), of(sin), all)
 	})
 }
 
-func rotaryGrad(dx, dcos, dsin, dy, x, cos, sin View, pairs []pair) error {
+func rotaryGrad(dx, dcos, dsin, dy, x, cos, sin View, all []pairs) error {
 	c := newChain(dy)
-	for _, p := range pairs {
-		a, b := p.outA(dy), p.outB(dy)
+	for _, p := range all {
+		a, b := p.out(dy, p.outA), p.out(dy, p.outB)
 		newA, newB := c.temp(a.Shape), c.temp(a.Shape)
-		c.mul(newA, a, p.outA(cos))
-		c.addTimes(newA, newA, 1, b, p.outB(sin))
-		c.mul(newB, b, p.outB(cos))
-		c.addTimes(newB, newB, -1, a, p.outA(sin))
-		c.copy(p.a(dx), newA)
-		c.copy(p.b(dx), newB)
+		c.mul(newA, a, p.out(cos, p.outA))
+		c.addTimes(newA, newA, 1, b, p.out(sin, p.outB))
+		c.mul(newB, b, p.out(cos, p.outB))
+		c.addTimes(newB, newB, -1, a, p.out(sin, p.outA))
+		c.copy(p.in(dx, p.a), newA)
+		c.copy(p.in(dx, p.b), newB)
 		if dcos.Data == nil {
 			continue
 		}
@@ -35,8 +35,8 @@ func rotaryGrad(dx, dcos, dsin, dy, x, cos, sin View, pairs []pair) error {
 			out, grad, with View
 			sign            float64
 		}{
-			{p.outA(dcos), a, p.a(x), 1}, {p.outB(dcos), b, p.b(x), 1},
-			{p.outA(dsin), a, p.b(x), -1}, {p.outB(dsin), b, p.a(x), 1},
+			{p.out(dcos, p.outA), a, p.in(x, p.a), 1}, {p.out(dcos, p.outB), b, p.in(x, p.b), 1},
+			{p.out(dsin, p.outA), a, p.in(x, p.b), -1}, {p.out(dsin, p.outB), b, p.in(x, p.a), 1},
 		} {
 			c.mul(newA, g.grad, g.with)
 			c.set(newA, Mul, nil, Of(newA), Const(Real(g.sign)))

@@ -187,6 +187,15 @@ func operand(data unsafe.Pointer, d dtype.Type, strides []int64) (o C.struct_ope
 	return o
 }
 
+// over returns v, broadcast to a shape, as an operand over all dimensions of the shape in their order.
+func over(v View, shape []int64) (o C.struct_operand, err error) {
+	var strides [MaxRank]int64
+	if err = v.spread(strides[:len(shape)], shape); err == nil && v.Data != nil {
+		o = operand(v.Data, v.DType, strides[:len(shape)])
+	}
+	return o, err
+}
+
 // classes are the arithmetic classes of the element types that kernels compute with.
 var classes = map[dtype.Type]C.int32_t{
 	dtype.Float32: C.CLASS_F32, dtype.Float16: C.CLASS_F32, dtype.BFloat16: C.CLASS_F32, dtype.Float64: C.CLASS_F64,

@@ -43,6 +43,15 @@ static inline void cursor_advance(struct cursor *c, const struct space *s, int64
 	}
 }
 
+/* Advances by any n. */
+static inline void cursor_skip(struct cursor *c, const struct space *s, int64_t n)
+{
+	for (int64_t run; n > 0; n -= run) {
+		run = n < c->left ? n : c->left;
+		cursor_advance(c, s, run);
+	}
+}
+
 static inline int64_t cursor_offset(const struct cursor *c, const struct space *s, const int64_t *stride)
 {
 	int64_t offset = 0;

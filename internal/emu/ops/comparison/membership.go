@@ -44,6 +44,13 @@ func isIn(c *op.Call) (op.Run, error) {
 			}
 			return kernel.Map(equal, compute, out.View(), []kernel.Input{kernel.Of(t.View()), kernel.Const(s.Number())})
 		}
-		return kernel.AnyEqual(equal, join, compute, out.As([]int64{}, []int64{}), t.View(), s.Number())
+		answers, release := kernel.TemporaryOf(dtype.Bool, t.Shape...)
+		defer release()
+		if t.Len() > 0 {
+			if err := kernel.Map(equal, compute, answers, []kernel.Input{kernel.Of(t.View()), kernel.Const(s.Number())}); err != nil {
+				return err
+			}
+		}
+		return kernel.Reduce(join, out.As([]int64{}, []int64{}), answers, op.Axes(t.Rank()), 0)
 	}, nil
 }

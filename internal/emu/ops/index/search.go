@@ -1,10 +1,12 @@
 package index
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/order"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -56,7 +58,16 @@ func searchSorted(c *op.Call) (op.Run, error) {
 			return nil, err
 		}
 		return func(*op.Exec) error {
-			return kernel.SearchNumber(out.As([]int64{}, []int64{}), sorted.View(), value.Number(), value.IsFloat(), op.OptionalView(sorter), c.Bool("right"))
+			d := dtype.Int64
+			if value.IsFloat() {
+				d = dtype.Float64
+			}
+			x, release := kernel.TemporaryOf(d)
+			defer release()
+			if err := kernel.Fill(x, value.Number()); err != nil {
+				return err
+			}
+			return search(out.As([]int64{}, []int64{}), sorted.View(), x, op.OptionalView(sorter), c.Bool("right"))
 		}, nil
 	}
 	self := c.Tensor("self")
@@ -76,6 +87,49 @@ func searchRun(c *op.Call, out, sorted *op.Tensor, x func() kernel.View, sorter 
 		if out.Len() == 0 {
 			return nil
 		}
-		return kernel.Search(out.View(), sorted.View(), x(), op.OptionalView(sorter), c.Bool("right"))
+		return search(out.View(), sorted.View(), x(), op.OptionalView(sorter), c.Bool("right"))
 	}, nil
+}
+
+// search sets every element of out to the index in sorted at which the element of x can be
+// inserted without breaking the order: before equal elements, or after them with right. sorted
+// is a vector, or has the leading dimensions of x, and then each row of x is searched for in its
+// own row. If sorter has data, it holds the indices that sort the rows of sorted.
+func search(out, sorted, x, sorter kernel.View, right bool) error {
+	last := len(sorted.Shape) - 1
+	n, perRow := sorted.Shape[last], x.Len()
+	if last > 0 {
+		perRow = x.Shape[len(x.Shape)-1]
+	}
+	if sorter.Data != nil && n > 0 {
+		ordered, release := kernel.TemporaryOf(sorted.DType, sorted.Shape...)
+		defer release()
+		if err := kernel.Gather(ordered, sorted, last, sorter); err != nil {
+			return err
+		}
+		sorted = ordered
+	}
+	if sorted.DType.IsFloat() || x.DType.IsFloat() {
+		return searchAs(kernel.Doubles, out, sorted, x, n, perRow, right)
+	}
+	return searchAs(kernel.Indices, out, sorted, x, n, perRow, right)
+}
+
+// searchAs compares the elements as the numbers that read returns.
+func searchAs[T cmp.Ordered](read func(kernel.View) ([]T, error), out, sorted, x kernel.View, n, perRow int64, right bool) error {
+	rows, err := read(sorted)
+	if err != nil {
+		return err
+	}
+	values, err := read(x)
+	if err != nil {
+		return err
+	}
+	found := make([]int64, len(values))
+	kernel.Parallel(x.Len(), 1<<11, func(lo, hi int64) {
+		for i := lo; i < hi; i++ {
+			found[i] = order.Search(rows[i/perRow*n:][:n], values[i], right)
+		}
+	})
+	return kernel.SetInts(out, found)
 }

@@ -15,7 +15,7 @@ var likelihoods = op.Table{
 
 // nll reads the arguments that forward and backward share. The classes of self are its
 // second dimension, or its only one.
-func nll(c *op.Call, self *op.Tensor) (describe func() kernel.NegativeLogLikelihood, targets *op.Tensor, axis int) {
+func nll(c *op.Call, self *op.Tensor) (describe func() negativeLogLikelihood, targets *op.Tensor, axis int) {
 	target, weight, ignore := c.Tensor("target"), c.Tensor("weight"), c.Int("ignoreIndex")
 	averaging := averaging(c)
 	c.DType(self, op.FloatTypes...)
@@ -31,8 +31,8 @@ func nll(c *op.Call, self *op.Tensor) (describe func() kernel.NegativeLogLikelih
 		c.Shape(weight, self.Shape[axis:axis+1], "one weight for each class")
 		c.SameDType(self, weight)
 	}
-	return func() kernel.NegativeLogLikelihood {
-		return kernel.NegativeLogLikelihood{Targets: target.View(), Ignore: ignore, Weights: weight.View(), Averaging: averaging}
+	return func() negativeLogLikelihood {
+		return negativeLogLikelihood{Targets: target.View(), Ignore: ignore, Weights: weight.View(), Averaging: averaging}
 	}, target, axis
 }
 

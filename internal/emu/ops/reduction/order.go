@@ -1,8 +1,11 @@
 package reduction
 
 import (
+	"fmt"
+
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/order"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -35,10 +38,32 @@ func bincount(c *op.Call) (op.Run, error) {
 		if out.Len() == 0 {
 			return nil
 		}
-		return kernel.Count(out.View(), self.View(), op.OptionalView(weights))
+		return count(out.View(), self.View(), op.OptionalView(weights))
 	}, nil
 }
 
+// count sets out[v] to the number of elements of x with the value v, or to the sum of their weights.
+func count(out, x, weights kernel.View) error {
+	if err := kernel.Zero(out); err != nil || x.Len() == 0 {
+		return err
+	}
+	at, err := kernel.Indices(x)
+	if err != nil {
+		return err
+	}
+	for i, k := range at {
+		if k < 0 || k >= out.Shape[0] {
+			return fmt.Errorf("element %d is %d; the result has places for 0 to %d", i, k, out.Shape[0]-1)
+		}
+	}
+	if weights.Data == nil {
+		return kernel.ScatterNumber(kernel.ScatterAdd, out, kernel.Whole(1), 0, x)
+	}
+	return kernel.Scatter(kernel.ScatterAdd, out, weights, 0, x)
+}
+
+// histogram counts the elements in bins of equal width between min and max, both inclusive, or over the
+// range of the elements if these are equal. It does not count NaN and elements outside the range.
 func histogram(c *op.Call) (op.Run, error) {
 	self, out, bins := c.Tensor("self"), c.Tensor("out"), c.Int("bins")
 	lo, hi := c.Scalar("min").Float64(), c.Scalar("max").Float64()
@@ -57,7 +82,15 @@ func histogram(c *op.Call) (op.Run, error) {
 		if self.Len() == 0 {
 			return kernel.Zero(out.View())
 		}
-		return kernel.Histogram(out.View(), self.View(), lo, hi)
+		values, err := kernel.Doubles(self.View())
+		if err != nil {
+			return err
+		}
+		counts := make([]int64, bins)
+		if err := order.Histogram(counts, values, lo, hi); err != nil {
+			return err
+		}
+		return kernel.SetInts(out.View(), counts)
 	}, nil
 }
 

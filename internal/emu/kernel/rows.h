@@ -1,0 +1,150 @@
+/* The loops of rows_op.h. They compute in float and add up in double, in an order that no variant
+ * changes. */
+#ifndef ROWS_H
+#define ROWS_H
+
+#include "reduce.h"
+#include "rows_op.h"
+
+/* Adds the products of elements of a and b to PARTS sums. */
+static inline void add_products(double *sums, const float *a, const float *b, int64_t n)
+{
+	double part[PARTS];
+	int64_t i = 0;
+	memcpy(part, sums, sizeof(part));
+	for (; i + PARTS <= n; i += PARTS)
+		for (int k = 0; k < PARTS; k++)
+			part[k] += (double)a[i + k] * (double)b[i + k];
+	memcpy(sums, part, sizeof(part));
+	for (int k = 0; i < n; i++, k++)
+		sums[k] += (double)a[i] * (double)b[i];
+}
+
+/* Runs a block for each n elements of a row, which start at the cursor. */
+#define EACH_PIECE(s, at, width) \
+	for (int64_t done = 0, n; done < (width) && (n = (width) - done < CHUNK ? (width) - done : CHUNK); \
+	     done += n, cursor_skip(&at, s, n))
+
+static void rms_norm_(const struct norm *o, int64_t lo, int64_t hi)
+{
+	float x_row[CHUNK], gamma_row[CHUNK], y[CHUNK];
+	const struct space *s = &o->space;
+	for (struct cursor at, start = cursor_at(s, lo * o->width); lo < hi; lo++, start = at) {
+		double sums[PARTS] = {0};
+		at = start;
+		EACH_PIECE(s, at, o->width) {
+			const float *x = fetch_f32(x_row, &o->x, s, &at, n);
+			add_products(sums, x, x, n);
+		}
+		for (int half = PARTS / 2; half > 0; half /= 2)
+			merge_SUM_f64(sums, sums + half, half);
+		float rstd = (float)(1 / sqrt(sums[0] / (double)o->width + o->eps));
+		if (o->rstd.data)
+			store_f32(o->rstd.data + cursor_offset(&start, s, o->rstd.stride) * dtype_size(o->rstd.dtype), &rstd, o->rstd.dtype, 1);
+		at = start;
+		EACH_PIECE(s, at, o->width) {
+			const float *x = fetch_f32(x_row, &o->x, s, &at, n), *gamma = fetch_f32(gamma_row, &o->gamma, s, &at, n);
+			LANEWISE y[i] = x[i] * rstd * gamma[i];
+			put_f32(&o->out, y, s, &at, n);
+		}
+	}
+}
+
+static void rms_norm_grad_(const struct norm *o, int64_t lo, int64_t hi, double *dgamma)
+{
+	float x_row[CHUNK], dy_row[CHUNK], gamma_row[CHUNK], g[CHUNK], rstd = 0;
+	const struct space *s = &o->space;
+	for (struct cursor at, start = cursor_at(s, lo * o->width); lo < hi; lo++, start = at) {
+		double sums[PARTS] = {0};
+		at = start;
+		EACH_PIECE(s, at, o->width) {
+			const float *x = fetch_f32(x_row, &o->x, s, &at, n), *dy = fetch_f32(dy_row, &o->dy, s, &at, n);
+			const float *gamma = fetch_f32(gamma_row, &o->gamma, s, &at, n);
+			LANEWISE g[i] = dy[i] * gamma[i];
+			add_products(sums, g, x, n);
+		}
+		for (int half = PARTS / 2; half > 0; half /= 2)
+			merge_SUM_f64(sums, sums + half, half);
+		load_f32(&rstd, o->rstd.data + cursor_offset(&start, s, o->rstd.stride) * dtype_size(o->rstd.dtype), o->rstd.dtype, 1);
+		float mean = (float)(sums[0] / (double)o->width) * rstd * rstd;
+		at = start;
+		EACH_PIECE(s, at, o->width) {
+			const float *x = fetch_f32(x_row, &o->x, s, &at, n), *dy = fetch_f32(dy_row, &o->dy, s, &at, n);
+			const float *gamma = fetch_f32(gamma_row, &o->gamma, s, &at, n);
+			double *sum = dgamma + done;
+			LANEWISE {
+				sum[i] += (double)(dy[i] * x[i] * rstd);
+				g[i] = (dy[i] * gamma[i] - x[i] * mean) * rstd;
+			}
+			put_f32(&o->out, g, s, &at, n);
+		}
+	}
+}
+
+static inline __attribute__((always_inline)) void rotate_run(float *restrict y, const float *x, const float *cos, const float *sin, const struct rotation_run *r, int64_t step, int64_t to_step)
+{
+	const float *first = x + r->a, *second = x + r->b;
+	int64_t n = r->n;
+	LANEWISE {
+		float a = first[i * step], b = second[i * step];
+		int64_t p = r->to_a + i * to_step, q = r->to_b + i * to_step;
+		y[p] = a * cos[p] - b * sin[p];
+		y[q] = b * cos[q] + a * sin[q];
+	}
+}
+
+/* Returns the row of o at the cursor, as fetch does for the elements of a chunk. */
+static inline const float *fetch_row(float *buffer, const struct operand *o, const struct space *s, struct cursor at, int64_t width)
+{
+	if (width <= CHUNK)
+		return fetch_f32(buffer, o, s, &at, width);
+	EACH_PIECE(s, at, width) {
+		float part[CHUNK];
+		memcpy(buffer + done, fetch_f32(part, o, s, &at, n), (size_t)n * sizeof(float));
+	}
+	return buffer;
+}
+
+static void rotate_(const struct rotation *o, int64_t lo, int64_t hi)
+{
+	float x_row[ROTATED], cos_row[ROTATED], sin_row[ROTATED], y[ROTATED];
+	const struct space *s = &o->space;
+	for (struct cursor at = cursor_at(s, lo * o->width); lo < hi; lo++) {
+		const float *x = fetch_row(x_row, &o->x, s, at, o->width);
+		const float *cos = fetch_row(cos_row, &o->cos, s, at, o->width), *sin = fetch_row(sin_row, &o->sin, s, at, o->width);
+		for (const struct rotation_run *r = o->run; r < o->run + o->runs; r++)
+			if (r->step == 1 && r->to_step == 1)
+				rotate_run(y, x, cos, sin, r, 1, 1);
+			else
+				rotate_run(y, x, cos, sin, r, r->step, r->to_step);
+		EACH_PIECE(s, at, o->width) put_f32(&o->out, y + done, s, &at, n);
+	}
+}
+
+static void adamw_(const struct adamw *o, int64_t lo, int64_t hi)
+{
+	float next[CHUNK], average[CHUNK], square[CHUNK], largest[CHUNK], g_row[CHUNK];
+	const struct space *s = &o->space;
+	struct cursor at = cursor_at(s, lo);
+	for (int64_t n; lo < hi; lo += n, cursor_skip(&at, s, n)) {
+		n = chunk(&at, hi - lo);
+		const float *w = fetch_f32(next, &o->w, s, &at, n), *m = fetch_f32(average, &o->m, s, &at, n);
+		const float *v = fetch_f32(square, &o->v, s, &at, n), *g = fetch_f32(g_row, &o->g, s, &at, n);
+		LANEWISE {
+			float grad = g[i] * o->scale + (o->l2 != 0 ? o->l2 * w[i] : 0); /* an infinite weight gives no NaN */
+			average[i] = m[i] * o->beta1 + o->rest1 * grad;
+			square[i] = v[i] * o->beta2 + o->rest2 * grad * grad;
+		}
+		put_f32(&o->m, average, s, &at, n);
+		put_f32(&o->v, square, s, &at, n);
+		if (o->peak.data) {
+			const float *peak = fetch_f32(largest, &o->peak, s, &at, n);
+			LANEWISE square[i] = square[i] > peak[i] || square[i] != square[i] ? square[i] : peak[i];
+			put_f32(&o->peak, square, s, &at, n);
+		}
+		LANEWISE next[i] = w[i] * o->decay + o->step * average[i] / (o->eps + o->root * rootf(square[i]));
+		put_f32(&o->w, next, s, &at, n);
+	}
+}
+
+#endif

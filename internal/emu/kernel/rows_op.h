@@ -1,0 +1,50 @@
+/* Norms, rotations and updates of weights, which would read and write memory once for each of their
+ * operations if they were sequences of maps. */
+#ifndef ROWS_OP_H
+#define ROWS_OP_H
+
+#include "space.h"
+
+/* Rows of width elements that are divided by their root mean square. Operands have strides over the
+ * elements of all rows. */
+struct norm {
+	struct space space;
+	struct operand x, gamma, rstd, out; /* rstd.data may be NULL in the forward pass */
+	struct operand dy; /* of the gradient, of which out is dx */
+	int64_t width;
+	double eps;
+};
+
+enum { ROTATED = 1 << 14 }; /* most elements of a row that is rotated */
+
+/* Rows whose elements are rotated in pairs: element to_a of the result is a cos - b sin, and element
+ * to_b is b cos + a sin. */
+struct rotation {
+	struct space space;
+	struct operand x, cos, sin, out;
+	int64_t width; /* at most ROTATED */
+	int32_t runs;
+	struct rotation_run { int64_t n, a, b, step, to_a, to_b, to_step; } run[2];
+};
+
+/* AdamW on weights w with moments m and v and gradients g. If peak has data, it is the largest v. */
+struct adamw {
+	struct space space;
+	struct operand w, m, v, g, peak;
+	float scale, l2; /* of the gradient, and of the weight that is added to it */
+	float beta1, rest1, beta2, rest2; /* rest is 1 - beta */
+	float eps, root; /* the denominator is eps + root * sqrt(v) */
+	float decay, step; /* the new weight is decay * w + step * m / denominator */
+};
+
+static inline void rms_norm_rows(const struct norm *o, int64_t lo, int64_t hi) { kernels->rms_norm(o, lo, hi); }
+
+/* Adds the gradient of gamma to sums. */
+static inline void rms_norm_grad_rows(const struct norm *o, int64_t lo, int64_t hi, double *sums) { kernels->rms_norm_grad(o, lo, hi, sums); }
+
+static inline void rotate_rows(const struct rotation *o, int64_t lo, int64_t hi) { kernels->rotate(o, lo, hi); }
+
+/* Updates the elements [lo, hi) of the space. */
+static inline void adamw_run(const struct adamw *o, int64_t lo, int64_t hi) { kernels->adamw(o, lo, hi); }
+
+#endif
