@@ -1044,8 +1044,7 @@ var opHardsigmoidV2 = Operator{
 // HardsigmoidV2 computes x / 6 + 1/2 of each element, limited to 0 and 1.
 //
 // It launches aclnnHardsigmoidV2 (libopapi, CANN 2026-08) of family activation on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 integers bool; Out float32 float16
-// bfloat16 float64. Its checks follow the document.
+// The emulator verified: Self, Out float32 float16 bfloat16 int32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, experimental/activation/hard_sigmoid_v2/docs/aclnnHardsigmoidV2&aclnnInplaceHardsigmoidV2.md
 func HardsigmoidV2(st *acl.Stream, p HardsigmoidV2Params) error {
 	c := NewCall(st, &opHardsigmoidV2)
@@ -1354,7 +1353,7 @@ var opInplaceHardsigmoidV2 = Operator{
 // InplaceHardsigmoidV2 is HardsigmoidV2 with the result in place of the first argument.
 //
 // It launches aclnnInplaceHardsigmoidV2 (libopapi, CANN 2026-08) of family activation on st.
-// The emulator verified: Self float32 float16 bfloat16 float64. Its checks follow the document.
+// The emulator verified: Self float32 float16 bfloat16 int32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, experimental/activation/hard_sigmoid_v2/docs/aclnnHardsigmoidV2&aclnnInplaceHardsigmoidV2.md
 func InplaceHardsigmoidV2(st *acl.Stream, p InplaceHardsigmoidV2Params) error {
 	c := NewCall(st, &opInplaceHardsigmoidV2)

@@ -161,8 +161,9 @@ var opGeScalar = Operator{
 // GeScalar tells which elements are greater than or equal to a scalar.
 //
 // It launches aclnnGeScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool. Its checks
-// follow CANN's source, 5 of them in part.
+// The emulator verified: Self float32 float16 bfloat16 float64 integers bool; Out float32 float16
+// bfloat16 float64 integers bool complex64 complex128. Its checks follow CANN's source, 5 of them
+// in part.
 // Vendor's page: hicann/ops-math, math/greater_equal/docs/aclnnGeScalar&aclnnInplaceGeScalar.md
 func GeScalar(st *acl.Stream, p GeScalarParams) error {
 	c := NewCall(st, &opGeScalar)
@@ -196,8 +197,9 @@ var opGeTensor = Operator{
 // GeTensor tells where Self ≥ Other, with broadcasting.
 //
 // It launches aclnnGeTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
-// The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 integers bool. Its
-// checks follow CANN's source, 5 of them in part.
+// The emulator verified: Self, Other float32 float16 bfloat16 float64 integers bool; Out float32
+// float16 bfloat16 float64 integers bool complex64 complex128. Its checks follow CANN's source, 5
+// of them in part.
 // Vendor's page: hicann/ops-math, math/greater_equal/docs/aclnnGeTensor&aclnnInplaceGeTensor.md
 func GeTensor(st *acl.Stream, p GeTensorParams) error {
 	c := NewCall(st, &opGeTensor)
@@ -231,8 +233,9 @@ var opGtScalar = Operator{
 // GtScalar tells which elements are greater than a scalar.
 //
 // It launches aclnnGtScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool. Its checks
-// follow CANN's source, 3 of them in part.
+// The emulator verified: Self float32 float16 bfloat16 float64 integers bool; Out float32 float16
+// bfloat16 float64 integers bool complex64 complex128. Its checks follow CANN's source, 3 of them
+// in part.
 // Vendor's page: hicann/ops-math, math/greater/docs/aclnnGtScalar&aclnnInplaceGtScalar.md
 func GtScalar(st *acl.Stream, p GtScalarParams) error {
 	c := NewCall(st, &opGtScalar)
@@ -266,8 +269,9 @@ var opGtTensor = Operator{
 // GtTensor tells where Self > Other, with broadcasting.
 //
 // It launches aclnnGtTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
-// The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 integers bool. Its
-// checks follow CANN's source, 5 of them in part.
+// The emulator verified: Self, Other float32 float16 bfloat16 float64 integers bool; Out float32
+// float16 bfloat16 float64 integers bool complex64 complex128. Its checks follow CANN's source, 5
+// of them in part.
 // Vendor's page: hicann/ops-math, math/greater/docs/aclnnGtTensor&aclnnInplaceGtTensor.md
 func GtTensor(st *acl.Stream, p GtTensorParams) error {
 	c := NewCall(st, &opGtTensor)

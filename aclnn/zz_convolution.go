@@ -503,8 +503,8 @@ var opIm2col = Operator{
 // Im2col copies each window of images into a column.
 //
 // It launches aclnnIm2col (libopapi, CANN 8.1.RC1 and 2026-08) of family convolution on st.
-// The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source, 2 of
-// them in part.
+// The emulator verified: Self float32 float16 bfloat16; Out float32 float16 bfloat16 float64
+// integers bool complex32 complex64 complex128. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, conversion/im2col/docs/aclnnIm2col.md
 func Im2col(st *acl.Stream, p Im2colParams) error {
 	c := NewCall(st, &opIm2col)

@@ -1496,8 +1496,8 @@ var opDiv = Operator{
 //
 // It launches aclnnDiv (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128; Out float32 float16 bfloat16 float64 integers complex64 complex128.
-// Its checks follow CANN's source, 1 of them in part.
+// bool complex64 complex128; Out float32 float16 bfloat16 float64 integers bool complex64
+// complex128. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDiv&aclnnInplaceDiv.md
 func Div(st *acl.Stream, p DivParams) error {
 	c := NewCall(st, &opDiv)
@@ -1532,9 +1532,8 @@ var opDivMod = Operator{
 // DivMod computes Self / Other with broadcasting and rounds as Mode says.
 //
 // It launches aclnnDivMod (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool complex64 complex128; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// complex64 complex128. Its checks follow CANN's source, 2 of them in part.
+// The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 bool complex64 complex128. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDivMod&aclnnInplaceDivMod.md
 func DivMod(st *acl.Stream, p DivModParams) error {
 	c := NewCall(st, &opDivMod)
@@ -1570,8 +1569,9 @@ var opDivMods = Operator{
 // DivMods computes Self / Other for a scalar Other and rounds as Mode says.
 //
 // It launches aclnnDivMods (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool. Its checks follow CANN's source, 5 of them in part.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
+// Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64 complex128. Its
+// checks follow CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDivMods&aclnnInplaceDivMods.md
 func DivMods(st *acl.Stream, p DivModsParams) error {
 	c := NewCall(st, &opDivMods)
@@ -1909,8 +1909,9 @@ var opFloorDivide = Operator{
 // FloorDivide computes Self / Other with broadcasting, rounded down.
 //
 // It launches aclnnFloorDivide (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
-// uint8 bool. Its checks follow CANN's source.
+// The emulator verified: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// bool; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64
+// complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/floor_div/docs/aclnnFloorDivide&aclnnInplaceFloorDivide.md
 func FloorDivide(st *acl.Stream, p FloorDivideParams) error {
 	c := NewCall(st, &opFloorDivide)
@@ -1944,8 +1945,9 @@ var opFloorDivides = Operator{
 // FloorDivides computes Self / Other for a scalar Other, rounded down.
 //
 // It launches aclnnFloorDivides (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool. Its checks follow CANN's source, 5 of them in part.
+// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
+// Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64 complex128. Its
+// checks follow CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-math, math/floor_div/docs/aclnnFloorDivides&aclnnInplaceFloorDivides.md
 func FloorDivides(st *acl.Stream, p FloorDividesParams) error {
 	c := NewCall(st, &opFloorDivides)
@@ -2585,9 +2587,8 @@ var opInplaceAtan2 = Operator{
 // InplaceAtan2 is Atan2 with the result in place of the first argument.
 //
 // It launches aclnnInplaceAtan2 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8;
-// Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool. Its checks follow
-// CANN's source.
+// The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/atan2/docs/aclnnAtan2&aclnnInplaceAtan2.md
 func InplaceAtan2(st *acl.Stream, p InplaceAtan2Params) error {
 	c := NewCall(st, &opInplaceAtan2)
@@ -3082,9 +3083,8 @@ var opInplaceDiv = Operator{
 // InplaceDiv is Div with the result in place of the first argument.
 //
 // It launches aclnnInplaceDiv (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// complex64 complex128; Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
-// complex64 complex128. Its checks follow CANN's source, 1 of them in part.
+// The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int16 int32 int64
+// uint8 bool complex64 complex128. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDiv&aclnnInplaceDiv.md
 func InplaceDiv(st *acl.Stream, p InplaceDivParams) error {
 	c := NewCall(st, &opInplaceDiv)
@@ -3186,7 +3186,7 @@ var opInplaceDivs = Operator{
 // InplaceDivs is Divs with the result in place of the first argument.
 //
 // It launches aclnnInplaceDivs (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128. Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDivs&aclnnInplaceDivs.md
 func InplaceDivs(st *acl.Stream, p InplaceDivsParams) error {
@@ -5633,8 +5633,9 @@ var opRemainderTensorScalar = Operator{
 //
 // It launches aclnnRemainderTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise
 // on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool. Its checks
-// follow CANN's source, 3 of them in part.
+// The emulator verified: Self float32 float16 bfloat16 float64 integers bool; Out float32 float16
+// bfloat16 float64 integers bool complex64 complex128. Its checks follow CANN's source, 3 of them
+// in part.
 // Vendor's page: hicann/ops-math, math/floor_mod/docs/aclnnRemainderTensorScalar&aclnnInplaceRemainderTensorScalar.md
 func RemainderTensorScalar(st *acl.Stream, p RemainderTensorScalarParams) error {
 	c := NewCall(st, &opRemainderTensorScalar)
@@ -5671,7 +5672,8 @@ var opRemainderTensorTensor = Operator{
 // It launches aclnnRemainderTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise
 // on st.
 // The emulator verified: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool; Out float32 float16 bfloat16 float64 int32 int64. Its checks follow CANN's source.
+// bool; Out float32 float16 bfloat16 float64 int32 int64 complex64 complex128. Its checks follow
+// CANN's source.
 // Vendor's page: hicann/ops-math, math/floor_mod/docs/aclnnRemainderTensorTensor&aclnnInplaceRemainderTensorTensor.md
 func RemainderTensorTensor(st *acl.Stream, p RemainderTensorTensorParams) error {
 	c := NewCall(st, &opRemainderTensorTensor)

@@ -126,8 +126,8 @@ var opForeachAddListV2 = Operator{
 // ForeachAddListV2 computes X1 + Alpha · X2 for the tensors of two lists.
 //
 // It launches aclnnForeachAddListV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
-// The emulator verified: X1, X2, Out float32 float16 bfloat16 int32. Its checks follow CANN's
-// source.
+// The emulator verified: X1, X2, Out float32 float16 bfloat16 int8 int16 int32 uint8. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_add_list/docs/aclnnForeachAddListV2.md
 func ForeachAddListV2(st *acl.Stream, p ForeachAddListV2Params) error {
 	c := NewCall(st, &opForeachAddListV2)
@@ -232,8 +232,8 @@ var opForeachAddScalarV2 = Operator{
 // ForeachAddScalarV2 adds a scalar to the tensors of a list.
 //
 // It launches aclnnForeachAddScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 int32. Its checks follow CANN's source, 1
-// of them in part.
+// The emulator verified: X, Out float32 float16 bfloat16 int8 int16 int32 uint8. Its checks follow
+// CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, foreach/foreach_add_scalar/docs/aclnnForeachAddScalarV2.md
 func ForeachAddScalarV2(st *acl.Stream, p ForeachAddScalarV2Params) error {
 	c := NewCall(st, &opForeachAddScalarV2)
@@ -950,7 +950,8 @@ var opForeachExp = Operator{
 // ForeachExp computes e to the power of each element of each tensor of a list.
 //
 // It launches aclnnForeachExp (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
+// The emulator verified: X, Out float32 float16 bfloat16 float64 int8 int16 uint8. Its checks
+// follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_exp/docs/aclnnForeachExp.md
 func ForeachExp(st *acl.Stream, p ForeachExpParams) error {
 	c := NewCall(st, &opForeachExp)
@@ -982,7 +983,8 @@ var opForeachExpm1 = Operator{
 // ForeachExpm1 computes e to the power, minus one, of each element of each tensor of a list.
 //
 // It launches aclnnForeachExpm1 (libopapi, CANN 8.1.RC1) of family foreach on st.
-// The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
+// The emulator verified: X, Out float32 float16 bfloat16 float64 int8 int16 uint8. Its checks
+// follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_expm1/docs/aclnnForeachExpm1.md
 func ForeachExpm1(st *acl.Stream, p ForeachExpm1Params) error {
 	c := NewCall(st, &opForeachExpm1)
@@ -2188,8 +2190,8 @@ var opForeachSubListV2 = Operator{
 // ForeachSubListV2 computes X1 − Alpha · X2 for the tensors of two lists.
 //
 // It launches aclnnForeachSubListV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
-// The emulator verified: X1, X2, Out float32 float16 bfloat16 int32. Its checks follow CANN's
-// source.
+// The emulator verified: X1, X2, Out float32 float16 bfloat16 int8 int16 int32 uint8. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_sub_list/docs/aclnnForeachSubListV2.md
 func ForeachSubListV2(st *acl.Stream, p ForeachSubListV2Params) error {
 	c := NewCall(st, &opForeachSubListV2)

@@ -724,7 +724,7 @@ var opL1Loss = Operator{
 // L1Loss computes the absolute difference of input and target.
 //
 // It launches aclnnL1Loss (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
-// The emulator verified: Self, Target, Out float32 float16 bfloat16. Its checks follow CANN's
+// The emulator verified: Self, Target, Out float32 float16 bfloat16 int64. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-nn, loss/lp_loss/docs/aclnnL1Loss.md
 func L1Loss(st *acl.Stream, p L1LossParams) error {

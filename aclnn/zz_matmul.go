@@ -658,8 +658,8 @@ var opEinsum = Operator{
 // Einsum computes the sum of products that an equation in Einstein's notation names.
 //
 // It launches aclnnEinsum (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: Tensors, Output float32 float16 int16 int32 int64. Its checks follow
-// CANN's source, 1 of them in part.
+// The emulator verified: Tensors, Output float32 float16 int16 int32 int64 uint16 uint32 uint64.
+// Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnEinsum.md
 func Einsum(st *acl.Stream, p EinsumParams) error {
 	c := NewCall(st, &opEinsum)

@@ -617,8 +617,8 @@ var opInplaceRandom = Operator{
 // InplaceRandom draws integers from From to To, without To, all equally likely.
 //
 // It launches aclnnInplaceRandom (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool. Its checks follow CANN's source.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs/aclnnInplaceRandom.md
 func InplaceRandom(st *acl.Stream, p InplaceRandomParams) error {
 	c := NewCall(st, &opInplaceRandom)
@@ -658,8 +658,8 @@ var opInplaceRandomTensor = Operator{
 // in a tensor.
 //
 // It launches aclnnInplaceRandomTensor (libopapi, CANN 2026-08) of family random on st.
-// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// bool; SeedTensor, OffsetTensor int64 uint64. Its checks follow CANN's source.
+// The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
+// complex64 complex128; SeedTensor, OffsetTensor int64 uint64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs/aclnnInplaceRandomTensor.md
 func InplaceRandomTensor(st *acl.Stream, p InplaceRandomTensorParams) error {
 	c := NewCall(st, &opInplaceRandomTensor)

@@ -925,9 +925,8 @@ var opMean = Operator{
 // Mean computes the mean over the given dimensions.
 //
 // It launches aclnnMean (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
-// The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
-// complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
-// follow CANN's source, 3 of them in part.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// complex64 complex128. Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_mean/docs/aclnnMean.md
 func Mean(st *acl.Stream, p MeanParams) error {
 	c := NewCall(st, &opMean)
@@ -966,8 +965,8 @@ var opMeanV2 = Operator{
 // NoopWithEmptyAxes.
 //
 // It launches aclnnMeanV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
-// The emulator verified: Self, Out float32 float16 bfloat16 float64 complex64 complex128. Its
-// checks follow CANN's source, 3 of them in part.
+// The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
+// complex64 complex128. Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_mean/docs/aclnnMeanV2.md
 func MeanV2(st *acl.Stream, p MeanV2Params) error {
 	c := NewCall(st, &opMeanV2)
@@ -1747,8 +1746,8 @@ var opUniqueConsecutive = Operator{
 //
 // It launches aclnnUniqueConsecutive (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on
 // st.
-// The emulator verified: Self, ValueOut float32 float16 bfloat16 float64 integers bool; InverseOut,
-// CountsOut int64. Its checks follow CANN's source.
+// The emulator verified: Self, ValueOut float32 float16 bfloat16 float64 integers bool complex64
+// complex128; InverseOut, CountsOut int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/unique_consecutive/docs/aclnnUniqueConsecutive.md
 func UniqueConsecutive(st *acl.Stream, p UniqueConsecutiveParams) error {
 	c := NewCall(st, &opUniqueConsecutive)

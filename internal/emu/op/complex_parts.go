@@ -13,15 +13,18 @@ var PartTypes = map[dtype.Type]dtype.Type{dtype.Complex32: dtype.Float16, dtype.
 
 // Parts returns views of the real and the imaginary parts of a complex tensor. It is valid inside
 // Run only.
-func (t *Tensor) Parts() (re, im kernel.View) {
-	strides := slices.Clone(t.Strides)
+func (t *Tensor) Parts() (re, im kernel.View) { return PartsOf(t.View()) }
+
+// PartsOf returns views of the real and the imaginary parts of a complex view.
+func PartsOf(v kernel.View) (re, im kernel.View) {
+	strides := slices.Clone(v.Strides)
 	for i := range strides {
 		strides[i] *= 2
 	}
-	re = kernel.View{Data: t.Data, DType: PartTypes[t.DType], Shape: t.Shape, Strides: strides}
+	re = kernel.View{Data: v.Data, DType: PartTypes[v.DType], Shape: v.Shape, Strides: strides}
 	im = re
-	if t.Data != nil {
-		im.Data = unsafe.Add(t.Data, re.DType.Size())
+	if v.Data != nil {
+		im.Data = unsafe.Add(v.Data, re.DType.Size())
 	}
 	return re, im
 }

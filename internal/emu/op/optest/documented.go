@@ -43,81 +43,111 @@ func documentedTypes() (map[string]documented, error) {
 	return all, nil
 }
 
-// Marks of the lines that say which documented types are refused.
-const refusedHere, refusedInSource = ": refused ", ": refused by CANN's source "
+// Reasons for which phase one refuses a documented type, as the list of types names them.
+const (
+	byEmulator = ": refused "                  // a complaint, unless an exception gives the reason
+	bySource   = ": refused by CANN's source " // in every call that was tried
+	byChip     = ": not computed by the chip " // a float of eight or four bits
+)
 
 // refusals describes the documented types with which phase one refuses every variation of the calls that
-// have the tensor, a line for each tensor: "Glu self: refused float64". Lines of their own have those
-// that the operator's source refuses. Types in known lines are taken to be refused still.
-func (s *Survey) refusals(calls []AcceptedCall, page documented, known map[string][]string) (lines []string, err error) {
-	source, _, err := acceptance.Types(s.op.Name, home(s.op.Name))
-	if err != nil {
-		return nil, err
-	}
+// have the tensor, a line for each tensor and reason: "Abs self: refused by CANN's source complex32". Types in
+// known lines are taken to be refused still.
+func (s *Survey) refusals(calls []AcceptedCall, page documented, known map[string]string) (lines []string) {
 	for i, p := range s.op.Params {
-		var here, there []string
 		name := s.op.Name + " " + p.Name
+		types := map[string][]string{} // by reason
 		for _, d := range page[p.Name] {
-			limit, limited := source[p.Name]
-			switch {
-			case s.verified[i][d]:
-			case limited && !slices.Contains(limit, d):
-				there = append(there, d.String())
-			case slices.Contains(known[name], d.String()) || s.refuses(calls, page, i, d):
-				here = append(here, d.String())
+			if s.verified[i][d] {
+				continue
+			}
+			reason := known[name+" "+d.String()]
+			if reason == "" {
+				reason = s.refuses(calls, page, i, d)
+			}
+			types[reason] = append(types[reason], d.String())
+		}
+		for _, reason := range []string{byEmulator, bySource, byChip} {
+			if types[reason] != nil {
+				lines = append(lines, name+reason+strings.Join(types[reason], " "))
 			}
 		}
-		if here != nil {
-			lines = append(lines, name+refusedHere+strings.Join(here, " "))
-		}
-		if there != nil {
-			lines = append(lines, name+refusedInSource+strings.Join(there, " "))
-		}
 	}
-	return lines, nil
+	return lines
 }
 
-// knownRefusals reads the lines of refusals in a list of element types.
-func knownRefusals(list string) map[string][]string {
-	known := map[string][]string{}
+// knownRefusals reads the reasons of refusals in a list of element types, by operator, tensor and type.
+func knownRefusals(list string) map[string]string {
+	known := map[string]string{}
 	for line := range strings.Lines(list) {
-		if name, types, ok := strings.Cut(strings.TrimPrefix(line, "# "), refusedHere); ok && !strings.Contains(line, refusedInSource) {
-			known[name] = strings.Fields(types)
+		for _, reason := range []string{bySource, byChip, byEmulator} {
+			name, types, ok := strings.Cut(strings.TrimPrefix(line, "# "), reason)
+			if !ok {
+				continue
+			}
+			types, _, _ = strings.Cut(types, ":")
+			for _, d := range strings.Fields(types) {
+				known[name+" "+d] = reason
+			}
+			break
 		}
 	}
 	return known
 }
 
-// refuses reports whether phase one refuses all variations of the calls with a tensor of type d: that
-// tensor alone, all of its type, or other documented types in other tensors as well. Without a call that
-// has the tensor it is not known.
-func (s *Survey) refuses(calls []AcceptedCall, page documented, param int, d dtype.Type) bool {
+// refuses tells why phase one refuses all variations of the calls with a tensor of type d: that
+// tensor alone, all of its type, or other documented types in other tensors as well. The reason is empty if
+// one is accepted, and without a call that has the tensor.
+func (s *Survey) refuses(calls []AcceptedCall, page documented, param int, d dtype.Type) (reason string) {
 	random := rand.New(rand.NewPCG(uint64(param), uint64(d)))
-	tried := false
 	for _, call := range calls {
 		of, err := call.of(s.op)
-		if err != nil || len(of.tensors(param)) == 0 || !of.accepted() {
+		if err != nil || len(of.tensors(param)) == 0 || !of.accepted(Tested[s.op.Name]) {
 			continue
 		}
-		tried = true
+		tries := []recorded{of.spread(page, param, d, false), of.spread(page, param, d, true)}
 		for _, v := range variations(of) {
-			if v.to == d && slices.Contains(v.params, param) && v.of(of, d).accepted() {
-				return false
+			if v.to == d && slices.Contains(v.params, param) {
+				tries = append(tries, v.of(of, d))
 			}
 		}
-		for _, mixed := range []bool{false, true} {
-			if of.spread(page, param, d, mixed).accepted() {
-				return false
+		for _, try := range tries {
+			tries = append(tries, try.packed(param, d))
+		}
+		for i, p := range s.op.Params { // modes
+			for mode := range int64(3) {
+				if p.Class == op.IntClass && !namesType(p.Name) {
+					tries = append(tries, tries[1].with(func(args []any) []any {
+						args = slices.Clone(args)
+						args[i] = mode
+						return args
+					}))
+				}
 			}
 		}
 		for range 40 {
-			if of.scattered(random, page, param, d).accepted() {
-				return false
+			tries = append(tries, of.scattered(random, page, param, d))
+		}
+		if reason == "" {
+			reason = bySource
+		}
+		for _, try := range tries {
+			if try.accepted(Tested[s.op.Name]) {
+				return ""
+			}
+			if reason == bySource && try.accepted(anything) {
+				reason = byEmulator
 			}
 		}
 	}
-	return tried
+	if reason == byEmulator && d.Bits() <= 8 && precision(d) > 0 && home(s.op.Name) != acceptance.Ascend950 {
+		return byChip
+	}
+	return reason
 }
+
+// anything prepares every call that CANN's source accepts.
+func anything(*op.Call) (op.Run, error) { return func(*op.Exec) error { return nil }, nil }
 
 // spread returns the call with type d in all tensors that can have it by the page: those of the type of a
 // parameter, or mixed ones, too.
@@ -136,8 +166,38 @@ func (r recorded) spread(page documented, param int, d dtype.Type, mixed bool) r
 	return r
 }
 
+// packed returns the call with dimensions eight times as long as the last one of a tensor, if that holds
+// numbers of four bits. An int32 has eight of them.
+func (r recorded) packed(param int, d dtype.Type) recorded {
+	shape := r.tensors(param)[0].Shape
+	if d != dtype.Int4 && d != dtype.Int32 || len(shape) == 0 {
+		return r
+	}
+	return r.with(func(args []any) []any {
+		args = slices.Clone(args)
+		for i := range args {
+			longer := func(t *descriptor) *descriptor {
+				last := len(t.Shape) - 1
+				if last < 0 || t.Shape[last] != shape[len(shape)-1] || t.Strides != nil || t.Storage != nil || i == param && d == dtype.Int32 {
+					return t
+				}
+				c := *t
+				c.Shape = append(slices.Clone(t.Shape[:last]), 8*t.Shape[last])
+				return &c
+			}
+			switch x := args[i].(type) {
+			case *descriptor:
+				args[i] = longer(x)
+			case []*descriptor:
+				args[i] = each(x, longer)
+			}
+		}
+		return args
+	})
+}
+
 // scattered returns the call with type d in a tensor and documented types by chance in others. Attributes
-// that name a type name that of the last tensor.
+// that name a type name that of the last tensor, and flags change by chance.
 func (r recorded) scattered(random *rand.Rand, page documented, param int, d dtype.Type) recorded {
 	last := d
 	for i, p := range r.op.Params {
@@ -151,24 +211,25 @@ func (r recorded) scattered(random *rand.Rand, page documented, param int, d dty
 			r, last = variation{from: from, to: to, params: []int{i}}.of(r, to), to
 		}
 	}
-	if random.IntN(2) > 0 {
-		return r
-	}
+	names := random.IntN(2) > 0
 	return r.with(func(args []any) []any {
 		args = slices.Clone(args)
 		for i, p := range r.op.Params {
-			if p.Class == op.IntClass && namesType(p.Name) {
+			switch {
+			case p.Class == op.IntClass && namesType(p.Name) && names:
 				args[i] = int64(last)
+			case p.Class == op.BoolClass && random.IntN(4) == 0:
+				args[i] = !args[i].(bool)
 			}
 		}
 		return args
 	})
 }
 
-// accepted reports whether phase one accepts the call on each rank.
-func (r recorded) accepted() bool {
+// accepted reports whether phase one accepts the call on each rank, with the operator's own checks in by.
+func (r recorded) accepted(by op.Prepare) bool {
 	var memory kerneltest.Arena
 	defer memory.Free()
-	_, _, err := r.prepare(&memory, &replay{op: r.op}, start{})
+	_, _, err := r.prepare(&memory, &replay{op: r.op}, start{}, by)
 	return err == nil
 }

@@ -97,7 +97,7 @@ func (r recorded) play(with start) (out outputs, err error) {
 		}
 	}()
 	run := replay{op: r.op}
-	ranks, workspaces, err := r.prepare(&memory, &run, with)
+	ranks, workspaces, err := r.prepare(&memory, &run, with, Tested[r.op.Name])
 	if err != nil {
 		return nil, err
 	}
@@ -108,10 +108,10 @@ func (r recorded) play(with start) (out outputs, err error) {
 }
 
 // prepare runs phase one on each rank, with tensors in memory. It returns a refusal if phase one refuses.
-func (r recorded) prepare(memory *kerneltest.Arena, run *replay, with start) (ranks []*op.Executor, workspaces []uint64, err error) {
+func (r recorded) prepare(memory *kerneltest.Arena, run *replay, with start, by op.Prepare) (ranks []*op.Executor, workspaces []uint64, err error) {
 	for rank, args := range r.ranks {
 		env := op.Env{Join: r.join(rank), Links: new(op.Links), Chip: home(r.op.Name)}
-		e, err := op.NewExecutor(Tested[r.op.Name], op.NewCall(r.op, run.build(memory, args, with), env))
+		e, err := op.NewExecutor(by, op.NewCall(r.op, run.build(memory, args, with), env))
 		if err != nil {
 			return nil, nil, refusal{err}
 		}

@@ -16,6 +16,7 @@ type variation struct {
 	params   []int // parameters that change; tensors change where they have the type from
 	attrs    bool  // whether integers that name the type from change too
 	scalars  bool  // whether scalars change too
+	long     bool  // whether scalars are int64 beside integers, as programs make them
 }
 
 // variations returns the variations of a call: other types for one tensor alone, and for all tensors
@@ -35,12 +36,17 @@ func variations(call recorded) []variation {
 			}
 		}
 	}
+	scalars := slices.ContainsFunc(call.op.Params, func(p op.Param) bool { return p.Class == op.ScalarClass })
 	for _, from := range order {
 		for _, to := range surveyed {
 			v := variation{from: from, to: to, params: groups[from], attrs: true}
 			all = append(all, v)
 			v.scalars = true
 			all = append(all, v)
+			if _, _, whole := limits(to); whole && scalars {
+				v.long = true
+				all = append(all, v)
+			}
 		}
 	}
 	return all
@@ -116,6 +122,9 @@ func (v variation) scalar(s *op.Scalar, stored dtype.Type) *op.Scalar {
 	x := fit([]float64{s.Float64()}, s.DType, v.to)[0]
 	if !v.scalars || rounded(stored, x) != x {
 		stored = s.DType
+	}
+	if _, _, whole := limits(stored); v.long && whole {
+		stored = dtype.Int64
 	}
 	c := &op.Scalar{DType: stored}
 	put(stored, unsafe.Pointer(&c.Bits), 0, complex(x, 0))

@@ -31,7 +31,8 @@ type Form struct {
 	Op       kernel.Op
 	Types    Typing
 	Whole    bool          // the operator copies integers unchanged
-	Cut      bool          // with Floating: an integer output gets the integer part of the result
+	Complex  bool          // a complex output gets a real result
+	Cut      bool          // with Floating: an integer output gets the integer part of the result, a bool whether it is not 0
 	Bools    kernel.Op     // the kernel for bool, if it is not Op
 	Operands []string      // parameter names, in the kernel's order
 	Params   []string      // names of scalars that are parameters of the kernel
@@ -156,8 +157,13 @@ func (e Form) Run(c *op.Call, out *op.Tensor, operands []Operand, params func() 
 	if e.Types == Comparing || e.Types == Truth {
 		result = dtype.Bool
 	}
-	Computes(c, fn, compute, out, operands)
-	if !op.Castable(result, out.DType) && !(e.Cut && op.Category(out.DType) == 1) {
+	stored := out
+	if e.Complex && out.DType.IsComplex() && out.DType != dtype.Complex32 {
+		c.Plain(out)
+		stored = nil
+	}
+	Computes(c, fn, compute, stored, operands)
+	if !op.Castable(result, out.DType) && !(e.Cut && op.Category(out.DType) <= 1) {
 		c.Invalid("the result has dtype %v, which cannot be stored in %v; use an output of that dtype or above", result, out)
 	}
 	for _, n := range e.Params {
@@ -180,7 +186,14 @@ func (e Form) Run(c *op.Call, out *op.Tensor, operands []Operand, params func() 
 		for _, o := range operands {
 			in = append(in, o.Input())
 		}
-		return kernel.Map(fn, compute, out.Stored(), in, params()...)
+		if !out.DType.IsComplex() {
+			return kernel.Map(fn, compute, out.Stored(), in, params()...)
+		}
+		re, im := out.Parts() // a real result has no imaginary part
+		if err := kernel.Map(fn, compute, re, in, params()...); err != nil {
+			return err
+		}
+		return kernel.Fill(im, kernel.Whole(0))
 	}, nil
 }
 

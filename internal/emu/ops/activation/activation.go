@@ -14,7 +14,7 @@ var gradOfSelf = []string{"gradOutput", "self"}
 // activations are the activation functions and their backward operators. As on the device,
 // aclnnGelu computes the tanh form; GeluV2 and GeluBackwardV2 take the form as an argument.
 var activations = op.Merge(
-	op.Table{"SquaredRelu": squaredRelu},
+	op.Table{"SquaredRelu": squaredRelu, "HardsigmoidV2": hardSigmoid, "InplaceHardsigmoidV2": hardSigmoid},
 	pointwise.Form{Op: kernel.Sigmoid, Types: pointwise.Floating}.Table("Sigmoid", "InplaceSigmoid"),
 	pointwise.Form{Op: kernel.SigmoidGrad, Types: pointwise.Floating}.Table("SigmoidBackward"),
 	pointwise.Form{Op: kernel.TanhGrad, Types: pointwise.Floating}.Table("TanhBackward"),
@@ -36,7 +36,6 @@ var activations = op.Merge(
 	pointwise.Form{Op: kernel.LeakyRelu, Types: pointwise.Floating, Params: []string{"negativeSlope"}}.Table("LeakyRelu", "InplaceLeakyRelu"),
 	pointwise.Form{Op: kernel.LeakyReluGrad, Types: pointwise.Floating, Params: []string{"negativeSlope"}}.Table("LeakyReluBackward"),
 	pointwise.Form{Op: kernel.HardSigmoid, Types: pointwise.Floating, Cut: true}.Table("Hardsigmoid", "InplaceHardsigmoid"),
-	pointwise.Form{Op: kernel.HardSigmoid, Types: pointwise.Floating}.Table("HardsigmoidV2", "InplaceHardsigmoidV2"),
 	pointwise.Form{Op: kernel.HardSigmoidGrad, Types: pointwise.Floating}.Table("HardsigmoidBackward"),
 	pointwise.Form{Op: kernel.HardSwish, Types: pointwise.Floating}.Table("Hardswish", "InplaceHardswish"),
 	pointwise.Form{Op: kernel.HardSwishGrad, Types: pointwise.Floating, Fixed: []float64{1}}.Table("HardswishBackward"),
@@ -142,4 +141,15 @@ func squaredRelu(c *op.Call) (op.Run, error) {
 		}
 		return kernel.Map(kernel.Square, dtype.Float32, out.View(), []kernel.Input{kernel.Of(t)})
 	}, nil
+}
+
+// hardSigmoid is the second version of Hardsigmoid. The tables have no rules of it: both tensors have one of
+// the types of the first version.
+func hardSigmoid(c *op.Call) (op.Run, error) {
+	self := c.Tensor("self")
+	c.DType(self, dtype.Float32, dtype.Float16, dtype.BFloat16, dtype.Int32)
+	if c.Has("out") {
+		c.SameDType(self, c.Tensor("out"))
+	}
+	return pointwise.Form{Op: kernel.HardSigmoid, Types: pointwise.Floating, Cut: true}.Prepare(c)
 }

@@ -124,3 +124,14 @@ func TestActivationsOfIntegers(t *testing.T) {
 	optest.Run(t, "Hardsigmoid", optest.Args{"self": optest.Tensor(t, dtype.Int32, []int64{4}, -3, 0, 2, 3), "out": out})
 	assert.Equal(t, []float64{0, 0, 0, 1}, optest.Values(out))
 }
+
+// The second version takes integers, and the same type for both tensors.
+func TestHardsigmoidV2(t *testing.T) {
+	x, out := optest.Tensor(t, dtype.Int32, []int64{4}, -3, 0, 2, 3), optest.Tensor(t, dtype.Int32, []int64{4})
+	optest.Run(t, "HardsigmoidV2", optest.Args{"self": x, "out": out})
+	assert.Equal(t, []float64{0, 0, 0, 1}, optest.Values(out))
+	optest.Run(t, "InplaceHardsigmoidV2", optest.Args{"self": x})
+	assert.Equal(t, []float64{0, 0, 0, 1}, optest.Values(x))
+	optest.Refused(t, op.InvalidParam, "HardsigmoidV2", optest.Args{"self": x, "out": optest.Tensor(t, dtype.Float32, []int64{4})}, "dtypes differ")
+	optest.Refused(t, op.InvalidParam, "InplaceHardsigmoidV2", optest.Args{"self": optest.Tensor(t, dtype.Float64, []int64{4}, 1)}, "float64")
+}

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/optest"
 )
@@ -32,4 +33,21 @@ func TestComplexEquality(t *testing.T) {
 			assert.Equal(t, want, optest.Values(out), name)
 		}
 	}
+}
+
+// A complex output gets the truth as its real part.
+func TestTruthAsComplex(t *testing.T) {
+	x, y := optest.Tensor(t, dtype.Int32, []int64{3}, 1, 2, 3), optest.Tensor(t, dtype.Int32, []int64{3}, 2)
+	for _, d := range []dtype.Type{dtype.Complex64, dtype.Complex128} {
+		for name, want := range map[string][]float64{"Gt": {0, 0, 0, 0, 1, 0}, "Ge": {0, 0, 1, 0, 1, 0}} {
+			for form, other := range map[string]any{"Tensor": y, "Scalar": optest.Scalar(2)} {
+				parts := optest.Tensor(t, op.PartTypes[d], []int64{3, 2}, 9)
+				out := optest.Of(parts.View())
+				out.DType, out.Shape, out.Strides, out.Storage = d, []int64{3}, []int64{1}, []int64{3}
+				optest.Run(t, name+form, optest.Args{"self": x, "other": other, "out": out})
+				assert.Equal(t, want, optest.Values(parts), name+form)
+			}
+		}
+	}
+	optest.Refused(t, op.InvalidParam, "LtTensor", optest.Args{"self": x, "other": y, "out": optest.Of(kernel.View{DType: dtype.Complex64, Shape: []int64{3}, Strides: []int64{1}})})
 }

@@ -370,7 +370,6 @@ func columnShape(image []int64, w kernel.Window, at []int64) []int64 {
 func unfold(c *op.Call) (op.Run, error) {
 	self, out := c.Tensor("self"), c.Tensor("out")
 	c.Movable(self, out)
-	c.SameDType(self, out)
 	c.Rank(self, 3, 4)
 	if err := c.Err(); err != nil {
 		return nil, err
@@ -378,14 +377,25 @@ func unfold(c *op.Call) (op.Run, error) {
 	n := self.Rank() - 3
 	w, at := columnWindow(c, self.Shape[n+1:])
 	c.Shape(out, columnShape(self.Shape, w, at), "the columns of "+self.String())
-	if !kernel.Computes(self.DType) {
-		c.Invalid("%v has a dtype that is not supported", self)
+	if out.DType.IsComplex() {
+		c.Countable(self)
+	} else {
+		c.Countable(self, out)
 	}
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
 	into := columns(out, w, self.Shape[n], at)
-	return func(*op.Exec) error { return w.Unfold(into.View(), self.View()) }, nil
+	return func(*op.Exec) error {
+		if !out.DType.IsComplex() {
+			return w.Unfold(into.View(), self.View())
+		}
+		re, im := op.PartsOf(into.View())
+		if err := w.Unfold(re, self.View()); err != nil {
+			return err
+		}
+		return kernel.Fill(im, kernel.Whole(0))
+	}, nil
 }
 
 func fold(c *op.Call) (op.Run, error) {

@@ -329,6 +329,27 @@ func TestIm2col(t *testing.T) {
 			assert.Equal(t, define(optest.Values(x)), optest.Values(y), "%v %v", d, l)
 		}
 	}
+	for _, d := range []dtype.Type{dtype.Float64, dtype.Int8, dtype.Bool, dtype.Complex64} { // the columns are cast
+		x, parts := optest.Tensor(t, dtype.Float32, image, 1, 0, 3), optest.Tensor(t, d, cols)
+		if d.IsComplex() {
+			parts = optest.Tensor(t, op.PartTypes[d], append(slices.Clone(cols), 2), 9)
+		}
+		y := optest.Of(parts.View())
+		y.DType, y.Shape, y.Strides, y.Storage = d, cols, op.ContiguousStrides(cols), cols
+		optest.Run(t, "Im2col", optest.Args{"self": x, "kernelSize": size, "dilation": dilation, "padding": padding, "stride": stride, "out": y})
+		var want []float64
+		for _, v := range define(optest.Values(x)) {
+			switch {
+			case d.IsComplex():
+				want = append(want, v, 0)
+			case d == dtype.Bool:
+				want = append(want, min(v, 1))
+			default:
+				want = append(want, v)
+			}
+		}
+		assert.Equal(t, want, optest.Values(parts), "%v", d)
+	}
 	for _, d := range op.FloatTypes {
 		for _, l := range kerneltest.Layouts {
 			dy, dx := optest.Filled(t, 2, d, l, cols), optest.TensorIn(t, d, l, image)

@@ -17,9 +17,9 @@ var binaries = op.Merge(
 	pointwise.Form{Op: kernel.Add, Params: alpha, Scale: pointwise.MinusOne}.Table("Sub", "Subs", "InplaceSub", "InplaceSubs"),
 	pointwise.Form{Op: kernel.ReverseSub, Params: alpha}.Table("Rsub", "Rsubs"),
 	pointwise.Form{Op: kernel.Mul}.Table("Mul", "Muls", "InplaceMul", "InplaceMuls"),
-	pointwise.Form{Op: kernel.FloorDiv}.Table("FloorDivide", "FloorDivides", "InplaceFloorDivide", "InplaceFloorDivides"),
+	pointwise.Form{Op: kernel.FloorDiv, Complex: true}.Table("FloorDivide", "FloorDivides", "InplaceFloorDivide", "InplaceFloorDivides"),
 	pointwise.Form{Op: kernel.Fmod}.Table("FmodTensor", "FmodScalar", "InplaceFmodTensor", "InplaceFmodScalar"),
-	pointwise.Form{Op: kernel.Remainder}.Table("RemainderTensorTensor", "RemainderTensorScalar", "RemainderScalarTensor",
+	pointwise.Form{Op: kernel.Remainder, Complex: true}.Table("RemainderTensorTensor", "RemainderTensorScalar", "RemainderScalarTensor",
 		"InplaceRemainderTensorTensor", "InplaceRemainderTensorScalar"),
 	pointwise.Form{Op: kernel.Pow}.Table("PowTensorTensor", "PowScalarTensor", "InplacePowTensorTensor"),
 	pointwise.Form{Op: kernel.Max}.Table("Maximum", "ClampMin", "ClampMinTensor", "InplaceClampMinTensor"),
@@ -96,9 +96,9 @@ func roundedDivision(c *op.Call) (op.Run, error) {
 	case 0:
 		return divided(c)
 	case 1:
-		return pointwise.Form{Op: kernel.TruncDiv}.Prepare(c)
+		return pointwise.Form{Op: kernel.TruncDiv, Complex: true}.Prepare(c)
 	case 2:
-		return pointwise.Form{Op: kernel.FloorDiv}.Prepare(c)
+		return pointwise.Form{Op: kernel.FloorDiv, Complex: true}.Prepare(c)
 	default:
 		c.Invalid("mode is %d; use 0 (true division), 1 (rounds to zero) or 2 (rounds down)", mode)
 		return nil, c.Err()

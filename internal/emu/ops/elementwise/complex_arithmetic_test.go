@@ -113,3 +113,31 @@ func TestComplexLogarithms(t *testing.T) {
 		}
 	}
 }
+
+// Quotients and remainders of real numbers may be stored as complex ones.
+func TestRealResultsAsComplex(t *testing.T) {
+	x, y := optest.Tensor(t, dtype.Float32, []int64{3}, 7, -7, 8), optest.Tensor(t, dtype.Float32, []int64{3}, 2)
+	for _, d := range []dtype.Type{dtype.Complex64, dtype.Complex128} {
+		for _, c := range []struct {
+			name string
+			args optest.Args
+			want []complex128
+		}{
+			{"FloorDivide", optest.Args{"other": y}, []complex128{3, -4, 4}},
+			{"RemainderTensorScalar", optest.Args{"other": optest.Scalar(2)}, []complex128{1, 1, 0}},
+			{"DivMods", optest.Args{"other": optest.Scalar(2), "mode": 1}, []complex128{3, -3, 4}},
+		} {
+			out, parts := complexOf(t, 1, d, 3)
+			optest.Run(t, c.name, c.args.With(optest.Args{"self": x, "out": out}))
+			assert.Equal(t, c.want, numbers(parts), c.name)
+		}
+		z, parts := complexOf(t, 1, d, 3)
+		out, quotients := complexOf(t, 2, d, 3)
+		for i, v := range numbers(parts) {
+			optest.Run(t, "DivMods", optest.Args{"self": z, "other": scalarOf(2i), "mode": 0, "out": out})
+			assert.InDelta(t, 0, cmplx.Abs(v/2i-numbers(quotients)[i]), 1e-6)
+		}
+		optest.Run(t, "InplaceDivMods", optest.Args{"selfRef": z, "other": scalarOf(2i), "mode": 0})
+		assert.Equal(t, numbers(quotients), numbers(parts))
+	}
+}

@@ -30,3 +30,21 @@ func TestIntegerQuotients(t *testing.T) {
 	optest.Run(t, "Addcdiv", optest.Args{"self": big, "tensor1": one, "tensor2": one, "value": optest.Scalar(1), "out": sum})
 	assert.Equal(t, []float64{1<<40 + 2}, optest.Values(sum))
 }
+
+// A bool gets whether the quotient of bools is not 0.
+func TestQuotientsOfBools(t *testing.T) {
+	x, y, want := []float64{1, 0, 1, 0}, []float64{1, 1, 0, 1}, []float64{1, 0, 1, 0}
+	of := func(v []float64) *op.Tensor { return optest.Tensor(t, dtype.Bool, []int64{4}, v...) }
+	for name, a := range map[string]optest.Args{
+		"Div": {"other": of(y)}, "Divs": {"other": optest.Scalar(true)}, "DivMod": {"other": of(y), "mode": 0},
+	} {
+		out := optest.Tensor(t, dtype.Bool, []int64{4})
+		optest.Run(t, name, a.With(optest.Args{"self": of(x), "out": out}))
+		assert.Equal(t, want, optest.Values(out), name)
+	}
+	for name, other := range map[string]any{"InplaceDiv": of(y), "InplaceDivs": optest.Scalar(true), "InplaceAtan2": of(y)} {
+		self := of(x)
+		optest.Run(t, name, optest.Args{"selfRef": self, "other": other})
+		assert.Equal(t, want, optest.Values(self), name)
+	}
+}

@@ -175,6 +175,10 @@ func (f foreach) prepare(c *op.Call) (op.Run, error) {
 // it is read as a number when the computation runs.
 func (f foreach) member(c *op.Call, out *op.Tensor, tensors []pointwise.Operand, i, n int) (op.Run, error) {
 	compute := out.DType
+	bounds, whole := bounds[compute]
+	if whole = whole && (f.Op == kernel.Exp || f.Op == kernel.Expm1); whole {
+		compute = dtype.Float32
+	}
 	pointwise.Computes(c, f.Op, compute, out, tensors)
 	pointwise.Broadcasts(c, out, tensors)
 	var scalar pointwise.Operand
@@ -207,8 +211,27 @@ func (f foreach) member(c *op.Call, out *op.Tensor, tensors []pointwise.Operand,
 		case firstIs:
 			in = append([]kernel.Input{kernel.Const(value(scalar, element))}, in...)
 		}
+		if whole {
+			return rounded(f.Op, out.Stored(), in, bounds)
+		}
 		return kernel.Map(f.Op, compute, out.Stored(), in, params...)
 	}, nil
+}
+
+// bounds are the smallest and the largest of the integers whose exponentials the device has.
+var bounds = map[dtype.Type][2]float64{dtype.Int8: {-128, 127}, dtype.Uint8: {0, 255}, dtype.Int16: {-32768, 32767}}
+
+// rounded computes integers in float32 and stores the nearest ones within bounds.
+func rounded(fn kernel.Op, out kernel.View, in []kernel.Input, bounds [2]float64) error {
+	x, release := kernel.TemporaryOf(dtype.Float32, out.Shape...)
+	defer release()
+	if err := kernel.Map(fn, dtype.Float32, x, in); err != nil {
+		return err
+	}
+	if err := kernel.Map(kernel.Round, dtype.Float32, x, []kernel.Input{kernel.Of(x)}); err != nil {
+		return err
+	}
+	return kernel.Map(kernel.Clamp, dtype.Float32, out, []kernel.Input{kernel.Of(x), kernel.Const(kernel.Real(bounds[0])), kernel.Const(kernel.Real(bounds[1]))})
 }
 
 // foreachNorm computes the p-norm of every tensor. Each output has one element.

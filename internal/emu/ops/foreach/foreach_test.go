@@ -138,3 +138,19 @@ func TestForeachRefuses(t *testing.T) {
 	optest.Refused(t, op.InvalidParam, "ForeachMulScalarList", optest.Args{"x": x, "scalars": []*op.Scalar{optest.Scalar(1), optest.Scalar(1)}, "out": x}, "2 entries for 1")
 	optest.Refused(t, op.InvalidParam, "ForeachNorm", optest.Args{"x": x, "scalar": optest.Scalar(2), "out": y}, "one element")
 }
+
+// Exponentials of integers are rounded to even, and limited.
+func TestForeachExpOfIntegers(t *testing.T) {
+	for d, want := range map[dtype.Type][]float64{dtype.Int8: {0, 1, 3, 127}, dtype.Uint8: {3, 1, 3, 255}, dtype.Int16: {0, 1, 3, 22026}} {
+		first := -1.0
+		if d == dtype.Uint8 {
+			first = 1
+		}
+		x, y := optest.Tensor(t, d, []int64{4}, first, 0, 1, 10), optest.Tensor(t, d, []int64{4})
+		optest.Run(t, "ForeachExp", optest.Args{"x": []*op.Tensor{x}, "out": []*op.Tensor{y}})
+		assert.Equal(t, want, optest.Values(y), "%v", d)
+		optest.Run(t, "ForeachExpm1", optest.Args{"x": []*op.Tensor{optest.Tensor(t, d, []int64{2}, 2, 5)}, "out": []*op.Tensor{optest.Tensor(t, d, []int64{2})}})
+	}
+	whole := []*op.Tensor{optest.Tensor(t, dtype.Int32, []int64{1}, 1)}
+	optest.Refused(t, op.InvalidParam, "ForeachExp", optest.Args{"x": whole, "out": whole})
+}

@@ -38,7 +38,7 @@ func newCompared(c *op.Call, plain, logarithmic kernel.Op) compared {
 	if c.Has("logTarget") && c.Bool("logTarget") {
 		d.op = logarithmic
 	}
-	d.shape = broadcastOf(c, d.self, d.target)
+	d.shape = broadcastOf(c, op.FloatTypes, d.self, d.target)
 	for _, t := range []*op.Tensor{d.weight, d.positive} {
 		if t == nil || c.Err() != nil {
 			continue

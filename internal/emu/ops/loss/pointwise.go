@@ -1,6 +1,9 @@
 package loss
 
 import (
+	"slices"
+
+	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/op"
@@ -59,12 +62,12 @@ func smoothL1(c *op.Call) (op.Run, error) {
 	return p.loss(c)
 }
 
-// broadcastOf checks floating-point tensors and returns the shape they broadcast to.
-func broadcastOf(c *op.Call, tensors ...*op.Tensor) []int64 {
+// broadcastOf checks tensors and returns the shape they broadcast to.
+func broadcastOf(c *op.Call, types []dtype.Type, tensors ...*op.Tensor) []int64 {
 	shape := []int64{}
 	for _, t := range tensors {
 		c.Plain(t)
-		c.DType(t, op.FloatTypes...)
+		c.DType(t, types...)
 		joined, ok := op.BroadcastShape(shape, t.Shape)
 		if !ok {
 			c.Invalid("shapes do not broadcast: %v and %v", tensors[0], t)
@@ -78,8 +81,17 @@ func broadcastOf(c *op.Call, tensors ...*op.Tensor) []int64 {
 func (p elementLoss) loss(c *op.Call) (op.Run, error) {
 	self, target, out := c.Tensor("self"), c.Tensor("target"), c.Tensor(c.Either("out", "result"))
 	averaging := averaging(c)
-	shape := broadcastOf(c, self, target)
-	c.DType(out, op.FloatTypes...)
+	types := op.FloatTypes
+	if c.Op.Name == "L1Loss" {
+		types = append(slices.Clone(types), dtype.Int64)
+	}
+	shape := broadcastOf(c, types, self, target)
+	whole := self.DType == dtype.Int64 && target.DType == dtype.Int64
+	if whole && averaging == kernel.MeanAveraging {
+		c.Fail(int32(abi.ACLNN_ERR_INNER_NULLPTR), "%v and %v are integers, of which there is no mean", self, target)
+	}
+	c.DType(out, types...)
+	shared := shape
 	switch {
 	case averaging == kernel.NoAveraging:
 	case p.first:
@@ -99,18 +111,41 @@ func (p elementLoss) loss(c *op.Call) (op.Run, error) {
 		params = p.params(c)
 	}
 	return func(*op.Exec) error {
-		if out.Len() == 0 {
+		switch {
+		case out.Len() == 0:
 			return nil
+		case whole:
+			return distances(out, self.View(), target.View(), shared, averaging)
 		}
 		return kernel.Pointwise{Op: p.op, Inputs: []kernel.Input{kernel.Of(self.View()), kernel.Of(target.View())}, Params: params, First: p.first}.Loss(out.View(), averaging)
 	}, nil
+}
+
+// distances sets out to the distances of integers or to their sum.
+func distances(out *op.Tensor, self, target kernel.View, shape []int64, averaging kernel.Averaging) error {
+	d, release := kernel.TemporaryOf(dtype.Int64, shape...)
+	defer release()
+	if err := kernel.Map(kernel.Add, dtype.Int64, d, []kernel.Input{kernel.Of(self), kernel.Of(target)}, kernel.Whole(-1)); err != nil {
+		return err
+	}
+	if err := kernel.Map(kernel.Abs, dtype.Int64, d, []kernel.Input{kernel.Of(d)}); err != nil {
+		return err
+	}
+	if averaging == kernel.NoAveraging {
+		return kernel.Copy(out.View(), d)
+	}
+	axes := make([]int, len(shape))
+	for i := range axes {
+		axes[i] = i
+	}
+	return kernel.Reduce(kernel.ReduceSum, out.As([]int64{}, []int64{}), d, axes, 0)
 }
 
 func (p elementLoss) backward(c *op.Call) (op.Run, error) {
 	grad, self, target := c.Tensor(c.Either("gradOutput", "gradOut")), c.Tensor("self"), c.Tensor("target")
 	out := c.Tensor(c.Either("out", "gradInput"))
 	averaging := averaging(c)
-	shape := broadcastOf(c, grad, self, target)
+	shape := broadcastOf(c, op.FloatTypes, grad, self, target)
 	c.SameDType(self, grad, target)
 	c.DType(out, op.FloatTypes...)
 	c.Shape(out, shape, "the broadcast shape of the inputs")

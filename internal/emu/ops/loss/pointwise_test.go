@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/optest"
@@ -136,4 +138,15 @@ func TestNegativeLogLikelihood(t *testing.T) {
 			optest.CloseTo(t, "NLLLoss2dBackward", gradients, optest.Values(back), optest.ResultLimit(d))
 		}
 	}
+}
+
+// Distances of integers are exact. Integers have no mean.
+func TestL1LossOfIntegers(t *testing.T) {
+	x, y := optest.Tensor(t, dtype.Int64, []int64{2, 2}, 1<<40, -3, 5, 0), optest.Tensor(t, dtype.Int64, []int64{2}, -1, 4)
+	out, sum := optest.Tensor(t, dtype.Int64, []int64{2, 2}), optest.Tensor(t, dtype.Int64, []int64{})
+	optest.Run(t, "L1Loss", optest.Args{"self": x, "target": y, "reduction": 0, "out": out})
+	assert.Equal(t, []float64{1<<40 + 1, 7, 6, 4}, optest.Values(out))
+	optest.Run(t, "L1Loss", optest.Args{"self": x, "target": y, "reduction": 2, "out": sum})
+	assert.Equal(t, []float64{1<<40 + 18}, optest.Values(sum))
+	optest.Refused(t, op.InvalidParam, "L1Loss", optest.Args{"self": x, "target": y, "reduction": 1, "out": sum})
 }

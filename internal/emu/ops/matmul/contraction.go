@@ -14,8 +14,10 @@ var contractions = op.Table{
 	"Einsum": einsum, "TransposeBatchMatMul": transposedProduct, "TransposeBatchMatMulWeightNz": transposedProduct,
 }
 
-// einsumTypes are the device's element types that the emulator can multiply. It has no products
-// of unsigned integers wider than eight bits.
+// signed maps the unsigned integers to those with a sign, whose products have the same bits.
+var signed = map[dtype.Type]dtype.Type{dtype.Uint16: dtype.Int16, dtype.Uint32: dtype.Int32, dtype.Uint64: dtype.Int64}
+
+// einsumTypes are the device's element types but for the unsigned integers.
 var einsumTypes = []dtype.Type{dtype.Float32, dtype.Float16, dtype.Int16, dtype.Int32, dtype.Int64}
 
 // einsum supports the two equations that the device supports: products of the rows of a matrix
@@ -28,6 +30,9 @@ func einsum(c *op.Call) (op.Run, error) {
 	}
 	a, b := tensors[0], tensors[1]
 	c.SameDType(a, b, out)
+	if d, ok := signed[out.DType]; ok && c.Err() == nil {
+		a.DType, b.DType, out.DType = d, d, d // the call has its own descriptors
+	}
 	p := Product{Out: out, Alpha: 1, Types: einsumTypes}
 	switch equation {
 	case "a,b->ab":

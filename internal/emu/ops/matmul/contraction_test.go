@@ -15,7 +15,7 @@ import (
 )
 
 func TestEinsum(t *testing.T) {
-	for _, d := range einsumTypes {
+	for _, d := range append([]dtype.Type{dtype.Uint16, dtype.Uint32, dtype.Uint64}, einsumTypes...) {
 		for _, l := range kerneltest.Layouts {
 			for _, s := range [][]int64{{1, 1, 1, 1, 1}, {2, 3, 2, 5, 4}, {1, 2, 3, 7, 1}} {
 				what := fmt.Sprintf("%v %v %v", d, l, s)

@@ -28,7 +28,10 @@ var randoms = op.Table{
 
 // drawn returns the Run that fills out from the generator.
 func drawn(c *op.Call, out *op.Tensor, draw func(p chance.Philox) error) (op.Run, error) {
-	c.Countable(out)
+	c.Plain(out)
+	if !out.DType.IsComplex() { // CANN's rules refuse complex numbers where the operator has none
+		c.Countable(out)
+	}
 	generator := c.Generator()
 	if err := c.Err(); err != nil {
 		return nil, err
@@ -130,7 +133,16 @@ func randomIntegers(c *op.Call) (op.Run, error) {
 	} else {
 		n = wholeNumbers(self.DType)
 	}
-	return drawn(c, self, func(p chance.Philox) error { return p.Integers(self.View(), lo, n) })
+	return drawn(c, self, func(p chance.Philox) error {
+		if !self.DType.IsComplex() {
+			return p.Integers(self.View(), lo, n)
+		}
+		re, im := self.Parts()
+		if err := p.Integers(re, lo, n); err != nil {
+			return err
+		}
+		return kernel.Fill(im, kernel.Whole(0))
+	})
 }
 
 // wholeNumbers returns how many consecutive integers from 0 on a type represents exactly;

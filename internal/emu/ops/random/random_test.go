@@ -45,6 +45,11 @@ func TestDistributions(t *testing.T) {
 		_, std := optest.Moments(optest.Values(x))
 		require.Greater(t, std, 30.0, "%v", d)
 	}
+	parts := optest.Tensor(t, dtype.Float32, []int64{1000, 2})
+	x := optest.Of(parts.View())
+	x.DType, x.Shape, x.Strides, x.Storage = dtype.Complex64, []int64{1000}, []int64{1}, []int64{1000}
+	optest.Run(t, "InplaceRandom", optest.Args{"selfRef": x, "from": 2, "to": 5, "seed": 9})
+	require.Equal(t, []float64{0, 2, 3, 4}, slices.Compact(slices.Sorted(slices.Values(optest.Values(parts)))), "complex numbers are real")
 }
 
 // A seed and an offset determine every element for any layout. Changing either changes the

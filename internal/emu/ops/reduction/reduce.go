@@ -173,6 +173,9 @@ func (r reduction) run(c *op.Call, out, self *op.Tensor, axes []int, keep bool) 
 	if out.DType.IsComplex() && (r.op == kernel.ReduceSum || r.op == kernel.ReduceMean || r.op == kernel.ReduceProd) && self.Len() > 0 {
 		return r.ofComplex(c, out, self, axes, keep)
 	}
+	if r.op == kernel.ReduceMean && op.Category(out.DType) == 1 && self.Len() > 0 {
+		return meanOfIntegers(c, out, self, axes, keep)
+	}
 	if r.real && !out.DType.IsFloat() {
 		c.Invalid("%v must have a floating-point dtype", out)
 	}
@@ -239,6 +242,29 @@ func (r reduction) ofComplex(c *op.Call, out, self *op.Tensor, axes []int, keep 
 	}, nil
 }
 
+// meanOfIntegers computes the integer parts of means. The tensors have the same integers.
+func meanOfIntegers(c *op.Call, out, self *op.Tensor, axes []int, keep bool) (op.Run, error) {
+	c.Countable(self)
+	if op.Category(self.DType) > 1 {
+		c.Invalid("%v has no integers, as %v has", self, out)
+	}
+	placed(c, out, self, axes, keep)
+	return func(*op.Exec) error {
+		values, err := kernel.Indices(self.View())
+		if err != nil || out.Len() == 0 {
+			return err
+		}
+		means := make([]int64, out.Len())
+		for i, x := range values {
+			means[reducedPlace(self, axes, i)] += x
+		}
+		for i := range means {
+			means[i] /= self.Len() / out.Len()
+		}
+		return kernel.SetInts(out.View(), means)
+	}, c.Err()
+}
+
 // complexProducts sets out to the products along axes.
 func complexProducts(out, self *op.Tensor, axes []int) error {
 	values, err := self.Numbers(self.Shape)
@@ -247,18 +273,23 @@ func complexProducts(out, self *op.Tensor, axes []int) error {
 	}
 	products := slices.Repeat([]complex128{1}, int(out.Len()))
 	for i, x := range values {
-		at, rest, step := int64(0), int64(i), int64(1)
-		for axis := self.Rank() - 1; axis >= 0; axis-- {
-			n := self.Shape[axis]
-			if !slices.Contains(axes, axis) {
-				at += rest % n * step
-				step *= n
-			}
-			rest /= n
-		}
-		products[at] *= x
+		products[reducedPlace(self, axes, i)] *= x
 	}
 	return out.SetNumbers(products)
+}
+
+// reducedPlace returns the place of the result to which an element contributes.
+func reducedPlace(self *op.Tensor, axes []int, element int) (at int64) {
+	rest, step := int64(element), int64(1)
+	for axis := self.Rank() - 1; axis >= 0; axis-- {
+		n := self.Shape[axis]
+		if !slices.Contains(axes, axis) {
+			at += rest % n * step
+			step *= n
+		}
+		rest /= n
+	}
+	return at
 }
 
 // fill sets out, whatever its shape, to the result for no elements.

@@ -103,7 +103,7 @@ func TestReductionsOfNothing(t *testing.T) {
 	assert.Equal(t, []float64{5, 5, 5}, optest.Values(kept), "CANN starts no kernel")
 	optest.Refused(t, op.InvalidParam, "ReduceSum", optest.Args{"self": x, "dims": []int64{1, -1}, "dtype": dtype.Float32, "out": out}, "twice")
 	optest.Refused(t, op.InvalidParam, "ReduceNansum", optest.Args{"self": out, "dim": []int64{0}, "dtype": dtype.Int32, "out": optest.Tensor(t, dtype.Int32, []int64{})}, "")
-	optest.Refused(t, op.InvalidParam, "Mean", optest.Args{"self": out, "dim": []int64{0}, "dtype": dtype.Int32, "out": optest.Tensor(t, dtype.Int32, []int64{})}, "floating-point")
+	optest.Refused(t, op.InvalidParam, "Mean", optest.Args{"self": out, "dim": []int64{0}, "dtype": dtype.Int32, "out": optest.Tensor(t, dtype.Int32, []int64{})}, "no integers")
 }
 
 // TestReduceToOneElement: a scalar result may also be given as a tensor of one element.
@@ -123,4 +123,17 @@ func TestReduceToOneElement(t *testing.T) {
 	low, high := optest.Tensor(t, dtype.Float32, []int64{1}), optest.Tensor(t, dtype.Float32, []int64{1})
 	optest.Run(t, "AminmaxAll", optest.Args{"self": self, "minOut": low, "maxOut": high})
 	require.Equal(t, []float64{1, 4}, append(optest.Values(low), optest.Values(high)...))
+}
+
+// Means of integers are cut.
+func TestMeansOfIntegers(t *testing.T) {
+	for _, d := range []dtype.Type{dtype.Int8, dtype.Int16, dtype.Int32, dtype.Int64, dtype.Uint8} {
+		for _, l := range kerneltest.Layouts {
+			x, rows, all := optest.TensorIn(t, d, l, []int64{2, 3}, 100, 100, 50, 1, 2, 5), optest.TensorIn(t, d, l, []int64{2}), optest.Tensor(t, d, []int64{})
+			optest.Run(t, "Mean", optest.Args{"self": x, "dim": []int64{1}, "dtype": d, "out": rows})
+			assert.Equal(t, []float64{83, 2}, optest.Values(rows), "%v %v", d, l)
+			optest.Run(t, "MeanV2", optest.Args{"self": x, "dim": []int64{}, "out": all})
+			assert.Equal(t, []float64{43}, optest.Values(all), "%v %v", d, l)
+		}
+	}
 }

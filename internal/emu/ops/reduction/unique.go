@@ -26,8 +26,9 @@ func unique(c *op.Call) (op.Run, error) {
 	}
 	c.Movable(self, value)
 	c.SameDType(self, value)
-	if !kernel.Computes(self.DType) {
-		c.Invalid("%v has a dtype that is not supported", self)
+	runs := c.Op.Name == "UniqueConsecutive"
+	if !self.DType.IsComplex() || self.DType == dtype.Complex32 || !runs { // complex numbers have no order, but may be equal
+		c.Countable(self)
 	}
 	wanted := func(name, flag string) *op.Tensor {
 		if !c.Has(name) || flag != "" && c.Has(flag) && !c.Bool(flag) {
@@ -44,7 +45,7 @@ func unique(c *op.Call) (op.Run, error) {
 		return nil, err
 	}
 	return func(*op.Exec) error {
-		g, err := groupsOf(self, axis, flat, c.Op.Name == "UniqueConsecutive")
+		g, err := groupsOf(self, axis, flat, runs)
 		if err != nil {
 			return err
 		}
@@ -91,8 +92,27 @@ func groupsOf(self *op.Tensor, axis int, flat, runs bool) (order.Groups, error) 
 	switch {
 	case self.VectorShape()[axis] == 0 || flat && self.Len() == 0:
 		return order.Groups{}, nil
+	case self.DType.IsComplex():
+		return runsOfComplex(self, axis, flat)
 	case flat:
 		return kernel.UniqueFlat(self.View(), runs)
 	}
 	return kernel.Unique(self.AsVector(), axis, runs)
+}
+
+// runsOfComplex groups equal neighbours as slices of their real and imaginary parts.
+func runsOfComplex(self *op.Tensor, axis int, flat bool) (order.Groups, error) {
+	re, im := op.PartsOf(self.AsVector())
+	both, release := kernel.TemporaryOf(re.DType, append(slices.Clone(re.Shape), 2)...)
+	defer release()
+	last := len(re.Shape)
+	for i, part := range []kernel.View{re, im} {
+		if err := kernel.Copy(both.Select(last, int64(i)), part); err != nil {
+			return order.Groups{}, err
+		}
+	}
+	if flat {
+		both.Shape, both.Strides, axis = []int64{re.Len(), 2}, []int64{2, 1}, 0
+	}
+	return kernel.Unique(both, axis, true)
 }

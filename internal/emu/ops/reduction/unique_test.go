@@ -47,3 +47,22 @@ func TestUniqueForms(t *testing.T) {
 	optest.Refused(t, op.NullPointer, "Unique", optest.Args{"self": value, "returnInverse": true, "valueOut": value}, "inverseOut")
 	require.ErrorContains(t, optest.Execute(t, "Unique", optest.Args{"self": optest.Tensor(t, dtype.Float32, []int64{3}, 1, 2, 3), "valueOut": optest.Tensor(t, dtype.Float32, []int64{2}), "inverseOut": inverse}), "no room")
 }
+
+func TestUniqueRunsOfComplex(t *testing.T) {
+	for _, d := range []dtype.Type{dtype.Complex64, dtype.Complex128} {
+		x, _ := complexOf(t, d, []int64{2, 2}, 1, 2, 1, 2, 1, -2, 1, 2)
+		value, parts := complexOf(t, d, []int64{4}, 0)
+		inverse, counts := optest.Tensor(t, dtype.Int64, []int64{2, 2}), optest.Tensor(t, dtype.Int64, []int64{4})
+		a := optest.Args{"self": x, "returnInverse": true, "returnCounts": true, "dim": noDimension, "valueOut": value, "inverseOut": inverse, "countsOut": counts}
+		optest.Run(t, "UniqueConsecutive", a)
+		require.Equal(t, []float64{1, 2, 1, -2, 1, 2}, optest.Values(parts)[:6])
+		require.Equal(t, []float64{0, 0, 1, 2}, optest.Values(inverse))
+		require.Equal(t, []float64{2, 1, 1}, optest.Values(counts))
+		columns, _ := complexOf(t, d, []int64{2, 2}, 1, 2, 1, 2, 5, 0, 5, 0)
+		inverse = optest.Tensor(t, dtype.Int64, []int64{2})
+		value, _ = complexOf(t, d, []int64{2, 2})
+		optest.Run(t, "UniqueConsecutive", a.With(optest.Args{"self": columns, "dim": 1, "valueOut": value, "inverseOut": inverse}))
+		require.Equal(t, []int64{2, 1}, value.Shape)
+		require.Equal(t, []float64{0, 0}, optest.Values(inverse))
+	}
+}
