@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -192,6 +193,32 @@ func TestGemmIsReproducible(t *testing.T) {
 					a.Shape = []int64{rows, k}
 					require.NoError(t, kernel.Gemm(kernel.Product{Out: part, A: a, B: b, Alpha: 1}))
 					require.Equal(t, want[:rows*n], kerneltest.Values(part), "%v, %d rows", d, rows)
+				}
+			}
+		}
+	})
+}
+
+// TestGemmThreads checks that the bits do not depend on the number of threads, which chooses the tiles.
+func TestGemmThreads(t *testing.T) {
+	kerneltest.EachVariant(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(11, 12))
+		for _, s := range []struct{ batch, m, n, k int64 }{{1, 515, 700, 600}, {1, 128, 128, 128}, {3, 65, 130, 300}, {1, 3, 1100, 520}, {1, 1100, 5, 40}} {
+			for _, d := range []dtype.Type{dtype.Float32, dtype.BFloat16, dtype.Int8} {
+				sum := map[bool]dtype.Type{false: dtype.Float32, true: dtype.Int32}[d == dtype.Int8]
+				a := kerneltest.New(t, d, kerneltest.Contiguous, []int64{s.batch, s.m, s.k}, numbers(r, d, s.batch*s.m*s.k))
+				b := kerneltest.New(t, d, kerneltest.Transposed, []int64{s.batch, s.k, s.n}, numbers(r, d, s.batch*s.k*s.n))
+				var want []float64
+				for _, threads := range []int{1, 2, 5, 16} {
+					out := kerneltest.New(t, sum, kerneltest.Contiguous, []int64{s.batch, s.m, s.n}, nil)
+					before := runtime.GOMAXPROCS(threads)
+					err := kernel.Gemm(kernel.Product{Out: out, A: a, B: b, Alpha: 1})
+					runtime.GOMAXPROCS(before)
+					require.NoError(t, err)
+					if want == nil {
+						want = kerneltest.Values(out)
+					}
+					require.Equal(t, want, kerneltest.Values(out), "%v %v, %d threads", d, s, threads)
 				}
 			}
 		}
