@@ -1943,9 +1943,11 @@ var opGroupedMatmulV4 = Operator{
 // or sizes.
 //
 // It launches aclnnGroupedMatmulV4 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: X, Out float32 float16 bfloat16; Weight float32 float16 bfloat16 int8
-// int4; BiasOptional float32 float16; AntiquantScaleOptional, AntiquantOffsetOptional float16
-// bfloat16; GroupListOptional int64. Its checks follow the document.
+// The emulator verified: X float32 float16 bfloat16 int8 int4; Weight float32 float16 bfloat16 int8
+// int32 int4; BiasOptional float32 float16 bfloat16 int32; ScaleOptional float32 bfloat16 int64
+// uint64; AntiquantScaleOptional, AntiquantOffsetOptional float16 bfloat16; PerTokenScaleOptional
+// float32; GroupListOptional int64; Out float32 float16 bfloat16 int8 int32. Its checks follow the
+// document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs/aclnnGroupedMatmulV4.md
 func GroupedMatmulV4(st *acl.Stream, p GroupedMatmulV4Params) error {
 	c := NewCall(st, &opGroupedMatmulV4)

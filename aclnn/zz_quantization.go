@@ -538,8 +538,8 @@ var opDynamicQuant = Operator{
 // DynamicQuant quantises each row with a scale of its own, which it gives.
 //
 // It launches aclnnDynamicQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on st.
-// The emulator verified: X float16 bfloat16; YOut int8; ScaleOut float32. Its checks follow CANN's
-// source, 6 of them in part.
+// The emulator verified: X float16 bfloat16; YOut int8 int32 int4; ScaleOut float32. Its checks
+// follow CANN's source, 6 of them in part.
 // Vendor's page: hicann/ops-nn, quant/dynamic_quant/docs/aclnnDynamicQuant.md
 func DynamicQuant(st *acl.Stream, p DynamicQuantParams) error {
 	c := NewCall(st, &opDynamicQuant)
@@ -581,7 +581,7 @@ var opDynamicQuantV2 = Operator{
 // It launches aclnnDynamicQuantV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on
 // st.
 // The emulator verified: X, SmoothScalesOptional float32 float16 bfloat16; GroupIndexOptional
-// int32; YOut int8; ScaleOut, OffsetOut float32. Its checks follow the document.
+// int32; YOut int8 int32 int4; ScaleOut, OffsetOut float32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, quant/dynamic_quant_v2/docs/aclnnDynamicQuantV2.md
 func DynamicQuantV2(st *acl.Stream, p DynamicQuantV2Params) error {
 	c := NewCall(st, &opDynamicQuantV2)
@@ -627,7 +627,7 @@ var opDynamicQuantV3 = Operator{
 //
 // It launches aclnnDynamicQuantV3 (libopapi, CANN 2026-08) of family quantization on st.
 // The emulator verified: X, SmoothScalesOptional float16 bfloat16; GroupIndexOptional int32; YOut
-// int8; ScaleOut float32. Its checks follow CANN's source.
+// int8 int32 int4; ScaleOut float32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, quant/dynamic_quant/docs/aclnnDynamicQuantV3.md
 func DynamicQuantV3(st *acl.Stream, p DynamicQuantV3Params) error {
 	c := NewCall(st, &opDynamicQuantV3)
@@ -674,8 +674,8 @@ var opDynamicQuantV4 = Operator{
 // DynamicQuantV4 is DynamicQuantV3 with a choice of the greatest quantised value.
 //
 // It launches aclnnDynamicQuantV4 (libopapi, CANN 2026-08) of family quantization on st.
-// The emulator verified: X, SmoothScalesOptional float16 bfloat16; YOut int8; ScaleOut, OffsetOut
-// float32. Its checks follow CANN's source.
+// The emulator verified: X, SmoothScalesOptional float16 bfloat16; YOut int8 int32 int4; ScaleOut,
+// OffsetOut float32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, quant/dynamic_quant/docs/aclnnDynamicQuantV4.md
 func DynamicQuantV4(st *acl.Stream, p DynamicQuantV4Params) error {
 	c := NewCall(st, &opDynamicQuantV4)

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
@@ -53,7 +54,7 @@ func Dequantize(out, x, factor, offset View, root bool) error {
 	return c.end()
 }
 
-// Range of the int8 elements that dynamic quantisation produces.
+// Range of the int8 elements that quantisation produces.
 const lowestInt8, highestInt8 = -128, 127
 
 // DynamicQuantizer quantises each row, or the whole tensor, with a scale computed from its
@@ -62,7 +63,7 @@ type DynamicQuantizer struct {
 	Smooth View    // factors along the last dimension, one row per group; may have no data
 	Ends   []int64 // end row of each group; nil for one group
 	Whole  bool    // one scale for the tensor
-	Most   float64 // magnitude to which the extreme is mapped in symmetric mode; 127 if 0
+	Most   float64 // the largest element, whose negative is one above the smallest; 127 if 0
 	// Offset gets the zero point in asymmetric mode. Without data the mode is symmetric.
 	Offset View
 }
@@ -86,17 +87,14 @@ func (q DynamicQuantizer) Quantize(out, scale, x View) error {
 	c.reduce(ReduceMax, most, t, axes, 0)
 	c.reduce(ReduceMin, least, t, axes, 0)
 	symmetric := q.Offset.Data == nil
+	highest := cmp.Or(q.Most, highestInt8)
 	if symmetric {
 		c.set(least, Neg, nil, Of(least))
 		c.set(wide, Max, nil, Of(most), Of(least))
-		highest := q.Most
-		if highest == 0 {
-			highest = highestInt8
-		}
 		c.set(wide, Div, nil, Of(wide), Const(Real(highest)))
 	} else {
 		c.sub(wide, most, least)
-		c.set(wide, Div, nil, Of(wide), Const(Real(highestInt8-lowestInt8)))
+		c.set(wide, Div, nil, Of(wide), Const(Real(2*highest+1)))
 	}
 	if scale.Data != nil {
 		c.set(View{Data: scale.Data, DType: scale.DType, Shape: shape, Strides: scale.Strides[:len(shape)]}, Identity, nil, Of(wide))
@@ -106,7 +104,7 @@ func (q DynamicQuantizer) Quantize(out, scale, x View) error {
 	c.set(t, Div, nil, Of(t), Of(kept(wide, len(x.Shape), axes)))
 	if !symmetric {
 		c.set(most, Div, nil, Of(most), Of(wide))
-		c.set(most, ReverseSub, []Number{Real(1)}, Of(most), Const(Real(highestInt8)))
+		c.set(most, ReverseSub, []Number{Real(1)}, Of(most), Const(Real(highest)))
 		c.set(View{Data: q.Offset.Data, DType: q.Offset.DType, Shape: shape, Strides: q.Offset.Strides[:len(shape)]}, Identity, nil, Of(most))
 		c.set(t, Add, []Number{Real(1)}, Of(t), Of(kept(most, len(x.Shape), axes)))
 	}

@@ -97,6 +97,8 @@ func TestGroupedMatmulA8W8(t *testing.T) {
 				}
 				op := "GroupedMatmulV5"
 				switch form {
+				case "ND":
+					op = "GroupedMatmulV4"
 				case "NZ":
 					w = inNz(t, w)
 				case "NZ transposed":
@@ -273,6 +275,11 @@ func TestGroupedMatmulInt4(t *testing.T) {
 						}
 						optest.Run(t, "GroupedMatmulV5", a)
 						near(t, dtype.BFloat16, want, optest.Values(y))
+						if x4 || !nz {
+							a["out"] = single(optest.Tensor(t, dtype.BFloat16, []int64{rows, n}))
+							optest.Run(t, "GroupedMatmulV4", a)
+							near(t, dtype.BFloat16, want, optest.Values(a["out"].([]*op.Tensor)[0]))
+						}
 					})
 				}
 			}

@@ -35,7 +35,6 @@ func TestElementTypes(t *testing.T) {
 		"aclnnFusedQuantMatmulWeightNz refuses":               unfound,
 		"aclnnGroupedMatmulV2 refuses":                        unfound,
 		"aclnnGroupedMatmulV3 refuses":                        unfound,
-		"aclnnGroupedMatmulV4 refuses":                        unfound,
 		"aclnnQuantMatmulV3 refuses":                          unfound,
 		"aclnnQuantMatmulV4 refuses":                          unfound,
 		"aclnnQuantMatmulWeightNz refuses":                    unfound,

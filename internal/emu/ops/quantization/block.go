@@ -16,7 +16,7 @@ var blockQuantisations = op.Table{"DynamicBlockQuant": dynamicBlockQuant, "Dynam
 // magnitude.
 func dynamicBlockQuant(c *op.Call) (op.Run, error) {
 	x, y, scale := c.Tensor("x"), c.Tensor("yOut"), c.Tensor("scaleOut")
-	eightBits(c, x, y, "dstType")
+	eightBits(c, x, y)
 	c.Plain(scale)
 	c.DType(scale, dtype.Float32)
 	c.Rank(x, 2, 3)

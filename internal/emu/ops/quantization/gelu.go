@@ -13,7 +13,7 @@ var quantActivations = op.Table{"GeluQuant": geluQuant}
 // scales.
 func geluQuant(c *op.Call) (op.Run, error) {
 	self, factor, offset, y := c.Tensor("self"), c.Optional("inputScaleOptional"), c.Optional("inputOffsetOptional"), c.Tensor("y")
-	eightBits(c, self, y, "dstType")
+	eightBits(c, self, y)
 	gelu, known := map[string]kernel.Op{"none": kernel.Gelu, "tanh": kernel.GeluTanh}[c.Text("approximate")]
 	if !known {
 		c.Invalid("approximate is %q; use none or tanh", c.Text("approximate"))

@@ -13,7 +13,7 @@ var groupQuantisations = op.Table{"GroupQuant": groupQuant, "SwiGluQuant": swiGL
 // groupQuant quantises rows x [S, H] by the scales [E, H] of their group.
 func groupQuant(c *op.Call) (op.Run, error) {
 	x, scale, groups, offset, y := c.Tensor("x"), c.Tensor("scale"), c.Tensor("groupIndex"), c.Optional("offsetOptional"), c.Tensor("y")
-	eightBits(c, x, y, "dstType")
+	eightBits(c, x, y)
 	c.Plain(scale, groups)
 	c.DType(scale, op.FloatTypes...)
 	c.DType(groups, op.IndexTypes...)

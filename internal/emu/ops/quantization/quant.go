@@ -9,8 +9,7 @@ import (
 	"github.com/goascend/cann/internal/emu/op"
 )
 
-// quantisations lists the conversions between numbers and int8 or int4. They refuse float8, and the
-// dynamic ones int4 as well.
+// quantisations lists the conversions between numbers and int8 or int4. They refuse float8.
 var quantisations = op.Table{
 	"AscendQuant": ascendQuant, "AscendQuantV3": ascendQuant, "AscendAntiQuant": ascendAntiQuant, "Quantize": quantize,
 	"DynamicQuant": dynamicQuant, "DynamicQuantV2": dynamicQuant, "DynamicQuantV3": dynamicQuant, "DynamicQuantV4": dynamicQuant,
@@ -28,31 +27,39 @@ func optionalPerAxis(c *op.Call, name string, x *op.Tensor, axis int) func() ker
 }
 
 // eightBits checks the 8-bit output of a quantisation.
-func eightBits(c *op.Call, x, y *op.Tensor, argument string) {
+func eightBits(c *op.Call, x, y *op.Tensor) {
 	c.Plain(x, y)
 	c.DType(x, op.FloatTypes...)
 	c.DType(y, dtype.Int8)
 	c.SameShape(x, y)
-	if c.Has(argument) {
-		if d := dtype.Type(c.Int(argument)); d != y.DType {
-			c.Invalid("%s is %v, but %v; only int8 is supported", argument, d, y)
+	namedType(c, y)
+}
+
+// namedType checks that dstType is the type of y, if the operator has it.
+func namedType(c *op.Call, y *op.Tensor) {
+	if c.Has("dstType") {
+		if d := dtype.Type(c.Int("dstType")); d != y.DType {
+			c.Invalid("dstType is %v, but %v", d, y)
 		}
 	}
 }
 
+// fewBits checks the output of a quantisation, of int8 or int4, and reports whether it is int4.
+func fewBits(c *op.Call, x, y *op.Tensor) (fours bool) {
+	if c.Err() != nil || y.DType != dtype.Int4 && y.DType != dtype.Int32 {
+		eightBits(c, x, y)
+		return false
+	}
+	c.Plain(x, y)
+	c.DType(x, op.FloatTypes...)
+	fourBits(c, y, x)
+	namedType(c, y)
+	return true
+}
+
 func ascendQuant(c *op.Call) (op.Run, error) {
 	x, y := c.Tensor("x"), c.Tensor("y")
-	fours := c.Err() == nil && (y.DType == dtype.Int4 || y.DType == dtype.Int32)
-	if fours {
-		c.Plain(x, y)
-		c.DType(x, op.FloatTypes...)
-		fourBits(c, y, x)
-		if d := dtype.Type(c.Int("dstType")); d != y.DType {
-			c.Invalid("dstType is %v, but %v", d, y)
-		}
-	} else {
-		eightBits(c, x, y, "dstType")
-	}
+	fours := fewBits(c, x, y)
 	c.Rank(x, 1, kernel.MaxRank)
 	round, known := roundings[c.Text("roundMode")]
 	if !known {
@@ -80,13 +87,21 @@ func ascendQuant(c *op.Call) (op.Run, error) {
 		if err := q.Quantize(bytes, x.View()); err != nil {
 			return err
 		}
-		values := make([]int64, x.Len())
-		for i, v := range unsafe.Slice((*int8)(bytes.Data), len(values)) {
-			values[i] = int64(min(max(v, -8), 7))
-		}
-		copyInt4(unsafe.Slice((*byte)(y.Data), len(values)/2), values)
-		return nil
+		return packFours(y, bytes)
 	}, nil
+}
+
+// packFours stores bytes as int4 in packed, those below -8 or above 7 as these.
+func packFours(packed *op.Tensor, bytes kernel.View) error {
+	values, err := kernel.Indices(bytes)
+	if err != nil {
+		return err
+	}
+	for i, v := range values {
+		values[i] = min(max(v, -8), mostInt4)
+	}
+	copyInt4(unsafe.Slice((*byte)(packed.Data), len(values)/2), values)
+	return nil
 }
 
 // fourBits checks a tensor of int4, or of int32 that hold eight of them each, against the numbers that
@@ -192,15 +207,18 @@ func ascendAntiQuant(c *op.Call) (op.Run, error) {
 // can also scale each position of the last dimension.
 func dynamicQuant(c *op.Call) (op.Run, error) {
 	x, y, scale := c.Tensor("x"), c.Tensor("yOut"), c.Tensor("scaleOut")
-	eightBits(c, x, y, "dstType")
+	fours := fewBits(c, x, y)
 	c.Rank(x, 2, kernel.MaxRank)
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
 	q, channels := kernel.DynamicQuantizer{}, false
+	if fours {
+		q.Most = mostInt4
+	}
 	want, length, line := x.Shape[:x.Rank()-1], x.Dim(-1), "row"
 	if c.Has("dstTypeMax") && c.Float("dstTypeMax") != 0 {
-		c.Invalid("dstTypeMax is %g; int8 has its own, pass 0", c.Float("dstTypeMax"))
+		c.Invalid("dstTypeMax is %g; integers have their own, pass 0", c.Float("dstTypeMax"))
 	}
 	if c.Has("quantMode") {
 		switch mode := c.Text("quantMode"); {
@@ -260,12 +278,21 @@ func dynamicQuant(c *op.Call) (op.Run, error) {
 				return err
 			}
 		}
-		from, to := x.View(), y.View()
+		from, into := x.View(), y.View()
+		if fours {
+			bytes, release := kernel.TemporaryInt8(x.Shape...)
+			defer release()
+			into = bytes
+		}
+		to := into
 		if channels { // treat the columns as rows
 			order := op.InOrder(x.Rank())
 			slices.Reverse(order[x.Rank()-2:])
 			from, to = op.Permuted(from, order), op.Permuted(to, order)
 		}
-		return run.Quantize(to, scale.View(), from)
+		if err := run.Quantize(to, scale.View(), from); err != nil || !fours {
+			return err
+		}
+		return packFours(y, into)
 	}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/optest"
@@ -97,6 +98,49 @@ func TestDynamicQuantisation(t *testing.T) {
 	optest.Refused(t, op.InvalidParam, "DynamicQuant", optest.Args{"x": x, "yOut": y, "scaleOut": whole}, "[2]")
 	err := optest.Execute(t, "DynamicQuantV2", optest.Args{"x": x, "smoothScalesOptional": optest.Tensor(t, dtype.Float16, []int64{1, 2}, 1), "groupIndexOptional": optest.Tensor(t, dtype.Int32, []int64{1}, 3), "dstType": dtype.Int8, "yOut": y, "scaleOut": scale, "offsetOut": scale})
 	require.ErrorContains(t, err, "not exceed the 2 rows")
+}
+
+// Rows, columns and all of x are mapped to the numbers from -7 or -8 to 7.
+func TestDynamicQuantisationToInt4(t *testing.T) {
+	v := []float64{-7, 3, 1, 0, 2, -1, 6, 4, 14, -2, 4, 8, -14, 0, 1, 10}
+	for _, d := range []dtype.Type{dtype.Int4, dtype.Int32} {
+		for _, l := range kerneltest.Layouts {
+			x, y := optest.TensorIn(t, dtype.Float16, l, []int64{2, 8}, v...), optest.Tensor(t, dtype.Int32, []int64{2, 1})
+			if d == dtype.Int4 {
+				y.DType, y.Shape, y.Strides, y.Storage = d, []int64{2, 8}, []int64{8, 1}, []int64{2, 8}
+			}
+			check := func(scales, offsets []float64, place func(i int) int) {
+				t.Helper()
+				bytes := optest.Tensor(t, dtype.Int8, []int64{16})
+				require.NoError(t, kernel.UnpackInt4(bytes.View(), y.Data))
+				for i, q := range optest.Values(bytes) {
+					require.Equal(t, math.RoundToEven(v[i]/scales[place(i)]+offsets[place(i)]), q, "%v %v element %d", d, l, i)
+				}
+			}
+			row, column, all := func(i int) int { return i / 8 }, func(i int) int { return i % 8 }, func(int) int { return 0 }
+			scale, offset := optest.Tensor(t, dtype.Float32, []int64{2}), optest.Tensor(t, dtype.Float32, []int64{2})
+			a := optest.Args{"x": x, "yOut": y, "scaleOut": scale}
+			optest.Run(t, "DynamicQuant", a)
+			require.Equal(t, []float64{1, 2}, optest.Values(scale))
+			check([]float64{1, 2}, []float64{0, 0}, row)
+			a["dstType"], a["isSymmetrical"] = int(d), true
+			whole := optest.Tensor(t, dtype.Float32, []int64{1})
+			optest.Run(t, "DynamicQuantV3", a.With(optest.Args{"quantMode": "pertensor", "scaleOut": whole}))
+			require.Equal(t, []float64{2}, optest.Values(whole))
+			check([]float64{2}, []float64{0}, all)
+			columns := optest.Tensor(t, dtype.Float32, []int64{8})
+			optest.Run(t, "DynamicQuantV4", a.With(optest.Args{"quantMode": "perchannel", "scaleOut": columns}))
+			check(optest.Values(columns), make([]float64, 8), column)
+			delete(a, "isSymmetrical")
+			optest.Run(t, "DynamicQuantV2", a.With(optest.Args{"offsetOut": offset}))
+			require.InDelta(t, 28./15, optest.Values(scale)[1], 1e-6)
+			require.InDelta(t, 7-14*15./28, optest.Values(offset)[1], 1e-6)
+			check(optest.Values(scale), optest.Values(offset), row)
+			optest.Refused(t, op.InvalidParam, "DynamicQuantV2", a.With(optest.Args{"offsetOut": offset, "dstType": int(dtype.Int8)}))
+			narrow := optest.TensorIn(t, dtype.Float16, l, []int64{2, 7})
+			optest.Refused(t, op.InvalidParam, "DynamicQuant", optest.Args{"x": narrow, "yOut": y, "scaleOut": scale}, "multiple")
+		}
+	}
 }
 
 // An int4 tensor has two numbers in a byte, an int32 tensor eight in an element.

@@ -2,7 +2,6 @@ package quantization
 
 import (
 	"slices"
-	"unsafe"
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
@@ -62,15 +61,7 @@ func (q quantRows) write(t kernel.View, n int64) error {
 	if err := d.Quantize(whole, scale, t); err != nil {
 		return err
 	}
-	values, err := kernel.Indices(whole)
-	if err != nil {
-		return err
-	}
-	for i, v := range values {
-		values[i] = min(max(v, -8), 7)
-	}
-	copyInt4(unsafe.Slice((*byte)(q.out.Data), len(values)/2), values)
-	return nil
+	return packFours(q.out, whole)
 }
 
 // rotateQuant multiplies every K consecutive elements of a row by the same matrix [K, K].
