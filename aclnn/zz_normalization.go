@@ -665,8 +665,8 @@ var opAddRmsNormDynamicQuantV2 = Operator{
 //
 // It launches aclnnAddRmsNormDynamicQuantV2 (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: X1, X2, Gamma, BetaOptional, XOut float32 float16 bfloat16;
-// SmoothScale2Optional float32 float16 bfloat16 int8 int32; Y2Out int8; Scale2Out float32. Its
-// checks follow CANN's source.
+// SmoothScale1Optional, SmoothScale2Optional float32 float16 bfloat16 int8 int32; Y1Out int4; Y2Out
+// int8; Scale1Out, Scale2Out float32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/add_rms_norm_dynamic_quant/docs/aclnnAddRmsNormDynamicQuantV2.md
 func AddRmsNormDynamicQuantV2(st *acl.Stream, p AddRmsNormDynamicQuantV2Params) error {
 	c := NewCall(st, &opAddRmsNormDynamicQuantV2)

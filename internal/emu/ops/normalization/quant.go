@@ -17,8 +17,8 @@ var quantNorms = op.Table{
 	"RmsNormDynamicQuant": quantNorm, "AddRmsNormDynamicQuant": quantNorm, "AddRmsNormDynamicQuantV2": quantNorm,
 }.Omits("RmsNormQuant", "RmsNormQuantV3", "AddRmsNormQuant", "AddRmsNormQuantV2", "RmsNormDynamicQuant", "AddRmsNormDynamicQuant", "AddRmsNormDynamicQuantV2")
 
-// int8Result is one output of a quantising norm.
-type int8Result struct {
+// quantResult is one output of a quantising norm, of int8 or, of AddRmsNormDynamicQuantV2, int4.
+type quantResult struct {
 	y             *op.Tensor
 	scale, offset *op.Tensor // of static quantisation; for dynamic, scale smooths or is null
 	extent        *op.Tensor // the scales that dynamic quantisation computes
@@ -43,10 +43,17 @@ func dynamicNorm(c *op.Call) bool {
 }
 
 // quantisedOnce checks one output of x. gamma has the normalised dimensions.
-func quantisedOnce(c *op.Call, q int8Result, x *op.Tensor, gamma []int64, dynamic bool) int8Result {
+func quantisedOnce(c *op.Call, q quantResult, x *op.Tensor, gamma []int64, dynamic bool) quantResult {
 	c.Plain(q.y)
-	c.DType(q.y, dtype.Int8)
+	if types := []dtype.Type{dtype.Int8, dtype.Int4}; c.Op.Name == "AddRmsNormDynamicQuantV2" {
+		c.DType(q.y, types...)
+	} else {
+		c.DType(q.y, types[0])
+	}
 	c.SameShape(x, q.y)
+	if c.Err() == nil && q.y.DType == dtype.Int4 && (!q.y.Contiguous() || q.y.Dim(-1)%2 != 0) {
+		c.Invalid("%v must be contiguous, with rows of an even length: int4 elements share bytes", q.y)
+	}
 	for _, t := range []*op.Tensor{q.scale, q.offset} {
 		if t == nil || c.Err() != nil {
 			continue
@@ -76,14 +83,24 @@ func quantisedOnce(c *op.Call, q int8Result, x *op.Tensor, gamma []int64, dynami
 }
 
 // run quantises the normalised tensor t to the output.
-func (q int8Result) run(t kernel.View, dynamic, divide bool) error {
+func (q quantResult) run(t kernel.View, dynamic, divide bool) error {
 	if dynamic {
 		rows := t.Shape[:len(t.Shape)-1]
 		extent := q.extent.View()
 		if len(extent.Shape) != len(rows) {
 			extent = q.extent.As(rows, op.ContiguousStrides(rows))
 		}
-		return kernel.DynamicQuantizer{Smooth: op.OptionalView(q.scale)}.Quantize(q.y.View(), extent, t)
+		d := kernel.DynamicQuantizer{Smooth: op.OptionalView(q.scale)}
+		if q.y.DType == dtype.Int8 {
+			return d.Quantize(q.y.View(), extent, t)
+		}
+		bytes, release := kernel.TemporaryInt8(t.Shape...)
+		defer release()
+		d.Most = kernel.MostInt4
+		if err := d.Quantize(bytes, extent, t); err != nil {
+			return err
+		}
+		return kernel.PackInt4(q.y.Data, bytes)
 	}
 	return kernel.Quantizer{Factor: q.scale.View(), Offset: op.OptionalView(q.offset), Divide: divide, Round: kernel.Round}.Quantize(q.y.View(), t)
 }
@@ -194,13 +211,13 @@ func rowFactors(c *op.Call, t *op.Tensor) *op.Tensor {
 }
 
 // quantisedResults reads the one or two outputs of a call.
-func quantisedResults(c *op.Call, x *op.Tensor, gamma []int64, dynamic bool) []int8Result {
-	first := int8Result{
+func quantisedResults(c *op.Call, x *op.Tensor, gamma []int64, dynamic bool) []quantResult {
+	first := quantResult{
 		y:      c.Tensor(c.Either("y1Out", "y", "res", "yOut")),
 		scale:  c.OptionalOf("scales1", "scales1Optional", "smoothScale1Optional", "smoothScalesOptional", "scale"),
 		offset: c.OptionalOf("zeroPoints1Optional", "zeroPointsOptional", "offset"),
 	}
-	second := int8Result{
+	second := quantResult{
 		scale:  c.OptionalOf("scales2Optional", "smoothScale2Optional"),
 		offset: c.OptionalOf("zeroPoints2Optional"),
 	}
@@ -231,8 +248,8 @@ func quantisedResults(c *op.Call, x *op.Tensor, gamma []int64, dynamic bool) []i
 			second.extent = c.Tensor(c.Either("scale2Out", "outScales2Out"))
 		}
 	}
-	var results []int8Result
-	for i, q := range []int8Result{first, second} {
+	var results []quantResult
+	for i, q := range []quantResult{first, second} {
 		if mask[i] && c.Err() == nil {
 			results = append(results, quantisedOnce(c, q, x, gamma, dynamic))
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/optest"
@@ -83,7 +84,7 @@ func TestStaticQuantNorms(t *testing.T) {
 
 func TestDynamicQuantNorms(t *testing.T) {
 	for _, d := range op.FloatTypes {
-		for _, shape := range [][]int64{{3, 7}, {2, 3, 33}, {1, 2}} {
+		for _, shape := range [][]int64{{3, 7}, {2, 3, 33}, {1, 2}, {2, 3, 18}} {
 			row, rows := shape[len(shape)-1:], shape[:len(shape)-1]
 			what := fmt.Sprintf("%v %v", d, shape)
 			x1, x2 := optest.Filled(t, 1, d, kerneltest.Gapped, shape), optest.Filled(t, 2, d, kerneltest.Contiguous, shape)
@@ -105,6 +106,11 @@ func TestDynamicQuantNorms(t *testing.T) {
 			optest.Run(t, "AddRmsNormDynamicQuantV2", a.With(optest.Args{"betaOptional": beta, "outputMask": []bool{false, true}, "smoothScale1Optional": nil}))
 			optest.Extremes(t, what, optest.Added(rms, optest.Values(beta), 1), optest.Values(smooth2), optest.Values(y2), optest.Values(extent2))
 			assert.Equal(t, 7.0, optest.Values(y1)[0])
+			if row[0]%2 == 0 {
+				four := optest.Int4(t, shape...)
+				optest.Run(t, "AddRmsNormDynamicQuantV2", a.With(optest.Args{"smoothScale2Optional": nil, "y1Out": four}))
+				optest.ExtremesTo(t, what, kernel.MostInt4, rms, optest.Values(smooth1), optest.LoadInt4(four), optest.Values(extent1))
+			}
 
 			layer, _, _ := layerNormDefinition(total, optest.Values(gamma), optest.Values(beta))
 			optest.Run(t, "AddLayerNormQuantV2", optest.Args{
@@ -147,6 +153,7 @@ func TestQuantNormsRefuse(t *testing.T) {
 		{"AddRmsNormDynamicQuant", op.NullPointer, dynamic.With(optest.Args{"scale1Out": nil}), []string{"scale1Out is null"}},
 		{"AddRmsNormDynamicQuant", op.InvalidParam, dynamic.With(optest.Args{"scale1Out": row}), []string{"scale1Out float32[4]"}},
 		{"AddRmsNormDynamicQuantV2", op.InvalidParam, dynamic.With(optest.Args{"outputMask": []bool{false, false}}), []string{"no result"}},
+		{"AddRmsNormDynamicQuantV2", op.InvalidParam, dynamic.With(optest.Args{"y1Out": optest.Int4(t, 2, 2)}), []string{"y1Out int4[2,2]"}},
 		{"AddRmsNormDynamicQuantV2", op.InvalidParam, dynamic.With(optest.Args{"outputMask": []bool{true}}), []string{"outputMask has 1"}},
 		{"AddRmsNormDynamicQuantV2", op.InvalidParam, dynamic.With(optest.Args{"outputMask": []bool{false, true}, "smoothScale1Optional": row}), []string{"leaves out"}},
 		{"LayerNormQuant", op.InvalidParam, optest.Args{"x": x, "gammma": row, "beta": row, "quantMode": 2, "res": y}, []string{"quantMode 2"}},

@@ -2,7 +2,6 @@ package quantization
 
 import (
 	"slices"
-	"unsafe"
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
@@ -53,26 +52,20 @@ func packInt4(c *op.Call) (op.Run, error) {
 		c0 *= per
 	}
 	return func(*op.Exec) error {
-		values, err := kernel.Indices(weight.View())
-		if err != nil {
+		values, release := kernel.TemporaryInt8(weight.Shape...)
+		defer release()
+		if err := kernel.Copy(values, weight.View()); err != nil {
 			return err
 		}
-		packed, release := kernel.TemporaryInt8(weight.Len() / 2)
-		defer release()
-		bytes := unsafe.Slice((*byte)(packed.Data), len(values)/2)
-		copyInt4(bytes, values)
-		if nz {
-			v := kernel.View{Data: packed.Data, DType: dtype.Int4, Shape: weight.Shape, Strides: op.ContiguousStrides(weight.Shape)}
-			return fractal.Pack(out.Data, c0, v)
+		if !nz {
+			return kernel.PackInt4(out.Data, values)
 		}
-		copy(unsafe.Slice((*byte)(out.Data), len(bytes)), bytes)
-		return nil
+		packed, releasePacked := kernel.TemporaryInt8(weight.Len() / 2)
+		defer releasePacked()
+		if err := kernel.PackInt4(packed.Data, values); err != nil {
+			return err
+		}
+		v := kernel.View{Data: packed.Data, DType: dtype.Int4, Shape: weight.Shape, Strides: op.ContiguousStrides(weight.Shape)}
+		return fractal.Pack(out.Data, c0, v)
 	}, nil
-}
-
-// copyInt4 packs values from -8 to 7, with the first of each byte in the low half.
-func copyInt4(bytes []byte, values []int64) {
-	for i := range bytes {
-		bytes[i] = byte(values[2*i]&15 | values[2*i+1]&15<<4)
-	}
 }

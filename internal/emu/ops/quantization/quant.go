@@ -2,7 +2,6 @@ package quantization
 
 import (
 	"slices"
-	"unsafe"
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
@@ -87,21 +86,8 @@ func ascendQuant(c *op.Call) (op.Run, error) {
 		if err := q.Quantize(bytes, x.View()); err != nil {
 			return err
 		}
-		return packFours(y, bytes)
+		return kernel.PackInt4(y.Data, bytes)
 	}, nil
-}
-
-// packFours stores bytes as int4 in packed, those below -8 or above 7 as these.
-func packFours(packed *op.Tensor, bytes kernel.View) error {
-	values, err := kernel.Indices(bytes)
-	if err != nil {
-		return err
-	}
-	for i, v := range values {
-		values[i] = min(max(v, -8), mostInt4)
-	}
-	copyInt4(unsafe.Slice((*byte)(packed.Data), len(values)/2), values)
-	return nil
 }
 
 // fourBits checks a tensor of int4, or of int32 that hold eight of them each, against the numbers that
@@ -214,7 +200,7 @@ func dynamicQuant(c *op.Call) (op.Run, error) {
 	}
 	q, channels := kernel.DynamicQuantizer{}, false
 	if fours {
-		q.Most = mostInt4
+		q.Most = kernel.MostInt4
 	}
 	want, length, line := x.Shape[:x.Rank()-1], x.Dim(-1), "row"
 	if c.Has("dstTypeMax") && c.Float("dstTypeMax") != 0 {
@@ -293,6 +279,6 @@ func dynamicQuant(c *op.Call) (op.Run, error) {
 		if err := run.Quantize(to, scale.View(), from); err != nil || !fours {
 			return err
 		}
-		return packFours(y, into)
+		return kernel.PackInt4(y.Data, into)
 	}, nil
 }

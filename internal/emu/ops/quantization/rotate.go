@@ -12,9 +12,6 @@ import (
 // then quantise rows dynamically.
 var rotations = op.Table{"RotateQuant": rotateQuant, "FlatQuant": flatQuant, "FlatQuantV2": flatQuant, "FlatQuantV3": flatQuant}.Selects("FlatQuantV3")
 
-// mostInt4 is the int4 value that the largest magnitude maps to.
-const mostInt4 = 7
-
 // quantRows is an output of rows quantised dynamically to int8 or int4. An int32 output has
 // eight int4 elements per element.
 type quantRows struct {
@@ -33,7 +30,7 @@ func newQuantRows(c *op.Call, x, out, scale *op.Tensor, types ...dtype.Type) qua
 	want := slices.Clone(x.Shape)
 	per := int64(1)
 	if out.DType != dtype.Int8 {
-		q.most, per = mostInt4, 2
+		q.most, per = kernel.MostInt4, 2
 	}
 	if out.DType == dtype.Int32 {
 		per = 8
@@ -61,7 +58,7 @@ func (q quantRows) write(t kernel.View, n int64) error {
 	if err := d.Quantize(whole, scale, t); err != nil {
 		return err
 	}
-	return packFours(q.out, whole)
+	return kernel.PackInt4(q.out.Data, whole)
 }
 
 // rotateQuant multiplies every K consecutive elements of a row by the same matrix [K, K].
