@@ -149,6 +149,18 @@ func TestGroupedMatmulA8W8(t *testing.T) {
 					}
 				}
 				optest.Run(t, op, a)
+				if c.out == dtype.Int8 { // the first versions have it, too
+					sums := []int64{3, 3, 7}
+					for _, op := range []string{"GroupedMatmulV2", "GroupedMatmulV3"} {
+						z := optest.Tensor(t, c.out, y.Shape)
+						b := optest.Args{"x": a["x"], "weight": a["weight"], "biasOptional": a["biasOptional"], "scaleOptional": a["scaleOptional"], "groupListOptional": sums, "splitItem": 2, "y": single(z)}
+						if op == "GroupedMatmulV3" {
+							b["groupListOptional"] = listed(t, 0, sizes...)
+						}
+						optest.Run(t, op, b)
+						require.Equal(t, want, optest.Values(z), op)
+					}
+				}
 				if c.out.IsInteger() {
 					require.Equal(t, want, optest.Values(y))
 				} else {

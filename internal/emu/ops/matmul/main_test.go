@@ -33,8 +33,6 @@ func TestElementTypes(t *testing.T) {
 		"aclnnGroupedMatmul refuses":                          missing,
 		"aclnnFusedQuantMatmul refuses":                       unfound,
 		"aclnnFusedQuantMatmulWeightNz refuses":               unfound,
-		"aclnnGroupedMatmulV2 refuses":                        unfound,
-		"aclnnGroupedMatmulV3 refuses":                        unfound,
 		"aclnnQuantMatmulV3 refuses":                          unfound,
 		"aclnnQuantMatmulV4 refuses":                          unfound,
 		"aclnnQuantMatmulWeightNz refuses":                    unfound,
