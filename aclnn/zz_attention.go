@@ -457,9 +457,9 @@ var opFlashAttentionScoreGradV2 = Operator{
 //
 // It launches aclnnFlashAttentionScoreGradV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // attention on st.
-// The emulator verified: Query, KeyIn, Value, Dy, PseShiftOptional, SoftmaxMaxOptional,
-// SoftmaxSumOptional, AttentionInOptional, DqOut, DkOut, DvOut float32; AttenMaskOptional uint8
-// bool. Its checks follow the document.
+// The emulator verified: Query, KeyIn, Value, Dy, PseShiftOptional, AttentionInOptional, DqOut,
+// DkOut, DvOut float32 float16 bfloat16; AttenMaskOptional uint8 bool; SoftmaxMaxOptional,
+// SoftmaxSumOptional float32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs/aclnnFlashAttentionScoreGradV2.md
 func FlashAttentionScoreGradV2(st *acl.Stream, p FlashAttentionScoreGradV2Params) error {
 	c := NewCall(st, &opFlashAttentionScoreGradV2)
@@ -539,8 +539,9 @@ var opFlashAttentionScoreV2 = Operator{
 //
 // It launches aclnnFlashAttentionScoreV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
 // on st.
-// The emulator verified: Query, Key, Value, RealShiftOptional, SoftmaxMaxOut, SoftmaxSumOut,
-// AttentionOutOut float32; AttenMaskOptional uint8 bool. Its checks follow the document.
+// The emulator verified: Query, Key, Value, RealShiftOptional, AttentionOutOut float32 float16
+// bfloat16; AttenMaskOptional uint8 bool; SoftmaxMaxOut, SoftmaxSumOut float32. Its checks follow
+// the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs/aclnnFlashAttentionScoreV2.md
 func FlashAttentionScoreV2(st *acl.Stream, p FlashAttentionScoreV2Params) error {
 	c := NewCall(st, &opFlashAttentionScoreV2)
@@ -709,9 +710,9 @@ var opFlashAttentionUnpaddingScoreGradV2 = Operator{
 //
 // It launches aclnnFlashAttentionUnpaddingScoreGradV2 (libopapi, CANN 8.1.RC1 and 2026-08) of
 // family attention on st.
-// The emulator verified: Query, KeyIn, Value, Dy, PseShiftOptional, SoftmaxMaxOptional,
-// SoftmaxSumOptional, AttentionInOptional, DqOut, DkOut, DvOut float32; AttenMaskOptional uint8
-// bool. Its checks follow the document.
+// The emulator verified: Query, KeyIn, Value, Dy, PseShiftOptional, AttentionInOptional, DqOut,
+// DkOut, DvOut float32 float16 bfloat16; AttenMaskOptional uint8 bool; SoftmaxMaxOptional,
+// SoftmaxSumOptional float32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs/aclnnFlashAttentionUnpaddingScoreGradV2.md
 func FlashAttentionUnpaddingScoreGradV2(st *acl.Stream, p FlashAttentionUnpaddingScoreGradV2Params) error {
 	c := NewCall(st, &opFlashAttentionUnpaddingScoreGradV2)
@@ -1062,8 +1063,9 @@ var opFlashAttentionVarLenScoreV2 = Operator{
 //
 // It launches aclnnFlashAttentionVarLenScoreV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // attention on st.
-// The emulator verified: Query, Key, Value, RealShiftOptional, SoftmaxMaxOut, SoftmaxSumOut,
-// AttentionOutOut float32; AttenMaskOptional uint8 bool. Its checks follow the document.
+// The emulator verified: Query, Key, Value, RealShiftOptional, AttentionOutOut float32 float16
+// bfloat16; AttenMaskOptional uint8 bool; SoftmaxMaxOut, SoftmaxSumOut float32. Its checks follow
+// the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs/aclnnFlashAttentionVarLenScoreV2.md
 func FlashAttentionVarLenScoreV2(st *acl.Stream, p FlashAttentionVarLenScoreV2Params) error {
 	c := NewCall(st, &opFlashAttentionVarLenScoreV2)

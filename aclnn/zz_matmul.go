@@ -1832,8 +1832,8 @@ var opGroupedMatmulV2 = Operator{
 // GroupedMatmulV2 is GroupedMatmul that can also group the dimension that is summed over.
 //
 // It launches aclnnGroupedMatmulV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: X, Weight, Y float32 float16 bfloat16; BiasOptional float32 float16. Its
-// checks follow the document.
+// The emulator verified: X, Weight, Y float32 float16 bfloat16 int8; BiasOptional float32 float16
+// int32; ScaleOptional int64 uint64. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs/aclnnGroupedMatmulV2.md
 func GroupedMatmulV2(st *acl.Stream, p GroupedMatmulV2Params) error {
 	c := NewCall(st, &opGroupedMatmulV2)
@@ -1883,8 +1883,8 @@ var opGroupedMatmulV3 = Operator{
 // GroupedMatmulV3 is GroupedMatmulV2 that takes the groups in a tensor.
 //
 // It launches aclnnGroupedMatmulV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: X, Weight, Y float32 float16 bfloat16; BiasOptional float32 float16;
-// GroupListOptional int64. Its checks follow the document.
+// The emulator verified: X, Weight, Y float32 float16 bfloat16 int8; BiasOptional float32 float16
+// int32; ScaleOptional int64 uint64; GroupListOptional int64. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs/aclnnGroupedMatmulV3.md
 func GroupedMatmulV3(st *acl.Stream, p GroupedMatmulV3Params) error {
 	c := NewCall(st, &opGroupedMatmulV3)

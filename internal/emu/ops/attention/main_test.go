@@ -17,13 +17,8 @@ func TestElementTypes(t *testing.T) {
 		t.Skip("half a minute")
 	}
 	missing := "the emulator does not compute it yet"
-	unfound := "the emulator computes it, but no variation of a recorded call is a whole call with it"
 	optest.VerifyElementTypes(t, map[string]string{
 		"aclnnDequantRopeQuantKvcache refuses":              missing,
-		"aclnnFlashAttentionScoreGradV2 refuses":            unfound,
-		"aclnnFlashAttentionScoreV2 refuses":                unfound,
-		"aclnnFlashAttentionUnpaddingScoreGradV2 refuses":   unfound,
-		"aclnnFlashAttentionVarLenScoreV2 refuses":          unfound,
 		"aclnnFusedInferAttentionScoreV2 refuses":           missing,
 		"aclnnFusedInferAttentionScoreV3 refuses":           missing,
 		"aclnnIncreFlashAttentionV2 refuses":                missing,
