@@ -978,7 +978,7 @@ var opFusedQuantMatmul = Operator{
 // FusedQuantMatmul multiplies quantised matrices, dequantises, and applies Gelu.
 //
 // It launches aclnnFusedQuantMatmul (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator verified: X1 int8; X2 int8 int4; X1Scale float32; X2Scale float32 bfloat16;
+// The emulator verified: X1, X2 int8 int32 int4; X1Scale float32; X2Scale float32 bfloat16;
 // BiasOptional float32 float16 bfloat16 int32; Out float16 bfloat16. Its checks follow CANN's
 // source, 12 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/fused_quant_mat_mul/docs/aclnnFusedQuantMatmul.md
@@ -2974,8 +2974,8 @@ var opQuantMatmulV3 = Operator{
 // or requantises.
 //
 // It launches aclnnQuantMatmulV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: X1, X2 int8 int4; Scale int64 uint64; Out float16 bfloat16 int8 int32. Its
-// checks follow CANN's source, 48 of them in part.
+// The emulator verified: X1, X2 int8 int32 int4; Scale int64 uint64; Out float16 bfloat16 int8
+// int32. Its checks follow CANN's source, 48 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_v3/docs/aclnnQuantMatmulV3.md
 func QuantMatmulV3(st *acl.Stream, p QuantMatmulV3Params) error {
 	c := NewCall(st, &opQuantMatmulV3)
@@ -3020,9 +3020,9 @@ var opQuantMatmulV4 = Operator{
 // QuantMatmulV4 is QuantMatmulV3 with a scale for each row as well.
 //
 // It launches aclnnQuantMatmulV4 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: X1, X2 int8 int4; Scale float32 int64 uint64; PertokenScaleOptional
-// float32; Bias float32 float16 int32; Out float16 bfloat16 int8. Its checks follow CANN's source,
-// 54 of them in part.
+// The emulator verified: X1 int8 int32 int4; X2 int8 int4; Scale float32 int64 uint64;
+// PertokenScaleOptional float32; Bias float32 float16 int32; Out float16 bfloat16 int8. Its checks
+// follow CANN's source, 54 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_v3/docs/aclnnQuantMatmulV4.md
 func QuantMatmulV4(st *acl.Stream, p QuantMatmulV4Params) error {
 	c := NewCall(st, &opQuantMatmulV4)

@@ -135,3 +135,44 @@ func TestProductsWithQuantisedWeights(t *testing.T) {
 		}
 	}
 }
+
+// Numbers of four bits, alone or eight of them in an int32, have the products that they have as int8.
+func TestQuantisedProductsOfInt4(t *testing.T) {
+	v := make([]float64, 128)
+	for i := range v {
+		v[i] = float64(i*7%16 - 8)
+	}
+	of := func(d dtype.Type, rows, columns int64) *op.Tensor {
+		switch d {
+		case dtype.Int8:
+			return optest.Tensor(t, d, []int64{rows, columns}, v[:rows*columns]...)
+		case dtype.Int4:
+			return int4Tensor(t, []int64{rows, columns}, v[:rows*columns])
+		}
+		x := optest.Tensor(t, d, []int64{rows, columns / 8})
+		optest.StoreInt4(t, x, v[:rows*columns])
+		return x
+	}
+	scales, rows := optest.Tensor(t, dtype.Float32, []int64{8}, 0.5, 0.25, 1, 2), optest.Tensor(t, dtype.Float32, []int64{2}, 0.125, 1)
+	for name, a := range map[string]optest.Args{
+		"QuantMatmulV3":    {"scale": packedScales(t, dtype.Uint64, []int64{8}, optest.Values(scales))},
+		"QuantMatmulV4":    {"scale": scales, "pertokenScaleOptional": rows},
+		"FusedQuantMatmul": {"x2Scale": scales, "x1Scale": rows, "fusedOpType": "gelu_tanh"},
+	} {
+		var want []float64
+		for _, d := range []dtype.Type{dtype.Int8, dtype.Int4, dtype.Int32} {
+			out := optest.Tensor(t, dtype.Float16, []int64{2, 8})
+			right := d
+			if name == "QuantMatmulV4" && d == dtype.Int32 {
+				right = dtype.Int4 // as CANN's rules want it
+			}
+			optest.Run(t, name, a.With(optest.Args{"x1": of(d, 2, 16), "x2": of(right, 16, 8), "out": out}))
+			if d == dtype.Int8 {
+				want = optest.Values(out)
+				require.NotZero(t, want[0])
+				continue
+			}
+			require.Equal(t, want, optest.Values(out), "%s %v", name, d)
+		}
+	}
+}
