@@ -2442,7 +2442,7 @@ var opRmsNormQuant = Operator{
 //
 // It launches aclnnRmsNormQuant (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: X, Gamma, Beta float32 float16 bfloat16; Scale, Offset float32 float16
-// bfloat16 int8 int32; Y int8. Its checks follow the document.
+// bfloat16 int8 int32; Y int8 int4. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/rms_norm_quant/docs/aclnnRmsNormQuant.md
 func RmsNormQuant(st *acl.Stream, p RmsNormQuantParams) error {
 	c := NewCall(st, &opRmsNormQuant)

@@ -45,7 +45,7 @@ func dynamicNorm(c *op.Call) bool {
 // quantisedOnce checks one output of x. gamma has the normalised dimensions.
 func quantisedOnce(c *op.Call, q quantResult, x *op.Tensor, gamma []int64, dynamic bool) quantResult {
 	c.Plain(q.y)
-	if types := []dtype.Type{dtype.Int8, dtype.Int4}; c.Op.Name == "AddRmsNormDynamicQuantV2" {
+	if types := []dtype.Type{dtype.Int8, dtype.Int4}; c.Op.Name == "AddRmsNormDynamicQuantV2" || c.Op.Name == "RmsNormQuant" {
 		c.DType(q.y, types...)
 	} else {
 		c.DType(q.y, types[0])
@@ -84,6 +84,13 @@ func quantisedOnce(c *op.Call, q quantResult, x *op.Tensor, gamma []int64, dynam
 
 // run quantises the normalised tensor t to the output.
 func (q quantResult) run(t kernel.View, dynamic, divide bool) error {
+	into, four := q.y.View(), q.y.DType == dtype.Int4
+	if four {
+		bytes, release := kernel.TemporaryInt8(t.Shape...)
+		defer release()
+		into = bytes
+	}
+	var err error
 	if dynamic {
 		rows := t.Shape[:len(t.Shape)-1]
 		extent := q.extent.View()
@@ -91,18 +98,17 @@ func (q quantResult) run(t kernel.View, dynamic, divide bool) error {
 			extent = q.extent.As(rows, op.ContiguousStrides(rows))
 		}
 		d := kernel.DynamicQuantizer{Smooth: op.OptionalView(q.scale)}
-		if q.y.DType == dtype.Int8 {
-			return d.Quantize(q.y.View(), extent, t)
+		if four {
+			d.Most = kernel.MostInt4
 		}
-		bytes, release := kernel.TemporaryInt8(t.Shape...)
-		defer release()
-		d.Most = kernel.MostInt4
-		if err := d.Quantize(bytes, extent, t); err != nil {
-			return err
-		}
-		return kernel.PackInt4(q.y.Data, bytes)
+		err = d.Quantize(into, extent, t)
+	} else {
+		err = kernel.Quantizer{Factor: q.scale.View(), Offset: op.OptionalView(q.offset), Divide: divide, Round: kernel.Round}.Quantize(into, t)
 	}
-	return kernel.Quantizer{Factor: q.scale.View(), Offset: op.OptionalView(q.offset), Divide: divide, Round: kernel.Round}.Quantize(q.y.View(), t)
+	if err != nil || !four {
+		return err
+	}
+	return kernel.PackInt4(q.y.Data, into)
 }
 
 // quantNorm normalises x, or x1 + x2 + bias, over one or more trailing dimensions.

@@ -33,7 +33,7 @@ func quantisedTo(t *testing.T, what string, v, factor, offset, got []float64, di
 func TestStaticQuantNorms(t *testing.T) {
 	for _, d := range op.FloatTypes {
 		for _, l := range kerneltest.Layouts {
-			for _, shape := range [][]int64{{3, 7}, {1, 1}, {2, 3, 33}, {5}} {
+			for _, shape := range [][]int64{{3, 7}, {1, 1}, {2, 3, 33}, {5}, {2, 6}} {
 				row := shape[len(shape)-1:]
 				what := fmt.Sprintf("%v %v %v", d, l, shape)
 				x1, x2 := optest.Filled(t, 1, d, l, shape), optest.Filled(t, 2, d, l, shape)
@@ -71,6 +71,13 @@ func TestStaticQuantNorms(t *testing.T) {
 				wide.Shape, wide.Strides = []int64{1, row[0]}, []int64{0, 1}
 				alone, _ := optest.RMSNorm(optest.Values(x1), optest.Values(gamma))
 				optest.Run(t, "RmsNormQuant", optest.Args{"x": x1, "gamma": wide, "beta": beta, "scale": one, "offset": optest.Tensor(t, dtype.Int8, []int64{1}, 2), "epsilon": epsilon, "y": y1})
+				if row[0]%2 == 0 {
+					four := optest.Int4(t, shape...)
+					optest.Run(t, "RmsNormQuant", optest.Args{"x": x1, "gamma": wide, "beta": beta, "scale": one, "offset": optest.Tensor(t, dtype.Int8, []int64{1}, 2), "epsilon": epsilon, "y": four})
+					for i, v := range optest.Values(y1) {
+						assert.Equal(t, min(max(v, -8), kernel.MostInt4), optest.LoadInt4(four)[i], "%s element %d", what, i)
+					}
+				}
 				quantisedTo(t, what, optest.Added(alone, optest.Values(beta), 1), []float64{0.25}, []float64{2}, optest.Values(y1), true)
 				rstd := optest.Tensor(t, dtype.Float32, append(append([]int64{}, shape[:len(shape)-1]...), 1))
 				optest.Run(t, "RmsNormQuantV3", optest.Args{"x": x1, "gamma": gamma, "scale": one, "epsilon": epsilon, "outputRstd": true, "y": y1, "rstd": rstd})
