@@ -1244,8 +1244,8 @@ var opGroupedMatmul = Operator{
 // GroupedMatmul multiplies the matrices of each group by its weight.
 //
 // It launches aclnnGroupedMatmul (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: X, Weight, Y float16 bfloat16; BiasOptional float32 float16. Its checks
-// follow the document.
+// The emulator verified: X, Weight, Y float16 bfloat16 int8; BiasOptional float32 float16 bfloat16
+// int32; ScaleOptional float32 bfloat16 int64 uint64. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs/aclnnGroupedMatmul.md
 func GroupedMatmul(st *acl.Stream, p GroupedMatmulParams) error {
 	c := NewCall(st, &opGroupedMatmul)
@@ -1389,8 +1389,8 @@ var opGroupedMatmulFinalizeRouting = Operator{
 // adds them up, weighted, at the places of their tokens.
 //
 // It launches aclnnGroupedMatmulFinalizeRouting (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator verified: X, W int8; ScaleOptional float32 bfloat16; PertokenScaleOptional,
-// LogitOptional, Y float32; GroupListOptional int64; SharedInputOptional bfloat16; RowIndexOptional
+// The emulator verified: X int8; W int32; ScaleOptional, GroupListOptional int64; BiasOptional,
+// PertokenScaleOptional, LogitOptional, Y float32; SharedInputOptional bfloat16; RowIndexOptional
 // int32 int64. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs/aclnnGroupedMatmulFinalizeRouting.md
 func GroupedMatmulFinalizeRouting(st *acl.Stream, p GroupedMatmulFinalizeRoutingParams) error {
@@ -1457,9 +1457,9 @@ var opGroupedMatmulFinalizeRoutingV2 = Operator{
 // quantisation.
 //
 // It launches aclnnGroupedMatmulFinalizeRoutingV2 (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator verified: X1 int8; X2 int32; ScaleOptional int64 uint64; BiasOptional,
-// PertokenScaleOptional, LogitOptional, Out float32; GroupListOptional int64; SharedInputOptional
-// bfloat16; RowIndexOptional int32 int64. Its checks follow the document.
+// The emulator verified: X1 int8; X2 int32; ScaleOptional, GroupListOptional int64; BiasOptional,
+// PertokenScaleOptional, LogitOptional, Out float32; SharedInputOptional bfloat16; RowIndexOptional
+// int32 int64. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs/aclnnGroupedMatmulFinalizeRoutingV2.md
 func GroupedMatmulFinalizeRoutingV2(st *acl.Stream, p GroupedMatmulFinalizeRoutingV2Params) error {
 	c := NewCall(st, &opGroupedMatmulFinalizeRoutingV2)
@@ -1528,9 +1528,9 @@ var opGroupedMatmulFinalizeRoutingV3 = Operator{
 // GroupedMatmulFinalizeRoutingV3 is GroupedMatmulFinalizeRoutingV2 with hints for tuning.
 //
 // It launches aclnnGroupedMatmulFinalizeRoutingV3 (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator verified: X1 int8; X2 int32; ScaleOptional int64 uint64; BiasOptional,
-// OffsetOptional, PertokenScaleOptional, LogitOptional, Out float32; GroupListOptional int64;
-// SharedInputOptional bfloat16; RowIndexOptional int32 int64. Its checks follow the document.
+// The emulator verified: X1 int8; X2 int32; ScaleOptional, GroupListOptional int64; BiasOptional,
+// OffsetOptional, PertokenScaleOptional, LogitOptional, Out float32; SharedInputOptional bfloat16;
+// RowIndexOptional int32 int64. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs/aclnnGroupedMatmulFinalizeRoutingV3.md
 func GroupedMatmulFinalizeRoutingV3(st *acl.Stream, p GroupedMatmulFinalizeRoutingV3Params) error {
 	c := NewCall(st, &opGroupedMatmulFinalizeRoutingV3)
@@ -1598,9 +1598,9 @@ var opGroupedMatmulFinalizeRoutingWeightNz = Operator{
 //
 // It launches aclnnGroupedMatmulFinalizeRoutingWeightNz (libopapi, CANN 8.1.RC1 and 2026-08) of
 // family matmul on st.
-// The emulator verified: X1, X2 int8; Scale float32 bfloat16; PertokenScaleOptional, Logit, Out
-// float32; GroupList int64; SharedInput bfloat16; RowIndex int32 int64. Its checks follow the
-// document.
+// The emulator verified: X1 int8; X2 int8 int4; Scale float32 bfloat16 int64; Bias,
+// PertokenScaleOptional, Logit, Out float32; GroupList int64; SharedInput bfloat16; RowIndex int32
+// int64. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs/aclnnGroupedMatmulFinalizeRoutingWeightNz.md
 func GroupedMatmulFinalizeRoutingWeightNz(st *acl.Stream, p GroupedMatmulFinalizeRoutingWeightNzParams) error {
 	c := NewCall(st, &opGroupedMatmulFinalizeRoutingWeightNz)
@@ -1668,9 +1668,9 @@ var opGroupedMatmulFinalizeRoutingWeightNzV2 = Operator{
 //
 // It launches aclnnGroupedMatmulFinalizeRoutingWeightNzV2 (libopapi, CANN 2026-08) of family matmul
 // on st.
-// The emulator verified: X1, X2 int8; Scale float32 bfloat16; PertokenScaleOptional, Logit, Out
-// float32; GroupList int64; SharedInput bfloat16; RowIndex int32 int64. Its checks follow the
-// document.
+// The emulator verified: X1 int8; X2 int8 int32 int4; Scale float32 bfloat16 int64; Bias,
+// OffsetOptional, PertokenScaleOptional, Logit, Out float32; GroupList int64; SharedInput bfloat16;
+// RowIndex int32 int64. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs/aclnnGroupedMatmulFinalizeRoutingWeightNzV2.md
 func GroupedMatmulFinalizeRoutingWeightNzV2(st *acl.Stream, p GroupedMatmulFinalizeRoutingWeightNzV2Params) error {
 	c := NewCall(st, &opGroupedMatmulFinalizeRoutingWeightNzV2)
@@ -1732,7 +1732,9 @@ var opGroupedMatmulSwigluQuant = Operator{
 //
 // It launches aclnnGroupedMatmulSwigluQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul
 // on st.
-// The emulator verified: GroupList int64. Its checks follow the document.
+// The emulator verified: X, Output int8; Weight int8 int32 int4; Bias, XScale, OutputScale float32;
+// WeightScale float32 float16 bfloat16 int64 uint64; GroupList int64. Its checks follow the
+// document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_swiglu_quant/docs/aclnnGroupedMatmulSwigluQuant.md
 func GroupedMatmulSwigluQuant(st *acl.Stream, p GroupedMatmulSwigluQuantParams) error {
 	c := NewCall(st, &opGroupedMatmulSwigluQuant)
@@ -1781,7 +1783,9 @@ var opGroupedMatmulSwigluQuantWeightNZ = Operator{
 //
 // It launches aclnnGroupedMatmulSwigluQuantWeightNZ (libopapi, CANN 2026-08) of family matmul on
 // st.
-// The emulator verified: GroupList int64. Its checks follow the document.
+// The emulator verified: X, Output int8; Weight int8 int32 int4; Bias, XScale, OutputScale float32;
+// WeightScale float32 float16 bfloat16 int64 uint64; GroupList int64. Its checks follow the
+// document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_swiglu_quant/docs/aclnnGroupedMatmulSwigluQuantWeightNZ.md
 func GroupedMatmulSwigluQuantWeightNZ(st *acl.Stream, p GroupedMatmulSwigluQuantWeightNZParams) error {
 	c := NewCall(st, &opGroupedMatmulSwigluQuantWeightNZ)
@@ -1833,7 +1837,7 @@ var opGroupedMatmulV2 = Operator{
 //
 // It launches aclnnGroupedMatmulV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
 // The emulator verified: X, Weight, Y float32 float16 bfloat16 int8; BiasOptional float32 float16
-// int32; ScaleOptional int64 uint64. Its checks follow the document.
+// bfloat16 int32; ScaleOptional float32 bfloat16 int64 uint64. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs/aclnnGroupedMatmulV2.md
 func GroupedMatmulV2(st *acl.Stream, p GroupedMatmulV2Params) error {
 	c := NewCall(st, &opGroupedMatmulV2)
@@ -1943,11 +1947,10 @@ var opGroupedMatmulV4 = Operator{
 // or sizes.
 //
 // It launches aclnnGroupedMatmulV4 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: X float32 float16 bfloat16 int8 int4; Weight float32 float16 bfloat16 int8
-// int32 int4; BiasOptional float32 float16 bfloat16 int32; ScaleOptional float32 bfloat16 int64
-// uint64; AntiquantScaleOptional, AntiquantOffsetOptional float16 bfloat16; PerTokenScaleOptional
-// float32; GroupListOptional int64; Out float32 float16 bfloat16 int8 int32. Its checks follow the
-// document.
+// The emulator verified: X, Weight float32 float16 bfloat16 int8 int32 int4; BiasOptional float32
+// float16 bfloat16 int32; ScaleOptional float32 bfloat16 int64 uint64; AntiquantScaleOptional,
+// AntiquantOffsetOptional float16 bfloat16; PerTokenScaleOptional float32; GroupListOptional int64;
+// Out float32 float16 bfloat16 int8 int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs/aclnnGroupedMatmulV4.md
 func GroupedMatmulV4(st *acl.Stream, p GroupedMatmulV4Params) error {
 	c := NewCall(st, &opGroupedMatmulV4)
@@ -2014,11 +2017,10 @@ var opGroupedMatmulV5 = Operator{
 // GroupedMatmulV5 is GroupedMatmulV4 with hints for tuning.
 //
 // It launches aclnnGroupedMatmulV5 (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator verified: X float32 float16 bfloat16 int8 int4; Weight float32 float16 bfloat16 int8
-// int32 int4; BiasOptional float32 float16 bfloat16 int32; ScaleOptional float32 bfloat16 int64
-// uint64; AntiquantScaleOptional, AntiquantOffsetOptional float16 bfloat16; PerTokenScaleOptional
-// float32; GroupListOptional int64; Out float32 float16 bfloat16 int8 int32. Its checks follow the
-// document.
+// The emulator verified: X, Weight float32 float16 bfloat16 int8 int32 int4; BiasOptional float32
+// float16 bfloat16 int32; ScaleOptional float32 bfloat16 int64 uint64; AntiquantScaleOptional,
+// AntiquantOffsetOptional float16 bfloat16; PerTokenScaleOptional float32; GroupListOptional int64;
+// Out float32 float16 bfloat16 int8 int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs/aclnnGroupedMatmulV5.md
 func GroupedMatmulV5(st *acl.Stream, p GroupedMatmulV5Params) error {
 	c := NewCall(st, &opGroupedMatmulV5)
@@ -2087,9 +2089,9 @@ var opGroupedMatmulWeightNz = Operator{
 // GroupedMatmulWeightNz is GroupedMatmulV5 with weights stored as FRACTAL_NZ.
 //
 // It launches aclnnGroupedMatmulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator verified: X, Weight float16 bfloat16 int8; BiasOptional bfloat16 int32;
-// ScaleOptional float32 bfloat16; PerTokenScaleOptional float32; GroupListOptional int64; Out
-// float16 bfloat16 int32. Its checks follow the document.
+// The emulator verified: X, Weight float16 bfloat16 int8 int32 int4; BiasOptional float32 bfloat16
+// int32; ScaleOptional float32 bfloat16 int64 uint64; PerTokenScaleOptional float32;
+// GroupListOptional int64; Out float16 bfloat16 int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs/aclnnGroupedMatmulWeightNz.md
 func GroupedMatmulWeightNz(st *acl.Stream, p GroupedMatmulWeightNzParams) error {
 	c := NewCall(st, &opGroupedMatmulWeightNz)

@@ -127,7 +127,7 @@ func (g *grouped) attribute(name string) int64 {
 }
 
 // packedInt4 views an int32 column as eight int4 columns. CANN accepts this form from frameworks
-// that have no int4 type.
+// that have no int4 type. The tiles of FRACTAL_NZ are those of int4, whichever type the program stored.
 func packedInt4(t *op.Tensor) {
 	n := t.Rank()
 	if t.DType != dtype.Int32 || n == 0 || t.Strides[n-1] != 1 {
@@ -139,6 +139,10 @@ func packedInt4(t *op.Tensor) {
 	t.Shape[n-1] *= 8
 	for i := range n - 1 {
 		t.Strides[i] *= 8
+	}
+	if last := len(t.Storage) - 1; op.IsNZ(t.Format) && last >= 3 {
+		t.Storage = slices.Clone(t.Storage)
+		t.Storage[last] = op.DefaultC0(dtype.Int4)
 	}
 }
 

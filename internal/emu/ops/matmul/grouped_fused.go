@@ -33,13 +33,16 @@ func byStorage(c *op.Call, t *op.Tensor, rank int) *op.Tensor {
 type quantGroups struct {
 	*op.Call
 	x, weight, scale, rows, groups *op.Tensor
-	bias, offset                   *op.Tensor // only for int4 weights
-	counts                         bool       // groups holds row counts, not ends
+	bias, offset                   *op.Tensor   // only for int4 weights
+	scale8, scale4                 []dtype.Type // element types of scale for weights of int8 and of int4
+	blocked                        bool         // scale may differ between equal blocks of K for int4 weights
+	counts                         bool         // groups holds row counts, not ends
 	k, n                           int64
 }
 
 func (q *quantGroups) check() {
 	q.Plain(q.x, q.scale, q.rows, q.groups)
+	packedInt4(q.weight)
 	q.weight = byStorage(q.Call, q.weight, 3)
 	if op.IsNZ(q.weight.Format) {
 		q.CheckNZ(q.weight)
@@ -61,9 +64,9 @@ func (q *quantGroups) check() {
 	}
 	q.Shape(q.rows, q.x.Shape[:1], "one for each row of x")
 	q.Shape(q.groups, shape[:1], "one for each weight")
-	q.perGroup(q.scale)
 	if q.weight.DType == dtype.Int8 {
-		q.DType(q.scale, dtype.Float32, dtype.BFloat16)
+		q.perGroup(q.scale, 1)
+		q.DType(q.scale, q.scale8...)
 		for _, t := range []*op.Tensor{q.bias, q.offset} {
 			if t != nil && t.Len() > 0 {
 				q.Invalid("%v is given; with an int8 weight it is not supported", t)
@@ -72,7 +75,15 @@ func (q *quantGroups) check() {
 		q.bias, q.offset = nil, nil
 		return
 	}
-	q.DType(q.scale, dtype.Int64, dtype.Uint64)
+	blocks := int64(1)
+	if q.blocked && q.scale.Rank() == 3 {
+		blocks = q.scale.Dim(1)
+	}
+	if blocks < 1 || q.k%blocks != 0 {
+		q.Invalid("%v cuts the %d rows of %v into %d blocks; they must be equal", q.scale, q.k, q.weight, blocks)
+	}
+	q.perGroup(q.scale, blocks)
+	q.DType(q.scale, q.scale4...)
 	if q.bias == nil {
 		q.Fail(op.NullPointer, "bias is null; an int4 weight needs it")
 		return
@@ -81,23 +92,29 @@ func (q *quantGroups) check() {
 		if t != nil {
 			q.Plain(t)
 			q.DType(t, dtype.Float32)
-			q.perGroup(t)
+			q.perGroup(t, 1)
 		}
 	}
 }
 
-// perGroup checks per-column numbers of each weight: [groups, n] or [groups, 1, n].
-func (q *quantGroups) perGroup(t *op.Tensor) {
+// perGroup checks per-column numbers of each weight, or of each block of its rows: [groups, n] or
+// [groups, blocks, n].
+func (q *quantGroups) perGroup(t *op.Tensor, blocks int64) {
 	g := q.weight.Dim(0)
-	if !slices.Equal(t.Shape, []int64{g, q.n}) && !slices.Equal(t.Shape, []int64{g, 1, q.n}) {
-		q.Invalid("%v must be [%d,%d] or [%d,1,%d]: one for each column of each weight", t, g, q.n, g, q.n)
+	if !slices.Equal(t.Shape, []int64{g, q.n}) && !slices.Equal(t.Shape, []int64{g, blocks, q.n}) {
+		q.Invalid("%v must be [%d,%d] or [%d,%d,%d]: one for each column of each weight", t, g, q.n, g, blocks, q.n)
 	}
 }
 
-// of returns the numbers of one group.
-func (q *quantGroups) of(t *op.Tensor, group int64) kernel.View {
-	v := t.View().Select(0, group)
-	return kernel.View{Data: v.Data, DType: v.DType, Shape: []int64{1, q.n}, Strides: []int64{0, v.Strides[len(v.Strides)-1]}}
+// ofGroup returns the numbers of one group as a matrix, with a row for each block if there are several.
+func ofGroup(t *op.Tensor, group int64) kernel.View { return asMatrix(t.View().Select(0, group)) }
+
+// asMatrix views one number, or a row of numbers, as a matrix.
+func asMatrix(v kernel.View) kernel.View {
+	for len(v.Shape) < 2 {
+		v.Shape, v.Strides = slices.Insert(slices.Clone(v.Shape), 0, 1), slices.Insert(slices.Clone(v.Strides), 0, 0)
+	}
+	return v
 }
 
 // run calls f with the float32 product of each group that has rows.
@@ -130,7 +147,7 @@ func (q *quantGroups) multiply(group, first, n int64, weight kernel.View, tile i
 	defer release()
 	x, d := q.x.View().Narrow(0, first, n), dtype.Float32
 	rows := q.rows.As([]int64{q.x.Dim(0), 1}, []int64{q.rows.Strides[0], 0}).Narrow(0, first, n)
-	p := kernel.QuantProduct{Out: out, A: x, B: weight, Scale: scaleView(q.of(q.scale, group)), NZ: tile}
+	p := kernel.QuantProduct{Out: out, A: x, B: weight, Scale: scaleView(ofGroup(q.scale, group)), NZ: tile}
 	if tile > 0 {
 		// The weight of a group in FRACTAL_NZ starts at its first tile.
 		p.B.Data = unsafe.Add(q.weight.Data, group*op.Count(op.NZShape([]int64{q.k, q.n}, false, tile)))
@@ -143,7 +160,7 @@ func (q *quantGroups) multiply(group, first, n int64, weight kernel.View, tile i
 		return f(first, out)
 	}
 	// The device multiplies by x - 8, and the bias corrects for the 8.
-	if err := p.Run(); err != nil {
+	if err := runBlocks(p); err != nil {
 		return err
 	}
 	eights, releaseEights := kernel.TemporaryInt8(1, q.k)
@@ -154,7 +171,7 @@ func (q *quantGroups) multiply(group, first, n int64, weight kernel.View, tile i
 	less, releaseLess := kernel.Temporary(1, q.n)
 	defer releaseLess()
 	p.Out, p.A = less, eights
-	if err := p.Run(); err != nil {
+	if err := runBlocks(p); err != nil {
 		return err
 	}
 	add := func(t kernel.View, factor float64) error {
@@ -163,7 +180,7 @@ func (q *quantGroups) multiply(group, first, n int64, weight kernel.View, tile i
 	if err := add(less, -1); err != nil {
 		return err
 	}
-	if err := add(q.of(q.bias, group), 1); err != nil {
+	if err := add(ofGroup(q.bias, group), 1); err != nil {
 		return err
 	}
 	if q.offset != nil {
@@ -172,7 +189,7 @@ func (q *quantGroups) multiply(group, first, n int64, weight kernel.View, tile i
 		if err := kernel.Reduce(kernel.ReduceSum, sums.Select(1, 0), x, []int{1}, 0); err != nil {
 			return err
 		}
-		in := []kernel.Input{kernel.Of(out), kernel.Of(sums), kernel.Of(q.of(q.offset, group))}
+		in := []kernel.Input{kernel.Of(out), kernel.Of(sums), kernel.Of(ofGroup(q.offset, group))}
 		if err := kernel.Map(kernel.Addcmul, d, out, in, kernel.Real(1)); err != nil {
 			return err
 		}
@@ -183,13 +200,42 @@ func (q *quantGroups) multiply(group, first, n int64, weight kernel.View, tile i
 	return f(first, out)
 }
 
+// runBlocks computes a product in float32. Scale has a row for each of the equal blocks of K.
+func runBlocks(p kernel.QuantProduct) error {
+	scale, blocks := p.Scale, p.Scale.Shape[0]
+	if blocks == 1 {
+		return p.Run()
+	}
+	out, a, b, size := p.Out, p.A, p.B, p.B.Shape[0]/blocks
+	part, release := kernel.Temporary(out.Shape...)
+	defer release()
+	for i := range blocks {
+		p.A, p.B, p.Scale = a.Narrow(1, i*size, size), b.Narrow(0, i*size, size), scale.Narrow(0, i, 1)
+		if i > 0 {
+			p.Out = part
+		}
+		if err := p.Run(); err != nil {
+			return err
+		}
+		if i == 0 {
+			continue
+		}
+		if err := kernel.Map(kernel.Add, dtype.Float32, out, []kernel.Input{kernel.Of(out), kernel.Of(part)}, kernel.Real(1)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // groupedGate multiplies the swish of one half of the product by the other half, and quantises
 // each row by its largest magnitude. Rows after the last group are left unchanged.
 func groupedGate(c *op.Call) (op.Run, error) {
-	q := &quantGroups{Call: c, x: c.Tensor("x"), weight: c.Tensor("weight"), scale: c.Tensor("weightScale"), rows: c.Tensor("xScale"), groups: c.Tensor("groupList")}
+	q := &quantGroups{
+		Call: c, x: c.Tensor("x"), weight: c.Tensor("weight"), scale: c.Tensor("weightScale"), rows: c.Tensor("xScale"), groups: c.Tensor("groupList"),
+		bias: c.Optional("bias"), scale8: op.FloatTypes, scale4: []dtype.Type{dtype.Uint64, dtype.Int64}, blocked: true,
+	}
 	out, scale := c.Tensor("output"), c.Tensor("outputScale")
-	c.NoneOf("bias", "offset", "outputOffset")
-	c.DType(q.weight, dtype.Int8)
+	c.NoneOf("offset", "outputOffset")
 	c.Plain(out, scale)
 	if c.Err() == nil && c.Op.Name == "GroupedMatmulSwigluQuantWeightNZ" {
 		q.weight.Format = dtype.FractalNZ
@@ -222,6 +268,18 @@ func groupedGate(c *op.Call) (op.Run, error) {
 	}, nil
 }
 
+// finalizeWeights returns the element types of the weight. CANN takes int4 weights in ND format only as int32
+// elements that hold eight each.
+func finalizeWeights(name string) []dtype.Type {
+	switch name {
+	case "GroupedMatmulFinalizeRoutingWeightNz":
+		return []dtype.Type{dtype.Int8, dtype.Int4}
+	case "GroupedMatmulFinalizeRoutingWeightNzV2":
+		return []dtype.Type{dtype.Int8, dtype.Int4, dtype.Int32}
+	}
+	return []dtype.Type{dtype.Int32}
+}
+
 // groupedFinalize multiplies the rows of the product by the weights of their experts and adds
 // them to the rows of the result that rowIndex selects. The output of shared experts is added
 // too.
@@ -230,6 +288,7 @@ func groupedFinalize(c *op.Call) (op.Run, error) {
 		Call: c, x: c.Tensor(c.Either("x1", "x")), weight: c.Tensor(c.Either("x2", "w")), scale: c.Tensor(c.Either("scale", "scaleOptional")),
 		rows: c.Tensor("pertokenScaleOptional"), groups: c.Tensor(c.Either("groupList", "groupListOptional")),
 		bias: c.OptionalOf("bias", "biasOptional"), offset: c.OptionalOf("offsetOptional"),
+		scale8: []dtype.Type{dtype.Float32, dtype.BFloat16}, scale4: []dtype.Type{dtype.Int64},
 	}
 	shared, logit, index, out := c.OptionalOf("sharedInput", "sharedInputOptional"), c.OptionalOf("logit", "logitOptional"), c.Tensor(c.Either("rowIndex", "rowIndexOptional")), c.Tensor(c.Either("out", "y"))
 	c.NoneOf("antiquantScaleOptional", "antiquantOffsetOptional")
@@ -246,6 +305,9 @@ func groupedFinalize(c *op.Call) (op.Run, error) {
 		c.Invalid("groupListType is %d; 0 is ends, 1 counts", kind)
 	}
 	c.Plain(index, out)
+	if c.DType(q.weight, finalizeWeights(c.Op.Name)...); c.Err() != nil {
+		return nil, c.Err()
+	}
 	if q.check(); c.Err() != nil {
 		return nil, c.Err()
 	}

@@ -3,13 +3,13 @@ package matmul
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/kernel/fractal"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/optest"
@@ -52,40 +52,113 @@ func newExpertProducts(m, k, n int64, ends []int64, small float64) *expertProduc
 	return p
 }
 
-// weightIn returns the weight in one form: ND, NZ, or NZ declared with its storage shape.
-func (p *expertProducts) weightIn(t *testing.T, form string) *op.Tensor {
-	g := int64(len(p.ends))
-	nd := optest.Tensor(t, dtype.Int8, []int64{g, p.k, p.n}, p.w...)
-	if form == "nd" {
-		return nd
+// inBlocks scales blocks of the rows of each weight differently and adds more to the columns, which changes the
+// products. It returns the scales [groups, blocks, n], and the bias: more, and the correction for the device's x - 8.
+func (p *expertProducts) inBlocks(blocks int64, more func(i int64) float64) (scale, bias []float64) {
+	groups := int64(len(p.ends))
+	bias = make([]float64, groups*p.n)
+	for i := range groups * blocks * p.n {
+		group, block, column := i/p.n/blocks, i/p.n%blocks, i%p.n
+		scale = append(scale, p.scale[group*p.n+column]/float64(block+1))
 	}
-	shape := op.NZShape(nd.Shape, false, 32)
-	nz := optest.Tensor(t, dtype.Int8, shape)
-	require.NoError(t, fractal.Pack(nz.Data, 32, nd.View()))
-	nz.Format = dtype.FractalNZ
-	if form == "nz" {
-		nz.Shape, nz.Strides = nd.Shape, nd.Strides
+	for i := range bias {
+		bias[i] = more(int64(i))
 	}
-	return nz
+	for e, first := 0, int64(0); e < len(p.ends); e++ {
+		for row := first; row < p.ends[e]; row++ {
+			for j := range p.n {
+				p.products[row*p.n+j] = bias[int64(e)*p.n+j] * p.rows[row]
+			}
+		}
+		for k := range p.k {
+			for j := range p.n {
+				v := p.w[(int64(e)*p.k+k)*p.n+j] * scale[(int64(e)*blocks+k/(p.k/blocks))*p.n+j]
+				bias[int64(e)*p.n+j] += 8 * v
+				for row := first; row < p.ends[e]; row++ {
+					p.products[row*p.n+j] += p.x[row*p.k+k] * v * p.rows[row]
+				}
+			}
+		}
+		first = p.ends[e]
+	}
+	return scale, bias
+}
+
+// weightIn returns the weight in one form: ND, NZ, or NZ declared with its storage shape. An int32 holds eight
+// elements of four bits.
+func (p *expertProducts) weightIn(t *testing.T, form string, d dtype.Type) *op.Tensor {
+	shape := []int64{int64(len(p.ends)), p.k, p.n}
+	var w *op.Tensor
+	switch {
+	case d == dtype.Int8 && form == "nd":
+		return optest.Tensor(t, d, shape, p.w...)
+	case d == dtype.Int8:
+		w = optest.Tensor(t, d, shape)
+		require.NoError(t, fractal.Pack(w.Data, 32, optest.Tensor(t, d, shape, p.w...).View()))
+	case form == "nd":
+		w = int4Tensor(t, shape, p.w)
+	default:
+		tiled := make([]float64, len(p.w))
+		for at, v := range p.w {
+			at := int64(at)
+			g, i, j := at/(p.k*p.n), at/p.n%p.k, at%p.n
+			tiled[g*p.k*p.n+j/64*p.k*64+i*64+j%64] = v
+		}
+		w = int4Tensor(t, shape, tiled)
+	}
+	if form != "nd" {
+		w.Format, w.Storage = dtype.FractalNZ, op.NZShape(shape, false, op.DefaultC0(w.DType))
+	}
+	if form == "storage" {
+		w.Shape, w.Strides = w.Storage, op.ContiguousStrides(w.Storage)
+	}
+	if d == dtype.Int32 {
+		asInt32(w)
+	}
+	return w
 }
 
 func TestGroupedMatmulSwigluQuant(t *testing.T) {
-	for _, form := range []string{"nd", "nz", "storage"} {
-		for _, ends := range [][]int64{{3, 3, 7}, {9}, {0, 0}} {
-			p := newExpertProducts(9, 32, 64, ends, 127)
+	for _, c := range []struct {
+		form           string
+		weights, scale dtype.Type
+		blocks         int64 // 0 for a scale of two dimensions
+	}{
+		{"nd", dtype.Int8, dtype.Float32, 0}, {"nz", dtype.Int8, dtype.Float32, 0}, {"storage", dtype.Int8, dtype.Float32, 0},
+		{"nz", dtype.Int8, dtype.Float16, 0}, {"storage", dtype.Int8, dtype.Float16, 0}, {"nz", dtype.Int8, dtype.BFloat16, 0},
+		{"nd", dtype.Int4, dtype.Uint64, 0}, {"nd", dtype.Int32, dtype.Uint64, 4}, {"nz", dtype.Int4, dtype.Uint64, 1}, {"nz", dtype.Int4, dtype.Uint64, 2},
+		{"nz", dtype.Int32, dtype.Uint64, 0}, {"storage", dtype.Int4, dtype.Uint64, 4}, {"storage", dtype.Int32, dtype.Int64, 0},
+	} {
+		for _, ends := range [][]int64{{3, 3, 7}, {9}, {0}} {
+			small := 127.0
+			if c.weights != dtype.Int8 {
+				small = 8
+			}
+			p := newExpertProducts(9, 32, 64, ends, small)
 			name := "GroupedMatmulSwigluQuant"
-			if form == "nz" {
+			if c.form == "nz" {
 				name += "WeightNZ"
 			}
 			g := int64(len(ends))
 			out, scale := optest.Tensor(t, dtype.Int8, []int64{p.m, p.n / 2}, 99), optest.Tensor(t, dtype.Float32, []int64{p.m}, 99)
-			var list []float64
-			for _, end := range ends {
-				list = append(list, float64(end))
-			}
 			a := optest.Args{
-				"x": optest.Tensor(t, dtype.Int8, []int64{p.m, p.k}, p.x...), "weight": p.weightIn(t, form), "weightScale": optest.Tensor(t, dtype.Float32, []int64{g, p.n}, p.scale...),
-				"xScale": optest.Tensor(t, dtype.Float32, []int64{p.m}, p.rows...), "groupList": optest.Tensor(t, dtype.Int64, []int64{g}, list...), "output": out, "outputScale": scale,
+				"x": optest.Tensor(t, dtype.Int8, []int64{p.m, p.k}, p.x...), "weight": p.weightIn(t, c.form, c.weights),
+				"xScale": optest.Tensor(t, dtype.Float32, []int64{p.m}, p.rows...), "groupList": optest.Tensor(t, dtype.Int64, []int64{g}, optest.Floats(ends)...), "output": out, "outputScale": scale,
+			}
+			refused := map[string]optest.Args{}
+			if c.weights == dtype.Int8 {
+				a["weightScale"] = optest.Tensor(t, c.scale, []int64{g, p.n}, p.scale...)
+				refused["not supported"] = optest.Args{"bias": optest.Tensor(t, dtype.Int32, []int64{g, p.n}, 1)}
+			} else {
+				shape := []int64{g, p.n}
+				if c.blocks > 0 {
+					shape = []int64{g, c.blocks, p.n}
+				}
+				scales, bias := p.inBlocks(max(c.blocks, 1), func(i int64) float64 { return float64(i % 3) })
+				a["weightScale"], a["bias"] = packedScales(t, c.scale, shape, scales), optest.Tensor(t, dtype.Float32, []int64{g, p.n}, bias...)
+				optest.Refused(t, op.NullPointer, name, a.With(optest.Args{"bias": nil}), "bias is null")
+				refused["into 5 blocks"] = optest.Args{"weightScale": optest.Tensor(t, c.scale, []int64{g, 5, p.n}, 1)}
+				refused["dtype"] = optest.Args{"weightScale": optest.Tensor(t, dtype.Float32, []int64{g, p.n}, 1)}
 			}
 			optest.Run(t, name, a)
 			half := p.n / 2
@@ -103,14 +176,15 @@ func TestGroupedMatmulSwigluQuant(t *testing.T) {
 				}
 				assert.InEpsilon(t, most/127, of, 1e-4)
 				for j := range want {
-					assert.InDelta(t, want[j]/of, got[j], .51, "%s %v row %d column %d", form, ends, row, j)
+					assert.InDelta(t, want[j]/of, got[j], .51, "%+v %v row %d column %d", c, ends, row, j)
 				}
 			}
-			for text, set := range map[string]optest.Args{
-				"not supported": {"bias": optest.Tensor(t, dtype.Int32, []int64{g, p.n}, 1)}, "one for each row of x": {"xScale": optest.Tensor(t, dtype.Float32, []int64{p.m + 1}, 1)},
-				"one for each weight": {"groupList": optest.Tensor(t, dtype.Int64, []int64{g + 1}, 1)}, "half of the columns": {"output": optest.Tensor(t, dtype.Int8, []int64{p.m, p.n}, 1)},
-				"one for each column of each weight": {"weightScale": optest.Tensor(t, dtype.Float32, []int64{g, p.n + 1}, 1)}, "cannot be multiplied": {"x": optest.Tensor(t, dtype.Int8, []int64{p.m, p.k + 1}, 1)},
-			} {
+			refused["one for each row of x"] = optest.Args{"xScale": optest.Tensor(t, dtype.Float32, []int64{p.m + 1}, 1)}
+			refused["one for each weight"] = optest.Args{"groupList": optest.Tensor(t, dtype.Int64, []int64{g + 1}, 1)}
+			refused["half of the columns"] = optest.Args{"output": optest.Tensor(t, dtype.Int8, []int64{p.m, p.n}, 1)}
+			refused["one for each column of each weight"] = optest.Args{"weightScale": optest.Tensor(t, c.scale, []int64{g, p.n + 1}, 1)}
+			refused["cannot be multiplied"] = optest.Args{"x": optest.Tensor(t, dtype.Int8, []int64{p.m, p.k + 1}, 1)}
+			for text, set := range refused {
 				optest.Refused(t, op.InvalidParam, name, a.With(set), text)
 			}
 			optest.Refused(t, op.NullPointer, name, a.With(optest.Args{"xScale": nil}), "xScale is null")
@@ -121,15 +195,17 @@ func TestGroupedMatmulSwigluQuant(t *testing.T) {
 func TestGroupedMatmulFinalizeRouting(t *testing.T) {
 	for _, c := range []struct {
 		name, form string
+		weights    dtype.Type
 		counts     bool
-		packed     bool
 		offset     bool
 	}{
-		{"GroupedMatmulFinalizeRouting", "nd", false, false, false}, {"GroupedMatmulFinalizeRoutingV2", "nd", true, true, false}, {"GroupedMatmulFinalizeRoutingV3", "nd", true, true, true},
-		{"GroupedMatmulFinalizeRoutingWeightNz", "nz", true, false, false}, {"GroupedMatmulFinalizeRoutingWeightNzV2", "storage", false, false, false},
+		{"GroupedMatmulFinalizeRouting", "nd", dtype.Int32, false, false}, {"GroupedMatmulFinalizeRoutingV2", "nd", dtype.Int32, true, false}, {"GroupedMatmulFinalizeRoutingV3", "nd", dtype.Int32, true, true},
+		{"GroupedMatmulFinalizeRoutingWeightNz", "nz", dtype.Int8, true, false}, {"GroupedMatmulFinalizeRoutingWeightNz", "nz", dtype.Int4, false, false},
+		{"GroupedMatmulFinalizeRoutingWeightNzV2", "storage", dtype.Int8, false, false}, {"GroupedMatmulFinalizeRoutingWeightNzV2", "nz", dtype.Int4, false, true},
+		{"GroupedMatmulFinalizeRoutingWeightNzV2", "nz", dtype.Int32, true, false}, {"GroupedMatmulFinalizeRoutingWeightNzV2", "storage", dtype.Int32, true, true},
 	} {
-		small := 127.0
-		if c.packed {
+		small, packed := 127.0, c.weights != dtype.Int8
+		if packed {
 			small = 8
 		}
 		p := newExpertProducts(9, 32, 64, []int64{3, 3, 7}, small)
@@ -153,7 +229,7 @@ func TestGroupedMatmulFinalizeRouting(t *testing.T) {
 		}
 		out := optest.Tensor(t, dtype.Float32, []int64{batch, p.n}, 99)
 		a := optest.Args{
-			x: optest.Tensor(t, dtype.Int8, []int64{p.m, p.k}, p.x...), w: p.weightIn(t, c.form), names("scale", "scaleOptional"): optest.Tensor(t, dtype.Float32, []int64{g, 1, p.n}, p.scale...),
+			x: optest.Tensor(t, dtype.Int8, []int64{p.m, p.k}, p.x...), w: p.weightIn(t, c.form, c.weights), names("scale", "scaleOptional"): optest.Tensor(t, dtype.Float32, []int64{g, 1, p.n}, p.scale...),
 			"pertokenScaleOptional": optest.Tensor(t, dtype.Float32, []int64{p.m}, p.rows...), names("groupList", "groupListOptional"): optest.Tensor(t, dtype.Int64, []int64{g}, list...),
 			names("sharedInput", "sharedInputOptional"): optest.Tensor(t, dtype.BFloat16, []int64{2, p.n}, shared...), names("logit", "logitOptional"): optest.Tensor(t, dtype.Float32, []int64{p.m}, logit...),
 			names("rowIndex", "rowIndexOptional"): optest.Tensor(t, dtype.Int64, []int64{p.m}, index...), "sharedInputWeight": .5, "sharedInputOffset": sharedAt,
@@ -166,49 +242,35 @@ func TestGroupedMatmulFinalizeRouting(t *testing.T) {
 		if c.counts {
 			a["groupListType"] = 1
 		}
-		extra := make([]float64, p.m*p.n)
-		if c.packed {
-			packed := optest.Tensor(t, dtype.Int32, []int64{g, p.k, p.n / 8})
-			words := make([]int64, packed.Len())
-			for i, v := range p.w {
-				words[i/8] |= int64(uint32(int32(v))&15) << (4 * (i % 8))
-			}
-			for i := range words {
-				words[i] = int64(int32(words[i]))
-			}
-			require.NoError(t, kernel.SetInts(packed.View(), words))
-			bits, bias, offset := make([]int64, g*p.n), make([]float64, g*p.n), make([]float64, g*p.n)
-			for i, s := range p.scale {
-				bits[i] = int64(math.Float32bits(float32(s)))
+		if packed {
+			scale, bias := p.inBlocks(1, func(i int64) float64 { return float64(i % 3) })
+			a[names("scale", "scaleOptional")] = packedScales(t, dtype.Int64, []int64{g, 1, p.n}, scale)
+			a[names("bias", "biasOptional")] = optest.Tensor(t, dtype.Float32, []int64{g, p.n}, bias...)
+			optest.Refused(t, op.NullPointer, c.name, a.With(optest.Args{names("bias", "biasOptional"): nil}), "bias is null")
+			optest.Refused(t, op.InvalidParam, c.name, a.With(optest.Args{names("scale", "scaleOptional"): packedScales(t, dtype.Int64, []int64{g, 2, p.n}, slices.Repeat(scale, 2))}), "one for each column of each weight")
+		}
+		if c.offset {
+			offset := make([]float64, g*p.n)
+			for i := range offset {
 				offset[i] = float64(i%7) / 8
-				group, column := int64(i)/p.n, int64(i)%p.n
-				for k := range p.k {
-					bias[i] += 8 * p.w[(group*p.k+k)*p.n+column] * s
-				}
-				bias[i] += float64(i % 3) // a bias beyond the correction for the 8
 			}
-			scale := optest.Tensor(t, dtype.Int64, []int64{g, 1, p.n})
-			require.NoError(t, kernel.SetInts(scale.View(), bits))
-			a[w], a[names("scale", "scaleOptional")], a[names("bias", "biasOptional")] = packed, scale, optest.Tensor(t, dtype.Float32, []int64{g, p.n}, bias...)
-			if c.offset {
-				a["offsetOptional"] = optest.Tensor(t, dtype.Float32, []int64{g, 1, p.n}, offset...)
-			}
+			a["offsetOptional"] = optest.Tensor(t, dtype.Float32, []int64{g, 1, p.n}, offset...)
 			first := int64(0)
 			for e, end := range p.ends {
-				for row := first; row < end; row++ {
+				for ; first < end; first++ {
 					sum := 0.0
 					for k := range p.k {
-						sum += p.x[row*p.k+k]
+						sum += p.x[first*p.k+k]
 					}
 					for j := range p.n {
-						at := int64(e)*p.n + j
-						extra[row*p.n+j] = float64(at%3) * p.rows[row]
-						if c.offset {
-							extra[row*p.n+j] += sum * offset[at] * p.rows[row]
-						}
+						p.products[first*p.n+j] += sum * offset[int64(e)*p.n+j] * p.rows[first]
 					}
 				}
-				first = end
+			}
+		}
+		for _, d := range []dtype.Type{dtype.Int4, dtype.Int8} {
+			if c.form == "nd" { // which CANN takes as int32 alone
+				optest.Refused(t, op.InvalidParam, c.name, a.With(optest.Args{w: p.weightIn(t, "nd", d)}), "dtype")
 			}
 		}
 		optest.Run(t, c.name, a)
@@ -218,7 +280,7 @@ func TestGroupedMatmulFinalizeRouting(t *testing.T) {
 		}
 		for row := range p.ends[2] {
 			for j := range p.n {
-				want[int64(index[row])*p.n+j] += logit[row] * (p.products[row*p.n+j] + extra[row*p.n+j])
+				want[int64(index[row])*p.n+j] += logit[row] * p.products[row*p.n+j]
 			}
 		}
 		optest.CloseTo(t, fmt.Sprintf("%+v", c), want, optest.Values(out), 1e-4)
@@ -228,9 +290,6 @@ func TestGroupedMatmulFinalizeRouting(t *testing.T) {
 			optest.Refused(t, op.InvalidParam, c.name, a.With(set), text)
 		}
 		optest.Refused(t, op.NullPointer, c.name, a.With(optest.Args{"pertokenScaleOptional": nil}), "pertokenScaleOptional is null")
-		if c.packed {
-			optest.Refused(t, op.NullPointer, c.name, a.With(optest.Args{names("bias", "biasOptional"): nil}), "bias is null")
-		}
 		if c.counts {
 			assert.ErrorContains(t, optest.Execute(t, c.name, a.With(optest.Args{names("groupList", "groupListOptional"): optest.Tensor(t, dtype.Int64, []int64{g}, 3, 0, 7)})), "not exceed 9 together")
 		}

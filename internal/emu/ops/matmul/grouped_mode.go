@@ -109,8 +109,15 @@ func (g *grouped) checkAntiquant() {
 }
 
 func (g *grouped) checkQuantised() {
-	g.checkQuantisedForm()
 	y := g.y[0]
+	switch early := g.Class("groupListOptional") == op.IntArrayClass; { // V1 and V2 take more forms
+	case g.groupType == groupSum:
+		g.Invalid("groupType 2 takes no quantised operands such as %v", g.x[0])
+	case g.Op.Name == "GroupedMatmulWeightNz":
+		g.checkSingleForm()
+	case !early && (g.groupType != groupRows || len(g.x) != 1):
+		g.Invalid("%v and %v need groupType 0 and one x; there are %d", g.x[0], g.weight[0], len(g.x))
+	}
 	g.DType(y, dtype.Int8, dtype.BFloat16, dtype.Float16, dtype.Int32)
 	if g.Err() != nil {
 		return
@@ -149,7 +156,7 @@ func (g *grouped) checkQuantised() {
 
 // checkInt4 checks the modes with an int4 weight and integer x.
 func (g *grouped) checkInt4() {
-	g.checkQuantisedForm()
+	g.checkSingleForm()
 	w := g.weight[0]
 	if g.transposedWeight {
 		g.Invalid("%v must not be transposed", w)
@@ -182,8 +189,8 @@ func (g *grouped) checkInt4() {
 	g.wholeBytes(g.weight)
 }
 
-// checkQuantisedForm requires a single x and a single weight, grouped by rows.
-func (g *grouped) checkQuantisedForm() {
+// checkSingleForm requires a single x and a single weight, grouped by rows.
+func (g *grouped) checkSingleForm() {
 	if g.groupType != groupRows || len(g.x) != 1 || len(g.weight) != 1 || len(g.y) != 1 || g.weight[0].Rank() != 3 {
 		g.Invalid("%v and %v need groupType 0, one x, one weight [E,K,N] and one output", g.x[0], g.weight[0])
 	}

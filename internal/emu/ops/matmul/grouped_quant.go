@@ -17,11 +17,14 @@ var groupedActivations = map[int64]kernel.Op{
 // quantised computes y = act((x·w + bias)·scale·perToken) for an int32 bias, and
 // act(x·w·scale·perToken + bias) for a bfloat16 bias.
 func (g *grouped) quantised() func(*op.Exec, group) error {
-	y := g.y[0]
-	if y.DType == dtype.Int32 {
+	if g.y[0].DType == dtype.Int32 {
 		return g.plain
 	}
-	sums, scaled := g.buffer(dtype.Int32, y.Len()), g.buffer(dtype.Float32, y.Len())
+	largest := int64(0)
+	for _, y := range g.y {
+		largest = max(largest, y.Len())
+	}
+	sums, scaled := g.buffer(dtype.Int32, largest), g.buffer(dtype.Float32, largest)
 	return func(x *op.Exec, p group) error {
 		sum, out := sums.view(x, p.y.Shape...), scaled.view(x, p.y.Shape...)
 		bias, err := g.biasOf(p)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -34,6 +35,15 @@ func int4Tensor(t testing.TB, shape []int64, values []float64) *op.Tensor {
 	x := optest.Tensor(t, dtype.Uint8, []int64{int64(len(bytes))}, bytes...)
 	x.DType, x.Shape, x.Strides, x.Storage = dtype.Int4, shape, op.ContiguousStrides(shape), shape
 	return x
+}
+
+// asInt32 describes a tensor of int4 as one of int32 that hold eight elements each.
+func asInt32(x *op.Tensor) {
+	for _, s := range []*[]int64{&x.Shape, &x.Storage} {
+		*s = slices.Clone(*s)
+		(*s)[len(*s)-1] /= 8
+	}
+	x.DType, x.Strides = dtype.Int32, op.ContiguousStrides(x.Shape)
 }
 
 func whole(r *rand.Rand, n, limit int) []float64 {
@@ -171,6 +181,120 @@ func TestGroupedMatmulA8W8(t *testing.T) {
 	}
 }
 
+// Quantised products of lists: without groups, of rows of one x, and of several x to one or several outputs. The
+// later versions take rows of one x to one output alone, and scales of the rows.
+func TestGroupedMatmulA8W8Lists(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 11))
+	sizes := []int64{2, 1, 4}
+	const e, rows, k, n = 3, 7, 5, 6
+	xv, wv := whole(r, rows*k, 20), whole(r, e*k*n, 20)
+	biasv, scalev, tokenv := whole(r, e*n, 50), powers(r, e*n), powers(r, rows)
+	parts := func(d dtype.Type, v []float64, shape func(g int64) []int64) (list []*op.Tensor) {
+		for g := range int64(e) {
+			count := op.Count(shape(g))
+			list = append(list, optest.Tensor(t, d, shape(g), v[:count]...))
+			v = v[count:]
+		}
+		return list
+	}
+	ofGroup := func(width int64) func(g int64) []int64 {
+		return func(g int64) []int64 { return []int64{sizes[g], width} }
+	}
+	perColumn := func(int64) []int64 { return []int64{n} }
+	for _, c := range []struct {
+		out, scale, bias dtype.Type
+	}{
+		{dtype.Int8, dtype.Uint64, dtype.Int32}, {dtype.Int8, dtype.Uint64, dtype.Undefined},
+		{dtype.BFloat16, dtype.BFloat16, dtype.BFloat16}, {dtype.BFloat16, dtype.BFloat16, dtype.Int32}, {dtype.Float16, dtype.Float32, dtype.Int32},
+	} {
+		for _, form := range []struct {
+			manyX, manyY bool
+		}{{true, true}, {false, false}, {false, true}, {true, false}} {
+			for _, name := range []string{"GroupedMatmul", "GroupedMatmulV2", "GroupedMatmulV5"} {
+				late := name == "GroupedMatmulV5"
+				if late && (form.manyX || form.manyY) {
+					continue
+				}
+				x, y := single(optest.Tensor(t, dtype.Int8, []int64{rows, k}, xv...)), single(optest.Tensor(t, c.out, []int64{rows, n}))
+				if form.manyX {
+					x = parts(dtype.Int8, xv, ofGroup(k))
+				}
+				if form.manyY {
+					y = parts(c.out, make([]float64, rows*n), ofGroup(n))
+				}
+				a := optest.Args{"x": x, "weight": parts(dtype.Int8, wv, func(int64) []int64 { return []int64{k, n} })}
+				byRow := late && c.out != dtype.Int8
+				if byRow {
+					a["perTokenScaleOptional"] = single(optest.Tensor(t, dtype.Float32, []int64{rows}, tokenv...))
+				}
+				if late {
+					a["out"] = y
+				} else {
+					a["y"] = y
+				}
+				if !form.manyX {
+					a["groupListOptional"] = []int64{2, 3, 7}
+					if late {
+						a["groupListOptional"] = listed(t, 0, sizes...)
+					}
+				}
+				if !form.manyY {
+					a["splitItem"] = 2
+				}
+				if form.manyX && form.manyY && name != "GroupedMatmul" {
+					a["groupType"] = -1
+				}
+				if c.bias != dtype.Undefined {
+					a["biasOptional"] = parts(c.bias, biasv, perColumn)
+				}
+				a["scaleOptional"] = parts(c.scale, scalev, perColumn)
+				if c.scale == dtype.Uint64 {
+					list := make([]*op.Tensor, e)
+					for g := range list {
+						list[g] = packedScales(t, c.scale, []int64{n}, scalev[g*n:(g+1)*n])
+					}
+					a["scaleOptional"] = list
+				}
+				optest.Run(t, name, a)
+				want, row := reference(xv, wv, k, n, nil, sizes...), 0
+				for g, size := range sizes {
+					for range size {
+						for column := range n {
+							at, value := g*n+column, &want[row*n+column]
+							if c.bias == dtype.Int32 {
+								*value += biasv[at]
+							}
+							*value *= scalev[at]
+							if byRow {
+								*value *= tokenv[row]
+							}
+							if c.bias == dtype.BFloat16 {
+								*value += biasv[at]
+							}
+							if c.out == dtype.Int8 {
+								*value = min(max(math.RoundToEven(*value), -128), 127)
+							}
+						}
+						row++
+					}
+				}
+				var got []float64
+				for _, part := range y {
+					got = append(got, optest.Values(part)...)
+				}
+				if c.out == dtype.Int8 {
+					require.Equal(t, want, got, "%s %+v %+v", name, c, form)
+				} else {
+					near(t, c.out, want, got)
+				}
+				short := []*op.Tensor{a["scaleOptional"].([]*op.Tensor)[0]}
+				optest.Refused(t, op.InvalidParam, name, a.With(optest.Args{"scaleOptional": short}), "1 tensors for 3 weights")
+				optest.Refused(t, op.InvalidParam, name, a.With(optest.Args{"scaleOptional": nil}), "needs scaleOptional")
+			}
+		}
+	}
+}
+
 func TestGroupedMatmulAntiquant(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
 	sizes := []int64{2, 3}
@@ -236,9 +360,6 @@ func TestGroupedMatmulInt4(t *testing.T) {
 		for _, blocks := range []int64{1, 4} {
 			for _, nz := range []bool{false, true} {
 				for _, packed := range []bool{false, true} {
-					if packed && nz {
-						continue
-					}
 					t.Run(fmt.Sprintf("x int4 %t/blocks %d/NZ %t/in int32 %t", x4, blocks, nz, packed), func(t *testing.T) {
 						limit := 100
 						if x4 {
@@ -261,9 +382,6 @@ func TestGroupedMatmulInt4(t *testing.T) {
 							want[i] *= tokens[i/n]
 						}
 						w := int4Tensor(t, []int64{e, k, n}, wv)
-						if packed {
-							w.DType, w.Shape, w.Strides = dtype.Int32, []int64{e, k, n / 8}, op.ContiguousStrides([]int64{e, k, n / 8})
-						}
 						if nz {
 							tiled := make([]float64, len(wv))
 							for at := range int64(len(wv)) {
@@ -273,6 +391,9 @@ func TestGroupedMatmulInt4(t *testing.T) {
 							w = int4Tensor(t, []int64{e, k, n}, tiled)
 							w.Format = dtype.FractalNZ
 						}
+						if packed {
+							asInt32(w)
+						}
 						y := optest.Tensor(t, dtype.BFloat16, []int64{rows, n})
 						a := optest.Args{
 							"weight": single(w), "scaleOptional": single(packedScales(t, dtype.Uint64, shape, scale)),
@@ -280,17 +401,23 @@ func TestGroupedMatmulInt4(t *testing.T) {
 							"groupListOptional":     listed(t, 1, sizes...), "groupListType": 1, "splitItem": 2, "out": single(y),
 						}
 						if x4 {
-							a["x"] = single(int4Tensor(t, []int64{rows, k}, xv))
+							x := int4Tensor(t, []int64{rows, k}, xv)
+							if packed && nz {
+								asInt32(x)
+							}
+							a["x"] = single(x)
 						} else {
 							a["x"] = single(optest.Tensor(t, dtype.Int8, []int64{rows, k}, xv...))
 							a["biasOptional"] = single(optest.Tensor(t, dtype.Float32, []int64{e, n}, bias...))
 						}
 						optest.Run(t, "GroupedMatmulV5", a)
 						near(t, dtype.BFloat16, want, optest.Values(y))
-						if x4 || !nz {
-							a["out"] = single(optest.Tensor(t, dtype.BFloat16, []int64{rows, n}))
-							optest.Run(t, "GroupedMatmulV4", a)
-							near(t, dtype.BFloat16, want, optest.Values(a["out"].([]*op.Tensor)[0]))
+						for name, has := range map[string]bool{"GroupedMatmulV4": x4 || !nz, "GroupedMatmulWeightNz": nz} {
+							if has {
+								again := optest.Tensor(t, dtype.BFloat16, []int64{rows, n})
+								optest.Run(t, name, a.With(optest.Args{"out": single(again)}))
+								near(t, dtype.BFloat16, want, optest.Values(again))
+							}
 						}
 					})
 				}

@@ -347,7 +347,9 @@ func TestGroupedMatmulRefuses(t *testing.T) {
 		{"host empty", "GroupedMatmulV2", op.InvalidParam, optest.Args{"x": single(x), "weight": many(2, 16, 16), "groupListOptional": []int64{}, "splitItem": 2, "y": single(y)}, "empty"},
 		{"V1 fp32", "GroupedMatmul", op.InvalidParam, optest.Args{"x": single(optest.Tensor(t, dtype.Float32, []int64{4, 16})), "weight": single(optest.Tensor(t, dtype.Float32, []int64{16, 16})), "y": single(optest.Tensor(t, dtype.Float32, []int64{4, 16}))}, "no float32"},
 		{"V1 single weight", "GroupedMatmul", op.InvalidParam, optest.Args{"x": []*op.Tensor{x, x}, "weight": single(w), "splitItem": 2, "y": single(y)}, "2 dimensions per group"},
-		{"int8 lists", "GroupedMatmulV5", op.InvalidParam, optest.Args{"x": single(optest.Tensor(t, i8, []int64{4, 16})), "weight": []*op.Tensor{optest.Tensor(t, i8, []int64{16, 16})}, "splitItem": 2, "out": single(optest.Tensor(t, dtype.Int32, []int64{4, 16}))}, "one weight [E,K,N]"},
+		{"int8 lists", "GroupedMatmulWeightNz", op.InvalidParam, optest.Args{"x": single(optest.Tensor(t, i8, []int64{4, 16})), "weight": []*op.Tensor{optest.Tensor(t, i8, []int64{16, 16})}, "splitItem": 2, "out": single(optest.Tensor(t, dtype.Int32, []int64{4, 16}))}, "one weight [E,K,N]"},
+		{"int8 lists of x", "GroupedMatmulV5", op.InvalidParam, optest.Args{"x": slices.Repeat(single(optest.Tensor(t, i8, []int64{2, 16})), 2), "weight": slices.Repeat(single(optest.Tensor(t, i8, []int64{16, 16})), 2), "splitItem": 2, "out": single(optest.Tensor(t, dtype.Int32, []int64{4, 16}))}, "one x"},
+		{"int8 by the summed axis", "GroupedMatmulV2", op.InvalidParam, optest.Args{"x": single(optest.Tensor(t, i8, []int64{4, 16})), "weight": single(optest.Tensor(t, i8, []int64{16, 16})), "splitItem": 2, "groupType": 2, "y": single(optest.Tensor(t, i8, []int64{1, 4, 16}))}, "groupType 2 takes no quantised"},
 	} {
 		t.Run(c.name, func(t *testing.T) { optest.Refused(t, c.code, c.op, c.args, c.text) })
 	}
