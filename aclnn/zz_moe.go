@@ -1380,7 +1380,7 @@ var opMoeInitRoutingQuantV2 = Operator{
 //
 // It launches aclnnMoeInitRoutingQuantV2 (libopapi, CANN 8.1.RC1) of family moe on st.
 // The emulator verified: X float32 float16 bfloat16; ExpertIdx, ExpandedRowIdxOut int32;
-// ScaleOptional, OffsetOptional, DynamicQuantScaleOutOptional float32; ExpandedXOut int8. Its
+// ScaleOptional, OffsetOptional, DynamicQuantScaleOutOptional float32; ExpandedXOut int8 int4. Its
 // checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_quant_v2/docs/aclnnMoeInitRoutingQuantV2.md
 func MoeInitRoutingQuantV2(st *acl.Stream, p MoeInitRoutingQuantV2Params) error {

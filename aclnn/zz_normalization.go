@@ -665,8 +665,8 @@ var opAddRmsNormDynamicQuantV2 = Operator{
 //
 // It launches aclnnAddRmsNormDynamicQuantV2 (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: X1, X2, Gamma, BetaOptional, XOut float32 float16 bfloat16;
-// SmoothScale1Optional, SmoothScale2Optional float32 float16 bfloat16 int8 int32; Y1Out int4; Y2Out
-// int8; Scale1Out, Scale2Out float32. Its checks follow CANN's source.
+// SmoothScale1Optional, SmoothScale2Optional float32 float16 bfloat16 int8 int32; Y1Out, Y2Out int8
+// int32 int4; Scale1Out, Scale2Out float32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/add_rms_norm_dynamic_quant/docs/aclnnAddRmsNormDynamicQuantV2.md
 func AddRmsNormDynamicQuantV2(st *acl.Stream, p AddRmsNormDynamicQuantV2Params) error {
 	c := NewCall(st, &opAddRmsNormDynamicQuantV2)
@@ -2442,7 +2442,7 @@ var opRmsNormQuant = Operator{
 //
 // It launches aclnnRmsNormQuant (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: X, Gamma, Beta float32 float16 bfloat16; Scale, Offset float32 float16
-// bfloat16 int8 int32; Y int8 int4. Its checks follow the document.
+// bfloat16 int8 int32; Y int8 int32 int4. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/rms_norm_quant/docs/aclnnRmsNormQuant.md
 func RmsNormQuant(st *acl.Stream, p RmsNormQuantParams) error {
 	c := NewCall(st, &opRmsNormQuant)
@@ -2488,8 +2488,8 @@ var opRmsNormQuantV3 = Operator{
 // square.
 //
 // It launches aclnnRmsNormQuantV3 (libopapi, CANN 2026-08) of family normalization on st.
-// The emulator verified: X, Gamma float32 float16 bfloat16; Scale float32 float16 bfloat16 int8
-// int32; Y int8; Rstd float32. Its checks follow CANN's source.
+// The emulator verified: X, Gamma, Beta float32 float16 bfloat16; Scale, Offset float32 float16
+// bfloat16 int8 int32; Y int8 int32 int4; Rstd float32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/rms_norm_quant_v3/docs/aclnnRmsNormQuantV3.md
 func RmsNormQuantV3(st *acl.Stream, p RmsNormQuantV3Params) error {
 	c := NewCall(st, &opRmsNormQuantV3)

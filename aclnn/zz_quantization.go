@@ -1352,8 +1352,8 @@ var opSwiGluQuantV2 = Operator{
 // SwiGluQuantV2 is SwiGluQuant to int8 or int4, with the groups as ends or sizes.
 //
 // It launches aclnnSwiGluQuantV2 (libopapi, CANN 2026-08) of family quantization on st.
-// The emulator verified: X float32 float16 bfloat16; SmoothScalesOptional, ScaleOut float32;
-// GroupIndexOptional int32; YOut int8. Its checks follow the document.
+// The emulator verified: X float32 float16 bfloat16; SmoothScalesOptional, OffsetsOptional,
+// ScaleOut float32; GroupIndexOptional int32; YOut int8 int4. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, quant/swi_glu_quant/docs/aclnnSwiGluQuantV2.md
 func SwiGluQuantV2(st *acl.Stream, p SwiGluQuantV2Params) error {
 	c := NewCall(st, &opSwiGluQuantV2)

@@ -63,7 +63,7 @@ type DynamicQuantizer struct {
 	Smooth View    // factors along the last dimension, one row per group; may have no data
 	Ends   []int64 // end row of each group; nil for one group
 	Whole  bool    // one scale for the tensor
-	Most   float64 // the largest element, whose negative is one above the smallest; 127 if 0
+	Most   float64 // the largest element: the integers range from -Most-1 to Most; 127 if 0
 	// Offset gets the zero point in asymmetric mode. Without data the mode is symmetric.
 	Offset View
 }

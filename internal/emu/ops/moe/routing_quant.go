@@ -14,7 +14,8 @@ import (
 type rowWriter func(from, ends []int64) error
 
 // newRowWriter determines how routing stores the rows of x in out: unchanged, or quantised to
-// int8 with one scale and offset for all rows or with a dynamic scale per row.
+// int8 with one scale and offset for all rows or with a dynamic scale per row. MoeInitRoutingQuantV2
+// quantises to int4 as well.
 func newRowWriter(c *op.Call, x, out *op.Tensor) rowWriter {
 	mode := int64(0)
 	switch {
@@ -23,15 +24,19 @@ func newRowWriter(c *op.Call, x, out *op.Tensor) rowWriter {
 	case !c.Has("scale"): // this version always quantises and has no mode
 		mode = -1
 	}
-	switch mode {
-	case -1:
+	if mode == -1 {
 		c.SameDType(x, out)
 		return func(from, _ []int64) error { return op.CopyRows(out.View(), x.View(), from) }
-	case 0:
+	}
+	if c.Op.Name != "MoeInitRoutingQuantV2" || out.DType != dtype.Int4 {
 		c.DType(out, dtype.Int8)
+	} else if mode != 1 || c.Int("dropPadMode") != 0 || !out.Contiguous() || out.Rank() > 0 && out.Dim(-1)%2 != 0 {
+		c.Unfit("%v needs quantMode 1, dropPadMode 0 and contiguous rows of an even length", out)
+	}
+	switch mode {
+	case 0:
 		return staticRows(c, x, out)
 	case 1:
-		c.DType(out, dtype.Int8)
 		return dynamicRows(c, x, out)
 	}
 	c.Unfit("quantMode is %d; use -1 (none), 0 (static) or 1 (dynamic)", mode)
@@ -58,6 +63,9 @@ func quantisedRows(out, x *op.Tensor, from []int64, quantise func(into, rows ker
 				return err
 			}
 		}
+	}
+	if out.DType == dtype.Int4 {
+		return kernel.PackInt4(out.Data, into)
 	}
 	into.Shape, into.Strides = out.Shape, op.ContiguousStrides(out.Shape)
 	return kernel.Copy(out.View(), into)
@@ -112,6 +120,8 @@ func dynamicRows(c *op.Call, x, out *op.Tensor) rowWriter {
 		c.DType(smooth, dtype.Float32)
 		if smooth.Rank() != 2 || x.Rank() == 2 && smooth.Dim(1) != x.Shape[1] {
 			c.Unfit("%v must have rows as long as those of %v", smooth, x)
+		} else if out.DType == dtype.Int4 && smooth.Dim(0) != 1 {
+			c.Unfit("%v must have one row, as %v", smooth, out)
 		}
 	}
 	return func(from, ends []int64) error {
@@ -119,6 +129,9 @@ func dynamicRows(c *op.Call, x, out *op.Tensor) rowWriter {
 			return fmt.Errorf("%v must have an element for each of %d rows", scales, n)
 		}
 		q := kernel.DynamicQuantizer{Smooth: op.OptionalView(smooth)}
+		if out.DType == dtype.Int4 {
+			q.Most = kernel.MostInt4
+		}
 		if smooth != nil && smooth.Shape[0] > 1 {
 			if int64(len(ends)) != smooth.Shape[0] {
 				return fmt.Errorf("%v must have one row, or one for each of %d experts", smooth, len(ends))

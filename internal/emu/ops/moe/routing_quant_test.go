@@ -190,6 +190,46 @@ func TestInitRoutingQuant(t *testing.T) {
 	}
 }
 
+// MoeInitRoutingQuantV2 quantises rows to int4 as well, with 7 as the largest.
+func TestInitRoutingToInt4(t *testing.T) {
+	const tokens, width, experts = 5, 6, 3
+	expert := []float64{2, 0, 1, 2, 0, 1, 1, 0, 2, 1}
+	for _, d := range op.FloatTypes {
+		for _, l := range kerneltest.Layouts {
+			for _, active := range []int{0, 7} {
+				for _, smooth := range [][]float64{nil, {.5, 1, 2, 3, .25, 1}} {
+					kept := len(expert)
+					if active > 0 {
+						kept = active
+					}
+					v := exact(d, 1, tokens*width)
+					out, scales := optest.Int4(t, int64(kept), width), optest.Laid(t, dtype.Float32, l, nil, kept)
+					a := optest.Args{
+						"x": optest.Laid(t, d, l, v, tokens, width), "expertIdx": optest.Laid(t, dtype.Int32, l, expert, tokens, 2), "activeNum": active, "expertNum": experts, "quantMode": 1,
+						"expandedXOut": out, "expandedRowIdxOut": optest.Laid(t, dtype.Int32, l, nil, len(expert)), "dynamicQuantScaleOutOptional": scales,
+					}
+					if smooth != nil {
+						a["scaleOptional"] = optest.Laid(t, dtype.Float32, l, smooth, 1, width)
+					}
+					optest.Run(t, "MoeInitRoutingQuantV2", a)
+					var rows []float64
+					for _, o := range sorted(expert)[:kept] {
+						rows = append(rows, optest.Row(v, width, o/2)...)
+					}
+					optest.ExtremesTo(t, fmt.Sprintf("%v %v active %d", d, l, active), 7, rows, smooth, optest.LoadInt4(out), optest.Values(scales))
+					for text, set := range map[string]optest.Args{
+						"one row": {"scaleOptional": optest.Tensor(t, dtype.Float32, []int64{experts, width}, 1)}, "quantMode 1, dropPadMode 0": {"dropPadMode": 1, "expertCapacity": 1},
+						"even length": {"x": optest.Tensor(t, d, []int64{tokens, 3}, 1), "expandedXOut": optest.Int4(t, int64(kept)*2, 3)},
+					} {
+						optest.Refused(t, op.TilingRefused, "MoeInitRoutingQuantV2", a.With(set), text)
+					}
+					optest.Refused(t, op.TilingRefused, "MoeInitRoutingQuantV2", a.With(optest.Args{"quantMode": 0}), "needs quantMode 1")
+				}
+			}
+		}
+	}
+}
+
 func TestInitRoutingV3Refuses(t *testing.T) {
 	f := dtype.Float32
 	for _, c := range []struct {

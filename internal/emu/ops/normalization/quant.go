@@ -10,14 +10,17 @@ import (
 )
 
 // quantNorms lists the operators that normalise a tensor or a sum and quantise the result to
-// int8, once or twice.
+// int8, or to int4 where the vendor's page has it, once or twice.
 var quantNorms = op.Table{
 	"RmsNormQuant": quantNorm, "RmsNormQuantV3": quantNorm, "LayerNormQuant": quantNorm,
 	"AddRmsNormQuant": quantNorm, "AddRmsNormQuantV2": quantNorm, "AddLayerNormQuant": quantNorm, "AddLayerNormQuantV2": quantNorm,
 	"RmsNormDynamicQuant": quantNorm, "AddRmsNormDynamicQuant": quantNorm, "AddRmsNormDynamicQuantV2": quantNorm,
 }.Omits("RmsNormQuant", "RmsNormQuantV3", "AddRmsNormQuant", "AddRmsNormQuantV2", "RmsNormDynamicQuant", "AddRmsNormDynamicQuant", "AddRmsNormDynamicQuantV2")
 
-// quantResult is one output of a quantising norm, of int8 or, of AddRmsNormDynamicQuantV2, int4.
+// fourBitNorms lists the operators with results of int4, or of int32 that hold eight of them.
+var fourBitNorms = []string{"AddRmsNormDynamicQuantV2", "RmsNormQuant", "RmsNormQuantV3"}
+
+// quantResult is one output of a quantising norm.
 type quantResult struct {
 	y             *op.Tensor
 	scale, offset *op.Tensor // of static quantisation; for dynamic, scale smooths or is null
@@ -45,14 +48,12 @@ func dynamicNorm(c *op.Call) bool {
 // quantisedOnce checks one output of x. gamma has the normalised dimensions.
 func quantisedOnce(c *op.Call, q quantResult, x *op.Tensor, gamma []int64, dynamic bool) quantResult {
 	c.Plain(q.y)
-	if types := []dtype.Type{dtype.Int8, dtype.Int4}; c.Op.Name == "AddRmsNormDynamicQuantV2" || c.Op.Name == "RmsNormQuant" {
-		c.DType(q.y, types...)
+	if slices.Contains(fourBitNorms, c.Op.Name) && q.y.DType != dtype.Int8 {
+		c.DType(q.y, dtype.Int8, dtype.Int4, dtype.Int32)
+		c.FourBits(q.y, x.Shape)
 	} else {
-		c.DType(q.y, types[0])
-	}
-	c.SameShape(x, q.y)
-	if c.Err() == nil && q.y.DType == dtype.Int4 && (!q.y.Contiguous() || q.y.Dim(-1)%2 != 0) {
-		c.Invalid("%v must be contiguous, with rows of an even length: int4 elements share bytes", q.y)
+		c.DType(q.y, dtype.Int8)
+		c.SameShape(x, q.y)
 	}
 	for _, t := range []*op.Tensor{q.scale, q.offset} {
 		if t == nil || c.Err() != nil {
@@ -84,31 +85,21 @@ func quantisedOnce(c *op.Call, q quantResult, x *op.Tensor, gamma []int64, dynam
 
 // run quantises the normalised tensor t to the output.
 func (q quantResult) run(t kernel.View, dynamic, divide bool) error {
-	into, four := q.y.View(), q.y.DType == dtype.Int4
-	if four {
-		bytes, release := kernel.TemporaryInt8(t.Shape...)
-		defer release()
-		into = bytes
-	}
-	var err error
-	if dynamic {
+	return op.WithInt8(q.y, t.Shape, func(into kernel.View) error {
+		if !dynamic {
+			return kernel.Quantizer{Factor: q.scale.View(), Offset: op.OptionalView(q.offset), Divide: divide, Round: kernel.Round}.Quantize(into, t)
+		}
 		rows := t.Shape[:len(t.Shape)-1]
 		extent := q.extent.View()
 		if len(extent.Shape) != len(rows) {
 			extent = q.extent.As(rows, op.ContiguousStrides(rows))
 		}
 		d := kernel.DynamicQuantizer{Smooth: op.OptionalView(q.scale)}
-		if four {
+		if q.y.DType != dtype.Int8 {
 			d.Most = kernel.MostInt4
 		}
-		err = d.Quantize(into, extent, t)
-	} else {
-		err = kernel.Quantizer{Factor: q.scale.View(), Offset: op.OptionalView(q.offset), Divide: divide, Round: kernel.Round}.Quantize(into, t)
-	}
-	if err != nil || !four {
-		return err
-	}
-	return kernel.PackInt4(q.y.Data, into)
+		return d.Quantize(into, extent, t)
+	})
 }
 
 // quantNorm normalises x, or x1 + x2 + bias, over one or more trailing dimensions.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
@@ -30,10 +31,34 @@ func quantisedTo(t *testing.T, what string, v, factor, offset, got []float64, di
 	}
 }
 
+// fourBitsOf asserts that the numbers of four bits in got are v / factor + offset, rounded and saturated.
+func fourBitsOf(t *testing.T, what string, v []float64, factor, offset float64, got *op.Tensor) {
+	t.Helper()
+	four := optest.LoadInt4(got)
+	require.Len(t, four, len(v))
+	for i, g := range four {
+		assert.InDelta(t, min(max(v[i]/factor+offset, -8), 7), g, 0.52, "%s in %v: element %d", what, got, i)
+	}
+}
+
+// fourBitTensors returns tensors for numbers of four bits of a shape: of int4 if the shape allows it, and of int32
+// that hold eight of them if it allows that.
+func fourBitTensors(t *testing.T, shape []int64) (tensors []*op.Tensor) {
+	t.Helper()
+	last := len(shape) - 1
+	if shape[last]%2 == 0 {
+		tensors = append(tensors, optest.Int4(t, shape...))
+	}
+	if shape[last]%8 == 0 {
+		tensors = append(tensors, optest.Tensor(t, dtype.Int32, append(append([]int64{}, shape[:last]...), shape[last]/8)))
+	}
+	return tensors
+}
+
 func TestStaticQuantNorms(t *testing.T) {
 	for _, d := range op.FloatTypes {
 		for _, l := range kerneltest.Layouts {
-			for _, shape := range [][]int64{{3, 7}, {1, 1}, {2, 3, 33}, {5}, {2, 6}} {
+			for _, shape := range [][]int64{{3, 7}, {1, 1}, {2, 3, 33}, {5}, {2, 6}, {3, 16}} {
 				row := shape[len(shape)-1:]
 				what := fmt.Sprintf("%v %v %v", d, l, shape)
 				x1, x2 := optest.Filled(t, 1, d, l, shape), optest.Filled(t, 2, d, l, shape)
@@ -70,15 +95,16 @@ func TestStaticQuantNorms(t *testing.T) {
 				one, wide := optest.Tensor(t, d, []int64{1}, 0.25), optest.Of(gamma.View())
 				wide.Shape, wide.Strides = []int64{1, row[0]}, []int64{0, 1}
 				alone, _ := optest.RMSNorm(optest.Values(x1), optest.Values(gamma))
-				optest.Run(t, "RmsNormQuant", optest.Args{"x": x1, "gamma": wide, "beta": beta, "scale": one, "offset": optest.Tensor(t, dtype.Int8, []int64{1}, 2), "epsilon": epsilon, "y": y1})
-				if row[0]%2 == 0 {
-					four := optest.Int4(t, shape...)
-					optest.Run(t, "RmsNormQuant", optest.Args{"x": x1, "gamma": wide, "beta": beta, "scale": one, "offset": optest.Tensor(t, dtype.Int8, []int64{1}, 2), "epsilon": epsilon, "y": four})
-					for i, v := range optest.Values(y1) {
-						assert.Equal(t, min(max(v, -8), kernel.MostInt4), optest.LoadInt4(four)[i], "%s element %d", what, i)
-					}
+				a = optest.Args{"x": x1, "gamma": wide, "beta": beta, "scale": one, "offset": optest.Tensor(t, dtype.Int8, []int64{1}, 2), "epsilon": epsilon, "y": y1}
+				optest.Run(t, "RmsNormQuant", a)
+				shifted = optest.Added(alone, optest.Values(beta), 1)
+				quantisedTo(t, what, shifted, []float64{0.25}, []float64{2}, optest.Values(y1), true)
+				for _, four := range fourBitTensors(t, shape) {
+					optest.Run(t, "RmsNormQuant", a.With(optest.Args{"y": four}))
+					fourBitsOf(t, what, shifted, 0.25, 2, four)
+					optest.Run(t, "RmsNormQuantV3", optest.Args{"x": x1, "gamma": gamma, "beta": beta, "scale": one, "offset": optest.Tensor(t, dtype.Int8, []int64{1}, 2), "epsilon": epsilon, "divMode": true, "y": four})
+					fourBitsOf(t, what, shifted, 0.25, 2, four)
 				}
-				quantisedTo(t, what, optest.Added(alone, optest.Values(beta), 1), []float64{0.25}, []float64{2}, optest.Values(y1), true)
 				rstd := optest.Tensor(t, dtype.Float32, append(append([]int64{}, shape[:len(shape)-1]...), 1))
 				optest.Run(t, "RmsNormQuantV3", optest.Args{"x": x1, "gamma": gamma, "scale": one, "epsilon": epsilon, "outputRstd": true, "y": y1, "rstd": rstd})
 				quantisedTo(t, what, alone, []float64{0.25}, nil, optest.Values(y1), false)
@@ -91,7 +117,7 @@ func TestStaticQuantNorms(t *testing.T) {
 
 func TestDynamicQuantNorms(t *testing.T) {
 	for _, d := range op.FloatTypes {
-		for _, shape := range [][]int64{{3, 7}, {2, 3, 33}, {1, 2}, {2, 3, 18}} {
+		for _, shape := range [][]int64{{3, 7}, {2, 3, 33}, {1, 2}, {2, 3, 18}, {3, 24}} {
 			row, rows := shape[len(shape)-1:], shape[:len(shape)-1]
 			what := fmt.Sprintf("%v %v", d, shape)
 			x1, x2 := optest.Filled(t, 1, d, kerneltest.Gapped, shape), optest.Filled(t, 2, d, kerneltest.Contiguous, shape)
@@ -113,10 +139,14 @@ func TestDynamicQuantNorms(t *testing.T) {
 			optest.Run(t, "AddRmsNormDynamicQuantV2", a.With(optest.Args{"betaOptional": beta, "outputMask": []bool{false, true}, "smoothScale1Optional": nil}))
 			optest.Extremes(t, what, optest.Added(rms, optest.Values(beta), 1), optest.Values(smooth2), optest.Values(y2), optest.Values(extent2))
 			assert.Equal(t, 7.0, optest.Values(y1)[0])
-			if row[0]%2 == 0 {
-				four := optest.Int4(t, shape...)
-				optest.Run(t, "AddRmsNormDynamicQuantV2", a.With(optest.Args{"smoothScale2Optional": nil, "y1Out": four}))
+			optest.Run(t, "AddRmsNormDynamicQuantV2", a)
+			optest.Extremes(t, what, rms, optest.Values(smooth1), optest.Values(y1), optest.Values(extent1))
+			optest.Extremes(t, what, rms, optest.Values(smooth2), optest.Values(y2), optest.Values(extent2))
+			second := fourBitTensors(t, shape)
+			for i, four := range fourBitTensors(t, shape) {
+				optest.Run(t, "AddRmsNormDynamicQuantV2", a.With(optest.Args{"y1Out": four, "y2Out": second[i]}))
 				optest.ExtremesTo(t, what, kernel.MostInt4, rms, optest.Values(smooth1), optest.LoadInt4(four), optest.Values(extent1))
+				optest.ExtremesTo(t, what, kernel.MostInt4, rms, optest.Values(smooth2), optest.LoadInt4(second[i]), optest.Values(extent2))
 			}
 
 			layer, _, _ := layerNormDefinition(total, optest.Values(gamma), optest.Values(beta))
@@ -139,7 +169,7 @@ func TestDynamicQuantNorms(t *testing.T) {
 func TestQuantNormsRefuse(t *testing.T) {
 	f := dtype.Float32
 	x, row, rows := optest.Tensor(t, f, []int64{2, 4}, 1), optest.Tensor(t, f, []int64{4}, 1), optest.Tensor(t, f, []int64{2})
-	y := optest.Tensor(t, dtype.Int8, []int64{2, 4})
+	y, one := optest.Tensor(t, dtype.Int8, []int64{2, 4}), optest.Tensor(t, f, []int64{1}, 1)
 	static := optest.Args{"x1": x, "x2": x, "gamma": row, "scales1": row, "epsilon": epsilon, "divMode": true, "y1Out": y, "y2Out": y, "xOut": x}
 	dynamic := optest.Args{"x1": x, "x2": x, "gamma": row, "epsilon": epsilon, "y1Out": y, "y2Out": y, "xOut": x, "scale1Out": rows, "scale2Out": rows}
 	for _, r := range []struct {
@@ -163,6 +193,10 @@ func TestQuantNormsRefuse(t *testing.T) {
 		{"AddRmsNormDynamicQuantV2", op.InvalidParam, dynamic.With(optest.Args{"y1Out": optest.Int4(t, 2, 2)}), []string{"y1Out int4[2,2]"}},
 		{"AddRmsNormDynamicQuantV2", op.InvalidParam, dynamic.With(optest.Args{"outputMask": []bool{true}}), []string{"outputMask has 1"}},
 		{"AddRmsNormDynamicQuantV2", op.InvalidParam, dynamic.With(optest.Args{"outputMask": []bool{false, true}, "smoothScale1Optional": row}), []string{"leaves out"}},
+		{"RmsNormQuantV3", op.InvalidParam, optest.Args{"x": x, "gamma": row, "scale": one, "y": optest.Int4(t, 2, 2)}, []string{"y int4[2,2]"}},
+		{"RmsNormQuantV3", op.InvalidParam, optest.Args{"x": optest.Tensor(t, f, []int64{2, 3}, 1), "gamma": optest.Tensor(t, f, []int64{3}, 1), "scale": one, "y": optest.Int4(t, 2, 3)}, []string{"multiple of 2"}},
+		{"RmsNormQuantV3", op.InvalidParam, optest.Args{"x": x, "gamma": row, "scale": one, "y": optest.Tensor(t, dtype.Int32, []int64{2, 1})}, []string{"multiple of 8"}},
+		{"AddRmsNormDynamicQuant", op.InvalidParam, dynamic.With(optest.Args{"y1Out": optest.Int4(t, 2, 4)}), []string{"y1Out int4"}},
 		{"LayerNormQuant", op.InvalidParam, optest.Args{"x": x, "gammma": row, "beta": row, "quantMode": 2, "res": y}, []string{"quantMode 2"}},
 		{"AddLayerNormQuant", op.InvalidParam, optest.Args{"x1": x, "x2": x, "gamma": row, "beta": row, "quantMode": "no", "y1Out": y, "y2Out": y, "xOut": x, "outScales1Out": rows, "outScales2Out": rows}, []string{"quantMode \"no\""}},
 	} {

@@ -73,10 +73,12 @@ func swiGLUQuant(c *op.Call) (op.Run, error) {
 	}
 	c.Plain(x, y)
 	c.DType(x, op.FloatTypes...)
-	c.DType(y, dtype.Int8)
-	if c.Has("dstType") && c.Int("dstType") != int64(dtype.Int8) {
-		c.Invalid("dstType is %v; only int8 (2) is supported", dtype.Type(c.Int("dstType")))
+	types := []dtype.Type{dtype.Int8}
+	if c.Has("dstType") {
+		types = append(types, dtype.Int4)
 	}
+	c.DType(y, types...)
+	namedType(c, y)
 	each := c.Has("groupListType") && c.Int("groupListType") == 1
 	if c.Has("groupListType") && c.Int("groupListType") != 0 && !each {
 		c.Invalid("groupListType is %d; 0 is where groups end, 1 how many rows they have", c.Int("groupListType"))
@@ -86,7 +88,14 @@ func swiGLUQuant(c *op.Call) (op.Run, error) {
 		return nil, c.Err()
 	}
 	last := x.Rank() - 1
-	c.Shape(y, op.Halved(c, x, last), "x with half its last dimension")
+	half := op.Halved(c, x, last)
+	rounder := kernel.DynamicQuantizer{}
+	if y.DType == dtype.Int4 {
+		rounder.Most = kernel.MostInt4
+		c.FourBits(y, half)
+	} else {
+		c.Shape(y, half, "x with half its last dimension")
+	}
 	width, rows, parts := y.Dim(-1), op.Count(x.Shape[:last]), int64(1)
 	if groups != nil {
 		c.DType(groups, dtype.Int32)
@@ -118,25 +127,30 @@ func swiGLUQuant(c *op.Call) (op.Run, error) {
 			return err
 		}
 		shape := []int64{rows, width}
-		flat, out := kernel.View{Data: t.Data, DType: t.DType, Shape: shape, Strides: op.ContiguousStrides(shape)}, y.As(shape, op.ContiguousStrides(shape))
-		return op.EachGroup(ends, func(g int, first, n int64) error {
-			part, into := flat.Narrow(0, first, n), out.Narrow(0, first, n)
-			if !dynamic {
-				return kernel.Quantizer{Factor: ofGroup(smooth, parts, g), Offset: ofGroup(offsets, parts, g), Round: kernel.Round}.Quantize(into, part)
-			}
-			if smooth != nil {
-				if err := kernel.Map(kernel.Mul, dtype.Float32, part, []kernel.Input{kernel.Of(part), kernel.Of(ofGroup(smooth, parts, g))}); err != nil {
-					return err
+		flat := func(v kernel.View) kernel.View {
+			return kernel.View{Data: v.Data, DType: v.DType, Shape: shape, Strides: op.ContiguousStrides(shape)}
+		}
+		extents := scale.As([]int64{rows}, []int64{1})
+		return op.WithInt8(y, y.Shape, func(into kernel.View) error {
+			return op.EachGroup(ends, func(g int, first, n int64) error {
+				part, into := flat(t).Narrow(0, first, n), flat(into).Narrow(0, first, n)
+				if !dynamic {
+					return kernel.Quantizer{Factor: ofGroup(smooth, parts, g), Offset: ofGroup(offsets, parts, g), Round: kernel.Round}.Quantize(into, part)
 				}
-			}
-			extent := scale.As([]int64{rows}, []int64{1}).Narrow(0, first, n)
-			if err := (kernel.DynamicQuantizer{}).Quantize(into, extent, part); err != nil {
-				return err
-			}
-			// The device outputs the factor used to quantise, not the one to dequantise.
-			return kernel.Map(kernel.Reciprocal, dtype.Float32, extent, []kernel.Input{kernel.Of(extent)})
+				return quantiseSmoothed(rounder, into, extents.Narrow(0, first, n), part, ofGroup(smooth, parts, g))
+			})
 		})
 	}, nil
+}
+
+// quantiseSmoothed quantises rows, multiplied by smooth if that has data, and sets factors to what they
+// were multiplied by. The device gives these instead of the scales that dequantise.
+func quantiseSmoothed(q kernel.DynamicQuantizer, into, factors, rows, smooth kernel.View) error {
+	q.Smooth = smooth
+	if err := q.Quantize(into, factors, rows); err != nil {
+		return err
+	}
+	return kernel.Map(kernel.Reciprocal, dtype.Float32, factors, []kernel.Input{kernel.Of(factors)})
 }
 
 // forGroups checks quantisation parameters: one per group, or one per column of each group.

@@ -101,6 +101,8 @@ func TestSwiGLUQuant(t *testing.T) {
 				optest.Run(t, "SwiGluQuantV2", newer)
 				assert.Equal(t, old, optest.Values(y), what)
 				optest.Refused(t, op.InvalidParam, "SwiGluQuantV2", newer.With(optest.Args{"dstType": dtype.Int4}), "dstType")
+				optest.Refused(t, op.InvalidParam, "SwiGluQuantV2", newer.With(optest.Args{"dstType": dtype.Int4, "yOut": optest.Int4(t, 4, 2)}), "multiple of 2")
+				optest.Refused(t, op.InvalidParam, "SwiGluQuant", a.With(optest.Args{"yOut": optest.Int4(t, 4, 2)}), "dtype")
 				optest.Refused(t, op.InvalidParam, "SwiGluQuantV2", newer.With(optest.Args{"groupListType": 2}), "groupListType is 2")
 				if grouped {
 					many := newer.With(optest.Args{"groupIndexOptional": optest.Tensor(t, dtype.Int32, []int64{2}, 2, 3)})
@@ -117,6 +119,37 @@ func TestSwiGLUQuant(t *testing.T) {
 				optest.Refused(t, op.NullPointer, "SwiGluQuant", a.With(optest.Args{"quantModeOptional": "static", "smoothScalesOptional": nil}), "needs scales")
 				optest.Refused(t, op.InvalidParam, "SwiGluQuant", a.With(optest.Args{"scaleOut": optest.Tensor(t, dtype.Float32, []int64{3})}), "scaleOut")
 			}
+		}
+	}
+}
+
+// SwiGluQuantV2 to int4 has the values of the definition, with 7 as the largest.
+func TestSwiGLUQuantToInt4(t *testing.T) {
+	for _, d := range op.FloatTypes {
+		x := optest.Filled(t, 1, d, kerneltest.Contiguous, []int64{2, 3, 12})
+		act, _ := optest.Gated(optest.Values(x), 12, true, func(x float64) float64 { return x / (1 + math.Exp(-x)) })
+		y, scale := optest.Int4(t, 2, 3, 6), optest.Tensor(t, dtype.Float32, []int64{2, 3})
+		smooth := optest.Tensor(t, dtype.Float32, []int64{2, 6}, .5, 1, 2, 3, .25, 1, 1, 4)
+		a := optest.Args{
+			"x": x, "smoothScalesOptional": smooth, "groupIndexOptional": optest.Tensor(t, dtype.Int32, []int64{2}, 2, 6), "activateLeft": true,
+			"quantModeOptional": "dynamic", "dstType": dtype.Int4, "yOut": y, "scaleOut": scale,
+		}
+		optest.Run(t, "SwiGluQuantV2", a)
+		factors := optest.Values(smooth)
+		for i := range act {
+			act[i] *= factors[min(i/12, 1)*6+i%6]
+		}
+		extent := optest.Values(scale)
+		for i := range extent {
+			extent[i] = 1 / extent[i]
+		}
+		optest.ExtremesTo(t, d.String(), 7, act, nil, optest.LoadInt4(y), extent)
+		factor := optest.Tensor(t, dtype.Float32, []int64{2}, 3, 20)
+		optest.Run(t, "SwiGluQuantV2", a.With(optest.Args{"quantModeOptional": "static", "smoothScalesOptional": factor, "offsetsOptional": factor}))
+		for i, q := range optest.LoadInt4(y) {
+			f := optest.Values(factor)[min(i/12, 1)]
+			v := act[i] / factors[min(i/12, 1)*6+i%6]
+			assert.InDelta(t, min(max(v*f+f, -8), 7), q, .52, "%v element %d", d, i)
 		}
 	}
 }

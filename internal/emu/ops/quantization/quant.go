@@ -51,14 +51,15 @@ func fewBits(c *op.Call, x, y *op.Tensor) (fours bool) {
 	}
 	c.Plain(x, y)
 	c.DType(x, op.FloatTypes...)
-	fourBits(c, y, x)
+	c.Rank(x, 1, kernel.MaxRank)
+	c.FourBits(y, x.Shape)
 	namedType(c, y)
 	return true
 }
 
 func ascendQuant(c *op.Call) (op.Run, error) {
 	x, y := c.Tensor("x"), c.Tensor("y")
-	fours := fewBits(c, x, y)
+	fewBits(c, x, y)
 	c.Rank(x, 1, kernel.MaxRank)
 	round, known := roundings[c.Text("roundMode")]
 	if !known {
@@ -78,39 +79,8 @@ func ascendQuant(c *op.Call) (op.Run, error) {
 			return nil
 		}
 		q := kernel.Quantizer{Factor: scale(), Offset: offset(), Root: root, Round: round}
-		if !fours {
-			return q.Quantize(y.View(), x.View())
-		}
-		bytes, release := kernel.TemporaryInt8(x.Shape...)
-		defer release()
-		if err := q.Quantize(bytes, x.View()); err != nil {
-			return err
-		}
-		return kernel.PackInt4(y.Data, bytes)
+		return op.WithInt8(y, x.Shape, func(into kernel.View) error { return q.Quantize(into, x.View()) })
 	}, nil
-}
-
-// fourBits checks a tensor of int4, or of int32 that hold eight of them each, against the numbers that
-// it stands for.
-func fourBits(c *op.Call, packed, numbers *op.Tensor) {
-	c.Rank(numbers, 1, kernel.MaxRank)
-	if c.Err() != nil {
-		return
-	}
-	per, shape := int64(2), slices.Clone(numbers.Shape)
-	if packed.DType == dtype.Int32 {
-		per = 8
-		shape[len(shape)-1] /= per
-	}
-	if numbers.Dim(-1)%per != 0 {
-		c.Invalid("%v: its last dimension must be a multiple of %d for %v", numbers, per, packed)
-	}
-	if packed.Rank() > 0 || packed.DType != dtype.Int32 || numbers.Len() != per { // one int32 may stand alone
-		c.Shape(packed, shape, "that of "+numbers.String()+" in elements of its type")
-	}
-	if !packed.Contiguous() {
-		c.Invalid("%v must be contiguous: int4 elements share bytes", packed)
-	}
 }
 
 // quantize divides by the scales and adds the zero points, which may have an integer dtype.
@@ -154,11 +124,11 @@ func ascendAntiQuant(c *op.Call) (op.Run, error) {
 	c.DType(x, dtype.Int8, dtype.Int4, dtype.Int32)
 	c.DType(y, dtype.Float16, dtype.BFloat16)
 	fours := x.DType != dtype.Int8
+	c.Rank(y, 1, kernel.MaxRank)
 	if fours {
-		fourBits(c, x, y)
+		c.FourBits(x, y.Shape)
 	} else {
 		c.SameShape(x, y)
-		c.Rank(x, 1, kernel.MaxRank)
 	}
 	if d := dtype.Type(c.Int("dstType")); d != y.DType {
 		c.Invalid("dstType is %v, but %v", d, y)
@@ -264,21 +234,14 @@ func dynamicQuant(c *op.Call) (op.Run, error) {
 				return err
 			}
 		}
-		from, into := x.View(), y.View()
-		if fours {
-			bytes, release := kernel.TemporaryInt8(x.Shape...)
-			defer release()
-			into = bytes
-		}
-		to := into
-		if channels { // treat the columns as rows
-			order := op.InOrder(x.Rank())
-			slices.Reverse(order[x.Rank()-2:])
-			from, to = op.Permuted(from, order), op.Permuted(to, order)
-		}
-		if err := run.Quantize(to, scale.View(), from); err != nil || !fours {
-			return err
-		}
-		return kernel.PackInt4(y.Data, into)
+		return op.WithInt8(y, x.Shape, func(into kernel.View) error {
+			from := x.View()
+			if channels { // treat the columns as rows
+				order := op.InOrder(x.Rank())
+				slices.Reverse(order[x.Rank()-2:])
+				from, into = op.Permuted(from, order), op.Permuted(into, order)
+			}
+			return run.Quantize(into, scale.View(), from)
+		})
 	}, nil
 }

@@ -1,8 +1,6 @@
 package quantization
 
 import (
-	"slices"
-
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/op"
@@ -27,38 +25,20 @@ func newQuantRows(c *op.Call, x, out, scale *op.Tensor, types ...dtype.Type) qua
 	c.Plain(out, scale)
 	c.DType(out, types...)
 	c.DType(scale, dtype.Float32)
-	want := slices.Clone(x.Shape)
-	per := int64(1)
-	if out.DType != dtype.Int8 {
-		q.most, per = kernel.MostInt4, 2
+	if out.DType == dtype.Int8 {
+		c.SameShape(x, out)
+	} else {
+		q.most = kernel.MostInt4
+		c.FourBits(out, x.Shape)
 	}
-	if out.DType == dtype.Int32 {
-		per = 8
-		want[len(want)-1] /= per
-	}
-	if n := x.Dim(-1); n%per != 0 {
-		c.Invalid("the last dimension of %v must be a multiple of %d for %v", x, per, out.DType)
-	}
-	c.Shape(out, want, "x, in elements of the output")
 	c.Shape(scale, []int64{q.rows}, "one for each row")
-	if out.DType != dtype.Int8 && !out.Contiguous() {
-		c.Invalid("%v must be contiguous: int4 elements share bytes", out)
-	}
 	return q
 }
 
 // write quantises the first n rows of t [rows, size].
 func (q quantRows) write(t kernel.View, n int64) error {
 	d, scale := kernel.DynamicQuantizer{Most: q.most}, q.scale.View().Narrow(0, 0, n)
-	if q.out.DType == dtype.Int8 {
-		return d.Quantize(q.out.View().Narrow(0, 0, n), scale, t)
-	}
-	whole, release := kernel.TemporaryInt8(n, q.size)
-	defer release()
-	if err := d.Quantize(whole, scale, t); err != nil {
-		return err
-	}
-	return kernel.PackInt4(q.out.Data, whole)
+	return op.WithInt8(q.out, []int64{n, q.size}, func(into kernel.View) error { return d.Quantize(into.Narrow(0, 0, n), scale, t) })
 }
 
 // rotateQuant multiplies every K consecutive elements of a row by the same matrix [K, K].
