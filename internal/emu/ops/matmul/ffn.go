@@ -10,60 +10,52 @@ import (
 )
 
 // feedForwards lists the operators of two linear layers with an activation between them, for one
-// expert or for several with their own rows. Quantised weights and gated activations are not
-// supported.
+// expert or for several with their own rows. Gated activations are not supported.
 var feedForwards = op.Table{"FFN": feedForward, "FFNV2": feedForward, "FFNV3": feedForward}
 
 // feedForwardOps maps the names of activations to kernels.
 var feedForwardOps = map[string]kernel.Op{"relu": kernel.Relu, "gelu": kernel.Gelu, "fastgelu": kernel.FastGelu, "silu": kernel.Swish}
 
+// layers is a call of the operators. The arrays have an element for each layer.
+type layers struct {
+	*op.Call
+	x, y                            *op.Tensor
+	weight, bias                    [2]*op.Tensor
+	deqScale, antiScale, antiOffset [2]*op.Tensor
+	scale, offset                   *op.Tensor // quantise the input of the second layer
+	activation                      kernel.Op
+	lead                            []int64    // the number of experts, if weights are stacked
+	in, hidden, out                 int64      // columns
+	packed                          [2][]int64 // strides of weights of int4
+}
+
 func feedForward(c *op.Call) (op.Run, error) {
-	x, w1, w2, y := c.Tensor("x"), c.Tensor("weight1"), c.Tensor("weight2"), c.Tensor("y")
-	b1, b2 := c.Optional(c.Either("bias1", "bias1Optional")), c.Optional(c.Either("bias2", "bias2Optional"))
-	for _, name := range []string{"scale", "offset", "deqScale1", "deqScale2", "antiquantScale1", "antiquantScale2", "antiquantOffset1", "antiquantOffset2"} {
-		if t := c.Optional(c.Either(name, name+"Optional")); t != nil && t.Len() > 0 {
-			c.Invalid("%v is given; quantised layers are not supported", t)
-		}
+	f := &layers{Call: c, x: c.Tensor("x"), y: c.Tensor("y"), scale: given(c, "scale"), offset: given(c, "offset")}
+	for i, n := range []string{"1", "2"} {
+		f.weight[i], f.bias[i] = c.Tensor("weight"+n), c.Optional(c.Either("bias"+n, "bias"+n+"Optional"))
+		f.deqScale[i], f.antiScale[i], f.antiOffset[i] = given(c, "deqScale"+n), given(c, "antiquantScale"+n), given(c, "antiquantOffset"+n)
 	}
-	activation, known := feedForwardOps[c.RequiredText("activation")]
-	if !known {
+	known := false
+	if f.activation, known = feedForwardOps[c.RequiredText("activation")]; !known {
 		c.Invalid("activation %q is not supported; use fastgelu, gelu, relu or silu", c.Text("activation"))
 	}
-	c.Plain(x, w1, w2, y)
-	c.DType(x, op.FloatTypes...)
-	c.SameDType(x, w1, w2, y)
-	c.Rank(x, 2, kernel.MaxRank)
-	c.Rank(w1, 2, 3)
+	c.Plain(f.x, f.weight[0], f.weight[1], f.y)
+	c.SameDType(f.weight[0], f.weight[1])
+	c.Rank(f.x, 2, kernel.MaxRank)
+	c.Rank(f.y, 2, kernel.MaxRank)
+	c.Rank(f.weight[0], 2, 3)
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
 	tokens, total := tokensPerExpert(c)
-	experts := int64(1)
-	if w1.Rank() == 3 {
-		experts = w1.Shape[0]
+	if f.checkShapes(tokens != nil, total); c.Err() != nil {
+		return nil, c.Err()
 	}
-	if (tokens == nil) != (w1.Rank() == 2) || tokens != nil && total != experts {
-		c.Invalid("%v holds %d experts and expertTokens has %d; weights of several experts need one number for each", w1, experts, total)
-	}
-	if x.Rank() > 2 && !(x.Contiguous() && y.Contiguous()) {
-		c.Invalid("%v and %v must be contiguous to be seen as rows", x, y)
-	}
-	in, hidden, out := x.Dim(-1), w1.Dim(-1), y.Dim(-1)
-	lead := w1.Shape[:w1.Rank()-2]
-	c.Shape(w1, append(slices.Clone(lead), in, hidden), "as many rows as x has columns")
-	c.Shape(w2, append(slices.Clone(lead), hidden, out), "the columns of weight1 and those of y")
-	c.Shape(y, append(slices.Clone(x.Shape[:x.Rank()-1]), out), "as x but for the last dimension")
-	for i, b := range []*op.Tensor{b1, b2} {
-		if b != nil {
-			c.Plain(b)
-			c.DType(b, x.DType, dtype.Float32)
-			c.Shape(b, append(slices.Clone(lead), []int64{hidden, out}[i]), "one for each column, of each expert")
-		}
-	}
+	run := f.mode()
 	if err := c.Err(); err != nil {
 		return nil, err
 	}
-	rows := op.Count(x.Shape[:x.Rank()-1])
+	rows := op.Count(f.x.Shape[:f.x.Rank()-1])
 	flat := func(t *op.Tensor) kernel.View {
 		if t.Rank() == 2 {
 			return t.View()
@@ -71,7 +63,7 @@ func feedForward(c *op.Call) (op.Run, error) {
 		return t.As([]int64{rows, t.Dim(-1)}, []int64{t.Dim(-1), 1})
 	}
 	return func(*op.Exec) error {
-		if y.Len() == 0 {
+		if f.y.Len() == 0 {
 			return nil
 		}
 		ends := []int64{rows}
@@ -80,33 +72,109 @@ func feedForward(c *op.Call) (op.Run, error) {
 			if ends, err = tokens(rows); err != nil {
 				return err
 			}
-			if err := op.Zero(y); err != nil { // the rows after the last expert are zero
+			if err := op.Zero(f.y); err != nil { // the rows after the last expert are zero
 				return err
 			}
 		}
 		return op.EachGroup(ends, func(g int, first, n int64) error {
-			part := func(t *op.Tensor) kernel.View {
-				if t == nil || len(lead) == 0 {
-					return op.OptionalView(t)
-				}
-				return t.View().Select(0, int64(g))
-			}
-			return twoLayers(flat(y).Narrow(0, first, n), flat(x).Narrow(0, first, n), [2]kernel.View{part(w1), part(w2)}, [2]kernel.View{part(b1), part(b2)}, activation)
+			return run(int64(g), flat(f.y).Narrow(0, first, n), flat(f.x).Narrow(0, first, n))
 		})
 	}, nil
 }
 
-// twoLayers computes two layers with an activation between them.
-func twoLayers(out, in kernel.View, weights, biases [2]kernel.View, activation kernel.Op) error {
-	h, release := kernel.Temporary(in.Shape[0], weights[0].Shape[1])
+// given returns an optional tensor, or nil if it has no elements.
+func given(c *op.Call, name string) *op.Tensor {
+	if t := c.Optional(c.Either(name, name+"Optional")); t != nil && t.Len() > 0 {
+		return t
+	}
+	return nil
+}
+
+// checkShapes checks x, y, the weights and the biases.
+func (f *layers) checkShapes(several bool, total int64) {
+	experts := int64(1)
+	if f.weight[0].Rank() == 3 {
+		experts = f.weight[0].Shape[0]
+	}
+	if several != (f.weight[0].Rank() == 3) || several && total != experts {
+		f.Invalid("%v holds %d experts and expertTokens has %d; weights of several experts need one number for each", f.weight[0], experts, total)
+	}
+	if f.x.Rank() > 2 && !(f.x.Contiguous() && f.y.Contiguous()) {
+		f.Invalid("%v and %v must be contiguous to be seen as rows", f.x, f.y)
+	}
+	f.in, f.hidden, f.out = f.x.Dim(-1), f.weight[0].Dim(-1), f.y.Dim(-1)
+	f.lead = f.weight[0].Shape[:f.weight[0].Rank()-2]
+	f.Shape(f.weight[0], f.each(f.in, f.hidden), "as many rows as x has columns")
+	f.Shape(f.weight[1], f.each(f.hidden, f.out), "the columns of weight1 and those of y")
+	f.Shape(f.y, append(slices.Clone(f.x.Shape[:f.x.Rank()-1]), f.out), "as x but for the last dimension")
+	for i, b := range f.bias {
+		if b != nil {
+			f.Plain(b)
+			f.Shape(b, f.each(f.columns(i)), "one for each column, of each expert")
+		}
+	}
+}
+
+// columns returns the number of columns of a layer.
+func (f *layers) columns(i int) int64 { return [2]int64{f.hidden, f.out}[i] }
+
+// each returns a shape for each expert.
+func (f *layers) each(shape ...int64) []int64 { return append(slices.Clone(f.lead), shape...) }
+
+// of returns the part of a tensor that belongs to an expert. The tensor may be nil.
+func (f *layers) of(t *op.Tensor, expert int64) kernel.View {
+	if t == nil || len(f.lead) == 0 {
+		return op.OptionalView(t)
+	}
+	return t.View().Select(0, expert)
+}
+
+// mode checks the element types, and returns the function that computes the rows of an expert.
+func (f *layers) mode() func(expert int64, out, in kernel.View) error {
+	w := f.weight[0]
+	switch {
+	case f.x.DType == dtype.Int8:
+		f.checkQuantised()
+		return f.quantised
+	case w.DType == dtype.Int8 || w.DType == dtype.Int4:
+		f.checkWeightQuant()
+		return f.weightQuant
+	}
+	f.DType(f.x, op.FloatTypes...)
+	f.SameDType(f.x, w, f.y)
+	f.absent("unquantised layers", f.scale, f.offset, f.deqScale[0], f.deqScale[1], f.antiScale[0], f.antiScale[1], f.antiOffset[0], f.antiOffset[1])
+	for _, b := range f.bias {
+		if b != nil {
+			f.DType(b, f.x.DType, dtype.Float32)
+		}
+	}
+	return f.plain
+}
+
+// absent refuses tensors that belong to another mode.
+func (f *layers) absent(mode string, tensors ...*op.Tensor) {
+	for _, t := range tensors {
+		if t != nil {
+			f.Invalid("%v is given; %s do not have it", t, mode)
+		}
+	}
+}
+
+// plain computes two layers with an activation between them.
+func (f *layers) plain(expert int64, out, in kernel.View) error {
+	h, release := kernel.Temporary(in.Shape[0], f.hidden)
 	defer release()
-	if err := layer(h, in, weights[0], biases[0]); err != nil {
+	if err := layer(h, in, f.of(f.weight[0], expert), f.of(f.bias[0], expert)); err != nil {
 		return err
 	}
-	if err := kernel.Map(activation, dtype.Float32, h, []kernel.Input{kernel.Of(h)}, kernel.Real(1)); err != nil {
+	if err := f.activate(h); err != nil {
 		return err
 	}
-	return layer(out, h, weights[1], biases[1])
+	return layer(out, h, f.of(f.weight[1], expert), f.of(f.bias[1], expert))
+}
+
+func (f *layers) activate(h kernel.View) error {
+	return kernel.Map(f.activation, dtype.Float32, h, []kernel.Input{kernel.Of(h)}, kernel.Real(1))
 }
 
 // layer computes out = x · weight + bias. bias is one row; its data may be nil.

@@ -2,7 +2,6 @@ package matmul
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"testing"
 
@@ -15,10 +14,6 @@ import (
 )
 
 func TestFeedForward(t *testing.T) {
-	activations := map[string]func(x float64) float64{
-		"relu": func(x float64) float64 { return max(x, 0) }, "silu": func(x float64) float64 { return x * optest.Sigmoid(x) },
-		"gelu": func(x float64) float64 { return x * (1 + math.Erf(x/math.Sqrt2)) / 2 }, "fastgelu": func(x float64) float64 { return x * optest.Sigmoid(1.702*x) },
-	}
 	for _, d := range op.FloatTypes {
 		for _, l := range kerneltest.Layouts {
 			for activation, f := range activations {
@@ -112,12 +107,12 @@ func TestFeedForwardRefuses(t *testing.T) {
 		text string
 	}{
 		{optest.Args{"activation": "swiglu"}, op.InvalidParam, "swiglu"}, {optest.Args{"activation": nil}, op.NullPointer, "activation"},
-		{optest.Args{"deqScale1": optest.Tensor(t, f, []int64{4}, 1)}, op.InvalidParam, "quantised layers"},
+		{optest.Args{"deqScale1": optest.Tensor(t, f, []int64{4}, 1)}, op.InvalidParam, "unquantised layers do not have it"},
 		{optest.Args{"weight1": optest.Tensor(t, f, []int64{2, 4}, 1)}, op.InvalidParam, "as many rows"},
 		{optest.Args{"weight2": optest.Tensor(t, f, []int64{3, 5}, 1)}, op.InvalidParam, "the columns of weight1"},
 		{optest.Args{"bias1": optest.Tensor(t, f, []int64{5}, 1)}, op.InvalidParam, "one for each column"},
 		{optest.Args{"expertTokens": []int64{2}}, op.InvalidParam, "one number for each"},
-		{optest.Args{"y": nil}, op.NullPointer, "y is null"},
+		{optest.Args{"y": nil}, op.NullPointer, "y is null"}, {optest.Args{"y": optest.Tensor(t, f, nil)}, op.InvalidParam, "dimensions"},
 	} {
 		a := base()
 		for k, v := range c.set {

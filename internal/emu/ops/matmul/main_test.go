@@ -17,15 +17,14 @@ func TestElementTypes(t *testing.T) {
 	late := "an integer is added before the scale, another number after it"
 	asInt32 := "CANN's source takes int4 as int32 alone, which holds eight"
 	optest.VerifyElementTypes(t, map[string]string{
-		"aclnnFFN refuses":                                                     missing,
-		"aclnnFFNV2 refuses":                                                   missing,
-		"aclnnFFNV3 refuses":                                                   missing,
 		"aclnnQuantMatmulV5 refuses":                                           missing,
 		"aclnnWeightQuantBatchMatmul refuses":                                  missing,
 		"aclnnWeightQuantBatchMatmulV2 refuses":                                missing,
 		"aclnnWeightQuantBatchMatmulV3 refuses":                                missing,
 		"aclnnFusedQuantMatmulWeightNz refuses":                                missing,
 		"aclnnQuantMatmulWeightNz refuses":                                     missing,
+		"aclnnFFN accepts deqScale1":                                           "a 64-bit integer holds the bits of a float32, and not its value",
+		"aclnnFFNV2 accepts deqScale1":                                         "a 64-bit integer holds the bits of a float32, and not its value",
 		"aclnnGroupedMatmul accepts biasOptional":                              late,
 		"aclnnGroupedMatmulV2 accepts biasOptional":                            late,
 		"aclnnGroupedMatmulV5 accepts biasOptional":                            late,
