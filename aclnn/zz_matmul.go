@@ -1043,7 +1043,7 @@ var opFusedQuantMatmulWeightNz = Operator{
 // FusedQuantMatmulWeightNz is FusedQuantMatmul with the weight stored as FRACTAL_NZ.
 //
 // It launches aclnnFusedQuantMatmulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator verified: X1 int8; X2 int8 int4; X1Scale float32; X2Scale float32 bfloat16;
+// The emulator verified: X1, X2 int8 int32 int4; X1Scale float32; X2Scale float32 bfloat16;
 // BiasOptional float32 float16 bfloat16 int32; Out float16 bfloat16. Its checks follow CANN's
 // source, 13 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/fused_quant_mat_mul/docs/aclnnFusedQuantMatmulWeightNz.md
@@ -3083,8 +3083,9 @@ var opQuantMatmulV5 = Operator{
 // QuantMatmulV5 multiplies quantised matrices with scales for rows, columns, groups or blocks.
 //
 // It launches aclnnQuantMatmulV5 (libopapi, CANN 2026-08) of family matmul on st.
-// The emulator verified: X1 int8 int4; X2 int8 int32 int4; X1Scale, YOffset, Bias float32; X2Scale
-// float32 int64 uint64; X2Offset float16; Out float16 bfloat16. Its checks follow the document.
+// The emulator verified: X1, X2 int8 int32 int4; X1Scale, YOffset float32; X2Scale float32 bfloat16
+// int64 uint64; X2Offset float32 float16; Bias float32 float16 bfloat16 int32; Out float16 bfloat16
+// int8 int32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_v4/docs/aclnnQuantMatmulV5.md
 func QuantMatmulV5(st *acl.Stream, p QuantMatmulV5Params) error {
 	c := NewCall(st, &opQuantMatmulV5)
@@ -3138,8 +3139,9 @@ var opQuantMatmulWeightNz = Operator{
 // QuantMatmulWeightNz is QuantMatmulV5 with the weight stored as FRACTAL_NZ.
 //
 // It launches aclnnQuantMatmulWeightNz (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: X1, X2 int8 int4; X2Scale bfloat16 int64 uint64; Out float16 bfloat16
-// int8. Its checks follow CANN's source, 59 of them in part.
+// The emulator verified: X1 int8 int4; X2 int8 int32 int4; X1Scale, X2Offset, YOffset float32;
+// X2Scale float32 bfloat16 int64 uint64; Bias float32 float16 bfloat16 int32; Out float16 bfloat16
+// int8 int32. Its checks follow CANN's source, 59 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_v3/docs/aclnnQuantMatmulWeightNz.md
 func QuantMatmulWeightNz(st *acl.Stream, p QuantMatmulWeightNzParams) error {
 	c := NewCall(st, &opQuantMatmulWeightNz)
@@ -3550,8 +3552,9 @@ var opWeightQuantBatchMatmulV2 = Operator{
 //
 // It launches aclnnWeightQuantBatchMatmulV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul
 // on st.
-// The emulator verified: X, AntiquantScale, AntiquantOffsetOptional, Y float16 bfloat16; Weight
-// int8 int4; BiasOptional float32 float16 bfloat16. Its checks follow the document.
+// The emulator verified: X float16 bfloat16; Weight int8 int32 int4; AntiquantScale float16
+// bfloat16 int64 uint64; AntiquantOffsetOptional float16 bfloat16 int32; QuantScaleOptional uint64;
+// BiasOptional float32 float16 bfloat16; Y float16 bfloat16 int8. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, matmul/weight_quant_batch_matmul_v2/docs/aclnnWeightQuantBatchMatmulV2.md
 func WeightQuantBatchMatmulV2(st *acl.Stream, p WeightQuantBatchMatmulV2Params) error {
 	c := NewCall(st, &opWeightQuantBatchMatmulV2)
@@ -3599,8 +3602,9 @@ var opWeightQuantBatchMatmulV3 = Operator{
 //
 // It launches aclnnWeightQuantBatchMatmulV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul
 // on st.
-// The emulator verified: X, AntiquantScale, AntiquantOffsetOptional, Y float16 bfloat16; Weight
-// int8 int4; BiasOptional float32 float16 bfloat16. Its checks follow the document.
+// The emulator verified: X float16 bfloat16; Weight int8 int32 int4; AntiquantScale float16
+// bfloat16 int64 uint64; AntiquantOffsetOptional float16 bfloat16 int32; QuantScaleOptional uint64;
+// BiasOptional float32 float16 bfloat16; Y float16 bfloat16 int8. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, matmul/weight_quant_batch_matmul_v2/docs/aclnnWeightQuantBatchMatmulV3.md
 func WeightQuantBatchMatmulV3(st *acl.Stream, p WeightQuantBatchMatmulV3Params) error {
 	c := NewCall(st, &opWeightQuantBatchMatmulV3)

@@ -13,18 +13,12 @@ func TestMain(m *testing.M) { optest.Main(m, abi.MatMul, Table) }
 
 // Phase two computes right values with every element type that phase one accepts.
 func TestElementTypes(t *testing.T) {
-	missing := "the emulator does not compute it yet"
+	bits := "a 64-bit integer holds the bits of a float32, and not its value"
 	late := "an integer is added before the scale, another number after it"
 	asInt32 := "CANN's source takes int4 as int32 alone, which holds eight"
 	optest.VerifyElementTypes(t, map[string]string{
-		"aclnnQuantMatmulV5 refuses":                                           missing,
-		"aclnnWeightQuantBatchMatmul refuses":                                  missing,
-		"aclnnWeightQuantBatchMatmulV2 refuses":                                missing,
-		"aclnnWeightQuantBatchMatmulV3 refuses":                                missing,
-		"aclnnFusedQuantMatmulWeightNz refuses":                                missing,
-		"aclnnQuantMatmulWeightNz refuses":                                     missing,
-		"aclnnFFN accepts deqScale1":                                           "a 64-bit integer holds the bits of a float32, and not its value",
-		"aclnnFFNV2 accepts deqScale1":                                         "a 64-bit integer holds the bits of a float32, and not its value",
+		"aclnnFFN accepts deqScale1":                                           bits,
+		"aclnnFFNV2 accepts deqScale1":                                         bits,
 		"aclnnGroupedMatmul accepts biasOptional":                              late,
 		"aclnnGroupedMatmulV2 accepts biasOptional":                            late,
 		"aclnnGroupedMatmulV5 accepts biasOptional":                            late,
@@ -37,15 +31,23 @@ func TestElementTypes(t *testing.T) {
 		"aclnnGroupedMatmulFinalizeRoutingWeightNzV2 refuses bias as bfloat16": "by its page the Ascend950 alone has it",
 		"aclnnGroupedMatmulWeightNz refuses weight as float32":                 "by its page the Ascend950 alone has it",
 		"aclnnGroupedMatmulWeightNz refuses out as float32":                    "by its page the Ascend950 alone has it",
+		"aclnnWeightQuantBatchMatmul refuses":                                  "aclnn_weight_quant_batch_matmul.cpp gives float16 alone",
+		"aclnnQuantMatmulV5 refuses out as float32":                            "the page's table of the Atlas A2 gives no float32, which is for the 8-bit floats of the Ascend950",
+		"aclnnQuantMatmulV5 accepts x2Scale":                                   bits,
+		"aclnnQuantMatmulV5 accepts bias":                                      late,
+		"aclnnQuantMatmulV5 accepts out":                                       "an integer result is not scaled",
+		"aclnnWeightQuantBatchMatmulV2 accepts antiquantScale":                 bits,
+		"aclnnWeightQuantBatchMatmulV3 accepts antiquantScale":                 bits,
 		"aclnnFusedQuantMatmul accepts biasOptional":                           late,
-		"aclnnFusedQuantMatmul accepts x2Scale":                                "a 64-bit integer holds the bits of a float32, and not its value",
+		"aclnnFusedQuantMatmul accepts x2Scale":                                bits,
 		"aclnnFusedQuantMatmulWeightNz accepts biasOptional":                   late,
-		"aclnnFusedQuantMatmulWeightNz accepts x2Scale":                        "a 64-bit integer holds the bits of a float32, and not its value",
-		"aclnnQuantMatmulV2 accepts deqScale":                                  "a 64-bit integer holds the bits of a float32, and not its value",
-		"aclnnQuantMatmulV4 accepts scale":                                     "a 64-bit integer holds the bits of a float32, and not its value",
-		"aclnnQuantMatmulWeightNz accepts x2Scale":                             "a 64-bit integer holds the bits of a float32, and not its value",
+		"aclnnFusedQuantMatmulWeightNz accepts x2Scale":                        bits,
+		"aclnnQuantMatmulV2 accepts deqScale":                                  bits,
+		"aclnnQuantMatmulV4 accepts scale":                                     bits,
+		"aclnnQuantMatmulWeightNz accepts x2Scale":                             bits,
 		"aclnnQuantMatmulV2 accepts out as int32":                              "an integer result is not scaled",
-		"aclnnQuantMatmulWeightNz accepts out as int32":                        "an integer result is not scaled",
+		"aclnnQuantMatmulWeightNz accepts bias":                                late,
+		"aclnnQuantMatmulWeightNz accepts out":                                 "an integer result is not scaled",
 		"aclnnTransposeQuantBatchMatMul has no":                                "only the Ascend950 has it",
 		"aclnnTransposeQuantBatchMatMulWeightNz has no":                        "only the Ascend950 has it",
 	})

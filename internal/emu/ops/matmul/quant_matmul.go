@@ -3,7 +3,6 @@ package matmul
 import (
 	"slices"
 	"strings"
-	"unsafe"
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
@@ -45,7 +44,11 @@ func (o quantOperand) view() (v kernel.View, release func(), err error) {
 			plain, releasePlain := kernel.TemporaryInt8(op.Count(shape) / 2)
 			defer releasePlain()
 			packed = plain.Data
-			err = fractal.Unpack(kernel.View{Data: packed, DType: dtype.Int4, Shape: shape, Strides: op.ContiguousStrides(shape)}, o.t.Data, o.t.NZColumns())
+			tile := o.t.NZColumns()
+			if o.t.DType == dtype.Int32 {
+				tile *= 8
+			}
+			err = fractal.Unpack(kernel.View{Data: packed, DType: dtype.Int4, Shape: shape, Strides: op.ContiguousStrides(shape)}, o.t.Data, tile)
 		}
 		if err == nil {
 			err = kernel.UnpackInt4(v, packed)
@@ -75,9 +78,8 @@ func (o quantOperand) tile() int64 {
 func newQuantOperand(c *op.Call, t *op.Tensor, transposed bool) quantOperand {
 	c.DType(t, dtype.Int8, dtype.Int4, dtype.Int32)
 	c.Rank(t, 2, 6)
-	private := op.IsPrivate(t.Format) && !(op.IsNZ(t.Format) && t.DType == dtype.Int4)
-	if t.DType != dtype.Int8 && (!t.Contiguous() || private || t.DType == dtype.Int4 && t.Rank() > 0 && t.Dim(-1)%2 != 0) {
-		c.Invalid("%v must be contiguous in ND format, or int4 in FRACTAL_NZ, of an even number of columns: int4 elements share bytes", t)
+	if t.DType != dtype.Int8 && (!t.Contiguous() || op.IsPrivate(t.Format) && !op.IsNZ(t.Format) || t.DType == dtype.Int4 && t.Rank() > 0 && t.Dim(-1)%2 != 0) {
+		c.Invalid("%v must be contiguous, in ND format or FRACTAL_NZ, of an even number of columns: int4 elements share bytes", t)
 	}
 	return quantOperand{t, transposed}
 }
@@ -122,7 +124,7 @@ func QuantMatmul(c *op.Call) (op.Run, error) {
 	x1, x2, out := c.Tensor("x1"), c.Tensor("x2"), c.Tensor("out")
 	scaleName, rowsName, offsetName := scaleNames(c)
 	activation, fused := fusedWith(c)
-	scale, offset, bias, rows := c.Tensor(scaleName), c.OptionalOf(offsetName, "x2OffsetOptional"), c.OptionalOf("bias", "biasOptional"), c.OptionalOf(rowsName)
+	scale, offset, bias, rows, shift := c.Tensor(scaleName), c.OptionalOf(offsetName, "x2OffsetOptional"), c.OptionalOf("bias", "biasOptional"), c.OptionalOf(rowsName), c.OptionalOf("yOffset")
 	c.Plain(x1, out)
 	checkQuantWeight(c, x2)
 	if fused {
@@ -155,7 +157,8 @@ func QuantMatmul(c *op.Call) (op.Run, error) {
 	if offset != nil && rows != nil {
 		c.Invalid("%v and %v exclude each other", offset, rows)
 	}
-	if c.Op.Name == "QuantMatmulV3" || c.Op.Name == "QuantMatmulV4" {
+	mixed := checkShift(c, x1, x2, n, scale, bias, shift, rows, out)
+	if !mixed && slices.Contains([]string{"QuantMatmulV3", "QuantMatmulV4", "QuantMatmulV5"}, c.Op.Name) {
 		checkQuantTypes(c, x1, x2, scale, offset, bias, rows, out)
 	}
 	if err := c.Err(); err != nil {
@@ -185,11 +188,48 @@ func QuantMatmul(c *op.Call) (op.Run, error) {
 		if rows != nil {
 			p.Rows = rows.As([]int64{m, 1}, []int64{rows.Strides[0], 0})
 		}
-		if !fused {
-			return p.Run()
+		switch {
+		case mixed:
+			return runShifted(p, shift.View())
+		case fused:
+			return runActivated(p, activation)
 		}
-		return runActivated(p, activation)
+		return p.Run()
 	}, nil
+}
+
+// checkShift checks the yOffset of a product of int8 by int4, which is added before the scales of the rows, and
+// reports whether the call is such a product. Other products have none.
+func checkShift(c *op.Call, x1, x2 *op.Tensor, n int64, scale, bias, shift, rows, out *op.Tensor) (mixed bool) {
+	mixed = c.Has("yOffset") && x1.DType == dtype.Int8 && x2.DType != dtype.Int8
+	switch {
+	case mixed && (shift == nil || rows == nil):
+		c.Fail(op.NullPointer, "yOffset or x1Scale is null; a product of int8 and int4 needs them")
+	case mixed:
+		c.Plain(shift)
+		c.DType(shift, dtype.Float32)
+		c.DType(scale, dtype.Uint64, dtype.Int64)
+		c.DType(out, dtype.Float16, dtype.BFloat16)
+		c.Shape(shift, []int64{n}, "one for each column")
+		if bias != nil {
+			c.Invalid("%v is given; a product of int8 and int4 has yOffset instead", bias)
+		}
+	case shift != nil && shift.Len() > 0:
+		c.Invalid("%v is given; it is not supported with %v and %v", shift, x1, x2)
+	}
+	return mixed
+}
+
+// runShifted computes (A·B·Scale + shift)·Rows.
+func runShifted(p kernel.QuantProduct, shift kernel.View) error {
+	out, rows := p.Out, p.Rows
+	t, release := kernel.Temporary(out.Shape...)
+	defer release()
+	p.Out, p.Rows, p.Bias = t, kernel.View{}, shift
+	if err := p.Run(); err != nil {
+		return err
+	}
+	return kernel.Map(kernel.Mul, dtype.Float32, out, []kernel.Input{kernel.Of(t), kernel.Of(rows)})
 }
 
 // runActivated computes a product in float32 and applies an element-wise operator to it.
@@ -217,7 +257,7 @@ func scaleNames(c *op.Call) (scale, rows, offset string) {
 		if c.Has("x3Optional") {
 			code = op.NullPointer // the fused operators say so of all that they do not have
 		}
-		for _, name := range []string{"yScale", "x1Offset", "yOffset", "yScaleOptional", "x1OffsetOptional", "yOffsetOptional", "x3Optional"} {
+		for _, name := range []string{"yScale", "x1Offset", "yScaleOptional", "x1OffsetOptional", "yOffsetOptional", "x3Optional"} {
 			if t := c.OptionalOf(name); t != nil && t.Len() > 0 {
 				c.Fail(code, "%v is given; it is not supported", t)
 			}
@@ -291,115 +331,6 @@ func quantMatmulSum(c *op.Call) (op.Run, error) {
 		}
 		return kernel.Reduce(kernel.ReduceSum, out.View(), each, []int{0}, 0)
 	}, nil
-}
-
-// WeightQuantMatmul multiplies by an int8 or int4 matrix with scales per column, or per group of
-// rows of each column.
-func WeightQuantMatmul(c *op.Call) (op.Run, error) {
-	x, weight, y := c.Tensor("x"), c.Tensor("weight"), c.Tensor("y")
-	scale, offset, bias := c.Tensor("antiquantScale"), c.Optional("antiquantOffsetOptional"), c.Optional("biasOptional")
-	c.NoneOf("quantScaleOptional", "quantOffsetOptional")
-	c.Plain(x, y, scale)
-	tiled := weight.DType == dtype.Int4 && op.IsNZ(weight.Format)
-	stored := quantOperand{t: weight}
-	if tiled {
-		// The matrix in memory may be the transpose of the view.
-		swapped := weight.Swapped()
-		stored = quantOperand{c.Turned(weight, swapped), swapped}
-		c.CheckNZ(stored.t)
-	} else {
-		c.Plain(weight)
-	}
-	c.DType(x, dtype.Float16, dtype.BFloat16)
-	c.SameDType(x, y, scale)
-	c.DType(weight, dtype.Int8, dtype.Int4, dtype.Int32)
-	c.Rank(x, 2, 2)
-	c.Rank(weight, 2, 2)
-	if c.Err() != nil {
-		return nil, c.Err()
-	}
-	k, n := weight.Dim(0), weight.Dim(1)
-	packed := weight.DType != dtype.Int8 && !tiled
-	if weight.DType == dtype.Int32 {
-		n *= 8
-	}
-	if tiled && stored.t.Dim(1)%2 != 0 {
-		c.Invalid("%v must have an even number of columns in memory: int4 elements share bytes", weight)
-	}
-	var order []int64
-	if packed {
-		order = packedOrder(c, weight, k, n)
-	}
-	if x.Dim(1) != k {
-		c.Invalid("%v and %v cannot be multiplied", x, weight)
-	}
-	c.Shape(y, []int64{x.Dim(0), n}, "the product of x and weight")
-	group, groups := c.Int("antiquantGroupSize"), int64(1)
-	if group > 0 {
-		groups = (k + group - 1) / group
-	} else {
-		group = k
-	}
-	checkGroupScales(c, x, groups, n, scale, offset)
-	columns(c, bias, n, dtype.Float16, dtype.BFloat16, dtype.Float32)
-	if err := c.Err(); err != nil {
-		return nil, err
-	}
-	matrix := func(t *op.Tensor) kernel.View {
-		v := op.OptionalView(t)
-		if len(v.Shape) == 1 {
-			v.Shape, v.Strides = []int64{1, v.Shape[0]}, []int64{0, v.Strides[0]}
-		}
-		return v
-	}
-	return func(*op.Exec) error {
-		if y.Len() == 0 {
-			return nil
-		}
-		w := kernel.QuantWeight{Weight: weight.View(), Scale: matrix(scale), Offset: matrix(offset), Group: max(group, 1)}
-		if tiled {
-			wide, release, err := stored.view()
-			defer release()
-			if err != nil {
-				return err
-			}
-			w.Weight = wide
-		}
-		if packed {
-			w.Packed = unsafe.Pointer(weight.Data)
-			w.Weight = kernel.View{DType: dtype.Int8, Shape: []int64{k, n}, Strides: order}
-		}
-		return w.Product(y.View(), x.View(), op.OptionalView(bias))
-	}, nil
-}
-
-// packedOrder checks a weight of k by n int4 elements that share bytes, and returns the strides of its
-// elements: row by row, or column by column if the weight is transposed.
-func packedOrder(c *op.Call, weight *op.Tensor, k, n int64) (strides []int64) {
-	if weight.DType == dtype.Int4 && weight.Swapped() {
-		if k%2 != 0 {
-			c.Invalid("%v must have an even number of rows when it is transposed: int4 elements share bytes", weight)
-		}
-		return []int64{1, k}
-	}
-	if !weight.Contiguous() || n%2 != 0 {
-		c.Invalid("%v must be contiguous, of an even number of columns: int4 elements share bytes", weight)
-	}
-	return []int64{n, 1}
-}
-
-// checkGroupScales checks scales or offsets of a weight: one per column and group of rows, or
-// one for all. Nil tensors are skipped.
-func checkGroupScales(c *op.Call, x *op.Tensor, groups, n int64, tensors ...*op.Tensor) {
-	for _, t := range tensors {
-		if t == nil {
-			continue
-		}
-		c.SameDType(x, t)
-		if t.Rank() < 1 || t.Rank() > 2 || groups > 1 && !slices.Equal(t.Shape, []int64{groups, n}) || groups == 1 && t.Len() != 1 && (t.Len() != n || t.Dim(-1) != n) {
-			c.Invalid("%v must be [%d,%d], one for each group of rows and column, or of one element", t, groups, n)
-		}
-	}
 }
 
 // quantProducts lists the products of int8 or int4 matrices with scaled sums.

@@ -60,18 +60,7 @@ func matmulQuant(c *op.Call) (op.Run, error) {
 		if err := run(e); err != nil {
 			return err
 		}
-		count := min(params.Len(), n)
-		scales := params.As([]int64{count}, []int64{1})
-		packed, err := kernel.Indices(kernel.View{Data: scales.Data, DType: dtype.Int64, Shape: scales.Shape, Strides: scales.Strides})
-		if err != nil {
-			return err
-		}
-		offsets, release := kernel.Temporary(count)
-		defer release()
-		if err := kernel.SetFloats(offsets, packedOffsets(packed)); err != nil {
-			return err
-		}
-		return kernel.Quantizer{Factor: scaleView(scales), Offset: offsets, Round: kernel.Round}.Quantize(out.View(), sums.View())
+		return requantise(out.View(), sums.View(), params)
 	}, err
 }
 

@@ -143,20 +143,13 @@ func TestQuantisedProductsOfInt4(t *testing.T) {
 		v[i] = float64(i*7%16 - 8)
 	}
 	of := func(d dtype.Type, rows, columns int64) *op.Tensor {
-		switch d {
-		case dtype.Int8:
-			return optest.Tensor(t, d, []int64{rows, columns}, v[:rows*columns]...)
-		case dtype.Int4:
-			return int4Tensor(t, []int64{rows, columns}, v[:rows*columns])
-		}
-		x := optest.Tensor(t, d, []int64{rows, columns / 8})
-		optest.StoreInt4(t, x, v[:rows*columns])
-		return x
+		return integers(t, d, v[:rows*columns], rows, columns)
 	}
 	scales, rows := optest.Tensor(t, dtype.Float32, []int64{8}, 0.5, 0.25, 1, 2), optest.Tensor(t, dtype.Float32, []int64{2}, 0.125, 1)
 	for name, a := range map[string]optest.Args{
 		"QuantMatmulV3":    {"scale": packedScales(t, dtype.Uint64, []int64{8}, optest.Values(scales))},
 		"QuantMatmulV4":    {"scale": scales, "pertokenScaleOptional": rows},
+		"QuantMatmulV5":    {"x2Scale": scales, "x1Scale": rows},
 		"FusedQuantMatmul": {"x2Scale": scales, "x1Scale": rows, "fusedOpType": "gelu_tanh"},
 	} {
 		var want []float64
