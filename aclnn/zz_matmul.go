@@ -2027,9 +2027,9 @@ var opGroupedMatmulV5 = Operator{
 //
 // It launches aclnnGroupedMatmulV5 (libopapi, CANN 2026-08) of family matmul on st.
 // The emulator verified: X, Weight float32 float16 bfloat16 int8 int32 int4; BiasOptional float32
-// float16 bfloat16 int32; ScaleOptional float32 bfloat16 int64 uint64; AntiquantScaleOptional,
-// AntiquantOffsetOptional float16 bfloat16; PerTokenScaleOptional float32; GroupListOptional int64;
-// Out float32 float16 bfloat16 int8 int32. Its checks follow the document.
+// float16 bfloat16 int32; ScaleOptional float32 bfloat16 int64 uint64; OffsetOptional,
+// PerTokenScaleOptional float32; AntiquantScaleOptional, AntiquantOffsetOptional float16 bfloat16;
+// GroupListOptional int64; Out float32 float16 bfloat16 int8 int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs/aclnnGroupedMatmulV5.md
 func GroupedMatmulV5(st *acl.Stream, p GroupedMatmulV5Params) error {
 	c := NewCall(st, &opGroupedMatmulV5)
@@ -2099,8 +2099,8 @@ var opGroupedMatmulWeightNz = Operator{
 //
 // It launches aclnnGroupedMatmulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
 // The emulator verified: X, Weight float16 bfloat16 int8 int32 int4; BiasOptional float32 bfloat16
-// int32; ScaleOptional float32 bfloat16 int64 uint64; PerTokenScaleOptional float32;
-// GroupListOptional int64; Out float16 bfloat16 int32. Its checks follow the document.
+// int32; ScaleOptional float32 bfloat16 int64 uint64; OffsetOptional, PerTokenScaleOptional
+// float32; GroupListOptional int64; Out float16 bfloat16 int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs/aclnnGroupedMatmulWeightNz.md
 func GroupedMatmulWeightNz(st *acl.Stream, p GroupedMatmulWeightNzParams) error {
 	c := NewCall(st, &opGroupedMatmulWeightNz)

@@ -184,13 +184,7 @@ func (q *quantGroups) multiply(group, first, n int64, weight kernel.View, tile i
 		return err
 	}
 	if q.offset != nil {
-		sums, releaseSums := kernel.Temporary(n, 1)
-		defer releaseSums()
-		if err := kernel.Reduce(kernel.ReduceSum, sums.Select(1, 0), x, []int{1}, 0); err != nil {
-			return err
-		}
-		in := []kernel.Input{kernel.Of(out), kernel.Of(sums), kernel.Of(ofGroup(q.offset, group))}
-		if err := kernel.Map(kernel.Addcmul, d, out, in, kernel.Real(1)); err != nil {
+		if err := addOffsets(out, x, ofGroup(q.offset, group)); err != nil {
 			return err
 		}
 	}
@@ -198,6 +192,16 @@ func (q *quantGroups) multiply(group, first, n int64, weight kernel.View, tile i
 		return err
 	}
 	return f(first, out)
+}
+
+// addOffsets adds the sums of the rows of x times the offsets of the columns, those of a weight times its scales.
+func addOffsets(out, x, offsets kernel.View) error {
+	sums, release := kernel.Temporary(x.Shape[0], 1)
+	defer release()
+	if err := kernel.Reduce(kernel.ReduceSum, sums.Select(1, 0), x, []int{1}, 0); err != nil {
+		return err
+	}
+	return kernel.Map(kernel.Addcmul, dtype.Float32, out, []kernel.Input{kernel.Of(out), kernel.Of(sums), kernel.Of(offsets)}, kernel.Real(1))
 }
 
 // runBlocks computes a product in float32. Scale has a row for each of the equal blocks of K.

@@ -55,8 +55,8 @@ func (g *grouped) checkMode() {
 	if g.mode != quantised && g.actType != 0 {
 		g.Invalid("actType %d needs int8 operands and a float16 or bfloat16 output", g.actType)
 	}
-	if len(g.offset) > 0 {
-		g.Invalid("offsetOptional must be null; asymmetric quantisation is not emulated")
+	if len(g.offset) > 0 && g.mode != quantisedA8W4 {
+		g.Invalid("offsetOptional must be null for %v and %v", x, w)
 	}
 	if (g.mode == plainProduct || g.mode == antiquant) && (len(g.scale) > 0 || len(g.perToken) > 0) {
 		g.Invalid("scaleOptional and perTokenScaleOptional must be null for %v and %v", x, w)
@@ -174,6 +174,9 @@ func (g *grouped) checkInt4() {
 		if len(g.bias) == 0 || len(g.perToken) == 0 {
 			g.Invalid("%v and %v need biasOptional (8 times the scaled weight, summed over K) and perTokenScaleOptional", g.x[0], w)
 		}
+		if len(g.offset) > 0 {
+			g.checkOffset()
+		}
 		if g.groups.device != nil && g.listType != 1 {
 			g.Invalid("%v and %v need groupListType 1, not %d", g.x[0], w, g.listType)
 		}
@@ -187,6 +190,15 @@ func (g *grouped) checkInt4() {
 	g.checkPerToken()
 	g.wholeBytes(g.x)
 	g.wholeBytes(g.weight)
+}
+
+// checkOffset checks the offsets of an int4 weight, which are multiplied by its scales.
+func (g *grouped) checkOffset() {
+	g.types(g.offset, dtype.Float32)
+	g.DType(g.y[0], dtype.Float16)
+	for name, list := range map[string][]*op.Tensor{"offsetOptional": g.offset, "scaleOptional": g.scale} {
+		g.perWeight(name, list, func(w *op.Tensor, _ int) []int64 { return []int64{1, w.Dim(-1)} })
+	}
 }
 
 // checkSingleForm requires a single x and a single weight, grouped by rows.

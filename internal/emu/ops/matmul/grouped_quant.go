@@ -89,8 +89,8 @@ func scaleView(v kernel.View) kernel.View {
 }
 
 // quantisedInt4 sums blocks of K that have scales of their own: A4W4 is
-// y = Σ(x·w·scale)·perToken, A8W4 is y = (Σ((x−8)·w·scale) + bias)·perToken, where the bias
-// corrects for the 8.
+// y = Σ(x·w·scale)·perToken, A8W4 is y = (Σ((x−8)·w·scale) + Σx·offset + bias)·perToken, where the bias
+// corrects for the 8, and the offset may be missing.
 func (g *grouped) quantisedInt4() func(*op.Exec, group) error {
 	xs, w, y := g.x[0], g.weight[0], g.y[0]
 	k, n := w.Dim(1), w.Dim(2)
@@ -140,6 +140,11 @@ func (g *grouped) quantisedInt4() func(*op.Exec, group) error {
 				if err := g.combine(kernel.Add, out, out, one); err != nil {
 					return err
 				}
+			}
+		}
+		if len(g.offset) > 0 {
+			if err := addOffsets(out, p.x, g.rowOf(g.offset, p.index)); err != nil {
+				return err
 			}
 		}
 		bias, err := g.biasOf(p)

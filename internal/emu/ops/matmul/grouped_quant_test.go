@@ -185,7 +185,7 @@ func TestGroupedMatmulA8W8(t *testing.T) {
 // later versions take rows of one x to one output alone, and scales of the rows.
 func TestGroupedMatmulA8W8Lists(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 11))
-	sizes := []int64{2, 1, 4}
+	sizes := []int64{4, 1, 2}
 	const e, rows, k, n = 3, 7, 5, 6
 	xv, wv := whole(r, rows*k, 20), whole(r, e*k*n, 20)
 	biasv, scalev, tokenv := whole(r, e*n, 50), powers(r, e*n), powers(r, rows)
@@ -233,7 +233,7 @@ func TestGroupedMatmulA8W8Lists(t *testing.T) {
 					a["y"] = y
 				}
 				if !form.manyX {
-					a["groupListOptional"] = []int64{2, 3, 7}
+					a["groupListOptional"] = []int64{4, 5, 7}
 					if late {
 						a["groupListOptional"] = listed(t, 0, sizes...)
 					}
@@ -412,6 +412,34 @@ func TestGroupedMatmulInt4(t *testing.T) {
 						}
 						optest.Run(t, "GroupedMatmulV5", a)
 						near(t, dtype.BFloat16, want, optest.Values(y))
+						if !x4 && blocks == 1 { // offsets of the weight
+							offset, half := whole(r, e*n, 9), optest.Tensor(t, dtype.Float16, []int64{rows, n})
+							for i := range offset {
+								offset[i] /= 64
+							}
+							name := "GroupedMatmulV5"
+							if nz {
+								name = "GroupedMatmulWeightNz"
+							}
+							optest.Run(t, name, a.With(optest.Args{
+								"offsetOptional":        single(optest.Tensor(t, dtype.Float32, shape, offset...)),
+								"perTokenScaleOptional": single(optest.Tensor(t, dtype.Float32, []int64{rows, 1}, tokens...)), "out": single(half),
+							}))
+							moved, row := slices.Clone(want), 0
+							for g, size := range sizes {
+								for range size {
+									sum := 0.0
+									for _, v := range xv[row*k : (row+1)*k] {
+										sum += v
+									}
+									for j := range n {
+										moved[row*n+j] += sum * offset[g*n+j] * tokens[row]
+									}
+									row++
+								}
+							}
+							near(t, dtype.Float16, moved, optest.Values(half))
+						}
 						for name, has := range map[string]bool{"GroupedMatmulV4": x4 || !nz, "GroupedMatmulWeightNz": nz} {
 							if has {
 								again := optest.Tensor(t, dtype.BFloat16, []int64{rows, n})
@@ -465,6 +493,9 @@ func TestGroupedMatmulQuantisedRefuses(t *testing.T) {
 		"no token":           {a8w4.With(optest.Args{"perTokenScaleOptional": nil}), "perTokenScaleOptional"},
 		"running sums":       {a8w4.With(optest.Args{"groupListType": 0}), "groupListType 1"},
 		"blocks":             {a8w4.With(optest.Args{"scaleOptional": of(dtype.Uint64, 2, 5, 64)}), "must be equal"},
+		"offset of blocks":   {a8w4.With(optest.Args{"offsetOptional": of(f32, 2, 1, 64), "scaleOptional": of(dtype.Uint64, 2, 2, 64), "out": of(dtype.Float16, 4, 64)}), "[2,1,64]"},
+		"offset of bfloat16": {a8w4.With(optest.Args{"offsetOptional": of(f32, 2, 1, 64)}), "float16"},
+		"offset type":        {a8w4.With(optest.Args{"offsetOptional": of(bf, 2, 1, 64), "out": of(dtype.Float16, 4, 64)}), "float32"},
 		"act":                {a8w4.With(optest.Args{"actType": 5}), "needs int8"},
 		"no antiquant scale": {a16w8.With(optest.Args{"antiquantScaleOptional": nil}), "needs antiquantScaleOptional"},
 		"antiquant type":     {a16w8.With(optest.Args{"antiquantScaleOptional": of(f32, 2, 32)}), "bfloat16"},
