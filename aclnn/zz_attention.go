@@ -1316,8 +1316,9 @@ var opFusedInferAttentionScore = Operator{
 //
 // It launches aclnnFusedInferAttentionScore (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // attention on st.
-// The emulator implements it. Its element types are not verified: no call within CANN's limits is
-// recorded yet. Its checks follow the document.
+// The emulator verified: Query float16 bfloat16; Key, Value, AttentionOut float16 bfloat16 int8;
+// QuantScale2, QuantOffset2 float32 bfloat16; AntiquantScale, AntiquantOffset float32 float16
+// bfloat16; BlockTable int32; SoftmaxLse float32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs/aclnnFusedInferAttentionScore.md
 func FusedInferAttentionScore(st *acl.Stream, p FusedInferAttentionScoreParams) error {
 	c := NewCall(st, &opFusedInferAttentionScore)
@@ -1416,8 +1417,12 @@ var opFusedInferAttentionScoreV2 = Operator{
 //
 // It launches aclnnFusedInferAttentionScoreV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // attention on st.
-// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16; SoftmaxLse float32. Its
-// checks follow the document.
+// The emulator verified: Query float16 bfloat16; Key, Value float16 bfloat16 int8 int32 int4;
+// QuantScale2Optional, QuantOffset2Optional float32 bfloat16; AntiquantScaleOptional,
+// AntiquantOffsetOptional, KeyAntiquantScaleOptional, KeyAntiquantOffsetOptional,
+// ValueAntiquantScaleOptional, ValueAntiquantOffsetOptional float32 float16 bfloat16;
+// BlockTableOptional int32; AttentionOut float16 bfloat16 int8; SoftmaxLse float32. Its checks
+// follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs/aclnnFusedInferAttentionScoreV2.md
 func FusedInferAttentionScoreV2(st *acl.Stream, p FusedInferAttentionScoreV2Params) error {
 	c := NewCall(st, &opFusedInferAttentionScoreV2)
@@ -1528,8 +1533,12 @@ var opFusedInferAttentionScoreV3 = Operator{
 //
 // It launches aclnnFusedInferAttentionScoreV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // attention on st.
-// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16; SoftmaxLse float32. Its
-// checks follow the document.
+// The emulator verified: Query float16 bfloat16; Key, Value float16 bfloat16 int8 int32 int4;
+// QuantScale2Optional, QuantOffset2Optional float32 bfloat16; AntiquantScaleOptional,
+// AntiquantOffsetOptional, KeyAntiquantScaleOptional, KeyAntiquantOffsetOptional,
+// ValueAntiquantScaleOptional, ValueAntiquantOffsetOptional float32 float16 bfloat16;
+// BlockTableOptional int32; AttentionOut float16 bfloat16 int8; SoftmaxLse float32. Its checks
+// follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs/aclnnFusedInferAttentionScoreV3.md
 func FusedInferAttentionScoreV3(st *acl.Stream, p FusedInferAttentionScoreV3Params) error {
 	c := NewCall(st, &opFusedInferAttentionScoreV3)
@@ -1645,8 +1654,12 @@ var opFusedInferAttentionScoreV4 = Operator{
 // sink.
 //
 // It launches aclnnFusedInferAttentionScoreV4 (libopapi, CANN 2026-08) of family attention on st.
-// The emulator implements it. Its element types are not verified: no call within CANN's limits is
-// recorded yet. Its checks follow the document.
+// The emulator verified: Query float16 bfloat16; Key, Value float16 bfloat16 int8 int32 int4;
+// QuantScale2Optional, QuantOffset2Optional float32 bfloat16; AntiquantScaleOptional,
+// AntiquantOffsetOptional, KeyAntiquantScaleOptional, KeyAntiquantOffsetOptional,
+// ValueAntiquantScaleOptional, ValueAntiquantOffsetOptional float32 float16 bfloat16;
+// BlockTableOptional int32; AttentionOut float16 bfloat16 int8; SoftmaxLse float32. Its checks
+// follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs/aclnnFusedInferAttentionScoreV4.md
 func FusedInferAttentionScoreV4(st *acl.Stream, p FusedInferAttentionScoreV4Params) error {
 	c := NewCall(st, &opFusedInferAttentionScoreV4)
@@ -1789,8 +1802,8 @@ var opIncreFlashAttentionV2 = Operator{
 //
 // It launches aclnnIncreFlashAttentionV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
 // on st.
-// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16. Its checks follow the
-// document.
+// The emulator verified: Query, Key, Value float16 bfloat16; QuantScale2, QuantOffset2 float32
+// bfloat16; AttentionOut float16 bfloat16 int8. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs/aclnnIncreFlashAttentionV2.md
 func IncreFlashAttentionV2(st *acl.Stream, p IncreFlashAttentionV2Params) error {
 	c := NewCall(st, &opIncreFlashAttentionV2)
@@ -1856,8 +1869,9 @@ var opIncreFlashAttentionV3 = Operator{
 //
 // It launches aclnnIncreFlashAttentionV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
 // on st.
-// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16. Its checks follow the
-// document.
+// The emulator verified: Query, AntiquantScale, AntiquantOffset float16 bfloat16; Key, Value,
+// AttentionOut float16 bfloat16 int8; QuantScale2, QuantOffset2 float32 bfloat16. Its checks follow
+// the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs/aclnnIncreFlashAttentionV3.md
 func IncreFlashAttentionV3(st *acl.Stream, p IncreFlashAttentionV3Params) error {
 	c := NewCall(st, &opIncreFlashAttentionV3)
@@ -1929,8 +1943,9 @@ var opIncreFlashAttentionV4 = Operator{
 //
 // It launches aclnnIncreFlashAttentionV4 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
 // on st.
-// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16. Its checks follow the
-// document.
+// The emulator verified: Query, AntiquantScale, AntiquantOffset float16 bfloat16; Key, Value,
+// AttentionOut float16 bfloat16 int8; QuantScale2, QuantOffset2 float32 bfloat16; Blocktable int32.
+// Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs/aclnnIncreFlashAttentionV4.md
 func IncreFlashAttentionV4(st *acl.Stream, p IncreFlashAttentionV4Params) error {
 	c := NewCall(st, &opIncreFlashAttentionV4)
@@ -2330,11 +2345,12 @@ var opMlaPrologV2WeightNz = Operator{
 // MlaPrologV2WeightNz is MlaProlog that gives the queries' scales as well.
 //
 // It launches aclnnMlaPrologV2WeightNz (libopapi, CANN 2026-08) of family attention on st.
-// The emulator verified: TokenX, WeightDq, WeightUqQr, WeightDkvKr int8; WeightUk, RmsnormGammaCq,
-// RmsnormGammaCkv, RopeSin, RopeCos, KrCacheRef, QueryRopeOut bfloat16; CacheIndex int64;
-// KvCacheRef, QueryOut bfloat16 int8; DequantScaleXOptional, DequantScaleWDqOptional,
+// The emulator verified: TokenX, WeightDq, WeightDkvKr, KvCacheRef, KrCacheRef, QueryOut bfloat16
+// int8; WeightUqQr int8; WeightUk, RmsnormGammaCq, RmsnormGammaCkv, RopeSin, RopeCos, QueryRopeOut
+// bfloat16; CacheIndex int64; DequantScaleXOptional, DequantScaleWDqOptional,
 // DequantScaleWUqQrOptional, DequantScaleWDkvKrOptional, QuantScaleCkvOptional,
-// SmoothScalesCqOptional, DequantScaleQNopeOutOptional float32. Its checks follow the document.
+// QuantScaleCkrOptional, SmoothScalesCqOptional, DequantScaleQNopeOutOptional float32. Its checks
+// follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/mla_prolog_v2/docs/aclnnMlaPrologV2WeightNz.md
 func MlaPrologV2WeightNz(st *acl.Stream, p MlaPrologV2WeightNzParams) error {
 	c := NewCall(st, &opMlaPrologV2WeightNz)
@@ -2531,11 +2547,11 @@ var opMlaPrologV3WeightNz = Operator{
 // queries.
 //
 // It launches aclnnMlaPrologV3WeightNz (libopapi, CANN 2026-08) of family attention on st.
-// The emulator verified: TokenX, WeightDq, WeightUqQr, WeightDkvKr, KvCacheRef, QueryOut int8;
-// WeightUk, RmsnormGammaCq, RmsnormGammaCkv, RopeSin, RopeCos, KrCacheRef, QueryRopeOut bfloat16;
-// CacheIndexOptional int64; DequantScaleXOptional, DequantScaleWDqOptional,
+// The emulator verified: TokenX, WeightDq, WeightUqQr, WeightDkvKr, KvCacheRef, KrCacheRef,
+// QueryOut bfloat16 int8; WeightUk, RmsnormGammaCq, RmsnormGammaCkv, RopeSin, RopeCos, QueryRopeOut
+// bfloat16; CacheIndexOptional int64; DequantScaleXOptional, DequantScaleWDqOptional,
 // DequantScaleWUqQrOptional, DequantScaleWDkvKrOptional, QuantScaleCkvOptional,
-// DequantScaleQNopeOutOptional float32. Its checks follow the document.
+// QuantScaleCkrOptional, DequantScaleQNopeOutOptional float32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/mla_prolog_v3/docs/aclnnMlaPrologV3WeightNz.md
 func MlaPrologV3WeightNz(st *acl.Stream, p MlaPrologV3WeightNzParams) error {
 	c := NewCall(st, &opMlaPrologV3WeightNz)
@@ -3257,8 +3273,9 @@ var opPromptFlashAttentionV2 = Operator{
 //
 // It launches aclnnPromptFlashAttentionV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
 // on st.
-// The emulator implements it. Its element types are not verified: no call within CANN's limits is
-// recorded yet. Its checks follow the document.
+// The emulator verified: Query, Key, Value float16 bfloat16; AttenMask int8 uint8 bool;
+// QuantScale2, QuantOffset2 float32 bfloat16; AttentionOut float16 bfloat16 int8. Its checks follow
+// the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/prompt_flash_attention/docs/aclnnPromptFlashAttentionV2.md
 func PromptFlashAttentionV2(st *acl.Stream, p PromptFlashAttentionV2Params) error {
 	c := NewCall(st, &opPromptFlashAttentionV2)
@@ -3328,8 +3345,8 @@ var opPromptFlashAttentionV3 = Operator{
 //
 // It launches aclnnPromptFlashAttentionV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
 // on st.
-// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16. Its checks follow the
-// document.
+// The emulator verified: Query, Key, Value float16 bfloat16; QuantScale2, QuantOffset2 float32
+// bfloat16; AttentionOut float16 bfloat16 int8. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/prompt_flash_attention/docs/aclnnPromptFlashAttentionV3.md
 func PromptFlashAttentionV3(st *acl.Stream, p PromptFlashAttentionV3Params) error {
 	c := NewCall(st, &opPromptFlashAttentionV3)

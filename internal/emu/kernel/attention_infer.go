@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
 )
@@ -55,14 +54,29 @@ type pagedCache struct {
 	key, value, rope int64   // strides of pages
 }
 
+// UsedPages returns the pages that hold the first tokens of a sequence. The blocks that they name must be
+// in the cache [blocks, heads, block tokens, dim].
+func UsedPages(pages []int64, tokens int64, cache View) ([]int64, error) {
+	blocks, block := cache.Shape[0], cache.Shape[2]
+	need := (tokens + block - 1) / block
+	if need > int64(len(pages)) {
+		return nil, fmt.Errorf("%d tokens need %d blocks of %d, the block table has %d", tokens, need, block, len(pages))
+	}
+	for i, p := range pages[:need] {
+		if p < 0 || p >= blocks {
+			return nil, fmt.Errorf("block %d of the sequence is %d; the cache has blocks 0 to %d", i, p, blocks-1)
+		}
+	}
+	return pages[:need], nil
+}
+
 // paged replaces the caches [blocks, heads, block tokens, dim] by views of the sequence's tokens.
 func (a *Attention) paged(pages []int64, tokens int64) error {
 	block := a.Key.Shape[2]
-	need := (tokens + block - 1) / block
-	if need > int64(len(pages)) {
-		return fmt.Errorf("%d tokens need %d blocks of %d, the block table has %d", tokens, need, block, len(pages))
+	pages, err := UsedPages(pages, tokens, a.Key)
+	if err != nil {
+		return err
 	}
-	pages = pages[:need]
 	a.cache = &pagedCache{pages: pages, rows: block}
 	for _, v := range []struct {
 		cache *View
@@ -72,13 +86,11 @@ func (a *Attention) paged(pages []int64, tokens int64) error {
 		if shape == nil {
 			continue
 		}
-		for _, p := range pages {
-			if p < 0 || p >= shape[0] {
-				return fmt.Errorf("block %d of the sequence is %d; the cache has blocks 0 to %d", slices.Index(pages, p), p, shape[0]-1)
-			}
-		}
 		if shape[2] != block {
 			return fmt.Errorf("the blocks of the caches have %d and %d tokens", block, shape[2])
+		}
+		if _, err := UsedPages(pages, tokens, *v.cache); err != nil {
+			return err
 		}
 		*v.page = strides[0]
 		v.cache.Shape, v.cache.Strides = []int64{shape[1], tokens, shape[3]}, strides[1:]

@@ -160,6 +160,27 @@ func (t *Tensor) Settle(shape []int64) error {
 	return nil
 }
 
+// SplitInt32 views an int32 column as eight int4 columns. CANN accepts this form from frameworks
+// that have no int4 type. The tiles of FRACTAL_NZ are those of int4, whichever type the program
+// stored. Other tensors stay as they are.
+func (t *Tensor) SplitInt32() {
+	n := t.Rank()
+	if t.DType != dtype.Int32 || n == 0 || t.Strides[n-1] != 1 {
+		return
+	}
+	t.DType = dtype.Int4
+	t.Offset *= 8
+	t.Shape, t.Strides = slices.Clone(t.Shape), slices.Clone(t.Strides)
+	t.Shape[n-1] *= 8
+	for i := range n - 1 {
+		t.Strides[i] *= 8
+	}
+	if last := len(t.Storage) - 1; IsNZ(t.Format) && last >= 3 {
+		t.Storage = slices.Clone(t.Storage)
+		t.Storage[last] = DefaultC0(dtype.Int4)
+	}
+}
+
 // Count returns the number of elements of a shape.
 func Count(shape []int64) int64 {
 	n := int64(1)

@@ -11,10 +11,10 @@ import (
 )
 
 // inferenceTable is attention without a backward pass: over prompts, over a cache of keys for one
-// new token, and both in one operator. Quantised keys, shared prefixes and left padding are
-// refused. Null pointers, dtypes, layouts and head dimensions are refused with 161001 or 161002.
-// Masks, lengths, block tables and the sizes of a 910B, which only the kernel's tiling checks, are
-// refused with 561002, in phase one too.
+// new token, and both in one operator. Caches and results may be quantised. Quantised queries,
+// shared prefixes and left padding are refused. Null pointers, dtypes, layouts and head dimensions
+// are refused with 161001 or 161002. Masks, lengths, block tables, scales and the sizes of a 910B,
+// which only the kernel's tiling checks, are refused with 561002, in phase one too.
 var inferenceTable = op.Table{
 	"PromptFlashAttention": inferAttention, "PromptFlashAttentionV2": inferAttention, "PromptFlashAttentionV3": inferAttention,
 	"IncreFlashAttention": inferAttention, "IncreFlashAttentionV2": inferAttention, "IncreFlashAttentionV3": inferAttention, "IncreFlashAttentionV4": inferAttention,
@@ -34,13 +34,14 @@ type inference struct {
 	blocks       *op.Tensor // block table [batch, blocks of a sequence]; nil without paging
 	blockSize    int64
 	scale        float32
+
+	keyScale, valueScale *cacheScale // of a quantised cache
+	outScale, outOffset  *op.Tensor  // of an int8 result: one number, or one for each head and position
 }
 
 // refusedOptions are the tensors of features that the emulator does not support.
 var refusedOptions = []string{
-	"deqScale1", "quantScale1", "deqScale2", "quantScale2", "quantOffset2", "antiquantScale", "antiquantOffset",
-	"dequantScale1", "dequantScale2", "queryPaddingSize", "kvPaddingSize",
-	"keyAntiquantScale", "keyAntiquantOffset", "valueAntiquantScale", "valueAntiquantOffset",
+	"deqScale1", "quantScale1", "deqScale2", "dequantScale1", "dequantScale2", "queryPaddingSize", "kvPaddingSize",
 	"keySharedPrefix", "valueSharedPrefix", "keyRopeAntiquantScale", "dequantScaleQuery", "learnableSink",
 }
 
@@ -64,6 +65,12 @@ func optionalNamed(c *op.Call, name string) *op.Tensor {
 		}
 	}
 	return nil
+}
+
+// hasNamed reports whether there is a parameter under either name.
+func hasNamed(c *op.Call, name string) bool {
+	_, ok := named(c, name)
+	return ok
 }
 
 func intsNamed(c *op.Call, name string) []int64 {
@@ -92,7 +99,7 @@ func inferAttention(c *op.Call) (op.Run, error) {
 	a.query, a.key, a.value = c.Tensor("query"), a.keys[0], a.values[0]
 	for _, name := range refusedOptions {
 		if t := optionalNamed(c, name); t != nil {
-			c.Invalid("%v is given; the emulator computes neither quantisation nor shared prefixes, sinks or left padding: pass null", t)
+			c.Invalid("%v is given; the emulator computes neither quantised queries nor shared prefixes, sinks or left padding: pass null", t)
 		}
 	}
 	a.queryRope, a.keyRope = optionalNamed(c, "queryRope"), optionalNamed(c, "keyRope")
@@ -114,7 +121,7 @@ func inferAttention(c *op.Call) (op.Run, error) {
 	if c.Has("softmaxLseFlag") && c.Bool("softmaxLseFlag") {
 		a.lse = c.Tensor("softmaxLse")
 	}
-	for _, check := range []func(*op.Call){a.readShapes, a.checkSizes, a.readLengths, a.checkMask, a.checkOutputs} {
+	for _, check := range []func(*op.Call){a.readShapes, a.checkSizes, a.readLengths, a.checkMask, a.checkOutputs, a.readCacheScales, a.readOutScale} {
 		if check(c); c.Err() != nil {
 			return nil, c.Err()
 		}
@@ -137,10 +144,14 @@ func (a *inference) readShapes(c *op.Call) {
 		c.Invalid("inputLayout SBH is not supported; use BSH, BSND, BNSD, BNSD_BSND or TND")
 	}
 	c.DType(a.query, dtype.Float16, dtype.BFloat16)
-	for _, t := range slices.Concat(a.keys, a.values, []*op.Tensor{a.out}) {
-		c.SameDType(a.query, t)
+	for _, t := range slices.Concat(a.keys, a.values) {
+		a.checkCacheType(c, t)
 		c.Plain(t)
 	}
+	if a.out.DType != dtype.Int8 || !hasNamed(c, "quantScale2") {
+		c.SameDType(a.query, a.out)
+	}
+	c.Plain(a.out)
 	if len(a.keys) != len(a.values) {
 		c.Invalid("key has %d tensors and value %d", len(a.keys), len(a.values))
 	}
@@ -379,6 +390,9 @@ func (a *inference) run() error {
 		if table, err = kernel.Indices(a.blocks.View()); err != nil {
 			return err
 		}
+	}
+	if a.keyScale != nil || a.outScale != nil {
+		return a.runQuantised(table)
 	}
 	var items []kernel.Inference
 	for _, it := range a.items {

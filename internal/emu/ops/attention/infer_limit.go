@@ -3,6 +3,7 @@ package attention
 import (
 	"strings"
 
+	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -12,7 +13,7 @@ const (
 	inferDims    = 512   // features of a head
 	dimUnit      = 16    // features of a head, with several query tokens
 	pageLimit    = 512   // tokens of a block
-	pageUnit     = 16    // tokens of a block, with one query token or TND
+	pageUnit     = 16    // tokens of a block, with one query token or TND; twice as many in int8
 	promptUnit   = 128   // tokens of a block otherwise
 	rowLimit     = 65535 // features of all key heads of a token in a block
 	queriesLimit = 65536 // sequences
@@ -45,6 +46,8 @@ func (a *inference) checkPages(c *op.Call) {
 	unit := int64(pageUnit)
 	if !a.incremental() && !a.layout.packed() {
 		unit = promptUnit
+	} else if a.key.DType == dtype.Int8 {
+		unit *= 2
 	}
 	switch {
 	case a.blockSize <= 0 || a.blockSize%unit != 0 || a.blockSize > pageLimit:

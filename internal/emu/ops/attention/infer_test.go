@@ -25,6 +25,8 @@ type prompt struct {
 	block                       int64 // 0 without paging
 	query, key, value           []float64
 	batch, totalRows, totalCols int64
+	cache                       *quantisedCache // nil for keys and values of dtype
+	out                         *quantisedOut   // nil for a result of dtype
 }
 
 // at returns the position of an element in the layout's tensor. first is the first token of the
@@ -99,14 +101,20 @@ func (p *prompt) expected(out string) (result, lse []float64) {
 	return result, lse
 }
 
-// paged stores the keys or values in a cache with shuffled blocks.
-func (p *prompt) paged(t testing.TB, data []float64, flat bool) (cache, table *op.Tensor) {
-	perSequence := (p.cols + p.block - 1) / p.block
-	blocks := p.batch*perSequence + 1
-	at := make([]float64, p.batch*perSequence)
+// blocks returns the blocks of a sequence, those of the cache, and the table of their numbers.
+func (p *prompt) blocks() (perSequence, blocks int64, at []float64) {
+	perSequence = (p.cols + p.block - 1) / p.block
+	blocks = p.batch*perSequence + 1
+	at = make([]float64, p.batch*perSequence)
 	for i := range at {
 		at[i] = float64((i*7 + 3) % int(blocks))
 	}
+	return perSequence, blocks, at
+}
+
+// paged stores the keys or values in a cache with shuffled blocks.
+func (p *prompt) paged(t testing.TB, d dtype.Type, data []float64, flat bool) (cache, table *op.Tensor) {
+	perSequence, blocks, at := p.blocks()
 	require.Len(t, slices.Compact(slices.Sorted(slices.Values(at))), len(at), "blocks must be distinct")
 	store := make([]float64, blocks*p.keyHeads*p.block*p.dim)
 	col0 := int64(0)
@@ -129,7 +137,13 @@ func (p *prompt) paged(t testing.TB, data []float64, flat bool) (cache, table *o
 	if flat {
 		shape = []int64{blocks, p.block, p.keyHeads * p.dim}
 	}
-	return optest.Tensor(t, p.dtype, shape, store...), optest.Tensor(t, dtype.Int32, []int64{p.batch, perSequence}, at...)
+	return optest.Tensor(t, d, shape, store...), optest.Tensor(t, dtype.Int32, []int64{p.batch, perSequence}, at...)
+}
+
+func hasParam(o *op.Operator) func(name string) bool {
+	return func(name string) bool {
+		return slices.ContainsFunc(o.Params, func(q op.Param) bool { return q.Name == name })
+	}
 }
 
 func (p *prompt) check(t *testing.T, name string, l kerneltest.Layout, extra optest.Args) {
@@ -146,16 +160,26 @@ func (p *prompt) check(t *testing.T, name string, l kerneltest.Layout, extra opt
 	key, value := make3(p.key, p.keyHeads, p.cols, p.totalCols), make3(p.value, p.keyHeads, p.cols, p.totalCols)
 	result := optest.TensorIn(t, p.dtype, l, p.shape(out, p.heads, p.rows, p.totalRows), 0)
 	o := op.Find(name)
-	has := func(n string) bool {
-		return slices.ContainsFunc(o.Params, func(q op.Param) bool { return q.Name == n })
-	}
+	has := hasParam(o)
 	a := optest.Args{"query": make3(p.query, p.heads, p.rows, p.totalRows), "numHeads": p.heads, "numKeyValueHeads": p.keyHeads, "scaleValue": 0.25, "inputLayout": word, "attentionOut": result}
 	queryLengths, keyLengths := p.queryLengths, p.keyLengths
+	keys, values, stored := p.key, p.value, p.dtype
+	if p.cache != nil {
+		keys, values = p.quantise()
+		stored = p.cache.dtype
+		key, value = p.cacheTensor(t, keys), p.cacheTensor(t, values)
+		p.addScales(t, has, a)
+	}
+	if p.out != nil {
+		result = optest.Tensor(t, dtype.Int8, result.Shape, 0)
+		a["attentionOut"] = result
+		p.out.add(t, p, has, a)
+	}
 	if p.block > 0 {
 		var table *op.Tensor
 		flat := p.layout != "BNSD"
-		key, table = p.paged(t, p.key, flat)
-		value, _ = p.paged(t, p.value, flat)
+		key, table = p.paged(t, stored, keys, flat)
+		value, _ = p.paged(t, stored, values, flat)
 		for _, n := range []string{"blockTable", "blockTableOptional", "blocktable"} {
 			if has(n) {
 				a[n] = table
@@ -201,6 +225,10 @@ func (p *prompt) check(t *testing.T, name string, l kerneltest.Layout, extra opt
 	optest.Run(t, name, a)
 	want, wantLSE := p.expected(out)
 	limit := map[dtype.Type]float64{dtype.Float16: 2e-3, dtype.BFloat16: 1.6e-2}[p.dtype]
+	if p.out != nil {
+		p.out.check(t, p, out, want, optest.Values(result))
+		return
+	}
 	optest.CloseTo(t, fmt.Sprintf("%s %s %v %v", name, word, p.dtype, l), want, optest.Values(result), limit)
 	if lse != nil {
 		optest.CloseTo(t, "softmaxLse", wantLSE, optest.Values(lse), 1e-4)
@@ -314,7 +342,7 @@ func TestInferenceRefusals(t *testing.T) {
 		{op.TilingRefused, optest.Args{"numKeyValueHeads": 3}, "no multiple"},
 		{op.InvalidParam, optest.Args{"key": []*op.Tensor{f(2, 16, 8)}}, "[2,16,4]"},
 		{op.InvalidParam, optest.Args{"attentionOut": f(2, 1, 4)}, "[2,1,8]"},
-		{op.InvalidParam, optest.Args{"keyAntiquantScaleOptional": f(1)}, "quantisation"},
+		{op.TilingRefused, optest.Args{"keyAntiquantScaleOptional": f(1)}, "only an int8 or int4 cache has scales"},
 		{op.TilingRefused, optest.Args{"actualSeqLengthsKvOptional": []int64{17}}, "key tokens"},
 		{op.TilingRefused, optest.Args{"actualSeqLengthsKvOptional": []int64{1, 2, 3}}, "3 actual lengths"},
 		{op.TilingRefused, optest.Args{"sparseMode": 5}, "sparseMode 5"},

@@ -87,6 +87,7 @@ func TestMlaProlog(t *testing.T) {
 	for _, l := range []latentTest{
 		{name: "MlaProlog"}, {name: "MlaProlog", up: true, smooth: true, flat: true, stored: true}, {name: "MlaProlog", up: true, cache: true, rope: true, tiled: true},
 		{name: "MlaPrologV2"}, {name: "MlaPrologV2WeightNz", x: true, up: true, tiled: true, flat: true}, {name: "MlaPrologV2WeightNz", x: true, up: true, cache: true, query: true, smooth: true},
+		{name: "MlaPrologV2WeightNz", up: true, cache: true, rope: true, smooth: true}, {name: "MlaPrologV3WeightNz"}, {name: "MlaPrologV3WeightNz", up: true, cache: true, rope: true, tiled: true},
 		{name: "MlaPrologV3", tiled: true}, {name: "MlaPrologV3WeightNz", x: true, up: true, cache: true, query: true, stored: true},
 	} {
 		const T, D, R, N, K = latentTokens, latentDim, latentRope, latentHeads, latentKey

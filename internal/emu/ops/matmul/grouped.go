@@ -97,7 +97,7 @@ func (g *grouped) read() {
 		g.groupType = groupRows
 	}
 	for _, t := range slices.Concat(g.x, g.weight) {
-		packedInt4(t)
+		t.SplitInt32()
 	}
 }
 
@@ -124,26 +124,6 @@ func (g *grouped) attribute(name string) int64 {
 		return 0
 	}
 	return g.Int(name)
-}
-
-// packedInt4 views an int32 column as eight int4 columns. CANN accepts this form from frameworks
-// that have no int4 type. The tiles of FRACTAL_NZ are those of int4, whichever type the program stored.
-func packedInt4(t *op.Tensor) {
-	n := t.Rank()
-	if t.DType != dtype.Int32 || n == 0 || t.Strides[n-1] != 1 {
-		return
-	}
-	t.DType = dtype.Int4
-	t.Offset *= 8
-	t.Shape, t.Strides = slices.Clone(t.Shape), slices.Clone(t.Strides)
-	t.Shape[n-1] *= 8
-	for i := range n - 1 {
-		t.Strides[i] *= 8
-	}
-	if last := len(t.Storage) - 1; op.IsNZ(t.Format) && last >= 3 {
-		t.Storage = slices.Clone(t.Storage)
-		t.Storage[last] = op.DefaultC0(dtype.Int4)
-	}
 }
 
 // checkAttributes checks the attributes that determine the grouping.

@@ -42,7 +42,7 @@ type quantGroups struct {
 
 func (q *quantGroups) check() {
 	q.Plain(q.x, q.scale, q.rows, q.groups)
-	packedInt4(q.weight)
+	q.weight.SplitInt32()
 	q.weight = byStorage(q.Call, q.weight, 3)
 	if op.IsNZ(q.weight.Format) {
 		q.CheckNZ(q.weight)
