@@ -1087,8 +1087,9 @@ var opInplaceQuantScatterV2 = Operator{
 // InplaceQuantScatterV2 is InplaceQuantScatter with a choice of rounding.
 //
 // It launches aclnnInplaceQuantScatterV2 (libopapi, CANN 2026-08) of family index on st.
-// The emulator verified: SelfRef int8; Indices int32 int64; Updates float16; QuantScales float32;
-// QuantZeroPoints int32. Its checks follow CANN's source.
+// The emulator verified: SelfRef int8 hifloat8 float8_e5m2 float8_e4m3fn; Indices int32 int64;
+// Updates float16 bfloat16; QuantScales float32 bfloat16; QuantZeroPoints bfloat16 int32. Its
+// checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/quant_update_scatter/docs/aclnnInplaceQuantScatterV2.md
 func InplaceQuantScatterV2(st *acl.Stream, p InplaceQuantScatterV2Params) error {
 	c := NewCall(st, &opInplaceQuantScatterV2)

@@ -951,7 +951,8 @@ var opGeluQuant = Operator{
 //
 // It launches aclnnGeluQuant (libopapi, CANN 2026-08) of family quantization on st.
 // The emulator verified: Self, InputScaleOptional, InputOffsetOptional float32 float16 bfloat16; Y
-// int8; OutScaleOptional float32. Its checks follow CANN's source, 9 of them in part.
+// int8 hifloat8 float8_e5m2 float8_e4m3fn; OutScaleOptional float32. Its checks follow CANN's
+// source, 9 of them in part.
 // Vendor's page: hicann/ops-nn, activation/gelu_quant/docs/aclnnGeluQuant.md
 func GeluQuant(st *acl.Stream, p GeluQuantParams) error {
 	c := NewCall(st, &opGeluQuant)

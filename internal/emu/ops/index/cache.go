@@ -6,6 +6,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/tiny"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -27,11 +28,18 @@ func spans(index kernel.View, rows []int64, room int64) ([]int64, error) {
 	return first, nil
 }
 
-// quantScatter quantises updates and writes each into selfRef, starting at the row in indices.
+// quantScatter quantises updates and writes each into selfRef, starting at the row in indices. The second version
+// has floats of eight bits. In mode "hybrid" the device rounds some numbers at random; here all are rounded as in
+// mode "round".
 func quantScatter(c *op.Call) (op.Run, error) {
 	self, indices, updates, scales, zeros := c.Tensor("selfRef"), c.Tensor("indices"), c.Tensor("updates"), c.Tensor("quantScales"), c.Optional("quantZeroPoints")
 	c.Plain(self, indices, updates, scales)
-	c.DType(self, dtype.Int8)
+	types, mode := []dtype.Type{dtype.Int8}, "rint"
+	if c.Has("roundMode") {
+		types = append(types, dtype.Float8E4M3, dtype.Float8E5M2, dtype.HiFloat8)
+		mode = c.Text("roundMode")
+	}
+	c.DType(self, types...)
 	c.DType(indices, op.IndexTypes...)
 	c.DType(updates, dtype.Float16, dtype.BFloat16)
 	c.DType(scales, dtype.Float32, dtype.BFloat16)
@@ -41,8 +49,8 @@ func quantScatter(c *op.Call) (op.Run, error) {
 	if c.Int("reduction") != 1 {
 		c.Invalid("reduction is %d; only 1 (update) is supported", c.Int("reduction"))
 	}
-	if c.Has("roundMode") && c.Text("roundMode") != "rint" {
-		c.Invalid("roundMode is %q; only rint is supported", c.Text("roundMode"))
+	if wide := self.DType == dtype.HiFloat8; wide && mode != "round" && mode != "hybrid" || !wide && mode != "rint" {
+		c.Invalid("roundMode is %q; use round or hybrid for hifloat8, and rint for other types", mode)
 	}
 	if c.Err() != nil {
 		return nil, c.Err()
@@ -81,8 +89,13 @@ func quantScatter(c *op.Call) (op.Run, error) {
 			q.Offset = zeros.As(row, []int64{1})
 		}
 		for i, k := range first {
-			into := self.View().Select(0, int64(i)).Narrow(axis-1, k, updates.Shape[axis])
-			if err := q.Quantize(into, updates.View().Select(0, int64(i))); err != nil {
+			into, from := self.View().Select(0, int64(i)).Narrow(axis-1, k, updates.Shape[axis]), updates.View().Select(0, int64(i))
+			if self.DType == dtype.Int8 {
+				err = q.Quantize(into, from)
+			} else {
+				err = tiny.Quantize(q, into, from)
+			}
+			if err != nil {
 				return err
 			}
 		}

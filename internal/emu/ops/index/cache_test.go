@@ -5,9 +5,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
+	"github.com/goascend/cann/internal/emu/kernel/tiny"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/optest"
 )
@@ -47,6 +49,38 @@ func TestInplaceQuantScatter(t *testing.T) {
 			optest.Refused(t, op.InvalidParam, "InplaceQuantScatterV2", a.With(optest.Args{"roundMode": "floor"}), "roundMode")
 			optest.Refused(t, op.NullPointer, "InplaceQuantScatter", a.With(optest.Args{"updates": nil}), "updates is null")
 		}
+	}
+}
+
+// InplaceQuantScatterV2 writes floats of eight bits as well: the nearest to what int8 would be rounded from.
+func TestInplaceQuantScatterOfFloats(t *testing.T) {
+	for _, c := range []struct {
+		d         dtype.Type
+		round     string
+		precision float64
+	}{{dtype.Float8E4M3, "rint", 0x1p-4}, {dtype.Float8E5M2, "rint", 0x1p-3}, {dtype.HiFloat8, "round", 0x1p-2}, {dtype.HiFloat8, "hybrid", 0x1p-2}} {
+		const room, rows, width = 5, 2, 4
+		self, zero := optest.Tensor(t, dtype.Int8, []int64{3, room, width}, 0), []float64{1, -2, 3, 0}
+		self.DType = c.d
+		updates, scales := optest.Filled(t, 1, dtype.Float16, kerneltest.Gapped, []int64{2, rows, width}), optest.Tensor(t, dtype.Float32, []int64{width}, 0.5, 0.25, 2, 1)
+		a := optest.Args{
+			"selfRef": self, "indices": optest.Tensor(t, dtype.Int64, []int64{2}, 3, 1), "updates": updates, "quantScales": scales, "quantZeroPoints": optest.Tensor(t, dtype.Int32, []int64{width}, zero...),
+			"axis": -2, "quantAxis": -1, "reduction": 1, "roundMode": c.round,
+		}
+		optest.Run(t, "InplaceQuantScatterV2", a)
+		want := make([]float64, 3*room*width)
+		for i, v := range optest.Values(updates) {
+			b, r, k := i/rows/width, i/width%rows, i%width
+			want[(b*room+[]int{3, 1}[b]+r)*width+k] = v/optest.Values(scales)[k] + zero[k]
+		}
+		got, err := tiny.Read(self.View())
+		require.NoError(t, err)
+		for i, v := range want {
+			require.InDelta(t, v, got[i], max(math.Abs(v)*c.precision, 0x1p-10), "%v %s element %d", c.d, c.round, i)
+		}
+		optest.Refused(t, op.InvalidParam, "InplaceQuantScatterV2", a.With(optest.Args{"roundMode": "floor"}))
+		delete(a, "roundMode")
+		optest.Refused(t, op.InvalidParam, "InplaceQuantScatter", a)
 	}
 }
 

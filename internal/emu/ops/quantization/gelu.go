@@ -1,8 +1,11 @@
 package quantization
 
 import (
+	"slices"
+
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/tiny"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -10,16 +13,21 @@ import (
 var quantActivations = op.Table{"GeluQuant": geluQuant}
 
 // geluQuant quantises by given scales, or dynamically per row after multiplying by the given
-// scales.
+// scales. In mode "hybrid" the device rounds some numbers at random; here all are rounded as in mode "round".
 func geluQuant(c *op.Call) (op.Run, error) {
 	self, factor, offset, y := c.Tensor("self"), c.Optional("inputScaleOptional"), c.Optional("inputOffsetOptional"), c.Tensor("y")
-	eightBits(c, self, y)
+	c.Plain(self, y)
+	c.DType(self, op.FloatTypes...)
+	c.DType(y, dtype.Int8, dtype.HiFloat8, dtype.Float8E5M2, dtype.Float8E4M3)
+	c.SameShape(self, y)
+	namedType(c, y)
 	gelu, known := map[string]kernel.Op{"none": kernel.Gelu, "tanh": kernel.GeluTanh}[c.Text("approximate")]
 	if !known {
 		c.Invalid("approximate is %q; use none or tanh", c.Text("approximate"))
 	}
-	if mode := c.Text("roundMode"); mode != "rint" {
-		c.Invalid("roundMode is %q; int8 is rounded by rint", mode)
+	mode := c.Text("roundMode")
+	if wide := y.DType == dtype.HiFloat8; wide && mode != "round" && mode != "hybrid" || !wide && mode != "rint" {
+		c.Invalid("roundMode is %q; use round or hybrid for hifloat8, and rint for other types", mode)
 	}
 	least, scale := 1, (*op.Tensor)(nil)
 	switch mode := c.Text("quantMode"); mode {
@@ -68,9 +76,33 @@ func geluQuant(c *op.Call) (op.Run, error) {
 		if err := kernel.Map(gelu, dtype.Float32, t, []kernel.Input{kernel.Of(self.View())}); err != nil {
 			return err
 		}
+		if y.DType != dtype.Int8 {
+			return quantiseToFloats(y, scale, t, op.OptionalView(factor), op.OptionalView(offset))
+		}
 		if scale == nil {
 			return kernel.Quantizer{Factor: factor.View(), Offset: op.OptionalView(offset), Round: kernel.Round}.Quantize(y.View(), t)
 		}
 		return kernel.DynamicQuantizer{Smooth: op.OptionalView(factor)}.Quantize(y.View(), scale.View(), t)
 	}, nil
+}
+
+// quantiseToFloats sets y, of floats of eight bits, to t·factor + offset. With a scale it sets that to the largest
+// magnitude of each row of t·factor, over the largest number of the type, and y to the quotients.
+func quantiseToFloats(y, scale *op.Tensor, t, factor, offset kernel.View) error {
+	if scale == nil {
+		return tiny.Quantize(kernel.Quantizer{Factor: factor, Offset: offset}, y.View(), t)
+	}
+	if factor.Data != nil {
+		if err := kernel.Map(kernel.Mul, dtype.Float32, t, []kernel.Input{kernel.Of(t), kernel.Of(factor)}); err != nil {
+			return err
+		}
+	}
+	whole, release := kernel.Temporary(t.Shape...) // the same in whole numbers, which nobody needs
+	defer release()
+	if err := (kernel.DynamicQuantizer{Most: tiny.Largest(y.DType)}).Quantize(whole, scale.View(), t); err != nil {
+		return err
+	}
+	rows := scale.View()
+	rows.Shape, rows.Strides = append(slices.Clone(rows.Shape), 1), append(slices.Clone(rows.Strides), 0)
+	return tiny.Quantize(kernel.Quantizer{Factor: rows, Divide: true}, y.View(), t)
 }

@@ -23,7 +23,7 @@ func TestElementTypes(t *testing.T) {
 		"aclnnDynamicQuantV2 refuses groupIndexOptional": "the page gives the index the types of x, but the operator's definition in dynamic_quant_v2_def.cpp gives it int32",
 		"aclnnDynamicQuantV3 refuses":                    missing,
 		"aclnnDynamicQuantV4 refuses":                    missing,
-		"aclnnGeluQuant refuses":                         missing,
+		"aclnnGeluQuant accepts y":                       largest,
 		"aclnnSwiGluQuantV2 accepts yOut":                largest,
 		"aclnnDequantBias accepts biasOptional":          "an integer is added before the scale, another number after it",
 		"aclnnDequantSwigluQuant accepts biasOptional":   "an integer is added before the scale, another number after it",
