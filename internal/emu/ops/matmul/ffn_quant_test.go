@@ -25,10 +25,12 @@ type quantLayers struct {
 	rows, in, hidden  int64   // there are as many columns of y as of x
 	x, w1, w2, b1, b2 []float64
 	args              optest.Args
+	random            *rand.Rand
 }
 
-func newQuantLayers(t *testing.T, r *rand.Rand, name, activation string, several bool, y dtype.Type) *quantLayers {
-	q := &quantLayers{name: name, tokens: []int64{5}, rows: 5, in: 6, hidden: 8}
+func newQuantLayers(t *testing.T, name, activation string, several bool, y dtype.Type) *quantLayers {
+	r := rand.New(rand.NewPCG(12, 12))
+	q := &quantLayers{name: name, random: r, tokens: []int64{5}, rows: 5, in: 6, hidden: 8}
 	if several {
 		q.tokens = []int64{2, 0, 3}
 	}
@@ -81,7 +83,6 @@ func (q *quantLayers) compare(t *testing.T, what string, row func(expert int64, 
 }
 
 func TestFeedForwardInt8(t *testing.T) {
-	r := rand.New(rand.NewPCG(12, 12))
 	for _, name := range []string{"FFN", "FFNV2", "FFNV3"} {
 		for _, several := range []bool{false, true} {
 			for activation, f := range activations {
@@ -93,8 +94,8 @@ func TestFeedForwardInt8(t *testing.T) {
 					{dtype.Float16, dtype.Float32, false, true}, {dtype.Float16, dtype.Uint64, true, true}, {dtype.Float16, dtype.Int64, false, false},
 					{dtype.BFloat16, dtype.BFloat16, true, true}, {dtype.BFloat16, dtype.BFloat16, false, false},
 				} {
-					q := newQuantLayers(t, r, name, activation, several, c.y)
-					e := q.experts()
+					q := newQuantLayers(t, name, activation, several, c.y)
+					e, r := q.experts(), q.random
 					scales := []int64{e}
 					if c.perColumn {
 						scales = q.each(q.hidden)
@@ -154,7 +155,6 @@ func TestFeedForwardInt8(t *testing.T) {
 }
 
 func TestFeedForwardIntegerWeights(t *testing.T) {
-	r := rand.New(rand.NewPCG(13, 13))
 	for _, name := range []string{"FFN", "FFNV2", "FFNV3"} {
 		for _, several := range []bool{false, true} {
 			for activation, f := range activations {
@@ -164,8 +164,8 @@ func TestFeedForwardIntegerWeights(t *testing.T) {
 						groups  int64 // 0 for one scale per column
 						swapped bool
 					}{{dtype.Int8, 0, false}, {dtype.Int8, 0, true}, {dtype.Int4, 0, false}, {dtype.Int4, 2, false}, {dtype.Int4, 1, false}, {dtype.Int4, 2, true}} {
-						q := newQuantLayers(t, r, name, activation, several, d)
-						e, groups := q.experts(), max(c.groups, 1)
+						q := newQuantLayers(t, name, activation, several, d)
+						e, r, groups := q.experts(), q.random, max(c.groups, 1)
 						shape := func(n int64) []int64 {
 							if c.groups == 0 {
 								return q.each(n)
@@ -248,21 +248,14 @@ func TestFeedForwardQuantisedRefuses(t *testing.T) {
 		base, set optest.Args
 		text      string
 	}{
-		{quantised, optest.Args{"scale": nil}, "scale is null"}, {quantised, optest.Args{"offset": nil}, "offset is null"},
-		{quantised, optest.Args{"deqScale2": nil}, "deqScale2 is null"}, {quantised, optest.Args{"deqScale2": of(u64, 6)}, "dtype"},
-		{quantised, optest.Args{"scale": of(f32, 8)}, "dtype"}, {quantised, optest.Args{"scale": of(f32, 2)}, "one for each expert"},
-		{quantised, optest.Args{"scale": of(bf, 1)}, "dtype"}, {quantised, optest.Args{"offset": of(f32, 8)}, "one for each expert"},
-		{quantised, optest.Args{"deqScale1": of(f32, 6)}, "one for each column"}, {quantised, optest.Args{"bias1": of(f32, 8)}, "dtype"},
-		{quantised, optest.Args{"y": of(bf, 2, 6)}, "dtype"}, {quantised, optest.Args{"y": of(f32, 2, 6)}, "dtype"},
-		{quantised, optest.Args{"weight1": int4(6, 8), "weight2": int4(8, 6)}, "dtype"}, {quantised, optest.Args{"weight1": of(f16, 6, 8)}, "dtype"},
-		{quantised, optest.Args{"antiquantScale1": of(f16, 8)}, "do not have it"},
-		{weights, optest.Args{"antiquantOffset2": nil}, "is null"}, {weights, optest.Args{"antiquantScale1": of(f16, 2, 8)}, "dtype"},
-		{weights, optest.Args{"antiquantScale1": of(bf, 4, 8), "antiquantOffset1": of(bf, 4, 8)}, "into 4 groups"}, {weights, optest.Args{"antiquantOffset1": of(bf, 8)}, "as antiquantScale1"},
-		{weights, optest.Args{"antiquantScale1": of(bf, 8), "antiquantOffset1": of(bf, 8)}, "as many dimensions"},
-		{weights, optest.Args{"weight1": of(i8, 6, 8), "weight2": of(i8, 8, 6)}, "one for each column"}, {weights, optest.Args{"bias2": of(bf, 6)}, "dtype"},
-		{weights, optest.Args{"y": of(f16, 2, 6)}, "dtype"}, {weights, optest.Args{"x": of(f32, 2, 6), "y": of(f32, 2, 6)}, "dtype"},
-		{weights, optest.Args{"deqScale1": of(bf, 8)}, "do not have it"}, {weights, optest.Args{"scale": of(f32, 1)}, "do not have it"},
-		{weights, optest.Args{"weight1": gaps, "weight2": int4(6, 6), "bias1": nil}, "share bytes"},
+		{quantised, optest.Args{"scale": nil}, "scale is null"}, {quantised, optest.Args{"deqScale2": nil}, "deqScale2 is null"}, {quantised, optest.Args{"deqScale2": of(u64, 6)}, "dtype"},
+		{quantised, optest.Args{"scale": of(f32, 8)}, "dtype"}, {quantised, optest.Args{"scale": of(f32, 2)}, "one for each expert"}, {quantised, optest.Args{"offset": of(f32, 8)}, "one for each expert"},
+		{quantised, optest.Args{"deqScale1": of(f32, 6)}, "one for each column"}, {quantised, optest.Args{"bias1": of(f32, 8)}, "dtype"}, {quantised, optest.Args{"y": of(bf, 2, 6)}, "dtype"},
+		{quantised, optest.Args{"weight1": int4(6, 8), "weight2": int4(8, 6)}, "dtype"}, {quantised, optest.Args{"antiquantScale1": of(f16, 8)}, "do not have it"},
+		{weights, optest.Args{"antiquantOffset2": nil}, "is null"}, {weights, optest.Args{"antiquantScale1": of(f16, 2, 8)}, "dtype"}, {weights, optest.Args{"antiquantOffset1": of(bf, 8)}, "as antiquantScale1"},
+		{weights, optest.Args{"antiquantScale1": of(bf, 4, 8), "antiquantOffset1": of(bf, 4, 8)}, "into 4 groups"}, {weights, optest.Args{"antiquantScale1": of(bf, 8), "antiquantOffset1": of(bf, 8)}, "as many dimensions"},
+		{weights, optest.Args{"weight1": of(i8, 6, 8), "weight2": of(i8, 8, 6)}, "one for each column"}, {weights, optest.Args{"bias2": of(bf, 6)}, "dtype"}, {weights, optest.Args{"y": of(f16, 2, 6)}, "dtype"},
+		{weights, optest.Args{"scale": of(f32, 1)}, "do not have it"}, {weights, optest.Args{"weight1": gaps, "weight2": int4(6, 6), "bias1": nil}, "share bytes"},
 	} {
 		optest.Refused(t, op.InvalidParam, "FFN", c.base.With(c.set), c.text)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel/fractal"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/optest"
 )
@@ -91,23 +90,13 @@ func (p *expertProducts) weightIn(t *testing.T, form string, d dtype.Type) *op.T
 	var w *op.Tensor
 	switch {
 	case d == dtype.Int8 && form == "nd":
-		return optest.Tensor(t, d, shape, p.w...)
+		w = optest.Tensor(t, d, shape, p.w...)
 	case d == dtype.Int8:
-		w = optest.Tensor(t, d, shape)
-		require.NoError(t, fractal.Pack(w.Data, 32, optest.Tensor(t, d, shape, p.w...).View()))
+		w = inNz(t, optest.Tensor(t, d, shape, p.w...))
 	case form == "nd":
 		w = int4Tensor(t, shape, p.w)
 	default:
-		tiled := make([]float64, len(p.w))
-		for at, v := range p.w {
-			at := int64(at)
-			g, i, j := at/(p.k*p.n), at/p.n%p.k, at%p.n
-			tiled[g*p.k*p.n+j/64*p.k*64+i*64+j%64] = v
-		}
-		w = int4Tensor(t, shape, tiled)
-	}
-	if form != "nd" {
-		w.Format, w.Storage = dtype.FractalNZ, op.NZShape(shape, false, op.DefaultC0(w.DType))
+		w = int4Nz(t, shape, p.w)
 	}
 	if form == "storage" {
 		w.Shape, w.Strides = w.Storage, op.ContiguousStrides(w.Storage)

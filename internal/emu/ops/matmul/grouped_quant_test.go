@@ -28,12 +28,17 @@ func packedScales(t testing.TB, d dtype.Type, shape []int64, scales []float64) *
 // int4Tensor packs values from -8 to 7, two per byte.
 func int4Tensor(t testing.TB, shape []int64, values []float64) *op.Tensor {
 	t.Helper()
-	bytes := make([]float64, len(values)/2)
-	for i := range bytes {
-		bytes[i] = float64(int(values[2*i])&15 | int(values[2*i+1])&15<<4)
-	}
-	x := optest.Tensor(t, dtype.Uint8, []int64{int64(len(bytes))}, bytes...)
-	x.DType, x.Shape, x.Strides, x.Storage = dtype.Int4, shape, op.ContiguousStrides(shape), shape
+	x := optest.Int4(t, shape...)
+	optest.StoreInt4(t, x, values)
+	return x
+}
+
+// int4Nz is like int4Tensor, in FRACTAL_NZ.
+func int4Nz(t testing.TB, shape []int64, values []float64) *op.Tensor {
+	t.Helper()
+	x := optest.Int4(t, shape...)
+	x.Format, x.Storage = dtype.FractalNZ, op.NZShape(shape, false, op.DefaultC0(dtype.Int4))
+	optest.StoreInt4(t, x, values)
 	return x
 }
 
@@ -65,12 +70,12 @@ func powers(r *rand.Rand, n int) []float64 {
 // Activations of the fused operators, by actType.
 var activationOf = map[int]func(float64) float64{
 	0: func(x float64) float64 { return x },
-	1: func(x float64) float64 { return max(x, 0) },
+	1: activations["relu"],
 	2: func(x float64) float64 {
 		return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
 	},
-	4: func(x float64) float64 { return x / (1 + math.Exp(-1.702*x)) },
-	5: func(x float64) float64 { return x / (1 + math.Exp(-x)) },
+	4: activations["fastgelu"],
+	5: activations["silu"],
 }
 
 func TestGroupedMatmulA8W8(t *testing.T) {
@@ -383,13 +388,7 @@ func TestGroupedMatmulInt4(t *testing.T) {
 						}
 						w := int4Tensor(t, []int64{e, k, n}, wv)
 						if nz {
-							tiled := make([]float64, len(wv))
-							for at := range int64(len(wv)) {
-								g, i, j := at/(k*n), at/n%k, at%n
-								tiled[g*k*n+j/64*k*64+i*64+j%64] = wv[at]
-							}
-							w = int4Tensor(t, []int64{e, k, n}, tiled)
-							w.Format = dtype.FractalNZ
+							w = int4Nz(t, []int64{e, k, n}, wv)
 						}
 						if packed {
 							asInt32(w)
