@@ -323,20 +323,31 @@ func TestAttentionQuantisesResult(t *testing.T) {
 	p.check(t, "IncreFlashAttentionV4", kerneltest.Contiguous, nil)
 }
 
-func TestQuantisedInferenceRefusals(t *testing.T) {
-	x := func(d dtype.Type, shape ...int64) *op.Tensor { return optest.Tensor(t, d, shape, 1) }
-	half := func(shape ...int64) *op.Tensor { return x(dtype.Float16, shape...) }
-	single := func(shape ...int64) *op.Tensor { return x(dtype.Float32, shape...) }
-	caches := func(d dtype.Type, shape ...int64) optest.Args {
-		return optest.Args{"key": []*op.Tensor{x(d, shape...)}, "value": []*op.Tensor{x(d, shape...)}}
-	}
-	base := optest.Args{"query": half(2, 1, 8), "numHeads": 2, "numKeyValueHeads": 1, "inputLayout": "BSH", "attentionOut": half(2, 1, 8)}.With(caches(dtype.Int8, 2, 16, 4))
+// withType returns a tensor of ones.
+func withType(t *testing.T, d dtype.Type, shape ...int64) *op.Tensor {
+	return optest.Tensor(t, d, shape, 1)
+}
+
+// int8Calls returns a call over an int8 cache without scales, and what changes for several query tokens.
+func int8Calls(t *testing.T) (base, prompt optest.Args) {
+	half := func(shape ...int64) *op.Tensor { return withType(t, dtype.Float16, shape...) }
+	base = optest.Args{"query": half(2, 1, 8), "numHeads": 2, "numKeyValueHeads": 1, "inputLayout": "BSH", "attentionOut": half(2, 1, 8)}.With(cachesOf(t, dtype.Int8, 2, 16, 4))
+	return base, optest.Args{"query": half(2, 3, 64), "attentionOut": half(2, 3, 64)}.With(cachesOf(t, dtype.Int8, 2, 16, 32))
+}
+
+func cachesOf(t *testing.T, d dtype.Type, shape ...int64) optest.Args {
+	return optest.Args{"key": []*op.Tensor{withType(t, d, shape...)}, "value": []*op.Tensor{withType(t, d, shape...)}}
+}
+
+func TestQuantisedCacheRefusals(t *testing.T) {
+	half := func(shape ...int64) *op.Tensor { return withType(t, dtype.Float16, shape...) }
+	single := func(shape ...int64) *op.Tensor { return withType(t, dtype.Float32, shape...) }
+	caches := func(d dtype.Type, shape ...int64) optest.Args { return cachesOf(t, d, shape...) }
+	base, prompt := int8Calls(t)
 	separate := func(key, value *op.Tensor, keyMode, valueMode int) optest.Args {
 		return optest.Args{"keyAntiquantScaleOptional": key, "valueAntiquantScaleOptional": value, "keyAntiquantMode": keyMode, "valueAntiquantMode": valueMode}
 	}
 	joint := func(scale *op.Tensor) optest.Args { return optest.Args{"antiquantScaleOptional": scale} }
-	out := optest.Args{"attentionOut": x(dtype.Int8, 2, 1, 8)}.With(joint(half(2)))
-	prompt := optest.Args{"query": half(2, 3, 64), "attentionOut": half(2, 3, 64)}.With(caches(dtype.Int8, 2, 16, 32))
 	name := "FusedInferAttentionScoreV3"
 	optest.Run(t, name, base.With(joint(half(2))))
 	optest.Run(t, name, base.With(prompt).With(joint(half(2))))
@@ -359,23 +370,38 @@ func TestQuantisedInferenceRefusals(t *testing.T) {
 		{separate(half(1), half(1), 6, 6), "use 0 to 5"},
 		{separate(single(2, 16), single(2, 16), 4, 4), "needs a block table"},
 		{separate(half(2), half(2), 2, 2), "it can be [[1]]"},
-		{joint(half(2)).With(optest.Args{"blockTableOptional": x(dtype.Int32, 2, 1), "blockSize": 16, "actualSeqLengthsKvOptional": []int64{1}}), "multiple of 32"},
+		{joint(half(2)).With(optest.Args{"blockTableOptional": withType(t, dtype.Int32, 2, 1), "blockSize": 16, "actualSeqLengthsKvOptional": []int64{1}}), "multiple of 32"},
 		{prompt, "it needs antiquantScale"},
 		{prompt.With(separate(half(1), half(1), 0, 0)), "needs bfloat16"},
 		{optest.Args{"query": half(2, 3, 32), "attentionOut": half(2, 3, 32)}.With(caches(dtype.Int8, 2, 16, 16)).With(joint(half(2))), "D should be 32 elements aligned"},
 		{caches(dtype.Int32, 2, 16, 1).With(separate(half(1), half(1), 0, 0)).With(optest.Args{"query": half(2, 1, 16), "attentionOut": half(2, 1, 16)}), "D should be 64 elements aligned"},
 		{caches(dtype.Int32, 2, 16, 8).With(joint(half(2))).With(optest.Args{"query": half(2, 1, 128), "attentionOut": half(2, 1, 128)}), "an int4 cache needs keyAntiquantScale"},
-		{out, "needs quantScale2"},
-		{out.With(optest.Args{"quantScale2Optional": single(3)}), "must have one element, or one for each of 2 heads and 4 positions"},
-		{out.With(optest.Args{"quantScale2Optional": half(1)}), "must be float32, or bfloat16"},
-		{out.With(optest.Args{"quantScale2Optional": x(dtype.BFloat16, 1)}), "must be float32, or bfloat16"},
-		{out.With(optest.Args{"quantScale2Optional": single(1), "quantOffset2Optional": single(8)}), "must have the dtype and the size"},
-		{joint(half(2)).With(optest.Args{"quantScale2Optional": single(1)}), "the result is"},
-		{prompt.With(joint(half(2))).With(optest.Args{"attentionOut": x(dtype.Int8, 2, 3, 64), "quantScale2Optional": single(1), "quantOffset2Optional": single(1),
-			"sparseMode": 3, "attenMaskOptional": x(dtype.Bool, 2048, 2048), "actualSeqLengthsKvOptional": []int64{2}}), "the mask hides all keys"},
 	} {
 		optest.Refused(t, op.TilingRefused, name, base.With(k.changes), k.text)
 	}
 	optest.Refused(t, op.InvalidParam, "IncreFlashAttention", base.With(nil), "int8")
 	optest.Refused(t, op.InvalidParam, "IncreFlashAttentionV4", base.With(caches(dtype.Int32, 2, 16, 4)), "int32")
+}
+
+func TestQuantisedResultRefusals(t *testing.T) {
+	half := func(shape ...int64) *op.Tensor { return withType(t, dtype.Float16, shape...) }
+	single := func(shape ...int64) *op.Tensor { return withType(t, dtype.Float32, shape...) }
+	base, prompt := int8Calls(t)
+	joint := func(scale *op.Tensor) optest.Args { return optest.Args{"antiquantScaleOptional": scale} }
+	out := optest.Args{"attentionOut": withType(t, dtype.Int8, 2, 1, 8)}.With(joint(half(2)))
+	for _, k := range []struct {
+		changes optest.Args
+		text    string
+	}{
+		{out, "needs quantScale2"},
+		{out.With(optest.Args{"quantScale2Optional": single(3)}), "must have one element, or one for each of 2 heads and 4 positions"},
+		{out.With(optest.Args{"quantScale2Optional": half(1)}), "must be float32, or bfloat16"},
+		{out.With(optest.Args{"quantScale2Optional": withType(t, dtype.BFloat16, 1)}), "must be float32, or bfloat16"},
+		{out.With(optest.Args{"quantScale2Optional": single(1), "quantOffset2Optional": single(8)}), "must have the dtype and the size"},
+		{joint(half(2)).With(optest.Args{"quantScale2Optional": single(1)}), "the result is"},
+		{prompt.With(joint(half(2))).With(optest.Args{"attentionOut": withType(t, dtype.Int8, 2, 3, 64), "quantScale2Optional": single(1), "quantOffset2Optional": single(1),
+			"sparseMode": 3, "attenMaskOptional": withType(t, dtype.Bool, 2048, 2048), "actualSeqLengthsKvOptional": []int64{2}}), "the mask hides all keys"},
+	} {
+		optest.Refused(t, op.TilingRefused, "FusedInferAttentionScoreV3", base.With(k.changes), k.text)
+	}
 }

@@ -146,6 +146,30 @@ func hasParam(o *op.Operator) func(name string) bool {
 	}
 }
 
+// addLengths adds the valid tokens of the sequences, or their ends in TND, to the arguments.
+func (p *prompt) addLengths(has func(string) bool, a optest.Args) {
+	queryLengths, keyLengths := p.queryLengths, p.keyLengths
+	if p.layout == "TND" {
+		if queryLengths = ends(queryLengths); p.block == 0 {
+			keyLengths = ends(keyLengths)
+		}
+	}
+	for _, n := range []string{"actualSeqLengths", "actualSeqLengthsOptional"} {
+		if has(n) {
+			a[n] = queryLengths
+		}
+	}
+	named := false
+	for _, n := range []string{"actualSeqLengthsKv", "actualSeqLengthsKvOptional"} {
+		if has(n) {
+			a[n], named = keyLengths, true
+		}
+	}
+	if !named {
+		a["actualSeqLengths"] = keyLengths
+	}
+}
+
 func (p *prompt) check(t *testing.T, name string, l kerneltest.Layout, extra optest.Args) {
 	t.Helper()
 	p.start()
@@ -162,7 +186,6 @@ func (p *prompt) check(t *testing.T, name string, l kerneltest.Layout, extra opt
 	o := op.Find(name)
 	has := hasParam(o)
 	a := optest.Args{"query": make3(p.query, p.heads, p.rows, p.totalRows), "numHeads": p.heads, "numKeyValueHeads": p.keyHeads, "scaleValue": 0.25, "inputLayout": word, "attentionOut": result}
-	queryLengths, keyLengths := p.queryLengths, p.keyLengths
 	keys, values, stored := p.key, p.value, p.dtype
 	if p.cache != nil {
 		keys, values = p.quantise()
@@ -187,29 +210,11 @@ func (p *prompt) check(t *testing.T, name string, l kerneltest.Layout, extra opt
 		}
 		a["blockSize"] = p.block
 	}
-	if p.layout == "TND" {
-		if queryLengths = ends(queryLengths); p.block == 0 {
-			keyLengths = ends(keyLengths)
-		}
-	}
 	a["key"], a["value"] = key, value
 	if o.Params[1].Class == op.TensorListClass {
 		a["key"], a["value"] = []*op.Tensor{key}, []*op.Tensor{value}
 	}
-	for _, n := range []string{"actualSeqLengths", "actualSeqLengthsOptional"} {
-		if has(n) {
-			a[n] = queryLengths
-		}
-	}
-	named := false
-	for _, n := range []string{"actualSeqLengthsKv", "actualSeqLengthsKvOptional"} {
-		if has(n) {
-			a[n], named = keyLengths, true
-		}
-	}
-	if !named {
-		a["actualSeqLengths"] = keyLengths
-	}
+	p.addLengths(has, a)
 	var lse *op.Tensor
 	if has("softmaxLse") {
 		shape := []int64{p.batch, p.heads, p.rows, 1}
