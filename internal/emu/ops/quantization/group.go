@@ -130,14 +130,13 @@ func swiGLUQuant(c *op.Call) (op.Run, error) {
 		flat := func(v kernel.View) kernel.View {
 			return kernel.View{Data: v.Data, DType: v.DType, Shape: shape, Strides: op.ContiguousStrides(shape)}
 		}
-		extents := scale.As([]int64{rows}, []int64{1})
 		return op.WithInt8(y, y.Shape, func(into kernel.View) error {
 			return op.EachGroup(ends, func(g int, first, n int64) error {
 				part, into := flat(t).Narrow(0, first, n), flat(into).Narrow(0, first, n)
 				if !dynamic {
 					return kernel.Quantizer{Factor: ofGroup(smooth, parts, g), Offset: ofGroup(offsets, parts, g), Round: kernel.Round}.Quantize(into, part)
 				}
-				return quantiseSmoothed(rounder, into, extents.Narrow(0, first, n), part, ofGroup(smooth, parts, g))
+				return quantiseSmoothed(rounder, into, scale.As([]int64{rows}, []int64{1}).Narrow(0, first, n), part, ofGroup(smooth, parts, g))
 			})
 		})
 	}, nil
