@@ -1,6 +1,7 @@
 package aclnn
 
 import (
+	"strings"
 	"sync"
 	"unsafe"
 
@@ -12,7 +13,6 @@ import (
 // Operator is an entry of the generated operator table. Generated code declares one per
 // operator as static data.
 type Operator struct {
-	Name    string // C name without "aclnn"
 	Symbol  string // C name of phase two
 	Library string // where CANN has it
 	Since   string // first CANN version seen with it
@@ -21,6 +21,14 @@ type Operator struct {
 
 	once sync.Once
 	op   cshim.Operator
+}
+
+// Name returns the symbol without CANN's prefix: Add for aclnnAdd. That of a nil operator is empty.
+func (o *Operator) Name() string {
+	if o == nil {
+		return ""
+	}
+	return strings.TrimPrefix(strings.TrimPrefix(o.Symbol, "acl"), "nn")
 }
 
 // Available reports whether this CANN installation has the operator: nil,
@@ -97,7 +105,7 @@ func (c *Call) Launch() error {
 		err = c.failure(err)
 	} else if bridge.Watching.Load() != 0 {
 		if told, ok := bridge.Watched.Load(c.user); ok {
-			told.(bridge.Launched)(c.op.Name, c.op.Params, &c.launch)
+			told.(bridge.Launched)(c.op.Name(), c.op.Params, &c.launch)
 		}
 	}
 	c.free()

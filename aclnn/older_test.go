@@ -28,21 +28,21 @@ func TestOperatorsOfOlderCANN(t *testing.T) {
 	}
 	if os.Getenv("CANN_EMU_API") == "" {
 		for _, p := range append(newer, older...) {
-			require.NoError(t, p.Operator().Available(), p.Operator().Name)
+			require.NoError(t, p.Operator().Available(), p.Operator().Name())
 		}
 	}
 	acltest.Rerun(t, func(t *testing.T) {
 		st := openStream(t)
 		for _, p := range newer {
 			var missing *cshim.SymbolError
-			require.ErrorAs(t, p.Operator().Available(), &missing, p.Operator().Name)
+			require.ErrorAs(t, p.Operator().Available(), &missing, p.Operator().Name())
 			require.Equal(t, "2026-08", p.Operator().Since)
 			c := aclnn.NewCall(st, p.Operator())
 			p.Encode(c)
-			require.ErrorIs(t, c.Launch(), acl.ErrNotSupported, p.Operator().Name)
+			require.ErrorIs(t, c.Launch(), acl.ErrNotSupported, p.Operator().Name())
 		}
 		for _, p := range older {
-			require.NoError(t, p.Operator().Available(), p.Operator().Name)
+			require.NoError(t, p.Operator().Available(), p.Operator().Name())
 		}
 	}, "CANN_EMU_API="+abi.V81RC1)
 }

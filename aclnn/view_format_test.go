@@ -56,7 +56,7 @@ func TestAs(t *testing.T) {
 
 // avgPool calls aclnnAvgPool2d with tensors as they are described.
 func avgPool(st *acl.Stream, self, out *aclnn.Tensor) error {
-	c := aclnn.NewCall(st, &aclnn.Operator{Name: "AvgPool2d", Symbol: "aclnnAvgPool2d", Params: "self kernelSize strides paddings ceilMode countIncludePad divisorOverride cubeMathType out"})
+	c := aclnn.NewCall(st, &aclnn.Operator{Symbol: "aclnnAvgPool2d", Params: "self kernelSize strides paddings ceilMode countIncludePad divisorOverride cubeMathType out"})
 	c.Tensor(self)
 	for _, list := range [][]int64{{2, 2}, {2, 2}, {0, 0}} {
 		c.Ints(list)

@@ -14,7 +14,7 @@ type CeluParams struct {
 }
 
 var opCelu = Operator{
-	Name: "Celu", Symbol: "aclnnCelu", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnCelu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self alpha out",
 	Slots:  "iho",
 }
@@ -31,10 +31,8 @@ func Celu(st *acl.Stream, p CeluParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *CeluParams) Operator() *Operator { return &opCelu }
 
-// Encode implements Params.
 func (p *CeluParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.Alpha)
@@ -54,7 +52,7 @@ type ClippedSwigluParams struct {
 }
 
 var opClippedSwiglu = Operator{
-	Name: "ClippedSwiglu", Symbol: "aclnnClippedSwiglu", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnClippedSwiglu", Library: "libopapi", Since: "2026-08",
 	Params: "x groupIndexOptional dim alpha limit bias interleaved out",
 	Slots:  "ii-----o",
 }
@@ -72,10 +70,8 @@ func ClippedSwiglu(st *acl.Stream, p ClippedSwigluParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ClippedSwigluParams) Operator() *Operator { return &opClippedSwiglu }
 
-// Encode implements Params.
 func (p *ClippedSwigluParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.GroupIndexOptional)
@@ -101,7 +97,7 @@ type ClippedSwigluGradParams struct {
 }
 
 var opClippedSwigluGrad = Operator{
-	Name: "ClippedSwigluGrad", Symbol: "aclnnClippedSwigluGrad", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnClippedSwigluGrad", Library: "libopapi", Since: "2026-08",
 	Params: "gradY x groupIndexOptional dim alpha limit bias interleaved gradXOut",
 	Slots:  "iii-----o",
 }
@@ -118,10 +114,8 @@ func ClippedSwigluGrad(st *acl.Stream, p ClippedSwigluGradParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ClippedSwigluGradParams) Operator() *Operator { return &opClippedSwigluGrad }
 
-// Encode implements Params.
 func (p *ClippedSwigluGradParams) Encode(c *Call) {
 	c.Tensor(p.GradY)
 	c.Tensor(p.X)
@@ -148,7 +142,7 @@ type ClippedSwigluV2Params struct {
 }
 
 var opClippedSwigluV2 = Operator{
-	Name: "ClippedSwigluV2", Symbol: "aclnnClippedSwigluV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnClippedSwigluV2", Library: "libopapi", Since: "2026-08",
 	Params: "x groupIndexOptional dim alpha limit bias interleaved clampMode out",
 	Slots:  "ii------o",
 }
@@ -165,10 +159,8 @@ func ClippedSwigluV2(st *acl.Stream, p ClippedSwigluV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ClippedSwigluV2Params) Operator() *Operator { return &opClippedSwigluV2 }
 
-// Encode implements Params.
 func (p *ClippedSwigluV2Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.GroupIndexOptional)
@@ -191,7 +183,7 @@ type EluParams struct {
 }
 
 var opElu = Operator{
-	Name: "Elu", Symbol: "aclnnElu", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnElu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self alpha scale inputScale out",
 	Slots:  "ihhho",
 }
@@ -209,10 +201,8 @@ func Elu(st *acl.Stream, p EluParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *EluParams) Operator() *Operator { return &opElu }
 
-// Encode implements Params.
 func (p *EluParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.Alpha)
@@ -233,7 +223,7 @@ type EluBackwardParams struct {
 }
 
 var opEluBackward = Operator{
-	Name: "EluBackward", Symbol: "aclnnEluBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnEluBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput alpha scale inputScale isResult selfOrResult gradInput",
 	Slots:  "ihhh-io",
 }
@@ -251,10 +241,8 @@ func EluBackward(st *acl.Stream, p EluBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *EluBackwardParams) Operator() *Operator { return &opEluBackward }
 
-// Encode implements Params.
 func (p *EluBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Scalar(p.Alpha)
@@ -275,7 +263,7 @@ type EluV2Params struct {
 }
 
 var opEluV2 = Operator{
-	Name: "EluV2", Symbol: "aclnnEluV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnEluV2", Library: "libopapi", Since: "2026-08",
 	Params: "self alpha scale inputScale out",
 	Slots:  "ihhho",
 }
@@ -293,10 +281,8 @@ func EluV2(st *acl.Stream, p EluV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *EluV2Params) Operator() *Operator { return &opEluV2 }
 
-// Encode implements Params.
 func (p *EluV2Params) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.Alpha)
@@ -312,7 +298,7 @@ type FastGeluParams struct {
 }
 
 var opFastGelu = Operator{
-	Name: "FastGelu", Symbol: "aclnnFastGelu", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFastGelu", Library: "libopapi", Since: "2026-08",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -328,10 +314,8 @@ func FastGelu(st *acl.Stream, p FastGeluParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FastGeluParams) Operator() *Operator { return &opFastGelu }
 
-// Encode implements Params.
 func (p *FastGeluParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -345,7 +329,7 @@ type FastGeluBackwardParams struct {
 }
 
 var opFastGeluBackward = Operator{
-	Name: "FastGeluBackward", Symbol: "aclnnFastGeluBackward", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFastGeluBackward", Library: "libopapi", Since: "2026-08",
 	Params: "gradOutput self gradInput",
 	Slots:  "iio",
 }
@@ -362,10 +346,8 @@ func FastGeluBackward(st *acl.Stream, p FastGeluBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FastGeluBackwardParams) Operator() *Operator { return &opFastGeluBackward }
 
-// Encode implements Params.
 func (p *FastGeluBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -379,7 +361,7 @@ type FastGeluV2Params struct {
 }
 
 var opFastGeluV2 = Operator{
-	Name: "FastGeluV2", Symbol: "aclnnFastGeluV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFastGeluV2", Library: "libopapi", Since: "2026-08",
 	Params: "x out",
 	Slots:  "io",
 }
@@ -396,10 +378,8 @@ func FastGeluV2(st *acl.Stream, p FastGeluV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FastGeluV2Params) Operator() *Operator { return &opFastGeluV2 }
 
-// Encode implements Params.
 func (p *FastGeluV2Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Out)
@@ -413,7 +393,7 @@ type FatreluMulParams struct {
 }
 
 var opFatreluMul = Operator{
-	Name: "FatreluMul", Symbol: "aclnnFatreluMul", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnFatreluMul", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input threshold out",
 	Slots:  "iio",
 }
@@ -431,10 +411,8 @@ func FatreluMul(st *acl.Stream, p FatreluMulParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FatreluMulParams) Operator() *Operator { return &opFatreluMul }
 
-// Encode implements Params.
 func (p *FatreluMulParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Tensor(p.Threshold)
@@ -451,7 +429,7 @@ type FusedBiasLeakyReluParams struct {
 }
 
 var opFusedBiasLeakyRelu = Operator{
-	Name: "FusedBiasLeakyRelu", Symbol: "aclnnFusedBiasLeakyRelu", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFusedBiasLeakyRelu", Library: "libopapi", Since: "2026-08",
 	Params: "x bias negativeSlope scale out",
 	Slots:  "ii--o",
 }
@@ -467,10 +445,8 @@ func FusedBiasLeakyRelu(st *acl.Stream, p FusedBiasLeakyReluParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FusedBiasLeakyReluParams) Operator() *Operator { return &opFusedBiasLeakyRelu }
 
-// Encode implements Params.
 func (p *FusedBiasLeakyReluParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Bias)
@@ -489,7 +465,7 @@ type GeGluParams struct {
 }
 
 var opGeGlu = Operator{
-	Name: "GeGlu", Symbol: "aclnnGeGlu", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGeGlu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim approximate out outGelu",
 	Slots:  "i--oo",
 }
@@ -507,10 +483,8 @@ func GeGlu(st *acl.Stream, p GeGluParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GeGluParams) Operator() *Operator { return &opGeGlu }
 
-// Encode implements Params.
 func (p *GeGluParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Dim)
@@ -530,7 +504,7 @@ type GeGluBackwardParams struct {
 }
 
 var opGeGluBackward = Operator{
-	Name: "GeGluBackward", Symbol: "aclnnGeGluBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGeGluBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self gelu dim approximate gradInput",
 	Slots:  "iii--o",
 }
@@ -547,10 +521,8 @@ func GeGluBackward(st *acl.Stream, p GeGluBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GeGluBackwardParams) Operator() *Operator { return &opGeGluBackward }
 
-// Encode implements Params.
 func (p *GeGluBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -571,7 +543,7 @@ type GeGluV3Params struct {
 }
 
 var opGeGluV3 = Operator{
-	Name: "GeGluV3", Symbol: "aclnnGeGluV3", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGeGluV3", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim approximate activateLeft out outGelu",
 	Slots:  "i---oo",
 }
@@ -588,10 +560,8 @@ func GeGluV3(st *acl.Stream, p GeGluV3Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GeGluV3Params) Operator() *Operator { return &opGeGluV3 }
 
-// Encode implements Params.
 func (p *GeGluV3Params) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Dim)
@@ -613,7 +583,7 @@ type GeGluV3BackwardParams struct {
 }
 
 var opGeGluV3Backward = Operator{
-	Name: "GeGluV3Backward", Symbol: "aclnnGeGluV3Backward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGeGluV3Backward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self gelu dim approximate activateLeft gradInput",
 	Slots:  "iii---o",
 }
@@ -630,10 +600,8 @@ func GeGluV3Backward(st *acl.Stream, p GeGluV3BackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GeGluV3BackwardParams) Operator() *Operator { return &opGeGluV3Backward }
 
-// Encode implements Params.
 func (p *GeGluV3BackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -651,7 +619,7 @@ type GeluParams struct {
 }
 
 var opGelu = Operator{
-	Name: "Gelu", Symbol: "aclnnGelu", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGelu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -668,10 +636,8 @@ func Gelu(st *acl.Stream, p GeluParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GeluParams) Operator() *Operator { return &opGelu }
 
-// Encode implements Params.
 func (p *GeluParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -685,7 +651,7 @@ type GeluBackwardParams struct {
 }
 
 var opGeluBackward = Operator{
-	Name: "GeluBackward", Symbol: "aclnnGeluBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGeluBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self gradInput",
 	Slots:  "iio",
 }
@@ -702,10 +668,8 @@ func GeluBackward(st *acl.Stream, p GeluBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GeluBackwardParams) Operator() *Operator { return &opGeluBackward }
 
-// Encode implements Params.
 func (p *GeluBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -721,7 +685,7 @@ type GeluBackwardV2Params struct {
 }
 
 var opGeluBackwardV2 = Operator{
-	Name: "GeluBackwardV2", Symbol: "aclnnGeluBackwardV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGeluBackwardV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self approximate gradInput",
 	Slots:  "ii-o",
 }
@@ -738,10 +702,8 @@ func GeluBackwardV2(st *acl.Stream, p GeluBackwardV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GeluBackwardV2Params) Operator() *Operator { return &opGeluBackwardV2 }
 
-// Encode implements Params.
 func (p *GeluBackwardV2Params) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -757,7 +719,7 @@ type GeluMulParams struct {
 }
 
 var opGeluMul = Operator{
-	Name: "GeluMul", Symbol: "aclnnGeluMul", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGeluMul", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input approximateOptional out",
 	Slots:  "i-o",
 }
@@ -773,10 +735,8 @@ func GeluMul(st *acl.Stream, p GeluMulParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GeluMulParams) Operator() *Operator { return &opGeluMul }
 
-// Encode implements Params.
 func (p *GeluMulParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.OptStr(p.ApproximateOptional)
@@ -791,7 +751,7 @@ type GeluV2Params struct {
 }
 
 var opGeluV2 = Operator{
-	Name: "GeluV2", Symbol: "aclnnGeluV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGeluV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x approximate y",
 	Slots:  "i-o",
 }
@@ -807,10 +767,8 @@ func GeluV2(st *acl.Stream, p GeluV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GeluV2Params) Operator() *Operator { return &opGeluV2 }
 
-// Encode implements Params.
 func (p *GeluV2Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Int64(p.Approximate)
@@ -825,7 +783,7 @@ type GluParams struct {
 }
 
 var opGlu = Operator{
-	Name: "Glu", Symbol: "aclnnGlu", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGlu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim out",
 	Slots:  "i-o",
 }
@@ -842,10 +800,8 @@ func Glu(st *acl.Stream, p GluParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GluParams) Operator() *Operator { return &opGlu }
 
-// Encode implements Params.
 func (p *GluParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Dim)
@@ -861,7 +817,7 @@ type GluBackwardParams struct {
 }
 
 var opGluBackward = Operator{
-	Name: "GluBackward", Symbol: "aclnnGluBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGluBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOut self dim out",
 	Slots:  "ii-o",
 }
@@ -878,10 +834,8 @@ func GluBackward(st *acl.Stream, p GluBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GluBackwardParams) Operator() *Operator { return &opGluBackward }
 
-// Encode implements Params.
 func (p *GluBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOut)
 	c.Tensor(p.Self)
@@ -897,7 +851,7 @@ type HardshrinkParams struct {
 }
 
 var opHardshrink = Operator{
-	Name: "Hardshrink", Symbol: "aclnnHardshrink", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnHardshrink", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self lambd out",
 	Slots:  "iho",
 }
@@ -913,10 +867,8 @@ func Hardshrink(st *acl.Stream, p HardshrinkParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *HardshrinkParams) Operator() *Operator { return &opHardshrink }
 
-// Encode implements Params.
 func (p *HardshrinkParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.Lambd)
@@ -932,7 +884,7 @@ type HardshrinkBackwardParams struct {
 }
 
 var opHardshrinkBackward = Operator{
-	Name: "HardshrinkBackward", Symbol: "aclnnHardshrinkBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnHardshrinkBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self lambd gradInput",
 	Slots:  "iiho",
 }
@@ -950,10 +902,8 @@ func HardshrinkBackward(st *acl.Stream, p HardshrinkBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *HardshrinkBackwardParams) Operator() *Operator { return &opHardshrinkBackward }
 
-// Encode implements Params.
 func (p *HardshrinkBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -968,7 +918,7 @@ type HardsigmoidParams struct {
 }
 
 var opHardsigmoid = Operator{
-	Name: "Hardsigmoid", Symbol: "aclnnHardsigmoid", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnHardsigmoid", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -984,10 +934,8 @@ func Hardsigmoid(st *acl.Stream, p HardsigmoidParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *HardsigmoidParams) Operator() *Operator { return &opHardsigmoid }
 
-// Encode implements Params.
 func (p *HardsigmoidParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -1001,7 +949,7 @@ type HardsigmoidBackwardParams struct {
 }
 
 var opHardsigmoidBackward = Operator{
-	Name: "HardsigmoidBackward", Symbol: "aclnnHardsigmoidBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnHardsigmoidBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self out",
 	Slots:  "iio",
 }
@@ -1019,10 +967,8 @@ func HardsigmoidBackward(st *acl.Stream, p HardsigmoidBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *HardsigmoidBackwardParams) Operator() *Operator { return &opHardsigmoidBackward }
 
-// Encode implements Params.
 func (p *HardsigmoidBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -1036,7 +982,7 @@ type HardsigmoidV2Params struct {
 }
 
 var opHardsigmoidV2 = Operator{
-	Name: "HardsigmoidV2", Symbol: "aclnnHardsigmoidV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnHardsigmoidV2", Library: "libopapi", Since: "2026-08",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -1052,10 +998,8 @@ func HardsigmoidV2(st *acl.Stream, p HardsigmoidV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *HardsigmoidV2Params) Operator() *Operator { return &opHardsigmoidV2 }
 
-// Encode implements Params.
 func (p *HardsigmoidV2Params) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -1068,7 +1012,7 @@ type HardswishParams struct {
 }
 
 var opHardswish = Operator{
-	Name: "Hardswish", Symbol: "aclnnHardswish", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnHardswish", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -1084,10 +1028,8 @@ func Hardswish(st *acl.Stream, p HardswishParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *HardswishParams) Operator() *Operator { return &opHardswish }
 
-// Encode implements Params.
 func (p *HardswishParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -1101,7 +1043,7 @@ type HardswishBackwardParams struct {
 }
 
 var opHardswishBackward = Operator{
-	Name: "HardswishBackward", Symbol: "aclnnHardswishBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnHardswishBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self out",
 	Slots:  "iio",
 }
@@ -1119,10 +1061,8 @@ func HardswishBackward(st *acl.Stream, p HardswishBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *HardswishBackwardParams) Operator() *Operator { return &opHardswishBackward }
 
-// Encode implements Params.
 func (p *HardswishBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -1137,7 +1077,7 @@ type HardswishBackwardV2Params struct {
 }
 
 var opHardswishBackwardV2 = Operator{
-	Name: "HardswishBackwardV2", Symbol: "aclnnHardswishBackwardV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnHardswishBackwardV2", Library: "libopapi", Since: "2026-08",
 	Params: "gradOutput self out",
 	Slots:  "iio",
 }
@@ -1154,10 +1094,8 @@ func HardswishBackwardV2(st *acl.Stream, p HardswishBackwardV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *HardswishBackwardV2Params) Operator() *Operator { return &opHardswishBackwardV2 }
 
-// Encode implements Params.
 func (p *HardswishBackwardV2Params) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -1173,7 +1111,7 @@ type HardtanhParams struct {
 }
 
 var opHardtanh = Operator{
-	Name: "Hardtanh", Symbol: "aclnnHardtanh", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnHardtanh", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self clipValueMin clipValueMax out",
 	Slots:  "ihho",
 }
@@ -1190,10 +1128,8 @@ func Hardtanh(st *acl.Stream, p HardtanhParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *HardtanhParams) Operator() *Operator { return &opHardtanh }
 
-// Encode implements Params.
 func (p *HardtanhParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.ClipValueMin)
@@ -1211,7 +1147,7 @@ type HardtanhBackwardParams struct {
 }
 
 var opHardtanhBackward = Operator{
-	Name: "HardtanhBackward", Symbol: "aclnnHardtanhBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnHardtanhBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self min max out",
 	Slots:  "iihho",
 }
@@ -1228,10 +1164,8 @@ func HardtanhBackward(st *acl.Stream, p HardtanhBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *HardtanhBackwardParams) Operator() *Operator { return &opHardtanhBackward }
 
-// Encode implements Params.
 func (p *HardtanhBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -1247,7 +1181,7 @@ type InplaceCeluParams struct {
 }
 
 var opInplaceCelu = Operator{
-	Name: "InplaceCelu", Symbol: "aclnnInplaceCelu", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceCelu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef alpha",
 	Slots:  "ih",
 }
@@ -1263,10 +1197,8 @@ func InplaceCelu(st *acl.Stream, p InplaceCeluParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceCeluParams) Operator() *Operator { return &opInplaceCelu }
 
-// Encode implements Params.
 func (p *InplaceCeluParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Scalar(p.Alpha)
@@ -1281,7 +1213,7 @@ type InplaceEluParams struct {
 }
 
 var opInplaceElu = Operator{
-	Name: "InplaceElu", Symbol: "aclnnInplaceElu", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceElu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef alpha scale inputScale",
 	Slots:  "ihhh",
 }
@@ -1297,10 +1229,8 @@ func InplaceElu(st *acl.Stream, p InplaceEluParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceEluParams) Operator() *Operator { return &opInplaceElu }
 
-// Encode implements Params.
 func (p *InplaceEluParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Scalar(p.Alpha)
@@ -1314,7 +1244,7 @@ type InplaceHardsigmoidParams struct {
 }
 
 var opInplaceHardsigmoid = Operator{
-	Name: "InplaceHardsigmoid", Symbol: "aclnnInplaceHardsigmoid", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceHardsigmoid", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self",
 	Slots:  "i",
 }
@@ -1331,10 +1261,8 @@ func InplaceHardsigmoid(st *acl.Stream, p InplaceHardsigmoidParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceHardsigmoidParams) Operator() *Operator { return &opInplaceHardsigmoid }
 
-// Encode implements Params.
 func (p *InplaceHardsigmoidParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 }
@@ -1345,7 +1273,7 @@ type InplaceHardsigmoidV2Params struct {
 }
 
 var opInplaceHardsigmoidV2 = Operator{
-	Name: "InplaceHardsigmoidV2", Symbol: "aclnnInplaceHardsigmoidV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnInplaceHardsigmoidV2", Library: "libopapi", Since: "2026-08",
 	Params: "self",
 	Slots:  "i",
 }
@@ -1361,10 +1289,8 @@ func InplaceHardsigmoidV2(st *acl.Stream, p InplaceHardsigmoidV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceHardsigmoidV2Params) Operator() *Operator { return &opInplaceHardsigmoidV2 }
 
-// Encode implements Params.
 func (p *InplaceHardsigmoidV2Params) Encode(c *Call) {
 	c.Tensor(p.Self)
 }
@@ -1375,7 +1301,7 @@ type InplaceHardswishParams struct {
 }
 
 var opInplaceHardswish = Operator{
-	Name: "InplaceHardswish", Symbol: "aclnnInplaceHardswish", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceHardswish", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self",
 	Slots:  "i",
 }
@@ -1392,10 +1318,8 @@ func InplaceHardswish(st *acl.Stream, p InplaceHardswishParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceHardswishParams) Operator() *Operator { return &opInplaceHardswish }
 
-// Encode implements Params.
 func (p *InplaceHardswishParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 }
@@ -1408,7 +1332,7 @@ type InplaceHardtanhParams struct {
 }
 
 var opInplaceHardtanh = Operator{
-	Name: "InplaceHardtanh", Symbol: "aclnnInplaceHardtanh", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceHardtanh", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef clipValueMin clipValueMax",
 	Slots:  "ihh",
 }
@@ -1425,10 +1349,8 @@ func InplaceHardtanh(st *acl.Stream, p InplaceHardtanhParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceHardtanhParams) Operator() *Operator { return &opInplaceHardtanh }
 
-// Encode implements Params.
 func (p *InplaceHardtanhParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Scalar(p.ClipValueMin)
@@ -1442,7 +1364,7 @@ type InplaceLeakyReluParams struct {
 }
 
 var opInplaceLeakyRelu = Operator{
-	Name: "InplaceLeakyRelu", Symbol: "aclnnInplaceLeakyRelu", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceLeakyRelu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef negativeSlope",
 	Slots:  "ih",
 }
@@ -1459,10 +1381,8 @@ func InplaceLeakyRelu(st *acl.Stream, p InplaceLeakyReluParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceLeakyReluParams) Operator() *Operator { return &opInplaceLeakyRelu }
 
-// Encode implements Params.
 func (p *InplaceLeakyReluParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Scalar(p.NegativeSlope)
@@ -1474,7 +1394,7 @@ type InplaceMishParams struct {
 }
 
 var opInplaceMish = Operator{
-	Name: "InplaceMish", Symbol: "aclnnInplaceMish", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceMish", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
 	Slots:  "i",
 }
@@ -1490,10 +1410,8 @@ func InplaceMish(st *acl.Stream, p InplaceMishParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceMishParams) Operator() *Operator { return &opInplaceMish }
 
-// Encode implements Params.
 func (p *InplaceMishParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
@@ -1510,7 +1428,7 @@ type InplaceRReluWithNoiseParams struct {
 }
 
 var opInplaceRReluWithNoise = Operator{
-	Name: "InplaceRReluWithNoise", Symbol: "aclnnInplaceRReluWithNoise", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceRReluWithNoise", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self noise lower upper training seed offset",
 	Slots:  "iohh---",
 }
@@ -1527,10 +1445,8 @@ func InplaceRReluWithNoise(st *acl.Stream, p InplaceRReluWithNoiseParams) error 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceRReluWithNoiseParams) Operator() *Operator { return &opInplaceRReluWithNoise }
 
-// Encode implements Params.
 func (p *InplaceRReluWithNoiseParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Noise)
@@ -1547,7 +1463,7 @@ type InplaceReluParams struct {
 }
 
 var opInplaceRelu = Operator{
-	Name: "InplaceRelu", Symbol: "aclnnInplaceRelu", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceRelu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
 	Slots:  "i",
 }
@@ -1564,10 +1480,8 @@ func InplaceRelu(st *acl.Stream, p InplaceReluParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceReluParams) Operator() *Operator { return &opInplaceRelu }
 
-// Encode implements Params.
 func (p *InplaceReluParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
@@ -1578,7 +1492,7 @@ type InplaceSeluParams struct {
 }
 
 var opInplaceSelu = Operator{
-	Name: "InplaceSelu", Symbol: "aclnnInplaceSelu", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceSelu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
 	Slots:  "i",
 }
@@ -1595,10 +1509,8 @@ func InplaceSelu(st *acl.Stream, p InplaceSeluParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceSeluParams) Operator() *Operator { return &opInplaceSelu }
 
-// Encode implements Params.
 func (p *InplaceSeluParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
@@ -1609,7 +1521,7 @@ type InplaceSigmoidParams struct {
 }
 
 var opInplaceSigmoid = Operator{
-	Name: "InplaceSigmoid", Symbol: "aclnnInplaceSigmoid", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceSigmoid", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
 	Slots:  "i",
 }
@@ -1626,10 +1538,8 @@ func InplaceSigmoid(st *acl.Stream, p InplaceSigmoidParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceSigmoidParams) Operator() *Operator { return &opInplaceSigmoid }
 
-// Encode implements Params.
 func (p *InplaceSigmoidParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
@@ -1642,7 +1552,7 @@ type InplaceThresholdParams struct {
 }
 
 var opInplaceThreshold = Operator{
-	Name: "InplaceThreshold", Symbol: "aclnnInplaceThreshold", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceThreshold", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef threshold value",
 	Slots:  "ihh",
 }
@@ -1660,10 +1570,8 @@ func InplaceThreshold(st *acl.Stream, p InplaceThresholdParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceThresholdParams) Operator() *Operator { return &opInplaceThreshold }
 
-// Encode implements Params.
 func (p *InplaceThresholdParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Scalar(p.Threshold)
@@ -1678,7 +1586,7 @@ type LeakyReluParams struct {
 }
 
 var opLeakyRelu = Operator{
-	Name: "LeakyRelu", Symbol: "aclnnLeakyRelu", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnLeakyRelu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self negativeSlope out",
 	Slots:  "iho",
 }
@@ -1695,10 +1603,8 @@ func LeakyRelu(st *acl.Stream, p LeakyReluParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LeakyReluParams) Operator() *Operator { return &opLeakyRelu }
 
-// Encode implements Params.
 func (p *LeakyReluParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.NegativeSlope)
@@ -1715,7 +1621,7 @@ type LeakyReluBackwardParams struct {
 }
 
 var opLeakyReluBackward = Operator{
-	Name: "LeakyReluBackward", Symbol: "aclnnLeakyReluBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnLeakyReluBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self negativeSlope selfIsResult out",
 	Slots:  "iih-o",
 }
@@ -1733,10 +1639,8 @@ func LeakyReluBackward(st *acl.Stream, p LeakyReluBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LeakyReluBackwardParams) Operator() *Operator { return &opLeakyReluBackward }
 
-// Encode implements Params.
 func (p *LeakyReluBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -1752,7 +1656,7 @@ type LogSigmoidParams struct {
 }
 
 var opLogSigmoid = Operator{
-	Name: "LogSigmoid", Symbol: "aclnnLogSigmoid", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnLogSigmoid", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -1768,10 +1672,8 @@ func LogSigmoid(st *acl.Stream, p LogSigmoidParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LogSigmoidParams) Operator() *Operator { return &opLogSigmoid }
 
-// Encode implements Params.
 func (p *LogSigmoidParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -1786,7 +1688,7 @@ type LogSigmoidBackwardParams struct {
 }
 
 var opLogSigmoidBackward = Operator{
-	Name: "LogSigmoidBackward", Symbol: "aclnnLogSigmoidBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnLogSigmoidBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self buffer gradInput",
 	Slots:  "iiio",
 }
@@ -1804,10 +1706,8 @@ func LogSigmoidBackward(st *acl.Stream, p LogSigmoidBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LogSigmoidBackwardParams) Operator() *Operator { return &opLogSigmoidBackward }
 
-// Encode implements Params.
 func (p *LogSigmoidBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -1823,7 +1723,7 @@ type LogSigmoidForwardParams struct {
 }
 
 var opLogSigmoidForward = Operator{
-	Name: "LogSigmoidForward", Symbol: "aclnnLogSigmoidForward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnLogSigmoidForward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out buffer",
 	Slots:  "ioo",
 }
@@ -1841,10 +1741,8 @@ func LogSigmoidForward(st *acl.Stream, p LogSigmoidForwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LogSigmoidForwardParams) Operator() *Operator { return &opLogSigmoidForward }
 
-// Encode implements Params.
 func (p *LogSigmoidForwardParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -1859,7 +1757,7 @@ type LogSoftmaxParams struct {
 }
 
 var opLogSoftmax = Operator{
-	Name: "LogSoftmax", Symbol: "aclnnLogSoftmax", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnLogSoftmax", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim out",
 	Slots:  "i-o",
 }
@@ -1876,10 +1774,8 @@ func LogSoftmax(st *acl.Stream, p LogSoftmaxParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LogSoftmaxParams) Operator() *Operator { return &opLogSoftmax }
 
-// Encode implements Params.
 func (p *LogSoftmaxParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Dim)
@@ -1895,7 +1791,7 @@ type LogSoftmaxBackwardParams struct {
 }
 
 var opLogSoftmaxBackward = Operator{
-	Name: "LogSoftmaxBackward", Symbol: "aclnnLogSoftmaxBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnLogSoftmaxBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput output dim out",
 	Slots:  "ii-o",
 }
@@ -1913,10 +1809,8 @@ func LogSoftmaxBackward(st *acl.Stream, p LogSoftmaxBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LogSoftmaxBackwardParams) Operator() *Operator { return &opLogSoftmaxBackward }
 
-// Encode implements Params.
 func (p *LogSoftmaxBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Output)
@@ -1935,7 +1829,7 @@ type MaskedSoftmaxWithRelPosBiasParams struct {
 }
 
 var opMaskedSoftmaxWithRelPosBias = Operator{
-	Name: "MaskedSoftmaxWithRelPosBias", Symbol: "aclnnMaskedSoftmaxWithRelPosBias", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMaskedSoftmaxWithRelPosBias", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x attenMaskOptional relativePosBias scaleValue innerPrecisionMode out",
 	Slots:  "iii--o",
 }
@@ -1953,12 +1847,10 @@ func MaskedSoftmaxWithRelPosBias(st *acl.Stream, p MaskedSoftmaxWithRelPosBiasPa
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MaskedSoftmaxWithRelPosBiasParams) Operator() *Operator {
 	return &opMaskedSoftmaxWithRelPosBias
 }
 
-// Encode implements Params.
 func (p *MaskedSoftmaxWithRelPosBiasParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.AttenMaskOptional)
@@ -1975,7 +1867,7 @@ type MishParams struct {
 }
 
 var opMish = Operator{
-	Name: "Mish", Symbol: "aclnnMish", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMish", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -1991,10 +1883,8 @@ func Mish(st *acl.Stream, p MishParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MishParams) Operator() *Operator { return &opMish }
 
-// Encode implements Params.
 func (p *MishParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -2008,7 +1898,7 @@ type MishBackwardParams struct {
 }
 
 var opMishBackward = Operator{
-	Name: "MishBackward", Symbol: "aclnnMishBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMishBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self gradInput",
 	Slots:  "iio",
 }
@@ -2025,10 +1915,8 @@ func MishBackward(st *acl.Stream, p MishBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MishBackwardParams) Operator() *Operator { return &opMishBackward }
 
-// Encode implements Params.
 func (p *MishBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -2044,7 +1932,7 @@ type ModulateParams struct {
 }
 
 var opModulate = Operator{
-	Name: "Modulate", Symbol: "aclnnModulate", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnModulate", Library: "libopapi", Since: "2026-08",
 	Params: "self scaleOptional shiftOptional out",
 	Slots:  "iiio",
 }
@@ -2062,10 +1950,8 @@ func Modulate(st *acl.Stream, p ModulateParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ModulateParams) Operator() *Operator { return &opModulate }
 
-// Encode implements Params.
 func (p *ModulateParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.ScaleOptional)
@@ -2085,7 +1971,7 @@ type ModulateBackwardParams struct {
 }
 
 var opModulateBackward = Operator{
-	Name: "ModulateBackward", Symbol: "aclnnModulateBackward", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnModulateBackward", Library: "libopapi", Since: "2026-08",
 	Params: "grad_output input scale shift grad_input grad_scale grad_shift",
 	Slots:  "iiiiooo",
 }
@@ -2102,10 +1988,8 @@ func ModulateBackward(st *acl.Stream, p ModulateBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ModulateBackwardParams) Operator() *Operator { return &opModulateBackward }
 
-// Encode implements Params.
 func (p *ModulateBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Input)
@@ -2124,7 +2008,7 @@ type PreluParams struct {
 }
 
 var opPrelu = Operator{
-	Name: "Prelu", Symbol: "aclnnPrelu", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnPrelu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self weight out",
 	Slots:  "iio",
 }
@@ -2142,10 +2026,8 @@ func Prelu(st *acl.Stream, p PreluParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *PreluParams) Operator() *Operator { return &opPrelu }
 
-// Encode implements Params.
 func (p *PreluParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Weight)
@@ -2162,7 +2044,7 @@ type PreluBackwardParams struct {
 }
 
 var opPreluBackward = Operator{
-	Name: "PreluBackward", Symbol: "aclnnPreluBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnPreluBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self weight gradInput gradWeight",
 	Slots:  "iiioo",
 }
@@ -2179,10 +2061,8 @@ func PreluBackward(st *acl.Stream, p PreluBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *PreluBackwardParams) Operator() *Operator { return &opPreluBackward }
 
-// Encode implements Params.
 func (p *PreluBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -2204,7 +2084,7 @@ type RReluWithNoiseParams struct {
 }
 
 var opRReluWithNoise = Operator{
-	Name: "RReluWithNoise", Symbol: "aclnnRReluWithNoise", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnRReluWithNoise", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self noise lower upper training seed offset out",
 	Slots:  "iohh---o",
 }
@@ -2221,10 +2101,8 @@ func RReluWithNoise(st *acl.Stream, p RReluWithNoiseParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RReluWithNoiseParams) Operator() *Operator { return &opRReluWithNoise }
 
-// Encode implements Params.
 func (p *RReluWithNoiseParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Noise)
@@ -2243,7 +2121,7 @@ type ReluParams struct {
 }
 
 var opRelu = Operator{
-	Name: "Relu", Symbol: "aclnnRelu", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnRelu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -2260,10 +2138,8 @@ func Relu(st *acl.Stream, p ReluParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ReluParams) Operator() *Operator { return &opRelu }
 
-// Encode implements Params.
 func (p *ReluParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -2278,7 +2154,7 @@ type ReluGradV4Params struct {
 }
 
 var opReluGradV4 = Operator{
-	Name: "ReluGradV4", Symbol: "aclnnReluGradV4", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnReluGradV4", Library: "libopapi", Since: "2026-08",
 	Params: "gradOutput self threshold out",
 	Slots:  "iiho",
 }
@@ -2295,10 +2171,8 @@ func ReluGradV4(st *acl.Stream, p ReluGradV4Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ReluGradV4Params) Operator() *Operator { return &opReluGradV4 }
 
-// Encode implements Params.
 func (p *ReluGradV4Params) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -2318,7 +2192,7 @@ type ScaleParams struct {
 }
 
 var opScale = Operator{
-	Name: "Scale", Symbol: "aclnnScale", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnScale", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scale bias axis numAxes scaleFromBlob y",
 	Slots:  "iii---o",
 }
@@ -2335,10 +2209,8 @@ func Scale(st *acl.Stream, p ScaleParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ScaleParams) Operator() *Operator { return &opScale }
 
-// Encode implements Params.
 func (p *ScaleParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Scale)
@@ -2359,7 +2231,7 @@ type ScaledMaskedSoftmaxParams struct {
 }
 
 var opScaledMaskedSoftmax = Operator{
-	Name: "ScaledMaskedSoftmax", Symbol: "aclnnScaledMaskedSoftmax", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnScaledMaskedSoftmax", Library: "libopapi", Since: "2026-08",
 	Params: "x mask scale fixedTriuMask y",
 	Slots:  "ii--o",
 }
@@ -2376,10 +2248,8 @@ func ScaledMaskedSoftmax(st *acl.Stream, p ScaledMaskedSoftmaxParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ScaledMaskedSoftmaxParams) Operator() *Operator { return &opScaledMaskedSoftmax }
 
-// Encode implements Params.
 func (p *ScaledMaskedSoftmaxParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Mask)
@@ -2399,7 +2269,7 @@ type ScaledMaskedSoftmaxBackwardParams struct {
 }
 
 var opScaledMaskedSoftmaxBackward = Operator{
-	Name: "ScaledMaskedSoftmaxBackward", Symbol: "aclnnScaledMaskedSoftmaxBackward", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnScaledMaskedSoftmaxBackward", Library: "libopapi", Since: "2026-08",
 	Params: "gradOutput y mask scale fixTriuMask out",
 	Slots:  "iii--o",
 }
@@ -2416,12 +2286,10 @@ func ScaledMaskedSoftmaxBackward(st *acl.Stream, p ScaledMaskedSoftmaxBackwardPa
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ScaledMaskedSoftmaxBackwardParams) Operator() *Operator {
 	return &opScaledMaskedSoftmaxBackward
 }
 
-// Encode implements Params.
 func (p *ScaledMaskedSoftmaxBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Y)
@@ -2438,7 +2306,7 @@ type SeluParams struct {
 }
 
 var opSelu = Operator{
-	Name: "Selu", Symbol: "aclnnSelu", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSelu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -2455,10 +2323,8 @@ func Selu(st *acl.Stream, p SeluParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SeluParams) Operator() *Operator { return &opSelu }
 
-// Encode implements Params.
 func (p *SeluParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -2472,7 +2338,7 @@ type SeluBackwardParams struct {
 }
 
 var opSeluBackward = Operator{
-	Name: "SeluBackward", Symbol: "aclnnSeluBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSeluBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput result gradInput",
 	Slots:  "iio",
 }
@@ -2489,10 +2355,8 @@ func SeluBackward(st *acl.Stream, p SeluBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SeluBackwardParams) Operator() *Operator { return &opSeluBackward }
 
-// Encode implements Params.
 func (p *SeluBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Result)
@@ -2508,7 +2372,7 @@ type ShrinkParams struct {
 }
 
 var opShrink = Operator{
-	Name: "Shrink", Symbol: "aclnnShrink", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnShrink", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self lambd bias out",
 	Slots:  "ihho",
 }
@@ -2525,10 +2389,8 @@ func Shrink(st *acl.Stream, p ShrinkParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ShrinkParams) Operator() *Operator { return &opShrink }
 
-// Encode implements Params.
 func (p *ShrinkParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.Lambd)
@@ -2543,7 +2405,7 @@ type SigmoidParams struct {
 }
 
 var opSigmoid = Operator{
-	Name: "Sigmoid", Symbol: "aclnnSigmoid", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSigmoid", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -2561,10 +2423,8 @@ func Sigmoid(st *acl.Stream, p SigmoidParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SigmoidParams) Operator() *Operator { return &opSigmoid }
 
-// Encode implements Params.
 func (p *SigmoidParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -2578,7 +2438,7 @@ type SigmoidBackwardParams struct {
 }
 
 var opSigmoidBackward = Operator{
-	Name: "SigmoidBackward", Symbol: "aclnnSigmoidBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSigmoidBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput output gradInput",
 	Slots:  "iio",
 }
@@ -2595,10 +2455,8 @@ func SigmoidBackward(st *acl.Stream, p SigmoidBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SigmoidBackwardParams) Operator() *Operator { return &opSigmoidBackward }
 
-// Encode implements Params.
 func (p *SigmoidBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Output)
@@ -2612,7 +2470,7 @@ type SiluParams struct {
 }
 
 var opSilu = Operator{
-	Name: "Silu", Symbol: "aclnnSilu", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSilu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -2628,10 +2486,8 @@ func Silu(st *acl.Stream, p SiluParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SiluParams) Operator() *Operator { return &opSilu }
 
-// Encode implements Params.
 func (p *SiluParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -2645,7 +2501,7 @@ type SiluBackwardParams struct {
 }
 
 var opSiluBackward = Operator{
-	Name: "SiluBackward", Symbol: "aclnnSiluBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSiluBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self gradInput",
 	Slots:  "iio",
 }
@@ -2662,10 +2518,8 @@ func SiluBackward(st *acl.Stream, p SiluBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SiluBackwardParams) Operator() *Operator { return &opSiluBackward }
 
-// Encode implements Params.
 func (p *SiluBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -2680,7 +2534,7 @@ type SinkhornParams struct {
 }
 
 var opSinkhorn = Operator{
-	Name: "Sinkhorn", Symbol: "aclnnSinkhorn", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSinkhorn", Library: "libopapi", Since: "8.1.RC1",
 	Params: "cost tol p",
 	Slots:  "iho",
 }
@@ -2697,10 +2551,8 @@ func Sinkhorn(st *acl.Stream, p SinkhornParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SinkhornParams) Operator() *Operator { return &opSinkhorn }
 
-// Encode implements Params.
 func (p *SinkhornParams) Encode(c *Call) {
 	c.Tensor(p.Cost)
 	c.Scalar(p.Tol)
@@ -2718,7 +2570,7 @@ type SituGluParams struct {
 }
 
 var opSituGlu = Operator{
-	Name: "SituGlu", Symbol: "aclnnSituGlu", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSituGlu", Library: "libopapi", Since: "2026-08",
 	Params: "x dim beta linearBeta activateLeft out",
 	Slots:  "i----o",
 }
@@ -2735,10 +2587,8 @@ func SituGlu(st *acl.Stream, p SituGluParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SituGluParams) Operator() *Operator { return &opSituGlu }
 
-// Encode implements Params.
 func (p *SituGluParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Int64(p.Dim)
@@ -2760,7 +2610,7 @@ type SituGluGradParams struct {
 }
 
 var opSituGluGrad = Operator{
-	Name: "SituGluGrad", Symbol: "aclnnSituGluGrad", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSituGluGrad", Library: "libopapi", Since: "2026-08",
 	Params: "gradY x dim beta linearBeta activateLeft out",
 	Slots:  "ii----o",
 }
@@ -2776,10 +2626,8 @@ func SituGluGrad(st *acl.Stream, p SituGluGradParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SituGluGradParams) Operator() *Operator { return &opSituGluGrad }
 
-// Encode implements Params.
 func (p *SituGluGradParams) Encode(c *Call) {
 	c.Tensor(p.GradY)
 	c.Tensor(p.X)
@@ -2798,7 +2646,7 @@ type SoftmaxParams struct {
 }
 
 var opSoftmax = Operator{
-	Name: "Softmax", Symbol: "aclnnSoftmax", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSoftmax", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim out",
 	Slots:  "i-o",
 }
@@ -2815,10 +2663,8 @@ func Softmax(st *acl.Stream, p SoftmaxParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SoftmaxParams) Operator() *Operator { return &opSoftmax }
 
-// Encode implements Params.
 func (p *SoftmaxParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Dim)
@@ -2834,7 +2680,7 @@ type SoftmaxBackwardParams struct {
 }
 
 var opSoftmaxBackward = Operator{
-	Name: "SoftmaxBackward", Symbol: "aclnnSoftmaxBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSoftmaxBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput output dim out",
 	Slots:  "ii-o",
 }
@@ -2851,10 +2697,8 @@ func SoftmaxBackward(st *acl.Stream, p SoftmaxBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SoftmaxBackwardParams) Operator() *Operator { return &opSoftmaxBackward }
 
-// Encode implements Params.
 func (p *SoftmaxBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Output)
@@ -2871,7 +2715,7 @@ type SoftplusParams struct {
 }
 
 var opSoftplus = Operator{
-	Name: "Softplus", Symbol: "aclnnSoftplus", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSoftplus", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self beta threshold out",
 	Slots:  "ihho",
 }
@@ -2889,10 +2733,8 @@ func Softplus(st *acl.Stream, p SoftplusParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SoftplusParams) Operator() *Operator { return &opSoftplus }
 
-// Encode implements Params.
 func (p *SoftplusParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.Beta)
@@ -2910,7 +2752,7 @@ type SoftplusBackwardParams struct {
 }
 
 var opSoftplusBackward = Operator{
-	Name: "SoftplusBackward", Symbol: "aclnnSoftplusBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSoftplusBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self beta threshold gradInput",
 	Slots:  "iihho",
 }
@@ -2928,10 +2770,8 @@ func SoftplusBackward(st *acl.Stream, p SoftplusBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SoftplusBackwardParams) Operator() *Operator { return &opSoftplusBackward }
 
-// Encode implements Params.
 func (p *SoftplusBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -2948,7 +2788,7 @@ type SoftshrinkParams struct {
 }
 
 var opSoftshrink = Operator{
-	Name: "Softshrink", Symbol: "aclnnSoftshrink", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSoftshrink", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self lambd out",
 	Slots:  "iho",
 }
@@ -2964,10 +2804,8 @@ func Softshrink(st *acl.Stream, p SoftshrinkParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SoftshrinkParams) Operator() *Operator { return &opSoftshrink }
 
-// Encode implements Params.
 func (p *SoftshrinkParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.Lambd)
@@ -2983,7 +2821,7 @@ type SoftshrinkBackwardParams struct {
 }
 
 var opSoftshrinkBackward = Operator{
-	Name: "SoftshrinkBackward", Symbol: "aclnnSoftshrinkBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSoftshrinkBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self lambd gradInput",
 	Slots:  "iiho",
 }
@@ -3000,10 +2838,8 @@ func SoftshrinkBackward(st *acl.Stream, p SoftshrinkBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SoftshrinkBackwardParams) Operator() *Operator { return &opSoftshrinkBackward }
 
-// Encode implements Params.
 func (p *SoftshrinkBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -3018,7 +2854,7 @@ type SoftsignParams struct {
 }
 
 var opSoftsign = Operator{
-	Name: "Softsign", Symbol: "aclnnSoftsign", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSoftsign", Library: "libopapi", Since: "2026-08",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -3035,10 +2871,8 @@ func Softsign(st *acl.Stream, p SoftsignParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SoftsignParams) Operator() *Operator { return &opSoftsign }
 
-// Encode implements Params.
 func (p *SoftsignParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -3052,7 +2886,7 @@ type SoftsignBackwardParams struct {
 }
 
 var opSoftsignBackward = Operator{
-	Name: "SoftsignBackward", Symbol: "aclnnSoftsignBackward", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSoftsignBackward", Library: "libopapi", Since: "2026-08",
 	Params: "gradients features out",
 	Slots:  "iio",
 }
@@ -3069,10 +2903,8 @@ func SoftsignBackward(st *acl.Stream, p SoftsignBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SoftsignBackwardParams) Operator() *Operator { return &opSoftsignBackward }
 
-// Encode implements Params.
 func (p *SoftsignBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Gradients)
 	c.Tensor(p.Features)
@@ -3086,7 +2918,7 @@ type SquaredReluParams struct {
 }
 
 var opSquaredRelu = Operator{
-	Name: "SquaredRelu", Symbol: "aclnnSquaredRelu", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSquaredRelu", Library: "libopapi", Since: "2026-08",
 	Params: "input out",
 	Slots:  "io",
 }
@@ -3102,10 +2934,8 @@ func SquaredRelu(st *acl.Stream, p SquaredReluParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SquaredReluParams) Operator() *Operator { return &opSquaredRelu }
 
-// Encode implements Params.
 func (p *SquaredReluParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Tensor(p.Out)
@@ -3119,7 +2949,7 @@ type SwiGluParams struct {
 }
 
 var opSwiGlu = Operator{
-	Name: "SwiGlu", Symbol: "aclnnSwiGlu", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSwiGlu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x dim out",
 	Slots:  "i-o",
 }
@@ -3135,10 +2965,8 @@ func SwiGlu(st *acl.Stream, p SwiGluParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SwiGluParams) Operator() *Operator { return &opSwiGlu }
 
-// Encode implements Params.
 func (p *SwiGluParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Int64(p.Dim)
@@ -3154,7 +2982,7 @@ type SwiGluGradParams struct {
 }
 
 var opSwiGluGrad = Operator{
-	Name: "SwiGluGrad", Symbol: "aclnnSwiGluGrad", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSwiGluGrad", Library: "libopapi", Since: "8.1.RC1",
 	Params: "yGrad x dim out",
 	Slots:  "ii-o",
 }
@@ -3170,10 +2998,8 @@ func SwiGluGrad(st *acl.Stream, p SwiGluGradParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SwiGluGradParams) Operator() *Operator { return &opSwiGluGrad }
 
-// Encode implements Params.
 func (p *SwiGluGradParams) Encode(c *Call) {
 	c.Tensor(p.YGrad)
 	c.Tensor(p.X)
@@ -3189,7 +3015,7 @@ type SwigluClampParams struct {
 }
 
 var opSwigluClamp = Operator{
-	Name: "SwigluClamp", Symbol: "aclnnSwigluClamp", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSwigluClamp", Library: "libopapi", Since: "2026-08",
 	Params: "x limit y",
 	Slots:  "i-o",
 }
@@ -3206,10 +3032,8 @@ func SwigluClamp(st *acl.Stream, p SwigluClampParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SwigluClampParams) Operator() *Operator { return &opSwigluClamp }
 
-// Encode implements Params.
 func (p *SwigluClampParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Float64(p.Limit)
@@ -3226,7 +3050,7 @@ type SwigluGroupParams struct {
 }
 
 var opSwigluGroup = Operator{
-	Name: "SwigluGroup", Symbol: "aclnnSwigluGroup", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSwigluGroup", Library: "libopapi", Since: "2026-08",
 	Params: "x weightOptional groupIndexOptional clampLimit out",
 	Slots:  "iii-o",
 }
@@ -3244,10 +3068,8 @@ func SwigluGroup(st *acl.Stream, p SwigluGroupParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SwigluGroupParams) Operator() *Operator { return &opSwigluGroup }
 
-// Encode implements Params.
 func (p *SwigluGroupParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.WeightOptional)
@@ -3269,7 +3091,7 @@ type SwigluGroupGradParams struct {
 }
 
 var opSwigluGroupGrad = Operator{
-	Name: "SwigluGroupGrad", Symbol: "aclnnSwigluGroupGrad", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSwigluGroupGrad", Library: "libopapi", Since: "2026-08",
 	Params: "gradY x weightOptional yOriginOptional groupIndexOptional clampLimit gradXOut gradWeightOutOptional",
 	Slots:  "iiiii-oo",
 }
@@ -3287,10 +3109,8 @@ func SwigluGroupGrad(st *acl.Stream, p SwigluGroupGradParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SwigluGroupGradParams) Operator() *Operator { return &opSwigluGroupGrad }
 
-// Encode implements Params.
 func (p *SwigluGroupGradParams) Encode(c *Call) {
 	c.Tensor(p.GradY)
 	c.Tensor(p.X)
@@ -3310,7 +3130,7 @@ type SwishParams struct {
 }
 
 var opSwish = Operator{
-	Name: "Swish", Symbol: "aclnnSwish", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSwish", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self betaOptional out",
 	Slots:  "iho",
 }
@@ -3326,10 +3146,8 @@ func Swish(st *acl.Stream, p SwishParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SwishParams) Operator() *Operator { return &opSwish }
 
-// Encode implements Params.
 func (p *SwishParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.BetaOptional)
@@ -3345,7 +3163,7 @@ type SwishBackwardParams struct {
 }
 
 var opSwishBackward = Operator{
-	Name: "SwishBackward", Symbol: "aclnnSwishBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSwishBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self betaOptional gradInput",
 	Slots:  "iiho",
 }
@@ -3362,10 +3180,8 @@ func SwishBackward(st *acl.Stream, p SwishBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SwishBackwardParams) Operator() *Operator { return &opSwishBackward }
 
-// Encode implements Params.
 func (p *SwishBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -3381,7 +3197,7 @@ type TanhBackwardParams struct {
 }
 
 var opTanhBackward = Operator{
-	Name: "TanhBackward", Symbol: "aclnnTanhBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnTanhBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput output gradInput",
 	Slots:  "iio",
 }
@@ -3398,10 +3214,8 @@ func TanhBackward(st *acl.Stream, p TanhBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *TanhBackwardParams) Operator() *Operator { return &opTanhBackward }
 
-// Encode implements Params.
 func (p *TanhBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Output)
@@ -3417,7 +3231,7 @@ type ThresholdParams struct {
 }
 
 var opThreshold = Operator{
-	Name: "Threshold", Symbol: "aclnnThreshold", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnThreshold", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self threshold value out",
 	Slots:  "ihho",
 }
@@ -3434,10 +3248,8 @@ func Threshold(st *acl.Stream, p ThresholdParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ThresholdParams) Operator() *Operator { return &opThreshold }
 
-// Encode implements Params.
 func (p *ThresholdParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.Threshold)
@@ -3454,7 +3266,7 @@ type ThresholdBackwardParams struct {
 }
 
 var opThresholdBackward = Operator{
-	Name: "ThresholdBackward", Symbol: "aclnnThresholdBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnThresholdBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self threshold out",
 	Slots:  "iiho",
 }
@@ -3472,10 +3284,8 @@ func ThresholdBackward(st *acl.Stream, p ThresholdBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ThresholdBackwardParams) Operator() *Operator { return &opThresholdBackward }
 
-// Encode implements Params.
 func (p *ThresholdBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -3492,7 +3302,7 @@ type ThresholdV2Params struct {
 }
 
 var opThresholdV2 = Operator{
-	Name: "ThresholdV2", Symbol: "aclnnThresholdV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnThresholdV2", Library: "libopapi", Since: "2026-08",
 	Params: "self threshold value out",
 	Slots:  "ihho",
 }
@@ -3509,10 +3319,8 @@ func ThresholdV2(st *acl.Stream, p ThresholdV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ThresholdV2Params) Operator() *Operator { return &opThresholdV2 }
 
-// Encode implements Params.
 func (p *ThresholdV2Params) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.Threshold)

@@ -20,7 +20,7 @@ type AdvanceStepParams struct {
 }
 
 var opAdvanceStep = Operator{
-	Name: "AdvanceStep", Symbol: "aclnnAdvanceStep", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAdvanceStep", Library: "libopapi", Since: "8.1.RC1",
 	Params: "inputTokens sampledTokenIds inputPositions seqLens slotMapping blockTables numSeqs numQueries blockSize",
 	Slots:  "oioooi---",
 }
@@ -38,10 +38,8 @@ func AdvanceStep(st *acl.Stream, p AdvanceStepParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AdvanceStepParams) Operator() *Operator { return &opAdvanceStep }
 
-// Encode implements Params.
 func (p *AdvanceStepParams) Encode(c *Call) {
 	c.Tensor(p.InputTokens)
 	c.Tensor(p.SampledTokenIds)
@@ -70,7 +68,7 @@ type AdvanceStepV2Params struct {
 }
 
 var opAdvanceStepV2 = Operator{
-	Name: "AdvanceStepV2", Symbol: "aclnnAdvanceStepV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAdvanceStepV2", Library: "libopapi", Since: "2026-08",
 	Params: "inputTokens sampledTokenIds inputPositions seqLens slotMapping blockTables specToken acceptedNum numSeqs numQueries blockSize",
 	Slots:  "oiiooiii---",
 }
@@ -88,10 +86,8 @@ func AdvanceStepV2(st *acl.Stream, p AdvanceStepV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AdvanceStepV2Params) Operator() *Operator { return &opAdvanceStepV2 }
 
-// Encode implements Params.
 func (p *AdvanceStepV2Params) Encode(c *Call) {
 	c.Tensor(p.InputTokens)
 	c.Tensor(p.SampledTokenIds)
@@ -116,7 +112,7 @@ type ApplyRotaryPosEmbParams struct {
 }
 
 var opApplyRotaryPosEmb = Operator{
-	Name: "ApplyRotaryPosEmb", Symbol: "aclnnApplyRotaryPosEmb", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnApplyRotaryPosEmb", Library: "libopapi", Since: "8.1.RC1",
 	Params: "queryRef keyRef cos sin layout",
 	Slots:  "iiii-",
 }
@@ -134,10 +130,8 @@ func ApplyRotaryPosEmb(st *acl.Stream, p ApplyRotaryPosEmbParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ApplyRotaryPosEmbParams) Operator() *Operator { return &opApplyRotaryPosEmb }
 
-// Encode implements Params.
 func (p *ApplyRotaryPosEmbParams) Encode(c *Call) {
 	c.Tensor(p.QueryRef)
 	c.Tensor(p.KeyRef)
@@ -157,7 +151,7 @@ type ApplyRotaryPosEmbV2Params struct {
 }
 
 var opApplyRotaryPosEmbV2 = Operator{
-	Name: "ApplyRotaryPosEmbV2", Symbol: "aclnnApplyRotaryPosEmbV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnApplyRotaryPosEmbV2", Library: "libopapi", Since: "2026-08",
 	Params: "queryRef keyRef cos sin layout rotaryMode",
 	Slots:  "iiii--",
 }
@@ -175,10 +169,8 @@ func ApplyRotaryPosEmbV2(st *acl.Stream, p ApplyRotaryPosEmbV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ApplyRotaryPosEmbV2Params) Operator() *Operator { return &opApplyRotaryPosEmbV2 }
 
-// Encode implements Params.
 func (p *ApplyRotaryPosEmbV2Params) Encode(c *Call) {
 	c.Tensor(p.QueryRef)
 	c.Tensor(p.KeyRef)
@@ -214,7 +206,7 @@ type DequantRopeQuantKvcacheParams struct {
 }
 
 var opDequantRopeQuantKvcache = Operator{
-	Name: "DequantRopeQuantKvcache", Symbol: "aclnnDequantRopeQuantKvcache", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnDequantRopeQuantKvcache", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x cos sin kCacheRef vCacheRef indices scaleK scaleV offsetKOptional offsetVOptional weightScaleOptional activationScaleOptional biasOptional sizeSplits quantModeOptional layoutOptional kvOutput cacheModeOptional qOut kOut vOut",
 	Slots:  "iiiiiiiiiiiiih----ooo",
 }
@@ -234,10 +226,8 @@ func DequantRopeQuantKvcache(st *acl.Stream, p DequantRopeQuantKvcacheParams) er
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *DequantRopeQuantKvcacheParams) Operator() *Operator { return &opDequantRopeQuantKvcache }
 
-// Encode implements Params.
 func (p *DequantRopeQuantKvcacheParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Cos)
@@ -287,7 +277,7 @@ type FlashAttentionScoreParams struct {
 }
 
 var opFlashAttentionScore = Operator{
-	Name: "FlashAttentionScore", Symbol: "aclnnFlashAttentionScore", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnFlashAttentionScore", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query key value realShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional prefixOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut",
 	Slots:  "iiiiiiih--------oooo",
 }
@@ -307,10 +297,8 @@ func FlashAttentionScore(st *acl.Stream, p FlashAttentionScoreParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FlashAttentionScoreParams) Operator() *Operator { return &opFlashAttentionScore }
 
-// Encode implements Params.
 func (p *FlashAttentionScoreParams) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensor(p.Key)
@@ -364,7 +352,7 @@ type FlashAttentionScoreGradParams struct {
 }
 
 var opFlashAttentionScoreGrad = Operator{
-	Name: "FlashAttentionScoreGrad", Symbol: "aclnnFlashAttentionScoreGrad", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnFlashAttentionScoreGrad", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query keyIn value dy pseShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional softmaxMaxOptional softmaxSumOptional softmaxInOptional attentionInOptional prefixOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode dqOut dkOut dvOut dpseOut",
 	Slots:  "iiiiiiiiiiiih--------oooo",
 }
@@ -383,10 +371,8 @@ func FlashAttentionScoreGrad(st *acl.Stream, p FlashAttentionScoreGradParams) er
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FlashAttentionScoreGradParams) Operator() *Operator { return &opFlashAttentionScoreGrad }
 
-// Encode implements Params.
 func (p *FlashAttentionScoreGradParams) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensor(p.KeyIn)
@@ -448,7 +434,7 @@ type FlashAttentionScoreGradV2Params struct {
 }
 
 var opFlashAttentionScoreGradV2 = Operator{
-	Name: "FlashAttentionScoreGradV2", Symbol: "aclnnFlashAttentionScoreGradV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnFlashAttentionScoreGradV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query keyIn value dy pseShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional softmaxMaxOptional softmaxSumOptional softmaxInOptional attentionInOptional prefixOptional qStartIdxOptional kvStartIdxOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode pseType dqOut dkOut dvOut dpseOut",
 	Slots:  "iiiiiiiiiiiihhh---------oooo",
 }
@@ -467,10 +453,8 @@ func FlashAttentionScoreGradV2(st *acl.Stream, p FlashAttentionScoreGradV2Params
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FlashAttentionScoreGradV2Params) Operator() *Operator { return &opFlashAttentionScoreGradV2 }
 
-// Encode implements Params.
 func (p *FlashAttentionScoreGradV2Params) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensor(p.KeyIn)
@@ -530,7 +514,7 @@ type FlashAttentionScoreV2Params struct {
 }
 
 var opFlashAttentionScoreV2 = Operator{
-	Name: "FlashAttentionScoreV2", Symbol: "aclnnFlashAttentionScoreV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnFlashAttentionScoreV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query key value realShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional prefixOptional qStartIdxOptional kvStartIdxOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode pseType softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut",
 	Slots:  "iiiiiiihhh---------oooo",
 }
@@ -549,10 +533,8 @@ func FlashAttentionScoreV2(st *acl.Stream, p FlashAttentionScoreV2Params) error 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FlashAttentionScoreV2Params) Operator() *Operator { return &opFlashAttentionScoreV2 }
 
-// Encode implements Params.
 func (p *FlashAttentionScoreV2Params) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensor(p.Key)
@@ -611,7 +593,7 @@ type FlashAttentionUnpaddingScoreGradParams struct {
 }
 
 var opFlashAttentionUnpaddingScoreGrad = Operator{
-	Name: "FlashAttentionUnpaddingScoreGrad", Symbol: "aclnnFlashAttentionUnpaddingScoreGrad", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnFlashAttentionUnpaddingScoreGrad", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query keyIn value dy pseShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional softmaxMaxOptional softmaxSumOptional softmaxInOptional attentionInOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode dqOut dkOut dvOut dpseOut",
 	Slots:  "iiiiiiiiiiiihhh--------oooo",
 }
@@ -630,12 +612,10 @@ func FlashAttentionUnpaddingScoreGrad(st *acl.Stream, p FlashAttentionUnpaddingS
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FlashAttentionUnpaddingScoreGradParams) Operator() *Operator {
 	return &opFlashAttentionUnpaddingScoreGrad
 }
 
-// Encode implements Params.
 func (p *FlashAttentionUnpaddingScoreGradParams) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensor(p.KeyIn)
@@ -701,7 +681,7 @@ type FlashAttentionUnpaddingScoreGradV2Params struct {
 }
 
 var opFlashAttentionUnpaddingScoreGradV2 = Operator{
-	Name: "FlashAttentionUnpaddingScoreGradV2", Symbol: "aclnnFlashAttentionUnpaddingScoreGradV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnFlashAttentionUnpaddingScoreGradV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query keyIn value dy pseShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional softmaxMaxOptional softmaxSumOptional softmaxInOptional attentionInOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional qStartIdxOptional kvStartIdxOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode pseType dqOut dkOut dvOut dpseOut",
 	Slots:  "iiiiiiiiiiiihhhhh---------oooo",
 }
@@ -720,12 +700,10 @@ func FlashAttentionUnpaddingScoreGradV2(st *acl.Stream, p FlashAttentionUnpaddin
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FlashAttentionUnpaddingScoreGradV2Params) Operator() *Operator {
 	return &opFlashAttentionUnpaddingScoreGradV2
 }
 
-// Encode implements Params.
 func (p *FlashAttentionUnpaddingScoreGradV2Params) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensor(p.KeyIn)
@@ -798,7 +776,7 @@ type FlashAttentionUnpaddingScoreGradV3Params struct {
 }
 
 var opFlashAttentionUnpaddingScoreGradV3 = Operator{
-	Name: "FlashAttentionUnpaddingScoreGradV3", Symbol: "aclnnFlashAttentionUnpaddingScoreGradV3", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFlashAttentionUnpaddingScoreGradV3", Library: "libopapi", Since: "2026-08",
 	Params: "query queryRope keyIn keyInRope value dy pseShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional softmaxMaxOptional softmaxSumOptional softmaxInOptional attentionInOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional qStartIdxOptional kvStartIdxOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode pseType dqOut dqRopeOut dkOut dkRopeOut dvOut dpseOut",
 	Slots:  "iiiiiiiiiiiiiihhhhh---------oooooo",
 }
@@ -817,12 +795,10 @@ func FlashAttentionUnpaddingScoreGradV3(st *acl.Stream, p FlashAttentionUnpaddin
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FlashAttentionUnpaddingScoreGradV3Params) Operator() *Operator {
 	return &opFlashAttentionUnpaddingScoreGradV3
 }
 
-// Encode implements Params.
 func (p *FlashAttentionUnpaddingScoreGradV3Params) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensor(p.QueryRope)
@@ -893,7 +869,7 @@ type FlashAttentionUnpaddingScoreGradV4Params struct {
 }
 
 var opFlashAttentionUnpaddingScoreGradV4 = Operator{
-	Name: "FlashAttentionUnpaddingScoreGradV4", Symbol: "aclnnFlashAttentionUnpaddingScoreGradV4", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFlashAttentionUnpaddingScoreGradV4", Library: "libopapi", Since: "2026-08",
 	Params: "query keyIn value dy pseShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional softmaxMaxOptional softmaxSumOptional softmaxInOptional attentionInOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode dqOut dkOut dvOut dpseOut softmaxInLayout",
 	Slots:  "iiiiiiiiiiiihhh--------oooo-",
 }
@@ -911,12 +887,10 @@ func FlashAttentionUnpaddingScoreGradV4(st *acl.Stream, p FlashAttentionUnpaddin
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FlashAttentionUnpaddingScoreGradV4Params) Operator() *Operator {
 	return &opFlashAttentionUnpaddingScoreGradV4
 }
 
-// Encode implements Params.
 func (p *FlashAttentionUnpaddingScoreGradV4Params) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensor(p.KeyIn)
@@ -975,7 +949,7 @@ type FlashAttentionVarLenScoreParams struct {
 }
 
 var opFlashAttentionVarLenScore = Operator{
-	Name: "FlashAttentionVarLenScore", Symbol: "aclnnFlashAttentionVarLenScore", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnFlashAttentionVarLenScore", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query key value realShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut",
 	Slots:  "iiiiiiihhh--------oooo",
 }
@@ -995,10 +969,8 @@ func FlashAttentionVarLenScore(st *acl.Stream, p FlashAttentionVarLenScoreParams
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FlashAttentionVarLenScoreParams) Operator() *Operator { return &opFlashAttentionVarLenScore }
 
-// Encode implements Params.
 func (p *FlashAttentionVarLenScoreParams) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensor(p.Key)
@@ -1054,7 +1026,7 @@ type FlashAttentionVarLenScoreV2Params struct {
 }
 
 var opFlashAttentionVarLenScoreV2 = Operator{
-	Name: "FlashAttentionVarLenScoreV2", Symbol: "aclnnFlashAttentionVarLenScoreV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnFlashAttentionVarLenScoreV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query key value realShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional qStartIdxOptional kvStartIdxOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode pseType softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut",
 	Slots:  "iiiiiiihhhhh---------oooo",
 }
@@ -1073,12 +1045,10 @@ func FlashAttentionVarLenScoreV2(st *acl.Stream, p FlashAttentionVarLenScoreV2Pa
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FlashAttentionVarLenScoreV2Params) Operator() *Operator {
 	return &opFlashAttentionVarLenScoreV2
 }
 
-// Encode implements Params.
 func (p *FlashAttentionVarLenScoreV2Params) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensor(p.Key)
@@ -1139,7 +1109,7 @@ type FlashAttentionVarLenScoreV3Params struct {
 }
 
 var opFlashAttentionVarLenScoreV3 = Operator{
-	Name: "FlashAttentionVarLenScoreV3", Symbol: "aclnnFlashAttentionVarLenScoreV3", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFlashAttentionVarLenScoreV3", Library: "libopapi", Since: "2026-08",
 	Params: "query queryRope key keyRope value realShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional qStartIdxOptional kvStartIdxOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode pseType softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut",
 	Slots:  "iiiiiiiiihhhhh---------oooo",
 }
@@ -1157,12 +1127,10 @@ func FlashAttentionVarLenScoreV3(st *acl.Stream, p FlashAttentionVarLenScoreV3Pa
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FlashAttentionVarLenScoreV3Params) Operator() *Operator {
 	return &opFlashAttentionVarLenScoreV3
 }
 
-// Encode implements Params.
 func (p *FlashAttentionVarLenScoreV3Params) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensor(p.QueryRope)
@@ -1221,7 +1189,7 @@ type FlashAttentionVarLenScoreV4Params struct {
 }
 
 var opFlashAttentionVarLenScoreV4 = Operator{
-	Name: "FlashAttentionVarLenScoreV4", Symbol: "aclnnFlashAttentionVarLenScoreV4", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFlashAttentionVarLenScoreV4", Library: "libopapi", Since: "2026-08",
 	Params: "query key value realShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode softmaxOutLayout softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut",
 	Slots:  "iiiiiiihhh---------oooo",
 }
@@ -1239,12 +1207,10 @@ func FlashAttentionVarLenScoreV4(st *acl.Stream, p FlashAttentionVarLenScoreV4Pa
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FlashAttentionVarLenScoreV4Params) Operator() *Operator {
 	return &opFlashAttentionVarLenScoreV4
 }
 
-// Encode implements Params.
 func (p *FlashAttentionVarLenScoreV4Params) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensor(p.Key)
@@ -1306,7 +1272,7 @@ type FusedInferAttentionScoreParams struct {
 }
 
 var opFusedInferAttentionScore = Operator{
-	Name: "FusedInferAttentionScore", Symbol: "aclnnFusedInferAttentionScore", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnFusedInferAttentionScore", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query key value pseShift attenMask actualSeqLengths actualSeqLengthsKv deqScale1 quantScale1 deqScale2 quantScale2 quantOffset2 antiquantScale antiquantOffset blockTable queryPaddingSize kvPaddingSize numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode innerPrecise blockSize antiquantMode softmaxLseFlag attentionOut softmaxLse",
 	Slots:  "iiiiihhiiiiiiiiii-----------oo",
 }
@@ -1326,10 +1292,8 @@ func FusedInferAttentionScore(st *acl.Stream, p FusedInferAttentionScoreParams) 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FusedInferAttentionScoreParams) Operator() *Operator { return &opFusedInferAttentionScore }
 
-// Encode implements Params.
 func (p *FusedInferAttentionScoreParams) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensors(p.Key)
@@ -1407,7 +1371,7 @@ type FusedInferAttentionScoreV2Params struct {
 }
 
 var opFusedInferAttentionScoreV2 = Operator{
-	Name: "FusedInferAttentionScoreV2", Symbol: "aclnnFusedInferAttentionScoreV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnFusedInferAttentionScoreV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query key value pseShiftOptional attenMaskOptional actualSeqLengthsOptional actualSeqLengthsKvOptional deqScale1Optional quantScale1Optional deqScale2Optional quantScale2Optional quantOffset2Optional antiquantScaleOptional antiquantOffsetOptional blockTableOptional queryPaddingSizeOptional kvPaddingSizeOptional keyAntiquantScaleOptional keyAntiquantOffsetOptional valueAntiquantScaleOptional valueAntiquantOffsetOptional keySharedPrefixOptional valueSharedPrefixOptional actualSharedPrefixLenOptional numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode innerPrecise blockSize antiquantMode softmaxLseFlag keyAntiquantMode valueAntiquantMode attentionOut softmaxLse",
 	Slots:  "iiiiihhiiiiiiiiiiiiiiiih-------------oo",
 }
@@ -1430,10 +1394,8 @@ func FusedInferAttentionScoreV2(st *acl.Stream, p FusedInferAttentionScoreV2Para
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FusedInferAttentionScoreV2Params) Operator() *Operator { return &opFusedInferAttentionScoreV2 }
 
-// Encode implements Params.
 func (p *FusedInferAttentionScoreV2Params) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensors(p.Key)
@@ -1523,7 +1485,7 @@ type FusedInferAttentionScoreV3Params struct {
 }
 
 var opFusedInferAttentionScoreV3 = Operator{
-	Name: "FusedInferAttentionScoreV3", Symbol: "aclnnFusedInferAttentionScoreV3", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnFusedInferAttentionScoreV3", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query key value pseShiftOptional attenMaskOptional actualSeqLengthsOptional actualSeqLengthsKvOptional deqScale1Optional quantScale1Optional deqScale2Optional quantScale2Optional quantOffset2Optional antiquantScaleOptional antiquantOffsetOptional blockTableOptional queryPaddingSizeOptional kvPaddingSizeOptional keyAntiquantScaleOptional keyAntiquantOffsetOptional valueAntiquantScaleOptional valueAntiquantOffsetOptional keySharedPrefixOptional valueSharedPrefixOptional actualSharedPrefixLenOptional queryRopeOptional keyRopeOptional keyRopeAntiquantScaleOptional numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode innerPrecise blockSize antiquantMode softmaxLseFlag keyAntiquantMode valueAntiquantMode attentionOut softmaxLse",
 	Slots:  "iiiiihhiiiiiiiiiiiiiiiihiii-------------oo",
 }
@@ -1546,10 +1508,8 @@ func FusedInferAttentionScoreV3(st *acl.Stream, p FusedInferAttentionScoreV3Para
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FusedInferAttentionScoreV3Params) Operator() *Operator { return &opFusedInferAttentionScoreV3 }
 
-// Encode implements Params.
 func (p *FusedInferAttentionScoreV3Params) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensors(p.Key)
@@ -1645,7 +1605,7 @@ type FusedInferAttentionScoreV4Params struct {
 }
 
 var opFusedInferAttentionScoreV4 = Operator{
-	Name: "FusedInferAttentionScoreV4", Symbol: "aclnnFusedInferAttentionScoreV4", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFusedInferAttentionScoreV4", Library: "libopapi", Since: "2026-08",
 	Params: "query key value pseShiftOptional attenMaskOptional actualSeqLengthsOptional actualSeqLengthsKvOptional deqScale1Optional quantScale1Optional deqScale2Optional quantScale2Optional quantOffset2Optional antiquantScaleOptional antiquantOffsetOptional blockTableOptional queryPaddingSizeOptional kvPaddingSizeOptional keyAntiquantScaleOptional keyAntiquantOffsetOptional valueAntiquantScaleOptional valueAntiquantOffsetOptional keySharedPrefixOptional valueSharedPrefixOptional actualSharedPrefixLenOptional queryRopeOptional keyRopeOptional keyRopeAntiquantScaleOptional dequantScaleQueryOptional learnableSinkOptional numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode innerPrecise blockSize antiquantMode softmaxLseFlag keyAntiquantMode valueAntiquantMode queryQuantMode attentionOut softmaxLse",
 	Slots:  "iiiiihhiiiiiiiiiiiiiiiihiiiii--------------oo",
 }
@@ -1667,10 +1627,8 @@ func FusedInferAttentionScoreV4(st *acl.Stream, p FusedInferAttentionScoreV4Para
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FusedInferAttentionScoreV4Params) Operator() *Operator { return &opFusedInferAttentionScoreV4 }
 
-// Encode implements Params.
 func (p *FusedInferAttentionScoreV4Params) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensors(p.Key)
@@ -1735,7 +1693,7 @@ type IncreFlashAttentionParams struct {
 }
 
 var opIncreFlashAttention = Operator{
-	Name: "IncreFlashAttention", Symbol: "aclnnIncreFlashAttention", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnIncreFlashAttention", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query key value pseShift attenMask actualSeqLengths numHeads scaleValue inputLayout numKeyValueHeads attentionOut",
 	Slots:  "iiiiih----o",
 }
@@ -1754,10 +1712,8 @@ func IncreFlashAttention(st *acl.Stream, p IncreFlashAttentionParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *IncreFlashAttentionParams) Operator() *Operator { return &opIncreFlashAttention }
 
-// Encode implements Params.
 func (p *IncreFlashAttentionParams) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensors(p.Key)
@@ -1793,7 +1749,7 @@ type IncreFlashAttentionV2Params struct {
 }
 
 var opIncreFlashAttentionV2 = Operator{
-	Name: "IncreFlashAttentionV2", Symbol: "aclnnIncreFlashAttentionV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnIncreFlashAttentionV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query key value pseShift attenMask actualSeqLengths dequantScale1 quantScale1 dequantScale2 quantScale2 quantOffset2 numHeads scaleValue inputLayout numKeyValueHeads attentionOut",
 	Slots:  "iiiiihiiiii----o",
 }
@@ -1811,10 +1767,8 @@ func IncreFlashAttentionV2(st *acl.Stream, p IncreFlashAttentionV2Params) error 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *IncreFlashAttentionV2Params) Operator() *Operator { return &opIncreFlashAttentionV2 }
 
-// Encode implements Params.
 func (p *IncreFlashAttentionV2Params) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensors(p.Key)
@@ -1860,7 +1814,7 @@ type IncreFlashAttentionV3Params struct {
 }
 
 var opIncreFlashAttentionV3 = Operator{
-	Name: "IncreFlashAttentionV3", Symbol: "aclnnIncreFlashAttentionV3", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnIncreFlashAttentionV3", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query key value pseShift attenMask actualSeqLengths dequantScale1 quantScale1 dequantScale2 quantScale2 quantOffset2 antiquantScale antiquantOffset blocktable numHeads scaleValue inputLayout numKeyValueHeads blockSize innerPrecise attentionOut",
 	Slots:  "iiiiihiiiiiiii------o",
 }
@@ -1879,10 +1833,8 @@ func IncreFlashAttentionV3(st *acl.Stream, p IncreFlashAttentionV3Params) error 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *IncreFlashAttentionV3Params) Operator() *Operator { return &opIncreFlashAttentionV3 }
 
-// Encode implements Params.
 func (p *IncreFlashAttentionV3Params) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensors(p.Key)
@@ -1934,7 +1886,7 @@ type IncreFlashAttentionV4Params struct {
 }
 
 var opIncreFlashAttentionV4 = Operator{
-	Name: "IncreFlashAttentionV4", Symbol: "aclnnIncreFlashAttentionV4", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnIncreFlashAttentionV4", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query key value pseShift attenMask actualSeqLengths dequantScale1 quantScale1 dequantScale2 quantScale2 quantOffset2 antiquantScale antiquantOffset blocktable kvPaddingSize numHeads scaleValue inputLayout numKeyValueHeads blockSize innerPrecise attentionOut",
 	Slots:  "iiiiihiiiiiiiii------o",
 }
@@ -1953,10 +1905,8 @@ func IncreFlashAttentionV4(st *acl.Stream, p IncreFlashAttentionV4Params) error 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *IncreFlashAttentionV4Params) Operator() *Operator { return &opIncreFlashAttentionV4 }
 
-// Encode implements Params.
 func (p *IncreFlashAttentionV4Params) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensors(p.Key)
@@ -2036,7 +1986,7 @@ type InnerFusedInferAttentionScoreParams struct {
 }
 
 var opInnerFusedInferAttentionScore = Operator{
-	Name: "InnerFusedInferAttentionScore", Symbol: "aclnnInnerFusedInferAttentionScore", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnInnerFusedInferAttentionScore", Library: "libopapi", Since: "2026-08",
 	Params: "query key value pseShift attenMask actualSeqLengths actualSeqLengthsKv deqScale1 quantScale1 deqScale2 quantScale2 quantOffset2 antiquantScale antiquantOffset blockTable queryPaddingSize kvPaddingSize keyAntiquantScale keyAntiquantOffset valueAntiquantScale valueAntiquantOffset keySharedPrefix valueSharedPrefix actualSharedPrefixLen query_rope key_rope keyRopeAntiquantScale dequantScaleQuery learnableSink qStartIdxOptional kvStartIdxOptional numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode innerPrecise blockSize antiquantMode softmaxLseFlag keyAntiquantMode valueAntiquantMode queryQuantMode pseType outType attentionOut softmaxLse",
 	Slots:  "iiiiihhiiiiiiiiiiiiiiiihiiiiihh----------------oo",
 }
@@ -2053,12 +2003,10 @@ func InnerFusedInferAttentionScore(st *acl.Stream, p InnerFusedInferAttentionSco
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InnerFusedInferAttentionScoreParams) Operator() *Operator {
 	return &opInnerFusedInferAttentionScore
 }
 
-// Encode implements Params.
 func (p *InnerFusedInferAttentionScoreParams) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensors(p.Key)
@@ -2120,7 +2068,7 @@ type InterleaveRopeParams struct {
 }
 
 var opInterleaveRope = Operator{
-	Name: "InterleaveRope", Symbol: "aclnnInterleaveRope", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnInterleaveRope", Library: "libopapi", Since: "2026-08",
 	Params: "x cos sin out",
 	Slots:  "iiio",
 }
@@ -2137,10 +2085,8 @@ func InterleaveRope(st *acl.Stream, p InterleaveRopeParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InterleaveRopeParams) Operator() *Operator { return &opInterleaveRope }
 
-// Encode implements Params.
 func (p *InterleaveRopeParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Cos)
@@ -2177,7 +2123,7 @@ type MlaPrologParams struct {
 }
 
 var opMlaProlog = Operator{
-	Name: "MlaProlog", Symbol: "aclnnMlaProlog", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMlaProlog", Library: "libopapi", Since: "8.1.RC1",
 	Params: "tokenX weightDq weightUqQr weightUk weightDkvKr rmsnormGammaCq rmsnormGammaCkv ropeSin ropeCos cacheIndex kvCacheRef krCacheRef dequantScaleXOptional dequantScaleWDqOptional dequantScaleWUqQrOptional dequantScaleWDkvKrOptional quantScaleCkvOptional quantScaleCkrOptional smoothScalesCqOptional rmsnormEpsilonCq rmsnormEpsilonCkv cacheModeOptional queryOut queryRopeOut",
 	Slots:  "iiiiiiiiiiiiiiiiiii---oo",
 }
@@ -2197,10 +2143,8 @@ func MlaProlog(st *acl.Stream, p MlaPrologParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MlaPrologParams) Operator() *Operator { return &opMlaProlog }
 
-// Encode implements Params.
 func (p *MlaPrologParams) Encode(c *Call) {
 	c.Tensor(p.TokenX)
 	c.Tensor(p.WeightDq)
@@ -2258,7 +2202,7 @@ type MlaPrologV2Params struct {
 }
 
 var opMlaPrologV2 = Operator{
-	Name: "MlaPrologV2", Symbol: "aclnnMlaPrologV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMlaPrologV2", Library: "libopapi", Since: "2026-08",
 	Params: "tokenX weightDq weightUqQr weightUk weightDkvKr rmsnormGammaCq rmsnormGammaCkv ropeSin ropeCos cacheIndex kvCacheRef krCacheRef dequantScaleXOptional dequantScaleWDqOptional dequantScaleWUqQrOptional dequantScaleWDkvKrOptional quantScaleCkvOptional quantScaleCkrOptional smoothScalesCqOptional rmsnormEpsilonCq rmsnormEpsilonCkv cacheModeOptional queryOut queryRopeOut dequantScaleQNopeOutOptional",
 	Slots:  "iiiiiiiiiiiiiiiiiii---ooo",
 }
@@ -2275,10 +2219,8 @@ func MlaPrologV2(st *acl.Stream, p MlaPrologV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MlaPrologV2Params) Operator() *Operator { return &opMlaPrologV2 }
 
-// Encode implements Params.
 func (p *MlaPrologV2Params) Encode(c *Call) {
 	c.Tensor(p.TokenX)
 	c.Tensor(p.WeightDq)
@@ -2337,7 +2279,7 @@ type MlaPrologV2WeightNzParams struct {
 }
 
 var opMlaPrologV2WeightNz = Operator{
-	Name: "MlaPrologV2WeightNz", Symbol: "aclnnMlaPrologV2WeightNz", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMlaPrologV2WeightNz", Library: "libopapi", Since: "2026-08",
 	Params: "tokenX weightDq weightUqQr weightUk weightDkvKr rmsnormGammaCq rmsnormGammaCkv ropeSin ropeCos cacheIndex kvCacheRef krCacheRef dequantScaleXOptional dequantScaleWDqOptional dequantScaleWUqQrOptional dequantScaleWDkvKrOptional quantScaleCkvOptional quantScaleCkrOptional smoothScalesCqOptional rmsnormEpsilonCq rmsnormEpsilonCkv cacheModeOptional queryOut queryRopeOut dequantScaleQNopeOutOptional",
 	Slots:  "iiiiiiiiiiiiiiiiiii---ooo",
 }
@@ -2358,10 +2300,8 @@ func MlaPrologV2WeightNz(st *acl.Stream, p MlaPrologV2WeightNzParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MlaPrologV2WeightNzParams) Operator() *Operator { return &opMlaPrologV2WeightNz }
 
-// Encode implements Params.
 func (p *MlaPrologV2WeightNzParams) Encode(c *Call) {
 	c.Tensor(p.TokenX)
 	c.Tensor(p.WeightDq)
@@ -2433,7 +2373,7 @@ type MlaPrologV3Params struct {
 }
 
 var opMlaPrologV3 = Operator{
-	Name: "MlaPrologV3", Symbol: "aclnnMlaPrologV3", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMlaPrologV3", Library: "libopapi", Since: "2026-08",
 	Params: "tokenX weightDq weightUqQr weightUk weightDkvKr rmsnormGammaCq rmsnormGammaCkv ropeSin ropeCos kvCacheRef krCacheRef cacheIndexOptional dequantScaleXOptional dequantScaleWDqOptional dequantScaleWUqQrOptional dequantScaleWDkvKrOptional quantScaleCkvOptional quantScaleCkrOptional smoothScalesCqOptional actualSeqLenOptional rmsnormEpsilonCq rmsnormEpsilonCkv cacheModeOptional queryNormFlag weightQuantMode kvCacheQuantMode queryQuantMode ckvkrRepoMode quantScaleRepoMode tileSize kNopeClipAlpha qcQrScale kcScale queryOut queryRopeOut dequantScaleQNopeOut queryNormOut dequantScaleQNormOut",
 	Slots:  "iiiiiiiiiiiiiiiiiiii-------------ooooo",
 }
@@ -2450,10 +2390,8 @@ func MlaPrologV3(st *acl.Stream, p MlaPrologV3Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MlaPrologV3Params) Operator() *Operator { return &opMlaPrologV3 }
 
-// Encode implements Params.
 func (p *MlaPrologV3Params) Encode(c *Call) {
 	c.Tensor(p.TokenX)
 	c.Tensor(p.WeightDq)
@@ -2538,7 +2476,7 @@ type MlaPrologV3WeightNzParams struct {
 }
 
 var opMlaPrologV3WeightNz = Operator{
-	Name: "MlaPrologV3WeightNz", Symbol: "aclnnMlaPrologV3WeightNz", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMlaPrologV3WeightNz", Library: "libopapi", Since: "2026-08",
 	Params: "tokenX weightDq weightUqQr weightUk weightDkvKr rmsnormGammaCq rmsnormGammaCkv ropeSin ropeCos kvCacheRef krCacheRef cacheIndexOptional dequantScaleXOptional dequantScaleWDqOptional dequantScaleWUqQrOptional dequantScaleWDkvKrOptional quantScaleCkvOptional quantScaleCkrOptional smoothScalesCqOptional actualSeqLenOptional rmsnormEpsilonCq rmsnormEpsilonCkv cacheModeOptional queryNormFlag weightQuantMode kvCacheQuantMode queryQuantMode ckvkrRepoMode quantScaleRepoMode tileSize kNopeClipAlpha qcQrScale kcScale queryOut queryRopeOut dequantScaleQNopeOutOptional queryNormOutOptional dequantScaleQNormOutOptional",
 	Slots:  "iiiiiiiiiiiiiiiiiiii-------------ooooo",
 }
@@ -2559,10 +2497,8 @@ func MlaPrologV3WeightNz(st *acl.Stream, p MlaPrologV3WeightNzParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MlaPrologV3WeightNzParams) Operator() *Operator { return &opMlaPrologV3WeightNz }
 
-// Encode implements Params.
 func (p *MlaPrologV3WeightNzParams) Encode(c *Call) {
 	c.Tensor(p.TokenX)
 	c.Tensor(p.WeightDq)
@@ -2618,7 +2554,7 @@ type MultiScaleDeformableAttentionGradParams struct {
 }
 
 var opMultiScaleDeformableAttentionGrad = Operator{
-	Name: "MultiScaleDeformableAttentionGrad", Symbol: "aclnnMultiScaleDeformableAttentionGrad", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMultiScaleDeformableAttentionGrad", Library: "libopapi", Since: "8.1.RC1",
 	Params: "value spatialShape levelStartIndex location attnWeight gradOutput gradValue gradLocation gradAttnWeight",
 	Slots:  "iiiiiiooo",
 }
@@ -2637,12 +2573,10 @@ func MultiScaleDeformableAttentionGrad(st *acl.Stream, p MultiScaleDeformableAtt
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MultiScaleDeformableAttentionGradParams) Operator() *Operator {
 	return &opMultiScaleDeformableAttentionGrad
 }
 
-// Encode implements Params.
 func (p *MultiScaleDeformableAttentionGradParams) Encode(c *Call) {
 	c.Tensor(p.Value)
 	c.Tensor(p.SpatialShape)
@@ -2666,7 +2600,7 @@ type MultiScaleDeformableAttnFunctionParams struct {
 }
 
 var opMultiScaleDeformableAttnFunction = Operator{
-	Name: "MultiScaleDeformableAttnFunction", Symbol: "aclnnMultiScaleDeformableAttnFunction", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMultiScaleDeformableAttnFunction", Library: "libopapi", Since: "8.1.RC1",
 	Params: "value spatialShape levelStartIndex location attnWeight output",
 	Slots:  "iiiiio",
 }
@@ -2685,12 +2619,10 @@ func MultiScaleDeformableAttnFunction(st *acl.Stream, p MultiScaleDeformableAttn
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MultiScaleDeformableAttnFunctionParams) Operator() *Operator {
 	return &opMultiScaleDeformableAttnFunction
 }
 
-// Encode implements Params.
 func (p *MultiScaleDeformableAttnFunctionParams) Encode(c *Call) {
 	c.Tensor(p.Value)
 	c.Tensor(p.SpatialShape)
@@ -2713,7 +2645,7 @@ type NsaCompressParams struct {
 }
 
 var opNsaCompress = Operator{
-	Name: "NsaCompress", Symbol: "aclnnNsaCompress", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnNsaCompress", Library: "libopapi", Since: "2026-08",
 	Params: "input weight actSeqLenOptional layoutOptional compressBlockSize compressStride actSeqLenType output",
 	Slots:  "iih----o",
 }
@@ -2729,10 +2661,8 @@ func NsaCompress(st *acl.Stream, p NsaCompressParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *NsaCompressParams) Operator() *Operator { return &opNsaCompress }
 
-// Encode implements Params.
 func (p *NsaCompressParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Tensor(p.Weight)
@@ -2769,7 +2699,7 @@ type NsaCompressAttentionParams struct {
 }
 
 var opNsaCompressAttention = Operator{
-	Name: "NsaCompressAttention", Symbol: "aclnnNsaCompressAttention", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnNsaCompressAttention", Library: "libopapi", Since: "2026-08",
 	Params: "query key value attenMaskOptional topkMaskOptional actualSeqQLenOptional actualCmpSeqKvLenOptional actualSelSeqKvLenOptional scaleValue headNum inputLayout sparseMode compressBlockSize compressStride selectBlockSize selectBlockCount softmaxMaxOut softmaxSumOut attentionOutOut topkIndicesOut",
 	Slots:  "iiiiihhh--------oooo",
 }
@@ -2788,10 +2718,8 @@ func NsaCompressAttention(st *acl.Stream, p NsaCompressAttentionParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *NsaCompressAttentionParams) Operator() *Operator { return &opNsaCompressAttention }
 
-// Encode implements Params.
 func (p *NsaCompressAttentionParams) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensor(p.Key)
@@ -2841,7 +2769,7 @@ type NsaCompressAttentionInferParams struct {
 }
 
 var opNsaCompressAttentionInfer = Operator{
-	Name: "NsaCompressAttentionInfer", Symbol: "aclnnNsaCompressAttentionInfer", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnNsaCompressAttentionInfer", Library: "libopapi", Since: "2026-08",
 	Params: "query key value attentionMaskOptional blockTableOptional actualQSeqLenOptional actualCmpKvSeqLenOptional actualSelKvSeqLenOptional topKMaskOptional numHeads numKeyValueHeads selectBlockSize selectBlockCount compressBlockSize compressBlockStride scaleValue layoutOptional pageBlockSize sparseMode output topKOutput",
 	Slots:  "iiiiihhhi----------oo",
 }
@@ -2859,10 +2787,8 @@ func NsaCompressAttentionInfer(st *acl.Stream, p NsaCompressAttentionInferParams
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *NsaCompressAttentionInferParams) Operator() *Operator { return &opNsaCompressAttentionInfer }
 
-// Encode implements Params.
 func (p *NsaCompressAttentionInferParams) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensor(p.Key)
@@ -2902,7 +2828,7 @@ type NsaCompressGradParams struct {
 }
 
 var opNsaCompressGrad = Operator{
-	Name: "NsaCompressGrad", Symbol: "aclnnNsaCompressGrad", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnNsaCompressGrad", Library: "libopapi", Since: "2026-08",
 	Params: "outputGrad input weight actSeqLenOptional compressBlockSize compressStride actSeqLenType layoutOptional inputGradOut weightGradOut",
 	Slots:  "iiih----oo",
 }
@@ -2919,10 +2845,8 @@ func NsaCompressGrad(st *acl.Stream, p NsaCompressGradParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *NsaCompressGradParams) Operator() *Operator { return &opNsaCompressGrad }
 
-// Encode implements Params.
 func (p *NsaCompressGradParams) Encode(c *Call) {
 	c.Tensor(p.OutputGrad)
 	c.Tensor(p.Input)
@@ -2952,7 +2876,7 @@ type NsaCompressWithCacheParams struct {
 }
 
 var opNsaCompressWithCache = Operator{
-	Name: "NsaCompressWithCache", Symbol: "aclnnNsaCompressWithCache", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnNsaCompressWithCache", Library: "libopapi", Since: "2026-08",
 	Params: "input weight slotMapping actSeqLenOptional blockTableOptional layoutOptional compressBlockSize compressStride actSeqLenType pageBlockSize outputCache",
 	Slots:  "iiihi-----i",
 }
@@ -2970,10 +2894,8 @@ func NsaCompressWithCache(st *acl.Stream, p NsaCompressWithCacheParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *NsaCompressWithCacheParams) Operator() *Operator { return &opNsaCompressWithCache }
 
-// Encode implements Params.
 func (p *NsaCompressWithCacheParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Tensor(p.Weight)
@@ -3009,7 +2931,7 @@ type NsaSelectedAttentionParams struct {
 }
 
 var opNsaSelectedAttention = Operator{
-	Name: "NsaSelectedAttention", Symbol: "aclnnNsaSelectedAttention", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnNsaSelectedAttention", Library: "libopapi", Since: "2026-08",
 	Params: "query key value topkIndices attenMaskOptional actualSeqQLenOptional actualSeqKvLenOptional scaleValue headNum inputLayout sparseMode selectedBlockSize selectedBlockCount softmaxMaxOut softmaxSumOut attentionOut",
 	Slots:  "iiiiihh------ooo",
 }
@@ -3027,10 +2949,8 @@ func NsaSelectedAttention(st *acl.Stream, p NsaSelectedAttentionParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *NsaSelectedAttentionParams) Operator() *Operator { return &opNsaSelectedAttention }
 
-// Encode implements Params.
 func (p *NsaSelectedAttentionParams) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensor(p.Key)
@@ -3075,7 +2995,7 @@ type NsaSelectedAttentionGradParams struct {
 }
 
 var opNsaSelectedAttentionGrad = Operator{
-	Name: "NsaSelectedAttentionGrad", Symbol: "aclnnNsaSelectedAttentionGrad", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnNsaSelectedAttentionGrad", Library: "libopapi", Since: "2026-08",
 	Params: "query key value attentionOut attentionOutGrad softmaxMax softmaxSum topkIndices actualSeqQLenOptional actualSeqKvLenOptional attenMaskOptional scaleValue selectedBlockSize selectedBlockCount headNum inputLayout sparseMode dqOut dkOut dvOut",
 	Slots:  "iiiiiiiihhi------ooo",
 }
@@ -3093,10 +3013,8 @@ func NsaSelectedAttentionGrad(st *acl.Stream, p NsaSelectedAttentionGradParams) 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *NsaSelectedAttentionGradParams) Operator() *Operator { return &opNsaSelectedAttentionGrad }
 
-// Encode implements Params.
 func (p *NsaSelectedAttentionGradParams) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensor(p.Key)
@@ -3142,7 +3060,7 @@ type NsaSelectedAttentionInferParams struct {
 }
 
 var opNsaSelectedAttentionInfer = Operator{
-	Name: "NsaSelectedAttentionInfer", Symbol: "aclnnNsaSelectedAttentionInfer", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnNsaSelectedAttentionInfer", Library: "libopapi", Since: "2026-08",
 	Params: "query key value topkIndices attenMaskOptional blockTableOptional actualQSeqLenOptional actualKvSeqLenOptional layoutOptional numHeads numKeyValueHeads selectBlockSize selectBlockCount pageBlockSize scaleValue sparseMode output",
 	Slots:  "iiiiiihh--------o",
 }
@@ -3159,10 +3077,8 @@ func NsaSelectedAttentionInfer(st *acl.Stream, p NsaSelectedAttentionInferParams
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *NsaSelectedAttentionInferParams) Operator() *Operator { return &opNsaSelectedAttentionInfer }
 
-// Encode implements Params.
 func (p *NsaSelectedAttentionInferParams) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensor(p.Key)
@@ -3201,7 +3117,7 @@ type PromptFlashAttentionParams struct {
 }
 
 var opPromptFlashAttention = Operator{
-	Name: "PromptFlashAttention", Symbol: "aclnnPromptFlashAttention", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnPromptFlashAttention", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query key value pseShift attenMask actualSeqLengths numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads attentionOut",
 	Slots:  "iiiiih------o",
 }
@@ -3219,10 +3135,8 @@ func PromptFlashAttention(st *acl.Stream, p PromptFlashAttentionParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *PromptFlashAttentionParams) Operator() *Operator { return &opPromptFlashAttention }
 
-// Encode implements Params.
 func (p *PromptFlashAttentionParams) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensor(p.Key)
@@ -3264,7 +3178,7 @@ type PromptFlashAttentionV2Params struct {
 }
 
 var opPromptFlashAttentionV2 = Operator{
-	Name: "PromptFlashAttentionV2", Symbol: "aclnnPromptFlashAttentionV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnPromptFlashAttentionV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query key value pseShift attenMask actualSeqLengths actualSeqLengthsKv deqScale1 quantScale1 deqScale2 quantScale2 quantOffset2 numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode attentionOut",
 	Slots:  "iiiiihhiiiii-------o",
 }
@@ -3283,10 +3197,8 @@ func PromptFlashAttentionV2(st *acl.Stream, p PromptFlashAttentionV2Params) erro
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *PromptFlashAttentionV2Params) Operator() *Operator { return &opPromptFlashAttentionV2 }
 
-// Encode implements Params.
 func (p *PromptFlashAttentionV2Params) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensor(p.Key)
@@ -3336,7 +3248,7 @@ type PromptFlashAttentionV3Params struct {
 }
 
 var opPromptFlashAttentionV3 = Operator{
-	Name: "PromptFlashAttentionV3", Symbol: "aclnnPromptFlashAttentionV3", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnPromptFlashAttentionV3", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query key value pseShift attenMask actualSeqLengths actualSeqLengthsKv deqScale1 quantScale1 deqScale2 quantScale2 quantOffset2 numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode innerPrecise attentionOut",
 	Slots:  "iiiiihhiiiii--------o",
 }
@@ -3354,10 +3266,8 @@ func PromptFlashAttentionV3(st *acl.Stream, p PromptFlashAttentionV3Params) erro
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *PromptFlashAttentionV3Params) Operator() *Operator { return &opPromptFlashAttentionV3 }
 
-// Encode implements Params.
 func (p *PromptFlashAttentionV3Params) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensor(p.Key)
@@ -3398,7 +3308,7 @@ type RingAttentionUpdateParams struct {
 }
 
 var opRingAttentionUpdate = Operator{
-	Name: "RingAttentionUpdate", Symbol: "aclnnRingAttentionUpdate", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnRingAttentionUpdate", Library: "libopapi", Since: "8.1.RC1",
 	Params: "prevAttnOut prevSoftmaxMax prevSoftmaxSum curAttnOut curSoftmaxMax curSoftmaxSum actualSeqQlenOptional inputLayoutOptional attnOutOut softmaxMaxOut softmaxSumOut",
 	Slots:  "iiiiiii-ooo",
 }
@@ -3416,10 +3326,8 @@ func RingAttentionUpdate(st *acl.Stream, p RingAttentionUpdateParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RingAttentionUpdateParams) Operator() *Operator { return &opRingAttentionUpdate }
 
-// Encode implements Params.
 func (p *RingAttentionUpdateParams) Encode(c *Call) {
 	c.Tensor(p.PrevAttnOut)
 	c.Tensor(p.PrevSoftmaxMax)
@@ -3448,7 +3356,7 @@ type RopeWithSinCosCacheParams struct {
 }
 
 var opRopeWithSinCosCache = Operator{
-	Name: "RopeWithSinCosCache", Symbol: "aclnnRopeWithSinCosCache", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnRopeWithSinCosCache", Library: "libopapi", Since: "2026-08",
 	Params: "positions queryIn keyIn cosSinCache mropeSection headSize isNeoxStyle queryOut keyOut",
 	Slots:  "iiiih--oo",
 }
@@ -3466,10 +3374,8 @@ func RopeWithSinCosCache(st *acl.Stream, p RopeWithSinCosCacheParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RopeWithSinCosCacheParams) Operator() *Operator { return &opRopeWithSinCosCache }
 
-// Encode implements Params.
 func (p *RopeWithSinCosCacheParams) Encode(c *Call) {
 	c.Tensor(p.Positions)
 	c.Tensor(p.QueryIn)
@@ -3492,7 +3398,7 @@ type RotaryPositionEmbeddingParams struct {
 }
 
 var opRotaryPositionEmbedding = Operator{
-	Name: "RotaryPositionEmbedding", Symbol: "aclnnRotaryPositionEmbedding", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnRotaryPositionEmbedding", Library: "libopapi", Since: "2026-08",
 	Params: "x cos sin mode out",
 	Slots:  "iii-o",
 }
@@ -3509,10 +3415,8 @@ func RotaryPositionEmbedding(st *acl.Stream, p RotaryPositionEmbeddingParams) er
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RotaryPositionEmbeddingParams) Operator() *Operator { return &opRotaryPositionEmbedding }
 
-// Encode implements Params.
 func (p *RotaryPositionEmbeddingParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Cos)
@@ -3534,7 +3438,7 @@ type RotaryPositionEmbeddingGradParams struct {
 }
 
 var opRotaryPositionEmbeddingGrad = Operator{
-	Name: "RotaryPositionEmbeddingGrad", Symbol: "aclnnRotaryPositionEmbeddingGrad", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnRotaryPositionEmbeddingGrad", Library: "libopapi", Since: "2026-08",
 	Params: "dy cos sin xOptional mode dxOut dcosOut dsinOut",
 	Slots:  "iiii-ooo",
 }
@@ -3551,12 +3455,10 @@ func RotaryPositionEmbeddingGrad(st *acl.Stream, p RotaryPositionEmbeddingGradPa
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RotaryPositionEmbeddingGradParams) Operator() *Operator {
 	return &opRotaryPositionEmbeddingGrad
 }
 
-// Encode implements Params.
 func (p *RotaryPositionEmbeddingGradParams) Encode(c *Call) {
 	c.Tensor(p.Dy)
 	c.Tensor(p.Cos)
@@ -3585,7 +3487,7 @@ type ScatterPaKvCacheParams struct {
 }
 
 var opScatterPaKvCache = Operator{
-	Name: "ScatterPaKvCache", Symbol: "aclnnScatterPaKvCache", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnScatterPaKvCache", Library: "libopapi", Since: "2026-08",
 	Params: "key keyCacheRef slotMapping value valueCacheRef compressLensOptional compressSeqOffsetOptional seqLensOptional cacheModeOptional scatterModeOptional stridesOptional offsetsOptional",
 	Slots:  "iiiiiiii--hh",
 }
@@ -3603,10 +3505,8 @@ func ScatterPaKvCache(st *acl.Stream, p ScatterPaKvCacheParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ScatterPaKvCacheParams) Operator() *Operator { return &opScatterPaKvCache }
 
-// Encode implements Params.
 func (p *ScatterPaKvCacheParams) Encode(c *Call) {
 	c.Tensor(p.Key)
 	c.Tensor(p.KeyCacheRef)
@@ -3643,7 +3543,7 @@ type SwinAttentionScoreQuantParams struct {
 }
 
 var opSwinAttentionScoreQuant = Operator{
-	Name: "SwinAttentionScoreQuant", Symbol: "aclnnSwinAttentionScoreQuant", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSwinAttentionScoreQuant", Library: "libopapi", Since: "8.1.RC1",
 	Params: "query key value scaleQuant scaleDequant1 scaleDequant2 biasQuantOptional biasDequant1Optional biasDequant2Optional paddingMask1Optional paddingMask2Optional queryTranspose keyTranspose valueTranspose softmaxAxes out",
 	Slots:  "iiiiiiiiiii----o",
 }
@@ -3659,10 +3559,8 @@ func SwinAttentionScoreQuant(st *acl.Stream, p SwinAttentionScoreQuantParams) er
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SwinAttentionScoreQuantParams) Operator() *Operator { return &opSwinAttentionScoreQuant }
 
-// Encode implements Params.
 func (p *SwinAttentionScoreQuantParams) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensor(p.Key)
@@ -3693,7 +3591,7 @@ type TransformBiasRescaleQkvParams struct {
 }
 
 var opTransformBiasRescaleQkv = Operator{
-	Name: "TransformBiasRescaleQkv", Symbol: "aclnnTransformBiasRescaleQkv", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnTransformBiasRescaleQkv", Library: "libopapi", Since: "2026-08",
 	Params: "qkv qkvBias numHeads qOut kOut vOut",
 	Slots:  "ii-ooo",
 }
@@ -3711,10 +3609,8 @@ func TransformBiasRescaleQkv(st *acl.Stream, p TransformBiasRescaleQkvParams) er
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *TransformBiasRescaleQkvParams) Operator() *Operator { return &opTransformBiasRescaleQkv }
 
-// Encode implements Params.
 func (p *TransformBiasRescaleQkvParams) Encode(c *Call) {
 	c.Tensor(p.Qkv)
 	c.Tensor(p.QkvBias)

@@ -20,7 +20,7 @@ type AllGatherMatmulParams struct {
 }
 
 var opAllGatherMatmul = Operator{
-	Name: "AllGatherMatmul", Symbol: "aclnnAllGatherMatmul", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAllGatherMatmul", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 bias group gatherIndex commTurn streamMode output gatherOut",
 	Slots:  "iii----oo",
 }
@@ -37,10 +37,8 @@ func AllGatherMatmul(st *acl.Stream, p AllGatherMatmulParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AllGatherMatmulParams) Operator() *Operator { return &opAllGatherMatmul }
 
-// Encode implements Params.
 func (p *AllGatherMatmulParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -70,7 +68,7 @@ type AlltoAllAllGatherBatchMatMulParams struct {
 }
 
 var opAlltoAllAllGatherBatchMatMul = Operator{
-	Name: "AlltoAllAllGatherBatchMatMul", Symbol: "aclnnAlltoAllAllGatherBatchMatMul", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAlltoAllAllGatherBatchMatMul", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x weight biasOptional groupEp groupTp epWorldSize tpWorldSize xShardType actType y1Out y2OutOptional y3OutOptional",
 	Slots:  "iii------ooo",
 }
@@ -89,12 +87,10 @@ func AlltoAllAllGatherBatchMatMul(st *acl.Stream, p AlltoAllAllGatherBatchMatMul
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AlltoAllAllGatherBatchMatMulParams) Operator() *Operator {
 	return &opAlltoAllAllGatherBatchMatMul
 }
 
-// Encode implements Params.
 func (p *AlltoAllAllGatherBatchMatMulParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Weight)
@@ -131,7 +127,7 @@ type AlltoAllvGroupedMatMulParams struct {
 }
 
 var opAlltoAllvGroupedMatMul = Operator{
-	Name: "AlltoAllvGroupedMatMul", Symbol: "aclnnAlltoAllvGroupedMatMul", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAlltoAllvGroupedMatMul", Library: "libopapi", Since: "2026-08",
 	Params: "gmmX gmmWeight sendCountsTensorOptional recvCountsTensorOptional mmXOptional mmWeightOptional group epWorldSize sendCounts recvCounts transGmmWeight transMmWeight permuteOutFlag gmmY mmYOptional permuteOutOptional",
 	Slots:  "iiiiii--hh---ooo",
 }
@@ -149,10 +145,8 @@ func AlltoAllvGroupedMatMul(st *acl.Stream, p AlltoAllvGroupedMatMulParams) erro
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AlltoAllvGroupedMatMulParams) Operator() *Operator { return &opAlltoAllvGroupedMatMul }
 
-// Encode implements Params.
 func (p *AlltoAllvGroupedMatMulParams) Encode(c *Call) {
 	c.Tensor(p.GmmX)
 	c.Tensor(p.GmmWeight)
@@ -186,7 +180,7 @@ type BatchMatMulReduceScatterAlltoAllParams struct {
 }
 
 var opBatchMatMulReduceScatterAlltoAll = Operator{
-	Name: "BatchMatMulReduceScatterAlltoAll", Symbol: "aclnnBatchMatMulReduceScatterAlltoAll", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnBatchMatMulReduceScatterAlltoAll", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x weight biasOptional groupEp groupTp epWorldSize tpWorldSize yShardType out",
 	Slots:  "iii-----o",
 }
@@ -205,12 +199,10 @@ func BatchMatMulReduceScatterAlltoAll(st *acl.Stream, p BatchMatMulReduceScatter
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *BatchMatMulReduceScatterAlltoAllParams) Operator() *Operator {
 	return &opBatchMatMulReduceScatterAlltoAll
 }
 
-// Encode implements Params.
 func (p *BatchMatMulReduceScatterAlltoAllParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Weight)
@@ -238,7 +230,7 @@ type GroupedMatMulAllReduceParams struct {
 }
 
 var opGroupedMatMulAllReduce = Operator{
-	Name: "GroupedMatMulAllReduce", Symbol: "aclnnGroupedMatMulAllReduce", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGroupedMatMulAllReduce", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x weight bias groupListOptional splitItem group reduceOp commTurn streamMode y",
 	Slots:  "iiih-----o",
 }
@@ -255,10 +247,8 @@ func GroupedMatMulAllReduce(st *acl.Stream, p GroupedMatMulAllReduceParams) erro
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GroupedMatMulAllReduceParams) Operator() *Operator { return &opGroupedMatMulAllReduce }
 
-// Encode implements Params.
 func (p *GroupedMatMulAllReduceParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Weight)
@@ -291,7 +281,7 @@ type GroupedMatMulAlltoAllvParams struct {
 }
 
 var opGroupedMatMulAlltoAllv = Operator{
-	Name: "GroupedMatMulAlltoAllv", Symbol: "aclnnGroupedMatMulAlltoAllv", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnGroupedMatMulAlltoAllv", Library: "libopapi", Since: "2026-08",
 	Params: "gmmX gmmWeight sendCountsTensorOptional recvCountsTensorOptional mmXOptional mmWeightOptional group epWorldSize sendCounts recvCounts transGmmWeight transMmWeight y mmYOptional",
 	Slots:  "iiiiii--hh--oo",
 }
@@ -309,10 +299,8 @@ func GroupedMatMulAlltoAllv(st *acl.Stream, p GroupedMatMulAlltoAllvParams) erro
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GroupedMatMulAlltoAllvParams) Operator() *Operator { return &opGroupedMatMulAlltoAllv }
 
-// Encode implements Params.
 func (p *GroupedMatMulAlltoAllvParams) Encode(c *Call) {
 	c.Tensor(p.GmmX)
 	c.Tensor(p.GmmWeight)
@@ -346,7 +334,7 @@ type InplaceMatmulAllReduceAddRmsNormParams struct {
 }
 
 var opInplaceMatmulAllReduceAddRmsNorm = Operator{
-	Name: "InplaceMatmulAllReduceAddRmsNorm", Symbol: "aclnnInplaceMatmulAllReduceAddRmsNorm", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceMatmulAllReduceAddRmsNorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 bias residual gamma epsilon group reduceOp commTurn streamMode normOut",
 	Slots:  "iiiii-----o",
 }
@@ -365,12 +353,10 @@ func InplaceMatmulAllReduceAddRmsNorm(st *acl.Stream, p InplaceMatmulAllReduceAd
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceMatmulAllReduceAddRmsNormParams) Operator() *Operator {
 	return &opInplaceMatmulAllReduceAddRmsNorm
 }
 
-// Encode implements Params.
 func (p *InplaceMatmulAllReduceAddRmsNormParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -402,7 +388,7 @@ type InplaceQuantMatmulAllReduceAddRmsNormParams struct {
 }
 
 var opInplaceQuantMatmulAllReduceAddRmsNorm = Operator{
-	Name: "InplaceQuantMatmulAllReduceAddRmsNorm", Symbol: "aclnnInplaceQuantMatmulAllReduceAddRmsNorm", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceQuantMatmulAllReduceAddRmsNorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 bias dequantScale residual gamma epsilon group reduceOp commTurn streamMode normOut",
 	Slots:  "iiiiii-----o",
 }
@@ -421,12 +407,10 @@ func InplaceQuantMatmulAllReduceAddRmsNorm(st *acl.Stream, p InplaceQuantMatmulA
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceQuantMatmulAllReduceAddRmsNormParams) Operator() *Operator {
 	return &opInplaceQuantMatmulAllReduceAddRmsNorm
 }
 
-// Encode implements Params.
 func (p *InplaceQuantMatmulAllReduceAddRmsNormParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -461,7 +445,7 @@ type InplaceWeightQuantMatmulAllReduceAddRmsNormParams struct {
 }
 
 var opInplaceWeightQuantMatmulAllReduceAddRmsNorm = Operator{
-	Name: "InplaceWeightQuantMatmulAllReduceAddRmsNorm", Symbol: "aclnnInplaceWeightQuantMatmulAllReduceAddRmsNorm", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceWeightQuantMatmulAllReduceAddRmsNorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 bias antiquantScale antiquantOffset residual gamma epsilon group reduceOp commTurn streamMode antiquantGroupSize normOut",
 	Slots:  "iiiiiii------o",
 }
@@ -480,12 +464,10 @@ func InplaceWeightQuantMatmulAllReduceAddRmsNorm(st *acl.Stream, p InplaceWeight
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceWeightQuantMatmulAllReduceAddRmsNormParams) Operator() *Operator {
 	return &opInplaceWeightQuantMatmulAllReduceAddRmsNorm
 }
 
-// Encode implements Params.
 func (p *InplaceWeightQuantMatmulAllReduceAddRmsNormParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -516,7 +498,7 @@ type MatmulAllReduceParams struct {
 }
 
 var opMatmulAllReduce = Operator{
-	Name: "MatmulAllReduce", Symbol: "aclnnMatmulAllReduce", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMatmulAllReduce", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 bias group reduceOp commTurn streamMode output",
 	Slots:  "iii----o",
 }
@@ -532,10 +514,8 @@ func MatmulAllReduce(st *acl.Stream, p MatmulAllReduceParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MatmulAllReduceParams) Operator() *Operator { return &opMatmulAllReduce }
 
-// Encode implements Params.
 func (p *MatmulAllReduceParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -564,7 +544,7 @@ type MatmulAllReduceAddRmsNormParams struct {
 }
 
 var opMatmulAllReduceAddRmsNorm = Operator{
-	Name: "MatmulAllReduceAddRmsNorm", Symbol: "aclnnMatmulAllReduceAddRmsNorm", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMatmulAllReduceAddRmsNorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 bias residual gamma epsilon group reduceOp commTurn streamMode y normOut",
 	Slots:  "iiiii-----oo",
 }
@@ -583,10 +563,8 @@ func MatmulAllReduceAddRmsNorm(st *acl.Stream, p MatmulAllReduceAddRmsNormParams
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MatmulAllReduceAddRmsNormParams) Operator() *Operator { return &opMatmulAllReduceAddRmsNorm }
 
-// Encode implements Params.
 func (p *MatmulAllReduceAddRmsNormParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -616,7 +594,7 @@ type MatmulAllReduceV2Params struct {
 }
 
 var opMatmulAllReduceV2 = Operator{
-	Name: "MatmulAllReduceV2", Symbol: "aclnnMatmulAllReduceV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMatmulAllReduceV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 bias x3 group reduceOp commTurn streamMode output",
 	Slots:  "iiii----o",
 }
@@ -632,10 +610,8 @@ func MatmulAllReduceV2(st *acl.Stream, p MatmulAllReduceV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MatmulAllReduceV2Params) Operator() *Operator { return &opMatmulAllReduceV2 }
 
-// Encode implements Params.
 func (p *MatmulAllReduceV2Params) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -661,7 +637,7 @@ type MatmulReduceScatterParams struct {
 }
 
 var opMatmulReduceScatter = Operator{
-	Name: "MatmulReduceScatter", Symbol: "aclnnMatmulReduceScatter", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMatmulReduceScatter", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 bias group reduceOp commTurn streamMode output",
 	Slots:  "iii----o",
 }
@@ -677,10 +653,8 @@ func MatmulReduceScatter(st *acl.Stream, p MatmulReduceScatterParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MatmulReduceScatterParams) Operator() *Operator { return &opMatmulReduceScatter }
 
-// Encode implements Params.
 func (p *MatmulReduceScatterParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -707,7 +681,7 @@ type QuantMatmulAllReduceParams struct {
 }
 
 var opQuantMatmulAllReduce = Operator{
-	Name: "QuantMatmulAllReduce", Symbol: "aclnnQuantMatmulAllReduce", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnQuantMatmulAllReduce", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 bias x3 dequantScale group reduceOp commTurn streamMode output",
 	Slots:  "iiiii----o",
 }
@@ -724,10 +698,8 @@ func QuantMatmulAllReduce(st *acl.Stream, p QuantMatmulAllReduceParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *QuantMatmulAllReduceParams) Operator() *Operator { return &opQuantMatmulAllReduce }
 
-// Encode implements Params.
 func (p *QuantMatmulAllReduceParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -759,7 +731,7 @@ type QuantMatmulAllReduceAddRmsNormParams struct {
 }
 
 var opQuantMatmulAllReduceAddRmsNorm = Operator{
-	Name: "QuantMatmulAllReduceAddRmsNorm", Symbol: "aclnnQuantMatmulAllReduceAddRmsNorm", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnQuantMatmulAllReduceAddRmsNorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 bias dequantScale residual gamma epsilon group reduceOp commTurn streamMode y normOut",
 	Slots:  "iiiiii-----oo",
 }
@@ -778,12 +750,10 @@ func QuantMatmulAllReduceAddRmsNorm(st *acl.Stream, p QuantMatmulAllReduceAddRms
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *QuantMatmulAllReduceAddRmsNormParams) Operator() *Operator {
 	return &opQuantMatmulAllReduceAddRmsNorm
 }
 
-// Encode implements Params.
 func (p *QuantMatmulAllReduceAddRmsNormParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -816,7 +786,7 @@ type QuantMatmulAllReduceV2Params struct {
 }
 
 var opQuantMatmulAllReduceV2 = Operator{
-	Name: "QuantMatmulAllReduceV2", Symbol: "aclnnQuantMatmulAllReduceV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnQuantMatmulAllReduceV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 biasOptional x3Optional dequantScale pertokenScaleOptional group reduceOp commTurn streamMode output",
 	Slots:  "iiiiii----o",
 }
@@ -834,10 +804,8 @@ func QuantMatmulAllReduceV2(st *acl.Stream, p QuantMatmulAllReduceV2Params) erro
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *QuantMatmulAllReduceV2Params) Operator() *Operator { return &opQuantMatmulAllReduceV2 }
 
-// Encode implements Params.
 func (p *QuantMatmulAllReduceV2Params) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -870,7 +838,7 @@ type QuantMatmulAllReduceV3Params struct {
 }
 
 var opQuantMatmulAllReduceV3 = Operator{
-	Name: "QuantMatmulAllReduceV3", Symbol: "aclnnQuantMatmulAllReduceV3", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnQuantMatmulAllReduceV3", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 biasOptional x3Optional dequantScale pertokenScaleOptional commQuantScale1Optional commQuantScale2Optional group reduceOp commTurn streamMode output",
 	Slots:  "iiiiiiii----o",
 }
@@ -888,10 +856,8 @@ func QuantMatmulAllReduceV3(st *acl.Stream, p QuantMatmulAllReduceV3Params) erro
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *QuantMatmulAllReduceV3Params) Operator() *Operator { return &opQuantMatmulAllReduceV3 }
 
-// Encode implements Params.
 func (p *QuantMatmulAllReduceV3Params) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -925,7 +891,7 @@ type WeightQuantMatmulAllReduceParams struct {
 }
 
 var opWeightQuantMatmulAllReduce = Operator{
-	Name: "WeightQuantMatmulAllReduce", Symbol: "aclnnWeightQuantMatmulAllReduce", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnWeightQuantMatmulAllReduce", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 bias antiquantScale antiquantOffset x3 group reduceOp commTurn streamMode antiquantGroupSize output",
 	Slots:  "iiiiii-----o",
 }
@@ -943,10 +909,8 @@ func WeightQuantMatmulAllReduce(st *acl.Stream, p WeightQuantMatmulAllReducePara
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *WeightQuantMatmulAllReduceParams) Operator() *Operator { return &opWeightQuantMatmulAllReduce }
 
-// Encode implements Params.
 func (p *WeightQuantMatmulAllReduceParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -982,7 +946,7 @@ type WeightQuantMatmulAllReduceAddRmsNormParams struct {
 }
 
 var opWeightQuantMatmulAllReduceAddRmsNorm = Operator{
-	Name: "WeightQuantMatmulAllReduceAddRmsNorm", Symbol: "aclnnWeightQuantMatmulAllReduceAddRmsNorm", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnWeightQuantMatmulAllReduceAddRmsNorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 bias antiquantScale antiquantOffset residual gamma epsilon group reduceOp commTurn streamMode antiquantGroupSize y normOut",
 	Slots:  "iiiiiii------oo",
 }
@@ -1001,12 +965,10 @@ func WeightQuantMatmulAllReduceAddRmsNorm(st *acl.Stream, p WeightQuantMatmulAll
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *WeightQuantMatmulAllReduceAddRmsNormParams) Operator() *Operator {
 	return &opWeightQuantMatmulAllReduceAddRmsNorm
 }
 
-// Encode implements Params.
 func (p *WeightQuantMatmulAllReduceAddRmsNormParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)

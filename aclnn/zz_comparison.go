@@ -15,7 +15,7 @@ type ApproximateEqualParams struct {
 }
 
 var opApproximateEqual = Operator{
-	Name: "ApproximateEqual", Symbol: "aclnnApproximateEqual", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnApproximateEqual", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 tolerance y",
 	Slots:  "ii-o",
 }
@@ -30,10 +30,8 @@ func ApproximateEqual(st *acl.Stream, p ApproximateEqualParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ApproximateEqualParams) Operator() *Operator { return &opApproximateEqual }
 
-// Encode implements Params.
 func (p *ApproximateEqualParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -49,7 +47,7 @@ type EqScalarParams struct {
 }
 
 var opEqScalar = Operator{
-	Name: "EqScalar", Symbol: "aclnnEqScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnEqScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iho",
 }
@@ -66,10 +64,8 @@ func EqScalar(st *acl.Stream, p EqScalarParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *EqScalarParams) Operator() *Operator { return &opEqScalar }
 
-// Encode implements Params.
 func (p *EqScalarParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.Other)
@@ -84,7 +80,7 @@ type EqTensorParams struct {
 }
 
 var opEqTensor = Operator{
-	Name: "EqTensor", Symbol: "aclnnEqTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnEqTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iio",
 }
@@ -101,10 +97,8 @@ func EqTensor(st *acl.Stream, p EqTensorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *EqTensorParams) Operator() *Operator { return &opEqTensor }
 
-// Encode implements Params.
 func (p *EqTensorParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Other)
@@ -119,7 +113,7 @@ type EqualParams struct {
 }
 
 var opEqual = Operator{
-	Name: "Equal", Symbol: "aclnnEqual", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnEqual", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iio",
 }
@@ -135,10 +129,8 @@ func Equal(st *acl.Stream, p EqualParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *EqualParams) Operator() *Operator { return &opEqual }
 
-// Encode implements Params.
 func (p *EqualParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Other)
@@ -153,7 +145,7 @@ type GeScalarParams struct {
 }
 
 var opGeScalar = Operator{
-	Name: "GeScalar", Symbol: "aclnnGeScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGeScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iho",
 }
@@ -171,10 +163,8 @@ func GeScalar(st *acl.Stream, p GeScalarParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GeScalarParams) Operator() *Operator { return &opGeScalar }
 
-// Encode implements Params.
 func (p *GeScalarParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.Other)
@@ -189,7 +179,7 @@ type GeTensorParams struct {
 }
 
 var opGeTensor = Operator{
-	Name: "GeTensor", Symbol: "aclnnGeTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGeTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iio",
 }
@@ -207,10 +197,8 @@ func GeTensor(st *acl.Stream, p GeTensorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GeTensorParams) Operator() *Operator { return &opGeTensor }
 
-// Encode implements Params.
 func (p *GeTensorParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Other)
@@ -225,7 +213,7 @@ type GtScalarParams struct {
 }
 
 var opGtScalar = Operator{
-	Name: "GtScalar", Symbol: "aclnnGtScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGtScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iho",
 }
@@ -243,10 +231,8 @@ func GtScalar(st *acl.Stream, p GtScalarParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GtScalarParams) Operator() *Operator { return &opGtScalar }
 
-// Encode implements Params.
 func (p *GtScalarParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.Other)
@@ -261,7 +247,7 @@ type GtTensorParams struct {
 }
 
 var opGtTensor = Operator{
-	Name: "GtTensor", Symbol: "aclnnGtTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGtTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iio",
 }
@@ -279,10 +265,8 @@ func GtTensor(st *acl.Stream, p GtTensorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GtTensorParams) Operator() *Operator { return &opGtTensor }
 
-// Encode implements Params.
 func (p *GtTensorParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Other)
@@ -297,7 +281,7 @@ type HeavisideParams struct {
 }
 
 var opHeaviside = Operator{
-	Name: "Heaviside", Symbol: "aclnnHeaviside", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnHeaviside", Library: "libopapi", Since: "2026-08",
 	Params: "input values out",
 	Slots:  "iio",
 }
@@ -314,10 +298,8 @@ func Heaviside(st *acl.Stream, p HeavisideParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *HeavisideParams) Operator() *Operator { return &opHeaviside }
 
-// Encode implements Params.
 func (p *HeavisideParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Tensor(p.Values)
@@ -331,7 +313,7 @@ type InplaceEqScalarParams struct {
 }
 
 var opInplaceEqScalar = Operator{
-	Name: "InplaceEqScalar", Symbol: "aclnnInplaceEqScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceEqScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
 	Slots:  "ih",
 }
@@ -348,10 +330,8 @@ func InplaceEqScalar(st *acl.Stream, p InplaceEqScalarParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceEqScalarParams) Operator() *Operator { return &opInplaceEqScalar }
 
-// Encode implements Params.
 func (p *InplaceEqScalarParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Scalar(p.Other)
@@ -364,7 +344,7 @@ type InplaceEqTensorParams struct {
 }
 
 var opInplaceEqTensor = Operator{
-	Name: "InplaceEqTensor", Symbol: "aclnnInplaceEqTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceEqTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
 	Slots:  "ii",
 }
@@ -381,10 +361,8 @@ func InplaceEqTensor(st *acl.Stream, p InplaceEqTensorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceEqTensorParams) Operator() *Operator { return &opInplaceEqTensor }
 
-// Encode implements Params.
 func (p *InplaceEqTensorParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Other)
@@ -397,7 +375,7 @@ type InplaceGeScalarParams struct {
 }
 
 var opInplaceGeScalar = Operator{
-	Name: "InplaceGeScalar", Symbol: "aclnnInplaceGeScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceGeScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
 	Slots:  "ih",
 }
@@ -414,10 +392,8 @@ func InplaceGeScalar(st *acl.Stream, p InplaceGeScalarParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceGeScalarParams) Operator() *Operator { return &opInplaceGeScalar }
 
-// Encode implements Params.
 func (p *InplaceGeScalarParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Scalar(p.Other)
@@ -430,7 +406,7 @@ type InplaceGeTensorParams struct {
 }
 
 var opInplaceGeTensor = Operator{
-	Name: "InplaceGeTensor", Symbol: "aclnnInplaceGeTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceGeTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
 	Slots:  "ii",
 }
@@ -447,10 +423,8 @@ func InplaceGeTensor(st *acl.Stream, p InplaceGeTensorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceGeTensorParams) Operator() *Operator { return &opInplaceGeTensor }
 
-// Encode implements Params.
 func (p *InplaceGeTensorParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Other)
@@ -463,7 +437,7 @@ type InplaceGtScalarParams struct {
 }
 
 var opInplaceGtScalar = Operator{
-	Name: "InplaceGtScalar", Symbol: "aclnnInplaceGtScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceGtScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
 	Slots:  "ih",
 }
@@ -480,10 +454,8 @@ func InplaceGtScalar(st *acl.Stream, p InplaceGtScalarParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceGtScalarParams) Operator() *Operator { return &opInplaceGtScalar }
 
-// Encode implements Params.
 func (p *InplaceGtScalarParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Scalar(p.Other)
@@ -496,7 +468,7 @@ type InplaceGtTensorParams struct {
 }
 
 var opInplaceGtTensor = Operator{
-	Name: "InplaceGtTensor", Symbol: "aclnnInplaceGtTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceGtTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
 	Slots:  "ii",
 }
@@ -513,10 +485,8 @@ func InplaceGtTensor(st *acl.Stream, p InplaceGtTensorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceGtTensorParams) Operator() *Operator { return &opInplaceGtTensor }
 
-// Encode implements Params.
 func (p *InplaceGtTensorParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Other)
@@ -529,7 +499,7 @@ type InplaceLeScalarParams struct {
 }
 
 var opInplaceLeScalar = Operator{
-	Name: "InplaceLeScalar", Symbol: "aclnnInplaceLeScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceLeScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
 	Slots:  "ih",
 }
@@ -546,10 +516,8 @@ func InplaceLeScalar(st *acl.Stream, p InplaceLeScalarParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceLeScalarParams) Operator() *Operator { return &opInplaceLeScalar }
 
-// Encode implements Params.
 func (p *InplaceLeScalarParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Scalar(p.Other)
@@ -562,7 +530,7 @@ type InplaceLeTensorParams struct {
 }
 
 var opInplaceLeTensor = Operator{
-	Name: "InplaceLeTensor", Symbol: "aclnnInplaceLeTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceLeTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
 	Slots:  "ii",
 }
@@ -579,10 +547,8 @@ func InplaceLeTensor(st *acl.Stream, p InplaceLeTensorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceLeTensorParams) Operator() *Operator { return &opInplaceLeTensor }
 
-// Encode implements Params.
 func (p *InplaceLeTensorParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Other)
@@ -595,7 +561,7 @@ type InplaceLogicalAndParams struct {
 }
 
 var opInplaceLogicalAnd = Operator{
-	Name: "InplaceLogicalAnd", Symbol: "aclnnInplaceLogicalAnd", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceLogicalAnd", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
 	Slots:  "ii",
 }
@@ -613,10 +579,8 @@ func InplaceLogicalAnd(st *acl.Stream, p InplaceLogicalAndParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceLogicalAndParams) Operator() *Operator { return &opInplaceLogicalAnd }
 
-// Encode implements Params.
 func (p *InplaceLogicalAndParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Other)
@@ -628,7 +592,7 @@ type InplaceLogicalNotParams struct {
 }
 
 var opInplaceLogicalNot = Operator{
-	Name: "InplaceLogicalNot", Symbol: "aclnnInplaceLogicalNot", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceLogicalNot", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
 	Slots:  "i",
 }
@@ -646,10 +610,8 @@ func InplaceLogicalNot(st *acl.Stream, p InplaceLogicalNotParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceLogicalNotParams) Operator() *Operator { return &opInplaceLogicalNot }
 
-// Encode implements Params.
 func (p *InplaceLogicalNotParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
@@ -661,7 +623,7 @@ type InplaceLogicalOrParams struct {
 }
 
 var opInplaceLogicalOr = Operator{
-	Name: "InplaceLogicalOr", Symbol: "aclnnInplaceLogicalOr", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceLogicalOr", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
 	Slots:  "ii",
 }
@@ -679,10 +641,8 @@ func InplaceLogicalOr(st *acl.Stream, p InplaceLogicalOrParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceLogicalOrParams) Operator() *Operator { return &opInplaceLogicalOr }
 
-// Encode implements Params.
 func (p *InplaceLogicalOrParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Other)
@@ -695,7 +655,7 @@ type InplaceLtScalarParams struct {
 }
 
 var opInplaceLtScalar = Operator{
-	Name: "InplaceLtScalar", Symbol: "aclnnInplaceLtScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceLtScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
 	Slots:  "ih",
 }
@@ -712,10 +672,8 @@ func InplaceLtScalar(st *acl.Stream, p InplaceLtScalarParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceLtScalarParams) Operator() *Operator { return &opInplaceLtScalar }
 
-// Encode implements Params.
 func (p *InplaceLtScalarParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Scalar(p.Other)
@@ -728,7 +686,7 @@ type InplaceLtTensorParams struct {
 }
 
 var opInplaceLtTensor = Operator{
-	Name: "InplaceLtTensor", Symbol: "aclnnInplaceLtTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceLtTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
 	Slots:  "ii",
 }
@@ -745,10 +703,8 @@ func InplaceLtTensor(st *acl.Stream, p InplaceLtTensorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceLtTensorParams) Operator() *Operator { return &opInplaceLtTensor }
 
-// Encode implements Params.
 func (p *InplaceLtTensorParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Other)
@@ -761,7 +717,7 @@ type InplaceNeScalarParams struct {
 }
 
 var opInplaceNeScalar = Operator{
-	Name: "InplaceNeScalar", Symbol: "aclnnInplaceNeScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceNeScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
 	Slots:  "ih",
 }
@@ -778,10 +734,8 @@ func InplaceNeScalar(st *acl.Stream, p InplaceNeScalarParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceNeScalarParams) Operator() *Operator { return &opInplaceNeScalar }
 
-// Encode implements Params.
 func (p *InplaceNeScalarParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Scalar(p.Other)
@@ -794,7 +748,7 @@ type InplaceNeTensorParams struct {
 }
 
 var opInplaceNeTensor = Operator{
-	Name: "InplaceNeTensor", Symbol: "aclnnInplaceNeTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceNeTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
 	Slots:  "ii",
 }
@@ -811,10 +765,8 @@ func InplaceNeTensor(st *acl.Stream, p InplaceNeTensorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceNeTensorParams) Operator() *Operator { return &opInplaceNeTensor }
 
-// Encode implements Params.
 func (p *InplaceNeTensorParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Other)
@@ -831,7 +783,7 @@ type IsCloseParams struct {
 }
 
 var opIsClose = Operator{
-	Name: "IsClose", Symbol: "aclnnIsClose", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnIsClose", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other rtol atol equal_nan out",
 	Slots:  "ii---o",
 }
@@ -849,10 +801,8 @@ func IsClose(st *acl.Stream, p IsCloseParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *IsCloseParams) Operator() *Operator { return &opIsClose }
 
-// Encode implements Params.
 func (p *IsCloseParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Other)
@@ -869,7 +819,7 @@ type IsFiniteParams struct {
 }
 
 var opIsFinite = Operator{
-	Name: "IsFinite", Symbol: "aclnnIsFinite", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnIsFinite", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -885,10 +835,8 @@ func IsFinite(st *acl.Stream, p IsFiniteParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *IsFiniteParams) Operator() *Operator { return &opIsFinite }
 
-// Encode implements Params.
 func (p *IsFiniteParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -904,7 +852,7 @@ type IsInScalarTensorParams struct {
 }
 
 var opIsInScalarTensor = Operator{
-	Name: "IsInScalarTensor", Symbol: "aclnnIsInScalarTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnIsInScalarTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "element testElements assumeUnique invert out",
 	Slots:  "hi--o",
 }
@@ -923,10 +871,8 @@ func IsInScalarTensor(st *acl.Stream, p IsInScalarTensorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *IsInScalarTensorParams) Operator() *Operator { return &opIsInScalarTensor }
 
-// Encode implements Params.
 func (p *IsInScalarTensorParams) Encode(c *Call) {
 	c.Scalar(p.Element)
 	c.Tensor(p.TestElements)
@@ -945,7 +891,7 @@ type IsInTensorScalarParams struct {
 }
 
 var opIsInTensorScalar = Operator{
-	Name: "IsInTensorScalar", Symbol: "aclnnIsInTensorScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnIsInTensorScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "element testElement assumeUnique invert out",
 	Slots:  "ih--o",
 }
@@ -963,10 +909,8 @@ func IsInTensorScalar(st *acl.Stream, p IsInTensorScalarParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *IsInTensorScalarParams) Operator() *Operator { return &opIsInTensorScalar }
 
-// Encode implements Params.
 func (p *IsInTensorScalarParams) Encode(c *Call) {
 	c.Tensor(p.Element)
 	c.Scalar(p.TestElement)
@@ -982,7 +926,7 @@ type IsInfParams struct {
 }
 
 var opIsInf = Operator{
-	Name: "IsInf", Symbol: "aclnnIsInf", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnIsInf", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
 	Slots:  "io",
 }
@@ -999,10 +943,8 @@ func IsInf(st *acl.Stream, p IsInfParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *IsInfParams) Operator() *Operator { return &opIsInf }
 
-// Encode implements Params.
 func (p *IsInfParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Out)
@@ -1015,7 +957,7 @@ type IsNegInfParams struct {
 }
 
 var opIsNegInf = Operator{
-	Name: "IsNegInf", Symbol: "aclnnIsNegInf", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnIsNegInf", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -1031,10 +973,8 @@ func IsNegInf(st *acl.Stream, p IsNegInfParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *IsNegInfParams) Operator() *Operator { return &opIsNegInf }
 
-// Encode implements Params.
 func (p *IsNegInfParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -1047,7 +987,7 @@ type IsPosInfParams struct {
 }
 
 var opIsPosInf = Operator{
-	Name: "IsPosInf", Symbol: "aclnnIsPosInf", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnIsPosInf", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -1063,10 +1003,8 @@ func IsPosInf(st *acl.Stream, p IsPosInfParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *IsPosInfParams) Operator() *Operator { return &opIsPosInf }
 
-// Encode implements Params.
 func (p *IsPosInfParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -1080,7 +1018,7 @@ type LeScalarParams struct {
 }
 
 var opLeScalar = Operator{
-	Name: "LeScalar", Symbol: "aclnnLeScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnLeScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iho",
 }
@@ -1097,10 +1035,8 @@ func LeScalar(st *acl.Stream, p LeScalarParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LeScalarParams) Operator() *Operator { return &opLeScalar }
 
-// Encode implements Params.
 func (p *LeScalarParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.Other)
@@ -1115,7 +1051,7 @@ type LeTensorParams struct {
 }
 
 var opLeTensor = Operator{
-	Name: "LeTensor", Symbol: "aclnnLeTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnLeTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iio",
 }
@@ -1132,10 +1068,8 @@ func LeTensor(st *acl.Stream, p LeTensorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LeTensorParams) Operator() *Operator { return &opLeTensor }
 
-// Encode implements Params.
 func (p *LeTensorParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Other)
@@ -1150,7 +1084,7 @@ type LogicalAndParams struct {
 }
 
 var opLogicalAnd = Operator{
-	Name: "LogicalAnd", Symbol: "aclnnLogicalAnd", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnLogicalAnd", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iio",
 }
@@ -1168,10 +1102,8 @@ func LogicalAnd(st *acl.Stream, p LogicalAndParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LogicalAndParams) Operator() *Operator { return &opLogicalAnd }
 
-// Encode implements Params.
 func (p *LogicalAndParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Other)
@@ -1185,7 +1117,7 @@ type LogicalNotParams struct {
 }
 
 var opLogicalNot = Operator{
-	Name: "LogicalNot", Symbol: "aclnnLogicalNot", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnLogicalNot", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -1202,10 +1134,8 @@ func LogicalNot(st *acl.Stream, p LogicalNotParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LogicalNotParams) Operator() *Operator { return &opLogicalNot }
 
-// Encode implements Params.
 func (p *LogicalNotParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -1219,7 +1149,7 @@ type LogicalOrParams struct {
 }
 
 var opLogicalOr = Operator{
-	Name: "LogicalOr", Symbol: "aclnnLogicalOr", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnLogicalOr", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iio",
 }
@@ -1237,10 +1167,8 @@ func LogicalOr(st *acl.Stream, p LogicalOrParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LogicalOrParams) Operator() *Operator { return &opLogicalOr }
 
-// Encode implements Params.
 func (p *LogicalOrParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Other)
@@ -1255,7 +1183,7 @@ type LogicalXorParams struct {
 }
 
 var opLogicalXor = Operator{
-	Name: "LogicalXor", Symbol: "aclnnLogicalXor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnLogicalXor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iio",
 }
@@ -1273,10 +1201,8 @@ func LogicalXor(st *acl.Stream, p LogicalXorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LogicalXorParams) Operator() *Operator { return &opLogicalXor }
 
-// Encode implements Params.
 func (p *LogicalXorParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Other)
@@ -1291,7 +1217,7 @@ type LtScalarParams struct {
 }
 
 var opLtScalar = Operator{
-	Name: "LtScalar", Symbol: "aclnnLtScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnLtScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iho",
 }
@@ -1308,10 +1234,8 @@ func LtScalar(st *acl.Stream, p LtScalarParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LtScalarParams) Operator() *Operator { return &opLtScalar }
 
-// Encode implements Params.
 func (p *LtScalarParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.Other)
@@ -1326,7 +1250,7 @@ type LtTensorParams struct {
 }
 
 var opLtTensor = Operator{
-	Name: "LtTensor", Symbol: "aclnnLtTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnLtTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iio",
 }
@@ -1343,10 +1267,8 @@ func LtTensor(st *acl.Stream, p LtTensorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LtTensorParams) Operator() *Operator { return &opLtTensor }
 
-// Encode implements Params.
 func (p *LtTensorParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Other)
@@ -1361,7 +1283,7 @@ type NeScalarParams struct {
 }
 
 var opNeScalar = Operator{
-	Name: "NeScalar", Symbol: "aclnnNeScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnNeScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iho",
 }
@@ -1378,10 +1300,8 @@ func NeScalar(st *acl.Stream, p NeScalarParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *NeScalarParams) Operator() *Operator { return &opNeScalar }
 
-// Encode implements Params.
 func (p *NeScalarParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.Other)
@@ -1396,7 +1316,7 @@ type NeTensorParams struct {
 }
 
 var opNeTensor = Operator{
-	Name: "NeTensor", Symbol: "aclnnNeTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnNeTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iio",
 }
@@ -1413,10 +1333,8 @@ func NeTensor(st *acl.Stream, p NeTensorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *NeTensorParams) Operator() *Operator { return &opNeTensor }
 
-// Encode implements Params.
 func (p *NeTensorParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Other)
@@ -1431,7 +1349,7 @@ type PrecisionCompareParams struct {
 }
 
 var opPrecisionCompare = Operator{
-	Name: "PrecisionCompare", Symbol: "aclnnPrecisionCompare", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnPrecisionCompare", Library: "libopapi", Since: "8.1.RC1",
 	Params: "golden realdata out",
 	Slots:  "iio",
 }
@@ -1449,10 +1367,8 @@ func PrecisionCompare(st *acl.Stream, p PrecisionCompareParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *PrecisionCompareParams) Operator() *Operator { return &opPrecisionCompare }
 
-// Encode implements Params.
 func (p *PrecisionCompareParams) Encode(c *Call) {
 	c.Tensor(p.Golden)
 	c.Tensor(p.Realdata)
@@ -1466,7 +1382,7 @@ type SignbitParams struct {
 }
 
 var opSignbit = Operator{
-	Name: "Signbit", Symbol: "aclnnSignbit", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSignbit", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -1483,10 +1399,8 @@ func Signbit(st *acl.Stream, p SignbitParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SignbitParams) Operator() *Operator { return &opSignbit }
 
-// Encode implements Params.
 func (p *SignbitParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)

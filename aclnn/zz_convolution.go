@@ -24,7 +24,7 @@ type CausalConv1dParams struct {
 }
 
 var opCausalConv1d = Operator{
-	Name: "CausalConv1d", Symbol: "aclnnCausalConv1d", Library: "libcust_opapi", Since: "custom",
+	Symbol: "aclnnCausalConv1d", Library: "libcust_opapi", Since: "custom",
 	Params: "x weight biasOptional convStates queryStartLocOptional cacheIndicesOptional initialStateModeOptional numAcceptedTokensOptional activationMode padSlotId runMode headNum out",
 	Slots:  "iiiihhhh----o",
 }
@@ -43,10 +43,8 @@ func CausalConv1d(st *acl.Stream, p CausalConv1dParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *CausalConv1dParams) Operator() *Operator { return &opCausalConv1d }
 
-// Encode implements Params.
 func (p *CausalConv1dParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Weight)
@@ -81,7 +79,7 @@ type CausalConv1dBwdParams struct {
 }
 
 var opCausalConv1dBwd = Operator{
-	Name: "CausalConv1dBwd", Symbol: "aclnnCausalConv1dBwd", Library: "libcust_opapi", Since: "custom",
+	Symbol: "aclnnCausalConv1dBwd", Library: "libcust_opapi", Since: "custom",
 	Params: "x yOptional weight dy initialStateOptional dhtOptional queryStartLocOptional activation inputLayoutOptional dxOut dwOutOptional dbOutOptional dh0OutOptional",
 	Slots:  "iiiiiih--oooo",
 }
@@ -99,10 +97,8 @@ func CausalConv1dBwd(st *acl.Stream, p CausalConv1dBwdParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *CausalConv1dBwdParams) Operator() *Operator { return &opCausalConv1dBwd }
 
-// Encode implements Params.
 func (p *CausalConv1dBwdParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.YOptional)
@@ -133,7 +129,7 @@ type ConvDepthwise2dParams struct {
 }
 
 var opConvDepthwise2d = Operator{
-	Name: "ConvDepthwise2d", Symbol: "aclnnConvDepthwise2d", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnConvDepthwise2d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self weight kernelSize bias stride padding dilation out cubeMathType",
 	Slots:  "iihihhho-",
 }
@@ -151,10 +147,8 @@ func ConvDepthwise2d(st *acl.Stream, p ConvDepthwise2dParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ConvDepthwise2dParams) Operator() *Operator { return &opConvDepthwise2d }
 
-// Encode implements Params.
 func (p *ConvDepthwise2dParams) Encode(c *Call) {
 	c.Channels(p.Self, -1, NCHW, -1)
 	c.Channels(p.Weight, -1, NCHW, -1)
@@ -178,7 +172,7 @@ type ConvTbcParams struct {
 }
 
 var opConvTbc = Operator{
-	Name: "ConvTbc", Symbol: "aclnnConvTbc", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnConvTbc", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self weight bias pad output cubeMathType",
 	Slots:  "iii-o-",
 }
@@ -195,10 +189,8 @@ func ConvTbc(st *acl.Stream, p ConvTbcParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ConvTbcParams) Operator() *Operator { return &opConvTbc }
 
-// Encode implements Params.
 func (p *ConvTbcParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Weight)
@@ -222,7 +214,7 @@ type ConvTbcBackwardParams struct {
 }
 
 var opConvTbcBackward = Operator{
-	Name: "ConvTbcBackward", Symbol: "aclnnConvTbcBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnConvTbcBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self input weight bias pad cubeMathType gradInput gradWeight gradBias",
 	Slots:  "iiii--ooo",
 }
@@ -240,10 +232,8 @@ func ConvTbcBackward(st *acl.Stream, p ConvTbcBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ConvTbcBackwardParams) Operator() *Operator { return &opConvTbcBackward }
 
-// Encode implements Params.
 func (p *ConvTbcBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Input)
@@ -272,7 +262,7 @@ type ConvolutionParams struct {
 }
 
 var opConvolution = Operator{
-	Name: "Convolution", Symbol: "aclnnConvolution", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnConvolution", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input weight bias stride padding dilation transposed outputPadding groups output cubeMathType",
 	Slots:  "iiihhh-h-o-",
 }
@@ -290,10 +280,8 @@ func Convolution(st *acl.Stream, p ConvolutionParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ConvolutionParams) Operator() *Operator { return &opConvolution }
 
-// Encode implements Params.
 func (p *ConvolutionParams) Encode(c *Call) {
 	c.Channels(p.Input, NCL, NCHW, NCDHW)
 	c.Channels(p.Weight, NCL, NCHW, NCDHW)
@@ -328,7 +316,7 @@ type ConvolutionBackwardParams struct {
 }
 
 var opConvolutionBackward = Operator{
-	Name: "ConvolutionBackward", Symbol: "aclnnConvolutionBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnConvolutionBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput input weight biasSizes stride padding dilation transposed outputPadding groups outputMask cubeMathType gradInput gradWeight gradBias",
 	Slots:  "iiihhhh-h-h-ooo",
 }
@@ -346,10 +334,8 @@ func ConvolutionBackward(st *acl.Stream, p ConvolutionBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ConvolutionBackwardParams) Operator() *Operator { return &opConvolutionBackward }
 
-// Encode implements Params.
 func (p *ConvolutionBackwardParams) Encode(c *Call) {
 	c.Channels(p.GradOutput, NCL, NCHW, NCDHW)
 	c.Channels(p.Input, NCL, NCHW, NCDHW)
@@ -386,7 +372,7 @@ type DeformableConv2dParams struct {
 }
 
 var opDeformableConv2d = Operator{
-	Name: "DeformableConv2d", Symbol: "aclnnDeformableConv2d", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnDeformableConv2d", Library: "libopapi", Since: "2026-08",
 	Params: "x weight offset biasOptional kernelSize stride padding dilation groups deformableGroups modulated out deformOutOptional",
 	Slots:  "iiiihhhh---oo",
 }
@@ -403,10 +389,8 @@ func DeformableConv2d(st *acl.Stream, p DeformableConv2dParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *DeformableConv2dParams) Operator() *Operator { return &opDeformableConv2d }
 
-// Encode implements Params.
 func (p *DeformableConv2dParams) Encode(c *Call) {
 	c.Channels(p.X, -1, NCHW, -1)
 	c.Channels(p.Weight, -1, NCHW, -1)
@@ -444,7 +428,7 @@ type DeformableConv2dBackwardParams struct {
 }
 
 var opDeformableConv2dBackward = Operator{
-	Name: "DeformableConv2dBackward", Symbol: "aclnnDeformableConv2dBackward", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnDeformableConv2dBackward", Library: "libopapi", Since: "2026-08",
 	Params: "input gradOutput offsetOut weight offset kernelSize stride padding dilation groups deformableGroups modulated gradInput gradWeight gradOffset gradBias",
 	Slots:  "iiiiihhhh---oooo",
 }
@@ -461,10 +445,8 @@ func DeformableConv2dBackward(st *acl.Stream, p DeformableConv2dBackwardParams) 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *DeformableConv2dBackwardParams) Operator() *Operator { return &opDeformableConv2dBackward }
 
-// Encode implements Params.
 func (p *DeformableConv2dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Tensor(p.GradOutput)
@@ -495,7 +477,7 @@ type Im2colParams struct {
 }
 
 var opIm2col = Operator{
-	Name: "Im2col", Symbol: "aclnnIm2col", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnIm2col", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self kernelSize dilation padding stride out",
 	Slots:  "ihhhho",
 }
@@ -512,10 +494,8 @@ func Im2col(st *acl.Stream, p Im2colParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *Im2colParams) Operator() *Operator { return &opIm2col }
 
-// Encode implements Params.
 func (p *Im2colParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.KernelSize)
@@ -537,7 +517,7 @@ type Im2colBackwardParams struct {
 }
 
 var opIm2colBackward = Operator{
-	Name: "Im2colBackward", Symbol: "aclnnIm2colBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnIm2colBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput inputSize kernelSize dilation padding stride out",
 	Slots:  "ihhhhho",
 }
@@ -553,10 +533,8 @@ func Im2colBackward(st *acl.Stream, p Im2colBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *Im2colBackwardParams) Operator() *Operator { return &opIm2colBackward }
 
-// Encode implements Params.
 func (p *Im2colBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Ints(p.InputSize)
@@ -586,7 +564,7 @@ type QuantConvolutionParams struct {
 }
 
 var opQuantConvolution = Operator{
-	Name: "QuantConvolution", Symbol: "aclnnQuantConvolution", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnQuantConvolution", Library: "libopapi", Since: "2026-08",
 	Params: "input weight bias scale offset stride padding dilation transposed outputPadding groups offsetx roundMode output",
 	Slots:  "iiiiihhh-h---o",
 }
@@ -603,10 +581,8 @@ func QuantConvolution(st *acl.Stream, p QuantConvolutionParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *QuantConvolutionParams) Operator() *Operator { return &opQuantConvolution }
 
-// Encode implements Params.
 func (p *QuantConvolutionParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Tensor(p.Weight)
@@ -643,7 +619,7 @@ type QuantConvolutionWeightNzParams struct {
 }
 
 var opQuantConvolutionWeightNz = Operator{
-	Name: "QuantConvolutionWeightNz", Symbol: "aclnnQuantConvolutionWeightNz", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnQuantConvolutionWeightNz", Library: "libopapi", Since: "2026-08",
 	Params: "input weight bias scale offset stride padding dilation transposed outputPadding groups offsetx roundMode output",
 	Slots:  "iiiiihhh-h---o",
 }
@@ -659,10 +635,8 @@ func QuantConvolutionWeightNz(st *acl.Stream, p QuantConvolutionWeightNzParams) 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *QuantConvolutionWeightNzParams) Operator() *Operator { return &opQuantConvolutionWeightNz }
 
-// Encode implements Params.
 func (p *QuantConvolutionWeightNzParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Tensor(p.Weight)
@@ -689,7 +663,7 @@ type TransConvolutionWeightParams struct {
 }
 
 var opTransConvolutionWeight = Operator{
-	Name: "TransConvolutionWeight", Symbol: "aclnnTransConvolutionWeight", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnTransConvolutionWeight", Library: "libopapi", Since: "8.1.RC1",
 	Params: "weightIn transposed groups weightOut",
 	Slots:  "i--o",
 }
@@ -708,10 +682,8 @@ func TransConvolutionWeight(st *acl.Stream, p TransConvolutionWeightParams) erro
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *TransConvolutionWeightParams) Operator() *Operator { return &opTransConvolutionWeight }
 
-// Encode implements Params.
 func (p *TransConvolutionWeightParams) Encode(c *Call) {
 	c.Channels(p.WeightIn, -1, NCHW, -1)
 	c.Bool(p.Transposed)

@@ -13,7 +13,7 @@ type AbsParams struct {
 }
 
 var opAbs = Operator{
-	Name: "Abs", Symbol: "aclnnAbs", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAbs", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -31,10 +31,8 @@ func Abs(st *acl.Stream, p AbsParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AbsParams) Operator() *Operator { return &opAbs }
 
-// Encode implements Params.
 func (p *AbsParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -47,7 +45,7 @@ type AcosParams struct {
 }
 
 var opAcos = Operator{
-	Name: "Acos", Symbol: "aclnnAcos", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAcos", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input out",
 	Slots:  "io",
 }
@@ -64,10 +62,8 @@ func Acos(st *acl.Stream, p AcosParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AcosParams) Operator() *Operator { return &opAcos }
 
-// Encode implements Params.
 func (p *AcosParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Tensor(p.Out)
@@ -81,7 +77,7 @@ type AcosGradParams struct {
 }
 
 var opAcosGrad = Operator{
-	Name: "AcosGrad", Symbol: "aclnnAcosGrad", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAcosGrad", Library: "libopapi", Since: "2026-08",
 	Params: "y_grad x x_grad",
 	Slots:  "iio",
 }
@@ -98,10 +94,8 @@ func AcosGrad(st *acl.Stream, p AcosGradParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AcosGradParams) Operator() *Operator { return &opAcosGrad }
 
-// Encode implements Params.
 func (p *AcosGradParams) Encode(c *Call) {
 	c.Tensor(p.YGrad)
 	c.Tensor(p.X)
@@ -116,7 +110,7 @@ type AcosGradV2Params struct {
 }
 
 var opAcosGradV2 = Operator{
-	Name: "AcosGradV2", Symbol: "aclnnAcosGradV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAcosGradV2", Library: "libopapi", Since: "2026-08",
 	Params: "y dy z",
 	Slots:  "iio",
 }
@@ -132,10 +126,8 @@ func AcosGradV2(st *acl.Stream, p AcosGradV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AcosGradV2Params) Operator() *Operator { return &opAcosGradV2 }
 
-// Encode implements Params.
 func (p *AcosGradV2Params) Encode(c *Call) {
 	c.Tensor(p.Y)
 	c.Tensor(p.Dy)
@@ -149,7 +141,7 @@ type AcoshParams struct {
 }
 
 var opAcosh = Operator{
-	Name: "Acosh", Symbol: "aclnnAcosh", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAcosh", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -167,10 +159,8 @@ func Acosh(st *acl.Stream, p AcoshParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AcoshParams) Operator() *Operator { return &opAcosh }
 
-// Encode implements Params.
 func (p *AcoshParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -185,7 +175,7 @@ type AddParams struct {
 }
 
 var opAdd = Operator{
-	Name: "Add", Symbol: "aclnnAdd", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAdd", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other alpha out",
 	Slots:  "iiho",
 }
@@ -203,10 +193,8 @@ func Add(st *acl.Stream, p AddParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AddParams) Operator() *Operator { return &opAdd }
 
-// Encode implements Params.
 func (p *AddParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Other)
@@ -221,7 +209,7 @@ type AddNParams struct {
 }
 
 var opAddN = Operator{
-	Name: "AddN", Symbol: "aclnnAddN", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAddN", Library: "libopapi", Since: "2026-08",
 	Params: "tensors out",
 	Slots:  "io",
 }
@@ -238,10 +226,8 @@ func AddN(st *acl.Stream, p AddNParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AddNParams) Operator() *Operator { return &opAddN }
 
-// Encode implements Params.
 func (p *AddNParams) Encode(c *Call) {
 	c.Tensors(p.Tensors)
 	c.Tensor(p.Out)
@@ -256,7 +242,7 @@ type AddReluParams struct {
 }
 
 var opAddRelu = Operator{
-	Name: "AddRelu", Symbol: "aclnnAddRelu", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAddRelu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other alpha out",
 	Slots:  "iiho",
 }
@@ -273,10 +259,8 @@ func AddRelu(st *acl.Stream, p AddReluParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AddReluParams) Operator() *Operator { return &opAddRelu }
 
-// Encode implements Params.
 func (p *AddReluParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Other)
@@ -293,7 +277,7 @@ type AddV3Params struct {
 }
 
 var opAddV3 = Operator{
-	Name: "AddV3", Symbol: "aclnnAddV3", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAddV3", Library: "libopapi", Since: "2026-08",
 	Params: "self other alpha out",
 	Slots:  "hiho",
 }
@@ -310,10 +294,8 @@ func AddV3(st *acl.Stream, p AddV3Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AddV3Params) Operator() *Operator { return &opAddV3 }
 
-// Encode implements Params.
 func (p *AddV3Params) Encode(c *Call) {
 	c.Scalar(p.Self)
 	c.Tensor(p.Other)
@@ -331,7 +313,7 @@ type AddcdivParams struct {
 }
 
 var opAddcdiv = Operator{
-	Name: "Addcdiv", Symbol: "aclnnAddcdiv", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAddcdiv", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self tensor1 tensor2 value out",
 	Slots:  "iiiho",
 }
@@ -348,10 +330,8 @@ func Addcdiv(st *acl.Stream, p AddcdivParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AddcdivParams) Operator() *Operator { return &opAddcdiv }
 
-// Encode implements Params.
 func (p *AddcdivParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Tensor1)
@@ -370,7 +350,7 @@ type AddcmulParams struct {
 }
 
 var opAddcmul = Operator{
-	Name: "Addcmul", Symbol: "aclnnAddcmul", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAddcmul", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self tensor1 tensor2 value out",
 	Slots:  "iiiho",
 }
@@ -387,10 +367,8 @@ func Addcmul(st *acl.Stream, p AddcmulParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AddcmulParams) Operator() *Operator { return &opAddcmul }
 
-// Encode implements Params.
 func (p *AddcmulParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Tensor1)
@@ -408,7 +386,7 @@ type AddsParams struct {
 }
 
 var opAdds = Operator{
-	Name: "Adds", Symbol: "aclnnAdds", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAdds", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other alpha out",
 	Slots:  "ihho",
 }
@@ -425,10 +403,8 @@ func Adds(st *acl.Stream, p AddsParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AddsParams) Operator() *Operator { return &opAdds }
 
-// Encode implements Params.
 func (p *AddsParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.Other)
@@ -443,7 +419,7 @@ type AngleV2Params struct {
 }
 
 var opAngleV2 = Operator{
-	Name: "AngleV2", Symbol: "aclnnAngleV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAngleV2", Library: "libopapi", Since: "2026-08",
 	Params: "x out",
 	Slots:  "io",
 }
@@ -460,10 +436,8 @@ func AngleV2(st *acl.Stream, p AngleV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AngleV2Params) Operator() *Operator { return &opAngleV2 }
 
-// Encode implements Params.
 func (p *AngleV2Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Out)
@@ -476,7 +450,7 @@ type AsinParams struct {
 }
 
 var opAsin = Operator{
-	Name: "Asin", Symbol: "aclnnAsin", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAsin", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -493,10 +467,8 @@ func Asin(st *acl.Stream, p AsinParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AsinParams) Operator() *Operator { return &opAsin }
 
-// Encode implements Params.
 func (p *AsinParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -509,7 +481,7 @@ type AsinWithAgentParams struct {
 }
 
 var opAsinWithAgent = Operator{
-	Name: "AsinWithAgent", Symbol: "aclnnAsinWithAgent", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAsinWithAgent", Library: "libopapi", Since: "2026-08",
 	Params: "x y",
 	Slots:  "io",
 }
@@ -525,10 +497,8 @@ func AsinWithAgent(st *acl.Stream, p AsinWithAgentParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AsinWithAgentParams) Operator() *Operator { return &opAsinWithAgent }
 
-// Encode implements Params.
 func (p *AsinWithAgentParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Y)
@@ -541,7 +511,7 @@ type AsinhParams struct {
 }
 
 var opAsinh = Operator{
-	Name: "Asinh", Symbol: "aclnnAsinh", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAsinh", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input out",
 	Slots:  "io",
 }
@@ -559,10 +529,8 @@ func Asinh(st *acl.Stream, p AsinhParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AsinhParams) Operator() *Operator { return &opAsinh }
 
-// Encode implements Params.
 func (p *AsinhParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Tensor(p.Out)
@@ -576,7 +544,7 @@ type AsinhGradParams struct {
 }
 
 var opAsinhGrad = Operator{
-	Name: "AsinhGrad", Symbol: "aclnnAsinhGrad", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAsinhGrad", Library: "libopapi", Since: "2026-08",
 	Params: "y dy z",
 	Slots:  "iio",
 }
@@ -592,10 +560,8 @@ func AsinhGrad(st *acl.Stream, p AsinhGradParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AsinhGradParams) Operator() *Operator { return &opAsinhGrad }
 
-// Encode implements Params.
 func (p *AsinhGradParams) Encode(c *Call) {
 	c.Tensor(p.Y)
 	c.Tensor(p.Dy)
@@ -609,7 +575,7 @@ type AsinhV2Params struct {
 }
 
 var opAsinhV2 = Operator{
-	Name: "AsinhV2", Symbol: "aclnnAsinhV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAsinhV2", Library: "libopapi", Since: "2026-08",
 	Params: "x out",
 	Slots:  "io",
 }
@@ -626,10 +592,8 @@ func AsinhV2(st *acl.Stream, p AsinhV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AsinhV2Params) Operator() *Operator { return &opAsinhV2 }
 
-// Encode implements Params.
 func (p *AsinhV2Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Out)
@@ -642,7 +606,7 @@ type AsinhWithAgentParams struct {
 }
 
 var opAsinhWithAgent = Operator{
-	Name: "AsinhWithAgent", Symbol: "aclnnAsinhWithAgent", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAsinhWithAgent", Library: "libopapi", Since: "2026-08",
 	Params: "x out",
 	Slots:  "io",
 }
@@ -658,10 +622,8 @@ func AsinhWithAgent(st *acl.Stream, p AsinhWithAgentParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AsinhWithAgentParams) Operator() *Operator { return &opAsinhWithAgent }
 
-// Encode implements Params.
 func (p *AsinhWithAgentParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Out)
@@ -674,7 +636,7 @@ type AtanParams struct {
 }
 
 var opAtan = Operator{
-	Name: "Atan", Symbol: "aclnnAtan", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAtan", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input out",
 	Slots:  "io",
 }
@@ -691,10 +653,8 @@ func Atan(st *acl.Stream, p AtanParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AtanParams) Operator() *Operator { return &opAtan }
 
-// Encode implements Params.
 func (p *AtanParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Tensor(p.Out)
@@ -708,7 +668,7 @@ type Atan2Params struct {
 }
 
 var opAtan2 = Operator{
-	Name: "Atan2", Symbol: "aclnnAtan2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAtan2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iio",
 }
@@ -725,10 +685,8 @@ func Atan2(st *acl.Stream, p Atan2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *Atan2Params) Operator() *Operator { return &opAtan2 }
 
-// Encode implements Params.
 func (p *Atan2Params) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Other)
@@ -743,7 +701,7 @@ type AtanGradParams struct {
 }
 
 var opAtanGrad = Operator{
-	Name: "AtanGrad", Symbol: "aclnnAtanGrad", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAtanGrad", Library: "libopapi", Since: "2026-08",
 	Params: "x dy dx",
 	Slots:  "iio",
 }
@@ -760,10 +718,8 @@ func AtanGrad(st *acl.Stream, p AtanGradParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AtanGradParams) Operator() *Operator { return &opAtanGrad }
 
-// Encode implements Params.
 func (p *AtanGradParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Dy)
@@ -777,7 +733,7 @@ type AtanhParams struct {
 }
 
 var opAtanh = Operator{
-	Name: "Atanh", Symbol: "aclnnAtanh", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAtanh", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input out",
 	Slots:  "io",
 }
@@ -795,10 +751,8 @@ func Atanh(st *acl.Stream, p AtanhParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AtanhParams) Operator() *Operator { return &opAtanh }
 
-// Encode implements Params.
 func (p *AtanhParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Tensor(p.Out)
@@ -812,7 +766,7 @@ type BitwiseAndScalarParams struct {
 }
 
 var opBitwiseAndScalar = Operator{
-	Name: "BitwiseAndScalar", Symbol: "aclnnBitwiseAndScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnBitwiseAndScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iho",
 }
@@ -830,10 +784,8 @@ func BitwiseAndScalar(st *acl.Stream, p BitwiseAndScalarParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *BitwiseAndScalarParams) Operator() *Operator { return &opBitwiseAndScalar }
 
-// Encode implements Params.
 func (p *BitwiseAndScalarParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.Other)
@@ -848,7 +800,7 @@ type BitwiseAndTensorParams struct {
 }
 
 var opBitwiseAndTensor = Operator{
-	Name: "BitwiseAndTensor", Symbol: "aclnnBitwiseAndTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnBitwiseAndTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iio",
 }
@@ -867,10 +819,8 @@ func BitwiseAndTensor(st *acl.Stream, p BitwiseAndTensorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *BitwiseAndTensorParams) Operator() *Operator { return &opBitwiseAndTensor }
 
-// Encode implements Params.
 func (p *BitwiseAndTensorParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Other)
@@ -885,7 +835,7 @@ type BitwiseAndTensorOutParams struct {
 }
 
 var opBitwiseAndTensorOut = Operator{
-	Name: "BitwiseAndTensorOut", Symbol: "aclnnBitwiseAndTensorOut", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnBitwiseAndTensorOut", Library: "libopapi", Since: "2026-08",
 	Params: "self other out",
 	Slots:  "iio",
 }
@@ -903,10 +853,8 @@ func BitwiseAndTensorOut(st *acl.Stream, p BitwiseAndTensorOutParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *BitwiseAndTensorOutParams) Operator() *Operator { return &opBitwiseAndTensorOut }
 
-// Encode implements Params.
 func (p *BitwiseAndTensorOutParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Other)
@@ -920,7 +868,7 @@ type BitwiseNotParams struct {
 }
 
 var opBitwiseNot = Operator{
-	Name: "BitwiseNot", Symbol: "aclnnBitwiseNot", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnBitwiseNot", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -937,10 +885,8 @@ func BitwiseNot(st *acl.Stream, p BitwiseNotParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *BitwiseNotParams) Operator() *Operator { return &opBitwiseNot }
 
-// Encode implements Params.
 func (p *BitwiseNotParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -954,7 +900,7 @@ type BitwiseOrScalarParams struct {
 }
 
 var opBitwiseOrScalar = Operator{
-	Name: "BitwiseOrScalar", Symbol: "aclnnBitwiseOrScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnBitwiseOrScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iho",
 }
@@ -972,10 +918,8 @@ func BitwiseOrScalar(st *acl.Stream, p BitwiseOrScalarParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *BitwiseOrScalarParams) Operator() *Operator { return &opBitwiseOrScalar }
 
-// Encode implements Params.
 func (p *BitwiseOrScalarParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.Other)
@@ -990,7 +934,7 @@ type BitwiseOrTensorParams struct {
 }
 
 var opBitwiseOrTensor = Operator{
-	Name: "BitwiseOrTensor", Symbol: "aclnnBitwiseOrTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnBitwiseOrTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iio",
 }
@@ -1009,10 +953,8 @@ func BitwiseOrTensor(st *acl.Stream, p BitwiseOrTensorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *BitwiseOrTensorParams) Operator() *Operator { return &opBitwiseOrTensor }
 
-// Encode implements Params.
 func (p *BitwiseOrTensorParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Other)
@@ -1027,7 +969,7 @@ type BitwiseXorScalarParams struct {
 }
 
 var opBitwiseXorScalar = Operator{
-	Name: "BitwiseXorScalar", Symbol: "aclnnBitwiseXorScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnBitwiseXorScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iho",
 }
@@ -1046,10 +988,8 @@ func BitwiseXorScalar(st *acl.Stream, p BitwiseXorScalarParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *BitwiseXorScalarParams) Operator() *Operator { return &opBitwiseXorScalar }
 
-// Encode implements Params.
 func (p *BitwiseXorScalarParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.Other)
@@ -1064,7 +1004,7 @@ type BitwiseXorTensorParams struct {
 }
 
 var opBitwiseXorTensor = Operator{
-	Name: "BitwiseXorTensor", Symbol: "aclnnBitwiseXorTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnBitwiseXorTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iio",
 }
@@ -1083,10 +1023,8 @@ func BitwiseXorTensor(st *acl.Stream, p BitwiseXorTensorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *BitwiseXorTensorParams) Operator() *Operator { return &opBitwiseXorTensor }
 
-// Encode implements Params.
 func (p *BitwiseXorTensorParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Other)
@@ -1100,7 +1038,7 @@ type CeilParams struct {
 }
 
 var opCeil = Operator{
-	Name: "Ceil", Symbol: "aclnnCeil", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnCeil", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -1117,10 +1055,8 @@ func Ceil(st *acl.Stream, p CeilParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *CeilParams) Operator() *Operator { return &opCeil }
 
-// Encode implements Params.
 func (p *CeilParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -1135,7 +1071,7 @@ type ClampParams struct {
 }
 
 var opClamp = Operator{
-	Name: "Clamp", Symbol: "aclnnClamp", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnClamp", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self clipValueMin clipValueMax out",
 	Slots:  "ihho",
 }
@@ -1153,10 +1089,8 @@ func Clamp(st *acl.Stream, p ClampParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ClampParams) Operator() *Operator { return &opClamp }
 
-// Encode implements Params.
 func (p *ClampParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.ClipValueMin)
@@ -1172,7 +1106,7 @@ type ClampMaxParams struct {
 }
 
 var opClampMax = Operator{
-	Name: "ClampMax", Symbol: "aclnnClampMax", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnClampMax", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self clipValueMax out",
 	Slots:  "iho",
 }
@@ -1189,10 +1123,8 @@ func ClampMax(st *acl.Stream, p ClampMaxParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ClampMaxParams) Operator() *Operator { return &opClampMax }
 
-// Encode implements Params.
 func (p *ClampMaxParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.ClipValueMax)
@@ -1207,7 +1139,7 @@ type ClampMaxTensorParams struct {
 }
 
 var opClampMaxTensor = Operator{
-	Name: "ClampMaxTensor", Symbol: "aclnnClampMaxTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnClampMaxTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self max out",
 	Slots:  "iio",
 }
@@ -1225,10 +1157,8 @@ func ClampMaxTensor(st *acl.Stream, p ClampMaxTensorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ClampMaxTensorParams) Operator() *Operator { return &opClampMaxTensor }
 
-// Encode implements Params.
 func (p *ClampMaxTensorParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Max)
@@ -1243,7 +1173,7 @@ type ClampMinParams struct {
 }
 
 var opClampMin = Operator{
-	Name: "ClampMin", Symbol: "aclnnClampMin", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnClampMin", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self clipValueMin out",
 	Slots:  "iho",
 }
@@ -1260,10 +1190,8 @@ func ClampMin(st *acl.Stream, p ClampMinParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ClampMinParams) Operator() *Operator { return &opClampMin }
 
-// Encode implements Params.
 func (p *ClampMinParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.ClipValueMin)
@@ -1278,7 +1206,7 @@ type ClampMinTensorParams struct {
 }
 
 var opClampMinTensor = Operator{
-	Name: "ClampMinTensor", Symbol: "aclnnClampMinTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnClampMinTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self clipValueMin out",
 	Slots:  "iio",
 }
@@ -1296,10 +1224,8 @@ func ClampMinTensor(st *acl.Stream, p ClampMinTensorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ClampMinTensorParams) Operator() *Operator { return &opClampMinTensor }
 
-// Encode implements Params.
 func (p *ClampMinTensorParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.ClipValueMin)
@@ -1315,7 +1241,7 @@ type ClampTensorParams struct {
 }
 
 var opClampTensor = Operator{
-	Name: "ClampTensor", Symbol: "aclnnClampTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnClampTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self clipValueMin clipValueMax out",
 	Slots:  "iiio",
 }
@@ -1333,10 +1259,8 @@ func ClampTensor(st *acl.Stream, p ClampTensorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ClampTensorParams) Operator() *Operator { return &opClampTensor }
 
-// Encode implements Params.
 func (p *ClampTensorParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.ClipValueMin)
@@ -1352,7 +1276,7 @@ type ComplexParams struct {
 }
 
 var opComplex = Operator{
-	Name: "Complex", Symbol: "aclnnComplex", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnComplex", Library: "libopapi", Since: "8.1.RC1",
 	Params: "real imag out",
 	Slots:  "iio",
 }
@@ -1369,10 +1293,8 @@ func Complex(st *acl.Stream, p ComplexParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ComplexParams) Operator() *Operator { return &opComplex }
 
-// Encode implements Params.
 func (p *ComplexParams) Encode(c *Call) {
 	c.Tensor(p.Real)
 	c.Tensor(p.Imag)
@@ -1386,7 +1308,7 @@ type CosParams struct {
 }
 
 var opCos = Operator{
-	Name: "Cos", Symbol: "aclnnCos", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnCos", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input out",
 	Slots:  "io",
 }
@@ -1404,10 +1326,8 @@ func Cos(st *acl.Stream, p CosParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *CosParams) Operator() *Operator { return &opCos }
 
-// Encode implements Params.
 func (p *CosParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Tensor(p.Out)
@@ -1420,7 +1340,7 @@ type CoshParams struct {
 }
 
 var opCosh = Operator{
-	Name: "Cosh", Symbol: "aclnnCosh", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnCosh", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -1438,10 +1358,8 @@ func Cosh(st *acl.Stream, p CoshParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *CoshParams) Operator() *Operator { return &opCosh }
 
-// Encode implements Params.
 func (p *CoshParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -1454,7 +1372,7 @@ type DigammaParams struct {
 }
 
 var opDigamma = Operator{
-	Name: "Digamma", Symbol: "aclnnDigamma", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnDigamma", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -1470,10 +1388,8 @@ func Digamma(st *acl.Stream, p DigammaParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *DigammaParams) Operator() *Operator { return &opDigamma }
 
-// Encode implements Params.
 func (p *DigammaParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -1487,7 +1403,7 @@ type DivParams struct {
 }
 
 var opDiv = Operator{
-	Name: "Div", Symbol: "aclnnDiv", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnDiv", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iio",
 }
@@ -1505,10 +1421,8 @@ func Div(st *acl.Stream, p DivParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *DivParams) Operator() *Operator { return &opDiv }
 
-// Encode implements Params.
 func (p *DivParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Other)
@@ -1524,7 +1438,7 @@ type DivModParams struct {
 }
 
 var opDivMod = Operator{
-	Name: "DivMod", Symbol: "aclnnDivMod", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnDivMod", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other mode out",
 	Slots:  "ii-o",
 }
@@ -1541,10 +1455,8 @@ func DivMod(st *acl.Stream, p DivModParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *DivModParams) Operator() *Operator { return &opDivMod }
 
-// Encode implements Params.
 func (p *DivModParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Other)
@@ -1561,7 +1473,7 @@ type DivModsParams struct {
 }
 
 var opDivMods = Operator{
-	Name: "DivMods", Symbol: "aclnnDivMods", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnDivMods", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other mode out",
 	Slots:  "ih-o",
 }
@@ -1579,10 +1491,8 @@ func DivMods(st *acl.Stream, p DivModsParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *DivModsParams) Operator() *Operator { return &opDivMods }
 
-// Encode implements Params.
 func (p *DivModsParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.Other)
@@ -1599,7 +1509,7 @@ type DivV3Params struct {
 }
 
 var opDivV3 = Operator{
-	Name: "DivV3", Symbol: "aclnnDivV3", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnDivV3", Library: "libopapi", Since: "2026-08",
 	Params: "self other mode out",
 	Slots:  "ii-o",
 }
@@ -1615,10 +1525,8 @@ func DivV3(st *acl.Stream, p DivV3Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *DivV3Params) Operator() *Operator { return &opDivV3 }
 
-// Encode implements Params.
 func (p *DivV3Params) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Other)
@@ -1634,7 +1542,7 @@ type DivsParams struct {
 }
 
 var opDivs = Operator{
-	Name: "Divs", Symbol: "aclnnDivs", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnDivs", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iho",
 }
@@ -1652,10 +1560,8 @@ func Divs(st *acl.Stream, p DivsParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *DivsParams) Operator() *Operator { return &opDivs }
 
-// Encode implements Params.
 func (p *DivsParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.Other)
@@ -1669,7 +1575,7 @@ type ErfParams struct {
 }
 
 var opErf = Operator{
-	Name: "Erf", Symbol: "aclnnErf", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnErf", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -1686,10 +1592,8 @@ func Erf(st *acl.Stream, p ErfParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ErfParams) Operator() *Operator { return &opErf }
 
-// Encode implements Params.
 func (p *ErfParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -1702,7 +1606,7 @@ type ErfcParams struct {
 }
 
 var opErfc = Operator{
-	Name: "Erfc", Symbol: "aclnnErfc", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnErfc", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -1719,10 +1623,8 @@ func Erfc(st *acl.Stream, p ErfcParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ErfcParams) Operator() *Operator { return &opErfc }
 
-// Encode implements Params.
 func (p *ErfcParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -1735,7 +1637,7 @@ type ErfinvParams struct {
 }
 
 var opErfinv = Operator{
-	Name: "Erfinv", Symbol: "aclnnErfinv", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnErfinv", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -1752,10 +1654,8 @@ func Erfinv(st *acl.Stream, p ErfinvParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ErfinvParams) Operator() *Operator { return &opErfinv }
 
-// Encode implements Params.
 func (p *ErfinvParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -1768,7 +1668,7 @@ type ExpParams struct {
 }
 
 var opExp = Operator{
-	Name: "Exp", Symbol: "aclnnExp", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnExp", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -1785,10 +1685,8 @@ func Exp(st *acl.Stream, p ExpParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ExpParams) Operator() *Operator { return &opExp }
 
-// Encode implements Params.
 func (p *ExpParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -1801,7 +1699,7 @@ type Exp2Params struct {
 }
 
 var opExp2 = Operator{
-	Name: "Exp2", Symbol: "aclnnExp2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnExp2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -1818,10 +1716,8 @@ func Exp2(st *acl.Stream, p Exp2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *Exp2Params) Operator() *Operator { return &opExp2 }
 
-// Encode implements Params.
 func (p *Exp2Params) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -1834,7 +1730,7 @@ type Expm1Params struct {
 }
 
 var opExpm1 = Operator{
-	Name: "Expm1", Symbol: "aclnnExpm1", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnExpm1", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -1851,10 +1747,8 @@ func Expm1(st *acl.Stream, p Expm1Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *Expm1Params) Operator() *Operator { return &opExpm1 }
 
-// Encode implements Params.
 func (p *Expm1Params) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -1867,7 +1761,7 @@ type FloorParams struct {
 }
 
 var opFloor = Operator{
-	Name: "Floor", Symbol: "aclnnFloor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnFloor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -1884,10 +1778,8 @@ func Floor(st *acl.Stream, p FloorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FloorParams) Operator() *Operator { return &opFloor }
 
-// Encode implements Params.
 func (p *FloorParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -1901,7 +1793,7 @@ type FloorDivideParams struct {
 }
 
 var opFloorDivide = Operator{
-	Name: "FloorDivide", Symbol: "aclnnFloorDivide", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnFloorDivide", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iio",
 }
@@ -1919,10 +1811,8 @@ func FloorDivide(st *acl.Stream, p FloorDivideParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FloorDivideParams) Operator() *Operator { return &opFloorDivide }
 
-// Encode implements Params.
 func (p *FloorDivideParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Other)
@@ -1937,7 +1827,7 @@ type FloorDividesParams struct {
 }
 
 var opFloorDivides = Operator{
-	Name: "FloorDivides", Symbol: "aclnnFloorDivides", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnFloorDivides", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iho",
 }
@@ -1955,10 +1845,8 @@ func FloorDivides(st *acl.Stream, p FloorDividesParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FloorDividesParams) Operator() *Operator { return &opFloorDivides }
 
-// Encode implements Params.
 func (p *FloorDividesParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.Other)
@@ -1973,7 +1861,7 @@ type FmodScalarParams struct {
 }
 
 var opFmodScalar = Operator{
-	Name: "FmodScalar", Symbol: "aclnnFmodScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnFmodScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iho",
 }
@@ -1990,10 +1878,8 @@ func FmodScalar(st *acl.Stream, p FmodScalarParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FmodScalarParams) Operator() *Operator { return &opFmodScalar }
 
-// Encode implements Params.
 func (p *FmodScalarParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.Other)
@@ -2008,7 +1894,7 @@ type FmodTensorParams struct {
 }
 
 var opFmodTensor = Operator{
-	Name: "FmodTensor", Symbol: "aclnnFmodTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnFmodTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iio",
 }
@@ -2025,10 +1911,8 @@ func FmodTensor(st *acl.Stream, p FmodTensorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FmodTensorParams) Operator() *Operator { return &opFmodTensor }
 
-// Encode implements Params.
 func (p *FmodTensorParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Other)
@@ -2042,7 +1926,7 @@ type FracParams struct {
 }
 
 var opFrac = Operator{
-	Name: "Frac", Symbol: "aclnnFrac", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnFrac", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input out",
 	Slots:  "io",
 }
@@ -2059,10 +1943,8 @@ func Frac(st *acl.Stream, p FracParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FracParams) Operator() *Operator { return &opFrac }
 
-// Encode implements Params.
 func (p *FracParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Tensor(p.Out)
@@ -2075,7 +1957,7 @@ type FresnelCosParams struct {
 }
 
 var opFresnelCos = Operator{
-	Name: "FresnelCos", Symbol: "aclnnFresnelCos", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFresnelCos", Library: "libopapi", Since: "2026-08",
 	Params: "x out",
 	Slots:  "io",
 }
@@ -2092,10 +1974,8 @@ func FresnelCos(st *acl.Stream, p FresnelCosParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FresnelCosParams) Operator() *Operator { return &opFresnelCos }
 
-// Encode implements Params.
 func (p *FresnelCosParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Out)
@@ -2108,7 +1988,7 @@ type FresnelSinParams struct {
 }
 
 var opFresnelSin = Operator{
-	Name: "FresnelSin", Symbol: "aclnnFresnelSin", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFresnelSin", Library: "libopapi", Since: "2026-08",
 	Params: "x out",
 	Slots:  "io",
 }
@@ -2125,10 +2005,8 @@ func FresnelSin(st *acl.Stream, p FresnelSinParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FresnelSinParams) Operator() *Operator { return &opFresnelSin }
 
-// Encode implements Params.
 func (p *FresnelSinParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Out)
@@ -2143,7 +2021,7 @@ type FusedMulAddNParams struct {
 }
 
 var opFusedMulAddN = Operator{
-	Name: "FusedMulAddN", Symbol: "aclnnFusedMulAddN", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFusedMulAddN", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 x3 y",
 	Slots:  "iiio",
 }
@@ -2159,10 +2037,8 @@ func FusedMulAddN(st *acl.Stream, p FusedMulAddNParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FusedMulAddNParams) Operator() *Operator { return &opFusedMulAddN }
 
-// Encode implements Params.
 func (p *FusedMulAddNParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -2178,7 +2054,7 @@ type GcdParams struct {
 }
 
 var opGcd = Operator{
-	Name: "Gcd", Symbol: "aclnnGcd", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGcd", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iio",
 }
@@ -2195,10 +2071,8 @@ func Gcd(st *acl.Stream, p GcdParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GcdParams) Operator() *Operator { return &opGcd }
 
-// Encode implements Params.
 func (p *GcdParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Other)
@@ -2211,7 +2085,7 @@ type InplaceAcosParams struct {
 }
 
 var opInplaceAcos = Operator{
-	Name: "InplaceAcos", Symbol: "aclnnInplaceAcos", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceAcos", Library: "libopapi", Since: "8.1.RC1",
 	Params: "inputRef",
 	Slots:  "i",
 }
@@ -2228,10 +2102,8 @@ func InplaceAcos(st *acl.Stream, p InplaceAcosParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceAcosParams) Operator() *Operator { return &opInplaceAcos }
 
-// Encode implements Params.
 func (p *InplaceAcosParams) Encode(c *Call) {
 	c.Tensor(p.InputRef)
 }
@@ -2242,7 +2114,7 @@ type InplaceAcoshParams struct {
 }
 
 var opInplaceAcosh = Operator{
-	Name: "InplaceAcosh", Symbol: "aclnnInplaceAcosh", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceAcosh", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
 	Slots:  "i",
 }
@@ -2259,10 +2131,8 @@ func InplaceAcosh(st *acl.Stream, p InplaceAcoshParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceAcoshParams) Operator() *Operator { return &opInplaceAcosh }
 
-// Encode implements Params.
 func (p *InplaceAcoshParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
@@ -2275,7 +2145,7 @@ type InplaceAddParams struct {
 }
 
 var opInplaceAdd = Operator{
-	Name: "InplaceAdd", Symbol: "aclnnInplaceAdd", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceAdd", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other alpha",
 	Slots:  "iih",
 }
@@ -2292,10 +2162,8 @@ func InplaceAdd(st *acl.Stream, p InplaceAddParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceAddParams) Operator() *Operator { return &opInplaceAdd }
 
-// Encode implements Params.
 func (p *InplaceAddParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Other)
@@ -2310,7 +2178,7 @@ type InplaceAddReluParams struct {
 }
 
 var opInplaceAddRelu = Operator{
-	Name: "InplaceAddRelu", Symbol: "aclnnInplaceAddRelu", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceAddRelu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other alpha",
 	Slots:  "iih",
 }
@@ -2327,10 +2195,8 @@ func InplaceAddRelu(st *acl.Stream, p InplaceAddReluParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceAddReluParams) Operator() *Operator { return &opInplaceAddRelu }
 
-// Encode implements Params.
 func (p *InplaceAddReluParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Other)
@@ -2345,7 +2211,7 @@ type InplaceAddV3Params struct {
 }
 
 var opInplaceAddV3 = Operator{
-	Name: "InplaceAddV3", Symbol: "aclnnInplaceAddV3", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnInplaceAddV3", Library: "libopapi", Since: "2026-08",
 	Params: "selfRef other alpha",
 	Slots:  "hih",
 }
@@ -2361,10 +2227,8 @@ func InplaceAddV3(st *acl.Stream, p InplaceAddV3Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceAddV3Params) Operator() *Operator { return &opInplaceAddV3 }
 
-// Encode implements Params.
 func (p *InplaceAddV3Params) Encode(c *Call) {
 	c.Scalar(p.SelfRef)
 	c.Tensor(p.Other)
@@ -2380,7 +2244,7 @@ type InplaceAddcdivParams struct {
 }
 
 var opInplaceAddcdiv = Operator{
-	Name: "InplaceAddcdiv", Symbol: "aclnnInplaceAddcdiv", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceAddcdiv", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef tensor1 tensor2 value",
 	Slots:  "iiih",
 }
@@ -2397,10 +2261,8 @@ func InplaceAddcdiv(st *acl.Stream, p InplaceAddcdivParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceAddcdivParams) Operator() *Operator { return &opInplaceAddcdiv }
 
-// Encode implements Params.
 func (p *InplaceAddcdivParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Tensor1)
@@ -2417,7 +2279,7 @@ type InplaceAddcmulParams struct {
 }
 
 var opInplaceAddcmul = Operator{
-	Name: "InplaceAddcmul", Symbol: "aclnnInplaceAddcmul", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceAddcmul", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef tensor1 tensor2 value",
 	Slots:  "iiih",
 }
@@ -2434,10 +2296,8 @@ func InplaceAddcmul(st *acl.Stream, p InplaceAddcmulParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceAddcmulParams) Operator() *Operator { return &opInplaceAddcmul }
 
-// Encode implements Params.
 func (p *InplaceAddcmulParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Tensor1)
@@ -2453,7 +2313,7 @@ type InplaceAddsParams struct {
 }
 
 var opInplaceAdds = Operator{
-	Name: "InplaceAdds", Symbol: "aclnnInplaceAdds", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceAdds", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other alpha",
 	Slots:  "ihh",
 }
@@ -2470,10 +2330,8 @@ func InplaceAdds(st *acl.Stream, p InplaceAddsParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceAddsParams) Operator() *Operator { return &opInplaceAdds }
 
-// Encode implements Params.
 func (p *InplaceAddsParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Scalar(p.Other)
@@ -2486,7 +2344,7 @@ type InplaceAsinParams struct {
 }
 
 var opInplaceAsin = Operator{
-	Name: "InplaceAsin", Symbol: "aclnnInplaceAsin", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceAsin", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
 	Slots:  "i",
 }
@@ -2502,10 +2360,8 @@ func InplaceAsin(st *acl.Stream, p InplaceAsinParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceAsinParams) Operator() *Operator { return &opInplaceAsin }
 
-// Encode implements Params.
 func (p *InplaceAsinParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
@@ -2516,7 +2372,7 @@ type InplaceAsinhParams struct {
 }
 
 var opInplaceAsinh = Operator{
-	Name: "InplaceAsinh", Symbol: "aclnnInplaceAsinh", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceAsinh", Library: "libopapi", Since: "8.1.RC1",
 	Params: "inputRef",
 	Slots:  "i",
 }
@@ -2533,10 +2389,8 @@ func InplaceAsinh(st *acl.Stream, p InplaceAsinhParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceAsinhParams) Operator() *Operator { return &opInplaceAsinh }
 
-// Encode implements Params.
 func (p *InplaceAsinhParams) Encode(c *Call) {
 	c.Tensor(p.InputRef)
 }
@@ -2547,7 +2401,7 @@ type InplaceAtanParams struct {
 }
 
 var opInplaceAtan = Operator{
-	Name: "InplaceAtan", Symbol: "aclnnInplaceAtan", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceAtan", Library: "libopapi", Since: "8.1.RC1",
 	Params: "inputRef",
 	Slots:  "i",
 }
@@ -2564,10 +2418,8 @@ func InplaceAtan(st *acl.Stream, p InplaceAtanParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceAtanParams) Operator() *Operator { return &opInplaceAtan }
 
-// Encode implements Params.
 func (p *InplaceAtanParams) Encode(c *Call) {
 	c.Tensor(p.InputRef)
 }
@@ -2579,7 +2431,7 @@ type InplaceAtan2Params struct {
 }
 
 var opInplaceAtan2 = Operator{
-	Name: "InplaceAtan2", Symbol: "aclnnInplaceAtan2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceAtan2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
 	Slots:  "ii",
 }
@@ -2596,10 +2448,8 @@ func InplaceAtan2(st *acl.Stream, p InplaceAtan2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceAtan2Params) Operator() *Operator { return &opInplaceAtan2 }
 
-// Encode implements Params.
 func (p *InplaceAtan2Params) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Other)
@@ -2611,7 +2461,7 @@ type InplaceAtanhParams struct {
 }
 
 var opInplaceAtanh = Operator{
-	Name: "InplaceAtanh", Symbol: "aclnnInplaceAtanh", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceAtanh", Library: "libopapi", Since: "8.1.RC1",
 	Params: "inputRef",
 	Slots:  "i",
 }
@@ -2628,10 +2478,8 @@ func InplaceAtanh(st *acl.Stream, p InplaceAtanhParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceAtanhParams) Operator() *Operator { return &opInplaceAtanh }
 
-// Encode implements Params.
 func (p *InplaceAtanhParams) Encode(c *Call) {
 	c.Tensor(p.InputRef)
 }
@@ -2643,7 +2491,7 @@ type InplaceBitwiseAndScalarParams struct {
 }
 
 var opInplaceBitwiseAndScalar = Operator{
-	Name: "InplaceBitwiseAndScalar", Symbol: "aclnnInplaceBitwiseAndScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceBitwiseAndScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
 	Slots:  "ih",
 }
@@ -2661,10 +2509,8 @@ func InplaceBitwiseAndScalar(st *acl.Stream, p InplaceBitwiseAndScalarParams) er
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceBitwiseAndScalarParams) Operator() *Operator { return &opInplaceBitwiseAndScalar }
 
-// Encode implements Params.
 func (p *InplaceBitwiseAndScalarParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Scalar(p.Other)
@@ -2677,7 +2523,7 @@ type InplaceBitwiseAndTensorParams struct {
 }
 
 var opInplaceBitwiseAndTensor = Operator{
-	Name: "InplaceBitwiseAndTensor", Symbol: "aclnnInplaceBitwiseAndTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceBitwiseAndTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
 	Slots:  "ii",
 }
@@ -2695,10 +2541,8 @@ func InplaceBitwiseAndTensor(st *acl.Stream, p InplaceBitwiseAndTensorParams) er
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceBitwiseAndTensorParams) Operator() *Operator { return &opInplaceBitwiseAndTensor }
 
-// Encode implements Params.
 func (p *InplaceBitwiseAndTensorParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Other)
@@ -2711,7 +2555,7 @@ type InplaceBitwiseAndTensorOutParams struct {
 }
 
 var opInplaceBitwiseAndTensorOut = Operator{
-	Name: "InplaceBitwiseAndTensorOut", Symbol: "aclnnInplaceBitwiseAndTensorOut", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnInplaceBitwiseAndTensorOut", Library: "libopapi", Since: "2026-08",
 	Params: "self other",
 	Slots:  "ii",
 }
@@ -2728,10 +2572,8 @@ func InplaceBitwiseAndTensorOut(st *acl.Stream, p InplaceBitwiseAndTensorOutPara
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceBitwiseAndTensorOutParams) Operator() *Operator { return &opInplaceBitwiseAndTensorOut }
 
-// Encode implements Params.
 func (p *InplaceBitwiseAndTensorOutParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Other)
@@ -2744,7 +2586,7 @@ type InplaceBitwiseOrScalarParams struct {
 }
 
 var opInplaceBitwiseOrScalar = Operator{
-	Name: "InplaceBitwiseOrScalar", Symbol: "aclnnInplaceBitwiseOrScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceBitwiseOrScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
 	Slots:  "ih",
 }
@@ -2762,10 +2604,8 @@ func InplaceBitwiseOrScalar(st *acl.Stream, p InplaceBitwiseOrScalarParams) erro
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceBitwiseOrScalarParams) Operator() *Operator { return &opInplaceBitwiseOrScalar }
 
-// Encode implements Params.
 func (p *InplaceBitwiseOrScalarParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Scalar(p.Other)
@@ -2778,7 +2618,7 @@ type InplaceBitwiseOrTensorParams struct {
 }
 
 var opInplaceBitwiseOrTensor = Operator{
-	Name: "InplaceBitwiseOrTensor", Symbol: "aclnnInplaceBitwiseOrTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceBitwiseOrTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
 	Slots:  "ii",
 }
@@ -2795,10 +2635,8 @@ func InplaceBitwiseOrTensor(st *acl.Stream, p InplaceBitwiseOrTensorParams) erro
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceBitwiseOrTensorParams) Operator() *Operator { return &opInplaceBitwiseOrTensor }
 
-// Encode implements Params.
 func (p *InplaceBitwiseOrTensorParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Other)
@@ -2811,7 +2649,7 @@ type InplaceBitwiseXorScalarParams struct {
 }
 
 var opInplaceBitwiseXorScalar = Operator{
-	Name: "InplaceBitwiseXorScalar", Symbol: "aclnnInplaceBitwiseXorScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceBitwiseXorScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
 	Slots:  "ih",
 }
@@ -2829,10 +2667,8 @@ func InplaceBitwiseXorScalar(st *acl.Stream, p InplaceBitwiseXorScalarParams) er
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceBitwiseXorScalarParams) Operator() *Operator { return &opInplaceBitwiseXorScalar }
 
-// Encode implements Params.
 func (p *InplaceBitwiseXorScalarParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Scalar(p.Other)
@@ -2845,7 +2681,7 @@ type InplaceBitwiseXorTensorParams struct {
 }
 
 var opInplaceBitwiseXorTensor = Operator{
-	Name: "InplaceBitwiseXorTensor", Symbol: "aclnnInplaceBitwiseXorTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceBitwiseXorTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
 	Slots:  "ii",
 }
@@ -2863,10 +2699,8 @@ func InplaceBitwiseXorTensor(st *acl.Stream, p InplaceBitwiseXorTensorParams) er
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceBitwiseXorTensorParams) Operator() *Operator { return &opInplaceBitwiseXorTensor }
 
-// Encode implements Params.
 func (p *InplaceBitwiseXorTensorParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Other)
@@ -2878,7 +2712,7 @@ type InplaceCeilParams struct {
 }
 
 var opInplaceCeil = Operator{
-	Name: "InplaceCeil", Symbol: "aclnnInplaceCeil", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceCeil", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
 	Slots:  "i",
 }
@@ -2894,10 +2728,8 @@ func InplaceCeil(st *acl.Stream, p InplaceCeilParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceCeilParams) Operator() *Operator { return &opInplaceCeil }
 
-// Encode implements Params.
 func (p *InplaceCeilParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
@@ -2909,7 +2741,7 @@ type InplaceClampMaxParams struct {
 }
 
 var opInplaceClampMax = Operator{
-	Name: "InplaceClampMax", Symbol: "aclnnInplaceClampMax", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceClampMax", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef clipValueMax",
 	Slots:  "ih",
 }
@@ -2927,10 +2759,8 @@ func InplaceClampMax(st *acl.Stream, p InplaceClampMaxParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceClampMaxParams) Operator() *Operator { return &opInplaceClampMax }
 
-// Encode implements Params.
 func (p *InplaceClampMaxParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Scalar(p.ClipValueMax)
@@ -2943,7 +2773,7 @@ type InplaceClampMaxTensorParams struct {
 }
 
 var opInplaceClampMaxTensor = Operator{
-	Name: "InplaceClampMaxTensor", Symbol: "aclnnInplaceClampMaxTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceClampMaxTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef max",
 	Slots:  "ii",
 }
@@ -2962,10 +2792,8 @@ func InplaceClampMaxTensor(st *acl.Stream, p InplaceClampMaxTensorParams) error 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceClampMaxTensorParams) Operator() *Operator { return &opInplaceClampMaxTensor }
 
-// Encode implements Params.
 func (p *InplaceClampMaxTensorParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Max)
@@ -2978,7 +2806,7 @@ type InplaceClampMinTensorParams struct {
 }
 
 var opInplaceClampMinTensor = Operator{
-	Name: "InplaceClampMinTensor", Symbol: "aclnnInplaceClampMinTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceClampMinTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef clipValueMin",
 	Slots:  "ii",
 }
@@ -2997,10 +2825,8 @@ func InplaceClampMinTensor(st *acl.Stream, p InplaceClampMinTensorParams) error 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceClampMinTensorParams) Operator() *Operator { return &opInplaceClampMinTensor }
 
-// Encode implements Params.
 func (p *InplaceClampMinTensorParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.ClipValueMin)
@@ -3012,7 +2838,7 @@ type InplaceCosParams struct {
 }
 
 var opInplaceCos = Operator{
-	Name: "InplaceCos", Symbol: "aclnnInplaceCos", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceCos", Library: "libopapi", Since: "8.1.RC1",
 	Params: "inputRef",
 	Slots:  "i",
 }
@@ -3029,10 +2855,8 @@ func InplaceCos(st *acl.Stream, p InplaceCosParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceCosParams) Operator() *Operator { return &opInplaceCos }
 
-// Encode implements Params.
 func (p *InplaceCosParams) Encode(c *Call) {
 	c.Tensor(p.InputRef)
 }
@@ -3043,7 +2867,7 @@ type InplaceCoshParams struct {
 }
 
 var opInplaceCosh = Operator{
-	Name: "InplaceCosh", Symbol: "aclnnInplaceCosh", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceCosh", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
 	Slots:  "i",
 }
@@ -3060,10 +2884,8 @@ func InplaceCosh(st *acl.Stream, p InplaceCoshParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceCoshParams) Operator() *Operator { return &opInplaceCosh }
 
-// Encode implements Params.
 func (p *InplaceCoshParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
@@ -3075,7 +2897,7 @@ type InplaceDivParams struct {
 }
 
 var opInplaceDiv = Operator{
-	Name: "InplaceDiv", Symbol: "aclnnInplaceDiv", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceDiv", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
 	Slots:  "ii",
 }
@@ -3092,10 +2914,8 @@ func InplaceDiv(st *acl.Stream, p InplaceDivParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceDivParams) Operator() *Operator { return &opInplaceDiv }
 
-// Encode implements Params.
 func (p *InplaceDivParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Other)
@@ -3109,7 +2929,7 @@ type InplaceDivModParams struct {
 }
 
 var opInplaceDivMod = Operator{
-	Name: "InplaceDivMod", Symbol: "aclnnInplaceDivMod", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceDivMod", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other mode",
 	Slots:  "ii-",
 }
@@ -3126,10 +2946,8 @@ func InplaceDivMod(st *acl.Stream, p InplaceDivModParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceDivModParams) Operator() *Operator { return &opInplaceDivMod }
 
-// Encode implements Params.
 func (p *InplaceDivModParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Other)
@@ -3144,7 +2962,7 @@ type InplaceDivModsParams struct {
 }
 
 var opInplaceDivMods = Operator{
-	Name: "InplaceDivMods", Symbol: "aclnnInplaceDivMods", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceDivMods", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other mode",
 	Slots:  "ih-",
 }
@@ -3161,10 +2979,8 @@ func InplaceDivMods(st *acl.Stream, p InplaceDivModsParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceDivModsParams) Operator() *Operator { return &opInplaceDivMods }
 
-// Encode implements Params.
 func (p *InplaceDivModsParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Scalar(p.Other)
@@ -3178,7 +2994,7 @@ type InplaceDivsParams struct {
 }
 
 var opInplaceDivs = Operator{
-	Name: "InplaceDivs", Symbol: "aclnnInplaceDivs", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceDivs", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
 	Slots:  "ih",
 }
@@ -3195,10 +3011,8 @@ func InplaceDivs(st *acl.Stream, p InplaceDivsParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceDivsParams) Operator() *Operator { return &opInplaceDivs }
 
-// Encode implements Params.
 func (p *InplaceDivsParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Scalar(p.Other)
@@ -3210,7 +3024,7 @@ type InplaceErfParams struct {
 }
 
 var opInplaceErf = Operator{
-	Name: "InplaceErf", Symbol: "aclnnInplaceErf", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceErf", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
 	Slots:  "i",
 }
@@ -3226,10 +3040,8 @@ func InplaceErf(st *acl.Stream, p InplaceErfParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceErfParams) Operator() *Operator { return &opInplaceErf }
 
-// Encode implements Params.
 func (p *InplaceErfParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
@@ -3240,7 +3052,7 @@ type InplaceErfcParams struct {
 }
 
 var opInplaceErfc = Operator{
-	Name: "InplaceErfc", Symbol: "aclnnInplaceErfc", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceErfc", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
 	Slots:  "i",
 }
@@ -3256,10 +3068,8 @@ func InplaceErfc(st *acl.Stream, p InplaceErfcParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceErfcParams) Operator() *Operator { return &opInplaceErfc }
 
-// Encode implements Params.
 func (p *InplaceErfcParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
@@ -3270,7 +3080,7 @@ type InplaceErfinvParams struct {
 }
 
 var opInplaceErfinv = Operator{
-	Name: "InplaceErfinv", Symbol: "aclnnInplaceErfinv", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceErfinv", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
 	Slots:  "i",
 }
@@ -3286,10 +3096,8 @@ func InplaceErfinv(st *acl.Stream, p InplaceErfinvParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceErfinvParams) Operator() *Operator { return &opInplaceErfinv }
 
-// Encode implements Params.
 func (p *InplaceErfinvParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
@@ -3300,7 +3108,7 @@ type InplaceExpParams struct {
 }
 
 var opInplaceExp = Operator{
-	Name: "InplaceExp", Symbol: "aclnnInplaceExp", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceExp", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
 	Slots:  "i",
 }
@@ -3317,10 +3125,8 @@ func InplaceExp(st *acl.Stream, p InplaceExpParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceExpParams) Operator() *Operator { return &opInplaceExp }
 
-// Encode implements Params.
 func (p *InplaceExpParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
@@ -3331,7 +3137,7 @@ type InplaceExp2Params struct {
 }
 
 var opInplaceExp2 = Operator{
-	Name: "InplaceExp2", Symbol: "aclnnInplaceExp2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceExp2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
 	Slots:  "i",
 }
@@ -3347,10 +3153,8 @@ func InplaceExp2(st *acl.Stream, p InplaceExp2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceExp2Params) Operator() *Operator { return &opInplaceExp2 }
 
-// Encode implements Params.
 func (p *InplaceExp2Params) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
@@ -3361,7 +3165,7 @@ type InplaceExpm1Params struct {
 }
 
 var opInplaceExpm1 = Operator{
-	Name: "InplaceExpm1", Symbol: "aclnnInplaceExpm1", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceExpm1", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
 	Slots:  "i",
 }
@@ -3377,10 +3181,8 @@ func InplaceExpm1(st *acl.Stream, p InplaceExpm1Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceExpm1Params) Operator() *Operator { return &opInplaceExpm1 }
 
-// Encode implements Params.
 func (p *InplaceExpm1Params) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
@@ -3391,7 +3193,7 @@ type InplaceFloorParams struct {
 }
 
 var opInplaceFloor = Operator{
-	Name: "InplaceFloor", Symbol: "aclnnInplaceFloor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceFloor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
 	Slots:  "i",
 }
@@ -3408,10 +3210,8 @@ func InplaceFloor(st *acl.Stream, p InplaceFloorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceFloorParams) Operator() *Operator { return &opInplaceFloor }
 
-// Encode implements Params.
 func (p *InplaceFloorParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
@@ -3423,7 +3223,7 @@ type InplaceFloorDivideParams struct {
 }
 
 var opInplaceFloorDivide = Operator{
-	Name: "InplaceFloorDivide", Symbol: "aclnnInplaceFloorDivide", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceFloorDivide", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
 	Slots:  "ii",
 }
@@ -3441,10 +3241,8 @@ func InplaceFloorDivide(st *acl.Stream, p InplaceFloorDivideParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceFloorDivideParams) Operator() *Operator { return &opInplaceFloorDivide }
 
-// Encode implements Params.
 func (p *InplaceFloorDivideParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Other)
@@ -3457,7 +3255,7 @@ type InplaceFloorDividesParams struct {
 }
 
 var opInplaceFloorDivides = Operator{
-	Name: "InplaceFloorDivides", Symbol: "aclnnInplaceFloorDivides", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceFloorDivides", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
 	Slots:  "ih",
 }
@@ -3475,10 +3273,8 @@ func InplaceFloorDivides(st *acl.Stream, p InplaceFloorDividesParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceFloorDividesParams) Operator() *Operator { return &opInplaceFloorDivides }
 
-// Encode implements Params.
 func (p *InplaceFloorDividesParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Scalar(p.Other)
@@ -3491,7 +3287,7 @@ type InplaceFmodScalarParams struct {
 }
 
 var opInplaceFmodScalar = Operator{
-	Name: "InplaceFmodScalar", Symbol: "aclnnInplaceFmodScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceFmodScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
 	Slots:  "ih",
 }
@@ -3509,10 +3305,8 @@ func InplaceFmodScalar(st *acl.Stream, p InplaceFmodScalarParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceFmodScalarParams) Operator() *Operator { return &opInplaceFmodScalar }
 
-// Encode implements Params.
 func (p *InplaceFmodScalarParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Scalar(p.Other)
@@ -3525,7 +3319,7 @@ type InplaceFmodTensorParams struct {
 }
 
 var opInplaceFmodTensor = Operator{
-	Name: "InplaceFmodTensor", Symbol: "aclnnInplaceFmodTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceFmodTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
 	Slots:  "ii",
 }
@@ -3543,10 +3337,8 @@ func InplaceFmodTensor(st *acl.Stream, p InplaceFmodTensorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceFmodTensorParams) Operator() *Operator { return &opInplaceFmodTensor }
 
-// Encode implements Params.
 func (p *InplaceFmodTensorParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Other)
@@ -3558,7 +3350,7 @@ type InplaceFracParams struct {
 }
 
 var opInplaceFrac = Operator{
-	Name: "InplaceFrac", Symbol: "aclnnInplaceFrac", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceFrac", Library: "libopapi", Since: "8.1.RC1",
 	Params: "inputRef",
 	Slots:  "i",
 }
@@ -3575,10 +3367,8 @@ func InplaceFrac(st *acl.Stream, p InplaceFracParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceFracParams) Operator() *Operator { return &opInplaceFrac }
 
-// Encode implements Params.
 func (p *InplaceFracParams) Encode(c *Call) {
 	c.Tensor(p.InputRef)
 }
@@ -3591,7 +3381,7 @@ type InplaceLerpParams struct {
 }
 
 var opInplaceLerp = Operator{
-	Name: "InplaceLerp", Symbol: "aclnnInplaceLerp", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceLerp", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef end weight",
 	Slots:  "iii",
 }
@@ -3608,10 +3398,8 @@ func InplaceLerp(st *acl.Stream, p InplaceLerpParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceLerpParams) Operator() *Operator { return &opInplaceLerp }
 
-// Encode implements Params.
 func (p *InplaceLerpParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.End)
@@ -3626,7 +3414,7 @@ type InplaceLerpsParams struct {
 }
 
 var opInplaceLerps = Operator{
-	Name: "InplaceLerps", Symbol: "aclnnInplaceLerps", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceLerps", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef end weight",
 	Slots:  "iih",
 }
@@ -3643,10 +3431,8 @@ func InplaceLerps(st *acl.Stream, p InplaceLerpsParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceLerpsParams) Operator() *Operator { return &opInplaceLerps }
 
-// Encode implements Params.
 func (p *InplaceLerpsParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.End)
@@ -3659,7 +3445,7 @@ type InplaceLogParams struct {
 }
 
 var opInplaceLog = Operator{
-	Name: "InplaceLog", Symbol: "aclnnInplaceLog", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceLog", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
 	Slots:  "i",
 }
@@ -3676,10 +3462,8 @@ func InplaceLog(st *acl.Stream, p InplaceLogParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceLogParams) Operator() *Operator { return &opInplaceLog }
 
-// Encode implements Params.
 func (p *InplaceLogParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
@@ -3690,7 +3474,7 @@ type InplaceLog10Params struct {
 }
 
 var opInplaceLog10 = Operator{
-	Name: "InplaceLog10", Symbol: "aclnnInplaceLog10", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceLog10", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
 	Slots:  "i",
 }
@@ -3707,10 +3491,8 @@ func InplaceLog10(st *acl.Stream, p InplaceLog10Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceLog10Params) Operator() *Operator { return &opInplaceLog10 }
 
-// Encode implements Params.
 func (p *InplaceLog10Params) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
@@ -3721,7 +3503,7 @@ type InplaceLog1pParams struct {
 }
 
 var opInplaceLog1p = Operator{
-	Name: "InplaceLog1p", Symbol: "aclnnInplaceLog1p", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceLog1p", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
 	Slots:  "i",
 }
@@ -3737,10 +3519,8 @@ func InplaceLog1p(st *acl.Stream, p InplaceLog1pParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceLog1pParams) Operator() *Operator { return &opInplaceLog1p }
 
-// Encode implements Params.
 func (p *InplaceLog1pParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
@@ -3751,7 +3531,7 @@ type InplaceLog2Params struct {
 }
 
 var opInplaceLog2 = Operator{
-	Name: "InplaceLog2", Symbol: "aclnnInplaceLog2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceLog2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
 	Slots:  "i",
 }
@@ -3768,10 +3548,8 @@ func InplaceLog2(st *acl.Stream, p InplaceLog2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceLog2Params) Operator() *Operator { return &opInplaceLog2 }
 
-// Encode implements Params.
 func (p *InplaceLog2Params) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
@@ -3783,7 +3561,7 @@ type InplaceMulParams struct {
 }
 
 var opInplaceMul = Operator{
-	Name: "InplaceMul", Symbol: "aclnnInplaceMul", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceMul", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
 	Slots:  "ii",
 }
@@ -3800,10 +3578,8 @@ func InplaceMul(st *acl.Stream, p InplaceMulParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceMulParams) Operator() *Operator { return &opInplaceMul }
 
-// Encode implements Params.
 func (p *InplaceMulParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Other)
@@ -3816,7 +3592,7 @@ type InplaceMulsParams struct {
 }
 
 var opInplaceMuls = Operator{
-	Name: "InplaceMuls", Symbol: "aclnnInplaceMuls", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceMuls", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
 	Slots:  "ih",
 }
@@ -3833,10 +3609,8 @@ func InplaceMuls(st *acl.Stream, p InplaceMulsParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceMulsParams) Operator() *Operator { return &opInplaceMuls }
 
-// Encode implements Params.
 func (p *InplaceMulsParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Scalar(p.Other)
@@ -3851,7 +3625,7 @@ type InplaceNanToNumParams struct {
 }
 
 var opInplaceNanToNum = Operator{
-	Name: "InplaceNanToNum", Symbol: "aclnnInplaceNanToNum", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceNanToNum", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef nan posinf neginf",
 	Slots:  "i---",
 }
@@ -3869,10 +3643,8 @@ func InplaceNanToNum(st *acl.Stream, p InplaceNanToNumParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceNanToNumParams) Operator() *Operator { return &opInplaceNanToNum }
 
-// Encode implements Params.
 func (p *InplaceNanToNumParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Float32(p.Nan)
@@ -3886,7 +3658,7 @@ type InplaceNegParams struct {
 }
 
 var opInplaceNeg = Operator{
-	Name: "InplaceNeg", Symbol: "aclnnInplaceNeg", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceNeg", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
 	Slots:  "i",
 }
@@ -3903,10 +3675,8 @@ func InplaceNeg(st *acl.Stream, p InplaceNegParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceNegParams) Operator() *Operator { return &opInplaceNeg }
 
-// Encode implements Params.
 func (p *InplaceNegParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
@@ -3918,7 +3688,7 @@ type InplacePowTensorScalarParams struct {
 }
 
 var opInplacePowTensorScalar = Operator{
-	Name: "InplacePowTensorScalar", Symbol: "aclnnInplacePowTensorScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplacePowTensorScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self exponent",
 	Slots:  "ih",
 }
@@ -3936,10 +3706,8 @@ func InplacePowTensorScalar(st *acl.Stream, p InplacePowTensorScalarParams) erro
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplacePowTensorScalarParams) Operator() *Operator { return &opInplacePowTensorScalar }
 
-// Encode implements Params.
 func (p *InplacePowTensorScalarParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.Exponent)
@@ -3952,7 +3720,7 @@ type InplacePowTensorTensorParams struct {
 }
 
 var opInplacePowTensorTensor = Operator{
-	Name: "InplacePowTensorTensor", Symbol: "aclnnInplacePowTensorTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplacePowTensorTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self exponent",
 	Slots:  "ii",
 }
@@ -3971,10 +3739,8 @@ func InplacePowTensorTensor(st *acl.Stream, p InplacePowTensorTensorParams) erro
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplacePowTensorTensorParams) Operator() *Operator { return &opInplacePowTensorTensor }
 
-// Encode implements Params.
 func (p *InplacePowTensorTensorParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Exponent)
@@ -3986,7 +3752,7 @@ type InplaceReciprocalParams struct {
 }
 
 var opInplaceReciprocal = Operator{
-	Name: "InplaceReciprocal", Symbol: "aclnnInplaceReciprocal", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceReciprocal", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
 	Slots:  "i",
 }
@@ -4004,10 +3770,8 @@ func InplaceReciprocal(st *acl.Stream, p InplaceReciprocalParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceReciprocalParams) Operator() *Operator { return &opInplaceReciprocal }
 
-// Encode implements Params.
 func (p *InplaceReciprocalParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
@@ -4019,7 +3783,7 @@ type InplaceRemainderTensorScalarParams struct {
 }
 
 var opInplaceRemainderTensorScalar = Operator{
-	Name: "InplaceRemainderTensorScalar", Symbol: "aclnnInplaceRemainderTensorScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceRemainderTensorScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
 	Slots:  "ih",
 }
@@ -4038,12 +3802,10 @@ func InplaceRemainderTensorScalar(st *acl.Stream, p InplaceRemainderTensorScalar
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceRemainderTensorScalarParams) Operator() *Operator {
 	return &opInplaceRemainderTensorScalar
 }
 
-// Encode implements Params.
 func (p *InplaceRemainderTensorScalarParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Scalar(p.Other)
@@ -4056,7 +3818,7 @@ type InplaceRemainderTensorTensorParams struct {
 }
 
 var opInplaceRemainderTensorTensor = Operator{
-	Name: "InplaceRemainderTensorTensor", Symbol: "aclnnInplaceRemainderTensorTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceRemainderTensorTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
 	Slots:  "ii",
 }
@@ -4075,12 +3837,10 @@ func InplaceRemainderTensorTensor(st *acl.Stream, p InplaceRemainderTensorTensor
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceRemainderTensorTensorParams) Operator() *Operator {
 	return &opInplaceRemainderTensorTensor
 }
 
-// Encode implements Params.
 func (p *InplaceRemainderTensorTensorParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Other)
@@ -4092,7 +3852,7 @@ type InplaceRoundParams struct {
 }
 
 var opInplaceRound = Operator{
-	Name: "InplaceRound", Symbol: "aclnnInplaceRound", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceRound", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
 	Slots:  "i",
 }
@@ -4109,10 +3869,8 @@ func InplaceRound(st *acl.Stream, p InplaceRoundParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceRoundParams) Operator() *Operator { return &opInplaceRound }
 
-// Encode implements Params.
 func (p *InplaceRoundParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
@@ -4124,7 +3882,7 @@ type InplaceRoundDecimalsParams struct {
 }
 
 var opInplaceRoundDecimals = Operator{
-	Name: "InplaceRoundDecimals", Symbol: "aclnnInplaceRoundDecimals", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceRoundDecimals", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef decimals",
 	Slots:  "i-",
 }
@@ -4142,10 +3900,8 @@ func InplaceRoundDecimals(st *acl.Stream, p InplaceRoundDecimalsParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceRoundDecimalsParams) Operator() *Operator { return &opInplaceRoundDecimals }
 
-// Encode implements Params.
 func (p *InplaceRoundDecimalsParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Int64(p.Decimals)
@@ -4157,7 +3913,7 @@ type InplaceRsqrtParams struct {
 }
 
 var opInplaceRsqrt = Operator{
-	Name: "InplaceRsqrt", Symbol: "aclnnInplaceRsqrt", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceRsqrt", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
 	Slots:  "i",
 }
@@ -4174,10 +3930,8 @@ func InplaceRsqrt(st *acl.Stream, p InplaceRsqrtParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceRsqrtParams) Operator() *Operator { return &opInplaceRsqrt }
 
-// Encode implements Params.
 func (p *InplaceRsqrtParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
@@ -4188,7 +3942,7 @@ type InplaceSinParams struct {
 }
 
 var opInplaceSin = Operator{
-	Name: "InplaceSin", Symbol: "aclnnInplaceSin", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceSin", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
 	Slots:  "i",
 }
@@ -4205,10 +3959,8 @@ func InplaceSin(st *acl.Stream, p InplaceSinParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceSinParams) Operator() *Operator { return &opInplaceSin }
 
-// Encode implements Params.
 func (p *InplaceSinParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
@@ -4219,7 +3971,7 @@ type InplaceSincParams struct {
 }
 
 var opInplaceSinc = Operator{
-	Name: "InplaceSinc", Symbol: "aclnnInplaceSinc", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceSinc", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
 	Slots:  "i",
 }
@@ -4235,10 +3987,8 @@ func InplaceSinc(st *acl.Stream, p InplaceSincParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceSincParams) Operator() *Operator { return &opInplaceSinc }
 
-// Encode implements Params.
 func (p *InplaceSincParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
@@ -4249,7 +3999,7 @@ type InplaceSinhParams struct {
 }
 
 var opInplaceSinh = Operator{
-	Name: "InplaceSinh", Symbol: "aclnnInplaceSinh", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceSinh", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
 	Slots:  "i",
 }
@@ -4266,10 +4016,8 @@ func InplaceSinh(st *acl.Stream, p InplaceSinhParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceSinhParams) Operator() *Operator { return &opInplaceSinh }
 
-// Encode implements Params.
 func (p *InplaceSinhParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
@@ -4280,7 +4028,7 @@ type InplaceSqrtParams struct {
 }
 
 var opInplaceSqrt = Operator{
-	Name: "InplaceSqrt", Symbol: "aclnnInplaceSqrt", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceSqrt", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self",
 	Slots:  "i",
 }
@@ -4297,10 +4045,8 @@ func InplaceSqrt(st *acl.Stream, p InplaceSqrtParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceSqrtParams) Operator() *Operator { return &opInplaceSqrt }
 
-// Encode implements Params.
 func (p *InplaceSqrtParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 }
@@ -4313,7 +4059,7 @@ type InplaceSubParams struct {
 }
 
 var opInplaceSub = Operator{
-	Name: "InplaceSub", Symbol: "aclnnInplaceSub", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceSub", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other alpha",
 	Slots:  "iih",
 }
@@ -4330,10 +4076,8 @@ func InplaceSub(st *acl.Stream, p InplaceSubParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceSubParams) Operator() *Operator { return &opInplaceSub }
 
-// Encode implements Params.
 func (p *InplaceSubParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Other)
@@ -4348,7 +4092,7 @@ type InplaceSubsParams struct {
 }
 
 var opInplaceSubs = Operator{
-	Name: "InplaceSubs", Symbol: "aclnnInplaceSubs", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceSubs", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other alpha",
 	Slots:  "ihh",
 }
@@ -4365,10 +4109,8 @@ func InplaceSubs(st *acl.Stream, p InplaceSubsParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceSubsParams) Operator() *Operator { return &opInplaceSubs }
 
-// Encode implements Params.
 func (p *InplaceSubsParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Scalar(p.Other)
@@ -4381,7 +4123,7 @@ type InplaceTanParams struct {
 }
 
 var opInplaceTan = Operator{
-	Name: "InplaceTan", Symbol: "aclnnInplaceTan", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceTan", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
 	Slots:  "i",
 }
@@ -4398,10 +4140,8 @@ func InplaceTan(st *acl.Stream, p InplaceTanParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceTanParams) Operator() *Operator { return &opInplaceTan }
 
-// Encode implements Params.
 func (p *InplaceTanParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
@@ -4412,7 +4152,7 @@ type InplaceTanhParams struct {
 }
 
 var opInplaceTanh = Operator{
-	Name: "InplaceTanh", Symbol: "aclnnInplaceTanh", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceTanh", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
 	Slots:  "i",
 }
@@ -4429,10 +4169,8 @@ func InplaceTanh(st *acl.Stream, p InplaceTanhParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceTanhParams) Operator() *Operator { return &opInplaceTanh }
 
-// Encode implements Params.
 func (p *InplaceTanhParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
@@ -4443,7 +4181,7 @@ type InplaceTruncParams struct {
 }
 
 var opInplaceTrunc = Operator{
-	Name: "InplaceTrunc", Symbol: "aclnnInplaceTrunc", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceTrunc", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
 	Slots:  "i",
 }
@@ -4459,10 +4197,8 @@ func InplaceTrunc(st *acl.Stream, p InplaceTruncParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceTruncParams) Operator() *Operator { return &opInplaceTrunc }
 
-// Encode implements Params.
 func (p *InplaceTruncParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
@@ -4474,7 +4210,7 @@ type InplaceXLogYScalarOtherParams struct {
 }
 
 var opInplaceXLogYScalarOther = Operator{
-	Name: "InplaceXLogYScalarOther", Symbol: "aclnnInplaceXLogYScalarOther", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceXLogYScalarOther", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
 	Slots:  "ih",
 }
@@ -4491,10 +4227,8 @@ func InplaceXLogYScalarOther(st *acl.Stream, p InplaceXLogYScalarOtherParams) er
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceXLogYScalarOtherParams) Operator() *Operator { return &opInplaceXLogYScalarOther }
 
-// Encode implements Params.
 func (p *InplaceXLogYScalarOtherParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Scalar(p.Other)
@@ -4507,7 +4241,7 @@ type InplaceXLogYTensorParams struct {
 }
 
 var opInplaceXLogYTensor = Operator{
-	Name: "InplaceXLogYTensor", Symbol: "aclnnInplaceXLogYTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceXLogYTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef other",
 	Slots:  "ii",
 }
@@ -4525,10 +4259,8 @@ func InplaceXLogYTensor(st *acl.Stream, p InplaceXLogYTensorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceXLogYTensorParams) Operator() *Operator { return &opInplaceXLogYTensor }
 
-// Encode implements Params.
 func (p *InplaceXLogYTensorParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Other)
@@ -4542,7 +4274,7 @@ type LeftShiftParams struct {
 }
 
 var opLeftShift = Operator{
-	Name: "LeftShift", Symbol: "aclnnLeftShift", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnLeftShift", Library: "libopapi", Since: "2026-08",
 	Params: "self shiftBits out",
 	Slots:  "iio",
 }
@@ -4558,10 +4290,8 @@ func LeftShift(st *acl.Stream, p LeftShiftParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LeftShiftParams) Operator() *Operator { return &opLeftShift }
 
-// Encode implements Params.
 func (p *LeftShiftParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.ShiftBits)
@@ -4576,7 +4306,7 @@ type LeftShiftsParams struct {
 }
 
 var opLeftShifts = Operator{
-	Name: "LeftShifts", Symbol: "aclnnLeftShifts", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnLeftShifts", Library: "libopapi", Since: "2026-08",
 	Params: "self shiftBits out",
 	Slots:  "iho",
 }
@@ -4592,10 +4322,8 @@ func LeftShifts(st *acl.Stream, p LeftShiftsParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LeftShiftsParams) Operator() *Operator { return &opLeftShifts }
 
-// Encode implements Params.
 func (p *LeftShiftsParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.ShiftBits)
@@ -4611,7 +4339,7 @@ type LerpParams struct {
 }
 
 var opLerp = Operator{
-	Name: "Lerp", Symbol: "aclnnLerp", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnLerp", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self end weight out",
 	Slots:  "iiio",
 }
@@ -4628,10 +4356,8 @@ func Lerp(st *acl.Stream, p LerpParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LerpParams) Operator() *Operator { return &opLerp }
 
-// Encode implements Params.
 func (p *LerpParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.End)
@@ -4648,7 +4374,7 @@ type LerpsParams struct {
 }
 
 var opLerps = Operator{
-	Name: "Lerps", Symbol: "aclnnLerps", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnLerps", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self end weight out",
 	Slots:  "iiho",
 }
@@ -4665,10 +4391,8 @@ func Lerps(st *acl.Stream, p LerpsParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LerpsParams) Operator() *Operator { return &opLerps }
 
-// Encode implements Params.
 func (p *LerpsParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.End)
@@ -4683,7 +4407,7 @@ type LgammaParams struct {
 }
 
 var opLgamma = Operator{
-	Name: "Lgamma", Symbol: "aclnnLgamma", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnLgamma", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -4699,10 +4423,8 @@ func Lgamma(st *acl.Stream, p LgammaParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LgammaParams) Operator() *Operator { return &opLgamma }
 
-// Encode implements Params.
 func (p *LgammaParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -4715,7 +4437,7 @@ type LogParams struct {
 }
 
 var opLog = Operator{
-	Name: "Log", Symbol: "aclnnLog", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnLog", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -4733,10 +4455,8 @@ func Log(st *acl.Stream, p LogParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LogParams) Operator() *Operator { return &opLog }
 
-// Encode implements Params.
 func (p *LogParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -4749,7 +4469,7 @@ type Log10Params struct {
 }
 
 var opLog10 = Operator{
-	Name: "Log10", Symbol: "aclnnLog10", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnLog10", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -4767,10 +4487,8 @@ func Log10(st *acl.Stream, p Log10Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *Log10Params) Operator() *Operator { return &opLog10 }
 
-// Encode implements Params.
 func (p *Log10Params) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -4783,7 +4501,7 @@ type Log1pParams struct {
 }
 
 var opLog1p = Operator{
-	Name: "Log1p", Symbol: "aclnnLog1p", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnLog1p", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -4800,10 +4518,8 @@ func Log1p(st *acl.Stream, p Log1pParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *Log1pParams) Operator() *Operator { return &opLog1p }
 
-// Encode implements Params.
 func (p *Log1pParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -4816,7 +4532,7 @@ type Log2Params struct {
 }
 
 var opLog2 = Operator{
-	Name: "Log2", Symbol: "aclnnLog2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnLog2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -4834,10 +4550,8 @@ func Log2(st *acl.Stream, p Log2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *Log2Params) Operator() *Operator { return &opLog2 }
 
-// Encode implements Params.
 func (p *Log2Params) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -4851,7 +4565,7 @@ type LogAddExpParams struct {
 }
 
 var opLogAddExp = Operator{
-	Name: "LogAddExp", Symbol: "aclnnLogAddExp", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnLogAddExp", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iio",
 }
@@ -4868,10 +4582,8 @@ func LogAddExp(st *acl.Stream, p LogAddExpParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LogAddExpParams) Operator() *Operator { return &opLogAddExp }
 
-// Encode implements Params.
 func (p *LogAddExpParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Other)
@@ -4886,7 +4598,7 @@ type LogAddExp2Params struct {
 }
 
 var opLogAddExp2 = Operator{
-	Name: "LogAddExp2", Symbol: "aclnnLogAddExp2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnLogAddExp2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iio",
 }
@@ -4903,10 +4615,8 @@ func LogAddExp2(st *acl.Stream, p LogAddExp2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LogAddExp2Params) Operator() *Operator { return &opLogAddExp2 }
 
-// Encode implements Params.
 func (p *LogAddExp2Params) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Other)
@@ -4921,7 +4631,7 @@ type LogitParams struct {
 }
 
 var opLogit = Operator{
-	Name: "Logit", Symbol: "aclnnLogit", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnLogit", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input eps out",
 	Slots:  "i-o",
 }
@@ -4939,10 +4649,8 @@ func Logit(st *acl.Stream, p LogitParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LogitParams) Operator() *Operator { return &opLogit }
 
-// Encode implements Params.
 func (p *LogitParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Float64(p.Eps)
@@ -4958,7 +4666,7 @@ type LogitGradParams struct {
 }
 
 var opLogitGrad = Operator{
-	Name: "LogitGrad", Symbol: "aclnnLogitGrad", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnLogitGrad", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x dy eps out",
 	Slots:  "ii-o",
 }
@@ -4975,10 +4683,8 @@ func LogitGrad(st *acl.Stream, p LogitGradParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LogitGradParams) Operator() *Operator { return &opLogitGrad }
 
-// Encode implements Params.
 func (p *LogitGradParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Dy)
@@ -4995,7 +4701,7 @@ type MaskedScaleParams struct {
 }
 
 var opMaskedScale = Operator{
-	Name: "MaskedScale", Symbol: "aclnnMaskedScale", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMaskedScale", Library: "libopapi", Since: "2026-08",
 	Params: "self mask scale out",
 	Slots:  "ii-o",
 }
@@ -5012,10 +4718,8 @@ func MaskedScale(st *acl.Stream, p MaskedScaleParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MaskedScaleParams) Operator() *Operator { return &opMaskedScale }
 
-// Encode implements Params.
 func (p *MaskedScaleParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Mask)
@@ -5030,7 +4734,7 @@ type MaxNParams struct {
 }
 
 var opMaxN = Operator{
-	Name: "MaxN", Symbol: "aclnnMaxN", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMaxN", Library: "libopapi", Since: "8.1.RC1",
 	Params: "tensors out",
 	Slots:  "io",
 }
@@ -5047,10 +4751,8 @@ func MaxN(st *acl.Stream, p MaxNParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MaxNParams) Operator() *Operator { return &opMaxN }
 
-// Encode implements Params.
 func (p *MaxNParams) Encode(c *Call) {
 	c.Tensors(p.Tensors)
 	c.Tensor(p.Out)
@@ -5064,7 +4766,7 @@ type MaximumParams struct {
 }
 
 var opMaximum = Operator{
-	Name: "Maximum", Symbol: "aclnnMaximum", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMaximum", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iio",
 }
@@ -5081,10 +4783,8 @@ func Maximum(st *acl.Stream, p MaximumParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MaximumParams) Operator() *Operator { return &opMaximum }
 
-// Encode implements Params.
 func (p *MaximumParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Other)
@@ -5098,7 +4798,7 @@ type MinNParams struct {
 }
 
 var opMinN = Operator{
-	Name: "MinN", Symbol: "aclnnMinN", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMinN", Library: "libopapi", Since: "8.1.RC1",
 	Params: "tensors out",
 	Slots:  "io",
 }
@@ -5115,10 +4815,8 @@ func MinN(st *acl.Stream, p MinNParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MinNParams) Operator() *Operator { return &opMinN }
 
-// Encode implements Params.
 func (p *MinNParams) Encode(c *Call) {
 	c.Tensors(p.Tensors)
 	c.Tensor(p.Out)
@@ -5132,7 +4830,7 @@ type MinimumParams struct {
 }
 
 var opMinimum = Operator{
-	Name: "Minimum", Symbol: "aclnnMinimum", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMinimum", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iio",
 }
@@ -5149,10 +4847,8 @@ func Minimum(st *acl.Stream, p MinimumParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MinimumParams) Operator() *Operator { return &opMinimum }
 
-// Encode implements Params.
 func (p *MinimumParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Other)
@@ -5167,7 +4863,7 @@ type MulParams struct {
 }
 
 var opMul = Operator{
-	Name: "Mul", Symbol: "aclnnMul", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMul", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iio",
 }
@@ -5184,10 +4880,8 @@ func Mul(st *acl.Stream, p MulParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MulParams) Operator() *Operator { return &opMul }
 
-// Encode implements Params.
 func (p *MulParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Other)
@@ -5202,7 +4896,7 @@ type MulNoNanParams struct {
 }
 
 var opMulNoNan = Operator{
-	Name: "MulNoNan", Symbol: "aclnnMulNoNan", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMulNoNan", Library: "libopapi", Since: "2026-08",
 	Params: "x y z",
 	Slots:  "iio",
 }
@@ -5219,10 +4913,8 @@ func MulNoNan(st *acl.Stream, p MulNoNanParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MulNoNanParams) Operator() *Operator { return &opMulNoNan }
 
-// Encode implements Params.
 func (p *MulNoNanParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Y)
@@ -5237,7 +4929,7 @@ type MulsParams struct {
 }
 
 var opMuls = Operator{
-	Name: "Muls", Symbol: "aclnnMuls", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMuls", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iho",
 }
@@ -5254,10 +4946,8 @@ func Muls(st *acl.Stream, p MulsParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MulsParams) Operator() *Operator { return &opMuls }
 
-// Encode implements Params.
 func (p *MulsParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.Other)
@@ -5274,7 +4964,7 @@ type NanToNumParams struct {
 }
 
 var opNanToNum = Operator{
-	Name: "NanToNum", Symbol: "aclnnNanToNum", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnNanToNum", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self nan posinf neginf out",
 	Slots:  "i---o",
 }
@@ -5291,10 +4981,8 @@ func NanToNum(st *acl.Stream, p NanToNumParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *NanToNumParams) Operator() *Operator { return &opNanToNum }
 
-// Encode implements Params.
 func (p *NanToNumParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Float32(p.Nan)
@@ -5310,7 +4998,7 @@ type NdtriParams struct {
 }
 
 var opNdtri = Operator{
-	Name: "Ndtri", Symbol: "aclnnNdtri", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnNdtri", Library: "libopapi", Since: "2026-08",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -5325,10 +5013,8 @@ func Ndtri(st *acl.Stream, p NdtriParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *NdtriParams) Operator() *Operator { return &opNdtri }
 
-// Encode implements Params.
 func (p *NdtriParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -5341,7 +5027,7 @@ type NegParams struct {
 }
 
 var opNeg = Operator{
-	Name: "Neg", Symbol: "aclnnNeg", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnNeg", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -5358,10 +5044,8 @@ func Neg(st *acl.Stream, p NegParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *NegParams) Operator() *Operator { return &opNeg }
 
-// Encode implements Params.
 func (p *NegParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -5375,7 +5059,7 @@ type PolarParams struct {
 }
 
 var opPolar = Operator{
-	Name: "Polar", Symbol: "aclnnPolar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnPolar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input angle out",
 	Slots:  "iio",
 }
@@ -5391,10 +5075,8 @@ func Polar(st *acl.Stream, p PolarParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *PolarParams) Operator() *Operator { return &opPolar }
 
-// Encode implements Params.
 func (p *PolarParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Tensor(p.Angle)
@@ -5409,7 +5091,7 @@ type PowScalarTensorParams struct {
 }
 
 var opPowScalarTensor = Operator{
-	Name: "PowScalarTensor", Symbol: "aclnnPowScalarTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnPowScalarTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self exponent out",
 	Slots:  "hio",
 }
@@ -5427,10 +5109,8 @@ func PowScalarTensor(st *acl.Stream, p PowScalarTensorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *PowScalarTensorParams) Operator() *Operator { return &opPowScalarTensor }
 
-// Encode implements Params.
 func (p *PowScalarTensorParams) Encode(c *Call) {
 	c.Scalar(p.Self)
 	c.Tensor(p.Exponent)
@@ -5445,7 +5125,7 @@ type PowTensorScalarParams struct {
 }
 
 var opPowTensorScalar = Operator{
-	Name: "PowTensorScalar", Symbol: "aclnnPowTensorScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnPowTensorScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self exponent out",
 	Slots:  "iho",
 }
@@ -5464,10 +5144,8 @@ func PowTensorScalar(st *acl.Stream, p PowTensorScalarParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *PowTensorScalarParams) Operator() *Operator { return &opPowTensorScalar }
 
-// Encode implements Params.
 func (p *PowTensorScalarParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.Exponent)
@@ -5482,7 +5160,7 @@ type PowTensorTensorParams struct {
 }
 
 var opPowTensorTensor = Operator{
-	Name: "PowTensorTensor", Symbol: "aclnnPowTensorTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnPowTensorTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self exponent out",
 	Slots:  "iio",
 }
@@ -5501,10 +5179,8 @@ func PowTensorTensor(st *acl.Stream, p PowTensorTensorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *PowTensorTensorParams) Operator() *Operator { return &opPowTensorTensor }
 
-// Encode implements Params.
 func (p *PowTensorTensorParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Exponent)
@@ -5518,7 +5194,7 @@ type RealParams struct {
 }
 
 var opReal = Operator{
-	Name: "Real", Symbol: "aclnnReal", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnReal", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -5535,10 +5211,8 @@ func Real(st *acl.Stream, p RealParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RealParams) Operator() *Operator { return &opReal }
 
-// Encode implements Params.
 func (p *RealParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -5551,7 +5225,7 @@ type ReciprocalParams struct {
 }
 
 var opReciprocal = Operator{
-	Name: "Reciprocal", Symbol: "aclnnReciprocal", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnReciprocal", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -5569,10 +5243,8 @@ func Reciprocal(st *acl.Stream, p ReciprocalParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ReciprocalParams) Operator() *Operator { return &opReciprocal }
 
-// Encode implements Params.
 func (p *ReciprocalParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -5586,7 +5258,7 @@ type RemainderScalarTensorParams struct {
 }
 
 var opRemainderScalarTensor = Operator{
-	Name: "RemainderScalarTensor", Symbol: "aclnnRemainderScalarTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnRemainderScalarTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "hio",
 }
@@ -5605,10 +5277,8 @@ func RemainderScalarTensor(st *acl.Stream, p RemainderScalarTensorParams) error 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RemainderScalarTensorParams) Operator() *Operator { return &opRemainderScalarTensor }
 
-// Encode implements Params.
 func (p *RemainderScalarTensorParams) Encode(c *Call) {
 	c.Scalar(p.Self)
 	c.Tensor(p.Other)
@@ -5623,7 +5293,7 @@ type RemainderTensorScalarParams struct {
 }
 
 var opRemainderTensorScalar = Operator{
-	Name: "RemainderTensorScalar", Symbol: "aclnnRemainderTensorScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnRemainderTensorScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iho",
 }
@@ -5643,10 +5313,8 @@ func RemainderTensorScalar(st *acl.Stream, p RemainderTensorScalarParams) error 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RemainderTensorScalarParams) Operator() *Operator { return &opRemainderTensorScalar }
 
-// Encode implements Params.
 func (p *RemainderTensorScalarParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.Other)
@@ -5661,7 +5329,7 @@ type RemainderTensorTensorParams struct {
 }
 
 var opRemainderTensorTensor = Operator{
-	Name: "RemainderTensorTensor", Symbol: "aclnnRemainderTensorTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnRemainderTensorTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iio",
 }
@@ -5681,10 +5349,8 @@ func RemainderTensorTensor(st *acl.Stream, p RemainderTensorTensorParams) error 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RemainderTensorTensorParams) Operator() *Operator { return &opRemainderTensorTensor }
 
-// Encode implements Params.
 func (p *RemainderTensorTensorParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Other)
@@ -5699,7 +5365,7 @@ type RightShiftParams struct {
 }
 
 var opRightShift = Operator{
-	Name: "RightShift", Symbol: "aclnnRightShift", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnRightShift", Library: "libopapi", Since: "2026-08",
 	Params: "input shiftBits out",
 	Slots:  "iio",
 }
@@ -5715,10 +5381,8 @@ func RightShift(st *acl.Stream, p RightShiftParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RightShiftParams) Operator() *Operator { return &opRightShift }
 
-// Encode implements Params.
 func (p *RightShiftParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Tensor(p.ShiftBits)
@@ -5732,7 +5396,7 @@ type RoundParams struct {
 }
 
 var opRound = Operator{
-	Name: "Round", Symbol: "aclnnRound", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnRound", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -5749,10 +5413,8 @@ func Round(st *acl.Stream, p RoundParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RoundParams) Operator() *Operator { return &opRound }
 
-// Encode implements Params.
 func (p *RoundParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -5766,7 +5428,7 @@ type RoundDecimalsParams struct {
 }
 
 var opRoundDecimals = Operator{
-	Name: "RoundDecimals", Symbol: "aclnnRoundDecimals", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnRoundDecimals", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self decimals out",
 	Slots:  "i-o",
 }
@@ -5783,10 +5445,8 @@ func RoundDecimals(st *acl.Stream, p RoundDecimalsParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RoundDecimalsParams) Operator() *Operator { return &opRoundDecimals }
 
-// Encode implements Params.
 func (p *RoundDecimalsParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Decimals)
@@ -5800,7 +5460,7 @@ type RsqrtParams struct {
 }
 
 var opRsqrt = Operator{
-	Name: "Rsqrt", Symbol: "aclnnRsqrt", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnRsqrt", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -5818,10 +5478,8 @@ func Rsqrt(st *acl.Stream, p RsqrtParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RsqrtParams) Operator() *Operator { return &opRsqrt }
 
-// Encode implements Params.
 func (p *RsqrtParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -5836,7 +5494,7 @@ type RsubParams struct {
 }
 
 var opRsub = Operator{
-	Name: "Rsub", Symbol: "aclnnRsub", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnRsub", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other alpha out",
 	Slots:  "iiho",
 }
@@ -5853,10 +5511,8 @@ func Rsub(st *acl.Stream, p RsubParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RsubParams) Operator() *Operator { return &opRsub }
 
-// Encode implements Params.
 func (p *RsubParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Other)
@@ -5873,7 +5529,7 @@ type RsubsParams struct {
 }
 
 var opRsubs = Operator{
-	Name: "Rsubs", Symbol: "aclnnRsubs", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnRsubs", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other alpha out",
 	Slots:  "ihho",
 }
@@ -5890,10 +5546,8 @@ func Rsubs(st *acl.Stream, p RsubsParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RsubsParams) Operator() *Operator { return &opRsubs }
 
-// Encode implements Params.
 func (p *RsubsParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.Other)
@@ -5908,7 +5562,7 @@ type SignParams struct {
 }
 
 var opSign = Operator{
-	Name: "Sign", Symbol: "aclnnSign", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSign", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self result",
 	Slots:  "io",
 }
@@ -5925,10 +5579,8 @@ func Sign(st *acl.Stream, p SignParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SignParams) Operator() *Operator { return &opSign }
 
-// Encode implements Params.
 func (p *SignParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Result)
@@ -5941,7 +5593,7 @@ type SinParams struct {
 }
 
 var opSin = Operator{
-	Name: "Sin", Symbol: "aclnnSin", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSin", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -5959,10 +5611,8 @@ func Sin(st *acl.Stream, p SinParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SinParams) Operator() *Operator { return &opSin }
 
-// Encode implements Params.
 func (p *SinParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -5975,7 +5625,7 @@ type SincParams struct {
 }
 
 var opSinc = Operator{
-	Name: "Sinc", Symbol: "aclnnSinc", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSinc", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -5992,10 +5642,8 @@ func Sinc(st *acl.Stream, p SincParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SincParams) Operator() *Operator { return &opSinc }
 
-// Encode implements Params.
 func (p *SincParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -6008,7 +5656,7 @@ type SinhParams struct {
 }
 
 var opSinh = Operator{
-	Name: "Sinh", Symbol: "aclnnSinh", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSinh", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -6026,10 +5674,8 @@ func Sinh(st *acl.Stream, p SinhParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SinhParams) Operator() *Operator { return &opSinh }
 
-// Encode implements Params.
 func (p *SinhParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -6042,7 +5688,7 @@ type SqrtParams struct {
 }
 
 var opSqrt = Operator{
-	Name: "Sqrt", Symbol: "aclnnSqrt", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSqrt", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -6060,10 +5706,8 @@ func Sqrt(st *acl.Stream, p SqrtParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SqrtParams) Operator() *Operator { return &opSqrt }
 
-// Encode implements Params.
 func (p *SqrtParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -6077,7 +5721,7 @@ type SqrtBackwardParams struct {
 }
 
 var opSqrtBackward = Operator{
-	Name: "SqrtBackward", Symbol: "aclnnSqrtBackward", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSqrtBackward", Library: "libopapi", Since: "2026-08",
 	Params: "y dy z",
 	Slots:  "iio",
 }
@@ -6094,10 +5738,8 @@ func SqrtBackward(st *acl.Stream, p SqrtBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SqrtBackwardParams) Operator() *Operator { return &opSqrtBackward }
 
-// Encode implements Params.
 func (p *SqrtBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Y)
 	c.Tensor(p.Dy)
@@ -6111,7 +5753,7 @@ type SquareParams struct {
 }
 
 var opSquare = Operator{
-	Name: "Square", Symbol: "aclnnSquare", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSquare", Library: "libopapi", Since: "2026-08",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -6128,10 +5770,8 @@ func Square(st *acl.Stream, p SquareParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SquareParams) Operator() *Operator { return &opSquare }
 
-// Encode implements Params.
 func (p *SquareParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -6146,7 +5786,7 @@ type SubParams struct {
 }
 
 var opSub = Operator{
-	Name: "Sub", Symbol: "aclnnSub", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSub", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other alpha out",
 	Slots:  "iiho",
 }
@@ -6163,10 +5803,8 @@ func Sub(st *acl.Stream, p SubParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SubParams) Operator() *Operator { return &opSub }
 
-// Encode implements Params.
 func (p *SubParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Other)
@@ -6183,7 +5821,7 @@ type SubsParams struct {
 }
 
 var opSubs = Operator{
-	Name: "Subs", Symbol: "aclnnSubs", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSubs", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other alpha out",
 	Slots:  "ihho",
 }
@@ -6200,10 +5838,8 @@ func Subs(st *acl.Stream, p SubsParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SubsParams) Operator() *Operator { return &opSubs }
 
-// Encode implements Params.
 func (p *SubsParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.Other)
@@ -6218,7 +5854,7 @@ type SumParams struct {
 }
 
 var opSum = Operator{
-	Name: "Sum", Symbol: "aclnnSum", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSum", Library: "libopapi", Since: "8.1.RC1",
 	Params: "tensors out",
 	Slots:  "io",
 }
@@ -6235,10 +5871,8 @@ func Sum(st *acl.Stream, p SumParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SumParams) Operator() *Operator { return &opSum }
 
-// Encode implements Params.
 func (p *SumParams) Encode(c *Call) {
 	c.Tensors(p.Tensors)
 	c.Tensor(p.Out)
@@ -6251,7 +5885,7 @@ type SumV2Params struct {
 }
 
 var opSumV2 = Operator{
-	Name: "SumV2", Symbol: "aclnnSumV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSumV2", Library: "libopapi", Since: "2026-08",
 	Params: "tensors out",
 	Slots:  "io",
 }
@@ -6268,10 +5902,8 @@ func SumV2(st *acl.Stream, p SumV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SumV2Params) Operator() *Operator { return &opSumV2 }
 
-// Encode implements Params.
 func (p *SumV2Params) Encode(c *Call) {
 	c.Tensors(p.Tensors)
 	c.Tensor(p.Out)
@@ -6284,7 +5916,7 @@ type TanParams struct {
 }
 
 var opTan = Operator{
-	Name: "Tan", Symbol: "aclnnTan", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnTan", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -6302,10 +5934,8 @@ func Tan(st *acl.Stream, p TanParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *TanParams) Operator() *Operator { return &opTan }
 
-// Encode implements Params.
 func (p *TanParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -6318,7 +5948,7 @@ type TanhParams struct {
 }
 
 var opTanh = Operator{
-	Name: "Tanh", Symbol: "aclnnTanh", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnTanh", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -6335,10 +5965,8 @@ func Tanh(st *acl.Stream, p TanhParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *TanhParams) Operator() *Operator { return &opTanh }
 
-// Encode implements Params.
 func (p *TanhParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -6351,7 +5979,7 @@ type TruncParams struct {
 }
 
 var opTrunc = Operator{
-	Name: "Trunc", Symbol: "aclnnTrunc", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnTrunc", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -6367,10 +5995,8 @@ func Trunc(st *acl.Stream, p TruncParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *TruncParams) Operator() *Operator { return &opTrunc }
 
-// Encode implements Params.
 func (p *TruncParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -6384,7 +6010,7 @@ type XLogYScalarOtherParams struct {
 }
 
 var opXLogYScalarOther = Operator{
-	Name: "XLogYScalarOther", Symbol: "aclnnXLogYScalarOther", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnXLogYScalarOther", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iho",
 }
@@ -6401,10 +6027,8 @@ func XLogYScalarOther(st *acl.Stream, p XLogYScalarOtherParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *XLogYScalarOtherParams) Operator() *Operator { return &opXLogYScalarOther }
 
-// Encode implements Params.
 func (p *XLogYScalarOtherParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.Other)
@@ -6419,7 +6043,7 @@ type XLogYScalarSelfParams struct {
 }
 
 var opXLogYScalarSelf = Operator{
-	Name: "XLogYScalarSelf", Symbol: "aclnnXLogYScalarSelf", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnXLogYScalarSelf", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "hio",
 }
@@ -6437,10 +6061,8 @@ func XLogYScalarSelf(st *acl.Stream, p XLogYScalarSelfParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *XLogYScalarSelfParams) Operator() *Operator { return &opXLogYScalarSelf }
 
-// Encode implements Params.
 func (p *XLogYScalarSelfParams) Encode(c *Call) {
 	c.Scalar(p.Self)
 	c.Tensor(p.Other)
@@ -6455,7 +6077,7 @@ type XLogYTensorParams struct {
 }
 
 var opXLogYTensor = Operator{
-	Name: "XLogYTensor", Symbol: "aclnnXLogYTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnXLogYTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other out",
 	Slots:  "iio",
 }
@@ -6472,10 +6094,8 @@ func XLogYTensor(st *acl.Stream, p XLogYTensorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *XLogYTensorParams) Operator() *Operator { return &opXLogYTensor }
 
-// Encode implements Params.
 func (p *XLogYTensorParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Other)
@@ -6490,7 +6110,7 @@ type Xlog1pyParams struct {
 }
 
 var opXlog1py = Operator{
-	Name: "Xlog1py", Symbol: "aclnnXlog1py", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnXlog1py", Library: "libopapi", Since: "2026-08",
 	Params: "x y z",
 	Slots:  "iio",
 }
@@ -6506,10 +6126,8 @@ func Xlog1py(st *acl.Stream, p Xlog1pyParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *Xlog1pyParams) Operator() *Operator { return &opXlog1py }
 
-// Encode implements Params.
 func (p *Xlog1pyParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Y)

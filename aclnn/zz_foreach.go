@@ -13,7 +13,7 @@ type ForeachAbsParams struct {
 }
 
 var opForeachAbs = Operator{
-	Name: "ForeachAbs", Symbol: "aclnnForeachAbs", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachAbs", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
 	Slots:  "io",
 }
@@ -30,10 +30,8 @@ func ForeachAbs(st *acl.Stream, p ForeachAbsParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachAbsParams) Operator() *Operator { return &opForeachAbs }
 
-// Encode implements Params.
 func (p *ForeachAbsParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Out)
@@ -46,7 +44,7 @@ type ForeachAcosParams struct {
 }
 
 var opForeachAcos = Operator{
-	Name: "ForeachAcos", Symbol: "aclnnForeachAcos", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachAcos", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
 	Slots:  "io",
 }
@@ -62,10 +60,8 @@ func ForeachAcos(st *acl.Stream, p ForeachAcosParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachAcosParams) Operator() *Operator { return &opForeachAcos }
 
-// Encode implements Params.
 func (p *ForeachAcosParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Out)
@@ -80,7 +76,7 @@ type ForeachAddListParams struct {
 }
 
 var opForeachAddList = Operator{
-	Name: "ForeachAddList", Symbol: "aclnnForeachAddList", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachAddList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 alpha out",
 	Slots:  "iiio",
 }
@@ -98,10 +94,8 @@ func ForeachAddList(st *acl.Stream, p ForeachAddListParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachAddListParams) Operator() *Operator { return &opForeachAddList }
 
-// Encode implements Params.
 func (p *ForeachAddListParams) Encode(c *Call) {
 	c.Tensors(p.X1)
 	c.Tensors(p.X2)
@@ -118,7 +112,7 @@ type ForeachAddListV2Params struct {
 }
 
 var opForeachAddListV2 = Operator{
-	Name: "ForeachAddListV2", Symbol: "aclnnForeachAddListV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachAddListV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 alpha out",
 	Slots:  "iiho",
 }
@@ -135,10 +129,8 @@ func ForeachAddListV2(st *acl.Stream, p ForeachAddListV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachAddListV2Params) Operator() *Operator { return &opForeachAddListV2 }
 
-// Encode implements Params.
 func (p *ForeachAddListV2Params) Encode(c *Call) {
 	c.Tensors(p.X1)
 	c.Tensors(p.X2)
@@ -154,7 +146,7 @@ type ForeachAddScalarParams struct {
 }
 
 var opForeachAddScalar = Operator{
-	Name: "ForeachAddScalar", Symbol: "aclnnForeachAddScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachAddScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalar out",
 	Slots:  "iio",
 }
@@ -171,10 +163,8 @@ func ForeachAddScalar(st *acl.Stream, p ForeachAddScalarParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachAddScalarParams) Operator() *Operator { return &opForeachAddScalar }
 
-// Encode implements Params.
 func (p *ForeachAddScalarParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensor(p.Scalar)
@@ -189,7 +179,7 @@ type ForeachAddScalarListParams struct {
 }
 
 var opForeachAddScalarList = Operator{
-	Name: "ForeachAddScalarList", Symbol: "aclnnForeachAddScalarList", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachAddScalarList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalars out",
 	Slots:  "iho",
 }
@@ -206,10 +196,8 @@ func ForeachAddScalarList(st *acl.Stream, p ForeachAddScalarListParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachAddScalarListParams) Operator() *Operator { return &opForeachAddScalarList }
 
-// Encode implements Params.
 func (p *ForeachAddScalarListParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Scalars(p.Scalars)
@@ -224,7 +212,7 @@ type ForeachAddScalarV2Params struct {
 }
 
 var opForeachAddScalarV2 = Operator{
-	Name: "ForeachAddScalarV2", Symbol: "aclnnForeachAddScalarV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachAddScalarV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalar out",
 	Slots:  "iho",
 }
@@ -241,10 +229,8 @@ func ForeachAddScalarV2(st *acl.Stream, p ForeachAddScalarV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachAddScalarV2Params) Operator() *Operator { return &opForeachAddScalarV2 }
 
-// Encode implements Params.
 func (p *ForeachAddScalarV2Params) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Scalar(p.Scalar)
@@ -261,7 +247,7 @@ type ForeachAddcdivListParams struct {
 }
 
 var opForeachAddcdivList = Operator{
-	Name: "ForeachAddcdivList", Symbol: "aclnnForeachAddcdivList", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachAddcdivList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 x3 scalars out",
 	Slots:  "iiiio",
 }
@@ -279,10 +265,8 @@ func ForeachAddcdivList(st *acl.Stream, p ForeachAddcdivListParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachAddcdivListParams) Operator() *Operator { return &opForeachAddcdivList }
 
-// Encode implements Params.
 func (p *ForeachAddcdivListParams) Encode(c *Call) {
 	c.Tensors(p.X1)
 	c.Tensors(p.X2)
@@ -301,7 +285,7 @@ type ForeachAddcdivScalarParams struct {
 }
 
 var opForeachAddcdivScalar = Operator{
-	Name: "ForeachAddcdivScalar", Symbol: "aclnnForeachAddcdivScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachAddcdivScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 x3 scalar out",
 	Slots:  "iiiio",
 }
@@ -320,10 +304,8 @@ func ForeachAddcdivScalar(st *acl.Stream, p ForeachAddcdivScalarParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachAddcdivScalarParams) Operator() *Operator { return &opForeachAddcdivScalar }
 
-// Encode implements Params.
 func (p *ForeachAddcdivScalarParams) Encode(c *Call) {
 	c.Tensors(p.X1)
 	c.Tensors(p.X2)
@@ -342,7 +324,7 @@ type ForeachAddcdivScalarListParams struct {
 }
 
 var opForeachAddcdivScalarList = Operator{
-	Name: "ForeachAddcdivScalarList", Symbol: "aclnnForeachAddcdivScalarList", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachAddcdivScalarList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 x3 scalars out",
 	Slots:  "iiiio",
 }
@@ -361,10 +343,8 @@ func ForeachAddcdivScalarList(st *acl.Stream, p ForeachAddcdivScalarListParams) 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachAddcdivScalarListParams) Operator() *Operator { return &opForeachAddcdivScalarList }
 
-// Encode implements Params.
 func (p *ForeachAddcdivScalarListParams) Encode(c *Call) {
 	c.Tensors(p.X1)
 	c.Tensors(p.X2)
@@ -383,7 +363,7 @@ type ForeachAddcdivScalarV2Params struct {
 }
 
 var opForeachAddcdivScalarV2 = Operator{
-	Name: "ForeachAddcdivScalarV2", Symbol: "aclnnForeachAddcdivScalarV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachAddcdivScalarV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 x3 scalar out",
 	Slots:  "iiiho",
 }
@@ -400,10 +380,8 @@ func ForeachAddcdivScalarV2(st *acl.Stream, p ForeachAddcdivScalarV2Params) erro
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachAddcdivScalarV2Params) Operator() *Operator { return &opForeachAddcdivScalarV2 }
 
-// Encode implements Params.
 func (p *ForeachAddcdivScalarV2Params) Encode(c *Call) {
 	c.Tensors(p.X1)
 	c.Tensors(p.X2)
@@ -422,7 +400,7 @@ type ForeachAddcmulListParams struct {
 }
 
 var opForeachAddcmulList = Operator{
-	Name: "ForeachAddcmulList", Symbol: "aclnnForeachAddcmulList", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachAddcmulList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 x3 scalars out",
 	Slots:  "iiiio",
 }
@@ -440,10 +418,8 @@ func ForeachAddcmulList(st *acl.Stream, p ForeachAddcmulListParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachAddcmulListParams) Operator() *Operator { return &opForeachAddcmulList }
 
-// Encode implements Params.
 func (p *ForeachAddcmulListParams) Encode(c *Call) {
 	c.Tensors(p.X1)
 	c.Tensors(p.X2)
@@ -462,7 +438,7 @@ type ForeachAddcmulScalarParams struct {
 }
 
 var opForeachAddcmulScalar = Operator{
-	Name: "ForeachAddcmulScalar", Symbol: "aclnnForeachAddcmulScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachAddcmulScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 x3 scalar out",
 	Slots:  "iiiio",
 }
@@ -480,10 +456,8 @@ func ForeachAddcmulScalar(st *acl.Stream, p ForeachAddcmulScalarParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachAddcmulScalarParams) Operator() *Operator { return &opForeachAddcmulScalar }
 
-// Encode implements Params.
 func (p *ForeachAddcmulScalarParams) Encode(c *Call) {
 	c.Tensors(p.X1)
 	c.Tensors(p.X2)
@@ -502,7 +476,7 @@ type ForeachAddcmulScalarListParams struct {
 }
 
 var opForeachAddcmulScalarList = Operator{
-	Name: "ForeachAddcmulScalarList", Symbol: "aclnnForeachAddcmulScalarList", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachAddcmulScalarList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 x3 scalars out",
 	Slots:  "iiiio",
 }
@@ -520,10 +494,8 @@ func ForeachAddcmulScalarList(st *acl.Stream, p ForeachAddcmulScalarListParams) 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachAddcmulScalarListParams) Operator() *Operator { return &opForeachAddcmulScalarList }
 
-// Encode implements Params.
 func (p *ForeachAddcmulScalarListParams) Encode(c *Call) {
 	c.Tensors(p.X1)
 	c.Tensors(p.X2)
@@ -542,7 +514,7 @@ type ForeachAddcmulScalarV2Params struct {
 }
 
 var opForeachAddcmulScalarV2 = Operator{
-	Name: "ForeachAddcmulScalarV2", Symbol: "aclnnForeachAddcmulScalarV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachAddcmulScalarV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 x3 scalar out",
 	Slots:  "iiiho",
 }
@@ -560,10 +532,8 @@ func ForeachAddcmulScalarV2(st *acl.Stream, p ForeachAddcmulScalarV2Params) erro
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachAddcmulScalarV2Params) Operator() *Operator { return &opForeachAddcmulScalarV2 }
 
-// Encode implements Params.
 func (p *ForeachAddcmulScalarV2Params) Encode(c *Call) {
 	c.Tensors(p.X1)
 	c.Tensors(p.X2)
@@ -579,7 +549,7 @@ type ForeachAsinParams struct {
 }
 
 var opForeachAsin = Operator{
-	Name: "ForeachAsin", Symbol: "aclnnForeachAsin", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachAsin", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
 	Slots:  "io",
 }
@@ -595,10 +565,8 @@ func ForeachAsin(st *acl.Stream, p ForeachAsinParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachAsinParams) Operator() *Operator { return &opForeachAsin }
 
-// Encode implements Params.
 func (p *ForeachAsinParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Out)
@@ -611,7 +579,7 @@ type ForeachAtanParams struct {
 }
 
 var opForeachAtan = Operator{
-	Name: "ForeachAtan", Symbol: "aclnnForeachAtan", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachAtan", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
 	Slots:  "io",
 }
@@ -627,10 +595,8 @@ func ForeachAtan(st *acl.Stream, p ForeachAtanParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachAtanParams) Operator() *Operator { return &opForeachAtan }
 
-// Encode implements Params.
 func (p *ForeachAtanParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Out)
@@ -643,7 +609,7 @@ type ForeachCopyParams struct {
 }
 
 var opForeachCopy = Operator{
-	Name: "ForeachCopy", Symbol: "aclnnForeachCopy", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachCopy", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
 	Slots:  "io",
 }
@@ -660,10 +626,8 @@ func ForeachCopy(st *acl.Stream, p ForeachCopyParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachCopyParams) Operator() *Operator { return &opForeachCopy }
 
-// Encode implements Params.
 func (p *ForeachCopyParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Out)
@@ -676,7 +640,7 @@ type ForeachCosParams struct {
 }
 
 var opForeachCos = Operator{
-	Name: "ForeachCos", Symbol: "aclnnForeachCos", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachCos", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
 	Slots:  "io",
 }
@@ -692,10 +656,8 @@ func ForeachCos(st *acl.Stream, p ForeachCosParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachCosParams) Operator() *Operator { return &opForeachCos }
 
-// Encode implements Params.
 func (p *ForeachCosParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Out)
@@ -708,7 +670,7 @@ type ForeachCoshParams struct {
 }
 
 var opForeachCosh = Operator{
-	Name: "ForeachCosh", Symbol: "aclnnForeachCosh", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachCosh", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
 	Slots:  "io",
 }
@@ -724,10 +686,8 @@ func ForeachCosh(st *acl.Stream, p ForeachCoshParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachCoshParams) Operator() *Operator { return &opForeachCosh }
 
-// Encode implements Params.
 func (p *ForeachCoshParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Out)
@@ -741,7 +701,7 @@ type ForeachDivListParams struct {
 }
 
 var opForeachDivList = Operator{
-	Name: "ForeachDivList", Symbol: "aclnnForeachDivList", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachDivList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 out",
 	Slots:  "iio",
 }
@@ -757,10 +717,8 @@ func ForeachDivList(st *acl.Stream, p ForeachDivListParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachDivListParams) Operator() *Operator { return &opForeachDivList }
 
-// Encode implements Params.
 func (p *ForeachDivListParams) Encode(c *Call) {
 	c.Tensors(p.X1)
 	c.Tensors(p.X2)
@@ -775,7 +733,7 @@ type ForeachDivScalarParams struct {
 }
 
 var opForeachDivScalar = Operator{
-	Name: "ForeachDivScalar", Symbol: "aclnnForeachDivScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachDivScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalar out",
 	Slots:  "iio",
 }
@@ -792,10 +750,8 @@ func ForeachDivScalar(st *acl.Stream, p ForeachDivScalarParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachDivScalarParams) Operator() *Operator { return &opForeachDivScalar }
 
-// Encode implements Params.
 func (p *ForeachDivScalarParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensor(p.Scalar)
@@ -810,7 +766,7 @@ type ForeachDivScalarListParams struct {
 }
 
 var opForeachDivScalarList = Operator{
-	Name: "ForeachDivScalarList", Symbol: "aclnnForeachDivScalarList", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachDivScalarList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalars out",
 	Slots:  "iho",
 }
@@ -827,10 +783,8 @@ func ForeachDivScalarList(st *acl.Stream, p ForeachDivScalarListParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachDivScalarListParams) Operator() *Operator { return &opForeachDivScalarList }
 
-// Encode implements Params.
 func (p *ForeachDivScalarListParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Scalars(p.Scalars)
@@ -845,7 +799,7 @@ type ForeachDivScalarV2Params struct {
 }
 
 var opForeachDivScalarV2 = Operator{
-	Name: "ForeachDivScalarV2", Symbol: "aclnnForeachDivScalarV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachDivScalarV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalar out",
 	Slots:  "iho",
 }
@@ -861,10 +815,8 @@ func ForeachDivScalarV2(st *acl.Stream, p ForeachDivScalarV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachDivScalarV2Params) Operator() *Operator { return &opForeachDivScalarV2 }
 
-// Encode implements Params.
 func (p *ForeachDivScalarV2Params) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Scalar(p.Scalar)
@@ -878,7 +830,7 @@ type ForeachErfParams struct {
 }
 
 var opForeachErf = Operator{
-	Name: "ForeachErf", Symbol: "aclnnForeachErf", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachErf", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
 	Slots:  "io",
 }
@@ -894,10 +846,8 @@ func ForeachErf(st *acl.Stream, p ForeachErfParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachErfParams) Operator() *Operator { return &opForeachErf }
 
-// Encode implements Params.
 func (p *ForeachErfParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Out)
@@ -910,7 +860,7 @@ type ForeachErfcParams struct {
 }
 
 var opForeachErfc = Operator{
-	Name: "ForeachErfc", Symbol: "aclnnForeachErfc", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachErfc", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
 	Slots:  "io",
 }
@@ -926,10 +876,8 @@ func ForeachErfc(st *acl.Stream, p ForeachErfcParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachErfcParams) Operator() *Operator { return &opForeachErfc }
 
-// Encode implements Params.
 func (p *ForeachErfcParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Out)
@@ -942,7 +890,7 @@ type ForeachExpParams struct {
 }
 
 var opForeachExp = Operator{
-	Name: "ForeachExp", Symbol: "aclnnForeachExp", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachExp", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
 	Slots:  "io",
 }
@@ -959,10 +907,8 @@ func ForeachExp(st *acl.Stream, p ForeachExpParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachExpParams) Operator() *Operator { return &opForeachExp }
 
-// Encode implements Params.
 func (p *ForeachExpParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Out)
@@ -975,7 +921,7 @@ type ForeachExpm1Params struct {
 }
 
 var opForeachExpm1 = Operator{
-	Name: "ForeachExpm1", Symbol: "aclnnForeachExpm1", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachExpm1", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
 	Slots:  "io",
 }
@@ -992,10 +938,8 @@ func ForeachExpm1(st *acl.Stream, p ForeachExpm1Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachExpm1Params) Operator() *Operator { return &opForeachExpm1 }
 
-// Encode implements Params.
 func (p *ForeachExpm1Params) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Out)
@@ -1010,7 +954,7 @@ type ForeachLerpListParams struct {
 }
 
 var opForeachLerpList = Operator{
-	Name: "ForeachLerpList", Symbol: "aclnnForeachLerpList", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachLerpList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 weight out",
 	Slots:  "iiio",
 }
@@ -1027,10 +971,8 @@ func ForeachLerpList(st *acl.Stream, p ForeachLerpListParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachLerpListParams) Operator() *Operator { return &opForeachLerpList }
 
-// Encode implements Params.
 func (p *ForeachLerpListParams) Encode(c *Call) {
 	c.Tensors(p.X1)
 	c.Tensors(p.X2)
@@ -1047,7 +989,7 @@ type ForeachLerpScalarParams struct {
 }
 
 var opForeachLerpScalar = Operator{
-	Name: "ForeachLerpScalar", Symbol: "aclnnForeachLerpScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachLerpScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 weight out",
 	Slots:  "iiho",
 }
@@ -1064,10 +1006,8 @@ func ForeachLerpScalar(st *acl.Stream, p ForeachLerpScalarParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachLerpScalarParams) Operator() *Operator { return &opForeachLerpScalar }
 
-// Encode implements Params.
 func (p *ForeachLerpScalarParams) Encode(c *Call) {
 	c.Tensors(p.X1)
 	c.Tensors(p.X2)
@@ -1082,7 +1022,7 @@ type ForeachLogParams struct {
 }
 
 var opForeachLog = Operator{
-	Name: "ForeachLog", Symbol: "aclnnForeachLog", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachLog", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
 	Slots:  "io",
 }
@@ -1098,10 +1038,8 @@ func ForeachLog(st *acl.Stream, p ForeachLogParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachLogParams) Operator() *Operator { return &opForeachLog }
 
-// Encode implements Params.
 func (p *ForeachLogParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Out)
@@ -1114,7 +1052,7 @@ type ForeachLog10Params struct {
 }
 
 var opForeachLog10 = Operator{
-	Name: "ForeachLog10", Symbol: "aclnnForeachLog10", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachLog10", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
 	Slots:  "io",
 }
@@ -1130,10 +1068,8 @@ func ForeachLog10(st *acl.Stream, p ForeachLog10Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachLog10Params) Operator() *Operator { return &opForeachLog10 }
 
-// Encode implements Params.
 func (p *ForeachLog10Params) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Out)
@@ -1146,7 +1082,7 @@ type ForeachLog1pParams struct {
 }
 
 var opForeachLog1p = Operator{
-	Name: "ForeachLog1p", Symbol: "aclnnForeachLog1p", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachLog1p", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
 	Slots:  "io",
 }
@@ -1163,10 +1099,8 @@ func ForeachLog1p(st *acl.Stream, p ForeachLog1pParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachLog1pParams) Operator() *Operator { return &opForeachLog1p }
 
-// Encode implements Params.
 func (p *ForeachLog1pParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Out)
@@ -1179,7 +1113,7 @@ type ForeachLog2Params struct {
 }
 
 var opForeachLog2 = Operator{
-	Name: "ForeachLog2", Symbol: "aclnnForeachLog2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachLog2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
 	Slots:  "io",
 }
@@ -1195,10 +1129,8 @@ func ForeachLog2(st *acl.Stream, p ForeachLog2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachLog2Params) Operator() *Operator { return &opForeachLog2 }
 
-// Encode implements Params.
 func (p *ForeachLog2Params) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Out)
@@ -1212,7 +1144,7 @@ type ForeachMaximumListParams struct {
 }
 
 var opForeachMaximumList = Operator{
-	Name: "ForeachMaximumList", Symbol: "aclnnForeachMaximumList", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachMaximumList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 out",
 	Slots:  "iio",
 }
@@ -1229,10 +1161,8 @@ func ForeachMaximumList(st *acl.Stream, p ForeachMaximumListParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachMaximumListParams) Operator() *Operator { return &opForeachMaximumList }
 
-// Encode implements Params.
 func (p *ForeachMaximumListParams) Encode(c *Call) {
 	c.Tensors(p.X1)
 	c.Tensors(p.X2)
@@ -1247,7 +1177,7 @@ type ForeachMaximumScalarParams struct {
 }
 
 var opForeachMaximumScalar = Operator{
-	Name: "ForeachMaximumScalar", Symbol: "aclnnForeachMaximumScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachMaximumScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalar out",
 	Slots:  "iio",
 }
@@ -1265,10 +1195,8 @@ func ForeachMaximumScalar(st *acl.Stream, p ForeachMaximumScalarParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachMaximumScalarParams) Operator() *Operator { return &opForeachMaximumScalar }
 
-// Encode implements Params.
 func (p *ForeachMaximumScalarParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensor(p.Scalar)
@@ -1283,7 +1211,7 @@ type ForeachMaximumScalarListParams struct {
 }
 
 var opForeachMaximumScalarList = Operator{
-	Name: "ForeachMaximumScalarList", Symbol: "aclnnForeachMaximumScalarList", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachMaximumScalarList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalars out",
 	Slots:  "iho",
 }
@@ -1301,10 +1229,8 @@ func ForeachMaximumScalarList(st *acl.Stream, p ForeachMaximumScalarListParams) 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachMaximumScalarListParams) Operator() *Operator { return &opForeachMaximumScalarList }
 
-// Encode implements Params.
 func (p *ForeachMaximumScalarListParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Scalars(p.Scalars)
@@ -1319,7 +1245,7 @@ type ForeachMaximumScalarV2Params struct {
 }
 
 var opForeachMaximumScalarV2 = Operator{
-	Name: "ForeachMaximumScalarV2", Symbol: "aclnnForeachMaximumScalarV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachMaximumScalarV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalar out",
 	Slots:  "iho",
 }
@@ -1337,10 +1263,8 @@ func ForeachMaximumScalarV2(st *acl.Stream, p ForeachMaximumScalarV2Params) erro
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachMaximumScalarV2Params) Operator() *Operator { return &opForeachMaximumScalarV2 }
 
-// Encode implements Params.
 func (p *ForeachMaximumScalarV2Params) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Scalar(p.Scalar)
@@ -1355,7 +1279,7 @@ type ForeachMinimumListParams struct {
 }
 
 var opForeachMinimumList = Operator{
-	Name: "ForeachMinimumList", Symbol: "aclnnForeachMinimumList", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachMinimumList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 out",
 	Slots:  "iio",
 }
@@ -1372,10 +1296,8 @@ func ForeachMinimumList(st *acl.Stream, p ForeachMinimumListParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachMinimumListParams) Operator() *Operator { return &opForeachMinimumList }
 
-// Encode implements Params.
 func (p *ForeachMinimumListParams) Encode(c *Call) {
 	c.Tensors(p.X1)
 	c.Tensors(p.X2)
@@ -1390,7 +1312,7 @@ type ForeachMinimumScalarParams struct {
 }
 
 var opForeachMinimumScalar = Operator{
-	Name: "ForeachMinimumScalar", Symbol: "aclnnForeachMinimumScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachMinimumScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalar out",
 	Slots:  "iio",
 }
@@ -1408,10 +1330,8 @@ func ForeachMinimumScalar(st *acl.Stream, p ForeachMinimumScalarParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachMinimumScalarParams) Operator() *Operator { return &opForeachMinimumScalar }
 
-// Encode implements Params.
 func (p *ForeachMinimumScalarParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensor(p.Scalar)
@@ -1426,7 +1346,7 @@ type ForeachMinimumScalarListParams struct {
 }
 
 var opForeachMinimumScalarList = Operator{
-	Name: "ForeachMinimumScalarList", Symbol: "aclnnForeachMinimumScalarList", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachMinimumScalarList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalars out",
 	Slots:  "iho",
 }
@@ -1444,10 +1364,8 @@ func ForeachMinimumScalarList(st *acl.Stream, p ForeachMinimumScalarListParams) 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachMinimumScalarListParams) Operator() *Operator { return &opForeachMinimumScalarList }
 
-// Encode implements Params.
 func (p *ForeachMinimumScalarListParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Scalars(p.Scalars)
@@ -1462,7 +1380,7 @@ type ForeachMinimumScalarV2Params struct {
 }
 
 var opForeachMinimumScalarV2 = Operator{
-	Name: "ForeachMinimumScalarV2", Symbol: "aclnnForeachMinimumScalarV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachMinimumScalarV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalar out",
 	Slots:  "iho",
 }
@@ -1479,10 +1397,8 @@ func ForeachMinimumScalarV2(st *acl.Stream, p ForeachMinimumScalarV2Params) erro
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachMinimumScalarV2Params) Operator() *Operator { return &opForeachMinimumScalarV2 }
 
-// Encode implements Params.
 func (p *ForeachMinimumScalarV2Params) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Scalar(p.Scalar)
@@ -1497,7 +1413,7 @@ type ForeachMulListParams struct {
 }
 
 var opForeachMulList = Operator{
-	Name: "ForeachMulList", Symbol: "aclnnForeachMulList", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachMulList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 out",
 	Slots:  "iio",
 }
@@ -1514,10 +1430,8 @@ func ForeachMulList(st *acl.Stream, p ForeachMulListParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachMulListParams) Operator() *Operator { return &opForeachMulList }
 
-// Encode implements Params.
 func (p *ForeachMulListParams) Encode(c *Call) {
 	c.Tensors(p.X1)
 	c.Tensors(p.X2)
@@ -1532,7 +1446,7 @@ type ForeachMulScalarParams struct {
 }
 
 var opForeachMulScalar = Operator{
-	Name: "ForeachMulScalar", Symbol: "aclnnForeachMulScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachMulScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalar out",
 	Slots:  "iio",
 }
@@ -1549,10 +1463,8 @@ func ForeachMulScalar(st *acl.Stream, p ForeachMulScalarParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachMulScalarParams) Operator() *Operator { return &opForeachMulScalar }
 
-// Encode implements Params.
 func (p *ForeachMulScalarParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensor(p.Scalar)
@@ -1567,7 +1479,7 @@ type ForeachMulScalarListParams struct {
 }
 
 var opForeachMulScalarList = Operator{
-	Name: "ForeachMulScalarList", Symbol: "aclnnForeachMulScalarList", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachMulScalarList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalars out",
 	Slots:  "iho",
 }
@@ -1584,10 +1496,8 @@ func ForeachMulScalarList(st *acl.Stream, p ForeachMulScalarListParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachMulScalarListParams) Operator() *Operator { return &opForeachMulScalarList }
 
-// Encode implements Params.
 func (p *ForeachMulScalarListParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Scalars(p.Scalars)
@@ -1602,7 +1512,7 @@ type ForeachMulScalarV2Params struct {
 }
 
 var opForeachMulScalarV2 = Operator{
-	Name: "ForeachMulScalarV2", Symbol: "aclnnForeachMulScalarV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachMulScalarV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalar out",
 	Slots:  "iho",
 }
@@ -1619,10 +1529,8 @@ func ForeachMulScalarV2(st *acl.Stream, p ForeachMulScalarV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachMulScalarV2Params) Operator() *Operator { return &opForeachMulScalarV2 }
 
-// Encode implements Params.
 func (p *ForeachMulScalarV2Params) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Scalar(p.Scalar)
@@ -1636,7 +1544,7 @@ type ForeachNegParams struct {
 }
 
 var opForeachNeg = Operator{
-	Name: "ForeachNeg", Symbol: "aclnnForeachNeg", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachNeg", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
 	Slots:  "io",
 }
@@ -1653,10 +1561,8 @@ func ForeachNeg(st *acl.Stream, p ForeachNegParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachNegParams) Operator() *Operator { return &opForeachNeg }
 
-// Encode implements Params.
 func (p *ForeachNegParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Out)
@@ -1670,7 +1576,7 @@ type ForeachNormParams struct {
 }
 
 var opForeachNorm = Operator{
-	Name: "ForeachNorm", Symbol: "aclnnForeachNorm", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachNorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalar out",
 	Slots:  "iho",
 }
@@ -1686,10 +1592,8 @@ func ForeachNorm(st *acl.Stream, p ForeachNormParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachNormParams) Operator() *Operator { return &opForeachNorm }
 
-// Encode implements Params.
 func (p *ForeachNormParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Scalar(p.Scalar)
@@ -1704,7 +1608,7 @@ type ForeachPowListParams struct {
 }
 
 var opForeachPowList = Operator{
-	Name: "ForeachPowList", Symbol: "aclnnForeachPowList", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachPowList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 out",
 	Slots:  "iio",
 }
@@ -1721,10 +1625,8 @@ func ForeachPowList(st *acl.Stream, p ForeachPowListParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachPowListParams) Operator() *Operator { return &opForeachPowList }
 
-// Encode implements Params.
 func (p *ForeachPowListParams) Encode(c *Call) {
 	c.Tensors(p.X1)
 	c.Tensors(p.X2)
@@ -1739,7 +1641,7 @@ type ForeachPowScalarParams struct {
 }
 
 var opForeachPowScalar = Operator{
-	Name: "ForeachPowScalar", Symbol: "aclnnForeachPowScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachPowScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalar out",
 	Slots:  "iio",
 }
@@ -1757,10 +1659,8 @@ func ForeachPowScalar(st *acl.Stream, p ForeachPowScalarParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachPowScalarParams) Operator() *Operator { return &opForeachPowScalar }
 
-// Encode implements Params.
 func (p *ForeachPowScalarParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensor(p.Scalar)
@@ -1775,7 +1675,7 @@ type ForeachPowScalarAndTensorParams struct {
 }
 
 var opForeachPowScalarAndTensor = Operator{
-	Name: "ForeachPowScalarAndTensor", Symbol: "aclnnForeachPowScalarAndTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachPowScalarAndTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "scalar x out",
 	Slots:  "hio",
 }
@@ -1792,10 +1692,8 @@ func ForeachPowScalarAndTensor(st *acl.Stream, p ForeachPowScalarAndTensorParams
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachPowScalarAndTensorParams) Operator() *Operator { return &opForeachPowScalarAndTensor }
 
-// Encode implements Params.
 func (p *ForeachPowScalarAndTensorParams) Encode(c *Call) {
 	c.Scalar(p.Scalar)
 	c.Tensors(p.X)
@@ -1810,7 +1708,7 @@ type ForeachPowScalarListParams struct {
 }
 
 var opForeachPowScalarList = Operator{
-	Name: "ForeachPowScalarList", Symbol: "aclnnForeachPowScalarList", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachPowScalarList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalars out",
 	Slots:  "iho",
 }
@@ -1828,10 +1726,8 @@ func ForeachPowScalarList(st *acl.Stream, p ForeachPowScalarListParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachPowScalarListParams) Operator() *Operator { return &opForeachPowScalarList }
 
-// Encode implements Params.
 func (p *ForeachPowScalarListParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Scalars(p.Scalars)
@@ -1846,7 +1742,7 @@ type ForeachPowScalarV2Params struct {
 }
 
 var opForeachPowScalarV2 = Operator{
-	Name: "ForeachPowScalarV2", Symbol: "aclnnForeachPowScalarV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachPowScalarV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalar out",
 	Slots:  "iho",
 }
@@ -1862,10 +1758,8 @@ func ForeachPowScalarV2(st *acl.Stream, p ForeachPowScalarV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachPowScalarV2Params) Operator() *Operator { return &opForeachPowScalarV2 }
 
-// Encode implements Params.
 func (p *ForeachPowScalarV2Params) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Scalar(p.Scalar)
@@ -1879,7 +1773,7 @@ type ForeachReciprocalParams struct {
 }
 
 var opForeachReciprocal = Operator{
-	Name: "ForeachReciprocal", Symbol: "aclnnForeachReciprocal", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachReciprocal", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
 	Slots:  "io",
 }
@@ -1895,10 +1789,8 @@ func ForeachReciprocal(st *acl.Stream, p ForeachReciprocalParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachReciprocalParams) Operator() *Operator { return &opForeachReciprocal }
 
-// Encode implements Params.
 func (p *ForeachReciprocalParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Out)
@@ -1912,7 +1804,7 @@ type ForeachRoundOffNumberParams struct {
 }
 
 var opForeachRoundOffNumber = Operator{
-	Name: "ForeachRoundOffNumber", Symbol: "aclnnForeachRoundOffNumber", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachRoundOffNumber", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x roundMode out",
 	Slots:  "iio",
 }
@@ -1929,10 +1821,8 @@ func ForeachRoundOffNumber(st *acl.Stream, p ForeachRoundOffNumberParams) error 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachRoundOffNumberParams) Operator() *Operator { return &opForeachRoundOffNumber }
 
-// Encode implements Params.
 func (p *ForeachRoundOffNumberParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensor(p.RoundMode)
@@ -1947,7 +1837,7 @@ type ForeachRoundOffNumberV2Params struct {
 }
 
 var opForeachRoundOffNumberV2 = Operator{
-	Name: "ForeachRoundOffNumberV2", Symbol: "aclnnForeachRoundOffNumberV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachRoundOffNumberV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x roundMode out",
 	Slots:  "iho",
 }
@@ -1964,10 +1854,8 @@ func ForeachRoundOffNumberV2(st *acl.Stream, p ForeachRoundOffNumberV2Params) er
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachRoundOffNumberV2Params) Operator() *Operator { return &opForeachRoundOffNumberV2 }
 
-// Encode implements Params.
 func (p *ForeachRoundOffNumberV2Params) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Scalar(p.RoundMode)
@@ -1981,7 +1869,7 @@ type ForeachSigmoidParams struct {
 }
 
 var opForeachSigmoid = Operator{
-	Name: "ForeachSigmoid", Symbol: "aclnnForeachSigmoid", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachSigmoid", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
 	Slots:  "io",
 }
@@ -1997,10 +1885,8 @@ func ForeachSigmoid(st *acl.Stream, p ForeachSigmoidParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachSigmoidParams) Operator() *Operator { return &opForeachSigmoid }
 
-// Encode implements Params.
 func (p *ForeachSigmoidParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Out)
@@ -2013,7 +1899,7 @@ type ForeachSignParams struct {
 }
 
 var opForeachSign = Operator{
-	Name: "ForeachSign", Symbol: "aclnnForeachSign", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachSign", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
 	Slots:  "io",
 }
@@ -2030,10 +1916,8 @@ func ForeachSign(st *acl.Stream, p ForeachSignParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachSignParams) Operator() *Operator { return &opForeachSign }
 
-// Encode implements Params.
 func (p *ForeachSignParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Out)
@@ -2046,7 +1930,7 @@ type ForeachSinParams struct {
 }
 
 var opForeachSin = Operator{
-	Name: "ForeachSin", Symbol: "aclnnForeachSin", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachSin", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
 	Slots:  "io",
 }
@@ -2062,10 +1946,8 @@ func ForeachSin(st *acl.Stream, p ForeachSinParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachSinParams) Operator() *Operator { return &opForeachSin }
 
-// Encode implements Params.
 func (p *ForeachSinParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Out)
@@ -2078,7 +1960,7 @@ type ForeachSinhParams struct {
 }
 
 var opForeachSinh = Operator{
-	Name: "ForeachSinh", Symbol: "aclnnForeachSinh", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachSinh", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
 	Slots:  "io",
 }
@@ -2094,10 +1976,8 @@ func ForeachSinh(st *acl.Stream, p ForeachSinhParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachSinhParams) Operator() *Operator { return &opForeachSinh }
 
-// Encode implements Params.
 func (p *ForeachSinhParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Out)
@@ -2110,7 +1990,7 @@ type ForeachSqrtParams struct {
 }
 
 var opForeachSqrt = Operator{
-	Name: "ForeachSqrt", Symbol: "aclnnForeachSqrt", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachSqrt", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
 	Slots:  "io",
 }
@@ -2126,10 +2006,8 @@ func ForeachSqrt(st *acl.Stream, p ForeachSqrtParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachSqrtParams) Operator() *Operator { return &opForeachSqrt }
 
-// Encode implements Params.
 func (p *ForeachSqrtParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Out)
@@ -2144,7 +2022,7 @@ type ForeachSubListParams struct {
 }
 
 var opForeachSubList = Operator{
-	Name: "ForeachSubList", Symbol: "aclnnForeachSubList", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachSubList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 alpha out",
 	Slots:  "iiio",
 }
@@ -2162,10 +2040,8 @@ func ForeachSubList(st *acl.Stream, p ForeachSubListParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachSubListParams) Operator() *Operator { return &opForeachSubList }
 
-// Encode implements Params.
 func (p *ForeachSubListParams) Encode(c *Call) {
 	c.Tensors(p.X1)
 	c.Tensors(p.X2)
@@ -2182,7 +2058,7 @@ type ForeachSubListV2Params struct {
 }
 
 var opForeachSubListV2 = Operator{
-	Name: "ForeachSubListV2", Symbol: "aclnnForeachSubListV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachSubListV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 alpha out",
 	Slots:  "iiho",
 }
@@ -2199,10 +2075,8 @@ func ForeachSubListV2(st *acl.Stream, p ForeachSubListV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachSubListV2Params) Operator() *Operator { return &opForeachSubListV2 }
 
-// Encode implements Params.
 func (p *ForeachSubListV2Params) Encode(c *Call) {
 	c.Tensors(p.X1)
 	c.Tensors(p.X2)
@@ -2218,7 +2092,7 @@ type ForeachSubScalarParams struct {
 }
 
 var opForeachSubScalar = Operator{
-	Name: "ForeachSubScalar", Symbol: "aclnnForeachSubScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachSubScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalar out",
 	Slots:  "iio",
 }
@@ -2235,10 +2109,8 @@ func ForeachSubScalar(st *acl.Stream, p ForeachSubScalarParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachSubScalarParams) Operator() *Operator { return &opForeachSubScalar }
 
-// Encode implements Params.
 func (p *ForeachSubScalarParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensor(p.Scalar)
@@ -2253,7 +2125,7 @@ type ForeachSubScalarListParams struct {
 }
 
 var opForeachSubScalarList = Operator{
-	Name: "ForeachSubScalarList", Symbol: "aclnnForeachSubScalarList", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachSubScalarList", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalars out",
 	Slots:  "iho",
 }
@@ -2270,10 +2142,8 @@ func ForeachSubScalarList(st *acl.Stream, p ForeachSubScalarListParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachSubScalarListParams) Operator() *Operator { return &opForeachSubScalarList }
 
-// Encode implements Params.
 func (p *ForeachSubScalarListParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Scalars(p.Scalars)
@@ -2288,7 +2158,7 @@ type ForeachSubScalarV2Params struct {
 }
 
 var opForeachSubScalarV2 = Operator{
-	Name: "ForeachSubScalarV2", Symbol: "aclnnForeachSubScalarV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachSubScalarV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scalar out",
 	Slots:  "iho",
 }
@@ -2304,10 +2174,8 @@ func ForeachSubScalarV2(st *acl.Stream, p ForeachSubScalarV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachSubScalarV2Params) Operator() *Operator { return &opForeachSubScalarV2 }
 
-// Encode implements Params.
 func (p *ForeachSubScalarV2Params) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Scalar(p.Scalar)
@@ -2321,7 +2189,7 @@ type ForeachTanParams struct {
 }
 
 var opForeachTan = Operator{
-	Name: "ForeachTan", Symbol: "aclnnForeachTan", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachTan", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
 	Slots:  "io",
 }
@@ -2337,10 +2205,8 @@ func ForeachTan(st *acl.Stream, p ForeachTanParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachTanParams) Operator() *Operator { return &opForeachTan }
 
-// Encode implements Params.
 func (p *ForeachTanParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Out)
@@ -2353,7 +2219,7 @@ type ForeachTanhParams struct {
 }
 
 var opForeachTanh = Operator{
-	Name: "ForeachTanh", Symbol: "aclnnForeachTanh", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachTanh", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x out",
 	Slots:  "io",
 }
@@ -2369,10 +2235,8 @@ func ForeachTanh(st *acl.Stream, p ForeachTanhParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachTanhParams) Operator() *Operator { return &opForeachTanh }
 
-// Encode implements Params.
 func (p *ForeachTanhParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Out)
@@ -2384,7 +2248,7 @@ type ForeachZeroInplaceParams struct {
 }
 
 var opForeachZeroInplace = Operator{
-	Name: "ForeachZeroInplace", Symbol: "aclnnForeachZeroInplace", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnForeachZeroInplace", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x",
 	Slots:  "i",
 }
@@ -2401,10 +2265,8 @@ func ForeachZeroInplace(st *acl.Stream, p ForeachZeroInplaceParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachZeroInplaceParams) Operator() *Operator { return &opForeachZeroInplace }
 
-// Encode implements Params.
 func (p *ForeachZeroInplaceParams) Encode(c *Call) {
 	c.Tensors(p.X)
 }

@@ -16,7 +16,7 @@ type BucketizeParams struct {
 }
 
 var opBucketize = Operator{
-	Name: "Bucketize", Symbol: "aclnnBucketize", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnBucketize", Library: "libopapi", Since: "2026-08",
 	Params: "self boundaries outInt32 right out",
 	Slots:  "ii--o",
 }
@@ -33,10 +33,8 @@ func Bucketize(st *acl.Stream, p BucketizeParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *BucketizeParams) Operator() *Operator { return &opBucketize }
 
-// Encode implements Params.
 func (p *BucketizeParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Boundaries)
@@ -56,7 +54,7 @@ type CoalesceSparseParams struct {
 }
 
 var opCoalesceSparse = Operator{
-	Name: "CoalesceSparse", Symbol: "aclnnCoalesceSparse", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnCoalesceSparse", Library: "libopapi", Since: "2026-08",
 	Params: "uniqueLen uniqueIndices indices values newIndicesOut newValuesOut",
 	Slots:  "iiiioo",
 }
@@ -73,10 +71,8 @@ func CoalesceSparse(st *acl.Stream, p CoalesceSparseParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *CoalesceSparseParams) Operator() *Operator { return &opCoalesceSparse }
 
-// Encode implements Params.
 func (p *CoalesceSparseParams) Encode(c *Call) {
 	c.Tensor(p.UniqueLen)
 	c.Tensor(p.UniqueIndices)
@@ -94,7 +90,7 @@ type EmbeddingParams struct {
 }
 
 var opEmbedding = Operator{
-	Name: "Embedding", Symbol: "aclnnEmbedding", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnEmbedding", Library: "libopapi", Since: "8.1.RC1",
 	Params: "weight indices out",
 	Slots:  "iio",
 }
@@ -111,10 +107,8 @@ func Embedding(st *acl.Stream, p EmbeddingParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *EmbeddingParams) Operator() *Operator { return &opEmbedding }
 
-// Encode implements Params.
 func (p *EmbeddingParams) Encode(c *Call) {
 	c.Tensor(p.Weight)
 	c.Tensor(p.Indices)
@@ -139,7 +133,7 @@ type EmbeddingBagParams struct {
 }
 
 var opEmbeddingBag = Operator{
-	Name: "EmbeddingBag", Symbol: "aclnnEmbeddingBag", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnEmbeddingBag", Library: "libopapi", Since: "8.1.RC1",
 	Params: "weight indices offsets scaleGradByFreq mode sparse perSampleWeights includeLastOffset paddingIdx output offset2bag bagSize maxIndices",
 	Slots:  "iii---i--oooo",
 }
@@ -157,10 +151,8 @@ func EmbeddingBag(st *acl.Stream, p EmbeddingBagParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *EmbeddingBagParams) Operator() *Operator { return &opEmbeddingBag }
 
-// Encode implements Params.
 func (p *EmbeddingBagParams) Encode(c *Call) {
 	c.Tensor(p.Weight)
 	c.Tensor(p.Indices)
@@ -188,7 +180,7 @@ type EmbeddingDenseBackwardParams struct {
 }
 
 var opEmbeddingDenseBackward = Operator{
-	Name: "EmbeddingDenseBackward", Symbol: "aclnnEmbeddingDenseBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnEmbeddingDenseBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "grad indices numWeights paddingIdx scaleGradByFreq out",
 	Slots:  "ii---o",
 }
@@ -207,10 +199,8 @@ func EmbeddingDenseBackward(st *acl.Stream, p EmbeddingDenseBackwardParams) erro
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *EmbeddingDenseBackwardParams) Operator() *Operator { return &opEmbeddingDenseBackward }
 
-// Encode implements Params.
 func (p *EmbeddingDenseBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Grad)
 	c.Tensor(p.Indices)
@@ -229,7 +219,7 @@ type EmbeddingRenormParams struct {
 }
 
 var opEmbeddingRenorm = Operator{
-	Name: "EmbeddingRenorm", Symbol: "aclnnEmbeddingRenorm", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnEmbeddingRenorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef indices maxNorm normType",
 	Slots:  "ii--",
 }
@@ -247,10 +237,8 @@ func EmbeddingRenorm(st *acl.Stream, p EmbeddingRenormParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *EmbeddingRenormParams) Operator() *Operator { return &opEmbeddingRenorm }
 
-// Encode implements Params.
 func (p *EmbeddingRenormParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Indices)
@@ -268,7 +256,7 @@ type ExpandIntoJaggedPermuteParams struct {
 }
 
 var opExpandIntoJaggedPermute = Operator{
-	Name: "ExpandIntoJaggedPermute", Symbol: "aclnnExpandIntoJaggedPermute", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnExpandIntoJaggedPermute", Library: "libopapi", Since: "2026-08",
 	Params: "permute inputOffset outputOffset outputSize outputPermuteOut",
 	Slots:  "iii-o",
 }
@@ -285,10 +273,8 @@ func ExpandIntoJaggedPermute(st *acl.Stream, p ExpandIntoJaggedPermuteParams) er
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ExpandIntoJaggedPermuteParams) Operator() *Operator { return &opExpandIntoJaggedPermute }
 
-// Encode implements Params.
 func (p *ExpandIntoJaggedPermuteParams) Encode(c *Call) {
 	c.Tensor(p.Permute)
 	c.Tensor(p.InputOffset)
@@ -306,7 +292,7 @@ type GatherParams struct {
 }
 
 var opGather = Operator{
-	Name: "Gather", Symbol: "aclnnGather", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGather", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim index out",
 	Slots:  "i-io",
 }
@@ -323,10 +309,8 @@ func Gather(st *acl.Stream, p GatherParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GatherParams) Operator() *Operator { return &opGather }
 
-// Encode implements Params.
 func (p *GatherParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Dim)
@@ -343,7 +327,7 @@ type GatherNdParams struct {
 }
 
 var opGatherNd = Operator{
-	Name: "GatherNd", Symbol: "aclnnGatherNd", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGatherNd", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self indices negativeIndexSupport out",
 	Slots:  "ii-o",
 }
@@ -360,10 +344,8 @@ func GatherNd(st *acl.Stream, p GatherNdParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GatherNdParams) Operator() *Operator { return &opGatherNd }
 
-// Encode implements Params.
 func (p *GatherNdParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Indices)
@@ -380,7 +362,7 @@ type GatherV2Params struct {
 }
 
 var opGatherV2 = Operator{
-	Name: "GatherV2", Symbol: "aclnnGatherV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGatherV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim index out",
 	Slots:  "i-io",
 }
@@ -397,10 +379,8 @@ func GatherV2(st *acl.Stream, p GatherV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GatherV2Params) Operator() *Operator { return &opGatherV2 }
 
-// Encode implements Params.
 func (p *GatherV2Params) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Dim)
@@ -419,7 +399,7 @@ type GatherV3Params struct {
 }
 
 var opGatherV3 = Operator{
-	Name: "GatherV3", Symbol: "aclnnGatherV3", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnGatherV3", Library: "libopapi", Since: "2026-08",
 	Params: "self dim index batchDims mode out",
 	Slots:  "i-i--o",
 }
@@ -437,10 +417,8 @@ func GatherV3(st *acl.Stream, p GatherV3Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GatherV3Params) Operator() *Operator { return &opGatherV3 }
 
-// Encode implements Params.
 func (p *GatherV3Params) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Dim)
@@ -458,7 +436,7 @@ type IndexParams struct {
 }
 
 var opIndex = Operator{
-	Name: "Index", Symbol: "aclnnIndex", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnIndex", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self indices out",
 	Slots:  "iio",
 }
@@ -475,10 +453,8 @@ func Index(st *acl.Stream, p IndexParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *IndexParams) Operator() *Operator { return &opIndex }
 
-// Encode implements Params.
 func (p *IndexParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensors(p.Indices)
@@ -496,7 +472,7 @@ type IndexAddParams struct {
 }
 
 var opIndexAdd = Operator{
-	Name: "IndexAdd", Symbol: "aclnnIndexAdd", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnIndexAdd", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim index source alpha out",
 	Slots:  "i-iiho",
 }
@@ -513,10 +489,8 @@ func IndexAdd(st *acl.Stream, p IndexAddParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *IndexAddParams) Operator() *Operator { return &opIndexAdd }
 
-// Encode implements Params.
 func (p *IndexAddParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Dim)
@@ -538,7 +512,7 @@ type IndexAddV2Params struct {
 }
 
 var opIndexAddV2 = Operator{
-	Name: "IndexAddV2", Symbol: "aclnnIndexAddV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnIndexAddV2", Library: "libopapi", Since: "2026-08",
 	Params: "self dim index source alpha mode out",
 	Slots:  "i-iih-o",
 }
@@ -555,10 +529,8 @@ func IndexAddV2(st *acl.Stream, p IndexAddV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *IndexAddV2Params) Operator() *Operator { return &opIndexAddV2 }
 
-// Encode implements Params.
 func (p *IndexAddV2Params) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Dim)
@@ -579,7 +551,7 @@ type IndexCopyParams struct {
 }
 
 var opIndexCopy = Operator{
-	Name: "IndexCopy", Symbol: "aclnnIndexCopy", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnIndexCopy", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef dim index source outRef",
 	Slots:  "i-iii",
 }
@@ -596,10 +568,8 @@ func IndexCopy(st *acl.Stream, p IndexCopyParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *IndexCopyParams) Operator() *Operator { return &opIndexCopy }
 
-// Encode implements Params.
 func (p *IndexCopyParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Int64(p.Dim)
@@ -618,7 +588,7 @@ type IndexFillParams struct {
 }
 
 var opIndexFill = Operator{
-	Name: "IndexFill", Symbol: "aclnnIndexFill", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnIndexFill", Library: "libopapi", Since: "2026-08",
 	Params: "self dim index value out",
 	Slots:  "i-iho",
 }
@@ -635,10 +605,8 @@ func IndexFill(st *acl.Stream, p IndexFillParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *IndexFillParams) Operator() *Operator { return &opIndexFill }
 
-// Encode implements Params.
 func (p *IndexFillParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Dim)
@@ -657,7 +625,7 @@ type IndexFillTensorParams struct {
 }
 
 var opIndexFillTensor = Operator{
-	Name: "IndexFillTensor", Symbol: "aclnnIndexFillTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnIndexFillTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim index value out",
 	Slots:  "i-hho",
 }
@@ -674,10 +642,8 @@ func IndexFillTensor(st *acl.Stream, p IndexFillTensorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *IndexFillTensorParams) Operator() *Operator { return &opIndexFillTensor }
 
-// Encode implements Params.
 func (p *IndexFillTensorParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Dim)
@@ -696,7 +662,7 @@ type IndexPutImplParams struct {
 }
 
 var opIndexPutImpl = Operator{
-	Name: "IndexPutImpl", Symbol: "aclnnIndexPutImpl", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnIndexPutImpl", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef indices values accumulate unsafe",
 	Slots:  "iii--",
 }
@@ -713,10 +679,8 @@ func IndexPutImpl(st *acl.Stream, p IndexPutImplParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *IndexPutImplParams) Operator() *Operator { return &opIndexPutImpl }
 
-// Encode implements Params.
 func (p *IndexPutImplParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensors(p.Indices)
@@ -734,7 +698,7 @@ type IndexSelectParams struct {
 }
 
 var opIndexSelect = Operator{
-	Name: "IndexSelect", Symbol: "aclnnIndexSelect", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnIndexSelect", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim index out",
 	Slots:  "i-io",
 }
@@ -751,10 +715,8 @@ func IndexSelect(st *acl.Stream, p IndexSelectParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *IndexSelectParams) Operator() *Operator { return &opIndexSelect }
 
-// Encode implements Params.
 func (p *IndexSelectParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Dim)
@@ -771,7 +733,7 @@ type InplaceIndexCopyParams struct {
 }
 
 var opInplaceIndexCopy = Operator{
-	Name: "InplaceIndexCopy", Symbol: "aclnnInplaceIndexCopy", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceIndexCopy", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef dim index source",
 	Slots:  "i-ii",
 }
@@ -788,10 +750,8 @@ func InplaceIndexCopy(st *acl.Stream, p InplaceIndexCopyParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceIndexCopyParams) Operator() *Operator { return &opInplaceIndexCopy }
 
-// Encode implements Params.
 func (p *InplaceIndexCopyParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Int64(p.Dim)
@@ -808,7 +768,7 @@ type InplaceIndexFillParams struct {
 }
 
 var opInplaceIndexFill = Operator{
-	Name: "InplaceIndexFill", Symbol: "aclnnInplaceIndexFill", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnInplaceIndexFill", Library: "libopapi", Since: "2026-08",
 	Params: "selfRef dim index value",
 	Slots:  "i-ih",
 }
@@ -825,10 +785,8 @@ func InplaceIndexFill(st *acl.Stream, p InplaceIndexFillParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceIndexFillParams) Operator() *Operator { return &opInplaceIndexFill }
 
-// Encode implements Params.
 func (p *InplaceIndexFillParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Int64(p.Dim)
@@ -845,7 +803,7 @@ type InplaceIndexFillTensorParams struct {
 }
 
 var opInplaceIndexFillTensor = Operator{
-	Name: "InplaceIndexFillTensor", Symbol: "aclnnInplaceIndexFillTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceIndexFillTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef dim index value",
 	Slots:  "i-hh",
 }
@@ -863,10 +821,8 @@ func InplaceIndexFillTensor(st *acl.Stream, p InplaceIndexFillTensorParams) erro
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceIndexFillTensorParams) Operator() *Operator { return &opInplaceIndexFillTensor }
 
-// Encode implements Params.
 func (p *InplaceIndexFillTensorParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Int64(p.Dim)
@@ -882,7 +838,7 @@ type InplaceMaskedFillScalarParams struct {
 }
 
 var opInplaceMaskedFillScalar = Operator{
-	Name: "InplaceMaskedFillScalar", Symbol: "aclnnInplaceMaskedFillScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceMaskedFillScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef mask value",
 	Slots:  "iih",
 }
@@ -900,10 +856,8 @@ func InplaceMaskedFillScalar(st *acl.Stream, p InplaceMaskedFillScalarParams) er
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceMaskedFillScalarParams) Operator() *Operator { return &opInplaceMaskedFillScalar }
 
-// Encode implements Params.
 func (p *InplaceMaskedFillScalarParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Mask)
@@ -918,7 +872,7 @@ type InplaceMaskedFillTensorParams struct {
 }
 
 var opInplaceMaskedFillTensor = Operator{
-	Name: "InplaceMaskedFillTensor", Symbol: "aclnnInplaceMaskedFillTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceMaskedFillTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef mask value",
 	Slots:  "iii",
 }
@@ -936,10 +890,8 @@ func InplaceMaskedFillTensor(st *acl.Stream, p InplaceMaskedFillTensorParams) er
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceMaskedFillTensorParams) Operator() *Operator { return &opInplaceMaskedFillTensor }
 
-// Encode implements Params.
 func (p *InplaceMaskedFillTensorParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Mask)
@@ -954,7 +906,7 @@ type InplaceMaskedScatterParams struct {
 }
 
 var opInplaceMaskedScatter = Operator{
-	Name: "InplaceMaskedScatter", Symbol: "aclnnInplaceMaskedScatter", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceMaskedScatter", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef mask source",
 	Slots:  "iii",
 }
@@ -971,10 +923,8 @@ func InplaceMaskedScatter(st *acl.Stream, p InplaceMaskedScatterParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceMaskedScatterParams) Operator() *Operator { return &opInplaceMaskedScatter }
 
-// Encode implements Params.
 func (p *InplaceMaskedScatterParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Mask)
@@ -990,7 +940,7 @@ type InplacePutParams struct {
 }
 
 var opInplacePut = Operator{
-	Name: "InplacePut", Symbol: "aclnnInplacePut", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplacePut", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef index source accumulate",
 	Slots:  "iii-",
 }
@@ -1008,10 +958,8 @@ func InplacePut(st *acl.Stream, p InplacePutParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplacePutParams) Operator() *Operator { return &opInplacePut }
 
-// Encode implements Params.
 func (p *InplacePutParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Index)
@@ -1032,7 +980,7 @@ type InplaceQuantScatterParams struct {
 }
 
 var opInplaceQuantScatter = Operator{
-	Name: "InplaceQuantScatter", Symbol: "aclnnInplaceQuantScatter", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceQuantScatter", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef indices updates quantScales quantZeroPoints axis quantAxis reduction",
 	Slots:  "iiiii---",
 }
@@ -1050,10 +998,8 @@ func InplaceQuantScatter(st *acl.Stream, p InplaceQuantScatterParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceQuantScatterParams) Operator() *Operator { return &opInplaceQuantScatter }
 
-// Encode implements Params.
 func (p *InplaceQuantScatterParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Indices)
@@ -1079,7 +1025,7 @@ type InplaceQuantScatterV2Params struct {
 }
 
 var opInplaceQuantScatterV2 = Operator{
-	Name: "InplaceQuantScatterV2", Symbol: "aclnnInplaceQuantScatterV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnInplaceQuantScatterV2", Library: "libopapi", Since: "2026-08",
 	Params: "selfRef indices updates quantScales quantZeroPoints axis quantAxis reduction roundMode",
 	Slots:  "iiiii----",
 }
@@ -1097,10 +1043,8 @@ func InplaceQuantScatterV2(st *acl.Stream, p InplaceQuantScatterV2Params) error 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceQuantScatterV2Params) Operator() *Operator { return &opInplaceQuantScatterV2 }
 
-// Encode implements Params.
 func (p *InplaceQuantScatterV2Params) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Indices)
@@ -1123,7 +1067,7 @@ type InplaceScatterParams struct {
 }
 
 var opInplaceScatter = Operator{
-	Name: "InplaceScatter", Symbol: "aclnnInplaceScatter", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceScatter", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef dim index src reduce",
 	Slots:  "i-ii-",
 }
@@ -1141,10 +1085,8 @@ func InplaceScatter(st *acl.Stream, p InplaceScatterParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceScatterParams) Operator() *Operator { return &opInplaceScatter }
 
-// Encode implements Params.
 func (p *InplaceScatterParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Int64(p.Dim)
@@ -1164,7 +1106,7 @@ type InplaceScatterReduceParams struct {
 }
 
 var opInplaceScatterReduce = Operator{
-	Name: "InplaceScatterReduce", Symbol: "aclnnInplaceScatterReduce", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnInplaceScatterReduce", Library: "libopapi", Since: "2026-08",
 	Params: "selfRef dim index src reduce includeSelf",
 	Slots:  "i-ii--",
 }
@@ -1181,10 +1123,8 @@ func InplaceScatterReduce(st *acl.Stream, p InplaceScatterReduceParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceScatterReduceParams) Operator() *Operator { return &opInplaceScatterReduce }
 
-// Encode implements Params.
 func (p *InplaceScatterReduceParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Int64(p.Dim)
@@ -1203,7 +1143,7 @@ type InplaceScatterUpdateParams struct {
 }
 
 var opInplaceScatterUpdate = Operator{
-	Name: "InplaceScatterUpdate", Symbol: "aclnnInplaceScatterUpdate", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceScatterUpdate", Library: "libopapi", Since: "8.1.RC1",
 	Params: "data indices updates axis",
 	Slots:  "iii-",
 }
@@ -1221,10 +1161,8 @@ func InplaceScatterUpdate(st *acl.Stream, p InplaceScatterUpdateParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceScatterUpdateParams) Operator() *Operator { return &opInplaceScatterUpdate }
 
-// Encode implements Params.
 func (p *InplaceScatterUpdateParams) Encode(c *Call) {
 	c.Tensor(p.Data)
 	c.Tensor(p.Indices)
@@ -1242,7 +1180,7 @@ type InplaceScatterValueParams struct {
 }
 
 var opInplaceScatterValue = Operator{
-	Name: "InplaceScatterValue", Symbol: "aclnnInplaceScatterValue", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceScatterValue", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef dim index value reduce",
 	Slots:  "i-ih-",
 }
@@ -1259,10 +1197,8 @@ func InplaceScatterValue(st *acl.Stream, p InplaceScatterValueParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceScatterValueParams) Operator() *Operator { return &opInplaceScatterValue }
 
-// Encode implements Params.
 func (p *InplaceScatterValueParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Int64(p.Dim)
@@ -1279,7 +1215,7 @@ type MaskedSelectParams struct {
 }
 
 var opMaskedSelect = Operator{
-	Name: "MaskedSelect", Symbol: "aclnnMaskedSelect", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMaskedSelect", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self mask out",
 	Slots:  "iio",
 }
@@ -1296,10 +1232,8 @@ func MaskedSelect(st *acl.Stream, p MaskedSelectParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MaskedSelectParams) Operator() *Operator { return &opMaskedSelect }
 
-// Encode implements Params.
 func (p *MaskedSelectParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Mask)
@@ -1313,7 +1247,7 @@ type NonzeroParams struct {
 }
 
 var opNonzero = Operator{
-	Name: "Nonzero", Symbol: "aclnnNonzero", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnNonzero", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -1330,10 +1264,8 @@ func Nonzero(st *acl.Stream, p NonzeroParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *NonzeroParams) Operator() *Operator { return &opNonzero }
 
-// Encode implements Params.
 func (p *NonzeroParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -1346,7 +1278,7 @@ type NonzeroV2Params struct {
 }
 
 var opNonzeroV2 = Operator{
-	Name: "NonzeroV2", Symbol: "aclnnNonzeroV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnNonzeroV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -1363,10 +1295,8 @@ func NonzeroV2(st *acl.Stream, p NonzeroV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *NonzeroV2Params) Operator() *Operator { return &opNonzeroV2 }
 
-// Encode implements Params.
 func (p *NonzeroV2Params) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -1383,7 +1313,7 @@ type OneHotParams struct {
 }
 
 var opOneHot = Operator{
-	Name: "OneHot", Symbol: "aclnnOneHot", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnOneHot", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self numClasses onValue offValue axis out",
 	Slots:  "i-ii-o",
 }
@@ -1401,10 +1331,8 @@ func OneHot(st *acl.Stream, p OneHotParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *OneHotParams) Operator() *Operator { return &opOneHot }
 
-// Encode implements Params.
 func (p *OneHotParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(int64(p.NumClasses))
@@ -1423,7 +1351,7 @@ type RepeatInterleaveParams struct {
 }
 
 var opRepeatInterleave = Operator{
-	Name: "RepeatInterleave", Symbol: "aclnnRepeatInterleave", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnRepeatInterleave", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self repeats outputSize out",
 	Slots:  "ii-o",
 }
@@ -1440,10 +1368,8 @@ func RepeatInterleave(st *acl.Stream, p RepeatInterleaveParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RepeatInterleaveParams) Operator() *Operator { return &opRepeatInterleave }
 
-// Encode implements Params.
 func (p *RepeatInterleaveParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Repeats)
@@ -1460,7 +1386,7 @@ type RepeatInterleaveGradParams struct {
 }
 
 var opRepeatInterleaveGrad = Operator{
-	Name: "RepeatInterleaveGrad", Symbol: "aclnnRepeatInterleaveGrad", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnRepeatInterleaveGrad", Library: "libopapi", Since: "2026-08",
 	Params: "yGrad repeats axis out",
 	Slots:  "ii-o",
 }
@@ -1477,10 +1403,8 @@ func RepeatInterleaveGrad(st *acl.Stream, p RepeatInterleaveGradParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RepeatInterleaveGradParams) Operator() *Operator { return &opRepeatInterleaveGrad }
 
-// Encode implements Params.
 func (p *RepeatInterleaveGradParams) Encode(c *Call) {
 	c.Tensor(p.YGrad)
 	c.Tensor(p.Repeats)
@@ -1497,7 +1421,7 @@ type RepeatInterleaveIntParams struct {
 }
 
 var opRepeatInterleaveInt = Operator{
-	Name: "RepeatInterleaveInt", Symbol: "aclnnRepeatInterleaveInt", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnRepeatInterleaveInt", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self repeats outputSize out",
 	Slots:  "i--o",
 }
@@ -1514,10 +1438,8 @@ func RepeatInterleaveInt(st *acl.Stream, p RepeatInterleaveIntParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RepeatInterleaveIntParams) Operator() *Operator { return &opRepeatInterleaveInt }
 
-// Encode implements Params.
 func (p *RepeatInterleaveIntParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Repeats)
@@ -1535,7 +1457,7 @@ type RepeatInterleaveIntWithDimParams struct {
 }
 
 var opRepeatInterleaveIntWithDim = Operator{
-	Name: "RepeatInterleaveIntWithDim", Symbol: "aclnnRepeatInterleaveIntWithDim", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnRepeatInterleaveIntWithDim", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self repeats dim outputSize out",
 	Slots:  "i---o",
 }
@@ -1553,10 +1475,8 @@ func RepeatInterleaveIntWithDim(st *acl.Stream, p RepeatInterleaveIntWithDimPara
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RepeatInterleaveIntWithDimParams) Operator() *Operator { return &opRepeatInterleaveIntWithDim }
 
-// Encode implements Params.
 func (p *RepeatInterleaveIntWithDimParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Repeats)
@@ -1573,7 +1493,7 @@ type RepeatInterleaveTensorParams struct {
 }
 
 var opRepeatInterleaveTensor = Operator{
-	Name: "RepeatInterleaveTensor", Symbol: "aclnnRepeatInterleaveTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnRepeatInterleaveTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "repeats outputSize out",
 	Slots:  "i-o",
 }
@@ -1591,10 +1511,8 @@ func RepeatInterleaveTensor(st *acl.Stream, p RepeatInterleaveTensorParams) erro
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RepeatInterleaveTensorParams) Operator() *Operator { return &opRepeatInterleaveTensor }
 
-// Encode implements Params.
 func (p *RepeatInterleaveTensorParams) Encode(c *Call) {
 	c.Tensor(p.Repeats)
 	c.Int64(p.OutputSize)
@@ -1611,7 +1529,7 @@ type RepeatInterleaveWithDimParams struct {
 }
 
 var opRepeatInterleaveWithDim = Operator{
-	Name: "RepeatInterleaveWithDim", Symbol: "aclnnRepeatInterleaveWithDim", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnRepeatInterleaveWithDim", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self repeats dim outputSize out",
 	Slots:  "ii--o",
 }
@@ -1629,10 +1547,8 @@ func RepeatInterleaveWithDim(st *acl.Stream, p RepeatInterleaveWithDimParams) er
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RepeatInterleaveWithDimParams) Operator() *Operator { return &opRepeatInterleaveWithDim }
 
-// Encode implements Params.
 func (p *RepeatInterleaveWithDimParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Repeats)
@@ -1650,7 +1566,7 @@ type SWhereParams struct {
 }
 
 var opSWhere = Operator{
-	Name: "SWhere", Symbol: "aclnnSWhere", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSWhere", Library: "libopapi", Since: "8.1.RC1",
 	Params: "condition self other out",
 	Slots:  "iiio",
 }
@@ -1667,10 +1583,8 @@ func SWhere(st *acl.Stream, p SWhereParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SWhereParams) Operator() *Operator { return &opSWhere }
 
-// Encode implements Params.
 func (p *SWhereParams) Encode(c *Call) {
 	c.Tensor(p.Condition)
 	c.Tensor(p.Self)
@@ -1689,7 +1603,7 @@ type ScatterParams struct {
 }
 
 var opScatter = Operator{
-	Name: "Scatter", Symbol: "aclnnScatter", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnScatter", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim index src reduce out",
 	Slots:  "i-ii-o",
 }
@@ -1708,10 +1622,8 @@ func Scatter(st *acl.Stream, p ScatterParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ScatterParams) Operator() *Operator { return &opScatter }
 
-// Encode implements Params.
 func (p *ScatterParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Dim)
@@ -1731,7 +1643,7 @@ type ScatterAddParams struct {
 }
 
 var opScatterAdd = Operator{
-	Name: "ScatterAdd", Symbol: "aclnnScatterAdd", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnScatterAdd", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim index src out",
 	Slots:  "i-iio",
 }
@@ -1748,10 +1660,8 @@ func ScatterAdd(st *acl.Stream, p ScatterAddParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ScatterAddParams) Operator() *Operator { return &opScatterAdd }
 
-// Encode implements Params.
 func (p *ScatterAddParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Dim)
@@ -1771,7 +1681,7 @@ type ScatterListParams struct {
 }
 
 var opScatterList = Operator{
-	Name: "ScatterList", Symbol: "aclnnScatterList", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnScatterList", Library: "libopapi", Since: "2026-08",
 	Params: "varRef indice updates maskOptional reduceOptional axis",
 	Slots:  "iiii--",
 }
@@ -1790,10 +1700,8 @@ func ScatterList(st *acl.Stream, p ScatterListParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ScatterListParams) Operator() *Operator { return &opScatterList }
 
-// Encode implements Params.
 func (p *ScatterListParams) Encode(c *Call) {
 	c.Tensors(p.VarRef)
 	c.Tensor(p.Indice)
@@ -1812,7 +1720,7 @@ type ScatterNdParams struct {
 }
 
 var opScatterNd = Operator{
-	Name: "ScatterNd", Symbol: "aclnnScatterNd", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnScatterNd", Library: "libopapi", Since: "8.1.RC1",
 	Params: "data indices updates out",
 	Slots:  "iiio",
 }
@@ -1830,10 +1738,8 @@ func ScatterNd(st *acl.Stream, p ScatterNdParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ScatterNdParams) Operator() *Operator { return &opScatterNd }
 
-// Encode implements Params.
 func (p *ScatterNdParams) Encode(c *Call) {
 	c.Tensor(p.Data)
 	c.Tensor(p.Indices)
@@ -1849,7 +1755,7 @@ type ScatterNdUpdateParams struct {
 }
 
 var opScatterNdUpdate = Operator{
-	Name: "ScatterNdUpdate", Symbol: "aclnnScatterNdUpdate", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnScatterNdUpdate", Library: "libopapi", Since: "8.1.RC1",
 	Params: "varRef indices updates",
 	Slots:  "iii",
 }
@@ -1866,10 +1772,8 @@ func ScatterNdUpdate(st *acl.Stream, p ScatterNdUpdateParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ScatterNdUpdateParams) Operator() *Operator { return &opScatterNdUpdate }
 
-// Encode implements Params.
 func (p *ScatterNdUpdateParams) Encode(c *Call) {
 	c.Tensor(p.VarRef)
 	c.Tensor(p.Indices)
@@ -1888,7 +1792,7 @@ type ScatterReduceParams struct {
 }
 
 var opScatterReduce = Operator{
-	Name: "ScatterReduce", Symbol: "aclnnScatterReduce", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnScatterReduce", Library: "libopapi", Since: "2026-08",
 	Params: "self dim index src reduce includeSelf out",
 	Slots:  "i-ii--o",
 }
@@ -1906,10 +1810,8 @@ func ScatterReduce(st *acl.Stream, p ScatterReduceParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ScatterReduceParams) Operator() *Operator { return &opScatterReduce }
 
-// Encode implements Params.
 func (p *ScatterReduceParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Dim)
@@ -1931,7 +1833,7 @@ type ScatterValueParams struct {
 }
 
 var opScatterValue = Operator{
-	Name: "ScatterValue", Symbol: "aclnnScatterValue", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnScatterValue", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim index value reduce out",
 	Slots:  "i-ih-o",
 }
@@ -1949,10 +1851,8 @@ func ScatterValue(st *acl.Stream, p ScatterValueParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ScatterValueParams) Operator() *Operator { return &opScatterValue }
 
-// Encode implements Params.
 func (p *ScatterValueParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Dim)
@@ -1973,7 +1873,7 @@ type SearchSortedParams struct {
 }
 
 var opSearchSorted = Operator{
-	Name: "SearchSorted", Symbol: "aclnnSearchSorted", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSearchSorted", Library: "libopapi", Since: "8.1.RC1",
 	Params: "sortedSequence self outInt32 right sorter out",
 	Slots:  "ii--io",
 }
@@ -1990,10 +1890,8 @@ func SearchSorted(st *acl.Stream, p SearchSortedParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SearchSortedParams) Operator() *Operator { return &opSearchSorted }
 
-// Encode implements Params.
 func (p *SearchSortedParams) Encode(c *Call) {
 	c.Tensor(p.SortedSequence)
 	c.Tensor(p.Self)
@@ -2014,7 +1912,7 @@ type SearchSortedsParams struct {
 }
 
 var opSearchSorteds = Operator{
-	Name: "SearchSorteds", Symbol: "aclnnSearchSorteds", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSearchSorteds", Library: "libopapi", Since: "8.1.RC1",
 	Params: "sortedSequence self outInt32 right sorter out",
 	Slots:  "ih--io",
 }
@@ -2031,10 +1929,8 @@ func SearchSorteds(st *acl.Stream, p SearchSortedsParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SearchSortedsParams) Operator() *Operator { return &opSearchSorteds }
 
-// Encode implements Params.
 func (p *SearchSortedsParams) Encode(c *Call) {
 	c.Tensor(p.SortedSequence)
 	c.Scalar(p.Self)
@@ -2052,7 +1948,7 @@ type TakeParams struct {
 }
 
 var opTake = Operator{
-	Name: "Take", Symbol: "aclnnTake", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnTake", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self index out",
 	Slots:  "iio",
 }
@@ -2069,10 +1965,8 @@ func Take(st *acl.Stream, p TakeParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *TakeParams) Operator() *Operator { return &opTake }
 
-// Encode implements Params.
 func (p *TakeParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Index)
@@ -2087,7 +1981,7 @@ type TfScatterAddParams struct {
 }
 
 var opTfScatterAdd = Operator{
-	Name: "TfScatterAdd", Symbol: "aclnnTfScatterAdd", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnTfScatterAdd", Library: "libopapi", Since: "2026-08",
 	Params: "varRef indices updates",
 	Slots:  "iii",
 }
@@ -2104,10 +1998,8 @@ func TfScatterAdd(st *acl.Stream, p TfScatterAddParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *TfScatterAddParams) Operator() *Operator { return &opTfScatterAdd }
 
-// Encode implements Params.
 func (p *TfScatterAddParams) Encode(c *Call) {
 	c.Tensor(p.VarRef)
 	c.Tensor(p.Indices)

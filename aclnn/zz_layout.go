@@ -15,7 +15,7 @@ type ArangeParams struct {
 }
 
 var opArange = Operator{
-	Name: "Arange", Symbol: "aclnnArange", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnArange", Library: "libopapi", Since: "8.1.RC1",
 	Params: "start end step out",
 	Slots:  "hhho",
 }
@@ -32,10 +32,8 @@ func Arange(st *acl.Stream, p ArangeParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ArangeParams) Operator() *Operator { return &opArange }
 
-// Encode implements Params.
 func (p *ArangeParams) Encode(c *Call) {
 	c.Scalar(p.Start)
 	c.Scalar(p.End)
@@ -51,7 +49,7 @@ type CastParams struct {
 }
 
 var opCast = Operator{
-	Name: "Cast", Symbol: "aclnnCast", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnCast", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dtype out",
 	Slots:  "i-o",
 }
@@ -69,10 +67,8 @@ func Cast(st *acl.Stream, p CastParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *CastParams) Operator() *Operator { return &opCast }
 
-// Encode implements Params.
 func (p *CastParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(int64(p.Dtype))
@@ -87,7 +83,7 @@ type CatParams struct {
 }
 
 var opCat = Operator{
-	Name: "Cat", Symbol: "aclnnCat", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnCat", Library: "libopapi", Since: "8.1.RC1",
 	Params: "tensors dim out",
 	Slots:  "i-o",
 }
@@ -104,10 +100,8 @@ func Cat(st *acl.Stream, p CatParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *CatParams) Operator() *Operator { return &opCat }
 
-// Encode implements Params.
 func (p *CatParams) Encode(c *Call) {
 	c.Tensors(p.Tensors)
 	c.Int64(p.Dim)
@@ -122,7 +116,7 @@ type ChannelShuffleParams struct {
 }
 
 var opChannelShuffle = Operator{
-	Name: "ChannelShuffle", Symbol: "aclnnChannelShuffle", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnChannelShuffle", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self groups out",
 	Slots:  "i-o",
 }
@@ -139,10 +133,8 @@ func ChannelShuffle(st *acl.Stream, p ChannelShuffleParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ChannelShuffleParams) Operator() *Operator { return &opChannelShuffle }
 
-// Encode implements Params.
 func (p *ChannelShuffleParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Groups)
@@ -158,7 +150,7 @@ type ChunkCatParams struct {
 }
 
 var opChunkCat = Operator{
-	Name: "ChunkCat", Symbol: "aclnnChunkCat", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnChunkCat", Library: "libopapi", Since: "2026-08",
 	Params: "tensors dim numChunks out",
 	Slots:  "i--o",
 }
@@ -176,10 +168,8 @@ func ChunkCat(st *acl.Stream, p ChunkCatParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ChunkCatParams) Operator() *Operator { return &opChunkCat }
 
-// Encode implements Params.
 func (p *ChunkCatParams) Encode(c *Call) {
 	c.Tensors(p.Tensors)
 	c.Int64(p.Dim)
@@ -195,7 +185,7 @@ type CircularPad2dParams struct {
 }
 
 var opCircularPad2d = Operator{
-	Name: "CircularPad2d", Symbol: "aclnnCircularPad2d", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnCircularPad2d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self padding out",
 	Slots:  "iho",
 }
@@ -212,10 +202,8 @@ func CircularPad2d(st *acl.Stream, p CircularPad2dParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *CircularPad2dParams) Operator() *Operator { return &opCircularPad2d }
 
-// Encode implements Params.
 func (p *CircularPad2dParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.Padding)
@@ -231,7 +219,7 @@ type CircularPad2dBackwardParams struct {
 }
 
 var opCircularPad2dBackward = Operator{
-	Name: "CircularPad2dBackward", Symbol: "aclnnCircularPad2dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnCircularPad2dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self padding gradInput",
 	Slots:  "iiho",
 }
@@ -249,10 +237,8 @@ func CircularPad2dBackward(st *acl.Stream, p CircularPad2dBackwardParams) error 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *CircularPad2dBackwardParams) Operator() *Operator { return &opCircularPad2dBackward }
 
-// Encode implements Params.
 func (p *CircularPad2dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -268,7 +254,7 @@ type CircularPad3dParams struct {
 }
 
 var opCircularPad3d = Operator{
-	Name: "CircularPad3d", Symbol: "aclnnCircularPad3d", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnCircularPad3d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self padding out",
 	Slots:  "iho",
 }
@@ -285,10 +271,8 @@ func CircularPad3d(st *acl.Stream, p CircularPad3dParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *CircularPad3dParams) Operator() *Operator { return &opCircularPad3d }
 
-// Encode implements Params.
 func (p *CircularPad3dParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.Padding)
@@ -304,7 +288,7 @@ type CircularPad3dBackwardParams struct {
 }
 
 var opCircularPad3dBackward = Operator{
-	Name: "CircularPad3dBackward", Symbol: "aclnnCircularPad3dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnCircularPad3dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self padding gradInput",
 	Slots:  "iiho",
 }
@@ -322,10 +306,8 @@ func CircularPad3dBackward(st *acl.Stream, p CircularPad3dBackwardParams) error 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *CircularPad3dBackwardParams) Operator() *Operator { return &opCircularPad3dBackward }
 
-// Encode implements Params.
 func (p *CircularPad3dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -343,7 +325,7 @@ type ConfusionTransposeParams struct {
 }
 
 var opConfusionTranspose = Operator{
-	Name: "ConfusionTranspose", Symbol: "aclnnConfusionTranspose", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnConfusionTranspose", Library: "libopapi", Since: "2026-08",
 	Params: "x perm shape transpose_first out",
 	Slots:  "ihh-o",
 }
@@ -360,10 +342,8 @@ func ConfusionTranspose(st *acl.Stream, p ConfusionTransposeParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ConfusionTransposeParams) Operator() *Operator { return &opConfusionTranspose }
 
-// Encode implements Params.
 func (p *ConfusionTransposeParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Ints(p.Perm)
@@ -381,7 +361,7 @@ type ConstantPadNdParams struct {
 }
 
 var opConstantPadNd = Operator{
-	Name: "ConstantPadNd", Symbol: "aclnnConstantPadNd", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnConstantPadNd", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self pad value out",
 	Slots:  "ihho",
 }
@@ -399,10 +379,8 @@ func ConstantPadNd(st *acl.Stream, p ConstantPadNdParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ConstantPadNdParams) Operator() *Operator { return &opConstantPadNd }
 
-// Encode implements Params.
 func (p *ConstantPadNdParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.Pad)
@@ -419,7 +397,7 @@ type DataFormatDimMapParams struct {
 }
 
 var opDataFormatDimMap = Operator{
-	Name: "DataFormatDimMap", Symbol: "aclnnDataFormatDimMap", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnDataFormatDimMap", Library: "libopapi", Since: "2026-08",
 	Params: "x srcFormat dstFormat y",
 	Slots:  "i--o",
 }
@@ -434,10 +412,8 @@ func DataFormatDimMap(st *acl.Stream, p DataFormatDimMapParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *DataFormatDimMapParams) Operator() *Operator { return &opDataFormatDimMap }
 
-// Encode implements Params.
 func (p *DataFormatDimMapParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Str(p.SrcFormat)
@@ -453,7 +429,7 @@ type DiagParams struct {
 }
 
 var opDiag = Operator{
-	Name: "Diag", Symbol: "aclnnDiag", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnDiag", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self diagonal out",
 	Slots:  "i-o",
 }
@@ -470,10 +446,8 @@ func Diag(st *acl.Stream, p DiagParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *DiagParams) Operator() *Operator { return &opDiag }
 
-// Encode implements Params.
 func (p *DiagParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Diagonal)
@@ -488,7 +462,7 @@ type DiagFlatParams struct {
 }
 
 var opDiagFlat = Operator{
-	Name: "DiagFlat", Symbol: "aclnnDiagFlat", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnDiagFlat", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self diagonal out",
 	Slots:  "i-o",
 }
@@ -505,10 +479,8 @@ func DiagFlat(st *acl.Stream, p DiagFlatParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *DiagFlatParams) Operator() *Operator { return &opDiagFlat }
 
-// Encode implements Params.
 func (p *DiagFlatParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Diagonal)
@@ -523,7 +495,7 @@ type ExpandParams struct {
 }
 
 var opExpand = Operator{
-	Name: "Expand", Symbol: "aclnnExpand", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnExpand", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self size out",
 	Slots:  "iho",
 }
@@ -540,10 +512,8 @@ func Expand(st *acl.Stream, p ExpandParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ExpandParams) Operator() *Operator { return &opExpand }
 
-// Encode implements Params.
 func (p *ExpandParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.Size)
@@ -558,7 +528,7 @@ type EyeParams struct {
 }
 
 var opEye = Operator{
-	Name: "Eye", Symbol: "aclnnEye", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnEye", Library: "libopapi", Since: "8.1.RC1",
 	Params: "n m out",
 	Slots:  "--o",
 }
@@ -575,10 +545,8 @@ func Eye(st *acl.Stream, p EyeParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *EyeParams) Operator() *Operator { return &opEye }
 
-// Encode implements Params.
 func (p *EyeParams) Encode(c *Call) {
 	c.Int64(p.N)
 	c.Int64(p.M)
@@ -593,7 +561,7 @@ type FlattenParams struct {
 }
 
 var opFlatten = Operator{
-	Name: "Flatten", Symbol: "aclnnFlatten", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnFlatten", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self axis out",
 	Slots:  "i-o",
 }
@@ -610,10 +578,8 @@ func Flatten(st *acl.Stream, p FlattenParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FlattenParams) Operator() *Operator { return &opFlatten }
 
-// Encode implements Params.
 func (p *FlattenParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Axis)
@@ -628,7 +594,7 @@ type FlipParams struct {
 }
 
 var opFlip = Operator{
-	Name: "Flip", Symbol: "aclnnFlip", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnFlip", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dims out",
 	Slots:  "iho",
 }
@@ -645,10 +611,8 @@ func Flip(st *acl.Stream, p FlipParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FlipParams) Operator() *Operator { return &opFlip }
 
-// Encode implements Params.
 func (p *FlipParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.Dims)
@@ -666,7 +630,7 @@ type HansDecodeParams struct {
 }
 
 var opHansDecode = Operator{
-	Name: "HansDecode", Symbol: "aclnnHansDecode", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnHansDecode", Library: "libopapi", Since: "2026-08",
 	Params: "mantissa fixed var pdf reshuff out",
 	Slots:  "iiii-o",
 }
@@ -685,10 +649,8 @@ func HansDecode(st *acl.Stream, p HansDecodeParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *HansDecodeParams) Operator() *Operator { return &opHansDecode }
 
-// Encode implements Params.
 func (p *HansDecodeParams) Encode(c *Call) {
 	c.Tensor(p.Mantissa)
 	c.Tensor(p.Fixed)
@@ -710,7 +672,7 @@ type HansEncodeParams struct {
 }
 
 var opHansEncode = Operator{
-	Name: "HansEncode", Symbol: "aclnnHansEncode", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnHansEncode", Library: "libopapi", Since: "2026-08",
 	Params: "inputTensor pdfRef statistic reshuff mantissaOut fixedOut varOut",
 	Slots:  "ii--ooo",
 }
@@ -728,10 +690,8 @@ func HansEncode(st *acl.Stream, p HansEncodeParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *HansEncodeParams) Operator() *Operator { return &opHansEncode }
 
-// Encode implements Params.
 func (p *HansEncodeParams) Encode(c *Call) {
 	c.Tensor(p.InputTensor)
 	c.Tensor(p.PdfRef)
@@ -749,7 +709,7 @@ type InplaceCopyParams struct {
 }
 
 var opInplaceCopy = Operator{
-	Name: "InplaceCopy", Symbol: "aclnnInplaceCopy", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceCopy", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef src",
 	Slots:  "ii",
 }
@@ -766,10 +726,8 @@ func InplaceCopy(st *acl.Stream, p InplaceCopyParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceCopyParams) Operator() *Operator { return &opInplaceCopy }
 
-// Encode implements Params.
 func (p *InplaceCopyParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Src)
@@ -783,7 +741,7 @@ type InplaceFillDiagonalParams struct {
 }
 
 var opInplaceFillDiagonal = Operator{
-	Name: "InplaceFillDiagonal", Symbol: "aclnnInplaceFillDiagonal", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceFillDiagonal", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef fillValue wrap",
 	Slots:  "ih-",
 }
@@ -801,10 +759,8 @@ func InplaceFillDiagonal(st *acl.Stream, p InplaceFillDiagonalParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceFillDiagonalParams) Operator() *Operator { return &opInplaceFillDiagonal }
 
-// Encode implements Params.
 func (p *InplaceFillDiagonalParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Scalar(p.FillValue)
@@ -818,7 +774,7 @@ type InplaceFillScalarParams struct {
 }
 
 var opInplaceFillScalar = Operator{
-	Name: "InplaceFillScalar", Symbol: "aclnnInplaceFillScalar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceFillScalar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef value",
 	Slots:  "ih",
 }
@@ -835,10 +791,8 @@ func InplaceFillScalar(st *acl.Stream, p InplaceFillScalarParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceFillScalarParams) Operator() *Operator { return &opInplaceFillScalar }
 
-// Encode implements Params.
 func (p *InplaceFillScalarParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Scalar(p.Value)
@@ -851,7 +805,7 @@ type InplaceFillTensorParams struct {
 }
 
 var opInplaceFillTensor = Operator{
-	Name: "InplaceFillTensor", Symbol: "aclnnInplaceFillTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceFillTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef value",
 	Slots:  "ii",
 }
@@ -869,10 +823,8 @@ func InplaceFillTensor(st *acl.Stream, p InplaceFillTensorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceFillTensorParams) Operator() *Operator { return &opInplaceFillTensor }
 
-// Encode implements Params.
 func (p *InplaceFillTensorParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Value)
@@ -884,7 +836,7 @@ type InplaceOneParams struct {
 }
 
 var opInplaceOne = Operator{
-	Name: "InplaceOne", Symbol: "aclnnInplaceOne", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceOne", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
 	Slots:  "i",
 }
@@ -901,10 +853,8 @@ func InplaceOne(st *acl.Stream, p InplaceOneParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceOneParams) Operator() *Operator { return &opInplaceOne }
 
-// Encode implements Params.
 func (p *InplaceOneParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
@@ -916,7 +866,7 @@ type InplaceTrilParams struct {
 }
 
 var opInplaceTril = Operator{
-	Name: "InplaceTril", Symbol: "aclnnInplaceTril", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceTril", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef diagonal",
 	Slots:  "i-",
 }
@@ -933,10 +883,8 @@ func InplaceTril(st *acl.Stream, p InplaceTrilParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceTrilParams) Operator() *Operator { return &opInplaceTril }
 
-// Encode implements Params.
 func (p *InplaceTrilParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Int64(p.Diagonal)
@@ -949,7 +897,7 @@ type InplaceTriuParams struct {
 }
 
 var opInplaceTriu = Operator{
-	Name: "InplaceTriu", Symbol: "aclnnInplaceTriu", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceTriu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef diagonal",
 	Slots:  "i-",
 }
@@ -966,10 +914,8 @@ func InplaceTriu(st *acl.Stream, p InplaceTriuParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceTriuParams) Operator() *Operator { return &opInplaceTriu }
 
-// Encode implements Params.
 func (p *InplaceTriuParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Int64(p.Diagonal)
@@ -981,7 +927,7 @@ type InplaceZeroParams struct {
 }
 
 var opInplaceZero = Operator{
-	Name: "InplaceZero", Symbol: "aclnnInplaceZero", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceZero", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef",
 	Slots:  "i",
 }
@@ -998,10 +944,8 @@ func InplaceZero(st *acl.Stream, p InplaceZeroParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceZeroParams) Operator() *Operator { return &opInplaceZero }
 
-// Encode implements Params.
 func (p *InplaceZeroParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
@@ -1015,7 +959,7 @@ type LinspaceParams struct {
 }
 
 var opLinspace = Operator{
-	Name: "Linspace", Symbol: "aclnnLinspace", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnLinspace", Library: "libopapi", Since: "8.1.RC1",
 	Params: "start end steps out",
 	Slots:  "hh-o",
 }
@@ -1032,10 +976,8 @@ func Linspace(st *acl.Stream, p LinspaceParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LinspaceParams) Operator() *Operator { return &opLinspace }
 
-// Encode implements Params.
 func (p *LinspaceParams) Encode(c *Call) {
 	c.Scalar(p.Start)
 	c.Scalar(p.End)
@@ -1053,7 +995,7 @@ type LogSpaceParams struct {
 }
 
 var opLogSpace = Operator{
-	Name: "LogSpace", Symbol: "aclnnLogSpace", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnLogSpace", Library: "libopapi", Since: "2026-08",
 	Params: "start end steps base result",
 	Slots:  "hh--o",
 }
@@ -1069,10 +1011,8 @@ func LogSpace(st *acl.Stream, p LogSpaceParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LogSpaceParams) Operator() *Operator { return &opLogSpace }
 
-// Encode implements Params.
 func (p *LogSpaceParams) Encode(c *Call) {
 	c.Scalar(p.Start)
 	c.Scalar(p.End)
@@ -1088,7 +1028,7 @@ type NpuFormatCastParams struct {
 }
 
 var opNpuFormatCast = Operator{
-	Name: "NpuFormatCast", Symbol: "aclnnNpuFormatCast", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnNpuFormatCast", Library: "libopapi", Since: "2026-08",
 	Params: "srcTensor dstTensor",
 	Slots:  "io",
 }
@@ -1105,10 +1045,8 @@ func NpuFormatCast(st *acl.Stream, p NpuFormatCastParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *NpuFormatCastParams) Operator() *Operator { return &opNpuFormatCast }
 
-// Encode implements Params.
 func (p *NpuFormatCastParams) Encode(c *Call) {
 	c.Tensor(p.SrcTensor)
 	c.Tensor(p.DstTensor)
@@ -1122,7 +1060,7 @@ type PermuteParams struct {
 }
 
 var opPermute = Operator{
-	Name: "Permute", Symbol: "aclnnPermute", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnPermute", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dims out",
 	Slots:  "iho",
 }
@@ -1140,10 +1078,8 @@ func Permute(st *acl.Stream, p PermuteParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *PermuteParams) Operator() *Operator { return &opPermute }
 
-// Encode implements Params.
 func (p *PermuteParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.Dims)
@@ -1159,7 +1095,7 @@ type RangeParams struct {
 }
 
 var opRange = Operator{
-	Name: "Range", Symbol: "aclnnRange", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnRange", Library: "libopapi", Since: "8.1.RC1",
 	Params: "start end step out",
 	Slots:  "hhho",
 }
@@ -1176,10 +1112,8 @@ func Range(st *acl.Stream, p RangeParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RangeParams) Operator() *Operator { return &opRange }
 
-// Encode implements Params.
 func (p *RangeParams) Encode(c *Call) {
 	c.Scalar(p.Start)
 	c.Scalar(p.End)
@@ -1195,7 +1129,7 @@ type ReflectionPad1dParams struct {
 }
 
 var opReflectionPad1d = Operator{
-	Name: "ReflectionPad1d", Symbol: "aclnnReflectionPad1d", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnReflectionPad1d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self padding out",
 	Slots:  "iho",
 }
@@ -1212,10 +1146,8 @@ func ReflectionPad1d(st *acl.Stream, p ReflectionPad1dParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ReflectionPad1dParams) Operator() *Operator { return &opReflectionPad1d }
 
-// Encode implements Params.
 func (p *ReflectionPad1dParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.Padding)
@@ -1231,7 +1163,7 @@ type ReflectionPad1dBackwardParams struct {
 }
 
 var opReflectionPad1dBackward = Operator{
-	Name: "ReflectionPad1dBackward", Symbol: "aclnnReflectionPad1dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnReflectionPad1dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self padding gradInput",
 	Slots:  "iiho",
 }
@@ -1249,10 +1181,8 @@ func ReflectionPad1dBackward(st *acl.Stream, p ReflectionPad1dBackwardParams) er
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ReflectionPad1dBackwardParams) Operator() *Operator { return &opReflectionPad1dBackward }
 
-// Encode implements Params.
 func (p *ReflectionPad1dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -1268,7 +1198,7 @@ type ReflectionPad2dParams struct {
 }
 
 var opReflectionPad2d = Operator{
-	Name: "ReflectionPad2d", Symbol: "aclnnReflectionPad2d", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnReflectionPad2d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self padding out",
 	Slots:  "iho",
 }
@@ -1286,10 +1216,8 @@ func ReflectionPad2d(st *acl.Stream, p ReflectionPad2dParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ReflectionPad2dParams) Operator() *Operator { return &opReflectionPad2d }
 
-// Encode implements Params.
 func (p *ReflectionPad2dParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.Padding)
@@ -1305,7 +1233,7 @@ type ReflectionPad2dBackwardParams struct {
 }
 
 var opReflectionPad2dBackward = Operator{
-	Name: "ReflectionPad2dBackward", Symbol: "aclnnReflectionPad2dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnReflectionPad2dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self padding gradInput",
 	Slots:  "iiho",
 }
@@ -1323,10 +1251,8 @@ func ReflectionPad2dBackward(st *acl.Stream, p ReflectionPad2dBackwardParams) er
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ReflectionPad2dBackwardParams) Operator() *Operator { return &opReflectionPad2dBackward }
 
-// Encode implements Params.
 func (p *ReflectionPad2dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -1342,7 +1268,7 @@ type ReflectionPad3dParams struct {
 }
 
 var opReflectionPad3d = Operator{
-	Name: "ReflectionPad3d", Symbol: "aclnnReflectionPad3d", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnReflectionPad3d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self padding out",
 	Slots:  "iho",
 }
@@ -1360,10 +1286,8 @@ func ReflectionPad3d(st *acl.Stream, p ReflectionPad3dParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ReflectionPad3dParams) Operator() *Operator { return &opReflectionPad3d }
 
-// Encode implements Params.
 func (p *ReflectionPad3dParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.Padding)
@@ -1379,7 +1303,7 @@ type ReflectionPad3dBackwardParams struct {
 }
 
 var opReflectionPad3dBackward = Operator{
-	Name: "ReflectionPad3dBackward", Symbol: "aclnnReflectionPad3dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnReflectionPad3dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self padding gradInput",
 	Slots:  "iiho",
 }
@@ -1397,10 +1321,8 @@ func ReflectionPad3dBackward(st *acl.Stream, p ReflectionPad3dBackwardParams) er
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ReflectionPad3dBackwardParams) Operator() *Operator { return &opReflectionPad3dBackward }
 
-// Encode implements Params.
 func (p *ReflectionPad3dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -1416,7 +1338,7 @@ type RepeatParams struct {
 }
 
 var opRepeat = Operator{
-	Name: "Repeat", Symbol: "aclnnRepeat", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnRepeat", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self repeats out",
 	Slots:  "iho",
 }
@@ -1433,10 +1355,8 @@ func Repeat(st *acl.Stream, p RepeatParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RepeatParams) Operator() *Operator { return &opRepeat }
 
-// Encode implements Params.
 func (p *RepeatParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.Repeats)
@@ -1451,7 +1371,7 @@ type ReplicationPad1dParams struct {
 }
 
 var opReplicationPad1d = Operator{
-	Name: "ReplicationPad1d", Symbol: "aclnnReplicationPad1d", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnReplicationPad1d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self padding out",
 	Slots:  "iho",
 }
@@ -1468,10 +1388,8 @@ func ReplicationPad1d(st *acl.Stream, p ReplicationPad1dParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ReplicationPad1dParams) Operator() *Operator { return &opReplicationPad1d }
 
-// Encode implements Params.
 func (p *ReplicationPad1dParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.Padding)
@@ -1487,7 +1405,7 @@ type ReplicationPad1dBackwardParams struct {
 }
 
 var opReplicationPad1dBackward = Operator{
-	Name: "ReplicationPad1dBackward", Symbol: "aclnnReplicationPad1dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnReplicationPad1dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self padding gradInput",
 	Slots:  "iiho",
 }
@@ -1505,10 +1423,8 @@ func ReplicationPad1dBackward(st *acl.Stream, p ReplicationPad1dBackwardParams) 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ReplicationPad1dBackwardParams) Operator() *Operator { return &opReplicationPad1dBackward }
 
-// Encode implements Params.
 func (p *ReplicationPad1dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -1524,7 +1440,7 @@ type ReplicationPad2dParams struct {
 }
 
 var opReplicationPad2d = Operator{
-	Name: "ReplicationPad2d", Symbol: "aclnnReplicationPad2d", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnReplicationPad2d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self padding out",
 	Slots:  "iho",
 }
@@ -1541,10 +1457,8 @@ func ReplicationPad2d(st *acl.Stream, p ReplicationPad2dParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ReplicationPad2dParams) Operator() *Operator { return &opReplicationPad2d }
 
-// Encode implements Params.
 func (p *ReplicationPad2dParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.Padding)
@@ -1560,7 +1474,7 @@ type ReplicationPad2dBackwardParams struct {
 }
 
 var opReplicationPad2dBackward = Operator{
-	Name: "ReplicationPad2dBackward", Symbol: "aclnnReplicationPad2dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnReplicationPad2dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self padding gradInput",
 	Slots:  "iiho",
 }
@@ -1578,10 +1492,8 @@ func ReplicationPad2dBackward(st *acl.Stream, p ReplicationPad2dBackwardParams) 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ReplicationPad2dBackwardParams) Operator() *Operator { return &opReplicationPad2dBackward }
 
-// Encode implements Params.
 func (p *ReplicationPad2dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -1597,7 +1509,7 @@ type ReplicationPad3dParams struct {
 }
 
 var opReplicationPad3d = Operator{
-	Name: "ReplicationPad3d", Symbol: "aclnnReplicationPad3d", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnReplicationPad3d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self padding out",
 	Slots:  "iho",
 }
@@ -1614,10 +1526,8 @@ func ReplicationPad3d(st *acl.Stream, p ReplicationPad3dParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ReplicationPad3dParams) Operator() *Operator { return &opReplicationPad3d }
 
-// Encode implements Params.
 func (p *ReplicationPad3dParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.Padding)
@@ -1633,7 +1543,7 @@ type ReplicationPad3dBackwardParams struct {
 }
 
 var opReplicationPad3dBackward = Operator{
-	Name: "ReplicationPad3dBackward", Symbol: "aclnnReplicationPad3dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnReplicationPad3dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self padding gradInput",
 	Slots:  "iiho",
 }
@@ -1651,10 +1561,8 @@ func ReplicationPad3dBackward(st *acl.Stream, p ReplicationPad3dBackwardParams) 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ReplicationPad3dBackwardParams) Operator() *Operator { return &opReplicationPad3dBackward }
 
-// Encode implements Params.
 func (p *ReplicationPad3dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -1671,7 +1579,7 @@ type RollParams struct {
 }
 
 var opRoll = Operator{
-	Name: "Roll", Symbol: "aclnnRoll", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnRoll", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x shifts dims out",
 	Slots:  "ihho",
 }
@@ -1688,10 +1596,8 @@ func Roll(st *acl.Stream, p RollParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RollParams) Operator() *Operator { return &opRoll }
 
-// Encode implements Params.
 func (p *RollParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Ints(p.Shifts)
@@ -1707,7 +1613,7 @@ type SignBitsPackParams struct {
 }
 
 var opSignBitsPack = Operator{
-	Name: "SignBitsPack", Symbol: "aclnnSignBitsPack", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSignBitsPack", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self size out",
 	Slots:  "i-o",
 }
@@ -1724,10 +1630,8 @@ func SignBitsPack(st *acl.Stream, p SignBitsPackParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SignBitsPackParams) Operator() *Operator { return &opSignBitsPack }
 
-// Encode implements Params.
 func (p *SignBitsPackParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Size)
@@ -1743,7 +1647,7 @@ type SignBitsUnpackParams struct {
 }
 
 var opSignBitsUnpack = Operator{
-	Name: "SignBitsUnpack", Symbol: "aclnnSignBitsUnpack", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSignBitsUnpack", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self size dtype out",
 	Slots:  "i--o",
 }
@@ -1759,10 +1663,8 @@ func SignBitsUnpack(st *acl.Stream, p SignBitsUnpackParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SignBitsUnpackParams) Operator() *Operator { return &opSignBitsUnpack }
 
-// Encode implements Params.
 func (p *SignBitsUnpackParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Size)
@@ -1781,7 +1683,7 @@ type SliceParams struct {
 }
 
 var opSlice = Operator{
-	Name: "Slice", Symbol: "aclnnSlice", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSlice", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim start end step out",
 	Slots:  "i----o",
 }
@@ -1798,10 +1700,8 @@ func Slice(st *acl.Stream, p SliceParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SliceParams) Operator() *Operator { return &opSlice }
 
-// Encode implements Params.
 func (p *SliceParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Dim)
@@ -1821,7 +1721,7 @@ type SliceNzParams struct {
 }
 
 var opSliceNz = Operator{
-	Name: "SliceNz", Symbol: "aclnnSliceNz", Library: "libcust_opapi", Since: "custom",
+	Symbol: "aclnnSliceNz", Library: "libcust_opapi", Since: "custom",
 	Params: "self dim start end out",
 	Slots:  "i---o",
 }
@@ -1836,10 +1736,8 @@ func SliceNz(st *acl.Stream, p SliceNzParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SliceNzParams) Operator() *Operator { return &opSliceNz }
 
-// Encode implements Params.
 func (p *SliceNzParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Dim)
@@ -1859,7 +1757,7 @@ type SliceV2Params struct {
 }
 
 var opSliceV2 = Operator{
-	Name: "SliceV2", Symbol: "aclnnSliceV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSliceV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self starts ends axes steps out",
 	Slots:  "ihhhho",
 }
@@ -1876,10 +1774,8 @@ func SliceV2(st *acl.Stream, p SliceV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SliceV2Params) Operator() *Operator { return &opSliceV2 }
 
-// Encode implements Params.
 func (p *SliceV2Params) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.Starts)
@@ -1898,7 +1794,7 @@ type SplitTensorParams struct {
 }
 
 var opSplitTensor = Operator{
-	Name: "SplitTensor", Symbol: "aclnnSplitTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSplitTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self splitSections dim out",
 	Slots:  "i--o",
 }
@@ -1915,10 +1811,8 @@ func SplitTensor(st *acl.Stream, p SplitTensorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SplitTensorParams) Operator() *Operator { return &opSplitTensor }
 
-// Encode implements Params.
 func (p *SplitTensorParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(int64(p.SplitSections))
@@ -1935,7 +1829,7 @@ type SplitWithSizeParams struct {
 }
 
 var opSplitWithSize = Operator{
-	Name: "SplitWithSize", Symbol: "aclnnSplitWithSize", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSplitWithSize", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self splitSize dim out",
 	Slots:  "ih-o",
 }
@@ -1952,10 +1846,8 @@ func SplitWithSize(st *acl.Stream, p SplitWithSizeParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SplitWithSizeParams) Operator() *Operator { return &opSplitWithSize }
 
-// Encode implements Params.
 func (p *SplitWithSizeParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.SplitSize)
@@ -1971,7 +1863,7 @@ type StackParams struct {
 }
 
 var opStack = Operator{
-	Name: "Stack", Symbol: "aclnnStack", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnStack", Library: "libopapi", Since: "8.1.RC1",
 	Params: "tensors dim out",
 	Slots:  "i-o",
 }
@@ -1988,10 +1880,8 @@ func Stack(st *acl.Stream, p StackParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *StackParams) Operator() *Operator { return &opStack }
 
-// Encode implements Params.
 func (p *StackParams) Encode(c *Call) {
 	c.Tensors(p.Tensors)
 	c.Int64(p.Dim)
@@ -2013,7 +1903,7 @@ type StridedSliceParams struct {
 }
 
 var opStridedSlice = Operator{
-	Name: "StridedSlice", Symbol: "aclnnStridedSlice", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnStridedSlice", Library: "libopapi", Since: "2026-08",
 	Params: "self begin end strides beginMask endMask ellipsisMask newAxisMask shrinkAxisMask out",
 	Slots:  "ihhh-----o",
 }
@@ -2031,10 +1921,8 @@ func StridedSlice(st *acl.Stream, p StridedSliceParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *StridedSliceParams) Operator() *Operator { return &opStridedSlice }
 
-// Encode implements Params.
 func (p *StridedSliceParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.Begin)
@@ -2059,7 +1947,7 @@ type StridedSliceAssignV2Params struct {
 }
 
 var opStridedSliceAssignV2 = Operator{
-	Name: "StridedSliceAssignV2", Symbol: "aclnnStridedSliceAssignV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnStridedSliceAssignV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "varRef inputValue begin end strides axesOptional",
 	Slots:  "iihhhh",
 }
@@ -2077,10 +1965,8 @@ func StridedSliceAssignV2(st *acl.Stream, p StridedSliceAssignV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *StridedSliceAssignV2Params) Operator() *Operator { return &opStridedSliceAssignV2 }
 
-// Encode implements Params.
 func (p *StridedSliceAssignV2Params) Encode(c *Call) {
 	c.Tensor(p.VarRef)
 	c.Tensor(p.InputValue)
@@ -2096,7 +1982,7 @@ type TransMatmulWeightParams struct {
 }
 
 var opTransMatmulWeight = Operator{
-	Name: "TransMatmulWeight", Symbol: "aclnnTransMatmulWeight", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnTransMatmulWeight", Library: "libopapi", Since: "8.1.RC1",
 	Params: "mmWeightRef",
 	Slots:  "i",
 }
@@ -2113,10 +1999,8 @@ func TransMatmulWeight(st *acl.Stream, p TransMatmulWeightParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *TransMatmulWeightParams) Operator() *Operator { return &opTransMatmulWeight }
 
-// Encode implements Params.
 func (p *TransMatmulWeightParams) Encode(c *Call) {
 	c.Tensor(p.MmWeightRef)
 }
@@ -2129,7 +2013,7 @@ type TrilParams struct {
 }
 
 var opTril = Operator{
-	Name: "Tril", Symbol: "aclnnTril", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnTril", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self diagonal out",
 	Slots:  "i-o",
 }
@@ -2146,10 +2030,8 @@ func Tril(st *acl.Stream, p TrilParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *TrilParams) Operator() *Operator { return &opTril }
 
-// Encode implements Params.
 func (p *TrilParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Diagonal)
@@ -2164,7 +2046,7 @@ type TriuParams struct {
 }
 
 var opTriu = Operator{
-	Name: "Triu", Symbol: "aclnnTriu", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnTriu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self diagonal out",
 	Slots:  "i-o",
 }
@@ -2181,10 +2063,8 @@ func Triu(st *acl.Stream, p TriuParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *TriuParams) Operator() *Operator { return &opTriu }
 
-// Encode implements Params.
 func (p *TriuParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Diagonal)
@@ -2202,7 +2082,7 @@ type UnfoldGradParams struct {
 }
 
 var opUnfoldGrad = Operator{
-	Name: "UnfoldGrad", Symbol: "aclnnUnfoldGrad", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnUnfoldGrad", Library: "libopapi", Since: "2026-08",
 	Params: "gradOut inputSizes dim size step gradIn",
 	Slots:  "ih---o",
 }
@@ -2219,10 +2099,8 @@ func UnfoldGrad(st *acl.Stream, p UnfoldGradParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *UnfoldGradParams) Operator() *Operator { return &opUnfoldGrad }
 
-// Encode implements Params.
 func (p *UnfoldGradParams) Encode(c *Call) {
 	c.Tensor(p.GradOut)
 	c.Ints(p.InputSizes)
@@ -2246,7 +2124,7 @@ type ViewCopyParams struct {
 }
 
 var opViewCopy = Operator{
-	Name: "ViewCopy", Symbol: "aclnnViewCopy", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnViewCopy", Library: "libopapi", Since: "2026-08",
 	Params: "dst dst_size dst_stride dst_storage_offset src src_size src_stride src_storage_offset dst_out",
 	Slots:  "iiiiiiiio",
 }
@@ -2265,10 +2143,8 @@ func ViewCopy(st *acl.Stream, p ViewCopyParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ViewCopyParams) Operator() *Operator { return &opViewCopy }
 
-// Encode implements Params.
 func (p *ViewCopyParams) Encode(c *Call) {
 	c.Tensor(p.Dst)
 	c.Tensor(p.DstSize)

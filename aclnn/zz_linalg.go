@@ -16,7 +16,7 @@ type CdistParams struct {
 }
 
 var opCdist = Operator{
-	Name: "Cdist", Symbol: "aclnnCdist", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnCdist", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 p compute_mode out",
 	Slots:  "ii--o",
 }
@@ -33,10 +33,8 @@ func Cdist(st *acl.Stream, p CdistParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *CdistParams) Operator() *Operator { return &opCdist }
 
-// Encode implements Params.
 func (p *CdistParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -56,7 +54,7 @@ type CdistBackwardParams struct {
 }
 
 var opCdistBackward = Operator{
-	Name: "CdistBackward", Symbol: "aclnnCdistBackward", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnCdistBackward", Library: "libopapi", Since: "2026-08",
 	Params: "grad x1 x2 cdist p out",
 	Slots:  "iiii-o",
 }
@@ -72,10 +70,8 @@ func CdistBackward(st *acl.Stream, p CdistBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *CdistBackwardParams) Operator() *Operator { return &opCdistBackward }
 
-// Encode implements Params.
 func (p *CdistBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Grad)
 	c.Tensor(p.X1)
@@ -98,7 +94,7 @@ type ChamferDistanceBackwardParams struct {
 }
 
 var opChamferDistanceBackward = Operator{
-	Name: "ChamferDistanceBackward", Symbol: "aclnnChamferDistanceBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnChamferDistanceBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "xyz1 xyz2 idx1 idx2 gradDist1 gradDist2 gradXyz1 gradXyz2",
 	Slots:  "iiiiiioo",
 }
@@ -117,10 +113,8 @@ func ChamferDistanceBackward(st *acl.Stream, p ChamferDistanceBackwardParams) er
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ChamferDistanceBackwardParams) Operator() *Operator { return &opChamferDistanceBackward }
 
-// Encode implements Params.
 func (p *ChamferDistanceBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Xyz1)
 	c.Tensor(p.Xyz2)
@@ -139,7 +133,7 @@ type InverseParams struct {
 }
 
 var opInverse = Operator{
-	Name: "Inverse", Symbol: "aclnnInverse", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInverse", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -155,10 +149,8 @@ func Inverse(st *acl.Stream, p InverseParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InverseParams) Operator() *Operator { return &opInverse }
 
-// Encode implements Params.
 func (p *InverseParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -172,7 +164,7 @@ type LinalgCholeskyParams struct {
 }
 
 var opLinalgCholesky = Operator{
-	Name: "LinalgCholesky", Symbol: "aclnnLinalgCholesky", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnLinalgCholesky", Library: "libopapi", Since: "2026-08",
 	Params: "self upper out",
 	Slots:  "i-o",
 }
@@ -188,10 +180,8 @@ func LinalgCholesky(st *acl.Stream, p LinalgCholeskyParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LinalgCholeskyParams) Operator() *Operator { return &opLinalgCholesky }
 
-// Encode implements Params.
 func (p *LinalgCholeskyParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Bool(p.Upper)
@@ -207,7 +197,7 @@ type LinalgCrossParams struct {
 }
 
 var opLinalgCross = Operator{
-	Name: "LinalgCross", Symbol: "aclnnLinalgCross", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnLinalgCross", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self other dim out",
 	Slots:  "ii-o",
 }
@@ -224,10 +214,8 @@ func LinalgCross(st *acl.Stream, p LinalgCrossParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LinalgCrossParams) Operator() *Operator { return &opLinalgCross }
 
-// Encode implements Params.
 func (p *LinalgCrossParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Other)
@@ -244,7 +232,7 @@ type LinalgQrParams struct {
 }
 
 var opLinalgQr = Operator{
-	Name: "LinalgQr", Symbol: "aclnnLinalgQr", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnLinalgQr", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self mode Q R",
 	Slots:  "i-oo",
 }
@@ -261,10 +249,8 @@ func LinalgQr(st *acl.Stream, p LinalgQrParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LinalgQrParams) Operator() *Operator { return &opLinalgQr }
 
-// Encode implements Params.
 func (p *LinalgQrParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Mode)
@@ -279,7 +265,7 @@ type LogdetParams struct {
 }
 
 var opLogdet = Operator{
-	Name: "Logdet", Symbol: "aclnnLogdet", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnLogdet", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -296,10 +282,8 @@ func Logdet(st *acl.Stream, p LogdetParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LogdetParams) Operator() *Operator { return &opLogdet }
 
-// Encode implements Params.
 func (p *LogdetParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -313,7 +297,7 @@ type PdistParams struct {
 }
 
 var opPdist = Operator{
-	Name: "Pdist", Symbol: "aclnnPdist", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnPdist", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self p out",
 	Slots:  "i-o",
 }
@@ -329,10 +313,8 @@ func Pdist(st *acl.Stream, p PdistParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *PdistParams) Operator() *Operator { return &opPdist }
 
-// Encode implements Params.
 func (p *PdistParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Float32(p.P)
@@ -347,7 +329,7 @@ type PdistForwardParams struct {
 }
 
 var opPdistForward = Operator{
-	Name: "PdistForward", Symbol: "aclnnPdistForward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnPdistForward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self pScalar out",
 	Slots:  "iho",
 }
@@ -363,10 +345,8 @@ func PdistForward(st *acl.Stream, p PdistForwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *PdistForwardParams) Operator() *Operator { return &opPdistForward }
 
-// Encode implements Params.
 func (p *PdistForwardParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.PScalar)
@@ -382,7 +362,7 @@ type QrParams struct {
 }
 
 var opQr = Operator{
-	Name: "Qr", Symbol: "aclnnQr", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnQr", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self some Q R",
 	Slots:  "i-oo",
 }
@@ -399,10 +379,8 @@ func Qr(st *acl.Stream, p QrParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *QrParams) Operator() *Operator { return &opQr }
 
-// Encode implements Params.
 func (p *QrParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Bool(p.Some)
@@ -420,7 +398,7 @@ type Rfft1DParams struct {
 }
 
 var opRfft1D = Operator{
-	Name: "Rfft1D", Symbol: "aclRfft1D", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclRfft1D", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self n dim norm out",
 	Slots:  "i---o",
 }
@@ -437,10 +415,8 @@ func Rfft1D(st *acl.Stream, p Rfft1DParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *Rfft1DParams) Operator() *Operator { return &opRfft1D }
 
-// Encode implements Params.
 func (p *Rfft1DParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.N)
@@ -457,7 +433,7 @@ type SlogdetParams struct {
 }
 
 var opSlogdet = Operator{
-	Name: "Slogdet", Symbol: "aclnnSlogdet", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSlogdet", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self signOut logOut",
 	Slots:  "ioo",
 }
@@ -475,10 +451,8 @@ func Slogdet(st *acl.Stream, p SlogdetParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SlogdetParams) Operator() *Operator { return &opSlogdet }
 
-// Encode implements Params.
 func (p *SlogdetParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.SignOut)
@@ -499,7 +473,7 @@ type StftParams struct {
 }
 
 var opStft = Operator{
-	Name: "Stft", Symbol: "aclStft", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclStft", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self windowOptional out nFft hopLength winLength normalized onesided returnComplex",
 	Slots:  "iio------",
 }
@@ -516,10 +490,8 @@ func Stft(st *acl.Stream, p StftParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *StftParams) Operator() *Operator { return &opStft }
 
-// Encode implements Params.
 func (p *StftParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.WindowOptional)
@@ -543,7 +515,7 @@ type SvdParams struct {
 }
 
 var opSvd = Operator{
-	Name: "Svd", Symbol: "aclnnSvd", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSvd", Library: "libopapi", Since: "2026-08",
 	Params: "input fullMatrices computeUV sigma u v",
 	Slots:  "i--ooo",
 }
@@ -560,10 +532,8 @@ func Svd(st *acl.Stream, p SvdParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SvdParams) Operator() *Operator { return &opSvd }
 
-// Encode implements Params.
 func (p *SvdParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Bool(p.FullMatrices)
@@ -580,7 +550,7 @@ type TraceParams struct {
 }
 
 var opTrace = Operator{
-	Name: "Trace", Symbol: "aclnnTrace", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnTrace", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -598,10 +568,8 @@ func Trace(st *acl.Stream, p TraceParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *TraceParams) Operator() *Operator { return &opTrace }
 
-// Encode implements Params.
 func (p *TraceParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -619,7 +587,7 @@ type TriangularSolveParams struct {
 }
 
 var opTriangularSolve = Operator{
-	Name: "TriangularSolve", Symbol: "aclnnTriangularSolve", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnTriangularSolve", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self A upper transpose unitriangular xOut mOut",
 	Slots:  "ii---oo",
 }
@@ -636,10 +604,8 @@ func TriangularSolve(st *acl.Stream, p TriangularSolveParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *TriangularSolveParams) Operator() *Operator { return &opTriangularSolve }
 
-// Encode implements Params.
 func (p *TriangularSolveParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.A)

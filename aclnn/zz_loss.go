@@ -16,7 +16,7 @@ type BinaryCrossEntropyParams struct {
 }
 
 var opBinaryCrossEntropy = Operator{
-	Name: "BinaryCrossEntropy", Symbol: "aclnnBinaryCrossEntropy", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnBinaryCrossEntropy", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self target weight reduction out",
 	Slots:  "iii-o",
 }
@@ -33,10 +33,8 @@ func BinaryCrossEntropy(st *acl.Stream, p BinaryCrossEntropyParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *BinaryCrossEntropyParams) Operator() *Operator { return &opBinaryCrossEntropy }
 
-// Encode implements Params.
 func (p *BinaryCrossEntropyParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Target)
@@ -56,7 +54,7 @@ type BinaryCrossEntropyBackwardParams struct {
 }
 
 var opBinaryCrossEntropyBackward = Operator{
-	Name: "BinaryCrossEntropyBackward", Symbol: "aclnnBinaryCrossEntropyBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnBinaryCrossEntropyBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self target weightOptional reduction out",
 	Slots:  "iiii-o",
 }
@@ -74,10 +72,8 @@ func BinaryCrossEntropyBackward(st *acl.Stream, p BinaryCrossEntropyBackwardPara
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *BinaryCrossEntropyBackwardParams) Operator() *Operator { return &opBinaryCrossEntropyBackward }
 
-// Encode implements Params.
 func (p *BinaryCrossEntropyBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -98,7 +94,7 @@ type BinaryCrossEntropyWithLogitsParams struct {
 }
 
 var opBinaryCrossEntropyWithLogits = Operator{
-	Name: "BinaryCrossEntropyWithLogits", Symbol: "aclnnBinaryCrossEntropyWithLogits", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnBinaryCrossEntropyWithLogits", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self target weightOptional posWeightOptional reduction out",
 	Slots:  "iiii-o",
 }
@@ -116,12 +112,10 @@ func BinaryCrossEntropyWithLogits(st *acl.Stream, p BinaryCrossEntropyWithLogits
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *BinaryCrossEntropyWithLogitsParams) Operator() *Operator {
 	return &opBinaryCrossEntropyWithLogits
 }
 
-// Encode implements Params.
 func (p *BinaryCrossEntropyWithLogitsParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Target)
@@ -143,7 +137,7 @@ type BinaryCrossEntropyWithLogitsBackwardParams struct {
 }
 
 var opBinaryCrossEntropyWithLogitsBackward = Operator{
-	Name: "BinaryCrossEntropyWithLogitsBackward", Symbol: "aclnnBinaryCrossEntropyWithLogitsBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnBinaryCrossEntropyWithLogitsBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self target weightOptional posWeightOptional reduction out",
 	Slots:  "iiiii-o",
 }
@@ -161,12 +155,10 @@ func BinaryCrossEntropyWithLogitsBackward(st *acl.Stream, p BinaryCrossEntropyWi
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *BinaryCrossEntropyWithLogitsBackwardParams) Operator() *Operator {
 	return &opBinaryCrossEntropyWithLogitsBackward
 }
 
-// Encode implements Params.
 func (p *BinaryCrossEntropyWithLogitsBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -189,7 +181,7 @@ type BinaryCrossEntropyWithLogitsTargetBackwardParams struct {
 }
 
 var opBinaryCrossEntropyWithLogitsTargetBackward = Operator{
-	Name: "BinaryCrossEntropyWithLogitsTargetBackward", Symbol: "aclnnBinaryCrossEntropyWithLogitsTargetBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnBinaryCrossEntropyWithLogitsTargetBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self target weightOptional posWeightOptional reduction gradTarget",
 	Slots:  "iiiii-o",
 }
@@ -208,12 +200,10 @@ func BinaryCrossEntropyWithLogitsTargetBackward(st *acl.Stream, p BinaryCrossEnt
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *BinaryCrossEntropyWithLogitsTargetBackwardParams) Operator() *Operator {
 	return &opBinaryCrossEntropyWithLogitsTargetBackward
 }
 
-// Encode implements Params.
 func (p *BinaryCrossEntropyWithLogitsTargetBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -241,7 +231,7 @@ type CrossEntropyLossParams struct {
 }
 
 var opCrossEntropyLoss = Operator{
-	Name: "CrossEntropyLoss", Symbol: "aclnnCrossEntropyLoss", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnCrossEntropyLoss", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input target weightOptional reductionOptional ignoreIndex labelSmoothing lseSquareScaleForZloss returnZloss lossOut logProbOut zlossOut lseForZlossOut",
 	Slots:  "iii-----oooo",
 }
@@ -260,10 +250,8 @@ func CrossEntropyLoss(st *acl.Stream, p CrossEntropyLossParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *CrossEntropyLossParams) Operator() *Operator { return &opCrossEntropyLoss }
 
-// Encode implements Params.
 func (p *CrossEntropyLossParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Tensor(p.Target)
@@ -295,7 +283,7 @@ type CrossEntropyLossGradParams struct {
 }
 
 var opCrossEntropyLossGrad = Operator{
-	Name: "CrossEntropyLossGrad", Symbol: "aclnnCrossEntropyLossGrad", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnCrossEntropyLossGrad", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradLoss logProb target weightOptional gradZlossOptional lseForZlossOptional reductionOptional ignoreIndex labelSmoothing lseSquareScaleForZloss out",
 	Slots:  "iiiiii----o",
 }
@@ -313,10 +301,8 @@ func CrossEntropyLossGrad(st *acl.Stream, p CrossEntropyLossGradParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *CrossEntropyLossGradParams) Operator() *Operator { return &opCrossEntropyLossGrad }
 
-// Encode implements Params.
 func (p *CrossEntropyLossGradParams) Encode(c *Call) {
 	c.Tensor(p.GradLoss)
 	c.Tensor(p.LogProb)
@@ -344,7 +330,7 @@ type CtcLossParams struct {
 }
 
 var opCtcLoss = Operator{
-	Name: "CtcLoss", Symbol: "aclnnCtcLoss", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnCtcLoss", Library: "libopapi", Since: "8.1.RC1",
 	Params: "logProbs targets inputLengths targetlengths blank zeroInfinity negLogLikelihoodOut logAlphaOut",
 	Slots:  "iihh--oo",
 }
@@ -363,10 +349,8 @@ func CtcLoss(st *acl.Stream, p CtcLossParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *CtcLossParams) Operator() *Operator { return &opCtcLoss }
 
-// Encode implements Params.
 func (p *CtcLossParams) Encode(c *Call) {
 	c.Tensor(p.LogProbs)
 	c.Tensor(p.Targets)
@@ -393,7 +377,7 @@ type CtcLossBackwardParams struct {
 }
 
 var opCtcLossBackward = Operator{
-	Name: "CtcLossBackward", Symbol: "aclnnCtcLossBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnCtcLossBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOut logProbs targets inputLengths targetLengths negLogLikelihood logAlpha blank zeroInfinity out",
 	Slots:  "iiihhii--o",
 }
@@ -411,10 +395,8 @@ func CtcLossBackward(st *acl.Stream, p CtcLossBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *CtcLossBackwardParams) Operator() *Operator { return &opCtcLossBackward }
 
-// Encode implements Params.
 func (p *CtcLossBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOut)
 	c.Tensor(p.LogProbs)
@@ -442,7 +424,7 @@ type FusedCrossEntropyLossWithMaxSumParams struct {
 }
 
 var opFusedCrossEntropyLossWithMaxSum = Operator{
-	Name: "FusedCrossEntropyLossWithMaxSum", Symbol: "aclnnFusedCrossEntropyLossWithMaxSum", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFusedCrossEntropyLossWithMaxSum", Library: "libopapi", Since: "2026-08",
 	Params: "logitsMax sumExpLogits predictedLogits labelSmoothing inputOptional weightOptional vocabParallelLogitsOptional lossOut softMaxOutOptional",
 	Slots:  "iii-iiioo",
 }
@@ -460,12 +442,10 @@ func FusedCrossEntropyLossWithMaxSum(st *acl.Stream, p FusedCrossEntropyLossWith
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FusedCrossEntropyLossWithMaxSumParams) Operator() *Operator {
 	return &opFusedCrossEntropyLossWithMaxSum
 }
 
-// Encode implements Params.
 func (p *FusedCrossEntropyLossWithMaxSumParams) Encode(c *Call) {
 	c.Tensor(p.LogitsMax)
 	c.Tensor(p.SumExpLogits)
@@ -494,7 +474,7 @@ type FusedLinearCrossEntropyLossGradParams struct {
 }
 
 var opFusedLinearCrossEntropyLossGrad = Operator{
-	Name: "FusedLinearCrossEntropyLossGrad", Symbol: "aclnnFusedLinearCrossEntropyLossGrad", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFusedLinearCrossEntropyLossGrad", Library: "libopapi", Since: "2026-08",
 	Params: "grad input weight targetMask maskedTarget labelSmoothing logitsMaxOptional sumExpLogitsOptional softmaxOptional inputGradOut weightGradOut",
 	Slots:  "iiiii-iiioo",
 }
@@ -513,12 +493,10 @@ func FusedLinearCrossEntropyLossGrad(st *acl.Stream, p FusedLinearCrossEntropyLo
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FusedLinearCrossEntropyLossGradParams) Operator() *Operator {
 	return &opFusedLinearCrossEntropyLossGrad
 }
 
-// Encode implements Params.
 func (p *FusedLinearCrossEntropyLossGradParams) Encode(c *Call) {
 	c.Tensor(p.Grad)
 	c.Tensor(p.Input)
@@ -549,7 +527,7 @@ type FusedLinearOnlineMaxSumParams struct {
 }
 
 var opFusedLinearOnlineMaxSum = Operator{
-	Name: "FusedLinearOnlineMaxSum", Symbol: "aclnnFusedLinearOnlineMaxSum", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFusedLinearOnlineMaxSum", Library: "libopapi", Since: "2026-08",
 	Params: "input weight target vocabStartIndex vocabEndIndex logitsMaxLocalOut sumExpLogitsLocalOut predictedLogitsLocalOut targetMaskOut maskedTargetOut vocabParallelLogitsOutOptional",
 	Slots:  "iii--oooooo",
 }
@@ -568,10 +546,8 @@ func FusedLinearOnlineMaxSum(st *acl.Stream, p FusedLinearOnlineMaxSumParams) er
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FusedLinearOnlineMaxSumParams) Operator() *Operator { return &opFusedLinearOnlineMaxSum }
 
-// Encode implements Params.
 func (p *FusedLinearOnlineMaxSumParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Tensor(p.Weight)
@@ -596,7 +572,7 @@ type KlDivParams struct {
 }
 
 var opKlDiv = Operator{
-	Name: "KlDiv", Symbol: "aclnnKlDiv", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnKlDiv", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self target reduction logTarget out",
 	Slots:  "ii--o",
 }
@@ -613,10 +589,8 @@ func KlDiv(st *acl.Stream, p KlDivParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *KlDivParams) Operator() *Operator { return &opKlDiv }
 
-// Encode implements Params.
 func (p *KlDivParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Target)
@@ -636,7 +610,7 @@ type KlDivBackwardParams struct {
 }
 
 var opKlDivBackward = Operator{
-	Name: "KlDivBackward", Symbol: "aclnnKlDivBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnKlDivBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self target reduction logTarget out",
 	Slots:  "iii--o",
 }
@@ -653,10 +627,8 @@ func KlDivBackward(st *acl.Stream, p KlDivBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *KlDivBackwardParams) Operator() *Operator { return &opKlDivBackward }
 
-// Encode implements Params.
 func (p *KlDivBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -677,7 +649,7 @@ type KlDivTargetBackwardParams struct {
 }
 
 var opKlDivTargetBackward = Operator{
-	Name: "KlDivTargetBackward", Symbol: "aclnnKlDivTargetBackward", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnKlDivTargetBackward", Library: "libopapi", Since: "2026-08",
 	Params: "gradOutput self target reduction logTarget gradTarget",
 	Slots:  "iii--o",
 }
@@ -694,10 +666,8 @@ func KlDivTargetBackward(st *acl.Stream, p KlDivTargetBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *KlDivTargetBackwardParams) Operator() *Operator { return &opKlDivTargetBackward }
 
-// Encode implements Params.
 func (p *KlDivTargetBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -716,7 +686,7 @@ type L1LossParams struct {
 }
 
 var opL1Loss = Operator{
-	Name: "L1Loss", Symbol: "aclnnL1Loss", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnL1Loss", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self target reduction out",
 	Slots:  "ii-o",
 }
@@ -733,10 +703,8 @@ func L1Loss(st *acl.Stream, p L1LossParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *L1LossParams) Operator() *Operator { return &opL1Loss }
 
-// Encode implements Params.
 func (p *L1LossParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Target)
@@ -754,7 +722,7 @@ type L1LossBackwardParams struct {
 }
 
 var opL1LossBackward = Operator{
-	Name: "L1LossBackward", Symbol: "aclnnL1LossBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnL1LossBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self target reduction gradInput",
 	Slots:  "iii-o",
 }
@@ -771,10 +739,8 @@ func L1LossBackward(st *acl.Stream, p L1LossBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *L1LossBackwardParams) Operator() *Operator { return &opL1LossBackward }
 
-// Encode implements Params.
 func (p *L1LossBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -792,7 +758,7 @@ type MseLossParams struct {
 }
 
 var opMseLoss = Operator{
-	Name: "MseLoss", Symbol: "aclnnMseLoss", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMseLoss", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self target reduction out",
 	Slots:  "ii-o",
 }
@@ -809,10 +775,8 @@ func MseLoss(st *acl.Stream, p MseLossParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MseLossParams) Operator() *Operator { return &opMseLoss }
 
-// Encode implements Params.
 func (p *MseLossParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Target)
@@ -830,7 +794,7 @@ type MseLossBackwardParams struct {
 }
 
 var opMseLossBackward = Operator{
-	Name: "MseLossBackward", Symbol: "aclnnMseLossBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMseLossBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self target reduction out",
 	Slots:  "iii-o",
 }
@@ -847,10 +811,8 @@ func MseLossBackward(st *acl.Stream, p MseLossBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MseLossBackwardParams) Operator() *Operator { return &opMseLossBackward }
 
-// Encode implements Params.
 func (p *MseLossBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -868,7 +830,7 @@ type MseLossOutParams struct {
 }
 
 var opMseLossOut = Operator{
-	Name: "MseLossOut", Symbol: "aclnnMseLossOut", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMseLossOut", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self target reduction out",
 	Slots:  "ii-o",
 }
@@ -885,10 +847,8 @@ func MseLossOut(st *acl.Stream, p MseLossOutParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MseLossOutParams) Operator() *Operator { return &opMseLossOut }
 
-// Encode implements Params.
 func (p *MseLossOutParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Target)
@@ -906,7 +866,7 @@ type MultilabelMarginLossParams struct {
 }
 
 var opMultilabelMarginLoss = Operator{
-	Name: "MultilabelMarginLoss", Symbol: "aclnnMultilabelMarginLoss", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMultilabelMarginLoss", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self target reduction out isTarget",
 	Slots:  "ii-oo",
 }
@@ -924,10 +884,8 @@ func MultilabelMarginLoss(st *acl.Stream, p MultilabelMarginLossParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MultilabelMarginLossParams) Operator() *Operator { return &opMultilabelMarginLoss }
 
-// Encode implements Params.
 func (p *MultilabelMarginLossParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Target)
@@ -948,7 +906,7 @@ type NLLLossParams struct {
 }
 
 var opNLLLoss = Operator{
-	Name: "NLLLoss", Symbol: "aclnnNLLLoss", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnNLLLoss", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self target weight reduction ignoreIndex out totalWeightOut",
 	Slots:  "iii--oo",
 }
@@ -965,10 +923,8 @@ func NLLLoss(st *acl.Stream, p NLLLossParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *NLLLossParams) Operator() *Operator { return &opNLLLoss }
 
-// Encode implements Params.
 func (p *NLLLossParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Target)
@@ -991,7 +947,7 @@ type NLLLoss2dParams struct {
 }
 
 var opNLLLoss2d = Operator{
-	Name: "NLLLoss2d", Symbol: "aclnnNLLLoss2d", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnNLLLoss2d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self target weight reduction ignoreIndex out totalWeightOut",
 	Slots:  "iii--oo",
 }
@@ -1008,10 +964,8 @@ func NLLLoss2d(st *acl.Stream, p NLLLoss2dParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *NLLLoss2dParams) Operator() *Operator { return &opNLLLoss2d }
 
-// Encode implements Params.
 func (p *NLLLoss2dParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Target)
@@ -1035,7 +989,7 @@ type NLLLoss2dBackwardParams struct {
 }
 
 var opNLLLoss2dBackward = Operator{
-	Name: "NLLLoss2dBackward", Symbol: "aclnnNLLLoss2dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnNLLLoss2dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self target weight reduction ignoreIndex totalWeight out",
 	Slots:  "iiii--io",
 }
@@ -1052,10 +1006,8 @@ func NLLLoss2dBackward(st *acl.Stream, p NLLLoss2dBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *NLLLoss2dBackwardParams) Operator() *Operator { return &opNLLLoss2dBackward }
 
-// Encode implements Params.
 func (p *NLLLoss2dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -1080,7 +1032,7 @@ type NLLLossBackwardParams struct {
 }
 
 var opNLLLossBackward = Operator{
-	Name: "NLLLossBackward", Symbol: "aclnnNLLLossBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnNLLLossBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self target weight reduction ignoreIndex totalWeight out",
 	Slots:  "iiii--io",
 }
@@ -1097,10 +1049,8 @@ func NLLLossBackward(st *acl.Stream, p NLLLossBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *NLLLossBackwardParams) Operator() *Operator { return &opNLLLossBackward }
 
-// Encode implements Params.
 func (p *NLLLossBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -1122,7 +1072,7 @@ type SmoothL1LossParams struct {
 }
 
 var opSmoothL1Loss = Operator{
-	Name: "SmoothL1Loss", Symbol: "aclnnSmoothL1Loss", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSmoothL1Loss", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self target reduction beta result",
 	Slots:  "ii--o",
 }
@@ -1140,10 +1090,8 @@ func SmoothL1Loss(st *acl.Stream, p SmoothL1LossParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SmoothL1LossParams) Operator() *Operator { return &opSmoothL1Loss }
 
-// Encode implements Params.
 func (p *SmoothL1LossParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Target)
@@ -1163,7 +1111,7 @@ type SmoothL1LossBackwardParams struct {
 }
 
 var opSmoothL1LossBackward = Operator{
-	Name: "SmoothL1LossBackward", Symbol: "aclnnSmoothL1LossBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSmoothL1LossBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOut self target reduction beta gradInput",
 	Slots:  "iii--o",
 }
@@ -1180,10 +1128,8 @@ func SmoothL1LossBackward(st *acl.Stream, p SmoothL1LossBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SmoothL1LossBackwardParams) Operator() *Operator { return &opSmoothL1LossBackward }
 
-// Encode implements Params.
 func (p *SmoothL1LossBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOut)
 	c.Tensor(p.Self)
@@ -1202,7 +1148,7 @@ type SoftMarginLossParams struct {
 }
 
 var opSoftMarginLoss = Operator{
-	Name: "SoftMarginLoss", Symbol: "aclnnSoftMarginLoss", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSoftMarginLoss", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self target reduction out",
 	Slots:  "ii-o",
 }
@@ -1219,10 +1165,8 @@ func SoftMarginLoss(st *acl.Stream, p SoftMarginLossParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SoftMarginLossParams) Operator() *Operator { return &opSoftMarginLoss }
 
-// Encode implements Params.
 func (p *SoftMarginLossParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Target)
@@ -1240,7 +1184,7 @@ type SoftMarginLossBackwardParams struct {
 }
 
 var opSoftMarginLossBackward = Operator{
-	Name: "SoftMarginLossBackward", Symbol: "aclnnSoftMarginLossBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSoftMarginLossBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self target reduction out",
 	Slots:  "iii-o",
 }
@@ -1258,10 +1202,8 @@ func SoftMarginLossBackward(st *acl.Stream, p SoftMarginLossBackwardParams) erro
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SoftMarginLossBackwardParams) Operator() *Operator { return &opSoftMarginLossBackward }
 
-// Encode implements Params.
 func (p *SoftMarginLossBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -1279,7 +1221,7 @@ type SoftmaxCrossEntropyWithLogitsParams struct {
 }
 
 var opSoftmaxCrossEntropyWithLogits = Operator{
-	Name: "SoftmaxCrossEntropyWithLogits", Symbol: "aclnnSoftmaxCrossEntropyWithLogits", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSoftmaxCrossEntropyWithLogits", Library: "libopapi", Since: "2026-08",
 	Params: "features labels loss backprop",
 	Slots:  "iioo",
 }
@@ -1297,12 +1239,10 @@ func SoftmaxCrossEntropyWithLogits(st *acl.Stream, p SoftmaxCrossEntropyWithLogi
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SoftmaxCrossEntropyWithLogitsParams) Operator() *Operator {
 	return &opSoftmaxCrossEntropyWithLogits
 }
 
-// Encode implements Params.
 func (p *SoftmaxCrossEntropyWithLogitsParams) Encode(c *Call) {
 	c.Tensor(p.Features)
 	c.Tensor(p.Labels)

@@ -21,7 +21,7 @@ type AddLoraParams struct {
 }
 
 var opAddLora = Operator{
-	Name: "AddLora", Symbol: "aclnnAddLora", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAddLora", Library: "libopapi", Since: "8.1.RC1",
 	Params: "y x weightB indices weightAOptional layerIdx scale yOffset ySliceSize out",
 	Slots:  "iiiii----o",
 }
@@ -39,10 +39,8 @@ func AddLora(st *acl.Stream, p AddLoraParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AddLoraParams) Operator() *Operator { return &opAddLora }
 
-// Encode implements Params.
 func (p *AddLoraParams) Encode(c *Call) {
 	c.Tensor(p.Y)
 	c.Tensor(p.X)
@@ -67,7 +65,7 @@ type AddMatMatElementsParams struct {
 }
 
 var opAddMatMatElements = Operator{
-	Name: "AddMatMatElements", Symbol: "aclnnAddMatMatElements", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAddMatMatElements", Library: "libopapi", Since: "2026-08",
 	Params: "a b c alpha beta cOut",
 	Slots:  "iiihho",
 }
@@ -83,10 +81,8 @@ func AddMatMatElements(st *acl.Stream, p AddMatMatElementsParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AddMatMatElementsParams) Operator() *Operator { return &opAddMatMatElements }
 
-// Encode implements Params.
 func (p *AddMatMatElementsParams) Encode(c *Call) {
 	c.Tensor(p.A)
 	c.Tensor(p.B)
@@ -107,7 +103,7 @@ type AddMatMatElementsPlusParams struct {
 }
 
 var opAddMatMatElementsPlus = Operator{
-	Name: "AddMatMatElementsPlus", Symbol: "aclnnAddMatMatElementsPlus", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAddMatMatElementsPlus", Library: "libopapi", Since: "2026-08",
 	Params: "c a b beta alpha cOut",
 	Slots:  "iiiiio",
 }
@@ -122,10 +118,8 @@ func AddMatMatElementsPlus(st *acl.Stream, p AddMatMatElementsPlusParams) error 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AddMatMatElementsPlusParams) Operator() *Operator { return &opAddMatMatElementsPlus }
 
-// Encode implements Params.
 func (p *AddMatMatElementsPlusParams) Encode(c *Call) {
 	c.Tensor(p.C)
 	c.Tensor(p.A)
@@ -147,7 +141,7 @@ type AddbmmParams struct {
 }
 
 var opAddbmm = Operator{
-	Name: "Addbmm", Symbol: "aclnnAddbmm", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAddbmm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self batch1 batch2 beta alpha out cubeMathType",
 	Slots:  "iiihho-",
 }
@@ -165,10 +159,8 @@ func Addbmm(st *acl.Stream, p AddbmmParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AddbmmParams) Operator() *Operator { return &opAddbmm }
 
-// Encode implements Params.
 func (p *AddbmmParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Batch1)
@@ -191,7 +183,7 @@ type AddmmParams struct {
 }
 
 var opAddmm = Operator{
-	Name: "Addmm", Symbol: "aclnnAddmm", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAddmm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self mat1 mat2 beta alpha out cubeMathType",
 	Slots:  "iiihho-",
 }
@@ -208,10 +200,8 @@ func Addmm(st *acl.Stream, p AddmmParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AddmmParams) Operator() *Operator { return &opAddmm }
 
-// Encode implements Params.
 func (p *AddmmParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Mat1)
@@ -234,7 +224,7 @@ type AddmmWeightNzParams struct {
 }
 
 var opAddmmWeightNz = Operator{
-	Name: "AddmmWeightNz", Symbol: "aclnnAddmmWeightNz", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAddmmWeightNz", Library: "libopapi", Since: "2026-08",
 	Params: "self mat1 mat2 beta alpha out cubeMathType",
 	Slots:  "iiihho-",
 }
@@ -251,10 +241,8 @@ func AddmmWeightNz(st *acl.Stream, p AddmmWeightNzParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AddmmWeightNzParams) Operator() *Operator { return &opAddmmWeightNz }
 
-// Encode implements Params.
 func (p *AddmmWeightNzParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Mat1)
@@ -277,7 +265,7 @@ type AddmvParams struct {
 }
 
 var opAddmv = Operator{
-	Name: "Addmv", Symbol: "aclnnAddmv", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAddmv", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self mat vec alpha beta out cubeMathType",
 	Slots:  "iiihho-",
 }
@@ -295,10 +283,8 @@ func Addmv(st *acl.Stream, p AddmvParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AddmvParams) Operator() *Operator { return &opAddmv }
 
-// Encode implements Params.
 func (p *AddmvParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Mat)
@@ -320,7 +306,7 @@ type AddrParams struct {
 }
 
 var opAddr = Operator{
-	Name: "Addr", Symbol: "aclnnAddr", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAddr", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self vec1 vec2 betaOptional alphaOptional out",
 	Slots:  "iiihho",
 }
@@ -337,10 +323,8 @@ func Addr(st *acl.Stream, p AddrParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AddrParams) Operator() *Operator { return &opAddr }
 
-// Encode implements Params.
 func (p *AddrParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Vec1)
@@ -361,7 +345,7 @@ type AddrV2Params struct {
 }
 
 var opAddrV2 = Operator{
-	Name: "AddrV2", Symbol: "aclnnAddrV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAddrV2", Library: "libopapi", Since: "2026-08",
 	Params: "self vec1 vec2 betaOptional alphaOptional out",
 	Slots:  "iiihho",
 }
@@ -379,10 +363,8 @@ func AddrV2(st *acl.Stream, p AddrV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AddrV2Params) Operator() *Operator { return &opAddrV2 }
 
-// Encode implements Params.
 func (p *AddrV2Params) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Vec1)
@@ -404,7 +386,7 @@ type BaddbmmParams struct {
 }
 
 var opBaddbmm = Operator{
-	Name: "Baddbmm", Symbol: "aclnnBaddbmm", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnBaddbmm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self batch1 batch2 beta alpha out cubeMathType",
 	Slots:  "iiihho-",
 }
@@ -421,10 +403,8 @@ func Baddbmm(st *acl.Stream, p BaddbmmParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *BaddbmmParams) Operator() *Operator { return &opBaddbmm }
 
-// Encode implements Params.
 func (p *BaddbmmParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Batch1)
@@ -444,7 +424,7 @@ type BatchMatMulParams struct {
 }
 
 var opBatchMatMul = Operator{
-	Name: "BatchMatMul", Symbol: "aclnnBatchMatMul", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnBatchMatMul", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self mat2 out cubeMathType",
 	Slots:  "iio-",
 }
@@ -461,10 +441,8 @@ func BatchMatMul(st *acl.Stream, p BatchMatMulParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *BatchMatMulParams) Operator() *Operator { return &opBatchMatMul }
 
-// Encode implements Params.
 func (p *BatchMatMulParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Mat2)
@@ -481,7 +459,7 @@ type BatchMatMulWeightNzParams struct {
 }
 
 var opBatchMatMulWeightNz = Operator{
-	Name: "BatchMatMulWeightNz", Symbol: "aclnnBatchMatMulWeightNz", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnBatchMatMulWeightNz", Library: "libopapi", Since: "2026-08",
 	Params: "self mat2 out cubeMathType",
 	Slots:  "iio-",
 }
@@ -498,10 +476,8 @@ func BatchMatMulWeightNz(st *acl.Stream, p BatchMatMulWeightNzParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *BatchMatMulWeightNzParams) Operator() *Operator { return &opBatchMatMulWeightNz }
 
-// Encode implements Params.
 func (p *BatchMatMulWeightNzParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Mat2)
@@ -521,7 +497,7 @@ type BatchMatmulQuantParams struct {
 }
 
 var opBatchMatmulQuant = Operator{
-	Name: "BatchMatmulQuant", Symbol: "aclnnBatchMatmulQuant", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnBatchMatmulQuant", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 quantParam bias transposeX1 transposeX2 out",
 	Slots:  "iiii--o",
 }
@@ -538,10 +514,8 @@ func BatchMatmulQuant(st *acl.Stream, p BatchMatmulQuantParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *BatchMatmulQuantParams) Operator() *Operator { return &opBatchMatmulQuant }
 
-// Encode implements Params.
 func (p *BatchMatmulQuantParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -560,7 +534,7 @@ type DotParams struct {
 }
 
 var opDot = Operator{
-	Name: "Dot", Symbol: "aclnnDot", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnDot", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self tensor out",
 	Slots:  "iio",
 }
@@ -577,10 +551,8 @@ func Dot(st *acl.Stream, p DotParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *DotParams) Operator() *Operator { return &opDot }
 
-// Encode implements Params.
 func (p *DotParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Tensor)
@@ -604,7 +576,7 @@ type DualLevelQuantMatmulWeightNzParams struct {
 }
 
 var opDualLevelQuantMatmulWeightNz = Operator{
-	Name: "DualLevelQuantMatmulWeightNz", Symbol: "aclnnDualLevelQuantMatmulWeightNz", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnDualLevelQuantMatmulWeightNz", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 x1Level0Scale x2Level0Scale x1Level1Scale x2Level1Scale optionalBias transposeX1 transposeX2 level0GroupSize level1GroupSize out",
 	Slots:  "iiiiiii----o",
 }
@@ -621,12 +593,10 @@ func DualLevelQuantMatmulWeightNz(st *acl.Stream, p DualLevelQuantMatmulWeightNz
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *DualLevelQuantMatmulWeightNzParams) Operator() *Operator {
 	return &opDualLevelQuantMatmulWeightNz
 }
 
-// Encode implements Params.
 func (p *DualLevelQuantMatmulWeightNzParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -650,7 +620,7 @@ type EinsumParams struct {
 }
 
 var opEinsum = Operator{
-	Name: "Einsum", Symbol: "aclnnEinsum", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnEinsum", Library: "libopapi", Since: "8.1.RC1",
 	Params: "tensors equation output",
 	Slots:  "i-o",
 }
@@ -667,10 +637,8 @@ func Einsum(st *acl.Stream, p EinsumParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *EinsumParams) Operator() *Operator { return &opEinsum }
 
-// Encode implements Params.
 func (p *EinsumParams) Encode(c *Call) {
 	c.Tensors(p.Tensors)
 	c.Str(p.Equation)
@@ -699,7 +667,7 @@ type FFNParams struct {
 }
 
 var opFFN = Operator{
-	Name: "FFN", Symbol: "aclnnFFN", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnFFN", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x weight1 weight2 expertTokens bias1 bias2 scale offset deqScale1 deqScale2 antiquantScale1 antiquantScale2 antiquantOffset1 antiquantOffset2 activation innerPrecise y",
 	Slots:  "iiihiiiiiiiiii--o",
 }
@@ -720,10 +688,8 @@ func FFN(st *acl.Stream, p FFNParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FFNParams) Operator() *Operator { return &opFFN }
 
-// Encode implements Params.
 func (p *FFNParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Weight1)
@@ -767,7 +733,7 @@ type FFNV2Params struct {
 }
 
 var opFFNV2 = Operator{
-	Name: "FFNV2", Symbol: "aclnnFFNV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnFFNV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x weight1 weight2 expertTokens bias1 bias2 scale offset deqScale1 deqScale2 antiquantScale1 antiquantScale2 antiquantOffset1 antiquantOffset2 activation innerPrecise tokensIndexFlag y",
 	Slots:  "iiihiiiiiiiiii---o",
 }
@@ -786,10 +752,8 @@ func FFNV2(st *acl.Stream, p FFNV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FFNV2Params) Operator() *Operator { return &opFFNV2 }
 
-// Encode implements Params.
 func (p *FFNV2Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Weight1)
@@ -834,7 +798,7 @@ type FFNV3Params struct {
 }
 
 var opFFNV3 = Operator{
-	Name: "FFNV3", Symbol: "aclnnFFNV3", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnFFNV3", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x weight1 weight2 expertTokensOptional bias1Optional bias2Optional scaleOptional offsetOptional deqScale1Optional deqScale2Optional antiquantScale1Optional antiquantScale2Optional antiquantOffset1Optional antiquantOffset2Optional activation innerPrecise tokensIndexFlag y",
 	Slots:  "iiiiiiiiiiiiii---o",
 }
@@ -855,10 +819,8 @@ func FFNV3(st *acl.Stream, p FFNV3Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FFNV3Params) Operator() *Operator { return &opFFNV3 }
 
-// Encode implements Params.
 func (p *FFNV3Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Weight1)
@@ -892,7 +854,7 @@ type FusedMatmulParams struct {
 }
 
 var opFusedMatmul = Operator{
-	Name: "FusedMatmul", Symbol: "aclnnFusedMatmul", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFusedMatmul", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 bias x3 fusedOpType cubeMathType y",
 	Slots:  "iiii--o",
 }
@@ -909,10 +871,8 @@ func FusedMatmul(st *acl.Stream, p FusedMatmulParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FusedMatmulParams) Operator() *Operator { return &opFusedMatmul }
 
-// Encode implements Params.
 func (p *FusedMatmulParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -933,7 +893,7 @@ type FusedMatmulGeluParams struct {
 }
 
 var opFusedMatmulGelu = Operator{
-	Name: "FusedMatmulGelu", Symbol: "aclnnFusedMatmulGelu", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFusedMatmulGelu", Library: "libopapi", Since: "2026-08",
 	Params: "x weight bias approximate y",
 	Slots:  "iii-o",
 }
@@ -949,10 +909,8 @@ func FusedMatmulGelu(st *acl.Stream, p FusedMatmulGeluParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FusedMatmulGeluParams) Operator() *Operator { return &opFusedMatmulGelu }
 
-// Encode implements Params.
 func (p *FusedMatmulGeluParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Weight)
@@ -979,7 +937,7 @@ type FusedQuantMatmulParams struct {
 }
 
 var opFusedQuantMatmul = Operator{
-	Name: "FusedQuantMatmul", Symbol: "aclnnFusedQuantMatmul", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFusedQuantMatmul", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 x1Scale x2Scale yScaleOptional x1OffsetOptional x2OffsetOptional yOffsetOptional biasOptional x3Optional fusedOpType groupSizeOptional out",
 	Slots:  "iiiiiiiiii--o",
 }
@@ -997,10 +955,8 @@ func FusedQuantMatmul(st *acl.Stream, p FusedQuantMatmulParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FusedQuantMatmulParams) Operator() *Operator { return &opFusedQuantMatmul }
 
-// Encode implements Params.
 func (p *FusedQuantMatmulParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -1035,7 +991,7 @@ type FusedQuantMatmulWeightNzParams struct {
 }
 
 var opFusedQuantMatmulWeightNz = Operator{
-	Name: "FusedQuantMatmulWeightNz", Symbol: "aclnnFusedQuantMatmulWeightNz", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFusedQuantMatmulWeightNz", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 x1Scale x2Scale yScaleOptional x1OffsetOptional x2OffsetOptional yOffsetOptional biasOptional x3Optional fusedOpType groupSizeOptional out",
 	Slots:  "iiiiiiiiii--o",
 }
@@ -1053,10 +1009,8 @@ func FusedQuantMatmulWeightNz(st *acl.Stream, p FusedQuantMatmulWeightNzParams) 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FusedQuantMatmulWeightNzParams) Operator() *Operator { return &opFusedQuantMatmulWeightNz }
 
-// Encode implements Params.
 func (p *FusedQuantMatmulWeightNzParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -1087,7 +1041,7 @@ type GemmParams struct {
 }
 
 var opGemm = Operator{
-	Name: "Gemm", Symbol: "aclnnGemm", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGemm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "A B C alpha beta transA transB out cubeMathType",
 	Slots:  "iii----o-",
 }
@@ -1104,10 +1058,8 @@ func Gemm(st *acl.Stream, p GemmParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GemmParams) Operator() *Operator { return &opGemm }
 
-// Encode implements Params.
 func (p *GemmParams) Encode(c *Call) {
 	c.Tensor(p.A)
 	c.Tensor(p.B)
@@ -1128,7 +1080,7 @@ type GerParams struct {
 }
 
 var opGer = Operator{
-	Name: "Ger", Symbol: "aclnnGer", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGer", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self vec2 out",
 	Slots:  "iio",
 }
@@ -1145,10 +1097,8 @@ func Ger(st *acl.Stream, p GerParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GerParams) Operator() *Operator { return &opGer }
 
-// Encode implements Params.
 func (p *GerParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Vec2)
@@ -1163,7 +1113,7 @@ type GroupedBiasAddGradParams struct {
 }
 
 var opGroupedBiasAddGrad = Operator{
-	Name: "GroupedBiasAddGrad", Symbol: "aclnnGroupedBiasAddGrad", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGroupedBiasAddGrad", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradY groupIdxOptional out",
 	Slots:  "iio",
 }
@@ -1181,10 +1131,8 @@ func GroupedBiasAddGrad(st *acl.Stream, p GroupedBiasAddGradParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GroupedBiasAddGradParams) Operator() *Operator { return &opGroupedBiasAddGrad }
 
-// Encode implements Params.
 func (p *GroupedBiasAddGradParams) Encode(c *Call) {
 	c.Tensor(p.GradY)
 	c.Tensor(p.GroupIdxOptional)
@@ -1200,7 +1148,7 @@ type GroupedBiasAddGradV2Params struct {
 }
 
 var opGroupedBiasAddGradV2 = Operator{
-	Name: "GroupedBiasAddGradV2", Symbol: "aclnnGroupedBiasAddGradV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGroupedBiasAddGradV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradY groupIdxOptional groupIdxType out",
 	Slots:  "ii-o",
 }
@@ -1219,10 +1167,8 @@ func GroupedBiasAddGradV2(st *acl.Stream, p GroupedBiasAddGradV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GroupedBiasAddGradV2Params) Operator() *Operator { return &opGroupedBiasAddGradV2 }
 
-// Encode implements Params.
 func (p *GroupedBiasAddGradV2Params) Encode(c *Call) {
 	c.Tensor(p.GradY)
 	c.Tensor(p.GroupIdxOptional)
@@ -1245,7 +1191,7 @@ type GroupedMatmulParams struct {
 }
 
 var opGroupedMatmul = Operator{
-	Name: "GroupedMatmul", Symbol: "aclnnGroupedMatmul", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGroupedMatmul", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x weight biasOptional scaleOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional groupListOptional splitItem y",
 	Slots:  "iiiiiiih-o",
 }
@@ -1262,10 +1208,8 @@ func GroupedMatmul(st *acl.Stream, p GroupedMatmulParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GroupedMatmulParams) Operator() *Operator { return &opGroupedMatmul }
 
-// Encode implements Params.
 func (p *GroupedMatmulParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Weight)
@@ -1291,7 +1235,7 @@ type GroupedMatmulAddParams struct {
 }
 
 var opGroupedMatmulAdd = Operator{
-	Name: "GroupedMatmulAdd", Symbol: "aclnnGroupedMatmulAdd", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGroupedMatmulAdd", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x weight groupList yRef transposeX transposeWeight groupType",
 	Slots:  "iiii---",
 }
@@ -1309,10 +1253,8 @@ func GroupedMatmulAdd(st *acl.Stream, p GroupedMatmulAddParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GroupedMatmulAddParams) Operator() *Operator { return &opGroupedMatmulAdd }
 
-// Encode implements Params.
 func (p *GroupedMatmulAddParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Weight)
@@ -1336,7 +1278,7 @@ type GroupedMatmulAddV2Params struct {
 }
 
 var opGroupedMatmulAddV2 = Operator{
-	Name: "GroupedMatmulAddV2", Symbol: "aclnnGroupedMatmulAddV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnGroupedMatmulAddV2", Library: "libopapi", Since: "2026-08",
 	Params: "x weight groupList yRef transposeX transposeWeight groupType groupListType",
 	Slots:  "iiii----",
 }
@@ -1353,10 +1295,8 @@ func GroupedMatmulAddV2(st *acl.Stream, p GroupedMatmulAddV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GroupedMatmulAddV2Params) Operator() *Operator { return &opGroupedMatmulAddV2 }
 
-// Encode implements Params.
 func (p *GroupedMatmulAddV2Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Weight)
@@ -1389,7 +1329,7 @@ type GroupedMatmulFinalizeRoutingParams struct {
 }
 
 var opGroupedMatmulFinalizeRouting = Operator{
-	Name: "GroupedMatmulFinalizeRouting", Symbol: "aclnnGroupedMatmulFinalizeRouting", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnGroupedMatmulFinalizeRouting", Library: "libopapi", Since: "2026-08",
 	Params: "x w scaleOptional biasOptional pertokenScaleOptional groupListOptional sharedInputOptional logitOptional rowIndexOptional dtype sharedInputWeight sharedInputOffset transposeX transposeW groupListType y",
 	Slots:  "iiiiiiiii------o",
 }
@@ -1408,12 +1348,10 @@ func GroupedMatmulFinalizeRouting(st *acl.Stream, p GroupedMatmulFinalizeRouting
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GroupedMatmulFinalizeRoutingParams) Operator() *Operator {
 	return &opGroupedMatmulFinalizeRouting
 }
 
-// Encode implements Params.
 func (p *GroupedMatmulFinalizeRoutingParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.W)
@@ -1457,7 +1395,7 @@ type GroupedMatmulFinalizeRoutingV2Params struct {
 }
 
 var opGroupedMatmulFinalizeRoutingV2 = Operator{
-	Name: "GroupedMatmulFinalizeRoutingV2", Symbol: "aclnnGroupedMatmulFinalizeRoutingV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnGroupedMatmulFinalizeRoutingV2", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 scaleOptional biasOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional pertokenScaleOptional groupListOptional sharedInputOptional logitOptional rowIndexOptional dtype sharedInputWeight sharedInputOffset transposeX1 transposeX2 groupListType out",
 	Slots:  "iiiiiiiiiiii------o",
 }
@@ -1476,12 +1414,10 @@ func GroupedMatmulFinalizeRoutingV2(st *acl.Stream, p GroupedMatmulFinalizeRouti
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GroupedMatmulFinalizeRoutingV2Params) Operator() *Operator {
 	return &opGroupedMatmulFinalizeRoutingV2
 }
 
-// Encode implements Params.
 func (p *GroupedMatmulFinalizeRoutingV2Params) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -1529,7 +1465,7 @@ type GroupedMatmulFinalizeRoutingV3Params struct {
 }
 
 var opGroupedMatmulFinalizeRoutingV3 = Operator{
-	Name: "GroupedMatmulFinalizeRoutingV3", Symbol: "aclnnGroupedMatmulFinalizeRoutingV3", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnGroupedMatmulFinalizeRoutingV3", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 scaleOptional biasOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional pertokenScaleOptional groupListOptional sharedInputOptional logitOptional rowIndexOptional dtype sharedInputWeight sharedInputOffset transposeX1 transposeX2 groupListType tuningConfigOptional out",
 	Slots:  "iiiiiiiiiiii------ho",
 }
@@ -1547,12 +1483,10 @@ func GroupedMatmulFinalizeRoutingV3(st *acl.Stream, p GroupedMatmulFinalizeRouti
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GroupedMatmulFinalizeRoutingV3Params) Operator() *Operator {
 	return &opGroupedMatmulFinalizeRoutingV3
 }
 
-// Encode implements Params.
 func (p *GroupedMatmulFinalizeRoutingV3Params) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -1597,7 +1531,7 @@ type GroupedMatmulFinalizeRoutingWeightNzParams struct {
 }
 
 var opGroupedMatmulFinalizeRoutingWeightNz = Operator{
-	Name: "GroupedMatmulFinalizeRoutingWeightNz", Symbol: "aclnnGroupedMatmulFinalizeRoutingWeightNz", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGroupedMatmulFinalizeRoutingWeightNz", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 scale bias pertokenScaleOptional groupList sharedInput logit rowIndex dtype sharedInputWeight sharedInputOffset transposeX1 transposeX2 groupListType out",
 	Slots:  "iiiiiiiii------o",
 }
@@ -1617,12 +1551,10 @@ func GroupedMatmulFinalizeRoutingWeightNz(st *acl.Stream, p GroupedMatmulFinaliz
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GroupedMatmulFinalizeRoutingWeightNzParams) Operator() *Operator {
 	return &opGroupedMatmulFinalizeRoutingWeightNz
 }
 
-// Encode implements Params.
 func (p *GroupedMatmulFinalizeRoutingWeightNzParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -1667,7 +1599,7 @@ type GroupedMatmulFinalizeRoutingWeightNzV2Params struct {
 }
 
 var opGroupedMatmulFinalizeRoutingWeightNzV2 = Operator{
-	Name: "GroupedMatmulFinalizeRoutingWeightNzV2", Symbol: "aclnnGroupedMatmulFinalizeRoutingWeightNzV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnGroupedMatmulFinalizeRoutingWeightNzV2", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 scale bias offsetOptional antiquantScaleOptional antiquantOffsetOptional pertokenScaleOptional groupList sharedInput logit rowIndex dtype sharedInputWeight sharedInputOffset transposeX1 transposeX2 groupListType tuningConfigOptional out",
 	Slots:  "iiiiiiiiiiii------ho",
 }
@@ -1687,12 +1619,10 @@ func GroupedMatmulFinalizeRoutingWeightNzV2(st *acl.Stream, p GroupedMatmulFinal
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GroupedMatmulFinalizeRoutingWeightNzV2Params) Operator() *Operator {
 	return &opGroupedMatmulFinalizeRoutingWeightNzV2
 }
 
-// Encode implements Params.
 func (p *GroupedMatmulFinalizeRoutingWeightNzV2Params) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -1731,7 +1661,7 @@ type GroupedMatmulSwigluQuantParams struct {
 }
 
 var opGroupedMatmulSwigluQuant = Operator{
-	Name: "GroupedMatmulSwigluQuant", Symbol: "aclnnGroupedMatmulSwigluQuant", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGroupedMatmulSwigluQuant", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x weight bias offset weightScale xScale groupList output outputScale outputOffset",
 	Slots:  "iiiiiiiooo",
 }
@@ -1751,10 +1681,8 @@ func GroupedMatmulSwigluQuant(st *acl.Stream, p GroupedMatmulSwigluQuantParams) 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GroupedMatmulSwigluQuantParams) Operator() *Operator { return &opGroupedMatmulSwigluQuant }
 
-// Encode implements Params.
 func (p *GroupedMatmulSwigluQuantParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Weight)
@@ -1783,7 +1711,7 @@ type GroupedMatmulSwigluQuantWeightNZParams struct {
 }
 
 var opGroupedMatmulSwigluQuantWeightNZ = Operator{
-	Name: "GroupedMatmulSwigluQuantWeightNZ", Symbol: "aclnnGroupedMatmulSwigluQuantWeightNZ", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnGroupedMatmulSwigluQuantWeightNZ", Library: "libopapi", Since: "2026-08",
 	Params: "x weight bias offset weightScale xScale groupList output outputScale outputOffset",
 	Slots:  "iiiiiiiooo",
 }
@@ -1802,12 +1730,10 @@ func GroupedMatmulSwigluQuantWeightNZ(st *acl.Stream, p GroupedMatmulSwigluQuant
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GroupedMatmulSwigluQuantWeightNZParams) Operator() *Operator {
 	return &opGroupedMatmulSwigluQuantWeightNZ
 }
 
-// Encode implements Params.
 func (p *GroupedMatmulSwigluQuantWeightNZParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Weight)
@@ -1837,7 +1763,7 @@ type GroupedMatmulV2Params struct {
 }
 
 var opGroupedMatmulV2 = Operator{
-	Name: "GroupedMatmulV2", Symbol: "aclnnGroupedMatmulV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGroupedMatmulV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x weight biasOptional scaleOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional groupListOptional splitItem groupType y",
 	Slots:  "iiiiiiih--o",
 }
@@ -1854,10 +1780,8 @@ func GroupedMatmulV2(st *acl.Stream, p GroupedMatmulV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GroupedMatmulV2Params) Operator() *Operator { return &opGroupedMatmulV2 }
 
-// Encode implements Params.
 func (p *GroupedMatmulV2Params) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Weight)
@@ -1888,7 +1812,7 @@ type GroupedMatmulV3Params struct {
 }
 
 var opGroupedMatmulV3 = Operator{
-	Name: "GroupedMatmulV3", Symbol: "aclnnGroupedMatmulV3", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGroupedMatmulV3", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x weight biasOptional scaleOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional groupListOptional splitItem groupType y",
 	Slots:  "iiiiiiii--o",
 }
@@ -1905,10 +1829,8 @@ func GroupedMatmulV3(st *acl.Stream, p GroupedMatmulV3Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GroupedMatmulV3Params) Operator() *Operator { return &opGroupedMatmulV3 }
 
-// Encode implements Params.
 func (p *GroupedMatmulV3Params) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Weight)
@@ -1947,7 +1869,7 @@ type GroupedMatmulV4Params struct {
 }
 
 var opGroupedMatmulV4 = Operator{
-	Name: "GroupedMatmulV4", Symbol: "aclnnGroupedMatmulV4", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGroupedMatmulV4", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x weight biasOptional scaleOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional perTokenScaleOptional groupListOptional activationInputOptional activationQuantScaleOptional activationQuantOffsetOptional splitItem groupType groupListType actType out activationFeatureOutOptional dynQuantScaleOutOptional",
 	Slots:  "iiiiiiiiiiii----ooo",
 }
@@ -1967,10 +1889,8 @@ func GroupedMatmulV4(st *acl.Stream, p GroupedMatmulV4Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GroupedMatmulV4Params) Operator() *Operator { return &opGroupedMatmulV4 }
 
-// Encode implements Params.
 func (p *GroupedMatmulV4Params) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Weight)
@@ -2018,7 +1938,7 @@ type GroupedMatmulV5Params struct {
 }
 
 var opGroupedMatmulV5 = Operator{
-	Name: "GroupedMatmulV5", Symbol: "aclnnGroupedMatmulV5", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnGroupedMatmulV5", Library: "libopapi", Since: "2026-08",
 	Params: "x weight biasOptional scaleOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional perTokenScaleOptional groupListOptional activationInputOptional activationQuantScaleOptional activationQuantOffsetOptional splitItem groupType groupListType actType tuningConfigOptional out activationFeatureOutOptional dynQuantScaleOutOptional",
 	Slots:  "iiiiiiiiiiii----hooo",
 }
@@ -2037,10 +1957,8 @@ func GroupedMatmulV5(st *acl.Stream, p GroupedMatmulV5Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GroupedMatmulV5Params) Operator() *Operator { return &opGroupedMatmulV5 }
 
-// Encode implements Params.
 func (p *GroupedMatmulV5Params) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Weight)
@@ -2090,7 +2008,7 @@ type GroupedMatmulWeightNzParams struct {
 }
 
 var opGroupedMatmulWeightNz = Operator{
-	Name: "GroupedMatmulWeightNz", Symbol: "aclnnGroupedMatmulWeightNz", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnGroupedMatmulWeightNz", Library: "libopapi", Since: "2026-08",
 	Params: "x weight biasOptional scaleOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional perTokenScaleOptional groupListOptional activationInputOptional activationQuantScaleOptional activationQuantOffsetOptional splitItem groupType groupListType actType tuningConfigOptional quantGroupSize out activationFeatureOutOptional dynQuantScaleOutOptional",
 	Slots:  "iiiiiiiiiiii----h-ooo",
 }
@@ -2108,10 +2026,8 @@ func GroupedMatmulWeightNz(st *acl.Stream, p GroupedMatmulWeightNzParams) error 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GroupedMatmulWeightNzParams) Operator() *Operator { return &opGroupedMatmulWeightNz }
 
-// Encode implements Params.
 func (p *GroupedMatmulWeightNzParams) Encode(c *Call) {
 	c.Tensors(p.X)
 	c.Tensors(p.Weight)
@@ -2147,7 +2063,7 @@ type InplaceAddbmmParams struct {
 }
 
 var opInplaceAddbmm = Operator{
-	Name: "InplaceAddbmm", Symbol: "aclnnInplaceAddbmm", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceAddbmm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef batch1 batch2 beta alpha cubeMathType",
 	Slots:  "iiihh-",
 }
@@ -2164,10 +2080,8 @@ func InplaceAddbmm(st *acl.Stream, p InplaceAddbmmParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceAddbmmParams) Operator() *Operator { return &opInplaceAddbmm }
 
-// Encode implements Params.
 func (p *InplaceAddbmmParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Batch1)
@@ -2188,7 +2102,7 @@ type InplaceAddmmParams struct {
 }
 
 var opInplaceAddmm = Operator{
-	Name: "InplaceAddmm", Symbol: "aclnnInplaceAddmm", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceAddmm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef mat1 mat2 beta alpha cubeMathType",
 	Slots:  "iiihh-",
 }
@@ -2205,10 +2119,8 @@ func InplaceAddmm(st *acl.Stream, p InplaceAddmmParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceAddmmParams) Operator() *Operator { return &opInplaceAddmm }
 
-// Encode implements Params.
 func (p *InplaceAddmmParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Mat1)
@@ -2228,7 +2140,7 @@ type InplaceAddrParams struct {
 }
 
 var opInplaceAddr = Operator{
-	Name: "InplaceAddr", Symbol: "aclnnInplaceAddr", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceAddr", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef vec1 vec2 betaOptional alphaOptional",
 	Slots:  "iiihh",
 }
@@ -2245,10 +2157,8 @@ func InplaceAddr(st *acl.Stream, p InplaceAddrParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceAddrParams) Operator() *Operator { return &opInplaceAddr }
 
-// Encode implements Params.
 func (p *InplaceAddrParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Vec1)
@@ -2267,7 +2177,7 @@ type InplaceAddrV2Params struct {
 }
 
 var opInplaceAddrV2 = Operator{
-	Name: "InplaceAddrV2", Symbol: "aclnnInplaceAddrV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnInplaceAddrV2", Library: "libopapi", Since: "2026-08",
 	Params: "selfRef vec1 vec2 betaOptional alphaOptional",
 	Slots:  "iiihh",
 }
@@ -2284,10 +2194,8 @@ func InplaceAddrV2(st *acl.Stream, p InplaceAddrV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceAddrV2Params) Operator() *Operator { return &opInplaceAddrV2 }
 
-// Encode implements Params.
 func (p *InplaceAddrV2Params) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Vec1)
@@ -2307,7 +2215,7 @@ type InplaceBaddbmmParams struct {
 }
 
 var opInplaceBaddbmm = Operator{
-	Name: "InplaceBaddbmm", Symbol: "aclnnInplaceBaddbmm", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceBaddbmm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef batch1 batch2 beta alpha cubeMathType",
 	Slots:  "iiihh-",
 }
@@ -2324,10 +2232,8 @@ func InplaceBaddbmm(st *acl.Stream, p InplaceBaddbmmParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceBaddbmmParams) Operator() *Operator { return &opInplaceBaddbmm }
 
-// Encode implements Params.
 func (p *InplaceBaddbmmParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Batch1)
@@ -2346,7 +2252,7 @@ type MatmulParams struct {
 }
 
 var opMatmul = Operator{
-	Name: "Matmul", Symbol: "aclnnMatmul", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMatmul", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self mat2 out cubeMathType",
 	Slots:  "iio-",
 }
@@ -2364,10 +2270,8 @@ func Matmul(st *acl.Stream, p MatmulParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MatmulParams) Operator() *Operator { return &opMatmul }
 
-// Encode implements Params.
 func (p *MatmulParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Mat2)
@@ -2385,7 +2289,7 @@ type MatmulCompressParams struct {
 }
 
 var opMatmulCompress = Operator{
-	Name: "MatmulCompress", Symbol: "aclnnMatmulCompress", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMatmulCompress", Library: "libopapi", Since: "2026-08",
 	Params: "x weight bias compressIndex out",
 	Slots:  "iiiio",
 }
@@ -2401,10 +2305,8 @@ func MatmulCompress(st *acl.Stream, p MatmulCompressParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MatmulCompressParams) Operator() *Operator { return &opMatmulCompress }
 
-// Encode implements Params.
 func (p *MatmulCompressParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Weight)
@@ -2427,7 +2329,7 @@ type MatmulCompressDequantParams struct {
 }
 
 var opMatmulCompressDequant = Operator{
-	Name: "MatmulCompressDequant", Symbol: "aclnnMatmulCompressDequant", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMatmulCompressDequant", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 compressIndex bias deqScale offsetW offsetX compressInfo out",
 	Slots:  "iiiiii-ho",
 }
@@ -2445,10 +2347,8 @@ func MatmulCompressDequant(st *acl.Stream, p MatmulCompressDequantParams) error 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MatmulCompressDequantParams) Operator() *Operator { return &opMatmulCompressDequant }
 
-// Encode implements Params.
 func (p *MatmulCompressDequantParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -2472,7 +2372,7 @@ type MatmulEmuSplitWeightParams struct {
 }
 
 var opMatmulEmuSplitWeight = Operator{
-	Name: "MatmulEmuSplitWeight", Symbol: "aclnnMatmulEmuSplitWeight", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMatmulEmuSplitWeight", Library: "libopapi", Since: "2026-08",
 	Params: "x wHigh wLow y wLowScale yDtype",
 	Slots:  "iiio--",
 }
@@ -2489,10 +2389,8 @@ func MatmulEmuSplitWeight(st *acl.Stream, p MatmulEmuSplitWeightParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MatmulEmuSplitWeightParams) Operator() *Operator { return &opMatmulEmuSplitWeight }
 
-// Encode implements Params.
 func (p *MatmulEmuSplitWeightParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.WHigh)
@@ -2511,7 +2409,7 @@ type MatmulWeightNzParams struct {
 }
 
 var opMatmulWeightNz = Operator{
-	Name: "MatmulWeightNz", Symbol: "aclnnMatmulWeightNz", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMatmulWeightNz", Library: "libopapi", Since: "2026-08",
 	Params: "self mat2 out cubeMathType",
 	Slots:  "iio-",
 }
@@ -2528,10 +2426,8 @@ func MatmulWeightNz(st *acl.Stream, p MatmulWeightNzParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MatmulWeightNzParams) Operator() *Operator { return &opMatmulWeightNz }
 
-// Encode implements Params.
 func (p *MatmulWeightNzParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Mat2)
@@ -2548,7 +2444,7 @@ type MmParams struct {
 }
 
 var opMm = Operator{
-	Name: "Mm", Symbol: "aclnnMm", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self mat2 out cubeMathType",
 	Slots:  "iio-",
 }
@@ -2565,10 +2461,8 @@ func Mm(st *acl.Stream, p MmParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MmParams) Operator() *Operator { return &opMm }
 
-// Encode implements Params.
 func (p *MmParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Mat2)
@@ -2585,7 +2479,7 @@ type MvParams struct {
 }
 
 var opMv = Operator{
-	Name: "Mv", Symbol: "aclnnMv", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMv", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self vec out cubeMathType",
 	Slots:  "iio-",
 }
@@ -2602,10 +2496,8 @@ func Mv(st *acl.Stream, p MvParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MvParams) Operator() *Operator { return &opMv }
 
-// Encode implements Params.
 func (p *MvParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Vec)
@@ -2626,7 +2518,7 @@ type QuantBatchMatmulInplaceAddParams struct {
 }
 
 var opQuantBatchMatmulInplaceAdd = Operator{
-	Name: "QuantBatchMatmulInplaceAdd", Symbol: "aclnnQuantBatchMatmulInplaceAdd", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnQuantBatchMatmulInplaceAdd", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 x1ScaleOptional x2Scale yRef transposeX1 transposeX2 groupSize",
 	Slots:  "iiiii---",
 }
@@ -2642,10 +2534,8 @@ func QuantBatchMatmulInplaceAdd(st *acl.Stream, p QuantBatchMatmulInplaceAddPara
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *QuantBatchMatmulInplaceAddParams) Operator() *Operator { return &opQuantBatchMatmulInplaceAdd }
 
-// Encode implements Params.
 func (p *QuantBatchMatmulInplaceAddParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -2673,7 +2563,7 @@ type QuantGroupedMatmulDequantParams struct {
 }
 
 var opQuantGroupedMatmulDequant = Operator{
-	Name: "QuantGroupedMatmulDequant", Symbol: "aclnnQuantGroupedMatmulDequant", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnQuantGroupedMatmulDequant", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x weight weightScale groupList biasOptional xScaleOptional xOffsetOptional smoothScaleOptional xQuantMode transposeWeight out",
 	Slots:  "iiiiiiii--o",
 }
@@ -2690,10 +2580,8 @@ func QuantGroupedMatmulDequant(st *acl.Stream, p QuantGroupedMatmulDequantParams
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *QuantGroupedMatmulDequantParams) Operator() *Operator { return &opQuantGroupedMatmulDequant }
 
-// Encode implements Params.
 func (p *QuantGroupedMatmulDequantParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Weight)
@@ -2718,7 +2606,7 @@ type QuantMatmulParams struct {
 }
 
 var opQuantMatmul = Operator{
-	Name: "QuantMatmul", Symbol: "aclnnQuantMatmul", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnQuantMatmul", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 bias deqScale out",
 	Slots:  "iii-o",
 }
@@ -2734,10 +2622,8 @@ func QuantMatmul(st *acl.Stream, p QuantMatmulParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *QuantMatmulParams) Operator() *Operator { return &opQuantMatmul }
 
-// Encode implements Params.
 func (p *QuantMatmulParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -2766,7 +2652,7 @@ type QuantMatmulActivationQuantWeightNzParams struct {
 }
 
 var opQuantMatmulActivationQuantWeightNz = Operator{
-	Name: "QuantMatmulActivationQuantWeightNz", Symbol: "aclnnQuantMatmulActivationQuantWeightNz", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnQuantMatmulActivationQuantWeightNz", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 x1ScaleOptional x2Scale biasOptional transposeX1 transposeX2 groupSize activationType quantMode roundMode scaleAlg dstTypeMax yOut yScaleOut",
 	Slots:  "iiiii--------oo",
 }
@@ -2784,12 +2670,10 @@ func QuantMatmulActivationQuantWeightNz(st *acl.Stream, p QuantMatmulActivationQ
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *QuantMatmulActivationQuantWeightNzParams) Operator() *Operator {
 	return &opQuantMatmulActivationQuantWeightNz
 }
 
-// Encode implements Params.
 func (p *QuantMatmulActivationQuantWeightNzParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -2823,7 +2707,7 @@ type QuantMatmulDequantParams struct {
 }
 
 var opQuantMatmulDequant = Operator{
-	Name: "QuantMatmulDequant", Symbol: "aclnnQuantMatmulDequant", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnQuantMatmulDequant", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x weight weightScale biasOptional xScaleOptional xOffsetOptional smoothScaleOptional xQuantMode transposeWeight out",
 	Slots:  "iiiiiii--o",
 }
@@ -2840,10 +2724,8 @@ func QuantMatmulDequant(st *acl.Stream, p QuantMatmulDequantParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *QuantMatmulDequantParams) Operator() *Operator { return &opQuantMatmulDequant }
 
-// Encode implements Params.
 func (p *QuantMatmulDequantParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Weight)
@@ -2877,7 +2759,7 @@ type QuantMatmulReduceSumWeightNzParams struct {
 }
 
 var opQuantMatmulReduceSumWeightNz = Operator{
-	Name: "QuantMatmulReduceSumWeightNz", Symbol: "aclnnQuantMatmulReduceSumWeightNz", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnQuantMatmulReduceSumWeightNz", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 x1Scale x2Scale yScale x1Offset x2Offset yOffset bias transposeX1 transposeX2 groupSize dims keepDims out",
 	Slots:  "iiiiiiiii---h-o",
 }
@@ -2895,12 +2777,10 @@ func QuantMatmulReduceSumWeightNz(st *acl.Stream, p QuantMatmulReduceSumWeightNz
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *QuantMatmulReduceSumWeightNzParams) Operator() *Operator {
 	return &opQuantMatmulReduceSumWeightNz
 }
 
-// Encode implements Params.
 func (p *QuantMatmulReduceSumWeightNzParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -2931,7 +2811,7 @@ type QuantMatmulV2Params struct {
 }
 
 var opQuantMatmulV2 = Operator{
-	Name: "QuantMatmulV2", Symbol: "aclnnQuantMatmulV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnQuantMatmulV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 bias deqScale adjX1 adjX2 out",
 	Slots:  "iiii--o",
 }
@@ -2949,10 +2829,8 @@ func QuantMatmulV2(st *acl.Stream, p QuantMatmulV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *QuantMatmulV2Params) Operator() *Operator { return &opQuantMatmulV2 }
 
-// Encode implements Params.
 func (p *QuantMatmulV2Params) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -2976,7 +2854,7 @@ type QuantMatmulV3Params struct {
 }
 
 var opQuantMatmulV3 = Operator{
-	Name: "QuantMatmulV3", Symbol: "aclnnQuantMatmulV3", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnQuantMatmulV3", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 scale offset bias transposeX1 transposeX2 out",
 	Slots:  "iiiii--o",
 }
@@ -2994,10 +2872,8 @@ func QuantMatmulV3(st *acl.Stream, p QuantMatmulV3Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *QuantMatmulV3Params) Operator() *Operator { return &opQuantMatmulV3 }
 
-// Encode implements Params.
 func (p *QuantMatmulV3Params) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -3023,7 +2899,7 @@ type QuantMatmulV4Params struct {
 }
 
 var opQuantMatmulV4 = Operator{
-	Name: "QuantMatmulV4", Symbol: "aclnnQuantMatmulV4", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnQuantMatmulV4", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 scale offset pertokenScaleOptional bias transposeX1 transposeX2 out",
 	Slots:  "iiiiii--o",
 }
@@ -3041,10 +2917,8 @@ func QuantMatmulV4(st *acl.Stream, p QuantMatmulV4Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *QuantMatmulV4Params) Operator() *Operator { return &opQuantMatmulV4 }
 
-// Encode implements Params.
 func (p *QuantMatmulV4Params) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -3075,7 +2949,7 @@ type QuantMatmulV5Params struct {
 }
 
 var opQuantMatmulV5 = Operator{
-	Name: "QuantMatmulV5", Symbol: "aclnnQuantMatmulV5", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnQuantMatmulV5", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 x1Scale x2Scale yScale x1Offset x2Offset yOffset bias transposeX1 transposeX2 groupSize out",
 	Slots:  "iiiiiiiii---o",
 }
@@ -3093,10 +2967,8 @@ func QuantMatmulV5(st *acl.Stream, p QuantMatmulV5Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *QuantMatmulV5Params) Operator() *Operator { return &opQuantMatmulV5 }
 
-// Encode implements Params.
 func (p *QuantMatmulV5Params) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -3131,7 +3003,7 @@ type QuantMatmulWeightNzParams struct {
 }
 
 var opQuantMatmulWeightNz = Operator{
-	Name: "QuantMatmulWeightNz", Symbol: "aclnnQuantMatmulWeightNz", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnQuantMatmulWeightNz", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 x1Scale x2Scale yScale x1Offset x2Offset yOffset bias transposeX1 transposeX2 groupSize out",
 	Slots:  "iiiiiiiii---o",
 }
@@ -3149,10 +3021,8 @@ func QuantMatmulWeightNz(st *acl.Stream, p QuantMatmulWeightNzParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *QuantMatmulWeightNzParams) Operator() *Operator { return &opQuantMatmulWeightNz }
 
-// Encode implements Params.
 func (p *QuantMatmulWeightNzParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -3181,7 +3051,7 @@ type Sparse4to2QuantMatmulWeightNzParams struct {
 }
 
 var opSparse4to2QuantMatmulWeightNz = Operator{
-	Name: "Sparse4to2QuantMatmulWeightNz", Symbol: "aclnnSparse4to2QuantMatmulWeightNz", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSparse4to2QuantMatmulWeightNz", Library: "libopapi", Since: "2026-08",
 	Params: "x sparseWeight index xScale sparseWeightScale biasOptional out",
 	Slots:  "iiiiiio",
 }
@@ -3199,12 +3069,10 @@ func Sparse4to2QuantMatmulWeightNz(st *acl.Stream, p Sparse4to2QuantMatmulWeight
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *Sparse4to2QuantMatmulWeightNzParams) Operator() *Operator {
 	return &opSparse4to2QuantMatmulWeightNz
 }
 
-// Encode implements Params.
 func (p *Sparse4to2QuantMatmulWeightNzParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.SparseWeight)
@@ -3230,7 +3098,7 @@ type TransposeBatchMatMulParams struct {
 }
 
 var opTransposeBatchMatMul = Operator{
-	Name: "TransposeBatchMatMul", Symbol: "aclnnTransposeBatchMatMul", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnTransposeBatchMatMul", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 bias scale permX1 permX2 permY cubeMathType batchSplitFactor out",
 	Slots:  "iiiihhh--o",
 }
@@ -3248,10 +3116,8 @@ func TransposeBatchMatMul(st *acl.Stream, p TransposeBatchMatMulParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *TransposeBatchMatMulParams) Operator() *Operator { return &opTransposeBatchMatMul }
 
-// Encode implements Params.
 func (p *TransposeBatchMatMulParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -3280,7 +3146,7 @@ type TransposeBatchMatMulWeightNzParams struct {
 }
 
 var opTransposeBatchMatMulWeightNz = Operator{
-	Name: "TransposeBatchMatMulWeightNz", Symbol: "aclnnTransposeBatchMatMulWeightNz", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnTransposeBatchMatMulWeightNz", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 bias scale permX1 permX2 permY cubeMathType batchSplitFactor out",
 	Slots:  "iiiihhh--o",
 }
@@ -3297,12 +3163,10 @@ func TransposeBatchMatMulWeightNz(st *acl.Stream, p TransposeBatchMatMulWeightNz
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *TransposeBatchMatMulWeightNzParams) Operator() *Operator {
 	return &opTransposeBatchMatMulWeightNz
 }
 
-// Encode implements Params.
 func (p *TransposeBatchMatMulWeightNzParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -3333,7 +3197,7 @@ type TransposeQuantBatchMatMulParams struct {
 }
 
 var opTransposeQuantBatchMatMul = Operator{
-	Name: "TransposeQuantBatchMatMul", Symbol: "aclnnTransposeQuantBatchMatMul", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnTransposeQuantBatchMatMul", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 bias x1Scale x2Scale dtype groupSize permX1 permX2 permY batchSplitFactor out",
 	Slots:  "iiiii--hhh-o",
 }
@@ -3351,10 +3215,8 @@ func TransposeQuantBatchMatMul(st *acl.Stream, p TransposeQuantBatchMatMulParams
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *TransposeQuantBatchMatMulParams) Operator() *Operator { return &opTransposeQuantBatchMatMul }
 
-// Encode implements Params.
 func (p *TransposeQuantBatchMatMulParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -3387,7 +3249,7 @@ type TransposeQuantBatchMatMulWeightNzParams struct {
 }
 
 var opTransposeQuantBatchMatMulWeightNz = Operator{
-	Name: "TransposeQuantBatchMatMulWeightNz", Symbol: "aclnnTransposeQuantBatchMatMulWeightNz", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnTransposeQuantBatchMatMulWeightNz", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 bias x1Scale x2Scale dtype groupSize permX1 permX2 permY batchSplitFactor out",
 	Slots:  "iiiii--hhh-o",
 }
@@ -3405,12 +3267,10 @@ func TransposeQuantBatchMatMulWeightNz(st *acl.Stream, p TransposeQuantBatchMatM
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *TransposeQuantBatchMatMulWeightNzParams) Operator() *Operator {
 	return &opTransposeQuantBatchMatMulWeightNz
 }
 
-// Encode implements Params.
 func (p *TransposeQuantBatchMatMulWeightNzParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -3444,7 +3304,7 @@ type WeightQuantBatchMatmulParams struct {
 }
 
 var opWeightQuantBatchMatmul = Operator{
-	Name: "WeightQuantBatchMatmul", Symbol: "aclnnWeightQuantBatchMatmul", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnWeightQuantBatchMatmul", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 diagonalMatrix deqOffset deqScale addOffset mulScale bias transposeX1 transposeX2 antiquantScale antiquantOffset out",
 	Slots:  "iiiiiiii----o",
 }
@@ -3462,10 +3322,8 @@ func WeightQuantBatchMatmul(st *acl.Stream, p WeightQuantBatchMatmulParams) erro
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *WeightQuantBatchMatmulParams) Operator() *Operator { return &opWeightQuantBatchMatmul }
 
-// Encode implements Params.
 func (p *WeightQuantBatchMatmulParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -3496,7 +3354,7 @@ type WeightQuantBatchMatmulNzParams struct {
 }
 
 var opWeightQuantBatchMatmulNz = Operator{
-	Name: "WeightQuantBatchMatmulNz", Symbol: "aclnnWeightQuantBatchMatmulNz", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnWeightQuantBatchMatmulNz", Library: "libopapi", Since: "2026-08",
 	Params: "x weight antiquantScale antiquantOffsetOptional quantScaleOptional quantOffsetOptional biasOptional antiquantGroupSize y",
 	Slots:  "iiiiiii-o",
 }
@@ -3512,10 +3370,8 @@ func WeightQuantBatchMatmulNz(st *acl.Stream, p WeightQuantBatchMatmulNzParams) 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *WeightQuantBatchMatmulNzParams) Operator() *Operator { return &opWeightQuantBatchMatmulNz }
 
-// Encode implements Params.
 func (p *WeightQuantBatchMatmulNzParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Weight)
@@ -3542,7 +3398,7 @@ type WeightQuantBatchMatmulV2Params struct {
 }
 
 var opWeightQuantBatchMatmulV2 = Operator{
-	Name: "WeightQuantBatchMatmulV2", Symbol: "aclnnWeightQuantBatchMatmulV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnWeightQuantBatchMatmulV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x weight antiquantScale antiquantOffsetOptional quantScaleOptional quantOffsetOptional biasOptional antiquantGroupSize y",
 	Slots:  "iiiiiii-o",
 }
@@ -3562,10 +3418,8 @@ func WeightQuantBatchMatmulV2(st *acl.Stream, p WeightQuantBatchMatmulV2Params) 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *WeightQuantBatchMatmulV2Params) Operator() *Operator { return &opWeightQuantBatchMatmulV2 }
 
-// Encode implements Params.
 func (p *WeightQuantBatchMatmulV2Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Weight)
@@ -3593,7 +3447,7 @@ type WeightQuantBatchMatmulV3Params struct {
 }
 
 var opWeightQuantBatchMatmulV3 = Operator{
-	Name: "WeightQuantBatchMatmulV3", Symbol: "aclnnWeightQuantBatchMatmulV3", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnWeightQuantBatchMatmulV3", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x weight antiquantScale antiquantOffsetOptional quantScaleOptional quantOffsetOptional biasOptional antiquantGroupSize innerPrecise y",
 	Slots:  "iiiiiii--o",
 }
@@ -3612,10 +3466,8 @@ func WeightQuantBatchMatmulV3(st *acl.Stream, p WeightQuantBatchMatmulV3Params) 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *WeightQuantBatchMatmulV3Params) Operator() *Operator { return &opWeightQuantBatchMatmulV3 }
 
-// Encode implements Params.
 func (p *WeightQuantBatchMatmulV3Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Weight)

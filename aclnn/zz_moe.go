@@ -14,7 +14,7 @@ type DistributeBarrierParams struct {
 }
 
 var opDistributeBarrier = Operator{
-	Name: "DistributeBarrier", Symbol: "aclnnDistributeBarrier", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnDistributeBarrier", Library: "libopapi", Since: "2026-08",
 	Params: "xRef group worldSize",
 	Slots:  "i--",
 }
@@ -31,10 +31,8 @@ func DistributeBarrier(st *acl.Stream, p DistributeBarrierParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *DistributeBarrierParams) Operator() *Operator { return &opDistributeBarrier }
 
-// Encode implements Params.
 func (p *DistributeBarrierParams) Encode(c *Call) {
 	c.Tensor(p.XRef)
 	c.Group(p.Group)
@@ -51,7 +49,7 @@ type DistributeBarrierV2Params struct {
 }
 
 var opDistributeBarrierV2 = Operator{
-	Name: "DistributeBarrierV2", Symbol: "aclnnDistributeBarrierV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnDistributeBarrierV2", Library: "libopapi", Since: "2026-08",
 	Params: "xRef timeOut elasticInfo group worldSize",
 	Slots:  "iii--",
 }
@@ -69,10 +67,8 @@ func DistributeBarrierV2(st *acl.Stream, p DistributeBarrierV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *DistributeBarrierV2Params) Operator() *Operator { return &opDistributeBarrierV2 }
 
-// Encode implements Params.
 func (p *DistributeBarrierV2Params) Encode(c *Call) {
 	c.Tensor(p.XRef)
 	c.Tensor(p.TimeOut)
@@ -89,7 +85,7 @@ type ElasticReceivableInfoCollectParams struct {
 }
 
 var opElasticReceivableInfoCollect = Operator{
-	Name: "ElasticReceivableInfoCollect", Symbol: "aclnnElasticReceivableInfoCollect", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnElasticReceivableInfoCollect", Library: "libopapi", Since: "2026-08",
 	Params: "group worldSize y",
 	Slots:  "--o",
 }
@@ -106,12 +102,10 @@ func ElasticReceivableInfoCollect(st *acl.Stream, p ElasticReceivableInfoCollect
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ElasticReceivableInfoCollectParams) Operator() *Operator {
 	return &opElasticReceivableInfoCollect
 }
 
-// Encode implements Params.
 func (p *ElasticReceivableInfoCollectParams) Encode(c *Call) {
 	c.Group(p.Group)
 	c.Int64(p.WorldSize)
@@ -127,7 +121,7 @@ type ElasticReceivableTestParams struct {
 }
 
 var opElasticReceivableTest = Operator{
-	Name: "ElasticReceivableTest", Symbol: "aclnnElasticReceivableTest", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnElasticReceivableTest", Library: "libopapi", Since: "2026-08",
 	Params: "dstRank group worldSize rank_num",
 	Slots:  "i---",
 }
@@ -143,10 +137,8 @@ func ElasticReceivableTest(st *acl.Stream, p ElasticReceivableTestParams) error 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ElasticReceivableTestParams) Operator() *Operator { return &opElasticReceivableTest }
 
-// Encode implements Params.
 func (p *ElasticReceivableTestParams) Encode(c *Call) {
 	c.Tensor(p.DstRank)
 	c.Group(p.Group)
@@ -162,7 +154,7 @@ type MoeComputeExpertTokensParams struct {
 }
 
 var opMoeComputeExpertTokens = Operator{
-	Name: "MoeComputeExpertTokens", Symbol: "aclnnMoeComputeExpertTokens", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMoeComputeExpertTokens", Library: "libopapi", Since: "8.1.RC1",
 	Params: "sortedExperts numExperts out",
 	Slots:  "i-o",
 }
@@ -178,10 +170,8 @@ func MoeComputeExpertTokens(st *acl.Stream, p MoeComputeExpertTokensParams) erro
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MoeComputeExpertTokensParams) Operator() *Operator { return &opMoeComputeExpertTokens }
 
-// Encode implements Params.
 func (p *MoeComputeExpertTokensParams) Encode(c *Call) {
 	c.Tensor(p.SortedExperts)
 	c.Int64(p.NumExperts)
@@ -197,7 +187,7 @@ type MoeDistributeBufferResetParams struct {
 }
 
 var opMoeDistributeBufferReset = Operator{
-	Name: "MoeDistributeBufferReset", Symbol: "aclnnMoeDistributeBufferReset", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMoeDistributeBufferReset", Library: "libopapi", Since: "2026-08",
 	Params: "elasticInfo groupEp epWorldSize needSync",
 	Slots:  "i---",
 }
@@ -214,10 +204,8 @@ func MoeDistributeBufferReset(st *acl.Stream, p MoeDistributeBufferResetParams) 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MoeDistributeBufferResetParams) Operator() *Operator { return &opMoeDistributeBufferReset }
 
-// Encode implements Params.
 func (p *MoeDistributeBufferResetParams) Encode(c *Call) {
 	c.Tensor(p.ElasticInfo)
 	c.Group(p.GroupEp)
@@ -256,7 +244,7 @@ type MoeDistributeCombineParams struct {
 }
 
 var opMoeDistributeCombine = Operator{
-	Name: "MoeDistributeCombine", Symbol: "aclnnMoeDistributeCombine", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMoeDistributeCombine", Library: "libopapi", Since: "8.1.RC1",
 	Params: "expandX expertIds expandIdx epSendCounts expertScales tpSendCounts xActiveMask activationScale weightScale groupList expandScales groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum globalBs outDtype commQuantMode groupListType x",
 	Slots:  "iiiiiiiiiii--------------o",
 }
@@ -274,10 +262,8 @@ func MoeDistributeCombine(st *acl.Stream, p MoeDistributeCombineParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MoeDistributeCombineParams) Operator() *Operator { return &opMoeDistributeCombine }
 
-// Encode implements Params.
 func (p *MoeDistributeCombineParams) Encode(c *Call) {
 	c.Tensor(p.ExpandX)
 	c.Tensor(p.ExpertIds)
@@ -345,7 +331,7 @@ type MoeDistributeCombineAddRmsNormParams struct {
 }
 
 var opMoeDistributeCombineAddRmsNorm = Operator{
-	Name: "MoeDistributeCombineAddRmsNorm", Symbol: "aclnnMoeDistributeCombineAddRmsNorm", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMoeDistributeCombineAddRmsNorm", Library: "libopapi", Since: "2026-08",
 	Params: "expandX expertIds assistInfoForCombine epSendCounts expertScales residualX gamma tpSendCountsOptional xActiveMaskOptional activationScaleOptional weightScaleOptional groupListOptional expandScalesOptional sharedExpertXOptional groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum globalBs outDtype commQuantMode groupListType commAlg normEps yOut rstdOut xOut",
 	Slots:  "iiiiiiiiiiiiii----------------ooo",
 }
@@ -364,12 +350,10 @@ func MoeDistributeCombineAddRmsNorm(st *acl.Stream, p MoeDistributeCombineAddRms
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MoeDistributeCombineAddRmsNormParams) Operator() *Operator {
 	return &opMoeDistributeCombineAddRmsNorm
 }
 
-// Encode implements Params.
 func (p *MoeDistributeCombineAddRmsNormParams) Encode(c *Call) {
 	c.Tensor(p.ExpandX)
 	c.Tensor(p.ExpertIds)
@@ -452,7 +436,7 @@ type MoeDistributeCombineAddRmsNormV2Params struct {
 }
 
 var opMoeDistributeCombineAddRmsNormV2 = Operator{
-	Name: "MoeDistributeCombineAddRmsNormV2", Symbol: "aclnnMoeDistributeCombineAddRmsNormV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMoeDistributeCombineAddRmsNormV2", Library: "libopapi", Since: "2026-08",
 	Params: "expandX expertIds assistInfoForCombine epSendCounts expertScales residualX gamma tpSendCountsOptional xActiveMaskOptional activationScaleOptional weightScaleOptional groupListOptional expandScalesOptional sharedExpertXOptional elasticInfoOptional oriXOptional constExpertAlpha1Optional constExpertAlpha2Optional constExpertVOptional groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum globalBs outDtype commQuantMode groupListType commAlg normEps zeroExpertNum copyExpertNum constExpertNum yOut rstdOut xOut",
 	Slots:  "iiiiiiiiiiiiiiiiiii-------------------ooo",
 }
@@ -471,12 +455,10 @@ func MoeDistributeCombineAddRmsNormV2(st *acl.Stream, p MoeDistributeCombineAddR
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MoeDistributeCombineAddRmsNormV2Params) Operator() *Operator {
 	return &opMoeDistributeCombineAddRmsNormV2
 }
 
-// Encode implements Params.
 func (p *MoeDistributeCombineAddRmsNormV2Params) Encode(c *Call) {
 	c.Tensor(p.ExpandX)
 	c.Tensor(p.ExpertIds)
@@ -554,7 +536,7 @@ type MoeDistributeCombineV2Params struct {
 }
 
 var opMoeDistributeCombineV2 = Operator{
-	Name: "MoeDistributeCombineV2", Symbol: "aclnnMoeDistributeCombineV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMoeDistributeCombineV2", Library: "libopapi", Since: "2026-08",
 	Params: "expandX expertIds assistInfoForCombine epSendCounts expertScales tpSendCountsOptional xActiveMaskOptional activationScaleOptional weightScaleOptional groupListOptional expandScalesOptional sharedExpertXOptional groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum globalBs outDtype commQuantMode groupListType commAlg xOut",
 	Slots:  "iiiiiiiiiiii---------------o",
 }
@@ -572,10 +554,8 @@ func MoeDistributeCombineV2(st *acl.Stream, p MoeDistributeCombineV2Params) erro
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MoeDistributeCombineV2Params) Operator() *Operator { return &opMoeDistributeCombineV2 }
 
-// Encode implements Params.
 func (p *MoeDistributeCombineV2Params) Encode(c *Call) {
 	c.Tensor(p.ExpandX)
 	c.Tensor(p.ExpertIds)
@@ -648,7 +628,7 @@ type MoeDistributeCombineV3Params struct {
 }
 
 var opMoeDistributeCombineV3 = Operator{
-	Name: "MoeDistributeCombineV3", Symbol: "aclnnMoeDistributeCombineV3", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMoeDistributeCombineV3", Library: "libopapi", Since: "2026-08",
 	Params: "expandX expertIds assistInfoForCombine epSendCounts expertScales tpSendCountsOptional xActiveMaskOptional activationScaleOptional weightScaleOptional groupListOptional expandScalesOptional sharedExpertXOptional elasticInfoOptional oriXOptional constExpertAlpha1Optional constExpertAlpha2Optional constExpertVOptional groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum globalBs outDtype commQuantMode groupListType commAlg zeroExpertNum copyExpertNum constExpertNum xOut",
 	Slots:  "iiiiiiiiiiiiiiiii------------------o",
 }
@@ -667,10 +647,8 @@ func MoeDistributeCombineV3(st *acl.Stream, p MoeDistributeCombineV3Params) erro
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MoeDistributeCombineV3Params) Operator() *Operator { return &opMoeDistributeCombineV3 }
 
-// Encode implements Params.
 func (p *MoeDistributeCombineV3Params) Encode(c *Call) {
 	c.Tensor(p.ExpandX)
 	c.Tensor(p.ExpertIds)
@@ -740,7 +718,7 @@ type MoeDistributeDispatchParams struct {
 }
 
 var opMoeDistributeDispatch = Operator{
-	Name: "MoeDistributeDispatch", Symbol: "aclnnMoeDistributeDispatch", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMoeDistributeDispatch", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x expertIds scales xActiveMask expertScales groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum quantMode globalBs expertTokenNumsType expandX dynamicScales expandIdx expertTokenNums epRecvCounts tpRecvCounts expandScales",
 	Slots:  "iiiii-------------ooooooo",
 }
@@ -758,10 +736,8 @@ func MoeDistributeDispatch(st *acl.Stream, p MoeDistributeDispatchParams) error 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MoeDistributeDispatchParams) Operator() *Operator { return &opMoeDistributeDispatch }
 
-// Encode implements Params.
 func (p *MoeDistributeDispatchParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.ExpertIds)
@@ -821,7 +797,7 @@ type MoeDistributeDispatchV2Params struct {
 }
 
 var opMoeDistributeDispatchV2 = Operator{
-	Name: "MoeDistributeDispatchV2", Symbol: "aclnnMoeDistributeDispatchV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMoeDistributeDispatchV2", Library: "libopapi", Since: "2026-08",
 	Params: "x expertIds scalesOptional xActiveMaskOptional expertScalesOptional groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum quantMode globalBs expertTokenNumsType commAlg expandXOut dynamicScalesOut assistInfoForCombineOut expertTokenNumsOut epRecvCountsOut tpRecvCountsOut expandScalesOut",
 	Slots:  "iiiii--------------ooooooo",
 }
@@ -841,10 +817,8 @@ func MoeDistributeDispatchV2(st *acl.Stream, p MoeDistributeDispatchV2Params) er
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MoeDistributeDispatchV2Params) Operator() *Operator { return &opMoeDistributeDispatchV2 }
 
-// Encode implements Params.
 func (p *MoeDistributeDispatchV2Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.ExpertIds)
@@ -909,7 +883,7 @@ type MoeDistributeDispatchV3Params struct {
 }
 
 var opMoeDistributeDispatchV3 = Operator{
-	Name: "MoeDistributeDispatchV3", Symbol: "aclnnMoeDistributeDispatchV3", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMoeDistributeDispatchV3", Library: "libopapi", Since: "2026-08",
 	Params: "x expertIds scalesOptional xActiveMaskOptional expertScalesOptional elasticInfoOptional groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum quantMode globalBs expertTokenNumsType commAlg zeroExpertNum copyExpertNum constExpertNum expandXOut dynamicScalesOut assistInfoForCombineOut expertTokenNumsOut epRecvCountsOut tpRecvCountsOut expandScalesOut",
 	Slots:  "iiiiii-----------------ooooooo",
 }
@@ -928,10 +902,8 @@ func MoeDistributeDispatchV3(st *acl.Stream, p MoeDistributeDispatchV3Params) er
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MoeDistributeDispatchV3Params) Operator() *Operator { return &opMoeDistributeDispatchV3 }
 
-// Encode implements Params.
 func (p *MoeDistributeDispatchV3Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.ExpertIds)
@@ -978,7 +950,7 @@ type MoeFinalizeRoutingParams struct {
 }
 
 var opMoeFinalizeRouting = Operator{
-	Name: "MoeFinalizeRouting", Symbol: "aclnnMoeFinalizeRouting", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMoeFinalizeRouting", Library: "libopapi", Since: "8.1.RC1",
 	Params: "expandedX x1 x2Optional bias scales expandedRowIdx expandedExpertIdx out",
 	Slots:  "iiiiiiio",
 }
@@ -996,10 +968,8 @@ func MoeFinalizeRouting(st *acl.Stream, p MoeFinalizeRoutingParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MoeFinalizeRoutingParams) Operator() *Operator { return &opMoeFinalizeRouting }
 
-// Encode implements Params.
 func (p *MoeFinalizeRoutingParams) Encode(c *Call) {
 	c.Tensor(p.ExpandedX)
 	c.Tensor(p.X1)
@@ -1025,7 +995,7 @@ type MoeFinalizeRoutingV2Params struct {
 }
 
 var opMoeFinalizeRoutingV2 = Operator{
-	Name: "MoeFinalizeRoutingV2", Symbol: "aclnnMoeFinalizeRoutingV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMoeFinalizeRoutingV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "expandedX expandedRowIdx x1Optional x2Optional biasOptional scalesOptional expertIdxOptional dropPadMode out",
 	Slots:  "iiiiiii-o",
 }
@@ -1044,10 +1014,8 @@ func MoeFinalizeRoutingV2(st *acl.Stream, p MoeFinalizeRoutingV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MoeFinalizeRoutingV2Params) Operator() *Operator { return &opMoeFinalizeRoutingV2 }
 
-// Encode implements Params.
 func (p *MoeFinalizeRoutingV2Params) Encode(c *Call) {
 	c.Tensor(p.ExpandedX)
 	c.Tensor(p.ExpandedRowIdx)
@@ -1077,7 +1045,7 @@ type MoeFinalizeRoutingV2GradParams struct {
 }
 
 var opMoeFinalizeRoutingV2Grad = Operator{
-	Name: "MoeFinalizeRoutingV2Grad", Symbol: "aclnnMoeFinalizeRoutingV2Grad", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMoeFinalizeRoutingV2Grad", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradY expandedRowIdx expandedXOptional scalesOptional expertIdxOptional biasOptional dropPadMode activeNum expertNum expertCapacity gradExpandedXOut gradScalesOut",
 	Slots:  "iiiiii----oo",
 }
@@ -1096,10 +1064,8 @@ func MoeFinalizeRoutingV2Grad(st *acl.Stream, p MoeFinalizeRoutingV2GradParams) 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MoeFinalizeRoutingV2GradParams) Operator() *Operator { return &opMoeFinalizeRoutingV2Grad }
 
-// Encode implements Params.
 func (p *MoeFinalizeRoutingV2GradParams) Encode(c *Call) {
 	c.Tensor(p.GradY)
 	c.Tensor(p.ExpandedRowIdx)
@@ -1134,7 +1100,7 @@ type MoeGatingTopKParams struct {
 }
 
 var opMoeGatingTopK = Operator{
-	Name: "MoeGatingTopK", Symbol: "aclnnMoeGatingTopK", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMoeGatingTopK", Library: "libopapi", Since: "2026-08",
 	Params: "x biasOptional k kGroup groupCount groupSelectMode renorm normType outFlag routedScalingFactor eps yOut expertIdxOut outOut",
 	Slots:  "ii---------ooo",
 }
@@ -1152,10 +1118,8 @@ func MoeGatingTopK(st *acl.Stream, p MoeGatingTopKParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MoeGatingTopKParams) Operator() *Operator { return &opMoeGatingTopK }
 
-// Encode implements Params.
 func (p *MoeGatingTopKParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.BiasOptional)
@@ -1184,7 +1148,7 @@ type MoeGatingTopKSoftmaxParams struct {
 }
 
 var opMoeGatingTopKSoftmax = Operator{
-	Name: "MoeGatingTopKSoftmax", Symbol: "aclnnMoeGatingTopKSoftmax", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMoeGatingTopKSoftmax", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x finishedOptional k yOut expertIdxOut rowIdxOut",
 	Slots:  "ii-ooo",
 }
@@ -1201,10 +1165,8 @@ func MoeGatingTopKSoftmax(st *acl.Stream, p MoeGatingTopKSoftmaxParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MoeGatingTopKSoftmaxParams) Operator() *Operator { return &opMoeGatingTopKSoftmax }
 
-// Encode implements Params.
 func (p *MoeGatingTopKSoftmaxParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.FinishedOptional)
@@ -1227,7 +1189,7 @@ type MoeGatingTopKSoftmaxV2Params struct {
 }
 
 var opMoeGatingTopKSoftmaxV2 = Operator{
-	Name: "MoeGatingTopKSoftmaxV2", Symbol: "aclnnMoeGatingTopKSoftmaxV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMoeGatingTopKSoftmaxV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x finishedOptional k renorm outputSoftmaxResultFlag yOut expertIdxOut softmaxResultOutOptional",
 	Slots:  "ii---ooo",
 }
@@ -1244,10 +1206,8 @@ func MoeGatingTopKSoftmaxV2(st *acl.Stream, p MoeGatingTopKSoftmaxV2Params) erro
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MoeGatingTopKSoftmaxV2Params) Operator() *Operator { return &opMoeGatingTopKSoftmaxV2 }
 
-// Encode implements Params.
 func (p *MoeGatingTopKSoftmaxV2Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.FinishedOptional)
@@ -1271,7 +1231,7 @@ type MoeInitRoutingParams struct {
 }
 
 var opMoeInitRouting = Operator{
-	Name: "MoeInitRouting", Symbol: "aclnnMoeInitRouting", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMoeInitRouting", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x rowIdx expertIdx activeNum expandedXOut expandedRowIdxOut expandedExpertIdxOut",
 	Slots:  "iii-ooo",
 }
@@ -1288,10 +1248,8 @@ func MoeInitRouting(st *acl.Stream, p MoeInitRoutingParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MoeInitRoutingParams) Operator() *Operator { return &opMoeInitRouting }
 
-// Encode implements Params.
 func (p *MoeInitRoutingParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.RowIdx)
@@ -1316,7 +1274,7 @@ type MoeInitRoutingQuantParams struct {
 }
 
 var opMoeInitRoutingQuant = Operator{
-	Name: "MoeInitRoutingQuant", Symbol: "aclnnMoeInitRoutingQuant", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMoeInitRoutingQuant", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x rowIdx expertIdx activeNum scale offset expandedXOut expandedRowIdxOut expandedExpertIdxOut",
 	Slots:  "iii---ooo",
 }
@@ -1334,10 +1292,8 @@ func MoeInitRoutingQuant(st *acl.Stream, p MoeInitRoutingQuantParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MoeInitRoutingQuantParams) Operator() *Operator { return &opMoeInitRoutingQuant }
 
-// Encode implements Params.
 func (p *MoeInitRoutingQuantParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.RowIdx)
@@ -1371,7 +1327,7 @@ type MoeInitRoutingQuantV2Params struct {
 }
 
 var opMoeInitRoutingQuantV2 = Operator{
-	Name: "MoeInitRoutingQuantV2", Symbol: "aclnnMoeInitRoutingQuantV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMoeInitRoutingQuantV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x expertIdx scaleOptional offsetOptional activeNum expertCapacity expertNum dropPadMode expertTokensCountOrCumsumFlag expertTokensBeforeCapacityFlag quantMode expandedXOut expandedRowIdxOut expertTokensCountOrCumsumOutOptional expertTokensBeforeCapacityOutOptional dynamicQuantScaleOutOptional",
 	Slots:  "iiii-------ooooo",
 }
@@ -1389,10 +1345,8 @@ func MoeInitRoutingQuantV2(st *acl.Stream, p MoeInitRoutingQuantV2Params) error 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MoeInitRoutingQuantV2Params) Operator() *Operator { return &opMoeInitRoutingQuantV2 }
 
-// Encode implements Params.
 func (p *MoeInitRoutingQuantV2Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.ExpertIdx)
@@ -1429,7 +1383,7 @@ type MoeInitRoutingV2Params struct {
 }
 
 var opMoeInitRoutingV2 = Operator{
-	Name: "MoeInitRoutingV2", Symbol: "aclnnMoeInitRoutingV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMoeInitRoutingV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x expertIdx activeNumOptional expertCapacityOptional expertNumOptional dropPadModeOptional expertTokensCountOrCumsumFlagOptional expertTokensBeforeCapacityFlagOptional expandedXOut expandedRowIdxOut expertTokensCountOrCumsumOutOptional expertTokensBeforeCapacityOutOptional",
 	Slots:  "ii------oooo",
 }
@@ -1448,10 +1402,8 @@ func MoeInitRoutingV2(st *acl.Stream, p MoeInitRoutingV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MoeInitRoutingV2Params) Operator() *Operator { return &opMoeInitRoutingV2 }
 
-// Encode implements Params.
 func (p *MoeInitRoutingV2Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.ExpertIdx)
@@ -1478,7 +1430,7 @@ type MoeInitRoutingV2GradParams struct {
 }
 
 var opMoeInitRoutingV2Grad = Operator{
-	Name: "MoeInitRoutingV2Grad", Symbol: "aclnnMoeInitRoutingV2Grad", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMoeInitRoutingV2Grad", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradExpandedX expandedRowIdx topK dropPadMode activeNum out",
 	Slots:  "ii---o",
 }
@@ -1495,10 +1447,8 @@ func MoeInitRoutingV2Grad(st *acl.Stream, p MoeInitRoutingV2GradParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MoeInitRoutingV2GradParams) Operator() *Operator { return &opMoeInitRoutingV2Grad }
 
-// Encode implements Params.
 func (p *MoeInitRoutingV2GradParams) Encode(c *Call) {
 	c.Tensor(p.GradExpandedX)
 	c.Tensor(p.ExpandedRowIdx)
@@ -1530,7 +1480,7 @@ type MoeInitRoutingV3Params struct {
 }
 
 var opMoeInitRoutingV3 = Operator{
-	Name: "MoeInitRoutingV3", Symbol: "aclnnMoeInitRoutingV3", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMoeInitRoutingV3", Library: "libopapi", Since: "2026-08",
 	Params: "x expertIdx scaleOptional offsetOptional activeNum expertCapacity expertNum dropPadMode expertTokensNumType expertTokensNumFlag quantMode activeExpertRangeOptional rowIdxType expandedXOut expandedRowIdxOut expertTokensCountOrCumsumOut expandedScaleOut",
 	Slots:  "iiii-------h-oooo",
 }
@@ -1549,10 +1499,8 @@ func MoeInitRoutingV3(st *acl.Stream, p MoeInitRoutingV3Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MoeInitRoutingV3Params) Operator() *Operator { return &opMoeInitRoutingV3 }
 
-// Encode implements Params.
 func (p *MoeInitRoutingV3Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.ExpertIdx)
@@ -1584,7 +1532,7 @@ type MoeTokenPermuteParams struct {
 }
 
 var opMoeTokenPermute = Operator{
-	Name: "MoeTokenPermute", Symbol: "aclnnMoeTokenPermute", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMoeTokenPermute", Library: "libopapi", Since: "8.1.RC1",
 	Params: "tokens indices numOutTokens paddedMode permuteTokensOut sortedIndicesOut",
 	Slots:  "ii--oo",
 }
@@ -1601,10 +1549,8 @@ func MoeTokenPermute(st *acl.Stream, p MoeTokenPermuteParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MoeTokenPermuteParams) Operator() *Operator { return &opMoeTokenPermute }
 
-// Encode implements Params.
 func (p *MoeTokenPermuteParams) Encode(c *Call) {
 	c.Tensor(p.Tokens)
 	c.Tensor(p.Indices)
@@ -1624,7 +1570,7 @@ type MoeTokenPermuteGradParams struct {
 }
 
 var opMoeTokenPermuteGrad = Operator{
-	Name: "MoeTokenPermuteGrad", Symbol: "aclnnMoeTokenPermuteGrad", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMoeTokenPermuteGrad", Library: "libopapi", Since: "8.1.RC1",
 	Params: "permutedOutputGrad sortedIndices numTopk paddedMode out",
 	Slots:  "ii--o",
 }
@@ -1641,10 +1587,8 @@ func MoeTokenPermuteGrad(st *acl.Stream, p MoeTokenPermuteGradParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MoeTokenPermuteGradParams) Operator() *Operator { return &opMoeTokenPermuteGrad }
 
-// Encode implements Params.
 func (p *MoeTokenPermuteGradParams) Encode(c *Call) {
 	c.Tensor(p.PermutedOutputGrad)
 	c.Tensor(p.SortedIndices)
@@ -1667,7 +1611,7 @@ type MoeTokenPermuteWithEpParams struct {
 }
 
 var opMoeTokenPermuteWithEp = Operator{
-	Name: "MoeTokenPermuteWithEp", Symbol: "aclnnMoeTokenPermuteWithEp", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMoeTokenPermuteWithEp", Library: "libopapi", Since: "2026-08",
 	Params: "tokens indices probsOptional rangeOptional numOutTokens paddedMode permuteTokensOut sortedIndicesOut permuteProbsOut",
 	Slots:  "iiih--ooo",
 }
@@ -1685,10 +1629,8 @@ func MoeTokenPermuteWithEp(st *acl.Stream, p MoeTokenPermuteWithEpParams) error 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MoeTokenPermuteWithEpParams) Operator() *Operator { return &opMoeTokenPermuteWithEp }
 
-// Encode implements Params.
 func (p *MoeTokenPermuteWithEpParams) Encode(c *Call) {
 	c.Tensor(p.Tokens)
 	c.Tensor(p.Indices)
@@ -1714,7 +1656,7 @@ type MoeTokenPermuteWithEpGradParams struct {
 }
 
 var opMoeTokenPermuteWithEpGrad = Operator{
-	Name: "MoeTokenPermuteWithEpGrad", Symbol: "aclnnMoeTokenPermuteWithEpGrad", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMoeTokenPermuteWithEpGrad", Library: "libopapi", Since: "2026-08",
 	Params: "permutedTokensOutputGrad sortedIndices permutedProbsOutputGradOptional numTopk rangeOptional paddedMode tokenGradOut probsGradOut",
 	Slots:  "iii-h-oo",
 }
@@ -1731,10 +1673,8 @@ func MoeTokenPermuteWithEpGrad(st *acl.Stream, p MoeTokenPermuteWithEpGradParams
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MoeTokenPermuteWithEpGradParams) Operator() *Operator { return &opMoeTokenPermuteWithEpGrad }
 
-// Encode implements Params.
 func (p *MoeTokenPermuteWithEpGradParams) Encode(c *Call) {
 	c.Tensor(p.PermutedTokensOutputGrad)
 	c.Tensor(p.SortedIndices)
@@ -1759,7 +1699,7 @@ type MoeTokenPermuteWithRoutingMapParams struct {
 }
 
 var opMoeTokenPermuteWithRoutingMap = Operator{
-	Name: "MoeTokenPermuteWithRoutingMap", Symbol: "aclnnMoeTokenPermuteWithRoutingMap", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMoeTokenPermuteWithRoutingMap", Library: "libopapi", Since: "2026-08",
 	Params: "tokens routingMap probsOptional numOutTokens dropAndPad permuteTokensOut permuteProbsOutOptional sortedIndicesOut",
 	Slots:  "iii--ooo",
 }
@@ -1777,12 +1717,10 @@ func MoeTokenPermuteWithRoutingMap(st *acl.Stream, p MoeTokenPermuteWithRoutingM
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MoeTokenPermuteWithRoutingMapParams) Operator() *Operator {
 	return &opMoeTokenPermuteWithRoutingMap
 }
 
-// Encode implements Params.
 func (p *MoeTokenPermuteWithRoutingMapParams) Encode(c *Call) {
 	c.Tensor(p.Tokens)
 	c.Tensor(p.RoutingMap)
@@ -1808,7 +1746,7 @@ type MoeTokenPermuteWithRoutingMapGradParams struct {
 }
 
 var opMoeTokenPermuteWithRoutingMapGrad = Operator{
-	Name: "MoeTokenPermuteWithRoutingMapGrad", Symbol: "aclnnMoeTokenPermuteWithRoutingMapGrad", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMoeTokenPermuteWithRoutingMapGrad", Library: "libopapi", Since: "2026-08",
 	Params: "permutedTokenOutputGrad permutedProbsOutputGradOptional sortedIndices routingMapOptional numExperts tokensNum dropAndPad tokensGradOut probsGradOutOptional",
 	Slots:  "iiii---oo",
 }
@@ -1826,12 +1764,10 @@ func MoeTokenPermuteWithRoutingMapGrad(st *acl.Stream, p MoeTokenPermuteWithRout
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MoeTokenPermuteWithRoutingMapGradParams) Operator() *Operator {
 	return &opMoeTokenPermuteWithRoutingMapGrad
 }
 
-// Encode implements Params.
 func (p *MoeTokenPermuteWithRoutingMapGradParams) Encode(c *Call) {
 	c.Tensor(p.PermutedTokenOutputGrad)
 	c.Tensor(p.PermutedProbsOutputGradOptional)
@@ -1855,7 +1791,7 @@ type MoeTokenUnpermuteParams struct {
 }
 
 var opMoeTokenUnpermute = Operator{
-	Name: "MoeTokenUnpermute", Symbol: "aclnnMoeTokenUnpermute", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMoeTokenUnpermute", Library: "libopapi", Since: "8.1.RC1",
 	Params: "permutedTokens sortedIndices probsOptional paddedMode restoreShapeOptional out",
 	Slots:  "iii-ho",
 }
@@ -1873,10 +1809,8 @@ func MoeTokenUnpermute(st *acl.Stream, p MoeTokenUnpermuteParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MoeTokenUnpermuteParams) Operator() *Operator { return &opMoeTokenUnpermute }
 
-// Encode implements Params.
 func (p *MoeTokenUnpermuteParams) Encode(c *Call) {
 	c.Tensor(p.PermutedTokens)
 	c.Tensor(p.SortedIndices)
@@ -1899,7 +1833,7 @@ type MoeTokenUnpermuteGradParams struct {
 }
 
 var opMoeTokenUnpermuteGrad = Operator{
-	Name: "MoeTokenUnpermuteGrad", Symbol: "aclnnMoeTokenUnpermuteGrad", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMoeTokenUnpermuteGrad", Library: "libopapi", Since: "8.1.RC1",
 	Params: "permuteTokens unpermutedTokensGrad sortedIndices probsOptional paddedMode restoreShapeOptional permutedTokensGradOut probsGradOut",
 	Slots:  "iiii-hoo",
 }
@@ -1916,10 +1850,8 @@ func MoeTokenUnpermuteGrad(st *acl.Stream, p MoeTokenUnpermuteGradParams) error 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MoeTokenUnpermuteGradParams) Operator() *Operator { return &opMoeTokenUnpermuteGrad }
 
-// Encode implements Params.
 func (p *MoeTokenUnpermuteGradParams) Encode(c *Call) {
 	c.Tensor(p.PermuteTokens)
 	c.Tensor(p.UnpermutedTokensGrad)
@@ -1944,7 +1876,7 @@ type MoeTokenUnpermuteWithEpParams struct {
 }
 
 var opMoeTokenUnpermuteWithEp = Operator{
-	Name: "MoeTokenUnpermuteWithEp", Symbol: "aclnnMoeTokenUnpermuteWithEp", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMoeTokenUnpermuteWithEp", Library: "libopapi", Since: "2026-08",
 	Params: "permutedTokens sortedIndices probsOptional numTopk rangeOptional paddedMode restoreShapeOptional out",
 	Slots:  "iii-h-ho",
 }
@@ -1962,10 +1894,8 @@ func MoeTokenUnpermuteWithEp(st *acl.Stream, p MoeTokenUnpermuteWithEpParams) er
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MoeTokenUnpermuteWithEpParams) Operator() *Operator { return &opMoeTokenUnpermuteWithEp }
 
-// Encode implements Params.
 func (p *MoeTokenUnpermuteWithEpParams) Encode(c *Call) {
 	c.Tensor(p.PermutedTokens)
 	c.Tensor(p.SortedIndices)
@@ -1992,7 +1922,7 @@ type MoeTokenUnpermuteWithEpGradParams struct {
 }
 
 var opMoeTokenUnpermuteWithEpGrad = Operator{
-	Name: "MoeTokenUnpermuteWithEpGrad", Symbol: "aclnnMoeTokenUnpermuteWithEpGrad", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMoeTokenUnpermuteWithEpGrad", Library: "libopapi", Since: "2026-08",
 	Params: "unpermutedTokensGrad sortedIndices permutedTokensOptional probsOptional paddedMode restoreShapeOptional rangeOptional topkNum permutedTokensGradOut probsGradOut",
 	Slots:  "iiii-hh-oo",
 }
@@ -2010,12 +1940,10 @@ func MoeTokenUnpermuteWithEpGrad(st *acl.Stream, p MoeTokenUnpermuteWithEpGradPa
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MoeTokenUnpermuteWithEpGradParams) Operator() *Operator {
 	return &opMoeTokenUnpermuteWithEpGrad
 }
 
-// Encode implements Params.
 func (p *MoeTokenUnpermuteWithEpGradParams) Encode(c *Call) {
 	c.Tensor(p.UnpermutedTokensGrad)
 	c.Tensor(p.SortedIndices)
@@ -2044,7 +1972,7 @@ type MoeTokenUnpermuteWithRoutingMapParams struct {
 }
 
 var opMoeTokenUnpermuteWithRoutingMap = Operator{
-	Name: "MoeTokenUnpermuteWithRoutingMap", Symbol: "aclnnMoeTokenUnpermuteWithRoutingMap", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMoeTokenUnpermuteWithRoutingMap", Library: "libopapi", Since: "2026-08",
 	Params: "permutedTokens sortedIndices routingMapOptional probsOptional paddedMode restoreShapeOptional unpermutedTokens outIndex permuteTokenId permuteProbs",
 	Slots:  "iiii-hoooo",
 }
@@ -2063,12 +1991,10 @@ func MoeTokenUnpermuteWithRoutingMap(st *acl.Stream, p MoeTokenUnpermuteWithRout
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MoeTokenUnpermuteWithRoutingMapParams) Operator() *Operator {
 	return &opMoeTokenUnpermuteWithRoutingMap
 }
 
-// Encode implements Params.
 func (p *MoeTokenUnpermuteWithRoutingMapParams) Encode(c *Call) {
 	c.Tensor(p.PermutedTokens)
 	c.Tensor(p.SortedIndices)
@@ -2097,7 +2023,7 @@ type MoeTokenUnpermuteWithRoutingMapGradParams struct {
 }
 
 var opMoeTokenUnpermuteWithRoutingMapGrad = Operator{
-	Name: "MoeTokenUnpermuteWithRoutingMapGrad", Symbol: "aclnnMoeTokenUnpermuteWithRoutingMapGrad", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMoeTokenUnpermuteWithRoutingMapGrad", Library: "libopapi", Since: "2026-08",
 	Params: "unpermutedTokensGrad outIndex permuteTokenId routingMapOptional permutedTokensOptional probsOptional dropAndPad restoreShapeOptional permutedTokensGradOut probsGradOutOptional",
 	Slots:  "iiiiii-hoo",
 }
@@ -2116,12 +2042,10 @@ func MoeTokenUnpermuteWithRoutingMapGrad(st *acl.Stream, p MoeTokenUnpermuteWith
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MoeTokenUnpermuteWithRoutingMapGradParams) Operator() *Operator {
 	return &opMoeTokenUnpermuteWithRoutingMapGrad
 }
 
-// Encode implements Params.
 func (p *MoeTokenUnpermuteWithRoutingMapGradParams) Encode(c *Call) {
 	c.Tensor(p.UnpermutedTokensGrad)
 	c.Tensor(p.OutIndex)
@@ -2150,7 +2074,7 @@ type MoeUpdateExpertParams struct {
 }
 
 var opMoeUpdateExpert = Operator{
-	Name: "MoeUpdateExpert", Symbol: "aclnnMoeUpdateExpert", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMoeUpdateExpert", Library: "libopapi", Since: "2026-08",
 	Params: "expertIds eplbTable expertScalesOptional pruningThresholdOptional activeMaskOptional localRankId worldSize balanceMode balancedExpertIds balancedActiveMask",
 	Slots:  "iiiii---oo",
 }
@@ -2169,10 +2093,8 @@ func MoeUpdateExpert(st *acl.Stream, p MoeUpdateExpertParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MoeUpdateExpertParams) Operator() *Operator { return &opMoeUpdateExpert }
 
-// Encode implements Params.
 func (p *MoeUpdateExpertParams) Encode(c *Call) {
 	c.Tensor(p.ExpertIds)
 	c.Tensor(p.EplbTable)

@@ -18,7 +18,7 @@ type AdaLayerNormParams struct {
 }
 
 var opAdaLayerNorm = Operator{
-	Name: "AdaLayerNorm", Symbol: "aclnnAdaLayerNorm", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAdaLayerNorm", Library: "libopapi", Since: "2026-08",
 	Params: "x scale shift weightOptional biasOptional epsilon out",
 	Slots:  "iiiii-o",
 }
@@ -35,10 +35,8 @@ func AdaLayerNorm(st *acl.Stream, p AdaLayerNormParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AdaLayerNormParams) Operator() *Operator { return &opAdaLayerNorm }
 
-// Encode implements Params.
 func (p *AdaLayerNormParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Scale)
@@ -68,7 +66,7 @@ type AdaLayerNormBackwardParams struct {
 }
 
 var opAdaLayerNormBackward = Operator{
-	Name: "AdaLayerNormBackward", Symbol: "aclnnAdaLayerNormBackward", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAdaLayerNormBackward", Library: "libopapi", Since: "2026-08",
 	Params: "gradOut input normalizedShape rstd mean scale shift weightOptional biasOptional gradInputOut gradScaleOut gradShiftOut gradWeightOut gradBiasOut",
 	Slots:  "iihiiiiiiooooo",
 }
@@ -86,10 +84,8 @@ func AdaLayerNormBackward(st *acl.Stream, p AdaLayerNormBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AdaLayerNormBackwardParams) Operator() *Operator { return &opAdaLayerNormBackward }
 
-// Encode implements Params.
 func (p *AdaLayerNormBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOut)
 	c.Tensor(p.Input)
@@ -123,7 +119,7 @@ type AdaLayerNormQuantParams struct {
 }
 
 var opAdaLayerNormQuant = Operator{
-	Name: "AdaLayerNormQuant", Symbol: "aclnnAdaLayerNormQuant", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAdaLayerNormQuant", Library: "libopapi", Since: "2026-08",
 	Params: "x scale shift weightOptional biasOptional smoothScalesOptional epsilon quantMode out quantScale quantOffsetOptional",
 	Slots:  "iiiiii--ooo",
 }
@@ -140,10 +136,8 @@ func AdaLayerNormQuant(st *acl.Stream, p AdaLayerNormQuantParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AdaLayerNormQuantParams) Operator() *Operator { return &opAdaLayerNormQuant }
 
-// Encode implements Params.
 func (p *AdaLayerNormQuantParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Scale)
@@ -172,7 +166,7 @@ type AdaLayerNormV2Params struct {
 }
 
 var opAdaLayerNormV2 = Operator{
-	Name: "AdaLayerNormV2", Symbol: "aclnnAdaLayerNormV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAdaLayerNormV2", Library: "libopapi", Since: "2026-08",
 	Params: "x scale shift weightOptional biasOptional epsilon out meanOutOptional rstdOutOptional",
 	Slots:  "iiiii-ooo",
 }
@@ -189,10 +183,8 @@ func AdaLayerNormV2(st *acl.Stream, p AdaLayerNormV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AdaLayerNormV2Params) Operator() *Operator { return &opAdaLayerNormV2 }
 
-// Encode implements Params.
 func (p *AdaLayerNormV2Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Scale)
@@ -221,7 +213,7 @@ type AddLayerNormParams struct {
 }
 
 var opAddLayerNorm = Operator{
-	Name: "AddLayerNorm", Symbol: "aclnnAddLayerNorm", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAddLayerNorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 gamma beta biasOptional epsilon additionalOutput yOut meanOut rstdOut xOut",
 	Slots:  "iiiii--oooo",
 }
@@ -239,10 +231,8 @@ func AddLayerNorm(st *acl.Stream, p AddLayerNormParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AddLayerNormParams) Operator() *Operator { return &opAddLayerNorm }
 
-// Encode implements Params.
 func (p *AddLayerNormParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -272,7 +262,7 @@ type AddLayerNormGradParams struct {
 }
 
 var opAddLayerNormGrad = Operator{
-	Name: "AddLayerNormGrad", Symbol: "aclnnAddLayerNormGrad", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAddLayerNormGrad", Library: "libopapi", Since: "8.1.RC1",
 	Params: "dy x1 x2 rstd mean gamma dsumOptional dxOut dgammaOut dbetaOut",
 	Slots:  "iiiiiiiooo",
 }
@@ -289,10 +279,8 @@ func AddLayerNormGrad(st *acl.Stream, p AddLayerNormGradParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AddLayerNormGradParams) Operator() *Operator { return &opAddLayerNormGrad }
 
-// Encode implements Params.
 func (p *AddLayerNormGradParams) Encode(c *Call) {
 	c.Tensor(p.Dy)
 	c.Tensor(p.X1)
@@ -329,7 +317,7 @@ type AddLayerNormQuantParams struct {
 }
 
 var opAddLayerNormQuant = Operator{
-	Name: "AddLayerNormQuant", Symbol: "aclnnAddLayerNormQuant", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAddLayerNormQuant", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 gamma beta biasOptional scales1Optional scales2Optional zeroPoints1Optional zeroPoints2Optional quantMode epsilon additionalOutput divMode y1Out y2Out xOut outScales1Out outScales2Out",
 	Slots:  "iiiiiiiii----ooooo",
 }
@@ -348,10 +336,8 @@ func AddLayerNormQuant(st *acl.Stream, p AddLayerNormQuantParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AddLayerNormQuantParams) Operator() *Operator { return &opAddLayerNormQuant }
 
-// Encode implements Params.
 func (p *AddLayerNormQuantParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -397,7 +383,7 @@ type AddLayerNormQuantV2Params struct {
 }
 
 var opAddLayerNormQuantV2 = Operator{
-	Name: "AddLayerNormQuantV2", Symbol: "aclnnAddLayerNormQuantV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAddLayerNormQuantV2", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 gamma beta biasOptional scales1Optional scales2Optional zeroPoints1Optional zeroPoints2Optional quantMode epsilon additionalOutput divMode y1Out y2Out xOut layernormRes outScales1Out outScales2Out",
 	Slots:  "iiiiiiiii----oooooo",
 }
@@ -414,10 +400,8 @@ func AddLayerNormQuantV2(st *acl.Stream, p AddLayerNormQuantV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AddLayerNormQuantV2Params) Operator() *Operator { return &opAddLayerNormQuantV2 }
 
-// Encode implements Params.
 func (p *AddLayerNormQuantV2Params) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -452,7 +436,7 @@ type AddRmsNormParams struct {
 }
 
 var opAddRmsNorm = Operator{
-	Name: "AddRmsNorm", Symbol: "aclnnAddRmsNorm", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAddRmsNorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 gamma epsilon yOut rstdOut xOut",
 	Slots:  "iii-ooo",
 }
@@ -469,10 +453,8 @@ func AddRmsNorm(st *acl.Stream, p AddRmsNormParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AddRmsNormParams) Operator() *Operator { return &opAddRmsNorm }
 
-// Encode implements Params.
 func (p *AddRmsNormParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -496,7 +478,7 @@ type AddRmsNormCastParams struct {
 }
 
 var opAddRmsNormCast = Operator{
-	Name: "AddRmsNormCast", Symbol: "aclnnAddRmsNormCast", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAddRmsNormCast", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 gamma epsilon y1Out y2Out rstdOut xOut",
 	Slots:  "iii-oooo",
 }
@@ -513,10 +495,8 @@ func AddRmsNormCast(st *acl.Stream, p AddRmsNormCastParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AddRmsNormCastParams) Operator() *Operator { return &opAddRmsNormCast }
 
-// Encode implements Params.
 func (p *AddRmsNormCastParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -546,7 +526,7 @@ type AddRmsNormDynamicMxQuantParams struct {
 }
 
 var opAddRmsNormDynamicMxQuant = Operator{
-	Name: "AddRmsNormDynamicMxQuant", Symbol: "aclnnAddRmsNormDynamicMxQuant", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAddRmsNormDynamicMxQuant", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 gamma beta epsilon scaleAlg roundMode dstType outputRstd yOut xOut mxscaleOut rstdOut",
 	Slots:  "iiii-----oooo",
 }
@@ -563,10 +543,8 @@ func AddRmsNormDynamicMxQuant(st *acl.Stream, p AddRmsNormDynamicMxQuantParams) 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AddRmsNormDynamicMxQuantParams) Operator() *Operator { return &opAddRmsNormDynamicMxQuant }
 
-// Encode implements Params.
 func (p *AddRmsNormDynamicMxQuantParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -599,7 +577,7 @@ type AddRmsNormDynamicQuantParams struct {
 }
 
 var opAddRmsNormDynamicQuant = Operator{
-	Name: "AddRmsNormDynamicQuant", Symbol: "aclnnAddRmsNormDynamicQuant", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAddRmsNormDynamicQuant", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 gamma smoothScale1Optional smoothScale2Optional epsilon y1Out y2Out xOut scale1Out scale2Out",
 	Slots:  "iiiii-ooooo",
 }
@@ -619,10 +597,8 @@ func AddRmsNormDynamicQuant(st *acl.Stream, p AddRmsNormDynamicQuantParams) erro
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AddRmsNormDynamicQuantParams) Operator() *Operator { return &opAddRmsNormDynamicQuant }
 
-// Encode implements Params.
 func (p *AddRmsNormDynamicQuantParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -655,7 +631,7 @@ type AddRmsNormDynamicQuantV2Params struct {
 }
 
 var opAddRmsNormDynamicQuantV2 = Operator{
-	Name: "AddRmsNormDynamicQuantV2", Symbol: "aclnnAddRmsNormDynamicQuantV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAddRmsNormDynamicQuantV2", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 gamma smoothScale1Optional smoothScale2Optional betaOptional epsilon outputMask y1Out y2Out xOut scale1Out scale2Out",
 	Slots:  "iiiiii-hooooo",
 }
@@ -674,10 +650,8 @@ func AddRmsNormDynamicQuantV2(st *acl.Stream, p AddRmsNormDynamicQuantV2Params) 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AddRmsNormDynamicQuantV2Params) Operator() *Operator { return &opAddRmsNormDynamicQuantV2 }
 
-// Encode implements Params.
 func (p *AddRmsNormDynamicQuantV2Params) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -712,7 +686,7 @@ type AddRmsNormQuantParams struct {
 }
 
 var opAddRmsNormQuant = Operator{
-	Name: "AddRmsNormQuant", Symbol: "aclnnAddRmsNormQuant", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAddRmsNormQuant", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x1 x2 gamma scales1 scales2Optional zeroPoints1Optional zeroPoints2Optional axis epsilon divMode y1Out y2Out xOut",
 	Slots:  "iiiiiii---ooo",
 }
@@ -730,10 +704,8 @@ func AddRmsNormQuant(st *acl.Stream, p AddRmsNormQuantParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AddRmsNormQuantParams) Operator() *Operator { return &opAddRmsNormQuant }
 
-// Encode implements Params.
 func (p *AddRmsNormQuantParams) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -770,7 +742,7 @@ type AddRmsNormQuantV2Params struct {
 }
 
 var opAddRmsNormQuantV2 = Operator{
-	Name: "AddRmsNormQuantV2", Symbol: "aclnnAddRmsNormQuantV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAddRmsNormQuantV2", Library: "libopapi", Since: "2026-08",
 	Params: "x1 x2 gamma scales1 scales2Optional zeroPoints1Optional zeroPoints2Optional betaOptional axis epsilon divMode y1Out y2Out xOut rmsNormOut",
 	Slots:  "iiiiiiii---oooo",
 }
@@ -788,10 +760,8 @@ func AddRmsNormQuantV2(st *acl.Stream, p AddRmsNormQuantV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AddRmsNormQuantV2Params) Operator() *Operator { return &opAddRmsNormQuantV2 }
 
-// Encode implements Params.
 func (p *AddRmsNormQuantV2Params) Encode(c *Call) {
 	c.Tensor(p.X1)
 	c.Tensor(p.X2)
@@ -826,7 +796,7 @@ type BatchNormParams struct {
 }
 
 var opBatchNorm = Operator{
-	Name: "BatchNorm", Symbol: "aclnnBatchNorm", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnBatchNorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input weight bias runningMean runningVar training momentum eps output saveMean saveInvstd",
 	Slots:  "iiiii---ooo",
 }
@@ -844,10 +814,8 @@ func BatchNorm(st *acl.Stream, p BatchNormParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *BatchNormParams) Operator() *Operator { return &opBatchNorm }
 
-// Encode implements Params.
 func (p *BatchNormParams) Encode(c *Call) {
 	c.Channels(p.Input, -1, -1, NCDHW)
 	c.Tensor(p.Weight)
@@ -880,7 +848,7 @@ type BatchNormBackwardParams struct {
 }
 
 var opBatchNormBackward = Operator{
-	Name: "BatchNormBackward", Symbol: "aclnnBatchNormBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnBatchNormBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOut input weight runningMean runningVar saveMean saveInvstd training eps outputMask gradInput gradWeight gradBias",
 	Slots:  "iiiiiii--hooo",
 }
@@ -898,10 +866,8 @@ func BatchNormBackward(st *acl.Stream, p BatchNormBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *BatchNormBackwardParams) Operator() *Operator { return &opBatchNormBackward }
 
-// Encode implements Params.
 func (p *BatchNormBackwardParams) Encode(c *Call) {
 	c.Channels(p.GradOut, -1, -1, NCDHW)
 	c.Channels(p.Input, -1, -1, NCDHW)
@@ -930,7 +896,7 @@ type BatchNormElemtParams struct {
 }
 
 var opBatchNormElemt = Operator{
-	Name: "BatchNormElemt", Symbol: "aclnnBatchNormElemt", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnBatchNormElemt", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input weight bias mean invstd eps output",
 	Slots:  "iiiii-o",
 }
@@ -949,10 +915,8 @@ func BatchNormElemt(st *acl.Stream, p BatchNormElemtParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *BatchNormElemtParams) Operator() *Operator { return &opBatchNormElemt }
 
-// Encode implements Params.
 func (p *BatchNormElemtParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Tensor(p.Weight)
@@ -977,7 +941,7 @@ type BatchNormElemtBackwardParams struct {
 }
 
 var opBatchNormElemtBackward = Operator{
-	Name: "BatchNormElemtBackward", Symbol: "aclnnBatchNormElemtBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnBatchNormElemtBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOut input mean invstd weight sumDy sumDyXmu counter gradInput",
 	Slots:  "iiiiiiiio",
 }
@@ -995,10 +959,8 @@ func BatchNormElemtBackward(st *acl.Stream, p BatchNormElemtBackwardParams) erro
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *BatchNormElemtBackwardParams) Operator() *Operator { return &opBatchNormElemtBackward }
 
-// Encode implements Params.
 func (p *BatchNormElemtBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOut)
 	c.Tensor(p.Input)
@@ -1026,7 +988,7 @@ type BatchNormGatherStatsWithCountsParams struct {
 }
 
 var opBatchNormGatherStatsWithCounts = Operator{
-	Name: "BatchNormGatherStatsWithCounts", Symbol: "aclnnBatchNormGatherStatsWithCounts", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnBatchNormGatherStatsWithCounts", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input mean invstd runningMean runningVar momentum eps counts meanAll invstdAll",
 	Slots:  "iiiii--ioo",
 }
@@ -1045,12 +1007,10 @@ func BatchNormGatherStatsWithCounts(st *acl.Stream, p BatchNormGatherStatsWithCo
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *BatchNormGatherStatsWithCountsParams) Operator() *Operator {
 	return &opBatchNormGatherStatsWithCounts
 }
 
-// Encode implements Params.
 func (p *BatchNormGatherStatsWithCountsParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Tensor(p.Mean)
@@ -1072,7 +1032,7 @@ type BatchNormReduceParams struct {
 }
 
 var opBatchNormReduce = Operator{
-	Name: "BatchNormReduce", Symbol: "aclnnBatchNormReduce", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnBatchNormReduce", Library: "libopapi", Since: "2026-08",
 	Params: "x sum squareSum",
 	Slots:  "ioo",
 }
@@ -1089,10 +1049,8 @@ func BatchNormReduce(st *acl.Stream, p BatchNormReduceParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *BatchNormReduceParams) Operator() *Operator { return &opBatchNormReduce }
 
-// Encode implements Params.
 func (p *BatchNormReduceParams) Encode(c *Call) {
 	c.Channels(p.X, -1, NCHW, -1)
 	c.Tensor(p.Sum)
@@ -1116,7 +1074,7 @@ type BatchNormReduceBackwardParams struct {
 }
 
 var opBatchNormReduceBackward = Operator{
-	Name: "BatchNormReduceBackward", Symbol: "aclnnBatchNormReduceBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnBatchNormReduceBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOut input mean invstd weight inputG weightG biasG sumDy sumDyXmu gradWeight gradBias",
 	Slots:  "iiiii---oooo",
 }
@@ -1135,10 +1093,8 @@ func BatchNormReduceBackward(st *acl.Stream, p BatchNormReduceBackwardParams) er
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *BatchNormReduceBackwardParams) Operator() *Operator { return &opBatchNormReduceBackward }
 
-// Encode implements Params.
 func (p *BatchNormReduceBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOut)
 	c.Tensor(p.Input)
@@ -1163,7 +1119,7 @@ type BatchNormStatsParams struct {
 }
 
 var opBatchNormStats = Operator{
-	Name: "BatchNormStats", Symbol: "aclnnBatchNormStats", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnBatchNormStats", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input eps mean invstd",
 	Slots:  "i-oo",
 }
@@ -1181,10 +1137,8 @@ func BatchNormStats(st *acl.Stream, p BatchNormStatsParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *BatchNormStatsParams) Operator() *Operator { return &opBatchNormStats }
 
-// Encode implements Params.
 func (p *BatchNormStatsParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Float64(p.Eps)
@@ -1206,7 +1160,7 @@ type DeepNormParams struct {
 }
 
 var opDeepNorm = Operator{
-	Name: "DeepNorm", Symbol: "aclnnDeepNorm", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnDeepNorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x gx beta gamma alpha epsilon meanOut rstdOut yOut",
 	Slots:  "iiii--ooo",
 }
@@ -1223,10 +1177,8 @@ func DeepNorm(st *acl.Stream, p DeepNormParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *DeepNormParams) Operator() *Operator { return &opDeepNorm }
 
-// Encode implements Params.
 func (p *DeepNormParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Gx)
@@ -1255,7 +1207,7 @@ type DeepNormGradParams struct {
 }
 
 var opDeepNormGrad = Operator{
-	Name: "DeepNormGrad", Symbol: "aclnnDeepNormGrad", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnDeepNormGrad", Library: "libopapi", Since: "8.1.RC1",
 	Params: "dy x gx gamma mean rstd alpha dxOut dgxOut dbetaOut dgammaOut",
 	Slots:  "iiiiii-oooo",
 }
@@ -1272,10 +1224,8 @@ func DeepNormGrad(st *acl.Stream, p DeepNormGradParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *DeepNormGradParams) Operator() *Operator { return &opDeepNormGrad }
 
-// Encode implements Params.
 func (p *DeepNormGradParams) Encode(c *Call) {
 	c.Tensor(p.Dy)
 	c.Tensor(p.X)
@@ -1309,7 +1259,7 @@ type FastBatchNormBackwardParams struct {
 }
 
 var opFastBatchNormBackward = Operator{
-	Name: "FastBatchNormBackward", Symbol: "aclnnFastBatchNormBackward", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFastBatchNormBackward", Library: "libopapi", Since: "2026-08",
 	Params: "gradOut input weight runningMean runningVar saveMean saveInvstd training eps outputMask version gradInput gradWeight gradBias",
 	Slots:  "iiiiiii--h-ooo",
 }
@@ -1326,10 +1276,8 @@ func FastBatchNormBackward(st *acl.Stream, p FastBatchNormBackwardParams) error 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FastBatchNormBackwardParams) Operator() *Operator { return &opFastBatchNormBackward }
 
-// Encode implements Params.
 func (p *FastBatchNormBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOut)
 	c.Tensor(p.Input)
@@ -1360,7 +1308,7 @@ type FastLayerNormParams struct {
 }
 
 var opFastLayerNorm = Operator{
-	Name: "FastLayerNorm", Symbol: "aclnnFastLayerNorm", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFastLayerNorm", Library: "libopapi", Since: "2026-08",
 	Params: "input normalizedShape weightOptional biasOptional eps out meanOutOptional rstdOutOptional",
 	Slots:  "ihii-ooo",
 }
@@ -1377,10 +1325,8 @@ func FastLayerNorm(st *acl.Stream, p FastLayerNormParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FastLayerNormParams) Operator() *Operator { return &opFastLayerNorm }
 
-// Encode implements Params.
 func (p *FastLayerNormParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Ints(p.NormalizedShape)
@@ -1402,7 +1348,7 @@ type GemmaRmsNormParams struct {
 }
 
 var opGemmaRmsNorm = Operator{
-	Name: "GemmaRmsNorm", Symbol: "aclnnGemmaRmsNorm", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGemmaRmsNorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x gamma epsilon yOut rstdOut",
 	Slots:  "ii-oo",
 }
@@ -1419,10 +1365,8 @@ func GemmaRmsNorm(st *acl.Stream, p GemmaRmsNormParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GemmaRmsNormParams) Operator() *Operator { return &opGemmaRmsNorm }
 
-// Encode implements Params.
 func (p *GemmaRmsNormParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Gamma)
@@ -1447,7 +1391,7 @@ type GroupNormParams struct {
 }
 
 var opGroupNorm = Operator{
-	Name: "GroupNorm", Symbol: "aclnnGroupNorm", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGroupNorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self gamma beta N C HxW group eps out meanOut rstdOut",
 	Slots:  "iii-----ooo",
 }
@@ -1464,10 +1408,8 @@ func GroupNorm(st *acl.Stream, p GroupNormParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GroupNormParams) Operator() *Operator { return &opGroupNorm }
 
-// Encode implements Params.
 func (p *GroupNormParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Gamma)
@@ -1500,7 +1442,7 @@ type GroupNormBackwardParams struct {
 }
 
 var opGroupNormBackward = Operator{
-	Name: "GroupNormBackward", Symbol: "aclnnGroupNormBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGroupNormBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOut input mean rstd gamma N C HxW group outputMask gradInput gradGammaOut gradBetaOut",
 	Slots:  "iiiii----hooo",
 }
@@ -1518,10 +1460,8 @@ func GroupNormBackward(st *acl.Stream, p GroupNormBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GroupNormBackwardParams) Operator() *Operator { return &opGroupNormBackward }
 
-// Encode implements Params.
 func (p *GroupNormBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOut)
 	c.Tensor(p.Input)
@@ -1551,7 +1491,7 @@ type GroupNormSiluParams struct {
 }
 
 var opGroupNormSilu = Operator{
-	Name: "GroupNormSilu", Symbol: "aclnnGroupNormSilu", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGroupNormSilu", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self gamma beta group eps out meanOut rstdOut",
 	Slots:  "iii--ooo",
 }
@@ -1569,10 +1509,8 @@ func GroupNormSilu(st *acl.Stream, p GroupNormSiluParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GroupNormSiluParams) Operator() *Operator { return &opGroupNormSilu }
 
-// Encode implements Params.
 func (p *GroupNormSiluParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Gamma)
@@ -1599,7 +1537,7 @@ type GroupNormSiluQuantParams struct {
 }
 
 var opGroupNormSiluQuant = Operator{
-	Name: "GroupNormSiluQuant", Symbol: "aclnnGroupNormSiluQuant", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnGroupNormSiluQuant", Library: "libopapi", Since: "2026-08",
 	Params: "self gamma beta quantScale group eps activateSilu out meanOut rstdOut",
 	Slots:  "iiii---ooo",
 }
@@ -1616,10 +1554,8 @@ func GroupNormSiluQuant(st *acl.Stream, p GroupNormSiluQuantParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GroupNormSiluQuantParams) Operator() *Operator { return &opGroupNormSiluQuant }
 
-// Encode implements Params.
 func (p *GroupNormSiluQuantParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Gamma)
@@ -1647,7 +1583,7 @@ type GroupNormSiluV2Params struct {
 }
 
 var opGroupNormSiluV2 = Operator{
-	Name: "GroupNormSiluV2", Symbol: "aclnnGroupNormSiluV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGroupNormSiluV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self gamma beta group eps activateSilu out meanOut rstdOut",
 	Slots:  "iii---ooo",
 }
@@ -1666,10 +1602,8 @@ func GroupNormSiluV2(st *acl.Stream, p GroupNormSiluV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GroupNormSiluV2Params) Operator() *Operator { return &opGroupNormSiluV2 }
 
-// Encode implements Params.
 func (p *GroupNormSiluV2Params) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Gamma)
@@ -1698,7 +1632,7 @@ type GroupNormSwishParams struct {
 }
 
 var opGroupNormSwish = Operator{
-	Name: "GroupNormSwish", Symbol: "aclnnGroupNormSwish", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGroupNormSwish", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x gamma beta numGroups dataFormatOptional eps activateSwish swishScale yOut meanOut rstdOut",
 	Slots:  "iii-----ooo",
 }
@@ -1716,10 +1650,8 @@ func GroupNormSwish(st *acl.Stream, p GroupNormSwishParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GroupNormSwishParams) Operator() *Operator { return &opGroupNormSwish }
 
-// Encode implements Params.
 func (p *GroupNormSwishParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Gamma)
@@ -1753,7 +1685,7 @@ type GroupNormSwishGradParams struct {
 }
 
 var opGroupNormSwishGrad = Operator{
-	Name: "GroupNormSwishGrad", Symbol: "aclnnGroupNormSwishGrad", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGroupNormSwishGrad", Library: "libopapi", Since: "8.1.RC1",
 	Params: "dy mean rstd x gamma beta numGroups dataFormatOptional swishScale dgammaIsRequire dbetaIsRequire dxOut dgammaOut dbetaOut",
 	Slots:  "iiiiii-----ooo",
 }
@@ -1770,10 +1702,8 @@ func GroupNormSwishGrad(st *acl.Stream, p GroupNormSwishGradParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GroupNormSwishGradParams) Operator() *Operator { return &opGroupNormSwishGrad }
 
-// Encode implements Params.
 func (p *GroupNormSwishGradParams) Encode(c *Call) {
 	c.Tensor(p.Dy)
 	c.Tensor(p.Mean)
@@ -1801,7 +1731,7 @@ type InplaceAddRmsNormParams struct {
 }
 
 var opInplaceAddRmsNorm = Operator{
-	Name: "InplaceAddRmsNorm", Symbol: "aclnnInplaceAddRmsNorm", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnInplaceAddRmsNorm", Library: "libopapi", Since: "2026-08",
 	Params: "x1Ref x2Ref gamma epsilon rstdOut",
 	Slots:  "iii-o",
 }
@@ -1819,10 +1749,8 @@ func InplaceAddRmsNorm(st *acl.Stream, p InplaceAddRmsNormParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceAddRmsNormParams) Operator() *Operator { return &opInplaceAddRmsNorm }
 
-// Encode implements Params.
 func (p *InplaceAddRmsNormParams) Encode(c *Call) {
 	c.Tensor(p.X1Ref)
 	c.Tensor(p.X2Ref)
@@ -1840,7 +1768,7 @@ type InplaceRenormParams struct {
 }
 
 var opInplaceRenorm = Operator{
-	Name: "InplaceRenorm", Symbol: "aclnnInplaceRenorm", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceRenorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef p dim maxNorm",
 	Slots:  "ih-h",
 }
@@ -1857,10 +1785,8 @@ func InplaceRenorm(st *acl.Stream, p InplaceRenormParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceRenormParams) Operator() *Operator { return &opInplaceRenorm }
 
-// Encode implements Params.
 func (p *InplaceRenormParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Scalar(p.P)
@@ -1881,7 +1807,7 @@ type InstanceNormParams struct {
 }
 
 var opInstanceNorm = Operator{
-	Name: "InstanceNorm", Symbol: "aclnnInstanceNorm", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInstanceNorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x gamma beta dataFormat eps y mean variance",
 	Slots:  "iii--ooo",
 }
@@ -1899,10 +1825,8 @@ func InstanceNorm(st *acl.Stream, p InstanceNormParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InstanceNormParams) Operator() *Operator { return &opInstanceNorm }
 
-// Encode implements Params.
 func (p *InstanceNormParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Gamma)
@@ -1927,7 +1851,7 @@ type LayerNormParams struct {
 }
 
 var opLayerNorm = Operator{
-	Name: "LayerNorm", Symbol: "aclnnLayerNorm", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnLayerNorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input normalizedShape weightOptional biasOptional eps out meanOutOptional rstdOutOptional",
 	Slots:  "ihii-ooo",
 }
@@ -1944,10 +1868,8 @@ func LayerNorm(st *acl.Stream, p LayerNormParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LayerNormParams) Operator() *Operator { return &opLayerNorm }
 
-// Encode implements Params.
 func (p *LayerNormParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Ints(p.NormalizedShape)
@@ -1975,7 +1897,7 @@ type LayerNormBackwardParams struct {
 }
 
 var opLayerNormBackward = Operator{
-	Name: "LayerNormBackward", Symbol: "aclnnLayerNormBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnLayerNormBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOut input normalizedShape mean rstd weightOptional biasOptional outputMask gradInputOut gradWeightOut gradBiasOut",
 	Slots:  "iihiiiihooo",
 }
@@ -1993,10 +1915,8 @@ func LayerNormBackward(st *acl.Stream, p LayerNormBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LayerNormBackwardParams) Operator() *Operator { return &opLayerNormBackward }
 
-// Encode implements Params.
 func (p *LayerNormBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOut)
 	c.Tensor(p.Input)
@@ -2025,7 +1945,7 @@ type LayerNormQuantParams struct {
 }
 
 var opLayerNormQuant = Operator{
-	Name: "LayerNormQuant", Symbol: "aclnnLayerNormQuant", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnLayerNormQuant", Library: "libopapi", Since: "2026-08",
 	Params: "x gammma beta scale zeroPointsOptional quantMode epsilon res scaleOut",
 	Slots:  "iiiii--oo",
 }
@@ -2042,10 +1962,8 @@ func LayerNormQuant(st *acl.Stream, p LayerNormQuantParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LayerNormQuantParams) Operator() *Operator { return &opLayerNormQuant }
 
-// Encode implements Params.
 func (p *LayerNormQuantParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Gammma)
@@ -2072,7 +1990,7 @@ type LayerNormWithImplModeParams struct {
 }
 
 var opLayerNormWithImplMode = Operator{
-	Name: "LayerNormWithImplMode", Symbol: "aclnnLayerNormWithImplMode", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnLayerNormWithImplMode", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input normalizedShape weightOptional biasOptional eps out meanOutOptional rstdOutOptional implMode",
 	Slots:  "ihii-ooo-",
 }
@@ -2090,10 +2008,8 @@ func LayerNormWithImplMode(st *acl.Stream, p LayerNormWithImplModeParams) error 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LayerNormWithImplModeParams) Operator() *Operator { return &opLayerNormWithImplMode }
 
-// Encode implements Params.
 func (p *LayerNormWithImplModeParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Ints(p.NormalizedShape)
@@ -2122,7 +2038,7 @@ type QuantizedBatchNormParams struct {
 }
 
 var opQuantizedBatchNorm = Operator{
-	Name: "QuantizedBatchNorm", Symbol: "aclnnQuantizedBatchNorm", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnQuantizedBatchNorm", Library: "libopapi", Since: "2026-08",
 	Params: "input mean var inputScale inputZeroPoint outputScale outputZeroPoint weight bias epsilon output",
 	Slots:  "iiihhhhii-o",
 }
@@ -2140,10 +2056,8 @@ func QuantizedBatchNorm(st *acl.Stream, p QuantizedBatchNormParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *QuantizedBatchNormParams) Operator() *Operator { return &opQuantizedBatchNorm }
 
-// Encode implements Params.
 func (p *QuantizedBatchNormParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Tensor(p.Mean)
@@ -2168,7 +2082,7 @@ type RenormParams struct {
 }
 
 var opRenorm = Operator{
-	Name: "Renorm", Symbol: "aclnnRenorm", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnRenorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self p dim maxNorm out",
 	Slots:  "ih-ho",
 }
@@ -2184,10 +2098,8 @@ func Renorm(st *acl.Stream, p RenormParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RenormParams) Operator() *Operator { return &opRenorm }
 
-// Encode implements Params.
 func (p *RenormParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.P)
@@ -2206,7 +2118,7 @@ type RmsNormParams struct {
 }
 
 var opRmsNorm = Operator{
-	Name: "RmsNorm", Symbol: "aclnnRmsNorm", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnRmsNorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x gamma epsilon yOut rstdOut",
 	Slots:  "ii-oo",
 }
@@ -2223,10 +2135,8 @@ func RmsNorm(st *acl.Stream, p RmsNormParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RmsNormParams) Operator() *Operator { return &opRmsNorm }
 
-// Encode implements Params.
 func (p *RmsNormParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Gamma)
@@ -2251,7 +2161,7 @@ type RmsNormDynamicMxQuantParams struct {
 }
 
 var opRmsNormDynamicMxQuant = Operator{
-	Name: "RmsNormDynamicMxQuant", Symbol: "aclnnRmsNormDynamicMxQuant", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnRmsNormDynamicMxQuant", Library: "libopapi", Since: "2026-08",
 	Params: "x gamma beta epsilon scaleAlg roundMode dstType outputRstd yOut mxscaleOut rstdOut",
 	Slots:  "iii-----ooo",
 }
@@ -2268,10 +2178,8 @@ func RmsNormDynamicMxQuant(st *acl.Stream, p RmsNormDynamicMxQuantParams) error 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RmsNormDynamicMxQuantParams) Operator() *Operator { return &opRmsNormDynamicMxQuant }
 
-// Encode implements Params.
 func (p *RmsNormDynamicMxQuantParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Gamma)
@@ -2299,7 +2207,7 @@ type RmsNormDynamicQuantParams struct {
 }
 
 var opRmsNormDynamicQuant = Operator{
-	Name: "RmsNormDynamicQuant", Symbol: "aclnnRmsNormDynamicQuant", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnRmsNormDynamicQuant", Library: "libopapi", Since: "2026-08",
 	Params: "x gamma smoothScalesOptional betaOptional epsilon dstType yOut scaleOut",
 	Slots:  "iiii--oo",
 }
@@ -2316,10 +2224,8 @@ func RmsNormDynamicQuant(st *acl.Stream, p RmsNormDynamicQuantParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RmsNormDynamicQuantParams) Operator() *Operator { return &opRmsNormDynamicQuant }
 
-// Encode implements Params.
 func (p *RmsNormDynamicQuantParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Gamma)
@@ -2342,7 +2248,7 @@ type RmsNormGradParams struct {
 }
 
 var opRmsNormGrad = Operator{
-	Name: "RmsNormGrad", Symbol: "aclnnRmsNormGrad", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnRmsNormGrad", Library: "libopapi", Since: "8.1.RC1",
 	Params: "dy x rstd gamma dxOut dgammaOut",
 	Slots:  "iiiioo",
 }
@@ -2359,10 +2265,8 @@ func RmsNormGrad(st *acl.Stream, p RmsNormGradParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RmsNormGradParams) Operator() *Operator { return &opRmsNormGrad }
 
-// Encode implements Params.
 func (p *RmsNormGradParams) Encode(c *Call) {
 	c.Tensor(p.Dy)
 	c.Tensor(p.X)
@@ -2387,7 +2291,7 @@ type RmsNormGradQuantParams struct {
 }
 
 var opRmsNormGradQuant = Operator{
-	Name: "RmsNormGradQuant", Symbol: "aclnnRmsNormGradQuant", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnRmsNormGradQuant", Library: "libopapi", Since: "2026-08",
 	Params: "dy x rstd gamma scalesX offsetXOptional quantMode divMode dxOut dgammaOut",
 	Slots:  "iiiiii--oo",
 }
@@ -2404,10 +2308,8 @@ func RmsNormGradQuant(st *acl.Stream, p RmsNormGradQuantParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RmsNormGradQuantParams) Operator() *Operator { return &opRmsNormGradQuant }
 
-// Encode implements Params.
 func (p *RmsNormGradQuantParams) Encode(c *Call) {
 	c.Tensor(p.Dy)
 	c.Tensor(p.X)
@@ -2433,7 +2335,7 @@ type RmsNormQuantParams struct {
 }
 
 var opRmsNormQuant = Operator{
-	Name: "RmsNormQuant", Symbol: "aclnnRmsNormQuant", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnRmsNormQuant", Library: "libopapi", Since: "2026-08",
 	Params: "x gamma beta scale offset epsilon y",
 	Slots:  "iiiii-o",
 }
@@ -2450,10 +2352,8 @@ func RmsNormQuant(st *acl.Stream, p RmsNormQuantParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RmsNormQuantParams) Operator() *Operator { return &opRmsNormQuant }
 
-// Encode implements Params.
 func (p *RmsNormQuantParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Gamma)
@@ -2479,7 +2379,7 @@ type RmsNormQuantV3Params struct {
 }
 
 var opRmsNormQuantV3 = Operator{
-	Name: "RmsNormQuantV3", Symbol: "aclnnRmsNormQuantV3", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnRmsNormQuantV3", Library: "libopapi", Since: "2026-08",
 	Params: "x gamma scale offset beta epsilon divMode outputRstd y rstd",
 	Slots:  "iiiii---oo",
 }
@@ -2497,10 +2397,8 @@ func RmsNormQuantV3(st *acl.Stream, p RmsNormQuantV3Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RmsNormQuantV3Params) Operator() *Operator { return &opRmsNormQuantV3 }
 
-// Encode implements Params.
 func (p *RmsNormQuantV3Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Gamma)
@@ -2528,7 +2426,7 @@ type SyncBatchNormGatherStatsParams struct {
 }
 
 var opSyncBatchNormGatherStats = Operator{
-	Name: "SyncBatchNormGatherStats", Symbol: "aclnnSyncBatchNormGatherStats", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSyncBatchNormGatherStats", Library: "libopapi", Since: "2026-08",
 	Params: "totalSum totalSquareSum sampleCount mean variance momentum eps batchMean batchInvstd",
 	Slots:  "iiiii--oo",
 }
@@ -2546,10 +2444,8 @@ func SyncBatchNormGatherStats(st *acl.Stream, p SyncBatchNormGatherStatsParams) 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SyncBatchNormGatherStatsParams) Operator() *Operator { return &opSyncBatchNormGatherStats }
 
-// Encode implements Params.
 func (p *SyncBatchNormGatherStatsParams) Encode(c *Call) {
 	c.Tensor(p.TotalSum)
 	c.Tensor(p.TotalSquareSum)

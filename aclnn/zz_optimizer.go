@@ -19,7 +19,7 @@ type AmpUpdateScaleParams struct {
 }
 
 var opAmpUpdateScale = Operator{
-	Name: "AmpUpdateScale", Symbol: "aclnnAmpUpdateScale", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAmpUpdateScale", Library: "libopapi", Since: "2026-08",
 	Params: "currentScale growthTracker foundInf growthFactor backoffFactor growthInterval updatedScale updatedGrowthTracker",
 	Slots:  "iii---oo",
 }
@@ -37,10 +37,8 @@ func AmpUpdateScale(st *acl.Stream, p AmpUpdateScaleParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AmpUpdateScaleParams) Operator() *Operator { return &opAmpUpdateScale }
 
-// Encode implements Params.
 func (p *AmpUpdateScaleParams) Encode(c *Call) {
 	c.Tensor(p.CurrentScale)
 	c.Tensor(p.GrowthTracker)
@@ -67,7 +65,7 @@ type ApplyAdadeltaParams struct {
 }
 
 var opApplyAdadelta = Operator{
-	Name: "ApplyAdadelta", Symbol: "aclnnApplyAdadelta", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnApplyAdadelta", Library: "libopapi", Since: "2026-08",
 	Params: "var accum accumUpdate lr rho epsilon grad varOut accumOut accumUpdateOut",
 	Slots:  "iiihhhiooo",
 }
@@ -83,10 +81,8 @@ func ApplyAdadelta(st *acl.Stream, p ApplyAdadeltaParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ApplyAdadeltaParams) Operator() *Operator { return &opApplyAdadelta }
 
-// Encode implements Params.
 func (p *ApplyAdadeltaParams) Encode(c *Call) {
 	c.Tensor(p.Var)
 	c.Tensor(p.Accum)
@@ -117,7 +113,7 @@ type ApplyAdamParams struct {
 }
 
 var opApplyAdam = Operator{
-	Name: "ApplyAdam", Symbol: "aclnnApplyAdam", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnApplyAdam", Library: "libopapi", Since: "2026-08",
 	Params: "varRef m v beta1Power beta2Power lr beta1 beta2 epsilon grad useLocking useNesterov",
 	Slots:  "iiiiiiiiii--",
 }
@@ -134,10 +130,8 @@ func ApplyAdam(st *acl.Stream, p ApplyAdamParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ApplyAdamParams) Operator() *Operator { return &opApplyAdam }
 
-// Encode implements Params.
 func (p *ApplyAdamParams) Encode(c *Call) {
 	c.Tensor(p.VarRef)
 	c.Tensor(p.M)
@@ -173,7 +167,7 @@ type ApplyAdamDParams struct {
 }
 
 var opApplyAdamD = Operator{
-	Name: "ApplyAdamD", Symbol: "aclnnApplyAdamD", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnApplyAdamD", Library: "libopapi", Since: "2026-08",
 	Params: "var m v beta1Power beta2Power lr beta1 beta2 epsilon grad useLocking useNesterov varOut mOut vOut",
 	Slots:  "iiiiiiiiii--ooo",
 }
@@ -190,10 +184,8 @@ func ApplyAdamD(st *acl.Stream, p ApplyAdamDParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ApplyAdamDParams) Operator() *Operator { return &opApplyAdamD }
 
-// Encode implements Params.
 func (p *ApplyAdamDParams) Encode(c *Call) {
 	c.Tensor(p.Var)
 	c.Tensor(p.M)
@@ -231,7 +223,7 @@ type ApplyAdamWParams struct {
 }
 
 var opApplyAdamW = Operator{
-	Name: "ApplyAdamW", Symbol: "aclnnApplyAdamW", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnApplyAdamW", Library: "libopapi", Since: "2026-08",
 	Params: "varRef mRef vRef beta1Power beta2Power lr weightDecay beta1 beta2 eps grad maxGradNormOptional amsgrad maximize",
 	Slots:  "iiiiiiiiiiii--",
 }
@@ -248,10 +240,8 @@ func ApplyAdamW(st *acl.Stream, p ApplyAdamWParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ApplyAdamWParams) Operator() *Operator { return &opApplyAdamW }
 
-// Encode implements Params.
 func (p *ApplyAdamWParams) Encode(c *Call) {
 	c.Tensor(p.VarRef)
 	c.Tensor(p.MRef)
@@ -291,7 +281,7 @@ type ApplyAdamWQuantParams struct {
 }
 
 var opApplyAdamWQuant = Operator{
-	Name: "ApplyAdamWQuant", Symbol: "aclnnApplyAdamWQuant", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnApplyAdamWQuant", Library: "libopapi", Since: "2026-08",
 	Params: "varRef grad mRef vRef qmapM qmapV absmaxMRef absmaxVRef step lr beta1 beta2 weightDecay eps gnormScale quantModeOptional blockSize",
 	Slots:  "iiiiiiiii--------",
 }
@@ -309,10 +299,8 @@ func ApplyAdamWQuant(st *acl.Stream, p ApplyAdamWQuantParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ApplyAdamWQuantParams) Operator() *Operator { return &opApplyAdamWQuant }
 
-// Encode implements Params.
 func (p *ApplyAdamWQuantParams) Encode(c *Call) {
 	c.Tensor(p.VarRef)
 	c.Tensor(p.Grad)
@@ -351,7 +339,7 @@ type ApplyAdamWV2Params struct {
 }
 
 var opApplyAdamWV2 = Operator{
-	Name: "ApplyAdamWV2", Symbol: "aclnnApplyAdamWV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnApplyAdamWV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "varRef mRef vRef maxGradNormOptionalRef grad step lr beta1 beta2 weightDecay eps amsgrad maximize",
 	Slots:  "iiiiii-------",
 }
@@ -368,10 +356,8 @@ func ApplyAdamWV2(st *acl.Stream, p ApplyAdamWV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ApplyAdamWV2Params) Operator() *Operator { return &opApplyAdamWV2 }
 
-// Encode implements Params.
 func (p *ApplyAdamWV2Params) Encode(c *Call) {
 	c.Tensor(p.VarRef)
 	c.Tensor(p.MRef)
@@ -405,7 +391,7 @@ type ApplyAdamaxParams struct {
 }
 
 var opApplyAdamax = Operator{
-	Name: "ApplyAdamax", Symbol: "aclnnApplyAdamax", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnApplyAdamax", Library: "libopapi", Since: "2026-08",
 	Params: "var m v beta1Power lr beta1 beta2 epsilon grad varOut mOut vOut",
 	Slots:  "iiihhhhhiooo",
 }
@@ -420,10 +406,8 @@ func ApplyAdamax(st *acl.Stream, p ApplyAdamaxParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ApplyAdamaxParams) Operator() *Operator { return &opApplyAdamax }
 
-// Encode implements Params.
 func (p *ApplyAdamaxParams) Encode(c *Call) {
 	c.Tensor(p.Var)
 	c.Tensor(p.M)
@@ -453,7 +437,7 @@ type ApplyFtrlParams struct {
 }
 
 var opApplyFtrl = Operator{
-	Name: "ApplyFtrl", Symbol: "aclnnApplyFtrl", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnApplyFtrl", Library: "libopapi", Since: "2026-08",
 	Params: "varRef accumRef linearRef grad lr l1 l2 lrPower useLocking",
 	Slots:  "iiiiiiii-",
 }
@@ -470,10 +454,8 @@ func ApplyFtrl(st *acl.Stream, p ApplyFtrlParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ApplyFtrlParams) Operator() *Operator { return &opApplyFtrl }
 
-// Encode implements Params.
 func (p *ApplyFtrlParams) Encode(c *Call) {
 	c.Tensor(p.VarRef)
 	c.Tensor(p.AccumRef)
@@ -505,7 +487,7 @@ type ApplyFusedEmaAdamParams struct {
 }
 
 var opApplyFusedEmaAdam = Operator{
-	Name: "ApplyFusedEmaAdam", Symbol: "aclnnApplyFusedEmaAdam", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnApplyFusedEmaAdam", Library: "libopapi", Since: "8.1.RC1",
 	Params: "grad varRef mRef vRef sRef step lr emaDecay beta1 beta2 eps mode biasCorrection weightDecay",
 	Slots:  "iiiiii--------",
 }
@@ -523,10 +505,8 @@ func ApplyFusedEmaAdam(st *acl.Stream, p ApplyFusedEmaAdamParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ApplyFusedEmaAdamParams) Operator() *Operator { return &opApplyFusedEmaAdam }
 
-// Encode implements Params.
 func (p *ApplyFusedEmaAdamParams) Encode(c *Call) {
 	c.Tensor(p.Grad)
 	c.Tensor(p.VarRef)
@@ -552,7 +532,7 @@ type ApplyGradientDescentParams struct {
 }
 
 var opApplyGradientDescent = Operator{
-	Name: "ApplyGradientDescent", Symbol: "aclnnApplyGradientDescent", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnApplyGradientDescent", Library: "libopapi", Since: "2026-08",
 	Params: "var alpha delta",
 	Slots:  "iii",
 }
@@ -569,10 +549,8 @@ func ApplyGradientDescent(st *acl.Stream, p ApplyGradientDescentParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ApplyGradientDescentParams) Operator() *Operator { return &opApplyGradientDescent }
 
-// Encode implements Params.
 func (p *ApplyGradientDescentParams) Encode(c *Call) {
 	c.Tensor(p.Var)
 	c.Tensor(p.Alpha)
@@ -587,7 +565,7 @@ type ForeachNonFiniteCheckAndUnscaleParams struct {
 }
 
 var opForeachNonFiniteCheckAndUnscale = Operator{
-	Name: "ForeachNonFiniteCheckAndUnscale", Symbol: "aclnnForeachNonFiniteCheckAndUnscale", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnForeachNonFiniteCheckAndUnscale", Library: "libopapi", Since: "2026-08",
 	Params: "scaledGrads foundInf invScale",
 	Slots:  "iii",
 }
@@ -606,12 +584,10 @@ func ForeachNonFiniteCheckAndUnscale(st *acl.Stream, p ForeachNonFiniteCheckAndU
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ForeachNonFiniteCheckAndUnscaleParams) Operator() *Operator {
 	return &opForeachNonFiniteCheckAndUnscale
 }
 
-// Encode implements Params.
 func (p *ForeachNonFiniteCheckAndUnscaleParams) Encode(c *Call) {
 	c.Tensors(p.ScaledGrads)
 	c.Tensor(p.FoundInf)
@@ -638,7 +614,7 @@ type FusedAdamwParams struct {
 }
 
 var opFusedAdamw = Operator{
-	Name: "FusedAdamw", Symbol: "aclnnFusedAdamw", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFusedAdamw", Library: "libopapi", Since: "2026-08",
 	Params: "paramsRef grads expAvgsRef expAvgSqsRef maxExpAvgSqsRef stateSteps gradScaleOptional foundInfOptional lr beta1 beta2 weightDecay eps amsgrad maximize",
 	Slots:  "iiiiiiii-------",
 }
@@ -656,10 +632,8 @@ func FusedAdamw(st *acl.Stream, p FusedAdamwParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FusedAdamwParams) Operator() *Operator { return &opFusedAdamw }
 
-// Encode implements Params.
 func (p *FusedAdamwParams) Encode(c *Call) {
 	c.Tensors(p.ParamsRef)
 	c.Tensors(p.Grads)
@@ -694,7 +668,7 @@ type FusedSgdParams struct {
 }
 
 var opFusedSgd = Operator{
-	Name: "FusedSgd", Symbol: "aclnnFusedSgd", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFusedSgd", Library: "libopapi", Since: "2026-08",
 	Params: "paramsRef gradsRef momentumBufferListOptionalRef gradScaleOptional weightDecay momentum lr dampening nesterov maximize isFirstStep",
 	Slots:  "iiii-------",
 }
@@ -711,10 +685,8 @@ func FusedSgd(st *acl.Stream, p FusedSgdParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FusedSgdParams) Operator() *Operator { return &opFusedSgd }
 
-// Encode implements Params.
 func (p *FusedSgdParams) Encode(c *Call) {
 	c.Tensors(p.ParamsRef)
 	c.Tensors(p.GradsRef)
@@ -745,7 +717,7 @@ type SilentCheckParams struct {
 }
 
 var opSilentCheck = Operator{
-	Name: "SilentCheck", Symbol: "aclnnSilentCheck", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSilentCheck", Library: "libopapi", Since: "8.1.RC1",
 	Params: "val inputGradRef sfdaRef stepRef cMinSteps cThreshL1 cCoeffL1 cThreshL2 cCoeffL2 npuAsdDetect result",
 	Slots:  "iiii------o",
 }
@@ -763,10 +735,8 @@ func SilentCheck(st *acl.Stream, p SilentCheckParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SilentCheckParams) Operator() *Operator { return &opSilentCheck }
 
-// Encode implements Params.
 func (p *SilentCheckParams) Encode(c *Call) {
 	c.Tensor(p.Val)
 	c.Tensor(p.InputGradRef)
@@ -799,7 +769,7 @@ type SilentCheckV2Params struct {
 }
 
 var opSilentCheckV2 = Operator{
-	Name: "SilentCheckV2", Symbol: "aclnnSilentCheckV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSilentCheckV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "val max avgRef inputGradRef stepRef dstSize dstStride dstOffset cThreshL1 cThreshL2 beta1 npuAsdDetect result",
 	Slots:  "iiiiihhh----o",
 }
@@ -817,10 +787,8 @@ func SilentCheckV2(st *acl.Stream, p SilentCheckV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SilentCheckV2Params) Operator() *Operator { return &opSilentCheckV2 }
 
-// Encode implements Params.
 func (p *SilentCheckV2Params) Encode(c *Call) {
 	c.Tensor(p.Val)
 	c.Tensor(p.Max)

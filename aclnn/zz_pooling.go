@@ -14,7 +14,7 @@ type AdaptiveAvgPool2dParams struct {
 }
 
 var opAdaptiveAvgPool2d = Operator{
-	Name: "AdaptiveAvgPool2d", Symbol: "aclnnAdaptiveAvgPool2d", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAdaptiveAvgPool2d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self outputSize out",
 	Slots:  "iho",
 }
@@ -30,10 +30,8 @@ func AdaptiveAvgPool2d(st *acl.Stream, p AdaptiveAvgPool2dParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AdaptiveAvgPool2dParams) Operator() *Operator { return &opAdaptiveAvgPool2d }
 
-// Encode implements Params.
 func (p *AdaptiveAvgPool2dParams) Encode(c *Call) {
 	c.Channels(p.Self, NCL, NCHW, -1)
 	c.Ints(p.OutputSize)
@@ -48,7 +46,7 @@ type AdaptiveAvgPool2dBackwardParams struct {
 }
 
 var opAdaptiveAvgPool2dBackward = Operator{
-	Name: "AdaptiveAvgPool2dBackward", Symbol: "aclnnAdaptiveAvgPool2dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAdaptiveAvgPool2dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self out",
 	Slots:  "iio",
 }
@@ -65,10 +63,8 @@ func AdaptiveAvgPool2dBackward(st *acl.Stream, p AdaptiveAvgPool2dBackwardParams
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AdaptiveAvgPool2dBackwardParams) Operator() *Operator { return &opAdaptiveAvgPool2dBackward }
 
-// Encode implements Params.
 func (p *AdaptiveAvgPool2dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -83,7 +79,7 @@ type AdaptiveAvgPool3dParams struct {
 }
 
 var opAdaptiveAvgPool3d = Operator{
-	Name: "AdaptiveAvgPool3d", Symbol: "aclnnAdaptiveAvgPool3d", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAdaptiveAvgPool3d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self outputSize out",
 	Slots:  "iho",
 }
@@ -100,10 +96,8 @@ func AdaptiveAvgPool3d(st *acl.Stream, p AdaptiveAvgPool3dParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AdaptiveAvgPool3dParams) Operator() *Operator { return &opAdaptiveAvgPool3d }
 
-// Encode implements Params.
 func (p *AdaptiveAvgPool3dParams) Encode(c *Call) {
 	c.Channels(p.Self, -1, NCDHW, NCDHW)
 	c.Ints(p.OutputSize)
@@ -118,7 +112,7 @@ type AdaptiveAvgPool3dBackwardParams struct {
 }
 
 var opAdaptiveAvgPool3dBackward = Operator{
-	Name: "AdaptiveAvgPool3dBackward", Symbol: "aclnnAdaptiveAvgPool3dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAdaptiveAvgPool3dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self out",
 	Slots:  "iio",
 }
@@ -136,10 +130,8 @@ func AdaptiveAvgPool3dBackward(st *acl.Stream, p AdaptiveAvgPool3dBackwardParams
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AdaptiveAvgPool3dBackwardParams) Operator() *Operator { return &opAdaptiveAvgPool3dBackward }
 
-// Encode implements Params.
 func (p *AdaptiveAvgPool3dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -155,7 +147,7 @@ type AdaptiveMaxPool2dParams struct {
 }
 
 var opAdaptiveMaxPool2d = Operator{
-	Name: "AdaptiveMaxPool2d", Symbol: "aclnnAdaptiveMaxPool2d", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAdaptiveMaxPool2d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self outputSize outputOut indicesOut",
 	Slots:  "ihoo",
 }
@@ -172,10 +164,8 @@ func AdaptiveMaxPool2d(st *acl.Stream, p AdaptiveMaxPool2dParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AdaptiveMaxPool2dParams) Operator() *Operator { return &opAdaptiveMaxPool2d }
 
-// Encode implements Params.
 func (p *AdaptiveMaxPool2dParams) Encode(c *Call) {
 	c.Channels(p.Self, NCHW, NCHW, -1)
 	c.Ints(p.OutputSize)
@@ -192,7 +182,7 @@ type AdaptiveMaxPool2dBackwardParams struct {
 }
 
 var opAdaptiveMaxPool2dBackward = Operator{
-	Name: "AdaptiveMaxPool2dBackward", Symbol: "aclnnAdaptiveMaxPool2dBackward", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAdaptiveMaxPool2dBackward", Library: "libopapi", Since: "2026-08",
 	Params: "gradOutput self indices gradInput",
 	Slots:  "iiio",
 }
@@ -209,10 +199,8 @@ func AdaptiveMaxPool2dBackward(st *acl.Stream, p AdaptiveMaxPool2dBackwardParams
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AdaptiveMaxPool2dBackwardParams) Operator() *Operator { return &opAdaptiveMaxPool2dBackward }
 
-// Encode implements Params.
 func (p *AdaptiveMaxPool2dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -229,7 +217,7 @@ type AdaptiveMaxPool3dParams struct {
 }
 
 var opAdaptiveMaxPool3d = Operator{
-	Name: "AdaptiveMaxPool3d", Symbol: "aclnnAdaptiveMaxPool3d", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAdaptiveMaxPool3d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self outputSize outputOut indicesOut",
 	Slots:  "ihoo",
 }
@@ -246,10 +234,8 @@ func AdaptiveMaxPool3d(st *acl.Stream, p AdaptiveMaxPool3dParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AdaptiveMaxPool3dParams) Operator() *Operator { return &opAdaptiveMaxPool3d }
 
-// Encode implements Params.
 func (p *AdaptiveMaxPool3dParams) Encode(c *Call) {
 	c.Channels(p.Self, -1, NCHW, NCDHW)
 	c.Ints(p.OutputSize)
@@ -266,7 +252,7 @@ type AdaptiveMaxPool3dBackwardParams struct {
 }
 
 var opAdaptiveMaxPool3dBackward = Operator{
-	Name: "AdaptiveMaxPool3dBackward", Symbol: "aclnnAdaptiveMaxPool3dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAdaptiveMaxPool3dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self indices gradInput",
 	Slots:  "iiio",
 }
@@ -284,10 +270,8 @@ func AdaptiveMaxPool3dBackward(st *acl.Stream, p AdaptiveMaxPool3dBackwardParams
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AdaptiveMaxPool3dBackwardParams) Operator() *Operator { return &opAdaptiveMaxPool3dBackward }
 
-// Encode implements Params.
 func (p *AdaptiveMaxPool3dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -309,7 +293,7 @@ type AvgPool2dParams struct {
 }
 
 var opAvgPool2d = Operator{
-	Name: "AvgPool2d", Symbol: "aclnnAvgPool2d", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAvgPool2d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self kernelSize strides paddings ceilMode countIncludePad divisorOverride cubeMathType out",
 	Slots:  "ihhh----o",
 }
@@ -326,10 +310,8 @@ func AvgPool2d(st *acl.Stream, p AvgPool2dParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AvgPool2dParams) Operator() *Operator { return &opAvgPool2d }
 
-// Encode implements Params.
 func (p *AvgPool2dParams) Encode(c *Call) {
 	c.Channels(p.Self, NCL, NCHW, -1)
 	c.Ints(p.KernelSize)
@@ -357,7 +339,7 @@ type AvgPool2dBackwardParams struct {
 }
 
 var opAvgPool2dBackward = Operator{
-	Name: "AvgPool2dBackward", Symbol: "aclnnAvgPool2dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAvgPool2dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self kernelSize stride padding ceilMode countIncludePad divisorOverride cubeMathType gradInput",
 	Slots:  "iihhh----o",
 }
@@ -374,10 +356,8 @@ func AvgPool2dBackward(st *acl.Stream, p AvgPool2dBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AvgPool2dBackwardParams) Operator() *Operator { return &opAvgPool2dBackward }
 
-// Encode implements Params.
 func (p *AvgPool2dBackwardParams) Encode(c *Call) {
 	c.Channels(p.GradOutput, NCL, NCHW, -1)
 	c.Channels(p.Self, NCL, NCHW, -1)
@@ -404,7 +384,7 @@ type AvgPool3dParams struct {
 }
 
 var opAvgPool3d = Operator{
-	Name: "AvgPool3d", Symbol: "aclnnAvgPool3d", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAvgPool3d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self kernelSize stride padding ceilMode countIncludePad divisorOverride out",
 	Slots:  "ihhh---o",
 }
@@ -421,10 +401,8 @@ func AvgPool3d(st *acl.Stream, p AvgPool3dParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AvgPool3dParams) Operator() *Operator { return &opAvgPool3d }
 
-// Encode implements Params.
 func (p *AvgPool3dParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.KernelSize)
@@ -450,7 +428,7 @@ type AvgPool3dBackwardParams struct {
 }
 
 var opAvgPool3dBackward = Operator{
-	Name: "AvgPool3dBackward", Symbol: "aclnnAvgPool3dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAvgPool3dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self kernelSize stride padding ceilMode countIncludePad divisorOverride output",
 	Slots:  "iihhh---o",
 }
@@ -467,10 +445,8 @@ func AvgPool3dBackward(st *acl.Stream, p AvgPool3dBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AvgPool3dBackwardParams) Operator() *Operator { return &opAvgPool3dBackward }
 
-// Encode implements Params.
 func (p *AvgPool3dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -490,7 +466,7 @@ type GlobalAveragePoolParams struct {
 }
 
 var opGlobalAveragePool = Operator{
-	Name: "GlobalAveragePool", Symbol: "aclnnGlobalAveragePool", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGlobalAveragePool", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -507,10 +483,8 @@ func GlobalAveragePool(st *acl.Stream, p GlobalAveragePoolParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GlobalAveragePoolParams) Operator() *Operator { return &opGlobalAveragePool }
 
-// Encode implements Params.
 func (p *GlobalAveragePoolParams) Encode(c *Call) {
 	c.Channels(p.Self, -1, NCHW, NCDHW)
 	c.Channels(p.Out, -1, NCHW, NCDHW)
@@ -523,7 +497,7 @@ type GlobalMaxPoolParams struct {
 }
 
 var opGlobalMaxPool = Operator{
-	Name: "GlobalMaxPool", Symbol: "aclnnGlobalMaxPool", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGlobalMaxPool", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -540,10 +514,8 @@ func GlobalMaxPool(st *acl.Stream, p GlobalMaxPoolParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GlobalMaxPoolParams) Operator() *Operator { return &opGlobalMaxPool }
 
-// Encode implements Params.
 func (p *GlobalMaxPoolParams) Encode(c *Call) {
 	c.Channels(p.Self, -1, NCHW, NCDHW)
 	c.Channels(p.Out, -1, NCHW, NCDHW)
@@ -562,7 +534,7 @@ type MaxPoolParams struct {
 }
 
 var opMaxPool = Operator{
-	Name: "MaxPool", Symbol: "aclnnMaxPool", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMaxPool", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self kernelShape strides autoPad pads dilations ceilMode out",
 	Slots:  "ihh-hh-o",
 }
@@ -579,10 +551,8 @@ func MaxPool(st *acl.Stream, p MaxPoolParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MaxPoolParams) Operator() *Operator { return &opMaxPool }
 
-// Encode implements Params.
 func (p *MaxPoolParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.KernelShape)
@@ -607,7 +577,7 @@ type MaxPool2dWithIndicesParams struct {
 }
 
 var opMaxPool2dWithIndices = Operator{
-	Name: "MaxPool2dWithIndices", Symbol: "aclnnMaxPool2dWithIndices", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMaxPool2dWithIndices", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self kernelSize stride padding dilation ceilMode out indices",
 	Slots:  "ihhhh-oo",
 }
@@ -625,10 +595,8 @@ func MaxPool2dWithIndices(st *acl.Stream, p MaxPool2dWithIndicesParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MaxPool2dWithIndicesParams) Operator() *Operator { return &opMaxPool2dWithIndices }
 
-// Encode implements Params.
 func (p *MaxPool2dWithIndicesParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.KernelSize)
@@ -654,7 +622,7 @@ type MaxPool2dWithIndicesBackwardParams struct {
 }
 
 var opMaxPool2dWithIndicesBackward = Operator{
-	Name: "MaxPool2dWithIndicesBackward", Symbol: "aclnnMaxPool2dWithIndicesBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMaxPool2dWithIndicesBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self indices kernelSize stride padding dilation ceilMode gradInput",
 	Slots:  "iiihhhh-o",
 }
@@ -672,12 +640,10 @@ func MaxPool2dWithIndicesBackward(st *acl.Stream, p MaxPool2dWithIndicesBackward
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MaxPool2dWithIndicesBackwardParams) Operator() *Operator {
 	return &opMaxPool2dWithIndicesBackward
 }
 
-// Encode implements Params.
 func (p *MaxPool2dWithIndicesBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -703,7 +669,7 @@ type MaxPool2dWithMaskParams struct {
 }
 
 var opMaxPool2dWithMask = Operator{
-	Name: "MaxPool2dWithMask", Symbol: "aclnnMaxPool2dWithMask", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMaxPool2dWithMask", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self kernelSize stride padding dilation ceilMode out indices",
 	Slots:  "ihhhh-oo",
 }
@@ -720,10 +686,8 @@ func MaxPool2dWithMask(st *acl.Stream, p MaxPool2dWithMaskParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MaxPool2dWithMaskParams) Operator() *Operator { return &opMaxPool2dWithMask }
 
-// Encode implements Params.
 func (p *MaxPool2dWithMaskParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.KernelSize)
@@ -749,7 +713,7 @@ type MaxPool2dWithMaskBackwardParams struct {
 }
 
 var opMaxPool2dWithMaskBackward = Operator{
-	Name: "MaxPool2dWithMaskBackward", Symbol: "aclnnMaxPool2dWithMaskBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMaxPool2dWithMaskBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self indices kernelSize stride padding dilation ceilMode gradInput",
 	Slots:  "iiihhhh-o",
 }
@@ -767,10 +731,8 @@ func MaxPool2dWithMaskBackward(st *acl.Stream, p MaxPool2dWithMaskBackwardParams
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MaxPool2dWithMaskBackwardParams) Operator() *Operator { return &opMaxPool2dWithMaskBackward }
 
-// Encode implements Params.
 func (p *MaxPool2dWithMaskBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -797,7 +759,7 @@ type MaxPool3DParams struct {
 }
 
 var opMaxPool3D = Operator{
-	Name: "MaxPool3D", Symbol: "aclnnMaxPool3D", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMaxPool3D", Library: "libopapi", Since: "2026-08",
 	Params: "x ksize strides padding padsOptional dilationOptional ceilMode dataFormatOptional out",
 	Slots:  "ihh-hh--o",
 }
@@ -813,10 +775,8 @@ func MaxPool3D(st *acl.Stream, p MaxPool3DParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MaxPool3DParams) Operator() *Operator { return &opMaxPool3D }
 
-// Encode implements Params.
 func (p *MaxPool3DParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Ints(p.Ksize)
@@ -842,7 +802,7 @@ type MaxPool3dWithArgmaxParams struct {
 }
 
 var opMaxPool3dWithArgmax = Operator{
-	Name: "MaxPool3dWithArgmax", Symbol: "aclnnMaxPool3dWithArgmax", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMaxPool3dWithArgmax", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self kernelSize stride padding dilation ceilMode out indices",
 	Slots:  "ihhhh-oo",
 }
@@ -860,10 +820,8 @@ func MaxPool3dWithArgmax(st *acl.Stream, p MaxPool3dWithArgmaxParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MaxPool3dWithArgmaxParams) Operator() *Operator { return &opMaxPool3dWithArgmax }
 
-// Encode implements Params.
 func (p *MaxPool3dWithArgmaxParams) Encode(c *Call) {
 	c.Channels(p.Self, -1, NCDHW, NCDHW)
 	c.Ints(p.KernelSize)
@@ -889,7 +847,7 @@ type MaxPool3dWithArgmaxBackwardParams struct {
 }
 
 var opMaxPool3dWithArgmaxBackward = Operator{
-	Name: "MaxPool3dWithArgmaxBackward", Symbol: "aclnnMaxPool3dWithArgmaxBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMaxPool3dWithArgmaxBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self indices kernelSize stride padding dilation ceilMode gradInput",
 	Slots:  "iiihhhh-o",
 }
@@ -907,12 +865,10 @@ func MaxPool3dWithArgmaxBackward(st *acl.Stream, p MaxPool3dWithArgmaxBackwardPa
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MaxPool3dWithArgmaxBackwardParams) Operator() *Operator {
 	return &opMaxPool3dWithArgmaxBackward
 }
 
-// Encode implements Params.
 func (p *MaxPool3dWithArgmaxBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -936,7 +892,7 @@ type MaxPoolV3Params struct {
 }
 
 var opMaxPoolV3 = Operator{
-	Name: "MaxPoolV3", Symbol: "aclnnMaxPoolV3", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMaxPoolV3", Library: "libopapi", Since: "2026-08",
 	Params: "x ksize strides pads ceilMode out",
 	Slots:  "ihhhho",
 }
@@ -952,10 +908,8 @@ func MaxPoolV3(st *acl.Stream, p MaxPoolV3Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MaxPoolV3Params) Operator() *Operator { return &opMaxPoolV3 }
 
-// Encode implements Params.
 func (p *MaxPoolV3Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Ints(p.Ksize)
@@ -974,7 +928,7 @@ type MaxUnpool2dParams struct {
 }
 
 var opMaxUnpool2d = Operator{
-	Name: "MaxUnpool2d", Symbol: "aclnnMaxUnpool2d", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMaxUnpool2d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self indices outputSize out",
 	Slots:  "iiho",
 }
@@ -991,10 +945,8 @@ func MaxUnpool2d(st *acl.Stream, p MaxUnpool2dParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MaxUnpool2dParams) Operator() *Operator { return &opMaxUnpool2d }
 
-// Encode implements Params.
 func (p *MaxUnpool2dParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Indices)
@@ -1012,7 +964,7 @@ type MaxUnpool2dBackwardParams struct {
 }
 
 var opMaxUnpool2dBackward = Operator{
-	Name: "MaxUnpool2dBackward", Symbol: "aclnnMaxUnpool2dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMaxUnpool2dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self indices outputSize out",
 	Slots:  "iiiho",
 }
@@ -1030,10 +982,8 @@ func MaxUnpool2dBackward(st *acl.Stream, p MaxUnpool2dBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MaxUnpool2dBackwardParams) Operator() *Operator { return &opMaxUnpool2dBackward }
 
-// Encode implements Params.
 func (p *MaxUnpool2dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)
@@ -1053,7 +1003,7 @@ type MaxUnpool3dParams struct {
 }
 
 var opMaxUnpool3d = Operator{
-	Name: "MaxUnpool3d", Symbol: "aclnnMaxUnpool3d", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMaxUnpool3d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self indices outputSize stride padding outRef",
 	Slots:  "iihhhi",
 }
@@ -1070,10 +1020,8 @@ func MaxUnpool3d(st *acl.Stream, p MaxUnpool3dParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MaxUnpool3dParams) Operator() *Operator { return &opMaxUnpool3d }
 
-// Encode implements Params.
 func (p *MaxUnpool3dParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Indices)
@@ -1095,7 +1043,7 @@ type MaxUnpool3dBackwardParams struct {
 }
 
 var opMaxUnpool3dBackward = Operator{
-	Name: "MaxUnpool3dBackward", Symbol: "aclnnMaxUnpool3dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMaxUnpool3dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput self indices outputSize stride padding out",
 	Slots:  "iiihhho",
 }
@@ -1113,10 +1061,8 @@ func MaxUnpool3dBackward(st *acl.Stream, p MaxUnpool3dBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MaxUnpool3dBackwardParams) Operator() *Operator { return &opMaxUnpool3dBackward }
 
-// Encode implements Params.
 func (p *MaxUnpool3dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Self)

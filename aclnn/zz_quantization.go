@@ -16,7 +16,7 @@ type AntiMxQuantParams struct {
 }
 
 var opAntiMxQuant = Operator{
-	Name: "AntiMxQuant", Symbol: "aclnnAntiMxQuant", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnAntiMxQuant", Library: "libopapi", Since: "2026-08",
 	Params: "x mxscale axis dstType y",
 	Slots:  "ii--o",
 }
@@ -33,10 +33,8 @@ func AntiMxQuant(st *acl.Stream, p AntiMxQuantParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AntiMxQuantParams) Operator() *Operator { return &opAntiMxQuant }
 
-// Encode implements Params.
 func (p *AntiMxQuantParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Mxscale)
@@ -56,7 +54,7 @@ type AscendAntiQuantParams struct {
 }
 
 var opAscendAntiQuant = Operator{
-	Name: "AscendAntiQuant", Symbol: "aclnnAscendAntiQuant", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAscendAntiQuant", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scale offset dstType sqrtMode y",
 	Slots:  "iii--o",
 }
@@ -75,10 +73,8 @@ func AscendAntiQuant(st *acl.Stream, p AscendAntiQuantParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AscendAntiQuantParams) Operator() *Operator { return &opAscendAntiQuant }
 
-// Encode implements Params.
 func (p *AscendAntiQuantParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Scale)
@@ -100,7 +96,7 @@ type AscendQuantParams struct {
 }
 
 var opAscendQuant = Operator{
-	Name: "AscendQuant", Symbol: "aclnnAscendQuant", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAscendQuant", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scale offset sqrtMode roundMode dstType y",
 	Slots:  "iii---o",
 }
@@ -118,10 +114,8 @@ func AscendQuant(st *acl.Stream, p AscendQuantParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AscendQuantParams) Operator() *Operator { return &opAscendQuant }
 
-// Encode implements Params.
 func (p *AscendQuantParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Scale)
@@ -145,7 +139,7 @@ type AscendQuantV3Params struct {
 }
 
 var opAscendQuantV3 = Operator{
-	Name: "AscendQuantV3", Symbol: "aclnnAscendQuantV3", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAscendQuantV3", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scale offset sqrtMode roundMode dstType axis y",
 	Slots:  "iii----o",
 }
@@ -162,10 +156,8 @@ func AscendQuantV3(st *acl.Stream, p AscendQuantV3Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AscendQuantV3Params) Operator() *Operator { return &opAscendQuantV3 }
 
-// Encode implements Params.
 func (p *AscendQuantV3Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Scale)
@@ -184,7 +176,7 @@ type ConvertWeightToINT4PackParams struct {
 }
 
 var opConvertWeightToINT4Pack = Operator{
-	Name: "ConvertWeightToINT4Pack", Symbol: "aclnnConvertWeightToINT4Pack", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnConvertWeightToINT4Pack", Library: "libopapi", Since: "8.1.RC1",
 	Params: "weight weightInt4Pack",
 	Slots:  "io",
 }
@@ -202,10 +194,8 @@ func ConvertWeightToINT4Pack(st *acl.Stream, p ConvertWeightToINT4PackParams) er
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ConvertWeightToINT4PackParams) Operator() *Operator { return &opConvertWeightToINT4Pack }
 
-// Encode implements Params.
 func (p *ConvertWeightToINT4PackParams) Encode(c *Call) {
 	c.Tensor(p.Weight)
 	c.Tensor(p.WeightInt4Pack)
@@ -222,7 +212,7 @@ type DequantBiasParams struct {
 }
 
 var opDequantBias = Operator{
-	Name: "DequantBias", Symbol: "aclnnDequantBias", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnDequantBias", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x weightScale activateScaleOptional biasOptional outputDtype out",
 	Slots:  "iiii-o",
 }
@@ -241,10 +231,8 @@ func DequantBias(st *acl.Stream, p DequantBiasParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *DequantBiasParams) Operator() *Operator { return &opDequantBias }
 
-// Encode implements Params.
 func (p *DequantBiasParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.WeightScale)
@@ -272,7 +260,7 @@ type DequantSituQuantParams struct {
 }
 
 var opDequantSituQuant = Operator{
-	Name: "DequantSituQuant", Symbol: "aclnnDequantSituQuant", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnDequantSituQuant", Library: "libopapi", Since: "2026-08",
 	Params: "x weightScaleOptional activationScaleOptional biasOptional quantScaleOptional quantOffsetOptional groupIndexOptional beta linearBeta activateLeft quantTypeOptional yOut yScaleOut",
 	Slots:  "iiiiiii----oo",
 }
@@ -290,10 +278,8 @@ func DequantSituQuant(st *acl.Stream, p DequantSituQuantParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *DequantSituQuantParams) Operator() *Operator { return &opDequantSituQuant }
 
-// Encode implements Params.
 func (p *DequantSituQuantParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.WeightScaleOptional)
@@ -326,7 +312,7 @@ type DequantSwigluQuantParams struct {
 }
 
 var opDequantSwigluQuant = Operator{
-	Name: "DequantSwigluQuant", Symbol: "aclnnDequantSwigluQuant", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnDequantSwigluQuant", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x weightScaleOptional activationScaleOptional biasOptional quantScaleOptional quantOffsetOptional groupIndexOptional activateLeft quantModeOptional yOut scaleOut",
 	Slots:  "iiiiiii--oo",
 }
@@ -344,10 +330,8 @@ func DequantSwigluQuant(st *acl.Stream, p DequantSwigluQuantParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *DequantSwigluQuantParams) Operator() *Operator { return &opDequantSwigluQuant }
 
-// Encode implements Params.
 func (p *DequantSwigluQuantParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.WeightScaleOptional)
@@ -385,7 +369,7 @@ type DequantSwigluQuantV2Params struct {
 }
 
 var opDequantSwigluQuantV2 = Operator{
-	Name: "DequantSwigluQuantV2", Symbol: "aclnnDequantSwigluQuantV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnDequantSwigluQuantV2", Library: "libopapi", Since: "2026-08",
 	Params: "x weightScaleOptional activationScaleOptional biasOptional quantScaleOptional quantOffsetOptional groupIndexOptional activateLeft quantModeOptional dstType roundModeOptional activateDim swigluMode clampLimit gluAlpha gluBias yOut scaleOut",
 	Slots:  "iiiiiii---------oo",
 }
@@ -404,10 +388,8 @@ func DequantSwigluQuantV2(st *acl.Stream, p DequantSwigluQuantV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *DequantSwigluQuantV2Params) Operator() *Operator { return &opDequantSwigluQuantV2 }
 
-// Encode implements Params.
 func (p *DequantSwigluQuantV2Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.WeightScaleOptional)
@@ -442,7 +424,7 @@ type DynamicBlockQuantParams struct {
 }
 
 var opDynamicBlockQuant = Operator{
-	Name: "DynamicBlockQuant", Symbol: "aclnnDynamicBlockQuant", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnDynamicBlockQuant", Library: "libopapi", Since: "2026-08",
 	Params: "x minScale roundModeOptional dstType rowBlockSize colBlockSize yOut scaleOut",
 	Slots:  "i-----oo",
 }
@@ -459,10 +441,8 @@ func DynamicBlockQuant(st *acl.Stream, p DynamicBlockQuantParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *DynamicBlockQuantParams) Operator() *Operator { return &opDynamicBlockQuant }
 
-// Encode implements Params.
 func (p *DynamicBlockQuantParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Float64(p.MinScale)
@@ -488,7 +468,7 @@ type DynamicBlockQuantV2Params struct {
 }
 
 var opDynamicBlockQuantV2 = Operator{
-	Name: "DynamicBlockQuantV2", Symbol: "aclnnDynamicBlockQuantV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnDynamicBlockQuantV2", Library: "libopapi", Since: "2026-08",
 	Params: "x minScale roundModeOptional dstType rowBlockSize colBlockSize dstTypeMax yOut scaleOut",
 	Slots:  "i------oo",
 }
@@ -505,10 +485,8 @@ func DynamicBlockQuantV2(st *acl.Stream, p DynamicBlockQuantV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *DynamicBlockQuantV2Params) Operator() *Operator { return &opDynamicBlockQuantV2 }
 
-// Encode implements Params.
 func (p *DynamicBlockQuantV2Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Float64(p.MinScale)
@@ -530,7 +508,7 @@ type DynamicQuantParams struct {
 }
 
 var opDynamicQuant = Operator{
-	Name: "DynamicQuant", Symbol: "aclnnDynamicQuant", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnDynamicQuant", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x smoothScalesOptional yOut scaleOut",
 	Slots:  "iioo",
 }
@@ -547,10 +525,8 @@ func DynamicQuant(st *acl.Stream, p DynamicQuantParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *DynamicQuantParams) Operator() *Operator { return &opDynamicQuant }
 
-// Encode implements Params.
 func (p *DynamicQuantParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.SmoothScalesOptional)
@@ -570,7 +546,7 @@ type DynamicQuantV2Params struct {
 }
 
 var opDynamicQuantV2 = Operator{
-	Name: "DynamicQuantV2", Symbol: "aclnnDynamicQuantV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnDynamicQuantV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x smoothScalesOptional groupIndexOptional dstType yOut scaleOut offsetOut",
 	Slots:  "iii-ooo",
 }
@@ -589,10 +565,8 @@ func DynamicQuantV2(st *acl.Stream, p DynamicQuantV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *DynamicQuantV2Params) Operator() *Operator { return &opDynamicQuantV2 }
 
-// Encode implements Params.
 func (p *DynamicQuantV2Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.SmoothScalesOptional)
@@ -617,7 +591,7 @@ type DynamicQuantV3Params struct {
 }
 
 var opDynamicQuantV3 = Operator{
-	Name: "DynamicQuantV3", Symbol: "aclnnDynamicQuantV3", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnDynamicQuantV3", Library: "libopapi", Since: "2026-08",
 	Params: "x smoothScalesOptional groupIndexOptional dstType isSymmetrical quantMode yOut scaleOut offsetOut",
 	Slots:  "iii---ooo",
 }
@@ -635,10 +609,8 @@ func DynamicQuantV3(st *acl.Stream, p DynamicQuantV3Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *DynamicQuantV3Params) Operator() *Operator { return &opDynamicQuantV3 }
 
-// Encode implements Params.
 func (p *DynamicQuantV3Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.SmoothScalesOptional)
@@ -666,7 +638,7 @@ type DynamicQuantV4Params struct {
 }
 
 var opDynamicQuantV4 = Operator{
-	Name: "DynamicQuantV4", Symbol: "aclnnDynamicQuantV4", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnDynamicQuantV4", Library: "libopapi", Since: "2026-08",
 	Params: "x smoothScalesOptional groupIndexOptional dstType isSymmetrical quantMode dstTypeMax yOut scaleOut offsetOut",
 	Slots:  "iii----ooo",
 }
@@ -683,10 +655,8 @@ func DynamicQuantV4(st *acl.Stream, p DynamicQuantV4Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *DynamicQuantV4Params) Operator() *Operator { return &opDynamicQuantV4 }
 
-// Encode implements Params.
 func (p *DynamicQuantV4Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.SmoothScalesOptional)
@@ -713,7 +683,7 @@ type FakeQuantPerChannelAffineCachemaskParams struct {
 }
 
 var opFakeQuantPerChannelAffineCachemask = Operator{
-	Name: "FakeQuantPerChannelAffineCachemask", Symbol: "aclnnFakeQuantPerChannelAffineCachemask", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnFakeQuantPerChannelAffineCachemask", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self scale zeroPoint axis quantMin quantMax out mask",
 	Slots:  "iii---oo",
 }
@@ -732,12 +702,10 @@ func FakeQuantPerChannelAffineCachemask(st *acl.Stream, p FakeQuantPerChannelAff
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FakeQuantPerChannelAffineCachemaskParams) Operator() *Operator {
 	return &opFakeQuantPerChannelAffineCachemask
 }
 
-// Encode implements Params.
 func (p *FakeQuantPerChannelAffineCachemaskParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Scale)
@@ -762,7 +730,7 @@ type FakeQuantPerTensorAffineCachemaskParams struct {
 }
 
 var opFakeQuantPerTensorAffineCachemask = Operator{
-	Name: "FakeQuantPerTensorAffineCachemask", Symbol: "aclnnFakeQuantPerTensorAffineCachemask", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnFakeQuantPerTensorAffineCachemask", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self scale zeroPoint fakeQuantEnabled quantMin quantMax out mask",
 	Slots:  "iii---oo",
 }
@@ -780,12 +748,10 @@ func FakeQuantPerTensorAffineCachemask(st *acl.Stream, p FakeQuantPerTensorAffin
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FakeQuantPerTensorAffineCachemaskParams) Operator() *Operator {
 	return &opFakeQuantPerTensorAffineCachemask
 }
 
-// Encode implements Params.
 func (p *FakeQuantPerTensorAffineCachemaskParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Scale)
@@ -808,7 +774,7 @@ type FlatQuantParams struct {
 }
 
 var opFlatQuant = Operator{
-	Name: "FlatQuant", Symbol: "aclnnFlatQuant", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnFlatQuant", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x kroneckerP1 kroneckerP2 clipRatio out quantScale",
 	Slots:  "iii-oo",
 }
@@ -825,10 +791,8 @@ func FlatQuant(st *acl.Stream, p FlatQuantParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FlatQuantParams) Operator() *Operator { return &opFlatQuant }
 
-// Encode implements Params.
 func (p *FlatQuantParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.KroneckerP1)
@@ -850,7 +814,7 @@ type FlatQuantV2Params struct {
 }
 
 var opFlatQuantV2 = Operator{
-	Name: "FlatQuantV2", Symbol: "aclnnFlatQuantV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFlatQuantV2", Library: "libopapi", Since: "2026-08",
 	Params: "x kroneckerP1 kroneckerP2 clipRatio dstTypeMax out quantScale",
 	Slots:  "iii--oo",
 }
@@ -867,10 +831,8 @@ func FlatQuantV2(st *acl.Stream, p FlatQuantV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FlatQuantV2Params) Operator() *Operator { return &opFlatQuantV2 }
 
-// Encode implements Params.
 func (p *FlatQuantV2Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.KroneckerP1)
@@ -895,7 +857,7 @@ type FlatQuantV3Params struct {
 }
 
 var opFlatQuantV3 = Operator{
-	Name: "FlatQuantV3", Symbol: "aclnnFlatQuantV3", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnFlatQuantV3", Library: "libopapi", Since: "2026-08",
 	Params: "x kroneckerP1 kroneckerP2 groupListOptional clipRatio dstTypeMax groupListType out quantScale",
 	Slots:  "iiii---oo",
 }
@@ -912,10 +874,8 @@ func FlatQuantV3(st *acl.Stream, p FlatQuantV3Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *FlatQuantV3Params) Operator() *Operator { return &opFlatQuantV3 }
 
-// Encode implements Params.
 func (p *FlatQuantV3Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.KroneckerP1)
@@ -942,7 +902,7 @@ type GeluQuantParams struct {
 }
 
 var opGeluQuant = Operator{
-	Name: "GeluQuant", Symbol: "aclnnGeluQuant", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnGeluQuant", Library: "libopapi", Since: "2026-08",
 	Params: "self inputScaleOptional inputOffsetOptional approximate quantMode roundMode dstType y outScaleOptional",
 	Slots:  "iii----oo",
 }
@@ -960,10 +920,8 @@ func GeluQuant(st *acl.Stream, p GeluQuantParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GeluQuantParams) Operator() *Operator { return &opGeluQuant }
 
-// Encode implements Params.
 func (p *GeluQuantParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.InputScaleOptional)
@@ -987,7 +945,7 @@ type GroupQuantParams struct {
 }
 
 var opGroupQuant = Operator{
-	Name: "GroupQuant", Symbol: "aclnnGroupQuant", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGroupQuant", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scale groupIndex offsetOptional dstType y",
 	Slots:  "iiii-o",
 }
@@ -1004,10 +962,8 @@ func GroupQuant(st *acl.Stream, p GroupQuantParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GroupQuantParams) Operator() *Operator { return &opGroupQuant }
 
-// Encode implements Params.
 func (p *GroupQuantParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Scale)
@@ -1029,7 +985,7 @@ type GroupedDynamicMxQuantParams struct {
 }
 
 var opGroupedDynamicMxQuant = Operator{
-	Name: "GroupedDynamicMxQuant", Symbol: "aclnnGroupedDynamicMxQuant", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnGroupedDynamicMxQuant", Library: "libopapi", Since: "2026-08",
 	Params: "x groupIndex roundMode dstType blocksize y mxscale",
 	Slots:  "ii---oo",
 }
@@ -1046,10 +1002,8 @@ func GroupedDynamicMxQuant(st *acl.Stream, p GroupedDynamicMxQuantParams) error 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GroupedDynamicMxQuantParams) Operator() *Operator { return &opGroupedDynamicMxQuant }
 
-// Encode implements Params.
 func (p *GroupedDynamicMxQuantParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.GroupIndex)
@@ -1074,7 +1028,7 @@ type GroupedDynamicMxQuantV2Params struct {
 }
 
 var opGroupedDynamicMxQuantV2 = Operator{
-	Name: "GroupedDynamicMxQuantV2", Symbol: "aclnnGroupedDynamicMxQuantV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnGroupedDynamicMxQuantV2", Library: "libopapi", Since: "2026-08",
 	Params: "x groupIndex roundMode dstType blocksize scaleAlg dstTypeMax y mxscale",
 	Slots:  "ii-----oo",
 }
@@ -1092,10 +1046,8 @@ func GroupedDynamicMxQuantV2(st *acl.Stream, p GroupedDynamicMxQuantV2Params) er
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GroupedDynamicMxQuantV2Params) Operator() *Operator { return &opGroupedDynamicMxQuantV2 }
 
-// Encode implements Params.
 func (p *GroupedDynamicMxQuantV2Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.GroupIndex)
@@ -1120,7 +1072,7 @@ type GroupedQuantMaxParams struct {
 }
 
 var opGroupedQuantMax = Operator{
-	Name: "GroupedQuantMax", Symbol: "aclnnGroupedQuantMax", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnGroupedQuantMax", Library: "libopapi", Since: "2026-08",
 	Params: "x scale groupList roundMode dstType y amax",
 	Slots:  "iii--oo",
 }
@@ -1138,10 +1090,8 @@ func GroupedQuantMax(st *acl.Stream, p GroupedQuantMaxParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GroupedQuantMaxParams) Operator() *Operator { return &opGroupedQuantMax }
 
-// Encode implements Params.
 func (p *GroupedQuantMaxParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Scale)
@@ -1163,7 +1113,7 @@ type QuantMaxParams struct {
 }
 
 var opQuantMax = Operator{
-	Name: "QuantMax", Symbol: "aclnnQuantMax", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnQuantMax", Library: "libopapi", Since: "2026-08",
 	Params: "x scale roundMode dstType y amax",
 	Slots:  "ii--oo",
 }
@@ -1180,10 +1130,8 @@ func QuantMax(st *acl.Stream, p QuantMaxParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *QuantMaxParams) Operator() *Operator { return &opQuantMax }
 
-// Encode implements Params.
 func (p *QuantMaxParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Scale)
@@ -1204,7 +1152,7 @@ type QuantizeParams struct {
 }
 
 var opQuantize = Operator{
-	Name: "Quantize", Symbol: "aclnnQuantize", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnQuantize", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x scales zeroPoints dtype axis out",
 	Slots:  "iii--o",
 }
@@ -1222,10 +1170,8 @@ func Quantize(st *acl.Stream, p QuantizeParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *QuantizeParams) Operator() *Operator { return &opQuantize }
 
-// Encode implements Params.
 func (p *QuantizeParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Scales)
@@ -1250,7 +1196,7 @@ type RotateQuantParams struct {
 }
 
 var opRotateQuant = Operator{
-	Name: "RotateQuant", Symbol: "aclnnRotateQuant", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnRotateQuant", Library: "libopapi", Since: "2026-08",
 	Params: "x rotation alpha axis roundMode scaleAlg dstTypeMax trans yOut scaleOut",
 	Slots:  "iii-----oo",
 }
@@ -1268,10 +1214,8 @@ func RotateQuant(st *acl.Stream, p RotateQuantParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RotateQuantParams) Operator() *Operator { return &opRotateQuant }
 
-// Encode implements Params.
 func (p *RotateQuantParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Rotation)
@@ -1298,7 +1242,7 @@ type SwiGluQuantParams struct {
 }
 
 var opSwiGluQuant = Operator{
-	Name: "SwiGluQuant", Symbol: "aclnnSwiGluQuant", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSwiGluQuant", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x smoothScalesOptional offsetsOptional groupIndexOptional activateLeft quantModeOptional yOut scaleOut",
 	Slots:  "iiii--oo",
 }
@@ -1315,10 +1259,8 @@ func SwiGluQuant(st *acl.Stream, p SwiGluQuantParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SwiGluQuantParams) Operator() *Operator { return &opSwiGluQuant }
 
-// Encode implements Params.
 func (p *SwiGluQuantParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.SmoothScalesOptional)
@@ -1345,7 +1287,7 @@ type SwiGluQuantV2Params struct {
 }
 
 var opSwiGluQuantV2 = Operator{
-	Name: "SwiGluQuantV2", Symbol: "aclnnSwiGluQuantV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSwiGluQuantV2", Library: "libopapi", Since: "2026-08",
 	Params: "x smoothScalesOptional offsetsOptional groupIndexOptional activateLeft quantModeOptional groupListType dstType yOut scaleOut",
 	Slots:  "iiii----oo",
 }
@@ -1362,10 +1304,8 @@ func SwiGluQuantV2(st *acl.Stream, p SwiGluQuantV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SwiGluQuantV2Params) Operator() *Operator { return &opSwiGluQuantV2 }
 
-// Encode implements Params.
 func (p *SwiGluQuantV2Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.SmoothScalesOptional)
@@ -1398,7 +1338,7 @@ type SwigluGroupQuantParams struct {
 }
 
 var opSwigluGroupQuant = Operator{
-	Name: "SwigluGroupQuant", Symbol: "aclnnSwigluGroupQuant", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSwigluGroupQuant", Library: "libopapi", Since: "2026-08",
 	Params: "x weightOptional groupIndexOptional scaleOptional dstType quantMode blockSize roundScale clampLimit dstTypeMax outputOrigin yOut yScaleOut yOriginOut",
 	Slots:  "iiii-------ooo",
 }
@@ -1415,10 +1355,8 @@ func SwigluGroupQuant(st *acl.Stream, p SwigluGroupQuantParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SwigluGroupQuantParams) Operator() *Operator { return &opSwigluGroupQuant }
 
-// Encode implements Params.
 func (p *SwigluGroupQuantParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.WeightOptional)
@@ -1460,7 +1398,7 @@ type SwinTransformerLnQkvQuantParams struct {
 }
 
 var opSwinTransformerLnQkvQuant = Operator{
-	Name: "SwinTransformerLnQkvQuant", Symbol: "aclnnSwinTransformerLnQkvQuant", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSwinTransformerLnQkvQuant", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x gamma beta weight bias quantScale quantOffset dequantScale headNum seqLength epsilon oriHeight oriWeight hWinSize wWinSize weightTranspose queryOutputOut keyOutputOut valueOutputOut",
 	Slots:  "iiiiiiii--------ooo",
 }
@@ -1477,10 +1415,8 @@ func SwinTransformerLnQkvQuant(st *acl.Stream, p SwinTransformerLnQkvQuantParams
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SwinTransformerLnQkvQuantParams) Operator() *Operator { return &opSwinTransformerLnQkvQuant }
 
-// Encode implements Params.
 func (p *SwinTransformerLnQkvQuantParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Gamma)
@@ -1511,7 +1447,7 @@ type TransQuantParamV2Params struct {
 }
 
 var opTransQuantParamV2 = Operator{
-	Name: "TransQuantParamV2", Symbol: "aclnnTransQuantParamV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnTransQuantParamV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "scale offset out",
 	Slots:  "iio",
 }
@@ -1529,10 +1465,8 @@ func TransQuantParamV2(st *acl.Stream, p TransQuantParamV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *TransQuantParamV2Params) Operator() *Operator { return &opTransQuantParamV2 }
 
-// Encode implements Params.
 func (p *TransQuantParamV2Params) Encode(c *Call) {
 	c.Tensor(p.Scale)
 	c.Tensor(p.Offset)
@@ -1548,7 +1482,7 @@ type TransQuantParamV3Params struct {
 }
 
 var opTransQuantParamV3 = Operator{
-	Name: "TransQuantParamV3", Symbol: "aclnnTransQuantParamV3", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnTransQuantParamV3", Library: "libopapi", Since: "2026-08",
 	Params: "scale offset roundMode out",
 	Slots:  "ii-o",
 }
@@ -1564,10 +1498,8 @@ func TransQuantParamV3(st *acl.Stream, p TransQuantParamV3Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *TransQuantParamV3Params) Operator() *Operator { return &opTransQuantParamV3 }
 
-// Encode implements Params.
 func (p *TransQuantParamV3Params) Encode(c *Call) {
 	c.Tensor(p.Scale)
 	c.Tensor(p.Offset)
@@ -1591,7 +1523,7 @@ type WeightQuantPreprocessParams struct {
 }
 
 var opWeightQuantPreprocess = Operator{
-	Name: "WeightQuantPreprocess", Symbol: "aclnnWeightQuantPreprocess", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnWeightQuantPreprocess", Library: "libopapi", Since: "2026-08",
 	Params: "weight weightScale weightOffsetOptional biasOptional xDtype xScaleDtype kGroupSize outWeight outWeightScale outWeightOffsetOptional outBiasOptional",
 	Slots:  "iiii---oooo",
 }
@@ -1608,10 +1540,8 @@ func WeightQuantPreprocess(st *acl.Stream, p WeightQuantPreprocessParams) error 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *WeightQuantPreprocessParams) Operator() *Operator { return &opWeightQuantPreprocess }
 
-// Encode implements Params.
 func (p *WeightQuantPreprocessParams) Encode(c *Call) {
 	c.Tensor(p.Weight)
 	c.Tensor(p.WeightScale)

@@ -15,7 +15,7 @@ type ApplyTopKTopPParams struct {
 }
 
 var opApplyTopKTopP = Operator{
-	Name: "ApplyTopKTopP", Symbol: "aclnnApplyTopKTopP", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnApplyTopKTopP", Library: "libopapi", Since: "2026-08",
 	Params: "logits p k out",
 	Slots:  "iiio",
 }
@@ -33,10 +33,8 @@ func ApplyTopKTopP(st *acl.Stream, p ApplyTopKTopPParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ApplyTopKTopPParams) Operator() *Operator { return &opApplyTopKTopP }
 
-// Encode implements Params.
 func (p *ApplyTopKTopPParams) Encode(c *Call) {
 	c.Tensor(p.Logits)
 	c.Tensor(p.P)
@@ -54,7 +52,7 @@ type BernoulliParams struct {
 }
 
 var opBernoulli = Operator{
-	Name: "Bernoulli", Symbol: "aclnnBernoulli", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnBernoulli", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self prob seed offset out",
 	Slots:  "ih--o",
 }
@@ -71,10 +69,8 @@ func Bernoulli(st *acl.Stream, p BernoulliParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *BernoulliParams) Operator() *Operator { return &opBernoulli }
 
-// Encode implements Params.
 func (p *BernoulliParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.Prob)
@@ -93,7 +89,7 @@ type BernoulliTensorParams struct {
 }
 
 var opBernoulliTensor = Operator{
-	Name: "BernoulliTensor", Symbol: "aclnnBernoulliTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnBernoulliTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self prob seed offset out",
 	Slots:  "ii--o",
 }
@@ -110,10 +106,8 @@ func BernoulliTensor(st *acl.Stream, p BernoulliTensorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *BernoulliTensorParams) Operator() *Operator { return &opBernoulliTensor }
 
-// Encode implements Params.
 func (p *BernoulliTensorParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Prob)
@@ -134,7 +128,7 @@ type DropoutParams struct {
 }
 
 var opDropout = Operator{
-	Name: "Dropout", Symbol: "aclnnDropout", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnDropout", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input p train seed offset out maskOut",
 	Slots:  "i----oo",
 }
@@ -152,10 +146,8 @@ func Dropout(st *acl.Stream, p DropoutParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *DropoutParams) Operator() *Operator { return &opDropout }
 
-// Encode implements Params.
 func (p *DropoutParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Float64(p.P)
@@ -175,7 +167,7 @@ type DropoutBackwardParams struct {
 }
 
 var opDropoutBackward = Operator{
-	Name: "DropoutBackward", Symbol: "aclnnDropoutBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnDropoutBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput mask scale out",
 	Slots:  "ii-o",
 }
@@ -192,10 +184,8 @@ func DropoutBackward(st *acl.Stream, p DropoutBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *DropoutBackwardParams) Operator() *Operator { return &opDropoutBackward }
 
-// Encode implements Params.
 func (p *DropoutBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Mask)
@@ -212,7 +202,7 @@ type DropoutDoMaskParams struct {
 }
 
 var opDropoutDoMask = Operator{
-	Name: "DropoutDoMask", Symbol: "aclnnDropoutDoMask", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnDropoutDoMask", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self mask prob out",
 	Slots:  "ii-o",
 }
@@ -229,10 +219,8 @@ func DropoutDoMask(st *acl.Stream, p DropoutDoMaskParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *DropoutDoMaskParams) Operator() *Operator { return &opDropoutDoMask }
 
-// Encode implements Params.
 func (p *DropoutDoMaskParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Mask)
@@ -250,7 +238,7 @@ type DropoutGenMaskParams struct {
 }
 
 var opDropoutGenMask = Operator{
-	Name: "DropoutGenMask", Symbol: "aclnnDropoutGenMask", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnDropoutGenMask", Library: "libopapi", Since: "8.1.RC1",
 	Params: "shape prob seed offset out",
 	Slots:  "h---o",
 }
@@ -266,10 +254,8 @@ func DropoutGenMask(st *acl.Stream, p DropoutGenMaskParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *DropoutGenMaskParams) Operator() *Operator { return &opDropoutGenMask }
 
-// Encode implements Params.
 func (p *DropoutGenMaskParams) Encode(c *Call) {
 	c.Ints(p.Shape)
 	c.Float64(p.Prob)
@@ -289,7 +275,7 @@ type DropoutGenMaskV2Params struct {
 }
 
 var opDropoutGenMaskV2 = Operator{
-	Name: "DropoutGenMaskV2", Symbol: "aclnnDropoutGenMaskV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnDropoutGenMaskV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "shape prob seed offset probDataType out",
 	Slots:  "h----o",
 }
@@ -305,10 +291,8 @@ func DropoutGenMaskV2(st *acl.Stream, p DropoutGenMaskV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *DropoutGenMaskV2Params) Operator() *Operator { return &opDropoutGenMaskV2 }
 
-// Encode implements Params.
 func (p *DropoutGenMaskV2Params) Encode(c *Call) {
 	c.Ints(p.Shape)
 	c.Float64(p.Prob)
@@ -330,7 +314,7 @@ type DropoutGenMaskV2TensorParams struct {
 }
 
 var opDropoutGenMaskV2Tensor = Operator{
-	Name: "DropoutGenMaskV2Tensor", Symbol: "aclnnDropoutGenMaskV2Tensor", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnDropoutGenMaskV2Tensor", Library: "libopapi", Since: "2026-08",
 	Params: "shape prob seedTensor offsetTensor offset probDataType out",
 	Slots:  "h-ii--o",
 }
@@ -348,10 +332,8 @@ func DropoutGenMaskV2Tensor(st *acl.Stream, p DropoutGenMaskV2TensorParams) erro
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *DropoutGenMaskV2TensorParams) Operator() *Operator { return &opDropoutGenMaskV2Tensor }
 
-// Encode implements Params.
 func (p *DropoutGenMaskV2TensorParams) Encode(c *Call) {
 	c.Ints(p.Shape)
 	c.Float64(p.Prob)
@@ -374,7 +356,7 @@ type DropoutV3Params struct {
 }
 
 var opDropoutV3 = Operator{
-	Name: "DropoutV3", Symbol: "aclnnDropoutV3", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnDropoutV3", Library: "libopapi", Since: "2026-08",
 	Params: "input optionalNoiseShape p seed offset out maskOut",
 	Slots:  "ii---oo",
 }
@@ -392,10 +374,8 @@ func DropoutV3(st *acl.Stream, p DropoutV3Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *DropoutV3Params) Operator() *Operator { return &opDropoutV3 }
 
-// Encode implements Params.
 func (p *DropoutV3Params) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Tensor(p.OptionalNoiseShape)
@@ -415,7 +395,7 @@ type DropoutV3GradParams struct {
 }
 
 var opDropoutV3Grad = Operator{
-	Name: "DropoutV3Grad", Symbol: "aclnnDropoutV3Grad", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnDropoutV3Grad", Library: "libopapi", Since: "2026-08",
 	Params: "gradY mask scale gradX",
 	Slots:  "ii-o",
 }
@@ -432,10 +412,8 @@ func DropoutV3Grad(st *acl.Stream, p DropoutV3GradParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *DropoutV3GradParams) Operator() *Operator { return &opDropoutV3Grad }
 
-// Encode implements Params.
 func (p *DropoutV3GradParams) Encode(c *Call) {
 	c.Tensor(p.GradY)
 	c.Tensor(p.Mask)
@@ -452,7 +430,7 @@ type InplaceBernoulliParams struct {
 }
 
 var opInplaceBernoulli = Operator{
-	Name: "InplaceBernoulli", Symbol: "aclnnInplaceBernoulli", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceBernoulli", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef prob seed offset",
 	Slots:  "ih--",
 }
@@ -469,10 +447,8 @@ func InplaceBernoulli(st *acl.Stream, p InplaceBernoulliParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceBernoulliParams) Operator() *Operator { return &opInplaceBernoulli }
 
-// Encode implements Params.
 func (p *InplaceBernoulliParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Scalar(p.Prob)
@@ -489,7 +465,7 @@ type InplaceBernoulliTensorParams struct {
 }
 
 var opInplaceBernoulliTensor = Operator{
-	Name: "InplaceBernoulliTensor", Symbol: "aclnnInplaceBernoulliTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceBernoulliTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef prob seed offset",
 	Slots:  "ii--",
 }
@@ -507,10 +483,8 @@ func InplaceBernoulliTensor(st *acl.Stream, p InplaceBernoulliTensorParams) erro
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceBernoulliTensorParams) Operator() *Operator { return &opInplaceBernoulliTensor }
 
-// Encode implements Params.
 func (p *InplaceBernoulliTensorParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.Prob)
@@ -528,7 +502,7 @@ type InplaceNormalParams struct {
 }
 
 var opInplaceNormal = Operator{
-	Name: "InplaceNormal", Symbol: "aclnnInplaceNormal", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceNormal", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef mean std seed offset",
 	Slots:  "i----",
 }
@@ -545,10 +519,8 @@ func InplaceNormal(st *acl.Stream, p InplaceNormalParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceNormalParams) Operator() *Operator { return &opInplaceNormal }
 
-// Encode implements Params.
 func (p *InplaceNormalParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Float32(p.Mean)
@@ -568,7 +540,7 @@ type InplaceNormalTensorParams struct {
 }
 
 var opInplaceNormalTensor = Operator{
-	Name: "InplaceNormalTensor", Symbol: "aclnnInplaceNormalTensor", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnInplaceNormalTensor", Library: "libopapi", Since: "2026-08",
 	Params: "selfRef mean std seedTensor offsetTensor offset",
 	Slots:  "i--ii-",
 }
@@ -586,10 +558,8 @@ func InplaceNormalTensor(st *acl.Stream, p InplaceNormalTensorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceNormalTensorParams) Operator() *Operator { return &opInplaceNormalTensor }
 
-// Encode implements Params.
 func (p *InplaceNormalTensorParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Float32(p.Mean)
@@ -609,7 +579,7 @@ type InplaceRandomParams struct {
 }
 
 var opInplaceRandom = Operator{
-	Name: "InplaceRandom", Symbol: "aclnnInplaceRandom", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceRandom", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef from to seed offset",
 	Slots:  "i----",
 }
@@ -626,10 +596,8 @@ func InplaceRandom(st *acl.Stream, p InplaceRandomParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceRandomParams) Operator() *Operator { return &opInplaceRandom }
 
-// Encode implements Params.
 func (p *InplaceRandomParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Int64(p.From)
@@ -649,7 +617,7 @@ type InplaceRandomTensorParams struct {
 }
 
 var opInplaceRandomTensor = Operator{
-	Name: "InplaceRandomTensor", Symbol: "aclnnInplaceRandomTensor", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnInplaceRandomTensor", Library: "libopapi", Since: "2026-08",
 	Params: "selfRef from to seedTensor offsetTensor offset",
 	Slots:  "i--ii-",
 }
@@ -667,10 +635,8 @@ func InplaceRandomTensor(st *acl.Stream, p InplaceRandomTensorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceRandomTensorParams) Operator() *Operator { return &opInplaceRandomTensor }
 
-// Encode implements Params.
 func (p *InplaceRandomTensorParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Int64(p.From)
@@ -688,7 +654,7 @@ type InplaceRandomWithoutFromToParams struct {
 }
 
 var opInplaceRandomWithoutFromTo = Operator{
-	Name: "InplaceRandomWithoutFromTo", Symbol: "aclnnInplaceRandomWithoutFromTo", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnInplaceRandomWithoutFromTo", Library: "libopapi", Since: "2026-08",
 	Params: "selfRef seed offset",
 	Slots:  "i--",
 }
@@ -705,10 +671,8 @@ func InplaceRandomWithoutFromTo(st *acl.Stream, p InplaceRandomWithoutFromToPara
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceRandomWithoutFromToParams) Operator() *Operator { return &opInplaceRandomWithoutFromTo }
 
-// Encode implements Params.
 func (p *InplaceRandomWithoutFromToParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Int64(p.Seed)
@@ -724,7 +688,7 @@ type InplaceRandomWithoutFromToTensorParams struct {
 }
 
 var opInplaceRandomWithoutFromToTensor = Operator{
-	Name: "InplaceRandomWithoutFromToTensor", Symbol: "aclnnInplaceRandomWithoutFromToTensor", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnInplaceRandomWithoutFromToTensor", Library: "libopapi", Since: "2026-08",
 	Params: "selfRef seedTensor offsetTensor offset",
 	Slots:  "iii-",
 }
@@ -743,12 +707,10 @@ func InplaceRandomWithoutFromToTensor(st *acl.Stream, p InplaceRandomWithoutFrom
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceRandomWithoutFromToTensorParams) Operator() *Operator {
 	return &opInplaceRandomWithoutFromToTensor
 }
 
-// Encode implements Params.
 func (p *InplaceRandomWithoutFromToTensorParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Tensor(p.SeedTensor)
@@ -766,7 +728,7 @@ type InplaceUniformParams struct {
 }
 
 var opInplaceUniform = Operator{
-	Name: "InplaceUniform", Symbol: "aclnnInplaceUniform", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceUniform", Library: "libopapi", Since: "8.1.RC1",
 	Params: "selfRef from to seed offset",
 	Slots:  "i----",
 }
@@ -783,10 +745,8 @@ func InplaceUniform(st *acl.Stream, p InplaceUniformParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceUniformParams) Operator() *Operator { return &opInplaceUniform }
 
-// Encode implements Params.
 func (p *InplaceUniformParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Float64(p.From)
@@ -806,7 +766,7 @@ type InplaceUniformTensorParams struct {
 }
 
 var opInplaceUniformTensor = Operator{
-	Name: "InplaceUniformTensor", Symbol: "aclnnInplaceUniformTensor", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnInplaceUniformTensor", Library: "libopapi", Since: "2026-08",
 	Params: "selfRef from to seedTensor offsetTensor offset",
 	Slots:  "i--ii-",
 }
@@ -824,10 +784,8 @@ func InplaceUniformTensor(st *acl.Stream, p InplaceUniformTensorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceUniformTensorParams) Operator() *Operator { return &opInplaceUniformTensor }
 
-// Encode implements Params.
 func (p *InplaceUniformTensorParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Float64(p.From)
@@ -848,7 +806,7 @@ type MultinomialParams struct {
 }
 
 var opMultinomial = Operator{
-	Name: "Multinomial", Symbol: "aclnnMultinomial", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMultinomial", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self numsamples replacement seed offset out",
 	Slots:  "i----o",
 }
@@ -865,10 +823,8 @@ func Multinomial(st *acl.Stream, p MultinomialParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MultinomialParams) Operator() *Operator { return &opMultinomial }
 
-// Encode implements Params.
 func (p *MultinomialParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Numsamples)
@@ -890,7 +846,7 @@ type MultinomialTensorParams struct {
 }
 
 var opMultinomialTensor = Operator{
-	Name: "MultinomialTensor", Symbol: "aclnnMultinomialTensor", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnMultinomialTensor", Library: "libopapi", Since: "2026-08",
 	Params: "self numsamples replacement seedTensor offsetTensor offset out",
 	Slots:  "i--ii-o",
 }
@@ -908,10 +864,8 @@ func MultinomialTensor(st *acl.Stream, p MultinomialTensorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MultinomialTensorParams) Operator() *Operator { return &opMultinomialTensor }
 
-// Encode implements Params.
 func (p *MultinomialTensorParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Numsamples)
@@ -932,7 +886,7 @@ type NormalFloatFloatParams struct {
 }
 
 var opNormalFloatFloat = Operator{
-	Name: "NormalFloatFloat", Symbol: "aclnnNormalFloatFloat", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnNormalFloatFloat", Library: "libopapi", Since: "8.1.RC1",
 	Params: "mean std seed offset out",
 	Slots:  "----o",
 }
@@ -948,10 +902,8 @@ func NormalFloatFloat(st *acl.Stream, p NormalFloatFloatParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *NormalFloatFloatParams) Operator() *Operator { return &opNormalFloatFloat }
 
-// Encode implements Params.
 func (p *NormalFloatFloatParams) Encode(c *Call) {
 	c.Float32(p.Mean)
 	c.Float32(p.Std)
@@ -970,7 +922,7 @@ type NormalFloatTensorParams struct {
 }
 
 var opNormalFloatTensor = Operator{
-	Name: "NormalFloatTensor", Symbol: "aclnnNormalFloatTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnNormalFloatTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "mean std seed offset out",
 	Slots:  "-i--o",
 }
@@ -988,10 +940,8 @@ func NormalFloatTensor(st *acl.Stream, p NormalFloatTensorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *NormalFloatTensorParams) Operator() *Operator { return &opNormalFloatTensor }
 
-// Encode implements Params.
 func (p *NormalFloatTensorParams) Encode(c *Call) {
 	c.Float32(p.Mean)
 	c.Tensor(p.Std)
@@ -1010,7 +960,7 @@ type NormalTensorFloatParams struct {
 }
 
 var opNormalTensorFloat = Operator{
-	Name: "NormalTensorFloat", Symbol: "aclnnNormalTensorFloat", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnNormalTensorFloat", Library: "libopapi", Since: "8.1.RC1",
 	Params: "mean std seed offset out",
 	Slots:  "i---o",
 }
@@ -1028,10 +978,8 @@ func NormalTensorFloat(st *acl.Stream, p NormalTensorFloatParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *NormalTensorFloatParams) Operator() *Operator { return &opNormalTensorFloat }
 
-// Encode implements Params.
 func (p *NormalTensorFloatParams) Encode(c *Call) {
 	c.Tensor(p.Mean)
 	c.Float32(p.Std)
@@ -1050,7 +998,7 @@ type NormalTensorTensorParams struct {
 }
 
 var opNormalTensorTensor = Operator{
-	Name: "NormalTensorTensor", Symbol: "aclnnNormalTensorTensor", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnNormalTensorTensor", Library: "libopapi", Since: "8.1.RC1",
 	Params: "mean std seed offset out",
 	Slots:  "ii--o",
 }
@@ -1068,10 +1016,8 @@ func NormalTensorTensor(st *acl.Stream, p NormalTensorTensorParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *NormalTensorTensorParams) Operator() *Operator { return &opNormalTensorTensor }
 
-// Encode implements Params.
 func (p *NormalTensorTensorParams) Encode(c *Call) {
 	c.Tensor(p.Mean)
 	c.Tensor(p.Std)
@@ -1089,7 +1035,7 @@ type RandpermParams struct {
 }
 
 var opRandperm = Operator{
-	Name: "Randperm", Symbol: "aclnnRandperm", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnRandperm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "n seed offset out",
 	Slots:  "---o",
 }
@@ -1106,10 +1052,8 @@ func Randperm(st *acl.Stream, p RandpermParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RandpermParams) Operator() *Operator { return &opRandperm }
 
-// Encode implements Params.
 func (p *RandpermParams) Encode(c *Call) {
 	c.Int64(p.N)
 	c.Int64(p.Seed)
@@ -1127,7 +1071,7 @@ type SimThreadExponentialParams struct {
 }
 
 var opSimThreadExponential = Operator{
-	Name: "SimThreadExponential", Symbol: "aclnnSimThreadExponential", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSimThreadExponential", Library: "libopapi", Since: "2026-08",
 	Params: "selfRef count lambda seed offset",
 	Slots:  "i----",
 }
@@ -1143,10 +1087,8 @@ func SimThreadExponential(st *acl.Stream, p SimThreadExponentialParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SimThreadExponentialParams) Operator() *Operator { return &opSimThreadExponential }
 
-// Encode implements Params.
 func (p *SimThreadExponentialParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 	c.Int64(p.Count)
@@ -1169,7 +1111,7 @@ type TopKTopPSampleParams struct {
 }
 
 var opTopKTopPSample = Operator{
-	Name: "TopKTopPSample", Symbol: "aclnnTopKTopPSample", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnTopKTopPSample", Library: "libopapi", Since: "2026-08",
 	Params: "logits topK topP q eps isNeedLogits topKGuess logitsSelectIdx logitsTopKPSelect",
 	Slots:  "iiii---oo",
 }
@@ -1187,10 +1129,8 @@ func TopKTopPSample(st *acl.Stream, p TopKTopPSampleParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *TopKTopPSampleParams) Operator() *Operator { return &opTopKTopPSample }
 
-// Encode implements Params.
 func (p *TopKTopPSampleParams) Encode(c *Call) {
 	c.Tensor(p.Logits)
 	c.Tensor(p.TopK)
@@ -1223,7 +1163,7 @@ type TopKTopPSampleV2Params struct {
 }
 
 var opTopKTopPSampleV2 = Operator{
-	Name: "TopKTopPSampleV2", Symbol: "aclnnTopKTopPSampleV2", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnTopKTopPSampleV2", Library: "libopapi", Since: "2026-08",
 	Params: "logits topK topP q minPs eps isNeedLogits topKGuess ksMax inputIsLogits isNeedSampleResult logitsSelectIdx logitsTopKPSelect logitsIdx logitsSortMasked",
 	Slots:  "iiiii------oooo",
 }
@@ -1241,10 +1181,8 @@ func TopKTopPSampleV2(st *acl.Stream, p TopKTopPSampleV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *TopKTopPSampleV2Params) Operator() *Operator { return &opTopKTopPSampleV2 }
 
-// Encode implements Params.
 func (p *TopKTopPSampleV2Params) Encode(c *Call) {
 	c.Tensor(p.Logits)
 	c.Tensor(p.TopK)

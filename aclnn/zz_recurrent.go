@@ -29,7 +29,7 @@ type BidirectionLSTMParams struct {
 }
 
 var opBidirectionLSTM = Operator{
-	Name: "BidirectionLSTM", Symbol: "aclnnBidirectionLSTM", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnBidirectionLSTM", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x initH initC wIh wHh bIhOptional bHhOptional wIhReverseOptional wHhReverseOptional bIhReverseOptional bHhReverseOptional numLayers isbias batchFirst bidirection yOut outputHOut outputCOut",
 	Slots:  "iiiiiiiiiii----ooo",
 }
@@ -47,10 +47,8 @@ func BidirectionLSTM(st *acl.Stream, p BidirectionLSTMParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *BidirectionLSTMParams) Operator() *Operator { return &opBidirectionLSTM }
 
-// Encode implements Params.
 func (p *BidirectionLSTMParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.InitH)
@@ -97,7 +95,7 @@ type BidirectionLSTMV2Params struct {
 }
 
 var opBidirectionLSTMV2 = Operator{
-	Name: "BidirectionLSTMV2", Symbol: "aclnnBidirectionLSTMV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnBidirectionLSTMV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x initH initC wIh wHh bIhOptional bHhOptional wIhReverseOptional wHhReverseOptional bIhReverseOptional bHhReverseOptional batchSizeOptional numLayers isbias batchFirst bidirection packed yOut outputHOut outputCOut",
 	Slots:  "iiiiiiiiiiii-----ooo",
 }
@@ -116,10 +114,8 @@ func BidirectionLSTMV2(st *acl.Stream, p BidirectionLSTMV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *BidirectionLSTMV2Params) Operator() *Operator { return &opBidirectionLSTMV2 }
 
-// Encode implements Params.
 func (p *BidirectionLSTMV2Params) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.InitH)
@@ -168,7 +164,7 @@ type ChunkBwdDqkwgParams struct {
 }
 
 var opChunkBwdDqkwg = Operator{
-	Name: "ChunkBwdDqkwg", Symbol: "aclnnChunkBwdDqkwg", Library: "libcust_opapi", Since: "custom",
+	Symbol: "aclnnChunkBwdDqkwg", Library: "libcust_opapi", Since: "custom",
 	Params: "q k v g h dox dh dv cuSeqlensOptional chunkIndicesOptional w gGamma scale chunkSize use_exp2 transpose_state_layout dqOut dkOut dwOut dgOut",
 	Slots:  "iiiiiiiihhii----oooo",
 }
@@ -187,10 +183,8 @@ func ChunkBwdDqkwg(st *acl.Stream, p ChunkBwdDqkwgParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ChunkBwdDqkwgParams) Operator() *Operator { return &opChunkBwdDqkwg }
 
-// Encode implements Params.
 func (p *ChunkBwdDqkwgParams) Encode(c *Call) {
 	c.Tensor(p.Q)
 	c.Tensor(p.K)
@@ -230,7 +224,7 @@ type ChunkBwdDvLocalParams struct {
 }
 
 var opChunkBwdDvLocal = Operator{
-	Name: "ChunkBwdDvLocal", Symbol: "aclnnChunkBwdDvLocal", Library: "libcust_opapi", Since: "custom",
+	Symbol: "aclnnChunkBwdDvLocal", Library: "libcust_opapi", Since: "custom",
 	Params: "q k dO g gGammaOptional aOptional cuSeqlensOptional chunkIndicesOptional scale chunkSize out",
 	Slots:  "iiiiiihh--o",
 }
@@ -248,10 +242,8 @@ func ChunkBwdDvLocal(st *acl.Stream, p ChunkBwdDvLocalParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ChunkBwdDvLocalParams) Operator() *Operator { return &opChunkBwdDvLocal }
 
-// Encode implements Params.
 func (p *ChunkBwdDvLocalParams) Encode(c *Call) {
 	c.Tensor(p.Q)
 	c.Tensor(p.K)
@@ -281,7 +273,7 @@ type ChunkFwdOParams struct {
 }
 
 var opChunkFwdO = Operator{
-	Name: "ChunkFwdO", Symbol: "aclnnChunkFwdO", Library: "libcust_opapi", Since: "custom",
+	Symbol: "aclnnChunkFwdO", Library: "libcust_opapi", Since: "custom",
 	Params: "q k v h g cuSeqlensOptional chunkOffsetsOptional scale chunkSize oOut",
 	Slots:  "iiiiihh--o",
 }
@@ -299,10 +291,8 @@ func ChunkFwdO(st *acl.Stream, p ChunkFwdOParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ChunkFwdOParams) Operator() *Operator { return &opChunkFwdO }
 
-// Encode implements Params.
 func (p *ChunkFwdOParams) Encode(c *Call) {
 	c.Tensor(p.Q)
 	c.Tensor(p.K)
@@ -338,7 +328,7 @@ type ChunkGatedDeltaRuleBwdDhuParams struct {
 }
 
 var opChunkGatedDeltaRuleBwdDhu = Operator{
-	Name: "ChunkGatedDeltaRuleBwdDhu", Symbol: "aclnnChunkGatedDeltaRuleBwdDhu", Library: "libcust_opapi", Since: "custom",
+	Symbol: "aclnnChunkGatedDeltaRuleBwdDhu", Library: "libcust_opapi", Since: "custom",
 	Params: "q k w dO dv gOptional gkOptional h0Optional dhtOptional cuSeqlensOptional chunkIndicesOptional scale chunkSize useExp2 dhOut dh0Out dv2Out",
 	Slots:  "iiiiiiiiihh---ooo",
 }
@@ -357,10 +347,8 @@ func ChunkGatedDeltaRuleBwdDhu(st *acl.Stream, p ChunkGatedDeltaRuleBwdDhuParams
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ChunkGatedDeltaRuleBwdDhuParams) Operator() *Operator { return &opChunkGatedDeltaRuleBwdDhu }
 
-// Encode implements Params.
 func (p *ChunkGatedDeltaRuleBwdDhuParams) Encode(c *Call) {
 	c.Tensor(p.Q)
 	c.Tensor(p.K)
@@ -400,7 +388,7 @@ type ChunkGatedDeltaRuleFwdHParams struct {
 }
 
 var opChunkGatedDeltaRuleFwdH = Operator{
-	Name: "ChunkGatedDeltaRuleFwdH", Symbol: "aclnnChunkGatedDeltaRuleFwdH", Library: "libcust_opapi", Since: "custom",
+	Symbol: "aclnnChunkGatedDeltaRuleFwdH", Library: "libcust_opapi", Since: "custom",
 	Params: "k w u gOptional gkOptional initialStateOptional outputFinalState chunkSize cuSeqlensOptional chunkIndicesOptional stateVFirst hOut vNewOut finalStateOut",
 	Slots:  "iiiiii--hh-ooo",
 }
@@ -418,10 +406,8 @@ func ChunkGatedDeltaRuleFwdH(st *acl.Stream, p ChunkGatedDeltaRuleFwdHParams) er
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ChunkGatedDeltaRuleFwdHParams) Operator() *Operator { return &opChunkGatedDeltaRuleFwdH }
 
-// Encode implements Params.
 func (p *ChunkGatedDeltaRuleFwdHParams) Encode(c *Call) {
 	c.Tensor(p.K)
 	c.Tensor(p.W)
@@ -463,7 +449,7 @@ type ChunkKdaBwdIntraParams struct {
 }
 
 var opChunkKdaBwdIntra = Operator{
-	Name: "ChunkKdaBwdIntra", Symbol: "aclnnChunkKdaBwdIntra", Library: "libcust_opapi", Since: "custom",
+	Symbol: "aclnnChunkKdaBwdIntra", Library: "libcust_opapi", Since: "custom",
 	Params: "q k gk beta dAqk dAkk dq dk db dg cuSeqlensOptional chunkIndicesOptional chunkSize safeGate layout dqOut dkOut dbOut dgOut",
 	Slots:  "iiiiiiiiiihh---oooo",
 }
@@ -480,10 +466,8 @@ func ChunkKdaBwdIntra(st *acl.Stream, p ChunkKdaBwdIntraParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ChunkKdaBwdIntraParams) Operator() *Operator { return &opChunkKdaBwdIntra }
 
-// Encode implements Params.
 func (p *ChunkKdaBwdIntraParams) Encode(c *Call) {
 	c.Tensor(p.Q)
 	c.Tensor(p.K)
@@ -539,7 +523,7 @@ type ChunkKdaFwdParams struct {
 }
 
 var opChunkKdaFwd = Operator{
-	Name: "ChunkKdaFwd", Symbol: "aclnnChunkKdaFwd", Library: "libcust_opapi", Since: "custom",
+	Symbol: "aclnnChunkKdaFwd", Library: "libcust_opapi", Since: "custom",
 	Params: "q k v g beta aLogOptional dtBiasOptional initialStateOptional cuSeqlensOptional chunkIndicesOptional layout scale chunkSize safeGate lowerBound useGateInKernel stateVFirst attnOut finalStateOut gkOut aqkOut akkOut wOut uOut qgOut kgOut vNewOut hOut",
 	Slots:  "iiiiiiiihh-------ooooooooooo",
 }
@@ -556,10 +540,8 @@ func ChunkKdaFwd(st *acl.Stream, p ChunkKdaFwdParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ChunkKdaFwdParams) Operator() *Operator { return &opChunkKdaFwd }
 
-// Encode implements Params.
 func (p *ChunkKdaFwdParams) Encode(c *Call) {
 	c.Tensor(p.Q)
 	c.Tensor(p.K)
@@ -605,7 +587,7 @@ type ChunkLocalCumsumParams struct {
 }
 
 var opChunkLocalCumsum = Operator{
-	Name: "ChunkLocalCumsum", Symbol: "aclnnChunkLocalCumsum", Library: "libcust_opapi", Since: "custom",
+	Symbol: "aclnnChunkLocalCumsum", Library: "libcust_opapi", Since: "custom",
 	Params: "g cuSeqlensOptional chunkIndicesOutOptional chunkSize reverse scale headFirst outputDtypeOptional out",
 	Slots:  "ihh-----o",
 }
@@ -622,10 +604,8 @@ func ChunkLocalCumsum(st *acl.Stream, p ChunkLocalCumsumParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ChunkLocalCumsumParams) Operator() *Operator { return &opChunkLocalCumsum }
 
-// Encode implements Params.
 func (p *ChunkLocalCumsumParams) Encode(c *Call) {
 	c.Tensor(p.G)
 	c.Ints(p.CuSeqlensOptional)
@@ -645,7 +625,7 @@ type ExpSegsumParams struct {
 }
 
 var opExpSegsum = Operator{
-	Name: "ExpSegsum", Symbol: "aclnnExpSegsum", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnExpSegsum", Library: "libopapi", Since: "2026-08",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -661,10 +641,8 @@ func ExpSegsum(st *acl.Stream, p ExpSegsumParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ExpSegsumParams) Operator() *Operator { return &opExpSegsum }
 
-// Encode implements Params.
 func (p *ExpSegsumParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -678,7 +656,7 @@ type ExpSegsumBackwardParams struct {
 }
 
 var opExpSegsumBackward = Operator{
-	Name: "ExpSegsumBackward", Symbol: "aclnnExpSegsumBackward", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnExpSegsumBackward", Library: "libopapi", Since: "2026-08",
 	Params: "gradOutput gradSelf gradInput",
 	Slots:  "iio",
 }
@@ -695,10 +673,8 @@ func ExpSegsumBackward(st *acl.Stream, p ExpSegsumBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ExpSegsumBackwardParams) Operator() *Operator { return &opExpSegsumBackward }
 
-// Encode implements Params.
 func (p *ExpSegsumBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.GradSelf)
@@ -727,7 +703,7 @@ type GRUParams struct {
 }
 
 var opGRU = Operator{
-	Name: "GRU", Symbol: "aclnnGRU", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnGRU", Library: "libopapi", Since: "2026-08",
 	Params: "input params hx batchSizes hasBias numLayers dropout train bidirection batchFirst output hy rOut zOut nOut hnOut hOut",
 	Slots:  "iiii------ooooooo",
 }
@@ -745,10 +721,8 @@ func GRU(st *acl.Stream, p GRUParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GRUParams) Operator() *Operator { return &opGRU }
 
-// Encode implements Params.
 func (p *GRUParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Tensors(p.Params)
@@ -792,7 +766,7 @@ type GRUBackwardParams struct {
 }
 
 var opGRUBackward = Operator{
-	Name: "GRUBackward", Symbol: "aclnnGRUBackward", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnGRUBackward", Library: "libopapi", Since: "2026-08",
 	Params: "input params hx dy dh r z n hn h batchSizes hasBias numLayers bidirection batchFirst dxOut dhPrevOut dparamsOut",
 	Slots:  "iiiiiiiiiii----ooo",
 }
@@ -809,10 +783,8 @@ func GRUBackward(st *acl.Stream, p GRUBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GRUBackwardParams) Operator() *Operator { return &opGRUBackward }
 
-// Encode implements Params.
 func (p *GRUBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Tensors(p.Params)
@@ -848,7 +820,7 @@ type KdaGateCumsumParams struct {
 }
 
 var opKdaGateCumsum = Operator{
-	Name: "KdaGateCumsum", Symbol: "aclnnKdaGateCumsum", Library: "libcust_opapi", Since: "custom",
+	Symbol: "aclnnKdaGateCumsum", Library: "libcust_opapi", Since: "custom",
 	Params: "g aLogOptional dtBiasOptional cuSeqlensOptional chunkSize useGateInKernel safeGate lowerBound gkOut",
 	Slots:  "iiih----o",
 }
@@ -864,10 +836,8 @@ func KdaGateCumsum(st *acl.Stream, p KdaGateCumsumParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *KdaGateCumsumParams) Operator() *Operator { return &opKdaGateCumsum }
 
-// Encode implements Params.
 func (p *KdaGateCumsumParams) Encode(c *Call) {
 	c.Tensor(p.G)
 	c.Tensor(p.ALogOptional)
@@ -905,7 +875,7 @@ type LSTMParams struct {
 }
 
 var opLSTM = Operator{
-	Name: "LSTM", Symbol: "aclnnLSTM", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnLSTM", Library: "libopapi", Since: "2026-08",
 	Params: "input params hx batchSizes hasBias numLayers dropout train bidirectional batchFirst output hy cy iOut jOut fOut oOut hOut cOut tanhCOut",
 	Slots:  "iiii------oooooooooo",
 }
@@ -923,10 +893,8 @@ func LSTM(st *acl.Stream, p LSTMParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LSTMParams) Operator() *Operator { return &opLSTM }
 
-// Encode implements Params.
 func (p *LSTMParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Tensors(p.Params)
@@ -980,7 +948,7 @@ type LstmBackwardParams struct {
 }
 
 var opLstmBackward = Operator{
-	Name: "LstmBackward", Symbol: "aclnnLstmBackward", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnLstmBackward", Library: "libopapi", Since: "2026-08",
 	Params: "input hx params dy dh dc i g f o h c tanhc batchSizesOptional hasBias numLayers dropout train bidirectional batchFirst outputMask dxOut dhPrevOut dcPrevOut dparamsOut",
 	Slots:  "iiiiiiiiiiiiii------hoooo",
 }
@@ -997,10 +965,8 @@ func LstmBackward(st *acl.Stream, p LstmBackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LstmBackwardParams) Operator() *Operator { return &opLstmBackward }
 
-// Encode implements Params.
 func (p *LstmBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Tensors(p.Hx)
@@ -1048,7 +1014,7 @@ type PrepareWyReprBwdParams struct {
 }
 
 var opPrepareWyReprBwd = Operator{
-	Name: "PrepareWyReprBwd", Symbol: "aclnnPrepareWyReprBwd", Library: "libcust_opapi", Since: "custom",
+	Symbol: "aclnnPrepareWyReprBwd", Library: "libcust_opapi", Since: "custom",
 	Params: "k v beta a dw du g cuSeqlensOptional chunkIndicesOptional chunkSize dkOut dvOut dbetaOut dgOut",
 	Slots:  "iiiiiiihh-oooo",
 }
@@ -1066,10 +1032,8 @@ func PrepareWyReprBwd(st *acl.Stream, p PrepareWyReprBwdParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *PrepareWyReprBwdParams) Operator() *Operator { return &opPrepareWyReprBwd }
 
-// Encode implements Params.
 func (p *PrepareWyReprBwdParams) Encode(c *Call) {
 	c.Tensor(p.K)
 	c.Tensor(p.V)
@@ -1103,7 +1067,7 @@ type PrepareWyReprBwdDaParams struct {
 }
 
 var opPrepareWyReprBwdDa = Operator{
-	Name: "PrepareWyReprBwdDa", Symbol: "aclnnPrepareWyReprBwdDa", Library: "libcust_opapi", Since: "custom",
+	Symbol: "aclnnPrepareWyReprBwdDa", Library: "libcust_opapi", Since: "custom",
 	Params: "k v beta a dw du g cuSeqlensOptional chunkIndicesOptional chunkSize dAOut",
 	Slots:  "iiiiiiihh-o",
 }
@@ -1122,10 +1086,8 @@ func PrepareWyReprBwdDa(st *acl.Stream, p PrepareWyReprBwdDaParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *PrepareWyReprBwdDaParams) Operator() *Operator { return &opPrepareWyReprBwdDa }
 
-// Encode implements Params.
 func (p *PrepareWyReprBwdDaParams) Encode(c *Call) {
 	c.Tensor(p.K)
 	c.Tensor(p.V)
@@ -1160,7 +1122,7 @@ type PrepareWyReprBwdFullParams struct {
 }
 
 var opPrepareWyReprBwdFull = Operator{
-	Name: "PrepareWyReprBwdFull", Symbol: "aclnnPrepareWyReprBwdFull", Library: "libcust_opapi", Since: "custom",
+	Symbol: "aclnnPrepareWyReprBwdFull", Library: "libcust_opapi", Since: "custom",
 	Params: "k v beta a dA dw du g cuSeqlensOptional chunkIndicesOptional chunkSize dkOut dvOut dbetaOut dgOut",
 	Slots:  "iiiiiiiihh-oooo",
 }
@@ -1179,10 +1141,8 @@ func PrepareWyReprBwdFull(st *acl.Stream, p PrepareWyReprBwdFullParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *PrepareWyReprBwdFullParams) Operator() *Operator { return &opPrepareWyReprBwdFull }
 
-// Encode implements Params.
 func (p *PrepareWyReprBwdFullParams) Encode(c *Call) {
 	c.Tensor(p.K)
 	c.Tensor(p.V)
@@ -1217,7 +1177,7 @@ type RecomputeWUFwdParams struct {
 }
 
 var opRecomputeWUFwd = Operator{
-	Name: "RecomputeWUFwd", Symbol: "aclnnRecomputeWUFwd", Library: "libcust_opapi", Since: "custom",
+	Symbol: "aclnnRecomputeWUFwd", Library: "libcust_opapi", Since: "custom",
 	Params: "k v beta a g gk cuSeqlensOptional chunkIndicesOptional chunkSize wOut uOut",
 	Slots:  "iiiiiihh-oo",
 }
@@ -1235,10 +1195,8 @@ func RecomputeWUFwd(st *acl.Stream, p RecomputeWUFwdParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RecomputeWUFwdParams) Operator() *Operator { return &opRecomputeWUFwd }
 
-// Encode implements Params.
 func (p *RecomputeWUFwdParams) Encode(c *Call) {
 	c.Tensor(p.K)
 	c.Tensor(p.V)
@@ -1270,7 +1228,7 @@ type RecurrentGatedDeltaRuleParams struct {
 }
 
 var opRecurrentGatedDeltaRule = Operator{
-	Name: "RecurrentGatedDeltaRule", Symbol: "aclnnRecurrentGatedDeltaRule", Library: "libcust_opapi", Since: "custom",
+	Symbol: "aclnnRecurrentGatedDeltaRule", Library: "libcust_opapi", Since: "custom",
 	Params: "query key value beta stateRef actualSeqLengths ssmStateIndices g gk numAcceptedTokens scaleValue out",
 	Slots:  "iiiiiiiiii-o",
 }
@@ -1289,10 +1247,8 @@ func RecurrentGatedDeltaRule(st *acl.Stream, p RecurrentGatedDeltaRuleParams) er
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RecurrentGatedDeltaRuleParams) Operator() *Operator { return &opRecurrentGatedDeltaRule }
 
-// Encode implements Params.
 func (p *RecurrentGatedDeltaRuleParams) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensor(p.Key)
@@ -1337,7 +1293,7 @@ type RecurrentKdaParams struct {
 }
 
 var opRecurrentKda = Operator{
-	Name: "RecurrentKda", Symbol: "aclnnRecurrentKda", Library: "libcust_opapi", Since: "custom",
+	Symbol: "aclnnRecurrentKda", Library: "libcust_opapi", Since: "custom",
 	Params: "query key value gate beta initialStateRef cuSeqlensOptional ssmStateIndicesOptional aLogOptional dtBiasOptional numAcceptedTokensOptional layout scale outputFinalState inplaceFinalState useQkL2normInKernel useGateInKernel useBetaSigmoidInKernel allowNegEigval safeGate lowerBound stateVFirst attnOut finalState",
 	Slots:  "iiiiiiiiiii-----------oo",
 }
@@ -1355,10 +1311,8 @@ func RecurrentKda(st *acl.Stream, p RecurrentKdaParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RecurrentKdaParams) Operator() *Operator { return &opRecurrentKda }
 
-// Encode implements Params.
 func (p *RecurrentKdaParams) Encode(c *Call) {
 	c.Tensor(p.Query)
 	c.Tensor(p.Key)
@@ -1399,7 +1353,7 @@ type ThnnFusedLstmCellParams struct {
 }
 
 var opThnnFusedLstmCell = Operator{
-	Name: "ThnnFusedLstmCell", Symbol: "aclnnThnnFusedLstmCell", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnThnnFusedLstmCell", Library: "libopapi", Since: "2026-08",
 	Params: "inputGates hiddenGates cx inputBiasOptional hiddenBiasOptional hyOut cyOut storageOut",
 	Slots:  "iiiiiooo",
 }
@@ -1416,10 +1370,8 @@ func ThnnFusedLstmCell(st *acl.Stream, p ThnnFusedLstmCellParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ThnnFusedLstmCellParams) Operator() *Operator { return &opThnnFusedLstmCell }
 
-// Encode implements Params.
 func (p *ThnnFusedLstmCellParams) Encode(c *Call) {
 	c.Tensor(p.InputGates)
 	c.Tensor(p.HiddenGates)
@@ -1445,7 +1397,7 @@ type ThnnFusedLstmCellBackwardParams struct {
 }
 
 var opThnnFusedLstmCellBackward = Operator{
-	Name: "ThnnFusedLstmCellBackward", Symbol: "aclnnThnnFusedLstmCellBackward", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnThnnFusedLstmCellBackward", Library: "libopapi", Since: "2026-08",
 	Params: "gradHyOptional gradCOptional cx cy storage hasBias gradGatesOut gradCxOut gradBiasOut",
 	Slots:  "iiiii-ooo",
 }
@@ -1462,10 +1414,8 @@ func ThnnFusedLstmCellBackward(st *acl.Stream, p ThnnFusedLstmCellBackwardParams
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ThnnFusedLstmCellBackwardParams) Operator() *Operator { return &opThnnFusedLstmCellBackward }
 
-// Encode implements Params.
 func (p *ThnnFusedLstmCellBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradHyOptional)
 	c.Tensor(p.GradCOptional)

@@ -15,7 +15,7 @@ type AllParams struct {
 }
 
 var opAll = Operator{
-	Name: "All", Symbol: "aclnnAll", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAll", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim keepdim out",
 	Slots:  "ih-o",
 }
@@ -32,10 +32,8 @@ func All(st *acl.Stream, p AllParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AllParams) Operator() *Operator { return &opAll }
 
-// Encode implements Params.
 func (p *AllParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.Dim)
@@ -52,7 +50,7 @@ type AmaxParams struct {
 }
 
 var opAmax = Operator{
-	Name: "Amax", Symbol: "aclnnAmax", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAmax", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim keepDim out",
 	Slots:  "ih-o",
 }
@@ -69,10 +67,8 @@ func Amax(st *acl.Stream, p AmaxParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AmaxParams) Operator() *Operator { return &opAmax }
 
-// Encode implements Params.
 func (p *AmaxParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.Dim)
@@ -89,7 +85,7 @@ type AminParams struct {
 }
 
 var opAmin = Operator{
-	Name: "Amin", Symbol: "aclnnAmin", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAmin", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim keepDim out",
 	Slots:  "ih-o",
 }
@@ -106,10 +102,8 @@ func Amin(st *acl.Stream, p AminParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AminParams) Operator() *Operator { return &opAmin }
 
-// Encode implements Params.
 func (p *AminParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.Dim)
@@ -127,7 +121,7 @@ type AminmaxParams struct {
 }
 
 var opAminmax = Operator{
-	Name: "Aminmax", Symbol: "aclnnAminmax", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAminmax", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim keepDim minOut maxOut",
 	Slots:  "ih-oo",
 }
@@ -144,10 +138,8 @@ func Aminmax(st *acl.Stream, p AminmaxParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AminmaxParams) Operator() *Operator { return &opAminmax }
 
-// Encode implements Params.
 func (p *AminmaxParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.Dim)
@@ -164,7 +156,7 @@ type AminmaxAllParams struct {
 }
 
 var opAminmaxAll = Operator{
-	Name: "AminmaxAll", Symbol: "aclnnAminmaxAll", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAminmaxAll", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self minOut maxOut",
 	Slots:  "ioo",
 }
@@ -181,10 +173,8 @@ func AminmaxAll(st *acl.Stream, p AminmaxAllParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AminmaxAllParams) Operator() *Operator { return &opAminmaxAll }
 
-// Encode implements Params.
 func (p *AminmaxAllParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.MinOut)
@@ -201,7 +191,7 @@ type AminmaxDimParams struct {
 }
 
 var opAminmaxDim = Operator{
-	Name: "AminmaxDim", Symbol: "aclnnAminmaxDim", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAminmaxDim", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim keepDim minOut maxOut",
 	Slots:  "i--oo",
 }
@@ -218,10 +208,8 @@ func AminmaxDim(st *acl.Stream, p AminmaxDimParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AminmaxDimParams) Operator() *Operator { return &opAminmaxDim }
 
-// Encode implements Params.
 func (p *AminmaxDimParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Dim)
@@ -239,7 +227,7 @@ type AnyParams struct {
 }
 
 var opAny = Operator{
-	Name: "Any", Symbol: "aclnnAny", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAny", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim keepdim out",
 	Slots:  "ih-o",
 }
@@ -256,10 +244,8 @@ func Any(st *acl.Stream, p AnyParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AnyParams) Operator() *Operator { return &opAny }
 
-// Encode implements Params.
 func (p *AnyParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.Dim)
@@ -276,7 +262,7 @@ type ArgMaxParams struct {
 }
 
 var opArgMax = Operator{
-	Name: "ArgMax", Symbol: "aclnnArgMax", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnArgMax", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim keepdim out",
 	Slots:  "i--o",
 }
@@ -293,10 +279,8 @@ func ArgMax(st *acl.Stream, p ArgMaxParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ArgMaxParams) Operator() *Operator { return &opArgMax }
 
-// Encode implements Params.
 func (p *ArgMaxParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Dim)
@@ -313,7 +297,7 @@ type ArgMinParams struct {
 }
 
 var opArgMin = Operator{
-	Name: "ArgMin", Symbol: "aclnnArgMin", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnArgMin", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim keepdim out",
 	Slots:  "i--o",
 }
@@ -330,10 +314,8 @@ func ArgMin(st *acl.Stream, p ArgMinParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ArgMinParams) Operator() *Operator { return &opArgMin }
 
-// Encode implements Params.
 func (p *ArgMinParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Dim)
@@ -350,7 +332,7 @@ type ArgsortParams struct {
 }
 
 var opArgsort = Operator{
-	Name: "Argsort", Symbol: "aclnnArgsort", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnArgsort", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim descending out",
 	Slots:  "i--o",
 }
@@ -367,10 +349,8 @@ func Argsort(st *acl.Stream, p ArgsortParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ArgsortParams) Operator() *Operator { return &opArgsort }
 
-// Encode implements Params.
 func (p *ArgsortParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Dim)
@@ -387,7 +367,7 @@ type BincountParams struct {
 }
 
 var opBincount = Operator{
-	Name: "Bincount", Symbol: "aclnnBincount", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnBincount", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self weights minlength out",
 	Slots:  "ii-o",
 }
@@ -404,10 +384,8 @@ func Bincount(st *acl.Stream, p BincountParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *BincountParams) Operator() *Operator { return &opBincount }
 
-// Encode implements Params.
 func (p *BincountParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Weights)
@@ -424,7 +402,7 @@ type CummaxParams struct {
 }
 
 var opCummax = Operator{
-	Name: "Cummax", Symbol: "aclnnCummax", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnCummax", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim valuesOut indicesOut",
 	Slots:  "i-oo",
 }
@@ -441,10 +419,8 @@ func Cummax(st *acl.Stream, p CummaxParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *CummaxParams) Operator() *Operator { return &opCummax }
 
-// Encode implements Params.
 func (p *CummaxParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Dim)
@@ -461,7 +437,7 @@ type CumminParams struct {
 }
 
 var opCummin = Operator{
-	Name: "Cummin", Symbol: "aclnnCummin", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnCummin", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim valuesOut indicesOut",
 	Slots:  "i-oo",
 }
@@ -478,10 +454,8 @@ func Cummin(st *acl.Stream, p CumminParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *CumminParams) Operator() *Operator { return &opCummin }
 
-// Encode implements Params.
 func (p *CumminParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Dim)
@@ -498,7 +472,7 @@ type CumprodParams struct {
 }
 
 var opCumprod = Operator{
-	Name: "Cumprod", Symbol: "aclnnCumprod", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnCumprod", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input dim dtype out",
 	Slots:  "ih-o",
 }
@@ -515,10 +489,8 @@ func Cumprod(st *acl.Stream, p CumprodParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *CumprodParams) Operator() *Operator { return &opCumprod }
 
-// Encode implements Params.
 func (p *CumprodParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Scalar(p.Dim)
@@ -535,7 +507,7 @@ type CumsumParams struct {
 }
 
 var opCumsum = Operator{
-	Name: "Cumsum", Symbol: "aclnnCumsum", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnCumsum", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim dtype out",
 	Slots:  "i--o",
 }
@@ -553,10 +525,8 @@ func Cumsum(st *acl.Stream, p CumsumParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *CumsumParams) Operator() *Operator { return &opCumsum }
 
-// Encode implements Params.
 func (p *CumsumParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Dim)
@@ -574,7 +544,7 @@ type CumsumV2Params struct {
 }
 
 var opCumsumV2 = Operator{
-	Name: "CumsumV2", Symbol: "aclnnCumsumV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnCumsumV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim exclusive reverse out",
 	Slots:  "i---o",
 }
@@ -592,10 +562,8 @@ func CumsumV2(st *acl.Stream, p CumsumV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *CumsumV2Params) Operator() *Operator { return &opCumsumV2 }
 
-// Encode implements Params.
 func (p *CumsumV2Params) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Dim)
@@ -614,7 +582,7 @@ type HistcParams struct {
 }
 
 var opHistc = Operator{
-	Name: "Histc", Symbol: "aclnnHistc", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnHistc", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self bins min max out",
 	Slots:  "i-hho",
 }
@@ -631,10 +599,8 @@ func Histc(st *acl.Stream, p HistcParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *HistcParams) Operator() *Operator { return &opHistc }
 
-// Encode implements Params.
 func (p *HistcParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Bins)
@@ -650,7 +616,7 @@ type InplaceCumprodParams struct {
 }
 
 var opInplaceCumprod = Operator{
-	Name: "InplaceCumprod", Symbol: "aclnnInplaceCumprod", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnInplaceCumprod", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input dim",
 	Slots:  "ih",
 }
@@ -667,10 +633,8 @@ func InplaceCumprod(st *acl.Stream, p InplaceCumprodParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *InplaceCumprodParams) Operator() *Operator { return &opInplaceCumprod }
 
-// Encode implements Params.
 func (p *InplaceCumprodParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Scalar(p.Dim)
@@ -687,7 +651,7 @@ type KthvalueParams struct {
 }
 
 var opKthvalue = Operator{
-	Name: "Kthvalue", Symbol: "aclnnKthvalue", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnKthvalue", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self k dim keepdim valuesOut indicesOut",
 	Slots:  "i---oo",
 }
@@ -704,10 +668,8 @@ func Kthvalue(st *acl.Stream, p KthvalueParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *KthvalueParams) Operator() *Operator { return &opKthvalue }
 
-// Encode implements Params.
 func (p *KthvalueParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.K)
@@ -728,7 +690,7 @@ type LinalgVectorNormParams struct {
 }
 
 var opLinalgVectorNorm = Operator{
-	Name: "LinalgVectorNorm", Symbol: "aclnnLinalgVectorNorm", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnLinalgVectorNorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self ord dims keepDims dtype out",
 	Slots:  "ihh--o",
 }
@@ -745,10 +707,8 @@ func LinalgVectorNorm(st *acl.Stream, p LinalgVectorNormParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LinalgVectorNormParams) Operator() *Operator { return &opLinalgVectorNorm }
 
-// Encode implements Params.
 func (p *LinalgVectorNormParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.Ord)
@@ -767,7 +727,7 @@ type LogSumExpParams struct {
 }
 
 var opLogSumExp = Operator{
-	Name: "LogSumExp", Symbol: "aclnnLogSumExp", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnLogSumExp", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim keepDim out",
 	Slots:  "ih-o",
 }
@@ -785,10 +745,8 @@ func LogSumExp(st *acl.Stream, p LogSumExpParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *LogSumExpParams) Operator() *Operator { return &opLogSumExp }
 
-// Encode implements Params.
 func (p *LogSumExpParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.Dim)
@@ -803,7 +761,7 @@ type MaxParams struct {
 }
 
 var opMax = Operator{
-	Name: "Max", Symbol: "aclnnMax", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMax", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -820,10 +778,8 @@ func Max(st *acl.Stream, p MaxParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MaxParams) Operator() *Operator { return &opMax }
 
-// Encode implements Params.
 func (p *MaxParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -839,7 +795,7 @@ type MaxDimParams struct {
 }
 
 var opMaxDim = Operator{
-	Name: "MaxDim", Symbol: "aclnnMaxDim", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMaxDim", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim keepdim out indices",
 	Slots:  "i--oo",
 }
@@ -856,10 +812,8 @@ func MaxDim(st *acl.Stream, p MaxDimParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MaxDimParams) Operator() *Operator { return &opMaxDim }
 
-// Encode implements Params.
 func (p *MaxDimParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Dim)
@@ -878,7 +832,7 @@ type MaxV2Params struct {
 }
 
 var opMaxV2 = Operator{
-	Name: "MaxV2", Symbol: "aclnnMaxV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMaxV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dims keepDims noopWithEmptyDims out",
 	Slots:  "ih--o",
 }
@@ -895,10 +849,8 @@ func MaxV2(st *acl.Stream, p MaxV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MaxV2Params) Operator() *Operator { return &opMaxV2 }
 
-// Encode implements Params.
 func (p *MaxV2Params) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.Dims)
@@ -917,7 +869,7 @@ type MeanParams struct {
 }
 
 var opMean = Operator{
-	Name: "Mean", Symbol: "aclnnMean", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMean", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim keepDim dtype out",
 	Slots:  "ih--o",
 }
@@ -934,10 +886,8 @@ func Mean(st *acl.Stream, p MeanParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MeanParams) Operator() *Operator { return &opMean }
 
-// Encode implements Params.
 func (p *MeanParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.Dim)
@@ -956,7 +906,7 @@ type MeanV2Params struct {
 }
 
 var opMeanV2 = Operator{
-	Name: "MeanV2", Symbol: "aclnnMeanV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMeanV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim keepDim noopWithEmptyAxes out",
 	Slots:  "ih--o",
 }
@@ -974,10 +924,8 @@ func MeanV2(st *acl.Stream, p MeanV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MeanV2Params) Operator() *Operator { return &opMeanV2 }
 
-// Encode implements Params.
 func (p *MeanV2Params) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.Dim)
@@ -993,7 +941,7 @@ type MedianParams struct {
 }
 
 var opMedian = Operator{
-	Name: "Median", Symbol: "aclnnMedian", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMedian", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self valuesOut",
 	Slots:  "io",
 }
@@ -1010,10 +958,8 @@ func Median(st *acl.Stream, p MedianParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MedianParams) Operator() *Operator { return &opMedian }
 
-// Encode implements Params.
 func (p *MedianParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.ValuesOut)
@@ -1029,7 +975,7 @@ type MedianDimParams struct {
 }
 
 var opMedianDim = Operator{
-	Name: "MedianDim", Symbol: "aclnnMedianDim", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMedianDim", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim keepDim valuesOut indicesOut",
 	Slots:  "i--oo",
 }
@@ -1046,10 +992,8 @@ func MedianDim(st *acl.Stream, p MedianDimParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MedianDimParams) Operator() *Operator { return &opMedianDim }
 
-// Encode implements Params.
 func (p *MedianDimParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Dim)
@@ -1065,7 +1009,7 @@ type MinParams struct {
 }
 
 var opMin = Operator{
-	Name: "Min", Symbol: "aclnnMin", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMin", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -1082,10 +1026,8 @@ func Min(st *acl.Stream, p MinParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MinParams) Operator() *Operator { return &opMin }
 
-// Encode implements Params.
 func (p *MinParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -1101,7 +1043,7 @@ type MinDimParams struct {
 }
 
 var opMinDim = Operator{
-	Name: "MinDim", Symbol: "aclnnMinDim", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMinDim", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim keepdim out indices",
 	Slots:  "i--oo",
 }
@@ -1118,10 +1060,8 @@ func MinDim(st *acl.Stream, p MinDimParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MinDimParams) Operator() *Operator { return &opMinDim }
 
-// Encode implements Params.
 func (p *MinDimParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Dim)
@@ -1137,7 +1077,7 @@ type NanMedianParams struct {
 }
 
 var opNanMedian = Operator{
-	Name: "NanMedian", Symbol: "aclnnNanMedian", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnNanMedian", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self out",
 	Slots:  "io",
 }
@@ -1154,10 +1094,8 @@ func NanMedian(st *acl.Stream, p NanMedianParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *NanMedianParams) Operator() *Operator { return &opNanMedian }
 
-// Encode implements Params.
 func (p *NanMedianParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Tensor(p.Out)
@@ -1173,7 +1111,7 @@ type NanMedianDimParams struct {
 }
 
 var opNanMedianDim = Operator{
-	Name: "NanMedianDim", Symbol: "aclnnNanMedianDim", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnNanMedianDim", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim keepDim valuesOut indicesOut",
 	Slots:  "i--oo",
 }
@@ -1190,10 +1128,8 @@ func NanMedianDim(st *acl.Stream, p NanMedianDimParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *NanMedianDimParams) Operator() *Operator { return &opNanMedianDim }
 
-// Encode implements Params.
 func (p *NanMedianDimParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Dim)
@@ -1212,7 +1148,7 @@ type NormParams struct {
 }
 
 var opNorm = Operator{
-	Name: "Norm", Symbol: "aclnnNorm", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnNorm", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self pScalar dim keepdim out",
 	Slots:  "ihh-o",
 }
@@ -1229,10 +1165,8 @@ func Norm(st *acl.Stream, p NormParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *NormParams) Operator() *Operator { return &opNorm }
 
-// Encode implements Params.
 func (p *NormParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Scalar(p.PScalar)
@@ -1249,7 +1183,7 @@ type ProdParams struct {
 }
 
 var opProd = Operator{
-	Name: "Prod", Symbol: "aclnnProd", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnProd", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dtype out",
 	Slots:  "i-o",
 }
@@ -1266,10 +1200,8 @@ func Prod(st *acl.Stream, p ProdParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ProdParams) Operator() *Operator { return &opProd }
 
-// Encode implements Params.
 func (p *ProdParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(int64(p.Dtype))
@@ -1286,7 +1218,7 @@ type ProdDimParams struct {
 }
 
 var opProdDim = Operator{
-	Name: "ProdDim", Symbol: "aclnnProdDim", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnProdDim", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim keepDim dtype out",
 	Slots:  "i---o",
 }
@@ -1303,10 +1235,8 @@ func ProdDim(st *acl.Stream, p ProdDimParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ProdDimParams) Operator() *Operator { return &opProdDim }
 
-// Encode implements Params.
 func (p *ProdDimParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.Dim)
@@ -1325,7 +1255,7 @@ type ReduceLogSumParams struct {
 }
 
 var opReduceLogSum = Operator{
-	Name: "ReduceLogSum", Symbol: "aclnnReduceLogSum", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnReduceLogSum", Library: "libopapi", Since: "8.1.RC1",
 	Params: "data axes keepDims noopWithEmptyAxes reduce",
 	Slots:  "ih--o",
 }
@@ -1342,10 +1272,8 @@ func ReduceLogSum(st *acl.Stream, p ReduceLogSumParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ReduceLogSumParams) Operator() *Operator { return &opReduceLogSum }
 
-// Encode implements Params.
 func (p *ReduceLogSumParams) Encode(c *Call) {
 	c.Tensor(p.Data)
 	c.Ints(p.Axes)
@@ -1364,7 +1292,7 @@ type ReduceNansumParams struct {
 }
 
 var opReduceNansum = Operator{
-	Name: "ReduceNansum", Symbol: "aclnnReduceNansum", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnReduceNansum", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim keepDim dtype out",
 	Slots:  "ih--o",
 }
@@ -1381,10 +1309,8 @@ func ReduceNansum(st *acl.Stream, p ReduceNansumParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ReduceNansumParams) Operator() *Operator { return &opReduceNansum }
 
-// Encode implements Params.
 func (p *ReduceNansumParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.Dim)
@@ -1403,7 +1329,7 @@ type ReduceSumParams struct {
 }
 
 var opReduceSum = Operator{
-	Name: "ReduceSum", Symbol: "aclnnReduceSum", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnReduceSum", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dims keepDims dtype out",
 	Slots:  "ih--o",
 }
@@ -1420,10 +1346,8 @@ func ReduceSum(st *acl.Stream, p ReduceSumParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ReduceSumParams) Operator() *Operator { return &opReduceSum }
 
-// Encode implements Params.
 func (p *ReduceSumParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.Dims)
@@ -1443,7 +1367,7 @@ type SortParams struct {
 }
 
 var opSort = Operator{
-	Name: "Sort", Symbol: "aclnnSort", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnSort", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self stable dim descending valuesOut indicesOut",
 	Slots:  "i---oo",
 }
@@ -1461,10 +1385,8 @@ func Sort(st *acl.Stream, p SortParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SortParams) Operator() *Operator { return &opSort }
 
-// Encode implements Params.
 func (p *SortParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Bool(p.Stable)
@@ -1486,7 +1408,7 @@ type SortWithIndexParams struct {
 }
 
 var opSortWithIndex = Operator{
-	Name: "SortWithIndex", Symbol: "aclnnSortWithIndex", Library: "libopapi", Since: "2026-08",
+	Symbol: "aclnnSortWithIndex", Library: "libopapi", Since: "2026-08",
 	Params: "x index axis descending stable valuesOut indicesOut",
 	Slots:  "ii---oo",
 }
@@ -1502,10 +1424,8 @@ func SortWithIndex(st *acl.Stream, p SortWithIndexParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *SortWithIndexParams) Operator() *Operator { return &opSortWithIndex }
 
-// Encode implements Params.
 func (p *SortWithIndexParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Index)
@@ -1526,7 +1446,7 @@ type StdParams struct {
 }
 
 var opStd = Operator{
-	Name: "Std", Symbol: "aclnnStd", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnStd", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim correction keepdim out",
 	Slots:  "ih--o",
 }
@@ -1544,10 +1464,8 @@ func Std(st *acl.Stream, p StdParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *StdParams) Operator() *Operator { return &opStd }
 
-// Encode implements Params.
 func (p *StdParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.Dim)
@@ -1567,7 +1485,7 @@ type StdMeanCorrectionParams struct {
 }
 
 var opStdMeanCorrection = Operator{
-	Name: "StdMeanCorrection", Symbol: "aclnnStdMeanCorrection", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnStdMeanCorrection", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim correction keepdim stdOut meanOut",
 	Slots:  "ih--oo",
 }
@@ -1586,10 +1504,8 @@ func StdMeanCorrection(st *acl.Stream, p StdMeanCorrectionParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *StdMeanCorrectionParams) Operator() *Operator { return &opStdMeanCorrection }
 
-// Encode implements Params.
 func (p *StdMeanCorrectionParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.Dim)
@@ -1611,7 +1527,7 @@ type TopkParams struct {
 }
 
 var opTopk = Operator{
-	Name: "Topk", Symbol: "aclnnTopk", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnTopk", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self k dim largest sorted valuesOut indicesOut",
 	Slots:  "i----oo",
 }
@@ -1628,10 +1544,8 @@ func Topk(st *acl.Stream, p TopkParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *TopkParams) Operator() *Operator { return &opTopk }
 
-// Encode implements Params.
 func (p *TopkParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Int64(p.K)
@@ -1652,7 +1566,7 @@ type UniqueParams struct {
 }
 
 var opUnique = Operator{
-	Name: "Unique", Symbol: "aclnnUnique", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnUnique", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self sorted returnInverse valueOut inverseOut",
 	Slots:  "i--oo",
 }
@@ -1669,10 +1583,8 @@ func Unique(st *acl.Stream, p UniqueParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *UniqueParams) Operator() *Operator { return &opUnique }
 
-// Encode implements Params.
 func (p *UniqueParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Bool(p.Sorted)
@@ -1693,7 +1605,7 @@ type Unique2Params struct {
 }
 
 var opUnique2 = Operator{
-	Name: "Unique2", Symbol: "aclnnUnique2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnUnique2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self sorted returnInverse returnCounts valueOut inverseOut countsOut",
 	Slots:  "i---ooo",
 }
@@ -1711,10 +1623,8 @@ func Unique2(st *acl.Stream, p Unique2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *Unique2Params) Operator() *Operator { return &opUnique2 }
 
-// Encode implements Params.
 func (p *Unique2Params) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Bool(p.Sorted)
@@ -1737,7 +1647,7 @@ type UniqueConsecutiveParams struct {
 }
 
 var opUniqueConsecutive = Operator{
-	Name: "UniqueConsecutive", Symbol: "aclnnUniqueConsecutive", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnUniqueConsecutive", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self returnInverse returnCounts dim valueOut inverseOut countsOut",
 	Slots:  "i---ooo",
 }
@@ -1755,10 +1665,8 @@ func UniqueConsecutive(st *acl.Stream, p UniqueConsecutiveParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *UniqueConsecutiveParams) Operator() *Operator { return &opUniqueConsecutive }
 
-// Encode implements Params.
 func (p *UniqueConsecutiveParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Bool(p.ReturnInverse)
@@ -1781,7 +1689,7 @@ type UniqueDimParams struct {
 }
 
 var opUniqueDim = Operator{
-	Name: "UniqueDim", Symbol: "aclnnUniqueDim", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnUniqueDim", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self sorted returnInverse dim valueOut inverseOut countsOut",
 	Slots:  "i---ooo",
 }
@@ -1799,10 +1707,8 @@ func UniqueDim(st *acl.Stream, p UniqueDimParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *UniqueDimParams) Operator() *Operator { return &opUniqueDim }
 
-// Encode implements Params.
 func (p *UniqueDimParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Bool(p.Sorted)
@@ -1823,7 +1729,7 @@ type VarParams struct {
 }
 
 var opVar = Operator{
-	Name: "Var", Symbol: "aclnnVar", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnVar", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim unbiased keepdim out",
 	Slots:  "ih--o",
 }
@@ -1841,10 +1747,8 @@ func Var(st *acl.Stream, p VarParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *VarParams) Operator() *Operator { return &opVar }
 
-// Encode implements Params.
 func (p *VarParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.Dim)
@@ -1863,7 +1767,7 @@ type VarCorrectionParams struct {
 }
 
 var opVarCorrection = Operator{
-	Name: "VarCorrection", Symbol: "aclnnVarCorrection", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnVarCorrection", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim correction keepdim out",
 	Slots:  "ih--o",
 }
@@ -1881,10 +1785,8 @@ func VarCorrection(st *acl.Stream, p VarCorrectionParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *VarCorrectionParams) Operator() *Operator { return &opVarCorrection }
 
-// Encode implements Params.
 func (p *VarCorrectionParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.Dim)
@@ -1904,7 +1806,7 @@ type VarMeanParams struct {
 }
 
 var opVarMean = Operator{
-	Name: "VarMean", Symbol: "aclnnVarMean", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnVarMean", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self dim correction keepdim varOut meanOut",
 	Slots:  "ih--oo",
 }
@@ -1922,10 +1824,8 @@ func VarMean(st *acl.Stream, p VarMeanParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *VarMeanParams) Operator() *Operator { return &opVarMean }
 
-// Encode implements Params.
 func (p *VarMeanParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.Dim)

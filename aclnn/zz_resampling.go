@@ -15,7 +15,7 @@ type AffineGridParams struct {
 }
 
 var opAffineGrid = Operator{
-	Name: "AffineGrid", Symbol: "aclnnAffineGrid", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnAffineGrid", Library: "libopapi", Since: "8.1.RC1",
 	Params: "theta size alignCorners out",
 	Slots:  "ih-o",
 }
@@ -33,10 +33,8 @@ func AffineGrid(st *acl.Stream, p AffineGridParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *AffineGridParams) Operator() *Operator { return &opAffineGrid }
 
-// Encode implements Params.
 func (p *AffineGridParams) Encode(c *Call) {
 	c.Tensor(p.Theta)
 	c.Ints(p.Size)
@@ -53,7 +51,7 @@ type BackgroundReplaceParams struct {
 }
 
 var opBackgroundReplace = Operator{
-	Name: "BackgroundReplace", Symbol: "aclnnBackgroundReplace", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnBackgroundReplace", Library: "libopapi", Since: "8.1.RC1",
 	Params: "bkg src mask out",
 	Slots:  "iiio",
 }
@@ -70,10 +68,8 @@ func BackgroundReplace(st *acl.Stream, p BackgroundReplaceParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *BackgroundReplaceParams) Operator() *Operator { return &opBackgroundReplace }
 
-// Encode implements Params.
 func (p *BackgroundReplaceParams) Encode(c *Call) {
 	c.Tensor(p.Bkg)
 	c.Tensor(p.Src)
@@ -90,7 +86,7 @@ type BlendImagesCustomParams struct {
 }
 
 var opBlendImagesCustom = Operator{
-	Name: "BlendImagesCustom", Symbol: "aclnnBlendImagesCustom", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnBlendImagesCustom", Library: "libopapi", Since: "8.1.RC1",
 	Params: "rgb alpha frame out",
 	Slots:  "iiio",
 }
@@ -107,10 +103,8 @@ func BlendImagesCustom(st *acl.Stream, p BlendImagesCustomParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *BlendImagesCustomParams) Operator() *Operator { return &opBlendImagesCustom }
 
-// Encode implements Params.
 func (p *BlendImagesCustomParams) Encode(c *Call) {
 	c.Tensor(p.Rgb)
 	c.Tensor(p.Alpha)
@@ -129,7 +123,7 @@ type GridSampler2DParams struct {
 }
 
 var opGridSampler2D = Operator{
-	Name: "GridSampler2D", Symbol: "aclnnGridSampler2D", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGridSampler2D", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input grid interpolationMode paddingMode alignCorners out",
 	Slots:  "ii---o",
 }
@@ -146,10 +140,8 @@ func GridSampler2D(st *acl.Stream, p GridSampler2DParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GridSampler2DParams) Operator() *Operator { return &opGridSampler2D }
 
-// Encode implements Params.
 func (p *GridSampler2DParams) Encode(c *Call) {
 	c.Tensor(p.Input)
 	c.Tensor(p.Grid)
@@ -173,7 +165,7 @@ type GridSampler2DBackwardParams struct {
 }
 
 var opGridSampler2DBackward = Operator{
-	Name: "GridSampler2DBackward", Symbol: "aclnnGridSampler2DBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGridSampler2DBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput input grid interpolationMode paddingMode alignCorners outputMask inputGrad gridGrad",
 	Slots:  "iii---hoo",
 }
@@ -190,10 +182,8 @@ func GridSampler2DBackward(st *acl.Stream, p GridSampler2DBackwardParams) error 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GridSampler2DBackwardParams) Operator() *Operator { return &opGridSampler2DBackward }
 
-// Encode implements Params.
 func (p *GridSampler2DBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Input)
@@ -217,7 +207,7 @@ type GridSampler3DParams struct {
 }
 
 var opGridSampler3D = Operator{
-	Name: "GridSampler3D", Symbol: "aclnnGridSampler3D", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGridSampler3D", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input grid interpolationMode paddingMode alignCorners out",
 	Slots:  "ii---o",
 }
@@ -234,10 +224,8 @@ func GridSampler3D(st *acl.Stream, p GridSampler3DParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GridSampler3DParams) Operator() *Operator { return &opGridSampler3D }
 
-// Encode implements Params.
 func (p *GridSampler3DParams) Encode(c *Call) {
 	c.Channels(p.Input, -1, -1, NCDHW)
 	c.Tensor(p.Grid)
@@ -261,7 +249,7 @@ type GridSampler3DBackwardParams struct {
 }
 
 var opGridSampler3DBackward = Operator{
-	Name: "GridSampler3DBackward", Symbol: "aclnnGridSampler3DBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnGridSampler3DBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput input grid interpolationMode paddingMode alignCorners outputMask inputGrad gridGrad",
 	Slots:  "iii---hoo",
 }
@@ -278,10 +266,8 @@ func GridSampler3DBackward(st *acl.Stream, p GridSampler3DBackwardParams) error 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *GridSampler3DBackwardParams) Operator() *Operator { return &opGridSampler3DBackward }
 
-// Encode implements Params.
 func (p *GridSampler3DBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Input)
@@ -302,7 +288,7 @@ type MrgbaCustomParams struct {
 }
 
 var opMrgbaCustom = Operator{
-	Name: "MrgbaCustom", Symbol: "aclnnMrgbaCustom", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnMrgbaCustom", Library: "libopapi", Since: "8.1.RC1",
 	Params: "rgb alpha out",
 	Slots:  "iio",
 }
@@ -319,10 +305,8 @@ func MrgbaCustom(st *acl.Stream, p MrgbaCustomParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *MrgbaCustomParams) Operator() *Operator { return &opMrgbaCustom }
 
-// Encode implements Params.
 func (p *MrgbaCustomParams) Encode(c *Call) {
 	c.Tensor(p.Rgb)
 	c.Tensor(p.Alpha)
@@ -341,7 +325,7 @@ type NonMaxSuppressionParams struct {
 }
 
 var opNonMaxSuppression = Operator{
-	Name: "NonMaxSuppression", Symbol: "aclnnNonMaxSuppression", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnNonMaxSuppression", Library: "libopapi", Since: "8.1.RC1",
 	Params: "boxes scores maxOutputBoxesPerClass iouThreshold scoreThreshold centerPointBox selectedIndices",
 	Slots:  "iihhh-o",
 }
@@ -359,10 +343,8 @@ func NonMaxSuppression(st *acl.Stream, p NonMaxSuppressionParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *NonMaxSuppressionParams) Operator() *Operator { return &opNonMaxSuppression }
 
-// Encode implements Params.
 func (p *NonMaxSuppressionParams) Encode(c *Call) {
 	c.Tensor(p.Boxes)
 	c.Tensor(p.Scores)
@@ -382,7 +364,7 @@ type ResizeParams struct {
 }
 
 var opResize = Operator{
-	Name: "Resize", Symbol: "aclnnResize", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnResize", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self scales mode out",
 	Slots:  "ih-o",
 }
@@ -399,10 +381,8 @@ func Resize(st *acl.Stream, p ResizeParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *ResizeParams) Operator() *Operator { return &opResize }
 
-// Encode implements Params.
 func (p *ResizeParams) Encode(c *Call) {
 	c.Channels(p.Self, -1, NCHW, -1)
 	c.Floats(p.Scales)
@@ -424,7 +404,7 @@ type RoiAlignParams struct {
 }
 
 var opRoiAlign = Operator{
-	Name: "RoiAlign", Symbol: "aclnnRoiAlign", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnRoiAlign", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self rois batchIndices mode outputHeight outputWidth samplingRatio spatialScale out",
 	Slots:  "iii-----o",
 }
@@ -442,10 +422,8 @@ func RoiAlign(st *acl.Stream, p RoiAlignParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RoiAlignParams) Operator() *Operator { return &opRoiAlign }
 
-// Encode implements Params.
 func (p *RoiAlignParams) Encode(c *Call) {
 	c.Channels(p.Self, -1, NCHW, -1)
 	c.Tensor(p.Rois)
@@ -471,7 +449,7 @@ type RoiAlignV2Params struct {
 }
 
 var opRoiAlignV2 = Operator{
-	Name: "RoiAlignV2", Symbol: "aclnnRoiAlignV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnRoiAlignV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self boxes pooledHeight pooledWidth spatialScale samplingRatio aligned out",
 	Slots:  "ii-----o",
 }
@@ -489,10 +467,8 @@ func RoiAlignV2(st *acl.Stream, p RoiAlignV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RoiAlignV2Params) Operator() *Operator { return &opRoiAlignV2 }
 
-// Encode implements Params.
 func (p *RoiAlignV2Params) Encode(c *Call) {
 	c.Channels(p.Self, -1, NCHW, -1)
 	c.Tensor(p.Boxes)
@@ -518,7 +494,7 @@ type RoiAlignV2BackwardParams struct {
 }
 
 var opRoiAlignV2Backward = Operator{
-	Name: "RoiAlignV2Backward", Symbol: "aclnnRoiAlignV2Backward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnRoiAlignV2Backward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput boxes inputShape pooledHeight pooledWidth spatialScale samplingRatio aligned gradInput",
 	Slots:  "iih-----o",
 }
@@ -535,10 +511,8 @@ func RoiAlignV2Backward(st *acl.Stream, p RoiAlignV2BackwardParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *RoiAlignV2BackwardParams) Operator() *Operator { return &opRoiAlignV2Backward }
 
-// Encode implements Params.
 func (p *RoiAlignV2BackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Tensor(p.Boxes)
@@ -562,7 +536,7 @@ type UpsampleBicubic2dParams struct {
 }
 
 var opUpsampleBicubic2d = Operator{
-	Name: "UpsampleBicubic2d", Symbol: "aclnnUpsampleBicubic2d", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnUpsampleBicubic2d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self outputSize alignCorners scalesH scalesW out",
 	Slots:  "ih---o",
 }
@@ -579,10 +553,8 @@ func UpsampleBicubic2d(st *acl.Stream, p UpsampleBicubic2dParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *UpsampleBicubic2dParams) Operator() *Operator { return &opUpsampleBicubic2d }
 
-// Encode implements Params.
 func (p *UpsampleBicubic2dParams) Encode(c *Call) {
 	c.Channels(p.Self, -1, NCHW, -1)
 	c.Ints(p.OutputSize)
@@ -603,7 +575,7 @@ type UpsampleBicubic2dAAParams struct {
 }
 
 var opUpsampleBicubic2dAA = Operator{
-	Name: "UpsampleBicubic2dAA", Symbol: "aclnnUpsampleBicubic2dAA", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnUpsampleBicubic2dAA", Library: "libopapi", Since: "8.1.RC1",
 	Params: "x outputSize alignCorners scalesH scalesW out",
 	Slots:  "ih---o",
 }
@@ -619,10 +591,8 @@ func UpsampleBicubic2dAA(st *acl.Stream, p UpsampleBicubic2dAAParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *UpsampleBicubic2dAAParams) Operator() *Operator { return &opUpsampleBicubic2dAA }
 
-// Encode implements Params.
 func (p *UpsampleBicubic2dAAParams) Encode(c *Call) {
 	c.Tensor(p.X)
 	c.Ints(p.OutputSize)
@@ -644,7 +614,7 @@ type UpsampleBicubic2dAAGradParams struct {
 }
 
 var opUpsampleBicubic2dAAGrad = Operator{
-	Name: "UpsampleBicubic2dAAGrad", Symbol: "aclnnUpsampleBicubic2dAAGrad", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnUpsampleBicubic2dAAGrad", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput outputSize inputSize alignCorners scalesH scalesW out",
 	Slots:  "ihh---o",
 }
@@ -661,10 +631,8 @@ func UpsampleBicubic2dAAGrad(st *acl.Stream, p UpsampleBicubic2dAAGradParams) er
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *UpsampleBicubic2dAAGradParams) Operator() *Operator { return &opUpsampleBicubic2dAAGrad }
 
-// Encode implements Params.
 func (p *UpsampleBicubic2dAAGradParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Ints(p.OutputSize)
@@ -687,7 +655,7 @@ type UpsampleBicubic2dBackwardParams struct {
 }
 
 var opUpsampleBicubic2dBackward = Operator{
-	Name: "UpsampleBicubic2dBackward", Symbol: "aclnnUpsampleBicubic2dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnUpsampleBicubic2dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOut outputSize inputSize alignCorners scalesH scalesW gradInput",
 	Slots:  "ihh---o",
 }
@@ -704,10 +672,8 @@ func UpsampleBicubic2dBackward(st *acl.Stream, p UpsampleBicubic2dBackwardParams
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *UpsampleBicubic2dBackwardParams) Operator() *Operator { return &opUpsampleBicubic2dBackward }
 
-// Encode implements Params.
 func (p *UpsampleBicubic2dBackwardParams) Encode(c *Call) {
 	c.Channels(p.GradOut, -1, NCHW, -1)
 	c.Ints(p.OutputSize)
@@ -729,7 +695,7 @@ type UpsampleBilinear2dParams struct {
 }
 
 var opUpsampleBilinear2d = Operator{
-	Name: "UpsampleBilinear2d", Symbol: "aclnnUpsampleBilinear2d", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnUpsampleBilinear2d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self outputSize alignCorners scalesH scalesW out",
 	Slots:  "ih---o",
 }
@@ -746,10 +712,8 @@ func UpsampleBilinear2d(st *acl.Stream, p UpsampleBilinear2dParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *UpsampleBilinear2dParams) Operator() *Operator { return &opUpsampleBilinear2d }
 
-// Encode implements Params.
 func (p *UpsampleBilinear2dParams) Encode(c *Call) {
 	c.Channels(p.Self, -1, NCHW, -1)
 	c.Ints(p.OutputSize)
@@ -770,7 +734,7 @@ type UpsampleBilinear2dAAParams struct {
 }
 
 var opUpsampleBilinear2dAA = Operator{
-	Name: "UpsampleBilinear2dAA", Symbol: "aclnnUpsampleBilinear2dAA", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnUpsampleBilinear2dAA", Library: "libopapi", Since: "8.1.RC1",
 	Params: "input outputSize alignCorners scalesH scalesW out",
 	Slots:  "ih---o",
 }
@@ -786,10 +750,8 @@ func UpsampleBilinear2dAA(st *acl.Stream, p UpsampleBilinear2dAAParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *UpsampleBilinear2dAAParams) Operator() *Operator { return &opUpsampleBilinear2dAA }
 
-// Encode implements Params.
 func (p *UpsampleBilinear2dAAParams) Encode(c *Call) {
 	c.Channels(p.Input, -1, NCHW, -1)
 	c.Ints(p.OutputSize)
@@ -811,7 +773,7 @@ type UpsampleBilinear2dAABackwardParams struct {
 }
 
 var opUpsampleBilinear2dAABackward = Operator{
-	Name: "UpsampleBilinear2dAABackward", Symbol: "aclnnUpsampleBilinear2dAABackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnUpsampleBilinear2dAABackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput outputSize inputSize alignCorners scalesH scalesW out",
 	Slots:  "ihh---o",
 }
@@ -829,12 +791,10 @@ func UpsampleBilinear2dAABackward(st *acl.Stream, p UpsampleBilinear2dAABackward
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *UpsampleBilinear2dAABackwardParams) Operator() *Operator {
 	return &opUpsampleBilinear2dAABackward
 }
 
-// Encode implements Params.
 func (p *UpsampleBilinear2dAABackwardParams) Encode(c *Call) {
 	c.Channels(p.GradOutput, -1, NCHW, -1)
 	c.Ints(p.OutputSize)
@@ -857,7 +817,7 @@ type UpsampleBilinear2dBackwardParams struct {
 }
 
 var opUpsampleBilinear2dBackward = Operator{
-	Name: "UpsampleBilinear2dBackward", Symbol: "aclnnUpsampleBilinear2dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnUpsampleBilinear2dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOut outputSize inputSize alignCorners scalesH scalesW out",
 	Slots:  "ihh---o",
 }
@@ -874,10 +834,8 @@ func UpsampleBilinear2dBackward(st *acl.Stream, p UpsampleBilinear2dBackwardPara
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *UpsampleBilinear2dBackwardParams) Operator() *Operator { return &opUpsampleBilinear2dBackward }
 
-// Encode implements Params.
 func (p *UpsampleBilinear2dBackwardParams) Encode(c *Call) {
 	c.Channels(p.GradOut, -1, NCHW, -1)
 	c.Ints(p.OutputSize)
@@ -900,7 +858,7 @@ type UpsampleBilinear2dBackwardV2Params struct {
 }
 
 var opUpsampleBilinear2dBackwardV2 = Operator{
-	Name: "UpsampleBilinear2dBackwardV2", Symbol: "aclnnUpsampleBilinear2dBackwardV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnUpsampleBilinear2dBackwardV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOut outputSize inputSize alignCorners scalesH scalesW out",
 	Slots:  "ihh---o",
 }
@@ -918,12 +876,10 @@ func UpsampleBilinear2dBackwardV2(st *acl.Stream, p UpsampleBilinear2dBackwardV2
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *UpsampleBilinear2dBackwardV2Params) Operator() *Operator {
 	return &opUpsampleBilinear2dBackwardV2
 }
 
-// Encode implements Params.
 func (p *UpsampleBilinear2dBackwardV2Params) Encode(c *Call) {
 	c.Channels(p.GradOut, -1, NCHW, -1)
 	c.Ints(p.OutputSize)
@@ -944,7 +900,7 @@ type UpsampleLinear1dParams struct {
 }
 
 var opUpsampleLinear1d = Operator{
-	Name: "UpsampleLinear1d", Symbol: "aclnnUpsampleLinear1d", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnUpsampleLinear1d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self outputSize alignCorners scales out",
 	Slots:  "ih--o",
 }
@@ -961,10 +917,8 @@ func UpsampleLinear1d(st *acl.Stream, p UpsampleLinear1dParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *UpsampleLinear1dParams) Operator() *Operator { return &opUpsampleLinear1d }
 
-// Encode implements Params.
 func (p *UpsampleLinear1dParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.OutputSize)
@@ -984,7 +938,7 @@ type UpsampleLinear1dBackwardParams struct {
 }
 
 var opUpsampleLinear1dBackward = Operator{
-	Name: "UpsampleLinear1dBackward", Symbol: "aclnnUpsampleLinear1dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnUpsampleLinear1dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOut outputSize inputSize alignCorners scales out",
 	Slots:  "ihh--o",
 }
@@ -1001,10 +955,8 @@ func UpsampleLinear1dBackward(st *acl.Stream, p UpsampleLinear1dBackwardParams) 
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *UpsampleLinear1dBackwardParams) Operator() *Operator { return &opUpsampleLinear1dBackward }
 
-// Encode implements Params.
 func (p *UpsampleLinear1dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOut)
 	c.Ints(p.OutputSize)
@@ -1022,7 +974,7 @@ type UpsampleNearest1dParams struct {
 }
 
 var opUpsampleNearest1d = Operator{
-	Name: "UpsampleNearest1d", Symbol: "aclnnUpsampleNearest1d", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnUpsampleNearest1d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self outputSize out",
 	Slots:  "iho",
 }
@@ -1039,10 +991,8 @@ func UpsampleNearest1d(st *acl.Stream, p UpsampleNearest1dParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *UpsampleNearest1dParams) Operator() *Operator { return &opUpsampleNearest1d }
 
-// Encode implements Params.
 func (p *UpsampleNearest1dParams) Encode(c *Call) {
 	c.Channels(p.Self, NCL, -1, -1)
 	c.Ints(p.OutputSize)
@@ -1059,7 +1009,7 @@ type UpsampleNearest1dBackwardParams struct {
 }
 
 var opUpsampleNearest1dBackward = Operator{
-	Name: "UpsampleNearest1dBackward", Symbol: "aclnnUpsampleNearest1dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnUpsampleNearest1dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOut outputSize inputSize scales out",
 	Slots:  "ihh-o",
 }
@@ -1076,10 +1026,8 @@ func UpsampleNearest1dBackward(st *acl.Stream, p UpsampleNearest1dBackwardParams
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *UpsampleNearest1dBackwardParams) Operator() *Operator { return &opUpsampleNearest1dBackward }
 
-// Encode implements Params.
 func (p *UpsampleNearest1dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOut)
 	c.Ints(p.OutputSize)
@@ -1097,7 +1045,7 @@ type UpsampleNearest1dV2Params struct {
 }
 
 var opUpsampleNearest1dV2 = Operator{
-	Name: "UpsampleNearest1dV2", Symbol: "aclnnUpsampleNearest1dV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnUpsampleNearest1dV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self outputSize scaleL out",
 	Slots:  "ih-o",
 }
@@ -1114,10 +1062,8 @@ func UpsampleNearest1dV2(st *acl.Stream, p UpsampleNearest1dV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *UpsampleNearest1dV2Params) Operator() *Operator { return &opUpsampleNearest1dV2 }
 
-// Encode implements Params.
 func (p *UpsampleNearest1dV2Params) Encode(c *Call) {
 	c.Channels(p.Self, NCL, -1, -1)
 	c.Ints(p.OutputSize)
@@ -1133,7 +1079,7 @@ type UpsampleNearest2dParams struct {
 }
 
 var opUpsampleNearest2d = Operator{
-	Name: "UpsampleNearest2d", Symbol: "aclnnUpsampleNearest2d", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnUpsampleNearest2d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self outputSize out",
 	Slots:  "iho",
 }
@@ -1150,10 +1096,8 @@ func UpsampleNearest2d(st *acl.Stream, p UpsampleNearest2dParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *UpsampleNearest2dParams) Operator() *Operator { return &opUpsampleNearest2d }
 
-// Encode implements Params.
 func (p *UpsampleNearest2dParams) Encode(c *Call) {
 	c.Channels(p.Self, -1, NCHW, -1)
 	c.Ints(p.OutputSize)
@@ -1171,7 +1115,7 @@ type UpsampleNearest2dBackwardParams struct {
 }
 
 var opUpsampleNearest2dBackward = Operator{
-	Name: "UpsampleNearest2dBackward", Symbol: "aclnnUpsampleNearest2dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnUpsampleNearest2dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOut outputSize inputSize scalesH scalesW gradInput",
 	Slots:  "ihh--o",
 }
@@ -1188,10 +1132,8 @@ func UpsampleNearest2dBackward(st *acl.Stream, p UpsampleNearest2dBackwardParams
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *UpsampleNearest2dBackwardParams) Operator() *Operator { return &opUpsampleNearest2dBackward }
 
-// Encode implements Params.
 func (p *UpsampleNearest2dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOut)
 	c.Ints(p.OutputSize)
@@ -1211,7 +1153,7 @@ type UpsampleNearest2dV2Params struct {
 }
 
 var opUpsampleNearest2dV2 = Operator{
-	Name: "UpsampleNearest2dV2", Symbol: "aclnnUpsampleNearest2dV2", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnUpsampleNearest2dV2", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self outputSize scalesH scalesW out",
 	Slots:  "ih--o",
 }
@@ -1228,10 +1170,8 @@ func UpsampleNearest2dV2(st *acl.Stream, p UpsampleNearest2dV2Params) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *UpsampleNearest2dV2Params) Operator() *Operator { return &opUpsampleNearest2dV2 }
 
-// Encode implements Params.
 func (p *UpsampleNearest2dV2Params) Encode(c *Call) {
 	c.Channels(p.Self, -1, NCHW, -1)
 	c.Ints(p.OutputSize)
@@ -1251,7 +1191,7 @@ type UpsampleNearest3dParams struct {
 }
 
 var opUpsampleNearest3d = Operator{
-	Name: "UpsampleNearest3d", Symbol: "aclnnUpsampleNearest3d", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnUpsampleNearest3d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self outputSize scalesD scalesH scalesW out",
 	Slots:  "ih---o",
 }
@@ -1268,10 +1208,8 @@ func UpsampleNearest3d(st *acl.Stream, p UpsampleNearest3dParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *UpsampleNearest3dParams) Operator() *Operator { return &opUpsampleNearest3d }
 
-// Encode implements Params.
 func (p *UpsampleNearest3dParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.OutputSize)
@@ -1293,7 +1231,7 @@ type UpsampleNearest3dBackwardParams struct {
 }
 
 var opUpsampleNearest3dBackward = Operator{
-	Name: "UpsampleNearest3dBackward", Symbol: "aclnnUpsampleNearest3dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnUpsampleNearest3dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOut outputSize inputSize scalesD scalesH scalesW gradInput",
 	Slots:  "ihh---o",
 }
@@ -1310,10 +1248,8 @@ func UpsampleNearest3dBackward(st *acl.Stream, p UpsampleNearest3dBackwardParams
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *UpsampleNearest3dBackwardParams) Operator() *Operator { return &opUpsampleNearest3dBackward }
 
-// Encode implements Params.
 func (p *UpsampleNearest3dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOut)
 	c.Ints(p.OutputSize)
@@ -1333,7 +1269,7 @@ type UpsampleNearestExact1dParams struct {
 }
 
 var opUpsampleNearestExact1d = Operator{
-	Name: "UpsampleNearestExact1d", Symbol: "aclnnUpsampleNearestExact1d", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnUpsampleNearestExact1d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self outputSize scales out",
 	Slots:  "ih-o",
 }
@@ -1349,10 +1285,8 @@ func UpsampleNearestExact1d(st *acl.Stream, p UpsampleNearestExact1dParams) erro
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *UpsampleNearestExact1dParams) Operator() *Operator { return &opUpsampleNearestExact1d }
 
-// Encode implements Params.
 func (p *UpsampleNearestExact1dParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.OutputSize)
@@ -1370,7 +1304,7 @@ type UpsampleNearestExact1dBackwardParams struct {
 }
 
 var opUpsampleNearestExact1dBackward = Operator{
-	Name: "UpsampleNearestExact1dBackward", Symbol: "aclnnUpsampleNearestExact1dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnUpsampleNearestExact1dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput outputSize inputSize scales out",
 	Slots:  "ihh-o",
 }
@@ -1388,12 +1322,10 @@ func UpsampleNearestExact1dBackward(st *acl.Stream, p UpsampleNearestExact1dBack
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *UpsampleNearestExact1dBackwardParams) Operator() *Operator {
 	return &opUpsampleNearestExact1dBackward
 }
 
-// Encode implements Params.
 func (p *UpsampleNearestExact1dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Ints(p.OutputSize)
@@ -1412,7 +1344,7 @@ type UpsampleNearestExact2dParams struct {
 }
 
 var opUpsampleNearestExact2d = Operator{
-	Name: "UpsampleNearestExact2d", Symbol: "aclnnUpsampleNearestExact2d", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnUpsampleNearestExact2d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self outputSize scalesH scalesW out",
 	Slots:  "ih--o",
 }
@@ -1428,10 +1360,8 @@ func UpsampleNearestExact2d(st *acl.Stream, p UpsampleNearestExact2dParams) erro
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *UpsampleNearestExact2dParams) Operator() *Operator { return &opUpsampleNearestExact2d }
 
-// Encode implements Params.
 func (p *UpsampleNearestExact2dParams) Encode(c *Call) {
 	c.Channels(p.Self, -1, NCHW, -1)
 	c.Ints(p.OutputSize)
@@ -1451,7 +1381,7 @@ type UpsampleNearestExact2dBackwardParams struct {
 }
 
 var opUpsampleNearestExact2dBackward = Operator{
-	Name: "UpsampleNearestExact2dBackward", Symbol: "aclnnUpsampleNearestExact2dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnUpsampleNearestExact2dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOutput outputSize inputSize scalesH scalesW out",
 	Slots:  "ihh--o",
 }
@@ -1469,12 +1399,10 @@ func UpsampleNearestExact2dBackward(st *acl.Stream, p UpsampleNearestExact2dBack
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *UpsampleNearestExact2dBackwardParams) Operator() *Operator {
 	return &opUpsampleNearestExact2dBackward
 }
 
-// Encode implements Params.
 func (p *UpsampleNearestExact2dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOutput)
 	c.Ints(p.OutputSize)
@@ -1495,7 +1423,7 @@ type UpsampleNearestExact3dParams struct {
 }
 
 var opUpsampleNearestExact3d = Operator{
-	Name: "UpsampleNearestExact3d", Symbol: "aclnnUpsampleNearestExact3d", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnUpsampleNearestExact3d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self outputSize scalesD scalesH scalesW out",
 	Slots:  "ih---o",
 }
@@ -1511,10 +1439,8 @@ func UpsampleNearestExact3d(st *acl.Stream, p UpsampleNearestExact3dParams) erro
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *UpsampleNearestExact3dParams) Operator() *Operator { return &opUpsampleNearestExact3d }
 
-// Encode implements Params.
 func (p *UpsampleNearestExact3dParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 	c.Ints(p.OutputSize)
@@ -1536,7 +1462,7 @@ type UpsampleNearestExact3dBackwardParams struct {
 }
 
 var opUpsampleNearestExact3dBackward = Operator{
-	Name: "UpsampleNearestExact3dBackward", Symbol: "aclnnUpsampleNearestExact3dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnUpsampleNearestExact3dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOut outputSize inputSize scalesD scalesH scalesW gradInput",
 	Slots:  "ihh---o",
 }
@@ -1554,12 +1480,10 @@ func UpsampleNearestExact3dBackward(st *acl.Stream, p UpsampleNearestExact3dBack
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *UpsampleNearestExact3dBackwardParams) Operator() *Operator {
 	return &opUpsampleNearestExact3dBackward
 }
 
-// Encode implements Params.
 func (p *UpsampleNearestExact3dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradOut)
 	c.Ints(p.OutputSize)
@@ -1582,7 +1506,7 @@ type UpsampleTrilinear3dParams struct {
 }
 
 var opUpsampleTrilinear3d = Operator{
-	Name: "UpsampleTrilinear3d", Symbol: "aclnnUpsampleTrilinear3d", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnUpsampleTrilinear3d", Library: "libopapi", Since: "8.1.RC1",
 	Params: "self outputSize alignCorners scalesD scalesH scalesW out",
 	Slots:  "ih----o",
 }
@@ -1599,10 +1523,8 @@ func UpsampleTrilinear3d(st *acl.Stream, p UpsampleTrilinear3dParams) error {
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *UpsampleTrilinear3dParams) Operator() *Operator { return &opUpsampleTrilinear3d }
 
-// Encode implements Params.
 func (p *UpsampleTrilinear3dParams) Encode(c *Call) {
 	c.Channels(p.Self, -1, -1, NCDHW)
 	c.Ints(p.OutputSize)
@@ -1626,7 +1548,7 @@ type UpsampleTrilinear3dBackwardParams struct {
 }
 
 var opUpsampleTrilinear3dBackward = Operator{
-	Name: "UpsampleTrilinear3dBackward", Symbol: "aclnnUpsampleTrilinear3dBackward", Library: "libopapi", Since: "8.1.RC1",
+	Symbol: "aclnnUpsampleTrilinear3dBackward", Library: "libopapi", Since: "8.1.RC1",
 	Params: "gradOut outputSize inputSize alignCorners scalesD scalesH scalesW gradInput",
 	Slots:  "ihh----o",
 }
@@ -1643,12 +1565,10 @@ func UpsampleTrilinear3dBackward(st *acl.Stream, p UpsampleTrilinear3dBackwardPa
 	return c.Launch()
 }
 
-// Operator implements Params.
 func (p *UpsampleTrilinear3dBackwardParams) Operator() *Operator {
 	return &opUpsampleTrilinear3dBackward
 }
 
-// Encode implements Params.
 func (p *UpsampleTrilinear3dBackwardParams) Encode(c *Call) {
 	c.Channels(p.GradOut, -1, -1, NCDHW)
 	c.Ints(p.OutputSize)

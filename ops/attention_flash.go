@@ -133,7 +133,7 @@ func newAttention(reg *Registry) *Op[AttentionArgs, AttentionKey] {
 	var kernels []Kernel[AttentionArgs, AttentionKey]
 	for _, f := range flashForward {
 		kernels = append(kernels, Kernel[AttentionArgs, AttentionKey]{
-			Name: f.params.Operator().Name, Supports: f.supports,
+			Name: f.params.Operator().Name(), Supports: f.supports,
 			Run: func(ctx context.Context, st *acl.Stream, a *AttentionArgs) error {
 				if a.Out.Len() == 0 {
 					return nil
@@ -157,7 +157,7 @@ func newAttentionGrad(reg *Registry) *Op[AttentionGradArgs, AttentionKey] {
 	var kernels []Kernel[AttentionGradArgs, AttentionKey]
 	for _, f := range flashBackward {
 		kernels = append(kernels, Kernel[AttentionGradArgs, AttentionKey]{
-			Name: f.params.Operator().Name, Supports: f.supports,
+			Name: f.params.Operator().Name(), Supports: f.supports,
 			Run: func(ctx context.Context, st *acl.Stream, a *AttentionGradArgs) error {
 				return compose(st, func(s *steps) {
 					if a.Query.Len() == 0 || a.Key.Len() == 0 {

@@ -44,7 +44,7 @@ func EnvOf(dev *acl.Device) Env {
 func (e *Env) Has(p aclnn.Params) error {
 	chip := e.accelerates()
 	if chip != nil {
-		chip = fmt.Errorf("%s has no %s; Atlas A2 and A3 do", e.SoC, p.Operator().Name)
+		chip = fmt.Errorf("%s has no %s; Atlas A2 and A3 do", e.SoC, p.Operator().Name())
 	}
 	return errors.Join(chip, available(p))
 }

@@ -5,7 +5,6 @@ package emu_test
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"unsafe"
@@ -45,7 +44,7 @@ type everythingParams struct {
 }
 
 var everything = aclnn.Operator{
-	Name: "TestEverything", Symbol: "aclnnTestEverything", Library: "libcust_opapi", Since: "custom",
+	Symbol: "aclnnTestEverything", Library: "libcust_opapi", Since: "custom",
 	Params: "x y absent a list b one many c ints floats bools d e f text yes no g h small large type address i0 i1 i2 i3 i4 i5 end out",
 	Slots:  "iii-i-hh-hhh-------------------o",
 }
@@ -86,7 +85,7 @@ func (p *everythingParams) Encode(c *aclnn.Call) {
 // doParams are those of an operator that does what the test says.
 type doParams struct{ X, Out *aclnn.Tensor }
 
-var do = aclnn.Operator{Name: "TestDo", Symbol: "aclnnTestDo", Library: "libcust_opapi", Since: "custom", Params: "x out", Slots: "io"}
+var do = aclnn.Operator{Symbol: "aclnnTestDo", Library: "libcust_opapi", Since: "custom", Params: "x out", Slots: "io"}
 
 func (p *doParams) Operator() *aclnn.Operator { return &do }
 
@@ -337,7 +336,7 @@ func (p *otherParams) Encode(c *aclnn.Call)      { c.Tensor(p.X) }
 // TestRegister: what cannot be an operator of a custom package is refused, with the reason.
 func TestRegister(t *testing.T) {
 	named := func(symbol, params, slots string) *otherParams {
-		return &otherParams{op: &aclnn.Operator{Name: strings.TrimPrefix(symbol, "aclnn"), Symbol: symbol, Params: params, Slots: slots}}
+		return &otherParams{op: &aclnn.Operator{Symbol: symbol, Params: params, Slots: slots}}
 	}
 	for reason, p := range map[string]aclnn.Params{
 		"is no pointer":         nil,

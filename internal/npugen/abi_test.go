@@ -138,7 +138,9 @@ func (f facts) assertions() []byte {
 func declarations(t *abi.Table, version string) ([]byte, error) {
 	var b bytes.Buffer
 	enums := enumerators(t, version)
-	err := declareTypes(&b, t, enums)
+	b.WriteString(standardTypes)
+	declareEnums(&b, enums)
+	err := declareTypes(&b, t)
 	declareMacros(&b, enums)
 	declareFunctions(&b, t, version)
 	return b.Bytes(), err

@@ -93,13 +93,13 @@ func (g binding) operator(b *bytes.Buffer, o abi.Operator) error {
 		b.WriteString("\n")
 	}
 	// Use only static data, so that the linker drops operators that a program does not use.
-	fmt.Fprintf(b, "}\n\nvar op%s = %sOperator{\n\tName: %[1]q, Symbol: %[3]q, Library: %q, Since: %q,\n\tParams: %q,\n\tSlots: %q,\n}\n",
+	fmt.Fprintf(b, "}\n\nvar op%s = %sOperator{\n\tSymbol: %[3]q, Library: %q, Since: %q,\n\tParams: %q,\n\tSlots: %q,\n}\n",
 		o.Name, g.aclnn, o.Symbol, o.Library, o.Since(), strings.Join(names, " "), slots)
 	b.WriteString("\n" + g.doc(o))
 	fmt.Fprintf(b, "func %s(st *acl.Stream, p %[1]sParams) error {\n\tc := %sNewCall(st, &op%[1]s)\n\tp.Encode(c)\n\treturn c.Launch()\n}\n",
 		o.Name, g.aclnn)
-	fmt.Fprintf(b, "\n// Operator implements %sParams.\nfunc (p *%sParams) Operator() *%[1]sOperator { return &op%[2]s }\n", g.aclnn, o.Name)
-	fmt.Fprintf(b, "\n// Encode implements %sParams.\nfunc (p *%sParams) Encode(c *%[1]sCall) {\n", g.aclnn, o.Name)
+	fmt.Fprintf(b, "\nfunc (p *%sParams) Operator() *%sOperator { return &op%[1]s }\n", o.Name, g.aclnn)
+	fmt.Fprintf(b, "\nfunc (p *%sParams) Encode(c *%sCall) {\n", o.Name, g.aclnn)
 	rule := g.formats.Of(o.Name)
 	for i, a := range args {
 		if formats := g.byRank(rule, o.Params[i].Name); formats != "" {

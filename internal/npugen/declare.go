@@ -9,15 +9,23 @@ import (
 	"github.com/goascend/cann/internal/abi"
 )
 
-// emitDeclarations generates a header with the types of the interface, and one with the macros and the
-// functions, which only tests in C need.
+// emitDeclarations generates a header with the types of the interface, in which enums are the integers that
+// the compiler takes for them, and one with the constants and the functions, which only tests in C need.
 func emitDeclarations(out files, t *abi.Table) error {
 	var types, functions bytes.Buffer
-	if err := declareTypes(&types, t, enumerators(t, "")); err != nil {
+	enums := enumerators(t, "")
+	types.WriteString(standardTypes)
+	functions.WriteString("#include \"../zz_cann.h\"\n\n")
+	declareMacros(&functions, enums)
+	for _, e := range enums.order {
+		if e != "" {
+			fmt.Fprintf(&types, "typedef %s %s;\n", enums.integer(e), e)
+		}
+		fmt.Fprintf(&functions, "enum {\n%s\n};\n", enums.list(e))
+	}
+	if err := declareTypes(&types, t); err != nil {
 		return err
 	}
-	functions.WriteString("#include \"../zz_cann.h\"\n\n")
-	declareMacros(&functions, enumerators(t, ""))
 	declareFunctions(&functions, t, "")
 	out[exportDir+"zz_cann.h"] = guarded("zz_cann.h", types.String())
 	out[exportDir+"testdata/zz_functions.h"] = guarded("zz_functions.h", functions.String())
@@ -63,23 +71,22 @@ func declareMacros(b *bytes.Buffer, enums enumSet) {
 	}
 }
 
-// declareTypes writes enums and types, and the includes that these need.
-func declareTypes(b *bytes.Buffer, t *abi.Table, enums enumSet) error {
-	b.WriteString("#include <stdbool.h>\n#include <stddef.h>\n#include <stdint.h>\n\n")
+// declareEnums writes the enums.
+func declareEnums(b *bytes.Buffer, enums enumSet) {
 	for _, e := range enums.order {
-		var members []string
-		for _, c := range enums.members[e] {
-			members = append(members, fmt.Sprintf("\t%s = %s", c.Name, c.Value))
-		}
-		head, tail := "enum "+e, " "+e
+		head, tail := "typedef enum "+e, " "+e
 		if e == "" {
 			head, tail = "enum", ""
-		} else {
-			head = "typedef " + head
 		}
-		fmt.Fprintf(b, "%s {\n%s\n}%s;\n", head, strings.Join(members, ",\n"), tail)
+		fmt.Fprintf(b, "%s {\n%s\n}%s;\n", head, enums.list(e), tail)
 	}
+}
 
+// standardTypes includes what the declarations of types need.
+const standardTypes = "#include <stdbool.h>\n#include <stddef.h>\n#include <stdint.h>\n\n"
+
+// declareTypes writes the types besides enums.
+func declareTypes(b *bytes.Buffer, t *abi.Table) error {
 	b.WriteString("\n")
 	records, err := recordOrder(t)
 	if err != nil {
@@ -113,6 +120,23 @@ type enumSet struct {
 	order   []string
 	members map[string][]abi.Constant
 	macros  []abi.Constant
+}
+
+// list returns the members of an enum with their values.
+func (s enumSet) list(enum string) string {
+	var members []string
+	for _, c := range s.members[enum] {
+		members = append(members, fmt.Sprintf("\t%s = %s", c.Name, c.Value))
+	}
+	return strings.Join(members, ",\n")
+}
+
+// integer returns the type that gcc and clang take for an enum: int if a member is negative.
+func (s enumSet) integer(enum string) string {
+	if slices.ContainsFunc(s.members[enum], func(c abi.Constant) bool { return strings.HasPrefix(c.Value, "-") }) {
+		return "int"
+	}
+	return "unsigned int"
 }
 
 // enumerators separates constants into enums and macros. The table does not distinguish macros from

@@ -135,7 +135,9 @@ func headers(t *abi.Table, version string) (files, error) {
 	everywhere := *t
 	everywhere.Constants = slices.DeleteFunc(slices.Clone(t.Constants), func(c abi.Constant) bool { return reduction[c.Name] })
 	enums := enumerators(&everywhere, version)
-	if err := declareTypes(&types, t, enums); err != nil {
+	types.WriteString(standardTypes)
+	declareEnums(&types, enums)
+	if err := declareTypes(&types, t); err != nil {
 		return nil, err
 	}
 	declareMacros(&types, enums)

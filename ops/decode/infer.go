@@ -128,7 +128,7 @@ func newAttention(reg *ops.Registry) (*ops.Op[AttentionArgs, AttentionKey], erro
 	var kernels []ops.Kernel[AttentionArgs, AttentionKey]
 	for _, f := range inferKernels {
 		kernels = append(kernels, ops.Kernel[AttentionArgs, AttentionKey]{
-			Name: f.params.Operator().Name, Supports: f.supports,
+			Name: f.params.Operator().Name(), Supports: f.supports,
 			Run: func(_ context.Context, st *acl.Stream, a *AttentionArgs) error {
 				if a.Out.Len() == 0 {
 					return nil

@@ -29,7 +29,7 @@ var (
 
 // fits returns why CANN's exchange cannot take a layer, or nil.
 func (l *expertLayer) fits(env *ops.Env, key ExpertLayerKey, dispatch, combine aclnn.Params) error {
-	first := dispatch.Operator().Name == "MoeDistributeDispatch"
+	first := dispatch.Operator().Name() == "MoeDistributeDispatch"
 	limits, of := limitsA2, "an Atlas A2"
 	ranks := []int64{16, 32, 64, 128, 256}
 	if first {

@@ -17,7 +17,7 @@ type RowScaleParams struct {
 }
 
 var opRowScale = aclnn.Operator{
-	Name: "RowScale", Symbol: "aclnnRowScale", Library: "libcust_opapi", Since: "custom",
+	Symbol: "aclnnRowScale", Library: "libcust_opapi", Since: "custom",
 	Params: "x scale biasOptional factor out",
 	Slots:  "iii-o",
 }
@@ -29,10 +29,8 @@ func RowScale(st *acl.Stream, p RowScaleParams) error {
 	return c.Launch()
 }
 
-// Operator implements aclnn.Params.
 func (p *RowScaleParams) Operator() *aclnn.Operator { return &opRowScale }
 
-// Encode implements aclnn.Params.
 func (p *RowScaleParams) Encode(c *aclnn.Call) {
 	c.Tensor(p.X)
 	c.Tensor(p.Scale)

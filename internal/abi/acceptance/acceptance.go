@@ -163,12 +163,16 @@ func SourceOf(operator string) (s Source, ok bool) {
 // operator that the tables do not have.
 func Rules(operator string, chip Chip) ([]Rule, error) {
 	var out []Rule
+	var chips, code string
 	for line := range strings.SplitSeq(index()[operator].lines, "\n") {
-		chips, rest, ok := strings.Cut(strings.TrimPrefix(line, " "), " ")
-		if !ok || strings.IndexByte(chips, byte(chip)) < 0 {
+		cond, same := strings.CutPrefix(line, "  ")
+		if !same {
+			chips, cond, _ = strings.Cut(strings.TrimPrefix(line, " "), " ")
+			code, cond, _ = strings.Cut(cond, " ")
+		}
+		if cond == "" || strings.IndexByte(chips, byte(chip)) < 0 {
 			continue
 		}
-		code, cond, _ := strings.Cut(rest, " ")
 		n, err := strconv.ParseInt(code, 10, 32)
 		if err != nil {
 			return nil, fmt.Errorf("rules of %s: %q: %w", operator, line, err)

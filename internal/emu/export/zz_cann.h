@@ -7,822 +7,109 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum GMMActType {
-	GMM_ACT_TYPE_NONE = 0,
-	GMM_ACT_TYPE_RELU = 1,
-	GMM_ACT_TYPE_GELU_TANH = 2,
-	GMM_ACT_TYPE_GELU_ERR_FUNC = 3,
-	GMM_ACT_TYPE_FAST_GELU = 4,
-	GMM_ACT_TYPE_SILU = 5
-} GMMActType;
-typedef enum HcclCommConfigCapability {
-	HCCL_COMM_CONFIG_BUFFER_SIZE = 0,
-	HCCL_COMM_CONFIG_DETERMINISTIC = 1,
-	HCCL_COMM_CONFIG_COMM_NAME = 2,
-	HCCL_COMM_CONFIG_OP_EXPANSION_MODE = 3,
-	HCCL_COMM_CONFIG_SUPPORT_INIT_BY_ENV = 4,
-	HCCL_COMM_CONFIG_RESERVED = 5
-} HcclCommConfigCapability;
-typedef enum HcclConfig {
-	HCCL_DETERMINISTIC = 0,
-	HCCL_CONFIG_RESERVED = 1
-} HcclConfig;
-typedef enum HcclDataType {
-	HCCL_DATA_TYPE_INT8 = 0,
-	HCCL_DATA_TYPE_INT16 = 1,
-	HCCL_DATA_TYPE_INT32 = 2,
-	HCCL_DATA_TYPE_FP16 = 3,
-	HCCL_DATA_TYPE_FP32 = 4,
-	HCCL_DATA_TYPE_INT64 = 5,
-	HCCL_DATA_TYPE_UINT64 = 6,
-	HCCL_DATA_TYPE_UINT8 = 7,
-	HCCL_DATA_TYPE_UINT16 = 8,
-	HCCL_DATA_TYPE_UINT32 = 9,
-	HCCL_DATA_TYPE_FP64 = 10,
-	HCCL_DATA_TYPE_BFP16 = 11,
-	HCCL_DATA_TYPE_INT128 = 12,
-	HCCL_DATA_TYPE_RESERVED = 255
-} HcclDataType;
-typedef enum HcclReduceOp {
-	HCCL_REDUCE_SUM = 0,
-	HCCL_REDUCE_PROD = 1,
-	HCCL_REDUCE_MAX = 2,
-	HCCL_REDUCE_MIN = 3,
-	HCCL_REDUCE_RESERVED = 255
-} HcclReduceOp;
-typedef enum HcclResult {
-	HCCL_SUCCESS = 0,
-	HCCL_E_PARA = 1,
-	HCCL_E_PTR = 2,
-	HCCL_E_MEMORY = 3,
-	HCCL_E_INTERNAL = 4,
-	HCCL_E_NOT_SUPPORT = 5,
-	HCCL_E_NOT_FOUND = 6,
-	HCCL_E_UNAVAIL = 7,
-	HCCL_E_SYSCALL = 8,
-	HCCL_E_TIMEOUT = 9,
-	HCCL_E_OPEN_FILE_FAILURE = 10,
-	HCCL_E_TCP_CONNECT = 11,
-	HCCL_E_ROCE_CONNECT = 12,
-	HCCL_E_TCP_TRANSFER = 13,
-	HCCL_E_ROCE_TRANSFER = 14,
-	HCCL_E_RUNTIME = 15,
-	HCCL_E_DRV = 16,
-	HCCL_E_PROFILING = 17,
-	HCCL_E_CCE = 18,
-	HCCL_E_NETWORK = 19,
-	HCCL_E_AGAIN = 20,
-	HCCL_E_REMOTE = 21,
-	HCCL_E_SUSPENDING = 22,
-	HCCL_E_RESERVED = 23
-} HcclResult;
-typedef enum HcclSendRecvType {
-	HCCL_SEND = 0,
-	HCCL_RECV = 1,
-	HCCL_SEND_RECV_RESERVED = 2
-} HcclSendRecvType;
-typedef enum aclAippInputFormat {
-	ACL_YUV420SP_U8 = 1,
-	ACL_XRGB8888_U8 = 2,
-	ACL_RGB888_U8 = 3,
-	ACL_YUV400_U8 = 4,
-	ACL_NC1HWC0DI_FP16 = 5,
-	ACL_NC1HWC0DI_S8 = 6,
-	ACL_ARGB8888_U8 = 7,
-	ACL_YUYV_U8 = 8,
-	ACL_YUV422SP_U8 = 9,
-	ACL_AYUV444_U8 = 10,
-	ACL_RAW10 = 11,
-	ACL_RAW12 = 12,
-	ACL_RAW16 = 13,
-	ACL_RAW24 = 14,
-	ACL_AIPP_RESERVED = 65535
-} aclAippInputFormat;
-typedef enum aclCANNPackageName {
-	ACL_PKG_NAME_CANN = 0,
-	ACL_PKG_NAME_RUNTIME = 1,
-	ACL_PKG_NAME_COMPILER = 2,
-	ACL_PKG_NAME_HCCL = 3,
-	ACL_PKG_NAME_TOOLKIT = 4,
-	ACL_PKG_NAME_OPP = 5,
-	ACL_PKG_NAME_OPP_KERNEL = 6,
-	ACL_PKG_NAME_DRIVER = 7
-} aclCANNPackageName;
-typedef enum aclCannAttr {
-	ACL_CANN_ATTR_UNDEFINED = -1,
-	ACL_CANN_ATTR_INF_NAN = 0,
-	ACL_CANN_ATTR_BF16 = 1,
-	ACL_CANN_ATTR_JIT_COMPILE = 2
-} aclCannAttr;
-typedef enum aclCompileOpt {
-	ACL_PRECISION_MODE = 0,
-	ACL_AICORE_NUM = 1,
-	ACL_AUTO_TUNE_MODE = 2,
-	ACL_OP_SELECT_IMPL_MODE = 3,
-	ACL_OPTYPELIST_FOR_IMPLMODE = 4,
-	ACL_OP_DEBUG_LEVEL = 5,
-	ACL_DEBUG_DIR = 6,
-	ACL_OP_COMPILER_CACHE_MODE = 7,
-	ACL_OP_COMPILER_CACHE_DIR = 8,
-	ACL_OP_PERFORMANCE_MODE = 9,
-	ACL_OP_JIT_COMPILE = 10,
-	ACL_OP_DETERMINISTIC = 11,
-	ACL_CUSTOMIZE_DTYPES = 12,
-	ACL_OP_PRECISION_MODE = 13,
-	ACL_ALLOW_HF32 = 14,
-	ACL_PRECISION_MODE_V2 = 15,
-	ACL_OP_DEBUG_OPTION = 16
-} aclCompileOpt;
-typedef enum aclDataType {
-	ACL_DT_UNDEFINED = -1,
-	ACL_FLOAT = 0,
-	ACL_FLOAT16 = 1,
-	ACL_INT8 = 2,
-	ACL_INT32 = 3,
-	ACL_UINT8 = 4,
-	ACL_INT16 = 6,
-	ACL_UINT16 = 7,
-	ACL_UINT32 = 8,
-	ACL_INT64 = 9,
-	ACL_UINT64 = 10,
-	ACL_DOUBLE = 11,
-	ACL_BOOL = 12,
-	ACL_STRING = 13,
-	ACL_COMPLEX64 = 16,
-	ACL_COMPLEX128 = 17,
-	ACL_BF16 = 27,
-	ACL_INT4 = 29,
-	ACL_UINT1 = 30,
-	ACL_COMPLEX32 = 33,
-	ACL_HIFLOAT8 = 34,
-	ACL_FLOAT8_E5M2 = 35,
-	ACL_FLOAT8_E4M3FN = 36,
-	ACL_FLOAT8_E8M0 = 37,
-	ACL_FLOAT6_E3M2 = 38,
-	ACL_FLOAT6_E2M3 = 39,
-	ACL_FLOAT4_E2M1 = 40,
-	ACL_FLOAT4_E1M2 = 41
-} aclDataType;
-typedef enum aclDeviceInfo {
-	ACL_DEVICE_INFO_UNDEFINED = -1,
-	ACL_DEVICE_INFO_AI_CORE_NUM = 0,
-	ACL_DEVICE_INFO_VECTOR_CORE_NUM = 1,
-	ACL_DEVICE_INFO_L2_SIZE = 2
-} aclDeviceInfo;
-typedef enum aclFormat {
-	ACL_FORMAT_UNDEFINED = -1,
-	ACL_FORMAT_NCHW = 0,
-	ACL_FORMAT_NHWC = 1,
-	ACL_FORMAT_ND = 2,
-	ACL_FORMAT_NC1HWC0 = 3,
-	ACL_FORMAT_FRACTAL_Z = 4,
-	ACL_FORMAT_NC1HWC0_C04 = 12,
-	ACL_FORMAT_HWCN = 16,
-	ACL_FORMAT_NDHWC = 27,
-	ACL_FORMAT_FRACTAL_NZ = 29,
-	ACL_FORMAT_NCDHW = 30,
-	ACL_FORMAT_NDC1HWC0 = 32,
-	ACL_FRACTAL_Z_3D = 33,
-	ACL_FORMAT_NC = 35,
-	ACL_FORMAT_NCL = 47,
-	ACL_FORMAT_FRACTAL_NZ_C0_16 = 50,
-	ACL_FORMAT_FRACTAL_NZ_C0_32 = 51,
-	ACL_FORMAT_FRACTAL_NZ_C0_2 = 52,
-	ACL_FORMAT_FRACTAL_NZ_C0_4 = 53,
-	ACL_FORMAT_FRACTAL_NZ_C0_8 = 54
-} aclFormat;
-typedef enum aclLogLevel {
-	ACL_DEBUG = 0,
-	ACL_INFO = 1,
-	ACL_WARNING = 2,
-	ACL_ERROR = 3
-} aclLogLevel;
-typedef enum aclMemType {
-	ACL_MEMTYPE_DEVICE = 0,
-	ACL_MEMTYPE_HOST = 1,
-	ACL_MEMTYPE_HOST_COMPILE_INDEPENDENT = 2
-} aclMemType;
-typedef enum aclOpCompileFlag {
-	ACL_OP_COMPILE_DEFAULT = 0,
-	ACL_OP_COMPILE_FUZZ = 1
-} aclOpCompileFlag;
-typedef enum aclRegisterCallbackType {
-	ACL_REG_TYPE_ACL_MODEL = 0,
-	ACL_REG_TYPE_ACL_OP_EXECUTOR = 1,
-	ACL_REG_TYPE_ACL_OP_CBLAS = 2,
-	ACL_REG_TYPE_ACL_OP_COMPILER = 3,
-	ACL_REG_TYPE_ACL_TDT_CHANNEL = 4,
-	ACL_REG_TYPE_ACL_TDT_QUEUE = 5,
-	ACL_REG_TYPE_ACL_DVPP = 6,
-	ACL_REG_TYPE_ACL_RETR = 7,
-	ACL_REG_TYPE_OTHER = 65535
-} aclRegisterCallbackType;
-typedef enum aclSysParamOpt {
-	ACL_OPT_DETERMINISTIC = 0,
-	ACL_OPT_ENABLE_DEBUG_KERNEL = 1,
-	ACL_OPT_STRONG_CONSISTENCY = 2,
-	ACL_OPT_ENABLE_KERNEL_EARLY_START = 3
-} aclSysParamOpt;
-typedef enum aclmdlConfigAttr {
-	ACL_MDL_PRIORITY_INT32 = 0,
-	ACL_MDL_LOAD_TYPE_SIZET = 1,
-	ACL_MDL_PATH_PTR = 2,
-	ACL_MDL_MEM_ADDR_PTR = 3,
-	ACL_MDL_MEM_SIZET = 4,
-	ACL_MDL_WEIGHT_ADDR_PTR = 5,
-	ACL_MDL_WEIGHT_SIZET = 6,
-	ACL_MDL_WORKSPACE_ADDR_PTR = 7,
-	ACL_MDL_WORKSPACE_SIZET = 8,
-	ACL_MDL_INPUTQ_NUM_SIZET = 9,
-	ACL_MDL_INPUTQ_ADDR_PTR = 10,
-	ACL_MDL_OUTPUTQ_NUM_SIZET = 11,
-	ACL_MDL_OUTPUTQ_ADDR_PTR = 12,
-	ACL_MDL_WORKSPACE_MEM_OPTIMIZE = 13,
-	ACL_MDL_WEIGHT_PATH_PTR = 14,
-	ACL_MDL_MODEL_DESC_PTR = 15,
-	ACL_MDL_MODEL_DESC_SIZET = 16,
-	ACL_MDL_KERNEL_PTR = 17,
-	ACL_MDL_KERNEL_SIZET = 18,
-	ACL_MDL_KERNEL_ARGS_PTR = 19,
-	ACL_MDL_KERNEL_ARGS_SIZET = 20,
-	ACL_MDL_STATIC_TASK_PTR = 21,
-	ACL_MDL_STATIC_TASK_SIZET = 22,
-	ACL_MDL_DYNAMIC_TASK_PTR = 23,
-	ACL_MDL_DYNAMIC_TASK_SIZET = 24,
-	ACL_MDL_MEM_MALLOC_POLICY_SIZET = 25,
-	ACL_MDL_FIFO_PTR = 26,
-	ACL_MDL_FIFO_SIZET = 27
-} aclmdlConfigAttr;
-typedef enum aclmdlExecConfigAttr {
-	ACL_MDL_STREAM_SYNC_TIMEOUT = 0,
-	ACL_MDL_EVENT_SYNC_TIMEOUT = 1,
-	ACL_MDL_WORK_ADDR_PTR = 2,
-	ACL_MDL_WORK_SIZET = 3,
-	ACL_MDL_MPAIMID_SIZET = 4,
-	ACL_MDL_AICQOS_SIZET = 5,
-	ACL_MDL_AICOST_SIZET = 6,
-	ACL_MDL_MEC_TIMETHR_SIZET = 7
-} aclmdlExecConfigAttr;
-typedef enum aclmdlInputAippType {
-	ACL_DATA_WITHOUT_AIPP = 0,
-	ACL_DATA_WITH_STATIC_AIPP = 1,
-	ACL_DATA_WITH_DYNAMIC_AIPP = 2,
-	ACL_DYNAMIC_AIPP_NODE = 3
-} aclmdlInputAippType;
-typedef enum aclmdlRICaptureMode {
-	ACL_MODEL_RI_CAPTURE_MODE_GLOBAL = 0,
-	ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL = 1,
-	ACL_MODEL_RI_CAPTURE_MODE_RELAXED = 2
-} aclmdlRICaptureMode;
-typedef enum aclmdlRICaptureStatus {
-	ACL_MODEL_RI_CAPTURE_STATUS_NONE = 0,
-	ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE = 1,
-	ACL_MODEL_RI_CAPTURE_STATUS_INVALIDATED = 2
-} aclmdlRICaptureStatus;
-typedef enum aclmdlRICondHandleFlag {
-	ACL_MODEL_RI_COND_HANDLE_ASSIGN_DEFAULT = 1
-} aclmdlRICondHandleFlag;
-typedef enum aclmdlRICondTaskType {
-	ACL_MODEL_RI_COND_TYPE_IF = 0,
-	ACL_MODEL_RI_COND_TYPE_WHILE = 1,
-	ACL_MODEL_RI_COND_TYPE_SWITCH = 2
-} aclmdlRICondTaskType;
-typedef enum aclmdlRITaskType {
-	ACL_MODEL_RI_TASK_DEFAULT = 0,
-	ACL_MODEL_RI_TASK_KERNEL = 1,
-	ACL_MODEL_RI_TASK_EVENT_RECORD = 2,
-	ACL_MODEL_RI_TASK_EVENT_WAIT = 3,
-	ACL_MODEL_RI_TASK_EVENT_RESET = 4,
-	ACL_MODEL_RI_TASK_VALUE_WRITE = 5,
-	ACL_MODEL_RI_TASK_VALUE_WAIT = 6
-} aclmdlRITaskType;
-typedef enum aclopCompileType {
-	ACL_COMPILE_SYS = 0,
-	ACL_COMPILE_UNREGISTERED = 1
-} aclopCompileType;
-typedef enum aclopEngineType {
-	ACL_ENGINE_SYS = 0,
-	ACL_ENGINE_AICORE = 1,
-	ACL_ENGINE_VECTOR = 2
-} aclopEngineType;
-typedef enum aclprofAicoreMetrics {
-	ACL_AICORE_ARITHMETIC_UTILIZATION = 0,
-	ACL_AICORE_PIPE_UTILIZATION = 1,
-	ACL_AICORE_MEMORY_BANDWIDTH = 2,
-	ACL_AICORE_L0B_AND_WIDTH = 3,
-	ACL_AICORE_RESOURCE_CONFLICT_RATIO = 4,
-	ACL_AICORE_MEMORY_UB = 5,
-	ACL_AICORE_L2_CACHE = 6,
-	ACL_AICORE_PIPE_EXECUTE_UTILIZATION = 7,
-	ACL_AICORE_MEMORY_ACCESS = 8,
-	ACL_AICORE_NONE = 255
-} aclprofAicoreMetrics;
-typedef enum aclprofConfigType {
-	ACL_PROF_ARGS_MIN = 0,
-	ACL_PROF_STORAGE_LIMIT = 1,
-	ACL_PROF_AIV_METRICS = 2,
-	ACL_PROF_SYS_HARDWARE_MEM_FREQ = 3,
-	ACL_PROF_LLC_MODE = 4,
-	ACL_PROF_SYS_IO_FREQ = 5,
-	ACL_PROF_SYS_INTERCONNECTION_FREQ = 6,
-	ACL_PROF_DVPP_FREQ = 7,
-	ACL_PROF_HOST_SYS = 8,
-	ACL_PROF_HOST_SYS_USAGE = 9,
-	ACL_PROF_HOST_SYS_USAGE_FREQ = 10,
-	ACL_PROF_LOW_POWER_FREQ = 11,
-	ACL_PROF_SYS_MEM_SERVICEFLOW = 12,
-	ACL_PROF_SYS_CPU_FREQ = 13,
-	ACL_PROF_OPTYPE = 14,
-	ACL_PROF_NTS_METRICS = 15,
-	ACL_PROF_PATH = 16,
-	ACL_PROF_ARGS_MAX = 17
-} aclprofConfigType;
-typedef enum aclprofMessageType {
-	ACL_PROF_MESSAGE_TYPE_TENSOR_INFO = 0
-} aclprofMessageType;
-typedef enum aclprofStepTag {
-	ACL_STEP_START = 0,
-	ACL_STEP_END = 1
-} aclprofStepTag;
-typedef enum aclprofSubscribeOpAttri {
-	ACL_SUBSCRIBE_ATTRI_THREADID = 0,
-	ACL_SUBSCRIBE_ATTRI_NONE = 1
-} aclprofSubscribeOpAttri;
-typedef enum aclprofSubscribeOpFlag {
-	ACL_SUBSCRIBE_OP = 0,
-	ACL_SUBSCRIBE_SUBGRAPH = 1,
-	ACL_SUBSCRIBE_OP_THREAD = 2,
-	ACL_SUBSCRIBE_NONE = 255
-} aclprofSubscribeOpFlag;
-typedef enum aclrtAicoreErrorType {
-	ACL_RT_AICORE_ERROR_UNKNOWN = 0,
-	ACL_RT_AICORE_ERROR_SW = 1,
-	ACL_RT_AICORE_ERROR_HW_LOCAL = 2
-} aclrtAicoreErrorType;
-typedef enum aclrtAtomicOperation {
-	ACL_RT_ATOMIC_OPERATION_INTEGER_ADD = 0,
-	ACL_RT_ATOMIC_OPERATION_INTEGER_MIN = 1,
-	ACL_RT_ATOMIC_OPERATION_INTEGER_MAX = 2,
-	ACL_RT_ATOMIC_OPERATION_INTEGER_INCREMENT = 3,
-	ACL_RT_ATOMIC_OPERATION_INTEGER_DECREMENT = 4,
-	ACL_RT_ATOMIC_OPERATION_AND = 5,
-	ACL_RT_ATOMIC_OPERATION_OR = 6,
-	ACL_RT_ATOMIC_OPERATION_XOR = 7,
-	ACL_RT_ATOMIC_OPERATION_EXCHANGE = 8,
-	ACL_RT_ATOMIC_OPERATION_CAS = 9,
-	ACL_RT_ATOMIC_OPERATION_FLOAT_ADD = 10,
-	ACL_RT_ATOMIC_OPERATION_FLOAT_MIN = 11,
-	ACL_RT_ATOMIC_OPERATION_FLOAT_MAX = 12,
-	ACL_RT_ATOMIC_OPERATION_DMA_ADD = 30,
-	ACL_RT_ATOMIC_OPERATION_DMA_MIN = 31,
-	ACL_RT_ATOMIC_OPERATION_DMA_MAX = 32,
-	ACL_RT_ATOMIC_OPERATION_SIMD_SCALAR_ADD = 40,
-	ACL_RT_ATOMIC_OPERATION_SIMD_SCALAR_MIN = 41,
-	ACL_RT_ATOMIC_OPERATION_SIMD_SCALAR_MAX = 42,
-	ACL_RT_ATOMIC_OPERATION_SIMD_SCALAR_CAS = 43,
-	ACL_RT_ATOMIC_OPERATION_SIMD_SCALAR_EXCH = 44
-} aclrtAtomicOperation;
-typedef enum aclrtAtomicOperationCapability {
-	ACL_RT_ATOMIC_CAPABILITY_SIGNED = 1,
-	ACL_RT_ATOMIC_CAPABILITY_UNSIGNED = 2,
-	ACL_RT_ATOMIC_CAPABILITY_REDUCATION = 4,
-	ACL_RT_ATOMIC_CAPABILITY_REDUCTION = 4,
-	ACL_RT_ATOMIC_CAPABILITY_SCALAR8 = 8,
-	ACL_RT_ATOMIC_CAPABILITY_SCALAR16 = 16,
-	ACL_RT_ATOMIC_CAPABILITY_SCALAR32 = 32,
-	ACL_RT_ATOMIC_CAPABILITY_SCALAR64 = 64,
-	ACL_RT_ATOMIC_CAPABILITY_SCALAR128 = 128,
-	ACL_RT_ATOMIC_CAPABILITY_VECTOR32X4 = 256
-} aclrtAtomicOperationCapability;
-typedef enum aclrtBinaryLoadOptionType {
-	ACL_RT_BINARY_LOAD_OPT_LAZY_LOAD = 1,
-	ACL_RT_BINARY_LOAD_OPT_LAZY_MAGIC = 2,
-	ACL_RT_BINARY_LOAD_OPT_MAGIC = 2,
-	ACL_RT_BINARY_LOAD_OPT_CPU_KERNEL_MODE = 3
-} aclrtBinaryLoadOptionType;
-typedef enum aclrtCallbackBlockType {
-	ACL_CALLBACK_NO_BLOCK = 0,
-	ACL_CALLBACK_BLOCK = 1
-} aclrtCallbackBlockType;
-typedef enum aclrtCmoType {
-	ACL_RT_CMO_TYPE_PREFETCH = 0,
-	ACL_RT_CMO_TYPE_WRITEBACK = 1,
-	ACL_RT_CMO_TYPE_INVALID = 2,
-	ACL_RT_CMO_TYPE_FLUSH = 3
-} aclrtCmoType;
-typedef enum aclrtCntNotifyRecordMode {
-	ACL_RT_CNT_NOTIFY_RECORD_SET_VALUE_MODE = 0,
-	ACL_RT_CNT_NOTIFY_RECORD_ADD_MODE = 1,
-	ACL_RT_CNT_NOTIFY_RECORD_BIT_OR_MODE = 2,
-	ACL_RT_CNT_NOTIFY_RECORD_BIT_AND_MODE = 4
-} aclrtCntNotifyRecordMode;
-typedef enum aclrtCntNotifyWaitMode {
-	ACL_RT_CNT_NOTIFY_WAIT_LESS_MODE = 0,
-	ACL_RT_CNT_NOTIFY_WAIT_EQUAL_MODE = 1,
-	ACL_RT_CNT_NOTIFY_WAIT_BIGGER_MODE = 2,
-	ACL_RT_CNT_NOTIFY_WAIT_BIGGER_OR_EQUAL_MODE = 3,
-	ACL_RT_CNT_NOTIFY_WAIT_EQUAL_WITH_BITMASK_MODE = 4
-} aclrtCntNotifyWaitMode;
-typedef enum aclrtCompareDataType {
-	ACL_RT_SWITCH_INT32 = 0,
-	ACL_RT_SWITCH_INT64 = 1
-} aclrtCompareDataType;
-typedef enum aclrtCondition {
-	ACL_RT_EQUAL = 0,
-	ACL_RT_NOT_EQUAL = 1,
-	ACL_RT_GREATER = 2,
-	ACL_RT_GREATER_OR_EQUAL = 3,
-	ACL_RT_LESS = 4,
-	ACL_RT_LESS_OR_EQUAL = 5
-} aclrtCondition;
-typedef enum aclrtDevAttr {
-	ACL_DEV_ATTR_AICPU_CORE_NUM = 1,
-	ACL_DEV_ATTR_AICORE_CORE_NUM = 101,
-	ACL_DEV_ATTR_CUBE_CORE_NUM = 102,
-	ACL_DEV_ATTR_VECTOR_CORE_NUM = 201,
-	ACL_DEV_ATTR_WARP_SIZE = 202,
-	ACL_DEV_ATTR_MAX_THREAD_PER_VECTOR_CORE = 203,
-	ACL_DEV_ATTR_LOCAL_MEM_PER_VECTOR_CORE = 204,
-	ACL_DEV_ATTR_UBUF_PER_VECTOR_CORE = 204,
-	ACL_DEV_ATTR_MAX_GRID_DIM_X = 205,
-	ACL_DEV_ATTR_MAX_GRID_DIM_Y = 206,
-	ACL_DEV_ATTR_MAX_GRID_DIM_Z = 207,
-	ACL_DEV_ATTR_MAX_BLOCK_PER_GRID = 208,
-	ACL_DEV_ATTR_MAX_THREADS_PER_BLOCK = 209,
-	ACL_DEV_ATTR_MAX_BLOCK_DIM_X = 210,
-	ACL_DEV_ATTR_MAX_BLOCK_DIM_Y = 211,
-	ACL_DEV_ATTR_MAX_BLOCK_DIM_Z = 212,
-	ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE = 301,
-	ACL_DEV_ATTR_L2_CACHE_SIZE = 302,
-	ACL_DEV_ATTR_SMP_ID = 401,
-	ACL_DEV_ATTR_PHY_CHIP_ID = 402,
-	ACL_DEV_ATTR_SUPER_POD_DEVICE_ID = 403,
-	ACL_DEV_ATTR_SUPER_POD_DEVIDE_ID = 403,
-	ACL_DEV_ATTR_SUPER_POD_SERVER_ID = 404,
-	ACL_DEV_ATTR_SUPER_POD_ID = 405,
-	ACL_DEV_ATTR_CUST_OP_PRIVILEGE = 406,
-	ACL_DEV_ATTR_MAINBOARD_ID = 407,
-	ACL_DEV_ATTR_HD_CONNECT_TYPE = 408,
-	ACL_DEV_ATTR_DEVICE_FORM_FACTOR = 409,
-	ACL_DEV_ATTR_IS_VIRTUAL = 501,
-	ACL_DEV_ATTR_NPU_ARCH = 601
-} aclrtDevAttr;
-typedef enum aclrtDevFeatureType {
-	ACL_FEATURE_TSCPU_TASK_UPDATE_SUPPORT_AIC_AIV = 1,
-	ACL_FEATURE_SYSTEM_MEMQ_EVENT_CROSS_DEV = 21
-} aclrtDevFeatureType;
-typedef enum aclrtDevResLimitType {
-	ACL_RT_DEV_RES_CUBE_CORE = 0,
-	ACL_RT_DEV_RES_VECTOR_CORE = 1
-} aclrtDevResLimitType;
-typedef enum aclrtDeviceLimit {
-	ACL_RT_DEV_LIMIT_SIMT_STACK_SIZE = 0,
-	ACL_RT_DEV_LIMIT_SIMT_DVG_WARP_STACK_SIZE = 1,
-	ACL_RT_DEV_LIMIT_SIMD_STACK_SIZE = 2,
-	ACL_RT_DEV_LIMIT_SIMD_PRINTF_FIFO_SIZE_PER_CORE = 3,
-	ACL_RT_DEV_LIMIT_SIMT_PRINTF_FIFO_SIZE = 4
-} aclrtDeviceLimit;
-typedef enum aclrtDeviceState {
-	ACL_RT_DEVICE_STATE_SET_PRE = 0,
-	ACL_RT_DEVICE_STATE_SET_POST = 1,
-	ACL_RT_DEVICE_STATE_RESET_PRE = 2,
-	ACL_RT_DEVICE_STATE_RESET_POST = 3
-} aclrtDeviceState;
-typedef enum aclrtDeviceStatus {
-	ACL_RT_DEVICE_STATUS_NORMAL = 0,
-	ACL_RT_DEVICE_STATUS_ABNORMAL = 1,
-	ACL_RT_DEVICE_STATUS_END = 65535
-} aclrtDeviceStatus;
-typedef enum aclrtDeviceTaskAbortStage {
-	ACL_RT_DEVICE_TASK_ABORT_PRE = 0,
-	ACL_RT_DEVICE_TASK_ABORT_POST = 1
-} aclrtDeviceTaskAbortStage;
-typedef enum aclrtEngineType {
-	ACL_RT_ENGINE_TYPE_AIC = 0,
-	ACL_RT_ENGINE_TYPE_AIV = 1
-} aclrtEngineType;
-typedef enum aclrtErrorType {
-	ACL_RT_NO_ERROR = 0,
-	ACL_RT_ERROR_MEMORY = 1,
-	ACL_RT_ERROR_L2 = 2,
-	ACL_RT_ERROR_AICORE = 3,
-	ACL_RT_ERROR_LINK = 4,
-	ACL_RT_ERROR_L3_PORT = 5,
-	ACL_RT_ERROR_OTHERS = 65535
-} aclrtErrorType;
-typedef enum aclrtEventRecordedStatus {
-	ACL_EVENT_RECORDED_STATUS_NOT_READY = 0,
-	ACL_EVENT_RECORDED_STATUS_COMPLETE = 1
-} aclrtEventRecordedStatus;
-typedef enum aclrtEventStatus {
-	ACL_EVENT_STATUS_COMPLETE = 0,
-	ACL_EVENT_STATUS_NOT_READY = 1,
-	ACL_EVENT_STATUS_RESERVED = 2
-} aclrtEventStatus;
-typedef enum aclrtEventWaitStatus {
-	ACL_EVENT_WAIT_STATUS_COMPLETE = 0,
-	ACL_EVENT_WAIT_STATUS_NOT_READY = 1,
-	ACL_EVENT_WAIT_STATUS_RESERVED = 65535
-} aclrtEventWaitStatus;
-typedef enum aclrtFloatOverflowMode {
-	ACL_RT_OVERFLOW_MODE_SATURATION = 0,
-	ACL_RT_OVERFLOW_MODE_INFNAN = 1,
-	ACL_RT_OVERFLOW_MODE_UNDEF = 2
-} aclrtFloatOverflowMode;
-typedef enum aclrtFuncAttribute {
-	ACL_FUNC_ATTR_KERNEL_TYPE = 1,
-	ACL_FUNC_ATTR_KERNEL_RATIO = 2,
-	ACL_FUNC_ATTR_KERNEL_SCHED_MODE = 3
-} aclrtFuncAttribute;
-typedef enum aclrtGroupAttr {
-	ACL_GROUP_AICORE_INT = 0,
-	ACL_GROUP_AIV_INT = 1,
-	ACL_GROUP_AIC_INT = 2,
-	ACL_GROUP_SDMANUM_INT = 3,
-	ACL_GROUP_ASQNUM_INT = 4,
-	ACL_GROUP_GROUPID_INT = 5
-} aclrtGroupAttr;
-typedef enum aclrtHacType {
-	ACL_RT_HAC_TYPE_STARS = 0,
-	ACL_RT_HAC_TYPE_AICPU = 1,
-	ACL_RT_HAC_TYPE_AIC = 2,
-	ACL_RT_HAC_TYPE_AIV = 3,
-	ACL_RT_HAC_TYPE_PCIEDMA = 4,
-	ACL_RT_HAC_TYPE_RDMA = 5,
-	ACL_RT_HAC_TYPE_SDMA = 6,
-	ACL_RT_HAC_TYPE_DVPP = 7,
-	ACL_RT_HAC_TYPE_UDMA = 8,
-	ACL_RT_HAC_TYPE_CCU = 9
-} aclrtHacType;
-typedef enum aclrtHostMemMapCapability {
-	ACL_RT_HOST_MEM_MAP_NOT_SUPPORTED = 0,
-	ACL_RT_HOST_MEM_MAP_SUPPORTED = 1
-} aclrtHostMemMapCapability;
-typedef enum aclrtHostRegisterType {
-	ACL_HOST_REGISTER_MAPPED = 0,
-	ACL_HOST_REGISTER_IOMEMORY = 4,
-	ACL_HOST_REGISTER_READONLY = 8
-} aclrtHostRegisterType;
-typedef enum aclrtIpcMemAttrType {
-	ACL_RT_IPC_MEM_ATTR_ACCESS_LINK = 0
-} aclrtIpcMemAttrType;
-typedef enum aclrtKernelType {
-	ACL_KERNEL_TYPE_AICORE = 0,
-	ACL_KERNEL_TYPE_CUBE = 1,
-	ACL_KERNEL_TYPE_VECTOR = 2,
-	ACL_KERNEL_TYPE_MIX = 3,
-	ACL_KERNEL_TYPE_AICPU = 100
-} aclrtKernelType;
-typedef enum aclrtLastErrLevel {
-	ACL_RT_THREAD_LEVEL = 0
-} aclrtLastErrLevel;
-typedef enum aclrtLaunchKernelAttrId {
-	ACL_RT_LAUNCH_KERNEL_ATTR_SCHEM_MODE = 1,
-	ACL_RT_LAUNCH_KERNEL_ATTR_DYN_UBUF_SIZE = 2,
-	ACL_RT_LAUNCH_KERNEL_ATTR_LOCAL_MEMORY_SIZE = 2,
-	ACL_RT_LAUNCH_KERNEL_ATTR_ENGINE_TYPE = 3,
-	ACL_RT_LAUNCH_KERNEL_ATTR_BLOCKDIM_OFFSET = 4,
-	ACL_RT_LAUNCH_KERNEL_ATTR_BLOCK_TASK_PREFETCH = 5,
-	ACL_RT_LAUNCH_KERNEL_ATTR_DATA_DUMP = 6,
-	ACL_RT_LAUNCH_KERNEL_ATTR_TIMEOUT = 7,
-	ACL_RT_LAUNCH_KERNEL_ATTR_TIMEOUT_US = 8,
-	ACL_RT_LAUNCH_KERNEL_ATTR_ENABLE_PROFILING = 9
-} aclrtLaunchKernelAttrId;
-typedef enum aclrtMallocAttrType {
-	ACL_RT_MEM_ATTR_RSV = 0,
-	ACL_RT_MEM_ATTR_MODULE_ID = 1,
-	ACL_RT_MEM_ATTR_DEVICE_ID = 2,
-	ACL_RT_MEM_ATTR_VA_FLAG = 3
-} aclrtMallocAttrType;
-typedef enum aclrtMemAccessFlags {
-	ACL_RT_MEM_ACCESS_FLAGS_NONE = 0,
-	ACL_RT_MEM_ACCESS_FLAGS_READ = 1,
-	ACL_RT_MEM_ACCESS_FLAGS_READWRITE = 3
-} aclrtMemAccessFlags;
-typedef enum aclrtMemAllocationType {
-	ACL_MEM_ALLOCATION_TYPE_PINNED = 0
-} aclrtMemAllocationType;
-typedef enum aclrtMemAttr {
-	ACL_DDR_MEM = 0,
-	ACL_HBM_MEM = 1,
-	ACL_DDR_MEM_HUGE = 2,
-	ACL_DDR_MEM_NORMAL = 3,
-	ACL_HBM_MEM_HUGE = 4,
-	ACL_HBM_MEM_NORMAL = 5,
-	ACL_DDR_MEM_P2P_HUGE = 6,
-	ACL_DDR_MEM_P2P_NORMAL = 7,
-	ACL_HBM_MEM_P2P_HUGE = 8,
-	ACL_HBM_MEM_P2P_NORMAL = 9,
-	ACL_HBM_MEM_HUGE1G = 10,
-	ACL_HBM_MEM_P2P_HUGE1G = 11,
-	ACL_MEM_NORMAL = 12,
-	ACL_MEM_HUGE = 13,
-	ACL_MEM_HUGE1G = 14,
-	ACL_MEM_P2P_NORMAL = 15,
-	ACL_MEM_P2P_HUGE = 16,
-	ACL_MEM_P2P_HUGE1G = 17
-} aclrtMemAttr;
-typedef enum aclrtMemGranularityOptions {
-	ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM = 0,
-	ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED = 1,
-	ACL_RT_MEM_ALLOC_GRANULARITY_UNDEF = 65535
-} aclrtMemGranularityOptions;
-typedef enum aclrtMemHandleType {
-	ACL_MEM_HANDLE_TYPE_NONE = 0,
-	ACL_MEM_HANDLE_TYPE_POSIX = 2
-} aclrtMemHandleType;
-typedef enum aclrtMemLinkType {
-	ACL_RT_MEM_ACCESS_LINK_SIO = 0,
-	ACL_RT_MEM_ACCESS_LINK_HCCS = 1,
-	ACL_RT_MEM_ACCESS_UB_ONE_PORT_PATH = 2,
-	ACL_RT_MEM_ACCESS_UB_MULTI_PORT_PATH = 3
-} aclrtMemLinkType;
-typedef enum aclrtMemLocationType {
-	ACL_MEM_LOCATION_TYPE_HOST = 0,
-	ACL_MEM_LOCATION_TYPE_DEVICE = 1,
-	ACL_MEM_LOCATION_TYPE_UNREGISTERED = 2,
-	ACL_MEM_LOCATION_TYPE_MANAGED = 3,
-	ACL_MEM_LOCATION_TYPE_HOST_NUMA = 4
-} aclrtMemLocationType;
-typedef enum aclrtMemMallocPolicy {
-	ACL_MEM_MALLOC_HUGE_FIRST = 0,
-	ACL_MEM_MALLOC_HUGE_ONLY = 1,
-	ACL_MEM_MALLOC_NORMAL_ONLY = 2,
-	ACL_MEM_MALLOC_HUGE_FIRST_P2P = 3,
-	ACL_MEM_MALLOC_HUGE_ONLY_P2P = 4,
-	ACL_MEM_MALLOC_NORMAL_ONLY_P2P = 5,
-	ACL_MEM_MALLOC_HUGE1G_ONLY = 6,
-	ACL_MEM_MALLOC_HUGE1G_ONLY_P2P = 7,
-	ACL_MEM_TYPE_LOW_BAND_WIDTH = 256,
-	ACL_MEM_TYPE_HIGH_BAND_WIDTH = 4096,
-	ACL_MEM_ACCESS_USER_SPACE_READONLY = 1048576
-} aclrtMemMallocPolicy;
-typedef enum aclrtMemManagedAdviseType {
-	ACL_MEM_ADVISE_SET_READ_MOSTLY = 0,
-	ACL_MEM_ADVISE_UNSET_READ_MOSTLY = 1,
-	ACL_MEM_ADVISE_SET_PREFERRED_LOCATION = 2,
-	ACL_MEM_ADVISE_UNSET_PREFERRED_LOCATION = 3,
-	ACL_MEM_ADVISE_SET_ACCESSED_BY = 4,
-	ACL_MEM_ADVISE_UNSET_ACCESSED_BY = 5
-} aclrtMemManagedAdviseType;
-typedef enum aclrtMemManagedLocationType {
-	ACL_MEM_LOCATIONTYPE_INVALID = 0,
-	ACL_MEM_LOCATIONTYPE_DEVICE = 1,
-	ACL_MEM_LOCATIONTYPE_HOST = 2,
-	ACL_MEM_LOCATIONTYPE_HOST_NUMA = 3,
-	ACL_MEM_LOCATIONTYPE_HOST_NUMA_CURRENT = 4
-} aclrtMemManagedLocationType;
-typedef enum aclrtMemManagedRangeAttribute {
-	ACL_MEM_RANGE_ATTRIBUTE_READ_MOSTLY = 1,
-	ACL_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION = 2,
-	ACL_MEM_RANGE_ATTRIBUTE_ACCESSED_BY = 3,
-	ACL_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE = 4,
-	ACL_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID = 5,
-	ACL_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION = 6,
-	ACL_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE = 7,
-	ACL_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID = 8
-} aclrtMemManagedRangeAttribute;
-typedef enum aclrtMemSharedHandleType {
-	ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT = 1,
-	ACL_MEM_SHARE_HANDLE_TYPE_FABRIC = 2
-} aclrtMemSharedHandleType;
-typedef enum aclrtMemcpyKind {
-	ACL_MEMCPY_HOST_TO_HOST = 0,
-	ACL_MEMCPY_HOST_TO_DEVICE = 1,
-	ACL_MEMCPY_DEVICE_TO_HOST = 2,
-	ACL_MEMCPY_DEVICE_TO_DEVICE = 3,
-	ACL_MEMCPY_DEFAULT = 4,
-	ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE = 5,
-	ACL_MEMCPY_INNER_DEVICE_TO_DEVICE = 6,
-	ACL_MEMCPY_INTER_DEVICE_TO_DEVICE = 7
-} aclrtMemcpyKind;
-typedef enum aclrtProcessState {
-	ACL_RT_PROCESS_STATE_RUNNING = 0,
-	ACL_RT_PROCESS_STATE_LOCKED = 1
-} aclrtProcessState;
-typedef enum aclrtRandomNumFuncType {
-	ACL_RT_RANDOM_NUM_FUNC_TYPE_DROPOUT_BITMASK = 0,
-	ACL_RT_RANDOM_NUM_FUNC_TYPE_UNIFORM_DIS = 1,
-	ACL_RT_RANDOM_NUM_FUNC_TYPE_NORMAL_DIS = 2,
-	ACL_RT_RANDOM_NUM_FUNC_TYPE_TRUNCATED_NORMAL_DIS = 3
-} aclrtRandomNumFuncType;
-typedef enum aclrtReduceKind {
-	ACL_RT_MEMCPY_SDMA_AUTOMATIC_SUM = 10,
-	ACL_RT_MEMCPY_SDMA_AUTOMATIC_MAX = 11,
-	ACL_RT_MEMCPY_SDMA_AUTOMATIC_MIN = 12,
-	ACL_RT_MEMCPY_SDMA_AUTOMATIC_EQUAL = 13
-} aclrtReduceKind;
-typedef enum aclrtRunMode {
-	ACL_DEVICE = 0,
-	ACL_HOST = 1
-} aclrtRunMode;
-typedef enum aclrtSnapShotStage {
-	ACL_RT_SNAPSHOT_LOCK_PRE = 0,
-	ACL_RT_SNAPSHOT_BACKUP_PRE = 1,
-	ACL_RT_SNAPSHOT_BACKUP_POST = 2,
-	ACL_RT_SNAPSHOT_RESTORE_PRE = 3,
-	ACL_RT_SNAPSHOT_RESTORE_POST = 4,
-	ACL_RT_SNAPSHOT_UNLOCK_POST = 5
-} aclrtSnapShotStage;
-typedef enum aclrtStreamAttr {
-	ACL_STREAM_ATTR_FAILURE_MODE = 1,
-	ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK = 2,
-	ACL_STREAM_ATTR_USER_CUSTOM_TAG = 3,
-	ACL_STREAM_ATTR_CACHE_OP_INFO = 4,
-	ACL_STREAM_ATTR_PRIORITY = 5
-} aclrtStreamAttr;
-typedef enum aclrtStreamConfigAttr {
-	ACL_RT_STREAM_WORK_ADDR_PTR = 0,
-	ACL_RT_STREAM_WORK_SIZE = 1,
-	ACL_RT_STREAM_FLAG = 2,
-	ACL_RT_STREAM_PRIORITY = 3
-} aclrtStreamConfigAttr;
-typedef enum aclrtStreamState {
-	ACL_RT_STREAM_STATE_CREATE_POST = 1,
-	ACL_RT_STREAM_STATE_DESTROY_PRE = 2
-} aclrtStreamState;
-typedef enum aclrtStreamStatus {
-	ACL_STREAM_STATUS_COMPLETE = 0,
-	ACL_STREAM_STATUS_NOT_READY = 1,
-	ACL_STREAM_STATUS_RESERVED = 65535
-} aclrtStreamStatus;
-typedef enum aclrtTsId {
-	ACL_TS_ID_AICORE = 0,
-	ACL_TS_ID_AIVECTOR = 1,
-	ACL_TS_ID_RESERVED = 2
-} aclrtTsId;
-typedef enum aclrtUpdateTaskAttrId {
-	ACL_RT_UPDATE_RANDOM_TASK = 1,
-	ACL_RT_UPDATE_AIC_AIV_TASK = 2
-} aclrtUpdateTaskAttrId;
-typedef enum acltdtTensorType {
-	ACL_TENSOR_DATA_UNDEFINED = -1,
-	ACL_TENSOR_DATA_TENSOR = 0,
-	ACL_TENSOR_DATA_END_OF_SEQUENCE = 1,
-	ACL_TENSOR_DATA_ABNORMAL = 2,
-	ACL_TENSOR_DATA_SLICE_TENSOR = 3,
-	ACL_TENSOR_DATA_END_TENSOR = 4
-} acltdtTensorType;
-enum {
-	Mean = 1,
-	None = 0,
-	Sum = 2
-};
-typedef enum acldumpType {
-	AIC_ERR_BRIEF_DUMP = 1,
-	AIC_ERR_NORM_DUMP = 2,
-	AIC_ERR_DETAIL_DUMP = 3,
-	DATA_DUMP = 4,
-	OVERFLOW_DUMP = 5
-} acldumpType;
-typedef enum acldumpTensorType {
-	ACL_DUMP_TENSOR_INPUT = 0,
-	ACL_DUMP_TENSOR_OUTPUT = 1,
-	ACL_DUMP_TENSOR_WORKSPACE = 2
-} acldumpTensorType;
-typedef enum acldumpTensorAddressType {
-	ACL_DUMP_ADDR_PTR = 0,
-	ACL_DUMP_ADDR_PTR_PTR = 1,
-	ACL_DUMP_ADDR_RAW = 2
-} acldumpTensorAddressType;
-typedef enum acldumpTensorPlacement {
-	ACL_DUMP_PLACEMENT_DEVICE = 0,
-	ACL_DUMP_PLACEMENT_HOST = 1,
-	ACL_DUMP_PLACEMENT_END = 2
-} acldumpTensorPlacement;
-typedef enum acltdtQueueAttrType {
-	ACL_TDT_QUEUE_NAME_PTR = 0,
-	ACL_TDT_QUEUE_DEPTH_UINT32 = 1
-} acltdtQueueAttrType;
-typedef enum acltdtQueueRouteParamType {
-	ACL_TDT_QUEUE_ROUTE_SRC_UINT32 = 0,
-	ACL_TDT_QUEUE_ROUTE_DST_UINT32 = 1,
-	ACL_TDT_QUEUE_ROUTE_STATUS_INT32 = 2
-} acltdtQueueRouteParamType;
-typedef enum acltdtQueueRouteQueryMode {
-	ACL_TDT_QUEUE_ROUTE_QUERY_SRC = 0,
-	ACL_TDT_QUEUE_ROUTE_QUERY_DST = 1,
-	ACL_TDT_QUEUE_ROUTE_QUERY_SRC_AND_DST = 2,
-	ACL_TDT_QUEUE_ROUTE_QUERY_ABNORMAL = 100
-} acltdtQueueRouteQueryMode;
-typedef enum acltdtQueueRouteQueryInfoParamType {
-	ACL_TDT_QUEUE_ROUTE_QUERY_MODE_ENUM = 0,
-	ACL_TDT_QUEUE_ROUTE_QUERY_SRC_ID_UINT32 = 1,
-	ACL_TDT_QUEUE_ROUTE_QUERY_DST_ID_UINT32 = 2
-} acltdtQueueRouteQueryInfoParamType;
-typedef enum acltdtAllocBufType {
-	ACL_TDT_NORMAL_MEM = 0,
-	ACL_TDT_DVPP_MEM = 1
-} acltdtAllocBufType;
-typedef enum dcmi_device_type {
-	DCMI_DEVICE_TYPE_DDR = 0,
-	DCMI_DEVICE_TYPE_SRAM = 1,
-	DCMI_DEVICE_TYPE_HBM = 2,
-	DCMI_DEVICE_TYPE_NPU = 3,
-	DCMI_HBM_RECORDED_SINGLE_ADDR = 4,
-	DCMI_HBM_RECORDED_MULTI_ADDR = 5,
-	DCMI_DEVICE_TYPE_NONE = 255
-} dcmi_device_type;
+typedef unsigned int GMMActType;
+typedef unsigned int HcclCommConfigCapability;
+typedef unsigned int HcclConfig;
+typedef unsigned int HcclDataType;
+typedef unsigned int HcclReduceOp;
+typedef unsigned int HcclResult;
+typedef unsigned int HcclSendRecvType;
+typedef unsigned int aclAippInputFormat;
+typedef unsigned int aclCANNPackageName;
+typedef int aclCannAttr;
+typedef unsigned int aclCompileOpt;
+typedef int aclDataType;
+typedef int aclDeviceInfo;
+typedef int aclFormat;
+typedef unsigned int aclLogLevel;
+typedef unsigned int aclMemType;
+typedef unsigned int aclOpCompileFlag;
+typedef unsigned int aclRegisterCallbackType;
+typedef unsigned int aclSysParamOpt;
+typedef unsigned int aclmdlConfigAttr;
+typedef unsigned int aclmdlExecConfigAttr;
+typedef unsigned int aclmdlInputAippType;
+typedef unsigned int aclmdlRICaptureMode;
+typedef unsigned int aclmdlRICaptureStatus;
+typedef unsigned int aclmdlRICondHandleFlag;
+typedef unsigned int aclmdlRICondTaskType;
+typedef unsigned int aclmdlRITaskType;
+typedef unsigned int aclopCompileType;
+typedef unsigned int aclopEngineType;
+typedef unsigned int aclprofAicoreMetrics;
+typedef unsigned int aclprofConfigType;
+typedef unsigned int aclprofMessageType;
+typedef unsigned int aclprofStepTag;
+typedef unsigned int aclprofSubscribeOpAttri;
+typedef unsigned int aclprofSubscribeOpFlag;
+typedef unsigned int aclrtAicoreErrorType;
+typedef unsigned int aclrtAtomicOperation;
+typedef unsigned int aclrtAtomicOperationCapability;
+typedef unsigned int aclrtBinaryLoadOptionType;
+typedef unsigned int aclrtCallbackBlockType;
+typedef unsigned int aclrtCmoType;
+typedef unsigned int aclrtCntNotifyRecordMode;
+typedef unsigned int aclrtCntNotifyWaitMode;
+typedef unsigned int aclrtCompareDataType;
+typedef unsigned int aclrtCondition;
+typedef unsigned int aclrtDevAttr;
+typedef unsigned int aclrtDevFeatureType;
+typedef unsigned int aclrtDevResLimitType;
+typedef unsigned int aclrtDeviceLimit;
+typedef unsigned int aclrtDeviceState;
+typedef unsigned int aclrtDeviceStatus;
+typedef unsigned int aclrtDeviceTaskAbortStage;
+typedef unsigned int aclrtEngineType;
+typedef unsigned int aclrtErrorType;
+typedef unsigned int aclrtEventRecordedStatus;
+typedef unsigned int aclrtEventStatus;
+typedef unsigned int aclrtEventWaitStatus;
+typedef unsigned int aclrtFloatOverflowMode;
+typedef unsigned int aclrtFuncAttribute;
+typedef unsigned int aclrtGroupAttr;
+typedef unsigned int aclrtHacType;
+typedef unsigned int aclrtHostMemMapCapability;
+typedef unsigned int aclrtHostRegisterType;
+typedef unsigned int aclrtIpcMemAttrType;
+typedef unsigned int aclrtKernelType;
+typedef unsigned int aclrtLastErrLevel;
+typedef unsigned int aclrtLaunchKernelAttrId;
+typedef unsigned int aclrtMallocAttrType;
+typedef unsigned int aclrtMemAccessFlags;
+typedef unsigned int aclrtMemAllocationType;
+typedef unsigned int aclrtMemAttr;
+typedef unsigned int aclrtMemGranularityOptions;
+typedef unsigned int aclrtMemHandleType;
+typedef unsigned int aclrtMemLinkType;
+typedef unsigned int aclrtMemLocationType;
+typedef unsigned int aclrtMemMallocPolicy;
+typedef unsigned int aclrtMemManagedAdviseType;
+typedef unsigned int aclrtMemManagedLocationType;
+typedef unsigned int aclrtMemManagedRangeAttribute;
+typedef unsigned int aclrtMemSharedHandleType;
+typedef unsigned int aclrtMemcpyKind;
+typedef unsigned int aclrtProcessState;
+typedef unsigned int aclrtRandomNumFuncType;
+typedef unsigned int aclrtReduceKind;
+typedef unsigned int aclrtRunMode;
+typedef unsigned int aclrtSnapShotStage;
+typedef unsigned int aclrtStreamAttr;
+typedef unsigned int aclrtStreamConfigAttr;
+typedef unsigned int aclrtStreamState;
+typedef unsigned int aclrtStreamStatus;
+typedef unsigned int aclrtTsId;
+typedef unsigned int aclrtUpdateTaskAttrId;
+typedef int acltdtTensorType;
+typedef unsigned int acldumpType;
+typedef unsigned int acldumpTensorType;
+typedef unsigned int acldumpTensorAddressType;
+typedef unsigned int acldumpTensorPlacement;
+typedef unsigned int acltdtQueueAttrType;
+typedef unsigned int acltdtQueueRouteParamType;
+typedef unsigned int acltdtQueueRouteQueryMode;
+typedef unsigned int acltdtQueueRouteQueryInfoParamType;
+typedef unsigned int acltdtAllocBufType;
+typedef unsigned int dcmi_device_type;
 
 typedef struct HcclCommConfigDef HcclCommConfigDef;
 typedef union HcclConfigValue HcclConfigValue;

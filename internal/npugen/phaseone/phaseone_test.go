@@ -3,6 +3,7 @@ package phaseone
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -262,4 +263,10 @@ func FuzzStatements(f *testing.F) {
 		frame.exec(fn.body(), yes)
 		fn.file.scope(fn.tokens)
 	})
+}
+
+func TestText(t *testing.T) {
+	rules := []Rule{{"ab", 161001, "(null self)"}, {"ab", 161001, "(null out)"}, {"b", 161001, "(empty out)"}, {"b", 161002, "(empty self)"}}
+	assert.Equal(t, []string{"Abs math/abs.cpp 2", " ab 161001 (null self)", "  (null out)", " b 161001 (empty out)", " b 161002 (empty self)", ""},
+		strings.Split(Text(&Repository{Name: "test", Commit: "0"}, []Operator{{Name: "Abs", Path: "math/abs.cpp", Lost: 2, Rules: rules}}), "\n")[3:])
 }

@@ -215,8 +215,12 @@ func Text(r *Repository, operators []Operator) string {
 			fmt.Fprintf(&b, " %d", o.Lost)
 		}
 		b.WriteByte('\n')
-		for _, rule := range o.Rules {
-			fmt.Fprintf(&b, " %s %d %s\n", rule.Chips, rule.Code, rule.Cond)
+		for i, rule := range o.Rules {
+			if i > 0 && rule.Chips == o.Rules[i-1].Chips && rule.Code == o.Rules[i-1].Code {
+				fmt.Fprintf(&b, "  %s\n", rule.Cond)
+			} else {
+				fmt.Fprintf(&b, " %s %d %s\n", rule.Chips, rule.Code, rule.Cond)
+			}
 		}
 	}
 	return b.String()

@@ -11,7 +11,7 @@ type DoubleParams struct {
 	Out *aclnn.Tensor // output
 }
 
-var opDouble = aclnn.Operator{Name: "ServiceDouble", Symbol: "aclnnServiceDouble", Library: "libcust_opapi", Since: "custom", Params: "x out", Slots: "io"}
+var opDouble = aclnn.Operator{Symbol: "aclnnServiceDouble", Library: "libcust_opapi", Since: "custom", Params: "x out", Slots: "io"}
 
 // Double launches the operator.
 func Double(st *acl.Stream, p DoubleParams) error {
