@@ -64,6 +64,23 @@ func matmulQuant(c *op.Call) (op.Run, error) {
 	}, err
 }
 
+// givenScale checks the scale of x for m rows, if it is given with elements, and returns nil if not.
+func givenScale(c *op.Call, given *op.Tensor, m int64, mode string) *op.Tensor {
+	if given == nil || given.Len() == 0 {
+		if mode == "pertensor" {
+			c.Invalid("xQuantMode is pertensor without xScaleOptional; scales that are found are those of rows")
+		}
+		return nil
+	}
+	c.Plain(given)
+	c.DType(given, dtype.Float32, dtype.Float16)
+	if mode == "pertensor" {
+		m = 1
+	}
+	c.Fits(given, []int64{m}, "the scales of "+mode)
+	return given
+}
+
 // dynamicMatmul quantises the left factor, by given scales or by its own largest magnitudes,
 // multiplies it by an int8 weight and dequantises the sums.
 func dynamicMatmul(c *op.Call) (op.Run, error) {
@@ -112,16 +129,8 @@ func dynamicMatmul(c *op.Call) (op.Run, error) {
 	} else {
 		smooth = nil
 	}
-	if given != nil && given.Len() > 0 {
-		c.Plain(given)
-		c.DType(given, dtype.Float32, dtype.Float16)
-		want := m
-		if mode == "pertensor" {
-			want = 1
-		}
-		c.Fits(given, []int64{want}, "the scales of "+mode)
-	} else if given = nil; mode == "pertensor" {
-		c.Invalid("xQuantMode is pertensor without xScaleOptional; scales that are found are those of rows")
+	if given = givenScale(c, given, m, mode); c.Err() != nil {
+		return nil, c.Err()
 	}
 	packed := scale.DType == dtype.Int64
 	if packed != (given != nil && given.DType == dtype.Float16) {

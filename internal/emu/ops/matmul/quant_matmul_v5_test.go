@@ -36,10 +36,10 @@ func TestQuantMatmulV5(t *testing.T) {
 		{i4, i4, u64, false, i32, false, half}, {i32, i32, u64, false, i32, false, half}, {i32, i4, bf, true, f, false, bf}, {i4, i32, f, true, half, false, half},
 	} {
 		what := fmt.Sprintf("%+v", c)
-		scales, rows, bias, offset := []float64{.5}, []float64{1}, []float64{0}, []float64{0}
+		scales, rows, bias, offset := []float64{.5, .25, .125, 1}, []float64{1}, []float64{0}, []float64{0}
 		out := optest.Tensor(t, c.out, []int64{m, n})
 		args := optest.Args{"x1": integers(t, c.x1, a, m, k), "x2": integers(t, c.x2, b, k, n), "out": out}
-		switch scales = []float64{.5, .25, .125, 1}; c.scale {
+		switch c.scale {
 		case u64, dtype.Int64:
 			args["x2Scale"] = packedScales(t, c.scale, []int64{n}, repeated(scales, n))
 		default:

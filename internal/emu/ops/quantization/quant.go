@@ -159,6 +159,31 @@ func ascendAntiQuant(c *op.Call) (op.Run, error) {
 	}, nil
 }
 
+// smoothed returns the factors of the elements of each line of x, and the ends of the groups of rows that have their
+// own. Both may be nil.
+func smoothed(c *op.Call, x *op.Tensor, length int64, line string) (smooth, groups *op.Tensor) {
+	smooth = c.Optional("smoothScalesOptional")
+	if c.Has("groupIndexOptional") {
+		groups = c.Optional("groupIndexOptional")
+	}
+	if smooth != nil {
+		shape := []int64{length}
+		if groups != nil {
+			shape = []int64{groups.Len(), length}
+		}
+		c.SameDType(x, smooth)
+		c.Shape(smooth, shape, "one for each place of a "+line+" of x, for each group")
+	}
+	if groups != nil {
+		c.DType(groups, dtype.Int32)
+		c.Rank(groups, 1, 1)
+		if smooth == nil {
+			c.Fail(op.NullPointer, "smoothScalesOptional is null; groupIndexOptional needs it")
+		}
+	}
+	return smooth, groups
+}
+
 // dynamicQuant scales each row of x, or all of x, by its largest magnitude. The fourth version
 // can also scale each position of the last dimension.
 func dynamicQuant(c *op.Call) (op.Run, error) {
@@ -197,27 +222,9 @@ func dynamicQuant(c *op.Call) (op.Run, error) {
 			c.Shape(t, want, "one for each "+line+" of x, or one with quantMode pertensor")
 		}
 	}
-	smooth, groups := c.Optional("smoothScalesOptional"), (*op.Tensor)(nil)
-	if c.Has("groupIndexOptional") {
-		groups = c.Optional("groupIndexOptional")
-	}
-	if smooth != nil {
-		shape := []int64{length}
-		if groups != nil {
-			shape = []int64{groups.Len(), length}
-		}
-		c.SameDType(x, smooth)
-		c.Shape(smooth, shape, "one for each place of a "+line+" of x, for each group")
-	}
-	if groups != nil {
-		c.DType(groups, dtype.Int32)
-		c.Rank(groups, 1, 1)
-		if smooth == nil {
-			c.Fail(op.NullPointer, "smoothScalesOptional is null; groupIndexOptional needs it")
-		}
-		if channels {
-			c.Invalid("%v is given; quantMode perchannel has no groups", groups)
-		}
+	smooth, groups := smoothed(c, x, length, line)
+	if groups != nil && channels {
+		c.Invalid("%v is given; quantMode perchannel has no groups", groups)
 	}
 	if err := c.Err(); err != nil {
 		return nil, err
