@@ -39,12 +39,12 @@ func (a *inference) readOutScale(c *op.Call) {
 	case offset != nil && a.leavesRows():
 		c.Unfit("the mask hides all keys from some queries; %v has no quantOffset2 then", a.out)
 	}
-	if a.outScale = scale; offset != nil {
+	c.Plain(scale)
+	a.outScale = c.Contiguous(scale)
+	if offset != nil {
 		c.Plain(offset)
 		a.outOffset = c.Contiguous(offset)
 	}
-	c.Plain(scale)
-	a.outScale = c.Contiguous(scale)
 }
 
 // leavesRows reports whether the window leaves out query tokens, which then have no result to quantise.

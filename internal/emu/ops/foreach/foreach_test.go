@@ -141,6 +141,7 @@ func TestForeachRefuses(t *testing.T) {
 
 // Exponentials of integers are rounded to even, and limited.
 func TestForeachExpOfIntegers(t *testing.T) {
+	lessOne := map[dtype.Type][]float64{dtype.Int8: {6, 127}, dtype.Uint8: {6, 147}, dtype.Int16: {6, 147}}
 	for d, want := range map[dtype.Type][]float64{dtype.Int8: {0, 1, 3, 127}, dtype.Uint8: {3, 1, 3, 255}, dtype.Int16: {0, 1, 3, 22026}} {
 		first := -1.0
 		if d == dtype.Uint8 {
@@ -149,7 +150,9 @@ func TestForeachExpOfIntegers(t *testing.T) {
 		x, y := optest.Tensor(t, d, []int64{4}, first, 0, 1, 10), optest.Tensor(t, d, []int64{4})
 		optest.Run(t, "ForeachExp", optest.Args{"x": []*op.Tensor{x}, "out": []*op.Tensor{y}})
 		assert.Equal(t, want, optest.Values(y), "%v", d)
-		optest.Run(t, "ForeachExpm1", optest.Args{"x": []*op.Tensor{optest.Tensor(t, d, []int64{2}, 2, 5)}, "out": []*op.Tensor{optest.Tensor(t, d, []int64{2})}})
+		z := optest.Tensor(t, d, []int64{2})
+		optest.Run(t, "ForeachExpm1", optest.Args{"x": []*op.Tensor{optest.Tensor(t, d, []int64{2}, 2, 5)}, "out": []*op.Tensor{z}})
+		assert.Equal(t, lessOne[d], optest.Values(z), "%v", d)
 	}
 	whole := []*op.Tensor{optest.Tensor(t, dtype.Int32, []int64{1}, 1)}
 	optest.Refused(t, op.InvalidParam, "ForeachExp", optest.Args{"x": whole, "out": whole})

@@ -131,19 +131,12 @@ func (p *weightProduct) run(*op.Exec) error {
 	if p.y.Len() == 0 {
 		return nil
 	}
-	matrix := func(t *op.Tensor) kernel.View {
-		v := op.OptionalView(t)
-		if len(v.Shape) == 1 {
-			v.Shape, v.Strides = []int64{1, v.Shape[0]}, []int64{0, v.Strides[0]}
-		}
-		return v
-	}
-	offset, release, err := asFloats(matrix(p.offset))
+	offset, release, err := asFloats(asMatrix(op.OptionalView(p.offset)))
 	defer release()
 	if err != nil {
 		return err
 	}
-	w := kernel.QuantWeight{Weight: p.weight.View(), Scale: scaleView(matrix(p.scale)), Offset: offset, Group: p.group}
+	w := kernel.QuantWeight{Weight: p.weight.View(), Scale: scaleView(asMatrix(p.scale.View())), Offset: offset, Group: p.group}
 	if p.tiled {
 		wide, release, err := p.stored.view()
 		defer release()
