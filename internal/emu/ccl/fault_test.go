@@ -112,6 +112,51 @@ func TestRankDrops(t *testing.T) {
 	}
 }
 
+// TestCallsAfterALoss checks that a rank which comes late to a call is told that a peer left, and not
+// that its call differs from the later ones which another rank had queued behind the failed one.
+func TestCallsAfterALoss(t *testing.T) {
+	const queued = 1000
+	for connection := range worlds {
+		t.Run(connection, func(t *testing.T) {
+			all := unjoined(t, 3, hasty, connection)
+			joinAll(all)
+			held, begun, failed := make(chan struct{}), make(chan struct{}), make(chan struct{})
+			each(all, func(r *rank) {
+				defer r.close()
+				if r.id == 1 { // rank 0 hears from it first, rank 2 from rank 0
+					<-begun
+					return
+				}
+				p := r.upload(ones(2))
+				defer r.free(p)
+				reduce := func(count uint64) {
+					r.must("HcclAllReduce", p, p, count, int32Type, sum, r.comm, r.stream)
+				}
+				if r.id == 2 {
+					ccl.Hold(r.n.l, r.t, r.stream, failed)
+					reduce(1)
+					close(held)
+				} else {
+					<-held
+					reduce(1)
+					for range queued {
+						reduce(2)
+					}
+					close(begun)
+					failure := new(int32)
+					require.Eventually(r.tb, func() bool {
+						r.must("HcclGetCommAsyncError", r.comm, address(failure))
+						return *failure == remote
+					}, 10*time.Second, 100*time.Microsecond)
+					close(failed)
+				}
+				require.NotZero(r.tb, r.sync())
+				require.Regexp(r.tb, "EI0006: rank 1 left", r.text())
+			})
+		})
+	}
+}
+
 // TestJoiningFails checks that joining fails on all ranks if one does not join or if ranks
 // contradict each other, and that a forged root info is refused.
 func TestJoiningFails(t *testing.T) {

@@ -122,6 +122,11 @@ func (w *work) run(cancel <-chan struct{}) error {
 		}
 	}
 	defer func() { c.turn <- struct{}{} }()
+	// Peers that have not learned of a failure yet would take the message of a later call for one of
+	// the call they are in.
+	if err := c.reason(); err != nil {
+		return err
+	}
 	x := &c.current
 	x.limit = limit{c: c, header: w.plan.header, cancel: cancel}
 	l := &x.limit
