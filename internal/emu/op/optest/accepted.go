@@ -233,13 +233,14 @@ func (d descriptor) extent() (first, n int64) {
 // places returns the places of the elements: all of a storage that permutes them, in row-major
 // order otherwise.
 func (d descriptor) places(first, n int64) []int64 {
-	var all []int64
 	if op.IsPrivate(d.Format) {
-		for i := range n {
-			all = append(all, i)
+		all := make([]int64, n)
+		for i := range all {
+			all[i] = int64(i)
 		}
 		return all
 	}
+	all := make([]int64, 0, op.Count(d.Shape))
 	strides := d.strides()
 	Walk(d.Shape, func(at []int64) {
 		i := first

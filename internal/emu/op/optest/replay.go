@@ -101,6 +101,7 @@ func (r recorded) play(with start) (out outputs, err error) {
 	if err != nil {
 		return nil, err
 	}
+	run.fill(with)
 	if err := Together(ranks, workspaces); err != nil {
 		return nil, err
 	}
@@ -158,18 +159,27 @@ func (r *replay) tensor(memory *kerneltest.Arena, param int, d *descriptor, with
 		Shape: slices.Clone(d.Shape), Strides: slices.Clone(d.strides()), Offset: first, DType: d.DType, Format: d.Format,
 		Storage: slices.Clone(d.storage()), Addr: uint64(uintptr(base)),
 	}
-	places := d.places(first, n)
-	if len(d.Values) > 0 {
-		for k, i := range places {
+	r.tensors = append(r.tensors, replayed{param: param, d: d, t: t, base: base})
+	return t
+}
+
+// fill stores the values of the record. It comes after phase one, which reads none and refuses most calls.
+func (r *replay) fill(with start) {
+	for i := range r.tensors {
+		x := &r.tensors[i]
+		d := x.d
+		x.places = d.places(d.extent())
+		if len(d.Values) == 0 {
+			continue
+		}
+		for k, at := range x.places {
 			v := complex(d.Values[k%len(d.Values)], 0)
 			if with.imaginary && d.DType.IsComplex() {
-				v += complex(0, float64((k+param)%3)-.75)
+				v += complex(0, float64((k+x.param)%3)-.75)
 			}
-			put(d.DType, base, i, v)
+			put(d.DType, x.base, at, v)
 		}
 	}
-	r.tensors = append(r.tensors, replayed{param, d, t, base, places})
-	return t
 }
 
 // outputs reads the tensors that the operator writes. If the operator decides the size of a result,

@@ -13,9 +13,6 @@ func TestMain(m *testing.M) { optest.Main(m, abi.Attention, Table) }
 
 // Phase two computes right values with every element type that phase one accepts.
 func TestElementTypes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("half a minute")
-	}
 	missing := "the emulator does not compute it yet"
 	optest.VerifyElementTypes(t, map[string]string{
 		"aclnnDequantRopeQuantKvcache refuses":              "CANN's definition of the operator has float16, bfloat16 and int32",
