@@ -535,7 +535,8 @@ var opAddRmsNormDynamicMxQuant = Operator{
 // floats with a shared exponent.
 //
 // It launches aclnnAddRmsNormDynamicMxQuant (libopapi, CANN 2026-08) of family normalization on st.
-// The emulator does not implement it: only the Ascend950 has it, and not written yet.
+// The emulator implements it. Its element types are not verified: only the Ascend950 has it. Its
+// checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/add_rms_norm_dynamic_mx_quant/docs/aclnnAddRmsNormDynamicMxQuant.md
 func AddRmsNormDynamicMxQuant(st *acl.Stream, p AddRmsNormDynamicMxQuantParams) error {
 	c := NewCall(st, &opAddRmsNormDynamicMxQuant)
@@ -2170,7 +2171,8 @@ var opRmsNormDynamicMxQuant = Operator{
 // with a shared exponent.
 //
 // It launches aclnnRmsNormDynamicMxQuant (libopapi, CANN 2026-08) of family normalization on st.
-// The emulator does not implement it: only the Ascend950 has it, and not written yet.
+// The emulator implements it. Its element types are not verified: only the Ascend950 has it. Its
+// checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/rms_norm_dynamic_mx_quant/docs/aclnnRmsNormDynamicMxQuant.md
 func RmsNormDynamicMxQuant(st *acl.Stream, p RmsNormDynamicMxQuantParams) error {
 	c := NewCall(st, &opRmsNormDynamicMxQuant)

@@ -1347,7 +1347,8 @@ var opSwigluGroupQuant = Operator{
 // given.
 //
 // It launches aclnnSwigluGroupQuant (libopapi, CANN 2026-08) of family quantization on st.
-// The emulator does not implement it: only the Ascend950 has it, and not written yet.
+// The emulator implements it. Its element types are not verified: only the Ascend950 has it. Its
+// checks follow the document.
 // Vendor's page: hicann/ops-nn, activation/swiglu_group_quant/docs/aclnnSwigluGroupQuant.md
 func SwigluGroupQuant(st *acl.Stream, p SwigluGroupQuantParams) error {
 	c := NewCall(st, &opSwigluGroupQuant)

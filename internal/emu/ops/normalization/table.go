@@ -10,6 +10,7 @@ var Table = op.Merge(
 	addedNorms,
 	batchNorms,
 	groupNorms,
+	mxNorms,
 	norms,
 	quantBatchNorms,
 	quantNorms,

@@ -88,11 +88,11 @@ func TestGeluQuantToFloats(t *testing.T) {
 	}{{dtype.Float8E4M3, "rint", 448, 0x1p-4}, {dtype.Float8E5M2, "rint", 57344, 0x1p-3}, {dtype.HiFloat8, "round", 32768, 0x1p-2}, {dtype.HiFloat8, "hybrid", 32768, 0x1p-2}} {
 		for _, in := range op.FloatTypes {
 			what := fmt.Sprint(c.d, in)
-			x, y := optest.Filled(t, 3, in, kerneltest.Gapped, []int64{2, 3, 5}), littleTensor(t, c.d, []int64{2, 3, 5})
+			x, y := optest.Filled(t, 3, in, kerneltest.Gapped, []int64{2, 3, 5}), optest.Tiny(t, c.d, []int64{2, 3, 5})
 			factor, offset, rows := optest.Tensor(t, in, []int64{5}, 2, -.5, 3), optest.Tensor(t, in, []int64{5}, 1, -2), optest.Tensor(t, dtype.Float32, []int64{2, 3})
 			a := optest.Args{"self": x, "inputScaleOptional": factor, "inputOffsetOptional": offset, "approximate": "none", "quantMode": "static", "roundMode": c.round, "dstType": c.d, "y": y}
 			optest.Run(t, "GeluQuant", a)
-			got, scaled, most := little(t, y), optest.Values(x), make([]float64, 6)
+			got, scaled, most := optest.TinyValues(t, y), optest.Values(x), make([]float64, 6)
 			for i, v := range scaled {
 				scaled[i] = gelu(v) * optest.Values(factor)[i%5]
 				most[i/5] = max(most[i/5], math.Abs(scaled[i]))
@@ -109,7 +109,7 @@ func TestGeluQuantToFloats(t *testing.T) {
 					a = a.With(optest.Args{"inputScaleOptional": nil, "inputOffsetOptional": nil})
 				}
 				optest.Run(t, "GeluQuant", a.With(optest.Args{"quantMode": "dynamic", "outScaleOptional": rows}))
-				for i, v := range little(t, y) {
+				for i, v := range optest.TinyValues(t, y) {
 					extent := optest.Values(rows)[i/5]
 					require.InEpsilon(t, most[i/5]/c.most, extent, 1e-5, what)
 					want := scaled[i] / (most[i/5] / c.most)

@@ -31,5 +31,6 @@ func TestElementTypes(t *testing.T) {
 		"aclnnDequantSituQuant accepts x":                "only integers are multiplied by the scale",
 		"aclnnGroupedDynamicMxQuant has no":              "only the Ascend950 has it",
 		"aclnnGroupedDynamicMxQuantV2 has no":            "only the Ascend950 has it",
+		"aclnnSwigluGroupQuant has no":                   "only the Ascend950 has it",
 	})
 }

@@ -84,24 +84,15 @@ func mxPair(s tiny.Scaling, scales kernel.View, out, in []float64, n, first, end
 }
 
 // mxScaling reads how blocks are scaled and rounded to the type of y.
-func mxScaling(c *op.Call, y *op.Tensor) (s tiny.Scaling, round tiny.Rounding) {
-	s = tiny.Scaling{Type: y.DType, Algorithm: c.IntOr("scaleAlg", 0)}
+func mxScaling(c *op.Call, y *op.Tensor) (tiny.Scaling, tiny.Rounding) {
+	most := 0.0
 	if c.Has("dstTypeMax") {
-		s.Most = c.Float("dstTypeMax")
+		most = c.Float("dstTypeMax")
 	}
-	round, known := map[string]tiny.Rounding{"rint": tiny.Even, "round": tiny.Away, "floor": tiny.Down}[c.Text("roundMode")]
-	four := slices.Contains(pairedTypes, y.DType)
-	lowest, highest := 6.0, 12.0
-	if y.DType == dtype.Float4E1M2 {
-		lowest, highest = 1.75, 3.5
-	}
-	switch {
-	case !known || !four && round != tiny.Even:
-		c.Unfit("roundMode %q is not supported for %v; use rint, or round or floor for types of four bits", c.Text("roundMode"), y.DType)
-	case s.Algorithm < 0 || s.Algorithm > 2 || s.Algorithm == 1 && four || s.Algorithm == 2 && !four:
-		c.Unfit("scaleAlg is %d; use 0, 1 for types of eight bits or 2 for types of four", s.Algorithm)
-	case s.Most != 0 && (!four || s.Most < lowest || s.Most > highest):
-		c.Unfit("dstTypeMax is %g; use 0, or for types of four bits %g to %g", s.Most, lowest, highest)
+	s, round, err := tiny.NewScaling(y.DType, c.IntOr("scaleAlg", 0), most, c.Text("roundMode"))
+	switch four := slices.Contains(pairedTypes, y.DType); {
+	case err != nil:
+		c.Unfit("%v", err)
 	case four && !y.Contiguous():
 		c.Invalid("%v must be contiguous, since two elements share a byte", y)
 	case four && y.Len() > 0 && y.Dim(-1)%2 != 0:

@@ -11,6 +11,7 @@ var Table = op.Merge(
 	boundedQuantGates,
 	dequantGates,
 	fakeQuantisations,
+	gateQuantisations,
 	groupQuantisations,
 	quantActivations,
 	quantPacks,

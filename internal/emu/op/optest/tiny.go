@@ -1,0 +1,32 @@
+package optest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel/tiny"
+	"github.com/goascend/cann/internal/emu/op"
+)
+
+// Tiny returns a contiguous tensor of a type of eight or four bits, with an even last dimension.
+func Tiny(t testing.TB, d dtype.Type, shape []int64, values ...float64) *op.Tensor {
+	bytes := append([]int64{}, shape...)
+	if d.Bits() == 4 {
+		bytes[len(bytes)-1] /= 2
+	}
+	x := Tensor(t, dtype.Uint8, bytes, 0)
+	x.DType, x.Shape, x.Storage, x.Strides = d, shape, shape, op.ContiguousStrides(shape)
+	if len(values) > 0 {
+		require.NoError(t, tiny.Write(x.View(), values, tiny.Even))
+	}
+	return x
+}
+
+// TinyValues returns the elements of a tensor of any floating-point type in row-major order.
+func TinyValues(t testing.TB, x *op.Tensor) []float64 {
+	v, err := tiny.Read(x.View())
+	require.NoError(t, err)
+	return v
+}
