@@ -1282,9 +1282,10 @@ var opFusedInferAttentionScore = Operator{
 //
 // It launches aclnnFusedInferAttentionScore (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // attention on st.
-// The emulator verified: Query float16 bfloat16; Key, Value, AttentionOut float16 bfloat16 int8;
-// QuantScale2, QuantOffset2 float32 bfloat16; AntiquantScale, AntiquantOffset float32 float16
-// bfloat16; BlockTable int32; SoftmaxLse float32. Its checks follow the document.
+// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16 int8; PseShift float16
+// bfloat16; DeqScale1, DeqScale2 float32 uint64; QuantScale1, SoftmaxLse float32; QuantScale2,
+// QuantOffset2 float32 bfloat16; AntiquantScale, AntiquantOffset float32 float16 bfloat16;
+// BlockTable int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs/aclnnFusedInferAttentionScore.md
 func FusedInferAttentionScore(st *acl.Stream, p FusedInferAttentionScoreParams) error {
 	c := NewCall(st, &opFusedInferAttentionScore)
@@ -1381,12 +1382,13 @@ var opFusedInferAttentionScoreV2 = Operator{
 //
 // It launches aclnnFusedInferAttentionScoreV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // attention on st.
-// The emulator verified: Query float16 bfloat16; Key, Value float16 bfloat16 int8 int32 int4;
+// The emulator verified: Query, AttentionOut float16 bfloat16 int8; Key, Value float16 bfloat16
+// int8 int32 int4; PseShiftOptional float16 bfloat16; AttenMaskOptional int8 uint8 bool;
+// DeqScale1Optional, DeqScale2Optional float32 uint64; QuantScale1Optional, SoftmaxLse float32;
 // QuantScale2Optional, QuantOffset2Optional float32 bfloat16; AntiquantScaleOptional,
 // AntiquantOffsetOptional, KeyAntiquantScaleOptional, KeyAntiquantOffsetOptional,
 // ValueAntiquantScaleOptional, ValueAntiquantOffsetOptional float32 float16 bfloat16;
-// BlockTableOptional int32; AttentionOut float16 bfloat16 int8; SoftmaxLse float32. Its checks
-// follow the document.
+// BlockTableOptional int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs/aclnnFusedInferAttentionScoreV2.md
 func FusedInferAttentionScoreV2(st *acl.Stream, p FusedInferAttentionScoreV2Params) error {
 	c := NewCall(st, &opFusedInferAttentionScoreV2)
@@ -1495,12 +1497,13 @@ var opFusedInferAttentionScoreV3 = Operator{
 //
 // It launches aclnnFusedInferAttentionScoreV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // attention on st.
-// The emulator verified: Query float16 bfloat16; Key, Value float16 bfloat16 int8 int32 int4;
+// The emulator verified: Query, AttentionOut float16 bfloat16 int8; Key, Value float16 bfloat16
+// int8 int32 int4; PseShiftOptional float16 bfloat16; AttenMaskOptional int8 uint8 bool;
+// DeqScale1Optional, DeqScale2Optional float32 uint64; QuantScale1Optional, SoftmaxLse float32;
 // QuantScale2Optional, QuantOffset2Optional float32 bfloat16; AntiquantScaleOptional,
 // AntiquantOffsetOptional, KeyAntiquantScaleOptional, KeyAntiquantOffsetOptional,
 // ValueAntiquantScaleOptional, ValueAntiquantOffsetOptional float32 float16 bfloat16;
-// BlockTableOptional int32; AttentionOut float16 bfloat16 int8; SoftmaxLse float32. Its checks
-// follow the document.
+// BlockTableOptional int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs/aclnnFusedInferAttentionScoreV3.md
 func FusedInferAttentionScoreV3(st *acl.Stream, p FusedInferAttentionScoreV3Params) error {
 	c := NewCall(st, &opFusedInferAttentionScoreV3)
@@ -1614,12 +1617,12 @@ var opFusedInferAttentionScoreV4 = Operator{
 // sink.
 //
 // It launches aclnnFusedInferAttentionScoreV4 (libopapi, CANN 2026-08) of family attention on st.
-// The emulator verified: Query float16 bfloat16; Key, Value float16 bfloat16 int8 int32 int4;
-// QuantScale2Optional, QuantOffset2Optional float32 bfloat16; AntiquantScaleOptional,
-// AntiquantOffsetOptional, KeyAntiquantScaleOptional, KeyAntiquantOffsetOptional,
-// ValueAntiquantScaleOptional, ValueAntiquantOffsetOptional float32 float16 bfloat16;
-// BlockTableOptional int32; AttentionOut float16 bfloat16 int8; SoftmaxLse float32. Its checks
-// follow the document.
+// The emulator verified: Query, AttentionOut float16 bfloat16 int8; Key, Value float16 bfloat16
+// int8 int32 int4; PseShiftOptional float16 bfloat16; DeqScale1Optional, DeqScale2Optional float32
+// uint64; QuantScale1Optional, SoftmaxLse float32; QuantScale2Optional, QuantOffset2Optional
+// float32 bfloat16; AntiquantScaleOptional, AntiquantOffsetOptional, KeyAntiquantScaleOptional,
+// KeyAntiquantOffsetOptional, ValueAntiquantScaleOptional, ValueAntiquantOffsetOptional float32
+// float16 bfloat16; BlockTableOptional int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs/aclnnFusedInferAttentionScoreV4.md
 func FusedInferAttentionScoreV4(st *acl.Stream, p FusedInferAttentionScoreV4Params) error {
 	c := NewCall(st, &opFusedInferAttentionScoreV4)
@@ -3187,9 +3190,9 @@ var opPromptFlashAttentionV2 = Operator{
 //
 // It launches aclnnPromptFlashAttentionV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
 // on st.
-// The emulator verified: Query, Key, Value float16 bfloat16; AttenMask int8 uint8 bool;
-// QuantScale2, QuantOffset2 float32 bfloat16; AttentionOut float16 bfloat16 int8. Its checks follow
-// the document.
+// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16 int8; PseShift float16
+// bfloat16; AttenMask int8 uint8 bool; DeqScale1, DeqScale2 float32 uint64; QuantScale1 float32;
+// QuantScale2, QuantOffset2 float32 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/prompt_flash_attention/docs/aclnnPromptFlashAttentionV2.md
 func PromptFlashAttentionV2(st *acl.Stream, p PromptFlashAttentionV2Params) error {
 	c := NewCall(st, &opPromptFlashAttentionV2)
@@ -3257,8 +3260,9 @@ var opPromptFlashAttentionV3 = Operator{
 //
 // It launches aclnnPromptFlashAttentionV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
 // on st.
-// The emulator verified: Query, Key, Value float16 bfloat16; QuantScale2, QuantOffset2 float32
-// bfloat16; AttentionOut float16 bfloat16 int8. Its checks follow the document.
+// The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16 int8; PseShift float16
+// bfloat16; DeqScale1, DeqScale2 float32 uint64; QuantScale1 float32; QuantScale2, QuantOffset2
+// float32 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/prompt_flash_attention/docs/aclnnPromptFlashAttentionV3.md
 func PromptFlashAttentionV3(st *acl.Stream, p PromptFlashAttentionV3Params) error {
 	c := NewCall(st, &opPromptFlashAttentionV3)

@@ -11,8 +11,8 @@ import (
 )
 
 // inferenceTable is attention without a backward pass: over prompts, over a cache of keys for one
-// new token, and both in one operator. Caches and results may be quantised. Quantised queries,
-// shared prefixes and left padding are refused. Null pointers, dtypes, layouts and head dimensions
+// new token, and both in one operator. Caches and results may be quantised, and queries too if the keys and
+// values are. Shared prefixes and left padding are refused. Null pointers, dtypes, layouts and head dimensions
 // are refused with 161001 or 161002. Masks, lengths, block tables, scales and the sizes of a 910B,
 // which only the kernel's tiling checks, are refused with 561002, in phase one too.
 var inferenceTable = op.Table{
@@ -37,11 +37,12 @@ type inference struct {
 
 	keyScale, valueScale *cacheScale // of a quantised cache
 	outScale, outOffset  *op.Tensor  // of an int8 result: one number, or one for each head and position
+	integers             *int8Scales // of an int8 query
 }
 
 // refusedOptions are the tensors of features that the emulator does not support.
 var refusedOptions = []string{
-	"deqScale1", "quantScale1", "deqScale2", "dequantScale1", "dequantScale2", "queryPaddingSize", "kvPaddingSize",
+	"dequantScale1", "dequantScale2", "queryPaddingSize", "kvPaddingSize",
 	"keySharedPrefix", "valueSharedPrefix", "keyRopeAntiquantScale", "dequantScaleQuery", "learnableSink",
 }
 
@@ -99,7 +100,7 @@ func inferAttention(c *op.Call) (op.Run, error) {
 	a.query, a.key, a.value = c.Tensor("query"), a.keys[0], a.values[0]
 	for _, name := range refusedOptions {
 		if t := optionalNamed(c, name); t != nil {
-			c.Invalid("%v is given; the emulator computes neither quantised queries nor shared prefixes, sinks or left padding: pass null", t)
+			c.Invalid("%v is given; the emulator computes neither queries with scales of their own nor shared prefixes, sinks or left padding: pass null", t)
 		}
 	}
 	a.queryRope, a.keyRope = optionalNamed(c, "queryRope"), optionalNamed(c, "keyRope")
@@ -121,7 +122,7 @@ func inferAttention(c *op.Call) (op.Run, error) {
 	if c.Has("softmaxLseFlag") && c.Bool("softmaxLseFlag") {
 		a.lse = c.Tensor("softmaxLse")
 	}
-	for _, check := range []func(*op.Call){a.readShapes, a.checkSizes, a.readLengths, a.checkMask, a.checkOutputs, a.readCacheScales, a.readOutScale} {
+	for _, check := range []func(*op.Call){a.readShapes, a.checkSizes, a.readLengths, a.checkMask, a.checkOutputs, a.readCacheScales, a.readInt8Scales, a.readOutScale} {
 		if check(c); c.Err() != nil {
 			return nil, c.Err()
 		}
@@ -143,13 +144,21 @@ func (a *inference) readShapes(c *op.Call) {
 	if name == "SBH" {
 		c.Invalid("inputLayout SBH is not supported; use BSH, BSND, BNSD, BNSD_BSND or TND")
 	}
-	c.DType(a.query, dtype.Float16, dtype.BFloat16)
+	queries, outs := []dtype.Type{dtype.Float16, dtype.BFloat16}, []dtype.Type{a.query.DType}
+	if hasNamed(c, "deqScale1") {
+		queries = append(queries, dtype.Int8)
+	}
+	if a.query.DType == dtype.Int8 {
+		outs[0] = dtype.Float16
+	}
+	if hasNamed(c, "quantScale2") {
+		outs = append(outs, dtype.Int8)
+	}
+	c.DType(a.query, queries...)
+	c.DType(a.out, outs...)
 	for _, t := range slices.Concat(a.keys, a.values) {
 		a.checkCacheType(c, t)
 		c.Plain(t)
-	}
-	if a.out.DType != dtype.Int8 || !hasNamed(c, "quantScale2") {
-		c.SameDType(a.query, a.out)
 	}
 	c.Plain(a.out)
 	if len(a.keys) != len(a.values) {
@@ -350,7 +359,11 @@ func (a *inference) checkOutputs(c *op.Call) {
 	}
 	if a.bias != nil {
 		c.Plain(a.bias)
-		c.SameDType(a.query, a.bias)
+		if a.query.DType == dtype.Int8 {
+			c.DType(a.bias, dtype.Float16)
+		} else {
+			c.SameDType(a.query, a.bias)
+		}
 		b := a.bias.Shape
 		if a.layout.packed() || len(b) != 4 || b[0] != 1 && b[0] != a.batch || b[1] != a.heads || b[2] < a.rows || b[3] < a.cols {
 			c.Unfit("%v must be [1 or B, N, Sq, Skv]: 1 or %d, %d, at least %d and %d", a.bias, a.batch, a.heads, a.rows, a.cols)
@@ -390,6 +403,9 @@ func (a *inference) run() error {
 		if table, err = kernel.Indices(a.blocks.View()); err != nil {
 			return err
 		}
+	}
+	if a.integers != nil {
+		return a.runInt8()
 	}
 	if a.keyScale != nil || a.outScale != nil {
 		return a.runQuantised(table)

@@ -32,8 +32,8 @@ func (a *inference) readOutScale(c *op.Call) {
 		c.Unfit("%v: the result is not quantised with inputLayout TND or queryRope", a.out)
 	case a.key.DType == dtype.Int4:
 		c.Unfit("%v: the result of an int4 cache is not quantised", a.out)
-	case !a.incremental() && scale.Len() != 1 && a.valDim%int8PromptDims != 0:
-		c.Unfit("D should be %d elements aligned with a quantScale2 for each position; it is %d", int8PromptDims, a.valDim)
+	case !a.incremental() && scale.Len() != 1 && a.valDim%int8Dims != 0:
+		c.Unfit("D should be %d elements aligned with a quantScale2 for each position; it is %d", int8Dims, a.valDim)
 	case !a.incremental() && a.mask.mode == sparseBand && (a.mask.pre < 0 || a.mask.next < 0):
 		c.Unfit("preTokens %d and nextTokens %d must not be negative with sparseMode 4 and %v", a.mask.pre, a.mask.next, a.out)
 	case offset != nil && a.leavesRows():

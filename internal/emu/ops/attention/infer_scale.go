@@ -20,9 +20,8 @@ const (
 
 // Limits of quantised caches.
 const (
-	int4Dims       = 64 // features of a head of an int4 cache are a multiple of it
-	separateRows   = 16 // query tokens when keys and values have scales of their own
-	int8PromptDims = 32 // features of a head are a multiple of it, with int8 and several query tokens
+	int4Dims     = 64 // features of a head of an int4 cache are a multiple of it
+	separateRows = 16 // query tokens when keys and values have scales of their own
 )
 
 // cacheScale dequantises a cache: a number x becomes (x + offset) · scale.
@@ -55,7 +54,7 @@ func (s *cacheScale) fill(dense, cache kernel.View, item, first int64) error {
 // scales for them. An int32 holds eight int4.
 func (a *inference) checkCacheType(c *op.Call, t *op.Tensor) {
 	switch {
-	case !hasNamed(c, "antiquantScale"):
+	case !hasNamed(c, "antiquantScale") || a.query.DType == dtype.Int8:
 		c.SameDType(a.query, t)
 		return
 	case !hasNamed(c, "keyAntiquantScale"):
@@ -97,8 +96,6 @@ func (a *inference) readCacheScales(c *op.Call) {
 		c.Unfit("%v: the cache is not quantised if there is queryRope", a.key)
 	case separate == nil && joint == nil:
 		c.Unfit("%v is quantised; it needs antiquantScale, or keyAntiquantScale and valueAntiquantScale", a.key)
-	case !a.incremental() && a.dim%int8PromptDims != 0:
-		c.Unfit("D should be %d elements aligned with an int8 cache; it is %d in %v", int8PromptDims, a.dim, a.query)
 	}
 	a.checkInt4(c, separate != nil)
 	if c.Err() != nil {

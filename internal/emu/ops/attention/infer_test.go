@@ -24,6 +24,7 @@ type prompt struct {
 	visible                     func(b int, i, j int64) bool
 	block                       int64 // 0 without paging
 	query, key, value           []float64
+	bias                        []float64 // [heads, rows, columns]; nil without one
 	batch, totalRows, totalCols int64
 	cache                       *quantisedCache // nil for keys and values of dtype
 	out                         *quantisedOut   // nil for a result of dtype
@@ -76,7 +77,10 @@ func (p *prompt) expected(out string) (result, lse []float64) {
 					for d := range p.dim {
 						scores[j] += p.query[p.at(p.layout, b, h, i, d, p.heads, p.rows, row0)] * p.key[p.at(p.layout, b, kh, int64(j), d, p.keyHeads, p.cols, col0)]
 					}
-					scores[j] = math.Exp(scores[j] * 0.25)
+					if scores[j] *= 0.25; p.bias != nil {
+						scores[j] += p.bias[(h*p.rows+i)*p.cols+int64(j)]
+					}
+					scores[j] = math.Exp(scores[j])
 					if p.visible != nil && !p.visible(int(b), i, int64(j)) {
 						scores[j] = 0
 					}
@@ -170,6 +174,15 @@ func (p *prompt) addLengths(has func(string) bool, a optest.Args) {
 	}
 }
 
+// addBias adds the bias to the arguments.
+func (p *prompt) addBias(t testing.TB, has func(string) bool, a optest.Args) {
+	for _, n := range []string{"pseShift", "pseShiftOptional"} {
+		if has(n) && p.bias != nil {
+			a[n] = optest.Tensor(t, p.dtype, []int64{1, p.heads, p.rows, p.cols}, p.bias...)
+		}
+	}
+}
+
 func (p *prompt) check(t *testing.T, name string, l kerneltest.Layout, extra optest.Args) {
 	t.Helper()
 	p.start()
@@ -215,6 +228,7 @@ func (p *prompt) check(t *testing.T, name string, l kerneltest.Layout, extra opt
 		a["key"], a["value"] = []*op.Tensor{key}, []*op.Tensor{value}
 	}
 	p.addLengths(has, a)
+	p.addBias(t, has, a)
 	var lse *op.Tensor
 	if has("softmaxLse") {
 		shape := []int64{p.batch, p.heads, p.rows, 1}
@@ -258,6 +272,17 @@ func TestPromptAttentionLayouts(t *testing.T) {
 	}
 	p := &prompt{layout: "BNSD", dtype: dtype.Float16, heads: 2, keyHeads: 1, dim: 16, rows: 3, cols: 3, queryLengths: []int64{3, 2}, keyLengths: []int64{3, 0}}
 	p.check(t, "FusedInferAttentionScoreV2", kerneltest.Contiguous, optest.Args{"inputLayout": "BNSD_BSND"})
+}
+
+// A bias of every head and place is added to the scaled scores.
+func TestPromptAttentionBias(t *testing.T) {
+	for _, name := range int8Operators {
+		for _, d := range inferTypes {
+			p := &prompt{layout: "BSND", dtype: d, heads: 2, keyHeads: 1, dim: 16, rows: 4, cols: 6, queryLengths: []int64{4, 3}, keyLengths: []int64{6, 5}}
+			p.bias = optest.Normal(4, d, p.heads*p.rows*p.cols)
+			p.check(t, name, kerneltest.Contiguous, nil)
+		}
+	}
 }
 
 func TestPromptAttentionMasks(t *testing.T) {

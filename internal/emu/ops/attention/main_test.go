@@ -13,18 +13,14 @@ func TestMain(m *testing.M) { optest.Main(m, abi.Attention, Table) }
 
 // Phase two computes right values with every element type that phase one accepts.
 func TestElementTypes(t *testing.T) {
-	missing := "the emulator does not compute it yet"
+	bits := "a uint64 scale holds the bits of a float32"
 	optest.VerifyElementTypes(t, map[string]string{
+		"aclnnFusedInferAttentionScoreV3 accepts deqScale":  bits,
+		"aclnnPromptFlashAttentionV3 accepts deqScale":      bits,
 		"aclnnDequantRopeQuantKvcache refuses":              "CANN's definition of the operator has float16, bfloat16 and int32",
-		"aclnnFusedInferAttentionScoreV2 refuses query":     missing,
-		"aclnnFusedInferAttentionScoreV3 refuses query":     missing,
-		"aclnnFusedInferAttentionScore refuses query":       missing,
-		"aclnnFusedInferAttentionScoreV4 refuses query":     missing,
-		"aclnnPromptFlashAttentionV2 refuses":               missing,
 		"aclnnIncreFlashAttentionV4 refuses antiquant":      "numbers of a channel have the type of the query, and this version has no mode of other ones",
 		"aclnnMlaProlog refuses":                            "the page's own table of cases has bfloat16 in each, and there is no output for the scales of int8",
 		"aclnnNsaSelectedAttentionGrad refuses":             "CANN's definition of the operator has gradients of float16 and bfloat16 only",
-		"aclnnPromptFlashAttentionV3 refuses":               missing,
 		"aclnnDequantRopeQuantKvcache accepts biasOptional": "an integer is added before the scale, another number after it",
 		"aclnnDequantRopeQuantKvcache accepts x":            "only integers are multiplied by the scale",
 		"aclnnMlaProlog accepts":                            "only integers are multiplied by the scale",
