@@ -601,7 +601,8 @@ var opDynamicQuantV3 = Operator{
 //
 // It launches aclnnDynamicQuantV3 (libopapi, CANN 2026-08) of family quantization on st.
 // The emulator verified: X, SmoothScalesOptional float16 bfloat16; GroupIndexOptional int32; YOut
-// int8 int32 int4; ScaleOut float32. Its checks follow CANN's source.
+// int8 int32 int4 hifloat8 float8_e5m2 float8_e4m3fn; ScaleOut, OffsetOut float32. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-nn, quant/dynamic_quant/docs/aclnnDynamicQuantV3.md
 func DynamicQuantV3(st *acl.Stream, p DynamicQuantV3Params) error {
 	c := NewCall(st, &opDynamicQuantV3)
@@ -646,8 +647,9 @@ var opDynamicQuantV4 = Operator{
 // DynamicQuantV4 is DynamicQuantV3 with a choice of the greatest quantised value.
 //
 // It launches aclnnDynamicQuantV4 (libopapi, CANN 2026-08) of family quantization on st.
-// The emulator verified: X, SmoothScalesOptional float16 bfloat16; YOut int8 int32 int4; ScaleOut,
-// OffsetOut float32. Its checks follow CANN's source.
+// The emulator verified: X, SmoothScalesOptional float16 bfloat16; GroupIndexOptional int32; YOut
+// int8 int32 int4 hifloat8 float8_e5m2 float8_e4m3fn; ScaleOut, OffsetOut float32. Its checks
+// follow CANN's source.
 // Vendor's page: hicann/ops-nn, quant/dynamic_quant/docs/aclnnDynamicQuantV4.md
 func DynamicQuantV4(st *acl.Stream, p DynamicQuantV4Params) error {
 	c := NewCall(st, &opDynamicQuantV4)

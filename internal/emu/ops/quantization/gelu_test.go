@@ -122,7 +122,7 @@ func TestGeluQuantToFloats(t *testing.T) {
 	}
 }
 
-// By channel the fourth version quantises columns as the rows of the transpose.
+// By channel the last two versions quantise columns as the rows of the transpose.
 func TestDynamicQuantByChannel(t *testing.T) {
 	for _, d := range op.HalfTypes {
 		for _, l := range kerneltest.Layouts {
@@ -153,12 +153,14 @@ func TestDynamicQuantByChannel(t *testing.T) {
 				if !symmetric {
 					require.Equal(t, optest.Values(rowOffset), optest.Values(offset))
 				}
-				optest.Refused(t, op.InvalidParam, "DynamicQuantV4", a.With(optest.Args{"dstTypeMax": 15.0}), "dstTypeMax")
+				optest.Refused(t, op.TilingRefused, "DynamicQuantV4", a.With(optest.Args{"dstTypeMax": 32769.0}), "dstTypeMax")
+				optest.Refused(t, op.TilingRefused, "DynamicQuantV4", a.With(optest.Args{"dstTypeMax": -1.0}), "dstTypeMax")
 				optest.Refused(t, op.InvalidParam, "DynamicQuantV4", a.With(optest.Args{"smoothScalesOptional": optest.Tensor(t, d, []int64{3}, 1)}), "must have shape [5] (one for each place of a column of x")
 				optest.Refused(t, op.InvalidParam, "DynamicQuantV4", b.With(optest.Args{"smoothScalesOptional": optest.Tensor(t, d, []int64{3}, 1)}), "must have shape [5] (one for each place of a row of x")
 				optest.Refused(t, op.InvalidParam, "DynamicQuantV4", a.With(optest.Args{"scaleOut": optest.Tensor(t, dtype.Float32, []int64{2, 5})}), "must have shape [2,3] (one for each column of x")
 				optest.Refused(t, op.InvalidParam, "DynamicQuantV4", a.With(optest.Args{"groupIndexOptional": optest.Tensor(t, dtype.Int32, []int64{1}, 2), "smoothScalesOptional": optest.Tensor(t, d, []int64{1, 5}, 1)}), "no groups")
-				optest.Refused(t, op.InvalidParam, "DynamicQuantV3", optest.Args{"x": x, "dstType": dtype.Int8, "isSymmetrical": true, "quantMode": "perchannel", "yOut": y, "scaleOut": scale}, "perchannel")
+				optest.Run(t, "DynamicQuantV3", a)
+				require.Equal(t, want, optest.Values(y))
 			}
 		}
 	}

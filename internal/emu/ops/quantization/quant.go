@@ -3,12 +3,14 @@ package quantization
 import (
 	"slices"
 
+	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/tiny"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
-// quantisations lists the conversions between numbers and int8 or int4. They refuse float8.
+// quantisations lists the conversions between numbers and int8 or int4. DynamicQuant alone takes floats of eight bits.
 var quantisations = op.Table{
 	"AscendQuant": ascendQuant, "AscendQuantV3": ascendQuant, "AscendAntiQuant": ascendAntiQuant, "Quantize": quantize,
 	"DynamicQuant": dynamicQuant, "DynamicQuantV2": dynamicQuant, "DynamicQuantV3": dynamicQuant, "DynamicQuantV4": dynamicQuant,
@@ -184,11 +186,19 @@ func smoothed(c *op.Call, x *op.Tensor, length int64, line string) (smooth, grou
 	return smooth, groups
 }
 
-// dynamicQuant scales each row of x, or all of x, by its largest magnitude. The fourth version
+// dynamicQuant scales each row of x, or all of x, by its largest magnitude. The third and the fourth version
 // can also scale each position of the last dimension.
 func dynamicQuant(c *op.Call) (op.Run, error) {
 	x, y, scale := c.Tensor("x"), c.Tensor("yOut"), c.Tensor("scaleOut")
-	fours := fewBits(c, x, y)
+	floats, fours, most := c.Chip() == acceptance.Ascend950 && slices.Contains(eightBitFloats, y.DType), false, float32(0)
+	if floats {
+		c.Plain(x, y)
+		c.SameShape(x, y)
+		namedType(c, y)
+		most = largestOf(c, y.DType)
+	} else {
+		fours = fewBits(c, x, y)
+	}
 	c.Rank(x, 2, kernel.MaxRank)
 	if c.Err() != nil {
 		return nil, c.Err()
@@ -198,18 +208,18 @@ func dynamicQuant(c *op.Call) (op.Run, error) {
 		q.Most = kernel.MostInt4
 	}
 	want, length, line := x.Shape[:x.Rank()-1], x.Dim(-1), "row"
-	if c.Has("dstTypeMax") && c.Float("dstTypeMax") != 0 {
-		c.Invalid("dstTypeMax is %g; integers have their own, pass 0", c.Float("dstTypeMax"))
+	if limit := tiny.Largest(dtype.HiFloat8); c.Has("dstTypeMax") && (c.Float("dstTypeMax") < 0 || c.Float("dstTypeMax") > limit) {
+		c.Unfit("dstTypeMax is %g; it must be within the range [0, %g], and hifloat8 alone heeds it", c.Float("dstTypeMax"), limit)
 	}
 	if c.Has("quantMode") {
 		switch mode := c.Text("quantMode"); {
 		case mode == "" || mode == "pertoken":
 		case mode == "pertensor":
 			q.Whole, want = true, []int64{1}
-		case mode == "perchannel" && c.Op.Name == "DynamicQuantV4":
+		case mode == "perchannel":
 			channels, want, length, line = true, append(slices.Clone(x.Shape[:x.Rank()-2]), x.Dim(-1)), x.Dim(-2), "column"
 		default:
-			c.Invalid("quantMode %q is not supported; use pertoken or pertensor, or perchannel of DynamicQuantV4", mode)
+			c.Invalid("quantMode %q is not supported; use pertoken, pertensor or perchannel", mode)
 		}
 	}
 	offset := (*op.Tensor)(nil)
@@ -241,14 +251,18 @@ func dynamicQuant(c *op.Call) (op.Run, error) {
 				return err
 			}
 		}
-		return op.WithInt8(y, x.Shape, func(into kernel.View) error {
-			from := x.View()
-			if channels { // treat the columns as rows
-				order := op.InOrder(x.Rank())
+		lines := func(v kernel.View) kernel.View { // treats columns as rows
+			order := op.InOrder(x.Rank())
+			if channels {
 				slices.Reverse(order[x.Rank()-2:])
-				from, into = op.Permuted(from, order), op.Permuted(into, order)
 			}
-			return run.Quantize(into, scale.View(), from)
+			return op.Permuted(v, order)
+		}
+		if floats {
+			return floatQuantizer{run, most}.quantise(lines(y.View()), scale.View(), lines(x.View()))
+		}
+		return op.WithInt8(y, x.Shape, func(into kernel.View) error {
+			return run.Quantize(lines(into), scale.View(), lines(x.View()))
 		})
 	}, nil
 }
