@@ -30,7 +30,7 @@
 // The functions are generated from the ABI table (internal/abi) by internal/npugen, which
 // also binds operators of custom packages in the same form. Their comments say what an
 // operator computes, which CANN has it, and where its public document is: a repository on
-// GitHub and a path in it. Those of the fields say what the Go types do not: which tensors
+// GitHub and a path in it, which leaves out a file with the operator's C name. Those of the fields say what the Go types do not: which tensors
 // are optional or written, how many dimensions they have, and which constants an integer or
 // text takes. "The emulator verified" lists the dtypes with which tests ran an operator on the
 // emulator and compared its results, tensor by tensor; integers are Int8 to Int64 and Uint8 to

@@ -63,7 +63,7 @@ var opClippedSwiglu = Operator{
 // It launches aclnnClippedSwiglu (libopapi, CANN 2026-08) of family activation on st.
 // The emulator verified: X, Out float32 float16 bfloat16; GroupIndexOptional int64. Its checks
 // follow the document.
-// Vendor's page: hicann/ops-nn, activation/clipped_swiglu/docs/aclnnClippedSwiglu.md
+// Vendor's page: hicann/ops-nn, activation/clipped_swiglu/docs
 func ClippedSwiglu(st *acl.Stream, p ClippedSwigluParams) error {
 	c := NewCall(st, &opClippedSwiglu)
 	p.Encode(c)
@@ -107,7 +107,7 @@ var opClippedSwigluGrad = Operator{
 // It launches aclnnClippedSwigluGrad (libopapi, CANN 2026-08) of family activation on st.
 // The emulator verified: GradY, X, GradXOut float32 float16 bfloat16; GroupIndexOptional int64. Its
 // checks follow the document.
-// Vendor's page: hicann/ops-nn, activation/clipped_swiglu_grad/docs/aclnnClippedSwigluGrad.md
+// Vendor's page: hicann/ops-nn, activation/clipped_swiglu_grad/docs
 func ClippedSwigluGrad(st *acl.Stream, p ClippedSwigluGradParams) error {
 	c := NewCall(st, &opClippedSwigluGrad)
 	p.Encode(c)
@@ -152,7 +152,7 @@ var opClippedSwigluV2 = Operator{
 // It launches aclnnClippedSwigluV2 (libopapi, CANN 2026-08) of family activation on st.
 // The emulator verified: X, Out float32 float16 bfloat16; GroupIndexOptional int64. Its checks
 // follow the document.
-// Vendor's page: hicann/ops-nn, activation/clipped_swiglu/docs/aclnnClippedSwigluV2.md
+// Vendor's page: hicann/ops-nn, activation/clipped_swiglu/docs
 func ClippedSwigluV2(st *acl.Stream, p ClippedSwigluV2Params) error {
 	c := NewCall(st, &opClippedSwigluV2)
 	p.Encode(c)
@@ -234,7 +234,7 @@ var opEluBackward = Operator{
 // It launches aclnnEluBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: GradOutput, SelfOrResult float32 float16 bfloat16; GradInput float32
 // float16 bfloat16 float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/elu_grad_v2/docs/aclnnEluBackward.md
+// Vendor's page: hicann/ops-nn, activation/elu_grad_v2/docs
 func EluBackward(st *acl.Stream, p EluBackwardParams) error {
 	c := NewCall(st, &opEluBackward)
 	p.Encode(c)
@@ -274,7 +274,7 @@ var opEluV2 = Operator{
 // It launches aclnnEluV2 (libopapi, CANN 2026-08) of family activation on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 integers bool; Out float32 float16
 // bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, experimental/activation/elu_v2/docs/aclnnEluV2.md
+// Vendor's page: hicann/ops-nn, experimental/activation/elu_v2/docs
 func EluV2(st *acl.Stream, p EluV2Params) error {
 	c := NewCall(st, &opEluV2)
 	p.Encode(c)
@@ -307,7 +307,7 @@ var opFastGelu = Operator{
 //
 // It launches aclnnFastGelu (libopapi, CANN 2026-08) of family activation on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/fast_gelu/docs/aclnnFastGelu.md
+// Vendor's page: hicann/ops-nn, activation/fast_gelu/docs
 func FastGelu(st *acl.Stream, p FastGeluParams) error {
 	c := NewCall(st, &opFastGelu)
 	p.Encode(c)
@@ -339,7 +339,7 @@ var opFastGeluBackward = Operator{
 // It launches aclnnFastGeluBackward (libopapi, CANN 2026-08) of family activation on st.
 // The emulator verified: GradOutput, Self, GradInput float32 float16 bfloat16. Its checks follow
 // CANN's source.
-// Vendor's page: hicann/ops-nn, activation/fast_gelu_grad/docs/aclnnFastGeluBackward.md
+// Vendor's page: hicann/ops-nn, activation/fast_gelu_grad/docs
 func FastGeluBackward(st *acl.Stream, p FastGeluBackwardParams) error {
 	c := NewCall(st, &opFastGeluBackward)
 	p.Encode(c)
@@ -371,7 +371,7 @@ var opFastGeluV2 = Operator{
 // It launches aclnnFastGeluV2 (libopapi, CANN 2026-08) of family activation on st.
 // The emulator verified: X float32 float16 bfloat16 float64 integers bool; Out float32 float16
 // bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, experimental/activation/fast_gelu_v2/docs/aclnnFastGeluV2.md
+// Vendor's page: hicann/ops-nn, experimental/activation/fast_gelu_v2/docs
 func FastGeluV2(st *acl.Stream, p FastGeluV2Params) error {
 	c := NewCall(st, &opFastGeluV2)
 	p.Encode(c)
@@ -404,7 +404,7 @@ var opFatreluMul = Operator{
 // It launches aclnnFatreluMul (libopapi, CANN 8.1.RC1) of family activation on st.
 // The emulator verified: Input, Threshold, Out float32 float16 bfloat16. Its checks follow the
 // document.
-// Vendor's page: hicann/ops-nn, activation/fatrelu_mul/docs/aclnnFatreluMul.md
+// Vendor's page: hicann/ops-nn, activation/fatrelu_mul/docs
 func FatreluMul(st *acl.Stream, p FatreluMulParams) error {
 	c := NewCall(st, &opFatreluMul)
 	p.Encode(c)
@@ -438,7 +438,7 @@ var opFusedBiasLeakyRelu = Operator{
 //
 // It launches aclnnFusedBiasLeakyRelu (libopapi, CANN 2026-08) of family activation on st.
 // The emulator does not implement it: experimental, in no release of CANN.
-// Vendor's page: hicann/ops-nn, experimental/activation/fused_bias_leaky_relu/docs/aclnnFusedBiasLeakyRelu.md
+// Vendor's page: hicann/ops-nn, experimental/activation/fused_bias_leaky_relu/docs
 func FusedBiasLeakyRelu(st *acl.Stream, p FusedBiasLeakyReluParams) error {
 	c := NewCall(st, &opFusedBiasLeakyRelu)
 	p.Encode(c)
@@ -476,7 +476,7 @@ var opGeGlu = Operator{
 // It launches aclnnGeGlu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: Self, Out, OutGelu float32 float16 bfloat16. Its checks follow CANN's
 // source.
-// Vendor's page: hicann/ops-nn, activation/ge_glu_v2/docs/aclnnGeGlu.md
+// Vendor's page: hicann/ops-nn, activation/ge_glu_v2/docs
 func GeGlu(st *acl.Stream, p GeGluParams) error {
 	c := NewCall(st, &opGeGlu)
 	p.Encode(c)
@@ -514,7 +514,7 @@ var opGeGluBackward = Operator{
 // It launches aclnnGeGluBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: GradOutput, Self, GradInput float32 float16 bfloat16. Its checks follow
 // CANN's source.
-// Vendor's page: hicann/ops-nn, activation/ge_glu_grad_v2/docs/aclnnGeGluBackward.md
+// Vendor's page: hicann/ops-nn, activation/ge_glu_grad_v2/docs
 func GeGluBackward(st *acl.Stream, p GeGluBackwardParams) error {
 	c := NewCall(st, &opGeGluBackward)
 	p.Encode(c)
@@ -553,7 +553,7 @@ var opGeGluV3 = Operator{
 // It launches aclnnGeGluV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: Self, Out, OutGelu float32 float16 bfloat16. Its checks follow CANN's
 // source.
-// Vendor's page: hicann/ops-nn, activation/ge_glu_v2/docs/aclnnGeGluV3.md
+// Vendor's page: hicann/ops-nn, activation/ge_glu_v2/docs
 func GeGluV3(st *acl.Stream, p GeGluV3Params) error {
 	c := NewCall(st, &opGeGluV3)
 	p.Encode(c)
@@ -593,7 +593,7 @@ var opGeGluV3Backward = Operator{
 // It launches aclnnGeGluV3Backward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: GradOutput, Self, GradInput float32 float16 bfloat16. Its checks follow
 // CANN's source.
-// Vendor's page: hicann/ops-nn, activation/ge_glu_grad_v2/docs/aclnnGeGluV3Backward.md
+// Vendor's page: hicann/ops-nn, activation/ge_glu_grad_v2/docs
 func GeGluV3Backward(st *acl.Stream, p GeGluV3BackwardParams) error {
 	c := NewCall(st, &opGeGluV3Backward)
 	p.Encode(c)
@@ -629,7 +629,7 @@ var opGelu = Operator{
 //
 // It launches aclnnGelu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/gelu/docs/aclnnGelu.md
+// Vendor's page: hicann/ops-nn, activation/gelu/docs
 func Gelu(st *acl.Stream, p GeluParams) error {
 	c := NewCall(st, &opGelu)
 	p.Encode(c)
@@ -661,7 +661,7 @@ var opGeluBackward = Operator{
 // It launches aclnnGeluBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: GradOutput, Self float32 float16 bfloat16 int8 int16 int32 int64 uint8
 // bool; GradInput float32 float16 bfloat16 float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/gelu_grad/docs/aclnnGeluBackward.md
+// Vendor's page: hicann/ops-nn, activation/gelu_grad/docs
 func GeluBackward(st *acl.Stream, p GeluBackwardParams) error {
 	c := NewCall(st, &opGeluBackward)
 	p.Encode(c)
@@ -695,7 +695,7 @@ var opGeluBackwardV2 = Operator{
 // It launches aclnnGeluBackwardV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: GradOutput, Self float32 float16 bfloat16 int8 int16 int32 int64 uint8
 // bool; GradInput float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/gelu_grad_v2/docs/aclnnGeluBackwardV2.md
+// Vendor's page: hicann/ops-nn, activation/gelu_grad_v2/docs
 func GeluBackwardV2(st *acl.Stream, p GeluBackwardV2Params) error {
 	c := NewCall(st, &opGeluBackwardV2)
 	p.Encode(c)
@@ -728,7 +728,7 @@ var opGeluMul = Operator{
 //
 // It launches aclnnGeluMul (libopapi, CANN 8.1.RC1) of family activation on st.
 // The emulator verified: Input, Out float32 float16 bfloat16. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, activation/gelu_mul/docs/aclnnGeluMul.md
+// Vendor's page: hicann/ops-nn, activation/gelu_mul/docs
 func GeluMul(st *acl.Stream, p GeluMulParams) error {
 	c := NewCall(st, &opGeluMul)
 	p.Encode(c)
@@ -760,7 +760,7 @@ var opGeluV2 = Operator{
 //
 // It launches aclnnGeluV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: X, Y float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/gelu_v2/docs/aclnnGeluV2.md
+// Vendor's page: hicann/ops-nn, activation/gelu_v2/docs
 func GeluV2(st *acl.Stream, p GeluV2Params) error {
 	c := NewCall(st, &opGeluV2)
 	p.Encode(c)
@@ -793,7 +793,7 @@ var opGlu = Operator{
 // It launches aclnnGlu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
 // source.
-// Vendor's page: hicann/ops-nn, activation/glu/docs/aclnnGlu.md
+// Vendor's page: hicann/ops-nn, activation/glu/docs
 func Glu(st *acl.Stream, p GluParams) error {
 	c := NewCall(st, &opGlu)
 	p.Encode(c)
@@ -827,7 +827,7 @@ var opGluBackward = Operator{
 // It launches aclnnGluBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: GradOut, Self, Out float32 float16 bfloat16 float64. Its checks follow
 // CANN's source.
-// Vendor's page: hicann/ops-nn, activation/glu_grad/docs/aclnnGluBackward.md
+// Vendor's page: hicann/ops-nn, activation/glu_grad/docs
 func GluBackward(st *acl.Stream, p GluBackwardParams) error {
 	c := NewCall(st, &opGluBackward)
 	p.Encode(c)
@@ -860,7 +860,7 @@ var opHardshrink = Operator{
 //
 // It launches aclnnHardshrink (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/hard_shrink/docs/aclnnHardshrink.md
+// Vendor's page: hicann/ops-nn, activation/hard_shrink/docs
 func Hardshrink(st *acl.Stream, p HardshrinkParams) error {
 	c := NewCall(st, &opHardshrink)
 	p.Encode(c)
@@ -895,7 +895,7 @@ var opHardshrinkBackward = Operator{
 // It launches aclnnHardshrinkBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
 // st.
 // The emulator verified: Self, GradInput float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/hard_shrink_grad/docs/aclnnHardshrinkBackward.md
+// Vendor's page: hicann/ops-nn, activation/hard_shrink_grad/docs
 func HardshrinkBackward(st *acl.Stream, p HardshrinkBackwardParams) error {
 	c := NewCall(st, &opHardshrinkBackward)
 	p.Encode(c)
@@ -960,7 +960,7 @@ var opHardsigmoidBackward = Operator{
 // st.
 // The emulator verified: GradOutput float32 float16 bfloat16; Out float32 float16 bfloat16 float64.
 // Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/hard_sigmoid_grad/docs/aclnnHardsigmoidBackward.md
+// Vendor's page: hicann/ops-nn, activation/hard_sigmoid_grad/docs
 func HardsigmoidBackward(st *acl.Stream, p HardsigmoidBackwardParams) error {
 	c := NewCall(st, &opHardsigmoidBackward)
 	p.Encode(c)
@@ -1054,7 +1054,7 @@ var opHardswishBackward = Operator{
 // st.
 // The emulator verified: GradOutput, Self, Out float32 float16 bfloat16. Its checks follow CANN's
 // source.
-// Vendor's page: hicann/ops-nn, activation/hard_swish_grad/docs/aclnnHardswishBackward.md
+// Vendor's page: hicann/ops-nn, activation/hard_swish_grad/docs
 func HardswishBackward(st *acl.Stream, p HardswishBackwardParams) error {
 	c := NewCall(st, &opHardswishBackward)
 	p.Encode(c)
@@ -1087,7 +1087,7 @@ var opHardswishBackwardV2 = Operator{
 // It launches aclnnHardswishBackwardV2 (libopapi, CANN 2026-08) of family activation on st.
 // The emulator verified: GradOutput, Self, Out float32 float16 bfloat16. Its checks follow CANN's
 // source.
-// Vendor's page: hicann/ops-nn, activation/hard_swish_grad_v2/docs/aclnnHardswishBackwardV2.md
+// Vendor's page: hicann/ops-nn, activation/hard_swish_grad_v2/docs
 func HardswishBackwardV2(st *acl.Stream, p HardswishBackwardV2Params) error {
 	c := NewCall(st, &opHardswishBackwardV2)
 	p.Encode(c)
@@ -1157,7 +1157,7 @@ var opHardtanhBackward = Operator{
 // It launches aclnnHardtanhBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
 // st.
 // The emulator verified: Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/hardtanh_grad/docs/aclnnHardtanhBackward.md
+// Vendor's page: hicann/ops-nn, activation/hardtanh_grad/docs
 func HardtanhBackward(st *acl.Stream, p HardtanhBackwardParams) error {
 	c := NewCall(st, &opHardtanhBackward)
 	p.Encode(c)
@@ -1632,7 +1632,7 @@ var opLeakyReluBackward = Operator{
 // st.
 // The emulator verified: GradOutput, Out float32 float16 bfloat16 float64. Its checks follow CANN's
 // source.
-// Vendor's page: hicann/ops-nn, activation/leaky_relu_grad/docs/aclnnLeakyReluBackward.md
+// Vendor's page: hicann/ops-nn, activation/leaky_relu_grad/docs
 func LeakyReluBackward(st *acl.Stream, p LeakyReluBackwardParams) error {
 	c := NewCall(st, &opLeakyReluBackward)
 	p.Encode(c)
@@ -1665,7 +1665,7 @@ var opLogSigmoid = Operator{
 //
 // It launches aclnnLogSigmoid (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/log_sigmoid/docs/aclnnLogSigmoid.md
+// Vendor's page: hicann/ops-nn, activation/log_sigmoid/docs
 func LogSigmoid(st *acl.Stream, p LogSigmoidParams) error {
 	c := NewCall(st, &opLogSigmoid)
 	p.Encode(c)
@@ -1699,7 +1699,7 @@ var opLogSigmoidBackward = Operator{
 // st.
 // The emulator verified: GradOutput, Self, GradInput float32 float16 bfloat16. Its checks follow
 // CANN's source.
-// Vendor's page: hicann/ops-nn, activation/logsigmoid_grad/docs/aclnnLogSigmoidBackward.md
+// Vendor's page: hicann/ops-nn, activation/logsigmoid_grad/docs
 func LogSigmoidBackward(st *acl.Stream, p LogSigmoidBackwardParams) error {
 	c := NewCall(st, &opLogSigmoidBackward)
 	p.Encode(c)
@@ -1734,7 +1734,7 @@ var opLogSigmoidForward = Operator{
 // It launches aclnnLogSigmoidForward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
 // st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/log_sigmoid/docs/aclnnLogSigmoidForward.md
+// Vendor's page: hicann/ops-nn, activation/log_sigmoid/docs
 func LogSigmoidForward(st *acl.Stream, p LogSigmoidForwardParams) error {
 	c := NewCall(st, &opLogSigmoidForward)
 	p.Encode(c)
@@ -1767,7 +1767,7 @@ var opLogSoftmax = Operator{
 // It launches aclnnLogSoftmax (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
 // source.
-// Vendor's page: hicann/ops-nn, activation/log_softmax_v2/docs/aclnnLogSoftmax.md
+// Vendor's page: hicann/ops-nn, activation/log_softmax_v2/docs
 func LogSoftmax(st *acl.Stream, p LogSoftmaxParams) error {
 	c := NewCall(st, &opLogSoftmax)
 	p.Encode(c)
@@ -1802,7 +1802,7 @@ var opLogSoftmaxBackward = Operator{
 // st.
 // The emulator verified: GradOutput, Output float32 float16 bfloat16; Out float32 float16 bfloat16
 // float64 integers bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/log_softmax_grad/docs/aclnnLogSoftmaxBackward.md
+// Vendor's page: hicann/ops-nn, activation/log_softmax_grad/docs
 func LogSoftmaxBackward(st *acl.Stream, p LogSoftmaxBackwardParams) error {
 	c := NewCall(st, &opLogSoftmaxBackward)
 	p.Encode(c)
@@ -1840,7 +1840,7 @@ var opMaskedSoftmaxWithRelPosBias = Operator{
 // It launches aclnnMaskedSoftmaxWithRelPosBias (libopapi, CANN 8.1.RC1) of family activation on st.
 // The emulator verified: X, AttenMaskOptional, RelativePosBias, Out float32 float16 bfloat16. Its
 // checks follow the document.
-// Vendor's page: hicann/ops-nn, norm/masked_softmax_with_rel_pos_bias/docs/aclnnMaskedSoftmaxWithRelPosBias.md
+// Vendor's page: hicann/ops-nn, norm/masked_softmax_with_rel_pos_bias/docs
 func MaskedSoftmaxWithRelPosBias(st *acl.Stream, p MaskedSoftmaxWithRelPosBiasParams) error {
 	c := NewCall(st, &opMaskedSoftmaxWithRelPosBias)
 	p.Encode(c)
@@ -1908,7 +1908,7 @@ var opMishBackward = Operator{
 // It launches aclnnMishBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: GradOutput, Self, GradInput float32 float16 bfloat16. Its checks follow
 // CANN's source.
-// Vendor's page: hicann/ops-nn, activation/mish_grad/docs/aclnnMishBackward.md
+// Vendor's page: hicann/ops-nn, activation/mish_grad/docs
 func MishBackward(st *acl.Stream, p MishBackwardParams) error {
 	c := NewCall(st, &opMishBackward)
 	p.Encode(c)
@@ -1943,7 +1943,7 @@ var opModulate = Operator{
 // It launches aclnnModulate (libopapi, CANN 2026-08) of family activation on st.
 // The emulator verified: Self, ScaleOptional, ShiftOptional, Out float32 float16 bfloat16. Its
 // checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, vfusion/modulate/docs/aclnnModulate.md
+// Vendor's page: hicann/ops-nn, vfusion/modulate/docs
 func Modulate(st *acl.Stream, p ModulateParams) error {
 	c := NewCall(st, &opModulate)
 	p.Encode(c)
@@ -1981,7 +1981,7 @@ var opModulateBackward = Operator{
 // It launches aclnnModulateBackward (libopapi, CANN 2026-08) of family activation on st.
 // The emulator verified: GradOutput, Input, Scale, GradInput, GradScale, GradShift float32 float16
 // bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, vfusion/modulate_grad/docs/aclnnModulateBackward.md
+// Vendor's page: hicann/ops-nn, vfusion/modulate_grad/docs
 func ModulateBackward(st *acl.Stream, p ModulateBackwardParams) error {
 	c := NewCall(st, &opModulateBackward)
 	p.Encode(c)
@@ -2019,7 +2019,7 @@ var opPrelu = Operator{
 // It launches aclnnPrelu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: Self, Weight, Out float32 float16 bfloat16. Its checks follow CANN's
 // source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, activation/p_relu/docs/aclnnPrelu.md
+// Vendor's page: hicann/ops-nn, activation/p_relu/docs
 func Prelu(st *acl.Stream, p PreluParams) error {
 	c := NewCall(st, &opPrelu)
 	p.Encode(c)
@@ -2054,7 +2054,7 @@ var opPreluBackward = Operator{
 // It launches aclnnPreluBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: GradOutput, Self, Weight, GradInput, GradWeight float32 float16 bfloat16.
 // Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/p_relu_grad_update/docs/aclnnPreluBackward.md
+// Vendor's page: hicann/ops-nn, activation/p_relu_grad_update/docs
 func PreluBackward(st *acl.Stream, p PreluBackwardParams) error {
 	c := NewCall(st, &opPreluBackward)
 	p.Encode(c)
@@ -2164,7 +2164,7 @@ var opReluGradV4 = Operator{
 // It launches aclnnReluGradV4 (libopapi, CANN 2026-08) of family activation on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool. Its checks
 // follow the document.
-// Vendor's page: hicann/ops-nn, experimental/activation/relu_grad_v4/docs/aclnnReluGradV4.md
+// Vendor's page: hicann/ops-nn, experimental/activation/relu_grad_v4/docs
 func ReluGradV4(st *acl.Stream, p ReluGradV4Params) error {
 	c := NewCall(st, &opReluGradV4)
 	p.Encode(c)
@@ -2202,7 +2202,7 @@ var opScale = Operator{
 // It launches aclnnScale (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: X, Scale, Bias, Y float32 float16 bfloat16. Its checks follow CANN's
 // source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/scale/docs/aclnnScale.md
+// Vendor's page: hicann/ops-math, math/scale/docs
 func Scale(st *acl.Stream, p ScaleParams) error {
 	c := NewCall(st, &opScale)
 	p.Encode(c)
@@ -2241,7 +2241,7 @@ var opScaledMaskedSoftmax = Operator{
 //
 // It launches aclnnScaledMaskedSoftmax (libopapi, CANN 2026-08) of family activation on st.
 // The emulator verified: X, Y float32 float16 bfloat16; Mask bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, vfusion/scaled_masked_softmax_v2/docs/aclnnScaledMaskedSoftmax.md
+// Vendor's page: hicann/ops-nn, vfusion/scaled_masked_softmax_v2/docs
 func ScaledMaskedSoftmax(st *acl.Stream, p ScaledMaskedSoftmaxParams) error {
 	c := NewCall(st, &opScaledMaskedSoftmax)
 	p.Encode(c)
@@ -2279,7 +2279,7 @@ var opScaledMaskedSoftmaxBackward = Operator{
 // It launches aclnnScaledMaskedSoftmaxBackward (libopapi, CANN 2026-08) of family activation on st.
 // The emulator verified: GradOutput, Y, Out float32 float16 bfloat16; Mask bool. Its checks follow
 // CANN's source.
-// Vendor's page: hicann/ops-nn, vfusion/scaled_masked_softmax_grad_v2/docs/aclnnScaledMaskedSoftmaxBackward.md
+// Vendor's page: hicann/ops-nn, vfusion/scaled_masked_softmax_grad_v2/docs
 func ScaledMaskedSoftmaxBackward(st *acl.Stream, p ScaledMaskedSoftmaxBackwardParams) error {
 	c := NewCall(st, &opScaledMaskedSoftmaxBackward)
 	p.Encode(c)
@@ -2348,7 +2348,7 @@ var opSeluBackward = Operator{
 // It launches aclnnSeluBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: GradOutput, Result, GradInput float32 float16 bfloat16 int8 int32. Its
 // checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/selu_grad/docs/aclnnSeluBackward.md
+// Vendor's page: hicann/ops-nn, activation/selu_grad/docs
 func SeluBackward(st *acl.Stream, p SeluBackwardParams) error {
 	c := NewCall(st, &opSeluBackward)
 	p.Encode(c)
@@ -2382,7 +2382,7 @@ var opShrink = Operator{
 //
 // It launches aclnnShrink (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: Self, Out float32 float16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/shrink/docs/aclnnShrink.md
+// Vendor's page: hicann/ops-nn, activation/shrink/docs
 func Shrink(st *acl.Stream, p ShrinkParams) error {
 	c := NewCall(st, &opShrink)
 	p.Encode(c)
@@ -2448,7 +2448,7 @@ var opSigmoidBackward = Operator{
 // It launches aclnnSigmoidBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: GradOutput, Output, GradInput float32 float16 bfloat16 float64 complex64
 // complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/sigmoid_grad/docs/aclnnSigmoidBackward.md
+// Vendor's page: hicann/ops-nn, activation/sigmoid_grad/docs
 func SigmoidBackward(st *acl.Stream, p SigmoidBackwardParams) error {
 	c := NewCall(st, &opSigmoidBackward)
 	p.Encode(c)
@@ -2479,7 +2479,7 @@ var opSilu = Operator{
 //
 // It launches aclnnSilu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/swish/docs/aclnnSilu.md
+// Vendor's page: hicann/ops-nn, activation/swish/docs
 func Silu(st *acl.Stream, p SiluParams) error {
 	c := NewCall(st, &opSilu)
 	p.Encode(c)
@@ -2511,7 +2511,7 @@ var opSiluBackward = Operator{
 // It launches aclnnSiluBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: GradOutput, Self, GradInput float32 float16 bfloat16. Its checks follow
 // CANN's source.
-// Vendor's page: hicann/ops-nn, activation/silu_grad/docs/aclnnSiluBackward.md
+// Vendor's page: hicann/ops-nn, activation/silu_grad/docs
 func SiluBackward(st *acl.Stream, p SiluBackwardParams) error {
 	c := NewCall(st, &opSiluBackward)
 	p.Encode(c)
@@ -2544,7 +2544,7 @@ var opSinkhorn = Operator{
 //
 // It launches aclnnSinkhorn (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: Cost, P float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/sinkhorn/docs/aclnnSinkhorn.md
+// Vendor's page: hicann/ops-math, math/sinkhorn/docs
 func Sinkhorn(st *acl.Stream, p SinkhornParams) error {
 	c := NewCall(st, &opSinkhorn)
 	p.Encode(c)
@@ -2580,7 +2580,7 @@ var opSituGlu = Operator{
 //
 // It launches aclnnSituGlu (libopapi, CANN 2026-08) of family activation on st.
 // The emulator verified: X, Out float32 float16 bfloat16. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, activation/situ_glu/docs/aclnnSituGlu.md
+// Vendor's page: hicann/ops-nn, activation/situ_glu/docs
 func SituGlu(st *acl.Stream, p SituGluParams) error {
 	c := NewCall(st, &opSituGlu)
 	p.Encode(c)
@@ -2619,7 +2619,7 @@ var opSituGluGrad = Operator{
 //
 // It launches aclnnSituGluGrad (libopapi, CANN 2026-08) of family activation on st.
 // The emulator verified: GradY, X, Out float32 float16 bfloat16. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, activation/situ_glu_grad/docs/aclnnSituGluGrad.md
+// Vendor's page: hicann/ops-nn, activation/situ_glu_grad/docs
 func SituGluGrad(st *acl.Stream, p SituGluGradParams) error {
 	c := NewCall(st, &opSituGluGrad)
 	p.Encode(c)
@@ -2656,7 +2656,7 @@ var opSoftmax = Operator{
 // It launches aclnnSoftmax (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
 // source.
-// Vendor's page: hicann/ops-nn, activation/softmax_v2/docs/aclnnSoftmax.md
+// Vendor's page: hicann/ops-nn, activation/softmax_v2/docs
 func Softmax(st *acl.Stream, p SoftmaxParams) error {
 	c := NewCall(st, &opSoftmax)
 	p.Encode(c)
@@ -2690,7 +2690,7 @@ var opSoftmaxBackward = Operator{
 // It launches aclnnSoftmaxBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: GradOutput, Output float32 float16 bfloat16; Out float32 float16 bfloat16
 // float64 integers bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/softmax_grad/docs/aclnnSoftmaxBackward.md
+// Vendor's page: hicann/ops-nn, activation/softmax_grad/docs
 func SoftmaxBackward(st *acl.Stream, p SoftmaxBackwardParams) error {
 	c := NewCall(st, &opSoftmaxBackward)
 	p.Encode(c)
@@ -2726,7 +2726,7 @@ var opSoftplus = Operator{
 // It launches aclnnSoftplus (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: Self float32 float16 bfloat16; Out float32 float16 bfloat16 float64. Its
 // checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/softplus_v2/docs/aclnnSoftplus.md
+// Vendor's page: hicann/ops-nn, activation/softplus_v2/docs
 func Softplus(st *acl.Stream, p SoftplusParams) error {
 	c := NewCall(st, &opSoftplus)
 	p.Encode(c)
@@ -2763,7 +2763,7 @@ var opSoftplusBackward = Operator{
 // st.
 // The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64; Self float32
 // float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/softplus_v2_grad/docs/aclnnSoftplusBackward.md
+// Vendor's page: hicann/ops-nn, activation/softplus_v2_grad/docs
 func SoftplusBackward(st *acl.Stream, p SoftplusBackwardParams) error {
 	c := NewCall(st, &opSoftplusBackward)
 	p.Encode(c)
@@ -2797,7 +2797,7 @@ var opSoftshrink = Operator{
 //
 // It launches aclnnSoftshrink (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/softshrink/docs/aclnnSoftshrink.md
+// Vendor's page: hicann/ops-nn, activation/softshrink/docs
 func Softshrink(st *acl.Stream, p SoftshrinkParams) error {
 	c := NewCall(st, &opSoftshrink)
 	p.Encode(c)
@@ -2831,7 +2831,7 @@ var opSoftshrinkBackward = Operator{
 // It launches aclnnSoftshrinkBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
 // st.
 // The emulator verified: Self, GradInput float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/soft_shrink_grad/docs/aclnnSoftshrinkBackward.md
+// Vendor's page: hicann/ops-nn, activation/soft_shrink_grad/docs
 func SoftshrinkBackward(st *acl.Stream, p SoftshrinkBackwardParams) error {
 	c := NewCall(st, &opSoftshrinkBackward)
 	p.Encode(c)
@@ -2864,7 +2864,7 @@ var opSoftsign = Operator{
 // It launches aclnnSoftsign (libopapi, CANN 2026-08) of family activation on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 integers bool; Out float32 float16
 // bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, experimental/activation/softsign/docs/aclnnSoftsign.md
+// Vendor's page: hicann/ops-nn, experimental/activation/softsign/docs
 func Softsign(st *acl.Stream, p SoftsignParams) error {
 	c := NewCall(st, &opSoftsign)
 	p.Encode(c)
@@ -2896,7 +2896,7 @@ var opSoftsignBackward = Operator{
 // It launches aclnnSoftsignBackward (libopapi, CANN 2026-08) of family activation on st.
 // The emulator verified: Gradients, Features float32 float16 bfloat16 float64 integers bool; Out
 // float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, experimental/activation/softsign_grad/docs/aclnnSoftsignBackward.md
+// Vendor's page: hicann/ops-nn, experimental/activation/softsign_grad/docs
 func SoftsignBackward(st *acl.Stream, p SoftsignBackwardParams) error {
 	c := NewCall(st, &opSoftsignBackward)
 	p.Encode(c)
@@ -2927,7 +2927,7 @@ var opSquaredRelu = Operator{
 //
 // It launches aclnnSquaredRelu (libopapi, CANN 2026-08) of family activation on st.
 // The emulator verified: Input, Out float32 float16 bfloat16. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, activation/squared_relu/docs/aclnnSquaredRelu.md
+// Vendor's page: hicann/ops-nn, activation/squared_relu/docs
 func SquaredRelu(st *acl.Stream, p SquaredReluParams) error {
 	c := NewCall(st, &opSquaredRelu)
 	p.Encode(c)
@@ -2958,7 +2958,7 @@ var opSwiGlu = Operator{
 //
 // It launches aclnnSwiGlu (libopapi, CANN 8.1.RC1) of family activation on st.
 // The emulator verified: X, Out float32 float16 bfloat16. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, activation/swi_glu/docs/aclnnSwiGlu.md
+// Vendor's page: hicann/ops-nn, activation/swi_glu/docs
 func SwiGlu(st *acl.Stream, p SwiGluParams) error {
 	c := NewCall(st, &opSwiGlu)
 	p.Encode(c)
@@ -2991,7 +2991,7 @@ var opSwiGluGrad = Operator{
 //
 // It launches aclnnSwiGluGrad (libopapi, CANN 8.1.RC1) of family activation on st.
 // The emulator verified: YGrad, X, Out float32 float16 bfloat16. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, activation/swi_glu_grad/docs/aclnnSwiGluGrad.md
+// Vendor's page: hicann/ops-nn, activation/swi_glu_grad/docs
 func SwiGluGrad(st *acl.Stream, p SwiGluGradParams) error {
 	c := NewCall(st, &opSwiGluGrad)
 	p.Encode(c)
@@ -3061,7 +3061,7 @@ var opSwigluGroup = Operator{
 // It launches aclnnSwigluGroup (libopapi, CANN 2026-08) of family activation on st.
 // The emulator verified: X, Out float32 float16 bfloat16; WeightOptional float32;
 // GroupIndexOptional int64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, activation/swiglu_group/docs/aclnnSwigluGroup.md
+// Vendor's page: hicann/ops-nn, activation/swiglu_group/docs
 func SwigluGroup(st *acl.Stream, p SwigluGroupParams) error {
 	c := NewCall(st, &opSwigluGroup)
 	p.Encode(c)
@@ -3102,7 +3102,7 @@ var opSwigluGroupGrad = Operator{
 // The emulator verified: GradY, X, YOriginOptional, GradXOut float32 float16 bfloat16;
 // WeightOptional, GradWeightOutOptional float32; GroupIndexOptional int64. Its checks follow CANN's
 // source.
-// Vendor's page: hicann/ops-nn, quant/swiglu_group_grad/docs/aclnnSwigluGroupGrad.md
+// Vendor's page: hicann/ops-nn, quant/swiglu_group_grad/docs
 func SwigluGroupGrad(st *acl.Stream, p SwigluGroupGradParams) error {
 	c := NewCall(st, &opSwigluGroupGrad)
 	p.Encode(c)
@@ -3139,7 +3139,7 @@ var opSwish = Operator{
 //
 // It launches aclnnSwish (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/swish/docs/aclnnSwish.md
+// Vendor's page: hicann/ops-nn, activation/swish/docs
 func Swish(st *acl.Stream, p SwishParams) error {
 	c := NewCall(st, &opSwish)
 	p.Encode(c)
@@ -3173,7 +3173,7 @@ var opSwishBackward = Operator{
 // It launches aclnnSwishBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: GradOutput, Self, GradInput float32 float16 bfloat16. Its checks follow
 // CANN's source.
-// Vendor's page: hicann/ops-nn, activation/swish_grad/docs/aclnnSwishBackward.md
+// Vendor's page: hicann/ops-nn, activation/swish_grad/docs
 func SwishBackward(st *acl.Stream, p SwishBackwardParams) error {
 	c := NewCall(st, &opSwishBackward)
 	p.Encode(c)
@@ -3207,7 +3207,7 @@ var opTanhBackward = Operator{
 // It launches aclnnTanhBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
 // The emulator verified: GradOutput, Output, GradInput float32 float16 bfloat16 float64. Its checks
 // follow CANN's source.
-// Vendor's page: hicann/ops-math, math/tanh_grad/docs/aclnnTanhBackward.md
+// Vendor's page: hicann/ops-math, math/tanh_grad/docs
 func TanhBackward(st *acl.Stream, p TanhBackwardParams) error {
 	c := NewCall(st, &opTanhBackward)
 	p.Encode(c)
@@ -3277,7 +3277,7 @@ var opThresholdBackward = Operator{
 // st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int8 int32 uint8. Its checks follow
 // CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, activation/threshold_grad_v2_d/docs/aclnnThresholdBackward.md
+// Vendor's page: hicann/ops-nn, activation/threshold_grad_v2_d/docs
 func ThresholdBackward(st *acl.Stream, p ThresholdBackwardParams) error {
 	c := NewCall(st, &opThresholdBackward)
 	p.Encode(c)

@@ -31,7 +31,7 @@ var opAdvanceStep = Operator{
 // It launches aclnnAdvanceStep (libopapi, CANN 8.1.RC1) of family attention on st.
 // The emulator verified: InputTokens, SampledTokenIds, InputPositions, SeqLens, SlotMapping,
 // BlockTables int64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, optim/advance_step/docs/aclnnAdvanceStep.md
+// Vendor's page: hicann/ops-nn, optim/advance_step/docs
 func AdvanceStep(st *acl.Stream, p AdvanceStepParams) error {
 	c := NewCall(st, &opAdvanceStep)
 	p.Encode(c)
@@ -79,7 +79,7 @@ var opAdvanceStepV2 = Operator{
 // It launches aclnnAdvanceStepV2 (libopapi, CANN 2026-08) of family attention on st.
 // The emulator verified: InputTokens, SampledTokenIds, InputPositions, SeqLens, SlotMapping,
 // BlockTables, SpecToken, AcceptedNum int64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, optim/advance_step/docs/aclnnAdvanceStepV2.md
+// Vendor's page: hicann/ops-nn, optim/advance_step/docs
 func AdvanceStepV2(st *acl.Stream, p AdvanceStepV2Params) error {
 	c := NewCall(st, &opAdvanceStepV2)
 	p.Encode(c)
@@ -123,7 +123,7 @@ var opApplyRotaryPosEmb = Operator{
 // st.
 // The emulator verified: QueryRef, KeyRef, Cos, Sin float32 float16 bfloat16. Its checks follow the
 // document.
-// Vendor's page: mirror-cann/ops-transformer, posembedding/apply_rotary_pos_emb/docs/aclnnApplyRotaryPosEmb.md
+// Vendor's page: mirror-cann/ops-transformer, posembedding/apply_rotary_pos_emb/docs
 func ApplyRotaryPosEmb(st *acl.Stream, p ApplyRotaryPosEmbParams) error {
 	c := NewCall(st, &opApplyRotaryPosEmb)
 	p.Encode(c)
@@ -162,7 +162,7 @@ var opApplyRotaryPosEmbV2 = Operator{
 // It launches aclnnApplyRotaryPosEmbV2 (libopapi, CANN 2026-08) of family attention on st.
 // The emulator verified: QueryRef, KeyRef, Cos, Sin float32 float16 bfloat16. Its checks follow the
 // document.
-// Vendor's page: mirror-cann/ops-transformer, posembedding/apply_rotary_pos_emb/docs/aclnnApplyRotaryPosEmbV2.md
+// Vendor's page: mirror-cann/ops-transformer, posembedding/apply_rotary_pos_emb/docs
 func ApplyRotaryPosEmbV2(st *acl.Stream, p ApplyRotaryPosEmbV2Params) error {
 	c := NewCall(st, &opApplyRotaryPosEmbV2)
 	p.Encode(c)
@@ -219,7 +219,7 @@ var opDequantRopeQuantKvcache = Operator{
 // KCacheRef, VCacheRef int8; Indices int32 int64; ScaleK, ScaleV, OffsetVOptional,
 // WeightScaleOptional, ActivationScaleOptional float32; BiasOptional float32 float16 bfloat16. Its
 // checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, posembedding/dequant_rope_quant_kvcache/docs/aclnnDequantRopeQuantKvcache.md
+// Vendor's page: mirror-cann/ops-transformer, posembedding/dequant_rope_quant_kvcache/docs
 func DequantRopeQuantKvcache(st *acl.Stream, p DequantRopeQuantKvcacheParams) error {
 	c := NewCall(st, &opDequantRopeQuantKvcache)
 	p.Encode(c)
@@ -290,7 +290,7 @@ var opFlashAttentionScore = Operator{
 // The emulator verified: Query, Key, Value, AttentionOutOut float32 float16 bfloat16;
 // RealShiftOptional, SoftmaxMaxOut, SoftmaxSumOut float32; DropMaskOptional uint8;
 // AttenMaskOptional uint8 bool. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs/aclnnFlashAttentionScore.md
+// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs
 func FlashAttentionScore(st *acl.Stream, p FlashAttentionScoreParams) error {
 	c := NewCall(st, &opFlashAttentionScore)
 	p.Encode(c)
@@ -364,7 +364,7 @@ var opFlashAttentionScoreGrad = Operator{
 // The emulator verified: Query, KeyIn, Value, Dy, AttentionInOptional, DqOut, DkOut, DvOut float32
 // float16 bfloat16; PseShiftOptional, SoftmaxMaxOptional, SoftmaxSumOptional float32;
 // DropMaskOptional uint8; AttenMaskOptional uint8 bool. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs/aclnnFlashAttentionScoreGrad.md
+// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs
 func FlashAttentionScoreGrad(st *acl.Stream, p FlashAttentionScoreGradParams) error {
 	c := NewCall(st, &opFlashAttentionScoreGrad)
 	p.Encode(c)
@@ -446,7 +446,7 @@ var opFlashAttentionScoreGradV2 = Operator{
 // The emulator verified: Query, KeyIn, Value, Dy, PseShiftOptional, AttentionInOptional, DqOut,
 // DkOut, DvOut float32 float16 bfloat16; AttenMaskOptional uint8 bool; SoftmaxMaxOptional,
 // SoftmaxSumOptional float32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs/aclnnFlashAttentionScoreGradV2.md
+// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs
 func FlashAttentionScoreGradV2(st *acl.Stream, p FlashAttentionScoreGradV2Params) error {
 	c := NewCall(st, &opFlashAttentionScoreGradV2)
 	p.Encode(c)
@@ -526,7 +526,7 @@ var opFlashAttentionScoreV2 = Operator{
 // The emulator verified: Query, Key, Value, RealShiftOptional, AttentionOutOut float32 float16
 // bfloat16; AttenMaskOptional uint8 bool; SoftmaxMaxOut, SoftmaxSumOut float32. Its checks follow
 // the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs/aclnnFlashAttentionScoreV2.md
+// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs
 func FlashAttentionScoreV2(st *acl.Stream, p FlashAttentionScoreV2Params) error {
 	c := NewCall(st, &opFlashAttentionScoreV2)
 	p.Encode(c)
@@ -605,7 +605,7 @@ var opFlashAttentionUnpaddingScoreGrad = Operator{
 // The emulator verified: Query, KeyIn, Value, Dy, AttentionInOptional, DqOut, DkOut, DvOut float32
 // float16 bfloat16; PseShiftOptional, SoftmaxMaxOptional, SoftmaxSumOptional float32;
 // DropMaskOptional uint8; AttenMaskOptional uint8 bool. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs/aclnnFlashAttentionUnpaddingScoreGrad.md
+// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs
 func FlashAttentionUnpaddingScoreGrad(st *acl.Stream, p FlashAttentionUnpaddingScoreGradParams) error {
 	c := NewCall(st, &opFlashAttentionUnpaddingScoreGrad)
 	p.Encode(c)
@@ -693,7 +693,7 @@ var opFlashAttentionUnpaddingScoreGradV2 = Operator{
 // The emulator verified: Query, KeyIn, Value, Dy, PseShiftOptional, AttentionInOptional, DqOut,
 // DkOut, DvOut float32 float16 bfloat16; AttenMaskOptional uint8 bool; SoftmaxMaxOptional,
 // SoftmaxSumOptional float32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs/aclnnFlashAttentionUnpaddingScoreGradV2.md
+// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs
 func FlashAttentionUnpaddingScoreGradV2(st *acl.Stream, p FlashAttentionUnpaddingScoreGradV2Params) error {
 	c := NewCall(st, &opFlashAttentionUnpaddingScoreGradV2)
 	p.Encode(c)
@@ -788,7 +788,7 @@ var opFlashAttentionUnpaddingScoreGradV3 = Operator{
 // The emulator verified: Query, KeyIn, Value, Dy, SoftmaxMaxOptional, SoftmaxSumOptional,
 // AttentionInOptional, DqOut, DkOut, DvOut float32; AttenMaskOptional uint8 bool. Its checks follow
 // the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs/aclnnFlashAttentionUnpaddingScoreGradV3.md
+// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs
 func FlashAttentionUnpaddingScoreGradV3(st *acl.Stream, p FlashAttentionUnpaddingScoreGradV3Params) error {
 	c := NewCall(st, &opFlashAttentionUnpaddingScoreGradV3)
 	p.Encode(c)
@@ -880,7 +880,7 @@ var opFlashAttentionUnpaddingScoreGradV4 = Operator{
 // on st.
 // The emulator verified: Query, KeyIn, Value, Dy, SoftmaxMaxOptional, SoftmaxSumOptional,
 // AttentionInOptional, DqOut, DkOut, DvOut float32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs/aclnnFlashAttentionUnpaddingScoreGradV4.md
+// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs
 func FlashAttentionUnpaddingScoreGradV4(st *acl.Stream, p FlashAttentionUnpaddingScoreGradV4Params) error {
 	c := NewCall(st, &opFlashAttentionUnpaddingScoreGradV4)
 	p.Encode(c)
@@ -962,7 +962,7 @@ var opFlashAttentionVarLenScore = Operator{
 // The emulator verified: Query, Key, Value, AttentionOutOut float32 float16 bfloat16;
 // RealShiftOptional, SoftmaxMaxOut, SoftmaxSumOut float32; DropMaskOptional uint8;
 // AttenMaskOptional uint8 bool. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs/aclnnFlashAttentionVarLenScore.md
+// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs
 func FlashAttentionVarLenScore(st *acl.Stream, p FlashAttentionVarLenScoreParams) error {
 	c := NewCall(st, &opFlashAttentionVarLenScore)
 	p.Encode(c)
@@ -1038,7 +1038,7 @@ var opFlashAttentionVarLenScoreV2 = Operator{
 // The emulator verified: Query, Key, Value, RealShiftOptional, AttentionOutOut float32 float16
 // bfloat16; AttenMaskOptional uint8 bool; SoftmaxMaxOut, SoftmaxSumOut float32. Its checks follow
 // the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs/aclnnFlashAttentionVarLenScoreV2.md
+// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs
 func FlashAttentionVarLenScoreV2(st *acl.Stream, p FlashAttentionVarLenScoreV2Params) error {
 	c := NewCall(st, &opFlashAttentionVarLenScoreV2)
 	p.Encode(c)
@@ -1120,7 +1120,7 @@ var opFlashAttentionVarLenScoreV3 = Operator{
 // It launches aclnnFlashAttentionVarLenScoreV3 (libopapi, CANN 2026-08) of family attention on st.
 // The emulator verified: Query, Key, Value, SoftmaxMaxOut, SoftmaxSumOut, AttentionOutOut float32;
 // AttenMaskOptional uint8 bool. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs/aclnnFlashAttentionVarLenScoreV3.md
+// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs
 func FlashAttentionVarLenScoreV3(st *acl.Stream, p FlashAttentionVarLenScoreV3Params) error {
 	c := NewCall(st, &opFlashAttentionVarLenScoreV3)
 	p.Encode(c)
@@ -1200,7 +1200,7 @@ var opFlashAttentionVarLenScoreV4 = Operator{
 // It launches aclnnFlashAttentionVarLenScoreV4 (libopapi, CANN 2026-08) of family attention on st.
 // The emulator verified: Query, Key, Value, SoftmaxMaxOut, SoftmaxSumOut, AttentionOutOut float32.
 // Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs/aclnnFlashAttentionVarLenScoreV4.md
+// Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs
 func FlashAttentionVarLenScoreV4(st *acl.Stream, p FlashAttentionVarLenScoreV4Params) error {
 	c := NewCall(st, &opFlashAttentionVarLenScoreV4)
 	p.Encode(c)
@@ -1286,7 +1286,7 @@ var opFusedInferAttentionScore = Operator{
 // bfloat16; DeqScale1, DeqScale2 float32 uint64; QuantScale1, SoftmaxLse float32; QuantScale2,
 // QuantOffset2 float32 bfloat16; AntiquantScale, AntiquantOffset float32 float16 bfloat16;
 // BlockTable int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs/aclnnFusedInferAttentionScore.md
+// Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs
 func FusedInferAttentionScore(st *acl.Stream, p FusedInferAttentionScoreParams) error {
 	c := NewCall(st, &opFusedInferAttentionScore)
 	p.Encode(c)
@@ -1389,7 +1389,7 @@ var opFusedInferAttentionScoreV2 = Operator{
 // AntiquantOffsetOptional, KeyAntiquantScaleOptional, KeyAntiquantOffsetOptional,
 // ValueAntiquantScaleOptional, ValueAntiquantOffsetOptional float32 float16 bfloat16;
 // BlockTableOptional int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs/aclnnFusedInferAttentionScoreV2.md
+// Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs
 func FusedInferAttentionScoreV2(st *acl.Stream, p FusedInferAttentionScoreV2Params) error {
 	c := NewCall(st, &opFusedInferAttentionScoreV2)
 	p.Encode(c)
@@ -1504,7 +1504,7 @@ var opFusedInferAttentionScoreV3 = Operator{
 // AntiquantOffsetOptional, KeyAntiquantScaleOptional, KeyAntiquantOffsetOptional,
 // ValueAntiquantScaleOptional, ValueAntiquantOffsetOptional float32 float16 bfloat16;
 // BlockTableOptional int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs/aclnnFusedInferAttentionScoreV3.md
+// Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs
 func FusedInferAttentionScoreV3(st *acl.Stream, p FusedInferAttentionScoreV3Params) error {
 	c := NewCall(st, &opFusedInferAttentionScoreV3)
 	p.Encode(c)
@@ -1623,7 +1623,7 @@ var opFusedInferAttentionScoreV4 = Operator{
 // float32 bfloat16; AntiquantScaleOptional, AntiquantOffsetOptional, KeyAntiquantScaleOptional,
 // KeyAntiquantOffsetOptional, ValueAntiquantScaleOptional, ValueAntiquantOffsetOptional float32
 // float16 bfloat16; BlockTableOptional int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs/aclnnFusedInferAttentionScoreV4.md
+// Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs
 func FusedInferAttentionScoreV4(st *acl.Stream, p FusedInferAttentionScoreV4Params) error {
 	c := NewCall(st, &opFusedInferAttentionScoreV4)
 	p.Encode(c)
@@ -1708,7 +1708,7 @@ var opIncreFlashAttention = Operator{
 // st.
 // The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16; AttenMask int8 uint8
 // bool. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs/aclnnIncreFlashAttention.md
+// Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs
 func IncreFlashAttention(st *acl.Stream, p IncreFlashAttentionParams) error {
 	c := NewCall(st, &opIncreFlashAttention)
 	p.Encode(c)
@@ -1763,7 +1763,7 @@ var opIncreFlashAttentionV2 = Operator{
 // on st.
 // The emulator verified: Query, Key, Value float16 bfloat16; QuantScale2, QuantOffset2 float32
 // bfloat16; AttentionOut float16 bfloat16 int8. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs/aclnnIncreFlashAttentionV2.md
+// Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs
 func IncreFlashAttentionV2(st *acl.Stream, p IncreFlashAttentionV2Params) error {
 	c := NewCall(st, &opIncreFlashAttentionV2)
 	p.Encode(c)
@@ -1829,7 +1829,7 @@ var opIncreFlashAttentionV3 = Operator{
 // The emulator verified: Query, AntiquantScale, AntiquantOffset float16 bfloat16; Key, Value,
 // AttentionOut float16 bfloat16 int8; QuantScale2, QuantOffset2 float32 bfloat16. Its checks follow
 // the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs/aclnnIncreFlashAttentionV3.md
+// Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs
 func IncreFlashAttentionV3(st *acl.Stream, p IncreFlashAttentionV3Params) error {
 	c := NewCall(st, &opIncreFlashAttentionV3)
 	p.Encode(c)
@@ -1901,7 +1901,7 @@ var opIncreFlashAttentionV4 = Operator{
 // The emulator verified: Query, AntiquantScale, AntiquantOffset float16 bfloat16; Key, Value,
 // AttentionOut float16 bfloat16 int8; QuantScale2, QuantOffset2 float32 bfloat16; Blocktable int32.
 // Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs/aclnnIncreFlashAttentionV4.md
+// Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs
 func IncreFlashAttentionV4(st *acl.Stream, p IncreFlashAttentionV4Params) error {
 	c := NewCall(st, &opIncreFlashAttentionV4)
 	p.Encode(c)
@@ -2081,7 +2081,7 @@ var opInterleaveRope = Operator{
 //
 // It launches aclnnInterleaveRope (libopapi, CANN 2026-08) of family attention on st.
 // The emulator verified: X, Cos, Sin, Out float32 float16 bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, posembedding/interleave_rope/docs/aclnnInterleaveRope.md
+// Vendor's page: mirror-cann/ops-transformer, posembedding/interleave_rope/docs
 func InterleaveRope(st *acl.Stream, p InterleaveRopeParams) error {
 	c := NewCall(st, &opInterleaveRope)
 	p.Encode(c)
@@ -2139,7 +2139,7 @@ var opMlaProlog = Operator{
 // RopeSin, RopeCos, QueryOut, QueryRopeOut bfloat16; WeightUqQr, KvCacheRef, KrCacheRef bfloat16
 // int8; CacheIndex int64; DequantScaleWUqQrOptional, QuantScaleCkvOptional, QuantScaleCkrOptional,
 // SmoothScalesCqOptional float32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/mla_prolog/docs/aclnnMlaProlog.md
+// Vendor's page: mirror-cann/ops-transformer, attention/mla_prolog/docs
 func MlaProlog(st *acl.Stream, p MlaPrologParams) error {
 	c := NewCall(st, &opMlaProlog)
 	p.Encode(c)
@@ -2296,7 +2296,7 @@ var opMlaPrologV2WeightNz = Operator{
 // DequantScaleWUqQrOptional, DequantScaleWDkvKrOptional, QuantScaleCkvOptional,
 // QuantScaleCkrOptional, SmoothScalesCqOptional, DequantScaleQNopeOutOptional float32. Its checks
 // follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/mla_prolog_v2/docs/aclnnMlaPrologV2WeightNz.md
+// Vendor's page: mirror-cann/ops-transformer, attention/mla_prolog_v2/docs
 func MlaPrologV2WeightNz(st *acl.Stream, p MlaPrologV2WeightNzParams) error {
 	c := NewCall(st, &opMlaPrologV2WeightNz)
 	p.Encode(c)
@@ -2493,7 +2493,7 @@ var opMlaPrologV3WeightNz = Operator{
 // bfloat16; CacheIndexOptional int64; DequantScaleXOptional, DequantScaleWDqOptional,
 // DequantScaleWUqQrOptional, DequantScaleWDkvKrOptional, QuantScaleCkvOptional,
 // QuantScaleCkrOptional, DequantScaleQNopeOutOptional float32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/mla_prolog_v3/docs/aclnnMlaPrologV3WeightNz.md
+// Vendor's page: mirror-cann/ops-transformer, attention/mla_prolog_v3/docs
 func MlaPrologV3WeightNz(st *acl.Stream, p MlaPrologV3WeightNzParams) error {
 	c := NewCall(st, &opMlaPrologV3WeightNz)
 	p.Encode(c)
@@ -2569,7 +2569,7 @@ var opMultiScaleDeformableAttentionGrad = Operator{
 // The emulator verified: Value, Location, AttnWeight, GradOutput, GradValue, GradLocation,
 // GradAttnWeight float32 float16 bfloat16; SpatialShape, LevelStartIndex int32 int64. Its checks
 // follow CANN's source.
-// Vendor's page: hicann/ops-nn, vfusion/multi_scale_deformable_attention_grad/docs/aclnnMultiScaleDeformableAttentionGrad.md
+// Vendor's page: hicann/ops-nn, vfusion/multi_scale_deformable_attention_grad/docs
 func MultiScaleDeformableAttentionGrad(st *acl.Stream, p MultiScaleDeformableAttentionGradParams) error {
 	c := NewCall(st, &opMultiScaleDeformableAttentionGrad)
 	p.Encode(c)
@@ -2615,7 +2615,7 @@ var opMultiScaleDeformableAttnFunction = Operator{
 // attention on st.
 // The emulator verified: Value, Location, AttnWeight, Output float32 float16 bfloat16;
 // SpatialShape, LevelStartIndex int32 int64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, vfusion/multi_scale_deformable_attn_function/docs/aclnnMultiScaleDeformableAttnFunction.md
+// Vendor's page: hicann/ops-nn, vfusion/multi_scale_deformable_attn_function/docs
 func MultiScaleDeformableAttnFunction(st *acl.Stream, p MultiScaleDeformableAttnFunctionParams) error {
 	c := NewCall(st, &opMultiScaleDeformableAttnFunction)
 	p.Encode(c)
@@ -2657,7 +2657,7 @@ var opNsaCompress = Operator{
 //
 // It launches aclnnNsaCompress (libopapi, CANN 2026-08) of family attention on st.
 // The emulator verified: Input, Weight, Output float16 bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress/docs/aclnnNsaCompress.md
+// Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress/docs
 func NsaCompress(st *acl.Stream, p NsaCompressParams) error {
 	c := NewCall(st, &opNsaCompress)
 	p.Encode(c)
@@ -2714,7 +2714,7 @@ var opNsaCompressAttention = Operator{
 // The emulator verified: Query, Key, Value, AttentionOutOut float16 bfloat16; AttenMaskOptional,
 // TopkMaskOptional uint8 bool; SoftmaxMaxOut, SoftmaxSumOut float32; TopkIndicesOut int32. Its
 // checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress_attention/docs/aclnnNsaCompressAttention.md
+// Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress_attention/docs
 func NsaCompressAttention(st *acl.Stream, p NsaCompressAttentionParams) error {
 	c := NewCall(st, &opNsaCompressAttention)
 	p.Encode(c)
@@ -2783,7 +2783,7 @@ var opNsaCompressAttentionInfer = Operator{
 // It launches aclnnNsaCompressAttentionInfer (libopapi, CANN 2026-08) of family attention on st.
 // The emulator verified: Query, Key, Value, Output float16 bfloat16; BlockTableOptional, TopKOutput
 // int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress_attention_infer/docs/aclnnNsaCompressAttentionInfer.md
+// Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress_attention_infer/docs
 func NsaCompressAttentionInfer(st *acl.Stream, p NsaCompressAttentionInferParams) error {
 	c := NewCall(st, &opNsaCompressAttentionInfer)
 	p.Encode(c)
@@ -2841,7 +2841,7 @@ var opNsaCompressGrad = Operator{
 // It launches aclnnNsaCompressGrad (libopapi, CANN 2026-08) of family attention on st.
 // The emulator verified: OutputGrad, Input, Weight, InputGradOut, WeightGradOut float16 bfloat16.
 // Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress_grad/docs/aclnnNsaCompressGrad.md
+// Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress_grad/docs
 func NsaCompressGrad(st *acl.Stream, p NsaCompressGradParams) error {
 	c := NewCall(st, &opNsaCompressGrad)
 	p.Encode(c)
@@ -2890,7 +2890,7 @@ var opNsaCompressWithCache = Operator{
 // It launches aclnnNsaCompressWithCache (libopapi, CANN 2026-08) of family attention on st.
 // The emulator verified: Input, Weight, OutputCache float16 bfloat16; SlotMapping,
 // BlockTableOptional int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress_with_cache/docs/aclnnNsaCompressWithCache.md
+// Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress_with_cache/docs
 func NsaCompressWithCache(st *acl.Stream, p NsaCompressWithCacheParams) error {
 	c := NewCall(st, &opNsaCompressWithCache)
 	p.Encode(c)
@@ -2945,7 +2945,7 @@ var opNsaSelectedAttention = Operator{
 // The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16; TopkIndices int32;
 // AttenMaskOptional uint8 bool; SoftmaxMaxOut, SoftmaxSumOut float32. Its checks follow the
 // document.
-// Vendor's page: mirror-cann/ops-transformer, attention/nsa_selected_attention/docs/aclnnNsaSelectedAttention.md
+// Vendor's page: mirror-cann/ops-transformer, attention/nsa_selected_attention/docs
 func NsaSelectedAttention(st *acl.Stream, p NsaSelectedAttentionParams) error {
 	c := NewCall(st, &opNsaSelectedAttention)
 	p.Encode(c)
@@ -3009,7 +3009,7 @@ var opNsaSelectedAttentionGrad = Operator{
 // The emulator verified: Query, Key, Value, AttentionOut, AttentionOutGrad, DqOut, DkOut, DvOut
 // float16 bfloat16; SoftmaxMax, SoftmaxSum float32; TopkIndices int32. Its checks follow the
 // document.
-// Vendor's page: mirror-cann/ops-transformer, attention/nsa_selected_attention_grad/docs/aclnnNsaSelectedAttentionGrad.md
+// Vendor's page: mirror-cann/ops-transformer, attention/nsa_selected_attention_grad/docs
 func NsaSelectedAttentionGrad(st *acl.Stream, p NsaSelectedAttentionGradParams) error {
 	c := NewCall(st, &opNsaSelectedAttentionGrad)
 	p.Encode(c)
@@ -3073,7 +3073,7 @@ var opNsaSelectedAttentionInfer = Operator{
 // It launches aclnnNsaSelectedAttentionInfer (libopapi, CANN 2026-08) of family attention on st.
 // The emulator verified: Query, Key, Value, Output float16 bfloat16; TopkIndices,
 // BlockTableOptional int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/nsa_selected_attention_infer/docs/aclnnNsaSelectedAttentionInfer.md
+// Vendor's page: mirror-cann/ops-transformer, attention/nsa_selected_attention_infer/docs
 func NsaSelectedAttentionInfer(st *acl.Stream, p NsaSelectedAttentionInferParams) error {
 	c := NewCall(st, &opNsaSelectedAttentionInfer)
 	p.Encode(c)
@@ -3131,7 +3131,7 @@ var opPromptFlashAttention = Operator{
 // st.
 // The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16. Its checks follow the
 // document.
-// Vendor's page: mirror-cann/ops-transformer, attention/prompt_flash_attention/docs/aclnnPromptFlashAttention.md
+// Vendor's page: mirror-cann/ops-transformer, attention/prompt_flash_attention/docs
 func PromptFlashAttention(st *acl.Stream, p PromptFlashAttentionParams) error {
 	c := NewCall(st, &opPromptFlashAttention)
 	p.Encode(c)
@@ -3193,7 +3193,7 @@ var opPromptFlashAttentionV2 = Operator{
 // The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16 int8; PseShift float16
 // bfloat16; AttenMask int8 uint8 bool; DeqScale1, DeqScale2 float32 uint64; QuantScale1 float32;
 // QuantScale2, QuantOffset2 float32 bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/prompt_flash_attention/docs/aclnnPromptFlashAttentionV2.md
+// Vendor's page: mirror-cann/ops-transformer, attention/prompt_flash_attention/docs
 func PromptFlashAttentionV2(st *acl.Stream, p PromptFlashAttentionV2Params) error {
 	c := NewCall(st, &opPromptFlashAttentionV2)
 	p.Encode(c)
@@ -3263,7 +3263,7 @@ var opPromptFlashAttentionV3 = Operator{
 // The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16 int8; PseShift float16
 // bfloat16; DeqScale1, DeqScale2 float32 uint64; QuantScale1 float32; QuantScale2, QuantOffset2
 // float32 bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/prompt_flash_attention/docs/aclnnPromptFlashAttentionV3.md
+// Vendor's page: mirror-cann/ops-transformer, attention/prompt_flash_attention/docs
 func PromptFlashAttentionV3(st *acl.Stream, p PromptFlashAttentionV3Params) error {
 	c := NewCall(st, &opPromptFlashAttentionV3)
 	p.Encode(c)
@@ -3323,7 +3323,7 @@ var opRingAttentionUpdate = Operator{
 // The emulator verified: PrevAttnOut, CurAttnOut, AttnOutOut float32 float16 bfloat16;
 // PrevSoftmaxMax, PrevSoftmaxSum, CurSoftmaxMax, CurSoftmaxSum, SoftmaxMaxOut, SoftmaxSumOut
 // float32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/ring_attention_update/docs/aclnnRingAttentionUpdate.md
+// Vendor's page: mirror-cann/ops-transformer, attention/ring_attention_update/docs
 func RingAttentionUpdate(st *acl.Stream, p RingAttentionUpdateParams) error {
 	c := NewCall(st, &opRingAttentionUpdate)
 	p.Encode(c)
@@ -3371,7 +3371,7 @@ var opRopeWithSinCosCache = Operator{
 // It launches aclnnRopeWithSinCosCache (libopapi, CANN 2026-08) of family attention on st.
 // The emulator verified: Positions int32 int64; QueryIn, KeyIn, CosSinCache, QueryOut, KeyOut
 // float32 float16 bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, posembedding/rope_with_sin_cos_cache/docs/aclnnRopeWithSinCosCache.md
+// Vendor's page: mirror-cann/ops-transformer, posembedding/rope_with_sin_cos_cache/docs
 func RopeWithSinCosCache(st *acl.Stream, p RopeWithSinCosCacheParams) error {
 	c := NewCall(st, &opRopeWithSinCosCache)
 	p.Encode(c)
@@ -3412,7 +3412,7 @@ var opRotaryPositionEmbedding = Operator{
 //
 // It launches aclnnRotaryPositionEmbedding (libopapi, CANN 2026-08) of family attention on st.
 // The emulator verified: X, Cos, Sin, Out float32 float16 bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, posembedding/rotary_position_embedding/docs/aclnnRotaryPositionEmbedding.md
+// Vendor's page: mirror-cann/ops-transformer, posembedding/rotary_position_embedding/docs
 func RotaryPositionEmbedding(st *acl.Stream, p RotaryPositionEmbeddingParams) error {
 	c := NewCall(st, &opRotaryPositionEmbedding)
 	p.Encode(c)
@@ -3452,7 +3452,7 @@ var opRotaryPositionEmbeddingGrad = Operator{
 // It launches aclnnRotaryPositionEmbeddingGrad (libopapi, CANN 2026-08) of family attention on st.
 // The emulator verified: Dy, Cos, Sin, XOptional, DxOut, DcosOut, DsinOut float32 float16 bfloat16.
 // Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, posembedding/rotary_position_embedding_grad/docs/aclnnRotaryPositionEmbeddingGrad.md
+// Vendor's page: mirror-cann/ops-transformer, posembedding/rotary_position_embedding_grad/docs
 func RotaryPositionEmbeddingGrad(st *acl.Stream, p RotaryPositionEmbeddingGradParams) error {
 	c := NewCall(st, &opRotaryPositionEmbeddingGrad)
 	p.Encode(c)
@@ -3502,7 +3502,7 @@ var opScatterPaKvCache = Operator{
 // It launches aclnnScatterPaKvCache (libopapi, CANN 2026-08) of family attention on st.
 // The emulator verified: Key, KeyCacheRef, Value, ValueCacheRef float16 bfloat16 int8; SlotMapping
 // int32 int64. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, attention/scatter_pa_kv_cache/docs/aclnnScatterPaKvCache.md
+// Vendor's page: mirror-cann/ops-transformer, attention/scatter_pa_kv_cache/docs
 func ScatterPaKvCache(st *acl.Stream, p ScatterPaKvCacheParams) error {
 	c := NewCall(st, &opScatterPaKvCache)
 	p.Encode(c)
@@ -3556,7 +3556,7 @@ var opSwinAttentionScoreQuant = Operator{
 //
 // It launches aclnnSwinAttentionScoreQuant (libopapi, CANN 8.1.RC1) of family attention on st.
 // The emulator does not implement it: no public source, only a document, and not written yet.
-// Vendor's page: mirror-cann/ops-transformer, attention/swin_attention_score_quant/docs/aclnnSwinAttentionScoreQuant.md
+// Vendor's page: mirror-cann/ops-transformer, attention/swin_attention_score_quant/docs
 func SwinAttentionScoreQuant(st *acl.Stream, p SwinAttentionScoreQuantParams) error {
 	c := NewCall(st, &opSwinAttentionScoreQuant)
 	p.Encode(c)
@@ -3606,7 +3606,7 @@ var opTransformBiasRescaleQkv = Operator{
 // It launches aclnnTransformBiasRescaleQkv (libopapi, CANN 2026-08) of family attention on st.
 // The emulator verified: Qkv, QkvBias, QOut, KOut, VOut float32 float16 bfloat16. Its checks follow
 // the document.
-// Vendor's page: hicann/ops-math, math/transform_bias_rescale_qkv/docs/aclnnTransformBiasRescaleQkv.md
+// Vendor's page: hicann/ops-math, math/transform_bias_rescale_qkv/docs
 func TransformBiasRescaleQkv(st *acl.Stream, p TransformBiasRescaleQkvParams) error {
 	c := NewCall(st, &opTransformBiasRescaleQkv)
 	p.Encode(c)

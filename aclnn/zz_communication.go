@@ -30,7 +30,7 @@ var opAllGatherMatmul = Operator{
 // It launches aclnnAllGatherMatmul (libopapi, CANN 8.1.RC1) of family communication on st.
 // The emulator verified: X1, X2, Output, GatherOut float16 bfloat16. Its checks follow the
 // document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/all_gather_matmul/docs/aclnnAllGatherMatmul.md
+// Vendor's page: mirror-cann/ops-transformer, mc2/all_gather_matmul/docs
 func AllGatherMatmul(st *acl.Stream, p AllGatherMatmulParams) error {
 	c := NewCall(st, &opAllGatherMatmul)
 	p.Encode(c)
@@ -80,7 +80,7 @@ var opAlltoAllAllGatherBatchMatMul = Operator{
 // communication on st.
 // The emulator verified: X, Weight, Y1Out, Y2OutOptional, Y3OutOptional float16 bfloat16;
 // BiasOptional float32 float16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/allto_all_all_gather_batch_mat_mul/docs/aclnnAlltoAllAllGatherBatchMatMul.md
+// Vendor's page: mirror-cann/ops-transformer, mc2/allto_all_all_gather_batch_mat_mul/docs
 func AlltoAllAllGatherBatchMatMul(st *acl.Stream, p AlltoAllAllGatherBatchMatMulParams) error {
 	c := NewCall(st, &opAlltoAllAllGatherBatchMatMul)
 	p.Encode(c)
@@ -138,7 +138,7 @@ var opAlltoAllvGroupedMatMul = Operator{
 // It launches aclnnAlltoAllvGroupedMatMul (libopapi, CANN 2026-08) of family communication on st.
 // The emulator verified: GmmX, GmmWeight, MmXOptional, MmWeightOptional, GmmY, MmYOptional,
 // PermuteOutOptional float16 bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/allto_allv_grouped_mat_mul/docs/aclnnAlltoAllvGroupedMatMul.md
+// Vendor's page: mirror-cann/ops-transformer, mc2/allto_allv_grouped_mat_mul/docs
 func AlltoAllvGroupedMatMul(st *acl.Stream, p AlltoAllvGroupedMatMulParams) error {
 	c := NewCall(st, &opAlltoAllvGroupedMatMul)
 	p.Encode(c)
@@ -192,7 +192,7 @@ var opBatchMatMulReduceScatterAlltoAll = Operator{
 // communication on st.
 // The emulator verified: X, Weight, Out float16 bfloat16; BiasOptional float32 float16. Its checks
 // follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/batch_mat_mul_reduce_scatter_allto_all/docs/aclnnBatchMatMulReduceScatterAlltoAll.md
+// Vendor's page: mirror-cann/ops-transformer, mc2/batch_mat_mul_reduce_scatter_allto_all/docs
 func BatchMatMulReduceScatterAlltoAll(st *acl.Stream, p BatchMatMulReduceScatterAlltoAllParams) error {
 	c := NewCall(st, &opBatchMatMulReduceScatterAlltoAll)
 	p.Encode(c)
@@ -240,7 +240,7 @@ var opGroupedMatMulAllReduce = Operator{
 //
 // It launches aclnnGroupedMatMulAllReduce (libopapi, CANN 8.1.RC1) of family communication on st.
 // The emulator does not implement it: no public source, only a document, and not written yet.
-// Vendor's page: mirror-cann/ops-transformer, mc2/grouped_mat_mul_all_reduce/docs/aclnnGroupedMatMulAllReduce.md
+// Vendor's page: mirror-cann/ops-transformer, mc2/grouped_mat_mul_all_reduce/docs
 func GroupedMatMulAllReduce(st *acl.Stream, p GroupedMatMulAllReduceParams) error {
 	c := NewCall(st, &opGroupedMatMulAllReduce)
 	p.Encode(c)
@@ -292,7 +292,7 @@ var opGroupedMatMulAlltoAllv = Operator{
 // It launches aclnnGroupedMatMulAlltoAllv (libopapi, CANN 2026-08) of family communication on st.
 // The emulator verified: GmmX, GmmWeight, MmXOptional, MmWeightOptional, Y, MmYOptional float16
 // bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/grouped_mat_mul_allto_allv/docs/aclnnGroupedMatMulAlltoAllv.md
+// Vendor's page: mirror-cann/ops-transformer, mc2/grouped_mat_mul_allto_allv/docs
 func GroupedMatMulAlltoAllv(st *acl.Stream, p GroupedMatMulAlltoAllvParams) error {
 	c := NewCall(st, &opGroupedMatMulAlltoAllv)
 	p.Encode(c)
@@ -346,7 +346,7 @@ var opInplaceMatmulAllReduceAddRmsNorm = Operator{
 // communication on st.
 // The emulator verified: X1, X2, Bias, Residual, NormOut float16 bfloat16; Gamma float32 float16
 // bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/inplace_matmul_all_reduce_add_rms_norm/docs/aclnnInplaceMatmulAllReduceAddRmsNorm.md
+// Vendor's page: mirror-cann/ops-transformer, mc2/inplace_matmul_all_reduce_add_rms_norm/docs
 func InplaceMatmulAllReduceAddRmsNorm(st *acl.Stream, p InplaceMatmulAllReduceAddRmsNormParams) error {
 	c := NewCall(st, &opInplaceMatmulAllReduceAddRmsNorm)
 	p.Encode(c)
@@ -400,7 +400,7 @@ var opInplaceQuantMatmulAllReduceAddRmsNorm = Operator{
 // communication on st.
 // The emulator verified: X1, X2 int8 int4; Bias float16 bfloat16 int32; DequantScale, Gamma float32
 // bfloat16; Residual, NormOut bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/inplace_matmul_all_reduce_add_rms_norm/docs/aclnnInplaceQuantMatmulAllReduceAddRmsNorm.md
+// Vendor's page: mirror-cann/ops-transformer, mc2/inplace_matmul_all_reduce_add_rms_norm/docs
 func InplaceQuantMatmulAllReduceAddRmsNorm(st *acl.Stream, p InplaceQuantMatmulAllReduceAddRmsNormParams) error {
 	c := NewCall(st, &opInplaceQuantMatmulAllReduceAddRmsNorm)
 	p.Encode(c)
@@ -457,7 +457,7 @@ var opInplaceWeightQuantMatmulAllReduceAddRmsNorm = Operator{
 // communication on st.
 // The emulator verified: X1, AntiquantScale, AntiquantOffset, Residual, NormOut float16 bfloat16;
 // X2 int8 int4; Gamma float32 float16 bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/inplace_matmul_all_reduce_add_rms_norm/docs/aclnnInplaceWeightQuantMatmulAllReduceAddRmsNorm.md
+// Vendor's page: mirror-cann/ops-transformer, mc2/inplace_matmul_all_reduce_add_rms_norm/docs
 func InplaceWeightQuantMatmulAllReduceAddRmsNorm(st *acl.Stream, p InplaceWeightQuantMatmulAllReduceAddRmsNormParams) error {
 	c := NewCall(st, &opInplaceWeightQuantMatmulAllReduceAddRmsNorm)
 	p.Encode(c)
@@ -507,7 +507,7 @@ var opMatmulAllReduce = Operator{
 //
 // It launches aclnnMatmulAllReduce (libopapi, CANN 8.1.RC1) of family communication on st.
 // The emulator verified: X1, X2, Bias, Output float16 bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs/aclnnMatmulAllReduce.md
+// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs
 func MatmulAllReduce(st *acl.Stream, p MatmulAllReduceParams) error {
 	c := NewCall(st, &opMatmulAllReduce)
 	p.Encode(c)
@@ -556,7 +556,7 @@ var opMatmulAllReduceAddRmsNorm = Operator{
 // st.
 // The emulator verified: X1, X2, Bias, Residual, Y, NormOut float16 bfloat16; Gamma float32 float16
 // bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce_add_rms_norm/docs/aclnnMatmulAllReduceAddRmsNorm.md
+// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce_add_rms_norm/docs
 func MatmulAllReduceAddRmsNorm(st *acl.Stream, p MatmulAllReduceAddRmsNormParams) error {
 	c := NewCall(st, &opMatmulAllReduceAddRmsNorm)
 	p.Encode(c)
@@ -603,7 +603,7 @@ var opMatmulAllReduceV2 = Operator{
 //
 // It launches aclnnMatmulAllReduceV2 (libopapi, CANN 8.1.RC1) of family communication on st.
 // The emulator verified: X1, X2, X3, Output float16 bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs/aclnnMatmulAllReduceV2.md
+// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs
 func MatmulAllReduceV2(st *acl.Stream, p MatmulAllReduceV2Params) error {
 	c := NewCall(st, &opMatmulAllReduceV2)
 	p.Encode(c)
@@ -646,7 +646,7 @@ var opMatmulReduceScatter = Operator{
 //
 // It launches aclnnMatmulReduceScatter (libopapi, CANN 8.1.RC1) of family communication on st.
 // The emulator verified: X1, X2, Output float16 bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_reduce_scatter/docs/aclnnMatmulReduceScatter.md
+// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_reduce_scatter/docs
 func MatmulReduceScatter(st *acl.Stream, p MatmulReduceScatterParams) error {
 	c := NewCall(st, &opMatmulReduceScatter)
 	p.Encode(c)
@@ -691,7 +691,7 @@ var opQuantMatmulAllReduce = Operator{
 // It launches aclnnQuantMatmulAllReduce (libopapi, CANN 8.1.RC1) of family communication on st.
 // The emulator verified: X1, X2 int8 int4; Bias float16 bfloat16 int32; DequantScale float32
 // bfloat16; Output float16 bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs/aclnnQuantMatmulAllReduce.md
+// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs
 func QuantMatmulAllReduce(st *acl.Stream, p QuantMatmulAllReduceParams) error {
 	c := NewCall(st, &opQuantMatmulAllReduce)
 	p.Encode(c)
@@ -743,7 +743,7 @@ var opQuantMatmulAllReduceAddRmsNorm = Operator{
 // on st.
 // The emulator verified: X1, X2 int8 int4; Bias float16 bfloat16 int32; DequantScale, Gamma float32
 // bfloat16; Residual, Y, NormOut bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce_add_rms_norm/docs/aclnnQuantMatmulAllReduceAddRmsNorm.md
+// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce_add_rms_norm/docs
 func QuantMatmulAllReduceAddRmsNorm(st *acl.Stream, p QuantMatmulAllReduceAddRmsNormParams) error {
 	c := NewCall(st, &opQuantMatmulAllReduceAddRmsNorm)
 	p.Encode(c)
@@ -797,7 +797,7 @@ var opQuantMatmulAllReduceV2 = Operator{
 // The emulator verified: X1, X2 int8 int4; BiasOptional float16 bfloat16 int32; DequantScale
 // float32 bfloat16; PertokenScaleOptional float32; Output float16 bfloat16. Its checks follow the
 // document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs/aclnnQuantMatmulAllReduceV2.md
+// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs
 func QuantMatmulAllReduceV2(st *acl.Stream, p QuantMatmulAllReduceV2Params) error {
 	c := NewCall(st, &opQuantMatmulAllReduceV2)
 	p.Encode(c)
@@ -849,7 +849,7 @@ var opQuantMatmulAllReduceV3 = Operator{
 // The emulator verified: X1, X2 int8 int4; BiasOptional float16 bfloat16 int32; DequantScale
 // float32 bfloat16; CommQuantScale1Optional, CommQuantScale2Optional bfloat16; Output float16
 // bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs/aclnnQuantMatmulAllReduceV3.md
+// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs
 func QuantMatmulAllReduceV3(st *acl.Stream, p QuantMatmulAllReduceV3Params) error {
 	c := NewCall(st, &opQuantMatmulAllReduceV3)
 	p.Encode(c)
@@ -902,7 +902,7 @@ var opWeightQuantMatmulAllReduce = Operator{
 // st.
 // The emulator verified: X1, AntiquantScale, AntiquantOffset, Output float16 bfloat16; X2 int8
 // int4. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs/aclnnWeightQuantMatmulAllReduce.md
+// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs
 func WeightQuantMatmulAllReduce(st *acl.Stream, p WeightQuantMatmulAllReduceParams) error {
 	c := NewCall(st, &opWeightQuantMatmulAllReduce)
 	p.Encode(c)
@@ -958,7 +958,7 @@ var opWeightQuantMatmulAllReduceAddRmsNorm = Operator{
 // communication on st.
 // The emulator verified: X1, AntiquantScale, AntiquantOffset, Residual, Y, NormOut float16
 // bfloat16; X2 int8 int4; Gamma float32 float16 bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce_add_rms_norm/docs/aclnnWeightQuantMatmulAllReduceAddRmsNorm.md
+// Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce_add_rms_norm/docs
 func WeightQuantMatmulAllReduceAddRmsNorm(st *acl.Stream, p WeightQuantMatmulAllReduceAddRmsNormParams) error {
 	c := NewCall(st, &opWeightQuantMatmulAllReduceAddRmsNorm)
 	p.Encode(c)

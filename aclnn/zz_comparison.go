@@ -122,7 +122,7 @@ var opEqual = Operator{
 //
 // It launches aclnnEqual (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
 // The emulator verified: Out bool. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/tensor_equal/docs/aclnnEqual.md
+// Vendor's page: hicann/ops-math, math/tensor_equal/docs
 func Equal(st *acl.Stream, p EqualParams) error {
 	c := NewCall(st, &opEqual)
 	p.Encode(c)
@@ -291,7 +291,7 @@ var opHeaviside = Operator{
 //
 // It launches aclnnHeaviside (libopapi, CANN 2026-08) of family comparison on st.
 // The emulator verified: Input, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/heaviside/docs/aclnnHeaviside.md
+// Vendor's page: hicann/ops-nn, activation/heaviside/docs
 func Heaviside(st *acl.Stream, p HeavisideParams) error {
 	c := NewCall(st, &opHeaviside)
 	p.Encode(c)
@@ -794,7 +794,7 @@ var opIsClose = Operator{
 // It launches aclnnIsClose (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
 // The emulator verified: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool; Out float32 float16 bfloat16 float64 integers bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/is_close/docs/aclnnIsClose.md
+// Vendor's page: hicann/ops-math, math/is_close/docs
 func IsClose(st *acl.Stream, p IsCloseParams) error {
 	c := NewCall(st, &opIsClose)
 	p.Encode(c)
@@ -828,7 +828,7 @@ var opIsFinite = Operator{
 //
 // It launches aclnnIsFinite (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
 // The emulator verified: Out bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/is_finite/docs/aclnnIsFinite.md
+// Vendor's page: hicann/ops-math, math/is_finite/docs
 func IsFinite(st *acl.Stream, p IsFiniteParams) error {
 	c := NewCall(st, &opIsFinite)
 	p.Encode(c)
@@ -864,7 +864,7 @@ var opIsInScalarTensor = Operator{
 // st.
 // The emulator verified: TestElements float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8; Out bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/equal/docs/aclnnIsInScalarTensor.md
+// Vendor's page: hicann/ops-math, math/equal/docs
 func IsInScalarTensor(st *acl.Stream, p IsInScalarTensorParams) error {
 	c := NewCall(st, &opIsInScalarTensor)
 	p.Encode(c)
@@ -902,7 +902,7 @@ var opIsInTensorScalar = Operator{
 // st.
 // The emulator verified: Element float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8; Out
 // bool. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/equal/docs/aclnnIsInTensorScalar.md
+// Vendor's page: hicann/ops-math, math/equal/docs
 func IsInTensorScalar(st *acl.Stream, p IsInTensorScalarParams) error {
 	c := NewCall(st, &opIsInTensorScalar)
 	p.Encode(c)
@@ -936,7 +936,7 @@ var opIsInf = Operator{
 // It launches aclnnIsInf (libopapi, CANN 8.1.RC1) of family comparison on st.
 // The emulator verified: Out float32 float16 bfloat16 float64 integers bool. Its checks follow the
 // document.
-// Vendor's page: hicann/ops-math, math/is_inf/docs/aclnnIsInf.md
+// Vendor's page: hicann/ops-math, math/is_inf/docs
 func IsInf(st *acl.Stream, p IsInfParams) error {
 	c := NewCall(st, &opIsInf)
 	p.Encode(c)
@@ -966,7 +966,7 @@ var opIsNegInf = Operator{
 //
 // It launches aclnnIsNegInf (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
 // The emulator verified: Out bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/is_neg_inf/docs/aclnnIsNegInf.md
+// Vendor's page: hicann/ops-math, math/is_neg_inf/docs
 func IsNegInf(st *acl.Stream, p IsNegInfParams) error {
 	c := NewCall(st, &opIsNegInf)
 	p.Encode(c)
@@ -996,7 +996,7 @@ var opIsPosInf = Operator{
 //
 // It launches aclnnIsPosInf (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
 // The emulator verified: Out bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/is_pos_inf/docs/aclnnIsPosInf.md
+// Vendor's page: hicann/ops-math, math/is_pos_inf/docs
 func IsPosInf(st *acl.Stream, p IsPosInfParams) error {
 	c := NewCall(st, &opIsPosInf)
 	p.Encode(c)
@@ -1194,7 +1194,7 @@ var opLogicalXor = Operator{
 // It launches aclnnLogicalXor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
 // The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/not_equal/docs/aclnnLogicalXor.md
+// Vendor's page: hicann/ops-math, math/not_equal/docs
 func LogicalXor(st *acl.Stream, p LogicalXorParams) error {
 	c := NewCall(st, &opLogicalXor)
 	p.Encode(c)
@@ -1360,7 +1360,7 @@ var opPrecisionCompare = Operator{
 // st.
 // The emulator verified: Golden, Realdata float32 float16 bfloat16; Out uint32. Its checks follow
 // the document.
-// Vendor's page: hicann/ops-math, math/precision_compare/docs/aclnnPrecisionCompare.md
+// Vendor's page: hicann/ops-math, math/precision_compare/docs
 func PrecisionCompare(st *acl.Stream, p PrecisionCompareParams) error {
 	c := NewCall(st, &opPrecisionCompare)
 	p.Encode(c)
@@ -1392,7 +1392,7 @@ var opSignbit = Operator{
 // It launches aclnnSignbit (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool. Its checks
 // follow CANN's source.
-// Vendor's page: hicann/ops-math, math/signbit/docs/aclnnSignbit.md
+// Vendor's page: hicann/ops-math, math/signbit/docs
 func Signbit(st *acl.Stream, p SignbitParams) error {
 	c := NewCall(st, &opSignbit)
 	p.Encode(c)

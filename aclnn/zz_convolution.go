@@ -36,7 +36,7 @@ var opCausalConv1d = Operator{
 // st.
 // The emulator verified: X, Weight, BiasOptional, ConvStates, Out float16 bfloat16. Its checks
 // follow the document.
-// Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/gdn_preprocess/causal_conv1d/docs/aclnnCausalConv1d.md
+// Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/gdn_preprocess/causal_conv1d/docs
 func CausalConv1d(st *acl.Stream, p CausalConv1dParams) error {
 	c := NewCall(st, &opCausalConv1d)
 	p.Encode(c)
@@ -90,7 +90,7 @@ var opCausalConv1dBwd = Operator{
 // on st.
 // The emulator verified: X, Weight, Dy, InitialStateOptional, DxOut, DwOutOptional, DbOutOptional,
 // Dh0OutOptional float32 float16 bfloat16. Its checks follow the document.
-// Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/gdn_preprocess/causal_conv1d_bwd/docs/aclnnCausalConv1dBwd.md
+// Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/gdn_preprocess/causal_conv1d_bwd/docs
 func CausalConv1dBwd(st *acl.Stream, p CausalConv1dBwdParams) error {
 	c := NewCall(st, &opCausalConv1dBwd)
 	p.Encode(c)
@@ -140,7 +140,7 @@ var opConvDepthwise2d = Operator{
 // st.
 // The emulator verified: Self, Weight, Bias, Out float32 float16 bfloat16. Its checks follow the
 // document.
-// Vendor's page: hicann/ops-nn, conv/convolution_forward/docs/aclnnConvDepthwise2d.md
+// Vendor's page: hicann/ops-nn, conv/convolution_forward/docs
 func ConvDepthwise2d(st *acl.Stream, p ConvDepthwise2dParams) error {
 	c := NewCall(st, &opConvDepthwise2d)
 	p.Encode(c)
@@ -182,7 +182,7 @@ var opConvTbc = Operator{
 // It launches aclnnConvTbc (libopapi, CANN 8.1.RC1 and 2026-08) of family convolution on st.
 // The emulator verified: Self, Weight, Bias, Output float32 float16 bfloat16. Its checks follow
 // CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-nn, conv/convolution_forward/docs/aclnnConvTbc.md
+// Vendor's page: hicann/ops-nn, conv/convolution_forward/docs
 func ConvTbc(st *acl.Stream, p ConvTbcParams) error {
 	c := NewCall(st, &opConvTbc)
 	p.Encode(c)
@@ -225,7 +225,7 @@ var opConvTbcBackward = Operator{
 // st.
 // The emulator verified: Self, Input, Weight, GradInput, GradWeight, GradBias float32 float16
 // bfloat16. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, conv/convolution_backward/docs/aclnnConvTbcBackward.md
+// Vendor's page: hicann/ops-nn, conv/convolution_backward/docs
 func ConvTbcBackward(st *acl.Stream, p ConvTbcBackwardParams) error {
 	c := NewCall(st, &opConvTbcBackward)
 	p.Encode(c)
@@ -273,7 +273,7 @@ var opConvolution = Operator{
 // It launches aclnnConvolution (libopapi, CANN 8.1.RC1 and 2026-08) of family convolution on st.
 // The emulator verified: Input, Weight, Bias, Output float32 float16 bfloat16. Its checks follow
 // the document.
-// Vendor's page: hicann/ops-nn, conv/convolution_forward/docs/aclnnConvolution.md
+// Vendor's page: hicann/ops-nn, conv/convolution_forward/docs
 func Convolution(st *acl.Stream, p ConvolutionParams) error {
 	c := NewCall(st, &opConvolution)
 	p.Encode(c)
@@ -327,7 +327,7 @@ var opConvolutionBackward = Operator{
 // on st.
 // The emulator verified: GradOutput, Input, Weight, GradInput, GradWeight, GradBias float32 float16
 // bfloat16. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, conv/convolution_backward/docs/aclnnConvolutionBackward.md
+// Vendor's page: hicann/ops-nn, conv/convolution_backward/docs
 func ConvolutionBackward(st *acl.Stream, p ConvolutionBackwardParams) error {
 	c := NewCall(st, &opConvolutionBackward)
 	p.Encode(c)
@@ -382,7 +382,7 @@ var opDeformableConv2d = Operator{
 // It launches aclnnDeformableConv2d (libopapi, CANN 2026-08) of family convolution on st.
 // The emulator verified: X, Weight, Offset, BiasOptional, Out, DeformOutOptional float32 float16
 // bfloat16. Its checks follow CANN's source, 5 of them in part.
-// Vendor's page: hicann/ops-nn, conv/deformable_conv2d/docs/aclnnDeformableConv2d.md
+// Vendor's page: hicann/ops-nn, conv/deformable_conv2d/docs
 func DeformableConv2d(st *acl.Stream, p DeformableConv2dParams) error {
 	c := NewCall(st, &opDeformableConv2d)
 	p.Encode(c)
@@ -438,7 +438,7 @@ var opDeformableConv2dBackward = Operator{
 // It launches aclnnDeformableConv2dBackward (libopapi, CANN 2026-08) of family convolution on st.
 // The emulator verified: Input, GradOutput, OffsetOut, Weight, Offset, GradInput, GradWeight,
 // GradOffset, GradBias float32 float16 bfloat16. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, conv/convolution_backward/docs/aclnnDeformableConv2dBackward.md
+// Vendor's page: hicann/ops-nn, conv/convolution_backward/docs
 func DeformableConv2dBackward(st *acl.Stream, p DeformableConv2dBackwardParams) error {
 	c := NewCall(st, &opDeformableConv2dBackward)
 	p.Encode(c)
@@ -487,7 +487,7 @@ var opIm2col = Operator{
 // It launches aclnnIm2col (libopapi, CANN 8.1.RC1 and 2026-08) of family convolution on st.
 // The emulator verified: Self float32 float16 bfloat16; Out float32 float16 bfloat16 float64
 // integers bool complex32 complex64 complex128. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, conversion/im2col/docs/aclnnIm2col.md
+// Vendor's page: hicann/ops-math, conversion/im2col/docs
 func Im2col(st *acl.Stream, p Im2colParams) error {
 	c := NewCall(st, &opIm2col)
 	p.Encode(c)
@@ -526,7 +526,7 @@ var opIm2colBackward = Operator{
 //
 // It launches aclnnIm2colBackward (libopapi, CANN 8.1.RC1) of family convolution on st.
 // The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-cv, image/col2im/docs/aclnnIm2colBackward.md
+// Vendor's page: hicann/ops-cv, image/col2im/docs
 func Im2colBackward(st *acl.Stream, p Im2colBackwardParams) error {
 	c := NewCall(st, &opIm2colBackward)
 	p.Encode(c)
@@ -574,7 +574,7 @@ var opQuantConvolution = Operator{
 // It launches aclnnQuantConvolution (libopapi, CANN 2026-08) of family convolution on st.
 // The emulator verified: Input, Weight int8; Bias float32 float16; Scale float32; Output float16
 // bfloat16. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, conv/convolution_forward/docs/aclnnQuantConvolution.md
+// Vendor's page: hicann/ops-nn, conv/convolution_forward/docs
 func QuantConvolution(st *acl.Stream, p QuantConvolutionParams) error {
 	c := NewCall(st, &opQuantConvolution)
 	p.Encode(c)
@@ -628,7 +628,7 @@ var opQuantConvolutionWeightNz = Operator{
 //
 // It launches aclnnQuantConvolutionWeightNz (libopapi, CANN 2026-08) of family convolution on st.
 // The emulator does not implement it: the storage of weights of volumes is not public.
-// Vendor's page: hicann/ops-nn, conv/convolution_forward/docs/aclnnQuantConvolutionWeightNz.md
+// Vendor's page: hicann/ops-nn, conv/convolution_forward/docs
 func QuantConvolutionWeightNz(st *acl.Stream, p QuantConvolutionWeightNzParams) error {
 	c := NewCall(st, &opQuantConvolutionWeightNz)
 	p.Encode(c)
@@ -675,7 +675,7 @@ var opTransConvolutionWeight = Operator{
 // convolution on st.
 // The emulator implements it. Its element types are not verified: only the Ascend310P has it. Its
 // checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, conversion/trans_data/docs/aclnnTransConvolutionWeight.md
+// Vendor's page: hicann/ops-math, conversion/trans_data/docs
 func TransConvolutionWeight(st *acl.Stream, p TransConvolutionWeightParams) error {
 	c := NewCall(st, &opTransConvolutionWeight)
 	p.Encode(c)

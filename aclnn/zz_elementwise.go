@@ -24,7 +24,7 @@ var opAbs = Operator{
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool. Its checks
 // follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/abs/docs/aclnnAbs.md
+// Vendor's page: hicann/ops-math, math/abs/docs
 func Abs(st *acl.Stream, p AbsParams) error {
 	c := NewCall(st, &opAbs)
 	p.Encode(c)
@@ -219,7 +219,7 @@ var opAddN = Operator{
 // It launches aclnnAddN (libopapi, CANN 2026-08) of family elementwise on st.
 // The emulator verified: Tensors, Out float32 float16 bfloat16 int32 int64. Its checks follow
 // CANN's source.
-// Vendor's page: hicann/ops-math, math/add_n/docs/aclnnAddN.md
+// Vendor's page: hicann/ops-math, math/add_n/docs
 func AddN(st *acl.Stream, p AddNParams) error {
 	c := NewCall(st, &opAddN)
 	p.Encode(c)
@@ -396,7 +396,7 @@ var opAdds = Operator{
 // It launches aclnnAdds (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64 complex128. Its checks follow CANN's source, 7 of them in part.
-// Vendor's page: hicann/ops-math, math/add/docs/aclnnAdds.md
+// Vendor's page: hicann/ops-math, math/add/docs
 func Adds(st *acl.Stream, p AddsParams) error {
 	c := NewCall(st, &opAdds)
 	p.Encode(c)
@@ -429,7 +429,7 @@ var opAngleV2 = Operator{
 // It launches aclnnAngleV2 (libopapi, CANN 2026-08) of family elementwise on st.
 // The emulator verified: X float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool complex64;
 // Out float32 float16 bfloat16. Its checks follow the document.
-// Vendor's page: hicann/ops-math, math/angle_v2/docs/aclnnAngleV2.md
+// Vendor's page: hicann/ops-math, math/angle_v2/docs
 func AngleV2(st *acl.Stream, p AngleV2Params) error {
 	c := NewCall(st, &opAngleV2)
 	p.Encode(c)
@@ -777,7 +777,7 @@ var opBitwiseAndScalar = Operator{
 // st.
 // The emulator verified: Self int8 int16 int32 int64 uint8 uint16 bool; Out float32 float16
 // bfloat16 float64 integers bool. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/bitwise_and/docs/aclnnBitwiseAndScalar.md
+// Vendor's page: hicann/ops-math, math/bitwise_and/docs
 func BitwiseAndScalar(st *acl.Stream, p BitwiseAndScalarParams) error {
 	c := NewCall(st, &opBitwiseAndScalar)
 	p.Encode(c)
@@ -812,7 +812,7 @@ var opBitwiseAndTensor = Operator{
 // st.
 // The emulator verified: Self, Other int8 int16 int32 int64 uint8 uint16 bool; Out float32 float16
 // bfloat16 float64 integers bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/bitwise_and/docs/aclnnBitwiseAndTensor.md
+// Vendor's page: hicann/ops-math, math/bitwise_and/docs
 func BitwiseAndTensor(st *acl.Stream, p BitwiseAndTensorParams) error {
 	c := NewCall(st, &opBitwiseAndTensor)
 	p.Encode(c)
@@ -878,7 +878,7 @@ var opBitwiseNot = Operator{
 // It launches aclnnBitwiseNot (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Out int8 int16 int32 int64 uint8 bool. Its checks follow CANN's
 // source.
-// Vendor's page: hicann/ops-math, math/bitwise_not/docs/aclnnBitwiseNot.md
+// Vendor's page: hicann/ops-math, math/bitwise_not/docs
 func BitwiseNot(st *acl.Stream, p BitwiseNotParams) error {
 	c := NewCall(st, &opBitwiseNot)
 	p.Encode(c)
@@ -1082,7 +1082,7 @@ var opClamp = Operator{
 // It launches aclnnClamp (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
 // Its checks follow CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClamp.md
+// Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs
 func Clamp(st *acl.Stream, p ClampParams) error {
 	c := NewCall(st, &opClamp)
 	p.Encode(c)
@@ -1183,7 +1183,7 @@ var opClampMin = Operator{
 // It launches aclnnClampMin (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
 // Its checks follow CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampMin.md
+// Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs
 func ClampMin(st *acl.Stream, p ClampMinParams) error {
 	c := NewCall(st, &opClampMin)
 	p.Encode(c)
@@ -1252,7 +1252,7 @@ var opClampTensor = Operator{
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8;
 // ClipValueMin, ClipValueMax float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
 // Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampTensor.md
+// Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs
 func ClampTensor(st *acl.Stream, p ClampTensorParams) error {
 	c := NewCall(st, &opClampTensor)
 	p.Encode(c)
@@ -1286,7 +1286,7 @@ var opComplex = Operator{
 // It launches aclnnComplex (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Real, Imag float32 float16 float64; Out complex32 complex64 complex128.
 // Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/complex/docs/aclnnComplex.md
+// Vendor's page: hicann/ops-math, math/complex/docs
 func Complex(st *acl.Stream, p ComplexParams) error {
 	c := NewCall(st, &opComplex)
 	p.Encode(c)
@@ -1381,7 +1381,7 @@ var opDigamma = Operator{
 //
 // It launches aclnnDigamma (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Out float32 float16 float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/digamma/docs/aclnnDigamma.md
+// Vendor's page: hicann/ops-math, math/digamma/docs
 func Digamma(st *acl.Stream, p DigammaParams) error {
 	c := NewCall(st, &opDigamma)
 	p.Encode(c)
@@ -1518,7 +1518,7 @@ var opDivV3 = Operator{
 //
 // It launches aclnnDivV3 (libopapi, CANN 2026-08) of family elementwise on st.
 // The emulator does not implement it: experimental, in no release of CANN.
-// Vendor's page: hicann/ops-math, experimental/math/div_v3/docs/aclnnDivV3.md
+// Vendor's page: hicann/ops-math, experimental/math/div_v3/docs
 func DivV3(st *acl.Stream, p DivV3Params) error {
 	c := NewCall(st, &opDivV3)
 	p.Encode(c)
@@ -2030,7 +2030,7 @@ var opFusedMulAddN = Operator{
 //
 // It launches aclnnFusedMulAddN (libopapi, CANN 2026-08) of family elementwise on st.
 // The emulator does not implement it: experimental, in no release of CANN.
-// Vendor's page: hicann/ops-math, experimental/math/fused_mul_add_n/docs/aclnnFusedMulAddN.md
+// Vendor's page: hicann/ops-math, experimental/math/fused_mul_add_n/docs
 func FusedMulAddN(st *acl.Stream, p FusedMulAddNParams) error {
 	c := NewCall(st, &opFusedMulAddN)
 	p.Encode(c)
@@ -2064,7 +2064,7 @@ var opGcd = Operator{
 // It launches aclnnGcd (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Other int8 int16 int32 int64 uint8 bool; Out integers. Its checks
 // follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/gcd/docs/aclnnGcd.md
+// Vendor's page: hicann/ops-math, math/gcd/docs
 func Gcd(st *acl.Stream, p GcdParams) error {
 	c := NewCall(st, &opGcd)
 	p.Encode(c)
@@ -2323,7 +2323,7 @@ var opInplaceAdds = Operator{
 // It launches aclnnInplaceAdds (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128. Its checks follow CANN's source, 7 of them in part.
-// Vendor's page: hicann/ops-math, math/add/docs/aclnnInplaceAdds.md
+// Vendor's page: hicann/ops-math, math/add/docs
 func InplaceAdds(st *acl.Stream, p InplaceAddsParams) error {
 	c := NewCall(st, &opInplaceAdds)
 	p.Encode(c)
@@ -2502,7 +2502,7 @@ var opInplaceBitwiseAndScalar = Operator{
 // elementwise on st.
 // The emulator verified: SelfRef int8 int16 int32 int64 uint8 uint16 bool. Its checks follow CANN's
 // source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/bitwise_and/docs/aclnnInplaceBitwiseAndScalar.md
+// Vendor's page: hicann/ops-math, math/bitwise_and/docs
 func InplaceBitwiseAndScalar(st *acl.Stream, p InplaceBitwiseAndScalarParams) error {
 	c := NewCall(st, &opInplaceBitwiseAndScalar)
 	p.Encode(c)
@@ -2534,7 +2534,7 @@ var opInplaceBitwiseAndTensor = Operator{
 // elementwise on st.
 // The emulator verified: SelfRef, Other int8 int16 int32 int64 uint8 uint16 bool. Its checks follow
 // CANN's source.
-// Vendor's page: hicann/ops-math, math/bitwise_and/docs/aclnnInplaceBitwiseAndTensor.md
+// Vendor's page: hicann/ops-math, math/bitwise_and/docs
 func InplaceBitwiseAndTensor(st *acl.Stream, p InplaceBitwiseAndTensorParams) error {
 	c := NewCall(st, &opInplaceBitwiseAndTensor)
 	p.Encode(c)
@@ -4283,7 +4283,7 @@ var opLeftShift = Operator{
 //
 // It launches aclnnLeftShift (libopapi, CANN 2026-08) of family elementwise on st.
 // The emulator verified: Self, ShiftBits, Out integers. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/left_shift/docs/aclnnLeftShift.md
+// Vendor's page: hicann/ops-math, math/left_shift/docs
 func LeftShift(st *acl.Stream, p LeftShiftParams) error {
 	c := NewCall(st, &opLeftShift)
 	p.Encode(c)
@@ -4315,7 +4315,7 @@ var opLeftShifts = Operator{
 //
 // It launches aclnnLeftShifts (libopapi, CANN 2026-08) of family elementwise on st.
 // The emulator verified: Self, Out integers. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/left_shift/docs/aclnnLeftShifts.md
+// Vendor's page: hicann/ops-math, math/left_shift/docs
 func LeftShifts(st *acl.Stream, p LeftShiftsParams) error {
 	c := NewCall(st, &opLeftShifts)
 	p.Encode(c)
@@ -4416,7 +4416,7 @@ var opLgamma = Operator{
 //
 // It launches aclnnLgamma (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Out float32 float16 float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/lgamma/docs/aclnnLgamma.md
+// Vendor's page: hicann/ops-math, math/lgamma/docs
 func Lgamma(st *acl.Stream, p LgammaParams) error {
 	c := NewCall(st, &opLgamma)
 	p.Encode(c)
@@ -4575,7 +4575,7 @@ var opLogAddExp = Operator{
 // It launches aclnnLogAddExp (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Other float32 float16 bfloat16 float64 integers bool; Out float32
 // float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/log_add_exp/docs/aclnnLogAddExp.md
+// Vendor's page: hicann/ops-math, math/log_add_exp/docs
 func LogAddExp(st *acl.Stream, p LogAddExpParams) error {
 	c := NewCall(st, &opLogAddExp)
 	p.Encode(c)
@@ -4608,7 +4608,7 @@ var opLogAddExp2 = Operator{
 // It launches aclnnLogAddExp2 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Other float32 float16 bfloat16 float64 integers bool; Out float32
 // float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/log_add_exp/docs/aclnnLogAddExp2.md
+// Vendor's page: hicann/ops-math, math/log_add_exp/docs
 func LogAddExp2(st *acl.Stream, p LogAddExp2Params) error {
 	c := NewCall(st, &opLogAddExp2)
 	p.Encode(c)
@@ -4642,7 +4642,7 @@ var opLogit = Operator{
 // It launches aclnnLogit (libopapi, CANN 8.1.RC1) of family elementwise on st.
 // The emulator verified: Input float32 float16 bfloat16 float64 integers bool; Out float32 float16
 // bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, loss/logit/docs/aclnnLogit.md
+// Vendor's page: hicann/ops-nn, loss/logit/docs
 func Logit(st *acl.Stream, p LogitParams) error {
 	c := NewCall(st, &opLogit)
 	p.Encode(c)
@@ -4676,7 +4676,7 @@ var opLogitGrad = Operator{
 // It launches aclnnLogitGrad (libopapi, CANN 8.1.RC1) of family elementwise on st.
 // The emulator verified: X, Dy float32 float16 bfloat16 float64 integers bool; Out float32 float16
 // bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, loss/logit_grad/docs/aclnnLogitGrad.md
+// Vendor's page: hicann/ops-nn, loss/logit_grad/docs
 func LogitGrad(st *acl.Stream, p LogitGradParams) error {
 	c := NewCall(st, &opLogitGrad)
 	p.Encode(c)
@@ -4711,7 +4711,7 @@ var opMaskedScale = Operator{
 // It launches aclnnMaskedScale (libopapi, CANN 2026-08) of family elementwise on st.
 // The emulator verified: Self, Out float32 float16; Mask float32 float16 int8 uint8. Its checks
 // follow CANN's source.
-// Vendor's page: hicann/ops-math, math/masked_scale/docs/aclnnMaskedScale.md
+// Vendor's page: hicann/ops-math, math/masked_scale/docs
 func MaskedScale(st *acl.Stream, p MaskedScaleParams) error {
 	c := NewCall(st, &opMaskedScale)
 	p.Encode(c)
@@ -4744,7 +4744,7 @@ var opMaxN = Operator{
 // It launches aclnnMaxN (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Tensors, Out float32 float16 bfloat16 int8 int32 int64. Its checks follow
 // CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-math, math/maximum/docs/aclnnMaxN.md
+// Vendor's page: hicann/ops-math, math/maximum/docs
 func MaxN(st *acl.Stream, p MaxNParams) error {
 	c := NewCall(st, &opMaxN)
 	p.Encode(c)
@@ -4776,7 +4776,7 @@ var opMaximum = Operator{
 // It launches aclnnMaximum (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 bool. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/maximum/docs/aclnnMaximum.md
+// Vendor's page: hicann/ops-math, math/maximum/docs
 func Maximum(st *acl.Stream, p MaximumParams) error {
 	c := NewCall(st, &opMaximum)
 	p.Encode(c)
@@ -4808,7 +4808,7 @@ var opMinN = Operator{
 // It launches aclnnMinN (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Tensors, Out float32 float16 bfloat16 int8 int32 int64. Its checks follow
 // CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-math, math/minimum/docs/aclnnMinN.md
+// Vendor's page: hicann/ops-math, math/minimum/docs
 func MinN(st *acl.Stream, p MinNParams) error {
 	c := NewCall(st, &opMinN)
 	p.Encode(c)
@@ -4840,7 +4840,7 @@ var opMinimum = Operator{
 // It launches aclnnMinimum (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 bool. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/minimum/docs/aclnnMinimum.md
+// Vendor's page: hicann/ops-math, math/minimum/docs
 func Minimum(st *acl.Stream, p MinimumParams) error {
 	c := NewCall(st, &opMinimum)
 	p.Encode(c)
@@ -5068,7 +5068,7 @@ var opPolar = Operator{
 //
 // It launches aclnnPolar (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Input, Angle float32; Out complex64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/polar/docs/aclnnPolar.md
+// Vendor's page: hicann/ops-math, math/polar/docs
 func Polar(st *acl.Stream, p PolarParams) error {
 	c := NewCall(st, &opPolar)
 	p.Encode(c)
@@ -5102,7 +5102,7 @@ var opPowScalarTensor = Operator{
 // st.
 // The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // complex64 complex128. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/pow/docs/aclnnPowScalarTensor.md
+// Vendor's page: hicann/ops-math, math/pow/docs
 func PowScalarTensor(st *acl.Stream, p PowScalarTensorParams) error {
 	c := NewCall(st, &opPowScalarTensor)
 	p.Encode(c)
@@ -5204,7 +5204,7 @@ var opReal = Operator{
 // It launches aclnnReal (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self float32 float16 complex32 complex64 complex128; Out float32 float16
 // float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/real/docs/aclnnReal.md
+// Vendor's page: hicann/ops-math, math/real/docs
 func Real(st *acl.Stream, p RealParams) error {
 	c := NewCall(st, &opReal)
 	p.Encode(c)
@@ -5270,7 +5270,7 @@ var opRemainderScalarTensor = Operator{
 // on st.
 // The emulator verified: Other float32 float16 bfloat16 float64 integers bool; Out float32 float16
 // bfloat16 float64 int32 int64. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/floor_mod/docs/aclnnRemainderScalarTensor.md
+// Vendor's page: hicann/ops-math, math/floor_mod/docs
 func RemainderScalarTensor(st *acl.Stream, p RemainderScalarTensorParams) error {
 	c := NewCall(st, &opRemainderScalarTensor)
 	p.Encode(c)
@@ -5374,7 +5374,7 @@ var opRightShift = Operator{
 //
 // It launches aclnnRightShift (libopapi, CANN 2026-08) of family elementwise on st.
 // The emulator verified: Input, ShiftBits, Out integers. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/right_shift/docs/aclnnRightShift.md
+// Vendor's page: hicann/ops-math, math/right_shift/docs
 func RightShift(st *acl.Stream, p RightShiftParams) error {
 	c := NewCall(st, &opRightShift)
 	p.Encode(c)
@@ -5504,7 +5504,7 @@ var opRsub = Operator{
 // It launches aclnnRsub (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 complex64 complex128. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/sub/docs/aclnnRsub.md
+// Vendor's page: hicann/ops-math, math/sub/docs
 func Rsub(st *acl.Stream, p RsubParams) error {
 	c := NewCall(st, &opRsub)
 	p.Encode(c)
@@ -5539,7 +5539,7 @@ var opRsubs = Operator{
 // It launches aclnnRsubs (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // complex64 complex128. Its checks follow CANN's source, 8 of them in part.
-// Vendor's page: hicann/ops-math, math/sub/docs/aclnnRsubs.md
+// Vendor's page: hicann/ops-math, math/sub/docs
 func Rsubs(st *acl.Stream, p RsubsParams) error {
 	c := NewCall(st, &opRsubs)
 	p.Encode(c)
@@ -5572,7 +5572,7 @@ var opSign = Operator{
 // It launches aclnnSign (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Self, Result float32 float16 bfloat16 float64 int32 int64 bool. Its checks
 // follow CANN's source.
-// Vendor's page: hicann/ops-math, math/sign/docs/aclnnSign.md
+// Vendor's page: hicann/ops-math, math/sign/docs
 func Sign(st *acl.Stream, p SignParams) error {
 	c := NewCall(st, &opSign)
 	p.Encode(c)
@@ -5731,7 +5731,7 @@ var opSqrtBackward = Operator{
 // It launches aclnnSqrtBackward (libopapi, CANN 2026-08) of family elementwise on st.
 // The emulator verified: Y, Dy float32 float16 bfloat16 float64 integers bool; Z float32 float16
 // bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-math, experimental/math/sqrt_grad/docs/aclnnSqrtBackward.md
+// Vendor's page: hicann/ops-math, experimental/math/sqrt_grad/docs
 func SqrtBackward(st *acl.Stream, p SqrtBackwardParams) error {
 	c := NewCall(st, &opSqrtBackward)
 	p.Encode(c)
@@ -5763,7 +5763,7 @@ var opSquare = Operator{
 // It launches aclnnSquare (libopapi, CANN 2026-08) of family elementwise on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int32 int64. Its checks follow CANN's
 // source.
-// Vendor's page: hicann/ops-math, math/square/docs/aclnnSquare.md
+// Vendor's page: hicann/ops-math, math/square/docs
 func Square(st *acl.Stream, p SquareParams) error {
 	c := NewCall(st, &opSquare)
 	p.Encode(c)
@@ -5864,7 +5864,7 @@ var opSum = Operator{
 // It launches aclnnSum (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
 // The emulator verified: Tensors, Out float32 float16 int8 int32 uint8. Its checks follow CANN's
 // source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/accumulate_nv2/docs/aclnnSum.md
+// Vendor's page: hicann/ops-math, math/accumulate_nv2/docs
 func Sum(st *acl.Stream, p SumParams) error {
 	c := NewCall(st, &opSum)
 	p.Encode(c)
@@ -6054,7 +6054,7 @@ var opXLogYScalarSelf = Operator{
 // st.
 // The emulator verified: Other float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool; Out
 // float32 float16 bfloat16 float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/xlogy/docs/aclnnXLogYScalarSelf.md
+// Vendor's page: hicann/ops-math, math/xlogy/docs
 func XLogYScalarSelf(st *acl.Stream, p XLogYScalarSelfParams) error {
 	c := NewCall(st, &opXLogYScalarSelf)
 	p.Encode(c)
@@ -6119,7 +6119,7 @@ var opXlog1py = Operator{
 //
 // It launches aclnnXlog1py (libopapi, CANN 2026-08) of family elementwise on st.
 // The emulator verified: X, Y, Z float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/xlog1py/docs/aclnnXlog1py.md
+// Vendor's page: hicann/ops-math, math/xlog1py/docs
 func Xlog1py(st *acl.Stream, p Xlog1pyParams) error {
 	c := NewCall(st, &opXlog1py)
 	p.Encode(c)

@@ -23,7 +23,7 @@ var opForeachAbs = Operator{
 // It launches aclnnForeachAbs (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
 // the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_abs/docs/aclnnForeachAbs.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_abs/docs
 func ForeachAbs(st *acl.Stream, p ForeachAbsParams) error {
 	c := NewCall(st, &opForeachAbs)
 	p.Encode(c)
@@ -53,7 +53,7 @@ var opForeachAcos = Operator{
 //
 // It launches aclnnForeachAcos (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_acos/docs/aclnnForeachAcos.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_acos/docs
 func ForeachAcos(st *acl.Stream, p ForeachAcosParams) error {
 	c := NewCall(st, &opForeachAcos)
 	p.Encode(c)
@@ -87,7 +87,7 @@ var opForeachAddList = Operator{
 // It launches aclnnForeachAddList (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
 // The emulator verified: X1, X2, Out float32 float16 bfloat16 int32; Alpha float32 float16 float64
 // int32. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_add_list/docs/aclnnForeachAddList.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_add_list/docs
 func ForeachAddList(st *acl.Stream, p ForeachAddListParams) error {
 	c := NewCall(st, &opForeachAddList)
 	p.Encode(c)
@@ -122,7 +122,7 @@ var opForeachAddListV2 = Operator{
 // It launches aclnnForeachAddListV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
 // The emulator verified: X1, X2, Out float32 float16 bfloat16 int8 int16 int32 uint8. Its checks
 // follow CANN's source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_add_list/docs/aclnnForeachAddListV2.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_add_list/docs
 func ForeachAddListV2(st *acl.Stream, p ForeachAddListV2Params) error {
 	c := NewCall(st, &opForeachAddListV2)
 	p.Encode(c)
@@ -156,7 +156,7 @@ var opForeachAddScalar = Operator{
 // It launches aclnnForeachAddScalar (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Scalar, Out float32 float16 bfloat16 float64 integers bool. Its checks
 // follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_add_scalar/docs/aclnnForeachAddScalar.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_add_scalar/docs
 func ForeachAddScalar(st *acl.Stream, p ForeachAddScalarParams) error {
 	c := NewCall(st, &opForeachAddScalar)
 	p.Encode(c)
@@ -189,7 +189,7 @@ var opForeachAddScalarList = Operator{
 // It launches aclnnForeachAddScalarList (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
 // the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_add_scalar_list/docs/aclnnForeachAddScalarList.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_add_scalar_list/docs
 func ForeachAddScalarList(st *acl.Stream, p ForeachAddScalarListParams) error {
 	c := NewCall(st, &opForeachAddScalarList)
 	p.Encode(c)
@@ -222,7 +222,7 @@ var opForeachAddScalarV2 = Operator{
 // It launches aclnnForeachAddScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 int8 int16 int32 uint8. Its checks follow
 // CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, foreach/foreach_add_scalar/docs/aclnnForeachAddScalarV2.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_add_scalar/docs
 func ForeachAddScalarV2(st *acl.Stream, p ForeachAddScalarV2Params) error {
 	c := NewCall(st, &opForeachAddScalarV2)
 	p.Encode(c)
@@ -258,7 +258,7 @@ var opForeachAddcdivList = Operator{
 // It launches aclnnForeachAddcdivList (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X1, X2, X3, Scalars, Out float32 float16 bfloat16 float64 integers bool.
 // Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_addcdiv_list/docs/aclnnForeachAddcdivList.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_addcdiv_list/docs
 func ForeachAddcdivList(st *acl.Stream, p ForeachAddcdivListParams) error {
 	c := NewCall(st, &opForeachAddcdivList)
 	p.Encode(c)
@@ -297,7 +297,7 @@ var opForeachAddcdivScalar = Operator{
 // st.
 // The emulator verified: X1, X2, X3, Out float32 float16 bfloat16; Scalar float32 float16 float64.
 // Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_addcdiv_scalar/docs/aclnnForeachAddcdivScalar.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_addcdiv_scalar/docs
 func ForeachAddcdivScalar(st *acl.Stream, p ForeachAddcdivScalarParams) error {
 	c := NewCall(st, &opForeachAddcdivScalar)
 	p.Encode(c)
@@ -336,7 +336,7 @@ var opForeachAddcdivScalarList = Operator{
 // on st.
 // The emulator verified: X1, X2, X3, Out float32 float16 bfloat16; Scalars float32 float16 bfloat16
 // float64 integers bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_addcdiv_scalar_list/docs/aclnnForeachAddcdivScalarList.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_addcdiv_scalar_list/docs
 func ForeachAddcdivScalarList(st *acl.Stream, p ForeachAddcdivScalarListParams) error {
 	c := NewCall(st, &opForeachAddcdivScalarList)
 	p.Encode(c)
@@ -373,7 +373,7 @@ var opForeachAddcdivScalarV2 = Operator{
 // It launches aclnnForeachAddcdivScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on
 // st.
 // The emulator verified: X1, X2, X3, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_addcdiv_scalar/docs/aclnnForeachAddcdivScalarV2.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_addcdiv_scalar/docs
 func ForeachAddcdivScalarV2(st *acl.Stream, p ForeachAddcdivScalarV2Params) error {
 	c := NewCall(st, &opForeachAddcdivScalarV2)
 	p.Encode(c)
@@ -411,7 +411,7 @@ var opForeachAddcmulList = Operator{
 // It launches aclnnForeachAddcmulList (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X1, X2, X3, Scalars, Out float32 float16 bfloat16 float64 integers bool.
 // Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_addcmul_list/docs/aclnnForeachAddcmulList.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_addcmul_list/docs
 func ForeachAddcmulList(st *acl.Stream, p ForeachAddcmulListParams) error {
 	c := NewCall(st, &opForeachAddcmulList)
 	p.Encode(c)
@@ -449,7 +449,7 @@ var opForeachAddcmulScalar = Operator{
 // It launches aclnnForeachAddcmulScalar (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X1, X2, X3, Scalar, Out float32 float16 bfloat16 float64 integers bool.
 // Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_addcmul_scalar/docs/aclnnForeachAddcmulScalar.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_addcmul_scalar/docs
 func ForeachAddcmulScalar(st *acl.Stream, p ForeachAddcmulScalarParams) error {
 	c := NewCall(st, &opForeachAddcmulScalar)
 	p.Encode(c)
@@ -487,7 +487,7 @@ var opForeachAddcmulScalarList = Operator{
 // It launches aclnnForeachAddcmulScalarList (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X1, X2, X3, Scalars, Out float32 float16 bfloat16 float64 integers bool.
 // Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_addcmul_scalar_list/docs/aclnnForeachAddcmulScalarList.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_addcmul_scalar_list/docs
 func ForeachAddcmulScalarList(st *acl.Stream, p ForeachAddcmulScalarListParams) error {
 	c := NewCall(st, &opForeachAddcmulScalarList)
 	p.Encode(c)
@@ -525,7 +525,7 @@ var opForeachAddcmulScalarV2 = Operator{
 // st.
 // The emulator verified: X1, X2, X3, Out float32 float16 bfloat16 int32. Its checks follow CANN's
 // source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, foreach/foreach_addcmul_scalar/docs/aclnnForeachAddcmulScalarV2.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_addcmul_scalar/docs
 func ForeachAddcmulScalarV2(st *acl.Stream, p ForeachAddcmulScalarV2Params) error {
 	c := NewCall(st, &opForeachAddcmulScalarV2)
 	p.Encode(c)
@@ -558,7 +558,7 @@ var opForeachAsin = Operator{
 //
 // It launches aclnnForeachAsin (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_asin/docs/aclnnForeachAsin.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_asin/docs
 func ForeachAsin(st *acl.Stream, p ForeachAsinParams) error {
 	c := NewCall(st, &opForeachAsin)
 	p.Encode(c)
@@ -588,7 +588,7 @@ var opForeachAtan = Operator{
 //
 // It launches aclnnForeachAtan (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_atan/docs/aclnnForeachAtan.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_atan/docs
 func ForeachAtan(st *acl.Stream, p ForeachAtanParams) error {
 	c := NewCall(st, &opForeachAtan)
 	p.Encode(c)
@@ -619,7 +619,7 @@ var opForeachCopy = Operator{
 // It launches aclnnForeachCopy (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // uint16 uint32 bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_copy/docs/aclnnForeachCopy.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_copy/docs
 func ForeachCopy(st *acl.Stream, p ForeachCopyParams) error {
 	c := NewCall(st, &opForeachCopy)
 	p.Encode(c)
@@ -649,7 +649,7 @@ var opForeachCos = Operator{
 //
 // It launches aclnnForeachCos (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_cos/docs/aclnnForeachCos.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_cos/docs
 func ForeachCos(st *acl.Stream, p ForeachCosParams) error {
 	c := NewCall(st, &opForeachCos)
 	p.Encode(c)
@@ -679,7 +679,7 @@ var opForeachCosh = Operator{
 //
 // It launches aclnnForeachCosh (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_cosh/docs/aclnnForeachCosh.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_cosh/docs
 func ForeachCosh(st *acl.Stream, p ForeachCoshParams) error {
 	c := NewCall(st, &opForeachCosh)
 	p.Encode(c)
@@ -710,7 +710,7 @@ var opForeachDivList = Operator{
 //
 // It launches aclnnForeachDivList (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
 // The emulator verified: X1, X2, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_div_list/docs/aclnnForeachDivList.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_div_list/docs
 func ForeachDivList(st *acl.Stream, p ForeachDivListParams) error {
 	c := NewCall(st, &opForeachDivList)
 	p.Encode(c)
@@ -743,7 +743,7 @@ var opForeachDivScalar = Operator{
 // It launches aclnnForeachDivScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16; Scalar float32 float16 float64. Its
 // checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_div_scalar/docs/aclnnForeachDivScalar.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_div_scalar/docs
 func ForeachDivScalar(st *acl.Stream, p ForeachDivScalarParams) error {
 	c := NewCall(st, &opForeachDivScalar)
 	p.Encode(c)
@@ -776,7 +776,7 @@ var opForeachDivScalarList = Operator{
 // It launches aclnnForeachDivScalarList (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
 // the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_div_scalar_list/docs/aclnnForeachDivScalarList.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_div_scalar_list/docs
 func ForeachDivScalarList(st *acl.Stream, p ForeachDivScalarListParams) error {
 	c := NewCall(st, &opForeachDivScalarList)
 	p.Encode(c)
@@ -808,7 +808,7 @@ var opForeachDivScalarV2 = Operator{
 //
 // It launches aclnnForeachDivScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_div_scalar/docs/aclnnForeachDivScalarV2.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_div_scalar/docs
 func ForeachDivScalarV2(st *acl.Stream, p ForeachDivScalarV2Params) error {
 	c := NewCall(st, &opForeachDivScalarV2)
 	p.Encode(c)
@@ -839,7 +839,7 @@ var opForeachErf = Operator{
 //
 // It launches aclnnForeachErf (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_erf/docs/aclnnForeachErf.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_erf/docs
 func ForeachErf(st *acl.Stream, p ForeachErfParams) error {
 	c := NewCall(st, &opForeachErf)
 	p.Encode(c)
@@ -869,7 +869,7 @@ var opForeachErfc = Operator{
 //
 // It launches aclnnForeachErfc (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_erfc/docs/aclnnForeachErfc.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_erfc/docs
 func ForeachErfc(st *acl.Stream, p ForeachErfcParams) error {
 	c := NewCall(st, &opForeachErfc)
 	p.Encode(c)
@@ -900,7 +900,7 @@ var opForeachExp = Operator{
 // It launches aclnnForeachExp (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64 int8 int16 uint8. Its checks
 // follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_exp/docs/aclnnForeachExp.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_exp/docs
 func ForeachExp(st *acl.Stream, p ForeachExpParams) error {
 	c := NewCall(st, &opForeachExp)
 	p.Encode(c)
@@ -931,7 +931,7 @@ var opForeachExpm1 = Operator{
 // It launches aclnnForeachExpm1 (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64 int8 int16 uint8. Its checks
 // follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_expm1/docs/aclnnForeachExpm1.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_expm1/docs
 func ForeachExpm1(st *acl.Stream, p ForeachExpm1Params) error {
 	c := NewCall(st, &opForeachExpm1)
 	p.Encode(c)
@@ -964,7 +964,7 @@ var opForeachLerpList = Operator{
 // It launches aclnnForeachLerpList (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
 // The emulator verified: X1, X2, Weight, Out float32 float16 bfloat16. Its checks follow CANN's
 // source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_lerp_list/docs/aclnnForeachLerpList.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_lerp_list/docs
 func ForeachLerpList(st *acl.Stream, p ForeachLerpListParams) error {
 	c := NewCall(st, &opForeachLerpList)
 	p.Encode(c)
@@ -999,7 +999,7 @@ var opForeachLerpScalar = Operator{
 //
 // It launches aclnnForeachLerpScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
 // The emulator verified: X1, X2, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_lerp_scalar/docs/aclnnForeachLerpScalar.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_lerp_scalar/docs
 func ForeachLerpScalar(st *acl.Stream, p ForeachLerpScalarParams) error {
 	c := NewCall(st, &opForeachLerpScalar)
 	p.Encode(c)
@@ -1031,7 +1031,7 @@ var opForeachLog = Operator{
 //
 // It launches aclnnForeachLog (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_log/docs/aclnnForeachLog.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_log/docs
 func ForeachLog(st *acl.Stream, p ForeachLogParams) error {
 	c := NewCall(st, &opForeachLog)
 	p.Encode(c)
@@ -1061,7 +1061,7 @@ var opForeachLog10 = Operator{
 //
 // It launches aclnnForeachLog10 (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_log10/docs/aclnnForeachLog10.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_log10/docs
 func ForeachLog10(st *acl.Stream, p ForeachLog10Params) error {
 	c := NewCall(st, &opForeachLog10)
 	p.Encode(c)
@@ -1092,7 +1092,7 @@ var opForeachLog1p = Operator{
 //
 // It launches aclnnForeachLog1p (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_log1p/docs/aclnnForeachLog1p.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_log1p/docs
 func ForeachLog1p(st *acl.Stream, p ForeachLog1pParams) error {
 	c := NewCall(st, &opForeachLog1p)
 	p.Encode(c)
@@ -1122,7 +1122,7 @@ var opForeachLog2 = Operator{
 //
 // It launches aclnnForeachLog2 (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_log2/docs/aclnnForeachLog2.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_log2/docs
 func ForeachLog2(st *acl.Stream, p ForeachLog2Params) error {
 	c := NewCall(st, &opForeachLog2)
 	p.Encode(c)
@@ -1154,7 +1154,7 @@ var opForeachMaximumList = Operator{
 // It launches aclnnForeachMaximumList (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X1, X2, Out float32 float16 bfloat16 float64 integers bool. Its checks
 // follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_maximum_list/docs/aclnnForeachMaximumList.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_maximum_list/docs
 func ForeachMaximumList(st *acl.Stream, p ForeachMaximumListParams) error {
 	c := NewCall(st, &opForeachMaximumList)
 	p.Encode(c)
@@ -1188,7 +1188,7 @@ var opForeachMaximumScalar = Operator{
 // It launches aclnnForeachMaximumScalar (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Scalar, Out float32 float16 bfloat16 float64 integers bool. Its checks
 // follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_maximum_scalar/docs/aclnnForeachMaximumScalar.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_maximum_scalar/docs
 func ForeachMaximumScalar(st *acl.Stream, p ForeachMaximumScalarParams) error {
 	c := NewCall(st, &opForeachMaximumScalar)
 	p.Encode(c)
@@ -1222,7 +1222,7 @@ var opForeachMaximumScalarList = Operator{
 // It launches aclnnForeachMaximumScalarList (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
 // the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_maximum_scalar_list/docs/aclnnForeachMaximumScalarList.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_maximum_scalar_list/docs
 func ForeachMaximumScalarList(st *acl.Stream, p ForeachMaximumScalarListParams) error {
 	c := NewCall(st, &opForeachMaximumScalarList)
 	p.Encode(c)
@@ -1256,7 +1256,7 @@ var opForeachMaximumScalarV2 = Operator{
 // It launches aclnnForeachMaximumScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on
 // st.
 // The emulator verified: X, Out float32 float16 bfloat16 int32. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_maximum_scalar/docs/aclnnForeachMaximumScalarV2.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_maximum_scalar/docs
 func ForeachMaximumScalarV2(st *acl.Stream, p ForeachMaximumScalarV2Params) error {
 	c := NewCall(st, &opForeachMaximumScalarV2)
 	p.Encode(c)
@@ -1289,7 +1289,7 @@ var opForeachMinimumList = Operator{
 // It launches aclnnForeachMinimumList (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X1, X2, Out float32 float16 bfloat16 float64 integers bool. Its checks
 // follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_minimum_list/docs/aclnnForeachMinimumList.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_minimum_list/docs
 func ForeachMinimumList(st *acl.Stream, p ForeachMinimumListParams) error {
 	c := NewCall(st, &opForeachMinimumList)
 	p.Encode(c)
@@ -1323,7 +1323,7 @@ var opForeachMinimumScalar = Operator{
 // It launches aclnnForeachMinimumScalar (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Scalar, Out float32 float16 bfloat16 float64 integers bool. Its checks
 // follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_minimum_scalar/docs/aclnnForeachMinimumScalar.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_minimum_scalar/docs
 func ForeachMinimumScalar(st *acl.Stream, p ForeachMinimumScalarParams) error {
 	c := NewCall(st, &opForeachMinimumScalar)
 	p.Encode(c)
@@ -1357,7 +1357,7 @@ var opForeachMinimumScalarList = Operator{
 // It launches aclnnForeachMinimumScalarList (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
 // the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_minimum_scalar_list/docs/aclnnForeachMinimumScalarList.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_minimum_scalar_list/docs
 func ForeachMinimumScalarList(st *acl.Stream, p ForeachMinimumScalarListParams) error {
 	c := NewCall(st, &opForeachMinimumScalarList)
 	p.Encode(c)
@@ -1390,7 +1390,7 @@ var opForeachMinimumScalarV2 = Operator{
 // It launches aclnnForeachMinimumScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on
 // st.
 // The emulator verified: X, Out float32 float16 bfloat16 int32. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_minimum_scalar/docs/aclnnForeachMinimumScalarV2.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_minimum_scalar/docs
 func ForeachMinimumScalarV2(st *acl.Stream, p ForeachMinimumScalarV2Params) error {
 	c := NewCall(st, &opForeachMinimumScalarV2)
 	p.Encode(c)
@@ -1423,7 +1423,7 @@ var opForeachMulList = Operator{
 // It launches aclnnForeachMulList (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
 // The emulator verified: X1, X2, Out float32 float16 bfloat16 int8 int16 int32 uint8. Its checks
 // follow CANN's source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_mul_list/docs/aclnnForeachMulList.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_mul_list/docs
 func ForeachMulList(st *acl.Stream, p ForeachMulListParams) error {
 	c := NewCall(st, &opForeachMulList)
 	p.Encode(c)
@@ -1456,7 +1456,7 @@ var opForeachMulScalar = Operator{
 // It launches aclnnForeachMulScalar (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Scalar, Out float32 float16 bfloat16 float64 integers bool. Its checks
 // follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_mul_scalar/docs/aclnnForeachMulScalar.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_mul_scalar/docs
 func ForeachMulScalar(st *acl.Stream, p ForeachMulScalarParams) error {
 	c := NewCall(st, &opForeachMulScalar)
 	p.Encode(c)
@@ -1489,7 +1489,7 @@ var opForeachMulScalarList = Operator{
 // It launches aclnnForeachMulScalarList (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
 // the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_mul_scalar_list/docs/aclnnForeachMulScalarList.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_mul_scalar_list/docs
 func ForeachMulScalarList(st *acl.Stream, p ForeachMulScalarListParams) error {
 	c := NewCall(st, &opForeachMulScalarList)
 	p.Encode(c)
@@ -1522,7 +1522,7 @@ var opForeachMulScalarV2 = Operator{
 // It launches aclnnForeachMulScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 int32. Its checks follow CANN's source, 1
 // of them in part.
-// Vendor's page: hicann/ops-nn, foreach/foreach_mul_scalar/docs/aclnnForeachMulScalarV2.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_mul_scalar/docs
 func ForeachMulScalarV2(st *acl.Stream, p ForeachMulScalarV2Params) error {
 	c := NewCall(st, &opForeachMulScalarV2)
 	p.Encode(c)
@@ -1554,7 +1554,7 @@ var opForeachNeg = Operator{
 // It launches aclnnForeachNeg (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
 // the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_neg/docs/aclnnForeachNeg.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_neg/docs
 func ForeachNeg(st *acl.Stream, p ForeachNegParams) error {
 	c := NewCall(st, &opForeachNeg)
 	p.Encode(c)
@@ -1585,7 +1585,7 @@ var opForeachNorm = Operator{
 //
 // It launches aclnnForeachNorm (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_norm/docs/aclnnForeachNorm.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_norm/docs
 func ForeachNorm(st *acl.Stream, p ForeachNormParams) error {
 	c := NewCall(st, &opForeachNorm)
 	p.Encode(c)
@@ -1618,7 +1618,7 @@ var opForeachPowList = Operator{
 // It launches aclnnForeachPowList (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X1, X2, Out float32 float16 bfloat16 float64 integers bool. Its checks
 // follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_pow_list/docs/aclnnForeachPowList.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_pow_list/docs
 func ForeachPowList(st *acl.Stream, p ForeachPowListParams) error {
 	c := NewCall(st, &opForeachPowList)
 	p.Encode(c)
@@ -1652,7 +1652,7 @@ var opForeachPowScalar = Operator{
 // It launches aclnnForeachPowScalar (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Scalar, Out float32 float16 bfloat16 float64 integers bool. Its checks
 // follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_pow_scalar/docs/aclnnForeachPowScalar.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_pow_scalar/docs
 func ForeachPowScalar(st *acl.Stream, p ForeachPowScalarParams) error {
 	c := NewCall(st, &opForeachPowScalar)
 	p.Encode(c)
@@ -1685,7 +1685,7 @@ var opForeachPowScalarAndTensor = Operator{
 // It launches aclnnForeachPowScalarAndTensor (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
 // the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_pow_scalar_and_tensor/docs/aclnnForeachPowScalarAndTensor.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_pow_scalar_and_tensor/docs
 func ForeachPowScalarAndTensor(st *acl.Stream, p ForeachPowScalarAndTensorParams) error {
 	c := NewCall(st, &opForeachPowScalarAndTensor)
 	p.Encode(c)
@@ -1719,7 +1719,7 @@ var opForeachPowScalarList = Operator{
 // It launches aclnnForeachPowScalarList (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
 // the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_pow_scalar_list/docs/aclnnForeachPowScalarList.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_pow_scalar_list/docs
 func ForeachPowScalarList(st *acl.Stream, p ForeachPowScalarListParams) error {
 	c := NewCall(st, &opForeachPowScalarList)
 	p.Encode(c)
@@ -1751,7 +1751,7 @@ var opForeachPowScalarV2 = Operator{
 //
 // It launches aclnnForeachPowScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 int32. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_pow_scalar/docs/aclnnForeachPowScalarV2.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_pow_scalar/docs
 func ForeachPowScalarV2(st *acl.Stream, p ForeachPowScalarV2Params) error {
 	c := NewCall(st, &opForeachPowScalarV2)
 	p.Encode(c)
@@ -1782,7 +1782,7 @@ var opForeachReciprocal = Operator{
 //
 // It launches aclnnForeachReciprocal (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_reciprocal/docs/aclnnForeachReciprocal.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_reciprocal/docs
 func ForeachReciprocal(st *acl.Stream, p ForeachReciprocalParams) error {
 	c := NewCall(st, &opForeachReciprocal)
 	p.Encode(c)
@@ -1814,7 +1814,7 @@ var opForeachRoundOffNumber = Operator{
 // It launches aclnnForeachRoundOffNumber (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 int16; RoundMode float32 float16 bfloat16
 // float64 integers bool. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_round_off_number/docs/aclnnForeachRoundOffNumber.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_round_off_number/docs
 func ForeachRoundOffNumber(st *acl.Stream, p ForeachRoundOffNumberParams) error {
 	c := NewCall(st, &opForeachRoundOffNumber)
 	p.Encode(c)
@@ -1847,7 +1847,7 @@ var opForeachRoundOffNumberV2 = Operator{
 // It launches aclnnForeachRoundOffNumberV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach
 // on st.
 // The emulator verified: X, Out float32 float16 bfloat16 int16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_round_off_number/docs/aclnnForeachRoundOffNumberV2.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_round_off_number/docs
 func ForeachRoundOffNumberV2(st *acl.Stream, p ForeachRoundOffNumberV2Params) error {
 	c := NewCall(st, &opForeachRoundOffNumberV2)
 	p.Encode(c)
@@ -1878,7 +1878,7 @@ var opForeachSigmoid = Operator{
 //
 // It launches aclnnForeachSigmoid (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_sigmoid/docs/aclnnForeachSigmoid.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_sigmoid/docs
 func ForeachSigmoid(st *acl.Stream, p ForeachSigmoidParams) error {
 	c := NewCall(st, &opForeachSigmoid)
 	p.Encode(c)
@@ -1909,7 +1909,7 @@ var opForeachSign = Operator{
 // It launches aclnnForeachSign (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
 // the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_sign/docs/aclnnForeachSign.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_sign/docs
 func ForeachSign(st *acl.Stream, p ForeachSignParams) error {
 	c := NewCall(st, &opForeachSign)
 	p.Encode(c)
@@ -1939,7 +1939,7 @@ var opForeachSin = Operator{
 //
 // It launches aclnnForeachSin (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_sin/docs/aclnnForeachSin.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_sin/docs
 func ForeachSin(st *acl.Stream, p ForeachSinParams) error {
 	c := NewCall(st, &opForeachSin)
 	p.Encode(c)
@@ -1969,7 +1969,7 @@ var opForeachSinh = Operator{
 //
 // It launches aclnnForeachSinh (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_sinh/docs/aclnnForeachSinh.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_sinh/docs
 func ForeachSinh(st *acl.Stream, p ForeachSinhParams) error {
 	c := NewCall(st, &opForeachSinh)
 	p.Encode(c)
@@ -1999,7 +1999,7 @@ var opForeachSqrt = Operator{
 //
 // It launches aclnnForeachSqrt (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_sqrt/docs/aclnnForeachSqrt.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_sqrt/docs
 func ForeachSqrt(st *acl.Stream, p ForeachSqrtParams) error {
 	c := NewCall(st, &opForeachSqrt)
 	p.Encode(c)
@@ -2033,7 +2033,7 @@ var opForeachSubList = Operator{
 // It launches aclnnForeachSubList (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X1, X2, Alpha, Out float32 float16 bfloat16 float64 integers bool. Its
 // checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_sub_list/docs/aclnnForeachSubList.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_sub_list/docs
 func ForeachSubList(st *acl.Stream, p ForeachSubListParams) error {
 	c := NewCall(st, &opForeachSubList)
 	p.Encode(c)
@@ -2068,7 +2068,7 @@ var opForeachSubListV2 = Operator{
 // It launches aclnnForeachSubListV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
 // The emulator verified: X1, X2, Out float32 float16 bfloat16 int8 int16 int32 uint8. Its checks
 // follow CANN's source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_sub_list/docs/aclnnForeachSubListV2.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_sub_list/docs
 func ForeachSubListV2(st *acl.Stream, p ForeachSubListV2Params) error {
 	c := NewCall(st, &opForeachSubListV2)
 	p.Encode(c)
@@ -2102,7 +2102,7 @@ var opForeachSubScalar = Operator{
 // It launches aclnnForeachSubScalar (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Scalar, Out float32 float16 bfloat16 float64 integers bool. Its checks
 // follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_sub_scalar/docs/aclnnForeachSubScalar.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_sub_scalar/docs
 func ForeachSubScalar(st *acl.Stream, p ForeachSubScalarParams) error {
 	c := NewCall(st, &opForeachSubScalar)
 	p.Encode(c)
@@ -2135,7 +2135,7 @@ var opForeachSubScalarList = Operator{
 // It launches aclnnForeachSubScalarList (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
 // the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_sub_scalar_list/docs/aclnnForeachSubScalarList.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_sub_scalar_list/docs
 func ForeachSubScalarList(st *acl.Stream, p ForeachSubScalarListParams) error {
 	c := NewCall(st, &opForeachSubScalarList)
 	p.Encode(c)
@@ -2167,7 +2167,7 @@ var opForeachSubScalarV2 = Operator{
 //
 // It launches aclnnForeachSubScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 int32. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, foreach/foreach_sub_scalar/docs/aclnnForeachSubScalarV2.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_sub_scalar/docs
 func ForeachSubScalarV2(st *acl.Stream, p ForeachSubScalarV2Params) error {
 	c := NewCall(st, &opForeachSubScalarV2)
 	p.Encode(c)
@@ -2198,7 +2198,7 @@ var opForeachTan = Operator{
 //
 // It launches aclnnForeachTan (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_tan/docs/aclnnForeachTan.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_tan/docs
 func ForeachTan(st *acl.Stream, p ForeachTanParams) error {
 	c := NewCall(st, &opForeachTan)
 	p.Encode(c)
@@ -2228,7 +2228,7 @@ var opForeachTanh = Operator{
 //
 // It launches aclnnForeachTanh (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_tanh/docs/aclnnForeachTanh.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_tanh/docs
 func ForeachTanh(st *acl.Stream, p ForeachTanhParams) error {
 	c := NewCall(st, &opForeachTanh)
 	p.Encode(c)
@@ -2258,7 +2258,7 @@ var opForeachZeroInplace = Operator{
 // It launches aclnnForeachZeroInplace (libopapi, CANN 8.1.RC1) of family foreach on st.
 // The emulator verified: X float32 float16 bfloat16 float64 integers bool complex32 complex64
 // complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_zero_inplace/docs/aclnnForeachZeroInplace.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_zero_inplace/docs
 func ForeachZeroInplace(st *acl.Stream, p ForeachZeroInplaceParams) error {
 	c := NewCall(st, &opForeachZeroInplace)
 	p.Encode(c)

@@ -26,7 +26,7 @@ var opBucketize = Operator{
 // It launches aclnnBucketize (libopapi, CANN 2026-08) of family index on st.
 // The emulator verified: Self, Boundaries float32 float16 bfloat16 int8 int16 int32 int64 uint8;
 // Out int32. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/bucketize_v2/docs/aclnnBucketize.md
+// Vendor's page: hicann/ops-nn, index/bucketize_v2/docs
 func Bucketize(st *acl.Stream, p BucketizeParams) error {
 	c := NewCall(st, &opBucketize)
 	p.Encode(c)
@@ -100,7 +100,7 @@ var opEmbedding = Operator{
 // It launches aclnnEmbedding (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: Weight, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64 complex128; Indices int32 int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/embedding/docs/aclnnEmbedding.md
+// Vendor's page: hicann/ops-nn, index/embedding/docs
 func Embedding(st *acl.Stream, p EmbeddingParams) error {
 	c := NewCall(st, &opEmbedding)
 	p.Encode(c)
@@ -144,7 +144,7 @@ var opEmbeddingBag = Operator{
 // The emulator verified: Weight, PerSampleWeights, Output float32 float16 bfloat16; Indices,
 // Offsets, Offset2bag, BagSize, MaxIndices int32 int64. Its checks follow CANN's source, 6 of them
 // in part.
-// Vendor's page: hicann/ops-nn, index/embedding_bag/docs/aclnnEmbeddingBag.md
+// Vendor's page: hicann/ops-nn, index/embedding_bag/docs
 func EmbeddingBag(st *acl.Stream, p EmbeddingBagParams) error {
 	c := NewCall(st, &opEmbeddingBag)
 	p.Encode(c)
@@ -192,7 +192,7 @@ var opEmbeddingDenseBackward = Operator{
 // st.
 // The emulator verified: Grad, Out float32 float16 bfloat16; Indices float32 float16 float64 int8
 // int16 int32 int64 uint8 bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/embedding_dense_grad/docs/aclnnEmbeddingDenseBackward.md
+// Vendor's page: hicann/ops-nn, index/embedding_dense_grad/docs
 func EmbeddingDenseBackward(st *acl.Stream, p EmbeddingDenseBackwardParams) error {
 	c := NewCall(st, &opEmbeddingDenseBackward)
 	p.Encode(c)
@@ -230,7 +230,7 @@ var opEmbeddingRenorm = Operator{
 // It launches aclnnEmbeddingRenorm (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: SelfRef float32 float16 bfloat16; Indices int32 int64. Its checks follow
 // CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-nn, norm/renorm/docs/aclnnEmbeddingRenorm.md
+// Vendor's page: hicann/ops-nn, norm/renorm/docs
 func EmbeddingRenorm(st *acl.Stream, p EmbeddingRenormParams) error {
 	c := NewCall(st, &opEmbeddingRenorm)
 	p.Encode(c)
@@ -266,7 +266,7 @@ var opExpandIntoJaggedPermute = Operator{
 // It launches aclnnExpandIntoJaggedPermute (libopapi, CANN 2026-08) of family index on st.
 // The emulator verified: Permute, InputOffset, OutputOffset, OutputPermuteOut int32. Its checks
 // follow the document.
-// Vendor's page: hicann/ops-nn, index/expand_into_jagged_permute/docs/aclnnExpandIntoJaggedPermute.md
+// Vendor's page: hicann/ops-nn, index/expand_into_jagged_permute/docs
 func ExpandIntoJaggedPermute(st *acl.Stream, p ExpandIntoJaggedPermuteParams) error {
 	c := NewCall(st, &opExpandIntoJaggedPermute)
 	p.Encode(c)
@@ -302,7 +302,7 @@ var opGather = Operator{
 // It launches aclnnGather (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool; Index int32
 // int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/gather_elements_v2/docs/aclnnGather.md
+// Vendor's page: hicann/ops-nn, index/gather_elements_v2/docs
 func Gather(st *acl.Stream, p GatherParams) error {
 	c := NewCall(st, &opGather)
 	p.Encode(c)
@@ -337,7 +337,7 @@ var opGatherNd = Operator{
 // It launches aclnnGatherNd (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int8 int32 int64 uint8 bool; Indices
 // int32 int64. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, index/gather_nd/docs/aclnnGatherNd.md
+// Vendor's page: hicann/ops-nn, index/gather_nd/docs
 func GatherNd(st *acl.Stream, p GatherNdParams) error {
 	c := NewCall(st, &opGatherNd)
 	p.Encode(c)
@@ -372,7 +372,7 @@ var opGatherV2 = Operator{
 // It launches aclnnGatherV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64 complex128; Index int32 int64. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnGatherV2.md
+// Vendor's page: hicann/ops-nn, index/gather_v2/docs
 func GatherV2(st *acl.Stream, p GatherV2Params) error {
 	c := NewCall(st, &opGatherV2)
 	p.Encode(c)
@@ -410,7 +410,7 @@ var opGatherV3 = Operator{
 // It launches aclnnGatherV3 (libopapi, CANN 2026-08) of family index on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64 complex128; Index int32 int64. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnGatherV3.md
+// Vendor's page: hicann/ops-nn, index/gather_v2/docs
 func GatherV3(st *acl.Stream, p GatherV3Params) error {
 	c := NewCall(st, &opGatherV3)
 	p.Encode(c)
@@ -446,7 +446,7 @@ var opIndex = Operator{
 // It launches aclnnIndex (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool; Indices int32 int64 bool. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, index/index/docs/aclnnIndex.md
+// Vendor's page: hicann/ops-nn, index/index/docs
 func Index(st *acl.Stream, p IndexParams) error {
 	c := NewCall(st, &opIndex)
 	p.Encode(c)
@@ -482,7 +482,7 @@ var opIndexAdd = Operator{
 // It launches aclnnIndexAdd (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: Self, Source, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 bool; Index int32 int64. Its checks follow CANN's source, 5 of them in part.
-// Vendor's page: hicann/ops-nn, index/inplace_scatter_add/docs/aclnnIndexAdd.md
+// Vendor's page: hicann/ops-nn, index/inplace_scatter_add/docs
 func IndexAdd(st *acl.Stream, p IndexAddParams) error {
 	c := NewCall(st, &opIndexAdd)
 	p.Encode(c)
@@ -522,7 +522,7 @@ var opIndexAddV2 = Operator{
 // It launches aclnnIndexAddV2 (libopapi, CANN 2026-08) of family index on st.
 // The emulator verified: Self, Source, Out float32 float16 bfloat16 float64 integers bool; Index
 // int32 int64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, index/inplace_scatter_add/docs/aclnnIndexAddV2.md
+// Vendor's page: hicann/ops-nn, index/inplace_scatter_add/docs
 func IndexAddV2(st *acl.Stream, p IndexAddV2Params) error {
 	c := NewCall(st, &opIndexAddV2)
 	p.Encode(c)
@@ -672,7 +672,7 @@ var opIndexPutImpl = Operator{
 // It launches aclnnIndexPutImpl (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: SelfRef, Values float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 bool; Indices int32 int64 bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/index_put_v2/docs/aclnnIndexPutImpl.md
+// Vendor's page: hicann/ops-nn, index/index_put_v2/docs
 func IndexPutImpl(st *acl.Stream, p IndexPutImplParams) error {
 	c := NewCall(st, &opIndexPutImpl)
 	p.Encode(c)
@@ -708,7 +708,7 @@ var opIndexSelect = Operator{
 // It launches aclnnIndexSelect (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex64
 // complex128; Index int32 int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnIndexSelect.md
+// Vendor's page: hicann/ops-nn, index/gather_v2/docs
 func IndexSelect(st *acl.Stream, p IndexSelectParams) error {
 	c := NewCall(st, &opIndexSelect)
 	p.Encode(c)
@@ -849,7 +849,7 @@ var opInplaceMaskedFillScalar = Operator{
 // st.
 // The emulator verified: SelfRef float32 float16 bfloat16 int8 int32 int64 bool; Mask bool. Its
 // checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/masked_fill/docs/aclnnInplaceMaskedFillScalar.md
+// Vendor's page: hicann/ops-math, conversion/masked_fill/docs
 func InplaceMaskedFillScalar(st *acl.Stream, p InplaceMaskedFillScalarParams) error {
 	c := NewCall(st, &opInplaceMaskedFillScalar)
 	p.Encode(c)
@@ -883,7 +883,7 @@ var opInplaceMaskedFillTensor = Operator{
 // st.
 // The emulator verified: SelfRef, Value float32 float16 bfloat16 int8 int32 int64 bool; Mask bool.
 // Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/masked_fill/docs/aclnnInplaceMaskedFillTensor.md
+// Vendor's page: hicann/ops-math, conversion/masked_fill/docs
 func InplaceMaskedFillTensor(st *acl.Stream, p InplaceMaskedFillTensorParams) error {
 	c := NewCall(st, &opInplaceMaskedFillTensor)
 	p.Encode(c)
@@ -916,7 +916,7 @@ var opInplaceMaskedScatter = Operator{
 // It launches aclnnInplaceMaskedScatter (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: SelfRef, Source float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 bool; Mask uint8 bool. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, index/masked_scatter/docs/aclnnInplaceMaskedScatter.md
+// Vendor's page: hicann/ops-nn, index/masked_scatter/docs
 func InplaceMaskedScatter(st *acl.Stream, p InplaceMaskedScatterParams) error {
 	c := NewCall(st, &opInplaceMaskedScatter)
 	p.Encode(c)
@@ -951,7 +951,7 @@ var opInplacePut = Operator{
 // It launches aclnnInplacePut (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: SelfRef, Source float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 bool complex64 complex128; Index int32 int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/scatter_nd_update/docs/aclnnInplacePut.md
+// Vendor's page: hicann/ops-nn, index/scatter_nd_update/docs
 func InplacePut(st *acl.Stream, p InplacePutParams) error {
 	c := NewCall(st, &opInplacePut)
 	p.Encode(c)
@@ -991,7 +991,7 @@ var opInplaceQuantScatter = Operator{
 // It launches aclnnInplaceQuantScatter (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: SelfRef int8; Indices int32 int64; Updates float16 bfloat16; QuantScales
 // float32 bfloat16; QuantZeroPoints bfloat16 int32. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/quant_update_scatter/docs/aclnnInplaceQuantScatter.md
+// Vendor's page: hicann/ops-nn, index/quant_update_scatter/docs
 func InplaceQuantScatter(st *acl.Stream, p InplaceQuantScatterParams) error {
 	c := NewCall(st, &opInplaceQuantScatter)
 	p.Encode(c)
@@ -1036,7 +1036,7 @@ var opInplaceQuantScatterV2 = Operator{
 // The emulator verified: SelfRef int8 hifloat8 float8_e5m2 float8_e4m3fn; Indices int32 int64;
 // Updates float16 bfloat16; QuantScales float32 bfloat16; QuantZeroPoints bfloat16 int32. Its
 // checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/quant_update_scatter/docs/aclnnInplaceQuantScatterV2.md
+// Vendor's page: hicann/ops-nn, index/quant_update_scatter/docs
 func InplaceQuantScatterV2(st *acl.Stream, p InplaceQuantScatterV2Params) error {
 	c := NewCall(st, &opInplaceQuantScatterV2)
 	p.Encode(c)
@@ -1154,7 +1154,7 @@ var opInplaceScatterUpdate = Operator{
 // It launches aclnnInplaceScatterUpdate (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: Data, Updates float32 float16 bfloat16 int8 int32; Indices int32 int64.
 // Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/scatter/docs/aclnnInplaceScatterUpdate.md
+// Vendor's page: hicann/ops-nn, index/scatter/docs
 func InplaceScatterUpdate(st *acl.Stream, p InplaceScatterUpdateParams) error {
 	c := NewCall(st, &opInplaceScatterUpdate)
 	p.Encode(c)
@@ -1225,7 +1225,7 @@ var opMaskedSelect = Operator{
 // It launches aclnnMaskedSelect (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool; Mask uint8 bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/masked_select_v3/docs/aclnnMaskedSelect.md
+// Vendor's page: hicann/ops-math, conversion/masked_select_v3/docs
 func MaskedSelect(st *acl.Stream, p MaskedSelectParams) error {
 	c := NewCall(st, &opMaskedSelect)
 	p.Encode(c)
@@ -1257,7 +1257,7 @@ var opNonzero = Operator{
 // It launches aclnnNonzero (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
 // Out int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/non_zero/docs/aclnnNonzero.md
+// Vendor's page: hicann/ops-nn, index/non_zero/docs
 func Nonzero(st *acl.Stream, p NonzeroParams) error {
 	c := NewCall(st, &opNonzero)
 	p.Encode(c)
@@ -1288,7 +1288,7 @@ var opNonzeroV2 = Operator{
 // It launches aclnnNonzeroV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 integers bool; Out int64. Its checks
 // follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/non_zero/docs/aclnnNonzeroV2.md
+// Vendor's page: hicann/ops-nn, index/non_zero/docs
 func NonzeroV2(st *acl.Stream, p NonzeroV2Params) error {
 	c := NewCall(st, &opNonzeroV2)
 	p.Encode(c)
@@ -1324,7 +1324,7 @@ var opOneHot = Operator{
 // It launches aclnnOneHot (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: Self int32 int64; OnValue, OffValue, Out float32 float16 int32 int64. Its
 // checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/one_hot/docs/aclnnOneHot.md
+// Vendor's page: hicann/ops-math, math/one_hot/docs
 func OneHot(st *acl.Stream, p OneHotParams) error {
 	c := NewCall(st, &opOneHot)
 	p.Encode(c)
@@ -1361,7 +1361,7 @@ var opRepeatInterleave = Operator{
 // It launches aclnnRepeatInterleave (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool;
 // Repeats int32 int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/repeat_interleave/docs/aclnnRepeatInterleave.md
+// Vendor's page: hicann/ops-nn, index/repeat_interleave/docs
 func RepeatInterleave(st *acl.Stream, p RepeatInterleaveParams) error {
 	c := NewCall(st, &opRepeatInterleave)
 	p.Encode(c)
@@ -1396,7 +1396,7 @@ var opRepeatInterleaveGrad = Operator{
 // It launches aclnnRepeatInterleaveGrad (libopapi, CANN 2026-08) of family index on st.
 // The emulator verified: YGrad, Out float32 float16 bfloat16; Repeats int32 int64. Its checks
 // follow the document.
-// Vendor's page: hicann/ops-nn, index/repeat_interleave_grad/docs/aclnnRepeatInterleaveGrad.md
+// Vendor's page: hicann/ops-nn, index/repeat_interleave_grad/docs
 func RepeatInterleaveGrad(st *acl.Stream, p RepeatInterleaveGradParams) error {
 	c := NewCall(st, &opRepeatInterleaveGrad)
 	p.Encode(c)
@@ -1431,7 +1431,7 @@ var opRepeatInterleaveInt = Operator{
 // It launches aclnnRepeatInterleaveInt (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool. Its
 // checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, index/repeat_interleave/docs/aclnnRepeatInterleaveInt.md
+// Vendor's page: hicann/ops-nn, index/repeat_interleave/docs
 func RepeatInterleaveInt(st *acl.Stream, p RepeatInterleaveIntParams) error {
 	c := NewCall(st, &opRepeatInterleaveInt)
 	p.Encode(c)
@@ -1468,7 +1468,7 @@ var opRepeatInterleaveIntWithDim = Operator{
 // on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool. Its
 // checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, index/repeat_interleave/docs/aclnnRepeatInterleaveIntWithDim.md
+// Vendor's page: hicann/ops-nn, index/repeat_interleave/docs
 func RepeatInterleaveIntWithDim(st *acl.Stream, p RepeatInterleaveIntWithDimParams) error {
 	c := NewCall(st, &opRepeatInterleaveIntWithDim)
 	p.Encode(c)
@@ -1504,7 +1504,7 @@ var opRepeatInterleaveTensor = Operator{
 // st.
 // The emulator verified: Repeats, Out int32 int64. Its checks follow CANN's source, 1 of them in
 // part.
-// Vendor's page: hicann/ops-nn, index/repeat_interleave/docs/aclnnRepeatInterleaveTensor.md
+// Vendor's page: hicann/ops-nn, index/repeat_interleave/docs
 func RepeatInterleaveTensor(st *acl.Stream, p RepeatInterleaveTensorParams) error {
 	c := NewCall(st, &opRepeatInterleaveTensor)
 	p.Encode(c)
@@ -1540,7 +1540,7 @@ var opRepeatInterleaveWithDim = Operator{
 // st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool;
 // Repeats int32 int64. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, index/repeat_interleave/docs/aclnnRepeatInterleaveWithDim.md
+// Vendor's page: hicann/ops-nn, index/repeat_interleave/docs
 func RepeatInterleaveWithDim(st *acl.Stream, p RepeatInterleaveWithDimParams) error {
 	c := NewCall(st, &opRepeatInterleaveWithDim)
 	p.Encode(c)
@@ -1576,7 +1576,7 @@ var opSWhere = Operator{
 // It launches aclnnSWhere (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: Condition uint8 bool; Self, Other, Out float32 float16 bfloat16 float64
 // integers bool complex64 complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/select/docs/aclnnSWhere.md
+// Vendor's page: hicann/ops-math, math/select/docs
 func SWhere(st *acl.Stream, p SWhereParams) error {
 	c := NewCall(st, &opSWhere)
 	p.Encode(c)
@@ -1653,7 +1653,7 @@ var opScatterAdd = Operator{
 // It launches aclnnScatterAdd (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: Self, Src, Out float32 float16 bfloat16 float64 integers bool complex64
 // complex128; Index int32 int64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, index/scatter_add/docs/aclnnScatterAdd.md
+// Vendor's page: hicann/ops-nn, index/scatter_add/docs
 func ScatterAdd(st *acl.Stream, p ScatterAddParams) error {
 	c := NewCall(st, &opScatterAdd)
 	p.Encode(c)
@@ -1693,7 +1693,7 @@ var opScatterList = Operator{
 // The emulator verified: VarRef, Updates float32 float16 bfloat16 float64 integers bool complex32
 // complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0; Indice int32 int64;
 // MaskOptional uint8. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, index/scatter_list/docs/aclnnScatterList.md
+// Vendor's page: hicann/ops-nn, index/scatter_list/docs
 func ScatterList(st *acl.Stream, p ScatterListParams) error {
 	c := NewCall(st, &opScatterList)
 	p.Encode(c)
@@ -1731,7 +1731,7 @@ var opScatterNd = Operator{
 // It launches aclnnScatterNd (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: Data, Updates, Out float32 float16 bfloat16 bool; Indices int32 int64. Its
 // checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/scatter_nd/docs/aclnnScatterNd.md
+// Vendor's page: hicann/ops-nn, index/scatter_nd/docs
 func ScatterNd(st *acl.Stream, p ScatterNdParams) error {
 	c := NewCall(st, &opScatterNd)
 	p.Encode(c)
@@ -1765,7 +1765,7 @@ var opScatterNdUpdate = Operator{
 // It launches aclnnScatterNdUpdate (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: VarRef, Updates float32 float16 bfloat16 int8 int16 int32 int64 bool;
 // Indices int32 int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/scatter_nd_update/docs/aclnnScatterNdUpdate.md
+// Vendor's page: hicann/ops-nn, index/scatter_nd_update/docs
 func ScatterNdUpdate(st *acl.Stream, p ScatterNdUpdateParams) error {
 	c := NewCall(st, &opScatterNdUpdate)
 	p.Encode(c)
@@ -1883,7 +1883,7 @@ var opSearchSorted = Operator{
 // It launches aclnnSearchSorted (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: SortedSequence, Self float32 float16 float64 int8 int16 int32 int64 uint8;
 // Sorter int64; Out int32 int64. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/search_sorted/docs/aclnnSearchSorted.md
+// Vendor's page: hicann/ops-math, math/search_sorted/docs
 func SearchSorted(st *acl.Stream, p SearchSortedParams) error {
 	c := NewCall(st, &opSearchSorted)
 	p.Encode(c)
@@ -1922,7 +1922,7 @@ var opSearchSorteds = Operator{
 // It launches aclnnSearchSorteds (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: SortedSequence float32 float16 bfloat16 float64 integers bool; Out int64.
 // Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/search_sorted/docs/aclnnSearchSorteds.md
+// Vendor's page: hicann/ops-math, math/search_sorted/docs
 func SearchSorteds(st *acl.Stream, p SearchSortedsParams) error {
 	c := NewCall(st, &opSearchSorteds)
 	p.Encode(c)
@@ -1958,7 +1958,7 @@ var opTake = Operator{
 // It launches aclnnTake (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex64
 // complex128; Index int32 int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnTake.md
+// Vendor's page: hicann/ops-nn, index/gather_v2/docs
 func Take(st *acl.Stream, p TakeParams) error {
 	c := NewCall(st, &opTake)
 	p.Encode(c)
@@ -1991,7 +1991,7 @@ var opTfScatterAdd = Operator{
 // It launches aclnnTfScatterAdd (libopapi, CANN 2026-08) of family index on st.
 // The emulator verified: VarRef, Updates float32 float16 bfloat16 int8 int32 uint8; Indices int32
 // int64. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, index/tf_scatter_add/docs/aclnnTfScatterAdd.md
+// Vendor's page: hicann/ops-nn, index/tf_scatter_add/docs
 func TfScatterAdd(st *acl.Stream, p TfScatterAddParams) error {
 	c := NewCall(st, &opTfScatterAdd)
 	p.Encode(c)

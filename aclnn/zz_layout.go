@@ -25,7 +25,7 @@ var opArange = Operator{
 // It launches aclnnArange (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Out float32 float16 bfloat16 float64 int32 int64. Its checks follow CANN's
 // source.
-// Vendor's page: hicann/ops-math, math/range/docs/aclnnArange.md
+// Vendor's page: hicann/ops-math, math/range/docs
 func Arange(st *acl.Stream, p ArangeParams) error {
 	c := NewCall(st, &opArange)
 	p.Encode(c)
@@ -60,7 +60,7 @@ var opCast = Operator{
 // The emulator verified: Self float32 float16 bfloat16 float64 integers bool; Out float32 float16
 // bfloat16 float64 integers bool complex64 complex128. Its checks follow CANN's source, 1 of them
 // in part.
-// Vendor's page: hicann/ops-math, math/cast/docs/aclnnCast.md
+// Vendor's page: hicann/ops-math, math/cast/docs
 func Cast(st *acl.Stream, p CastParams) error {
 	c := NewCall(st, &opCast)
 	p.Encode(c)
@@ -93,7 +93,7 @@ var opCat = Operator{
 // It launches aclnnCat (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Tensors float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool; Out float32 float16 bfloat16 float64. Its checks follow CANN's source, 15 of them in part.
-// Vendor's page: hicann/ops-math, conversion/concat_d/docs/aclnnCat.md
+// Vendor's page: hicann/ops-math, conversion/concat_d/docs
 func Cat(st *acl.Stream, p CatParams) error {
 	c := NewCall(st, &opCat)
 	p.Encode(c)
@@ -126,7 +126,7 @@ var opChannelShuffle = Operator{
 // It launches aclnnChannelShuffle (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64 complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/transpose/docs/aclnnChannelShuffle.md
+// Vendor's page: hicann/ops-math, conversion/transpose/docs
 func ChannelShuffle(st *acl.Stream, p ChannelShuffleParams) error {
 	c := NewCall(st, &opChannelShuffle)
 	p.Encode(c)
@@ -161,7 +161,7 @@ var opChunkCat = Operator{
 // It launches aclnnChunkCat (libopapi, CANN 2026-08) of family layout on st.
 // The emulator verified: Tensors, Out float32 float16 bfloat16. Its checks follow CANN's source, 2
 // of them in part.
-// Vendor's page: hicann/ops-math, conversion/chunk_cat/docs/aclnnChunkCat.md
+// Vendor's page: hicann/ops-math, conversion/chunk_cat/docs
 func ChunkCat(st *acl.Stream, p ChunkCatParams) error {
 	c := NewCall(st, &opChunkCat)
 	p.Encode(c)
@@ -195,7 +195,7 @@ var opCircularPad2d = Operator{
 // It launches aclnnCircularPad2d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int8 int32. Its checks follow CANN's
 // source, 1 of them in part.
-// Vendor's page: hicann/ops-math, conversion/circular_pad/docs/aclnnCircularPad2d.md
+// Vendor's page: hicann/ops-math, conversion/circular_pad/docs
 func CircularPad2d(st *acl.Stream, p CircularPad2dParams) error {
 	c := NewCall(st, &opCircularPad2d)
 	p.Encode(c)
@@ -230,7 +230,7 @@ var opCircularPad2dBackward = Operator{
 // st.
 // The emulator verified: GradOutput, GradInput float32 float16 bfloat16. Its checks follow CANN's
 // source, 1 of them in part.
-// Vendor's page: hicann/ops-math, conversion/circular_pad_grad/docs/aclnnCircularPad2dBackward.md
+// Vendor's page: hicann/ops-math, conversion/circular_pad_grad/docs
 func CircularPad2dBackward(st *acl.Stream, p CircularPad2dBackwardParams) error {
 	c := NewCall(st, &opCircularPad2dBackward)
 	p.Encode(c)
@@ -264,7 +264,7 @@ var opCircularPad3d = Operator{
 // It launches aclnnCircularPad3d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int8 int32. Its checks follow CANN's
 // source, 1 of them in part.
-// Vendor's page: hicann/ops-math, conversion/circular_pad/docs/aclnnCircularPad3d.md
+// Vendor's page: hicann/ops-math, conversion/circular_pad/docs
 func CircularPad3d(st *acl.Stream, p CircularPad3dParams) error {
 	c := NewCall(st, &opCircularPad3d)
 	p.Encode(c)
@@ -299,7 +299,7 @@ var opCircularPad3dBackward = Operator{
 // st.
 // The emulator verified: GradOutput, GradInput float32 float16 bfloat16. Its checks follow CANN's
 // source, 1 of them in part.
-// Vendor's page: hicann/ops-math, conversion/circular_pad_grad/docs/aclnnCircularPad3dBackward.md
+// Vendor's page: hicann/ops-math, conversion/circular_pad_grad/docs
 func CircularPad3dBackward(st *acl.Stream, p CircularPad3dBackwardParams) error {
 	c := NewCall(st, &opCircularPad3dBackward)
 	p.Encode(c)
@@ -335,7 +335,7 @@ var opConfusionTranspose = Operator{
 //
 // It launches aclnnConfusionTranspose (libopapi, CANN 2026-08) of family layout on st.
 // The emulator verified: X, Out float32 float16 bfloat16 integers. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/confusion_transpose_d/docs/aclnnConfusionTranspose.md
+// Vendor's page: hicann/ops-math, conversion/confusion_transpose_d/docs
 func ConfusionTranspose(st *acl.Stream, p ConfusionTransposeParams) error {
 	c := NewCall(st, &opConfusionTranspose)
 	p.Encode(c)
@@ -372,7 +372,7 @@ var opConstantPadNd = Operator{
 // It launches aclnnConstantPadNd (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex64
 // complex128. Its checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-math, conversion/pad_v3/docs/aclnnConstantPadNd.md
+// Vendor's page: hicann/ops-math, conversion/pad_v3/docs
 func ConstantPadNd(st *acl.Stream, p ConstantPadNdParams) error {
 	c := NewCall(st, &opConstantPadNd)
 	p.Encode(c)
@@ -439,7 +439,7 @@ var opDiag = Operator{
 // It launches aclnnDiag (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, conversion/diag_v2/docs/aclnnDiag.md
+// Vendor's page: hicann/ops-math, conversion/diag_v2/docs
 func Diag(st *acl.Stream, p DiagParams) error {
 	c := NewCall(st, &opDiag)
 	p.Encode(c)
@@ -472,7 +472,7 @@ var opDiagFlat = Operator{
 // It launches aclnnDiagFlat (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/diag_flat/docs/aclnnDiagFlat.md
+// Vendor's page: hicann/ops-math, conversion/diag_flat/docs
 func DiagFlat(st *acl.Stream, p DiagFlatParams) error {
 	c := NewCall(st, &opDiagFlat)
 	p.Encode(c)
@@ -505,7 +505,7 @@ var opExpand = Operator{
 // It launches aclnnExpand (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int8 int32 int64 uint8 bool. Its checks
 // follow CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-math, math/expand/docs/aclnnExpand.md
+// Vendor's page: hicann/ops-math, math/expand/docs
 func Expand(st *acl.Stream, p ExpandParams) error {
 	c := NewCall(st, &opExpand)
 	p.Encode(c)
@@ -538,7 +538,7 @@ var opEye = Operator{
 // It launches aclnnEye (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool. Its checks
 // follow CANN's source.
-// Vendor's page: hicann/ops-math, math/eye/docs/aclnnEye.md
+// Vendor's page: hicann/ops-math, math/eye/docs
 func Eye(st *acl.Stream, p EyeParams) error {
 	c := NewCall(st, &opEye)
 	p.Encode(c)
@@ -571,7 +571,7 @@ var opFlatten = Operator{
 // It launches aclnnFlatten (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 integers bool. Its checks follow CANN's
 // source.
-// Vendor's page: hicann/ops-math, conversion/flatten/docs/aclnnFlatten.md
+// Vendor's page: hicann/ops-math, conversion/flatten/docs
 func Flatten(st *acl.Stream, p FlattenParams) error {
 	c := NewCall(st, &opFlatten)
 	p.Encode(c)
@@ -604,7 +604,7 @@ var opFlip = Operator{
 // It launches aclnnFlip (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64 complex128. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-nn, index/reverse_v2/docs/aclnnFlip.md
+// Vendor's page: hicann/ops-nn, index/reverse_v2/docs
 func Flip(st *acl.Stream, p FlipParams) error {
 	c := NewCall(st, &opFlip)
 	p.Encode(c)
@@ -642,7 +642,7 @@ var opHansDecode = Operator{
 // The emulator implements it. Its element types are not verified: its arguments are codes of bits
 // and no numbers; tests encode and decode float32, float16 and bfloat16. Its checks follow the
 // document.
-// Vendor's page: hicann/ops-math, math/hans_decode/docs/aclnnHansDecode.md
+// Vendor's page: hicann/ops-math, math/hans_decode/docs
 func HansDecode(st *acl.Stream, p HansDecodeParams) error {
 	c := NewCall(st, &opHansDecode)
 	p.Encode(c)
@@ -683,7 +683,7 @@ var opHansEncode = Operator{
 // The emulator implements it. Its element types are not verified: its results are codes of bits and
 // no numbers; tests encode and decode float32, float16 and bfloat16. Its checks follow the
 // document.
-// Vendor's page: hicann/ops-math, math/hans_encode/docs/aclnnHansEncode.md
+// Vendor's page: hicann/ops-math, math/hans_encode/docs
 func HansEncode(st *acl.Stream, p HansEncodeParams) error {
 	c := NewCall(st, &opHansEncode)
 	p.Encode(c)
@@ -719,7 +719,7 @@ var opInplaceCopy = Operator{
 // It launches aclnnInplaceCopy (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: SelfRef, Src float32 float16 bfloat16 float64 integers bool complex64
 // complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/view_copy/docs/aclnnInplaceCopy.md
+// Vendor's page: hicann/ops-math, conversion/view_copy/docs
 func InplaceCopy(st *acl.Stream, p InplaceCopyParams) error {
 	c := NewCall(st, &opInplaceCopy)
 	p.Encode(c)
@@ -752,7 +752,7 @@ var opInplaceFillDiagonal = Operator{
 // It launches aclnnInplaceFillDiagonal (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, conversion/fill_diagonal_v2/docs/aclnnInplaceFillDiagonal.md
+// Vendor's page: hicann/ops-math, conversion/fill_diagonal_v2/docs
 func InplaceFillDiagonal(st *acl.Stream, p InplaceFillDiagonalParams) error {
 	c := NewCall(st, &opInplaceFillDiagonal)
 	p.Encode(c)
@@ -784,7 +784,7 @@ var opInplaceFillScalar = Operator{
 // It launches aclnnInplaceFillScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool complex64
 // complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/fill/docs/aclnnInplaceFillScalar.md
+// Vendor's page: hicann/ops-math, conversion/fill/docs
 func InplaceFillScalar(st *acl.Stream, p InplaceFillScalarParams) error {
 	c := NewCall(st, &opInplaceFillScalar)
 	p.Encode(c)
@@ -816,7 +816,7 @@ var opInplaceFillTensor = Operator{
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128; Value float32 float16 bfloat16 float64 integers bool complex64 complex128.
 // Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/fill/docs/aclnnInplaceFillTensor.md
+// Vendor's page: hicann/ops-math, conversion/fill/docs
 func InplaceFillTensor(st *acl.Stream, p InplaceFillTensorParams) error {
 	c := NewCall(st, &opInplaceFillTensor)
 	p.Encode(c)
@@ -846,7 +846,7 @@ var opInplaceOne = Operator{
 // It launches aclnnInplaceOne (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/ones_like/docs/aclnnInplaceOne.md
+// Vendor's page: hicann/ops-math, math/ones_like/docs
 func InplaceOne(st *acl.Stream, p InplaceOneParams) error {
 	c := NewCall(st, &opInplaceOne)
 	p.Encode(c)
@@ -937,7 +937,7 @@ var opInplaceZero = Operator{
 // It launches aclnnInplaceZero (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // uint16 bool complex64 complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/zero_op/docs/aclnnInplaceZero.md
+// Vendor's page: hicann/ops-math, math/zero_op/docs
 func InplaceZero(st *acl.Stream, p InplaceZeroParams) error {
 	c := NewCall(st, &opInplaceZero)
 	p.Encode(c)
@@ -969,7 +969,7 @@ var opLinspace = Operator{
 // It launches aclnnLinspace (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8. Its
 // checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/lin_space/docs/aclnnLinspace.md
+// Vendor's page: hicann/ops-math, math/lin_space/docs
 func Linspace(st *acl.Stream, p LinspaceParams) error {
 	c := NewCall(st, &opLinspace)
 	p.Encode(c)
@@ -1004,7 +1004,7 @@ var opLogSpace = Operator{
 //
 // It launches aclnnLogSpace (libopapi, CANN 2026-08) of family layout on st.
 // The emulator verified: Result float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/logspace/docs/aclnnLogSpace.md
+// Vendor's page: hicann/ops-math, math/logspace/docs
 func LogSpace(st *acl.Stream, p LogSpaceParams) error {
 	c := NewCall(st, &opLogSpace)
 	p.Encode(c)
@@ -1038,7 +1038,7 @@ var opNpuFormatCast = Operator{
 // It launches aclnnNpuFormatCast (libopapi, CANN 2026-08) of family layout on st.
 // The emulator verified: SrcTensor, DstTensor float32 float16 bfloat16 int8 int32 uint8 uint32. Its
 // checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, conversion/npu_format_cast/docs/aclnnNpuFormatCast.md
+// Vendor's page: hicann/ops-math, conversion/npu_format_cast/docs
 func NpuFormatCast(st *acl.Stream, p NpuFormatCastParams) error {
 	c := NewCall(st, &opNpuFormatCast)
 	p.Encode(c)
@@ -1071,7 +1071,7 @@ var opPermute = Operator{
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex64
 // complex128 hifloat8 float8_e5m2 float8_e4m3fn. Its checks follow CANN's source, 3 of them in
 // part.
-// Vendor's page: hicann/ops-math, conversion/transpose/docs/aclnnPermute.md
+// Vendor's page: hicann/ops-math, conversion/transpose/docs
 func Permute(st *acl.Stream, p PermuteParams) error {
 	c := NewCall(st, &opPermute)
 	p.Encode(c)
@@ -1105,7 +1105,7 @@ var opRange = Operator{
 // It launches aclnnRange (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Out float32 float16 bfloat16 float64 int32 int64. Its checks follow CANN's
 // source.
-// Vendor's page: hicann/ops-math, math/range/docs/aclnnRange.md
+// Vendor's page: hicann/ops-math, math/range/docs
 func Range(st *acl.Stream, p RangeParams) error {
 	c := NewCall(st, &opRange)
 	p.Encode(c)
@@ -1139,7 +1139,7 @@ var opReflectionPad1d = Operator{
 // It launches aclnnReflectionPad1d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64 complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/mirror_pad/docs/aclnnReflectionPad1d.md
+// Vendor's page: hicann/ops-math, conversion/mirror_pad/docs
 func ReflectionPad1d(st *acl.Stream, p ReflectionPad1dParams) error {
 	c := NewCall(st, &opReflectionPad1d)
 	p.Encode(c)
@@ -1174,7 +1174,7 @@ var opReflectionPad1dBackward = Operator{
 // st.
 // The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64 complex64
 // complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/pad_v4_grad/docs/aclnnReflectionPad1dBackward.md
+// Vendor's page: hicann/ops-math, conversion/pad_v4_grad/docs
 func ReflectionPad1dBackward(st *acl.Stream, p ReflectionPad1dBackwardParams) error {
 	c := NewCall(st, &opReflectionPad1dBackward)
 	p.Encode(c)
@@ -1209,7 +1209,7 @@ var opReflectionPad2d = Operator{
 // It launches aclnnReflectionPad2d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64 complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/mirror_pad/docs/aclnnReflectionPad2d.md
+// Vendor's page: hicann/ops-math, conversion/mirror_pad/docs
 func ReflectionPad2d(st *acl.Stream, p ReflectionPad2dParams) error {
 	c := NewCall(st, &opReflectionPad2d)
 	p.Encode(c)
@@ -1244,7 +1244,7 @@ var opReflectionPad2dBackward = Operator{
 // st.
 // The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64 complex64
 // complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/pad_v3_grad_replicate/docs/aclnnReflectionPad2dBackward.md
+// Vendor's page: hicann/ops-math, conversion/pad_v3_grad_replicate/docs
 func ReflectionPad2dBackward(st *acl.Stream, p ReflectionPad2dBackwardParams) error {
 	c := NewCall(st, &opReflectionPad2dBackward)
 	p.Encode(c)
@@ -1279,7 +1279,7 @@ var opReflectionPad3d = Operator{
 // It launches aclnnReflectionPad3d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64 complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/mirror_pad/docs/aclnnReflectionPad3d.md
+// Vendor's page: hicann/ops-math, conversion/mirror_pad/docs
 func ReflectionPad3d(st *acl.Stream, p ReflectionPad3dParams) error {
 	c := NewCall(st, &opReflectionPad3d)
 	p.Encode(c)
@@ -1314,7 +1314,7 @@ var opReflectionPad3dBackward = Operator{
 // st.
 // The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64 complex64
 // complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/reflection_pad3d_grad/docs/aclnnReflectionPad3dBackward.md
+// Vendor's page: hicann/ops-math, conversion/reflection_pad3d_grad/docs
 func ReflectionPad3dBackward(st *acl.Stream, p ReflectionPad3dBackwardParams) error {
 	c := NewCall(st, &opReflectionPad3dBackward)
 	p.Encode(c)
@@ -1348,7 +1348,7 @@ var opRepeat = Operator{
 // It launches aclnnRepeat (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex64
 // complex128. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/tile/docs/aclnnRepeat.md
+// Vendor's page: hicann/ops-math, math/tile/docs
 func Repeat(st *acl.Stream, p RepeatParams) error {
 	c := NewCall(st, &opRepeat)
 	p.Encode(c)
@@ -1381,7 +1381,7 @@ var opReplicationPad1d = Operator{
 // It launches aclnnReplicationPad1d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // complex64 complex128. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, conversion/pad_v3/docs/aclnnReplicationPad1d.md
+// Vendor's page: hicann/ops-math, conversion/pad_v3/docs
 func ReplicationPad1d(st *acl.Stream, p ReplicationPad1dParams) error {
 	c := NewCall(st, &opReplicationPad1d)
 	p.Encode(c)
@@ -1416,7 +1416,7 @@ var opReplicationPad1dBackward = Operator{
 // on st.
 // The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64 complex64
 // complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/pad_v3_grad_replicate/docs/aclnnReplicationPad1dBackward.md
+// Vendor's page: hicann/ops-math, conversion/pad_v3_grad_replicate/docs
 func ReplicationPad1dBackward(st *acl.Stream, p ReplicationPad1dBackwardParams) error {
 	c := NewCall(st, &opReplicationPad1dBackward)
 	p.Encode(c)
@@ -1450,7 +1450,7 @@ var opReplicationPad2d = Operator{
 // It launches aclnnReplicationPad2d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // complex64 complex128. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, conversion/pad_v3/docs/aclnnReplicationPad2d.md
+// Vendor's page: hicann/ops-math, conversion/pad_v3/docs
 func ReplicationPad2d(st *acl.Stream, p ReplicationPad2dParams) error {
 	c := NewCall(st, &opReplicationPad2d)
 	p.Encode(c)
@@ -1485,7 +1485,7 @@ var opReplicationPad2dBackward = Operator{
 // on st.
 // The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64 complex64
 // complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/pad_v3_grad_replicate/docs/aclnnReplicationPad2dBackward.md
+// Vendor's page: hicann/ops-math, conversion/pad_v3_grad_replicate/docs
 func ReplicationPad2dBackward(st *acl.Stream, p ReplicationPad2dBackwardParams) error {
 	c := NewCall(st, &opReplicationPad2dBackward)
 	p.Encode(c)
@@ -1519,7 +1519,7 @@ var opReplicationPad3d = Operator{
 // It launches aclnnReplicationPad3d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // complex64 complex128. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, conversion/pad_v3/docs/aclnnReplicationPad3d.md
+// Vendor's page: hicann/ops-math, conversion/pad_v3/docs
 func ReplicationPad3d(st *acl.Stream, p ReplicationPad3dParams) error {
 	c := NewCall(st, &opReplicationPad3d)
 	p.Encode(c)
@@ -1554,7 +1554,7 @@ var opReplicationPad3dBackward = Operator{
 // on st.
 // The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64 complex64
 // complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/pad_v3_grad_replication/docs/aclnnReplicationPad3dBackward.md
+// Vendor's page: hicann/ops-math, conversion/pad_v3_grad_replication/docs
 func ReplicationPad3dBackward(st *acl.Stream, p ReplicationPad3dBackwardParams) error {
 	c := NewCall(st, &opReplicationPad3dBackward)
 	p.Encode(c)
@@ -1589,7 +1589,7 @@ var opRoll = Operator{
 // It launches aclnnRoll (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: X, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 uint32 bool.
 // Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/roll/docs/aclnnRoll.md
+// Vendor's page: hicann/ops-math, conversion/roll/docs
 func Roll(st *acl.Stream, p RollParams) error {
 	c := NewCall(st, &opRoll)
 	p.Encode(c)
@@ -1623,7 +1623,7 @@ var opSignBitsPack = Operator{
 // It launches aclnnSignBitsPack (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Self float32 float16; Out uint8. Its checks follow CANN's source, 1 of
 // them in part.
-// Vendor's page: hicann/ops-math, math/sign_bits_pack/docs/aclnnSignBitsPack.md
+// Vendor's page: hicann/ops-math, math/sign_bits_pack/docs
 func SignBitsPack(st *acl.Stream, p SignBitsPackParams) error {
 	c := NewCall(st, &opSignBitsPack)
 	p.Encode(c)
@@ -1656,7 +1656,7 @@ var opSignBitsUnpack = Operator{
 //
 // It launches aclnnSignBitsUnpack (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Self uint8; Out float32 float16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/sign_bits_unpack/docs/aclnnSignBitsUnpack.md
+// Vendor's page: hicann/ops-math, math/sign_bits_unpack/docs
 func SignBitsUnpack(st *acl.Stream, p SignBitsUnpackParams) error {
 	c := NewCall(st, &opSignBitsUnpack)
 	p.Encode(c)
@@ -1693,7 +1693,7 @@ var opSlice = Operator{
 // It launches aclnnSlice (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int8 int32 int64 uint8 bool. Its checks
 // follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, conversion/slice/docs/aclnnSlice.md
+// Vendor's page: hicann/ops-math, conversion/slice/docs
 func Slice(st *acl.Stream, p SliceParams) error {
 	c := NewCall(st, &opSlice)
 	p.Encode(c)
@@ -1767,7 +1767,7 @@ var opSliceV2 = Operator{
 // It launches aclnnSliceV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int8 int32 int64 uint8 bool. Its checks
 // follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-math, conversion/strided_slice_v3/docs/aclnnSliceV2.md
+// Vendor's page: hicann/ops-math, conversion/strided_slice_v3/docs
 func SliceV2(st *acl.Stream, p SliceV2Params) error {
 	c := NewCall(st, &opSliceV2)
 	p.Encode(c)
@@ -1804,7 +1804,7 @@ var opSplitTensor = Operator{
 // It launches aclnnSplitTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64 complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/split_v/docs/aclnnSplitTensor.md
+// Vendor's page: hicann/ops-math, conversion/split_v/docs
 func SplitTensor(st *acl.Stream, p SplitTensorParams) error {
 	c := NewCall(st, &opSplitTensor)
 	p.Encode(c)
@@ -1839,7 +1839,7 @@ var opSplitWithSize = Operator{
 // It launches aclnnSplitWithSize (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64 complex128. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, conversion/split_v/docs/aclnnSplitWithSize.md
+// Vendor's page: hicann/ops-math, conversion/split_v/docs
 func SplitWithSize(st *acl.Stream, p SplitWithSizeParams) error {
 	c := NewCall(st, &opSplitWithSize)
 	p.Encode(c)
@@ -1873,7 +1873,7 @@ var opStack = Operator{
 // It launches aclnnStack (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: Tensors, Out float32 float16 bfloat16 float64 integers bool complex64
 // complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, conversion/pack/docs/aclnnStack.md
+// Vendor's page: hicann/ops-math, conversion/pack/docs
 func Stack(st *acl.Stream, p StackParams) error {
 	c := NewCall(st, &opStack)
 	p.Encode(c)
@@ -1914,7 +1914,7 @@ var opStridedSlice = Operator{
 // It launches aclnnStridedSlice (libopapi, CANN 2026-08) of family layout on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 integers bool complex32 complex64
 // hifloat8 float8_e5m2 float8_e4m3fn. Its checks follow CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-math, conversion/strided_slice/docs/aclnnStridedSlice.md
+// Vendor's page: hicann/ops-math, conversion/strided_slice/docs
 func StridedSlice(st *acl.Stream, p StridedSliceParams) error {
 	c := NewCall(st, &opStridedSlice)
 	p.Encode(c)
@@ -1958,7 +1958,7 @@ var opStridedSliceAssignV2 = Operator{
 // The emulator verified: VarRef, InputValue float32 float16 bfloat16 float64 integers bool
 // complex32 complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0. Its checks follow
 // the document.
-// Vendor's page: hicann/ops-math, conversion/strided_slice_assign_v2/docs/aclnnStridedSliceAssignV2.md
+// Vendor's page: hicann/ops-math, conversion/strided_slice_assign_v2/docs
 func StridedSliceAssignV2(st *acl.Stream, p StridedSliceAssignV2Params) error {
 	c := NewCall(st, &opStridedSliceAssignV2)
 	p.Encode(c)
@@ -1992,7 +1992,7 @@ var opTransMatmulWeight = Operator{
 // It launches aclnnTransMatmulWeight (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
 // The emulator verified: MmWeightRef float16 bfloat16 int8. Its checks follow CANN's source, 2 of
 // them in part.
-// Vendor's page: hicann/ops-math, conversion/trans_data/docs/aclnnTransMatmulWeight.md
+// Vendor's page: hicann/ops-math, conversion/trans_data/docs
 func TransMatmulWeight(st *acl.Stream, p TransMatmulWeightParams) error {
 	c := NewCall(st, &opTransMatmulWeight)
 	p.Encode(c)
@@ -2092,7 +2092,7 @@ var opUnfoldGrad = Operator{
 // It launches aclnnUnfoldGrad (libopapi, CANN 2026-08) of family layout on st.
 // The emulator verified: GradOut, GradIn float32 float16 bfloat16. Its checks follow CANN's source,
 // 1 of them in part.
-// Vendor's page: hicann/ops-math, conversion/unfold_grad/docs/aclnnUnfoldGrad.md
+// Vendor's page: hicann/ops-math, conversion/unfold_grad/docs
 func UnfoldGrad(st *acl.Stream, p UnfoldGradParams) error {
 	c := NewCall(st, &opUnfoldGrad)
 	p.Encode(c)
@@ -2136,7 +2136,7 @@ var opViewCopy = Operator{
 // The emulator verified: Dst, Src, DstOut float32 float16 bfloat16 int8 int16 int32 int64 uint8
 // uint16 uint32 bool; DstSize, DstStride, DstStorageOffset, SrcSize, SrcStride, SrcStorageOffset
 // int32 int64. Its checks follow the document.
-// Vendor's page: hicann/ops-math, experimental/conversion/view_copy/docs/aclnnViewCopy.md
+// Vendor's page: hicann/ops-math, experimental/conversion/view_copy/docs
 func ViewCopy(st *acl.Stream, p ViewCopyParams) error {
 	c := NewCall(st, &opViewCopy)
 	p.Encode(c)

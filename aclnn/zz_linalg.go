@@ -26,7 +26,7 @@ var opCdist = Operator{
 // It launches aclnnCdist (libopapi, CANN 2026-08) of family linalg on st.
 // The emulator verified: X1, Out float32 float16 bfloat16. Its checks follow CANN's source, 1 of
 // them in part.
-// Vendor's page: hicann/ops-math, math/cdist/docs/aclnnCdist.md
+// Vendor's page: hicann/ops-math, math/cdist/docs
 func Cdist(st *acl.Stream, p CdistParams) error {
 	c := NewCall(st, &opCdist)
 	p.Encode(c)
@@ -63,7 +63,7 @@ var opCdistBackward = Operator{
 //
 // It launches aclnnCdistBackward (libopapi, CANN 2026-08) of family linalg on st.
 // The emulator verified: Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/cdist_grad/docs/aclnnCdistBackward.md
+// Vendor's page: hicann/ops-math, math/cdist_grad/docs
 func CdistBackward(st *acl.Stream, p CdistBackwardParams) error {
 	c := NewCall(st, &opCdistBackward)
 	p.Encode(c)
@@ -106,7 +106,7 @@ var opChamferDistanceBackward = Operator{
 // st.
 // The emulator verified: Xyz1, Xyz2, GradDist1, GradDist2, GradXyz1, GradXyz2 float32 float16;
 // Idx1, Idx2 int32. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, loss/chamfer_distance_grad/docs/aclnnChamferDistanceBackward.md
+// Vendor's page: hicann/ops-nn, loss/chamfer_distance_grad/docs
 func ChamferDistanceBackward(st *acl.Stream, p ChamferDistanceBackwardParams) error {
 	c := NewCall(st, &opChamferDistanceBackward)
 	p.Encode(c)
@@ -142,7 +142,7 @@ var opInverse = Operator{
 //
 // It launches aclnnInverse (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
 // The emulator verified: Self, Out float32 float16 float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/matrix_inverse/docs/aclnnInverse.md
+// Vendor's page: hicann/ops-nn, index/matrix_inverse/docs
 func Inverse(st *acl.Stream, p InverseParams) error {
 	c := NewCall(st, &opInverse)
 	p.Encode(c)
@@ -173,7 +173,7 @@ var opLinalgCholesky = Operator{
 //
 // It launches aclnnLinalgCholesky (libopapi, CANN 2026-08) of family linalg on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/cholesky/docs/aclnnLinalgCholesky.md
+// Vendor's page: hicann/ops-math, math/cholesky/docs
 func LinalgCholesky(st *acl.Stream, p LinalgCholeskyParams) error {
 	c := NewCall(st, &opLinalgCholesky)
 	p.Encode(c)
@@ -207,7 +207,7 @@ var opLinalgCross = Operator{
 // It launches aclnnLinalgCross (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
 // The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 complex64 complex128. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/cross/docs/aclnnLinalgCross.md
+// Vendor's page: hicann/ops-math, math/cross/docs
 func LinalgCross(st *acl.Stream, p LinalgCrossParams) error {
 	c := NewCall(st, &opLinalgCross)
 	p.Encode(c)
@@ -242,7 +242,7 @@ var opLinalgQr = Operator{
 // It launches aclnnLinalgQr (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
 // The emulator verified: Self, Q, R float32 float16 float64 complex64 complex128. Its checks follow
 // CANN's source.
-// Vendor's page: hicann/ops-math, math/qr/docs/aclnnLinalgQr.md
+// Vendor's page: hicann/ops-math, math/qr/docs
 func LinalgQr(st *acl.Stream, p LinalgQrParams) error {
 	c := NewCall(st, &opLinalgQr)
 	p.Encode(c)
@@ -275,7 +275,7 @@ var opLogdet = Operator{
 // It launches aclnnLogdet (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
 // The emulator verified: Self, Out float32 float64 complex64 complex128. Its checks follow CANN's
 // source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/logdet/docs/aclnnLogdet.md
+// Vendor's page: hicann/ops-math, math/logdet/docs
 func Logdet(st *acl.Stream, p LogdetParams) error {
 	c := NewCall(st, &opLogdet)
 	p.Encode(c)
@@ -306,7 +306,7 @@ var opPdist = Operator{
 //
 // It launches aclnnPdist (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
 // The emulator verified: Self, Out float32 float16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/pdist/docs/aclnnPdist.md
+// Vendor's page: hicann/ops-math, math/pdist/docs
 func Pdist(st *acl.Stream, p PdistParams) error {
 	c := NewCall(st, &opPdist)
 	p.Encode(c)
@@ -338,7 +338,7 @@ var opPdistForward = Operator{
 //
 // It launches aclnnPdistForward (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
 // The emulator verified: Self, Out float32 float16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/pdist/docs/aclnnPdistForward.md
+// Vendor's page: hicann/ops-math, math/pdist/docs
 func PdistForward(st *acl.Stream, p PdistForwardParams) error {
 	c := NewCall(st, &opPdistForward)
 	p.Encode(c)
@@ -372,7 +372,7 @@ var opQr = Operator{
 // It launches aclnnQr (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
 // The emulator verified: Self, Q, R float32 float16 float64 complex64 complex128. Its checks follow
 // CANN's source.
-// Vendor's page: hicann/ops-math, math/qr/docs/aclnnQr.md
+// Vendor's page: hicann/ops-math, math/qr/docs
 func Qr(st *acl.Stream, p QrParams) error {
 	c := NewCall(st, &opQr)
 	p.Encode(c)
@@ -408,7 +408,7 @@ var opRfft1D = Operator{
 //
 // It launches aclRfft1D (libopapi, CANN 8.1.RC1) of family linalg on st.
 // The emulator verified: Self, Out float32. Its checks follow the document.
-// Vendor's page: hicann/ops-math, math/rfft1_d/docs/aclRfft1D.md
+// Vendor's page: hicann/ops-math, math/rfft1_d/docs
 func Rfft1D(st *acl.Stream, p Rfft1DParams) error {
 	c := NewCall(st, &opRfft1D)
 	p.Encode(c)
@@ -444,7 +444,7 @@ var opSlogdet = Operator{
 // It launches aclnnSlogdet (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
 // The emulator verified: Self, SignOut, LogOut float32 float64 complex64 complex128. Its checks
 // follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/slogdet/docs/aclnnSlogdet.md
+// Vendor's page: hicann/ops-math, math/slogdet/docs
 func Slogdet(st *acl.Stream, p SlogdetParams) error {
 	c := NewCall(st, &opSlogdet)
 	p.Encode(c)
@@ -483,7 +483,7 @@ var opStft = Operator{
 // It launches aclStft (libopapi, CANN 8.1.RC1) of family linalg on st.
 // The emulator verified: Self, WindowOptional, Out float32 float64 complex64 complex128. Its checks
 // follow the document.
-// Vendor's page: hicann/ops-math, math/stft/docs/aclStft.md
+// Vendor's page: hicann/ops-math, math/stft/docs
 func Stft(st *acl.Stream, p StftParams) error {
 	c := NewCall(st, &opStft)
 	p.Encode(c)
@@ -525,7 +525,7 @@ var opSvd = Operator{
 // It launches aclnnSvd (libopapi, CANN 2026-08) of family linalg on st.
 // The emulator verified: Input, Sigma, U, V float32 float64 complex64 complex128. Its checks follow
 // CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-math, math/svd/docs/aclnnSvd.md
+// Vendor's page: hicann/ops-math, math/svd/docs
 func Svd(st *acl.Stream, p SvdParams) error {
 	c := NewCall(st, &opSvd)
 	p.Encode(c)
@@ -561,7 +561,7 @@ var opTrace = Operator{
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128; Out float32 float16 bfloat16 float64 int64 complex64 complex128. Its checks
 // follow CANN's source.
-// Vendor's page: hicann/ops-math, math/trace/docs/aclnnTrace.md
+// Vendor's page: hicann/ops-math, math/trace/docs
 func Trace(st *acl.Stream, p TraceParams) error {
 	c := NewCall(st, &opTrace)
 	p.Encode(c)
@@ -597,7 +597,7 @@ var opTriangularSolve = Operator{
 // It launches aclnnTriangularSolve (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
 // The emulator verified: Self, A, XOut, MOut float32 float64 complex64 complex128. Its checks
 // follow CANN's source.
-// Vendor's page: hicann/ops-math, math/triangular_solve/docs/aclnnTriangularSolve.md
+// Vendor's page: hicann/ops-math, math/triangular_solve/docs
 func TriangularSolve(st *acl.Stream, p TriangularSolveParams) error {
 	c := NewCall(st, &opTriangularSolve)
 	p.Encode(c)

@@ -26,7 +26,7 @@ var opBinaryCrossEntropy = Operator{
 // It launches aclnnBinaryCrossEntropy (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
 // The emulator verified: Self, Target, Weight, Out float32 float16 bfloat16. Its checks follow
 // CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, loss/binary_cross_entropy/docs/aclnnBinaryCrossEntropy.md
+// Vendor's page: hicann/ops-nn, loss/binary_cross_entropy/docs
 func BinaryCrossEntropy(st *acl.Stream, p BinaryCrossEntropyParams) error {
 	c := NewCall(st, &opBinaryCrossEntropy)
 	p.Encode(c)
@@ -65,7 +65,7 @@ var opBinaryCrossEntropyBackward = Operator{
 // on st.
 // The emulator verified: GradOutput, Self, Target, WeightOptional, Out float32 float16 bfloat16.
 // Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, loss/binary_cross_entropy_grad/docs/aclnnBinaryCrossEntropyBackward.md
+// Vendor's page: hicann/ops-nn, loss/binary_cross_entropy_grad/docs
 func BinaryCrossEntropyBackward(st *acl.Stream, p BinaryCrossEntropyBackwardParams) error {
 	c := NewCall(st, &opBinaryCrossEntropyBackward)
 	p.Encode(c)
@@ -105,7 +105,7 @@ var opBinaryCrossEntropyWithLogits = Operator{
 // on st.
 // The emulator verified: Self, Target, WeightOptional, PosWeightOptional, Out float32 float16
 // bfloat16. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, loss/sigmoid_cross_entropy_with_logits_v2/docs/aclnnBinaryCrossEntropyWithLogits.md
+// Vendor's page: hicann/ops-nn, loss/sigmoid_cross_entropy_with_logits_v2/docs
 func BinaryCrossEntropyWithLogits(st *acl.Stream, p BinaryCrossEntropyWithLogitsParams) error {
 	c := NewCall(st, &opBinaryCrossEntropyWithLogits)
 	p.Encode(c)
@@ -148,7 +148,7 @@ var opBinaryCrossEntropyWithLogitsBackward = Operator{
 // family loss on st.
 // The emulator verified: GradOutput, Self, Target, WeightOptional, PosWeightOptional, Out float32
 // float16 bfloat16. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, loss/sigmoid_cross_entropy_with_logits_grad_v2/docs/aclnnBinaryCrossEntropyWithLogitsBackward.md
+// Vendor's page: hicann/ops-nn, loss/sigmoid_cross_entropy_with_logits_grad_v2/docs
 func BinaryCrossEntropyWithLogitsBackward(st *acl.Stream, p BinaryCrossEntropyWithLogitsBackwardParams) error {
 	c := NewCall(st, &opBinaryCrossEntropyWithLogitsBackward)
 	p.Encode(c)
@@ -193,7 +193,7 @@ var opBinaryCrossEntropyWithLogitsTargetBackward = Operator{
 // of family loss on st.
 // The emulator verified: GradOutput, Self, WeightOptional, PosWeightOptional, GradTarget float32
 // float16 bfloat16. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, activation/log_sigmoid/docs/aclnnBinaryCrossEntropyWithLogitsTargetBackward.md
+// Vendor's page: hicann/ops-nn, activation/log_sigmoid/docs
 func BinaryCrossEntropyWithLogitsTargetBackward(st *acl.Stream, p BinaryCrossEntropyWithLogitsTargetBackwardParams) error {
 	c := NewCall(st, &opBinaryCrossEntropyWithLogitsTargetBackward)
 	p.Encode(c)
@@ -243,7 +243,7 @@ var opCrossEntropyLoss = Operator{
 // The emulator verified: Input, LogProbOut float32 float16 bfloat16; Target int32 int64;
 // WeightOptional float32; LossOut float32 float16 bfloat16 float64 integers bool. Its checks follow
 // the document.
-// Vendor's page: hicann/ops-nn, loss/cross_entropy_loss/docs/aclnnCrossEntropyLoss.md
+// Vendor's page: hicann/ops-nn, loss/cross_entropy_loss/docs
 func CrossEntropyLoss(st *acl.Stream, p CrossEntropyLossParams) error {
 	c := NewCall(st, &opCrossEntropyLoss)
 	p.Encode(c)
@@ -294,7 +294,7 @@ var opCrossEntropyLossGrad = Operator{
 // The emulator verified: GradLoss float32 float16 bfloat16 float64 integers bool; LogProb, Out
 // float32 float16 bfloat16; Target int32 int64; WeightOptional float32. Its checks follow the
 // document.
-// Vendor's page: hicann/ops-nn, loss/cross_entropy_loss_grad/docs/aclnnCrossEntropyLossGrad.md
+// Vendor's page: hicann/ops-nn, loss/cross_entropy_loss_grad/docs
 func CrossEntropyLossGrad(st *acl.Stream, p CrossEntropyLossGradParams) error {
 	c := NewCall(st, &opCrossEntropyLossGrad)
 	p.Encode(c)
@@ -342,7 +342,7 @@ var opCtcLoss = Operator{
 // The emulator verified: LogProbs, NegLogLikelihoodOut, LogAlphaOut float32 float16 bfloat16
 // float64; Targets float32 float16 int32 int64 bool. Its checks follow CANN's source, 5 of them in
 // part.
-// Vendor's page: hicann/ops-nn, loss/ctc_loss_v2/docs/aclnnCtcLoss.md
+// Vendor's page: hicann/ops-nn, loss/ctc_loss_v2/docs
 func CtcLoss(st *acl.Stream, p CtcLossParams) error {
 	c := NewCall(st, &opCtcLoss)
 	p.Encode(c)
@@ -388,7 +388,7 @@ var opCtcLossBackward = Operator{
 // The emulator verified: GradOut, LogProbs, NegLogLikelihood, LogAlpha, Out float32 float16
 // bfloat16 float64; Targets float32 float16 int32 int64 bool. Its checks follow CANN's source, 5 of
 // them in part.
-// Vendor's page: hicann/ops-nn, loss/ctc_loss_v2_grad/docs/aclnnCtcLossBackward.md
+// Vendor's page: hicann/ops-nn, loss/ctc_loss_v2_grad/docs
 func CtcLossBackward(st *acl.Stream, p CtcLossBackwardParams) error {
 	c := NewCall(st, &opCtcLossBackward)
 	p.Encode(c)
@@ -435,7 +435,7 @@ var opFusedCrossEntropyLossWithMaxSum = Operator{
 // It launches aclnnFusedCrossEntropyLossWithMaxSum (libopapi, CANN 2026-08) of family loss on st.
 // The emulator verified: LogitsMax, SumExpLogits, PredictedLogits, LossOut, SoftMaxOutOptional
 // float32; VocabParallelLogitsOptional float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, loss/fused_cross_entropy_loss_with_max_sum/docs/aclnnFusedCrossEntropyLossWithMaxSum.md
+// Vendor's page: hicann/ops-nn, loss/fused_cross_entropy_loss_with_max_sum/docs
 func FusedCrossEntropyLossWithMaxSum(st *acl.Stream, p FusedCrossEntropyLossWithMaxSumParams) error {
 	c := NewCall(st, &opFusedCrossEntropyLossWithMaxSum)
 	p.Encode(c)
@@ -486,7 +486,7 @@ var opFusedLinearCrossEntropyLossGrad = Operator{
 // The emulator verified: Grad, LogitsMaxOptional, SumExpLogitsOptional, SoftmaxOptional float32;
 // Input, Weight, InputGradOut, WeightGradOut float16 bfloat16; TargetMask uint8; MaskedTarget int32
 // int64. Its checks follow CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/fused_linear_cross_entropy_loss_grad/docs/aclnnFusedLinearCrossEntropyLossGrad.md
+// Vendor's page: hicann/ops-nn, matmul/fused_linear_cross_entropy_loss_grad/docs
 func FusedLinearCrossEntropyLossGrad(st *acl.Stream, p FusedLinearCrossEntropyLossGradParams) error {
 	c := NewCall(st, &opFusedLinearCrossEntropyLossGrad)
 	p.Encode(c)
@@ -539,7 +539,7 @@ var opFusedLinearOnlineMaxSum = Operator{
 // The emulator verified: Input, Weight, VocabParallelLogitsOutOptional float16 bfloat16; Target,
 // MaskedTargetOut int32 int64; LogitsMaxLocalOut, SumExpLogitsLocalOut, PredictedLogitsLocalOut
 // float32; TargetMaskOut uint8. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, matmul/fused_linear_online_max_sum/docs/aclnnFusedLinearOnlineMaxSum.md
+// Vendor's page: hicann/ops-nn, matmul/fused_linear_online_max_sum/docs
 func FusedLinearOnlineMaxSum(st *acl.Stream, p FusedLinearOnlineMaxSumParams) error {
 	c := NewCall(st, &opFusedLinearOnlineMaxSum)
 	p.Encode(c)
@@ -582,7 +582,7 @@ var opKlDiv = Operator{
 // It launches aclnnKlDiv (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
 // The emulator verified: Self, Target, Out float32 float16 bfloat16. Its checks follow CANN's
 // source, 3 of them in part.
-// Vendor's page: hicann/ops-math, math/kl_div_v2/docs/aclnnKlDiv.md
+// Vendor's page: hicann/ops-math, math/kl_div_v2/docs
 func KlDiv(st *acl.Stream, p KlDivParams) error {
 	c := NewCall(st, &opKlDiv)
 	p.Encode(c)
@@ -620,7 +620,7 @@ var opKlDivBackward = Operator{
 // It launches aclnnKlDivBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
 // The emulator verified: GradOutput, Target, Out float32 float16 bfloat16. Its checks follow CANN's
 // source.
-// Vendor's page: hicann/ops-nn, loss/kl_div_loss_grad/docs/aclnnKlDivBackward.md
+// Vendor's page: hicann/ops-nn, loss/kl_div_loss_grad/docs
 func KlDivBackward(st *acl.Stream, p KlDivBackwardParams) error {
 	c := NewCall(st, &opKlDivBackward)
 	p.Encode(c)
@@ -659,7 +659,7 @@ var opKlDivTargetBackward = Operator{
 // It launches aclnnKlDivTargetBackward (libopapi, CANN 2026-08) of family loss on st.
 // The emulator verified: GradOutput, Self, Target, GradTarget float32 float16 bfloat16. Its checks
 // follow CANN's source.
-// Vendor's page: hicann/ops-nn, loss/kl_div_target_loss_grad/docs/aclnnKlDivTargetBackward.md
+// Vendor's page: hicann/ops-nn, loss/kl_div_target_loss_grad/docs
 func KlDivTargetBackward(st *acl.Stream, p KlDivTargetBackwardParams) error {
 	c := NewCall(st, &opKlDivTargetBackward)
 	p.Encode(c)
@@ -696,7 +696,7 @@ var opL1Loss = Operator{
 // It launches aclnnL1Loss (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
 // The emulator verified: Self, Target, Out float32 float16 bfloat16 int64. Its checks follow CANN's
 // source.
-// Vendor's page: hicann/ops-nn, loss/lp_loss/docs/aclnnL1Loss.md
+// Vendor's page: hicann/ops-nn, loss/lp_loss/docs
 func L1Loss(st *acl.Stream, p L1LossParams) error {
 	c := NewCall(st, &opL1Loss)
 	p.Encode(c)
@@ -732,7 +732,7 @@ var opL1LossBackward = Operator{
 // It launches aclnnL1LossBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
 // The emulator verified: GradOutput, Self, Target, GradInput float32 float16 bfloat16. Its checks
 // follow CANN's source.
-// Vendor's page: hicann/ops-nn, loss/l1_loss_grad/docs/aclnnL1LossBackward.md
+// Vendor's page: hicann/ops-nn, loss/l1_loss_grad/docs
 func L1LossBackward(st *acl.Stream, p L1LossBackwardParams) error {
 	c := NewCall(st, &opL1LossBackward)
 	p.Encode(c)
@@ -768,7 +768,7 @@ var opMseLoss = Operator{
 // It launches aclnnMseLoss (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
 // The emulator verified: Self, Target, Out float32 float16 bfloat16. Its checks follow CANN's
 // source.
-// Vendor's page: hicann/ops-nn, loss/mse_loss/docs/aclnnMseLoss.md
+// Vendor's page: hicann/ops-nn, loss/mse_loss/docs
 func MseLoss(st *acl.Stream, p MseLossParams) error {
 	c := NewCall(st, &opMseLoss)
 	p.Encode(c)
@@ -804,7 +804,7 @@ var opMseLossBackward = Operator{
 // It launches aclnnMseLossBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
 // The emulator verified: GradOutput, Self, Target, Out float32 float16 bfloat16. Its checks follow
 // CANN's source.
-// Vendor's page: hicann/ops-nn, loss/mse_loss_grad_v2/docs/aclnnMseLossBackward.md
+// Vendor's page: hicann/ops-nn, loss/mse_loss_grad_v2/docs
 func MseLossBackward(st *acl.Stream, p MseLossBackwardParams) error {
 	c := NewCall(st, &opMseLossBackward)
 	p.Encode(c)
@@ -840,7 +840,7 @@ var opMseLossOut = Operator{
 // It launches aclnnMseLossOut (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
 // The emulator verified: Self, Target, Out float32 float16 bfloat16. Its checks follow CANN's
 // source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, loss/mse_loss/docs/aclnnMseLossOut.md
+// Vendor's page: hicann/ops-nn, loss/mse_loss/docs
 func MseLossOut(st *acl.Stream, p MseLossOutParams) error {
 	c := NewCall(st, &opMseLossOut)
 	p.Encode(c)
@@ -877,7 +877,7 @@ var opMultilabelMarginLoss = Operator{
 // It launches aclnnMultilabelMarginLoss (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
 // The emulator verified: Self, Out, IsTarget float32 float16 bfloat16; Target int32 int64. Its
 // checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, loss/multilabel_margin_loss/docs/aclnnMultilabelMarginLoss.md
+// Vendor's page: hicann/ops-nn, loss/multilabel_margin_loss/docs
 func MultilabelMarginLoss(st *acl.Stream, p MultilabelMarginLossParams) error {
 	c := NewCall(st, &opMultilabelMarginLoss)
 	p.Encode(c)
@@ -916,7 +916,7 @@ var opNLLLoss = Operator{
 // It launches aclnnNLLLoss (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
 // The emulator verified: Self, Weight, Out, TotalWeightOut float32 float16 bfloat16; Target int32
 // int64 uint8. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, loss/nll_loss/docs/aclnnNLLLoss.md
+// Vendor's page: hicann/ops-nn, loss/nll_loss/docs
 func NLLLoss(st *acl.Stream, p NLLLossParams) error {
 	c := NewCall(st, &opNLLLoss)
 	p.Encode(c)
@@ -957,7 +957,7 @@ var opNLLLoss2d = Operator{
 // It launches aclnnNLLLoss2d (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
 // The emulator verified: Self, Weight, Out, TotalWeightOut float32 float16 bfloat16; Target int32
 // int64 uint8. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, loss/nll_loss/docs/aclnnNLLLoss2d.md
+// Vendor's page: hicann/ops-nn, loss/nll_loss/docs
 func NLLLoss2d(st *acl.Stream, p NLLLoss2dParams) error {
 	c := NewCall(st, &opNLLLoss2d)
 	p.Encode(c)
@@ -999,7 +999,7 @@ var opNLLLoss2dBackward = Operator{
 // It launches aclnnNLLLoss2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
 // The emulator verified: GradOutput, Weight, Out float32 float16 bfloat16; Target int32 int64
 // uint8. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, loss/nll_loss_grad/docs/aclnnNLLLoss2dBackward.md
+// Vendor's page: hicann/ops-nn, loss/nll_loss_grad/docs
 func NLLLoss2dBackward(st *acl.Stream, p NLLLoss2dBackwardParams) error {
 	c := NewCall(st, &opNLLLoss2dBackward)
 	p.Encode(c)
@@ -1042,7 +1042,7 @@ var opNLLLossBackward = Operator{
 // It launches aclnnNLLLossBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
 // The emulator verified: GradOutput, Weight, Out float32 float16 bfloat16; Target int32 int64
 // uint8. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, loss/nll_loss_grad/docs/aclnnNLLLossBackward.md
+// Vendor's page: hicann/ops-nn, loss/nll_loss_grad/docs
 func NLLLossBackward(st *acl.Stream, p NLLLossBackwardParams) error {
 	c := NewCall(st, &opNLLLossBackward)
 	p.Encode(c)
@@ -1083,7 +1083,7 @@ var opSmoothL1Loss = Operator{
 // It launches aclnnSmoothL1Loss (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
 // The emulator verified: Self, Target, Result float32 float16 bfloat16. Its checks follow CANN's
 // source.
-// Vendor's page: hicann/ops-nn, loss/smooth_l1_loss_v2/docs/aclnnSmoothL1Loss.md
+// Vendor's page: hicann/ops-nn, loss/smooth_l1_loss_v2/docs
 func SmoothL1Loss(st *acl.Stream, p SmoothL1LossParams) error {
 	c := NewCall(st, &opSmoothL1Loss)
 	p.Encode(c)
@@ -1121,7 +1121,7 @@ var opSmoothL1LossBackward = Operator{
 // It launches aclnnSmoothL1LossBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
 // The emulator verified: GradOut, Self, Target, GradInput float32 float16 bfloat16. Its checks
 // follow CANN's source.
-// Vendor's page: hicann/ops-nn, loss/smooth_l1_loss_grad_v2/docs/aclnnSmoothL1LossBackward.md
+// Vendor's page: hicann/ops-nn, loss/smooth_l1_loss_grad_v2/docs
 func SmoothL1LossBackward(st *acl.Stream, p SmoothL1LossBackwardParams) error {
 	c := NewCall(st, &opSmoothL1LossBackward)
 	p.Encode(c)
@@ -1158,7 +1158,7 @@ var opSoftMarginLoss = Operator{
 // It launches aclnnSoftMarginLoss (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
 // The emulator verified: Self, Target, Out float32 float16 bfloat16. Its checks follow CANN's
 // source.
-// Vendor's page: hicann/ops-nn, loss/soft_margin_loss/docs/aclnnSoftMarginLoss.md
+// Vendor's page: hicann/ops-nn, loss/soft_margin_loss/docs
 func SoftMarginLoss(st *acl.Stream, p SoftMarginLossParams) error {
 	c := NewCall(st, &opSoftMarginLoss)
 	p.Encode(c)
@@ -1195,7 +1195,7 @@ var opSoftMarginLossBackward = Operator{
 // st.
 // The emulator verified: GradOutput, Self, Target, Out float32 float16 bfloat16. Its checks follow
 // CANN's source.
-// Vendor's page: hicann/ops-nn, loss/soft_margin_loss_grad/docs/aclnnSoftMarginLossBackward.md
+// Vendor's page: hicann/ops-nn, loss/soft_margin_loss_grad/docs
 func SoftMarginLossBackward(st *acl.Stream, p SoftMarginLossBackwardParams) error {
 	c := NewCall(st, &opSoftMarginLossBackward)
 	p.Encode(c)
@@ -1232,7 +1232,7 @@ var opSoftmaxCrossEntropyWithLogits = Operator{
 // It launches aclnnSoftmaxCrossEntropyWithLogits (libopapi, CANN 2026-08) of family loss on st.
 // The emulator verified: Features, Labels, Loss, Backprop float32 float16 bfloat16. Its checks
 // follow CANN's source.
-// Vendor's page: hicann/ops-nn, activation/softmax_cross_entropy_with_logits/docs/aclnnSoftmaxCrossEntropyWithLogits.md
+// Vendor's page: hicann/ops-nn, activation/softmax_cross_entropy_with_logits/docs
 func SoftmaxCrossEntropyWithLogits(st *acl.Stream, p SoftmaxCrossEntropyWithLogitsParams) error {
 	c := NewCall(st, &opSoftmaxCrossEntropyWithLogits)
 	p.Encode(c)

@@ -32,7 +32,7 @@ var opAddLora = Operator{
 // It launches aclnnAddLora (libopapi, CANN 8.1.RC1) of family matmul on st.
 // The emulator verified: Y, X, WeightB, WeightAOptional, Out float16; Indices int32. Its checks
 // follow the document.
-// Vendor's page: hicann/ops-math, math/add_lora/docs/aclnnAddLora.md
+// Vendor's page: hicann/ops-math, math/add_lora/docs
 func AddLora(st *acl.Stream, p AddLoraParams) error {
 	c := NewCall(st, &opAddLora)
 	p.Encode(c)
@@ -234,7 +234,7 @@ var opAddmmWeightNz = Operator{
 // It launches aclnnAddmmWeightNz (libopapi, CANN 2026-08) of family matmul on st.
 // The emulator verified: Self, Out float32 float16 bfloat16; Mat1, Mat2 float16 bfloat16. Its
 // checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs/aclnnAddmmWeightNz.md
+// Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs
 func AddmmWeightNz(st *acl.Stream, p AddmmWeightNzParams) error {
 	c := NewCall(st, &opAddmmWeightNz)
 	p.Encode(c)
@@ -276,7 +276,7 @@ var opAddmv = Operator{
 // The emulator verified: Self, Mat, Vec float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 bool; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8. Its checks follow
 // CANN's source, 6 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/addmv/docs/aclnnAddmv.md
+// Vendor's page: hicann/ops-nn, matmul/addmv/docs
 func Addmv(st *acl.Stream, p AddmvParams) error {
 	c := NewCall(st, &opAddmv)
 	p.Encode(c)
@@ -434,7 +434,7 @@ var opBatchMatMul = Operator{
 // It launches aclnnBatchMatMul (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
 // The emulator verified: Self, Mat2, Out float32 float16 bfloat16. Its checks follow CANN's source,
 // 2 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnBatchMatMul.md
+// Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs
 func BatchMatMul(st *acl.Stream, p BatchMatMulParams) error {
 	c := NewCall(st, &opBatchMatMul)
 	p.Encode(c)
@@ -469,7 +469,7 @@ var opBatchMatMulWeightNz = Operator{
 // It launches aclnnBatchMatMulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
 // The emulator verified: Self, Mat2 float16 bfloat16; Out float32 float16 bfloat16. Its checks
 // follow CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnBatchMatMulWeightNz.md
+// Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs
 func BatchMatMulWeightNz(st *acl.Stream, p BatchMatMulWeightNzParams) error {
 	c := NewCall(st, &opBatchMatMulWeightNz)
 	p.Encode(c)
@@ -507,7 +507,7 @@ var opBatchMatmulQuant = Operator{
 // It launches aclnnBatchMatmulQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
 // The emulator verified: X1, X2, Bias float16; QuantParam uint64; Out int8. Its checks follow
 // CANN's source.
-// Vendor's page: hicann/ops-nn, matmul/batch_matmul_quant/docs/aclnnBatchMatmulQuant.md
+// Vendor's page: hicann/ops-nn, matmul/batch_matmul_quant/docs
 func BatchMatmulQuant(st *acl.Stream, p BatchMatmulQuantParams) error {
 	c := NewCall(st, &opBatchMatmulQuant)
 	p.Encode(c)
@@ -544,7 +544,7 @@ var opDot = Operator{
 // It launches aclnnDot (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
 // The emulator verified: Self, Tensor, Out float32 float16 bfloat16 int8 int32 uint8. Its checks
 // follow CANN's source.
-// Vendor's page: hicann/ops-math, math/dot/docs/aclnnDot.md
+// Vendor's page: hicann/ops-math, math/dot/docs
 func Dot(st *acl.Stream, p DotParams) error {
 	c := NewCall(st, &opDot)
 	p.Encode(c)
@@ -586,7 +586,7 @@ var opDualLevelQuantMatmulWeightNz = Operator{
 //
 // It launches aclnnDualLevelQuantMatmulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
 // The emulator does not implement it: only the Ascend950 has it, and not written yet.
-// Vendor's page: hicann/ops-nn, matmul/dual_level_quant_batch_matmul/docs/aclnnDualLevelQuantMatmulWeightNz.md
+// Vendor's page: hicann/ops-nn, matmul/dual_level_quant_batch_matmul/docs
 func DualLevelQuantMatmulWeightNz(st *acl.Stream, p DualLevelQuantMatmulWeightNzParams) error {
 	c := NewCall(st, &opDualLevelQuantMatmulWeightNz)
 	p.Encode(c)
@@ -630,7 +630,7 @@ var opEinsum = Operator{
 // It launches aclnnEinsum (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
 // The emulator verified: Tensors, Output float32 float16 int16 int32 int64 uint16 uint32 uint64.
 // Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnEinsum.md
+// Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs
 func Einsum(st *acl.Stream, p EinsumParams) error {
 	c := NewCall(st, &opEinsum)
 	p.Encode(c)
@@ -681,7 +681,7 @@ var opFFN = Operator{
 // float32; DeqScale1, DeqScale2 float32 bfloat16 int64 uint64; AntiquantScale1, AntiquantScale2,
 // AntiquantOffset1, AntiquantOffset2 float16 bfloat16; Y float32 float16 bfloat16. Its checks
 // follow the document.
-// Vendor's page: mirror-cann/ops-transformer, ffn/ffn/docs/aclnnFFN.md
+// Vendor's page: mirror-cann/ops-transformer, ffn/ffn/docs
 func FFN(st *acl.Stream, p FFNParams) error {
 	c := NewCall(st, &opFFN)
 	p.Encode(c)
@@ -745,7 +745,7 @@ var opFFNV2 = Operator{
 // int8 int4; Bias1, Bias2 float32 float16 bfloat16 int32; Scale, Offset float32; DeqScale1,
 // DeqScale2 float32 bfloat16 int64 uint64; AntiquantScale1, AntiquantScale2, AntiquantOffset1,
 // AntiquantOffset2 float16 bfloat16; Y float32 float16 bfloat16. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, ffn/ffn/docs/aclnnFFNV2.md
+// Vendor's page: mirror-cann/ops-transformer, ffn/ffn/docs
 func FFNV2(st *acl.Stream, p FFNV2Params) error {
 	c := NewCall(st, &opFFNV2)
 	p.Encode(c)
@@ -812,7 +812,7 @@ var opFFNV3 = Operator{
 // bfloat16 int64 uint64; AntiquantScale1Optional, AntiquantScale2Optional,
 // AntiquantOffset1Optional, AntiquantOffset2Optional float16 bfloat16; Y float32 float16 bfloat16.
 // Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, ffn/ffn/docs/aclnnFFNV3.md
+// Vendor's page: mirror-cann/ops-transformer, ffn/ffn/docs
 func FFNV3(st *acl.Stream, p FFNV3Params) error {
 	c := NewCall(st, &opFFNV3)
 	p.Encode(c)
@@ -864,7 +864,7 @@ var opFusedMatmul = Operator{
 // It launches aclnnFusedMatmul (libopapi, CANN 2026-08) of family matmul on st.
 // The emulator verified: X1, X2, Bias, X3, Y float32 float16 bfloat16. Its checks follow CANN's
 // source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/fused_mat_mul/docs/aclnnFusedMatmul.md
+// Vendor's page: hicann/ops-nn, matmul/fused_mat_mul/docs
 func FusedMatmul(st *acl.Stream, p FusedMatmulParams) error {
 	c := NewCall(st, &opFusedMatmul)
 	p.Encode(c)
@@ -902,7 +902,7 @@ var opFusedMatmulGelu = Operator{
 //
 // It launches aclnnFusedMatmulGelu (libopapi, CANN 2026-08) of family matmul on st.
 // The emulator verified: X, Weight, Bias, Y float16 bfloat16. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, experimental/matmul/fused_matmul_gelu/docs/aclnnFusedMatmulGelu.md
+// Vendor's page: hicann/ops-nn, experimental/matmul/fused_matmul_gelu/docs
 func FusedMatmulGelu(st *acl.Stream, p FusedMatmulGeluParams) error {
 	c := NewCall(st, &opFusedMatmulGelu)
 	p.Encode(c)
@@ -948,7 +948,7 @@ var opFusedQuantMatmul = Operator{
 // The emulator verified: X1, X2 int8 int32 int4; X1Scale float32; X2Scale float32 bfloat16;
 // BiasOptional float32 float16 bfloat16 int32; Out float16 bfloat16. Its checks follow CANN's
 // source, 12 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/fused_quant_mat_mul/docs/aclnnFusedQuantMatmul.md
+// Vendor's page: hicann/ops-nn, matmul/fused_quant_mat_mul/docs
 func FusedQuantMatmul(st *acl.Stream, p FusedQuantMatmulParams) error {
 	c := NewCall(st, &opFusedQuantMatmul)
 	p.Encode(c)
@@ -1002,7 +1002,7 @@ var opFusedQuantMatmulWeightNz = Operator{
 // The emulator verified: X1, X2 int8 int32 int4; X1Scale float32; X2Scale float32 bfloat16;
 // BiasOptional float32 float16 bfloat16 int32; Out float16 bfloat16. Its checks follow CANN's
 // source, 13 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/fused_quant_mat_mul/docs/aclnnFusedQuantMatmulWeightNz.md
+// Vendor's page: hicann/ops-nn, matmul/fused_quant_mat_mul/docs
 func FusedQuantMatmulWeightNz(st *acl.Stream, p FusedQuantMatmulWeightNzParams) error {
 	c := NewCall(st, &opFusedQuantMatmulWeightNz)
 	p.Encode(c)
@@ -1051,7 +1051,7 @@ var opGemm = Operator{
 // It launches aclnnGemm (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
 // The emulator verified: A, B, C, Out float32 float16 bfloat16. Its checks follow CANN's source, 18
 // of them in part.
-// Vendor's page: hicann/ops-nn, matmul/gemm/docs/aclnnGemm.md
+// Vendor's page: hicann/ops-nn, matmul/gemm/docs
 func Gemm(st *acl.Stream, p GemmParams) error {
 	c := NewCall(st, &opGemm)
 	p.Encode(c)
@@ -1090,7 +1090,7 @@ var opGer = Operator{
 // It launches aclnnGer (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
 // The emulator verified: Self, Vec2, Out float32 float16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/ger/docs/aclnnGer.md
+// Vendor's page: hicann/ops-math, math/ger/docs
 func Ger(st *acl.Stream, p GerParams) error {
 	c := NewCall(st, &opGer)
 	p.Encode(c)
@@ -1124,7 +1124,7 @@ var opGroupedBiasAddGrad = Operator{
 // It launches aclnnGroupedBiasAddGrad (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
 // The emulator verified: GradY, Out float32 float16 bfloat16; GroupIdxOptional int32 int64. Its
 // checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/grouped_bias_add_grad/docs/aclnnGroupedBiasAddGrad.md
+// Vendor's page: hicann/ops-math, math/grouped_bias_add_grad/docs
 func GroupedBiasAddGrad(st *acl.Stream, p GroupedBiasAddGradParams) error {
 	c := NewCall(st, &opGroupedBiasAddGrad)
 	p.Encode(c)
@@ -1160,7 +1160,7 @@ var opGroupedBiasAddGradV2 = Operator{
 // st.
 // The emulator verified: GradY, Out float32 float16 bfloat16; GroupIdxOptional int32 int64. Its
 // checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/grouped_bias_add_grad/docs/aclnnGroupedBiasAddGradV2.md
+// Vendor's page: hicann/ops-math, math/grouped_bias_add_grad/docs
 func GroupedBiasAddGradV2(st *acl.Stream, p GroupedBiasAddGradV2Params) error {
 	c := NewCall(st, &opGroupedBiasAddGradV2)
 	p.Encode(c)
@@ -1201,7 +1201,7 @@ var opGroupedMatmul = Operator{
 // It launches aclnnGroupedMatmul (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
 // The emulator verified: X, Weight, Y float16 bfloat16 int8; BiasOptional float32 float16 bfloat16
 // int32; ScaleOptional float32 bfloat16 int64 uint64. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs/aclnnGroupedMatmul.md
+// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs
 func GroupedMatmul(st *acl.Stream, p GroupedMatmulParams) error {
 	c := NewCall(st, &opGroupedMatmul)
 	p.Encode(c)
@@ -1246,7 +1246,7 @@ var opGroupedMatmulAdd = Operator{
 // It launches aclnnGroupedMatmulAdd (libopapi, CANN 8.1.RC1) of family matmul on st.
 // The emulator verified: X, Weight float16 bfloat16; GroupList int64; YRef float32. Its checks
 // follow the document.
-// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_add/docs/aclnnGroupedMatmulAdd.md
+// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_add/docs
 func GroupedMatmulAdd(st *acl.Stream, p GroupedMatmulAddParams) error {
 	c := NewCall(st, &opGroupedMatmulAdd)
 	p.Encode(c)
@@ -1288,7 +1288,7 @@ var opGroupedMatmulAddV2 = Operator{
 // It launches aclnnGroupedMatmulAddV2 (libopapi, CANN 2026-08) of family matmul on st.
 // The emulator verified: X, Weight float16 bfloat16; GroupList int64; YRef float32. Its checks
 // follow the document.
-// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_add/docs/aclnnGroupedMatmulAddV2.md
+// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_add/docs
 func GroupedMatmulAddV2(st *acl.Stream, p GroupedMatmulAddV2Params) error {
 	c := NewCall(st, &opGroupedMatmulAddV2)
 	p.Encode(c)
@@ -1341,7 +1341,7 @@ var opGroupedMatmulFinalizeRouting = Operator{
 // The emulator verified: X int8; W int32; ScaleOptional, GroupListOptional int64; BiasOptional,
 // PertokenScaleOptional, LogitOptional, Y float32; SharedInputOptional bfloat16; RowIndexOptional
 // int32 int64. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs/aclnnGroupedMatmulFinalizeRouting.md
+// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs
 func GroupedMatmulFinalizeRouting(st *acl.Stream, p GroupedMatmulFinalizeRoutingParams) error {
 	c := NewCall(st, &opGroupedMatmulFinalizeRouting)
 	p.Encode(c)
@@ -1407,7 +1407,7 @@ var opGroupedMatmulFinalizeRoutingV2 = Operator{
 // The emulator verified: X1 int8; X2 int32; ScaleOptional, GroupListOptional int64; BiasOptional,
 // PertokenScaleOptional, LogitOptional, Out float32; SharedInputOptional bfloat16; RowIndexOptional
 // int32 int64. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs/aclnnGroupedMatmulFinalizeRoutingV2.md
+// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs
 func GroupedMatmulFinalizeRoutingV2(st *acl.Stream, p GroupedMatmulFinalizeRoutingV2Params) error {
 	c := NewCall(st, &opGroupedMatmulFinalizeRoutingV2)
 	p.Encode(c)
@@ -1476,7 +1476,7 @@ var opGroupedMatmulFinalizeRoutingV3 = Operator{
 // The emulator verified: X1 int8; X2 int32; ScaleOptional, GroupListOptional int64; BiasOptional,
 // OffsetOptional, PertokenScaleOptional, LogitOptional, Out float32; SharedInputOptional bfloat16;
 // RowIndexOptional int32 int64. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs/aclnnGroupedMatmulFinalizeRoutingV3.md
+// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs
 func GroupedMatmulFinalizeRoutingV3(st *acl.Stream, p GroupedMatmulFinalizeRoutingV3Params) error {
 	c := NewCall(st, &opGroupedMatmulFinalizeRoutingV3)
 	p.Encode(c)
@@ -1544,7 +1544,7 @@ var opGroupedMatmulFinalizeRoutingWeightNz = Operator{
 // The emulator verified: X1 int8; X2 int8 int4; Scale float32 bfloat16 int64; Bias,
 // PertokenScaleOptional, Logit, Out float32; GroupList int64; SharedInput bfloat16; RowIndex int32
 // int64. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs/aclnnGroupedMatmulFinalizeRoutingWeightNz.md
+// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs
 func GroupedMatmulFinalizeRoutingWeightNz(st *acl.Stream, p GroupedMatmulFinalizeRoutingWeightNzParams) error {
 	c := NewCall(st, &opGroupedMatmulFinalizeRoutingWeightNz)
 	p.Encode(c)
@@ -1612,7 +1612,7 @@ var opGroupedMatmulFinalizeRoutingWeightNzV2 = Operator{
 // The emulator verified: X1 int8; X2 int8 int32 int4; Scale float32 bfloat16 int64; Bias,
 // OffsetOptional, PertokenScaleOptional, Logit, Out float32; GroupList int64; SharedInput bfloat16;
 // RowIndex int32 int64. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs/aclnnGroupedMatmulFinalizeRoutingWeightNzV2.md
+// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs
 func GroupedMatmulFinalizeRoutingWeightNzV2(st *acl.Stream, p GroupedMatmulFinalizeRoutingWeightNzV2Params) error {
 	c := NewCall(st, &opGroupedMatmulFinalizeRoutingWeightNzV2)
 	p.Encode(c)
@@ -1674,7 +1674,7 @@ var opGroupedMatmulSwigluQuant = Operator{
 // The emulator verified: X, Output int8; Weight int8 int32 int4; Bias, XScale, OutputScale float32;
 // WeightScale float32 float16 bfloat16 int64 uint64; GroupList int64. Its checks follow the
 // document.
-// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_swiglu_quant/docs/aclnnGroupedMatmulSwigluQuant.md
+// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_swiglu_quant/docs
 func GroupedMatmulSwigluQuant(st *acl.Stream, p GroupedMatmulSwigluQuantParams) error {
 	c := NewCall(st, &opGroupedMatmulSwigluQuant)
 	p.Encode(c)
@@ -1723,7 +1723,7 @@ var opGroupedMatmulSwigluQuantWeightNZ = Operator{
 // The emulator verified: X, Output int8; Weight int8 int32 int4; Bias, XScale, OutputScale float32;
 // WeightScale float32 float16 bfloat16 int64 uint64; GroupList int64. Its checks follow the
 // document.
-// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_swiglu_quant/docs/aclnnGroupedMatmulSwigluQuantWeightNZ.md
+// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_swiglu_quant/docs
 func GroupedMatmulSwigluQuantWeightNZ(st *acl.Stream, p GroupedMatmulSwigluQuantWeightNZParams) error {
 	c := NewCall(st, &opGroupedMatmulSwigluQuantWeightNZ)
 	p.Encode(c)
@@ -1773,7 +1773,7 @@ var opGroupedMatmulV2 = Operator{
 // It launches aclnnGroupedMatmulV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
 // The emulator verified: X, Weight, Y float32 float16 bfloat16 int8; BiasOptional float32 float16
 // bfloat16 int32; ScaleOptional float32 bfloat16 int64 uint64. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs/aclnnGroupedMatmulV2.md
+// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs
 func GroupedMatmulV2(st *acl.Stream, p GroupedMatmulV2Params) error {
 	c := NewCall(st, &opGroupedMatmulV2)
 	p.Encode(c)
@@ -1822,7 +1822,7 @@ var opGroupedMatmulV3 = Operator{
 // It launches aclnnGroupedMatmulV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
 // The emulator verified: X, Weight, Y float32 float16 bfloat16 int8; BiasOptional float32 float16
 // int32; ScaleOptional int64 uint64; GroupListOptional int64. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs/aclnnGroupedMatmulV3.md
+// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs
 func GroupedMatmulV3(st *acl.Stream, p GroupedMatmulV3Params) error {
 	c := NewCall(st, &opGroupedMatmulV3)
 	p.Encode(c)
@@ -1882,7 +1882,7 @@ var opGroupedMatmulV4 = Operator{
 // float16 bfloat16 int32; ScaleOptional float32 bfloat16 int64 uint64; AntiquantScaleOptional,
 // AntiquantOffsetOptional float16 bfloat16; PerTokenScaleOptional float32; GroupListOptional int64;
 // Out float32 float16 bfloat16 int8 int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs/aclnnGroupedMatmulV4.md
+// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs
 func GroupedMatmulV4(st *acl.Stream, p GroupedMatmulV4Params) error {
 	c := NewCall(st, &opGroupedMatmulV4)
 	p.Encode(c)
@@ -1950,7 +1950,7 @@ var opGroupedMatmulV5 = Operator{
 // float16 bfloat16 int32; ScaleOptional float32 bfloat16 int64 uint64; OffsetOptional,
 // PerTokenScaleOptional float32; AntiquantScaleOptional, AntiquantOffsetOptional float16 bfloat16;
 // GroupListOptional int64; Out float32 float16 bfloat16 int8 int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs/aclnnGroupedMatmulV5.md
+// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs
 func GroupedMatmulV5(st *acl.Stream, p GroupedMatmulV5Params) error {
 	c := NewCall(st, &opGroupedMatmulV5)
 	p.Encode(c)
@@ -2019,7 +2019,7 @@ var opGroupedMatmulWeightNz = Operator{
 // The emulator verified: X, Weight float16 bfloat16 int8 int32 int4; BiasOptional float32 bfloat16
 // int32; ScaleOptional float32 bfloat16 int64 uint64; OffsetOptional, PerTokenScaleOptional
 // float32; GroupListOptional int64; Out float16 bfloat16 int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs/aclnnGroupedMatmulWeightNz.md
+// Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs
 func GroupedMatmulWeightNz(st *acl.Stream, p GroupedMatmulWeightNzParams) error {
 	c := NewCall(st, &opGroupedMatmulWeightNz)
 	p.Encode(c)
@@ -2263,7 +2263,7 @@ var opMatmul = Operator{
 // It launches aclnnMatmul (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
 // The emulator verified: Self, Mat2, Out float32 float16 bfloat16. Its checks follow CANN's source,
 // 3 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs/aclnnMatmul.md
+// Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs
 func Matmul(st *acl.Stream, p MatmulParams) error {
 	c := NewCall(st, &opMatmul)
 	p.Encode(c)
@@ -2298,7 +2298,7 @@ var opMatmulCompress = Operator{
 //
 // It launches aclnnMatmulCompress (libopapi, CANN 2026-08) of family matmul on st.
 // The emulator does not implement it: the compressed format of weights is not public.
-// Vendor's page: hicann/ops-nn, matmul/matmul_compress/docs/aclnnMatmulCompress.md
+// Vendor's page: hicann/ops-nn, matmul/matmul_compress/docs
 func MatmulCompress(st *acl.Stream, p MatmulCompressParams) error {
 	c := NewCall(st, &opMatmulCompress)
 	p.Encode(c)
@@ -2340,7 +2340,7 @@ var opMatmulCompressDequant = Operator{
 // It launches aclnnMatmulCompressDequant (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on
 // st.
 // The emulator does not implement it: the compressed format of weights is not public.
-// Vendor's page: hicann/ops-nn, matmul/matmul_v2_compress_dequant/docs/aclnnMatmulCompressDequant.md
+// Vendor's page: hicann/ops-nn, matmul/matmul_v2_compress_dequant/docs
 func MatmulCompressDequant(st *acl.Stream, p MatmulCompressDequantParams) error {
 	c := NewCall(st, &opMatmulCompressDequant)
 	p.Encode(c)
@@ -2382,7 +2382,7 @@ var opMatmulEmuSplitWeight = Operator{
 //
 // It launches aclnnMatmulEmuSplitWeight (libopapi, CANN 2026-08) of family matmul on st.
 // The emulator verified: X, WHigh, WLow bfloat16; Y float32. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, matmul/matmul_emu_split_weight/docs/aclnnMatmulEmuSplitWeight.md
+// Vendor's page: hicann/ops-nn, matmul/matmul_emu_split_weight/docs
 func MatmulEmuSplitWeight(st *acl.Stream, p MatmulEmuSplitWeightParams) error {
 	c := NewCall(st, &opMatmulEmuSplitWeight)
 	p.Encode(c)
@@ -2419,7 +2419,7 @@ var opMatmulWeightNz = Operator{
 // It launches aclnnMatmulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
 // The emulator verified: Self, Mat2, Out float32 float16 bfloat16. Its checks follow CANN's source,
 // 4 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs/aclnnMatmulWeightNz.md
+// Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs
 func MatmulWeightNz(st *acl.Stream, p MatmulWeightNzParams) error {
 	c := NewCall(st, &opMatmulWeightNz)
 	p.Encode(c)
@@ -2454,7 +2454,7 @@ var opMm = Operator{
 // It launches aclnnMm (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
 // The emulator verified: Self, Mat2, Out float32 float16 bfloat16. Its checks follow CANN's source,
 // 2 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs/aclnnMm.md
+// Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs
 func Mm(st *acl.Stream, p MmParams) error {
 	c := NewCall(st, &opMm)
 	p.Encode(c)
@@ -2489,7 +2489,7 @@ var opMv = Operator{
 // It launches aclnnMv (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
 // The emulator verified: Self, Vec, Out float32 float16 bfloat16. Its checks follow CANN's source,
 // 4 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/mv/docs/aclnnMv.md
+// Vendor's page: hicann/ops-nn, matmul/mv/docs
 func Mv(st *acl.Stream, p MvParams) error {
 	c := NewCall(st, &opMv)
 	p.Encode(c)
@@ -2527,7 +2527,7 @@ var opQuantBatchMatmulInplaceAdd = Operator{
 //
 // It launches aclnnQuantBatchMatmulInplaceAdd (libopapi, CANN 2026-08) of family matmul on st.
 // The emulator does not implement it: only the Ascend950 has it, and not written yet.
-// Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_inplace_add/docs/aclnnQuantBatchMatmulInplaceAdd.md
+// Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_inplace_add/docs
 func QuantBatchMatmulInplaceAdd(st *acl.Stream, p QuantBatchMatmulInplaceAddParams) error {
 	c := NewCall(st, &opQuantBatchMatmulInplaceAdd)
 	p.Encode(c)
@@ -2573,7 +2573,7 @@ var opQuantGroupedMatmulDequant = Operator{
 //
 // It launches aclnnQuantGroupedMatmulDequant (libopapi, CANN 8.1.RC1) of family matmul on st.
 // The emulator does not implement it: no public source, only a document, and not written yet.
-// Vendor's page: mirror-cann/ops-transformer, gmm/quant_grouped_matmul_dequant/docs/aclnnQuantGroupedMatmulDequant.md
+// Vendor's page: mirror-cann/ops-transformer, gmm/quant_grouped_matmul_dequant/docs
 func QuantGroupedMatmulDequant(st *acl.Stream, p QuantGroupedMatmulDequantParams) error {
 	c := NewCall(st, &opQuantGroupedMatmulDequant)
 	p.Encode(c)
@@ -2615,7 +2615,7 @@ var opQuantMatmul = Operator{
 //
 // It launches aclnnQuantMatmul (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
 // The emulator verified: X1, X2 int8; Bias int32; Out float16. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, matmul/quant_matmul/docs/aclnnQuantMatmul.md
+// Vendor's page: hicann/ops-nn, matmul/quant_matmul/docs
 func QuantMatmul(st *acl.Stream, p QuantMatmulParams) error {
 	c := NewCall(st, &opQuantMatmul)
 	p.Encode(c)
@@ -2663,7 +2663,7 @@ var opQuantMatmulActivationQuantWeightNz = Operator{
 // It launches aclnnQuantMatmulActivationQuantWeightNz (libopapi, CANN 2026-08) of family matmul on
 // st.
 // The emulator does not implement it: only the Ascend950 has it, and not written yet.
-// Vendor's page: hicann/ops-nn, matmul/quant_matmul_activation_quant/docs/aclnnQuantMatmulActivationQuantWeightNz.md
+// Vendor's page: hicann/ops-nn, matmul/quant_matmul_activation_quant/docs
 func QuantMatmulActivationQuantWeightNz(st *acl.Stream, p QuantMatmulActivationQuantWeightNzParams) error {
 	c := NewCall(st, &opQuantMatmulActivationQuantWeightNz)
 	p.Encode(c)
@@ -2717,7 +2717,7 @@ var opQuantMatmulDequant = Operator{
 // It launches aclnnQuantMatmulDequant (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
 // The emulator verified: X, SmoothScaleOptional, Out float16; Weight int8; WeightScale float32
 // int64; XScaleOptional float32 float16. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/quant_matmul_dequant/docs/aclnnQuantMatmulDequant.md
+// Vendor's page: hicann/ops-nn, matmul/quant_matmul_dequant/docs
 func QuantMatmulDequant(st *acl.Stream, p QuantMatmulDequantParams) error {
 	c := NewCall(st, &opQuantMatmulDequant)
 	p.Encode(c)
@@ -2770,7 +2770,7 @@ var opQuantMatmulReduceSumWeightNz = Operator{
 // It launches aclnnQuantMatmulReduceSumWeightNz (libopapi, CANN 2026-08) of family matmul on st.
 // The emulator verified: X1, X2 int8; X1Scale float32; X2Scale, Out bfloat16. Its checks follow the
 // document.
-// Vendor's page: hicann/ops-nn, matmul/quant_matmul_reduce_sum/docs/aclnnQuantMatmulReduceSumWeightNz.md
+// Vendor's page: hicann/ops-nn, matmul/quant_matmul_reduce_sum/docs
 func QuantMatmulReduceSumWeightNz(st *acl.Stream, p QuantMatmulReduceSumWeightNzParams) error {
 	c := NewCall(st, &opQuantMatmulReduceSumWeightNz)
 	p.Encode(c)
@@ -2822,7 +2822,7 @@ var opQuantMatmulV2 = Operator{
 // It launches aclnnQuantMatmulV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
 // The emulator verified: X1, X2 int8 int4; DeqScale bfloat16 int64 uint64; Out float16 bfloat16
 // int8. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, matmul/quant_matmul/docs/aclnnQuantMatmulV2.md
+// Vendor's page: hicann/ops-nn, matmul/quant_matmul/docs
 func QuantMatmulV2(st *acl.Stream, p QuantMatmulV2Params) error {
 	c := NewCall(st, &opQuantMatmulV2)
 	p.Encode(c)
@@ -2865,7 +2865,7 @@ var opQuantMatmulV3 = Operator{
 // It launches aclnnQuantMatmulV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
 // The emulator verified: X1, X2 int8 int32 int4; Scale int64 uint64; Out float16 bfloat16 int8
 // int32. Its checks follow CANN's source, 48 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_v3/docs/aclnnQuantMatmulV3.md
+// Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_v3/docs
 func QuantMatmulV3(st *acl.Stream, p QuantMatmulV3Params) error {
 	c := NewCall(st, &opQuantMatmulV3)
 	p.Encode(c)
@@ -2910,7 +2910,7 @@ var opQuantMatmulV4 = Operator{
 // The emulator verified: X1 int8 int32 int4; X2 int8 int4; Scale float32 int64 uint64;
 // PertokenScaleOptional float32; Bias float32 float16 int32; Out float16 bfloat16 int8. Its checks
 // follow CANN's source, 54 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_v3/docs/aclnnQuantMatmulV4.md
+// Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_v3/docs
 func QuantMatmulV4(st *acl.Stream, p QuantMatmulV4Params) error {
 	c := NewCall(st, &opQuantMatmulV4)
 	p.Encode(c)
@@ -2960,7 +2960,7 @@ var opQuantMatmulV5 = Operator{
 // The emulator verified: X1, X2 int8 int32 int4; X1Scale, YOffset float32; X2Scale float32 bfloat16
 // int64 uint64; X2Offset float32 float16; Bias float32 float16 bfloat16 int32; Out float16 bfloat16
 // int8 int32. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_v4/docs/aclnnQuantMatmulV5.md
+// Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_v4/docs
 func QuantMatmulV5(st *acl.Stream, p QuantMatmulV5Params) error {
 	c := NewCall(st, &opQuantMatmulV5)
 	p.Encode(c)
@@ -3014,7 +3014,7 @@ var opQuantMatmulWeightNz = Operator{
 // The emulator verified: X1 int8 int4; X2 int8 int32 int4; X1Scale, X2Offset, YOffset float32;
 // X2Scale float32 bfloat16 int64 uint64; Bias float32 float16 bfloat16 int32; Out float16 bfloat16
 // int8 int32. Its checks follow CANN's source, 59 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_v3/docs/aclnnQuantMatmulWeightNz.md
+// Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_v3/docs
 func QuantMatmulWeightNz(st *acl.Stream, p QuantMatmulWeightNzParams) error {
 	c := NewCall(st, &opQuantMatmulWeightNz)
 	p.Encode(c)
@@ -3062,7 +3062,7 @@ var opSparse4to2QuantMatmulWeightNz = Operator{
 // It launches aclnnSparse4to2QuantMatmulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
 // The emulator verified: X, SparseWeight int8; Index uint8; XScale, SparseWeightScale float32;
 // BiasOptional, Out bfloat16. Its checks follow CANN's source, 66 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/sparse4to2quant_matmul/docs/aclnnSparse4to2QuantMatmulWeightNz.md
+// Vendor's page: hicann/ops-nn, matmul/sparse4to2quant_matmul/docs
 func Sparse4to2QuantMatmulWeightNz(st *acl.Stream, p Sparse4to2QuantMatmulWeightNzParams) error {
 	c := NewCall(st, &opSparse4to2QuantMatmulWeightNz)
 	p.Encode(c)
@@ -3109,7 +3109,7 @@ var opTransposeBatchMatMul = Operator{
 // It launches aclnnTransposeBatchMatMul (libopapi, CANN 2026-08) of family matmul on st.
 // The emulator verified: X1, X2 float32 float16 bfloat16; Scale int64 uint64; Out float32 float16
 // bfloat16 int8. Its checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/transpose_batch_mat_mul/docs/aclnnTransposeBatchMatMul.md
+// Vendor's page: hicann/ops-nn, matmul/transpose_batch_mat_mul/docs
 func TransposeBatchMatMul(st *acl.Stream, p TransposeBatchMatMulParams) error {
 	c := NewCall(st, &opTransposeBatchMatMul)
 	p.Encode(c)
@@ -3208,7 +3208,7 @@ var opTransposeQuantBatchMatMul = Operator{
 // It launches aclnnTransposeQuantBatchMatMul (libopapi, CANN 2026-08) of family matmul on st.
 // The emulator implements it. Its element types are not verified: only the Ascend950 has it. Its
 // checks follow CANN's source, 6 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/transpose_quant_batch_mat_mul/docs/aclnnTransposeQuantBatchMatMul.md
+// Vendor's page: hicann/ops-nn, matmul/transpose_quant_batch_mat_mul/docs
 func TransposeQuantBatchMatMul(st *acl.Stream, p TransposeQuantBatchMatMulParams) error {
 	c := NewCall(st, &opTransposeQuantBatchMatMul)
 	p.Encode(c)
@@ -3260,7 +3260,7 @@ var opTransposeQuantBatchMatMulWeightNz = Operator{
 // st.
 // The emulator implements it. Its element types are not verified: only the Ascend950 has it. Its
 // checks follow CANN's source, 6 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/transpose_quant_batch_mat_mul/docs/aclnnTransposeQuantBatchMatMulWeightNz.md
+// Vendor's page: hicann/ops-nn, matmul/transpose_quant_batch_mat_mul/docs
 func TransposeQuantBatchMatMulWeightNz(st *acl.Stream, p TransposeQuantBatchMatMulWeightNzParams) error {
 	c := NewCall(st, &opTransposeQuantBatchMatMulWeightNz)
 	p.Encode(c)
@@ -3315,7 +3315,7 @@ var opWeightQuantBatchMatmul = Operator{
 // st.
 // The emulator verified: X1, AddOffset, MulScale, Out float16; X2 int8; Bias float32 float16. Its
 // checks follow the document.
-// Vendor's page: hicann/ops-nn, matmul/weight_quant_batch_matmul/docs/aclnnWeightQuantBatchMatmul.md
+// Vendor's page: hicann/ops-nn, matmul/weight_quant_batch_matmul/docs
 func WeightQuantBatchMatmul(st *acl.Stream, p WeightQuantBatchMatmulParams) error {
 	c := NewCall(st, &opWeightQuantBatchMatmul)
 	p.Encode(c)
@@ -3363,7 +3363,7 @@ var opWeightQuantBatchMatmulNz = Operator{
 //
 // It launches aclnnWeightQuantBatchMatmulNz (libopapi, CANN 2026-08) of family matmul on st.
 // The emulator does not implement it: only the Ascend950 has it, and not written yet.
-// Vendor's page: hicann/ops-nn, matmul/weight_quant_batch_matmul_v2/docs/aclnnWeightQuantBatchMatmulNz.md
+// Vendor's page: hicann/ops-nn, matmul/weight_quant_batch_matmul_v2/docs
 func WeightQuantBatchMatmulNz(st *acl.Stream, p WeightQuantBatchMatmulNzParams) error {
 	c := NewCall(st, &opWeightQuantBatchMatmulNz)
 	p.Encode(c)
@@ -3411,7 +3411,7 @@ var opWeightQuantBatchMatmulV2 = Operator{
 // The emulator verified: X float16 bfloat16; Weight int8 int32 int4; AntiquantScale float16
 // bfloat16 int64 uint64; AntiquantOffsetOptional float16 bfloat16 int32; QuantScaleOptional uint64;
 // BiasOptional float32 float16 bfloat16; Y float16 bfloat16 int8. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, matmul/weight_quant_batch_matmul_v2/docs/aclnnWeightQuantBatchMatmulV2.md
+// Vendor's page: hicann/ops-nn, matmul/weight_quant_batch_matmul_v2/docs
 func WeightQuantBatchMatmulV2(st *acl.Stream, p WeightQuantBatchMatmulV2Params) error {
 	c := NewCall(st, &opWeightQuantBatchMatmulV2)
 	p.Encode(c)
@@ -3459,7 +3459,7 @@ var opWeightQuantBatchMatmulV3 = Operator{
 // The emulator verified: X float16 bfloat16; Weight int8 int32 int4; AntiquantScale float16
 // bfloat16 int64 uint64; AntiquantOffsetOptional float16 bfloat16 int32; QuantScaleOptional uint64;
 // BiasOptional float32 float16 bfloat16; Y float16 bfloat16 int8. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, matmul/weight_quant_batch_matmul_v2/docs/aclnnWeightQuantBatchMatmulV3.md
+// Vendor's page: hicann/ops-nn, matmul/weight_quant_batch_matmul_v2/docs
 func WeightQuantBatchMatmulV3(st *acl.Stream, p WeightQuantBatchMatmulV3Params) error {
 	c := NewCall(st, &opWeightQuantBatchMatmulV3)
 	p.Encode(c)

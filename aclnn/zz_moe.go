@@ -24,7 +24,7 @@ var opDistributeBarrier = Operator{
 // It launches aclnnDistributeBarrier (libopapi, CANN 2026-08) of family moe on st.
 // The emulator implements it. Its element types are not verified: it waits for other ranks and uses
 // no element of its tensor. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/distribute_barrier/docs/aclnnDistributeBarrier.md
+// Vendor's page: mirror-cann/ops-transformer, mc2/distribute_barrier/docs
 func DistributeBarrier(st *acl.Stream, p DistributeBarrierParams) error {
 	c := NewCall(st, &opDistributeBarrier)
 	p.Encode(c)
@@ -60,7 +60,7 @@ var opDistributeBarrierV2 = Operator{
 // It launches aclnnDistributeBarrierV2 (libopapi, CANN 2026-08) of family moe on st.
 // The emulator implements it. Its element types are not verified: it waits for other ranks and uses
 // no element of its tensor. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/distribute_barrier/docs/aclnnDistributeBarrierV2.md
+// Vendor's page: mirror-cann/ops-transformer, mc2/distribute_barrier/docs
 func DistributeBarrierV2(st *acl.Stream, p DistributeBarrierV2Params) error {
 	c := NewCall(st, &opDistributeBarrierV2)
 	p.Encode(c)
@@ -95,7 +95,7 @@ var opElasticReceivableInfoCollect = Operator{
 //
 // It launches aclnnElasticReceivableInfoCollect (libopapi, CANN 2026-08) of family moe on st.
 // The emulator verified: Y int32. Its checks follow the document.
-// Vendor's page: hicann/ops-transformer, mc2/elastic_receivable_info_collect/docs/aclnnElasticReceivableInfoCollect.md
+// Vendor's page: hicann/ops-transformer, mc2/elastic_receivable_info_collect/docs
 func ElasticReceivableInfoCollect(st *acl.Stream, p ElasticReceivableInfoCollectParams) error {
 	c := NewCall(st, &opElasticReceivableInfoCollect)
 	p.Encode(c)
@@ -130,7 +130,7 @@ var opElasticReceivableTest = Operator{
 //
 // It launches aclnnElasticReceivableTest (libopapi, CANN 2026-08) of family moe on st.
 // The emulator verified: DstRank int32. Its checks follow the document.
-// Vendor's page: hicann/ops-transformer, mc2/elastic_receivable_test/docs/aclnnElasticReceivableTest.md
+// Vendor's page: hicann/ops-transformer, mc2/elastic_receivable_test/docs
 func ElasticReceivableTest(st *acl.Stream, p ElasticReceivableTestParams) error {
 	c := NewCall(st, &opElasticReceivableTest)
 	p.Encode(c)
@@ -163,7 +163,7 @@ var opMoeComputeExpertTokens = Operator{
 //
 // It launches aclnnMoeComputeExpertTokens (libopapi, CANN 8.1.RC1) of family moe on st.
 // The emulator verified: SortedExperts, Out int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_compute_expert_tokens/docs/aclnnMoeComputeExpertTokens.md
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_compute_expert_tokens/docs
 func MoeComputeExpertTokens(st *acl.Stream, p MoeComputeExpertTokensParams) error {
 	c := NewCall(st, &opMoeComputeExpertTokens)
 	p.Encode(c)
@@ -197,7 +197,7 @@ var opMoeDistributeBufferReset = Operator{
 // It launches aclnnMoeDistributeBufferReset (libopapi, CANN 2026-08) of family moe on st.
 // The emulator implements it. Its element types are not verified: the emulator keeps no buffer
 // between calls, so that there is nothing to reset. Its checks follow the document.
-// Vendor's page: hicann/ops-transformer, mc2/moe_distribute_buffer_reset/docs/aclnnMoeDistributeBufferReset.md
+// Vendor's page: hicann/ops-transformer, mc2/moe_distribute_buffer_reset/docs
 func MoeDistributeBufferReset(st *acl.Stream, p MoeDistributeBufferResetParams) error {
 	c := NewCall(st, &opMoeDistributeBufferReset)
 	p.Encode(c)
@@ -255,7 +255,7 @@ var opMoeDistributeCombine = Operator{
 // It launches aclnnMoeDistributeCombine (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
 // The emulator verified: ExpandX, X float16 bfloat16; ExpertIds, EpSendCounts int32; ExpertScales
 // float32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine/docs/aclnnMoeDistributeCombine.md
+// Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine/docs
 func MoeDistributeCombine(st *acl.Stream, p MoeDistributeCombineParams) error {
 	c := NewCall(st, &opMoeDistributeCombine)
 	p.Encode(c)
@@ -343,7 +343,7 @@ var opMoeDistributeCombineAddRmsNorm = Operator{
 // The emulator verified: ExpandX, ResidualX, SharedExpertXOptional, YOut, XOut float16 bfloat16;
 // ExpertIds, EpSendCounts int32; ExpertScales, RstdOut float32; Gamma float32 float16 bfloat16. Its
 // checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine_add_rms_norm/docs/aclnnMoeDistributeCombineAddRmsNorm.md
+// Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine_add_rms_norm/docs
 func MoeDistributeCombineAddRmsNorm(st *acl.Stream, p MoeDistributeCombineAddRmsNormParams) error {
 	c := NewCall(st, &opMoeDistributeCombineAddRmsNorm)
 	p.Encode(c)
@@ -448,7 +448,7 @@ var opMoeDistributeCombineAddRmsNormV2 = Operator{
 // The emulator verified: ExpandX, ResidualX, SharedExpertXOptional, YOut, XOut float16 bfloat16;
 // ExpertIds, EpSendCounts int32; ExpertScales, RstdOut float32; Gamma float32 float16 bfloat16. Its
 // checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine_add_rms_norm/docs/aclnnMoeDistributeCombineAddRmsNormV2.md
+// Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine_add_rms_norm/docs
 func MoeDistributeCombineAddRmsNormV2(st *acl.Stream, p MoeDistributeCombineAddRmsNormV2Params) error {
 	c := NewCall(st, &opMoeDistributeCombineAddRmsNormV2)
 	p.Encode(c)
@@ -547,7 +547,7 @@ var opMoeDistributeCombineV2 = Operator{
 // It launches aclnnMoeDistributeCombineV2 (libopapi, CANN 2026-08) of family moe on st.
 // The emulator verified: ExpandX, XOut float16 bfloat16; ExpertIds, EpSendCounts int32;
 // ExpertScales float32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine_v2/docs/aclnnMoeDistributeCombineV2.md
+// Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine_v2/docs
 func MoeDistributeCombineV2(st *acl.Stream, p MoeDistributeCombineV2Params) error {
 	c := NewCall(st, &opMoeDistributeCombineV2)
 	p.Encode(c)
@@ -640,7 +640,7 @@ var opMoeDistributeCombineV3 = Operator{
 // The emulator verified: ExpandX, SharedExpertXOptional, OriXOptional, ConstExpertAlpha1Optional,
 // ConstExpertAlpha2Optional, ConstExpertVOptional, XOut float16 bfloat16; ExpertIds, EpSendCounts
 // int32; ExpertScales float32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine_v2/docs/aclnnMoeDistributeCombineV3.md
+// Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine_v2/docs
 func MoeDistributeCombineV3(st *acl.Stream, p MoeDistributeCombineV3Params) error {
 	c := NewCall(st, &opMoeDistributeCombineV3)
 	p.Encode(c)
@@ -729,7 +729,7 @@ var opMoeDistributeDispatch = Operator{
 // The emulator verified: X float16 bfloat16; ExpertIds, ExpandIdx, EpRecvCounts int32; Scales,
 // ExpertScales, DynamicScales, ExpandScales float32; ExpandX float16 bfloat16 int8; ExpertTokenNums
 // int64. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_dispatch/docs/aclnnMoeDistributeDispatch.md
+// Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_dispatch/docs
 func MoeDistributeDispatch(st *acl.Stream, p MoeDistributeDispatchParams) error {
 	c := NewCall(st, &opMoeDistributeDispatch)
 	p.Encode(c)
@@ -810,7 +810,7 @@ var opMoeDistributeDispatchV2 = Operator{
 // int32; ScalesOptional, ExpertScalesOptional, DynamicScalesOut, ExpandScalesOut float32;
 // XActiveMaskOptional bool; ExpandXOut float16 bfloat16 int8; ExpertTokenNumsOut int64. Its checks
 // follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_dispatch_v2/docs/aclnnMoeDistributeDispatchV2.md
+// Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_dispatch_v2/docs
 func MoeDistributeDispatchV2(st *acl.Stream, p MoeDistributeDispatchV2Params) error {
 	c := NewCall(st, &opMoeDistributeDispatchV2)
 	p.Encode(c)
@@ -895,7 +895,7 @@ var opMoeDistributeDispatchV3 = Operator{
 // The emulator verified: X, ExpandXOut float16 bfloat16; ExpertIds, AssistInfoForCombineOut,
 // EpRecvCountsOut, TpRecvCountsOut int32; ExpertScalesOptional, ExpandScalesOut float32;
 // ExpertTokenNumsOut int64. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_dispatch_v2/docs/aclnnMoeDistributeDispatchV3.md
+// Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_dispatch_v2/docs
 func MoeDistributeDispatchV3(st *acl.Stream, p MoeDistributeDispatchV3Params) error {
 	c := NewCall(st, &opMoeDistributeDispatchV3)
 	p.Encode(c)
@@ -961,7 +961,7 @@ var opMoeFinalizeRouting = Operator{
 // It launches aclnnMoeFinalizeRouting (libopapi, CANN 8.1.RC1) of family moe on st.
 // The emulator verified: ExpandedX, X1, X2Optional, Bias, Scales, Out float32 float16 bfloat16;
 // ExpandedRowIdx, ExpandedExpertIdx int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_finalize_routing/docs/aclnnMoeFinalizeRouting.md
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_finalize_routing/docs
 func MoeFinalizeRouting(st *acl.Stream, p MoeFinalizeRoutingParams) error {
 	c := NewCall(st, &opMoeFinalizeRouting)
 	p.Encode(c)
@@ -1007,7 +1007,7 @@ var opMoeFinalizeRoutingV2 = Operator{
 // The emulator verified: ExpandedX, X1Optional, X2Optional, BiasOptional, ScalesOptional, Out
 // float32 float16 bfloat16; ExpandedRowIdx, ExpertIdxOptional int32. Its checks follow the
 // document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_finalize_routing_v2/docs/aclnnMoeFinalizeRoutingV2.md
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_finalize_routing_v2/docs
 func MoeFinalizeRoutingV2(st *acl.Stream, p MoeFinalizeRoutingV2Params) error {
 	c := NewCall(st, &opMoeFinalizeRoutingV2)
 	p.Encode(c)
@@ -1057,7 +1057,7 @@ var opMoeFinalizeRoutingV2Grad = Operator{
 // The emulator verified: GradY, ExpandedXOptional, ScalesOptional, BiasOptional, GradExpandedXOut,
 // GradScalesOut float32 float16 bfloat16; ExpandedRowIdx, ExpertIdxOptional int32. Its checks
 // follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_finalize_routing_v2_grad/docs/aclnnMoeFinalizeRoutingV2Grad.md
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_finalize_routing_v2_grad/docs
 func MoeFinalizeRoutingV2Grad(st *acl.Stream, p MoeFinalizeRoutingV2GradParams) error {
 	c := NewCall(st, &opMoeFinalizeRoutingV2Grad)
 	p.Encode(c)
@@ -1111,7 +1111,7 @@ var opMoeGatingTopK = Operator{
 // It launches aclnnMoeGatingTopK (libopapi, CANN 2026-08) of family moe on st.
 // The emulator verified: X, BiasOptional, YOut float32 float16 bfloat16; ExpertIdxOut int32; OutOut
 // float32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_gating_top_k/docs/aclnnMoeGatingTopK.md
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_gating_top_k/docs
 func MoeGatingTopK(st *acl.Stream, p MoeGatingTopKParams) error {
 	c := NewCall(st, &opMoeGatingTopK)
 	p.Encode(c)
@@ -1158,7 +1158,7 @@ var opMoeGatingTopKSoftmax = Operator{
 // It launches aclnnMoeGatingTopKSoftmax (libopapi, CANN 8.1.RC1) of family moe on st.
 // The emulator verified: X, YOut float32 float16 bfloat16; FinishedOptional bool; ExpertIdxOut,
 // RowIdxOut int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_gating_top_k_softmax/docs/aclnnMoeGatingTopKSoftmax.md
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_gating_top_k_softmax/docs
 func MoeGatingTopKSoftmax(st *acl.Stream, p MoeGatingTopKSoftmaxParams) error {
 	c := NewCall(st, &opMoeGatingTopKSoftmax)
 	p.Encode(c)
@@ -1199,7 +1199,7 @@ var opMoeGatingTopKSoftmaxV2 = Operator{
 // It launches aclnnMoeGatingTopKSoftmaxV2 (libopapi, CANN 8.1.RC1) of family moe on st.
 // The emulator verified: X, YOut float32 float16 bfloat16; FinishedOptional bool; ExpertIdxOut
 // int32; SoftmaxResultOutOptional float32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_gating_top_k_softmax_v2/docs/aclnnMoeGatingTopKSoftmaxV2.md
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_gating_top_k_softmax_v2/docs
 func MoeGatingTopKSoftmaxV2(st *acl.Stream, p MoeGatingTopKSoftmaxV2Params) error {
 	c := NewCall(st, &opMoeGatingTopKSoftmaxV2)
 	p.Encode(c)
@@ -1241,7 +1241,7 @@ var opMoeInitRouting = Operator{
 // It launches aclnnMoeInitRouting (libopapi, CANN 8.1.RC1) of family moe on st.
 // The emulator verified: X, ExpandedXOut float32 float16 bfloat16; RowIdx, ExpertIdx,
 // ExpandedRowIdxOut, ExpandedExpertIdxOut int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing/docs/aclnnMoeInitRouting.md
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing/docs
 func MoeInitRouting(st *acl.Stream, p MoeInitRoutingParams) error {
 	c := NewCall(st, &opMoeInitRouting)
 	p.Encode(c)
@@ -1285,7 +1285,7 @@ var opMoeInitRoutingQuant = Operator{
 // It launches aclnnMoeInitRoutingQuant (libopapi, CANN 8.1.RC1) of family moe on st.
 // The emulator verified: X float32 float16 bfloat16; RowIdx, ExpertIdx, ExpandedRowIdxOut,
 // ExpandedExpertIdxOut int32; ExpandedXOut int8. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_quant/docs/aclnnMoeInitRoutingQuant.md
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_quant/docs
 func MoeInitRoutingQuant(st *acl.Stream, p MoeInitRoutingQuantParams) error {
 	c := NewCall(st, &opMoeInitRoutingQuant)
 	p.Encode(c)
@@ -1338,7 +1338,7 @@ var opMoeInitRoutingQuantV2 = Operator{
 // The emulator verified: X float32 float16 bfloat16; ExpertIdx, ExpandedRowIdxOut int32;
 // ScaleOptional, OffsetOptional, DynamicQuantScaleOutOptional float32; ExpandedXOut int8 int4. Its
 // checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_quant_v2/docs/aclnnMoeInitRoutingQuantV2.md
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_quant_v2/docs
 func MoeInitRoutingQuantV2(st *acl.Stream, p MoeInitRoutingQuantV2Params) error {
 	c := NewCall(st, &opMoeInitRoutingQuantV2)
 	p.Encode(c)
@@ -1395,7 +1395,7 @@ var opMoeInitRoutingV2 = Operator{
 // The emulator verified: X, ExpandedXOut float32 float16 bfloat16; ExpertIdx, ExpandedRowIdxOut,
 // ExpertTokensCountOrCumsumOutOptional, ExpertTokensBeforeCapacityOutOptional int32. Its checks
 // follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_v2/docs/aclnnMoeInitRoutingV2.md
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_v2/docs
 func MoeInitRoutingV2(st *acl.Stream, p MoeInitRoutingV2Params) error {
 	c := NewCall(st, &opMoeInitRoutingV2)
 	p.Encode(c)
@@ -1440,7 +1440,7 @@ var opMoeInitRoutingV2Grad = Operator{
 // It launches aclnnMoeInitRoutingV2Grad (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
 // The emulator verified: GradExpandedX, Out float32 float16 bfloat16; ExpandedRowIdx int32. Its
 // checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_v2_grad/docs/aclnnMoeInitRoutingV2Grad.md
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_v2_grad/docs
 func MoeInitRoutingV2Grad(st *acl.Stream, p MoeInitRoutingV2GradParams) error {
 	c := NewCall(st, &opMoeInitRoutingV2Grad)
 	p.Encode(c)
@@ -1492,7 +1492,7 @@ var opMoeInitRoutingV3 = Operator{
 // The emulator verified: X, ExpandedXOut float32 float16 bfloat16 int8; ExpertIdx,
 // ExpandedRowIdxOut int32; ScaleOptional, ExpandedScaleOut float32; ExpertTokensCountOrCumsumOut
 // int64. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_v3/docs/aclnnMoeInitRoutingV3.md
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_v3/docs
 func MoeInitRoutingV3(st *acl.Stream, p MoeInitRoutingV3Params) error {
 	c := NewCall(st, &opMoeInitRoutingV3)
 	p.Encode(c)
@@ -1542,7 +1542,7 @@ var opMoeTokenPermute = Operator{
 // It launches aclnnMoeTokenPermute (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
 // The emulator verified: Tokens, PermuteTokensOut float32 float16 bfloat16 int8; Indices int32
 // int64; SortedIndicesOut int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute/docs/aclnnMoeTokenPermute.md
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute/docs
 func MoeTokenPermute(st *acl.Stream, p MoeTokenPermuteParams) error {
 	c := NewCall(st, &opMoeTokenPermute)
 	p.Encode(c)
@@ -1580,7 +1580,7 @@ var opMoeTokenPermuteGrad = Operator{
 // It launches aclnnMoeTokenPermuteGrad (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
 // The emulator verified: PermutedOutputGrad, Out float32 float16 bfloat16; SortedIndices int32. Its
 // checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_grad/docs/aclnnMoeTokenPermuteGrad.md
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_grad/docs
 func MoeTokenPermuteGrad(st *acl.Stream, p MoeTokenPermuteGradParams) error {
 	c := NewCall(st, &opMoeTokenPermuteGrad)
 	p.Encode(c)
@@ -1622,7 +1622,7 @@ var opMoeTokenPermuteWithEp = Operator{
 // It launches aclnnMoeTokenPermuteWithEp (libopapi, CANN 2026-08) of family moe on st.
 // The emulator verified: Tokens, ProbsOptional, PermuteTokensOut, PermuteProbsOut float32 float16
 // bfloat16; Indices int32 int64; SortedIndicesOut int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_with_ep/docs/aclnnMoeTokenPermuteWithEp.md
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_with_ep/docs
 func MoeTokenPermuteWithEp(st *acl.Stream, p MoeTokenPermuteWithEpParams) error {
 	c := NewCall(st, &opMoeTokenPermuteWithEp)
 	p.Encode(c)
@@ -1666,7 +1666,7 @@ var opMoeTokenPermuteWithEpGrad = Operator{
 // It launches aclnnMoeTokenPermuteWithEpGrad (libopapi, CANN 2026-08) of family moe on st.
 // The emulator verified: PermutedTokensOutputGrad, PermutedProbsOutputGradOptional, TokenGradOut,
 // ProbsGradOut float32 float16 bfloat16; SortedIndices int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_with_ep_grad/docs/aclnnMoeTokenPermuteWithEpGrad.md
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_with_ep_grad/docs
 func MoeTokenPermuteWithEpGrad(st *acl.Stream, p MoeTokenPermuteWithEpGradParams) error {
 	c := NewCall(st, &opMoeTokenPermuteWithEpGrad)
 	p.Encode(c)
@@ -1710,7 +1710,7 @@ var opMoeTokenPermuteWithRoutingMap = Operator{
 // It launches aclnnMoeTokenPermuteWithRoutingMap (libopapi, CANN 2026-08) of family moe on st.
 // The emulator verified: Tokens, ProbsOptional, PermuteTokensOut, PermuteProbsOutOptional float32
 // float16 bfloat16; RoutingMap int8 bool; SortedIndicesOut int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_with_routing_map/docs/aclnnMoeTokenPermuteWithRoutingMap.md
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_with_routing_map/docs
 func MoeTokenPermuteWithRoutingMap(st *acl.Stream, p MoeTokenPermuteWithRoutingMapParams) error {
 	c := NewCall(st, &opMoeTokenPermuteWithRoutingMap)
 	p.Encode(c)
@@ -1757,7 +1757,7 @@ var opMoeTokenPermuteWithRoutingMapGrad = Operator{
 // The emulator verified: PermutedTokenOutputGrad, PermutedProbsOutputGradOptional, TokensGradOut,
 // ProbsGradOutOptional float32 float16 bfloat16; SortedIndices int32; RoutingMapOptional int8 bool.
 // Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_with_routing_map_grad/docs/aclnnMoeTokenPermuteWithRoutingMapGrad.md
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_with_routing_map_grad/docs
 func MoeTokenPermuteWithRoutingMapGrad(st *acl.Stream, p MoeTokenPermuteWithRoutingMapGradParams) error {
 	c := NewCall(st, &opMoeTokenPermuteWithRoutingMapGrad)
 	p.Encode(c)
@@ -1802,7 +1802,7 @@ var opMoeTokenUnpermute = Operator{
 // It launches aclnnMoeTokenUnpermute (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
 // The emulator verified: PermutedTokens, ProbsOptional, Out float32 float16 bfloat16; SortedIndices
 // int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute/docs/aclnnMoeTokenUnpermute.md
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute/docs
 func MoeTokenUnpermute(st *acl.Stream, p MoeTokenUnpermuteParams) error {
 	c := NewCall(st, &opMoeTokenUnpermute)
 	p.Encode(c)
@@ -1843,7 +1843,7 @@ var opMoeTokenUnpermuteGrad = Operator{
 // It launches aclnnMoeTokenUnpermuteGrad (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
 // The emulator verified: PermuteTokens, UnpermutedTokensGrad, ProbsOptional, PermutedTokensGradOut,
 // ProbsGradOut float32 float16 bfloat16; SortedIndices int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_grad/docs/aclnnMoeTokenUnpermuteGrad.md
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_grad/docs
 func MoeTokenUnpermuteGrad(st *acl.Stream, p MoeTokenUnpermuteGradParams) error {
 	c := NewCall(st, &opMoeTokenUnpermuteGrad)
 	p.Encode(c)
@@ -1887,7 +1887,7 @@ var opMoeTokenUnpermuteWithEp = Operator{
 // It launches aclnnMoeTokenUnpermuteWithEp (libopapi, CANN 2026-08) of family moe on st.
 // The emulator verified: PermutedTokens, ProbsOptional, Out float32 float16 bfloat16; SortedIndices
 // int32. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_with_ep/docs/aclnnMoeTokenUnpermuteWithEp.md
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_with_ep/docs
 func MoeTokenUnpermuteWithEp(st *acl.Stream, p MoeTokenUnpermuteWithEpParams) error {
 	c := NewCall(st, &opMoeTokenUnpermuteWithEp)
 	p.Encode(c)
@@ -1933,7 +1933,7 @@ var opMoeTokenUnpermuteWithEpGrad = Operator{
 // The emulator verified: UnpermutedTokensGrad, PermutedTokensOptional, ProbsOptional,
 // PermutedTokensGradOut, ProbsGradOut float32 float16 bfloat16; SortedIndices int32. Its checks
 // follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_with_ep_grad/docs/aclnnMoeTokenUnpermuteWithEpGrad.md
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_with_ep_grad/docs
 func MoeTokenUnpermuteWithEpGrad(st *acl.Stream, p MoeTokenUnpermuteWithEpGradParams) error {
 	c := NewCall(st, &opMoeTokenUnpermuteWithEpGrad)
 	p.Encode(c)
@@ -1984,7 +1984,7 @@ var opMoeTokenUnpermuteWithRoutingMap = Operator{
 // The emulator verified: PermutedTokens, ProbsOptional, UnpermutedTokens, PermuteProbs float32
 // float16 bfloat16; SortedIndices, OutIndex, PermuteTokenId int32; RoutingMapOptional int8 bool.
 // Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_with_routing_map/docs/aclnnMoeTokenUnpermuteWithRoutingMap.md
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_with_routing_map/docs
 func MoeTokenUnpermuteWithRoutingMap(st *acl.Stream, p MoeTokenUnpermuteWithRoutingMapParams) error {
 	c := NewCall(st, &opMoeTokenUnpermuteWithRoutingMap)
 	p.Encode(c)
@@ -2035,7 +2035,7 @@ var opMoeTokenUnpermuteWithRoutingMapGrad = Operator{
 // The emulator verified: UnpermutedTokensGrad, PermutedTokensOptional, ProbsOptional,
 // PermutedTokensGradOut, ProbsGradOutOptional float32 float16 bfloat16; OutIndex, PermuteTokenId
 // int32; RoutingMapOptional int8 bool. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_with_routing_map_grad/docs/aclnnMoeTokenUnpermuteWithRoutingMapGrad.md
+// Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_with_routing_map_grad/docs
 func MoeTokenUnpermuteWithRoutingMapGrad(st *acl.Stream, p MoeTokenUnpermuteWithRoutingMapGradParams) error {
 	c := NewCall(st, &opMoeTokenUnpermuteWithRoutingMapGrad)
 	p.Encode(c)
@@ -2086,7 +2086,7 @@ var opMoeUpdateExpert = Operator{
 // The emulator verified: ExpertIds, BalancedExpertIds int32 int64; EplbTable int32;
 // ExpertScalesOptional float32 float16 bfloat16; PruningThresholdOptional float32;
 // ActiveMaskOptional, BalancedActiveMask bool. Its checks follow the document.
-// Vendor's page: mirror-cann/ops-transformer, mc2/moe_update_expert/docs/aclnnMoeUpdateExpert.md
+// Vendor's page: mirror-cann/ops-transformer, mc2/moe_update_expert/docs
 func MoeUpdateExpert(st *acl.Stream, p MoeUpdateExpertParams) error {
 	c := NewCall(st, &opMoeUpdateExpert)
 	p.Encode(c)

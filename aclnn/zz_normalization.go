@@ -28,7 +28,7 @@ var opAdaLayerNorm = Operator{
 // It launches aclnnAdaLayerNorm (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: X, Scale, Shift, WeightOptional, BiasOptional, Out float32 float16
 // bfloat16. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-nn, norm/ada_layer_norm/docs/aclnnAdaLayerNorm.md
+// Vendor's page: hicann/ops-nn, norm/ada_layer_norm/docs
 func AdaLayerNorm(st *acl.Stream, p AdaLayerNormParams) error {
 	c := NewCall(st, &opAdaLayerNorm)
 	p.Encode(c)
@@ -77,7 +77,7 @@ var opAdaLayerNormBackward = Operator{
 // The emulator verified: GradOut, Input, Rstd, Mean, Scale, WeightOptional, BiasOptional,
 // GradInputOut, GradScaleOut, GradShiftOut, GradWeightOut, GradBiasOut float32 float16 bfloat16.
 // Its checks follow CANN's source, 13 of them in part.
-// Vendor's page: hicann/ops-nn, norm/ada_layer_norm_grad/docs/aclnnAdaLayerNormBackward.md
+// Vendor's page: hicann/ops-nn, norm/ada_layer_norm_grad/docs
 func AdaLayerNormBackward(st *acl.Stream, p AdaLayerNormBackwardParams) error {
 	c := NewCall(st, &opAdaLayerNormBackward)
 	p.Encode(c)
@@ -129,7 +129,7 @@ var opAdaLayerNormQuant = Operator{
 // It launches aclnnAdaLayerNormQuant (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: X, Scale, Shift, WeightOptional, BiasOptional float16 bfloat16; Out int8;
 // QuantScale float32. Its checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-nn, norm/ada_layer_norm_quant/docs/aclnnAdaLayerNormQuant.md
+// Vendor's page: hicann/ops-nn, norm/ada_layer_norm_quant/docs
 func AdaLayerNormQuant(st *acl.Stream, p AdaLayerNormQuantParams) error {
 	c := NewCall(st, &opAdaLayerNormQuant)
 	p.Encode(c)
@@ -176,7 +176,7 @@ var opAdaLayerNormV2 = Operator{
 // It launches aclnnAdaLayerNormV2 (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: X, Scale, Shift, WeightOptional, BiasOptional, Out, MeanOutOptional,
 // RstdOutOptional float32 float16 bfloat16. Its checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-nn, norm/ada_layer_norm_v2/docs/aclnnAdaLayerNormV2.md
+// Vendor's page: hicann/ops-nn, norm/ada_layer_norm_v2/docs
 func AdaLayerNormV2(st *acl.Stream, p AdaLayerNormV2Params) error {
 	c := NewCall(st, &opAdaLayerNormV2)
 	p.Encode(c)
@@ -224,7 +224,7 @@ var opAddLayerNorm = Operator{
 // It launches aclnnAddLayerNorm (libopapi, CANN 8.1.RC1) of family normalization on st.
 // The emulator verified: X1, X2, Gamma, Beta, BiasOptional, YOut, XOut float32 float16 bfloat16;
 // MeanOut, RstdOut float32. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, norm/add_layer_norm/docs/aclnnAddLayerNorm.md
+// Vendor's page: hicann/ops-nn, norm/add_layer_norm/docs
 func AddLayerNorm(st *acl.Stream, p AddLayerNormParams) error {
 	c := NewCall(st, &opAddLayerNorm)
 	p.Encode(c)
@@ -272,7 +272,7 @@ var opAddLayerNormGrad = Operator{
 // It launches aclnnAddLayerNormGrad (libopapi, CANN 8.1.RC1) of family normalization on st.
 // The emulator verified: Dy, X1, X2, Gamma, DsumOptional, DxOut float32 float16 bfloat16; Rstd,
 // Mean, DgammaOut, DbetaOut float32. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, norm/add_layer_norm_grad/docs/aclnnAddLayerNormGrad.md
+// Vendor's page: hicann/ops-nn, norm/add_layer_norm_grad/docs
 func AddLayerNormGrad(st *acl.Stream, p AddLayerNormGradParams) error {
 	c := NewCall(st, &opAddLayerNormGrad)
 	p.Encode(c)
@@ -329,7 +329,7 @@ var opAddLayerNormQuant = Operator{
 // The emulator verified: X1, X2, Gamma, Beta, BiasOptional, XOut float32 float16 bfloat16;
 // Scales1Optional, Scales2Optional float32; Y1Out, Y2Out int8. Its checks follow CANN's source, 12
 // of them in part.
-// Vendor's page: hicann/ops-nn, norm/add_layer_norm_quant/docs/aclnnAddLayerNormQuant.md
+// Vendor's page: hicann/ops-nn, norm/add_layer_norm_quant/docs
 func AddLayerNormQuant(st *acl.Stream, p AddLayerNormQuantParams) error {
 	c := NewCall(st, &opAddLayerNormQuant)
 	p.Encode(c)
@@ -393,7 +393,7 @@ var opAddLayerNormQuantV2 = Operator{
 // It launches aclnnAddLayerNormQuantV2 (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: X1, X2, Gamma, Beta, XOut float32 float16 bfloat16; Y1Out int8;
 // OutScales1Out float32. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, norm/add_layer_norm_quant_v2/docs/aclnnAddLayerNormQuantV2.md
+// Vendor's page: hicann/ops-nn, norm/add_layer_norm_quant_v2/docs
 func AddLayerNormQuantV2(st *acl.Stream, p AddLayerNormQuantV2Params) error {
 	c := NewCall(st, &opAddLayerNormQuantV2)
 	p.Encode(c)
@@ -446,7 +446,7 @@ var opAddRmsNorm = Operator{
 // It launches aclnnAddRmsNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on st.
 // The emulator verified: X1, X2, Gamma, YOut, XOut float32 float16 bfloat16; RstdOut float32. Its
 // checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/add_rms_norm/docs/aclnnAddRmsNorm.md
+// Vendor's page: hicann/ops-nn, norm/add_rms_norm/docs
 func AddRmsNorm(st *acl.Stream, p AddRmsNormParams) error {
 	c := NewCall(st, &opAddRmsNorm)
 	p.Encode(c)
@@ -488,7 +488,7 @@ var opAddRmsNormCast = Operator{
 // It launches aclnnAddRmsNormCast (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: X1, X2, Gamma, Y2Out, XOut float32 float16 bfloat16; Y1Out, RstdOut
 // float32. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, norm/add_rms_norm_cast/docs/aclnnAddRmsNormCast.md
+// Vendor's page: hicann/ops-nn, norm/add_rms_norm_cast/docs
 func AddRmsNormCast(st *acl.Stream, p AddRmsNormCastParams) error {
 	c := NewCall(st, &opAddRmsNormCast)
 	p.Encode(c)
@@ -537,7 +537,7 @@ var opAddRmsNormDynamicMxQuant = Operator{
 // It launches aclnnAddRmsNormDynamicMxQuant (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator implements it. Its element types are not verified: only the Ascend950 has it. Its
 // checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/add_rms_norm_dynamic_mx_quant/docs/aclnnAddRmsNormDynamicMxQuant.md
+// Vendor's page: hicann/ops-nn, norm/add_rms_norm_dynamic_mx_quant/docs
 func AddRmsNormDynamicMxQuant(st *acl.Stream, p AddRmsNormDynamicMxQuantParams) error {
 	c := NewCall(st, &opAddRmsNormDynamicMxQuant)
 	p.Encode(c)
@@ -591,7 +591,7 @@ var opAddRmsNormDynamicQuant = Operator{
 // The emulator verified: X1, X2, Gamma, XOut float32 float16 bfloat16; SmoothScale1Optional,
 // SmoothScale2Optional float32 float16 bfloat16 int8 int32; Y1Out, Y2Out int8; Scale1Out, Scale2Out
 // float32. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, norm/add_rms_norm_dynamic_quant/docs/aclnnAddRmsNormDynamicQuant.md
+// Vendor's page: hicann/ops-nn, norm/add_rms_norm_dynamic_quant/docs
 func AddRmsNormDynamicQuant(st *acl.Stream, p AddRmsNormDynamicQuantParams) error {
 	c := NewCall(st, &opAddRmsNormDynamicQuant)
 	p.Encode(c)
@@ -644,7 +644,7 @@ var opAddRmsNormDynamicQuantV2 = Operator{
 // The emulator verified: X1, X2, Gamma, BetaOptional, XOut float32 float16 bfloat16;
 // SmoothScale1Optional, SmoothScale2Optional float32 float16 bfloat16 int8 int32; Y1Out, Y2Out int8
 // int32 int4; Scale1Out, Scale2Out float32. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/add_rms_norm_dynamic_quant/docs/aclnnAddRmsNormDynamicQuantV2.md
+// Vendor's page: hicann/ops-nn, norm/add_rms_norm_dynamic_quant/docs
 func AddRmsNormDynamicQuantV2(st *acl.Stream, p AddRmsNormDynamicQuantV2Params) error {
 	c := NewCall(st, &opAddRmsNormDynamicQuantV2)
 	p.Encode(c)
@@ -698,7 +698,7 @@ var opAddRmsNormQuant = Operator{
 // st.
 // The emulator verified: X1, X2, Gamma, Scales1, XOut float32 float16 bfloat16; ZeroPoints1Optional
 // float32 float16 bfloat16 int32; Y1Out int8. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/add_rms_norm_quant/docs/aclnnAddRmsNormQuant.md
+// Vendor's page: hicann/ops-nn, norm/add_rms_norm_quant/docs
 func AddRmsNormQuant(st *acl.Stream, p AddRmsNormQuantParams) error {
 	c := NewCall(st, &opAddRmsNormQuant)
 	p.Encode(c)
@@ -754,7 +754,7 @@ var opAddRmsNormQuantV2 = Operator{
 // The emulator verified: X1, X2, Gamma, BetaOptional, XOut, RmsNormOut float32 float16 bfloat16;
 // Scales1, Scales2Optional, ZeroPoints1Optional float32 float16 bfloat16 int8 int32; Y1Out, Y2Out
 // int8. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, norm/add_rms_norm_quant_v2/docs/aclnnAddRmsNormQuantV2.md
+// Vendor's page: hicann/ops-nn, norm/add_rms_norm_quant_v2/docs
 func AddRmsNormQuantV2(st *acl.Stream, p AddRmsNormQuantV2Params) error {
 	c := NewCall(st, &opAddRmsNormQuantV2)
 	p.Encode(c)
@@ -808,7 +808,7 @@ var opBatchNorm = Operator{
 // It launches aclnnBatchNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on st.
 // The emulator verified: Input, Weight, Bias, RunningMean, RunningVar, Output float32 float16
 // bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/batch_norm_v3/docs/aclnnBatchNorm.md
+// Vendor's page: hicann/ops-nn, norm/batch_norm_v3/docs
 func BatchNorm(st *acl.Stream, p BatchNormParams) error {
 	c := NewCall(st, &opBatchNorm)
 	p.Encode(c)
@@ -860,7 +860,7 @@ var opBatchNormBackward = Operator{
 // on st.
 // The emulator verified: GradOut, Input, Weight, RunningMean, RunningVar, GradInput, GradWeight,
 // GradBias float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/batch_norm_grad_v3/docs/aclnnBatchNormBackward.md
+// Vendor's page: hicann/ops-nn, norm/batch_norm_grad_v3/docs
 func BatchNormBackward(st *acl.Stream, p BatchNormBackwardParams) error {
 	c := NewCall(st, &opBatchNormBackward)
 	p.Encode(c)
@@ -909,7 +909,7 @@ var opBatchNormElemt = Operator{
 // st.
 // The emulator verified: Input, Weight, Bias, Mean, Invstd, Output float32 float16 bfloat16. Its
 // checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, norm/batch_norm_elemt/docs/aclnnBatchNormElemt.md
+// Vendor's page: hicann/ops-nn, norm/batch_norm_elemt/docs
 func BatchNormElemt(st *acl.Stream, p BatchNormElemtParams) error {
 	c := NewCall(st, &opBatchNormElemt)
 	p.Encode(c)
@@ -953,7 +953,7 @@ var opBatchNormElemtBackward = Operator{
 // normalization on st.
 // The emulator verified: GradOut, Input, Mean, Invstd, Weight, SumDy, SumDyXmu, GradInput float32
 // float16 bfloat16; Counter float32 float16 int32. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/sync_batch_norm_backward_elemt/docs/aclnnBatchNormElemtBackward.md
+// Vendor's page: hicann/ops-nn, norm/sync_batch_norm_backward_elemt/docs
 func BatchNormElemtBackward(st *acl.Stream, p BatchNormElemtBackwardParams) error {
 	c := NewCall(st, &opBatchNormElemtBackward)
 	p.Encode(c)
@@ -1001,7 +1001,7 @@ var opBatchNormGatherStatsWithCounts = Operator{
 // normalization on st.
 // The emulator verified: Mean, Invstd, RunningMean, RunningVar, Counts, MeanAll, InvstdAll float32
 // float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/sync_batch_norm_gather_stats_with_counts/docs/aclnnBatchNormGatherStatsWithCounts.md
+// Vendor's page: hicann/ops-nn, norm/sync_batch_norm_gather_stats_with_counts/docs
 func BatchNormGatherStatsWithCounts(st *acl.Stream, p BatchNormGatherStatsWithCountsParams) error {
 	c := NewCall(st, &opBatchNormGatherStatsWithCounts)
 	p.Encode(c)
@@ -1043,7 +1043,7 @@ var opBatchNormReduce = Operator{
 // It launches aclnnBatchNormReduce (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: X float32 float16 bfloat16; Sum, SquareSum float32. Its checks follow
 // CANN's source.
-// Vendor's page: hicann/ops-nn, norm/bn_training_reduce/docs/aclnnBatchNormReduce.md
+// Vendor's page: hicann/ops-nn, norm/bn_training_reduce/docs
 func BatchNormReduce(st *acl.Stream, p BatchNormReduceParams) error {
 	c := NewCall(st, &opBatchNormReduce)
 	p.Encode(c)
@@ -1087,7 +1087,7 @@ var opBatchNormReduceBackward = Operator{
 // normalization on st.
 // The emulator verified: GradOut, Input, Mean, Invstd, SumDy, SumDyXmu, GradWeight, GradBias
 // float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/sync_batch_norm_backward_reduce/docs/aclnnBatchNormReduceBackward.md
+// Vendor's page: hicann/ops-nn, norm/sync_batch_norm_backward_reduce/docs
 func BatchNormReduceBackward(st *acl.Stream, p BatchNormReduceBackwardParams) error {
 	c := NewCall(st, &opBatchNormReduceBackward)
 	p.Encode(c)
@@ -1131,7 +1131,7 @@ var opBatchNormStats = Operator{
 // st.
 // The emulator verified: Input float32 float16; Mean, Invstd float32. Its checks follow CANN's
 // source.
-// Vendor's page: hicann/ops-math, math/reduce_std_with_mean/docs/aclnnBatchNormStats.md
+// Vendor's page: hicann/ops-math, math/reduce_std_with_mean/docs
 func BatchNormStats(st *acl.Stream, p BatchNormStatsParams) error {
 	c := NewCall(st, &opBatchNormStats)
 	p.Encode(c)
@@ -1171,7 +1171,7 @@ var opDeepNorm = Operator{
 // It launches aclnnDeepNorm (libopapi, CANN 8.1.RC1) of family normalization on st.
 // The emulator verified: X, Gx, Beta, Gamma, YOut float32 float16 bfloat16; MeanOut, RstdOut
 // float32. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, norm/deep_norm/docs/aclnnDeepNorm.md
+// Vendor's page: hicann/ops-nn, norm/deep_norm/docs
 func DeepNorm(st *acl.Stream, p DeepNormParams) error {
 	c := NewCall(st, &opDeepNorm)
 	p.Encode(c)
@@ -1218,7 +1218,7 @@ var opDeepNormGrad = Operator{
 // It launches aclnnDeepNormGrad (libopapi, CANN 8.1.RC1) of family normalization on st.
 // The emulator verified: Dy, X, Gx, Gamma, DxOut, DgxOut float32 float16 bfloat16; Mean, Rstd,
 // DbetaOut, DgammaOut float32. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, norm/deep_norm_grad/docs/aclnnDeepNormGrad.md
+// Vendor's page: hicann/ops-nn, norm/deep_norm_grad/docs
 func DeepNormGrad(st *acl.Stream, p DeepNormGradParams) error {
 	c := NewCall(st, &opDeepNormGrad)
 	p.Encode(c)
@@ -1270,7 +1270,7 @@ var opFastBatchNormBackward = Operator{
 // It launches aclnnFastBatchNormBackward (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: GradOut, Input, Weight, RunningMean, RunningVar, GradInput, GradWeight,
 // GradBias float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/batch_norm_grad_v3/docs/aclnnFastBatchNormBackward.md
+// Vendor's page: hicann/ops-nn, norm/batch_norm_grad_v3/docs
 func FastBatchNormBackward(st *acl.Stream, p FastBatchNormBackwardParams) error {
 	c := NewCall(st, &opFastBatchNormBackward)
 	p.Encode(c)
@@ -1319,7 +1319,7 @@ var opFastLayerNorm = Operator{
 // It launches aclnnFastLayerNorm (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: Input, WeightOptional, Out float32 float16 bfloat16. Its checks follow
 // CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-nn, norm/layer_norm_v4/docs/aclnnFastLayerNorm.md
+// Vendor's page: hicann/ops-nn, norm/layer_norm_v4/docs
 func FastLayerNorm(st *acl.Stream, p FastLayerNormParams) error {
 	c := NewCall(st, &opFastLayerNorm)
 	p.Encode(c)
@@ -1359,7 +1359,7 @@ var opGemmaRmsNorm = Operator{
 // It launches aclnnGemmaRmsNorm (libopapi, CANN 8.1.RC1) of family normalization on st.
 // The emulator verified: X, Gamma, YOut float32 float16 bfloat16; RstdOut float32. Its checks
 // follow the document.
-// Vendor's page: hicann/ops-nn, norm/gemma_rms_norm/docs/aclnnGemmaRmsNorm.md
+// Vendor's page: hicann/ops-nn, norm/gemma_rms_norm/docs
 func GemmaRmsNorm(st *acl.Stream, p GemmaRmsNormParams) error {
 	c := NewCall(st, &opGemmaRmsNorm)
 	p.Encode(c)
@@ -1402,7 +1402,7 @@ var opGroupNorm = Operator{
 // It launches aclnnGroupNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on st.
 // The emulator verified: Self, Gamma, Beta, Out, MeanOut, RstdOut float32 float16 bfloat16. Its
 // checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/group_norm/docs/aclnnGroupNorm.md
+// Vendor's page: hicann/ops-nn, norm/group_norm/docs
 func GroupNorm(st *acl.Stream, p GroupNormParams) error {
 	c := NewCall(st, &opGroupNorm)
 	p.Encode(c)
@@ -1454,7 +1454,7 @@ var opGroupNormBackward = Operator{
 // on st.
 // The emulator verified: GradOut, Input, Mean, Rstd, Gamma, GradInput, GradGammaOut, GradBetaOut
 // float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/group_norm_grad/docs/aclnnGroupNormBackward.md
+// Vendor's page: hicann/ops-nn, norm/group_norm_grad/docs
 func GroupNormBackward(st *acl.Stream, p GroupNormBackwardParams) error {
 	c := NewCall(st, &opGroupNormBackward)
 	p.Encode(c)
@@ -1503,7 +1503,7 @@ var opGroupNormSilu = Operator{
 // st.
 // The emulator verified: Self, Gamma, Beta, Out, MeanOut, RstdOut float32 float16 bfloat16. Its
 // checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/group_norm_silu/docs/aclnnGroupNormSilu.md
+// Vendor's page: hicann/ops-nn, norm/group_norm_silu/docs
 func GroupNormSilu(st *acl.Stream, p GroupNormSiluParams) error {
 	c := NewCall(st, &opGroupNormSilu)
 	p.Encode(c)
@@ -1548,7 +1548,7 @@ var opGroupNormSiluQuant = Operator{
 // It launches aclnnGroupNormSiluQuant (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: Self, Gamma, Beta, MeanOut, RstdOut float16 bfloat16; QuantScale float32;
 // Out int8. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/group_norm_silu_quant/docs/aclnnGroupNormSiluQuant.md
+// Vendor's page: hicann/ops-nn, norm/group_norm_silu_quant/docs
 func GroupNormSiluQuant(st *acl.Stream, p GroupNormSiluQuantParams) error {
 	c := NewCall(st, &opGroupNormSiluQuant)
 	p.Encode(c)
@@ -1596,7 +1596,7 @@ var opGroupNormSiluV2 = Operator{
 // st.
 // The emulator verified: Self, Gamma, Beta, Out, MeanOut, RstdOut float32 float16 bfloat16. Its
 // checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/group_norm_silu/docs/aclnnGroupNormSiluV2.md
+// Vendor's page: hicann/ops-nn, norm/group_norm_silu/docs
 func GroupNormSiluV2(st *acl.Stream, p GroupNormSiluV2Params) error {
 	c := NewCall(st, &opGroupNormSiluV2)
 	p.Encode(c)
@@ -1644,7 +1644,7 @@ var opGroupNormSwish = Operator{
 // It launches aclnnGroupNormSwish (libopapi, CANN 8.1.RC1) of family normalization on st.
 // The emulator verified: X, Gamma, Beta, YOut, MeanOut, RstdOut float32 float16 bfloat16. Its
 // checks follow the document.
-// Vendor's page: hicann/ops-nn, norm/group_norm_swish/docs/aclnnGroupNormSwish.md
+// Vendor's page: hicann/ops-nn, norm/group_norm_swish/docs
 func GroupNormSwish(st *acl.Stream, p GroupNormSwishParams) error {
 	c := NewCall(st, &opGroupNormSwish)
 	p.Encode(c)
@@ -1696,7 +1696,7 @@ var opGroupNormSwishGrad = Operator{
 // It launches aclnnGroupNormSwishGrad (libopapi, CANN 8.1.RC1) of family normalization on st.
 // The emulator verified: Dy, Mean, Rstd, X, Gamma, Beta, DxOut, DgammaOut, DbetaOut float32 float16
 // bfloat16. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, norm/group_norm_swish_grad/docs/aclnnGroupNormSwishGrad.md
+// Vendor's page: hicann/ops-nn, norm/group_norm_swish_grad/docs
 func GroupNormSwishGrad(st *acl.Stream, p GroupNormSwishGradParams) error {
 	c := NewCall(st, &opGroupNormSwishGrad)
 	p.Encode(c)
@@ -1743,7 +1743,7 @@ var opInplaceAddRmsNorm = Operator{
 // It launches aclnnInplaceAddRmsNorm (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: X1Ref, X2Ref, Gamma float32 float16 bfloat16; RstdOut float32. Its checks
 // follow the document.
-// Vendor's page: hicann/ops-nn, norm/inplace_add_rms_norm/docs/aclnnInplaceAddRmsNorm.md
+// Vendor's page: hicann/ops-nn, norm/inplace_add_rms_norm/docs
 func InplaceAddRmsNorm(st *acl.Stream, p InplaceAddRmsNormParams) error {
 	c := NewCall(st, &opInplaceAddRmsNorm)
 	p.Encode(c)
@@ -1819,7 +1819,7 @@ var opInstanceNorm = Operator{
 // It launches aclnnInstanceNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on st.
 // The emulator verified: X, Gamma, Beta, Y, Mean, Variance float32 float16. Its checks follow
 // CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-nn, norm/instance_norm_v3/docs/aclnnInstanceNorm.md
+// Vendor's page: hicann/ops-nn, norm/instance_norm_v3/docs
 func InstanceNorm(st *acl.Stream, p InstanceNormParams) error {
 	c := NewCall(st, &opInstanceNorm)
 	p.Encode(c)
@@ -1909,7 +1909,7 @@ var opLayerNormBackward = Operator{
 // on st.
 // The emulator verified: GradOut, Input, Mean, Rstd, WeightOptional, GradInputOut, GradWeightOut,
 // GradBiasOut float32 float16 bfloat16. Its checks follow CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-nn, norm/layer_norm_grad_v3/docs/aclnnLayerNormBackward.md
+// Vendor's page: hicann/ops-nn, norm/layer_norm_grad_v3/docs
 func LayerNormBackward(st *acl.Stream, p LayerNormBackwardParams) error {
 	c := NewCall(st, &opLayerNormBackward)
 	p.Encode(c)
@@ -1956,7 +1956,7 @@ var opLayerNormQuant = Operator{
 // It launches aclnnLayerNormQuant (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: X, Gammma, Beta float32 float16 bfloat16; Res int8; ScaleOut float32. Its
 // checks follow the document.
-// Vendor's page: hicann/ops-nn, norm/layer_norm_quant/docs/aclnnLayerNormQuant.md
+// Vendor's page: hicann/ops-nn, norm/layer_norm_quant/docs
 func LayerNormQuant(st *acl.Stream, p LayerNormQuantParams) error {
 	c := NewCall(st, &opLayerNormQuant)
 	p.Encode(c)
@@ -2050,7 +2050,7 @@ var opQuantizedBatchNorm = Operator{
 // It launches aclnnQuantizedBatchNorm (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: Input, Output int8 int32 uint8; Mean, Var, Weight, Bias float32. Its
 // checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, norm/quantized_batch_norm/docs/aclnnQuantizedBatchNorm.md
+// Vendor's page: hicann/ops-nn, norm/quantized_batch_norm/docs
 func QuantizedBatchNorm(st *acl.Stream, p QuantizedBatchNormParams) error {
 	c := NewCall(st, &opQuantizedBatchNorm)
 	p.Encode(c)
@@ -2129,7 +2129,7 @@ var opRmsNorm = Operator{
 // It launches aclnnRmsNorm (libopapi, CANN 8.1.RC1) of family normalization on st.
 // The emulator verified: X, Gamma, YOut float32 float16 bfloat16; RstdOut float32. Its checks
 // follow the document.
-// Vendor's page: hicann/ops-nn, norm/rms_norm/docs/aclnnRmsNorm.md
+// Vendor's page: hicann/ops-nn, norm/rms_norm/docs
 func RmsNorm(st *acl.Stream, p RmsNormParams) error {
 	c := NewCall(st, &opRmsNorm)
 	p.Encode(c)
@@ -2173,7 +2173,7 @@ var opRmsNormDynamicMxQuant = Operator{
 // It launches aclnnRmsNormDynamicMxQuant (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator implements it. Its element types are not verified: only the Ascend950 has it. Its
 // checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/rms_norm_dynamic_mx_quant/docs/aclnnRmsNormDynamicMxQuant.md
+// Vendor's page: hicann/ops-nn, norm/rms_norm_dynamic_mx_quant/docs
 func RmsNormDynamicMxQuant(st *acl.Stream, p RmsNormDynamicMxQuantParams) error {
 	c := NewCall(st, &opRmsNormDynamicMxQuant)
 	p.Encode(c)
@@ -2219,7 +2219,7 @@ var opRmsNormDynamicQuant = Operator{
 // It launches aclnnRmsNormDynamicQuant (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: X, Gamma, BetaOptional float32 float16 bfloat16; SmoothScalesOptional
 // float32 float16 bfloat16 int8 int32; YOut int8; ScaleOut float32. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, norm/rms_norm_dynamic_quant/docs/aclnnRmsNormDynamicQuant.md
+// Vendor's page: hicann/ops-nn, norm/rms_norm_dynamic_quant/docs
 func RmsNormDynamicQuant(st *acl.Stream, p RmsNormDynamicQuantParams) error {
 	c := NewCall(st, &opRmsNormDynamicQuant)
 	p.Encode(c)
@@ -2260,7 +2260,7 @@ var opRmsNormGrad = Operator{
 // It launches aclnnRmsNormGrad (libopapi, CANN 8.1.RC1) of family normalization on st.
 // The emulator verified: Dy, X, DxOut float32 float16 bfloat16; Rstd, DgammaOut float32; Gamma
 // float32 float16 bfloat16 float64 integers bool. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, norm/rms_norm_grad/docs/aclnnRmsNormGrad.md
+// Vendor's page: hicann/ops-nn, norm/rms_norm_grad/docs
 func RmsNormGrad(st *acl.Stream, p RmsNormGradParams) error {
 	c := NewCall(st, &opRmsNormGrad)
 	p.Encode(c)
@@ -2303,7 +2303,7 @@ var opRmsNormGradQuant = Operator{
 // It launches aclnnRmsNormGradQuant (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: Dy, X, Gamma float32 float16 bfloat16; Rstd, DgammaOut float32; ScalesX
 // float32 bfloat16; OffsetXOptional int32; DxOut int8 hifloat8. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/rms_norm_grad_quant/docs/aclnnRmsNormGradQuant.md
+// Vendor's page: hicann/ops-nn, norm/rms_norm_grad_quant/docs
 func RmsNormGradQuant(st *acl.Stream, p RmsNormGradQuantParams) error {
 	c := NewCall(st, &opRmsNormGradQuant)
 	p.Encode(c)
@@ -2347,7 +2347,7 @@ var opRmsNormQuant = Operator{
 // It launches aclnnRmsNormQuant (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: X, Gamma, Beta float32 float16 bfloat16; Scale, Offset float32 float16
 // bfloat16 int8 int32; Y int8 int32 int4. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, norm/rms_norm_quant/docs/aclnnRmsNormQuant.md
+// Vendor's page: hicann/ops-nn, norm/rms_norm_quant/docs
 func RmsNormQuant(st *acl.Stream, p RmsNormQuantParams) error {
 	c := NewCall(st, &opRmsNormQuant)
 	p.Encode(c)
@@ -2392,7 +2392,7 @@ var opRmsNormQuantV3 = Operator{
 // It launches aclnnRmsNormQuantV3 (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: X, Gamma, Beta float32 float16 bfloat16; Scale, Offset float32 float16
 // bfloat16 int8 int32; Y int8 int32 int4; Rstd float32. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/rms_norm_quant_v3/docs/aclnnRmsNormQuantV3.md
+// Vendor's page: hicann/ops-nn, norm/rms_norm_quant_v3/docs
 func RmsNormQuantV3(st *acl.Stream, p RmsNormQuantV3Params) error {
 	c := NewCall(st, &opRmsNormQuantV3)
 	p.Encode(c)
@@ -2439,7 +2439,7 @@ var opSyncBatchNormGatherStats = Operator{
 // It launches aclnnSyncBatchNormGatherStats (libopapi, CANN 2026-08) of family normalization on st.
 // The emulator verified: TotalSum, TotalSquareSum, Mean, Variance, BatchMean, BatchInvstd float32
 // float16; SampleCount float32 float16 int32. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, norm/sync_batch_norm_gather_stats/docs/aclnnSyncBatchNormGatherStats.md
+// Vendor's page: hicann/ops-nn, norm/sync_batch_norm_gather_stats/docs
 func SyncBatchNormGatherStats(st *acl.Stream, p SyncBatchNormGatherStatsParams) error {
 	c := NewCall(st, &opSyncBatchNormGatherStats)
 	p.Encode(c)

@@ -30,7 +30,7 @@ var opAmpUpdateScale = Operator{
 // It launches aclnnAmpUpdateScale (libopapi, CANN 2026-08) of family optimizer on st.
 // The emulator verified: CurrentScale, FoundInf, UpdatedScale float32 float16 bfloat16;
 // GrowthTracker, UpdatedGrowthTracker int32. Its checks follow the document.
-// Vendor's page: hicann/ops-math, math/amp_update_scale/docs/aclnnAmpUpdateScale.md
+// Vendor's page: hicann/ops-math, math/amp_update_scale/docs
 func AmpUpdateScale(st *acl.Stream, p AmpUpdateScaleParams) error {
 	c := NewCall(st, &opAmpUpdateScale)
 	p.Encode(c)
@@ -123,7 +123,7 @@ var opApplyAdam = Operator{
 // It launches aclnnApplyAdam (libopapi, CANN 2026-08) of family optimizer on st.
 // The emulator verified: VarRef, M, V, Grad float32 float16 bfloat16; Beta1Power, Beta2Power, Lr,
 // Beta1, Beta2, Epsilon float32. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, optim/apply_adam/docs/aclnnApplyAdam.md
+// Vendor's page: hicann/ops-nn, optim/apply_adam/docs
 func ApplyAdam(st *acl.Stream, p ApplyAdamParams) error {
 	c := NewCall(st, &opApplyAdam)
 	p.Encode(c)
@@ -177,7 +177,7 @@ var opApplyAdamD = Operator{
 // It launches aclnnApplyAdamD (libopapi, CANN 2026-08) of family optimizer on st.
 // The emulator verified: Var, M, V, Beta1Power, Beta2Power, Lr, Beta1, Beta2, Epsilon, Grad,
 // VarOut, MOut, VOut float32 float16 bfloat16. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, experimental/optim/apply_adam_d/docs/aclnnApplyAdamD.md
+// Vendor's page: hicann/ops-nn, experimental/optim/apply_adam_d/docs
 func ApplyAdamD(st *acl.Stream, p ApplyAdamDParams) error {
 	c := NewCall(st, &opApplyAdamD)
 	p.Encode(c)
@@ -233,7 +233,7 @@ var opApplyAdamW = Operator{
 // It launches aclnnApplyAdamW (libopapi, CANN 2026-08) of family optimizer on st.
 // The emulator verified: VarRef, MRef, VRef, Beta1Power, Beta2Power, Lr, WeightDecay, Beta1, Beta2,
 // Eps, Grad float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, optim/apply_adam_w/docs/aclnnApplyAdamW.md
+// Vendor's page: hicann/ops-nn, optim/apply_adam_w/docs
 func ApplyAdamW(st *acl.Stream, p ApplyAdamWParams) error {
 	c := NewCall(st, &opApplyAdamW)
 	p.Encode(c)
@@ -292,7 +292,7 @@ var opApplyAdamWQuant = Operator{
 // It launches aclnnApplyAdamWQuant (libopapi, CANN 2026-08) of family optimizer on st.
 // The emulator verified: VarRef, Grad float32 float16 bfloat16; MRef, VRef uint8; QmapM, QmapV,
 // AbsmaxMRef, AbsmaxVRef float32; Step int64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, optim/apply_adam_w_quant/docs/aclnnApplyAdamWQuant.md
+// Vendor's page: hicann/ops-nn, optim/apply_adam_w_quant/docs
 func ApplyAdamWQuant(st *acl.Stream, p ApplyAdamWQuantParams) error {
 	c := NewCall(st, &opApplyAdamWQuant)
 	p.Encode(c)
@@ -349,7 +349,7 @@ var opApplyAdamWV2 = Operator{
 // It launches aclnnApplyAdamWV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family optimizer on st.
 // The emulator verified: VarRef, MRef, VRef, MaxGradNormOptionalRef, Grad float32 float16 bfloat16;
 // Step float32 int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, optim/apply_adam_w_v2/docs/aclnnApplyAdamWV2.md
+// Vendor's page: hicann/ops-nn, optim/apply_adam_w_v2/docs
 func ApplyAdamWV2(st *acl.Stream, p ApplyAdamWV2Params) error {
 	c := NewCall(st, &opApplyAdamWV2)
 	p.Encode(c)
@@ -447,7 +447,7 @@ var opApplyFtrl = Operator{
 // It launches aclnnApplyFtrl (libopapi, CANN 2026-08) of family optimizer on st.
 // The emulator verified: VarRef, AccumRef, LinearRef, Grad, Lr, L1, L2, LrPower float32 float16
 // bfloat16. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, experimental/optim/apply_ftrl/docs/aclnnApplyFtrl.md
+// Vendor's page: hicann/ops-nn, experimental/optim/apply_ftrl/docs
 func ApplyFtrl(st *acl.Stream, p ApplyFtrlParams) error {
 	c := NewCall(st, &opApplyFtrl)
 	p.Encode(c)
@@ -498,7 +498,7 @@ var opApplyFusedEmaAdam = Operator{
 // It launches aclnnApplyFusedEmaAdam (libopapi, CANN 8.1.RC1) of family optimizer on st.
 // The emulator verified: Grad, VarRef, MRef, VRef, SRef float32 float16 bfloat16. Its checks follow
 // the document.
-// Vendor's page: hicann/ops-nn, optim/apply_fused_ema_adam/docs/aclnnApplyFusedEmaAdam.md
+// Vendor's page: hicann/ops-nn, optim/apply_fused_ema_adam/docs
 func ApplyFusedEmaAdam(st *acl.Stream, p ApplyFusedEmaAdamParams) error {
 	c := NewCall(st, &opApplyFusedEmaAdam)
 	p.Encode(c)
@@ -542,7 +542,7 @@ var opApplyGradientDescent = Operator{
 // It launches aclnnApplyGradientDescent (libopapi, CANN 2026-08) of family optimizer on st.
 // The emulator verified: Var, Alpha, Delta float32 float16 bfloat16. Its checks follow the
 // document.
-// Vendor's page: hicann/ops-nn, experimental/optim/apply_gradient_descent/docs/aclnnApplyGradientDescent.md
+// Vendor's page: hicann/ops-nn, experimental/optim/apply_gradient_descent/docs
 func ApplyGradientDescent(st *acl.Stream, p ApplyGradientDescentParams) error {
 	c := NewCall(st, &opApplyGradientDescent)
 	p.Encode(c)
@@ -577,7 +577,7 @@ var opForeachNonFiniteCheckAndUnscale = Operator{
 // st.
 // The emulator verified: ScaledGrads float32 float16 bfloat16; FoundInf, InvScale float32. Its
 // checks follow the document.
-// Vendor's page: hicann/ops-nn, foreach/foreach_non_finite_check_and_unscale/docs/aclnnForeachNonFiniteCheckAndUnscale.md
+// Vendor's page: hicann/ops-nn, foreach/foreach_non_finite_check_and_unscale/docs
 func ForeachNonFiniteCheckAndUnscale(st *acl.Stream, p ForeachNonFiniteCheckAndUnscaleParams) error {
 	c := NewCall(st, &opForeachNonFiniteCheckAndUnscale)
 	p.Encode(c)
@@ -625,7 +625,7 @@ var opFusedAdamw = Operator{
 // The emulator verified: ParamsRef, Grads, ExpAvgsRef, ExpAvgSqsRef, MaxExpAvgSqsRef float32
 // float16 bfloat16; StateSteps float32 int64; GradScaleOptional, FoundInfOptional float32. Its
 // checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, optim/fused_adamw/docs/aclnnFusedAdamw.md
+// Vendor's page: hicann/ops-nn, optim/fused_adamw/docs
 func FusedAdamw(st *acl.Stream, p FusedAdamwParams) error {
 	c := NewCall(st, &opFusedAdamw)
 	p.Encode(c)
@@ -678,7 +678,7 @@ var opFusedSgd = Operator{
 // It launches aclnnFusedSgd (libopapi, CANN 2026-08) of family optimizer on st.
 // The emulator verified: ParamsRef, GradsRef, MomentumBufferListOptionalRef, GradScaleOptional
 // float32 float16 bfloat16. Its checks follow CANN's source, 6 of them in part.
-// Vendor's page: hicann/ops-nn, optim/fused_sgd/docs/aclnnFusedSgd.md
+// Vendor's page: hicann/ops-nn, optim/fused_sgd/docs
 func FusedSgd(st *acl.Stream, p FusedSgdParams) error {
 	c := NewCall(st, &opFusedSgd)
 	p.Encode(c)
@@ -728,7 +728,7 @@ var opSilentCheck = Operator{
 // It launches aclnnSilentCheck (libopapi, CANN 8.1.RC1 and 2026-08) of family optimizer on st.
 // The emulator verified: Val, InputGradRef float32 float16 bfloat16; SfdaRef float32; StepRef
 // int64; Result int32. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/silent_check/docs/aclnnSilentCheck.md
+// Vendor's page: hicann/ops-math, math/silent_check/docs
 func SilentCheck(st *acl.Stream, p SilentCheckParams) error {
 	c := NewCall(st, &opSilentCheck)
 	p.Encode(c)
@@ -780,7 +780,7 @@ var opSilentCheckV2 = Operator{
 // It launches aclnnSilentCheckV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family optimizer on st.
 // The emulator verified: Val, AvgRef, InputGradRef float32 float16 bfloat16; StepRef int64; Result
 // int32. Its checks follow CANN's source, 10 of them in part.
-// Vendor's page: hicann/ops-math, math/silent_check_v2/docs/aclnnSilentCheckV2.md
+// Vendor's page: hicann/ops-math, math/silent_check_v2/docs
 func SilentCheckV2(st *acl.Stream, p SilentCheckV2Params) error {
 	c := NewCall(st, &opSilentCheckV2)
 	p.Encode(c)

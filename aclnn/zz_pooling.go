@@ -23,7 +23,7 @@ var opAdaptiveAvgPool2d = Operator{
 //
 // It launches aclnnAdaptiveAvgPool2d (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, pooling/adaptive_avg_pool2d/docs/aclnnAdaptiveAvgPool2d.md
+// Vendor's page: hicann/ops-nn, pooling/adaptive_avg_pool2d/docs
 func AdaptiveAvgPool2d(st *acl.Stream, p AdaptiveAvgPool2dParams) error {
 	c := NewCall(st, &opAdaptiveAvgPool2d)
 	p.Encode(c)
@@ -56,7 +56,7 @@ var opAdaptiveAvgPool2dBackward = Operator{
 // It launches aclnnAdaptiveAvgPool2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling
 // on st.
 // The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, pooling/adaptive_avg_pool2d_grad/docs/aclnnAdaptiveAvgPool2dBackward.md
+// Vendor's page: hicann/ops-nn, pooling/adaptive_avg_pool2d_grad/docs
 func AdaptiveAvgPool2dBackward(st *acl.Stream, p AdaptiveAvgPool2dBackwardParams) error {
 	c := NewCall(st, &opAdaptiveAvgPool2dBackward)
 	p.Encode(c)
@@ -89,7 +89,7 @@ var opAdaptiveAvgPool3d = Operator{
 // It launches aclnnAdaptiveAvgPool3d (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source, 1 of
 // them in part.
-// Vendor's page: hicann/ops-nn, pooling/adaptive_avg_pool3d/docs/aclnnAdaptiveAvgPool3d.md
+// Vendor's page: hicann/ops-nn, pooling/adaptive_avg_pool3d/docs
 func AdaptiveAvgPool3d(st *acl.Stream, p AdaptiveAvgPool3dParams) error {
 	c := NewCall(st, &opAdaptiveAvgPool3d)
 	p.Encode(c)
@@ -123,7 +123,7 @@ var opAdaptiveAvgPool3dBackward = Operator{
 // on st.
 // The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source,
 // 2 of them in part.
-// Vendor's page: hicann/ops-nn, pooling/adaptive_avg_pool3d_grad/docs/aclnnAdaptiveAvgPool3dBackward.md
+// Vendor's page: hicann/ops-nn, pooling/adaptive_avg_pool3d_grad/docs
 func AdaptiveAvgPool3dBackward(st *acl.Stream, p AdaptiveAvgPool3dBackwardParams) error {
 	c := NewCall(st, &opAdaptiveAvgPool3dBackward)
 	p.Encode(c)
@@ -157,7 +157,7 @@ var opAdaptiveMaxPool2d = Operator{
 // It launches aclnnAdaptiveMaxPool2d (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
 // The emulator verified: Self, OutputOut float32 float16 bfloat16 float64; IndicesOut int64. Its
 // checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, pooling/adaptive_max_pool2d/docs/aclnnAdaptiveMaxPool2d.md
+// Vendor's page: hicann/ops-nn, pooling/adaptive_max_pool2d/docs
 func AdaptiveMaxPool2d(st *acl.Stream, p AdaptiveMaxPool2dParams) error {
 	c := NewCall(st, &opAdaptiveMaxPool2d)
 	p.Encode(c)
@@ -192,7 +192,7 @@ var opAdaptiveMaxPool2dBackward = Operator{
 // It launches aclnnAdaptiveMaxPool2dBackward (libopapi, CANN 2026-08) of family pooling on st.
 // The emulator verified: GradOutput, GradInput float32 float16 bfloat16; Indices int32 int64. Its
 // checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, pooling/adaptive_max_pool3d_grad/docs/aclnnAdaptiveMaxPool2dBackward.md
+// Vendor's page: hicann/ops-nn, pooling/adaptive_max_pool3d_grad/docs
 func AdaptiveMaxPool2dBackward(st *acl.Stream, p AdaptiveMaxPool2dBackwardParams) error {
 	c := NewCall(st, &opAdaptiveMaxPool2dBackward)
 	p.Encode(c)
@@ -227,7 +227,7 @@ var opAdaptiveMaxPool3d = Operator{
 // It launches aclnnAdaptiveMaxPool3d (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
 // The emulator verified: Self, OutputOut float32 float16 bfloat16; IndicesOut int32. Its checks
 // follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-nn, pooling/adaptive_max_pool3d/docs/aclnnAdaptiveMaxPool3d.md
+// Vendor's page: hicann/ops-nn, pooling/adaptive_max_pool3d/docs
 func AdaptiveMaxPool3d(st *acl.Stream, p AdaptiveMaxPool3dParams) error {
 	c := NewCall(st, &opAdaptiveMaxPool3d)
 	p.Encode(c)
@@ -263,7 +263,7 @@ var opAdaptiveMaxPool3dBackward = Operator{
 // on st.
 // The emulator verified: GradOutput, GradInput float32 float16 bfloat16; Indices int32. Its checks
 // follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, pooling/adaptive_max_pool3d_grad/docs/aclnnAdaptiveMaxPool3dBackward.md
+// Vendor's page: hicann/ops-nn, pooling/adaptive_max_pool3d_grad/docs
 func AdaptiveMaxPool3dBackward(st *acl.Stream, p AdaptiveMaxPool3dBackwardParams) error {
 	c := NewCall(st, &opAdaptiveMaxPool3dBackward)
 	p.Encode(c)
@@ -303,7 +303,7 @@ var opAvgPool2d = Operator{
 // It launches aclnnAvgPool2d (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source, 14 of
 // them in part.
-// Vendor's page: hicann/ops-nn, pooling/avg_pool3_d/docs/aclnnAvgPool2d.md
+// Vendor's page: hicann/ops-nn, pooling/avg_pool3_d/docs
 func AvgPool2d(st *acl.Stream, p AvgPool2dParams) error {
 	c := NewCall(st, &opAvgPool2d)
 	p.Encode(c)
@@ -349,7 +349,7 @@ var opAvgPool2dBackward = Operator{
 // It launches aclnnAvgPool2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
 // The emulator verified: GradOutput, GradInput float32 float16 bfloat16. Its checks follow CANN's
 // source, 38 of them in part.
-// Vendor's page: hicann/ops-nn, pooling/avg_pool3_d_grad/docs/aclnnAvgPool2dBackward.md
+// Vendor's page: hicann/ops-nn, pooling/avg_pool3_d_grad/docs
 func AvgPool2dBackward(st *acl.Stream, p AvgPool2dBackwardParams) error {
 	c := NewCall(st, &opAvgPool2dBackward)
 	p.Encode(c)
@@ -394,7 +394,7 @@ var opAvgPool3d = Operator{
 // It launches aclnnAvgPool3d (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source, 2 of
 // them in part.
-// Vendor's page: hicann/ops-nn, pooling/avg_pool3_d/docs/aclnnAvgPool3d.md
+// Vendor's page: hicann/ops-nn, pooling/avg_pool3_d/docs
 func AvgPool3d(st *acl.Stream, p AvgPool3dParams) error {
 	c := NewCall(st, &opAvgPool3d)
 	p.Encode(c)
@@ -438,7 +438,7 @@ var opAvgPool3dBackward = Operator{
 // It launches aclnnAvgPool3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
 // The emulator verified: GradOutput, Output float32 float16 bfloat16. Its checks follow CANN's
 // source, 7 of them in part.
-// Vendor's page: hicann/ops-nn, pooling/avg_pool3_d_grad/docs/aclnnAvgPool3dBackward.md
+// Vendor's page: hicann/ops-nn, pooling/avg_pool3_d_grad/docs
 func AvgPool3dBackward(st *acl.Stream, p AvgPool3dBackwardParams) error {
 	c := NewCall(st, &opAvgPool3dBackward)
 	p.Encode(c)
@@ -476,7 +476,7 @@ var opGlobalAveragePool = Operator{
 // It launches aclnnGlobalAveragePool (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
 // source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_mean/docs/aclnnGlobalAveragePool.md
+// Vendor's page: hicann/ops-math, math/reduce_mean/docs
 func GlobalAveragePool(st *acl.Stream, p GlobalAveragePoolParams) error {
 	c := NewCall(st, &opGlobalAveragePool)
 	p.Encode(c)
@@ -507,7 +507,7 @@ var opGlobalMaxPool = Operator{
 // It launches aclnnGlobalMaxPool (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
 // The emulator verified: Self, Out float32 float16 float64. Its checks follow CANN's source, 1 of
 // them in part.
-// Vendor's page: hicann/ops-math, math/reduce_max/docs/aclnnGlobalMaxPool.md
+// Vendor's page: hicann/ops-math, math/reduce_max/docs
 func GlobalMaxPool(st *acl.Stream, p GlobalMaxPoolParams) error {
 	c := NewCall(st, &opGlobalMaxPool)
 	p.Encode(c)
@@ -544,7 +544,7 @@ var opMaxPool = Operator{
 // It launches aclnnMaxPool (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
 // The emulator verified: Self, Out float32 float16. Its checks follow CANN's source, 2 of them in
 // part.
-// Vendor's page: hicann/ops-nn, pooling/max_pool_v3/docs/aclnnMaxPool.md
+// Vendor's page: hicann/ops-nn, pooling/max_pool_v3/docs
 func MaxPool(st *acl.Stream, p MaxPoolParams) error {
 	c := NewCall(st, &opMaxPool)
 	p.Encode(c)
@@ -588,7 +588,7 @@ var opMaxPool2dWithIndices = Operator{
 // st.
 // The emulator verified: Self, Out float32 float16 bfloat16; Indices int32 int64. Its checks follow
 // CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-nn, pooling/max_pool3d_with_argmax_v2/docs/aclnnMaxPool2dWithIndices.md
+// Vendor's page: hicann/ops-nn, pooling/max_pool3d_with_argmax_v2/docs
 func MaxPool2dWithIndices(st *acl.Stream, p MaxPool2dWithIndicesParams) error {
 	c := NewCall(st, &opMaxPool2dWithIndices)
 	p.Encode(c)
@@ -633,7 +633,7 @@ var opMaxPool2dWithIndicesBackward = Operator{
 // pooling on st.
 // The emulator verified: GradOutput, GradInput float32; Indices int32. Its checks follow CANN's
 // source, 2 of them in part.
-// Vendor's page: hicann/ops-nn, pooling/max_pool3d_grad_with_argmax/docs/aclnnMaxPool2dWithIndicesBackward.md
+// Vendor's page: hicann/ops-nn, pooling/max_pool3d_grad_with_argmax/docs
 func MaxPool2dWithIndicesBackward(st *acl.Stream, p MaxPool2dWithIndicesBackwardParams) error {
 	c := NewCall(st, &opMaxPool2dWithIndicesBackward)
 	p.Encode(c)
@@ -679,7 +679,7 @@ var opMaxPool2dWithMask = Operator{
 // It launches aclnnMaxPool2dWithMask (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
 // The emulator verified: Self, Out float32 float16 bfloat16; Indices int8. Its checks follow CANN's
 // source, 6 of them in part.
-// Vendor's page: hicann/ops-nn, pooling/max_pool3d_with_argmax_v2/docs/aclnnMaxPool2dWithMask.md
+// Vendor's page: hicann/ops-nn, pooling/max_pool3d_with_argmax_v2/docs
 func MaxPool2dWithMask(st *acl.Stream, p MaxPool2dWithMaskParams) error {
 	c := NewCall(st, &opMaxPool2dWithMask)
 	p.Encode(c)
@@ -724,7 +724,7 @@ var opMaxPool2dWithMaskBackward = Operator{
 // on st.
 // The emulator verified: GradOutput, GradInput float32 float16 bfloat16; Indices int8. Its checks
 // follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-nn, pooling/max_pool3d_grad_with_argmax/docs/aclnnMaxPool2dWithMaskBackward.md
+// Vendor's page: hicann/ops-nn, pooling/max_pool3d_grad_with_argmax/docs
 func MaxPool2dWithMaskBackward(st *acl.Stream, p MaxPool2dWithMaskBackwardParams) error {
 	c := NewCall(st, &opMaxPool2dWithMaskBackward)
 	p.Encode(c)
@@ -768,7 +768,7 @@ var opMaxPool3D = Operator{
 //
 // It launches aclnnMaxPool3D (libopapi, CANN 2026-08) of family pooling on st.
 // The emulator does not implement it: experimental, in no release of CANN.
-// Vendor's page: hicann/ops-nn, experimental/pooling/max_pool3_d/docs/aclnnMaxPool3D.md
+// Vendor's page: hicann/ops-nn, experimental/pooling/max_pool3_d/docs
 func MaxPool3D(st *acl.Stream, p MaxPool3DParams) error {
 	c := NewCall(st, &opMaxPool3D)
 	p.Encode(c)
@@ -813,7 +813,7 @@ var opMaxPool3dWithArgmax = Operator{
 // st.
 // The emulator verified: Self, Out float32 float16 bfloat16; Indices int32. Its checks follow
 // CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-nn, pooling/max_pool3d_with_argmax_v2/docs/aclnnMaxPool3dWithArgmax.md
+// Vendor's page: hicann/ops-nn, pooling/max_pool3d_with_argmax_v2/docs
 func MaxPool3dWithArgmax(st *acl.Stream, p MaxPool3dWithArgmaxParams) error {
 	c := NewCall(st, &opMaxPool3dWithArgmax)
 	p.Encode(c)
@@ -858,7 +858,7 @@ var opMaxPool3dWithArgmaxBackward = Operator{
 // pooling on st.
 // The emulator verified: GradOutput, GradInput float32 float16 bfloat16; Indices int32. Its checks
 // follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, pooling/max_pool3d_grad_with_argmax/docs/aclnnMaxPool3dWithArgmaxBackward.md
+// Vendor's page: hicann/ops-nn, pooling/max_pool3d_grad_with_argmax/docs
 func MaxPool3dWithArgmaxBackward(st *acl.Stream, p MaxPool3dWithArgmaxBackwardParams) error {
 	c := NewCall(st, &opMaxPool3dWithArgmaxBackward)
 	p.Encode(c)
@@ -901,7 +901,7 @@ var opMaxPoolV3 = Operator{
 //
 // It launches aclnnMaxPoolV3 (libopapi, CANN 2026-08) of family pooling on st.
 // The emulator does not implement it: experimental, in no release of CANN.
-// Vendor's page: hicann/ops-nn, experimental/pooling/max_pool_v3/docs/aclnnMaxPoolV3.md
+// Vendor's page: hicann/ops-nn, experimental/pooling/max_pool_v3/docs
 func MaxPoolV3(st *acl.Stream, p MaxPoolV3Params) error {
 	c := NewCall(st, &opMaxPoolV3)
 	p.Encode(c)
@@ -938,7 +938,7 @@ var opMaxUnpool2d = Operator{
 // It launches aclnnMaxUnpool2d (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
 // The emulator verified: Self, Out float32 float16 float64 int8 int16 int32 int64 uint8; Indices
 // int32 int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/scatter_elements/docs/aclnnMaxUnpool2d.md
+// Vendor's page: hicann/ops-nn, index/scatter_elements/docs
 func MaxUnpool2d(st *acl.Stream, p MaxUnpool2dParams) error {
 	c := NewCall(st, &opMaxUnpool2d)
 	p.Encode(c)
@@ -975,7 +975,7 @@ var opMaxUnpool2dBackward = Operator{
 // st.
 // The emulator verified: GradOutput, Out float32 float16 int8 int16 int32 int64 uint8 bool; Indices
 // int32 int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/gather_elements/docs/aclnnMaxUnpool2dBackward.md
+// Vendor's page: hicann/ops-nn, index/gather_elements/docs
 func MaxUnpool2dBackward(st *acl.Stream, p MaxUnpool2dBackwardParams) error {
 	c := NewCall(st, &opMaxUnpool2dBackward)
 	p.Encode(c)
@@ -1013,7 +1013,7 @@ var opMaxUnpool3d = Operator{
 // It launches aclnnMaxUnpool3d (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
 // The emulator verified: Self, OutRef float32 float16 float64 int8 int16 int32 int64 uint8; Indices
 // int32 int64. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, index/scatter_elements/docs/aclnnMaxUnpool3d.md
+// Vendor's page: hicann/ops-nn, index/scatter_elements/docs
 func MaxUnpool3d(st *acl.Stream, p MaxUnpool3dParams) error {
 	c := NewCall(st, &opMaxUnpool3d)
 	p.Encode(c)
@@ -1054,7 +1054,7 @@ var opMaxUnpool3dBackward = Operator{
 // st.
 // The emulator verified: GradOutput, Out float32 float16 float64 int8 int16 int32 int64 uint8;
 // Indices int64. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, index/gather_elements/docs/aclnnMaxUnpool3dBackward.md
+// Vendor's page: hicann/ops-nn, index/gather_elements/docs
 func MaxUnpool3dBackward(st *acl.Stream, p MaxUnpool3dBackwardParams) error {
 	c := NewCall(st, &opMaxUnpool3dBackward)
 	p.Encode(c)

@@ -26,7 +26,7 @@ var opAntiMxQuant = Operator{
 // It launches aclnnAntiMxQuant (libopapi, CANN 2026-08) of family quantization on st.
 // The emulator verified: X float8_e5m2 float8_e4m3fn float4_e2m1 float4_e1m2; Mxscale float8_e8m0;
 // Y float32 float16 bfloat16. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, quant/anti_mx_quant/docs/aclnnAntiMxQuant.md
+// Vendor's page: hicann/ops-nn, quant/anti_mx_quant/docs
 func AntiMxQuant(st *acl.Stream, p AntiMxQuantParams) error {
 	c := NewCall(st, &opAntiMxQuant)
 	p.Encode(c)
@@ -66,7 +66,7 @@ var opAscendAntiQuant = Operator{
 // st.
 // The emulator verified: X int8 int32 int4; Scale, Offset float32 bfloat16; Y float16 bfloat16. Its
 // checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-nn, quant/ascend_anti_quant_v2/docs/aclnnAscendAntiQuant.md
+// Vendor's page: hicann/ops-nn, quant/ascend_anti_quant_v2/docs
 func AscendAntiQuant(st *acl.Stream, p AscendAntiQuantParams) error {
 	c := NewCall(st, &opAscendAntiQuant)
 	p.Encode(c)
@@ -107,7 +107,7 @@ var opAscendQuant = Operator{
 // It launches aclnnAscendQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on st.
 // The emulator verified: X, Scale, Offset float32 float16 bfloat16; Y int8. Its checks follow
 // CANN's source.
-// Vendor's page: hicann/ops-nn, quant/ascend_quant_v2/docs/aclnnAscendQuant.md
+// Vendor's page: hicann/ops-nn, quant/ascend_quant_v2/docs
 func AscendQuant(st *acl.Stream, p AscendQuantParams) error {
 	c := NewCall(st, &opAscendQuant)
 	p.Encode(c)
@@ -149,7 +149,7 @@ var opAscendQuantV3 = Operator{
 // It launches aclnnAscendQuantV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on st.
 // The emulator verified: X, Scale float32 float16 bfloat16; Y int8 int32 int4. Its checks follow
 // CANN's source.
-// Vendor's page: hicann/ops-nn, quant/ascend_quant_v2/docs/aclnnAscendQuantV3.md
+// Vendor's page: hicann/ops-nn, quant/ascend_quant_v2/docs
 func AscendQuantV3(st *acl.Stream, p AscendQuantV3Params) error {
 	c := NewCall(st, &opAscendQuantV3)
 	p.Encode(c)
@@ -187,7 +187,7 @@ var opConvertWeightToINT4Pack = Operator{
 // quantization on st.
 // The emulator verified: Weight int32; WeightInt4Pack int32 int4. Its checks follow CANN's source,
 // 3 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/convert_weight_to_int4_pack/docs/aclnnConvertWeightToINT4Pack.md
+// Vendor's page: hicann/ops-nn, matmul/convert_weight_to_int4_pack/docs
 func ConvertWeightToINT4Pack(st *acl.Stream, p ConvertWeightToINT4PackParams) error {
 	c := NewCall(st, &opConvertWeightToINT4Pack)
 	p.Encode(c)
@@ -224,7 +224,7 @@ var opDequantBias = Operator{
 // The emulator verified: X int32; WeightScale float32 bfloat16; ActivateScaleOptional float32;
 // BiasOptional float32 float16 bfloat16 int32; Out float16 bfloat16. Its checks follow the
 // document.
-// Vendor's page: hicann/ops-nn, quant/dequant_bias/docs/aclnnDequantBias.md
+// Vendor's page: hicann/ops-nn, quant/dequant_bias/docs
 func DequantBias(st *acl.Stream, p DequantBiasParams) error {
 	c := NewCall(st, &opDequantBias)
 	p.Encode(c)
@@ -271,7 +271,7 @@ var opDequantSituQuant = Operator{
 // The emulator verified: X float16 bfloat16 int8 int32; WeightScaleOptional,
 // ActivationScaleOptional, BiasOptional, QuantScaleOptional, QuantOffsetOptional, YScaleOut
 // float32; YOut int8. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, quant/dequant_situ_quant/docs/aclnnDequantSituQuant.md
+// Vendor's page: hicann/ops-nn, quant/dequant_situ_quant/docs
 func DequantSituQuant(st *acl.Stream, p DequantSituQuantParams) error {
 	c := NewCall(st, &opDequantSituQuant)
 	p.Encode(c)
@@ -323,7 +323,7 @@ var opDequantSwigluQuant = Operator{
 // The emulator verified: X float16 bfloat16 int32; WeightScaleOptional, ActivationScaleOptional,
 // QuantScaleOptional, QuantOffsetOptional, ScaleOut float32; BiasOptional float32 float16 bfloat16
 // int32; GroupIndexOptional int32 int64; YOut int8. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, quant/dequant_swiglu_quant/docs/aclnnDequantSwigluQuant.md
+// Vendor's page: hicann/ops-nn, quant/dequant_swiglu_quant/docs
 func DequantSwigluQuant(st *acl.Stream, p DequantSwigluQuantParams) error {
 	c := NewCall(st, &opDequantSwigluQuant)
 	p.Encode(c)
@@ -381,7 +381,7 @@ var opDequantSwigluQuantV2 = Operator{
 // The emulator verified: X float16 bfloat16 int32; WeightScaleOptional, ActivationScaleOptional,
 // QuantScaleOptional, ScaleOut float32; BiasOptional float32 float16 bfloat16 int32;
 // GroupIndexOptional int32 int64; YOut int8. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, quant/dequant_swiglu_quant/docs/aclnnDequantSwigluQuantV2.md
+// Vendor's page: hicann/ops-nn, quant/dequant_swiglu_quant/docs
 func DequantSwigluQuantV2(st *acl.Stream, p DequantSwigluQuantV2Params) error {
 	c := NewCall(st, &opDequantSwigluQuantV2)
 	p.Encode(c)
@@ -434,7 +434,7 @@ var opDynamicBlockQuant = Operator{
 // It launches aclnnDynamicBlockQuant (libopapi, CANN 2026-08) of family quantization on st.
 // The emulator verified: X float32 float16 bfloat16; YOut int8; ScaleOut float32. Its checks follow
 // the document.
-// Vendor's page: hicann/ops-nn, quant/dynamic_block_quant/docs/aclnnDynamicBlockQuant.md
+// Vendor's page: hicann/ops-nn, quant/dynamic_block_quant/docs
 func DynamicBlockQuant(st *acl.Stream, p DynamicBlockQuantParams) error {
 	c := NewCall(st, &opDynamicBlockQuant)
 	p.Encode(c)
@@ -478,7 +478,7 @@ var opDynamicBlockQuantV2 = Operator{
 // It launches aclnnDynamicBlockQuantV2 (libopapi, CANN 2026-08) of family quantization on st.
 // The emulator verified: X float32 float16 bfloat16; YOut int8; ScaleOut float32. Its checks follow
 // the document.
-// Vendor's page: hicann/ops-nn, quant/dynamic_block_quant/docs/aclnnDynamicBlockQuantV2.md
+// Vendor's page: hicann/ops-nn, quant/dynamic_block_quant/docs
 func DynamicBlockQuantV2(st *acl.Stream, p DynamicBlockQuantV2Params) error {
 	c := NewCall(st, &opDynamicBlockQuantV2)
 	p.Encode(c)
@@ -518,7 +518,7 @@ var opDynamicQuant = Operator{
 // It launches aclnnDynamicQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on st.
 // The emulator verified: X float16 bfloat16; YOut int8 int32 int4; ScaleOut float32. Its checks
 // follow CANN's source, 6 of them in part.
-// Vendor's page: hicann/ops-nn, quant/dynamic_quant/docs/aclnnDynamicQuant.md
+// Vendor's page: hicann/ops-nn, quant/dynamic_quant/docs
 func DynamicQuant(st *acl.Stream, p DynamicQuantParams) error {
 	c := NewCall(st, &opDynamicQuant)
 	p.Encode(c)
@@ -558,7 +558,7 @@ var opDynamicQuantV2 = Operator{
 // st.
 // The emulator verified: X, SmoothScalesOptional float32 float16 bfloat16; GroupIndexOptional
 // int32; YOut int8 int32 int4; ScaleOut, OffsetOut float32. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, quant/dynamic_quant_v2/docs/aclnnDynamicQuantV2.md
+// Vendor's page: hicann/ops-nn, quant/dynamic_quant_v2/docs
 func DynamicQuantV2(st *acl.Stream, p DynamicQuantV2Params) error {
 	c := NewCall(st, &opDynamicQuantV2)
 	p.Encode(c)
@@ -603,7 +603,7 @@ var opDynamicQuantV3 = Operator{
 // The emulator verified: X, SmoothScalesOptional float16 bfloat16; GroupIndexOptional int32; YOut
 // int8 int32 int4 hifloat8 float8_e5m2 float8_e4m3fn; ScaleOut, OffsetOut float32. Its checks
 // follow CANN's source.
-// Vendor's page: hicann/ops-nn, quant/dynamic_quant/docs/aclnnDynamicQuantV3.md
+// Vendor's page: hicann/ops-nn, quant/dynamic_quant/docs
 func DynamicQuantV3(st *acl.Stream, p DynamicQuantV3Params) error {
 	c := NewCall(st, &opDynamicQuantV3)
 	p.Encode(c)
@@ -650,7 +650,7 @@ var opDynamicQuantV4 = Operator{
 // The emulator verified: X, SmoothScalesOptional float16 bfloat16; GroupIndexOptional int32; YOut
 // int8 int32 int4 hifloat8 float8_e5m2 float8_e4m3fn; ScaleOut, OffsetOut float32. Its checks
 // follow CANN's source.
-// Vendor's page: hicann/ops-nn, quant/dynamic_quant/docs/aclnnDynamicQuantV4.md
+// Vendor's page: hicann/ops-nn, quant/dynamic_quant/docs
 func DynamicQuantV4(st *acl.Stream, p DynamicQuantV4Params) error {
 	c := NewCall(st, &opDynamicQuantV4)
 	p.Encode(c)
@@ -697,7 +697,7 @@ var opFakeQuantPerChannelAffineCachemask = Operator{
 // family quantization on st.
 // The emulator verified: Self, Scale, Out float32 float16; ZeroPoint float32 float16 int32; Mask
 // bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, quant/fake_quant_affine_cachemask/docs/aclnnFakeQuantPerChannelAffineCachemask.md
+// Vendor's page: hicann/ops-nn, quant/fake_quant_affine_cachemask/docs
 func FakeQuantPerChannelAffineCachemask(st *acl.Stream, p FakeQuantPerChannelAffineCachemaskParams) error {
 	c := NewCall(st, &opFakeQuantPerChannelAffineCachemask)
 	p.Encode(c)
@@ -743,7 +743,7 @@ var opFakeQuantPerTensorAffineCachemask = Operator{
 // It launches aclnnFakeQuantPerTensorAffineCachemask (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // quantization on st.
 // The emulator verified: Self, Out float32 float16; Mask bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, quant/fake_quant_affine_cachemask/docs/aclnnFakeQuantPerTensorAffineCachemask.md
+// Vendor's page: hicann/ops-nn, quant/fake_quant_affine_cachemask/docs
 func FakeQuantPerTensorAffineCachemask(st *acl.Stream, p FakeQuantPerTensorAffineCachemaskParams) error {
 	c := NewCall(st, &opFakeQuantPerTensorAffineCachemask)
 	p.Encode(c)
@@ -786,7 +786,7 @@ var opFlatQuant = Operator{
 // It launches aclnnFlatQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on st.
 // The emulator verified: X, KroneckerP1, KroneckerP2 float16 bfloat16; Out int32; QuantScale
 // float32. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, quant/flat_quant/docs/aclnnFlatQuant.md
+// Vendor's page: hicann/ops-nn, quant/flat_quant/docs
 func FlatQuant(st *acl.Stream, p FlatQuantParams) error {
 	c := NewCall(st, &opFlatQuant)
 	p.Encode(c)
@@ -826,7 +826,7 @@ var opFlatQuantV2 = Operator{
 // It launches aclnnFlatQuantV2 (libopapi, CANN 2026-08) of family quantization on st.
 // The emulator verified: X, KroneckerP1, KroneckerP2 float16 bfloat16; Out int32; QuantScale
 // float32. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, quant/flat_quant/docs/aclnnFlatQuantV2.md
+// Vendor's page: hicann/ops-nn, quant/flat_quant/docs
 func FlatQuantV2(st *acl.Stream, p FlatQuantV2Params) error {
 	c := NewCall(st, &opFlatQuantV2)
 	p.Encode(c)
@@ -869,7 +869,7 @@ var opFlatQuantV3 = Operator{
 // It launches aclnnFlatQuantV3 (libopapi, CANN 2026-08) of family quantization on st.
 // The emulator verified: X, KroneckerP1, KroneckerP2 float16 bfloat16; GroupListOptional int64; Out
 // int32; QuantScale float32. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, quant/flat_quant/docs/aclnnFlatQuantV3.md
+// Vendor's page: hicann/ops-nn, quant/flat_quant/docs
 func FlatQuantV3(st *acl.Stream, p FlatQuantV3Params) error {
 	c := NewCall(st, &opFlatQuantV3)
 	p.Encode(c)
@@ -915,7 +915,7 @@ var opGeluQuant = Operator{
 // The emulator verified: Self, InputScaleOptional, InputOffsetOptional float32 float16 bfloat16; Y
 // int8 hifloat8 float8_e5m2 float8_e4m3fn; OutScaleOptional float32. Its checks follow CANN's
 // source, 9 of them in part.
-// Vendor's page: hicann/ops-nn, activation/gelu_quant/docs/aclnnGeluQuant.md
+// Vendor's page: hicann/ops-nn, activation/gelu_quant/docs
 func GeluQuant(st *acl.Stream, p GeluQuantParams) error {
 	c := NewCall(st, &opGeluQuant)
 	p.Encode(c)
@@ -957,7 +957,7 @@ var opGroupQuant = Operator{
 // It launches aclnnGroupQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on st.
 // The emulator verified: X, Scale, OffsetOptional float32 float16 bfloat16; GroupIndex int32 int64;
 // Y int8. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, quant/group_quant/docs/aclnnGroupQuant.md
+// Vendor's page: hicann/ops-nn, quant/group_quant/docs
 func GroupQuant(st *acl.Stream, p GroupQuantParams) error {
 	c := NewCall(st, &opGroupQuant)
 	p.Encode(c)
@@ -997,7 +997,7 @@ var opGroupedDynamicMxQuant = Operator{
 // It launches aclnnGroupedDynamicMxQuant (libopapi, CANN 2026-08) of family quantization on st.
 // The emulator implements it. Its element types are not verified: only the Ascend950 has it. Its
 // checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-nn, quant/grouped_dynamic_mx_quant/docs/aclnnGroupedDynamicMxQuant.md
+// Vendor's page: hicann/ops-nn, quant/grouped_dynamic_mx_quant/docs
 func GroupedDynamicMxQuant(st *acl.Stream, p GroupedDynamicMxQuantParams) error {
 	c := NewCall(st, &opGroupedDynamicMxQuant)
 	p.Encode(c)
@@ -1041,7 +1041,7 @@ var opGroupedDynamicMxQuantV2 = Operator{
 // It launches aclnnGroupedDynamicMxQuantV2 (libopapi, CANN 2026-08) of family quantization on st.
 // The emulator implements it. Its element types are not verified: only the Ascend950 has it. Its
 // checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-nn, quant/grouped_dynamic_mx_quant/docs/aclnnGroupedDynamicMxQuantV2.md
+// Vendor's page: hicann/ops-nn, quant/grouped_dynamic_mx_quant/docs
 func GroupedDynamicMxQuantV2(st *acl.Stream, p GroupedDynamicMxQuantV2Params) error {
 	c := NewCall(st, &opGroupedDynamicMxQuantV2)
 	p.Encode(c)
@@ -1085,7 +1085,7 @@ var opGroupedQuantMax = Operator{
 // It launches aclnnGroupedQuantMax (libopapi, CANN 2026-08) of family quantization on st.
 // The emulator verified: X, Amax float32 float16 bfloat16; Scale float32; GroupList int64; Y
 // hifloat8 float8_e5m2 float8_e4m3fn. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-nn, quant/grouped_quant_max/docs/aclnnGroupedQuantMax.md
+// Vendor's page: hicann/ops-nn, quant/grouped_quant_max/docs
 func GroupedQuantMax(st *acl.Stream, p GroupedQuantMaxParams) error {
 	c := NewCall(st, &opGroupedQuantMax)
 	p.Encode(c)
@@ -1125,7 +1125,7 @@ var opQuantMax = Operator{
 // It launches aclnnQuantMax (libopapi, CANN 2026-08) of family quantization on st.
 // The emulator verified: X, Amax float32 float16 bfloat16; Scale float32; Y hifloat8 float8_e5m2
 // float8_e4m3fn. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-nn, quant/quant_max/docs/aclnnQuantMax.md
+// Vendor's page: hicann/ops-nn, quant/quant_max/docs
 func QuantMax(st *acl.Stream, p QuantMaxParams) error {
 	c := NewCall(st, &opQuantMax)
 	p.Encode(c)
@@ -1165,7 +1165,7 @@ var opQuantize = Operator{
 // It launches aclnnQuantize (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on st.
 // The emulator verified: X float32 float16 bfloat16; Scales float32 float16; ZeroPoints, Out int8
 // int32 uint8. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, quant/quantize/docs/aclnnQuantize.md
+// Vendor's page: hicann/ops-nn, quant/quantize/docs
 func Quantize(st *acl.Stream, p QuantizeParams) error {
 	c := NewCall(st, &opQuantize)
 	p.Encode(c)
@@ -1209,7 +1209,7 @@ var opRotateQuant = Operator{
 // It launches aclnnRotateQuant (libopapi, CANN 2026-08) of family quantization on st.
 // The emulator verified: X, Rotation float16 bfloat16; YOut int8 int32; ScaleOut float32. Its
 // checks follow CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-nn, matmul/rotate_quant/docs/aclnnRotateQuant.md
+// Vendor's page: hicann/ops-nn, matmul/rotate_quant/docs
 func RotateQuant(st *acl.Stream, p RotateQuantParams) error {
 	c := NewCall(st, &opRotateQuant)
 	p.Encode(c)
@@ -1254,7 +1254,7 @@ var opSwiGluQuant = Operator{
 // It launches aclnnSwiGluQuant (libopapi, CANN 8.1.RC1) of family quantization on st.
 // The emulator verified: X float32 float16 bfloat16; SmoothScalesOptional, OffsetsOptional,
 // ScaleOut float32; GroupIndexOptional int32; YOut int8. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, quant/swi_glu_quant/docs/aclnnSwiGluQuant.md
+// Vendor's page: hicann/ops-nn, quant/swi_glu_quant/docs
 func SwiGluQuant(st *acl.Stream, p SwiGluQuantParams) error {
 	c := NewCall(st, &opSwiGluQuant)
 	p.Encode(c)
@@ -1299,7 +1299,7 @@ var opSwiGluQuantV2 = Operator{
 // It launches aclnnSwiGluQuantV2 (libopapi, CANN 2026-08) of family quantization on st.
 // The emulator verified: X float32 float16 bfloat16; SmoothScalesOptional, OffsetsOptional,
 // ScaleOut float32; GroupIndexOptional int32; YOut int8 int4. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, quant/swi_glu_quant/docs/aclnnSwiGluQuantV2.md
+// Vendor's page: hicann/ops-nn, quant/swi_glu_quant/docs
 func SwiGluQuantV2(st *acl.Stream, p SwiGluQuantV2Params) error {
 	c := NewCall(st, &opSwiGluQuantV2)
 	p.Encode(c)
@@ -1351,7 +1351,7 @@ var opSwigluGroupQuant = Operator{
 // It launches aclnnSwigluGroupQuant (libopapi, CANN 2026-08) of family quantization on st.
 // The emulator implements it. Its element types are not verified: only the Ascend950 has it. Its
 // checks follow the document.
-// Vendor's page: hicann/ops-nn, activation/swiglu_group_quant/docs/aclnnSwigluGroupQuant.md
+// Vendor's page: hicann/ops-nn, activation/swiglu_group_quant/docs
 func SwigluGroupQuant(st *acl.Stream, p SwigluGroupQuantParams) error {
 	c := NewCall(st, &opSwigluGroupQuant)
 	p.Encode(c)
@@ -1411,7 +1411,7 @@ var opSwinTransformerLnQkvQuant = Operator{
 //
 // It launches aclnnSwinTransformerLnQkvQuant (libopapi, CANN 8.1.RC1) of family quantization on st.
 // The emulator does not implement it: no public source, only a document, and not written yet.
-// Vendor's page: mirror-cann/ops-transformer, ffn/swin_transformer_ln_qkv_quant/docs/aclnnSwinTransformerLnQkvQuant.md
+// Vendor's page: mirror-cann/ops-transformer, ffn/swin_transformer_ln_qkv_quant/docs
 func SwinTransformerLnQkvQuant(st *acl.Stream, p SwinTransformerLnQkvQuantParams) error {
 	c := NewCall(st, &opSwinTransformerLnQkvQuant)
 	p.Encode(c)
@@ -1461,7 +1461,7 @@ var opTransQuantParamV2 = Operator{
 // It launches aclnnTransQuantParamV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on
 // st.
 // The emulator verified: Scale, Offset float32; Out int64 uint64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, quant/trans_quant_param_v2/docs/aclnnTransQuantParamV2.md
+// Vendor's page: hicann/ops-nn, quant/trans_quant_param_v2/docs
 func TransQuantParamV2(st *acl.Stream, p TransQuantParamV2Params) error {
 	c := NewCall(st, &opTransQuantParamV2)
 	p.Encode(c)
@@ -1494,7 +1494,7 @@ var opTransQuantParamV3 = Operator{
 //
 // It launches aclnnTransQuantParamV3 (libopapi, CANN 2026-08) of family quantization on st.
 // The emulator verified: Scale float32; Out int64 uint64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, quant/trans_quant_param_v2/docs/aclnnTransQuantParamV3.md
+// Vendor's page: hicann/ops-nn, quant/trans_quant_param_v2/docs
 func TransQuantParamV3(st *acl.Stream, p TransQuantParamV3Params) error {
 	c := NewCall(st, &opTransQuantParamV3)
 	p.Encode(c)
@@ -1536,7 +1536,7 @@ var opWeightQuantPreprocess = Operator{
 //
 // It launches aclnnWeightQuantPreprocess (libopapi, CANN 2026-08) of family quantization on st.
 // The emulator does not implement it: only the Ascend950 has it, and not written yet.
-// Vendor's page: hicann/ops-math, conversion/weight_quant_preprocess/docs/aclnnWeightQuantPreprocess.md
+// Vendor's page: hicann/ops-math, conversion/weight_quant_preprocess/docs
 func WeightQuantPreprocess(st *acl.Stream, p WeightQuantPreprocessParams) error {
 	c := NewCall(st, &opWeightQuantPreprocess)
 	p.Encode(c)

@@ -26,7 +26,7 @@ var opApplyTopKTopP = Operator{
 // It launches aclnnApplyTopKTopP (libopapi, CANN 2026-08) of family random on st.
 // The emulator verified: Logits, P, Out float32 float16 bfloat16; K int32. Its checks follow CANN's
 // source.
-// Vendor's page: hicann/ops-nn, index/apply_top_k_top_p_with_sorted/docs/aclnnApplyTopKTopP.md
+// Vendor's page: hicann/ops-nn, index/apply_top_k_top_p_with_sorted/docs
 func ApplyTopKTopP(st *acl.Stream, p ApplyTopKTopPParams) error {
 	c := NewCall(st, &opApplyTopKTopP)
 	p.Encode(c)
@@ -139,7 +139,7 @@ var opDropout = Operator{
 // It launches aclnnDropout (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
 // The emulator verified: Input, Out float32 float16 bfloat16; MaskOut uint8. Its checks follow
 // CANN's source.
-// Vendor's page: hicann/ops-math, random/dsa_gen_bit_mask/docs/aclnnDropout.md
+// Vendor's page: hicann/ops-math, random/dsa_gen_bit_mask/docs
 func Dropout(st *acl.Stream, p DropoutParams) error {
 	c := NewCall(st, &opDropout)
 	p.Encode(c)
@@ -177,7 +177,7 @@ var opDropoutBackward = Operator{
 // It launches aclnnDropoutBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
 // The emulator verified: GradOutput, Out float32 float16 bfloat16; Mask uint8. Its checks follow
 // CANN's source.
-// Vendor's page: hicann/ops-math, random/drop_out_do_mask/docs/aclnnDropoutBackward.md
+// Vendor's page: hicann/ops-math, random/drop_out_do_mask/docs
 func DropoutBackward(st *acl.Stream, p DropoutBackwardParams) error {
 	c := NewCall(st, &opDropoutBackward)
 	p.Encode(c)
@@ -212,7 +212,7 @@ var opDropoutDoMask = Operator{
 // It launches aclnnDropoutDoMask (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
 // The emulator verified: Self, Out float32 float16 bfloat16; Mask uint8. Its checks follow CANN's
 // source.
-// Vendor's page: hicann/ops-math, random/drop_out_do_mask/docs/aclnnDropoutDoMask.md
+// Vendor's page: hicann/ops-math, random/drop_out_do_mask/docs
 func DropoutDoMask(st *acl.Stream, p DropoutDoMaskParams) error {
 	c := NewCall(st, &opDropoutDoMask)
 	p.Encode(c)
@@ -247,7 +247,7 @@ var opDropoutGenMask = Operator{
 //
 // It launches aclnnDropoutGenMask (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
 // The emulator verified: Out uint8. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, random/dsa_gen_bit_mask/docs/aclnnDropoutGenMask.md
+// Vendor's page: hicann/ops-math, random/dsa_gen_bit_mask/docs
 func DropoutGenMask(st *acl.Stream, p DropoutGenMaskParams) error {
 	c := NewCall(st, &opDropoutGenMask)
 	p.Encode(c)
@@ -284,7 +284,7 @@ var opDropoutGenMaskV2 = Operator{
 //
 // It launches aclnnDropoutGenMaskV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
 // The emulator verified: Out uint8. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, random/dsa_gen_bit_mask/docs/aclnnDropoutGenMaskV2.md
+// Vendor's page: hicann/ops-math, random/dsa_gen_bit_mask/docs
 func DropoutGenMaskV2(st *acl.Stream, p DropoutGenMaskV2Params) error {
 	c := NewCall(st, &opDropoutGenMaskV2)
 	p.Encode(c)
@@ -325,7 +325,7 @@ var opDropoutGenMaskV2Tensor = Operator{
 // It launches aclnnDropoutGenMaskV2Tensor (libopapi, CANN 2026-08) of family random on st.
 // The emulator verified: SeedTensor, OffsetTensor int64 uint64; Out uint8. Its checks follow CANN's
 // source.
-// Vendor's page: hicann/ops-math, random/dsa_gen_bit_mask/docs/aclnnDropoutGenMaskV2Tensor.md
+// Vendor's page: hicann/ops-math, random/dsa_gen_bit_mask/docs
 func DropoutGenMaskV2Tensor(st *acl.Stream, p DropoutGenMaskV2TensorParams) error {
 	c := NewCall(st, &opDropoutGenMaskV2Tensor)
 	p.Encode(c)
@@ -367,7 +367,7 @@ var opDropoutV3 = Operator{
 // It launches aclnnDropoutV3 (libopapi, CANN 2026-08) of family random on st.
 // The emulator verified: Out float32 float16 bfloat16; MaskOut uint8. Its checks follow CANN's
 // source.
-// Vendor's page: hicann/ops-math, random/drop_out_v3/docs/aclnnDropoutV3.md
+// Vendor's page: hicann/ops-math, random/drop_out_v3/docs
 func DropoutV3(st *acl.Stream, p DropoutV3Params) error {
 	c := NewCall(st, &opDropoutV3)
 	p.Encode(c)
@@ -405,7 +405,7 @@ var opDropoutV3Grad = Operator{
 // It launches aclnnDropoutV3Grad (libopapi, CANN 2026-08) of family random on st.
 // The emulator verified: GradY, GradX float32 float16 bfloat16; Mask uint8. Its checks follow
 // CANN's source.
-// Vendor's page: hicann/ops-math, random/drop_out_v3_grad/docs/aclnnDropoutV3Grad.md
+// Vendor's page: hicann/ops-math, random/drop_out_v3_grad/docs
 func DropoutV3Grad(st *acl.Stream, p DropoutV3GradParams) error {
 	c := NewCall(st, &opDropoutV3Grad)
 	p.Encode(c)
@@ -512,7 +512,7 @@ var opInplaceNormal = Operator{
 // It launches aclnnInplaceNormal (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, random/dsa_random_normal/docs/aclnnInplaceNormal.md
+// Vendor's page: hicann/ops-math, random/dsa_random_normal/docs
 func InplaceNormal(st *acl.Stream, p InplaceNormalParams) error {
 	c := NewCall(st, &opInplaceNormal)
 	p.Encode(c)
@@ -551,7 +551,7 @@ var opInplaceNormalTensor = Operator{
 // It launches aclnnInplaceNormalTensor (libopapi, CANN 2026-08) of family random on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool; SeedTensor, OffsetTensor int64. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, random/dsa_random_normal/docs/aclnnInplaceNormalTensor.md
+// Vendor's page: hicann/ops-math, random/dsa_random_normal/docs
 func InplaceNormalTensor(st *acl.Stream, p InplaceNormalTensorParams) error {
 	c := NewCall(st, &opInplaceNormalTensor)
 	p.Encode(c)
@@ -589,7 +589,7 @@ var opInplaceRandom = Operator{
 // It launches aclnnInplaceRandom (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs/aclnnInplaceRandom.md
+// Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs
 func InplaceRandom(st *acl.Stream, p InplaceRandomParams) error {
 	c := NewCall(st, &opInplaceRandom)
 	p.Encode(c)
@@ -628,7 +628,7 @@ var opInplaceRandomTensor = Operator{
 // It launches aclnnInplaceRandomTensor (libopapi, CANN 2026-08) of family random on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128; SeedTensor, OffsetTensor int64 uint64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs/aclnnInplaceRandomTensor.md
+// Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs
 func InplaceRandomTensor(st *acl.Stream, p InplaceRandomTensorParams) error {
 	c := NewCall(st, &opInplaceRandomTensor)
 	p.Encode(c)
@@ -664,7 +664,7 @@ var opInplaceRandomWithoutFromTo = Operator{
 // It launches aclnnInplaceRandomWithoutFromTo (libopapi, CANN 2026-08) of family random on st.
 // The emulator verified: SelfRef float32 float16 int8 int16 int32 int64 uint8 bool. Its checks
 // follow CANN's source.
-// Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs/aclnnInplaceRandomWithoutFromTo.md
+// Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs
 func InplaceRandomWithoutFromTo(st *acl.Stream, p InplaceRandomWithoutFromToParams) error {
 	c := NewCall(st, &opInplaceRandomWithoutFromTo)
 	p.Encode(c)
@@ -700,7 +700,7 @@ var opInplaceRandomWithoutFromToTensor = Operator{
 // st.
 // The emulator verified: SelfRef float32 float16 int8 int16 int32 uint8 bool; SeedTensor,
 // OffsetTensor int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs/aclnnInplaceRandomWithoutFromToTensor.md
+// Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs
 func InplaceRandomWithoutFromToTensor(st *acl.Stream, p InplaceRandomWithoutFromToTensorParams) error {
 	c := NewCall(st, &opInplaceRandomWithoutFromToTensor)
 	p.Encode(c)
@@ -738,7 +738,7 @@ var opInplaceUniform = Operator{
 // It launches aclnnInplaceUniform (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8. Its
 // checks follow CANN's source.
-// Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs/aclnnInplaceUniform.md
+// Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs
 func InplaceUniform(st *acl.Stream, p InplaceUniformParams) error {
 	c := NewCall(st, &opInplaceUniform)
 	p.Encode(c)
@@ -777,7 +777,7 @@ var opInplaceUniformTensor = Operator{
 // It launches aclnnInplaceUniformTensor (libopapi, CANN 2026-08) of family random on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8;
 // SeedTensor, OffsetTensor int64 uint64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs/aclnnInplaceUniformTensor.md
+// Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs
 func InplaceUniformTensor(st *acl.Stream, p InplaceUniformTensorParams) error {
 	c := NewCall(st, &opInplaceUniformTensor)
 	p.Encode(c)
@@ -816,7 +816,7 @@ var opMultinomial = Operator{
 // It launches aclnnMultinomial (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
 // The emulator verified: Self float32 float16 bfloat16 float64; Out int64. Its checks follow CANN's
 // source, 4 of them in part.
-// Vendor's page: hicann/ops-math, random/stateless_sample_multinomial/docs/aclnnMultinomial.md
+// Vendor's page: hicann/ops-math, random/stateless_sample_multinomial/docs
 func Multinomial(st *acl.Stream, p MultinomialParams) error {
 	c := NewCall(st, &opMultinomial)
 	p.Encode(c)
@@ -857,7 +857,7 @@ var opMultinomialTensor = Operator{
 // It launches aclnnMultinomialTensor (libopapi, CANN 2026-08) of family random on st.
 // The emulator verified: Self float32 float16 bfloat16 float64; SeedTensor, OffsetTensor, Out
 // int64. Its checks follow CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-math, random/stateless_sample_multinomial/docs/aclnnMultinomialTensor.md
+// Vendor's page: hicann/ops-math, random/stateless_sample_multinomial/docs
 func MultinomialTensor(st *acl.Stream, p MultinomialTensorParams) error {
 	c := NewCall(st, &opMultinomialTensor)
 	p.Encode(c)
@@ -895,7 +895,7 @@ var opNormalFloatFloat = Operator{
 //
 // It launches aclnnNormalFloatFloat (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
 // The emulator verified: Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, random/stateless_random_normal_v2/docs/aclnnNormalFloatFloat.md
+// Vendor's page: hicann/ops-math, random/stateless_random_normal_v2/docs
 func NormalFloatFloat(st *acl.Stream, p NormalFloatFloatParams) error {
 	c := NewCall(st, &opNormalFloatFloat)
 	p.Encode(c)
@@ -933,7 +933,7 @@ var opNormalFloatTensor = Operator{
 // It launches aclnnNormalFloatTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
 // The emulator verified: Std, Out float32 float16 bfloat16 float64. Its checks follow CANN's
 // source.
-// Vendor's page: hicann/ops-math, random/stateless_random_normal_v2/docs/aclnnNormalFloatTensor.md
+// Vendor's page: hicann/ops-math, random/stateless_random_normal_v2/docs
 func NormalFloatTensor(st *acl.Stream, p NormalFloatTensorParams) error {
 	c := NewCall(st, &opNormalFloatTensor)
 	p.Encode(c)
@@ -971,7 +971,7 @@ var opNormalTensorFloat = Operator{
 // It launches aclnnNormalTensorFloat (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
 // The emulator verified: Mean, Out float32 float16 bfloat16 float64. Its checks follow CANN's
 // source.
-// Vendor's page: hicann/ops-math, random/stateless_random_normal_v2/docs/aclnnNormalTensorFloat.md
+// Vendor's page: hicann/ops-math, random/stateless_random_normal_v2/docs
 func NormalTensorFloat(st *acl.Stream, p NormalTensorFloatParams) error {
 	c := NewCall(st, &opNormalTensorFloat)
 	p.Encode(c)
@@ -1009,7 +1009,7 @@ var opNormalTensorTensor = Operator{
 // It launches aclnnNormalTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
 // The emulator verified: Mean, Std, Out float32 float16 bfloat16 float64. Its checks follow CANN's
 // source.
-// Vendor's page: hicann/ops-math, random/stateless_random_normal_v2/docs/aclnnNormalTensorTensor.md
+// Vendor's page: hicann/ops-math, random/stateless_random_normal_v2/docs
 func NormalTensorTensor(st *acl.Stream, p NormalTensorTensorParams) error {
 	c := NewCall(st, &opNormalTensorTensor)
 	p.Encode(c)
@@ -1045,7 +1045,7 @@ var opRandperm = Operator{
 // It launches aclnnRandperm (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
 // The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8. Its
 // checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, random/stateless_randperm/docs/aclnnRandperm.md
+// Vendor's page: hicann/ops-math, random/stateless_randperm/docs
 func Randperm(st *acl.Stream, p RandpermParams) error {
 	c := NewCall(st, &opRandperm)
 	p.Encode(c)
@@ -1080,7 +1080,7 @@ var opSimThreadExponential = Operator{
 //
 // It launches aclnnSimThreadExponential (libopapi, CANN 2026-08) of family random on st.
 // The emulator verified: SelfRef float32 float16 bfloat16. Its checks follow the document.
-// Vendor's page: hicann/ops-math, random/sim_thread_exponential/docs/aclnnSimThreadExponential.md
+// Vendor's page: hicann/ops-math, random/sim_thread_exponential/docs
 func SimThreadExponential(st *acl.Stream, p SimThreadExponentialParams) error {
 	c := NewCall(st, &opSimThreadExponential)
 	p.Encode(c)
@@ -1122,7 +1122,7 @@ var opTopKTopPSample = Operator{
 // It launches aclnnTopKTopPSample (libopapi, CANN 2026-08) of family random on st.
 // The emulator verified: Logits, TopP float16 bfloat16; TopK int32; Q, LogitsTopKPSelect float32;
 // LogitsSelectIdx int64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, index/top_k_top_p_sample/docs/aclnnTopKTopPSample.md
+// Vendor's page: hicann/ops-nn, index/top_k_top_p_sample/docs
 func TopKTopPSample(st *acl.Stream, p TopKTopPSampleParams) error {
 	c := NewCall(st, &opTopKTopPSample)
 	p.Encode(c)
@@ -1174,7 +1174,7 @@ var opTopKTopPSampleV2 = Operator{
 // It launches aclnnTopKTopPSampleV2 (libopapi, CANN 2026-08) of family random on st.
 // The emulator verified: Logits, TopP, MinPs float32 float16 bfloat16; TopK int32; Q,
 // LogitsTopKPSelect float32; LogitsSelectIdx int64. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, index/top_k_top_p_sample_v2/docs/aclnnTopKTopPSampleV2.md
+// Vendor's page: hicann/ops-nn, index/top_k_top_p_sample_v2/docs
 func TopKTopPSampleV2(st *acl.Stream, p TopKTopPSampleV2Params) error {
 	c := NewCall(st, &opTopKTopPSampleV2)
 	p.Encode(c)

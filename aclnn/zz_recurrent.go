@@ -40,7 +40,7 @@ var opBidirectionLSTM = Operator{
 // The emulator verified: X, InitH, InitC, WIh, WHh, BIhOptional, BHhOptional, WIhReverseOptional,
 // WHhReverseOptional, BIhReverseOptional, BHhReverseOptional, YOut, OutputHOut, OutputCOut float16.
 // Its checks follow the document.
-// Vendor's page: hicann/ops-nn, rnn/bidirection_lstm/docs/aclnnBidirectionLSTM.md
+// Vendor's page: hicann/ops-nn, rnn/bidirection_lstm/docs
 func BidirectionLSTM(st *acl.Stream, p BidirectionLSTMParams) error {
 	c := NewCall(st, &opBidirectionLSTM)
 	p.Encode(c)
@@ -107,7 +107,7 @@ var opBidirectionLSTMV2 = Operator{
 // The emulator verified: X, InitH, InitC, WIh, WHh, BIhOptional, BHhOptional, WIhReverseOptional,
 // WHhReverseOptional, BIhReverseOptional, BHhReverseOptional, YOut, OutputHOut, OutputCOut float16.
 // Its checks follow the document.
-// Vendor's page: hicann/ops-nn, rnn/bidirection_lstmv2/docs/aclnnBidirectionLSTMV2.md
+// Vendor's page: hicann/ops-nn, rnn/bidirection_lstmv2/docs
 func BidirectionLSTMV2(st *acl.Stream, p BidirectionLSTMV2Params) error {
 	c := NewCall(st, &opBidirectionLSTMV2)
 	p.Encode(c)
@@ -597,7 +597,7 @@ var opChunkLocalCumsum = Operator{
 // It launches aclnnChunkLocalCumsum (libcust_opapi, custom operator package) of family recurrent on
 // st.
 // The emulator verified: G, Out float32 float16 bfloat16. Its checks follow the document.
-// Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_fwd/chunk_local_cumsum/docs/aclnnChunkLocalCumsum.md
+// Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_fwd/chunk_local_cumsum/docs
 func ChunkLocalCumsum(st *acl.Stream, p ChunkLocalCumsumParams) error {
 	c := NewCall(st, &opChunkLocalCumsum)
 	p.Encode(c)
@@ -634,7 +634,7 @@ var opExpSegsum = Operator{
 //
 // It launches aclnnExpSegsum (libopapi, CANN 2026-08) of family recurrent on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/segsum/docs/aclnnExpSegsum.md
+// Vendor's page: hicann/ops-math, math/segsum/docs
 func ExpSegsum(st *acl.Stream, p ExpSegsumParams) error {
 	c := NewCall(st, &opExpSegsum)
 	p.Encode(c)
@@ -666,7 +666,7 @@ var opExpSegsumBackward = Operator{
 // It launches aclnnExpSegsumBackward (libopapi, CANN 2026-08) of family recurrent on st.
 // The emulator verified: GradOutput, GradSelf, GradInput float32 float16 bfloat16. Its checks
 // follow CANN's source.
-// Vendor's page: hicann/ops-math, math/exp_segsum_grad/docs/aclnnExpSegsumBackward.md
+// Vendor's page: hicann/ops-math, math/exp_segsum_grad/docs
 func ExpSegsumBackward(st *acl.Stream, p ExpSegsumBackwardParams) error {
 	c := NewCall(st, &opExpSegsumBackward)
 	p.Encode(c)
@@ -714,7 +714,7 @@ var opGRU = Operator{
 // It launches aclnnGRU (libopapi, CANN 2026-08) of family recurrent on st.
 // The emulator verified: Input, Params, Hx, Output, Hy, ROut, ZOut, NOut, HnOut, HOut float32
 // float16. Its checks follow CANN's source, 11 of them in part.
-// Vendor's page: hicann/ops-nn, rnn/gru/docs/aclnnGRU.md
+// Vendor's page: hicann/ops-nn, rnn/gru/docs
 func GRU(st *acl.Stream, p GRUParams) error {
 	c := NewCall(st, &opGRU)
 	p.Encode(c)
@@ -776,7 +776,7 @@ var opGRUBackward = Operator{
 // It launches aclnnGRUBackward (libopapi, CANN 2026-08) of family recurrent on st.
 // The emulator verified: Input, Params, Hx, Dy, Dh, R, Z, N, Hn, H, DxOut, DhPrevOut, DparamsOut
 // float32 float16. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, rnn/gru_grad/docs/aclnnGRUBackward.md
+// Vendor's page: hicann/ops-nn, rnn/gru_grad/docs
 func GRUBackward(st *acl.Stream, p GRUBackwardParams) error {
 	c := NewCall(st, &opGRUBackward)
 	p.Encode(c)
@@ -886,7 +886,7 @@ var opLSTM = Operator{
 // It launches aclnnLSTM (libopapi, CANN 2026-08) of family recurrent on st.
 // The emulator verified: Input, Params, Hx, Output, Hy, Cy, IOut, JOut, FOut, OOut, HOut, COut,
 // TanhCOut float32 float16. Its checks follow CANN's source, 17 of them in part.
-// Vendor's page: hicann/ops-nn, rnn/dynamic_rnn/docs/aclnnLSTM.md
+// Vendor's page: hicann/ops-nn, rnn/dynamic_rnn/docs
 func LSTM(st *acl.Stream, p LSTMParams) error {
 	c := NewCall(st, &opLSTM)
 	p.Encode(c)
@@ -958,7 +958,7 @@ var opLstmBackward = Operator{
 // It launches aclnnLstmBackward (libopapi, CANN 2026-08) of family recurrent on st.
 // The emulator verified: Input, Hx, Params, Dy, Dh, Dc, I, G, F, O, H, C, Tanhc, DxOut, DhPrevOut,
 // DcPrevOut, DparamsOut float32 float16. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, rnn/single_layer_lstm_grad/docs/aclnnLstmBackward.md
+// Vendor's page: hicann/ops-nn, rnn/single_layer_lstm_grad/docs
 func LstmBackward(st *acl.Stream, p LstmBackwardParams) error {
 	c := NewCall(st, &opLstmBackward)
 	p.Encode(c)
@@ -1240,7 +1240,7 @@ var opRecurrentGatedDeltaRule = Operator{
 // The emulator verified: Query, Key, Value, Beta, Out bfloat16; StateRef float32 bfloat16;
 // ActualSeqLengths, SsmStateIndices, NumAcceptedTokens int32; G float32. Its checks follow the
 // document.
-// Vendor's page: mirror-cann/ops-transformer, attention/recurrent_gated_delta_rule/docs/aclnnRecurrentGatedDeltaRule.md
+// Vendor's page: mirror-cann/ops-transformer, attention/recurrent_gated_delta_rule/docs
 func RecurrentGatedDeltaRule(st *acl.Stream, p RecurrentGatedDeltaRuleParams) error {
 	c := NewCall(st, &opRecurrentGatedDeltaRule)
 	p.Encode(c)
@@ -1363,7 +1363,7 @@ var opThnnFusedLstmCell = Operator{
 // It launches aclnnThnnFusedLstmCell (libopapi, CANN 2026-08) of family recurrent on st.
 // The emulator verified: InputGates, HiddenGates, Cx, InputBiasOptional, HiddenBiasOptional, HyOut,
 // CyOut, StorageOut float32 float16. Its checks follow CANN's source, 32 of them in part.
-// Vendor's page: hicann/ops-nn, rnn/thnn_fused_lstm_cell/docs/aclnnThnnFusedLstmCell.md
+// Vendor's page: hicann/ops-nn, rnn/thnn_fused_lstm_cell/docs
 func ThnnFusedLstmCell(st *acl.Stream, p ThnnFusedLstmCellParams) error {
 	c := NewCall(st, &opThnnFusedLstmCell)
 	p.Encode(c)
@@ -1407,7 +1407,7 @@ var opThnnFusedLstmCellBackward = Operator{
 // It launches aclnnThnnFusedLstmCellBackward (libopapi, CANN 2026-08) of family recurrent on st.
 // The emulator verified: GradHyOptional, GradCOptional, Cx, Cy, Storage, GradGatesOut, GradCxOut,
 // GradBiasOut float32 float16. Its checks follow the document.
-// Vendor's page: hicann/ops-nn, rnn/thnn_fused_lstm_cell_grad/docs/aclnnThnnFusedLstmCellBackward.md
+// Vendor's page: hicann/ops-nn, rnn/thnn_fused_lstm_cell_grad/docs
 func ThnnFusedLstmCellBackward(st *acl.Stream, p ThnnFusedLstmCellBackwardParams) error {
 	c := NewCall(st, &opThnnFusedLstmCellBackward)
 	p.Encode(c)

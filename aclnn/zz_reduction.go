@@ -25,7 +25,7 @@ var opAll = Operator{
 // It launches aclnnAll (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
 // Out uint8 bool. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_all/docs/aclnnAll.md
+// Vendor's page: hicann/ops-math, math/reduce_all/docs
 func All(st *acl.Stream, p AllParams) error {
 	c := NewCall(st, &opAll)
 	p.Encode(c)
@@ -60,7 +60,7 @@ var opAmax = Operator{
 // It launches aclnnAmax (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool. Its checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_max/docs/aclnnAmax.md
+// Vendor's page: hicann/ops-math, math/reduce_max/docs
 func Amax(st *acl.Stream, p AmaxParams) error {
 	c := NewCall(st, &opAmax)
 	p.Encode(c)
@@ -95,7 +95,7 @@ var opAmin = Operator{
 // It launches aclnnAmin (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_min/docs/aclnnAmin.md
+// Vendor's page: hicann/ops-math, math/reduce_min/docs
 func Amin(st *acl.Stream, p AminParams) error {
 	c := NewCall(st, &opAmin)
 	p.Encode(c)
@@ -131,7 +131,7 @@ var opAminmax = Operator{
 // It launches aclnnAminmax (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, MinOut, MaxOut float32 float16 bfloat16 float64 int8 int16 int32
 // int64 uint8 bool. Its checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_min/docs/aclnnAminmax.md
+// Vendor's page: hicann/ops-math, math/reduce_min/docs
 func Aminmax(st *acl.Stream, p AminmaxParams) error {
 	c := NewCall(st, &opAminmax)
 	p.Encode(c)
@@ -166,7 +166,7 @@ var opAminmaxAll = Operator{
 // It launches aclnnAminmaxAll (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, MinOut, MaxOut float32 float16 bfloat16 float64 int8 int16 int32
 // int64 uint8 bool. Its checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_min/docs/aclnnAminmaxAll.md
+// Vendor's page: hicann/ops-math, math/reduce_min/docs
 func AminmaxAll(st *acl.Stream, p AminmaxAllParams) error {
 	c := NewCall(st, &opAminmaxAll)
 	p.Encode(c)
@@ -201,7 +201,7 @@ var opAminmaxDim = Operator{
 // It launches aclnnAminmaxDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, MinOut, MaxOut float32 float16 bfloat16 float64 int8 int16 int32
 // int64 uint8 bool. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_min/docs/aclnnAminmaxDim.md
+// Vendor's page: hicann/ops-math, math/reduce_min/docs
 func AminmaxDim(st *acl.Stream, p AminmaxDimParams) error {
 	c := NewCall(st, &opAminmaxDim)
 	p.Encode(c)
@@ -237,7 +237,7 @@ var opAny = Operator{
 // It launches aclnnAny (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
 // Out uint8 bool. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_any/docs/aclnnAny.md
+// Vendor's page: hicann/ops-math, math/reduce_any/docs
 func Any(st *acl.Stream, p AnyParams) error {
 	c := NewCall(st, &opAny)
 	p.Encode(c)
@@ -272,7 +272,7 @@ var opArgMax = Operator{
 // It launches aclnnArgMax (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8; Out
 // integers. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/arg_max_v2/docs/aclnnArgMax.md
+// Vendor's page: hicann/ops-math, math/arg_max_v2/docs
 func ArgMax(st *acl.Stream, p ArgMaxParams) error {
 	c := NewCall(st, &opArgMax)
 	p.Encode(c)
@@ -307,7 +307,7 @@ var opArgMin = Operator{
 // It launches aclnnArgMin (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8; Out
 // int32 int64. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/arg_min/docs/aclnnArgMin.md
+// Vendor's page: hicann/ops-math, math/arg_min/docs
 func ArgMin(st *acl.Stream, p ArgMinParams) error {
 	c := NewCall(st, &opArgMin)
 	p.Encode(c)
@@ -342,7 +342,7 @@ var opArgsort = Operator{
 // It launches aclnnArgsort (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self float32 float16 bfloat16 int8 int16 int32 int64 uint8; Out int64. Its
 // checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/sort/docs/aclnnArgsort.md
+// Vendor's page: hicann/ops-math, math/sort/docs
 func Argsort(st *acl.Stream, p ArgsortParams) error {
 	c := NewCall(st, &opArgsort)
 	p.Encode(c)
@@ -377,7 +377,7 @@ var opBincount = Operator{
 // It launches aclnnBincount (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self int8 int16 int32 int64 uint8; Weights float32 float16 float64 int8
 // int16 int32 int64 uint8 bool; Out float32 float64 int32 int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/bincount/docs/aclnnBincount.md
+// Vendor's page: hicann/ops-math, math/bincount/docs
 func Bincount(st *acl.Stream, p BincountParams) error {
 	c := NewCall(st, &opBincount)
 	p.Encode(c)
@@ -412,7 +412,7 @@ var opCummax = Operator{
 // It launches aclnnCummax (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, ValuesOut float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 bool; IndicesOut int32 int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/cummax/docs/aclnnCummax.md
+// Vendor's page: hicann/ops-math, math/cummax/docs
 func Cummax(st *acl.Stream, p CummaxParams) error {
 	c := NewCall(st, &opCummax)
 	p.Encode(c)
@@ -447,7 +447,7 @@ var opCummin = Operator{
 // It launches aclnnCummin (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, ValuesOut float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 bool; IndicesOut int32 int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/cummin/docs/aclnnCummin.md
+// Vendor's page: hicann/ops-math, math/cummin/docs
 func Cummin(st *acl.Stream, p CumminParams) error {
 	c := NewCall(st, &opCummin)
 	p.Encode(c)
@@ -518,7 +518,7 @@ var opCumsum = Operator{
 // The emulator verified: Self float32 float16 bfloat16 float64 integers bool complex64 complex128;
 // Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 complex64 complex128. Its
 // checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/cumsum/docs/aclnnCumsum.md
+// Vendor's page: hicann/ops-math, math/cumsum/docs
 func Cumsum(st *acl.Stream, p CumsumParams) error {
 	c := NewCall(st, &opCumsum)
 	p.Encode(c)
@@ -555,7 +555,7 @@ var opCumsumV2 = Operator{
 // It launches aclnnCumsumV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // complex64 complex128. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-math, math/cumsum/docs/aclnnCumsumV2.md
+// Vendor's page: hicann/ops-math, math/cumsum/docs
 func CumsumV2(st *acl.Stream, p CumsumV2Params) error {
 	c := NewCall(st, &opCumsumV2)
 	p.Encode(c)
@@ -592,7 +592,7 @@ var opHistc = Operator{
 // It launches aclnnHistc (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, Out float32 float16 int8 int16 int32 int64 uint8. Its checks follow
 // CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-math, math/histogram_v2/docs/aclnnHistc.md
+// Vendor's page: hicann/ops-math, math/histogram_v2/docs
 func Histc(st *acl.Stream, p HistcParams) error {
 	c := NewCall(st, &opHistc)
 	p.Encode(c)
@@ -661,7 +661,7 @@ var opKthvalue = Operator{
 // It launches aclnnKthvalue (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, ValuesOut float32 float16 bfloat16 int8 int16 int32 int64 uint8;
 // IndicesOut int64. Its checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnKthvalue.md
+// Vendor's page: hicann/ops-nn, index/gather_v2/docs
 func Kthvalue(st *acl.Stream, p KthvalueParams) error {
 	c := NewCall(st, &opKthvalue)
 	p.Encode(c)
@@ -700,7 +700,7 @@ var opLinalgVectorNorm = Operator{
 // It launches aclnnLinalgVectorNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
 // Out float32 float16 bfloat16 float64. Its checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-nn, norm/lp_norm_v2/docs/aclnnLinalgVectorNorm.md
+// Vendor's page: hicann/ops-nn, norm/lp_norm_v2/docs
 func LinalgVectorNorm(st *acl.Stream, p LinalgVectorNormParams) error {
 	c := NewCall(st, &opLinalgVectorNorm)
 	p.Encode(c)
@@ -738,7 +738,7 @@ var opLogSumExp = Operator{
 // It launches aclnnLogSumExp (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool; Out
 // float32 float16 bfloat16. Its checks follow CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_log_sum_exp/docs/aclnnLogSumExp.md
+// Vendor's page: hicann/ops-math, math/reduce_log_sum_exp/docs
 func LogSumExp(st *acl.Stream, p LogSumExpParams) error {
 	c := NewCall(st, &opLogSumExp)
 	p.Encode(c)
@@ -771,7 +771,7 @@ var opMax = Operator{
 // It launches aclnnMax (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_max/docs/aclnnMax.md
+// Vendor's page: hicann/ops-math, math/reduce_max/docs
 func Max(st *acl.Stream, p MaxParams) error {
 	c := NewCall(st, &opMax)
 	p.Encode(c)
@@ -805,7 +805,7 @@ var opMaxDim = Operator{
 // It launches aclnnMaxDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int64 bool; Indices integers. Its
 // checks follow CANN's source, 8 of them in part.
-// Vendor's page: hicann/ops-math, math/arg_max_with_value/docs/aclnnMaxDim.md
+// Vendor's page: hicann/ops-math, math/arg_max_with_value/docs
 func MaxDim(st *acl.Stream, p MaxDimParams) error {
 	c := NewCall(st, &opMaxDim)
 	p.Encode(c)
@@ -842,7 +842,7 @@ var opMaxV2 = Operator{
 // It launches aclnnMaxV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool. Its checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_max/docs/aclnnMaxV2.md
+// Vendor's page: hicann/ops-math, math/reduce_max/docs
 func MaxV2(st *acl.Stream, p MaxV2Params) error {
 	c := NewCall(st, &opMaxV2)
 	p.Encode(c)
@@ -879,7 +879,7 @@ var opMean = Operator{
 // It launches aclnnMean (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // complex64 complex128. Its checks follow CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_mean/docs/aclnnMean.md
+// Vendor's page: hicann/ops-math, math/reduce_mean/docs
 func Mean(st *acl.Stream, p MeanParams) error {
 	c := NewCall(st, &opMean)
 	p.Encode(c)
@@ -917,7 +917,7 @@ var opMeanV2 = Operator{
 // It launches aclnnMeanV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // complex64 complex128. Its checks follow CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_mean/docs/aclnnMeanV2.md
+// Vendor's page: hicann/ops-math, math/reduce_mean/docs
 func MeanV2(st *acl.Stream, p MeanV2Params) error {
 	c := NewCall(st, &opMeanV2)
 	p.Encode(c)
@@ -951,7 +951,7 @@ var opMedian = Operator{
 // It launches aclnnMedian (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, ValuesOut float32 float16 bfloat16 int8 int16 int32 int64 uint8. Its
 // checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnMedian.md
+// Vendor's page: hicann/ops-nn, index/gather_v2/docs
 func Median(st *acl.Stream, p MedianParams) error {
 	c := NewCall(st, &opMedian)
 	p.Encode(c)
@@ -985,7 +985,7 @@ var opMedianDim = Operator{
 // It launches aclnnMedianDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, ValuesOut float32 float16 bfloat16 int8 int16 int32 int64 uint8;
 // IndicesOut int64. Its checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnMedianDim.md
+// Vendor's page: hicann/ops-nn, index/gather_v2/docs
 func MedianDim(st *acl.Stream, p MedianDimParams) error {
 	c := NewCall(st, &opMedianDim)
 	p.Encode(c)
@@ -1019,7 +1019,7 @@ var opMin = Operator{
 // It launches aclnnMin (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_min/docs/aclnnMin.md
+// Vendor's page: hicann/ops-math, math/reduce_min/docs
 func Min(st *acl.Stream, p MinParams) error {
 	c := NewCall(st, &opMin)
 	p.Encode(c)
@@ -1053,7 +1053,7 @@ var opMinDim = Operator{
 // It launches aclnnMinDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int64 bool; Indices integers. Its
 // checks follow CANN's source, 8 of them in part.
-// Vendor's page: hicann/ops-math, math/arg_min_with_value/docs/aclnnMinDim.md
+// Vendor's page: hicann/ops-math, math/arg_min_with_value/docs
 func MinDim(st *acl.Stream, p MinDimParams) error {
 	c := NewCall(st, &opMinDim)
 	p.Encode(c)
@@ -1087,7 +1087,7 @@ var opNanMedian = Operator{
 // It launches aclnnNanMedian (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8. Its
 // checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnNanMedian.md
+// Vendor's page: hicann/ops-nn, index/gather_v2/docs
 func NanMedian(st *acl.Stream, p NanMedianParams) error {
 	c := NewCall(st, &opNanMedian)
 	p.Encode(c)
@@ -1121,7 +1121,7 @@ var opNanMedianDim = Operator{
 // It launches aclnnNanMedianDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, ValuesOut float32 float16 bfloat16 int8 int16 int32 int64 uint8;
 // IndicesOut int64. Its checks follow CANN's source, 4 of them in part.
-// Vendor's page: hicann/ops-nn, index/gather_v2/docs/aclnnNanMedianDim.md
+// Vendor's page: hicann/ops-nn, index/gather_v2/docs
 func NanMedianDim(st *acl.Stream, p NanMedianDimParams) error {
 	c := NewCall(st, &opNanMedianDim)
 	p.Encode(c)
@@ -1158,7 +1158,7 @@ var opNorm = Operator{
 // It launches aclnnNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
 // Out float32 float16 bfloat16 float64. Its checks follow CANN's source, 3 of them in part.
-// Vendor's page: hicann/ops-nn, norm/lp_norm_v2/docs/aclnnNorm.md
+// Vendor's page: hicann/ops-nn, norm/lp_norm_v2/docs
 func Norm(st *acl.Stream, p NormParams) error {
 	c := NewCall(st, &opNorm)
 	p.Encode(c)
@@ -1193,7 +1193,7 @@ var opProd = Operator{
 // It launches aclnnProd (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64 complex128. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_prod/docs/aclnnProd.md
+// Vendor's page: hicann/ops-math, math/reduce_prod/docs
 func Prod(st *acl.Stream, p ProdParams) error {
 	c := NewCall(st, &opProd)
 	p.Encode(c)
@@ -1228,7 +1228,7 @@ var opProdDim = Operator{
 // It launches aclnnProdDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64 complex128. Its checks follow CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_prod/docs/aclnnProdDim.md
+// Vendor's page: hicann/ops-math, math/reduce_prod/docs
 func ProdDim(st *acl.Stream, p ProdDimParams) error {
 	c := NewCall(st, &opProdDim)
 	p.Encode(c)
@@ -1265,7 +1265,7 @@ var opReduceLogSum = Operator{
 // It launches aclnnReduceLogSum (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Data, Reduce float32 float16. Its checks follow CANN's source, 2 of them
 // in part.
-// Vendor's page: hicann/ops-math, math/reduce_log_sum/docs/aclnnReduceLogSum.md
+// Vendor's page: hicann/ops-math, math/reduce_log_sum/docs
 func ReduceLogSum(st *acl.Stream, p ReduceLogSumParams) error {
 	c := NewCall(st, &opReduceLogSum)
 	p.Encode(c)
@@ -1302,7 +1302,7 @@ var opReduceNansum = Operator{
 // It launches aclnnReduceNansum (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool. Its
 // checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_nansum/docs/aclnnReduceNansum.md
+// Vendor's page: hicann/ops-math, math/reduce_nansum/docs
 func ReduceNansum(st *acl.Stream, p ReduceNansumParams) error {
 	c := NewCall(st, &opReduceNansum)
 	p.Encode(c)
@@ -1339,7 +1339,7 @@ var opReduceSum = Operator{
 // It launches aclnnReduceSum (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64 complex128. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_sum/docs/aclnnReduceSum.md
+// Vendor's page: hicann/ops-math, math/reduce_sum/docs
 func ReduceSum(st *acl.Stream, p ReduceSumParams) error {
 	c := NewCall(st, &opReduceSum)
 	p.Encode(c)
@@ -1378,7 +1378,7 @@ var opSort = Operator{
 // The emulator verified: Self float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool; ValuesOut
 // float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool; IndicesOut int64. Its checks
 // follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/sort/docs/aclnnSort.md
+// Vendor's page: hicann/ops-math, math/sort/docs
 func Sort(st *acl.Stream, p SortParams) error {
 	c := NewCall(st, &opSort)
 	p.Encode(c)
@@ -1417,7 +1417,7 @@ var opSortWithIndex = Operator{
 //
 // It launches aclnnSortWithIndex (libopapi, CANN 2026-08) of family reduction on st.
 // The emulator does not implement it: experimental, in no release of CANN.
-// Vendor's page: hicann/ops-math, experimental/math/sort_with_index/docs/aclnnSortWithIndex.md
+// Vendor's page: hicann/ops-math, experimental/math/sort_with_index/docs
 func SortWithIndex(st *acl.Stream, p SortWithIndexParams) error {
 	c := NewCall(st, &opSortWithIndex)
 	p.Encode(c)
@@ -1457,7 +1457,7 @@ var opStd = Operator{
 // It launches aclnnStd (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source, 4 of
 // them in part.
-// Vendor's page: hicann/ops-math, math/reduce_std_v2/docs/aclnnStd.md
+// Vendor's page: hicann/ops-math, math/reduce_std_v2/docs
 func Std(st *acl.Stream, p StdParams) error {
 	c := NewCall(st, &opStd)
 	p.Encode(c)
@@ -1497,7 +1497,7 @@ var opStdMeanCorrection = Operator{
 // st.
 // The emulator verified: Self, StdOut, MeanOut float32 float16 bfloat16. Its checks follow CANN's
 // source, 4 of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_std_with_mean/docs/aclnnStdMeanCorrection.md
+// Vendor's page: hicann/ops-math, math/reduce_std_with_mean/docs
 func StdMeanCorrection(st *acl.Stream, p StdMeanCorrectionParams) error {
 	c := NewCall(st, &opStdMeanCorrection)
 	p.Encode(c)
@@ -1537,7 +1537,7 @@ var opTopk = Operator{
 // It launches aclnnTopk (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, ValuesOut float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8; IndicesOut int64. Its checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-math, math/topk/docs/aclnnTopk.md
+// Vendor's page: hicann/ops-math, math/topk/docs
 func Topk(st *acl.Stream, p TopkParams) error {
 	c := NewCall(st, &opTopk)
 	p.Encode(c)
@@ -1576,7 +1576,7 @@ var opUnique = Operator{
 // It launches aclnnUnique (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, ValueOut float32 float16 bfloat16 float64 integers bool; InverseOut
 // int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/unique_consecutive/docs/aclnnUnique.md
+// Vendor's page: hicann/ops-nn, index/unique_consecutive/docs
 func Unique(st *acl.Stream, p UniqueParams) error {
 	c := NewCall(st, &opUnique)
 	p.Encode(c)
@@ -1616,7 +1616,7 @@ var opUnique2 = Operator{
 // It launches aclnnUnique2 (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, ValueOut float32 float16 bfloat16 float64 integers bool; InverseOut,
 // CountsOut int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/unique_consecutive/docs/aclnnUnique2.md
+// Vendor's page: hicann/ops-nn, index/unique_consecutive/docs
 func Unique2(st *acl.Stream, p Unique2Params) error {
 	c := NewCall(st, &opUnique2)
 	p.Encode(c)
@@ -1658,7 +1658,7 @@ var opUniqueConsecutive = Operator{
 // st.
 // The emulator verified: Self, ValueOut float32 float16 bfloat16 float64 integers bool complex64
 // complex128; InverseOut, CountsOut int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/unique_consecutive/docs/aclnnUniqueConsecutive.md
+// Vendor's page: hicann/ops-nn, index/unique_consecutive/docs
 func UniqueConsecutive(st *acl.Stream, p UniqueConsecutiveParams) error {
 	c := NewCall(st, &opUniqueConsecutive)
 	p.Encode(c)
@@ -1700,7 +1700,7 @@ var opUniqueDim = Operator{
 // It launches aclnnUniqueDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, ValueOut float32 float16 bfloat16 float64 integers bool; InverseOut,
 // CountsOut int64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-nn, index/unique_with_counts_ext2/docs/aclnnUniqueDim.md
+// Vendor's page: hicann/ops-nn, index/unique_with_counts_ext2/docs
 func UniqueDim(st *acl.Stream, p UniqueDimParams) error {
 	c := NewCall(st, &opUniqueDim)
 	p.Encode(c)
@@ -1740,7 +1740,7 @@ var opVar = Operator{
 // It launches aclnnVar (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source, 5 of
 // them in part.
-// Vendor's page: hicann/ops-math, math/reduce_var/docs/aclnnVar.md
+// Vendor's page: hicann/ops-math, math/reduce_var/docs
 func Var(st *acl.Stream, p VarParams) error {
 	c := NewCall(st, &opVar)
 	p.Encode(c)
@@ -1778,7 +1778,7 @@ var opVarCorrection = Operator{
 // It launches aclnnVarCorrection (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source, 5 of
 // them in part.
-// Vendor's page: hicann/ops-math, math/reduce_var/docs/aclnnVarCorrection.md
+// Vendor's page: hicann/ops-math, math/reduce_var/docs
 func VarCorrection(st *acl.Stream, p VarCorrectionParams) error {
 	c := NewCall(st, &opVarCorrection)
 	p.Encode(c)
@@ -1817,7 +1817,7 @@ var opVarMean = Operator{
 // It launches aclnnVarMean (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
 // The emulator verified: Self, VarOut, MeanOut float32 float16. Its checks follow CANN's source, 7
 // of them in part.
-// Vendor's page: hicann/ops-math, math/reduce_var/docs/aclnnVarMean.md
+// Vendor's page: hicann/ops-math, math/reduce_var/docs
 func VarMean(st *acl.Stream, p VarMeanParams) error {
 	c := NewCall(st, &opVarMean)
 	p.Encode(c)

@@ -26,7 +26,7 @@ var opAffineGrid = Operator{
 // It launches aclnnAffineGrid (libopapi, CANN 8.1.RC1 and 2026-08) of family resampling on st.
 // The emulator verified: Theta, Out float32 float16 bfloat16. Its checks follow CANN's source, 1 of
 // them in part.
-// Vendor's page: hicann/ops-math, math/affine_grid/docs/aclnnAffineGrid.md
+// Vendor's page: hicann/ops-math, math/affine_grid/docs
 func AffineGrid(st *acl.Stream, p AffineGridParams) error {
 	c := NewCall(st, &opAffineGrid)
 	p.Encode(c)
@@ -61,7 +61,7 @@ var opBackgroundReplace = Operator{
 // It launches aclnnBackgroundReplace (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator implements it. Its element types are not verified: only the Ascend310P has it. Its
 // checks follow the document.
-// Vendor's page: hicann/ops-cv, objdetect/background_replace/docs/aclnnBackgroundReplace.md
+// Vendor's page: hicann/ops-cv, objdetect/background_replace/docs
 func BackgroundReplace(st *acl.Stream, p BackgroundReplaceParams) error {
 	c := NewCall(st, &opBackgroundReplace)
 	p.Encode(c)
@@ -96,7 +96,7 @@ var opBlendImagesCustom = Operator{
 // It launches aclnnBlendImagesCustom (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator implements it. Its element types are not verified: only the Ascend310P has it. Its
 // checks follow the document.
-// Vendor's page: hicann/ops-cv, objdetect/blend_images_custom/docs/aclnnBlendImagesCustom.md
+// Vendor's page: hicann/ops-cv, objdetect/blend_images_custom/docs
 func BlendImagesCustom(st *acl.Stream, p BlendImagesCustomParams) error {
 	c := NewCall(st, &opBlendImagesCustom)
 	p.Encode(c)
@@ -133,7 +133,7 @@ var opGridSampler2D = Operator{
 // It launches aclnnGridSampler2D (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: Input, Grid, Out float32 float16 bfloat16 float64. Its checks follow the
 // document.
-// Vendor's page: hicann/ops-cv, image/grid_sample/docs/aclnnGridSampler2D.md
+// Vendor's page: hicann/ops-cv, image/grid_sample/docs
 func GridSampler2D(st *acl.Stream, p GridSampler2DParams) error {
 	c := NewCall(st, &opGridSampler2D)
 	p.Encode(c)
@@ -175,7 +175,7 @@ var opGridSampler2DBackward = Operator{
 // It launches aclnnGridSampler2DBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: GradOutput, Input, Grid, InputGrad, GridGrad float32 float16 bfloat16
 // float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-cv, image/grid_sampler2_d_grad/docs/aclnnGridSampler2DBackward.md
+// Vendor's page: hicann/ops-cv, image/grid_sampler2_d_grad/docs
 func GridSampler2DBackward(st *acl.Stream, p GridSampler2DBackwardParams) error {
 	c := NewCall(st, &opGridSampler2DBackward)
 	p.Encode(c)
@@ -217,7 +217,7 @@ var opGridSampler3D = Operator{
 // It launches aclnnGridSampler3D (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: Input, Grid, Out float32 float16 bfloat16 float64. Its checks follow
 // CANN's source.
-// Vendor's page: hicann/ops-cv, image/grid_sample/docs/aclnnGridSampler3D.md
+// Vendor's page: hicann/ops-cv, image/grid_sample/docs
 func GridSampler3D(st *acl.Stream, p GridSampler3DParams) error {
 	c := NewCall(st, &opGridSampler3D)
 	p.Encode(c)
@@ -259,7 +259,7 @@ var opGridSampler3DBackward = Operator{
 // It launches aclnnGridSampler3DBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: GradOutput, Input, Grid, InputGrad, GridGrad float32 float16 bfloat16
 // float64. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-cv, image/grid_sampler3_d_grad/docs/aclnnGridSampler3DBackward.md
+// Vendor's page: hicann/ops-cv, image/grid_sampler3_d_grad/docs
 func GridSampler3DBackward(st *acl.Stream, p GridSampler3DBackwardParams) error {
 	c := NewCall(st, &opGridSampler3DBackward)
 	p.Encode(c)
@@ -298,7 +298,7 @@ var opMrgbaCustom = Operator{
 // It launches aclnnMrgbaCustom (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator implements it. Its element types are not verified: only the Ascend310P has it. Its
 // checks follow the document.
-// Vendor's page: hicann/ops-cv, objdetect/mrgba_custom/docs/aclnnMrgbaCustom.md
+// Vendor's page: hicann/ops-cv, objdetect/mrgba_custom/docs
 func MrgbaCustom(st *acl.Stream, p MrgbaCustomParams) error {
 	c := NewCall(st, &opMrgbaCustom)
 	p.Encode(c)
@@ -336,7 +336,7 @@ var opNonMaxSuppression = Operator{
 // It launches aclnnNonMaxSuppression (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator implements it. Its element types are not verified: only the Ascend310P has it. Its
 // checks follow CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-cv, objdetect/non_max_suppression_v6/docs/aclnnNonMaxSuppression.md
+// Vendor's page: hicann/ops-cv, objdetect/non_max_suppression_v6/docs
 func NonMaxSuppression(st *acl.Stream, p NonMaxSuppressionParams) error {
 	c := NewCall(st, &opNonMaxSuppression)
 	p.Encode(c)
@@ -374,7 +374,7 @@ var opResize = Operator{
 // It launches aclnnResize (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source, 1 of
 // them in part.
-// Vendor's page: hicann/ops-cv, image/resize_bilinear_v2/docs/aclnnResize.md
+// Vendor's page: hicann/ops-cv, image/resize_bilinear_v2/docs
 func Resize(st *acl.Stream, p ResizeParams) error {
 	c := NewCall(st, &opResize)
 	p.Encode(c)
@@ -415,7 +415,7 @@ var opRoiAlign = Operator{
 // It launches aclnnRoiAlign (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: Self, Rois, Out float32 float16; BatchIndices int32. Its checks follow
 // CANN's source.
-// Vendor's page: hicann/ops-cv, objdetect/roi_align/docs/aclnnRoiAlign.md
+// Vendor's page: hicann/ops-cv, objdetect/roi_align/docs
 func RoiAlign(st *acl.Stream, p RoiAlignParams) error {
 	c := NewCall(st, &opRoiAlign)
 	p.Encode(c)
@@ -460,7 +460,7 @@ var opRoiAlignV2 = Operator{
 // It launches aclnnRoiAlignV2 (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: Self, Boxes, Out float32 float16. Its checks follow CANN's source, 1 of
 // them in part.
-// Vendor's page: hicann/ops-cv, objdetect/roi_align/docs/aclnnRoiAlignV2.md
+// Vendor's page: hicann/ops-cv, objdetect/roi_align/docs
 func RoiAlignV2(st *acl.Stream, p RoiAlignV2Params) error {
 	c := NewCall(st, &opRoiAlignV2)
 	p.Encode(c)
@@ -504,7 +504,7 @@ var opRoiAlignV2Backward = Operator{
 // It launches aclnnRoiAlignV2Backward (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: GradOutput, Boxes, GradInput float32. Its checks follow CANN's source, 1
 // of them in part.
-// Vendor's page: hicann/ops-cv, objdetect/roi_align_grad/docs/aclnnRoiAlignV2Backward.md
+// Vendor's page: hicann/ops-cv, objdetect/roi_align_grad/docs
 func RoiAlignV2Backward(st *acl.Stream, p RoiAlignV2BackwardParams) error {
 	c := NewCall(st, &opRoiAlignV2Backward)
 	p.Encode(c)
@@ -546,7 +546,7 @@ var opUpsampleBicubic2d = Operator{
 // It launches aclnnUpsampleBicubic2d (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow the
 // document.
-// Vendor's page: hicann/ops-cv, image/upsample_bicubic2d/docs/aclnnUpsampleBicubic2d.md
+// Vendor's page: hicann/ops-cv, image/upsample_bicubic2d/docs
 func UpsampleBicubic2d(st *acl.Stream, p UpsampleBicubic2dParams) error {
 	c := NewCall(st, &opUpsampleBicubic2d)
 	p.Encode(c)
@@ -584,7 +584,7 @@ var opUpsampleBicubic2dAA = Operator{
 //
 // It launches aclnnUpsampleBicubic2dAA (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: X, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-cv, image/upsample_bicubic2d_aa/docs/aclnnUpsampleBicubic2dAA.md
+// Vendor's page: hicann/ops-cv, image/upsample_bicubic2d_aa/docs
 func UpsampleBicubic2dAA(st *acl.Stream, p UpsampleBicubic2dAAParams) error {
 	c := NewCall(st, &opUpsampleBicubic2dAA)
 	p.Encode(c)
@@ -624,7 +624,7 @@ var opUpsampleBicubic2dAAGrad = Operator{
 // It launches aclnnUpsampleBicubic2dAAGrad (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source,
 // 1 of them in part.
-// Vendor's page: hicann/ops-cv, image/upsample_bicubic2d_aa_grad/docs/aclnnUpsampleBicubic2dAAGrad.md
+// Vendor's page: hicann/ops-cv, image/upsample_bicubic2d_aa_grad/docs
 func UpsampleBicubic2dAAGrad(st *acl.Stream, p UpsampleBicubic2dAAGradParams) error {
 	c := NewCall(st, &opUpsampleBicubic2dAAGrad)
 	p.Encode(c)
@@ -665,7 +665,7 @@ var opUpsampleBicubic2dBackward = Operator{
 // It launches aclnnUpsampleBicubic2dBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: GradOut, GradInput float32 float16 bfloat16 float64. Its checks follow the
 // document.
-// Vendor's page: hicann/ops-cv, image/upsample_bicubic2d_grad/docs/aclnnUpsampleBicubic2dBackward.md
+// Vendor's page: hicann/ops-cv, image/upsample_bicubic2d_grad/docs
 func UpsampleBicubic2dBackward(st *acl.Stream, p UpsampleBicubic2dBackwardParams) error {
 	c := NewCall(st, &opUpsampleBicubic2dBackward)
 	p.Encode(c)
@@ -705,7 +705,7 @@ var opUpsampleBilinear2d = Operator{
 // It launches aclnnUpsampleBilinear2d (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow the
 // document.
-// Vendor's page: hicann/ops-cv, image/upsample_bilinear2d/docs/aclnnUpsampleBilinear2d.md
+// Vendor's page: hicann/ops-cv, image/upsample_bilinear2d/docs
 func UpsampleBilinear2d(st *acl.Stream, p UpsampleBilinear2dParams) error {
 	c := NewCall(st, &opUpsampleBilinear2d)
 	p.Encode(c)
@@ -743,7 +743,7 @@ var opUpsampleBilinear2dAA = Operator{
 //
 // It launches aclnnUpsampleBilinear2dAA (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: Input, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-cv, image/upsample_bilinear2d_aa/docs/aclnnUpsampleBilinear2dAA.md
+// Vendor's page: hicann/ops-cv, image/upsample_bilinear2d_aa/docs
 func UpsampleBilinear2dAA(st *acl.Stream, p UpsampleBilinear2dAAParams) error {
 	c := NewCall(st, &opUpsampleBilinear2dAA)
 	p.Encode(c)
@@ -784,7 +784,7 @@ var opUpsampleBilinear2dAABackward = Operator{
 // st.
 // The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source,
 // 1 of them in part.
-// Vendor's page: hicann/ops-cv, image/upsample_bilinear2d_aa_backward/docs/aclnnUpsampleBilinear2dAABackward.md
+// Vendor's page: hicann/ops-cv, image/upsample_bilinear2d_aa_backward/docs
 func UpsampleBilinear2dAABackward(st *acl.Stream, p UpsampleBilinear2dAABackwardParams) error {
 	c := NewCall(st, &opUpsampleBilinear2dAABackward)
 	p.Encode(c)
@@ -827,7 +827,7 @@ var opUpsampleBilinear2dBackward = Operator{
 // It launches aclnnUpsampleBilinear2dBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: GradOut, Out float32 float16 bfloat16 float64. Its checks follow the
 // document.
-// Vendor's page: hicann/ops-cv, image/resize_bilinear_v2_grad/docs/aclnnUpsampleBilinear2dBackward.md
+// Vendor's page: hicann/ops-cv, image/resize_bilinear_v2_grad/docs
 func UpsampleBilinear2dBackward(st *acl.Stream, p UpsampleBilinear2dBackwardParams) error {
 	c := NewCall(st, &opUpsampleBilinear2dBackward)
 	p.Encode(c)
@@ -869,7 +869,7 @@ var opUpsampleBilinear2dBackwardV2 = Operator{
 // st.
 // The emulator verified: GradOut, Out float32 float16 bfloat16 float64. Its checks follow the
 // document.
-// Vendor's page: hicann/ops-cv, image/upsample_bilinear2d_grad/docs/aclnnUpsampleBilinear2dBackwardV2.md
+// Vendor's page: hicann/ops-cv, image/upsample_bilinear2d_grad/docs
 func UpsampleBilinear2dBackwardV2(st *acl.Stream, p UpsampleBilinear2dBackwardV2Params) error {
 	c := NewCall(st, &opUpsampleBilinear2dBackwardV2)
 	p.Encode(c)
@@ -910,7 +910,7 @@ var opUpsampleLinear1d = Operator{
 // It launches aclnnUpsampleLinear1d (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow the
 // document.
-// Vendor's page: hicann/ops-cv, image/upsample_linear1d/docs/aclnnUpsampleLinear1d.md
+// Vendor's page: hicann/ops-cv, image/upsample_linear1d/docs
 func UpsampleLinear1d(st *acl.Stream, p UpsampleLinear1dParams) error {
 	c := NewCall(st, &opUpsampleLinear1d)
 	p.Encode(c)
@@ -948,7 +948,7 @@ var opUpsampleLinear1dBackward = Operator{
 // It launches aclnnUpsampleLinear1dBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: GradOut, Out float32 float16 bfloat16 float64. Its checks follow CANN's
 // source, 3 of them in part.
-// Vendor's page: hicann/ops-cv, image/upsample_bilinear2d_grad/docs/aclnnUpsampleLinear1dBackward.md
+// Vendor's page: hicann/ops-cv, image/upsample_bilinear2d_grad/docs
 func UpsampleLinear1dBackward(st *acl.Stream, p UpsampleLinear1dBackwardParams) error {
 	c := NewCall(st, &opUpsampleLinear1dBackward)
 	p.Encode(c)
@@ -984,7 +984,7 @@ var opUpsampleNearest1d = Operator{
 // It launches aclnnUpsampleNearest1d (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 uint8. Its checks follow the
 // document.
-// Vendor's page: hicann/ops-cv, image/resize_nearest_neighbor_v2/docs/aclnnUpsampleNearest1d.md
+// Vendor's page: hicann/ops-cv, image/resize_nearest_neighbor_v2/docs
 func UpsampleNearest1d(st *acl.Stream, p UpsampleNearest1dParams) error {
 	c := NewCall(st, &opUpsampleNearest1d)
 	p.Encode(c)
@@ -1019,7 +1019,7 @@ var opUpsampleNearest1dBackward = Operator{
 // It launches aclnnUpsampleNearest1dBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: GradOut, Out float32 float16 bfloat16 float64. Its checks follow CANN's
 // source, 2 of them in part.
-// Vendor's page: hicann/ops-cv, image/upsample_nearest2d_grad/docs/aclnnUpsampleNearest1dBackward.md
+// Vendor's page: hicann/ops-cv, image/upsample_nearest2d_grad/docs
 func UpsampleNearest1dBackward(st *acl.Stream, p UpsampleNearest1dBackwardParams) error {
 	c := NewCall(st, &opUpsampleNearest1dBackward)
 	p.Encode(c)
@@ -1055,7 +1055,7 @@ var opUpsampleNearest1dV2 = Operator{
 // It launches aclnnUpsampleNearest1dV2 (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 uint8. Its checks follow the
 // document.
-// Vendor's page: hicann/ops-cv, image/upsample_nearest3d/docs/aclnnUpsampleNearest1dV2.md
+// Vendor's page: hicann/ops-cv, image/upsample_nearest3d/docs
 func UpsampleNearest1dV2(st *acl.Stream, p UpsampleNearest1dV2Params) error {
 	c := NewCall(st, &opUpsampleNearest1dV2)
 	p.Encode(c)
@@ -1089,7 +1089,7 @@ var opUpsampleNearest2d = Operator{
 // It launches aclnnUpsampleNearest2d (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 uint8. Its checks follow the
 // document.
-// Vendor's page: hicann/ops-cv, image/resize_nearest_neighbor_v2/docs/aclnnUpsampleNearest2d.md
+// Vendor's page: hicann/ops-cv, image/resize_nearest_neighbor_v2/docs
 func UpsampleNearest2d(st *acl.Stream, p UpsampleNearest2dParams) error {
 	c := NewCall(st, &opUpsampleNearest2d)
 	p.Encode(c)
@@ -1125,7 +1125,7 @@ var opUpsampleNearest2dBackward = Operator{
 // It launches aclnnUpsampleNearest2dBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: GradOut, GradInput float32 float16 bfloat16 float64. Its checks follow the
 // document.
-// Vendor's page: hicann/ops-cv, image/upsample_nearest2d_grad/docs/aclnnUpsampleNearest2dBackward.md
+// Vendor's page: hicann/ops-cv, image/upsample_nearest2d_grad/docs
 func UpsampleNearest2dBackward(st *acl.Stream, p UpsampleNearest2dBackwardParams) error {
 	c := NewCall(st, &opUpsampleNearest2dBackward)
 	p.Encode(c)
@@ -1163,7 +1163,7 @@ var opUpsampleNearest2dV2 = Operator{
 // It launches aclnnUpsampleNearest2dV2 (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 uint8. Its checks follow the
 // document.
-// Vendor's page: hicann/ops-cv, image/upsample_nearest3d/docs/aclnnUpsampleNearest2dV2.md
+// Vendor's page: hicann/ops-cv, image/upsample_nearest3d/docs
 func UpsampleNearest2dV2(st *acl.Stream, p UpsampleNearest2dV2Params) error {
 	c := NewCall(st, &opUpsampleNearest2dV2)
 	p.Encode(c)
@@ -1201,7 +1201,7 @@ var opUpsampleNearest3d = Operator{
 // It launches aclnnUpsampleNearest3d (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
 // source.
-// Vendor's page: hicann/ops-cv, image/upsample_nearest3d/docs/aclnnUpsampleNearest3d.md
+// Vendor's page: hicann/ops-cv, image/upsample_nearest3d/docs
 func UpsampleNearest3d(st *acl.Stream, p UpsampleNearest3dParams) error {
 	c := NewCall(st, &opUpsampleNearest3d)
 	p.Encode(c)
@@ -1241,7 +1241,7 @@ var opUpsampleNearest3dBackward = Operator{
 // It launches aclnnUpsampleNearest3dBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: GradOut, GradInput float32 float16 bfloat16 float64. Its checks follow
 // CANN's source, 1 of them in part.
-// Vendor's page: hicann/ops-cv, image/upsample_nearest3d_grad/docs/aclnnUpsampleNearest3dBackward.md
+// Vendor's page: hicann/ops-cv, image/upsample_nearest3d_grad/docs
 func UpsampleNearest3dBackward(st *acl.Stream, p UpsampleNearest3dBackwardParams) error {
 	c := NewCall(st, &opUpsampleNearest3dBackward)
 	p.Encode(c)
@@ -1278,7 +1278,7 @@ var opUpsampleNearestExact1d = Operator{
 //
 // It launches aclnnUpsampleNearestExact1d (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 uint8. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-cv, image/upsample_nearest/docs/aclnnUpsampleNearestExact1d.md
+// Vendor's page: hicann/ops-cv, image/upsample_nearest/docs
 func UpsampleNearestExact1d(st *acl.Stream, p UpsampleNearestExact1dParams) error {
 	c := NewCall(st, &opUpsampleNearestExact1d)
 	p.Encode(c)
@@ -1315,7 +1315,7 @@ var opUpsampleNearestExact1dBackward = Operator{
 // st.
 // The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source,
 // 1 of them in part.
-// Vendor's page: hicann/ops-cv, image/upsample_nearest_exact2d_grad/docs/aclnnUpsampleNearestExact1dBackward.md
+// Vendor's page: hicann/ops-cv, image/upsample_nearest_exact2d_grad/docs
 func UpsampleNearestExact1dBackward(st *acl.Stream, p UpsampleNearestExact1dBackwardParams) error {
 	c := NewCall(st, &opUpsampleNearestExact1dBackward)
 	p.Encode(c)
@@ -1353,7 +1353,7 @@ var opUpsampleNearestExact2d = Operator{
 //
 // It launches aclnnUpsampleNearestExact2d (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 uint8. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-cv, image/upsample_nearest/docs/aclnnUpsampleNearestExact2d.md
+// Vendor's page: hicann/ops-cv, image/upsample_nearest/docs
 func UpsampleNearestExact2d(st *acl.Stream, p UpsampleNearestExact2dParams) error {
 	c := NewCall(st, &opUpsampleNearestExact2d)
 	p.Encode(c)
@@ -1392,7 +1392,7 @@ var opUpsampleNearestExact2dBackward = Operator{
 // st.
 // The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source,
 // 1 of them in part.
-// Vendor's page: hicann/ops-cv, image/upsample_nearest_exact2d_grad/docs/aclnnUpsampleNearestExact2dBackward.md
+// Vendor's page: hicann/ops-cv, image/upsample_nearest_exact2d_grad/docs
 func UpsampleNearestExact2dBackward(st *acl.Stream, p UpsampleNearestExact2dBackwardParams) error {
 	c := NewCall(st, &opUpsampleNearestExact2dBackward)
 	p.Encode(c)
@@ -1432,7 +1432,7 @@ var opUpsampleNearestExact3d = Operator{
 //
 // It launches aclnnUpsampleNearestExact3d (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
-// Vendor's page: hicann/ops-cv, image/upsample_nearest_exact3d/docs/aclnnUpsampleNearestExact3d.md
+// Vendor's page: hicann/ops-cv, image/upsample_nearest_exact3d/docs
 func UpsampleNearestExact3d(st *acl.Stream, p UpsampleNearestExact3dParams) error {
 	c := NewCall(st, &opUpsampleNearestExact3d)
 	p.Encode(c)
@@ -1473,7 +1473,7 @@ var opUpsampleNearestExact3dBackward = Operator{
 // st.
 // The emulator verified: GradOut, GradInput float32 float16 bfloat16. Its checks follow CANN's
 // source, 2 of them in part.
-// Vendor's page: hicann/ops-cv, image/upsample_nearest_exact3d_grad/docs/aclnnUpsampleNearestExact3dBackward.md
+// Vendor's page: hicann/ops-cv, image/upsample_nearest_exact3d_grad/docs
 func UpsampleNearestExact3dBackward(st *acl.Stream, p UpsampleNearestExact3dBackwardParams) error {
 	c := NewCall(st, &opUpsampleNearestExact3dBackward)
 	p.Encode(c)
@@ -1516,7 +1516,7 @@ var opUpsampleTrilinear3d = Operator{
 // It launches aclnnUpsampleTrilinear3d (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
 // source.
-// Vendor's page: hicann/ops-cv, image/resize_upsample_trilinear/docs/aclnnUpsampleTrilinear3d.md
+// Vendor's page: hicann/ops-cv, image/resize_upsample_trilinear/docs
 func UpsampleTrilinear3d(st *acl.Stream, p UpsampleTrilinear3dParams) error {
 	c := NewCall(st, &opUpsampleTrilinear3d)
 	p.Encode(c)
@@ -1558,7 +1558,7 @@ var opUpsampleTrilinear3dBackward = Operator{
 // It launches aclnnUpsampleTrilinear3dBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
 // The emulator verified: GradOut, GradInput float32 float16 bfloat16 float64. Its checks follow
 // CANN's source, 2 of them in part.
-// Vendor's page: hicann/ops-cv, image/upsample_trilinear3d_backward/docs/aclnnUpsampleTrilinear3dBackward.md
+// Vendor's page: hicann/ops-cv, image/upsample_trilinear3d_backward/docs
 func UpsampleTrilinear3dBackward(st *acl.Stream, p UpsampleTrilinear3dBackwardParams) error {
 	c := NewCall(st, &opUpsampleTrilinear3dBackward)
 	p.Encode(c)

@@ -12,7 +12,7 @@ RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev &
 COPY --from=go /usr/local/go /usr/local/go
 ENV PATH=/usr/local/go/bin:${PATH} GOTOOLCHAIN=local
 WORKDIR /src
-COPY go.mod go.sum go.work go.work.sum ./
+COPY go.mod go.sum go.work ./
 COPY examples/go.mod examples/go.sum examples/
 COPY internal/conformance/go.mod internal/conformance/go.sum internal/conformance/
 COPY internal/npugen/go.mod internal/npugen/go.sum internal/npugen/

@@ -5,7 +5,7 @@
 FROM golang:1.26-bookworm AS build
 WORKDIR /src
 # Modules change less often than sources, so they are a layer of their own.
-COPY go.mod go.sum go.work go.work.sum ./
+COPY go.mod go.sum go.work ./
 COPY examples/go.mod examples/go.sum examples/
 COPY internal/conformance/go.mod internal/conformance/go.sum internal/conformance/
 COPY internal/npugen/go.mod internal/npugen/go.sum internal/npugen/

@@ -32,8 +32,9 @@ func (g binding) doc(o abi.Operator) string {
 		wrap(&b, strings.TrimSpace(g.types.sentence(o)+" "+g.types.checks(g.docs, o.Name)))
 	}
 	if known.Page.Path != "" {
-		// This line is not wrapped, so that the path can be copied.
-		fmt.Fprintf(&b, "// Vendor's page: %s, %s\n", known.Page.Repository, known.Page.Path)
+		// This line is not wrapped, so that the path can be copied. Most pages are files of the operator's
+		// C name, which the line leaves out.
+		fmt.Fprintf(&b, "// Vendor's page: %s, %s\n", known.Page.Repository, strings.TrimSuffix(known.Page.Path, "/"+o.Symbol+".md"))
 	}
 	return b.String()
 }

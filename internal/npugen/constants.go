@@ -13,58 +13,50 @@ import (
 func emitConstants(out files, t *abi.Table) error {
 	var b bytes.Buffer
 	b.WriteString(generatedMark + "\npackage abi\n")
-	enum, open := "", false
+	enum := "-"
 	for _, c := range t.Constants {
-		if !open || c.Enum != enum {
-			if open {
-				b.WriteString(")\n")
-			}
-			enum, open = c.Enum, true
+		if c.Enum != enum {
+			enum = c.Enum
 			what := "Macros and enumerators of unnamed enums."
 			if enum != "" {
 				what = "Enumerators of " + enum + "."
 			}
-			fmt.Fprintf(&b, "\n// %s\nconst (\n", what)
+			fmt.Fprintf(&b, "\n// %s\n", what)
 		}
-		fmt.Fprintf(&b, "\t%s = %s // %s\n", c.Name, c.Value, strings.Join(c.Versions, ", "))
+		fmt.Fprintf(&b, "const %s = %s\n", c.Name, c.Value)
 	}
-	b.WriteString(")\n")
 	return out.golang("internal/abi/zz_constants.go", b.Bytes())
 }
 
-// emitOperatorTable generates the emulator's list of operators: name and classes, by id.
+// emitOperatorTable generates the emulator's list of operators, in the form that package op reads.
 func emitOperatorTable(out files, t *abi.Table) error {
 	var b bytes.Buffer
-	b.WriteString(generatedMark + "\npackage op\n\n// Operators are all aclnn operators, sorted by name; the index is the id.\nvar Operators = [...]Operator{\n")
+	b.WriteString(strings.Replace(generatedMark, "//", "#", 1))
 	for _, o := range t.Operators {
-		individual := ""
+		b.WriteString(o.Name)
 		if abi.Individual(o.Name) {
-			individual = "Individual: true, "
+			b.WriteByte('*')
 		}
-		fmt.Fprintf(&b, "{Name: %q, %sParams: []Param{", o.Name, individual)
 		for _, p := range o.Params {
 			class, ok := emulatorClass[p.Class]
 			if !ok {
 				return fmt.Errorf("%s: the emulator has no class for %s %s", o.Symbol, p.Type, p.Name)
 			}
-			fmt.Fprintf(&b, "{%q, %s, %s}, ", p.Name, class, emulatorUse[p.Use])
+			fmt.Fprintf(&b, " %s:%c%s", p.Name, class, emulatorUse[p.Use])
 		}
-		b.WriteString("}},\n")
+		b.WriteByte('\n')
 	}
-	b.WriteString("}\n")
-	return out.golang("internal/emu/op/zz_operators.go", b.Bytes())
+	out["internal/emu/op/zz_operators.txt"] = b.Bytes()
+	return nil
 }
 
-// emulatorUse holds the names of the Use constants of internal/emu/op.
-var emulatorUse = [...]string{abi.Read: "Read", abi.Written: "Written", abi.Updated: "Updated"}
+// emulatorUse has the marks of written and updated tensors in that list.
+var emulatorUse = [...]string{abi.Read: "", abi.Written: ">", abi.Updated: "&"}
 
-// emulatorClass holds the names of the class constants of internal/emu/op.
-var emulatorClass = map[abi.Class]string{
-	abi.Tensor: "TensorClass", abi.TensorList: "TensorListClass", abi.Scalar: "ScalarClass",
-	abi.ScalarList: "ScalarListClass", abi.IntArray: "IntArrayClass", abi.FloatArray: "FloatArrayClass",
-	abi.BoolArray: "BoolArrayClass", abi.String: "StringClass", abi.Int: "IntClass", abi.Uint: "IntClass",
-	abi.Enum: "IntClass", abi.DType: "IntClass", abi.Bool: "BoolClass", abi.Double: "DoubleClass",
-	abi.Float: "FloatClass", abi.Pointer: "PointerClass",
+// emulatorClass has the letters of classes in that list.
+var emulatorClass = map[abi.Class]rune{
+	abi.Tensor: 't', abi.TensorList: 'T', abi.Scalar: 's', abi.ScalarList: 'S', abi.IntArray: 'i', abi.FloatArray: 'f', abi.BoolArray: 'b', abi.String: 'c',
+	abi.Int: 'I', abi.Uint: 'I', abi.Enum: 'I', abi.DType: 'I', abi.Bool: 'B', abi.Double: 'D', abi.Float: 'F', abi.Pointer: 'p',
 }
 
 // golang formats a Go file and adds it.

@@ -1,8 +1,10 @@
 package op
 
 import (
+	_ "embed"
 	"fmt"
 	"sort"
+	"strings"
 )
 
 // Class is the kind of an operator's argument.
@@ -46,6 +48,33 @@ type Operator struct {
 	Name       string
 	Individual bool // has an NNOPBASE executor, see abi.Individual
 	Params     []Param
+}
+
+//go:embed zz_operators.txt
+var operatorText string
+
+// Operators are all aclnn operators, sorted by name; the index is the id.
+var Operators = readOperators(operatorText)
+
+// classes has the letters of the classes in the list of operators.
+const classes = "tTsSifbcIBDFp"
+
+// readOperators reads a list with an operator in each line after the first: its name, with * if it is
+// an individual one, and its arguments as name:class, with > after the class of a written tensor and &
+// after that of an updated one.
+func readOperators(text string) (all []Operator) {
+	_, text, _ = strings.Cut(text, "\n")
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		name, individual := strings.CutSuffix(words[0], "*")
+		o := Operator{Name: name, Individual: individual, Params: make([]Param, len(words)-1)}
+		for i, word := range words[1:] {
+			name, class, _ := strings.Cut(word, ":")
+			o.Params[i] = Param{name, Class(strings.IndexByte(classes, class[0])), Use(strings.Index(" >&", class[1:]))}
+		}
+		all = append(all, o)
+	}
+	return all
 }
 
 // Prepare is phase one of an operator: it checks the arguments and returns the computation.
