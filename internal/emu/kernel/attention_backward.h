@@ -82,7 +82,7 @@ static void backward_softmax(struct backward *b, const struct tile *t, int64_t i
 	float inverse = sum == FLT_MAX ? 0 : 1 / sum;
 	int64_t n = pad_panel(t->cols);
 	for (int64_t j = 0; j < n; j += VECTOR_FLOATS)
-		vstore(p + j, vexp(vload(p + j) - max) * inverse);
+		vstore(p + j, vexp_down(vload(p + j) - max) * inverse);
 	if (a->keep)
 		row_drop(a, t, t->row + i, dp);
 	for (int64_t j = 0; j < n; j += VECTOR_FLOATS)

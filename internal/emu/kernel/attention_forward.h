@@ -55,37 +55,73 @@ static struct forward forward_block(const struct attention_block *b, float *p)
 /* The place of a row in the block. */
 static inline int64_t forward_index(const struct forward *f, int64_t head, int64_t row) { return (head - f->head) * f->rows + row - f->row; }
 
-/* Turns the scores s of one row into exponentials relative to the running maximum. */
-static void forward_softmax(struct forward *f, const struct tile *t, int64_t row, float *s)
+/* Reports whether forward_softmax multiplies with the scale, which saves a pass. A bias is added to scaled products, and
+ * extreme factors could make hidden cells visible. */
+static inline int forward_folds(const struct attention *a)
 {
-	int64_t i = forward_index(f, t->head, row), n = pad_panel(t->cols);
+	return a->bias_kind == BIAS_NONE && a->scale > 0x1p-40f && a->scale < 0x1p40f;
+}
+
+static float row_max(const float *s, int64_t n)
+{
 	vf32 top[2] = {vload(s), vload(s + VECTOR_FLOATS)};
 	for (int64_t j = PANEL; j < n; j += PANEL) {
 		top[0] = vmax(vload(s + j), top[0]);
 		top[1] = vmax(vload(s + j + VECTOR_FLOATS), top[1]);
 	}
-	float before = f->part.max[i], max = vmax_lanes(vmax(top[0], top[1]));
-	max = max > before ? max : before;
+	return vmax_lanes(vmax(top[0], top[1]));
+}
+
+/* Stores exp(s·scale - max), in cells of pairs of bfloat16 if there are any, and returns the sum, of which nothing is
+ * rounded. */
+static inline __attribute__((always_inline)) float row_exp(float *s, int64_t n, float scale, float max, uint32_t *cells)
+{
 	vf32 sum = {0};
 	for (int64_t j = 0; j < n; j += VECTOR_FLOATS) {
-		vf32 p = vexp_down(vload(s + j) - max);
+		vf32 p = vexp_down(vload(s + j) * scale - max);
 		sum += p;
-		vstore(s + j, p);
+		if (cells) /* as round_away does, but no NaN of bfloat16 can overflow */
+			vnarrow16((uint16_t *)cells + j, ((vu32)p + 0x8000) >> 16);
+		else
+			vstore(s + j, p);
 	}
-	if (f->a->keep)
-		row_drop(f->a, t, row, s);
-	if (f->a->dtype != DTYPE_FLOAT32)
-		for (int64_t j = 0; j < n; j += VECTOR_FLOATS)
-			vstore(s + j, round_away(vload(s + j), f->a->dtype));
+	return vsum_lanes(sum);
+}
+
+/* Turns one row of products into exponentials relative to the running maximum. They are stored in cells of pairs
+ * of bfloat16 if there are any. */
+static void forward_softmax(struct forward *f, const struct tile *t, int64_t row, float *s, uint32_t *cells)
+{
+	const struct attention *a = f->a;
+	int64_t i = forward_index(f, t->head, row), n = pad_panel(t->cols);
+	float scale = forward_folds(a) ? a->scale : 1, before = f->part.max[i], max = row_max(s, n), sum;
+	max = max == hidden ? hidden : max * scale;
+	max = max > before ? max : before;
+	if (max == hidden) /* all cells are hidden, and count alike */
+		scale = 1;
+	if (!a->keep && cells) {
+		sum = row_exp(s, n, scale, max, cells);
+	} else {
+		sum = row_exp(s, n, scale, max, NULL);
+		if (a->keep)
+			row_drop(a, t, row, s);
+		for (int64_t j = 0; a->dtype != DTYPE_FLOAT32 && j < n; j += VECTOR_FLOATS) {
+			vf32 p = round_away(vload(s + j), a->dtype);
+			if (cells)
+				vnarrow16((uint16_t *)cells + j, (vu32)p >> 16);
+			else
+				vstore(s + j, p);
+		}
+	}
 	float decay = 1;
 	if (max != before) {
 		decay = vexp_down(vset(before - max))[0];
 		float *out = f->part.out + i * f->v;
-		for (int64_t j = 0; j < pad_panel(f->a->value_dim); j += VECTOR_FLOATS)
+		for (int64_t j = 0; j < pad_panel(a->value_dim); j += VECTOR_FLOATS)
 			vstore(out + j, vload(out + j) * decay);
 	}
 	f->part.max[i] = max;
-	f->part.sum[i] = f->part.sum[i] * decay + vsum_lanes(sum);
+	f->part.sum[i] = f->part.sum[i] * decay + sum;
 }
 
 /* Reports whether the rows of a tile are at a constant distance, in the pages of a cache too. */
@@ -145,14 +181,19 @@ static void forward_load(struct forward *f, const struct tile *t)
 		tile_load(f->value, f->v, &value, kv_head, t->col, t->cols);
 }
 
-/* Turns the products of a strip of rows into exponentials. */
-static void forward_strip(struct forward *f, const struct tile *t)
+/* Turns the products of a strip of rows into exponentials, which go to rows of cells if there are any. */
+static void forward_strip(struct forward *f, const struct tile *t, uint32_t *cells, int64_t cells_row)
 {
 	float *s = f->score;
 	for (struct tile of = *t; of.head < t->head + f->heads; of.head++)
 		for (int64_t r = 0; r < t->rows; r++, s += f->s) {
-			row_score(f->a, &of, t->row + r, s, f->bias);
-			forward_softmax(f, &of, t->row + r, s);
+			if (forward_folds(f->a))
+				row_cover(f->a, &of, t->row + r, s);
+			else
+				row_score(f->a, &of, t->row + r, s, f->bias);
+			forward_softmax(f, &of, t->row + r, s, cells);
+			if (cells)
+				cells += cells_row;
 		}
 }
 
@@ -163,10 +204,8 @@ static void forward_tile_pairs(struct forward *f, const struct tile *t)
 	const int64_t i = forward_index(f, t->head, t->row), rows = f->heads * t->rows, cells = pair_cells(a->head_dim);
 	pair_product(f->score, f->s, (uint32_t *)f->query + i * f->d, f->d, (uint32_t *)f->key_panels, PANEL * cells, rows, t->cols,
 		     cells, 0);
-	forward_strip(f, t);
 	uint32_t *prob = (uint32_t *)f->key; /* the keys are in panels */
-	for (int64_t r = 0; r < rows; r++)
-		pair_store(prob + r * PAIR_ROW, f->score + r * f->s, pad_panel(t->cols));
+	forward_strip(f, t, prob, PAIR_ROW);
 	pair_product(f->part.out + i * f->v, f->v, prob, PAIR_ROW, (uint32_t *)f->value, PAIR_PANEL, rows, a->value_dim,
 		     pair_cells(t->cols), 1);
 }
@@ -189,7 +228,7 @@ static void forward_tile(struct forward *f, const struct tile *t)
 		.b = f->key_panels, .b_step = PANEL, .b_panel = PANEL * a->head_dim,
 		.rows = rows, .cols = t->cols, .steps = a->head_dim,
 	});
-	forward_strip(f, t);
+	forward_strip(f, t, NULL, 0);
 	product(&(struct product){
 		.c = f->part.out + i * f->v, .c_row = f->v,
 		.a = f->score, .a_row = f->s, .a_step = 1,

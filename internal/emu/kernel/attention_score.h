@@ -114,8 +114,16 @@ static void row_hide(const struct attention *a, const struct tile *t, int64_t ro
 			s[j] = m[j * a->mask.col] ? hidden : s[j];
 }
 
-/* Turns the products s of one row into scores. The padding columns up to the end of the panel
- * become -infinity, so that they do not contribute. */
+/* Gives hidden cells of one row their score, and the padding columns up to the end of the panel
+ * -infinity, so that they do not contribute. */
+static void row_cover(const struct attention *a, const struct tile *t, int64_t row, float *s)
+{
+	row_hide(a, t, row, s);
+	for (int64_t j = t->cols; j < pad_panel(t->cols); j++)
+		s[j] = -INFINITY;
+}
+
+/* Turns the products s of one row into scores. */
 static void row_score(const struct attention *a, const struct tile *t, int64_t row, float *s, float *scratch)
 {
 	if (a->bias_kind == BIAS_NONE)
@@ -123,9 +131,7 @@ static void row_score(const struct attention *a, const struct tile *t, int64_t r
 			vstore(s + j, vload(s + j) * a->scale);
 	else
 		row_bias(a, t, row, s, scratch);
-	row_hide(a, t, row, s);
-	for (int64_t j = t->cols; j < pad_panel(t->cols); j++)
-		s[j] = -INFINITY;
+	row_cover(a, t, row, s);
 }
 
 /* Applies dropout to one row of the tile. */

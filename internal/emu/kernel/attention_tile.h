@@ -170,7 +170,16 @@ static void tile_transpose(float *panels, const float *tile, int64_t ld, int64_t
 }
 
 /* The greater of each pair; b where a is NaN. */
-static inline vf32 vmax(vf32 a, vf32 b) { return vselect(a > b, a, b); }
+static inline vf32 vmax(vf32 a, vf32 b)
+{
+#if VECTOR_BYTES == 64
+	return (vf32)_mm512_max_ps((__m512)a, (__m512)b);
+#elif VECTOR_BYTES == 32
+	return (vf32)_mm256_max_ps((__m256)a, (__m256)b);
+#else
+	return vselect(a > b, a, b);
+#endif
+}
 
 #if VECTOR_BYTES == 64
 #define LANES {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
@@ -208,7 +217,11 @@ static inline vf32 vexp_down(vf32 x)
 	vf32 n = shifted - ROUNDING;
 	vf32 r = (in - n * LN2_HI) - n * LN2_LO;
 	vf32 power = (vf32)(((vi32)shifted - (vi32)vset(ROUNDING) + 127) << 23);
+#if VECTOR_BYTES == 64
+	return (vf32)_mm512_maskz_mul_ps(_mm512_cmp_ps_mask((__m512)x, (__m512)vset(least), _CMP_NLT_UQ), (__m512)(vexpm1_core(r) + 1), (__m512)power);
+#else
 	return (vf32)(~(vu32)(x < least) & (vu32)((vexpm1_core(r) + 1) * power));
+#endif
 }
 
 /* A product of tiles, c[r][n] (+)= sum over t of a(r, t) * b(t, n). a is read one element at a
