@@ -676,11 +676,10 @@ var opFFN = Operator{
 // grouped by expert or not.
 //
 // It launches aclnnFFN (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: X float32 float16 bfloat16 int8; Weight1, Weight2 float32 float16 bfloat16
-// int8 int4; Bias1 float32 float16 int32; Bias2 float32 float16 bfloat16 int32; Scale, Offset
-// float32; DeqScale1, DeqScale2 float32 bfloat16 int64 uint64; AntiquantScale1, AntiquantScale2,
-// AntiquantOffset1, AntiquantOffset2 float16 bfloat16; Y float32 float16 bfloat16. Its checks
-// follow the document.
+// The emulator verified: X float16 bfloat16 int8; Weight1, Weight2 float16 bfloat16 int8 int4;
+// Bias1, Bias2 float32 float16 int32; Scale, Offset float32; DeqScale1, DeqScale2 float32 bfloat16
+// int64 uint64; AntiquantScale1, AntiquantScale2, AntiquantOffset1, AntiquantOffset2, Y float16
+// bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, ffn/ffn/docs
 func FFN(st *acl.Stream, p FFNParams) error {
 	c := NewCall(st, &opFFN)
@@ -741,10 +740,10 @@ var opFFNV2 = Operator{
 // FFNV2 is FFN that can take the groups as indices as well as counts.
 //
 // It launches aclnnFFNV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: X float32 float16 bfloat16 int8; Weight1, Weight2 float32 float16 bfloat16
-// int8 int4; Bias1, Bias2 float32 float16 bfloat16 int32; Scale, Offset float32; DeqScale1,
-// DeqScale2 float32 bfloat16 int64 uint64; AntiquantScale1, AntiquantScale2, AntiquantOffset1,
-// AntiquantOffset2 float16 bfloat16; Y float32 float16 bfloat16. Its checks follow the document.
+// The emulator verified: X float16 bfloat16 int8; Weight1, Weight2 float16 bfloat16 int8 int4;
+// Bias1, Bias2 float32 float16 int32; Scale, Offset float32; DeqScale1, DeqScale2 float32 bfloat16
+// int64 uint64; AntiquantScale1, AntiquantScale2, AntiquantOffset1, AntiquantOffset2, Y float16
+// bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, ffn/ffn/docs
 func FFNV2(st *acl.Stream, p FFNV2Params) error {
 	c := NewCall(st, &opFFNV2)
@@ -806,12 +805,11 @@ var opFFNV3 = Operator{
 // FFNV3 is FFN that takes the groups in a tensor, as indices or counts.
 //
 // It launches aclnnFFNV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
-// The emulator verified: X float32 float16 bfloat16 int8; Weight1, Weight2 float32 float16 bfloat16
-// int8 int4; ExpertTokensOptional int64; Bias1Optional, Bias2Optional float32 float16 bfloat16
-// int32; ScaleOptional, OffsetOptional float32; DeqScale1Optional, DeqScale2Optional float32
-// bfloat16 int64 uint64; AntiquantScale1Optional, AntiquantScale2Optional,
-// AntiquantOffset1Optional, AntiquantOffset2Optional float16 bfloat16; Y float32 float16 bfloat16.
-// Its checks follow the document.
+// The emulator verified: X float16 bfloat16 int8; Weight1, Weight2 float16 bfloat16 int8 int4;
+// ExpertTokensOptional int64; Bias1Optional, Bias2Optional float32 float16 int32; ScaleOptional,
+// OffsetOptional float32; DeqScale1Optional, DeqScale2Optional float32 bfloat16 int64 uint64;
+// AntiquantScale1Optional, AntiquantScale2Optional, AntiquantOffset1Optional,
+// AntiquantOffset2Optional, Y float16 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, ffn/ffn/docs
 func FFNV3(st *acl.Stream, p FFNV3Params) error {
 	c := NewCall(st, &opFFNV3)

@@ -3,18 +3,30 @@ package matmul
 import (
 	"fmt"
 	"slices"
+	"strings"
 
+	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
 // feedForwards lists the operators of two linear layers with an activation between them, for one
-// expert or for several with their own rows. Gated activations are not supported.
+// expert or for several with their own rows.
 var feedForwards = op.Table{"FFN": feedForward, "FFNV2": feedForward, "FFNV3": feedForward}
 
-// feedForwardOps maps the names of activations to kernels.
-var feedForwardOps = map[string]kernel.Op{"relu": kernel.Relu, "gelu": kernel.Gelu, "fastgelu": kernel.FastGelu, "silu": kernel.Swish}
+// feedForwardOps maps the names of activations to kernels, and feedForwardGates those of gated ones: the left half of
+// the first layer is multiplied by what the kernel makes of the right half.
+var (
+	feedForwardOps   = map[string]kernel.Op{"relu": kernel.Relu, "gelu": kernel.GeluTanh, "fastgelu": kernel.FastGelu, "silu": kernel.Swish}
+	feedForwardGates = map[string]kernel.Op{"geglu": kernel.GeluTanh, "swiglu": kernel.Swish, "reglu": kernel.Relu}
+)
+
+// Limits of the operators.
+const (
+	layerRows    = 65535 // of a weight
+	layerExperts = 256
+)
 
 // layers is a call of the operators. The arrays have an element for each layer.
 type layers struct {
@@ -24,8 +36,10 @@ type layers struct {
 	deqScale, antiScale, antiOffset [2]*op.Tensor
 	scale, offset                   *op.Tensor // quantise the input of the second layer
 	activation                      kernel.Op
+	gated                           bool
+	precise                         int64      // innerPrecise: 0 keeps the first layer of float16 in float32
 	lead                            []int64    // the number of experts, if weights are stacked
-	in, hidden, out                 int64      // columns
+	in, hidden, inner, out          int64      // columns; inner is hidden, or half of it behind a gate
 	packed                          [2][]int64 // strides of weights of int4
 }
 
@@ -35,9 +49,15 @@ func feedForward(c *op.Call) (op.Run, error) {
 		f.weight[i], f.bias[i] = c.Tensor("weight"+n), c.Optional(c.Either("bias"+n, "bias"+n+"Optional"))
 		f.deqScale[i], f.antiScale[i], f.antiOffset[i] = given(c, "deqScale"+n), given(c, "antiquantScale"+n), given(c, "antiquantOffset"+n)
 	}
-	known := false
-	if f.activation, known = feedForwardOps[c.RequiredText("activation")]; !known {
-		c.Invalid("activation %q is not supported; use fastgelu, gelu, relu or silu", c.Text("activation"))
+	name := strings.ToLower(c.RequiredText("activation"))
+	if f.activation, f.gated = feedForwardGates[name]; !f.gated {
+		known := false
+		if f.activation, known = feedForwardOps[name]; !known {
+			c.Invalid("activation %q is not supported; use fastgelu, gelu, relu, silu, geglu, reglu or swiglu", c.Text("activation"))
+		}
+	}
+	if f.precise = c.Int("innerPrecise"); f.precise != 0 && f.precise != 1 {
+		c.Unfit("Invalid innerPrecise. Attr inner_precise only support 0/1: it is %d", f.precise)
 	}
 	c.Plain(f.x, f.weight[0], f.weight[1], f.y)
 	c.SameDType(f.weight[0], f.weight[1])
@@ -104,8 +124,21 @@ func (f *layers) checkShapes(several bool, total int64) {
 	}
 	f.in, f.hidden, f.out = f.x.Dim(-1), f.weight[0].Dim(-1), f.y.Dim(-1)
 	f.lead = f.weight[0].Shape[:f.weight[0].Rank()-2]
+	if f.inner = f.hidden; f.gated {
+		if f.inner /= 2; f.hidden%2 != 0 {
+			f.Invalid("%v must have an even number of columns behind a gate", f.weight[0])
+		}
+	}
 	f.Shape(f.weight[0], f.each(f.in, f.hidden), "as many rows as x has columns")
-	f.Shape(f.weight[1], f.each(f.hidden, f.out), "the columns of weight1 and those of y")
+	f.Shape(f.weight[1], f.each(f.inner, f.out), "the columns of weight1, or behind a gate half of them, and those of y")
+	switch {
+	case f.in != f.out && !f.gated:
+		f.Invalid("%v has %d columns and %v %d; they must be equal", f.x, f.in, f.y, f.out)
+	case max(f.in, f.inner) > layerRows:
+		f.Invalid("%v and %v may have %d rows", f.weight[0], f.weight[1], layerRows)
+	case experts > layerExperts:
+		f.Unfit("%v holds %d experts; there may be %d", f.weight[0], experts, layerExperts)
+	}
 	f.Shape(f.y, append(slices.Clone(f.x.Shape[:f.x.Rank()-1]), f.out), "as x but for the last dimension")
 	for i, b := range f.bias {
 		if b != nil {
@@ -132,7 +165,15 @@ func (f *layers) of(t *op.Tensor, expert int64) kernel.View {
 // mode checks the element types, and returns the function that computes the rows of an expert.
 func (f *layers) mode() func(expert int64, out, in kernel.View) error {
 	w := f.weight[0]
+	if f.Chip() == acceptance.Ascend310P && (f.x.Rank() != 2 || f.x.DType != dtype.Float16 || f.precise != 1 || f.gated || len(f.lead) > 0) {
+		f.Invalid("an Ascend310P takes two dimensions of float16, innerPrecise 1, no gate and no experts: %v, %d, %s and %v", f.x, f.precise, f.Text("activation"), w)
+	}
 	switch {
+	case f.gated:
+		f.DType(f.x, dtype.Float16)
+		if f.precise != 1 || len(f.lead) > 0 {
+			f.Invalid("activation %q takes innerPrecise 1 and no experts: it is %d, and %v", f.Text("activation"), f.precise, w)
+		}
 	case f.x.DType == dtype.Int8:
 		f.checkQuantised()
 		return f.quantised
@@ -140,15 +181,27 @@ func (f *layers) mode() func(expert int64, out, in kernel.View) error {
 		f.checkWeightQuant()
 		return f.weightQuant
 	}
-	f.DType(f.x, op.FloatTypes...)
+	f.DType(f.x, op.HalfTypes...)
 	f.SameDType(f.x, w, f.y)
+	if f.x.DType == dtype.BFloat16 && f.precise != 0 {
+		f.Invalid("innerPrecise is %d; it must be 0 with %v", f.precise, f.x)
+	}
 	f.absent("unquantised layers", f.scale, f.offset, f.deqScale[0], f.deqScale[1], f.antiScale[0], f.antiScale[1], f.antiOffset[0], f.antiOffset[1])
+	f.checkBias()
+	return f.plain
+}
+
+// checkBias checks the type of the biases of floats.
+func (f *layers) checkBias() {
+	d := dtype.Float32
+	if f.x.DType == dtype.Float16 {
+		d = dtype.Float16
+	}
 	for _, b := range f.bias {
 		if b != nil {
-			f.DType(b, f.x.DType, dtype.Float32)
+			f.DType(b, d)
 		}
 	}
-	return f.plain
 }
 
 // absent refuses tensors that belong to another mode.
@@ -162,19 +215,42 @@ func (f *layers) absent(mode string, tensors ...*op.Tensor) {
 
 // plain computes two layers with an activation between them.
 func (f *layers) plain(expert int64, out, in kernel.View) error {
-	h, release := kernel.Temporary(in.Shape[0], f.hidden)
-	defer release()
-	if err := layer(h, in, f.of(f.weight[0], expert), f.of(f.bias[0], expert)); err != nil {
-		return err
+	first := dtype.Float32
+	if f.precise == 1 {
+		first = f.x.DType
 	}
-	if err := f.activate(h); err != nil {
-		return err
-	}
-	return layer(out, h, f.of(f.weight[1], expert), f.of(f.bias[1], expert))
+	return f.through(first, out, in, func(i int, out, in kernel.View) error {
+		return layer(out, in, f.of(f.weight[i], expert), f.of(f.bias[i], expert))
+	})
 }
 
-func (f *layers) activate(h kernel.View) error {
-	return kernel.Map(f.activation, dtype.Float32, h, []kernel.Input{kernel.Of(h)}, kernel.Real(1))
+// through computes the two layers of floats. CANN's kernels keep the sums of the first one in the given type, and round what
+// the activation makes of them to the type of x.
+func (f *layers) through(first dtype.Type, out, in kernel.View, layer func(i int, out, in kernel.View) error) error {
+	sums, release := kernel.TemporaryOf(first, in.Shape[0], f.hidden)
+	defer release()
+	if err := layer(0, sums, in); err != nil {
+		return err
+	}
+	h, releaseH := kernel.TemporaryOf(f.x.DType, in.Shape[0], f.inner)
+	defer releaseH()
+	if err := f.activate(h, sums); err != nil {
+		return err
+	}
+	return layer(1, out, h)
+}
+
+// activate sets h to the activated sums of the first layer.
+func (f *layers) activate(h, sums kernel.View) error {
+	if !f.gated {
+		return kernel.Map(f.activation, dtype.Float32, h, []kernel.Input{kernel.Of(sums)}, kernel.Real(1))
+	}
+	gate, release := kernel.Temporary(h.Shape...)
+	defer release()
+	if err := kernel.Map(f.activation, dtype.Float32, gate, []kernel.Input{kernel.Of(sums.Narrow(1, f.inner, f.inner))}, kernel.Real(1)); err != nil {
+		return err
+	}
+	return kernel.Map(kernel.Mul, dtype.Float32, h, []kernel.Input{kernel.Of(sums.Narrow(1, 0, f.inner)), kernel.Of(gate)})
 }
 
 // layer computes out = x · weight + bias. bias is one row; its data may be nil.

@@ -57,25 +57,50 @@ func (f *layers) perExpert() []int64 {
 }
 
 // quantised computes y = (q·w2 + b2)·deqScale2 for q = round(activation((x·w1 + b1)·deqScale1)·scale + offset), of int8.
+// As in CANN's kernel, sums for a float16 result are float16, and all steps from the activation to q.
 func (f *layers) quantised(expert int64, out, in kernel.View) error {
-	h, release := kernel.Temporary(in.Shape[0], f.hidden)
-	defer release()
-	q, releaseQ := kernel.TemporaryInt8(in.Shape[0], f.hidden)
-	defer releaseQ()
+	var held []func()
+	defer func() {
+		for _, free := range held {
+			free()
+		}
+	}()
+	temporary := func(d dtype.Type, shape ...int64) kernel.View {
+		v, free := kernel.TemporaryOf(d, shape...)
+		held = append(held, free)
+		return v
+	}
 	layer := func(i int, out, in kernel.View) error {
 		return kernel.QuantProduct{
 			Out: out, A: in, B: f.of(f.weight[i], expert), Bias: f.of(f.bias[i], expert),
 			Scale: scaleView(f.of(f.deqScale[i], expert)),
 		}.Run()
 	}
-	if err := layer(0, h, in); err != nil {
+	first := dtype.Float32
+	if f.y.DType == dtype.Float16 {
+		first = dtype.Float16
+	}
+	sums, h, q := temporary(first, in.Shape[0], f.hidden), temporary(dtype.Float16, in.Shape[0], f.hidden), temporary(dtype.Int8, in.Shape[0], f.hidden)
+	if err := layer(0, sums, in); err != nil {
 		return err
 	}
-	if err := f.activate(h); err != nil {
+	if err := f.activate(h, sums); err != nil {
 		return err
 	}
-	to := kernel.Quantizer{Factor: asMatrix(f.of(f.scale, expert)), Offset: asMatrix(f.of(f.offset, expert)), Round: kernel.Round}
-	if err := to.Quantize(q, h); err != nil {
+	for _, step := range []struct {
+		op kernel.Op
+		by *op.Tensor
+	}{{kernel.Mul, f.scale}, {kernel.Add, f.offset}} {
+		by := asMatrix(f.of(step.by, expert))
+		half := temporary(dtype.Float16, by.Shape...)
+		if err := kernel.Copy(half, by); err != nil {
+			return err
+		}
+		if err := kernel.Map(step.op, dtype.Float32, h, []kernel.Input{kernel.Of(h), kernel.Of(half)}, kernel.Real(1)); err != nil {
+			return err
+		}
+	}
+	if err := kernel.Map(kernel.Round, dtype.Float32, q, []kernel.Input{kernel.Of(h)}); err != nil {
 		return err
 	}
 	return layer(1, out, q)
@@ -87,6 +112,7 @@ func (f *layers) checkWeightQuant() {
 	f.DType(f.x, dtype.Float16, dtype.BFloat16)
 	f.SameDType(f.x, f.y)
 	f.absent("layers with integer weights alone", f.scale, f.offset, f.deqScale[0], f.deqScale[1])
+	f.checkBias()
 	for i, n := range []string{"1", "2"} {
 		scale, offset := f.antiScale[i], f.antiOffset[i]
 		if scale == nil || offset == nil {
@@ -95,13 +121,6 @@ func (f *layers) checkWeightQuant() {
 		}
 		f.Plain(scale, offset)
 		f.SameDType(f.x, scale, offset)
-		if b := f.bias[i]; b != nil {
-			if f.x.DType == dtype.Float16 {
-				f.DType(b, dtype.Float16)
-			} else {
-				f.DType(b, dtype.Float32)
-			}
-		}
 		k, groups := f.weight[i].Dim(-2), int64(1)
 		shape := f.each(f.columns(i))
 		if f.weight[i].DType == dtype.Int4 {
@@ -127,9 +146,11 @@ func (f *layers) checkWeightQuant() {
 
 // weightQuant computes two layers with the weights (w + antiquantOffset)·antiquantScale.
 func (f *layers) weightQuant(expert int64, out, in kernel.View) error {
-	h, release := kernel.Temporary(in.Shape[0], f.hidden)
-	defer release()
-	layer := func(i int, out, in kernel.View) error {
+	first := dtype.Float32
+	if f.x.DType == dtype.Float16 {
+		first = dtype.Float16
+	}
+	return f.through(first, out, in, func(i int, out, in kernel.View) error {
 		k, n := f.weight[i].Dim(-2), f.columns(i)
 		scale, offset := asMatrix(f.of(f.antiScale[i], expert)), asMatrix(f.of(f.antiOffset[i], expert))
 		w := kernel.QuantWeight{Scale: scale, Offset: offset, Group: max(k/scale.Shape[0], 1)}
@@ -140,12 +161,5 @@ func (f *layers) weightQuant(expert int64, out, in kernel.View) error {
 			w.Weight = f.of(f.weight[i], expert)
 		}
 		return w.Product(out, in, f.of(f.bias[i], expert))
-	}
-	if err := layer(0, h, in); err != nil {
-		return err
-	}
-	if err := f.activate(h); err != nil {
-		return err
-	}
-	return layer(1, out, h)
+	})
 }

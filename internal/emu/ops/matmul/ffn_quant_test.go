@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/optest"
 )
@@ -15,7 +16,7 @@ import (
 // activations are those of feed-forward layers, by name.
 var activations = map[string]func(x float64) float64{
 	"relu": func(x float64) float64 { return max(x, 0) }, "silu": func(x float64) float64 { return x * optest.Sigmoid(x) },
-	"gelu": func(x float64) float64 { return x * (1 + math.Erf(x/math.Sqrt2)) / 2 }, "fastgelu": func(x float64) float64 { return x * optest.Sigmoid(1.702*x) },
+	"gelu": func(x float64) float64 { return x * optest.Sigmoid(1.5957691216057308*(x+0.044715*x*x*x)) }, "fastgelu": func(x float64) float64 { return x * optest.Sigmoid(1.702*x) },
 }
 
 // quantLayers is a call of layers with integer weights, for some experts or, with one, for weights that are not stacked.
@@ -66,20 +67,40 @@ func (q *quantLayers) set(name string, x *op.Tensor) {
 	q.args[name] = x
 }
 
-// compare runs the call and compares y with a definition, which computes the row of an expert.
-func (q *quantLayers) compare(t *testing.T, what string, row func(expert int64, x []float64) []float64) {
+// compare runs the call and compares y with a definition, which computes the row of an expert, and how far the row may
+// be from it besides. That may be nil.
+func (q *quantLayers) compare(t *testing.T, what string, row func(expert int64, x []float64) (y, apart []float64)) {
 	t.Helper()
 	optest.Run(t, q.name, q.args)
-	var want []float64
 	first := int64(0)
+	y := q.args["y"].(*op.Tensor)
 	for expert, n := range q.tokens {
 		for range n {
-			want = append(want, row(int64(expert), q.x[first*q.in:][:q.in])...)
+			want, apart := row(int64(expert), q.x[first*q.in:][:q.in])
+			got := optest.Values(y)[first*q.in:][:q.in]
+			for i := range apart {
+				got[i] -= min(max(got[i]-want[i], -apart[i]), apart[i])
+			}
+			near(t, y.DType, want, got, what)
 			first++
 		}
 	}
-	y := q.args["y"].(*op.Tensor)
-	near(t, y.DType, want, optest.Values(y), what)
+}
+
+// firstSums rounds the sums of the first layer as the device does for a result of type d.
+func firstSums(d dtype.Type, sums []float64) []float64 {
+	if d == dtype.BFloat16 {
+		d = dtype.Float32
+	}
+	return roundedTo(d, sums)
+}
+
+func roundedTo(d dtype.Type, v []float64) []float64 {
+	v = slices.Clone(v)
+	for i, x := range v {
+		v[i] = kerneltest.Round(d, x)
+	}
+	return v
 }
 
 func TestFeedForwardInt8(t *testing.T) {
@@ -126,7 +147,7 @@ func TestFeedForwardInt8(t *testing.T) {
 						q.set("bias1", optest.Tensor(t, dtype.Int32, q.each(q.hidden), q.b1...))
 						q.set("bias2", optest.Tensor(t, dtype.Int32, q.each(q.in), q.b2...))
 					}
-					q.compare(t, fmt.Sprintf("%s %s several %v %+v", name, activation, several, c), func(expert int64, x []float64) []float64 {
+					q.compare(t, fmt.Sprintf("%s %s several %v %+v", name, activation, several, c), func(expert int64, x []float64) (y, apart []float64) {
 						layer := func(x, w, b, deq []float64, n int64) []float64 {
 							k := int64(len(x))
 							sums := optest.Times(x, w[expert*k*n:][:k*n], k)
@@ -138,21 +159,34 @@ func TestFeedForwardInt8(t *testing.T) {
 							}
 							return sums
 						}
-						h := layer(x, q.w1, q.b1, deq1, q.hidden)
+						h := firstSums(c.y, layer(x, q.w1, q.b1, deq1, q.hidden))
+						steps := make([]float64, q.hidden) // by which a probable rounding changes an integer
 						for j, v := range h {
 							s := scale[expert%int64(len(scale))]
 							if c.perColumn {
 								s = scale[expert*q.hidden+int64(j)]
 							}
-							h[j] = min(max(math.RoundToEven(f(v)*s+offset[expert]), -128), 127)
+							quantised := func(x float64) float64 {
+								return optest.ToInt8(half(half(half(x)*half(s)) + half(offset[expert])))
+							}
+							h[j], steps[j] = quantised(f(v)), math.Abs(quantised(f(v)*(1+0x1p-20))-quantised(f(v)*(1-0x1p-20)))
 						}
-						return layer(h, q.w2, q.b2, deq2, q.in)
+						apart = make([]float64, q.in)
+						for i := range apart {
+							for j, step := range steps {
+								apart[i] += step * math.Abs(q.w2[(expert*q.hidden+int64(j))*q.in+int64(i)]) * deq2[expert*q.in+int64(i)]
+							}
+						}
+						return layer(h, q.w2, q.b2, deq2, q.in), apart
 					})
 				}
 			}
 		}
 	}
 }
+
+// half rounds to float16.
+func half(x float64) float64 { return kerneltest.Round(dtype.Float16, x) }
 
 func TestFeedForwardIntegerWeights(t *testing.T) {
 	for _, name := range []string{"FFN", "FFNV2", "FFNV3"} {
@@ -204,7 +238,7 @@ func TestFeedForwardIntegerWeights(t *testing.T) {
 						}
 						q.set("bias1", optest.Tensor(t, bias, q.each(q.hidden), q.b1...))
 						q.set("bias2", optest.Tensor(t, bias, q.each(q.in), q.b2...))
-						q.compare(t, fmt.Sprintf("%s %s several %v %v %+v", name, activation, several, d, c), func(expert int64, x []float64) []float64 {
+						q.compare(t, fmt.Sprintf("%s %s several %v %v %+v", name, activation, several, d, c), func(expert int64, x []float64) (y, apart []float64) {
 							layer := func(x, w, b, scale, offset []float64, n int64) []float64 {
 								k, out := int64(len(x)), slices.Clone(b[expert*n:][:n])
 								for i := range k {
@@ -215,11 +249,11 @@ func TestFeedForwardIntegerWeights(t *testing.T) {
 								}
 								return out
 							}
-							h := layer(x, q.w1, q.b1, scale1, offset1, q.hidden)
+							h := firstSums(d, layer(x, q.w1, q.b1, scale1, offset1, q.hidden))
 							for j := range h {
 								h[j] = f(h[j])
 							}
-							return layer(h, q.w2, q.b2, scale2, offset2, q.in)
+							return layer(roundedTo(d, h), q.w2, q.b2, scale2, offset2, q.in), nil
 						})
 					}
 				}

@@ -71,9 +71,7 @@ func powers(r *rand.Rand, n int) []float64 {
 var activationOf = map[int]func(float64) float64{
 	0: func(x float64) float64 { return x },
 	1: activations["relu"],
-	2: func(x float64) float64 {
-		return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
-	},
+	2: activations["gelu"],
 	4: activations["fastgelu"],
 	5: activations["silu"],
 }
