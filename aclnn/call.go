@@ -7,6 +7,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/cshim"
+	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/bridge"
 )
 
@@ -16,11 +17,24 @@ type Operator struct {
 	Symbol  string // C name of phase two
 	Library string // where CANN has it
 	Since   string // first CANN version seen with it
-	Params  string // C parameter names, separated by spaces
+	Params  string // C parameter names, separated by spaces; CANN's own operators leave them to the table of the interface
 	Slots   string // what each parameter is, for Executor.Bind; see cshim.Operator
 
 	once sync.Once
 	op   cshim.Operator
+
+	paramsOnce sync.Once
+	names      string
+}
+
+// params returns the C parameter names.
+func (o *Operator) params() string {
+	o.paramsOnce.Do(func() {
+		if o.names = o.Params; o.names == "" {
+			o.names = abi.ParamNames(o.Symbol)
+		}
+	})
+	return o.names
 }
 
 // Name returns the symbol without CANN's prefix: Add for aclnnAdd. That of a nil operator is empty.
@@ -105,7 +119,7 @@ func (c *Call) Launch() error {
 		err = c.failure(err)
 	} else if bridge.Watching.Load() != 0 {
 		if told, ok := bridge.Watched.Load(c.user); ok {
-			told.(bridge.Launched)(c.op.Name(), c.op.Params, &c.launch)
+			told.(bridge.Launched)(c.op.Name(), c.op.params(), &c.launch)
 		}
 	}
 	c.free()

@@ -28,7 +28,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // failure describes a failed call from its encoded arguments.
 func (c *Call) failure(err error) error {
 	e := &Error{Op: c.op.Symbol, Err: err}
-	names := strings.Fields(c.op.Params)
+	names := strings.Fields(c.op.params())
 	c.launch.Each(func(param, member int, d *cshim.TensorDesc) {
 		name := fmt.Sprintf("argument %d", param)
 		if param < len(names) {

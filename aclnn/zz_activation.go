@@ -15,8 +15,7 @@ type CeluParams struct {
 
 var opCelu = Operator{
 	Symbol: "aclnnCelu", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self alpha out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // Celu computes x for positive elements and Alpha · (e^(x / Alpha) − 1) for the others.
@@ -53,8 +52,7 @@ type ClippedSwigluParams struct {
 
 var opClippedSwiglu = Operator{
 	Symbol: "aclnnClippedSwiglu", Library: "libopapi", Since: "2026-08",
-	Params: "x groupIndexOptional dim alpha limit bias interleaved out",
-	Slots:  "ii-----o",
+	Slots: "ii-----o",
 }
 
 // ClippedSwiglu splits Dim into gate A and value B and computes A · sigmoid(Alpha · A) · (B + Bias)
@@ -98,8 +96,7 @@ type ClippedSwigluGradParams struct {
 
 var opClippedSwigluGrad = Operator{
 	Symbol: "aclnnClippedSwigluGrad", Library: "libopapi", Since: "2026-08",
-	Params: "gradY x groupIndexOptional dim alpha limit bias interleaved gradXOut",
-	Slots:  "iii-----o",
+	Slots: "iii-----o",
 }
 
 // ClippedSwigluGrad computes the gradient of ClippedSwiglu.
@@ -143,8 +140,7 @@ type ClippedSwigluV2Params struct {
 
 var opClippedSwigluV2 = Operator{
 	Symbol: "aclnnClippedSwigluV2", Library: "libopapi", Since: "2026-08",
-	Params: "x groupIndexOptional dim alpha limit bias interleaved clampMode out",
-	Slots:  "ii------o",
+	Slots: "ii------o",
 }
 
 // ClippedSwigluV2 is ClippedSwiglu that can also limit the gate after its activation.
@@ -184,8 +180,7 @@ type EluParams struct {
 
 var opElu = Operator{
 	Symbol: "aclnnElu", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self alpha scale inputScale out",
-	Slots:  "ihhho",
+	Slots: "ihhho",
 }
 
 // Elu computes Scale · x for positive elements and Alpha · Scale · (e^(InputScale · x) − 1) for the
@@ -224,8 +219,7 @@ type EluBackwardParams struct {
 
 var opEluBackward = Operator{
 	Symbol: "aclnnEluBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput alpha scale inputScale isResult selfOrResult gradInput",
-	Slots:  "ihhh-io",
+	Slots: "ihhh-io",
 }
 
 // EluBackward computes the gradient of Elu from its input, or from its output when IsResult is
@@ -264,8 +258,7 @@ type EluV2Params struct {
 
 var opEluV2 = Operator{
 	Symbol: "aclnnEluV2", Library: "libopapi", Since: "2026-08",
-	Params: "self alpha scale inputScale out",
-	Slots:  "ihhho",
+	Slots: "ihhho",
 }
 
 // EluV2 computes Scale · x for positive elements and Alpha · Scale · (e^(InputScale · x) − 1) for
@@ -299,8 +292,7 @@ type FastGeluParams struct {
 
 var opFastGelu = Operator{
 	Symbol: "aclnnFastGelu", Library: "libopapi", Since: "2026-08",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // FastGelu computes x / (1 + e^(−1.702 · x)) of each element.
@@ -330,8 +322,7 @@ type FastGeluBackwardParams struct {
 
 var opFastGeluBackward = Operator{
 	Symbol: "aclnnFastGeluBackward", Library: "libopapi", Since: "2026-08",
-	Params: "gradOutput self gradInput",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // FastGeluBackward computes the gradient of FastGelu.
@@ -362,8 +353,7 @@ type FastGeluV2Params struct {
 
 var opFastGeluV2 = Operator{
 	Symbol: "aclnnFastGeluV2", Library: "libopapi", Since: "2026-08",
-	Params: "x out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // FastGeluV2 approximates Gelu of each element by a clipped second-degree polynomial.
@@ -394,8 +384,7 @@ type FatreluMulParams struct {
 
 var opFatreluMul = Operator{
 	Symbol: "aclnnFatreluMul", Library: "libopapi", Since: "8.1.RC1",
-	Params: "input threshold out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // FatreluMul multiplies the halves of the last dimension, after elements of the first half below
@@ -430,8 +419,7 @@ type FusedBiasLeakyReluParams struct {
 
 var opFusedBiasLeakyRelu = Operator{
 	Symbol: "aclnnFusedBiasLeakyRelu", Library: "libopapi", Since: "2026-08",
-	Params: "x bias negativeSlope scale out",
-	Slots:  "ii--o",
+	Slots: "ii--o",
 }
 
 // FusedBiasLeakyRelu adds a bias, multiplies negative sums by NegativeSlope, and all by Scale.
@@ -466,8 +454,7 @@ type GeGluParams struct {
 
 var opGeGlu = Operator{
 	Symbol: "aclnnGeGlu", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim approximate out outGelu",
-	Slots:  "i--oo",
+	Slots: "i--oo",
 }
 
 // GeGlu splits Dim into two halves, multiplies the first by Gelu of the second, and returns that
@@ -505,8 +492,7 @@ type GeGluBackwardParams struct {
 
 var opGeGluBackward = Operator{
 	Symbol: "aclnnGeGluBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self gelu dim approximate gradInput",
-	Slots:  "iii--o",
+	Slots: "iii--o",
 }
 
 // GeGluBackward computes the gradient of GeGlu.
@@ -544,8 +530,7 @@ type GeGluV3Params struct {
 
 var opGeGluV3 = Operator{
 	Symbol: "aclnnGeGluV3", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim approximate activateLeft out outGelu",
-	Slots:  "i---oo",
+	Slots: "i---oo",
 }
 
 // GeGluV3 is GeGlu that can also apply Gelu to the first half instead.
@@ -584,8 +569,7 @@ type GeGluV3BackwardParams struct {
 
 var opGeGluV3Backward = Operator{
 	Symbol: "aclnnGeGluV3Backward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self gelu dim approximate activateLeft gradInput",
-	Slots:  "iii---o",
+	Slots: "iii---o",
 }
 
 // GeGluV3Backward computes the gradient of GeGluV3.
@@ -620,8 +604,7 @@ type GeluParams struct {
 
 var opGelu = Operator{
 	Symbol: "aclnnGelu", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Gelu computes the Gaussian error linear unit of each element, which the device approximates by
@@ -652,8 +635,7 @@ type GeluBackwardParams struct {
 
 var opGeluBackward = Operator{
 	Symbol: "aclnnGeluBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self gradInput",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // GeluBackward computes the gradient of Gelu.
@@ -686,8 +668,7 @@ type GeluBackwardV2Params struct {
 
 var opGeluBackwardV2 = Operator{
 	Symbol: "aclnnGeluBackwardV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self approximate gradInput",
-	Slots:  "ii-o",
+	Slots: "ii-o",
 }
 
 // GeluBackwardV2 computes the gradient of GeluV2.
@@ -720,8 +701,7 @@ type GeluMulParams struct {
 
 var opGeluMul = Operator{
 	Symbol: "aclnnGeluMul", Library: "libopapi", Since: "8.1.RC1",
-	Params: "input approximateOptional out",
-	Slots:  "i-o",
+	Slots: "i-o",
 }
 
 // GeluMul multiplies Gelu of the first half of the last dimension by the second half.
@@ -752,8 +732,7 @@ type GeluV2Params struct {
 
 var opGeluV2 = Operator{
 	Symbol: "aclnnGeluV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x approximate y",
-	Slots:  "i-o",
+	Slots: "i-o",
 }
 
 // GeluV2 computes the Gaussian error linear unit of each element, exactly or by tanh.
@@ -784,8 +763,7 @@ type GluParams struct {
 
 var opGlu = Operator{
 	Symbol: "aclnnGlu", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim out",
-	Slots:  "i-o",
+	Slots: "i-o",
 }
 
 // Glu splits Dim into two halves and multiplies the first by the sigmoid of the second.
@@ -818,8 +796,7 @@ type GluBackwardParams struct {
 
 var opGluBackward = Operator{
 	Symbol: "aclnnGluBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOut self dim out",
-	Slots:  "ii-o",
+	Slots: "ii-o",
 }
 
 // GluBackward computes the gradient of Glu.
@@ -852,8 +829,7 @@ type HardshrinkParams struct {
 
 var opHardshrink = Operator{
 	Symbol: "aclnnHardshrink", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self lambd out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // Hardshrink sets elements between −Lambd and Lambd to zero.
@@ -885,8 +861,7 @@ type HardshrinkBackwardParams struct {
 
 var opHardshrinkBackward = Operator{
 	Symbol: "aclnnHardshrinkBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self lambd gradInput",
-	Slots:  "iiho",
+	Slots: "iiho",
 }
 
 // HardshrinkBackward computes the gradient of Hardshrink: GradOutput where Self is outside of
@@ -919,8 +894,7 @@ type HardsigmoidParams struct {
 
 var opHardsigmoid = Operator{
 	Symbol: "aclnnHardsigmoid", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Hardsigmoid computes x / 6 + 1/2 of each element, limited to 0 and 1.
@@ -950,8 +924,7 @@ type HardsigmoidBackwardParams struct {
 
 var opHardsigmoidBackward = Operator{
 	Symbol: "aclnnHardsigmoidBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // HardsigmoidBackward computes the gradient of Hardsigmoid.
@@ -983,8 +956,7 @@ type HardsigmoidV2Params struct {
 
 var opHardsigmoidV2 = Operator{
 	Symbol: "aclnnHardsigmoidV2", Library: "libopapi", Since: "2026-08",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // HardsigmoidV2 computes x / 6 + 1/2 of each element, limited to 0 and 1.
@@ -1013,8 +985,7 @@ type HardswishParams struct {
 
 var opHardswish = Operator{
 	Symbol: "aclnnHardswish", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Hardswish computes x · (x + 3) / 6 between −3 and 3, zero below and x above.
@@ -1044,8 +1015,7 @@ type HardswishBackwardParams struct {
 
 var opHardswishBackward = Operator{
 	Symbol: "aclnnHardswishBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // HardswishBackward computes the gradient of Hardswish.
@@ -1078,8 +1048,7 @@ type HardswishBackwardV2Params struct {
 
 var opHardswishBackwardV2 = Operator{
 	Symbol: "aclnnHardswishBackwardV2", Library: "libopapi", Since: "2026-08",
-	Params: "gradOutput self out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // HardswishBackwardV2 computes the gradient of Hardswish, which is 0 at −3 and 1 at 3.
@@ -1112,8 +1081,7 @@ type HardtanhParams struct {
 
 var opHardtanh = Operator{
 	Symbol: "aclnnHardtanh", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self clipValueMin clipValueMax out",
-	Slots:  "ihho",
+	Slots: "ihho",
 }
 
 // Hardtanh limits each element to ClipValueMin and ClipValueMax.
@@ -1148,8 +1116,7 @@ type HardtanhBackwardParams struct {
 
 var opHardtanhBackward = Operator{
 	Symbol: "aclnnHardtanhBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self min max out",
-	Slots:  "iihho",
+	Slots: "iihho",
 }
 
 // HardtanhBackward computes the gradient of Hardtanh.
@@ -1182,8 +1149,7 @@ type InplaceCeluParams struct {
 
 var opInplaceCelu = Operator{
 	Symbol: "aclnnInplaceCelu", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef alpha",
-	Slots:  "ih",
+	Slots: "ih",
 }
 
 // InplaceCelu is Celu with the result in place of the first argument.
@@ -1214,8 +1180,7 @@ type InplaceEluParams struct {
 
 var opInplaceElu = Operator{
 	Symbol: "aclnnInplaceElu", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef alpha scale inputScale",
-	Slots:  "ihhh",
+	Slots: "ihhh",
 }
 
 // InplaceElu is Elu with the result in place of the first argument.
@@ -1245,8 +1210,7 @@ type InplaceHardsigmoidParams struct {
 
 var opInplaceHardsigmoid = Operator{
 	Symbol: "aclnnInplaceHardsigmoid", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceHardsigmoid is Hardsigmoid with the result in place of the first argument.
@@ -1274,8 +1238,7 @@ type InplaceHardsigmoidV2Params struct {
 
 var opInplaceHardsigmoidV2 = Operator{
 	Symbol: "aclnnInplaceHardsigmoidV2", Library: "libopapi", Since: "2026-08",
-	Params: "self",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceHardsigmoidV2 is HardsigmoidV2 with the result in place of the first argument.
@@ -1302,8 +1265,7 @@ type InplaceHardswishParams struct {
 
 var opInplaceHardswish = Operator{
 	Symbol: "aclnnInplaceHardswish", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceHardswish is Hardswish with the result in place of the first argument.
@@ -1333,8 +1295,7 @@ type InplaceHardtanhParams struct {
 
 var opInplaceHardtanh = Operator{
 	Symbol: "aclnnInplaceHardtanh", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef clipValueMin clipValueMax",
-	Slots:  "ihh",
+	Slots: "ihh",
 }
 
 // InplaceHardtanh is Hardtanh with the result in place of the first argument.
@@ -1365,8 +1326,7 @@ type InplaceLeakyReluParams struct {
 
 var opInplaceLeakyRelu = Operator{
 	Symbol: "aclnnInplaceLeakyRelu", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef negativeSlope",
-	Slots:  "ih",
+	Slots: "ih",
 }
 
 // InplaceLeakyRelu is LeakyRelu with the result in place of the first argument.
@@ -1395,8 +1355,7 @@ type InplaceMishParams struct {
 
 var opInplaceMish = Operator{
 	Symbol: "aclnnInplaceMish", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceMish is Mish with the result in place of the first argument.
@@ -1429,8 +1388,7 @@ type InplaceRReluWithNoiseParams struct {
 
 var opInplaceRReluWithNoise = Operator{
 	Symbol: "aclnnInplaceRReluWithNoise", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self noise lower upper training seed offset",
-	Slots:  "iohh---",
+	Slots: "iohh---",
 }
 
 // InplaceRReluWithNoise is RReluWithNoise with the result in place of the first argument.
@@ -1464,8 +1422,7 @@ type InplaceReluParams struct {
 
 var opInplaceRelu = Operator{
 	Symbol: "aclnnInplaceRelu", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceRelu is Relu with the result in place of the first argument.
@@ -1493,8 +1450,7 @@ type InplaceSeluParams struct {
 
 var opInplaceSelu = Operator{
 	Symbol: "aclnnInplaceSelu", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceSelu is Selu with the result in place of the first argument.
@@ -1522,8 +1478,7 @@ type InplaceSigmoidParams struct {
 
 var opInplaceSigmoid = Operator{
 	Symbol: "aclnnInplaceSigmoid", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceSigmoid is Sigmoid with the result in place of the first argument.
@@ -1553,8 +1508,7 @@ type InplaceThresholdParams struct {
 
 var opInplaceThreshold = Operator{
 	Symbol: "aclnnInplaceThreshold", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef threshold value",
-	Slots:  "ihh",
+	Slots: "ihh",
 }
 
 // InplaceThreshold is Threshold with the result in place of the first argument.
@@ -1587,8 +1541,7 @@ type LeakyReluParams struct {
 
 var opLeakyRelu = Operator{
 	Symbol: "aclnnLeakyRelu", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self negativeSlope out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // LeakyRelu multiplies negative elements by NegativeSlope.
@@ -1622,8 +1575,7 @@ type LeakyReluBackwardParams struct {
 
 var opLeakyReluBackward = Operator{
 	Symbol: "aclnnLeakyReluBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self negativeSlope selfIsResult out",
-	Slots:  "iih-o",
+	Slots: "iih-o",
 }
 
 // LeakyReluBackward computes the gradient of LeakyRelu.
@@ -1657,8 +1609,7 @@ type LogSigmoidParams struct {
 
 var opLogSigmoid = Operator{
 	Symbol: "aclnnLogSigmoid", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // LogSigmoid computes the logarithm of the sigmoid of each element.
@@ -1689,8 +1640,7 @@ type LogSigmoidBackwardParams struct {
 
 var opLogSigmoidBackward = Operator{
 	Symbol: "aclnnLogSigmoidBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self buffer gradInput",
-	Slots:  "iiio",
+	Slots: "iiio",
 }
 
 // LogSigmoidBackward computes the gradient of LogSigmoid.
@@ -1724,8 +1674,7 @@ type LogSigmoidForwardParams struct {
 
 var opLogSigmoidForward = Operator{
 	Symbol: "aclnnLogSigmoidForward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out buffer",
-	Slots:  "ioo",
+	Slots: "ioo",
 }
 
 // LogSigmoidForward computes the logarithm of the sigmoid of each element, and a buffer for its
@@ -1758,8 +1707,7 @@ type LogSoftmaxParams struct {
 
 var opLogSoftmax = Operator{
 	Symbol: "aclnnLogSoftmax", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim out",
-	Slots:  "i-o",
+	Slots: "i-o",
 }
 
 // LogSoftmax computes the logarithm of Softmax over Dim.
@@ -1792,8 +1740,7 @@ type LogSoftmaxBackwardParams struct {
 
 var opLogSoftmaxBackward = Operator{
 	Symbol: "aclnnLogSoftmaxBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput output dim out",
-	Slots:  "ii-o",
+	Slots: "ii-o",
 }
 
 // LogSoftmaxBackward computes the gradient of LogSoftmax from its output.
@@ -1830,8 +1777,7 @@ type MaskedSoftmaxWithRelPosBiasParams struct {
 
 var opMaskedSoftmaxWithRelPosBias = Operator{
 	Symbol: "aclnnMaskedSoftmaxWithRelPosBias", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x attenMaskOptional relativePosBias scaleValue innerPrecisionMode out",
-	Slots:  "iii--o",
+	Slots: "iii--o",
 }
 
 // MaskedSoftmaxWithRelPosBias computes the softmax of ScaleValue · X + mask + bias over the last
@@ -1868,8 +1814,7 @@ type MishParams struct {
 
 var opMish = Operator{
 	Symbol: "aclnnMish", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Mish computes x · tanh(ln(1 + e^x)) of each element.
@@ -1899,8 +1844,7 @@ type MishBackwardParams struct {
 
 var opMishBackward = Operator{
 	Symbol: "aclnnMishBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self gradInput",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // MishBackward computes the gradient of Mish.
@@ -1933,8 +1877,7 @@ type ModulateParams struct {
 
 var opModulate = Operator{
 	Symbol: "aclnnModulate", Library: "libopapi", Since: "2026-08",
-	Params: "self scaleOptional shiftOptional out",
-	Slots:  "iiio",
+	Slots: "iiio",
 }
 
 // Modulate computes Self · (1 + scale) + shift, with a scale and a shift for each batch and
@@ -1972,8 +1915,7 @@ type ModulateBackwardParams struct {
 
 var opModulateBackward = Operator{
 	Symbol: "aclnnModulateBackward", Library: "libopapi", Since: "2026-08",
-	Params: "grad_output input scale shift grad_input grad_scale grad_shift",
-	Slots:  "iiiiooo",
+	Slots: "iiiiooo",
 }
 
 // ModulateBackward computes the gradients of Modulate.
@@ -2009,8 +1951,7 @@ type PreluParams struct {
 
 var opPrelu = Operator{
 	Symbol: "aclnnPrelu", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self weight out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // Prelu keeps positive elements and multiplies the others by Weight, one number for all or one for
@@ -2045,8 +1986,7 @@ type PreluBackwardParams struct {
 
 var opPreluBackward = Operator{
 	Symbol: "aclnnPreluBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self weight gradInput gradWeight",
-	Slots:  "iiioo",
+	Slots: "iiioo",
 }
 
 // PreluBackward computes the gradients of Prelu's input and weight.
@@ -2085,8 +2025,7 @@ type RReluWithNoiseParams struct {
 
 var opRReluWithNoise = Operator{
 	Symbol: "aclnnRReluWithNoise", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self noise lower upper training seed offset out",
-	Slots:  "iohh---o",
+	Slots: "iohh---o",
 }
 
 // RReluWithNoise multiplies elements that are not positive by slopes, drawn between Lower and Upper
@@ -2122,8 +2061,7 @@ type ReluParams struct {
 
 var opRelu = Operator{
 	Symbol: "aclnnRelu", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Relu replaces negative elements by zero.
@@ -2155,8 +2093,7 @@ type ReluGradV4Params struct {
 
 var opReluGradV4 = Operator{
 	Symbol: "aclnnReluGradV4", Library: "libopapi", Since: "2026-08",
-	Params: "gradOutput self threshold out",
-	Slots:  "iiho",
+	Slots: "iiho",
 }
 
 // ReluGradV4 passes GradOutput on where Self is greater than Threshold, zero elsewhere.
@@ -2193,8 +2130,7 @@ type ScaleParams struct {
 
 var opScale = Operator{
 	Symbol: "aclnnScale", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x scale bias axis numAxes scaleFromBlob y",
-	Slots:  "iii---o",
+	Slots: "iii---o",
 }
 
 // Scale computes X · Scale + Bias, which span some of X's dimensions from Axis on.
@@ -2232,8 +2168,7 @@ type ScaledMaskedSoftmaxParams struct {
 
 var opScaledMaskedSoftmax = Operator{
 	Symbol: "aclnnScaledMaskedSoftmax", Library: "libopapi", Since: "2026-08",
-	Params: "x mask scale fixedTriuMask y",
-	Slots:  "ii--o",
+	Slots: "ii--o",
 }
 
 // ScaledMaskedSoftmax computes the softmax over the last dimension of Scale · X, where the mask
@@ -2270,8 +2205,7 @@ type ScaledMaskedSoftmaxBackwardParams struct {
 
 var opScaledMaskedSoftmaxBackward = Operator{
 	Symbol: "aclnnScaledMaskedSoftmaxBackward", Library: "libopapi", Since: "2026-08",
-	Params: "gradOutput y mask scale fixTriuMask out",
-	Slots:  "iii--o",
+	Slots: "iii--o",
 }
 
 // ScaledMaskedSoftmaxBackward computes the gradient of ScaledMaskedSoftmax from its output.
@@ -2307,8 +2241,7 @@ type SeluParams struct {
 
 var opSelu = Operator{
 	Symbol: "aclnnSelu", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Selu computes the exponential linear unit with the constants of self-normalising networks.
@@ -2339,8 +2272,7 @@ type SeluBackwardParams struct {
 
 var opSeluBackward = Operator{
 	Symbol: "aclnnSeluBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput result gradInput",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // SeluBackward computes the gradient of Selu from its output.
@@ -2373,8 +2305,7 @@ type ShrinkParams struct {
 
 var opShrink = Operator{
 	Symbol: "aclnnShrink", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self lambd bias out",
-	Slots:  "ihho",
+	Slots: "ihho",
 }
 
 // Shrink moves elements outside of −Lambd and Lambd towards zero by Bias, and sets the others to
@@ -2406,8 +2337,7 @@ type SigmoidParams struct {
 
 var opSigmoid = Operator{
 	Symbol: "aclnnSigmoid", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Sigmoid computes 1 / (1 + e^(−x)) of each element.
@@ -2439,8 +2369,7 @@ type SigmoidBackwardParams struct {
 
 var opSigmoidBackward = Operator{
 	Symbol: "aclnnSigmoidBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput output gradInput",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // SigmoidBackward computes the gradient of Sigmoid from its output.
@@ -2471,8 +2400,7 @@ type SiluParams struct {
 
 var opSilu = Operator{
 	Symbol: "aclnnSilu", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Silu computes x · sigmoid(x) of each element.
@@ -2502,8 +2430,7 @@ type SiluBackwardParams struct {
 
 var opSiluBackward = Operator{
 	Symbol: "aclnnSiluBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self gradInput",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // SiluBackward computes the gradient of Silu.
@@ -2535,8 +2462,7 @@ type SinkhornParams struct {
 
 var opSinkhorn = Operator{
 	Symbol: "aclnnSinkhorn", Library: "libopapi", Since: "8.1.RC1",
-	Params: "cost tol p",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // Sinkhorn scales the rows and columns of e^Cost in turn until they change by less than Tol, as
@@ -2571,8 +2497,7 @@ type SituGluParams struct {
 
 var opSituGlu = Operator{
 	Symbol: "aclnnSituGlu", Library: "libopapi", Since: "2026-08",
-	Params: "x dim beta linearBeta activateLeft out",
-	Slots:  "i----o",
+	Slots: "i----o",
 }
 
 // SituGlu splits Dim into a gate and a value and multiplies the value by Beta · tanh(gate / Beta) ·
@@ -2611,8 +2536,7 @@ type SituGluGradParams struct {
 
 var opSituGluGrad = Operator{
 	Symbol: "aclnnSituGluGrad", Library: "libopapi", Since: "2026-08",
-	Params: "gradY x dim beta linearBeta activateLeft out",
-	Slots:  "ii----o",
+	Slots: "ii----o",
 }
 
 // SituGluGrad computes the gradient of SituGlu.
@@ -2647,8 +2571,7 @@ type SoftmaxParams struct {
 
 var opSoftmax = Operator{
 	Symbol: "aclnnSoftmax", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim out",
-	Slots:  "i-o",
+	Slots: "i-o",
 }
 
 // Softmax computes e to the power of each element, divided by the sum over Dim.
@@ -2681,8 +2604,7 @@ type SoftmaxBackwardParams struct {
 
 var opSoftmaxBackward = Operator{
 	Symbol: "aclnnSoftmaxBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput output dim out",
-	Slots:  "ii-o",
+	Slots: "ii-o",
 }
 
 // SoftmaxBackward computes the gradient of Softmax from its output.
@@ -2716,8 +2638,7 @@ type SoftplusParams struct {
 
 var opSoftplus = Operator{
 	Symbol: "aclnnSoftplus", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self beta threshold out",
-	Slots:  "ihho",
+	Slots: "ihho",
 }
 
 // Softplus computes ln(1 + e^(Beta · x)) / Beta of each element, and x itself where Beta · x
@@ -2753,8 +2674,7 @@ type SoftplusBackwardParams struct {
 
 var opSoftplusBackward = Operator{
 	Symbol: "aclnnSoftplusBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self beta threshold gradInput",
-	Slots:  "iihho",
+	Slots: "iihho",
 }
 
 // SoftplusBackward computes the gradient of Softplus.
@@ -2789,8 +2709,7 @@ type SoftshrinkParams struct {
 
 var opSoftshrink = Operator{
 	Symbol: "aclnnSoftshrink", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self lambd out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // Softshrink moves elements towards zero by Lambd and sets those within it to zero.
@@ -2822,8 +2741,7 @@ type SoftshrinkBackwardParams struct {
 
 var opSoftshrinkBackward = Operator{
 	Symbol: "aclnnSoftshrinkBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self lambd gradInput",
-	Slots:  "iiho",
+	Slots: "iiho",
 }
 
 // SoftshrinkBackward computes the gradient of Softshrink.
@@ -2855,8 +2773,7 @@ type SoftsignParams struct {
 
 var opSoftsign = Operator{
 	Symbol: "aclnnSoftsign", Library: "libopapi", Since: "2026-08",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Softsign computes x / (1 + |x|) of each element.
@@ -2887,8 +2804,7 @@ type SoftsignBackwardParams struct {
 
 var opSoftsignBackward = Operator{
 	Symbol: "aclnnSoftsignBackward", Library: "libopapi", Since: "2026-08",
-	Params: "gradients features out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // SoftsignBackward computes the gradient of Softsign.
@@ -2919,8 +2835,7 @@ type SquaredReluParams struct {
 
 var opSquaredRelu = Operator{
 	Symbol: "aclnnSquaredRelu", Library: "libopapi", Since: "2026-08",
-	Params: "input out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // SquaredRelu replaces negative elements by zero and squares the others.
@@ -2950,8 +2865,7 @@ type SwiGluParams struct {
 
 var opSwiGlu = Operator{
 	Symbol: "aclnnSwiGlu", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x dim out",
-	Slots:  "i-o",
+	Slots: "i-o",
 }
 
 // SwiGlu splits Dim into two halves and multiplies Silu of the first by the second.
@@ -2983,8 +2897,7 @@ type SwiGluGradParams struct {
 
 var opSwiGluGrad = Operator{
 	Symbol: "aclnnSwiGluGrad", Library: "libopapi", Since: "8.1.RC1",
-	Params: "yGrad x dim out",
-	Slots:  "ii-o",
+	Slots: "ii-o",
 }
 
 // SwiGluGrad computes the gradient of SwiGlu.
@@ -3016,8 +2929,7 @@ type SwigluClampParams struct {
 
 var opSwigluClamp = Operator{
 	Symbol: "aclnnSwigluClamp", Library: "libopapi", Since: "2026-08",
-	Params: "x limit y",
-	Slots:  "i-o",
+	Slots: "i-o",
 }
 
 // SwigluClamp is SwiGlu over the last dimension, with the gate after Silu limited from above and
@@ -3051,8 +2963,7 @@ type SwigluGroupParams struct {
 
 var opSwigluGroup = Operator{
 	Symbol: "aclnnSwigluGroup", Library: "libopapi", Since: "2026-08",
-	Params: "x weightOptional groupIndexOptional clampLimit out",
-	Slots:  "iii-o",
+	Slots: "iii-o",
 }
 
 // SwigluGroup is SwiGlu over the last dimension with limited inputs, a weight for each token, and
@@ -3092,8 +3003,7 @@ type SwigluGroupGradParams struct {
 
 var opSwigluGroupGrad = Operator{
 	Symbol: "aclnnSwigluGroupGrad", Library: "libopapi", Since: "2026-08",
-	Params: "gradY x weightOptional yOriginOptional groupIndexOptional clampLimit gradXOut gradWeightOutOptional",
-	Slots:  "iiiii-oo",
+	Slots: "iiiii-oo",
 }
 
 // SwigluGroupGrad computes the gradients of SwigluGroup's input and weights.
@@ -3131,8 +3041,7 @@ type SwishParams struct {
 
 var opSwish = Operator{
 	Symbol: "aclnnSwish", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self betaOptional out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // Swish computes x · sigmoid(beta · x) of each element, beta being 1 when it is absent.
@@ -3164,8 +3073,7 @@ type SwishBackwardParams struct {
 
 var opSwishBackward = Operator{
 	Symbol: "aclnnSwishBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self betaOptional gradInput",
-	Slots:  "iiho",
+	Slots: "iiho",
 }
 
 // SwishBackward computes the gradient of Swish.
@@ -3198,8 +3106,7 @@ type TanhBackwardParams struct {
 
 var opTanhBackward = Operator{
 	Symbol: "aclnnTanhBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput output gradInput",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // TanhBackward computes the gradient of Tanh from its output.
@@ -3232,8 +3139,7 @@ type ThresholdParams struct {
 
 var opThreshold = Operator{
 	Symbol: "aclnnThreshold", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self threshold value out",
-	Slots:  "ihho",
+	Slots: "ihho",
 }
 
 // Threshold keeps elements greater than Threshold and replaces the others by Value.
@@ -3267,8 +3173,7 @@ type ThresholdBackwardParams struct {
 
 var opThresholdBackward = Operator{
 	Symbol: "aclnnThresholdBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self threshold out",
-	Slots:  "iiho",
+	Slots: "iiho",
 }
 
 // ThresholdBackward passes GradOutput on where Self is greater than Threshold, zero elsewhere.
@@ -3303,8 +3208,7 @@ type ThresholdV2Params struct {
 
 var opThresholdV2 = Operator{
 	Symbol: "aclnnThresholdV2", Library: "libopapi", Since: "2026-08",
-	Params: "self threshold value out",
-	Slots:  "ihho",
+	Slots: "ihho",
 }
 
 // ThresholdV2 keeps elements greater than Threshold and replaces the others by Value.

@@ -21,8 +21,7 @@ type AdvanceStepParams struct {
 
 var opAdvanceStep = Operator{
 	Symbol: "aclnnAdvanceStep", Library: "libopapi", Since: "8.1.RC1",
-	Params: "inputTokens sampledTokenIds inputPositions seqLens slotMapping blockTables numSeqs numQueries blockSize",
-	Slots:  "oioooi---",
+	Slots: "oioooi---",
 }
 
 // AdvanceStep moves the inputs of a paged decoder on by one token: tokens, positions, lengths and
@@ -69,8 +68,7 @@ type AdvanceStepV2Params struct {
 
 var opAdvanceStepV2 = Operator{
 	Symbol: "aclnnAdvanceStepV2", Library: "libopapi", Since: "2026-08",
-	Params: "inputTokens sampledTokenIds inputPositions seqLens slotMapping blockTables specToken acceptedNum numSeqs numQueries blockSize",
-	Slots:  "oiiooiii---",
+	Slots: "oiiooiii---",
 }
 
 // AdvanceStepV2 moves the inputs of a paged decoder on by one step of speculative decoding:
@@ -113,8 +111,7 @@ type ApplyRotaryPosEmbParams struct {
 
 var opApplyRotaryPosEmb = Operator{
 	Symbol: "aclnnApplyRotaryPosEmb", Library: "libopapi", Since: "8.1.RC1",
-	Params: "queryRef keyRef cos sin layout",
-	Slots:  "iiii-",
+	Slots: "iiii-",
 }
 
 // ApplyRotaryPosEmb rotates queries and keys in place by their positions.
@@ -152,8 +149,7 @@ type ApplyRotaryPosEmbV2Params struct {
 
 var opApplyRotaryPosEmbV2 = Operator{
 	Symbol: "aclnnApplyRotaryPosEmbV2", Library: "libopapi", Since: "2026-08",
-	Params: "queryRef keyRef cos sin layout rotaryMode",
-	Slots:  "iiii--",
+	Slots: "iiii--",
 }
 
 // ApplyRotaryPosEmbV2 rotates queries and keys in place by their positions, pairing elements as
@@ -207,8 +203,7 @@ type DequantRopeQuantKvcacheParams struct {
 
 var opDequantRopeQuantKvcache = Operator{
 	Symbol: "aclnnDequantRopeQuantKvcache", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x cos sin kCacheRef vCacheRef indices scaleK scaleV offsetKOptional offsetVOptional weightScaleOptional activationScaleOptional biasOptional sizeSplits quantModeOptional layoutOptional kvOutput cacheModeOptional qOut kOut vOut",
-	Slots:  "iiiiiiiiiiiiih----ooo",
+	Slots: "iiiiiiiiiiiiih----ooo",
 }
 
 // DequantRopeQuantKvcache dequantises a joined projection, splits it into query, key and value,
@@ -278,8 +273,7 @@ type FlashAttentionScoreParams struct {
 
 var opFlashAttentionScore = Operator{
 	Symbol: "aclnnFlashAttentionScore", Library: "libopapi", Since: "8.1.RC1",
-	Params: "query key value realShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional prefixOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut",
-	Slots:  "iiiiiiih--------oooo",
+	Slots: "iiiiiiih--------oooo",
 }
 
 // FlashAttentionScore computes softmax(ScaleValue · Q·Kᵀ + bias) · V with masks and dropout, and
@@ -353,8 +347,7 @@ type FlashAttentionScoreGradParams struct {
 
 var opFlashAttentionScoreGrad = Operator{
 	Symbol: "aclnnFlashAttentionScoreGrad", Library: "libopapi", Since: "8.1.RC1",
-	Params: "query keyIn value dy pseShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional softmaxMaxOptional softmaxSumOptional softmaxInOptional attentionInOptional prefixOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode dqOut dkOut dvOut dpseOut",
-	Slots:  "iiiiiiiiiiiih--------oooo",
+	Slots: "iiiiiiiiiiiih--------oooo",
 }
 
 // FlashAttentionScoreGrad computes the gradients of FlashAttentionScore.
@@ -435,8 +428,7 @@ type FlashAttentionScoreGradV2Params struct {
 
 var opFlashAttentionScoreGradV2 = Operator{
 	Symbol: "aclnnFlashAttentionScoreGradV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "query keyIn value dy pseShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional softmaxMaxOptional softmaxSumOptional softmaxInOptional attentionInOptional prefixOptional qStartIdxOptional kvStartIdxOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode pseType dqOut dkOut dvOut dpseOut",
-	Slots:  "iiiiiiiiiiiihhh---------oooo",
+	Slots: "iiiiiiiiiiiihhh---------oooo",
 }
 
 // FlashAttentionScoreGradV2 computes the gradients of FlashAttentionScoreV2.
@@ -515,8 +507,7 @@ type FlashAttentionScoreV2Params struct {
 
 var opFlashAttentionScoreV2 = Operator{
 	Symbol: "aclnnFlashAttentionScoreV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "query key value realShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional prefixOptional qStartIdxOptional kvStartIdxOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode pseType softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut",
-	Slots:  "iiiiiiihhh---------oooo",
+	Slots: "iiiiiiihhh---------oooo",
 }
 
 // FlashAttentionScoreV2 is FlashAttentionScore whose bias enters as PseType says.
@@ -594,8 +585,7 @@ type FlashAttentionUnpaddingScoreGradParams struct {
 
 var opFlashAttentionUnpaddingScoreGrad = Operator{
 	Symbol: "aclnnFlashAttentionUnpaddingScoreGrad", Library: "libopapi", Since: "8.1.RC1",
-	Params: "query keyIn value dy pseShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional softmaxMaxOptional softmaxSumOptional softmaxInOptional attentionInOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode dqOut dkOut dvOut dpseOut",
-	Slots:  "iiiiiiiiiiiihhh--------oooo",
+	Slots: "iiiiiiiiiiiihhh--------oooo",
 }
 
 // FlashAttentionUnpaddingScoreGrad computes the gradients of FlashAttentionVarLenScore.
@@ -682,8 +672,7 @@ type FlashAttentionUnpaddingScoreGradV2Params struct {
 
 var opFlashAttentionUnpaddingScoreGradV2 = Operator{
 	Symbol: "aclnnFlashAttentionUnpaddingScoreGradV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "query keyIn value dy pseShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional softmaxMaxOptional softmaxSumOptional softmaxInOptional attentionInOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional qStartIdxOptional kvStartIdxOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode pseType dqOut dkOut dvOut dpseOut",
-	Slots:  "iiiiiiiiiiiihhhhh---------oooo",
+	Slots: "iiiiiiiiiiiihhhhh---------oooo",
 }
 
 // FlashAttentionUnpaddingScoreGradV2 computes the gradients of FlashAttentionVarLenScoreV2.
@@ -777,8 +766,7 @@ type FlashAttentionUnpaddingScoreGradV3Params struct {
 
 var opFlashAttentionUnpaddingScoreGradV3 = Operator{
 	Symbol: "aclnnFlashAttentionUnpaddingScoreGradV3", Library: "libopapi", Since: "2026-08",
-	Params: "query queryRope keyIn keyInRope value dy pseShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional softmaxMaxOptional softmaxSumOptional softmaxInOptional attentionInOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional qStartIdxOptional kvStartIdxOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode pseType dqOut dqRopeOut dkOut dkRopeOut dvOut dpseOut",
-	Slots:  "iiiiiiiiiiiiiihhhhh---------oooooo",
+	Slots: "iiiiiiiiiiiiiihhhhh---------oooooo",
 }
 
 // FlashAttentionUnpaddingScoreGradV3 computes the gradients of FlashAttentionVarLenScoreV3.
@@ -870,8 +858,7 @@ type FlashAttentionUnpaddingScoreGradV4Params struct {
 
 var opFlashAttentionUnpaddingScoreGradV4 = Operator{
 	Symbol: "aclnnFlashAttentionUnpaddingScoreGradV4", Library: "libopapi", Since: "2026-08",
-	Params: "query keyIn value dy pseShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional softmaxMaxOptional softmaxSumOptional softmaxInOptional attentionInOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode dqOut dkOut dvOut dpseOut softmaxInLayout",
-	Slots:  "iiiiiiiiiiiihhh--------oooo-",
+	Slots: "iiiiiiiiiiiihhh--------oooo-",
 }
 
 // FlashAttentionUnpaddingScoreGradV4 computes the gradients of FlashAttentionVarLenScoreV4.
@@ -950,8 +937,7 @@ type FlashAttentionVarLenScoreParams struct {
 
 var opFlashAttentionVarLenScore = Operator{
 	Symbol: "aclnnFlashAttentionVarLenScore", Library: "libopapi", Since: "8.1.RC1",
-	Params: "query key value realShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut",
-	Slots:  "iiiiiiihhh--------oooo",
+	Slots: "iiiiiiihhh--------oooo",
 }
 
 // FlashAttentionVarLenScore is FlashAttentionScore for sequences of different lengths, packed
@@ -1027,8 +1013,7 @@ type FlashAttentionVarLenScoreV2Params struct {
 
 var opFlashAttentionVarLenScoreV2 = Operator{
 	Symbol: "aclnnFlashAttentionVarLenScoreV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "query key value realShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional qStartIdxOptional kvStartIdxOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode pseType softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut",
-	Slots:  "iiiiiiihhhhh---------oooo",
+	Slots: "iiiiiiihhhhh---------oooo",
 }
 
 // FlashAttentionVarLenScoreV2 is FlashAttentionVarLenScore whose bias enters as PseType says.
@@ -1110,8 +1095,7 @@ type FlashAttentionVarLenScoreV3Params struct {
 
 var opFlashAttentionVarLenScoreV3 = Operator{
 	Symbol: "aclnnFlashAttentionVarLenScoreV3", Library: "libopapi", Since: "2026-08",
-	Params: "query queryRope key keyRope value realShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional qStartIdxOptional kvStartIdxOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode pseType softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut",
-	Slots:  "iiiiiiiiihhhhh---------oooo",
+	Slots: "iiiiiiiiihhhhh---------oooo",
 }
 
 // FlashAttentionVarLenScoreV3 is FlashAttentionVarLenScoreV2 with the rotated parts of queries and
@@ -1190,8 +1174,7 @@ type FlashAttentionVarLenScoreV4Params struct {
 
 var opFlashAttentionVarLenScoreV4 = Operator{
 	Symbol: "aclnnFlashAttentionVarLenScoreV4", Library: "libopapi", Since: "2026-08",
-	Params: "query key value realShiftOptional dropMaskOptional paddingMaskOptional attenMaskOptional prefixOptional actualSeqQLenOptional actualSeqKvLenOptional scaleValue keepProb preTokens nextTokens headNum inputLayout innerPrecise sparseMode softmaxOutLayout softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut",
-	Slots:  "iiiiiiihhh---------oooo",
+	Slots: "iiiiiiihhh---------oooo",
 }
 
 // FlashAttentionVarLenScoreV4 is FlashAttentionVarLenScore that can lay out maxima and sums like
@@ -1273,8 +1256,7 @@ type FusedInferAttentionScoreParams struct {
 
 var opFusedInferAttentionScore = Operator{
 	Symbol: "aclnnFusedInferAttentionScore", Library: "libopapi", Since: "8.1.RC1",
-	Params: "query key value pseShift attenMask actualSeqLengths actualSeqLengthsKv deqScale1 quantScale1 deqScale2 quantScale2 quantOffset2 antiquantScale antiquantOffset blockTable queryPaddingSize kvPaddingSize numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode innerPrecise blockSize antiquantMode softmaxLseFlag attentionOut softmaxLse",
-	Slots:  "iiiiihhiiiiiiiiii-----------oo",
+	Slots: "iiiiihhiiiiiiiiii-----------oo",
 }
 
 // FusedInferAttentionScore computes attention for inference, of prompts or of single new tokens
@@ -1373,8 +1355,7 @@ type FusedInferAttentionScoreV2Params struct {
 
 var opFusedInferAttentionScoreV2 = Operator{
 	Symbol: "aclnnFusedInferAttentionScoreV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "query key value pseShiftOptional attenMaskOptional actualSeqLengthsOptional actualSeqLengthsKvOptional deqScale1Optional quantScale1Optional deqScale2Optional quantScale2Optional quantOffset2Optional antiquantScaleOptional antiquantOffsetOptional blockTableOptional queryPaddingSizeOptional kvPaddingSizeOptional keyAntiquantScaleOptional keyAntiquantOffsetOptional valueAntiquantScaleOptional valueAntiquantOffsetOptional keySharedPrefixOptional valueSharedPrefixOptional actualSharedPrefixLenOptional numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode innerPrecise blockSize antiquantMode softmaxLseFlag keyAntiquantMode valueAntiquantMode attentionOut softmaxLse",
-	Slots:  "iiiiihhiiiiiiiiiiiiiiiih-------------oo",
+	Slots: "iiiiihhiiiiiiiiiiiiiiiih-------------oo",
 }
 
 // FusedInferAttentionScoreV2 is FusedInferAttentionScore with scales of their own for quantised
@@ -1488,8 +1469,7 @@ type FusedInferAttentionScoreV3Params struct {
 
 var opFusedInferAttentionScoreV3 = Operator{
 	Symbol: "aclnnFusedInferAttentionScoreV3", Library: "libopapi", Since: "8.1.RC1",
-	Params: "query key value pseShiftOptional attenMaskOptional actualSeqLengthsOptional actualSeqLengthsKvOptional deqScale1Optional quantScale1Optional deqScale2Optional quantScale2Optional quantOffset2Optional antiquantScaleOptional antiquantOffsetOptional blockTableOptional queryPaddingSizeOptional kvPaddingSizeOptional keyAntiquantScaleOptional keyAntiquantOffsetOptional valueAntiquantScaleOptional valueAntiquantOffsetOptional keySharedPrefixOptional valueSharedPrefixOptional actualSharedPrefixLenOptional queryRopeOptional keyRopeOptional keyRopeAntiquantScaleOptional numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode innerPrecise blockSize antiquantMode softmaxLseFlag keyAntiquantMode valueAntiquantMode attentionOut softmaxLse",
-	Slots:  "iiiiihhiiiiiiiiiiiiiiiihiii-------------oo",
+	Slots: "iiiiihhiiiiiiiiiiiiiiiihiii-------------oo",
 }
 
 // FusedInferAttentionScoreV3 is FusedInferAttentionScoreV2 with the rotated parts of queries and
@@ -1609,8 +1589,7 @@ type FusedInferAttentionScoreV4Params struct {
 
 var opFusedInferAttentionScoreV4 = Operator{
 	Symbol: "aclnnFusedInferAttentionScoreV4", Library: "libopapi", Since: "2026-08",
-	Params: "query key value pseShiftOptional attenMaskOptional actualSeqLengthsOptional actualSeqLengthsKvOptional deqScale1Optional quantScale1Optional deqScale2Optional quantScale2Optional quantOffset2Optional antiquantScaleOptional antiquantOffsetOptional blockTableOptional queryPaddingSizeOptional kvPaddingSizeOptional keyAntiquantScaleOptional keyAntiquantOffsetOptional valueAntiquantScaleOptional valueAntiquantOffsetOptional keySharedPrefixOptional valueSharedPrefixOptional actualSharedPrefixLenOptional queryRopeOptional keyRopeOptional keyRopeAntiquantScaleOptional dequantScaleQueryOptional learnableSinkOptional numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode innerPrecise blockSize antiquantMode softmaxLseFlag keyAntiquantMode valueAntiquantMode queryQuantMode attentionOut softmaxLse",
-	Slots:  "iiiiihhiiiiiiiiiiiiiiiihiiiii--------------oo",
+	Slots: "iiiiihhiiiiiiiiiiiiiiiihiiiii--------------oo",
 }
 
 // FusedInferAttentionScoreV4 is FusedInferAttentionScoreV3 with quantised queries and a learnable
@@ -1697,8 +1676,7 @@ type IncreFlashAttentionParams struct {
 
 var opIncreFlashAttention = Operator{
 	Symbol: "aclnnIncreFlashAttention", Library: "libopapi", Since: "8.1.RC1",
-	Params: "query key value pseShift attenMask actualSeqLengths numHeads scaleValue inputLayout numKeyValueHeads attentionOut",
-	Slots:  "iiiiih----o",
+	Slots: "iiiiih----o",
 }
 
 // IncreFlashAttention computes attention of one new token for each sequence with a cache of keys
@@ -1753,8 +1731,7 @@ type IncreFlashAttentionV2Params struct {
 
 var opIncreFlashAttentionV2 = Operator{
 	Symbol: "aclnnIncreFlashAttentionV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "query key value pseShift attenMask actualSeqLengths dequantScale1 quantScale1 dequantScale2 quantScale2 quantOffset2 numHeads scaleValue inputLayout numKeyValueHeads attentionOut",
-	Slots:  "iiiiihiiiii----o",
+	Slots: "iiiiihiiiii----o",
 }
 
 // IncreFlashAttentionV2 is IncreFlashAttention that can quantise its steps.
@@ -1818,8 +1795,7 @@ type IncreFlashAttentionV3Params struct {
 
 var opIncreFlashAttentionV3 = Operator{
 	Symbol: "aclnnIncreFlashAttentionV3", Library: "libopapi", Since: "8.1.RC1",
-	Params: "query key value pseShift attenMask actualSeqLengths dequantScale1 quantScale1 dequantScale2 quantScale2 quantOffset2 antiquantScale antiquantOffset blocktable numHeads scaleValue inputLayout numKeyValueHeads blockSize innerPrecise attentionOut",
-	Slots:  "iiiiihiiiiiiii------o",
+	Slots: "iiiiihiiiiiiii------o",
 }
 
 // IncreFlashAttentionV3 is IncreFlashAttentionV2 with a paged cache, which may be quantised.
@@ -1890,8 +1866,7 @@ type IncreFlashAttentionV4Params struct {
 
 var opIncreFlashAttentionV4 = Operator{
 	Symbol: "aclnnIncreFlashAttentionV4", Library: "libopapi", Since: "8.1.RC1",
-	Params: "query key value pseShift attenMask actualSeqLengths dequantScale1 quantScale1 dequantScale2 quantScale2 quantOffset2 antiquantScale antiquantOffset blocktable kvPaddingSize numHeads scaleValue inputLayout numKeyValueHeads blockSize innerPrecise attentionOut",
-	Slots:  "iiiiihiiiiiiiii------o",
+	Slots: "iiiiihiiiiiiiii------o",
 }
 
 // IncreFlashAttentionV4 is IncreFlashAttentionV3 with keys and values padded on the left.
@@ -1990,8 +1965,7 @@ type InnerFusedInferAttentionScoreParams struct {
 
 var opInnerFusedInferAttentionScore = Operator{
 	Symbol: "aclnnInnerFusedInferAttentionScore", Library: "libopapi", Since: "2026-08",
-	Params: "query key value pseShift attenMask actualSeqLengths actualSeqLengthsKv deqScale1 quantScale1 deqScale2 quantScale2 quantOffset2 antiquantScale antiquantOffset blockTable queryPaddingSize kvPaddingSize keyAntiquantScale keyAntiquantOffset valueAntiquantScale valueAntiquantOffset keySharedPrefix valueSharedPrefix actualSharedPrefixLen query_rope key_rope keyRopeAntiquantScale dequantScaleQuery learnableSink qStartIdxOptional kvStartIdxOptional numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode innerPrecise blockSize antiquantMode softmaxLseFlag keyAntiquantMode valueAntiquantMode queryQuantMode pseType outType attentionOut softmaxLse",
-	Slots:  "iiiiihhiiiiiiiiiiiiiiiihiiiiihh----------------oo",
+	Slots: "iiiiihhiiiiiiiiiiiiiiiihiiiiihh----------------oo",
 }
 
 // InnerFusedInferAttentionScore is FusedInferAttentionScoreV4 with starts for a bias of slopes and
@@ -2072,8 +2046,7 @@ type InterleaveRopeParams struct {
 
 var opInterleaveRope = Operator{
 	Symbol: "aclnnInterleaveRope", Library: "libopapi", Since: "2026-08",
-	Params: "x cos sin out",
-	Slots:  "iiio",
+	Slots: "iiio",
 }
 
 // InterleaveRope rotates elements by their positions, those of even and odd places being paired and
@@ -2127,8 +2100,7 @@ type MlaPrologParams struct {
 
 var opMlaProlog = Operator{
 	Symbol: "aclnnMlaProlog", Library: "libopapi", Since: "8.1.RC1",
-	Params: "tokenX weightDq weightUqQr weightUk weightDkvKr rmsnormGammaCq rmsnormGammaCkv ropeSin ropeCos cacheIndex kvCacheRef krCacheRef dequantScaleXOptional dequantScaleWDqOptional dequantScaleWUqQrOptional dequantScaleWDkvKrOptional quantScaleCkvOptional quantScaleCkrOptional smoothScalesCqOptional rmsnormEpsilonCq rmsnormEpsilonCkv cacheModeOptional queryOut queryRopeOut",
-	Slots:  "iiiiiiiiiiiiiiiiiii---oo",
+	Slots: "iiiiiiiiiiiiiiiiiii---oo",
 }
 
 // MlaProlog computes what comes before latent attention: queries from their compressed form,
@@ -2206,8 +2178,7 @@ type MlaPrologV2Params struct {
 
 var opMlaPrologV2 = Operator{
 	Symbol: "aclnnMlaPrologV2", Library: "libopapi", Since: "2026-08",
-	Params: "tokenX weightDq weightUqQr weightUk weightDkvKr rmsnormGammaCq rmsnormGammaCkv ropeSin ropeCos cacheIndex kvCacheRef krCacheRef dequantScaleXOptional dequantScaleWDqOptional dequantScaleWUqQrOptional dequantScaleWDkvKrOptional quantScaleCkvOptional quantScaleCkrOptional smoothScalesCqOptional rmsnormEpsilonCq rmsnormEpsilonCkv cacheModeOptional queryOut queryRopeOut dequantScaleQNopeOutOptional",
-	Slots:  "iiiiiiiiiiiiiiiiiii---ooo",
+	Slots: "iiiiiiiiiiiiiiiiiii---ooo",
 }
 
 // MlaPrologV2 is MlaProlog that gives the queries' scales as well.
@@ -2283,8 +2254,7 @@ type MlaPrologV2WeightNzParams struct {
 
 var opMlaPrologV2WeightNz = Operator{
 	Symbol: "aclnnMlaPrologV2WeightNz", Library: "libopapi", Since: "2026-08",
-	Params: "tokenX weightDq weightUqQr weightUk weightDkvKr rmsnormGammaCq rmsnormGammaCkv ropeSin ropeCos cacheIndex kvCacheRef krCacheRef dequantScaleXOptional dequantScaleWDqOptional dequantScaleWUqQrOptional dequantScaleWDkvKrOptional quantScaleCkvOptional quantScaleCkrOptional smoothScalesCqOptional rmsnormEpsilonCq rmsnormEpsilonCkv cacheModeOptional queryOut queryRopeOut dequantScaleQNopeOutOptional",
-	Slots:  "iiiiiiiiiiiiiiiiiii---ooo",
+	Slots: "iiiiiiiiiiiiiiiiiii---ooo",
 }
 
 // MlaPrologV2WeightNz is MlaProlog that gives the queries' scales as well.
@@ -2377,8 +2347,7 @@ type MlaPrologV3Params struct {
 
 var opMlaPrologV3 = Operator{
 	Symbol: "aclnnMlaPrologV3", Library: "libopapi", Since: "2026-08",
-	Params: "tokenX weightDq weightUqQr weightUk weightDkvKr rmsnormGammaCq rmsnormGammaCkv ropeSin ropeCos kvCacheRef krCacheRef cacheIndexOptional dequantScaleXOptional dequantScaleWDqOptional dequantScaleWUqQrOptional dequantScaleWDkvKrOptional quantScaleCkvOptional quantScaleCkrOptional smoothScalesCqOptional actualSeqLenOptional rmsnormEpsilonCq rmsnormEpsilonCkv cacheModeOptional queryNormFlag weightQuantMode kvCacheQuantMode queryQuantMode ckvkrRepoMode quantScaleRepoMode tileSize kNopeClipAlpha qcQrScale kcScale queryOut queryRopeOut dequantScaleQNopeOut queryNormOut dequantScaleQNormOut",
-	Slots:  "iiiiiiiiiiiiiiiiiiii-------------ooooo",
+	Slots: "iiiiiiiiiiiiiiiiiiii-------------ooooo",
 }
 
 // MlaPrologV3 is MlaPrologV2 with modes of quantisation for weights, caches and queries.
@@ -2480,8 +2449,7 @@ type MlaPrologV3WeightNzParams struct {
 
 var opMlaPrologV3WeightNz = Operator{
 	Symbol: "aclnnMlaPrologV3WeightNz", Library: "libopapi", Since: "2026-08",
-	Params: "tokenX weightDq weightUqQr weightUk weightDkvKr rmsnormGammaCq rmsnormGammaCkv ropeSin ropeCos kvCacheRef krCacheRef cacheIndexOptional dequantScaleXOptional dequantScaleWDqOptional dequantScaleWUqQrOptional dequantScaleWDkvKrOptional quantScaleCkvOptional quantScaleCkrOptional smoothScalesCqOptional actualSeqLenOptional rmsnormEpsilonCq rmsnormEpsilonCkv cacheModeOptional queryNormFlag weightQuantMode kvCacheQuantMode queryQuantMode ckvkrRepoMode quantScaleRepoMode tileSize kNopeClipAlpha qcQrScale kcScale queryOut queryRopeOut dequantScaleQNopeOutOptional queryNormOutOptional dequantScaleQNormOutOptional",
-	Slots:  "iiiiiiiiiiiiiiiiiiii-------------ooooo",
+	Slots: "iiiiiiiiiiiiiiiiiiii-------------ooooo",
 }
 
 // MlaPrologV3WeightNz is MlaPrologV2WeightNz with modes of quantisation for weights, caches and
@@ -2558,8 +2526,7 @@ type MultiScaleDeformableAttentionGradParams struct {
 
 var opMultiScaleDeformableAttentionGrad = Operator{
 	Symbol: "aclnnMultiScaleDeformableAttentionGrad", Library: "libopapi", Since: "8.1.RC1",
-	Params: "value spatialShape levelStartIndex location attnWeight gradOutput gradValue gradLocation gradAttnWeight",
-	Slots:  "iiiiiiooo",
+	Slots: "iiiiiiooo",
 }
 
 // MultiScaleDeformableAttentionGrad computes the gradients of MultiScaleDeformableAttnFunction.
@@ -2604,8 +2571,7 @@ type MultiScaleDeformableAttnFunctionParams struct {
 
 var opMultiScaleDeformableAttnFunction = Operator{
 	Symbol: "aclnnMultiScaleDeformableAttnFunction", Library: "libopapi", Since: "8.1.RC1",
-	Params: "value spatialShape levelStartIndex location attnWeight output",
-	Slots:  "iiiiio",
+	Slots: "iiiiio",
 }
 
 // MultiScaleDeformableAttnFunction sums values of several feature maps, read at given places with
@@ -2649,8 +2615,7 @@ type NsaCompressParams struct {
 
 var opNsaCompress = Operator{
 	Symbol: "aclnnNsaCompress", Library: "libopapi", Since: "2026-08",
-	Params: "input weight actSeqLenOptional layoutOptional compressBlockSize compressStride actSeqLenType output",
-	Slots:  "iih----o",
+	Slots: "iih----o",
 }
 
 // NsaCompress compresses each window of a sequence to one token, by a weighted sum.
@@ -2703,8 +2668,7 @@ type NsaCompressAttentionParams struct {
 
 var opNsaCompressAttention = Operator{
 	Symbol: "aclnnNsaCompressAttention", Library: "libopapi", Since: "2026-08",
-	Params: "query key value attenMaskOptional topkMaskOptional actualSeqQLenOptional actualCmpSeqKvLenOptional actualSelSeqKvLenOptional scaleValue headNum inputLayout sparseMode compressBlockSize compressStride selectBlockSize selectBlockCount softmaxMaxOut softmaxSumOut attentionOutOut topkIndicesOut",
-	Slots:  "iiiiihhh--------oooo",
+	Slots: "iiiiihhh--------oooo",
 }
 
 // NsaCompressAttention computes attention to compressed tokens and selects the most important
@@ -2773,8 +2737,7 @@ type NsaCompressAttentionInferParams struct {
 
 var opNsaCompressAttentionInfer = Operator{
 	Symbol: "aclnnNsaCompressAttentionInfer", Library: "libopapi", Since: "2026-08",
-	Params: "query key value attentionMaskOptional blockTableOptional actualQSeqLenOptional actualCmpKvSeqLenOptional actualSelKvSeqLenOptional topKMaskOptional numHeads numKeyValueHeads selectBlockSize selectBlockCount compressBlockSize compressBlockStride scaleValue layoutOptional pageBlockSize sparseMode output topKOutput",
-	Slots:  "iiiiihhhi----------oo",
+	Slots: "iiiiihhhi----------oo",
 }
 
 // NsaCompressAttentionInfer computes attention to compressed tokens in a cache, for inference, and
@@ -2832,8 +2795,7 @@ type NsaCompressGradParams struct {
 
 var opNsaCompressGrad = Operator{
 	Symbol: "aclnnNsaCompressGrad", Library: "libopapi", Since: "2026-08",
-	Params: "outputGrad input weight actSeqLenOptional compressBlockSize compressStride actSeqLenType layoutOptional inputGradOut weightGradOut",
-	Slots:  "iiih----oo",
+	Slots: "iiih----oo",
 }
 
 // NsaCompressGrad computes the gradients of NsaCompress.
@@ -2880,8 +2842,7 @@ type NsaCompressWithCacheParams struct {
 
 var opNsaCompressWithCache = Operator{
 	Symbol: "aclnnNsaCompressWithCache", Library: "libopapi", Since: "2026-08",
-	Params: "input weight slotMapping actSeqLenOptional blockTableOptional layoutOptional compressBlockSize compressStride actSeqLenType pageBlockSize outputCache",
-	Slots:  "iiihi-----i",
+	Slots: "iiihi-----i",
 }
 
 // NsaCompressWithCache compresses the last window of each sequence that has just become full, into
@@ -2935,8 +2896,7 @@ type NsaSelectedAttentionParams struct {
 
 var opNsaSelectedAttention = Operator{
 	Symbol: "aclnnNsaSelectedAttention", Library: "libopapi", Since: "2026-08",
-	Params: "query key value topkIndices attenMaskOptional actualSeqQLenOptional actualSeqKvLenOptional scaleValue headNum inputLayout sparseMode selectedBlockSize selectedBlockCount softmaxMaxOut softmaxSumOut attentionOut",
-	Slots:  "iiiiihh------ooo",
+	Slots: "iiiiihh------ooo",
 }
 
 // NsaSelectedAttention computes attention to selected blocks of keys and values.
@@ -2999,8 +2959,7 @@ type NsaSelectedAttentionGradParams struct {
 
 var opNsaSelectedAttentionGrad = Operator{
 	Symbol: "aclnnNsaSelectedAttentionGrad", Library: "libopapi", Since: "2026-08",
-	Params: "query key value attentionOut attentionOutGrad softmaxMax softmaxSum topkIndices actualSeqQLenOptional actualSeqKvLenOptional attenMaskOptional scaleValue selectedBlockSize selectedBlockCount headNum inputLayout sparseMode dqOut dkOut dvOut",
-	Slots:  "iiiiiiiihhi------ooo",
+	Slots: "iiiiiiiihhi------ooo",
 }
 
 // NsaSelectedAttentionGrad computes the gradients of NsaSelectedAttention.
@@ -3064,8 +3023,7 @@ type NsaSelectedAttentionInferParams struct {
 
 var opNsaSelectedAttentionInfer = Operator{
 	Symbol: "aclnnNsaSelectedAttentionInfer", Library: "libopapi", Since: "2026-08",
-	Params: "query key value topkIndices attenMaskOptional blockTableOptional actualQSeqLenOptional actualKvSeqLenOptional layoutOptional numHeads numKeyValueHeads selectBlockSize selectBlockCount pageBlockSize scaleValue sparseMode output",
-	Slots:  "iiiiiihh--------o",
+	Slots: "iiiiiihh--------o",
 }
 
 // NsaSelectedAttentionInfer computes attention to selected blocks of a cache, for inference.
@@ -3121,8 +3079,7 @@ type PromptFlashAttentionParams struct {
 
 var opPromptFlashAttention = Operator{
 	Symbol: "aclnnPromptFlashAttention", Library: "libopapi", Since: "8.1.RC1",
-	Params: "query key value pseShift attenMask actualSeqLengths numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads attentionOut",
-	Slots:  "iiiiih------o",
+	Slots: "iiiiih------o",
 }
 
 // PromptFlashAttention computes attention of whole prompts, for inference.
@@ -3182,8 +3139,7 @@ type PromptFlashAttentionV2Params struct {
 
 var opPromptFlashAttentionV2 = Operator{
 	Symbol: "aclnnPromptFlashAttentionV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "query key value pseShift attenMask actualSeqLengths actualSeqLengthsKv deqScale1 quantScale1 deqScale2 quantScale2 quantOffset2 numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode attentionOut",
-	Slots:  "iiiiihhiiiii-------o",
+	Slots: "iiiiihhiiiii-------o",
 }
 
 // PromptFlashAttentionV2 is PromptFlashAttention with modes of sparse masks and int8 steps.
@@ -3252,8 +3208,7 @@ type PromptFlashAttentionV3Params struct {
 
 var opPromptFlashAttentionV3 = Operator{
 	Symbol: "aclnnPromptFlashAttentionV3", Library: "libopapi", Since: "8.1.RC1",
-	Params: "query key value pseShift attenMask actualSeqLengths actualSeqLengthsKv deqScale1 quantScale1 deqScale2 quantScale2 quantOffset2 numHeads scaleValue preTokens nextTokens inputLayout numKeyValueHeads sparseMode innerPrecise attentionOut",
-	Slots:  "iiiiihhiiiii--------o",
+	Slots: "iiiiihhiiiii--------o",
 }
 
 // PromptFlashAttentionV3 is PromptFlashAttentionV2 with a choice of precision.
@@ -3313,8 +3268,7 @@ type RingAttentionUpdateParams struct {
 
 var opRingAttentionUpdate = Operator{
 	Symbol: "aclnnRingAttentionUpdate", Library: "libopapi", Since: "8.1.RC1",
-	Params: "prevAttnOut prevSoftmaxMax prevSoftmaxSum curAttnOut curSoftmaxMax curSoftmaxSum actualSeqQlenOptional inputLayoutOptional attnOutOut softmaxMaxOut softmaxSumOut",
-	Slots:  "iiiiiii-ooo",
+	Slots: "iiiiiii-ooo",
 }
 
 // RingAttentionUpdate merges two attention outputs over different keys by their maxima and sums.
@@ -3361,8 +3315,7 @@ type RopeWithSinCosCacheParams struct {
 
 var opRopeWithSinCosCache = Operator{
 	Symbol: "aclnnRopeWithSinCosCache", Library: "libopapi", Since: "2026-08",
-	Params: "positions queryIn keyIn cosSinCache mropeSection headSize isNeoxStyle queryOut keyOut",
-	Slots:  "iiiih--oo",
+	Slots: "iiiih--oo",
 }
 
 // RopeWithSinCosCache rotates queries and keys by positions that look up a cache of cosines and
@@ -3403,8 +3356,7 @@ type RotaryPositionEmbeddingParams struct {
 
 var opRotaryPositionEmbedding = Operator{
 	Symbol: "aclnnRotaryPositionEmbedding", Library: "libopapi", Since: "2026-08",
-	Params: "x cos sin mode out",
-	Slots:  "iii-o",
+	Slots: "iii-o",
 }
 
 // RotaryPositionEmbedding rotates pairs of elements by cosines and sines, pairing them as Mode
@@ -3443,8 +3395,7 @@ type RotaryPositionEmbeddingGradParams struct {
 
 var opRotaryPositionEmbeddingGrad = Operator{
 	Symbol: "aclnnRotaryPositionEmbeddingGrad", Library: "libopapi", Since: "2026-08",
-	Params: "dy cos sin xOptional mode dxOut dcosOut dsinOut",
-	Slots:  "iiii-ooo",
+	Slots: "iiii-ooo",
 }
 
 // RotaryPositionEmbeddingGrad computes the gradients of RotaryPositionEmbedding.
@@ -3492,8 +3443,7 @@ type ScatterPaKvCacheParams struct {
 
 var opScatterPaKvCache = Operator{
 	Symbol: "aclnnScatterPaKvCache", Library: "libopapi", Since: "2026-08",
-	Params: "key keyCacheRef slotMapping value valueCacheRef compressLensOptional compressSeqOffsetOptional seqLensOptional cacheModeOptional scatterModeOptional stridesOptional offsetsOptional",
-	Slots:  "iiiiiiii--hh",
+	Slots: "iiiiiiii--hh",
 }
 
 // ScatterPaKvCache writes Key and Value of new tokens into caches of blocks, each to the place that
@@ -3548,8 +3498,7 @@ type SwinAttentionScoreQuantParams struct {
 
 var opSwinAttentionScoreQuant = Operator{
 	Symbol: "aclnnSwinAttentionScoreQuant", Library: "libopapi", Since: "8.1.RC1",
-	Params: "query key value scaleQuant scaleDequant1 scaleDequant2 biasQuantOptional biasDequant1Optional biasDequant2Optional paddingMask1Optional paddingMask2Optional queryTranspose keyTranspose valueTranspose softmaxAxes out",
-	Slots:  "iiiiiiiiiii----o",
+	Slots: "iiiiiiiiiii----o",
 }
 
 // SwinAttentionScoreQuant computes the attention of windows with int8 products.
@@ -3596,8 +3545,7 @@ type TransformBiasRescaleQkvParams struct {
 
 var opTransformBiasRescaleQkv = Operator{
 	Symbol: "aclnnTransformBiasRescaleQkv", Library: "libopapi", Since: "2026-08",
-	Params: "qkv qkvBias numHeads qOut kOut vOut",
-	Slots:  "ii-ooo",
+	Slots: "ii-ooo",
 }
 
 // TransformBiasRescaleQkv adds a bias to a joined projection, splits it into query, key and value

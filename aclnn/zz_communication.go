@@ -21,8 +21,7 @@ type AllGatherMatmulParams struct {
 
 var opAllGatherMatmul = Operator{
 	Symbol: "aclnnAllGatherMatmul", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 bias group gatherIndex commTurn streamMode output gatherOut",
-	Slots:  "iii----oo",
+	Slots: "iii----oo",
 }
 
 // AllGatherMatmul gathers the shards of X1 from all ranks and multiplies them by X2.
@@ -69,8 +68,7 @@ type AlltoAllAllGatherBatchMatMulParams struct {
 
 var opAlltoAllAllGatherBatchMatMul = Operator{
 	Symbol: "aclnnAlltoAllAllGatherBatchMatMul", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x weight biasOptional groupEp groupTp epWorldSize tpWorldSize xShardType actType y1Out y2OutOptional y3OutOptional",
-	Slots:  "iii------ooo",
+	Slots: "iii------ooo",
 }
 
 // AlltoAllAllGatherBatchMatMul exchanges tokens among expert-parallel ranks, gathers them among
@@ -128,8 +126,7 @@ type AlltoAllvGroupedMatMulParams struct {
 
 var opAlltoAllvGroupedMatMul = Operator{
 	Symbol: "aclnnAlltoAllvGroupedMatMul", Library: "libopapi", Since: "2026-08",
-	Params: "gmmX gmmWeight sendCountsTensorOptional recvCountsTensorOptional mmXOptional mmWeightOptional group epWorldSize sendCounts recvCounts transGmmWeight transMmWeight permuteOutFlag gmmY mmYOptional permuteOutOptional",
-	Slots:  "iiiiii--hh---ooo",
+	Slots: "iiiiii--hh---ooo",
 }
 
 // AlltoAllvGroupedMatMul exchanges tokens among expert-parallel ranks and multiplies those of each
@@ -181,8 +178,7 @@ type BatchMatMulReduceScatterAlltoAllParams struct {
 
 var opBatchMatMulReduceScatterAlltoAll = Operator{
 	Symbol: "aclnnBatchMatMulReduceScatterAlltoAll", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x weight biasOptional groupEp groupTp epWorldSize tpWorldSize yShardType out",
-	Slots:  "iii-----o",
+	Slots: "iii-----o",
 }
 
 // BatchMatMulReduceScatterAlltoAll multiplies tokens by experts' weights, sums among
@@ -231,8 +227,7 @@ type GroupedMatMulAllReduceParams struct {
 
 var opGroupedMatMulAllReduce = Operator{
 	Symbol: "aclnnGroupedMatMulAllReduce", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x weight bias groupListOptional splitItem group reduceOp commTurn streamMode y",
-	Slots:  "iiih-----o",
+	Slots: "iiih-----o",
 }
 
 // GroupedMatMulAllReduce multiplies the matrices of each group and sums the products over all
@@ -282,8 +277,7 @@ type GroupedMatMulAlltoAllvParams struct {
 
 var opGroupedMatMulAlltoAllv = Operator{
 	Symbol: "aclnnGroupedMatMulAlltoAllv", Library: "libopapi", Since: "2026-08",
-	Params: "gmmX gmmWeight sendCountsTensorOptional recvCountsTensorOptional mmXOptional mmWeightOptional group epWorldSize sendCounts recvCounts transGmmWeight transMmWeight y mmYOptional",
-	Slots:  "iiiiii--hh--oo",
+	Slots: "iiiiii--hh--oo",
 }
 
 // GroupedMatMulAlltoAllv multiplies the tokens of each expert by its weight and returns them to the
@@ -335,8 +329,7 @@ type InplaceMatmulAllReduceAddRmsNormParams struct {
 
 var opInplaceMatmulAllReduceAddRmsNorm = Operator{
 	Symbol: "aclnnInplaceMatmulAllReduceAddRmsNorm", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 bias residual gamma epsilon group reduceOp commTurn streamMode normOut",
-	Slots:  "iiiii-----o",
+	Slots: "iiiii-----o",
 }
 
 // InplaceMatmulAllReduceAddRmsNorm multiplies X1 by X2, sums over all ranks, adds Residual in place
@@ -389,8 +382,7 @@ type InplaceQuantMatmulAllReduceAddRmsNormParams struct {
 
 var opInplaceQuantMatmulAllReduceAddRmsNorm = Operator{
 	Symbol: "aclnnInplaceQuantMatmulAllReduceAddRmsNorm", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 bias dequantScale residual gamma epsilon group reduceOp commTurn streamMode normOut",
-	Slots:  "iiiiii-----o",
+	Slots: "iiiiii-----o",
 }
 
 // InplaceQuantMatmulAllReduceAddRmsNorm multiplies int8 matrices, dequantises, sums over all ranks,
@@ -446,8 +438,7 @@ type InplaceWeightQuantMatmulAllReduceAddRmsNormParams struct {
 
 var opInplaceWeightQuantMatmulAllReduceAddRmsNorm = Operator{
 	Symbol: "aclnnInplaceWeightQuantMatmulAllReduceAddRmsNorm", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 bias antiquantScale antiquantOffset residual gamma epsilon group reduceOp commTurn streamMode antiquantGroupSize normOut",
-	Slots:  "iiiiiii------o",
+	Slots: "iiiiiii------o",
 }
 
 // InplaceWeightQuantMatmulAllReduceAddRmsNorm multiplies X1 by a quantised weight, sums over all
@@ -499,8 +490,7 @@ type MatmulAllReduceParams struct {
 
 var opMatmulAllReduce = Operator{
 	Symbol: "aclnnMatmulAllReduce", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 bias group reduceOp commTurn streamMode output",
-	Slots:  "iii----o",
+	Slots: "iii----o",
 }
 
 // MatmulAllReduce multiplies matrices and sums the products over all ranks.
@@ -545,8 +535,7 @@ type MatmulAllReduceAddRmsNormParams struct {
 
 var opMatmulAllReduceAddRmsNorm = Operator{
 	Symbol: "aclnnMatmulAllReduceAddRmsNorm", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 bias residual gamma epsilon group reduceOp commTurn streamMode y normOut",
-	Slots:  "iiiii-----oo",
+	Slots: "iiiii-----oo",
 }
 
 // MatmulAllReduceAddRmsNorm multiplies matrices, sums over all ranks, adds Residual and normalises
@@ -595,8 +584,7 @@ type MatmulAllReduceV2Params struct {
 
 var opMatmulAllReduceV2 = Operator{
 	Symbol: "aclnnMatmulAllReduceV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 bias x3 group reduceOp commTurn streamMode output",
-	Slots:  "iiii----o",
+	Slots: "iiii----o",
 }
 
 // MatmulAllReduceV2 multiplies matrices, adds X3, and sums over all ranks.
@@ -638,8 +626,7 @@ type MatmulReduceScatterParams struct {
 
 var opMatmulReduceScatter = Operator{
 	Symbol: "aclnnMatmulReduceScatter", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 bias group reduceOp commTurn streamMode output",
-	Slots:  "iii----o",
+	Slots: "iii----o",
 }
 
 // MatmulReduceScatter multiplies matrices, sums over all ranks and gives each its part of the rows.
@@ -682,8 +669,7 @@ type QuantMatmulAllReduceParams struct {
 
 var opQuantMatmulAllReduce = Operator{
 	Symbol: "aclnnQuantMatmulAllReduce", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 bias x3 dequantScale group reduceOp commTurn streamMode output",
-	Slots:  "iiiii----o",
+	Slots: "iiiii----o",
 }
 
 // QuantMatmulAllReduce multiplies int8 matrices, dequantises, adds X3, and sums over all ranks.
@@ -732,8 +718,7 @@ type QuantMatmulAllReduceAddRmsNormParams struct {
 
 var opQuantMatmulAllReduceAddRmsNorm = Operator{
 	Symbol: "aclnnQuantMatmulAllReduceAddRmsNorm", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 bias dequantScale residual gamma epsilon group reduceOp commTurn streamMode y normOut",
-	Slots:  "iiiiii-----oo",
+	Slots: "iiiiii-----oo",
 }
 
 // QuantMatmulAllReduceAddRmsNorm multiplies int8 matrices, dequantises, sums over all ranks, adds
@@ -787,8 +772,7 @@ type QuantMatmulAllReduceV2Params struct {
 
 var opQuantMatmulAllReduceV2 = Operator{
 	Symbol: "aclnnQuantMatmulAllReduceV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 biasOptional x3Optional dequantScale pertokenScaleOptional group reduceOp commTurn streamMode output",
-	Slots:  "iiiiii----o",
+	Slots: "iiiiii----o",
 }
 
 // QuantMatmulAllReduceV2 is QuantMatmulAllReduce with a scale for each token.
@@ -839,8 +823,7 @@ type QuantMatmulAllReduceV3Params struct {
 
 var opQuantMatmulAllReduceV3 = Operator{
 	Symbol: "aclnnQuantMatmulAllReduceV3", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 biasOptional x3Optional dequantScale pertokenScaleOptional commQuantScale1Optional commQuantScale2Optional group reduceOp commTurn streamMode output",
-	Slots:  "iiiiiiii----o",
+	Slots: "iiiiiiii----o",
 }
 
 // QuantMatmulAllReduceV3 is QuantMatmulAllReduceV2 that can send int8 among ranks.
@@ -892,8 +875,7 @@ type WeightQuantMatmulAllReduceParams struct {
 
 var opWeightQuantMatmulAllReduce = Operator{
 	Symbol: "aclnnWeightQuantMatmulAllReduce", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 bias antiquantScale antiquantOffset x3 group reduceOp commTurn streamMode antiquantGroupSize output",
-	Slots:  "iiiiii-----o",
+	Slots: "iiiiii-----o",
 }
 
 // WeightQuantMatmulAllReduce multiplies X1 by a quantised weight, adds X3, and sums over all ranks.
@@ -947,8 +929,7 @@ type WeightQuantMatmulAllReduceAddRmsNormParams struct {
 
 var opWeightQuantMatmulAllReduceAddRmsNorm = Operator{
 	Symbol: "aclnnWeightQuantMatmulAllReduceAddRmsNorm", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 bias antiquantScale antiquantOffset residual gamma epsilon group reduceOp commTurn streamMode antiquantGroupSize y normOut",
-	Slots:  "iiiiiii------oo",
+	Slots: "iiiiiii------oo",
 }
 
 // WeightQuantMatmulAllReduceAddRmsNorm multiplies X1 by a quantised weight, sums over all ranks,

@@ -16,8 +16,7 @@ type ApproximateEqualParams struct {
 
 var opApproximateEqual = Operator{
 	Symbol: "aclnnApproximateEqual", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 tolerance y",
-	Slots:  "ii-o",
+	Slots: "ii-o",
 }
 
 // ApproximateEqual tells for each pair of elements whether they differ by less than Tolerance.
@@ -48,8 +47,7 @@ type EqScalarParams struct {
 
 var opEqScalar = Operator{
 	Symbol: "aclnnEqScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // EqScalar tells which elements equal a scalar.
@@ -81,8 +79,7 @@ type EqTensorParams struct {
 
 var opEqTensor = Operator{
 	Symbol: "aclnnEqTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // EqTensor tells which elements of two tensors are equal, with broadcasting.
@@ -114,8 +111,7 @@ type EqualParams struct {
 
 var opEqual = Operator{
 	Symbol: "aclnnEqual", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // Equal tells whether two tensors have the same shape and elements, as one bool.
@@ -146,8 +142,7 @@ type GeScalarParams struct {
 
 var opGeScalar = Operator{
 	Symbol: "aclnnGeScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // GeScalar tells which elements are greater than or equal to a scalar.
@@ -180,8 +175,7 @@ type GeTensorParams struct {
 
 var opGeTensor = Operator{
 	Symbol: "aclnnGeTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // GeTensor tells where Self ≥ Other, with broadcasting.
@@ -214,8 +208,7 @@ type GtScalarParams struct {
 
 var opGtScalar = Operator{
 	Symbol: "aclnnGtScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // GtScalar tells which elements are greater than a scalar.
@@ -248,8 +241,7 @@ type GtTensorParams struct {
 
 var opGtTensor = Operator{
 	Symbol: "aclnnGtTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // GtTensor tells where Self > Other, with broadcasting.
@@ -282,8 +274,7 @@ type HeavisideParams struct {
 
 var opHeaviside = Operator{
 	Symbol: "aclnnHeaviside", Library: "libopapi", Since: "2026-08",
-	Params: "input values out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // Heaviside computes 0 for negative elements, 1 for positive ones and the element of Values for
@@ -314,8 +305,7 @@ type InplaceEqScalarParams struct {
 
 var opInplaceEqScalar = Operator{
 	Symbol: "aclnnInplaceEqScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other",
-	Slots:  "ih",
+	Slots: "ih",
 }
 
 // InplaceEqScalar is EqScalar with the result in place of the first argument.
@@ -345,8 +335,7 @@ type InplaceEqTensorParams struct {
 
 var opInplaceEqTensor = Operator{
 	Symbol: "aclnnInplaceEqTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other",
-	Slots:  "ii",
+	Slots: "ii",
 }
 
 // InplaceEqTensor is EqTensor with the result in place of the first argument.
@@ -376,8 +365,7 @@ type InplaceGeScalarParams struct {
 
 var opInplaceGeScalar = Operator{
 	Symbol: "aclnnInplaceGeScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other",
-	Slots:  "ih",
+	Slots: "ih",
 }
 
 // InplaceGeScalar is GeScalar with the result in place of the first argument.
@@ -407,8 +395,7 @@ type InplaceGeTensorParams struct {
 
 var opInplaceGeTensor = Operator{
 	Symbol: "aclnnInplaceGeTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other",
-	Slots:  "ii",
+	Slots: "ii",
 }
 
 // InplaceGeTensor is GeTensor with the result in place of the first argument.
@@ -438,8 +425,7 @@ type InplaceGtScalarParams struct {
 
 var opInplaceGtScalar = Operator{
 	Symbol: "aclnnInplaceGtScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other",
-	Slots:  "ih",
+	Slots: "ih",
 }
 
 // InplaceGtScalar is GtScalar with the result in place of the first argument.
@@ -469,8 +455,7 @@ type InplaceGtTensorParams struct {
 
 var opInplaceGtTensor = Operator{
 	Symbol: "aclnnInplaceGtTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other",
-	Slots:  "ii",
+	Slots: "ii",
 }
 
 // InplaceGtTensor is GtTensor with the result in place of the first argument.
@@ -500,8 +485,7 @@ type InplaceLeScalarParams struct {
 
 var opInplaceLeScalar = Operator{
 	Symbol: "aclnnInplaceLeScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other",
-	Slots:  "ih",
+	Slots: "ih",
 }
 
 // InplaceLeScalar is LeScalar with the result in place of the first argument.
@@ -531,8 +515,7 @@ type InplaceLeTensorParams struct {
 
 var opInplaceLeTensor = Operator{
 	Symbol: "aclnnInplaceLeTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other",
-	Slots:  "ii",
+	Slots: "ii",
 }
 
 // InplaceLeTensor is LeTensor with the result in place of the first argument.
@@ -562,8 +545,7 @@ type InplaceLogicalAndParams struct {
 
 var opInplaceLogicalAnd = Operator{
 	Symbol: "aclnnInplaceLogicalAnd", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other",
-	Slots:  "ii",
+	Slots: "ii",
 }
 
 // InplaceLogicalAnd is LogicalAnd with the result in place of the first argument.
@@ -593,8 +575,7 @@ type InplaceLogicalNotParams struct {
 
 var opInplaceLogicalNot = Operator{
 	Symbol: "aclnnInplaceLogicalNot", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceLogicalNot is LogicalNot with the result in place of the first argument.
@@ -624,8 +605,7 @@ type InplaceLogicalOrParams struct {
 
 var opInplaceLogicalOr = Operator{
 	Symbol: "aclnnInplaceLogicalOr", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other",
-	Slots:  "ii",
+	Slots: "ii",
 }
 
 // InplaceLogicalOr is LogicalOr with the result in place of the first argument.
@@ -656,8 +636,7 @@ type InplaceLtScalarParams struct {
 
 var opInplaceLtScalar = Operator{
 	Symbol: "aclnnInplaceLtScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other",
-	Slots:  "ih",
+	Slots: "ih",
 }
 
 // InplaceLtScalar is LtScalar with the result in place of the first argument.
@@ -687,8 +666,7 @@ type InplaceLtTensorParams struct {
 
 var opInplaceLtTensor = Operator{
 	Symbol: "aclnnInplaceLtTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other",
-	Slots:  "ii",
+	Slots: "ii",
 }
 
 // InplaceLtTensor is LtTensor with the result in place of the first argument.
@@ -718,8 +696,7 @@ type InplaceNeScalarParams struct {
 
 var opInplaceNeScalar = Operator{
 	Symbol: "aclnnInplaceNeScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other",
-	Slots:  "ih",
+	Slots: "ih",
 }
 
 // InplaceNeScalar is NeScalar with the result in place of the first argument.
@@ -749,8 +726,7 @@ type InplaceNeTensorParams struct {
 
 var opInplaceNeTensor = Operator{
 	Symbol: "aclnnInplaceNeTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other",
-	Slots:  "ii",
+	Slots: "ii",
 }
 
 // InplaceNeTensor is NeTensor with the result in place of the first argument.
@@ -784,8 +760,7 @@ type IsCloseParams struct {
 
 var opIsClose = Operator{
 	Symbol: "aclnnIsClose", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other rtol atol equal_nan out",
-	Slots:  "ii---o",
+	Slots: "ii---o",
 }
 
 // IsClose tells where |Self − Other| ≤ Atol + Rtol · |Other|; NaN equals NaN when Equal_nan is
@@ -820,8 +795,7 @@ type IsFiniteParams struct {
 
 var opIsFinite = Operator{
 	Symbol: "aclnnIsFinite", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // IsFinite tells which elements are neither infinite nor NaN.
@@ -853,8 +827,7 @@ type IsInScalarTensorParams struct {
 
 var opIsInScalarTensor = Operator{
 	Symbol: "aclnnIsInScalarTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "element testElements assumeUnique invert out",
-	Slots:  "hi--o",
+	Slots: "hi--o",
 }
 
 // IsInScalarTensor tells whether a scalar is among the elements of a tensor, or with Invert whether
@@ -892,8 +865,7 @@ type IsInTensorScalarParams struct {
 
 var opIsInTensorScalar = Operator{
 	Symbol: "aclnnIsInTensorScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "element testElement assumeUnique invert out",
-	Slots:  "ih--o",
+	Slots: "ih--o",
 }
 
 // IsInTensorScalar tells which elements equal a scalar, or with Invert which do not.
@@ -927,8 +899,7 @@ type IsInfParams struct {
 
 var opIsInf = Operator{
 	Symbol: "aclnnIsInf", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // IsInf tells which elements are infinite.
@@ -958,8 +929,7 @@ type IsNegInfParams struct {
 
 var opIsNegInf = Operator{
 	Symbol: "aclnnIsNegInf", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // IsNegInf tells which elements are negative infinity.
@@ -988,8 +958,7 @@ type IsPosInfParams struct {
 
 var opIsPosInf = Operator{
 	Symbol: "aclnnIsPosInf", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // IsPosInf tells which elements are positive infinity.
@@ -1019,8 +988,7 @@ type LeScalarParams struct {
 
 var opLeScalar = Operator{
 	Symbol: "aclnnLeScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // LeScalar tells which elements are less than or equal to a scalar.
@@ -1052,8 +1020,7 @@ type LeTensorParams struct {
 
 var opLeTensor = Operator{
 	Symbol: "aclnnLeTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // LeTensor tells where Self ≤ Other, with broadcasting.
@@ -1085,8 +1052,7 @@ type LogicalAndParams struct {
 
 var opLogicalAnd = Operator{
 	Symbol: "aclnnLogicalAnd", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // LogicalAnd computes the logical and of two tensors with broadcasting, other values than zero
@@ -1118,8 +1084,7 @@ type LogicalNotParams struct {
 
 var opLogicalNot = Operator{
 	Symbol: "aclnnLogicalNot", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // LogicalNot computes the logical not of each element, other values than zero being true.
@@ -1150,8 +1115,7 @@ type LogicalOrParams struct {
 
 var opLogicalOr = Operator{
 	Symbol: "aclnnLogicalOr", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // LogicalOr computes the logical or of two tensors with broadcasting, other values than zero being
@@ -1184,8 +1148,7 @@ type LogicalXorParams struct {
 
 var opLogicalXor = Operator{
 	Symbol: "aclnnLogicalXor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // LogicalXor computes the logical exclusive or of two tensors with broadcasting, other values than
@@ -1218,8 +1181,7 @@ type LtScalarParams struct {
 
 var opLtScalar = Operator{
 	Symbol: "aclnnLtScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // LtScalar tells which elements are less than a scalar.
@@ -1251,8 +1213,7 @@ type LtTensorParams struct {
 
 var opLtTensor = Operator{
 	Symbol: "aclnnLtTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // LtTensor tells where Self < Other, with broadcasting.
@@ -1284,8 +1245,7 @@ type NeScalarParams struct {
 
 var opNeScalar = Operator{
 	Symbol: "aclnnNeScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // NeScalar tells which elements differ from a scalar.
@@ -1317,8 +1277,7 @@ type NeTensorParams struct {
 
 var opNeTensor = Operator{
 	Symbol: "aclnnNeTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // NeTensor tells which elements of two tensors differ, with broadcasting.
@@ -1350,8 +1309,7 @@ type PrecisionCompareParams struct {
 
 var opPrecisionCompare = Operator{
 	Symbol: "aclnnPrecisionCompare", Library: "libopapi", Since: "8.1.RC1",
-	Params: "golden realdata out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // PrecisionCompare tells whether two tensors are the same, as a status.
@@ -1383,8 +1341,7 @@ type SignbitParams struct {
 
 var opSignbit = Operator{
 	Symbol: "aclnnSignbit", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Signbit tells which elements have their sign bit set.

@@ -25,8 +25,7 @@ type CausalConv1dParams struct {
 
 var opCausalConv1d = Operator{
 	Symbol: "aclnnCausalConv1d", Library: "libcust_opapi", Since: "custom",
-	Params: "x weight biasOptional convStates queryStartLocOptional cacheIndicesOptional initialStateModeOptional numAcceptedTokensOptional activationMode padSlotId runMode headNum out",
-	Slots:  "iiiihhhh----o",
+	Slots: "iiiihhhh----o",
 }
 
 // CausalConv1d convolves each channel of sequences with a short kernel that sees the past only, and
@@ -80,8 +79,7 @@ type CausalConv1dBwdParams struct {
 
 var opCausalConv1dBwd = Operator{
 	Symbol: "aclnnCausalConv1dBwd", Library: "libcust_opapi", Since: "custom",
-	Params: "x yOptional weight dy initialStateOptional dhtOptional queryStartLocOptional activation inputLayoutOptional dxOut dwOutOptional dbOutOptional dh0OutOptional",
-	Slots:  "iiiiiih--oooo",
+	Slots: "iiiiiih--oooo",
 }
 
 // CausalConv1dBwd computes the gradients of CausalConv1d.
@@ -130,8 +128,7 @@ type ConvDepthwise2dParams struct {
 
 var opConvDepthwise2d = Operator{
 	Symbol: "aclnnConvDepthwise2d", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self weight kernelSize bias stride padding dilation out cubeMathType",
-	Slots:  "iihihhho-",
+	Slots: "iihihhho-",
 }
 
 // ConvDepthwise2d convolves each channel of images with kernels of its own.
@@ -173,8 +170,7 @@ type ConvTbcParams struct {
 
 var opConvTbc = Operator{
 	Symbol: "aclnnConvTbc", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self weight bias pad output cubeMathType",
-	Slots:  "iii-o-",
+	Slots: "iii-o-",
 }
 
 // ConvTbc convolves sequences whose dimensions are time, batch and channels.
@@ -215,8 +211,7 @@ type ConvTbcBackwardParams struct {
 
 var opConvTbcBackward = Operator{
 	Symbol: "aclnnConvTbcBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self input weight bias pad cubeMathType gradInput gradWeight gradBias",
-	Slots:  "iiii--ooo",
+	Slots: "iiii--ooo",
 }
 
 // ConvTbcBackward computes the gradients of ConvTbc.
@@ -263,8 +258,7 @@ type ConvolutionParams struct {
 
 var opConvolution = Operator{
 	Symbol: "aclnnConvolution", Library: "libopapi", Since: "8.1.RC1",
-	Params: "input weight bias stride padding dilation transposed outputPadding groups output cubeMathType",
-	Slots:  "iiihhh-h-o-",
+	Slots: "iiihhh-h-o-",
 }
 
 // Convolution convolves sequences, images or volumes, or with Transposed computes the gradient of a
@@ -317,8 +311,7 @@ type ConvolutionBackwardParams struct {
 
 var opConvolutionBackward = Operator{
 	Symbol: "aclnnConvolutionBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput input weight biasSizes stride padding dilation transposed outputPadding groups outputMask cubeMathType gradInput gradWeight gradBias",
-	Slots:  "iiihhhh-h-h-ooo",
+	Slots: "iiihhhh-h-h-ooo",
 }
 
 // ConvolutionBackward computes the gradients of Convolution that OutputMask asks for.
@@ -373,8 +366,7 @@ type DeformableConv2dParams struct {
 
 var opDeformableConv2d = Operator{
 	Symbol: "aclnnDeformableConv2d", Library: "libopapi", Since: "2026-08",
-	Params: "x weight offset biasOptional kernelSize stride padding dilation groups deformableGroups modulated out deformOutOptional",
-	Slots:  "iiiihhhh---oo",
+	Slots: "iiiihhhh---oo",
 }
 
 // DeformableConv2d convolves images at places moved by offsets, with bilinear interpolation.
@@ -429,8 +421,7 @@ type DeformableConv2dBackwardParams struct {
 
 var opDeformableConv2dBackward = Operator{
 	Symbol: "aclnnDeformableConv2dBackward", Library: "libopapi", Since: "2026-08",
-	Params: "input gradOutput offsetOut weight offset kernelSize stride padding dilation groups deformableGroups modulated gradInput gradWeight gradOffset gradBias",
-	Slots:  "iiiiihhhh---oooo",
+	Slots: "iiiiihhhh---oooo",
 }
 
 // DeformableConv2dBackward computes the gradients of DeformableConv2d.
@@ -478,8 +469,7 @@ type Im2colParams struct {
 
 var opIm2col = Operator{
 	Symbol: "aclnnIm2col", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self kernelSize dilation padding stride out",
-	Slots:  "ihhhho",
+	Slots: "ihhhho",
 }
 
 // Im2col copies each window of images into a column.
@@ -518,8 +508,7 @@ type Im2colBackwardParams struct {
 
 var opIm2colBackward = Operator{
 	Symbol: "aclnnIm2colBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput inputSize kernelSize dilation padding stride out",
-	Slots:  "ihhhhho",
+	Slots: "ihhhhho",
 }
 
 // Im2colBackward adds columns up into images, each at its window: the gradient of Im2col.
@@ -565,8 +554,7 @@ type QuantConvolutionParams struct {
 
 var opQuantConvolution = Operator{
 	Symbol: "aclnnQuantConvolution", Library: "libopapi", Since: "2026-08",
-	Params: "input weight bias scale offset stride padding dilation transposed outputPadding groups offsetx roundMode output",
-	Slots:  "iiiiihhh-h---o",
+	Slots: "iiiiihhh-h---o",
 }
 
 // QuantConvolution convolves int8 images or volumes and dequantises by channel.
@@ -620,8 +608,7 @@ type QuantConvolutionWeightNzParams struct {
 
 var opQuantConvolutionWeightNz = Operator{
 	Symbol: "aclnnQuantConvolutionWeightNz", Library: "libopapi", Since: "2026-08",
-	Params: "input weight bias scale offset stride padding dilation transposed outputPadding groups offsetx roundMode output",
-	Slots:  "iiiiihhh-h---o",
+	Slots: "iiiiihhh-h---o",
 }
 
 // QuantConvolutionWeightNz is QuantConvolution of volumes with the weight in the device's format.
@@ -664,8 +651,7 @@ type TransConvolutionWeightParams struct {
 
 var opTransConvolutionWeight = Operator{
 	Symbol: "aclnnTransConvolutionWeight", Library: "libopapi", Since: "8.1.RC1",
-	Params: "weightIn transposed groups weightOut",
-	Slots:  "i--o",
+	Slots: "i--o",
 }
 
 // TransConvolutionWeight copies a convolution's weight into the layout that the device reads

@@ -14,8 +14,7 @@ type AbsParams struct {
 
 var opAbs = Operator{
 	Symbol: "aclnnAbs", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Abs computes the absolute value of each element.
@@ -46,8 +45,7 @@ type AcosParams struct {
 
 var opAcos = Operator{
 	Symbol: "aclnnAcos", Library: "libopapi", Since: "8.1.RC1",
-	Params: "input out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Acos computes the arc cosine of each element, in radians.
@@ -78,8 +76,7 @@ type AcosGradParams struct {
 
 var opAcosGrad = Operator{
 	Symbol: "aclnnAcosGrad", Library: "libopapi", Since: "2026-08",
-	Params: "y_grad x x_grad",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // AcosGrad computes the gradient of Acos: −Y_grad / √(1 − X²), X being the input of Acos.
@@ -111,8 +108,7 @@ type AcosGradV2Params struct {
 
 var opAcosGradV2 = Operator{
 	Symbol: "aclnnAcosGradV2", Library: "libopapi", Since: "2026-08",
-	Params: "y dy z",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // AcosGradV2 computes the gradient of Acos: −Dy / √(1 − Y²), Y being the input of Acos.
@@ -142,8 +138,7 @@ type AcoshParams struct {
 
 var opAcosh = Operator{
 	Symbol: "aclnnAcosh", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Acosh computes the inverse hyperbolic cosine of each element.
@@ -176,8 +171,7 @@ type AddParams struct {
 
 var opAdd = Operator{
 	Symbol: "aclnnAdd", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other alpha out",
-	Slots:  "iiho",
+	Slots: "iiho",
 }
 
 // Add computes Self + Alpha · Other with broadcasting.
@@ -210,8 +204,7 @@ type AddNParams struct {
 
 var opAddN = Operator{
 	Symbol: "aclnnAddN", Library: "libopapi", Since: "2026-08",
-	Params: "tensors out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // AddN adds the tensors of a list, element by element.
@@ -243,8 +236,7 @@ type AddReluParams struct {
 
 var opAddRelu = Operator{
 	Symbol: "aclnnAddRelu", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other alpha out",
-	Slots:  "iiho",
+	Slots: "iiho",
 }
 
 // AddRelu computes Self + Alpha · Other with broadcasting and replaces negative results by zero.
@@ -278,8 +270,7 @@ type AddV3Params struct {
 
 var opAddV3 = Operator{
 	Symbol: "aclnnAddV3", Library: "libopapi", Since: "2026-08",
-	Params: "self other alpha out",
-	Slots:  "hiho",
+	Slots: "hiho",
 }
 
 // AddV3 computes Self + Alpha · Other, Self being a scalar.
@@ -314,8 +305,7 @@ type AddcdivParams struct {
 
 var opAddcdiv = Operator{
 	Symbol: "aclnnAddcdiv", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self tensor1 tensor2 value out",
-	Slots:  "iiiho",
+	Slots: "iiiho",
 }
 
 // Addcdiv computes Self + Value · Tensor1 / Tensor2 with broadcasting.
@@ -351,8 +341,7 @@ type AddcmulParams struct {
 
 var opAddcmul = Operator{
 	Symbol: "aclnnAddcmul", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self tensor1 tensor2 value out",
-	Slots:  "iiiho",
+	Slots: "iiiho",
 }
 
 // Addcmul computes Self + Value · Tensor1 · Tensor2 with broadcasting.
@@ -387,8 +376,7 @@ type AddsParams struct {
 
 var opAdds = Operator{
 	Symbol: "aclnnAdds", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other alpha out",
-	Slots:  "ihho",
+	Slots: "ihho",
 }
 
 // Adds computes Self + Alpha · Other, Other being a scalar.
@@ -420,8 +408,7 @@ type AngleV2Params struct {
 
 var opAngleV2 = Operator{
 	Symbol: "aclnnAngleV2", Library: "libopapi", Since: "2026-08",
-	Params: "x out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // AngleV2 computes the angle of each element in the complex plane, in radians.
@@ -451,8 +438,7 @@ type AsinParams struct {
 
 var opAsin = Operator{
 	Symbol: "aclnnAsin", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Asin computes the arc sine of each element, in radians.
@@ -482,8 +468,7 @@ type AsinWithAgentParams struct {
 
 var opAsinWithAgent = Operator{
 	Symbol: "aclnnAsinWithAgent", Library: "libopapi", Since: "2026-08",
-	Params: "x y",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // AsinWithAgent computes the arc sine of each element, in radians.
@@ -512,8 +497,7 @@ type AsinhParams struct {
 
 var opAsinh = Operator{
 	Symbol: "aclnnAsinh", Library: "libopapi", Since: "8.1.RC1",
-	Params: "input out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Asinh computes the inverse hyperbolic sine of each element.
@@ -545,8 +529,7 @@ type AsinhGradParams struct {
 
 var opAsinhGrad = Operator{
 	Symbol: "aclnnAsinhGrad", Library: "libopapi", Since: "2026-08",
-	Params: "y dy z",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // AsinhGrad computes the gradient of Asinh from its output: Dy / cosh(Y).
@@ -576,8 +559,7 @@ type AsinhV2Params struct {
 
 var opAsinhV2 = Operator{
 	Symbol: "aclnnAsinhV2", Library: "libopapi", Since: "2026-08",
-	Params: "x out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // AsinhV2 computes the inverse hyperbolic sine of each element.
@@ -607,8 +589,7 @@ type AsinhWithAgentParams struct {
 
 var opAsinhWithAgent = Operator{
 	Symbol: "aclnnAsinhWithAgent", Library: "libopapi", Since: "2026-08",
-	Params: "x out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // AsinhWithAgent computes the inverse hyperbolic sine of each element.
@@ -637,8 +618,7 @@ type AtanParams struct {
 
 var opAtan = Operator{
 	Symbol: "aclnnAtan", Library: "libopapi", Since: "8.1.RC1",
-	Params: "input out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Atan computes the arc tangent of each element, in radians.
@@ -669,8 +649,7 @@ type Atan2Params struct {
 
 var opAtan2 = Operator{
 	Symbol: "aclnnAtan2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // Atan2 computes the angle of the point (Other, Self), in radians, in the right quadrant.
@@ -702,8 +681,7 @@ type AtanGradParams struct {
 
 var opAtanGrad = Operator{
 	Symbol: "aclnnAtanGrad", Library: "libopapi", Since: "2026-08",
-	Params: "x dy dx",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // AtanGrad computes the gradient of Atan: Dy / (1 + X²).
@@ -734,8 +712,7 @@ type AtanhParams struct {
 
 var opAtanh = Operator{
 	Symbol: "aclnnAtanh", Library: "libopapi", Since: "8.1.RC1",
-	Params: "input out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Atanh computes the inverse hyperbolic tangent of each element.
@@ -767,8 +744,7 @@ type BitwiseAndScalarParams struct {
 
 var opBitwiseAndScalar = Operator{
 	Symbol: "aclnnBitwiseAndScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // BitwiseAndScalar computes the bitwise and of each element and a scalar; of bools the logical one.
@@ -801,8 +777,7 @@ type BitwiseAndTensorParams struct {
 
 var opBitwiseAndTensor = Operator{
 	Symbol: "aclnnBitwiseAndTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // BitwiseAndTensor computes the bitwise and of two tensors with broadcasting; of bools the logical
@@ -836,8 +811,7 @@ type BitwiseAndTensorOutParams struct {
 
 var opBitwiseAndTensorOut = Operator{
 	Symbol: "aclnnBitwiseAndTensorOut", Library: "libopapi", Since: "2026-08",
-	Params: "self other out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // BitwiseAndTensorOut computes the bitwise and of two tensors with broadcasting; of bools the
@@ -869,8 +843,7 @@ type BitwiseNotParams struct {
 
 var opBitwiseNot = Operator{
 	Symbol: "aclnnBitwiseNot", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // BitwiseNot inverts the bits of each element; of bools it computes the logical not.
@@ -901,8 +874,7 @@ type BitwiseOrScalarParams struct {
 
 var opBitwiseOrScalar = Operator{
 	Symbol: "aclnnBitwiseOrScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // BitwiseOrScalar computes the bitwise or of each element and a scalar; of bools the logical one.
@@ -935,8 +907,7 @@ type BitwiseOrTensorParams struct {
 
 var opBitwiseOrTensor = Operator{
 	Symbol: "aclnnBitwiseOrTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // BitwiseOrTensor computes the bitwise or of two tensors with broadcasting; of bools the logical
@@ -970,8 +941,7 @@ type BitwiseXorScalarParams struct {
 
 var opBitwiseXorScalar = Operator{
 	Symbol: "aclnnBitwiseXorScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // BitwiseXorScalar computes the bitwise exclusive or of each element and a scalar; of bools the
@@ -1005,8 +975,7 @@ type BitwiseXorTensorParams struct {
 
 var opBitwiseXorTensor = Operator{
 	Symbol: "aclnnBitwiseXorTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // BitwiseXorTensor computes the bitwise exclusive or of two tensors with broadcasting; of bools the
@@ -1039,8 +1008,7 @@ type CeilParams struct {
 
 var opCeil = Operator{
 	Symbol: "aclnnCeil", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Ceil rounds each element up to an integer.
@@ -1072,8 +1040,7 @@ type ClampParams struct {
 
 var opClamp = Operator{
 	Symbol: "aclnnClamp", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self clipValueMin clipValueMax out",
-	Slots:  "ihho",
+	Slots: "ihho",
 }
 
 // Clamp limits each element to at least ClipValueMin and at most ClipValueMax, scalars of which one
@@ -1107,8 +1074,7 @@ type ClampMaxParams struct {
 
 var opClampMax = Operator{
 	Symbol: "aclnnClampMax", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self clipValueMax out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // ClampMax limits each element to at most ClipValueMax.
@@ -1140,8 +1106,7 @@ type ClampMaxTensorParams struct {
 
 var opClampMaxTensor = Operator{
 	Symbol: "aclnnClampMaxTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self max out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // ClampMaxTensor limits each element to at most that of the tensor Max.
@@ -1174,8 +1139,7 @@ type ClampMinParams struct {
 
 var opClampMin = Operator{
 	Symbol: "aclnnClampMin", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self clipValueMin out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // ClampMin limits each element to at least ClipValueMin.
@@ -1207,8 +1171,7 @@ type ClampMinTensorParams struct {
 
 var opClampMinTensor = Operator{
 	Symbol: "aclnnClampMinTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self clipValueMin out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // ClampMinTensor limits each element to at least that of the tensor ClipValueMin.
@@ -1242,8 +1205,7 @@ type ClampTensorParams struct {
 
 var opClampTensor = Operator{
 	Symbol: "aclnnClampTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self clipValueMin clipValueMax out",
-	Slots:  "iiio",
+	Slots: "iiio",
 }
 
 // ClampTensor limits each element to the range that two tensors give, of which one may be absent.
@@ -1277,8 +1239,7 @@ type ComplexParams struct {
 
 var opComplex = Operator{
 	Symbol: "aclnnComplex", Library: "libopapi", Since: "8.1.RC1",
-	Params: "real imag out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // Complex makes complex numbers of real and imaginary parts.
@@ -1309,8 +1270,7 @@ type CosParams struct {
 
 var opCos = Operator{
 	Symbol: "aclnnCos", Library: "libopapi", Since: "8.1.RC1",
-	Params: "input out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Cos computes the cosine of each element, given in radians.
@@ -1341,8 +1301,7 @@ type CoshParams struct {
 
 var opCosh = Operator{
 	Symbol: "aclnnCosh", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Cosh computes the hyperbolic cosine of each element.
@@ -1373,8 +1332,7 @@ type DigammaParams struct {
 
 var opDigamma = Operator{
 	Symbol: "aclnnDigamma", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Digamma computes the logarithmic derivative of the gamma function of each element.
@@ -1404,8 +1362,7 @@ type DivParams struct {
 
 var opDiv = Operator{
 	Symbol: "aclnnDiv", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // Div computes Self / Other with broadcasting.
@@ -1439,8 +1396,7 @@ type DivModParams struct {
 
 var opDivMod = Operator{
 	Symbol: "aclnnDivMod", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other mode out",
-	Slots:  "ii-o",
+	Slots: "ii-o",
 }
 
 // DivMod computes Self / Other with broadcasting and rounds as Mode says.
@@ -1474,8 +1430,7 @@ type DivModsParams struct {
 
 var opDivMods = Operator{
 	Symbol: "aclnnDivMods", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other mode out",
-	Slots:  "ih-o",
+	Slots: "ih-o",
 }
 
 // DivMods computes Self / Other for a scalar Other and rounds as Mode says.
@@ -1510,8 +1465,7 @@ type DivV3Params struct {
 
 var opDivV3 = Operator{
 	Symbol: "aclnnDivV3", Library: "libopapi", Since: "2026-08",
-	Params: "self other mode out",
-	Slots:  "ii-o",
+	Slots: "ii-o",
 }
 
 // DivV3 computes Self / Other with broadcasting and rounds as Mode says.
@@ -1543,8 +1497,7 @@ type DivsParams struct {
 
 var opDivs = Operator{
 	Symbol: "aclnnDivs", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // Divs computes Self / Other for a scalar Other.
@@ -1576,8 +1529,7 @@ type ErfParams struct {
 
 var opErf = Operator{
 	Symbol: "aclnnErf", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Erf computes the error function of each element.
@@ -1607,8 +1559,7 @@ type ErfcParams struct {
 
 var opErfc = Operator{
 	Symbol: "aclnnErfc", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Erfc computes one minus the error function of each element.
@@ -1638,8 +1589,7 @@ type ErfinvParams struct {
 
 var opErfinv = Operator{
 	Symbol: "aclnnErfinv", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Erfinv computes the inverse of the error function for each element.
@@ -1669,8 +1619,7 @@ type ExpParams struct {
 
 var opExp = Operator{
 	Symbol: "aclnnExp", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Exp computes e to the power of each element.
@@ -1700,8 +1649,7 @@ type Exp2Params struct {
 
 var opExp2 = Operator{
 	Symbol: "aclnnExp2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Exp2 computes 2 to the power of each element.
@@ -1731,8 +1679,7 @@ type Expm1Params struct {
 
 var opExpm1 = Operator{
 	Symbol: "aclnnExpm1", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Expm1 computes e to the power of each element, minus one, precisely near zero.
@@ -1762,8 +1709,7 @@ type FloorParams struct {
 
 var opFloor = Operator{
 	Symbol: "aclnnFloor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Floor rounds each element down to an integer.
@@ -1794,8 +1740,7 @@ type FloorDivideParams struct {
 
 var opFloorDivide = Operator{
 	Symbol: "aclnnFloorDivide", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // FloorDivide computes Self / Other with broadcasting, rounded down.
@@ -1828,8 +1773,7 @@ type FloorDividesParams struct {
 
 var opFloorDivides = Operator{
 	Symbol: "aclnnFloorDivides", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // FloorDivides computes Self / Other for a scalar Other, rounded down.
@@ -1862,8 +1806,7 @@ type FmodScalarParams struct {
 
 var opFmodScalar = Operator{
 	Symbol: "aclnnFmodScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // FmodScalar computes the remainder of Self / Other for a scalar Other, with the sign of Self.
@@ -1895,8 +1838,7 @@ type FmodTensorParams struct {
 
 var opFmodTensor = Operator{
 	Symbol: "aclnnFmodTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // FmodTensor computes the remainder of Self / Other with broadcasting, with the sign of Self.
@@ -1927,8 +1869,7 @@ type FracParams struct {
 
 var opFrac = Operator{
 	Symbol: "aclnnFrac", Library: "libopapi", Since: "8.1.RC1",
-	Params: "input out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Frac computes the fractional part of each element, with its sign.
@@ -1958,8 +1899,7 @@ type FresnelCosParams struct {
 
 var opFresnelCos = Operator{
 	Symbol: "aclnnFresnelCos", Library: "libopapi", Since: "2026-08",
-	Params: "x out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // FresnelCos computes the Fresnel integral of each element x: the integral of cos(π/2 · t²) from 0
@@ -1989,8 +1929,7 @@ type FresnelSinParams struct {
 
 var opFresnelSin = Operator{
 	Symbol: "aclnnFresnelSin", Library: "libopapi", Since: "2026-08",
-	Params: "x out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // FresnelSin computes the Fresnel integral of each element x: the integral of sin(π/2 · t²) from 0
@@ -2022,8 +1961,7 @@ type FusedMulAddNParams struct {
 
 var opFusedMulAddN = Operator{
 	Symbol: "aclnnFusedMulAddN", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 x3 y",
-	Slots:  "iiio",
+	Slots: "iiio",
 }
 
 // FusedMulAddN computes X1 · X3 + X2, X3 having one element.
@@ -2055,8 +1993,7 @@ type GcdParams struct {
 
 var opGcd = Operator{
 	Symbol: "aclnnGcd", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // Gcd computes the greatest common divisor of two integer tensors with broadcasting.
@@ -2086,8 +2023,7 @@ type InplaceAcosParams struct {
 
 var opInplaceAcos = Operator{
 	Symbol: "aclnnInplaceAcos", Library: "libopapi", Since: "8.1.RC1",
-	Params: "inputRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceAcos is Acos with the result in place of the first argument.
@@ -2115,8 +2051,7 @@ type InplaceAcoshParams struct {
 
 var opInplaceAcosh = Operator{
 	Symbol: "aclnnInplaceAcosh", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceAcosh is Acosh with the result in place of the first argument.
@@ -2146,8 +2081,7 @@ type InplaceAddParams struct {
 
 var opInplaceAdd = Operator{
 	Symbol: "aclnnInplaceAdd", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other alpha",
-	Slots:  "iih",
+	Slots: "iih",
 }
 
 // InplaceAdd is Add with the result in place of the first argument.
@@ -2179,8 +2113,7 @@ type InplaceAddReluParams struct {
 
 var opInplaceAddRelu = Operator{
 	Symbol: "aclnnInplaceAddRelu", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other alpha",
-	Slots:  "iih",
+	Slots: "iih",
 }
 
 // InplaceAddRelu is AddRelu with the result in place of the first argument.
@@ -2212,8 +2145,7 @@ type InplaceAddV3Params struct {
 
 var opInplaceAddV3 = Operator{
 	Symbol: "aclnnInplaceAddV3", Library: "libopapi", Since: "2026-08",
-	Params: "selfRef other alpha",
-	Slots:  "hih",
+	Slots: "hih",
 }
 
 // InplaceAddV3 is AddV3 with the result in place of the first argument.
@@ -2245,8 +2177,7 @@ type InplaceAddcdivParams struct {
 
 var opInplaceAddcdiv = Operator{
 	Symbol: "aclnnInplaceAddcdiv", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef tensor1 tensor2 value",
-	Slots:  "iiih",
+	Slots: "iiih",
 }
 
 // InplaceAddcdiv is Addcdiv with the result in place of the first argument.
@@ -2280,8 +2211,7 @@ type InplaceAddcmulParams struct {
 
 var opInplaceAddcmul = Operator{
 	Symbol: "aclnnInplaceAddcmul", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef tensor1 tensor2 value",
-	Slots:  "iiih",
+	Slots: "iiih",
 }
 
 // InplaceAddcmul is Addcmul with the result in place of the first argument.
@@ -2314,8 +2244,7 @@ type InplaceAddsParams struct {
 
 var opInplaceAdds = Operator{
 	Symbol: "aclnnInplaceAdds", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other alpha",
-	Slots:  "ihh",
+	Slots: "ihh",
 }
 
 // InplaceAdds is Adds with the result in place of the first argument.
@@ -2345,8 +2274,7 @@ type InplaceAsinParams struct {
 
 var opInplaceAsin = Operator{
 	Symbol: "aclnnInplaceAsin", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceAsin is Asin with the result in place of the first argument.
@@ -2373,8 +2301,7 @@ type InplaceAsinhParams struct {
 
 var opInplaceAsinh = Operator{
 	Symbol: "aclnnInplaceAsinh", Library: "libopapi", Since: "8.1.RC1",
-	Params: "inputRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceAsinh is Asinh with the result in place of the first argument.
@@ -2402,8 +2329,7 @@ type InplaceAtanParams struct {
 
 var opInplaceAtan = Operator{
 	Symbol: "aclnnInplaceAtan", Library: "libopapi", Since: "8.1.RC1",
-	Params: "inputRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceAtan is Atan with the result in place of the first argument.
@@ -2432,8 +2358,7 @@ type InplaceAtan2Params struct {
 
 var opInplaceAtan2 = Operator{
 	Symbol: "aclnnInplaceAtan2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other",
-	Slots:  "ii",
+	Slots: "ii",
 }
 
 // InplaceAtan2 is Atan2 with the result in place of the first argument.
@@ -2462,8 +2387,7 @@ type InplaceAtanhParams struct {
 
 var opInplaceAtanh = Operator{
 	Symbol: "aclnnInplaceAtanh", Library: "libopapi", Since: "8.1.RC1",
-	Params: "inputRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceAtanh is Atanh with the result in place of the first argument.
@@ -2492,8 +2416,7 @@ type InplaceBitwiseAndScalarParams struct {
 
 var opInplaceBitwiseAndScalar = Operator{
 	Symbol: "aclnnInplaceBitwiseAndScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other",
-	Slots:  "ih",
+	Slots: "ih",
 }
 
 // InplaceBitwiseAndScalar is BitwiseAndScalar with the result in place of the first argument.
@@ -2524,8 +2447,7 @@ type InplaceBitwiseAndTensorParams struct {
 
 var opInplaceBitwiseAndTensor = Operator{
 	Symbol: "aclnnInplaceBitwiseAndTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other",
-	Slots:  "ii",
+	Slots: "ii",
 }
 
 // InplaceBitwiseAndTensor is BitwiseAndTensor with the result in place of the first argument.
@@ -2556,8 +2478,7 @@ type InplaceBitwiseAndTensorOutParams struct {
 
 var opInplaceBitwiseAndTensorOut = Operator{
 	Symbol: "aclnnInplaceBitwiseAndTensorOut", Library: "libopapi", Since: "2026-08",
-	Params: "self other",
-	Slots:  "ii",
+	Slots: "ii",
 }
 
 // InplaceBitwiseAndTensorOut is BitwiseAndTensorOut with the result in place of the first argument.
@@ -2587,8 +2508,7 @@ type InplaceBitwiseOrScalarParams struct {
 
 var opInplaceBitwiseOrScalar = Operator{
 	Symbol: "aclnnInplaceBitwiseOrScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other",
-	Slots:  "ih",
+	Slots: "ih",
 }
 
 // InplaceBitwiseOrScalar is BitwiseOrScalar with the result in place of the first argument.
@@ -2619,8 +2539,7 @@ type InplaceBitwiseOrTensorParams struct {
 
 var opInplaceBitwiseOrTensor = Operator{
 	Symbol: "aclnnInplaceBitwiseOrTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other",
-	Slots:  "ii",
+	Slots: "ii",
 }
 
 // InplaceBitwiseOrTensor is BitwiseOrTensor with the result in place of the first argument.
@@ -2650,8 +2569,7 @@ type InplaceBitwiseXorScalarParams struct {
 
 var opInplaceBitwiseXorScalar = Operator{
 	Symbol: "aclnnInplaceBitwiseXorScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other",
-	Slots:  "ih",
+	Slots: "ih",
 }
 
 // InplaceBitwiseXorScalar is BitwiseXorScalar with the result in place of the first argument.
@@ -2682,8 +2600,7 @@ type InplaceBitwiseXorTensorParams struct {
 
 var opInplaceBitwiseXorTensor = Operator{
 	Symbol: "aclnnInplaceBitwiseXorTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other",
-	Slots:  "ii",
+	Slots: "ii",
 }
 
 // InplaceBitwiseXorTensor is BitwiseXorTensor with the result in place of the first argument.
@@ -2713,8 +2630,7 @@ type InplaceCeilParams struct {
 
 var opInplaceCeil = Operator{
 	Symbol: "aclnnInplaceCeil", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceCeil is Ceil with the result in place of the first argument.
@@ -2742,8 +2658,7 @@ type InplaceClampMaxParams struct {
 
 var opInplaceClampMax = Operator{
 	Symbol: "aclnnInplaceClampMax", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef clipValueMax",
-	Slots:  "ih",
+	Slots: "ih",
 }
 
 // InplaceClampMax is ClampMax with the result in place of the first argument.
@@ -2774,8 +2689,7 @@ type InplaceClampMaxTensorParams struct {
 
 var opInplaceClampMaxTensor = Operator{
 	Symbol: "aclnnInplaceClampMaxTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef max",
-	Slots:  "ii",
+	Slots: "ii",
 }
 
 // InplaceClampMaxTensor is ClampMaxTensor with the result in place of the first argument.
@@ -2807,8 +2721,7 @@ type InplaceClampMinTensorParams struct {
 
 var opInplaceClampMinTensor = Operator{
 	Symbol: "aclnnInplaceClampMinTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef clipValueMin",
-	Slots:  "ii",
+	Slots: "ii",
 }
 
 // InplaceClampMinTensor is ClampMinTensor with the result in place of the first argument.
@@ -2839,8 +2752,7 @@ type InplaceCosParams struct {
 
 var opInplaceCos = Operator{
 	Symbol: "aclnnInplaceCos", Library: "libopapi", Since: "8.1.RC1",
-	Params: "inputRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceCos is Cos with the result in place of the first argument.
@@ -2868,8 +2780,7 @@ type InplaceCoshParams struct {
 
 var opInplaceCosh = Operator{
 	Symbol: "aclnnInplaceCosh", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceCosh is Cosh with the result in place of the first argument.
@@ -2898,8 +2809,7 @@ type InplaceDivParams struct {
 
 var opInplaceDiv = Operator{
 	Symbol: "aclnnInplaceDiv", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other",
-	Slots:  "ii",
+	Slots: "ii",
 }
 
 // InplaceDiv is Div with the result in place of the first argument.
@@ -2930,8 +2840,7 @@ type InplaceDivModParams struct {
 
 var opInplaceDivMod = Operator{
 	Symbol: "aclnnInplaceDivMod", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other mode",
-	Slots:  "ii-",
+	Slots: "ii-",
 }
 
 // InplaceDivMod is DivMod with the result in place of the first argument.
@@ -2963,8 +2872,7 @@ type InplaceDivModsParams struct {
 
 var opInplaceDivMods = Operator{
 	Symbol: "aclnnInplaceDivMods", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other mode",
-	Slots:  "ih-",
+	Slots: "ih-",
 }
 
 // InplaceDivMods is DivMods with the result in place of the first argument.
@@ -2995,8 +2903,7 @@ type InplaceDivsParams struct {
 
 var opInplaceDivs = Operator{
 	Symbol: "aclnnInplaceDivs", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other",
-	Slots:  "ih",
+	Slots: "ih",
 }
 
 // InplaceDivs is Divs with the result in place of the first argument.
@@ -3025,8 +2932,7 @@ type InplaceErfParams struct {
 
 var opInplaceErf = Operator{
 	Symbol: "aclnnInplaceErf", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceErf is Erf with the result in place of the first argument.
@@ -3053,8 +2959,7 @@ type InplaceErfcParams struct {
 
 var opInplaceErfc = Operator{
 	Symbol: "aclnnInplaceErfc", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceErfc is Erfc with the result in place of the first argument.
@@ -3081,8 +2986,7 @@ type InplaceErfinvParams struct {
 
 var opInplaceErfinv = Operator{
 	Symbol: "aclnnInplaceErfinv", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceErfinv is Erfinv with the result in place of the first argument.
@@ -3109,8 +3013,7 @@ type InplaceExpParams struct {
 
 var opInplaceExp = Operator{
 	Symbol: "aclnnInplaceExp", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceExp is Exp with the result in place of the first argument.
@@ -3138,8 +3041,7 @@ type InplaceExp2Params struct {
 
 var opInplaceExp2 = Operator{
 	Symbol: "aclnnInplaceExp2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceExp2 is Exp2 with the result in place of the first argument.
@@ -3166,8 +3068,7 @@ type InplaceExpm1Params struct {
 
 var opInplaceExpm1 = Operator{
 	Symbol: "aclnnInplaceExpm1", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceExpm1 is Expm1 with the result in place of the first argument.
@@ -3194,8 +3095,7 @@ type InplaceFloorParams struct {
 
 var opInplaceFloor = Operator{
 	Symbol: "aclnnInplaceFloor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceFloor is Floor with the result in place of the first argument.
@@ -3224,8 +3124,7 @@ type InplaceFloorDivideParams struct {
 
 var opInplaceFloorDivide = Operator{
 	Symbol: "aclnnInplaceFloorDivide", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other",
-	Slots:  "ii",
+	Slots: "ii",
 }
 
 // InplaceFloorDivide is FloorDivide with the result in place of the first argument.
@@ -3256,8 +3155,7 @@ type InplaceFloorDividesParams struct {
 
 var opInplaceFloorDivides = Operator{
 	Symbol: "aclnnInplaceFloorDivides", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other",
-	Slots:  "ih",
+	Slots: "ih",
 }
 
 // InplaceFloorDivides is FloorDivides with the result in place of the first argument.
@@ -3288,8 +3186,7 @@ type InplaceFmodScalarParams struct {
 
 var opInplaceFmodScalar = Operator{
 	Symbol: "aclnnInplaceFmodScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other",
-	Slots:  "ih",
+	Slots: "ih",
 }
 
 // InplaceFmodScalar is FmodScalar with the result in place of the first argument.
@@ -3320,8 +3217,7 @@ type InplaceFmodTensorParams struct {
 
 var opInplaceFmodTensor = Operator{
 	Symbol: "aclnnInplaceFmodTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other",
-	Slots:  "ii",
+	Slots: "ii",
 }
 
 // InplaceFmodTensor is FmodTensor with the result in place of the first argument.
@@ -3351,8 +3247,7 @@ type InplaceFracParams struct {
 
 var opInplaceFrac = Operator{
 	Symbol: "aclnnInplaceFrac", Library: "libopapi", Since: "8.1.RC1",
-	Params: "inputRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceFrac is Frac with the result in place of the first argument.
@@ -3382,8 +3277,7 @@ type InplaceLerpParams struct {
 
 var opInplaceLerp = Operator{
 	Symbol: "aclnnInplaceLerp", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef end weight",
-	Slots:  "iii",
+	Slots: "iii",
 }
 
 // InplaceLerp is Lerp with the result in place of the first argument.
@@ -3415,8 +3309,7 @@ type InplaceLerpsParams struct {
 
 var opInplaceLerps = Operator{
 	Symbol: "aclnnInplaceLerps", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef end weight",
-	Slots:  "iih",
+	Slots: "iih",
 }
 
 // InplaceLerps is Lerps with the result in place of the first argument.
@@ -3446,8 +3339,7 @@ type InplaceLogParams struct {
 
 var opInplaceLog = Operator{
 	Symbol: "aclnnInplaceLog", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceLog is Log with the result in place of the first argument.
@@ -3475,8 +3367,7 @@ type InplaceLog10Params struct {
 
 var opInplaceLog10 = Operator{
 	Symbol: "aclnnInplaceLog10", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceLog10 is Log10 with the result in place of the first argument.
@@ -3504,8 +3395,7 @@ type InplaceLog1pParams struct {
 
 var opInplaceLog1p = Operator{
 	Symbol: "aclnnInplaceLog1p", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceLog1p is Log1p with the result in place of the first argument.
@@ -3532,8 +3422,7 @@ type InplaceLog2Params struct {
 
 var opInplaceLog2 = Operator{
 	Symbol: "aclnnInplaceLog2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceLog2 is Log2 with the result in place of the first argument.
@@ -3562,8 +3451,7 @@ type InplaceMulParams struct {
 
 var opInplaceMul = Operator{
 	Symbol: "aclnnInplaceMul", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other",
-	Slots:  "ii",
+	Slots: "ii",
 }
 
 // InplaceMul is Mul with the result in place of the first argument.
@@ -3593,8 +3481,7 @@ type InplaceMulsParams struct {
 
 var opInplaceMuls = Operator{
 	Symbol: "aclnnInplaceMuls", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other",
-	Slots:  "ih",
+	Slots: "ih",
 }
 
 // InplaceMuls is Muls with the result in place of the first argument.
@@ -3626,8 +3513,7 @@ type InplaceNanToNumParams struct {
 
 var opInplaceNanToNum = Operator{
 	Symbol: "aclnnInplaceNanToNum", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef nan posinf neginf",
-	Slots:  "i---",
+	Slots: "i---",
 }
 
 // InplaceNanToNum is NanToNum with the result in place of the first argument.
@@ -3659,8 +3545,7 @@ type InplaceNegParams struct {
 
 var opInplaceNeg = Operator{
 	Symbol: "aclnnInplaceNeg", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceNeg is Neg with the result in place of the first argument.
@@ -3689,8 +3574,7 @@ type InplacePowTensorScalarParams struct {
 
 var opInplacePowTensorScalar = Operator{
 	Symbol: "aclnnInplacePowTensorScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self exponent",
-	Slots:  "ih",
+	Slots: "ih",
 }
 
 // InplacePowTensorScalar is PowTensorScalar with the result in place of the first argument.
@@ -3721,8 +3605,7 @@ type InplacePowTensorTensorParams struct {
 
 var opInplacePowTensorTensor = Operator{
 	Symbol: "aclnnInplacePowTensorTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self exponent",
-	Slots:  "ii",
+	Slots: "ii",
 }
 
 // InplacePowTensorTensor is PowTensorTensor with the result in place of the first argument.
@@ -3753,8 +3636,7 @@ type InplaceReciprocalParams struct {
 
 var opInplaceReciprocal = Operator{
 	Symbol: "aclnnInplaceReciprocal", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceReciprocal is Reciprocal with the result in place of the first argument.
@@ -3784,8 +3666,7 @@ type InplaceRemainderTensorScalarParams struct {
 
 var opInplaceRemainderTensorScalar = Operator{
 	Symbol: "aclnnInplaceRemainderTensorScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other",
-	Slots:  "ih",
+	Slots: "ih",
 }
 
 // InplaceRemainderTensorScalar is RemainderTensorScalar with the result in place of the first
@@ -3819,8 +3700,7 @@ type InplaceRemainderTensorTensorParams struct {
 
 var opInplaceRemainderTensorTensor = Operator{
 	Symbol: "aclnnInplaceRemainderTensorTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other",
-	Slots:  "ii",
+	Slots: "ii",
 }
 
 // InplaceRemainderTensorTensor is RemainderTensorTensor with the result in place of the first
@@ -3853,8 +3733,7 @@ type InplaceRoundParams struct {
 
 var opInplaceRound = Operator{
 	Symbol: "aclnnInplaceRound", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceRound is Round with the result in place of the first argument.
@@ -3883,8 +3762,7 @@ type InplaceRoundDecimalsParams struct {
 
 var opInplaceRoundDecimals = Operator{
 	Symbol: "aclnnInplaceRoundDecimals", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef decimals",
-	Slots:  "i-",
+	Slots: "i-",
 }
 
 // InplaceRoundDecimals is RoundDecimals with the result in place of the first argument.
@@ -3914,8 +3792,7 @@ type InplaceRsqrtParams struct {
 
 var opInplaceRsqrt = Operator{
 	Symbol: "aclnnInplaceRsqrt", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceRsqrt is Rsqrt with the result in place of the first argument.
@@ -3943,8 +3820,7 @@ type InplaceSinParams struct {
 
 var opInplaceSin = Operator{
 	Symbol: "aclnnInplaceSin", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceSin is Sin with the result in place of the first argument.
@@ -3972,8 +3848,7 @@ type InplaceSincParams struct {
 
 var opInplaceSinc = Operator{
 	Symbol: "aclnnInplaceSinc", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceSinc is Sinc with the result in place of the first argument.
@@ -4000,8 +3875,7 @@ type InplaceSinhParams struct {
 
 var opInplaceSinh = Operator{
 	Symbol: "aclnnInplaceSinh", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceSinh is Sinh with the result in place of the first argument.
@@ -4029,8 +3903,7 @@ type InplaceSqrtParams struct {
 
 var opInplaceSqrt = Operator{
 	Symbol: "aclnnInplaceSqrt", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceSqrt is Sqrt with the result in place of the first argument.
@@ -4060,8 +3933,7 @@ type InplaceSubParams struct {
 
 var opInplaceSub = Operator{
 	Symbol: "aclnnInplaceSub", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other alpha",
-	Slots:  "iih",
+	Slots: "iih",
 }
 
 // InplaceSub is Sub with the result in place of the first argument.
@@ -4093,8 +3965,7 @@ type InplaceSubsParams struct {
 
 var opInplaceSubs = Operator{
 	Symbol: "aclnnInplaceSubs", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other alpha",
-	Slots:  "ihh",
+	Slots: "ihh",
 }
 
 // InplaceSubs is Subs with the result in place of the first argument.
@@ -4124,8 +3995,7 @@ type InplaceTanParams struct {
 
 var opInplaceTan = Operator{
 	Symbol: "aclnnInplaceTan", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceTan is Tan with the result in place of the first argument.
@@ -4153,8 +4023,7 @@ type InplaceTanhParams struct {
 
 var opInplaceTanh = Operator{
 	Symbol: "aclnnInplaceTanh", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceTanh is Tanh with the result in place of the first argument.
@@ -4182,8 +4051,7 @@ type InplaceTruncParams struct {
 
 var opInplaceTrunc = Operator{
 	Symbol: "aclnnInplaceTrunc", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceTrunc is Trunc with the result in place of the first argument.
@@ -4211,8 +4079,7 @@ type InplaceXLogYScalarOtherParams struct {
 
 var opInplaceXLogYScalarOther = Operator{
 	Symbol: "aclnnInplaceXLogYScalarOther", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other",
-	Slots:  "ih",
+	Slots: "ih",
 }
 
 // InplaceXLogYScalarOther is XLogYScalarOther with the result in place of the first argument.
@@ -4242,8 +4109,7 @@ type InplaceXLogYTensorParams struct {
 
 var opInplaceXLogYTensor = Operator{
 	Symbol: "aclnnInplaceXLogYTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef other",
-	Slots:  "ii",
+	Slots: "ii",
 }
 
 // InplaceXLogYTensor is XLogYTensor with the result in place of the first argument.
@@ -4275,8 +4141,7 @@ type LeftShiftParams struct {
 
 var opLeftShift = Operator{
 	Symbol: "aclnnLeftShift", Library: "libopapi", Since: "2026-08",
-	Params: "self shiftBits out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // LeftShift shifts the bits of each element left by the element of ShiftBits.
@@ -4307,8 +4172,7 @@ type LeftShiftsParams struct {
 
 var opLeftShifts = Operator{
 	Symbol: "aclnnLeftShifts", Library: "libopapi", Since: "2026-08",
-	Params: "self shiftBits out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // LeftShifts shifts the bits of each element left by a scalar.
@@ -4340,8 +4204,7 @@ type LerpParams struct {
 
 var opLerp = Operator{
 	Symbol: "aclnnLerp", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self end weight out",
-	Slots:  "iiio",
+	Slots: "iiio",
 }
 
 // Lerp interpolates linearly: Self + Weight · (End − Self).
@@ -4375,8 +4238,7 @@ type LerpsParams struct {
 
 var opLerps = Operator{
 	Symbol: "aclnnLerps", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self end weight out",
-	Slots:  "iiho",
+	Slots: "iiho",
 }
 
 // Lerps interpolates linearly: Self + Weight · (End − Self), Weight being a scalar.
@@ -4408,8 +4270,7 @@ type LgammaParams struct {
 
 var opLgamma = Operator{
 	Symbol: "aclnnLgamma", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Lgamma computes the logarithm of the absolute value of the gamma function of each element.
@@ -4438,8 +4299,7 @@ type LogParams struct {
 
 var opLog = Operator{
 	Symbol: "aclnnLog", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Log computes the natural logarithm of each element.
@@ -4470,8 +4330,7 @@ type Log10Params struct {
 
 var opLog10 = Operator{
 	Symbol: "aclnnLog10", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Log10 computes the decimal logarithm of each element.
@@ -4502,8 +4361,7 @@ type Log1pParams struct {
 
 var opLog1p = Operator{
 	Symbol: "aclnnLog1p", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Log1p computes the natural logarithm of one plus each element.
@@ -4533,8 +4391,7 @@ type Log2Params struct {
 
 var opLog2 = Operator{
 	Symbol: "aclnnLog2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Log2 computes the binary logarithm of each element.
@@ -4566,8 +4423,7 @@ type LogAddExpParams struct {
 
 var opLogAddExp = Operator{
 	Symbol: "aclnnLogAddExp", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // LogAddExp computes ln(e^Self + e^Other) with broadcasting.
@@ -4599,8 +4455,7 @@ type LogAddExp2Params struct {
 
 var opLogAddExp2 = Operator{
 	Symbol: "aclnnLogAddExp2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // LogAddExp2 computes log2(2^Self + 2^Other) with broadcasting.
@@ -4632,8 +4487,7 @@ type LogitParams struct {
 
 var opLogit = Operator{
 	Symbol: "aclnnLogit", Library: "libopapi", Since: "8.1.RC1",
-	Params: "input eps out",
-	Slots:  "i-o",
+	Slots: "i-o",
 }
 
 // Logit computes ln(x / (1 − x)) of each element x, first limited to Eps and 1 − Eps when Eps is
@@ -4667,8 +4521,7 @@ type LogitGradParams struct {
 
 var opLogitGrad = Operator{
 	Symbol: "aclnnLogitGrad", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x dy eps out",
-	Slots:  "ii-o",
+	Slots: "ii-o",
 }
 
 // LogitGrad computes the gradient of Logit: Dy / (X · (1 − X)) where X was not limited.
@@ -4702,8 +4555,7 @@ type MaskedScaleParams struct {
 
 var opMaskedScale = Operator{
 	Symbol: "aclnnMaskedScale", Library: "libopapi", Since: "2026-08",
-	Params: "self mask scale out",
-	Slots:  "ii-o",
+	Slots: "ii-o",
 }
 
 // MaskedScale computes Self · Mask · Scale.
@@ -4735,8 +4587,7 @@ type MaxNParams struct {
 
 var opMaxN = Operator{
 	Symbol: "aclnnMaxN", Library: "libopapi", Since: "8.1.RC1",
-	Params: "tensors out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // MaxN computes the maximum over a list of tensors, element by element.
@@ -4767,8 +4618,7 @@ type MaximumParams struct {
 
 var opMaximum = Operator{
 	Symbol: "aclnnMaximum", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // Maximum computes the greater of two elements with broadcasting.
@@ -4799,8 +4649,7 @@ type MinNParams struct {
 
 var opMinN = Operator{
 	Symbol: "aclnnMinN", Library: "libopapi", Since: "8.1.RC1",
-	Params: "tensors out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // MinN computes the minimum over a list of tensors, element by element.
@@ -4831,8 +4680,7 @@ type MinimumParams struct {
 
 var opMinimum = Operator{
 	Symbol: "aclnnMinimum", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // Minimum computes the lesser of two elements with broadcasting.
@@ -4864,8 +4712,7 @@ type MulParams struct {
 
 var opMul = Operator{
 	Symbol: "aclnnMul", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // Mul computes Self · Other with broadcasting.
@@ -4897,8 +4744,7 @@ type MulNoNanParams struct {
 
 var opMulNoNan = Operator{
 	Symbol: "aclnnMulNoNan", Library: "libopapi", Since: "2026-08",
-	Params: "x y z",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // MulNoNan computes X · Y with broadcasting, which is zero where Y is zero, even for an infinite or
@@ -4930,8 +4776,7 @@ type MulsParams struct {
 
 var opMuls = Operator{
 	Symbol: "aclnnMuls", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // Muls computes Self · Other for a scalar Other.
@@ -4965,8 +4810,7 @@ type NanToNumParams struct {
 
 var opNanToNum = Operator{
 	Symbol: "aclnnNanToNum", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self nan posinf neginf out",
-	Slots:  "i---o",
+	Slots: "i---o",
 }
 
 // NanToNum replaces NaN, infinity and negative infinity by three numbers.
@@ -4999,8 +4843,7 @@ type NdtriParams struct {
 
 var opNdtri = Operator{
 	Symbol: "aclnnNdtri", Library: "libopapi", Since: "2026-08",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Ndtri computes the quantile of the standard normal distribution of each element, a probability.
@@ -5028,8 +4871,7 @@ type NegParams struct {
 
 var opNeg = Operator{
 	Symbol: "aclnnNeg", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Neg computes the negative of each element.
@@ -5060,8 +4902,7 @@ type PolarParams struct {
 
 var opPolar = Operator{
 	Symbol: "aclnnPolar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "input angle out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // Polar makes complex numbers of absolute values and angles.
@@ -5092,8 +4933,7 @@ type PowScalarTensorParams struct {
 
 var opPowScalarTensor = Operator{
 	Symbol: "aclnnPowScalarTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self exponent out",
-	Slots:  "hio",
+	Slots: "hio",
 }
 
 // PowScalarTensor raises a scalar to the power of each element.
@@ -5126,8 +4966,7 @@ type PowTensorScalarParams struct {
 
 var opPowTensorScalar = Operator{
 	Symbol: "aclnnPowTensorScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self exponent out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // PowTensorScalar raises each element to the power of a scalar.
@@ -5161,8 +5000,7 @@ type PowTensorTensorParams struct {
 
 var opPowTensorTensor = Operator{
 	Symbol: "aclnnPowTensorTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self exponent out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // PowTensorTensor raises each element of Self to the power of that of Exponent, with broadcasting.
@@ -5195,8 +5033,7 @@ type RealParams struct {
 
 var opReal = Operator{
 	Symbol: "aclnnReal", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Real takes the real part of each element.
@@ -5226,8 +5063,7 @@ type ReciprocalParams struct {
 
 var opReciprocal = Operator{
 	Symbol: "aclnnReciprocal", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Reciprocal computes one divided by each element.
@@ -5259,8 +5095,7 @@ type RemainderScalarTensorParams struct {
 
 var opRemainderScalarTensor = Operator{
 	Symbol: "aclnnRemainderScalarTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "hio",
+	Slots: "hio",
 }
 
 // RemainderScalarTensor computes the remainder of Self / Other for a scalar Self, with the sign of
@@ -5294,8 +5129,7 @@ type RemainderTensorScalarParams struct {
 
 var opRemainderTensorScalar = Operator{
 	Symbol: "aclnnRemainderTensorScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // RemainderTensorScalar computes the remainder of Self / Other for a scalar Other, with the sign of
@@ -5330,8 +5164,7 @@ type RemainderTensorTensorParams struct {
 
 var opRemainderTensorTensor = Operator{
 	Symbol: "aclnnRemainderTensorTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // RemainderTensorTensor computes the remainder of Self / Other with broadcasting, with the sign of
@@ -5366,8 +5199,7 @@ type RightShiftParams struct {
 
 var opRightShift = Operator{
 	Symbol: "aclnnRightShift", Library: "libopapi", Since: "2026-08",
-	Params: "input shiftBits out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // RightShift shifts the bits of each element right by the element of ShiftBits.
@@ -5397,8 +5229,7 @@ type RoundParams struct {
 
 var opRound = Operator{
 	Symbol: "aclnnRound", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Round rounds each element to the nearest integer, halves to the even one.
@@ -5429,8 +5260,7 @@ type RoundDecimalsParams struct {
 
 var opRoundDecimals = Operator{
 	Symbol: "aclnnRoundDecimals", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self decimals out",
-	Slots:  "i-o",
+	Slots: "i-o",
 }
 
 // RoundDecimals rounds each element to so many decimals.
@@ -5461,8 +5291,7 @@ type RsqrtParams struct {
 
 var opRsqrt = Operator{
 	Symbol: "aclnnRsqrt", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Rsqrt computes one divided by the square root of each element.
@@ -5495,8 +5324,7 @@ type RsubParams struct {
 
 var opRsub = Operator{
 	Symbol: "aclnnRsub", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other alpha out",
-	Slots:  "iiho",
+	Slots: "iiho",
 }
 
 // Rsub computes Other − Alpha · Self with broadcasting.
@@ -5530,8 +5358,7 @@ type RsubsParams struct {
 
 var opRsubs = Operator{
 	Symbol: "aclnnRsubs", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other alpha out",
-	Slots:  "ihho",
+	Slots: "ihho",
 }
 
 // Rsubs computes Other − Alpha · Self for a scalar Other.
@@ -5563,8 +5390,7 @@ type SignParams struct {
 
 var opSign = Operator{
 	Symbol: "aclnnSign", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self result",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Sign computes −1, 0 or 1 for negative, zero and positive elements.
@@ -5594,8 +5420,7 @@ type SinParams struct {
 
 var opSin = Operator{
 	Symbol: "aclnnSin", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Sin computes the sine of each element, given in radians.
@@ -5626,8 +5451,7 @@ type SincParams struct {
 
 var opSinc = Operator{
 	Symbol: "aclnnSinc", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Sinc computes sin(πx) / (πx) of each element x, 1 at zero.
@@ -5657,8 +5481,7 @@ type SinhParams struct {
 
 var opSinh = Operator{
 	Symbol: "aclnnSinh", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Sinh computes the hyperbolic sine of each element.
@@ -5689,8 +5512,7 @@ type SqrtParams struct {
 
 var opSqrt = Operator{
 	Symbol: "aclnnSqrt", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Sqrt computes the square root of each element, NaN of negative ones.
@@ -5722,8 +5544,7 @@ type SqrtBackwardParams struct {
 
 var opSqrtBackward = Operator{
 	Symbol: "aclnnSqrtBackward", Library: "libopapi", Since: "2026-08",
-	Params: "y dy z",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // SqrtBackward computes the gradient of Sqrt from its output: Dy / (2 · Y).
@@ -5754,8 +5575,7 @@ type SquareParams struct {
 
 var opSquare = Operator{
 	Symbol: "aclnnSquare", Library: "libopapi", Since: "2026-08",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Square computes the square of each element.
@@ -5787,8 +5607,7 @@ type SubParams struct {
 
 var opSub = Operator{
 	Symbol: "aclnnSub", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other alpha out",
-	Slots:  "iiho",
+	Slots: "iiho",
 }
 
 // Sub computes Self − Alpha · Other with broadcasting.
@@ -5822,8 +5641,7 @@ type SubsParams struct {
 
 var opSubs = Operator{
 	Symbol: "aclnnSubs", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other alpha out",
-	Slots:  "ihho",
+	Slots: "ihho",
 }
 
 // Subs computes Self − Alpha · Other for a scalar Other.
@@ -5855,8 +5673,7 @@ type SumParams struct {
 
 var opSum = Operator{
 	Symbol: "aclnnSum", Library: "libopapi", Since: "8.1.RC1",
-	Params: "tensors out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Sum adds up the tensors of a list.
@@ -5886,8 +5703,7 @@ type SumV2Params struct {
 
 var opSumV2 = Operator{
 	Symbol: "aclnnSumV2", Library: "libopapi", Since: "2026-08",
-	Params: "tensors out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // SumV2 adds up the tensors of a list, with broadcasting.
@@ -5917,8 +5733,7 @@ type TanParams struct {
 
 var opTan = Operator{
 	Symbol: "aclnnTan", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Tan computes the tangent of each element, given in radians.
@@ -5949,8 +5764,7 @@ type TanhParams struct {
 
 var opTanh = Operator{
 	Symbol: "aclnnTanh", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Tanh computes the hyperbolic tangent of each element.
@@ -5980,8 +5794,7 @@ type TruncParams struct {
 
 var opTrunc = Operator{
 	Symbol: "aclnnTrunc", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Trunc cuts off the fraction of each element.
@@ -6011,8 +5824,7 @@ type XLogYScalarOtherParams struct {
 
 var opXLogYScalarOther = Operator{
 	Symbol: "aclnnXLogYScalarOther", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // XLogYScalarOther computes Self · ln(Other) for a scalar Other, zero where Self is zero.
@@ -6044,8 +5856,7 @@ type XLogYScalarSelfParams struct {
 
 var opXLogYScalarSelf = Operator{
 	Symbol: "aclnnXLogYScalarSelf", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "hio",
+	Slots: "hio",
 }
 
 // XLogYScalarSelf computes Self · ln(Other) for a scalar Self, zero where it is zero.
@@ -6078,8 +5889,7 @@ type XLogYTensorParams struct {
 
 var opXLogYTensor = Operator{
 	Symbol: "aclnnXLogYTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // XLogYTensor computes Self · ln(Other) with broadcasting, zero where Self is zero.
@@ -6111,8 +5921,7 @@ type Xlog1pyParams struct {
 
 var opXlog1py = Operator{
 	Symbol: "aclnnXlog1py", Library: "libopapi", Since: "2026-08",
-	Params: "x y z",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // Xlog1py computes X · ln(1 + Y) with broadcasting, zero where X is zero.

@@ -14,8 +14,7 @@ type ForeachAbsParams struct {
 
 var opForeachAbs = Operator{
 	Symbol: "aclnnForeachAbs", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // ForeachAbs computes the absolute value of each element of each tensor of a list.
@@ -45,8 +44,7 @@ type ForeachAcosParams struct {
 
 var opForeachAcos = Operator{
 	Symbol: "aclnnForeachAcos", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // ForeachAcos computes the arc cosine of each element of each tensor of a list.
@@ -77,8 +75,7 @@ type ForeachAddListParams struct {
 
 var opForeachAddList = Operator{
 	Symbol: "aclnnForeachAddList", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 alpha out",
-	Slots:  "iiio",
+	Slots: "iiio",
 }
 
 // ForeachAddList computes X1 + Alpha · X2 for the tensors of two lists, Alpha being a one-element
@@ -113,8 +110,7 @@ type ForeachAddListV2Params struct {
 
 var opForeachAddListV2 = Operator{
 	Symbol: "aclnnForeachAddListV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 alpha out",
-	Slots:  "iiho",
+	Slots: "iiho",
 }
 
 // ForeachAddListV2 computes X1 + Alpha · X2 for the tensors of two lists.
@@ -147,8 +143,7 @@ type ForeachAddScalarParams struct {
 
 var opForeachAddScalar = Operator{
 	Symbol: "aclnnForeachAddScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x scalar out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // ForeachAddScalar adds a scalar in a one-element tensor to the tensors of a list.
@@ -180,8 +175,7 @@ type ForeachAddScalarListParams struct {
 
 var opForeachAddScalarList = Operator{
 	Symbol: "aclnnForeachAddScalarList", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x scalars out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // ForeachAddScalarList adds a scalar for each tensor to the tensors of a list.
@@ -213,8 +207,7 @@ type ForeachAddScalarV2Params struct {
 
 var opForeachAddScalarV2 = Operator{
 	Symbol: "aclnnForeachAddScalarV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x scalar out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // ForeachAddScalarV2 adds a scalar to the tensors of a list.
@@ -248,8 +241,7 @@ type ForeachAddcdivListParams struct {
 
 var opForeachAddcdivList = Operator{
 	Symbol: "aclnnForeachAddcdivList", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 x3 scalars out",
-	Slots:  "iiiio",
+	Slots: "iiiio",
 }
 
 // ForeachAddcdivList computes X1 + s · X2 / X3 for the tensors of three lists, s being one element
@@ -286,8 +278,7 @@ type ForeachAddcdivScalarParams struct {
 
 var opForeachAddcdivScalar = Operator{
 	Symbol: "aclnnForeachAddcdivScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 x3 scalar out",
-	Slots:  "iiiio",
+	Slots: "iiiio",
 }
 
 // ForeachAddcdivScalar computes X1 + Scalar · X2 / X3 for the tensors of three lists, Scalar being
@@ -325,8 +316,7 @@ type ForeachAddcdivScalarListParams struct {
 
 var opForeachAddcdivScalarList = Operator{
 	Symbol: "aclnnForeachAddcdivScalarList", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 x3 scalars out",
-	Slots:  "iiiio",
+	Slots: "iiiio",
 }
 
 // ForeachAddcdivScalarList computes X1 + s · X2 / X3 for the tensors of three lists, s being one
@@ -364,8 +354,7 @@ type ForeachAddcdivScalarV2Params struct {
 
 var opForeachAddcdivScalarV2 = Operator{
 	Symbol: "aclnnForeachAddcdivScalarV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 x3 scalar out",
-	Slots:  "iiiho",
+	Slots: "iiiho",
 }
 
 // ForeachAddcdivScalarV2 computes X1 + Scalar · X2 / X3 for the tensors of three lists.
@@ -401,8 +390,7 @@ type ForeachAddcmulListParams struct {
 
 var opForeachAddcmulList = Operator{
 	Symbol: "aclnnForeachAddcmulList", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 x3 scalars out",
-	Slots:  "iiiio",
+	Slots: "iiiio",
 }
 
 // ForeachAddcmulList computes X1 + s · X2 · X3 for the tensors of three lists, s being one element
@@ -439,8 +427,7 @@ type ForeachAddcmulScalarParams struct {
 
 var opForeachAddcmulScalar = Operator{
 	Symbol: "aclnnForeachAddcmulScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 x3 scalar out",
-	Slots:  "iiiio",
+	Slots: "iiiio",
 }
 
 // ForeachAddcmulScalar computes X1 + Scalar · X2 · X3 for the tensors of three lists, Scalar being
@@ -477,8 +464,7 @@ type ForeachAddcmulScalarListParams struct {
 
 var opForeachAddcmulScalarList = Operator{
 	Symbol: "aclnnForeachAddcmulScalarList", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 x3 scalars out",
-	Slots:  "iiiio",
+	Slots: "iiiio",
 }
 
 // ForeachAddcmulScalarList computes X1 + s · X2 · X3 for the tensors of three lists, s being one
@@ -515,8 +501,7 @@ type ForeachAddcmulScalarV2Params struct {
 
 var opForeachAddcmulScalarV2 = Operator{
 	Symbol: "aclnnForeachAddcmulScalarV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 x3 scalar out",
-	Slots:  "iiiho",
+	Slots: "iiiho",
 }
 
 // ForeachAddcmulScalarV2 computes X1 + Scalar · X2 · X3 for the tensors of three lists.
@@ -550,8 +535,7 @@ type ForeachAsinParams struct {
 
 var opForeachAsin = Operator{
 	Symbol: "aclnnForeachAsin", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // ForeachAsin computes the arc sine of each element of each tensor of a list.
@@ -580,8 +564,7 @@ type ForeachAtanParams struct {
 
 var opForeachAtan = Operator{
 	Symbol: "aclnnForeachAtan", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // ForeachAtan computes the arc tangent of each element of each tensor of a list.
@@ -610,8 +593,7 @@ type ForeachCopyParams struct {
 
 var opForeachCopy = Operator{
 	Symbol: "aclnnForeachCopy", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // ForeachCopy copies the tensors of a list to those of another.
@@ -641,8 +623,7 @@ type ForeachCosParams struct {
 
 var opForeachCos = Operator{
 	Symbol: "aclnnForeachCos", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // ForeachCos computes the cosine of each element of each tensor of a list.
@@ -671,8 +652,7 @@ type ForeachCoshParams struct {
 
 var opForeachCosh = Operator{
 	Symbol: "aclnnForeachCosh", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // ForeachCosh computes the hyperbolic cosine of each element of each tensor of a list.
@@ -702,8 +682,7 @@ type ForeachDivListParams struct {
 
 var opForeachDivList = Operator{
 	Symbol: "aclnnForeachDivList", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // ForeachDivList computes X1 / X2 for the tensors of two lists.
@@ -734,8 +713,7 @@ type ForeachDivScalarParams struct {
 
 var opForeachDivScalar = Operator{
 	Symbol: "aclnnForeachDivScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x scalar out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // ForeachDivScalar divides the tensors of a list by a scalar in a one-element tensor.
@@ -767,8 +745,7 @@ type ForeachDivScalarListParams struct {
 
 var opForeachDivScalarList = Operator{
 	Symbol: "aclnnForeachDivScalarList", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x scalars out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // ForeachDivScalarList divides the tensors of a list by a scalar for each tensor.
@@ -800,8 +777,7 @@ type ForeachDivScalarV2Params struct {
 
 var opForeachDivScalarV2 = Operator{
 	Symbol: "aclnnForeachDivScalarV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x scalar out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // ForeachDivScalarV2 divides the tensors of a list by a scalar.
@@ -831,8 +807,7 @@ type ForeachErfParams struct {
 
 var opForeachErf = Operator{
 	Symbol: "aclnnForeachErf", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // ForeachErf computes the error function of each element of each tensor of a list.
@@ -861,8 +836,7 @@ type ForeachErfcParams struct {
 
 var opForeachErfc = Operator{
 	Symbol: "aclnnForeachErfc", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // ForeachErfc computes one minus the error function of each element of each tensor of a list.
@@ -891,8 +865,7 @@ type ForeachExpParams struct {
 
 var opForeachExp = Operator{
 	Symbol: "aclnnForeachExp", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // ForeachExp computes e to the power of each element of each tensor of a list.
@@ -922,8 +895,7 @@ type ForeachExpm1Params struct {
 
 var opForeachExpm1 = Operator{
 	Symbol: "aclnnForeachExpm1", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // ForeachExpm1 computes e to the power, minus one, of each element of each tensor of a list.
@@ -955,8 +927,7 @@ type ForeachLerpListParams struct {
 
 var opForeachLerpList = Operator{
 	Symbol: "aclnnForeachLerpList", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 weight out",
-	Slots:  "iiio",
+	Slots: "iiio",
 }
 
 // ForeachLerpList interpolates X1 + Weight · (X2 − X1) for the tensors of three lists.
@@ -990,8 +961,7 @@ type ForeachLerpScalarParams struct {
 
 var opForeachLerpScalar = Operator{
 	Symbol: "aclnnForeachLerpScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 weight out",
-	Slots:  "iiho",
+	Slots: "iiho",
 }
 
 // ForeachLerpScalar interpolates X1 + Weight · (X2 − X1) for the tensors of two lists and a scalar
@@ -1023,8 +993,7 @@ type ForeachLogParams struct {
 
 var opForeachLog = Operator{
 	Symbol: "aclnnForeachLog", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // ForeachLog computes the natural logarithm of each element of each tensor of a list.
@@ -1053,8 +1022,7 @@ type ForeachLog10Params struct {
 
 var opForeachLog10 = Operator{
 	Symbol: "aclnnForeachLog10", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // ForeachLog10 computes the decimal logarithm of each element of each tensor of a list.
@@ -1083,8 +1051,7 @@ type ForeachLog1pParams struct {
 
 var opForeachLog1p = Operator{
 	Symbol: "aclnnForeachLog1p", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // ForeachLog1p computes the natural logarithm of one plus the value of each element of each tensor
@@ -1114,8 +1081,7 @@ type ForeachLog2Params struct {
 
 var opForeachLog2 = Operator{
 	Symbol: "aclnnForeachLog2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // ForeachLog2 computes the binary logarithm of each element of each tensor of a list.
@@ -1145,8 +1111,7 @@ type ForeachMaximumListParams struct {
 
 var opForeachMaximumList = Operator{
 	Symbol: "aclnnForeachMaximumList", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // ForeachMaximumList computes the greater of each two elements of the tensors of two lists.
@@ -1178,8 +1143,7 @@ type ForeachMaximumScalarParams struct {
 
 var opForeachMaximumScalar = Operator{
 	Symbol: "aclnnForeachMaximumScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x scalar out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // ForeachMaximumScalar computes the greater of each element of the tensors of a list and a scalar
@@ -1212,8 +1176,7 @@ type ForeachMaximumScalarListParams struct {
 
 var opForeachMaximumScalarList = Operator{
 	Symbol: "aclnnForeachMaximumScalarList", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x scalars out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // ForeachMaximumScalarList computes the greater of each element of the tensors of a list and a
@@ -1246,8 +1209,7 @@ type ForeachMaximumScalarV2Params struct {
 
 var opForeachMaximumScalarV2 = Operator{
 	Symbol: "aclnnForeachMaximumScalarV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x scalar out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // ForeachMaximumScalarV2 computes the greater of each element of the tensors of a list and a
@@ -1280,8 +1242,7 @@ type ForeachMinimumListParams struct {
 
 var opForeachMinimumList = Operator{
 	Symbol: "aclnnForeachMinimumList", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // ForeachMinimumList computes the lesser of each two elements of the tensors of two lists.
@@ -1313,8 +1274,7 @@ type ForeachMinimumScalarParams struct {
 
 var opForeachMinimumScalar = Operator{
 	Symbol: "aclnnForeachMinimumScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x scalar out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // ForeachMinimumScalar computes the lesser of each element of the tensors of a list and a scalar in
@@ -1347,8 +1307,7 @@ type ForeachMinimumScalarListParams struct {
 
 var opForeachMinimumScalarList = Operator{
 	Symbol: "aclnnForeachMinimumScalarList", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x scalars out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // ForeachMinimumScalarList computes the lesser of each element of the tensors of a list and a
@@ -1381,8 +1340,7 @@ type ForeachMinimumScalarV2Params struct {
 
 var opForeachMinimumScalarV2 = Operator{
 	Symbol: "aclnnForeachMinimumScalarV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x scalar out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // ForeachMinimumScalarV2 computes the lesser of each element of the tensors of a list and a scalar.
@@ -1414,8 +1372,7 @@ type ForeachMulListParams struct {
 
 var opForeachMulList = Operator{
 	Symbol: "aclnnForeachMulList", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // ForeachMulList computes X1 · X2 for the tensors of two lists.
@@ -1447,8 +1404,7 @@ type ForeachMulScalarParams struct {
 
 var opForeachMulScalar = Operator{
 	Symbol: "aclnnForeachMulScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x scalar out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // ForeachMulScalar multiplies the tensors of a list by a scalar in a one-element tensor.
@@ -1480,8 +1436,7 @@ type ForeachMulScalarListParams struct {
 
 var opForeachMulScalarList = Operator{
 	Symbol: "aclnnForeachMulScalarList", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x scalars out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // ForeachMulScalarList multiplies the tensors of a list by a scalar for each tensor.
@@ -1513,8 +1468,7 @@ type ForeachMulScalarV2Params struct {
 
 var opForeachMulScalarV2 = Operator{
 	Symbol: "aclnnForeachMulScalarV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x scalar out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // ForeachMulScalarV2 multiplies the tensors of a list by a scalar.
@@ -1545,8 +1499,7 @@ type ForeachNegParams struct {
 
 var opForeachNeg = Operator{
 	Symbol: "aclnnForeachNeg", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // ForeachNeg computes the negative of each element of each tensor of a list.
@@ -1577,8 +1530,7 @@ type ForeachNormParams struct {
 
 var opForeachNorm = Operator{
 	Symbol: "aclnnForeachNorm", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x scalar out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // ForeachNorm computes the norm of each tensor of a list, whose order is a scalar.
@@ -1609,8 +1561,7 @@ type ForeachPowListParams struct {
 
 var opForeachPowList = Operator{
 	Symbol: "aclnnForeachPowList", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // ForeachPowList raises each element of the tensors of X1 to the power of that of X2.
@@ -1642,8 +1593,7 @@ type ForeachPowScalarParams struct {
 
 var opForeachPowScalar = Operator{
 	Symbol: "aclnnForeachPowScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x scalar out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // ForeachPowScalar raises each element of the tensors of a list to the power of a scalar in a
@@ -1676,8 +1626,7 @@ type ForeachPowScalarAndTensorParams struct {
 
 var opForeachPowScalarAndTensor = Operator{
 	Symbol: "aclnnForeachPowScalarAndTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "scalar x out",
-	Slots:  "hio",
+	Slots: "hio",
 }
 
 // ForeachPowScalarAndTensor raises a scalar to the power of each element of the tensors of a list.
@@ -1709,8 +1658,7 @@ type ForeachPowScalarListParams struct {
 
 var opForeachPowScalarList = Operator{
 	Symbol: "aclnnForeachPowScalarList", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x scalars out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // ForeachPowScalarList raises each element of the tensors of a list to the power of a scalar for
@@ -1743,8 +1691,7 @@ type ForeachPowScalarV2Params struct {
 
 var opForeachPowScalarV2 = Operator{
 	Symbol: "aclnnForeachPowScalarV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x scalar out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // ForeachPowScalarV2 raises each element of the tensors of a list to the power of a scalar.
@@ -1774,8 +1721,7 @@ type ForeachReciprocalParams struct {
 
 var opForeachReciprocal = Operator{
 	Symbol: "aclnnForeachReciprocal", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // ForeachReciprocal computes the reciprocal of each element of each tensor of a list.
@@ -1805,8 +1751,7 @@ type ForeachRoundOffNumberParams struct {
 
 var opForeachRoundOffNumber = Operator{
 	Symbol: "aclnnForeachRoundOffNumber", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x roundMode out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // ForeachRoundOffNumber rounds the tensors of a list as RoundMode says, a one-element tensor.
@@ -1838,8 +1783,7 @@ type ForeachRoundOffNumberV2Params struct {
 
 var opForeachRoundOffNumberV2 = Operator{
 	Symbol: "aclnnForeachRoundOffNumberV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x roundMode out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // ForeachRoundOffNumberV2 rounds the tensors of a list as the scalar RoundMode says.
@@ -1870,8 +1814,7 @@ type ForeachSigmoidParams struct {
 
 var opForeachSigmoid = Operator{
 	Symbol: "aclnnForeachSigmoid", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // ForeachSigmoid computes the sigmoid of each element of each tensor of a list.
@@ -1900,8 +1843,7 @@ type ForeachSignParams struct {
 
 var opForeachSign = Operator{
 	Symbol: "aclnnForeachSign", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // ForeachSign computes the sign of each element of each tensor of a list.
@@ -1931,8 +1873,7 @@ type ForeachSinParams struct {
 
 var opForeachSin = Operator{
 	Symbol: "aclnnForeachSin", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // ForeachSin computes the sine of each element of each tensor of a list.
@@ -1961,8 +1902,7 @@ type ForeachSinhParams struct {
 
 var opForeachSinh = Operator{
 	Symbol: "aclnnForeachSinh", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // ForeachSinh computes the hyperbolic sine of each element of each tensor of a list.
@@ -1991,8 +1931,7 @@ type ForeachSqrtParams struct {
 
 var opForeachSqrt = Operator{
 	Symbol: "aclnnForeachSqrt", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // ForeachSqrt computes the square root of each element of each tensor of a list.
@@ -2023,8 +1962,7 @@ type ForeachSubListParams struct {
 
 var opForeachSubList = Operator{
 	Symbol: "aclnnForeachSubList", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 alpha out",
-	Slots:  "iiio",
+	Slots: "iiio",
 }
 
 // ForeachSubList computes X1 − Alpha · X2 for the tensors of two lists, Alpha being a one-element
@@ -2059,8 +1997,7 @@ type ForeachSubListV2Params struct {
 
 var opForeachSubListV2 = Operator{
 	Symbol: "aclnnForeachSubListV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 alpha out",
-	Slots:  "iiho",
+	Slots: "iiho",
 }
 
 // ForeachSubListV2 computes X1 − Alpha · X2 for the tensors of two lists.
@@ -2093,8 +2030,7 @@ type ForeachSubScalarParams struct {
 
 var opForeachSubScalar = Operator{
 	Symbol: "aclnnForeachSubScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x scalar out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // ForeachSubScalar subtracts a scalar in a one-element tensor from the tensors of a list.
@@ -2126,8 +2062,7 @@ type ForeachSubScalarListParams struct {
 
 var opForeachSubScalarList = Operator{
 	Symbol: "aclnnForeachSubScalarList", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x scalars out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // ForeachSubScalarList subtracts a scalar for each tensor from the tensors of a list.
@@ -2159,8 +2094,7 @@ type ForeachSubScalarV2Params struct {
 
 var opForeachSubScalarV2 = Operator{
 	Symbol: "aclnnForeachSubScalarV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x scalar out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // ForeachSubScalarV2 subtracts a scalar from the tensors of a list.
@@ -2190,8 +2124,7 @@ type ForeachTanParams struct {
 
 var opForeachTan = Operator{
 	Symbol: "aclnnForeachTan", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // ForeachTan computes the tangent of each element of each tensor of a list.
@@ -2220,8 +2153,7 @@ type ForeachTanhParams struct {
 
 var opForeachTanh = Operator{
 	Symbol: "aclnnForeachTanh", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // ForeachTanh computes the hyperbolic tangent of each element of each tensor of a list.
@@ -2249,8 +2181,7 @@ type ForeachZeroInplaceParams struct {
 
 var opForeachZeroInplace = Operator{
 	Symbol: "aclnnForeachZeroInplace", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // ForeachZeroInplace sets the tensors of a list to zero.

@@ -17,8 +17,7 @@ type BucketizeParams struct {
 
 var opBucketize = Operator{
 	Symbol: "aclnnBucketize", Library: "libopapi", Since: "2026-08",
-	Params: "self boundaries outInt32 right out",
-	Slots:  "ii--o",
+	Slots: "ii--o",
 }
 
 // Bucketize finds for each element the interval between sorted boundaries that it falls in.
@@ -55,8 +54,7 @@ type CoalesceSparseParams struct {
 
 var opCoalesceSparse = Operator{
 	Symbol: "aclnnCoalesceSparse", Library: "libopapi", Since: "2026-08",
-	Params: "uniqueLen uniqueIndices indices values newIndicesOut newValuesOut",
-	Slots:  "iiiioo",
+	Slots: "iiiioo",
 }
 
 // CoalesceSparse adds up the values of a sparse tensor that have the same indices.
@@ -91,8 +89,7 @@ type EmbeddingParams struct {
 
 var opEmbedding = Operator{
 	Symbol: "aclnnEmbedding", Library: "libopapi", Since: "8.1.RC1",
-	Params: "weight indices out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // Embedding takes the rows of Weight that Indices name.
@@ -134,8 +131,7 @@ type EmbeddingBagParams struct {
 
 var opEmbeddingBag = Operator{
 	Symbol: "aclnnEmbeddingBag", Library: "libopapi", Since: "8.1.RC1",
-	Params: "weight indices offsets scaleGradByFreq mode sparse perSampleWeights includeLastOffset paddingIdx output offset2bag bagSize maxIndices",
-	Slots:  "iii---i--oooo",
+	Slots: "iii---i--oooo",
 }
 
 // EmbeddingBag takes the rows of Weight that Indices name and reduces each bag of them to one row.
@@ -181,8 +177,7 @@ type EmbeddingDenseBackwardParams struct {
 
 var opEmbeddingDenseBackward = Operator{
 	Symbol: "aclnnEmbeddingDenseBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "grad indices numWeights paddingIdx scaleGradByFreq out",
-	Slots:  "ii---o",
+	Slots: "ii---o",
 }
 
 // EmbeddingDenseBackward computes the gradient of Embedding's weight: rows of Grad summed up by
@@ -220,8 +215,7 @@ type EmbeddingRenormParams struct {
 
 var opEmbeddingRenorm = Operator{
 	Symbol: "aclnnEmbeddingRenorm", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef indices maxNorm normType",
-	Slots:  "ii--",
+	Slots: "ii--",
 }
 
 // EmbeddingRenorm scales the rows that Indices name, where their norm of order NormType exceeds
@@ -257,8 +251,7 @@ type ExpandIntoJaggedPermuteParams struct {
 
 var opExpandIntoJaggedPermute = Operator{
 	Symbol: "aclnnExpandIntoJaggedPermute", Library: "libopapi", Since: "2026-08",
-	Params: "permute inputOffset outputOffset outputSize outputPermuteOut",
-	Slots:  "iii-o",
+	Slots: "iii-o",
 }
 
 // ExpandIntoJaggedPermute turns a permutation of segments into one of their elements.
@@ -293,8 +286,7 @@ type GatherParams struct {
 
 var opGather = Operator{
 	Symbol: "aclnnGather", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim index out",
-	Slots:  "i-io",
+	Slots: "i-io",
 }
 
 // Gather takes the elements whose place along Dim the elements of Index give.
@@ -328,8 +320,7 @@ type GatherNdParams struct {
 
 var opGatherNd = Operator{
 	Symbol: "aclnnGatherNd", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self indices negativeIndexSupport out",
-	Slots:  "ii-o",
+	Slots: "ii-o",
 }
 
 // GatherNd takes slices whose leading indices the rows of Indices give.
@@ -363,8 +354,7 @@ type GatherV2Params struct {
 
 var opGatherV2 = Operator{
 	Symbol: "aclnnGatherV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim index out",
-	Slots:  "i-io",
+	Slots: "i-io",
 }
 
 // GatherV2 takes slices along Dim in the order of Index.
@@ -400,8 +390,7 @@ type GatherV3Params struct {
 
 var opGatherV3 = Operator{
 	Symbol: "aclnnGatherV3", Library: "libopapi", Since: "2026-08",
-	Params: "self dim index batchDims mode out",
-	Slots:  "i-i--o",
+	Slots: "i-i--o",
 }
 
 // GatherV3 takes slices along Dim in the order of Index, for each batch of the first BatchDims
@@ -437,8 +426,7 @@ type IndexParams struct {
 
 var opIndex = Operator{
 	Symbol: "aclnnIndex", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self indices out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // Index takes the elements that index tensors, one for each dimension or absent, name together.
@@ -473,8 +461,7 @@ type IndexAddParams struct {
 
 var opIndexAdd = Operator{
 	Symbol: "aclnnIndexAdd", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim index source alpha out",
-	Slots:  "i-iiho",
+	Slots: "i-iiho",
 }
 
 // IndexAdd adds Alpha · Source to the slices along Dim that Index names.
@@ -513,8 +500,7 @@ type IndexAddV2Params struct {
 
 var opIndexAddV2 = Operator{
 	Symbol: "aclnnIndexAddV2", Library: "libopapi", Since: "2026-08",
-	Params: "self dim index source alpha mode out",
-	Slots:  "i-iih-o",
+	Slots: "i-iih-o",
 }
 
 // IndexAddV2 adds Alpha · Source to the slices along Dim that Index names; Mode 0 is the fast way.
@@ -552,8 +538,7 @@ type IndexCopyParams struct {
 
 var opIndexCopy = Operator{
 	Symbol: "aclnnIndexCopy", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef dim index source outRef",
-	Slots:  "i-iii",
+	Slots: "i-iii",
 }
 
 // IndexCopy replaces the slices along Dim that Index names by those of Source.
@@ -589,8 +574,7 @@ type IndexFillParams struct {
 
 var opIndexFill = Operator{
 	Symbol: "aclnnIndexFill", Library: "libopapi", Since: "2026-08",
-	Params: "self dim index value out",
-	Slots:  "i-iho",
+	Slots: "i-iho",
 }
 
 // IndexFill sets the slices along Dim that the tensor Index names to a value.
@@ -626,8 +610,7 @@ type IndexFillTensorParams struct {
 
 var opIndexFillTensor = Operator{
 	Symbol: "aclnnIndexFillTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim index value out",
-	Slots:  "i-hho",
+	Slots: "i-hho",
 }
 
 // IndexFillTensor sets the slices along Dim that the integers Index name to a value.
@@ -663,8 +646,7 @@ type IndexPutImplParams struct {
 
 var opIndexPutImpl = Operator{
 	Symbol: "aclnnIndexPutImpl", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef indices values accumulate unsafe",
-	Slots:  "iii--",
+	Slots: "iii--",
 }
 
 // IndexPutImpl replaces the elements that index tensors name by Values, or adds these to them.
@@ -699,8 +681,7 @@ type IndexSelectParams struct {
 
 var opIndexSelect = Operator{
 	Symbol: "aclnnIndexSelect", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim index out",
-	Slots:  "i-io",
+	Slots: "i-io",
 }
 
 // IndexSelect takes slices along Dim in the order of Index.
@@ -734,8 +715,7 @@ type InplaceIndexCopyParams struct {
 
 var opInplaceIndexCopy = Operator{
 	Symbol: "aclnnInplaceIndexCopy", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef dim index source",
-	Slots:  "i-ii",
+	Slots: "i-ii",
 }
 
 // InplaceIndexCopy is IndexCopy with the result in place of the first argument.
@@ -769,8 +749,7 @@ type InplaceIndexFillParams struct {
 
 var opInplaceIndexFill = Operator{
 	Symbol: "aclnnInplaceIndexFill", Library: "libopapi", Since: "2026-08",
-	Params: "selfRef dim index value",
-	Slots:  "i-ih",
+	Slots: "i-ih",
 }
 
 // InplaceIndexFill is IndexFill with the result in place of the first argument.
@@ -804,8 +783,7 @@ type InplaceIndexFillTensorParams struct {
 
 var opInplaceIndexFillTensor = Operator{
 	Symbol: "aclnnInplaceIndexFillTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef dim index value",
-	Slots:  "i-hh",
+	Slots: "i-hh",
 }
 
 // InplaceIndexFillTensor is IndexFillTensor with the result in place of the first argument.
@@ -839,8 +817,7 @@ type InplaceMaskedFillScalarParams struct {
 
 var opInplaceMaskedFillScalar = Operator{
 	Symbol: "aclnnInplaceMaskedFillScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef mask value",
-	Slots:  "iih",
+	Slots: "iih",
 }
 
 // InplaceMaskedFillScalar sets the elements where Mask is true to a scalar.
@@ -873,8 +850,7 @@ type InplaceMaskedFillTensorParams struct {
 
 var opInplaceMaskedFillTensor = Operator{
 	Symbol: "aclnnInplaceMaskedFillTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef mask value",
-	Slots:  "iii",
+	Slots: "iii",
 }
 
 // InplaceMaskedFillTensor sets the elements where Mask is true to the element of a tensor.
@@ -907,8 +883,7 @@ type InplaceMaskedScatterParams struct {
 
 var opInplaceMaskedScatter = Operator{
 	Symbol: "aclnnInplaceMaskedScatter", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef mask source",
-	Slots:  "iii",
+	Slots: "iii",
 }
 
 // InplaceMaskedScatter replaces the elements where Mask is true by those of Source, in order.
@@ -941,8 +916,7 @@ type InplacePutParams struct {
 
 var opInplacePut = Operator{
 	Symbol: "aclnnInplacePut", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef index source accumulate",
-	Slots:  "iii-",
+	Slots: "iii-",
 }
 
 // InplacePut replaces the elements that Index names in the flattened tensor by Source, or adds to
@@ -981,8 +955,7 @@ type InplaceQuantScatterParams struct {
 
 var opInplaceQuantScatter = Operator{
 	Symbol: "aclnnInplaceQuantScatter", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef indices updates quantScales quantZeroPoints axis quantAxis reduction",
-	Slots:  "iiiii---",
+	Slots: "iiiii---",
 }
 
 // InplaceQuantScatter quantises Updates to int8 and writes them to the places along Axis that
@@ -1026,8 +999,7 @@ type InplaceQuantScatterV2Params struct {
 
 var opInplaceQuantScatterV2 = Operator{
 	Symbol: "aclnnInplaceQuantScatterV2", Library: "libopapi", Since: "2026-08",
-	Params: "selfRef indices updates quantScales quantZeroPoints axis quantAxis reduction roundMode",
-	Slots:  "iiiii----",
+	Slots: "iiiii----",
 }
 
 // InplaceQuantScatterV2 is InplaceQuantScatter with a choice of rounding.
@@ -1068,8 +1040,7 @@ type InplaceScatterParams struct {
 
 var opInplaceScatter = Operator{
 	Symbol: "aclnnInplaceScatter", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef dim index src reduce",
-	Slots:  "i-ii-",
+	Slots: "i-ii-",
 }
 
 // InplaceScatter is Scatter with the result in place of the first argument.
@@ -1107,8 +1078,7 @@ type InplaceScatterReduceParams struct {
 
 var opInplaceScatterReduce = Operator{
 	Symbol: "aclnnInplaceScatterReduce", Library: "libopapi", Since: "2026-08",
-	Params: "selfRef dim index src reduce includeSelf",
-	Slots:  "i-ii--",
+	Slots: "i-ii--",
 }
 
 // InplaceScatterReduce is ScatterReduce with the result in place of the first argument.
@@ -1144,8 +1114,7 @@ type InplaceScatterUpdateParams struct {
 
 var opInplaceScatterUpdate = Operator{
 	Symbol: "aclnnInplaceScatterUpdate", Library: "libopapi", Since: "8.1.RC1",
-	Params: "data indices updates axis",
-	Slots:  "iii-",
+	Slots: "iii-",
 }
 
 // InplaceScatterUpdate replaces the slices of Data along Axis, from the place that Indices gives
@@ -1181,8 +1150,7 @@ type InplaceScatterValueParams struct {
 
 var opInplaceScatterValue = Operator{
 	Symbol: "aclnnInplaceScatterValue", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef dim index value reduce",
-	Slots:  "i-ih-",
+	Slots: "i-ih-",
 }
 
 // InplaceScatterValue is ScatterValue with the result in place of the first argument.
@@ -1216,8 +1184,7 @@ type MaskedSelectParams struct {
 
 var opMaskedSelect = Operator{
 	Symbol: "aclnnMaskedSelect", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self mask out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // MaskedSelect takes the elements where Mask is true, as a vector.
@@ -1248,8 +1215,7 @@ type NonzeroParams struct {
 
 var opNonzero = Operator{
 	Symbol: "aclnnNonzero", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Nonzero finds the places of elements other than zero, one to a row.
@@ -1279,8 +1245,7 @@ type NonzeroV2Params struct {
 
 var opNonzeroV2 = Operator{
 	Symbol: "aclnnNonzeroV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // NonzeroV2 finds the places of elements other than zero, one to a column.
@@ -1314,8 +1279,7 @@ type OneHotParams struct {
 
 var opOneHot = Operator{
 	Symbol: "aclnnOneHot", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self numClasses onValue offValue axis out",
-	Slots:  "i-ii-o",
+	Slots: "i-ii-o",
 }
 
 // OneHot writes OnValue at the place that each element of Self names and OffValue at the others of
@@ -1352,8 +1316,7 @@ type RepeatInterleaveParams struct {
 
 var opRepeatInterleave = Operator{
 	Symbol: "aclnnRepeatInterleave", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self repeats outputSize out",
-	Slots:  "ii-o",
+	Slots: "ii-o",
 }
 
 // RepeatInterleave repeats each element of the flattened tensor as often as Repeats says.
@@ -1387,8 +1350,7 @@ type RepeatInterleaveGradParams struct {
 
 var opRepeatInterleaveGrad = Operator{
 	Symbol: "aclnnRepeatInterleaveGrad", Library: "libopapi", Since: "2026-08",
-	Params: "yGrad repeats axis out",
-	Slots:  "ii-o",
+	Slots: "ii-o",
 }
 
 // RepeatInterleaveGrad computes the gradient of RepeatInterleaveWithDim: the sums over the copies.
@@ -1422,8 +1384,7 @@ type RepeatInterleaveIntParams struct {
 
 var opRepeatInterleaveInt = Operator{
 	Symbol: "aclnnRepeatInterleaveInt", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self repeats outputSize out",
-	Slots:  "i--o",
+	Slots: "i--o",
 }
 
 // RepeatInterleaveInt repeats each element of the flattened tensor equally often.
@@ -1458,8 +1419,7 @@ type RepeatInterleaveIntWithDimParams struct {
 
 var opRepeatInterleaveIntWithDim = Operator{
 	Symbol: "aclnnRepeatInterleaveIntWithDim", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self repeats dim outputSize out",
-	Slots:  "i---o",
+	Slots: "i---o",
 }
 
 // RepeatInterleaveIntWithDim repeats each slice along Dim equally often.
@@ -1494,8 +1454,7 @@ type RepeatInterleaveTensorParams struct {
 
 var opRepeatInterleaveTensor = Operator{
 	Symbol: "aclnnRepeatInterleaveTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "repeats outputSize out",
-	Slots:  "i-o",
+	Slots: "i-o",
 }
 
 // RepeatInterleaveTensor writes each index of Repeats as often as its element says.
@@ -1530,8 +1489,7 @@ type RepeatInterleaveWithDimParams struct {
 
 var opRepeatInterleaveWithDim = Operator{
 	Symbol: "aclnnRepeatInterleaveWithDim", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self repeats dim outputSize out",
-	Slots:  "ii--o",
+	Slots: "ii--o",
 }
 
 // RepeatInterleaveWithDim repeats each slice along Dim as often as Repeats says.
@@ -1567,8 +1525,7 @@ type SWhereParams struct {
 
 var opSWhere = Operator{
 	Symbol: "aclnnSWhere", Library: "libopapi", Since: "8.1.RC1",
-	Params: "condition self other out",
-	Slots:  "iiio",
+	Slots: "iiio",
 }
 
 // SWhere takes elements of Self where Condition is true and of Other elsewhere, with broadcasting.
@@ -1604,8 +1561,7 @@ type ScatterParams struct {
 
 var opScatter = Operator{
 	Symbol: "aclnnScatter", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim index src reduce out",
-	Slots:  "i-ii-o",
+	Slots: "i-ii-o",
 }
 
 // Scatter writes the elements of Src to the places along Dim that Index gives, replacing, adding or
@@ -1644,8 +1600,7 @@ type ScatterAddParams struct {
 
 var opScatterAdd = Operator{
 	Symbol: "aclnnScatterAdd", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim index src out",
-	Slots:  "i-iio",
+	Slots: "i-iio",
 }
 
 // ScatterAdd adds the elements of Src to the places along Dim that Index gives.
@@ -1682,8 +1637,7 @@ type ScatterListParams struct {
 
 var opScatterList = Operator{
 	Symbol: "aclnnScatterList", Library: "libopapi", Since: "2026-08",
-	Params: "varRef indice updates maskOptional reduceOptional axis",
-	Slots:  "iiii--",
+	Slots: "iiii--",
 }
 
 // ScatterList replaces slices of the tensors of a list by Updates, at a place that Indice gives for
@@ -1721,8 +1675,7 @@ type ScatterNdParams struct {
 
 var opScatterNd = Operator{
 	Symbol: "aclnnScatterNd", Library: "libopapi", Since: "8.1.RC1",
-	Params: "data indices updates out",
-	Slots:  "iiio",
+	Slots: "iiio",
 }
 
 // ScatterNd copies Data and replaces the slices whose leading indices the rows of Indices give by
@@ -1756,8 +1709,7 @@ type ScatterNdUpdateParams struct {
 
 var opScatterNdUpdate = Operator{
 	Symbol: "aclnnScatterNdUpdate", Library: "libopapi", Since: "8.1.RC1",
-	Params: "varRef indices updates",
-	Slots:  "iii",
+	Slots: "iii",
 }
 
 // ScatterNdUpdate replaces the slices whose leading indices the rows of Indices give by Updates.
@@ -1793,8 +1745,7 @@ type ScatterReduceParams struct {
 
 var opScatterReduce = Operator{
 	Symbol: "aclnnScatterReduce", Library: "libopapi", Since: "2026-08",
-	Params: "self dim index src reduce includeSelf out",
-	Slots:  "i-ii--o",
+	Slots: "i-ii--o",
 }
 
 // ScatterReduce combines the elements of Src with the places along Dim that Index gives, as Reduce
@@ -1834,8 +1785,7 @@ type ScatterValueParams struct {
 
 var opScatterValue = Operator{
 	Symbol: "aclnnScatterValue", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim index value reduce out",
-	Slots:  "i-ih-o",
+	Slots: "i-ih-o",
 }
 
 // ScatterValue writes a scalar to the places along Dim that Index gives, replacing, adding or
@@ -1874,8 +1824,7 @@ type SearchSortedParams struct {
 
 var opSearchSorted = Operator{
 	Symbol: "aclnnSearchSorted", Library: "libopapi", Since: "8.1.RC1",
-	Params: "sortedSequence self outInt32 right sorter out",
-	Slots:  "ii--io",
+	Slots: "ii--io",
 }
 
 // SearchSorted finds where each element would go in sorted sequences.
@@ -1913,8 +1862,7 @@ type SearchSortedsParams struct {
 
 var opSearchSorteds = Operator{
 	Symbol: "aclnnSearchSorteds", Library: "libopapi", Since: "8.1.RC1",
-	Params: "sortedSequence self outInt32 right sorter out",
-	Slots:  "ih--io",
+	Slots: "ih--io",
 }
 
 // SearchSorteds finds where a scalar would go in a sorted sequence.
@@ -1949,8 +1897,7 @@ type TakeParams struct {
 
 var opTake = Operator{
 	Symbol: "aclnnTake", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self index out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // Take takes the elements that Index names in the flattened tensor.
@@ -1982,8 +1929,7 @@ type TfScatterAddParams struct {
 
 var opTfScatterAdd = Operator{
 	Symbol: "aclnnTfScatterAdd", Library: "libopapi", Since: "2026-08",
-	Params: "varRef indices updates",
-	Slots:  "iii",
+	Slots: "iii",
 }
 
 // TfScatterAdd adds Updates to the slices that Indices name.

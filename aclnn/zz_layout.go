@@ -16,8 +16,7 @@ type ArangeParams struct {
 
 var opArange = Operator{
 	Symbol: "aclnnArange", Library: "libopapi", Since: "8.1.RC1",
-	Params: "start end step out",
-	Slots:  "hhho",
+	Slots: "hhho",
 }
 
 // Arange writes the numbers from Start to End, without End, at distances of Step.
@@ -50,8 +49,7 @@ type CastParams struct {
 
 var opCast = Operator{
 	Symbol: "aclnnCast", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dtype out",
-	Slots:  "i-o",
+	Slots: "i-o",
 }
 
 // Cast converts each element to another dtype.
@@ -84,8 +82,7 @@ type CatParams struct {
 
 var opCat = Operator{
 	Symbol: "aclnnCat", Library: "libopapi", Since: "8.1.RC1",
-	Params: "tensors dim out",
-	Slots:  "i-o",
+	Slots: "i-o",
 }
 
 // Cat joins tensors along Dim.
@@ -117,8 +114,7 @@ type ChannelShuffleParams struct {
 
 var opChannelShuffle = Operator{
 	Symbol: "aclnnChannelShuffle", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self groups out",
-	Slots:  "i-o",
+	Slots: "i-o",
 }
 
 // ChannelShuffle deals the channels of each group out in turn, so that groups mix.
@@ -151,8 +147,7 @@ type ChunkCatParams struct {
 
 var opChunkCat = Operator{
 	Symbol: "aclnnChunkCat", Library: "libopapi", Since: "2026-08",
-	Params: "tensors dim numChunks out",
-	Slots:  "i--o",
+	Slots: "i--o",
 }
 
 // ChunkCat cuts each tensor into NumChunks pieces along Dim, pads and flattens them, joins those of
@@ -186,8 +181,7 @@ type CircularPad2dParams struct {
 
 var opCircularPad2d = Operator{
 	Symbol: "aclnnCircularPad2d", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self padding out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // CircularPad2d pads the last two dimensions with the elements of the opposite side.
@@ -220,8 +214,7 @@ type CircularPad2dBackwardParams struct {
 
 var opCircularPad2dBackward = Operator{
 	Symbol: "aclnnCircularPad2dBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self padding gradInput",
-	Slots:  "iiho",
+	Slots: "iiho",
 }
 
 // CircularPad2dBackward computes the gradient of CircularPad2d.
@@ -255,8 +248,7 @@ type CircularPad3dParams struct {
 
 var opCircularPad3d = Operator{
 	Symbol: "aclnnCircularPad3d", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self padding out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // CircularPad3d pads the last three dimensions with the elements of the opposite side.
@@ -289,8 +281,7 @@ type CircularPad3dBackwardParams struct {
 
 var opCircularPad3dBackward = Operator{
 	Symbol: "aclnnCircularPad3dBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self padding gradInput",
-	Slots:  "iiho",
+	Slots: "iiho",
 }
 
 // CircularPad3dBackward computes the gradient of CircularPad3d.
@@ -326,8 +317,7 @@ type ConfusionTransposeParams struct {
 
 var opConfusionTranspose = Operator{
 	Symbol: "aclnnConfusionTranspose", Library: "libopapi", Since: "2026-08",
-	Params: "x perm shape transpose_first out",
-	Slots:  "ihh-o",
+	Slots: "ihh-o",
 }
 
 // ConfusionTranspose reshapes and permutes the dimensions in one step, in the order that
@@ -362,8 +352,7 @@ type ConstantPadNdParams struct {
 
 var opConstantPadNd = Operator{
 	Symbol: "aclnnConstantPadNd", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self pad value out",
-	Slots:  "ihho",
+	Slots: "ihho",
 }
 
 // ConstantPadNd pads dimensions with a value and cuts them where pads are negative; the pads start
@@ -398,8 +387,7 @@ type DataFormatDimMapParams struct {
 
 var opDataFormatDimMap = Operator{
 	Symbol: "aclnnDataFormatDimMap", Library: "libopapi", Since: "2026-08",
-	Params: "x srcFormat dstFormat y",
-	Slots:  "i--o",
+	Slots: "i--o",
 }
 
 // DataFormatDimMap translates indices of dimensions of one image format to those of another.
@@ -430,8 +418,7 @@ type DiagParams struct {
 
 var opDiag = Operator{
 	Symbol: "aclnnDiag", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self diagonal out",
-	Slots:  "i-o",
+	Slots: "i-o",
 }
 
 // Diag makes a matrix with a vector on a diagonal, or takes a diagonal from a matrix.
@@ -463,8 +450,7 @@ type DiagFlatParams struct {
 
 var opDiagFlat = Operator{
 	Symbol: "aclnnDiagFlat", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self diagonal out",
-	Slots:  "i-o",
+	Slots: "i-o",
 }
 
 // DiagFlat makes a matrix with the elements of a tensor on a diagonal.
@@ -496,8 +482,7 @@ type ExpandParams struct {
 
 var opExpand = Operator{
 	Symbol: "aclnnExpand", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self size out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // Expand repeats dimensions of size one until the tensor has the shape Size.
@@ -529,8 +514,7 @@ type EyeParams struct {
 
 var opEye = Operator{
 	Symbol: "aclnnEye", Library: "libopapi", Since: "8.1.RC1",
-	Params: "n m out",
-	Slots:  "--o",
+	Slots: "--o",
 }
 
 // Eye writes ones on the diagonal of a matrix and zeros elsewhere.
@@ -562,8 +546,7 @@ type FlattenParams struct {
 
 var opFlatten = Operator{
 	Symbol: "aclnnFlatten", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self axis out",
-	Slots:  "i-o",
+	Slots: "i-o",
 }
 
 // Flatten reshapes to a matrix: the dimensions before Axis are its rows, the others its columns.
@@ -595,8 +578,7 @@ type FlipParams struct {
 
 var opFlip = Operator{
 	Symbol: "aclnnFlip", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dims out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // Flip reverses the order of elements along dimensions.
@@ -631,8 +613,7 @@ type HansDecodeParams struct {
 
 var opHansDecode = Operator{
 	Symbol: "aclnnHansDecode", Library: "libopapi", Since: "2026-08",
-	Params: "mantissa fixed var pdf reshuff out",
-	Slots:  "iiii-o",
+	Slots: "iiii-o",
 }
 
 // HansDecode restores floats from their mantissas and the losslessly compressed bytes of their
@@ -673,8 +654,7 @@ type HansEncodeParams struct {
 
 var opHansEncode = Operator{
 	Symbol: "aclnnHansEncode", Library: "libopapi", Since: "2026-08",
-	Params: "inputTensor pdfRef statistic reshuff mantissaOut fixedOut varOut",
-	Slots:  "ii--ooo",
+	Slots: "ii--ooo",
 }
 
 // HansEncode splits floats into mantissas and losslessly compressed bytes of their exponents.
@@ -710,8 +690,7 @@ type InplaceCopyParams struct {
 
 var opInplaceCopy = Operator{
 	Symbol: "aclnnInplaceCopy", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef src",
-	Slots:  "ii",
+	Slots: "ii",
 }
 
 // InplaceCopy copies Src, which may broadcast and have another dtype.
@@ -742,8 +721,7 @@ type InplaceFillDiagonalParams struct {
 
 var opInplaceFillDiagonal = Operator{
 	Symbol: "aclnnInplaceFillDiagonal", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef fillValue wrap",
-	Slots:  "ih-",
+	Slots: "ih-",
 }
 
 // InplaceFillDiagonal sets the diagonal of a tensor to a value; with Wrap it goes on below, in tall
@@ -775,8 +753,7 @@ type InplaceFillScalarParams struct {
 
 var opInplaceFillScalar = Operator{
 	Symbol: "aclnnInplaceFillScalar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef value",
-	Slots:  "ih",
+	Slots: "ih",
 }
 
 // InplaceFillScalar sets each element to a scalar.
@@ -806,8 +783,7 @@ type InplaceFillTensorParams struct {
 
 var opInplaceFillTensor = Operator{
 	Symbol: "aclnnInplaceFillTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef value",
-	Slots:  "ii",
+	Slots: "ii",
 }
 
 // InplaceFillTensor sets each element to that of a one-element tensor.
@@ -837,8 +813,7 @@ type InplaceOneParams struct {
 
 var opInplaceOne = Operator{
 	Symbol: "aclnnInplaceOne", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceOne sets each element to one.
@@ -867,8 +842,7 @@ type InplaceTrilParams struct {
 
 var opInplaceTril = Operator{
 	Symbol: "aclnnInplaceTril", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef diagonal",
-	Slots:  "i-",
+	Slots: "i-",
 }
 
 // InplaceTril is Tril with the result in place of the first argument.
@@ -898,8 +872,7 @@ type InplaceTriuParams struct {
 
 var opInplaceTriu = Operator{
 	Symbol: "aclnnInplaceTriu", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef diagonal",
-	Slots:  "i-",
+	Slots: "i-",
 }
 
 // InplaceTriu is Triu with the result in place of the first argument.
@@ -928,8 +901,7 @@ type InplaceZeroParams struct {
 
 var opInplaceZero = Operator{
 	Symbol: "aclnnInplaceZero", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // InplaceZero sets each element to zero.
@@ -960,8 +932,7 @@ type LinspaceParams struct {
 
 var opLinspace = Operator{
 	Symbol: "aclnnLinspace", Library: "libopapi", Since: "8.1.RC1",
-	Params: "start end steps out",
-	Slots:  "hh-o",
+	Slots: "hh-o",
 }
 
 // Linspace writes Steps numbers from Start to End at equal distances.
@@ -996,8 +967,7 @@ type LogSpaceParams struct {
 
 var opLogSpace = Operator{
 	Symbol: "aclnnLogSpace", Library: "libopapi", Since: "2026-08",
-	Params: "start end steps base result",
-	Slots:  "hh--o",
+	Slots: "hh--o",
 }
 
 // LogSpace writes Base to the power of Steps numbers from Start to End at equal distances.
@@ -1029,8 +999,7 @@ type NpuFormatCastParams struct {
 
 var opNpuFormatCast = Operator{
 	Symbol: "aclnnNpuFormatCast", Library: "libopapi", Since: "2026-08",
-	Params: "srcTensor dstTensor",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // NpuFormatCast copies a tensor into another storage format, such as FRACTAL_NZ.
@@ -1061,8 +1030,7 @@ type PermuteParams struct {
 
 var opPermute = Operator{
 	Symbol: "aclnnPermute", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dims out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // Permute reorders the dimensions.
@@ -1096,8 +1064,7 @@ type RangeParams struct {
 
 var opRange = Operator{
 	Symbol: "aclnnRange", Library: "libopapi", Since: "8.1.RC1",
-	Params: "start end step out",
-	Slots:  "hhho",
+	Slots: "hhho",
 }
 
 // Range writes the numbers from Start to End, which is included when a step meets it.
@@ -1130,8 +1097,7 @@ type ReflectionPad1dParams struct {
 
 var opReflectionPad1d = Operator{
 	Symbol: "aclnnReflectionPad1d", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self padding out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // ReflectionPad1d pads the last dimension with its mirror image, without the border element.
@@ -1164,8 +1130,7 @@ type ReflectionPad1dBackwardParams struct {
 
 var opReflectionPad1dBackward = Operator{
 	Symbol: "aclnnReflectionPad1dBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self padding gradInput",
-	Slots:  "iiho",
+	Slots: "iiho",
 }
 
 // ReflectionPad1dBackward computes the gradient of ReflectionPad1d.
@@ -1199,8 +1164,7 @@ type ReflectionPad2dParams struct {
 
 var opReflectionPad2d = Operator{
 	Symbol: "aclnnReflectionPad2d", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self padding out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // ReflectionPad2d pads the last two dimensions with their mirror images, without the border
@@ -1234,8 +1198,7 @@ type ReflectionPad2dBackwardParams struct {
 
 var opReflectionPad2dBackward = Operator{
 	Symbol: "aclnnReflectionPad2dBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self padding gradInput",
-	Slots:  "iiho",
+	Slots: "iiho",
 }
 
 // ReflectionPad2dBackward computes the gradient of ReflectionPad2d.
@@ -1269,8 +1232,7 @@ type ReflectionPad3dParams struct {
 
 var opReflectionPad3d = Operator{
 	Symbol: "aclnnReflectionPad3d", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self padding out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // ReflectionPad3d pads the last three dimensions with their mirror images, without the border
@@ -1304,8 +1266,7 @@ type ReflectionPad3dBackwardParams struct {
 
 var opReflectionPad3dBackward = Operator{
 	Symbol: "aclnnReflectionPad3dBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self padding gradInput",
-	Slots:  "iiho",
+	Slots: "iiho",
 }
 
 // ReflectionPad3dBackward computes the gradient of ReflectionPad3d.
@@ -1339,8 +1300,7 @@ type RepeatParams struct {
 
 var opRepeat = Operator{
 	Symbol: "aclnnRepeat", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self repeats out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // Repeat tiles a tensor so many times along each dimension.
@@ -1372,8 +1332,7 @@ type ReplicationPad1dParams struct {
 
 var opReplicationPad1d = Operator{
 	Symbol: "aclnnReplicationPad1d", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self padding out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // ReplicationPad1d pads the last dimension with its border elements.
@@ -1406,8 +1365,7 @@ type ReplicationPad1dBackwardParams struct {
 
 var opReplicationPad1dBackward = Operator{
 	Symbol: "aclnnReplicationPad1dBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self padding gradInput",
-	Slots:  "iiho",
+	Slots: "iiho",
 }
 
 // ReplicationPad1dBackward computes the gradient of ReplicationPad1d.
@@ -1441,8 +1399,7 @@ type ReplicationPad2dParams struct {
 
 var opReplicationPad2d = Operator{
 	Symbol: "aclnnReplicationPad2d", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self padding out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // ReplicationPad2d pads the last two dimensions with their border elements.
@@ -1475,8 +1432,7 @@ type ReplicationPad2dBackwardParams struct {
 
 var opReplicationPad2dBackward = Operator{
 	Symbol: "aclnnReplicationPad2dBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self padding gradInput",
-	Slots:  "iiho",
+	Slots: "iiho",
 }
 
 // ReplicationPad2dBackward computes the gradient of ReplicationPad2d.
@@ -1510,8 +1466,7 @@ type ReplicationPad3dParams struct {
 
 var opReplicationPad3d = Operator{
 	Symbol: "aclnnReplicationPad3d", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self padding out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // ReplicationPad3d pads the last three dimensions with their border elements.
@@ -1544,8 +1499,7 @@ type ReplicationPad3dBackwardParams struct {
 
 var opReplicationPad3dBackward = Operator{
 	Symbol: "aclnnReplicationPad3dBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self padding gradInput",
-	Slots:  "iiho",
+	Slots: "iiho",
 }
 
 // ReplicationPad3dBackward computes the gradient of ReplicationPad3d.
@@ -1580,8 +1534,7 @@ type RollParams struct {
 
 var opRoll = Operator{
 	Symbol: "aclnnRoll", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x shifts dims out",
-	Slots:  "ihho",
+	Slots: "ihho",
 }
 
 // Roll moves elements along dimensions; those that leave at one end come in at the other.
@@ -1614,8 +1567,7 @@ type SignBitsPackParams struct {
 
 var opSignBitsPack = Operator{
 	Symbol: "aclnnSignBitsPack", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self size out",
-	Slots:  "i-o",
+	Slots: "i-o",
 }
 
 // SignBitsPack packs the signs of floats into bits, eight to a byte.
@@ -1648,8 +1600,7 @@ type SignBitsUnpackParams struct {
 
 var opSignBitsUnpack = Operator{
 	Symbol: "aclnnSignBitsUnpack", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self size dtype out",
-	Slots:  "i--o",
+	Slots: "i--o",
 }
 
 // SignBitsUnpack turns the bits of bytes into floats 1 and −1.
@@ -1684,8 +1635,7 @@ type SliceParams struct {
 
 var opSlice = Operator{
 	Symbol: "aclnnSlice", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim start end step out",
-	Slots:  "i----o",
+	Slots: "i----o",
 }
 
 // Slice takes every Step-th slice from Start to End along Dim.
@@ -1722,8 +1672,7 @@ type SliceNzParams struct {
 
 var opSliceNz = Operator{
 	Symbol: "aclnnSliceNz", Library: "libcust_opapi", Since: "custom",
-	Params: "self dim start end out",
-	Slots:  "i---o",
+	Slots: "i---o",
 }
 
 // SliceNz takes the slices from Start to End along Dim and writes them in the format FRACTAL_NZ.
@@ -1758,8 +1707,7 @@ type SliceV2Params struct {
 
 var opSliceV2 = Operator{
 	Symbol: "aclnnSliceV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self starts ends axes steps out",
-	Slots:  "ihhhho",
+	Slots: "ihhhho",
 }
 
 // SliceV2 takes slices along several axes, each with start, end and step.
@@ -1795,8 +1743,7 @@ type SplitTensorParams struct {
 
 var opSplitTensor = Operator{
 	Symbol: "aclnnSplitTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self splitSections dim out",
-	Slots:  "i--o",
+	Slots: "i--o",
 }
 
 // SplitTensor cuts a tensor along Dim into pieces of one size, of which the last may be smaller.
@@ -1830,8 +1777,7 @@ type SplitWithSizeParams struct {
 
 var opSplitWithSize = Operator{
 	Symbol: "aclnnSplitWithSize", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self splitSize dim out",
-	Slots:  "ih-o",
+	Slots: "ih-o",
 }
 
 // SplitWithSize cuts a tensor along Dim into pieces of the sizes given.
@@ -1864,8 +1810,7 @@ type StackParams struct {
 
 var opStack = Operator{
 	Symbol: "aclnnStack", Library: "libopapi", Since: "8.1.RC1",
-	Params: "tensors dim out",
-	Slots:  "i-o",
+	Slots: "i-o",
 }
 
 // Stack joins tensors of one shape along a new dimension.
@@ -1904,8 +1849,7 @@ type StridedSliceParams struct {
 
 var opStridedSlice = Operator{
 	Symbol: "aclnnStridedSlice", Library: "libopapi", Since: "2026-08",
-	Params: "self begin end strides beginMask endMask ellipsisMask newAxisMask shrinkAxisMask out",
-	Slots:  "ihhh-----o",
+	Slots: "ihhh-----o",
 }
 
 // StridedSlice takes slices with begin, end and stride for each dimension; bits of masks mean open
@@ -1948,8 +1892,7 @@ type StridedSliceAssignV2Params struct {
 
 var opStridedSliceAssignV2 = Operator{
 	Symbol: "aclnnStridedSliceAssignV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "varRef inputValue begin end strides axesOptional",
-	Slots:  "iihhhh",
+	Slots: "iihhhh",
 }
 
 // StridedSliceAssignV2 replaces the elements of strided slices by InputValue.
@@ -1983,8 +1926,7 @@ type TransMatmulWeightParams struct {
 
 var opTransMatmulWeight = Operator{
 	Symbol: "aclnnTransMatmulWeight", Library: "libopapi", Since: "8.1.RC1",
-	Params: "mmWeightRef",
-	Slots:  "i",
+	Slots: "i",
 }
 
 // TransMatmulWeight rewrites a weight in place in the layout that the device multiplies fastest.
@@ -2014,8 +1956,7 @@ type TrilParams struct {
 
 var opTril = Operator{
 	Symbol: "aclnnTril", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self diagonal out",
-	Slots:  "i-o",
+	Slots: "i-o",
 }
 
 // Tril sets the elements above a diagonal of matrices to zero.
@@ -2047,8 +1988,7 @@ type TriuParams struct {
 
 var opTriu = Operator{
 	Symbol: "aclnnTriu", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self diagonal out",
-	Slots:  "i-o",
+	Slots: "i-o",
 }
 
 // Triu sets the elements below a diagonal of matrices to zero.
@@ -2083,8 +2023,7 @@ type UnfoldGradParams struct {
 
 var opUnfoldGrad = Operator{
 	Symbol: "aclnnUnfoldGrad", Library: "libopapi", Since: "2026-08",
-	Params: "gradOut inputSizes dim size step gradIn",
-	Slots:  "ih---o",
+	Slots: "ih---o",
 }
 
 // UnfoldGrad adds the slices that Unfold made of a dimension up again: its gradient.
@@ -2125,8 +2064,7 @@ type ViewCopyParams struct {
 
 var opViewCopy = Operator{
 	Symbol: "aclnnViewCopy", Library: "libopapi", Since: "2026-08",
-	Params: "dst dst_size dst_stride dst_storage_offset src src_size src_stride src_storage_offset dst_out",
-	Slots:  "iiiiiiiio",
+	Slots: "iiiiiiiio",
 }
 
 // ViewCopy copies a view of one tensor to a view of another, each given by sizes, strides and an

@@ -17,8 +17,7 @@ type CdistParams struct {
 
 var opCdist = Operator{
 	Symbol: "aclnnCdist", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 p compute_mode out",
-	Slots:  "ii--o",
+	Slots: "ii--o",
 }
 
 // Cdist computes the distances, in the norm of order P, between each row of X1 and each row of X2.
@@ -55,8 +54,7 @@ type CdistBackwardParams struct {
 
 var opCdistBackward = Operator{
 	Symbol: "aclnnCdistBackward", Library: "libopapi", Since: "2026-08",
-	Params: "grad x1 x2 cdist p out",
-	Slots:  "iiii-o",
+	Slots: "iiii-o",
 }
 
 // CdistBackward computes the gradient of Cdist for X1.
@@ -95,8 +93,7 @@ type ChamferDistanceBackwardParams struct {
 
 var opChamferDistanceBackward = Operator{
 	Symbol: "aclnnChamferDistanceBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "xyz1 xyz2 idx1 idx2 gradDist1 gradDist2 gradXyz1 gradXyz2",
-	Slots:  "iiiiiioo",
+	Slots: "iiiiiioo",
 }
 
 // ChamferDistanceBackward computes the gradients of the squared distances between points and their
@@ -134,8 +131,7 @@ type InverseParams struct {
 
 var opInverse = Operator{
 	Symbol: "aclnnInverse", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Inverse computes the inverse of square matrices.
@@ -165,8 +161,7 @@ type LinalgCholeskyParams struct {
 
 var opLinalgCholesky = Operator{
 	Symbol: "aclnnLinalgCholesky", Library: "libopapi", Since: "2026-08",
-	Params: "self upper out",
-	Slots:  "i-o",
+	Slots: "i-o",
 }
 
 // LinalgCholesky computes the Cholesky factor of symmetric positive definite matrices.
@@ -198,8 +193,7 @@ type LinalgCrossParams struct {
 
 var opLinalgCross = Operator{
 	Symbol: "aclnnLinalgCross", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self other dim out",
-	Slots:  "ii-o",
+	Slots: "ii-o",
 }
 
 // LinalgCross computes the cross products of vectors of three elements along Dim.
@@ -233,8 +227,7 @@ type LinalgQrParams struct {
 
 var opLinalgQr = Operator{
 	Symbol: "aclnnLinalgQr", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self mode Q R",
-	Slots:  "i-oo",
+	Slots: "i-oo",
 }
 
 // LinalgQr computes the QR decomposition of matrices.
@@ -266,8 +259,7 @@ type LogdetParams struct {
 
 var opLogdet = Operator{
 	Symbol: "aclnnLogdet", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Logdet computes the natural logarithm of the determinant of square matrices.
@@ -298,8 +290,7 @@ type PdistParams struct {
 
 var opPdist = Operator{
 	Symbol: "aclnnPdist", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self p out",
-	Slots:  "i-o",
+	Slots: "i-o",
 }
 
 // Pdist computes the distances, in the norm of order P, between each two rows.
@@ -330,8 +321,7 @@ type PdistForwardParams struct {
 
 var opPdistForward = Operator{
 	Symbol: "aclnnPdistForward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self pScalar out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // PdistForward computes the distances, in the norm of order PScalar, between each two rows.
@@ -363,8 +353,7 @@ type QrParams struct {
 
 var opQr = Operator{
 	Symbol: "aclnnQr", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self some Q R",
-	Slots:  "i-oo",
+	Slots: "i-oo",
 }
 
 // Qr computes the QR decomposition of matrices, reduced when Some is true.
@@ -399,8 +388,7 @@ type Rfft1DParams struct {
 
 var opRfft1D = Operator{
 	Symbol: "aclRfft1D", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self n dim norm out",
-	Slots:  "i---o",
+	Slots: "i---o",
 }
 
 // Rfft1D computes the discrete Fourier transform of real numbers along Dim, for the frequencies
@@ -434,8 +422,7 @@ type SlogdetParams struct {
 
 var opSlogdet = Operator{
 	Symbol: "aclnnSlogdet", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self signOut logOut",
-	Slots:  "ioo",
+	Slots: "ioo",
 }
 
 // Slogdet computes the sign of the determinant of square matrices, and the logarithm of its
@@ -474,8 +461,7 @@ type StftParams struct {
 
 var opStft = Operator{
 	Symbol: "aclStft", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self windowOptional out nFft hopLength winLength normalized onesided returnComplex",
-	Slots:  "iio------",
+	Slots: "iio------",
 }
 
 // Stft computes the Fourier transforms of a signal within a sliding window.
@@ -516,8 +502,7 @@ type SvdParams struct {
 
 var opSvd = Operator{
 	Symbol: "aclnnSvd", Library: "libopapi", Since: "2026-08",
-	Params: "input fullMatrices computeUV sigma u v",
-	Slots:  "i--ooo",
+	Slots: "i--ooo",
 }
 
 // Svd computes the singular value decomposition of matrices.
@@ -551,8 +536,7 @@ type TraceParams struct {
 
 var opTrace = Operator{
 	Symbol: "aclnnTrace", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Trace sums up the diagonal of a matrix.
@@ -588,8 +572,7 @@ type TriangularSolveParams struct {
 
 var opTriangularSolve = Operator{
 	Symbol: "aclnnTriangularSolve", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self A upper transpose unitriangular xOut mOut",
-	Slots:  "ii---oo",
+	Slots: "ii---oo",
 }
 
 // TriangularSolve solves A · x = Self for a triangular A.

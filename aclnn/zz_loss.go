@@ -17,8 +17,7 @@ type BinaryCrossEntropyParams struct {
 
 var opBinaryCrossEntropy = Operator{
 	Symbol: "aclnnBinaryCrossEntropy", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self target weight reduction out",
-	Slots:  "iii-o",
+	Slots: "iii-o",
 }
 
 // BinaryCrossEntropy computes the cross-entropy of probabilities and targets for two classes.
@@ -55,8 +54,7 @@ type BinaryCrossEntropyBackwardParams struct {
 
 var opBinaryCrossEntropyBackward = Operator{
 	Symbol: "aclnnBinaryCrossEntropyBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self target weightOptional reduction out",
-	Slots:  "iiii-o",
+	Slots: "iiii-o",
 }
 
 // BinaryCrossEntropyBackward computes the gradient of BinaryCrossEntropy.
@@ -95,8 +93,7 @@ type BinaryCrossEntropyWithLogitsParams struct {
 
 var opBinaryCrossEntropyWithLogits = Operator{
 	Symbol: "aclnnBinaryCrossEntropyWithLogits", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self target weightOptional posWeightOptional reduction out",
-	Slots:  "iiii-o",
+	Slots: "iiii-o",
 }
 
 // BinaryCrossEntropyWithLogits computes the cross-entropy of logits and targets for two classes.
@@ -138,8 +135,7 @@ type BinaryCrossEntropyWithLogitsBackwardParams struct {
 
 var opBinaryCrossEntropyWithLogitsBackward = Operator{
 	Symbol: "aclnnBinaryCrossEntropyWithLogitsBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self target weightOptional posWeightOptional reduction out",
-	Slots:  "iiiii-o",
+	Slots: "iiiii-o",
 }
 
 // BinaryCrossEntropyWithLogitsBackward computes the gradient of BinaryCrossEntropyWithLogits.
@@ -182,8 +178,7 @@ type BinaryCrossEntropyWithLogitsTargetBackwardParams struct {
 
 var opBinaryCrossEntropyWithLogitsTargetBackward = Operator{
 	Symbol: "aclnnBinaryCrossEntropyWithLogitsTargetBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self target weightOptional posWeightOptional reduction gradTarget",
-	Slots:  "iiiii-o",
+	Slots: "iiiii-o",
 }
 
 // BinaryCrossEntropyWithLogitsTargetBackward computes the gradient of BinaryCrossEntropyWithLogits
@@ -232,8 +227,7 @@ type CrossEntropyLossParams struct {
 
 var opCrossEntropyLoss = Operator{
 	Symbol: "aclnnCrossEntropyLoss", Library: "libopapi", Since: "8.1.RC1",
-	Params: "input target weightOptional reductionOptional ignoreIndex labelSmoothing lseSquareScaleForZloss returnZloss lossOut logProbOut zlossOut lseForZlossOut",
-	Slots:  "iii-----oooo",
+	Slots: "iii-----oooo",
 }
 
 // CrossEntropyLoss computes the cross-entropy of logits and class labels, and the logarithms of the
@@ -284,8 +278,7 @@ type CrossEntropyLossGradParams struct {
 
 var opCrossEntropyLossGrad = Operator{
 	Symbol: "aclnnCrossEntropyLossGrad", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradLoss logProb target weightOptional gradZlossOptional lseForZlossOptional reductionOptional ignoreIndex labelSmoothing lseSquareScaleForZloss out",
-	Slots:  "iiiiii----o",
+	Slots: "iiiiii----o",
 }
 
 // CrossEntropyLossGrad computes the gradient of CrossEntropyLoss.
@@ -331,8 +324,7 @@ type CtcLossParams struct {
 
 var opCtcLoss = Operator{
 	Symbol: "aclnnCtcLoss", Library: "libopapi", Since: "8.1.RC1",
-	Params: "logProbs targets inputLengths targetlengths blank zeroInfinity negLogLikelihoodOut logAlphaOut",
-	Slots:  "iihh--oo",
+	Slots: "iihh--oo",
 }
 
 // CtcLoss computes the loss of connectionist temporal classification: the negative log likelihood
@@ -378,8 +370,7 @@ type CtcLossBackwardParams struct {
 
 var opCtcLossBackward = Operator{
 	Symbol: "aclnnCtcLossBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOut logProbs targets inputLengths targetLengths negLogLikelihood logAlpha blank zeroInfinity out",
-	Slots:  "iiihhii--o",
+	Slots: "iiihhii--o",
 }
 
 // CtcLossBackward computes the gradient of CtcLoss.
@@ -425,8 +416,7 @@ type FusedCrossEntropyLossWithMaxSumParams struct {
 
 var opFusedCrossEntropyLossWithMaxSum = Operator{
 	Symbol: "aclnnFusedCrossEntropyLossWithMaxSum", Library: "libopapi", Since: "2026-08",
-	Params: "logitsMax sumExpLogits predictedLogits labelSmoothing inputOptional weightOptional vocabParallelLogitsOptional lossOut softMaxOutOptional",
-	Slots:  "iii-iiioo",
+	Slots: "iii-iiioo",
 }
 
 // FusedCrossEntropyLossWithMaxSum computes the cross-entropy from maxima and sums that the shards
@@ -475,8 +465,7 @@ type FusedLinearCrossEntropyLossGradParams struct {
 
 var opFusedLinearCrossEntropyLossGrad = Operator{
 	Symbol: "aclnnFusedLinearCrossEntropyLossGrad", Library: "libopapi", Since: "2026-08",
-	Params: "grad input weight targetMask maskedTarget labelSmoothing logitsMaxOptional sumExpLogitsOptional softmaxOptional inputGradOut weightGradOut",
-	Slots:  "iiiii-iiioo",
+	Slots: "iiiii-iiioo",
 }
 
 // FusedLinearCrossEntropyLossGrad computes the gradients of a shard's input and weight for the
@@ -528,8 +517,7 @@ type FusedLinearOnlineMaxSumParams struct {
 
 var opFusedLinearOnlineMaxSum = Operator{
 	Symbol: "aclnnFusedLinearOnlineMaxSum", Library: "libopapi", Since: "2026-08",
-	Params: "input weight target vocabStartIndex vocabEndIndex logitsMaxLocalOut sumExpLogitsLocalOut predictedLogitsLocalOut targetMaskOut maskedTargetOut vocabParallelLogitsOutOptional",
-	Slots:  "iii--oooooo",
+	Slots: "iii--oooooo",
 }
 
 // FusedLinearOnlineMaxSum computes the logits of a shard of the vocabulary, their maxima and sums
@@ -573,8 +561,7 @@ type KlDivParams struct {
 
 var opKlDiv = Operator{
 	Symbol: "aclnnKlDiv", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self target reduction logTarget out",
-	Slots:  "ii--o",
+	Slots: "ii--o",
 }
 
 // KlDiv computes the Kullback–Leibler divergence of a target from log-probabilities.
@@ -611,8 +598,7 @@ type KlDivBackwardParams struct {
 
 var opKlDivBackward = Operator{
 	Symbol: "aclnnKlDivBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self target reduction logTarget out",
-	Slots:  "iii--o",
+	Slots: "iii--o",
 }
 
 // KlDivBackward computes the gradient of KlDiv.
@@ -650,8 +636,7 @@ type KlDivTargetBackwardParams struct {
 
 var opKlDivTargetBackward = Operator{
 	Symbol: "aclnnKlDivTargetBackward", Library: "libopapi", Since: "2026-08",
-	Params: "gradOutput self target reduction logTarget gradTarget",
-	Slots:  "iii--o",
+	Slots: "iii--o",
 }
 
 // KlDivTargetBackward computes the gradient of KlDiv for its target.
@@ -687,8 +672,7 @@ type L1LossParams struct {
 
 var opL1Loss = Operator{
 	Symbol: "aclnnL1Loss", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self target reduction out",
-	Slots:  "ii-o",
+	Slots: "ii-o",
 }
 
 // L1Loss computes the absolute difference of input and target.
@@ -723,8 +707,7 @@ type L1LossBackwardParams struct {
 
 var opL1LossBackward = Operator{
 	Symbol: "aclnnL1LossBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self target reduction gradInput",
-	Slots:  "iii-o",
+	Slots: "iii-o",
 }
 
 // L1LossBackward computes the gradient of L1Loss.
@@ -759,8 +742,7 @@ type MseLossParams struct {
 
 var opMseLoss = Operator{
 	Symbol: "aclnnMseLoss", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self target reduction out",
-	Slots:  "ii-o",
+	Slots: "ii-o",
 }
 
 // MseLoss computes the squared difference of input and target.
@@ -795,8 +777,7 @@ type MseLossBackwardParams struct {
 
 var opMseLossBackward = Operator{
 	Symbol: "aclnnMseLossBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self target reduction out",
-	Slots:  "iii-o",
+	Slots: "iii-o",
 }
 
 // MseLossBackward computes the gradient of MseLoss.
@@ -831,8 +812,7 @@ type MseLossOutParams struct {
 
 var opMseLossOut = Operator{
 	Symbol: "aclnnMseLossOut", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self target reduction out",
-	Slots:  "ii-o",
+	Slots: "ii-o",
 }
 
 // MseLossOut computes the squared difference of input and target.
@@ -867,8 +847,7 @@ type MultilabelMarginLossParams struct {
 
 var opMultilabelMarginLoss = Operator{
 	Symbol: "aclnnMultilabelMarginLoss", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self target reduction out isTarget",
-	Slots:  "ii-oo",
+	Slots: "ii-oo",
 }
 
 // MultilabelMarginLoss computes the hinge loss between the labels of each sample, which end with
@@ -907,8 +886,7 @@ type NLLLossParams struct {
 
 var opNLLLoss = Operator{
 	Symbol: "aclnnNLLLoss", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self target weight reduction ignoreIndex out totalWeightOut",
-	Slots:  "iii--oo",
+	Slots: "iii--oo",
 }
 
 // NLLLoss computes the negative log likelihood: minus the weighted log-probability of each target.
@@ -948,8 +926,7 @@ type NLLLoss2dParams struct {
 
 var opNLLLoss2d = Operator{
 	Symbol: "aclnnNLLLoss2d", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self target weight reduction ignoreIndex out totalWeightOut",
-	Slots:  "iii--oo",
+	Slots: "iii--oo",
 }
 
 // NLLLoss2d computes the negative log likelihood of each pixel's target.
@@ -990,8 +967,7 @@ type NLLLoss2dBackwardParams struct {
 
 var opNLLLoss2dBackward = Operator{
 	Symbol: "aclnnNLLLoss2dBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self target weight reduction ignoreIndex totalWeight out",
-	Slots:  "iiii--io",
+	Slots: "iiii--io",
 }
 
 // NLLLoss2dBackward computes the gradient of NLLLoss2d.
@@ -1033,8 +1009,7 @@ type NLLLossBackwardParams struct {
 
 var opNLLLossBackward = Operator{
 	Symbol: "aclnnNLLLossBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self target weight reduction ignoreIndex totalWeight out",
-	Slots:  "iiii--io",
+	Slots: "iiii--io",
 }
 
 // NLLLossBackward computes the gradient of NLLLoss.
@@ -1073,8 +1048,7 @@ type SmoothL1LossParams struct {
 
 var opSmoothL1Loss = Operator{
 	Symbol: "aclnnSmoothL1Loss", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self target reduction beta result",
-	Slots:  "ii--o",
+	Slots: "ii--o",
 }
 
 // SmoothL1Loss computes half the squared difference over Beta where the difference is below Beta,
@@ -1112,8 +1086,7 @@ type SmoothL1LossBackwardParams struct {
 
 var opSmoothL1LossBackward = Operator{
 	Symbol: "aclnnSmoothL1LossBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOut self target reduction beta gradInput",
-	Slots:  "iii--o",
+	Slots: "iii--o",
 }
 
 // SmoothL1LossBackward computes the gradient of SmoothL1Loss.
@@ -1149,8 +1122,7 @@ type SoftMarginLossParams struct {
 
 var opSoftMarginLoss = Operator{
 	Symbol: "aclnnSoftMarginLoss", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self target reduction out",
-	Slots:  "ii-o",
+	Slots: "ii-o",
 }
 
 // SoftMarginLoss computes ln(1 + e^(−Target · Self)), the targets being 1 and −1.
@@ -1185,8 +1157,7 @@ type SoftMarginLossBackwardParams struct {
 
 var opSoftMarginLossBackward = Operator{
 	Symbol: "aclnnSoftMarginLossBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self target reduction out",
-	Slots:  "iii-o",
+	Slots: "iii-o",
 }
 
 // SoftMarginLossBackward computes the gradient of SoftMarginLoss.
@@ -1222,8 +1193,7 @@ type SoftmaxCrossEntropyWithLogitsParams struct {
 
 var opSoftmaxCrossEntropyWithLogits = Operator{
 	Symbol: "aclnnSoftmaxCrossEntropyWithLogits", Library: "libopapi", Since: "2026-08",
-	Params: "features labels loss backprop",
-	Slots:  "iioo",
+	Slots: "iioo",
 }
 
 // SoftmaxCrossEntropyWithLogits computes the cross-entropy of logits and probabilities of classes,

@@ -22,8 +22,7 @@ type AddLoraParams struct {
 
 var opAddLora = Operator{
 	Symbol: "aclnnAddLora", Library: "libopapi", Since: "8.1.RC1",
-	Params: "y x weightB indices weightAOptional layerIdx scale yOffset ySliceSize out",
-	Slots:  "iiiii----o",
+	Slots: "iiiii----o",
 }
 
 // AddLora adds low-rank adapters to Y: each row of X times the adapter's weights that Indices
@@ -66,8 +65,7 @@ type AddMatMatElementsParams struct {
 
 var opAddMatMatElements = Operator{
 	Symbol: "aclnnAddMatMatElements", Library: "libopapi", Since: "2026-08",
-	Params: "a b c alpha beta cOut",
-	Slots:  "iiihho",
+	Slots: "iiihho",
 }
 
 // AddMatMatElements computes Beta · C + Alpha · A · B, element by element.
@@ -104,8 +102,7 @@ type AddMatMatElementsPlusParams struct {
 
 var opAddMatMatElementsPlus = Operator{
 	Symbol: "aclnnAddMatMatElementsPlus", Library: "libopapi", Since: "2026-08",
-	Params: "c a b beta alpha cOut",
-	Slots:  "iiiiio",
+	Slots: "iiiiio",
 }
 
 // AddMatMatElementsPlus computes Beta · C + Alpha · A · B, element by element.
@@ -142,8 +139,7 @@ type AddbmmParams struct {
 
 var opAddbmm = Operator{
 	Symbol: "aclnnAddbmm", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self batch1 batch2 beta alpha out cubeMathType",
-	Slots:  "iiihho-",
+	Slots: "iiihho-",
 }
 
 // Addbmm computes Beta · Self + Alpha · the sum of the products of Batch1 and Batch2 over the
@@ -184,8 +180,7 @@ type AddmmParams struct {
 
 var opAddmm = Operator{
 	Symbol: "aclnnAddmm", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self mat1 mat2 beta alpha out cubeMathType",
-	Slots:  "iiihho-",
+	Slots: "iiihho-",
 }
 
 // Addmm computes Beta · Self + Alpha · Mat1 · Mat2.
@@ -225,8 +220,7 @@ type AddmmWeightNzParams struct {
 
 var opAddmmWeightNz = Operator{
 	Symbol: "aclnnAddmmWeightNz", Library: "libopapi", Since: "2026-08",
-	Params: "self mat1 mat2 beta alpha out cubeMathType",
-	Slots:  "iiihho-",
+	Slots: "iiihho-",
 }
 
 // AddmmWeightNz computes Beta · Self + Alpha · Mat1 · Mat2, Mat2 being stored as FRACTAL_NZ.
@@ -266,8 +260,7 @@ type AddmvParams struct {
 
 var opAddmv = Operator{
 	Symbol: "aclnnAddmv", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self mat vec alpha beta out cubeMathType",
-	Slots:  "iiihho-",
+	Slots: "iiihho-",
 }
 
 // Addmv computes Beta · Self + Alpha · Mat · Vec.
@@ -307,8 +300,7 @@ type AddrParams struct {
 
 var opAddr = Operator{
 	Symbol: "aclnnAddr", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self vec1 vec2 betaOptional alphaOptional out",
-	Slots:  "iiihho",
+	Slots: "iiihho",
 }
 
 // Addr computes BetaOptional · Self + AlphaOptional · the outer product of two vectors.
@@ -346,8 +338,7 @@ type AddrV2Params struct {
 
 var opAddrV2 = Operator{
 	Symbol: "aclnnAddrV2", Library: "libopapi", Since: "2026-08",
-	Params: "self vec1 vec2 betaOptional alphaOptional out",
-	Slots:  "iiihho",
+	Slots: "iiihho",
 }
 
 // AddrV2 computes BetaOptional · Self + AlphaOptional · the outer product of two vectors.
@@ -387,8 +378,7 @@ type BaddbmmParams struct {
 
 var opBaddbmm = Operator{
 	Symbol: "aclnnBaddbmm", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self batch1 batch2 beta alpha out cubeMathType",
-	Slots:  "iiihho-",
+	Slots: "iiihho-",
 }
 
 // Baddbmm computes Beta · Self + Alpha · Batch1 · Batch2 for each batch.
@@ -425,8 +415,7 @@ type BatchMatMulParams struct {
 
 var opBatchMatMul = Operator{
 	Symbol: "aclnnBatchMatMul", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self mat2 out cubeMathType",
-	Slots:  "iio-",
+	Slots: "iio-",
 }
 
 // BatchMatMul multiplies the matrices of two batches.
@@ -460,8 +449,7 @@ type BatchMatMulWeightNzParams struct {
 
 var opBatchMatMulWeightNz = Operator{
 	Symbol: "aclnnBatchMatMulWeightNz", Library: "libopapi", Since: "2026-08",
-	Params: "self mat2 out cubeMathType",
-	Slots:  "iio-",
+	Slots: "iio-",
 }
 
 // BatchMatMulWeightNz multiplies the matrices of two batches, the second stored as FRACTAL_NZ.
@@ -498,8 +486,7 @@ type BatchMatmulQuantParams struct {
 
 var opBatchMatmulQuant = Operator{
 	Symbol: "aclnnBatchMatmulQuant", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 quantParam bias transposeX1 transposeX2 out",
-	Slots:  "iiii--o",
+	Slots: "iiii--o",
 }
 
 // BatchMatmulQuant multiplies float16 matrices and quantises the product to int8.
@@ -535,8 +522,7 @@ type DotParams struct {
 
 var opDot = Operator{
 	Symbol: "aclnnDot", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self tensor out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // Dot computes the scalar product of two vectors.
@@ -577,8 +563,7 @@ type DualLevelQuantMatmulWeightNzParams struct {
 
 var opDualLevelQuantMatmulWeightNz = Operator{
 	Symbol: "aclnnDualLevelQuantMatmulWeightNz", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 x1Level0Scale x2Level0Scale x1Level1Scale x2Level1Scale optionalBias transposeX1 transposeX2 level0GroupSize level1GroupSize out",
-	Slots:  "iiiiiii----o",
+	Slots: "iiiiiii----o",
 }
 
 // DualLevelQuantMatmulWeightNz multiplies 4-bit floats with scales of two levels, the weight stored
@@ -621,8 +606,7 @@ type EinsumParams struct {
 
 var opEinsum = Operator{
 	Symbol: "aclnnEinsum", Library: "libopapi", Since: "8.1.RC1",
-	Params: "tensors equation output",
-	Slots:  "i-o",
+	Slots: "i-o",
 }
 
 // Einsum computes the sum of products that an equation in Einstein's notation names.
@@ -668,8 +652,7 @@ type FFNParams struct {
 
 var opFFN = Operator{
 	Symbol: "aclnnFFN", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x weight1 weight2 expertTokens bias1 bias2 scale offset deqScale1 deqScale2 antiquantScale1 antiquantScale2 antiquantOffset1 antiquantOffset2 activation innerPrecise y",
-	Slots:  "iiihiiiiiiiiii--o",
+	Slots: "iiihiiiiiiiiii--o",
 }
 
 // FFN computes a feed-forward network of two products with an activation between, for tokens
@@ -733,8 +716,7 @@ type FFNV2Params struct {
 
 var opFFNV2 = Operator{
 	Symbol: "aclnnFFNV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x weight1 weight2 expertTokens bias1 bias2 scale offset deqScale1 deqScale2 antiquantScale1 antiquantScale2 antiquantOffset1 antiquantOffset2 activation innerPrecise tokensIndexFlag y",
-	Slots:  "iiihiiiiiiiiii---o",
+	Slots: "iiihiiiiiiiiii---o",
 }
 
 // FFNV2 is FFN that can take the groups as indices as well as counts.
@@ -798,8 +780,7 @@ type FFNV3Params struct {
 
 var opFFNV3 = Operator{
 	Symbol: "aclnnFFNV3", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x weight1 weight2 expertTokensOptional bias1Optional bias2Optional scaleOptional offsetOptional deqScale1Optional deqScale2Optional antiquantScale1Optional antiquantScale2Optional antiquantOffset1Optional antiquantOffset2Optional activation innerPrecise tokensIndexFlag y",
-	Slots:  "iiiiiiiiiiiiii---o",
+	Slots: "iiiiiiiiiiiiii---o",
 }
 
 // FFNV3 is FFN that takes the groups in a tensor, as indices or counts.
@@ -853,8 +834,7 @@ type FusedMatmulParams struct {
 
 var opFusedMatmul = Operator{
 	Symbol: "aclnnFusedMatmul", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 bias x3 fusedOpType cubeMathType y",
-	Slots:  "iiii--o",
+	Slots: "iiii--o",
 }
 
 // FusedMatmul multiplies matrices and applies what FusedOpType names to the product.
@@ -892,8 +872,7 @@ type FusedMatmulGeluParams struct {
 
 var opFusedMatmulGelu = Operator{
 	Symbol: "aclnnFusedMatmulGelu", Library: "libopapi", Since: "2026-08",
-	Params: "x weight bias approximate y",
-	Slots:  "iii-o",
+	Slots: "iii-o",
 }
 
 // FusedMatmulGelu computes Gelu of X · Weightᵀ + Bias.
@@ -936,8 +915,7 @@ type FusedQuantMatmulParams struct {
 
 var opFusedQuantMatmul = Operator{
 	Symbol: "aclnnFusedQuantMatmul", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 x1Scale x2Scale yScaleOptional x1OffsetOptional x2OffsetOptional yOffsetOptional biasOptional x3Optional fusedOpType groupSizeOptional out",
-	Slots:  "iiiiiiiiii--o",
+	Slots: "iiiiiiiiii--o",
 }
 
 // FusedQuantMatmul multiplies quantised matrices, dequantises, and applies Gelu.
@@ -990,8 +968,7 @@ type FusedQuantMatmulWeightNzParams struct {
 
 var opFusedQuantMatmulWeightNz = Operator{
 	Symbol: "aclnnFusedQuantMatmulWeightNz", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 x1Scale x2Scale yScaleOptional x1OffsetOptional x2OffsetOptional yOffsetOptional biasOptional x3Optional fusedOpType groupSizeOptional out",
-	Slots:  "iiiiiiiiii--o",
+	Slots: "iiiiiiiiii--o",
 }
 
 // FusedQuantMatmulWeightNz is FusedQuantMatmul with the weight stored as FRACTAL_NZ.
@@ -1040,8 +1017,7 @@ type GemmParams struct {
 
 var opGemm = Operator{
 	Symbol: "aclnnGemm", Library: "libopapi", Since: "8.1.RC1",
-	Params: "A B C alpha beta transA transB out cubeMathType",
-	Slots:  "iii----o-",
+	Slots: "iii----o-",
 }
 
 // Gemm computes Alpha · A · B + Beta · C, with A or B transposed when asked for.
@@ -1079,8 +1055,7 @@ type GerParams struct {
 
 var opGer = Operator{
 	Symbol: "aclnnGer", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self vec2 out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // Ger computes the outer product of two vectors.
@@ -1112,8 +1087,7 @@ type GroupedBiasAddGradParams struct {
 
 var opGroupedBiasAddGrad = Operator{
 	Symbol: "aclnnGroupedBiasAddGrad", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradY groupIdxOptional out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // GroupedBiasAddGrad sums the rows of GradY by group: the gradient of a bias that each group of
@@ -1147,8 +1121,7 @@ type GroupedBiasAddGradV2Params struct {
 
 var opGroupedBiasAddGradV2 = Operator{
 	Symbol: "aclnnGroupedBiasAddGradV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradY groupIdxOptional groupIdxType out",
-	Slots:  "ii-o",
+	Slots: "ii-o",
 }
 
 // GroupedBiasAddGradV2 sums the rows of GradY by group: the gradient of a bias that each group of
@@ -1190,8 +1163,7 @@ type GroupedMatmulParams struct {
 
 var opGroupedMatmul = Operator{
 	Symbol: "aclnnGroupedMatmul", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x weight biasOptional scaleOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional groupListOptional splitItem y",
-	Slots:  "iiiiiiih-o",
+	Slots: "iiiiiiih-o",
 }
 
 // GroupedMatmul multiplies the matrices of each group by its weight.
@@ -1234,8 +1206,7 @@ type GroupedMatmulAddParams struct {
 
 var opGroupedMatmulAdd = Operator{
 	Symbol: "aclnnGroupedMatmulAdd", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x weight groupList yRef transposeX transposeWeight groupType",
-	Slots:  "iiii---",
+	Slots: "iiii---",
 }
 
 // GroupedMatmulAdd adds to YRef, for each group, the product of its columns of X and its rows of
@@ -1277,8 +1248,7 @@ type GroupedMatmulAddV2Params struct {
 
 var opGroupedMatmulAddV2 = Operator{
 	Symbol: "aclnnGroupedMatmulAddV2", Library: "libopapi", Since: "2026-08",
-	Params: "x weight groupList yRef transposeX transposeWeight groupType groupListType",
-	Slots:  "iiii----",
+	Slots: "iiii----",
 }
 
 // GroupedMatmulAddV2 is GroupedMatmulAdd that takes the groups as ends or as sizes.
@@ -1328,8 +1298,7 @@ type GroupedMatmulFinalizeRoutingParams struct {
 
 var opGroupedMatmulFinalizeRouting = Operator{
 	Symbol: "aclnnGroupedMatmulFinalizeRouting", Library: "libopapi", Since: "2026-08",
-	Params: "x w scaleOptional biasOptional pertokenScaleOptional groupListOptional sharedInputOptional logitOptional rowIndexOptional dtype sharedInputWeight sharedInputOffset transposeX transposeW groupListType y",
-	Slots:  "iiiiiiiii------o",
+	Slots: "iiiiiiiii------o",
 }
 
 // GroupedMatmulFinalizeRouting multiplies the tokens of each expert by its quantised weight and
@@ -1394,8 +1363,7 @@ type GroupedMatmulFinalizeRoutingV2Params struct {
 
 var opGroupedMatmulFinalizeRoutingV2 = Operator{
 	Symbol: "aclnnGroupedMatmulFinalizeRoutingV2", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 scaleOptional biasOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional pertokenScaleOptional groupListOptional sharedInputOptional logitOptional rowIndexOptional dtype sharedInputWeight sharedInputOffset transposeX1 transposeX2 groupListType out",
-	Slots:  "iiiiiiiiiiii------o",
+	Slots: "iiiiiiiiiiii------o",
 }
 
 // GroupedMatmulFinalizeRoutingV2 is GroupedMatmulFinalizeRouting with an offset for asymmetric
@@ -1464,8 +1432,7 @@ type GroupedMatmulFinalizeRoutingV3Params struct {
 
 var opGroupedMatmulFinalizeRoutingV3 = Operator{
 	Symbol: "aclnnGroupedMatmulFinalizeRoutingV3", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 scaleOptional biasOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional pertokenScaleOptional groupListOptional sharedInputOptional logitOptional rowIndexOptional dtype sharedInputWeight sharedInputOffset transposeX1 transposeX2 groupListType tuningConfigOptional out",
-	Slots:  "iiiiiiiiiiii------ho",
+	Slots: "iiiiiiiiiiii------ho",
 }
 
 // GroupedMatmulFinalizeRoutingV3 is GroupedMatmulFinalizeRoutingV2 with hints for tuning.
@@ -1530,8 +1497,7 @@ type GroupedMatmulFinalizeRoutingWeightNzParams struct {
 
 var opGroupedMatmulFinalizeRoutingWeightNz = Operator{
 	Symbol: "aclnnGroupedMatmulFinalizeRoutingWeightNz", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 scale bias pertokenScaleOptional groupList sharedInput logit rowIndex dtype sharedInputWeight sharedInputOffset transposeX1 transposeX2 groupListType out",
-	Slots:  "iiiiiiiii------o",
+	Slots: "iiiiiiiii------o",
 }
 
 // GroupedMatmulFinalizeRoutingWeightNz is GroupedMatmulFinalizeRouting with weights stored as
@@ -1598,8 +1564,7 @@ type GroupedMatmulFinalizeRoutingWeightNzV2Params struct {
 
 var opGroupedMatmulFinalizeRoutingWeightNzV2 = Operator{
 	Symbol: "aclnnGroupedMatmulFinalizeRoutingWeightNzV2", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 scale bias offsetOptional antiquantScaleOptional antiquantOffsetOptional pertokenScaleOptional groupList sharedInput logit rowIndex dtype sharedInputWeight sharedInputOffset transposeX1 transposeX2 groupListType tuningConfigOptional out",
-	Slots:  "iiiiiiiiiiii------ho",
+	Slots: "iiiiiiiiiiii------ho",
 }
 
 // GroupedMatmulFinalizeRoutingWeightNzV2 is GroupedMatmulFinalizeRoutingV3 with weights stored as
@@ -1660,8 +1625,7 @@ type GroupedMatmulSwigluQuantParams struct {
 
 var opGroupedMatmulSwigluQuant = Operator{
 	Symbol: "aclnnGroupedMatmulSwigluQuant", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x weight bias offset weightScale xScale groupList output outputScale outputOffset",
-	Slots:  "iiiiiiiooo",
+	Slots: "iiiiiiiooo",
 }
 
 // GroupedMatmulSwigluQuant multiplies int8 rows of each group by its weight, dequantises, computes
@@ -1710,8 +1674,7 @@ type GroupedMatmulSwigluQuantWeightNZParams struct {
 
 var opGroupedMatmulSwigluQuantWeightNZ = Operator{
 	Symbol: "aclnnGroupedMatmulSwigluQuantWeightNZ", Library: "libopapi", Since: "2026-08",
-	Params: "x weight bias offset weightScale xScale groupList output outputScale outputOffset",
-	Slots:  "iiiiiiiooo",
+	Slots: "iiiiiiiooo",
 }
 
 // GroupedMatmulSwigluQuantWeightNZ is GroupedMatmulSwigluQuant with weights stored as FRACTAL_NZ.
@@ -1762,8 +1725,7 @@ type GroupedMatmulV2Params struct {
 
 var opGroupedMatmulV2 = Operator{
 	Symbol: "aclnnGroupedMatmulV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x weight biasOptional scaleOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional groupListOptional splitItem groupType y",
-	Slots:  "iiiiiiih--o",
+	Slots: "iiiiiiih--o",
 }
 
 // GroupedMatmulV2 is GroupedMatmul that can also group the dimension that is summed over.
@@ -1811,8 +1773,7 @@ type GroupedMatmulV3Params struct {
 
 var opGroupedMatmulV3 = Operator{
 	Symbol: "aclnnGroupedMatmulV3", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x weight biasOptional scaleOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional groupListOptional splitItem groupType y",
-	Slots:  "iiiiiiii--o",
+	Slots: "iiiiiiii--o",
 }
 
 // GroupedMatmulV3 is GroupedMatmulV2 that takes the groups in a tensor.
@@ -1868,8 +1829,7 @@ type GroupedMatmulV4Params struct {
 
 var opGroupedMatmulV4 = Operator{
 	Symbol: "aclnnGroupedMatmulV4", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x weight biasOptional scaleOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional perTokenScaleOptional groupListOptional activationInputOptional activationQuantScaleOptional activationQuantOffsetOptional splitItem groupType groupListType actType out activationFeatureOutOptional dynQuantScaleOutOptional",
-	Slots:  "iiiiiiiiiiii----ooo",
+	Slots: "iiiiiiiiiiii----ooo",
 }
 
 // GroupedMatmulV4 is GroupedMatmulV3 with scales for each token, an activation, and groups as ends
@@ -1937,8 +1897,7 @@ type GroupedMatmulV5Params struct {
 
 var opGroupedMatmulV5 = Operator{
 	Symbol: "aclnnGroupedMatmulV5", Library: "libopapi", Since: "2026-08",
-	Params: "x weight biasOptional scaleOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional perTokenScaleOptional groupListOptional activationInputOptional activationQuantScaleOptional activationQuantOffsetOptional splitItem groupType groupListType actType tuningConfigOptional out activationFeatureOutOptional dynQuantScaleOutOptional",
-	Slots:  "iiiiiiiiiiii----hooo",
+	Slots: "iiiiiiiiiiii----hooo",
 }
 
 // GroupedMatmulV5 is GroupedMatmulV4 with hints for tuning.
@@ -2007,8 +1966,7 @@ type GroupedMatmulWeightNzParams struct {
 
 var opGroupedMatmulWeightNz = Operator{
 	Symbol: "aclnnGroupedMatmulWeightNz", Library: "libopapi", Since: "2026-08",
-	Params: "x weight biasOptional scaleOptional offsetOptional antiquantScaleOptional antiquantOffsetOptional perTokenScaleOptional groupListOptional activationInputOptional activationQuantScaleOptional activationQuantOffsetOptional splitItem groupType groupListType actType tuningConfigOptional quantGroupSize out activationFeatureOutOptional dynQuantScaleOutOptional",
-	Slots:  "iiiiiiiiiiii----h-ooo",
+	Slots: "iiiiiiiiiiii----h-ooo",
 }
 
 // GroupedMatmulWeightNz is GroupedMatmulV5 with weights stored as FRACTAL_NZ.
@@ -2062,8 +2020,7 @@ type InplaceAddbmmParams struct {
 
 var opInplaceAddbmm = Operator{
 	Symbol: "aclnnInplaceAddbmm", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef batch1 batch2 beta alpha cubeMathType",
-	Slots:  "iiihh-",
+	Slots: "iiihh-",
 }
 
 // InplaceAddbmm is Addbmm with the result in place of the first argument.
@@ -2101,8 +2058,7 @@ type InplaceAddmmParams struct {
 
 var opInplaceAddmm = Operator{
 	Symbol: "aclnnInplaceAddmm", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef mat1 mat2 beta alpha cubeMathType",
-	Slots:  "iiihh-",
+	Slots: "iiihh-",
 }
 
 // InplaceAddmm is Addmm with the result in place of the first argument.
@@ -2139,8 +2095,7 @@ type InplaceAddrParams struct {
 
 var opInplaceAddr = Operator{
 	Symbol: "aclnnInplaceAddr", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef vec1 vec2 betaOptional alphaOptional",
-	Slots:  "iiihh",
+	Slots: "iiihh",
 }
 
 // InplaceAddr is Addr with the result in place of the first argument.
@@ -2176,8 +2131,7 @@ type InplaceAddrV2Params struct {
 
 var opInplaceAddrV2 = Operator{
 	Symbol: "aclnnInplaceAddrV2", Library: "libopapi", Since: "2026-08",
-	Params: "selfRef vec1 vec2 betaOptional alphaOptional",
-	Slots:  "iiihh",
+	Slots: "iiihh",
 }
 
 // InplaceAddrV2 is AddrV2 with the result in place of the first argument.
@@ -2214,8 +2168,7 @@ type InplaceBaddbmmParams struct {
 
 var opInplaceBaddbmm = Operator{
 	Symbol: "aclnnInplaceBaddbmm", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef batch1 batch2 beta alpha cubeMathType",
-	Slots:  "iiihh-",
+	Slots: "iiihh-",
 }
 
 // InplaceBaddbmm is Baddbmm with the result in place of the first argument.
@@ -2251,8 +2204,7 @@ type MatmulParams struct {
 
 var opMatmul = Operator{
 	Symbol: "aclnnMatmul", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self mat2 out cubeMathType",
-	Slots:  "iio-",
+	Slots: "iio-",
 }
 
 // Matmul multiplies matrices, with broadcasting of batches; vectors count as matrices of one row or
@@ -2288,8 +2240,7 @@ type MatmulCompressParams struct {
 
 var opMatmulCompress = Operator{
 	Symbol: "aclnnMatmulCompress", Library: "libopapi", Since: "2026-08",
-	Params: "x weight bias compressIndex out",
-	Slots:  "iiiio",
+	Slots: "iiiio",
 }
 
 // MatmulCompress multiplies by a weight that was compressed without loss.
@@ -2328,8 +2279,7 @@ type MatmulCompressDequantParams struct {
 
 var opMatmulCompressDequant = Operator{
 	Symbol: "aclnnMatmulCompressDequant", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 compressIndex bias deqScale offsetW offsetX compressInfo out",
-	Slots:  "iiiiii-ho",
+	Slots: "iiiiii-ho",
 }
 
 // MatmulCompressDequant multiplies int8 matrices, the weight compressed without loss, and
@@ -2371,8 +2321,7 @@ type MatmulEmuSplitWeightParams struct {
 
 var opMatmulEmuSplitWeight = Operator{
 	Symbol: "aclnnMatmulEmuSplitWeight", Library: "libopapi", Since: "2026-08",
-	Params: "x wHigh wLow y wLowScale yDtype",
-	Slots:  "iiio--",
+	Slots: "iiio--",
 }
 
 // MatmulEmuSplitWeight multiplies by a float32 weight that is given as the sum of two bfloat16
@@ -2408,8 +2357,7 @@ type MatmulWeightNzParams struct {
 
 var opMatmulWeightNz = Operator{
 	Symbol: "aclnnMatmulWeightNz", Library: "libopapi", Since: "2026-08",
-	Params: "self mat2 out cubeMathType",
-	Slots:  "iio-",
+	Slots: "iio-",
 }
 
 // MatmulWeightNz multiplies matrices, the second stored as FRACTAL_NZ.
@@ -2443,8 +2391,7 @@ type MmParams struct {
 
 var opMm = Operator{
 	Symbol: "aclnnMm", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self mat2 out cubeMathType",
-	Slots:  "iio-",
+	Slots: "iio-",
 }
 
 // Mm multiplies two matrices.
@@ -2478,8 +2425,7 @@ type MvParams struct {
 
 var opMv = Operator{
 	Symbol: "aclnnMv", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self vec out cubeMathType",
-	Slots:  "iio-",
+	Slots: "iio-",
 }
 
 // Mv multiplies a matrix by a vector.
@@ -2517,8 +2463,7 @@ type QuantBatchMatmulInplaceAddParams struct {
 
 var opQuantBatchMatmulInplaceAdd = Operator{
 	Symbol: "aclnnQuantBatchMatmulInplaceAdd", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 x1ScaleOptional x2Scale yRef transposeX1 transposeX2 groupSize",
-	Slots:  "iiiii---",
+	Slots: "iiiii---",
 }
 
 // QuantBatchMatmulInplaceAdd adds the product of quantised matrices to YRef.
@@ -2562,8 +2507,7 @@ type QuantGroupedMatmulDequantParams struct {
 
 var opQuantGroupedMatmulDequant = Operator{
 	Symbol: "aclnnQuantGroupedMatmulDequant", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x weight weightScale groupList biasOptional xScaleOptional xOffsetOptional smoothScaleOptional xQuantMode transposeWeight out",
-	Slots:  "iiiiiiii--o",
+	Slots: "iiiiiiii--o",
 }
 
 // QuantGroupedMatmulDequant quantises rows, multiplies those of each group by its int8 weight, and
@@ -2605,8 +2549,7 @@ type QuantMatmulParams struct {
 
 var opQuantMatmul = Operator{
 	Symbol: "aclnnQuantMatmul", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 bias deqScale out",
-	Slots:  "iii-o",
+	Slots: "iii-o",
 }
 
 // QuantMatmul multiplies int8 matrices and dequantises by one scale.
@@ -2651,8 +2594,7 @@ type QuantMatmulActivationQuantWeightNzParams struct {
 
 var opQuantMatmulActivationQuantWeightNz = Operator{
 	Symbol: "aclnnQuantMatmulActivationQuantWeightNz", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 x1ScaleOptional x2Scale biasOptional transposeX1 transposeX2 groupSize activationType quantMode roundMode scaleAlg dstTypeMax yOut yScaleOut",
-	Slots:  "iiiii--------oo",
+	Slots: "iiiii--------oo",
 }
 
 // QuantMatmulActivationQuantWeightNz multiplies quantised matrices, the weight stored as
@@ -2706,8 +2648,7 @@ type QuantMatmulDequantParams struct {
 
 var opQuantMatmulDequant = Operator{
 	Symbol: "aclnnQuantMatmulDequant", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x weight weightScale biasOptional xScaleOptional xOffsetOptional smoothScaleOptional xQuantMode transposeWeight out",
-	Slots:  "iiiiiii--o",
+	Slots: "iiiiiii--o",
 }
 
 // QuantMatmulDequant quantises rows, multiplies them by an int8 weight, and dequantises.
@@ -2758,8 +2699,7 @@ type QuantMatmulReduceSumWeightNzParams struct {
 
 var opQuantMatmulReduceSumWeightNz = Operator{
 	Symbol: "aclnnQuantMatmulReduceSumWeightNz", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 x1Scale x2Scale yScale x1Offset x2Offset yOffset bias transposeX1 transposeX2 groupSize dims keepDims out",
-	Slots:  "iiiiiiiii---h-o",
+	Slots: "iiiiiiiii---h-o",
 }
 
 // QuantMatmulReduceSumWeightNz multiplies the quantised matrices of a batch, the weight stored as
@@ -2810,8 +2750,7 @@ type QuantMatmulV2Params struct {
 
 var opQuantMatmulV2 = Operator{
 	Symbol: "aclnnQuantMatmulV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 bias deqScale adjX1 adjX2 out",
-	Slots:  "iiii--o",
+	Slots: "iiii--o",
 }
 
 // QuantMatmulV2 multiplies int8 matrices and dequantises by a scale for each column, packed into
@@ -2853,8 +2792,7 @@ type QuantMatmulV3Params struct {
 
 var opQuantMatmulV3 = Operator{
 	Symbol: "aclnnQuantMatmulV3", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 scale offset bias transposeX1 transposeX2 out",
-	Slots:  "iiiii--o",
+	Slots: "iiiii--o",
 }
 
 // QuantMatmulV3 multiplies quantised matrices and dequantises by one scale or one for each column,
@@ -2898,8 +2836,7 @@ type QuantMatmulV4Params struct {
 
 var opQuantMatmulV4 = Operator{
 	Symbol: "aclnnQuantMatmulV4", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 scale offset pertokenScaleOptional bias transposeX1 transposeX2 out",
-	Slots:  "iiiiii--o",
+	Slots: "iiiiii--o",
 }
 
 // QuantMatmulV4 is QuantMatmulV3 with a scale for each row as well.
@@ -2948,8 +2885,7 @@ type QuantMatmulV5Params struct {
 
 var opQuantMatmulV5 = Operator{
 	Symbol: "aclnnQuantMatmulV5", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 x1Scale x2Scale yScale x1Offset x2Offset yOffset bias transposeX1 transposeX2 groupSize out",
-	Slots:  "iiiiiiiii---o",
+	Slots: "iiiiiiiii---o",
 }
 
 // QuantMatmulV5 multiplies quantised matrices with scales for rows, columns, groups or blocks.
@@ -3002,8 +2938,7 @@ type QuantMatmulWeightNzParams struct {
 
 var opQuantMatmulWeightNz = Operator{
 	Symbol: "aclnnQuantMatmulWeightNz", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 x1Scale x2Scale yScale x1Offset x2Offset yOffset bias transposeX1 transposeX2 groupSize out",
-	Slots:  "iiiiiiiii---o",
+	Slots: "iiiiiiiii---o",
 }
 
 // QuantMatmulWeightNz is QuantMatmulV5 with the weight stored as FRACTAL_NZ.
@@ -3050,8 +2985,7 @@ type Sparse4to2QuantMatmulWeightNzParams struct {
 
 var opSparse4to2QuantMatmulWeightNz = Operator{
 	Symbol: "aclnnSparse4to2QuantMatmulWeightNz", Library: "libopapi", Since: "2026-08",
-	Params: "x sparseWeight index xScale sparseWeightScale biasOptional out",
-	Slots:  "iiiiiio",
+	Slots: "iiiiiio",
 }
 
 // Sparse4to2QuantMatmulWeightNz multiplies int8 matrices, of whose weight two of each four elements
@@ -3097,8 +3031,7 @@ type TransposeBatchMatMulParams struct {
 
 var opTransposeBatchMatMul = Operator{
 	Symbol: "aclnnTransposeBatchMatMul", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 bias scale permX1 permX2 permY cubeMathType batchSplitFactor out",
-	Slots:  "iiiihhh--o",
+	Slots: "iiiihhh--o",
 }
 
 // TransposeBatchMatMul multiplies the matrices of batches whose dimensions are permuted first, and
@@ -3145,8 +3078,7 @@ type TransposeBatchMatMulWeightNzParams struct {
 
 var opTransposeBatchMatMulWeightNz = Operator{
 	Symbol: "aclnnTransposeBatchMatMulWeightNz", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 bias scale permX1 permX2 permY cubeMathType batchSplitFactor out",
-	Slots:  "iiiihhh--o",
+	Slots: "iiiihhh--o",
 }
 
 // TransposeBatchMatMulWeightNz is TransposeBatchMatMul with X2 stored as FRACTAL_NZ.
@@ -3196,8 +3128,7 @@ type TransposeQuantBatchMatMulParams struct {
 
 var opTransposeQuantBatchMatMul = Operator{
 	Symbol: "aclnnTransposeQuantBatchMatMul", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 bias x1Scale x2Scale dtype groupSize permX1 permX2 permY batchSplitFactor out",
-	Slots:  "iiiii--hhh-o",
+	Slots: "iiiii--hhh-o",
 }
 
 // TransposeQuantBatchMatMul multiplies the quantised matrices of batches whose dimensions are
@@ -3248,8 +3179,7 @@ type TransposeQuantBatchMatMulWeightNzParams struct {
 
 var opTransposeQuantBatchMatMulWeightNz = Operator{
 	Symbol: "aclnnTransposeQuantBatchMatMulWeightNz", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 bias x1Scale x2Scale dtype groupSize permX1 permX2 permY batchSplitFactor out",
-	Slots:  "iiiii--hhh-o",
+	Slots: "iiiii--hhh-o",
 }
 
 // TransposeQuantBatchMatMulWeightNz is TransposeQuantBatchMatMul with X2 stored as FRACTAL_NZ.
@@ -3303,8 +3233,7 @@ type WeightQuantBatchMatmulParams struct {
 
 var opWeightQuantBatchMatmul = Operator{
 	Symbol: "aclnnWeightQuantBatchMatmul", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 diagonalMatrix deqOffset deqScale addOffset mulScale bias transposeX1 transposeX2 antiquantScale antiquantOffset out",
-	Slots:  "iiiiiiii----o",
+	Slots: "iiiiiiii----o",
 }
 
 // WeightQuantBatchMatmul multiplies float16 matrices by an int8 weight, with one scale for all.
@@ -3353,8 +3282,7 @@ type WeightQuantBatchMatmulNzParams struct {
 
 var opWeightQuantBatchMatmulNz = Operator{
 	Symbol: "aclnnWeightQuantBatchMatmulNz", Library: "libopapi", Since: "2026-08",
-	Params: "x weight antiquantScale antiquantOffsetOptional quantScaleOptional quantOffsetOptional biasOptional antiquantGroupSize y",
-	Slots:  "iiiiiii-o",
+	Slots: "iiiiiii-o",
 }
 
 // WeightQuantBatchMatmulNz multiplies by a quantised weight stored as FRACTAL_NZ.
@@ -3397,8 +3325,7 @@ type WeightQuantBatchMatmulV2Params struct {
 
 var opWeightQuantBatchMatmulV2 = Operator{
 	Symbol: "aclnnWeightQuantBatchMatmulV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x weight antiquantScale antiquantOffsetOptional quantScaleOptional quantOffsetOptional biasOptional antiquantGroupSize y",
-	Slots:  "iiiiiii-o",
+	Slots: "iiiiiii-o",
 }
 
 // WeightQuantBatchMatmulV2 multiplies by a quantised weight, with scales for the tensor, columns or
@@ -3446,8 +3373,7 @@ type WeightQuantBatchMatmulV3Params struct {
 
 var opWeightQuantBatchMatmulV3 = Operator{
 	Symbol: "aclnnWeightQuantBatchMatmulV3", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x weight antiquantScale antiquantOffsetOptional quantScaleOptional quantOffsetOptional biasOptional antiquantGroupSize innerPrecise y",
-	Slots:  "iiiiiii--o",
+	Slots: "iiiiiii--o",
 }
 
 // WeightQuantBatchMatmulV3 is WeightQuantBatchMatmulV2 with a choice of precision.

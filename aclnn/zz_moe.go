@@ -15,8 +15,7 @@ type DistributeBarrierParams struct {
 
 var opDistributeBarrier = Operator{
 	Symbol: "aclnnDistributeBarrier", Library: "libopapi", Since: "2026-08",
-	Params: "xRef group worldSize",
-	Slots:  "i--",
+	Slots: "i--",
 }
 
 // DistributeBarrier waits for all ranks of a communicator.
@@ -50,8 +49,7 @@ type DistributeBarrierV2Params struct {
 
 var opDistributeBarrierV2 = Operator{
 	Symbol: "aclnnDistributeBarrierV2", Library: "libopapi", Since: "2026-08",
-	Params: "xRef timeOut elasticInfo group worldSize",
-	Slots:  "iii--",
+	Slots: "iii--",
 }
 
 // DistributeBarrierV2 waits for all ranks of a communicator, for so long at most and without those
@@ -86,8 +84,7 @@ type ElasticReceivableInfoCollectParams struct {
 
 var opElasticReceivableInfoCollect = Operator{
 	Symbol: "aclnnElasticReceivableInfoCollect", Library: "libopapi", Since: "2026-08",
-	Params: "group worldSize y",
-	Slots:  "--o",
+	Slots: "--o",
 }
 
 // ElasticReceivableInfoCollect collects which ranks received the test messages of
@@ -122,8 +119,7 @@ type ElasticReceivableTestParams struct {
 
 var opElasticReceivableTest = Operator{
 	Symbol: "aclnnElasticReceivableTest", Library: "libopapi", Since: "2026-08",
-	Params: "dstRank group worldSize rank_num",
-	Slots:  "i---",
+	Slots: "i---",
 }
 
 // ElasticReceivableTest sends test messages to all ranks of a communicator.
@@ -155,8 +151,7 @@ type MoeComputeExpertTokensParams struct {
 
 var opMoeComputeExpertTokens = Operator{
 	Symbol: "aclnnMoeComputeExpertTokens", Library: "libopapi", Since: "8.1.RC1",
-	Params: "sortedExperts numExperts out",
-	Slots:  "i-o",
+	Slots: "i-o",
 }
 
 // MoeComputeExpertTokens finds where the rows of each expert end among sorted experts.
@@ -188,8 +183,7 @@ type MoeDistributeBufferResetParams struct {
 
 var opMoeDistributeBufferReset = Operator{
 	Symbol: "aclnnMoeDistributeBufferReset", Library: "libopapi", Since: "2026-08",
-	Params: "elasticInfo groupEp epWorldSize needSync",
-	Slots:  "i---",
+	Slots: "i---",
 }
 
 // MoeDistributeBufferReset clears the buffers of the expert-parallel ranks that are still in use.
@@ -245,8 +239,7 @@ type MoeDistributeCombineParams struct {
 
 var opMoeDistributeCombine = Operator{
 	Symbol: "aclnnMoeDistributeCombine", Library: "libopapi", Since: "8.1.RC1",
-	Params: "expandX expertIds expandIdx epSendCounts expertScales tpSendCounts xActiveMask activationScale weightScale groupList expandScales groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum globalBs outDtype commQuantMode groupListType x",
-	Slots:  "iiiiiiiiiii--------------o",
+	Slots: "iiiiiiiiiii--------------o",
 }
 
 // MoeDistributeCombine returns the experts' results to the ranks of their tokens and adds them up,
@@ -332,8 +325,7 @@ type MoeDistributeCombineAddRmsNormParams struct {
 
 var opMoeDistributeCombineAddRmsNorm = Operator{
 	Symbol: "aclnnMoeDistributeCombineAddRmsNorm", Library: "libopapi", Since: "2026-08",
-	Params: "expandX expertIds assistInfoForCombine epSendCounts expertScales residualX gamma tpSendCountsOptional xActiveMaskOptional activationScaleOptional weightScaleOptional groupListOptional expandScalesOptional sharedExpertXOptional groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum globalBs outDtype commQuantMode groupListType commAlg normEps yOut rstdOut xOut",
-	Slots:  "iiiiiiiiiiiiii----------------ooo",
+	Slots: "iiiiiiiiiiiiii----------------ooo",
 }
 
 // MoeDistributeCombineAddRmsNorm is MoeDistributeCombineV2 that adds a residual and normalises by
@@ -437,8 +429,7 @@ type MoeDistributeCombineAddRmsNormV2Params struct {
 
 var opMoeDistributeCombineAddRmsNormV2 = Operator{
 	Symbol: "aclnnMoeDistributeCombineAddRmsNormV2", Library: "libopapi", Since: "2026-08",
-	Params: "expandX expertIds assistInfoForCombine epSendCounts expertScales residualX gamma tpSendCountsOptional xActiveMaskOptional activationScaleOptional weightScaleOptional groupListOptional expandScalesOptional sharedExpertXOptional elasticInfoOptional oriXOptional constExpertAlpha1Optional constExpertAlpha2Optional constExpertVOptional groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum globalBs outDtype commQuantMode groupListType commAlg normEps zeroExpertNum copyExpertNum constExpertNum yOut rstdOut xOut",
-	Slots:  "iiiiiiiiiiiiiiiiiii-------------------ooo",
+	Slots: "iiiiiiiiiiiiiiiiiii-------------------ooo",
 }
 
 // MoeDistributeCombineAddRmsNormV2 is MoeDistributeCombineV3 that adds a residual and normalises by
@@ -537,8 +528,7 @@ type MoeDistributeCombineV2Params struct {
 
 var opMoeDistributeCombineV2 = Operator{
 	Symbol: "aclnnMoeDistributeCombineV2", Library: "libopapi", Since: "2026-08",
-	Params: "expandX expertIds assistInfoForCombine epSendCounts expertScales tpSendCountsOptional xActiveMaskOptional activationScaleOptional weightScaleOptional groupListOptional expandScalesOptional sharedExpertXOptional groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum globalBs outDtype commQuantMode groupListType commAlg xOut",
-	Slots:  "iiiiiiiiiiii---------------o",
+	Slots: "iiiiiiiiiiii---------------o",
 }
 
 // MoeDistributeCombineV2 returns the experts' results to the ranks of their tokens and adds them
@@ -629,8 +619,7 @@ type MoeDistributeCombineV3Params struct {
 
 var opMoeDistributeCombineV3 = Operator{
 	Symbol: "aclnnMoeDistributeCombineV3", Library: "libopapi", Since: "2026-08",
-	Params: "expandX expertIds assistInfoForCombine epSendCounts expertScales tpSendCountsOptional xActiveMaskOptional activationScaleOptional weightScaleOptional groupListOptional expandScalesOptional sharedExpertXOptional elasticInfoOptional oriXOptional constExpertAlpha1Optional constExpertAlpha2Optional constExpertVOptional groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum globalBs outDtype commQuantMode groupListType commAlg zeroExpertNum copyExpertNum constExpertNum xOut",
-	Slots:  "iiiiiiiiiiiiiiiii------------------o",
+	Slots: "iiiiiiiiiiiiiiiii------------------o",
 }
 
 // MoeDistributeCombineV3 is MoeDistributeCombineV2 with experts that give zero, the token itself,
@@ -719,8 +708,7 @@ type MoeDistributeDispatchParams struct {
 
 var opMoeDistributeDispatch = Operator{
 	Symbol: "aclnnMoeDistributeDispatch", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x expertIds scales xActiveMask expertScales groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum quantMode globalBs expertTokenNumsType expandX dynamicScales expandIdx expertTokenNums epRecvCounts tpRecvCounts expandScales",
-	Slots:  "iiiii-------------ooooooo",
+	Slots: "iiiii-------------ooooooo",
 }
 
 // MoeDistributeDispatch sends tokens to the ranks of their experts, quantised when asked for.
@@ -798,8 +786,7 @@ type MoeDistributeDispatchV2Params struct {
 
 var opMoeDistributeDispatchV2 = Operator{
 	Symbol: "aclnnMoeDistributeDispatchV2", Library: "libopapi", Since: "2026-08",
-	Params: "x expertIds scalesOptional xActiveMaskOptional expertScalesOptional groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum quantMode globalBs expertTokenNumsType commAlg expandXOut dynamicScalesOut assistInfoForCombineOut expertTokenNumsOut epRecvCountsOut tpRecvCountsOut expandScalesOut",
-	Slots:  "iiiii--------------ooooooo",
+	Slots: "iiiii--------------ooooooo",
 }
 
 // MoeDistributeDispatchV2 sends tokens to the ranks of their experts, quantised when asked for,
@@ -884,8 +871,7 @@ type MoeDistributeDispatchV3Params struct {
 
 var opMoeDistributeDispatchV3 = Operator{
 	Symbol: "aclnnMoeDistributeDispatchV3", Library: "libopapi", Since: "2026-08",
-	Params: "x expertIds scalesOptional xActiveMaskOptional expertScalesOptional elasticInfoOptional groupEp epWorldSize epRankId moeExpertNum groupTp tpWorldSize tpRankId expertShardType sharedExpertNum sharedExpertRankNum quantMode globalBs expertTokenNumsType commAlg zeroExpertNum copyExpertNum constExpertNum expandXOut dynamicScalesOut assistInfoForCombineOut expertTokenNumsOut epRecvCountsOut tpRecvCountsOut expandScalesOut",
-	Slots:  "iiiiii-----------------ooooooo",
+	Slots: "iiiiii-----------------ooooooo",
 }
 
 // MoeDistributeDispatchV3 is MoeDistributeDispatchV2 with experts that give zero, the token itself,
@@ -951,8 +937,7 @@ type MoeFinalizeRoutingParams struct {
 
 var opMoeFinalizeRouting = Operator{
 	Symbol: "aclnnMoeFinalizeRouting", Library: "libopapi", Since: "8.1.RC1",
-	Params: "expandedX x1 x2Optional bias scales expandedRowIdx expandedExpertIdx out",
-	Slots:  "iiiiiiio",
+	Slots: "iiiiiiio",
 }
 
 // MoeFinalizeRouting adds up the experts' results of each token, weighted, with biases and one or
@@ -996,8 +981,7 @@ type MoeFinalizeRoutingV2Params struct {
 
 var opMoeFinalizeRoutingV2 = Operator{
 	Symbol: "aclnnMoeFinalizeRoutingV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "expandedX expandedRowIdx x1Optional x2Optional biasOptional scalesOptional expertIdxOptional dropPadMode out",
-	Slots:  "iiiiiii-o",
+	Slots: "iiiiiii-o",
 }
 
 // MoeFinalizeRoutingV2 adds up the experts' results of each token, weighted, with optional biases
@@ -1046,8 +1030,7 @@ type MoeFinalizeRoutingV2GradParams struct {
 
 var opMoeFinalizeRoutingV2Grad = Operator{
 	Symbol: "aclnnMoeFinalizeRoutingV2Grad", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradY expandedRowIdx expandedXOptional scalesOptional expertIdxOptional biasOptional dropPadMode activeNum expertNum expertCapacity gradExpandedXOut gradScalesOut",
-	Slots:  "iiiiii----oo",
+	Slots: "iiiiii----oo",
 }
 
 // MoeFinalizeRoutingV2Grad computes the gradients of MoeFinalizeRoutingV2.
@@ -1101,8 +1084,7 @@ type MoeGatingTopKParams struct {
 
 var opMoeGatingTopK = Operator{
 	Symbol: "aclnnMoeGatingTopK", Library: "libopapi", Since: "2026-08",
-	Params: "x biasOptional k kGroup groupCount groupSelectMode renorm normType outFlag routedScalingFactor eps yOut expertIdxOut outOut",
-	Slots:  "ii---------ooo",
+	Slots: "ii---------ooo",
 }
 
 // MoeGatingTopK scores experts by sigmoid, softmax or softplus, selects groups by their best
@@ -1149,8 +1131,7 @@ type MoeGatingTopKSoftmaxParams struct {
 
 var opMoeGatingTopKSoftmax = Operator{
 	Symbol: "aclnnMoeGatingTopKSoftmax", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x finishedOptional k yOut expertIdxOut rowIdxOut",
-	Slots:  "ii-ooo",
+	Slots: "ii-ooo",
 }
 
 // MoeGatingTopKSoftmax computes the softmax of scores and selects the K best experts of each token.
@@ -1190,8 +1171,7 @@ type MoeGatingTopKSoftmaxV2Params struct {
 
 var opMoeGatingTopKSoftmaxV2 = Operator{
 	Symbol: "aclnnMoeGatingTopKSoftmaxV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x finishedOptional k renorm outputSoftmaxResultFlag yOut expertIdxOut softmaxResultOutOptional",
-	Slots:  "ii---ooo",
+	Slots: "ii---ooo",
 }
 
 // MoeGatingTopKSoftmaxV2 selects the K best experts of each token, before or after the softmax.
@@ -1232,8 +1212,7 @@ type MoeInitRoutingParams struct {
 
 var opMoeInitRouting = Operator{
 	Symbol: "aclnnMoeInitRouting", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x rowIdx expertIdx activeNum expandedXOut expandedRowIdxOut expandedExpertIdxOut",
-	Slots:  "iii-ooo",
+	Slots: "iii-ooo",
 }
 
 // MoeInitRouting sorts the tokens' choices by expert and copies the tokens in that order.
@@ -1275,8 +1254,7 @@ type MoeInitRoutingQuantParams struct {
 
 var opMoeInitRoutingQuant = Operator{
 	Symbol: "aclnnMoeInitRoutingQuant", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x rowIdx expertIdx activeNum scale offset expandedXOut expandedRowIdxOut expandedExpertIdxOut",
-	Slots:  "iii---ooo",
+	Slots: "iii---ooo",
 }
 
 // MoeInitRoutingQuant sorts the tokens' choices by expert and copies the tokens in that order,
@@ -1328,8 +1306,7 @@ type MoeInitRoutingQuantV2Params struct {
 
 var opMoeInitRoutingQuantV2 = Operator{
 	Symbol: "aclnnMoeInitRoutingQuantV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x expertIdx scaleOptional offsetOptional activeNum expertCapacity expertNum dropPadMode expertTokensCountOrCumsumFlag expertTokensBeforeCapacityFlag quantMode expandedXOut expandedRowIdxOut expertTokensCountOrCumsumOutOptional expertTokensBeforeCapacityOutOptional dynamicQuantScaleOutOptional",
-	Slots:  "iiii-------ooooo",
+	Slots: "iiii-------ooooo",
 }
 
 // MoeInitRoutingQuantV2 is MoeInitRoutingV2 that quantises the tokens to int8.
@@ -1384,8 +1361,7 @@ type MoeInitRoutingV2Params struct {
 
 var opMoeInitRoutingV2 = Operator{
 	Symbol: "aclnnMoeInitRoutingV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x expertIdx activeNumOptional expertCapacityOptional expertNumOptional dropPadModeOptional expertTokensCountOrCumsumFlagOptional expertTokensBeforeCapacityFlagOptional expandedXOut expandedRowIdxOut expertTokensCountOrCumsumOutOptional expertTokensBeforeCapacityOutOptional",
-	Slots:  "ii------oooo",
+	Slots: "ii------oooo",
 }
 
 // MoeInitRoutingV2 sorts the tokens' choices by expert and copies the tokens in that order,
@@ -1431,8 +1407,7 @@ type MoeInitRoutingV2GradParams struct {
 
 var opMoeInitRoutingV2Grad = Operator{
 	Symbol: "aclnnMoeInitRoutingV2Grad", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradExpandedX expandedRowIdx topK dropPadMode activeNum out",
-	Slots:  "ii---o",
+	Slots: "ii---o",
 }
 
 // MoeInitRoutingV2Grad computes the gradient of MoeInitRoutingV2.
@@ -1481,8 +1456,7 @@ type MoeInitRoutingV3Params struct {
 
 var opMoeInitRoutingV3 = Operator{
 	Symbol: "aclnnMoeInitRoutingV3", Library: "libopapi", Since: "2026-08",
-	Params: "x expertIdx scaleOptional offsetOptional activeNum expertCapacity expertNum dropPadMode expertTokensNumType expertTokensNumFlag quantMode activeExpertRangeOptional rowIdxType expandedXOut expandedRowIdxOut expertTokensCountOrCumsumOut expandedScaleOut",
-	Slots:  "iiii-------h-oooo",
+	Slots: "iiii-------h-oooo",
 }
 
 // MoeInitRoutingV3 sorts the tokens' choices by expert and copies the tokens of a range of experts
@@ -1533,8 +1507,7 @@ type MoeTokenPermuteParams struct {
 
 var opMoeTokenPermute = Operator{
 	Symbol: "aclnnMoeTokenPermute", Library: "libopapi", Since: "8.1.RC1",
-	Params: "tokens indices numOutTokens paddedMode permuteTokensOut sortedIndicesOut",
-	Slots:  "ii--oo",
+	Slots: "ii--oo",
 }
 
 // MoeTokenPermute sorts the tokens' choices by expert and copies the tokens in that order.
@@ -1571,8 +1544,7 @@ type MoeTokenPermuteGradParams struct {
 
 var opMoeTokenPermuteGrad = Operator{
 	Symbol: "aclnnMoeTokenPermuteGrad", Library: "libopapi", Since: "8.1.RC1",
-	Params: "permutedOutputGrad sortedIndices numTopk paddedMode out",
-	Slots:  "ii--o",
+	Slots: "ii--o",
 }
 
 // MoeTokenPermuteGrad computes the gradient of MoeTokenPermute.
@@ -1612,8 +1584,7 @@ type MoeTokenPermuteWithEpParams struct {
 
 var opMoeTokenPermuteWithEp = Operator{
 	Symbol: "aclnnMoeTokenPermuteWithEp", Library: "libopapi", Since: "2026-08",
-	Params: "tokens indices probsOptional rangeOptional numOutTokens paddedMode permuteTokensOut sortedIndicesOut permuteProbsOut",
-	Slots:  "iiih--ooo",
+	Slots: "iiih--ooo",
 }
 
 // MoeTokenPermuteWithEp sorts the tokens' choices by expert and copies those of a range, with their
@@ -1657,8 +1628,7 @@ type MoeTokenPermuteWithEpGradParams struct {
 
 var opMoeTokenPermuteWithEpGrad = Operator{
 	Symbol: "aclnnMoeTokenPermuteWithEpGrad", Library: "libopapi", Since: "2026-08",
-	Params: "permutedTokensOutputGrad sortedIndices permutedProbsOutputGradOptional numTopk rangeOptional paddedMode tokenGradOut probsGradOut",
-	Slots:  "iii-h-oo",
+	Slots: "iii-h-oo",
 }
 
 // MoeTokenPermuteWithEpGrad computes the gradients of MoeTokenPermuteWithEp.
@@ -1700,8 +1670,7 @@ type MoeTokenPermuteWithRoutingMapParams struct {
 
 var opMoeTokenPermuteWithRoutingMap = Operator{
 	Symbol: "aclnnMoeTokenPermuteWithRoutingMap", Library: "libopapi", Since: "2026-08",
-	Params: "tokens routingMap probsOptional numOutTokens dropAndPad permuteTokensOut permuteProbsOutOptional sortedIndicesOut",
-	Slots:  "iii--ooo",
+	Slots: "iii--ooo",
 }
 
 // MoeTokenPermuteWithRoutingMap copies tokens in the order of the experts that a map of tokens and
@@ -1747,8 +1716,7 @@ type MoeTokenPermuteWithRoutingMapGradParams struct {
 
 var opMoeTokenPermuteWithRoutingMapGrad = Operator{
 	Symbol: "aclnnMoeTokenPermuteWithRoutingMapGrad", Library: "libopapi", Since: "2026-08",
-	Params: "permutedTokenOutputGrad permutedProbsOutputGradOptional sortedIndices routingMapOptional numExperts tokensNum dropAndPad tokensGradOut probsGradOutOptional",
-	Slots:  "iiii---oo",
+	Slots: "iiii---oo",
 }
 
 // MoeTokenPermuteWithRoutingMapGrad computes the gradients of MoeTokenPermuteWithRoutingMap.
@@ -1792,8 +1760,7 @@ type MoeTokenUnpermuteParams struct {
 
 var opMoeTokenUnpermute = Operator{
 	Symbol: "aclnnMoeTokenUnpermute", Library: "libopapi", Since: "8.1.RC1",
-	Params: "permutedTokens sortedIndices probsOptional paddedMode restoreShapeOptional out",
-	Slots:  "iii-ho",
+	Slots: "iii-ho",
 }
 
 // MoeTokenUnpermute puts sorted rows back to their tokens and adds them up, weighted by
@@ -1834,8 +1801,7 @@ type MoeTokenUnpermuteGradParams struct {
 
 var opMoeTokenUnpermuteGrad = Operator{
 	Symbol: "aclnnMoeTokenUnpermuteGrad", Library: "libopapi", Since: "8.1.RC1",
-	Params: "permuteTokens unpermutedTokensGrad sortedIndices probsOptional paddedMode restoreShapeOptional permutedTokensGradOut probsGradOut",
-	Slots:  "iiii-hoo",
+	Slots: "iiii-hoo",
 }
 
 // MoeTokenUnpermuteGrad computes the gradients of MoeTokenUnpermute.
@@ -1877,8 +1843,7 @@ type MoeTokenUnpermuteWithEpParams struct {
 
 var opMoeTokenUnpermuteWithEp = Operator{
 	Symbol: "aclnnMoeTokenUnpermuteWithEp", Library: "libopapi", Since: "2026-08",
-	Params: "permutedTokens sortedIndices probsOptional numTopk rangeOptional paddedMode restoreShapeOptional out",
-	Slots:  "iii-h-ho",
+	Slots: "iii-h-ho",
 }
 
 // MoeTokenUnpermuteWithEp puts the sorted rows of a range back to their tokens and adds them up,
@@ -1923,8 +1888,7 @@ type MoeTokenUnpermuteWithEpGradParams struct {
 
 var opMoeTokenUnpermuteWithEpGrad = Operator{
 	Symbol: "aclnnMoeTokenUnpermuteWithEpGrad", Library: "libopapi", Since: "2026-08",
-	Params: "unpermutedTokensGrad sortedIndices permutedTokensOptional probsOptional paddedMode restoreShapeOptional rangeOptional topkNum permutedTokensGradOut probsGradOut",
-	Slots:  "iiii-hh-oo",
+	Slots: "iiii-hh-oo",
 }
 
 // MoeTokenUnpermuteWithEpGrad computes the gradients of MoeTokenUnpermuteWithEp.
@@ -1973,8 +1937,7 @@ type MoeTokenUnpermuteWithRoutingMapParams struct {
 
 var opMoeTokenUnpermuteWithRoutingMap = Operator{
 	Symbol: "aclnnMoeTokenUnpermuteWithRoutingMap", Library: "libopapi", Since: "2026-08",
-	Params: "permutedTokens sortedIndices routingMapOptional probsOptional paddedMode restoreShapeOptional unpermutedTokens outIndex permuteTokenId permuteProbs",
-	Slots:  "iiii-hoooo",
+	Slots: "iiii-hoooo",
 }
 
 // MoeTokenUnpermuteWithRoutingMap puts rows that MoeTokenPermuteWithRoutingMap sorted back to their
@@ -2024,8 +1987,7 @@ type MoeTokenUnpermuteWithRoutingMapGradParams struct {
 
 var opMoeTokenUnpermuteWithRoutingMapGrad = Operator{
 	Symbol: "aclnnMoeTokenUnpermuteWithRoutingMapGrad", Library: "libopapi", Since: "2026-08",
-	Params: "unpermutedTokensGrad outIndex permuteTokenId routingMapOptional permutedTokensOptional probsOptional dropAndPad restoreShapeOptional permutedTokensGradOut probsGradOutOptional",
-	Slots:  "iiiiii-hoo",
+	Slots: "iiiiii-hoo",
 }
 
 // MoeTokenUnpermuteWithRoutingMapGrad computes the gradients of MoeTokenUnpermuteWithRoutingMap.
@@ -2075,8 +2037,7 @@ type MoeUpdateExpertParams struct {
 
 var opMoeUpdateExpert = Operator{
 	Symbol: "aclnnMoeUpdateExpert", Library: "libopapi", Since: "2026-08",
-	Params: "expertIds eplbTable expertScalesOptional pruningThresholdOptional activeMaskOptional localRankId worldSize balanceMode balancedExpertIds balancedActiveMask",
-	Slots:  "iiiii---oo",
+	Slots: "iiiii---oo",
 }
 
 // MoeUpdateExpert maps experts to their copies on ranks so that the load is even, and drops

@@ -19,8 +19,7 @@ type AdaLayerNormParams struct {
 
 var opAdaLayerNorm = Operator{
 	Symbol: "aclnnAdaLayerNorm", Library: "libopapi", Since: "2026-08",
-	Params: "x scale shift weightOptional biasOptional epsilon out",
-	Slots:  "iiiii-o",
+	Slots: "iiiii-o",
 }
 
 // AdaLayerNorm normalises the last dimension and computes LayerNorm(X) · (1 + Scale) + Shift.
@@ -67,8 +66,7 @@ type AdaLayerNormBackwardParams struct {
 
 var opAdaLayerNormBackward = Operator{
 	Symbol: "aclnnAdaLayerNormBackward", Library: "libopapi", Since: "2026-08",
-	Params: "gradOut input normalizedShape rstd mean scale shift weightOptional biasOptional gradInputOut gradScaleOut gradShiftOut gradWeightOut gradBiasOut",
-	Slots:  "iihiiiiiiooooo",
+	Slots: "iihiiiiiiooooo",
 }
 
 // AdaLayerNormBackward computes the gradients of AdaLayerNormV2.
@@ -120,8 +118,7 @@ type AdaLayerNormQuantParams struct {
 
 var opAdaLayerNormQuant = Operator{
 	Symbol: "aclnnAdaLayerNormQuant", Library: "libopapi", Since: "2026-08",
-	Params: "x scale shift weightOptional biasOptional smoothScalesOptional epsilon quantMode out quantScale quantOffsetOptional",
-	Slots:  "iiiiii--ooo",
+	Slots: "iiiiii--ooo",
 }
 
 // AdaLayerNormQuant computes AdaLayerNorm and quantises each row to int8 with a scale of its own.
@@ -167,8 +164,7 @@ type AdaLayerNormV2Params struct {
 
 var opAdaLayerNormV2 = Operator{
 	Symbol: "aclnnAdaLayerNormV2", Library: "libopapi", Since: "2026-08",
-	Params: "x scale shift weightOptional biasOptional epsilon out meanOutOptional rstdOutOptional",
-	Slots:  "iiiii-ooo",
+	Slots: "iiiii-ooo",
 }
 
 // AdaLayerNormV2 is AdaLayerNorm that also gives the means and the reciprocal standard deviations.
@@ -214,8 +210,7 @@ type AddLayerNormParams struct {
 
 var opAddLayerNorm = Operator{
 	Symbol: "aclnnAddLayerNorm", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 gamma beta biasOptional epsilon additionalOutput yOut meanOut rstdOut xOut",
-	Slots:  "iiiii--oooo",
+	Slots: "iiiii--oooo",
 }
 
 // AddLayerNorm adds X1, X2 and a bias, normalises the sum over its last dimensions, scales by Gamma
@@ -263,8 +258,7 @@ type AddLayerNormGradParams struct {
 
 var opAddLayerNormGrad = Operator{
 	Symbol: "aclnnAddLayerNormGrad", Library: "libopapi", Since: "8.1.RC1",
-	Params: "dy x1 x2 rstd mean gamma dsumOptional dxOut dgammaOut dbetaOut",
-	Slots:  "iiiiiiiooo",
+	Slots: "iiiiiiiooo",
 }
 
 // AddLayerNormGrad computes the gradients of AddLayerNorm.
@@ -318,8 +312,7 @@ type AddLayerNormQuantParams struct {
 
 var opAddLayerNormQuant = Operator{
 	Symbol: "aclnnAddLayerNormQuant", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 gamma beta biasOptional scales1Optional scales2Optional zeroPoints1Optional zeroPoints2Optional quantMode epsilon additionalOutput divMode y1Out y2Out xOut outScales1Out outScales2Out",
-	Slots:  "iiiiiiiii----ooooo",
+	Slots: "iiiiiiiii----ooooo",
 }
 
 // AddLayerNormQuant computes AddLayerNorm and quantises its result once or twice, with scales given
@@ -384,8 +377,7 @@ type AddLayerNormQuantV2Params struct {
 
 var opAddLayerNormQuantV2 = Operator{
 	Symbol: "aclnnAddLayerNormQuantV2", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 gamma beta biasOptional scales1Optional scales2Optional zeroPoints1Optional zeroPoints2Optional quantMode epsilon additionalOutput divMode y1Out y2Out xOut layernormRes outScales1Out outScales2Out",
-	Slots:  "iiiiiiiii----oooooo",
+	Slots: "iiiiiiiii----oooooo",
 }
 
 // AddLayerNormQuantV2 is AddLayerNormQuant that gives the normalised result as well.
@@ -437,8 +429,7 @@ type AddRmsNormParams struct {
 
 var opAddRmsNorm = Operator{
 	Symbol: "aclnnAddRmsNorm", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 gamma epsilon yOut rstdOut xOut",
-	Slots:  "iii-ooo",
+	Slots: "iii-ooo",
 }
 
 // AddRmsNorm adds X1 and X2, divides the sum by its root mean square and multiplies by Gamma.
@@ -479,8 +470,7 @@ type AddRmsNormCastParams struct {
 
 var opAddRmsNormCast = Operator{
 	Symbol: "aclnnAddRmsNormCast", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 gamma epsilon y1Out y2Out rstdOut xOut",
-	Slots:  "iii-oooo",
+	Slots: "iii-oooo",
 }
 
 // AddRmsNormCast is AddRmsNorm that gives its result as float32 as well.
@@ -527,8 +517,7 @@ type AddRmsNormDynamicMxQuantParams struct {
 
 var opAddRmsNormDynamicMxQuant = Operator{
 	Symbol: "aclnnAddRmsNormDynamicMxQuant", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 gamma beta epsilon scaleAlg roundMode dstType outputRstd yOut xOut mxscaleOut rstdOut",
-	Slots:  "iiii-----oooo",
+	Slots: "iiii-----oooo",
 }
 
 // AddRmsNormDynamicMxQuant computes AddRmsNorm and quantises blocks of its result to 8- or 4-bit
@@ -579,8 +568,7 @@ type AddRmsNormDynamicQuantParams struct {
 
 var opAddRmsNormDynamicQuant = Operator{
 	Symbol: "aclnnAddRmsNormDynamicQuant", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 gamma smoothScale1Optional smoothScale2Optional epsilon y1Out y2Out xOut scale1Out scale2Out",
-	Slots:  "iiiii-ooooo",
+	Slots: "iiiii-ooooo",
 }
 
 // AddRmsNormDynamicQuant computes AddRmsNorm and quantises each row of its result once or twice,
@@ -633,8 +621,7 @@ type AddRmsNormDynamicQuantV2Params struct {
 
 var opAddRmsNormDynamicQuantV2 = Operator{
 	Symbol: "aclnnAddRmsNormDynamicQuantV2", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 gamma smoothScale1Optional smoothScale2Optional betaOptional epsilon outputMask y1Out y2Out xOut scale1Out scale2Out",
-	Slots:  "iiiiii-hooooo",
+	Slots: "iiiiii-hooooo",
 }
 
 // AddRmsNormDynamicQuantV2 is AddRmsNormDynamicQuant with a bias; OutputMask says which results are
@@ -688,8 +675,7 @@ type AddRmsNormQuantParams struct {
 
 var opAddRmsNormQuant = Operator{
 	Symbol: "aclnnAddRmsNormQuant", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x1 x2 gamma scales1 scales2Optional zeroPoints1Optional zeroPoints2Optional axis epsilon divMode y1Out y2Out xOut",
-	Slots:  "iiiiiii---ooo",
+	Slots: "iiiiiii---ooo",
 }
 
 // AddRmsNormQuant computes AddRmsNorm and quantises its result once or twice with the scales given.
@@ -744,8 +730,7 @@ type AddRmsNormQuantV2Params struct {
 
 var opAddRmsNormQuantV2 = Operator{
 	Symbol: "aclnnAddRmsNormQuantV2", Library: "libopapi", Since: "2026-08",
-	Params: "x1 x2 gamma scales1 scales2Optional zeroPoints1Optional zeroPoints2Optional betaOptional axis epsilon divMode y1Out y2Out xOut rmsNormOut",
-	Slots:  "iiiiiiii---oooo",
+	Slots: "iiiiiiii---oooo",
 }
 
 // AddRmsNormQuantV2 is AddRmsNormQuant with a bias that gives the unquantised result as well.
@@ -798,8 +783,7 @@ type BatchNormParams struct {
 
 var opBatchNorm = Operator{
 	Symbol: "aclnnBatchNorm", Library: "libopapi", Since: "8.1.RC1",
-	Params: "input weight bias runningMean runningVar training momentum eps output saveMean saveInvstd",
-	Slots:  "iiiii---ooo",
+	Slots: "iiiii---ooo",
 }
 
 // BatchNorm normalises each channel by mean and variance, of the batch in training and running ones
@@ -850,8 +834,7 @@ type BatchNormBackwardParams struct {
 
 var opBatchNormBackward = Operator{
 	Symbol: "aclnnBatchNormBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOut input weight runningMean runningVar saveMean saveInvstd training eps outputMask gradInput gradWeight gradBias",
-	Slots:  "iiiiiii--hooo",
+	Slots: "iiiiiii--hooo",
 }
 
 // BatchNormBackward computes the gradients of BatchNorm.
@@ -898,8 +881,7 @@ type BatchNormElemtParams struct {
 
 var opBatchNormElemt = Operator{
 	Symbol: "aclnnBatchNormElemt", Library: "libopapi", Since: "8.1.RC1",
-	Params: "input weight bias mean invstd eps output",
-	Slots:  "iiiii-o",
+	Slots: "iiiii-o",
 }
 
 // BatchNormElemt normalises each channel by a mean and reciprocal standard deviation that are
@@ -943,8 +925,7 @@ type BatchNormElemtBackwardParams struct {
 
 var opBatchNormElemtBackward = Operator{
 	Symbol: "aclnnBatchNormElemtBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOut input mean invstd weight sumDy sumDyXmu counter gradInput",
-	Slots:  "iiiiiiiio",
+	Slots: "iiiiiiiio",
 }
 
 // BatchNormElemtBackward computes the gradient of BatchNormElemt from sums that all devices share.
@@ -990,8 +971,7 @@ type BatchNormGatherStatsWithCountsParams struct {
 
 var opBatchNormGatherStatsWithCounts = Operator{
 	Symbol: "aclnnBatchNormGatherStatsWithCounts", Library: "libopapi", Since: "8.1.RC1",
-	Params: "input mean invstd runningMean runningVar momentum eps counts meanAll invstdAll",
-	Slots:  "iiiii--ioo",
+	Slots: "iiiii--ioo",
 }
 
 // BatchNormGatherStatsWithCounts combines the means and reciprocal standard deviations of devices
@@ -1034,8 +1014,7 @@ type BatchNormReduceParams struct {
 
 var opBatchNormReduce = Operator{
 	Symbol: "aclnnBatchNormReduce", Library: "libopapi", Since: "2026-08",
-	Params: "x sum squareSum",
-	Slots:  "ioo",
+	Slots: "ioo",
 }
 
 // BatchNormReduce computes for each channel the sum and the sum of squares.
@@ -1076,8 +1055,7 @@ type BatchNormReduceBackwardParams struct {
 
 var opBatchNormReduceBackward = Operator{
 	Symbol: "aclnnBatchNormReduceBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOut input mean invstd weight inputG weightG biasG sumDy sumDyXmu gradWeight gradBias",
-	Slots:  "iiiii---oooo",
+	Slots: "iiiii---oooo",
 }
 
 // BatchNormReduceBackward computes the sums over the batch that gradients of batch normalisation
@@ -1121,8 +1099,7 @@ type BatchNormStatsParams struct {
 
 var opBatchNormStats = Operator{
 	Symbol: "aclnnBatchNormStats", Library: "libopapi", Since: "8.1.RC1",
-	Params: "input eps mean invstd",
-	Slots:  "i-oo",
+	Slots: "i-oo",
 }
 
 // BatchNormStats computes the mean and the reciprocal standard deviation of each channel.
@@ -1162,8 +1139,7 @@ type DeepNormParams struct {
 
 var opDeepNorm = Operator{
 	Symbol: "aclnnDeepNorm", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x gx beta gamma alpha epsilon meanOut rstdOut yOut",
-	Slots:  "iiii--ooo",
+	Slots: "iiii--ooo",
 }
 
 // DeepNorm normalises Alpha · X + Gx over the last dimensions, scales by Gamma and shifts by Beta.
@@ -1209,8 +1185,7 @@ type DeepNormGradParams struct {
 
 var opDeepNormGrad = Operator{
 	Symbol: "aclnnDeepNormGrad", Library: "libopapi", Since: "8.1.RC1",
-	Params: "dy x gx gamma mean rstd alpha dxOut dgxOut dbetaOut dgammaOut",
-	Slots:  "iiiiii-oooo",
+	Slots: "iiiiii-oooo",
 }
 
 // DeepNormGrad computes the gradients of DeepNorm.
@@ -1261,8 +1236,7 @@ type FastBatchNormBackwardParams struct {
 
 var opFastBatchNormBackward = Operator{
 	Symbol: "aclnnFastBatchNormBackward", Library: "libopapi", Since: "2026-08",
-	Params: "gradOut input weight runningMean runningVar saveMean saveInvstd training eps outputMask version gradInput gradWeight gradBias",
-	Slots:  "iiiiiii--h-ooo",
+	Slots: "iiiiiii--h-ooo",
 }
 
 // FastBatchNormBackward computes the gradients of BatchNorm; Version chooses the way.
@@ -1310,8 +1284,7 @@ type FastLayerNormParams struct {
 
 var opFastLayerNorm = Operator{
 	Symbol: "aclnnFastLayerNorm", Library: "libopapi", Since: "2026-08",
-	Params: "input normalizedShape weightOptional biasOptional eps out meanOutOptional rstdOutOptional",
-	Slots:  "ihii-ooo",
+	Slots: "ihii-ooo",
 }
 
 // FastLayerNorm normalises the last dimensions to mean 0 and variance 1, scales and shifts them.
@@ -1350,8 +1323,7 @@ type GemmaRmsNormParams struct {
 
 var opGemmaRmsNorm = Operator{
 	Symbol: "aclnnGemmaRmsNorm", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x gamma epsilon yOut rstdOut",
-	Slots:  "ii-oo",
+	Slots: "ii-oo",
 }
 
 // GemmaRmsNorm divides by the root mean square of the last dimensions and multiplies by 1 + Gamma.
@@ -1393,8 +1365,7 @@ type GroupNormParams struct {
 
 var opGroupNorm = Operator{
 	Symbol: "aclnnGroupNorm", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self gamma beta N C HxW group eps out meanOut rstdOut",
-	Slots:  "iii-----ooo",
+	Slots: "iii-----ooo",
 }
 
 // GroupNorm normalises groups of channels to mean 0 and variance 1, scales and shifts each channel.
@@ -1444,8 +1415,7 @@ type GroupNormBackwardParams struct {
 
 var opGroupNormBackward = Operator{
 	Symbol: "aclnnGroupNormBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOut input mean rstd gamma N C HxW group outputMask gradInput gradGammaOut gradBetaOut",
-	Slots:  "iiiii----hooo",
+	Slots: "iiiii----hooo",
 }
 
 // GroupNormBackward computes the gradients of GroupNorm.
@@ -1493,8 +1463,7 @@ type GroupNormSiluParams struct {
 
 var opGroupNormSilu = Operator{
 	Symbol: "aclnnGroupNormSilu", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self gamma beta group eps out meanOut rstdOut",
-	Slots:  "iii--ooo",
+	Slots: "iii--ooo",
 }
 
 // GroupNormSilu normalises groups of channels and applies Silu to the result.
@@ -1539,8 +1508,7 @@ type GroupNormSiluQuantParams struct {
 
 var opGroupNormSiluQuant = Operator{
 	Symbol: "aclnnGroupNormSiluQuant", Library: "libopapi", Since: "2026-08",
-	Params: "self gamma beta quantScale group eps activateSilu out meanOut rstdOut",
-	Slots:  "iiii---ooo",
+	Slots: "iiii---ooo",
 }
 
 // GroupNormSiluQuant normalises groups of channels, applies Silu, and quantises the result to int8.
@@ -1585,8 +1553,7 @@ type GroupNormSiluV2Params struct {
 
 var opGroupNormSiluV2 = Operator{
 	Symbol: "aclnnGroupNormSiluV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self gamma beta group eps activateSilu out meanOut rstdOut",
-	Slots:  "iii---ooo",
+	Slots: "iii---ooo",
 }
 
 // GroupNormSiluV2 normalises groups of channels and applies Silu to the result when ActivateSilu is
@@ -1634,8 +1601,7 @@ type GroupNormSwishParams struct {
 
 var opGroupNormSwish = Operator{
 	Symbol: "aclnnGroupNormSwish", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x gamma beta numGroups dataFormatOptional eps activateSwish swishScale yOut meanOut rstdOut",
-	Slots:  "iii-----ooo",
+	Slots: "iii-----ooo",
 }
 
 // GroupNormSwish normalises groups of channels and applies Swish to the result when ActivateSwish
@@ -1687,8 +1653,7 @@ type GroupNormSwishGradParams struct {
 
 var opGroupNormSwishGrad = Operator{
 	Symbol: "aclnnGroupNormSwishGrad", Library: "libopapi", Since: "8.1.RC1",
-	Params: "dy mean rstd x gamma beta numGroups dataFormatOptional swishScale dgammaIsRequire dbetaIsRequire dxOut dgammaOut dbetaOut",
-	Slots:  "iiiiii-----ooo",
+	Slots: "iiiiii-----ooo",
 }
 
 // GroupNormSwishGrad computes the gradients of GroupNormSwish.
@@ -1733,8 +1698,7 @@ type InplaceAddRmsNormParams struct {
 
 var opInplaceAddRmsNorm = Operator{
 	Symbol: "aclnnInplaceAddRmsNorm", Library: "libopapi", Since: "2026-08",
-	Params: "x1Ref x2Ref gamma epsilon rstdOut",
-	Slots:  "iii-o",
+	Slots: "iii-o",
 }
 
 // InplaceAddRmsNorm adds X2Ref to X1Ref, stores the sum in X2Ref and in X1Ref its quotient by the
@@ -1770,8 +1734,7 @@ type InplaceRenormParams struct {
 
 var opInplaceRenorm = Operator{
 	Symbol: "aclnnInplaceRenorm", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef p dim maxNorm",
-	Slots:  "ih-h",
+	Slots: "ih-h",
 }
 
 // InplaceRenorm is Renorm with the result in place of the first argument.
@@ -1809,8 +1772,7 @@ type InstanceNormParams struct {
 
 var opInstanceNorm = Operator{
 	Symbol: "aclnnInstanceNorm", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x gamma beta dataFormat eps y mean variance",
-	Slots:  "iii--ooo",
+	Slots: "iii--ooo",
 }
 
 // InstanceNorm normalises each channel of each image to mean 0 and variance 1, scales and shifts
@@ -1853,8 +1815,7 @@ type LayerNormParams struct {
 
 var opLayerNorm = Operator{
 	Symbol: "aclnnLayerNorm", Library: "libopapi", Since: "8.1.RC1",
-	Params: "input normalizedShape weightOptional biasOptional eps out meanOutOptional rstdOutOptional",
-	Slots:  "ihii-ooo",
+	Slots: "ihii-ooo",
 }
 
 // LayerNorm normalises the last dimensions to mean 0 and variance 1, scales and shifts them.
@@ -1899,8 +1860,7 @@ type LayerNormBackwardParams struct {
 
 var opLayerNormBackward = Operator{
 	Symbol: "aclnnLayerNormBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOut input normalizedShape mean rstd weightOptional biasOptional outputMask gradInputOut gradWeightOut gradBiasOut",
-	Slots:  "iihiiiihooo",
+	Slots: "iihiiiihooo",
 }
 
 // LayerNormBackward computes the gradients of LayerNorm that OutputMask asks for.
@@ -1947,8 +1907,7 @@ type LayerNormQuantParams struct {
 
 var opLayerNormQuant = Operator{
 	Symbol: "aclnnLayerNormQuant", Library: "libopapi", Since: "2026-08",
-	Params: "x gammma beta scale zeroPointsOptional quantMode epsilon res scaleOut",
-	Slots:  "iiiii--oo",
+	Slots: "iiiii--oo",
 }
 
 // LayerNormQuant computes LayerNorm and quantises its result.
@@ -1992,8 +1951,7 @@ type LayerNormWithImplModeParams struct {
 
 var opLayerNormWithImplMode = Operator{
 	Symbol: "aclnnLayerNormWithImplMode", Library: "libopapi", Since: "8.1.RC1",
-	Params: "input normalizedShape weightOptional biasOptional eps out meanOutOptional rstdOutOptional implMode",
-	Slots:  "ihii-ooo-",
+	Slots: "ihii-ooo-",
 }
 
 // LayerNormWithImplMode is LayerNorm whose precision ImplMode chooses.
@@ -2040,8 +1998,7 @@ type QuantizedBatchNormParams struct {
 
 var opQuantizedBatchNorm = Operator{
 	Symbol: "aclnnQuantizedBatchNorm", Library: "libopapi", Since: "2026-08",
-	Params: "input mean var inputScale inputZeroPoint outputScale outputZeroPoint weight bias epsilon output",
-	Slots:  "iiihhhhii-o",
+	Slots: "iiihhhhii-o",
 }
 
 // QuantizedBatchNorm dequantises, normalises each channel by mean and variance given, and quantises
@@ -2084,8 +2041,7 @@ type RenormParams struct {
 
 var opRenorm = Operator{
 	Symbol: "aclnnRenorm", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self p dim maxNorm out",
-	Slots:  "ih-ho",
+	Slots: "ih-ho",
 }
 
 // Renorm scales the slices along Dim whose norm of order P exceeds MaxNorm down to it.
@@ -2120,8 +2076,7 @@ type RmsNormParams struct {
 
 var opRmsNorm = Operator{
 	Symbol: "aclnnRmsNorm", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x gamma epsilon yOut rstdOut",
-	Slots:  "ii-oo",
+	Slots: "ii-oo",
 }
 
 // RmsNorm divides by the root mean square of the last dimensions and multiplies by Gamma.
@@ -2163,8 +2118,7 @@ type RmsNormDynamicMxQuantParams struct {
 
 var opRmsNormDynamicMxQuant = Operator{
 	Symbol: "aclnnRmsNormDynamicMxQuant", Library: "libopapi", Since: "2026-08",
-	Params: "x gamma beta epsilon scaleAlg roundMode dstType outputRstd yOut mxscaleOut rstdOut",
-	Slots:  "iii-----ooo",
+	Slots: "iii-----ooo",
 }
 
 // RmsNormDynamicMxQuant computes RmsNorm and quantises blocks of its result to 8- or 4-bit floats
@@ -2210,8 +2164,7 @@ type RmsNormDynamicQuantParams struct {
 
 var opRmsNormDynamicQuant = Operator{
 	Symbol: "aclnnRmsNormDynamicQuant", Library: "libopapi", Since: "2026-08",
-	Params: "x gamma smoothScalesOptional betaOptional epsilon dstType yOut scaleOut",
-	Slots:  "iiii--oo",
+	Slots: "iiii--oo",
 }
 
 // RmsNormDynamicQuant computes RmsNorm and quantises each row with a scale of its own.
@@ -2251,8 +2204,7 @@ type RmsNormGradParams struct {
 
 var opRmsNormGrad = Operator{
 	Symbol: "aclnnRmsNormGrad", Library: "libopapi", Since: "8.1.RC1",
-	Params: "dy x rstd gamma dxOut dgammaOut",
-	Slots:  "iiiioo",
+	Slots: "iiiioo",
 }
 
 // RmsNormGrad computes the gradients of RmsNorm.
@@ -2294,8 +2246,7 @@ type RmsNormGradQuantParams struct {
 
 var opRmsNormGradQuant = Operator{
 	Symbol: "aclnnRmsNormGradQuant", Library: "libopapi", Since: "2026-08",
-	Params: "dy x rstd gamma scalesX offsetXOptional quantMode divMode dxOut dgammaOut",
-	Slots:  "iiiiii--oo",
+	Slots: "iiiiii--oo",
 }
 
 // RmsNormGradQuant computes the gradients of RmsNorm and quantises that of its input.
@@ -2338,8 +2289,7 @@ type RmsNormQuantParams struct {
 
 var opRmsNormQuant = Operator{
 	Symbol: "aclnnRmsNormQuant", Library: "libopapi", Since: "2026-08",
-	Params: "x gamma beta scale offset epsilon y",
-	Slots:  "iiiii-o",
+	Slots: "iiiii-o",
 }
 
 // RmsNormQuant computes RmsNorm plus Beta and quantises it: y / Scale + Offset.
@@ -2382,8 +2332,7 @@ type RmsNormQuantV3Params struct {
 
 var opRmsNormQuantV3 = Operator{
 	Symbol: "aclnnRmsNormQuantV3", Library: "libopapi", Since: "2026-08",
-	Params: "x gamma scale offset beta epsilon divMode outputRstd y rstd",
-	Slots:  "iiiii---oo",
+	Slots: "iiiii---oo",
 }
 
 // RmsNormQuantV3 is RmsNormQuant that can divide by the scale and gives the reciprocal root mean
@@ -2429,8 +2378,7 @@ type SyncBatchNormGatherStatsParams struct {
 
 var opSyncBatchNormGatherStats = Operator{
 	Symbol: "aclnnSyncBatchNormGatherStats", Library: "libopapi", Since: "2026-08",
-	Params: "totalSum totalSquareSum sampleCount mean variance momentum eps batchMean batchInvstd",
-	Slots:  "iiiii--oo",
+	Slots: "iiiii--oo",
 }
 
 // SyncBatchNormGatherStats combines the sums of all devices to means and reciprocal standard

@@ -20,8 +20,7 @@ type AmpUpdateScaleParams struct {
 
 var opAmpUpdateScale = Operator{
 	Symbol: "aclnnAmpUpdateScale", Library: "libopapi", Since: "2026-08",
-	Params: "currentScale growthTracker foundInf growthFactor backoffFactor growthInterval updatedScale updatedGrowthTracker",
-	Slots:  "iii---oo",
+	Slots: "iii---oo",
 }
 
 // AmpUpdateScale grows the loss scale of mixed precision after GrowthInterval finite steps and
@@ -66,8 +65,7 @@ type ApplyAdadeltaParams struct {
 
 var opApplyAdadelta = Operator{
 	Symbol: "aclnnApplyAdadelta", Library: "libopapi", Since: "2026-08",
-	Params: "var accum accumUpdate lr rho epsilon grad varOut accumOut accumUpdateOut",
-	Slots:  "iiihhhiooo",
+	Slots: "iiihhhiooo",
 }
 
 // ApplyAdadelta updates parameters by one step of Adadelta.
@@ -114,8 +112,7 @@ type ApplyAdamParams struct {
 
 var opApplyAdam = Operator{
 	Symbol: "aclnnApplyAdam", Library: "libopapi", Since: "2026-08",
-	Params: "varRef m v beta1Power beta2Power lr beta1 beta2 epsilon grad useLocking useNesterov",
-	Slots:  "iiiiiiiiii--",
+	Slots: "iiiiiiiiii--",
 }
 
 // ApplyAdam updates parameters by one step of Adam.
@@ -168,8 +165,7 @@ type ApplyAdamDParams struct {
 
 var opApplyAdamD = Operator{
 	Symbol: "aclnnApplyAdamD", Library: "libopapi", Since: "2026-08",
-	Params: "var m v beta1Power beta2Power lr beta1 beta2 epsilon grad useLocking useNesterov varOut mOut vOut",
-	Slots:  "iiiiiiiiii--ooo",
+	Slots: "iiiiiiiiii--ooo",
 }
 
 // ApplyAdamD computes one step of Adam and gives the new parameters and moments as outputs.
@@ -224,8 +220,7 @@ type ApplyAdamWParams struct {
 
 var opApplyAdamW = Operator{
 	Symbol: "aclnnApplyAdamW", Library: "libopapi", Since: "2026-08",
-	Params: "varRef mRef vRef beta1Power beta2Power lr weightDecay beta1 beta2 eps grad maxGradNormOptional amsgrad maximize",
-	Slots:  "iiiiiiiiiiii--",
+	Slots: "iiiiiiiiiiii--",
 }
 
 // ApplyAdamW updates parameters by one step of AdamW, with the powers of the betas as tensors.
@@ -282,8 +277,7 @@ type ApplyAdamWQuantParams struct {
 
 var opApplyAdamWQuant = Operator{
 	Symbol: "aclnnApplyAdamWQuant", Library: "libopapi", Since: "2026-08",
-	Params: "varRef grad mRef vRef qmapM qmapV absmaxMRef absmaxVRef step lr beta1 beta2 weightDecay eps gnormScale quantModeOptional blockSize",
-	Slots:  "iiiiiiiii--------",
+	Slots: "iiiiiiiii--------",
 }
 
 // ApplyAdamWQuant updates parameters by one step of AdamW with moments stored as 8-bit indices into
@@ -340,8 +334,7 @@ type ApplyAdamWV2Params struct {
 
 var opApplyAdamWV2 = Operator{
 	Symbol: "aclnnApplyAdamWV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "varRef mRef vRef maxGradNormOptionalRef grad step lr beta1 beta2 weightDecay eps amsgrad maximize",
-	Slots:  "iiiiii-------",
+	Slots: "iiiiii-------",
 }
 
 // ApplyAdamWV2 updates parameters by one step of AdamW, with the count of steps as a tensor.
@@ -392,8 +385,7 @@ type ApplyAdamaxParams struct {
 
 var opApplyAdamax = Operator{
 	Symbol: "aclnnApplyAdamax", Library: "libopapi", Since: "2026-08",
-	Params: "var m v beta1Power lr beta1 beta2 epsilon grad varOut mOut vOut",
-	Slots:  "iiihhhhhiooo",
+	Slots: "iiihhhhhiooo",
 }
 
 // ApplyAdamax computes one step of Adamax and gives the new parameters and moments as outputs.
@@ -438,8 +430,7 @@ type ApplyFtrlParams struct {
 
 var opApplyFtrl = Operator{
 	Symbol: "aclnnApplyFtrl", Library: "libopapi", Since: "2026-08",
-	Params: "varRef accumRef linearRef grad lr l1 l2 lrPower useLocking",
-	Slots:  "iiiiiiii-",
+	Slots: "iiiiiiii-",
 }
 
 // ApplyFtrl updates parameters by one step of follow the regularised leader.
@@ -488,8 +479,7 @@ type ApplyFusedEmaAdamParams struct {
 
 var opApplyFusedEmaAdam = Operator{
 	Symbol: "aclnnApplyFusedEmaAdam", Library: "libopapi", Since: "8.1.RC1",
-	Params: "grad varRef mRef vRef sRef step lr emaDecay beta1 beta2 eps mode biasCorrection weightDecay",
-	Slots:  "iiiiii--------",
+	Slots: "iiiiii--------",
 }
 
 // ApplyFusedEmaAdam updates parameters by one step of Adam or AdamW and their moving average as
@@ -533,8 +523,7 @@ type ApplyGradientDescentParams struct {
 
 var opApplyGradientDescent = Operator{
 	Symbol: "aclnnApplyGradientDescent", Library: "libopapi", Since: "2026-08",
-	Params: "var alpha delta",
-	Slots:  "iii",
+	Slots: "iii",
 }
 
 // ApplyGradientDescent updates parameters by gradient descent: var − alpha · delta.
@@ -566,8 +555,7 @@ type ForeachNonFiniteCheckAndUnscaleParams struct {
 
 var opForeachNonFiniteCheckAndUnscale = Operator{
 	Symbol: "aclnnForeachNonFiniteCheckAndUnscale", Library: "libopapi", Since: "2026-08",
-	Params: "scaledGrads foundInf invScale",
-	Slots:  "iii",
+	Slots: "iii",
 }
 
 // ForeachNonFiniteCheckAndUnscale multiplies gradients by InvScale in place and sets FoundInf to 1
@@ -615,8 +603,7 @@ type FusedAdamwParams struct {
 
 var opFusedAdamw = Operator{
 	Symbol: "aclnnFusedAdamw", Library: "libopapi", Since: "2026-08",
-	Params: "paramsRef grads expAvgsRef expAvgSqsRef maxExpAvgSqsRef stateSteps gradScaleOptional foundInfOptional lr beta1 beta2 weightDecay eps amsgrad maximize",
-	Slots:  "iiiiiiii-------",
+	Slots: "iiiiiiii-------",
 }
 
 // FusedAdamw updates lists of parameters by one step of AdamW.
@@ -669,8 +656,7 @@ type FusedSgdParams struct {
 
 var opFusedSgd = Operator{
 	Symbol: "aclnnFusedSgd", Library: "libopapi", Since: "2026-08",
-	Params: "paramsRef gradsRef momentumBufferListOptionalRef gradScaleOptional weightDecay momentum lr dampening nesterov maximize isFirstStep",
-	Slots:  "iiii-------",
+	Slots: "iiii-------",
 }
 
 // FusedSgd updates lists of parameters by one step of gradient descent with momentum.
@@ -718,8 +704,7 @@ type SilentCheckParams struct {
 
 var opSilentCheck = Operator{
 	Symbol: "aclnnSilentCheck", Library: "libopapi", Since: "8.1.RC1",
-	Params: "val inputGradRef sfdaRef stepRef cMinSteps cThreshL1 cCoeffL1 cThreshL2 cCoeffL2 npuAsdDetect result",
-	Slots:  "iiii------o",
+	Slots: "iiii------o",
 }
 
 // SilentCheck watches a value of training for jumps that a silent fault of the hardware may have
@@ -770,8 +755,7 @@ type SilentCheckV2Params struct {
 
 var opSilentCheckV2 = Operator{
 	Symbol: "aclnnSilentCheckV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "val max avgRef inputGradRef stepRef dstSize dstStride dstOffset cThreshL1 cThreshL2 beta1 npuAsdDetect result",
-	Slots:  "iiiiihhh----o",
+	Slots: "iiiiihhh----o",
 }
 
 // SilentCheckV2 watches a value of training for jumps that a silent fault of the hardware may have

@@ -15,8 +15,7 @@ type AdaptiveAvgPool2dParams struct {
 
 var opAdaptiveAvgPool2d = Operator{
 	Symbol: "aclnnAdaptiveAvgPool2d", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self outputSize out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // AdaptiveAvgPool2d averages images over windows that divide them into OutputSize parts.
@@ -47,8 +46,7 @@ type AdaptiveAvgPool2dBackwardParams struct {
 
 var opAdaptiveAvgPool2dBackward = Operator{
 	Symbol: "aclnnAdaptiveAvgPool2dBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // AdaptiveAvgPool2dBackward computes the gradient of AdaptiveAvgPool2d.
@@ -80,8 +78,7 @@ type AdaptiveAvgPool3dParams struct {
 
 var opAdaptiveAvgPool3d = Operator{
 	Symbol: "aclnnAdaptiveAvgPool3d", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self outputSize out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // AdaptiveAvgPool3d averages volumes over windows that divide them into OutputSize parts.
@@ -113,8 +110,7 @@ type AdaptiveAvgPool3dBackwardParams struct {
 
 var opAdaptiveAvgPool3dBackward = Operator{
 	Symbol: "aclnnAdaptiveAvgPool3dBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // AdaptiveAvgPool3dBackward computes the gradient of AdaptiveAvgPool3d.
@@ -148,8 +144,7 @@ type AdaptiveMaxPool2dParams struct {
 
 var opAdaptiveMaxPool2d = Operator{
 	Symbol: "aclnnAdaptiveMaxPool2d", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self outputSize outputOut indicesOut",
-	Slots:  "ihoo",
+	Slots: "ihoo",
 }
 
 // AdaptiveMaxPool2d takes the maximum, with its index, of each of OutputSize parts of images.
@@ -183,8 +178,7 @@ type AdaptiveMaxPool2dBackwardParams struct {
 
 var opAdaptiveMaxPool2dBackward = Operator{
 	Symbol: "aclnnAdaptiveMaxPool2dBackward", Library: "libopapi", Since: "2026-08",
-	Params: "gradOutput self indices gradInput",
-	Slots:  "iiio",
+	Slots: "iiio",
 }
 
 // AdaptiveMaxPool2dBackward computes the gradient of AdaptiveMaxPool2d.
@@ -218,8 +212,7 @@ type AdaptiveMaxPool3dParams struct {
 
 var opAdaptiveMaxPool3d = Operator{
 	Symbol: "aclnnAdaptiveMaxPool3d", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self outputSize outputOut indicesOut",
-	Slots:  "ihoo",
+	Slots: "ihoo",
 }
 
 // AdaptiveMaxPool3d takes the maximum, with its index, of each of OutputSize parts of volumes.
@@ -253,8 +246,7 @@ type AdaptiveMaxPool3dBackwardParams struct {
 
 var opAdaptiveMaxPool3dBackward = Operator{
 	Symbol: "aclnnAdaptiveMaxPool3dBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self indices gradInput",
-	Slots:  "iiio",
+	Slots: "iiio",
 }
 
 // AdaptiveMaxPool3dBackward computes the gradient of AdaptiveMaxPool3d.
@@ -294,8 +286,7 @@ type AvgPool2dParams struct {
 
 var opAvgPool2d = Operator{
 	Symbol: "aclnnAvgPool2d", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self kernelSize strides paddings ceilMode countIncludePad divisorOverride cubeMathType out",
-	Slots:  "ihhh----o",
+	Slots: "ihhh----o",
 }
 
 // AvgPool2d averages images over windows.
@@ -340,8 +331,7 @@ type AvgPool2dBackwardParams struct {
 
 var opAvgPool2dBackward = Operator{
 	Symbol: "aclnnAvgPool2dBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self kernelSize stride padding ceilMode countIncludePad divisorOverride cubeMathType gradInput",
-	Slots:  "iihhh----o",
+	Slots: "iihhh----o",
 }
 
 // AvgPool2dBackward computes the gradient of AvgPool2d.
@@ -385,8 +375,7 @@ type AvgPool3dParams struct {
 
 var opAvgPool3d = Operator{
 	Symbol: "aclnnAvgPool3d", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self kernelSize stride padding ceilMode countIncludePad divisorOverride out",
-	Slots:  "ihhh---o",
+	Slots: "ihhh---o",
 }
 
 // AvgPool3d averages volumes over windows.
@@ -429,8 +418,7 @@ type AvgPool3dBackwardParams struct {
 
 var opAvgPool3dBackward = Operator{
 	Symbol: "aclnnAvgPool3dBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self kernelSize stride padding ceilMode countIncludePad divisorOverride output",
-	Slots:  "iihhh---o",
+	Slots: "iihhh---o",
 }
 
 // AvgPool3dBackward computes the gradient of AvgPool3d.
@@ -467,8 +455,7 @@ type GlobalAveragePoolParams struct {
 
 var opGlobalAveragePool = Operator{
 	Symbol: "aclnnGlobalAveragePool", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // GlobalAveragePool averages each channel over all places.
@@ -498,8 +485,7 @@ type GlobalMaxPoolParams struct {
 
 var opGlobalMaxPool = Operator{
 	Symbol: "aclnnGlobalMaxPool", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // GlobalMaxPool takes the maximum of each channel over all places.
@@ -535,8 +521,7 @@ type MaxPoolParams struct {
 
 var opMaxPool = Operator{
 	Symbol: "aclnnMaxPool", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self kernelShape strides autoPad pads dilations ceilMode out",
-	Slots:  "ihh-hh-o",
+	Slots: "ihh-hh-o",
 }
 
 // MaxPool takes the maxima of windows of images.
@@ -578,8 +563,7 @@ type MaxPool2dWithIndicesParams struct {
 
 var opMaxPool2dWithIndices = Operator{
 	Symbol: "aclnnMaxPool2dWithIndices", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self kernelSize stride padding dilation ceilMode out indices",
-	Slots:  "ihhhh-oo",
+	Slots: "ihhhh-oo",
 }
 
 // MaxPool2dWithIndices takes the maxima of windows of images and their indices.
@@ -623,8 +607,7 @@ type MaxPool2dWithIndicesBackwardParams struct {
 
 var opMaxPool2dWithIndicesBackward = Operator{
 	Symbol: "aclnnMaxPool2dWithIndicesBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self indices kernelSize stride padding dilation ceilMode gradInput",
-	Slots:  "iiihhhh-o",
+	Slots: "iiihhhh-o",
 }
 
 // MaxPool2dWithIndicesBackward computes the gradient of MaxPool2dWithIndices.
@@ -670,8 +653,7 @@ type MaxPool2dWithMaskParams struct {
 
 var opMaxPool2dWithMask = Operator{
 	Symbol: "aclnnMaxPool2dWithMask", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self kernelSize stride padding dilation ceilMode out indices",
-	Slots:  "ihhhh-oo",
+	Slots: "ihhhh-oo",
 }
 
 // MaxPool2dWithMask takes the maxima of windows of images and marks their places by bits.
@@ -714,8 +696,7 @@ type MaxPool2dWithMaskBackwardParams struct {
 
 var opMaxPool2dWithMaskBackward = Operator{
 	Symbol: "aclnnMaxPool2dWithMaskBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self indices kernelSize stride padding dilation ceilMode gradInput",
-	Slots:  "iiihhhh-o",
+	Slots: "iiihhhh-o",
 }
 
 // MaxPool2dWithMaskBackward computes the gradient of MaxPool2dWithMask.
@@ -760,8 +741,7 @@ type MaxPool3DParams struct {
 
 var opMaxPool3D = Operator{
 	Symbol: "aclnnMaxPool3D", Library: "libopapi", Since: "2026-08",
-	Params: "x ksize strides padding padsOptional dilationOptional ceilMode dataFormatOptional out",
-	Slots:  "ihh-hh--o",
+	Slots: "ihh-hh--o",
 }
 
 // MaxPool3D takes the maxima of windows of volumes.
@@ -803,8 +783,7 @@ type MaxPool3dWithArgmaxParams struct {
 
 var opMaxPool3dWithArgmax = Operator{
 	Symbol: "aclnnMaxPool3dWithArgmax", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self kernelSize stride padding dilation ceilMode out indices",
-	Slots:  "ihhhh-oo",
+	Slots: "ihhhh-oo",
 }
 
 // MaxPool3dWithArgmax takes the maxima of windows of volumes and their indices.
@@ -848,8 +827,7 @@ type MaxPool3dWithArgmaxBackwardParams struct {
 
 var opMaxPool3dWithArgmaxBackward = Operator{
 	Symbol: "aclnnMaxPool3dWithArgmaxBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self indices kernelSize stride padding dilation ceilMode gradInput",
-	Slots:  "iiihhhh-o",
+	Slots: "iiihhhh-o",
 }
 
 // MaxPool3dWithArgmaxBackward computes the gradient of MaxPool3dWithArgmax.
@@ -893,8 +871,7 @@ type MaxPoolV3Params struct {
 
 var opMaxPoolV3 = Operator{
 	Symbol: "aclnnMaxPoolV3", Library: "libopapi", Since: "2026-08",
-	Params: "x ksize strides pads ceilMode out",
-	Slots:  "ihhhho",
+	Slots: "ihhhho",
 }
 
 // MaxPoolV3 takes the maxima of windows of images.
@@ -929,8 +906,7 @@ type MaxUnpool2dParams struct {
 
 var opMaxUnpool2d = Operator{
 	Symbol: "aclnnMaxUnpool2d", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self indices outputSize out",
-	Slots:  "iiho",
+	Slots: "iiho",
 }
 
 // MaxUnpool2d writes each element to the place of an image that its index gives, zero elsewhere.
@@ -965,8 +941,7 @@ type MaxUnpool2dBackwardParams struct {
 
 var opMaxUnpool2dBackward = Operator{
 	Symbol: "aclnnMaxUnpool2dBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self indices outputSize out",
-	Slots:  "iiiho",
+	Slots: "iiiho",
 }
 
 // MaxUnpool2dBackward takes the gradients at the places that the indices give.
@@ -1004,8 +979,7 @@ type MaxUnpool3dParams struct {
 
 var opMaxUnpool3d = Operator{
 	Symbol: "aclnnMaxUnpool3d", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self indices outputSize stride padding outRef",
-	Slots:  "iihhhi",
+	Slots: "iihhhi",
 }
 
 // MaxUnpool3d writes each element to the place of a volume that its index gives, zero elsewhere.
@@ -1044,8 +1018,7 @@ type MaxUnpool3dBackwardParams struct {
 
 var opMaxUnpool3dBackward = Operator{
 	Symbol: "aclnnMaxUnpool3dBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput self indices outputSize stride padding out",
-	Slots:  "iiihhho",
+	Slots: "iiihhho",
 }
 
 // MaxUnpool3dBackward takes the gradients at the places that the indices give.

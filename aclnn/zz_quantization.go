@@ -17,8 +17,7 @@ type AntiMxQuantParams struct {
 
 var opAntiMxQuant = Operator{
 	Symbol: "aclnnAntiMxQuant", Library: "libopapi", Since: "2026-08",
-	Params: "x mxscale axis dstType y",
-	Slots:  "ii--o",
+	Slots: "ii--o",
 }
 
 // AntiMxQuant turns blocks of 8- or 4-bit floats with a shared exponent into floats.
@@ -55,8 +54,7 @@ type AscendAntiQuantParams struct {
 
 var opAscendAntiQuant = Operator{
 	Symbol: "aclnnAscendAntiQuant", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x scale offset dstType sqrtMode y",
-	Slots:  "iii--o",
+	Slots: "iii--o",
 }
 
 // AscendAntiQuant turns integers into floats: (X + Offset) · Scale, Scale being squared when
@@ -97,8 +95,7 @@ type AscendQuantParams struct {
 
 var opAscendQuant = Operator{
 	Symbol: "aclnnAscendQuant", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x scale offset sqrtMode roundMode dstType y",
-	Slots:  "iii---o",
+	Slots: "iii---o",
 }
 
 // AscendQuant quantises: X · Scale + Offset, rounded as RoundMode says, Scale being squared when
@@ -140,8 +137,7 @@ type AscendQuantV3Params struct {
 
 var opAscendQuantV3 = Operator{
 	Symbol: "aclnnAscendQuantV3", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x scale offset sqrtMode roundMode dstType axis y",
-	Slots:  "iii----o",
+	Slots: "iii----o",
 }
 
 // AscendQuantV3 is AscendQuant whose scale and offset may lie along Axis.
@@ -177,8 +173,7 @@ type ConvertWeightToINT4PackParams struct {
 
 var opConvertWeightToINT4Pack = Operator{
 	Symbol: "aclnnConvertWeightToINT4Pack", Library: "libopapi", Since: "8.1.RC1",
-	Params: "weight weightInt4Pack",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // ConvertWeightToINT4Pack packs 4-bit integers that lie in int32 elements, eight to an element.
@@ -213,8 +208,7 @@ type DequantBiasParams struct {
 
 var opDequantBias = Operator{
 	Symbol: "aclnnDequantBias", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x weightScale activateScaleOptional biasOptional outputDtype out",
-	Slots:  "iiii-o",
+	Slots: "iiii-o",
 }
 
 // DequantBias turns int32 sums into 16-bit floats: X, with the bias added before or after, times
@@ -261,8 +255,7 @@ type DequantSituQuantParams struct {
 
 var opDequantSituQuant = Operator{
 	Symbol: "aclnnDequantSituQuant", Library: "libopapi", Since: "2026-08",
-	Params: "x weightScaleOptional activationScaleOptional biasOptional quantScaleOptional quantOffsetOptional groupIndexOptional beta linearBeta activateLeft quantTypeOptional yOut yScaleOut",
-	Slots:  "iiiiiii----oo",
+	Slots: "iiiiiii----oo",
 }
 
 // DequantSituQuant dequantises, computes SituGlu, and quantises its result.
@@ -313,8 +306,7 @@ type DequantSwigluQuantParams struct {
 
 var opDequantSwigluQuant = Operator{
 	Symbol: "aclnnDequantSwigluQuant", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x weightScaleOptional activationScaleOptional biasOptional quantScaleOptional quantOffsetOptional groupIndexOptional activateLeft quantModeOptional yOut scaleOut",
-	Slots:  "iiiiiii--oo",
+	Slots: "iiiiiii--oo",
 }
 
 // DequantSwigluQuant dequantises, computes SwiGlu, and quantises its result.
@@ -370,8 +362,7 @@ type DequantSwigluQuantV2Params struct {
 
 var opDequantSwigluQuantV2 = Operator{
 	Symbol: "aclnnDequantSwigluQuantV2", Library: "libopapi", Since: "2026-08",
-	Params: "x weightScaleOptional activationScaleOptional biasOptional quantScaleOptional quantOffsetOptional groupIndexOptional activateLeft quantModeOptional dstType roundModeOptional activateDim swigluMode clampLimit gluAlpha gluBias yOut scaleOut",
-	Slots:  "iiiiiii---------oo",
+	Slots: "iiiiiii---------oo",
 }
 
 // DequantSwigluQuantV2 is DequantSwigluQuant with variants of SwiGlu and a choice of the output's
@@ -425,8 +416,7 @@ type DynamicBlockQuantParams struct {
 
 var opDynamicBlockQuant = Operator{
 	Symbol: "aclnnDynamicBlockQuant", Library: "libopapi", Since: "2026-08",
-	Params: "x minScale roundModeOptional dstType rowBlockSize colBlockSize yOut scaleOut",
-	Slots:  "i-----oo",
+	Slots: "i-----oo",
 }
 
 // DynamicBlockQuant quantises blocks of rows and columns with a scale for each, which it gives.
@@ -469,8 +459,7 @@ type DynamicBlockQuantV2Params struct {
 
 var opDynamicBlockQuantV2 = Operator{
 	Symbol: "aclnnDynamicBlockQuantV2", Library: "libopapi", Since: "2026-08",
-	Params: "x minScale roundModeOptional dstType rowBlockSize colBlockSize dstTypeMax yOut scaleOut",
-	Slots:  "i------oo",
+	Slots: "i------oo",
 }
 
 // DynamicBlockQuantV2 is DynamicBlockQuant with a choice of the greatest quantised value.
@@ -509,8 +498,7 @@ type DynamicQuantParams struct {
 
 var opDynamicQuant = Operator{
 	Symbol: "aclnnDynamicQuant", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x smoothScalesOptional yOut scaleOut",
-	Slots:  "iioo",
+	Slots: "iioo",
 }
 
 // DynamicQuant quantises each row with a scale of its own, which it gives.
@@ -547,8 +535,7 @@ type DynamicQuantV2Params struct {
 
 var opDynamicQuantV2 = Operator{
 	Symbol: "aclnnDynamicQuantV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x smoothScalesOptional groupIndexOptional dstType yOut scaleOut offsetOut",
-	Slots:  "iii-ooo",
+	Slots: "iii-ooo",
 }
 
 // DynamicQuantV2 is DynamicQuant that also gives offsets for asymmetric quantisation; smoothing
@@ -592,8 +579,7 @@ type DynamicQuantV3Params struct {
 
 var opDynamicQuantV3 = Operator{
 	Symbol: "aclnnDynamicQuantV3", Library: "libopapi", Since: "2026-08",
-	Params: "x smoothScalesOptional groupIndexOptional dstType isSymmetrical quantMode yOut scaleOut offsetOut",
-	Slots:  "iii---ooo",
+	Slots: "iii---ooo",
 }
 
 // DynamicQuantV3 is DynamicQuantV2 with a choice of symmetry and of one scale for each row, column
@@ -640,8 +626,7 @@ type DynamicQuantV4Params struct {
 
 var opDynamicQuantV4 = Operator{
 	Symbol: "aclnnDynamicQuantV4", Library: "libopapi", Since: "2026-08",
-	Params: "x smoothScalesOptional groupIndexOptional dstType isSymmetrical quantMode dstTypeMax yOut scaleOut offsetOut",
-	Slots:  "iii----ooo",
+	Slots: "iii----ooo",
 }
 
 // DynamicQuantV4 is DynamicQuantV3 with a choice of the greatest quantised value.
@@ -686,8 +671,7 @@ type FakeQuantPerChannelAffineCachemaskParams struct {
 
 var opFakeQuantPerChannelAffineCachemask = Operator{
 	Symbol: "aclnnFakeQuantPerChannelAffineCachemask", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self scale zeroPoint axis quantMin quantMax out mask",
-	Slots:  "iii---oo",
+	Slots: "iii---oo",
 }
 
 // FakeQuantPerChannelAffineCachemask quantises and dequantises with a scale for each channel, and
@@ -733,8 +717,7 @@ type FakeQuantPerTensorAffineCachemaskParams struct {
 
 var opFakeQuantPerTensorAffineCachemask = Operator{
 	Symbol: "aclnnFakeQuantPerTensorAffineCachemask", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self scale zeroPoint fakeQuantEnabled quantMin quantMax out mask",
-	Slots:  "iii---oo",
+	Slots: "iii---oo",
 }
 
 // FakeQuantPerTensorAffineCachemask quantises and dequantises with one scale, and marks the
@@ -777,8 +760,7 @@ type FlatQuantParams struct {
 
 var opFlatQuant = Operator{
 	Symbol: "aclnnFlatQuant", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x kroneckerP1 kroneckerP2 clipRatio out quantScale",
-	Slots:  "iii-oo",
+	Slots: "iii-oo",
 }
 
 // FlatQuant multiplies matrices from left and right and quantises the result.
@@ -817,8 +799,7 @@ type FlatQuantV2Params struct {
 
 var opFlatQuantV2 = Operator{
 	Symbol: "aclnnFlatQuantV2", Library: "libopapi", Since: "2026-08",
-	Params: "x kroneckerP1 kroneckerP2 clipRatio dstTypeMax out quantScale",
-	Slots:  "iii--oo",
+	Slots: "iii--oo",
 }
 
 // FlatQuantV2 is FlatQuant with a choice of the greatest quantised value.
@@ -860,8 +841,7 @@ type FlatQuantV3Params struct {
 
 var opFlatQuantV3 = Operator{
 	Symbol: "aclnnFlatQuantV3", Library: "libopapi", Since: "2026-08",
-	Params: "x kroneckerP1 kroneckerP2 groupListOptional clipRatio dstTypeMax groupListType out quantScale",
-	Slots:  "iiii---oo",
+	Slots: "iiii---oo",
 }
 
 // FlatQuantV3 is FlatQuantV2 for groups of matrices.
@@ -905,8 +885,7 @@ type GeluQuantParams struct {
 
 var opGeluQuant = Operator{
 	Symbol: "aclnnGeluQuant", Library: "libopapi", Since: "2026-08",
-	Params: "self inputScaleOptional inputOffsetOptional approximate quantMode roundMode dstType y outScaleOptional",
-	Slots:  "iii----oo",
+	Slots: "iii----oo",
 }
 
 // GeluQuant computes Gelu and quantises its result, with scales given or found.
@@ -948,8 +927,7 @@ type GroupQuantParams struct {
 
 var opGroupQuant = Operator{
 	Symbol: "aclnnGroupQuant", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x scale groupIndex offsetOptional dstType y",
-	Slots:  "iiii-o",
+	Slots: "iiii-o",
 }
 
 // GroupQuant quantises the rows of each group with its scales.
@@ -988,8 +966,7 @@ type GroupedDynamicMxQuantParams struct {
 
 var opGroupedDynamicMxQuant = Operator{
 	Symbol: "aclnnGroupedDynamicMxQuant", Library: "libopapi", Since: "2026-08",
-	Params: "x groupIndex roundMode dstType blocksize y mxscale",
-	Slots:  "ii---oo",
+	Slots: "ii---oo",
 }
 
 // GroupedDynamicMxQuant quantises blocks within groups to 8-bit floats with a shared exponent.
@@ -1031,8 +1008,7 @@ type GroupedDynamicMxQuantV2Params struct {
 
 var opGroupedDynamicMxQuantV2 = Operator{
 	Symbol: "aclnnGroupedDynamicMxQuantV2", Library: "libopapi", Since: "2026-08",
-	Params: "x groupIndex roundMode dstType blocksize scaleAlg dstTypeMax y mxscale",
-	Slots:  "ii-----oo",
+	Slots: "ii-----oo",
 }
 
 // GroupedDynamicMxQuantV2 is GroupedDynamicMxQuant for 4-bit floats too, with a choice of how
@@ -1075,8 +1051,7 @@ type GroupedQuantMaxParams struct {
 
 var opGroupedQuantMax = Operator{
 	Symbol: "aclnnGroupedQuantMax", Library: "libopapi", Since: "2026-08",
-	Params: "x scale groupList roundMode dstType y amax",
-	Slots:  "iii--oo",
+	Slots: "iii--oo",
 }
 
 // GroupedQuantMax quantises the rows of each group with its scale and gives its greatest absolute
@@ -1116,8 +1091,7 @@ type QuantMaxParams struct {
 
 var opQuantMax = Operator{
 	Symbol: "aclnnQuantMax", Library: "libopapi", Since: "2026-08",
-	Params: "x scale roundMode dstType y amax",
-	Slots:  "ii--oo",
+	Slots: "ii--oo",
 }
 
 // QuantMax quantises with one scale and gives the greatest absolute value.
@@ -1155,8 +1129,7 @@ type QuantizeParams struct {
 
 var opQuantize = Operator{
 	Symbol: "aclnnQuantize", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x scales zeroPoints dtype axis out",
-	Slots:  "iii--o",
+	Slots: "iii--o",
 }
 
 // Quantize quantises: X / scale + zero point, rounded, with one scale or one for each slice along
@@ -1199,8 +1172,7 @@ type RotateQuantParams struct {
 
 var opRotateQuant = Operator{
 	Symbol: "aclnnRotateQuant", Library: "libopapi", Since: "2026-08",
-	Params: "x rotation alpha axis roundMode scaleAlg dstTypeMax trans yOut scaleOut",
-	Slots:  "iii-----oo",
+	Slots: "iii-----oo",
 }
 
 // RotateQuant multiplies by a rotation, limits the result and quantises it with scales that it
@@ -1245,8 +1217,7 @@ type SwiGluQuantParams struct {
 
 var opSwiGluQuant = Operator{
 	Symbol: "aclnnSwiGluQuant", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x smoothScalesOptional offsetsOptional groupIndexOptional activateLeft quantModeOptional yOut scaleOut",
-	Slots:  "iiii--oo",
+	Slots: "iiii--oo",
 }
 
 // SwiGluQuant computes SwiGlu and quantises its result, with smoothing scales by group.
@@ -1290,8 +1261,7 @@ type SwiGluQuantV2Params struct {
 
 var opSwiGluQuantV2 = Operator{
 	Symbol: "aclnnSwiGluQuantV2", Library: "libopapi", Since: "2026-08",
-	Params: "x smoothScalesOptional offsetsOptional groupIndexOptional activateLeft quantModeOptional groupListType dstType yOut scaleOut",
-	Slots:  "iiii----oo",
+	Slots: "iiii----oo",
 }
 
 // SwiGluQuantV2 is SwiGluQuant to int8 or int4, with the groups as ends or sizes.
@@ -1341,8 +1311,7 @@ type SwigluGroupQuantParams struct {
 
 var opSwigluGroupQuant = Operator{
 	Symbol: "aclnnSwigluGroupQuant", Library: "libopapi", Since: "2026-08",
-	Params: "x weightOptional groupIndexOptional scaleOptional dstType quantMode blockSize roundScale clampLimit dstTypeMax outputOrigin yOut yScaleOut yOriginOut",
-	Slots:  "iiii-------ooo",
+	Slots: "iiii-------ooo",
 }
 
 // SwigluGroupQuant computes SwigluGroup and quantises its result by blocks or with the scales
@@ -1402,8 +1371,7 @@ type SwinTransformerLnQkvQuantParams struct {
 
 var opSwinTransformerLnQkvQuant = Operator{
 	Symbol: "aclnnSwinTransformerLnQkvQuant", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x gamma beta weight bias quantScale quantOffset dequantScale headNum seqLength epsilon oriHeight oriWeight hWinSize wWinSize weightTranspose queryOutputOut keyOutputOut valueOutputOut",
-	Slots:  "iiiiiiii--------ooo",
+	Slots: "iiiiiiii--------ooo",
 }
 
 // SwinTransformerLnQkvQuant normalises rows, divides an image into windows, and computes their
@@ -1451,8 +1419,7 @@ type TransQuantParamV2Params struct {
 
 var opTransQuantParamV2 = Operator{
 	Symbol: "aclnnTransQuantParamV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "scale offset out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // TransQuantParamV2 packs float32 scales and offsets into the 64-bit words that quantised products
@@ -1486,8 +1453,7 @@ type TransQuantParamV3Params struct {
 
 var opTransQuantParamV3 = Operator{
 	Symbol: "aclnnTransQuantParamV3", Library: "libopapi", Since: "2026-08",
-	Params: "scale offset roundMode out",
-	Slots:  "ii-o",
+	Slots: "ii-o",
 }
 
 // TransQuantParamV3 is TransQuantParamV2 with a choice of rounding.
@@ -1527,8 +1493,7 @@ type WeightQuantPreprocessParams struct {
 
 var opWeightQuantPreprocess = Operator{
 	Symbol: "aclnnWeightQuantPreprocess", Library: "libopapi", Since: "2026-08",
-	Params: "weight weightScale weightOffsetOptional biasOptional xDtype xScaleDtype kGroupSize outWeight outWeightScale outWeightOffsetOptional outBiasOptional",
-	Slots:  "iiii---oooo",
+	Slots: "iiii---oooo",
 }
 
 // WeightQuantPreprocess rewrites a quantised weight and its scales into the layout that products

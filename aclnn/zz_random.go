@@ -16,8 +16,7 @@ type ApplyTopKTopPParams struct {
 
 var opApplyTopKTopP = Operator{
 	Symbol: "aclnnApplyTopKTopP", Library: "libopapi", Since: "2026-08",
-	Params: "logits p k out",
-	Slots:  "iiio",
+	Slots: "iiio",
 }
 
 // ApplyTopKTopP sets logits outside of the K most likely and of the probability mass P to negative
@@ -53,8 +52,7 @@ type BernoulliParams struct {
 
 var opBernoulli = Operator{
 	Symbol: "aclnnBernoulli", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self prob seed offset out",
-	Slots:  "ih--o",
+	Slots: "ih--o",
 }
 
 // Bernoulli draws ones with probability Prob and zeros otherwise.
@@ -90,8 +88,7 @@ type BernoulliTensorParams struct {
 
 var opBernoulliTensor = Operator{
 	Symbol: "aclnnBernoulliTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self prob seed offset out",
-	Slots:  "ii--o",
+	Slots: "ii--o",
 }
 
 // BernoulliTensor draws ones with the probabilities that a tensor gives and zeros otherwise.
@@ -129,8 +126,7 @@ type DropoutParams struct {
 
 var opDropout = Operator{
 	Symbol: "aclnnDropout", Library: "libopapi", Since: "8.1.RC1",
-	Params: "input p train seed offset out maskOut",
-	Slots:  "i----oo",
+	Slots: "i----oo",
 }
 
 // Dropout sets elements to zero with probability P, divides the others by 1 − P, and gives the mask
@@ -168,8 +164,7 @@ type DropoutBackwardParams struct {
 
 var opDropoutBackward = Operator{
 	Symbol: "aclnnDropoutBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput mask scale out",
-	Slots:  "ii-o",
+	Slots: "ii-o",
 }
 
 // DropoutBackward computes the gradient of Dropout from its mask of bits.
@@ -203,8 +198,7 @@ type DropoutDoMaskParams struct {
 
 var opDropoutDoMask = Operator{
 	Symbol: "aclnnDropoutDoMask", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self mask prob out",
-	Slots:  "ii-o",
+	Slots: "ii-o",
 }
 
 // DropoutDoMask applies a mask of bits: sets elements to zero and divides the others by 1 − Prob.
@@ -239,8 +233,7 @@ type DropoutGenMaskParams struct {
 
 var opDropoutGenMask = Operator{
 	Symbol: "aclnnDropoutGenMask", Library: "libopapi", Since: "8.1.RC1",
-	Params: "shape prob seed offset out",
-	Slots:  "h---o",
+	Slots: "h---o",
 }
 
 // DropoutGenMask draws a mask of bits that are zero with probability Prob.
@@ -276,8 +269,7 @@ type DropoutGenMaskV2Params struct {
 
 var opDropoutGenMaskV2 = Operator{
 	Symbol: "aclnnDropoutGenMaskV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "shape prob seed offset probDataType out",
-	Slots:  "h----o",
+	Slots: "h----o",
 }
 
 // DropoutGenMaskV2 draws a mask of bits that are zero with probability Prob.
@@ -315,8 +307,7 @@ type DropoutGenMaskV2TensorParams struct {
 
 var opDropoutGenMaskV2Tensor = Operator{
 	Symbol: "aclnnDropoutGenMaskV2Tensor", Library: "libopapi", Since: "2026-08",
-	Params: "shape prob seedTensor offsetTensor offset probDataType out",
-	Slots:  "h-ii--o",
+	Slots: "h-ii--o",
 }
 
 // DropoutGenMaskV2Tensor draws a mask of bits that are zero with probability Prob, with the seed in
@@ -357,8 +348,7 @@ type DropoutV3Params struct {
 
 var opDropoutV3 = Operator{
 	Symbol: "aclnnDropoutV3", Library: "libopapi", Since: "2026-08",
-	Params: "input optionalNoiseShape p seed offset out maskOut",
-	Slots:  "ii---oo",
+	Slots: "ii---oo",
 }
 
 // DropoutV3 sets elements to zero with probability P, divides the others by 1 − P, and gives the
@@ -396,8 +386,7 @@ type DropoutV3GradParams struct {
 
 var opDropoutV3Grad = Operator{
 	Symbol: "aclnnDropoutV3Grad", Library: "libopapi", Since: "2026-08",
-	Params: "gradY mask scale gradX",
-	Slots:  "ii-o",
+	Slots: "ii-o",
 }
 
 // DropoutV3Grad computes the gradient of DropoutV3 from its mask of bits.
@@ -431,8 +420,7 @@ type InplaceBernoulliParams struct {
 
 var opInplaceBernoulli = Operator{
 	Symbol: "aclnnInplaceBernoulli", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef prob seed offset",
-	Slots:  "ih--",
+	Slots: "ih--",
 }
 
 // InplaceBernoulli is Bernoulli with the result in place of the first argument.
@@ -466,8 +454,7 @@ type InplaceBernoulliTensorParams struct {
 
 var opInplaceBernoulliTensor = Operator{
 	Symbol: "aclnnInplaceBernoulliTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef prob seed offset",
-	Slots:  "ii--",
+	Slots: "ii--",
 }
 
 // InplaceBernoulliTensor is BernoulliTensor with the result in place of the first argument.
@@ -503,8 +490,7 @@ type InplaceNormalParams struct {
 
 var opInplaceNormal = Operator{
 	Symbol: "aclnnInplaceNormal", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef mean std seed offset",
-	Slots:  "i----",
+	Slots: "i----",
 }
 
 // InplaceNormal draws from the normal distribution with a mean and a standard deviation.
@@ -541,8 +527,7 @@ type InplaceNormalTensorParams struct {
 
 var opInplaceNormalTensor = Operator{
 	Symbol: "aclnnInplaceNormalTensor", Library: "libopapi", Since: "2026-08",
-	Params: "selfRef mean std seedTensor offsetTensor offset",
-	Slots:  "i--ii-",
+	Slots: "i--ii-",
 }
 
 // InplaceNormalTensor draws from the normal distribution with a mean and a standard deviation, with
@@ -580,8 +565,7 @@ type InplaceRandomParams struct {
 
 var opInplaceRandom = Operator{
 	Symbol: "aclnnInplaceRandom", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef from to seed offset",
-	Slots:  "i----",
+	Slots: "i----",
 }
 
 // InplaceRandom draws integers from From to To, without To, all equally likely.
@@ -618,8 +602,7 @@ type InplaceRandomTensorParams struct {
 
 var opInplaceRandomTensor = Operator{
 	Symbol: "aclnnInplaceRandomTensor", Library: "libopapi", Since: "2026-08",
-	Params: "selfRef from to seedTensor offsetTensor offset",
-	Slots:  "i--ii-",
+	Slots: "i--ii-",
 }
 
 // InplaceRandomTensor draws integers from From to To, without To, all equally likely, with the seed
@@ -655,8 +638,7 @@ type InplaceRandomWithoutFromToParams struct {
 
 var opInplaceRandomWithoutFromTo = Operator{
 	Symbol: "aclnnInplaceRandomWithoutFromTo", Library: "libopapi", Since: "2026-08",
-	Params: "selfRef seed offset",
-	Slots:  "i--",
+	Slots: "i--",
 }
 
 // InplaceRandomWithoutFromTo draws integers from zero to the greatest that the dtype holds exactly.
@@ -689,8 +671,7 @@ type InplaceRandomWithoutFromToTensorParams struct {
 
 var opInplaceRandomWithoutFromToTensor = Operator{
 	Symbol: "aclnnInplaceRandomWithoutFromToTensor", Library: "libopapi", Since: "2026-08",
-	Params: "selfRef seedTensor offsetTensor offset",
-	Slots:  "iii-",
+	Slots: "iii-",
 }
 
 // InplaceRandomWithoutFromToTensor draws integers from zero to the greatest that the dtype holds
@@ -729,8 +710,7 @@ type InplaceUniformParams struct {
 
 var opInplaceUniform = Operator{
 	Symbol: "aclnnInplaceUniform", Library: "libopapi", Since: "8.1.RC1",
-	Params: "selfRef from to seed offset",
-	Slots:  "i----",
+	Slots: "i----",
 }
 
 // InplaceUniform draws numbers from From to To, without To, uniformly.
@@ -767,8 +747,7 @@ type InplaceUniformTensorParams struct {
 
 var opInplaceUniformTensor = Operator{
 	Symbol: "aclnnInplaceUniformTensor", Library: "libopapi", Since: "2026-08",
-	Params: "selfRef from to seedTensor offsetTensor offset",
-	Slots:  "i--ii-",
+	Slots: "i--ii-",
 }
 
 // InplaceUniformTensor draws numbers from From to To, without To, uniformly, with the seed in a
@@ -807,8 +786,7 @@ type MultinomialParams struct {
 
 var opMultinomial = Operator{
 	Symbol: "aclnnMultinomial", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self numsamples replacement seed offset out",
-	Slots:  "i----o",
+	Slots: "i----o",
 }
 
 // Multinomial draws indices with the probabilities that each row gives.
@@ -847,8 +825,7 @@ type MultinomialTensorParams struct {
 
 var opMultinomialTensor = Operator{
 	Symbol: "aclnnMultinomialTensor", Library: "libopapi", Since: "2026-08",
-	Params: "self numsamples replacement seedTensor offsetTensor offset out",
-	Slots:  "i--ii-o",
+	Slots: "i--ii-o",
 }
 
 // MultinomialTensor draws indices with the probabilities that each row gives, with the seed in a
@@ -887,8 +864,7 @@ type NormalFloatFloatParams struct {
 
 var opNormalFloatFloat = Operator{
 	Symbol: "aclnnNormalFloatFloat", Library: "libopapi", Since: "8.1.RC1",
-	Params: "mean std seed offset out",
-	Slots:  "----o",
+	Slots: "----o",
 }
 
 // NormalFloatFloat draws from the normal distribution with a mean and a standard deviation.
@@ -923,8 +899,7 @@ type NormalFloatTensorParams struct {
 
 var opNormalFloatTensor = Operator{
 	Symbol: "aclnnNormalFloatTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "mean std seed offset out",
-	Slots:  "-i--o",
+	Slots: "-i--o",
 }
 
 // NormalFloatTensor draws from normal distributions with one mean and a standard deviation for each
@@ -961,8 +936,7 @@ type NormalTensorFloatParams struct {
 
 var opNormalTensorFloat = Operator{
 	Symbol: "aclnnNormalTensorFloat", Library: "libopapi", Since: "8.1.RC1",
-	Params: "mean std seed offset out",
-	Slots:  "i---o",
+	Slots: "i---o",
 }
 
 // NormalTensorFloat draws from normal distributions with a mean for each element and one standard
@@ -999,8 +973,7 @@ type NormalTensorTensorParams struct {
 
 var opNormalTensorTensor = Operator{
 	Symbol: "aclnnNormalTensorTensor", Library: "libopapi", Since: "8.1.RC1",
-	Params: "mean std seed offset out",
-	Slots:  "ii--o",
+	Slots: "ii--o",
 }
 
 // NormalTensorTensor draws from normal distributions with a mean and a standard deviation for each
@@ -1036,8 +1009,7 @@ type RandpermParams struct {
 
 var opRandperm = Operator{
 	Symbol: "aclnnRandperm", Library: "libopapi", Since: "8.1.RC1",
-	Params: "n seed offset out",
-	Slots:  "---o",
+	Slots: "---o",
 }
 
 // Randperm draws a permutation of the integers from 0 to N − 1.
@@ -1072,8 +1044,7 @@ type SimThreadExponentialParams struct {
 
 var opSimThreadExponential = Operator{
 	Symbol: "aclnnSimThreadExponential", Library: "libopapi", Since: "2026-08",
-	Params: "selfRef count lambda seed offset",
-	Slots:  "i----",
+	Slots: "i----",
 }
 
 // SimThreadExponential draws Count numbers from the exponential distribution.
@@ -1112,8 +1083,7 @@ type TopKTopPSampleParams struct {
 
 var opTopKTopPSample = Operator{
 	Symbol: "aclnnTopKTopPSample", Library: "libopapi", Since: "2026-08",
-	Params: "logits topK topP q eps isNeedLogits topKGuess logitsSelectIdx logitsTopKPSelect",
-	Slots:  "iiii---oo",
+	Slots: "iiii---oo",
 }
 
 // TopKTopPSample filters logits to the most likely ones and picks one in each row with the help of
@@ -1164,8 +1134,7 @@ type TopKTopPSampleV2Params struct {
 
 var opTopKTopPSampleV2 = Operator{
 	Symbol: "aclnnTopKTopPSampleV2", Library: "libopapi", Since: "2026-08",
-	Params: "logits topK topP q minPs eps isNeedLogits topKGuess ksMax inputIsLogits isNeedSampleResult logitsSelectIdx logitsTopKPSelect logitsIdx logitsSortMasked",
-	Slots:  "iiiii------oooo",
+	Slots: "iiiii------oooo",
 }
 
 // TopKTopPSampleV2 filters logits to the most likely ones, by a least probability too, and picks

@@ -30,8 +30,7 @@ type BidirectionLSTMParams struct {
 
 var opBidirectionLSTM = Operator{
 	Symbol: "aclnnBidirectionLSTM", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x initH initC wIh wHh bIhOptional bHhOptional wIhReverseOptional wHhReverseOptional bIhReverseOptional bHhReverseOptional numLayers isbias batchFirst bidirection yOut outputHOut outputCOut",
-	Slots:  "iiiiiiiiiii----ooo",
+	Slots: "iiiiiiiiiii----ooo",
 }
 
 // BidirectionLSTM computes a long short-term memory layer in one or both directions.
@@ -96,8 +95,7 @@ type BidirectionLSTMV2Params struct {
 
 var opBidirectionLSTMV2 = Operator{
 	Symbol: "aclnnBidirectionLSTMV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x initH initC wIh wHh bIhOptional bHhOptional wIhReverseOptional wHhReverseOptional bIhReverseOptional bHhReverseOptional batchSizeOptional numLayers isbias batchFirst bidirection packed yOut outputHOut outputCOut",
-	Slots:  "iiiiiiiiiiii-----ooo",
+	Slots: "iiiiiiiiiiii-----ooo",
 }
 
 // BidirectionLSTMV2 computes a long short-term memory layer in one or both directions, over
@@ -165,8 +163,7 @@ type ChunkBwdDqkwgParams struct {
 
 var opChunkBwdDqkwg = Operator{
 	Symbol: "aclnnChunkBwdDqkwg", Library: "libcust_opapi", Since: "custom",
-	Params: "q k v g h dox dh dv cuSeqlensOptional chunkIndicesOptional w gGamma scale chunkSize use_exp2 transpose_state_layout dqOut dkOut dwOut dgOut",
-	Slots:  "iiiiiiiihhii----oooo",
+	Slots: "iiiiiiiihhii----oooo",
 }
 
 // ChunkBwdDqkwg computes gradients of the chunked gated delta rule for queries, keys, the WY
@@ -225,8 +222,7 @@ type ChunkBwdDvLocalParams struct {
 
 var opChunkBwdDvLocal = Operator{
 	Symbol: "aclnnChunkBwdDvLocal", Library: "libcust_opapi", Since: "custom",
-	Params: "q k dO g gGammaOptional aOptional cuSeqlensOptional chunkIndicesOptional scale chunkSize out",
-	Slots:  "iiiiiihh--o",
+	Slots: "iiiiiihh--o",
 }
 
 // ChunkBwdDvLocal computes the part of the values' gradient within chunks of the gated delta rule.
@@ -274,8 +270,7 @@ type ChunkFwdOParams struct {
 
 var opChunkFwdO = Operator{
 	Symbol: "aclnnChunkFwdO", Library: "libcust_opapi", Since: "custom",
-	Params: "q k v h g cuSeqlensOptional chunkOffsetsOptional scale chunkSize oOut",
-	Slots:  "iiiiihh--o",
+	Slots: "iiiiihh--o",
 }
 
 // ChunkFwdO computes the outputs of the chunked gated delta rule from states between and scores
@@ -329,8 +324,7 @@ type ChunkGatedDeltaRuleBwdDhuParams struct {
 
 var opChunkGatedDeltaRuleBwdDhu = Operator{
 	Symbol: "aclnnChunkGatedDeltaRuleBwdDhu", Library: "libcust_opapi", Since: "custom",
-	Params: "q k w dO dv gOptional gkOptional h0Optional dhtOptional cuSeqlensOptional chunkIndicesOptional scale chunkSize useExp2 dhOut dh0Out dv2Out",
-	Slots:  "iiiiiiiiihh---ooo",
+	Slots: "iiiiiiiiihh---ooo",
 }
 
 // ChunkGatedDeltaRuleBwdDhu computes the gradients of the states between chunks of the gated delta
@@ -389,8 +383,7 @@ type ChunkGatedDeltaRuleFwdHParams struct {
 
 var opChunkGatedDeltaRuleFwdH = Operator{
 	Symbol: "aclnnChunkGatedDeltaRuleFwdH", Library: "libcust_opapi", Since: "custom",
-	Params: "k w u gOptional gkOptional initialStateOptional outputFinalState chunkSize cuSeqlensOptional chunkIndicesOptional stateVFirst hOut vNewOut finalStateOut",
-	Slots:  "iiiiii--hh-ooo",
+	Slots: "iiiiii--hh-ooo",
 }
 
 // ChunkGatedDeltaRuleFwdH computes the states between chunks of the gated delta rule, and the
@@ -450,8 +443,7 @@ type ChunkKdaBwdIntraParams struct {
 
 var opChunkKdaBwdIntra = Operator{
 	Symbol: "aclnnChunkKdaBwdIntra", Library: "libcust_opapi", Since: "custom",
-	Params: "q k gk beta dAqk dAkk dq dk db dg cuSeqlensOptional chunkIndicesOptional chunkSize safeGate layout dqOut dkOut dbOut dgOut",
-	Slots:  "iiiiiiiiiihh---oooo",
+	Slots: "iiiiiiiiiihh---oooo",
 }
 
 // ChunkKdaBwdIntra adds the gradients within chunks of Kimi delta attention to those of queries,
@@ -524,8 +516,7 @@ type ChunkKdaFwdParams struct {
 
 var opChunkKdaFwd = Operator{
 	Symbol: "aclnnChunkKdaFwd", Library: "libcust_opapi", Since: "custom",
-	Params: "q k v g beta aLogOptional dtBiasOptional initialStateOptional cuSeqlensOptional chunkIndicesOptional layout scale chunkSize safeGate lowerBound useGateInKernel stateVFirst attnOut finalStateOut gkOut aqkOut akkOut wOut uOut qgOut kgOut vNewOut hOut",
-	Slots:  "iiiiiiiihh-------ooooooooooo",
+	Slots: "iiiiiiiihh-------ooooooooooo",
 }
 
 // ChunkKdaFwd computes Kimi delta attention, a delta rule with a gate for each key channel, in
@@ -588,8 +579,7 @@ type ChunkLocalCumsumParams struct {
 
 var opChunkLocalCumsum = Operator{
 	Symbol: "aclnnChunkLocalCumsum", Library: "libcust_opapi", Since: "custom",
-	Params: "g cuSeqlensOptional chunkIndicesOutOptional chunkSize reverse scale headFirst outputDtypeOptional out",
-	Slots:  "ihh-----o",
+	Slots: "ihh-----o",
 }
 
 // ChunkLocalCumsum computes cumulative sums within chunks of a sequence.
@@ -626,8 +616,7 @@ type ExpSegsumParams struct {
 
 var opExpSegsum = Operator{
 	Symbol: "aclnnExpSegsum", Library: "libopapi", Since: "2026-08",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // ExpSegsum computes e to the power of the sums over all segments, as a lower triangular matrix.
@@ -657,8 +646,7 @@ type ExpSegsumBackwardParams struct {
 
 var opExpSegsumBackward = Operator{
 	Symbol: "aclnnExpSegsumBackward", Library: "libopapi", Since: "2026-08",
-	Params: "gradOutput gradSelf gradInput",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // ExpSegsumBackward computes the gradient of ExpSegsum.
@@ -704,8 +692,7 @@ type GRUParams struct {
 
 var opGRU = Operator{
 	Symbol: "aclnnGRU", Library: "libopapi", Since: "2026-08",
-	Params: "input params hx batchSizes hasBias numLayers dropout train bidirection batchFirst output hy rOut zOut nOut hnOut hOut",
-	Slots:  "iiii------ooooooo",
+	Slots: "iiii------ooooooo",
 }
 
 // GRU computes layers of gated recurrent units in one or both directions, and what their gradient
@@ -767,8 +754,7 @@ type GRUBackwardParams struct {
 
 var opGRUBackward = Operator{
 	Symbol: "aclnnGRUBackward", Library: "libopapi", Since: "2026-08",
-	Params: "input params hx dy dh r z n hn h batchSizes hasBias numLayers bidirection batchFirst dxOut dhPrevOut dparamsOut",
-	Slots:  "iiiiiiiiiii----ooo",
+	Slots: "iiiiiiiiiii----ooo",
 }
 
 // GRUBackward computes the gradients of GRU.
@@ -821,8 +807,7 @@ type KdaGateCumsumParams struct {
 
 var opKdaGateCumsum = Operator{
 	Symbol: "aclnnKdaGateCumsum", Library: "libcust_opapi", Since: "custom",
-	Params: "g aLogOptional dtBiasOptional cuSeqlensOptional chunkSize useGateInKernel safeGate lowerBound gkOut",
-	Slots:  "iiih----o",
+	Slots: "iiih----o",
 }
 
 // KdaGateCumsum computes the cumulative gates within chunks of Kimi delta attention.
@@ -876,8 +861,7 @@ type LSTMParams struct {
 
 var opLSTM = Operator{
 	Symbol: "aclnnLSTM", Library: "libopapi", Since: "2026-08",
-	Params: "input params hx batchSizes hasBias numLayers dropout train bidirectional batchFirst output hy cy iOut jOut fOut oOut hOut cOut tanhCOut",
-	Slots:  "iiii------oooooooooo",
+	Slots: "iiii------oooooooooo",
 }
 
 // LSTM computes layers of long short-term memory in one or both directions, and what their gradient
@@ -949,8 +933,7 @@ type LstmBackwardParams struct {
 
 var opLstmBackward = Operator{
 	Symbol: "aclnnLstmBackward", Library: "libopapi", Since: "2026-08",
-	Params: "input hx params dy dh dc i g f o h c tanhc batchSizesOptional hasBias numLayers dropout train bidirectional batchFirst outputMask dxOut dhPrevOut dcPrevOut dparamsOut",
-	Slots:  "iiiiiiiiiiiiii------hoooo",
+	Slots: "iiiiiiiiiiiiii------hoooo",
 }
 
 // LstmBackward computes the gradients of LSTM.
@@ -1015,8 +998,7 @@ type PrepareWyReprBwdParams struct {
 
 var opPrepareWyReprBwd = Operator{
 	Symbol: "aclnnPrepareWyReprBwd", Library: "libcust_opapi", Since: "custom",
-	Params: "k v beta a dw du g cuSeqlensOptional chunkIndicesOptional chunkSize dkOut dvOut dbetaOut dgOut",
-	Slots:  "iiiiiiihh-oooo",
+	Slots: "iiiiiiihh-oooo",
 }
 
 // PrepareWyReprBwd computes the gradients of the WY representation of chunks for keys, values,
@@ -1068,8 +1050,7 @@ type PrepareWyReprBwdDaParams struct {
 
 var opPrepareWyReprBwdDa = Operator{
 	Symbol: "aclnnPrepareWyReprBwdDa", Library: "libcust_opapi", Since: "custom",
-	Params: "k v beta a dw du g cuSeqlensOptional chunkIndicesOptional chunkSize dAOut",
-	Slots:  "iiiiiiihh-o",
+	Slots: "iiiiiiihh-o",
 }
 
 // PrepareWyReprBwdDa computes the gradient of the WY representation of chunks for its triangular
@@ -1123,8 +1104,7 @@ type PrepareWyReprBwdFullParams struct {
 
 var opPrepareWyReprBwdFull = Operator{
 	Symbol: "aclnnPrepareWyReprBwdFull", Library: "libcust_opapi", Since: "custom",
-	Params: "k v beta a dA dw du g cuSeqlensOptional chunkIndicesOptional chunkSize dkOut dvOut dbetaOut dgOut",
-	Slots:  "iiiiiiiihh-oooo",
+	Slots: "iiiiiiiihh-oooo",
 }
 
 // PrepareWyReprBwdFull computes the gradients of the WY representation of chunks for keys, values,
@@ -1178,8 +1158,7 @@ type RecomputeWUFwdParams struct {
 
 var opRecomputeWUFwd = Operator{
 	Symbol: "aclnnRecomputeWUFwd", Library: "libcust_opapi", Since: "custom",
-	Params: "k v beta a g gk cuSeqlensOptional chunkIndicesOptional chunkSize wOut uOut",
-	Slots:  "iiiiiihh-oo",
+	Slots: "iiiiiihh-oo",
 }
 
 // RecomputeWUFwd computes the WY representation of chunks again from keys, values, betas and gates.
@@ -1229,8 +1208,7 @@ type RecurrentGatedDeltaRuleParams struct {
 
 var opRecurrentGatedDeltaRule = Operator{
 	Symbol: "aclnnRecurrentGatedDeltaRule", Library: "libcust_opapi", Since: "custom",
-	Params: "query key value beta stateRef actualSeqLengths ssmStateIndices g gk numAcceptedTokens scaleValue out",
-	Slots:  "iiiiiiiiii-o",
+	Slots: "iiiiiiiiii-o",
 }
 
 // RecurrentGatedDeltaRule computes the gated delta rule token by token and updates the states.
@@ -1294,8 +1272,7 @@ type RecurrentKdaParams struct {
 
 var opRecurrentKda = Operator{
 	Symbol: "aclnnRecurrentKda", Library: "libcust_opapi", Since: "custom",
-	Params: "query key value gate beta initialStateRef cuSeqlensOptional ssmStateIndicesOptional aLogOptional dtBiasOptional numAcceptedTokensOptional layout scale outputFinalState inplaceFinalState useQkL2normInKernel useGateInKernel useBetaSigmoidInKernel allowNegEigval safeGate lowerBound stateVFirst attnOut finalState",
-	Slots:  "iiiiiiiiiii-----------oo",
+	Slots: "iiiiiiiiiii-----------oo",
 }
 
 // RecurrentKda computes Kimi delta attention token by token and updates the states.
@@ -1354,8 +1331,7 @@ type ThnnFusedLstmCellParams struct {
 
 var opThnnFusedLstmCell = Operator{
 	Symbol: "aclnnThnnFusedLstmCell", Library: "libopapi", Since: "2026-08",
-	Params: "inputGates hiddenGates cx inputBiasOptional hiddenBiasOptional hyOut cyOut storageOut",
-	Slots:  "iiiiiooo",
+	Slots: "iiiiiooo",
 }
 
 // ThnnFusedLstmCell computes one step of a long short-term memory cell after its products.
@@ -1398,8 +1374,7 @@ type ThnnFusedLstmCellBackwardParams struct {
 
 var opThnnFusedLstmCellBackward = Operator{
 	Symbol: "aclnnThnnFusedLstmCellBackward", Library: "libopapi", Since: "2026-08",
-	Params: "gradHyOptional gradCOptional cx cy storage hasBias gradGatesOut gradCxOut gradBiasOut",
-	Slots:  "iiiii-ooo",
+	Slots: "iiiii-ooo",
 }
 
 // ThnnFusedLstmCellBackward computes the gradients of ThnnFusedLstmCell.

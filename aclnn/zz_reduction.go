@@ -16,8 +16,7 @@ type AllParams struct {
 
 var opAll = Operator{
 	Symbol: "aclnnAll", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim keepdim out",
-	Slots:  "ih-o",
+	Slots: "ih-o",
 }
 
 // All tells whether all elements over the given dimensions are true.
@@ -51,8 +50,7 @@ type AmaxParams struct {
 
 var opAmax = Operator{
 	Symbol: "aclnnAmax", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim keepDim out",
-	Slots:  "ih-o",
+	Slots: "ih-o",
 }
 
 // Amax computes the maximum over the given dimensions.
@@ -86,8 +84,7 @@ type AminParams struct {
 
 var opAmin = Operator{
 	Symbol: "aclnnAmin", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim keepDim out",
-	Slots:  "ih-o",
+	Slots: "ih-o",
 }
 
 // Amin computes the minimum over the given dimensions.
@@ -122,8 +119,7 @@ type AminmaxParams struct {
 
 var opAminmax = Operator{
 	Symbol: "aclnnAminmax", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim keepDim minOut maxOut",
-	Slots:  "ih-oo",
+	Slots: "ih-oo",
 }
 
 // Aminmax computes the minimum and the maximum over the given dimensions.
@@ -157,8 +153,7 @@ type AminmaxAllParams struct {
 
 var opAminmaxAll = Operator{
 	Symbol: "aclnnAminmaxAll", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self minOut maxOut",
-	Slots:  "ioo",
+	Slots: "ioo",
 }
 
 // AminmaxAll computes the minimum and the maximum of all elements.
@@ -192,8 +187,7 @@ type AminmaxDimParams struct {
 
 var opAminmaxDim = Operator{
 	Symbol: "aclnnAminmaxDim", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim keepDim minOut maxOut",
-	Slots:  "i--oo",
+	Slots: "i--oo",
 }
 
 // AminmaxDim computes the minimum and the maximum over one dimension.
@@ -228,8 +222,7 @@ type AnyParams struct {
 
 var opAny = Operator{
 	Symbol: "aclnnAny", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim keepdim out",
-	Slots:  "ih-o",
+	Slots: "ih-o",
 }
 
 // Any tells whether any element over the given dimensions is true.
@@ -263,8 +256,7 @@ type ArgMaxParams struct {
 
 var opArgMax = Operator{
 	Symbol: "aclnnArgMax", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim keepdim out",
-	Slots:  "i--o",
+	Slots: "i--o",
 }
 
 // ArgMax computes the index of the maximum over Dim.
@@ -298,8 +290,7 @@ type ArgMinParams struct {
 
 var opArgMin = Operator{
 	Symbol: "aclnnArgMin", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim keepdim out",
-	Slots:  "i--o",
+	Slots: "i--o",
 }
 
 // ArgMin computes the index of the minimum over Dim.
@@ -333,8 +324,7 @@ type ArgsortParams struct {
 
 var opArgsort = Operator{
 	Symbol: "aclnnArgsort", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim descending out",
-	Slots:  "i--o",
+	Slots: "i--o",
 }
 
 // Argsort computes the indices that sort Self along Dim.
@@ -368,8 +358,7 @@ type BincountParams struct {
 
 var opBincount = Operator{
 	Symbol: "aclnnBincount", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self weights minlength out",
-	Slots:  "ii-o",
+	Slots: "ii-o",
 }
 
 // Bincount counts how often each integer from zero on occurs, or sums up the weights of its places.
@@ -403,8 +392,7 @@ type CummaxParams struct {
 
 var opCummax = Operator{
 	Symbol: "aclnnCummax", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim valuesOut indicesOut",
-	Slots:  "i-oo",
+	Slots: "i-oo",
 }
 
 // Cummax computes at each place the maximum up to it along Dim, and its index.
@@ -438,8 +426,7 @@ type CumminParams struct {
 
 var opCummin = Operator{
 	Symbol: "aclnnCummin", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim valuesOut indicesOut",
-	Slots:  "i-oo",
+	Slots: "i-oo",
 }
 
 // Cummin computes at each place the minimum up to it along Dim, and its index.
@@ -473,8 +460,7 @@ type CumprodParams struct {
 
 var opCumprod = Operator{
 	Symbol: "aclnnCumprod", Library: "libopapi", Since: "8.1.RC1",
-	Params: "input dim dtype out",
-	Slots:  "ih-o",
+	Slots: "ih-o",
 }
 
 // Cumprod computes at each place the product of the elements up to it along Dim.
@@ -508,8 +494,7 @@ type CumsumParams struct {
 
 var opCumsum = Operator{
 	Symbol: "aclnnCumsum", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim dtype out",
-	Slots:  "i--o",
+	Slots: "i--o",
 }
 
 // Cumsum computes at each place the sum of the elements up to it along Dim.
@@ -545,8 +530,7 @@ type CumsumV2Params struct {
 
 var opCumsumV2 = Operator{
 	Symbol: "aclnnCumsumV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim exclusive reverse out",
-	Slots:  "i---o",
+	Slots: "i---o",
 }
 
 // CumsumV2 computes at each place the sum of the elements up to it along Dim, from either end, with
@@ -583,8 +567,7 @@ type HistcParams struct {
 
 var opHistc = Operator{
 	Symbol: "aclnnHistc", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self bins min max out",
-	Slots:  "i-hho",
+	Slots: "i-hho",
 }
 
 // Histc counts the elements in Bins intervals of equal width between Min and Max.
@@ -617,8 +600,7 @@ type InplaceCumprodParams struct {
 
 var opInplaceCumprod = Operator{
 	Symbol: "aclnnInplaceCumprod", Library: "libopapi", Since: "8.1.RC1",
-	Params: "input dim",
-	Slots:  "ih",
+	Slots: "ih",
 }
 
 // InplaceCumprod is Cumprod with the result in place of the first argument.
@@ -652,8 +634,7 @@ type KthvalueParams struct {
 
 var opKthvalue = Operator{
 	Symbol: "aclnnKthvalue", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self k dim keepdim valuesOut indicesOut",
-	Slots:  "i---oo",
+	Slots: "i---oo",
 }
 
 // Kthvalue computes the K-th smallest element along Dim and its index.
@@ -691,8 +672,7 @@ type LinalgVectorNormParams struct {
 
 var opLinalgVectorNorm = Operator{
 	Symbol: "aclnnLinalgVectorNorm", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self ord dims keepDims dtype out",
-	Slots:  "ihh--o",
+	Slots: "ihh--o",
 }
 
 // LinalgVectorNorm computes the norm of order Ord over the given dimensions.
@@ -728,8 +708,7 @@ type LogSumExpParams struct {
 
 var opLogSumExp = Operator{
 	Symbol: "aclnnLogSumExp", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim keepDim out",
-	Slots:  "ih-o",
+	Slots: "ih-o",
 }
 
 // LogSumExp computes the logarithm of the sum of e to the power of the elements over the given
@@ -762,8 +741,7 @@ type MaxParams struct {
 
 var opMax = Operator{
 	Symbol: "aclnnMax", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Max computes the maximum of all elements.
@@ -796,8 +774,7 @@ type MaxDimParams struct {
 
 var opMaxDim = Operator{
 	Symbol: "aclnnMaxDim", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim keepdim out indices",
-	Slots:  "i--oo",
+	Slots: "i--oo",
 }
 
 // MaxDim computes the maximum over Dim and its index.
@@ -833,8 +810,7 @@ type MaxV2Params struct {
 
 var opMaxV2 = Operator{
 	Symbol: "aclnnMaxV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dims keepDims noopWithEmptyDims out",
-	Slots:  "ih--o",
+	Slots: "ih--o",
 }
 
 // MaxV2 computes the maximum over the given dimensions.
@@ -870,8 +846,7 @@ type MeanParams struct {
 
 var opMean = Operator{
 	Symbol: "aclnnMean", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim keepDim dtype out",
-	Slots:  "ih--o",
+	Slots: "ih--o",
 }
 
 // Mean computes the mean over the given dimensions.
@@ -907,8 +882,7 @@ type MeanV2Params struct {
 
 var opMeanV2 = Operator{
 	Symbol: "aclnnMeanV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim keepDim noopWithEmptyAxes out",
-	Slots:  "ih--o",
+	Slots: "ih--o",
 }
 
 // MeanV2 computes the mean over the given dimensions; without any it reduces all, or copies with
@@ -942,8 +916,7 @@ type MedianParams struct {
 
 var opMedian = Operator{
 	Symbol: "aclnnMedian", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self valuesOut",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Median computes the median of all elements, the lower one of two.
@@ -976,8 +949,7 @@ type MedianDimParams struct {
 
 var opMedianDim = Operator{
 	Symbol: "aclnnMedianDim", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim keepDim valuesOut indicesOut",
-	Slots:  "i--oo",
+	Slots: "i--oo",
 }
 
 // MedianDim computes the median over Dim, the lower one of two, and its index.
@@ -1010,8 +982,7 @@ type MinParams struct {
 
 var opMin = Operator{
 	Symbol: "aclnnMin", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // Min computes the minimum of all elements.
@@ -1044,8 +1015,7 @@ type MinDimParams struct {
 
 var opMinDim = Operator{
 	Symbol: "aclnnMinDim", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim keepdim out indices",
-	Slots:  "i--oo",
+	Slots: "i--oo",
 }
 
 // MinDim computes the minimum over Dim and its index.
@@ -1078,8 +1048,7 @@ type NanMedianParams struct {
 
 var opNanMedian = Operator{
 	Symbol: "aclnnNanMedian", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self out",
-	Slots:  "io",
+	Slots: "io",
 }
 
 // NanMedian computes the median of all elements that are not NaN.
@@ -1112,8 +1081,7 @@ type NanMedianDimParams struct {
 
 var opNanMedianDim = Operator{
 	Symbol: "aclnnNanMedianDim", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim keepDim valuesOut indicesOut",
-	Slots:  "i--oo",
+	Slots: "i--oo",
 }
 
 // NanMedianDim computes the median over Dim of the elements that are not NaN, and its index.
@@ -1149,8 +1117,7 @@ type NormParams struct {
 
 var opNorm = Operator{
 	Symbol: "aclnnNorm", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self pScalar dim keepdim out",
-	Slots:  "ihh-o",
+	Slots: "ihh-o",
 }
 
 // Norm computes the norm of order PScalar over the given dimensions.
@@ -1184,8 +1151,7 @@ type ProdParams struct {
 
 var opProd = Operator{
 	Symbol: "aclnnProd", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dtype out",
-	Slots:  "i-o",
+	Slots: "i-o",
 }
 
 // Prod computes the product of all elements.
@@ -1219,8 +1185,7 @@ type ProdDimParams struct {
 
 var opProdDim = Operator{
 	Symbol: "aclnnProdDim", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim keepDim dtype out",
-	Slots:  "i---o",
+	Slots: "i---o",
 }
 
 // ProdDim computes the product over Dim.
@@ -1256,8 +1221,7 @@ type ReduceLogSumParams struct {
 
 var opReduceLogSum = Operator{
 	Symbol: "aclnnReduceLogSum", Library: "libopapi", Since: "8.1.RC1",
-	Params: "data axes keepDims noopWithEmptyAxes reduce",
-	Slots:  "ih--o",
+	Slots: "ih--o",
 }
 
 // ReduceLogSum computes the logarithm of the sum over the given dimensions.
@@ -1293,8 +1257,7 @@ type ReduceNansumParams struct {
 
 var opReduceNansum = Operator{
 	Symbol: "aclnnReduceNansum", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim keepDim dtype out",
-	Slots:  "ih--o",
+	Slots: "ih--o",
 }
 
 // ReduceNansum computes the sum over the given dimensions, with zero for NaN.
@@ -1330,8 +1293,7 @@ type ReduceSumParams struct {
 
 var opReduceSum = Operator{
 	Symbol: "aclnnReduceSum", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dims keepDims dtype out",
-	Slots:  "ih--o",
+	Slots: "ih--o",
 }
 
 // ReduceSum computes the sum over the given dimensions.
@@ -1368,8 +1330,7 @@ type SortParams struct {
 
 var opSort = Operator{
 	Symbol: "aclnnSort", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self stable dim descending valuesOut indicesOut",
-	Slots:  "i---oo",
+	Slots: "i---oo",
 }
 
 // Sort sorts along Dim and gives the indices as well.
@@ -1409,8 +1370,7 @@ type SortWithIndexParams struct {
 
 var opSortWithIndex = Operator{
 	Symbol: "aclnnSortWithIndex", Library: "libopapi", Since: "2026-08",
-	Params: "x index axis descending stable valuesOut indicesOut",
-	Slots:  "ii---oo",
+	Slots: "ii---oo",
 }
 
 // SortWithIndex sorts along Axis and reorders a tensor of indices alike.
@@ -1447,8 +1407,7 @@ type StdParams struct {
 
 var opStd = Operator{
 	Symbol: "aclnnStd", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim correction keepdim out",
-	Slots:  "ih--o",
+	Slots: "ih--o",
 }
 
 // Std computes the standard deviation over the given dimensions, dividing by their size less
@@ -1486,8 +1445,7 @@ type StdMeanCorrectionParams struct {
 
 var opStdMeanCorrection = Operator{
 	Symbol: "aclnnStdMeanCorrection", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim correction keepdim stdOut meanOut",
-	Slots:  "ih--oo",
+	Slots: "ih--oo",
 }
 
 // StdMeanCorrection computes the standard deviation and the mean over the given dimensions,
@@ -1528,8 +1486,7 @@ type TopkParams struct {
 
 var opTopk = Operator{
 	Symbol: "aclnnTopk", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self k dim largest sorted valuesOut indicesOut",
-	Slots:  "i----oo",
+	Slots: "i----oo",
 }
 
 // Topk finds the K largest or smallest elements along Dim, with their indices.
@@ -1567,8 +1524,7 @@ type UniqueParams struct {
 
 var opUnique = Operator{
 	Symbol: "aclnnUnique", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self sorted returnInverse valueOut inverseOut",
-	Slots:  "i--oo",
+	Slots: "i--oo",
 }
 
 // Unique finds the different elements, and the place of each element among them.
@@ -1606,8 +1562,7 @@ type Unique2Params struct {
 
 var opUnique2 = Operator{
 	Symbol: "aclnnUnique2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self sorted returnInverse returnCounts valueOut inverseOut countsOut",
-	Slots:  "i---ooo",
+	Slots: "i---ooo",
 }
 
 // Unique2 finds the different elements, the place of each element among them, and how often each
@@ -1648,8 +1603,7 @@ type UniqueConsecutiveParams struct {
 
 var opUniqueConsecutive = Operator{
 	Symbol: "aclnnUniqueConsecutive", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self returnInverse returnCounts dim valueOut inverseOut countsOut",
-	Slots:  "i---ooo",
+	Slots: "i---ooo",
 }
 
 // UniqueConsecutive drops elements that equal the one before, and counts how long each run was.
@@ -1690,8 +1644,7 @@ type UniqueDimParams struct {
 
 var opUniqueDim = Operator{
 	Symbol: "aclnnUniqueDim", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self sorted returnInverse dim valueOut inverseOut countsOut",
-	Slots:  "i---ooo",
+	Slots: "i---ooo",
 }
 
 // UniqueDim finds the different slices along Dim, the place of each slice among them, and how often
@@ -1730,8 +1683,7 @@ type VarParams struct {
 
 var opVar = Operator{
 	Symbol: "aclnnVar", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim unbiased keepdim out",
-	Slots:  "ih--o",
+	Slots: "ih--o",
 }
 
 // Var computes the variance over the given dimensions, dividing by their size, less one when
@@ -1768,8 +1720,7 @@ type VarCorrectionParams struct {
 
 var opVarCorrection = Operator{
 	Symbol: "aclnnVarCorrection", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim correction keepdim out",
-	Slots:  "ih--o",
+	Slots: "ih--o",
 }
 
 // VarCorrection computes the variance over the given dimensions, dividing by their size less
@@ -1807,8 +1758,7 @@ type VarMeanParams struct {
 
 var opVarMean = Operator{
 	Symbol: "aclnnVarMean", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self dim correction keepdim varOut meanOut",
-	Slots:  "ih--oo",
+	Slots: "ih--oo",
 }
 
 // VarMean computes the variance and the mean over the given dimensions, dividing by their size less

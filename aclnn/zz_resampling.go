@@ -16,8 +16,7 @@ type AffineGridParams struct {
 
 var opAffineGrid = Operator{
 	Symbol: "aclnnAffineGrid", Library: "libopapi", Since: "8.1.RC1",
-	Params: "theta size alignCorners out",
-	Slots:  "ih-o",
+	Slots: "ih-o",
 }
 
 // AffineGrid computes the coordinates at which affine maps read images or volumes, as GridSampler2D
@@ -52,8 +51,7 @@ type BackgroundReplaceParams struct {
 
 var opBackgroundReplace = Operator{
 	Symbol: "aclnnBackgroundReplace", Library: "libopapi", Since: "8.1.RC1",
-	Params: "bkg src mask out",
-	Slots:  "iiio",
+	Slots: "iiio",
 }
 
 // BackgroundReplace blends Src over Bkg as Mask says.
@@ -87,8 +85,7 @@ type BlendImagesCustomParams struct {
 
 var opBlendImagesCustom = Operator{
 	Symbol: "aclnnBlendImagesCustom", Library: "libopapi", Since: "8.1.RC1",
-	Params: "rgb alpha frame out",
-	Slots:  "iiio",
+	Slots: "iiio",
 }
 
 // BlendImagesCustom blends the image Rgb over Frame with the opacity Alpha / 255.
@@ -124,8 +121,7 @@ type GridSampler2DParams struct {
 
 var opGridSampler2D = Operator{
 	Symbol: "aclnnGridSampler2D", Library: "libopapi", Since: "8.1.RC1",
-	Params: "input grid interpolationMode paddingMode alignCorners out",
-	Slots:  "ii---o",
+	Slots: "ii---o",
 }
 
 // GridSampler2D reads images at the coordinates of a grid, from −1 to 1.
@@ -166,8 +162,7 @@ type GridSampler2DBackwardParams struct {
 
 var opGridSampler2DBackward = Operator{
 	Symbol: "aclnnGridSampler2DBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput input grid interpolationMode paddingMode alignCorners outputMask inputGrad gridGrad",
-	Slots:  "iii---hoo",
+	Slots: "iii---hoo",
 }
 
 // GridSampler2DBackward computes the gradients of GridSampler2D.
@@ -208,8 +203,7 @@ type GridSampler3DParams struct {
 
 var opGridSampler3D = Operator{
 	Symbol: "aclnnGridSampler3D", Library: "libopapi", Since: "8.1.RC1",
-	Params: "input grid interpolationMode paddingMode alignCorners out",
-	Slots:  "ii---o",
+	Slots: "ii---o",
 }
 
 // GridSampler3D reads volumes at the coordinates of a grid, from −1 to 1.
@@ -250,8 +244,7 @@ type GridSampler3DBackwardParams struct {
 
 var opGridSampler3DBackward = Operator{
 	Symbol: "aclnnGridSampler3DBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput input grid interpolationMode paddingMode alignCorners outputMask inputGrad gridGrad",
-	Slots:  "iii---hoo",
+	Slots: "iii---hoo",
 }
 
 // GridSampler3DBackward computes the gradients of GridSampler3D.
@@ -289,8 +282,7 @@ type MrgbaCustomParams struct {
 
 var opMrgbaCustom = Operator{
 	Symbol: "aclnnMrgbaCustom", Library: "libopapi", Since: "8.1.RC1",
-	Params: "rgb alpha out",
-	Slots:  "iio",
+	Slots: "iio",
 }
 
 // MrgbaCustom multiplies the three channels of an image by Alpha / 255.
@@ -326,8 +318,7 @@ type NonMaxSuppressionParams struct {
 
 var opNonMaxSuppression = Operator{
 	Symbol: "aclnnNonMaxSuppression", Library: "libopapi", Since: "8.1.RC1",
-	Params: "boxes scores maxOutputBoxesPerClass iouThreshold scoreThreshold centerPointBox selectedIndices",
-	Slots:  "iihhh-o",
+	Slots: "iihhh-o",
 }
 
 // NonMaxSuppression selects boxes by score and drops those that overlap a better one of their
@@ -365,8 +356,7 @@ type ResizeParams struct {
 
 var opResize = Operator{
 	Symbol: "aclnnResize", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self scales mode out",
-	Slots:  "ih-o",
+	Slots: "ih-o",
 }
 
 // Resize resizes images by the factors Scales.
@@ -405,8 +395,7 @@ type RoiAlignParams struct {
 
 var opRoiAlign = Operator{
 	Symbol: "aclnnRoiAlign", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self rois batchIndices mode outputHeight outputWidth samplingRatio spatialScale out",
-	Slots:  "iii-----o",
+	Slots: "iii-----o",
 }
 
 // RoiAlign reads boxes of images as grids of one size, with bilinear interpolation; as ONNX defines
@@ -450,8 +439,7 @@ type RoiAlignV2Params struct {
 
 var opRoiAlignV2 = Operator{
 	Symbol: "aclnnRoiAlignV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self boxes pooledHeight pooledWidth spatialScale samplingRatio aligned out",
-	Slots:  "ii-----o",
+	Slots: "ii-----o",
 }
 
 // RoiAlignV2 reads boxes of images as grids of one size, with bilinear interpolation; as
@@ -495,8 +483,7 @@ type RoiAlignV2BackwardParams struct {
 
 var opRoiAlignV2Backward = Operator{
 	Symbol: "aclnnRoiAlignV2Backward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput boxes inputShape pooledHeight pooledWidth spatialScale samplingRatio aligned gradInput",
-	Slots:  "iih-----o",
+	Slots: "iih-----o",
 }
 
 // RoiAlignV2Backward computes the gradient of RoiAlignV2.
@@ -537,8 +524,7 @@ type UpsampleBicubic2dParams struct {
 
 var opUpsampleBicubic2d = Operator{
 	Symbol: "aclnnUpsampleBicubic2d", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self outputSize alignCorners scalesH scalesW out",
-	Slots:  "ih---o",
+	Slots: "ih---o",
 }
 
 // UpsampleBicubic2d resizes images by bicubic interpolation.
@@ -576,8 +562,7 @@ type UpsampleBicubic2dAAParams struct {
 
 var opUpsampleBicubic2dAA = Operator{
 	Symbol: "aclnnUpsampleBicubic2dAA", Library: "libopapi", Since: "8.1.RC1",
-	Params: "x outputSize alignCorners scalesH scalesW out",
-	Slots:  "ih---o",
+	Slots: "ih---o",
 }
 
 // UpsampleBicubic2dAA resizes images by bicubic interpolation with a filter against aliasing.
@@ -615,8 +600,7 @@ type UpsampleBicubic2dAAGradParams struct {
 
 var opUpsampleBicubic2dAAGrad = Operator{
 	Symbol: "aclnnUpsampleBicubic2dAAGrad", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput outputSize inputSize alignCorners scalesH scalesW out",
-	Slots:  "ihh---o",
+	Slots: "ihh---o",
 }
 
 // UpsampleBicubic2dAAGrad computes the gradient of UpsampleBicubic2dAA.
@@ -656,8 +640,7 @@ type UpsampleBicubic2dBackwardParams struct {
 
 var opUpsampleBicubic2dBackward = Operator{
 	Symbol: "aclnnUpsampleBicubic2dBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOut outputSize inputSize alignCorners scalesH scalesW gradInput",
-	Slots:  "ihh---o",
+	Slots: "ihh---o",
 }
 
 // UpsampleBicubic2dBackward computes the gradient of UpsampleBicubic2d.
@@ -696,8 +679,7 @@ type UpsampleBilinear2dParams struct {
 
 var opUpsampleBilinear2d = Operator{
 	Symbol: "aclnnUpsampleBilinear2d", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self outputSize alignCorners scalesH scalesW out",
-	Slots:  "ih---o",
+	Slots: "ih---o",
 }
 
 // UpsampleBilinear2d resizes images by bilinear interpolation.
@@ -735,8 +717,7 @@ type UpsampleBilinear2dAAParams struct {
 
 var opUpsampleBilinear2dAA = Operator{
 	Symbol: "aclnnUpsampleBilinear2dAA", Library: "libopapi", Since: "8.1.RC1",
-	Params: "input outputSize alignCorners scalesH scalesW out",
-	Slots:  "ih---o",
+	Slots: "ih---o",
 }
 
 // UpsampleBilinear2dAA resizes images by bilinear interpolation with a filter against aliasing.
@@ -774,8 +755,7 @@ type UpsampleBilinear2dAABackwardParams struct {
 
 var opUpsampleBilinear2dAABackward = Operator{
 	Symbol: "aclnnUpsampleBilinear2dAABackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput outputSize inputSize alignCorners scalesH scalesW out",
-	Slots:  "ihh---o",
+	Slots: "ihh---o",
 }
 
 // UpsampleBilinear2dAABackward computes the gradient of UpsampleBilinear2dAA.
@@ -818,8 +798,7 @@ type UpsampleBilinear2dBackwardParams struct {
 
 var opUpsampleBilinear2dBackward = Operator{
 	Symbol: "aclnnUpsampleBilinear2dBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOut outputSize inputSize alignCorners scalesH scalesW out",
-	Slots:  "ihh---o",
+	Slots: "ihh---o",
 }
 
 // UpsampleBilinear2dBackward computes the gradient of UpsampleBilinear2d.
@@ -859,8 +838,7 @@ type UpsampleBilinear2dBackwardV2Params struct {
 
 var opUpsampleBilinear2dBackwardV2 = Operator{
 	Symbol: "aclnnUpsampleBilinear2dBackwardV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOut outputSize inputSize alignCorners scalesH scalesW out",
-	Slots:  "ihh---o",
+	Slots: "ihh---o",
 }
 
 // UpsampleBilinear2dBackwardV2 computes the gradient of UpsampleBilinear2d.
@@ -901,8 +879,7 @@ type UpsampleLinear1dParams struct {
 
 var opUpsampleLinear1d = Operator{
 	Symbol: "aclnnUpsampleLinear1d", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self outputSize alignCorners scales out",
-	Slots:  "ih--o",
+	Slots: "ih--o",
 }
 
 // UpsampleLinear1d resizes sequences by linear interpolation.
@@ -939,8 +916,7 @@ type UpsampleLinear1dBackwardParams struct {
 
 var opUpsampleLinear1dBackward = Operator{
 	Symbol: "aclnnUpsampleLinear1dBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOut outputSize inputSize alignCorners scales out",
-	Slots:  "ihh--o",
+	Slots: "ihh--o",
 }
 
 // UpsampleLinear1dBackward computes the gradient of UpsampleLinear1d.
@@ -975,8 +951,7 @@ type UpsampleNearest1dParams struct {
 
 var opUpsampleNearest1d = Operator{
 	Symbol: "aclnnUpsampleNearest1d", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self outputSize out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // UpsampleNearest1d resizes sequences by repeating or dropping elements.
@@ -1010,8 +985,7 @@ type UpsampleNearest1dBackwardParams struct {
 
 var opUpsampleNearest1dBackward = Operator{
 	Symbol: "aclnnUpsampleNearest1dBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOut outputSize inputSize scales out",
-	Slots:  "ihh-o",
+	Slots: "ihh-o",
 }
 
 // UpsampleNearest1dBackward computes the gradient of UpsampleNearest1d.
@@ -1046,8 +1020,7 @@ type UpsampleNearest1dV2Params struct {
 
 var opUpsampleNearest1dV2 = Operator{
 	Symbol: "aclnnUpsampleNearest1dV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self outputSize scaleL out",
-	Slots:  "ih-o",
+	Slots: "ih-o",
 }
 
 // UpsampleNearest1dV2 resizes sequences by repeating or dropping elements.
@@ -1080,8 +1053,7 @@ type UpsampleNearest2dParams struct {
 
 var opUpsampleNearest2d = Operator{
 	Symbol: "aclnnUpsampleNearest2d", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self outputSize out",
-	Slots:  "iho",
+	Slots: "iho",
 }
 
 // UpsampleNearest2d resizes images by repeating or dropping elements.
@@ -1116,8 +1088,7 @@ type UpsampleNearest2dBackwardParams struct {
 
 var opUpsampleNearest2dBackward = Operator{
 	Symbol: "aclnnUpsampleNearest2dBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOut outputSize inputSize scalesH scalesW gradInput",
-	Slots:  "ihh--o",
+	Slots: "ihh--o",
 }
 
 // UpsampleNearest2dBackward computes the gradient of UpsampleNearest2d.
@@ -1154,8 +1125,7 @@ type UpsampleNearest2dV2Params struct {
 
 var opUpsampleNearest2dV2 = Operator{
 	Symbol: "aclnnUpsampleNearest2dV2", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self outputSize scalesH scalesW out",
-	Slots:  "ih--o",
+	Slots: "ih--o",
 }
 
 // UpsampleNearest2dV2 resizes images by repeating or dropping elements.
@@ -1192,8 +1162,7 @@ type UpsampleNearest3dParams struct {
 
 var opUpsampleNearest3d = Operator{
 	Symbol: "aclnnUpsampleNearest3d", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self outputSize scalesD scalesH scalesW out",
-	Slots:  "ih---o",
+	Slots: "ih---o",
 }
 
 // UpsampleNearest3d resizes volumes by repeating or dropping elements.
@@ -1232,8 +1201,7 @@ type UpsampleNearest3dBackwardParams struct {
 
 var opUpsampleNearest3dBackward = Operator{
 	Symbol: "aclnnUpsampleNearest3dBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOut outputSize inputSize scalesD scalesH scalesW gradInput",
-	Slots:  "ihh---o",
+	Slots: "ihh---o",
 }
 
 // UpsampleNearest3dBackward computes the gradient of UpsampleNearest3d.
@@ -1270,8 +1238,7 @@ type UpsampleNearestExact1dParams struct {
 
 var opUpsampleNearestExact1d = Operator{
 	Symbol: "aclnnUpsampleNearestExact1d", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self outputSize scales out",
-	Slots:  "ih-o",
+	Slots: "ih-o",
 }
 
 // UpsampleNearestExact1d resizes sequences by taking the element nearest to each centre.
@@ -1305,8 +1272,7 @@ type UpsampleNearestExact1dBackwardParams struct {
 
 var opUpsampleNearestExact1dBackward = Operator{
 	Symbol: "aclnnUpsampleNearestExact1dBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput outputSize inputSize scales out",
-	Slots:  "ihh-o",
+	Slots: "ihh-o",
 }
 
 // UpsampleNearestExact1dBackward computes the gradient of UpsampleNearestExact1d.
@@ -1345,8 +1311,7 @@ type UpsampleNearestExact2dParams struct {
 
 var opUpsampleNearestExact2d = Operator{
 	Symbol: "aclnnUpsampleNearestExact2d", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self outputSize scalesH scalesW out",
-	Slots:  "ih--o",
+	Slots: "ih--o",
 }
 
 // UpsampleNearestExact2d resizes images by taking the element nearest to each centre.
@@ -1382,8 +1347,7 @@ type UpsampleNearestExact2dBackwardParams struct {
 
 var opUpsampleNearestExact2dBackward = Operator{
 	Symbol: "aclnnUpsampleNearestExact2dBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOutput outputSize inputSize scalesH scalesW out",
-	Slots:  "ihh--o",
+	Slots: "ihh--o",
 }
 
 // UpsampleNearestExact2dBackward computes the gradient of UpsampleNearestExact2d.
@@ -1424,8 +1388,7 @@ type UpsampleNearestExact3dParams struct {
 
 var opUpsampleNearestExact3d = Operator{
 	Symbol: "aclnnUpsampleNearestExact3d", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self outputSize scalesD scalesH scalesW out",
-	Slots:  "ih---o",
+	Slots: "ih---o",
 }
 
 // UpsampleNearestExact3d resizes volumes by taking the element nearest to each centre.
@@ -1463,8 +1426,7 @@ type UpsampleNearestExact3dBackwardParams struct {
 
 var opUpsampleNearestExact3dBackward = Operator{
 	Symbol: "aclnnUpsampleNearestExact3dBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOut outputSize inputSize scalesD scalesH scalesW gradInput",
-	Slots:  "ihh---o",
+	Slots: "ihh---o",
 }
 
 // UpsampleNearestExact3dBackward computes the gradient of UpsampleNearestExact3d.
@@ -1507,8 +1469,7 @@ type UpsampleTrilinear3dParams struct {
 
 var opUpsampleTrilinear3d = Operator{
 	Symbol: "aclnnUpsampleTrilinear3d", Library: "libopapi", Since: "8.1.RC1",
-	Params: "self outputSize alignCorners scalesD scalesH scalesW out",
-	Slots:  "ih----o",
+	Slots: "ih----o",
 }
 
 // UpsampleTrilinear3d resizes volumes by interpolation between the eight nearest elements.
@@ -1549,8 +1510,7 @@ type UpsampleTrilinear3dBackwardParams struct {
 
 var opUpsampleTrilinear3dBackward = Operator{
 	Symbol: "aclnnUpsampleTrilinear3dBackward", Library: "libopapi", Since: "8.1.RC1",
-	Params: "gradOut outputSize inputSize alignCorners scalesD scalesH scalesW gradInput",
-	Slots:  "ihh----o",
+	Slots: "ihh----o",
 }
 
 // UpsampleTrilinear3dBackward computes the gradient of UpsampleTrilinear3d.

@@ -61,6 +61,9 @@ func describe(params aclnn.Params) (*op.Operator, error) {
 		return nil, fmt.Errorf("%T has no operator", params)
 	}
 	name, ok := strings.CutPrefix(known.Symbol, "aclnn")
+	if op.Find(name) != nil {
+		return nil, fmt.Errorf("CANN has an operator %s", known.Symbol)
+	}
 	names := strings.Fields(known.Params)
 	if !ok || len(names) != fields.NumField() || len(known.Slots) != len(names) {
 		return nil, fmt.Errorf("%T does not fit its operator, %q with parameters %q", params, known.Symbol, known.Params)

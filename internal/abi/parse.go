@@ -1,6 +1,7 @@
 package abi
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -24,7 +25,7 @@ func (e *SyntaxError) Error() string { return fmt.Sprintf("%s:%d: %s", e.File, e
 //
 //	library  name  headerPrefix
 //	func     versions  header  name  returnType  param:type …  [...]
-//	op       versions  header  symbol  param:type …
+//	op       versions  header  symbol  param:type …          (no header is the UsualHeader)
 //	const    versions  enum|-  name  value
 //	type     versions  name  target
 //	record   versions  header  struct|union  name  size  field:type@offset …
@@ -94,13 +95,30 @@ func (p *parser) parse(f []string) error {
 	case "func":
 		return p.function(false, Function{Versions: versions, Header: f[1], Name: f[2], Ret: f[3]}, f[4:])
 	case "op":
-		return p.function(true, Function{Versions: versions, Header: f[1], Name: f[2], Ret: "aclnnStatus"}, f[3:])
+		return p.function(true, Function{Versions: versions, Header: cmp.Or(f[1], UsualHeader(f[2])), Name: f[2], Ret: "aclnnStatus"}, f[3:])
 	case "const":
 		return p.constant(Constant{Versions: versions, Enum: strings.TrimPrefix(f[1], "-"), Name: f[2], Value: f[3]})
 	case "type":
 		return p.typedef(Typedef{Versions: versions, Name: f[1], Target: f[2]})
 	}
 	return p.record(Record{Versions: versions, Header: f[1], Kind: f[2], Name: f[3]}, f[4], f[5:])
+}
+
+// UsualHeader is the header of most operators: aclnnop/aclnn_adaptive_avg_pool2d.h of aclnnAdaptiveAvgPool2d.
+func UsualHeader(symbol string) string {
+	b := []byte("aclnnop/")
+	for i := range len(symbol) {
+		c := symbol[i]
+		if 'A' <= c && c <= 'Z' {
+			after := symbol[max(i-1, 0)]
+			if !('A' <= after && after <= 'Z') || i+1 < len(symbol) && 'a' <= symbol[i+1] && symbol[i+1] <= 'z' {
+				b = append(b, '_')
+			}
+			c += 'a' - 'A'
+		}
+		b = append(b, c)
+	}
+	return string(b) + ".h"
 }
 
 func parseVersions(s string) ([]string, error) {

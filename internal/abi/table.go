@@ -134,6 +134,28 @@ func Load() (*Table, error) {
 	return Parse(texts...)
 }
 
+// ParamNames returns the names of an operator's parameters, separated by spaces, as the newest version has
+// them. It looks for the operator's lines and does not parse the table.
+func ParamNames(symbol string) (names string) {
+	for _, file := range []string{"table/cann.txt", "table/extra.txt"} {
+		text, _ := files.ReadFile(file) // embedded
+		for rest := string(text); ; {
+			_, after, found := strings.Cut(rest, "\t"+symbol+"\t")
+			if !found {
+				break
+			}
+			var line string
+			line, rest, _ = strings.Cut(after, "\n")
+			names = ""
+			for param := range strings.SplitSeq(line, "\t") {
+				name, _, _ := strings.Cut(param, ":")
+				names += " " + name
+			}
+		}
+	}
+	return strings.TrimPrefix(names, " ")
+}
+
 // Operator returns an operator by its name without prefix.
 func (t *Table) Operator(name string) (*Operator, bool) {
 	i, ok := sort.Find(len(t.Operators), func(i int) int { return strings.Compare(name, t.Operators[i].Name) })

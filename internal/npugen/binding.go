@@ -93,8 +93,11 @@ func (g binding) operator(b *bytes.Buffer, o abi.Operator) error {
 		b.WriteString("\n")
 	}
 	// Use only static data, so that the linker drops operators that a program does not use.
-	fmt.Fprintf(b, "}\n\nvar op%s = %sOperator{\n\tSymbol: %[3]q, Library: %q, Since: %q,\n\tParams: %q,\n\tSlots: %q,\n}\n",
-		o.Name, g.aclnn, o.Symbol, o.Library, o.Since(), strings.Join(names, " "), slots)
+	fmt.Fprintf(b, "}\n\nvar op%s = %sOperator{\n\tSymbol: %[3]q, Library: %q, Since: %q,\n", o.Name, g.aclnn, o.Symbol, o.Library, o.Since())
+	if g.aclnn != "" { // the table has no operators of custom packages
+		fmt.Fprintf(b, "\tParams: %q,\n", strings.Join(names, " "))
+	}
+	fmt.Fprintf(b, "\tSlots: %q,\n}\n", slots)
 	b.WriteString("\n" + g.doc(o))
 	fmt.Fprintf(b, "func %s(st *acl.Stream, p %[1]sParams) error {\n\tc := %sNewCall(st, &op%[1]s)\n\tp.Encode(c)\n\treturn c.Launch()\n}\n",
 		o.Name, g.aclnn)

@@ -128,6 +128,9 @@ func (m *importer) addFunctions(d dump, version string) {
 		params := f.Params
 		if op {
 			params = params[:len(params)-2]
+			if f.Header == abi.UsualHeader(base) {
+				s.fixed = "\t" + base
+			}
 		} else {
 			s.fixed = f.Header + "\t" + name + "\t" + f.Ret
 		}

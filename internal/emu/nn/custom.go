@@ -32,8 +32,6 @@ func Register(o *op.Operator, p op.Prepare) error {
 	customs.Lock()
 	defer customs.Unlock()
 	switch {
-	case op.Find(o.Name) != nil:
-		return fmt.Errorf("CANN has an operator aclnn%s", o.Name)
 	case slices.ContainsFunc(customs.all, func(c custom) bool { return c.op.Name == o.Name }):
 		return fmt.Errorf("aclnn%s is registered already", o.Name)
 	case len(customs.all) == MostCustom:
