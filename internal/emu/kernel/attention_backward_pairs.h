@@ -19,8 +19,9 @@ static void pair_transposed(struct backward *b, float *c, int64_t c_row, const u
 {
 	uint32_t *panel = pair_dout(b) + ATTENTION_PAIR_ROWS * b->v + ATTENTION_GRAD_ROWS * ATTENTION_KEYS;
 	const int64_t cells = pair_cells(t->rows);
-	for (int64_t j = 0; j < t->cols; j += GEMM_MR) {
-		const int64_t w = t->cols - j < GEMM_MR ? t->cols - j : GEMM_MR;
+	const int64_t room = ATTENTION_PAIR_PANEL / GEMM_KC / GEMM_MR * GEMM_MR; /* rows of a panel, in whole register blocks */
+	for (int64_t j = 0; j < t->cols; j += room) {
+		const int64_t w = t->cols - j < room ? t->cols - j : room;
 		if (t->rows % (2 * PAIR_STEP) != 0)
 			for (int64_t i = 0; i < w; i++)
 				memset(panel + i * GEMM_KC, 0, cells * sizeof *panel);

@@ -13,8 +13,6 @@
 /* Rows of the register block, which uses two vectors per row, two for b and one for a. */
 #if defined(GEMM_MR)
 /* set by a matrix unit */
-#elif VECTOR_BYTES == 64
-#define GEMM_MR 14
 #elif defined(__aarch64__)
 #define GEMM_MR 12
 #else
@@ -22,6 +20,7 @@
 #endif
 
 enum {
+	GEMM_STRIP = 96, /* rows of A that are packed at once: a multiple of all register blocks */
 	GEMM_KC = 256, /* cells of a block of k */
 	GEMM_RUN = 32, /* those of a run, which divides a block */
 };

@@ -36,24 +36,26 @@ typedef NAME(t4) NAME(t4u) __attribute__((aligned(sizeof(T)), may_alias));
 #undef UNALIGNED
 
 #ifndef OWN_MICRO
-/* The compiler does not see that the sums of earlier runs are only read if there were some. */
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 /* c[rows×NR] (+)= a[rows×k]·b[k×NR]; rows is a constant after inlining. Rows of a, b and c are
- * contiguous. */
+ * contiguous. On CPUs with 32 registers 6 rows leave room for the sums of all runs beside those of the
+ * current one; storing and reading them at each run took 4 % of the time. */
 static inline __attribute__((always_inline)) void
 NAME(micro_rows)(const int rows, int64_t k, const P *a, int64_t a_row, const P *b, int64_t b_k, T *c,
 		 int64_t c_row, int accumulate)
 {
-	V sum[GEMM_MR][2], earlier[GEMM_MR][2]; /* of this run, and of the runs before it */
+	V all[GEMM_MR][2];
 #pragma GCC unroll 16
 	for (int i = 0; i < rows; i++) {
+		all[i][0] = all[i][1] = (V){0};
 		/* Rows of c are far apart, where the processor does not prefetch by itself. */
 		__builtin_prefetch(c + i * c_row, 1);
 		__builtin_prefetch(c + i * c_row + VL, 1);
 	}
-	for (int64_t p = 0;;) {
+	/* The compiler computes the addresses of c again at the end: the loop needs the registers. */
+	__asm__("" : "+r"(c), "+r"(c_row));
+	for (int64_t p = 0; p < k;) {
 		const int64_t end = k - p > RUN ? p + RUN : k;
+		V sum[GEMM_MR][2];
 #pragma GCC unroll 16
 		for (int i = 0; i < rows; i++)
 			sum[i][0] = sum[i][1] = (V){0};
@@ -67,34 +69,27 @@ NAME(micro_rows)(const int rows, int64_t k, const P *a, int64_t a_row, const P *
 			}
 		}
 #pragma GCC unroll 16
-		for (int i = 0; p > RUN && i < rows; i++) {
-			sum[i][0] += earlier[i][0];
-			sum[i][1] += earlier[i][1];
-		}
-		if (p == k)
-			break;
-#pragma GCC unroll 16
 		for (int i = 0; i < rows; i++) {
-			earlier[i][0] = sum[i][0];
-			earlier[i][1] = sum[i][1];
+			all[i][0] += sum[i][0];
+			all[i][1] += sum[i][1];
 		}
 	}
 #pragma GCC unroll 16
 	for (int i = 0; i < rows; i++) {
 		NAME(vu) *out = (NAME(vu) *)(c + i * c_row);
 		if (accumulate) {
-			sum[i][0] += out[0];
-			sum[i][1] += *(NAME(vu) *)(c + i * c_row + VL);
+			all[i][0] += out[0];
+			all[i][1] += *(NAME(vu) *)(c + i * c_row + VL);
 		}
-		out[0] = sum[i][0];
-		*(NAME(vu) *)(c + i * c_row + VL) = sum[i][1];
+		out[0] = all[i][0];
+		*(NAME(vu) *)(c + i * c_row + VL) = all[i][1];
 	}
 }
 
-/* With a constant stride the compiler can address the rows of a packed panel with displacements. */
+/* With a constant stride the compiler can address many rows of a packed panel with displacements. */
 #define ROWS(r)                                                                                                        \
 	case r:                                                                                                        \
-		if (a_row == GEMM_KC)                                                                                  \
+		if (GEMM_MR > 6 && a_row == GEMM_KC)                                                                   \
 			NAME(micro_rows)(r, k, a, GEMM_KC, b, b_k, c, c_row, accumulate);                           \
 		else                                                                                                   \
 			NAME(micro_rows)(r, k, a, a_row, b, b_k, c, c_row, accumulate);                             \
@@ -109,13 +104,9 @@ static void NAME(micro)(int64_t rows, int64_t k, const P *a, int64_t a_row, cons
 #if GEMM_MR > 6
 		ROWS(7) ROWS(8) ROWS(9) ROWS(10) ROWS(11) ROWS(12)
 #endif
-#if GEMM_MR > 12
-		ROWS(13) ROWS(14)
-#endif
 	}
 }
 #undef ROWS
-#pragma GCC diagnostic pop
 
 #if GROUP == 1
 /* c[8·VL] (+)= a[k]·b[k×8·VL] for one row: wider pieces of the rows of b, which lie far apart and are

@@ -62,7 +62,7 @@ static void SRC(pack)(P *dst, int a_panel, int64_t w, int64_t k, const S *src, i
 		for (int64_t i = 0; i < w; i++) {
 			const S *in = src + i * w_stride;
 			for (int64_t p = 0; p < cells; p += 16) {
-				__builtin_prefetch(in + GEMM_MR * w_stride + p * GROUP, 0, 2);
+				__builtin_prefetch(in + 8 * w_stride + p * GROUP, 0, 2);
 				gemm_put(dst + i * GEMM_KC + p, LINE(in + p * GROUP, k - p * GROUP), cells - p);
 			}
 		}
@@ -78,16 +78,19 @@ static void SRC(pack)(P *dst, int a_panel, int64_t w, int64_t k, const S *src, i
 			}
 	} else if (w_stride == 1 && !a_panel) {
 		for (int64_t p = 0; p < cells; p++)
-			for (int64_t i = 0; i < w; i += 16)
+			for (int64_t i = 0; i < w; i += 16) {
+#pragma GCC unroll 2
+				for (int x = 0; x < GROUP; x++) /* rows lie far apart */
+					__builtin_prefetch(src + ((p + 16) * GROUP + x) * k_stride + i, 0, 2);
 				gemm_put(dst + p * NR + i, LINE_W(p, i, w - i), w - i);
+			}
 	} else if (w_stride == 1) {
-		const int64_t whole = GEMM_MR < 16 ? GEMM_MR : 16;
 		for (int64_t i = 0; i < w; i += 16)
 			for (int64_t p = 0; p < k; p += 16 * GROUP) {
 				P *to = dst + i * GEMM_KC + p / GROUP;
 				const S *from = src + i + p * k_stride;
-				if (i + whole <= w && p + 16 * GROUP <= k)
-					SRC(pack_block)(to, 1, whole, 16 * GROUP, from, 1, k_stride);
+				if (i + 16 <= w && p + 16 * GROUP <= k)
+					SRC(pack_block)(to, 1, 16, 16 * GROUP, from, 1, k_stride);
 				else
 					SRC(pack_block)(to, 1, w - i, k - p, from, 1, k_stride);
 			}

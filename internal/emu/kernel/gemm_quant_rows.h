@@ -7,7 +7,7 @@
 enum {
 	GEMM_QUANT_ROWS = 8,  /* more rows are multiplied with widened blocks */
 	GEMM_QUANT_UNIT = 32, /* elements of a unit; scales are repeated for each */
-	GEMM_QUANT_STRIP = 12, /* columns whose scales are gathered at once, at most GEMM_MR */
+	GEMM_QUANT_STRIP = 12, /* columns whose scales are gathered at once */
 	GEMM_QUANT_DEEP = 1 << 16, /* largest K */
 };
 

@@ -160,17 +160,18 @@ static void NAME(sum)(const struct NAME(part) *s, int64_t k0, int64_t k)
 	const int read_a = CELL_STEP == 1 && plain_a && g->a.dtype == NATIVE && g->a.col.stride == 1 && k % GROUP == 0 &&
 			   g->a.row.stride % GROUP == 0 && g->a.row.stride <= GROUP * GEMM_KC && s->n1 - s->n0 <= 4 * NR;
 	const int read_b = GROUP == 1 && plain_b && g->b.dtype == NATIVE && g->b.col.stride == 1 &&
-			   (s->m1 - s->m0 <= 2 * GEMM_MR || (s->m1 - s->m0 <= 16 * GEMM_MR && g->b.row.stride <= GEMM_KC));
+			   (s->m1 - s->m0 <= 28 || (s->m1 - s->m0 <= 224 && g->b.row.stride <= GEMM_KC));
 
 	for (int64_t i = s->m0; i < s->m1; i += GEMM_MR) {
 		const int64_t rows = gemm_min(GEMM_MR, s->m1 - i);
-		const P *a = s->a;
+		const int64_t packed = (i - s->m0) % GEMM_STRIP;
+		const P *a = s->a + packed * GEMM_KC;
 		int64_t a_row = GEMM_KC;
 		if (read_a) {
 			a = (const P *)((const ELEMENT *)s->at->a + i * g->a.row.stride + k0);
 			a_row = g->a.row.stride / GROUP;
-		} else {
-			NAME(pack_panel)(s->a, 1, &g->a, s->at->a, i, rows, k0, k);
+		} else if (packed == 0) {
+			NAME(pack_panel)(s->a, 1, &g->a, s->at->a, i, gemm_min(GEMM_STRIP, s->m1 - i), k0, k);
 		}
 		for (int64_t j = s->n0, cols; j < s->n1; j += cols) {
 #if GROUP == 1
@@ -224,7 +225,7 @@ static void NAME(tile)(const struct gemm *g, const struct gemm_at *at, int64_t m
 {
 	struct NAME(part) s = {.g = g, .at = at, .m0 = m0, .m1 = m1, .n0 = n0, .n1 = n1};
 	s.a = (P *)scratch;
-	s.b = s.a + GEMM_MR * GEMM_KC;
+	s.b = s.a + GEMM_STRIP * GEMM_KC;
 	s.direct = g->c.dtype == NATIVE_OUT && g->c.col.stride == 1 && g->alpha == 1 && at->d == NULL;
 	s.out = s.direct ? (T *)at->c + m0 * g->c.row.stride + n0 : (T *)(s.b + GEMM_TILE_N * GEMM_KC);
 	s.out_row = s.direct ? g->c.row.stride : GEMM_TILE_N;

@@ -57,7 +57,6 @@ static inline __m512i cross_u8(const void *p, const void *q, int64_t n)
 #include "gemm_bf16.h"
 
 #define PAIR_STEP 1
-#define ATTENTION_STRIP 28
 #include "attention_forward.h"
 #include "attention_backward.h"
 
