@@ -284,6 +284,19 @@ func finalizeWeights(name string) []dtype.Type {
 	return []dtype.Type{dtype.Int32}
 }
 
+// ranks checks the numbers of dimensions that CANN wants with the scattered results.
+func (q *quantGroups) ranks() {
+	if q.weight.DType == dtype.Int8 {
+		q.Rank(q.scale, 2, 2)
+		return
+	}
+	q.Rank(q.scale, 3, 3)
+	q.Rank(q.bias, 2, 2)
+	if q.offset != nil {
+		q.Rank(q.offset, 3, 3)
+	}
+}
+
 // groupedFinalize multiplies the rows of the product by the weights of their experts and adds
 // them to the rows of the result that rowIndex selects. The output of shared experts is added
 // too.
@@ -315,6 +328,7 @@ func groupedFinalize(c *op.Call) (op.Run, error) {
 	if q.check(); c.Err() != nil {
 		return nil, c.Err()
 	}
+	q.ranks()
 	c.DType(index, op.IndexTypes...)
 	c.DType(out, dtype.Float32)
 	c.Shape(index, q.x.Shape[:1], "one for each row of x")

@@ -218,7 +218,7 @@ func TestGroupedMatmulFinalizeRouting(t *testing.T) {
 		}
 		out := optest.Tensor(t, dtype.Float32, []int64{batch, p.n}, 99)
 		a := optest.Args{
-			x: optest.Tensor(t, dtype.Int8, []int64{p.m, p.k}, p.x...), w: p.weightIn(t, c.form, c.weights), names("scale", "scaleOptional"): optest.Tensor(t, dtype.Float32, []int64{g, 1, p.n}, p.scale...),
+			x: optest.Tensor(t, dtype.Int8, []int64{p.m, p.k}, p.x...), w: p.weightIn(t, c.form, c.weights), names("scale", "scaleOptional"): optest.Tensor(t, dtype.Float32, []int64{g, p.n}, p.scale...),
 			"pertokenScaleOptional": optest.Tensor(t, dtype.Float32, []int64{p.m}, p.rows...), names("groupList", "groupListOptional"): optest.Tensor(t, dtype.Int64, []int64{g}, list...),
 			names("sharedInput", "sharedInputOptional"): optest.Tensor(t, dtype.BFloat16, []int64{2, p.n}, shared...), names("logit", "logitOptional"): optest.Tensor(t, dtype.Float32, []int64{p.m}, logit...),
 			names("rowIndex", "rowIndexOptional"): optest.Tensor(t, dtype.Int64, []int64{p.m}, index...), "sharedInputWeight": .5, "sharedInputOffset": sharedAt,
@@ -236,6 +236,8 @@ func TestGroupedMatmulFinalizeRouting(t *testing.T) {
 			a[names("scale", "scaleOptional")] = packedScales(t, dtype.Int64, []int64{g, 1, p.n}, scale)
 			a[names("bias", "biasOptional")] = optest.Tensor(t, dtype.Float32, []int64{g, p.n}, bias...)
 			optest.Refused(t, op.NullPointer, c.name, a.With(optest.Args{names("bias", "biasOptional"): nil}), "bias is null")
+			optest.Refused(t, op.InvalidParam, c.name, a.With(optest.Args{names("scale", "scaleOptional"): packedScales(t, dtype.Int64, []int64{g, p.n}, scale)}), "3 are supported")
+			optest.Refused(t, op.InvalidParam, c.name, a.With(optest.Args{names("bias", "biasOptional"): optest.Tensor(t, dtype.Float32, []int64{g, 1, p.n}, bias...)}), "2 are supported")
 			optest.Refused(t, op.InvalidParam, c.name, a.With(optest.Args{names("scale", "scaleOptional"): packedScales(t, dtype.Int64, []int64{g, 2, p.n}, slices.Repeat(scale, 2))}), "one for each column of each weight")
 		}
 		if c.offset {
@@ -256,6 +258,9 @@ func TestGroupedMatmulFinalizeRouting(t *testing.T) {
 					}
 				}
 			}
+		}
+		if !packed {
+			optest.Refused(t, op.InvalidParam, c.name, a.With(optest.Args{names("scale", "scaleOptional"): optest.Tensor(t, dtype.Float32, []int64{g, 1, p.n}, p.scale...)}), "2 are supported")
 		}
 		for _, d := range []dtype.Type{dtype.Int4, dtype.Int8} {
 			if c.form == "nd" { // which CANN takes as int32 alone

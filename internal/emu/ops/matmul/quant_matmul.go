@@ -157,7 +157,7 @@ func QuantMatmul(c *op.Call) (op.Run, error) {
 	if offset != nil && rows != nil {
 		c.Invalid("%v and %v exclude each other", offset, rows)
 	}
-	mixed := checkShift(c, x1, x2, n, scale, bias, shift, rows, out)
+	mixed := checkShift(c, x1, x2, k, n, scale, bias, shift, rows, out)
 	if !mixed && slices.Contains([]string{"QuantMatmulV3", "QuantMatmulV4", "QuantMatmulV5"}, c.Op.Name) {
 		checkQuantTypes(c, x1, x2, scale, offset, bias, rows, out)
 	}
@@ -198,9 +198,17 @@ func QuantMatmul(c *op.Call) (op.Run, error) {
 	}, nil
 }
 
+// checkRows refuses a product of int8 by int4 of more rows than CANN's kernels take.
+func checkRows(c *op.Call, x1, x2 *op.Tensor, rows int64) {
+	if x1.DType == dtype.Int8 && x2.DType != dtype.Int8 && rows > 29576 {
+		c.Invalid("%v has %d rows; a product of int8 and int4 has at most 29576", x2, rows)
+	}
+}
+
 // checkShift checks the yOffset of a product of int8 by int4, which is added before the scales of the rows, and
 // reports whether the call is such a product. Other products have none.
-func checkShift(c *op.Call, x1, x2 *op.Tensor, n int64, scale, bias, shift, rows, out *op.Tensor) (mixed bool) {
+func checkShift(c *op.Call, x1, x2 *op.Tensor, k, n int64, scale, bias, shift, rows, out *op.Tensor) (mixed bool) {
+	checkRows(c, x1, x2, k)
 	mixed = c.Has("yOffset") && x1.DType == dtype.Int8 && x2.DType != dtype.Int8
 	switch {
 	case mixed && (shift == nil || rows == nil):

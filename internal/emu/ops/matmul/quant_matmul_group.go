@@ -53,6 +53,7 @@ func groupQuantMatmul(c *op.Call) (op.Run, error) {
 		c.Invalid("%v and %v cannot be multiplied", x1, x2)
 	}
 	c.Shape(g.out, []int64{g.m, g.n}, "the product of x1 and x2")
+	checkRows(c, x1, x2, g.k)
 	groups := (g.k + g.size - 1) / g.size
 	if g.square {
 		c.Shape(g.rows, []int64{g.m, groups}, "one for each row and group of K")

@@ -162,6 +162,29 @@ func TestQuantMatmulOfInt8ByInt4(t *testing.T) {
 	}
 }
 
+// CANN multiplies int8 by int4 up to a number of rows of the weight.
+func TestQuantMatmulOfManyRows(t *testing.T) {
+	f := dtype.Float32
+	for k, wanted := range map[int64]int32{29568: 0, 29584: op.InvalidParam} {
+		v := make([]float64, k*16)
+		a := optest.Args{
+			"x1": optest.Tensor(t, dtype.Int8, []int64{1, k}, 1), "x2": integers(t, dtype.Int32, v, k, 16), "x1Scale": optest.Tensor(t, f, []int64{1}, 1), "x2Scale": packedScales(t, dtype.Uint64, []int64{16}, repeated([]float64{1}, 16)),
+			"yOffset": optest.Tensor(t, f, []int64{16}, 3), "out": optest.Tensor(t, dtype.Float16, []int64{1, 16}),
+		}
+		groups := a.With(optest.Args{"x1Scale": optest.Tensor(t, f, []int64{1, 1}, 1), "x2Scale": optest.Tensor(t, dtype.Uint64, []int64{(k + 255) / 256, 16}), "groupSize": 256})
+		for name, b := range map[string]optest.Args{"QuantMatmulV5": a, "QuantMatmulWeightNz": a.With(optest.Args{"x2": heldNZ(t, v, k, 16)}), "groups": groups} {
+			if name == "groups" {
+				name = "QuantMatmulV5"
+			}
+			if wanted != 0 {
+				optest.Refused(t, wanted, name, b, "at most 29576")
+			} else if _, err := optest.PrepareIn(t, op.Env{}, name, b); err != nil {
+				t.Errorf("%s with %d rows: %v", name, k, err)
+			}
+		}
+	}
+}
+
 // heldNZ returns a weight in FRACTAL_NZ of int32 elements, each of which holds eight of the numbers.
 func heldNZ(t *testing.T, v []float64, k, n int64) *op.Tensor {
 	t.Helper()
