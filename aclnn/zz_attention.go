@@ -1478,12 +1478,12 @@ var opFusedInferAttentionScoreV3 = Operator{
 // It launches aclnnFusedInferAttentionScoreV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family
 // attention on st.
 // The emulator verified: Query, AttentionOut float16 bfloat16 int8; Key, Value float16 bfloat16
-// int8 int32 int4; PseShiftOptional float16 bfloat16; AttenMaskOptional int8 uint8 bool;
-// DeqScale1Optional, DeqScale2Optional float32 uint64; QuantScale1Optional, SoftmaxLse float32;
-// QuantScale2Optional, QuantOffset2Optional float32 bfloat16; AntiquantScaleOptional,
-// AntiquantOffsetOptional, KeyAntiquantScaleOptional, KeyAntiquantOffsetOptional,
-// ValueAntiquantScaleOptional, ValueAntiquantOffsetOptional float32 float16 bfloat16;
-// BlockTableOptional int32. Its checks follow the document.
+// int8 int32 int4; PseShiftOptional, QueryRopeOptional, KeyRopeOptional float16 bfloat16;
+// AttenMaskOptional int8 uint8 bool; DeqScale1Optional, DeqScale2Optional float32 uint64;
+// QuantScale1Optional, SoftmaxLse float32; QuantScale2Optional, QuantOffset2Optional float32
+// bfloat16; AntiquantScaleOptional, AntiquantOffsetOptional, KeyAntiquantScaleOptional,
+// KeyAntiquantOffsetOptional, ValueAntiquantScaleOptional, ValueAntiquantOffsetOptional float32
+// float16 bfloat16; BlockTableOptional int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs
 func FusedInferAttentionScoreV3(st *acl.Stream, p FusedInferAttentionScoreV3Params) error {
 	c := NewCall(st, &opFusedInferAttentionScoreV3)

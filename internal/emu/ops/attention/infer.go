@@ -122,7 +122,7 @@ func inferAttention(c *op.Call) (op.Run, error) {
 	if c.Has("softmaxLseFlag") && c.Bool("softmaxLseFlag") {
 		a.lse = c.Tensor("softmaxLse")
 	}
-	for _, check := range []func(*op.Call){a.readShapes, a.checkSizes, a.readLengths, a.checkMask, a.checkOutputs, a.readCacheScales, a.readInt8Scales, a.readOutScale} {
+	for _, check := range []func(*op.Call){a.readShapes, a.checkSizes, a.readLengths, a.checkMask, a.checkPacked, a.checkOutputs, a.checkRope, a.readCacheScales, a.readInt8Scales, a.readOutScale} {
 		if check(c); c.Err() != nil {
 			return nil, c.Err()
 		}
@@ -301,7 +301,7 @@ func (a *inference) readLengths(c *op.Call) {
 		}
 	}
 	for _, list := range [][]int64{queryLengths, keyLengths} {
-		if n := int64(len(list)); n > 1 && n != a.batch {
+		if n := int64(len(list)); n > 1 && n < a.batch {
 			c.Unfit("%d actual lengths; there must be one for all of %d sequences or one for each", n, a.batch)
 		}
 	}
@@ -333,8 +333,8 @@ func (a *inference) readLengths(c *op.Call) {
 	}
 }
 
-// lengthOf returns the length of sequence b. The list may be absent or hold one length for all
-// sequences.
+// lengthOf returns the length of sequence b. The list may be absent, hold one length for all
+// sequences, or be longer than needed.
 func lengthOf(list []int64, b, otherwise int64) int64 {
 	switch len(list) {
 	case 0:

@@ -264,7 +264,7 @@ func TestPromptAttentionLayouts(t *testing.T) {
 			}
 			for _, d := range inferTypes {
 				for _, l := range kerneltest.Layouts {
-					p := &prompt{layout: layout, dtype: d, heads: 4, keyHeads: 2, dim: 16, rows: 5, cols: 9, queryLengths: []int64{5, 3, 0}, keyLengths: []int64{9, 4, 2}}
+					p := &prompt{layout: layout, dtype: d, heads: 4, keyHeads: 2, dim: 64, rows: 5, cols: 9, queryLengths: []int64{5, 3, 0}, keyLengths: []int64{9, 4, 2}}
 					p.check(t, name, l, nil)
 				}
 			}
@@ -330,7 +330,7 @@ func TestIncrementalAttentionOverPages(t *testing.T) {
 			}
 		}
 	}
-	packed := &prompt{layout: "TND", dtype: dtype.BFloat16, heads: 4, keyHeads: 4, dim: 16, cols: 39, queryLengths: []int64{3, 1, 2}, keyLengths: []int64{39, 20, 2}, block: 16}
+	packed := &prompt{layout: "TND", dtype: dtype.BFloat16, heads: 4, keyHeads: 4, dim: 64, cols: 39, queryLengths: []int64{3, 1, 2}, keyLengths: []int64{39, 20, 2}, block: 16}
 	packed.visible = func(b int, i, j int64) bool { return j <= i+packed.keyLengths[b]-packed.queryLengths[b] }
 	packed.rows = 6
 	packed.check(t, "FusedInferAttentionScoreV3", kerneltest.Contiguous, optest.Args{"sparseMode": 3, "attenMaskOptional": triangle(t, 2048)})
@@ -356,6 +356,7 @@ func TestInferenceRefusals(t *testing.T) {
 	name := "FusedInferAttentionScoreV3"
 	optest.Run(t, name, with(nil))
 	optest.Run(t, name, with(paged(16, nil)))
+	optest.Run(t, name, with(optest.Args{"actualSeqLengthsKvOptional": []int64{1, 2, 3}})) // of which the first two count
 	for _, k := range []struct {
 		code    int32
 		changes optest.Args
@@ -374,7 +375,8 @@ func TestInferenceRefusals(t *testing.T) {
 		{op.InvalidParam, optest.Args{"attentionOut": f(2, 1, 4)}, "[2,1,8]"},
 		{op.TilingRefused, optest.Args{"keyAntiquantScaleOptional": f(1)}, "only an int8 or int4 cache has scales"},
 		{op.TilingRefused, optest.Args{"actualSeqLengthsKvOptional": []int64{17}}, "key tokens"},
-		{op.TilingRefused, optest.Args{"actualSeqLengthsKvOptional": []int64{1, 2, 3}}, "3 actual lengths"},
+		{op.TilingRefused, optest.Args{"query": f(3, 1, 8), "attentionOut": f(3, 1, 8), "key": list(f(3, 16, 4)), "value": list(f(3, 16, 4)), "actualSeqLengthsKvOptional": []int64{1, 2}}, "2 actual lengths"},
+		{op.TilingRefused, optest.Args{"value": list(f(2, 16, 2)), "attentionOut": f(2, 1, 4)}, "queryD keyD valueD must be equal"},
 		{op.TilingRefused, optest.Args{"sparseMode": 5}, "sparseMode 5"},
 		{op.TilingRefused, optest.Args{"sparseMode": 3, "attenMaskOptional": optest.Tensor(t, dtype.Bool, []int64{2, 16}, 0)}, "[2048,2048]"},
 		{op.InvalidParam, optest.Args{"queryRopeOptional": f(2, 1, 4)}, "together"},
