@@ -27,8 +27,10 @@ lint: ## formatting, vet, staticcheck, and gcc's warnings
 
 bench: ## cost of a launch against C, and speed of the emulator's kernels, beside oneDNN and OpenBLAS if installed
 	$(GO) test -run '^$$' -bench 'Launch|Runtime' -benchmem ./internal/testing/emptycann
-	$(GO) test -run '^$$' -bench Matmul -benchtime 30x -cpu 1,2 ./internal/testing/rivals
-	$(GO) test -run '^$$' -bench Decoding -benchtime 4x -cpu 1,2 ./internal/testing/rivals
+	for procs in 1 $$(nproc); do \
+		GOMAXPROCS=$$procs $(GO) test -run '^$$' -bench Matmul -benchtime 42x ./internal/testing/rivals && \
+		GOMAXPROCS=$$procs $(GO) test -run '^$$' -bench Decoding -benchtime 4x ./internal/testing/rivals || exit; \
+	done
 	$(GO) test -run '^$$' -bench Launch -benchmem -tags emu ./internal/emu/nn
 	$(GO) test -run '^$$' -bench . -tags emu ./internal/emu/kernel
 

@@ -23,11 +23,11 @@ import (
 var updatePyTorch = flag.Bool("update-pytorch", false, "write the tables of "+pytorchFile)
 
 const (
-	pytorchFile = "testdata/pytorch.md"
+	pytorchFile = "docs/pytorch.md"
 	pytorchMark = "<!-- The tables below come from the tests: go test -tags emu -run PyTorch ./aclnn -update-pytorch -->\n"
 )
 
-// translation is a row of testdata/pytorch.md: a call of PyTorch and how it is said here. The source
+// translation is a row of docs/pytorch.md: a call of PyTorch and how it is said here. The source
 // text of run, or of view, is what the document shows.
 type translation struct {
 	torch  string
@@ -129,7 +129,7 @@ func (f *pytorch) values(t *testing.T, of *aclnn.Tensor) []float64 {
 	return list
 }
 
-// TestPyTorch: every row of testdata/pytorch.md computes what PyTorch computes.
+// TestPyTorch: every row of docs/pytorch.md computes what PyTorch computes.
 func TestPyTorch(t *testing.T) {
 	f := &pytorch{st: acltest.Stream(t, acltest.Device(t, acltest.Open(t), 0))}
 	for _, section := range f.sections() {
