@@ -24,8 +24,9 @@ type comm struct {
 	fabric  *fabric
 	parts   map[string]int // number of sub-communicators made so far, by ranks and id
 
-	met  sync.Once
-	meet func() error // links the ranks at the first call that needs it; nil if already linked
+	met   sync.Once
+	meet  func() error // links the ranks at the first call that needs it; nil if already linked
+	unmet error        // why that failed
 
 	turn    chan struct{}   // holds a value while no collective is running
 	current exchange        // the running phase
@@ -63,17 +64,18 @@ func (l *Library) newComm(name string, device, desk, rank, size int) (*comm, err
 	return c, nil
 }
 
-// linked links the ranks if that has not happened yet, and returns the communicator's error.
+// linked links the ranks if that has not happened yet. It fails if they could not be linked; what happened to them
+// since is told by the work that is queued.
 func (c *comm) linked() error {
 	c.met.Do(func() {
 		if c.meet == nil {
 			return
 		}
-		if err := c.meet(); err != nil {
-			c.fail(fault(faultTimeout, "%v", err))
+		if c.unmet = c.meet(); c.unmet != nil {
+			c.fail(fault(faultTimeout, "%v", c.unmet))
 		}
 	})
-	return c.reason()
+	return c.unmet
 }
 
 // publish gives the communicator its handle.

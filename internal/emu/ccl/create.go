@@ -1,6 +1,7 @@
 package ccl
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
@@ -117,7 +118,7 @@ func (l *Library) HcclCreateSubCommConfig(t *rt.Thread, comm rt.In[rt.Handle], r
 	if name == "" {
 		name = fmt.Sprintf("%s_sub_%d", c.name, subCommID)
 	}
-	if err := c.linked(); err != nil {
+	if err := cmp.Or(c.linked(), c.reason()); err != nil {
 		return refuse(remoteError, "%s: %v", call, err)
 	}
 	desk, err := l.desk(t, call)
