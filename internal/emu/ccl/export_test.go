@@ -22,3 +22,15 @@ func Hold(l *Library, t *rt.Thread, stream uint64, until <-chan struct{}) {
 	s, _ := l.rt.Stream(t, rt.Handle(stream))
 	l.rt.Submit(t, s, rt.Task{Name: "hold", Run: func() error { <-until; return nil }})
 }
+
+// Lost makes a communicator lose a peer after a call has checked its handle, and returns what the call's next check
+// says.
+func Lost(l *Library, t *rt.Thread, comm, stream uint64) error {
+	c, err := l.usable("HcclBarrier", rt.Handle(comm))
+	if err != nil {
+		return err
+	}
+	c.fail(gone(2).(*rt.Fault))
+	_, err = c.stream(t, "HcclBarrier", rt.Handle(stream))
+	return err
+}

@@ -157,6 +157,20 @@ func TestCallsAfterALoss(t *testing.T) {
 	}
 }
 
+// TestLossBetweenChecks: a call that loses its peer after its handle was checked is queued, and the stream tells the loss.
+func TestLossBetweenChecks(t *testing.T) {
+	for connection := range worlds {
+		t.Run(connection, func(t *testing.T) {
+			all := unjoined(t, 3, patient, connection)
+			joinAll(all)
+			each(all, func(r *rank) {
+				require.NoError(r.tb, ccl.Lost(r.n.l, r.t, r.comm, r.stream))
+				r.close()
+			})
+		})
+	}
+}
+
 // TestJoiningFails checks that joining fails on all ranks if one does not join or if ranks
 // contradict each other, and that a forged root info is refused.
 func TestJoiningFails(t *testing.T) {

@@ -73,11 +73,7 @@ func UsedPages(pages []int64, tokens int64, cache View) ([]int64, error) {
 // paged replaces the caches [blocks, heads, block tokens, dim] by views of the sequence's tokens.
 func (a *Attention) paged(pages []int64, tokens int64) error {
 	block := a.Key.Shape[2]
-	pages, err := UsedPages(pages, tokens, a.Key)
-	if err != nil {
-		return err
-	}
-	a.cache = &pagedCache{pages: pages, rows: block}
+	a.cache = &pagedCache{rows: block}
 	for _, v := range []struct {
 		cache *View
 		page  *int64
@@ -89,10 +85,11 @@ func (a *Attention) paged(pages []int64, tokens int64) error {
 		if shape[2] != block {
 			return fmt.Errorf("the blocks of the caches have %d and %d tokens", block, shape[2])
 		}
-		if _, err := UsedPages(pages, tokens, *v.cache); err != nil {
+		used, err := UsedPages(pages, tokens, *v.cache)
+		if err != nil {
 			return err
 		}
-		*v.page = strides[0]
+		a.cache.pages, *v.page = used, strides[0]
 		v.cache.Shape, v.cache.Strides = []int64{shape[1], tokens, shape[3]}, strides[1:]
 	}
 	return nil

@@ -156,7 +156,7 @@ static void NAME(sum)(const struct NAME(part) *s, int64_t k0, int64_t k)
 	const int64_t cells = (k + GROUP - 1) / GROUP;
 	const int plain_a = gemm_plain(&g->a.row) && gemm_plain(&g->a.col);
 	const int plain_b = gemm_plain(&g->b.row) && gemm_plain(&g->b.col);
-	/* Packing pays off only if a panel is read often enough. */
+	/* Packing pays off only if a panel is read often enough: by more rows than these, as measurements say. */
 	const int read_a = CELL_STEP == 1 && plain_a && g->a.dtype == NATIVE && g->a.col.stride == 1 && k % GROUP == 0 &&
 			   g->a.row.stride % GROUP == 0 && g->a.row.stride <= GROUP * GEMM_KC && s->n1 - s->n0 <= 4 * NR;
 	const int read_b = GROUP == 1 && plain_b && g->b.dtype == NATIVE && g->b.col.stride == 1 &&
