@@ -70,6 +70,9 @@ var rules = []struct {
 	{Layout, "Copy Cast Cat$ Stack Split Permute Expand Repeat Flip Roll Flatten Pad Transpose Shuffle Zero One$ Fill Arange Range Linspace LogSpace Eye DimMap SignBits Hans"},
 }
 
+// Family returns the operator's family.
+func (o *Operator) Family() Family { return FamilyOf(o.Name) }
+
 // FamilyOf returns the family of an operator, decided by words of its name.
 func FamilyOf(name string) Family {
 	for _, r := range rules {

@@ -34,7 +34,7 @@ func (e *SyntaxError) Error() string { return fmt.Sprintf("%s:%d: %s", e.File, e
 // newer versions. Parse is strict: unknown types, duplicates, impossible layouts and stray
 // fields are errors of type *SyntaxError.
 func Parse(texts ...Text) (*Table, error) {
-	p := &parser{t: &Table{enums: map[string]bool{}, typedefs: map[string]string{}, records: map[string]bool{}}}
+	p := &parser{t: &Table{enums: map[string]bool{}, typedefs: map[string]string{}, records: map[string]bool{}}, constants: map[string]int{}}
 	for _, text := range texts {
 		for i, line := range strings.Split(text.Data, "\n") {
 			if line == "" || line[0] == '#' {
@@ -58,6 +58,7 @@ type parser struct {
 	line int
 
 	functions []positioned
+	constants map[string]int // places in t.Constants by name
 }
 
 // positioned is a func or op line that is stored until all types are known.
@@ -144,7 +145,7 @@ func (p *parser) function(op bool, f Function, params []string) error {
 	if op && !strings.HasPrefix(f.Name, "acl") {
 		return fmt.Errorf("operator %s does not start with acl", f.Name)
 	}
-	seen := map[string]bool{}
+	f.Params = make([]Param, 0, len(params))
 	for i, s := range params {
 		if s == "..." {
 			if op || i == 0 || i != len(params)-1 {
@@ -157,10 +158,9 @@ func (p *parser) function(op bool, f Function, params []string) error {
 		switch {
 		case !ok || !isIdent(name) || !isType(ctype):
 			return fmt.Errorf("%s: parameter %d %q is not name:type", f.Name, i+1, s)
-		case seen[name]:
+		case slices.ContainsFunc(f.Params, func(p Param) bool { return p.Name == name }):
 			return fmt.Errorf("%s: two parameters %s", f.Name, name)
 		}
-		seen[name] = true
 		f.Params = append(f.Params, Param{Name: name, Type: ctype})
 	}
 	p.functions = append(p.functions, positioned{p.file, p.line, op, f})
@@ -177,16 +177,18 @@ func (p *parser) constant(c Constant) error {
 	if c.Enum != "" {
 		p.t.enums[c.Enum] = true
 	}
-	p.t.Constants = append(p.t.Constants, c)
-	if i := slices.IndexFunc(p.t.Constants, func(o Constant) bool { return o.Name == c.Name }); i < len(p.t.Constants)-1 {
-		old := p.t.Constants[i]
-		if overlap(old.Versions, c.Versions) || old.Older != "" {
-			return fmt.Errorf("constant %s given twice", c.Name)
-		}
-		c.Versions, c.Older = slices.Concat(old.Versions, c.Versions), old.Value
-		p.t.Constants = slices.Delete(p.t.Constants, len(p.t.Constants)-1, len(p.t.Constants))
-		p.t.Constants[i] = c
+	i, again := p.constants[c.Name]
+	if !again {
+		p.constants[c.Name] = len(p.t.Constants)
+		p.t.Constants = append(p.t.Constants, c)
+		return nil
 	}
+	old := &p.t.Constants[i]
+	if overlap(old.Versions, c.Versions) || old.Older != "" {
+		return fmt.Errorf("constant %s given twice", c.Name)
+	}
+	c.Versions, c.Older = slices.Concat(old.Versions, c.Versions), old.Value
+	*old = c
 	return nil
 }
 
@@ -309,7 +311,7 @@ func (t *Table) Resolve(f *Function) (err error) {
 // the symbol without the prefix "aclnn" or "acl".
 func OperatorOf(f Function) Operator {
 	name := nameOf(f.Name)
-	return Operator{Name: name, Symbol: f.Name, Family: FamilyOf(name), Function: f}
+	return Operator{Name: name, Symbol: f.Name, Function: f}
 }
 
 func nameOf(symbol string) string {
@@ -335,7 +337,7 @@ func isType(s string) bool {
 		return false
 	}
 	for _, r := range s {
-		if !strings.ContainsRune("_ *()[],", r) && !('0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z') {
+		if !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9') && !strings.ContainsRune("_ *()[],", r) {
 			return false
 		}
 	}

@@ -61,7 +61,6 @@ func (f *Function) At(version string) (params []Param, ok bool) {
 type Operator struct {
 	Name   string // C name without "aclnn" (or "acl")
 	Symbol string // C name of phase two
-	Family Family
 	Function
 }
 

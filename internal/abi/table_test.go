@@ -67,7 +67,7 @@ func TestOperator(t *testing.T) {
 		assert.Equal(t, want.symbol, o.Symbol)
 		assert.Equal(t, want.since, o.Since(), name)
 		assert.Equal(t, want.library, o.Library, name)
-		assert.Equal(t, want.family, o.Family, name)
+		assert.Equal(t, want.family, o.Family(), name)
 		assert.Equal(t, want.params, o.Params, name)
 	}
 	_, ok := table.Operator("aclnnAdd")

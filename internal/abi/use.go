@@ -3,6 +3,7 @@ package abi
 import (
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Use says whether an operator reads or writes a tensor or a list of tensors.
@@ -92,9 +93,18 @@ var exceptions = []exception{
 	{"x1", "InplaceMatmulAllReduceAddRmsNorm InplaceQuantMatmulAllReduceAddRmsNorm InplaceWeightQuantMatmulAllReduceAddRmsNorm", Read},
 }
 
-func (x exception) of(operator, param string) bool {
-	return x.param == param && (x.operators == "*" || slices.Contains(strings.Fields(x.operators), operator))
+func (x exception) of(operator string) bool {
+	return x.operators == "*" || slices.Contains(strings.Fields(x.operators), operator)
 }
+
+// exceptionsOf has the exceptions by the name of their parameter.
+var exceptionsOf = sync.OnceValue(func() map[string][]exception {
+	by := make(map[string][]exception)
+	for _, x := range exceptions {
+		by[x.param] = append(by[x.param], x)
+	}
+	return by
+})
 
 // useOf returns the use of parameter i by an operator.
 func useOf(symbol string, i int, p Param) Use {
@@ -102,8 +112,10 @@ func useOf(symbol string, i int, p Param) Use {
 		return Read
 	}
 	operator := nameOf(symbol)
-	if k := slices.IndexFunc(exceptions, func(x exception) bool { return x.of(operator, p.Name) }); k >= 0 {
-		return exceptions[k].use
+	for _, x := range exceptionsOf()[p.Name] {
+		if x.of(operator) {
+			return x.use
+		}
 	}
 	return conventional(operator, i, p)
 }

@@ -27,7 +27,7 @@ type binding struct {
 func emitBindings(out files, t *abi.Table) error {
 	byFamily := map[abi.Family][]abi.Operator{}
 	for _, o := range t.Operators {
-		byFamily[o.Family] = append(byFamily[o.Family], o)
+		byFamily[o.Family()] = append(byFamily[o.Family()], o)
 	}
 	formats, err := abi.LoadFormats()
 	if err != nil {

@@ -67,7 +67,7 @@ func run(args []string) error {
 func generate(t *abi.Table) (files, error) {
 	out := files{}
 	for _, emit := range []func(files, *abi.Table) error{
-		emitConstants, emitBindings, emitOperatorTable, emitDeclarations, emitExports, emitCalls, emitHandlers, emitOperatorList,
+		emitConstants, emitBindings, emitDeclarations, emitExports, emitCalls, emitHandlers, emitOperatorList,
 	} {
 		if err := emit(out, t); err != nil {
 			return nil, err

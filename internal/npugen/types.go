@@ -199,7 +199,7 @@ is public, what the emulator computes.
 		} else if of.none != "" {
 			types = "not verified: " + of.none
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", o.Symbol, o.Family, origin(docs, o.Name), types)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", o.Symbol, o.Family(), origin(docs, o.Name), types)
 	}
 	out["testdata/zz_operators.md"] = b.Bytes()
 	return nil

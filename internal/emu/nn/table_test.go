@@ -48,6 +48,6 @@ func TestFamiliesStandAlone(t *testing.T) {
 	table, err := abi.Load()
 	require.NoError(t, err)
 	for _, o := range table.Operators {
-		assert.True(t, folders[string(o.Family)], "there is no folder for %s, the family of %s", o.Family, o.Symbol)
+		assert.True(t, folders[string(o.Family())], "there is no folder for %s, the family of %s", o.Family(), o.Symbol)
 	}
 }

@@ -1,10 +1,10 @@
 package op
 
 import (
-	_ "embed"
 	"fmt"
 	"sort"
-	"strings"
+
+	"github.com/goascend/cann/internal/abi"
 )
 
 // Class is the kind of an operator's argument.
@@ -34,45 +34,50 @@ type Param struct {
 }
 
 // Use says whether an operator reads or writes a tensor.
-type Use uint8
+type Use = abi.Use
 
 const (
-	Read Use = iota
-	Written
-	Updated // read and written in place
+	Read    = abi.Read
+	Written = abi.Written
+	Updated = abi.Updated // read and written in place
 )
 
-// Operator is an entry of the generated operator table: the C name without "aclnn", and the
-// arguments except workspaceSize and executor. Its index in the table is the operator's id.
+// Operator is an operator of CANN's table: the C name without "aclnn", and the arguments except
+// workspaceSize and executor. Its place among Operators is the operator's id.
 type Operator struct {
 	Name       string
 	Individual bool // has an NNOPBASE executor, see abi.Individual
 	Params     []Param
 }
 
-//go:embed zz_operators.txt
-var operatorText string
-
 // Operators are all aclnn operators, sorted by name; the index is the id.
-var Operators = readOperators(operatorText)
+var Operators = readOperators()
 
-// classes has the letters of the classes in the list of operators.
-const classes = "tTsSifbcIBDFp"
+// classes has the classes of C's arguments. Integers of all widths and enums are one.
+var classes = map[abi.Class]Class{
+	abi.Tensor: TensorClass, abi.TensorList: TensorListClass, abi.Scalar: ScalarClass, abi.ScalarList: ScalarListClass,
+	abi.IntArray: IntArrayClass, abi.FloatArray: FloatArrayClass, abi.BoolArray: BoolArrayClass, abi.String: StringClass,
+	abi.Int: IntClass, abi.Uint: IntClass, abi.Enum: IntClass, abi.DType: IntClass,
+	abi.Bool: BoolClass, abi.Double: DoubleClass, abi.Float: FloatClass, abi.Pointer: PointerClass,
+}
 
-// readOperators reads a list with an operator in each line after the first: its name, with * if it is
-// an individual one, and its arguments as name:class, with > after the class of a written tensor and &
-// after that of an updated one.
-func readOperators(text string) (all []Operator) {
-	_, text, _ = strings.Cut(text, "\n")
-	for line := range strings.Lines(text) {
-		words := strings.Fields(line)
-		name, individual := strings.CutSuffix(words[0], "*")
-		o := Operator{Name: name, Individual: individual, Params: make([]Param, len(words)-1)}
-		for i, word := range words[1:] {
-			name, class, _ := strings.Cut(word, ":")
-			o.Params[i] = Param{name, Class(strings.IndexByte(classes, class[0])), Use(strings.Index(" >&", class[1:]))}
+// readOperators takes the operators from the table, which is sorted by name.
+func readOperators() []Operator {
+	table, err := abi.Load()
+	if err != nil {
+		panic(err)
+	}
+	all := make([]Operator, len(table.Operators))
+	for i, o := range table.Operators {
+		params := make([]Param, len(o.Params))
+		for k, p := range o.Params {
+			class, known := classes[p.Class]
+			if !known {
+				panic(fmt.Sprintf("%s: the emulator has no class for %s %s", o.Symbol, p.Type, p.Name))
+			}
+			params[k] = Param{p.Name, class, p.Use}
 		}
-		all = append(all, o)
+		all[i] = Operator{o.Name, abi.Individual(o.Name), params}
 	}
 	return all
 }

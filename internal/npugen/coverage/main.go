@@ -35,7 +35,7 @@ func write(out io.Writer, t *abi.Table, operators, functions []string) error {
 	families, libraries := map[string]*row{}, map[string]*row{}
 	for _, o := range t.Operators {
 		_, have := slices.BinarySearch(operators, o.Name)
-		count(families, string(o.Family), o.Name, have)
+		count(families, string(o.Family()), o.Name, have)
 	}
 	for _, f := range t.Functions {
 		_, have := slices.BinarySearch(functions, f.Name)
