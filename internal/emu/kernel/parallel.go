@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
-	"sync/atomic"
 
 	"github.com/goascend/cann/internal/emu/knob"
 )
@@ -51,10 +50,14 @@ func Parallel(n, grain int64, f func(lo, hi int64)) {
 	}
 	// Four chunks per thread balance the load if another process keeps a core busy.
 	chunk := max(grain, (n+4*parts-1)/(4*parts))
-	var next atomic.Int64
+	var c crew
 	work := func() {
+		c.join()
 		for {
-			lo := next.Add(chunk) - chunk
+			if c.started.Load() < parts {
+				yield() // one of the others may wait for this core
+			}
+			lo := c.next.Add(chunk) - chunk
 			if lo >= n {
 				return
 			}

@@ -1,0 +1,58 @@
+package kernel
+
+import (
+	"runtime"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// crew is what the threads of one kernel share: the next item, how many threads have started, and
+// the set of cores on which they did, as far as these have numbers below 64.
+type crew struct {
+	next, started atomic.Int64
+	cores         atomic.Uint64
+}
+
+// join counts the calling thread in. If another one started on its core, it moves to a core without
+// one. Linux wakes a thread on the core of its waker while the other cores are asleep, if they are
+// processors of a virtual machine, which look taken then; both may stay there for many milliseconds.
+func (c *crew) join() {
+	core := current()
+	if before := c.cores.Or(1 << core); before>>core&1 != 0 {
+		leave(before)
+		c.cores.Or(1 << current())
+	}
+	c.started.Add(1)
+}
+
+// current returns the number of the calling thread's core.
+func current() (core uint32) {
+	_, _, _ = unix.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&core)), 0, 0)
+	return core
+}
+
+// leave moves the calling thread to a core that is not in the set, if it may run on one. It may
+// run on the same cores as before afterwards.
+func leave(set uint64) {
+	// A thread that Go starts from this one would inherit the smaller set, but from a locked one none is.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var all unix.CPUSet
+	if unix.SchedGetaffinity(0, &all) != nil {
+		return
+	}
+	other := all
+	for i := range 64 {
+		if set>>i&1 != 0 {
+			other.Clear(i)
+		}
+	}
+	if other.Count() > 0 && unix.SchedSetaffinity(0, &other) == nil {
+		_ = unix.SchedSetaffinity(0, &all)
+	}
+}
+
+// yield lets other threads run that wait for the calling one's core.
+func yield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
