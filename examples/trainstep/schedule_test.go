@@ -75,10 +75,12 @@ func TestLog(t *testing.T) {
 		require.Positive(t, e.MemoryPeak)
 		require.Zero(t, e.MFU, "the emulator is no chip")
 		require.Len(t, e.Ranks, 1+i/2)
-		for _, r := range e.Ranks {
+		for rank, r := range e.Ranks {
 			require.Positive(t, r.Kernels)
 			require.Equal(t, i >= 2, r.Communication > 0)
-			require.InDelta(t, e.Seconds, r.Kernels+r.Communication+r.Waiting, 0.5*e.Seconds, "the ranks begin at different times")
+			if rank == 0 { // the others begin at times of their own
+				require.InDelta(t, e.Seconds, r.Kernels+r.Communication+r.Waiting, 1e-3)
+			}
 		}
 	}
 	require.InDelta(t, last, entries[3].Loss, 1e-4)

@@ -19,7 +19,6 @@ type chain struct {
 	few     [8]unsafe.Pointer
 	sizes   []int64 // unused room for shapes and strides
 	room    [64]int64
-	dims    [MaxRank]int
 }
 
 // newChain starts a chain in float64 if an operand is float64, else in float32.
@@ -53,11 +52,6 @@ func (c *chain) along(shape []int64, axes []int) View {
 		one[axis] = 1
 	}
 	return c.temp(one)
-}
-
-// axes lists the dimensions from lo up to hi, until it is called again.
-func (c *chain) axes(lo, hi int) []int {
-	return appendAxes(c.dims[:0], lo, hi)
 }
 
 // list returns n zeros.

@@ -46,15 +46,6 @@ func (v View) Contiguous() bool {
 	return true
 }
 
-// c fills the C form of v.
-func (v View) c() C.struct_view {
-	out := C.struct_view{data: (*C.char)(v.Data), dtype: C.int32_t(v.DType), rank: C.int32_t(len(v.Shape))}
-	for i := range v.Shape {
-		out.shape[i], out.stride[i] = C.int64_t(v.Shape[i]), C.int64_t(v.Strides[i])
-	}
-	return out
-}
-
 // Narrow returns the view of n elements of a dimension, from first on.
 func (v View) Narrow(axis int, first, n int64) View {
 	if v.Data != nil { // a view without data has only a shape
