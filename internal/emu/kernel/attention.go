@@ -82,8 +82,9 @@ func FlashAttention(items []Attention) error {
 	defer b.free()
 	var blocks []C.struct_attention_block
 	var floats C.int64_t
+	rows := blockRows(b.items)
 	for i := range b.items {
-		blocks = appendBlocks(blocks, &b.items[i])
+		blocks = appendBlocks(blocks, &b.items[i], rows)
 		floats = max(floats, C.attention_forward_floats(b.items[i].head_dim, b.items[i].value_dim))
 	}
 	run := func(tasks []attentionTask, grain int64) {
@@ -140,14 +141,31 @@ type attentionTask struct {
 	part  C.int64_t
 }
 
-// appendBlocks appends the blocks of an item. The heads that share a key head share a block if they have
+// blockRows returns the number of query rows of a block: many, so that keys and values are seldom copied, but
+// so few that the threads share the work evenly.
+func blockRows(items []C.struct_attention) C.int64_t {
+	const least = 64
+	rows := C.int64_t(C.ATTENTION_ROWS)
+	for ; rows > least; rows /= 2 {
+		blocks := C.int64_t(0)
+		for i := range items {
+			blocks += items[i].heads * ((items[i].q_len + rows - 1) / rows)
+		}
+		if blocks >= 4*C.int64_t(Threads()) {
+			break
+		}
+	}
+	return rows
+}
+
+// appendBlocks appends the blocks of so many rows of an item. The heads that share a key head share a block if they have
 // few rows, as in decoding, so that a thread reads the keys once for all of them.
-func appendBlocks(blocks []C.struct_attention_block, a *C.struct_attention) []C.struct_attention_block {
+func appendBlocks(blocks []C.struct_attention_block, a *C.struct_attention, rows C.int64_t) []C.struct_attention_block {
 	together := max(1, min(a.group, C.ATTENTION_TOGETHER/max(a.q_len, 1)))
 	for head := C.int64_t(0); head < a.heads; {
 		heads := min(together, a.group-head%a.group)
-		for row := C.int64_t(0); row < a.q_len; row += C.ATTENTION_ROWS {
-			blocks = append(blocks, C.struct_attention_block{a: a, head: head, heads: heads, row: row, rows: min(C.ATTENTION_ROWS, a.q_len-row)})
+		for row := C.int64_t(0); row < a.q_len; row += rows {
+			blocks = append(blocks, C.struct_attention_block{a: a, head: head, heads: heads, row: row, rows: min(rows, a.q_len-row)})
 		}
 		head += heads
 	}

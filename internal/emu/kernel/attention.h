@@ -59,7 +59,7 @@ enum {
 	ATTENTION_KEYS = 128,       /* columns of a score tile */
 	ATTENTION_PART = 1024,      /* keys that are summed apart, so that threads can share a long cache */
 	ATTENTION_FINISH = -1,      /* after all parts */
-	ATTENTION_ROWS = 128,       /* query rows of a block, forward */
+	ATTENTION_ROWS = 256,       /* query rows of a block, forward, at most */
 	ATTENTION_TOGETHER = 24,    /* query rows of a block of several heads, at most */
 	ATTENTION_GRAD_ROWS = 48,   /* the same backward; fewer rows waste less along a diagonal edge */
 	ATTENTION_PAIR_ROWS = 32,    /* cells of pairs of rows, padded for the units that multiply pairs */
