@@ -4,7 +4,6 @@ package kernel
 import "C"
 
 import (
-	"fmt"
 	"math"
 )
 
@@ -33,23 +32,13 @@ func (o AdamW) Update(w, m, v, peak, g View) error {
 		scale: C.float(scale), l2: C.float(o.L2), beta1: C.float(o.Beta1), rest1: C.float(1 - o.Beta1), beta2: C.float(o.Beta2), rest2: C.float(1 - o.Beta2),
 		eps: C.float(o.Eps), root: C.float(1 / math.Sqrt(1-o.Power2)), decay: C.float(1 - o.LR*o.WeightDecay), step: C.float(-o.LR / (1 - o.Power1)),
 	}
-	views, operands := []View{w, m, v, g, peak}, []*C.struct_operand{&c.w, &c.m, &c.v, &c.g, &c.peak}
+	views := []View{w, m, v, g, peak}
 	if peak.Data == nil {
 		views = views[:4]
 	}
-	strides := make([][]int64, len(views))
-	for i, x := range views {
-		x, err := x.Broadcast(w.Shape)
-		if err != nil || len(w.Shape) > MaxRank {
-			return fmt.Errorf("kernel: no update of %v by %v, of at most %d dimensions", w.Shape, views[i].Shape, MaxRank)
-		}
-		strides[i] = x.Strides
-	}
-	var s space
-	s.plan(w.Shape, strides...)
-	c.space = cSpace(s.shape())
-	for i, x := range views {
-		*operands[i] = operand(x.Data, x.DType, s.strides(i))
+	var err error
+	if c.space, err = elementwise(views, &c.w, &c.m, &c.v, &c.g, &c.peak); err != nil {
+		return err
 	}
 	// A thread takes whole pieces, because the bits of an element depend on how far it is from the end of its piece.
 	n := w.Len()

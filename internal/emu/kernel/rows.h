@@ -32,8 +32,9 @@ static void rms_norm_(const struct norm *o, int64_t lo, int64_t hi)
 	for (struct cursor at, start = cursor_at(s, lo * o->width); lo < hi; lo++, start = at) {
 		double sums[PARTS] = {0};
 		at = start;
+		const float *x = x_row;
 		EACH_PIECE(s, at, o->width) {
-			const float *x = fetch_f32(x_row, &o->x, s, &at, n);
+			x = fetch_f32(x_row, &o->x, s, &at, n);
 			add_products(sums, x, x, n);
 		}
 		for (int half = PARTS / 2; half > 0; half /= 2)
@@ -43,7 +44,9 @@ static void rms_norm_(const struct norm *o, int64_t lo, int64_t hi)
 			store_f32(o->rstd.data + cursor_offset(&start, s, o->rstd.stride) * dtype_size(o->rstd.dtype), &rstd, o->rstd.dtype, 1);
 		at = start;
 		EACH_PIECE(s, at, o->width) {
-			const float *x = fetch_f32(x_row, &o->x, s, &at, n), *gamma = fetch_f32(gamma_row, &o->gamma, s, &at, n);
+			const float *gamma = fetch_f32(gamma_row, &o->gamma, s, &at, n);
+			if (o->width > CHUNK) /* else x still has the row */
+				x = fetch_f32(x_row, &o->x, s, &at, n);
 			LANEWISE y[i] = x[i] * rstd * gamma[i];
 			put_f32(&o->out, y, s, &at, n);
 		}
@@ -57,9 +60,10 @@ static void rms_norm_grad_(const struct norm *o, int64_t lo, int64_t hi, double 
 	for (struct cursor at, start = cursor_at(s, lo * o->width); lo < hi; lo++, start = at) {
 		double sums[PARTS] = {0};
 		at = start;
+		const float *x = x_row, *dy = dy_row, *gamma = gamma_row;
 		EACH_PIECE(s, at, o->width) {
-			const float *x = fetch_f32(x_row, &o->x, s, &at, n), *dy = fetch_f32(dy_row, &o->dy, s, &at, n);
-			const float *gamma = fetch_f32(gamma_row, &o->gamma, s, &at, n);
+			x = fetch_f32(x_row, &o->x, s, &at, n), dy = fetch_f32(dy_row, &o->dy, s, &at, n);
+			gamma = fetch_f32(gamma_row, &o->gamma, s, &at, n);
 			LANEWISE g[i] = dy[i] * gamma[i];
 			add_products(sums, g, x, n);
 		}
@@ -69,8 +73,10 @@ static void rms_norm_grad_(const struct norm *o, int64_t lo, int64_t hi, double 
 		float mean = (float)(sums[0] / (double)o->width) * rstd * rstd;
 		at = start;
 		EACH_PIECE(s, at, o->width) {
-			const float *x = fetch_f32(x_row, &o->x, s, &at, n), *dy = fetch_f32(dy_row, &o->dy, s, &at, n);
-			const float *gamma = fetch_f32(gamma_row, &o->gamma, s, &at, n);
+			if (o->width > CHUNK) { /* else they still have the row */
+				x = fetch_f32(x_row, &o->x, s, &at, n), dy = fetch_f32(dy_row, &o->dy, s, &at, n);
+				gamma = fetch_f32(gamma_row, &o->gamma, s, &at, n);
+			}
 			double *sum = dgamma + done;
 			LANEWISE {
 				sum[i] += (double)(dy[i] * x[i] * rstd);
@@ -144,6 +150,48 @@ static void adamw_(const struct adamw *o, int64_t lo, int64_t hi)
 		}
 		LANEWISE next[i] = w[i] * o->decay + o->step * average[i] / (o->eps + o->root * rootf(square[i]));
 		put_f32(&o->w, next, s, &at, n);
+	}
+}
+
+/* Returns n elements of o as fetch does, but so that whole vectors may be read. */
+static inline const float *fetch_vectors(float *buffer, const struct operand *o, const struct space *s, const struct cursor *at, int64_t n)
+{
+	const float *x = fetch_f32(buffer, o, s, at, n);
+	return n % VECTOR_FLOATS == 0 ? x : memmove(buffer, x, (size_t)n * sizeof(float));
+}
+
+static void swiglu_(const struct swiglu *o, int64_t lo, int64_t hi)
+{
+	float x_row[CHUNK], y_row[CHUNK], out[CHUNK];
+	const struct space *s = &o->space;
+	struct cursor at = cursor_at(s, lo);
+	for (int64_t n; lo < hi; lo += n, cursor_skip(&at, s, n)) {
+		n = chunk(&at, hi - lo);
+		const float *x = fetch_vectors(x_row, &o->x, s, &at, n), *y = fetch_vectors(y_row, &o->y, s, &at, n);
+		for (int64_t i = 0; i < n; i += VECTOR_FLOATS) {
+			const vf32 v = vload(x + i);
+			vstore(out + i, v * vsigmoid(v) * vload(y + i));
+		}
+		put_f32(&o->out, out, s, &at, n);
+	}
+}
+
+static void swiglu_grad_(const struct swiglu *o, int64_t lo, int64_t hi)
+{
+	float x_row[CHUNK], y_row[CHUNK], dy_row[CHUNK], x_grad[CHUNK], y_grad[CHUNK];
+	const struct space *s = &o->space;
+	struct cursor at = cursor_at(s, lo);
+	for (int64_t n; lo < hi; lo += n, cursor_skip(&at, s, n)) {
+		n = chunk(&at, hi - lo);
+		const float *x = fetch_vectors(x_row, &o->x, s, &at, n), *y = fetch_vectors(y_row, &o->y, s, &at, n);
+		const float *dy = fetch_vectors(dy_row, &o->dy, s, &at, n);
+		for (int64_t i = 0; i < n; i += VECTOR_FLOATS) {
+			const vf32 v = vload(x + i), d = vload(dy + i), gate = vsigmoid(v);
+			vstore(y_grad + i, d * (v * gate));
+			vstore(x_grad + i, d * vload(y + i) * (gate * (1 + v * (1 - gate))));
+		}
+		put_f32(&o->out, x_grad, s, &at, n);
+		put_f32(&o->y_grad, y_grad, s, &at, n);
 	}
 }
 

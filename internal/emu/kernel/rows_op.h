@@ -37,12 +37,23 @@ struct adamw {
 	float decay, step; /* the new weight is decay * w + step * m / denominator */
 };
 
+/* The gated unit out = x * sigmoid(x) * y. Of its gradient, out is that of x, and dy that of the result. */
+struct swiglu {
+	struct space space;
+	struct operand x, y, out;
+	struct operand dy, y_grad; /* of the gradient */
+};
+
 static inline void rms_norm_rows(const struct norm *o, int64_t lo, int64_t hi) { kernels->rms_norm(o, lo, hi); }
 
 /* Adds the gradient of gamma to sums. */
 static inline void rms_norm_grad_rows(const struct norm *o, int64_t lo, int64_t hi, double *sums) { kernels->rms_norm_grad(o, lo, hi, sums); }
 
 static inline void rotate_rows(const struct rotation *o, int64_t lo, int64_t hi) { kernels->rotate(o, lo, hi); }
+
+/* Computes the elements [lo, hi) of the space. */
+static inline void swiglu_run(const struct swiglu *o, int64_t lo, int64_t hi) { kernels->swiglu(o, lo, hi); }
+static inline void swiglu_grad_run(const struct swiglu *o, int64_t lo, int64_t hi) { kernels->swiglu_grad(o, lo, hi); }
 
 /* Updates the elements [lo, hi) of the space. */
 static inline void adamw_run(const struct adamw *o, int64_t lo, int64_t hi) { kernels->adamw(o, lo, hi); }

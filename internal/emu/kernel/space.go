@@ -196,6 +196,25 @@ func over(v View, shape []int64) (o C.struct_operand, err error) {
 	return o, err
 }
 
+// elementwise returns the space of the first view's elements, to which the others broadcast, with as few
+// dimensions as the strides allow, and sets an operand for each view.
+func elementwise(views []View, operands ...*C.struct_operand) (C.struct_space, error) {
+	shape, strides := views[0].Shape, make([][]int64, len(views))
+	for i, x := range views {
+		x, err := x.Broadcast(shape)
+		if err != nil || len(shape) > MaxRank {
+			return C.struct_space{}, fmt.Errorf("kernel: %v does not go with %v, of at most %d dimensions", views[i].Shape, shape, MaxRank)
+		}
+		strides[i] = x.Strides
+	}
+	var s space
+	s.plan(shape, strides...)
+	for i, x := range views {
+		*operands[i] = operand(x.Data, x.DType, s.strides(i))
+	}
+	return cSpace(s.shape()), nil
+}
+
 // classes are the arithmetic classes of the element types that kernels compute with.
 var classes = map[dtype.Type]C.int32_t{
 	dtype.Float32: C.CLASS_F32, dtype.Float16: C.CLASS_F32, dtype.BFloat16: C.CLASS_F32, dtype.Float64: C.CLASS_F64,
