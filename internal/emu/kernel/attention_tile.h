@@ -169,45 +169,6 @@ static void tile_transpose(float *panels, const float *tile, int64_t ld, int64_t
 	}
 }
 
-/* The greater of each pair; b where a is NaN. */
-static inline vf32 vmax(vf32 a, vf32 b)
-{
-#if VECTOR_BYTES == 64
-	return (vf32)_mm512_max_ps((__m512)a, (__m512)b);
-#elif VECTOR_BYTES == 32
-	return (vf32)_mm256_max_ps((__m256)a, (__m256)b);
-#else
-	return vselect(a > b, a, b);
-#endif
-}
-
-#if VECTOR_BYTES == 64
-#define LANES {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
-#elif VECTOR_BYTES == 32
-#define LANES {0, 1, 2, 3, 4, 5, 6, 7}
-#else
-#define LANES {0, 1, 2, 3}
-#endif
-
-/* Rotates the lanes by n. */
-static inline vf32 vturn(vf32 x, int n) { return __builtin_shuffle(x, ((vi32)LANES + n) & (VECTOR_FLOATS - 1)); }
-
-static inline float vmax_lanes(vf32 x)
-{
-#pragma GCC unroll 4
-	for (int n = VECTOR_FLOATS / 2; n > 0; n /= 2)
-		x = vmax(x, vturn(x, n));
-	return x[0];
-}
-
-static inline float vsum_lanes(vf32 x)
-{
-#pragma GCC unroll 4
-	for (int n = VECTOR_FLOATS / 2; n > 0; n /= 2)
-		x += vturn(x, n);
-	return x[0];
-}
-
 /* exp(x) for x <= 0, faster than vexp. Subnormal results are flushed to 0. NaN gives NaN. */
 static inline vf32 vexp_down(vf32 x)
 {

@@ -26,6 +26,7 @@ struct norm; /* rows_op.h */
 struct rotation;
 struct adamw;
 struct swiglu;
+struct softmax;
 struct index_write; /* index.h */
 struct combine; /* combine.h */
 struct triangular; /* triangular.h */
@@ -43,6 +44,8 @@ struct kernel_table {
 	void (*rms_norm_grad)(const struct norm *o, int64_t lo, int64_t hi, double *dgamma);
 	void (*rotate)(const struct rotation *o, int64_t lo, int64_t hi);
 	void (*adamw)(const struct adamw *o, int64_t lo, int64_t hi);
+	void (*softmax)(const struct softmax *o, int64_t lo, int64_t hi);
+	void (*softmax_grad)(const struct softmax *o, int64_t lo, int64_t hi);
 	void (*swiglu)(const struct swiglu *o, int64_t lo, int64_t hi);
 	void (*swiglu_grad)(const struct swiglu *o, int64_t lo, int64_t hi);
 	void (*index_reduce)(const struct index_write *w, int64_t lo, int64_t hi);

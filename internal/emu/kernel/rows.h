@@ -153,11 +153,16 @@ static void adamw_(const struct adamw *o, int64_t lo, int64_t hi)
 	}
 }
 
-/* Returns n elements of o as fetch does, but so that whole vectors may be read. */
-static inline const float *fetch_vectors(float *buffer, const struct operand *o, const struct space *s, const struct cursor *at, int64_t n)
+/* Returns n elements of o as fetch does, followed by enough of the number rest for whole vectors. */
+static inline const float *fetch_vectors(float *buffer, const struct operand *o, const struct space *s, const struct cursor *at, int64_t n, float rest)
 {
 	const float *x = fetch_f32(buffer, o, s, at, n);
-	return n % VECTOR_FLOATS == 0 ? x : memmove(buffer, x, (size_t)n * sizeof(float));
+	if (n % VECTOR_FLOATS == 0)
+		return x;
+	memmove(buffer, x, (size_t)n * sizeof(float));
+	for (; n % VECTOR_FLOATS != 0; n++)
+		buffer[n] = rest;
+	return buffer;
 }
 
 static void swiglu_(const struct swiglu *o, int64_t lo, int64_t hi)
@@ -167,7 +172,7 @@ static void swiglu_(const struct swiglu *o, int64_t lo, int64_t hi)
 	struct cursor at = cursor_at(s, lo);
 	for (int64_t n; lo < hi; lo += n, cursor_skip(&at, s, n)) {
 		n = chunk(&at, hi - lo);
-		const float *x = fetch_vectors(x_row, &o->x, s, &at, n), *y = fetch_vectors(y_row, &o->y, s, &at, n);
+		const float *x = fetch_vectors(x_row, &o->x, s, &at, n, 0), *y = fetch_vectors(y_row, &o->y, s, &at, n, 0);
 		for (int64_t i = 0; i < n; i += VECTOR_FLOATS) {
 			const vf32 v = vload(x + i);
 			vstore(out + i, v * vsigmoid(v) * vload(y + i));
@@ -183,8 +188,8 @@ static void swiglu_grad_(const struct swiglu *o, int64_t lo, int64_t hi)
 	struct cursor at = cursor_at(s, lo);
 	for (int64_t n; lo < hi; lo += n, cursor_skip(&at, s, n)) {
 		n = chunk(&at, hi - lo);
-		const float *x = fetch_vectors(x_row, &o->x, s, &at, n), *y = fetch_vectors(y_row, &o->y, s, &at, n);
-		const float *dy = fetch_vectors(dy_row, &o->dy, s, &at, n);
+		const float *x = fetch_vectors(x_row, &o->x, s, &at, n, 0), *y = fetch_vectors(y_row, &o->y, s, &at, n, 0);
+		const float *dy = fetch_vectors(dy_row, &o->dy, s, &at, n, 0);
 		for (int64_t i = 0; i < n; i += VECTOR_FLOATS) {
 			const vf32 v = vload(x + i), d = vload(dy + i), gate = vsigmoid(v);
 			vstore(y_grad + i, d * (v * gate));
@@ -192,6 +197,80 @@ static void swiglu_grad_(const struct swiglu *o, int64_t lo, int64_t hi)
 		}
 		put_f32(&o->out, x_grad, s, &at, n);
 		put_f32(&o->y_grad, y_grad, s, &at, n);
+	}
+}
+
+/* Sums of a row are added up in float over a piece and in double over the pieces. */
+static void softmax_(const struct softmax *o, int64_t lo, int64_t hi)
+{
+	float x_row[CHUNK], y[CHUNK];
+	const struct space *s = &o->space;
+	const int again = o->width > CHUNK; /* else the buffers still have the row in the next pass */
+	for (struct cursor at, start = cursor_at(s, lo * o->width); lo < hi; lo++, start = at) {
+		const float *x = x_row;
+		vf32 top = vset(-INFINITY);
+		double sum = 0;
+		at = start;
+		EACH_PIECE(s, at, o->width) {
+			x = fetch_vectors(x_row, &o->x, s, &at, n, -INFINITY);
+			for (int64_t i = 0; i < n; i += VECTOR_FLOATS)
+				top = vmax(vload(x + i), top);
+		}
+		top = vset(vmax_lanes(top));
+		at = start;
+		EACH_PIECE(s, at, o->width) {
+			vf32 part = {0};
+			if (again)
+				x = fetch_vectors(x_row, &o->x, s, &at, n, -INFINITY);
+			for (int64_t i = 0; i < n; i += VECTOR_FLOATS) {
+				const vf32 e = vexp(vload(x + i) - top);
+				vstore(y + i, e);
+				part += e;
+			}
+			sum += vsum_lanes(part);
+		}
+		const vf32 total = vset((float)sum), total_log = vset((float)log(sum));
+		at = start;
+		EACH_PIECE(s, at, o->width) {
+			if (again)
+				x = fetch_vectors(x_row, &o->x, s, &at, n, -INFINITY);
+			for (int64_t i = 0; i < n; i += VECTOR_FLOATS) {
+				if (o->log)
+					vstore(y + i, vload(x + i) - top - total_log);
+				else
+					vstore(y + i, (again ? vexp(vload(x + i) - top) : vload(y + i)) / total);
+			}
+			put_f32(&o->out, y, s, &at, n);
+		}
+	}
+}
+
+static void softmax_grad_(const struct softmax *o, int64_t lo, int64_t hi)
+{
+	float y_row[CHUNK], dy_row[CHUNK], dx[CHUNK];
+	const struct space *s = &o->space;
+	for (struct cursor at, start = cursor_at(s, lo * o->width); lo < hi; lo++, start = at) {
+		const float *y = y_row, *dy = dy_row;
+		double sum = 0;
+		at = start;
+		EACH_PIECE(s, at, o->width) {
+			vf32 part = {0};
+			y = fetch_vectors(y_row, &o->x, s, &at, n, 0), dy = fetch_vectors(dy_row, &o->dy, s, &at, n, 0);
+			for (int64_t i = 0; i < n; i += VECTOR_FLOATS)
+				part += o->log ? vload(dy + i) : vload(dy + i) * vload(y + i);
+			sum += vsum_lanes(part);
+		}
+		const vf32 total = vset((float)sum);
+		at = start;
+		EACH_PIECE(s, at, o->width) {
+			if (o->width > CHUNK) /* else the buffers still have the row */
+				y = fetch_vectors(y_row, &o->x, s, &at, n, 0), dy = fetch_vectors(dy_row, &o->dy, s, &at, n, 0);
+			for (int64_t i = 0; i < n; i += VECTOR_FLOATS) {
+				const vf32 a = vload(y + i), d = vload(dy + i);
+				vstore(dx + i, o->log ? d - vexp(a) * total : (d - total) * a);
+			}
+			put_f32(&o->out, dx, s, &at, n);
+		}
 	}
 }
 

@@ -44,6 +44,18 @@ struct swiglu {
 	struct operand dy, y_grad; /* of the gradient */
 };
 
+/* Softmax of rows of width elements, or its logarithm. Of the gradient, x is the result, dy its gradient
+ * and out that of the argument. */
+struct softmax {
+	struct space space;
+	struct operand x, dy, out;
+	int64_t width;
+	int32_t log;
+};
+
+static inline void softmax_rows(const struct softmax *o, int64_t lo, int64_t hi) { kernels->softmax(o, lo, hi); }
+static inline void softmax_grad_rows(const struct softmax *o, int64_t lo, int64_t hi) { kernels->softmax_grad(o, lo, hi); }
+
 static inline void rms_norm_rows(const struct norm *o, int64_t lo, int64_t hi) { kernels->rms_norm(o, lo, hi); }
 
 /* Adds the gradient of gamma to sums. */

@@ -1,7 +1,21 @@
 package kernel
 
+/*
+#cgo noescape softmax_rows
+#cgo nocallback softmax_rows
+#cgo noescape softmax_grad_rows
+#cgo nocallback softmax_grad_rows
+#include "rows_op.h"
+*/
+import "C"
+
+import "github.com/goascend/cann/internal/dtype"
+
 // Softmax is out = exp(x − max) / Σ exp(x − max) over an axis.
 func Softmax(out, x View, axis int) error {
+	if done, err := softmaxRows(axis, 0, out, x); done {
+		return err
+	}
 	return newPieces(x.Shape, axis, []View{out}, x).run(func(_ int64, of func(View) View) error {
 		x, out, axes := of(x), of(out), [...]int{axis}
 		c := newChain(x)
@@ -17,6 +31,9 @@ func Softmax(out, x View, axis int) error {
 
 // LogSoftmax is out = x − max − ln Σ exp(x − max) over an axis.
 func LogSoftmax(out, x View, axis int) error {
+	if done, err := softmaxRows(axis, 1, out, x); done {
+		return err
+	}
 	return newPieces(x.Shape, axis, []View{out}, x).run(func(_ int64, of func(View) View) error {
 		x, out, axes := of(x), of(out), [...]int{axis}
 		c := newChain(x)
@@ -35,6 +52,9 @@ func LogSoftmax(out, x View, axis int) error {
 
 // SoftmaxGrad is dx = (dy − Σ dy·y) · y over an axis, where y is the result of Softmax.
 func SoftmaxGrad(dx, dy, y View, axis int) error {
+	if done, err := softmaxRows(axis, 0, dx, y, dy); done {
+		return err
+	}
 	return newPieces(y.Shape, axis, []View{dx}, dy, y).run(func(_ int64, of func(View) View) error {
 		dx, dy, y, axes := of(dx), of(dy), of(y), [...]int{axis}
 		c := newChain(y)
@@ -49,6 +69,9 @@ func SoftmaxGrad(dx, dy, y View, axis int) error {
 
 // LogSoftmaxGrad is dx = dy − exp(y) · Σ dy over an axis, where y is the result of LogSoftmax.
 func LogSoftmaxGrad(dx, dy, y View, axis int) error {
+	if done, err := softmaxRows(axis, 1, dx, y, dy); done {
+		return err
+	}
 	return newPieces(y.Shape, axis, []View{dx}, dy, y).run(func(_ int64, of func(View) View) error {
 		dx, dy, y, axes := of(dx), of(dy), of(y), [...]int{axis}
 		c := newChain(y)
@@ -59,4 +82,42 @@ func LogSoftmaxGrad(dx, dy, y View, axis int) error {
 		c.set(dx, Identity, nil, Of(p))
 		return c.end()
 	})
+}
+
+// softmaxRows computes Softmax of x, or with its gradient dy the gradient whose result is x, if the axis is
+// the last one and the outputs overlap no operand. It reports whether it did, or failed.
+func softmaxRows(axis int, log C.int32_t, out, x View, dy ...View) (done bool, err error) {
+	rank := len(x.Shape)
+	if axis != rank-1 || rank > MaxRank || x.DType == dtype.Float64 || overlaps(out, x) || len(dy) > 0 && overlaps(out, dy[0]) {
+		return false, nil
+	}
+	if x.Len() == 0 {
+		return true, nil
+	}
+	width := x.Shape[axis]
+	o := C.struct_softmax{space: cSpace(x.Shape), width: C.int64_t(width), log: log}
+	views := [...]View{out, x, {}}
+	copy(views[2:], dy)
+	for i, to := range []*C.struct_operand{&o.out, &o.x, &o.dy}[:2+len(dy)] {
+		if *to, err = over(views[i], x.Shape); err != nil {
+			return true, err
+		}
+	}
+	rows, each := x.Len()/width, max(pieceLen/width, 1)
+	if rows < 2*each {
+		runSoftmax(&o, 0, rows)
+		return true, nil
+	}
+	shared := o // by threads, in memory that outlives this function
+	Parallel(rows, each, func(lo, hi int64) { runSoftmax(&shared, lo, hi) })
+	return true, nil
+}
+
+// runSoftmax computes rows [lo, hi) of o.
+func runSoftmax(o *C.struct_softmax, lo, hi int64) {
+	if o.dy.data == nil {
+		C.softmax_rows(o, C.int64_t(lo), C.int64_t(hi))
+	} else {
+		C.softmax_grad_rows(o, C.int64_t(lo), C.int64_t(hi))
+	}
 }
