@@ -52,6 +52,9 @@ func Parallel(n, grain int64, f func(lo, hi int64)) {
 	chunk := max(grain, (n+4*parts-1)/(4*parts))
 	var c crew
 	work := func() {
+		if c.next.Load() >= n {
+			return // too late
+		}
 		c.join()
 		for {
 			if c.started.Load() < parts {
