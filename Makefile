@@ -28,7 +28,7 @@ lint: ## formatting, vet, staticcheck, and gcc's warnings
 bench: ## cost of a launch against C, and speed of the emulator's kernels, beside oneDNN and OpenBLAS if installed
 	$(GO) test -run '^$$' -bench 'Launch|Runtime' -benchmem ./internal/testing/emptycann
 	for procs in 1 $$(nproc); do \
-		GOMAXPROCS=$$procs $(GO) test -run '^$$' -bench Matmul -benchtime 42x ./internal/testing/rivals && \
+		GOMAXPROCS=$$procs $(GO) test -run '^$$' -bench Matmul -benchtime 30x ./internal/testing/rivals && \
 		GOMAXPROCS=$$procs $(GO) test -run '^$$' -bench Decoding -benchtime 4x ./internal/testing/rivals || exit; \
 	done
 	$(GO) test -run '^$$' -bench Launch -benchmem -tags emu ./internal/emu/nn
