@@ -64,8 +64,8 @@ func (l *Library) newComm(name string, device, desk, rank, size int) (*comm, err
 	return c, nil
 }
 
-// linked links the ranks if that has not happened yet. It fails if they could not be linked; what happened to them
-// since is told by the work that is queued.
+// linked links the ranks if that has not happened yet, and returns the error of linking them. It does not return
+// later failures of the communicator: the stream reports those.
 func (c *comm) linked() error {
 	c.met.Do(func() {
 		if c.meet == nil {

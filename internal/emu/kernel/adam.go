@@ -3,9 +3,7 @@ package kernel
 // #include "rows_op.h"
 import "C"
 
-import (
-	"math"
-)
+import "math"
 
 // AdamW describes one AdamW update: weight decay, moments, bias correction and step.
 type AdamW struct {

@@ -8,16 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// crew is what the threads of one kernel share: the next item, how many threads have started, and
-// the set of cores on which they did, as far as these have numbers below 64.
+// crew is the state that the threads of one kernel share.
 type crew struct {
-	next, started atomic.Int64
-	cores         atomic.Uint64
+	next    atomic.Int64  // first item that no thread has taken
+	started atomic.Int64  // number of threads that have called join
+	cores   atomic.Uint64 // bit n is set if a thread called join on core n; cores from 64 on have no bit
 }
 
-// join counts the calling thread in. If another one started on its core, it moves to a core without
-// one. Linux wakes a thread on the core of its waker while the other cores are asleep, if they are
-// processors of a virtual machine, which look taken then; both may stay there for many milliseconds.
+// join counts the calling thread, and moves it to another core if a thread of the crew started on
+// its core. In a virtual machine Linux takes an idle core for a core that the host has taken away.
+// It then wakes a thread on the core of the thread that wakes it, and leaves both there for
+// milliseconds.
 func (c *crew) join() {
 	core := current()
 	if before := c.cores.Or(1 << core); before>>core&1 != 0 {

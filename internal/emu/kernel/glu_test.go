@@ -12,8 +12,8 @@ import (
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 )
 
-// The unit of Swish has any shape, is computed in place, and by other means where its gradient overlaps
-// an operand otherwise.
+// SwiGLU takes any shape and may replace its operand. A gradient that overlaps an operand in another way
+// is computed by a chain of maps.
 func TestSwiGLU(t *testing.T) {
 	kerneltest.EachVariant(t, func(t *testing.T) {
 		for _, shape := range [][]int64{{3, 2}, {5, 34}, {2, 3, 2050}, {1, 2048}, {700, 62}} {

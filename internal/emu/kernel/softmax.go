@@ -84,8 +84,9 @@ func LogSoftmaxGrad(dx, dy, y View, axis int) error {
 	})
 }
 
-// softmaxRows computes Softmax of x, or with its gradient dy the gradient whose result is x, if the axis is
-// the last one and the outputs overlap no operand. It reports whether it did, or failed.
+// softmaxRows computes the softmax of x in one pass over each row. With dy it computes the gradient, and x is
+// the result of the softmax. It does nothing and returns false if the axis is not the last one, the elements
+// are float64, or out overlaps an operand without being it.
 func softmaxRows(axis int, log C.int32_t, out, x View, dy ...View) (done bool, err error) {
 	rank := len(x.Shape)
 	if axis != rank-1 || rank > MaxRank || x.DType == dtype.Float64 || overlaps(out, x) || len(dy) > 0 && overlaps(out, dy[0]) {

@@ -89,7 +89,7 @@ func TestSoftmaxWithoutResult(t *testing.T) {
 		x := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{2, 3}, []float64{1, bad, 2, math.Inf(-1), math.Inf(-1), math.Inf(-1)})
 		require.NoError(t, kernel.Softmax(x, x, 1))
 		for i, v := range kerneltest.Values(x) {
-			assert.True(t, math.IsNaN(v) || bad > 0 && v == 0 && i != 1, "%v at %d", v, i)
+			assert.True(t, math.IsNaN(v), "%v at %d", v, i)
 		}
 	}
 }
