@@ -13,6 +13,10 @@ static void JOIN(load, S)(T *restrict dst, const void *src, int32_t dtype, int64
 {
 	switch (dtype) {
 	case DTYPE_FLOAT16: case DTYPE_BFLOAT16: {
+		if (DTYPE == DTYPE_FLOAT32) {
+			floats_of_half((void *)dst, src, dtype, n);
+			break;
+		}
 		float wide[CHUNK];
 		floats_of_half(wide, src, dtype, n);
 		LANEWISE dst[i] = (T)FROM_FLOAT(wide[i]);
@@ -42,6 +46,10 @@ static void JOIN(store, S)(void *dst, const T *restrict src, int32_t dtype, int6
 {
 	switch (dtype) {
 	case DTYPE_FLOAT16: case DTYPE_BFLOAT16: {
+		if (DTYPE == DTYPE_FLOAT32) {
+			halves_of_float(dst, (const void *)src, dtype, n);
+			break;
+		}
 		float narrow[CHUNK];
 		LANEWISE narrow[i] = (float)src[i];
 		halves_of_float(dst, narrow, dtype, n);

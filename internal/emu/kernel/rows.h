@@ -25,9 +25,25 @@ static inline void add_products(double *sums, const float *a, const float *b, in
 	for (int64_t done = 0, n; done < (width) && (n = (width) - done < CHUNK ? (width) - done : CHUNK); \
 	     done += n, cursor_skip(&at, s, n))
 
+/* Elements of an operand that rows may share, such as a weight. */
+struct shared {
+	const char *from;
+	const float *x;
+};
+
+/* Returns n elements of o from the cursor on, and fetches them only if the call before was for others. */
+static inline const float *fetch_shared(struct shared *last, float *buffer, const struct operand *o, const struct space *s, const struct cursor *at, int64_t n)
+{
+	const char *from = o->data + cursor_offset(at, s, o->stride) * dtype_size(o->dtype);
+	if (from != last->from)
+		*last = (struct shared){from, fetch_f32(buffer, o, s, at, n)};
+	return last->x;
+}
+
 static void rms_norm_(const struct norm *o, int64_t lo, int64_t hi)
 {
 	float x_row[CHUNK], gamma_row[CHUNK], y[CHUNK];
+	struct shared weight = {0};
 	const struct space *s = &o->space;
 	for (struct cursor at, start = cursor_at(s, lo * o->width); lo < hi; lo++, start = at) {
 		double sums[PARTS] = {0};
@@ -44,7 +60,7 @@ static void rms_norm_(const struct norm *o, int64_t lo, int64_t hi)
 			store_f32(o->rstd.data + cursor_offset(&start, s, o->rstd.stride) * dtype_size(o->rstd.dtype), &rstd, o->rstd.dtype, 1);
 		at = start;
 		EACH_PIECE(s, at, o->width) {
-			const float *gamma = fetch_f32(gamma_row, &o->gamma, s, &at, n);
+			const float *gamma = fetch_shared(&weight, gamma_row, &o->gamma, s, &at, n);
 			if (o->width > CHUNK) /* else x still has the row */
 				x = fetch_f32(x_row, &o->x, s, &at, n);
 			LANEWISE y[i] = x[i] * rstd * gamma[i];
@@ -56,6 +72,7 @@ static void rms_norm_(const struct norm *o, int64_t lo, int64_t hi)
 static void rms_norm_grad_(const struct norm *o, int64_t lo, int64_t hi, double *dgamma)
 {
 	float x_row[CHUNK], dy_row[CHUNK], gamma_row[CHUNK], g[CHUNK], rstd = 0;
+	struct shared weight = {0};
 	const struct space *s = &o->space;
 	for (struct cursor at, start = cursor_at(s, lo * o->width); lo < hi; lo++, start = at) {
 		double sums[PARTS] = {0};
@@ -63,7 +80,7 @@ static void rms_norm_grad_(const struct norm *o, int64_t lo, int64_t hi, double 
 		const float *x = x_row, *dy = dy_row, *gamma = gamma_row;
 		EACH_PIECE(s, at, o->width) {
 			x = fetch_f32(x_row, &o->x, s, &at, n), dy = fetch_f32(dy_row, &o->dy, s, &at, n);
-			gamma = fetch_f32(gamma_row, &o->gamma, s, &at, n);
+			gamma = fetch_shared(&weight, gamma_row, &o->gamma, s, &at, n);
 			LANEWISE g[i] = dy[i] * gamma[i];
 			add_products(sums, g, x, n);
 		}
@@ -75,7 +92,7 @@ static void rms_norm_grad_(const struct norm *o, int64_t lo, int64_t hi, double 
 		EACH_PIECE(s, at, o->width) {
 			if (o->width > CHUNK) { /* else they still have the row */
 				x = fetch_f32(x_row, &o->x, s, &at, n), dy = fetch_f32(dy_row, &o->dy, s, &at, n);
-				gamma = fetch_f32(gamma_row, &o->gamma, s, &at, n);
+				gamma = fetch_shared(&weight, gamma_row, &o->gamma, s, &at, n);
 			}
 			double *sum = dgamma + done;
 			LANEWISE {
@@ -99,11 +116,11 @@ static inline __attribute__((always_inline)) void rotate_run(float *restrict y, 
 	}
 }
 
-/* Returns the row of o at the cursor, as fetch does for the elements of a chunk. */
-static inline const float *fetch_row(float *buffer, const struct operand *o, const struct space *s, struct cursor at, int64_t width)
+/* Returns the row of o at the cursor, as fetch_shared does for the elements of a chunk. */
+static inline const float *fetch_row(struct shared *last, float *buffer, const struct operand *o, const struct space *s, struct cursor at, int64_t width)
 {
 	if (width <= CHUNK)
-		return fetch_f32(buffer, o, s, &at, width);
+		return fetch_shared(last, buffer, o, s, &at, width);
 	EACH_PIECE(s, at, width) {
 		float part[CHUNK];
 		memcpy(buffer + done, fetch_f32(part, o, s, &at, n), (size_t)n * sizeof(float));
@@ -114,10 +131,12 @@ static inline const float *fetch_row(float *buffer, const struct operand *o, con
 static void rotate_(const struct rotation *o, int64_t lo, int64_t hi)
 {
 	float x_row[ROTATED], cos_row[ROTATED], sin_row[ROTATED], y[ROTATED];
+	struct shared cosines = {0}, sines = {0};
 	const struct space *s = &o->space;
 	for (struct cursor at = cursor_at(s, lo * o->width); lo < hi; lo++) {
-		const float *x = fetch_row(x_row, &o->x, s, at, o->width);
-		const float *cos = fetch_row(cos_row, &o->cos, s, at, o->width), *sin = fetch_row(sin_row, &o->sin, s, at, o->width);
+		struct shared own = {0};
+		const float *x = fetch_row(&own, x_row, &o->x, s, at, o->width);
+		const float *cos = fetch_row(&cosines, cos_row, &o->cos, s, at, o->width), *sin = fetch_row(&sines, sin_row, &o->sin, s, at, o->width);
 		for (const struct rotation_run *r = o->run; r < o->run + o->runs; r++)
 			if (r->step == 1 && r->to_step == 1)
 				rotate_run(y, x, cos, sin, r, 1, 1);
