@@ -19,9 +19,13 @@
 #define GEMM_MR 6
 #endif
 
+/* Cells of a block of k. */
+#ifndef GEMM_KC
+#define GEMM_KC 256
+#endif
+
 enum {
 	GEMM_STRIP = 96, /* rows of A that are packed at once: a multiple of all register blocks */
-	GEMM_KC = 256, /* cells of a block of k */
 	GEMM_RUN = 32, /* those of a run, which divides a block */
 };
 

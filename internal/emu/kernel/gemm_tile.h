@@ -123,13 +123,20 @@ struct NAME(part) {
 	T *out;        /* the sums, in c itself or in scratch memory */
 	int64_t out_row;
 	int direct;    /* out is c: there may be nothing beyond n1 */
+	int once;      /* all of k is one block: rows are finished before the next ones, in the same memory */
 };
+
+/* The sums of row i from column j on. */
+static inline T *NAME(sums)(const struct NAME(part) *s, int64_t i, int64_t j)
+{
+	return s->out + (s->once ? 0 : (i - s->m0) * s->out_row) + (j - s->n0);
+}
 
 /* Adds the products with B's panel of columns [j, j+cols) to out; a has the cells of the rows. */
 static void NAME(block)(const struct NAME(part) *s, int64_t i, int64_t rows, int64_t j, int64_t cols, int64_t cells,
 			const P *a, int64_t a_row, const P *b, int64_t b_k, int accumulate)
 {
-	T *c = s->out + (i - s->m0) * s->out_row + (j - s->n0);
+	T *c = NAME(sums)(s, i, j);
 	if (!s->direct || cols == NR) {
 		NAME(micro)(rows, cells, a, a_row, b, b_k, c, s->out_row, accumulate);
 		return;
@@ -146,7 +153,7 @@ static void NAME(block)(const struct NAME(part) *s, int64_t i, int64_t rows, int
 static void NAME(finish_rows)(const struct NAME(part) *s, int64_t i, int64_t rows)
 {
 	for (int64_t j = s->n0; !s->direct && j < s->n1; j += NR)
-		NAME(finish)(s->g, s->at, i, rows, j, gemm_min(NR, s->n1 - j), s->out + (i - s->m0) * s->out_row + (j - s->n0), s->out_row);
+		NAME(finish)(s->g, s->at, i, rows, j, gemm_min(NR, s->n1 - j), NAME(sums)(s, i, j), s->out_row);
 }
 
 /* Adds the products over the block of k elements from k0 on to out, and finishes c after the last. */
@@ -178,7 +185,7 @@ static void NAME(sum)(const struct NAME(part) *s, int64_t k0, int64_t k)
 			if (read_b && rows == 1 && s->n1 - j >= 8 * VL) {
 				const P *in = (const P *)s->at->b + k0 * g->b.row.stride + j;
 				cols = 8 * VL;
-				NAME(wide)(k, a, in, g->b.row.stride, s->out + (i - s->m0) * s->out_row + (j - s->n0), k0 > 0);
+				NAME(wide)(k, a, in, g->b.row.stride, NAME(sums)(s, i, j), k0 > 0);
 				continue;
 			}
 #endif
@@ -229,6 +236,7 @@ static void NAME(tile)(const struct gemm *g, const struct gemm_at *at, int64_t m
 	s.direct = g->c.dtype == NATIVE_OUT && g->c.col.stride == 1 && g->alpha == 1 && at->d == NULL;
 	s.out = s.direct ? (T *)at->c + m0 * g->c.row.stride + n0 : (T *)(s.b + GEMM_TILE_N * GEMM_KC);
 	s.out_row = s.direct ? g->c.row.stride : GEMM_TILE_N;
+	s.once = !s.direct && g->k <= GEMM_KC * GROUP;
 #ifdef FEW_ROWS
 	const struct gemm_axis *row = &g->b.row, *col = &g->b.col;
 	if (m1 - m0 <= FEW_ROWS && gemm_plain(row) && gemm_plain(col) && (row->stride == 1 || col->stride == 1)) {

@@ -6,6 +6,7 @@
 #pragma GCC optimize("no-math-errno", "no-trapping-math")
 #define VECTOR_BYTES 64
 #define GEMM_MR 32
+#define GEMM_KC 512
 #include <math.h>
 #include <string.h>
 #include <sys/syscall.h>
