@@ -2,18 +2,10 @@ package kernel
 
 import (
 	"runtime"
-	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
-
-// crew is the state that the threads of one kernel share.
-type crew struct {
-	next    atomic.Int64  // first item that no thread has taken
-	started atomic.Int64  // number of threads that have called join
-	cores   atomic.Uint64 // bit n is set if a thread called join on core n; cores from 64 on have no bit
-}
 
 // join counts the calling thread, and moves it to another core if a thread of the crew started on
 // its core. In a virtual machine Linux takes an idle core for a core that the host has taken away.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"runtime"
 	"strconv"
-	"sync"
 
 	"github.com/goascend/cann/internal/emu/knob"
 )
@@ -49,28 +48,8 @@ func Parallel(n, grain int64, f func(lo, hi int64)) {
 		return
 	}
 	// Four chunks per thread balance the load if another process keeps a core busy.
-	chunk := max(grain, (n+4*parts-1)/(4*parts))
-	var c crew
-	work := func() {
-		if c.next.Load() >= n {
-			return // too late
-		}
-		c.join()
-		for {
-			if c.started.Load() < parts {
-				yield() // one of the others may wait for this core
-			}
-			lo := c.next.Add(chunk) - chunk
-			if lo >= n {
-				return
-			}
-			f(lo, min(lo+chunk, n))
-		}
-	}
-	var wg sync.WaitGroup
-	for range parts - 1 {
-		wg.Go(work)
-	}
-	work()
-	wg.Wait()
+	c := newCrew(n, max(grain, (n+4*parts-1)/(4*parts)), parts, f)
+	recruit(c, int(parts-1))
+	c.work()
+	c.dismiss()
 }

@@ -1,0 +1,74 @@
+package kernel
+
+import (
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// helper is a goroutine that takes part in kernels. If they have many threads, it waits for the next kernel
+// before it ends, because waking many threads, one after the other, takes longer than many kernels.
+type helper struct {
+	offer atomic.Pointer[crew] // the next kernel
+}
+
+const (
+	many     = 4 // threads
+	patience = 200 * time.Microsecond
+)
+
+// idle has the helpers that wait.
+var idle struct {
+	sync.Mutex
+	helpers []*helper
+}
+
+// recruit gives the crew n helpers: those that wait, and new ones.
+func recruit(c *crew, n int) {
+	idle.Lock()
+	for ; n > 0 && len(idle.helpers) > 0; n-- {
+		last := len(idle.helpers) - 1
+		idle.helpers[last].offer.Store(c)
+		idle.helpers = idle.helpers[:last]
+	}
+	idle.Unlock()
+	for range n {
+		go new(helper).run(c)
+	}
+}
+
+// run takes part in c and in later kernels until none comes.
+func (h *helper) run(c *crew) {
+	for c != nil {
+		c.help()
+		if c.parts < many {
+			return
+		}
+		c = h.wait()
+	}
+}
+
+// wait returns the next kernel, or nil if none comes in time.
+func (h *helper) wait() *crew {
+	h.offer.Store(nil)
+	idle.Lock()
+	idle.helpers = append(idle.helpers, h)
+	idle.Unlock()
+	for end := time.Now().Add(patience); time.Now().Before(end); runtime.Gosched() {
+		for range 16 {
+			if c := h.offer.Load(); c != nil {
+				return c
+			}
+			yield()
+		}
+	}
+	idle.Lock()
+	defer idle.Unlock()
+	if i := slices.Index(idle.helpers, h); i >= 0 {
+		idle.helpers = slices.Delete(idle.helpers, i, i+1)
+		return nil
+	}
+	return h.offer.Load() // recruit was faster
+}
