@@ -1,55 +1,5 @@
 /* Matrix products in the style of GotoBLAS, for four computation types. */
-#include <string.h>
-
-#include "convert.h"
-#include "dtype.h"
-#include "gemm_grid.h"
-
-/* float32, from and to the 16-bit types */
-#define T float
-#define V vf32
-#if VECTOR_BYTES == 64
-#define FEW_ROWS 4
-#endif
-#define NAME(x) gemm_f32_##x
-#include "gemm_micro.h"
-
-#define S float
-#define SRC(x) NAME(f32_##x)
-#if VECTOR_BYTES == 64
-#define LINE gemm_line_f32
-#endif
-#include "gemm_pack.h"
-
-#define S uint16_t
-#define SRC(x) NAME(bf16_##x)
-#define LOAD1(p) f32_of_bf16(*(p))
-#define LOAD4(p) load4_bf16(p)
-#define STORE1(p, x) (*(p) = bf16_of_f32(x))
-#define STOREV(p, v) vstore_bf16(p, v)
-#if VECTOR_BYTES == 64
-#define LINE gemm_line_bf16
-#endif
-#include "gemm_pack.h"
-
-#define S uint16_t
-#define SRC(x) NAME(f16_##x)
-#define LOAD1(p) f32_of_f16(*(p))
-#define LOAD4(p) load4_f16(p)
-#define STORE1(p, x) (*(p) = f16_of_f32(x))
-#define STOREV(p, v) vstore_f16(p, v)
-#if VECTOR_BYTES == 64
-#define LINE gemm_line_f16
-#endif
-#include "gemm_pack.h"
-
-#define NATIVE DTYPE_FLOAT32
-#define NATIVE_OUT NATIVE
-#define ELEMENT float
-#define TARGETS(X) SOURCES(X)
-#define SCALAR float
-#define SOURCES(X) X(DTYPE_FLOAT32, float, f32) X(DTYPE_FLOAT16, uint16_t, f16) X(DTYPE_BFLOAT16, uint16_t, bf16)
-#include "gemm_tile.h"
+#include "gemm_f32.h"
 
 #include "gemm_quant.h"
 

@@ -6,7 +6,8 @@
  * each other along k, which an instruction of a matrix unit multiplies and adds at once.
  * MULADD(sum, a, b) does so for vectors of cells.
  *
- * With OWN_MICRO the including file defines the kernel itself.
+ * With OWN_MICRO the including file defines the kernel itself. With GEMM_AHEAD_B rows of b are fetched
+ * so many rows ahead.
  *
  * Every element is summed the same way on every path: over blocks of GEMM_KC cells in ascending
  * order, and in each block over runs of RUN cells, each from zero in ascending k. Blocking, packing and
@@ -60,6 +61,10 @@ NAME(micro_rows)(const int rows, int64_t k, const P *a, int64_t a_row, const P *
 		for (int i = 0; i < rows; i++)
 			sum[i][0] = sum[i][1] = (V){0};
 		for (; p < end; p++, b += b_k) {
+#ifdef GEMM_AHEAD_B
+			__builtin_prefetch(b + GEMM_AHEAD_B * b_k);
+			__builtin_prefetch(b + GEMM_AHEAD_B * b_k + VL);
+#endif
 			const PV b0 = *(const NAME(pvu) *)b, b1 = *(const NAME(pvu) *)(b + VL);
 #pragma GCC unroll 16
 			for (int i = 0; i < rows; i++) {

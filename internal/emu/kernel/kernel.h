@@ -66,6 +66,7 @@ extern const struct kernel_table kernel_table_avx512;
 /* The matrix products of the variants avx512bf16 and amx, which have the other kernels of avx512. */
 void gemm_avx512bf16(const struct gemm *g, int64_t lo, int64_t hi, char *scratch);
 void gemm_amx(const struct gemm *g, int64_t lo, int64_t hi, char *scratch);
+void gemm_f32_amx(const struct gemm *g, int64_t lo, int64_t hi, char *scratch);
 
 /* Their attention. */
 void attention_forward_avx512bf16(const struct attention_block *b, int64_t part, float *scratch);

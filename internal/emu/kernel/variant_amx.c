@@ -1,6 +1,6 @@
 /* Matrix products of bfloat16 with the tiles of AMX: blocks of 32 by 32 sums in four tiles of 16 rows
- * of 16 floats. Each instruction adds the products of 16 pairs along k. Other products are those of
- * the variant avx512bf16. Attention of bfloat16 multiplies in the same way. */
+ * of 16 floats. Each instruction adds the products of 16 pairs along k. Products of float32 are in
+ * variant_amx_f32.c, and others those of the variant avx512bf16. Attention of bfloat16 multiplies in the same way. */
 #if defined(__x86_64__)
 #pragma GCC target("amx-tile,amx-bf16,avx512bf16,avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi,bmi2")
 #pragma GCC optimize("no-math-errno", "no-trapping-math")
@@ -100,7 +100,10 @@ static const struct {
 void gemm_amx(const struct gemm *g, int64_t lo, int64_t hi, char *scratch)
 {
 	if (!gemm_bf16_pairs(g)) {
-		gemm_avx512bf16(g, lo, hi, scratch);
+		if (g->type == GEMM_F32 && g->group == 0)
+			gemm_f32_amx(g, lo, hi, scratch);
+		else
+			gemm_avx512bf16(g, lo, hi, scratch);
 		return;
 	}
 	_tile_loadconfig(&amx_tiles);
