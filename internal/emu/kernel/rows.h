@@ -25,18 +25,21 @@ static inline void add_products(double *sums, const float *a, const float *b, in
 	for (int64_t done = 0, n; done < (width) && (n = (width) - done < CHUNK ? (width) - done : CHUNK); \
 	     done += n, cursor_skip(&at, s, n))
 
-/* Elements of an operand that rows may share, such as a weight. */
+/* A piece of an operand that rows may share, such as a weight: its memory, its place in the row, its elements. */
 struct shared {
 	const char *from;
+	int64_t done;
 	const float *x;
 };
 
-/* Returns n elements of o from the cursor on, and fetches them only if the call before was for others. */
-static inline const float *fetch_shared(struct shared *last, float *buffer, const struct operand *o, const struct space *s, const struct cursor *at, int64_t n)
+/* Returns the n elements of o at the cursor, which is done elements after the start of a row. It fetches them only if
+ * the call before was for others. */
+static inline const float *fetch_shared(struct shared *last, int64_t done, float *buffer, const struct operand *o, const struct space *s,
+					const struct cursor *at, int64_t n)
 {
 	const char *from = o->data + cursor_offset(at, s, o->stride) * dtype_size(o->dtype);
-	if (from != last->from)
-		*last = (struct shared){from, fetch_f32(buffer, o, s, at, n)};
+	if (from != last->from || done != last->done)
+		*last = (struct shared){from, done, fetch_f32(buffer, o, s, at, n)};
 	return last->x;
 }
 
@@ -60,7 +63,7 @@ static void rms_norm_(const struct norm *o, int64_t lo, int64_t hi)
 			store_f32(o->rstd.data + cursor_offset(&start, s, o->rstd.stride) * dtype_size(o->rstd.dtype), &rstd, o->rstd.dtype, 1);
 		at = start;
 		EACH_PIECE(s, at, o->width) {
-			const float *gamma = fetch_shared(&weight, gamma_row, &o->gamma, s, &at, n);
+			const float *gamma = fetch_shared(&weight, done, gamma_row, &o->gamma, s, &at, n);
 			if (o->width > CHUNK) /* else x still has the row */
 				x = fetch_f32(x_row, &o->x, s, &at, n);
 			LANEWISE y[i] = x[i] * rstd * gamma[i];
@@ -80,7 +83,7 @@ static void rms_norm_grad_(const struct norm *o, int64_t lo, int64_t hi, double 
 		const float *x = x_row, *dy = dy_row, *gamma = gamma_row;
 		EACH_PIECE(s, at, o->width) {
 			x = fetch_f32(x_row, &o->x, s, &at, n), dy = fetch_f32(dy_row, &o->dy, s, &at, n);
-			gamma = fetch_shared(&weight, gamma_row, &o->gamma, s, &at, n);
+			gamma = fetch_shared(&weight, done, gamma_row, &o->gamma, s, &at, n);
 			LANEWISE g[i] = dy[i] * gamma[i];
 			add_products(sums, g, x, n);
 		}
@@ -92,7 +95,7 @@ static void rms_norm_grad_(const struct norm *o, int64_t lo, int64_t hi, double 
 		EACH_PIECE(s, at, o->width) {
 			if (o->width > CHUNK) { /* else they still have the row */
 				x = fetch_f32(x_row, &o->x, s, &at, n), dy = fetch_f32(dy_row, &o->dy, s, &at, n);
-				gamma = fetch_shared(&weight, gamma_row, &o->gamma, s, &at, n);
+				gamma = fetch_shared(&weight, done, gamma_row, &o->gamma, s, &at, n);
 			}
 			double *sum = dgamma + done;
 			LANEWISE {
@@ -120,7 +123,7 @@ static inline __attribute__((always_inline)) void rotate_run(float *restrict y, 
 static inline const float *fetch_row(struct shared *last, float *buffer, const struct operand *o, const struct space *s, struct cursor at, int64_t width)
 {
 	if (width <= CHUNK)
-		return fetch_shared(last, buffer, o, s, &at, width);
+		return fetch_shared(last, 0, buffer, o, s, &at, width);
 	EACH_PIECE(s, at, width) {
 		float part[CHUNK];
 		memcpy(buffer + done, fetch_f32(part, o, s, &at, n), (size_t)n * sizeof(float));

@@ -36,6 +36,28 @@ func TestRMSNormRows(t *testing.T) {
 	})
 }
 
+// The rows of a weight may overlap in memory, so that pieces of it begin at the same element and go on with others.
+func TestRMSNormOverlappingWeight(t *testing.T) {
+	kerneltest.EachVariant(t, func(t *testing.T) {
+		x := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{2, 2, 1536}, waves(2*2*1536, 1))
+		weight := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{2048}, waves(2048, 2))
+		weight.Shape, weight.Strides = []int64{2, 1536}, []int64{512, 1}
+		same := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, weight.Shape, kerneltest.Values(weight))
+		like := func(v kernel.View) kernel.View {
+			return kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, v.Shape, nil)
+		}
+		y, want, rstd := like(x), like(x), like(x.Select(2, 0).Select(1, 0))
+		require.NoError(t, kernel.RMSNorm(y, rstd, x, weight, 1e-6))
+		require.NoError(t, kernel.RMSNorm(want, rstd, x, same, 1e-6))
+		assert.Equal(t, kerneltest.Values(want), kerneltest.Values(y))
+		dgamma, wantGamma := like(weight), like(weight)
+		require.NoError(t, kernel.RMSNormGrad(y, dgamma, x, x, rstd, weight))
+		require.NoError(t, kernel.RMSNormGrad(want, wantGamma, x, x, rstd, same))
+		assert.Equal(t, kerneltest.Values(want), kerneltest.Values(y))
+		assert.Equal(t, kerneltest.Values(wantGamma), kerneltest.Values(dgamma))
+	})
+}
+
 func testRMSNorm(t *testing.T, l kerneltest.Layout, shape, inner []int64) {
 	const eps = 1e-6
 	n, width := kernel.View{Shape: shape}.Len(), kernel.View{Shape: inner}.Len()
