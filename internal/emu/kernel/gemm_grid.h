@@ -12,7 +12,7 @@
 
 /* Rows of the register block, which uses two vectors per row, two for b and one for a. */
 #if defined(GEMM_MR)
-/* set by a matrix unit */
+/* set by a variant of its own */
 #elif defined(__aarch64__)
 #define GEMM_MR 12
 #else
