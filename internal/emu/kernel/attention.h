@@ -63,7 +63,7 @@ enum {
 	ATTENTION_TOGETHER = 24,    /* query rows of a block of several heads, at most */
 	ATTENTION_GRAD_ROWS = 48,   /* the same backward; fewer rows waste less along a diagonal edge */
 	ATTENTION_PAIR_ROWS = 32,    /* cells of pairs of rows, padded for the units that multiply pairs */
-	ATTENTION_PAIR_PANEL = 32 * 512, /* cells of a panel of transposed probabilities */
+	ATTENTION_PAIR_PANEL = 32 * 512, /* cells of a panel of transposed probabilities: 32 rows of the longest block of k */
 	ATTENTION_ALIGN = 32,       /* floats; rows of tiles are padded to it */
 	ATTENTION_STAT_COPIES = 8,  /* equal copies of each maximum and sum */
 	ATTENTION_FOLD = 1024,      /* rows of a folded bias */
