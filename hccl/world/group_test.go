@@ -353,7 +353,7 @@ func TestBudgets(t *testing.T) {
 func TestCancel(t *testing.T) {
 	for _, impatient := range []int{0, 1} {
 		groups := localGroups(t, 3, GroupConfig{})
-		started := make(chan struct{})
+		started, left := make(chan struct{}), make(chan struct{})
 		ctx, cancel := context.WithCancel(context.Background())
 		go func() {
 			<-started
@@ -364,9 +364,10 @@ func TestCancel(t *testing.T) {
 			case impatient:
 				close(started)
 				err := g.Barrier(ctx)
+				close(left)
 				return errors.Join(err, g.Close())
-			case 2:
-				<-ctx.Done()
+			case 2: // its part would complete the barrier
+				<-left
 			}
 			// Rank 0 may have received all parts before the cancellation.
 			if err := g.Barrier(context.Background()); err != nil {
