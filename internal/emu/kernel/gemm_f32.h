@@ -28,6 +28,7 @@
 #define STOREV(p, v) vstore_bf16(p, v)
 #if VECTOR_BYTES == 64
 #define LINE gemm_line_bf16
+#define WIDEN gemm_widen_bf16
 #endif
 #include "gemm_pack.h"
 
@@ -39,6 +40,7 @@
 #define STOREV(p, v) vstore_f16(p, v)
 #if VECTOR_BYTES == 64
 #define LINE gemm_line_f16
+#define WIDEN gemm_widen_f16
 #endif
 #include "gemm_pack.h"
 

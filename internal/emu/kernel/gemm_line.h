@@ -26,11 +26,19 @@ static inline __m512i gemm_line_u16(const void *p, int64_t n)
 	return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16((__mmask16)gemm_mask(n), p));
 }
 
-static inline __m512i gemm_line_bf16(const void *p, int64_t n) { return _mm512_slli_epi32(gemm_line_u16(p, n), 16); }
+/* 16 elements of a 16-bit type as float32. */
+static inline __m512i gemm_widen_bf16(__m256i x) { return _mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16); }
+
+static inline __m512i gemm_widen_f16(__m256i x) { return (__m512i)_mm512_cvtph_ps(x); }
+
+static inline __m512i gemm_line_bf16(const void *p, int64_t n)
+{
+	return gemm_widen_bf16(_mm256_maskz_loadu_epi16((__mmask16)gemm_mask(n), p));
+}
 
 static inline __m512i gemm_line_f16(const void *p, int64_t n)
 {
-	return (__m512i)_mm512_cvtph_ps(_mm256_maskz_loadu_epi16((__mmask16)gemm_mask(n), p));
+	return gemm_widen_f16(_mm256_maskz_loadu_epi16((__mmask16)gemm_mask(n), p));
 }
 
 /* 16 pairs of 16-bit elements that follow each other, n elements in all. */
@@ -74,6 +82,44 @@ static inline __attribute__((always_inline)) void gemm_transpose(__m512i t[16])
 		t[4 + j] = _mm512_shuffle_i32x4(u[8 + j], u[12 + j], 0x88);
 		t[12 + j] = _mm512_shuffle_i32x4(u[8 + j], u[12 + j], 0xdd);
 	}
+}
+
+/* Transposes 16 lines of 32 elements of 16 bits. gemm_transposed_u16 returns the elements of all lines at one place. */
+static inline __attribute__((always_inline)) void gemm_transpose_u16(__m512i t[16])
+{
+	const __m512i low = _mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0), high = _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4);
+	__m512i u[16];
+#pragma GCC unroll 8
+	for (int i = 0; i < 16; i += 2) {
+		u[i] = _mm512_unpacklo_epi16(t[i], t[i + 1]);
+		u[i + 1] = _mm512_unpackhi_epi16(t[i], t[i + 1]);
+	}
+#pragma GCC unroll 4
+	for (int i = 0; i < 16; i += 4)
+#pragma GCC unroll 2
+		for (int x = 0; x < 2; x++) {
+			t[i + 2 * x] = _mm512_unpacklo_epi32(u[i + x], u[i + 2 + x]);
+			t[i + 2 * x + 1] = _mm512_unpackhi_epi32(u[i + x], u[i + 2 + x]);
+		}
+#pragma GCC unroll 2
+	for (int i = 0; i < 16; i += 8)
+#pragma GCC unroll 4
+		for (int x = 0; x < 4; x++) {
+			u[i + 2 * x] = _mm512_unpacklo_epi64(t[i + x], t[i + 4 + x]);
+			u[i + 2 * x + 1] = _mm512_unpackhi_epi64(t[i + x], t[i + 4 + x]);
+		}
+	/* u[j] now has the elements j, j+8, j+16 and j+24 of the lines 0 to 7, u[8 + j] those of the others. */
+#pragma GCC unroll 8
+	for (int j = 0; j < 8; j++) {
+		t[j] = _mm512_permutex2var_epi64(u[j], low, u[8 + j]);
+		t[8 + j] = _mm512_permutex2var_epi64(u[j], high, u[8 + j]);
+	}
+}
+
+static inline __attribute__((always_inline)) __m256i gemm_transposed_u16(const __m512i t[16], int place)
+{
+	const __m512i both = t[place / 16 * 8 + place % 8];
+	return place & 8 ? _mm512_extracti64x4_epi64(both, 1) : _mm512_castsi512_si256(both);
 }
 
 #endif

@@ -6,6 +6,7 @@
  *   STORE1(p, x)  writes one element
  *   STOREV(p, v)  writes a vector V; optional
  *   LINE(p, n)    a vector of 16 cells of 32 bits, of n adjacent elements and then zeros; optional
+ *   WIDEN(x)      16 cells of 16 adjacent elements of 16 bits; optional
  *   CROSS(p, q, n) if GROUP is 2: 16 cells of one element each of p and q, of which n exist;
  *                 q is NULL for zeros
  * With PACK_ONLY there is no loading and storing, with STORE_ONLY no packing. */
@@ -109,6 +110,41 @@ static void SRC(pack)(P *dst, int a_panel, int64_t w, int64_t k, const S *src, i
 }
 
 #ifdef FEW_ROWS
+/* 16-bit elements are transposed before they are widened, for half the number of shuffles. */
+#ifdef WIDEN
+#define ALONG 32
+#define ALONG_LINE gemm_line_pairs
+#define ALONG_TRANSPOSE gemm_transpose_u16
+#define ALONG_CELLS(t, y) WIDEN(gemm_transposed_u16(t, y))
+#else
+#define ALONG 16
+#define ALONG_LINE LINE
+#define ALONG_TRANSPOSE gemm_transpose
+#define ALONG_CELLS(t, y) (t)[y]
+#endif
+
+/* Adds the products with 16 columns of b, of which cols exist, and ALONG cells of k, of which cells exist. */
+static inline __attribute__((always_inline)) void
+SRC(along_block)(V *sum, const int rows, int64_t cols, int64_t cells, int64_t k, const P *a, const S *b, int64_t b_col)
+{
+	__m512i t[16];
+#pragma GCC unroll 16
+	for (int x = 0; x < 16; x++) {
+		const S *line = b + (x < cols ? x : 0) * b_col;
+		__builtin_prefetch(line + GEMM_AHEAD / sizeof(S), 0, 2);
+		t[x] = ALONG_LINE(line, k);
+	}
+	ALONG_TRANSPOSE(t);
+#pragma GCC unroll 32
+	for (int y = 0; y < ALONG; y++)
+		if (y < cells) {
+			const PV cell = (PV)ALONG_CELLS(t, y);
+#pragma GCC unroll 4
+			for (int i = 0; i < rows; i++)
+				sum[i] = MULADD(sum[i], a[i * GEMM_KC + y] - (PV){0}, cell);
+		}
+}
+
 /* c[rows×cols] (+)= a·b for up to FEW_ROWS packed rows of a and at most 16 columns, where the elements of
  * b are adjacent along k: b passes through registers once. */
 static inline __attribute__((always_inline)) void
@@ -116,22 +152,13 @@ SRC(along_rows)(const int rows, int64_t cols, int64_t k, const P *a, const S *b,
 {
 	const int64_t cells = (k + GROUP - 1) / GROUP;
 	V all[FEW_ROWS] = {0}, sum[FEW_ROWS] = {0};
-	for (int64_t p = 0; p < cells; p += 16) {
-		__m512i t[16];
-#pragma GCC unroll 16
-		for (int x = 0; x < 16; x++) {
-			const S *line = b + (x < cols ? x : 0) * b_col + p * GROUP;
-			__builtin_prefetch(line + GEMM_AHEAD / sizeof(S), 0, 2);
-			t[x] = LINE(line, k - p * GROUP);
-		}
-		gemm_transpose(t);
-#pragma GCC unroll 16
-		for (int y = 0; y < 16; y++)
-			if (y < cells - p)
-#pragma GCC unroll 4
-				for (int i = 0; i < rows; i++)
-					sum[i] = MULADD(sum[i], a[i * GEMM_KC + p + y] - (PV){0}, (PV)t[y]);
-		if (RUN == GEMM_RUN && (p + 16) % GEMM_RUN == 0)
+	for (int64_t p = 0; p < cells; p += ALONG) {
+		const S *at = b + p * GROUP;
+		if (cols == 16 && k - p * GROUP >= ALONG * GROUP)
+			SRC(along_block)(sum, rows, 16, ALONG, ALONG * GROUP, a + p, at, b_col);
+		else
+			SRC(along_block)(sum, rows, cols, cells - p, k - p * GROUP, a + p, at, b_col);
+		if (RUN == GEMM_RUN && (p + ALONG) % GEMM_RUN == 0)
 #pragma GCC unroll 4
 			for (int i = 0; i < rows; i++) {
 				all[i] += sum[i];
@@ -212,6 +239,10 @@ static void SRC(few)(int64_t rows, int64_t cols, int64_t k, const P *a, const S 
 	}
 #undef FEW
 }
+#undef ALONG
+#undef ALONG_LINE
+#undef ALONG_TRANSPOSE
+#undef ALONG_CELLS
 #endif
 #undef LINE_W
 #else
@@ -306,6 +337,7 @@ static void SRC(store)(S *restrict dst, int64_t row_stride, int64_t col_stride, 
 #undef STORE4
 #undef STOREV
 #undef LINE
+#undef WIDEN
 #undef CROSS
 #undef PACK_ONLY
 #undef STORE_ONLY

@@ -170,7 +170,7 @@ func TestGemmBatch(t *testing.T) {
 func TestGemmIsReproducible(t *testing.T) {
 	const m, n, k = 700, 300, 1203
 	kerneltest.EachVariant(t, func(t *testing.T) {
-		for _, d := range []dtype.Type{dtype.Float32, dtype.BFloat16} {
+		for _, d := range []dtype.Type{dtype.Float32, dtype.Float16, dtype.BFloat16} {
 			r := rand.New(rand.NewPCG(5, 6))
 			av, bv := numbers(r, d, m*k), numbers(r, d, k*n)
 			whole := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{m, n}, nil)
