@@ -1,6 +1,9 @@
 package kernel
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // crew is one kernel at work, and the threads that compute it: its caller's and those of helpers.
 type crew struct {
@@ -25,8 +28,8 @@ func newCrew(n, chunk, parts int64, f func(lo, hi int64)) *crew {
 func (c *crew) work() {
 	c.join()
 	for {
-		if c.started.Load() < c.parts {
-			yield() // one of the others may wait for this core
+		if c.started.Load() < c.parts && !crowded.now() {
+			crowded.pass() // one of the others may wait for this core
 		}
 		lo := c.next.Add(c.chunk) - c.chunk
 		if lo >= c.n {
@@ -49,10 +52,20 @@ func (c *crew) help() {
 	}
 }
 
+// soon is how long a caller waits actively for its helpers, which seldom work much longer than itself. It does not
+// yield: on a busy machine another process would keep the core for milliseconds.
+const soon = 50 * time.Microsecond
+
 // dismiss waits for the helpers at work. It does not wait for helpers whose threads have not woken yet:
 // they come to the end of a kernel that no longer needs them.
 func (c *crew) dismiss() {
-	if c.helpers.Add(dismissed) > dismissed {
-		<-c.left
+	if c.helpers.Add(dismissed) == dismissed {
+		return
 	}
+	for end := time.Now().Add(soon); time.Now().Before(end); {
+		if c.helpers.Load() == dismissed {
+			return
+		}
+	}
+	<-c.left
 }

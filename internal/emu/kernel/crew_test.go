@@ -69,7 +69,7 @@ func TestHelperWaits(t *testing.T) {
 	assert.Nil(t, h.wait())
 	assert.False(t, waits(h))
 
-	c, taken := newCrew(0, 1, many, nil), make(chan *crew)
+	c, taken := newCrew(0, 1, 2, nil), make(chan *crew)
 	go func() {
 		offer := h.wait()
 		for offer == nil {

@@ -274,8 +274,10 @@ func tile(g *C.struct_gemm) int64 {
 	for {
 		tileM, tileN := split(m, limitM, grainM), split(n, limitN, C.GEMM_GRAIN_N)
 		count := batch * ((m + tileM - 1) / tileM) * ((n + tileN - 1) / tileN)
-		small := tileM <= 2*grainM && tileN <= 2*C.GEMM_GRAIN_N
-		if threads == 1 || count >= 2*threads || small {
+		small := tileM <= grainM && tileN <= C.GEMM_GRAIN_N
+		// With one tile for each thread the operands are packed the fewest times. Otherwise it takes several, so
+		// that no thread waits long for the last one.
+		if threads == 1 || count == threads || count >= 2*threads || small {
 			g.tile_m, g.tile_n = C.int64_t(tileM), C.int64_t(tileN)
 			return count
 		}

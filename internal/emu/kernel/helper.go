@@ -8,16 +8,14 @@ import (
 	"time"
 )
 
-// helper is a goroutine that takes part in kernels. If they have many threads, it waits for the next kernel
-// before it ends, because waking many threads, one after the other, takes longer than many kernels.
+// helper is a goroutine that takes part in kernels. It waits for the next kernel before it ends, because waking a
+// thread takes longer than a small kernel.
 type helper struct {
 	offer atomic.Pointer[crew] // the next kernel
 }
 
-const (
-	many     = 4 // threads
-	patience = 200 * time.Microsecond
-)
+// patience is how long a helper waits, actively, unless other programs want its core.
+const patience = 200 * time.Microsecond
 
 // idle has the helpers that wait.
 var idle struct {
@@ -31,7 +29,7 @@ func recruit(c *crew, n int) {
 	for ; n > 0 && len(idle.helpers) > 0; n-- {
 		last := len(idle.helpers) - 1
 		idle.helpers[last].offer.Store(c)
-		idle.helpers = idle.helpers[:last]
+		idle.helpers = slices.Delete(idle.helpers, last, last+1)
 	}
 	idle.Unlock()
 	for range n {
@@ -43,9 +41,6 @@ func recruit(c *crew, n int) {
 func (h *helper) run(c *crew) {
 	for c != nil {
 		c.help()
-		if c.parts < many {
-			return
-		}
 		c = h.wait()
 	}
 }
@@ -56,13 +51,11 @@ func (h *helper) wait() *crew {
 	idle.Lock()
 	idle.helpers = append(idle.helpers, h)
 	idle.Unlock()
-	for end := time.Now().Add(patience); time.Now().Before(end); runtime.Gosched() {
-		for range 16 {
-			if c := h.offer.Load(); c != nil {
-				return c
-			}
-			yield()
+	for end := time.Now().Add(patience); time.Now().Before(end) && !crowded.now(); runtime.Gosched() {
+		if c := h.offer.Load(); c != nil {
+			return c
 		}
+		crowded.pass()
 	}
 	idle.Lock()
 	defer idle.Unlock()
