@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -79,22 +80,29 @@ func compare(b *testing.B, p product, d dtype.Type) {
 		rest = 30 * time.Millisecond
 	}
 	flops := 2 * float64(p.m) * float64(p.n) * float64(p.k)
-	repeat := 1 + int(5e7/flops)
+	repeat := 1 + int(5e8/flops)
 	best := map[string]float64{}
+	turn := func(name string, run func() bool) {
+		run()
+		begin := time.Now()
+		for range repeat {
+			if !run() {
+				delete(runs, name)
+				return
+			}
+		}
+		best[name] = max(best[name], flops*float64(repeat)/time.Since(begin).Seconds()/1e9)
+	}
 	for b.Loop() {
 		for name, run := range runs {
 			time.Sleep(rest)
-			run()
-			begin := time.Now()
-			for range repeat {
-				if !run() {
-					delete(runs, name)
-					break
-				}
+			if name != "ours" {
+				turn(name, run)
+				continue
 			}
-			if runs[name] != nil {
-				best[name] = max(best[name], flops*float64(repeat)/time.Since(begin).Seconds()/1e9)
-			}
+			var wg sync.WaitGroup
+			wg.Go(func() { turn(name, run) }) // kernels are called by goroutines without threads of their own
+			wg.Wait()
 		}
 	}
 	b.ReportMetric(0, "ns/op")
