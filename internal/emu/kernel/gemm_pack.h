@@ -123,28 +123,6 @@ static void SRC(pack)(P *dst, int a_panel, int64_t w, int64_t k, const S *src, i
 #define ALONG_CELLS(t, y) (t)[y]
 #endif
 
-/* Adds the products with 16 columns of b, of which cols exist, and ALONG cells of k, of which cells exist. */
-static inline __attribute__((always_inline)) void
-SRC(along_block)(V *sum, const int rows, int64_t cols, int64_t cells, int64_t k, const P *a, const S *b, int64_t b_col)
-{
-	__m512i t[16];
-#pragma GCC unroll 16
-	for (int x = 0; x < 16; x++) {
-		const S *line = b + (x < cols ? x : 0) * b_col;
-		__builtin_prefetch(line + GEMM_AHEAD / sizeof(S), 0, 2);
-		t[x] = ALONG_LINE(line, k);
-	}
-	ALONG_TRANSPOSE(t);
-#pragma GCC unroll 32
-	for (int y = 0; y < ALONG; y++)
-		if (y < cells) {
-			const PV cell = (PV)ALONG_CELLS(t, y);
-#pragma GCC unroll 4
-			for (int i = 0; i < rows; i++)
-				sum[i] = MULADD(sum[i], a[i * GEMM_KC + y] - (PV){0}, cell);
-		}
-}
-
 /* c[rows×cols] (+)= a·b for up to FEW_ROWS packed rows of a and at most 16 columns, where the elements of
  * b are adjacent along k: b passes through registers once. */
 static inline __attribute__((always_inline)) void
@@ -153,11 +131,22 @@ SRC(along_rows)(const int rows, int64_t cols, int64_t k, const P *a, const S *b,
 	const int64_t cells = (k + GROUP - 1) / GROUP;
 	V all[FEW_ROWS] = {0}, sum[FEW_ROWS] = {0};
 	for (int64_t p = 0; p < cells; p += ALONG) {
-		const S *at = b + p * GROUP;
-		if (cols == 16 && k - p * GROUP >= ALONG * GROUP)
-			SRC(along_block)(sum, rows, 16, ALONG, ALONG * GROUP, a + p, at, b_col);
-		else
-			SRC(along_block)(sum, rows, cols, cells - p, k - p * GROUP, a + p, at, b_col);
+		__m512i t[16];
+#pragma GCC unroll 16
+		for (int x = 0; x < 16; x++) {
+			const S *line = b + (x < cols ? x : 0) * b_col + p * GROUP;
+			__builtin_prefetch(line + GEMM_AHEAD / sizeof(S), 0, 2);
+			t[x] = ALONG_LINE(line, k - p * GROUP);
+		}
+		ALONG_TRANSPOSE(t);
+#pragma GCC unroll 32
+		for (int y = 0; y < ALONG; y++)
+			if (y < cells - p) {
+				const PV cell = (PV)ALONG_CELLS(t, y);
+#pragma GCC unroll 4
+				for (int i = 0; i < rows; i++)
+					sum[i] = MULADD(sum[i], a[i * GEMM_KC + p + y] - (PV){0}, cell);
+			}
 		if (RUN == GEMM_RUN && (p + ALONG) % GEMM_RUN == 0)
 #pragma GCC unroll 4
 			for (int i = 0; i < rows; i++) {
