@@ -44,11 +44,11 @@ static inline __m512i gemm_line_f16(const void *p, int64_t n)
 /* 16 pairs of 16-bit elements that follow each other, n elements in all. */
 static inline __m512i gemm_line_pairs(const void *p, int64_t n) { return _mm512_maskz_loadu_epi16(gemm_mask(n), p); }
 
-/* 16 pairs of an element of p and one of q, or of zero if q is NULL. */
-static inline __m512i gemm_cross_u16(const void *p, const void *q, int64_t n)
+/* 16 pairs of an element of one row and one of the next, or of zero if there is only one row left. */
+static inline __m512i gemm_cross_u16(const uint16_t *p, int64_t row, int64_t left, int64_t n)
 {
 	const __m512i low = gemm_line_u16(p, n);
-	return q == NULL ? low : _mm512_or_si512(low, _mm512_slli_epi32(gemm_line_u16(q, n), 16));
+	return left < 2 ? low : _mm512_or_si512(low, _mm512_slli_epi32(gemm_line_u16(p + row, n), 16));
 }
 
 /* Transposes 16 lines of 16 cells. */

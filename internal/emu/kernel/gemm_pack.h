@@ -7,8 +7,8 @@
  *   STOREV(p, v)  writes a vector V; optional
  *   LINE(p, n)    a vector of 16 cells of 32 bits, of n adjacent elements and then zeros; optional
  *   WIDEN(x)      16 cells of 16 adjacent elements of 16 bits; optional
- *   CROSS(p, q, n) if GROUP is 2: 16 cells of one element each of p and q, of which n exist;
- *                 q is NULL for zeros
+ *   CROSS(p, row, left, n) if GROUP is not 1: n cells of an element each of GROUP rows, of which left exist,
+ *                 and then zeros
  * With PACK_ONLY there is no loading and storing, with STORE_ONLY no packing. */
 
 typedef S SRC(s4) __attribute__((vector_size(4 * sizeof(S)), aligned(sizeof(S)), may_alias));
@@ -22,11 +22,11 @@ typedef S SRC(s4) __attribute__((vector_size(4 * sizeof(S)), aligned(sizeof(S)),
 
 #ifndef STORE_ONLY
 #ifdef LINE
+#define BITS (32 / GROUP) /* of an element in a cell */
 #if GROUP == 1
 #define LINE_W(p, i, n) LINE(src + (p) * k_stride + (i), n)
 #else
-#define LINE_W(p, i, n)                                                                                                \
-	CROSS(src + 2 * (p) * k_stride + (i), 2 * (p) + 1 < k ? src + (2 * (p) + 1) * k_stride + (i) : NULL, n)
+#define LINE_W(p, i, n) CROSS((const void *)(src + GROUP * (p) * k_stride + (i)), k_stride, k - GROUP * (p), n)
 #endif
 
 /* Transposes 16 by 16 cells, of which w × k exist: lines along k become rows of a panel of B, lines
@@ -80,7 +80,7 @@ static void SRC(pack)(P *dst, int a_panel, int64_t w, int64_t k, const S *src, i
 	} else if (w_stride == 1 && !a_panel) {
 		for (int64_t p = 0; p < cells; p++)
 			for (int64_t i = 0; i < w; i += 16) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
 				for (int x = 0; x < GROUP; x++) /* rows lie far apart */
 					__builtin_prefetch(src + ((p + 16) * GROUP + x) * k_stride + i, 0, 2);
 				gemm_put(dst + p * NR + i, LINE_W(p, i, w - i), w - i);
@@ -103,7 +103,9 @@ static void SRC(pack)(P *dst, int a_panel, int64_t w, int64_t k, const S *src, i
 #if GROUP == 1
 				*to = LOAD1(from);
 #else
-				*to = (uint16_t)*from | (uint32_t)(2 * p + 1 < k ? (uint16_t)from[k_stride] : 0) << 16;
+				*to = 0;
+				for (int x = 0; x < gemm_min(GROUP, k - GROUP * p); x++)
+					*to |= ((P)from[x * k_stride] & (P)-1 >> (32 - BITS)) << (BITS * x);
 #endif
 			}
 	}
@@ -234,6 +236,7 @@ static void SRC(few)(int64_t rows, int64_t cols, int64_t k, const P *a, const S 
 #undef ALONG_CELLS
 #endif
 #undef LINE_W
+#undef BITS
 #else
 /* dst[y·dst_row + x] = src[x·x_stride + y·y_stride] for x < w, y < h. */
 static inline __attribute__((always_inline)) void

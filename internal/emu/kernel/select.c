@@ -27,7 +27,8 @@ static int has_avx512bf16(void)
 
 static int has_amx(void)
 {
-	return has_avx512bf16() && __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16") && amx_permitted();
+	return has_avx512bf16() && __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16") &&
+	       __builtin_cpu_supports("amx-int8") && amx_permitted();
 }
 
 /* The tables of the variants that have a gemm of their own beside the kernels of AVX-512. */

@@ -1,8 +1,7 @@
-/* Matrix products of bfloat16 with the tiles of AMX: blocks of 32 by 32 sums in four tiles of 16 rows
- * of 16 floats. Each instruction adds the products of 16 pairs along k. Products of float32 are in
- * variant_amx_f32.c, and others those of the variant avx512bf16. Attention of bfloat16 multiplies in the same way. */
+/* Matrix products of bfloat16 and of int8 with the tiles of AMX. Products of float32 are in variant_amx_f32.c, and
+ * others those of the variant avx512bf16. Attention of bfloat16 multiplies in the same way. */
 #if defined(__x86_64__)
-#pragma GCC target("amx-tile,amx-bf16,avx512bf16,avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi,bmi2")
+#pragma GCC target("amx-tile,amx-bf16,amx-int8,avx512bf16,avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi,bmi2")
 #pragma GCC optimize("no-math-errno", "no-trapping-math")
 #define VECTOR_BYTES 64
 #define GEMM_MR 32
@@ -23,66 +22,9 @@
 #define P uint32_t
 #define PV vu32
 #define GROUP 2
-#define CELL_STEP 16
 #define NAME(x) gemm_bf16_##x
-#define OWN_MICRO
-#include "gemm_micro.h"
-
-/* Tiles 0 to 3 hold the sums, 4 and 5 rows of A, 6 and 7 columns of B. */
-static void amx_sums(int64_t tall, int64_t k, const uint32_t *a, int64_t a_row, const uint32_t *b, float *c, int64_t c_row, int accumulate)
-{
-	const int64_t a_bytes = a_row * 4, b_bytes = NR * 4, c_bytes = c_row * 4;
-	__asm__ volatile("" ::: "memory"); /* the panels are in memory before tiles are loaded */
-	if (accumulate) {
-		_tile_loadd(0, c, c_bytes);
-		_tile_loadd(1, c + 16, c_bytes);
-		if (tall) {
-			_tile_loadd(2, c + 16 * c_row, c_bytes);
-			_tile_loadd(3, c + 16 * c_row + 16, c_bytes);
-		}
-	} else {
-		_tile_zero(0);
-		_tile_zero(1);
-		_tile_zero(2);
-		_tile_zero(3);
-	}
-	for (int64_t p = 0; p < k; p += 16, a += 16, b += 16 * NR) {
-		_tile_loadd(6, b, b_bytes);
-		_tile_loadd(4, a, a_bytes);
-		_tile_loadd(7, b + 16, b_bytes);
-		_tile_dpbf16ps(0, 4, 6);
-		_tile_dpbf16ps(1, 4, 7);
-		if (tall) {
-			_tile_loadd(5, a + 16 * a_row, a_bytes);
-			_tile_dpbf16ps(2, 5, 6);
-			_tile_dpbf16ps(3, 5, 7);
-		}
-	}
-	_tile_stored(0, c, c_bytes);
-	_tile_stored(1, c + 16, c_bytes);
-	if (tall) {
-		_tile_stored(2, c + 16 * c_row, c_bytes);
-		_tile_stored(3, c + 16 * c_row + 16, c_bytes);
-	}
-}
-
-/* c[rows×NR] (+)= a[rows×k]·b[k×NR]. Both operands are packed. */
-static void NAME(micro)(int64_t rows, int64_t k, const P *a, int64_t a_row, const P *b, int64_t b_k, T *c, int64_t c_row,
-			int accumulate)
-{
-	(void)b_k;
-	if (rows == 16 || rows == 32) {
-		amx_sums(rows == 32, k, a, a_row, b, c, c_row, accumulate);
-		return;
-	}
-	/* Tiles have 16 rows, of which only some belong to c. */
-	T sums[GEMM_MR * NR];
-	for (int64_t i = 0; accumulate && i < rows; i++)
-		memcpy(sums + i * NR, c + i * c_row, NR * sizeof *sums);
-	amx_sums(rows > 16, k, a, a_row, b, sums, NR, accumulate);
-	for (int64_t i = 0; i < rows; i++)
-		memcpy(c + i * c_row, sums + i * NR, NR * sizeof *sums);
-}
+#define DOT _tile_dpbf16ps
+#include "gemm_amx.h"
 
 #include "gemm_bf16.h"
 
@@ -90,6 +32,59 @@ static void NAME(micro)(int64_t rows, int64_t k, const P *a, int64_t a_row, cons
 #define ATTENTION_STRIP 32
 #include "attention_forward.h"
 #include "attention_backward.h"
+
+/* 16 cells of four rows. */
+static inline __m512i cross_i8(const int8_t *p, int64_t row, int64_t left, int64_t n)
+{
+	__m128i t[4];
+#pragma GCC unroll 4
+	for (int x = 0; x < 4; x++)
+		t[x] = _mm_maskz_loadu_epi8(x < left ? (__mmask16)gemm_mask(n) : 0, p + x * row);
+	const __m128i low = _mm_unpacklo_epi8(t[0], t[1]), high = _mm_unpackhi_epi8(t[0], t[1]);
+	const __m128i low2 = _mm_unpacklo_epi8(t[2], t[3]), high2 = _mm_unpackhi_epi8(t[2], t[3]);
+	const __m256i first = _mm256_set_m128i(_mm_unpackhi_epi16(low, low2), _mm_unpacklo_epi16(low, low2));
+	const __m256i second = _mm256_set_m128i(_mm_unpackhi_epi16(high, high2), _mm_unpacklo_epi16(high, high2));
+	return _mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1);
+}
+
+/* Sums of integers wrap: unsigned arithmetic gives the bits of all results. */
+#define T uint32_t
+#define V vu32
+#define P uint32_t
+#define PV vu32
+#define GROUP 4
+#define NAME(x) gemm_i8_##x
+#define DOT _tile_dpbssd
+#include "gemm_amx.h"
+
+#define S int8_t
+#define SRC(x) NAME(i8_##x)
+#define LINE(p, n) _mm512_maskz_loadu_epi8(_bzhi_u64(UINT64_MAX, (uint32_t)gemm_min(n, 64)), p)
+#define CROSS cross_i8
+#include "gemm_pack.h"
+#define S int32_t
+#define SRC(x) NAME(i32_##x)
+#define STORE_ONLY
+#include "gemm_pack.h"
+
+#define NATIVE DTYPE_INT8
+#define ELEMENT int8_t
+#define NATIVE_OUT DTYPE_INT32
+#define SCALAR int64_t
+#define SOURCES(X) X(DTYPE_INT8, int8_t, i8)
+#define TARGETS(X) SOURCES(X) X(DTYPE_INT32, int32_t, i32)
+#include "gemm_tile.h"
+
+/* Reports whether the product is one of cells of four int8, each in one tile of the storage. Few rows are read
+ * without packing by the variant avx512bf16. */
+static int gemm_i8_cells(const struct gemm *g)
+{
+	const struct gemm_axis *a = &g->a.col, *b = &g->b.row;
+	const int32_t add = g->d.data == NULL ? g->c.dtype : g->d.dtype;
+	return g->type == GEMM_I32 && g->group == 0 && g->m > 4 && g->a.dtype == DTYPE_INT8 && g->b.dtype == DTYPE_INT8 &&
+	       (g->c.dtype == DTYPE_INT8 || g->c.dtype == DTYPE_INT32) && (add == DTYPE_INT8 || add == DTYPE_INT32) &&
+	       (gemm_plain(a) || a->tile % 4 == 0) && (gemm_plain(b) || b->tile % 4 == 0);
+}
 
 static const struct {
 	uint8_t palette, start, reserved[14];
@@ -99,7 +94,8 @@ static const struct {
 
 void gemm_amx(const struct gemm *g, int64_t lo, int64_t hi, char *scratch)
 {
-	if (!gemm_bf16_pairs(g)) {
+	const int i8 = gemm_i8_cells(g);
+	if (!i8 && !gemm_bf16_pairs(g)) {
 		if (g->type == GEMM_F32 && g->group == 0)
 			gemm_f32_amx(g, lo, hi, scratch);
 		else
@@ -107,7 +103,7 @@ void gemm_amx(const struct gemm *g, int64_t lo, int64_t hi, char *scratch)
 		return;
 	}
 	_tile_loadconfig(&amx_tiles);
-	gemm_tiles(g, lo, hi, scratch, gemm_bf16_tile);
+	gemm_tiles(g, lo, hi, scratch, i8 ? gemm_i8_tile : gemm_bf16_tile);
 	_tile_release();
 }
 

@@ -25,22 +25,22 @@ static inline __m512i line_u8(const void *p, int64_t n)
 	return _mm512_cvtepu8_epi16(_mm256_maskz_loadu_epi8(gemm_mask(n), p));
 }
 
-/* The low and the high half of each pair come from p and from q, as 16-bit integers. */
-static inline __m512i cross_i8(const void *p, const void *q, int64_t n)
+/* The low half of each pair comes from one row and the high one from the next, as 16-bit integers. */
+static inline __m512i cross_i8(const int8_t *p, int64_t row, int64_t left, int64_t n)
 {
 	const __m512i low = _mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8((__mmask16)gemm_mask(n), p));
-	if (q == NULL)
+	if (left < 2)
 		return _mm512_and_si512(low, _mm512_set1_epi32(0xffff));
-	const __m512i high = _mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8((__mmask16)gemm_mask(n), q));
+	const __m512i high = _mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8((__mmask16)gemm_mask(n), p + row));
 	return _mm512_mask_blend_epi16(0xaaaaaaaa, low, _mm512_slli_epi32(high, 16));
 }
 
-static inline __m512i cross_u8(const void *p, const void *q, int64_t n)
+static inline __m512i cross_u8(const uint8_t *p, int64_t row, int64_t left, int64_t n)
 {
 	const __m512i low = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8((__mmask16)gemm_mask(n), p));
-	if (q == NULL)
+	if (left < 2)
 		return low;
-	const __m512i high = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8((__mmask16)gemm_mask(n), q));
+	const __m512i high = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8((__mmask16)gemm_mask(n), p + row));
 	return _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
 }
 
