@@ -1,8 +1,8 @@
 """Compares the emulator with PyTorch on the same cores, by turns: products, attention and a training step.
 
-usage: taskset -c 0,1 python3 pytorch.py THREADS PYTORCH [TRAINSTEP]
+usage: taskset -c 0,1 python3 pytorch.py THREADS TURNS [TRAINSTEP]
 
-PYTORCH is the built command of this folder, and TRAINSTEP that of examples/trainstep, built with -tags emu.
+TURNS is the built command of this folder, and TRAINSTEP that of examples/trainstep, built with -tags emu.
 Each row has GFLOP/s, or tokens per second, of the best turn of the emulator / of PyTorch, and the middle of the
 ratios of neighbouring turns.
 """

@@ -1,6 +1,6 @@
-// Command pytorch computes products and attention for pytorch.py, which lets PyTorch and the emulator's
-// kernels take turns on the same cores. It reads a case as a line of JSON, and answers with the seconds of one
-// call, the best of a turn.
+// Command turns computes products and attention for pytorch.py and ggml.py, which let PyTorch or ggml and the
+// emulator's kernels take turns on the same cores. It reads a case as a line of JSON, and answers with the seconds
+// of one call, the best of a turn.
 package main
 
 // #include <stdlib.h>
@@ -25,15 +25,15 @@ import (
 // task is a case: a product of [M,K] and [K,N], or attention of Heads × Rows × Dim with as many keys.
 type task struct {
 	Kind             string  // matmul, forward or backward
-	Type             string  // float32, bfloat16, or int8 of a product
+	Type             string  // float32 or bfloat16, and of a product also float16, int8 or int4
 	M, N, K          int64   // of a product
-	Transposed       bool    // the weight is [N,K]
+	Transposed       bool    // the weight is [N,K], as it always is of int4, with a scale for 32 elements along K
 	Heads, Rows, Dim int64   // of attention
 	Causal           bool    // of attention
 	Seconds          float64 // of a turn
 }
 
-var types = map[string]dtype.Type{"float32": dtype.Float32, "bfloat16": dtype.BFloat16, "int8": dtype.Int8}
+var types = map[string]dtype.Type{"float32": dtype.Float32, "bfloat16": dtype.BFloat16, "float16": dtype.Float16, "int8": dtype.Int8}
 
 func main() {
 	lines := bufio.NewScanner(os.Stdin)
@@ -63,6 +63,12 @@ func main() {
 // prepare makes the operands and returns the call that a turn repeats.
 func (t task) prepare() func() error {
 	d := types[t.Type]
+	if t.Type == "int4" {
+		packed, x, out := random(dtype.Int8, t.N, t.K/2), random(dtype.Float16, t.M, t.K), random(dtype.Float16, t.M, t.N)
+		q := kernel.QuantWeight{Weight: packed, Packed: packed.Data, Group: 32, Scale: random(dtype.Float16, t.K/32, t.N)}
+		q.Weight.Shape, q.Weight.Strides = []int64{t.K, t.N}, []int64{1, t.K}
+		return func() error { return q.Product(out, x, kernel.View{}) }
+	}
 	if t.Kind == "matmul" {
 		p := kernel.Product{A: random(d, t.M, t.K), B: random(d, t.K, t.N), Alpha: 1}
 		if t.Transposed {
@@ -113,6 +119,8 @@ func random(d dtype.Type, shape ...int64) kernel.View {
 		switch x := float32(r.NormFloat64()); d {
 		case dtype.BFloat16:
 			unsafe.Slice((*half.BFloat16)(v.Data), n)[i] = half.BFloat16FromFloat32(x)
+		case dtype.Float16:
+			unsafe.Slice((*half.Float16)(v.Data), n)[i] = half.Float16FromFloat32(x)
 		case dtype.Int8:
 			unsafe.Slice((*int8)(v.Data), n)[i] = int8(32 * x)
 		case dtype.Int32:
