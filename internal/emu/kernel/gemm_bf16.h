@@ -11,8 +11,10 @@
 #define LOAD4(p) load4_bf16(p)
 #define STORE1(p, x) (*(p) = bf16_of_f32(x))
 #define STOREV(p, v) vstore_bf16(p, v)
+#if VECTOR_BYTES == 64
 #define LINE gemm_line_pairs
 #define CROSS gemm_cross_u16
+#endif
 #include "gemm_pack.h"
 
 #define S uint16_t

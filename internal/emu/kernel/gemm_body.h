@@ -87,7 +87,7 @@ typedef uint64_t gemm_vu64 __attribute__((vector_size(VECTOR_BYTES)));
 
 static void gemm(const struct gemm *g, int64_t lo, int64_t hi, char *scratch)
 {
-	static const gemm_tile tile[] = {
+	static gemm_tile *const tile[] = {
 		[GEMM_F32] = gemm_f32_tile, [GEMM_F64] = gemm_f64_tile, [GEMM_I32] = gemm_i32_tile, [GEMM_I64] = gemm_i64_tile};
 	gemm_tiles(g, lo, hi, scratch, g->group > 0 ? gemm_quant_tile : tile[g->type]);
 }

@@ -44,17 +44,26 @@ static inline int64_t gemm_run_length(const struct gemm_axis *x, int64_t i, int6
 	return gemm_plain(x) ? n : gemm_min(n, x->tile - i % x->tile);
 }
 
-/* Reports whether the elements of both operands form pairs along k, each in one tile of the storage. */
-static inline int gemm_pairs(const struct gemm *g)
+/* Reports whether the elements of both operands form groups of n along k, each in one tile of the storage. */
+static inline int gemm_groups(const struct gemm *g, int64_t n)
 {
 	const struct gemm_axis *a = &g->a.col, *b = &g->b.row;
-	return (gemm_plain(a) || a->tile % 2 == 0) && (gemm_plain(b) || b->tile % 2 == 0);
+	return (gemm_plain(a) || a->tile % n == 0) && (gemm_plain(b) || b->tile % n == 0);
 }
 
-/* Reports whether the product is one of pairs of bfloat16. */
-static inline int gemm_bf16_pairs(const struct gemm *g)
+/* Reports whether the product is one of such groups of bfloat16. */
+static inline int gemm_bf16_groups(const struct gemm *g, int64_t n)
 {
-	return g->type == GEMM_F32 && g->a.dtype == DTYPE_BFLOAT16 && g->b.dtype == DTYPE_BFLOAT16 && gemm_pairs(g);
+	return g->type == GEMM_F32 && g->a.dtype == DTYPE_BFLOAT16 && g->b.dtype == DTYPE_BFLOAT16 && gemm_groups(g, n);
+}
+
+/* So many rows of 8-bit integers are multiplied in pairs, for which B is not packed. */
+enum { FEW_INT8_ROWS = 4 };
+
+/* Reports whether it is one of 8-bit integers of the same signedness. */
+static inline int gemm_i8_groups(const struct gemm *g, int64_t n)
+{
+	return g->type == GEMM_I32 && g->a.dtype == g->b.dtype && (g->a.dtype == DTYPE_INT8 || g->a.dtype == DTYPE_UINT8) && gemm_groups(g, n);
 }
 
 /* The matrices of one index of the batch. */
@@ -64,11 +73,11 @@ struct gemm_at {
 };
 
 /* Computes rows [m0, m1) and columns [n0, n1) of one matrix of the batch. */
-typedef void (*gemm_tile)(const struct gemm *g, const struct gemm_at *at, int64_t m0, int64_t m1, int64_t n0, int64_t n1,
+typedef void gemm_tile(const struct gemm *g, const struct gemm_at *at, int64_t m0, int64_t m1, int64_t n0, int64_t n1,
 			  char *scratch);
 
 /* Computes tiles [lo, hi) of the product, counted batch by batch, row of tiles by row of tiles. */
-static void gemm_tiles(const struct gemm *g, int64_t lo, int64_t hi, char *scratch, gemm_tile tile)
+static void gemm_tiles(const struct gemm *g, int64_t lo, int64_t hi, char *scratch, gemm_tile *tile)
 {
 	const int64_t across = (g->n + g->tile_n - 1) / g->tile_n, down = (g->m + g->tile_m - 1) / g->tile_m;
 	for (int64_t t = lo; t < hi; t++) {

@@ -51,6 +51,26 @@ static inline __m512i gemm_cross_u16(const uint16_t *p, int64_t row, int64_t lef
 	return left < 2 ? low : _mm512_or_si512(low, _mm512_slli_epi32(gemm_line_u16(p + row, n), 16));
 }
 
+/* 16 cells of four 8-bit elements that follow each other, n elements in all. */
+static inline __m512i gemm_line_quads(const void *p, int64_t n)
+{
+	return _mm512_maskz_loadu_epi8(_bzhi_u64(UINT64_MAX, n < 64 ? (uint32_t)n : 64), p);
+}
+
+/* 16 cells of an 8-bit element of each of four rows, of which those that are left exist. */
+static inline __m512i gemm_cross_u8(const uint8_t *p, int64_t row, int64_t left, int64_t n)
+{
+	__m128i t[4];
+#pragma GCC unroll 4
+	for (int x = 0; x < 4; x++)
+		t[x] = _mm_maskz_loadu_epi8(x < left ? (__mmask16)gemm_mask(n) : 0, x < left ? p + x * row : p);
+	const __m128i low = _mm_unpacklo_epi8(t[0], t[1]), high = _mm_unpackhi_epi8(t[0], t[1]);
+	const __m128i low2 = _mm_unpacklo_epi8(t[2], t[3]), high2 = _mm_unpackhi_epi8(t[2], t[3]);
+	const __m256i first = _mm256_set_m128i(_mm_unpackhi_epi16(low, low2), _mm_unpacklo_epi16(low, low2));
+	const __m256i second = _mm256_set_m128i(_mm_unpackhi_epi16(high, high2), _mm_unpacklo_epi16(high, high2));
+	return _mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1);
+}
+
 /* Transposes 16 lines of 16 cells. */
 static inline __attribute__((always_inline)) void gemm_transpose(__m512i t[16])
 {

@@ -4,7 +4,10 @@
  *
  * The kernel multiplies cells of type P: one element of A or B, or GROUP elements that follow
  * each other along k, which an instruction of a matrix unit multiplies and adds at once.
- * MULADD(sum, a, b) does so for vectors of cells.
+ * MULADD(sum, a, b) does so for vectors of cells, of which a is SPREAD of one cell: it fills all lanes.
+ * In a panel of A the cells of A_ROWS rows alternate, one of each row; GEMM_MR and tiles of storage are multiples.
+ *
+ * With MULADD_EXCESS the MULADD of cells of a that are zero adds something, too, which is subtracted.
  *
  * With OWN_MICRO the including file defines the kernel itself. With GEMM_AHEAD_B rows of b are fetched
  * so many rows ahead.
@@ -19,6 +22,12 @@
 #define P T
 #define PV V
 #define MULADD(sum, a, b) ((sum) + (a) * (b))
+#endif
+#ifndef SPREAD
+#define SPREAD(cell) ((cell) - (PV){0})
+#endif
+#ifndef A_ROWS
+#define A_ROWS 1
 #endif
 
 #define RUN (GROUP == 1 && (T)0.5 != 0 ? (int64_t)GEMM_RUN : INT64_MAX)
@@ -52,6 +61,16 @@ NAME(micro_rows)(const int rows, int64_t k, const P *a, int64_t a_row, const P *
 		__builtin_prefetch(c + i * c_row, 1);
 		__builtin_prefetch(c + i * c_row + VL, 1);
 	}
+#ifdef MULADD_EXCESS
+	V excess[2] = {0};
+	for (int64_t p = 0; p < k; p++)
+#pragma GCC unroll 2
+		for (int x = 0; x < 2; x++)
+			excess[x] = MULADD(excess[x], (PV){0}, *(const NAME(pvu) *)(b + p * b_k + x * VL));
+#pragma GCC unroll 16
+	for (int i = 0; i < rows; i++)
+		all[i][0] = -excess[0], all[i][1] = -excess[1];
+#endif
 	/* The compiler computes the addresses of c again at the end: the loop needs the registers. */
 	__asm__("" : "+r"(c), "+r"(c_row));
 	for (int64_t p = 0; p < k;) {
@@ -68,7 +87,7 @@ NAME(micro_rows)(const int rows, int64_t k, const P *a, int64_t a_row, const P *
 			const PV b0 = *(const NAME(pvu) *)b, b1 = *(const NAME(pvu) *)(b + VL);
 #pragma GCC unroll 16
 			for (int i = 0; i < rows; i++) {
-				const PV x = *(const NAME(cell) *)(a + i * a_row + p) - (PV){0};
+				const PV x = SPREAD(*(const NAME(cell) *)(a + i * a_row + p));
 				sum[i][0] = MULADD(sum[i][0], x, b0);
 				sum[i][1] = MULADD(sum[i][1], x, b1);
 			}

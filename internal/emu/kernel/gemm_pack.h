@@ -237,6 +237,8 @@ static void SRC(few)(int64_t rows, int64_t cols, int64_t k, const P *a, const S 
 #endif
 #undef LINE_W
 #undef BITS
+#elif GROUP > 1
+#include "gemm_cells.h"
 #else
 /* dst[y·dst_row + x] = src[x·x_stride + y·y_stride] for x < w, y < h. */
 static inline __attribute__((always_inline)) void

@@ -76,7 +76,7 @@ static void NAME(pack_panel)(P *dst, int a_panel, const struct gemm_matrix *x, c
 			     int64_t k0, int64_t k)
 {
 	const struct gemm_axis *wa = a_panel ? &x->row : &x->col, *ka = a_panel ? &x->col : &x->row;
-	const int64_t w_step = a_panel ? GEMM_KC : 1, k_step = a_panel ? 1 : NR, cells = (k + GROUP - 1) / GROUP;
+	const int64_t w_step = a_panel ? GEMM_KC : 1, k_step = a_panel ? A_ROWS : NR, cells = (k + GROUP - 1) / GROUP;
 	for (int64_t p = 0, pn; p < k; p += pn) {
 		pn = gemm_run_length(ka, k0 + p, k - p);
 		for (int64_t i = 0, in; i < w; i += in) {
@@ -164,7 +164,7 @@ static void NAME(sum)(const struct NAME(part) *s, int64_t k0, int64_t k)
 	const int plain_a = gemm_plain(&g->a.row) && gemm_plain(&g->a.col);
 	const int plain_b = gemm_plain(&g->b.row) && gemm_plain(&g->b.col);
 	/* Packing pays off only if a panel is read often enough: by more rows than these, as measurements say. */
-	const int read_a = CELL_STEP == 1 && plain_a && g->a.dtype == NATIVE && g->a.col.stride == 1 && k % GROUP == 0 &&
+	const int read_a = CELL_STEP * A_ROWS == 1 && plain_a && g->a.dtype == NATIVE && g->a.col.stride == 1 && k % GROUP == 0 &&
 			   g->a.row.stride % GROUP == 0 && g->a.row.stride <= GROUP * GEMM_KC && s->n1 - s->n0 <= 4 * NR;
 	const int read_b = GROUP == 1 && plain_b && g->b.dtype == NATIVE && g->b.col.stride == 1 &&
 			   (s->m1 - s->m0 <= 28 || (s->m1 - s->m0 <= 224 && g->b.row.stride <= GEMM_KC));
@@ -250,6 +250,7 @@ static void NAME(tile)(const struct gemm *g, const struct gemm_at *at, int64_t m
 
 #undef FEW_ROWS
 #undef CELL_STEP
+#undef A_ROWS
 #undef SOURCES
 #undef TARGETS
 #undef ELEMENT
@@ -263,6 +264,8 @@ static void NAME(tile)(const struct gemm *g, const struct gemm_at *at, int64_t m
 #undef P
 #undef PV
 #undef MULADD
+#undef MULADD_EXCESS
+#undef SPREAD
 #undef T
 #undef V
 #undef NAME

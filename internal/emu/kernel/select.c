@@ -2,6 +2,9 @@
 #include "kernel.h"
 
 #include <string.h>
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
 
 const struct kernel_table *kernels = &kernel_table_portable;
 
@@ -49,25 +52,51 @@ static void make_tables(void)
 }
 #endif
 
+#if defined(__aarch64__)
+static int has_neondot(void) { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0; }
+
+static int has_neonbf16(void)
+{
+	const unsigned long both = HWCAP2_BF16 | HWCAP2_I8MM;
+	return has_neondot() && (getauxval(AT_HWCAP2) & both) == both;
+}
+
+/* The tables of the variants that have a gemm of their own beside the portable kernels. */
+static struct kernel_table table_neondot, table_neonbf16;
+
+static void make_tables(void)
+{
+	table_neondot = table_neonbf16 = kernel_table_portable;
+	table_neondot.name = "neondot";
+	table_neondot.gemm = gemm_neondot;
+	table_neonbf16.name = "neonbf16";
+	table_neonbf16.gemm = gemm_neonbf16;
+}
+#endif
+
+static int always(void) { return 1; }
+
 int kernel_select(const char *name)
 {
-#if defined(__x86_64__)
 	static const struct {
 		const struct kernel_table *table;
 		int (*supported)(void);
 	} variants[] = {
-		{&table_amx, has_amx}, {&table_avx512bf16, has_avx512bf16}, {&kernel_table_avx512, has_avx512}, {&kernel_table_avx2, has_avx2}};
+#if defined(__x86_64__)
+		{&table_amx, has_amx}, {&table_avx512bf16, has_avx512bf16}, {&kernel_table_avx512, has_avx512}, {&kernel_table_avx2, has_avx2},
+#elif defined(__aarch64__)
+		{&table_neonbf16, has_neonbf16}, {&table_neondot, has_neondot},
+#endif
+		{&kernel_table_portable, always}};
+#if defined(__x86_64__) || defined(__aarch64__)
 	make_tables();
-	for (int i = 0; i < 4; i++) {
+#endif
+	for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
 		const struct kernel_table *t = variants[i].table;
 		if ((name[0] == 0 || strcmp(name, t->name) == 0) && variants[i].supported()) {
 			kernels = t;
 			return 0;
 		}
 	}
-#endif
-	if (name[0] != 0 && strcmp(name, kernel_table_portable.name) != 0)
-		return -1;
-	kernels = &kernel_table_portable;
-	return 0;
+	return -1;
 }

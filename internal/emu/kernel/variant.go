@@ -16,8 +16,8 @@ import (
 	"github.com/goascend/cann/internal/emu/knob"
 )
 
-// Variants lists the kernel variants, best first.
-var Variants = []string{"amx", "avx512bf16", "avx512", "avx2", "portable"}
+// Variants lists the kernel variants of amd64 and of arm64, best first.
+var Variants = []string{"amx", "avx512bf16", "avx512", "avx2", "neonbf16", "neondot", "portable"}
 
 // Select chooses the kernel variant by name; "" chooses the best this CPU can run. It must
 // not be called while kernels run.

@@ -1,5 +1,5 @@
 /* Matrix products with the dot products of AVX-512 VNNI and BF16: of pairs of bfloat16, summed in
- * fp32, and of pairs of 16-bit integers, to which 8-bit ones are widened. Subnormal numbers of
+ * fp32, of four int8, and of pairs of 16-bit integers, to which others of 8 bits are widened. Subnormal numbers of
  * bfloat16 count as zero. Attention multiplies its bfloat16 tiles so, too. All other kernels are
  * those of AVX-512. */
 #if defined(__x86_64__)
@@ -99,13 +99,27 @@ static inline __m512i cross_u8(const uint8_t *p, int64_t row, int64_t left, int6
 #define TARGETS(X) SOURCES(X) X(DTYPE_INT32, int32_t, i32)
 #include "gemm_tile.h"
 
+/* Of cells of four int8 those of A are taken for unsigned: each element is 128 larger. */
+#define T uint32_t
+#define V vu32
+#define P uint32_t
+#define PV vu32
+#define GROUP 4
+#define NAME(x) gemm_i8_##x
+#define MULADD(sum, a, b) ((vu32)_mm512_dpbusd_epi32((__m512i)(sum), (__m512i)((a) ^ 0x80808080), (__m512i)(b)))
+#define MULADD_EXCESS
+#include "gemm_micro.h"
+#include "gemm_i8.h"
+
 static int is_small(int32_t dtype) { return dtype == DTYPE_INT8 || dtype == DTYPE_UINT8 || dtype == DTYPE_INT16; }
 
 void gemm_avx512bf16(const struct gemm *g, int64_t lo, int64_t hi, char *scratch)
 {
-	if (gemm_bf16_pairs(g))
+	if (gemm_bf16_groups(g, 2))
 		gemm_tiles(g, lo, hi, scratch, gemm_bf16_tile);
-	else if (g->type == GEMM_I32 && is_small(g->a.dtype) && is_small(g->b.dtype) && gemm_pairs(g))
+	else if (g->m > FEW_INT8_ROWS && g->a.dtype == DTYPE_INT8 && gemm_i8_groups(g, 4))
+		gemm_tiles(g, lo, hi, scratch, gemm_i8_tile);
+	else if (g->type == GEMM_I32 && is_small(g->a.dtype) && is_small(g->b.dtype) && gemm_groups(g, 2))
 		gemm_tiles(g, lo, hi, scratch, gemm_i16_tile);
 	else
 		kernel_table_avx512.gemm(g, lo, hi, scratch);
