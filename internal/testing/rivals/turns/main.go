@@ -27,6 +27,7 @@ type task struct {
 	Kind             string  // matmul, forward or backward
 	Type             string  // float32 or bfloat16, and of a product also float16, int8 or int4
 	M, N, K          int64   // of a product
+	LeftTransposed   bool    // the left operand is [K,M]
 	Transposed       bool    // the weight is [N,K], as it always is of int4, with a scale for 32 elements along K
 	Heads, Rows, Dim int64   // of attention
 	Causal           bool    // of attention
@@ -71,6 +72,9 @@ func (t task) prepare() func() error {
 	}
 	if t.Kind == "matmul" {
 		p := kernel.Product{A: random(d, t.M, t.K), B: random(d, t.K, t.N), Alpha: 1}
+		if t.LeftTransposed {
+			p.A.Strides = []int64{1, t.M}
+		}
 		if t.Transposed {
 			p.B.Strides = []int64{1, t.K}
 		}

@@ -48,11 +48,22 @@ def compare(name, flops, case, f):
 def products():
     sizes = ((1024, 1024, 1024, 0), (1024, 1024, 1024, 1), (512, 3072, 768, 1), (1024, 768, 2048, 1), (128, 128, 128, 0), (64, 64, 16384, 0), (1, 4096, 1024, 1))
     for kind in types:
-        for m, n, k, t in sizes:
+        for m, n, k, t in sizes if "few" not in os.environ.get("ONLY", "") else ():
             a = torch.randn(m, k).to(types[kind])
             b = torch.randn(n, k).to(types[kind]).t() if t else torch.randn(k, n).to(types[kind])
             case = {"Kind": "matmul", "Type": kind, "M": m, "N": n, "K": k, "Transposed": bool(t)}
             compare(f"{m}x{n}x{k}{'T' * t} {kind}", 2 * m * n * k, case, lambda: a @ b)
+    # Those of the training step below, forward, of the gradient of x and of that of the weight.
+    rows = 1024
+    for kind in types:
+        for n, k in ((768, 768), (256, 768), (2048, 768), (768, 2048), (8192, 768)):
+            x, w, g = (torch.randn(*shape).to(types[kind]) for shape in ((rows, k), (n, k), (rows, n)))
+            for name, m, n_, k_, flags, f in (
+                ("forward", rows, n, k, {"Transposed": True}, lambda: x @ w.t()),
+                ("of x", rows, k, n, {}, lambda: g @ w),
+                ("of the weight", n, k, rows, {"LeftTransposed": True}, lambda: g.t() @ x),
+            ):
+                compare(f"{m}x{n_}x{k_} {name} {kind}", 2 * m * n_ * k_, {"Kind": "matmul", "Type": kind, "M": m, "N": n_, "K": k_, **flags}, f)
     a, b = torch.randint(-128, 128, (1024, 1024), dtype=torch.int8), torch.randint(-128, 128, (1024, 1024), dtype=torch.int8).t()
     case = {"Kind": "matmul", "Type": "int8", "M": 1024, "N": 1024, "K": 1024, "Transposed": True}
     compare("1024x1024x1024T int8", 2 * 1024**3, case, lambda: torch._int_mm(a, b))
