@@ -30,15 +30,15 @@ func (c gemmCase) String() string {
 	return fmt.Sprintf("%v%dx%dx%d/%v·%v→%v/%v·%v→%v/%g,%g", c.batch, c.m, c.n, c.k, c.a, c.b, c.out, c.la, c.lb, c.lc, c.alpha, c.beta)
 }
 
-// numbers returns small integers for integer types, so that sums are exact, and else fractions.
+// numbers returns integers of up to 8 bits for integer types, so that sums are exact, and else fractions.
 func numbers(r *rand.Rand, d dtype.Type, n int64) []float64 {
 	v := make([]float64, n)
 	for i := range v {
 		v[i] = r.NormFloat64()
 		if d.IsInteger() {
-			v[i] = float64(r.IntN(100))
+			v[i] = float64(r.IntN(256))
 			if d != dtype.Uint8 {
-				v[i] -= 50
+				v[i] -= 128
 			}
 		}
 	}
