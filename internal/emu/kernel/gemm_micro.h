@@ -62,11 +62,15 @@ NAME(micro_rows)(const int rows, int64_t k, const P *a, int64_t a_row, const P *
 		__builtin_prefetch(c + i * c_row + VL, 1);
 	}
 #ifdef MULADD_EXCESS
-	V excess[2] = {0};
-	for (int64_t p = 0; p < k; p++)
-#pragma GCC unroll 2
-		for (int x = 0; x < 2; x++)
-			excess[x] = MULADD(excess[x], (PV){0}, *(const NAME(pvu) *)(b + p * b_k + x * VL));
+	V excess[2] = {0}, part[4][2] = {0}; /* sums of parts, which do not wait for each other */
+	for (int64_t p = 0; p < k; p += 4)
+#pragma GCC unroll 8
+		for (int x = 0; x < 8; x++)
+			if (p + x / 2 < k)
+				part[x / 2][x % 2] = MULADD(part[x / 2][x % 2], (PV){0}, *(const NAME(pvu) *)(b + (p + x / 2) * b_k + x % 2 * VL));
+#pragma GCC unroll 8
+	for (int x = 0; x < 8; x++)
+		excess[x % 2] += part[x / 2][x % 2];
 #pragma GCC unroll 16
 	for (int i = 0; i < rows; i++)
 		all[i][0] = -excess[0], all[i][1] = -excess[1];

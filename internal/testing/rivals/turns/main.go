@@ -1,4 +1,4 @@
-// Command turns computes products and attention for pytorch.py and ggml.py, which let PyTorch or ggml and the
+// Command turns computes products and attention for pytorch.py and ../ggml/turns.py, which let PyTorch or ggml and the
 // emulator's kernels take turns on the same cores. It reads a case as a line of JSON, and answers with the seconds
 // of one call, the best of a turn.
 package main

@@ -1,8 +1,8 @@
 """Compares one row times a weight of 14336 by 4096 elements with ggml's CPU back end, by turns.
 
-usage: taskset -c 0 python3 ggml.py THREADS TURNS GGML
+usage: taskset -c 0 python3 turns.py THREADS TURNS GGML
 
-TURNS is the built command of this folder, and GGML the program of ggml.c. int4 has a scale for 32 elements, and is
+TURNS is the built command of the folder turns, and GGML the program of row.c. int4 has a scale for 32 elements, and is
 compared with q4_0. Each row has milliseconds of the best turn of the emulator / of ggml, and how many times
 faster the emulator is.
 """

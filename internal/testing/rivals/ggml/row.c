@@ -1,6 +1,6 @@
-/* One row times a weight of ggml's CPU back end, for ggml.py: reads the name of a type, and answers with the seconds
+/* One row times a weight of ggml's CPU back end, for turns.py: reads the name of a type, and answers with the seconds
  * of one product of 14336 by 4096 elements, the best of a turn.
- * gcc -O2 -I ggml/include ggml.c libggml.a libggml-cpu.a libggml-base.a -lstdc++ -lm -lpthread, in that order. */
+ * gcc -O2 -I ggml/include row.c libggml.a libggml-cpu.a libggml-base.a -lstdc++ -lm -lpthread, in that order. */
 #include <ggml-backend.h>
 #include <ggml-cpu.h>
 #include <ggml.h>
