@@ -6,7 +6,8 @@
 // body.h, which collects the kernels into one table. The variants avx512bf16 and amx have matrix
 // products and attention of their own, with the dot products of AVX-512 BF16 and VNNI and with the tiles of AMX,
 // and else the kernels of AVX-512. On arm64 neondot has products of 8-bit integers with SDOT and UDOT, neonbf16
-// has them with SMMLA and UMMLA and those of bfloat16 with BFMMLA, and else both have the portable kernels.
+// has them with SMMLA and UMMLA, those of bfloat16 with BFMMLA and attention with BFDOT; else both have the portable
+// kernels.
 // The best variant the CPU's feature bits allow is chosen at start; CANN_EMU_CPU overrides it.
 //
 // Kernels take views of host memory. They know neither devices nor operators, accumulate

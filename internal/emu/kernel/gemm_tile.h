@@ -250,22 +250,10 @@ static void NAME(tile)(const struct gemm *g, const struct gemm_at *at, int64_t m
 
 #undef FEW_ROWS
 #undef CELL_STEP
-#undef A_ROWS
 #undef SOURCES
 #undef TARGETS
 #undef ELEMENT
 #undef NATIVE_OUT
 #undef SCALAR
 #undef NATIVE
-#undef RUN
-#undef VL
-#undef NR
-#undef GROUP
-#undef P
-#undef PV
-#undef MULADD
-#undef MULADD_EXCESS
-#undef SPREAD
-#undef T
-#undef V
-#undef NAME
+#include "gemm_undef.h"

@@ -77,9 +77,11 @@ void attention_backward_amx(const struct attention *a, const struct attention_gr
 /* Asks the operating system for the use of AMX; returns 0 if it refuses. */
 int amx_permitted(void);
 #elif defined(__aarch64__)
-/* The matrix products of the variants neondot and neonbf16, which have the other portable kernels. */
+/* The matrix products and attention of the variants neondot and neonbf16, which have the other portable kernels. */
 void gemm_neondot(const struct gemm *g, int64_t lo, int64_t hi, char *scratch);
 void gemm_neonbf16(const struct gemm *g, int64_t lo, int64_t hi, char *scratch);
+void attention_forward_neonbf16(const struct attention_block *b, int64_t part, float *scratch);
+void attention_backward_neonbf16(const struct attention *a, const struct attention_grad *g, int64_t kv_head, int64_t chunk, float *scratch);
 #endif
 
 /* The variant in use. */

@@ -71,6 +71,8 @@ static void make_tables(void)
 	table_neondot.gemm = gemm_neondot;
 	table_neonbf16.name = "neonbf16";
 	table_neonbf16.gemm = gemm_neonbf16;
+	table_neonbf16.attention_forward = attention_forward_neonbf16;
+	table_neonbf16.attention_backward = attention_backward_neonbf16;
 }
 #endif
 

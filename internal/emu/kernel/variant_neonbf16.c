@@ -1,6 +1,6 @@
 /* Matrix products with the instructions of arm64 that multiply two rows by two columns: of four bfloat16 numbers,
- * summed in fp32, and of eight 8-bit integers. Subnormal numbers of bfloat16 count as zero. All other kernels,
- * attention among them, are the portable ones. */
+ * summed in fp32, and of eight 8-bit integers. Attention adds the products of pairs of bfloat16. Subnormal numbers
+ * of bfloat16 count as zero. All other kernels are the portable ones. */
 #if defined(__aarch64__)
 #pragma GCC target("arch=armv8.2-a+dotprod+bf16+i8mm")
 /* gcc would move the loads of all rows ahead, for which there are not enough registers. */
@@ -18,13 +18,32 @@
 
 typedef uint64_t vu64 __attribute__((vector_size(VECTOR_BYTES)));
 
+/* Tiles of attention are rows of pairs. */
+#define T float
+#define V vf32
+#define P uint32_t
+#define PV vu32
+#define GROUP 2
+#define SPREAD vfirst
+#define NAME(x) gemm_bf16_##x
+#define MULADD(sum, a, b) ((vf32)vbfdotq_laneq_f32((float32x4_t)(sum), (bfloat16x8_t)(b), (bfloat16x8_t)(a), 0))
+#include "gemm_micro.h"
+#define S uint16_t
+#define SRC(x) NAME(bf16_##x)
+#define PACK_ONLY
+#include "gemm_pack.h"
+#define PAIR_STEP 1
+#include "attention_forward.h"
+#include "attention_backward.h"
+#include "gemm_undef.h"
+
 #define T float
 #define V vf32
 #define P uint64_t
 #define PV vu64
 #define GROUP 4
 #define A_ROWS 2
-#define NAME(x) gemm_bf16_##x
+#define NAME(x) gemm_bf16x4_##x
 #define OWN_MICRO
 #include "gemm_micro.h"
 #define MMLA(sum, a, b) ((vf32)vbfmmlaq_f32((float32x4_t)(sum), (bfloat16x8_t)(a), (bfloat16x8_t)(b)))
@@ -60,10 +79,20 @@ typedef uint64_t vu64 __attribute__((vector_size(VECTOR_BYTES)));
 void gemm_neonbf16(const struct gemm *g, int64_t lo, int64_t hi, char *scratch)
 {
 	if (gemm_bf16_groups(g, 4))
-		gemm_tiles(g, lo, hi, scratch, gemm_bf16_tile);
+		gemm_tiles(g, lo, hi, scratch, gemm_bf16x4_tile);
 	else if (gemm_i8_groups(g, 8))
 		gemm_tiles(g, lo, hi, scratch, g->a.dtype == DTYPE_INT8 ? gemm_i8_tile : gemm_u8_tile);
 	else
 		kernel_table_portable.gemm(g, lo, hi, scratch);
+}
+
+void attention_forward_neonbf16(const struct attention_block *b, int64_t part, float *scratch)
+{
+	attention_forward(b, part, scratch);
+}
+
+void attention_backward_neonbf16(const struct attention *a, const struct attention_grad *g, int64_t kv_head, int64_t chunk, float *scratch)
+{
+	attention_backward(a, g, kv_head, chunk, scratch);
 }
 #endif

@@ -11,20 +11,12 @@
 #include "vector.h"
 #include "gemm_grid.h"
 
-/* The instructions multiply by the first cell of a register, where a scalar lies, too. */
-static inline vu32 first_cell(uint32_t cell)
-{
-	vu32 v;
-	__asm__("" : "=w"(v) : "0"(cell));
-	return v;
-}
-
 #define T uint32_t
 #define V vu32
 #define P uint32_t
 #define PV vu32
 #define GROUP 4
-#define SPREAD first_cell
+#define SPREAD vfirst
 #define NAME(x) gemm_i8_##x
 #define MULADD(sum, a, b) ((vu32)vdotq_laneq_s32((int32x4_t)(sum), (int8x16_t)(b), (int8x16_t)(a), 0))
 #include "gemm_micro.h"
@@ -35,7 +27,7 @@ static inline vu32 first_cell(uint32_t cell)
 #define P uint32_t
 #define PV vu32
 #define GROUP 4
-#define SPREAD first_cell
+#define SPREAD vfirst
 #define NAME(x) gemm_u8_##x
 #define MULADD(sum, a, b) ((vu32)vdotq_laneq_u32((uint32x4_t)(sum), (uint8x16_t)(b), (uint8x16_t)(a), 0))
 #include "gemm_micro.h"

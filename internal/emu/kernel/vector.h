@@ -14,4 +14,14 @@ static inline vf32 vload(const float *p) { return *(const vf32u *)p; }
 static inline void vstore(float *p, vf32 v) { *(vf32u *)p = v; }
 static inline vf32 vset(float x) { return x - (vf32){0}; }
 
+#if defined(__aarch64__)
+/* x in the first lane; the others are not set, which takes no instruction. */
+static inline vu32 vfirst(uint32_t x)
+{
+	vu32 v;
+	__asm__("" : "=w"(v) : "0"(x));
+	return v;
+}
+#endif
+
 #endif
