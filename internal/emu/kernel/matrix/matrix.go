@@ -26,6 +26,16 @@ func identity(n int) Dense {
 
 func (m Dense) at(i, j int) *float64 { return &m.Data[i*m.Cols+j] }
 
+func (m Dense) row(i int) []float64 { return m.Data[i*m.Cols:][:m.Cols] }
+
+// minus subtracts f·x from y.
+func minus(y []float64, f float64, x []float64) {
+	x = x[:len(y)]
+	for i := range y {
+		y[i] -= f * x[i]
+	}
+}
+
 // T returns the transpose.
 func (m Dense) T() Dense {
 	t := New(m.Cols, m.Rows)
@@ -51,7 +61,7 @@ func (m Dense) Left(n int) Dense {
 func (m Dense) QR() (q, r Dense) {
 	r = Dense{m.Rows, m.Cols, slices.Clone(m.Data)}
 	q = identity(m.Rows)
-	v := make([]float64, m.Rows)
+	v, dots := make([]float64, m.Rows), make([]float64, max(m.Rows, m.Cols))
 	for k := range min(m.Rows-1, m.Cols) {
 		norm := 0.0
 		for i := k; i < m.Rows; i++ {
@@ -66,24 +76,25 @@ func (m Dense) QR() (q, r Dense) {
 		for _, x := range v[k:] {
 			square += x * x
 		}
-		reflect := func(a Dense, j int) {
-			dot := 0.0
+		reflect := func(a Dense, from int) { // row by row, for all columns at once
+			dots := dots[from:a.Cols]
+			clear(dots)
 			for i := k; i < a.Rows; i++ {
-				dot += v[i] * *a.at(i, j)
+				minus(dots, -v[i], a.row(i)[from:])
+			}
+			for j := range dots {
+				dots[j] *= 2
+				dots[j] /= square
 			}
 			for i := k; i < a.Rows; i++ {
-				*a.at(i, j) -= 2 * dot / square * v[i]
+				minus(a.row(i)[from:], v[i], dots)
 			}
 		}
-		for j := k; j < m.Cols; j++ {
-			reflect(r, j)
-		}
+		reflect(r, k)
 		for i := k + 1; i < m.Rows; i++ {
 			*r.at(i, k) = 0
 		}
-		for j := range m.Rows {
-			reflect(q, j) // q accumulates the transpose
-		}
+		reflect(q, 0) // q accumulates the transpose
 	}
 	return q.T(), r
 }
@@ -115,10 +126,7 @@ func (m Dense) LogDet() (sign, log float64) {
 		}
 		log += math.Log(math.Abs(p))
 		for i := k + 1; i < a.Rows; i++ {
-			f := *a.at(i, k) / p
-			for j := k; j < a.Cols; j++ {
-				*a.at(i, j) -= f * *a.at(k, j)
-			}
+			minus(a.row(i)[k:], *a.at(i, k)/p, a.row(k)[k:])
 		}
 	}
 	return sign, log
@@ -130,9 +138,9 @@ func (m Dense) Cholesky() (Dense, error) {
 	l := New(m.Rows, m.Cols)
 	for i := range m.Rows {
 		for j := range i + 1 {
-			sum := *m.at(i, j)
-			for k := range j {
-				sum -= *l.at(i, k) * *l.at(j, k)
+			sum, other := *m.at(i, j), l.row(j)
+			for k, x := range l.row(i)[:j] {
+				sum -= x * other[k]
 			}
 			if i != j {
 				*l.at(i, j) = sum / *l.at(j, j)
@@ -155,7 +163,7 @@ func (m Dense) SVD() (u Dense, sigma []float64, v Dense) {
 		v, sigma, u = m.T().SVD()
 		return u, sigma, v
 	}
-	a := Dense{m.Rows, m.Cols, slices.Clone(m.Data)}
+	a := m.T() // columns are rows here
 	v = identity(m.Cols)
 	for range 60 {
 		rotated := false
@@ -171,8 +179,8 @@ func (m Dense) SVD() (u Dense, sigma []float64, v Dense) {
 	norms := make([]float64, m.Cols)
 	order := make([]int, m.Cols)
 	for j := range norms {
-		for i := range m.Rows {
-			norms[j] = math.Hypot(norms[j], *a.at(i, j))
+		for _, x := range a.row(j) {
+			norms[j] = math.Hypot(norms[j], x)
 		}
 		order[j] = j
 	}
@@ -190,22 +198,23 @@ func (m Dense) SVD() (u Dense, sigma []float64, v Dense) {
 		sigma = append(sigma, norms[j])
 		for i := range m.Rows {
 			if norms[j] > 0 {
-				*left.at(i, k) = *a.at(i, j) / norms[j]
+				*left.at(i, k) = *a.at(j, i) / norms[j]
 			}
 		}
 		for i := range m.Cols {
-			*right.at(i, k) = *v.at(i, j)
+			*right.at(i, k) = *v.at(j, i)
 		}
 	}
 	return left.completed(sigma), sigma, right
 }
 
-// orthogonalise rotates columns p and q of m, and of v, so that those of m are orthogonal. It
+// orthogonalise rotates rows p and q of m, and of v, so that those of m are orthogonal. It
 // reports whether they were not.
 func (m Dense) orthogonalise(v Dense, p, q int) bool {
 	alpha, beta, gamma := 0.0, 0.0, 0.0
-	for i := range m.Rows {
-		x, y := *m.at(i, p), *m.at(i, q)
+	other := m.row(q)
+	for i, x := range m.row(p) {
+		y := other[i]
 		alpha, beta, gamma = alpha+x*x, beta+y*y, gamma+x*y
 	}
 	if math.Abs(gamma) <= 1e-15*math.Sqrt(alpha*beta) {
@@ -216,9 +225,10 @@ func (m Dense) orthogonalise(v Dense, p, q int) bool {
 	c := 1 / math.Sqrt(1+t*t)
 	s := c * t
 	for _, a := range []Dense{m, v} {
-		for i := range a.Rows {
-			x, y := *a.at(i, p), *a.at(i, q)
-			*a.at(i, p), *a.at(i, q) = c*x-s*y, s*x+c*y
+		first, second := a.row(p), a.row(q)
+		for i, x := range first {
+			y := second[i]
+			first[i], second[i] = c*x-s*y, s*x+c*y
 		}
 	}
 	return true
@@ -245,10 +255,10 @@ func (m Dense) completed(sigma []float64) Dense {
 }
 
 // Inverse returns the inverse of a square matrix by Gauss-Jordan elimination with column pivots.
-// It fails if the matrix is singular.
+// It fails if the matrix is singular. The columns of the inverse take the place of those that are eliminated.
 func (m Dense) Inverse() (Dense, error) {
 	n := m.Rows
-	a, inv := Dense{n, n, slices.Clone(m.Data)}, identity(n)
+	a, pivots := Dense{n, n, slices.Clone(m.Data)}, make([]int, n)
 	for k := range n {
 		pivot := k
 		for i := k + 1; i < n; i++ {
@@ -256,25 +266,33 @@ func (m Dense) Inverse() (Dense, error) {
 				pivot = i
 			}
 		}
-		p := *a.at(pivot, k)
+		pivots[k] = pivot
+		top, other := a.row(k), a.row(pivot)
+		p := other[k]
 		if p == 0 {
-			return inv, errors.New("the matrix is singular")
+			return a, errors.New("the matrix is singular")
 		}
-		for _, x := range []Dense{a, inv} {
-			for j := range n {
-				*x.at(pivot, j), *x.at(k, j) = *x.at(k, j), *x.at(pivot, j)/p
+		other[k] = top[k]
+		top[k] = 1
+		for j := range n {
+			if j == k {
+				top[j] /= p
+			} else {
+				other[j], top[j] = top[j], other[j]/p
 			}
 		}
 		for i := range n {
-			f := *a.at(i, k)
-			if i == k || f == 0 {
-				continue
-			}
-			for j := range n {
-				*a.at(i, j) -= f * *a.at(k, j)
-				*inv.at(i, j) -= f * *inv.at(k, j)
+			if f := *a.at(i, k); i != k && f != 0 {
+				*a.at(i, k) = 0
+				minus(a.row(i), f, top)
 			}
 		}
 	}
-	return inv, nil
+	for k, pivot := range slices.Backward(pivots) {
+		for i := range n {
+			row := a.row(i)
+			row[k], row[pivot] = row[pivot], row[k]
+		}
+	}
+	return a, nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
 	"github.com/goascend/cann/internal/emu/kernel/matrix"
 	"github.com/goascend/cann/internal/emu/op"
 )
@@ -68,11 +69,17 @@ func eachOf(t *op.Tensor, outs []*op.Tensor, f func(data []complex128, rows, col
 		return err
 	}
 	rows, cols := int(t.Dim(-2)), int(t.Dim(-1))
+	n := op.Count(t.Shape[:t.Rank()-2])
+	each, errs := make([][][]complex128, n), make([]error, n)
+	kernel.Parallel(n, 1+1<<13/int64(rows*cols*cols+1), func(lo, hi int64) {
+		for k := lo; k < hi; k++ {
+			each[k], errs[k] = f(data[int(k)*rows*cols:][:rows*cols], rows, cols)
+		}
+	})
 	results := make([][]complex128, len(outs))
-	for k := range op.Count(t.Shape[:t.Rank()-2]) {
-		got, err := f(data[int(k)*rows*cols:][:rows*cols], rows, cols)
-		if err != nil {
-			return fmt.Errorf("matrix %d of %v: %w", k, t, err)
+	for k, got := range each {
+		if errs[k] != nil {
+			return fmt.Errorf("matrix %d of %v: %w", k, t, errs[k])
 		}
 		for i, g := range got {
 			results[i] = append(results[i], g...)
