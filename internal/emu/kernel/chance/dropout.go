@@ -13,11 +13,11 @@ func (p Philox) KeepBits(out kernel.View, n int64, drop float64) {
 	to := bytes(out)
 	clear(to)
 	kernel.Parallel((n+7)/8, grain/8, func(lo, hi int64) {
-		for i := lo * 8; i < min(hi*8, n); i++ {
-			if unit(p.Bits(i), 53) >= drop {
+		p.each(lo*8, min(hi*8, n), func(i int64, x uint64) {
+			if unit(x, 53) >= drop {
 				to[i/8] |= 1 << (i % 8)
 			}
-		}
+		})
 	})
 }
 
@@ -27,9 +27,11 @@ func Dropout(out, x, keep kernel.View, scale float64) error {
 	mask, release := kernel.TemporaryOf(dtype.Uint8, x.Shape...)
 	defer release()
 	from, to := bytes(keep), bytes(mask)
-	for i := range to {
-		to[i] = from[i/8] >> (i % 8) & 1
-	}
+	kernel.Parallel(int64(len(to)), grain, func(lo, hi int64) {
+		for i := lo; i < hi; i++ {
+			to[i] = from[i/8] >> (i % 8) & 1
+		}
+	})
 	compute := dtype.Float32
 	if x.DType == dtype.Float64 {
 		compute = dtype.Float64

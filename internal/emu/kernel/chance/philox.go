@@ -1,10 +1,10 @@
 package chance
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/bits"
-	"slices"
 	"unsafe"
 
 	"github.com/goascend/cann/internal/dtype"
@@ -30,15 +30,15 @@ const grain = 1 << 12
 
 // Block returns the i-th block of four words.
 func (p Philox) Block(i uint64) [4]uint32 {
-	x := [4]uint32{uint32(i), uint32(i >> 32), uint32(p.Offset), uint32(p.Offset >> 32)}
+	a, b, c, d := uint32(i), uint32(i>>32), uint32(p.Offset), uint32(p.Offset>>32)
 	k0, k1 := uint32(p.Seed), uint32(p.Seed>>32)
 	for range philoxRounds {
-		hi0, lo0 := bits.Mul32(philoxM0, x[0])
-		hi1, lo1 := bits.Mul32(philoxM1, x[2])
-		x = [4]uint32{hi1 ^ x[1] ^ k0, lo1, hi0 ^ x[3] ^ k1, lo0}
+		hi0, lo0 := bits.Mul32(philoxM0, a)
+		hi1, lo1 := bits.Mul32(philoxM1, c)
+		a, b, c, d = hi1^b^k0, lo1, hi0^d^k1, lo0
 		k0, k1 = k0+philoxW0, k1+philoxW1
 	}
-	return x
+	return [4]uint32{a, b, c, d}
 }
 
 // Bits returns the 64 random bits of element i.
@@ -48,8 +48,24 @@ func (p Philox) Bits(i int64) uint64 {
 	return uint64(x[at]) | uint64(x[at+1])<<32
 }
 
+// each calls f with the random bits of the elements from lo to hi.
+func (p Philox) each(lo, hi int64, f func(i int64, x uint64)) {
+	for i := lo; i < hi; i++ {
+		x := p.Block(uint64(i) / 2)
+		if i%2 == 0 {
+			f(i, uint64(x[0])|uint64(x[1])<<32)
+			i++
+		}
+		if i < hi {
+			f(i, uint64(x[2])|uint64(x[3])<<32)
+		}
+	}
+}
+
 // unit converts the highest bits of x to a number in [0, 1) with the given precision in bits.
-func unit(x uint64, precision int) float64 { return math.Ldexp(float64(x>>(64-precision)), -precision) }
+func unit(x uint64, precision int) float64 {
+	return float64(x>>(64-precision)) / float64(uint64(1)<<precision)
+}
 
 // mantissa returns the number of bits with which an element type holds numbers in [0, 1).
 func mantissa(d dtype.Type) int {
@@ -73,9 +89,7 @@ func (p Philox) reals(out kernel.View, f func(i int64, x uint64) float64) error 
 	defer release()
 	to := unsafe.Slice((*float64)(v.Data), v.Len())
 	kernel.Parallel(v.Len(), grain, func(lo, hi int64) {
-		for i := lo; i < hi; i++ {
-			to[i] = f(i, p.Bits(i))
-		}
+		p.each(lo, hi, func(i int64, x uint64) { to[i] = f(i, x) })
 	})
 	return kernel.Copy(out, v)
 }
@@ -88,8 +102,8 @@ func (p Philox) Uniform(out kernel.View, lo, hi float64) error {
 
 // gauss returns a number of the standard normal distribution, by the Box-Muller transform.
 func gauss(x uint64) float64 {
-	radius := math.Sqrt(-2 * math.Log(math.Ldexp(float64(uint32(x))+1, -32)))
-	return radius * math.Cos(2*math.Pi*math.Ldexp(float64(x>>32), -32))
+	radius := math.Sqrt(-2 * math.Log((float64(uint32(x))+1)*0x1p-32))
+	return radius * math.Cos(2*math.Pi*(float64(x>>32)*0x1p-32))
 }
 
 // Normal sets the elements of out to normally distributed numbers. mean and deviation are
@@ -115,13 +129,12 @@ func (p Philox) Integers(out kernel.View, lo int64, n uint64) error {
 	defer release()
 	to := unsafe.Slice((*int64)(v.Data), v.Len())
 	kernel.Parallel(v.Len(), grain, func(first, end int64) {
-		for i := first; i < end; i++ {
-			x := p.Bits(i)
+		p.each(first, end, func(i int64, x uint64) {
 			if n != 0 {
 				x, _ = bits.Mul64(x, n)
 			}
 			to[i] = lo + int64(x)
-		}
+		})
 	})
 	return kernel.Copy(out, v)
 }
@@ -154,11 +167,11 @@ func (p Philox) Bernoulli(out kernel.View, probability kernel.Input) error {
 // Permutation sets the vector out to a random permutation of 0 to len-1.
 func (p Philox) Permutation(out kernel.View) error {
 	order := make([]int64, out.Len())
-	for i := range order {
-		at, _ := bits.Mul64(p.Bits(int64(i)), uint64(i)+1)
+	p.each(0, out.Len(), func(i int64, x uint64) {
+		at, _ := bits.Mul64(x, uint64(i)+1)
 		order[i] = order[at]
-		order[at] = int64(i)
-	}
+		order[at] = i
+	})
 	return kernel.SetInts(out, order)
 }
 
@@ -172,32 +185,43 @@ func (p Philox) Multinomial(out, weights kernel.View, replace bool) error {
 		return err
 	}
 	n, k := weights.Shape[len(weights.Shape)-1], out.Shape[len(out.Shape)-1]
-	drawn := make([]int64, 0, out.Len())
+	drawn, errs := make([]int64, out.Len()), make([]error, weights.Len()/n)
 	all := unsafe.Slice((*float64)(values.Data), values.Len())
-	for row := range weights.Len() / n {
-		w := all[row*n : (row+1)*n]
-		total, positive := 0.0, int64(0)
-		for i, x := range w {
-			if !(x >= 0) || math.IsInf(x, 0) {
-				return fmt.Errorf("weight %v at place %d of row %d is not a finite number of at least 0", x, i, row)
-			}
-			total += x
-			if x > 0 {
-				positive++
-			}
+	kernel.Parallel(int64(len(errs)), 1+grain/(4*n), func(lo, hi int64) {
+		for row := lo; row < hi; row++ {
+			errs[row] = p.draw(drawn[row*k:][:k], all[row*n:][:n], row, replace)
 		}
-		if positive == 0 || !replace && positive < k {
-			return fmt.Errorf("row %d has %d positive weights for %d draws", row, positive, k)
-		}
-		if replace {
-			for j := range k {
-				drawn = append(drawn, pick(w, total*unit(p.Bits(row*k+j), 53)))
-			}
-			continue
-		}
-		drawn = append(drawn, p.race(w, row*n)[:k]...)
+	})
+	if err := cmp.Or(errs...); err != nil {
+		return err
 	}
 	return kernel.SetInts(out, drawn)
+}
+
+// draw is Multinomial for one row.
+func (p Philox) draw(drawn []int64, w []float64, row int64, replace bool) error {
+	n, k := int64(len(w)), int64(len(drawn))
+	total, positive := 0.0, int64(0)
+	for i, x := range w {
+		if !(x >= 0) || math.IsInf(x, 0) {
+			return fmt.Errorf("weight %v at place %d of row %d is not a finite number of at least 0", x, i, row)
+		}
+		total += x
+		if x > 0 {
+			positive++
+		}
+	}
+	if positive == 0 || !replace && positive < k {
+		return fmt.Errorf("row %d has %d positive weights for %d draws", row, positive, k)
+	}
+	if !replace {
+		p.race(drawn, w, row*n)
+		return nil
+	}
+	for j := range drawn {
+		drawn[j] = pick(w, total*unit(p.Bits(row*k+int64(j)), 53))
+	}
+	return nil
 }
 
 // pick returns the index at which the running sum of weights first exceeds at.
@@ -215,18 +239,17 @@ func pick(weights []float64, at float64) int64 {
 	return int64(last)
 }
 
-// race orders the indices by random exponential waiting times whose rates are the weights. The
-// first k are a sample without replacement.
-func (p Philox) race(weights []float64, first int64) []int64 {
-	times := make([]float64, len(weights))
-	places := make([]int64, len(weights))
-	for i, w := range weights {
-		places[i] = int64(i)
-		times[i] = math.Inf(1)
-		if w > 0 {
-			times[i] = -math.Log(1-unit(p.Bits(first+int64(i)), 53)) / w
+// race sets first to the indices with the shortest of random exponential waiting times whose rates are
+// the weights: a sample without replacement. from is the index of the first weight's random number.
+func (p Philox) race(first []int64, weights []float64, from int64) {
+	times := make([]uint64, len(weights))
+	p.each(from, from+int64(len(weights)), func(i int64, x uint64) {
+		time := math.Inf(1)
+		if w := weights[i-from]; w > 0 {
+			time = -math.Log(1-unit(x, 53)) / w
 		}
-	}
-	slices.SortStableFunc(places, func(i, j int64) int { return order.Compare(times[i], times[j]) })
-	return places
+		times[i-from] = math.Float64bits(time)
+	})
+	order.KeysOfFloats(times, false)
+	new(order.Sorter).Sort(first, times)
 }
