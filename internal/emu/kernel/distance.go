@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 )
@@ -8,18 +9,26 @@ import (
 // Distances are the p-norms of the differences of points: out [..., P, R] of a [..., P, M]
 // and b [..., R, M], whose leading dimensions broadcast to those of out.
 func Distances(out, a, b View, p float64) error {
-	c := newChain(a)
 	n := len(out.Shape)
 	wide, err := spreadPoints(out, a, b)
-	if err != nil {
+	if err != nil || out.Len() == 0 {
 		return err
 	}
-	row := c.temp(wide.b.Shape)
-	for i := range out.Shape[n-2] {
-		c.sub(row, wide.b, wide.a.Part(n-2, i, 1, 1))
-		c.reduce(ReduceNorm, out.Select(n-2, i), row, []int{n - 1}, p)
-	}
-	return c.end()
+	rows := out.Shape[n-2]
+	errs := make([]error, rows)
+	turned := func(v View) View { return v.permuted(append(axesFrom(0, n-2), n-1, n-2)) } // reductions of columns are faster
+	Parallel(rows, 1+grain/(1+wide.b.Len()), func(lo, hi int64) {
+		c := newChain(a)
+		from := c.temp(turned(wide.b).Shape)
+		row := c.temp(from.Shape)
+		c.set(from, Identity, nil, Of(turned(wide.b)))
+		for i := lo; i < hi; i++ {
+			c.sub(row, from, turned(wide.a.Part(n-2, i, 1, 1)))
+			c.reduce(ReduceNorm, out.Select(n-2, i), row, []int{n - 2}, p)
+		}
+		errs[lo] = c.end()
+	})
+	return cmp.Or(errs...)
 }
 
 // points holds two sets of points with their leading dimensions broadcast.

@@ -204,9 +204,12 @@ func offsetsOf(v View, indices []View) (offsets View, release func(), err error)
 			release()
 			return View{}, nil, fmt.Errorf("dimension %d: %w", d, err)
 		}
-		for i, k := range at.ints() {
-			offsets.ints()[i] += k * v.Strides[d]
-		}
+		from, to, stride := at.ints(), offsets.ints(), v.Strides[d]
+		Parallel(int64(len(to)), grain, func(lo, hi int64) {
+			for i, k := range from[lo:hi] {
+				to[lo:hi][i] += k * stride
+			}
+		})
 		free()
 	}
 	return offsets, release, nil

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 
@@ -81,15 +82,29 @@ func Nonzero(x View) ([][]int64, error) {
 // coordinates returns the coordinates of the true elements of a contiguous mask.
 func coordinates(mask View) [][]int64 {
 	places := make([][]int64, len(mask.Shape))
-	for i, b := range mask.bytes() {
-		if b == 0 {
-			continue
-		}
-		for d, s := range mask.Strides {
-			places[d] = append(places[d], int64(i)/s%mask.Shape[d])
-		}
+	at := positions(mask.bytes())
+	for d, s := range mask.Strides {
+		list, n := make([]int64, len(at)), mask.Shape[d]
+		Parallel(int64(len(at)), grain, func(lo, hi int64) {
+			for i := lo; i < hi; i++ {
+				list[i] = int64(uint64(at[i]) / uint64(s) % uint64(n))
+			}
+		})
+		places[d] = list
 	}
 	return places
+}
+
+// positions returns the positions of the true elements.
+func positions(mask []byte) []int64 {
+	at, n := make([]int64, len(mask)-bytes.Count(mask, []byte{0})+1), 0
+	for i, b := range mask {
+		at[n] = int64(i) // the next true element writes over it
+		if b != 0 {
+			n++
+		}
+	}
+	return at[:n]
 }
 
 // truePositions broadcasts a mask to a shape and returns the row-major positions of its true
@@ -100,13 +115,7 @@ func truePositions(mask View, shape []int64) ([]int64, error) {
 	if err := Copy(whole, mask); err != nil {
 		return nil, err
 	}
-	at := []int64{}
-	for i, b := range whole.bytes() {
-		if b != 0 {
-			at = append(at, int64(i))
-		}
-	}
-	return at, nil
+	return positions(whole.bytes()), nil
 }
 
 // Compress writes the elements of x where mask is true, both broadcast to shape, in row-major

@@ -74,38 +74,50 @@ func (b Bags) Into(out, table kernel.View) (largest []int64, err error) {
 	width := table.Shape[1]
 	y := make([]float64, int64(len(b.First))*width)
 	largest = make([]int64, len(y))
+	picked, release := kernel.TemporaryOf(table.DType, int64(len(b.Index)), width)
+	defer release()
+	if err := kernel.Pick(picked, table, 0, b.Index); err != nil {
+		return nil, err
+	}
+	x, err := kernel.Doubles(picked)
+	if err != nil {
+		return nil, err
+	}
 	_, sizes := b.Members()
-	for i := range b.First {
-		row, from := y[int64(i)*width:][:width], largest[int64(i)*width:][:width]
-		lo, hi := b.bag(i)
-		empty := true
-		for k := lo; k < hi; k++ {
-			if b.Index[k] == b.Padding {
-				continue
-			}
-			x, err := kernel.Doubles(table.Select(0, b.Index[k]))
-			if err != nil {
-				return nil, err
-			}
-			scale := 1.0
-			if b.Scale != nil {
-				scale = b.Scale[k]
-			}
-			for j, v := range x {
-				switch {
-				case b.Mode != Max:
-					row[j] += scale * v
-				case empty || v > row[j] || v != v:
-					row[j], from[j] = v, b.Index[k]
-				}
-			}
-			empty = false
+	kernel.Parallel(int64(len(b.First)), 1+(1<<12)/(1+int64(len(x)/(1+len(b.First)))), func(first, end int64) {
+		for i := first; i < end; i++ {
+			b.reduce(int(i), y[i*width:][:width], largest[i*width:][:width], x, sizes[i])
 		}
-		if b.Mode == Mean {
-			for j := range row {
-				row[j] /= float64(max(sizes[i], 1))
+	})
+	return largest, kernel.SetFloats(out, y)
+}
+
+// reduce sets row to the reduction of bag i, which has the given size, and from to the indices of largest
+// elements. x has a row for each index.
+func (b Bags) reduce(i int, row []float64, from []int64, x []float64, size int64) {
+	lo, hi := b.bag(i)
+	empty := true
+	for k := lo; k < hi; k++ {
+		if b.Index[k] == b.Padding {
+			continue
+		}
+		scale := 1.0
+		if b.Scale != nil {
+			scale = b.Scale[k]
+		}
+		for j, v := range x[int(k)*len(row):][:len(row)] {
+			switch {
+			case b.Mode != Max:
+				row[j] += scale * v
+			case empty || v > row[j] || v != v:
+				row[j], from[j] = v, b.Index[k]
 			}
+		}
+		empty = false
+	}
+	if b.Mode == Mean {
+		for j := range row {
+			row[j] /= float64(max(size, 1))
 		}
 	}
-	return largest, kernel.SetFloats(out, y)
 }

@@ -3,7 +3,6 @@ package order
 import (
 	"cmp"
 	"slices"
-	"sort"
 )
 
 // Compare compares numbers; a NaN is larger than every number.
@@ -17,10 +16,25 @@ func Compare[T cmp.Ordered](a, b T) int {
 // Search returns the index in sorted at which x can be inserted without breaking the order: before
 // equal elements, or after them with right.
 func Search[T cmp.Ordered](sorted []T, x T, right bool) int64 {
-	return int64(sort.Search(len(sorted), func(k int) bool {
-		c := Compare(sorted[k], x)
-		return c > 0 || c == 0 && !right
-	}))
+	lo, n := 0, len(sorted)
+	for n > 0 { // halves what is left, [lo, lo+n)
+		half := n / 2
+		k := sorted[lo+half]
+		before := k < x // NaN are the largest, and equal
+		if right {
+			before = !(k > x)
+		}
+		if k != k || x != x {
+			before = x != x && (right || k == k)
+		}
+		if before {
+			lo += half + 1
+			n -= half + 1
+		} else {
+			n = half
+		}
+	}
+	return int64(lo)
 }
 
 // Descending returns the indices of values from the largest to the smallest, in stable order.

@@ -161,18 +161,21 @@ func realFourier(c *op.Call) (op.Run, error) {
 			return err
 		}
 		f, length, kept := newFourier(int(n)), int(self.Shape[axis]), int(n/2+1)
-		var result []complex128
-		for first := 0; first < len(rows); first += length {
+		result := make([]float64, len(rows)/length*kept*2)
+		kernel.Parallel(int64(len(rows)/length), 1+1<<10/n, func(first, end int64) {
 			x := make([]complex128, n)
-			for i, v := range rows[first : first+min(length, int(n))] {
-				x[i] = complex(v*scale, 0)
+			for row := int(first); row < int(end); row++ {
+				clear(x)
+				for i, v := range rows[row*length:][:min(length, int(n))] {
+					x[i] = complex(v*scale, 0)
+				}
+				f.transform(x)
+				for i, v := range x[:kept] {
+					result[(row*kept+i)*2], result[(row*kept+i)*2+1] = real(v), imag(v)
+				}
 			}
-			f.transform(x)
-			result = append(result, x[:kept]...)
-		}
-		last := self.Rank()
-		part := func(i int64) kernel.View { return op.Permuted(out.View().Select(last, i), order) }
-		return setParts(part(0), part(1), result)
+		})
+		return kernel.SetFloats(op.Permuted(out.View(), append(order, int64(self.Rank()))), result)
 	}, nil
 }
 
