@@ -29,31 +29,29 @@ func Unique(x View, axis int, runs bool) (order.Groups, error) {
 	for _, d := range v.Shape[1:] {
 		width *= d
 	}
-	var sorted []int64
 	if !runs && width == 1 {
 		packed, releasePacked, err := sortKeys(keys, false)
 		defer releasePacked()
 		if err != nil {
 			return order.Groups{}, err
 		}
-		sorted = make([]int64, n)
-		new(order.Sorter).Sort(sorted, packed)
+		return new(order.Sorter).Groups(packed, key == dtype.Float64), nil
 	}
 	switch key {
 	case dtype.Float64:
-		return grouped(order.Rows[float64]{Elements: keys.doubles(), Width: width, N: n}, sorted, runs), nil
+		return grouped(order.Rows[float64]{Elements: keys.doubles(), Width: width, N: n}, runs), nil
 	case dtype.Uint64:
-		return grouped(order.Rows[uint64]{Elements: unsafe.Slice((*uint64)(keys.Data), n*width), Width: width, N: n}, sorted, runs), nil
+		return grouped(order.Rows[uint64]{Elements: unsafe.Slice((*uint64)(keys.Data), n*width), Width: width, N: n}, runs), nil
 	}
-	return grouped(order.Rows[int64]{Elements: keys.ints(), Width: width, N: n}, sorted, runs), nil
+	return grouped(order.Rows[int64]{Elements: keys.ints(), Width: width, N: n}, runs), nil
 }
 
-// grouped groups rows in their own order for runs, else sorted; sorted is nil if not known yet.
-func grouped[T cmp.Ordered](rows order.Rows[T], sorted []int64, runs bool) order.Groups {
-	if sorted == nil && !runs {
-		sorted = rows.Sorted()
+// grouped groups rows in their own order for runs, else sorted.
+func grouped[T cmp.Ordered](rows order.Rows[T], runs bool) order.Groups {
+	if runs {
+		return rows.Grouped(nil)
 	}
-	return rows.Grouped(sorted)
+	return rows.Grouped(rows.Sorted())
 }
 
 // UniqueFlat groups the single elements of x, in row-major order, like Unique.

@@ -2,6 +2,7 @@ package order
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -32,19 +33,51 @@ func (r Rows[T]) Sorted() []int64 {
 // nil. A NaN does not equal anything, not even itself.
 func (r Rows[T]) Grouped(order []int64) Groups {
 	g := Groups{Group: make([]int64, r.N)}
-	before := int64(-1)
-	for k := range r.N {
-		i := k
+	at := func(k int64) int64 {
 		if order != nil {
-			i = order[k]
+			return order[k]
 		}
+		return k
+	}
+	groups, before := int64(0), int64(-1)
+	for k := range r.N {
+		i := at(k)
 		if before < 0 || r.Width == 1 && r.Elements[before] != r.Elements[i] || r.Width != 1 && !slices.Equal(r.row(before), r.row(i)) {
-			g.First, g.Members = append(g.First, i), append(g.Members, 0)
+			groups++
 		}
-		last := len(g.First) - 1
-		g.Group[i] = int64(last)
-		g.Members[last]++
+		g.Group[i] = groups - 1
 		before = i
+	}
+	g.First, g.Members = make([]int64, groups), make([]int64, groups)
+	for k := r.N - 1; k >= 0; k-- {
+		i := at(k)
+		g.First[g.Group[i]] = i
+		g.Members[g.Group[i]]++
+	}
+	return g
+}
+
+// Groups sorts keys and groups equal ones. With floats the largest key is that of NaN, which does not equal itself.
+func (s *Sorter) Groups(keys []uint64, floats bool) Groups {
+	sorted := s.sorted(keys)
+	first := func(k int) bool {
+		return k == 0 || sorted[k].key != sorted[k-1].key || floats && sorted[k].key == math.MaxUint64
+	}
+	n := 0
+	for k := range sorted {
+		if first(k) {
+			n++
+		}
+	}
+	g := Groups{make([]int64, n), make([]int64, len(keys)), make([]int64, n)}
+	n = -1
+	for k, x := range sorted {
+		if first(k) {
+			n++
+			g.First[n] = x.at
+		}
+		g.Group[x.at] = int64(n)
+		g.Members[n]++
 	}
 	return g
 }

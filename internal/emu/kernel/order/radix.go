@@ -37,6 +37,15 @@ func (s *Sorter) Sort(order []int64, keys []uint64) {
 		s.smallest(order, keys)
 		return
 	}
+	sorted := s.sorted(keys)
+	for i := range order {
+		order[i] = sorted[i].at
+	}
+}
+
+// sorted returns the keys in ascending order, equal ones by place, until the next use of s.
+func (s *Sorter) sorted(keys []uint64) []keyed {
+	n := len(keys)
 	if cap(s.from) < n {
 		s.from, s.to = make([]keyed, n), make([]keyed, n)
 	}
@@ -44,14 +53,11 @@ func (s *Sorter) Sort(order []int64, keys []uint64) {
 	for i, k := range keys {
 		from[i] = keyed{k, int64(i)}
 	}
-	if n < 64 {
-		slices.SortFunc(from, keyed.before)
-	} else {
-		from = radixSort(from, to, varying(keys))
+	if n >= 64 {
+		return radixSort(from, to, varying(keys))
 	}
-	for i := range order {
-		order[i] = from[i].at
-	}
+	slices.SortFunc(from, keyed.before)
+	return from
 }
 
 // smallest is Sort for few of many keys: it keeps them in a heap whose root comes last.
