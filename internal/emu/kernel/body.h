@@ -1,8 +1,6 @@
 /* The kernels of one CPU variant. A variant_*.c file sets the target, KERNEL_TABLE and
  * VECTOR_BYTES and includes this file; each header below defines static functions. */
-/* sqrt and comparisons need not set errno or raise flags; otherwise gcc would not vectorise them.
- * (cgo refuses the command-line flags.) */
-#pragma GCC optimize("no-math-errno", "no-trapping-math")
+#include "optimize.h"
 
 #include "kernel.h"
 #include "vector.h"

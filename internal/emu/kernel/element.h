@@ -8,7 +8,36 @@
 
 #define LANEWISE _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++)
 
-static void floats_of_half(float *restrict dst, const void *src, int32_t dtype, int64_t n)
+/* Kernels call these functions for each chunk from many places. Copies of them would take most of the time of compiling. */
+#define NOT_INLINE __attribute__((noinline))
+
+/* Packs the n elements of o from c on. */
+static NOT_INLINE void gather(char *dst, const struct operand *o, int32_t size, const struct space *s, struct cursor c, int64_t n)
+{
+	while (n > 0) {
+		int64_t run = n < c.left ? n : c.left;
+		const char *p = o->data + cursor_offset(&c, s, o->stride) * size;
+		move_run(dst, 1, p, o->stride[s->rank - 1], size, run);
+		dst += run * size;
+		n -= run;
+		cursor_advance(&c, s, run);
+	}
+}
+
+/* Unpacks n elements into o from c on. */
+static NOT_INLINE void scatter(const struct operand *o, const char *src, int32_t size, const struct space *s, struct cursor c, int64_t n)
+{
+	while (n > 0) {
+		int64_t run = n < c.left ? n : c.left;
+		char *p = o->data + cursor_offset(&c, s, o->stride) * size;
+		move_run(p, o->stride[s->rank - 1], src, 1, size, run);
+		src += run * size;
+		n -= run;
+		cursor_advance(&c, s, run);
+	}
+}
+
+static NOT_INLINE void floats_of_half(float *restrict dst, const void *src, int32_t dtype, int64_t n)
 {
 	const uint16_t *h = src;
 	int64_t i = 0;
@@ -25,7 +54,7 @@ static void floats_of_half(float *restrict dst, const void *src, int32_t dtype, 
 		dst[i] = f32_of_f16(h[i]);
 }
 
-static void halves_of_float(void *dst, const float *restrict src, int32_t dtype, int64_t n)
+static NOT_INLINE void halves_of_float(void *dst, const float *restrict src, int32_t dtype, int64_t n)
 {
 	uint16_t *h = dst;
 	int64_t i = 0;

@@ -9,7 +9,7 @@
 		LANEWISE dst[i] = (T)(x); \
 	} while (0)
 
-static void JOIN(load, S)(T *restrict dst, const void *src, int32_t dtype, int64_t n)
+static NOT_INLINE void JOIN(load, S)(T *restrict dst, const void *src, int32_t dtype, int64_t n)
 {
 	switch (dtype) {
 	case DTYPE_FLOAT16: case DTYPE_BFLOAT16: {
@@ -42,7 +42,7 @@ static void JOIN(load, S)(T *restrict dst, const void *src, int32_t dtype, int64
 		LANEWISE p[i] = (x); \
 	} while (0)
 
-static void JOIN(store, S)(void *dst, const T *restrict src, int32_t dtype, int64_t n)
+static NOT_INLINE void JOIN(store, S)(void *dst, const T *restrict src, int32_t dtype, int64_t n)
 {
 	switch (dtype) {
 	case DTYPE_FLOAT16: case DTYPE_BFLOAT16: {
@@ -71,7 +71,7 @@ static void JOIN(store, S)(void *dst, const T *restrict src, int32_t dtype, int6
 
 /* Returns the n elements of o from c on as T: in place if they are packed and of type T, else
  * converted into buffer. */
-static inline const T *JOIN(fetch, S)(T *buffer, const struct operand *o, const struct space *s, const struct cursor *c, int64_t n)
+static NOT_INLINE const T *JOIN(fetch, S)(T *buffer, const struct operand *o, const struct space *s, const struct cursor *c, int64_t n)
 {
 	int32_t size = dtype_size(o->dtype);
 	const char *p = packed(o, size, s, c, n);
@@ -91,7 +91,7 @@ static inline const T *JOIN(fetch, S)(T *buffer, const struct operand *o, const 
 }
 
 /* Stores n elements of T into o from c on. */
-static inline void JOIN(put, S)(const struct operand *o, const T *x, const struct space *s, const struct cursor *c, int64_t n)
+static NOT_INLINE void JOIN(put, S)(const struct operand *o, const T *x, const struct space *s, const struct cursor *c, int64_t n)
 {
 	int32_t size = dtype_size(o->dtype);
 	char *p = packed(o, size, s, c, n);

@@ -110,32 +110,6 @@ static inline void move_run(char *dst, int64_t to_stride, const char *src, int64
 	}
 }
 
-/* Packs the n elements of o from c on. */
-static inline void gather(char *dst, const struct operand *o, int32_t size, const struct space *s, struct cursor c, int64_t n)
-{
-	while (n > 0) {
-		int64_t run = n < c.left ? n : c.left;
-		const char *p = o->data + cursor_offset(&c, s, o->stride) * size;
-		move_run(dst, 1, p, o->stride[s->rank - 1], size, run);
-		dst += run * size;
-		n -= run;
-		cursor_advance(&c, s, run);
-	}
-}
-
-/* Unpacks n elements into o from c on. */
-static inline void scatter(const struct operand *o, const char *src, int32_t size, const struct space *s, struct cursor c, int64_t n)
-{
-	while (n > 0) {
-		int64_t run = n < c.left ? n : c.left;
-		char *p = o->data + cursor_offset(&c, s, o->stride) * size;
-		move_run(p, o->stride[s->rank - 1], src, 1, size, run);
-		src += run * size;
-		n -= run;
-		cursor_advance(&c, s, run);
-	}
-}
-
 /* Returns how many of the remaining elements to process at once: a chunk, but not beyond the end
  * of a run that is long enough to be used in place. */
 static inline int64_t chunk(const struct cursor *c, int64_t left)

@@ -1,7 +1,7 @@
 package kernel
 
 /*
-#cgo CFLAGS: -std=gnu11 -O3 -Wall -Wextra
+#cgo CFLAGS: -std=gnu11 -O3 -g1 -Wall -Wextra
 #cgo LDFLAGS: -lm
 #include <stdlib.h>
 #include "kernel.h"

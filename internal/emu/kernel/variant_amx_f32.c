@@ -2,7 +2,7 @@
  * come from the second-level cache twice as fast as on others: blocks of 12 rows read it half as often, and ahead. */
 #if defined(__x86_64__)
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi,bmi2")
-#pragma GCC optimize("no-math-errno", "no-trapping-math")
+#include "optimize.h"
 #define VECTOR_BYTES 64
 #define GEMM_MR 12
 #define GEMM_AHEAD_B 12
