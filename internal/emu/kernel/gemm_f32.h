@@ -7,7 +7,7 @@
 
 #define T float
 #define V vf32
-#if VECTOR_BYTES == 64
+#if VECTOR_BYTES >= 32
 #define FEW_ROWS 4
 #endif
 #define NAME(x) gemm_f32_##x
@@ -15,7 +15,7 @@
 
 #define S float
 #define SRC(x) NAME(f32_##x)
-#if VECTOR_BYTES == 64
+#if VECTOR_BYTES >= 32
 #define LINE gemm_line_f32
 #endif
 #include "gemm_pack.h"
@@ -26,9 +26,13 @@
 #define LOAD4(p) load4_bf16(p)
 #define STORE1(p, x) (*(p) = bf16_of_f32(x))
 #define STOREV(p, v) vstore_bf16(p, v)
-#if VECTOR_BYTES == 64
+#if VECTOR_BYTES >= 32
 #define LINE gemm_line_bf16
+#endif
+#if VECTOR_BYTES == 64
 #define WIDEN gemm_widen_bf16
+#elif VECTOR_BYTES == 32
+#define HALF gemm_half_bf16
 #endif
 #include "gemm_pack.h"
 
@@ -38,7 +42,7 @@
 #define LOAD4(p) load4_f16(p)
 #define STORE1(p, x) (*(p) = f16_of_f32(x))
 #define STOREV(p, v) vstore_f16(p, v)
-#if VECTOR_BYTES == 64
+#if VECTOR_BYTES >= 32
 #define LINE gemm_line_f16
 #define WIDEN gemm_widen_f16
 #endif

@@ -6,7 +6,7 @@
 #include "dtype.h"
 #include "gemm.h"
 
-#if VECTOR_BYTES == 64
+#if VECTOR_BYTES >= 32
 #include "gemm_line.h"
 #endif
 
@@ -26,7 +26,11 @@
 
 enum {
 	GEMM_STRIP = 96, /* rows of A that are packed at once: a multiple of all register blocks */
-	GEMM_RUN = 32, /* those of a run, which divides a block */
+	GEMM_RUN = 32, /* cells of a run, which divides a block */
+	/* A tile goes by blocks of so many rows and panels of B. With 64-byte vectors, whose CPUs have larger second-level
+	 * caches, all panels of a tile stay there, and else those of a block beside the rows of A. */
+	GEMM_BAND = VECTOR_BYTES == 64 ? GEMM_MR : GEMM_STRIP,
+	GEMM_PANELS = VECTOR_BYTES == 64 ? GEMM_TILE_N : 8,
 };
 
 static inline int64_t gemm_min(int64_t a, int64_t b) { return a < b ? a : b; }

@@ -1,10 +1,18 @@
-/* Lines of 16 cells of 32 bits, for packing with AVX-512. */
+/* Lines of cells of 32 bits, for packing: 16 with AVX-512, 8 with AVX2. */
 #ifndef GEMM_LINE_H
 #define GEMM_LINE_H
 
 #include <immintrin.h>
+#include <string.h>
 
-enum { GEMM_AHEAD = 1024 }; /* bytes that are fetched ahead */
+enum {
+	GEMM_AHEAD = 1024, /* bytes that are fetched ahead */
+	GEMM_LANES = VECTOR_BYTES / 4,
+	GEMM_COLUMNS = 16, /* that a product of few rows sums at once where elements are adjacent along k */
+};
+
+#if VECTOR_BYTES == 64
+typedef __m512i gemm_line;
 
 /* The lanes of the first n elements, of which a vector has at most 32. */
 static inline uint32_t gemm_mask(int64_t n) { return _bzhi_u32(0xffffffff, n < 32 ? (uint32_t)n : 32); }
@@ -15,9 +23,15 @@ static inline void gemm_put(void *to, __m512i line, int64_t n)
 	_mm512_mask_storeu_epi32(to, (__mmask16)gemm_mask(n), line);
 }
 
-static inline __m512i gemm_line_f32(const void *p, int64_t n)
+/* The first n cells at p, and then zeros. */
+static inline __m512i gemm_get(const void *p, int64_t n)
 {
 	return _mm512_maskz_loadu_epi32((__mmask16)gemm_mask(n), p);
+}
+
+static inline __m512i gemm_line_f32(const void *p, int64_t n)
+{
+	return gemm_get(p, n);
 }
 
 /* 16 elements of 16 bits, as the low halves of cells. */
@@ -141,5 +155,107 @@ static inline __attribute__((always_inline)) __m256i gemm_transposed_u16(const _
 	const __m512i both = t[place / 16 * 8 + place % 8];
 	return place & 8 ? _mm512_extracti64x4_epi64(both, 1) : _mm512_castsi512_si256(both);
 }
+
+#else
+typedef __m256i gemm_line;
+
+static inline void gemm_put(void *to, __m256i line, int64_t n)
+{
+	if (n >= 8)
+		_mm256_storeu_si256(to, line);
+	else
+		memcpy(to, &line, (size_t)n * 4);
+}
+
+/* The first n of 8 or 16 elements at p, of bytes each, and then zeros. */
+static inline __m256i gemm_some(const void *p, int64_t n, int bytes)
+{
+	__m256i line = _mm256_setzero_si256();
+	if (n * bytes >= 32)
+		return _mm256_loadu_si256(p);
+	if (n > 0)
+		memcpy(&line, p, (size_t)(n * bytes));
+	return line;
+}
+
+static inline __m256i gemm_get(const void *p, int64_t n) { return gemm_some(p, n, 4); }
+static inline __m256i gemm_line_f32(const void *p, int64_t n) { return gemm_some(p, n, 4); }
+static inline __m256i gemm_line_pairs(const void *p, int64_t n) { return gemm_some(p, n, 2); }
+
+static inline __m256i gemm_widen_bf16(__m128i x) { return _mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16); }
+static inline __m256i gemm_widen_f16(__m128i x) { return (__m256i)_mm256_cvtph_ps(x); }
+
+static inline __m256i gemm_half_bf16(__m256i x, int odd)
+{
+	return odd ? _mm256_and_si256(x, _mm256_set1_epi32((int)0xffff0000)) : _mm256_slli_epi32(x, 16);
+}
+
+static inline __m128i gemm_halves(const void *p, int64_t n)
+{
+	return n >= 8 ? _mm_loadu_si128(p) : _mm256_castsi256_si128(gemm_some(p, n, 2));
+}
+
+static inline __m256i gemm_line_bf16(const void *p, int64_t n) { return gemm_widen_bf16(gemm_halves(p, n)); }
+static inline __m256i gemm_line_f16(const void *p, int64_t n) { return gemm_widen_f16(gemm_halves(p, n)); }
+
+/* Transposes 8 lines of 8 cells. */
+static inline __attribute__((always_inline)) void gemm_transpose(__m256i t[8])
+{
+	__m256i u[8];
+#pragma GCC unroll 4
+	for (int i = 0; i < 8; i += 2) {
+		u[i] = _mm256_unpacklo_epi32(t[i], t[i + 1]);
+		u[i + 1] = _mm256_unpackhi_epi32(t[i], t[i + 1]);
+	}
+#pragma GCC unroll 2
+	for (int i = 0; i < 8; i += 4)
+#pragma GCC unroll 2
+		for (int x = 0; x < 2; x++) {
+			t[i + 2 * x] = _mm256_unpacklo_epi64(u[i + x], u[i + 2 + x]);
+			t[i + 2 * x + 1] = _mm256_unpackhi_epi64(u[i + x], u[i + 2 + x]);
+		}
+	/* t[j] now has the cells j and j+4 of the lines 0 to 3, t[4 + j] those of the others. */
+#pragma GCC unroll 4
+	for (int j = 0; j < 4; j++) {
+		u[j] = _mm256_permute2x128_si256(t[j], t[4 + j], 0x20);
+		u[4 + j] = _mm256_permute2x128_si256(t[j], t[4 + j], 0x31);
+	}
+#pragma GCC unroll 8
+	for (int j = 0; j < 8; j++)
+		t[j] = u[j];
+}
+
+/* Transposes 8 lines of 16 elements of 16 bits. gemm_transposed_u16 returns the elements of all lines at one place. */
+static inline __attribute__((always_inline)) void gemm_transpose_u16(__m256i t[8])
+{
+	__m256i u[8];
+#pragma GCC unroll 4
+	for (int i = 0; i < 8; i += 2) {
+		u[i] = _mm256_unpacklo_epi16(t[i], t[i + 1]);
+		u[i + 1] = _mm256_unpackhi_epi16(t[i], t[i + 1]);
+	}
+#pragma GCC unroll 2
+	for (int i = 0; i < 8; i += 4)
+#pragma GCC unroll 2
+		for (int x = 0; x < 2; x++) {
+			t[i + 2 * x] = _mm256_unpacklo_epi32(u[i + x], u[i + 2 + x]);
+			t[i + 2 * x + 1] = _mm256_unpackhi_epi32(u[i + x], u[i + 2 + x]);
+		}
+#pragma GCC unroll 4
+	for (int x = 0; x < 4; x++) {
+		u[2 * x] = _mm256_unpacklo_epi64(t[x], t[4 + x]);
+		u[2 * x + 1] = _mm256_unpackhi_epi64(t[x], t[4 + x]);
+	}
+	/* u[j] has the elements j and j+8 of the lines. */
+#pragma GCC unroll 8
+	for (int j = 0; j < 8; j++)
+		t[j] = u[j];
+}
+
+static inline __attribute__((always_inline)) __m128i gemm_transposed_u16(const __m256i t[8], int place)
+{
+	return place & 8 ? _mm256_extracti128_si256(t[place & 7], 1) : _mm256_castsi256_si128(t[place & 7]);
+}
+#endif
 
 #endif

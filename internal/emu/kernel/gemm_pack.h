@@ -5,8 +5,9 @@
  *   LOAD4(p)      a vector v4 of four adjacent ones
  *   STORE1(p, x)  writes one element
  *   STOREV(p, v)  writes a vector V; optional
- *   LINE(p, n)    a vector of 16 cells of 32 bits, of n adjacent elements and then zeros; optional
- *   WIDEN(x)      16 cells of 16 adjacent elements of 16 bits; optional
+ *   LINE(p, n)    a gemm_line of n adjacent elements and then zeros; optional
+ *   WIDEN(x)      a gemm_line of adjacent elements of 16 bits; optional
+ *   HALF(x, odd)  the even or the odd ones of pairs of elements of 16 bits, in place of WIDEN; optional
  *   CROSS(p, row, left, n) if GROUP is not 1: n cells of an element each of GROUP rows, of which left exist,
  *                 and then zeros
  * With PACK_ONLY there is no loading and storing, with STORE_ONLY no packing. */
@@ -29,17 +30,17 @@ typedef S SRC(s4) __attribute__((vector_size(4 * sizeof(S)), aligned(sizeof(S)),
 #define LINE_W(p, i, n) CROSS((const void *)(src + GROUP * (p) * k_stride + (i)), k_stride, k - GROUP * (p), n)
 #endif
 
-/* Transposes 16 by 16 cells, of which w × k exist: lines along k become rows of a panel of B, lines
+/* Transposes a square of cells, of which w × k exist: lines along k become rows of a panel of B, lines
  * along w rows of a panel of A. */
 static inline __attribute__((always_inline)) void
 SRC(pack_block)(P *dst, int a_panel, int64_t w, int64_t k, const S *src, int64_t w_stride, int64_t k_stride)
 {
 	const int64_t cells = (k + GROUP - 1) / GROUP, lines = a_panel ? cells : w, rows = a_panel ? w : cells;
-	__m512i t[16];
+	gemm_line t[GEMM_LANES];
 #pragma GCC unroll 16
-	for (int x = 0; x < 16; x++)
+	for (int x = 0; x < GEMM_LANES; x++)
 		if (x >= lines) {
-			t[x] = _mm512_setzero_si512();
+			t[x] = (gemm_line){0};
 		} else if (a_panel) {
 			t[x] = LINE_W(x, 0, w);
 		} else {
@@ -48,13 +49,13 @@ SRC(pack_block)(P *dst, int a_panel, int64_t w, int64_t k, const S *src, int64_t
 		}
 	gemm_transpose(t);
 #pragma GCC unroll 16
-	for (int y = 0; y < 16; y++)
+	for (int y = 0; y < GEMM_LANES; y++)
 		if (y < rows)
 			gemm_put(dst + y * (a_panel ? GEMM_KC : NR), t[y], lines);
 }
 
 /* A panel of A has a row for each w with the cells of k; a panel of B a row for each cell of k with
- * NR cells of w. Where the elements are adjacent along the other axis, blocks of 16 by 16 cells are
+ * NR cells of w. Where the elements are adjacent along the other axis, squares of cells are
  * transposed. Panels that follow are fetched ahead. */
 static void SRC(pack)(P *dst, int a_panel, int64_t w, int64_t k, const S *src, int64_t w_stride, int64_t k_stride)
 {
@@ -62,36 +63,36 @@ static void SRC(pack)(P *dst, int a_panel, int64_t w, int64_t k, const S *src, i
 	if (k_stride == 1 && a_panel) {
 		for (int64_t i = 0; i < w; i++) {
 			const S *in = src + i * w_stride;
-			for (int64_t p = 0; p < cells; p += 16) {
+			for (int64_t p = 0; p < cells; p += GEMM_LANES) {
 				__builtin_prefetch(in + 8 * w_stride + p * GROUP, 0, 2);
 				gemm_put(dst + i * GEMM_KC + p, LINE(in + p * GROUP, k - p * GROUP), cells - p);
 			}
 		}
 	} else if (k_stride == 1) {
-		for (int64_t i = 0; i < w; i += 16)
-			for (int64_t p = 0; p < k; p += 16 * GROUP) {
+		for (int64_t i = 0; i < w; i += GEMM_LANES)
+			for (int64_t p = 0; p < k; p += GEMM_LANES * GROUP) {
 				P *to = dst + p / GROUP * NR + i;
 				const S *from = src + i * w_stride + p;
-				if (i + 16 <= w && p + 16 * GROUP <= k)
-					SRC(pack_block)(to, 0, 16, 16 * GROUP, from, w_stride, 1);
+				if (i + GEMM_LANES <= w && p + GEMM_LANES * GROUP <= k)
+					SRC(pack_block)(to, 0, GEMM_LANES, GEMM_LANES * GROUP, from, w_stride, 1);
 				else
 					SRC(pack_block)(to, 0, w - i, k - p, from, w_stride, 1);
 			}
 	} else if (w_stride == 1 && !a_panel) {
 		for (int64_t p = 0; p < cells; p++)
-			for (int64_t i = 0; i < w; i += 16) {
+			for (int64_t i = 0; i < w; i += GEMM_LANES) {
 #pragma GCC unroll 4
 				for (int x = 0; x < GROUP; x++) /* rows lie far apart */
 					__builtin_prefetch(src + ((p + 16) * GROUP + x) * k_stride + i, 0, 2);
 				gemm_put(dst + p * NR + i, LINE_W(p, i, w - i), w - i);
 			}
 	} else if (w_stride == 1) {
-		for (int64_t i = 0; i < w; i += 16)
-			for (int64_t p = 0; p < k; p += 16 * GROUP) {
+		for (int64_t i = 0; i < w; i += GEMM_LANES)
+			for (int64_t p = 0; p < k; p += GEMM_LANES * GROUP) {
 				P *to = dst + i * GEMM_KC + p / GROUP;
 				const S *from = src + i + p * k_stride;
-				if (i + 16 <= w && p + 16 * GROUP <= k)
-					SRC(pack_block)(to, 1, 16, 16 * GROUP, from, 1, k_stride);
+				if (i + GEMM_LANES <= w && p + GEMM_LANES * GROUP <= k)
+					SRC(pack_block)(to, 1, GEMM_LANES, GEMM_LANES * GROUP, from, 1, k_stride);
 				else
 					SRC(pack_block)(to, 1, w - i, k - p, from, 1, k_stride);
 			}
@@ -114,116 +115,165 @@ static void SRC(pack)(P *dst, int a_panel, int64_t w, int64_t k, const S *src, i
 #ifdef FEW_ROWS
 /* 16-bit elements are transposed before they are widened, for half the number of shuffles. */
 #ifdef WIDEN
-#define ALONG 32
+#define ALONG (2 * GEMM_LANES)
 #define ALONG_LINE gemm_line_pairs
 #define ALONG_TRANSPOSE gemm_transpose_u16
 #define ALONG_CELLS(t, y) WIDEN(gemm_transposed_u16(t, y))
+#elif defined(HALF)
+#define ALONG (2 * GEMM_LANES)
+#define ALONG_LINE gemm_line_pairs
+#define ALONG_TRANSPOSE gemm_transpose
+#define ALONG_CELLS(t, y) HALF((t)[(y) / 2], (y) % 2)
 #else
-#define ALONG 16
+#define ALONG GEMM_LANES
 #define ALONG_LINE LINE
 #define ALONG_TRANSPOSE gemm_transpose
 #define ALONG_CELLS(t, y) (t)[y]
 #endif
 
-/* c[rows×cols] (+)= a·b for up to FEW_ROWS packed rows of a and at most 16 columns, where the elements of
- * b are adjacent along k: b passes through registers once. */
+enum { SRC(parts) = GEMM_COLUMNS / GEMM_LANES, SRC(step) = ALONG * (64 / VECTOR_BYTES) };
+
+/* sum[rows][…] += a·b for up to 64 bytes along k of each of up to GEMM_COLUMNS columns: columns are often in one
+ * set of the first-level cache, which forgets lines that are not used whole at once. */
 static inline __attribute__((always_inline)) void
-SRC(along_rows)(const int rows, int64_t cols, int64_t k, const P *a, const S *b, int64_t b_col, T *c, int64_t c_row, int accumulate)
+SRC(along_step)(const int rows, int64_t cols, int64_t k, const P *a, const S *b, int64_t b_col, int64_t ahead, V sum[FEW_ROWS][SRC(parts)])
 {
 	const int64_t cells = (k + GROUP - 1) / GROUP;
-	V all[FEW_ROWS] = {0}, sum[FEW_ROWS] = {0};
-	for (int64_t p = 0; p < cells; p += ALONG) {
-		__m512i t[16];
+#pragma GCC unroll 2
+	for (int part = 0; part < SRC(parts); part++)
+#pragma GCC unroll 2
+		for (int p = 0; p < SRC(step); p += ALONG) {
+			gemm_line t[GEMM_LANES];
 #pragma GCC unroll 16
-		for (int x = 0; x < 16; x++) {
-			const S *line = b + (x < cols ? x : 0) * b_col + p * GROUP;
-			__builtin_prefetch(line + GEMM_AHEAD / sizeof(S), 0, 2);
-			t[x] = ALONG_LINE(line, k - p * GROUP);
-		}
-		ALONG_TRANSPOSE(t);
+			for (int x = 0; x < GEMM_LANES; x++) {
+				const int column = part * GEMM_LANES + x;
+				const S *line = b + (column < cols ? column : 0) * b_col + p * GROUP;
+				if (p == 0)
+					__builtin_prefetch(line + ahead, 0, 2);
+				t[x] = ALONG_LINE(line, k - p * GROUP);
+			}
+			ALONG_TRANSPOSE(t);
 #pragma GCC unroll 32
-		for (int y = 0; y < ALONG; y++)
-			if (y < cells - p) {
-				const PV cell = (PV)ALONG_CELLS(t, y);
+			for (int y = 0; y < ALONG; y++)
+				if (y < cells - p) {
+					const PV cell = (PV)ALONG_CELLS(t, y);
 #pragma GCC unroll 4
-				for (int i = 0; i < rows; i++)
-					sum[i] = MULADD(sum[i], a[i * GEMM_KC + p + y] - (PV){0}, cell);
-			}
-		if (RUN == GEMM_RUN && (p + ALONG) % GEMM_RUN == 0)
-#pragma GCC unroll 4
-			for (int i = 0; i < rows; i++) {
-				all[i] += sum[i];
-				sum[i] = (V){0};
-			}
-	}
-	const __mmask16 mask = (__mmask16)gemm_mask(cols);
-#pragma GCC unroll 4
-	for (int i = 0; i < rows; i++) {
-		all[i] += sum[i];
-		if (accumulate)
-			all[i] += (V)_mm512_maskz_loadu_epi32(mask, c + i * c_row);
-		_mm512_mask_storeu_epi32(c + i * c_row, mask, (__m512i)all[i]);
-	}
+					for (int i = 0; i < rows; i++)
+						sum[i][part] = MULADD(sum[i][part], a[i * GEMM_KC + p + y] - (PV){0}, cell);
+				}
+		}
 }
 
-/* The same where the elements of b are adjacent along the columns, of which there are at most
+/* c[rows×cols] (+)= a·b for up to FEW_ROWS packed rows of a and at most GEMM_COLUMNS columns, where the elements
+ * of b are adjacent along k: b passes through registers once. */
+static inline __attribute__((always_inline)) void
+SRC(along_rows)(const int rows, int64_t cols, int64_t k, const P *a, const S *b, int64_t b_col, int64_t ahead, T *c, int64_t c_row, int accumulate)
+{
+	const int64_t cells = (k + GROUP - 1) / GROUP;
+	V all[FEW_ROWS][SRC(parts)] = {0}, sum[FEW_ROWS][SRC(parts)] = {0};
+	for (int64_t p = 0; p < cells; p += SRC(step)) {
+		if (VECTOR_BYTES < 64 && cols == GEMM_COLUMNS && cells - p >= SRC(step))
+			SRC(along_step)(rows, GEMM_COLUMNS, SRC(step), a + p, b + p, b_col, ahead, sum);
+		else
+			SRC(along_step)(rows, cols, k - p * GROUP, a + p, b + p * GROUP, b_col, ahead, sum);
+		if (RUN == GEMM_RUN && (p + SRC(step)) % GEMM_RUN == 0)
+#pragma GCC unroll 4
+			for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+				for (int x = 0; x < SRC(parts); x++) {
+					all[i][x] += sum[i][x];
+					sum[i][x] = (V){0};
+				}
+	}
+#pragma GCC unroll 4
+	for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+		for (int x = 0; x < SRC(parts); x++) {
+			T *to = c + i * c_row + x * GEMM_LANES;
+			const int64_t n = cols - x * GEMM_LANES;
+			all[i][x] += sum[i][x];
+			if (accumulate && n > 0)
+				all[i][x] += (V)gemm_get(to, n);
+			if (n > 0)
+				gemm_put(to, (gemm_line)all[i][x], n);
+		}
+}
+
+/* sums (+)= a·b for GEMM_RUN rows of b or less, from p on, and so many vectors of columns, of which cols exist. */
+static inline __attribute__((always_inline)) void
+SRC(across_step)(const int rows, const int parts, int64_t cols, int64_t p, int64_t k, const P *a, const S *src, int64_t k_stride, int64_t ahead, T *sums)
+{
+	enum { LINE_BYTES = 64 };
+	V t[FEW_ROWS][8];
+	const int64_t end = gemm_min(p + GEMM_RUN, (k + GROUP - 1) / GROUP);
+#pragma GCC unroll 4
+	for (int i = 0; i < rows; i++)
+#pragma GCC unroll 8
+		for (int x = 0; x < parts; x++)
+			t[i][x] = p > 0 && RUN != GEMM_RUN ? *(V *)(sums + i * GEMM_TILE_N + GEMM_LANES * x) : (V){0};
+	for (int64_t q = p; q < end; q++) {
+#pragma GCC unroll 2
+		for (int x = 0; x < GROUP; x++)
+#pragma GCC unroll 4
+			for (int y = 0; y < parts * GEMM_LANES; y += LINE_BYTES / (int)sizeof(S))
+				__builtin_prefetch(src + (q * GROUP + x) * k_stride + ahead + y, 0, 2);
+		PV line[8];
+#pragma GCC unroll 8
+		for (int x = 0; x < parts; x++)
+			line[x] = (PV)LINE_W(q, GEMM_LANES * x, cols > GEMM_LANES * x ? cols - GEMM_LANES * x : 0);
+#pragma GCC unroll 4
+		for (int i = 0; i < rows; i++) {
+			const PV cell = a[i * GEMM_KC + q] - (PV){0};
+#pragma GCC unroll 8
+			for (int x = 0; x < parts; x++)
+				t[i][x] = MULADD(t[i][x], cell, line[x]);
+		}
+	}
+#pragma GCC unroll 4
+	for (int i = 0; i < rows; i++)
+#pragma GCC unroll 8
+		for (int x = 0; x < parts; x++) {
+			V *sum = (V *)(sums + i * GEMM_TILE_N + GEMM_LANES * x);
+			*sum = p > 0 && RUN == GEMM_RUN ? *sum + t[i][x] : t[i][x];
+		}
+}
+
+/* The same as along_rows where the elements of b are adjacent along the columns, of which there are at most
  * GEMM_TILE_N: a few rows of b pass by at a time, while the sums lie in the first-level cache. */
 static inline __attribute__((always_inline)) void
 SRC(across_rows)(const int rows, int64_t cols, int64_t k, const P *a, const S *src, int64_t k_stride, T *c, int64_t c_row, int accumulate)
 {
-	enum { STEP = GEMM_RUN, AHEAD = 8 };
+	const int parts = VECTOR_BYTES == 64 || rows > 2 ? 2 : rows == 1 && sizeof(S) == 4 ? 8 : 4; /* as registers allow */
+	const int64_t wide = parts * GEMM_LANES, far = 512 / sizeof(S);
 	T sums[FEW_ROWS * GEMM_TILE_N] __attribute__((aligned(64)));
-	const int64_t cells = (k + GROUP - 1) / GROUP;
-	for (int64_t p = 0; p == 0 || p < cells; p += STEP)
-		for (int64_t j = 0; j < cols; j += 32) {
-			V t[FEW_ROWS][2];
-#pragma GCC unroll 4
-			for (int i = 0; i < rows; i++)
-#pragma GCC unroll 2
-				for (int x = 0; x < 2; x++)
-					t[i][x] = p > 0 && RUN != STEP ? *(V *)(sums + i * GEMM_TILE_N + j + 16 * x) : (V){0};
-			const int64_t first = gemm_min(16, cols - j), second = cols - j > 16 ? gemm_min(16, cols - j - 16) : 0;
-			for (int64_t q = p; q < gemm_min(p + STEP, cells); q++) {
-#pragma GCC unroll 2
-				for (int x = 0; x < GROUP; x++) {
-					__builtin_prefetch(src + ((q + AHEAD) * GROUP + x) * k_stride + j, 0, 2);
-					if (sizeof(S) == 4)
-						__builtin_prefetch(src + ((q + AHEAD) * GROUP + x) * k_stride + j + 16, 0, 2);
-				}
-				const PV b0 = (PV)LINE_W(q, j, first), b1 = (PV)LINE_W(q, j + 16, second);
-#pragma GCC unroll 4
-				for (int i = 0; i < rows; i++) {
-					const PV x = a[i * GEMM_KC + q] - (PV){0};
-					t[i][0] = MULADD(t[i][0], x, b0);
-					t[i][1] = MULADD(t[i][1], x, b1);
-				}
-			}
-#pragma GCC unroll 4
-			for (int i = 0; i < rows; i++)
-#pragma GCC unroll 2
-				for (int x = 0; x < 2; x++) {
-					V *sum = (V *)(sums + i * GEMM_TILE_N + j + 16 * x);
-					*sum = p > 0 && RUN == STEP ? *sum + t[i][x] : t[i][x];
-				}
+	for (int64_t p = 0; p == 0 || p * GROUP < k; p += GEMM_RUN)
+		for (int64_t j = 0; j < cols; j += wide) {
+			/* With short vectors the columns that follow are fetched ahead, or the first ones of the next rows. */
+			const int64_t next = j + far < cols ? far : GEMM_RUN * k_stride + far - cols;
+			if (VECTOR_BYTES == 64)
+				SRC(across_step)(rows, parts, cols - j, p, k, a, src + j, k_stride, 8 * GROUP * k_stride, sums + j);
+			else if (cols - j >= wide)
+				SRC(across_step)(rows, parts, wide, p, k, a, src + j, k_stride, next, sums + j);
+			else
+				SRC(across_step)(rows, parts, cols - j, p, k, a, src + j, k_stride, next, sums + j);
 		}
 	for (int i = 0; i < rows; i++)
-		for (int64_t j = 0; j < cols; j += 16) {
-			const __mmask16 mask = (__mmask16)gemm_mask(cols - j);
+		for (int64_t j = 0; j < cols; j += GEMM_LANES) {
 			V t = *(V *)(sums + i * GEMM_TILE_N + j);
 			if (accumulate)
-				t += (V)_mm512_maskz_loadu_epi32(mask, c + i * c_row + j);
-			_mm512_mask_storeu_epi32(c + i * c_row + j, mask, (__m512i)t);
+				t += (V)gemm_get(c + i * c_row + j, cols - j);
+			gemm_put(c + i * c_row + j, (gemm_line)t, cols - j);
 		}
 }
 
-static void SRC(few)(int64_t rows, int64_t cols, int64_t k, const P *a, const S *b, const struct gemm_matrix *x, T *c, int64_t c_row, int accumulate)
+static void SRC(few)(int64_t rows, int64_t cols, int64_t k, const P *a, const S *b, const struct gemm_matrix *x, int64_t ahead, T *c, int64_t c_row, int accumulate)
 {
 #define FEW(rows)                                                                                                      \
 	case rows:                                                                                                     \
 		if (x->col.stride == 1)                                                                                \
 			SRC(across_rows)(rows, cols, k, a, b, x->row.stride, c, c_row, accumulate);                    \
 		else                                                                                                   \
-			SRC(along_rows)(rows, cols, k, a, b, x->col.stride, c, c_row, accumulate);                     \
+			SRC(along_rows)(rows, cols, k, a, b, x->col.stride, ahead, c, c_row, accumulate);                     \
 		return;
 	switch (rows) {
 		FEW(1) FEW(2) FEW(3) FEW(4)
@@ -332,6 +382,7 @@ static void SRC(store)(S *restrict dst, int64_t row_stride, int64_t col_stride, 
 #undef STOREV
 #undef LINE
 #undef WIDEN
+#undef HALF
 #undef CROSS
 #undef PACK_ONLY
 #undef STORE_ONLY

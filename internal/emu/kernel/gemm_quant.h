@@ -1,6 +1,6 @@
 /* Products of floats with a matrix B of int8 or int4 elements, whose values are (element + offset)·scale with
  * scales per column, or per group of rows of each column. Blocks of B are widened to float in the caches. */
-#if VECTOR_BYTES == 64
+#if VECTOR_BYTES >= 32
 #include "gemm_quant_rows.h"
 #endif
 
@@ -69,7 +69,7 @@ static void gemm_quant_tile(const struct gemm *g, const struct gemm_at *at, int6
 {
 	float *panel = (float *)scratch, *wide = panel + GEMM_QUANT_NR * GEMM_KC, *out = wide + GEMM_QUANT_NR * GEMM_KC;
 	float *a = out + (m1 - m0) * GEMM_TILE_N;
-#if VECTOR_BYTES == 64
+#if VECTOR_BYTES >= 32
 	const int by_rows = gemm_quant_by_rows(g, m1 - m0);
 	if (by_rows)
 		gemm_quant_rows(g, at, m0, m1, n0, n1, out, a);

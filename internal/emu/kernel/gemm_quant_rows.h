@@ -1,7 +1,7 @@
-/* Products of few rows with a quantised matrix, with AVX-512: B is read once, 64 bytes at a time, and its
+/* Products of few rows with a quantised matrix, with AVX2 or AVX-512: B is read once, a vector at a time, and its
  * elements become floats in registers. Sums over the elements that share a scale are multiplied by it.
  *
- * Element number lane·count + i of the 64 bytes is part i of them, where the 16 parts of 32 bits have count
+ * Element number lane·count + i of the vector is part i of it, where the lanes of 32 bits have count
  * elements each. So the elements need no moves between lanes; the floats that they meet are put in that order. */
 
 enum {
@@ -9,13 +9,15 @@ enum {
 	GEMM_QUANT_UNIT = 32, /* elements of a unit; scales are repeated for each */
 	GEMM_QUANT_STRIP = 12, /* columns whose scales are gathered at once */
 	GEMM_QUANT_DEEP = 1 << 16, /* largest K */
+	GEMM_QUANT_DEPTH = VECTOR_BYTES == 64 ? GEMM_KC : 64, /* rows of B that pass by at once: half a line of each stays in the caches */
 };
 
-static inline __attribute__((always_inline)) __m512 gemm_quant_part(const int bits, __m512i v, int i)
+#if VECTOR_BYTES == 64
+static inline __attribute__((always_inline)) vf32 gemm_quant_part(const int bits, __m512i v, int i)
 {
 	if (bits == 4) /* the table is indexed by the lowest four bits of each lane */
-		return _mm512_permutexvar_ps(_mm512_srli_epi32(v, (unsigned)(4 * i)), _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1));
-	return _mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_slli_epi32(v, (unsigned)(24 - 8 * i)), 24));
+		return (vf32)_mm512_permutexvar_ps(_mm512_srli_epi32(v, (unsigned)(4 * i)), _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1));
+	return (vf32)_mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_slli_epi32(v, (unsigned)(24 - 8 * i)), 24));
 }
 
 static inline __m512i gemm_quant_load(const char *p, int64_t bytes)
@@ -23,18 +25,45 @@ static inline __m512i gemm_quant_load(const char *p, int64_t bytes)
 	return _mm512_maskz_loadu_epi8(bytes < 64 ? _bzhi_u64(~0ULL, (uint32_t)bytes) : ~0ULL, p);
 }
 
+/* The scales of the units that so many lanes each belong to. */
+static inline vf32 gemm_quant_scales(const int lanes, const float *scale)
+{
+	const __m512i unit = lanes == 4 ? _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3)
+					: _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
+	return (vf32)_mm512_permutexvar_epi32(unit, _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)scale)));
+}
+
+static inline float gemm_quant_sum(vf32 x) { return _mm512_reduce_add_ps((__m512)x); }
+#else
+static inline __attribute__((always_inline)) vf32 gemm_quant_part(const int bits, __m256i v, int i)
+{
+	return (vf32)_mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(v, 32 - bits - bits * i), 32 - bits));
+}
+
+static inline __m256i gemm_quant_load(const char *p, int64_t bytes) { return gemm_some(p, bytes, 1); }
+
+static inline vf32 gemm_quant_scales(const int lanes, const float *scale)
+{
+	return lanes == 4 ? (vf32)_mm256_set_m128(_mm_set1_ps(scale[1]), _mm_set1_ps(scale[0])) : vset(scale[0]);
+}
+
+static inline float gemm_quant_sum(vf32 x)
+{
+	const v4f32 y = __builtin_shufflevector(x, x, 0, 1, 2, 3) + __builtin_shufflevector(x, x, 4, 5, 6, 7);
+	return (y[0] + y[2]) + (y[1] + y[3]);
+}
+#endif
+
 /* out[rows×cols] = x·B for columns whose elements along k are adjacent. scale has a row of units for each column. */
 static inline __attribute__((always_inline)) void
 gemm_quant_along(const int bits, const int rows, const int cols, int64_t k, const float *x, int64_t x_row, const char *b, int64_t b_col,
 		 const float *scale, int64_t units, float *out, int64_t out_row)
 {
-	const int count = 32 / bits, step = 16 * count, lanes = GEMM_QUANT_UNIT / count;
-	const __m512i unit = lanes == 4 ? _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3)
-					: _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
-	__m512 total[4][2] = {0};
+	const int count = 32 / bits, step = GEMM_LANES * count, lanes = GEMM_QUANT_UNIT / count;
+	vf32 total[4][2] = {0};
 	for (int64_t p = 0; p < k; p += step) {
-		__m512i v[4];
-		__m512 sum[4][2] = {0};
+		gemm_line v[4];
+		vf32 sum[4][2] = {0};
 #pragma GCC unroll 4
 		for (int j = 0; j < cols; j++) {
 			const char *from = b + j * b_col + p * bits / 8;
@@ -45,54 +74,53 @@ gemm_quant_along(const int bits, const int rows, const int cols, int64_t k, cons
 		for (int i = 0; i < count; i++)
 #pragma GCC unroll 4
 			for (int j = 0; j < cols; j++) {
-				const __m512 part = gemm_quant_part(bits, v[j], i);
+				const vf32 part = gemm_quant_part(bits, v[j], i);
 #pragma GCC unroll 2
 				for (int r = 0; r < rows; r++)
-					sum[j][r] = _mm512_fmadd_ps(part, _mm512_loadu_ps(x + r * x_row + p + 16 * i), sum[j][r]);
+					sum[j][r] += part * vload(x + r * x_row + p + GEMM_LANES * i);
 			}
 #pragma GCC unroll 4
 		for (int j = 0; j < cols; j++) {
-			const __m512i few = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(scale + j * units + p / GEMM_QUANT_UNIT)));
-			const __m512 s = (__m512)_mm512_permutexvar_epi32(unit, few);
+			const vf32 s = gemm_quant_scales(lanes, scale + j * units + p / GEMM_QUANT_UNIT);
 #pragma GCC unroll 2
 			for (int r = 0; r < rows; r++)
-				total[j][r] = _mm512_fmadd_ps(sum[j][r], s, total[j][r]);
+				total[j][r] += sum[j][r] * s;
 		}
 	}
 #pragma GCC unroll 4
 	for (int j = 0; j < cols; j++)
 #pragma GCC unroll 2
 		for (int r = 0; r < rows; r++)
-			out[r * out_row + j] = _mm512_reduce_add_ps(total[j][r]);
+			out[r * out_row + j] = gemm_quant_sum(total[j][r]);
 }
 
-/* sums[rows×16·count] = x·B over k rows of one group, of which 64 bytes lie at b. */
+/* sums[rows×lanes·count] = x·B over k rows of one group, of which a vector lies at b. */
 static inline __attribute__((always_inline)) void
-gemm_quant_across(const int bits, const int rows, int64_t k, const float *x, int64_t x_row, const char *b, int64_t b_row, int64_t bytes, float *sums)
+gemm_quant_across(const int bits, const int rows, int64_t k, const float *x, int64_t x_row, const char *b, int64_t b_row, int64_t bytes, int64_t ahead, float *sums)
 {
 	const int count = 32 / bits;
-	__m512 sum[2][8] = {0};
+	vf32 sum[2][8] = {0};
 	for (int64_t p = 0; p < k; p++, b += b_row) {
-		__builtin_prefetch(b + 32 * b_row, 0, 2); /* rows may be a multiple of 4 KiB apart, of which the first level holds few */
-		const __m512i v = gemm_quant_load(b, bytes);
+		__builtin_prefetch(b + ahead, 0, 2); /* rows may be a multiple of 4 KiB apart, of which the first level holds few */
+		const gemm_line v = gemm_quant_load(b, bytes);
 #pragma GCC unroll 8
 		for (int i = 0; i < count; i++) {
-			const __m512 part = gemm_quant_part(bits, v, i);
+			const vf32 part = gemm_quant_part(bits, v, i);
 #pragma GCC unroll 2
 			for (int r = 0; r < rows; r++)
-				sum[r][i] = _mm512_fmadd_ps(part, _mm512_set1_ps(x[r * x_row + p]), sum[r][i]);
+				sum[r][i] += part * vset(x[r * x_row + p]);
 		}
 	}
 #pragma GCC unroll 2
 	for (int r = 0; r < rows; r++) {
-		__m512i t[16];
+		gemm_line t[GEMM_LANES];
 #pragma GCC unroll 16
-		for (int i = 0; i < 16; i++)
-			t[i] = i < count ? (__m512i)sum[r][i] : _mm512_setzero_si512();
+		for (int i = 0; i < GEMM_LANES; i++)
+			t[i] = i < count ? (gemm_line)sum[r][i] : (gemm_line){0};
 		gemm_transpose(t);
 #pragma GCC unroll 16
-		for (int i = 0; i < 16; i++)
-			_mm512_mask_storeu_epi32(sums + r * 16 * count + i * count, (__mmask16)((1 << count) - 1), t[i]);
+		for (int i = 0; i < GEMM_LANES; i++)
+			gemm_put(sums + (r * GEMM_LANES + i) * count, t[i], count);
 	}
 }
 
@@ -134,12 +162,12 @@ gemm_quant_pack(const struct gemm *g, const struct gemm_at *at, int64_t m0, int6
 		const int64_t k = gemm_min(GEMM_KC, g->k - k0);
 		gemm_f32_pack_panel(block, 1, &g->a, at->a, m0, rows, k0, k);
 		for (int64_t r = 0; r < rows; r++)
-			for (int64_t p = 0; p < k; p += 16 * count) {
+			for (int64_t p = 0; p < k; p += GEMM_LANES * count) {
 				float *to = x->x + r * x->x_row + k0 + p;
 				const float *from = block + r * GEMM_KC + p;
-				for (int64_t lane = 0; lane < 16; lane++)
+				for (int64_t lane = 0; lane < GEMM_LANES; lane++)
 					for (int64_t i = 0; i < count && p + lane * count + i < k; i++)
-						to[16 * i + lane] = from[lane * count + i];
+						to[GEMM_LANES * i + lane] = from[lane * count + i];
 			}
 		for (int64_t r = 0; r < rows && g->offset.data != NULL; r++)
 			for (int64_t p = 0; p < k; p += GEMM_QUANT_UNIT) {
@@ -200,14 +228,14 @@ static void gemm_quant_rows_along(const struct gemm *g, const char *data, int64_
 
 static void gemm_quant_rows_across(const struct gemm *g, const char *data, int64_t rows, int64_t n0, int64_t n1, const struct gemm_quant_x *x, float *out)
 {
-	const int bits = g->b.dtype == DTYPE_INT4 ? 4 : 8;
-	const int64_t step = 512 / bits, b_row = g->b.row.stride * bits / 8;
+	const int bits = g->b.dtype == DTYPE_INT4 ? 4 : 8, pairs = VECTOR_BYTES == 64 || bits == 8; /* that have registers */
+	const int64_t step = 8 * VECTOR_BYTES / bits, b_row = g->b.row.stride * bits / 8;
 	float scale[GEMM_TILE_N], offset[GEMM_TILE_N], sums[2 * 128];
 	for (int64_t r = 0; r < rows; r++)
 		memset(out + r * GEMM_TILE_N, 0, GEMM_TILE_N * sizeof(float));
 	for (int64_t p = 0, k; p < g->k; p += k) {
 		const int64_t group = p / g->group;
-		k = gemm_min(gemm_min(GEMM_KC, (group + 1) * g->group - p), g->k - p);
+		k = gemm_min(gemm_min(GEMM_QUANT_DEPTH, (group + 1) * g->group - p), g->k - p);
 		for (int64_t j = n0; j < n1; j += 2 * 16) {
 			const int64_t cols = gemm_min(2 * 16, n1 - j);
 			float *s = scale + j - n0, *o = offset + j - n0;
@@ -220,9 +248,10 @@ static void gemm_quant_rows_across(const struct gemm *g, const char *data, int64
 		for (int64_t j = n0; j < n1; j += step) {
 			const int64_t cols = gemm_min(step, n1 - j), bytes = (cols * bits + 7) / 8;
 			const char *b = data + p * b_row + j * bits / 8;
-			for (int64_t r = 0; r < rows; r += 2) {
-				const int two = r + 1 < rows;
-#define ACROSS(bits, rows) gemm_quant_across(bits, rows, k, x->x + r * x->x_row + p, x->x_row, b, b_row, bytes, sums)
+			const int64_t ahead = VECTOR_BYTES == 64 ? 32 * b_row : j + 2 * step < n1 ? 64 : k * b_row + 64 - (n1 - n0) * bits / 8;
+			for (int64_t r = 0, two; r < rows; r += 1 + two) {
+				two = pairs && r + 1 < rows;
+#define ACROSS(bits, rows) gemm_quant_across(bits, rows, k, x->x + r * x->x_row + p, x->x_row, b, b_row, bytes, ahead, sums)
 				GEMM_QUANT_CASES(ACROSS)
 #undef ACROSS
 				for (int64_t y = r; y < r + 1 + two; y++) {

@@ -26,7 +26,7 @@
 		return;
 #define FEW_CASE(id, type, name)                                                                                       \
 	case id:                                                                                                       \
-		NAME(name##_few)(rows, cols, k, a, (const type *)data + offset, x, c, c_row, accumulate);              \
+		NAME(name##_few)(rows, cols, k, a, (const type *)data + offset, x, ahead, c, c_row, accumulate);       \
 		return;
 
 static void NAME(pack_part)(P *dst, int a_panel, int64_t w, int64_t k, int dtype, const char *data, int64_t offset,
@@ -57,7 +57,7 @@ static void NAME(store)(const struct gemm_matrix *x, char *data, int64_t row, in
 
 #ifdef FEW_ROWS
 static void NAME(few)(const struct gemm_matrix *x, const char *data, int64_t row, int64_t col, int64_t rows, int64_t cols,
-		      int64_t k, const P *a, T *c, int64_t c_row, int accumulate)
+		      int64_t k, const P *a, int64_t ahead, T *c, int64_t c_row, int accumulate)
 {
 	const int64_t offset = row * x->row.stride + col * x->col.stride;
 	switch (x->dtype) {
@@ -123,13 +123,13 @@ struct NAME(part) {
 	T *out;        /* the sums, in c itself or in scratch memory */
 	int64_t out_row;
 	int direct;    /* out is c: there may be nothing beyond n1 */
-	int once;      /* all of k is one block: rows are finished before the next ones, in the same memory */
+	int once;      /* all of k is one block: a band of rows is finished before the next one, in the same memory */
 };
 
 /* The sums of row i from column j on. */
 static inline T *NAME(sums)(const struct NAME(part) *s, int64_t i, int64_t j)
 {
-	return s->out + (s->once ? 0 : (i - s->m0) * s->out_row) + (j - s->n0);
+	return s->out + (s->once ? (i - s->m0) % GEMM_BAND : i - s->m0) * s->out_row + (j - s->n0);
 }
 
 /* Adds the products with B's panel of columns [j, j+cols) to out; a has the cells of the rows. */
@@ -149,28 +149,55 @@ static void NAME(block)(const struct NAME(part) *s, int64_t i, int64_t rows, int
 		memcpy(c + r * s->out_row, edge + r * NR, (size_t)cols * sizeof(T));
 }
 
-/* Finishes rows of c whose sums are complete. */
-static void NAME(finish_rows)(const struct NAME(part) *s, int64_t i, int64_t rows)
+/* Finishes rows [i, end) of c, whose sums are complete. */
+static void NAME(finish_rows)(const struct NAME(part) *s, int64_t i, int64_t end)
 {
-	for (int64_t j = s->n0; !s->direct && j < s->n1; j += NR)
-		NAME(finish)(s->g, s->at, i, rows, j, gemm_min(NR, s->n1 - j), NAME(sums)(s, i, j), s->out_row);
+	for (; !s->direct && i < end; i += GEMM_MR)
+		for (int64_t j = s->n0; j < s->n1; j += NR)
+			NAME(finish)(s->g, s->at, i, gemm_min(GEMM_MR, end - i), j, gemm_min(NR, s->n1 - j), NAME(sums)(s, i, j), s->out_row);
+}
+
+/* Adds the products of a register block of rows before end with the panels of a block of B from column j on. */
+static inline __attribute__((always_inline)) void
+NAME(sum_row)(const struct NAME(part) *s, int64_t i, int64_t end, int64_t j, const P *a, int64_t a_row, int read_b, int64_t k0, int64_t k)
+{
+	const struct gemm *g = s->g;
+	const int64_t rows = gemm_min(GEMM_MR, end - i), n1 = gemm_min(j + GEMM_PANELS * NR, s->n1), cells = (k + GROUP - 1) / GROUP;
+	for (int64_t cols; j < n1; j += cols) {
+		const P *in = (const P *)((const ELEMENT *)s->at->b + k0 * g->b.row.stride + j);
+#if GROUP == 1
+		if (read_b && rows == 1 && n1 - j >= 8 * VL) {
+			cols = 8 * VL;
+			NAME(wide)(k, a, in, g->b.row.stride, NAME(sums)(s, i, j), k0 > 0);
+			continue;
+		}
+#endif
+		cols = gemm_min(NR, n1 - j);
+		P *b = s->b + (j - s->n0) * GEMM_KC;
+		if (read_b && cols == NR) {
+			NAME(block)(s, i, rows, j, cols, cells, a, a_row, in, g->b.row.stride, k0 > 0);
+			continue;
+		}
+		if (i == s->m0) /* Packed right before its first use, it is still in the first-level cache. */
+			NAME(pack_panel)(b, 0, &g->b, s->at->b, j, cols, k0, k);
+		NAME(block)(s, i, rows, j, cols, cells, a, a_row, b, NR, k0 > 0);
+	}
 }
 
 /* Adds the products over the block of k elements from k0 on to out, and finishes c after the last. */
 static void NAME(sum)(const struct NAME(part) *s, int64_t k0, int64_t k)
 {
 	const struct gemm *g = s->g;
-	const int64_t cells = (k + GROUP - 1) / GROUP;
 	const int plain_a = gemm_plain(&g->a.row) && gemm_plain(&g->a.col);
 	const int plain_b = gemm_plain(&g->b.row) && gemm_plain(&g->b.col);
 	/* Packing pays off only if a panel is read often enough: by more rows than these, as measurements say. */
 	const int read_a = CELL_STEP * A_ROWS == 1 && plain_a && g->a.dtype == NATIVE && g->a.col.stride == 1 && k % GROUP == 0 &&
-			   g->a.row.stride % GROUP == 0 && g->a.row.stride <= GROUP * GEMM_KC && s->n1 - s->n0 <= 4 * NR;
+			   g->a.row.stride % GROUP == 0 && g->a.row.stride <= GROUP * GEMM_KC && s->n1 - s->n0 <= (VECTOR_BYTES == 64 ? 4 : 8) * NR;
 	const int read_b = GROUP == 1 && plain_b && g->b.dtype == NATIVE && g->b.col.stride == 1 &&
 			   (s->m1 - s->m0 <= 28 || (s->m1 - s->m0 <= 224 && g->b.row.stride <= GEMM_KC));
 
-	for (int64_t i = s->m0; i < s->m1; i += GEMM_MR) {
-		const int64_t rows = gemm_min(GEMM_MR, s->m1 - i);
+	for (int64_t i = s->m0, end; i < s->m1; i = end) {
+		end = gemm_min(i + GEMM_BAND, s->m1);
 		const int64_t packed = (i - s->m0) % GEMM_STRIP;
 		const P *a = s->a + packed * GEMM_KC;
 		int64_t a_row = GEMM_KC;
@@ -180,28 +207,11 @@ static void NAME(sum)(const struct NAME(part) *s, int64_t k0, int64_t k)
 		} else if (packed == 0) {
 			NAME(pack_panel)(s->a, 1, &g->a, s->at->a, i, gemm_min(GEMM_STRIP, s->m1 - i), k0, k);
 		}
-		for (int64_t j = s->n0, cols; j < s->n1; j += cols) {
-#if GROUP == 1
-			if (read_b && rows == 1 && s->n1 - j >= 8 * VL) {
-				const P *in = (const P *)s->at->b + k0 * g->b.row.stride + j;
-				cols = 8 * VL;
-				NAME(wide)(k, a, in, g->b.row.stride, NAME(sums)(s, i, j), k0 > 0);
-				continue;
-			}
-#endif
-			cols = gemm_min(NR, s->n1 - j);
-			P *b = s->b + (j - s->n0) * GEMM_KC;
-			if (read_b && cols == NR) {
-				const P *in = (const P *)((const ELEMENT *)s->at->b + k0 * g->b.row.stride + j);
-				NAME(block)(s, i, rows, j, cols, cells, a, a_row, in, g->b.row.stride, k0 > 0);
-				continue;
-			}
-			if (i == s->m0) /* Packed right before its first use, it is still in the first-level cache. */
-				NAME(pack_panel)(b, 0, &g->b, s->at->b, j, cols, k0, k);
-			NAME(block)(s, i, rows, j, cols, cells, a, a_row, b, NR, k0 > 0);
-		}
+		for (int64_t first = s->n0; first < s->n1; first += GEMM_PANELS * NR)
+			for (int64_t r = i; r < end; r += GEMM_MR)
+				NAME(sum_row)(s, r, end, first, a + (r - i) * a_row, a_row, read_b, k0, k);
 		if (k0 + k >= g->k)
-			NAME(finish_rows)(s, i, rows);
+			NAME(finish_rows)(s, i, end);
 	}
 }
 
@@ -212,17 +222,20 @@ static void NAME(few_tile)(const struct NAME(part) *s)
 {
 	const struct gemm *g = s->g;
 	const int64_t rows = s->m1 - s->m0, block = GEMM_KC * GROUP, piece = 16 * block;
-	const int64_t strip = g->b.col.stride == 1 ? GEMM_TILE_N : 16;
+	const int64_t strip = g->b.col.stride == 1 ? GEMM_TILE_N : GEMM_COLUMNS, far = GEMM_AHEAD / dtype_size(g->b.dtype);
 	for (int64_t k0 = 0; k0 == 0 || k0 < g->k; k0 += piece) {
 		const int64_t end = gemm_min(k0 + piece, g->k);
 		for (int64_t p = k0; p < end; p += block)
 			NAME(pack_panel)(s->b + (p - k0) / GROUP * FEW_ROWS, 1, &g->a, s->at->a, s->m0, rows, p, gemm_min(block, end - p));
 		for (int64_t j = s->n0; j < s->n1; j += strip)
-			for (int64_t p = k0; p == 0 || p < end; p += block)
+			for (int64_t p = k0; p == 0 || p < end; p += block) {
+				/* Near the end of columns the first elements of the next ones are fetched ahead. */
+				const int64_t ahead = far + (VECTOR_BYTES < 64 && p + far >= end ? strip * g->b.col.stride - (end - k0) : 0);
 				NAME(few)(&g->b, s->at->b, p, j, rows, gemm_min(strip, s->n1 - j), gemm_min(block, end - p),
-					  s->b + (p - k0) / GROUP * FEW_ROWS, s->out + (j - s->n0), s->out_row, p > 0);
+					  s->b + (p - k0) / GROUP * FEW_ROWS, ahead, s->out + (j - s->n0), s->out_row, p > 0);
+			}
 	}
-	NAME(finish_rows)(s, s->m0, rows);
+	NAME(finish_rows)(s, s->m0, s->m1);
 }
 #endif
 
