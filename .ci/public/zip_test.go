@@ -56,7 +56,7 @@ func TestModuleZip(t *testing.T) {
 		require.True(t, ok, f.Name)
 		have[name] = true
 		assert.False(t, strings.HasPrefix(name, "testdata/"), name)
-		assert.False(t, strings.HasPrefix(name, ".ci/public/"), name)
+		assert.False(t, strings.HasPrefix(name, ".ci/"), name)
 		assert.False(t, strings.HasPrefix(name, "examples/"), name)
 		assert.False(t, strings.HasPrefix(name, "internal/npugen/"), name)
 		assert.False(t, strings.HasPrefix(name, "internal/conformance/"), name)

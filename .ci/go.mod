@@ -1,6 +1,6 @@
-// What the public sees, checked as they see it. These checks need modules that the library
+// The checks are no part of the library's download, and those of package public need modules that the library
 // does not, so they are a module of their own.
-module public
+module ci
 
 go 1.26.8
 
