@@ -32,8 +32,8 @@ import (
 // or, where the CPU multiplies pairs of bfloat16, of 512, in ascending order, and in a block of floats,
 // but not of such pairs, over runs of 32, whatever the strides, the storage and the number of threads;
 // where Out is small and K long, over up to 16 parts of K that are summed on their own. CPUs that multiply pairs take
-// subnormal bfloat16 numbers for zero, and those with AMX add the pairs of all blocks to one sum. On arm64 an
-// instruction adds two pairs; it rounds their sums to odd and takes subnormal ones for zero.
+// subnormal bfloat16 numbers for zero, and those with AMX add the pairs of all blocks to one sum. On arm64 they
+// add two pairs at a time, round sums to odd and take subnormal sums for zero, too.
 type Product struct {
 	Out, A, B View
 	Add       *View // nil for no addend

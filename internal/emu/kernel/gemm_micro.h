@@ -4,8 +4,8 @@
  *
  * The kernel multiplies cells of type P: one element of A or B, or GROUP elements that follow
  * each other along k, which an instruction of a matrix unit multiplies and adds at once.
- * MULADD(sum, a, b) does so for vectors of cells, of which a is SPREAD of one cell: it fills all lanes.
- * In a panel of A the cells of A_ROWS rows alternate, one of each row; GEMM_MR and tiles of storage are multiples.
+ * MULADD(sum, a, b) does so for vectors of cells, where a is SPREAD of one cell, by default that cell in all lanes.
+ * The cells of A_ROWS rows alternate in a panel of A; GEMM_MR and the tiles of A's storage are multiples of it.
  *
  * With MULADD_EXCESS the MULADD of cells of a that are zero adds something, too, which is subtracted.
  *

@@ -5,7 +5,8 @@
  *   LOAD4(p)      a vector v4 of four adjacent ones
  *   STORE1(p, x)  writes one element
  *   STOREV(p, v)  writes a vector V; optional
- *   LINE(p, n)    a gemm_line of n adjacent elements and then zeros; optional
+ *   LINE(p, n)    a gemm_line of n adjacent elements and then zeros; optional (else see
+ *                 gemm_cells.h if GROUP is not 1)
  *   WIDEN(x)      a gemm_line of adjacent elements of 16 bits; optional
  *   HALF(x, odd)  the even or the odd ones of pairs of elements of 16 bits, in place of WIDEN; optional
  *   CROSS(p, row, left, n) if GROUP is not 1: n cells of an element each of GROUP rows, of which left exist,
