@@ -117,7 +117,7 @@ func (c gemmCase) check(t testing.TB, r *rand.Rand) {
 func TestGemm(t *testing.T) {
 	sizes := []struct{ m, n, k int64 }{
 		{0, 3, 2}, {3, 0, 2}, {3, 2, 0}, {1, 1, 1}, {1, 17, 5}, {17, 1, 5}, {5, 3, 300}, {6, 16, 256}, {7, 33, 257},
-		{13, 15, 16}, {31, 64, 3}, {85, 70, 40}, {170, 65, 515}, {4, 37, 1031},
+		{13, 15, 16}, {31, 64, 3}, {85, 70, 40}, {170, 65, 515}, {4, 37, 1031}, {200, 150, 33},
 	}
 	types := []struct{ a, b, out dtype.Type }{
 		{dtype.Float32, dtype.Float32, dtype.Float32},
@@ -193,6 +193,38 @@ func TestGemmIsReproducible(t *testing.T) {
 					a.Shape = []int64{rows, k}
 					require.NoError(t, kernel.Gemm(kernel.Product{Out: part, A: a, B: b, Alpha: 1}))
 					require.Equal(t, want[:rows*n], kerneltest.Values(part), "%v, %d rows", d, rows)
+				}
+			}
+		}
+	})
+}
+
+// TestGemmOfFewRows checks that rows alone, for which B is not packed, have the bits that they have among
+// others, where vectors of columns and of elements along K are partial.
+func TestGemmOfFewRows(t *testing.T) {
+	const most = 9
+	kerneltest.EachVariant(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(13, 14))
+		for _, d := range []dtype.Type{dtype.Float32, dtype.Float16, dtype.BFloat16} {
+			for _, l := range []kerneltest.Layout{kerneltest.Contiguous, kerneltest.Transposed} {
+				for i, n := range []int64{1, 7, 8, 9, 16, 23, 33, 64, 71, 515} {
+					k := []int64{1, 15, 16, 17, 31, 33, 63, 64, 257, 4111}[(i*7+3)%10]
+					a := kerneltest.New(t, d, kerneltest.Contiguous, []int64{most, k}, numbers(r, d, most*k))
+					b := kerneltest.New(t, d, l, []int64{k, n}, numbers(r, d, k*n))
+					product := func(rows int64) []float64 {
+						out := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{rows, n}, nil)
+						// With a batch of one, a long K is not split in parts.
+						batch := func(v kernel.View, m, n int64) kernel.View {
+							v.Shape, v.Strides = []int64{1, m, n}, append([]int64{0}, v.Strides...)
+							return v
+						}
+						require.NoError(t, kernel.Gemm(kernel.Product{Out: batch(out, rows, n), A: batch(a, rows, k), B: batch(b, k, n), Alpha: 1}))
+						return kerneltest.Values(out)
+					}
+					want := product(most)
+					for rows := range int64(5) {
+						require.Equal(t, want[:rows*n], product(rows), "%v %v, %d rows of %d by %d", d, l, rows, k, n)
+					}
 				}
 			}
 		}

@@ -123,21 +123,29 @@ func TestQuantWeight(t *testing.T) {
 
 // TestQuantWeightIsReproducible checks that results depend neither on the number of threads nor on the other rows.
 func TestQuantWeightIsReproducible(t *testing.T) {
-	q := quantised{m: 2, k: 512, n: 1500, group: 64, bits: 4, layout: kerneltest.Transposed, offset: true}
-	w := q.weight(t)
-	w.Scale = kerneltest.New(t, dtype.Float16, kerneltest.Contiguous, []int64{8, q.n}, []float64{0.3, 0.7, 0.1})
-	x := kerneltest.New(t, dtype.BFloat16, kerneltest.Contiguous, []int64{q.m, q.k}, []float64{0.3, -0.7, 0.11, 2.3, 0.9})
-	run := func(x kernel.View) []float64 {
-		out := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{x.Shape[0], q.n}, nil)
-		require.NoError(t, w.Product(out, x, kernel.View{}))
-		return kerneltest.Values(out)
+	for _, layout := range []kerneltest.Layout{kerneltest.Contiguous, kerneltest.Transposed} {
+		for _, bits := range []int{4, 8} {
+			t.Run(fmt.Sprintf("int%d %v", bits, layout), func(t *testing.T) {
+				q := quantised{m: 3, k: 512, n: 1500, group: 64, bits: bits, layout: layout, offset: true}
+				w := q.weight(t)
+				w.Scale = kerneltest.New(t, dtype.Float16, kerneltest.Contiguous, []int64{8, q.n}, []float64{0.3, 0.7, 0.1})
+				x := kerneltest.New(t, dtype.BFloat16, kerneltest.Contiguous, []int64{q.m, q.k}, []float64{0.3, -0.7, 0.11, 2.3, 0.9})
+				run := func(x kernel.View) []float64 {
+					out := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{x.Shape[0], q.n}, nil)
+					require.NoError(t, w.Product(out, x, kernel.View{}))
+					return kerneltest.Values(out)
+				}
+				all := run(x)
+				for _, n := range []int{1, 2, 7} {
+					kerneltest.Threads(t, n)
+					require.Equal(t, all, run(x), "%d threads", n)
+				}
+				for i := range q.m {
+					require.Equal(t, all[i*q.n:(i+1)*q.n], run(x.Narrow(0, i, 1)), "row %d", i)
+				}
+			})
+		}
 	}
-	both := run(x)
-	for _, n := range []int{1, 2, 7} {
-		kerneltest.Threads(t, n)
-		require.Equal(t, both, run(x), "%d threads", n)
-	}
-	require.Equal(t, both[q.n:], run(x.Narrow(0, 1, 1)))
 }
 
 func TestQuantWeightRefuses(t *testing.T) {
