@@ -52,6 +52,7 @@ static inline double combine_dot(const float *x, const float *y, int64_t n)
 		sum += vload(x + i) * vload(y + i);
 	for (; i < n; i++)
 		tail += (double)x[i] * y[i];
+#pragma GCC unroll 16
 	for (int k = 0; k < VECTOR_FLOATS; k++)
 		tail += sum[k];
 	return tail;

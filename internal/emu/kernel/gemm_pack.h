@@ -300,6 +300,7 @@ SRC(pack_rows)(P *restrict dst, const int64_t dst_row, int64_t w, int64_t h, con
 	if (x_stride == 1) {
 		for (; y < h; y++) {
 			int64_t x = 0;
+#pragma GCC unroll 4
 			for (; x + 4 <= w; x += 4)
 				STORE4(dst + y * dst_row + x, LOAD4(src + y * y_stride + x));
 			for (; x < w; x++)

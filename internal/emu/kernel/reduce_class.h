@@ -28,7 +28,7 @@ typedef struct {
 		T part[PARTS]; /* no other pointer reaches it, so that it can stay in registers */ \
 		memcpy(part, state, sizeof(part)); \
 		for (; i + PARTS <= n; i += PARTS) \
-			for (int k = 0; k < PARTS; k++) { \
+			_Pragma("GCC unroll 16") for (int k = 0; k < PARTS; k++) { \
 				T a = part[k], x = in[i + k]; \
 				part[k] = (T)(step); \
 			} \

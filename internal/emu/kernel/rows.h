@@ -13,11 +13,22 @@ static inline void add_products(double *sums, const float *a, const float *b, in
 	int64_t i = 0;
 	memcpy(part, sums, sizeof(part));
 	for (; i + PARTS <= n; i += PARTS)
+#pragma GCC unroll 16
 		for (int k = 0; k < PARTS; k++)
 			part[k] += (double)a[i + k] * (double)b[i + k];
 	memcpy(sums, part, sizeof(part));
 	for (int k = 0; i < n; i++, k++)
 		sums[k] += (double)a[i] * (double)b[i];
+}
+
+/* Adds the PARTS sums to the first, as merge_SUM_f64 does. */
+static inline void add_parts(double *sums)
+{
+#pragma GCC unroll 4
+	for (int half = PARTS / 2; half > 0; half /= 2)
+#pragma GCC unroll 8
+		for (int k = 0; k < half; k++)
+			sums[k] += sums[k + half];
 }
 
 /* Runs a block for each n elements of a row, which start at the cursor. */
@@ -56,8 +67,7 @@ static void rms_norm_(const struct norm *o, int64_t lo, int64_t hi)
 			x = fetch_f32(x_row, &o->x, s, &at, n);
 			add_products(sums, x, x, n);
 		}
-		for (int half = PARTS / 2; half > 0; half /= 2)
-			merge_SUM_f64(sums, sums + half, half);
+		add_parts(sums);
 		float rstd = (float)(1 / sqrt(sums[0] / (double)o->width + o->eps));
 		if (o->rstd.data)
 			store_f32(o->rstd.data + cursor_offset(&start, s, o->rstd.stride) * dtype_size(o->rstd.dtype), &rstd, o->rstd.dtype, 1);
@@ -87,8 +97,7 @@ static void rms_norm_grad_(const struct norm *o, int64_t lo, int64_t hi, double 
 			LANEWISE g[i] = dy[i] * gamma[i];
 			add_products(sums, g, x, n);
 		}
-		for (int half = PARTS / 2; half > 0; half /= 2)
-			merge_SUM_f64(sums, sums + half, half);
+		add_parts(sums);
 		load_f32(&rstd, o->rstd.data + cursor_offset(&start, s, o->rstd.stride) * dtype_size(o->rstd.dtype), o->rstd.dtype, 1);
 		float mean = (float)(sums[0] / (double)o->width) * rstd * rstd;
 		at = start;

@@ -231,6 +231,7 @@ static inline vf32 vsine(vf32 x, int32_t quarter)
 	c = (c * z - 0.5f) * z + 1;
 	vf32 y = vselect((k & 1) != 0, c, s);
 	y = (vf32)((vu32)y ^ ((vu32)(k & 2) << 30));
+#pragma GCC unroll 16
 	for (int i = 0; i < VECTOR_FLOATS; i++)
 		if (!(x[i] < 0x1p22f && x[i] > -0x1p22f))
 			y[i] = quarter ? cosf(x[i]) : sinf(x[i]);
