@@ -183,6 +183,15 @@ func ScatterNumber(op ScatterOp, into View, n Number, axis int, index View) erro
 
 // FillAt sets the elements of the slices of into at the given indices along axis to n.
 func FillAt(into View, n Number, axis int, at []int64) error {
+	size := into.Shape[axis]
+	if rest := (View{Shape: into.Shape[axis+1:]}).Len(); rest >= 256 && !slices.ContainsFunc(at, func(i int64) bool { return i < -size || i >= size }) {
+		for _, i := range at {
+			if err := Fill(into.Select(axis, (i+size)%size), n); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	list, release := temporary(dtype.Int64, []int64{int64(len(at))})
 	defer release()
 	copy(list.ints(), at)

@@ -33,11 +33,30 @@ static JOIN(loop, S) *const JOIN(ops, S)[OPS] = {GENERIC_OPS(ENTRY) DUAL_OPS(ENT
 /* Computes in double, one element at a time. */
 #define DOUBLE_LOOP(id, expression) \
 	LOOP_BEGIN(id) \
-	for (int64_t i = 0; i < n; i++) { \
+	LANEWISE { \
 		INPUTS(double) \
 		out[i] = (T)(expression); \
 	} \
 	}
+
+/* Computes the elements of which the quick formula makes NaN with the exact one. */
+#define QUICK_LOOP_f32(id, quick, exact) \
+	LOOP_BEGIN(id) \
+	T result[CHUNK]; \
+	int32_t nan = 0; \
+	LANEWISE { \
+		INPUTS(double) \
+		result[i] = (T)(quick); \
+		nan |= result[i] != result[i]; \
+	} \
+	for (int64_t i = 0; nan && i < n; i++) \
+		if (result[i] != result[i]) { \
+			INPUTS(double) \
+			result[i] = (T)(exact); \
+		} \
+	memcpy(out, result, (size_t)n * sizeof(T)); \
+	}
+#define QUICK_LOOP_f64(id, quick, exact) DOUBLE_LOOP(id, exact)
 
 /* Computes one vector at a time; the rest of a chunk is copied to a padded vector. */
 #define VECTOR_LOOP(id, expression) \
@@ -88,14 +107,17 @@ DUAL_OPS(DUAL_LOOP)
 MODULO_OPS(JOIN(MODULO_LOOP, S))
 FLOAT_OPS(LOOP)
 MATH_OPS(JOIN(MATH_LOOP, S))
+QUICK_OPS(JOIN(QUICK_LOOP, S))
 SPECIAL_OPS(DOUBLE_LOOP)
 static JOIN(loop, S) *const JOIN(ops, S)[OPS] = {
-	GENERIC_OPS(ENTRY) DUAL_OPS(ENTRY) MODULO_OPS(ENTRY) FLOAT_OPS(ENTRY) MATH_OPS(ENTRY) SPECIAL_OPS(ENTRY)
+	GENERIC_OPS(ENTRY) DUAL_OPS(ENTRY) MODULO_OPS(ENTRY) FLOAT_OPS(ENTRY) MATH_OPS(ENTRY) QUICK_OPS(ENTRY) SPECIAL_OPS(ENTRY)
 };
 #undef DOUBLE_LOOP
 #undef VECTOR_LOOP
 #undef MATH_LOOP_f32
 #undef MATH_LOOP_f64
+#undef QUICK_LOOP_f32
+#undef QUICK_LOOP_f64
 #undef MODULO_LOOP_f32
 #undef MODULO_LOOP_f64
 #endif

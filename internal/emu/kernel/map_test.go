@@ -180,6 +180,17 @@ var floatCases = []mapCase{
 	}, lo: -4, hi: 4, ulps: 6, params: []kernel.Number{kernel.Real(1.5), kernel.Real(2), kernel.Real(.5)}},
 	{name: "pow", op: kernel.Pow, inputs: 2, f: func(x, y, _, _, _, _ float64) float64 { return math.Pow(x, y) }, lo: .1, hi: 4, ulps: 1, ulps64: 4},
 	{name: "erfinv", op: kernel.Erfinv, inputs: 1, f: func(x, _, _, _, _, _ float64) float64 { return math.Erfinv(x) }, lo: -1, hi: 1, ulps: 64},
+	{name: "cube", op: kernel.Cube, inputs: 1, f: func(x, _, _, _, _, _ float64) float64 { return x * x * x }, lo: -9, hi: 9, ulps: 2, special: []float64{math.NaN(), math.Inf(-1), 0}},
+	{name: "tan", op: kernel.Tan, inputs: 1, f: func(x, _, _, _, _, _ float64) float64 { return math.Tan(x) }, lo: -20, hi: 20, ulps: 2, special: weird, ulps64: 300},
+	{name: "sinh", op: kernel.Sinh, inputs: 1, f: func(x, _, _, _, _, _ float64) float64 { return math.Sinh(x) }, lo: -9, hi: 9, ulps: 2, special: weird, ulps64: 8},
+	{name: "cosh", op: kernel.Cosh, inputs: 1, f: func(x, _, _, _, _, _ float64) float64 { return math.Cosh(x) }, lo: -9, hi: 9, ulps: 2, special: weird, ulps64: 16},
+	{name: "atan", op: kernel.Atan, inputs: 1, f: func(x, _, _, _, _, _ float64) float64 { return math.Atan(x) }, lo: -9, hi: 9, ulps: 2, special: weird, ulps64: 16},
+	{name: "atanh", op: kernel.Atanh, inputs: 1, f: func(x, _, _, _, _, _ float64) float64 { return math.Atanh(x) }, lo: -1, hi: 1, ulps: 2, special: weird, ulps64: 16},
+	{name: "atan2", op: kernel.Atan2, inputs: 2, f: func(x, y, _, _, _, _ float64) float64 { return math.Atan2(x, y) }, lo: -9, hi: 9, ulps: 2, special: weird, ulps64: 16},
+	{name: "erfc", op: kernel.Erfc, inputs: 1, f: func(x, _, _, _, _, _ float64) float64 { return math.Erfc(x) }, lo: -4, hi: 9, ulps: 3, special: weird, ulps64: 16},
+	{name: "soft margin", op: kernel.SoftMargin, inputs: 2, f: func(x, y, _, _, _, _ float64) float64 {
+		return math.Max(-x*y, 0) + math.Log1p(math.Exp(-math.Abs(x*y)))
+	}, lo: -9, hi: 9, ulps: 3, special: weird},
 	{name: "remainder", op: kernel.Remainder, inputs: 2, f: func(x, y, _, _, _, _ float64) float64 { return x - y*math.Floor(x/y) }, lo: 1, hi: 2, ulps: 16},
 }
 

@@ -4,6 +4,35 @@
 
 const uint64_t zero_element[2];
 
+#define FILL_RUN(W) \
+	do { \
+		W *to = (W *)dst, one = *(const W *)src; \
+		for (int64_t i = 0; i < n; i++) \
+			to[i] = one; \
+	} while (0)
+
+/* A run of one element, or of bytes in reverse order; reports whether it was one. */
+static int move_quickly(char *dst, int64_t to_stride, const char *src, int64_t from_stride, int32_t size, int64_t n)
+{
+	if (to_stride != 1 || from_stride > 0 || from_stride < -1 || (from_stride && size > 1))
+		return 0;
+	if (from_stride < 0) {
+		for (; n >= 8; n -= 8, dst += 8, src -= 8)
+			*(word64 *)dst = __builtin_bswap64(*(const word64 *)(src - 7));
+		for (; n > 0; n--)
+			*dst++ = *src--;
+		return 1;
+	}
+	switch (size) {
+	case 1: memset(dst, *src, (size_t)n); break;
+	case 2: FILL_RUN(word16); break;
+	case 4: FILL_RUN(word32); break;
+	case 8: FILL_RUN(word64); break;
+	default: return 0;
+	}
+	return 1;
+}
+
 void move_elements(const struct space *s, const struct operand *to, const struct operand *from, int32_t size, int64_t lo, int64_t hi)
 {
 	int32_t last = s->rank - 1;
@@ -12,7 +41,8 @@ void move_elements(const struct space *s, const struct operand *to, const struct
 		run = hi - lo < c.left ? hi - lo : c.left;
 		char *dst = to->data + cursor_offset(&c, s, to->stride) * size;
 		const char *src = from->data + cursor_offset(&c, s, from->stride) * size;
-		move_run(dst, to->stride[last], src, from->stride[last], size, run);
+		if (!move_quickly(dst, to->stride[last], src, from->stride[last], size, run))
+			move_run(dst, to->stride[last], src, from->stride[last], size, run);
 		cursor_advance(&c, s, run);
 	}
 }

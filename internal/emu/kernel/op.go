@@ -13,6 +13,7 @@ const (
 	Neg           Op = C.OP_NEG
 	Sign          Op = C.OP_SIGN
 	Square        Op = C.OP_SQUARE
+	Cube          Op = C.OP_CUBE
 	Relu          Op = C.OP_RELU
 	Add           Op = C.OP_ADD
 	ReverseSub    Op = C.OP_RSUB

@@ -11,6 +11,7 @@
 	OP(NEG, -x) \
 	OP(SIGN, (x > 0) - (x < 0)) \
 	OP(SQUARE, x * x) \
+	OP(CUBE, x * x * x) \
 	OP(RELU, x < 0 ? 0 : x) \
 	OP(ADD, x + u * y) \
 	OP(RSUB, y - u * x) \
@@ -108,7 +109,7 @@
 
 /* The expression on vectors of floats, then the one on doubles. */
 #define MATH_OPS(OP) \
-	OP(EXP, vexp(x), exp(x)) \
+	OP(EXP, vexp(x), exp_double(x)) \
 	OP(EXP2, vexp2(x), exp2(x)) \
 	OP(EXPM1, vexpm1(x), expm1(x)) \
 	OP(LOG, vlog(x), log(x)) \
@@ -141,31 +142,36 @@
 	OP(ELU_RESULT_GRAD, vselect(y > 0, x * v, x * w * (y + v * u)), y > 0 ? x * v : x * w * (y + v * u)) \
 	OP(LOG_ADD_EXP, vlog_add_exp(x, y), log_add_exp(x, y))
 
+/* Computed in double: for floats with a formula of quick.h, else, and where that is NaN, with libm. */
+#define QUICK_OPS(OP) \
+	OP(TAN, quick_tan(x), tan(x)) \
+	OP(SINH, quick_sinh(x), sinh(x)) \
+	OP(COSH, quick_cosh(x), cosh(x)) \
+	OP(ATAN, quick_atan2(x, 1), atan(x)) \
+	OP(ATANH, quick_atanh(x), atanh(x)) \
+	OP(ATAN2, quick_atan2(x, y), atan2(x, y)) \
+	OP(ERFC, quick_erfc(x), erfc(x)) \
+	OP(ERFINV, quick_erfinv(x), erfinv(x)) \
+	OP(LOGIT, quick_logit(x, u), logit(x, u)) \
+	OP(LOG_ADD_EXP2, quick_log_add_exp2(x, y), log_add_exp(x * M_LN2, y * M_LN2) * M_LOG2E) \
+	OP(LOGIT_ENTROPY, (1 - y) * x + (1 + (z - 1) * y) * quick_softplus(-x), \
+		(1 - y) * x + (1 + (z - 1) * y) * softplus(-x, 1, INFINITY)) \
+	OP(SOFT_MARGIN, quick_softplus(-x * y), softplus(-x * y, 1, INFINITY))
+
 /* Rare functions, computed in double with libm for both classes. */
 #define SPECIAL_OPS(OP) \
-	OP(TAN, tan(x)) \
-	OP(SINH, sinh(x)) \
-	OP(COSH, cosh(x)) \
-	OP(ATAN, atan(x)) \
 	OP(ASINH, asinh(x)) \
 	OP(ACOSH, acosh(x)) \
-	OP(ATANH, atanh(x)) \
-	OP(ATAN2, atan2(x, y)) \
-	OP(ERFC, erfc(x)) \
-	OP(ERFINV, erfinv(x)) \
 	OP(LGAMMA, log_gamma(x)) \
 	OP(DIGAMMA, digamma(x)) \
 	OP(SINC, x == 0 ? 1 : sin(M_PI * x) / (M_PI * x)) \
-	OP(LOGIT, logit(x, u)) \
 	OP(LOGIT_GRAD, logit_grad(x, y, u)) \
 	OP(XLOGY, y != y ? y : x == 0 ? 0 : x * log(y)) \
 	OP(XLOG1PY, y != y ? y : x == 0 ? 0 : x * log1p(y)) \
-	OP(LOG_ADD_EXP2, log_add_exp(x * M_LN2, y * M_LN2) * M_LOG2E) \
 	OP(ACOS_GRAD, -x / sqrt(1 - y * y)) \
 	OP(ATAN_GRAD, x / (1 + y * y)) \
 	OP(ASINH_GRAD, x / cosh(y)) \
 	OP(BINARY_ENTROPY, -(y * greatest(log(x), -100) + (1 - y) * greatest(log1p(-x), -100))) \
-	OP(LOGIT_ENTROPY, (1 - y) * x + (1 + (z - 1) * y) * softplus(-x, 1, INFINITY)) \
 	OP(LOGIT_ENTROPY_SLOPE, (z * y + 1 - y) * sigmoid(x) - z * y) \
 	OP(LOGIT_ENTROPY_TARGET_SLOPE, z * softplus(-x, 1, INFINITY) - softplus(x, 1, INFINITY)) \
 	OP(RELATIVE_ENTROPY, y * (log(y) - x)) \
@@ -174,13 +180,12 @@
 	OP(LOG_RELATIVE_ENTROPY, exp(y) * (y - x)) \
 	OP(LOG_RELATIVE_ENTROPY_SLOPE, -exp(y)) \
 	OP(LOG_RELATIVE_ENTROPY_TARGET_SLOPE, exp(y) * (y - x + 1)) \
-	OP(SOFT_MARGIN, softplus(-x * y, 1, INFINITY)) \
 	OP(SOFT_MARGIN_SLOPE, -y * sigmoid(-x * y))
 
 #define OP_NUMBER(id, ...) OP_##id,
 enum {
 	GENERIC_OPS(OP_NUMBER) DUAL_OPS(OP_NUMBER) MODULO_OPS(OP_NUMBER) FLOAT_OPS(OP_NUMBER)
-	INT_OPS(OP_NUMBER) MATH_OPS(OP_NUMBER) SPECIAL_OPS(OP_NUMBER) OPS
+	INT_OPS(OP_NUMBER) MATH_OPS(OP_NUMBER) QUICK_OPS(OP_NUMBER) SPECIAL_OPS(OP_NUMBER) OPS
 };
 
 /* One element-wise call. */

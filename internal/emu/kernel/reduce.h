@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "element.h"
+#include "quick.h"
 #include "reduce_op.h"
 
 /* In every variant rows are reduced in this many interleaved parts, so that the order of the

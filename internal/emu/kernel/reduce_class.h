@@ -14,15 +14,16 @@ typedef struct {
 	void (*merge)(T *state, const T *later, int64_t n);
 } JOIN(reduction, S);
 
-#define LOOPS(id, init, step, join) \
+#define COLUMN_LOOP(id, step) \
 	static void JOIN(columns_##id, S)(T *state, const T *in, const T *pivot, int64_t n, double u __attribute__((unused))) \
 	{ \
 		LANEWISE { \
 			T a = state[i], x = in[i], p __attribute__((unused)) = pivot ? pivot[i] : 0; \
 			state[i] = (T)(step); \
 		} \
-	} \
-	static void JOIN(row_##id, S)(T *state, const T *in, T p __attribute__((unused)), int64_t n, double u __attribute__((unused))) \
+	}
+#define ROW_LOOP(id, step) \
+	static void JOIN(id, S)(T *state, const T *in, T p __attribute__((unused)), int64_t n, double u __attribute__((unused))) \
 	{ \
 		int64_t i = 0; \
 		T part[PARTS]; /* no other pointer reaches it, so that it can stay in registers */ \
@@ -37,7 +38,8 @@ typedef struct {
 			T a = state[k], x = in[i]; \
 			state[k] = (T)(step); \
 		} \
-	} \
+	}
+#define MERGE_LOOP(id, join) \
 	static void JOIN(merge_##id, S)(T *state, const T *later, int64_t n) \
 	{ \
 		LANEWISE { \
@@ -45,15 +47,29 @@ typedef struct {
 			state[i] = (T)(join); \
 		} \
 	}
-#define ENTRY(id, init, step, join) \
+#define LOOPS(id, init, step, join) COLUMN_LOOP(id, step) ROW_LOOP(row_##id, step) MERGE_LOOP(id, join)
+/* Rows without NaN need one comparison for each element. */
+#define EXTREME_LOOPS(id, init, step, join, plain) \
+	COLUMN_LOOP(id, step) ROW_LOOP(row_nan_##id, step) ROW_LOOP(row_plain_##id, plain) MERGE_LOOP(id, join) \
+	static void JOIN(row_##id, S)(T *state, const T *in, T p, int64_t n, double u) \
+	{ \
+		int64_t nan = 0; \
+		for (int64_t i = 0; i < n; i++) \
+			nan |= IS_NAN(in[i]) ? -1 : 0; \
+		(nan ? JOIN(row_nan_##id, S) : JOIN(row_plain_##id, S))(state, in, p, n, u); \
+	}
+#define ENTRY(id, init, ...) \
 	[REDUCE_##id] = {init, JOIN(columns_##id, S), JOIN(row_##id, S), JOIN(merge_##id, S)},
 
 GENERIC_REDUCTIONS(LOOPS)
+EXTREME_REDUCTIONS(EXTREME_LOOPS)
 #ifdef INTEGER
-static const JOIN(reduction, S) JOIN(reductions, S)[REDUCTIONS] = {GENERIC_REDUCTIONS(ENTRY)};
+static const JOIN(reduction, S) JOIN(reductions, S)[REDUCTIONS] = {GENERIC_REDUCTIONS(ENTRY) EXTREME_REDUCTIONS(ENTRY)};
 #else
 FLOAT_REDUCTIONS(LOOPS)
-static const JOIN(reduction, S) JOIN(reductions, S)[REDUCTIONS] = {GENERIC_REDUCTIONS(ENTRY) FLOAT_REDUCTIONS(ENTRY)};
+static const JOIN(reduction, S) JOIN(reductions, S)[REDUCTIONS] = {
+	GENERIC_REDUCTIONS(ENTRY) EXTREME_REDUCTIONS(ENTRY) FLOAT_REDUCTIONS(ENTRY)
+};
 #endif
 
 /* Returns the elements over dims for one kept element, as an operand. */
@@ -138,7 +154,11 @@ static void JOIN(reduce_arg, S)(const struct reduce *r, int sign, int64_t k_lo, 
 	}
 }
 
+#undef COLUMN_LOOP
+#undef ROW_LOOP
+#undef MERGE_LOOP
 #undef LOOPS
+#undef EXTREME_LOOPS
 #undef IS_NAN
 #undef ENTRY
 #undef T

@@ -14,10 +14,13 @@
 #define GENERIC_REDUCTIONS(OP) \
 	OP(SUM, 0, a + x, a + b) \
 	OP(PROD, 1, a * x, a * b) \
-	OP(MAX, LOWEST, LARGER(a, x), LARGER(a, b)) \
-	OP(MIN, HIGHEST, SMALLER(a, x), SMALLER(a, b)) \
 	OP(ANY, 0, (a != 0) | (x != 0), (a != 0) | (b != 0)) \
 	OP(ALL, 1, (a != 0) & (x != 0), (a != 0) & (b != 0))
+
+/* The same, and the state after adding an element that is not NaN. */
+#define EXTREME_REDUCTIONS(OP) \
+	OP(MAX, LOWEST, LARGER(a, x), LARGER(a, b), x > a ? x : a) \
+	OP(MIN, HIGHEST, SMALLER(a, x), SMALLER(a, b), x < a ? x : a)
 
 #define FLOAT_REDUCTIONS(OP) \
 	OP(NAN_SUM, 0, x != x ? a : a + x, a + b) \
@@ -28,10 +31,10 @@
 	OP(ABS_MAX, 0, LARGER(a, fabs(x)), LARGER(a, b)) \
 	OP(ABS_MIN, INFINITY, SMALLER(a, fabs(x)), SMALLER(a, b)) \
 	OP(DEVIATION_SUM, 0, a + (x - p) * (x - p), a + b) \
-	OP(EXP_SUM, 0, a + exp(x - p), a + b)
+	OP(EXP_SUM, 0, a + exp_double(x - p), a + b)
 
 #define REDUCTION_NUMBER(id, ...) REDUCE_##id,
-enum { GENERIC_REDUCTIONS(REDUCTION_NUMBER) FLOAT_REDUCTIONS(REDUCTION_NUMBER) REDUCTIONS };
+enum { GENERIC_REDUCTIONS(REDUCTION_NUMBER) EXTREME_REDUCTIONS(REDUCTION_NUMBER) FLOAT_REDUCTIONS(REDUCTION_NUMBER) REDUCTIONS };
 
 /* A reduction over the space dims for every element of the space kept. Its state is a double, an
  * int64_t or a uint64_t, depending on the class. */

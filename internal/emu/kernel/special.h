@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+#include "quick.h"
+
 /* The result is NaN if either argument is. */
 #define EXTREMES(T, greatest, least) \
 	static inline T greatest(T x, T y) \

@@ -75,7 +75,7 @@ def elementwise(add):
         "relu": (lambda x, out: torch.clamp_min(x, 0, out=out), 0, 0, NUMBERS),
         "selu": (lambda x, out: a.elu.out(x, 1.6732632423543772, 1.0507009873554805, 1, out=out), 0, 0, SINGLE),
     }
-    truths = {"logical_not", "signbit"}
+    truths = {"logical_not", "signbit", "eq", "le", "logical_and", "logical_xor", "eq_scalar", "gt_scalar"}
     for name, (f, low, high, dtypes) in unaries.items():
         for dt in dtypes:
             def setup(name=name, f=f, low=low, high=high, dt=dt):
@@ -97,7 +97,6 @@ def elementwise(add):
         "maximum": (torch.maximum, NUMBERS), "minimum": (torch.minimum, SINGLE), "mul": (torch.mul, NUMBERS + [f64]),
         "pow": (torch.pow, NUMBERS), "remainder": (torch.remainder, NUMBERS), "xlogy": (torch.xlogy, SINGLE),
     }
-    truths = {"eq", "le", "logical_and", "logical_xor"}
     for name, (f, dtypes) in binaries.items():
         for dt in dtypes:
             def setup(name=name, f=f, dt=dt):
@@ -120,7 +119,6 @@ def elementwise(add):
         "leaky_relu": (a.leaky_relu.out, .1, FLOATS), "hardshrink": (a.hardshrink.out, .5, SINGLE),
         "softshrink": (a.softshrink.out, .5, SINGLE), "celu": (lambda x, n, out: a.elu.out(x, n, 1, 1 / n, out=out), 1.5, SINGLE),
     }
-    truths = {"eq_scalar", "gt_scalar"}
     for name, (f, number, dtypes) in numbers.items():
         for dt in dtypes:
             def setup(name=name, f=f, number=number, dt=dt):

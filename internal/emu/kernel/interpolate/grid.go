@@ -149,50 +149,64 @@ func newImages(image, grid kernel.View) (g images, err error) {
 	return g, err
 }
 
-// reads calls f for every element that contributes to a point, with its position in the plane,
-// its weight, and the derivatives of the weight along every axis of the grid.
-func (g *images) reads(s Grid, point []float64, f func(place int, share float64, slopes []float64)) {
-	axes := len(g.sizes)
-	taps := make([][]tap, axes)
-	for i, n := range g.sizes {
-		taps[i] = s.taps(nil, point[axes-1-i], n)
+// read is one element that contributes to a point: its position in the plane, or -1 if it is outside the image, and
+// its weight.
+type read struct {
+	place int
+	share float64
+}
+
+// reads lists the elements that contribute to the points of image n, equally many for each, and for each element the
+// derivatives of its weight along every axis of the grid.
+func (g *images) reads(s Grid, n int) (list []read, slopes []float64) {
+	axes, each := len(g.sizes), 1
+	for range axes {
+		each *= [...]int{Linear: 2, Nearest: 1, Cubic: 4}[s.Mode]
 	}
-	at, slopes := make([]int, axes), make([]float64, axes)
-	for {
-		place, share := 0, 1.0
-		for i := range slopes {
-			slopes[i] = 1
-		}
-		for i, k := range at {
-			t := taps[i][k]
-			if t.at < 0 || place < 0 {
-				place = -1
-			} else {
-				place = place*g.sizes[i] + t.at
+	list, slopes = make([]read, g.points*each), make([]float64, g.points*each*axes)
+	kernel.Parallel(int64(g.points), 64, func(lo, hi int64) {
+		taps, at := make([][]tap, axes), make([]int, axes)
+		for p := int(lo); p < int(hi); p++ {
+			for i, size := range g.sizes {
+				taps[i] = s.taps(taps[i][:0], g.grid[(n*g.points+p)*axes+axes-1-i], size)
 			}
-			share *= t.share
-			for j := range slopes {
-				if j == axes-1-i {
-					slopes[j] *= t.slope
-				} else {
-					slopes[j] *= t.share
+			for k := p * each; k < (p+1)*each; k++ {
+				list[k] = product(taps, at, g.sizes, slopes[k*axes:][:axes])
+				for i := axes - 1; i >= 0; i-- {
+					if at[i]++; at[i] < len(taps[i]) {
+						break
+					}
+					at[i] = 0
 				}
 			}
 		}
-		if place >= 0 {
-			f(place, share, slopes)
+	})
+	return list, slopes
+}
+
+// product is the read of one tap at of each axis. It sets the derivatives of the weight.
+func product(taps [][]tap, at, sizes []int, slopes []float64) read {
+	r := read{0, 1}
+	for i := range slopes {
+		slopes[i] = 1
+	}
+	for i, k := range at {
+		t := taps[i][k]
+		if t.at < 0 || r.place < 0 {
+			r.place = -1
+		} else {
+			r.place = r.place*sizes[i] + t.at
 		}
-		i := axes - 1
-		for ; i >= 0; i-- {
-			if at[i]++; at[i] < len(taps[i]) {
-				break
+		r.share *= t.share
+		for j := range slopes {
+			if j == len(slopes)-1-i {
+				slopes[j] *= t.slope
+			} else {
+				slopes[j] *= t.share
 			}
-			at[i] = 0
-		}
-		if i < 0 {
-			return
 		}
 	}
+	return r
 }
 
 // Forward sets out [batch, channels, points…] to samples of image [batch, channels, size…] at
@@ -210,18 +224,22 @@ func (s Grid) Forward(out, image, grid kernel.View) error {
 		return err
 	}
 	y := make([]float64, out.Len())
-	axes := len(g.sizes)
-	kernel.Parallel(int64(g.batch*g.points), 64, func(lo, hi int64) {
-		for k := int(lo); k < int(hi); k++ {
-			n, p := k/g.points, k%g.points
-			g.reads(s, g.grid[k*axes:][:axes], func(place int, share float64, _ []float64) {
-				for c := range g.channels {
-					row := n*g.channels + c
-					y[row*g.points+p] += share * x[row*g.plane+place]
+	for n := range g.batch {
+		list, _ := g.reads(s, n)
+		kernel.Parallel(int64(g.channels), 1+1<<12/int64(len(list)), func(lo, hi int64) {
+			for c := int(lo); c < int(hi); c++ {
+				row := n*g.channels + c
+				plane, to := x[row*g.plane:][:g.plane], y[row*g.points:][:g.points]
+				for p, each := 0, len(list)/g.points; p < len(to); p++ {
+					for _, r := range list[p*each:][:each] {
+						if r.place >= 0 {
+							to[p] += r.share * plane[r.place]
+						}
+					}
 				}
-			})
-		}
-	})
+			}
+		})
+	}
 	return kernel.SetFloats(out, y)
 }
 
@@ -242,21 +260,40 @@ func (s Grid) Backward(dimage, dgrid, dout, image, grid kernel.View) error {
 	}
 	dx, dg := make([]float64, len(x)), make([]float64, len(g.grid))
 	axes := len(g.sizes)
-	kernel.Parallel(int64(g.batch), 1, func(lo, hi int64) {
-		for k := int(lo) * g.points; k < int(hi)*g.points; k++ {
-			n, p := k/g.points, k%g.points
-			g.reads(s, g.grid[k*axes:][:axes], func(place int, share float64, slopes []float64) {
-				for c := range g.channels {
-					row := n*g.channels + c
-					d := dy[row*g.points+p]
-					dx[row*g.plane+place] += share * d
-					for j, slope := range slopes {
-						dg[k*axes+j] += slope * d * x[row*g.plane+place]
+	for n := range g.batch {
+		if g.points*g.channels == 0 {
+			break
+		}
+		list, slopes := g.reads(s, n)
+		each := len(list) / g.points
+		kernel.Parallel(int64(g.channels), 1+1<<12/int64(len(list)), func(lo, hi int64) {
+			for row := n*g.channels + int(lo); row < n*g.channels+int(hi); row++ {
+				to := dx[row*g.plane:][:g.plane]
+				for p, d := range dy[row*g.points:][:g.points] {
+					for _, r := range list[p*each:][:each] {
+						if r.place >= 0 {
+							to[r.place] += r.share * d
+						}
 					}
 				}
-			})
-		}
-	})
+			}
+		})
+		kernel.Parallel(int64(g.points), 1+1<<12/int64(g.channels*each), func(lo, hi int64) {
+			for row := n * g.channels; row < (n+1)*g.channels; row++ {
+				plane := x[row*g.plane:][:g.plane]
+				for k := int(lo) * each; k < int(hi)*each; k++ {
+					if list[k].place < 0 {
+						continue
+					}
+					p := k / each
+					e := dy[row*g.points+p] * plane[list[k].place]
+					for j, slope := range slopes[k*axes:][:axes] {
+						dg[(n*g.points+p)*axes+j] += slope * e
+					}
+				}
+			}
+		})
+	}
 	if dimage.Data != nil {
 		if err := kernel.SetFloats(dimage, dx); err != nil {
 			return err

@@ -64,7 +64,7 @@ func cut(fn kernel.Op) op.Prepare {
 func power(c *op.Call) (op.Run, error) {
 	e := pointwise.Form{Op: kernel.Pow}
 	if x := c.Optional("self"); x != nil && x.DType.IsFloat() {
-		cheap := map[float64]kernel.Op{1: kernel.Identity, 2: kernel.Square, 0.5: kernel.Sqrt, -0.5: kernel.Rsqrt, -1: kernel.Reciprocal}
+		cheap := map[float64]kernel.Op{1: kernel.Identity, 2: kernel.Square, 3: kernel.Cube, 0.5: kernel.Sqrt, -0.5: kernel.Rsqrt, -1: kernel.Reciprocal}
 		if op, ok := cheap[c.Scalar("exponent").Float64()]; ok {
 			return pointwise.Form{Op: op, Params: []string{"exponent"}}.Prepare(c)
 		}

@@ -300,6 +300,9 @@ func repeatInterleave(c *op.Call) (op.Run, error) {
 		return nil, err
 	}
 	return func(*op.Exec) error {
+		if flat && repeats == nil && out.Len() > 0 {
+			return repeatEach(out.View(), self.View(), counts)
+		}
 		list, err := repeatList(repeats, counts, parts)
 		if err != nil {
 			return err
@@ -315,6 +318,18 @@ func repeatInterleave(c *op.Call) (op.Run, error) {
 		}
 		return kernel.Pick(out.View(), self.AsVector(), axis, list)
 	}, nil
+}
+
+// repeatEach sets the vector out to the elements of x, each of them n times.
+func repeatEach(out, x kernel.View, n int64) error {
+	whole, release := kernel.TemporaryOf(x.DType, x.Shape...)
+	defer release()
+	if err := kernel.Copy(whole, x); err != nil {
+		return err
+	}
+	whole.Shape, whole.Strides = []int64{x.Len(), n}, []int64{1, 0}
+	out.Shape, out.Strides = whole.Shape, []int64{out.Strides[0] * n, out.Strides[0]}
+	return kernel.Copy(out, whole)
 }
 
 // repeats reads the counts of repetitions: a tensor, or a number for all parts.

@@ -83,7 +83,7 @@ func (l *ctcBatch) paths(c *op.Call, alpha *op.Tensor) {
 	}
 }
 
-// sequences reads the arguments inside Run and calls f for each sequence.
+// sequences reads the arguments inside Run and calls f for each sequence, on several threads.
 func (l *ctcBatch) sequences(f func(i int64, s ctc.Loss)) error {
 	probs, err := kernel.Doubles(l.logProbs.View())
 	if err != nil {
@@ -93,7 +93,7 @@ func (l *ctcBatch) sequences(f func(i int64, s ctc.Loss)) error {
 	if err != nil {
 		return err
 	}
-	place := int64(0)
+	place, all := int64(0), make([]ctc.Loss, l.batch)
 	for i := range l.batch {
 		if l.targets.Rank() == 2 {
 			place = i * l.targets.Shape[1]
@@ -105,10 +105,15 @@ func (l *ctcBatch) sequences(f func(i int64, s ctc.Loss)) error {
 				return fmt.Errorf("label %d of sequence %d is out of range for %d classes", k, i, l.classes)
 			}
 		}
-		f(i, ctc.Loss{
+		all[i] = ctc.Loss{
 			LogProbs: probs[min(i*l.classes, int64(len(probs))):], Times: int(l.inputs[i]), Classes: int(l.classes), Stride: int(l.batch * l.classes), Blank: int(l.blank), Target: target,
-		})
+		}
 	}
+	kernel.Parallel(l.batch, 1, func(lo, hi int64) {
+		for i := lo; i < hi; i++ {
+			f(i, all[i])
+		}
+	})
 	return nil
 }
 
