@@ -2,7 +2,9 @@ package bag
 
 import (
 	"fmt"
+	"unsafe"
 
+	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 )
 
@@ -74,6 +76,22 @@ func (b Bags) Into(out, table kernel.View) (largest []int64, err error) {
 	width := table.Shape[1]
 	y := make([]float64, int64(len(b.First))*width)
 	largest = make([]int64, len(y))
+	_, sizes := b.Members()
+	each := func(reduce func(i int64, row []float64, from []int64)) {
+		kernel.Parallel(int64(len(b.First)), 1+(1<<12)/(1+int64(len(b.Index))*width/int64(1+len(b.First))), func(first, end int64) {
+			for i := first; i < end; i++ {
+				reduce(i, y[i*width:][:width], largest[i*width:][:width])
+			}
+		})
+	}
+	if table.DType == dtype.Float32 && (width == 1 || table.Strides[1] == 1) {
+		each(func(i int64, row []float64, from []int64) {
+			reduce(b, int(i), row, from, sizes[i], func(k int64) []float32 {
+				return unsafe.Slice((*float32)(unsafe.Add(table.Data, 4*b.Index[k]*table.Strides[0])), width)
+			})
+		})
+		return largest, kernel.SetFloats(out, y)
+	}
 	picked, release := kernel.TemporaryOf(table.DType, int64(len(b.Index)), width)
 	defer release()
 	if err := kernel.Pick(picked, table, 0, b.Index); err != nil {
@@ -83,18 +101,15 @@ func (b Bags) Into(out, table kernel.View) (largest []int64, err error) {
 	if err != nil {
 		return nil, err
 	}
-	_, sizes := b.Members()
-	kernel.Parallel(int64(len(b.First)), 1+(1<<12)/(1+int64(len(x)/(1+len(b.First)))), func(first, end int64) {
-		for i := first; i < end; i++ {
-			b.reduce(int(i), y[i*width:][:width], largest[i*width:][:width], x, sizes[i])
-		}
+	each(func(i int64, row []float64, from []int64) {
+		reduce(b, int(i), row, from, sizes[i], func(k int64) []float64 { return x[k*width:][:width] })
 	})
 	return largest, kernel.SetFloats(out, y)
 }
 
 // reduce sets row to the reduction of bag i, which has the given size, and from to the indices of largest
-// elements. x has a row for each index.
-func (b Bags) reduce(i int, row []float64, from []int64, x []float64, size int64) {
+// elements. of returns the row of an index.
+func reduce[T float32 | float64](b Bags, i int, row []float64, from []int64, size int64, of func(k int64) []T) {
 	lo, hi := b.bag(i)
 	empty := true
 	for k := lo; k < hi; k++ {
@@ -105,10 +120,17 @@ func (b Bags) reduce(i int, row []float64, from []int64, x []float64, size int64
 		if b.Scale != nil {
 			scale = b.Scale[k]
 		}
-		for j, v := range x[int(k)*len(row):][:len(row)] {
+		x := of(k)
+		if b.Mode != Max {
+			row := row[:len(x)]
+			for j, v := range x {
+				row[j] += scale * float64(v)
+			}
+			continue
+		}
+		for j, v := range x {
+			v := float64(v)
 			switch {
-			case b.Mode != Max:
-				row[j] += scale * v
 			case empty || v > row[j] || v != v:
 				row[j], from[j] = v, b.Index[k]
 			}

@@ -31,8 +31,15 @@ func (m Dense) row(i int) []float64 { return m.Data[i*m.Cols:][:m.Cols] }
 // minus subtracts f·x from y.
 func minus(y []float64, f float64, x []float64) {
 	x = x[:len(y)]
-	for i := range y {
-		y[i] -= f * x[i]
+	for len(y) >= 4 && len(x) >= 4 {
+		y[0] -= f * x[0]
+		y[1] -= f * x[1]
+		y[2] -= f * x[2]
+		y[3] -= f * x[3]
+		y, x = y[4:], x[4:]
+	}
+	for i, v := range x {
+		y[i] -= f * v
 	}
 }
 
