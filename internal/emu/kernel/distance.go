@@ -89,18 +89,22 @@ func DistancesGrad(da, dy, a, b, distances View, p float64) error {
 // PairDistances writes the distance of each row of x [N, M] to every later row. out has
 // N·(N−1)/2 elements.
 func PairDistances(out, x View, p float64) error {
-	c := newChain(x)
 	n := x.Shape[0]
-	all := c.temp([]int64{n, n})
-	if c.err = Distances(all, x, x, p); c.err != nil {
-		return c.end()
-	}
-	place := int64(0)
-	for i := range n - 1 {
-		c.set(out.Narrow(0, place, n-1-i), Identity, nil, Of(all.Select(0, i).Narrow(0, i+1, n-1-i)))
-		place += n - 1 - i
-	}
-	return c.end()
+	errs := make([]error, n)
+	Parallel(n-1, 1+grain/(1+x.Len()), func(lo, hi int64) {
+		c := newChain(x)
+		columns := c.temp([]int64{x.Shape[1], n}) // reductions of columns are faster
+		row := c.temp(columns.Shape)
+		c.set(columns, Identity, nil, Of(x.permuted([]int{1, 0})))
+		for i := lo; i < hi; i++ {
+			later := n - 1 - i
+			differences := row.Narrow(1, 0, later)
+			c.sub(differences, columns.Narrow(1, i+1, later), columns.Narrow(1, i, 1))
+			c.reduce(ReduceNorm, out.Narrow(0, i*(2*n-i-1)/2, later), differences, []int{0}, p)
+		}
+		errs[lo] = c.end()
+	})
+	return cmp.Or(errs...)
 }
 
 // Renorm scales every slice of x along axis whose p-norm exceeds most so that its norm is most.
