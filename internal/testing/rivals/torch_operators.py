@@ -38,11 +38,13 @@ def measure(call, seconds):
 
 def take_times(threads, seconds, pattern):
     import torch
+    import torch_network_cases
     import torch_operator_cases
 
     torch.set_num_threads(threads)
     torch.manual_seed(1)
-    torch_operator_cases.declare(add)
+    for family in torch_operator_cases.FAMILIES + torch_network_cases.FAMILIES:
+        family(add)
     failed = 0
     with torch.no_grad():
         for name, setup in CASES.items():
