@@ -203,12 +203,14 @@ static inline __attribute__((always_inline)) void product_block(const struct pro
 {
 	vf32 acc[PRODUCT_ROWS][2];
 	const int64_t a_row = p->a_row, a_step = p->a_step, b_step = p->b_step, c_row = p->c_row;
+#pragma GCC unroll 12
 	for (int r = 0; r < rows; r++) {
 		acc[r][0] = p->accumulate ? vload(c + r * c_row) : (vf32){0};
 		acc[r][1] = p->accumulate ? vload(c + r * c_row + VECTOR_FLOATS) : (vf32){0};
 	}
 	for (int64_t t = p->steps; t > 0; t--) {
 		vf32 b0 = vload(b), b1 = vload(b + VECTOR_FLOATS);
+#pragma GCC unroll 12
 		for (int r = 0; r < rows; r++) {
 			vf32 x = vset(a[r * a_row]);
 			acc[r][0] += x * b0;
@@ -217,6 +219,7 @@ static inline __attribute__((always_inline)) void product_block(const struct pro
 		a += a_step;
 		b += b_step;
 	}
+#pragma GCC unroll 12
 	for (int r = 0; r < rows; r++) {
 		vstore(c + r * c_row, acc[r][0]);
 		vstore(c + r * c_row + VECTOR_FLOATS, acc[r][1]);

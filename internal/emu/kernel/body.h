@@ -13,7 +13,6 @@
 #include "combine_body.h"
 #include "triangular_body.h"
 #include "gemm_body.h"
-#pragma GCC optimize("O3") /* loops over the rows of a block are unrolled */
 #include "attention_forward.h"
 #include "attention_backward.h"
 

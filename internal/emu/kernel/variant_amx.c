@@ -30,7 +30,6 @@
 
 #define PAIR_STEP 16
 #define ATTENTION_STRIP 32
-#pragma GCC optimize("O3") /* loops over the rows of a block are unrolled */
 #include "attention_forward.h"
 #include "attention_backward.h"
 

@@ -57,7 +57,6 @@ static inline __m512i cross_u8(const uint8_t *p, int64_t row, int64_t left, int6
 #include "gemm_bf16.h"
 
 #define PAIR_STEP 1
-#pragma GCC optimize("O3") /* loops over the rows of a block are unrolled */
 #include "attention_forward.h"
 #include "attention_backward.h"
 
