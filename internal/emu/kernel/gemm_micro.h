@@ -57,11 +57,9 @@ NAME(micro_rows)(const int rows, int64_t k, const P *a, int64_t a_row, const P *
 #pragma GCC unroll 16
 	for (int i = 0; i < rows; i++) {
 		all[i][0] = all[i][1] = (V){0};
-#if VECTOR_BYTES == 64
 		/* Rows of c are far apart, where the processor does not prefetch by itself. */
 		__builtin_prefetch(c + i * c_row, 1);
 		__builtin_prefetch(c + i * c_row + VL, 1);
-#endif
 	}
 #ifdef MULADD_EXCESS
 	V excess[2] = {0}, part[4][2] = {0}; /* sums of parts, which do not wait for each other */
@@ -79,7 +77,6 @@ NAME(micro_rows)(const int rows, int64_t k, const P *a, int64_t a_row, const P *
 #endif
 	/* The compiler computes the addresses of c again at the end: the loop needs the registers. */
 	__asm__("" : "+r"(c), "+r"(c_row));
-#if VECTOR_BYTES == 64 || GROUP > 1
 	for (int64_t p = 0; p < k;) {
 		const int64_t end = k - p > RUN ? p + RUN : k;
 		V sum[GEMM_MR][2];
@@ -105,43 +102,6 @@ NAME(micro_rows)(const int rows, int64_t k, const P *a, int64_t a_row, const P *
 			all[i][1] += sum[i][1];
 		}
 	}
-#else
-	/* The sums of all runs lie in memory. A run is added to them while the first cells of the next are multiplied. */
-	V sum[GEMM_MR][2];
-#pragma GCC unroll 16
-	for (int i = 0; i < rows; i++)
-		sum[i][0] = sum[i][1] = (V){0};
-	for (int64_t p = 0; p < k;) {
-		const int64_t end = k - p > RUN ? p + RUN : k;
-		if (end == k)
-#pragma GCC unroll 16
-			for (int i = 0; i < rows; i++) /* far apart, often in one set of the first-level cache: fetched late */
-				__builtin_prefetch(c + i * c_row, 1);
-		const PV c0 = *(const NAME(pvu) *)b, c1 = *(const NAME(pvu) *)(b + VL);
-#pragma GCC unroll 16
-		for (int i = 0; i < rows; i++) {
-			const PV x = *(const NAME(cell) *)(a + i * a_row + p) - (PV){0};
-			all[i][0] += sum[i][0];
-			sum[i][0] = x * c0;
-			all[i][1] += sum[i][1];
-			sum[i][1] = x * c1;
-		}
-		for (p++, b += b_k; p < end; p++, b += b_k) {
-			const PV b0 = *(const NAME(pvu) *)b, b1 = *(const NAME(pvu) *)(b + VL);
-#pragma GCC unroll 16
-			for (int i = 0; i < rows; i++) {
-				const PV x = *(const NAME(cell) *)(a + i * a_row + p) - (PV){0};
-				sum[i][0] = MULADD(sum[i][0], x, b0);
-				sum[i][1] = MULADD(sum[i][1], x, b1);
-			}
-		}
-	}
-#pragma GCC unroll 16
-	for (int i = 0; i < rows; i++) {
-		all[i][0] += sum[i][0];
-		all[i][1] += sum[i][1];
-	}
-#endif
 #pragma GCC unroll 16
 	for (int i = 0; i < rows; i++) {
 		NAME(vu) *out = (NAME(vu) *)(c + i * c_row);
