@@ -1,4 +1,5 @@
-/* Matrix products in float32, of elements of float32 and the 16-bit types. */
+/* Matrix products in float32, of elements of float32 and the 16-bit types. With PACKED_ROWS few rows have no code of
+ * their own. */
 #include <string.h>
 
 #include "convert.h"
@@ -7,7 +8,7 @@
 
 #define T float
 #define V vf32
-#if VECTOR_BYTES >= 32
+#if VECTOR_BYTES >= 32 && !defined(PACKED_ROWS)
 #define FEW_ROWS 4
 #endif
 #define NAME(x) gemm_f32_##x

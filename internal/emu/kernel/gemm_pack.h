@@ -256,7 +256,8 @@ SRC(across_rows)(const int rows, int64_t cols, int64_t k, const P *a, const S *s
 			else if (cols - j >= wide)
 				SRC(across_step)(rows, parts, wide, p, k, a, src + j, k_stride, next, sums + j);
 			else
-				SRC(across_step)(rows, parts, cols - j, p, k, a, src + j, k_stride, next, sums + j);
+				for (int64_t x = j; x < cols; x += GEMM_LANES)
+					SRC(across_step)(rows, 1, cols - x, p, k, a, src + x, k_stride, next, sums + x);
 		}
 	for (int i = 0; i < rows; i++)
 		for (int64_t j = 0; j < cols; j += GEMM_LANES) {
@@ -277,7 +278,10 @@ static void SRC(few)(int64_t rows, int64_t cols, int64_t k, const P *a, const S 
 			SRC(along_rows)(rows, cols, k, a, b, x->col.stride, ahead, c, c_row, accumulate);                     \
 		return;
 	switch (rows) {
-		FEW(1) FEW(2) FEW(3) FEW(4)
+		FEW(1) FEW(2) FEW(4)
+	case 3: /* b is in a cache the second time, and gcc takes seconds for each number of rows */
+		SRC(few)(2, cols, k, a, b, x, ahead, c, c_row, accumulate);
+		SRC(few)(1, cols, k, a + 2 * GEMM_KC, b, x, ahead, c + 2 * c_row, c_row, accumulate);
 	}
 #undef FEW
 }
