@@ -113,7 +113,7 @@ func move(dst, src View) {
 // that is worth tiling, else -1.
 func transposed(shape, to, from []int64) int {
 	last := len(shape) - 1
-	if to[last] != 1 || from[last] == 1 || shape[last] < 8 {
+	if to[last] != 1 || from[last] == 0 || from[last] == 1 || shape[last] < 8 { // 0 fills rows
 		return -1
 	}
 	for d := range last {
