@@ -62,11 +62,53 @@ func (f *fourier) transform(x []complex128) {
 	for half := 1; half < f.n; half *= 2 {
 		step := f.n / (2 * half)
 		for first := 0; first < f.n; first += 2 * half {
-			for k := range half {
-				a, b := x[first+k], x[first+half+k]*f.roots[k*step]
-				x[first+k], x[first+half+k] = a+b, a-b
+			low, high, root := x[first:][:half], x[first+half:][:half], 0
+			for k, a := range low {
+				b := high[k] * f.roots[root]
+				low[k], high[k] = a+b, a-b
+				root += step
 			}
 		}
+	}
+}
+
+// realTransform is the transform of real numbers, of which it returns the n/2+1 non-negative frequencies. An even
+// number of them is transformed as half as many complex ones.
+type realTransform struct {
+	whole, half *fourier
+	turns       []complex128 // exp(-2πi·k/n)/2i
+}
+
+func newRealTransform(n int) *realTransform {
+	if n%2 != 0 {
+		return &realTransform{whole: newFourier(n)}
+	}
+	t := &realTransform{half: newFourier(n / 2), turns: make([]complex128, n/2+1)}
+	for k := range t.turns {
+		t.turns[k] = cmplx.Rect(0.5, -2*math.Pi*float64(k)/float64(n)-math.Pi/2)
+	}
+	return t
+}
+
+// apply transforms x, and overwrites work, which has as many numbers.
+func (t *realTransform) apply(out, work []complex128, x []float64) {
+	if t.half == nil {
+		for i, v := range x {
+			work[i] = complex(v, 0)
+		}
+		t.whole.transform(work)
+		copy(out, work)
+		return
+	}
+	m := len(x) / 2
+	z := work[:m]
+	for i := range z {
+		z[i] = complex(x[2*i], x[2*i+1])
+	}
+	t.half.transform(z)
+	for k := range out {
+		a, b := z[k%m], cmplx.Conj(z[(m-k)%m])
+		out[k] = (a+b)/2 + (a-b)*t.turns[k]
 	}
 }
 
@@ -160,17 +202,17 @@ func realFourier(c *op.Call) (op.Run, error) {
 		if err != nil {
 			return err
 		}
-		f, length, kept := newFourier(int(n)), int(self.Shape[axis]), int(n/2+1)
+		f, length, kept := newRealTransform(int(n)), int(self.Shape[axis]), int(n/2+1)
 		result := make([]float64, len(rows)/length*kept*2)
 		kernel.Parallel(int64(len(rows)/length), 1+1<<10/n, func(first, end int64) {
-			x := make([]complex128, n)
+			x, work, y := make([]float64, n), make([]complex128, n), make([]complex128, kept)
 			for row := int(first); row < int(end); row++ {
 				clear(x)
 				for i, v := range rows[row*length:][:min(length, int(n))] {
-					x[i] = complex(v*scale, 0)
+					x[i] = v * scale
 				}
-				f.transform(x)
-				for i, v := range x[:kept] {
+				f.apply(y, work, x)
+				for i, v := range y {
 					result[(row*kept+i)*2], result[(row*kept+i)*2+1] = real(v), imag(v)
 				}
 			}
