@@ -60,6 +60,7 @@ func TestModuleZip(t *testing.T) {
 		assert.False(t, strings.HasPrefix(name, "examples/"), name)
 		assert.False(t, strings.HasPrefix(name, "internal/npugen/"), name)
 		assert.False(t, strings.HasPrefix(name, "internal/conformance/"), name)
+		assert.False(t, strings.HasPrefix(name, "internal/testing/emptycann/"), name)
 		assert.False(t, strings.HasPrefix(name, "internal/testing/rivals/"), name)
 	}
 	t.Logf("the module's zip has %d bytes, %d of them data of tests", info.Size(), testData)

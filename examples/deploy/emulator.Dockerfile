@@ -9,6 +9,7 @@ COPY go.mod go.sum go.work ./
 COPY examples/go.mod examples/go.sum examples/
 COPY internal/conformance/go.mod internal/conformance/go.sum internal/conformance/
 COPY internal/npugen/go.mod internal/npugen/go.sum internal/npugen/
+COPY internal/testing/emptycann/go.mod internal/testing/emptycann/go.sum internal/testing/emptycann/
 COPY internal/testing/rivals/go.mod internal/testing/rivals/go.sum internal/testing/rivals/
 RUN go mod download
 COPY . .
