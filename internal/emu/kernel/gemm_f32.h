@@ -9,7 +9,7 @@
 #define T float
 #define V vf32
 #if VECTOR_BYTES >= 32 && !defined(PACKED_ROWS)
-#define FEW_ROWS 4
+#define FEW_ROWS GEMM_FEW
 #endif
 #define NAME(x) gemm_f32_##x
 #include "gemm_micro.h"

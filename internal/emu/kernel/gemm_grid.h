@@ -26,6 +26,7 @@
 
 enum {
 	GEMM_STRIP = 96, /* rows of A that are packed at once: a multiple of all register blocks */
+	GEMM_FEW = 4, /* most rows that are multiplied without packing B */
 	GEMM_RUN = 32, /* cells of a run, which divides a block */
 	/* A tile goes by blocks of so many rows and panels of B. With 64-byte vectors, whose CPUs have larger second-level
 	 * caches, all panels of a tile stay there, and else those of a block beside the rows of A. */
@@ -60,9 +61,6 @@ static inline int gemm_bf16_groups(const struct gemm *g, int64_t n)
 {
 	return g->type == GEMM_F32 && g->a.dtype == DTYPE_BFLOAT16 && g->b.dtype == DTYPE_BFLOAT16 && gemm_groups(g, n);
 }
-
-/* So many rows of 8-bit integers are multiplied in pairs, for which B is not packed. */
-enum { FEW_INT8_ROWS = 4 };
 
 /* Reports whether it is one of 8-bit integers of the same signedness. */
 static inline int gemm_i8_groups(const struct gemm *g, int64_t n)

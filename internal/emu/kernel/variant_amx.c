@@ -64,7 +64,7 @@ void gemm_amx(const struct gemm *g, int64_t lo, int64_t hi, char *scratch)
 	gemm_tile *tile = NULL;
 	if (gemm_bf16_groups(g, 2))
 		tile = gemm_bf16_tile;
-	else if (g->m > FEW_INT8_ROWS && gemm_i8_groups(g, 4))
+	else if (g->m > GEMM_FEW && gemm_i8_groups(g, 4))
 		tile = g->a.dtype == DTYPE_INT8 ? gemm_i8_tile : gemm_u8_tile;
 	if (tile != NULL) {
 		_tile_loadconfig(&amx_tiles);

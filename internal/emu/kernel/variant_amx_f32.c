@@ -16,7 +16,7 @@
 
 void gemm_f32_amx(const struct gemm *g, int64_t lo, int64_t hi, char *scratch)
 {
-	if (g->m <= 4)
+	if (g->m <= GEMM_FEW)
 		kernel_table_avx512.gemm(g, lo, hi, scratch);
 	else
 		gemm_tiles(g, lo, hi, scratch, gemm_f32_tile);

@@ -49,7 +49,7 @@ static inline __m512i cross_u8(const uint8_t *p, int64_t row, int64_t left, int6
 #define P uint32_t
 #define PV vu32
 #define GROUP 2
-#define FEW_ROWS 4
+#define FEW_ROWS GEMM_FEW
 #define NAME(x) gemm_bf16_##x
 #define MULADD(sum, a, b) ((vf32)_mm512_dpbf16_ps((__m512)(sum), (__m512bh)(a), (__m512bh)(b)))
 #include "gemm_micro.h"
@@ -66,7 +66,7 @@ static inline __m512i cross_u8(const uint8_t *p, int64_t row, int64_t left, int6
 #define P uint32_t
 #define PV vu32
 #define GROUP 2
-#define FEW_ROWS 4
+#define FEW_ROWS GEMM_FEW
 #define NAME(x) gemm_i16_##x
 #define MULADD(sum, a, b) ((vu32)_mm512_dpwssd_epi32((__m512i)(sum), (__m512i)(a), (__m512i)(b)))
 #include "gemm_micro.h"
@@ -117,7 +117,7 @@ void gemm_avx512bf16(const struct gemm *g, int64_t lo, int64_t hi, char *scratch
 {
 	if (gemm_bf16_groups(g, 2))
 		gemm_tiles(g, lo, hi, scratch, gemm_bf16_tile);
-	else if (g->m > FEW_INT8_ROWS && g->a.dtype == DTYPE_INT8 && gemm_i8_groups(g, 4))
+	else if (g->m > GEMM_FEW && g->a.dtype == DTYPE_INT8 && gemm_i8_groups(g, 4))
 		gemm_tiles(g, lo, hi, scratch, gemm_i8_tile);
 	else if (g->type == GEMM_I32 && is_small(g->a.dtype) && is_small(g->b.dtype) && gemm_groups(g, 2))
 		gemm_tiles(g, lo, hi, scratch, gemm_i16_tile);
