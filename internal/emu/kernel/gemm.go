@@ -86,11 +86,11 @@ func Gemm(p Product) error {
 // few results and a long K has work for several threads. It depends only on the operands, as the
 // order of additions does.
 func (p Product) parts() int64 {
-	const small, long, most = 128 * 128, 4096, 16
+	const small, long, most = 128, 4096, 16
 	if len(p.Out.Shape) != 2 || len(p.A.Shape) != 2 || len(p.B.Shape) != 2 || p.Sum || p.Add != nil || p.Alpha != 1 || p.NZ > 0 || p.quant != nil {
 		return 1
 	}
-	if kind, err := p.kind(); err != nil || kind != C.GEMM_F32 || p.Out.Len() > small || p.A.Shape[1] < long {
+	if kind, err := p.kind(); err != nil || kind != C.GEMM_F32 || p.A.Shape[0] > small || p.B.Shape[1] > small || p.A.Shape[1] < long {
 		return 1
 	}
 	return min(most, p.A.Shape[1]/(long/4))

@@ -8,7 +8,7 @@
 enum {
 	GEMM_AHEAD = 1024, /* bytes that are fetched ahead */
 	GEMM_LANES = VECTOR_BYTES / 4,
-	GEMM_COLUMNS = 16, /* that a product of few rows sums at once where elements are adjacent along k */
+	GEMM_COLUMNS = GEMM_LANES, /* that a product of few rows sums at once where elements are adjacent along k */
 };
 
 #if VECTOR_BYTES == 64

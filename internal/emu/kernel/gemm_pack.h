@@ -88,8 +88,8 @@ static void SRC(pack)(P *dst, int a_panel, int64_t w, int64_t k, const S *src, i
 				gemm_put(dst + p * NR + i, LINE_W(p, i, w - i), w - i);
 			}
 	} else if (w_stride == 1) {
-		for (int64_t i = 0; i < w; i += GEMM_LANES)
-			for (int64_t p = 0; p < k; p += GEMM_LANES * GROUP) {
+		for (int64_t p = 0; p < k; p += GEMM_LANES * GROUP)
+			for (int64_t i = 0; i < w; i += GEMM_LANES) {
 				P *to = dst + i * GEMM_KC + p / GROUP;
 				const S *from = src + i + p * k_stride;
 				if (i + GEMM_LANES <= w && p + GEMM_LANES * GROUP <= k)
@@ -132,36 +132,30 @@ static void SRC(pack)(P *dst, int a_panel, int64_t w, int64_t k, const S *src, i
 #define ALONG_CELLS(t, y) (t)[y]
 #endif
 
-enum { SRC(parts) = GEMM_COLUMNS / GEMM_LANES, SRC(step) = ALONG * (64 / VECTOR_BYTES) };
+/* With short vectors the sums of two runs at a time do not wait for each other. */
+enum { SRC(runs) = 64 / VECTOR_BYTES };
 
-/* sum[rows][…] += a·b for up to 64 bytes along k of each of up to GEMM_COLUMNS columns: columns are often in one
- * set of the first-level cache, which forgets lines that are not used whole at once. */
+/* sum[rows] += a·b for ALONG cells of each of up to GEMM_COLUMNS columns. */
 static inline __attribute__((always_inline)) void
-SRC(along_step)(const int rows, int64_t cols, int64_t k, const P *a, const S *b, int64_t b_col, int64_t ahead, V sum[FEW_ROWS][SRC(parts)])
+SRC(along_step)(const int rows, int64_t cols, int64_t k, const P *a, const S *b, int64_t b_col, int64_t ahead, V sum[FEW_ROWS])
 {
 	const int64_t cells = (k + GROUP - 1) / GROUP;
-#pragma GCC unroll 2
-	for (int part = 0; part < SRC(parts); part++)
-#pragma GCC unroll 2
-		for (int p = 0; p < SRC(step); p += ALONG) {
-			gemm_line t[GEMM_LANES];
+	gemm_line t[GEMM_LANES];
 #pragma GCC unroll 16
-			for (int x = 0; x < GEMM_LANES; x++) {
-				const int column = part * GEMM_LANES + x;
-				const S *line = b + (column < cols ? column : 0) * b_col + p * GROUP;
-				if (p == 0)
-					__builtin_prefetch(line + ahead, 0, 2);
-				t[x] = ALONG_LINE(line, k - p * GROUP);
-			}
-			ALONG_TRANSPOSE(t);
+	for (int x = 0; x < GEMM_LANES; x++) {
+		const S *line = b + (x < cols ? x : 0) * b_col;
+		if (ahead)
+			__builtin_prefetch(line + ahead, 0, 2);
+		t[x] = ALONG_LINE(line, k);
+	}
+	ALONG_TRANSPOSE(t);
 #pragma GCC unroll 32
-			for (int y = 0; y < ALONG; y++)
-				if (y < cells - p) {
-					const PV cell = (PV)ALONG_CELLS(t, y);
+	for (int y = 0; y < ALONG; y++)
+		if (y < cells) {
+			const PV cell = (PV)ALONG_CELLS(t, y);
 #pragma GCC unroll 4
-					for (int i = 0; i < rows; i++)
-						sum[i][part] = MULADD(sum[i][part], a[i * GEMM_KC + p + y] - (PV){0}, cell);
-				}
+			for (int i = 0; i < rows; i++)
+				sum[i] = MULADD(sum[i], a[i * GEMM_KC + y] - (PV){0}, cell);
 		}
 }
 
@@ -170,34 +164,36 @@ SRC(along_step)(const int rows, int64_t cols, int64_t k, const P *a, const S *b,
 static inline __attribute__((always_inline)) void
 SRC(along_rows)(const int rows, int64_t cols, int64_t k, const P *a, const S *b, int64_t b_col, int64_t ahead, T *c, int64_t c_row, int accumulate)
 {
+	enum { ALL = SRC(runs) * GEMM_RUN };
 	const int64_t cells = (k + GROUP - 1) / GROUP;
-	V all[FEW_ROWS][SRC(parts)] = {0}, sum[FEW_ROWS][SRC(parts)] = {0};
-	for (int64_t p = 0; p < cells; p += SRC(step)) {
-		if (VECTOR_BYTES < 64 && cols == GEMM_COLUMNS && cells - p >= SRC(step))
-			SRC(along_step)(rows, GEMM_COLUMNS, SRC(step), a + p, b + p, b_col, ahead, sum);
-		else
-			SRC(along_step)(rows, cols, k - p * GROUP, a + p, b + p * GROUP, b_col, ahead, sum);
-		if (RUN == GEMM_RUN && (p + SRC(step)) % GEMM_RUN == 0)
-#pragma GCC unroll 4
-			for (int i = 0; i < rows; i++)
+	V all[FEW_ROWS] = {0}, sum[SRC(runs)][FEW_ROWS] = {0};
+	for (int64_t p = 0; p < cells; p += ALL) {
+		if (VECTOR_BYTES < 64 && cols == GEMM_COLUMNS && cells - p >= ALL) {
+			for (int64_t q = p; q < p + GEMM_RUN; q += ALONG)
 #pragma GCC unroll 2
-				for (int x = 0; x < SRC(parts); x++) {
-					all[i][x] += sum[i][x];
-					sum[i][x] = (V){0};
+				for (int x = 0; x < SRC(runs) * GEMM_RUN; x += GEMM_RUN)
+					SRC(along_step)(rows, GEMM_COLUMNS, ALONG, a + q + x, b + q + x, b_col, ahead, sum[x / GEMM_RUN]);
+		} else {
+			for (int64_t q = p; q < gemm_min(p + ALL, cells); q += ALONG)
+				SRC(along_step)(rows, cols, k - q * GROUP, a + q, b + q * GROUP, b_col, ahead, sum[(q - p) / GEMM_RUN]);
+		}
+		if (RUN == GEMM_RUN)
+#pragma GCC unroll 2
+			for (int x = 0; x < SRC(runs); x++)
+#pragma GCC unroll 4
+				for (int i = 0; i < rows; i++) {
+					all[i] += sum[x][i];
+					sum[x][i] = (V){0};
 				}
 	}
 #pragma GCC unroll 4
-	for (int i = 0; i < rows; i++)
-#pragma GCC unroll 2
-		for (int x = 0; x < SRC(parts); x++) {
-			T *to = c + i * c_row + x * GEMM_LANES;
-			const int64_t n = cols - x * GEMM_LANES;
-			all[i][x] += sum[i][x];
-			if (accumulate && n > 0)
-				all[i][x] += (V)gemm_get(to, n);
-			if (n > 0)
-				gemm_put(to, (gemm_line)all[i][x], n);
-		}
+	for (int i = 0; i < rows; i++) {
+		T *to = c + i * c_row;
+		all[i] += sum[0][i];
+		if (accumulate)
+			all[i] += (V)gemm_get(to, cols);
+		gemm_put(to, (gemm_line)all[i], cols);
+	}
 }
 
 /* sums (+)= a·b for GEMM_RUN rows of b or less, from p on, and so many vectors of columns, of which cols exist. */

@@ -70,9 +70,7 @@ static void gemm_quant_tile(const struct gemm *g, const struct gemm_at *at, int6
 	float *panel = (float *)scratch, *wide = panel + GEMM_QUANT_NR * GEMM_KC, *out = wide + GEMM_QUANT_NR * GEMM_KC;
 	float *a = out + (m1 - m0) * GEMM_TILE_N;
 #if VECTOR_BYTES >= 32
-	const int by_rows = gemm_quant_by_rows(g, m1 - m0);
-	if (by_rows)
-		gemm_quant_rows(g, at, m0, m1, n0, n1, out, a);
+	const int by_rows = gemm_quant_by_rows(g, m1 - m0) && gemm_quant_rows(g, at, m0, m1, n0, n1, out, a);
 #else
 	const int by_rows = 0;
 #endif

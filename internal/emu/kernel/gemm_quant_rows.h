@@ -7,8 +7,9 @@
 enum {
 	GEMM_QUANT_ROWS = 8,  /* more rows are multiplied with widened blocks */
 	GEMM_QUANT_UNIT = 32, /* elements of a unit; scales are repeated for each */
-	GEMM_QUANT_STRIP = 12, /* columns whose scales are gathered at once */
+	GEMM_QUANT_STRIP = 32, /* columns whose scales are gathered at once */
 	GEMM_QUANT_DEEP = 1 << 16, /* largest K */
+	GEMM_QUANT_BIAS = VECTOR_BYTES == 32, /* parts of 4 bits have a bias, which sums of A take away */
 	GEMM_QUANT_DEPTH = VECTOR_BYTES == 64 ? GEMM_KC : 64, /* rows of B that pass by at once: half a line of each stays in the caches */
 };
 
@@ -37,14 +38,18 @@ static inline float gemm_quant_sum(vf32 x) { return _mm512_reduce_add_ps((__m512
 #else
 static inline __attribute__((always_inline)) vf32 gemm_quant_part(const int bits, __m256i v, int i)
 {
-	return (vf32)_mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(v, 32 - bits - bits * i), 32 - bits));
+	if (bits == 4) /* times 16 to the power of i, and 8 more except for the last part, whose sign is that of the lane */
+		return (vf32)_mm256_cvtepi32_ps(_mm256_and_si256(_mm256_xor_si256(v, _mm256_set1_epi32(0x08888888)), _mm256_set1_epi32((int)(15u << 4 * i))));
+	return (vf32)_mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(v, 24 - 8 * i), 24));
 }
 
 static inline __m256i gemm_quant_load(const char *p, int64_t bytes) { return gemm_some(p, bytes, 1); }
 
 static inline vf32 gemm_quant_scales(const int lanes, const float *scale)
 {
-	return lanes == 4 ? (vf32)_mm256_set_m128(_mm_set1_ps(scale[1]), _mm_set1_ps(scale[0])) : vset(scale[0]);
+	double both;
+	memcpy(&both, scale, sizeof both);
+	return lanes == 4 ? (vf32)_mm256_permutevar_ps((__m256)_mm256_set1_pd(both), _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1)) : vset(scale[0]);
 }
 
 static inline float gemm_quant_sum(vf32 x)
@@ -59,16 +64,23 @@ static inline __attribute__((always_inline)) void
 gemm_quant_along(const int bits, const int rows, const int cols, int64_t k, const float *x, int64_t x_row, const char *b, int64_t b_col,
 		 const float *scale, int64_t units, float *out, int64_t out_row)
 {
-	const int count = 32 / bits, step = GEMM_LANES * count, lanes = GEMM_QUANT_UNIT / count;
+	const int count = 32 / bits, step = GEMM_LANES * count, lanes = GEMM_QUANT_UNIT / count, biased = GEMM_QUANT_BIAS && bits == 4;
+	const int64_t far = 2 * GEMM_AHEAD, turn = k * bits / 8 - far, next = (cols - 1) * b_col;
+	char tail[4][VECTOR_BYTES] = {0};
 	vf32 total[4][2] = {0};
-	for (int64_t p = 0; p < k; p += step) {
+	for (int j = 0; k % step > 0 && j < cols; j++)
+		memcpy(tail[j], b + j * b_col + k / step * VECTOR_BYTES, (size_t)(k % step * bits + 7) / 8);
+	for (int64_t p = 0; p < k; p += step, x += step + biased * GEMM_LANES) {
 		gemm_line v[4];
-		vf32 sum[4][2] = {0};
+		vf32 sum[4][2];
 #pragma GCC unroll 4
 		for (int j = 0; j < cols; j++) {
 			const char *from = b + j * b_col + p * bits / 8;
-			__builtin_prefetch(from + 2 * GEMM_AHEAD, 0, 2);
-			v[j] = gemm_quant_load(from, ((k - p) * bits + 7) / 8);
+			__builtin_prefetch(from + (p * bits / 8 < turn ? far : far + next), 0, 2);
+			memcpy(&v[j], k - p >= step ? from : tail[j], sizeof v[j]);
+#pragma GCC unroll 2
+			for (int r = 0; r < rows; r++)
+				sum[j][r] = biased ? vload(x + r * x_row + step) : (vf32){0};
 		}
 #pragma GCC unroll 8
 		for (int i = 0; i < count; i++)
@@ -77,7 +89,7 @@ gemm_quant_along(const int bits, const int rows, const int cols, int64_t k, cons
 				const vf32 part = gemm_quant_part(bits, v[j], i);
 #pragma GCC unroll 2
 				for (int r = 0; r < rows; r++)
-					sum[j][r] += part * vload(x + r * x_row + p + GEMM_LANES * i);
+					sum[j][r] += part * vload(x + r * x_row + GEMM_LANES * i);
 			}
 #pragma GCC unroll 4
 		for (int j = 0; j < cols; j++) {
@@ -96,7 +108,7 @@ gemm_quant_along(const int bits, const int rows, const int cols, int64_t k, cons
 
 /* sums[rows×lanes·count] = x·B over k rows of one group, of which a vector lies at b. */
 static inline __attribute__((always_inline)) void
-gemm_quant_across(const int bits, const int rows, int64_t k, const float *x, int64_t x_row, const char *b, int64_t b_row, int64_t bytes, int64_t ahead, float *sums)
+gemm_quant_across(const int bits, const int rows, int64_t k, const float *x, int64_t x_row, const char *b, int64_t b_row, int64_t bytes, int64_t ahead, const float *bias, float *sums)
 {
 	const int count = 32 / bits;
 	vf32 sum[2][8] = {0};
@@ -116,7 +128,7 @@ gemm_quant_across(const int bits, const int rows, int64_t k, const float *x, int
 		gemm_line t[GEMM_LANES];
 #pragma GCC unroll 16
 		for (int i = 0; i < GEMM_LANES; i++)
-			t[i] = i < count ? (gemm_line)sum[r][i] : (gemm_line){0};
+			t[i] = i < count ? (gemm_line)(GEMM_QUANT_BIAS && bits == 4 ? sum[r][i] * vset(1.0f / (1u << 4 * i)) - vset(i < 7 ? bias[r] : 0) : sum[r][i]) : (gemm_line){0};
 		gemm_transpose(t);
 #pragma GCC unroll 16
 		for (int i = 0; i < GEMM_LANES; i++)
@@ -152,31 +164,40 @@ struct gemm_quant_x {
 	int64_t x_row, units;
 };
 
-/* Packs rows of A, in the order of the parts of B if they run along k, and sums their units. */
-static inline __attribute__((always_inline)) void
+/* Packs rows of A, in the order of the parts of B if they run along k, and sums their units. Reports whether the sums
+ * are finite, which those that parts of B with a bias are multiplied by have to be. */
+static inline __attribute__((always_inline)) int
 gemm_quant_pack(const struct gemm *g, const struct gemm_at *at, int64_t m0, int64_t rows, const struct gemm_quant_x *x, const int64_t count)
 {
-	float block[GEMM_QUANT_ROWS * GEMM_KC];
+	const int64_t step = GEMM_LANES * count;
+	const int biased = GEMM_QUANT_BIAS && g->b.dtype == DTYPE_INT4, sums = biased || g->offset.data != NULL;
+	float block[GEMM_QUANT_ROWS * GEMM_KC], check = 0;
 	memset(x->x, 0, (size_t)(rows * x->x_row) * sizeof(float));
 	for (int64_t k0 = 0; k0 < g->k; k0 += GEMM_KC) {
 		const int64_t k = gemm_min(GEMM_KC, g->k - k0);
 		gemm_f32_pack_panel(block, 1, &g->a, at->a, m0, rows, k0, k);
 		for (int64_t r = 0; r < rows; r++)
-			for (int64_t p = 0; p < k; p += GEMM_LANES * count) {
-				float *to = x->x + r * x->x_row + k0 + p;
+			for (int64_t p = 0; p < k; p += step) {
+				float *to = x->x + r * x->x_row + (k0 + p) / step * (step + (biased && count == 8 ? GEMM_LANES : 0));
 				const float *from = block + r * GEMM_KC + p;
 				for (int64_t lane = 0; lane < GEMM_LANES; lane++)
-					for (int64_t i = 0; i < count && p + lane * count + i < k; i++)
-						to[GEMM_LANES * i + lane] = from[lane * count + i];
+					for (int64_t i = 0; i < count && p + lane * count + i < k; i++) {
+						const float value = from[lane * count + i];
+						to[GEMM_LANES * i + lane] = biased && count == 8 ? value / (float)(1u << 4 * i) : value;
+						if (biased && i < 7 && count == 8)
+							to[step + lane] -= 8 * value;
+					}
 			}
-		for (int64_t r = 0; r < rows && g->offset.data != NULL; r++)
+		for (int64_t r = 0; r < rows && sums; r++)
 			for (int64_t p = 0; p < k; p += GEMM_QUANT_UNIT) {
 				float sum = 0;
 				for (int64_t q = p; q < gemm_min(p + GEMM_QUANT_UNIT, k); q++)
 					sum += block[r * GEMM_KC + q];
 				x->sums[r * x->units + (k0 + p) / GEMM_QUANT_UNIT] = sum;
+				check += sum * 0;
 			}
 	}
+	return !biased || check == 0;
 }
 
 #define GEMM_QUANT_CASES(call)                                                                                         \
@@ -251,7 +272,11 @@ static void gemm_quant_rows_across(const struct gemm *g, const char *data, int64
 			const int64_t ahead = VECTOR_BYTES == 64 ? 32 * b_row : j + 2 * step < n1 ? 64 : k * b_row + 64 - (n1 - n0) * bits / 8;
 			for (int64_t r = 0, two; r < rows; r += 1 + two) {
 				two = pairs && r + 1 < rows;
-#define ACROSS(bits, rows) gemm_quant_across(bits, rows, k, x->x + r * x->x_row + p, x->x_row, b, b_row, bytes, ahead, sums)
+				float bias[2] = {0};
+				for (int64_t u = p / GEMM_QUANT_UNIT; u < (p + k + GEMM_QUANT_UNIT - 1) / GEMM_QUANT_UNIT; u++)
+					for (int64_t y = 0; y < 1 + two; y++)
+						bias[y] += 8 * x->sums[(r + y) * x->units + u];
+#define ACROSS(bits, rows) gemm_quant_across(bits, rows, k, x->x + r * x->x_row + p, x->x_row, b, b_row, bytes, ahead, bias, sums)
 				GEMM_QUANT_CASES(ACROSS)
 #undef ACROSS
 				for (int64_t y = r; y < r + 1 + two; y++) {
@@ -272,23 +297,20 @@ static int gemm_quant_by_rows(const struct gemm *g, int64_t rows)
 	return rows <= GEMM_QUANT_ROWS && g->k <= GEMM_QUANT_DEEP && (g->group % GEMM_QUANT_UNIT == 0 || g->group >= g->k);
 }
 
-/* out[rows×GEMM_TILE_N] = the sums of rows [m0, m1) and columns [n0, n1). */
-static void gemm_quant_rows(const struct gemm *g, const struct gemm_at *at, int64_t m0, int64_t m1, int64_t n0, int64_t n1, float *out, float *scratch)
+/* out[rows×GEMM_TILE_N] = the sums of rows [m0, m1) and columns [n0, n1). Reports whether it could compute them. */
+static int gemm_quant_rows(const struct gemm *g, const struct gemm_at *at, int64_t m0, int64_t m1, int64_t n0, int64_t n1, float *out, float *scratch)
 {
 	const int64_t rows = m1 - m0, count = g->b.dtype == DTYPE_INT4 ? 8 : 4, along = g->b.row.stride == 1;
 	const int64_t units = (g->k + 127) / 128 * 4;
-	struct gemm_quant_x x = {.x = scratch, .x_row = units * GEMM_QUANT_UNIT, .units = units};
+	struct gemm_quant_x x = {.x = scratch, .x_row = (GEMM_QUANT_UNIT + 4) * units, .units = units};
 	x.sums = x.x + rows * x.x_row;
 	memset(x.sums, 0, (size_t)(rows * units) * sizeof(float));
-	if (!along)
-		gemm_quant_pack(g, at, m0, rows, &x, 1);
-	else if (count == 8)
-		gemm_quant_pack(g, at, m0, rows, &x, 8);
-	else
-		gemm_quant_pack(g, at, m0, rows, &x, 4);
+	if (!(!along ? gemm_quant_pack(g, at, m0, rows, &x, 1) : count == 8 ? gemm_quant_pack(g, at, m0, rows, &x, 8) : gemm_quant_pack(g, at, m0, rows, &x, 4)))
+		return 0;
 	if (along)
 		gemm_quant_rows_along(g, at->b, rows, n0, n1, &x, out, x.sums + rows * units);
 	else
 		gemm_quant_rows_across(g, at->b, rows, n0, n1, &x, out);
+	return 1;
 }
 #undef GEMM_QUANT_CASES

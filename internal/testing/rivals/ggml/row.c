@@ -27,7 +27,7 @@ static struct ggml_cgraph *product(enum ggml_type type)
 	for (int r = 0; r < M; r++) {
 		for (int i = 0; i < K; i++)
 			row[i] = (float)drand48() - 0.5f;
-		ggml_quantize_chunk(type, row, w->data, (int64_t)r * K, 1, K, NULL);
+		ggml_quantize_chunk(type, row, (char *)w->data + r * ggml_row_size(type, K), 0, 1, K, NULL);
 	}
 	memcpy(x->data, row, K * sizeof *row);
 	free(row);
