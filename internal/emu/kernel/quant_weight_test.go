@@ -121,6 +121,25 @@ func TestQuantWeight(t *testing.T) {
 	})
 }
 
+// TestQuantWeightOfInfinity checks that an infinite element keeps its sign, whatever is added to those of int4.
+func TestQuantWeightOfInfinity(t *testing.T) {
+	kerneltest.EachVariant(t, func(t *testing.T) {
+		for _, layout := range []kerneltest.Layout{kerneltest.Contiguous, kerneltest.Transposed} {
+			q := quantised{m: 1, k: 96, n: 40, group: 32, bits: 4, layout: layout}
+			w := q.weight(t)
+			w.Scale = kerneltest.New(t, dtype.Float16, kerneltest.Contiguous, []int64{3, q.n}, []float64{1})
+			x, out := kerneltest.New(t, dtype.Float16, kerneltest.Contiguous, []int64{1, q.k}, []float64{1}), kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{1, q.n}, nil)
+			require.NoError(t, kernel.Fill(x.Narrow(1, 41, 1), kernel.Real(math.Inf(1))))
+			require.NoError(t, w.Product(out, x, kernel.View{}))
+			for j, got := range kerneltest.Values(out) {
+				if v := q.element(41, int64(j)); v != 0 {
+					require.True(t, math.IsInf(got, int(v)), "%v: column %d is %g for %g", layout, j, got, v)
+				}
+			}
+		}
+	})
+}
+
 // TestQuantWeightIsReproducible checks that results depend neither on the number of threads nor on the other rows.
 func TestQuantWeightIsReproducible(t *testing.T) {
 	for _, layout := range []kerneltest.Layout{kerneltest.Contiguous, kerneltest.Transposed} {

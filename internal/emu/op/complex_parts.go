@@ -64,21 +64,26 @@ func (t *Tensor) SetNumbers(values []complex128) error {
 	if len(values) == 0 {
 		return nil
 	}
-	part, release := kernel.TemporaryOf(dtype.Float64, t.Shape...)
-	defer release()
-	reals := unsafe.Slice((*float64)(part.Data), len(values))
-	set := func(v kernel.View, of func(complex128) float64) error {
+	re, im := t.View(), kernel.View{}
+	if t.DType.IsComplex() {
+		re, im = t.Parts()
+	}
+	return SetParts(re, im, values)
+}
+
+// SetParts writes the real parts of numbers to re and the imaginary parts to im, which may have no data.
+func SetParts(re, im kernel.View, values []complex128) error {
+	err := kernel.SetBy(re, func(y []float64) {
 		for i, x := range values {
-			reals[i] = of(x)
+			y[i] = real(x)
 		}
-		return kernel.Map(kernel.Identity, dtype.Float64, v, []kernel.Input{kernel.Of(part)})
-	}
-	if !t.DType.IsComplex() {
-		return set(t.View(), func(x complex128) float64 { return real(x) })
-	}
-	re, im := t.Parts()
-	if err := set(re, func(x complex128) float64 { return real(x) }); err != nil {
+	})
+	if err != nil || im.Data == nil {
 		return err
 	}
-	return set(im, func(x complex128) float64 { return imag(x) })
+	return kernel.SetBy(im, func(y []float64) {
+		for i, x := range values {
+			y[i] = imag(x)
+		}
+	})
 }

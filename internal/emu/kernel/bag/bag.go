@@ -2,7 +2,7 @@ package bag
 
 import (
 	"fmt"
-	"unsafe"
+	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
@@ -74,44 +74,85 @@ func (b Bags) Into(out, table kernel.View) (largest []int64, err error) {
 		return nil, err
 	}
 	width := table.Shape[1]
+	if b.Mode != Max && out.Len() > 0 {
+		if done, err := b.combine(out, table); done || err != nil {
+			return nil, err
+		}
+	}
 	y := make([]float64, int64(len(b.First))*width)
 	largest = make([]int64, len(y))
-	_, sizes := b.Members()
-	each := func(reduce func(i int64, row []float64, from []int64)) {
-		kernel.Parallel(int64(len(b.First)), 1+(1<<12)/(1+int64(len(b.Index))*width/int64(1+len(b.First))), func(first, end int64) {
-			for i := first; i < end; i++ {
-				reduce(i, y[i*width:][:width], largest[i*width:][:width])
-			}
-		})
-	}
-	if table.DType == dtype.Float32 && (width == 1 || table.Strides[1] == 1) {
-		each(func(i int64, row []float64, from []int64) {
-			reduce(b, int(i), row, from, sizes[i], func(k int64) []float32 {
-				return unsafe.Slice((*float32)(unsafe.Add(table.Data, 4*b.Index[k]*table.Strides[0])), width)
-			})
-		})
-		return largest, kernel.SetFloats(out, y)
-	}
 	picked, release := kernel.TemporaryOf(table.DType, int64(len(b.Index)), width)
 	defer release()
 	if err := kernel.Pick(picked, table, 0, b.Index); err != nil {
 		return nil, err
 	}
-	x, err := kernel.Doubles(picked)
+	x, release, err := kernel.Borrow[float32](picked)
+	defer release()
 	if err != nil {
 		return nil, err
 	}
-	each(func(i int64, row []float64, from []int64) {
-		reduce(b, int(i), row, from, sizes[i], func(k int64) []float64 { return x[k*width:][:width] })
+	kernel.Parallel(int64(len(b.First)), 1+(1<<12)/(1+int64(len(x))/int64(1+len(b.First))), func(first, end int64) {
+		for i := first; i < end; i++ {
+			b.reduce(int(i), y[i*width:][:width], largest[i*width:][:width], x)
+		}
 	})
 	return largest, kernel.SetFloats(out, y)
 }
 
-// reduce sets row to the reduction of bag i, which has the given size, and from to the indices of largest
-// elements. of returns the row of an index.
-func reduce[T float32 | float64](b Bags, i int, row []float64, from []int64, size int64, of func(k int64) []T) {
+// combine computes sums and means in float32, unless some bags are much larger than most.
+func (b Bags) combine(out, table kernel.View) (done bool, err error) {
+	_, sizes := b.Members()
+	count, most := int64(len(b.First)), int64(1)
+	for i := range b.First {
+		lo, hi := b.bag(i)
+		most = max(most, hi-lo)
+	}
+	if count*most > 4*int64(len(b.Index))+1<<10 {
+		return false, nil
+	}
+	c := kernel.Combination{X: table, Choices: most, Index: slices.Repeat([]int64{-1}, int(count*most))}
+	if b.Scale != nil {
+		c.Scale = make([]float32, len(c.Index))
+	}
+	divisors := make([]float64, count)
+	for i := range b.First {
+		lo, hi := b.bag(i)
+		for k := lo; k < hi; k++ {
+			if b.Index[k] == b.Padding {
+				continue
+			}
+			at := int64(i)*most + k - lo
+			c.Index[at] = b.Index[k]
+			if b.Scale != nil {
+				c.Scale[at] = float32(b.Scale[k])
+			}
+		}
+		divisors[i] = float64(max(sizes[i], 1))
+	}
+	if b.Mode == Sum {
+		return true, c.Into(out)
+	}
+	sums, release := kernel.Temporary(count, table.Shape[1])
+	defer release()
+	by, release := kernel.Temporary(count, 1)
+	defer release()
+	if err := kernel.SetFloats(by, divisors); err != nil {
+		return true, err
+	}
+	if err := c.Into(sums); err != nil {
+		return true, err
+	}
+	all, err := by.Broadcast(sums.Shape)
+	if err != nil {
+		return true, err
+	}
+	return true, kernel.Map(kernel.Div, dtype.Float32, out, []kernel.Input{kernel.Of(sums), kernel.Of(all)})
+}
+
+// reduce sets row to the reduction of bag i, and from to the indices of largest elements. x has the rows of all indices.
+func (b Bags) reduce(i int, row []float64, from []int64, x []float32) {
 	lo, hi := b.bag(i)
-	empty := true
+	size := 0
 	for k := lo; k < hi; k++ {
 		if b.Index[k] == b.Padding {
 			continue
@@ -120,22 +161,16 @@ func reduce[T float32 | float64](b Bags, i int, row []float64, from []int64, siz
 		if b.Scale != nil {
 			scale = b.Scale[k]
 		}
-		x := of(k)
-		if b.Mode != Max {
-			row := row[:len(x)]
-			for j, v := range x {
-				row[j] += scale * float64(v)
-			}
-			continue
-		}
-		for j, v := range x {
+		for j, v := range x[int(k)*len(row):][:len(row)] {
 			v := float64(v)
 			switch {
-			case empty || v > row[j] || v != v:
+			case b.Mode != Max:
+				row[j] += scale * v
+			case size == 0 || v > row[j] || v != v:
 				row[j], from[j] = v, b.Index[k]
 			}
 		}
-		empty = false
+		size++
 	}
 	if b.Mode == Mean {
 		for j := range row {

@@ -1,9 +1,15 @@
 package interpolate
 
+// #cgo CFLAGS: -std=gnu11 -Wall -Wextra
+// #include "grid.h"
+import "C"
+
 import (
 	"fmt"
 	"math"
+	"unsafe"
 
+	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
 )
 
@@ -149,21 +155,20 @@ func newImages(image, grid kernel.View) (g images, err error) {
 	return g, err
 }
 
-// read is one element that contributes to a point: its position in the plane, or -1 if it is outside the image, and
-// its weight.
-type read struct {
-	place int
-	share float64
-}
+// read is one element that contributes to a point.
+type read = C.struct_read
 
 // reads lists the elements that contribute to the points of image n, equally many for each, and for each element the
-// derivatives of its weight along every axis of the grid.
-func (g *images) reads(s Grid, n int) (list []read, slopes []float64) {
+// derivatives of its weight along every axis of the grid, if they are wanted.
+func (g *images) reads(s Grid, n int, wanted bool) (list []read, slopes []float64) {
 	axes, each := len(g.sizes), 1
 	for range axes {
 		each *= [...]int{Linear: 2, Nearest: 1, Cubic: 4}[s.Mode]
 	}
-	list, slopes = make([]read, g.points*each), make([]float64, g.points*each*axes)
+	list = make([]read, g.points*each)
+	if wanted {
+		slopes = make([]float64, len(list)*axes)
+	}
 	kernel.Parallel(int64(g.points), 64, func(lo, hi int64) {
 		taps, at := make([][]tap, axes), make([]int, axes)
 		for p := int(lo); p < int(hi); p++ {
@@ -171,7 +176,7 @@ func (g *images) reads(s Grid, n int) (list []read, slopes []float64) {
 				taps[i] = s.taps(taps[i][:0], g.grid[(n*g.points+p)*axes+axes-1-i], size)
 			}
 			for k := p * each; k < (p+1)*each; k++ {
-				list[k] = product(taps, at, g.sizes, slopes[k*axes:][:axes])
+				list[k] = product(taps, at, g.sizes, slopes[min(k*axes, len(slopes)):min((k+1)*axes, len(slopes))])
 				for i := axes - 1; i >= 0; i-- {
 					if at[i]++; at[i] < len(taps[i]) {
 						break
@@ -186,7 +191,7 @@ func (g *images) reads(s Grid, n int) (list []read, slopes []float64) {
 
 // product is the read of one tap at of each axis. It sets the derivatives of the weight.
 func product(taps [][]tap, at, sizes []int, slopes []float64) read {
-	r := read{0, 1}
+	r := read{share: 1}
 	for i := range slopes {
 		slopes[i] = 1
 	}
@@ -195,9 +200,9 @@ func product(taps [][]tap, at, sizes []int, slopes []float64) read {
 		if t.at < 0 || r.place < 0 {
 			r.place = -1
 		} else {
-			r.place = r.place*sizes[i] + t.at
+			r.place = r.place*C.int64_t(sizes[i]) + C.int64_t(t.at)
 		}
-		r.share *= t.share
+		r.share *= C.double(t.share)
 		for j := range slopes {
 			if j == len(slopes)-1-i {
 				slopes[j] *= t.slope
@@ -219,77 +224,92 @@ func (s Grid) Forward(out, image, grid kernel.View) error {
 	if err != nil {
 		return err
 	}
-	x, err := kernel.Doubles(image)
+	if image.DType == dtype.Float64 {
+		return sample[float64](s, &g, out, image)
+	}
+	return sample[float32](s, &g, out, image)
+}
+
+func sample[T float32 | float64](s Grid, g *images, out, image kernel.View) error {
+	x, release, err := kernel.Borrow[T](image)
+	defer release()
 	if err != nil {
 		return err
 	}
-	y := make([]float64, out.Len())
-	for n := range g.batch {
-		list, _ := g.reads(s, n)
-		kernel.Parallel(int64(g.channels), 1+1<<12/int64(len(list)), func(lo, hi int64) {
-			for c := int(lo); c < int(hi); c++ {
-				row := n*g.channels + c
-				plane, to := x[row*g.plane:][:g.plane], y[row*g.points:][:g.points]
-				for p, each := 0, len(list)/g.points; p < len(to); p++ {
-					for _, r := range list[p*each:][:each] {
-						if r.place >= 0 {
-							to[p] += r.share * plane[r.place]
-						}
+	return kernel.SetBy(out, func(y []T) {
+		for n := range g.batch {
+			list, _ := g.reads(s, n, false)
+			each := C.int64_t(len(list) / g.points)
+			kernel.Parallel(int64(g.channels), 1+1<<12/int64(len(list)), func(lo, hi int64) {
+				for row := n*g.channels + int(lo); row < n*g.channels+int(hi); row++ {
+					plane, to := unsafe.Pointer(&x[row*g.plane]), unsafe.Pointer(&y[row*g.points])
+					if unsafe.Sizeof(x[0]) == 4 {
+						C.sample_float((*C.float)(to), (*C.float)(plane), &list[0], C.int64_t(g.points), each)
+					} else {
+						C.sample_double((*C.double)(to), (*C.double)(plane), &list[0], C.int64_t(g.points), each)
 					}
 				}
-			}
-		})
-	}
-	return kernel.SetFloats(out, y)
+			})
+		}
+	})
 }
 
 // Backward computes the gradients of image and grid from dout, the gradient of the result.
 // dimage and dgrid may have no data.
 func (s Grid) Backward(dimage, dgrid, dout, image, grid kernel.View) error {
+	if image.DType == dtype.Float64 {
+		return gradients[float64](s, dimage, dgrid, dout, image, grid)
+	}
+	return gradients[float32](s, dimage, dgrid, dout, image, grid)
+}
+
+func gradients[T float32 | float64](s Grid, dimage, dgrid, dout, image, grid kernel.View) error {
 	g, err := newImages(image, grid)
 	if err != nil {
 		return err
 	}
-	x, err := kernel.Doubles(image)
+	x, release, err := kernel.Borrow[T](image)
+	defer release()
 	if err != nil {
 		return err
 	}
-	dy, err := kernel.Doubles(dout)
+	dy, release, err := kernel.Borrow[T](dout)
+	defer release()
 	if err != nil {
 		return err
 	}
 	dx, dg := make([]float64, len(x)), make([]float64, len(g.grid))
-	axes := len(g.sizes)
+	axes, short := len(g.sizes), unsafe.Sizeof(T(0)) == 4
 	for n := range g.batch {
 		if g.points*g.channels == 0 {
 			break
 		}
-		list, slopes := g.reads(s, n)
+		list, slopes := g.reads(s, n, true)
 		each := len(list) / g.points
 		kernel.Parallel(int64(g.channels), 1+1<<12/int64(len(list)), func(lo, hi int64) {
 			for row := n*g.channels + int(lo); row < n*g.channels+int(hi); row++ {
-				to := dx[row*g.plane:][:g.plane]
-				for p, d := range dy[row*g.points:][:g.points] {
-					for _, r := range list[p*each:][:each] {
-						if r.place >= 0 {
-							to[r.place] += r.share * d
-						}
-					}
+				to, grad := (*C.double)(&dx[row*g.plane]), unsafe.Pointer(&dy[row*g.points])
+				if short {
+					C.scatter_float(to, (*C.float)(grad), &list[0], C.int64_t(g.points), C.int64_t(each))
+				} else {
+					C.scatter_double(to, (*C.double)(grad), &list[0], C.int64_t(g.points), C.int64_t(each))
 				}
 			}
 		})
 		kernel.Parallel(int64(g.points), 1+1<<12/int64(g.channels*each), func(lo, hi int64) {
+			first, points := int(lo)*each, C.int64_t(hi-lo)
+			dots := make([]float64, int(hi-lo)*each) // of the elements and the gradients of all channels
 			for row := n * g.channels; row < (n+1)*g.channels; row++ {
-				plane := x[row*g.plane:][:g.plane]
-				for k := int(lo) * each; k < int(hi)*each; k++ {
-					if list[k].place < 0 {
-						continue
-					}
-					p := k / each
-					e := dy[row*g.points+p] * plane[list[k].place]
-					for j, slope := range slopes[k*axes:][:axes] {
-						dg[(n*g.points+p)*axes+j] += slope * e
-					}
+				to, grad, plane := (*C.double)(&dots[0]), unsafe.Pointer(&dy[row*g.points+int(lo)]), unsafe.Pointer(&x[row*g.plane])
+				if short {
+					C.dots_float(to, (*C.float)(grad), (*C.float)(plane), &list[first], points, C.int64_t(each))
+				} else {
+					C.dots_double(to, (*C.double)(grad), (*C.double)(plane), &list[first], points, C.int64_t(each))
+				}
+			}
+			for k, dot := range dots {
+				for j, slope := range slopes[(first+k)*axes:][:axes] {
+					dg[(n*g.points+int(lo)+k/each)*axes+j] += slope * dot
 				}
 			}
 		})

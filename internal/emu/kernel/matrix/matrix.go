@@ -3,7 +3,12 @@ package matrix
 import (
 	"errors"
 	"math"
+	"runtime"
 	"slices"
+	"unsafe"
+
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/emu/kernel"
 )
 
 // Dense is a matrix in double precision, row by row.
@@ -263,36 +268,51 @@ func (m Dense) completed(sigma []float64) Dense {
 
 // Inverse returns the inverse of a square matrix by Gauss-Jordan elimination with column pivots.
 // It fails if the matrix is singular. The columns of the inverse take the place of those that are eliminated.
+// A block of them is eliminated by itself first, and then from the others by one product.
 func (m Dense) Inverse() (Dense, error) {
+	const block = 16
 	n := m.Rows
-	a, pivots := Dense{n, n, slices.Clone(m.Data)}, make([]int, n)
-	for k := range n {
-		pivot := k
-		for i := k + 1; i < n; i++ {
-			if math.Abs(*a.at(i, k)) > math.Abs(*a.at(pivot, k)) {
-				pivot = i
+	a, pivots := Dense{n, n, slices.Clone(m.Data)}, make([]int, 0, n)
+	for first := 0; first < n; first += block {
+		width := min(block, n-first)
+		part := New(n, width)
+		for i := range n {
+			copy(part.row(i), a.row(i)[first:])
+		}
+		for j := range width {
+			k := first + j
+			pivot := k
+			for i := k + 1; i < n; i++ {
+				if math.Abs(*part.at(i, j)) > math.Abs(*part.at(pivot, j)) {
+					pivot = i
+				}
+			}
+			pivots = append(pivots, pivot)
+			swap(a.row(k), a.row(pivot))
+			swap(part.row(k), part.row(pivot))
+			top := part.row(k)
+			p := top[j]
+			if p == 0 {
+				return a, errors.New("the matrix is singular")
+			}
+			top[j] = 1
+			for x := range top {
+				top[x] /= p
+			}
+			for i := range n {
+				if f := *part.at(i, j); i != k && f != 0 {
+					*part.at(i, j) = 0
+					minus(part.row(i), f, top)
+				}
 			}
 		}
-		pivots[k] = pivot
-		top, other := a.row(k), a.row(pivot)
-		p := other[k]
-		if p == 0 {
-			return a, errors.New("the matrix is singular")
-		}
-		other[k] = top[k]
-		top[k] = 1
-		for j := range n {
-			if j == k {
-				top[j] /= p
-			} else {
-				other[j], top[j] = top[j], other[j]/p
+		if width < n {
+			if err := part.spread(a, first); err != nil {
+				return a, err
 			}
 		}
 		for i := range n {
-			if f := *a.at(i, k); i != k && f != 0 {
-				*a.at(i, k) = 0
-				minus(a.row(i), f, top)
-			}
+			copy(a.row(i)[first:], part.row(i))
 		}
 	}
 	for k, pivot := range slices.Backward(pivots) {
@@ -302,4 +322,25 @@ func (m Dense) Inverse() (Dense, error) {
 		}
 	}
 	return a, nil
+}
+
+// swap exchanges two rows, which may be one and the same.
+func swap(x, y []float64) {
+	for i, v := range x {
+		x[i], y[i] = y[i], v
+	}
+}
+
+// spread applies the elimination of the columns of m, from the given one of a on, to all columns of a.
+func (m Dense) spread(a Dense, first int) error {
+	top := Dense{m.Cols, a.Cols, slices.Clone(a.Data[first*a.Cols:][:m.Cols*a.Cols])}
+	clear(a.Data[first*a.Cols:][:m.Cols*a.Cols])
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	view := func(x Dense) kernel.View {
+		pin.Pin(&x.Data[0])
+		return kernel.View{Data: unsafe.Pointer(&x.Data[0]), DType: dtype.Float64, Shape: []int64{int64(x.Rows), int64(x.Cols)}, Strides: []int64{int64(x.Cols), 1}}
+	}
+	out := view(a)
+	return kernel.Gemm(kernel.Product{Out: out, A: view(m), B: view(top), Add: &out, Alpha: 1, Beta: 1})
 }

@@ -88,6 +88,25 @@ func TestEmbeddingBag(t *testing.T) {
 	}
 }
 
+// TestEmbeddingBagOfUnequalBags has one bag that is much larger than the others.
+func TestEmbeddingBagOfUnequalBags(t *testing.T) {
+	const bags, many = 100, 300
+	f, i := dtype.Float32, dtype.Int64
+	for mode, want := range []float64{0.25 * many, 0.25} {
+		offsets, sums := make([]float64, bags), make([]float64, bags)
+		for b := 1; b < bags; b++ {
+			offsets[b], sums[b] = float64(many+b-1), 0.25
+		}
+		sums[0] = want
+		out := optest.Tensor(t, f, []int64{bags, 1})
+		optest.Run(t, "EmbeddingBag", optest.Args{
+			"weight": optest.Tensor(t, f, []int64{2, 1}, 0.25), "indices": optest.Tensor(t, i, []int64{many + bags - 1}, 1), "offsets": optest.Tensor(t, i, []int64{bags}, offsets...), "mode": mode, "paddingIdx": -1,
+			"output": out, "offset2bag": optest.Tensor(t, i, []int64{many + bags - 1}), "bagSize": optest.Tensor(t, i, []int64{bags}), "maxIndices": optest.Tensor(t, i, []int64{bags}),
+		})
+		assert.Equal(t, sums, optest.Values(out))
+	}
+}
+
 func TestEmbeddingBagRefuses(t *testing.T) {
 	f, i := dtype.Float32, dtype.Int64
 	base := func() optest.Args {

@@ -59,14 +59,23 @@ func (f *fourier) transform(x []complex128) {
 			x[i], x[j] = x[j], x[i]
 		}
 	}
-	for half := 1; half < f.n; half *= 2 {
-		step := f.n / (2 * half)
-		for first := 0; first < f.n; first += 2 * half {
-			low, high, root := x[first:][:half], x[first+half:][:half], 0
-			for k, a := range low {
-				b := high[k] * f.roots[root]
-				low[k], high[k] = a+b, a-b
-				root += step
+	half := 1
+	if bits.Len(uint(f.n))%2 == 0 {
+		for i := 0; i < f.n; i += 2 {
+			x[i], x[i+1] = x[i]+x[i+1], x[i]-x[i+1]
+		}
+		half = 2
+	}
+	for ; half < f.n; half *= 4 { // two steps of doubling at once
+		step := f.n / (4 * half)
+		for first := 0; first < f.n; first += 4 * half {
+			a, b, c, d := x[first:][:half], x[first+half:][:half], x[first+2*half:][:half], x[first+3*half:][:half]
+			for k := range a {
+				one, two := f.roots[2*k*step], f.roots[k*step]
+				p, q := b[k]*one, d[k]*one
+				even, odd, sum, left := a[k]+p, a[k]-p, (c[k]+q)*two, (c[k]-q)*two
+				left = complex(imag(left), -real(left))
+				a[k], b[k], c[k], d[k] = even+sum, odd+left, even-sum, odd-left
 			}
 		}
 	}
@@ -76,7 +85,7 @@ func (f *fourier) transform(x []complex128) {
 // number of them is transformed as half as many complex ones.
 type realTransform struct {
 	whole, half *fourier
-	turns       []complex128 // exp(-2πi·k/n)/2i
+	turns       []complex128 // exp(-2πi·k/n)/i
 }
 
 func newRealTransform(n int) *realTransform {
@@ -85,7 +94,7 @@ func newRealTransform(n int) *realTransform {
 	}
 	t := &realTransform{half: newFourier(n / 2), turns: make([]complex128, n/2+1)}
 	for k := range t.turns {
-		t.turns[k] = cmplx.Rect(0.5, -2*math.Pi*float64(k)/float64(n)-math.Pi/2)
+		t.turns[k] = cmplx.Rect(1, -2*math.Pi*float64(k)/float64(n)-math.Pi/2)
 	}
 	return t
 }
@@ -103,12 +112,16 @@ func (t *realTransform) apply(out, work []complex128, x []float64) {
 	m := len(x) / 2
 	z := work[:m]
 	for i := range z {
-		z[i] = complex(x[2*i], x[2*i+1])
+		z[i] = complex(x[2*i]/2, x[2*i+1]/2)
 	}
 	t.half.transform(z)
 	for k := range out {
-		a, b := z[k%m], cmplx.Conj(z[(m-k)%m])
-		out[k] = (a+b)/2 + (a-b)*t.turns[k]
+		a, b := z[k&(m-1)], z[(m-k)&(m-1)]
+		if m&(m-1) != 0 {
+			a, b = z[k%m], z[(m-k)%m]
+		}
+		b = cmplx.Conj(b)
+		out[k] = a + b + (a-b)*t.turns[k]
 	}
 }
 
@@ -125,45 +138,6 @@ func (f *fourier) convolve(x []complex128) {
 	for k := range x {
 		x[k] = cmplx.Conj(t[k]) / complex(float64(f.inner.n), 0) * f.chirp[k]
 	}
-}
-
-// numbers reads a real or complex tensor as complex numbers.
-func numbers(t *op.Tensor) ([]complex128, error) {
-	re, im := t.View(), kernel.View{}
-	if _, isComplex := op.PartTypes[t.DType]; isComplex {
-		re, im = t.Parts()
-	}
-	x, err := kernel.Doubles(re)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]complex128, len(x))
-	for i, v := range x {
-		out[i] = complex(v, 0)
-	}
-	if im.Data == nil {
-		return out, nil
-	}
-	y, err := kernel.Doubles(im)
-	for i, v := range y {
-		out[i] += complex(0, v)
-	}
-	return out, err
-}
-
-// setParts writes the real parts of x to re and the imaginary parts to im.
-func setParts(re, im kernel.View, x []complex128) error {
-	part := make([]float64, len(x))
-	for i, v := range x {
-		part[i] = real(v)
-	}
-	if err := kernel.SetFloats(re, part); err != nil {
-		return err
-	}
-	for i, v := range x {
-		part[i] = imag(v)
-	}
-	return kernel.SetFloats(im, part)
 }
 
 // realFourier transforms a dimension of real numbers, truncated or zero-padded to length n. The
@@ -198,26 +172,27 @@ func realFourier(c *op.Call) (op.Run, error) {
 	return func(*op.Exec) error {
 		// Rows along the last dimension.
 		order := append(slices.Delete(op.InOrder(self.Rank()), axis, axis+1), int64(axis))
-		rows, err := kernel.Doubles(op.Permuted(self.View(), order))
+		rows, release, err := kernel.Borrow[float64](op.Permuted(self.View(), order))
+		defer release()
 		if err != nil {
 			return err
 		}
 		f, length, kept := newRealTransform(int(n)), int(self.Shape[axis]), int(n/2+1)
-		result := make([]float64, len(rows)/length*kept*2)
-		kernel.Parallel(int64(len(rows)/length), 1+1<<10/n, func(first, end int64) {
-			x, work, y := make([]float64, n), make([]complex128, n), make([]complex128, kept)
-			for row := int(first); row < int(end); row++ {
-				clear(x)
-				for i, v := range rows[row*length:][:min(length, int(n))] {
-					x[i] = v * scale
+		return kernel.SetBy(op.Permuted(out.View(), append(order, int64(self.Rank()))), func(result []float64) {
+			kernel.Parallel(int64(len(rows)/length), 1+1<<10/n, func(first, end int64) {
+				x, work, y := make([]float64, n), make([]complex128, n), make([]complex128, kept)
+				for row := int(first); row < int(end); row++ {
+					clear(x)
+					for i, v := range rows[row*length:][:min(length, int(n))] {
+						x[i] = v * scale
+					}
+					f.apply(y, work, x)
+					for i, v := range y {
+						result[(row*kept+i)*2], result[(row*kept+i)*2+1] = real(v), imag(v)
+					}
 				}
-				f.apply(y, work, x)
-				for i, v := range y {
-					result[(row*kept+i)*2], result[(row*kept+i)*2+1] = real(v), imag(v)
-				}
-			}
+			})
 		})
-		return kernel.SetFloats(op.Permuted(out.View(), append(order, int64(self.Rank()))), result)
 	}, nil
 }
 
@@ -271,7 +246,7 @@ func windowedFourier(c *op.Call) (op.Run, error) {
 		return nil, c.Err()
 	}
 	return func(*op.Exec) error {
-		x, err := numbers(self)
+		x, err := self.Numbers(self.Shape)
 		if err != nil {
 			return err
 		}
@@ -293,7 +268,7 @@ func windowedFourier(c *op.Call) (op.Run, error) {
 		// The frequencies were computed frame by frame.
 		order := op.InOrder(self.Rank() + 1)
 		slices.Reverse(order[len(order)-2:])
-		return setParts(op.Permuted(re, order), op.Permuted(im, order), result)
+		return op.SetParts(op.Permuted(re, order), op.Permuted(im, order), result)
 	}, nil
 }
 
@@ -303,7 +278,7 @@ func windowFactors(window *op.Tensor, n, width int64, normalized bool) ([]comple
 	given := slices.Repeat([]complex128{1}, int(width))
 	if window != nil {
 		var err error
-		if given, err = numbers(window); err != nil {
+		if given, err = window.Numbers(window.Shape); err != nil {
 			return nil, err
 		}
 	}

@@ -42,54 +42,63 @@ func square(c *op.Call, t *op.Tensor, rows, cols int64) {
 // eachMatrix calls f for every matrix of t, inside Run, and writes the results of each matrix
 // one after another to outs. Nil outputs are skipped.
 func eachMatrix(t *op.Tensor, outs []*op.Tensor, f func(m matrix.Dense) ([][]float64, error)) error {
-	return eachOf(t, outs, func(data []complex128, rows, cols int) ([][]complex128, error) {
-		m := matrix.New(rows, cols)
-		for i, x := range data {
-			m.Data[i] = real(x)
+	data, release, err := kernel.Borrow[float64](t.View())
+	defer release()
+	if err != nil {
+		return err
+	}
+	set := func(out *op.Tensor, values []float64) error {
+		if out.DType.IsComplex() {
+			return out.SetNumbers(complexOf(values))
 		}
-		got, err := f(m)
-		results := make([][]complex128, len(got))
-		for i, g := range got {
-			results[i] = complexOf(g)
-		}
-		return results, err
+		return kernel.SetFloats(out.View(), values)
+	}
+	return eachOf(t, data, outs, set, func(data []float64, rows, cols int) ([][]float64, error) {
+		return f(matrix.Dense{Rows: rows, Cols: cols, Data: data})
 	})
 }
 
 // eachComplex is eachMatrix for complex matrices.
 func eachComplex(t *op.Tensor, outs []*op.Tensor, f func(m matrix.Complex) [][]complex128) error {
-	return eachOf(t, outs, func(data []complex128, rows, cols int) ([][]complex128, error) {
-		return f(matrix.Complex{Rows: rows, Cols: cols, Data: data}), nil
-	})
-}
-
-func eachOf(t *op.Tensor, outs []*op.Tensor, f func(data []complex128, rows, cols int) ([][]complex128, error)) error {
 	data, err := t.Numbers(t.Shape)
 	if err != nil {
 		return err
 	}
+	return eachOf(t, data, outs, (*op.Tensor).SetNumbers, func(data []complex128, rows, cols int) ([][]complex128, error) {
+		return f(matrix.Complex{Rows: rows, Cols: cols, Data: data}), nil
+	})
+}
+
+func eachOf[T float64 | complex128](t *op.Tensor, data []T, outs []*op.Tensor, set func(*op.Tensor, []T) error, f func(data []T, rows, cols int) ([][]T, error)) error {
 	rows, cols := int(t.Dim(-2)), int(t.Dim(-1))
 	n := op.Count(t.Shape[:t.Rank()-2])
-	each, errs := make([][][]complex128, n), make([]error, n)
+	results, errs := make([][]T, len(outs)), make([]error, n)
+	for i, out := range outs {
+		if out != nil {
+			results[i] = make([]T, out.Len())
+		}
+	}
 	kernel.Parallel(n, 1+1<<13/int64(rows*cols*cols+1), func(lo, hi int64) {
 		for k := lo; k < hi; k++ {
-			each[k], errs[k] = f(data[int(k)*rows*cols:][:rows*cols], rows, cols)
+			got, err := f(data[int(k)*rows*cols:][:rows*cols], rows, cols)
+			errs[k] = err
+			for i := range got {
+				if outs[i] != nil {
+					copy(results[i][int(k)*len(got[i]):], got[i])
+				}
+			}
 		}
 	})
-	results := make([][]complex128, len(outs))
-	for k, got := range each {
-		if errs[k] != nil {
-			return fmt.Errorf("matrix %d of %v: %w", k, t, errs[k])
-		}
-		for i, g := range got {
-			results[i] = append(results[i], g...)
+	for k, err := range errs {
+		if err != nil {
+			return fmt.Errorf("matrix %d of %v: %w", k, t, err)
 		}
 	}
 	for i, out := range outs {
 		if out == nil || out.Len() == 0 {
 			continue
 		}
-		if err := out.SetNumbers(results[i]); err != nil {
+		if err := set(out, results[i]); err != nil {
 			return err
 		}
 	}
