@@ -32,7 +32,7 @@ bench: ## cost of a launch against C, and speed of the emulator's kernels, besid
 		GOMAXPROCS=$$procs $(GO) test -run '^$$' -bench Decoding -benchtime 4x ./internal/testing/rivals || exit; \
 	done
 	$(GO) test -run '^$$' -bench Launch -benchmem -tags emu ./internal/emu/nn
-	$(GO) test -run '^$$' -bench . -tags emu ./internal/emu/kernel
+	$(GO) test -run '^$$' -bench 'GEMM|Attention|Rows|Map' -tags emu ./internal/testing/rivals
 
 SDK = build/sdk
 # Whose declarations the headers have: 8.1.RC1 or 2026-08. The libraries have the functions of both.

@@ -1,4 +1,5 @@
 // Package rivals measures the emulator beside other libraries. Its matrix products run beside those of oneDNN and
 // OpenBLAS, which it loads where they are installed (Debian: libdnnl-dev, libopenblas-dev), and beside threads that only
-// read memory; its other operators beside PyTorch's, which torch_operators.py times.
+// read memory; its other operators beside PyTorch's, which torch_operators.py times. The files kernel_* measure its
+// kernels alone.
 package rivals

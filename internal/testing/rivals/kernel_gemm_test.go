@@ -1,4 +1,4 @@
-package kernel_test
+package rivals_test
 
 import (
 	"fmt"

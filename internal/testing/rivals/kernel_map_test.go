@@ -1,4 +1,4 @@
-package kernel_test
+package rivals_test
 
 import (
 	"testing"
@@ -24,7 +24,7 @@ func BenchmarkMap(b *testing.B) {
 		x := kerneltest.New(b, d, kerneltest.Contiguous, shape, []float64{1, 2, .5})
 		y := kerneltest.New(b, d, kerneltest.Contiguous, shape, []float64{3, 2, .25, 7})
 		z := kerneltest.New(b, d, kerneltest.Contiguous, shape, nil)
-		turned := permuted(kerneltest.New(b, d, kerneltest.Contiguous, []int64{1024, 4096}, []float64{1, 2}), 1, 0)
+		turned := kerneltest.New(b, d, kerneltest.Transposed, shape, []float64{1, 2})
 		row := kerneltest.New(b, d, kerneltest.Contiguous, []int64{1024}, nil)
 		n := d.Size()
 		b.Run("copy/"+d.String(), func(b *testing.B) { benchmarkBytes(b, 2*n, func() error { return kernel.Copy(z, x) }) })
