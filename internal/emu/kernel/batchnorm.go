@@ -52,10 +52,8 @@ func BatchNorm(y, x, mean, rstd, weight, bias View) error {
 	c := newChain(x)
 	rank := len(x.Shape)
 	z := c.temp(x.Shape)
-	c.sub(z, x, channels(mean, rank))
-	c.mul(z, z, channels(rstd, rank))
-	c.affine(z, channels(weight, rank), channels(bias, rank))
-	c.set(y, Identity, nil, Of(z))
+	c.set(z, SubMul, nil, Of(x), Of(channels(mean, rank)), Of(channels(rstd, rank)))
+	c.affine(y, z, channels(weight, rank), channels(bias, rank))
 	return c.end()
 }
 
@@ -75,11 +73,10 @@ func BatchSums(sum, product, dy, x, mean, scale View) error {
 	result(sum, dy)
 	if product.Data != nil {
 		z := c.temp(x.Shape)
-		c.sub(z, x, mean)
+		c.set(z, SubMul, nil, Of(x), Of(mean), Of(dy))
 		if scale.Data != nil {
 			c.mul(z, z, scale)
 		}
-		c.mul(z, z, dy)
 		result(product, z)
 	}
 	return c.end()
@@ -100,18 +97,15 @@ func BatchCentred(sum, product, dy, x, mean, scale View) error {
 func BatchNormGrad(dx, dy, x, mean, rstd, weight, sum, product View, n float64) error {
 	c := newChain(x, dy)
 	rank := len(x.Shape)
-	z, slope, shift := c.temp(x.Shape), c.temp(mean.Shape), c.temp(mean.Shape)
+	z, slope, shift, scale := c.temp(x.Shape), c.temp(mean.Shape), c.temp(mean.Shape), c.temp(mean.Shape)
 	c.mul(slope, product, rstd)
 	c.mul(slope, slope, rstd)
 	c.set(slope, Mul, nil, Of(slope), Const(Real(1/n)))
 	c.set(shift, Mul, nil, Of(sum), Const(Real(1/n)))
-	c.sub(z, x, channels(mean, rank))
-	c.mul(z, z, channels(slope, rank))
+	c.affine(scale, rstd, weight, View{})
+	c.set(z, SubMul, nil, Of(x), Of(channels(mean, rank)), Of(channels(slope, rank)))
 	c.sub(z, dy, z)
-	c.sub(z, z, channels(shift, rank))
-	c.mul(z, z, channels(rstd, rank))
-	c.affine(z, channels(weight, rank), View{})
-	c.set(dx, Identity, nil, Of(z))
+	c.set(dx, SubMul, nil, Of(z), Of(channels(shift, rank)), Of(channels(scale, rank)))
 	return c.end()
 }
 

@@ -12,6 +12,7 @@
 #include "index_body.h"
 #include "combine_body.h"
 #include "triangular_body.h"
+#include "fourier_body.h"
 #include "gemm_body.h"
 #include "attention_forward.h"
 #include "attention_backward.h"
@@ -27,6 +28,8 @@ const struct kernel_table KERNEL_TABLE = {
 	.scan = scan_,
 	.rms_norm = rms_norm_,
 	.rms_norm_grad = rms_norm_grad_,
+	.layer_norm = layer_norm_,
+	.layer_norm_grad = layer_norm_grad_,
 	.rotate = rotate_,
 	.adamw = adamw_,
 	.softmax = softmax_,
@@ -37,6 +40,7 @@ const struct kernel_table KERNEL_TABLE = {
 	.combine = combine_,
 	.combine_scale_grad = combine_scale_grad_,
 	.triangular_solve = triangular_solve_,
+	.fourier = fourier_,
 	.gemm = gemm,
 	.attention_forward = attention_forward,
 	.attention_backward = attention_backward,

@@ -9,15 +9,15 @@ type GroupNorm struct {
 	Factor                  float64
 }
 
-// affine applies gamma and beta to z [N, C, …].
-func (n GroupNorm) affine(c *chain, z View, gamma, beta View) {
+// affine applies gamma and beta to z [N, C, …], with the result out.
+func (n GroupNorm) affine(c *chain, out, z, gamma, beta View) {
 	wide := func(v View) View {
 		if v.Data == nil {
 			return v
 		}
 		return channels(c.whole(v, n.Channels), 3)
 	}
-	c.affine(z, wide(gamma), wide(beta))
+	c.affine(out, z, wide(gamma), wide(beta))
 }
 
 // shapes returns the shapes of x split by groups and by channels.
@@ -29,15 +29,20 @@ func (n GroupNorm) shapes(x View) (groups, channels []int64) {
 func (n GroupNorm) Forward(y, mean, rstd, x View, eps float64) error {
 	c := newChain(x)
 	byGroup, byChannel := n.shapes(x)
-	z := c.whole(x, byGroup...)
-	m, s := c.moments(z, []int{2}, eps)
-	c.normalize(z, z, m, s, []int{2})
-	z = z.reshaped(byChannel...)
-	n.affine(c, z, n.Gamma, n.Beta)
-	if n.Swish {
-		c.set(z, Swish, []Number{Real(n.Factor)}, Of(z))
+	z, m, s := c.whole(x, byGroup...), c.temp(byGroup[:2]), c.temp(byGroup[:2])
+	if c.err == nil {
+		c.err = LayerNorm(z, m, s, z, 2, View{}, View{}, eps)
 	}
-	c.set(y, Identity, nil, Of(z.reshaped(y.Shape...)))
+	z = z.reshaped(byChannel...)
+	if !n.Swish && y.Contiguous() {
+		n.affine(c, y.reshaped(byChannel...), z, n.Gamma, n.Beta)
+	} else {
+		n.affine(c, z, z, n.Gamma, n.Beta)
+		if n.Swish {
+			c.set(z, Swish, []Number{Real(n.Factor)}, Of(z))
+		}
+		c.set(y, Identity, nil, Of(z.reshaped(y.Shape...)))
+	}
 	c.set(mean, Identity, nil, Of(m.reshaped(mean.Shape...)))
 	c.set(rstd, Identity, nil, Of(s.reshaped(rstd.Shape...)))
 	return c.end()
@@ -52,7 +57,7 @@ func (n GroupNorm) Backward(dx, dgamma, dbeta, dy, x, mean, rstd View) error {
 	c.normalize(normed, normed, m, s, []int{2})
 	if n.Swish {
 		before := c.whole(normed.reshaped(byChannel...), byChannel...)
-		n.affine(c, before, n.Gamma, n.Beta)
+		n.affine(c, before, before, n.Gamma, n.Beta)
 		c.set(g, SwishGrad, []Number{Real(n.Factor)}, Of(g), Of(before))
 	}
 	product := c.temp(byChannel)
@@ -65,7 +70,7 @@ func (n GroupNorm) Backward(dx, dgamma, dbeta, dy, x, mean, rstd View) error {
 		}
 	}
 	if dx.Data != nil {
-		n.affine(c, g, n.Gamma, View{})
+		n.affine(c, g, g, n.Gamma, View{})
 		g = g.reshaped(byGroup...)
 		c.normalizeGrad(g, g, normed, s, []int{2})
 		c.set(dx, Identity, nil, Of(g.reshaped(dx.Shape...)))

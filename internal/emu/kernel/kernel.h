@@ -30,6 +30,7 @@ struct softmax;
 struct index_write; /* index.h */
 struct combine; /* combine.h */
 struct triangular; /* triangular.h */
+struct fourier; /* fourier.h */
 
 struct kernel_table {
 	const char *name;
@@ -42,6 +43,8 @@ struct kernel_table {
 	void (*scan)(const struct scan *s, int64_t lo, int64_t hi);
 	void (*rms_norm)(const struct norm *o, int64_t lo, int64_t hi);
 	void (*rms_norm_grad)(const struct norm *o, int64_t lo, int64_t hi, double *dgamma);
+	void (*layer_norm)(const struct norm *o, int64_t lo, int64_t hi);
+	void (*layer_norm_grad)(const struct norm *o, int64_t lo, int64_t hi, double *sums);
 	void (*rotate)(const struct rotation *o, int64_t lo, int64_t hi);
 	void (*adamw)(const struct adamw *o, int64_t lo, int64_t hi);
 	void (*softmax)(const struct softmax *o, int64_t lo, int64_t hi);
@@ -52,6 +55,7 @@ struct kernel_table {
 	void (*combine)(const struct combine *c, int64_t lo, int64_t hi);
 	void (*combine_scale_grad)(const struct combine *c, int64_t lo, int64_t hi);
 	void (*triangular_solve)(const struct triangular *t, int64_t lo, int64_t hi);
+	void (*fourier)(const struct fourier *f, const double *roots, const double *turns, int64_t lo, int64_t hi, double *work);
 	void (*gemm)(const struct gemm *g, int64_t lo, int64_t hi, char *scratch);
 	void (*attention_forward)(const struct attention_block *b, int64_t part, float *scratch);
 	void (*attention_backward)(const struct attention *a, const struct attention_grad *g, int64_t kv_head, int64_t chunk, float *scratch);

@@ -31,7 +31,7 @@ func (p Pointwise) each(c *chain, out View) {
 	}
 	t := c.temp(out.Shape)
 	c.set(t, p.Op, p.Params, p.Inputs...)
-	c.affine(t, p.Weight, View{})
+	c.affine(t, t, p.Weight, View{})
 	if p.Factor != 0 {
 		c.set(t, Mul, nil, Of(t), Const(Real(p.Factor)))
 	}

@@ -112,13 +112,36 @@ func Map(op Op, compute dtype.Type, out View, in []Input, params ...Number) erro
 			next++
 		}
 	}
-	if out.Len() < 2*grain {
-		C.map_run(&m, 0, C.int64_t(out.Len()))
+	n64 := int64(0) // elements that are mapped as words of 64 bits
+	if op >= BitAnd && op <= BitNot {
+		n64 = mapWords(m, out.Len())
+	}
+	if out.Len()-n64 < 2*grain {
+		C.map_run(&m, C.int64_t(n64), C.int64_t(out.Len()))
 		return nil
 	}
 	shared := m // by threads, in memory that outlives this function
 	Parallel(out.Len(), grain, func(lo, hi int64) { C.map_run(&shared, C.int64_t(lo), C.int64_t(hi)) })
 	return nil
+}
+
+// mapWords runs a bitwise operation on n contiguous integers of one type as one on words of 64 bits. It returns the
+// number of elements in whole words, or 0 if the operands are others.
+func mapWords(m C.struct_map, n int64) int64 {
+	each := 8 / int64(dtype.Type(m.out.dtype).Size())
+	for i := range m.inputs + 1 {
+		x := &m.out
+		if i < m.inputs {
+			x = &m.in[i]
+		}
+		if x.data == nil || x.dtype != m.out.dtype || x.dtype == C.int32_t(dtype.Bool) || m.space.rank != 1 || x.stride[0] != 1 {
+			return 0
+		}
+		x.dtype = C.int32_t(dtype.Int64)
+	}
+	m.class, m.space.shape[0] = C.CLASS_I64, C.int64_t(n/each)
+	Parallel(n/each, grain, func(lo, hi int64) { C.map_run(&m, C.int64_t(lo), C.int64_t(hi)) })
+	return n / each * each
 }
 
 // mapParts is Map for views of more than MaxRank dimensions. It joins dimensions where all views

@@ -144,6 +144,7 @@ var floatCases = []mapCase{
 		return z
 	}, lo: -2, hi: 2, special: []float64{0, 0, 0}},
 	{name: "clamp", op: kernel.Clamp, inputs: 3, f: func(x, y, z, _, _, _ float64) float64 { return math.Min(math.Max(x, y), z) }, lo: -2, hi: 2},
+	{name: "sub mul", op: kernel.SubMul, inputs: 3, f: func(x, y, z, _, _, _ float64) float64 { return (x - y) * z }, lo: 1, hi: 2, ulps: 2},
 	{name: "addcmul", op: kernel.Addcmul, inputs: 3, f: func(x, y, z, u, _, _ float64) float64 { return x + u*y*z }, lo: 1, hi: 2, ulps: 2, params: []kernel.Number{kernel.Real(.5)}},
 	{name: "addcdiv", op: kernel.Addcdiv, inputs: 3, f: func(x, y, z, u, _, _ float64) float64 { return x + u*y/z }, lo: 1, hi: 2, ulps: 2, params: []kernel.Number{kernel.Real(.5)}},
 	{name: "lerp", op: kernel.Lerp, inputs: 3, f: func(x, y, z, _, _, _ float64) float64 { return x + z*(y-x) }, lo: .2, hi: 1, ulps: 8},

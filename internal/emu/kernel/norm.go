@@ -3,12 +3,15 @@ package kernel
 /*
 #cgo noescape rms_norm_rows
 #cgo nocallback rms_norm_rows
+#cgo noescape layer_norm_rows
+#cgo nocallback layer_norm_rows
 #include "rows_op.h"
 */
 import "C"
 
 import (
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"github.com/goascend/cann/internal/dtype"
@@ -17,7 +20,7 @@ import (
 // RMSNorm normalises over the trailing dimensions that gamma has: rstd = 1/√(mean(x²) + eps),
 // y = x · rstd · gamma. rstd has x's leading dimensions and may have no data. y may be x.
 func RMSNorm(y, rstd, x, gamma View, eps float64) error {
-	o, rows, err := newNorm(y, rstd, x, x, gamma)
+	o, rows, err := newNorm(rowNorm{out: y, rstd: rstd, x: x, gamma: gamma}, len(x.Shape)-len(gamma.Shape))
 	if err != nil || rows == 0 {
 		return err
 	}
@@ -34,45 +37,61 @@ func RMSNorm(y, rstd, x, gamma View, eps float64) error {
 // RMSNormGrad is the gradient of RMSNorm: with g = dy·gamma, dx = rstd·(g − x·rstd²·mean(g·x)),
 // and dgamma = Σ dy·x·rstd over the leading dimensions.
 func RMSNormGrad(dx, dgamma, dy, x, rstd, gamma View) error {
-	o, rows, err := newNorm(dx, rstd, dy, x, gamma)
+	n := rowNorm{out: dx, rstd: rstd, dy: dy, x: x, gamma: gamma}
+	sums, release, err := n.grad(len(x.Shape)-len(gamma.Shape), 1, func(o *C.struct_norm, lo, hi C.int64_t, sums *C.double) { C.rms_norm_grad_rows(o, lo, hi, sums) })
+	defer release()
 	if err != nil {
 		return err
 	}
-	// The rows of a part depend on the shape only, and so does the order of additions.
-	const parts = 64
-	width := gamma.Len()
-	each := max(pieceLen/max(width, 1), (rows+parts-1)/parts, 1)
-	n := (rows + each - 1) / each
-	sums, release := temporary(dtype.Float64, append([]int64{n}, gamma.Shape...))
-	defer release()
-	clear(sums.doubles())
-	Parallel(n, 1, func(lo, hi int64) {
-		for k := lo; k < hi; k++ {
-			C.rms_norm_grad_rows(&o, C.int64_t(k*each), C.int64_t(min((k+1)*each, rows)), (*C.double)(unsafe.Add(sums.Data, 8*k*width)))
-		}
-	})
-	return Reduce(ReduceSum, dgamma, sums, []int{0}, 0)
+	return Reduce(ReduceSum, dgamma, sums.Select(1, 0), []int{0}, 0)
 }
 
-// newNorm describes RMSNorm, or its gradient dy with the result out, and counts the rows.
-func newNorm(out, rstd, dy, x, gamma View) (o C.struct_norm, rows int64, err error) {
-	rank, outer := len(x.Shape), len(x.Shape)-len(gamma.Shape)
+// rowNorm has the operands of a norm, or of its gradient, of which out is dx. Those that it lacks have no data.
+type rowNorm struct{ out, mean, rstd, dy, x, gamma, beta View }
+
+// grad calls f for parts of the rows, and returns their sums: the given number of rows of sums for each part.
+func (n rowNorm) grad(outer int, each int64, f func(o *C.struct_norm, lo, hi C.int64_t, sums *C.double)) (sums View, release func(), err error) {
+	o, rows, err := newNorm(n, outer)
+	if err != nil {
+		return View{}, func() {}, err
+	}
+	// The rows of a part depend on the shape only, and so does the order of additions.
+	const parts = 64
+	shape := n.x.Shape[outer:]
+	width := View{Shape: shape}.Len()
+	some := max(pieceLen/max(width, 1), (rows+parts-1)/parts, 1)
+	count := (rows + some - 1) / some
+	sums, release = temporary(dtype.Float64, slices.Concat([]int64{count, each}, shape))
+	clear(sums.doubles())
+	Parallel(count, 1, func(lo, hi int64) {
+		for k := lo; k < hi; k++ {
+			f(&o, C.int64_t(k*some), C.int64_t(min((k+1)*some, rows)), (*C.double)(unsafe.Add(sums.Data, 8*k*each*width)))
+		}
+	})
+	return sums, release, nil
+}
+
+// newNorm describes a norm over the dimensions of x but for the outer ones, and counts the rows.
+func newNorm(n rowNorm, outer int) (o C.struct_norm, rows int64, err error) {
+	x, rank := n.x, len(n.x.Shape)
 	if outer < 0 || rank > MaxRank {
-		return o, 0, fmt.Errorf("kernel: %v is not normalised over %v; at most %d dimensions are supported", x.Shape, gamma.Shape, MaxRank)
+		return o, 0, fmt.Errorf("kernel: %v is not normalised over %v; at most %d dimensions are supported", x.Shape, n.gamma.Shape, MaxRank)
 	}
 	if x.Len() == 0 {
 		return o, 0, nil
 	}
-	if rstd.Data != nil {
-		rstd = kept(rstd.Leading(outer), rank, axesFrom(outer, rank))
+	for _, v := range []*View{&n.mean, &n.rstd} {
+		if v.Data != nil {
+			*v = kept(v.Leading(outer), rank, axesFrom(outer, rank))
+		}
 	}
-	o.space, o.width = cSpace(x.Shape), C.int64_t(gamma.Len())
-	for i, to := range [...]*C.struct_operand{&o.out, &o.rstd, &o.dy, &o.x, &o.gamma} {
-		if *to, err = over([...]View{out, rstd, dy, x, gamma}[i], x.Shape); err != nil {
+	o.space, o.width = cSpace(x.Shape), C.int64_t(View{Shape: x.Shape[outer:]}.Len())
+	for i, to := range [...]*C.struct_operand{&o.out, &o.mean, &o.rstd, &o.dy, &o.x, &o.gamma, &o.beta} {
+		if *to, err = over([...]View{n.out, n.mean, n.rstd, n.dy, x, n.gamma, n.beta}[i], x.Shape); err != nil {
 			return o, 0, err
 		}
 	}
-	return o, x.Len() / gamma.Len(), nil
+	return o, x.Len() / int64(o.width), nil
 }
 
 // moments returns the mean of x over axes and 1/√(variance + eps), without the dimensions axes.
@@ -86,8 +105,7 @@ func (c *chain) moments(x View, axes []int, eps float64) (mean, rstd View) {
 
 // normalize is out = (x − mean) · rstd. mean and rstd lack the dimensions axes.
 func (c *chain) normalize(out, x, mean, rstd View, axes []int) {
-	c.sub(out, x, kept(mean, len(x.Shape), axes))
-	c.mul(out, out, kept(rstd, len(x.Shape), axes))
+	c.set(out, SubMul, nil, Of(x), Of(kept(mean, len(x.Shape), axes)), Of(kept(rstd, len(x.Shape), axes)))
 }
 
 // normalizeGrad is dx = rstd·(g − mean(g) − normed·mean(g·normed)), the means being over
@@ -104,13 +122,18 @@ func (c *chain) normalizeGrad(dx, g, normed, rstd View, axes []int) {
 	c.mul(dx, g, kept(rstd, rank, axes))
 }
 
-// affine is z = z · weight + bias; either may have no data.
-func (c *chain) affine(z, weight, bias View) {
-	if weight.Data != nil {
-		c.mul(z, z, weight)
-	}
-	if bias.Data != nil {
-		c.set(z, Add, []Number{Real(1)}, Of(z), Of(bias))
+// affine is out = z · weight + bias; either may have no data.
+func (c *chain) affine(out, z, weight, bias View) {
+	one := []Number{Real(1)}
+	switch {
+	case weight.Data != nil && bias.Data != nil:
+		c.set(out, Addcmul, one, Of(bias), Of(z), Of(weight))
+	case weight.Data != nil:
+		c.mul(out, z, weight)
+	case bias.Data != nil:
+		c.set(out, Add, one, Of(z), Of(bias))
+	case out.Data != z.Data:
+		c.set(out, Identity, nil, Of(z))
 	}
 }
 
@@ -125,13 +148,26 @@ func (c *chain) give(out, value View) {
 // weight + bias, rstd = 1/√(var + eps). mean and rstd have x's leading dimensions. weight, bias,
 // mean and rstd may have no data.
 func LayerNorm(y, mean, rstd, x View, axis int, weight, bias View, eps float64) error {
+	if x.Len() > 0 && x.DType != dtype.Float64 && len(x.Shape) <= MaxRank {
+		o, rows, err := newNorm(rowNorm{out: y, mean: mean, rstd: rstd, x: x, gamma: weight, beta: bias}, axis)
+		if err != nil {
+			return err
+		}
+		o.eps = C.double(eps)
+		if each := max(pieceLen/int64(o.width), 1); rows < 2*each {
+			C.layer_norm_rows(&o, 0, C.int64_t(rows))
+		} else {
+			shared := o // by threads, in memory that outlives this function
+			Parallel(rows, each, func(lo, hi int64) { C.layer_norm_rows(&shared, C.int64_t(lo), C.int64_t(hi)) })
+		}
+		return nil
+	}
 	c := newChain(x)
 	axes := axesFrom(axis, len(x.Shape))
 	m, s := c.moments(x, axes, eps)
 	normed := c.temp(x.Shape)
 	c.normalize(normed, x, m, s, axes)
-	c.affine(normed, weight, bias)
-	c.set(y, Identity, nil, Of(normed))
+	c.affine(y, normed, weight, bias)
 	c.give(mean, m)
 	c.give(rstd, s)
 	return c.end()
@@ -139,6 +175,17 @@ func LayerNorm(y, mean, rstd, x View, axis int, weight, bias View, eps float64) 
 
 // LayerNormGrad is the gradient of LayerNorm. Outputs without data are left out.
 func LayerNormGrad(dx, dweight, dbias, dy, x View, axis int, mean, rstd, weight View) error {
+	if x.DType != dtype.Float64 && len(x.Shape) <= MaxRank {
+		n := rowNorm{out: dx, mean: mean, rstd: rstd, dy: dy, x: x, gamma: weight}
+		sums, release, err := n.grad(axis, 2, func(o *C.struct_norm, lo, hi C.int64_t, sums *C.double) { C.layer_norm_grad_rows(o, lo, hi, sums) })
+		defer release()
+		for i, d := range []View{dweight, dbias} {
+			if err == nil && d.Data != nil {
+				err = Reduce(ReduceSum, d, sums.Select(1, int64(i)), []int{0}, 0)
+			}
+		}
+		return err
+	}
 	c := newChain(x)
 	axes, leading := axesFrom(axis, len(x.Shape)), axesFrom(0, axis)
 	normed, g := c.temp(x.Shape), c.temp(x.Shape)
@@ -156,7 +203,7 @@ func LayerNormGrad(dx, dweight, dbias, dy, x View, axis int, mean, rstd, weight 
 	}
 	if dx.Data != nil {
 		c.set(g, Identity, nil, Of(dy))
-		c.affine(g, weight, View{})
+		c.affine(g, g, weight, View{})
 		c.normalizeGrad(dx, g, normed, rstd, axes)
 	}
 	return c.end()

@@ -6,7 +6,7 @@ func Adapt(z, scale, shift View) error {
 	if scale.Data != nil {
 		c.addTimes(z, z, 1, z, scale)
 	}
-	c.affine(z, View{}, shift)
+	c.affine(z, z, View{}, shift)
 	return c.end()
 }
 
@@ -18,7 +18,7 @@ func AdaptGrad(dx, dscale, dshift, dweight, dbias, dy, x, mean, rstd, scale, wei
 	last := len(x.Shape) - 1
 	normed, g := c.temp(x.Shape), c.temp(x.Shape)
 	c.normalize(normed, x, mean, rstd, []int{last})
-	c.affine(normed, weight, bias)
+	c.affine(normed, normed, weight, bias)
 	c.mul(normed, normed, dy)
 	for _, o := range []struct{ out, of View }{{dscale, normed}, {dshift, dy}} {
 		sum := c.temp(o.out.Shape)

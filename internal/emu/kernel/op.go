@@ -92,6 +92,7 @@ const (
 	SquaredErrorGrad  Op = C.OP_SQUARED_ERROR_GRAD
 	AbsoluteError     Op = C.OP_ABSOLUTE_ERROR
 	AbsoluteErrorGrad Op = C.OP_ABSOLUTE_ERROR_GRAD
+	SubMul            Op = C.OP_SUB_MUL
 	SmoothError       Op = C.OP_SMOOTH_ERROR
 	SmoothErrorGrad   Op = C.OP_SMOOTH_ERROR_GRAD
 

@@ -87,6 +87,7 @@
 	OP(TANH_GRAD, x * (1 - y * y)) \
 	OP(SQRT_GRAD, y / (2 * x)) \
 	OP(MASKED_SCALE, x * y * u) \
+	OP(SUB_MUL, (x - y) * z) \
 	OP(SQUARED_ERROR, (x - y) * (x - y)) \
 	OP(SQUARED_ERROR_GRAD, u * x * (y - z)) \
 	OP(ABSOLUTE_ERROR, FN(fabs)(x - y)) \

@@ -26,7 +26,7 @@ func (c *chain) sums(out, a, weight, bias View) {
 	if c.err == nil {
 		c.err = Gemm(Product{Out: out, A: a, B: turned, Alpha: 1})
 	}
-	c.affine(out, View{}, bias)
+	c.affine(out, out, View{}, bias)
 }
 
 // times calls step for each time step with the gates' input and hidden sums [B, G·H].
@@ -113,8 +113,8 @@ func LSTMCell(h, cell, gates, in, hidden, inBias, hiddenBias, last View) error {
 	c := newChain(in)
 	sums := c.temp(in.Shape)
 	c.set(sums, Add, []Number{Real(1)}, Of(in), Of(hidden))
-	c.affine(sums, View{}, inBias)
-	c.affine(sums, View{}, hiddenBias)
+	c.affine(sums, sums, View{}, inBias)
+	c.affine(sums, sums, View{}, hiddenBias)
 	i, j, f, o := gate(sums, 0, 4), gate(sums, 1, 4), gate(sums, 2, 4), gate(sums, 3, 4)
 	for _, g := range []View{i, f, o} {
 		c.set(g, Sigmoid, nil, Of(g))

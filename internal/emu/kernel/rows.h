@@ -116,6 +116,112 @@ static void rms_norm_grad_(const struct norm *o, int64_t lo, int64_t hi, double 
 	}
 }
 
+/* Adds x - pivot and (x - pivot)·(y - pivot) to PARTS sums each. */
+static inline void add_moments(double *sums, double *products, const float *x, const float *y, float pivot, int64_t n)
+{
+	double sum[PARTS], product[PARTS];
+	int64_t i = 0;
+	memcpy(sum, sums, sizeof(sum)), memcpy(product, products, sizeof(product));
+	for (; i + PARTS <= n; i += PARTS)
+#pragma GCC unroll 16
+		for (int k = 0; k < PARTS; k++) {
+			const double a = (double)x[i + k] - pivot, b = (double)y[i + k] - pivot;
+			sum[k] += a, product[k] += a * b;
+		}
+	for (int k = 0; i < n; i++, k++)
+		sum[k] += (double)x[i] - pivot, product[k] += ((double)x[i] - pivot) * ((double)y[i] - pivot);
+	memcpy(sums, sum, sizeof(sum)), memcpy(products, product, sizeof(product));
+}
+
+/* The element of o for the row at the cursor, which has an element for each row. */
+static inline char *of_row(const struct operand *o, const struct space *s, const struct cursor *at)
+{
+	return o->data + cursor_offset(at, s, o->stride) * dtype_size(o->dtype);
+}
+
+static void layer_norm_(const struct norm *o, int64_t lo, int64_t hi)
+{
+	float x_row[CHUNK], gamma_row[CHUNK], beta_row[CHUNK], y[CHUNK];
+	struct shared weight = {0}, bias = {0};
+	const struct space *s = &o->space;
+	for (struct cursor at, start = cursor_at(s, lo * o->width); lo < hi; lo++, start = at) {
+		double sums[PARTS] = {0}, squares[PARTS] = {0};
+		const float *x = x_row;
+		float pivot = 0;
+		at = start;
+		EACH_PIECE(s, at, o->width) {
+			x = fetch_f32(x_row, &o->x, s, &at, n);
+			pivot = done == 0 ? x[0] : pivot;
+			add_moments(sums, squares, x, x, pivot, n);
+		}
+		add_parts(sums), add_parts(squares);
+		const double far = sums[0] / (double)o->width, variance = squares[0] / (double)o->width - far * far;
+		const float mean = (float)(pivot + far), rstd = (float)(1 / sqrt((variance < 0 ? 0 : variance) + o->eps));
+		if (o->mean.data)
+			store_f32(of_row(&o->mean, s, &start), &mean, o->mean.dtype, 1);
+		if (o->rstd.data)
+			store_f32(of_row(&o->rstd, s, &start), &rstd, o->rstd.dtype, 1);
+		at = start;
+		EACH_PIECE(s, at, o->width) {
+			if (o->width > CHUNK) /* else x still has the row */
+				x = fetch_f32(x_row, &o->x, s, &at, n);
+			LANEWISE y[i] = (x[i] - mean) * rstd;
+			if (o->gamma.data) {
+				const float *gamma = fetch_shared(&weight, done, gamma_row, &o->gamma, s, &at, n);
+				LANEWISE y[i] *= gamma[i];
+			}
+			if (o->beta.data) {
+				const float *beta = fetch_shared(&bias, done, beta_row, &o->beta, s, &at, n);
+				LANEWISE y[i] += beta[i];
+			}
+			put_f32(&o->out, y, s, &at, n);
+		}
+	}
+}
+
+static void layer_norm_grad_(const struct norm *o, int64_t lo, int64_t hi, double *sums)
+{
+	float x_row[CHUNK], dy_row[CHUNK], gamma_row[CHUNK], normed[CHUNK], g[CHUNK], mean = 0, rstd = 0;
+	struct shared weight = {0};
+	const struct space *s = &o->space;
+	for (struct cursor at, start = cursor_at(s, lo * o->width); lo < hi; lo++, start = at) {
+		double parts[PARTS] = {0}, products[PARTS] = {0};
+		const float *dy = dy_row;
+		load_f32(&mean, of_row(&o->mean, s, &start), o->mean.dtype, 1);
+		load_f32(&rstd, of_row(&o->rstd, s, &start), o->rstd.dtype, 1);
+		for (int pass = 0; pass < 2; pass++) {
+			at = start;
+			const float center = (float)(parts[0] / (double)o->width), along = (float)(products[0] / (double)o->width);
+			EACH_PIECE(s, at, o->width) {
+				if (pass == 0 || o->width > CHUNK) { /* else they still have the row */
+					const float *x = fetch_f32(x_row, &o->x, s, &at, n);
+					dy = fetch_f32(dy_row, &o->dy, s, &at, n);
+					LANEWISE normed[i] = (x[i] - mean) * rstd;
+					memcpy(g, dy, (size_t)n * sizeof(float));
+					if (o->gamma.data) {
+						const float *gamma = fetch_shared(&weight, done, gamma_row, &o->gamma, s, &at, n);
+						LANEWISE g[i] *= gamma[i];
+					}
+				}
+				if (pass == 0) {
+					add_moments(parts, products, g, normed, 0, n);
+					continue;
+				}
+				double *dgamma = sums + done, *dbeta = dgamma + o->width;
+				LANEWISE {
+					dgamma[i] += (double)(dy[i] * normed[i]);
+					dbeta[i] += (double)dy[i];
+					g[i] = (g[i] - center - normed[i] * along) * rstd;
+				}
+				if (o->out.data)
+					put_f32(&o->out, g, s, &at, n);
+			}
+			if (pass == 0)
+				add_parts(parts), add_parts(products);
+		}
+	}
+}
+
 static inline __attribute__((always_inline)) void rotate_run(float *restrict y, const float *x, const float *cos, const float *sin, const struct rotation_run *r, int64_t step, int64_t to_step)
 {
 	const float *first = x + r->a, *second = x + r->b;

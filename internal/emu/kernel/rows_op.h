@@ -5,11 +5,11 @@
 
 #include "space.h"
 
-/* Rows of width elements that are divided by their root mean square. Operands have strides over the
- * elements of all rows. */
+/* Rows of width elements that are divided by their root mean square, or by their deviation from the mean. Operands have
+ * strides over the elements of all rows. */
 struct norm {
 	struct space space;
-	struct operand x, gamma, rstd, out; /* rstd.data may be NULL in the forward pass */
+	struct operand x, gamma, beta, mean, rstd, out; /* rstd.data may be NULL in the forward pass, and any with a mean */
 	struct operand dy; /* of the gradient, of which out is dx */
 	int64_t width;
 	double eps;
@@ -60,6 +60,10 @@ static inline void rms_norm_rows(const struct norm *o, int64_t lo, int64_t hi) {
 
 /* Adds the gradient of gamma to sums. */
 static inline void rms_norm_grad_rows(const struct norm *o, int64_t lo, int64_t hi, double *sums) { kernels->rms_norm_grad(o, lo, hi, sums); }
+
+/* Norms with a mean. The gradients of gamma and of beta are added to sums, a row for each. */
+static inline void layer_norm_rows(const struct norm *o, int64_t lo, int64_t hi) { kernels->layer_norm(o, lo, hi); }
+static inline void layer_norm_grad_rows(const struct norm *o, int64_t lo, int64_t hi, double *sums) { kernels->layer_norm_grad(o, lo, hi, sums); }
 
 static inline void rotate_rows(const struct rotation *o, int64_t lo, int64_t hi) { kernels->rotate(o, lo, hi); }
 

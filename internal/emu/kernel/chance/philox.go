@@ -100,18 +100,42 @@ func (p Philox) Uniform(out kernel.View, lo, hi float64) error {
 	return p.reals(out, func(_ int64, x uint64) float64 { return lo + (hi-lo)*unit(x, n) })
 }
 
-// gauss returns a number of the standard normal distribution, by the Box-Muller transform.
-func gauss(x uint64) float64 {
-	radius := math.Sqrt(-2 * math.Log((float64(uint32(x))+1)*0x1p-32))
-	return radius * math.Cos(2*math.Pi*(float64(x>>32)*0x1p-32))
+// gauss sets z to numbers of the standard normal distribution, by the Box-Muller transform. angle has as many elements.
+// Cosines are as exact as numbers of type d.
+func (p Philox) gauss(z, angle kernel.View, first int64, d dtype.Type) error {
+	radii, turns := unsafe.Slice((*float64)(z.Data), z.Len()), unsafe.Slice((*float64)(angle.Data), z.Len())
+	p.each(first, first+z.Len(), func(i int64, x uint64) {
+		radii[i-first], turns[i-first] = (float64(uint32(x))+1)*0x1p-32, 2*math.Pi*(float64(x>>32)*0x1p-32)
+	})
+	set := func(out kernel.View, d dtype.Type, op kernel.Op, in ...kernel.Input) error {
+		return kernel.Map(op, d, out, append(in, kernel.Of(out)))
+	}
+	f64 := dtype.Float64
+	return cmp.Or(set(z, f64, kernel.Log), set(z, f64, kernel.Mul, kernel.Const(kernel.Real(-2))), set(z, f64, kernel.Sqrt),
+		set(angle, d, kernel.Cos), set(z, f64, kernel.Mul, kernel.Of(angle)))
 }
 
 // Normal sets the elements of out to normally distributed numbers. mean and deviation are
 // constants, or views that broadcast to out.
 func (p Philox) Normal(out kernel.View, mean, deviation kernel.Input) error {
+	n := out.Len()
 	z, release := kernel.TemporaryOf(dtype.Float64, out.Shape...)
 	defer release()
-	if err := p.reals(z, func(_ int64, x uint64) float64 { return gauss(x) }); err != nil || out.Len() == 0 {
+	flat, d := z, dtype.Float32
+	if out.DType == dtype.Float64 {
+		d = out.DType
+	}
+	flat.Shape, flat.Strides = []int64{n}, []int64{1}
+	errs := make([]error, (n+grain-1)/grain)
+	kernel.Parallel(int64(len(errs)), 1, func(lo, hi int64) {
+		angle, release := kernel.TemporaryOf(dtype.Float64, grain)
+		defer release()
+		for i := lo; i < hi; i++ {
+			part := flat.Narrow(0, i*grain, min(grain, n-i*grain))
+			errs[i] = p.gauss(part, angle.Narrow(0, 0, part.Len()), i*grain, d)
+		}
+	})
+	if err := cmp.Or(errs...); err != nil || n == 0 {
 		return err
 	}
 	if err := kernel.Map(kernel.Mul, dtype.Float64, z, []kernel.Input{kernel.Of(z), deviation}); err != nil {

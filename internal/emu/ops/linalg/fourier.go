@@ -81,50 +81,6 @@ func (f *fourier) transform(x []complex128) {
 	}
 }
 
-// realTransform is the transform of real numbers, of which it returns the n/2+1 non-negative frequencies. An even
-// number of them is transformed as half as many complex ones.
-type realTransform struct {
-	whole, half *fourier
-	turns       []complex128 // exp(-2πi·k/n)/i
-}
-
-func newRealTransform(n int) *realTransform {
-	if n%2 != 0 {
-		return &realTransform{whole: newFourier(n)}
-	}
-	t := &realTransform{half: newFourier(n / 2), turns: make([]complex128, n/2+1)}
-	for k := range t.turns {
-		t.turns[k] = cmplx.Rect(1, -2*math.Pi*float64(k)/float64(n)-math.Pi/2)
-	}
-	return t
-}
-
-// apply transforms x, and overwrites work, which has as many numbers.
-func (t *realTransform) apply(out, work []complex128, x []float64) {
-	if t.half == nil {
-		for i, v := range x {
-			work[i] = complex(v, 0)
-		}
-		t.whole.transform(work)
-		copy(out, work)
-		return
-	}
-	m := len(x) / 2
-	z := work[:m]
-	for i := range z {
-		z[i] = complex(x[2*i]/2, x[2*i+1]/2)
-	}
-	t.half.transform(z)
-	for k := range out {
-		a, b := z[k&(m-1)], z[(m-k)&(m-1)]
-		if m&(m-1) != 0 {
-			a, b = z[k%m], z[(m-k)%m]
-		}
-		b = cmplx.Conj(b)
-		out[k] = a + b + (a-b)*t.turns[k]
-	}
-}
-
 func (f *fourier) convolve(x []complex128) {
 	t := make([]complex128, f.inner.n)
 	for k, v := range x {
@@ -172,22 +128,26 @@ func realFourier(c *op.Call) (op.Run, error) {
 	return func(*op.Exec) error {
 		// Rows along the last dimension.
 		order := append(slices.Delete(op.InOrder(self.Rank()), axis, axis+1), int64(axis))
-		rows, release, err := kernel.Borrow[float64](op.Permuted(self.View(), order))
+		in, to := op.Permuted(self.View(), order), op.Permuted(out.View(), append(order, int64(self.Rank())))
+		if n > 1 && n&(n-1) == 0 {
+			return kernel.RealFourier(to, in, n, scale)
+		}
+		rows, release, err := kernel.Borrow[float64](in)
 		defer release()
 		if err != nil {
 			return err
 		}
-		f, length, kept := newRealTransform(int(n)), int(self.Shape[axis]), int(n/2+1)
-		return kernel.SetBy(op.Permuted(out.View(), append(order, int64(self.Rank()))), func(result []float64) {
+		f, length, kept := newFourier(int(n)), int(self.Shape[axis]), int(n/2+1)
+		return kernel.SetBy(to, func(result []float64) {
 			kernel.Parallel(int64(len(rows)/length), 1+1<<10/n, func(first, end int64) {
-				x, work, y := make([]float64, n), make([]complex128, n), make([]complex128, kept)
+				x := make([]complex128, n)
 				for row := int(first); row < int(end); row++ {
 					clear(x)
 					for i, v := range rows[row*length:][:min(length, int(n))] {
-						x[i] = v * scale
+						x[i] = complex(v*scale, 0)
 					}
-					f.apply(y, work, x)
-					for i, v := range y {
+					f.transform(x)
+					for i, v := range x[:kept] {
 						result[(row*kept+i)*2], result[(row*kept+i)*2+1] = real(v), imag(v)
 					}
 				}
