@@ -140,17 +140,23 @@ func batchNormBackward(c *op.Call) (op.Run, error) {
 		if x.Len() == 0 {
 			return op.ZeroAll(gradWeight, gradBias)
 		}
-		if err := kernel.BatchCentred(op.OptionalView(gradBias), op.OptionalView(gradWeight), dy.View(), x.View(), m.View(), rstd); err != nil {
+		if err := kernel.BatchCentred(sum, product, dy.View(), x.View(), m.View(), kernel.View{}); err != nil {
 			return err
+		}
+		if gradBias != nil {
+			if err := kernel.Copy(gradBias.View(), sum); err != nil {
+				return err
+			}
+		}
+		if gradWeight != nil {
+			if err := kernel.Map(kernel.Mul, dtype.Float32, gradWeight.View(), []kernel.Input{kernel.Of(product), kernel.Of(rstd)}); err != nil {
+				return err
+			}
 		}
 		if gradInput == nil {
 			return nil
 		}
-		if training {
-			if err := kernel.BatchCentred(sum, product, dy.View(), x.View(), m.View(), kernel.View{}); err != nil {
-				return err
-			}
-		} else { // in evaluation the statistics do not depend on x
+		if !training { // in evaluation the statistics do not depend on x
 			for _, v := range []kernel.View{sum, product} {
 				if err := kernel.Zero(v); err != nil {
 					return err
