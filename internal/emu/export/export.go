@@ -1,7 +1,7 @@
 package export
 
 /*
-#cgo CFLAGS: -g0 -O1 -Wall -Wextra
+#cgo CFLAGS: -g0 -O0 -Wall -Wextra
 #include <stdlib.h>
 #include "export.h"
 */

@@ -1,5 +1,7 @@
 /* The kernels of one CPU variant. A variant_*.c file sets the target, KERNEL_TABLE and
- * VECTOR_BYTES and includes this file; each header below defines static functions. */
+ * VECTOR_BYTES and includes this file; each header below defines static functions.
+ * With OTHERS, the table of another variant, it lacks what vectors do not speed up, and with FLOATS_ONLY, too, what
+ * computes with other types than float, which larger vectors hardly do. */
 #include "optimize.h"
 
 #include "kernel.h"
@@ -8,11 +10,13 @@
 #include "map.h"
 #include "reduce.h"
 #include "rows.h"
+#include "fourier_body.h"
+#ifndef FLOATS_ONLY
 #include "scan.h"
 #include "index_body.h"
 #include "combine_body.h"
 #include "triangular_body.h"
-#include "fourier_body.h"
+#endif
 #include "gemm_body.h"
 #include "attention_forward.h"
 #include "attention_backward.h"
@@ -22,10 +26,16 @@ const struct kernel_table KERNEL_TABLE = {
 	.gemm_rows = GEMM_MR,
 	.map_defined = map_defined_,
 	.map = map_,
+#ifndef FLOATS_ONLY
 	.reduce = reduce_,
 	.reduce_merge = reduce_merge_,
 	.reduce_arg = reduce_arg_,
 	.scan = scan_,
+	.index_reduce = index_reduce_,
+	.combine = combine_,
+	.combine_scale_grad = combine_scale_grad_,
+	.triangular_solve = triangular_solve_,
+#endif
 	.rms_norm = rms_norm_,
 	.rms_norm_grad = rms_norm_grad_,
 	.layer_norm = layer_norm_,
@@ -36,10 +46,6 @@ const struct kernel_table KERNEL_TABLE = {
 	.softmax_grad = softmax_grad_,
 	.swiglu = swiglu_,
 	.swiglu_grad = swiglu_grad_,
-	.index_reduce = index_reduce_,
-	.combine = combine_,
-	.combine_scale_grad = combine_scale_grad_,
-	.triangular_solve = triangular_solve_,
 	.fourier = fourier_,
 	.gemm = gemm,
 	.attention_forward = attention_forward,

@@ -97,6 +97,7 @@ static inline uint64_t truncated_u64(double x)
 #define TO_U64 truncated_u64
 #include "element_class.h"
 
+#ifndef FLOATS_ONLY
 #define T double
 #define S f64
 #define DTYPE DTYPE_FLOAT64
@@ -120,5 +121,6 @@ static inline uint64_t truncated_u64(double x)
 #define TO_INT WRAP
 #define TO_U64 (uint64_t)
 #include "element_class.h"
+#endif
 
 #endif

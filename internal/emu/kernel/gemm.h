@@ -21,7 +21,7 @@ struct gemm_matrix {
 	int64_t batch_stride[GEMM_MAX_BATCH];
 };
 
-enum { GEMM_F32, GEMM_F64, GEMM_I32, GEMM_I64 };
+enum { GEMM_F32, GEMM_F64, GEMM_I32, GEMM_I64, GEMM_TYPES };
 
 /* c = alpha·a·b + beta·d for every index of the batch. The addend is left out if d.data is NULL. */
 struct gemm {

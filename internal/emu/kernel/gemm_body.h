@@ -3,6 +3,7 @@
 
 #include "gemm_quant.h"
 
+#ifndef FLOATS_ONLY
 /* float64 */
 typedef double gemm_vf64 __attribute__((vector_size(VECTOR_BYTES)));
 #define T double
@@ -51,7 +52,8 @@ typedef double gemm_vf64 __attribute__((vector_size(VECTOR_BYTES)));
 	X(DTYPE_INT8, int8_t, i8) X(DTYPE_UINT8, uint8_t, u8) X(DTYPE_INT16, int16_t, i16) X(DTYPE_INT32, int32_t, i32)
 #include "gemm_tile.h"
 
-/* Integers of up to 64 bits. */
+/* Integers of up to 64 bits, which AVX2 and AVX-512 hardly multiply faster. */
+#ifndef OTHERS
 typedef uint64_t gemm_vu64 __attribute__((vector_size(VECTOR_BYTES)));
 #define T uint64_t
 #define V gemm_vu64
@@ -84,10 +86,25 @@ typedef uint64_t gemm_vu64 __attribute__((vector_size(VECTOR_BYTES)));
 	X(DTYPE_UINT8, uint8_t, u8)                                                                                    \
 	X(DTYPE_INT16, int16_t, i16) X(DTYPE_INT32, int32_t, i32) X(DTYPE_INT64, int64_t, i64)
 #include "gemm_tile.h"
+#endif
+#endif
 
 static void gemm(const struct gemm *g, int64_t lo, int64_t hi, char *scratch)
 {
-	static gemm_tile *const tile[] = {
-		[GEMM_F32] = gemm_f32_tile, [GEMM_F64] = gemm_f64_tile, [GEMM_I32] = gemm_i32_tile, [GEMM_I64] = gemm_i64_tile};
-	gemm_tiles(g, lo, hi, scratch, g->group > 0 ? gemm_quant_tile : tile[g->type]);
+	static gemm_tile *const tiles[] = {[GEMM_F32] = gemm_f32_tile,
+#ifndef FLOATS_ONLY
+		[GEMM_F64] = gemm_f64_tile, [GEMM_I32] = gemm_i32_tile,
+#endif
+#ifndef OTHERS
+		[GEMM_I64] = gemm_i64_tile,
+#endif
+		[GEMM_TYPES] = NULL};
+	gemm_tile *const tile = g->group > 0 ? gemm_quant_tile : tiles[g->type];
+#ifdef OTHERS
+	if (tile == NULL) {
+		OTHERS.gemm(g, lo, hi, scratch);
+		return;
+	}
+#endif
+	gemm_tiles(g, lo, hi, scratch, tile);
 }

@@ -15,6 +15,7 @@
 #define FN(name) name##f
 #include "map_class.h"
 
+#ifndef FLOATS_ONLY
 #define T double
 #define S f64
 #define DTYPE DTYPE_FLOAT64
@@ -49,27 +50,48 @@
 
 #pragma GCC diagnostic pop
 #pragma GCC pop_options
+#endif
 
-static int map_defined_(int32_t op, int32_t class)
+/* Reports whether this variant has a loop of its own for the operator. */
+static int map_here(int32_t op, int32_t class)
 {
 	if (op < 0 || op >= OPS)
 		return 0;
 	switch (class) {
 	case CLASS_F32: return ops_f32[op] != NULL;
+#ifndef FLOATS_ONLY
 	case CLASS_F64: return ops_f64[op] != NULL;
 	case CLASS_I64: return ops_i64[op] != NULL;
 	case CLASS_U64: return ops_u64[op] != NULL;
+#endif
 	}
 	return 0;
 }
 
+static int map_defined_(int32_t op, int32_t class)
+{
+#ifdef OTHERS
+	return OTHERS.map_defined(op, class);
+#else
+	return map_here(op, class);
+#endif
+}
+
 static void map_(const struct map *m, int64_t lo, int64_t hi)
 {
+#ifdef OTHERS
+	if (!map_here(m->op, m->class)) {
+		OTHERS.map(m, lo, hi);
+		return;
+	}
+#endif
 	switch (m->class) {
 	case CLASS_F32: map_f32(m, lo, hi); break;
+#ifndef FLOATS_ONLY
 	case CLASS_F64: map_f64(m, lo, hi); break;
 	case CLASS_I64: map_i64(m, lo, hi); break;
 	case CLASS_U64: map_u64(m, lo, hi); break;
+#endif
 	}
 }
 

@@ -12,6 +12,7 @@
  * additions does not depend on the variant. */
 enum { PARTS = 16 };
 
+#ifndef FLOATS_ONLY
 #define T double
 #define S f64
 #define LOWEST -INFINITY
@@ -61,5 +62,6 @@ static void reduce_arg_(const struct reduce *r, int sign, int64_t k_lo, int64_t 
 	case CLASS_U64: reduce_arg_u64(r, sign, k_lo, k_hi, value, index); break;
 	}
 }
+#endif
 
 #endif

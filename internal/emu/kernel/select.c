@@ -34,12 +34,21 @@ static int has_amx(void)
 	       __builtin_cpu_supports("amx-int8") && amx_permitted();
 }
 
-/* The tables of the variants that have a gemm of their own beside the kernels of AVX-512. */
-static struct kernel_table table_avx512bf16, table_amx;
+/* AVX-512 beside the kernels that only AVX2 has, and the variants that have a gemm of their own beside both. */
+static struct kernel_table table_avx512, table_avx512bf16, table_amx;
 
 static void make_tables(void)
 {
-	table_avx512bf16 = table_amx = kernel_table_avx512;
+	table_avx512 = kernel_table_avx512;
+	table_avx512.reduce = kernel_table_avx2.reduce;
+	table_avx512.reduce_merge = kernel_table_avx2.reduce_merge;
+	table_avx512.reduce_arg = kernel_table_avx2.reduce_arg;
+	table_avx512.scan = kernel_table_avx2.scan;
+	table_avx512.index_reduce = kernel_table_avx2.index_reduce;
+	table_avx512.combine = kernel_table_avx2.combine;
+	table_avx512.combine_scale_grad = kernel_table_avx2.combine_scale_grad;
+	table_avx512.triangular_solve = kernel_table_avx2.triangular_solve;
+	table_avx512bf16 = table_amx = table_avx512;
 	table_avx512bf16.name = "avx512bf16";
 	table_avx512bf16.gemm = gemm_avx512bf16;
 	table_avx512bf16.attention_forward = attention_forward_avx512bf16;
@@ -85,7 +94,7 @@ int kernel_select(const char *name)
 		int (*supported)(void);
 	} variants[] = {
 #if defined(__x86_64__)
-		{&table_amx, has_amx}, {&table_avx512bf16, has_avx512bf16}, {&kernel_table_avx512, has_avx512}, {&kernel_table_avx2, has_avx2},
+		{&table_amx, has_amx}, {&table_avx512bf16, has_avx512bf16}, {&table_avx512, has_avx512}, {&kernel_table_avx2, has_avx2},
 #elif defined(__aarch64__)
 		{&table_neonbf16, has_neonbf16}, {&table_neondot, has_neondot},
 #endif

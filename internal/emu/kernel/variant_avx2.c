@@ -3,5 +3,6 @@
 #define KERNEL_TABLE kernel_table_avx2
 #define KERNEL_NAME "avx2"
 #define VECTOR_BYTES 32
+#define OTHERS kernel_table_portable
 #include "body.h"
 #endif

@@ -3,5 +3,7 @@
 #define KERNEL_TABLE kernel_table_avx512
 #define KERNEL_NAME "avx512"
 #define VECTOR_BYTES 64
+#define OTHERS kernel_table_avx2
+#define FLOATS_ONLY
 #include "body.h"
 #endif
