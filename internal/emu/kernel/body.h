@@ -1,7 +1,7 @@
 /* The kernels of one CPU variant. A variant_*.c file sets the target, KERNEL_TABLE and
  * VECTOR_BYTES and includes this file; each header below defines static functions.
- * With OTHERS, the table of another variant, it lacks what vectors do not speed up, and with FLOATS_ONLY, too, what
- * computes with other types than float, which larger vectors hardly do. */
+ * With OTHERS, the table of another variant, it lacks what vectors do not speed up, and with MAIN_TYPES, too, scans,
+ * scattered sums, reductions of integers and products of other types than float, which larger vectors hardly do. */
 #include "optimize.h"
 
 #include "kernel.h"
@@ -11,7 +11,7 @@
 #include "reduce.h"
 #include "rows.h"
 #include "fourier_body.h"
-#ifndef FLOATS_ONLY
+#ifndef MAIN_TYPES
 #include "scan.h"
 #include "index_body.h"
 #include "combine_body.h"
@@ -26,10 +26,10 @@ const struct kernel_table KERNEL_TABLE = {
 	.gemm_rows = GEMM_MR,
 	.map_defined = map_defined_,
 	.map = map_,
-#ifndef FLOATS_ONLY
 	.reduce = reduce_,
 	.reduce_merge = reduce_merge_,
 	.reduce_arg = reduce_arg_,
+#ifndef MAIN_TYPES
 	.scan = scan_,
 	.index_reduce = index_reduce_,
 	.combine = combine_,

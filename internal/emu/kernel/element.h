@@ -97,7 +97,6 @@ static inline uint64_t truncated_u64(double x)
 #define TO_U64 truncated_u64
 #include "element_class.h"
 
-#ifndef FLOATS_ONLY
 #define T double
 #define S f64
 #define DTYPE DTYPE_FLOAT64
@@ -114,6 +113,7 @@ static inline uint64_t truncated_u64(double x)
 #define TO_U64 (uint64_t)
 #include "element_class.h"
 
+#ifndef MAIN_TYPES
 #define T uint64_t
 #define S u64
 #define DTYPE DTYPE_UINT64

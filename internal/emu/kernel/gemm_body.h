@@ -3,7 +3,7 @@
 
 #include "gemm_quant.h"
 
-#ifndef FLOATS_ONLY
+#ifndef MAIN_TYPES
 /* float64 */
 typedef double gemm_vf64 __attribute__((vector_size(VECTOR_BYTES)));
 #define T double
@@ -92,7 +92,7 @@ typedef uint64_t gemm_vu64 __attribute__((vector_size(VECTOR_BYTES)));
 static void gemm(const struct gemm *g, int64_t lo, int64_t hi, char *scratch)
 {
 	static gemm_tile *const tiles[] = {[GEMM_F32] = gemm_f32_tile,
-#ifndef FLOATS_ONLY
+#ifndef MAIN_TYPES
 		[GEMM_F64] = gemm_f64_tile, [GEMM_I32] = gemm_i32_tile,
 #endif
 #ifndef OTHERS

@@ -52,27 +52,36 @@ func (n GroupNorm) Forward(y, mean, rstd, x View, eps float64) error {
 func (n GroupNorm) Backward(dx, dgamma, dbeta, dy, x, mean, rstd View) error {
 	c := newChain(x)
 	byGroup, byChannel := n.shapes(x)
-	m, s := c.whole(mean, n.Batch, n.Groups), c.whole(rstd, n.Batch, n.Groups)
-	normed, g := c.whole(x, byGroup...), c.whole(dy, byChannel...)
-	c.normalize(normed, normed, m, s, []int{2})
+	split := []int64{n.Batch, n.Groups, n.Channels / n.Groups, byChannel[2]}
+	m, s := c.whole(mean, byGroup[:2]...), c.whole(rstd, byGroup[:2]...)
+	z, g := c.whole(x, byGroup...), c.whole(dy, byGroup...)
 	if n.Swish {
-		before := c.whole(normed.reshaped(byChannel...), byChannel...)
-		n.affine(c, before, before, n.Gamma, n.Beta)
+		before := c.temp(byGroup)
+		c.normalize(before, z, m, s, []int{2})
+		n.affine(c, before.reshaped(byChannel...), before.reshaped(byChannel...), n.Gamma, n.Beta)
 		c.set(g, SwishGrad, []Number{Real(n.Factor)}, Of(g), Of(before))
 	}
-	product := c.temp(byChannel)
-	c.mul(product, g, normed.reshaped(byChannel...))
-	for _, o := range []struct{ out, of View }{{dgamma, product}, {dbeta, g}} {
-		if o.out.Data != nil {
-			sum := c.temp([]int64{n.Channels})
-			c.reduce(ReduceSum, sum, o.of, []int{0, 2}, 0)
-			c.set(o.out, Identity, nil, Of(sum.reshaped(o.out.Shape...)))
-		}
+	sum := c.temp([]int64{n.Channels})
+	if dgamma.Data != nil {
+		product, sums := c.temp(byGroup), c.temp(split[:3])
+		c.set(product, SubMul, nil, Of(z), Of(kept(m, 3, []int{2})), Of(g))
+		c.reduce(ReduceSum, sums, product.reshaped(split...), []int{3}, 0)
+		c.mul(sums, sums, kept(s, 3, []int{2}))
+		c.reduce(ReduceSum, sum, sums.reshaped(byChannel[:2]...), []int{0}, 0)
+		c.set(dgamma, Identity, nil, Of(sum.reshaped(dgamma.Shape...)))
+	}
+	if dbeta.Data != nil {
+		c.reduce(ReduceSum, sum, g.reshaped(byChannel...), []int{0, 2}, 0)
+		c.set(dbeta, Identity, nil, Of(sum.reshaped(dbeta.Shape...)))
 	}
 	if dx.Data != nil {
-		n.affine(c, g, g, n.Gamma, View{})
-		g = g.reshaped(byGroup...)
-		c.normalizeGrad(g, g, normed, s, []int{2})
+		gamma := n.Gamma
+		if gamma.Data != nil {
+			gamma = c.whole(gamma, n.Groups, split[2], 1)
+		}
+		if c.err == nil {
+			c.err = LayerNormGrad(g.reshaped(split...), View{}, View{}, g.reshaped(split...), z.reshaped(split...), 2, m, s, gamma)
+		}
 		c.set(dx, Identity, nil, Of(g.reshaped(dx.Shape...)))
 	}
 	return c.end()

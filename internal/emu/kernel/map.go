@@ -9,6 +9,7 @@ import "C"
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
@@ -134,7 +135,12 @@ func mapWords(m C.struct_map, n int64) int64 {
 		if i < m.inputs {
 			x = &m.in[i]
 		}
-		if x.data == nil || x.dtype != m.out.dtype || x.dtype == C.int32_t(dtype.Bool) || m.space.rank != 1 || x.stride[0] != 1 {
+		if x.data == nil { // a constant
+			ones := uint64(math.MaxUint64) >> (64 - 64/each)
+			x.i = C.int64_t(uint64(x.i) & ones * (math.MaxUint64 / ones))
+			continue
+		}
+		if x.dtype != m.out.dtype || x.dtype == C.int32_t(dtype.Bool) || m.space.rank != 1 || x.stride[0] != 1 {
 			return 0
 		}
 		x.dtype = C.int32_t(dtype.Int64)

@@ -15,7 +15,6 @@
 #define FN(name) name##f
 #include "map_class.h"
 
-#ifndef FLOATS_ONLY
 #define T double
 #define S f64
 #define DTYPE DTYPE_FLOAT64
@@ -39,6 +38,7 @@
 #include "int_math.h"
 #include "map_class.h"
 
+#ifndef MAIN_TYPES
 #define T uint64_t
 #define S u64
 #define DTYPE DTYPE_UINT64
@@ -48,9 +48,10 @@
 #include "int_math.h"
 #include "map_class.h"
 
+#endif
+
 #pragma GCC diagnostic pop
 #pragma GCC pop_options
-#endif
 
 /* Reports whether this variant has a loop of its own for the operator. */
 static int map_here(int32_t op, int32_t class)
@@ -59,9 +60,9 @@ static int map_here(int32_t op, int32_t class)
 		return 0;
 	switch (class) {
 	case CLASS_F32: return ops_f32[op] != NULL;
-#ifndef FLOATS_ONLY
 	case CLASS_F64: return ops_f64[op] != NULL;
 	case CLASS_I64: return ops_i64[op] != NULL;
+#ifndef MAIN_TYPES
 	case CLASS_U64: return ops_u64[op] != NULL;
 #endif
 	}
@@ -87,9 +88,9 @@ static void map_(const struct map *m, int64_t lo, int64_t hi)
 #endif
 	switch (m->class) {
 	case CLASS_F32: map_f32(m, lo, hi); break;
-#ifndef FLOATS_ONLY
 	case CLASS_F64: map_f64(m, lo, hi); break;
 	case CLASS_I64: map_i64(m, lo, hi); break;
+#ifndef MAIN_TYPES
 	case CLASS_U64: map_u64(m, lo, hi); break;
 #endif
 	}

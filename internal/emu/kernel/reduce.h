@@ -12,13 +12,13 @@
  * additions does not depend on the variant. */
 enum { PARTS = 16 };
 
-#ifndef FLOATS_ONLY
 #define T double
 #define S f64
 #define LOWEST -INFINITY
 #define HIGHEST INFINITY
 #include "reduce_class.h"
 
+#ifndef MAIN_TYPES
 #pragma GCC push_options
 #pragma GCC optimize("wrapv")
 #define T int64_t
@@ -35,33 +35,43 @@ enum { PARTS = 16 };
 #define INTEGER
 #include "reduce_class.h"
 #pragma GCC pop_options
+#endif
+
+#ifdef MAIN_TYPES
+#define REDUCE(call, others)                                                                                           \
+	if (r->class == CLASS_F64)                                                                                     \
+		call(f64);                                                                                             \
+	else                                                                                                           \
+		OTHERS.others
+#else
+#define REDUCE(call, others)                                                                                           \
+	switch (r->class) {                                                                                            \
+	case CLASS_F64: call(f64); break;                                                                              \
+	case CLASS_I64: call(i64); break;                                                                              \
+	case CLASS_U64: call(u64); break;                                                                              \
+	}
+#endif
 
 static void reduce_(const struct reduce *r, int columns, int64_t k_lo, int64_t k_hi, int64_t lo, int64_t hi, void *state)
 {
-	switch (r->class) {
-	case CLASS_F64: (columns ? reduce_columns_f64 : reduce_rows_f64)(r, k_lo, k_hi, lo, hi, state); break;
-	case CLASS_I64: (columns ? reduce_columns_i64 : reduce_rows_i64)(r, k_lo, k_hi, lo, hi, state); break;
-	case CLASS_U64: (columns ? reduce_columns_u64 : reduce_rows_u64)(r, k_lo, k_hi, lo, hi, state); break;
-	}
+#define CALL(class) (columns ? reduce_columns_##class : reduce_rows_##class)(r, k_lo, k_hi, lo, hi, state)
+	REDUCE(CALL, reduce(r, columns, k_lo, k_hi, lo, hi, state));
+#undef CALL
 }
 
 static void reduce_merge_(const struct reduce *r, void *state, const void *later, int64_t n)
 {
-	switch (r->class) {
-	case CLASS_F64: reductions_f64[r->op].merge(state, later, n); break;
-	case CLASS_I64: reductions_i64[r->op].merge(state, later, n); break;
-	case CLASS_U64: reductions_u64[r->op].merge(state, later, n); break;
-	}
+#define CALL(class) reductions_##class[r->op].merge(state, later, n)
+	REDUCE(CALL, reduce_merge(r, state, later, n));
+#undef CALL
 }
 
 static void reduce_arg_(const struct reduce *r, int sign, int64_t k_lo, int64_t k_hi, void *value, int64_t *index)
 {
-	switch (r->class) {
-	case CLASS_F64: reduce_arg_f64(r, sign, k_lo, k_hi, value, index); break;
-	case CLASS_I64: reduce_arg_i64(r, sign, k_lo, k_hi, value, index); break;
-	case CLASS_U64: reduce_arg_u64(r, sign, k_lo, k_hi, value, index); break;
-	}
+#define CALL(class) reduce_arg_##class(r, sign, k_lo, k_hi, value, index)
+	REDUCE(CALL, reduce_arg(r, sign, k_lo, k_hi, value, index));
+#undef CALL
 }
-#endif
+#undef REDUCE
 
 #endif

@@ -40,9 +40,6 @@ static struct kernel_table table_avx512, table_avx512bf16, table_amx;
 static void make_tables(void)
 {
 	table_avx512 = kernel_table_avx512;
-	table_avx512.reduce = kernel_table_avx2.reduce;
-	table_avx512.reduce_merge = kernel_table_avx2.reduce_merge;
-	table_avx512.reduce_arg = kernel_table_avx2.reduce_arg;
 	table_avx512.scan = kernel_table_avx2.scan;
 	table_avx512.index_reduce = kernel_table_avx2.index_reduce;
 	table_avx512.combine = kernel_table_avx2.combine;

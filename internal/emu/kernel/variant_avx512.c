@@ -4,6 +4,6 @@
 #define KERNEL_NAME "avx512"
 #define VECTOR_BYTES 64
 #define OTHERS kernel_table_avx2
-#define FLOATS_ONLY
+#define MAIN_TYPES
 #include "body.h"
 #endif

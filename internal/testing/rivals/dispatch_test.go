@@ -1,4 +1,4 @@
-package ops_test
+package rivals_test
 
 import (
 	"testing"

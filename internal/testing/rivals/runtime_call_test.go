@@ -1,4 +1,4 @@
-package rt_test
+package rivals_test
 
 import (
 	"testing"
@@ -13,7 +13,7 @@ const burst = 256
 // BenchmarkRecordWait measures recording an event and waiting for it on another stream, as C
 // programs do it: from argument words to the result code, including the goroutines of the streams.
 func BenchmarkRecordWait(b *testing.B) {
-	p := newProcess(b)
+	p := rttest.New(b)
 	t := p.Thread(0)
 	s, other, e := p.Stream(t), p.Stream(t), p.Event(t)
 	record, wait, synchronize := p.Functions["aclrtRecordEvent"], p.Functions["aclrtStreamWaitEvent"], p.Functions["aclrtSynchronizeStream"]
@@ -32,7 +32,7 @@ func BenchmarkRecordWait(b *testing.B) {
 
 // BenchmarkMemcpyAsync measures a copy of 64 bytes within a device.
 func BenchmarkMemcpyAsync(b *testing.B) {
-	p := newProcess(b)
+	p := rttest.New(b)
 	t := p.Thread(0)
 	s, from, to := p.Stream(t), p.Out(t, "aclrtMalloc", 0, 64, 0), p.Out(t, "aclrtMalloc", 0, 64, 0)
 	memcpy, synchronize := p.Functions["aclrtMemcpyAsync"], p.Functions["aclrtSynchronizeStream"]
@@ -50,7 +50,7 @@ func BenchmarkMemcpyAsync(b *testing.B) {
 
 // BenchmarkCall measures a call that only looks up its stream.
 func BenchmarkCall(b *testing.B) {
-	p := newProcess(b)
+	p := rttest.New(b)
 	t := p.Thread(0)
 	id := new(int32)
 	call, words := p.Functions["aclrtStreamGetId"], []uint64{p.Stream(t), rttest.Address(id)}
