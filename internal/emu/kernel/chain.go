@@ -81,6 +81,14 @@ func (c *chain) whole(v View, shape ...int64) View {
 	return t.reshaped(shape...)
 }
 
+// lent is whole without a copy if v is contiguous and of the chain's type. The result is not to be changed.
+func (c *chain) lent(v View, shape ...int64) View {
+	if v.DType == c.compute && v.Contiguous() {
+		return v.reshaped(shape...)
+	}
+	return c.whole(v, shape...)
+}
+
 // addTimes is out = a + factor · b · d.
 func (c *chain) addTimes(out, a View, factor float64, b, d View) {
 	c.set(out, Addcmul, []Number{Real(factor)}, Of(a), Of(b), Of(d))

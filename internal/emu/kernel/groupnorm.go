@@ -29,9 +29,9 @@ func (n GroupNorm) shapes(x View) (groups, channels []int64) {
 func (n GroupNorm) Forward(y, mean, rstd, x View, eps float64) error {
 	c := newChain(x)
 	byGroup, byChannel := n.shapes(x)
-	z, m, s := c.whole(x, byGroup...), c.temp(byGroup[:2]), c.temp(byGroup[:2])
+	from, z, m, s := c.lent(x, byGroup...), c.temp(byGroup), c.temp(byGroup[:2]), c.temp(byGroup[:2])
 	if c.err == nil {
-		c.err = LayerNorm(z, m, s, z, 2, View{}, View{}, eps)
+		c.err = LayerNorm(z, m, s, from, 2, View{}, View{}, eps)
 	}
 	z = z.reshaped(byChannel...)
 	if !n.Swish && y.Contiguous() {
@@ -54,12 +54,13 @@ func (n GroupNorm) Backward(dx, dgamma, dbeta, dy, x, mean, rstd View) error {
 	byGroup, byChannel := n.shapes(x)
 	split := []int64{n.Batch, n.Groups, n.Channels / n.Groups, byChannel[2]}
 	m, s := c.whole(mean, byGroup[:2]...), c.whole(rstd, byGroup[:2]...)
-	z, g := c.whole(x, byGroup...), c.whole(dy, byGroup...)
+	z, g := c.lent(x, byGroup...), c.lent(dy, byGroup...)
 	if n.Swish {
-		before := c.temp(byGroup)
+		before, dz := c.temp(byGroup), c.temp(byGroup)
 		c.normalize(before, z, m, s, []int{2})
 		n.affine(c, before.reshaped(byChannel...), before.reshaped(byChannel...), n.Gamma, n.Beta)
-		c.set(g, SwishGrad, []Number{Real(n.Factor)}, Of(g), Of(before))
+		c.set(dz, SwishGrad, []Number{Real(n.Factor)}, Of(g), Of(before))
+		g = dz
 	}
 	sum := c.temp([]int64{n.Channels})
 	if dgamma.Data != nil {
@@ -79,10 +80,16 @@ func (n GroupNorm) Backward(dx, dgamma, dbeta, dy, x, mean, rstd View) error {
 		if gamma.Data != nil {
 			gamma = c.whole(gamma, n.Groups, split[2], 1)
 		}
-		if c.err == nil {
-			c.err = LayerNormGrad(g.reshaped(split...), View{}, View{}, g.reshaped(split...), z.reshaped(split...), 2, m, s, gamma)
+		to := dx
+		if !dx.Contiguous() {
+			to = c.temp(dx.Shape)
 		}
-		c.set(dx, Identity, nil, Of(g.reshaped(dx.Shape...)))
+		if c.err == nil {
+			c.err = LayerNormGrad(to.reshaped(split...), View{}, View{}, g.reshaped(split...), z.reshaped(split...), 2, m, s, gamma)
+		}
+		if !dx.Contiguous() {
+			c.set(dx, Identity, nil, Of(to))
+		}
 	}
 	return c.end()
 }

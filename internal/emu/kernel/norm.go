@@ -49,7 +49,7 @@ func RMSNormGrad(dx, dgamma, dy, x, rstd, gamma View) error {
 // rowNorm has the operands of a norm, or of its gradient, of which out is dx. Those that it lacks have no data.
 type rowNorm struct{ out, mean, rstd, dy, x, gamma, beta View }
 
-// grad calls f for parts of the rows, and returns their sums: the given number of rows of sums for each part.
+// grad calls f for parts of the rows, and returns their sums: the given number of rows of sums, or none, for each part.
 func (n rowNorm) grad(outer int, each int64, f func(o *C.struct_norm, lo, hi C.int64_t, sums *C.double)) (sums View, release func(), err error) {
 	o, rows, err := newNorm(n, outer)
 	if err != nil {
@@ -65,7 +65,11 @@ func (n rowNorm) grad(outer int, each int64, f func(o *C.struct_norm, lo, hi C.i
 	clear(sums.doubles())
 	Parallel(count, 1, func(lo, hi int64) {
 		for k := lo; k < hi; k++ {
-			f(&o, C.int64_t(k*some), C.int64_t(min((k+1)*some, rows)), (*C.double)(unsafe.Add(sums.Data, 8*k*each*width)))
+			var to *C.double
+			if each > 0 {
+				to = (*C.double)(unsafe.Add(sums.Data, 8*k*each*width))
+			}
+			f(&o, C.int64_t(k*some), C.int64_t(min((k+1)*some, rows)), to)
 		}
 	})
 	return sums, release, nil
@@ -177,7 +181,11 @@ func LayerNorm(y, mean, rstd, x View, axis int, weight, bias View, eps float64) 
 func LayerNormGrad(dx, dweight, dbias, dy, x View, axis int, mean, rstd, weight View) error {
 	if x.DType != dtype.Float64 && len(x.Shape) <= MaxRank {
 		n := rowNorm{out: dx, mean: mean, rstd: rstd, dy: dy, x: x, gamma: weight}
-		sums, release, err := n.grad(axis, 2, func(o *C.struct_norm, lo, hi C.int64_t, sums *C.double) { C.layer_norm_grad_rows(o, lo, hi, sums) })
+		each := int64(2)
+		if dweight.Data == nil && dbias.Data == nil {
+			each = 0
+		}
+		sums, release, err := n.grad(axis, each, func(o *C.struct_norm, lo, hi C.int64_t, sums *C.double) { C.layer_norm_grad_rows(o, lo, hi, sums) })
 		defer release()
 		for i, d := range []View{dweight, dbias} {
 			if err == nil && d.Data != nil {

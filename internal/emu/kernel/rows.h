@@ -207,12 +207,14 @@ static void layer_norm_grad_(const struct norm *o, int64_t lo, int64_t hi, doubl
 					add_moments(parts, products, g, normed, 0, n);
 					continue;
 				}
-				double *dgamma = sums + done, *dbeta = dgamma + o->width;
-				LANEWISE {
-					dgamma[i] += (double)(dy[i] * normed[i]);
-					dbeta[i] += (double)dy[i];
-					g[i] = (g[i] - center - normed[i] * along) * rstd;
+				if (sums != NULL) {
+					double *dgamma = sums + done, *dbeta = dgamma + o->width;
+					LANEWISE {
+						dgamma[i] += (double)(dy[i] * normed[i]);
+						dbeta[i] += (double)dy[i];
+					}
 				}
+				LANEWISE g[i] = (g[i] - center - normed[i] * along) * rstd;
 				if (o->out.data)
 					put_f32(&o->out, g, s, &at, n);
 			}

@@ -61,7 +61,7 @@ static inline void rms_norm_rows(const struct norm *o, int64_t lo, int64_t hi) {
 /* Adds the gradient of gamma to sums. */
 static inline void rms_norm_grad_rows(const struct norm *o, int64_t lo, int64_t hi, double *sums) { kernels->rms_norm_grad(o, lo, hi, sums); }
 
-/* Norms with a mean. The gradients of gamma and of beta are added to sums, a row for each. */
+/* Norms with a mean. The gradients of gamma and of beta are added to sums, a row for each, which may be NULL. */
 static inline void layer_norm_rows(const struct norm *o, int64_t lo, int64_t hi) { kernels->layer_norm(o, lo, hi); }
 static inline void layer_norm_grad_rows(const struct norm *o, int64_t lo, int64_t hi, double *sums) { kernels->layer_norm_grad(o, lo, hi, sums); }
 
