@@ -32,6 +32,7 @@ bench: ## cost of a launch against C, and speed of the emulator's kernels, besid
 		GOMAXPROCS=$$procs $(GO) test -run '^$$' -bench Decoding -benchtime 4x ./internal/testing/rivals || exit; \
 	done
 	$(GO) test -run '^$$' -bench Launch -benchmem -tags emu ./internal/emu/nn
+	$(GO) test -run '^$$' -bench 'Million|PackSlice' -tags emu ./internal/emu/kernel/...
 	$(GO) test -run '^$$' -bench 'GEMM|Attention|Rows|Map' -tags emu ./internal/testing/rivals
 
 SDK = build/sdk

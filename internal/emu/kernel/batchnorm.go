@@ -57,38 +57,14 @@ func BatchNorm(y, x, mean, rstd, weight, bias View) error {
 	return c.end()
 }
 
-// BatchSums writes for each channel Σ dy and Σ dy·(x − mean)·scale; scale and each of the
-// outputs may have no data. mean and scale broadcast to x [N, C, …].
-func BatchSums(sum, product, dy, x, mean, scale View) error {
+// BatchSums writes for each channel sum = Σ dy and product = Σ dy·(x − mean), for x [N, C, …] and a mean per channel.
+func BatchSums(sum, product, dy, x, mean View) error {
 	c := newChain(x, dy)
-	axes := exceptChannels(len(x.Shape))
-	result := func(out, of View) {
-		if out.Data == nil {
-			return
-		}
-		s := c.temp([]int64{x.Shape[1]})
-		c.reduce(ReduceSum, s, of, axes, 0)
-		c.set(out, Identity, nil, Of(s))
-	}
-	result(sum, dy)
-	if product.Data != nil {
-		z := c.temp(x.Shape)
-		c.set(z, SubMul, nil, Of(x), Of(mean), Of(dy))
-		if scale.Data != nil {
-			c.mul(z, z, scale)
-		}
-		result(product, z)
-	}
+	axes, z := exceptChannels(len(x.Shape)), c.temp(x.Shape)
+	c.set(z, SubMul, nil, Of(x), Of(channels(mean, len(x.Shape))), Of(dy))
+	c.reduce(ReduceSum, sum, dy, axes, 0)
+	c.reduce(ReduceSum, product, z, axes, 0)
 	return c.end()
-}
-
-// BatchCentred is BatchSums with a mean and a scale per channel.
-func BatchCentred(sum, product, dy, x, mean, scale View) error {
-	rank := len(x.Shape)
-	if scale.Data != nil {
-		scale = channels(scale, rank)
-	}
-	return BatchSums(sum, product, dy, x, channels(mean, rank), scale)
 }
 
 // BatchNormGrad is dx = (dy − sum/n − (x − mean)·rstd²·product/n)·rstd·weight, where sum and

@@ -108,7 +108,7 @@ gemm_quant_along(const int bits, const int rows, const int cols, int64_t k, cons
 
 /* sums[rows×lanes·count] = x·B over k rows of one group, of which a vector lies at b. */
 static inline __attribute__((always_inline)) void
-gemm_quant_across(const int bits, const int rows, int64_t k, const float *x, int64_t x_row, const char *b, int64_t b_row, int64_t bytes, int64_t ahead, const float *bias, float *sums)
+gemm_quant_across(const int bits, const int rows, int64_t k, const float *x, int64_t x_row, const char *b, int64_t b_row, int64_t bytes, int64_t ahead, const float *all, float *sums)
 {
 	const int count = 32 / bits;
 	vf32 sum[2][8] = {0};
@@ -128,7 +128,7 @@ gemm_quant_across(const int bits, const int rows, int64_t k, const float *x, int
 		gemm_line t[GEMM_LANES];
 #pragma GCC unroll 16
 		for (int i = 0; i < GEMM_LANES; i++)
-			t[i] = i < count ? (gemm_line)(GEMM_QUANT_BIAS && bits == 4 ? sum[r][i] * vset(1.0f / (1u << 4 * i)) - vset(i < 7 ? bias[r] : 0) : sum[r][i]) : (gemm_line){0};
+			t[i] = i < count ? (gemm_line)(GEMM_QUANT_BIAS && bits == 4 ? sum[r][i] * vset(1.0f / (1u << 4 * i)) - vset(i < 7 ? 8 * all[r] : 0) : sum[r][i]) : (gemm_line){0};
 		gemm_transpose(t);
 #pragma GCC unroll 16
 		for (int i = 0; i < GEMM_LANES; i++)
@@ -272,19 +272,17 @@ static void gemm_quant_rows_across(const struct gemm *g, const char *data, int64
 			const int64_t ahead = VECTOR_BYTES == 64 ? 32 * b_row : j + 2 * step < n1 ? 64 : k * b_row + 64 - (n1 - n0) * bits / 8;
 			for (int64_t r = 0, two; r < rows; r += 1 + two) {
 				two = pairs && r + 1 < rows;
-				float bias[2] = {0};
+				float all[2] = {0}; /* sums of A, if anything is added to B */
 				for (int64_t u = p / GEMM_QUANT_UNIT; u < (p + k + GEMM_QUANT_UNIT - 1) / GEMM_QUANT_UNIT; u++)
 					for (int64_t y = 0; y < 1 + two; y++)
-						bias[y] += 8 * x->sums[(r + y) * x->units + u];
-#define ACROSS(bits, rows) gemm_quant_across(bits, rows, k, x->x + r * x->x_row + p, x->x_row, b, b_row, bytes, ahead, bias, sums)
+						all[y] += x->sums[(r + y) * x->units + u];
+#define ACROSS(bits, rows) gemm_quant_across(bits, rows, k, x->x + r * x->x_row + p, x->x_row, b, b_row, bytes, ahead, all, sums)
 				GEMM_QUANT_CASES(ACROSS)
 #undef ACROSS
 				for (int64_t y = r; y < r + 1 + two; y++) {
-					float *c = out + y * GEMM_TILE_N + j - n0, all = 0;
-					for (int64_t u = p / GEMM_QUANT_UNIT; u < (p + k + GEMM_QUANT_UNIT - 1) / GEMM_QUANT_UNIT && g->offset.data != NULL; u++)
-						all += x->sums[y * x->units + u];
+					float *c = out + y * GEMM_TILE_N + j - n0;
 					for (int64_t i = 0; i < cols; i++)
-						c[i] += (sums[(y - r) * step + i] + offset[j - n0 + i] * all) * scale[j - n0 + i];
+						c[i] += (sums[(y - r) * step + i] + offset[j - n0 + i] * all[y - r]) * scale[j - n0 + i];
 				}
 			}
 		}

@@ -220,8 +220,10 @@ static void NAME(sum)(const struct NAME(part) *s, int64_t k0, int64_t k)
  * before the next one, as memory is read fastest. */
 static void NAME(few_tile)(const struct NAME(part) *s)
 {
+	enum { BLOCKS = 64 }; /* of a piece, whose rows of A take the place of the panels of B */
+	_Static_assert(BLOCKS * FEW_ROWS <= GEMM_TILE_N, "a piece of A has room");
 	const struct gemm *g = s->g;
-	const int64_t rows = s->m1 - s->m0, block = GEMM_KC * GROUP, piece = 64 * block;
+	const int64_t rows = s->m1 - s->m0, block = GEMM_KC * GROUP, piece = BLOCKS * block;
 	const int64_t strip = g->b.col.stride == 1 ? GEMM_TILE_N : GEMM_COLUMNS, far = GEMM_AHEAD / dtype_size(g->b.dtype);
 	for (int64_t k0 = 0; k0 == 0 || k0 < g->k; k0 += piece) {
 		const int64_t end = gemm_min(k0 + piece, g->k);

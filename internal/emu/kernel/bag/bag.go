@@ -101,7 +101,6 @@ func (b Bags) Into(out, table kernel.View) (largest []int64, err error) {
 
 // combine computes sums and means in float32, unless some bags are much larger than most.
 func (b Bags) combine(out, table kernel.View) (done bool, err error) {
-	_, sizes := b.Members()
 	count, most := int64(len(b.First)), int64(1)
 	for i := range b.First {
 		lo, hi := b.bag(i)
@@ -117,17 +116,19 @@ func (b Bags) combine(out, table kernel.View) (done bool, err error) {
 	divisors := make([]float64, count)
 	for i := range b.First {
 		lo, hi := b.bag(i)
+		size := 0
 		for k := lo; k < hi; k++ {
 			if b.Index[k] == b.Padding {
 				continue
 			}
+			size++
 			at := int64(i)*most + k - lo
 			c.Index[at] = b.Index[k]
 			if b.Scale != nil {
 				c.Scale[at] = float32(b.Scale[k])
 			}
 		}
-		divisors[i] = float64(max(sizes[i], 1))
+		divisors[i] = float64(max(size, 1))
 	}
 	if b.Mode == Sum {
 		return true, c.Into(out)
@@ -142,11 +143,7 @@ func (b Bags) combine(out, table kernel.View) (done bool, err error) {
 	if err := c.Into(sums); err != nil {
 		return true, err
 	}
-	all, err := by.Broadcast(sums.Shape)
-	if err != nil {
-		return true, err
-	}
-	return true, kernel.Map(kernel.Div, dtype.Float32, out, []kernel.Input{kernel.Of(sums), kernel.Of(all)})
+	return true, kernel.Map(kernel.Div, dtype.Float32, out, []kernel.Input{kernel.Of(sums), kernel.Of(by)})
 }
 
 // reduce sets row to the reduction of bag i, and from to the indices of largest elements. x has the rows of all indices.

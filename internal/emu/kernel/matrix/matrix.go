@@ -129,9 +129,7 @@ func (m Dense) LogDet() (sign, log float64) {
 		}
 		if pivot != k {
 			sign = -sign
-			for j := range a.Cols {
-				*a.at(pivot, j), *a.at(k, j) = *a.at(k, j), *a.at(pivot, j)
-			}
+			swap(a.row(pivot), a.row(k))
 		}
 		if p < 0 {
 			sign = -sign

@@ -59,23 +59,14 @@ func (f *fourier) transform(x []complex128) {
 			x[i], x[j] = x[j], x[i]
 		}
 	}
-	half := 1
-	if bits.Len(uint(f.n))%2 == 0 {
-		for i := 0; i < f.n; i += 2 {
-			x[i], x[i+1] = x[i]+x[i+1], x[i]-x[i+1]
-		}
-		half = 2
-	}
-	for ; half < f.n; half *= 4 { // two steps of doubling at once
-		step := f.n / (4 * half)
-		for first := 0; first < f.n; first += 4 * half {
-			a, b, c, d := x[first:][:half], x[first+half:][:half], x[first+2*half:][:half], x[first+3*half:][:half]
-			for k := range a {
-				one, two := f.roots[2*k*step], f.roots[k*step]
-				p, q := b[k]*one, d[k]*one
-				even, odd, sum, left := a[k]+p, a[k]-p, (c[k]+q)*two, (c[k]-q)*two
-				left = complex(imag(left), -real(left))
-				a[k], b[k], c[k], d[k] = even+sum, odd+left, even-sum, odd-left
+	for half := 1; half < f.n; half *= 2 {
+		step := f.n / (2 * half)
+		for first := 0; first < f.n; first += 2 * half {
+			low, high, root := x[first:][:half], x[first+half:][:half], 0
+			for k, a := range low {
+				b := high[k] * f.roots[root]
+				low[k], high[k] = a+b, a-b
+				root += step
 			}
 		}
 	}

@@ -140,16 +140,8 @@ func batchNormBackward(c *op.Call) (op.Run, error) {
 		if x.Len() == 0 {
 			return op.ZeroAll(gradWeight, gradBias)
 		}
-		if err := kernel.BatchCentred(sum, product, dy.View(), x.View(), m.View(), kernel.View{}); err != nil {
-			return err
-		}
-		if gradBias != nil {
-			if err := kernel.Copy(gradBias.View(), sum); err != nil {
-				return err
-			}
-		}
-		if gradWeight != nil {
-			if err := kernel.Map(kernel.Mul, dtype.Float32, gradWeight.View(), []kernel.Input{kernel.Of(product), kernel.Of(rstd)}); err != nil {
+		if training || gradBias != nil || gradWeight != nil {
+			if err := channelSums(sum, product, gradBias, gradWeight, dy, x, m, rstd); err != nil {
 				return err
 			}
 		}
@@ -249,11 +241,39 @@ func batchSums(c *op.Call) (op.Run, error) {
 		if x.Len() == 0 {
 			return op.ZeroAll(sum, product, dweight, dbias)
 		}
-		if err := kernel.BatchCentred(op.OptionalView(sum), op.OptionalView(product), dy.View(), x.View(), mean.View(), kernel.View{}); err != nil {
+		s, release := kernel.Temporary(x.Shape[1])
+		defer release()
+		p, release := kernel.Temporary(x.Shape[1])
+		defer release()
+		if err := channelSums(s, p, dbias, dweight, dy, x, mean, rstd.View()); err != nil {
 			return err
 		}
-		return kernel.BatchCentred(op.OptionalView(dbias), op.OptionalView(dweight), dy.View(), x.View(), mean.View(), rstd.View())
+		for i, t := range []*op.Tensor{sum, product} {
+			if t != nil {
+				if err := kernel.Copy(t.View(), []kernel.View{s, p}[i]); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
 	}, nil
+}
+
+// channelSums writes for each channel sum = Σ dy and product = Σ dy·(x − mean), and the gradients that follow from
+// them: dbias, which is sum, and dweight = product·rstd, unless they are nil.
+func channelSums(sum, product kernel.View, dbias, dweight, dy, x, mean *op.Tensor, rstd kernel.View) error {
+	if err := kernel.BatchSums(sum, product, dy.View(), x.View(), mean.View()); err != nil {
+		return err
+	}
+	if dbias != nil {
+		if err := kernel.Copy(dbias.View(), sum); err != nil {
+			return err
+		}
+	}
+	if dweight == nil {
+		return nil
+	}
+	return kernel.Map(kernel.Mul, dtype.Float32, dweight.View(), []kernel.Input{kernel.Of(product), kernel.Of(rstd)})
 }
 
 func batchGather(c *op.Call) (op.Run, error) {
