@@ -27,7 +27,9 @@
 enum {
 	GEMM_STRIP = 96, /* rows of A that are packed at once: a multiple of all register blocks */
 	GEMM_FEW = 4, /* most rows that are multiplied without packing B */
-	GEMM_RUN = 32, /* cells of a run, which divides a block */
+	/* Cells of a run, which divides a block. With the 16 registers of AVX2 the sums of all runs are in memory, and
+	 * reading them as often as elsewhere takes 4 % of the time. */
+	GEMM_RUN = VECTOR_BYTES == 32 ? 64 : 32,
 	/* A tile goes by blocks of so many rows and panels of B. With 64-byte vectors, whose CPUs have larger second-level
 	 * caches, all panels of a tile stay there, and else those of a block beside the rows of A. */
 	GEMM_BAND = VECTOR_BYTES == 64 ? GEMM_MR : GEMM_STRIP,

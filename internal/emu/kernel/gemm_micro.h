@@ -48,7 +48,7 @@ typedef NAME(t4) NAME(t4u) __attribute__((aligned(sizeof(T)), may_alias));
 #ifndef OWN_MICRO
 /* c[rows×NR] (+)= a[rows×k]·b[k×NR]; rows is a constant after inlining. Rows of a, b and c are
  * contiguous. On CPUs with 32 registers 6 rows leave room for the sums of all runs beside those of the
- * current one; storing and reading them at each run took 4 % of the time. */
+ * current one. */
 static inline __attribute__((always_inline)) void
 NAME(micro_rows)(const int rows, int64_t k, const P *a, int64_t a_row, const P *b, int64_t b_k, T *c,
 		 int64_t c_row, int accumulate)
@@ -86,7 +86,8 @@ NAME(micro_rows)(const int rows, int64_t k, const P *a, int64_t a_row, const P *
 		for (; p < end; p++, b += b_k) {
 #ifdef GEMM_AHEAD_B
 			__builtin_prefetch(b + GEMM_AHEAD_B * b_k);
-			__builtin_prefetch(b + GEMM_AHEAD_B * b_k + VL);
+			if (VECTOR_BYTES == 64)
+				__builtin_prefetch(b + GEMM_AHEAD_B * b_k + VL);
 #endif
 			const PV b0 = *(const NAME(pvu) *)b, b1 = *(const NAME(pvu) *)(b + VL);
 #pragma GCC unroll 16

@@ -68,7 +68,7 @@ func compare(b *testing.B, p product, d dtype.Type) {
 		return kernel.Gemm(kernel.Product{Out: out, A: x, B: y, Alpha: 1}) == nil
 	}}
 	for name, l := range libraries {
-		if !l.Load(runtime.GOMAXPROCS(0)) {
+		if !l.Load(kernel.Threads()) {
 			b.Logf("%s is not installed", name)
 			continue
 		}
@@ -76,7 +76,7 @@ func compare(b *testing.B, p product, d dtype.Type) {
 	}
 	// The threads of a library wait actively after its turn, on the cores of the next one.
 	rest := time.Duration(0)
-	if runtime.GOMAXPROCS(0) > 1 {
+	if kernel.Threads() > 1 {
 		rest = 30 * time.Millisecond
 	}
 	flops := 2 * float64(p.m) * float64(p.n) * float64(p.k)
