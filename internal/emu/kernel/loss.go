@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"fmt"
-	"slices"
 	"unsafe"
 
 	"github.com/goascend/cann/internal/dtype"
@@ -194,60 +193,4 @@ func addFloat(v View, i int64, x float64) {
 	} else {
 		*(*float32)(unsafe.Add(v.Data, 4*i)) += float32(x)
 	}
-}
-
-// SetFloats sets the elements of v in row-major order.
-func SetFloats(v View, values []float64) error {
-	if len(values) == 0 {
-		return nil
-	}
-	return SetBy(v, func(y []float64) { copy(y, values) })
-}
-
-// is reports whether the elements of v lie in row-major order as a slice of T has them.
-func is[T float32 | float64](v View) (d dtype.Type, ok bool) {
-	d = dtype.Float64
-	if _, short := any(T(0)).(float32); short {
-		d = dtype.Float32
-	}
-	return d, v.DType == d && v.Contiguous()
-}
-
-// SetBy sets the elements of v to those that set writes, in row-major order. Their memory is not cleared.
-func SetBy[T float32 | float64](v View, set func(y []T)) error {
-	d, ok := is[T](v)
-	if ok {
-		set(unsafe.Slice((*T)(v.Data), v.Len()))
-		return nil
-	}
-	t, release := temporary(d, v.Shape)
-	defer release()
-	set(unsafe.Slice((*T)(t.Data), t.Len()))
-	return Copy(v, t)
-}
-
-// Borrow returns the elements of v in row-major order, which are not to be changed: those in its own memory if they
-// are of type T, else copies that release frees.
-func Borrow[T float32 | float64](v View) (x []T, release func(), err error) {
-	release = func() {}
-	if d, ok := is[T](v); !ok {
-		t, free := temporary(d, v.Shape)
-		err = Copy(t, v)
-		v, release = t, free
-	}
-	return unsafe.Slice((*T)(v.Data), v.Len()), release, err
-}
-
-// Floats reads the elements of a view in row-major order as float32.
-func Floats(v View) ([]float32, error) {
-	x, release, err := Borrow[float32](v)
-	defer release()
-	return slices.Clone(x), err
-}
-
-// Doubles reads the elements of a view in row-major order as float64.
-func Doubles(v View) ([]float64, error) {
-	x, release, err := Borrow[float64](v)
-	defer release()
-	return slices.Clone(x), err
 }

@@ -1,10 +1,8 @@
 package kernel
 
 /*
-#cgo noescape rms_norm_rows
-#cgo nocallback rms_norm_rows
-#cgo noescape layer_norm_rows
-#cgo nocallback layer_norm_rows
+#cgo noescape norm_rows
+#cgo nocallback norm_rows
 #include "rows_op.h"
 */
 import "C"
@@ -25,13 +23,18 @@ func RMSNorm(y, rstd, x, gamma View, eps float64) error {
 		return err
 	}
 	o.eps = C.double(eps)
-	if each := max(pieceLen/gamma.Len(), 1); rows < 2*each {
-		C.rms_norm_rows(&o, 0, C.int64_t(rows))
-	} else {
-		shared := o // by threads, in memory that outlives this function
-		Parallel(rows, each, func(lo, hi int64) { C.rms_norm_rows(&shared, C.int64_t(lo), C.int64_t(hi)) })
-	}
+	runNorm(o, rows)
 	return nil
+}
+
+func runNorm(o C.struct_norm, rows int64) {
+	each := max(pieceLen/int64(o.width), 1)
+	if rows < 2*each {
+		C.norm_rows(&o, 0, C.int64_t(rows))
+		return
+	}
+	shared := o // by threads, in memory that outlives this function
+	Parallel(rows, each, func(lo, hi int64) { C.norm_rows(&shared, C.int64_t(lo), C.int64_t(hi)) })
 }
 
 // RMSNormGrad is the gradient of RMSNorm: with g = dy·gamma, dx = rstd·(g − x·rstd²·mean(g·x)),
@@ -157,13 +160,8 @@ func LayerNorm(y, mean, rstd, x View, axis int, weight, bias View, eps float64) 
 		if err != nil {
 			return err
 		}
-		o.eps = C.double(eps)
-		if each := max(pieceLen/int64(o.width), 1); rows < 2*each {
-			C.layer_norm_rows(&o, 0, C.int64_t(rows))
-		} else {
-			shared := o // by threads, in memory that outlives this function
-			Parallel(rows, each, func(lo, hi int64) { C.layer_norm_rows(&shared, C.int64_t(lo), C.int64_t(hi)) })
-		}
+		o.eps, o.centred = C.double(eps), 1
+		runNorm(o, rows)
 		return nil
 	}
 	c := newChain(x)

@@ -13,6 +13,7 @@ struct norm {
 	struct operand dy; /* of the gradient, of which out is dx */
 	int64_t width;
 	double eps;
+	int32_t centred; /* the mean is subtracted; gradients have functions of their own */
 };
 
 enum { ROTATED = 1 << 14 }; /* most elements of a row that is rotated */
@@ -56,13 +57,12 @@ struct softmax {
 static inline void softmax_rows(const struct softmax *o, int64_t lo, int64_t hi) { kernels->softmax(o, lo, hi); }
 static inline void softmax_grad_rows(const struct softmax *o, int64_t lo, int64_t hi) { kernels->softmax_grad(o, lo, hi); }
 
-static inline void rms_norm_rows(const struct norm *o, int64_t lo, int64_t hi) { kernels->rms_norm(o, lo, hi); }
+static inline void norm_rows(const struct norm *o, int64_t lo, int64_t hi) { (o->centred ? kernels->layer_norm : kernels->rms_norm)(o, lo, hi); }
 
 /* Adds the gradient of gamma to sums. */
 static inline void rms_norm_grad_rows(const struct norm *o, int64_t lo, int64_t hi, double *sums) { kernels->rms_norm_grad(o, lo, hi, sums); }
 
-/* Norms with a mean. The gradients of gamma and of beta are added to sums, a row for each, which may be NULL. */
-static inline void layer_norm_rows(const struct norm *o, int64_t lo, int64_t hi) { kernels->layer_norm(o, lo, hi); }
+/* Adds the gradients of gamma and of beta to sums, a row for each, which may be NULL. */
 static inline void layer_norm_grad_rows(const struct norm *o, int64_t lo, int64_t hi, double *sums) { kernels->layer_norm_grad(o, lo, hi, sums); }
 
 static inline void rotate_rows(const struct rotation *o, int64_t lo, int64_t hi) { kernels->rotate(o, lo, hi); }
