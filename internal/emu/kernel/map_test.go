@@ -372,3 +372,36 @@ func cast(from, to dtype.Type, x float64) float64 {
 	}
 	return math.Trunc(min(max(x, lo), hi))
 }
+
+// TestBitsOfWords: bitwise operations go by words of 64 bits where memory allows it, for any number of elements.
+func TestBitsOfWords(t *testing.T) {
+	ops := map[kernel.Op]func(x, y int8) int8{
+		kernel.BitAnd: func(x, y int8) int8 { return x & y },
+		kernel.BitOr:  func(x, y int8) int8 { return x | y },
+		kernel.BitXor: func(x, y int8) int8 { return x ^ y },
+		kernel.BitNot: func(x, _ int8) int8 { return ^x },
+	}
+	for _, d := range integers[:4] {
+		for _, n := range []int64{1, 3, 7, 8, 9, 63, 1031} {
+			for _, layout := range []kerneltest.Layout{kerneltest.Contiguous, kerneltest.Reversed} {
+				values := make([]float64, n)
+				for i := range values {
+					values[i] = float64(int8(i*37 - 91))
+				}
+				x, out := kerneltest.New(t, d, layout, []int64{n}, values), kerneltest.New(t, d, kerneltest.Contiguous, []int64{n}, nil)
+				for op, f := range ops {
+					for _, c := range []int8{0, 1, 100, -1, -86} {
+						in := []kernel.Input{kernel.Of(x), kernel.Const(kernel.Whole(int64(c)))}
+						if op == kernel.BitNot {
+							in = in[:1]
+						}
+						require.NoError(t, kernel.Map(op, d, out, in))
+						for i, got := range kerneltest.Values(out) {
+							require.EqualValues(t, f(int8(values[i]), c), got, "op %d of %d %v and %d: element %d", op, n, d, c, i)
+						}
+					}
+				}
+			}
+		}
+	}
+}
