@@ -192,7 +192,7 @@ static void NAME(sum)(const struct NAME(part) *s, int64_t k0, int64_t k)
 	const int plain_b = gemm_plain(&g->b.row) && gemm_plain(&g->b.col);
 	/* Packing pays off only if a panel is read often enough: by more rows than these, as measurements say. */
 	const int read_a = CELL_STEP * A_ROWS == 1 && plain_a && g->a.dtype == NATIVE && g->a.col.stride == 1 && k % GROUP == 0 &&
-			   g->a.row.stride % GROUP == 0 && (VECTOR_BYTES < 64 || g->a.row.stride <= GROUP * GEMM_KC) &&
+			   g->a.row.stride % GROUP == 0 && (VECTOR_BYTES == 32 || g->a.row.stride <= GROUP * GEMM_KC) &&
 			   s->n1 - s->n0 <= (VECTOR_BYTES == 64 ? 4 : 8) * NR;
 	const int read_b = GROUP == 1 && plain_b && g->b.dtype == NATIVE && g->b.col.stride == 1 &&
 			   (s->m1 - s->m0 <= 28 || (s->m1 - s->m0 <= 224 && g->b.row.stride <= GEMM_KC));

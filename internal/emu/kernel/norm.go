@@ -23,17 +23,17 @@ func RMSNorm(y, rstd, x, gamma View, eps float64) error {
 		return err
 	}
 	o.eps = C.double(eps)
-	runNorm(o, rows)
+	runNorm(&o, rows)
 	return nil
 }
 
-func runNorm(o C.struct_norm, rows int64) {
+func runNorm(o *C.struct_norm, rows int64) {
 	each := max(pieceLen/int64(o.width), 1)
 	if rows < 2*each {
-		C.norm_rows(&o, 0, C.int64_t(rows))
+		C.norm_rows(o, 0, C.int64_t(rows))
 		return
 	}
-	shared := o // by threads, in memory that outlives this function
+	shared := *o // by threads, in memory that outlives this function
 	Parallel(rows, each, func(lo, hi int64) { C.norm_rows(&shared, C.int64_t(lo), C.int64_t(hi)) })
 }
 
@@ -161,7 +161,7 @@ func LayerNorm(y, mean, rstd, x View, axis int, weight, bias View, eps float64) 
 			return err
 		}
 		o.eps, o.centred = C.double(eps), 1
-		runNorm(o, rows)
+		runNorm(&o, rows)
 		return nil
 	}
 	c := newChain(x)
