@@ -53,13 +53,14 @@ func (l *Launch) Run(context, stream, workspace, size uint64) (need uint64, err 
 // start fills the head for phase one.
 func (l *Launch) start() error {
 	h := &l.head
-	h.prepare, h.execute = l.op.prepare.Load(), l.op.execute.Load()
-	if h.execute == 0 || l.words > maxWords || l.floats > len(h.floats) {
+	found := l.op.found.Load()
+	if found == nil || l.words > maxWords || l.floats > len(h.floats) {
 		if err := l.impossible(); err != nil {
 			return err
 		}
-		h.prepare, h.execute = l.op.prepare.Load(), l.op.execute.Load()
+		found = l.op.found.Load()
 	}
+	h.prepare, h.execute = found.prepare, found.execute
 	h.words = uint32(l.words)
 	return nil
 }

@@ -14,29 +14,32 @@ type Operator struct {
 	// is. Only Prepared.Bind needs it, for operators whose executors count tensors by these.
 	Slots string
 
-	prepare, execute atomic.Uint64
-	once             sync.Once
-	err              error
+	found atomic.Pointer[phases]
+	once  sync.Once
+	err   error
 }
+
+// phases are the addresses of an operator's two C functions, published together: a goroutine
+// that finds one finds both.
+type phases struct{ prepare, execute uint64 }
 
 // Available reports whether both phases exist: nil, *SymbolError or *LibraryError.
 func (o *Operator) Available() error {
-	if o.execute.Load() != 0 {
+	if o.found.Load() != nil {
 		return nil
 	}
 	o.once.Do(func() {
 		if o.err = bindBase(); o.err != nil {
 			return
 		}
-		var one, two uint64
-		if one, o.err = resolve(Op, o.Symbol+"GetWorkspaceSize"); o.err != nil {
+		var p phases
+		if p.prepare, o.err = resolve(Op, o.Symbol+"GetWorkspaceSize"); o.err != nil {
 			return
 		}
-		if two, o.err = resolve(Op, o.Symbol); o.err != nil {
+		if p.execute, o.err = resolve(Op, o.Symbol); o.err != nil {
 			return
 		}
-		o.prepare.Store(one)
-		o.execute.Store(two)
+		o.found.Store(&p)
 	})
 	return o.err
 }

@@ -1,0 +1,32 @@
+package cshim
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// TestFirstLaunches: of launches that look for an operator at the same time, none has one phase only.
+func TestFirstLaunches(t *testing.T) {
+	if _, err := Opened(Op); err != nil {
+		t.Skip(err)
+	}
+	operators := make([]Operator, 1e5)
+	for i := range operators {
+		operators[i].Symbol = "aclnnAdd"
+	}
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for i := range operators {
+				l := Launch{op: &operators[i]}
+				assert.NoError(t, l.start())
+				if l.head.prepare == 0 || l.head.execute == 0 {
+					t.Error("a phase is missing")
+				}
+			}
+		})
+	}
+	group.Wait()
+}
