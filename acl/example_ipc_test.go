@@ -34,8 +34,7 @@ func ExampleBuffer_Share() {
 	if err := acl.CopyToDevice(ctx, st, weights, []float32{1, 2, 3}); err != nil {
 		log.Fatal(err)
 	}
-	key, err := weights.Share()
+	key, err := weights.Share() // for Import(key, 2<<20) of another process
 	fmt.Println(len(key) > 0, err)
-	// In another process: dev.Import(key, 2<<20)
 	// Output: true <nil>
 }
