@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/cmplx"
 	"slices"
+
+	"github.com/goascend/cann/internal/emu/kernel/order"
 )
 
 // Complex is a matrix of complex numbers, row by row.
@@ -144,32 +146,22 @@ func (m Complex) SVD() (u Complex, sigma []float64, v Complex) {
 			break
 		}
 	}
-	norms, order := make([]float64, m.Cols), make([]int, m.Cols)
+	norms := make([]float64, m.Cols)
 	for j := range norms {
-		order[j] = j
 		for i := range m.Rows {
 			norms[j] = math.Hypot(norms[j], cmplx.Abs(*a.at(i, j)))
 		}
 	}
-	slices.SortStableFunc(order, func(i, j int) int {
-		switch {
-		case norms[i] > norms[j]:
-			return -1
-		case norms[i] < norms[j]:
-			return 1
-		}
-		return 0
-	})
 	left, right := newComplex(m.Rows, m.Cols), newComplex(m.Cols, m.Cols)
-	for k, j := range order {
+	for k, j := range order.Descending(norms) {
 		sigma = append(sigma, norms[j])
 		for i := range m.Rows {
 			if norms[j] > 0 {
-				*left.at(i, k) = *a.at(i, j) / complex(norms[j], 0)
+				*left.at(i, k) = *a.at(i, int(j)) / complex(norms[j], 0)
 			}
 		}
 		for i := range m.Cols {
-			*right.at(i, k) = *v.at(i, j)
+			*right.at(i, k) = *v.at(i, int(j))
 		}
 	}
 	return left.completed(sigma), sigma, right

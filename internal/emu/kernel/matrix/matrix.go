@@ -9,6 +9,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/order"
 )
 
 // Dense is a matrix in double precision, row by row.
@@ -187,32 +188,21 @@ func (m Dense) SVD() (u Dense, sigma []float64, v Dense) {
 		}
 	}
 	norms := make([]float64, m.Cols)
-	order := make([]int, m.Cols)
 	for j := range norms {
 		for _, x := range a.row(j) {
 			norms[j] = math.Hypot(norms[j], x)
 		}
-		order[j] = j
 	}
-	slices.SortStableFunc(order, func(i, j int) int {
-		switch {
-		case norms[i] > norms[j]:
-			return -1
-		case norms[i] < norms[j]:
-			return 1
-		}
-		return 0
-	})
 	left, right := New(m.Rows, m.Cols), New(m.Cols, m.Cols)
-	for k, j := range order {
+	for k, j := range order.Descending(norms) {
 		sigma = append(sigma, norms[j])
 		for i := range m.Rows {
 			if norms[j] > 0 {
-				*left.at(i, k) = *a.at(j, i) / norms[j]
+				*left.at(i, k) = *a.at(int(j), i) / norms[j]
 			}
 		}
 		for i := range m.Cols {
-			*right.at(i, k) = *v.at(j, i)
+			*right.at(i, k) = *v.at(int(j), i)
 		}
 	}
 	return left.completed(sigma), sigma, right

@@ -38,7 +38,7 @@ func Search[T cmp.Ordered](sorted []T, x T, right bool) int64 {
 }
 
 // Descending returns the indices of values from the largest to the smallest, in stable order.
-func Descending(values []float32) []int64 {
+func Descending[T cmp.Ordered](values []T) []int64 {
 	order := indices(len(values))
 	slices.SortStableFunc(order, func(a, b int64) int { return cmp.Compare(values[b], values[a]) })
 	return order

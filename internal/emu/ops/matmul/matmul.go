@@ -63,48 +63,29 @@ func addmm(c *op.Call) (op.Run, error) {
 	if c.Op.Name == "AddmmWeightNz" {
 		c.WeightNZ("mat2")
 	}
-	self, out := selfAndOut(c)
-	mat1, mat2 := c.Tensor("mat1"), c.Tensor("mat2")
-	beta, alpha := c.Scalar("beta"), c.Scalar("alpha")
-	c.CubeMathType(mat1, mat2)
-	c.Rank(mat1, 2, 2)
-	c.Rank(mat2, 2, 2)
-	c.Rank(self, 1, 2)
-	if c.Err() != nil {
-		return nil, c.Err()
-	}
-	return Multiply(c, Product{Out: out, A: Left(mat1), B: Right(mat2), Add: self, Alpha: alpha.Float64(), Beta: beta.Float64(), Mixed: true, Types: op.FloatTypes})
+	return addProduct(c, "mat1", "mat2", 2, 2, false)
 }
 
 // baddbmm is addmm for a batch of matrices.
-func baddbmm(c *op.Call) (op.Run, error) {
-	self, out := selfAndOut(c)
-	batch1, batch2 := c.Tensor("batch1"), c.Tensor("batch2")
-	beta, alpha := c.Scalar("beta"), c.Scalar("alpha")
-	c.CubeMathType(batch1, batch2)
-	c.Rank(batch1, 3, 3)
-	c.Rank(batch2, 3, 3)
-	c.Rank(self, 1, 3)
-	if c.Err() != nil {
-		return nil, c.Err()
-	}
-	return Multiply(c, Product{Out: out, A: Left(batch1), B: Right(batch2), Add: self, Alpha: alpha.Float64(), Beta: beta.Float64(), Mixed: true, Types: op.FloatTypes})
-}
+func baddbmm(c *op.Call) (op.Run, error) { return addProduct(c, "batch1", "batch2", 3, 3, false) }
 
 // addbmm is addmm with the sum over a batch of products.
-func addbmm(c *op.Call) (op.Run, error) {
+func addbmm(c *op.Call) (op.Run, error) { return addProduct(c, "batch1", "batch2", 3, 2, true) }
+
+// addProduct multiplies tensors of a rank and adds a tensor of at most another one.
+func addProduct(c *op.Call, left, right string, rank, added int, sum bool) (op.Run, error) {
 	self, out := selfAndOut(c)
-	batch1, batch2 := c.Tensor("batch1"), c.Tensor("batch2")
+	a, b := c.Tensor(left), c.Tensor(right)
 	beta, alpha := c.Scalar("beta"), c.Scalar("alpha")
-	c.CubeMathType(batch1, batch2)
-	c.Rank(batch1, 3, 3)
-	c.Rank(batch2, 3, 3)
-	c.Rank(self, 1, 2)
+	c.CubeMathType(a, b)
+	c.Rank(a, rank, rank)
+	c.Rank(b, rank, rank)
+	c.Rank(self, 1, added)
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
 	return Multiply(c, Product{
-		Out: out, A: Left(batch1), B: Right(batch2), Add: self, sum: true,
+		Out: out, A: Left(a), B: Right(b), Add: self, sum: sum,
 		Alpha: alpha.Float64(), Beta: beta.Float64(), Mixed: true, Types: op.FloatTypes,
 	})
 }

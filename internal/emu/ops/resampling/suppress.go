@@ -1,11 +1,11 @@
 package resampling
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/emu/kernel/order"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -57,7 +57,7 @@ func nonMaxSuppression(c *op.Call) (op.Run, error) {
 		for image := range scores.Dim(0) {
 			for class := range scores.Dim(1) {
 				for _, box := range s.choose(all[4*n*int(image):][:4*n], of[:n]) {
-					chosen = append(chosen, image, class, int64(box))
+					chosen = append(chosen, image, class, box)
 				}
 				of = of[n:]
 			}
@@ -78,17 +78,12 @@ type suppression struct {
 }
 
 // choose returns the chosen boxes by falling score. Equal scores keep their order.
-func (s suppression) choose(boxes, scores []float64) (chosen []int) {
-	order := make([]int, len(scores))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
-	for _, i := range order {
+func (s suppression) choose(boxes, scores []float64) (chosen []int64) {
+	for _, i := range order.Descending(scores) {
 		if int64(len(chosen)) == s.limit || !(scores[i] > s.least) {
 			break
 		}
-		hidden := slices.ContainsFunc(chosen, func(j int) bool { return s.overlaps(boxes[4*i:][:4], boxes[4*j:][:4]) })
+		hidden := slices.ContainsFunc(chosen, func(j int64) bool { return s.overlaps(boxes[4*i:][:4], boxes[4*j:][:4]) })
 		if !hidden {
 			chosen = append(chosen, i)
 		}
