@@ -29,11 +29,7 @@
 #define STOREV(p, v) vstore_bf16(p, v)
 #if VECTOR_BYTES >= 32
 #define LINE gemm_line_bf16
-#endif
-#if VECTOR_BYTES == 64
 #define WIDEN gemm_widen_bf16
-#elif VECTOR_BYTES == 32
-#define HALF gemm_half_bf16
 #endif
 #include "gemm_pack.h"
 

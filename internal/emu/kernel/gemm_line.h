@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum {
-	GEMM_AHEAD = 1024, /* bytes that are fetched ahead */
+	GEMM_AHEAD = 16 * VECTOR_BYTES, /* bytes that are fetched ahead, as measurements say */
 	GEMM_LANES = VECTOR_BYTES / 4,
 	GEMM_COLUMNS = GEMM_LANES, /* that a product of few rows sums at once where elements are adjacent along k */
 };
@@ -185,11 +185,6 @@ static inline __m256i gemm_line_pairs(const void *p, int64_t n) { return gemm_so
 static inline __m256i gemm_widen_bf16(__m128i x) { return _mm256_slli_epi32(_mm256_cvtepu16_epi32(x), 16); }
 static inline __m256i gemm_widen_f16(__m128i x) { return (__m256i)_mm256_cvtph_ps(x); }
 
-static inline __m256i gemm_half_bf16(__m256i x, int odd)
-{
-	return odd ? _mm256_and_si256(x, _mm256_set1_epi32((int)0xffff0000)) : _mm256_slli_epi32(x, 16);
-}
-
 static inline __m128i gemm_halves(const void *p, int64_t n)
 {
 	return n >= 8 ? _mm_loadu_si128(p) : _mm256_castsi256_si128(gemm_some(p, n, 2));
@@ -254,7 +249,7 @@ static inline __attribute__((always_inline)) void gemm_transpose_u16(__m256i t[8
 
 static inline __attribute__((always_inline)) __m128i gemm_transposed_u16(const __m256i t[8], int place)
 {
-	return place & 8 ? _mm256_extracti128_si256(t[place & 7], 1) : _mm256_castsi256_si128(t[place & 7]);
+	return ((const __m128i *)t)[place % 8 * 2 + place / 8];
 }
 #endif
 

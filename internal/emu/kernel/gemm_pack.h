@@ -8,7 +8,6 @@
  *   LINE(p, n)    a gemm_line of n adjacent elements and then zeros; optional (else see
  *                 gemm_cells.h if GROUP is not 1)
  *   WIDEN(x)      a gemm_line of adjacent elements of 16 bits; optional
- *   HALF(x, odd)  the even or the odd ones of pairs of elements of 16 bits, in place of WIDEN; optional
  *   CROSS(p, row, left, n) if GROUP is not 1: n cells of an element each of GROUP rows, of which left exist,
  *                 and then zeros
  * With PACK_ONLY there is no loading and storing, with STORE_ONLY no packing. */
@@ -114,49 +113,82 @@ static void SRC(pack)(P *dst, int a_panel, int64_t w, int64_t k, const S *src, i
 }
 
 #ifdef FEW_ROWS
-/* 16-bit elements are transposed before they are widened, for half the number of shuffles. */
+/* 16-bit elements are transposed before they are widened, for half the number of shuffles, and pass through memory, from
+ * where they are widened fastest. Their runs are summed several at a time, and do not wait for each other. */
 #ifdef WIDEN
 #define ALONG (2 * GEMM_LANES)
 #define ALONG_LINE gemm_line_pairs
 #define ALONG_TRANSPOSE gemm_transpose_u16
 #define ALONG_CELLS(t, y) WIDEN(gemm_transposed_u16(t, y))
-#elif defined(HALF)
-#define ALONG (2 * GEMM_LANES)
-#define ALONG_LINE gemm_line_pairs
-#define ALONG_TRANSPOSE gemm_transpose
-#define ALONG_CELLS(t, y) HALF((t)[(y) / 2], (y) % 2)
+enum { SRC(length) = GEMM_RUN, SRC(runs) = 128 / VECTOR_BYTES };
 #else
 #define ALONG GEMM_LANES
 #define ALONG_LINE LINE
 #define ALONG_TRANSPOSE gemm_transpose
 #define ALONG_CELLS(t, y) (t)[y]
+enum { SRC(length) = RUN < GEMM_KC ? RUN : GEMM_KC, SRC(runs) = 1 };
 #endif
 
-/* With short vectors the sums of two runs at a time do not wait for each other. */
-enum { SRC(runs) = 64 / VECTOR_BYTES };
-
-/* sum[rows] += a·b for ALONG cells of each of up to GEMM_COLUMNS columns. */
+/* t = ALONG cells of each of up to GEMM_COLUMNS columns, transposed. */
 static inline __attribute__((always_inline)) void
-SRC(along_step)(const int rows, int64_t cols, int64_t k, const P *a, const S *b, int64_t b_col, int64_t ahead, V sum[FEW_ROWS])
+SRC(along_lines)(gemm_line *t, int64_t cols, int64_t k, const S *b, int64_t b_col, int64_t ahead)
 {
-	const int64_t cells = (k + GROUP - 1) / GROUP;
-	gemm_line t[GEMM_LANES];
+	gemm_line lines[GEMM_LANES];
 #pragma GCC unroll 16
 	for (int x = 0; x < GEMM_LANES; x++) {
 		const S *line = b + (x < cols ? x : 0) * b_col;
-		if (ahead)
+		if (VECTOR_BYTES == 64 && SRC(runs) == 1) /* Short vectors come sooner if the CPU alone fetches them. */
 			__builtin_prefetch(line + ahead, 0, 2);
-		t[x] = ALONG_LINE(line, k);
+		lines[x] = ALONG_LINE(line, k);
 	}
-	ALONG_TRANSPOSE(t);
-#pragma GCC unroll 32
-	for (int y = 0; y < ALONG; y++)
-		if (y < cells) {
-			const PV cell = (PV)ALONG_CELLS(t, y);
+	ALONG_TRANSPOSE(lines);
+#pragma GCC unroll 16
+	for (int x = 0; x < GEMM_LANES; x++)
+		t[x] = lines[x];
+}
+
+/* sum[rows] += a·b for the cell y of the lines. */
+static inline __attribute__((always_inline)) void
+SRC(along_cell)(const int rows, const P *a, const gemm_line *t, int64_t y, V *sum)
+{
+	const PV cell = (PV)ALONG_CELLS(t, y);
 #pragma GCC unroll 4
-			for (int i = 0; i < rows; i++)
-				sum[i] = MULADD(sum[i], a[i * GEMM_KC + y] - (PV){0}, cell);
+	for (int i = 0; i < rows; i++)
+		sum[i] = MULADD(sum[i], a[i * GEMM_KC + y] - (PV){0}, cell);
+}
+
+/* all[rows] += a·b for whole runs of GEMM_COLUMNS columns. */
+static inline __attribute__((always_inline)) void
+SRC(along_runs)(const int rows, const int runs, const P *a, const S *b, int64_t b_col, int64_t ahead, V *all)
+{
+	enum { LENGTH = SRC(length), PIECE = SRC(runs) == 1 ? ALONG : LENGTH };
+	gemm_line t[SRC(runs) * PIECE / ALONG * GEMM_LANES];
+	V sum[SRC(runs) * FEW_ROWS] = {0};
+	for (int64_t p = 0; p < LENGTH; p += PIECE) {
+#pragma GCC unroll 4
+		for (int x = 0; x < runs; x++)
+			for (int64_t q = 0; q < PIECE; q += ALONG)
+				SRC(along_lines)(t + (x * PIECE + q) / ALONG * GEMM_LANES, GEMM_COLUMNS, ALONG * GROUP,
+						 b + (p + x * LENGTH + q) * GROUP, b_col, ahead);
+		for (int64_t q = 0; q < PIECE; q += ALONG) {
+			/* While a piece is multiplied the next one is fetched. */
+#pragma GCC unroll 16
+			for (int x = 0; SRC(runs) > 1 && x < GEMM_COLUMNS; x++)
+#pragma GCC unroll 4
+				for (int y = 0; y < runs * ALONG; y += 64 / (int)sizeof(S))
+					__builtin_prefetch(b + x * b_col + ahead + q * runs + y);
+#pragma GCC unroll 32
+			for (int y = 0; y < ALONG; y++)
+#pragma GCC unroll 4
+				for (int x = 0; x < runs; x++)
+					SRC(along_cell)(rows, a + p + x * LENGTH + q, t + (x * PIECE + q) / ALONG * GEMM_LANES, y, sum + x * rows);
 		}
+	}
+#pragma GCC unroll 4
+	for (int x = 0; x < runs; x++)
+#pragma GCC unroll 4
+		for (int i = 0; i < rows; i++)
+			all[i] += sum[x * rows + i];
 }
 
 /* c[rows×cols] (+)= a·b for up to FEW_ROWS packed rows of a and at most GEMM_COLUMNS columns, where the elements
@@ -164,32 +196,31 @@ SRC(along_step)(const int rows, int64_t cols, int64_t k, const P *a, const S *b,
 static inline __attribute__((always_inline)) void
 SRC(along_rows)(const int rows, int64_t cols, int64_t k, const P *a, const S *b, int64_t b_col, int64_t ahead, T *c, int64_t c_row, int accumulate)
 {
-	enum { ALL = SRC(runs) * GEMM_RUN };
+	enum { LENGTH = SRC(length) };
+	const int runs = (int)gemm_min(GEMM_KC / LENGTH, (SRC(runs) + rows - 1) / rows);
 	const int64_t cells = (k + GROUP - 1) / GROUP;
-	V all[FEW_ROWS] = {0}, sum[SRC(runs)][FEW_ROWS] = {0};
-	for (int64_t p = 0; p < cells; p += ALL) {
-		if (VECTOR_BYTES < 64 && cols == GEMM_COLUMNS && cells - p >= ALL) {
-			for (int64_t q = p; q < p + GEMM_RUN; q += ALONG)
-#pragma GCC unroll 2
-				for (int x = 0; x < SRC(runs) * GEMM_RUN; x += GEMM_RUN)
-					SRC(along_step)(rows, GEMM_COLUMNS, ALONG, a + q + x, b + q + x, b_col, ahead, sum[x / GEMM_RUN]);
-		} else {
-			for (int64_t q = p; q < gemm_min(p + ALL, cells); q += ALONG)
-				SRC(along_step)(rows, cols, k - q * GROUP, a + q, b + q * GROUP, b_col, ahead, sum[(q - p) / GEMM_RUN]);
+	V all[FEW_ROWS] = {0};
+	int64_t p = 0;
+	for (; cols == GEMM_COLUMNS && k - p * GROUP >= runs * LENGTH * GROUP; p += runs * LENGTH)
+		SRC(along_runs)(rows, runs, a + p, b + p * GROUP, b_col, ahead, all);
+	for (int64_t end; p < cells; p = end) {
+		V sum[FEW_ROWS] = {0};
+		end = gemm_min(p + LENGTH, cells);
+		for (int64_t q = p; q < end; q += ALONG) {
+			gemm_line t[GEMM_LANES];
+			SRC(along_lines)(t, cols, k - q * GROUP, b + q * GROUP, b_col, ahead);
+#pragma GCC unroll 32
+			for (int y = 0; y < ALONG; y++)
+				if (y < cells - q)
+					SRC(along_cell)(rows, a + q, t, y, sum);
 		}
-		if (RUN == GEMM_RUN)
-#pragma GCC unroll 2
-			for (int x = 0; x < SRC(runs); x++)
 #pragma GCC unroll 4
-				for (int i = 0; i < rows; i++) {
-					all[i] += sum[x][i];
-					sum[x][i] = (V){0};
-				}
+		for (int i = 0; i < rows; i++)
+			all[i] += sum[i];
 	}
 #pragma GCC unroll 4
 	for (int i = 0; i < rows; i++) {
 		T *to = c + i * c_row;
-		all[i] += sum[0][i];
 		if (accumulate)
 			all[i] += (V)gemm_get(to, cols);
 		gemm_put(to, (gemm_line)all[i], cols);
@@ -384,7 +415,6 @@ static void SRC(store)(S *restrict dst, int64_t row_stride, int64_t col_stride, 
 #undef STOREV
 #undef LINE
 #undef WIDEN
-#undef HALF
 #undef CROSS
 #undef PACK_ONLY
 #undef STORE_ONLY

@@ -7,13 +7,15 @@
 enum {
 	GEMM_QUANT_ROWS = 8,  /* more rows are multiplied with widened blocks */
 	GEMM_QUANT_UNIT = 32, /* elements of a unit; scales are repeated for each */
-	GEMM_QUANT_STRIP = 32, /* columns whose scales are gathered at once */
+	GEMM_QUANT_STRIP = 2 * GEMM_LANES, /* columns whose scales are gathered at once: a panel of B */
 	GEMM_QUANT_DEEP = 1 << 16, /* largest K */
 	GEMM_QUANT_BIAS = VECTOR_BYTES == 32, /* parts of 4 bits have a bias, which sums of A take away */
 	GEMM_QUANT_DEPTH = VECTOR_BYTES == 64 ? GEMM_KC : 64, /* rows of B that pass by at once: half a line of each stays in the caches */
 };
 
 #if VECTOR_BYTES == 64
+#define GEMM_QUANT_PERMUTE _mm512_permute_ps
+
 static inline __attribute__((always_inline)) vf32 gemm_quant_part(const int bits, __m512i v, int i)
 {
 	if (bits == 4) /* the table is indexed by the lowest four bits of each lane */
@@ -26,16 +28,20 @@ static inline __m512i gemm_quant_load(const char *p, int64_t bytes)
 	return _mm512_maskz_loadu_epi8(bytes < 64 ? _bzhi_u64(~0ULL, (uint32_t)bytes) : ~0ULL, p);
 }
 
-/* The scales of the units that so many lanes each belong to. */
+/* The scales of four columns in every four lanes, for the units that so many lanes each belong to. */
 static inline vf32 gemm_quant_scales(const int lanes, const float *scale)
 {
-	const __m512i unit = lanes == 4 ? _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3)
-					: _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
-	return (vf32)_mm512_permutexvar_epi32(unit, _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)scale)));
+	const __m128 first = _mm_loadu_ps(scale), second = _mm_loadu_ps(scale + GEMM_QUANT_STRIP);
+	if (lanes == 8)
+		return (vf32)_mm512_insertf32x8(_mm512_broadcast_f32x4(first), _mm256_set_m128(second, second), 1);
+	const __m256 high = _mm256_set_m128(_mm_loadu_ps(scale + 3 * GEMM_QUANT_STRIP), _mm_loadu_ps(scale + 2 * GEMM_QUANT_STRIP));
+	return (vf32)_mm512_insertf32x8(_mm512_castps256_ps512(_mm256_set_m128(second, first)), high, 1);
 }
 
 static inline float gemm_quant_sum(vf32 x) { return _mm512_reduce_add_ps((__m512)x); }
 #else
+#define GEMM_QUANT_PERMUTE _mm256_permute_ps
+
 static inline __attribute__((always_inline)) vf32 gemm_quant_part(const int bits, __m256i v, int i)
 {
 	if (bits == 4) /* times 16 to the power of i, and 8 more except for the last part, whose sign is that of the lane */
@@ -47,9 +53,8 @@ static inline __m256i gemm_quant_load(const char *p, int64_t bytes) { return gem
 
 static inline vf32 gemm_quant_scales(const int lanes, const float *scale)
 {
-	double both;
-	memcpy(&both, scale, sizeof both);
-	return lanes == 4 ? (vf32)_mm256_permutevar_ps((__m256)_mm256_set1_pd(both), _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1)) : vset(scale[0]);
+	const __m128 first = _mm_loadu_ps(scale);
+	return (vf32)_mm256_set_m128(lanes == 8 ? first : _mm_loadu_ps(scale + GEMM_QUANT_STRIP), first);
 }
 
 static inline float gemm_quant_sum(vf32 x)
@@ -59,13 +64,21 @@ static inline float gemm_quant_sum(vf32 x)
 }
 #endif
 
-/* out[rows×cols] = x·B for columns whose elements along k are adjacent. scale has a row of units for each column. */
+/* The scales of column j of the four. */
+static inline __attribute__((always_inline)) vf32 gemm_quant_column(vf32 scales, int j)
+{
+#define COLUMN(j) (vf32)GEMM_QUANT_PERMUTE(scales, (j) * 0x55)
+	return j == 0 ? COLUMN(0) : j == 1 ? COLUMN(1) : j == 2 ? COLUMN(2) : COLUMN(3);
+#undef COLUMN
+}
+
+/* out[rows×cols] = x·B for columns whose elements along k are adjacent. scale has a row of a strip for each unit. */
 static inline __attribute__((always_inline)) void
 gemm_quant_along(const int bits, const int rows, const int cols, int64_t k, const float *x, int64_t x_row, const char *b, int64_t b_col,
-		 const float *scale, int64_t units, float *out, int64_t out_row)
+		 const float *scale, float *out, int64_t out_row)
 {
 	const int count = 32 / bits, step = GEMM_LANES * count, lanes = GEMM_QUANT_UNIT / count, biased = GEMM_QUANT_BIAS && bits == 4;
-	const int64_t far = 2 * GEMM_AHEAD, turn = k * bits / 8 - far, next = (cols - 1) * b_col;
+	const int64_t far = VECTOR_BYTES == 64 ? 2048 : 256, turn = k * bits / 8 - far, next = (cols - 1) * b_col;
 	char tail[4][VECTOR_BYTES] = {0};
 	vf32 total[4][2] = {0};
 	for (int j = 0; k % step > 0 && j < cols; j++)
@@ -91,9 +104,10 @@ gemm_quant_along(const int bits, const int rows, const int cols, int64_t k, cons
 				for (int r = 0; r < rows; r++)
 					sum[j][r] += part * vload(x + r * x_row + GEMM_LANES * i);
 			}
+		const vf32 scales = gemm_quant_scales(lanes, scale + p / GEMM_QUANT_UNIT * GEMM_QUANT_STRIP);
 #pragma GCC unroll 4
 		for (int j = 0; j < cols; j++) {
-			const vf32 s = gemm_quant_scales(lanes, scale + j * units + p / GEMM_QUANT_UNIT);
+			const vf32 s = gemm_quant_column(scales, j);
 #pragma GCC unroll 2
 			for (int r = 0; r < rows; r++)
 				total[j][r] += sum[j][r] * s;
@@ -136,26 +150,21 @@ gemm_quant_across(const int bits, const int rows, int64_t k, const float *x, int
 	}
 }
 
-/* The units of scales or offsets of some columns, of dst[cols×units]; units beyond K are zero. */
+/* The scales or offsets of a strip of columns: dst has a row of them for each unit, of zeros beyond K. */
 static void gemm_quant_units(const struct gemm *g, const struct gemm_matrix *x, int64_t j, int64_t cols, float *dst, int64_t units)
 {
-	float part[GEMM_QUANT_STRIP * GEMM_KC];
-	const int64_t groups = (g->k + g->group - 1) / g->group;
-	memset(dst, 0, (size_t)(cols * units) * sizeof(float));
-	for (int64_t first = 0; first < groups; first += GEMM_KC) {
-		const int64_t n = gemm_min(GEMM_KC, groups - first);
-		gemm_f32_pack_part(part, 1, cols, n, x->dtype, x->data, first * x->row.stride + j * x->col.stride, x->col.stride, x->row.stride);
-		const int64_t each = (gemm_min(g->group, g->k) + GEMM_QUANT_UNIT - 1) / GEMM_QUANT_UNIT, end = (g->k + GEMM_QUANT_UNIT - 1) / GEMM_QUANT_UNIT;
-		for (int64_t i = 0; each == 1 && i < cols; i++)
-			memcpy(dst + i * units + first, part + i * GEMM_KC, (size_t)n * sizeof(float));
-		for (int64_t i = 0; each > 1 && i < cols; i++)
-			for (int64_t y = 0; y < n; y++) {
-				float *to = dst + i * units + (first + y) * each;
-				const int64_t most = gemm_min(each, end - (first + y) * each);
-				for (int64_t u = 0; u < most; u++)
-					to[u] = part[i * GEMM_KC + y];
-			}
+	enum { ROWS = 64 };
+	float part[ROWS * GEMM_QUANT_STRIP];
+	const int64_t groups = (g->k + g->group - 1) / g->group, end = (g->k + GEMM_QUANT_UNIT - 1) / GEMM_QUANT_UNIT;
+	const int64_t each = (gemm_min(g->group, g->k) + GEMM_QUANT_UNIT - 1) / GEMM_QUANT_UNIT;
+	for (int64_t first = 0, n; first < groups; first += n) {
+		n = gemm_min(ROWS, groups - first);
+		gemm_f32_pack_part(each == 1 ? dst + first * GEMM_QUANT_STRIP : part, 0, cols, n, x->dtype, x->data,
+				   first * x->row.stride + j * x->col.stride, x->col.stride, x->row.stride);
+		for (int64_t u = first * each; each > 1 && u < gemm_min((first + n) * each, end); u++)
+			memcpy(dst + u * GEMM_QUANT_STRIP, part + (u / each - first) * GEMM_QUANT_STRIP, GEMM_QUANT_STRIP * sizeof(float));
 	}
+	memset(dst + end * GEMM_QUANT_STRIP, 0, (size_t)((units - end) * GEMM_QUANT_STRIP) * sizeof(float));
 }
 
 /* The rows of A, of which x has a row of x_row floats each, and the sums of their units. */
@@ -229,10 +238,10 @@ static void gemm_quant_rows_along(const struct gemm *g, const char *data, int64_
 #define ALONG(bits, rows)                                                                                              \
 	if (cols == 4)                                                                                                 \
 		gemm_quant_along(bits, rows, 4, g->k, x->x + r * x->x_row, x->x_row, data + (j0 + j) * b_col, b_col,   \
-				 scale + j * units, units, c, GEMM_TILE_N);                                            \
+				 scale + j, c, GEMM_TILE_N);                                                           \
 	else                                                                                                           \
 		gemm_quant_along(bits, rows, 1, g->k, x->x + r * x->x_row, x->x_row, data + (j0 + j) * b_col, b_col,   \
-				 scale + j * units, units, c, GEMM_TILE_N)
+				 scale + j, c, GEMM_TILE_N)
 				GEMM_QUANT_CASES(ALONG)
 #undef ALONG
 			}
@@ -241,7 +250,7 @@ static void gemm_quant_rows_along(const struct gemm *g, const char *data, int64_
 			for (int64_t j = 0; j < strip; j++) {
 				float sum = 0;
 				for (int64_t u = 0; u < units; u++)
-					sum += scale[j * units + u] * offset[j * units + u] * x->sums[r * units + u];
+					sum += scale[u * GEMM_QUANT_STRIP + j] * offset[u * GEMM_QUANT_STRIP + j] * x->sums[r * units + u];
 				out[r * GEMM_TILE_N + j0 - n0 + j] += sum;
 			}
 	}
@@ -312,3 +321,4 @@ static int gemm_quant_rows(const struct gemm *g, const struct gemm_at *at, int64
 	return 1;
 }
 #undef GEMM_QUANT_CASES
+#undef GEMM_QUANT_PERMUTE
