@@ -173,6 +173,30 @@ struct gemm_quant_x {
 	int64_t x_row, units;
 };
 
+/* Puts elements of a row of A, of which every lane of B meets count, in the order of the parts of B. With a bias its share
+ * of the result follows. */
+static inline __attribute__((always_inline)) void gemm_quant_parts(const int64_t count, const int biased, const float *from, float *to)
+{
+	gemm_line t[GEMM_LANES];
+	vf32 bias = {0};
+	if (count == 1) {
+		memcpy(to, from, sizeof bias);
+		return;
+	}
+#pragma GCC unroll 16
+	for (int lane = 0; lane < GEMM_LANES; lane++)
+		t[lane] = gemm_get(from + lane * count, count);
+	gemm_transpose(t);
+#pragma GCC unroll 8
+	for (int i = 0; i < count; i++) {
+		vstore(to + GEMM_LANES * i, biased ? (vf32)t[i] * vset(1.0f / (float)(1u << 4 * i)) : (vf32)t[i]);
+		if (i < 7)
+			bias -= 8 * (vf32)t[i];
+	}
+	if (biased)
+		vstore(to + GEMM_LANES * count, bias);
+}
+
 /* Packs rows of A, in the order of the parts of B if they run along k, and sums their units. Reports whether the sums
  * are finite, which those that parts of B with a bias are multiplied by have to be. */
 static inline __attribute__((always_inline)) int
@@ -185,26 +209,20 @@ gemm_quant_pack(const struct gemm *g, const struct gemm_at *at, int64_t m0, int6
 	for (int64_t k0 = 0; k0 < g->k; k0 += GEMM_KC) {
 		const int64_t k = gemm_min(GEMM_KC, g->k - k0);
 		gemm_f32_pack_panel(block, 1, &g->a, at->a, m0, rows, k0, k);
-		for (int64_t r = 0; r < rows; r++)
-			for (int64_t p = 0; p < k; p += step) {
-				float *to = x->x + r * x->x_row + (k0 + p) / step * (step + (biased && count == 8 ? GEMM_LANES : 0));
-				const float *from = block + r * GEMM_KC + p;
-				for (int64_t lane = 0; lane < GEMM_LANES; lane++)
-					for (int64_t i = 0; i < count && p + lane * count + i < k; i++) {
-						const float value = from[lane * count + i];
-						to[GEMM_LANES * i + lane] = biased && count == 8 ? value / (float)(1u << 4 * i) : value;
-						if (biased && i < 7 && count == 8)
-							to[step + lane] -= 8 * value;
-					}
+		for (int64_t r = 0; r < rows; r++) {
+			float *from = block + r * GEMM_KC;
+			memset(from + k, 0, (size_t)(GEMM_KC - k) * sizeof(float));
+			for (int64_t p = 0; p < k; p += step)
+				gemm_quant_parts(count, biased && count == 8, from + p,
+						 x->x + r * x->x_row + (k0 + p) / step * (step + (biased && count == 8 ? GEMM_LANES : 0)));
+			for (int64_t p = 0; p < k && sums; p += GEMM_QUANT_UNIT) {
+				vf32 sum = {0};
+				for (int64_t q = p; q < p + GEMM_QUANT_UNIT; q += GEMM_LANES)
+					sum += vload(from + q);
+				x->sums[r * x->units + (k0 + p) / GEMM_QUANT_UNIT] = gemm_quant_sum(sum);
+				check += gemm_quant_sum(sum) * 0;
 			}
-		for (int64_t r = 0; r < rows && sums; r++)
-			for (int64_t p = 0; p < k; p += GEMM_QUANT_UNIT) {
-				float sum = 0;
-				for (int64_t q = p; q < gemm_min(p + GEMM_QUANT_UNIT, k); q++)
-					sum += block[r * GEMM_KC + q];
-				x->sums[r * x->units + (k0 + p) / GEMM_QUANT_UNIT] = sum;
-				check += sum * 0;
-			}
+		}
 	}
 	return !biased || check == 0;
 }
