@@ -78,7 +78,7 @@ gemm_quant_along(const int bits, const int rows, const int cols, int64_t k, cons
 		 const float *scale, float *out, int64_t out_row)
 {
 	const int count = 32 / bits, step = GEMM_LANES * count, lanes = GEMM_QUANT_UNIT / count, biased = GEMM_QUANT_BIAS && bits == 4;
-	const int64_t far = VECTOR_BYTES == 64 ? 2048 : 256, turn = k * bits / 8 - far, next = (cols - 1) * b_col;
+	const int64_t far = VECTOR_BYTES == 64 ? 2048 : 256 /* as measurements say */, turn = k * bits / 8 - far, next = (cols - 1) * b_col;
 	char tail[4][VECTOR_BYTES] = {0};
 	vf32 total[4][2] = {0};
 	for (int j = 0; k % step > 0 && j < cols; j++)

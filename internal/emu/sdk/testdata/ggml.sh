@@ -3,14 +3,14 @@
 # agree with ggml's CPU back end, and ggml's own tests of operators. Needs cmake and a folder with
 # ggml's sources (github.com/ggml-org/ggml):
 #
-#   internal/emu/sdk/ggml.sh FOLDER [OPERATOR...]
+#   internal/emu/sdk/testdata/ggml.sh FOLDER [OPERATOR...]
 #
 # Without operators all are tested, which takes an hour on two cores. What is built stays in
 # build/ggml. GGML_CMAKE adds options of cmake, such as -DUSE_ACL_GRAPH=ON.
 set -euo pipefail
 source=$(realpath "${1:?name the folder of the sources}")
 shift
-cd "$(dirname "$0")/../../.."
+cd "$(dirname "$0")/../../../.."
 [ -e build/sdk/lib64/libcann_emu.so ] || make -s sdk
 # shellcheck disable=SC1091
 source build/sdk/set_env.sh
