@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestFirstLaunches: of launches that look for an operator at the same time, none has one phase only.
+// TestFirstLaunches starts the first launches of an operator from several goroutines at once. Each
+// launch must find the addresses of both phases.
 func TestFirstLaunches(t *testing.T) {
 	if _, err := Opened(Op); err != nil {
 		t.Skip(err)
