@@ -18,7 +18,7 @@ func published(t testing.TB) []string {
 	proxy := t.TempDir()
 	dir := filepath.Join(proxy, filepath.FromSlash(modulePath), "@v")
 	require.NoError(t, os.MkdirAll(dir, 0o755))
-	writeZip(t, filepath.Join(dir, version+".zip"))
+	writeZip(t, filepath.Join(dir, version+".zip"), tracked(t))
 	info, err := json.Marshal(map[string]any{"Version": version, "Time": time.Now().UTC()})
 	require.NoError(t, err)
 	for name, data := range map[string]string{"list": version + "\n", version + ".info": string(info), version + ".mod": text(t, "go.mod")} {

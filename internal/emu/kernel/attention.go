@@ -8,6 +8,7 @@ import "C"
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"unsafe"
 
@@ -80,45 +81,43 @@ func FlashAttention(items []Attention) error {
 		return err
 	}
 	defer b.free()
+	if len(items) == 0 {
+		return nil
+	}
 	var blocks []C.struct_attention_block
-	var floats C.int64_t
 	rows := blockRows(b.items)
 	for i := range b.items {
 		blocks = appendBlocks(blocks, &b.items[i], rows)
-		floats = max(floats, C.attention_forward_floats(b.items[i].head_dim, b.items[i].value_dim))
 	}
-	run := func(tasks []attentionTask, grain int64) {
-		Parallel(int64(len(tasks)), grain, func(lo, hi int64) {
-			scratch := newScratch(floats)
-			defer C.free(unsafe.Pointer(scratch))
-			for _, t := range tasks[lo:hi] {
-				C.attention_forward_call(t.block, t.part, scratch)
-			}
-		})
+	run := func(tasks []C.struct_attention_forward_task, grain int64, large bool) {
+		share(forwardWork, unsafe.Pointer(unsafe.SliceData(tasks)), int64(len(tasks)), grain, large)
 	}
-	ends := make([]attentionTask, len(blocks))
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	pin.Pin(unsafe.SliceData(blocks))
+	ends := make([]C.struct_attention_forward_task, len(blocks))
 	for i := range blocks {
-		ends[i] = attentionTask{&blocks[i], C.ATTENTION_FINISH}
+		ends[i] = C.struct_attention_forward_task{&blocks[i], C.ATTENTION_FINISH}
 	}
 	if parts, sums := shared(blocks); parts != nil {
 		defer C.free(unsafe.Pointer(sums))
-		run(parts, b.grain(2, len(parts)))
-		run(ends, 8)
+		run(parts, b.grain(2, len(parts)), b.large(2))
+		run(ends, 8, false)
 	} else {
-		run(ends, b.grain(2, len(ends)))
+		run(ends, b.grain(2, len(ends)), b.large(2))
 	}
 	return nil
 }
 
 // shared lists the parts of the keys of all blocks, if the threads have to share the keys of a block because
 // there are few blocks, and gives the blocks memory for their sums.
-func shared(blocks []C.struct_attention_block) (parts []attentionTask, sums *C.float) {
+func shared(blocks []C.struct_attention_block) (parts []C.struct_attention_forward_task, sums *C.float) {
 	used := C.int64_t(0)
 	for i := range blocks {
 		b := &blocks[i]
 		n := C.attention_parts(b.a)
 		for part := range n {
-			parts = append(parts, attentionTask{b, part})
+			parts = append(parts, C.struct_attention_forward_task{b, part})
 		}
 		used += n * C.attention_part_floats(b.a.value_dim, b.heads*b.rows)
 	}
@@ -133,12 +132,6 @@ func shared(blocks []C.struct_attention_block) (parts []attentionTask, sums *C.f
 		next = (*C.float)(unsafe.Add(unsafe.Pointer(next), 4*C.attention_parts(b.a)*C.attention_part_floats(b.a.value_dim, b.heads*b.rows)))
 	}
 	return parts, sums
-}
-
-// attentionTask is the work on one part of the keys of a block.
-type attentionTask struct {
-	block *C.struct_attention_block
-	part  C.int64_t
 }
 
 // blockRows returns the number of query rows of a block: many, so that keys and values are seldom copied, but
@@ -213,12 +206,14 @@ func FlashAttentionGrad(items []Attention, grads []AttentionGrad, workspace unsa
 	g := unsafe.Slice((*C.struct_attention_grad)(C.calloc(C.size_t(len(items)), C.sizeof_struct_attention_grad)), len(items))
 	defer C.free(unsafe.Pointer(&g[0]))
 
-	type part struct {
-		item       int
-		head, slot C.int64_t // slot is a chunk, or the first row
+	type store struct {
+		a         *C.struct_attention
+		grad      *C.struct_attention_grad
+		head, row C.int64_t
 	}
-	var parts, stores []part
-	var floats, used C.int64_t
+	var parts []C.struct_attention_backward_task
+	var stores []store
+	var used C.int64_t
 	for i := range b.items {
 		a := &b.items[i]
 		if err := grads[i].check(&items[i]); err != nil {
@@ -231,29 +226,21 @@ func FlashAttentionGrad(items []Attention, grads []AttentionGrad, workspace unsa
 			query_sum: (*C.float)(unsafe.Add(workspace, 4*used)),
 		}
 		used += g[i].chunks * C.attention_query_floats(a)
-		floats = max(floats, C.attention_backward_floats(a.head_dim, a.value_dim))
 		for head := range a.heads / a.group {
 			for chunk := range g[i].chunks {
-				parts = append(parts, part{i, head, chunk})
+				parts = append(parts, C.struct_attention_backward_task{a, &g[i], head, chunk})
 			}
 		}
 		for head := range a.heads {
 			for row := C.int64_t(0); row < a.q_len; row += C.ATTENTION_ROWS {
-				stores = append(stores, part{i, head, row})
+				stores = append(stores, store{a, &g[i], head, row})
 			}
 		}
 	}
-	Parallel(int64(len(parts)), b.grain(5, len(parts)), func(lo, hi int64) {
-		scratch := newScratch(floats)
-		defer C.free(unsafe.Pointer(scratch))
-		for _, p := range parts[lo:hi] {
-			C.attention_backward_call(&b.items[p.item], &g[p.item], p.head, p.slot, scratch)
-		}
-	})
+	share(backwardWork, unsafe.Pointer(unsafe.SliceData(parts)), int64(len(parts)), b.grain(5, len(parts)), b.large(5))
 	Parallel(int64(len(stores)), 8, func(lo, hi int64) {
-		for _, p := range stores[lo:hi] {
-			a := &b.items[p.item]
-			C.attention_query_grad_call(a, &g[p.item], p.head, p.slot, min(C.ATTENTION_ROWS, a.q_len-p.slot))
+		for _, s := range stores[lo:hi] {
+			C.attention_query_grad_call(s.a, s.grad, s.head, s.row, min(C.ATTENTION_ROWS, s.a.q_len-s.row))
 		}
 	})
 	return nil
@@ -288,6 +275,10 @@ func newAttentionBatch(items []Attention) (*attentionBatch, error) {
 	for i := range items {
 		a := &items[i]
 		b.items[i] = a.c()
+		if d, v := b.items[i].head_dim, b.items[i].value_dim; int64(4*max(C.attention_forward_floats(d, v), C.attention_backward_floats(d, v))) > workScratch.size {
+			b.free()
+			return nil, fmt.Errorf("attention: item %d: head dimensions %d and %d are too large", i, d, v)
+		}
 		if c := a.cache; c != nil && len(c.pages) > 0 {
 			pages := unsafe.Slice((*C.int64_t)(C.malloc(C.size_t(8*len(c.pages)))), len(c.pages))
 			for k, p := range c.pages {
@@ -316,6 +307,11 @@ func (b *attentionBatch) free() {
 func (b *attentionBatch) grain(products int64, tasks int) int64 {
 	const worthAThread = 1 << 20
 	return max(1, worthAThread*int64(tasks)/max(b.cells*products, 1))
+}
+
+// large reports whether so many products are large.
+func (b *attentionBatch) large(products int64) bool {
+	return large(2*float64(b.cells)*float64(products), dtype.Type(b.items[0].dtype))
 }
 
 func (a *Attention) check() error {

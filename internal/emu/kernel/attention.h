@@ -108,9 +108,20 @@ static inline int64_t attention_query_floats(const struct attention *a)
 	return a->heads * a->q_len * attention_stride(a->head_dim);
 }
 
-/* The entry points for Go of the kernels of the selected variant. */
-void attention_forward_call(const struct attention_block *b, int64_t part, float *scratch);
-void attention_backward_call(const struct attention *a, const struct attention_grad *g, int64_t kv_head, int64_t chunk, float *scratch);
+/* The work on one part of the keys of a block, or ATTENTION_FINISH. */
+struct attention_forward_task {
+	const struct attention_block *block;
+	int64_t part;
+};
+
+/* The work on one chunk of the keys of a head. */
+struct attention_backward_task {
+	const struct attention *a;
+	const struct attention_grad *grad;
+	int64_t kv_head, chunk;
+};
+
+/* The entry point for Go of the kernel of the selected variant. */
 void attention_query_grad_call(const struct attention *a, const struct attention_grad *g, int64_t head, int64_t row, int64_t rows);
 
 #endif

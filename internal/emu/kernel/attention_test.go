@@ -362,6 +362,9 @@ func TestFlashAttentionRefusals(t *testing.T) {
 		{"differ", func(a *kernel.Attention) { a.Key = view(dtype.Float16, 2, 5, 8) }},
 		{"4 query heads are no multiple of 3 key heads", func(a *kernel.Attention) { a.Key = view(dtype.Float32, 3, 5, 8) }},
 		{"differ in the head dimension", func(a *kernel.Attention) { a.Key = view(dtype.Float32, 2, 5, 9) }},
+		{"head dimensions 6000 and 8 are too large", func(a *kernel.Attention) {
+			a.Query, a.Key = view(dtype.Float32, 4, 3, 6000), view(dtype.Float32, 2, 5, 6000)
+		}},
 		{"differ in heads or tokens", func(a *kernel.Attention) { a.Value = view(dtype.Float32, 2, 6, 8) }},
 		{"does not fit query", func(a *kernel.Attention) { a.Out = view(dtype.Float32, 4, 3, 7) }},
 		{"softmax statistics", func(a *kernel.Attention) { a.Max = view(dtype.Float32, 4, 3, 1) }},

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"unsafe"
 
 	"github.com/goascend/cann/internal/dtype"
 )
@@ -52,8 +53,6 @@ type Product struct {
 	quant *QuantWeight // its values are those of B, whose elements are int8 or packed int4
 }
 
-var gemmScratch = scratch{size: C.GEMM_SCRATCH}
-
 // Gemm computes a Product. It writes nothing if Out is empty; a sum over K = 0 is 0.
 func Gemm(p Product) error {
 	if n := p.parts(); n > 1 {
@@ -68,17 +67,13 @@ func Gemm(p Product) error {
 	// Starting a thread pays off from about a quarter of a million operations.
 	grain := int64(max(1, float64(1<<18)/work))
 	if tiles < 2*grain {
-		s := gemmScratch.get()
+		s := workScratch.get()
 		C.run_gemm(&g, 0, C.int64_t(tiles), s)
-		gemmScratch.put(s)
+		workScratch.put(s)
 		return nil
 	}
 	shared := g // by threads, in memory that outlives this function
-	Parallel(tiles, grain, func(lo, hi int64) {
-		s := gemmScratch.get()
-		defer gemmScratch.put(s)
-		C.run_gemm(&shared, C.int64_t(lo), C.int64_t(hi), s)
-	})
+	share(gemmWork, unsafe.Pointer(&shared), tiles, grain, large(work*float64(tiles), p.A.DType))
 	return nil
 }
 

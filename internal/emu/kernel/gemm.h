@@ -44,7 +44,6 @@ enum {
 	GEMM_TILE_N = 512,
 	GEMM_GRAIN_M = 64, /* tile sizes are multiples of these, and of the register block */
 	GEMM_GRAIN_N = 64,
-	GEMM_SCRATCH = 10 << 20, /* bytes one running kernel needs, aligned to 64 */
 };
 
 #endif

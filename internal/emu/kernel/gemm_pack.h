@@ -192,7 +192,7 @@ SRC(along_runs)(const int rows, const int runs, const P *a, const S *b, int64_t 
 }
 
 /* c[rows×cols] (+)= a·b for up to FEW_ROWS packed rows of a and at most GEMM_COLUMNS columns, where the elements
- * of b are adjacent along k: b passes through registers once. */
+ * of b are adjacent along k: each is read once. */
 static inline __attribute__((always_inline)) void
 SRC(along_rows)(const int rows, int64_t cols, int64_t k, const P *a, const S *b, int64_t b_col, int64_t ahead, T *c, int64_t c_row, int accumulate)
 {

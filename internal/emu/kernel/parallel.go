@@ -47,9 +47,12 @@ func Parallel(n, grain int64, f func(lo, hi int64)) {
 		f(0, n)
 		return
 	}
-	// Four chunks per thread balance the load if another process keeps a core busy.
-	c := newCrew(n, max(grain, (n+4*parts-1)/(4*parts)), parts, f)
+	c := newCrew(n, chunk(n, grain, parts), parts, f)
 	recruit(c, int(parts-1))
 	c.work()
 	c.dismiss()
 }
+
+// chunk returns the number of items that a thread takes at once. Four chunks per thread balance the load if another
+// process keeps a core busy.
+func chunk(n, grain, parts int64) int64 { return max(grain, (n+4*parts-1)/(4*parts)) }

@@ -47,8 +47,7 @@ const deep, wide, pieces = 14336, 4096, 16
 
 func decode(b *testing.B, rows int64, w weight) {
 	size := deep * wide * w.bits / 8
-	words := kerneltest.New(b, dtype.Float32, kerneltest.Contiguous, []int64{size/4 + 16}, nil)
-	data := unsafe.Add(words.Data, -uintptr(words.Data)&63)
+	data := newView(b, dtype.Uint8, kerneltest.Contiguous, []int64{size}, nil).Data
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := range unsafe.Slice((*uint64)(data), size/8) {
 		// The exponents of all floating-point types stay small, and no number is subnormal, which takes Intel's CPUs long.
@@ -90,8 +89,8 @@ func (w weight) product(b *testing.B, rows int64, data unsafe.Pointer) func(i in
 		v.Strides = []int64{n, 1}
 	}
 	v.Shape = []int64{k, n}
-	a := kerneltest.New(b, x, kerneltest.Contiguous, []int64{rows, k}, []float64{0.5, -0.25, 1})
-	out := kerneltest.New(b, x, kerneltest.Contiguous, []int64{rows, n}, nil)
+	a := newView(b, x, kerneltest.Contiguous, []int64{rows, k}, []float64{0.5, -0.25, 1})
+	out := newView(b, x, kerneltest.Contiguous, []int64{rows, n}, nil)
 	piece := func(i int64) unsafe.Pointer { return unsafe.Add(data, i*k*n*w.bits/8) }
 	if w.group == 0 {
 		return func(i int64) {
@@ -100,7 +99,7 @@ func (w weight) product(b *testing.B, rows int64, data unsafe.Pointer) func(i in
 		}
 	}
 	group := min(w.group, k)
-	q := kernel.QuantWeight{Weight: v, Group: group, Scale: kerneltest.New(b, x, kerneltest.Contiguous, []int64{k / group, n}, []float64{0.5, 0.25})}
+	q := kernel.QuantWeight{Weight: v, Group: group, Scale: newView(b, x, kerneltest.Contiguous, []int64{k / group, n}, []float64{0.5, 0.25})}
 	if w.d == dtype.Int4 {
 		q.Weight.DType = dtype.Int8
 	}

@@ -31,12 +31,12 @@ func (c attention) random(b *testing.B, shape ...int64) kernel.View {
 	for i := range values {
 		values[i] = r.NormFloat64()
 	}
-	return kerneltest.New(b, c.d, kerneltest.Contiguous, shape, values)
+	return newView(b, c.d, kerneltest.Contiguous, shape, values)
 }
 
 func (c attention) item(b *testing.B) kernel.Attention {
 	stats := func() kernel.View {
-		return kerneltest.New(b, dtype.Float32, kerneltest.Contiguous, []int64{c.heads, c.rows, kernel.AttentionStatCopies}, nil)
+		return newView(b, dtype.Float32, kerneltest.Contiguous, []int64{c.heads, c.rows, kernel.AttentionStatCopies}, nil)
 	}
 	a := kernel.Attention{
 		Query: c.random(b, c.heads, c.rows, c.dims), Key: c.random(b, c.keys, c.columns, c.dims), Value: c.random(b, c.keys, c.columns, c.dims),
@@ -89,7 +89,7 @@ func (c attention) backward(b *testing.B) {
 	grads := []kernel.AttentionGrad{{OutGrad: like(a.Out), QueryGrad: like(a.Query), KeyGrad: like(a.Key), ValueGrad: like(a.Value)}}
 	n, err := kernel.FlashAttentionGradWorkspace(items)
 	require.NoError(b, err)
-	w := kerneltest.New(b, dtype.Uint8, kerneltest.Contiguous, []int64{n}, nil)
+	w := newView(b, dtype.Uint8, kerneltest.Contiguous, []int64{n}, nil)
 	for b.Loop() {
 		require.NoError(b, kernel.FlashAttentionGrad(items, grads, w.Data))
 	}

@@ -36,9 +36,9 @@ func BenchmarkGEMM(b *testing.B) {
 						out = dtype.Int32
 					}
 					p := kernel.Product{
-						Out:   kerneltest.New(b, out, kerneltest.Contiguous, []int64{c.m, c.n}, nil),
-						A:     kerneltest.New(b, d, kerneltest.Contiguous, []int64{c.m, c.k}, []float64{1, 2, 3}),
-						B:     kerneltest.New(b, d, layout, []int64{c.k, c.n}, []float64{1, -1, 2}),
+						Out:   newView(b, out, kerneltest.Contiguous, []int64{c.m, c.n}, nil),
+						A:     newView(b, d, kerneltest.Contiguous, []int64{c.m, c.k}, []float64{1, 2, 3}),
+						B:     newView(b, d, layout, []int64{c.k, c.n}, []float64{1, -1, 2}),
 						Alpha: 1,
 					}
 					b.ReportAllocs()

@@ -21,11 +21,11 @@ func benchmarkBytes(b *testing.B, bytes int, f func() error) {
 func BenchmarkMap(b *testing.B) {
 	shape := []int64{4096, 1024}
 	for _, d := range []dtype.Type{dtype.Float32, dtype.BFloat16, dtype.Float16} {
-		x := kerneltest.New(b, d, kerneltest.Contiguous, shape, []float64{1, 2, .5})
-		y := kerneltest.New(b, d, kerneltest.Contiguous, shape, []float64{3, 2, .25, 7})
-		z := kerneltest.New(b, d, kerneltest.Contiguous, shape, nil)
-		turned := kerneltest.New(b, d, kerneltest.Transposed, shape, []float64{1, 2})
-		row := kerneltest.New(b, d, kerneltest.Contiguous, []int64{1024}, nil)
+		x := newView(b, d, kerneltest.Contiguous, shape, []float64{1, 2, .5})
+		y := newView(b, d, kerneltest.Contiguous, shape, []float64{3, 2, .25, 7})
+		z := newView(b, d, kerneltest.Contiguous, shape, nil)
+		turned := newView(b, d, kerneltest.Transposed, shape, []float64{1, 2})
+		row := newView(b, d, kerneltest.Contiguous, []int64{1024}, nil)
 		n := d.Size()
 		b.Run("copy/"+d.String(), func(b *testing.B) { benchmarkBytes(b, 2*n, func() error { return kernel.Copy(z, x) }) })
 		b.Run("transpose/"+d.String(), func(b *testing.B) { benchmarkBytes(b, 2*n, func() error { return kernel.Copy(z, turned) }) })
@@ -40,7 +40,7 @@ func BenchmarkMap(b *testing.B) {
 			})
 		}
 		b.Run("sum rows/"+d.String(), func(b *testing.B) {
-			out := kerneltest.New(b, d, kerneltest.Contiguous, []int64{4096}, nil)
+			out := newView(b, d, kerneltest.Contiguous, []int64{4096}, nil)
 			benchmarkBytes(b, n, func() error { return kernel.Reduce(kernel.ReduceSum, out, x, []int{1}, 0) })
 		})
 		b.Run("sum columns/"+d.String(), func(b *testing.B) {

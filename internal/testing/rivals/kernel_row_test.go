@@ -16,7 +16,7 @@ func BenchmarkRows(b *testing.B) {
 	for _, d := range []dtype.Type{dtype.Float32, dtype.BFloat16} {
 		n := d.Size()
 		make := func(d dtype.Type, shape ...int64) kernel.View {
-			return kerneltest.New(b, d, kerneltest.Contiguous, shape, []float64{1, -2, .5, .25, -.75, 3, .125})
+			return newView(b, d, kerneltest.Contiguous, shape, []float64{1, -2, .5, .25, -.75, 3, .125})
 		}
 		x, y, dy := make(d, rows, width), make(d, rows, width), make(d, rows, width)
 		half, gamma := make(d, rows, width/2), make(d, width)

@@ -44,8 +44,8 @@ func (p product) operands(t testing.TB, d dtype.Type) (a, b kernel.View) {
 	if p.transposed {
 		layout = kerneltest.Transposed
 	}
-	return kerneltest.New(t, d, kerneltest.Contiguous, []int64{p.m, p.k}, random(p.m*p.k)),
-		kerneltest.New(t, d, layout, []int64{p.k, p.n}, random(p.k*p.n))
+	return newView(t, d, kerneltest.Contiguous, []int64{p.m, p.k}, random(p.m*p.k)),
+		newView(t, d, layout, []int64{p.k, p.n}, random(p.k*p.n))
 }
 
 // BenchmarkMatmul measures products of the emulator and of each library in turns, many short
@@ -63,7 +63,7 @@ func compare(b *testing.B, p product, d dtype.Type) {
 	runtime.LockOSThread() // OpenMP has a number of threads, and threads, for each thread that calls it
 	defer runtime.UnlockOSThread()
 	x, y := p.operands(b, d)
-	out := kerneltest.New(b, dtype.Float32, kerneltest.Contiguous, []int64{p.m, p.n}, nil)
+	out := newView(b, dtype.Float32, kerneltest.Contiguous, []int64{p.m, p.n}, nil)
 	runs := map[string]func() bool{"ours": func() bool {
 		return kernel.Gemm(kernel.Product{Out: out, A: x, B: y, Alpha: 1}) == nil
 	}}
@@ -127,8 +127,8 @@ func TestLibraries(t *testing.T) {
 				for _, transposed := range []bool{false, true} {
 					p := product{5, 7, 30, transposed}
 					a, b := p.operands(t, d)
-					ours := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{p.m, p.n}, nil)
-					theirs := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{p.m, p.n}, nil)
+					ours := newView(t, dtype.Float32, kerneltest.Contiguous, []int64{p.m, p.n}, nil)
+					theirs := newView(t, dtype.Float32, kerneltest.Contiguous, []int64{p.m, p.n}, nil)
 					require.NoError(t, kernel.Gemm(kernel.Product{Out: ours, A: a, B: b, Alpha: 1}))
 					if !l.Multiply(theirs, a, b, d == dtype.BFloat16) {
 						t.Logf("no products of %v", d)

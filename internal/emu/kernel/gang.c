@@ -1,0 +1,89 @@
+#include "gang.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "kernel.h"
+
+void gemm_work(const void *operands, int64_t lo, int64_t hi, char *scratch) { kernels->gemm(operands, lo, hi, scratch); }
+
+void attention_forward_work(const void *operands, int64_t lo, int64_t hi, char *scratch)
+{
+	for (const struct attention_forward_task *t = operands; lo < hi; lo++)
+		kernels->attention_forward(t[lo].block, t[lo].part, (float *)scratch);
+}
+
+void attention_backward_work(const void *operands, int64_t lo, int64_t hi, char *scratch)
+{
+	for (const struct attention_backward_task *t = operands; lo < hi; lo++)
+		kernels->attention_backward(t[lo].a, t[lo].grad, t[lo].kv_head, t[lo].chunk, (float *)scratch);
+}
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t added = PTHREAD_COND_INITIALIZER;
+static int threads;
+static struct gang_kernel *first, **last = &first; /* kernels with items that no thread has taken */
+
+/* Waits under the lock; returns 0 if no kernel comes within a second. */
+static int wait_for_kernel(void)
+{
+	struct timespec end;
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec++;
+	while (!first)
+		if (pthread_cond_timedwait(&added, &lock, &end) != 0)
+			return first != NULL;
+	return 1;
+}
+
+static void *run(void *scratch)
+{
+	pthread_mutex_lock(&lock);
+	while (wait_for_kernel()) {
+		struct gang_kernel *k = first;
+		const int64_t lo = k->taken, left = k->items - lo, n = left < k->chunk ? left : k->chunk;
+		k->taken += n;
+		if (n == left && !(first = k->after))
+			last = &first;
+		pthread_mutex_unlock(&lock);
+		k->work(k->operands, lo, lo + n, scratch);
+		pthread_mutex_lock(&lock);
+		k->computed += n;
+		if (k->computed == k->items)
+			while (write(k->done, "", 1) != 1)
+				;
+	}
+	threads--;
+	pthread_mutex_unlock(&lock);
+	free(scratch);
+	return NULL;
+}
+
+static int start(void)
+{
+	pthread_t t;
+	void *scratch = aligned_alloc(64, GANG_SCRATCH);
+	if (scratch && pthread_create(&t, NULL, run, scratch) == 0) {
+		pthread_detach(t);
+		return 1;
+	}
+	free(scratch);
+	return 0;
+}
+
+int gang_add(struct gang_kernel *k, int most)
+{
+	pthread_mutex_lock(&lock);
+	while (threads < most && start())
+		threads++;
+	const int n = threads;
+	if (n > 0) {
+		*last = k;
+		last = &k->after;
+		pthread_cond_broadcast(&added);
+	}
+	pthread_mutex_unlock(&lock);
+	return n;
+}
