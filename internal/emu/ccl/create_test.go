@@ -6,9 +6,11 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/internal/emu/ccl"
@@ -126,6 +128,21 @@ func FuzzTable(f *testing.F) {
 			require.Positive(t, n)
 		}
 	})
+}
+
+// TestPartIDs: sub-communicators that a program makes at once have ids of their own.
+func TestPartIDs(t *testing.T) {
+	next, seen, all := ccl.PartIDs(), sync.Map{}, sync.WaitGroup{}
+	for range 4 {
+		all.Go(func() {
+			for range 1000 {
+				_, again := seen.LoadOrStore(next("7/[0 1]"), true)
+				assert.False(t, again)
+			}
+		})
+	}
+	all.Wait()
+	assert.Equal(t, "/7/[0 1]/4001", next("7/[0 1]"))
 }
 
 // TestPartsAgain checks that a sub-communicator of the same ranks can be made again, even while

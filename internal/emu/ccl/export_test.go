@@ -34,3 +34,6 @@ func Lost(l *Library, t *rt.Thread, comm, stream uint64) error {
 	_, err = c.stream(t, "HcclBarrier", rt.Handle(stream))
 	return err
 }
+
+// PartIDs returns what gives the ids of a communicator's sub-communicators.
+func PartIDs() func(id string) string { return (&comm{fabric: new(fabric)}).partID }

@@ -227,6 +227,18 @@ func (c *comm) attach(peer int, conn *handshake.Conn, address string, shared *re
 	return err
 }
 
+// partID returns the id of the next sub-communicator with these ranks and this id. All members make the same ones in the
+// same order, so their counts agree.
+func (c *comm) partID(id string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.parts == nil {
+		c.parts = make(map[string]int)
+	}
+	c.parts[id]++
+	return fmt.Sprintf("%s/%s/%d", c.fabric.id, id, c.parts[id])
+}
+
 // derive makes a sub-communicator of the given members, over the same connections.
 func (c *comm) derive(name string, desk int, id string, members []uint32, rank int) (*comm, error) {
 	sub, err := c.library.newComm(name, c.device, desk, rank, len(members))
@@ -234,12 +246,7 @@ func (c *comm) derive(name string, desk int, id string, members []uint32, rank i
 		return nil, err
 	}
 	sub.sub = true
-	// All members make the same sub-communicators in the same order, so their counts agree.
-	if c.parts == nil {
-		c.parts = make(map[string]int)
-	}
-	c.parts[id]++
-	id = fmt.Sprintf("%s/%s/%d", c.fabric.id, id, c.parts[id])
+	id = c.partID(id)
 	here := func(r int) bool {
 		_, ok := c.links[members[r]].(*pipe)
 		return ok

@@ -2,7 +2,6 @@ package rt
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"time"
 )
@@ -90,7 +89,7 @@ func (x *sharedEvent) record(r *Runtime, t *Thread, s *Stream) uint64 {
 		return code
 	}
 	n := x.page.word(0).Add(1)
-	pass := func() { x.page.set(x.place(n), n, math.MaxInt32) }
+	pass := func() { x.page.raise(x.place(n), n) }
 	code := r.Submit(t, s, Task{Name: function, Releases: &r.outside, Run: func() error { pass(); return nil }, Drop: pass})
 	if code != 0 {
 		pass()

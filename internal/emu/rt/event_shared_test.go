@@ -121,6 +121,18 @@ func TestSharedEventRecords(t *testing.T) {
 	close(gate)
 	p.Must(th, "aclrtSynchronizeStream", waiter)
 
+	// A record passes after a later one that has its word.
+	late := make(chan struct{})
+	p.Submit(th, slow, func() error { <-late; return nil })
+	p.Must(th, "aclrtRecordEvent", e, slow)
+	for range rt.RecordPlaces {
+		p.Must(th, "aclrtRecordEvent", e, fast)
+	}
+	p.Must(th, "aclrtSynchronizeStream", fast)
+	close(late)
+	p.Must(th, "aclrtSynchronizeStream", slow)
+	p.Must(th, "aclrtSynchronizeEventWithTimeout", e, 100)
+
 	// An abort releases waiting streams, and those that wait for a record of the aborted stream.
 	block := make(chan struct{})
 	p.Submit(th, slow, func() error { <-block; return nil })

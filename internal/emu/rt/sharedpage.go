@@ -1,6 +1,7 @@
 package rt
 
 import (
+	"math"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -68,6 +69,15 @@ func (p *sharedPage) futex(i, op int, value uint32, limit *unix.Timespec) {
 func (p *sharedPage) set(i int, value uint32, n int32) {
 	p.word(i).Store(value)
 	p.futex(i, futexWake, uint32(n), nil)
+}
+
+// raise sets a word, unless it has that value or a later one, and wakes all waiters.
+func (p *sharedPage) raise(i int, value uint32) {
+	w := p.word(i)
+	for old := w.Load(); int32(value-old) > 0 && !w.CompareAndSwap(old, value); {
+		old = w.Load()
+	}
+	p.futex(i, futexWake, math.MaxInt32, nil)
 }
 
 // pageSlice is the longest time before a cancelled wait returns.

@@ -41,6 +41,7 @@ type Stream struct {
 	fault     *Fault // the next synchronising call returns it
 	stop      bool   // stop-on-failure mode
 	cancel    chan struct{}
+	dropping  int // number of aborts that drop tasks; no other task begins meanwhile
 	closed    bool
 	done      chan struct{}
 	reporter  *reporter // thread that runs the stream's callbacks, nil without a subscription
@@ -224,7 +225,7 @@ func (s *Stream) loop() {
 	defer close(s.done)
 	for {
 		s.mu.Lock()
-		for s.head == len(s.queue) && !s.closed {
+		for (s.head == len(s.queue) || s.dropping > 0) && !s.closed {
 			s.ctx.device.rt.Trace.Flush()
 			s.notEmpty.Wait()
 		}
@@ -435,19 +436,24 @@ func (s *Stream) abort(code int32) {
 	dropped := append([]Task(nil), s.queue[s.head:]...)
 	clear(s.queue)
 	s.queue, s.head = s.queue[:0], 0
+	s.dropping++
+	close(s.cancel)
+	s.cancel = make(chan struct{})
+	s.notFull.Broadcast()
+	s.mu.Unlock()
+	for i := range dropped {
+		dropped[i].drop()
+		dropped[i].end()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.completed += uint64(len(dropped))
 	for i := range dropped {
 		dropped[i].then()
 	}
-	close(s.cancel)
-	s.cancel = make(chan struct{})
 	s.wake(code)
-	s.notFull.Broadcast()
-	s.mu.Unlock()
-	for _, t := range dropped {
-		t.drop()
-		t.end()
-	}
+	s.dropping--
+	s.notEmpty.Broadcast()
 }
 
 // close ends the stream and waits for its goroutine. With drain, the queued tasks run first. A

@@ -145,6 +145,42 @@ func TestAbort(t *testing.T) {
 	p.Must(th, "aclrtDestroyEvent", e)
 }
 
+// TestAbortEndsTasksFirst: a stream counts a task as done only after the abort has dropped it, and starts no other before.
+func TestAbortEndsTasksFirst(t *testing.T) {
+	p := newProcess(t)
+	th := p.Thread(0)
+	s := p.Stream(th)
+	st, _ := p.Runtime.Stream(th, s)
+	gate, dropping, dropped := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	p.Submit(th, s, func() error { <-gate; return nil })
+	then := make(chan struct{})
+	require.Zero(t, p.Runtime.Submit(th, st, rt.Task{Name: "dropped", Then: func() { close(then) }, Drop: func() { close(dropping); <-dropped }}))
+	aborted, waited, later := make(chan int32), make(chan int32), make(chan struct{})
+	go func() { waited <- p.Call(&rt.Thread{Context: th.Context}, "aclrtSynchronizeStream", s) }()
+	require.Eventually(t, func() bool { return st.Waiters() == 1 }, 5*time.Second, time.Millisecond)
+	go func() { aborted <- p.Call(&rt.Thread{Context: th.Context}, "aclrtStreamAbort", s) }()
+	<-dropping
+	p.Submit(th, s, func() error { close(later); return nil })
+	close(gate)
+	for range 20 {
+		select {
+		case <-then:
+			require.Fail(t, "done before it was dropped")
+		case <-waited:
+			require.Fail(t, "the wait ended before")
+		case <-later:
+			require.Fail(t, "the next task began before")
+		case <-time.After(time.Millisecond):
+		}
+	}
+	close(dropped)
+	require.Zero(t, <-aborted)
+	require.Equal(t, int32(107023), <-waited)
+	<-then
+	<-later
+	p.Must(th, "aclrtDestroyStream", s)
+}
+
 // TestFullQueueBlocks checks that a launch on a full stream waits for a free place.
 func TestFullQueueBlocks(t *testing.T) {
 	p := newProcess(t)
