@@ -218,11 +218,11 @@ func (q *queue) verdict() error {
 	if q.gone.Load() {
 		return nil
 	}
-	if idle, err := q.query(); err != nil || !idle {
+	if idle, err := q.queryLive(); err != nil || !idle {
 		return err
 	}
 	launched := q.ring.launched.Load()
-	err := q.faulty(q.join())
+	err := q.faulty(q.joinLive())
 	q.ring.passed(launched)
 	return err
 }

@@ -17,6 +17,8 @@ type fence struct {
 // Fence marks the end of the stream's work; nil when the stream was closed, which waited
 // for all of it. During a capture, which would record it, the mark is set later.
 func (q *queue) Fence() (pool.Fence, error) {
+	q.ending.RLock()
+	defer q.ending.RUnlock()
 	if q.gone.Load() {
 		return nil, nil
 	}

@@ -137,9 +137,7 @@ func (d direct) takeBack(m *memory, addr uint64) error {
 func waitUsers(m *memory) error {
 	var errs []error
 	for _, q := range m.users {
-		if !q.gone.Load() {
-			errs = append(errs, q.synchronize())
-		}
+		errs = append(errs, q.synchronize())
 	}
 	return errors.Join(errs...)
 }
@@ -155,9 +153,6 @@ func (r region) settle(ctx context.Context) (failed error, interrupted bool) {
 	}
 	var errs []error
 	for _, q := range r.mem.others() {
-		if q.gone.Load() {
-			continue
-		}
 		cut, err := q.wait(ctx)
 		if cut {
 			return nil, true

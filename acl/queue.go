@@ -84,9 +84,19 @@ func (l *lostStream) end() error { return errors.Join(l.failed, l.q.synchronize(
 // synchronize waits for the work, without limit, and returns what failed in it.
 func (q *queue) synchronize() error { return q.faulty(q.join()) }
 
-// join waits in CANN, which reads and clears the fault of a stream in this call alone: queries and
-// waits for events do not tell of it.
+// join waits for the work, and returns what failed in it, or nothing of a stream that is gone.
 func (q *queue) join() error {
+	q.ending.RLock()
+	defer q.ending.RUnlock()
+	if q.gone.Load() {
+		return nil
+	}
+	return q.joinLive()
+}
+
+// joinLive waits in CANN, which reads and clears the fault of a stream in this call alone: queries and
+// waits for events do not tell of it. The caller holds ending, and the stream is not gone.
+func (q *queue) joinLive() error {
 	err := aclrtSynchronizeStreamWithTimeout(q.scope.handle, q.handle, forever)
 	if left := q.aside.take(); err == nil {
 		err = left
@@ -126,7 +136,7 @@ func (q *queue) pass(ctx context.Context) (interrupted, fed bool) {
 		if fed {
 			return true, nil
 		}
-		return q.query() // a failed query is told by join
+		return q.queryLive() // a failed query is told by join
 	})
 	return interrupted, fed
 }
@@ -195,7 +205,18 @@ func (q *queue) interrupted(op string, ctx context.Context) *Error {
 	return e
 }
 
+// query reports whether all work has ended, as that of a stream that is gone has.
 func (q *queue) query() (bool, error) {
+	q.ending.RLock()
+	defer q.ending.RUnlock()
+	if q.gone.Load() {
+		return true, nil
+	}
+	return q.queryLive()
+}
+
+// queryLive asks CANN. The caller holds ending, and the stream is not gone.
+func (q *queue) queryLive() (bool, error) {
 	status, err := aclrtStreamQuery(q.scope.handle, q.handle)
 	if err != nil {
 		return false, q.fault(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -114,6 +115,36 @@ func TestRecoverAll(t *testing.T) {
 	require.ErrorIs(t, err, acl.ErrInvalidArgument)
 	_, err = (*acl.Device)(nil).Recover(t.Context())
 	require.ErrorIs(t, err, acl.ErrInvalidArgument)
+}
+
+// TestRecoverWhileStreamsClose: streams that are closed while Recover waits for another one are not asked any more.
+func TestRecoverWhileStreamsClose(t *testing.T) {
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	for _, ctx := range []context.Context{t.Context(), context.Background()} {
+		var busy, idle []*acl.Stream
+		for range 4 {
+			st, err := dev.NewStream()
+			require.NoError(t, err)
+			busy, idle = append(busy, acltest.Stream(t, dev)), append(idle, st)
+		}
+		var release []func()
+		for _, st := range busy {
+			release = append(release, hold(t, st))
+		}
+		recovered := make(chan error)
+		go func() {
+			_, err := dev.Recover(ctx)
+			recovered <- err
+		}()
+		time.Sleep(5 * time.Millisecond)
+		for _, st := range idle {
+			require.NoError(t, st.Close())
+		}
+		for _, f := range release {
+			f()
+		}
+		require.NoError(t, <-recovered)
+	}
 }
 
 // TestRecoverFromStop: a context that has stopped cannot be recovered, and the error says what has to

@@ -102,6 +102,9 @@ type Pool struct {
 	pending []pending
 	stats   Stats
 
+	settling int       // number of waits that have blocks set aside
+	back     sync.Cond // one of them has put its blocks back
+
 	segments map[*segment]struct{}
 
 	expander  Expander // nil if all segments come from the source
@@ -110,7 +113,9 @@ type Pool struct {
 
 // New makes an empty pool.
 func New(s Source) *Pool {
-	return &Pool{source: s, streams: make(map[Stream]*lists), segments: make(map[*segment]struct{})}
+	p := &Pool{source: s, streams: make(map[Stream]*lists), segments: make(map[*segment]struct{})}
+	p.back.L = &p.mu
+	return p
 }
 
 // round is the size of a block for n bytes, and whether it is a small one.
@@ -211,7 +216,7 @@ func (p *Pool) extend(owner *lists, size uint64, small bool) (*Block, error) {
 	if err := p.adopt(); err != nil {
 		return nil, err
 	}
-	for attempt := 0; ; attempt++ {
+	for settled := false; ; {
 		if b := p.cached(owner, size, small); b != nil {
 			return b, nil
 		}
@@ -219,12 +224,18 @@ func (p *Pool) extend(owner *lists, size uint64, small bool) (*Block, error) {
 		if err := p.shrink(); err != nil {
 			return nil, err
 		}
-		if b, err = p.newSegment(owner, size, small); err == nil || !errors.Is(err, ErrExhausted) || attempt == 1 {
+		if b, err = p.newSegment(owner, size, small); err == nil || !errors.Is(err, ErrExhausted) || settled && p.settling == 0 {
 			return b, err
+		}
+		if settled {
+			p.back.Wait() // for the blocks that others have set aside
+			settled = false
+			continue
 		}
 		if err := p.settle(p.source.Synchronize); err != nil {
 			return nil, err
 		}
+		settled = true
 	}
 }
 

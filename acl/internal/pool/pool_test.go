@@ -2,7 +2,9 @@ package pool
 
 import (
 	"errors"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -122,6 +124,38 @@ func TestForgottenStreamLeavesItsMemoryToAll(t *testing.T) {
 	at = b.Address()
 	require.NoError(t, p.Free(b, []Stream{s}))
 	assert.Equal(t, at, malloc(t, p, nil, 1000).Address(), "memory of a gone stream is nobody's")
+}
+
+// TestFullDeviceAwaitsTrim: while a Trim has the cache set aside, the device is not out of memory.
+func TestFullDeviceAwaitsTrim(t *testing.T) {
+	for _, failure := range []error{nil, errors.New("interrupted")} {
+		testFullDeviceAwaitsTrim(t, failure)
+	}
+}
+
+func testFullDeviceAwaitsTrim(t *testing.T, failure error) {
+	d, p, s, other := setUp(t, 40<<20)
+	b := malloc(t, p, s, 30<<20)
+	s.uses = append(s.uses, span{b.Address(), 30 << 20})
+	require.NoError(t, p.Free(b, nil))
+	waits, gate, trimmed, synced, got := make(chan struct{}), make(chan struct{}), make(chan error), make(chan struct{}), make(chan error)
+	var once sync.Once
+	d.during = func() { once.Do(func() { close(synced) }) }
+	go func() { trimmed <- p.Trim(func() error { close(waits); <-gate; return failure }) }()
+	<-waits
+	go func() {
+		_, err := p.Malloc(other, 38<<20)
+		got <- err
+	}()
+	<-synced
+	select {
+	case err := <-got:
+		require.Fail(t, "Malloc did not wait", "%v", err)
+	case <-time.After(10 * time.Millisecond):
+	}
+	close(gate)
+	require.Equal(t, failure, <-trimmed)
+	require.NoError(t, <-got)
 }
 
 func TestFullDeviceGivesBackTheCache(t *testing.T) {

@@ -123,9 +123,12 @@ func (p *Pool) settle(wait func() error) error {
 	}
 	fenced := p.pending
 	p.pending = nil
+	p.settling++
 	p.mu.Unlock()
 	err := wait()
 	p.mu.Lock()
+	p.settling--
+	defer p.back.Broadcast()
 	if err != nil {
 		// Nothing is known of the work: everything goes back to where it was.
 		for _, b := range aside {
