@@ -78,18 +78,22 @@ func (s *Stream) Capture(ctx context.Context, mode CaptureMode, f func() error) 
 func (q *queue) record(mode CaptureMode, f func() error) (_ *recording, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := aclmdlRICaptureBegin(q.scope.handle, q.handle, aclmdlRICaptureMode(mode)); err != nil {
-		return nil, q.fail(err)
-	}
-	q.scope.chip.captures.Add(1)
 	rec := &recording{scope: q.scope, mode: aclmdlRICaptureMode(mode), memories: make(map[*memory]struct{})}
 	q.scope.retain()
 	rec.active.Store(true)
-	rec.sit(q)
+	q.scope.chip.captures.Add(1)
+	err = q.begin(rec.sit(q), func() error { return aclmdlRICaptureBegin(q.scope.handle, q.handle, rec.mode) })
+	if err != nil {
+		rec.rise()
+		q.scope.chip.captures.Add(-1)
+		return nil, errors.Join(q.fail(err), rec.end())
+	}
 	kept := false
 	defer func() { // also when f panics
-		handle, e := aclmdlRICaptureEnd(q.scope.handle, q.handle)
-		rec.handle = handle
+		e := q.end(func() (err error) {
+			rec.handle, err = aclmdlRICaptureEnd(q.scope.handle, q.handle)
+			return err
+		})
 		rec.rise()
 		q.scope.chip.captures.Add(-1)
 		if e != nil {

@@ -141,13 +141,17 @@ func (s *Stream) body(rec *recording, graph aclmdlRI, f func(*Stream) error) (er
 		return err
 	}
 	defer func() { err = errors.Join(err, on.Close()) }()
-	if err := aclmdlRICaptureToModelRIBegin(sc.handle, on.q.handle, graph, rec.mode); err != nil {
+	err = on.q.begin(rec.sit(on.q), func() error {
+		return aclmdlRICaptureToModelRIBegin(sc.handle, on.q.handle, graph, rec.mode)
+	})
+	if err != nil {
 		return on.q.fail(err)
 	}
-	rec.sit(on.q)
 	defer func() { // also when f panics
-		_, e := aclmdlRICaptureEnd(sc.handle, on.q.handle)
-		on.q.seat.Store(nil)
+		e := on.q.end(func() error {
+			_, err := aclmdlRICaptureEnd(sc.handle, on.q.handle)
+			return err
+		})
 		if e != nil {
 			err = errors.Join(err, on.q.fail(e))
 		}

@@ -22,12 +22,15 @@ func (q *queue) Fence() (pool.Fence, error) {
 	if q.gone.Load() {
 		return nil, nil
 	}
-	if q.seat.Load() != nil {
-		return &lateFence{q: q}, nil
-	}
 	f, err := q.scope.fence()
 	if err != nil {
 		return nil, err
+	}
+	q.seating.RLock()
+	defer q.seating.RUnlock()
+	if q.seat.Load() != nil {
+		f.Release()
+		return &lateFence{q: q}, nil
 	}
 	if err := aclrtRecordEvent(q.scope.handle, f.handle, q.handle); err != nil {
 		f.Release()
@@ -69,10 +72,17 @@ func (f *lateFence) Release() {
 
 // Idle reports whether the stream has ended all its work. A capture cannot be asked.
 func (q *queue) Idle() (bool, error) {
+	q.ending.RLock()
+	defer q.ending.RUnlock()
+	if q.gone.Load() {
+		return true, nil
+	}
+	q.seating.RLock()
+	defer q.seating.RUnlock()
 	if q.seat.Load() != nil {
 		return false, nil
 	}
-	return q.query()
+	return q.queryLive()
 }
 
 // fence takes a free fence or makes one.

@@ -390,6 +390,43 @@ func TestUpdate(t *testing.T) {
 	require.ErrorIs(t, g.Update(background, st, part, scaled(x[0], 2)), acl.ErrClosed)
 }
 
+// TestUpdateWhileMemoryCloses: what the stream has used before is closed by another goroutine, which marks the end of
+// that use. The mark is no task of the graph.
+func TestUpdateWhileMemoryCloses(t *testing.T) {
+	st := openStream(t)
+	other := acltest.Stream(t, st.Device())
+	x := tensors(t, st, 3, 5)
+	sum := func() error { return add(st, x[0], x[1], x[2]) }
+	var part *acl.GraphPart
+	g := capture(t, st, func() (err error) {
+		part, err = st.Part(sum)
+		return err
+	})
+	for range 20 {
+		var used []*acl.Buffer
+		for range 500 {
+			b, err := other.Malloc(64)
+			require.NoError(t, err)
+			require.NoError(t, st.Memset(b, 0, 64))
+			used = append(used, b)
+		}
+		closed := make(chan error)
+		go func() {
+			var errs []error
+			for _, b := range used {
+				errs = append(errs, b.Close())
+			}
+			closed <- errors.Join(errs...)
+		}()
+		for range 500 {
+			require.NoError(t, g.Update(background, st, part, sum))
+		}
+		require.NoError(t, <-closed)
+	}
+	require.NoError(t, g.Replay(st))
+	require.NoError(t, st.Synchronize(background))
+}
+
 // TestUpdateCannotOutgrowTheWorkspace: CANN would take the captured workspace for a larger one.
 func TestUpdateCannotOutgrowTheWorkspace(t *testing.T) {
 	st := openStream(t)

@@ -83,13 +83,14 @@ func (g *Graph) Update(ctx context.Context, s *Stream, p *GraphPart, f func() er
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := aclmdlRICaptureTaskUpdateBegin(q.scope.handle, q.handle, p.group); err != nil {
+	err = q.begin(&seat{rec: r, q: q, arena: p.seat.arena, updating: true}, func() error {
+		return aclmdlRICaptureTaskUpdateBegin(q.scope.handle, q.handle, p.group)
+	})
+	if err != nil {
 		return q.fail(err)
 	}
-	q.seat.Store(&seat{rec: r, q: q, arena: p.seat.arena, updating: true})
 	defer func() { // also when f panics
-		q.seat.Store(nil)
-		if e := aclmdlRICaptureTaskUpdateEnd(q.scope.handle, q.handle); e != nil {
+		if e := q.end(func() error { return aclmdlRICaptureTaskUpdateEnd(q.scope.handle, q.handle) }); e != nil {
 			err = errors.Join(err, q.fail(e))
 		}
 	}()

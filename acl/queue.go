@@ -25,6 +25,7 @@ type queue struct {
 	ring    ring
 	arena   workspace
 	seat    atomic.Pointer[seat] // its place in a capture or an update; nil at other times
+	seating sync.RWMutex         // held while a capture or an update begins or ends, and for reading to ask the stream outside of them
 	hosted  hosted
 	reports reporter
 }

@@ -54,21 +54,41 @@ func (s *seat) Fence() (pool.Fence, error) { return nil, nil }
 // Idle implements pool.Stream: a replay may use the memory at any time.
 func (s *seat) Idle() (bool, error) { return false, nil }
 
-// sit adds a stream to the recording, from now until the capture ends.
-func (r *recording) sit(q *queue) {
+// sit adds a stream to the recording, until the capture ends.
+func (r *recording) sit(q *queue) *seat {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := &seat{rec: r, q: q}
 	s.arena = &workspace{owner: s, rec: r}
 	r.scope.chip.pool.Keep(s)
 	r.seats = append(r.seats, s)
-	q.seat.Store(s)
+	return s
+}
+
+// begin makes a call that begins a capture or an update, and gives the stream its seat. Nobody marks the end of
+// earlier work or asks for it meanwhile: both would become part of the graph.
+func (q *queue) begin(s *seat, call func() error) error {
+	q.seating.Lock()
+	defer q.seating.Unlock()
+	err := call()
+	if err == nil {
+		q.seat.Store(s)
+	}
+	return err
+}
+
+// end makes the call that ends it.
+func (q *queue) end(call func() error) error {
+	q.seating.Lock()
+	defer q.seating.Unlock()
+	defer q.seat.Store(nil)
+	return call()
 }
 
 // join adds a stream that has waited for an event of the capture.
 func (r *recording) join(q *queue) {
 	if r.active.Load() && q.seat.Load() == nil {
-		r.sit(q)
+		q.seat.Store(r.sit(q))
 	}
 }
 
