@@ -54,7 +54,7 @@ func (s *seat) Fence() (pool.Fence, error) { return nil, nil }
 // Idle implements pool.Stream: a replay may use the memory at any time.
 func (s *seat) Idle() (bool, error) { return false, nil }
 
-// sit adds a stream to the recording, until the capture ends.
+// sit makes the seat of a stream in the recording, for the time until the capture ends.
 func (r *recording) sit(q *queue) *seat {
 	r.mu.Lock()
 	defer r.mu.Unlock()
