@@ -22,15 +22,14 @@ func (q *queue) Fence() (pool.Fence, error) {
 	if q.gone.Load() {
 		return nil, nil
 	}
-	f, err := q.scope.fence()
-	if err != nil {
-		return nil, err
-	}
 	q.seating.RLock()
 	defer q.seating.RUnlock()
 	if q.seat.Load() != nil {
-		f.Release()
 		return &lateFence{q: q}, nil
+	}
+	f, err := q.scope.fence()
+	if err != nil {
+		return nil, err
 	}
 	if err := aclrtRecordEvent(q.scope.handle, f.handle, q.handle); err != nil {
 		f.Release()
