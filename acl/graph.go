@@ -55,7 +55,8 @@ func (g *Graph) Memory() GraphMemory {
 
 // Replay queues the graph's work on a stream of its device (aclmdlRIExecuteAsync), after its
 // replays on other streams. An error of a task appears at the next Synchronize. A graph whose
-// buffers were closed after the capture is refused with ErrClosed.
+// buffers were closed after the capture is refused with ErrClosed, and one that Update is changing
+// with ErrBusy.
 func (g *Graph) Replay(s *Stream) error {
 	if observed() {
 		return s.watch(CallLaunch, "Graph.Replay", 0, func() error { return g.replay(s) })
@@ -77,6 +78,8 @@ func (g *Graph) replay(s *Stream) error {
 	switch {
 	case q.scope.chip != r.scope.chip:
 		return q.refuse(op, ErrWrongDevice, "the graph is of device %d", r.scope.chip.id)
+	case r.updating:
+		return q.refuse(op, ErrBusy, "the graph is being updated; replay it after Graph.Update has returned")
 	case q.seat.Load() != nil:
 		return q.refuse(op, ErrCapture, "the stream is capturing, and a graph does not contain another")
 	}

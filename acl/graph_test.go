@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -425,6 +426,51 @@ func TestUpdateWhileMemoryCloses(t *testing.T) {
 	}
 	require.NoError(t, g.Replay(st))
 	require.NoError(t, st.Synchronize(background))
+}
+
+// asked is a context that calls a function when it is first asked for its channel, as a wait does when it begins.
+type asked struct {
+	context.Context
+	once sync.Once
+	f    func()
+}
+
+func (a *asked) Done() <-chan struct{} {
+	a.once.Do(a.f)
+	return a.Context.Done()
+}
+
+// TestUpdateRefusesReplays: no replay begins while an update waits for earlier ones or changes the graph.
+func TestUpdateRefusesReplays(t *testing.T) {
+	st := openStream(t)
+	other := acltest.Stream(t, st.Device())
+	x := tensors(t, st, 3, 5)
+	sum := func() error { return add(st, x[0], x[1], x[2]) }
+	var part *acl.GraphPart
+	g := capture(t, st, func() (err error) {
+		part, err = st.Part(sum)
+		return err
+	})
+	require.NoError(t, g.Replay(st))
+	refused := 0
+	refuse := func() {
+		refused++
+		assert.ErrorIs(t, g.Replay(st), acl.ErrBusy)
+		assert.ErrorIs(t, g.Replay(other), acl.ErrBusy)
+		assert.ErrorIs(t, g.Update(background, other, part, sum), acl.ErrBusy)
+	}
+	ctx := &asked{Context: t.Context(), f: refuse}
+	require.NoError(t, g.Update(ctx, st, part, func() error {
+		refuse()
+		return sum()
+	}))
+	require.Equal(t, 2, refused)
+	require.NoError(t, g.Replay(other))
+
+	ctx = &asked{Context: t.Context(), f: func() { panic("the wait") }}
+	require.Panics(t, func() { _ = g.Update(ctx, st, part, sum) })
+	require.NoError(t, g.Replay(other), "the update is over")
+	require.NoError(t, other.Synchronize(background))
 }
 
 // TestUpdateCannotOutgrowTheWorkspace: CANN would take the captured workspace for a larger one.

@@ -49,7 +49,8 @@ func (s *Stream) Part(f func() error) (*GraphPart, error) {
 // the same number, with other addresses, scalars or lists of the host
 // (aclmdlRICaptureTaskUpdateBegin, aclmdlRICaptureTaskUpdateEnd; driver 25.0.RC1). It waits, at
 // most until ctx ends, for the replays under way, which would see the change. Later replays have
-// the new arguments. An operator that needs more workspace than the capture gave it is refused.
+// the new arguments. Until Update returns, Replay and other updates of the graph are refused with
+// ErrBusy, also in f. An operator that needs more workspace than the capture gave it is refused.
 func (g *Graph) Update(ctx context.Context, s *Stream, p *GraphPart, f func() error) (err error) {
 	const op = "Graph.Update"
 	if err := g.usable(op); err != nil {
@@ -71,6 +72,10 @@ func (g *Graph) Update(ctx context.Context, s *Stream, p *GraphPart, f func() er
 	case q.seat.Load() != nil:
 		return q.refuse(op, ErrCapture, "the stream is capturing")
 	}
+	if !r.update() {
+		return q.refuse(op, ErrBusy, "another update of the graph is under way")
+	}
+	defer r.updated()
 	failed, err := r.settle(op, ctx)
 	if err != nil || failed != nil {
 		return errors.Join(failed, err)
@@ -95,4 +100,23 @@ func (g *Graph) Update(ctx context.Context, s *Stream, p *GraphPart, f func() er
 		}
 	}()
 	return f()
+}
+
+// update begins an update, unless another one is under way. No replay begins until updated is called: one
+// that began after the wait for those under way would see a part of the change.
+func (r *recording) update() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.updating {
+		return false
+	}
+	r.updating = true
+	return true
+}
+
+// updated ends an update.
+func (r *recording) updated() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.updating = false
 }

@@ -23,6 +23,7 @@ type recording struct {
 	memories map[*memory]struct{}
 	queues   []*queue        // streams of the replays and updates
 	last     *queue          // stream of the latest of them
+	updating bool            // an update is under way; no replay may begin
 	lost     uint64          // bytes of memory that was closed after the capture, 0 while there is none
 	counts   []*atomic.Int64 // the graph is one in each of them
 }
