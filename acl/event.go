@@ -156,13 +156,16 @@ func (s *Stream) Wait(e *Event) error {
 			return err
 		}
 	}
-	if err := aclrtStreamWaitEvent(q.scope.handle, q.handle, e.handle); err != nil {
+	var err error
+	if rec := e.rec.Load(); rec == nil {
+		err = aclrtStreamWaitEvent(q.scope.handle, q.handle, e.handle)
+	} else {
+		err = rec.join(q, func() error { return aclrtStreamWaitEvent(q.scope.handle, q.handle, e.handle) })
+	}
+	if err != nil {
 		return q.fault(err)
 	}
 	q.feed()
-	if rec := e.rec.Load(); rec != nil {
-		rec.join(q)
-	}
 	runtime.KeepAlive(e)
 	runtime.KeepAlive(s)
 	return nil

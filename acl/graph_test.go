@@ -324,6 +324,55 @@ func TestGraphOfSeveralStreams(t *testing.T) {
 	}
 }
 
+// TestMarksWhileStreamJoins: what the stream has used before is closed by another goroutine, which marks the end of
+// that use. The mark is no part of the capture that the stream joins.
+func TestMarksWhileStreamJoins(t *testing.T) {
+	st := openStream(t)
+	side, other := acltest.Stream(t, st.Device()), acltest.Stream(t, st.Device())
+	x := tensors(t, st, 3, 5)
+	for range 20 {
+		var used []*acl.Buffer
+		for range 500 {
+			b, err := other.Malloc(64)
+			require.NoError(t, err)
+			require.NoError(t, side.Memset(b, 0, 64))
+			used = append(used, b)
+		}
+		closed := make(chan error)
+		go func() {
+			var errs []error
+			for _, b := range used {
+				errs = append(errs, b.Close())
+			}
+			closed <- errors.Join(errs...)
+		}()
+		for range 50 {
+			g, err := st.Capture(background, acl.CaptureThreadLocal, func() error {
+				fork, err := st.Record()
+				if err != nil {
+					return err
+				}
+				if err := errors.Join(side.Wait(fork), add(side, x[0], x[1], x[2])); err != nil {
+					return err
+				}
+				join, err := side.Record()
+				if err != nil {
+					return err
+				}
+				return errors.Join(st.Wait(join), fork.Close(), join.Close())
+			})
+			require.NoError(t, err)
+			require.NoError(t, g.Close())
+		}
+		require.NoError(t, <-closed)
+	}
+	for range 2 { // marks are set when they are first asked after a capture, and have passed the second time
+		require.NoError(t, side.Synchronize(background))
+		malloc(t, other, 16<<20) // no block is free, so that the cache asks them
+	}
+	require.Zero(t, st.Device().Allocator().Stats().Waiting)
+}
+
 // TestMemoryFreedDuringCapture: memory that the stream used before waits for the end of the
 // capture, which could not be asked.
 func TestMemoryFreedDuringCapture(t *testing.T) {

@@ -55,10 +55,13 @@ func (s *seat) Fence() (pool.Fence, error) { return nil, nil }
 // Idle implements pool.Stream: a replay may use the memory at any time.
 func (s *seat) Idle() (bool, error) { return false, nil }
 
-// sit makes the seat of a stream in the recording, for the time until the capture ends.
+// sit makes the seat of a stream in the recording, for the time until the capture ends; nil when it has ended.
 func (r *recording) sit(q *queue) *seat {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if !r.active.Load() {
+		return nil
+	}
 	s := &seat{rec: r, q: q}
 	s.arena = &workspace{owner: s, rec: r}
 	r.scope.chip.pool.Keep(s)
@@ -86,11 +89,25 @@ func (q *queue) end(call func() error) error {
 	return call()
 }
 
-// join adds a stream that has waited for an event of the capture.
-func (r *recording) join(q *queue) {
-	if r.active.Load() && q.seat.Load() == nil {
-		q.seat.Store(r.sit(q))
+// join makes a call by which a stream waits for an event of the capture, and gives the stream its seat. As in begin,
+// nobody marks the end of earlier work or asks for it meanwhile.
+func (r *recording) join(q *queue, call func() error) error {
+	if q.seat.Load() != nil {
+		return call()
 	}
+	s := r.sit(q) // before seating is locked: the locks of the recording and the pool come before it
+	if s == nil {
+		return call()
+	}
+	q.seating.Lock()
+	defer q.seating.Unlock()
+	if err := call(); err != nil {
+		return err
+	}
+	if q.seat.CompareAndSwap(nil, s) && !r.active.Load() { // rise may have looked for the seat before it was taken
+		q.seat.CompareAndSwap(s, nil)
+	}
+	return nil
 }
 
 // recording is the capture under way on a stream, or nil.
