@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +17,7 @@ type Event struct {
 	owned
 	scope  *scope
 	handle aclrtEvent
+	mu     sync.Mutex                // held for a record, so that those of several goroutines are noted in CANN's order
 	last   atomic.Pointer[queue]     // stream of the last record
 	rec    atomic.Pointer[recording] // capture of the last record, nil outside of one
 }
@@ -126,16 +128,21 @@ func (e *Event) Record(s *Stream) error {
 	if q.scope.chip != e.scope.chip {
 		return q.refuse("Event.Record", ErrWrongDevice, "the event is of device %d", e.scope.chip.id)
 	}
-	if err := aclrtRecordEvent(q.scope.handle, e.handle, q.handle); err != nil {
+	e.mu.Lock()
+	err := aclrtRecordEvent(q.scope.handle, e.handle, q.handle)
+	if err == nil {
+		if e.last.Load() != q {
+			e.last.Store(q)
+		}
+		if rec := q.recording(); e.rec.Load() != rec {
+			e.rec.Store(rec)
+		}
+	}
+	e.mu.Unlock()
+	if err != nil {
 		return q.fault(err)
 	}
 	q.feed()
-	if e.last.Load() != q {
-		e.last.Store(q)
-	}
-	if rec := q.recording(); e.rec.Load() != rec {
-		e.rec.Store(rec)
-	}
 	runtime.KeepAlive(s)
 	return nil
 }

@@ -1,6 +1,7 @@
 package acl_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -136,4 +137,38 @@ func TestEventMisuse(t *testing.T) {
 	require.NoError(t, ev.Record(st))
 	require.NoError(t, elsewhere.Wait(ev), "waits reach across devices")
 	require.NoError(t, elsewhere.Synchronize(background))
+}
+
+// TestRecordOnTwoStreams: of two records at once, a wait for the event asks the stream of the one that CANN has as the
+// last.
+func TestRecordOnTwoStreams(t *testing.T) {
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	a, b := acltest.Stream(t, dev), acltest.Stream(t, dev)
+	ev, err := dev.NewEvent()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, ev.Close()) }()
+	for range 1000 {
+		release := hold(t, b)
+		recorded := make(chan error)
+		for _, st := range []*acl.Stream{a, b} {
+			go func() {
+				var err error
+				for range 20 {
+					err = errors.Join(err, ev.Record(st))
+				}
+				recorded <- err
+			}()
+		}
+		require.NoError(t, errors.Join(<-recorded, <-recorded))
+		require.NoError(t, a.Synchronize(background))
+		ofA, err := ev.Query()
+		require.NoError(t, err)
+		last := b
+		if ofA {
+			last = a
+		}
+		require.Equal(t, last.ID(), acl.LastStream(ev))
+		release()
+		require.NoError(t, b.Synchronize(background))
+	}
 }

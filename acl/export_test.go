@@ -11,3 +11,11 @@ func ForgiveLeak(d *Device, k Kind) {
 
 // LeakPrinted reports whether a leak was printed to standard error.
 func LeakPrinted() bool { return process.printed.Load() }
+
+// LastStream is the stream that Event.Synchronize asks, by its number; -1 without one.
+func LastStream(e *Event) int {
+	if q := e.last.Load(); q != nil {
+		return q.id
+	}
+	return -1
+}
