@@ -24,11 +24,12 @@ type ring struct {
 	last     [ringSize]launch
 }
 
-// launch is an operator. If its number, from 1, is timed, at is when it was launched.
+// launch is an operator. If its number is timed, at is when it was launched.
 type launch struct {
-	op    atomic.Pointer[cshim.Operator]
-	timed atomic.Uint64
-	at    atomic.Int64 // nanoseconds since began
+	op     atomic.Pointer[cshim.Operator]
+	number atomic.Uint64 // from 1; written after the operator
+	timed  atomic.Uint64
+	at     atomic.Int64 // nanoseconds since began
 }
 
 // timedEvery is how many launches share one reading of the clock, which takes as long as an empty
@@ -42,6 +43,7 @@ func (r *ring) add(op *cshim.Operator) {
 	n := r.launched.Add(1)
 	l := &r.last[(n-1)%ringSize]
 	l.op.Store(op)
+	l.number.Store(n)
 	if clean := r.clean.Load(); n%timedEvery == 1 || clean != r.waited.Load() {
 		r.waited.Store(clean)
 		l.at.Store(int64(time.Since(began)))
@@ -59,6 +61,19 @@ func (r *ring) passed(n uint64) {
 	}
 }
 
+// operator is that of launch n, or nil while another goroutine writes it, or the launch that takes its place.
+func (r *ring) operator(n uint64) *cshim.Operator {
+	l := &r.last[(n-1)%ringSize]
+	if l.number.Load() != n {
+		return nil
+	}
+	op := l.op.Load()
+	if r.launched.Load()-n >= ringSize {
+		return nil
+	}
+	return op
+}
+
 // recent names the launches that may have failed, the newest first.
 func (r *ring) recent() []string { return r.names(r.clean.Load()) }
 
@@ -69,7 +84,7 @@ func (r *ring) names(from uint64) []string {
 	}
 	var names []string
 	for i := n; i > from; i-- {
-		if op := r.last[(i-1)%ringSize].op.Load(); op != nil {
+		if op := r.operator(i); op != nil {
 			names = append(names, op.Symbol)
 		}
 	}
@@ -124,7 +139,7 @@ func LastLaunches(limit int) []Launched {
 	return all[max(0, len(all)-max(limit, 0)):]
 }
 
-// launches lists what the ring of a stream holds. An entry that is being replaced is left out.
+// launches lists what the ring of a stream holds. An entry that is being written is left out.
 func (q *queue) launches() (all []Launched) {
 	r := &q.ring
 	n, clean := r.launched.Load(), r.clean.Load()
@@ -141,8 +156,8 @@ func (q *queue) launches() (all []Launched) {
 		if l.timed.Load() == i+1 {
 			at = l.at.Load()
 		}
-		op := l.op.Load()
-		if op == nil || r.launched.Load()-i > ringSize {
+		op := r.operator(i + 1)
+		if op == nil {
 			continue
 		}
 		all = append(all, Launched{At: began.Add(time.Duration(at)), Device: q.scope.chip.id, Stream: q.id, Number: i + 1, Operator: op.Symbol, Ended: i < clean})
