@@ -111,12 +111,17 @@ func (a *Arena) reset() error {
 
 // follow makes the stream wait for what is queued on the other one.
 func (q *queue) follow(other *queue) error {
-	f, err := other.Fence()
+	other.ending.RLock()
+	defer other.ending.RUnlock()
+	if other.gone.Load() {
+		return nil
+	}
+	f, err := other.mark()
+	if err != nil {
+		return err
+	}
 	if _, late := f.(*lateFence); late {
 		return q.refuse("acl.Stream", ErrCapture, "stream %d is capturing, and what it did before cannot be waited for now", other.id)
-	}
-	if f == nil || err != nil {
-		return err
 	}
 	defer f.Release()
 	if err := aclrtStreamWaitEvent(q.scope.handle, q.handle, f.(*fence).handle); err != nil {

@@ -1,13 +1,15 @@
 package acl
 
 import (
+	"context"
 	"errors"
 
 	"github.com/goascend/cann/acl/internal/pool"
 	"github.com/goascend/cann/internal/abi"
 )
 
-// fence is an event that the memory pool waits for. A scope keeps its fences for reuse.
+// fence is an event that the memory pool waits for. A scope keeps its fences for reuse, and destroys them with its
+// context, after the end of its streams: who asks one holds the lock that the end of its stream takes.
 type fence struct {
 	q      *queue
 	scope  *scope
@@ -22,6 +24,11 @@ func (q *queue) Fence() (pool.Fence, error) {
 	if q.gone.Load() {
 		return nil, nil
 	}
+	return q.mark()
+}
+
+// mark makes the fence. The caller holds ending, and the stream is not gone.
+func (q *queue) mark() (pool.Fence, error) {
 	q.seating.RLock()
 	defer q.seating.RUnlock()
 	if q.seat.Load() != nil {
@@ -102,8 +109,20 @@ func (sc *scope) fence() (*fence, error) {
 	return f, nil
 }
 
+// wait waits until the stream has come to the fence, or ctx ends.
+func (f *fence) wait(ctx context.Context) (interrupted bool, err error) {
+	f.q.ending.RLock()
+	defer f.q.ending.RUnlock()
+	if f.q.gone.Load() {
+		return false, nil
+	}
+	return f.scope.waitEvent(ctx, f.handle)
+}
+
 // Passed reports whether the stream has come to the fence.
 func (f *fence) Passed() (bool, error) {
+	f.q.ending.RLock()
+	defer f.q.ending.RUnlock()
 	if f.q.gone.Load() {
 		return true, nil
 	}

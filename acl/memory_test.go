@@ -2,6 +2,7 @@ package acl_test
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -308,4 +309,30 @@ func TestManagedMemory(t *testing.T) {
 	b, err := buf.Bytes()
 	require.NoError(t, err)
 	assert.EqualValues(t, 7, b[len(b)-1])
+}
+
+// TestSlotsOfClosingContext: a copy waits for a slot of page-locked memory that work of another context uses, while that
+// context is closed.
+func TestSlotsOfClosingContext(t *testing.T) {
+	dev := acltest.Device(t, acltest.Open(t), 0)
+	st := acltest.Stream(t, dev)
+	b := malloc(t, dev, 64)
+	value := make([]byte, 64)
+	for _, ctx := range []context.Context{t.Context(), background} {
+		x, err := dev.NewContext()
+		require.NoError(t, err)
+		other, err := x.NewStream()
+		require.NoError(t, err)
+		release := hold(t, other)
+		for range 32 { // all slots for short copies
+			require.NoError(t, acl.CopyToDevice(background, other, b, value))
+		}
+		copied, closed := make(chan error), make(chan error)
+		go func() { copied <- acl.CopyToDevice(ctx, st, b, value) }()
+		go func() { closed <- errors.Join(other.Close(), x.Close()) }()
+		time.Sleep(100 * time.Millisecond) // the copy asks at long intervals then
+		release()
+		require.NoError(t, <-closed)
+		require.NoError(t, <-copied)
+	}
 }

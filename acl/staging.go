@@ -97,18 +97,13 @@ func (b *slotBuffer) wait(ctx context.Context) error {
 	if f == nil {
 		return nil
 	}
-	var failed error
-	if !f.q.gone.Load() {
-		cut, err := f.scope.waitEvent(ctx, f.handle)
-		if cut {
-			return f.q.interrupted("acl.staging", ctx)
-		}
-		if err != nil {
-			failed = f.q.fault(err)
-		}
+	cut, err := f.wait(ctx)
+	if cut {
+		return f.q.interrupted("acl.staging", ctx)
 	}
+	err = f.q.faulty(err)
 	b.passed()
-	return failed
+	return err
 }
 
 // passed notes that the copy that uses the slot has ended.
