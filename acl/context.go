@@ -46,6 +46,12 @@ func (x *Context) CloseContext(ctx context.Context) error {
 	if ctx == nil {
 		return noContext(op)
 	}
+	if x.scope.tryRelease() {
+		if !x.close() { // another Close was first
+			x.scope.retain()
+		}
+		return nil
+	}
 	failed, cut := x.scope.settle(ctx)
 	if cut {
 		return x.scope.interrupted(op, ctx)
@@ -56,24 +62,25 @@ func (x *Context) CloseContext(ctx context.Context) error {
 	return errors.Join(failed, x.scope.release())
 }
 
-// settle waits, if the next release ends the context, for the work that the end would wait for.
-// Without a bound it leaves the wait to the end.
+// settle waits for the work that the end of the context would wait for. Without a bound it leaves the wait to the end.
 func (sc *scope) settle(ctx context.Context) (failed error, interrupted bool) {
-	if ctx.Done() == nil || sc.refs.Load() > 1 {
+	if ctx.Done() == nil {
 		return nil, false
-	}
-	if primary := sc.chip.primary; sc == primary || primary.refs.Load() == 1 {
-		cut, err := sc.waitDevice(ctx)
-		return sc.faulty(err), cut
 	}
 	sc.mu.Lock()
 	s := sc.fallback
 	sc.mu.Unlock()
-	if s == nil {
-		return nil, false
+	if s != nil {
+		cut, err := s.q.wait(ctx)
+		if failed = s.q.faulty(err); cut {
+			return failed, true
+		}
 	}
-	cut, err := s.q.wait(ctx)
-	return s.q.faulty(err), cut
+	if primary := sc.chip.primary; sc == primary || primary.refs.Load() == 1 {
+		cut, err := sc.waitDevice(ctx)
+		return errors.Join(failed, sc.faulty(err)), cut
+	}
+	return failed, false
 }
 
 func (x *Context) usable(op string) error {

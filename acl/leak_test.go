@@ -3,7 +3,9 @@ package acl_test
 import (
 	"context"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -297,6 +299,42 @@ func TestCloseContext(t *testing.T) {
 			require.NoError(t, c.Close())
 		})
 	}
+	t.Run("two devices at once", func(t *testing.T) {
+		devs := make([]*acl.Device, 2)
+		for i := range devs {
+			var err error
+			devs[i], err = rt.Device(1)
+			require.NoError(t, err)
+		}
+		st, err := devs[0].DefaultStream()
+		require.NoError(t, err)
+		release := hold(t, st)
+		ctx, cancel := context.WithCancel(background)
+		cancel()
+		for range 20000 {
+			var closing sync.WaitGroup
+			begin, errs := make(chan struct{}), make([]error, len(devs))
+			for i, d := range devs {
+				closing.Go(func() {
+					<-begin
+					errs[i] = d.CloseContext(ctx)
+				})
+			}
+			close(begin)
+			late := time.AfterFunc(10*time.Second, release)
+			closing.Wait()
+			require.True(t, late.Stop(), "both have left the wait to the end")
+			closed := slices.Index(errs, nil)
+			require.GreaterOrEqual(t, closed, 0)
+			require.ErrorIs(t, errs[1-closed], context.Canceled)
+			devs[closed], err = rt.Device(1)
+			require.NoError(t, err)
+		}
+		release()
+		for _, d := range devs {
+			require.NoError(t, d.CloseContext(t.Context()))
+		}
+	})
 	t.Run("what does not wait", func(t *testing.T) {
 		st := acltest.Stream(t, dev)
 		release := hold(t, st)

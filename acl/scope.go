@@ -48,6 +48,19 @@ func (sc *scope) tryRetain() bool {
 	}
 }
 
+// tryRelease gives one reference back unless it is the last.
+func (sc *scope) tryRelease() bool {
+	for {
+		n := sc.refs.Load()
+		if n <= 1 {
+			return false
+		}
+		if sc.refs.CompareAndSwap(n, n-1) {
+			return true
+		}
+	}
+}
+
 // release gives one reference back; the last one ends the context.
 func (sc *scope) release() error {
 	if sc.refs.Add(-1) > 0 {
