@@ -144,7 +144,10 @@ func (b *Buffer) Bytes() ([]byte, error) {
 	if b.mem.closed.Load() {
 		return nil, b.mem.scope.refuse("Buffer.Bytes", ErrClosed, "the buffer is closed")
 	}
-	if _, ok := b.mem.home.(managed); !ok {
+	b.mem.mu.Lock() // Share replaces the home
+	_, ok := b.mem.home.(managed)
+	b.mem.mu.Unlock()
+	if !ok {
 		return nil, b.mem.scope.refuse("Buffer.Bytes", ErrNotSupported, "the host does not reach memory of the device; copy it, or use MallocManaged")
 	}
 	return cshim.Bytes(b.addr, int(b.size)), nil

@@ -66,6 +66,25 @@ func TestMemoryOfAnotherProcess(t *testing.T) {
 	require.ErrorIs(t, err, acl.ErrClosed)
 }
 
+// TestShareWhileAsking: Share is not in the way of another goroutine that asks the buffer for its bytes.
+func TestShareWhileAsking(t *testing.T) {
+	dev := openStream(t).Device()
+	b, err := dev.MallocDirect(1<<17, acl.HugeFirst)
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, b.Close()) }()
+	asked := make(chan error)
+	go func() {
+		_, err := b.Bytes()
+		asked <- err
+	}()
+	_, err = b.Share()
+	require.ErrorIs(t, <-asked, acl.ErrNotSupported)
+	if errors.Is(err, acl.ErrNotSupported) {
+		t.Skip("this CANN version does not share memory: ", err)
+	}
+	require.NoError(t, err)
+}
+
 func TestShareRefusals(t *testing.T) {
 	st := openStream(t)
 	dev := st.Device()
