@@ -63,13 +63,14 @@ func (sc *scope) pooled(op string, q *queue, n int) (*Buffer, error) {
 func (c *chip) newBuffer(m *memory, addr, n uint64) *Buffer {
 	c.primary.retain()
 	m.scope, m.addr, m.size = c.primary, addr, n
-	if m.owner != nil {
-		m.use(m.owner)
-	}
 	b := &Buffer{region: region{mem: m, addr: addr, size: n}}
 	l := leak{bytes: n}
 	if _, ok := m.home.(pooled); ok { // freeing other memory waits for work, or the program may hold a slice of it
 		l.remains = heir(b.region)
+	}
+	// use comes after heir: if Open turns the release of leaks on meanwhile, no buffer is both released and has a last user.
+	if m.owner != nil {
+		m.use(m.owner)
 	}
 	b.open(KindBuffer, l)
 	if m.block != nil && process.stacks.Load() {
