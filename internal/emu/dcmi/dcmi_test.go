@@ -184,3 +184,38 @@ func TestBrokenMemory(t *testing.T) {
 	p.Must(p.thread, "dcmi_get_device_ecc_info", 1, 0, abi.DCMI_DEVICE_TYPE_HBM, rttest.Address(&ecc[0]))
 	require.EqualValues(t, 1, ecc[2], "it was counted")
 }
+
+// TestBrokenMemoryWhileResetting: a reset waits for queued work. An alarm of what begins on the device meanwhile is not
+// ended by the reset, and the work that it waits for leaves none.
+func TestBrokenMemoryWhileResetting(t *testing.T) {
+	p := start(t, machine)
+	p.Must(p.thread, "dcmi_init")
+	broken := &rt.Fault{Code: abi.ACL_ERROR_RT_HBM_MULTI_BIT_ECC_ERROR}
+	for _, again := range []bool{true, false} {
+		p.Must(p.thread, "aclrtSetDevice", 1)
+		gate, reset := make(chan struct{}), make(chan int32)
+		p.Submit(p.thread, p.Stream(p.thread), func() error { <-gate; return broken })
+		go func() { reset <- p.Call(new(rt.Thread), "aclrtResetDevice", 1) }()
+		require.Eventually(t, func() bool {
+			flags, active := new(uint32), new(int32)
+			p.Must(p.thread, "aclrtGetPrimaryCtxState", 1, rttest.Address(flags), rttest.Address(active))
+			return *active == 0
+		}, time.Minute, time.Millisecond)
+		other := new(rt.Thread)
+		var want int32
+		if again {
+			want = 3
+			p.Must(other, "aclrtSetDevice", 1)
+			s := p.Stream(other)
+			p.Submit(other, s, func() error { return broken })
+			require.EqualValues(t, broken.Code, p.Call(other, "aclrtSynchronizeStream", s))
+		}
+		require.Equal(t, want, p.word("dcmi_get_device_health", 1, 0))
+		close(gate)
+		require.Zero(t, <-reset)
+		require.Equal(t, want, p.word("dcmi_get_device_health", 1, 0))
+		if again {
+			p.Must(other, "aclrtResetDevice", 1)
+		}
+	}
+}

@@ -26,10 +26,10 @@ type Device struct {
 	cores    coreLimits
 	events   int
 	satMode  int32
+	alarmed  bool // tasks met errors of memory since the device was reset
 
-	meter   meter
-	broken  atomic.Uint32 // errors of memory that tasks met
-	alarmed atomic.Bool   // since the last of them the device was not reset
+	meter  meter
+	broken atomic.Uint32 // errors of memory that tasks met
 }
 
 // ID returns the device's index among the devices that the process sees.
@@ -102,10 +102,9 @@ func (d *Device) drop(t *Thread, force bool) Code {
 		return 0
 	}
 	c := d.primary
-	d.primary = nil
+	d.primary, d.alarmed = nil, false
 	d.mu.Unlock()
 	c.destroy(!force)
-	d.alarmed.Store(false)
 	if t.Context == c.handle {
 		t.Context = 0
 	}
@@ -117,13 +116,13 @@ func (d *Device) reset(force bool) {
 	d.mu.Lock()
 	d.refs, d.primary = 0, nil
 	clear(d.peers)
-	d.alarmed.Store(false)
 	d.mu.Unlock()
 	for _, c := range d.allContexts() {
 		c.destroy(!force)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.alarmed = false
 	if d.memory != nil {
 		d.memory.close()
 		d.memory = nil

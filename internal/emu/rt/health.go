@@ -90,17 +90,25 @@ func (r *Runtime) Dies() []*Device { return r.dies }
 func (d *Device) Health() (Health, error) {
 	h, err := d.rt.config.Health(d.physical)
 	h.Uncorrected += d.broken.Load()
-	if d.alarmed.Load() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.alarmed {
 		h.Alarm, h.Faults = critical, append(h.Faults, BrokenMemory)
 	}
 	return h, err
 }
 
-// suffer notes a fault of a task that is one of the hardware.
-func (d *Device) suffer(f *Fault) {
-	if f.Code == int32(abi.ACL_ERROR_RT_HBM_MULTI_BIT_ECC_ERROR) {
-		d.broken.Add(1)
-		d.alarmed.Store(true)
+// suffer notes a fault of a task of the context that is one of the hardware. What a reset still waits for raises no
+// alarm: its primary context is the device's no more.
+func (d *Device) suffer(c *Context, f *Fault) {
+	if f.Code != int32(abi.ACL_ERROR_RT_HBM_MULTI_BIT_ECC_ERROR) {
+		return
+	}
+	d.broken.Add(1)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !c.primary || c == d.primary {
+		d.alarmed = true
 	}
 }
 

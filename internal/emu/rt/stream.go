@@ -268,7 +268,7 @@ func (s *Stream) run(task Task, cancel <-chan struct{}) *Fault {
 		return nil
 	}
 	f := FaultOf(task.Name, err)
-	s.ctx.device.suffer(f)
+	s.ctx.device.suffer(s.ctx, f)
 	s.ctx.device.rt.notifyException(s, f)
 	return f
 }
