@@ -3,6 +3,7 @@ package acl
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/goascend/cann/internal/abi"
 )
@@ -11,6 +12,7 @@ import (
 // belongs to the device. Most programs need only the primary context, which a Device is.
 type Context struct {
 	owned
+	mu    sync.Mutex // held while the context is closed and its reference is given back
 	scope *scope
 	dev   *Device
 }
@@ -46,20 +48,28 @@ func (x *Context) CloseContext(ctx context.Context) error {
 	if ctx == nil {
 		return noContext(op)
 	}
-	if x.scope.tryRelease() {
-		if !x.close() { // another Close was first
-			x.scope.retain()
-		}
+	if x.leave() {
 		return nil
 	}
 	failed, cut := x.scope.settle(ctx)
 	if cut {
 		return x.scope.interrupted(op, ctx)
 	}
-	if !x.close() {
+	x.mu.Lock()
+	first := x.close()
+	x.mu.Unlock()
+	if !first {
 		return nil
 	}
 	return errors.Join(failed, x.scope.release())
+}
+
+// leave closes the context if its scope has other users, and so has nothing to wait for. It reports whether
+// the context is closed, by this call or another one.
+func (x *Context) leave() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return !x.isOpen() || x.scope.tryRelease() && x.close()
 }
 
 // settle waits for the work that the end of the context would wait for. Without a bound it leaves the wait to the end.

@@ -335,6 +335,26 @@ func TestCloseContext(t *testing.T) {
 			require.NoError(t, d.CloseContext(t.Context()))
 		}
 	})
+	t.Run("one device twice at once", func(t *testing.T) {
+		kept, err := rt.Device(1)
+		require.NoError(t, err)
+		for range 50000 {
+			d, err := rt.Device(1)
+			require.NoError(t, err)
+			var closing sync.WaitGroup
+			begin := make(chan struct{})
+			for range 2 {
+				closing.Go(func() {
+					<-begin
+					assert.NoError(t, d.Close())
+				})
+			}
+			close(begin)
+			closing.Wait()
+			require.NoError(t, kept.Synchronize(t.Context()), "the other handle keeps the device")
+		}
+		require.NoError(t, kept.Close())
+	})
 	t.Run("what does not wait", func(t *testing.T) {
 		st := acltest.Stream(t, dev)
 		release := hold(t, st)
