@@ -7,7 +7,9 @@
 enum {
 	GEMM_QUANT_ROWS = 8,  /* more rows are multiplied with widened blocks */
 	GEMM_QUANT_UNIT = 32, /* elements of a unit; scales are repeated for each */
-	GEMM_QUANT_STRIP = 2 * GEMM_LANES, /* columns whose scales are gathered at once: a panel of B */
+	GEMM_QUANT_STRIP = 2 * GEMM_LANES, /* columns whose scales lie together: a panel of B */
+	GEMM_QUANT_STRIPS = 64 / GEMM_QUANT_STRIP, /* whose scales are gathered at once: the groups' rows lie so far apart that caches keep few of them */
+	GEMM_QUANT_GROUPS = 16, /* groups that are gathered for one strip before the next one */
 	GEMM_QUANT_DEEP = 1 << 16, /* largest K */
 	GEMM_QUANT_BIAS = VECTOR_BYTES == 32, /* parts of 4 bits have a bias, which sums of A take away */
 	GEMM_QUANT_DEPTH = VECTOR_BYTES == 64 ? GEMM_KC : 64, /* rows of B that pass by at once: half a line of each stays in the caches */
@@ -150,21 +152,26 @@ gemm_quant_across(const int bits, const int rows, int64_t k, const float *x, int
 	}
 }
 
-/* The scales or offsets of a strip of columns: dst has a row of them for each unit, of zeros beyond K. */
+/* Gathers n groups of scales or offsets of a strip of columns for units before end. */
+static void gemm_quant_groups(const struct gemm_matrix *x, int64_t first, int64_t n, int64_t each, int64_t end, int64_t j, int64_t cols, float *dst)
+{
+	float part[GEMM_QUANT_GROUPS * GEMM_QUANT_STRIP];
+	gemm_f32_pack_part(each == 1 ? dst + first * GEMM_QUANT_STRIP : part, 0, cols, n, x->dtype, x->data,
+			   first * x->row.stride + j * x->col.stride, x->col.stride, x->row.stride);
+	for (int64_t u = first * each; each > 1 && u < gemm_min((first + n) * each, end); u++)
+		memcpy(dst + u * GEMM_QUANT_STRIP, part + (u / each - first) * GEMM_QUANT_STRIP, GEMM_QUANT_STRIP * sizeof(float));
+}
+
+/* The scales or offsets of a few strips of columns: for each strip dst has a row for each unit, of zeros beyond K. */
 static void gemm_quant_units(const struct gemm *g, const struct gemm_matrix *x, int64_t j, int64_t cols, float *dst, int64_t units)
 {
-	enum { ROWS = 64 };
-	float part[ROWS * GEMM_QUANT_STRIP];
 	const int64_t groups = (g->k + g->group - 1) / g->group, end = (g->k + GEMM_QUANT_UNIT - 1) / GEMM_QUANT_UNIT;
 	const int64_t each = (gemm_min(g->group, g->k) + GEMM_QUANT_UNIT - 1) / GEMM_QUANT_UNIT;
-	for (int64_t first = 0, n; first < groups; first += n) {
-		n = gemm_min(ROWS, groups - first);
-		gemm_f32_pack_part(each == 1 ? dst + first * GEMM_QUANT_STRIP : part, 0, cols, n, x->dtype, x->data,
-				   first * x->row.stride + j * x->col.stride, x->col.stride, x->row.stride);
-		for (int64_t u = first * each; each > 1 && u < gemm_min((first + n) * each, end); u++)
-			memcpy(dst + u * GEMM_QUANT_STRIP, part + (u / each - first) * GEMM_QUANT_STRIP, GEMM_QUANT_STRIP * sizeof(float));
-	}
-	memset(dst + end * GEMM_QUANT_STRIP, 0, (size_t)((units - end) * GEMM_QUANT_STRIP) * sizeof(float));
+	for (int64_t first = 0; first < groups; first += GEMM_QUANT_GROUPS)
+		for (int64_t i = 0; i < cols; i += GEMM_QUANT_STRIP)
+			gemm_quant_groups(x, first, gemm_min(GEMM_QUANT_GROUPS, groups - first), each, end, j + i, gemm_min(GEMM_QUANT_STRIP, cols - i), dst + i * units);
+	for (int64_t i = 0; i < cols; i += GEMM_QUANT_STRIP)
+		memset(dst + i * units + end * GEMM_QUANT_STRIP, 0, (size_t)((units - end) * GEMM_QUANT_STRIP) * sizeof(float));
 }
 
 /* The rows of A, of which x has a row of x_row floats each, and the sums of their units. */
@@ -242,12 +249,15 @@ static void gemm_quant_rows_along(const struct gemm *g, const char *data, int64_
 {
 	const int bits = g->b.dtype == DTYPE_INT4 ? 4 : 8;
 	const int64_t units = x->units, b_col = g->b.col.stride * bits / 8;
-	float *scale = scratch, *offset = scale + GEMM_QUANT_STRIP * units;
+	enum { COLUMNS = GEMM_QUANT_STRIPS * GEMM_QUANT_STRIP };
 	for (int64_t j0 = n0; j0 < n1; j0 += GEMM_QUANT_STRIP) {
-		const int64_t strip = gemm_min(GEMM_QUANT_STRIP, n1 - j0);
-		gemm_quant_units(g, &g->scale, j0, strip, scale, units);
-		if (g->offset.data != NULL)
-			gemm_quant_units(g, &g->offset, j0, strip, offset, units);
+		const int64_t strip = gemm_min(GEMM_QUANT_STRIP, n1 - j0), turn = (j0 - n0) % COLUMNS;
+		float *scale = scratch + turn * units, *offset = scale + COLUMNS * units;
+		if (turn == 0) {
+			gemm_quant_units(g, &g->scale, j0, gemm_min(COLUMNS, n1 - j0), scale, units);
+			if (g->offset.data != NULL)
+				gemm_quant_units(g, &g->offset, j0, gemm_min(COLUMNS, n1 - j0), offset, units);
+		}
 		for (int64_t j = 0, cols; j < strip; j += cols) {
 			cols = strip - j >= 4 ? 4 : 1;
 			for (int64_t r = 0; r < rows; r += 2) {
