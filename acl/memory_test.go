@@ -318,7 +318,7 @@ func TestSlotsOfClosingContext(t *testing.T) {
 	st := acltest.Stream(t, dev)
 	b := malloc(t, dev, 64)
 	value := make([]byte, 64)
-	for _, ctx := range []context.Context{t.Context(), background} {
+	for round := range 200 {
 		x, err := dev.NewContext()
 		require.NoError(t, err)
 		other, err := x.NewStream()
@@ -327,10 +327,16 @@ func TestSlotsOfClosingContext(t *testing.T) {
 		for range 32 { // all slots for short copies
 			require.NoError(t, acl.CopyToDevice(background, other, b, value))
 		}
+		ctx, waiting := background, make(chan struct{})
+		if round%2 == 0 { // the copy asks at intervals, and its second question may come after the end of the context
+			ctx = &asked{Context: t.Context(), f: func() { close(waiting) }}
+		} else {
+			close(waiting)
+		}
 		copied, closed := make(chan error), make(chan error)
 		go func() { copied <- acl.CopyToDevice(ctx, st, b, value) }()
 		go func() { closed <- errors.Join(other.Close(), x.Close()) }()
-		time.Sleep(100 * time.Millisecond) // the copy asks at long intervals then
+		<-waiting
 		release()
 		require.NoError(t, <-closed)
 		require.NoError(t, <-copied)

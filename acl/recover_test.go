@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -120,12 +119,21 @@ func TestRecoverAll(t *testing.T) {
 // TestRecoverWhileStreamsClose: streams that are closed while Recover waits for another one are not asked any more.
 func TestRecoverWhileStreamsClose(t *testing.T) {
 	dev := acltest.Device(t, acltest.Open(t), 0)
-	for _, ctx := range []context.Context{t.Context(), context.Background()} {
+	for round := range 100 {
+		ctx, waiting := background, make(chan struct{})
+		if round%2 == 0 {
+			ctx = &asked{Context: t.Context(), f: func() { close(waiting) }}
+		} else {
+			close(waiting)
+		}
 		var busy, idle []*acl.Stream
 		for range 4 {
 			st, err := dev.NewStream()
 			require.NoError(t, err)
-			busy, idle = append(busy, acltest.Stream(t, dev)), append(idle, st)
+			idle = append(idle, st)
+			st, err = dev.NewStream()
+			require.NoError(t, err)
+			busy = append(busy, st)
 		}
 		var release []func()
 		for _, st := range busy {
@@ -136,7 +144,7 @@ func TestRecoverWhileStreamsClose(t *testing.T) {
 			_, err := dev.Recover(ctx)
 			recovered <- err
 		}()
-		time.Sleep(5 * time.Millisecond)
+		<-waiting
 		for _, st := range idle {
 			require.NoError(t, st.Close())
 		}
@@ -144,6 +152,9 @@ func TestRecoverWhileStreamsClose(t *testing.T) {
 			f()
 		}
 		require.NoError(t, <-recovered)
+		for _, st := range busy {
+			require.NoError(t, st.Close())
+		}
 	}
 }
 
