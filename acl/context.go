@@ -53,13 +53,13 @@ func (x *Context) CloseContext(ctx context.Context) error {
 	}
 	failed, cut := x.scope.settle(ctx)
 	if cut {
-		return x.scope.interrupted(op, ctx)
+		return errors.Join(failed, x.scope.interrupted(op, ctx))
 	}
 	x.mu.Lock()
 	first := x.close()
 	x.mu.Unlock()
 	if !first {
-		return nil
+		return failed
 	}
 	return errors.Join(failed, x.scope.release())
 }

@@ -115,7 +115,7 @@ func (g *Graph) CloseContext(ctx context.Context) error {
 	}
 	failed, err := g.rec.settle(op, ctx)
 	if err != nil || !g.close() {
-		return err
+		return errors.Join(failed, err)
 	}
 	return errors.Join(failed, g.rec.end())
 }
@@ -132,11 +132,11 @@ func (r *recording) settle(op string, ctx context.Context) (failed, err error) {
 			continue
 		}
 		if q.seat.Load() != nil {
-			return nil, q.refuse(op, ErrCapture, "the stream of a replay is capturing, and cannot be waited for")
+			return errors.Join(errs...), q.refuse(op, ErrCapture, "the stream of a replay is capturing, and cannot be waited for")
 		}
 		cut, err := q.wait(ctx)
 		if cut {
-			return nil, q.interrupted(op, ctx)
+			return errors.Join(errs...), q.interrupted(op, ctx)
 		}
 		errs = append(errs, q.faulty(err))
 	}

@@ -2,6 +2,7 @@ package acl_test
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"slices"
 	"strings"
@@ -238,6 +239,16 @@ type contextCloser interface {
 	CloseContext(context.Context) error
 }
 
+// waitIdle waits for the stream's work, and does not take what failed in it.
+func waitIdle(t testing.TB, st *acl.Stream) {
+	t.Helper()
+	for idle := false; !idle; {
+		var err error
+		idle, err = st.Query()
+		require.NoError(t, err)
+	}
+}
+
 // TestCloseContext: Close that waits ends with its context, and can be called again.
 func TestCloseContext(t *testing.T) {
 	rt := acltest.Open(t)
@@ -299,6 +310,48 @@ func TestCloseContext(t *testing.T) {
 			require.NoError(t, c.Close())
 		})
 	}
+	for name, open := range map[string]func(t *testing.T, failing, held *acl.Stream) contextCloser{
+		"device buffer": func(t *testing.T, failing, held *acl.Stream) contextCloser {
+			b, err := dev.MallocDirect(64, acl.HugeFirst)
+			require.NoError(t, err)
+			require.NoError(t, errors.Join(failing.Memset(b, 0, 64), held.Memset(b, 0, 64)))
+			return b
+		},
+		"graph": func(t *testing.T, failing, held *acl.Stream) contextCloser {
+			x := tensors(t, failing, 3, 5)
+			g, err := failing.Capture(background, acl.CaptureThreadLocal, func() error { return add(failing, x[0], x[1], x[2]) })
+			require.NoError(t, err)
+			require.NoError(t, errors.Join(g.Replay(failing), g.Replay(held)))
+			return g
+		},
+	} {
+		t.Run(name+" of work that failed", func(t *testing.T) {
+			failing, held := acltest.Stream(t, dev), acltest.Stream(t, dev)
+			release := hold(t, held)
+			c := open(t, failing, held)
+			require.NoError(t, launchAtNothing(t, failing))
+			waitIdle(t, failing)
+			ctx, cancel := context.WithCancel(background)
+			cancel()
+			err := c.CloseContext(ctx)
+			require.ErrorIs(t, err, context.Canceled)
+			require.ErrorIs(t, err, acl.ErrKernel, "CANN tells of it once")
+			release()
+			require.NoError(t, c.Close())
+		})
+	}
+	t.Run("device of work that failed", func(t *testing.T) {
+		d, err := rt.Device(1)
+		require.NoError(t, err)
+		st, err := d.DefaultStream()
+		require.NoError(t, err)
+		require.NoError(t, launchAtNothing(t, st))
+		waitIdle(t, st)
+		ctx, cancel := context.WithCancel(background)
+		cancel()
+		require.ErrorIs(t, d.CloseContext(ctx), acl.ErrKernel)
+		require.NoError(t, d.Close())
+	})
 	t.Run("two devices at once", func(t *testing.T) {
 		devs := make([]*acl.Device, 2)
 		for i := range devs {

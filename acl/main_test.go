@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"os"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -83,4 +84,16 @@ func requireError(t testing.TB, err error, group error, code acl.Code) *acl.Erro
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, code, e.Code, "%v", err)
 	return e
+}
+
+// asked is a context that calls a function when it is first asked for its channel, as a wait does when it begins.
+type asked struct {
+	context.Context
+	once sync.Once
+	f    func()
+}
+
+func (a *asked) Done() <-chan struct{} {
+	a.once.Do(a.f)
+	return a.Context.Done()
 }

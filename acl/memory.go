@@ -146,7 +146,8 @@ func waitUsers(m *memory) error {
 // never waits.
 func (region) idle() bool { return true }
 
-// settle waits, at most until ctx ends, for the work that end would wait for.
+// settle waits, at most until ctx ends, for the work that end would wait for. What failed in it is told also if ctx ended:
+// CANN tells of it once.
 func (r region) settle(ctx context.Context) (failed error, interrupted bool) {
 	if _, ok := r.mem.home.(pooled); ok {
 		return nil, false
@@ -155,7 +156,7 @@ func (r region) settle(ctx context.Context) (failed error, interrupted bool) {
 	for _, q := range r.mem.others() {
 		cut, err := q.wait(ctx)
 		if cut {
-			return nil, true
+			return errors.Join(errs...), true
 		}
 		errs = append(errs, q.faulty(err))
 	}
@@ -200,11 +201,11 @@ func (o *owned) closeRegion(ctx context.Context, op string, r region) error {
 	if ctx.Done() != nil {
 		var cut bool
 		if failed, cut = r.settle(ctx); cut {
-			return r.mem.scope.interrupted(op, ctx)
+			return errors.Join(failed, r.mem.scope.interrupted(op, ctx))
 		}
 	}
 	if !o.close() {
-		return nil
+		return failed
 	}
 	return errors.Join(failed, r.end())
 }
