@@ -70,8 +70,8 @@ type Node struct {
 
 // Source tells where the rules of an operator come from.
 type Source struct {
-	Repository, Commit, Path string
-	Lost                     int // refusals of the source that the rules do not have, or only in part
+	Repository, Commit, Folder string
+	Lost                       int // refusals of the source that the rules do not have, or only in part
 }
 
 // entry is the text of an operator's rules.
@@ -128,7 +128,7 @@ func split(repository, text string) map[string]entry {
 	for rest != "" {
 		line, after, _ := strings.Cut(rest, "\n")
 		rest = after
-		name, path, ok := strings.Cut(line, " ")
+		name, folder, ok := strings.Cut(line, " ")
 		if !ok || name == "" || name == "#" {
 			continue
 		}
@@ -141,9 +141,9 @@ func split(repository, text string) map[string]entry {
 			}
 			end += n + 1
 		}
-		path, lost, _ := strings.Cut(path, " ")
+		folder, lost, _ := strings.Cut(folder, " ")
 		n, _ := strconv.Atoi(lost)
-		out[name] = entry{Source{repository, commit, path, n}, rest[:end]}
+		out[name] = entry{Source{repository, commit, folder, n}, rest[:end]}
 		rest = rest[end:]
 	}
 	return out

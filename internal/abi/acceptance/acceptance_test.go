@@ -66,7 +66,7 @@ func TestRulesOfAbs(t *testing.T) {
 	source, ok := SourceOf("Abs")
 	require.True(t, ok)
 	assert.Equal(t, "ops-math", source.Repository)
-	assert.Equal(t, "math/abs/op_api/aclnn_abs.cpp", source.Path)
+	assert.Equal(t, "math/abs", source.Folder)
 	assert.Len(t, source.Commit, 40)
 	_, ok = SourceOf("NoSuchOperator")
 	assert.False(t, ok)

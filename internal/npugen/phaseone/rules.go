@@ -205,12 +205,18 @@ func joinRules(merged, rules []Rule, letter byte) []Rule {
 	return out
 }
 
+// folder returns the operator's folder, in whose op_api or op_host/op_api its source lies.
+func folder(source string) string {
+	dir, _, _ := strings.Cut(source, "/op_api/")
+	return strings.TrimSuffix(dir, "/op_host")
+}
+
 // Text returns the table of a repository's rules.
 func Text(r *Repository, operators []Operator) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n# What phase one of the operators of %s refuses, in its order. Made by `npugen phaseone`; see package\n# acceptance for the grammar.\n", r.Commit, r.Name)
 	for _, o := range operators {
-		fmt.Fprintf(&b, "%s %s", o.Name, o.Path)
+		fmt.Fprintf(&b, "%s %s", o.Name, folder(o.Path))
 		if o.Lost > 0 {
 			fmt.Fprintf(&b, " %d", o.Lost)
 		}
