@@ -7,9 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/goascend/cann/cshim"
+	"github.com/goascend/cann/internal/logging"
 )
 
 // leak describes an object that was collected without Close. It must not lead to
@@ -51,7 +52,7 @@ func (l leak) made() leak {
 // found reports the leak and has the remains ended.
 func (l leak) found() {
 	if log := process.log.Load(); log != nil {
-		l.report(log)
+		l.report(*log)
 	} else if cshim.Emulated && !process.quiet.Load() && !process.printed.Swap(true) {
 		fmt.Fprintln(os.Stderr, l)
 	}
@@ -60,15 +61,15 @@ func (l leak) found() {
 	}
 }
 
-func (l leak) report(log *zap.Logger) {
-	fields := []zap.Field{zap.Stringer("kind", l.kind), zap.Bool("released", l.remains != nil)}
+func (l leak) report(log Logger) {
+	fields := []zapcore.Field{logging.Stringer("kind", l.kind), logging.Bool("released", l.remains != nil)}
 	if l.bytes > 0 {
-		fields = append(fields, zap.Uint64("bytes", l.bytes))
+		fields = append(fields, logging.Uint64("bytes", l.bytes))
 	}
 	if l.stack != nil {
-		fields = append(fields, zap.ByteString("made", l.stack))
+		fields = append(fields, logging.String("made", string(l.stack)))
 	}
-	log.Error("acl: an object was collected without Close", fields...)
+	log.Check(zapcore.ErrorLevel, "acl: an object was collected without Close").Write(fields...)
 }
 
 // String is the text for standard error.
@@ -156,6 +157,7 @@ func (l leak) end() {
 	err := l.remains.end()
 	live[l.kind].Add(-1)
 	if log := process.log.Load(); err != nil && log != nil {
-		log.Error("acl: an object that was collected could not be released cleanly", zap.Stringer("kind", l.kind), zap.Error(err))
+		(*log).Check(zapcore.ErrorLevel, "acl: an object that was collected could not be released cleanly").
+			Write(logging.Stringer("kind", l.kind), logging.Error(err))
 	}
 }

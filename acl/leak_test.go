@@ -30,7 +30,7 @@ func observed(t *testing.T, cfg acl.Config) (*acl.Runtime, *observer.ObservedLog
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		assert.NoError(t, rt.Close())
-		acl.WithLogger(nil)()
+		acl.WithLogger((*zap.Logger)(nil))() // no logger, as with nil itself
 	})
 	return rt, logs
 }

@@ -17,7 +17,7 @@ var refusals = []error{acl.ErrInvalidArgument, acl.ErrClosed}
 // TestNil: objects that nothing has made, and nil parameters, give errors and no panics.
 func TestNil(t *testing.T) {
 	nils.Complete(t, ".", "AddressRange", "Allocator", "Arena", "Buffer", "Condition", "Context", "CopyFromDevice", "CopyToDevice", "Device", "Error",
-		"Event", "Graph", "HostBuffer", "Observe", "Physical", "Profile", "Runtime", "Slice", "Stream", "WithLogger")
+		"Event", "Graph", "HostBuffer", "Observe", "Physical", "Profile", "Runtime", "Slice", "Stream")
 	nils.Receivers(t, refusals,
 		(*acl.AddressRange)(nil), (*acl.Physical)(nil), new(acl.AddressRange), new(acl.Physical), (*acl.Allocator)(nil), (*acl.Arena)(nil), (*acl.Buffer)(nil), (*acl.Context)(nil), (*acl.Event)(nil),
 		(*acl.Graph)(nil), (*acl.HostBuffer)(nil), (*acl.Runtime)(nil), (*acl.Stream)(nil),

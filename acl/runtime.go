@@ -6,10 +6,11 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/goascend/cann/cshim"
 	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/logging"
 )
 
 // Config says how the process uses CANN. The zero value is the usual one. What one Open
@@ -45,15 +46,31 @@ type Config struct {
 // Option is an argument of Open that is an object, such as a logger.
 type Option func()
 
+// Logger is what packages acl and ops use of a logger of package zap (go.uber.org/zap): every
+// *zap.Logger is one.
+type Logger interface {
+	// Check returns the entry to write, or nil if entries of the level are not logged.
+	Check(level zapcore.Level, message string) *zapcore.CheckedEntry
+}
+
 // WithLogger gives the package a logger, for the whole process. It gets leaks and the failures
-// that no call can return. A log/slog handler is made a logger by package acl/slogzap.
-func WithLogger(log *zap.Logger) Option { return func() { process.log.Store(log) } }
+// that no call can return. Nil takes the logger away. A log/slog handler is made a logger by
+// package acl/slogzap.
+func WithLogger(log Logger) Option {
+	return func() {
+		if logging.Nil(log) {
+			process.log.Store(nil)
+			return
+		}
+		process.log.Store(&log)
+	}
+}
 
 // process is the state that CANN has once per process.
 var process processState
 
 type processState struct {
-	log       atomic.Pointer[zap.Logger]
+	log       atomic.Pointer[Logger]
 	stacks    atomic.Bool
 	quiet     atomic.Bool
 	printed   atomic.Bool // the leak that is printed without a logger

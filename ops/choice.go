@@ -6,9 +6,10 @@ import (
 	"maps"
 	"sync/atomic"
 
-	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/internal/logging"
 )
 
 // choiceLimit is how many choices an operator keeps.
@@ -95,13 +96,13 @@ const logLimit = 1024
 // decisionLog logs each decision once, even if the choice was dropped and is made again.
 type decisionLog[K comparable] struct {
 	operator string
-	to       *zap.Logger
+	to       acl.Logger
 	epoch    uint64 // of the registry, in which keys were logged
 	keys     map[K]struct{}
 }
 
 func (l *decisionLog[K]) write(epoch uint64, key K, e Explanation) {
-	line := l.to.Check(zap.InfoLevel, "kernel chosen")
+	line := l.to.Check(zapcore.InfoLevel, "kernel chosen")
 	if line == nil {
 		return
 	}
@@ -113,8 +114,9 @@ func (l *decisionLog[K]) write(epoch uint64, key K, e Explanation) {
 	}
 	l.keys[key] = struct{}{}
 	if len(l.keys) > logLimit {
-		l.to.Warn("no more choices of kernels are logged: the arguments change with every call", zap.String("operator", l.operator))
+		l.to.Check(zapcore.WarnLevel, "no more choices of kernels are logged: the arguments change with every call").
+			Write(logging.String("operator", l.operator))
 		return
 	}
-	line.Write(zap.String("operator", l.operator), zap.Stringer("decision", e), zap.String("key", fmt.Sprintf("%+v", key)))
+	line.Write(logging.String("operator", l.operator), logging.Stringer("decision", e), logging.String("key", fmt.Sprintf("%+v", key)))
 }

@@ -188,6 +188,16 @@ func TestExplain(t *testing.T) {
 	require.Empty(t, even.ran+odd.ran, "nothing ran")
 }
 
+// TestNilLogger: without a logger a choice is logged nowhere.
+func TestNilLogger(t *testing.T) {
+	for name, log := range map[string]acl.Logger{"nil": nil, "nil pointer": (*zap.Logger)(nil)} {
+		t.Run(name, func(t *testing.T) {
+			_, o := toy(t, WithLogger(log))
+			runs(t, o, 1)
+		})
+	}
+}
+
 // TestCaching counts how often kernels are asked and how many lines are logged.
 func TestCaching(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)

@@ -5,17 +5,16 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"go.uber.org/zap"
-
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/internal/logging"
 	"github.com/goascend/cann/ops/mask"
 )
 
 // Registry holds the operators of one environment. Make one per device, or share one among
 // devices of the same kind; it is safe for concurrent use. Close it before the devices.
 type Registry struct {
-	log   *zap.Logger
+	log   acl.Logger
 	epoch atomic.Uint64 // incremented when the environment changes
 	mu    sync.Mutex
 	env   Env
@@ -72,13 +71,13 @@ type Option func(*Registry)
 
 // WithLogger logs each choice of a kernel once, with the key of the arguments; after 1024 choices
 // of an operator it logs a warning and stops. Choices are logged again after a change of the
-// environment or of the operator's kernels. Without this option nothing is logged.
-func WithLogger(log *zap.Logger) Option { return func(r *Registry) { r.log = log } }
+// environment or of the operator's kernels. Without this option, or with nil, nothing is logged.
+func WithLogger(log acl.Logger) Option { return func(r *Registry) { r.log = logging.OrNop(log) } }
 
 // NewRegistry makes the operators for an environment. It fails when the environment
 // variable CANN_OPS_<OPERATOR> names a kernel that does not exist.
 func NewRegistry(env Env, options ...Option) (*Registry, error) {
-	r := &Registry{log: zap.NewNop(), env: env}
+	r := &Registry{log: logging.Nop{}, env: env}
 	for _, o := range options {
 		o(r)
 	}

@@ -59,3 +59,16 @@ func TestProgramsImportNothingInternal(t *testing.T) {
 		assert.NotContains(t, line, modulePath+"/internal/")
 	}
 }
+
+// TestLibraryLeavesTheWebOut: a program that has no use for net/http does not compile it, which would double the
+// time of its first build. Package slogzap makes loggers of package zap, which imports it.
+func TestLibraryLeavesTheWebOut(t *testing.T) {
+	for _, p := range public(t) {
+		if strings.Contains(p, "/examples/") || strings.HasSuffix(p, "/slogzap") {
+			continue
+		}
+		deps := strings.Fields(command(t, repository(t), nil, "go", "list", "-deps", "-tags", "emu", p))
+		require.NotEmpty(t, deps)
+		assert.NotContains(t, deps, "net/http", p)
+	}
+}

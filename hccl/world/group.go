@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/goascend/cann/internal/handshake"
 )
 
@@ -28,7 +26,7 @@ type Group struct {
 	name       string
 	rank, size int
 	maxMessage int
-	logger     *zap.Logger
+	logger     Logger
 	secret     []byte
 
 	links []*handshake.Conn // rank 0: by rank, nil at 0; other ranks: one link, to rank 0

@@ -1,16 +1,27 @@
 package world
 
-import "go.uber.org/zap"
+import (
+	"go.uber.org/zap/zapcore"
+
+	"github.com/goascend/cann/internal/logging"
+)
+
+// Logger is what the package uses of a logger of package zap (go.uber.org/zap): every *zap.Logger
+// is one.
+type Logger interface {
+	// Check returns the entry to write, or nil if entries of the level are not logged.
+	Check(level zapcore.Level, message string) *zapcore.CheckedEntry
+}
 
 // Option is an optional setting of Join, LocalGroups and StartWatchdog.
 type Option func(*options)
 
-type options struct{ log *zap.Logger }
+type options struct{ log Logger }
 
 // WithLogger sets a logger. A group logs the connections that it rejects, and a watchdog logs the
 // faults that it passes to OnFault. Without a logger, or with nil, nothing is logged. Package
 // acl/slogzap converts a log/slog handler to such a logger.
-func WithLogger(log *zap.Logger) Option { return func(o *options) { o.log = log } }
+func WithLogger(log Logger) Option { return func(o *options) { o.log = log } }
 
 func choose(all []Option) options {
 	var o options
@@ -19,8 +30,6 @@ func choose(all []Option) options {
 			set(&o)
 		}
 	}
-	if o.log == nil {
-		o.log = zap.NewNop()
-	}
+	o.log = logging.OrNop(o.log)
 	return o
 }

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"syscall"
 	"time"
 
-	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
 	"github.com/goascend/cann/internal/handshake"
+	"github.com/goascend/cann/internal/logging"
 )
 
 // The pause between two attempts to dial rank 0, while it does not listen yet or turns this rank away
@@ -152,16 +153,33 @@ func (g *Group) host(ctx context.Context, address string, ln net.Listener) error
 // turnedAway returns a function that logs the connections that the rendezvous refuses, the first ten
 // of a second and then every hundredth.
 func (g *Group) turnedAway() func(from net.Addr, err error) {
-	log := g.logger.WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core {
-		return zapcore.NewSamplerWithOptions(c, time.Second, 10, 100)
-	}))
+	var each rare
 	return func(from net.Addr, err error) {
-		if from == nil {
-			log.Warn("world: rendezvous cannot accept connections for a while", zap.Error(err))
-			return
+		switch {
+		case !each.passes(time.Now()):
+		case from == nil:
+			g.logger.Check(zapcore.WarnLevel, "world: rendezvous cannot accept connections for a while").Write(logging.Error(err))
+		default:
+			g.logger.Check(zapcore.WarnLevel, "world: rendezvous turned a connection away").Write(logging.Stringer("from", from), logging.Error(err))
 		}
-		log.Warn("world: rendezvous turned a connection away", zap.Stringer("from", from), zap.Error(err))
 	}
+}
+
+// rare lets the first ten events of a second pass, and then every hundredth.
+type rare struct {
+	mu     sync.Mutex
+	second time.Time // its beginning
+	events int
+}
+
+func (r *rare) passes(now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now.Sub(r.second) >= time.Second {
+		r.second, r.events = now, 0
+	}
+	r.events++
+	return r.events <= 10 || r.events%100 == 0
 }
 
 // acceptUntil waits for the next member, until the given time if that is not zero.

@@ -11,9 +11,10 @@ import (
 	"sync"
 	"time"
 
-	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/goascend/cann/internal/class"
+	"github.com/goascend/cann/internal/logging"
 )
 
 // Progress describes how far a rank is in a communicator.
@@ -124,7 +125,7 @@ type WatchdogConfig struct {
 type Watchdog struct {
 	group  *Group
 	config WatchdogConfig
-	log    *zap.Logger
+	log    Logger
 	cancel context.CancelFunc // ends an exchange that takes too long at Close
 	stop   chan struct{}
 	once   sync.Once
@@ -307,7 +308,7 @@ func (w *Watchdog) report(key string, err error) {
 		return
 	}
 	w.seen[key] = true
-	w.log.Error("world: watchdog", zap.Error(err))
+	w.log.Check(zapcore.ErrorLevel, "world: watchdog").Write(logging.Error(err))
 	if w.config.OnFault != nil {
 		w.config.OnFault(err)
 	}

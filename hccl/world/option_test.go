@@ -1,0 +1,36 @@
+package world
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+func TestNilLogger(t *testing.T) {
+	for name, set := range map[string][]Option{"none": nil, "nil": {WithLogger(nil)}, "nil pointer": {WithLogger((*zap.Logger)(nil))}} {
+		t.Run(name, func(t *testing.T) {
+			assert.Nil(t, choose(set).log.Check(zapcore.ErrorLevel, "text"))
+		})
+	}
+}
+
+// TestRare counts which events of a flood are logged.
+func TestRare(t *testing.T) {
+	var each rare
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	passed := func(events int, at time.Time) (n int) {
+		for range events {
+			if each.passes(at) {
+				n++
+			}
+		}
+		return n
+	}
+	assert.Equal(t, 10, passed(99, at))
+	assert.Equal(t, 1, passed(1, at.Add(time.Second-1)), "the hundredth of the second")
+	assert.Equal(t, 0, passed(99, at.Add(time.Second-1)))
+	assert.Equal(t, 12, passed(250, at.Add(time.Second)), "another second")
+}
