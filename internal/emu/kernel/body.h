@@ -47,6 +47,9 @@ const struct kernel_table KERNEL_TABLE = {
 	.swiglu = swiglu_,
 	.swiglu_grad = swiglu_grad_,
 	.fourier = fourier_,
+#if VECTOR_BYTES >= 32
+	.gemm_pack = gemm_pack,
+#endif
 	.gemm = gemm,
 	.attention_forward = attention_forward,
 	.attention_backward = attention_backward,

@@ -7,6 +7,7 @@ package kernel
 #include "kernel.h"
 
 static void run_gemm(const struct gemm *g, int64_t lo, int64_t hi, void *scratch) { kernels->gemm(g, lo, hi, scratch); }
+static void pack_gemm(struct gemm *g, void *scratch) { if (kernels->gemm_pack) kernels->gemm_pack(g, scratch); }
 static int gemm_rows(void) { return kernels->gemm_rows; }
 */
 import "C"
@@ -64,6 +65,11 @@ func Gemm(p Product) error {
 	}
 	tiles := tile(&g)
 	work := 2 * float64(g.tile_m) * float64(g.tile_n) * float64(max(g.k, 1))
+	if p.quant != nil {
+		s := workScratch.get()
+		defer workScratch.put(s)
+		C.pack_gemm(&g, s)
+	}
 	// Starting a thread pays off from about a quarter of a million operations.
 	grain := int64(max(1, float64(1<<18)/work))
 	if tiles < 2*grain {

@@ -37,6 +37,7 @@ struct gemm {
 	 * matrices. Without offset.data offsets are 0. */
 	struct gemm_matrix scale, offset;
 	int64_t group;
+	float *packed; /* rows of A as tiles of few rows with such a b read them, or NULL if each tile packs its own */
 };
 
 enum {

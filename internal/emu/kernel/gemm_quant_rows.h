@@ -204,14 +204,16 @@ static inline __attribute__((always_inline)) void gemm_quant_parts(const int64_t
 		vstore(to + GEMM_LANES * count, bias);
 }
 
-/* Packs rows of A, in the order of the parts of B if they run along k, and sums their units. Reports whether the sums
- * are finite, which those that parts of B with a bias are multiplied by have to be. */
+/* Packs rows of A, in the order of the parts of B if they run along k, and sums their units if anything is added to B.
+ * Reports whether products with parts of B stay finite that have a bias or are times 16 to some power. */
 static inline __attribute__((always_inline)) int
 gemm_quant_pack(const struct gemm *g, const struct gemm_at *at, int64_t m0, int64_t rows, const struct gemm_quant_x *x, const int64_t count)
 {
 	const int64_t step = GEMM_LANES * count;
-	const int biased = GEMM_QUANT_BIAS && g->b.dtype == DTYPE_INT4, sums = biased || g->offset.data != NULL;
-	float block[GEMM_QUANT_ROWS * GEMM_KC], check = 0;
+	const int biased = GEMM_QUANT_BIAS && g->b.dtype == DTYPE_INT4, sums = (biased && count == 1) || g->offset.data != NULL;
+	const float most = count == 1 ? 0x1p34f : 0x1p9f; /* of a product and of the sum of a unit, or of GEMM_QUANT_DEPTH rows */
+	float block[GEMM_QUANT_ROWS * GEMM_KC];
+	vf32 check = {0};
 	memset(x->x, 0, (size_t)(rows * x->x_row) * sizeof(float));
 	for (int64_t k0 = 0; k0 < g->k; k0 += GEMM_KC) {
 		const int64_t k = gemm_min(GEMM_KC, g->k - k0);
@@ -222,16 +224,17 @@ gemm_quant_pack(const struct gemm *g, const struct gemm_at *at, int64_t m0, int6
 			for (int64_t p = 0; p < k; p += step)
 				gemm_quant_parts(count, biased && count == 8, from + p,
 						 x->x + r * x->x_row + (k0 + p) / step * (step + (biased && count == 8 ? GEMM_LANES : 0)));
+			for (int64_t p = 0; p < k && biased; p += GEMM_LANES)
+				check += vload(from + p) * most * 0;
 			for (int64_t p = 0; p < k && sums; p += GEMM_QUANT_UNIT) {
 				vf32 sum = {0};
 				for (int64_t q = p; q < p + GEMM_QUANT_UNIT; q += GEMM_LANES)
 					sum += vload(from + q);
 				x->sums[r * x->units + (k0 + p) / GEMM_QUANT_UNIT] = gemm_quant_sum(sum);
-				check += gemm_quant_sum(sum) * 0;
 			}
 		}
 	}
-	return !biased || check == 0;
+	return gemm_quant_sum(check) == 0;
 }
 
 #define GEMM_QUANT_CASES(call)                                                                                         \
@@ -332,18 +335,39 @@ static int gemm_quant_by_rows(const struct gemm *g, int64_t rows)
 	return rows <= GEMM_QUANT_ROWS && g->k <= GEMM_QUANT_DEEP && (g->group % GEMM_QUANT_UNIT == 0 || g->group >= g->k);
 }
 
+/* The place of packed rows of A. */
+static struct gemm_quant_x gemm_quant_place(const struct gemm *g, int64_t rows, float *place)
+{
+	const int64_t units = (g->k + 127) / 128 * 4, x_row = (GEMM_QUANT_UNIT + 4) * units;
+	return (struct gemm_quant_x){.x = place, .sums = place + rows * x_row, .x_row = x_row, .units = units};
+}
+
+static int gemm_quant_pack_rows(const struct gemm *g, const struct gemm_at *at, int64_t m0, int64_t rows, const struct gemm_quant_x *x)
+{
+	memset(x->sums, 0, (size_t)(rows * x->units) * sizeof(float));
+	if (g->b.row.stride != 1)
+		return gemm_quant_pack(g, at, m0, rows, x, 1);
+	return g->b.dtype == DTYPE_INT4 ? gemm_quant_pack(g, at, m0, rows, x, 8) : gemm_quant_pack(g, at, m0, rows, x, 4);
+}
+
+/* Packs A once for all tiles. */
+static void gemm_pack(struct gemm *g, char *scratch)
+{
+	const struct gemm_at at = {.a = g->a.data};
+	const struct gemm_quant_x x = gemm_quant_place(g, g->m, (float *)scratch);
+	if (g->group > 0 && g->batch_rank == 0 && gemm_quant_by_rows(g, g->m) && gemm_quant_pack_rows(g, &at, 0, g->m, &x))
+		g->packed = x.x;
+}
+
 /* out[rows×GEMM_TILE_N] = the sums of rows [m0, m1) and columns [n0, n1). Reports whether it could compute them. */
 static int gemm_quant_rows(const struct gemm *g, const struct gemm_at *at, int64_t m0, int64_t m1, int64_t n0, int64_t n1, float *out, float *scratch)
 {
-	const int64_t rows = m1 - m0, count = g->b.dtype == DTYPE_INT4 ? 8 : 4, along = g->b.row.stride == 1;
-	const int64_t units = (g->k + 127) / 128 * 4;
-	struct gemm_quant_x x = {.x = scratch, .x_row = (GEMM_QUANT_UNIT + 4) * units, .units = units};
-	x.sums = x.x + rows * x.x_row;
-	memset(x.sums, 0, (size_t)(rows * units) * sizeof(float));
-	if (!(!along ? gemm_quant_pack(g, at, m0, rows, &x, 1) : count == 8 ? gemm_quant_pack(g, at, m0, rows, &x, 8) : gemm_quant_pack(g, at, m0, rows, &x, 4)))
+	const int64_t rows = m1 - m0;
+	const struct gemm_quant_x x = gemm_quant_place(g, rows, g->packed ? g->packed : scratch);
+	if (!g->packed && !gemm_quant_pack_rows(g, at, m0, rows, &x))
 		return 0;
-	if (along)
-		gemm_quant_rows_along(g, at->b, rows, n0, n1, &x, out, x.sums + rows * units);
+	if (g->b.row.stride == 1)
+		gemm_quant_rows_along(g, at->b, rows, n0, n1, &x, out, g->packed ? scratch : x.sums + rows * x.units);
 	else
 		gemm_quant_rows_across(g, at->b, rows, n0, n1, &x, out);
 	return 1;

@@ -140,6 +140,25 @@ func TestQuantWeightOfInfinity(t *testing.T) {
 	})
 }
 
+// TestQuantWeightOfLargeNumbers checks that what is added to the elements of int4 on the way makes nothing infinite.
+func TestQuantWeightOfLargeNumbers(t *testing.T) {
+	kerneltest.EachVariant(t, func(t *testing.T) {
+		for _, layout := range []kerneltest.Layout{kerneltest.Contiguous, kerneltest.Transposed} {
+			for _, large := range []float64{0x1p90, -0x1p105, 0x1p124} {
+				q := quantised{m: 1, k: 96, n: 40, group: 32, bits: 4, layout: layout}
+				w := q.weight(t)
+				w.Scale = kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{3, q.n}, []float64{0x1p-30})
+				x, out := kerneltest.New(t, dtype.BFloat16, kerneltest.Contiguous, []int64{1, q.k}, []float64{0}), kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{1, q.n}, nil)
+				require.NoError(t, kernel.Fill(x.Narrow(1, 41, 1), kernel.Real(large)))
+				require.NoError(t, w.Product(out, x, kernel.View{}))
+				for j, got := range kerneltest.Values(out) {
+					require.Equal(t, large*q.element(41, int64(j))*0x1p-30, got, "%v: %g in column %d", layout, large, j)
+				}
+			}
+		}
+	})
+}
+
 // TestQuantWeightIsReproducible checks that results depend neither on the number of threads nor on the other rows.
 func TestQuantWeightIsReproducible(t *testing.T) {
 	for _, layout := range []kerneltest.Layout{kerneltest.Contiguous, kerneltest.Transposed} {
