@@ -7,9 +7,9 @@
 enum {
 	GEMM_QUANT_ROWS = 8,  /* more rows are multiplied with widened blocks */
 	GEMM_QUANT_UNIT = 32, /* elements of a unit; scales are repeated for each */
-	GEMM_QUANT_STRIP = 2 * GEMM_LANES, /* columns whose scales lie together: a panel of B */
-	GEMM_QUANT_STRIPS = 64 / GEMM_QUANT_STRIP, /* whose scales are gathered at once: the groups' rows lie so far apart that caches keep few of them */
-	GEMM_QUANT_GROUPS = 16, /* groups that are gathered for one strip before the next one */
+	GEMM_QUANT_STRIP = 2 * GEMM_LANES, /* columns of a panel of B */
+	GEMM_QUANT_BLOCK = 64, /* columns whose scales are gathered at once: the groups' rows lie so far apart that caches keep few of them */
+	GEMM_QUANT_GROUPS = 16, /* groups that are gathered at once where their scales are adjacent, and the distance of fetching ahead else */
 	GEMM_QUANT_DEEP = 1 << 16, /* largest K */
 	GEMM_QUANT_BIAS = VECTOR_BYTES == 32, /* parts of 4 bits have a bias, which sums of A take away */
 	GEMM_QUANT_DEPTH = VECTOR_BYTES == 64 ? GEMM_KC : 64, /* rows of B that pass by at once: half a line of each stays in the caches */
@@ -33,10 +33,10 @@ static inline __m512i gemm_quant_load(const char *p, int64_t bytes)
 /* The scales of four columns in every four lanes, for the units that so many lanes each belong to. */
 static inline vf32 gemm_quant_scales(const int lanes, const float *scale)
 {
-	const __m128 first = _mm_loadu_ps(scale), second = _mm_loadu_ps(scale + GEMM_QUANT_STRIP);
+	const __m128 first = _mm_loadu_ps(scale), second = _mm_loadu_ps(scale + GEMM_QUANT_BLOCK);
 	if (lanes == 8)
 		return (vf32)_mm512_insertf32x8(_mm512_broadcast_f32x4(first), _mm256_set_m128(second, second), 1);
-	const __m256 high = _mm256_set_m128(_mm_loadu_ps(scale + 3 * GEMM_QUANT_STRIP), _mm_loadu_ps(scale + 2 * GEMM_QUANT_STRIP));
+	const __m256 high = _mm256_set_m128(_mm_loadu_ps(scale + 3 * GEMM_QUANT_BLOCK), _mm_loadu_ps(scale + 2 * GEMM_QUANT_BLOCK));
 	return (vf32)_mm512_insertf32x8(_mm512_castps256_ps512(_mm256_set_m128(second, first)), high, 1);
 }
 
@@ -56,7 +56,7 @@ static inline __m256i gemm_quant_load(const char *p, int64_t bytes) { return gem
 static inline vf32 gemm_quant_scales(const int lanes, const float *scale)
 {
 	const __m128 first = _mm_loadu_ps(scale);
-	return (vf32)_mm256_set_m128(lanes == 8 ? first : _mm_loadu_ps(scale + GEMM_QUANT_STRIP), first);
+	return (vf32)_mm256_set_m128(lanes == 8 ? first : _mm_loadu_ps(scale + GEMM_QUANT_BLOCK), first);
 }
 
 static inline float gemm_quant_sum(vf32 x)
@@ -74,7 +74,7 @@ static inline __attribute__((always_inline)) vf32 gemm_quant_column(vf32 scales,
 #undef COLUMN
 }
 
-/* out[rows×cols] = x·B for columns whose elements along k are adjacent. scale has a row of a strip for each unit. */
+/* out[rows×cols] = x·B for columns whose elements along k are adjacent. scale has a row of a block for each unit. */
 static inline __attribute__((always_inline)) void
 gemm_quant_along(const int bits, const int rows, const int cols, int64_t k, const float *x, int64_t x_row, const char *b, int64_t b_col,
 		 const float *scale, float *out, int64_t out_row)
@@ -106,7 +106,7 @@ gemm_quant_along(const int bits, const int rows, const int cols, int64_t k, cons
 				for (int r = 0; r < rows; r++)
 					sum[j][r] += part * vload(x + r * x_row + GEMM_LANES * i);
 			}
-		const vf32 scales = gemm_quant_scales(lanes, scale + p / GEMM_QUANT_UNIT * GEMM_QUANT_STRIP);
+		const vf32 scales = gemm_quant_scales(lanes, scale + p / GEMM_QUANT_UNIT * GEMM_QUANT_BLOCK);
 #pragma GCC unroll 4
 		for (int j = 0; j < cols; j++) {
 			const vf32 s = gemm_quant_column(scales, j);
@@ -152,26 +152,52 @@ gemm_quant_across(const int bits, const int rows, int64_t k, const float *x, int
 	}
 }
 
-/* Gathers n groups of scales or offsets of a strip of columns for units before end. */
-static void gemm_quant_groups(const struct gemm_matrix *x, int64_t first, int64_t n, int64_t each, int64_t end, int64_t j, int64_t cols, float *dst)
+/* Gathers rows of scales or offsets that are adjacent, for every so many rows of dst. */
+static void gemm_quant_lines(const struct gemm_matrix *x, int64_t groups, int64_t j, int64_t cols, float *dst, int64_t each)
 {
-	float part[GEMM_QUANT_GROUPS * GEMM_QUANT_STRIP];
-	gemm_f32_pack_part(each == 1 ? dst + first * GEMM_QUANT_STRIP : part, 0, cols, n, x->dtype, x->data,
-			   first * x->row.stride + j * x->col.stride, x->col.stride, x->row.stride);
-	for (int64_t u = first * each; each > 1 && u < gemm_min((first + n) * each, end); u++)
-		memcpy(dst + u * GEMM_QUANT_STRIP, part + (u / each - first) * GEMM_QUANT_STRIP, GEMM_QUANT_STRIP * sizeof(float));
+	const int64_t size = dtype_size(x->dtype), row = x->row.stride * size, whole = cols == GEMM_QUANT_BLOCK;
+	const char *from = x->data + j * size;
+	for (int64_t p = 0; p < groups; p++, from += row, dst += each * GEMM_QUANT_BLOCK) {
+		__builtin_prefetch(from + GEMM_QUANT_GROUPS * row, 0, 2);
+		__builtin_prefetch(from + GEMM_QUANT_GROUPS * row + 64, 0, 2);
+		if (x->dtype == DTYPE_FLOAT16 && whole)
+			for (int64_t i = 0; i < GEMM_QUANT_BLOCK; i += GEMM_LANES)
+				vstore(dst + i, vload_f16((const uint16_t *)from + i));
+		else if (x->dtype == DTYPE_BFLOAT16 && whole)
+			for (int64_t i = 0; i < GEMM_QUANT_BLOCK; i += GEMM_LANES)
+				vstore(dst + i, vload_bf16((const uint16_t *)from + i));
+		else if (x->dtype == DTYPE_FLOAT32)
+			memcpy(dst, from, (size_t)cols * sizeof *dst);
+		else
+			floats_of_half(dst, from, x->dtype, cols);
+	}
 }
 
-/* The scales or offsets of a few strips of columns: for each strip dst has a row for each unit, of zeros beyond K. */
+/* Gathers n rows of others, for every so many rows of dst. */
+static void gemm_quant_columns(const struct gemm_matrix *x, int64_t p, int64_t n, int64_t j, int64_t cols, float *dst, int64_t each)
+{
+	float part[GEMM_QUANT_GROUPS * GEMM_QUANT_STRIP];
+	for (int64_t i = 0; i < cols; i += GEMM_QUANT_STRIP) {
+		const int64_t w = gemm_min(GEMM_QUANT_STRIP, cols - i);
+		gemm_f32_pack_part(part, 0, w, n, x->dtype, x->data, p * x->row.stride + (j + i) * x->col.stride, x->col.stride, x->row.stride);
+		for (int64_t q = 0; q < n; q++)
+			memcpy(dst + q * each * GEMM_QUANT_BLOCK + i, part + q * GEMM_QUANT_STRIP, (size_t)w * sizeof *dst);
+	}
+}
+
+/* The scales or offsets of a block of columns: dst has a row for each unit, of zeros beyond K. */
 static void gemm_quant_units(const struct gemm *g, const struct gemm_matrix *x, int64_t j, int64_t cols, float *dst, int64_t units)
 {
 	const int64_t groups = (g->k + g->group - 1) / g->group, end = (g->k + GEMM_QUANT_UNIT - 1) / GEMM_QUANT_UNIT;
 	const int64_t each = (gemm_min(g->group, g->k) + GEMM_QUANT_UNIT - 1) / GEMM_QUANT_UNIT;
-	for (int64_t first = 0; first < groups; first += GEMM_QUANT_GROUPS)
-		for (int64_t i = 0; i < cols; i += GEMM_QUANT_STRIP)
-			gemm_quant_groups(x, first, gemm_min(GEMM_QUANT_GROUPS, groups - first), each, end, j + i, gemm_min(GEMM_QUANT_STRIP, cols - i), dst + i * units);
-	for (int64_t i = 0; i < cols; i += GEMM_QUANT_STRIP)
-		memset(dst + i * units + end * GEMM_QUANT_STRIP, 0, (size_t)((units - end) * GEMM_QUANT_STRIP) * sizeof(float));
+	if (x->col.stride == 1)
+		gemm_quant_lines(x, groups, j, cols, dst, each);
+	for (int64_t p = 0; x->col.stride != 1 && p < groups; p += GEMM_QUANT_GROUPS)
+		gemm_quant_columns(x, p, gemm_min(GEMM_QUANT_GROUPS, groups - p), j, cols, dst + p * each * GEMM_QUANT_BLOCK, each);
+	for (int64_t u = 0; each > 1 && u < end; u++)
+		if (u % each > 0)
+			memcpy(dst + u * GEMM_QUANT_BLOCK, dst + (u - 1) * GEMM_QUANT_BLOCK, GEMM_QUANT_BLOCK * sizeof *dst);
+	memset(dst + end * GEMM_QUANT_BLOCK, 0, (size_t)((units - end) * GEMM_QUANT_BLOCK) * sizeof *dst);
 }
 
 /* The rows of A, of which x has a row of x_row floats each, and the sums of their units. */
@@ -252,17 +278,12 @@ static void gemm_quant_rows_along(const struct gemm *g, const char *data, int64_
 {
 	const int bits = g->b.dtype == DTYPE_INT4 ? 4 : 8;
 	const int64_t units = x->units, b_col = g->b.col.stride * bits / 8;
-	enum { COLUMNS = GEMM_QUANT_STRIPS * GEMM_QUANT_STRIP };
-	for (int64_t j0 = n0; j0 < n1; j0 += GEMM_QUANT_STRIP) {
-		const int64_t strip = gemm_min(GEMM_QUANT_STRIP, n1 - j0), turn = (j0 - n0) % COLUMNS;
-		float *scale = scratch + turn * units, *offset = scale + COLUMNS * units;
-		if (turn == 0) {
-			gemm_quant_units(g, &g->scale, j0, gemm_min(COLUMNS, n1 - j0), scale, units);
-			if (g->offset.data != NULL)
-				gemm_quant_units(g, &g->offset, j0, gemm_min(COLUMNS, n1 - j0), offset, units);
-		}
-		for (int64_t j = 0, cols; j < strip; j += cols) {
-			cols = strip - j >= 4 ? 4 : 1;
+	float *const scale = scratch, *const offset = scale + GEMM_QUANT_BLOCK * units;
+	for (int64_t j0 = n0; j0 < n1; j0 += GEMM_QUANT_BLOCK) {
+		const int64_t block = gemm_min(GEMM_QUANT_BLOCK, n1 - j0);
+		gemm_quant_units(g, &g->scale, j0, block, scale, units);
+		for (int64_t j = 0, cols; j < block; j += cols) {
+			cols = block - j >= 4 ? 4 : 1;
 			for (int64_t r = 0; r < rows; r += 2) {
 				const int two = r + 1 < rows;
 				float *c = out + r * GEMM_TILE_N + j0 - n0 + j;
@@ -277,11 +298,14 @@ static void gemm_quant_rows_along(const struct gemm *g, const char *data, int64_
 #undef ALONG
 			}
 		}
-		for (int64_t r = 0; r < rows && g->offset.data != NULL; r++)
-			for (int64_t j = 0; j < strip; j++) {
+		if (g->offset.data == NULL)
+			continue;
+		gemm_quant_units(g, &g->offset, j0, block, offset, units);
+		for (int64_t r = 0; r < rows; r++)
+			for (int64_t j = 0; j < block; j++) {
 				float sum = 0;
 				for (int64_t u = 0; u < units; u++)
-					sum += scale[u * GEMM_QUANT_STRIP + j] * offset[u * GEMM_QUANT_STRIP + j] * x->sums[r * units + u];
+					sum += scale[u * GEMM_QUANT_BLOCK + j] * offset[u * GEMM_QUANT_BLOCK + j] * x->sums[r * units + u];
 				out[r * GEMM_TILE_N + j0 - n0 + j] += sum;
 			}
 	}

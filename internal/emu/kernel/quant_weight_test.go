@@ -19,6 +19,8 @@ type quantised struct {
 	bits           int
 	layout         kerneltest.Layout // of the weight
 	offset, bias   bool
+	factors        dtype.Type // of scales and offsets
+	factorLayout   kerneltest.Layout
 }
 
 // element returns the element of the weight in row p and column j.
@@ -51,7 +53,7 @@ func (q quantised) weight(t *testing.T) kernel.QuantWeight {
 
 func (q quantised) check(t *testing.T) {
 	factor := func(base, step float64) kernel.View {
-		return kerneltest.New(t, dtype.Float16, kerneltest.Contiguous, []int64{(q.k + q.group - 1) / q.group, q.n}, func() (v []float64) {
+		return kerneltest.New(t, q.factors, q.factorLayout, []int64{(q.k + q.group - 1) / q.group, q.n}, func() (v []float64) {
 			for i := range (q.k + q.group - 1) / q.group * q.n {
 				v = append(v, base+step*float64(i%5))
 			}
@@ -108,16 +110,32 @@ func TestQuantWeight(t *testing.T) {
 					{m: 8, k: 62, n: 530, group: 64, offset: true}, {m: 1, k: 120, n: 10, group: 24, offset: true}, {m: 9, k: 320, n: 34, group: 32, offset: true},
 					{m: 33, k: 290, n: 70, group: 290, bias: true}, {m: 530, k: 34, n: 34, group: 5, offset: true}, {m: 2, k: 2, n: 2, group: 1},
 				} {
-					c.layout, c.bits = layout, bits
+					c.layout, c.bits, c.factors = layout, bits, dtype.Float16
 					t.Run(fmt.Sprintf("%+v", c), c.check)
 				}
 			}
 			for _, c := range []quantised{{m: 1, k: 33, n: 7, group: 33, offset: true}, {m: 2, k: 65, n: 1, group: 32}, {m: 17, k: 9, n: 5, group: 2}, {m: 1, k: 70000, n: 2, group: 1024}} {
-				c.layout, c.bits = layout, 8
+				c.layout, c.bits, c.factors = layout, 8, dtype.Float16
 				t.Run(fmt.Sprintf("%+v", c), c.check)
 			}
 		}
-		quantised{m: 2, k: 40, n: 12, group: 8, bits: 8, layout: kerneltest.Gapped, offset: true}.check(t)
+		quantised{m: 2, k: 40, n: 12, group: 8, bits: 8, layout: kerneltest.Gapped, offset: true, factors: dtype.Float16}.check(t)
+	})
+}
+
+// TestQuantWeightFactors: scales and offsets have each type and lie in memory as they like.
+func TestQuantWeightFactors(t *testing.T) {
+	kerneltest.EachVariant(t, func(t *testing.T) {
+		for _, d := range []dtype.Type{dtype.Float16, dtype.BFloat16, dtype.Float32} {
+			for _, factorLayout := range kerneltest.Layouts {
+				for _, layout := range []kerneltest.Layout{kerneltest.Contiguous, kerneltest.Transposed} {
+					for _, c := range []quantised{{m: 1, k: 1088, n: 150, group: 32, bits: 4}, {m: 3, k: 1088, n: 67, group: 96, bits: 8, offset: true}} {
+						c.layout, c.factors, c.factorLayout = layout, d, factorLayout
+						t.Run(fmt.Sprintf("%+v", c), c.check)
+					}
+				}
+			}
+		}
 	})
 }
 
