@@ -273,13 +273,22 @@ func tile(g *C.struct_gemm) int64 {
 	if g.group > 0 {
 		limitM = 512 // all rows of A of a tile are packed at once
 	}
+	grainN, one, several := int64(C.GEMM_GRAIN_N), threads, 2*threads
+	if m <= C.GEMM_FEW {
+		// B is not packed, and the speeds of threads that read memory differ.
+		one, several = 0, 4*threads
+		if g.b.row.stride != 1 {
+			const lines = 2 * 64 * 8 // bits of two cache lines of a row of B
+			grainN = max(grainN, lines/int64(dtype.Type(g.b.dtype).Bits()))
+		}
+	}
 	for {
-		tileM, tileN := split(m, limitM, grainM), split(n, limitN, C.GEMM_GRAIN_N)
+		tileM, tileN := split(m, limitM, grainM), split(n, limitN, grainN)
 		count := batch * ((m + tileM - 1) / tileM) * ((n + tileN - 1) / tileN)
-		small := tileM <= grainM && tileN <= C.GEMM_GRAIN_N
+		small := tileM <= grainM && tileN <= grainN
 		// With one tile for each thread the operands are packed the fewest times. Otherwise it takes several, so
 		// that no thread waits long for the last one.
-		if threads == 1 || count == threads || count >= 2*threads || small {
+		if threads == 1 || count == one || count >= several || small {
 			g.tile_m, g.tile_n = C.int64_t(tileM), C.int64_t(tileN)
 			return count
 		}

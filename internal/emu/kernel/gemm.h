@@ -45,6 +45,7 @@ enum {
 	GEMM_TILE_N = 512,
 	GEMM_GRAIN_M = 64, /* tile sizes are multiples of these, and of the register block */
 	GEMM_GRAIN_N = 64,
+	GEMM_FEW = 4, /* most rows that are multiplied without packing B */
 };
 
 #endif

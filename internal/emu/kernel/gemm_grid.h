@@ -26,7 +26,6 @@
 
 enum {
 	GEMM_STRIP = 96, /* rows of A that are packed at once: a multiple of all register blocks */
-	GEMM_FEW = 4, /* most rows that are multiplied without packing B */
 	/* Cells of a run, which divides a block. With the 16 registers of AVX2 the sums of all runs are in memory, and
 	 * reading them as often as elsewhere takes 4 % of the time. */
 	GEMM_RUN = VECTOR_BYTES == 32 ? 64 : 32,
