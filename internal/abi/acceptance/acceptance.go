@@ -70,8 +70,8 @@ type Node struct {
 
 // Source tells where the rules of an operator come from.
 type Source struct {
-	Repository, Commit, Folder string
-	Lost                       int // refusals of the source that the rules do not have, or only in part
+	Repository, Commit string
+	Lost               int // refusals of the source that the rules do not have, or only in part
 }
 
 // entry is the text of an operator's rules.
@@ -128,8 +128,8 @@ func split(repository, text string) map[string]entry {
 	for rest != "" {
 		line, after, _ := strings.Cut(rest, "\n")
 		rest = after
-		name, folder, ok := strings.Cut(line, " ")
-		if !ok || name == "" || name == "#" {
+		name, lost, _ := strings.Cut(line, " ")
+		if name == "" || name == "#" {
 			continue
 		}
 		end := 0
@@ -141,9 +141,8 @@ func split(repository, text string) map[string]entry {
 			}
 			end += n + 1
 		}
-		folder, lost, _ := strings.Cut(folder, " ")
 		n, _ := strconv.Atoi(lost)
-		out[name] = entry{Source{repository, commit, folder, n}, rest[:end]}
+		out[name] = entry{Source{repository, commit, n}, rest[:end]}
 		rest = rest[end:]
 	}
 	return out

@@ -66,7 +66,6 @@ func TestRulesOfAbs(t *testing.T) {
 	source, ok := SourceOf("Abs")
 	require.True(t, ok)
 	assert.Equal(t, "ops-math", source.Repository)
-	assert.Equal(t, "math/abs", source.Folder)
 	assert.Len(t, source.Commit, 40)
 	_, ok = SourceOf("NoSuchOperator")
 	assert.False(t, ok)

@@ -29,9 +29,9 @@ type Rule struct {
 
 // Operator holds the rules of an operator in the order in which CANN applies them.
 type Operator struct {
-	Name, Path string
-	Lost       int // refusals whose condition is not wholly known
-	Rules      []Rule
+	Name  string
+	Lost  int // refusals whose condition is not wholly known
+	Rules []Rule
 }
 
 // held lists operators, by name or by a folder of their sources, whose rules the emulator does not
@@ -77,7 +77,7 @@ func (r *Repository) Extract(t *abi.Table) []Operator {
 			}
 			if rules, lost := r.operator(f.functions[symbol][0], o); len(rules) > 0 {
 				done[name] = true
-				out = append(out, Operator{name, path, lost, rules})
+				out = append(out, Operator{name, lost, rules})
 			}
 		}
 	}
@@ -205,18 +205,12 @@ func joinRules(merged, rules []Rule, letter byte) []Rule {
 	return out
 }
 
-// folder returns the operator's folder, in whose op_api or op_host/op_api its source lies.
-func folder(source string) string {
-	dir, _, _ := strings.Cut(source, "/op_api/")
-	return strings.TrimSuffix(dir, "/op_host")
-}
-
 // Text returns the table of a repository's rules.
 func Text(r *Repository, operators []Operator) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n# What phase one of the operators of %s refuses, in its order. Made by `npugen phaseone`; see package\n# acceptance for the grammar.\n", r.Commit, r.Name)
 	for _, o := range operators {
-		fmt.Fprintf(&b, "%s %s", o.Name, folder(o.Path))
+		b.WriteString(o.Name)
 		if o.Lost > 0 {
 			fmt.Fprintf(&b, " %d", o.Lost)
 		}
