@@ -3,6 +3,8 @@ package kernel
 /*
 #cgo noescape run_gemm
 #cgo nocallback run_gemm
+#cgo noescape pack_gemm
+#cgo nocallback pack_gemm
 #include <stdint.h>
 #include "kernel.h"
 
