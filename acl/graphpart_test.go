@@ -57,18 +57,24 @@ func TestUpdate(t *testing.T) {
 	require.ErrorIs(t, g.Update(background, st, part, scaled(x[0], 2)), acl.ErrClosed)
 }
 
+// captureSum captures a graph of one part, which runs sum.
+func captureSum(t *testing.T, st *acl.Stream) (g *acl.Graph, part *acl.GraphPart, sum func() error) {
+	t.Helper()
+	x := tensors(t, st, 3, 5)
+	sum = func() error { return add(st, x[0], x[1], x[2]) }
+	g = capture(t, st, func() (err error) {
+		part, err = st.Part(sum)
+		return err
+	})
+	return g, part, sum
+}
+
 // TestUpdateWhileMemoryCloses: what the stream has used before is closed by another goroutine, which marks the end of
 // that use. The mark is no task of the graph.
 func TestUpdateWhileMemoryCloses(t *testing.T) {
 	st := openStream(t)
 	other := acltest.Stream(t, st.Device())
-	x := tensors(t, st, 3, 5)
-	sum := func() error { return add(st, x[0], x[1], x[2]) }
-	var part *acl.GraphPart
-	g := capture(t, st, func() (err error) {
-		part, err = st.Part(sum)
-		return err
-	})
+	g, part, sum := captureSum(t, st)
 	for range 20 {
 		closed := closeUsed(t, other, st)
 		for range 500 {
@@ -84,13 +90,7 @@ func TestUpdateWhileMemoryCloses(t *testing.T) {
 func TestUpdateRefusesReplays(t *testing.T) {
 	st := openStream(t)
 	other := acltest.Stream(t, st.Device())
-	x := tensors(t, st, 3, 5)
-	sum := func() error { return add(st, x[0], x[1], x[2]) }
-	var part *acl.GraphPart
-	g := capture(t, st, func() (err error) {
-		part, err = st.Part(sum)
-		return err
-	})
+	g, part, sum := captureSum(t, st)
 	require.NoError(t, g.Replay(st))
 	refused := 0
 	refuse := func() {

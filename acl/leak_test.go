@@ -239,7 +239,7 @@ type contextCloser interface {
 	CloseContext(context.Context) error
 }
 
-// waitIdle waits for the stream's work, and does not take what failed in it.
+// waitIdle waits for the stream's work without synchronising, which would report its failure.
 func waitIdle(t testing.TB, st *acl.Stream) {
 	t.Helper()
 	for idle := false; !idle; {

@@ -146,8 +146,8 @@ func waitUsers(m *memory) error {
 // never waits.
 func (region) idle() bool { return true }
 
-// settle waits, at most until ctx ends, for the work that end would wait for. What failed in it is told also if ctx ended:
-// CANN tells of it once.
+// settle waits, at most until ctx ends, for the work that end would wait for. It returns failures also if ctx ended,
+// because CANN reports each once.
 func (r region) settle(ctx context.Context) (failed error, interrupted bool) {
 	if _, ok := r.mem.home.(pooled); ok {
 		return nil, false

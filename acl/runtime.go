@@ -46,8 +46,7 @@ type Config struct {
 // Option is an argument of Open that is an object, such as a logger.
 type Option func()
 
-// Logger is what packages acl and ops use of a logger of package zap (go.uber.org/zap): every
-// *zap.Logger is one.
+// Logger writes log entries. *zap.Logger of go.uber.org/zap implements it.
 type Logger interface {
 	// Check returns the entry to write, or nil if entries of the level are not logged.
 	Check(level zapcore.Level, message string) *zapcore.CheckedEntry

@@ -72,14 +72,17 @@ type Option func(*Registry)
 // WithLogger logs each choice of a kernel once, with the key of the arguments; after 1024 choices
 // of an operator it logs a warning and stops. Choices are logged again after a change of the
 // environment or of the operator's kernels. Without this option, or with nil, nothing is logged.
-func WithLogger(log acl.Logger) Option { return func(r *Registry) { r.log = logging.OrNop(log) } }
+func WithLogger(log acl.Logger) Option { return func(r *Registry) { r.log = log } }
 
 // NewRegistry makes the operators for an environment. It fails when the environment
 // variable CANN_OPS_<OPERATOR> names a kernel that does not exist.
 func NewRegistry(env Env, options ...Option) (*Registry, error) {
-	r := &Registry{log: logging.Nop{}, env: env}
+	r := &Registry{env: env}
 	for _, o := range options {
 		o(r)
+	}
+	if logging.Nil(r.log) {
+		r.log = logging.Nop{}
 	}
 	r.Linear, r.LinearGrad = newLinear(r), newLinearGrad(r)
 	r.MatMul, r.MatMulGrad = newMatMul(r), newMatMulGrad(r)

@@ -6,8 +6,7 @@ import (
 	"github.com/goascend/cann/internal/logging"
 )
 
-// Logger is what the package uses of a logger of package zap (go.uber.org/zap): every *zap.Logger
-// is one.
+// Logger writes log entries. *zap.Logger of go.uber.org/zap implements it.
 type Logger interface {
 	// Check returns the entry to write, or nil if entries of the level are not logged.
 	Check(level zapcore.Level, message string) *zapcore.CheckedEntry
@@ -30,6 +29,8 @@ func choose(all []Option) options {
 			set(&o)
 		}
 	}
-	o.log = logging.OrNop(o.log)
+	if logging.Nil(o.log) {
+		o.log = logging.Nop{}
+	}
 	return o
 }

@@ -153,13 +153,12 @@ func (g *Group) host(ctx context.Context, address string, ln net.Listener) error
 // turnedAway returns a function that logs the connections that the rendezvous refuses, the first ten
 // of a second and then every hundredth.
 func (g *Group) turnedAway() func(from net.Addr, err error) {
-	var each rare
+	var failed, refused rare
 	return func(from net.Addr, err error) {
-		switch {
-		case !each.passes(time.Now()):
-		case from == nil:
+		switch now := time.Now(); {
+		case from == nil && failed.passes(now):
 			g.logger.Check(zapcore.WarnLevel, "world: rendezvous cannot accept connections for a while").Write(logging.Error(err))
-		default:
+		case from != nil && refused.passes(now):
 			g.logger.Check(zapcore.WarnLevel, "world: rendezvous turned a connection away").Write(logging.Stringer("from", from), logging.Error(err))
 		}
 	}

@@ -1,6 +1,5 @@
-// Package logging makes the fields of what the module logs. Only tests and package slogzap import
-// package zap itself, which imports net/http: its types in zapcore are enough for a *zap.Logger to be
-// used, and a program that has no use for net/http does not compile it.
+// Package logging makes the fields of log entries with zapcore alone. Package zap has the same
+// functions, but imports net/http, which programs without a server or client need not compile.
 package logging
 
 import (
@@ -10,29 +9,16 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// Logger is what the module's packages use of a *zap.Logger.
-type Logger interface {
-	Check(level zapcore.Level, message string) *zapcore.CheckedEntry
-}
-
-// Nop logs nothing.
+// Nop is a logger that writes nothing.
 type Nop struct{}
 
-// Check implements Logger.
+// Check returns nil: no level is logged.
 func (Nop) Check(zapcore.Level, string) *zapcore.CheckedEntry { return nil }
 
-// Nil reports whether there is no logger: a nil *zap.Logger would crash.
-func Nil(log Logger) bool {
+// Nil reports whether a logger is nil or a nil pointer. Methods of a nil *zap.Logger panic.
+func Nil(log any) bool {
 	v := reflect.ValueOf(log)
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
-}
-
-// OrNop returns the logger, or one that logs nothing instead of nil.
-func OrNop(log Logger) Logger {
-	if Nil(log) {
-		return Nop{}
-	}
-	return log
 }
 
 // Bool is a field with a truth value.
@@ -69,7 +55,7 @@ func Stringer(key string, value fmt.Stringer) zapcore.Field {
 	return zapcore.Field{Key: key, Type: zapcore.StringerType, Interface: value}
 }
 
-// Error is the field "error" with an error that is not nil.
+// Error is the field "error". The error must not be nil.
 func Error(err error) zapcore.Field {
 	return zapcore.Field{Key: "error", Type: zapcore.ErrorType, Interface: err}
 }

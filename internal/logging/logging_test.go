@@ -33,10 +33,10 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// TestLoggers: a logger of zap tells where it was called; without a logger nothing is logged.
-func TestLoggers(t *testing.T) {
+// TestCaller: an entry names the line that logs it.
+func TestCaller(t *testing.T) {
 	core, logs := observer.New(zap.WarnLevel)
-	log := OrNop(zap.New(core, zap.AddCaller()))
+	log := zap.New(core, zap.AddCaller())
 	log.Check(zapcore.InfoLevel, "info").Write(String("k", "v"))
 	log.Check(zapcore.WarnLevel, "warning").Write(String("k", "v"))
 	lines := logs.TakeAll()
@@ -44,12 +44,12 @@ func TestLoggers(t *testing.T) {
 	assert.Equal(t, "warning", lines[0].Message)
 	assert.Equal(t, map[string]any{"k": "v"}, lines[0].ContextMap())
 	assert.Contains(t, lines[0].Caller.File, "logging_test.go")
+}
 
-	for name, none := range map[string]Logger{"nil": nil, "nil pointer": (*zap.Logger)(nil)} {
-		t.Run(name, func(t *testing.T) {
-			assert.True(t, Nil(none))
-			OrNop(none).Check(zapcore.FatalLevel, "text").Write(String("k", "v"))
-		})
-	}
-	assert.False(t, Nil(log))
+func TestNil(t *testing.T) {
+	assert.True(t, Nil(nil))
+	assert.True(t, Nil((*zap.Logger)(nil)))
+	assert.False(t, Nil(zap.NewNop()))
+	assert.False(t, Nil(Nop{}))
+	Nop{}.Check(zapcore.FatalLevel, "text").Write(String("k", "v"))
 }

@@ -277,7 +277,8 @@ func tile(g *C.struct_gemm) int64 {
 	}
 	grainN, one, several := int64(C.GEMM_GRAIN_N), threads, 2*threads
 	if m <= C.GEMM_FEW {
-		// B is not packed, and the speeds of threads that read memory differ.
+		// B is not packed, so that small tiles cost little. Threads read memory at different speeds and
+		// take several tiles each.
 		one, several = 0, 4*threads
 		if g.b.row.stride != 1 {
 			const lines = 2 * 64 * 8 // bits of two cache lines of a row of B

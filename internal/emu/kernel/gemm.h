@@ -37,7 +37,7 @@ struct gemm {
 	 * matrices. Without offset.data offsets are 0. */
 	struct gemm_matrix scale, offset;
 	int64_t group;
-	float *packed; /* rows of A as tiles of few rows with such a b read them, or NULL if each tile packs its own */
+	float *packed; /* the packed rows of A that all tiles read; if NULL, each tile packs its own */
 };
 
 enum {

@@ -9,7 +9,7 @@ enum {
 	GEMM_QUANT_UNIT = 32, /* elements of a unit; scales are repeated for each */
 	GEMM_QUANT_STRIP = 2 * GEMM_LANES, /* columns of a panel of B */
 	GEMM_QUANT_BLOCK = 64, /* columns whose scales are gathered at once: the groups' rows lie so far apart that caches keep few of them */
-	GEMM_QUANT_GROUPS = 16, /* groups that are gathered at once where their scales are adjacent, and the distance of fetching ahead else */
+	GEMM_QUANT_GROUPS = 16, /* groups that are packed at once, and how many groups ahead scales are fetched */
 	GEMM_QUANT_DEEP = 1 << 16, /* largest K */
 	GEMM_QUANT_BIAS = VECTOR_BYTES == 32, /* parts of 4 bits have a bias, which sums of A take away */
 	GEMM_QUANT_DEPTH = VECTOR_BYTES == 64 ? GEMM_KC : 64, /* rows of B that pass by at once: half a line of each stays in the caches */
@@ -152,7 +152,7 @@ gemm_quant_across(const int bits, const int rows, int64_t k, const float *x, int
 	}
 }
 
-/* Gathers rows of scales or offsets that are adjacent, for every so many rows of dst. */
+/* Gathers scales or offsets whose columns are adjacent. Those of group p become row p·each of dst. */
 static void gemm_quant_lines(const struct gemm_matrix *x, int64_t groups, int64_t j, int64_t cols, float *dst, int64_t each)
 {
 	const int64_t size = dtype_size(x->dtype), row = x->row.stride * size, whole = cols == GEMM_QUANT_BLOCK;
@@ -173,7 +173,7 @@ static void gemm_quant_lines(const struct gemm_matrix *x, int64_t groups, int64_
 	}
 }
 
-/* Gathers n rows of others, for every so many rows of dst. */
+/* Gathers n groups from p on of others. Each becomes a row of dst; the rows lie each rows apart. */
 static void gemm_quant_columns(const struct gemm_matrix *x, int64_t p, int64_t n, int64_t j, int64_t cols, float *dst, int64_t each)
 {
 	float part[GEMM_QUANT_GROUPS * GEMM_QUANT_STRIP];
@@ -231,7 +231,7 @@ static inline __attribute__((always_inline)) void gemm_quant_parts(const int64_t
 }
 
 /* Packs rows of A, in the order of the parts of B if they run along k, and sums their units if anything is added to B.
- * Reports whether products with parts of B stay finite that have a bias or are times 16 to some power. */
+ * Reports whether the products stay finite although the kernels add a bias to parts of B or multiply them by powers of 16. */
 static inline __attribute__((always_inline)) int
 gemm_quant_pack(const struct gemm *g, const struct gemm_at *at, int64_t m0, int64_t rows, const struct gemm_quant_x *x, const int64_t count)
 {
@@ -359,7 +359,7 @@ static int gemm_quant_by_rows(const struct gemm *g, int64_t rows)
 	return rows <= GEMM_QUANT_ROWS && g->k <= GEMM_QUANT_DEEP && (g->group % GEMM_QUANT_UNIT == 0 || g->group >= g->k);
 }
 
-/* The place of packed rows of A. */
+/* Returns where the packed rows of A lie. */
 static struct gemm_quant_x gemm_quant_place(const struct gemm *g, int64_t rows, float *place)
 {
 	const int64_t units = (g->k + 127) / 128 * 4, x_row = (GEMM_QUANT_UNIT + 4) * units;

@@ -56,7 +56,7 @@ struct kernel_table {
 	void (*combine_scale_grad)(const struct combine *c, int64_t lo, int64_t hi);
 	void (*triangular_solve)(const struct triangular *t, int64_t lo, int64_t hi);
 	void (*fourier)(const struct fourier *f, const double *roots, const double *turns, int64_t lo, int64_t hi, double *work);
-	void (*gemm_pack)(struct gemm *g, char *scratch); /* puts what all tiles need into the scratch; may be NULL */
+	void (*gemm_pack)(struct gemm *g, char *scratch); /* packs into the scratch what all tiles read; NULL in some variants */
 	void (*gemm)(const struct gemm *g, int64_t lo, int64_t hi, char *scratch);
 	void (*attention_forward)(const struct attention_block *b, int64_t part, float *scratch);
 	void (*attention_backward)(const struct attention *a, const struct attention_grad *g, int64_t kv_head, int64_t chunk, float *scratch);

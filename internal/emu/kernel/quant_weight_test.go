@@ -123,7 +123,7 @@ func TestQuantWeight(t *testing.T) {
 	})
 }
 
-// TestQuantWeightFactors: scales and offsets have each type and lie in memory as they like.
+// TestQuantWeightFactors: scales and offsets of every type and memory layout.
 func TestQuantWeightFactors(t *testing.T) {
 	kerneltest.EachVariant(t, func(t *testing.T) {
 		for _, d := range []dtype.Type{dtype.Float16, dtype.BFloat16, dtype.Float32} {
@@ -158,7 +158,7 @@ func TestQuantWeightOfInfinity(t *testing.T) {
 	})
 }
 
-// TestQuantWeightOfLargeNumbers checks that what is added to the elements of int4 on the way makes nothing infinite.
+// TestQuantWeightOfLargeNumbers checks that finite results stay finite although kernels add a bias to int4 elements.
 func TestQuantWeightOfLargeNumbers(t *testing.T) {
 	kerneltest.EachVariant(t, func(t *testing.T) {
 		for _, layout := range []kerneltest.Layout{kerneltest.Contiguous, kerneltest.Transposed} {

@@ -9,7 +9,7 @@ import (
 )
 
 // scratch is a pool of blocks of C memory, aligned to 64 bytes, for running kernels. It keeps
-// at most one unused block per thread. (sync.Pool would drop C memory without freeing it.)
+// at most one unused block per thread, and one for the caller that packs for them. (sync.Pool would drop C memory without freeing it.)
 type scratch struct {
 	size int64
 	mu   sync.Mutex
@@ -30,7 +30,7 @@ func (s *scratch) get() unsafe.Pointer {
 func (s *scratch) put(p unsafe.Pointer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.free) < Threads() {
+	if len(s.free) <= Threads() {
 		s.free = append(s.free, p)
 		return
 	}
