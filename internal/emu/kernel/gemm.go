@@ -34,8 +34,9 @@ import (
 // float64; or int8, uint8, int16, int32 and int64 in any combination, summed so that the
 // result has the low bits of the exact one. Every element is the sum over blocks along K, of 256
 // or, where the CPU multiplies pairs of bfloat16, of 512, in ascending order, and in a block of floats,
-// but not of such pairs, over runs of 32, or 64 with AVX2, whatever the strides, the storage and the number of threads;
-// where Out is small and K long, over up to 16 parts of K that are summed on their own. CPUs that multiply pairs take
+// but not of such pairs, over runs of 32, or 64 with AVX2, whatever the strides, the storage and the number of threads.
+// With AVX-512 the eight runs of a whole block are interleaved, so that one row is multiplied as fast as a weight is read.
+// Where Out is small and K long, up to 16 parts of K are summed on their own. CPUs that multiply pairs take
 // subnormal bfloat16 numbers for zero, and those with AMX add the pairs of all blocks to one sum. On arm64 they
 // add two pairs at a time, round sums to odd and take subnormal sums for zero, too.
 type Product struct {

@@ -18,8 +18,9 @@ static inline __attribute__((always_inline)) void SRC(across)(P *restrict to, in
 }
 
 /* In a panel of A the cells of A_ROWS rows alternate; a panel of B has a row for each cell of k with NR cells of w. */
-static void SRC(pack)(P *dst, int a_panel, int64_t w, int64_t k, const S *src, int64_t w_stride, int64_t k_stride)
+static void SRC(pack)(P *dst, int a_panel, int64_t w, int64_t k, const S *src, int64_t w_stride, int64_t k_stride, int64_t first)
 {
+	(void)first; /* such panels are not interleaved */
 	const int64_t step = a_panel ? A_ROWS : NR;
 	if (w_stride == 1 && k_stride != 1) {
 		for (int64_t p = 0; p < k; p += GROUP)

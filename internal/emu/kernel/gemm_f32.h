@@ -11,6 +11,9 @@
 #if VECTOR_BYTES >= 32 && !defined(PACKED_ROWS)
 #define FEW_ROWS GEMM_FEW
 #endif
+#if VECTOR_BYTES == 64
+#define STEP GEMM_RUNS
+#endif
 #define NAME(x) gemm_f32_##x
 #include "gemm_micro.h"
 
@@ -18,6 +21,7 @@
 #define SRC(x) NAME(f32_##x)
 #if VECTOR_BYTES >= 32
 #define LINE gemm_line_f32
+#define TWO gemm_two_f32
 #endif
 #include "gemm_pack.h"
 
@@ -30,6 +34,7 @@
 #if VECTOR_BYTES >= 32
 #define LINE gemm_line_bf16
 #define WIDEN gemm_widen_bf16
+#define TWO gemm_two_bf16
 #endif
 #include "gemm_pack.h"
 
@@ -42,6 +47,7 @@
 #if VECTOR_BYTES >= 32
 #define LINE gemm_line_f16
 #define WIDEN gemm_widen_f16
+#define TWO gemm_two_f16
 #endif
 #include "gemm_pack.h"
 

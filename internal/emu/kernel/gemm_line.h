@@ -7,8 +7,10 @@
 
 enum {
 	GEMM_AHEAD = 16 * VECTOR_BYTES, /* bytes that are fetched ahead, as measurements say */
+	GEMM_CACHED = 1 << 19, /* bytes of an operand that the second-level cache holds */
 	GEMM_LANES = VECTOR_BYTES / 4,
-	GEMM_COLUMNS = GEMM_LANES, /* that a product of few rows sums at once where elements are adjacent along k */
+	GEMM_COLUMNS = 8, /* that a product of few rows sums at once where elements are adjacent along k */
+	GEMM_ACROSS = 8, /* rows of B that pass by at once where they are adjacent along the columns */
 };
 
 #if VECTOR_BYTES == 64
@@ -118,42 +120,41 @@ static inline __attribute__((always_inline)) void gemm_transpose(__m512i t[16])
 	}
 }
 
-/* Transposes 16 lines of 32 elements of 16 bits. gemm_transposed_u16 returns the elements of all lines at one place. */
-static inline __attribute__((always_inline)) void gemm_transpose_u16(__m512i t[16])
+/* Eight elements each of two columns, as float32. */
+static inline __m512i gemm_two_f32(const float *p, const float *q)
 {
-	const __m512i low = _mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0), high = _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4);
-	__m512i u[16];
-#pragma GCC unroll 8
-	for (int i = 0; i < 16; i += 2) {
-		u[i] = _mm512_unpacklo_epi16(t[i], t[i + 1]);
-		u[i + 1] = _mm512_unpackhi_epi16(t[i], t[i + 1]);
-	}
-#pragma GCC unroll 4
-	for (int i = 0; i < 16; i += 4)
-#pragma GCC unroll 2
-		for (int x = 0; x < 2; x++) {
-			t[i + 2 * x] = _mm512_unpacklo_epi32(u[i + x], u[i + 2 + x]);
-			t[i + 2 * x + 1] = _mm512_unpackhi_epi32(u[i + x], u[i + 2 + x]);
-		}
-#pragma GCC unroll 2
-	for (int i = 0; i < 16; i += 8)
-#pragma GCC unroll 4
-		for (int x = 0; x < 4; x++) {
-			u[i + 2 * x] = _mm512_unpacklo_epi64(t[i + x], t[i + 4 + x]);
-			u[i + 2 * x + 1] = _mm512_unpackhi_epi64(t[i + x], t[i + 4 + x]);
-		}
-	/* u[j] now has the elements j, j+8, j+16 and j+24 of the lines 0 to 7, u[8 + j] those of the others. */
-#pragma GCC unroll 8
-	for (int j = 0; j < 8; j++) {
-		t[j] = _mm512_permutex2var_epi64(u[j], low, u[8 + j]);
-		t[8 + j] = _mm512_permutex2var_epi64(u[j], high, u[8 + j]);
-	}
+	return (__m512i)_mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(p)), _mm256_loadu_ps(q), 1);
 }
 
-static inline __attribute__((always_inline)) __m256i gemm_transposed_u16(const __m512i t[16], int place)
+static inline __m256i gemm_two_u16(const uint16_t *p, const uint16_t *q)
 {
-	const __m512i both = t[place / 16 * 8 + place % 8];
-	return place & 8 ? _mm512_extracti64x4_epi64(both, 1) : _mm512_castsi512_si256(both);
+	return _mm256_set_m128i(_mm_loadu_si128((const __m128i *)q), _mm_loadu_si128((const __m128i *)p));
+}
+
+static inline __m512i gemm_two_bf16(const uint16_t *p, const uint16_t *q) { return gemm_widen_bf16(gemm_two_u16(p, q)); }
+static inline __m512i gemm_two_f16(const uint16_t *p, const uint16_t *q) { return gemm_widen_f16(gemm_two_u16(p, q)); }
+
+/* The elements that meet them. */
+static inline vf32 gemm_twice(const float *p) { return (vf32)_mm512_broadcast_f32x8(_mm256_loadu_ps(p)); }
+
+/* Adds up eight runs of eight columns, in order: those of column i lie in the lower half of all[i], and those of column i+4
+ * in the upper half. The result has a lane for each column. */
+static inline vf32 gemm_add_runs(const vf32 all[4])
+{
+	const __m512 u = _mm512_unpacklo_ps((__m512)all[0], (__m512)all[1]), v = _mm512_unpackhi_ps((__m512)all[0], (__m512)all[1]);
+	const __m512 x = _mm512_unpacklo_ps((__m512)all[2], (__m512)all[3]), y = _mm512_unpackhi_ps((__m512)all[2], (__m512)all[3]);
+	const __m512d t[4] = {
+		_mm512_unpacklo_pd((__m512d)u, (__m512d)x), _mm512_unpackhi_pd((__m512d)u, (__m512d)x),
+		_mm512_unpacklo_pd((__m512d)v, (__m512d)y), _mm512_unpackhi_pd((__m512d)v, (__m512d)y),
+	};
+	vf32 sum = {0};
+#pragma GCC unroll 4
+	for (int i = 0; i < 4; i++)
+		sum += (vf32)t[i]; /* the runs 0 to 3, in every other four lanes */
+#pragma GCC unroll 4
+	for (int i = 0; i < 4; i++)
+		sum += (vf32)_mm512_shuffle_f32x4((__m512)t[i], (__m512)t[i], 0xf5);
+	return (vf32)_mm512_shuffle_f32x4((__m512)sum, (__m512)sum, 8);
 }
 
 #else

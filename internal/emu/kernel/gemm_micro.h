@@ -15,7 +15,11 @@
  * Every element is summed the same way on every path: over blocks of GEMM_KC cells in ascending
  * order, and in each block over runs of RUN cells, each from zero in ascending k. Blocking, packing and
  * threads cannot change a result. Runs keep rounding small: the gradients of a model are hardly more
- * exact than its products. Integers need none, and units that add pairs themselves allow none. */
+ * exact than its products. Integers need none, and units that add pairs themselves allow none.
+ *
+ * The cells of a run are adjacent. With STEP the runs of a whole block are interleaved: run r has the cells r, r+STEP,
+ * r+2·STEP and so on. Adjacent cells of a column then belong to different runs, so that a vector of them is added to as
+ * many sums, and one row is multiplied without transposing B. */
 
 #ifndef GROUP
 #define GROUP 1
@@ -28,6 +32,10 @@
 #endif
 #ifndef A_ROWS
 #define A_ROWS 1
+#endif
+
+#ifndef STEP
+#define STEP 1
 #endif
 
 #define RUN (GROUP == 1 && (T)0.5 != 0 ? (int64_t)GEMM_RUN : INT64_MAX)
@@ -45,7 +53,31 @@ typedef T NAME(t4) __attribute__((vector_size(4 * sizeof(T))));
 typedef NAME(t4) NAME(t4u) __attribute__((aligned(sizeof(T)), may_alias));
 #undef UNALIGNED
 
+/* Returns which row of a panel of B has cell p: rows are in the order of the runs. */
+static inline int64_t NAME(place)(int interleaved, int64_t p) { return interleaved ? p % STEP * GEMM_RUN + p / STEP : p; }
+
+/* Reports whether the runs of a block of so many cells are interleaved. */
+static inline int NAME(interleaved)(int64_t k) { return STEP > 1 && k == GEMM_KC; }
+
 #ifndef OWN_MICRO
+/* How far it is from one run to the next, and from one cell of a run to the next, in cells of a and of b. */
+struct NAME(path) {
+	int64_t a_run, a_step, b_run, b_step;
+};
+
+/* The path through k cells of a, and of b, whose rows are b_k apart, or with 0 those of a panel. */
+static inline struct NAME(path) NAME(path)(int64_t k, int64_t b_k)
+{
+	const int spread_a = NAME(interleaved)(k), spread_b = spread_a && b_k != 0;
+	const int64_t b_row = b_k == 0 ? NR : b_k;
+	return (struct NAME(path)){
+		.a_run = spread_a ? 1 : GEMM_RUN,
+		.a_step = spread_a ? STEP : 1,
+		.b_run = spread_b ? b_row : GEMM_RUN * b_row,
+		.b_step = spread_b ? STEP * b_row : b_row,
+	};
+}
+
 /* c[rows×NR] (+)= a[rows×k]·b[k×NR]; rows is a constant after inlining. Rows of a, b and c are
  * contiguous. On CPUs with 32 registers 6 rows leave room for the sums of all runs beside those of the
  * current one. */
@@ -67,7 +99,7 @@ NAME(micro_rows)(const int rows, int64_t k, const P *a, int64_t a_row, const P *
 #pragma GCC unroll 8
 		for (int x = 0; x < 8; x++)
 			if (p + x / 2 < k)
-				part[x / 2][x % 2] = MULADD(part[x / 2][x % 2], (PV){0}, *(const NAME(pvu) *)(b + (p + x / 2) * b_k + x % 2 * VL));
+				part[x / 2][x % 2] = MULADD(part[x / 2][x % 2], (PV){0}, *(const NAME(pvu) *)(b + (p + x / 2) * NR + x % 2 * VL));
 #pragma GCC unroll 8
 	for (int x = 0; x < 8; x++)
 		excess[x % 2] += part[x / 2][x % 2];
@@ -77,24 +109,25 @@ NAME(micro_rows)(const int rows, int64_t k, const P *a, int64_t a_row, const P *
 #endif
 	/* The compiler computes the addresses of c again at the end: the loop needs the registers. */
 	__asm__("" : "+r"(c), "+r"(c_row));
-	for (int64_t p = 0; p < k;) {
-		const int64_t end = k - p > RUN ? p + RUN : k;
+	const struct NAME(path) path = NAME(path)(k, b_k);
+	for (int64_t left = k; left > 0; left -= RUN, a += path.a_run, b += path.b_run) {
+		const P *x = a, *y = b;
 		V sum[GEMM_MR][2];
 #pragma GCC unroll 16
 		for (int i = 0; i < rows; i++)
 			sum[i][0] = sum[i][1] = (V){0};
-		for (; p < end; p++, b += b_k) {
+		for (int64_t p = left < RUN ? left : RUN; p > 0; p--, x += path.a_step, y += path.b_step) {
 #ifdef GEMM_AHEAD_B
-			__builtin_prefetch(b + GEMM_AHEAD_B * b_k);
+			__builtin_prefetch(y + GEMM_AHEAD_B * path.b_step);
 			if (VECTOR_BYTES == 64)
-				__builtin_prefetch(b + GEMM_AHEAD_B * b_k + VL);
+				__builtin_prefetch(y + GEMM_AHEAD_B * path.b_step + VL);
 #endif
-			const PV b0 = *(const NAME(pvu) *)b, b1 = *(const NAME(pvu) *)(b + VL);
+			const PV b0 = *(const NAME(pvu) *)y, b1 = *(const NAME(pvu) *)(y + VL);
 #pragma GCC unroll 16
 			for (int i = 0; i < rows; i++) {
-				const PV x = SPREAD(*(const NAME(cell) *)(a + i * a_row + p));
-				sum[i][0] = MULADD(sum[i][0], x, b0);
-				sum[i][1] = MULADD(sum[i][1], x, b1);
+				const PV cell = SPREAD(*(const NAME(cell) *)(x + i * a_row));
+				sum[i][0] = MULADD(sum[i][0], cell, b0);
+				sum[i][1] = MULADD(sum[i][1], cell, b1);
 			}
 		}
 #pragma GCC unroll 16
@@ -124,7 +157,7 @@ NAME(micro_rows)(const int rows, int64_t k, const P *a, int64_t a_row, const P *
 			NAME(micro_rows)(r, k, a, a_row, b, b_k, c, c_row, accumulate);                             \
 		return;
 
-/* c[rows×NR] (+)= a[rows×k]·b[k×NR] for 1 ≤ rows ≤ GEMM_MR. */
+/* c[rows×NR] (+)= a[rows×k]·b[k×NR] for 1 ≤ rows ≤ GEMM_MR. Rows of b are b_k apart, or with 0 those of a panel. */
 static void NAME(micro)(int64_t rows, int64_t k, const P *a, int64_t a_row, const P *b, int64_t b_k, T *c,
 			int64_t c_row, int accumulate)
 {
@@ -143,16 +176,17 @@ static void NAME(micro)(int64_t rows, int64_t k, const P *a, int64_t a_row, cons
 static void NAME(wide)(int64_t k, const P *a, const P *b, int64_t b_k, T *c, int accumulate)
 {
 	V all[8] = {0};
-	for (int64_t p = 0; p < k;) {
-		const int64_t end = k - p > RUN ? p + RUN : k;
+	const struct NAME(path) path = NAME(path)(k, b_k);
+	for (int64_t left = k; left > 0; left -= RUN, a += path.a_run, b += path.b_run) {
+		const P *x = a, *y = b;
 		V sum[8] = {0};
-		for (; p < end; p++, b += b_k) {
-			const PV x = a[p] - (PV){0};
+		for (int64_t p = left < RUN ? left : RUN; p > 0; p--, x += path.a_step, y += path.b_step) {
+			const PV cell = *x - (PV){0};
 #pragma GCC unroll 8
 			for (int j = 0; j < 8; j++) {
 				if (j * sizeof(V) % 64 == 0)
-					__builtin_prefetch(b + 8 * b_k + j * VL);
-				sum[j] = MULADD(sum[j], x, *(const NAME(pvu) *)(b + j * VL));
+					__builtin_prefetch(y + 8 * path.b_step + j * VL);
+				sum[j] = MULADD(sum[j], cell, *(const NAME(pvu) *)(y + j * VL));
 			}
 		}
 #pragma GCC unroll 8

@@ -208,7 +208,7 @@ func TestGemmOfFewRows(t *testing.T) {
 		for _, d := range []dtype.Type{dtype.Float32, dtype.Float16, dtype.BFloat16} {
 			for _, l := range []kerneltest.Layout{kerneltest.Contiguous, kerneltest.Transposed} {
 				for i, n := range []int64{1, 7, 8, 9, 16, 23, 33, 64, 71, 515} {
-					k := []int64{1, 15, 16, 17, 31, 33, 63, 64, 257, 4111}[(i*7+3)%10]
+					k := []int64{1, 15, 17, 31, 33, 64, 256, 257, 600, 4111}[(i*7+3)%10]
 					a := kerneltest.New(t, d, kerneltest.Contiguous, []int64{most, k}, numbers(r, d, most*k))
 					b := kerneltest.New(t, d, l, []int64{k, n}, numbers(r, d, k*n))
 					product := func(rows int64) []float64 {
@@ -227,6 +227,28 @@ func TestGemmOfFewRows(t *testing.T) {
 					}
 				}
 			}
+		}
+	})
+}
+
+// TestGemmRepeatsRow checks a B whose rows are one row in memory.
+func TestGemmRepeatsRow(t *testing.T) {
+	const n, k = 70, 300
+	kerneltest.EachVariant(t, func(t *testing.T) {
+		r := rand.New(rand.NewPCG(15, 16))
+		row := numbers(r, dtype.Float32, n)
+		b := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{k, n}, slices.Repeat(row, k))
+		one := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{k, n}, slices.Concat(row, make([]float64, (k-1)*n)))
+		one.Strides = []int64{0, 1}
+		for _, m := range []int64{1, 4, 20, 300} {
+			a := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{m, k}, numbers(r, dtype.Float32, m*k))
+			var got [2][]float64
+			for i, b := range []kernel.View{b, one} {
+				out := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{m, n}, nil)
+				require.NoError(t, kernel.Gemm(kernel.Product{Out: out, A: a, B: b, Alpha: 1}))
+				got[i] = kerneltest.Values(out)
+			}
+			require.Equal(t, got[0], got[1], "%d rows", m)
 		}
 	})
 }
@@ -277,7 +299,7 @@ func TestGemmLongSums(t *testing.T) {
 func TestGemmSumsBatch(t *testing.T) {
 	kerneltest.EachVariant(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(7, 8))
-		for _, s := range []struct{ batch, m, n, k int64 }{{0, 2, 3, 4}, {1, 2, 3, 4}, {3, 5, 7, 0}, {3, 17, 20, 33}, {40, 9, 40, 16}} {
+		for _, s := range []struct{ batch, m, n, k int64 }{{0, 2, 3, 4}, {1, 2, 3, 4}, {3, 5, 7, 0}, {3, 17, 20, 33}, {40, 9, 40, 16}, {20, 9, 40, 33}, {3, 30, 70, 300}} {
 			for _, l := range kerneltest.Layouts {
 				for _, d := range []dtype.Type{dtype.Float32, dtype.BFloat16} {
 					a := kerneltest.New(t, d, l, []int64{s.batch, s.m, s.k}, numbers(r, dtype.Int8, max(1, s.batch*s.m*s.k)))

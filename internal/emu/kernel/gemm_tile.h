@@ -14,7 +14,7 @@
 
 #define PACK_CASE(id, type, name)                                                                                      \
 	case id:                                                                                                       \
-		NAME(name##_pack)(dst, a_panel, w, k, (const type *)data + offset, w_stride, k_stride);                \
+		NAME(name##_pack)(dst, a_panel, w, k, (const type *)data + offset, w_stride, k_stride, first);         \
 		return;
 #define LOAD_CASE(id, type, name)                                                                                      \
 	case id:                                                                                                       \
@@ -30,7 +30,7 @@
 		return;
 
 static void NAME(pack_part)(P *dst, int a_panel, int64_t w, int64_t k, int dtype, const char *data, int64_t offset,
-			    int64_t w_stride, int64_t k_stride)
+			    int64_t w_stride, int64_t k_stride, int64_t first)
 {
 	switch (dtype) {
 		SOURCES(PACK_CASE)
@@ -76,13 +76,15 @@ static void NAME(pack_panel)(P *dst, int a_panel, const struct gemm_matrix *x, c
 			     int64_t k0, int64_t k)
 {
 	const struct gemm_axis *wa = a_panel ? &x->row : &x->col, *ka = a_panel ? &x->col : &x->row;
-	const int64_t w_step = a_panel ? GEMM_KC : 1, k_step = a_panel ? A_ROWS : NR, cells = (k + GROUP - 1) / GROUP;
+	const int64_t w_step = a_panel ? GEMM_KC : 1, cells = (k + GROUP - 1) / GROUP;
+	const int interleaved = !a_panel && NAME(interleaved)(cells);
+	const int64_t k_step = interleaved ? 0 : a_panel ? A_ROWS : NR;
 	for (int64_t p = 0, pn; p < k; p += pn) {
 		pn = gemm_run_length(ka, k0 + p, k - p);
 		for (int64_t i = 0, in; i < w; i += in) {
 			in = gemm_run_length(wa, w0 + i, w - i);
 			NAME(pack_part)(dst + p / GROUP * k_step + i * w_step, a_panel, in, pn, x->dtype, data,
-					gemm_offset(wa, w0 + i) + gemm_offset(ka, k0 + p), wa->stride, ka->stride);
+					gemm_offset(wa, w0 + i) + gemm_offset(ka, k0 + p), wa->stride, ka->stride, interleaved ? p : -1);
 		}
 	}
 	if (!a_panel && w < NR)
@@ -132,7 +134,8 @@ static inline T *NAME(sums)(const struct NAME(part) *s, int64_t i, int64_t j)
 	return s->out + (s->once ? (i - s->m0) % GEMM_BAND : i - s->m0) * s->out_row + (j - s->n0);
 }
 
-/* Adds the products with B's panel of columns [j, j+cols) to out; a has the cells of the rows. */
+/* Adds the products with B's columns [j, j+cols) to out; a has the cells of the rows. Rows of b are b_k apart, or with 0
+ * those of a panel. */
 static void NAME(block)(const struct NAME(part) *s, int64_t i, int64_t rows, int64_t j, int64_t cols, int64_t cells,
 			const P *a, int64_t a_row, const P *b, int64_t b_k, int accumulate)
 {
@@ -180,7 +183,7 @@ NAME(sum_row)(const struct NAME(part) *s, int64_t i, int64_t end, int64_t j, con
 		}
 		if (i == s->m0) /* Packed right before its first use, it is still in the first-level cache. */
 			NAME(pack_panel)(b, 0, &g->b, s->at->b, j, cols, k0, k);
-		NAME(block)(s, i, rows, j, cols, cells, a, a_row, b, NR, k0 > 0);
+		NAME(block)(s, i, rows, j, cols, cells, a, a_row, b, 0, k0 > 0);
 	}
 }
 
@@ -194,8 +197,11 @@ static void NAME(sum)(const struct NAME(part) *s, int64_t k0, int64_t k)
 	const int read_a = CELL_STEP * A_ROWS == 1 && plain_a && g->a.dtype == NATIVE && g->a.col.stride == 1 && k % GROUP == 0 &&
 			   g->a.row.stride % GROUP == 0 && (VECTOR_BYTES == 32 || g->a.row.stride <= GROUP * GEMM_KC) &&
 			   s->n1 - s->n0 <= (VECTOR_BYTES == 64 ? 4 : 8) * NR;
-	const int read_b = GROUP == 1 && plain_b && g->b.dtype == NATIVE && g->b.col.stride == 1 &&
-			   (s->m1 - s->m0 <= 28 || (s->m1 - s->m0 <= 224 && g->b.row.stride <= GEMM_KC));
+	const int64_t rows = s->m1 - s->m0, b_row = g->b.row.stride;
+	/* Rows of a run that lie far apart share too few sets of the caches. */
+	const int64_t far = NAME(interleaved)(k) ? 8 * GEMM_KC : INT64_MAX;
+	const int read_b = GROUP == 1 && plain_b && g->b.dtype == NATIVE && g->b.col.stride == 1 && b_row > 0 &&
+			   ((rows <= 28 && b_row <= far) || (rows <= 224 && b_row <= GEMM_KC));
 
 	for (int64_t i = s->m0, end; i < s->m1; i = end) {
 		end = gemm_min(i + GEMM_BAND, s->m1);
@@ -225,7 +231,9 @@ static void NAME(few_tile)(const struct NAME(part) *s)
 	_Static_assert(BLOCKS * FEW_ROWS <= GEMM_TILE_N, "a piece of A has room");
 	const struct gemm *g = s->g;
 	const int64_t rows = s->m1 - s->m0, block = GEMM_KC * GROUP, piece = BLOCKS * block;
-	const int64_t strip = g->b.col.stride == 1 ? GEMM_TILE_N : GEMM_COLUMNS, far = GEMM_AHEAD / dtype_size(g->b.dtype);
+	const int64_t columns = NAME(interleaved)(gemm_min(GEMM_KC, g->k)) ? GEMM_COLUMNS : GEMM_LANES;
+	const int64_t size = dtype_size(g->b.dtype), strip = g->b.col.stride == 1 ? GEMM_TILE_N : columns;
+	const int64_t far = g->n * g->k * size > GEMM_CACHED ? GEMM_AHEAD / size : 0;
 	for (int64_t k0 = 0; k0 == 0 || k0 < g->k; k0 += piece) {
 		const int64_t end = gemm_min(k0 + piece, g->k);
 		for (int64_t p = k0; p < end; p += block)
@@ -233,7 +241,7 @@ static void NAME(few_tile)(const struct NAME(part) *s)
 		for (int64_t j = s->n0; j < s->n1; j += strip)
 			for (int64_t p = k0; p == 0 || p < end; p += block) {
 				/* Near the end of columns the first elements of the next ones are fetched ahead. */
-				const int64_t ahead = far + (VECTOR_BYTES < 64 && p + far >= end ? strip * g->b.col.stride - (end - k0) : 0);
+				const int64_t ahead = far + (VECTOR_BYTES < 64 && far > 0 && p + far >= end ? strip * g->b.col.stride - (end - k0) : 0);
 				NAME(few)(&g->b, s->at->b, p, j, rows, gemm_min(strip, s->n1 - j), gemm_min(block, end - p),
 					  s->b + (p - k0) / GROUP * FEW_ROWS, ahead, s->out + (j - s->n0), s->out_row, p > 0);
 			}

@@ -1,5 +1,6 @@
 /* The end of a computation type. */
 #undef RUN
+#undef STEP
 #undef VL
 #undef NR
 #undef GROUP
