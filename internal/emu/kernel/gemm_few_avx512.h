@@ -88,15 +88,15 @@ struct SRC(cells) {
 	const S *src;
 	int64_t k_stride, step;
 	int64_t left; /* elements of k that exist from the first cell on */
-	int fetch;    /* b is too large for a cache, and the rows of the next cells are fetched ahead */
+	int fetch;    /* b is too large for a cache: columns that follow are fetched ahead, or the first ones of the next cells */
 };
 
 /* sums (+)= a·b for so many cells. */
 static inline __attribute__((always_inline)) void
 SRC(across_cells)(const int rows, const int count, int64_t cols, struct SRC(cells) x, T *sums, int more)
 {
-	enum { LINE_CELLS = 64 / sizeof(S) };
-	const int64_t k = x.left, k_stride = x.k_stride, next = count * x.step * GROUP * k_stride;
+	enum { LINE_CELLS = 64 / sizeof(S), AHEAD = 512 / sizeof(S) };
+	const int64_t k = x.left, k_stride = x.k_stride, next = count * x.step * GROUP * k_stride - cols;
 	const S *const src = x.src;
 	PV cell[FEW_ROWS][GEMM_ACROSS];
 	(void)k; /* cells of one element have no use for it */
@@ -106,12 +106,13 @@ SRC(across_cells)(const int rows, const int count, int64_t cols, struct SRC(cell
 		for (int y = 0; y < count; y++)
 			cell[i][y] = x.a[i * GEMM_KC + y * x.step] - (PV){0};
 	for (int64_t j = 0; j < cols; j += LINE_CELLS) {
+		const int64_t far = j + AHEAD + (j + AHEAD < cols ? 0 : next);
 		if (x.fetch)
 #pragma GCC unroll 8
 			for (int y = 0; y < count; y++)
 #pragma GCC unroll 2
 				for (int z = 0; z < GROUP; z++)
-					__builtin_prefetch(src + (y * x.step * GROUP + z) * k_stride + next + j, 0, 2);
+					__builtin_prefetch(src + (y * x.step * GROUP + z) * k_stride + far, 0, 2);
 #pragma GCC unroll 2
 		for (int64_t at = j; at < gemm_min(j + LINE_CELLS, cols); at += GEMM_LANES) {
 			PV line[GEMM_ACROSS];
