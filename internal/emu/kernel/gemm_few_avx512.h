@@ -95,8 +95,9 @@ struct SRC(cells) {
 static inline __attribute__((always_inline)) void
 SRC(across_cells)(const int rows, const int count, int64_t cols, struct SRC(cells) x, T *sums, int more)
 {
-	enum { LINE_CELLS = 64 / sizeof(S), AHEAD = 512 / sizeof(S) };
-	const int64_t k = x.left, k_stride = x.k_stride, next = count * x.step * GROUP * k_stride - cols;
+	enum { LINE_CELLS = 64 / sizeof(S) };
+	const int64_t k = x.left, k_stride = x.k_stride, ahead = gemm_min(512 / sizeof(S), cols);
+	const int64_t next = count * x.step * GROUP * k_stride - cols;
 	const S *const src = x.src;
 	PV cell[FEW_ROWS][GEMM_ACROSS];
 	(void)k; /* cells of one element have no use for it */
@@ -106,7 +107,7 @@ SRC(across_cells)(const int rows, const int count, int64_t cols, struct SRC(cell
 		for (int y = 0; y < count; y++)
 			cell[i][y] = x.a[i * GEMM_KC + y * x.step] - (PV){0};
 	for (int64_t j = 0; j < cols; j += LINE_CELLS) {
-		const int64_t far = j + AHEAD + (j + AHEAD < cols ? 0 : next);
+		const int64_t far = j + ahead + (j + ahead < cols ? 0 : next);
 		if (x.fetch)
 #pragma GCC unroll 8
 			for (int y = 0; y < count; y++)
