@@ -88,8 +88,12 @@ struct SRC(cells) {
 	const S *src;
 	int64_t k_stride, step;
 	int64_t left; /* elements of k that exist from the first cell on */
-	int fetch;    /* b is too large for a cache: columns that follow are fetched ahead, or the first ones of the next cells */
+	int64_t next; /* how many cells on those lie that follow */
+	int fetch;    /* b is too large for a cache: columns that follow are fetched ahead, or the first ones of the cells that follow */
 };
+
+/* Columns whose sums the first-level cache holds for all runs. */
+static inline int64_t SRC(strip)(int rows) { return rows == 1 ? GEMM_TILE_N : GEMM_TILE_N / 2; }
 
 /* sums (+)= a·b for so many cells. */
 static inline __attribute__((always_inline)) void
@@ -97,7 +101,7 @@ SRC(across_cells)(const int rows, const int count, int64_t cols, struct SRC(cell
 {
 	enum { LINE_CELLS = 64 / sizeof(S) };
 	const int64_t k = x.left, k_stride = x.k_stride, ahead = gemm_min(512 / sizeof(S), cols);
-	const int64_t next = count * x.step * GROUP * k_stride - cols;
+	const int64_t next = x.next * GROUP * k_stride - cols;
 	const S *const src = x.src;
 	PV cell[FEW_ROWS][GEMM_ACROSS];
 	(void)k; /* cells of one element have no use for it */
@@ -122,7 +126,7 @@ SRC(across_cells)(const int rows, const int count, int64_t cols, struct SRC(cell
 				line[y] = (PV)LINE_W(y * x.step, at, cols - at);
 #pragma GCC unroll 4
 			for (int i = 0; i < rows; i++) {
-				V *sum = (V *)(sums + i * GEMM_TILE_N + at), t = more ? *sum : (V){0};
+				V *sum = (V *)(sums + i * SRC(strip)(rows) + at), t = more ? *sum : (V){0};
 #pragma GCC unroll 8
 				for (int y = 0; y < count; y++)
 					t = MULADD(t, cell[i][y], line[y]);
@@ -133,35 +137,48 @@ SRC(across_cells)(const int rows, const int count, int64_t cols, struct SRC(cell
 }
 
 /* The same as along_rows where the elements of b are adjacent along the columns, of which there are at most
- * GEMM_TILE_N: some rows of b pass by at a time, while the sums lie in the first-level cache. */
+ * SRC(strip)(rows): some rows of b pass by at a time, while the sums lie in the first-level cache. Runs that are
+ * interleaved grow together, because rows of one run lie so far apart that they share few sets of the caches. */
 static inline __attribute__((always_inline)) void
-SRC(across_rows)(const int rows, int64_t cols, int64_t k, const P *a, const S *src, int64_t k_stride, int64_t ahead, T *c, int64_t c_row, int accumulate)
+SRC(across_strip)(const int rows, int64_t cols, int64_t k, const P *a, const S *src, int64_t k_stride, int fetch, T *c, int64_t c_row, int accumulate)
 {
 	const int64_t cells = (k + GROUP - 1) / GROUP, length = gemm_min(RUN, cells);
-	const int interleaved = NAME(interleaved)(cells), step = interleaved ? STEP : 1;
-	T all[FEW_ROWS * GEMM_TILE_N] __attribute__((aligned(64))), part[FEW_ROWS * GEMM_TILE_N] __attribute__((aligned(64)));
-	memset(all, 0, (size_t)rows * GEMM_TILE_N * sizeof(T));
-	for (int64_t p = 0; p < cells; p += length) {
+	const int64_t step = NAME(interleaved)(cells) ? STEP : 1;
+	T all[2 * GEMM_TILE_N] __attribute__((aligned(64))) = {0}, part[STEP][2 * GEMM_TILE_N] __attribute__((aligned(64)));
+	for (int64_t p = 0; p < cells; p += length * step) {
 		const int64_t n = gemm_min(length, cells - p);
-		for (int64_t q = 0; q < n; q += n - q < GEMM_ACROSS ? 1 : GEMM_ACROSS) {
-			const int64_t at = interleaved ? p / length + q * step : p + q;
-			const struct SRC(cells) x = {
-				.a = a + at, .src = src + at * GROUP * k_stride, .k_stride = k_stride, .step = step, .left = k - at * GROUP, .fetch = ahead > 0,
-			};
-			if (n - q < GEMM_ACROSS)
-				SRC(across_cells)(rows, 1, cols, x, part, q > 0);
-			else
-				SRC(across_cells)(rows, GEMM_ACROSS, cols, x, part, q > 0);
+		for (int64_t q = 0, count; q < n; q += count) {
+			count = n - q < GEMM_ACROSS ? 1 : GEMM_ACROSS;
+			for (int64_t r = 0; r < step; r++) {
+				const int64_t at = p + q * step + r;
+				const struct SRC(cells) x = {
+					.a = a + at, .src = src + at * GROUP * k_stride, .k_stride = k_stride, .step = step, .left = k - at * GROUP,
+					.next = r + 1 < step ? 1 : (count - 1) * step + 1, .fetch = fetch,
+				};
+				if (count == 1)
+					SRC(across_cells)(rows, 1, cols, x, part[r], q > 0);
+				else
+					SRC(across_cells)(rows, GEMM_ACROSS, cols, x, part[r], q > 0);
+			}
 		}
-		for (int i = 0; i < rows; i++)
-			for (int64_t j = 0; j < cols; j += GEMM_LANES)
-				*(V *)(all + i * GEMM_TILE_N + j) += *(V *)(part + i * GEMM_TILE_N + j);
+		for (int64_t r = 0; r < step; r++)
+			for (int i = 0; i < rows; i++)
+				for (int64_t j = i * SRC(strip)(rows); j < i * SRC(strip)(rows) + cols; j += GEMM_LANES)
+					*(V *)(all + j) += *(V *)(part[r] + j);
 	}
 	for (int i = 0; i < rows; i++)
 		for (int64_t j = 0; j < cols; j += GEMM_LANES) {
-			V t = *(V *)(all + i * GEMM_TILE_N + j);
+			V t = *(V *)(all + i * SRC(strip)(rows) + j);
 			if (accumulate)
 				t += (V)gemm_get(c + i * c_row + j, cols - j);
 			gemm_put(c + i * c_row + j, (gemm_line)t, cols - j);
 		}
+}
+
+static inline __attribute__((always_inline)) void
+SRC(across_rows)(const int rows, int64_t cols, int64_t k, const P *a, const S *src, int64_t k_stride, int64_t ahead, T *c, int64_t c_row, int accumulate)
+{
+	const int64_t strip = SRC(strip)(rows);
+	for (int64_t j = 0; j < cols; j += strip)
+		SRC(across_strip)(rows, gemm_min(strip, cols - j), k, a, src + j, k_stride, ahead > 0, c + j, c_row, accumulate);
 }
