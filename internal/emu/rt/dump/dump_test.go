@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/goascend/cann/aclnn/safetensors"
 	"github.com/goascend/cann/internal/abi"
@@ -265,3 +266,5 @@ func TestDumpFaults(t *testing.T) {
 	require.Equal(t, rt.Failure, p.Call(th, "aclopStopDumpArgs", 1))
 	require.Zero(t, p.Functions["acldumpGetPath"](th, []uint64{uint64(abi.OVERFLOW_DUMP)}))
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

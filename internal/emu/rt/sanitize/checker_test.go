@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/goascend/cann/internal/emu/rt"
 	"github.com/goascend/cann/internal/emu/rt/rttest"
@@ -263,3 +264,5 @@ func TestParseSanitize(t *testing.T) {
 	require.ErrorContains(t, err, `CANN_EMU_SANITIZE="races"`)
 	require.False(t, rttest.New(t).Runtime.Sanitizes(), "nothing is watched unless that is asked for")
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
