@@ -25,7 +25,7 @@ static void pair_transposed(struct backward *b, float *c, int64_t c_row, const u
 		if (t->rows % (2 * PAIR_STEP) != 0)
 			for (int64_t i = 0; i < w; i++)
 				memset(panel + i * GEMM_KC, 0, cells * sizeof *panel);
-		gemm_bf16_bf16_pack(panel, 1, w, t->rows, (const uint16_t *)s + j, 1, 2 * PAIR_ROW, -1);
+		gemm_bf16_bf16_pack(panel, 1, w, t->rows, (const uint16_t *)s + j, 1, 2 * PAIR_ROW, GEMM_IN_ORDER);
 		pair_product(c + j * c_row, c_row, panel, GEMM_KC, values, PAIR_ROWS_PANEL, w, n, cells, 1);
 	}
 }

@@ -41,7 +41,7 @@ static void pair_transpose(uint32_t *panels, const uint16_t *tile, int64_t ld, i
 		uint32_t *to = panels + j * cells;
 		if (rows - j < PANEL)
 			memset(to, 0, PANEL * cells * sizeof *to);
-		gemm_bf16_bf16_pack(to, 0, rows - j < PANEL ? rows - j : PANEL, 2 * cells, tile + j * ld, ld, 1, -1);
+		gemm_bf16_bf16_pack(to, 0, rows - j < PANEL ? rows - j : PANEL, 2 * cells, tile + j * ld, ld, 1, GEMM_IN_ORDER);
 	}
 }
 
@@ -52,7 +52,7 @@ static void pair_values(uint32_t *panels, int64_t panel, const uint16_t *from, i
 	for (int64_t j = 0; j < cols; j += PANEL, panels += panel) {
 		if (cols - j < PANEL || rows % (2 * PAIR_STEP) != 0)
 			memset(panels, 0, panel * sizeof *panels);
-		gemm_bf16_bf16_pack(panels, 0, cols - j < PANEL ? cols - j : PANEL, rows, from + j * col, col, row, -1);
+		gemm_bf16_bf16_pack(panels, 0, cols - j < PANEL ? cols - j : PANEL, rows, from + j * col, col, row, GEMM_IN_ORDER);
 	}
 }
 

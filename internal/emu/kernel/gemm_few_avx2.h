@@ -8,13 +8,13 @@
 #define ALONG_LINE gemm_line_pairs
 #define ALONG_TRANSPOSE gemm_transpose_u16
 #define ALONG_CELLS(t, y) WIDEN(gemm_transposed_u16(t, y))
-enum { SRC(length) = GEMM_RUN, SRC(runs) = 4 };
+enum { SRC(runs) = 4 };
 #else
 #define ALONG GEMM_LANES
 #define ALONG_LINE LINE
 #define ALONG_TRANSPOSE gemm_transpose
 #define ALONG_CELLS(t, y) (t)[y]
-enum { SRC(length) = GEMM_RUN, SRC(runs) = 1 };
+enum { SRC(runs) = 1 };
 #endif
 
 /* t = ALONG cells of each of up to GEMM_COLUMNS columns, transposed. */
@@ -47,15 +47,15 @@ SRC(along_cell)(const int rows, const P *a, const gemm_line *t, int64_t y, V *su
 static inline __attribute__((always_inline)) void
 SRC(along_runs)(const int rows, const int runs, const P *a, const S *b, int64_t b_col, int64_t ahead, V *all)
 {
-	enum { LENGTH = SRC(length), PIECE = SRC(runs) == 1 ? ALONG : LENGTH };
+	enum { PIECE = SRC(runs) == 1 ? ALONG : GEMM_RUN };
 	gemm_line t[SRC(runs) * PIECE / ALONG * GEMM_LANES];
 	V sum[SRC(runs) * FEW_ROWS] = {0};
-	for (int64_t p = 0; p < LENGTH; p += PIECE) {
+	for (int64_t p = 0; p < GEMM_RUN; p += PIECE) {
 #pragma GCC unroll 4
 		for (int x = 0; x < runs; x++)
 			for (int64_t q = 0; q < PIECE; q += ALONG)
 				SRC(along_lines)(t + (x * PIECE + q) / ALONG * GEMM_LANES, GEMM_COLUMNS, ALONG,
-						 b + p + x * LENGTH + q, b_col);
+						 b + p + x * GEMM_RUN + q, b_col);
 		for (int64_t q = 0; q < PIECE; q += ALONG) {
 			/* While a piece is multiplied the next one is fetched. */
 #pragma GCC unroll 16
@@ -67,7 +67,7 @@ SRC(along_runs)(const int rows, const int runs, const P *a, const S *b, int64_t 
 			for (int y = 0; y < ALONG; y++)
 #pragma GCC unroll 4
 				for (int x = 0; x < runs; x++)
-					SRC(along_cell)(rows, a + p + x * LENGTH + q, t + (x * PIECE + q) / ALONG * GEMM_LANES, y, sum + x * rows);
+					SRC(along_cell)(rows, a + p + x * GEMM_RUN + q, t + (x * PIECE + q) / ALONG * GEMM_LANES, y, sum + x * rows);
 		}
 	}
 #pragma GCC unroll 4
@@ -82,15 +82,14 @@ SRC(along_runs)(const int rows, const int runs, const P *a, const S *b, int64_t 
 static inline __attribute__((always_inline)) void
 SRC(along_rows)(const int rows, int64_t cols, int64_t k, const P *a, const S *b, int64_t b_col, int64_t ahead, T *c, int64_t c_row, int accumulate)
 {
-	enum { LENGTH = SRC(length) };
-	const int runs = (int)gemm_min(GEMM_KC / LENGTH, (SRC(runs) + rows - 1) / rows);
+	const int runs = (int)gemm_min(GEMM_KC / GEMM_RUN, (SRC(runs) + rows - 1) / rows);
 	V all[FEW_ROWS] = {0};
 	int64_t p = 0;
-	for (; cols == GEMM_COLUMNS && k - p >= runs * LENGTH; p += runs * LENGTH)
+	for (; cols == GEMM_COLUMNS && k - p >= runs * GEMM_RUN; p += runs * GEMM_RUN)
 		SRC(along_runs)(rows, runs, a + p, b + p, b_col, ahead, all);
 	for (int64_t end; p < k; p = end) {
 		V sum[FEW_ROWS] = {0};
-		end = gemm_min(p + LENGTH, k);
+		end = gemm_min(p + GEMM_RUN, k);
 		for (int64_t q = p; q < end; q += ALONG) {
 			gemm_line t[GEMM_LANES];
 			SRC(along_lines)(t, cols, k - q, b + q, b_col);
@@ -104,12 +103,8 @@ SRC(along_rows)(const int rows, int64_t cols, int64_t k, const P *a, const S *b,
 			all[i] += sum[i];
 	}
 #pragma GCC unroll 4
-	for (int i = 0; i < rows; i++) {
-		T *to = c + i * c_row;
-		if (accumulate)
-			all[i] += (V)gemm_get(to, cols);
-		gemm_put(to, (gemm_line)all[i], cols);
-	}
+	for (int i = 0; i < rows; i++)
+		SRC(put_sums)(c + i * c_row, all[i], cols, accumulate);
 }
 
 /* sums (+)= a·b for GEMM_RUN rows of b or less, from p on, and so many vectors of columns, of which cols exist. */
@@ -154,7 +149,7 @@ SRC(across_step)(const int rows, const int parts, int64_t cols, int64_t p, int64
 static inline __attribute__((always_inline)) void
 SRC(across_rows)(const int rows, int64_t cols, int64_t k, const P *a, const S *src, int64_t k_stride, int64_t ahead, T *c, int64_t c_row, int accumulate)
 {
-	(void)ahead; /* rows lie too far apart */
+	(void)ahead; /* the distance is one along columns */
 	const int parts = rows > 2 ? 2 : rows == 1 && sizeof(S) == 4 ? 8 : 4; /* as registers allow */
 	const int64_t wide = parts * GEMM_LANES, far = 512 / sizeof(S);
 	T sums[FEW_ROWS * GEMM_TILE_N] __attribute__((aligned(64)));
@@ -169,12 +164,8 @@ SRC(across_rows)(const int rows, int64_t cols, int64_t k, const P *a, const S *s
 					SRC(across_step)(rows, 1, cols - x, p, k, a, src + x, k_stride, next, sums + x);
 		}
 	for (int i = 0; i < rows; i++)
-		for (int64_t j = 0; j < cols; j += GEMM_LANES) {
-			V t = *(V *)(sums + i * GEMM_TILE_N + j);
-			if (accumulate)
-				t += (V)gemm_get(c + i * c_row + j, cols - j);
-			gemm_put(c + i * c_row + j, (gemm_line)t, cols - j);
-		}
+		for (int64_t j = 0; j < cols; j += GEMM_LANES)
+			SRC(put_sums)(c + i * c_row + j, *(V *)(sums + i * GEMM_TILE_N + j), cols - j, accumulate);
 }
 
 #undef ALONG

@@ -27,13 +27,8 @@ SRC(along_block)(const int rows, int64_t cols, const P *a, const S *b, int64_t b
 			}
 	}
 #pragma GCC unroll 4
-	for (int i = 0; i < rows; i++) {
-		T *to = c + i * c_row;
-		V t = gemm_add_runs(sum[i]);
-		if (accumulate)
-			t += (V)gemm_get(to, cols);
-		gemm_put(to, (gemm_line)t, cols);
-	}
+	for (int i = 0; i < rows; i++)
+		SRC(put_sums)(c + i * c_row, gemm_add_runs(sum[i]), cols, accumulate);
 }
 #endif
 
@@ -74,12 +69,8 @@ SRC(along_rows)(const int rows, int64_t cols, int64_t k, const P *a, const S *b,
 			all[i] += sum[i];
 	}
 #pragma GCC unroll 4
-	for (int i = 0; i < rows; i++) {
-		T *to = c + i * c_row;
-		if (accumulate)
-			all[i] += (V)gemm_get(to, cols);
-		gemm_put(to, (gemm_line)all[i], cols);
-	}
+	for (int i = 0; i < rows; i++)
+		SRC(put_sums)(c + i * c_row, all[i], cols, accumulate);
 }
 
 /* Cells of a and rows of b, each step cells from the one before. */
@@ -167,12 +158,8 @@ SRC(across_strip)(const int rows, int64_t cols, int64_t k, const P *a, const S *
 					*(V *)(all + j) += *(V *)(part[r] + j);
 	}
 	for (int i = 0; i < rows; i++)
-		for (int64_t j = 0; j < cols; j += GEMM_LANES) {
-			V t = *(V *)(all + i * SRC(strip)(rows) + j);
-			if (accumulate)
-				t += (V)gemm_get(c + i * c_row + j, cols - j);
-			gemm_put(c + i * c_row + j, (gemm_line)t, cols - j);
-		}
+		for (int64_t j = 0; j < cols; j += GEMM_LANES)
+			SRC(put_sums)(c + i * c_row + j, *(V *)(all + i * SRC(strip)(rows) + j), cols - j, accumulate);
 }
 
 static inline __attribute__((always_inline)) void

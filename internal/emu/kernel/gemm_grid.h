@@ -30,6 +30,7 @@ enum {
 	 * reading them as often as elsewhere takes 4 % of the time. */
 	GEMM_RUN = VECTOR_BYTES == 32 ? 64 : 32,
 	GEMM_RUNS = GEMM_KC / GEMM_RUN, /* of a whole block */
+	GEMM_IN_ORDER = -1, /* in place of the first cell, where the rows of a panel are not interleaved */
 	/* A tile goes by blocks of so many rows and panels of B. With 64-byte vectors, whose CPUs have larger second-level
 	 * caches, all panels of a tile stay there, and else those of a block beside the rows of A. */
 	GEMM_BAND = VECTOR_BYTES == 64 ? GEMM_MR : GEMM_STRIP,

@@ -53,8 +53,18 @@ typedef T NAME(t4) __attribute__((vector_size(4 * sizeof(T))));
 typedef NAME(t4) NAME(t4u) __attribute__((aligned(sizeof(T)), may_alias));
 #undef UNALIGNED
 
-/* Returns which row of a panel of B has cell p: rows are in the order of the runs. */
-static inline int64_t NAME(place)(int interleaved, int64_t p) { return interleaved ? p % STEP * GEMM_RUN + p / STEP : p; }
+/* Where the rows of a panel lie: step cells from one to the next within STEP of them, and turn from each to the one STEP on. */
+struct NAME(order) {
+	int64_t step, turn;
+};
+
+/* The rows of a panel of B are in the order of the runs. */
+static inline struct NAME(order) NAME(order)(int interleaved)
+{
+	return interleaved ? (struct NAME(order)){GEMM_RUN * NR, NR} : (struct NAME(order)){NR, STEP * NR};
+}
+
+static inline int64_t NAME(row)(struct NAME(order) o, int64_t p) { return p % STEP * o.step + p / STEP * o.turn; }
 
 /* Reports whether the runs of a block of so many cells are interleaved. */
 static inline int NAME(interleaved)(int64_t k) { return STEP > 1 && k == GEMM_KC; }

@@ -31,13 +31,10 @@ typedef S SRC(s4) __attribute__((vector_size(4 * sizeof(S)), aligned(sizeof(S)),
 #define LINE_W(p, i, n) CROSS((const void *)(src + GROUP * (p) * k_stride + (i)), k_stride, k - GROUP * (p), n)
 #endif
 
-/* Where row p of a panel begins: from one row to the next it is step cells, and turn from row p to row p+STEP. */
-static inline int64_t SRC(row)(int64_t step, int64_t turn, int64_t p) { return p % STEP * step + p / STEP * turn; }
-
 /* Transposes a square of cells, of which w × k exist: lines along k become rows of a panel of B, and lines
  * along w rows of a panel of A. */
 static inline __attribute__((always_inline)) void
-SRC(pack_block)(P *dst, int a_panel, int64_t step, int64_t turn, int64_t w, int64_t k, const S *src, int64_t w_stride, int64_t k_stride)
+SRC(pack_block)(P *dst, int a_panel, struct NAME(order) order, int64_t w, int64_t k, const S *src, int64_t w_stride, int64_t k_stride)
 {
 	const int64_t cells = (k + GROUP - 1) / GROUP, lines = a_panel ? cells : w, rows = a_panel ? w : cells;
 	gemm_line t[GEMM_LANES];
@@ -55,20 +52,20 @@ SRC(pack_block)(P *dst, int a_panel, int64_t step, int64_t turn, int64_t w, int6
 #pragma GCC unroll 16
 	for (int y = 0; y < GEMM_LANES; y++)
 		if (y < rows)
-			gemm_put(dst + SRC(row)(step, turn, y), t[y], lines);
+			gemm_put(dst + NAME(row)(order, y), t[y], lines);
 }
 
 /* A panel of A has a row for each w with the cells of k; a panel of B a row for each cell of k with
  * NR cells of w. Where the elements are adjacent along the other axis, squares of cells are
- * transposed. Panels that follow are fetched ahead. If first is not negative, k begins with cell first of a block whose
+ * transposed. Panels that follow are fetched ahead. If first is not GEMM_IN_ORDER, k begins with cell first of a block whose
  * runs are interleaved, and dst is its panel of B. */
 static void SRC(pack)(P *dst, int a_panel, int64_t w, int64_t k, const S *src, int64_t w_stride, int64_t k_stride, int64_t first)
 {
 	const int64_t cells = (k + GROUP - 1) / GROUP;
-	const int64_t step = first < 0 ? NR : GEMM_RUN * NR, turn = first < 0 ? STEP * NR : NR;
+	const struct NAME(order) order = NAME(order)(first >= 0), along_a = {GEMM_KC, STEP * GEMM_KC};
 	const int64_t start = first < 0 ? 0 : first % STEP; /* not 0 if a tile of the storage ended within a step */
 	if (first > 0)
-		dst += first / STEP * turn;
+		dst += NAME(row)(order, first - start);
 	if (k_stride == 1 && a_panel) {
 		for (int64_t i = 0; i < w; i++) {
 			const S *in = src + i * w_stride;
@@ -80,12 +77,12 @@ static void SRC(pack)(P *dst, int a_panel, int64_t w, int64_t k, const S *src, i
 	} else if (k_stride == 1 && start == 0) {
 		for (int64_t i = 0; i < w; i += GEMM_LANES)
 			for (int64_t p = 0; p < k; p += GEMM_LANES * GROUP) {
-				P *to = dst + p / GROUP / STEP * turn + i;
+				P *to = dst + NAME(row)(order, p / GROUP) + i;
 				const S *from = src + i * w_stride + p;
 				if (i + GEMM_LANES <= w && p + GEMM_LANES * GROUP <= k)
-					SRC(pack_block)(to, 0, step, turn, GEMM_LANES, GEMM_LANES * GROUP, from, w_stride, 1);
+					SRC(pack_block)(to, 0, order, GEMM_LANES, GEMM_LANES * GROUP, from, w_stride, 1);
 				else
-					SRC(pack_block)(to, 0, step, turn, w - i, k - p, from, w_stride, 1);
+					SRC(pack_block)(to, 0, order, w - i, k - p, from, w_stride, 1);
 			}
 	} else if (w_stride == 1 && !a_panel) {
 		for (int64_t p = 0; p < cells; p++)
@@ -93,7 +90,7 @@ static void SRC(pack)(P *dst, int a_panel, int64_t w, int64_t k, const S *src, i
 #pragma GCC unroll 4
 				for (int x = 0; x < GROUP; x++) /* rows lie far apart */
 					__builtin_prefetch(src + ((p + 16) * GROUP + x) * k_stride + i, 0, 2);
-				gemm_put(dst + SRC(row)(step, turn, start + p) + i, LINE_W(p, i, w - i), w - i);
+				gemm_put(dst + NAME(row)(order, start + p) + i, LINE_W(p, i, w - i), w - i);
 			}
 	} else if (w_stride == 1) {
 		for (int64_t p = 0; p < k; p += GEMM_LANES * GROUP)
@@ -101,14 +98,14 @@ static void SRC(pack)(P *dst, int a_panel, int64_t w, int64_t k, const S *src, i
 				P *to = dst + i * GEMM_KC + p / GROUP;
 				const S *from = src + i + p * k_stride;
 				if (i + GEMM_LANES <= w && p + GEMM_LANES * GROUP <= k)
-					SRC(pack_block)(to, 1, GEMM_KC, STEP * GEMM_KC, GEMM_LANES, GEMM_LANES * GROUP, from, 1, k_stride);
+					SRC(pack_block)(to, 1, along_a, GEMM_LANES, GEMM_LANES * GROUP, from, 1, k_stride);
 				else
-					SRC(pack_block)(to, 1, GEMM_KC, STEP * GEMM_KC, w - i, k - p, from, 1, k_stride);
+					SRC(pack_block)(to, 1, along_a, w - i, k - p, from, 1, k_stride);
 			}
 	} else {
 		for (int64_t p = 0; p < cells; p++)
 			for (int64_t i = 0; i < w; i++) {
-				P *to = a_panel ? dst + i * GEMM_KC + p : dst + SRC(row)(step, turn, start + p) + i;
+				P *to = a_panel ? dst + i * GEMM_KC + p : dst + NAME(row)(order, start + p) + i;
 				const S *from = src + i * w_stride + p * GROUP * k_stride;
 #if GROUP == 1
 				*to = LOAD1(from);
@@ -122,6 +119,14 @@ static void SRC(pack)(P *dst, int a_panel, int64_t w, int64_t k, const S *src, i
 }
 
 #ifdef FEW_ROWS
+/* c[cols] (+)= sums for at most GEMM_LANES columns. */
+static inline void SRC(put_sums)(T *c, V sums, int64_t cols, int accumulate)
+{
+	if (accumulate)
+		sums += (V)gemm_get(c, cols);
+	gemm_put(c, (gemm_line)sums, cols);
+}
+
 #if VECTOR_BYTES == 64
 #include "gemm_few_avx512.h"
 #else

@@ -30,7 +30,7 @@ static void gemm_quant_factors(const struct gemm_matrix *x, int64_t group, int64
 	if (x->data == NULL)
 		memset(dst, 0, (size_t)cols * sizeof(float));
 	else
-		gemm_f32_pack_part(dst, 0, cols, 1, x->dtype, x->data, group * x->row.stride + j * x->col.stride, x->col.stride, 0, -1);
+		gemm_f32_pack_part(dst, 0, cols, 1, x->dtype, x->data, group * x->row.stride + j * x->col.stride, x->col.stride, 0, GEMM_IN_ORDER);
 }
 
 /* The values of rows [k0, k0+k) of B and up to GEMM_QUANT_NR columns from j on, as a panel; wide has room for one. */
@@ -38,7 +38,7 @@ static void gemm_quant_panel(const struct gemm *g, const char *data, int64_t k0,
 {
 	const struct gemm_matrix *b = &g->b;
 	const int along = b->row.stride == 1; /* the elements along k are adjacent */
-	const int interleaved = gemm_f32_interleaved(k);
+	const struct gemm_f32_order order = gemm_f32_order(gemm_f32_interleaved(k));
 	float scale[GEMM_QUANT_NR], offset[GEMM_QUANT_NR];
 	if (along)
 		for (int64_t i = 0; i < cols; i++)
@@ -52,14 +52,14 @@ static void gemm_quant_panel(const struct gemm *g, const char *data, int64_t k0,
 			for (int64_t q = p; q < p + n; q++)
 				wide[i * GEMM_KC + q] = (wide[i * GEMM_KC + q] + offset[i]) * scale[i];
 		for (int64_t q = p; !along && q < p + n; q++) {
-			float *row = panel + gemm_f32_place(interleaved, q) * GEMM_QUANT_NR;
+			float *row = panel + gemm_f32_row(order, q);
 			gemm_quant_elements(row, b, data, (k0 + q) * b->row.stride + j, cols);
 			for (int64_t i = 0; i < cols; i++)
 				row[i] = (row[i] + offset[i]) * scale[i];
 		}
 	}
 	if (along)
-		gemm_f32_f32_pack(panel, 0, cols, k, wide, GEMM_KC, 1, interleaved ? 0 : -1);
+		gemm_f32_f32_pack(panel, 0, cols, k, wide, GEMM_KC, 1, gemm_f32_interleaved(k) ? 0 : GEMM_IN_ORDER);
 	for (int64_t p = 0; cols < GEMM_QUANT_NR && p < k; p++)
 		memset(panel + p * GEMM_QUANT_NR + cols, 0, (size_t)(GEMM_QUANT_NR - cols) * sizeof(float));
 }

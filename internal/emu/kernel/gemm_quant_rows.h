@@ -179,7 +179,7 @@ static void gemm_quant_columns(const struct gemm_matrix *x, int64_t p, int64_t n
 	float part[GEMM_QUANT_GROUPS * GEMM_QUANT_STRIP];
 	for (int64_t i = 0; i < cols; i += GEMM_QUANT_STRIP) {
 		const int64_t w = gemm_min(GEMM_QUANT_STRIP, cols - i);
-		gemm_f32_pack_part(part, 0, w, n, x->dtype, x->data, p * x->row.stride + (j + i) * x->col.stride, x->col.stride, x->row.stride, -1);
+		gemm_f32_pack_part(part, 0, w, n, x->dtype, x->data, p * x->row.stride + (j + i) * x->col.stride, x->col.stride, x->row.stride, GEMM_IN_ORDER);
 		for (int64_t q = 0; q < n; q++)
 			memcpy(dst + q * each * GEMM_QUANT_BLOCK + i, part + q * GEMM_QUANT_STRIP, (size_t)w * sizeof *dst);
 	}
@@ -324,9 +324,9 @@ static void gemm_quant_rows_across(const struct gemm *g, const char *data, int64
 		for (int64_t j = n0; j < n1; j += 2 * 16) {
 			const int64_t cols = gemm_min(2 * 16, n1 - j);
 			float *s = scale + j - n0, *o = offset + j - n0;
-			gemm_f32_pack_part(s, 0, cols, 1, g->scale.dtype, g->scale.data, group * g->scale.row.stride + j * g->scale.col.stride, g->scale.col.stride, 0, -1);
+			gemm_f32_pack_part(s, 0, cols, 1, g->scale.dtype, g->scale.data, group * g->scale.row.stride + j * g->scale.col.stride, g->scale.col.stride, 0, GEMM_IN_ORDER);
 			if (g->offset.data != NULL)
-				gemm_f32_pack_part(o, 0, cols, 1, g->offset.dtype, g->offset.data, group * g->offset.row.stride + j * g->offset.col.stride, g->offset.col.stride, 0, -1);
+				gemm_f32_pack_part(o, 0, cols, 1, g->offset.dtype, g->offset.data, group * g->offset.row.stride + j * g->offset.col.stride, g->offset.col.stride, 0, GEMM_IN_ORDER);
 			else
 				memset(o, 0, (size_t)cols * sizeof(float));
 		}

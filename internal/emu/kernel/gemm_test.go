@@ -208,22 +208,26 @@ func TestGemmOfFewRows(t *testing.T) {
 		for _, d := range []dtype.Type{dtype.Float32, dtype.Float16, dtype.BFloat16} {
 			for _, l := range []kerneltest.Layout{kerneltest.Contiguous, kerneltest.Transposed} {
 				for i, n := range []int64{1, 7, 8, 9, 16, 23, 33, 64, 71, 515} {
-					k := []int64{1, 15, 17, 31, 33, 64, 256, 257, 600, 4111}[(i*7+3)%10]
-					a := kerneltest.New(t, d, kerneltest.Contiguous, []int64{most, k}, numbers(r, d, most*k))
-					b := kerneltest.New(t, d, l, []int64{k, n}, numbers(r, d, k*n))
-					product := func(rows int64) []float64 {
-						out := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{rows, n}, nil)
-						// With a batch of one, a long K is not split in parts.
-						batch := func(v kernel.View, m, n int64) kernel.View {
-							v.Shape, v.Strides = []int64{1, m, n}, append([]int64{0}, v.Strides...)
-							return v
+					for _, k := range []int64{
+						[]int64{1, 15, 16, 17, 31, 33, 63, 64, 257, 4111}[(i*7+3)%10],
+						[]int64{256, 512, 600}[i%3], // whole blocks
+					} {
+						a := kerneltest.New(t, d, kerneltest.Contiguous, []int64{most, k}, numbers(r, d, most*k))
+						b := kerneltest.New(t, d, l, []int64{k, n}, numbers(r, d, k*n))
+						product := func(rows int64) []float64 {
+							out := kerneltest.New(t, dtype.Float32, kerneltest.Contiguous, []int64{rows, n}, nil)
+							// With a batch of one, a long K is not split in parts.
+							batch := func(v kernel.View, m, n int64) kernel.View {
+								v.Shape, v.Strides = []int64{1, m, n}, append([]int64{0}, v.Strides...)
+								return v
+							}
+							require.NoError(t, kernel.Gemm(kernel.Product{Out: batch(out, rows, n), A: batch(a, rows, k), B: batch(b, k, n), Alpha: 1}))
+							return kerneltest.Values(out)
 						}
-						require.NoError(t, kernel.Gemm(kernel.Product{Out: batch(out, rows, n), A: batch(a, rows, k), B: batch(b, k, n), Alpha: 1}))
-						return kerneltest.Values(out)
-					}
-					want := product(most)
-					for rows := range int64(5) {
-						require.Equal(t, want[:rows*n], product(rows), "%v %v, %d rows of %d by %d", d, l, rows, k, n)
+						want := product(most)
+						for rows := range int64(5) {
+							require.Equal(t, want[:rows*n], product(rows), "%v %v, %d rows of %d by %d", d, l, rows, k, n)
+						}
 					}
 				}
 			}

@@ -84,7 +84,7 @@ static void NAME(pack_panel)(P *dst, int a_panel, const struct gemm_matrix *x, c
 		for (int64_t i = 0, in; i < w; i += in) {
 			in = gemm_run_length(wa, w0 + i, w - i);
 			NAME(pack_part)(dst + p / GROUP * k_step + i * w_step, a_panel, in, pn, x->dtype, data,
-					gemm_offset(wa, w0 + i) + gemm_offset(ka, k0 + p), wa->stride, ka->stride, interleaved ? p : -1);
+					gemm_offset(wa, w0 + i) + gemm_offset(ka, k0 + p), wa->stride, ka->stride, interleaved ? p : GEMM_IN_ORDER);
 		}
 	}
 	if (!a_panel && w < NR)
@@ -232,8 +232,9 @@ static void NAME(few_tile)(const struct NAME(part) *s)
 	const struct gemm *g = s->g;
 	const int64_t rows = s->m1 - s->m0, block = GEMM_KC * GROUP, piece = BLOCKS * block;
 	const int64_t columns = NAME(interleaved)(gemm_min(GEMM_KC, g->k)) ? GEMM_COLUMNS : GEMM_LANES;
-	const int64_t size = dtype_size(g->b.dtype), strip = g->b.col.stride == 1 ? GEMM_TILE_N : columns;
-	const int64_t far = g->n * g->k * size > GEMM_CACHED ? GEMM_AHEAD / size : 0;
+	const int64_t size = dtype_size(g->b.dtype);
+	const int across = g->b.col.stride == 1, cached = g->n * g->k * size <= GEMM_CACHED;
+	const int64_t strip = across ? GEMM_TILE_N : columns, far = across && cached ? 0 : GEMM_AHEAD / size;
 	for (int64_t k0 = 0; k0 == 0 || k0 < g->k; k0 += piece) {
 		const int64_t end = gemm_min(k0 + piece, g->k);
 		for (int64_t p = k0; p < end; p += block)
@@ -241,7 +242,7 @@ static void NAME(few_tile)(const struct NAME(part) *s)
 		for (int64_t j = s->n0; j < s->n1; j += strip)
 			for (int64_t p = k0; p == 0 || p < end; p += block) {
 				/* Near the end of columns the first elements of the next ones are fetched ahead. */
-				const int64_t ahead = far + (VECTOR_BYTES < 64 && far > 0 && p + far >= end ? strip * g->b.col.stride - (end - k0) : 0);
+				const int64_t ahead = far + (VECTOR_BYTES < 64 && p + far >= end ? strip * g->b.col.stride - (end - k0) : 0);
 				NAME(few)(&g->b, s->at->b, p, j, rows, gemm_min(strip, s->n1 - j), gemm_min(block, end - p),
 					  s->b + (p - k0) / GROUP * FEW_ROWS, ahead, s->out + (j - s->n0), s->out_row, p > 0);
 			}
