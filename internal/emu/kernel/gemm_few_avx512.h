@@ -135,7 +135,8 @@ SRC(across_strip)(const int rows, int64_t cols, int64_t k, const P *a, const S *
 {
 	const int64_t cells = (k + GROUP - 1) / GROUP, length = gemm_min(RUN, cells);
 	const int64_t step = NAME(interleaved)(cells) ? STEP : 1;
-	T all[2 * GEMM_TILE_N] __attribute__((aligned(64))) = {0}, part[STEP][2 * GEMM_TILE_N] __attribute__((aligned(64)));
+	/* A line more than they need keeps the sums of the runs out of one set of the first-level cache. */
+	T all[2 * GEMM_TILE_N] __attribute__((aligned(64))) = {0}, part[STEP][2 * GEMM_TILE_N + GEMM_LANES] __attribute__((aligned(64)));
 	for (int64_t p = 0; p < cells; p += length * step) {
 		const int64_t n = gemm_min(length, cells - p);
 		for (int64_t q = 0, count; q < n; q += count) {

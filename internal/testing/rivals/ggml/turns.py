@@ -6,7 +6,7 @@ TURNS is the built command of the folder turns, and GGML the program of row.c. i
 compared with q4_0. Each row has milliseconds of the best turn of the emulator / of ggml, and how many times
 faster the emulator is.
 """
-import json, os, subprocess, sys
+import json, os, subprocess, sys, time
 
 threads = sys.argv[1]
 pipe = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
@@ -15,6 +15,7 @@ ggml = subprocess.Popen([sys.argv[3], threads], **pipe)
 
 
 def ask(program, line):
+    time.sleep(0.05)  # after a product ggml's threads wait in a loop for a while
     program.stdin.write(line + "\n")
     program.stdin.flush()
     return float(program.stdout.readline())
