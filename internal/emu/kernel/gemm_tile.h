@@ -187,6 +187,15 @@ NAME(sum_row)(const struct NAME(part) *s, int64_t i, int64_t end, int64_t j, con
 	}
 }
 
+/* Fetches the rows of A from i on that a register block has, while another one is multiplied. */
+static void NAME(fetch_rows)(const struct NAME(part) *s, int64_t i, int64_t k0, int64_t k)
+{
+	const int64_t row = s->g->a.row.stride, line = 64 / (int64_t)sizeof(ELEMENT);
+	for (int64_t end = gemm_min(i + GEMM_MR, s->m1); i < end; i++)
+		for (int64_t p = 0; p < k; p += line)
+			__builtin_prefetch((const ELEMENT *)s->at->a + i * row + k0 + p, 0, 2);
+}
+
 /* Adds the products over the block of k elements from k0 on to out, and finishes c after the last. */
 static void NAME(sum)(const struct NAME(part) *s, int64_t k0, int64_t k)
 {
@@ -202,6 +211,7 @@ static void NAME(sum)(const struct NAME(part) *s, int64_t k0, int64_t k)
 	const int64_t far = NAME(interleaved)(k) ? 8 * GEMM_KC : INT64_MAX;
 	const int read_b = GROUP == 1 && plain_b && g->b.dtype == NATIVE && g->b.col.stride == 1 && b_row > 0 &&
 			   ((rows <= 28 && b_row <= far) || (rows <= 224 && b_row <= GEMM_KC));
+	const int fetch_a = VECTOR_BYTES == 64 && !read_a && plain_a && g->a.col.stride == 1;
 
 	for (int64_t i = s->m0, end; i < s->m1; i = end) {
 		end = gemm_min(i + GEMM_BAND, s->m1);
@@ -215,8 +225,11 @@ static void NAME(sum)(const struct NAME(part) *s, int64_t k0, int64_t k)
 			NAME(pack_panel)(s->a, 1, &g->a, s->at->a, i, gemm_min(GEMM_STRIP, s->m1 - i), k0, k);
 		}
 		for (int64_t first = s->n0; first < s->n1; first += GEMM_PANELS * NR)
-			for (int64_t r = i; r < end; r += GEMM_MR)
+			for (int64_t r = i; r < end; r += GEMM_MR) {
+				if (fetch_a)
+					NAME(fetch_rows)(s, r + GEMM_STRIP, k0, k);
 				NAME(sum_row)(s, r, end, first, a + (r - i) * a_row, a_row, read_b, k0, k);
+			}
 		if (k0 + k >= g->k)
 			NAME(finish_rows)(s, i, end);
 	}
