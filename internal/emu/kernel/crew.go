@@ -11,12 +11,19 @@ type crew struct {
 	n, chunk int64
 	parts    int64 // number of threads
 
-	next    atomic.Int64  // first item that no thread has taken
+	left chan struct{} // receives a value when no helper is at work any more after dismiss
+
+	// Many threads change these at the same time. In different lines of the cache they do not wait for each other.
+	_       line
+	next    atomic.Int64 // first item that no thread has taken
+	_       line
 	started atomic.Int64  // number of threads that have called join
 	cores   atomic.Uint64 // bit n is set if a thread called join on core n; cores from 64 on have no bit
-	helpers atomic.Int64  // number of helpers at work; dismiss adds dismissed
-	left    chan struct{} // receives a value when no helper is at work any more after dismiss
+	_       line
+	helpers atomic.Int64 // number of helpers at work; dismiss adds dismissed
 }
+
+type line [64]byte
 
 const dismissed = 1 << 32
 

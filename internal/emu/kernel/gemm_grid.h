@@ -19,6 +19,11 @@
 #define GEMM_MR 6
 #endif
 
+/* The rows of A that are packed next are fetched ahead: on Zen 4 products take 1 % less time, on a Xeon with AMX 1 to 4 % more. */
+#ifndef GEMM_FETCH_A
+#define GEMM_FETCH_A 0
+#endif
+
 /* Cells of a block of k. */
 #ifndef GEMM_KC
 #define GEMM_KC 256

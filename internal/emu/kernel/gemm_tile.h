@@ -211,7 +211,7 @@ static void NAME(sum)(const struct NAME(part) *s, int64_t k0, int64_t k)
 	const int64_t far = NAME(interleaved)(k) ? 8 * GEMM_KC : INT64_MAX;
 	const int read_b = GROUP == 1 && plain_b && g->b.dtype == NATIVE && g->b.col.stride == 1 && b_row > 0 &&
 			   ((rows <= 28 && b_row <= far) || (rows <= 224 && b_row <= GEMM_KC));
-	const int fetch_a = VECTOR_BYTES == 64 && !read_a && plain_a && g->a.col.stride == 1;
+	const int fetch_a = GEMM_FETCH_A && !read_a && plain_a && g->a.col.stride == 1;
 
 	for (int64_t i = s->m0, end; i < s->m1; i = end) {
 		end = gemm_min(i + GEMM_BAND, s->m1);

@@ -3,6 +3,7 @@
 #define KERNEL_TABLE kernel_table_avx512
 #define KERNEL_NAME "avx512"
 #define VECTOR_BYTES 64
+#define GEMM_FETCH_A 1
 #define OTHERS kernel_table_avx2
 #define MAIN_TYPES
 #include "body.h"
