@@ -3,6 +3,11 @@ package kernel
 /*
 #include <stdlib.h>
 #include "kernel.h"
+
+static void query_grad(const struct attention *a, const struct attention_grad *g, int64_t head, int64_t row, int64_t rows)
+{
+	kernels->attention_query_grad(a, g, head, row, rows);
+}
 */
 import "C"
 
@@ -240,7 +245,7 @@ func FlashAttentionGrad(items []Attention, grads []AttentionGrad, workspace unsa
 	share(backwardWork, unsafe.Pointer(unsafe.SliceData(parts)), int64(len(parts)), b.grain(5, len(parts)), b.large(5))
 	Parallel(int64(len(stores)), 8, func(lo, hi int64) {
 		for _, s := range stores[lo:hi] {
-			C.attention_query_grad_call(s.a, s.grad, s.head, s.row, min(C.ATTENTION_ROWS, s.a.q_len-s.row))
+			C.query_grad(s.a, s.grad, s.head, s.row, min(C.ATTENTION_ROWS, s.a.q_len-s.row))
 		}
 	})
 	return nil

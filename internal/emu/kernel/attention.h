@@ -121,7 +121,4 @@ struct attention_backward_task {
 	int64_t kv_head, chunk;
 };
 
-/* The entry point for Go of the kernel of the selected variant. */
-void attention_query_grad_call(const struct attention *a, const struct attention_grad *g, int64_t head, int64_t row, int64_t rows);
-
 #endif
