@@ -190,10 +190,10 @@ NAME(sum_row)(const struct NAME(part) *s, int64_t i, int64_t end, int64_t j, con
 /* Fetches the rows of A from i on that a register block has, while another one is multiplied. */
 static void NAME(fetch_rows)(const struct NAME(part) *s, int64_t i, int64_t k0, int64_t k)
 {
-	const int64_t row = s->g->a.row.stride, line = 64 / (int64_t)sizeof(ELEMENT);
+	const int64_t size = dtype_size(s->g->a.dtype);
 	for (int64_t end = gemm_min(i + GEMM_MR, s->m1); i < end; i++)
-		for (int64_t p = 0; p < k; p += line)
-			__builtin_prefetch((const ELEMENT *)s->at->a + i * row + k0 + p, 0, 2);
+		for (int64_t p = k0; p < k0 + k; p += 64 / size)
+			__builtin_prefetch(s->at->a + (i * s->g->a.row.stride + p) * size, 0, 2);
 }
 
 /* Adds the products over the block of k elements from k0 on to out, and finishes c after the last. */

@@ -55,17 +55,20 @@ func (h *helper) wait() *crew {
 	idle.Lock()
 	idle.helpers = append(idle.helpers, h)
 	idle.Unlock()
-	others := time.Duration(max(Threads()-2, 0))
-	for end := time.Now().Add(patience); time.Now().Before(end) && !crowded.now(); runtime.Gosched() {
-		for begin := time.Now(); ; {
-			if c := h.offer.Load(); c != nil {
-				return c
-			}
-			if time.Since(begin) >= others*turn {
-				break
-			}
+	begin, share := time.Now(), turn*time.Duration(max(Threads()-2, 0))
+	for next := share; !crowded.now(); {
+		if c := h.offer.Load(); c != nil {
+			return c
 		}
-		crowded.pass()
+		waited := time.Since(begin)
+		if waited >= patience {
+			break
+		}
+		if waited >= next {
+			next = waited + share
+			crowded.pass()
+			runtime.Gosched()
+		}
 	}
 	idle.Lock()
 	defer idle.Unlock()
