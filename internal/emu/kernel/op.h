@@ -53,8 +53,8 @@
 	OP(REMAINDER, (r != 0) & ((r < 0) != (y < 0)) ? r + y : r, FN(floored_modulo)(x, y), x - y * FN(floor_divide)(x, y))
 
 #define FLOAT_OPS(OP) \
-	OP(SQRT, FN(root)(x)) \
-	OP(RSQRT, 1 / FN(root)(x)) \
+	OP(SQRT, FN(sqrt)(x)) \
+	OP(RSQRT, 1 / FN(sqrt)(x)) \
 	OP(RECIPROCAL, 1 / x) \
 	OP(FLOOR, FN(floor)(x)) \
 	OP(CEIL, FN(ceil)(x)) \

@@ -287,7 +287,7 @@ static void adamw_(const struct adamw *o, int64_t lo, int64_t hi)
 			LANEWISE square[i] = square[i] > peak[i] || square[i] != square[i] ? square[i] : peak[i];
 			put_f32(&o->peak, square, s, &at, n);
 		}
-		LANEWISE next[i] = w[i] * o->decay + o->step * average[i] / (o->eps + o->root * rootf(square[i]));
+		LANEWISE next[i] = w[i] * o->decay + o->step * average[i] / (o->eps + o->root * sqrtf(square[i]));
 		put_f32(&o->w, next, s, &at, n);
 	}
 }

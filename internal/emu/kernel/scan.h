@@ -7,7 +7,7 @@
 #include "scan_op.h"
 
 #pragma GCC push_options
-#pragma GCC optimize("wrapv")
+#pragma GCC optimize("wrapv", "thread-jumps", "tree-dominator-opts", "tree-vrp") /* one loop for each operator */
 
 #define T double
 #define S f64

@@ -23,9 +23,9 @@ EXTREMES(float, greatestf, leastf)
 EXTREMES(double, greatest, least)
 #undef EXTREMES
 
-/* The square root. gcc does not vectorise sqrt of a negative number, which may set errno. */
-static inline float rootf(float x) { return sqrtf(x < 0 ? NAN : x); }
-static inline double root(double x) { return sqrt(x < 0 ? NAN : x); }
+/* sqrt sets no errno. The option no-math-errno comes too late for functions that gcc knows: it would not vectorise them. */
+extern float sqrtf(float) __attribute__((const));
+extern double sqrt(double) __attribute__((const));
 
 /* The remainder with the sign of the divisor. */
 static inline double floored_modulo(double x, double y)

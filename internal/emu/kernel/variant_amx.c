@@ -2,7 +2,8 @@
  * others those of the variant avx512bf16. Attention of bfloat16 multiplies in the same way. */
 #if defined(__x86_64__)
 #pragma GCC target("amx-tile,amx-bf16,amx-int8,avx512bf16,avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi,bmi2")
-#pragma GCC optimize("no-math-errno", "no-trapping-math") /* at O3: attention backward takes a sixth longer at O2 */
+#define PRODUCTS_ALONE
+#include "optimize.h"
 #define VECTOR_BYTES 64
 #define GEMM_MR 32
 #define GEMM_KC 512

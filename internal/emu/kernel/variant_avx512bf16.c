@@ -4,7 +4,8 @@
  * those of AVX-512. */
 #if defined(__x86_64__)
 #pragma GCC target("avx512bf16,avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi,bmi2")
-#pragma GCC optimize("no-math-errno", "no-trapping-math") /* at O3: attention backward takes a sixth longer at O2 */
+#define PRODUCTS_ALONE
+#include "optimize.h"
 #define VECTOR_BYTES 64
 #include <math.h>
 #include <string.h>
