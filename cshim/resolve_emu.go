@@ -2,7 +2,7 @@
 
 package cshim
 
-import "github.com/goascend/cann/internal/emu/export"
+import "github.com/goascend/cann/internal/emu/machine"
 
 // Emulated reports whether the program calls the emulator linked into it.
 const Emulated = true
@@ -13,7 +13,7 @@ func Opened(Library) ([]string, error) { return []string{"the emulator in this p
 // resolve finds a symbol of the emulator. Calls may come back into Go, so unlike the
 // dlopen build this one marks no C function noescape or nocallback.
 func resolve(l Library, name string) (uint64, error) {
-	if p := export.Lookup(name); p != 0 {
+	if p := machine.Lookup(name); p != 0 {
 		return uint64(p), nil
 	}
 	return 0, &SymbolError{Symbol: name, Library: l, Tried: []Attempt{{"the emulator", "has no such symbol"}}}

@@ -4,10 +4,8 @@
 // Lists of the functions of the table in package abi are generated. From them symbols.c makes the
 // symbols, and the lookup by name that replaces dlsym when a program is built with the tag emu.
 //
-// The package contains no behaviour of CANN. Only cshim (tag emu) and the main package of
-// the shared library import it:
+// The package contains no behaviour of CANN. Package machine imports it and has the Go functions
+// that it calls, so that its C, which takes gcc long, is compiled before the emulator and not after it:
 //
-//	if fn := export.Lookup("aclrtMalloc"); fn != 0 {
-//		// call it from C
-//	}
+//	address, later := export.Lookup("aclrtMalloc")
 package export

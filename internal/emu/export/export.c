@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* In export.go. */
+/* In package machine. */
 uint64_t emuCall(void *thread, int function, uint64_t *words, int n);
 uint64_t emuPrepare(void *thread, int op, uint64_t *words, int n);
 uint64_t emuExecute(void *thread, int op, uint64_t workspace, uint64_t size, uint64_t executor, uint64_t stream);

@@ -9,7 +9,7 @@
 
 #include "zz_cann.h"
 
-// Size of the per-thread block in bytes; export.go asserts that an rt.Thread fits.
+// Size of the per-thread block in bytes; package machine asserts that an rt.Thread fits.
 #define EMU_THREAD_SIZE 20480
 
 // A word has 64 bits. Integers are extended according to their sign, floating-point values are

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/goascend/cann/internal/abi"
-	"github.com/goascend/cann/internal/emu/export"
+	"github.com/goascend/cann/internal/emu/machine"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -16,13 +16,13 @@ func TestEverySymbolOfTheTableIsExported(t *testing.T) {
 	require.NoError(t, err)
 	found := map[uintptr]string{}
 	for _, name := range table.Symbols() {
-		address := export.Lookup(name)
+		address := machine.Lookup(name)
 		require.NotZero(t, address, name)
 		assert.Empty(t, found[address], "%s and %s share an address", name, found[address])
 		found[address] = name
 	}
 	for _, name := range []string{"", "acl", "aclnnAd", "aclnnAddd", "malloc", "zzz", "HcclZ"} {
-		assert.Zero(t, export.Lookup(name), name)
+		assert.Zero(t, machine.Lookup(name), name)
 	}
 }
 

@@ -1,5 +1,5 @@
 package main
 
-import _ "github.com/goascend/cann/internal/emu/export" // the C symbols
+import _ "github.com/goascend/cann/internal/emu/machine" // with the C symbols
 
 func main() {}

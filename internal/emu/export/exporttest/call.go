@@ -4,7 +4,7 @@ package exporttest
 // #include "call.h"
 import "C"
 
-import _ "github.com/goascend/cann/internal/emu/export" // has the symbols
+import _ "github.com/goascend/cann/internal/emu/machine" // has the symbols
 
 // Unsupported calls a function that the emulator does not implement, and returns its code and the
 // error text of the thread.
