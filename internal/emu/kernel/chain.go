@@ -1,8 +1,5 @@
 package kernel
 
-// #include <stdlib.h>
-import "C"
-
 import (
 	"slices"
 	"unsafe"
@@ -38,8 +35,7 @@ func (c *chain) temp(shape []int64) View { return c.tempOf(c.compute, shape) }
 
 // tempOf allocates a temporary of another type.
 func (c *chain) tempOf(d dtype.Type, shape []int64) View {
-	v := View{DType: d, Shape: shape, Strides: setContiguous(c.list(len(shape)), shape)}
-	v.Data = C.malloc(C.size_t(max(v.Len()*int64(d.Size()), 1)))
+	v := allocated(d, shape, setContiguous(c.list(len(shape)), shape))
 	c.memory = append(c.memory, v.Data)
 	return v
 }
@@ -107,7 +103,7 @@ func (c *chain) reduce(r Reduction, out, in View, axes []int, parameter float64)
 // end frees the temporaries and returns the first error.
 func (c *chain) end() error {
 	for _, p := range c.memory {
-		C.free(p)
+		free(p)
 	}
 	return c.err
 }

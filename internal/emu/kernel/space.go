@@ -14,6 +14,9 @@ import (
 	"github.com/goascend/cann/internal/dtype"
 )
 
+// MaxRank is the largest number of dimensions a kernel takes.
+const MaxRank = C.MAX_RANK
+
 // Broadcast returns v broadcast to the given shape. Dimensions are aligned at the last one, and
 // missing dimensions and those of size 1 are repeated. It fails if other sizes differ.
 func (v View) Broadcast(shape []int64) (View, error) {
@@ -72,11 +75,19 @@ func overlaps(a, b View) bool {
 
 // temporary allocates a contiguous view in C memory. The caller frees it with release.
 func temporary(d dtype.Type, shape []int64) (v View, release func()) {
-	v = View{DType: d, Shape: shape, Strides: contiguous(shape)}
-	p := C.malloc(C.size_t(max(v.Len()*int64(d.Size()), 1)))
-	v.Data = p
-	return v, func() { C.free(p) }
+	v = allocated(d, shape, contiguous(shape))
+	p := v.Data
+	return v, func() { free(p) }
 }
+
+// allocated is the same with strides of a contiguous view.
+func allocated(d dtype.Type, shape, strides []int64) View {
+	v := View{DType: d, Shape: shape, Strides: strides}
+	v.Data = C.malloc(C.size_t(max(v.Len()*int64(d.Size()), 1)))
+	return v
+}
+
+func free(p unsafe.Pointer) { C.free(p) }
 
 func contiguous(shape []int64) []int64 { return setContiguous(make([]int64, len(shape)), shape) }
 

@@ -1,19 +1,11 @@
 package kernel
 
-/*
-#include "kernel.h"
-*/
-import "C"
-
 import (
 	"slices"
 	"unsafe"
 
 	"github.com/goascend/cann/internal/dtype"
 )
-
-// MaxRank is the largest number of dimensions a kernel takes.
-const MaxRank = C.MAX_RANK
 
 // View is a strided view of host memory; strides count elements. Data points to the first element
 // of the view. It must not be Go memory, since C keeps the pointer in a struct. Kernels do not
