@@ -4,8 +4,9 @@
 // Lists of the functions of the table in package abi are generated. From them symbols.c makes the
 // symbols, and the lookup by name that replaces dlsym when a program is built with the tag emu.
 //
-// The package contains no behaviour of CANN. Package machine imports it and has the Go functions
-// that it calls, so that its C, which takes gcc long, is compiled before the emulator and not after it:
+// The package contains no behaviour of CANN. Its C, which takes gcc long, is compiled before the emulator,
+// because it imports nothing of it: only package machine imports export, and has the Go functions that
+// the C code calls. Without machine a program does not link.
 //
 //	address, later := export.Lookup("aclrtMalloc")
 package export

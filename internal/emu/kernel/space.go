@@ -80,7 +80,7 @@ func temporary(d dtype.Type, shape []int64) (v View, release func()) {
 	return v, func() { free(p) }
 }
 
-// allocated is the same with strides of a contiguous view.
+// allocated returns a view of new C memory with these strides, those of a contiguous view. The caller frees its data.
 func allocated(d dtype.Type, shape, strides []int64) View {
 	v := View{DType: d, Shape: shape, Strides: strides}
 	v.Data = C.malloc(C.size_t(max(v.Len()*int64(d.Size()), 1)))

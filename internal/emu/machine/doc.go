@@ -9,5 +9,5 @@
 //
 //	code := machine.Process().Call(thread, id, words)
 //
-// It contains no behaviour of CANN and no C.
+// It contains no behaviour of CANN. The functions that C code calls are in symbols.go.
 package machine

@@ -48,7 +48,7 @@ func custom(symbol string) uintptr {
 	return export.Execute(n)
 }
 
-// The C code of package export calls the functions below. t is the block of the calling OS thread, or null when there
+// export.c of package export calls the functions below. t is the block of the calling OS thread, or null when there
 // was no memory for one; then the call cannot store an error text.
 
 //export emuCall
