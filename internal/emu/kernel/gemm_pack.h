@@ -55,6 +55,13 @@ SRC(pack_block)(P *dst, int a_panel, struct NAME(order) order, int64_t w, int64_
 			gemm_put(dst + NAME(row)(order, y), t[y], lines);
 }
 
+/* The same for the squares at the edges, which take gcc as long as whole ones. */
+static __attribute__((noinline)) void
+SRC(pack_edge)(P *dst, int a_panel, struct NAME(order) order, int64_t w, int64_t k, const S *src, int64_t w_stride, int64_t k_stride)
+{
+	SRC(pack_block)(dst, a_panel, order, w, k, src, w_stride, k_stride);
+}
+
 /* A panel of A has a row for each w with the cells of k; a panel of B a row for each cell of k with
  * NR cells of w. Where the elements are adjacent along the other axis, squares of cells are
  * transposed. Panels that follow are fetched ahead. If first is not GEMM_IN_ORDER, k begins with cell first of a block whose
@@ -82,7 +89,7 @@ static void SRC(pack)(P *dst, int a_panel, int64_t w, int64_t k, const S *src, i
 				if (i + GEMM_LANES <= w && p + GEMM_LANES * GROUP <= k)
 					SRC(pack_block)(to, 0, order, GEMM_LANES, GEMM_LANES * GROUP, from, w_stride, 1);
 				else
-					SRC(pack_block)(to, 0, order, w - i, k - p, from, w_stride, 1);
+					SRC(pack_edge)(to, 0, order, w - i, k - p, from, w_stride, 1);
 			}
 	} else if (w_stride == 1 && !a_panel) {
 		for (int64_t p = 0; p < cells; p++)
@@ -100,7 +107,7 @@ static void SRC(pack)(P *dst, int a_panel, int64_t w, int64_t k, const S *src, i
 				if (i + GEMM_LANES <= w && p + GEMM_LANES * GROUP <= k)
 					SRC(pack_block)(to, 1, along_a, GEMM_LANES, GEMM_LANES * GROUP, from, 1, k_stride);
 				else
-					SRC(pack_block)(to, 1, along_a, w - i, k - p, from, 1, k_stride);
+					SRC(pack_edge)(to, 1, along_a, w - i, k - p, from, 1, k_stride);
 			}
 	} else {
 		for (int64_t p = 0; p < cells; p++)
