@@ -12,15 +12,15 @@
 typedef uint16_t vu16 __attribute__((vector_size(VECTOR_BYTES / 2)));
 typedef uint16_t vu16u __attribute__((vector_size(VECTOR_BYTES / 2), aligned(2), may_alias));
 
-static inline vu32 vwiden16(const uint16_t *p) { return __builtin_convertvector((vu16) * (const vu16u *)p, vu32); }
-static inline void vnarrow16(uint16_t *p, vu32 v) { *(vu16u *)p = __builtin_convertvector(v, vu16); }
+INLINE vu32 vwiden16(const uint16_t *p) { return __builtin_convertvector((vu16) * (const vu16u *)p, vu32); }
+INLINE void vnarrow16(uint16_t *p, vu32 v) { *(vu16u *)p = __builtin_convertvector(v, vu16); }
 
 /* Chooses a where mask is all ones and b where it is zero. */
-static inline vu32 vpick(vi32 mask, vu32 a, vu32 b) { return ((vu32)mask & a) | (~(vu32)mask & b); }
+INLINE vu32 vpick(vi32 mask, vu32 a, vu32 b) { return ((vu32)mask & a) | (~(vu32)mask & b); }
 
-static inline vf32 vload_bf16(const uint16_t *p) { return (vf32)(vwiden16(p) << 16); }
+INLINE vf32 vload_bf16(const uint16_t *p) { return (vf32)(vwiden16(p) << 16); }
 
-static inline void vstore_bf16(uint16_t *p, vf32 x)
+INLINE void vstore_bf16(uint16_t *p, vf32 x)
 {
 	vu32 u = (vu32)x;
 	vu32 rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
@@ -28,13 +28,13 @@ static inline void vstore_bf16(uint16_t *p, vf32 x)
 }
 
 #if defined(__F16C__) && VECTOR_BYTES == 64
-static inline vf32 vload_f16(const uint16_t *p) { return (vf32)_mm512_cvtph_ps(_mm256_loadu_si256((const void *)p)); }
-static inline void vstore_f16(uint16_t *p, vf32 x) { _mm256_storeu_si256((void *)p, _mm512_cvtps_ph((__m512)x, 0)); }
+INLINE vf32 vload_f16(const uint16_t *p) { return (vf32)_mm512_cvtph_ps(_mm256_loadu_si256((const void *)p)); }
+INLINE void vstore_f16(uint16_t *p, vf32 x) { _mm256_storeu_si256((void *)p, _mm512_cvtps_ph((__m512)x, 0)); }
 #elif defined(__F16C__) && VECTOR_BYTES == 32
-static inline vf32 vload_f16(const uint16_t *p) { return (vf32)_mm256_cvtph_ps(_mm_loadu_si128((const void *)p)); }
-static inline void vstore_f16(uint16_t *p, vf32 x) { _mm_storeu_si128((void *)p, _mm256_cvtps_ph((__m256)x, 0)); }
+INLINE vf32 vload_f16(const uint16_t *p) { return (vf32)_mm256_cvtph_ps(_mm_loadu_si128((const void *)p)); }
+INLINE void vstore_f16(uint16_t *p, vf32 x) { _mm_storeu_si128((void *)p, _mm256_cvtps_ph((__m256)x, 0)); }
 #else
-static inline vf32 vload_f16(const uint16_t *p)
+INLINE vf32 vload_f16(const uint16_t *p)
 {
 	vu32 h = vwiden16(p);
 	vu32 magnitude = (h & 0x7fff) << 13;
@@ -45,7 +45,7 @@ static inline vf32 vload_f16(const uint16_t *p)
 	return (vf32)(vpick((vi32)((h & 0x7c00) == 0x7c00), special, finite) | (h & 0x8000) << 16);
 }
 
-static inline void vstore_f16(uint16_t *p, vf32 x)
+INLINE void vstore_f16(uint16_t *p, vf32 x)
 {
 	vu32 u = (vu32)x & 0x7fffffff;
 	vf32 a = (vf32)u;
@@ -64,25 +64,25 @@ typedef float v4f32 __attribute__((vector_size(16)));
 typedef uint16_t v4u16u __attribute__((vector_size(8), aligned(2), may_alias));
 typedef uint32_t v4u32 __attribute__((vector_size(16)));
 
-static inline v4f32 load4_bf16(const uint16_t *p)
+INLINE v4f32 load4_bf16(const uint16_t *p)
 {
 	return (v4f32)(__builtin_convertvector(*(const v4u16u *)p, v4u32) << 16);
 }
 
 #if defined(__F16C__)
-static inline v4f32 load4_f16(const uint16_t *p) { return (v4f32)_mm_cvtph_ps(_mm_loadl_epi64((const void *)p)); }
+INLINE v4f32 load4_f16(const uint16_t *p) { return (v4f32)_mm_cvtph_ps(_mm_loadl_epi64((const void *)p)); }
 #else
 /* Without F16C vectors are 16 bytes wide. */
-static inline v4f32 load4_f16(const uint16_t *p) { return (v4f32)vload_f16(p); }
+INLINE v4f32 load4_f16(const uint16_t *p) { return (v4f32)vload_f16(p); }
 #endif
 
-static inline float f32_of_bf16(uint16_t h)
+INLINE float f32_of_bf16(uint16_t h)
 {
 	union { uint32_t u; float f; } x = {.u = (uint32_t)h << 16};
 	return x.f;
 }
 
-static inline uint16_t bf16_of_f32(float f)
+INLINE uint16_t bf16_of_f32(float f)
 {
 	union { float f; uint32_t u; } x = {.f = f};
 	if (f != f)
@@ -91,16 +91,16 @@ static inline uint16_t bf16_of_f32(float f)
 }
 
 #if defined(__F16C__)
-static inline float f32_of_f16(uint16_t h) { return _cvtsh_ss(h); }
-static inline uint16_t f16_of_f32(float f) { return _cvtss_sh(f, 0); }
+INLINE float f32_of_f16(uint16_t h) { return _cvtsh_ss(h); }
+INLINE uint16_t f16_of_f32(float f) { return _cvtss_sh(f, 0); }
 #else
-static inline float f32_of_f16(uint16_t h)
+INLINE float f32_of_f16(uint16_t h)
 {
 	uint16_t in[VECTOR_FLOATS] = {h};
 	return vload_f16(in)[0];
 }
 
-static inline uint16_t f16_of_f32(float f)
+INLINE uint16_t f16_of_f32(float f)
 {
 	uint16_t out[VECTOR_FLOATS];
 	vstore_f16(out, vset(f));

@@ -5,18 +5,21 @@
 
 #define VECTOR_FLOATS (VECTOR_BYTES / 4)
 
+/* gcc inlines a function into one with other options only if it has the attribute. */
+#define INLINE static inline __attribute__((always_inline))
+
 typedef float vf32 __attribute__((vector_size(VECTOR_BYTES)));
 typedef int32_t vi32 __attribute__((vector_size(VECTOR_BYTES)));
 typedef uint32_t vu32 __attribute__((vector_size(VECTOR_BYTES)));
 typedef float vf32u __attribute__((vector_size(VECTOR_BYTES), aligned(4), may_alias));
 
-static inline vf32 vload(const float *p) { return *(const vf32u *)p; }
-static inline void vstore(float *p, vf32 v) { *(vf32u *)p = v; }
-static inline vf32 vset(float x) { return x - (vf32){0}; }
+INLINE vf32 vload(const float *p) { return *(const vf32u *)p; }
+INLINE void vstore(float *p, vf32 v) { *(vf32u *)p = v; }
+INLINE vf32 vset(float x) { return x - (vf32){0}; }
 
 #if defined(__aarch64__)
 /* x in the first lane; the others are not set, which takes no instruction. */
-static inline vu32 vfirst(uint32_t x)
+INLINE vu32 vfirst(uint32_t x)
 {
 	vu32 v;
 	__asm__("" : "=w"(v) : "0"(x));
