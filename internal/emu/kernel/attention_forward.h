@@ -74,7 +74,7 @@ static float row_max(const float *s, int64_t n)
 
 /* Stores exp(s·scale - max), in cells of pairs of bfloat16 if there are any, and returns the sum, of which nothing is
  * rounded. */
-static inline __attribute__((always_inline)) float row_exp(float *s, int64_t n, float scale, float max, uint32_t *cells)
+INLINE float row_exp(float *s, int64_t n, float scale, float max, uint32_t *cells)
 {
 	vf32 sum = {0};
 	for (int64_t j = 0; j < n; j += VECTOR_FLOATS) {

@@ -198,7 +198,7 @@ struct product {
 	int accumulate;
 };
 
-static inline __attribute__((always_inline)) void product_block(const struct product *p, const int rows, float *c,
+INLINE void product_block(const struct product *p, const int rows, float *c,
 								 const float *a, const float *b)
 {
 	vf32 acc[PRODUCT_ROWS][2];

@@ -8,8 +8,7 @@
 
 #define LANEWISE _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++)
 
-/* Kernels call these functions for each chunk from many places. Copies of them would take most of the time of compiling. */
-#define NOT_INLINE __attribute__((noinline))
+/* Kernels call what is NOT_INLINE for each chunk from many places. Copies would take most of the time of compiling. */
 
 /* Packs the n elements of o from c on. */
 static NOT_INLINE void gather(char *dst, const struct operand *o, int32_t size, const struct space *s, struct cursor c, int64_t n)

@@ -4,7 +4,7 @@
 typedef S SRC(part) __attribute__((may_alias));
 
 /* to[i] = the cell of the elements i of n ≤ GROUP lines, for i < w ≤ NR. */
-static inline __attribute__((always_inline)) void SRC(across)(P *restrict to, int64_t w, int64_t n, const S *src, int64_t k_stride)
+INLINE void SRC(across)(P *restrict to, int64_t w, int64_t n, const S *src, int64_t k_stride)
 {
 	static const S zeros[NR];
 	const S *line[GROUP];

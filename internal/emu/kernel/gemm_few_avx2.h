@@ -18,7 +18,7 @@ enum { SRC(runs) = 1 };
 #endif
 
 /* t = ALONG cells of each of up to GEMM_COLUMNS columns, transposed. */
-static inline __attribute__((always_inline)) void
+INLINE void
 SRC(along_lines)(gemm_line *t, int64_t cols, int64_t k, const S *b, int64_t b_col)
 {
 	gemm_line lines[GEMM_LANES];
@@ -34,7 +34,7 @@ SRC(along_lines)(gemm_line *t, int64_t cols, int64_t k, const S *b, int64_t b_co
 }
 
 /* sum[rows] += a·b for the cell y of the lines. */
-static inline __attribute__((always_inline)) void
+INLINE void
 SRC(along_cell)(const int rows, const P *a, const gemm_line *t, int64_t y, V *sum)
 {
 	const PV cell = (PV)ALONG_CELLS(t, y);
@@ -44,7 +44,7 @@ SRC(along_cell)(const int rows, const P *a, const gemm_line *t, int64_t y, V *su
 }
 
 /* all[rows] += a·b for whole runs of GEMM_COLUMNS columns. */
-static inline __attribute__((always_inline)) void
+INLINE void
 SRC(along_runs)(const int rows, const int runs, const P *a, const S *b, int64_t b_col, int64_t ahead, V *all)
 {
 	enum { PIECE = SRC(runs) == 1 ? ALONG : GEMM_RUN };
@@ -79,7 +79,7 @@ SRC(along_runs)(const int rows, const int runs, const P *a, const S *b, int64_t 
 
 /* c[rows×cols] (+)= a·b for up to FEW_ROWS packed rows of a and at most GEMM_COLUMNS columns, where the elements
  * of b are adjacent along k: each is read once. */
-static inline __attribute__((always_inline)) void
+INLINE void
 SRC(along_rows)(const int rows, int64_t cols, int64_t k, const P *a, const S *b, int64_t b_col, int64_t ahead, T *c, int64_t c_row, int accumulate)
 {
 	const int runs = (int)gemm_min(GEMM_KC / GEMM_RUN, (SRC(runs) + rows - 1) / rows);
@@ -108,7 +108,7 @@ SRC(along_rows)(const int rows, int64_t cols, int64_t k, const P *a, const S *b,
 }
 
 /* sums (+)= a·b for GEMM_RUN rows of b or less, from p on, and so many vectors of columns, of which cols exist. */
-static inline __attribute__((always_inline)) void
+INLINE void
 SRC(across_step)(const int rows, const int parts, int64_t cols, int64_t p, int64_t k, const P *a, const S *src, int64_t k_stride, int64_t ahead, T *sums)
 {
 	enum { LINE_BYTES = 64 };
@@ -146,7 +146,7 @@ SRC(across_step)(const int rows, const int parts, int64_t cols, int64_t p, int64
 
 /* The same as along_rows where the elements of b are adjacent along the columns, of which there are at most
  * GEMM_TILE_N: a few rows of b pass by at a time, while the sums lie in the first-level cache. */
-static inline __attribute__((always_inline)) void
+INLINE void
 SRC(across_rows)(const int rows, int64_t cols, int64_t k, const P *a, const S *src, int64_t k_stride, int64_t ahead, T *c, int64_t c_row, int accumulate)
 {
 	(void)ahead; /* the distance is one along columns */

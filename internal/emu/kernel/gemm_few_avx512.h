@@ -3,7 +3,7 @@
 #ifdef TWO
 /* c[rows×cols] (+)= a·b for a whole block of k, whose runs are interleaved, and at most GEMM_COLUMNS columns, where the
  * elements of b are adjacent along k. */
-static inline __attribute__((always_inline)) void
+INLINE void
 SRC(along_block)(const int rows, int64_t cols, const P *a, const S *b, int64_t b_col, int64_t ahead, T *c, int64_t c_row, int accumulate)
 {
 	enum { PAIRS = GEMM_COLUMNS / 2, LINE_CELLS = 64 / sizeof(S) };
@@ -34,7 +34,7 @@ SRC(along_block)(const int rows, int64_t cols, const P *a, const S *b, int64_t b
 
 /* c[rows×cols] (+)= a·b for up to FEW_ROWS packed rows of a and at most GEMM_LANES columns, where the elements
  * of b are adjacent along k: each is read once. */
-static inline __attribute__((always_inline)) void
+INLINE void
 SRC(along_rows)(const int rows, int64_t cols, int64_t k, const P *a, const S *b, int64_t b_col, int64_t ahead, T *c, int64_t c_row, int accumulate)
 {
 	const int64_t cells = (k + GROUP - 1) / GROUP;
@@ -87,7 +87,7 @@ struct SRC(cells) {
 static inline int64_t SRC(strip)(int rows) { return rows == 1 ? GEMM_TILE_N : GEMM_TILE_N / 2; }
 
 /* sums (+)= a·b for so many cells. */
-static inline __attribute__((always_inline)) void
+INLINE void
 SRC(across_cells)(const int rows, const int count, int64_t cols, struct SRC(cells) x, T *sums, int more)
 {
 	enum { LINE_CELLS = 64 / sizeof(S) };
@@ -130,7 +130,7 @@ SRC(across_cells)(const int rows, const int count, int64_t cols, struct SRC(cell
 /* The same as along_rows where the elements of b are adjacent along the columns, of which there are at most
  * SRC(strip)(rows): some rows of b pass by at a time, while the sums lie in the first-level cache. Runs that are
  * interleaved grow together, because rows of one run lie so far apart that they share few sets of the caches. */
-static inline __attribute__((always_inline)) void
+INLINE void
 SRC(across_strip)(const int rows, int64_t cols, int64_t k, const P *a, const S *src, int64_t k_stride, int fetch, T *c, int64_t c_row, int accumulate)
 {
 	const int64_t cells = (k + GROUP - 1) / GROUP, length = gemm_min(RUN, cells);
@@ -163,7 +163,7 @@ SRC(across_strip)(const int rows, int64_t cols, int64_t k, const P *a, const S *
 			SRC(put_sums)(c + i * c_row + j, *(V *)(all + i * SRC(strip)(rows) + j), cols - j, accumulate);
 }
 
-static inline __attribute__((always_inline)) void
+INLINE void
 SRC(across_rows)(const int rows, int64_t cols, int64_t k, const P *a, const S *src, int64_t k_stride, int64_t ahead, T *c, int64_t c_row, int accumulate)
 {
 	const int64_t strip = SRC(strip)(rows);

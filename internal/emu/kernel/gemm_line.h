@@ -88,7 +88,7 @@ static inline __m512i gemm_cross_u8(const uint8_t *p, int64_t row, int64_t left,
 }
 
 /* Transposes 16 lines of 16 cells. */
-static inline __attribute__((always_inline)) void gemm_transpose(__m512i t[16])
+INLINE void gemm_transpose(__m512i t[16])
 {
 	__m512i u[16];
 #pragma GCC unroll 8
@@ -195,7 +195,7 @@ static inline __m256i gemm_line_bf16(const void *p, int64_t n) { return gemm_wid
 static inline __m256i gemm_line_f16(const void *p, int64_t n) { return gemm_widen_f16(gemm_halves(p, n)); }
 
 /* Transposes 8 lines of 8 cells. */
-static inline __attribute__((always_inline)) void gemm_transpose(__m256i t[8])
+INLINE void gemm_transpose(__m256i t[8])
 {
 	__m256i u[8];
 #pragma GCC unroll 4
@@ -222,7 +222,7 @@ static inline __attribute__((always_inline)) void gemm_transpose(__m256i t[8])
 }
 
 /* Transposes 8 lines of 16 elements of 16 bits. gemm_transposed_u16 returns the elements of all lines at one place. */
-static inline __attribute__((always_inline)) void gemm_transpose_u16(__m256i t[8])
+INLINE void gemm_transpose_u16(__m256i t[8])
 {
 	__m256i u[8];
 #pragma GCC unroll 4
@@ -248,7 +248,7 @@ static inline __attribute__((always_inline)) void gemm_transpose_u16(__m256i t[8
 		t[j] = u[j];
 }
 
-static inline __attribute__((always_inline)) __m128i gemm_transposed_u16(const __m256i t[8], int place)
+INLINE __m128i gemm_transposed_u16(const __m256i t[8], int place)
 {
 	return ((const __m128i *)t)[place % 8 * 2 + place / 8];
 }

@@ -91,7 +91,7 @@ static inline struct NAME(path) NAME(path)(int64_t k, int64_t b_k)
 /* c[rows×NR] (+)= a[rows×k]·b[k×NR]; rows is a constant after inlining. Rows of a, b and c are
  * contiguous. On CPUs with 32 registers 6 rows leave room for the sums of all runs beside those of the
  * current one. */
-static inline __attribute__((always_inline)) void
+INLINE void
 NAME(micro_rows)(const int rows, int64_t k, const P *a, int64_t a_row, const P *b, int64_t b_k, T *c,
 		 int64_t c_row, int accumulate)
 {

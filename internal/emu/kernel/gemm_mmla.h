@@ -3,7 +3,7 @@
  * neither operand needs a shuffle. gemm_micro.h comes first, with OWN_MICRO. */
 
 /* The second row of the last pair may be missing: its sums are computed from what is in memory and left out. */
-static inline __attribute__((always_inline)) void
+INLINE void
 NAME(micro_pairs)(const int pairs, int64_t rows, int64_t k, const P *a, const P *b, T *c, int64_t c_row, int accumulate)
 {
 	V sum[GEMM_MR / 2][NR / 2];

@@ -33,7 +33,7 @@ typedef S SRC(s4) __attribute__((vector_size(4 * sizeof(S)), aligned(sizeof(S)),
 
 /* Transposes a square of cells, of which w × k exist: lines along k become rows of a panel of B, and lines
  * along w rows of a panel of A. */
-static inline __attribute__((always_inline)) void
+INLINE void
 SRC(pack_block)(P *dst, int a_panel, struct NAME(order) order, int64_t w, int64_t k, const S *src, int64_t w_stride, int64_t k_stride)
 {
 	const int64_t cells = (k + GROUP - 1) / GROUP, lines = a_panel ? cells : w, rows = a_panel ? w : cells;
@@ -55,8 +55,8 @@ SRC(pack_block)(P *dst, int a_panel, struct NAME(order) order, int64_t w, int64_
 			gemm_put(dst + NAME(row)(order, y), t[y], lines);
 }
 
-/* The same for the squares at the edges, which take gcc as long as whole ones. */
-static __attribute__((noinline)) void
+/* The same out of line for the squares at the edges, of which copies would take gcc as long as whole ones do. */
+static NOT_INLINE void
 SRC(pack_edge)(P *dst, int a_panel, struct NAME(order) order, int64_t w, int64_t k, const S *src, int64_t w_stride, int64_t k_stride)
 {
 	SRC(pack_block)(dst, a_panel, order, w, k, src, w_stride, k_stride);
@@ -164,7 +164,7 @@ static void SRC(few)(int64_t rows, int64_t cols, int64_t k, const P *a, const S 
 #include "gemm_cells.h"
 #else
 /* dst[y·dst_row + x] = src[x·x_stride + y·y_stride] for x < w, y < h. */
-static inline __attribute__((always_inline)) void
+INLINE void
 SRC(pack_rows)(P *restrict dst, const int64_t dst_row, int64_t w, int64_t h, const S *restrict src, int64_t x_stride,
 	       int64_t y_stride)
 {

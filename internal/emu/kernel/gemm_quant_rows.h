@@ -18,7 +18,7 @@ enum {
 #if VECTOR_BYTES == 64
 #define GEMM_QUANT_PERMUTE _mm512_permute_ps
 
-static inline __attribute__((always_inline)) vf32 gemm_quant_part(const int bits, __m512i v, int i)
+INLINE vf32 gemm_quant_part(const int bits, __m512i v, int i)
 {
 	if (bits == 4) /* the table is indexed by the lowest four bits of each lane */
 		return (vf32)_mm512_permutexvar_ps(_mm512_srli_epi32(v, (unsigned)(4 * i)), _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1));
@@ -44,7 +44,7 @@ static inline float gemm_quant_sum(vf32 x) { return _mm512_reduce_add_ps((__m512
 #else
 #define GEMM_QUANT_PERMUTE _mm256_permute_ps
 
-static inline __attribute__((always_inline)) vf32 gemm_quant_part(const int bits, __m256i v, int i)
+INLINE vf32 gemm_quant_part(const int bits, __m256i v, int i)
 {
 	if (bits == 4) /* times 16 to the power of i, and 8 more except for the last part, whose sign is that of the lane */
 		return (vf32)_mm256_cvtepi32_ps(_mm256_and_si256(_mm256_xor_si256(v, _mm256_set1_epi32(0x08888888)), _mm256_set1_epi32((int)(15u << 4 * i))));
@@ -67,7 +67,7 @@ static inline float gemm_quant_sum(vf32 x)
 #endif
 
 /* The scales of column j of the four. */
-static inline __attribute__((always_inline)) vf32 gemm_quant_column(vf32 scales, int j)
+INLINE vf32 gemm_quant_column(vf32 scales, int j)
 {
 #define COLUMN(j) (vf32)GEMM_QUANT_PERMUTE(scales, (j) * 0x55)
 	return j == 0 ? COLUMN(0) : j == 1 ? COLUMN(1) : j == 2 ? COLUMN(2) : COLUMN(3);
@@ -75,7 +75,7 @@ static inline __attribute__((always_inline)) vf32 gemm_quant_column(vf32 scales,
 }
 
 /* out[rows×cols] = x·B for columns whose elements along k are adjacent. scale has a row of a block for each unit. */
-static inline __attribute__((always_inline)) void
+INLINE void
 gemm_quant_along(const int bits, const int rows, const int cols, int64_t k, const float *x, int64_t x_row, const char *b, int64_t b_col,
 		 const float *scale, float *out, int64_t out_row)
 {
@@ -123,7 +123,7 @@ gemm_quant_along(const int bits, const int rows, const int cols, int64_t k, cons
 }
 
 /* sums[rows×lanes·count] = x·B over k rows of one group, of which a vector lies at b. */
-static inline __attribute__((always_inline)) void
+INLINE void
 gemm_quant_across(const int bits, const int rows, int64_t k, const float *x, int64_t x_row, const char *b, int64_t b_row, int64_t bytes, int64_t ahead, const float *all, float *sums)
 {
 	const int count = 32 / bits;
@@ -208,7 +208,7 @@ struct gemm_quant_x {
 
 /* Puts elements of a row of A, of which every lane of B meets count, in the order of the parts of B. With a bias its share
  * of the result follows. */
-static inline __attribute__((always_inline)) void gemm_quant_parts(const int64_t count, const int biased, const float *from, float *to)
+INLINE void gemm_quant_parts(const int64_t count, const int biased, const float *from, float *to)
 {
 	gemm_line t[GEMM_LANES];
 	vf32 bias = {0};
@@ -232,7 +232,7 @@ static inline __attribute__((always_inline)) void gemm_quant_parts(const int64_t
 
 /* Packs rows of A, in the order of the parts of B if they run along k, and sums their units if anything is added to B.
  * Reports whether the products stay finite although the kernels add a bias to parts of B or multiply them by powers of 16. */
-static inline __attribute__((always_inline)) int
+INLINE int
 gemm_quant_pack(const struct gemm *g, const struct gemm_at *at, int64_t m0, int64_t rows, const struct gemm_quant_x *x, const int64_t count)
 {
 	const int64_t step = GEMM_LANES * count;

@@ -161,7 +161,7 @@ static void NAME(finish_rows)(const struct NAME(part) *s, int64_t i, int64_t end
 }
 
 /* Adds the products of a register block of rows before end with the panels of a block of B from column j on. */
-static inline __attribute__((always_inline)) void
+INLINE void
 NAME(sum_row)(const struct NAME(part) *s, int64_t i, int64_t end, int64_t j, const P *a, int64_t a_row, int read_b, int64_t k0, int64_t k)
 {
 	const struct gemm *g = s->g;

@@ -11,7 +11,7 @@
 /* Short loops take up to 1.8 times as long where a line of the cache ends in them. */
 #pragma GCC optimize("align-loops=64")
 
-/* Half of gcc's time goes to passes that make kernels no faster, or not those of all CPUs. */
+/* Nearly half of gcc's time goes to passes that make kernels no faster, or not those of all CPUs. */
 #if defined(__x86_64__)
 #pragma GCC optimize("no-thread-jumps", "no-tree-vrp", "no-tree-dominator-opts", "no-tree-bit-ccp", "no-tree-copy-prop", "no-gcse", \
 	"no-code-hoisting", "no-schedule-insns2", "no-dse", "no-peephole2", "no-rerun-cse-after-loop")

@@ -224,7 +224,7 @@ static void layer_norm_grad_(const struct norm *o, int64_t lo, int64_t hi, doubl
 	}
 }
 
-static inline __attribute__((always_inline)) void rotate_run(float *restrict y, const float *x, const float *cos, const float *sin, const struct rotation_run *r, int64_t step, int64_t to_step)
+INLINE void rotate_run(float *restrict y, const float *x, const float *cos, const float *sin, const struct rotation_run *r, int64_t step, int64_t to_step)
 {
 	const float *first = x + r->a, *second = x + r->b;
 	int64_t n = r->n;

@@ -7,6 +7,7 @@
 
 /* gcc inlines a function into one with other options only if it has the attribute. */
 #define INLINE static inline __attribute__((always_inline))
+#define NOT_INLINE __attribute__((noinline))
 
 typedef float vf32 __attribute__((vector_size(VECTOR_BYTES)));
 typedef int32_t vi32 __attribute__((vector_size(VECTOR_BYTES)));
