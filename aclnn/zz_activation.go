@@ -6,7 +6,7 @@ import (
 	"github.com/goascend/cann/acl"
 )
 
-// CeluParams are the arguments of aclnnCelu, in C order.
+// CeluParams are the arguments, in C order.
 type CeluParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Alpha Scalar
@@ -38,7 +38,7 @@ func (p *CeluParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ClippedSwigluParams are the arguments of aclnnClippedSwiglu, in C order.
+// ClippedSwigluParams are the arguments, in C order.
 type ClippedSwigluParams struct {
 	X                  *Tensor // 1 to 8 dimensions
 	GroupIndexOptional *Tensor // optional, 1 dimension
@@ -81,7 +81,7 @@ func (p *ClippedSwigluParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ClippedSwigluGradParams are the arguments of aclnnClippedSwigluGrad, in C order.
+// ClippedSwigluGradParams are the arguments, in C order.
 type ClippedSwigluGradParams struct {
 	GradY              *Tensor // 1 to 8 dimensions
 	X                  *Tensor // 1 to 8 dimensions
@@ -125,7 +125,7 @@ func (p *ClippedSwigluGradParams) Encode(c *Call) {
 	c.Tensor(p.GradXOut)
 }
 
-// ClippedSwigluV2Params are the arguments of aclnnClippedSwigluV2, in C order.
+// ClippedSwigluV2Params are the arguments, in C order.
 type ClippedSwigluV2Params struct {
 	X                  *Tensor // 1 to 8 dimensions
 	GroupIndexOptional *Tensor // optional, 1 dimension
@@ -169,7 +169,7 @@ func (p *ClippedSwigluV2Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// EluParams are the arguments of aclnnElu, in C order.
+// EluParams are the arguments, in C order.
 type EluParams struct {
 	Self       *Tensor // 0 to 8 dimensions
 	Alpha      Scalar
@@ -206,7 +206,7 @@ func (p *EluParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// EluBackwardParams are the arguments of aclnnEluBackward, in C order.
+// EluBackwardParams are the arguments, in C order.
 type EluBackwardParams struct {
 	GradOutput   *Tensor // 0 to 8 dimensions
 	Alpha        Scalar
@@ -247,7 +247,7 @@ func (p *EluBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// EluV2Params are the arguments of aclnnEluV2, in C order.
+// EluV2Params are the arguments, in C order.
 type EluV2Params struct {
 	Self       *Tensor
 	Alpha      Scalar
@@ -284,7 +284,7 @@ func (p *EluV2Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// FastGeluParams are the arguments of aclnnFastGelu, in C order.
+// FastGeluParams are the arguments, in C order.
 type FastGeluParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output, 0 to 8 dimensions
@@ -313,7 +313,7 @@ func (p *FastGeluParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// FastGeluBackwardParams are the arguments of aclnnFastGeluBackward, in C order.
+// FastGeluBackwardParams are the arguments, in C order.
 type FastGeluBackwardParams struct {
 	GradOutput *Tensor // 0 to 8 dimensions
 	Self       *Tensor // 0 to 8 dimensions
@@ -345,7 +345,7 @@ func (p *FastGeluBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// FastGeluV2Params are the arguments of aclnnFastGeluV2, in C order.
+// FastGeluV2Params are the arguments, in C order.
 type FastGeluV2Params struct {
 	X   *Tensor
 	Out *Tensor // output
@@ -375,7 +375,7 @@ func (p *FastGeluV2Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// FatreluMulParams are the arguments of aclnnFatreluMul, in C order.
+// FatreluMulParams are the arguments, in C order.
 type FatreluMulParams struct {
 	Input     *Tensor // 2 to 8 dimensions
 	Threshold *Tensor // 0 to 8 dimensions
@@ -408,7 +408,7 @@ func (p *FatreluMulParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// FusedBiasLeakyReluParams are the arguments of aclnnFusedBiasLeakyRelu, in C order.
+// FusedBiasLeakyReluParams are the arguments, in C order.
 type FusedBiasLeakyReluParams struct {
 	X             *Tensor
 	Bias          *Tensor
@@ -443,7 +443,7 @@ func (p *FusedBiasLeakyReluParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// GeGluParams are the arguments of aclnnGeGlu, in C order.
+// GeGluParams are the arguments, in C order.
 type GeGluParams struct {
 	Self        *Tensor // 0 to 8 dimensions
 	Dim         int64   // a dimension; negative ones count from the end
@@ -480,7 +480,7 @@ func (p *GeGluParams) Encode(c *Call) {
 	c.Tensor(p.OutGelu)
 }
 
-// GeGluBackwardParams are the arguments of aclnnGeGluBackward, in C order.
+// GeGluBackwardParams are the arguments, in C order.
 type GeGluBackwardParams struct {
 	GradOutput  *Tensor // 1 to 8 dimensions
 	Self        *Tensor // 1 to 8 dimensions
@@ -518,7 +518,7 @@ func (p *GeGluBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// GeGluV3Params are the arguments of aclnnGeGluV3, in C order.
+// GeGluV3Params are the arguments, in C order.
 type GeGluV3Params struct {
 	Self         *Tensor // 0 to 8 dimensions
 	Dim          int64   // a dimension; negative ones count from the end
@@ -556,7 +556,7 @@ func (p *GeGluV3Params) Encode(c *Call) {
 	c.Tensor(p.OutGelu)
 }
 
-// GeGluV3BackwardParams are the arguments of aclnnGeGluV3Backward, in C order.
+// GeGluV3BackwardParams are the arguments, in C order.
 type GeGluV3BackwardParams struct {
 	GradOutput   *Tensor // 1 to 8 dimensions
 	Self         *Tensor // 1 to 8 dimensions
@@ -596,7 +596,7 @@ func (p *GeGluV3BackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// GeluParams are the arguments of aclnnGelu, in C order.
+// GeluParams are the arguments, in C order.
 type GeluParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output, 0 to 8 dimensions
@@ -626,7 +626,7 @@ func (p *GeluParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// GeluBackwardParams are the arguments of aclnnGeluBackward, in C order.
+// GeluBackwardParams are the arguments, in C order.
 type GeluBackwardParams struct {
 	GradOutput *Tensor // 0 to 8 dimensions
 	Self       *Tensor // 0 to 8 dimensions
@@ -658,7 +658,7 @@ func (p *GeluBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// GeluBackwardV2Params are the arguments of aclnnGeluBackwardV2, in C order.
+// GeluBackwardV2Params are the arguments, in C order.
 type GeluBackwardV2Params struct {
 	GradOutput  *Tensor // 0 to 8 dimensions
 	Self        *Tensor // 0 to 8 dimensions
@@ -692,7 +692,7 @@ func (p *GeluBackwardV2Params) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// GeluMulParams are the arguments of aclnnGeluMul, in C order.
+// GeluMulParams are the arguments, in C order.
 type GeluMulParams struct {
 	Input               *Tensor // 2 to 8 dimensions
 	ApproximateOptional string  // optional, "none" for erf, or "tanh"
@@ -723,7 +723,7 @@ func (p *GeluMulParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// GeluV2Params are the arguments of aclnnGeluV2, in C order.
+// GeluV2Params are the arguments, in C order.
 type GeluV2Params struct {
 	X           *Tensor // 0 to 8 dimensions
 	Approximate int64   // GeluErf or GeluTanh
@@ -754,7 +754,7 @@ func (p *GeluV2Params) Encode(c *Call) {
 	c.Tensor(p.Y)
 }
 
-// GluParams are the arguments of aclnnGlu, in C order.
+// GluParams are the arguments, in C order.
 type GluParams struct {
 	Self *Tensor // 1 to 8 dimensions
 	Dim  int64   // a dimension; negative ones count from the end
@@ -786,7 +786,7 @@ func (p *GluParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// GluBackwardParams are the arguments of aclnnGluBackward, in C order.
+// GluBackwardParams are the arguments, in C order.
 type GluBackwardParams struct {
 	GradOut *Tensor
 	Self    *Tensor
@@ -820,7 +820,7 @@ func (p *GluBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// HardshrinkParams are the arguments of aclnnHardshrink, in C order.
+// HardshrinkParams are the arguments, in C order.
 type HardshrinkParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Lambd Scalar
@@ -851,7 +851,7 @@ func (p *HardshrinkParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// HardshrinkBackwardParams are the arguments of aclnnHardshrinkBackward, in C order.
+// HardshrinkBackwardParams are the arguments, in C order.
 type HardshrinkBackwardParams struct {
 	GradOutput *Tensor // 0 to 8 dimensions
 	Self       *Tensor // 0 to 8 dimensions
@@ -886,7 +886,7 @@ func (p *HardshrinkBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// HardsigmoidParams are the arguments of aclnnHardsigmoid, in C order.
+// HardsigmoidParams are the arguments, in C order.
 type HardsigmoidParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output, 0 to 8 dimensions
@@ -915,7 +915,7 @@ func (p *HardsigmoidParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// HardsigmoidBackwardParams are the arguments of aclnnHardsigmoidBackward, in C order.
+// HardsigmoidBackwardParams are the arguments, in C order.
 type HardsigmoidBackwardParams struct {
 	GradOutput *Tensor // 0 to 8 dimensions
 	Self       *Tensor // 0 to 8 dimensions
@@ -948,7 +948,7 @@ func (p *HardsigmoidBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// HardsigmoidV2Params are the arguments of aclnnHardsigmoidV2, in C order.
+// HardsigmoidV2Params are the arguments, in C order.
 type HardsigmoidV2Params struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output, 0 to 8 dimensions
@@ -977,7 +977,7 @@ func (p *HardsigmoidV2Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// HardswishParams are the arguments of aclnnHardswish, in C order.
+// HardswishParams are the arguments, in C order.
 type HardswishParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output, 0 to 8 dimensions
@@ -1006,7 +1006,7 @@ func (p *HardswishParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// HardswishBackwardParams are the arguments of aclnnHardswishBackward, in C order.
+// HardswishBackwardParams are the arguments, in C order.
 type HardswishBackwardParams struct {
 	GradOutput *Tensor
 	Self       *Tensor // 0 to 8 dimensions
@@ -1039,7 +1039,7 @@ func (p *HardswishBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// HardswishBackwardV2Params are the arguments of aclnnHardswishBackwardV2, in C order.
+// HardswishBackwardV2Params are the arguments, in C order.
 type HardswishBackwardV2Params struct {
 	GradOutput *Tensor // 1 to 8 dimensions
 	Self       *Tensor // 1 to 8 dimensions
@@ -1071,7 +1071,7 @@ func (p *HardswishBackwardV2Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// HardtanhParams are the arguments of aclnnHardtanh, in C order.
+// HardtanhParams are the arguments, in C order.
 type HardtanhParams struct {
 	Self         *Tensor // 1 to 8 dimensions
 	ClipValueMin Scalar
@@ -1105,7 +1105,7 @@ func (p *HardtanhParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// HardtanhBackwardParams are the arguments of aclnnHardtanhBackward, in C order.
+// HardtanhBackwardParams are the arguments, in C order.
 type HardtanhBackwardParams struct {
 	GradOutput *Tensor // 0 to 8 dimensions
 	Self       *Tensor // 0 to 8 dimensions
@@ -1141,7 +1141,7 @@ func (p *HardtanhBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// InplaceCeluParams are the arguments of aclnnInplaceCelu, in C order.
+// InplaceCeluParams are the arguments, in C order.
 type InplaceCeluParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Alpha   Scalar
@@ -1170,7 +1170,7 @@ func (p *InplaceCeluParams) Encode(c *Call) {
 	c.Scalar(p.Alpha)
 }
 
-// InplaceEluParams are the arguments of aclnnInplaceElu, in C order.
+// InplaceEluParams are the arguments, in C order.
 type InplaceEluParams struct {
 	SelfRef    *Tensor // read and written, 0 to 8 dimensions
 	Alpha      Scalar
@@ -1203,7 +1203,7 @@ func (p *InplaceEluParams) Encode(c *Call) {
 	c.Scalar(p.InputScale)
 }
 
-// InplaceHardsigmoidParams are the arguments of aclnnInplaceHardsigmoid, in C order.
+// InplaceHardsigmoidParams are the arguments, in C order.
 type InplaceHardsigmoidParams struct {
 	Self *Tensor // read and written, 0 to 8 dimensions
 }
@@ -1231,7 +1231,7 @@ func (p *InplaceHardsigmoidParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 }
 
-// InplaceHardsigmoidV2Params are the arguments of aclnnInplaceHardsigmoidV2, in C order.
+// InplaceHardsigmoidV2Params are the arguments, in C order.
 type InplaceHardsigmoidV2Params struct {
 	Self *Tensor // read and written, 0 to 8 dimensions
 }
@@ -1258,7 +1258,7 @@ func (p *InplaceHardsigmoidV2Params) Encode(c *Call) {
 	c.Tensor(p.Self)
 }
 
-// InplaceHardswishParams are the arguments of aclnnInplaceHardswish, in C order.
+// InplaceHardswishParams are the arguments, in C order.
 type InplaceHardswishParams struct {
 	Self *Tensor // read and written, 0 to 8 dimensions
 }
@@ -1286,7 +1286,7 @@ func (p *InplaceHardswishParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 }
 
-// InplaceHardtanhParams are the arguments of aclnnInplaceHardtanh, in C order.
+// InplaceHardtanhParams are the arguments, in C order.
 type InplaceHardtanhParams struct {
 	SelfRef      *Tensor // read and written
 	ClipValueMin Scalar
@@ -1318,7 +1318,7 @@ func (p *InplaceHardtanhParams) Encode(c *Call) {
 	c.Scalar(p.ClipValueMax)
 }
 
-// InplaceLeakyReluParams are the arguments of aclnnInplaceLeakyRelu, in C order.
+// InplaceLeakyReluParams are the arguments, in C order.
 type InplaceLeakyReluParams struct {
 	SelfRef       *Tensor // read and written, 0 to 8 dimensions
 	NegativeSlope Scalar
@@ -1348,7 +1348,7 @@ func (p *InplaceLeakyReluParams) Encode(c *Call) {
 	c.Scalar(p.NegativeSlope)
 }
 
-// InplaceMishParams are the arguments of aclnnInplaceMish, in C order.
+// InplaceMishParams are the arguments, in C order.
 type InplaceMishParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
@@ -1375,7 +1375,7 @@ func (p *InplaceMishParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
 
-// InplaceRReluWithNoiseParams are the arguments of aclnnInplaceRReluWithNoise, in C order.
+// InplaceRReluWithNoiseParams are the arguments, in C order.
 type InplaceRReluWithNoiseParams struct {
 	Self     *Tensor // read and written, 0 to 32 dimensions
 	Noise    *Tensor // output, 0 to 32 dimensions
@@ -1415,7 +1415,7 @@ func (p *InplaceRReluWithNoiseParams) Encode(c *Call) {
 	c.Int64(p.Offset)
 }
 
-// InplaceReluParams are the arguments of aclnnInplaceRelu, in C order.
+// InplaceReluParams are the arguments, in C order.
 type InplaceReluParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
@@ -1443,7 +1443,7 @@ func (p *InplaceReluParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
 
-// InplaceSeluParams are the arguments of aclnnInplaceSelu, in C order.
+// InplaceSeluParams are the arguments, in C order.
 type InplaceSeluParams struct {
 	SelfRef *Tensor // read and written, 1 to 8 dimensions
 }
@@ -1471,7 +1471,7 @@ func (p *InplaceSeluParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
 
-// InplaceSigmoidParams are the arguments of aclnnInplaceSigmoid, in C order.
+// InplaceSigmoidParams are the arguments, in C order.
 type InplaceSigmoidParams struct {
 	SelfRef *Tensor // read and written, 1 to 8 dimensions
 }
@@ -1499,7 +1499,7 @@ func (p *InplaceSigmoidParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
 
-// InplaceThresholdParams are the arguments of aclnnInplaceThreshold, in C order.
+// InplaceThresholdParams are the arguments, in C order.
 type InplaceThresholdParams struct {
 	SelfRef   *Tensor // read and written
 	Threshold Scalar
@@ -1532,7 +1532,7 @@ func (p *InplaceThresholdParams) Encode(c *Call) {
 	c.Scalar(p.Value)
 }
 
-// LeakyReluParams are the arguments of aclnnLeakyRelu, in C order.
+// LeakyReluParams are the arguments, in C order.
 type LeakyReluParams struct {
 	Self          *Tensor // 0 to 8 dimensions
 	NegativeSlope Scalar
@@ -1564,7 +1564,7 @@ func (p *LeakyReluParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// LeakyReluBackwardParams are the arguments of aclnnLeakyReluBackward, in C order.
+// LeakyReluBackwardParams are the arguments, in C order.
 type LeakyReluBackwardParams struct {
 	GradOutput    *Tensor // 0 to 8 dimensions
 	Self          *Tensor // 0 to 8 dimensions
@@ -1601,7 +1601,7 @@ func (p *LeakyReluBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// LogSigmoidParams are the arguments of aclnnLogSigmoid, in C order.
+// LogSigmoidParams are the arguments, in C order.
 type LogSigmoidParams struct {
 	Self *Tensor // 1 to 8 dimensions
 	Out  *Tensor // output, 1 to 8 dimensions
@@ -1630,7 +1630,7 @@ func (p *LogSigmoidParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// LogSigmoidBackwardParams are the arguments of aclnnLogSigmoidBackward, in C order.
+// LogSigmoidBackwardParams are the arguments, in C order.
 type LogSigmoidBackwardParams struct {
 	GradOutput *Tensor // 1 to 8 dimensions
 	Self       *Tensor // 1 to 8 dimensions
@@ -1665,7 +1665,7 @@ func (p *LogSigmoidBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// LogSigmoidForwardParams are the arguments of aclnnLogSigmoidForward, in C order.
+// LogSigmoidForwardParams are the arguments, in C order.
 type LogSigmoidForwardParams struct {
 	Self   *Tensor // 1 to 8 dimensions
 	Out    *Tensor // output, 1 to 8 dimensions
@@ -1698,7 +1698,7 @@ func (p *LogSigmoidForwardParams) Encode(c *Call) {
 	c.Tensor(p.Buffer)
 }
 
-// LogSoftmaxParams are the arguments of aclnnLogSoftmax, in C order.
+// LogSoftmaxParams are the arguments, in C order.
 type LogSoftmaxParams struct {
 	Self *Tensor // 1 to 8 dimensions
 	Dim  int64   // a dimension; negative ones count from the end
@@ -1730,7 +1730,7 @@ func (p *LogSoftmaxParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// LogSoftmaxBackwardParams are the arguments of aclnnLogSoftmaxBackward, in C order.
+// LogSoftmaxBackwardParams are the arguments, in C order.
 type LogSoftmaxBackwardParams struct {
 	GradOutput *Tensor // 1 to 8 dimensions
 	Output     *Tensor // 1 to 8 dimensions
@@ -1765,7 +1765,7 @@ func (p *LogSoftmaxBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MaskedSoftmaxWithRelPosBiasParams are the arguments of aclnnMaskedSoftmaxWithRelPosBias, in C order.
+// MaskedSoftmaxWithRelPosBiasParams are the arguments, in C order.
 type MaskedSoftmaxWithRelPosBiasParams struct {
 	X                  *Tensor
 	AttenMaskOptional  *Tensor // optional
@@ -1806,7 +1806,7 @@ func (p *MaskedSoftmaxWithRelPosBiasParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MishParams are the arguments of aclnnMish, in C order.
+// MishParams are the arguments, in C order.
 type MishParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output, 0 to 8 dimensions
@@ -1835,7 +1835,7 @@ func (p *MishParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MishBackwardParams are the arguments of aclnnMishBackward, in C order.
+// MishBackwardParams are the arguments, in C order.
 type MishBackwardParams struct {
 	GradOutput *Tensor // 0 to 8 dimensions
 	Self       *Tensor // 0 to 8 dimensions
@@ -1867,7 +1867,7 @@ func (p *MishBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// ModulateParams are the arguments of aclnnModulate, in C order.
+// ModulateParams are the arguments, in C order.
 type ModulateParams struct {
 	Self          *Tensor // (batch_size,seq_len,hidden_dim)
 	ScaleOptional *Tensor // optional, (batch_size,1,hidden_dim) or (batch_size,hidden_dim)
@@ -1902,7 +1902,7 @@ func (p *ModulateParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ModulateBackwardParams are the arguments of aclnnModulateBackward, in C order.
+// ModulateBackwardParams are the arguments, in C order.
 type ModulateBackwardParams struct {
 	GradOutput *Tensor // (batch_size,seq_len,hidden_dim)
 	Input      *Tensor // (batch_size,seq_len,hidden_dim)
@@ -1942,7 +1942,7 @@ func (p *ModulateBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradShift)
 }
 
-// PreluParams are the arguments of aclnnPrelu, in C order.
+// PreluParams are the arguments, in C order.
 type PreluParams struct {
 	Self   *Tensor // 0 to 8 dimensions
 	Weight *Tensor // 0 to 8 dimensions
@@ -1975,7 +1975,7 @@ func (p *PreluParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// PreluBackwardParams are the arguments of aclnnPreluBackward, in C order.
+// PreluBackwardParams are the arguments, in C order.
 type PreluBackwardParams struct {
 	GradOutput *Tensor // 0 to 8 dimensions
 	Self       *Tensor // 0 to 8 dimensions
@@ -2011,7 +2011,7 @@ func (p *PreluBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradWeight)
 }
 
-// RReluWithNoiseParams are the arguments of aclnnRReluWithNoise, in C order.
+// RReluWithNoiseParams are the arguments, in C order.
 type RReluWithNoiseParams struct {
 	Self     *Tensor // 0 to 32 dimensions
 	Noise    *Tensor // output, 0 to 32 dimensions
@@ -2053,7 +2053,7 @@ func (p *RReluWithNoiseParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ReluParams are the arguments of aclnnRelu, in C order.
+// ReluParams are the arguments, in C order.
 type ReluParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output, 0 to 8 dimensions
@@ -2083,7 +2083,7 @@ func (p *ReluParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ReluGradV4Params are the arguments of aclnnReluGradV4, in C order.
+// ReluGradV4Params are the arguments, in C order.
 type ReluGradV4Params struct {
 	GradOutput *Tensor // 0 to 8 dimensions
 	Self       *Tensor // 0 to 8 dimensions
@@ -2117,7 +2117,7 @@ func (p *ReluGradV4Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ScaleParams are the arguments of aclnnScale, in C order.
+// ScaleParams are the arguments, in C order.
 type ScaleParams struct {
 	X             *Tensor // 0 to 8 dimensions
 	Scale         *Tensor // 0 to 8 dimensions
@@ -2157,7 +2157,7 @@ func (p *ScaleParams) Encode(c *Call) {
 	c.Tensor(p.Y)
 }
 
-// ScaledMaskedSoftmaxParams are the arguments of aclnnScaledMaskedSoftmax, in C order.
+// ScaledMaskedSoftmaxParams are the arguments, in C order.
 type ScaledMaskedSoftmaxParams struct {
 	X             *Tensor // (B,N,S1,S2)
 	Mask          *Tensor // (B,N,S1,S2) or (B,1,S1,S2) or (1,N,S1,S2) or (1,1,S1,S2)
@@ -2193,7 +2193,7 @@ func (p *ScaledMaskedSoftmaxParams) Encode(c *Call) {
 	c.Tensor(p.Y)
 }
 
-// ScaledMaskedSoftmaxBackwardParams are the arguments of aclnnScaledMaskedSoftmaxBackward, in C order.
+// ScaledMaskedSoftmaxBackwardParams are the arguments, in C order.
 type ScaledMaskedSoftmaxBackwardParams struct {
 	GradOutput  *Tensor // (B,N,S1,S2)
 	Y           *Tensor // (B,N,S1,S2)
@@ -2233,7 +2233,7 @@ func (p *ScaledMaskedSoftmaxBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SeluParams are the arguments of aclnnSelu, in C order.
+// SeluParams are the arguments, in C order.
 type SeluParams struct {
 	Self *Tensor // 1 to 8 dimensions
 	Out  *Tensor // output, 1 to 8 dimensions
@@ -2263,7 +2263,7 @@ func (p *SeluParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SeluBackwardParams are the arguments of aclnnSeluBackward, in C order.
+// SeluBackwardParams are the arguments, in C order.
 type SeluBackwardParams struct {
 	GradOutput *Tensor // 1 to 8 dimensions
 	Result     *Tensor // 1 to 8 dimensions
@@ -2295,7 +2295,7 @@ func (p *SeluBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// ShrinkParams are the arguments of aclnnShrink, in C order.
+// ShrinkParams are the arguments, in C order.
 type ShrinkParams struct {
 	Self  *Tensor
 	Lambd Scalar
@@ -2329,7 +2329,7 @@ func (p *ShrinkParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SigmoidParams are the arguments of aclnnSigmoid, in C order.
+// SigmoidParams are the arguments, in C order.
 type SigmoidParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output, 0 to 8 dimensions
@@ -2360,7 +2360,7 @@ func (p *SigmoidParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SigmoidBackwardParams are the arguments of aclnnSigmoidBackward, in C order.
+// SigmoidBackwardParams are the arguments, in C order.
 type SigmoidBackwardParams struct {
 	GradOutput *Tensor // 1 to 8 dimensions
 	Output     *Tensor // 1 to 8 dimensions
@@ -2392,7 +2392,7 @@ func (p *SigmoidBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// SiluParams are the arguments of aclnnSilu, in C order.
+// SiluParams are the arguments, in C order.
 type SiluParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output, 0 to 8 dimensions
@@ -2421,7 +2421,7 @@ func (p *SiluParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SiluBackwardParams are the arguments of aclnnSiluBackward, in C order.
+// SiluBackwardParams are the arguments, in C order.
 type SiluBackwardParams struct {
 	GradOutput *Tensor // 1 to 8 dimensions
 	Self       *Tensor // 1 to 8 dimensions
@@ -2453,7 +2453,7 @@ func (p *SiluBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// SinkhornParams are the arguments of aclnnSinkhorn, in C order.
+// SinkhornParams are the arguments, in C order.
 type SinkhornParams struct {
 	Cost *Tensor
 	Tol  Scalar
@@ -2485,7 +2485,7 @@ func (p *SinkhornParams) Encode(c *Call) {
 	c.Tensor(p.P)
 }
 
-// SituGluParams are the arguments of aclnnSituGlu, in C order.
+// SituGluParams are the arguments, in C order.
 type SituGluParams struct {
 	X            *Tensor // 1 to 8 dimensions
 	Dim          int64   // a dimension; negative ones count from the end
@@ -2523,7 +2523,7 @@ func (p *SituGluParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SituGluGradParams are the arguments of aclnnSituGluGrad, in C order.
+// SituGluGradParams are the arguments, in C order.
 type SituGluGradParams struct {
 	GradY        *Tensor // 1 to 8 dimensions
 	X            *Tensor // 1 to 8 dimensions
@@ -2562,7 +2562,7 @@ func (p *SituGluGradParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SoftmaxParams are the arguments of aclnnSoftmax, in C order.
+// SoftmaxParams are the arguments, in C order.
 type SoftmaxParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Dim  int64   // a dimension; negative ones count from the end
@@ -2594,7 +2594,7 @@ func (p *SoftmaxParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SoftmaxBackwardParams are the arguments of aclnnSoftmaxBackward, in C order.
+// SoftmaxBackwardParams are the arguments, in C order.
 type SoftmaxBackwardParams struct {
 	GradOutput *Tensor // 0 to 8 dimensions
 	Output     *Tensor // 0 to 8 dimensions
@@ -2628,7 +2628,7 @@ func (p *SoftmaxBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SoftplusParams are the arguments of aclnnSoftplus, in C order.
+// SoftplusParams are the arguments, in C order.
 type SoftplusParams struct {
 	Self      *Tensor // 0 to 8 dimensions
 	Beta      Scalar
@@ -2663,7 +2663,7 @@ func (p *SoftplusParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SoftplusBackwardParams are the arguments of aclnnSoftplusBackward, in C order.
+// SoftplusBackwardParams are the arguments, in C order.
 type SoftplusBackwardParams struct {
 	GradOutput *Tensor // 0 to 8 dimensions
 	Self       *Tensor // 0 to 8 dimensions
@@ -2700,7 +2700,7 @@ func (p *SoftplusBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// SoftshrinkParams are the arguments of aclnnSoftshrink, in C order.
+// SoftshrinkParams are the arguments, in C order.
 type SoftshrinkParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Lambd Scalar
@@ -2731,7 +2731,7 @@ func (p *SoftshrinkParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SoftshrinkBackwardParams are the arguments of aclnnSoftshrinkBackward, in C order.
+// SoftshrinkBackwardParams are the arguments, in C order.
 type SoftshrinkBackwardParams struct {
 	GradOutput *Tensor // 0 to 8 dimensions
 	Self       *Tensor // 0 to 8 dimensions
@@ -2765,7 +2765,7 @@ func (p *SoftshrinkBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// SoftsignParams are the arguments of aclnnSoftsign, in C order.
+// SoftsignParams are the arguments, in C order.
 type SoftsignParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output, 0 to 8 dimensions
@@ -2795,7 +2795,7 @@ func (p *SoftsignParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SoftsignBackwardParams are the arguments of aclnnSoftsignBackward, in C order.
+// SoftsignBackwardParams are the arguments, in C order.
 type SoftsignBackwardParams struct {
 	Gradients *Tensor // 0 to 8 dimensions
 	Features  *Tensor // 0 to 8 dimensions
@@ -2827,7 +2827,7 @@ func (p *SoftsignBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SquaredReluParams are the arguments of aclnnSquaredRelu, in C order.
+// SquaredReluParams are the arguments, in C order.
 type SquaredReluParams struct {
 	Input *Tensor // 1 to 8 dimensions
 	Out   *Tensor // output, 1 to 8 dimensions
@@ -2856,7 +2856,7 @@ func (p *SquaredReluParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SwiGluParams are the arguments of aclnnSwiGlu, in C order.
+// SwiGluParams are the arguments, in C order.
 type SwiGluParams struct {
 	X   *Tensor
 	Dim int64   // a dimension; negative ones count from the end
@@ -2887,7 +2887,7 @@ func (p *SwiGluParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SwiGluGradParams are the arguments of aclnnSwiGluGrad, in C order.
+// SwiGluGradParams are the arguments, in C order.
 type SwiGluGradParams struct {
 	YGrad *Tensor // 1 to 8 dimensions
 	X     *Tensor // 1 to 8 dimensions
@@ -2920,7 +2920,7 @@ func (p *SwiGluGradParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SwigluClampParams are the arguments of aclnnSwigluClamp, in C order.
+// SwigluClampParams are the arguments, in C order.
 type SwigluClampParams struct {
 	X     *Tensor
 	Limit float64
@@ -2952,7 +2952,7 @@ func (p *SwigluClampParams) Encode(c *Call) {
 	c.Tensor(p.Y)
 }
 
-// SwigluGroupParams are the arguments of aclnnSwigluGroup, in C order.
+// SwigluGroupParams are the arguments, in C order.
 type SwigluGroupParams struct {
 	X                  *Tensor // 1 to 8 dimensions
 	WeightOptional     *Tensor // optional, 1 to 8 dimensions
@@ -2989,7 +2989,7 @@ func (p *SwigluGroupParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SwigluGroupGradParams are the arguments of aclnnSwigluGroupGrad, in C order.
+// SwigluGroupGradParams are the arguments, in C order.
 type SwigluGroupGradParams struct {
 	GradY                 *Tensor
 	X                     *Tensor
@@ -3032,7 +3032,7 @@ func (p *SwigluGroupGradParams) Encode(c *Call) {
 	c.Tensor(p.GradWeightOutOptional)
 }
 
-// SwishParams are the arguments of aclnnSwish, in C order.
+// SwishParams are the arguments, in C order.
 type SwishParams struct {
 	Self         *Tensor // 0 to 8 dimensions
 	BetaOptional Scalar  // optional
@@ -3063,7 +3063,7 @@ func (p *SwishParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SwishBackwardParams are the arguments of aclnnSwishBackward, in C order.
+// SwishBackwardParams are the arguments, in C order.
 type SwishBackwardParams struct {
 	GradOutput   *Tensor // 0 to 8 dimensions
 	Self         *Tensor // 0 to 8 dimensions
@@ -3097,7 +3097,7 @@ func (p *SwishBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// TanhBackwardParams are the arguments of aclnnTanhBackward, in C order.
+// TanhBackwardParams are the arguments, in C order.
 type TanhBackwardParams struct {
 	GradOutput *Tensor
 	Output     *Tensor
@@ -3129,7 +3129,7 @@ func (p *TanhBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// ThresholdParams are the arguments of aclnnThreshold, in C order.
+// ThresholdParams are the arguments, in C order.
 type ThresholdParams struct {
 	Self      *Tensor // 0 to 8 dimensions
 	Threshold Scalar
@@ -3163,7 +3163,7 @@ func (p *ThresholdParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ThresholdBackwardParams are the arguments of aclnnThresholdBackward, in C order.
+// ThresholdBackwardParams are the arguments, in C order.
 type ThresholdBackwardParams struct {
 	GradOutput *Tensor // 0 to 8 dimensions
 	Self       *Tensor // 0 to 8 dimensions
@@ -3198,7 +3198,7 @@ func (p *ThresholdBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ThresholdV2Params are the arguments of aclnnThresholdV2, in C order.
+// ThresholdV2Params are the arguments, in C order.
 type ThresholdV2Params struct {
 	Self      *Tensor
 	Threshold Scalar

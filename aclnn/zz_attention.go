@@ -6,7 +6,7 @@ import (
 	"github.com/goascend/cann/acl"
 )
 
-// AdvanceStepParams are the arguments of aclnnAdvanceStep, in C order.
+// AdvanceStepParams are the arguments, in C order.
 type AdvanceStepParams struct {
 	InputTokens     *Tensor // output, 1 dimension
 	SampledTokenIds *Tensor // 2 dimensions
@@ -51,7 +51,7 @@ func (p *AdvanceStepParams) Encode(c *Call) {
 	c.Int64(p.BlockSize)
 }
 
-// AdvanceStepV2Params are the arguments of aclnnAdvanceStepV2, in C order.
+// AdvanceStepV2Params are the arguments, in C order.
 type AdvanceStepV2Params struct {
 	InputTokens     *Tensor // output, 2 dimensions
 	SampledTokenIds *Tensor // 2 dimensions
@@ -100,7 +100,7 @@ func (p *AdvanceStepV2Params) Encode(c *Call) {
 	c.Int64(p.BlockSize)
 }
 
-// ApplyRotaryPosEmbParams are the arguments of aclnnApplyRotaryPosEmb, in C order.
+// ApplyRotaryPosEmbParams are the arguments, in C order.
 type ApplyRotaryPosEmbParams struct {
 	QueryRef *Tensor // read and written
 	KeyRef   *Tensor // read and written
@@ -137,7 +137,7 @@ func (p *ApplyRotaryPosEmbParams) Encode(c *Call) {
 	c.Int64(p.Layout)
 }
 
-// ApplyRotaryPosEmbV2Params are the arguments of aclnnApplyRotaryPosEmbV2, in C order.
+// ApplyRotaryPosEmbV2Params are the arguments, in C order.
 type ApplyRotaryPosEmbV2Params struct {
 	QueryRef   *Tensor // read and written
 	KeyRef     *Tensor // read and written
@@ -176,7 +176,7 @@ func (p *ApplyRotaryPosEmbV2Params) Encode(c *Call) {
 	c.Str(p.RotaryMode)
 }
 
-// DequantRopeQuantKvcacheParams are the arguments of aclnnDequantRopeQuantKvcache, in C order.
+// DequantRopeQuantKvcacheParams are the arguments, in C order.
 type DequantRopeQuantKvcacheParams struct {
 	X                       *Tensor // 2 to 3 dimensions
 	Cos                     *Tensor // 2 or 4 dimensions
@@ -247,7 +247,7 @@ func (p *DequantRopeQuantKvcacheParams) Encode(c *Call) {
 	c.Tensor(p.VOut)
 }
 
-// FlashAttentionScoreParams are the arguments of aclnnFlashAttentionScore, in C order.
+// FlashAttentionScoreParams are the arguments, in C order.
 type FlashAttentionScoreParams struct {
 	Query               *Tensor // BNSD or BSND or BSH or SBH
 	Key                 *Tensor // BNSD or BSND or BSH or SBH
@@ -316,7 +316,7 @@ func (p *FlashAttentionScoreParams) Encode(c *Call) {
 	c.Tensor(p.AttentionOutOut)
 }
 
-// FlashAttentionScoreGradParams are the arguments of aclnnFlashAttentionScoreGrad, in C order.
+// FlashAttentionScoreGradParams are the arguments, in C order.
 type FlashAttentionScoreGradParams struct {
 	Query               *Tensor // BNSD or BSND or BSH or SBH
 	KeyIn               *Tensor // BNSD or BSND or BSH or SBH
@@ -394,7 +394,7 @@ func (p *FlashAttentionScoreGradParams) Encode(c *Call) {
 	c.Tensor(p.DpseOut)
 }
 
-// FlashAttentionScoreGradV2Params are the arguments of aclnnFlashAttentionScoreGradV2, in C order.
+// FlashAttentionScoreGradV2Params are the arguments, in C order.
 type FlashAttentionScoreGradV2Params struct {
 	Query               *Tensor // BNSD or BSND or BSH or SBH
 	KeyIn               *Tensor // BNSD or BSND or BSH or SBH
@@ -478,7 +478,7 @@ func (p *FlashAttentionScoreGradV2Params) Encode(c *Call) {
 	c.Tensor(p.DpseOut)
 }
 
-// FlashAttentionScoreV2Params are the arguments of aclnnFlashAttentionScoreV2, in C order.
+// FlashAttentionScoreV2Params are the arguments, in C order.
 type FlashAttentionScoreV2Params struct {
 	Query               *Tensor // BNSD or BSND or BSH or SBH
 	Key                 *Tensor // BNSD or BSND or BSH or SBH
@@ -552,7 +552,7 @@ func (p *FlashAttentionScoreV2Params) Encode(c *Call) {
 	c.Tensor(p.AttentionOutOut)
 }
 
-// FlashAttentionUnpaddingScoreGradParams are the arguments of aclnnFlashAttentionUnpaddingScoreGrad, in C order.
+// FlashAttentionUnpaddingScoreGradParams are the arguments, in C order.
 type FlashAttentionUnpaddingScoreGradParams struct {
 	Query                  *Tensor // TND
 	KeyIn                  *Tensor // TND
@@ -636,7 +636,7 @@ func (p *FlashAttentionUnpaddingScoreGradParams) Encode(c *Call) {
 	c.Tensor(p.DpseOut)
 }
 
-// FlashAttentionUnpaddingScoreGradV2Params are the arguments of aclnnFlashAttentionUnpaddingScoreGradV2, in C order.
+// FlashAttentionUnpaddingScoreGradV2Params are the arguments, in C order.
 type FlashAttentionUnpaddingScoreGradV2Params struct {
 	Query                  *Tensor // TND
 	KeyIn                  *Tensor // TND
@@ -726,7 +726,7 @@ func (p *FlashAttentionUnpaddingScoreGradV2Params) Encode(c *Call) {
 	c.Tensor(p.DpseOut)
 }
 
-// FlashAttentionUnpaddingScoreGradV3Params are the arguments of aclnnFlashAttentionUnpaddingScoreGradV3, in C order.
+// FlashAttentionUnpaddingScoreGradV3Params are the arguments, in C order.
 type FlashAttentionUnpaddingScoreGradV3Params struct {
 	Query                  *Tensor // TND
 	QueryRope              *Tensor // TND
@@ -824,7 +824,7 @@ func (p *FlashAttentionUnpaddingScoreGradV3Params) Encode(c *Call) {
 	c.Tensor(p.DpseOut)
 }
 
-// FlashAttentionUnpaddingScoreGradV4Params are the arguments of aclnnFlashAttentionUnpaddingScoreGradV4, in C order.
+// FlashAttentionUnpaddingScoreGradV4Params are the arguments, in C order.
 type FlashAttentionUnpaddingScoreGradV4Params struct {
 	Query                  *Tensor // TND
 	KeyIn                  *Tensor // TND
@@ -909,7 +909,7 @@ func (p *FlashAttentionUnpaddingScoreGradV4Params) Encode(c *Call) {
 	c.Str(p.SoftmaxInLayout)
 }
 
-// FlashAttentionVarLenScoreParams are the arguments of aclnnFlashAttentionVarLenScore, in C order.
+// FlashAttentionVarLenScoreParams are the arguments, in C order.
 type FlashAttentionVarLenScoreParams struct {
 	Query                  *Tensor // TND
 	Key                    *Tensor // TND
@@ -982,7 +982,7 @@ func (p *FlashAttentionVarLenScoreParams) Encode(c *Call) {
 	c.Tensor(p.AttentionOutOut)
 }
 
-// FlashAttentionVarLenScoreV2Params are the arguments of aclnnFlashAttentionVarLenScoreV2, in C order.
+// FlashAttentionVarLenScoreV2Params are the arguments, in C order.
 type FlashAttentionVarLenScoreV2Params struct {
 	Query                  *Tensor // TND
 	Key                    *Tensor // TND
@@ -1062,7 +1062,7 @@ func (p *FlashAttentionVarLenScoreV2Params) Encode(c *Call) {
 	c.Tensor(p.AttentionOutOut)
 }
 
-// FlashAttentionVarLenScoreV3Params are the arguments of aclnnFlashAttentionVarLenScoreV3, in C order.
+// FlashAttentionVarLenScoreV3Params are the arguments, in C order.
 type FlashAttentionVarLenScoreV3Params struct {
 	Query                  *Tensor // TND
 	QueryRope              *Tensor // TND
@@ -1145,7 +1145,7 @@ func (p *FlashAttentionVarLenScoreV3Params) Encode(c *Call) {
 	c.Tensor(p.AttentionOutOut)
 }
 
-// FlashAttentionVarLenScoreV4Params are the arguments of aclnnFlashAttentionVarLenScoreV4, in C order.
+// FlashAttentionVarLenScoreV4Params are the arguments, in C order.
 type FlashAttentionVarLenScoreV4Params struct {
 	Query                  *Tensor // TND
 	Key                    *Tensor // TND
@@ -1220,7 +1220,7 @@ func (p *FlashAttentionVarLenScoreV4Params) Encode(c *Call) {
 	c.Tensor(p.AttentionOutOut)
 }
 
-// FusedInferAttentionScoreParams are the arguments of aclnnFusedInferAttentionScore, in C order.
+// FusedInferAttentionScoreParams are the arguments, in C order.
 type FusedInferAttentionScoreParams struct {
 	Query              *Tensor   // 3 to 4 dimensions
 	Key                []*Tensor // 3 to 4 dimensions
@@ -1310,7 +1310,7 @@ func (p *FusedInferAttentionScoreParams) Encode(c *Call) {
 	c.Tensor(p.SoftmaxLse)
 }
 
-// FusedInferAttentionScoreV2Params are the arguments of aclnnFusedInferAttentionScoreV2, in C order.
+// FusedInferAttentionScoreV2Params are the arguments, in C order.
 type FusedInferAttentionScoreV2Params struct {
 	Query                         *Tensor   // 3 to 4 dimensions
 	Key                           []*Tensor // 3 to 4 dimensions
@@ -1421,7 +1421,7 @@ func (p *FusedInferAttentionScoreV2Params) Encode(c *Call) {
 	c.Tensor(p.SoftmaxLse)
 }
 
-// FusedInferAttentionScoreV3Params are the arguments of aclnnFusedInferAttentionScoreV3, in C order.
+// FusedInferAttentionScoreV3Params are the arguments, in C order.
 type FusedInferAttentionScoreV3Params struct {
 	Query                         *Tensor
 	Key                           []*Tensor
@@ -1538,7 +1538,7 @@ func (p *FusedInferAttentionScoreV3Params) Encode(c *Call) {
 	c.Tensor(p.SoftmaxLse)
 }
 
-// FusedInferAttentionScoreV4Params are the arguments of aclnnFusedInferAttentionScoreV4, in C order.
+// FusedInferAttentionScoreV4Params are the arguments, in C order.
 type FusedInferAttentionScoreV4Params struct {
 	Query                         *Tensor
 	Key                           []*Tensor
@@ -1659,7 +1659,7 @@ func (p *FusedInferAttentionScoreV4Params) Encode(c *Call) {
 	c.Tensor(p.SoftmaxLse)
 }
 
-// IncreFlashAttentionParams are the arguments of aclnnIncreFlashAttention, in C order.
+// IncreFlashAttentionParams are the arguments, in C order.
 type IncreFlashAttentionParams struct {
 	Query            *Tensor   // (B,N,S,D) or (B,S,N,D) or (B,S,H)
 	Key              []*Tensor // (B,N,S,D) or (B,S,N,D) or (B,S,H)
@@ -1709,7 +1709,7 @@ func (p *IncreFlashAttentionParams) Encode(c *Call) {
 	c.Tensor(p.AttentionOut)
 }
 
-// IncreFlashAttentionV2Params are the arguments of aclnnIncreFlashAttentionV2, in C order.
+// IncreFlashAttentionV2Params are the arguments, in C order.
 type IncreFlashAttentionV2Params struct {
 	Query            *Tensor   // (B,N,S,D) or (B,S,N,D) or (B,S,H)
 	Key              []*Tensor // (B,N,S,D) or (B,S,N,D) or (B,S,H)
@@ -1768,7 +1768,7 @@ func (p *IncreFlashAttentionV2Params) Encode(c *Call) {
 	c.Tensor(p.AttentionOut)
 }
 
-// IncreFlashAttentionV3Params are the arguments of aclnnIncreFlashAttentionV3, in C order.
+// IncreFlashAttentionV3Params are the arguments, in C order.
 type IncreFlashAttentionV3Params struct {
 	Query            *Tensor   // (B,N,S,D) or (B,S,N,D) or (B,S,H)
 	Key              []*Tensor // (B,N,S,D) or (B,S,N,D) or (B,S,H)
@@ -1838,7 +1838,7 @@ func (p *IncreFlashAttentionV3Params) Encode(c *Call) {
 	c.Tensor(p.AttentionOut)
 }
 
-// IncreFlashAttentionV4Params are the arguments of aclnnIncreFlashAttentionV4, in C order.
+// IncreFlashAttentionV4Params are the arguments, in C order.
 type IncreFlashAttentionV4Params struct {
 	Query            *Tensor   // (B,N,S,D) or (B,S,N,D) or (B,S,H)
 	Key              []*Tensor // (B,N,S,D) or (B,S,N,D) or (B,S,H)
@@ -1910,7 +1910,7 @@ func (p *IncreFlashAttentionV4Params) Encode(c *Call) {
 	c.Tensor(p.AttentionOut)
 }
 
-// InnerFusedInferAttentionScoreParams are the arguments of aclnnInnerFusedInferAttentionScore, in C order.
+// InnerFusedInferAttentionScoreParams are the arguments, in C order.
 type InnerFusedInferAttentionScoreParams struct {
 	Query                 *Tensor
 	Key                   []*Tensor
@@ -2036,7 +2036,7 @@ func (p *InnerFusedInferAttentionScoreParams) Encode(c *Call) {
 	c.Tensor(p.SoftmaxLse)
 }
 
-// InterleaveRopeParams are the arguments of aclnnInterleaveRope, in C order.
+// InterleaveRopeParams are the arguments, in C order.
 type InterleaveRopeParams struct {
 	X   *Tensor // 4 dimensions
 	Cos *Tensor // 4 dimensions
@@ -2070,7 +2070,7 @@ func (p *InterleaveRopeParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MlaPrologParams are the arguments of aclnnMlaProlog, in C order.
+// MlaPrologParams are the arguments, in C order.
 type MlaPrologParams struct {
 	TokenX                     *Tensor
 	WeightDq                   *Tensor // (He,Hcq)
@@ -2147,7 +2147,7 @@ func (p *MlaPrologParams) Encode(c *Call) {
 	c.Tensor(p.QueryRopeOut)
 }
 
-// MlaPrologV2Params are the arguments of aclnnMlaPrologV2, in C order.
+// MlaPrologV2Params are the arguments, in C order.
 type MlaPrologV2Params struct {
 	TokenX                       *Tensor
 	WeightDq                     *Tensor
@@ -2223,7 +2223,7 @@ func (p *MlaPrologV2Params) Encode(c *Call) {
 	c.Tensor(p.DequantScaleQNopeOutOptional)
 }
 
-// MlaPrologV2WeightNzParams are the arguments of aclnnMlaPrologV2WeightNz, in C order.
+// MlaPrologV2WeightNzParams are the arguments, in C order.
 type MlaPrologV2WeightNzParams struct {
 	TokenX                       *Tensor
 	WeightDq                     *Tensor // (He,Hcq)
@@ -2303,7 +2303,7 @@ func (p *MlaPrologV2WeightNzParams) Encode(c *Call) {
 	c.Tensor(p.DequantScaleQNopeOutOptional)
 }
 
-// MlaPrologV3Params are the arguments of aclnnMlaPrologV3, in C order.
+// MlaPrologV3Params are the arguments, in C order.
 type MlaPrologV3Params struct {
 	TokenX                     *Tensor
 	WeightDq                   *Tensor
@@ -2405,7 +2405,7 @@ func (p *MlaPrologV3Params) Encode(c *Call) {
 	c.Tensor(p.DequantScaleQNormOut)
 }
 
-// MlaPrologV3WeightNzParams are the arguments of aclnnMlaPrologV3WeightNz, in C order.
+// MlaPrologV3WeightNzParams are the arguments, in C order.
 type MlaPrologV3WeightNzParams struct {
 	TokenX                       *Tensor
 	WeightDq                     *Tensor // (He,Hcq)
@@ -2511,7 +2511,7 @@ func (p *MlaPrologV3WeightNzParams) Encode(c *Call) {
 	c.Tensor(p.DequantScaleQNormOutOptional)
 }
 
-// MultiScaleDeformableAttentionGradParams are the arguments of aclnnMultiScaleDeformableAttentionGrad, in C order.
+// MultiScaleDeformableAttentionGradParams are the arguments, in C order.
 type MultiScaleDeformableAttentionGradParams struct {
 	Value           *Tensor
 	SpatialShape    *Tensor
@@ -2559,7 +2559,7 @@ func (p *MultiScaleDeformableAttentionGradParams) Encode(c *Call) {
 	c.Tensor(p.GradAttnWeight)
 }
 
-// MultiScaleDeformableAttnFunctionParams are the arguments of aclnnMultiScaleDeformableAttnFunction, in C order.
+// MultiScaleDeformableAttnFunctionParams are the arguments, in C order.
 type MultiScaleDeformableAttnFunctionParams struct {
 	Value           *Tensor // 4 dimensions
 	SpatialShape    *Tensor // 2 dimensions
@@ -2601,7 +2601,7 @@ func (p *MultiScaleDeformableAttnFunctionParams) Encode(c *Call) {
 	c.Tensor(p.Output)
 }
 
-// NsaCompressParams are the arguments of aclnnNsaCompress, in C order.
+// NsaCompressParams are the arguments, in C order.
 type NsaCompressParams struct {
 	Input             *Tensor // 3 dimensions
 	Weight            *Tensor // 2 dimensions
@@ -2642,7 +2642,7 @@ func (p *NsaCompressParams) Encode(c *Call) {
 	c.Tensor(p.Output)
 }
 
-// NsaCompressAttentionParams are the arguments of aclnnNsaCompressAttention, in C order.
+// NsaCompressAttentionParams are the arguments, in C order.
 type NsaCompressAttentionParams struct {
 	Query                     *Tensor // 3 to 4 dimensions
 	Key                       *Tensor // 3 to 4 dimensions
@@ -2710,7 +2710,7 @@ func (p *NsaCompressAttentionParams) Encode(c *Call) {
 	c.Tensor(p.TopkIndicesOut)
 }
 
-// NsaCompressAttentionInferParams are the arguments of aclnnNsaCompressAttentionInfer, in C order.
+// NsaCompressAttentionInferParams are the arguments, in C order.
 type NsaCompressAttentionInferParams struct {
 	Query                     *Tensor // BSND or TND
 	Key                       *Tensor // (numBlocks,blockSize,numKeyValueHeads*headDimsQK)
@@ -2779,7 +2779,7 @@ func (p *NsaCompressAttentionInferParams) Encode(c *Call) {
 	c.Tensor(p.TopKOutput)
 }
 
-// NsaCompressGradParams are the arguments of aclnnNsaCompressGrad, in C order.
+// NsaCompressGradParams are the arguments, in C order.
 type NsaCompressGradParams struct {
 	OutputGrad        *Tensor // 3 dimensions
 	Input             *Tensor // 3 dimensions
@@ -2825,7 +2825,7 @@ func (p *NsaCompressGradParams) Encode(c *Call) {
 	c.Tensor(p.WeightGradOut)
 }
 
-// NsaCompressWithCacheParams are the arguments of aclnnNsaCompressWithCache, in C order.
+// NsaCompressWithCacheParams are the arguments, in C order.
 type NsaCompressWithCacheParams struct {
 	Input              *Tensor // (blockNum,pageBlockSize,N,D) or TND
 	Weight             *Tensor // (compressBlockSize,N)
@@ -2874,7 +2874,7 @@ func (p *NsaCompressWithCacheParams) Encode(c *Call) {
 	c.Tensor(p.OutputCache)
 }
 
-// NsaSelectedAttentionParams are the arguments of aclnnNsaSelectedAttention, in C order.
+// NsaSelectedAttentionParams are the arguments, in C order.
 type NsaSelectedAttentionParams struct {
 	Query                  *Tensor // 3 to 4 dimensions
 	Key                    *Tensor // 3 to 4 dimensions
@@ -2933,7 +2933,7 @@ func (p *NsaSelectedAttentionParams) Encode(c *Call) {
 	c.Tensor(p.AttentionOut)
 }
 
-// NsaSelectedAttentionGradParams are the arguments of aclnnNsaSelectedAttentionGrad, in C order.
+// NsaSelectedAttentionGradParams are the arguments, in C order.
 type NsaSelectedAttentionGradParams struct {
 	Query                  *Tensor // 3 dimensions
 	Key                    *Tensor // 3 to 4 dimensions
@@ -3000,7 +3000,7 @@ func (p *NsaSelectedAttentionGradParams) Encode(c *Call) {
 	c.Tensor(p.DvOut)
 }
 
-// NsaSelectedAttentionInferParams are the arguments of aclnnNsaSelectedAttentionInfer, in C order.
+// NsaSelectedAttentionInferParams are the arguments, in C order.
 type NsaSelectedAttentionInferParams struct {
 	Query                  *Tensor // 3 or 4 dimensions
 	Key                    *Tensor // 3 or 4 dimensions
@@ -3060,7 +3060,7 @@ func (p *NsaSelectedAttentionInferParams) Encode(c *Call) {
 	c.Tensor(p.Output)
 }
 
-// PromptFlashAttentionParams are the arguments of aclnnPromptFlashAttention, in C order.
+// PromptFlashAttentionParams are the arguments, in C order.
 type PromptFlashAttentionParams struct {
 	Query            *Tensor // 3 to 4 dimensions
 	Key              *Tensor // 3 to 4 dimensions
@@ -3113,7 +3113,7 @@ func (p *PromptFlashAttentionParams) Encode(c *Call) {
 	c.Tensor(p.AttentionOut)
 }
 
-// PromptFlashAttentionV2Params are the arguments of aclnnPromptFlashAttentionV2, in C order.
+// PromptFlashAttentionV2Params are the arguments, in C order.
 type PromptFlashAttentionV2Params struct {
 	Query              *Tensor // 3 to 4 dimensions
 	Key                *Tensor // 3 to 4 dimensions
@@ -3181,7 +3181,7 @@ func (p *PromptFlashAttentionV2Params) Encode(c *Call) {
 	c.Tensor(p.AttentionOut)
 }
 
-// PromptFlashAttentionV3Params are the arguments of aclnnPromptFlashAttentionV3, in C order.
+// PromptFlashAttentionV3Params are the arguments, in C order.
 type PromptFlashAttentionV3Params struct {
 	Query              *Tensor // 3 to 4 dimensions
 	Key                *Tensor // 3 to 4 dimensions
@@ -3251,7 +3251,7 @@ func (p *PromptFlashAttentionV3Params) Encode(c *Call) {
 	c.Tensor(p.AttentionOut)
 }
 
-// RingAttentionUpdateParams are the arguments of aclnnRingAttentionUpdate, in C order.
+// RingAttentionUpdateParams are the arguments, in C order.
 type RingAttentionUpdateParams struct {
 	PrevAttnOut           *Tensor // (T,N,D) or (S,B,H)
 	PrevSoftmaxMax        *Tensor // (B,N,S,8) or (T,N,8)
@@ -3300,7 +3300,7 @@ func (p *RingAttentionUpdateParams) Encode(c *Call) {
 	c.Tensor(p.SoftmaxSumOut)
 }
 
-// RopeWithSinCosCacheParams are the arguments of aclnnRopeWithSinCosCache, in C order.
+// RopeWithSinCosCacheParams are the arguments, in C order.
 type RopeWithSinCosCacheParams struct {
 	Positions    *Tensor // 1 to 2 dimensions
 	QueryIn      *Tensor // 2 dimensions
@@ -3345,7 +3345,7 @@ func (p *RopeWithSinCosCacheParams) Encode(c *Call) {
 	c.Tensor(p.KeyOut)
 }
 
-// RotaryPositionEmbeddingParams are the arguments of aclnnRotaryPositionEmbedding, in C order.
+// RotaryPositionEmbeddingParams are the arguments, in C order.
 type RotaryPositionEmbeddingParams struct {
 	X    *Tensor // 3 or 4 dimensions
 	Cos  *Tensor // 3 or 4 dimensions
@@ -3381,7 +3381,7 @@ func (p *RotaryPositionEmbeddingParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// RotaryPositionEmbeddingGradParams are the arguments of aclnnRotaryPositionEmbeddingGrad, in C order.
+// RotaryPositionEmbeddingGradParams are the arguments, in C order.
 type RotaryPositionEmbeddingGradParams struct {
 	Dy        *Tensor // 3 or 4 dimensions
 	Cos       *Tensor // 3 or 4 dimensions
@@ -3425,7 +3425,7 @@ func (p *RotaryPositionEmbeddingGradParams) Encode(c *Call) {
 	c.Tensor(p.DsinOut)
 }
 
-// ScatterPaKvCacheParams are the arguments of aclnnScatterPaKvCache, in C order.
+// ScatterPaKvCacheParams are the arguments, in C order.
 type ScatterPaKvCacheParams struct {
 	Key                       *Tensor // 3 to 4 dimensions
 	KeyCacheRef               *Tensor // read and written, 4 to 5 dimensions
@@ -3476,7 +3476,7 @@ func (p *ScatterPaKvCacheParams) Encode(c *Call) {
 	c.Ints(p.OffsetsOptional)
 }
 
-// SwinAttentionScoreQuantParams are the arguments of aclnnSwinAttentionScoreQuant, in C order.
+// SwinAttentionScoreQuantParams are the arguments, in C order.
 type SwinAttentionScoreQuantParams struct {
 	Query                *Tensor // 4 dimensions
 	Key                  *Tensor // 4 dimensions
@@ -3533,7 +3533,7 @@ func (p *SwinAttentionScoreQuantParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// TransformBiasRescaleQkvParams are the arguments of aclnnTransformBiasRescaleQkv, in C order.
+// TransformBiasRescaleQkvParams are the arguments, in C order.
 type TransformBiasRescaleQkvParams struct {
 	Qkv      *Tensor // 3 dimensions
 	QkvBias  *Tensor // 1 dimension

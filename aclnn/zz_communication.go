@@ -6,7 +6,7 @@ import (
 	"github.com/goascend/cann/acl"
 )
 
-// AllGatherMatmulParams are the arguments of aclnnAllGatherMatmul, in C order.
+// AllGatherMatmulParams are the arguments, in C order.
 type AllGatherMatmulParams struct {
 	X1          *Tensor // 2 dimensions
 	X2          *Tensor // 2 dimensions
@@ -50,7 +50,7 @@ func (p *AllGatherMatmulParams) Encode(c *Call) {
 	c.Tensor(p.GatherOut)
 }
 
-// AlltoAllAllGatherBatchMatMulParams are the arguments of aclnnAlltoAllAllGatherBatchMatMul, in C order.
+// AlltoAllAllGatherBatchMatMulParams are the arguments, in C order.
 type AlltoAllAllGatherBatchMatMulParams struct {
 	X             *Tensor // 3 dimensions
 	Weight        *Tensor // 3 dimensions
@@ -104,7 +104,7 @@ func (p *AlltoAllAllGatherBatchMatMulParams) Encode(c *Call) {
 	c.Tensor(p.Y3OutOptional)
 }
 
-// AlltoAllvGroupedMatMulParams are the arguments of aclnnAlltoAllvGroupedMatMul, in C order.
+// AlltoAllvGroupedMatMulParams are the arguments, in C order.
 type AlltoAllvGroupedMatMulParams struct {
 	GmmX                     *Tensor // 2 dimensions
 	GmmWeight                *Tensor // 3 dimensions
@@ -163,7 +163,7 @@ func (p *AlltoAllvGroupedMatMulParams) Encode(c *Call) {
 	c.Tensor(p.PermuteOutOptional)
 }
 
-// BatchMatMulReduceScatterAlltoAllParams are the arguments of aclnnBatchMatMulReduceScatterAlltoAll, in C order.
+// BatchMatMulReduceScatterAlltoAllParams are the arguments, in C order.
 type BatchMatMulReduceScatterAlltoAllParams struct {
 	X            *Tensor // 3 dimensions
 	Weight       *Tensor // 3 dimensions
@@ -211,7 +211,7 @@ func (p *BatchMatMulReduceScatterAlltoAllParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// GroupedMatMulAllReduceParams are the arguments of aclnnGroupedMatMulAllReduce, in C order.
+// GroupedMatMulAllReduceParams are the arguments, in C order.
 type GroupedMatMulAllReduceParams struct {
 	X                 []*Tensor // 2 to 6 dimensions
 	Weight            []*Tensor // 2 dimensions
@@ -257,7 +257,7 @@ func (p *GroupedMatMulAllReduceParams) Encode(c *Call) {
 	c.Tensors(p.Y)
 }
 
-// GroupedMatMulAlltoAllvParams are the arguments of aclnnGroupedMatMulAlltoAllv, in C order.
+// GroupedMatMulAlltoAllvParams are the arguments, in C order.
 type GroupedMatMulAlltoAllvParams struct {
 	GmmX                     *Tensor // 2 dimensions
 	GmmWeight                *Tensor // 3 dimensions
@@ -312,7 +312,7 @@ func (p *GroupedMatMulAlltoAllvParams) Encode(c *Call) {
 	c.Tensor(p.MmYOptional)
 }
 
-// InplaceMatmulAllReduceAddRmsNormParams are the arguments of aclnnInplaceMatmulAllReduceAddRmsNorm, in C order.
+// InplaceMatmulAllReduceAddRmsNormParams are the arguments, in C order.
 type InplaceMatmulAllReduceAddRmsNormParams struct {
 	X1         *Tensor // 2 to 3 dimensions
 	X2         *Tensor // 2 dimensions
@@ -364,7 +364,7 @@ func (p *InplaceMatmulAllReduceAddRmsNormParams) Encode(c *Call) {
 	c.Tensor(p.NormOut)
 }
 
-// InplaceQuantMatmulAllReduceAddRmsNormParams are the arguments of aclnnInplaceQuantMatmulAllReduceAddRmsNorm, in C order.
+// InplaceQuantMatmulAllReduceAddRmsNormParams are the arguments, in C order.
 type InplaceQuantMatmulAllReduceAddRmsNormParams struct {
 	X1           *Tensor // 2 to 3 dimensions
 	X2           *Tensor // 2 dimensions
@@ -418,7 +418,7 @@ func (p *InplaceQuantMatmulAllReduceAddRmsNormParams) Encode(c *Call) {
 	c.Tensor(p.NormOut)
 }
 
-// InplaceWeightQuantMatmulAllReduceAddRmsNormParams are the arguments of aclnnInplaceWeightQuantMatmulAllReduceAddRmsNorm, in C order.
+// InplaceWeightQuantMatmulAllReduceAddRmsNormParams are the arguments, in C order.
 type InplaceWeightQuantMatmulAllReduceAddRmsNormParams struct {
 	X1                 *Tensor // 2 to 3 dimensions
 	X2                 *Tensor // 2 dimensions
@@ -476,7 +476,7 @@ func (p *InplaceWeightQuantMatmulAllReduceAddRmsNormParams) Encode(c *Call) {
 	c.Tensor(p.NormOut)
 }
 
-// MatmulAllReduceParams are the arguments of aclnnMatmulAllReduce, in C order.
+// MatmulAllReduceParams are the arguments, in C order.
 type MatmulAllReduceParams struct {
 	X1         *Tensor // 2 to 3 dimensions
 	X2         *Tensor // 2 dimensions
@@ -517,7 +517,7 @@ func (p *MatmulAllReduceParams) Encode(c *Call) {
 	c.Tensor(p.Output)
 }
 
-// MatmulAllReduceAddRmsNormParams are the arguments of aclnnMatmulAllReduceAddRmsNorm, in C order.
+// MatmulAllReduceAddRmsNormParams are the arguments, in C order.
 type MatmulAllReduceAddRmsNormParams struct {
 	X1         *Tensor // 2 to 3 dimensions
 	X2         *Tensor // 2 dimensions
@@ -569,7 +569,7 @@ func (p *MatmulAllReduceAddRmsNormParams) Encode(c *Call) {
 	c.Tensor(p.NormOut)
 }
 
-// MatmulAllReduceV2Params are the arguments of aclnnMatmulAllReduceV2, in C order.
+// MatmulAllReduceV2Params are the arguments, in C order.
 type MatmulAllReduceV2Params struct {
 	X1         *Tensor // 2 to 3 dimensions
 	X2         *Tensor // 2 dimensions
@@ -612,7 +612,7 @@ func (p *MatmulAllReduceV2Params) Encode(c *Call) {
 	c.Tensor(p.Output)
 }
 
-// MatmulReduceScatterParams are the arguments of aclnnMatmulReduceScatter, in C order.
+// MatmulReduceScatterParams are the arguments, in C order.
 type MatmulReduceScatterParams struct {
 	X1         *Tensor // 2 dimensions
 	X2         *Tensor // 2 dimensions
@@ -653,7 +653,7 @@ func (p *MatmulReduceScatterParams) Encode(c *Call) {
 	c.Tensor(p.Output)
 }
 
-// QuantMatmulAllReduceParams are the arguments of aclnnQuantMatmulAllReduce, in C order.
+// QuantMatmulAllReduceParams are the arguments, in C order.
 type QuantMatmulAllReduceParams struct {
 	X1           *Tensor // 2 to 3 dimensions
 	X2           *Tensor // 2 dimensions
@@ -699,7 +699,7 @@ func (p *QuantMatmulAllReduceParams) Encode(c *Call) {
 	c.Tensor(p.Output)
 }
 
-// QuantMatmulAllReduceAddRmsNormParams are the arguments of aclnnQuantMatmulAllReduceAddRmsNorm, in C order.
+// QuantMatmulAllReduceAddRmsNormParams are the arguments, in C order.
 type QuantMatmulAllReduceAddRmsNormParams struct {
 	X1           *Tensor // 2 to 3 dimensions
 	X2           *Tensor // 2 dimensions
@@ -755,7 +755,7 @@ func (p *QuantMatmulAllReduceAddRmsNormParams) Encode(c *Call) {
 	c.Tensor(p.NormOut)
 }
 
-// QuantMatmulAllReduceV2Params are the arguments of aclnnQuantMatmulAllReduceV2, in C order.
+// QuantMatmulAllReduceV2Params are the arguments, in C order.
 type QuantMatmulAllReduceV2Params struct {
 	X1                    *Tensor // 2 to 3 dimensions
 	X2                    *Tensor // 2 dimensions
@@ -804,7 +804,7 @@ func (p *QuantMatmulAllReduceV2Params) Encode(c *Call) {
 	c.Tensor(p.Output)
 }
 
-// QuantMatmulAllReduceV3Params are the arguments of aclnnQuantMatmulAllReduceV3, in C order.
+// QuantMatmulAllReduceV3Params are the arguments, in C order.
 type QuantMatmulAllReduceV3Params struct {
 	X1                      *Tensor // 2 to 3 dimensions
 	X2                      *Tensor // 2 dimensions
@@ -857,7 +857,7 @@ func (p *QuantMatmulAllReduceV3Params) Encode(c *Call) {
 	c.Tensor(p.Output)
 }
 
-// WeightQuantMatmulAllReduceParams are the arguments of aclnnWeightQuantMatmulAllReduce, in C order.
+// WeightQuantMatmulAllReduceParams are the arguments, in C order.
 type WeightQuantMatmulAllReduceParams struct {
 	X1                 *Tensor // 2 to 3 dimensions
 	X2                 *Tensor // 2 dimensions
@@ -908,7 +908,7 @@ func (p *WeightQuantMatmulAllReduceParams) Encode(c *Call) {
 	c.Tensor(p.Output)
 }
 
-// WeightQuantMatmulAllReduceAddRmsNormParams are the arguments of aclnnWeightQuantMatmulAllReduceAddRmsNorm, in C order.
+// WeightQuantMatmulAllReduceAddRmsNormParams are the arguments, in C order.
 type WeightQuantMatmulAllReduceAddRmsNormParams struct {
 	X1                 *Tensor // 2 to 3 dimensions
 	X2                 *Tensor // 2 dimensions

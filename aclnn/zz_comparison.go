@@ -6,7 +6,7 @@ import (
 	"github.com/goascend/cann/acl"
 )
 
-// ApproximateEqualParams are the arguments of aclnnApproximateEqual, in C order.
+// ApproximateEqualParams are the arguments, in C order.
 type ApproximateEqualParams struct {
 	X1        *Tensor
 	X2        *Tensor
@@ -38,7 +38,7 @@ func (p *ApproximateEqualParams) Encode(c *Call) {
 	c.Tensor(p.Y)
 }
 
-// EqScalarParams are the arguments of aclnnEqScalar, in C order.
+// EqScalarParams are the arguments, in C order.
 type EqScalarParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other Scalar
@@ -70,7 +70,7 @@ func (p *EqScalarParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// EqTensorParams are the arguments of aclnnEqTensor, in C order.
+// EqTensorParams are the arguments, in C order.
 type EqTensorParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other *Tensor // 0 to 8 dimensions
@@ -102,7 +102,7 @@ func (p *EqTensorParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// EqualParams are the arguments of aclnnEqual, in C order.
+// EqualParams are the arguments, in C order.
 type EqualParams struct {
 	Self  *Tensor
 	Other *Tensor
@@ -133,7 +133,7 @@ func (p *EqualParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// GeScalarParams are the arguments of aclnnGeScalar, in C order.
+// GeScalarParams are the arguments, in C order.
 type GeScalarParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other Scalar
@@ -166,7 +166,7 @@ func (p *GeScalarParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// GeTensorParams are the arguments of aclnnGeTensor, in C order.
+// GeTensorParams are the arguments, in C order.
 type GeTensorParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other *Tensor // 0 to 8 dimensions
@@ -199,7 +199,7 @@ func (p *GeTensorParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// GtScalarParams are the arguments of aclnnGtScalar, in C order.
+// GtScalarParams are the arguments, in C order.
 type GtScalarParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other Scalar
@@ -232,7 +232,7 @@ func (p *GtScalarParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// GtTensorParams are the arguments of aclnnGtTensor, in C order.
+// GtTensorParams are the arguments, in C order.
 type GtTensorParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other *Tensor // 0 to 8 dimensions
@@ -265,7 +265,7 @@ func (p *GtTensorParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// HeavisideParams are the arguments of aclnnHeaviside, in C order.
+// HeavisideParams are the arguments, in C order.
 type HeavisideParams struct {
 	Input  *Tensor // 0 to 8 dimensions
 	Values *Tensor // 0 to 8 dimensions
@@ -297,7 +297,7 @@ func (p *HeavisideParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// InplaceEqScalarParams are the arguments of aclnnInplaceEqScalar, in C order.
+// InplaceEqScalarParams are the arguments, in C order.
 type InplaceEqScalarParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   Scalar
@@ -327,7 +327,7 @@ func (p *InplaceEqScalarParams) Encode(c *Call) {
 	c.Scalar(p.Other)
 }
 
-// InplaceEqTensorParams are the arguments of aclnnInplaceEqTensor, in C order.
+// InplaceEqTensorParams are the arguments, in C order.
 type InplaceEqTensorParams struct {
 	SelfRef *Tensor // read and written
 	Other   *Tensor
@@ -357,7 +357,7 @@ func (p *InplaceEqTensorParams) Encode(c *Call) {
 	c.Tensor(p.Other)
 }
 
-// InplaceGeScalarParams are the arguments of aclnnInplaceGeScalar, in C order.
+// InplaceGeScalarParams are the arguments, in C order.
 type InplaceGeScalarParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   Scalar
@@ -387,7 +387,7 @@ func (p *InplaceGeScalarParams) Encode(c *Call) {
 	c.Scalar(p.Other)
 }
 
-// InplaceGeTensorParams are the arguments of aclnnInplaceGeTensor, in C order.
+// InplaceGeTensorParams are the arguments, in C order.
 type InplaceGeTensorParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   *Tensor // 0 to 8 dimensions
@@ -417,7 +417,7 @@ func (p *InplaceGeTensorParams) Encode(c *Call) {
 	c.Tensor(p.Other)
 }
 
-// InplaceGtScalarParams are the arguments of aclnnInplaceGtScalar, in C order.
+// InplaceGtScalarParams are the arguments, in C order.
 type InplaceGtScalarParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   Scalar
@@ -447,7 +447,7 @@ func (p *InplaceGtScalarParams) Encode(c *Call) {
 	c.Scalar(p.Other)
 }
 
-// InplaceGtTensorParams are the arguments of aclnnInplaceGtTensor, in C order.
+// InplaceGtTensorParams are the arguments, in C order.
 type InplaceGtTensorParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   *Tensor // 0 to 8 dimensions
@@ -477,7 +477,7 @@ func (p *InplaceGtTensorParams) Encode(c *Call) {
 	c.Tensor(p.Other)
 }
 
-// InplaceLeScalarParams are the arguments of aclnnInplaceLeScalar, in C order.
+// InplaceLeScalarParams are the arguments, in C order.
 type InplaceLeScalarParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   Scalar
@@ -507,7 +507,7 @@ func (p *InplaceLeScalarParams) Encode(c *Call) {
 	c.Scalar(p.Other)
 }
 
-// InplaceLeTensorParams are the arguments of aclnnInplaceLeTensor, in C order.
+// InplaceLeTensorParams are the arguments, in C order.
 type InplaceLeTensorParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   *Tensor // 0 to 8 dimensions
@@ -537,7 +537,7 @@ func (p *InplaceLeTensorParams) Encode(c *Call) {
 	c.Tensor(p.Other)
 }
 
-// InplaceLogicalAndParams are the arguments of aclnnInplaceLogicalAnd, in C order.
+// InplaceLogicalAndParams are the arguments, in C order.
 type InplaceLogicalAndParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   *Tensor // 0 to 8 dimensions
@@ -568,7 +568,7 @@ func (p *InplaceLogicalAndParams) Encode(c *Call) {
 	c.Tensor(p.Other)
 }
 
-// InplaceLogicalNotParams are the arguments of aclnnInplaceLogicalNot, in C order.
+// InplaceLogicalNotParams are the arguments, in C order.
 type InplaceLogicalNotParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
@@ -597,7 +597,7 @@ func (p *InplaceLogicalNotParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
 
-// InplaceLogicalOrParams are the arguments of aclnnInplaceLogicalOr, in C order.
+// InplaceLogicalOrParams are the arguments, in C order.
 type InplaceLogicalOrParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   *Tensor // 0 to 8 dimensions
@@ -628,7 +628,7 @@ func (p *InplaceLogicalOrParams) Encode(c *Call) {
 	c.Tensor(p.Other)
 }
 
-// InplaceLtScalarParams are the arguments of aclnnInplaceLtScalar, in C order.
+// InplaceLtScalarParams are the arguments, in C order.
 type InplaceLtScalarParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   Scalar
@@ -658,7 +658,7 @@ func (p *InplaceLtScalarParams) Encode(c *Call) {
 	c.Scalar(p.Other)
 }
 
-// InplaceLtTensorParams are the arguments of aclnnInplaceLtTensor, in C order.
+// InplaceLtTensorParams are the arguments, in C order.
 type InplaceLtTensorParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   *Tensor
@@ -688,7 +688,7 @@ func (p *InplaceLtTensorParams) Encode(c *Call) {
 	c.Tensor(p.Other)
 }
 
-// InplaceNeScalarParams are the arguments of aclnnInplaceNeScalar, in C order.
+// InplaceNeScalarParams are the arguments, in C order.
 type InplaceNeScalarParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   Scalar
@@ -718,7 +718,7 @@ func (p *InplaceNeScalarParams) Encode(c *Call) {
 	c.Scalar(p.Other)
 }
 
-// InplaceNeTensorParams are the arguments of aclnnInplaceNeTensor, in C order.
+// InplaceNeTensorParams are the arguments, in C order.
 type InplaceNeTensorParams struct {
 	SelfRef *Tensor // read and written
 	Other   *Tensor
@@ -748,7 +748,7 @@ func (p *InplaceNeTensorParams) Encode(c *Call) {
 	c.Tensor(p.Other)
 }
 
-// IsCloseParams are the arguments of aclnnIsClose, in C order.
+// IsCloseParams are the arguments, in C order.
 type IsCloseParams struct {
 	Self     *Tensor // 0 to 8 dimensions
 	Other    *Tensor // 0 to 8 dimensions
@@ -787,7 +787,7 @@ func (p *IsCloseParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// IsFiniteParams are the arguments of aclnnIsFinite, in C order.
+// IsFiniteParams are the arguments, in C order.
 type IsFiniteParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output, 0 to 8 dimensions
@@ -816,7 +816,7 @@ func (p *IsFiniteParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// IsInScalarTensorParams are the arguments of aclnnIsInScalarTensor, in C order.
+// IsInScalarTensorParams are the arguments, in C order.
 type IsInScalarTensorParams struct {
 	Element      Scalar
 	TestElements *Tensor // 0 to 8 dimensions
@@ -854,7 +854,7 @@ func (p *IsInScalarTensorParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// IsInTensorScalarParams are the arguments of aclnnIsInTensorScalar, in C order.
+// IsInTensorScalarParams are the arguments, in C order.
 type IsInTensorScalarParams struct {
 	Element      *Tensor // 0 to 8 dimensions
 	TestElement  Scalar
@@ -891,7 +891,7 @@ func (p *IsInTensorScalarParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// IsInfParams are the arguments of aclnnIsInf, in C order.
+// IsInfParams are the arguments, in C order.
 type IsInfParams struct {
 	X   *Tensor // 0 to 8 dimensions
 	Out *Tensor // output, 0 to 8 dimensions
@@ -921,7 +921,7 @@ func (p *IsInfParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// IsNegInfParams are the arguments of aclnnIsNegInf, in C order.
+// IsNegInfParams are the arguments, in C order.
 type IsNegInfParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output, 0 to 8 dimensions
@@ -950,7 +950,7 @@ func (p *IsNegInfParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// IsPosInfParams are the arguments of aclnnIsPosInf, in C order.
+// IsPosInfParams are the arguments, in C order.
 type IsPosInfParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output, 0 to 8 dimensions
@@ -979,7 +979,7 @@ func (p *IsPosInfParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// LeScalarParams are the arguments of aclnnLeScalar, in C order.
+// LeScalarParams are the arguments, in C order.
 type LeScalarParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other Scalar
@@ -1011,7 +1011,7 @@ func (p *LeScalarParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// LeTensorParams are the arguments of aclnnLeTensor, in C order.
+// LeTensorParams are the arguments, in C order.
 type LeTensorParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other *Tensor // 0 to 8 dimensions
@@ -1043,7 +1043,7 @@ func (p *LeTensorParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// LogicalAndParams are the arguments of aclnnLogicalAnd, in C order.
+// LogicalAndParams are the arguments, in C order.
 type LogicalAndParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other *Tensor // 0 to 8 dimensions
@@ -1076,7 +1076,7 @@ func (p *LogicalAndParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// LogicalNotParams are the arguments of aclnnLogicalNot, in C order.
+// LogicalNotParams are the arguments, in C order.
 type LogicalNotParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output, 0 to 8 dimensions
@@ -1106,7 +1106,7 @@ func (p *LogicalNotParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// LogicalOrParams are the arguments of aclnnLogicalOr, in C order.
+// LogicalOrParams are the arguments, in C order.
 type LogicalOrParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other *Tensor // 0 to 8 dimensions
@@ -1139,7 +1139,7 @@ func (p *LogicalOrParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// LogicalXorParams are the arguments of aclnnLogicalXor, in C order.
+// LogicalXorParams are the arguments, in C order.
 type LogicalXorParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other *Tensor // 0 to 8 dimensions
@@ -1172,7 +1172,7 @@ func (p *LogicalXorParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// LtScalarParams are the arguments of aclnnLtScalar, in C order.
+// LtScalarParams are the arguments, in C order.
 type LtScalarParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other Scalar
@@ -1204,7 +1204,7 @@ func (p *LtScalarParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// LtTensorParams are the arguments of aclnnLtTensor, in C order.
+// LtTensorParams are the arguments, in C order.
 type LtTensorParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other *Tensor
@@ -1236,7 +1236,7 @@ func (p *LtTensorParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// NeScalarParams are the arguments of aclnnNeScalar, in C order.
+// NeScalarParams are the arguments, in C order.
 type NeScalarParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other Scalar
@@ -1268,7 +1268,7 @@ func (p *NeScalarParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// NeTensorParams are the arguments of aclnnNeTensor, in C order.
+// NeTensorParams are the arguments, in C order.
 type NeTensorParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other *Tensor // 0 to 8 dimensions
@@ -1300,7 +1300,7 @@ func (p *NeTensorParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// PrecisionCompareParams are the arguments of aclnnPrecisionCompare, in C order.
+// PrecisionCompareParams are the arguments, in C order.
 type PrecisionCompareParams struct {
 	Golden   *Tensor // 0 to 8 dimensions
 	Realdata *Tensor // 0 to 8 dimensions
@@ -1333,7 +1333,7 @@ func (p *PrecisionCompareParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SignbitParams are the arguments of aclnnSignbit, in C order.
+// SignbitParams are the arguments, in C order.
 type SignbitParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output, dimensions as Self

@@ -6,7 +6,7 @@ import (
 	"github.com/goascend/cann/acl"
 )
 
-// CausalConv1dParams are the arguments of aclnnCausalConv1d, in C order.
+// CausalConv1dParams are the arguments, in C order.
 type CausalConv1dParams struct {
 	X                         *Tensor
 	Weight                    *Tensor
@@ -60,7 +60,7 @@ func (p *CausalConv1dParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// CausalConv1dBwdParams are the arguments of aclnnCausalConv1dBwd, in C order.
+// CausalConv1dBwdParams are the arguments, in C order.
 type CausalConv1dBwdParams struct {
 	X                     *Tensor
 	YOptional             *Tensor // optional
@@ -113,7 +113,7 @@ func (p *CausalConv1dBwdParams) Encode(c *Call) {
 	c.Tensor(p.Dh0OutOptional)
 }
 
-// ConvDepthwise2dParams are the arguments of aclnnConvDepthwise2d, in C order.
+// ConvDepthwise2dParams are the arguments, in C order.
 type ConvDepthwise2dParams struct {
 	Self         *Tensor // 4 dimensions
 	Weight       *Tensor // 4 dimensions
@@ -158,7 +158,7 @@ func (p *ConvDepthwise2dParams) Encode(c *Call) {
 	c.Int64(int64(p.CubeMathType))
 }
 
-// ConvTbcParams are the arguments of aclnnConvTbc, in C order.
+// ConvTbcParams are the arguments, in C order.
 type ConvTbcParams struct {
 	Self         *Tensor // 3 dimensions
 	Weight       *Tensor // 3 dimensions
@@ -196,7 +196,7 @@ func (p *ConvTbcParams) Encode(c *Call) {
 	c.Int64(int64(p.CubeMathType))
 }
 
-// ConvTbcBackwardParams are the arguments of aclnnConvTbcBackward, in C order.
+// ConvTbcBackwardParams are the arguments, in C order.
 type ConvTbcBackwardParams struct {
 	Self         *Tensor // 3 dimensions
 	Input        *Tensor // 3 dimensions
@@ -241,7 +241,7 @@ func (p *ConvTbcBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradBias)
 }
 
-// ConvolutionParams are the arguments of aclnnConvolution, in C order.
+// ConvolutionParams are the arguments, in C order.
 type ConvolutionParams struct {
 	Input         *Tensor // 3 to 5 dimensions
 	Weight        *Tensor // 3 to 5 dimensions
@@ -290,7 +290,7 @@ func (p *ConvolutionParams) Encode(c *Call) {
 	c.Int64(int64(p.CubeMathType))
 }
 
-// ConvolutionBackwardParams are the arguments of aclnnConvolutionBackward, in C order.
+// ConvolutionBackwardParams are the arguments, in C order.
 type ConvolutionBackwardParams struct {
 	GradOutput    *Tensor
 	Input         *Tensor
@@ -347,7 +347,7 @@ func (p *ConvolutionBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradBias)
 }
 
-// DeformableConv2dParams are the arguments of aclnnDeformableConv2d, in C order.
+// DeformableConv2dParams are the arguments, in C order.
 type DeformableConv2dParams struct {
 	X                 *Tensor // 4 dimensions
 	Weight            *Tensor // 4 dimensions
@@ -399,7 +399,7 @@ func (p *DeformableConv2dParams) Encode(c *Call) {
 	c.Channels(p.DeformOutOptional, -1, NCHW, -1)
 }
 
-// DeformableConv2dBackwardParams are the arguments of aclnnDeformableConv2dBackward, in C order.
+// DeformableConv2dBackwardParams are the arguments, in C order.
 type DeformableConv2dBackwardParams struct {
 	Input            *Tensor // 4 dimensions
 	GradOutput       *Tensor // 4 dimensions
@@ -457,7 +457,7 @@ func (p *DeformableConv2dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradBias)
 }
 
-// Im2colParams are the arguments of aclnnIm2col, in C order.
+// Im2colParams are the arguments, in C order.
 type Im2colParams struct {
 	Self       *Tensor // 3 to 4 dimensions
 	KernelSize []int64
@@ -495,7 +495,7 @@ func (p *Im2colParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// Im2colBackwardParams are the arguments of aclnnIm2colBackward, in C order.
+// Im2colBackwardParams are the arguments, in C order.
 type Im2colBackwardParams struct {
 	GradOutput *Tensor
 	InputSize  []int64
@@ -534,7 +534,7 @@ func (p *Im2colBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// QuantConvolutionParams are the arguments of aclnnQuantConvolution, in C order.
+// QuantConvolutionParams are the arguments, in C order.
 type QuantConvolutionParams struct {
 	Input         *Tensor // 4 to 5 dimensions
 	Weight        *Tensor // 4 to 5 dimensions
@@ -588,7 +588,7 @@ func (p *QuantConvolutionParams) Encode(c *Call) {
 	c.Tensor(p.Output)
 }
 
-// QuantConvolutionWeightNzParams are the arguments of aclnnQuantConvolutionWeightNz, in C order.
+// QuantConvolutionWeightNzParams are the arguments, in C order.
 type QuantConvolutionWeightNzParams struct {
 	Input         *Tensor // 5 dimensions
 	Weight        *Tensor // 4 dimensions
@@ -641,7 +641,7 @@ func (p *QuantConvolutionWeightNzParams) Encode(c *Call) {
 	c.Tensor(p.Output)
 }
 
-// TransConvolutionWeightParams are the arguments of aclnnTransConvolutionWeight, in C order.
+// TransConvolutionWeightParams are the arguments, in C order.
 type TransConvolutionWeightParams struct {
 	WeightIn   *Tensor // 4 dimensions
 	Transposed bool

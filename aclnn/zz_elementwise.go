@@ -6,7 +6,7 @@ import (
 	"github.com/goascend/cann/acl"
 )
 
-// AbsParams are the arguments of aclnnAbs, in C order.
+// AbsParams are the arguments, in C order.
 type AbsParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output, 0 to 8 dimensions
@@ -37,7 +37,7 @@ func (p *AbsParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// AcosParams are the arguments of aclnnAcos, in C order.
+// AcosParams are the arguments, in C order.
 type AcosParams struct {
 	Input *Tensor
 	Out   *Tensor // output
@@ -67,7 +67,7 @@ func (p *AcosParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// AcosGradParams are the arguments of aclnnAcosGrad, in C order.
+// AcosGradParams are the arguments, in C order.
 type AcosGradParams struct {
 	YGrad *Tensor
 	X     *Tensor
@@ -99,7 +99,7 @@ func (p *AcosGradParams) Encode(c *Call) {
 	c.Tensor(p.XGrad)
 }
 
-// AcosGradV2Params are the arguments of aclnnAcosGradV2, in C order.
+// AcosGradV2Params are the arguments, in C order.
 type AcosGradV2Params struct {
 	Y  *Tensor
 	Dy *Tensor
@@ -130,7 +130,7 @@ func (p *AcosGradV2Params) Encode(c *Call) {
 	c.Tensor(p.Z)
 }
 
-// AcoshParams are the arguments of aclnnAcosh, in C order.
+// AcoshParams are the arguments, in C order.
 type AcoshParams struct {
 	Self *Tensor
 	Out  *Tensor // output
@@ -161,7 +161,7 @@ func (p *AcoshParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// AddParams are the arguments of aclnnAdd, in C order.
+// AddParams are the arguments, in C order.
 type AddParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other *Tensor // 0 to 8 dimensions
@@ -196,7 +196,7 @@ func (p *AddParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// AddNParams are the arguments of aclnnAddN, in C order.
+// AddNParams are the arguments, in C order.
 type AddNParams struct {
 	Tensors []*Tensor // 1 to 8 dimensions
 	Out     *Tensor   // output, 1 to 8 dimensions
@@ -226,7 +226,7 @@ func (p *AddNParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// AddReluParams are the arguments of aclnnAddRelu, in C order.
+// AddReluParams are the arguments, in C order.
 type AddReluParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other *Tensor // 0 to 8 dimensions
@@ -260,7 +260,7 @@ func (p *AddReluParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// AddV3Params are the arguments of aclnnAddV3, in C order.
+// AddV3Params are the arguments, in C order.
 type AddV3Params struct {
 	Self  Scalar
 	Other *Tensor // 0 to 8 dimensions
@@ -294,7 +294,7 @@ func (p *AddV3Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// AddcdivParams are the arguments of aclnnAddcdiv, in C order.
+// AddcdivParams are the arguments, in C order.
 type AddcdivParams struct {
 	Self    *Tensor
 	Tensor1 *Tensor
@@ -330,7 +330,7 @@ func (p *AddcdivParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// AddcmulParams are the arguments of aclnnAddcmul, in C order.
+// AddcmulParams are the arguments, in C order.
 type AddcmulParams struct {
 	Self    *Tensor // 0 to 8 dimensions
 	Tensor1 *Tensor // 0 to 8 dimensions
@@ -366,7 +366,7 @@ func (p *AddcmulParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// AddsParams are the arguments of aclnnAdds, in C order.
+// AddsParams are the arguments, in C order.
 type AddsParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other Scalar
@@ -400,7 +400,7 @@ func (p *AddsParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// AngleV2Params are the arguments of aclnnAngleV2, in C order.
+// AngleV2Params are the arguments, in C order.
 type AngleV2Params struct {
 	X   *Tensor // 0 to 8 dimensions
 	Out *Tensor // output, 0 to 8 dimensions
@@ -430,7 +430,7 @@ func (p *AngleV2Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// AsinParams are the arguments of aclnnAsin, in C order.
+// AsinParams are the arguments, in C order.
 type AsinParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output, 0 to 8 dimensions
@@ -460,7 +460,7 @@ func (p *AsinParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// AsinWithAgentParams are the arguments of aclnnAsinWithAgent, in C order.
+// AsinWithAgentParams are the arguments, in C order.
 type AsinWithAgentParams struct {
 	X *Tensor
 	Y *Tensor // output
@@ -489,7 +489,7 @@ func (p *AsinWithAgentParams) Encode(c *Call) {
 	c.Tensor(p.Y)
 }
 
-// AsinhParams are the arguments of aclnnAsinh, in C order.
+// AsinhParams are the arguments, in C order.
 type AsinhParams struct {
 	Input *Tensor // 0 to 8 dimensions
 	Out   *Tensor // output, 0 to 8 dimensions
@@ -520,7 +520,7 @@ func (p *AsinhParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// AsinhGradParams are the arguments of aclnnAsinhGrad, in C order.
+// AsinhGradParams are the arguments, in C order.
 type AsinhGradParams struct {
 	Y  *Tensor
 	Dy *Tensor
@@ -551,7 +551,7 @@ func (p *AsinhGradParams) Encode(c *Call) {
 	c.Tensor(p.Z)
 }
 
-// AsinhV2Params are the arguments of aclnnAsinhV2, in C order.
+// AsinhV2Params are the arguments, in C order.
 type AsinhV2Params struct {
 	X   *Tensor
 	Out *Tensor // output
@@ -581,7 +581,7 @@ func (p *AsinhV2Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// AsinhWithAgentParams are the arguments of aclnnAsinhWithAgent, in C order.
+// AsinhWithAgentParams are the arguments, in C order.
 type AsinhWithAgentParams struct {
 	X   *Tensor
 	Out *Tensor // output
@@ -610,7 +610,7 @@ func (p *AsinhWithAgentParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// AtanParams are the arguments of aclnnAtan, in C order.
+// AtanParams are the arguments, in C order.
 type AtanParams struct {
 	Input *Tensor // dimensions as Out
 	Out   *Tensor // output, dimensions as Input
@@ -640,7 +640,7 @@ func (p *AtanParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// Atan2Params are the arguments of aclnnAtan2, in C order.
+// Atan2Params are the arguments, in C order.
 type Atan2Params struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other *Tensor // 0 to 8 dimensions
@@ -672,7 +672,7 @@ func (p *Atan2Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// AtanGradParams are the arguments of aclnnAtanGrad, in C order.
+// AtanGradParams are the arguments, in C order.
 type AtanGradParams struct {
 	X  *Tensor
 	Dy *Tensor
@@ -704,7 +704,7 @@ func (p *AtanGradParams) Encode(c *Call) {
 	c.Tensor(p.Dx)
 }
 
-// AtanhParams are the arguments of aclnnAtanh, in C order.
+// AtanhParams are the arguments, in C order.
 type AtanhParams struct {
 	Input *Tensor // 0 to 8 dimensions
 	Out   *Tensor // output
@@ -735,7 +735,7 @@ func (p *AtanhParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// BitwiseAndScalarParams are the arguments of aclnnBitwiseAndScalar, in C order.
+// BitwiseAndScalarParams are the arguments, in C order.
 type BitwiseAndScalarParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other Scalar
@@ -768,7 +768,7 @@ func (p *BitwiseAndScalarParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// BitwiseAndTensorParams are the arguments of aclnnBitwiseAndTensor, in C order.
+// BitwiseAndTensorParams are the arguments, in C order.
 type BitwiseAndTensorParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other *Tensor // 0 to 8 dimensions
@@ -802,7 +802,7 @@ func (p *BitwiseAndTensorParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// BitwiseAndTensorOutParams are the arguments of aclnnBitwiseAndTensorOut, in C order.
+// BitwiseAndTensorOutParams are the arguments, in C order.
 type BitwiseAndTensorOutParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other *Tensor // 0 to 8 dimensions
@@ -835,7 +835,7 @@ func (p *BitwiseAndTensorOutParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// BitwiseNotParams are the arguments of aclnnBitwiseNot, in C order.
+// BitwiseNotParams are the arguments, in C order.
 type BitwiseNotParams struct {
 	Self *Tensor
 	Out  *Tensor // output
@@ -865,7 +865,7 @@ func (p *BitwiseNotParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// BitwiseOrScalarParams are the arguments of aclnnBitwiseOrScalar, in C order.
+// BitwiseOrScalarParams are the arguments, in C order.
 type BitwiseOrScalarParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other Scalar
@@ -898,7 +898,7 @@ func (p *BitwiseOrScalarParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// BitwiseOrTensorParams are the arguments of aclnnBitwiseOrTensor, in C order.
+// BitwiseOrTensorParams are the arguments, in C order.
 type BitwiseOrTensorParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other *Tensor // 0 to 8 dimensions
@@ -932,7 +932,7 @@ func (p *BitwiseOrTensorParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// BitwiseXorScalarParams are the arguments of aclnnBitwiseXorScalar, in C order.
+// BitwiseXorScalarParams are the arguments, in C order.
 type BitwiseXorScalarParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other Scalar
@@ -966,7 +966,7 @@ func (p *BitwiseXorScalarParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// BitwiseXorTensorParams are the arguments of aclnnBitwiseXorTensor, in C order.
+// BitwiseXorTensorParams are the arguments, in C order.
 type BitwiseXorTensorParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other *Tensor // 0 to 8 dimensions
@@ -1000,7 +1000,7 @@ func (p *BitwiseXorTensorParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// CeilParams are the arguments of aclnnCeil, in C order.
+// CeilParams are the arguments, in C order.
 type CeilParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output, 0 to 8 dimensions
@@ -1030,7 +1030,7 @@ func (p *CeilParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ClampParams are the arguments of aclnnClamp, in C order.
+// ClampParams are the arguments, in C order.
 type ClampParams struct {
 	Self         *Tensor // 1 to 8 dimensions
 	ClipValueMin Scalar
@@ -1065,7 +1065,7 @@ func (p *ClampParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ClampMaxParams are the arguments of aclnnClampMax, in C order.
+// ClampMaxParams are the arguments, in C order.
 type ClampMaxParams struct {
 	Self         *Tensor // 1 to 8 dimensions
 	ClipValueMax Scalar
@@ -1097,7 +1097,7 @@ func (p *ClampMaxParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ClampMaxTensorParams are the arguments of aclnnClampMaxTensor, in C order.
+// ClampMaxTensorParams are the arguments, in C order.
 type ClampMaxTensorParams struct {
 	Self *Tensor // 1 to 8 dimensions
 	Max  *Tensor // 1 to 8 dimensions
@@ -1130,7 +1130,7 @@ func (p *ClampMaxTensorParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ClampMinParams are the arguments of aclnnClampMin, in C order.
+// ClampMinParams are the arguments, in C order.
 type ClampMinParams struct {
 	Self         *Tensor // 1 to 8 dimensions
 	ClipValueMin Scalar
@@ -1162,7 +1162,7 @@ func (p *ClampMinParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ClampMinTensorParams are the arguments of aclnnClampMinTensor, in C order.
+// ClampMinTensorParams are the arguments, in C order.
 type ClampMinTensorParams struct {
 	Self         *Tensor // 1 to 8 dimensions
 	ClipValueMin *Tensor // 1 to 8 dimensions
@@ -1195,7 +1195,7 @@ func (p *ClampMinTensorParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ClampTensorParams are the arguments of aclnnClampTensor, in C order.
+// ClampTensorParams are the arguments, in C order.
 type ClampTensorParams struct {
 	Self         *Tensor // 1 to 8 dimensions
 	ClipValueMin *Tensor // 1 to 8 dimensions
@@ -1230,7 +1230,7 @@ func (p *ClampTensorParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ComplexParams are the arguments of aclnnComplex, in C order.
+// ComplexParams are the arguments, in C order.
 type ComplexParams struct {
 	Real *Tensor
 	Imag *Tensor
@@ -1262,7 +1262,7 @@ func (p *ComplexParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// CosParams are the arguments of aclnnCos, in C order.
+// CosParams are the arguments, in C order.
 type CosParams struct {
 	Input *Tensor
 	Out   *Tensor // output
@@ -1293,7 +1293,7 @@ func (p *CosParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// CoshParams are the arguments of aclnnCosh, in C order.
+// CoshParams are the arguments, in C order.
 type CoshParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output
@@ -1324,7 +1324,7 @@ func (p *CoshParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// DigammaParams are the arguments of aclnnDigamma, in C order.
+// DigammaParams are the arguments, in C order.
 type DigammaParams struct {
 	Self *Tensor
 	Out  *Tensor // output
@@ -1353,7 +1353,7 @@ func (p *DigammaParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// DivParams are the arguments of aclnnDiv, in C order.
+// DivParams are the arguments, in C order.
 type DivParams struct {
 	Self  *Tensor
 	Other *Tensor
@@ -1386,7 +1386,7 @@ func (p *DivParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// DivModParams are the arguments of aclnnDivMod, in C order.
+// DivModParams are the arguments, in C order.
 type DivModParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other *Tensor // 0 to 8 dimensions
@@ -1420,7 +1420,7 @@ func (p *DivModParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// DivModsParams are the arguments of aclnnDivMods, in C order.
+// DivModsParams are the arguments, in C order.
 type DivModsParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other Scalar
@@ -1455,7 +1455,7 @@ func (p *DivModsParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// DivV3Params are the arguments of aclnnDivV3, in C order.
+// DivV3Params are the arguments, in C order.
 type DivV3Params struct {
 	Self  *Tensor
 	Other *Tensor
@@ -1488,7 +1488,7 @@ func (p *DivV3Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// DivsParams are the arguments of aclnnDivs, in C order.
+// DivsParams are the arguments, in C order.
 type DivsParams struct {
 	Self  *Tensor
 	Other Scalar
@@ -1521,7 +1521,7 @@ func (p *DivsParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ErfParams are the arguments of aclnnErf, in C order.
+// ErfParams are the arguments, in C order.
 type ErfParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output, 0 to 8 dimensions
@@ -1551,7 +1551,7 @@ func (p *ErfParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ErfcParams are the arguments of aclnnErfc, in C order.
+// ErfcParams are the arguments, in C order.
 type ErfcParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output, 0 to 8 dimensions
@@ -1581,7 +1581,7 @@ func (p *ErfcParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ErfinvParams are the arguments of aclnnErfinv, in C order.
+// ErfinvParams are the arguments, in C order.
 type ErfinvParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output, 0 to 8 dimensions
@@ -1611,7 +1611,7 @@ func (p *ErfinvParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ExpParams are the arguments of aclnnExp, in C order.
+// ExpParams are the arguments, in C order.
 type ExpParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output, 0 to 8 dimensions
@@ -1641,7 +1641,7 @@ func (p *ExpParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// Exp2Params are the arguments of aclnnExp2, in C order.
+// Exp2Params are the arguments, in C order.
 type Exp2Params struct {
 	Self *Tensor
 	Out  *Tensor // output, dimensions as Self
@@ -1671,7 +1671,7 @@ func (p *Exp2Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// Expm1Params are the arguments of aclnnExpm1, in C order.
+// Expm1Params are the arguments, in C order.
 type Expm1Params struct {
 	Self *Tensor
 	Out  *Tensor // output
@@ -1701,7 +1701,7 @@ func (p *Expm1Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// FloorParams are the arguments of aclnnFloor, in C order.
+// FloorParams are the arguments, in C order.
 type FloorParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output, 0 to 8 dimensions
@@ -1731,7 +1731,7 @@ func (p *FloorParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// FloorDivideParams are the arguments of aclnnFloorDivide, in C order.
+// FloorDivideParams are the arguments, in C order.
 type FloorDivideParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other *Tensor // 0 to 8 dimensions
@@ -1764,7 +1764,7 @@ func (p *FloorDivideParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// FloorDividesParams are the arguments of aclnnFloorDivides, in C order.
+// FloorDividesParams are the arguments, in C order.
 type FloorDividesParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other Scalar
@@ -1797,7 +1797,7 @@ func (p *FloorDividesParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// FmodScalarParams are the arguments of aclnnFmodScalar, in C order.
+// FmodScalarParams are the arguments, in C order.
 type FmodScalarParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other Scalar
@@ -1829,7 +1829,7 @@ func (p *FmodScalarParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// FmodTensorParams are the arguments of aclnnFmodTensor, in C order.
+// FmodTensorParams are the arguments, in C order.
 type FmodTensorParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other *Tensor // 0 to 8 dimensions
@@ -1861,7 +1861,7 @@ func (p *FmodTensorParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// FracParams are the arguments of aclnnFrac, in C order.
+// FracParams are the arguments, in C order.
 type FracParams struct {
 	Input *Tensor // 0 to 8 dimensions
 	Out   *Tensor // output, 0 to 8 dimensions
@@ -1891,7 +1891,7 @@ func (p *FracParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// FresnelCosParams are the arguments of aclnnFresnelCos, in C order.
+// FresnelCosParams are the arguments, in C order.
 type FresnelCosParams struct {
 	X   *Tensor
 	Out *Tensor // output
@@ -1921,7 +1921,7 @@ func (p *FresnelCosParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// FresnelSinParams are the arguments of aclnnFresnelSin, in C order.
+// FresnelSinParams are the arguments, in C order.
 type FresnelSinParams struct {
 	X   *Tensor
 	Out *Tensor // output
@@ -1951,7 +1951,7 @@ func (p *FresnelSinParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// FusedMulAddNParams are the arguments of aclnnFusedMulAddN, in C order.
+// FusedMulAddNParams are the arguments, in C order.
 type FusedMulAddNParams struct {
 	X1 *Tensor // 0 to 8 dimensions
 	X2 *Tensor
@@ -1984,7 +1984,7 @@ func (p *FusedMulAddNParams) Encode(c *Call) {
 	c.Tensor(p.Y)
 }
 
-// GcdParams are the arguments of aclnnGcd, in C order.
+// GcdParams are the arguments, in C order.
 type GcdParams struct {
 	Self  *Tensor // 1 to 8 dimensions
 	Other *Tensor // 1 to 8 dimensions
@@ -2016,7 +2016,7 @@ func (p *GcdParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// InplaceAcosParams are the arguments of aclnnInplaceAcos, in C order.
+// InplaceAcosParams are the arguments, in C order.
 type InplaceAcosParams struct {
 	InputRef *Tensor // read and written
 }
@@ -2044,7 +2044,7 @@ func (p *InplaceAcosParams) Encode(c *Call) {
 	c.Tensor(p.InputRef)
 }
 
-// InplaceAcoshParams are the arguments of aclnnInplaceAcosh, in C order.
+// InplaceAcoshParams are the arguments, in C order.
 type InplaceAcoshParams struct {
 	SelfRef *Tensor // read and written
 }
@@ -2072,7 +2072,7 @@ func (p *InplaceAcoshParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
 
-// InplaceAddParams are the arguments of aclnnInplaceAdd, in C order.
+// InplaceAddParams are the arguments, in C order.
 type InplaceAddParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   *Tensor // 0 to 8 dimensions
@@ -2104,7 +2104,7 @@ func (p *InplaceAddParams) Encode(c *Call) {
 	c.Scalar(p.Alpha)
 }
 
-// InplaceAddReluParams are the arguments of aclnnInplaceAddRelu, in C order.
+// InplaceAddReluParams are the arguments, in C order.
 type InplaceAddReluParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   *Tensor // 0 to 8 dimensions
@@ -2136,7 +2136,7 @@ func (p *InplaceAddReluParams) Encode(c *Call) {
 	c.Scalar(p.Alpha)
 }
 
-// InplaceAddV3Params are the arguments of aclnnInplaceAddV3, in C order.
+// InplaceAddV3Params are the arguments, in C order.
 type InplaceAddV3Params struct {
 	SelfRef Scalar
 	Other   *Tensor // read and written, 0 to 8 dimensions
@@ -2167,7 +2167,7 @@ func (p *InplaceAddV3Params) Encode(c *Call) {
 	c.Scalar(p.Alpha)
 }
 
-// InplaceAddcdivParams are the arguments of aclnnInplaceAddcdiv, in C order.
+// InplaceAddcdivParams are the arguments, in C order.
 type InplaceAddcdivParams struct {
 	SelfRef *Tensor // read and written
 	Tensor1 *Tensor
@@ -2201,7 +2201,7 @@ func (p *InplaceAddcdivParams) Encode(c *Call) {
 	c.Scalar(p.Value)
 }
 
-// InplaceAddcmulParams are the arguments of aclnnInplaceAddcmul, in C order.
+// InplaceAddcmulParams are the arguments, in C order.
 type InplaceAddcmulParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Tensor1 *Tensor // 0 to 8 dimensions
@@ -2235,7 +2235,7 @@ func (p *InplaceAddcmulParams) Encode(c *Call) {
 	c.Scalar(p.Value)
 }
 
-// InplaceAddsParams are the arguments of aclnnInplaceAdds, in C order.
+// InplaceAddsParams are the arguments, in C order.
 type InplaceAddsParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   Scalar
@@ -2267,7 +2267,7 @@ func (p *InplaceAddsParams) Encode(c *Call) {
 	c.Scalar(p.Alpha)
 }
 
-// InplaceAsinParams are the arguments of aclnnInplaceAsin, in C order.
+// InplaceAsinParams are the arguments, in C order.
 type InplaceAsinParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
@@ -2294,7 +2294,7 @@ func (p *InplaceAsinParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
 
-// InplaceAsinhParams are the arguments of aclnnInplaceAsinh, in C order.
+// InplaceAsinhParams are the arguments, in C order.
 type InplaceAsinhParams struct {
 	InputRef *Tensor // read and written, 0 to 8 dimensions
 }
@@ -2322,7 +2322,7 @@ func (p *InplaceAsinhParams) Encode(c *Call) {
 	c.Tensor(p.InputRef)
 }
 
-// InplaceAtanParams are the arguments of aclnnInplaceAtan, in C order.
+// InplaceAtanParams are the arguments, in C order.
 type InplaceAtanParams struct {
 	InputRef *Tensor // read and written
 }
@@ -2350,7 +2350,7 @@ func (p *InplaceAtanParams) Encode(c *Call) {
 	c.Tensor(p.InputRef)
 }
 
-// InplaceAtan2Params are the arguments of aclnnInplaceAtan2, in C order.
+// InplaceAtan2Params are the arguments, in C order.
 type InplaceAtan2Params struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   *Tensor // 0 to 8 dimensions
@@ -2380,7 +2380,7 @@ func (p *InplaceAtan2Params) Encode(c *Call) {
 	c.Tensor(p.Other)
 }
 
-// InplaceAtanhParams are the arguments of aclnnInplaceAtanh, in C order.
+// InplaceAtanhParams are the arguments, in C order.
 type InplaceAtanhParams struct {
 	InputRef *Tensor // read and written, 0 to 8 dimensions
 }
@@ -2408,7 +2408,7 @@ func (p *InplaceAtanhParams) Encode(c *Call) {
 	c.Tensor(p.InputRef)
 }
 
-// InplaceBitwiseAndScalarParams are the arguments of aclnnInplaceBitwiseAndScalar, in C order.
+// InplaceBitwiseAndScalarParams are the arguments, in C order.
 type InplaceBitwiseAndScalarParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   Scalar
@@ -2439,7 +2439,7 @@ func (p *InplaceBitwiseAndScalarParams) Encode(c *Call) {
 	c.Scalar(p.Other)
 }
 
-// InplaceBitwiseAndTensorParams are the arguments of aclnnInplaceBitwiseAndTensor, in C order.
+// InplaceBitwiseAndTensorParams are the arguments, in C order.
 type InplaceBitwiseAndTensorParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   *Tensor // 0 to 8 dimensions
@@ -2470,7 +2470,7 @@ func (p *InplaceBitwiseAndTensorParams) Encode(c *Call) {
 	c.Tensor(p.Other)
 }
 
-// InplaceBitwiseAndTensorOutParams are the arguments of aclnnInplaceBitwiseAndTensorOut, in C order.
+// InplaceBitwiseAndTensorOutParams are the arguments, in C order.
 type InplaceBitwiseAndTensorOutParams struct {
 	Self  *Tensor // read and written, 0 to 8 dimensions
 	Other *Tensor // 0 to 8 dimensions
@@ -2500,7 +2500,7 @@ func (p *InplaceBitwiseAndTensorOutParams) Encode(c *Call) {
 	c.Tensor(p.Other)
 }
 
-// InplaceBitwiseOrScalarParams are the arguments of aclnnInplaceBitwiseOrScalar, in C order.
+// InplaceBitwiseOrScalarParams are the arguments, in C order.
 type InplaceBitwiseOrScalarParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   Scalar
@@ -2531,7 +2531,7 @@ func (p *InplaceBitwiseOrScalarParams) Encode(c *Call) {
 	c.Scalar(p.Other)
 }
 
-// InplaceBitwiseOrTensorParams are the arguments of aclnnInplaceBitwiseOrTensor, in C order.
+// InplaceBitwiseOrTensorParams are the arguments, in C order.
 type InplaceBitwiseOrTensorParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   *Tensor // 0 to 8 dimensions
@@ -2561,7 +2561,7 @@ func (p *InplaceBitwiseOrTensorParams) Encode(c *Call) {
 	c.Tensor(p.Other)
 }
 
-// InplaceBitwiseXorScalarParams are the arguments of aclnnInplaceBitwiseXorScalar, in C order.
+// InplaceBitwiseXorScalarParams are the arguments, in C order.
 type InplaceBitwiseXorScalarParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   Scalar
@@ -2592,7 +2592,7 @@ func (p *InplaceBitwiseXorScalarParams) Encode(c *Call) {
 	c.Scalar(p.Other)
 }
 
-// InplaceBitwiseXorTensorParams are the arguments of aclnnInplaceBitwiseXorTensor, in C order.
+// InplaceBitwiseXorTensorParams are the arguments, in C order.
 type InplaceBitwiseXorTensorParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   *Tensor // 0 to 8 dimensions
@@ -2623,7 +2623,7 @@ func (p *InplaceBitwiseXorTensorParams) Encode(c *Call) {
 	c.Tensor(p.Other)
 }
 
-// InplaceCeilParams are the arguments of aclnnInplaceCeil, in C order.
+// InplaceCeilParams are the arguments, in C order.
 type InplaceCeilParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
@@ -2650,7 +2650,7 @@ func (p *InplaceCeilParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
 
-// InplaceClampMaxParams are the arguments of aclnnInplaceClampMax, in C order.
+// InplaceClampMaxParams are the arguments, in C order.
 type InplaceClampMaxParams struct {
 	SelfRef      *Tensor // read and written, 1 to 8 dimensions
 	ClipValueMax Scalar
@@ -2681,7 +2681,7 @@ func (p *InplaceClampMaxParams) Encode(c *Call) {
 	c.Scalar(p.ClipValueMax)
 }
 
-// InplaceClampMaxTensorParams are the arguments of aclnnInplaceClampMaxTensor, in C order.
+// InplaceClampMaxTensorParams are the arguments, in C order.
 type InplaceClampMaxTensorParams struct {
 	SelfRef *Tensor // read and written, 1 to 8 dimensions
 	Max     *Tensor // 1 to 8 dimensions
@@ -2713,7 +2713,7 @@ func (p *InplaceClampMaxTensorParams) Encode(c *Call) {
 	c.Tensor(p.Max)
 }
 
-// InplaceClampMinTensorParams are the arguments of aclnnInplaceClampMinTensor, in C order.
+// InplaceClampMinTensorParams are the arguments, in C order.
 type InplaceClampMinTensorParams struct {
 	SelfRef      *Tensor // read and written, 1 to 8 dimensions
 	ClipValueMin *Tensor // 1 to 8 dimensions
@@ -2745,7 +2745,7 @@ func (p *InplaceClampMinTensorParams) Encode(c *Call) {
 	c.Tensor(p.ClipValueMin)
 }
 
-// InplaceCosParams are the arguments of aclnnInplaceCos, in C order.
+// InplaceCosParams are the arguments, in C order.
 type InplaceCosParams struct {
 	InputRef *Tensor // read and written
 }
@@ -2773,7 +2773,7 @@ func (p *InplaceCosParams) Encode(c *Call) {
 	c.Tensor(p.InputRef)
 }
 
-// InplaceCoshParams are the arguments of aclnnInplaceCosh, in C order.
+// InplaceCoshParams are the arguments, in C order.
 type InplaceCoshParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
@@ -2801,7 +2801,7 @@ func (p *InplaceCoshParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
 
-// InplaceDivParams are the arguments of aclnnInplaceDiv, in C order.
+// InplaceDivParams are the arguments, in C order.
 type InplaceDivParams struct {
 	SelfRef *Tensor // read and written
 	Other   *Tensor
@@ -2831,7 +2831,7 @@ func (p *InplaceDivParams) Encode(c *Call) {
 	c.Tensor(p.Other)
 }
 
-// InplaceDivModParams are the arguments of aclnnInplaceDivMod, in C order.
+// InplaceDivModParams are the arguments, in C order.
 type InplaceDivModParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   *Tensor // 0 to 8 dimensions
@@ -2863,7 +2863,7 @@ func (p *InplaceDivModParams) Encode(c *Call) {
 	c.Int64(int64(p.Mode))
 }
 
-// InplaceDivModsParams are the arguments of aclnnInplaceDivMods, in C order.
+// InplaceDivModsParams are the arguments, in C order.
 type InplaceDivModsParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   Scalar
@@ -2895,7 +2895,7 @@ func (p *InplaceDivModsParams) Encode(c *Call) {
 	c.Int64(int64(p.Mode))
 }
 
-// InplaceDivsParams are the arguments of aclnnInplaceDivs, in C order.
+// InplaceDivsParams are the arguments, in C order.
 type InplaceDivsParams struct {
 	SelfRef *Tensor // read and written
 	Other   Scalar
@@ -2925,7 +2925,7 @@ func (p *InplaceDivsParams) Encode(c *Call) {
 	c.Scalar(p.Other)
 }
 
-// InplaceErfParams are the arguments of aclnnInplaceErf, in C order.
+// InplaceErfParams are the arguments, in C order.
 type InplaceErfParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
@@ -2952,7 +2952,7 @@ func (p *InplaceErfParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
 
-// InplaceErfcParams are the arguments of aclnnInplaceErfc, in C order.
+// InplaceErfcParams are the arguments, in C order.
 type InplaceErfcParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
@@ -2979,7 +2979,7 @@ func (p *InplaceErfcParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
 
-// InplaceErfinvParams are the arguments of aclnnInplaceErfinv, in C order.
+// InplaceErfinvParams are the arguments, in C order.
 type InplaceErfinvParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
@@ -3006,7 +3006,7 @@ func (p *InplaceErfinvParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
 
-// InplaceExpParams are the arguments of aclnnInplaceExp, in C order.
+// InplaceExpParams are the arguments, in C order.
 type InplaceExpParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
@@ -3034,7 +3034,7 @@ func (p *InplaceExpParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
 
-// InplaceExp2Params are the arguments of aclnnInplaceExp2, in C order.
+// InplaceExp2Params are the arguments, in C order.
 type InplaceExp2Params struct {
 	SelfRef *Tensor // read and written
 }
@@ -3061,7 +3061,7 @@ func (p *InplaceExp2Params) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
 
-// InplaceExpm1Params are the arguments of aclnnInplaceExpm1, in C order.
+// InplaceExpm1Params are the arguments, in C order.
 type InplaceExpm1Params struct {
 	SelfRef *Tensor // read and written
 }
@@ -3088,7 +3088,7 @@ func (p *InplaceExpm1Params) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
 
-// InplaceFloorParams are the arguments of aclnnInplaceFloor, in C order.
+// InplaceFloorParams are the arguments, in C order.
 type InplaceFloorParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
@@ -3116,7 +3116,7 @@ func (p *InplaceFloorParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
 
-// InplaceFloorDivideParams are the arguments of aclnnInplaceFloorDivide, in C order.
+// InplaceFloorDivideParams are the arguments, in C order.
 type InplaceFloorDivideParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   *Tensor // 0 to 8 dimensions
@@ -3147,7 +3147,7 @@ func (p *InplaceFloorDivideParams) Encode(c *Call) {
 	c.Tensor(p.Other)
 }
 
-// InplaceFloorDividesParams are the arguments of aclnnInplaceFloorDivides, in C order.
+// InplaceFloorDividesParams are the arguments, in C order.
 type InplaceFloorDividesParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   Scalar
@@ -3178,7 +3178,7 @@ func (p *InplaceFloorDividesParams) Encode(c *Call) {
 	c.Scalar(p.Other)
 }
 
-// InplaceFmodScalarParams are the arguments of aclnnInplaceFmodScalar, in C order.
+// InplaceFmodScalarParams are the arguments, in C order.
 type InplaceFmodScalarParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   Scalar
@@ -3209,7 +3209,7 @@ func (p *InplaceFmodScalarParams) Encode(c *Call) {
 	c.Scalar(p.Other)
 }
 
-// InplaceFmodTensorParams are the arguments of aclnnInplaceFmodTensor, in C order.
+// InplaceFmodTensorParams are the arguments, in C order.
 type InplaceFmodTensorParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   *Tensor // 0 to 8 dimensions
@@ -3240,7 +3240,7 @@ func (p *InplaceFmodTensorParams) Encode(c *Call) {
 	c.Tensor(p.Other)
 }
 
-// InplaceFracParams are the arguments of aclnnInplaceFrac, in C order.
+// InplaceFracParams are the arguments, in C order.
 type InplaceFracParams struct {
 	InputRef *Tensor // read and written, 0 to 8 dimensions
 }
@@ -3268,7 +3268,7 @@ func (p *InplaceFracParams) Encode(c *Call) {
 	c.Tensor(p.InputRef)
 }
 
-// InplaceLerpParams are the arguments of aclnnInplaceLerp, in C order.
+// InplaceLerpParams are the arguments, in C order.
 type InplaceLerpParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	End     *Tensor // 0 to 8 dimensions
@@ -3300,7 +3300,7 @@ func (p *InplaceLerpParams) Encode(c *Call) {
 	c.Tensor(p.Weight)
 }
 
-// InplaceLerpsParams are the arguments of aclnnInplaceLerps, in C order.
+// InplaceLerpsParams are the arguments, in C order.
 type InplaceLerpsParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	End     *Tensor // 0 to 8 dimensions
@@ -3332,7 +3332,7 @@ func (p *InplaceLerpsParams) Encode(c *Call) {
 	c.Scalar(p.Weight)
 }
 
-// InplaceLogParams are the arguments of aclnnInplaceLog, in C order.
+// InplaceLogParams are the arguments, in C order.
 type InplaceLogParams struct {
 	SelfRef *Tensor // read and written, 1 to 8 dimensions
 }
@@ -3360,7 +3360,7 @@ func (p *InplaceLogParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
 
-// InplaceLog10Params are the arguments of aclnnInplaceLog10, in C order.
+// InplaceLog10Params are the arguments, in C order.
 type InplaceLog10Params struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
@@ -3388,7 +3388,7 @@ func (p *InplaceLog10Params) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
 
-// InplaceLog1pParams are the arguments of aclnnInplaceLog1p, in C order.
+// InplaceLog1pParams are the arguments, in C order.
 type InplaceLog1pParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
@@ -3415,7 +3415,7 @@ func (p *InplaceLog1pParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
 
-// InplaceLog2Params are the arguments of aclnnInplaceLog2, in C order.
+// InplaceLog2Params are the arguments, in C order.
 type InplaceLog2Params struct {
 	SelfRef *Tensor // read and written, 1 to 8 dimensions
 }
@@ -3443,7 +3443,7 @@ func (p *InplaceLog2Params) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
 
-// InplaceMulParams are the arguments of aclnnInplaceMul, in C order.
+// InplaceMulParams are the arguments, in C order.
 type InplaceMulParams struct {
 	SelfRef *Tensor // read and written
 	Other   *Tensor
@@ -3473,7 +3473,7 @@ func (p *InplaceMulParams) Encode(c *Call) {
 	c.Tensor(p.Other)
 }
 
-// InplaceMulsParams are the arguments of aclnnInplaceMuls, in C order.
+// InplaceMulsParams are the arguments, in C order.
 type InplaceMulsParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   Scalar
@@ -3503,7 +3503,7 @@ func (p *InplaceMulsParams) Encode(c *Call) {
 	c.Scalar(p.Other)
 }
 
-// InplaceNanToNumParams are the arguments of aclnnInplaceNanToNum, in C order.
+// InplaceNanToNumParams are the arguments, in C order.
 type InplaceNanToNumParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Nan     float32
@@ -3538,7 +3538,7 @@ func (p *InplaceNanToNumParams) Encode(c *Call) {
 	c.Float32(p.Neginf)
 }
 
-// InplaceNegParams are the arguments of aclnnInplaceNeg, in C order.
+// InplaceNegParams are the arguments, in C order.
 type InplaceNegParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
@@ -3566,7 +3566,7 @@ func (p *InplaceNegParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
 
-// InplacePowTensorScalarParams are the arguments of aclnnInplacePowTensorScalar, in C order.
+// InplacePowTensorScalarParams are the arguments, in C order.
 type InplacePowTensorScalarParams struct {
 	Self     *Tensor // read and written
 	Exponent Scalar
@@ -3597,7 +3597,7 @@ func (p *InplacePowTensorScalarParams) Encode(c *Call) {
 	c.Scalar(p.Exponent)
 }
 
-// InplacePowTensorTensorParams are the arguments of aclnnInplacePowTensorTensor, in C order.
+// InplacePowTensorTensorParams are the arguments, in C order.
 type InplacePowTensorTensorParams struct {
 	Self     *Tensor // read and written
 	Exponent *Tensor
@@ -3629,7 +3629,7 @@ func (p *InplacePowTensorTensorParams) Encode(c *Call) {
 	c.Tensor(p.Exponent)
 }
 
-// InplaceReciprocalParams are the arguments of aclnnInplaceReciprocal, in C order.
+// InplaceReciprocalParams are the arguments, in C order.
 type InplaceReciprocalParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
@@ -3658,7 +3658,7 @@ func (p *InplaceReciprocalParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
 
-// InplaceRemainderTensorScalarParams are the arguments of aclnnInplaceRemainderTensorScalar, in C order.
+// InplaceRemainderTensorScalarParams are the arguments, in C order.
 type InplaceRemainderTensorScalarParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   Scalar
@@ -3692,7 +3692,7 @@ func (p *InplaceRemainderTensorScalarParams) Encode(c *Call) {
 	c.Scalar(p.Other)
 }
 
-// InplaceRemainderTensorTensorParams are the arguments of aclnnInplaceRemainderTensorTensor, in C order.
+// InplaceRemainderTensorTensorParams are the arguments, in C order.
 type InplaceRemainderTensorTensorParams struct {
 	SelfRef *Tensor // read and written
 	Other   *Tensor
@@ -3726,7 +3726,7 @@ func (p *InplaceRemainderTensorTensorParams) Encode(c *Call) {
 	c.Tensor(p.Other)
 }
 
-// InplaceRoundParams are the arguments of aclnnInplaceRound, in C order.
+// InplaceRoundParams are the arguments, in C order.
 type InplaceRoundParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
@@ -3754,7 +3754,7 @@ func (p *InplaceRoundParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
 
-// InplaceRoundDecimalsParams are the arguments of aclnnInplaceRoundDecimals, in C order.
+// InplaceRoundDecimalsParams are the arguments, in C order.
 type InplaceRoundDecimalsParams struct {
 	SelfRef  *Tensor // read and written, 0 to 8 dimensions
 	Decimals int64
@@ -3785,7 +3785,7 @@ func (p *InplaceRoundDecimalsParams) Encode(c *Call) {
 	c.Int64(p.Decimals)
 }
 
-// InplaceRsqrtParams are the arguments of aclnnInplaceRsqrt, in C order.
+// InplaceRsqrtParams are the arguments, in C order.
 type InplaceRsqrtParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
@@ -3813,7 +3813,7 @@ func (p *InplaceRsqrtParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
 
-// InplaceSinParams are the arguments of aclnnInplaceSin, in C order.
+// InplaceSinParams are the arguments, in C order.
 type InplaceSinParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
@@ -3841,7 +3841,7 @@ func (p *InplaceSinParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
 
-// InplaceSincParams are the arguments of aclnnInplaceSinc, in C order.
+// InplaceSincParams are the arguments, in C order.
 type InplaceSincParams struct {
 	SelfRef *Tensor // read and written
 }
@@ -3868,7 +3868,7 @@ func (p *InplaceSincParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
 
-// InplaceSinhParams are the arguments of aclnnInplaceSinh, in C order.
+// InplaceSinhParams are the arguments, in C order.
 type InplaceSinhParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
@@ -3896,7 +3896,7 @@ func (p *InplaceSinhParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
 
-// InplaceSqrtParams are the arguments of aclnnInplaceSqrt, in C order.
+// InplaceSqrtParams are the arguments, in C order.
 type InplaceSqrtParams struct {
 	Self *Tensor // read and written, 0 to 8 dimensions
 }
@@ -3924,7 +3924,7 @@ func (p *InplaceSqrtParams) Encode(c *Call) {
 	c.Tensor(p.Self)
 }
 
-// InplaceSubParams are the arguments of aclnnInplaceSub, in C order.
+// InplaceSubParams are the arguments, in C order.
 type InplaceSubParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   *Tensor // 0 to 8 dimensions
@@ -3956,7 +3956,7 @@ func (p *InplaceSubParams) Encode(c *Call) {
 	c.Scalar(p.Alpha)
 }
 
-// InplaceSubsParams are the arguments of aclnnInplaceSubs, in C order.
+// InplaceSubsParams are the arguments, in C order.
 type InplaceSubsParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Other   Scalar
@@ -3988,7 +3988,7 @@ func (p *InplaceSubsParams) Encode(c *Call) {
 	c.Scalar(p.Alpha)
 }
 
-// InplaceTanParams are the arguments of aclnnInplaceTan, in C order.
+// InplaceTanParams are the arguments, in C order.
 type InplaceTanParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
@@ -4016,7 +4016,7 @@ func (p *InplaceTanParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
 
-// InplaceTanhParams are the arguments of aclnnInplaceTanh, in C order.
+// InplaceTanhParams are the arguments, in C order.
 type InplaceTanhParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
@@ -4044,7 +4044,7 @@ func (p *InplaceTanhParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
 
-// InplaceTruncParams are the arguments of aclnnInplaceTrunc, in C order.
+// InplaceTruncParams are the arguments, in C order.
 type InplaceTruncParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
@@ -4071,7 +4071,7 @@ func (p *InplaceTruncParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
 
-// InplaceXLogYScalarOtherParams are the arguments of aclnnInplaceXLogYScalarOther, in C order.
+// InplaceXLogYScalarOtherParams are the arguments, in C order.
 type InplaceXLogYScalarOtherParams struct {
 	SelfRef *Tensor // read and written
 	Other   Scalar
@@ -4101,7 +4101,7 @@ func (p *InplaceXLogYScalarOtherParams) Encode(c *Call) {
 	c.Scalar(p.Other)
 }
 
-// InplaceXLogYTensorParams are the arguments of aclnnInplaceXLogYTensor, in C order.
+// InplaceXLogYTensorParams are the arguments, in C order.
 type InplaceXLogYTensorParams struct {
 	SelfRef *Tensor // read and written
 	Other   *Tensor
@@ -4132,7 +4132,7 @@ func (p *InplaceXLogYTensorParams) Encode(c *Call) {
 	c.Tensor(p.Other)
 }
 
-// LeftShiftParams are the arguments of aclnnLeftShift, in C order.
+// LeftShiftParams are the arguments, in C order.
 type LeftShiftParams struct {
 	Self      *Tensor // 0 to 8 dimensions
 	ShiftBits *Tensor // 0 to 8 dimensions
@@ -4163,7 +4163,7 @@ func (p *LeftShiftParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// LeftShiftsParams are the arguments of aclnnLeftShifts, in C order.
+// LeftShiftsParams are the arguments, in C order.
 type LeftShiftsParams struct {
 	Self      *Tensor // 0 to 8 dimensions
 	ShiftBits Scalar
@@ -4194,7 +4194,7 @@ func (p *LeftShiftsParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// LerpParams are the arguments of aclnnLerp, in C order.
+// LerpParams are the arguments, in C order.
 type LerpParams struct {
 	Self   *Tensor // 0 to 8 dimensions
 	End    *Tensor // 0 to 8 dimensions
@@ -4228,7 +4228,7 @@ func (p *LerpParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// LerpsParams are the arguments of aclnnLerps, in C order.
+// LerpsParams are the arguments, in C order.
 type LerpsParams struct {
 	Self   *Tensor // 0 to 8 dimensions
 	End    *Tensor // 0 to 8 dimensions
@@ -4262,7 +4262,7 @@ func (p *LerpsParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// LgammaParams are the arguments of aclnnLgamma, in C order.
+// LgammaParams are the arguments, in C order.
 type LgammaParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output, 0 to 8 dimensions
@@ -4291,7 +4291,7 @@ func (p *LgammaParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// LogParams are the arguments of aclnnLog, in C order.
+// LogParams are the arguments, in C order.
 type LogParams struct {
 	Self *Tensor // 1 to 8 dimensions
 	Out  *Tensor // output, 1 to 8 dimensions
@@ -4322,7 +4322,7 @@ func (p *LogParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// Log10Params are the arguments of aclnnLog10, in C order.
+// Log10Params are the arguments, in C order.
 type Log10Params struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output, 0 to 8 dimensions
@@ -4353,7 +4353,7 @@ func (p *Log10Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// Log1pParams are the arguments of aclnnLog1p, in C order.
+// Log1pParams are the arguments, in C order.
 type Log1pParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output, 0 to 8 dimensions
@@ -4383,7 +4383,7 @@ func (p *Log1pParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// Log2Params are the arguments of aclnnLog2, in C order.
+// Log2Params are the arguments, in C order.
 type Log2Params struct {
 	Self *Tensor // 1 to 8 dimensions
 	Out  *Tensor // output, 1 to 8 dimensions
@@ -4414,7 +4414,7 @@ func (p *Log2Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// LogAddExpParams are the arguments of aclnnLogAddExp, in C order.
+// LogAddExpParams are the arguments, in C order.
 type LogAddExpParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other *Tensor // 0 to 8 dimensions
@@ -4446,7 +4446,7 @@ func (p *LogAddExpParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// LogAddExp2Params are the arguments of aclnnLogAddExp2, in C order.
+// LogAddExp2Params are the arguments, in C order.
 type LogAddExp2Params struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other *Tensor // 0 to 8 dimensions
@@ -4478,7 +4478,7 @@ func (p *LogAddExp2Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// LogitParams are the arguments of aclnnLogit, in C order.
+// LogitParams are the arguments, in C order.
 type LogitParams struct {
 	Input *Tensor // 0 to 8 dimensions
 	Eps   float64
@@ -4511,7 +4511,7 @@ func (p *LogitParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// LogitGradParams are the arguments of aclnnLogitGrad, in C order.
+// LogitGradParams are the arguments, in C order.
 type LogitGradParams struct {
 	X   *Tensor // 0 to 8 dimensions
 	Dy  *Tensor // 0 to 8 dimensions
@@ -4545,7 +4545,7 @@ func (p *LogitGradParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MaskedScaleParams are the arguments of aclnnMaskedScale, in C order.
+// MaskedScaleParams are the arguments, in C order.
 type MaskedScaleParams struct {
 	Self  *Tensor
 	Mask  *Tensor
@@ -4579,7 +4579,7 @@ func (p *MaskedScaleParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MaxNParams are the arguments of aclnnMaxN, in C order.
+// MaxNParams are the arguments, in C order.
 type MaxNParams struct {
 	Tensors []*Tensor
 	Out     *Tensor // output, 0 to 8 dimensions
@@ -4609,7 +4609,7 @@ func (p *MaxNParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MaximumParams are the arguments of aclnnMaximum, in C order.
+// MaximumParams are the arguments, in C order.
 type MaximumParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other *Tensor // 0 to 8 dimensions
@@ -4641,7 +4641,7 @@ func (p *MaximumParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MinNParams are the arguments of aclnnMinN, in C order.
+// MinNParams are the arguments, in C order.
 type MinNParams struct {
 	Tensors []*Tensor // 0 to 8 dimensions
 	Out     *Tensor   // output
@@ -4671,7 +4671,7 @@ func (p *MinNParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MinimumParams are the arguments of aclnnMinimum, in C order.
+// MinimumParams are the arguments, in C order.
 type MinimumParams struct {
 	Self  *Tensor
 	Other *Tensor
@@ -4703,7 +4703,7 @@ func (p *MinimumParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MulParams are the arguments of aclnnMul, in C order.
+// MulParams are the arguments, in C order.
 type MulParams struct {
 	Self  *Tensor
 	Other *Tensor
@@ -4735,7 +4735,7 @@ func (p *MulParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MulNoNanParams are the arguments of aclnnMulNoNan, in C order.
+// MulNoNanParams are the arguments, in C order.
 type MulNoNanParams struct {
 	X *Tensor
 	Y *Tensor
@@ -4767,7 +4767,7 @@ func (p *MulNoNanParams) Encode(c *Call) {
 	c.Tensor(p.Z)
 }
 
-// MulsParams are the arguments of aclnnMuls, in C order.
+// MulsParams are the arguments, in C order.
 type MulsParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other Scalar
@@ -4799,7 +4799,7 @@ func (p *MulsParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// NanToNumParams are the arguments of aclnnNanToNum, in C order.
+// NanToNumParams are the arguments, in C order.
 type NanToNumParams struct {
 	Self   *Tensor // 0 to 8 dimensions
 	Nan    float32
@@ -4835,7 +4835,7 @@ func (p *NanToNumParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// NdtriParams are the arguments of aclnnNdtri, in C order.
+// NdtriParams are the arguments, in C order.
 type NdtriParams struct {
 	Self *Tensor
 	Out  *Tensor // output
@@ -4863,7 +4863,7 @@ func (p *NdtriParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// NegParams are the arguments of aclnnNeg, in C order.
+// NegParams are the arguments, in C order.
 type NegParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output, 0 to 8 dimensions
@@ -4893,7 +4893,7 @@ func (p *NegParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// PolarParams are the arguments of aclnnPolar, in C order.
+// PolarParams are the arguments, in C order.
 type PolarParams struct {
 	Input *Tensor
 	Angle *Tensor
@@ -4924,7 +4924,7 @@ func (p *PolarParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// PowScalarTensorParams are the arguments of aclnnPowScalarTensor, in C order.
+// PowScalarTensorParams are the arguments, in C order.
 type PowScalarTensorParams struct {
 	Self     Scalar
 	Exponent *Tensor // 0 to 8 dimensions
@@ -4957,7 +4957,7 @@ func (p *PowScalarTensorParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// PowTensorScalarParams are the arguments of aclnnPowTensorScalar, in C order.
+// PowTensorScalarParams are the arguments, in C order.
 type PowTensorScalarParams struct {
 	Self     *Tensor
 	Exponent Scalar
@@ -4991,7 +4991,7 @@ func (p *PowTensorScalarParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// PowTensorTensorParams are the arguments of aclnnPowTensorTensor, in C order.
+// PowTensorTensorParams are the arguments, in C order.
 type PowTensorTensorParams struct {
 	Self     *Tensor // 0 to 8 dimensions
 	Exponent *Tensor
@@ -5025,7 +5025,7 @@ func (p *PowTensorTensorParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// RealParams are the arguments of aclnnReal, in C order.
+// RealParams are the arguments, in C order.
 type RealParams struct {
 	Self *Tensor
 	Out  *Tensor // output
@@ -5055,7 +5055,7 @@ func (p *RealParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ReciprocalParams are the arguments of aclnnReciprocal, in C order.
+// ReciprocalParams are the arguments, in C order.
 type ReciprocalParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output, 0 to 8 dimensions
@@ -5086,7 +5086,7 @@ func (p *ReciprocalParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// RemainderScalarTensorParams are the arguments of aclnnRemainderScalarTensor, in C order.
+// RemainderScalarTensorParams are the arguments, in C order.
 type RemainderScalarTensorParams struct {
 	Self  Scalar
 	Other *Tensor // 0 to 8 dimensions
@@ -5120,7 +5120,7 @@ func (p *RemainderScalarTensorParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// RemainderTensorScalarParams are the arguments of aclnnRemainderTensorScalar, in C order.
+// RemainderTensorScalarParams are the arguments, in C order.
 type RemainderTensorScalarParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other Scalar
@@ -5155,7 +5155,7 @@ func (p *RemainderTensorScalarParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// RemainderTensorTensorParams are the arguments of aclnnRemainderTensorTensor, in C order.
+// RemainderTensorTensorParams are the arguments, in C order.
 type RemainderTensorTensorParams struct {
 	Self  *Tensor
 	Other *Tensor
@@ -5190,7 +5190,7 @@ func (p *RemainderTensorTensorParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// RightShiftParams are the arguments of aclnnRightShift, in C order.
+// RightShiftParams are the arguments, in C order.
 type RightShiftParams struct {
 	Input     *Tensor // 0 to 8 dimensions
 	ShiftBits *Tensor // 0 to 8 dimensions
@@ -5221,7 +5221,7 @@ func (p *RightShiftParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// RoundParams are the arguments of aclnnRound, in C order.
+// RoundParams are the arguments, in C order.
 type RoundParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output, 0 to 8 dimensions
@@ -5251,7 +5251,7 @@ func (p *RoundParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// RoundDecimalsParams are the arguments of aclnnRoundDecimals, in C order.
+// RoundDecimalsParams are the arguments, in C order.
 type RoundDecimalsParams struct {
 	Self     *Tensor // 0 to 8 dimensions
 	Decimals int64
@@ -5283,7 +5283,7 @@ func (p *RoundDecimalsParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// RsqrtParams are the arguments of aclnnRsqrt, in C order.
+// RsqrtParams are the arguments, in C order.
 type RsqrtParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output, 0 to 8 dimensions
@@ -5314,7 +5314,7 @@ func (p *RsqrtParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// RsubParams are the arguments of aclnnRsub, in C order.
+// RsubParams are the arguments, in C order.
 type RsubParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other *Tensor // 0 to 8 dimensions
@@ -5348,7 +5348,7 @@ func (p *RsubParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// RsubsParams are the arguments of aclnnRsubs, in C order.
+// RsubsParams are the arguments, in C order.
 type RsubsParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other Scalar
@@ -5382,7 +5382,7 @@ func (p *RsubsParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SignParams are the arguments of aclnnSign, in C order.
+// SignParams are the arguments, in C order.
 type SignParams struct {
 	Self   *Tensor
 	Result *Tensor // output
@@ -5412,7 +5412,7 @@ func (p *SignParams) Encode(c *Call) {
 	c.Tensor(p.Result)
 }
 
-// SinParams are the arguments of aclnnSin, in C order.
+// SinParams are the arguments, in C order.
 type SinParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output, dimensions as Self
@@ -5443,7 +5443,7 @@ func (p *SinParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SincParams are the arguments of aclnnSinc, in C order.
+// SincParams are the arguments, in C order.
 type SincParams struct {
 	Self *Tensor
 	Out  *Tensor // output
@@ -5473,7 +5473,7 @@ func (p *SincParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SinhParams are the arguments of aclnnSinh, in C order.
+// SinhParams are the arguments, in C order.
 type SinhParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output, 0 to 8 dimensions
@@ -5504,7 +5504,7 @@ func (p *SinhParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SqrtParams are the arguments of aclnnSqrt, in C order.
+// SqrtParams are the arguments, in C order.
 type SqrtParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output, 0 to 8 dimensions
@@ -5535,7 +5535,7 @@ func (p *SqrtParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SqrtBackwardParams are the arguments of aclnnSqrtBackward, in C order.
+// SqrtBackwardParams are the arguments, in C order.
 type SqrtBackwardParams struct {
 	Y  *Tensor
 	Dy *Tensor
@@ -5567,7 +5567,7 @@ func (p *SqrtBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Z)
 }
 
-// SquareParams are the arguments of aclnnSquare, in C order.
+// SquareParams are the arguments, in C order.
 type SquareParams struct {
 	Self *Tensor
 	Out  *Tensor // output
@@ -5597,7 +5597,7 @@ func (p *SquareParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SubParams are the arguments of aclnnSub, in C order.
+// SubParams are the arguments, in C order.
 type SubParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other *Tensor // 0 to 8 dimensions
@@ -5631,7 +5631,7 @@ func (p *SubParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SubsParams are the arguments of aclnnSubs, in C order.
+// SubsParams are the arguments, in C order.
 type SubsParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other Scalar
@@ -5665,7 +5665,7 @@ func (p *SubsParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SumParams are the arguments of aclnnSum, in C order.
+// SumParams are the arguments, in C order.
 type SumParams struct {
 	Tensors []*Tensor // 0 to 8 dimensions
 	Out     *Tensor   // output
@@ -5695,7 +5695,7 @@ func (p *SumParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SumV2Params are the arguments of aclnnSumV2, in C order.
+// SumV2Params are the arguments, in C order.
 type SumV2Params struct {
 	Tensors []*Tensor
 	Out     *Tensor // output
@@ -5725,7 +5725,7 @@ func (p *SumV2Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// TanParams are the arguments of aclnnTan, in C order.
+// TanParams are the arguments, in C order.
 type TanParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output
@@ -5756,7 +5756,7 @@ func (p *TanParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// TanhParams are the arguments of aclnnTanh, in C order.
+// TanhParams are the arguments, in C order.
 type TanhParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output
@@ -5786,7 +5786,7 @@ func (p *TanhParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// TruncParams are the arguments of aclnnTrunc, in C order.
+// TruncParams are the arguments, in C order.
 type TruncParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output, 0 to 8 dimensions
@@ -5815,7 +5815,7 @@ func (p *TruncParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// XLogYScalarOtherParams are the arguments of aclnnXLogYScalarOther, in C order.
+// XLogYScalarOtherParams are the arguments, in C order.
 type XLogYScalarOtherParams struct {
 	Self  *Tensor
 	Other Scalar
@@ -5847,7 +5847,7 @@ func (p *XLogYScalarOtherParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// XLogYScalarSelfParams are the arguments of aclnnXLogYScalarSelf, in C order.
+// XLogYScalarSelfParams are the arguments, in C order.
 type XLogYScalarSelfParams struct {
 	Self  Scalar
 	Other *Tensor
@@ -5880,7 +5880,7 @@ func (p *XLogYScalarSelfParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// XLogYTensorParams are the arguments of aclnnXLogYTensor, in C order.
+// XLogYTensorParams are the arguments, in C order.
 type XLogYTensorParams struct {
 	Self  *Tensor
 	Other *Tensor
@@ -5912,7 +5912,7 @@ func (p *XLogYTensorParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// Xlog1pyParams are the arguments of aclnnXlog1py, in C order.
+// Xlog1pyParams are the arguments, in C order.
 type Xlog1pyParams struct {
 	X *Tensor // 0 to 8 dimensions
 	Y *Tensor // 0 to 8 dimensions

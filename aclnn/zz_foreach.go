@@ -6,7 +6,7 @@ import (
 	"github.com/goascend/cann/acl"
 )
 
-// ForeachAbsParams are the arguments of aclnnForeachAbs, in C order.
+// ForeachAbsParams are the arguments, in C order.
 type ForeachAbsParams struct {
 	X   []*Tensor // 0 to 8 dimensions
 	Out []*Tensor // output, 0 to 8 dimensions
@@ -36,7 +36,7 @@ func (p *ForeachAbsParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachAcosParams are the arguments of aclnnForeachAcos, in C order.
+// ForeachAcosParams are the arguments, in C order.
 type ForeachAcosParams struct {
 	X   []*Tensor // 0 to 8 dimensions
 	Out []*Tensor // output, 0 to 8 dimensions
@@ -65,7 +65,7 @@ func (p *ForeachAcosParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachAddListParams are the arguments of aclnnForeachAddList, in C order.
+// ForeachAddListParams are the arguments, in C order.
 type ForeachAddListParams struct {
 	X1    []*Tensor // 0 to 8 dimensions
 	X2    []*Tensor // 0 to 8 dimensions
@@ -100,7 +100,7 @@ func (p *ForeachAddListParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachAddListV2Params are the arguments of aclnnForeachAddListV2, in C order.
+// ForeachAddListV2Params are the arguments, in C order.
 type ForeachAddListV2Params struct {
 	X1    []*Tensor // 0 to 8 dimensions
 	X2    []*Tensor // 0 to 8 dimensions
@@ -134,7 +134,7 @@ func (p *ForeachAddListV2Params) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachAddScalarParams are the arguments of aclnnForeachAddScalar, in C order.
+// ForeachAddScalarParams are the arguments, in C order.
 type ForeachAddScalarParams struct {
 	X      []*Tensor // 0 to 8 dimensions
 	Scalar *Tensor   // 0 to 8 dimensions
@@ -166,7 +166,7 @@ func (p *ForeachAddScalarParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachAddScalarListParams are the arguments of aclnnForeachAddScalarList, in C order.
+// ForeachAddScalarListParams are the arguments, in C order.
 type ForeachAddScalarListParams struct {
 	X       []*Tensor // 0 to 8 dimensions
 	Scalars []Scalar
@@ -198,7 +198,7 @@ func (p *ForeachAddScalarListParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachAddScalarV2Params are the arguments of aclnnForeachAddScalarV2, in C order.
+// ForeachAddScalarV2Params are the arguments, in C order.
 type ForeachAddScalarV2Params struct {
 	X      []*Tensor // 0 to 8 dimensions
 	Scalar Scalar
@@ -230,7 +230,7 @@ func (p *ForeachAddScalarV2Params) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachAddcdivListParams are the arguments of aclnnForeachAddcdivList, in C order.
+// ForeachAddcdivListParams are the arguments, in C order.
 type ForeachAddcdivListParams struct {
 	X1      []*Tensor // 0 to 8 dimensions
 	X2      []*Tensor // 0 to 8 dimensions
@@ -267,7 +267,7 @@ func (p *ForeachAddcdivListParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachAddcdivScalarParams are the arguments of aclnnForeachAddcdivScalar, in C order.
+// ForeachAddcdivScalarParams are the arguments, in C order.
 type ForeachAddcdivScalarParams struct {
 	X1     []*Tensor // 0 to 8 dimensions
 	X2     []*Tensor // 0 to 8 dimensions
@@ -305,7 +305,7 @@ func (p *ForeachAddcdivScalarParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachAddcdivScalarListParams are the arguments of aclnnForeachAddcdivScalarList, in C order.
+// ForeachAddcdivScalarListParams are the arguments, in C order.
 type ForeachAddcdivScalarListParams struct {
 	X1      []*Tensor // 0 to 8 dimensions
 	X2      []*Tensor // 0 to 8 dimensions
@@ -343,7 +343,7 @@ func (p *ForeachAddcdivScalarListParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachAddcdivScalarV2Params are the arguments of aclnnForeachAddcdivScalarV2, in C order.
+// ForeachAddcdivScalarV2Params are the arguments, in C order.
 type ForeachAddcdivScalarV2Params struct {
 	X1     []*Tensor // 0 to 8 dimensions
 	X2     []*Tensor // 0 to 8 dimensions
@@ -379,7 +379,7 @@ func (p *ForeachAddcdivScalarV2Params) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachAddcmulListParams are the arguments of aclnnForeachAddcmulList, in C order.
+// ForeachAddcmulListParams are the arguments, in C order.
 type ForeachAddcmulListParams struct {
 	X1      []*Tensor // 0 to 8 dimensions
 	X2      []*Tensor // 0 to 8 dimensions
@@ -416,7 +416,7 @@ func (p *ForeachAddcmulListParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachAddcmulScalarParams are the arguments of aclnnForeachAddcmulScalar, in C order.
+// ForeachAddcmulScalarParams are the arguments, in C order.
 type ForeachAddcmulScalarParams struct {
 	X1     []*Tensor // 0 to 8 dimensions
 	X2     []*Tensor // 0 to 8 dimensions
@@ -453,7 +453,7 @@ func (p *ForeachAddcmulScalarParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachAddcmulScalarListParams are the arguments of aclnnForeachAddcmulScalarList, in C order.
+// ForeachAddcmulScalarListParams are the arguments, in C order.
 type ForeachAddcmulScalarListParams struct {
 	X1      []*Tensor // 0 to 8 dimensions
 	X2      []*Tensor // 0 to 8 dimensions
@@ -490,7 +490,7 @@ func (p *ForeachAddcmulScalarListParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachAddcmulScalarV2Params are the arguments of aclnnForeachAddcmulScalarV2, in C order.
+// ForeachAddcmulScalarV2Params are the arguments, in C order.
 type ForeachAddcmulScalarV2Params struct {
 	X1     []*Tensor // 0 to 8 dimensions
 	X2     []*Tensor // 0 to 8 dimensions
@@ -527,7 +527,7 @@ func (p *ForeachAddcmulScalarV2Params) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachAsinParams are the arguments of aclnnForeachAsin, in C order.
+// ForeachAsinParams are the arguments, in C order.
 type ForeachAsinParams struct {
 	X   []*Tensor // 0 to 8 dimensions
 	Out []*Tensor // output, 0 to 8 dimensions
@@ -556,7 +556,7 @@ func (p *ForeachAsinParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachAtanParams are the arguments of aclnnForeachAtan, in C order.
+// ForeachAtanParams are the arguments, in C order.
 type ForeachAtanParams struct {
 	X   []*Tensor // 0 to 8 dimensions
 	Out []*Tensor // output, 0 to 8 dimensions
@@ -585,7 +585,7 @@ func (p *ForeachAtanParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachCopyParams are the arguments of aclnnForeachCopy, in C order.
+// ForeachCopyParams are the arguments, in C order.
 type ForeachCopyParams struct {
 	X   []*Tensor // 0 to 8 dimensions
 	Out []*Tensor // output, 0 to 8 dimensions
@@ -615,7 +615,7 @@ func (p *ForeachCopyParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachCosParams are the arguments of aclnnForeachCos, in C order.
+// ForeachCosParams are the arguments, in C order.
 type ForeachCosParams struct {
 	X   []*Tensor // 0 to 8 dimensions
 	Out []*Tensor // output, 0 to 8 dimensions
@@ -644,7 +644,7 @@ func (p *ForeachCosParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachCoshParams are the arguments of aclnnForeachCosh, in C order.
+// ForeachCoshParams are the arguments, in C order.
 type ForeachCoshParams struct {
 	X   []*Tensor // 0 to 8 dimensions
 	Out []*Tensor // output, 0 to 8 dimensions
@@ -673,7 +673,7 @@ func (p *ForeachCoshParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachDivListParams are the arguments of aclnnForeachDivList, in C order.
+// ForeachDivListParams are the arguments, in C order.
 type ForeachDivListParams struct {
 	X1  []*Tensor // 0 to 8 dimensions
 	X2  []*Tensor // 0 to 8 dimensions
@@ -704,7 +704,7 @@ func (p *ForeachDivListParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachDivScalarParams are the arguments of aclnnForeachDivScalar, in C order.
+// ForeachDivScalarParams are the arguments, in C order.
 type ForeachDivScalarParams struct {
 	X      []*Tensor // 0 to 8 dimensions
 	Scalar *Tensor   // 0 to 8 dimensions
@@ -736,7 +736,7 @@ func (p *ForeachDivScalarParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachDivScalarListParams are the arguments of aclnnForeachDivScalarList, in C order.
+// ForeachDivScalarListParams are the arguments, in C order.
 type ForeachDivScalarListParams struct {
 	X       []*Tensor // 0 to 8 dimensions
 	Scalars []Scalar
@@ -768,7 +768,7 @@ func (p *ForeachDivScalarListParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachDivScalarV2Params are the arguments of aclnnForeachDivScalarV2, in C order.
+// ForeachDivScalarV2Params are the arguments, in C order.
 type ForeachDivScalarV2Params struct {
 	X      []*Tensor // 0 to 8 dimensions
 	Scalar Scalar
@@ -799,7 +799,7 @@ func (p *ForeachDivScalarV2Params) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachErfParams are the arguments of aclnnForeachErf, in C order.
+// ForeachErfParams are the arguments, in C order.
 type ForeachErfParams struct {
 	X   []*Tensor // 0 to 8 dimensions
 	Out []*Tensor // output, 0 to 8 dimensions
@@ -828,7 +828,7 @@ func (p *ForeachErfParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachErfcParams are the arguments of aclnnForeachErfc, in C order.
+// ForeachErfcParams are the arguments, in C order.
 type ForeachErfcParams struct {
 	X   []*Tensor // 0 to 8 dimensions
 	Out []*Tensor // output, 0 to 8 dimensions
@@ -857,7 +857,7 @@ func (p *ForeachErfcParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachExpParams are the arguments of aclnnForeachExp, in C order.
+// ForeachExpParams are the arguments, in C order.
 type ForeachExpParams struct {
 	X   []*Tensor // 0 to 8 dimensions
 	Out []*Tensor // output, 0 to 8 dimensions
@@ -887,7 +887,7 @@ func (p *ForeachExpParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachExpm1Params are the arguments of aclnnForeachExpm1, in C order.
+// ForeachExpm1Params are the arguments, in C order.
 type ForeachExpm1Params struct {
 	X   []*Tensor // 0 to 8 dimensions
 	Out []*Tensor // output, 0 to 8 dimensions
@@ -917,7 +917,7 @@ func (p *ForeachExpm1Params) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachLerpListParams are the arguments of aclnnForeachLerpList, in C order.
+// ForeachLerpListParams are the arguments, in C order.
 type ForeachLerpListParams struct {
 	X1     []*Tensor // 0 to 8 dimensions
 	X2     []*Tensor // 0 to 8 dimensions
@@ -951,7 +951,7 @@ func (p *ForeachLerpListParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachLerpScalarParams are the arguments of aclnnForeachLerpScalar, in C order.
+// ForeachLerpScalarParams are the arguments, in C order.
 type ForeachLerpScalarParams struct {
 	X1     []*Tensor // 0 to 8 dimensions
 	X2     []*Tensor // 0 to 8 dimensions
@@ -985,7 +985,7 @@ func (p *ForeachLerpScalarParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachLogParams are the arguments of aclnnForeachLog, in C order.
+// ForeachLogParams are the arguments, in C order.
 type ForeachLogParams struct {
 	X   []*Tensor // 0 to 8 dimensions
 	Out []*Tensor // output, 0 to 8 dimensions
@@ -1014,7 +1014,7 @@ func (p *ForeachLogParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachLog10Params are the arguments of aclnnForeachLog10, in C order.
+// ForeachLog10Params are the arguments, in C order.
 type ForeachLog10Params struct {
 	X   []*Tensor // 0 to 8 dimensions
 	Out []*Tensor // output, 0 to 8 dimensions
@@ -1043,7 +1043,7 @@ func (p *ForeachLog10Params) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachLog1pParams are the arguments of aclnnForeachLog1p, in C order.
+// ForeachLog1pParams are the arguments, in C order.
 type ForeachLog1pParams struct {
 	X   []*Tensor // 0 to 8 dimensions
 	Out []*Tensor // output, 0 to 8 dimensions
@@ -1073,7 +1073,7 @@ func (p *ForeachLog1pParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachLog2Params are the arguments of aclnnForeachLog2, in C order.
+// ForeachLog2Params are the arguments, in C order.
 type ForeachLog2Params struct {
 	X   []*Tensor // 0 to 8 dimensions
 	Out []*Tensor // output, 0 to 8 dimensions
@@ -1102,7 +1102,7 @@ func (p *ForeachLog2Params) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachMaximumListParams are the arguments of aclnnForeachMaximumList, in C order.
+// ForeachMaximumListParams are the arguments, in C order.
 type ForeachMaximumListParams struct {
 	X1  []*Tensor // 0 to 8 dimensions
 	X2  []*Tensor // 0 to 8 dimensions
@@ -1134,7 +1134,7 @@ func (p *ForeachMaximumListParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachMaximumScalarParams are the arguments of aclnnForeachMaximumScalar, in C order.
+// ForeachMaximumScalarParams are the arguments, in C order.
 type ForeachMaximumScalarParams struct {
 	X      []*Tensor // 0 to 8 dimensions
 	Scalar *Tensor   // 0 to 8 dimensions
@@ -1167,7 +1167,7 @@ func (p *ForeachMaximumScalarParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachMaximumScalarListParams are the arguments of aclnnForeachMaximumScalarList, in C order.
+// ForeachMaximumScalarListParams are the arguments, in C order.
 type ForeachMaximumScalarListParams struct {
 	X       []*Tensor // 0 to 8 dimensions
 	Scalars []Scalar
@@ -1200,7 +1200,7 @@ func (p *ForeachMaximumScalarListParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachMaximumScalarV2Params are the arguments of aclnnForeachMaximumScalarV2, in C order.
+// ForeachMaximumScalarV2Params are the arguments, in C order.
 type ForeachMaximumScalarV2Params struct {
 	X      []*Tensor // 0 to 8 dimensions
 	Scalar Scalar
@@ -1233,7 +1233,7 @@ func (p *ForeachMaximumScalarV2Params) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachMinimumListParams are the arguments of aclnnForeachMinimumList, in C order.
+// ForeachMinimumListParams are the arguments, in C order.
 type ForeachMinimumListParams struct {
 	X1  []*Tensor // 0 to 8 dimensions
 	X2  []*Tensor // 0 to 8 dimensions
@@ -1265,7 +1265,7 @@ func (p *ForeachMinimumListParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachMinimumScalarParams are the arguments of aclnnForeachMinimumScalar, in C order.
+// ForeachMinimumScalarParams are the arguments, in C order.
 type ForeachMinimumScalarParams struct {
 	X      []*Tensor // 0 to 8 dimensions
 	Scalar *Tensor   // 0 to 8 dimensions
@@ -1298,7 +1298,7 @@ func (p *ForeachMinimumScalarParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachMinimumScalarListParams are the arguments of aclnnForeachMinimumScalarList, in C order.
+// ForeachMinimumScalarListParams are the arguments, in C order.
 type ForeachMinimumScalarListParams struct {
 	X       []*Tensor // 0 to 8 dimensions
 	Scalars []Scalar
@@ -1331,7 +1331,7 @@ func (p *ForeachMinimumScalarListParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachMinimumScalarV2Params are the arguments of aclnnForeachMinimumScalarV2, in C order.
+// ForeachMinimumScalarV2Params are the arguments, in C order.
 type ForeachMinimumScalarV2Params struct {
 	X      []*Tensor // 0 to 8 dimensions
 	Scalar Scalar
@@ -1363,7 +1363,7 @@ func (p *ForeachMinimumScalarV2Params) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachMulListParams are the arguments of aclnnForeachMulList, in C order.
+// ForeachMulListParams are the arguments, in C order.
 type ForeachMulListParams struct {
 	X1  []*Tensor // 0 to 8 dimensions
 	X2  []*Tensor // 0 to 8 dimensions
@@ -1395,7 +1395,7 @@ func (p *ForeachMulListParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachMulScalarParams are the arguments of aclnnForeachMulScalar, in C order.
+// ForeachMulScalarParams are the arguments, in C order.
 type ForeachMulScalarParams struct {
 	X      []*Tensor // 0 to 8 dimensions
 	Scalar *Tensor   // 0 to 8 dimensions
@@ -1427,7 +1427,7 @@ func (p *ForeachMulScalarParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachMulScalarListParams are the arguments of aclnnForeachMulScalarList, in C order.
+// ForeachMulScalarListParams are the arguments, in C order.
 type ForeachMulScalarListParams struct {
 	X       []*Tensor // 0 to 8 dimensions
 	Scalars []Scalar
@@ -1459,7 +1459,7 @@ func (p *ForeachMulScalarListParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachMulScalarV2Params are the arguments of aclnnForeachMulScalarV2, in C order.
+// ForeachMulScalarV2Params are the arguments, in C order.
 type ForeachMulScalarV2Params struct {
 	X      []*Tensor // 0 to 8 dimensions
 	Scalar Scalar
@@ -1491,7 +1491,7 @@ func (p *ForeachMulScalarV2Params) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachNegParams are the arguments of aclnnForeachNeg, in C order.
+// ForeachNegParams are the arguments, in C order.
 type ForeachNegParams struct {
 	X   []*Tensor // 0 to 8 dimensions
 	Out []*Tensor // output, 0 to 8 dimensions
@@ -1521,7 +1521,7 @@ func (p *ForeachNegParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachNormParams are the arguments of aclnnForeachNorm, in C order.
+// ForeachNormParams are the arguments, in C order.
 type ForeachNormParams struct {
 	X      []*Tensor // 0 to 8 dimensions
 	Scalar Scalar
@@ -1552,7 +1552,7 @@ func (p *ForeachNormParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachPowListParams are the arguments of aclnnForeachPowList, in C order.
+// ForeachPowListParams are the arguments, in C order.
 type ForeachPowListParams struct {
 	X1  []*Tensor // 0 to 8 dimensions
 	X2  []*Tensor // 0 to 8 dimensions
@@ -1584,7 +1584,7 @@ func (p *ForeachPowListParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachPowScalarParams are the arguments of aclnnForeachPowScalar, in C order.
+// ForeachPowScalarParams are the arguments, in C order.
 type ForeachPowScalarParams struct {
 	X      []*Tensor // 0 to 8 dimensions
 	Scalar *Tensor   // 0 to 8 dimensions
@@ -1617,7 +1617,7 @@ func (p *ForeachPowScalarParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachPowScalarAndTensorParams are the arguments of aclnnForeachPowScalarAndTensor, in C order.
+// ForeachPowScalarAndTensorParams are the arguments, in C order.
 type ForeachPowScalarAndTensorParams struct {
 	Scalar Scalar
 	X      []*Tensor // 0 to 8 dimensions
@@ -1649,7 +1649,7 @@ func (p *ForeachPowScalarAndTensorParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachPowScalarListParams are the arguments of aclnnForeachPowScalarList, in C order.
+// ForeachPowScalarListParams are the arguments, in C order.
 type ForeachPowScalarListParams struct {
 	X       []*Tensor // 0 to 8 dimensions
 	Scalars []Scalar
@@ -1682,7 +1682,7 @@ func (p *ForeachPowScalarListParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachPowScalarV2Params are the arguments of aclnnForeachPowScalarV2, in C order.
+// ForeachPowScalarV2Params are the arguments, in C order.
 type ForeachPowScalarV2Params struct {
 	X      []*Tensor // 0 to 8 dimensions
 	Scalar Scalar
@@ -1713,7 +1713,7 @@ func (p *ForeachPowScalarV2Params) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachReciprocalParams are the arguments of aclnnForeachReciprocal, in C order.
+// ForeachReciprocalParams are the arguments, in C order.
 type ForeachReciprocalParams struct {
 	X   []*Tensor // 0 to 8 dimensions
 	Out []*Tensor // output, 0 to 8 dimensions
@@ -1742,7 +1742,7 @@ func (p *ForeachReciprocalParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachRoundOffNumberParams are the arguments of aclnnForeachRoundOffNumber, in C order.
+// ForeachRoundOffNumberParams are the arguments, in C order.
 type ForeachRoundOffNumberParams struct {
 	X         []*Tensor // 0 to 8 dimensions
 	RoundMode *Tensor   // 0 to 8 dimensions
@@ -1774,7 +1774,7 @@ func (p *ForeachRoundOffNumberParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachRoundOffNumberV2Params are the arguments of aclnnForeachRoundOffNumberV2, in C order.
+// ForeachRoundOffNumberV2Params are the arguments, in C order.
 type ForeachRoundOffNumberV2Params struct {
 	X         []*Tensor // 0 to 8 dimensions
 	RoundMode Scalar
@@ -1806,7 +1806,7 @@ func (p *ForeachRoundOffNumberV2Params) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachSigmoidParams are the arguments of aclnnForeachSigmoid, in C order.
+// ForeachSigmoidParams are the arguments, in C order.
 type ForeachSigmoidParams struct {
 	X   []*Tensor // 0 to 8 dimensions
 	Out []*Tensor // output, 0 to 8 dimensions
@@ -1835,7 +1835,7 @@ func (p *ForeachSigmoidParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachSignParams are the arguments of aclnnForeachSign, in C order.
+// ForeachSignParams are the arguments, in C order.
 type ForeachSignParams struct {
 	X   []*Tensor // 0 to 8 dimensions
 	Out []*Tensor // output, 0 to 8 dimensions
@@ -1865,7 +1865,7 @@ func (p *ForeachSignParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachSinParams are the arguments of aclnnForeachSin, in C order.
+// ForeachSinParams are the arguments, in C order.
 type ForeachSinParams struct {
 	X   []*Tensor // 0 to 8 dimensions
 	Out []*Tensor // output, 0 to 8 dimensions
@@ -1894,7 +1894,7 @@ func (p *ForeachSinParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachSinhParams are the arguments of aclnnForeachSinh, in C order.
+// ForeachSinhParams are the arguments, in C order.
 type ForeachSinhParams struct {
 	X   []*Tensor // 0 to 8 dimensions
 	Out []*Tensor // output, 0 to 8 dimensions
@@ -1923,7 +1923,7 @@ func (p *ForeachSinhParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachSqrtParams are the arguments of aclnnForeachSqrt, in C order.
+// ForeachSqrtParams are the arguments, in C order.
 type ForeachSqrtParams struct {
 	X   []*Tensor // 0 to 8 dimensions
 	Out []*Tensor // output, 0 to 8 dimensions
@@ -1952,7 +1952,7 @@ func (p *ForeachSqrtParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachSubListParams are the arguments of aclnnForeachSubList, in C order.
+// ForeachSubListParams are the arguments, in C order.
 type ForeachSubListParams struct {
 	X1    []*Tensor // 0 to 8 dimensions
 	X2    []*Tensor // 0 to 8 dimensions
@@ -1987,7 +1987,7 @@ func (p *ForeachSubListParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachSubListV2Params are the arguments of aclnnForeachSubListV2, in C order.
+// ForeachSubListV2Params are the arguments, in C order.
 type ForeachSubListV2Params struct {
 	X1    []*Tensor // 0 to 8 dimensions
 	X2    []*Tensor // 0 to 8 dimensions
@@ -2021,7 +2021,7 @@ func (p *ForeachSubListV2Params) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachSubScalarParams are the arguments of aclnnForeachSubScalar, in C order.
+// ForeachSubScalarParams are the arguments, in C order.
 type ForeachSubScalarParams struct {
 	X      []*Tensor // 0 to 8 dimensions
 	Scalar *Tensor   // 0 to 8 dimensions
@@ -2053,7 +2053,7 @@ func (p *ForeachSubScalarParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachSubScalarListParams are the arguments of aclnnForeachSubScalarList, in C order.
+// ForeachSubScalarListParams are the arguments, in C order.
 type ForeachSubScalarListParams struct {
 	X       []*Tensor // 0 to 8 dimensions
 	Scalars []Scalar
@@ -2085,7 +2085,7 @@ func (p *ForeachSubScalarListParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachSubScalarV2Params are the arguments of aclnnForeachSubScalarV2, in C order.
+// ForeachSubScalarV2Params are the arguments, in C order.
 type ForeachSubScalarV2Params struct {
 	X      []*Tensor // 0 to 8 dimensions
 	Scalar Scalar
@@ -2116,7 +2116,7 @@ func (p *ForeachSubScalarV2Params) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachTanParams are the arguments of aclnnForeachTan, in C order.
+// ForeachTanParams are the arguments, in C order.
 type ForeachTanParams struct {
 	X   []*Tensor // 0 to 8 dimensions
 	Out []*Tensor // output, 0 to 8 dimensions
@@ -2145,7 +2145,7 @@ func (p *ForeachTanParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachTanhParams are the arguments of aclnnForeachTanh, in C order.
+// ForeachTanhParams are the arguments, in C order.
 type ForeachTanhParams struct {
 	X   []*Tensor // 0 to 8 dimensions
 	Out []*Tensor // output, 0 to 8 dimensions
@@ -2174,7 +2174,7 @@ func (p *ForeachTanhParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// ForeachZeroInplaceParams are the arguments of aclnnForeachZeroInplace, in C order.
+// ForeachZeroInplaceParams are the arguments, in C order.
 type ForeachZeroInplaceParams struct {
 	X []*Tensor // read and written, 0 to 8 dimensions
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/goascend/cann/acl"
 )
 
-// BucketizeParams are the arguments of aclnnBucketize, in C order.
+// BucketizeParams are the arguments, in C order.
 type BucketizeParams struct {
 	Self       *Tensor // 0 to 8 dimensions
 	Boundaries *Tensor // 1 dimension
@@ -42,7 +42,7 @@ func (p *BucketizeParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// CoalesceSparseParams are the arguments of aclnnCoalesceSparse, in C order.
+// CoalesceSparseParams are the arguments, in C order.
 type CoalesceSparseParams struct {
 	UniqueLen     *Tensor
 	UniqueIndices *Tensor
@@ -80,7 +80,7 @@ func (p *CoalesceSparseParams) Encode(c *Call) {
 	c.Tensor(p.NewValuesOut)
 }
 
-// EmbeddingParams are the arguments of aclnnEmbedding, in C order.
+// EmbeddingParams are the arguments, in C order.
 type EmbeddingParams struct {
 	Weight  *Tensor // 2 dimensions
 	Indices *Tensor
@@ -112,7 +112,7 @@ func (p *EmbeddingParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// EmbeddingBagParams are the arguments of aclnnEmbeddingBag, in C order.
+// EmbeddingBagParams are the arguments, in C order.
 type EmbeddingBagParams struct {
 	Weight            *Tensor // 2 dimensions
 	Indices           *Tensor // 0 to 2 dimensions
@@ -165,7 +165,7 @@ func (p *EmbeddingBagParams) Encode(c *Call) {
 	c.Tensor(p.MaxIndices)
 }
 
-// EmbeddingDenseBackwardParams are the arguments of aclnnEmbeddingDenseBackward, in C order.
+// EmbeddingDenseBackwardParams are the arguments, in C order.
 type EmbeddingDenseBackwardParams struct {
 	Grad            *Tensor
 	Indices         *Tensor
@@ -205,7 +205,7 @@ func (p *EmbeddingDenseBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// EmbeddingRenormParams are the arguments of aclnnEmbeddingRenorm, in C order.
+// EmbeddingRenormParams are the arguments, in C order.
 type EmbeddingRenormParams struct {
 	SelfRef  *Tensor // read and written, 2 dimensions
 	Indices  *Tensor // 0 to 8 dimensions
@@ -240,7 +240,7 @@ func (p *EmbeddingRenormParams) Encode(c *Call) {
 	c.Float64(p.NormType)
 }
 
-// ExpandIntoJaggedPermuteParams are the arguments of aclnnExpandIntoJaggedPermute, in C order.
+// ExpandIntoJaggedPermuteParams are the arguments, in C order.
 type ExpandIntoJaggedPermuteParams struct {
 	Permute          *Tensor
 	InputOffset      *Tensor
@@ -276,7 +276,7 @@ func (p *ExpandIntoJaggedPermuteParams) Encode(c *Call) {
 	c.Tensor(p.OutputPermuteOut)
 }
 
-// GatherParams are the arguments of aclnnGather, in C order.
+// GatherParams are the arguments, in C order.
 type GatherParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Dim   int64   // a dimension; negative ones count from the end
@@ -310,7 +310,7 @@ func (p *GatherParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// GatherNdParams are the arguments of aclnnGatherNd, in C order.
+// GatherNdParams are the arguments, in C order.
 type GatherNdParams struct {
 	Self                 *Tensor // 1 to 8 dimensions
 	Indices              *Tensor
@@ -344,7 +344,7 @@ func (p *GatherNdParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// GatherV2Params are the arguments of aclnnGatherV2, in C order.
+// GatherV2Params are the arguments, in C order.
 type GatherV2Params struct {
 	Self  *Tensor // 1 to 8 dimensions
 	Dim   int64   // a dimension; negative ones count from the end
@@ -378,7 +378,7 @@ func (p *GatherV2Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// GatherV3Params are the arguments of aclnnGatherV3, in C order.
+// GatherV3Params are the arguments, in C order.
 type GatherV3Params struct {
 	Self      *Tensor // 1 to 8 dimensions
 	Dim       int64   // a dimension; negative ones count from the end
@@ -417,7 +417,7 @@ func (p *GatherV3Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// IndexParams are the arguments of aclnnIndex, in C order.
+// IndexParams are the arguments, in C order.
 type IndexParams struct {
 	Self    *Tensor   // 1 to 8 dimensions
 	Indices []*Tensor // 1 to 8 dimensions
@@ -449,7 +449,7 @@ func (p *IndexParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// IndexAddParams are the arguments of aclnnIndexAdd, in C order.
+// IndexAddParams are the arguments, in C order.
 type IndexAddParams struct {
 	Self   *Tensor // 0 to 8 dimensions
 	Dim    int64   // a dimension; negative ones count from the end
@@ -487,7 +487,7 @@ func (p *IndexAddParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// IndexAddV2Params are the arguments of aclnnIndexAddV2, in C order.
+// IndexAddV2Params are the arguments, in C order.
 type IndexAddV2Params struct {
 	Self   *Tensor // 0 to 8 dimensions
 	Dim    int64   // a dimension; negative ones count from the end
@@ -527,7 +527,7 @@ func (p *IndexAddV2Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// IndexCopyParams are the arguments of aclnnIndexCopy, in C order.
+// IndexCopyParams are the arguments, in C order.
 type IndexCopyParams struct {
 	SelfRef *Tensor // read and written
 	Dim     int64   // a dimension; negative ones count from the end
@@ -563,7 +563,7 @@ func (p *IndexCopyParams) Encode(c *Call) {
 	c.Tensor(p.OutRef)
 }
 
-// IndexFillParams are the arguments of aclnnIndexFill, in C order.
+// IndexFillParams are the arguments, in C order.
 type IndexFillParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Dim   int64   // a dimension; negative ones count from the end
@@ -599,7 +599,7 @@ func (p *IndexFillParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// IndexFillTensorParams are the arguments of aclnnIndexFillTensor, in C order.
+// IndexFillTensorParams are the arguments, in C order.
 type IndexFillTensorParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Dim   int64   // a dimension; negative ones count from the end
@@ -635,7 +635,7 @@ func (p *IndexFillTensorParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// IndexPutImplParams are the arguments of aclnnIndexPutImpl, in C order.
+// IndexPutImplParams are the arguments, in C order.
 type IndexPutImplParams struct {
 	SelfRef    *Tensor   // read and written, 1 to 8 dimensions
 	Indices    []*Tensor // 1 to 8 dimensions
@@ -671,7 +671,7 @@ func (p *IndexPutImplParams) Encode(c *Call) {
 	c.Bool(p.Unsafe)
 }
 
-// IndexSelectParams are the arguments of aclnnIndexSelect, in C order.
+// IndexSelectParams are the arguments, in C order.
 type IndexSelectParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Dim   int64   // a dimension; negative ones count from the end
@@ -705,7 +705,7 @@ func (p *IndexSelectParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// InplaceIndexCopyParams are the arguments of aclnnInplaceIndexCopy, in C order.
+// InplaceIndexCopyParams are the arguments, in C order.
 type InplaceIndexCopyParams struct {
 	SelfRef *Tensor // read and written
 	Dim     int64   // a dimension; negative ones count from the end
@@ -739,7 +739,7 @@ func (p *InplaceIndexCopyParams) Encode(c *Call) {
 	c.Tensor(p.Source)
 }
 
-// InplaceIndexFillParams are the arguments of aclnnInplaceIndexFill, in C order.
+// InplaceIndexFillParams are the arguments, in C order.
 type InplaceIndexFillParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Dim     int64   // a dimension; negative ones count from the end
@@ -773,7 +773,7 @@ func (p *InplaceIndexFillParams) Encode(c *Call) {
 	c.Scalar(p.Value)
 }
 
-// InplaceIndexFillTensorParams are the arguments of aclnnInplaceIndexFillTensor, in C order.
+// InplaceIndexFillTensorParams are the arguments, in C order.
 type InplaceIndexFillTensorParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Dim     int64   // a dimension; negative ones count from the end
@@ -808,7 +808,7 @@ func (p *InplaceIndexFillTensorParams) Encode(c *Call) {
 	c.Scalar(p.Value)
 }
 
-// InplaceMaskedFillScalarParams are the arguments of aclnnInplaceMaskedFillScalar, in C order.
+// InplaceMaskedFillScalarParams are the arguments, in C order.
 type InplaceMaskedFillScalarParams struct {
 	SelfRef *Tensor // read and written
 	Mask    *Tensor
@@ -841,7 +841,7 @@ func (p *InplaceMaskedFillScalarParams) Encode(c *Call) {
 	c.Scalar(p.Value)
 }
 
-// InplaceMaskedFillTensorParams are the arguments of aclnnInplaceMaskedFillTensor, in C order.
+// InplaceMaskedFillTensorParams are the arguments, in C order.
 type InplaceMaskedFillTensorParams struct {
 	SelfRef *Tensor // read and written
 	Mask    *Tensor
@@ -874,7 +874,7 @@ func (p *InplaceMaskedFillTensorParams) Encode(c *Call) {
 	c.Tensor(p.Value)
 }
 
-// InplaceMaskedScatterParams are the arguments of aclnnInplaceMaskedScatter, in C order.
+// InplaceMaskedScatterParams are the arguments, in C order.
 type InplaceMaskedScatterParams struct {
 	SelfRef *Tensor // read and written
 	Mask    *Tensor
@@ -906,7 +906,7 @@ func (p *InplaceMaskedScatterParams) Encode(c *Call) {
 	c.Tensor(p.Source)
 }
 
-// InplacePutParams are the arguments of aclnnInplacePut, in C order.
+// InplacePutParams are the arguments, in C order.
 type InplacePutParams struct {
 	SelfRef    *Tensor // read and written
 	Index      *Tensor
@@ -941,7 +941,7 @@ func (p *InplacePutParams) Encode(c *Call) {
 	c.Bool(p.Accumulate)
 }
 
-// InplaceQuantScatterParams are the arguments of aclnnInplaceQuantScatter, in C order.
+// InplaceQuantScatterParams are the arguments, in C order.
 type InplaceQuantScatterParams struct {
 	SelfRef         *Tensor // read and written, 3 dimensions
 	Indices         *Tensor // 1 dimension
@@ -984,7 +984,7 @@ func (p *InplaceQuantScatterParams) Encode(c *Call) {
 	c.Int64(p.Reduction)
 }
 
-// InplaceQuantScatterV2Params are the arguments of aclnnInplaceQuantScatterV2, in C order.
+// InplaceQuantScatterV2Params are the arguments, in C order.
 type InplaceQuantScatterV2Params struct {
 	SelfRef         *Tensor // read and written, 3 to 8 dimensions
 	Indices         *Tensor // 1 or 2 dimensions
@@ -1029,7 +1029,7 @@ func (p *InplaceQuantScatterV2Params) Encode(c *Call) {
 	c.Str(p.RoundMode)
 }
 
-// InplaceScatterParams are the arguments of aclnnInplaceScatter, in C order.
+// InplaceScatterParams are the arguments, in C order.
 type InplaceScatterParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Dim     int64   // a dimension; negative ones count from the end
@@ -1066,7 +1066,7 @@ func (p *InplaceScatterParams) Encode(c *Call) {
 	c.Int64(p.Reduce)
 }
 
-// InplaceScatterReduceParams are the arguments of aclnnInplaceScatterReduce, in C order.
+// InplaceScatterReduceParams are the arguments, in C order.
 type InplaceScatterReduceParams struct {
 	SelfRef     *Tensor // read and written, 0 to 8 dimensions
 	Dim         int64   // a dimension; negative ones count from the end
@@ -1104,7 +1104,7 @@ func (p *InplaceScatterReduceParams) Encode(c *Call) {
 	c.Bool(p.IncludeSelf)
 }
 
-// InplaceScatterUpdateParams are the arguments of aclnnInplaceScatterUpdate, in C order.
+// InplaceScatterUpdateParams are the arguments, in C order.
 type InplaceScatterUpdateParams struct {
 	Data    *Tensor // read and written, 2 to 8 dimensions
 	Indices *Tensor // 0 to 2 dimensions
@@ -1139,7 +1139,7 @@ func (p *InplaceScatterUpdateParams) Encode(c *Call) {
 	c.Int64(p.Axis)
 }
 
-// InplaceScatterValueParams are the arguments of aclnnInplaceScatterValue, in C order.
+// InplaceScatterValueParams are the arguments, in C order.
 type InplaceScatterValueParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Dim     int64   // a dimension; negative ones count from the end
@@ -1175,7 +1175,7 @@ func (p *InplaceScatterValueParams) Encode(c *Call) {
 	c.Int64(p.Reduce)
 }
 
-// MaskedSelectParams are the arguments of aclnnMaskedSelect, in C order.
+// MaskedSelectParams are the arguments, in C order.
 type MaskedSelectParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Mask *Tensor // 0 to 8 dimensions
@@ -1207,7 +1207,7 @@ func (p *MaskedSelectParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// NonzeroParams are the arguments of aclnnNonzero, in C order.
+// NonzeroParams are the arguments, in C order.
 type NonzeroParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output, 2 dimensions
@@ -1237,7 +1237,7 @@ func (p *NonzeroParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// NonzeroV2Params are the arguments of aclnnNonzeroV2, in C order.
+// NonzeroV2Params are the arguments, in C order.
 type NonzeroV2Params struct {
 	Self *Tensor
 	Out  *Tensor // output
@@ -1267,7 +1267,7 @@ func (p *NonzeroV2Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// OneHotParams are the arguments of aclnnOneHot, in C order.
+// OneHotParams are the arguments, in C order.
 type OneHotParams struct {
 	Self       *Tensor // 1 to 7 dimensions
 	NumClasses int32
@@ -1306,7 +1306,7 @@ func (p *OneHotParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// RepeatInterleaveParams are the arguments of aclnnRepeatInterleave, in C order.
+// RepeatInterleaveParams are the arguments, in C order.
 type RepeatInterleaveParams struct {
 	Self       *Tensor // 0 to 8 dimensions
 	Repeats    *Tensor // 0 to 1 dimensions
@@ -1340,7 +1340,7 @@ func (p *RepeatInterleaveParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// RepeatInterleaveGradParams are the arguments of aclnnRepeatInterleaveGrad, in C order.
+// RepeatInterleaveGradParams are the arguments, in C order.
 type RepeatInterleaveGradParams struct {
 	YGrad   *Tensor // 0 to 8 dimensions
 	Repeats *Tensor
@@ -1374,7 +1374,7 @@ func (p *RepeatInterleaveGradParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// RepeatInterleaveIntParams are the arguments of aclnnRepeatInterleaveInt, in C order.
+// RepeatInterleaveIntParams are the arguments, in C order.
 type RepeatInterleaveIntParams struct {
 	Self       *Tensor // 0 to 8 dimensions
 	Repeats    int64
@@ -1408,7 +1408,7 @@ func (p *RepeatInterleaveIntParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// RepeatInterleaveIntWithDimParams are the arguments of aclnnRepeatInterleaveIntWithDim, in C order.
+// RepeatInterleaveIntWithDimParams are the arguments, in C order.
 type RepeatInterleaveIntWithDimParams struct {
 	Self       *Tensor // 1 to 8 dimensions
 	Repeats    int64
@@ -1445,7 +1445,7 @@ func (p *RepeatInterleaveIntWithDimParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// RepeatInterleaveTensorParams are the arguments of aclnnRepeatInterleaveTensor, in C order.
+// RepeatInterleaveTensorParams are the arguments, in C order.
 type RepeatInterleaveTensorParams struct {
 	Repeats    *Tensor // 1 dimension
 	OutputSize int64
@@ -1478,7 +1478,7 @@ func (p *RepeatInterleaveTensorParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// RepeatInterleaveWithDimParams are the arguments of aclnnRepeatInterleaveWithDim, in C order.
+// RepeatInterleaveWithDimParams are the arguments, in C order.
 type RepeatInterleaveWithDimParams struct {
 	Self       *Tensor // 1 to 8 dimensions
 	Repeats    *Tensor // 0 to 1 dimensions
@@ -1515,7 +1515,7 @@ func (p *RepeatInterleaveWithDimParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SWhereParams are the arguments of aclnnSWhere, in C order.
+// SWhereParams are the arguments, in C order.
 type SWhereParams struct {
 	Condition *Tensor
 	Self      *Tensor
@@ -1549,7 +1549,7 @@ func (p *SWhereParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ScatterParams are the arguments of aclnnScatter, in C order.
+// ScatterParams are the arguments, in C order.
 type ScatterParams struct {
 	Self   *Tensor // 0 to 8 dimensions
 	Dim    int64   // a dimension; negative ones count from the end
@@ -1589,7 +1589,7 @@ func (p *ScatterParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ScatterAddParams are the arguments of aclnnScatterAdd, in C order.
+// ScatterAddParams are the arguments, in C order.
 type ScatterAddParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Dim   int64   // a dimension; negative ones count from the end
@@ -1625,7 +1625,7 @@ func (p *ScatterAddParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ScatterListParams are the arguments of aclnnScatterList, in C order.
+// ScatterListParams are the arguments, in C order.
 type ScatterListParams struct {
 	VarRef         []*Tensor // read and written, 0 to 8 dimensions
 	Indice         *Tensor   // 0 to 8 dimensions
@@ -1665,7 +1665,7 @@ func (p *ScatterListParams) Encode(c *Call) {
 	c.Int64(p.Axis)
 }
 
-// ScatterNdParams are the arguments of aclnnScatterNd, in C order.
+// ScatterNdParams are the arguments, in C order.
 type ScatterNdParams struct {
 	Data    *Tensor // 1 to 8 dimensions
 	Indices *Tensor // 1 to 8 dimensions
@@ -1700,7 +1700,7 @@ func (p *ScatterNdParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ScatterNdUpdateParams are the arguments of aclnnScatterNdUpdate, in C order.
+// ScatterNdUpdateParams are the arguments, in C order.
 type ScatterNdUpdateParams struct {
 	VarRef  *Tensor // read and written, 1 to 8 dimensions
 	Indices *Tensor
@@ -1732,7 +1732,7 @@ func (p *ScatterNdUpdateParams) Encode(c *Call) {
 	c.Tensor(p.Updates)
 }
 
-// ScatterReduceParams are the arguments of aclnnScatterReduce, in C order.
+// ScatterReduceParams are the arguments, in C order.
 type ScatterReduceParams struct {
 	Self        *Tensor // 0 to 8 dimensions
 	Dim         int64   // a dimension; negative ones count from the end
@@ -1773,7 +1773,7 @@ func (p *ScatterReduceParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ScatterValueParams are the arguments of aclnnScatterValue, in C order.
+// ScatterValueParams are the arguments, in C order.
 type ScatterValueParams struct {
 	Self   *Tensor // 0 to 8 dimensions
 	Dim    int64   // a dimension; negative ones count from the end
@@ -1812,7 +1812,7 @@ func (p *ScatterValueParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SearchSortedParams are the arguments of aclnnSearchSorted, in C order.
+// SearchSortedParams are the arguments, in C order.
 type SearchSortedParams struct {
 	SortedSequence *Tensor // 0 to 8 dimensions
 	Self           *Tensor // 0 to 8 dimensions
@@ -1850,7 +1850,7 @@ func (p *SearchSortedParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SearchSortedsParams are the arguments of aclnnSearchSorteds, in C order.
+// SearchSortedsParams are the arguments, in C order.
 type SearchSortedsParams struct {
 	SortedSequence *Tensor // 1 dimension
 	Self           Scalar
@@ -1888,7 +1888,7 @@ func (p *SearchSortedsParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// TakeParams are the arguments of aclnnTake, in C order.
+// TakeParams are the arguments, in C order.
 type TakeParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Index *Tensor // 0 to 8 dimensions
@@ -1920,7 +1920,7 @@ func (p *TakeParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// TfScatterAddParams are the arguments of aclnnTfScatterAdd, in C order.
+// TfScatterAddParams are the arguments, in C order.
 type TfScatterAddParams struct {
 	VarRef  *Tensor // read and written, 1 to 8 dimensions
 	Indices *Tensor // 1 to 8 dimensions

@@ -6,7 +6,7 @@ import (
 	"github.com/goascend/cann/acl"
 )
 
-// ArangeParams are the arguments of aclnnArange, in C order.
+// ArangeParams are the arguments, in C order.
 type ArangeParams struct {
 	Start Scalar
 	End   Scalar
@@ -40,7 +40,7 @@ func (p *ArangeParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// CastParams are the arguments of aclnnCast, in C order.
+// CastParams are the arguments, in C order.
 type CastParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Dtype DType
@@ -73,7 +73,7 @@ func (p *CastParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// CatParams are the arguments of aclnnCat, in C order.
+// CatParams are the arguments, in C order.
 type CatParams struct {
 	Tensors []*Tensor // 1 to 8 dimensions
 	Dim     int64     // a dimension; negative ones count from the end
@@ -105,7 +105,7 @@ func (p *CatParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ChannelShuffleParams are the arguments of aclnnChannelShuffle, in C order.
+// ChannelShuffleParams are the arguments, in C order.
 type ChannelShuffleParams struct {
 	Self   *Tensor // 3 to 7 dimensions
 	Groups int64
@@ -137,7 +137,7 @@ func (p *ChannelShuffleParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ChunkCatParams are the arguments of aclnnChunkCat, in C order.
+// ChunkCatParams are the arguments, in C order.
 type ChunkCatParams struct {
 	Tensors   []*Tensor // 1 to 8 dimensions
 	Dim       int64     // a dimension; negative ones count from the end
@@ -172,7 +172,7 @@ func (p *ChunkCatParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// CircularPad2dParams are the arguments of aclnnCircularPad2d, in C order.
+// CircularPad2dParams are the arguments, in C order.
 type CircularPad2dParams struct {
 	Self    *Tensor // 3 to 4 dimensions
 	Padding []int64
@@ -204,7 +204,7 @@ func (p *CircularPad2dParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// CircularPad2dBackwardParams are the arguments of aclnnCircularPad2dBackward, in C order.
+// CircularPad2dBackwardParams are the arguments, in C order.
 type CircularPad2dBackwardParams struct {
 	GradOutput *Tensor // dimensions as Self
 	Self       *Tensor // 3 to 4 dimensions
@@ -239,7 +239,7 @@ func (p *CircularPad2dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// CircularPad3dParams are the arguments of aclnnCircularPad3d, in C order.
+// CircularPad3dParams are the arguments, in C order.
 type CircularPad3dParams struct {
 	Self    *Tensor // 4 to 5 dimensions
 	Padding []int64
@@ -271,7 +271,7 @@ func (p *CircularPad3dParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// CircularPad3dBackwardParams are the arguments of aclnnCircularPad3dBackward, in C order.
+// CircularPad3dBackwardParams are the arguments, in C order.
 type CircularPad3dBackwardParams struct {
 	GradOutput *Tensor // dimensions as Self
 	Self       *Tensor // 4 to 5 dimensions
@@ -306,7 +306,7 @@ func (p *CircularPad3dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// ConfusionTransposeParams are the arguments of aclnnConfusionTranspose, in C order.
+// ConfusionTransposeParams are the arguments, in C order.
 type ConfusionTransposeParams struct {
 	X              *Tensor // 1 to 8 dimensions
 	Perm           []int64
@@ -342,7 +342,7 @@ func (p *ConfusionTransposeParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ConstantPadNdParams are the arguments of aclnnConstantPadNd, in C order.
+// ConstantPadNdParams are the arguments, in C order.
 type ConstantPadNdParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Pad   []int64
@@ -377,7 +377,7 @@ func (p *ConstantPadNdParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// DataFormatDimMapParams are the arguments of aclnnDataFormatDimMap, in C order.
+// DataFormatDimMapParams are the arguments, in C order.
 type DataFormatDimMapParams struct {
 	X         *Tensor
 	SrcFormat string
@@ -409,7 +409,7 @@ func (p *DataFormatDimMapParams) Encode(c *Call) {
 	c.Tensor(p.Y)
 }
 
-// DiagParams are the arguments of aclnnDiag, in C order.
+// DiagParams are the arguments, in C order.
 type DiagParams struct {
 	Self     *Tensor // 1 or 2 dimensions
 	Diagonal int64   // 0 main diagonal, > 0 above it, < 0 below it
@@ -441,7 +441,7 @@ func (p *DiagParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// DiagFlatParams are the arguments of aclnnDiagFlat, in C order.
+// DiagFlatParams are the arguments, in C order.
 type DiagFlatParams struct {
 	Self     *Tensor // 1 to 8 dimensions
 	Diagonal int64   // 0 main diagonal, > 0 above it, < 0 below it
@@ -473,7 +473,7 @@ func (p *DiagFlatParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ExpandParams are the arguments of aclnnExpand, in C order.
+// ExpandParams are the arguments, in C order.
 type ExpandParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Size []int64
@@ -505,7 +505,7 @@ func (p *ExpandParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// EyeParams are the arguments of aclnnEye, in C order.
+// EyeParams are the arguments, in C order.
 type EyeParams struct {
 	N   int64
 	M   int64
@@ -537,7 +537,7 @@ func (p *EyeParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// FlattenParams are the arguments of aclnnFlatten, in C order.
+// FlattenParams are the arguments, in C order.
 type FlattenParams struct {
 	Self *Tensor // 2 to 8 dimensions
 	Axis int64
@@ -569,7 +569,7 @@ func (p *FlattenParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// FlipParams are the arguments of aclnnFlip, in C order.
+// FlipParams are the arguments, in C order.
 type FlipParams struct {
 	Self *Tensor // 1 to 8 dimensions
 	Dims []int64
@@ -601,7 +601,7 @@ func (p *FlipParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// HansDecodeParams are the arguments of aclnnHansDecode, in C order.
+// HansDecodeParams are the arguments, in C order.
 type HansDecodeParams struct {
 	Mantissa *Tensor
 	Fixed    *Tensor
@@ -641,7 +641,7 @@ func (p *HansDecodeParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// HansEncodeParams are the arguments of aclnnHansEncode, in C order.
+// HansEncodeParams are the arguments, in C order.
 type HansEncodeParams struct {
 	InputTensor *Tensor
 	PdfRef      *Tensor // read and written
@@ -682,7 +682,7 @@ func (p *HansEncodeParams) Encode(c *Call) {
 	c.Tensor(p.VarOut)
 }
 
-// InplaceCopyParams are the arguments of aclnnInplaceCopy, in C order.
+// InplaceCopyParams are the arguments, in C order.
 type InplaceCopyParams struct {
 	SelfRef *Tensor // read and written, 1 to 8 dimensions
 	Src     *Tensor // 1 to 8 dimensions
@@ -712,7 +712,7 @@ func (p *InplaceCopyParams) Encode(c *Call) {
 	c.Tensor(p.Src)
 }
 
-// InplaceFillDiagonalParams are the arguments of aclnnInplaceFillDiagonal, in C order.
+// InplaceFillDiagonalParams are the arguments, in C order.
 type InplaceFillDiagonalParams struct {
 	SelfRef   *Tensor // read and written, 1 or 2 dimensions
 	FillValue Scalar
@@ -745,7 +745,7 @@ func (p *InplaceFillDiagonalParams) Encode(c *Call) {
 	c.Bool(p.Wrap)
 }
 
-// InplaceFillScalarParams are the arguments of aclnnInplaceFillScalar, in C order.
+// InplaceFillScalarParams are the arguments, in C order.
 type InplaceFillScalarParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Value   Scalar
@@ -775,7 +775,7 @@ func (p *InplaceFillScalarParams) Encode(c *Call) {
 	c.Scalar(p.Value)
 }
 
-// InplaceFillTensorParams are the arguments of aclnnInplaceFillTensor, in C order.
+// InplaceFillTensorParams are the arguments, in C order.
 type InplaceFillTensorParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Value   *Tensor
@@ -806,7 +806,7 @@ func (p *InplaceFillTensorParams) Encode(c *Call) {
 	c.Tensor(p.Value)
 }
 
-// InplaceOneParams are the arguments of aclnnInplaceOne, in C order.
+// InplaceOneParams are the arguments, in C order.
 type InplaceOneParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 }
@@ -834,7 +834,7 @@ func (p *InplaceOneParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
 
-// InplaceTrilParams are the arguments of aclnnInplaceTril, in C order.
+// InplaceTrilParams are the arguments, in C order.
 type InplaceTrilParams struct {
 	SelfRef  *Tensor // read and written, 2 to 8 dimensions
 	Diagonal int64   // 0 main diagonal, > 0 above it, < 0 below it
@@ -864,7 +864,7 @@ func (p *InplaceTrilParams) Encode(c *Call) {
 	c.Int64(p.Diagonal)
 }
 
-// InplaceTriuParams are the arguments of aclnnInplaceTriu, in C order.
+// InplaceTriuParams are the arguments, in C order.
 type InplaceTriuParams struct {
 	SelfRef  *Tensor // read and written, 2 to 8 dimensions
 	Diagonal int64   // 0 main diagonal, > 0 above it, < 0 below it
@@ -894,7 +894,7 @@ func (p *InplaceTriuParams) Encode(c *Call) {
 	c.Int64(p.Diagonal)
 }
 
-// InplaceZeroParams are the arguments of aclnnInplaceZero, in C order.
+// InplaceZeroParams are the arguments, in C order.
 type InplaceZeroParams struct {
 	SelfRef *Tensor // read and written
 }
@@ -922,7 +922,7 @@ func (p *InplaceZeroParams) Encode(c *Call) {
 	c.Tensor(p.SelfRef)
 }
 
-// LinspaceParams are the arguments of aclnnLinspace, in C order.
+// LinspaceParams are the arguments, in C order.
 type LinspaceParams struct {
 	Start Scalar
 	End   Scalar
@@ -956,7 +956,7 @@ func (p *LinspaceParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// LogSpaceParams are the arguments of aclnnLogSpace, in C order.
+// LogSpaceParams are the arguments, in C order.
 type LogSpaceParams struct {
 	Start  Scalar
 	End    Scalar
@@ -991,7 +991,7 @@ func (p *LogSpaceParams) Encode(c *Call) {
 	c.Tensor(p.Result)
 }
 
-// NpuFormatCastParams are the arguments of aclnnNpuFormatCast, in C order.
+// NpuFormatCastParams are the arguments, in C order.
 type NpuFormatCastParams struct {
 	SrcTensor *Tensor // 2 to 6 dimensions
 	DstTensor *Tensor // output, 4 to 8 dimensions
@@ -1021,7 +1021,7 @@ func (p *NpuFormatCastParams) Encode(c *Call) {
 	c.Tensor(p.DstTensor)
 }
 
-// PermuteParams are the arguments of aclnnPermute, in C order.
+// PermuteParams are the arguments, in C order.
 type PermuteParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Dims []int64
@@ -1054,7 +1054,7 @@ func (p *PermuteParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// RangeParams are the arguments of aclnnRange, in C order.
+// RangeParams are the arguments, in C order.
 type RangeParams struct {
 	Start Scalar
 	End   Scalar
@@ -1088,7 +1088,7 @@ func (p *RangeParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ReflectionPad1dParams are the arguments of aclnnReflectionPad1d, in C order.
+// ReflectionPad1dParams are the arguments, in C order.
 type ReflectionPad1dParams struct {
 	Self    *Tensor // 2 to 3 dimensions
 	Padding []int64
@@ -1120,7 +1120,7 @@ func (p *ReflectionPad1dParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ReflectionPad1dBackwardParams are the arguments of aclnnReflectionPad1dBackward, in C order.
+// ReflectionPad1dBackwardParams are the arguments, in C order.
 type ReflectionPad1dBackwardParams struct {
 	GradOutput *Tensor // dimensions as Self
 	Self       *Tensor // 2 to 3 dimensions
@@ -1155,7 +1155,7 @@ func (p *ReflectionPad1dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// ReflectionPad2dParams are the arguments of aclnnReflectionPad2d, in C order.
+// ReflectionPad2dParams are the arguments, in C order.
 type ReflectionPad2dParams struct {
 	Self    *Tensor // 3 to 4 dimensions
 	Padding []int64
@@ -1188,7 +1188,7 @@ func (p *ReflectionPad2dParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ReflectionPad2dBackwardParams are the arguments of aclnnReflectionPad2dBackward, in C order.
+// ReflectionPad2dBackwardParams are the arguments, in C order.
 type ReflectionPad2dBackwardParams struct {
 	GradOutput *Tensor // dimensions as Self
 	Self       *Tensor // 3 to 4 dimensions
@@ -1223,7 +1223,7 @@ func (p *ReflectionPad2dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// ReflectionPad3dParams are the arguments of aclnnReflectionPad3d, in C order.
+// ReflectionPad3dParams are the arguments, in C order.
 type ReflectionPad3dParams struct {
 	Self    *Tensor // 4 to 5 dimensions
 	Padding []int64
@@ -1256,7 +1256,7 @@ func (p *ReflectionPad3dParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ReflectionPad3dBackwardParams are the arguments of aclnnReflectionPad3dBackward, in C order.
+// ReflectionPad3dBackwardParams are the arguments, in C order.
 type ReflectionPad3dBackwardParams struct {
 	GradOutput *Tensor // dimensions as Self
 	Self       *Tensor // 4 or 5 dimensions
@@ -1291,7 +1291,7 @@ func (p *ReflectionPad3dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// RepeatParams are the arguments of aclnnRepeat, in C order.
+// RepeatParams are the arguments, in C order.
 type RepeatParams struct {
 	Self    *Tensor // 0 to 8 dimensions
 	Repeats []int64
@@ -1323,7 +1323,7 @@ func (p *RepeatParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ReplicationPad1dParams are the arguments of aclnnReplicationPad1d, in C order.
+// ReplicationPad1dParams are the arguments, in C order.
 type ReplicationPad1dParams struct {
 	Self    *Tensor // 2 to 3 dimensions
 	Padding []int64
@@ -1355,7 +1355,7 @@ func (p *ReplicationPad1dParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ReplicationPad1dBackwardParams are the arguments of aclnnReplicationPad1dBackward, in C order.
+// ReplicationPad1dBackwardParams are the arguments, in C order.
 type ReplicationPad1dBackwardParams struct {
 	GradOutput *Tensor // dimensions as Self
 	Self       *Tensor // 2 to 3 dimensions
@@ -1390,7 +1390,7 @@ func (p *ReplicationPad1dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// ReplicationPad2dParams are the arguments of aclnnReplicationPad2d, in C order.
+// ReplicationPad2dParams are the arguments, in C order.
 type ReplicationPad2dParams struct {
 	Self    *Tensor // 3 to 4 dimensions
 	Padding []int64
@@ -1422,7 +1422,7 @@ func (p *ReplicationPad2dParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ReplicationPad2dBackwardParams are the arguments of aclnnReplicationPad2dBackward, in C order.
+// ReplicationPad2dBackwardParams are the arguments, in C order.
 type ReplicationPad2dBackwardParams struct {
 	GradOutput *Tensor // dimensions as Self
 	Self       *Tensor // 3 to 4 dimensions
@@ -1457,7 +1457,7 @@ func (p *ReplicationPad2dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// ReplicationPad3dParams are the arguments of aclnnReplicationPad3d, in C order.
+// ReplicationPad3dParams are the arguments, in C order.
 type ReplicationPad3dParams struct {
 	Self    *Tensor // 4 to 5 dimensions
 	Padding []int64
@@ -1489,7 +1489,7 @@ func (p *ReplicationPad3dParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ReplicationPad3dBackwardParams are the arguments of aclnnReplicationPad3dBackward, in C order.
+// ReplicationPad3dBackwardParams are the arguments, in C order.
 type ReplicationPad3dBackwardParams struct {
 	GradOutput *Tensor // dimensions as Self
 	Self       *Tensor // 4 to 5 dimensions
@@ -1524,7 +1524,7 @@ func (p *ReplicationPad3dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// RollParams are the arguments of aclnnRoll, in C order.
+// RollParams are the arguments, in C order.
 type RollParams struct {
 	X      *Tensor // 0 to 8 dimensions
 	Shifts []int64
@@ -1558,7 +1558,7 @@ func (p *RollParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SignBitsPackParams are the arguments of aclnnSignBitsPack, in C order.
+// SignBitsPackParams are the arguments, in C order.
 type SignBitsPackParams struct {
 	Self *Tensor
 	Size int64
@@ -1590,7 +1590,7 @@ func (p *SignBitsPackParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SignBitsUnpackParams are the arguments of aclnnSignBitsUnpack, in C order.
+// SignBitsUnpackParams are the arguments, in C order.
 type SignBitsUnpackParams struct {
 	Self  *Tensor // 1 dimension
 	Size  int64
@@ -1623,7 +1623,7 @@ func (p *SignBitsUnpackParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SliceParams are the arguments of aclnnSlice, in C order.
+// SliceParams are the arguments, in C order.
 type SliceParams struct {
 	Self  *Tensor // 1 to 8 dimensions
 	Dim   int64   // a dimension; negative ones count from the end
@@ -1661,7 +1661,7 @@ func (p *SliceParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SliceNzParams are the arguments of aclnnSliceNz, in C order.
+// SliceNzParams are the arguments, in C order.
 type SliceNzParams struct {
 	Self  *Tensor
 	Dim   int64 // a dimension; negative ones count from the end
@@ -1695,7 +1695,7 @@ func (p *SliceNzParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SliceV2Params are the arguments of aclnnSliceV2, in C order.
+// SliceV2Params are the arguments, in C order.
 type SliceV2Params struct {
 	Self   *Tensor // 1 to 8 dimensions
 	Starts []int64
@@ -1733,7 +1733,7 @@ func (p *SliceV2Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SplitTensorParams are the arguments of aclnnSplitTensor, in C order.
+// SplitTensorParams are the arguments, in C order.
 type SplitTensorParams struct {
 	Self          *Tensor // 1 to 8 dimensions
 	SplitSections uint64
@@ -1767,7 +1767,7 @@ func (p *SplitTensorParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// SplitWithSizeParams are the arguments of aclnnSplitWithSize, in C order.
+// SplitWithSizeParams are the arguments, in C order.
 type SplitWithSizeParams struct {
 	Self      *Tensor
 	SplitSize []int64
@@ -1801,7 +1801,7 @@ func (p *SplitWithSizeParams) Encode(c *Call) {
 	c.Tensors(p.Out)
 }
 
-// StackParams are the arguments of aclnnStack, in C order.
+// StackParams are the arguments, in C order.
 type StackParams struct {
 	Tensors []*Tensor // 1 to 7 dimensions
 	Dim     int64     // a dimension; negative ones count from the end
@@ -1833,7 +1833,7 @@ func (p *StackParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// StridedSliceParams are the arguments of aclnnStridedSlice, in C order.
+// StridedSliceParams are the arguments, in C order.
 type StridedSliceParams struct {
 	Self           *Tensor // 0 to 8 dimensions
 	Begin          []int64
@@ -1880,7 +1880,7 @@ func (p *StridedSliceParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// StridedSliceAssignV2Params are the arguments of aclnnStridedSliceAssignV2, in C order.
+// StridedSliceAssignV2Params are the arguments, in C order.
 type StridedSliceAssignV2Params struct {
 	VarRef       *Tensor // read and written, 1 to 8 dimensions
 	InputValue   *Tensor
@@ -1919,7 +1919,7 @@ func (p *StridedSliceAssignV2Params) Encode(c *Call) {
 	c.Ints(p.AxesOptional)
 }
 
-// TransMatmulWeightParams are the arguments of aclnnTransMatmulWeight, in C order.
+// TransMatmulWeightParams are the arguments, in C order.
 type TransMatmulWeightParams struct {
 	MmWeightRef *Tensor // read and written, 2 to 6 dimensions
 }
@@ -1947,7 +1947,7 @@ func (p *TransMatmulWeightParams) Encode(c *Call) {
 	c.Tensor(p.MmWeightRef)
 }
 
-// TrilParams are the arguments of aclnnTril, in C order.
+// TrilParams are the arguments, in C order.
 type TrilParams struct {
 	Self     *Tensor // 2 to 8 dimensions
 	Diagonal int64   // 0 main diagonal, > 0 above it, < 0 below it
@@ -1979,7 +1979,7 @@ func (p *TrilParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// TriuParams are the arguments of aclnnTriu, in C order.
+// TriuParams are the arguments, in C order.
 type TriuParams struct {
 	Self     *Tensor
 	Diagonal int64   // 0 main diagonal, > 0 above it, < 0 below it
@@ -2011,7 +2011,7 @@ func (p *TriuParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// UnfoldGradParams are the arguments of aclnnUnfoldGrad, in C order.
+// UnfoldGradParams are the arguments, in C order.
 type UnfoldGradParams struct {
 	GradOut    *Tensor // 1 to 8 dimensions
 	InputSizes []int64
@@ -2049,7 +2049,7 @@ func (p *UnfoldGradParams) Encode(c *Call) {
 	c.Tensor(p.GradIn)
 }
 
-// ViewCopyParams are the arguments of aclnnViewCopy, in C order.
+// ViewCopyParams are the arguments, in C order.
 type ViewCopyParams struct {
 	Dst              *Tensor
 	DstSize          *Tensor

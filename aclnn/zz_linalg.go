@@ -6,7 +6,7 @@ import (
 	"github.com/goascend/cann/acl"
 )
 
-// CdistParams are the arguments of aclnnCdist, in C order.
+// CdistParams are the arguments, in C order.
 type CdistParams struct {
 	X1          *Tensor // 2 to 8 dimensions
 	X2          *Tensor // 2 to 8 dimensions
@@ -42,7 +42,7 @@ func (p *CdistParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// CdistBackwardParams are the arguments of aclnnCdistBackward, in C order.
+// CdistBackwardParams are the arguments, in C order.
 type CdistBackwardParams struct {
 	Grad  *Tensor // 2 to 7 dimensions
 	X1    *Tensor
@@ -79,7 +79,7 @@ func (p *CdistBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ChamferDistanceBackwardParams are the arguments of aclnnChamferDistanceBackward, in C order.
+// ChamferDistanceBackwardParams are the arguments, in C order.
 type ChamferDistanceBackwardParams struct {
 	Xyz1      *Tensor // 3 dimensions
 	Xyz2      *Tensor // 3 dimensions
@@ -123,7 +123,7 @@ func (p *ChamferDistanceBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradXyz2)
 }
 
-// InverseParams are the arguments of aclnnInverse, in C order.
+// InverseParams are the arguments, in C order.
 type InverseParams struct {
 	Self *Tensor // 2 to 8 dimensions
 	Out  *Tensor // output, 2 to 8 dimensions
@@ -152,7 +152,7 @@ func (p *InverseParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// LinalgCholeskyParams are the arguments of aclnnLinalgCholesky, in C order.
+// LinalgCholeskyParams are the arguments, in C order.
 type LinalgCholeskyParams struct {
 	Self  *Tensor // 2 to 8 dimensions
 	Upper bool
@@ -183,7 +183,7 @@ func (p *LinalgCholeskyParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// LinalgCrossParams are the arguments of aclnnLinalgCross, in C order.
+// LinalgCrossParams are the arguments, in C order.
 type LinalgCrossParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Other *Tensor // 0 to 8 dimensions
@@ -217,7 +217,7 @@ func (p *LinalgCrossParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// LinalgQrParams are the arguments of aclnnLinalgQr, in C order.
+// LinalgQrParams are the arguments, in C order.
 type LinalgQrParams struct {
 	Self *Tensor // 2 to 8 dimensions
 	Mode int64   // QrReduced, QrComplete or QrOnlyR
@@ -251,7 +251,7 @@ func (p *LinalgQrParams) Encode(c *Call) {
 	c.Tensor(p.R)
 }
 
-// LogdetParams are the arguments of aclnnLogdet, in C order.
+// LogdetParams are the arguments, in C order.
 type LogdetParams struct {
 	Self *Tensor // 2 to 8 dimensions
 	Out  *Tensor // output
@@ -281,7 +281,7 @@ func (p *LogdetParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// PdistParams are the arguments of aclnnPdist, in C order.
+// PdistParams are the arguments, in C order.
 type PdistParams struct {
 	Self *Tensor // 2 dimensions
 	P    float32
@@ -312,7 +312,7 @@ func (p *PdistParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// PdistForwardParams are the arguments of aclnnPdistForward, in C order.
+// PdistForwardParams are the arguments, in C order.
 type PdistForwardParams struct {
 	Self    *Tensor // 2 dimensions
 	PScalar Scalar
@@ -343,7 +343,7 @@ func (p *PdistForwardParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// QrParams are the arguments of aclnnQr, in C order.
+// QrParams are the arguments, in C order.
 type QrParams struct {
 	Self *Tensor // 2 to 8 dimensions
 	Some bool
@@ -377,7 +377,7 @@ func (p *QrParams) Encode(c *Call) {
 	c.Tensor(p.R)
 }
 
-// Rfft1DParams are the arguments of aclRfft1D, in C order.
+// Rfft1DParams are the arguments, in C order.
 type Rfft1DParams struct {
 	Self *Tensor
 	N    int64
@@ -413,7 +413,7 @@ func (p *Rfft1DParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SlogdetParams are the arguments of aclnnSlogdet, in C order.
+// SlogdetParams are the arguments, in C order.
 type SlogdetParams struct {
 	Self    *Tensor
 	SignOut *Tensor // output
@@ -446,7 +446,7 @@ func (p *SlogdetParams) Encode(c *Call) {
 	c.Tensor(p.LogOut)
 }
 
-// StftParams are the arguments of aclStft, in C order.
+// StftParams are the arguments, in C order.
 type StftParams struct {
 	Self           *Tensor // 1 to 2 dimensions
 	WindowOptional *Tensor // optional, 1 dimension
@@ -490,7 +490,7 @@ func (p *StftParams) Encode(c *Call) {
 	c.Bool(p.ReturnComplex)
 }
 
-// SvdParams are the arguments of aclnnSvd, in C order.
+// SvdParams are the arguments, in C order.
 type SvdParams struct {
 	Input        *Tensor // 2 to 8 dimensions
 	FullMatrices bool
@@ -528,7 +528,7 @@ func (p *SvdParams) Encode(c *Call) {
 	c.Tensor(p.V)
 }
 
-// TraceParams are the arguments of aclnnTrace, in C order.
+// TraceParams are the arguments, in C order.
 type TraceParams struct {
 	Self *Tensor // 2 dimensions
 	Out  *Tensor // output
@@ -559,7 +559,7 @@ func (p *TraceParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// TriangularSolveParams are the arguments of aclnnTriangularSolve, in C order.
+// TriangularSolveParams are the arguments, in C order.
 type TriangularSolveParams struct {
 	Self          *Tensor // 2 to 8 dimensions
 	A             *Tensor // 2 to 8 dimensions

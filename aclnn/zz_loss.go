@@ -6,7 +6,7 @@ import (
 	"github.com/goascend/cann/acl"
 )
 
-// BinaryCrossEntropyParams are the arguments of aclnnBinaryCrossEntropy, in C order.
+// BinaryCrossEntropyParams are the arguments, in C order.
 type BinaryCrossEntropyParams struct {
 	Self      *Tensor
 	Target    *Tensor
@@ -42,7 +42,7 @@ func (p *BinaryCrossEntropyParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// BinaryCrossEntropyBackwardParams are the arguments of aclnnBinaryCrossEntropyBackward, in C order.
+// BinaryCrossEntropyBackwardParams are the arguments, in C order.
 type BinaryCrossEntropyBackwardParams struct {
 	GradOutput     *Tensor // 0 to 8 dimensions
 	Self           *Tensor // 0 to 8 dimensions
@@ -81,7 +81,7 @@ func (p *BinaryCrossEntropyBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// BinaryCrossEntropyWithLogitsParams are the arguments of aclnnBinaryCrossEntropyWithLogits, in C order.
+// BinaryCrossEntropyWithLogitsParams are the arguments, in C order.
 type BinaryCrossEntropyWithLogitsParams struct {
 	Self              *Tensor // 1 to 8 dimensions
 	Target            *Tensor // dimensions as Self
@@ -122,7 +122,7 @@ func (p *BinaryCrossEntropyWithLogitsParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// BinaryCrossEntropyWithLogitsBackwardParams are the arguments of aclnnBinaryCrossEntropyWithLogitsBackward, in C order.
+// BinaryCrossEntropyWithLogitsBackwardParams are the arguments, in C order.
 type BinaryCrossEntropyWithLogitsBackwardParams struct {
 	GradOutput        *Tensor
 	Self              *Tensor // 1 to 8 dimensions
@@ -165,7 +165,7 @@ func (p *BinaryCrossEntropyWithLogitsBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// BinaryCrossEntropyWithLogitsTargetBackwardParams are the arguments of aclnnBinaryCrossEntropyWithLogitsTargetBackward, in C order.
+// BinaryCrossEntropyWithLogitsTargetBackwardParams are the arguments, in C order.
 type BinaryCrossEntropyWithLogitsTargetBackwardParams struct {
 	GradOutput        *Tensor // 1 to 8 dimensions
 	Self              *Tensor // 1 to 8 dimensions
@@ -209,7 +209,7 @@ func (p *BinaryCrossEntropyWithLogitsTargetBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradTarget)
 }
 
-// CrossEntropyLossParams are the arguments of aclnnCrossEntropyLoss, in C order.
+// CrossEntropyLossParams are the arguments, in C order.
 type CrossEntropyLossParams struct {
 	Input                  *Tensor
 	Target                 *Tensor
@@ -261,7 +261,7 @@ func (p *CrossEntropyLossParams) Encode(c *Call) {
 	c.Tensor(p.LseForZlossOut)
 }
 
-// CrossEntropyLossGradParams are the arguments of aclnnCrossEntropyLossGrad, in C order.
+// CrossEntropyLossGradParams are the arguments, in C order.
 type CrossEntropyLossGradParams struct {
 	GradLoss               *Tensor
 	LogProb                *Tensor
@@ -310,7 +310,7 @@ func (p *CrossEntropyLossGradParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// CtcLossParams are the arguments of aclnnCtcLoss, in C order.
+// CtcLossParams are the arguments, in C order.
 type CtcLossParams struct {
 	LogProbs            *Tensor
 	Targets             *Tensor
@@ -354,7 +354,7 @@ func (p *CtcLossParams) Encode(c *Call) {
 	c.Tensor(p.LogAlphaOut)
 }
 
-// CtcLossBackwardParams are the arguments of aclnnCtcLossBackward, in C order.
+// CtcLossBackwardParams are the arguments, in C order.
 type CtcLossBackwardParams struct {
 	GradOut          *Tensor // (N)
 	LogProbs         *Tensor
@@ -401,7 +401,7 @@ func (p *CtcLossBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// FusedCrossEntropyLossWithMaxSumParams are the arguments of aclnnFusedCrossEntropyLossWithMaxSum, in C order.
+// FusedCrossEntropyLossWithMaxSumParams are the arguments, in C order.
 type FusedCrossEntropyLossWithMaxSumParams struct {
 	LogitsMax                   *Tensor // 1 dimension
 	SumExpLogits                *Tensor // 1 dimension
@@ -448,7 +448,7 @@ func (p *FusedCrossEntropyLossWithMaxSumParams) Encode(c *Call) {
 	c.Tensor(p.SoftMaxOutOptional)
 }
 
-// FusedLinearCrossEntropyLossGradParams are the arguments of aclnnFusedLinearCrossEntropyLossGrad, in C order.
+// FusedLinearCrossEntropyLossGradParams are the arguments, in C order.
 type FusedLinearCrossEntropyLossGradParams struct {
 	Grad                 *Tensor // 1 dimension
 	Input                *Tensor // 2 dimensions
@@ -500,7 +500,7 @@ func (p *FusedLinearCrossEntropyLossGradParams) Encode(c *Call) {
 	c.Tensor(p.WeightGradOut)
 }
 
-// FusedLinearOnlineMaxSumParams are the arguments of aclnnFusedLinearOnlineMaxSum, in C order.
+// FusedLinearOnlineMaxSumParams are the arguments, in C order.
 type FusedLinearOnlineMaxSumParams struct {
 	Input                          *Tensor // 2 dimensions
 	Weight                         *Tensor // 2 dimensions
@@ -550,7 +550,7 @@ func (p *FusedLinearOnlineMaxSumParams) Encode(c *Call) {
 	c.Tensor(p.VocabParallelLogitsOutOptional)
 }
 
-// KlDivParams are the arguments of aclnnKlDiv, in C order.
+// KlDivParams are the arguments, in C order.
 type KlDivParams struct {
 	Self      *Tensor // 0 to 8 dimensions
 	Target    *Tensor // 0 to 8 dimensions
@@ -586,7 +586,7 @@ func (p *KlDivParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// KlDivBackwardParams are the arguments of aclnnKlDivBackward, in C order.
+// KlDivBackwardParams are the arguments, in C order.
 type KlDivBackwardParams struct {
 	GradOutput *Tensor // 1 to 8 dimensions
 	Self       *Tensor // 1 to 8 dimensions
@@ -624,7 +624,7 @@ func (p *KlDivBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// KlDivTargetBackwardParams are the arguments of aclnnKlDivTargetBackward, in C order.
+// KlDivTargetBackwardParams are the arguments, in C order.
 type KlDivTargetBackwardParams struct {
 	GradOutput *Tensor // 1 to 8 dimensions
 	Self       *Tensor // 1 to 8 dimensions
@@ -662,7 +662,7 @@ func (p *KlDivTargetBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradTarget)
 }
 
-// L1LossParams are the arguments of aclnnL1Loss, in C order.
+// L1LossParams are the arguments, in C order.
 type L1LossParams struct {
 	Self      *Tensor // 1 to 8 dimensions
 	Target    *Tensor // 1 to 8 dimensions
@@ -696,7 +696,7 @@ func (p *L1LossParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// L1LossBackwardParams are the arguments of aclnnL1LossBackward, in C order.
+// L1LossBackwardParams are the arguments, in C order.
 type L1LossBackwardParams struct {
 	GradOutput *Tensor // 1 to 8 dimensions
 	Self       *Tensor // 1 to 8 dimensions
@@ -732,7 +732,7 @@ func (p *L1LossBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// MseLossParams are the arguments of aclnnMseLoss, in C order.
+// MseLossParams are the arguments, in C order.
 type MseLossParams struct {
 	Self      *Tensor // 1 to 8 dimensions
 	Target    *Tensor // 1 to 8 dimensions
@@ -766,7 +766,7 @@ func (p *MseLossParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MseLossBackwardParams are the arguments of aclnnMseLossBackward, in C order.
+// MseLossBackwardParams are the arguments, in C order.
 type MseLossBackwardParams struct {
 	GradOutput *Tensor // 1 to 8 dimensions
 	Self       *Tensor // 1 to 8 dimensions
@@ -802,7 +802,7 @@ func (p *MseLossBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MseLossOutParams are the arguments of aclnnMseLossOut, in C order.
+// MseLossOutParams are the arguments, in C order.
 type MseLossOutParams struct {
 	Self      *Tensor // 1 to 8 dimensions
 	Target    *Tensor // 1 to 8 dimensions
@@ -836,7 +836,7 @@ func (p *MseLossOutParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MultilabelMarginLossParams are the arguments of aclnnMultilabelMarginLoss, in C order.
+// MultilabelMarginLossParams are the arguments, in C order.
 type MultilabelMarginLossParams struct {
 	Self      *Tensor // 1 or 2 dimensions
 	Target    *Tensor // 1 or 2 dimensions
@@ -873,7 +873,7 @@ func (p *MultilabelMarginLossParams) Encode(c *Call) {
 	c.Tensor(p.IsTarget)
 }
 
-// NLLLossParams are the arguments of aclnnNLLLoss, in C order.
+// NLLLossParams are the arguments, in C order.
 type NLLLossParams struct {
 	Self           *Tensor
 	Target         *Tensor
@@ -913,7 +913,7 @@ func (p *NLLLossParams) Encode(c *Call) {
 	c.Tensor(p.TotalWeightOut)
 }
 
-// NLLLoss2dParams are the arguments of aclnnNLLLoss2d, in C order.
+// NLLLoss2dParams are the arguments, in C order.
 type NLLLoss2dParams struct {
 	Self           *Tensor // 4 dimensions
 	Target         *Tensor // 3 dimensions
@@ -953,7 +953,7 @@ func (p *NLLLoss2dParams) Encode(c *Call) {
 	c.Tensor(p.TotalWeightOut)
 }
 
-// NLLLoss2dBackwardParams are the arguments of aclnnNLLLoss2dBackward, in C order.
+// NLLLoss2dBackwardParams are the arguments, in C order.
 type NLLLoss2dBackwardParams struct {
 	GradOutput  *Tensor
 	Self        *Tensor
@@ -995,7 +995,7 @@ func (p *NLLLoss2dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// NLLLossBackwardParams are the arguments of aclnnNLLLossBackward, in C order.
+// NLLLossBackwardParams are the arguments, in C order.
 type NLLLossBackwardParams struct {
 	GradOutput  *Tensor
 	Self        *Tensor
@@ -1037,7 +1037,7 @@ func (p *NLLLossBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SmoothL1LossParams are the arguments of aclnnSmoothL1Loss, in C order.
+// SmoothL1LossParams are the arguments, in C order.
 type SmoothL1LossParams struct {
 	Self      *Tensor // 1 to 8 dimensions
 	Target    *Tensor // 1 to 8 dimensions
@@ -1074,7 +1074,7 @@ func (p *SmoothL1LossParams) Encode(c *Call) {
 	c.Tensor(p.Result)
 }
 
-// SmoothL1LossBackwardParams are the arguments of aclnnSmoothL1LossBackward, in C order.
+// SmoothL1LossBackwardParams are the arguments, in C order.
 type SmoothL1LossBackwardParams struct {
 	GradOut   *Tensor // 1 to 8 dimensions
 	Self      *Tensor // 1 to 8 dimensions
@@ -1112,7 +1112,7 @@ func (p *SmoothL1LossBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// SoftMarginLossParams are the arguments of aclnnSoftMarginLoss, in C order.
+// SoftMarginLossParams are the arguments, in C order.
 type SoftMarginLossParams struct {
 	Self      *Tensor // 1 to 8 dimensions
 	Target    *Tensor // 1 to 8 dimensions
@@ -1146,7 +1146,7 @@ func (p *SoftMarginLossParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SoftMarginLossBackwardParams are the arguments of aclnnSoftMarginLossBackward, in C order.
+// SoftMarginLossBackwardParams are the arguments, in C order.
 type SoftMarginLossBackwardParams struct {
 	GradOutput *Tensor // 1 to 8 dimensions
 	Self       *Tensor // 1 to 8 dimensions
@@ -1183,7 +1183,7 @@ func (p *SoftMarginLossBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SoftmaxCrossEntropyWithLogitsParams are the arguments of aclnnSoftmaxCrossEntropyWithLogits, in C order.
+// SoftmaxCrossEntropyWithLogitsParams are the arguments, in C order.
 type SoftmaxCrossEntropyWithLogitsParams struct {
 	Features *Tensor // 2 dimensions
 	Labels   *Tensor // 2 dimensions

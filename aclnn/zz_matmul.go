@@ -6,7 +6,7 @@ import (
 	"github.com/goascend/cann/acl"
 )
 
-// AddLoraParams are the arguments of aclnnAddLora, in C order.
+// AddLoraParams are the arguments, in C order.
 type AddLoraParams struct {
 	Y               *Tensor // 2 dimensions
 	X               *Tensor // 2 dimensions
@@ -53,7 +53,7 @@ func (p *AddLoraParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// AddMatMatElementsParams are the arguments of aclnnAddMatMatElements, in C order.
+// AddMatMatElementsParams are the arguments, in C order.
 type AddMatMatElementsParams struct {
 	A     *Tensor
 	B     *Tensor
@@ -90,7 +90,7 @@ func (p *AddMatMatElementsParams) Encode(c *Call) {
 	c.Tensor(p.COut)
 }
 
-// AddMatMatElementsPlusParams are the arguments of aclnnAddMatMatElementsPlus, in C order.
+// AddMatMatElementsPlusParams are the arguments, in C order.
 type AddMatMatElementsPlusParams struct {
 	C     *Tensor
 	A     *Tensor
@@ -126,7 +126,7 @@ func (p *AddMatMatElementsPlusParams) Encode(c *Call) {
 	c.Tensor(p.COut)
 }
 
-// AddbmmParams are the arguments of aclnnAddbmm, in C order.
+// AddbmmParams are the arguments, in C order.
 type AddbmmParams struct {
 	Self         *Tensor // 1 to 2 dimensions
 	Batch1       *Tensor // 3 dimensions
@@ -167,7 +167,7 @@ func (p *AddbmmParams) Encode(c *Call) {
 	c.Int64(int64(p.CubeMathType))
 }
 
-// AddmmParams are the arguments of aclnnAddmm, in C order.
+// AddmmParams are the arguments, in C order.
 type AddmmParams struct {
 	Self         *Tensor // 1 to 2 dimensions
 	Mat1         *Tensor // 2 dimensions
@@ -207,7 +207,7 @@ func (p *AddmmParams) Encode(c *Call) {
 	c.Int64(int64(p.CubeMathType))
 }
 
-// AddmmWeightNzParams are the arguments of aclnnAddmmWeightNz, in C order.
+// AddmmWeightNzParams are the arguments, in C order.
 type AddmmWeightNzParams struct {
 	Self         *Tensor // 1 to 2 dimensions
 	Mat1         *Tensor // 2 dimensions
@@ -247,7 +247,7 @@ func (p *AddmmWeightNzParams) Encode(c *Call) {
 	c.Int64(int64(p.CubeMathType))
 }
 
-// AddmvParams are the arguments of aclnnAddmv, in C order.
+// AddmvParams are the arguments, in C order.
 type AddmvParams struct {
 	Self         *Tensor // 1 dimension
 	Mat          *Tensor // 2 dimensions
@@ -288,7 +288,7 @@ func (p *AddmvParams) Encode(c *Call) {
 	c.Int64(int64(p.CubeMathType))
 }
 
-// AddrParams are the arguments of aclnnAddr, in C order.
+// AddrParams are the arguments, in C order.
 type AddrParams struct {
 	Self          *Tensor
 	Vec1          *Tensor
@@ -326,7 +326,7 @@ func (p *AddrParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// AddrV2Params are the arguments of aclnnAddrV2, in C order.
+// AddrV2Params are the arguments, in C order.
 type AddrV2Params struct {
 	Self          *Tensor
 	Vec1          *Tensor
@@ -365,7 +365,7 @@ func (p *AddrV2Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// BaddbmmParams are the arguments of aclnnBaddbmm, in C order.
+// BaddbmmParams are the arguments, in C order.
 type BaddbmmParams struct {
 	Self         *Tensor // 1 to 3 dimensions
 	Batch1       *Tensor // 3 dimensions
@@ -405,7 +405,7 @@ func (p *BaddbmmParams) Encode(c *Call) {
 	c.Int64(int64(p.CubeMathType))
 }
 
-// BatchMatMulParams are the arguments of aclnnBatchMatMul, in C order.
+// BatchMatMulParams are the arguments, in C order.
 type BatchMatMulParams struct {
 	Self         *Tensor // 3 dimensions
 	Mat2         *Tensor // 3 dimensions
@@ -439,7 +439,7 @@ func (p *BatchMatMulParams) Encode(c *Call) {
 	c.Int64(int64(p.CubeMathType))
 }
 
-// BatchMatMulWeightNzParams are the arguments of aclnnBatchMatMulWeightNz, in C order.
+// BatchMatMulWeightNzParams are the arguments, in C order.
 type BatchMatMulWeightNzParams struct {
 	Self         *Tensor // 3 dimensions
 	Mat2         *Tensor // 5 dimensions
@@ -473,7 +473,7 @@ func (p *BatchMatMulWeightNzParams) Encode(c *Call) {
 	c.Int64(int64(p.CubeMathType))
 }
 
-// BatchMatmulQuantParams are the arguments of aclnnBatchMatmulQuant, in C order.
+// BatchMatmulQuantParams are the arguments, in C order.
 type BatchMatmulQuantParams struct {
 	X1          *Tensor // 2 dimensions
 	X2          *Tensor // 2 dimensions
@@ -513,7 +513,7 @@ func (p *BatchMatmulQuantParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// DotParams are the arguments of aclnnDot, in C order.
+// DotParams are the arguments, in C order.
 type DotParams struct {
 	Self   *Tensor // 1 dimension
 	Tensor *Tensor // 1 dimension
@@ -545,7 +545,7 @@ func (p *DotParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// DualLevelQuantMatmulWeightNzParams are the arguments of aclnnDualLevelQuantMatmulWeightNz, in C order.
+// DualLevelQuantMatmulWeightNzParams are the arguments, in C order.
 type DualLevelQuantMatmulWeightNzParams struct {
 	X1              *Tensor // 2 dimensions
 	X2              *Tensor // 4 dimensions
@@ -597,7 +597,7 @@ func (p *DualLevelQuantMatmulWeightNzParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// EinsumParams are the arguments of aclnnEinsum, in C order.
+// EinsumParams are the arguments, in C order.
 type EinsumParams struct {
 	Tensors  []*Tensor
 	Equation string  // "abcd,abced->abce" or "a,b->ab"
@@ -629,7 +629,7 @@ func (p *EinsumParams) Encode(c *Call) {
 	c.Tensor(p.Output)
 }
 
-// FFNParams are the arguments of aclnnFFN, in C order.
+// FFNParams are the arguments, in C order.
 type FFNParams struct {
 	X                *Tensor
 	Weight1          *Tensor
@@ -692,7 +692,7 @@ func (p *FFNParams) Encode(c *Call) {
 	c.Tensor(p.Y)
 }
 
-// FFNV2Params are the arguments of aclnnFFNV2, in C order.
+// FFNV2Params are the arguments, in C order.
 type FFNV2Params struct {
 	X                *Tensor
 	Weight1          *Tensor
@@ -756,7 +756,7 @@ func (p *FFNV2Params) Encode(c *Call) {
 	c.Tensor(p.Y)
 }
 
-// FFNV3Params are the arguments of aclnnFFNV3, in C order.
+// FFNV3Params are the arguments, in C order.
 type FFNV3Params struct {
 	X                        *Tensor
 	Weight1                  *Tensor
@@ -821,7 +821,7 @@ func (p *FFNV3Params) Encode(c *Call) {
 	c.Tensor(p.Y)
 }
 
-// FusedMatmulParams are the arguments of aclnnFusedMatmul, in C order.
+// FusedMatmulParams are the arguments, in C order.
 type FusedMatmulParams struct {
 	X1           *Tensor
 	X2           *Tensor
@@ -861,7 +861,7 @@ func (p *FusedMatmulParams) Encode(c *Call) {
 	c.Tensor(p.Y)
 }
 
-// FusedMatmulGeluParams are the arguments of aclnnFusedMatmulGelu, in C order.
+// FusedMatmulGeluParams are the arguments, in C order.
 type FusedMatmulGeluParams struct {
 	X           *Tensor
 	Weight      *Tensor
@@ -896,7 +896,7 @@ func (p *FusedMatmulGeluParams) Encode(c *Call) {
 	c.Tensor(p.Y)
 }
 
-// FusedQuantMatmulParams are the arguments of aclnnFusedQuantMatmul, in C order.
+// FusedQuantMatmulParams are the arguments, in C order.
 type FusedQuantMatmulParams struct {
 	X1                *Tensor // 2 to 6 dimensions
 	X2                *Tensor // 2 to 6 dimensions
@@ -949,7 +949,7 @@ func (p *FusedQuantMatmulParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// FusedQuantMatmulWeightNzParams are the arguments of aclnnFusedQuantMatmulWeightNz, in C order.
+// FusedQuantMatmulWeightNzParams are the arguments, in C order.
 type FusedQuantMatmulWeightNzParams struct {
 	X1                *Tensor // 2 to 6 dimensions
 	X2                *Tensor // 2 to 6 dimensions
@@ -1002,7 +1002,7 @@ func (p *FusedQuantMatmulWeightNzParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// GemmParams are the arguments of aclnnGemm, in C order.
+// GemmParams are the arguments, in C order.
 type GemmParams struct {
 	A            *Tensor // 2 dimensions
 	B            *Tensor // 2 dimensions
@@ -1046,7 +1046,7 @@ func (p *GemmParams) Encode(c *Call) {
 	c.Int64(int64(p.CubeMathType))
 }
 
-// GerParams are the arguments of aclnnGer, in C order.
+// GerParams are the arguments, in C order.
 type GerParams struct {
 	Self *Tensor // 1 dimension
 	Vec2 *Tensor // 1 dimension
@@ -1078,7 +1078,7 @@ func (p *GerParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// GroupedBiasAddGradParams are the arguments of aclnnGroupedBiasAddGrad, in C order.
+// GroupedBiasAddGradParams are the arguments, in C order.
 type GroupedBiasAddGradParams struct {
 	GradY            *Tensor // 2 to 3 dimensions
 	GroupIdxOptional *Tensor // optional, 1 dimension
@@ -1111,7 +1111,7 @@ func (p *GroupedBiasAddGradParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// GroupedBiasAddGradV2Params are the arguments of aclnnGroupedBiasAddGradV2, in C order.
+// GroupedBiasAddGradV2Params are the arguments, in C order.
 type GroupedBiasAddGradV2Params struct {
 	GradY            *Tensor // 2 to 3 dimensions
 	GroupIdxOptional *Tensor // optional, 1 dimension
@@ -1147,7 +1147,7 @@ func (p *GroupedBiasAddGradV2Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// GroupedMatmulParams are the arguments of aclnnGroupedMatmul, in C order.
+// GroupedMatmulParams are the arguments, in C order.
 type GroupedMatmulParams struct {
 	X                       []*Tensor
 	Weight                  []*Tensor
@@ -1193,7 +1193,7 @@ func (p *GroupedMatmulParams) Encode(c *Call) {
 	c.Tensors(p.Y)
 }
 
-// GroupedMatmulAddParams are the arguments of aclnnGroupedMatmulAdd, in C order.
+// GroupedMatmulAddParams are the arguments, in C order.
 type GroupedMatmulAddParams struct {
 	X               *Tensor // 2 dimensions
 	Weight          *Tensor // 2 dimensions
@@ -1234,7 +1234,7 @@ func (p *GroupedMatmulAddParams) Encode(c *Call) {
 	c.Int64(p.GroupType)
 }
 
-// GroupedMatmulAddV2Params are the arguments of aclnnGroupedMatmulAddV2, in C order.
+// GroupedMatmulAddV2Params are the arguments, in C order.
 type GroupedMatmulAddV2Params struct {
 	X               *Tensor // 2 dimensions
 	Weight          *Tensor // 2 dimensions
@@ -1276,7 +1276,7 @@ func (p *GroupedMatmulAddV2Params) Encode(c *Call) {
 	c.Int64(p.GroupListType)
 }
 
-// GroupedMatmulFinalizeRoutingParams are the arguments of aclnnGroupedMatmulFinalizeRouting, in C order.
+// GroupedMatmulFinalizeRoutingParams are the arguments, in C order.
 type GroupedMatmulFinalizeRoutingParams struct {
 	X                     *Tensor
 	W                     *Tensor
@@ -1338,7 +1338,7 @@ func (p *GroupedMatmulFinalizeRoutingParams) Encode(c *Call) {
 	c.Tensor(p.Y)
 }
 
-// GroupedMatmulFinalizeRoutingV2Params are the arguments of aclnnGroupedMatmulFinalizeRoutingV2, in C order.
+// GroupedMatmulFinalizeRoutingV2Params are the arguments, in C order.
 type GroupedMatmulFinalizeRoutingV2Params struct {
 	X1                      *Tensor
 	X2                      *Tensor
@@ -1406,7 +1406,7 @@ func (p *GroupedMatmulFinalizeRoutingV2Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// GroupedMatmulFinalizeRoutingV3Params are the arguments of aclnnGroupedMatmulFinalizeRoutingV3, in C order.
+// GroupedMatmulFinalizeRoutingV3Params are the arguments, in C order.
 type GroupedMatmulFinalizeRoutingV3Params struct {
 	X1                      *Tensor // (m,k)
 	X2                      *Tensor
@@ -1475,7 +1475,7 @@ func (p *GroupedMatmulFinalizeRoutingV3Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// GroupedMatmulFinalizeRoutingWeightNzParams are the arguments of aclnnGroupedMatmulFinalizeRoutingWeightNz, in C order.
+// GroupedMatmulFinalizeRoutingWeightNzParams are the arguments, in C order.
 type GroupedMatmulFinalizeRoutingWeightNzParams struct {
 	X1                    *Tensor
 	X2                    *Tensor
@@ -1538,7 +1538,7 @@ func (p *GroupedMatmulFinalizeRoutingWeightNzParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// GroupedMatmulFinalizeRoutingWeightNzV2Params are the arguments of aclnnGroupedMatmulFinalizeRoutingWeightNzV2, in C order.
+// GroupedMatmulFinalizeRoutingWeightNzV2Params are the arguments, in C order.
 type GroupedMatmulFinalizeRoutingWeightNzV2Params struct {
 	X1                      *Tensor // (m,k)
 	X2                      *Tensor
@@ -1609,7 +1609,7 @@ func (p *GroupedMatmulFinalizeRoutingWeightNzV2Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// GroupedMatmulSwigluQuantParams are the arguments of aclnnGroupedMatmulSwigluQuant, in C order.
+// GroupedMatmulSwigluQuantParams are the arguments, in C order.
 type GroupedMatmulSwigluQuantParams struct {
 	X            *Tensor
 	Weight       *Tensor // 3 or 5 dimensions
@@ -1658,7 +1658,7 @@ func (p *GroupedMatmulSwigluQuantParams) Encode(c *Call) {
 	c.Tensor(p.OutputOffset)
 }
 
-// GroupedMatmulSwigluQuantWeightNZParams are the arguments of aclnnGroupedMatmulSwigluQuantWeightNZ, in C order.
+// GroupedMatmulSwigluQuantWeightNZParams are the arguments, in C order.
 type GroupedMatmulSwigluQuantWeightNZParams struct {
 	X            *Tensor // 2 dimensions
 	Weight       *Tensor // 5 dimensions
@@ -1708,7 +1708,7 @@ func (p *GroupedMatmulSwigluQuantWeightNZParams) Encode(c *Call) {
 	c.Tensor(p.OutputOffset)
 }
 
-// GroupedMatmulV2Params are the arguments of aclnnGroupedMatmulV2, in C order.
+// GroupedMatmulV2Params are the arguments, in C order.
 type GroupedMatmulV2Params struct {
 	X                       []*Tensor
 	Weight                  []*Tensor
@@ -1756,7 +1756,7 @@ func (p *GroupedMatmulV2Params) Encode(c *Call) {
 	c.Tensors(p.Y)
 }
 
-// GroupedMatmulV3Params are the arguments of aclnnGroupedMatmulV3, in C order.
+// GroupedMatmulV3Params are the arguments, in C order.
 type GroupedMatmulV3Params struct {
 	X                       []*Tensor
 	Weight                  []*Tensor
@@ -1804,7 +1804,7 @@ func (p *GroupedMatmulV3Params) Encode(c *Call) {
 	c.Tensors(p.Y)
 }
 
-// GroupedMatmulV4Params are the arguments of aclnnGroupedMatmulV4, in C order.
+// GroupedMatmulV4Params are the arguments, in C order.
 type GroupedMatmulV4Params struct {
 	X                             []*Tensor
 	Weight                        []*Tensor
@@ -1871,7 +1871,7 @@ func (p *GroupedMatmulV4Params) Encode(c *Call) {
 	c.Tensors(p.DynQuantScaleOutOptional)
 }
 
-// GroupedMatmulV5Params are the arguments of aclnnGroupedMatmulV5, in C order.
+// GroupedMatmulV5Params are the arguments, in C order.
 type GroupedMatmulV5Params struct {
 	X                             []*Tensor // 2 to 6 dimensions
 	Weight                        []*Tensor // 2 to 3 dimensions
@@ -1939,7 +1939,7 @@ func (p *GroupedMatmulV5Params) Encode(c *Call) {
 	c.Tensors(p.DynQuantScaleOutOptional)
 }
 
-// GroupedMatmulWeightNzParams are the arguments of aclnnGroupedMatmulWeightNz, in C order.
+// GroupedMatmulWeightNzParams are the arguments, in C order.
 type GroupedMatmulWeightNzParams struct {
 	X                             []*Tensor
 	Weight                        []*Tensor
@@ -2008,7 +2008,7 @@ func (p *GroupedMatmulWeightNzParams) Encode(c *Call) {
 	c.Tensors(p.DynQuantScaleOutOptional)
 }
 
-// InplaceAddbmmParams are the arguments of aclnnInplaceAddbmm, in C order.
+// InplaceAddbmmParams are the arguments, in C order.
 type InplaceAddbmmParams struct {
 	SelfRef      *Tensor // read and written, 2 dimensions
 	Batch1       *Tensor // 3 dimensions
@@ -2046,7 +2046,7 @@ func (p *InplaceAddbmmParams) Encode(c *Call) {
 	c.Int64(int64(p.CubeMathType))
 }
 
-// InplaceAddmmParams are the arguments of aclnnInplaceAddmm, in C order.
+// InplaceAddmmParams are the arguments, in C order.
 type InplaceAddmmParams struct {
 	SelfRef      *Tensor // read and written, 2 dimensions
 	Mat1         *Tensor // 2 dimensions
@@ -2084,7 +2084,7 @@ func (p *InplaceAddmmParams) Encode(c *Call) {
 	c.Int64(int64(p.CubeMathType))
 }
 
-// InplaceAddrParams are the arguments of aclnnInplaceAddr, in C order.
+// InplaceAddrParams are the arguments, in C order.
 type InplaceAddrParams struct {
 	SelfRef       *Tensor // read and written
 	Vec1          *Tensor
@@ -2120,7 +2120,7 @@ func (p *InplaceAddrParams) Encode(c *Call) {
 	c.Scalar(p.AlphaOptional)
 }
 
-// InplaceAddrV2Params are the arguments of aclnnInplaceAddrV2, in C order.
+// InplaceAddrV2Params are the arguments, in C order.
 type InplaceAddrV2Params struct {
 	SelfRef       *Tensor // read and written
 	Vec1          *Tensor
@@ -2156,7 +2156,7 @@ func (p *InplaceAddrV2Params) Encode(c *Call) {
 	c.Scalar(p.AlphaOptional)
 }
 
-// InplaceBaddbmmParams are the arguments of aclnnInplaceBaddbmm, in C order.
+// InplaceBaddbmmParams are the arguments, in C order.
 type InplaceBaddbmmParams struct {
 	SelfRef      *Tensor // read and written, 2 to 3 dimensions
 	Batch1       *Tensor // 3 dimensions
@@ -2194,7 +2194,7 @@ func (p *InplaceBaddbmmParams) Encode(c *Call) {
 	c.Int64(int64(p.CubeMathType))
 }
 
-// MatmulParams are the arguments of aclnnMatmul, in C order.
+// MatmulParams are the arguments, in C order.
 type MatmulParams struct {
 	Self         *Tensor // 1 to 6 dimensions
 	Mat2         *Tensor // 1 to 6 dimensions
@@ -2229,7 +2229,7 @@ func (p *MatmulParams) Encode(c *Call) {
 	c.Int64(int64(p.CubeMathType))
 }
 
-// MatmulCompressParams are the arguments of aclnnMatmulCompress, in C order.
+// MatmulCompressParams are the arguments, in C order.
 type MatmulCompressParams struct {
 	X             *Tensor // 2 dimensions
 	Weight        *Tensor // 1 dimension
@@ -2264,7 +2264,7 @@ func (p *MatmulCompressParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MatmulCompressDequantParams are the arguments of aclnnMatmulCompressDequant, in C order.
+// MatmulCompressDequantParams are the arguments, in C order.
 type MatmulCompressDequantParams struct {
 	X1            *Tensor // 2 dimensions
 	X2            *Tensor // 1 dimension
@@ -2309,7 +2309,7 @@ func (p *MatmulCompressDequantParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MatmulEmuSplitWeightParams are the arguments of aclnnMatmulEmuSplitWeight, in C order.
+// MatmulEmuSplitWeightParams are the arguments, in C order.
 type MatmulEmuSplitWeightParams struct {
 	X         *Tensor // 2 dimensions
 	WHigh     *Tensor // 2 dimensions
@@ -2347,7 +2347,7 @@ func (p *MatmulEmuSplitWeightParams) Encode(c *Call) {
 	c.Int64(int64(p.YDtype))
 }
 
-// MatmulWeightNzParams are the arguments of aclnnMatmulWeightNz, in C order.
+// MatmulWeightNzParams are the arguments, in C order.
 type MatmulWeightNzParams struct {
 	Self         *Tensor // 2 dimensions
 	Mat2         *Tensor // 4 dimensions
@@ -2381,7 +2381,7 @@ func (p *MatmulWeightNzParams) Encode(c *Call) {
 	c.Int64(int64(p.CubeMathType))
 }
 
-// MmParams are the arguments of aclnnMm, in C order.
+// MmParams are the arguments, in C order.
 type MmParams struct {
 	Self         *Tensor // 2 dimensions
 	Mat2         *Tensor // 2 dimensions
@@ -2415,7 +2415,7 @@ func (p *MmParams) Encode(c *Call) {
 	c.Int64(int64(p.CubeMathType))
 }
 
-// MvParams are the arguments of aclnnMv, in C order.
+// MvParams are the arguments, in C order.
 type MvParams struct {
 	Self         *Tensor // 2 dimensions
 	Vec          *Tensor // 1 dimension
@@ -2449,7 +2449,7 @@ func (p *MvParams) Encode(c *Call) {
 	c.Int64(int64(p.CubeMathType))
 }
 
-// QuantBatchMatmulInplaceAddParams are the arguments of aclnnQuantBatchMatmulInplaceAdd, in C order.
+// QuantBatchMatmulInplaceAddParams are the arguments, in C order.
 type QuantBatchMatmulInplaceAddParams struct {
 	X1              *Tensor // 2 dimensions
 	X2              *Tensor // 2 dimensions
@@ -2490,7 +2490,7 @@ func (p *QuantBatchMatmulInplaceAddParams) Encode(c *Call) {
 	c.Int64(p.GroupSize)
 }
 
-// QuantGroupedMatmulDequantParams are the arguments of aclnnQuantGroupedMatmulDequant, in C order.
+// QuantGroupedMatmulDequantParams are the arguments, in C order.
 type QuantGroupedMatmulDequantParams struct {
 	X                   *Tensor // 2 dimensions
 	Weight              *Tensor // 3 or 5 dimensions
@@ -2538,7 +2538,7 @@ func (p *QuantGroupedMatmulDequantParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// QuantMatmulParams are the arguments of aclnnQuantMatmul, in C order.
+// QuantMatmulParams are the arguments, in C order.
 type QuantMatmulParams struct {
 	X1       *Tensor // 2 to 3 dimensions
 	X2       *Tensor // 2 to 3 dimensions
@@ -2573,7 +2573,7 @@ func (p *QuantMatmulParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// QuantMatmulActivationQuantWeightNzParams are the arguments of aclnnQuantMatmulActivationQuantWeightNz, in C order.
+// QuantMatmulActivationQuantWeightNzParams are the arguments, in C order.
 type QuantMatmulActivationQuantWeightNzParams struct {
 	X1              *Tensor // 2 to 6 dimensions
 	X2              *Tensor // 4 to 8 dimensions
@@ -2632,7 +2632,7 @@ func (p *QuantMatmulActivationQuantWeightNzParams) Encode(c *Call) {
 	c.Tensor(p.YScaleOut)
 }
 
-// QuantMatmulDequantParams are the arguments of aclnnQuantMatmulDequant, in C order.
+// QuantMatmulDequantParams are the arguments, in C order.
 type QuantMatmulDequantParams struct {
 	X                   *Tensor // 2 dimensions
 	Weight              *Tensor // 2 or 4 dimensions
@@ -2678,7 +2678,7 @@ func (p *QuantMatmulDequantParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// QuantMatmulReduceSumWeightNzParams are the arguments of aclnnQuantMatmulReduceSumWeightNz, in C order.
+// QuantMatmulReduceSumWeightNzParams are the arguments, in C order.
 type QuantMatmulReduceSumWeightNzParams struct {
 	X1          *Tensor // (batch,m,k)
 	X2          *Tensor // 5 dimensions
@@ -2737,7 +2737,7 @@ func (p *QuantMatmulReduceSumWeightNzParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// QuantMatmulV2Params are the arguments of aclnnQuantMatmulV2, in C order.
+// QuantMatmulV2Params are the arguments, in C order.
 type QuantMatmulV2Params struct {
 	X1       *Tensor // 2 to 3 dimensions
 	X2       *Tensor // 2 to 3 dimensions
@@ -2778,7 +2778,7 @@ func (p *QuantMatmulV2Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// QuantMatmulV3Params are the arguments of aclnnQuantMatmulV3, in C order.
+// QuantMatmulV3Params are the arguments, in C order.
 type QuantMatmulV3Params struct {
 	X1          *Tensor // 2 to 6 dimensions
 	X2          *Tensor
@@ -2821,7 +2821,7 @@ func (p *QuantMatmulV3Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// QuantMatmulV4Params are the arguments of aclnnQuantMatmulV4, in C order.
+// QuantMatmulV4Params are the arguments, in C order.
 type QuantMatmulV4Params struct {
 	X1                    *Tensor // 2 to 6 dimensions
 	X2                    *Tensor
@@ -2866,7 +2866,7 @@ func (p *QuantMatmulV4Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// QuantMatmulV5Params are the arguments of aclnnQuantMatmulV5, in C order.
+// QuantMatmulV5Params are the arguments, in C order.
 type QuantMatmulV5Params struct {
 	X1          *Tensor // 2 to 6 dimensions
 	X2          *Tensor
@@ -2919,7 +2919,7 @@ func (p *QuantMatmulV5Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// QuantMatmulWeightNzParams are the arguments of aclnnQuantMatmulWeightNz, in C order.
+// QuantMatmulWeightNzParams are the arguments, in C order.
 type QuantMatmulWeightNzParams struct {
 	X1          *Tensor // 2 to 6 dimensions
 	X2          *Tensor // 4 to 8 dimensions
@@ -2972,7 +2972,7 @@ func (p *QuantMatmulWeightNzParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// Sparse4to2QuantMatmulWeightNzParams are the arguments of aclnnSparse4to2QuantMatmulWeightNz, in C order.
+// Sparse4to2QuantMatmulWeightNzParams are the arguments, in C order.
 type Sparse4to2QuantMatmulWeightNzParams struct {
 	X                 *Tensor // 2 dimensions
 	SparseWeight      *Tensor // 2 dimensions
@@ -3015,7 +3015,7 @@ func (p *Sparse4to2QuantMatmulWeightNzParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// TransposeBatchMatMulParams are the arguments of aclnnTransposeBatchMatMul, in C order.
+// TransposeBatchMatMulParams are the arguments, in C order.
 type TransposeBatchMatMulParams struct {
 	X1               *Tensor // 3 dimensions
 	X2               *Tensor // 3 dimensions
@@ -3062,7 +3062,7 @@ func (p *TransposeBatchMatMulParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// TransposeBatchMatMulWeightNzParams are the arguments of aclnnTransposeBatchMatMulWeightNz, in C order.
+// TransposeBatchMatMulWeightNzParams are the arguments, in C order.
 type TransposeBatchMatMulWeightNzParams struct {
 	X1               *Tensor // 3 dimensions
 	X2               *Tensor // 5 dimensions
@@ -3110,7 +3110,7 @@ func (p *TransposeBatchMatMulWeightNzParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// TransposeQuantBatchMatMulParams are the arguments of aclnnTransposeQuantBatchMatMul, in C order.
+// TransposeQuantBatchMatMulParams are the arguments, in C order.
 type TransposeQuantBatchMatMulParams struct {
 	X1               *Tensor // 3 dimensions
 	X2               *Tensor // 3 dimensions
@@ -3161,7 +3161,7 @@ func (p *TransposeQuantBatchMatMulParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// TransposeQuantBatchMatMulWeightNzParams are the arguments of aclnnTransposeQuantBatchMatMulWeightNz, in C order.
+// TransposeQuantBatchMatMulWeightNzParams are the arguments, in C order.
 type TransposeQuantBatchMatMulWeightNzParams struct {
 	X1               *Tensor // 3 dimensions
 	X2               *Tensor // 5 dimensions
@@ -3214,7 +3214,7 @@ func (p *TransposeQuantBatchMatMulWeightNzParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// WeightQuantBatchMatmulParams are the arguments of aclnnWeightQuantBatchMatmul, in C order.
+// WeightQuantBatchMatmulParams are the arguments, in C order.
 type WeightQuantBatchMatmulParams struct {
 	X1              *Tensor // 2 dimensions
 	X2              *Tensor // 2 dimensions
@@ -3267,7 +3267,7 @@ func (p *WeightQuantBatchMatmulParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// WeightQuantBatchMatmulNzParams are the arguments of aclnnWeightQuantBatchMatmulNz, in C order.
+// WeightQuantBatchMatmulNzParams are the arguments, in C order.
 type WeightQuantBatchMatmulNzParams struct {
 	X                       *Tensor // 2 dimensions
 	Weight                  *Tensor // 4 dimensions
@@ -3310,7 +3310,7 @@ func (p *WeightQuantBatchMatmulNzParams) Encode(c *Call) {
 	c.Tensor(p.Y)
 }
 
-// WeightQuantBatchMatmulV2Params are the arguments of aclnnWeightQuantBatchMatmulV2, in C order.
+// WeightQuantBatchMatmulV2Params are the arguments, in C order.
 type WeightQuantBatchMatmulV2Params struct {
 	X                       *Tensor
 	Weight                  *Tensor
@@ -3357,7 +3357,7 @@ func (p *WeightQuantBatchMatmulV2Params) Encode(c *Call) {
 	c.Tensor(p.Y)
 }
 
-// WeightQuantBatchMatmulV3Params are the arguments of aclnnWeightQuantBatchMatmulV3, in C order.
+// WeightQuantBatchMatmulV3Params are the arguments, in C order.
 type WeightQuantBatchMatmulV3Params struct {
 	X                       *Tensor
 	Weight                  *Tensor

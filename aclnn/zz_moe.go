@@ -6,7 +6,7 @@ import (
 	"github.com/goascend/cann/acl"
 )
 
-// DistributeBarrierParams are the arguments of aclnnDistributeBarrier, in C order.
+// DistributeBarrierParams are the arguments, in C order.
 type DistributeBarrierParams struct {
 	XRef      *Tensor // 0 to 8 dimensions
 	Group     string  // name of the communicator
@@ -38,7 +38,7 @@ func (p *DistributeBarrierParams) Encode(c *Call) {
 	c.Int64(p.WorldSize)
 }
 
-// DistributeBarrierV2Params are the arguments of aclnnDistributeBarrierV2, in C order.
+// DistributeBarrierV2Params are the arguments, in C order.
 type DistributeBarrierV2Params struct {
 	XRef        *Tensor
 	TimeOut     *Tensor
@@ -75,7 +75,7 @@ func (p *DistributeBarrierV2Params) Encode(c *Call) {
 	c.Int64(p.WorldSize)
 }
 
-// ElasticReceivableInfoCollectParams are the arguments of aclnnElasticReceivableInfoCollect, in C order.
+// ElasticReceivableInfoCollectParams are the arguments, in C order.
 type ElasticReceivableInfoCollectParams struct {
 	Group     string
 	WorldSize int64
@@ -109,7 +109,7 @@ func (p *ElasticReceivableInfoCollectParams) Encode(c *Call) {
 	c.Tensor(p.Y)
 }
 
-// ElasticReceivableTestParams are the arguments of aclnnElasticReceivableTest, in C order.
+// ElasticReceivableTestParams are the arguments, in C order.
 type ElasticReceivableTestParams struct {
 	DstRank   *Tensor // 1 dimension
 	Group     string
@@ -142,7 +142,7 @@ func (p *ElasticReceivableTestParams) Encode(c *Call) {
 	c.Int64(p.RankNum)
 }
 
-// MoeComputeExpertTokensParams are the arguments of aclnnMoeComputeExpertTokens, in C order.
+// MoeComputeExpertTokensParams are the arguments, in C order.
 type MoeComputeExpertTokensParams struct {
 	SortedExperts *Tensor // 1 dimension
 	NumExperts    int64
@@ -173,7 +173,7 @@ func (p *MoeComputeExpertTokensParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MoeDistributeBufferResetParams are the arguments of aclnnMoeDistributeBufferReset, in C order.
+// MoeDistributeBufferResetParams are the arguments, in C order.
 type MoeDistributeBufferResetParams struct {
 	ElasticInfo *Tensor // 1 dimension
 	GroupEp     string  // name of the expert-parallel communicator
@@ -207,7 +207,7 @@ func (p *MoeDistributeBufferResetParams) Encode(c *Call) {
 	c.Int64(p.NeedSync)
 }
 
-// MoeDistributeCombineParams are the arguments of aclnnMoeDistributeCombine, in C order.
+// MoeDistributeCombineParams are the arguments, in C order.
 type MoeDistributeCombineParams struct {
 	ExpandX             *Tensor // (A,H)
 	ExpertIds           *Tensor // (BS,K)
@@ -286,7 +286,7 @@ func (p *MoeDistributeCombineParams) Encode(c *Call) {
 	c.Tensor(p.X)
 }
 
-// MoeDistributeCombineAddRmsNormParams are the arguments of aclnnMoeDistributeCombineAddRmsNorm, in C order.
+// MoeDistributeCombineAddRmsNormParams are the arguments, in C order.
 type MoeDistributeCombineAddRmsNormParams struct {
 	ExpandX                 *Tensor // 2 dimensions
 	ExpertIds               *Tensor // 2 dimensions
@@ -382,7 +382,7 @@ func (p *MoeDistributeCombineAddRmsNormParams) Encode(c *Call) {
 	c.Tensor(p.XOut)
 }
 
-// MoeDistributeCombineAddRmsNormV2Params are the arguments of aclnnMoeDistributeCombineAddRmsNormV2, in C order.
+// MoeDistributeCombineAddRmsNormV2Params are the arguments, in C order.
 type MoeDistributeCombineAddRmsNormV2Params struct {
 	ExpandX                   *Tensor // 2 dimensions
 	ExpertIds                 *Tensor // 2 dimensions
@@ -494,7 +494,7 @@ func (p *MoeDistributeCombineAddRmsNormV2Params) Encode(c *Call) {
 	c.Tensor(p.XOut)
 }
 
-// MoeDistributeCombineV2Params are the arguments of aclnnMoeDistributeCombineV2, in C order.
+// MoeDistributeCombineV2Params are the arguments, in C order.
 type MoeDistributeCombineV2Params struct {
 	ExpandX                 *Tensor // (A,H)
 	ExpertIds               *Tensor // (BS,K)
@@ -577,7 +577,7 @@ func (p *MoeDistributeCombineV2Params) Encode(c *Call) {
 	c.Tensor(p.XOut)
 }
 
-// MoeDistributeCombineV3Params are the arguments of aclnnMoeDistributeCombineV3, in C order.
+// MoeDistributeCombineV3Params are the arguments, in C order.
 type MoeDistributeCombineV3Params struct {
 	ExpandX                   *Tensor // (A,H)
 	ExpertIds                 *Tensor // (BS,K)
@@ -677,7 +677,7 @@ func (p *MoeDistributeCombineV3Params) Encode(c *Call) {
 	c.Tensor(p.XOut)
 }
 
-// MoeDistributeDispatchParams are the arguments of aclnnMoeDistributeDispatch, in C order.
+// MoeDistributeDispatchParams are the arguments, in C order.
 type MoeDistributeDispatchParams struct {
 	X                   *Tensor
 	ExpertIds           *Tensor // (BS,K)
@@ -754,7 +754,7 @@ func (p *MoeDistributeDispatchParams) Encode(c *Call) {
 	c.Tensor(p.ExpandScales)
 }
 
-// MoeDistributeDispatchV2Params are the arguments of aclnnMoeDistributeDispatchV2, in C order.
+// MoeDistributeDispatchV2Params are the arguments, in C order.
 type MoeDistributeDispatchV2Params struct {
 	X                       *Tensor
 	ExpertIds               *Tensor // (BS,K)
@@ -835,7 +835,7 @@ func (p *MoeDistributeDispatchV2Params) Encode(c *Call) {
 	c.Tensor(p.ExpandScalesOut)
 }
 
-// MoeDistributeDispatchV3Params are the arguments of aclnnMoeDistributeDispatchV3, in C order.
+// MoeDistributeDispatchV3Params are the arguments, in C order.
 type MoeDistributeDispatchV3Params struct {
 	X                       *Tensor
 	ExpertIds               *Tensor // (BS,K)
@@ -923,7 +923,7 @@ func (p *MoeDistributeDispatchV3Params) Encode(c *Call) {
 	c.Tensor(p.ExpandScalesOut)
 }
 
-// MoeFinalizeRoutingParams are the arguments of aclnnMoeFinalizeRouting, in C order.
+// MoeFinalizeRoutingParams are the arguments, in C order.
 type MoeFinalizeRoutingParams struct {
 	ExpandedX         *Tensor
 	X1                *Tensor // dimensions as Out
@@ -966,7 +966,7 @@ func (p *MoeFinalizeRoutingParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MoeFinalizeRoutingV2Params are the arguments of aclnnMoeFinalizeRoutingV2, in C order.
+// MoeFinalizeRoutingV2Params are the arguments, in C order.
 type MoeFinalizeRoutingV2Params struct {
 	ExpandedX         *Tensor
 	ExpandedRowIdx    *Tensor // (NUM_ROWS*K)
@@ -1012,7 +1012,7 @@ func (p *MoeFinalizeRoutingV2Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MoeFinalizeRoutingV2GradParams are the arguments of aclnnMoeFinalizeRoutingV2Grad, in C order.
+// MoeFinalizeRoutingV2GradParams are the arguments, in C order.
 type MoeFinalizeRoutingV2GradParams struct {
 	GradY             *Tensor // (R,H)
 	ExpandedRowIdx    *Tensor // (R*K)
@@ -1064,7 +1064,7 @@ func (p *MoeFinalizeRoutingV2GradParams) Encode(c *Call) {
 	c.Tensor(p.GradScalesOut)
 }
 
-// MoeGatingTopKParams are the arguments of aclnnMoeGatingTopK, in C order.
+// MoeGatingTopKParams are the arguments, in C order.
 type MoeGatingTopKParams struct {
 	X                   *Tensor // 2 dimensions
 	BiasOptional        *Tensor // optional, 1 dimension
@@ -1119,7 +1119,7 @@ func (p *MoeGatingTopKParams) Encode(c *Call) {
 	c.Tensor(p.OutOut)
 }
 
-// MoeGatingTopKSoftmaxParams are the arguments of aclnnMoeGatingTopKSoftmax, in C order.
+// MoeGatingTopKSoftmaxParams are the arguments, in C order.
 type MoeGatingTopKSoftmaxParams struct {
 	X                *Tensor // 2 to 3 dimensions
 	FinishedOptional *Tensor // optional, 1 to 2 dimensions
@@ -1157,7 +1157,7 @@ func (p *MoeGatingTopKSoftmaxParams) Encode(c *Call) {
 	c.Tensor(p.RowIdxOut)
 }
 
-// MoeGatingTopKSoftmaxV2Params are the arguments of aclnnMoeGatingTopKSoftmaxV2, in C order.
+// MoeGatingTopKSoftmaxV2Params are the arguments, in C order.
 type MoeGatingTopKSoftmaxV2Params struct {
 	X                        *Tensor // 2 to 3 dimensions
 	FinishedOptional         *Tensor // optional, 1 to 2 dimensions
@@ -1199,7 +1199,7 @@ func (p *MoeGatingTopKSoftmaxV2Params) Encode(c *Call) {
 	c.Tensor(p.SoftmaxResultOutOptional)
 }
 
-// MoeInitRoutingParams are the arguments of aclnnMoeInitRouting, in C order.
+// MoeInitRoutingParams are the arguments, in C order.
 type MoeInitRoutingParams struct {
 	X                    *Tensor // (NUM_ROWS,H)
 	RowIdx               *Tensor
@@ -1239,7 +1239,7 @@ func (p *MoeInitRoutingParams) Encode(c *Call) {
 	c.Tensor(p.ExpandedExpertIdxOut)
 }
 
-// MoeInitRoutingQuantParams are the arguments of aclnnMoeInitRoutingQuant, in C order.
+// MoeInitRoutingQuantParams are the arguments, in C order.
 type MoeInitRoutingQuantParams struct {
 	X                    *Tensor // 2 dimensions
 	RowIdx               *Tensor // 2 dimensions
@@ -1284,7 +1284,7 @@ func (p *MoeInitRoutingQuantParams) Encode(c *Call) {
 	c.Tensor(p.ExpandedExpertIdxOut)
 }
 
-// MoeInitRoutingQuantV2Params are the arguments of aclnnMoeInitRoutingQuantV2, in C order.
+// MoeInitRoutingQuantV2Params are the arguments, in C order.
 type MoeInitRoutingQuantV2Params struct {
 	X                                     *Tensor // 2 dimensions
 	ExpertIdx                             *Tensor // 2 dimensions
@@ -1343,7 +1343,7 @@ func (p *MoeInitRoutingQuantV2Params) Encode(c *Call) {
 	c.Tensor(p.DynamicQuantScaleOutOptional)
 }
 
-// MoeInitRoutingV2Params are the arguments of aclnnMoeInitRoutingV2, in C order.
+// MoeInitRoutingV2Params are the arguments, in C order.
 type MoeInitRoutingV2Params struct {
 	X                                      *Tensor // 2 dimensions
 	ExpertIdx                              *Tensor // 1 or 2 dimensions
@@ -1395,7 +1395,7 @@ func (p *MoeInitRoutingV2Params) Encode(c *Call) {
 	c.Tensor(p.ExpertTokensBeforeCapacityOutOptional)
 }
 
-// MoeInitRoutingV2GradParams are the arguments of aclnnMoeInitRoutingV2Grad, in C order.
+// MoeInitRoutingV2GradParams are the arguments, in C order.
 type MoeInitRoutingV2GradParams struct {
 	GradExpandedX  *Tensor // 2 or 3 dimensions
 	ExpandedRowIdx *Tensor // 1 dimension
@@ -1433,7 +1433,7 @@ func (p *MoeInitRoutingV2GradParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MoeInitRoutingV3Params are the arguments of aclnnMoeInitRoutingV3, in C order.
+// MoeInitRoutingV3Params are the arguments, in C order.
 type MoeInitRoutingV3Params struct {
 	X                            *Tensor // 2 dimensions
 	ExpertIdx                    *Tensor // 2 dimensions
@@ -1495,7 +1495,7 @@ func (p *MoeInitRoutingV3Params) Encode(c *Call) {
 	c.Tensor(p.ExpandedScaleOut)
 }
 
-// MoeTokenPermuteParams are the arguments of aclnnMoeTokenPermute, in C order.
+// MoeTokenPermuteParams are the arguments, in C order.
 type MoeTokenPermuteParams struct {
 	Tokens           *Tensor
 	Indices          *Tensor // 1 or 2 dimensions
@@ -1533,7 +1533,7 @@ func (p *MoeTokenPermuteParams) Encode(c *Call) {
 	c.Tensor(p.SortedIndicesOut)
 }
 
-// MoeTokenPermuteGradParams are the arguments of aclnnMoeTokenPermuteGrad, in C order.
+// MoeTokenPermuteGradParams are the arguments, in C order.
 type MoeTokenPermuteGradParams struct {
 	PermutedOutputGrad *Tensor // (tokens_num*topK_num,hidden_size)
 	SortedIndices      *Tensor
@@ -1569,7 +1569,7 @@ func (p *MoeTokenPermuteGradParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MoeTokenPermuteWithEpParams are the arguments of aclnnMoeTokenPermuteWithEp, in C order.
+// MoeTokenPermuteWithEpParams are the arguments, in C order.
 type MoeTokenPermuteWithEpParams struct {
 	Tokens           *Tensor // 2 dimensions
 	Indices          *Tensor // 1 or 2 dimensions
@@ -1614,7 +1614,7 @@ func (p *MoeTokenPermuteWithEpParams) Encode(c *Call) {
 	c.Tensor(p.PermuteProbsOut)
 }
 
-// MoeTokenPermuteWithEpGradParams are the arguments of aclnnMoeTokenPermuteWithEpGrad, in C order.
+// MoeTokenPermuteWithEpGradParams are the arguments, in C order.
 type MoeTokenPermuteWithEpGradParams struct {
 	PermutedTokensOutputGrad        *Tensor
 	SortedIndices                   *Tensor // (num_tokens*topK_num)
@@ -1656,7 +1656,7 @@ func (p *MoeTokenPermuteWithEpGradParams) Encode(c *Call) {
 	c.Tensor(p.ProbsGradOut)
 }
 
-// MoeTokenPermuteWithRoutingMapParams are the arguments of aclnnMoeTokenPermuteWithRoutingMap, in C order.
+// MoeTokenPermuteWithRoutingMapParams are the arguments, in C order.
 type MoeTokenPermuteWithRoutingMapParams struct {
 	Tokens                  *Tensor // 2 dimensions
 	RoutingMap              *Tensor // 2 dimensions
@@ -1701,7 +1701,7 @@ func (p *MoeTokenPermuteWithRoutingMapParams) Encode(c *Call) {
 	c.Tensor(p.SortedIndicesOut)
 }
 
-// MoeTokenPermuteWithRoutingMapGradParams are the arguments of aclnnMoeTokenPermuteWithRoutingMapGrad, in C order.
+// MoeTokenPermuteWithRoutingMapGradParams are the arguments, in C order.
 type MoeTokenPermuteWithRoutingMapGradParams struct {
 	PermutedTokenOutputGrad         *Tensor
 	PermutedProbsOutputGradOptional *Tensor // optional
@@ -1748,7 +1748,7 @@ func (p *MoeTokenPermuteWithRoutingMapGradParams) Encode(c *Call) {
 	c.Tensor(p.ProbsGradOutOptional)
 }
 
-// MoeTokenUnpermuteParams are the arguments of aclnnMoeTokenUnpermute, in C order.
+// MoeTokenUnpermuteParams are the arguments, in C order.
 type MoeTokenUnpermuteParams struct {
 	PermutedTokens       *Tensor // 2 dimensions
 	SortedIndices        *Tensor // 1 dimension
@@ -1787,7 +1787,7 @@ func (p *MoeTokenUnpermuteParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MoeTokenUnpermuteGradParams are the arguments of aclnnMoeTokenUnpermuteGrad, in C order.
+// MoeTokenUnpermuteGradParams are the arguments, in C order.
 type MoeTokenUnpermuteGradParams struct {
 	PermuteTokens         *Tensor
 	UnpermutedTokensGrad  *Tensor // (tokens_num,hidden_size)
@@ -1829,7 +1829,7 @@ func (p *MoeTokenUnpermuteGradParams) Encode(c *Call) {
 	c.Tensor(p.ProbsGradOut)
 }
 
-// MoeTokenUnpermuteWithEpParams are the arguments of aclnnMoeTokenUnpermuteWithEp, in C order.
+// MoeTokenUnpermuteWithEpParams are the arguments, in C order.
 type MoeTokenUnpermuteWithEpParams struct {
 	PermutedTokens       *Tensor
 	SortedIndices        *Tensor // (num_tokens*topK_num)
@@ -1872,7 +1872,7 @@ func (p *MoeTokenUnpermuteWithEpParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MoeTokenUnpermuteWithEpGradParams are the arguments of aclnnMoeTokenUnpermuteWithEpGrad, in C order.
+// MoeTokenUnpermuteWithEpGradParams are the arguments, in C order.
 type MoeTokenUnpermuteWithEpGradParams struct {
 	UnpermutedTokensGrad   *Tensor // (tokens_num,hidden_size)
 	SortedIndices          *Tensor // (tokens_num*topkNum)
@@ -1921,7 +1921,7 @@ func (p *MoeTokenUnpermuteWithEpGradParams) Encode(c *Call) {
 	c.Tensor(p.ProbsGradOut)
 }
 
-// MoeTokenUnpermuteWithRoutingMapParams are the arguments of aclnnMoeTokenUnpermuteWithRoutingMap, in C order.
+// MoeTokenUnpermuteWithRoutingMapParams are the arguments, in C order.
 type MoeTokenUnpermuteWithRoutingMapParams struct {
 	PermutedTokens       *Tensor
 	SortedIndices        *Tensor
@@ -1971,7 +1971,7 @@ func (p *MoeTokenUnpermuteWithRoutingMapParams) Encode(c *Call) {
 	c.Tensor(p.PermuteProbs)
 }
 
-// MoeTokenUnpermuteWithRoutingMapGradParams are the arguments of aclnnMoeTokenUnpermuteWithRoutingMapGrad, in C order.
+// MoeTokenUnpermuteWithRoutingMapGradParams are the arguments, in C order.
 type MoeTokenUnpermuteWithRoutingMapGradParams struct {
 	UnpermutedTokensGrad   *Tensor // (tokens_num,hidden_size)
 	OutIndex               *Tensor
@@ -2021,7 +2021,7 @@ func (p *MoeTokenUnpermuteWithRoutingMapGradParams) Encode(c *Call) {
 	c.Tensor(p.ProbsGradOutOptional)
 }
 
-// MoeUpdateExpertParams are the arguments of aclnnMoeUpdateExpert, in C order.
+// MoeUpdateExpertParams are the arguments, in C order.
 type MoeUpdateExpertParams struct {
 	ExpertIds                *Tensor // 2 dimensions
 	EplbTable                *Tensor // 2 dimensions

@@ -6,7 +6,7 @@ import (
 	"github.com/goascend/cann/acl"
 )
 
-// AdaLayerNormParams are the arguments of aclnnAdaLayerNorm, in C order.
+// AdaLayerNormParams are the arguments, in C order.
 type AdaLayerNormParams struct {
 	X              *Tensor // 2 to 8 dimensions
 	Scale          *Tensor // 1 to 8 dimensions
@@ -46,7 +46,7 @@ func (p *AdaLayerNormParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// AdaLayerNormBackwardParams are the arguments of aclnnAdaLayerNormBackward, in C order.
+// AdaLayerNormBackwardParams are the arguments, in C order.
 type AdaLayerNormBackwardParams struct {
 	GradOut         *Tensor // 2 to 8 dimensions
 	Input           *Tensor // 2 to 8 dimensions
@@ -101,7 +101,7 @@ func (p *AdaLayerNormBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradBiasOut)
 }
 
-// AdaLayerNormQuantParams are the arguments of aclnnAdaLayerNormQuant, in C order.
+// AdaLayerNormQuantParams are the arguments, in C order.
 type AdaLayerNormQuantParams struct {
 	X                    *Tensor // 2 to 8 dimensions
 	Scale                *Tensor // 1 to 8 dimensions
@@ -149,7 +149,7 @@ func (p *AdaLayerNormQuantParams) Encode(c *Call) {
 	c.Tensor(p.QuantOffsetOptional)
 }
 
-// AdaLayerNormV2Params are the arguments of aclnnAdaLayerNormV2, in C order.
+// AdaLayerNormV2Params are the arguments, in C order.
 type AdaLayerNormV2Params struct {
 	X               *Tensor // 2 to 8 dimensions
 	Scale           *Tensor // 2 to 8 dimensions
@@ -193,7 +193,7 @@ func (p *AdaLayerNormV2Params) Encode(c *Call) {
 	c.Tensor(p.RstdOutOptional)
 }
 
-// AddLayerNormParams are the arguments of aclnnAddLayerNorm, in C order.
+// AddLayerNormParams are the arguments, in C order.
 type AddLayerNormParams struct {
 	X1               *Tensor // 1 to 8 dimensions
 	X2               *Tensor // 1 to 8 dimensions
@@ -242,7 +242,7 @@ func (p *AddLayerNormParams) Encode(c *Call) {
 	c.Tensor(p.XOut)
 }
 
-// AddLayerNormGradParams are the arguments of aclnnAddLayerNormGrad, in C order.
+// AddLayerNormGradParams are the arguments, in C order.
 type AddLayerNormGradParams struct {
 	Dy           *Tensor // 1 to 8 dimensions
 	X1           *Tensor // 1 to 8 dimensions
@@ -288,7 +288,7 @@ func (p *AddLayerNormGradParams) Encode(c *Call) {
 	c.Tensor(p.DbetaOut)
 }
 
-// AddLayerNormQuantParams are the arguments of aclnnAddLayerNormQuant, in C order.
+// AddLayerNormQuantParams are the arguments, in C order.
 type AddLayerNormQuantParams struct {
 	X1                  *Tensor // 1 to 8 dimensions
 	X2                  *Tensor // 1 to 8 dimensions
@@ -352,7 +352,7 @@ func (p *AddLayerNormQuantParams) Encode(c *Call) {
 	c.Tensor(p.OutScales2Out)
 }
 
-// AddLayerNormQuantV2Params are the arguments of aclnnAddLayerNormQuantV2, in C order.
+// AddLayerNormQuantV2Params are the arguments, in C order.
 type AddLayerNormQuantV2Params struct {
 	X1                  *Tensor // 1 to 8 dimensions
 	X2                  *Tensor // 1 to 8 dimensions
@@ -416,7 +416,7 @@ func (p *AddLayerNormQuantV2Params) Encode(c *Call) {
 	c.Tensor(p.OutScales2Out)
 }
 
-// AddRmsNormParams are the arguments of aclnnAddRmsNorm, in C order.
+// AddRmsNormParams are the arguments, in C order.
 type AddRmsNormParams struct {
 	X1      *Tensor // 1 to 8 dimensions
 	X2      *Tensor // 1 to 8 dimensions
@@ -456,7 +456,7 @@ func (p *AddRmsNormParams) Encode(c *Call) {
 	c.Tensor(p.XOut)
 }
 
-// AddRmsNormCastParams are the arguments of aclnnAddRmsNormCast, in C order.
+// AddRmsNormCastParams are the arguments, in C order.
 type AddRmsNormCastParams struct {
 	X1      *Tensor // 1 to 8 dimensions
 	X2      *Tensor // 1 to 8 dimensions
@@ -498,7 +498,7 @@ func (p *AddRmsNormCastParams) Encode(c *Call) {
 	c.Tensor(p.XOut)
 }
 
-// AddRmsNormDynamicMxQuantParams are the arguments of aclnnAddRmsNormDynamicMxQuant, in C order.
+// AddRmsNormDynamicMxQuantParams are the arguments, in C order.
 type AddRmsNormDynamicMxQuantParams struct {
 	X1         *Tensor // 1 to 7 dimensions
 	X2         *Tensor // 1 to 7 dimensions
@@ -551,7 +551,7 @@ func (p *AddRmsNormDynamicMxQuantParams) Encode(c *Call) {
 	c.Tensor(p.RstdOut)
 }
 
-// AddRmsNormDynamicQuantParams are the arguments of aclnnAddRmsNormDynamicQuant, in C order.
+// AddRmsNormDynamicQuantParams are the arguments, in C order.
 type AddRmsNormDynamicQuantParams struct {
 	X1                   *Tensor // 2 to 8 dimensions
 	X2                   *Tensor // 2 to 8 dimensions
@@ -602,7 +602,7 @@ func (p *AddRmsNormDynamicQuantParams) Encode(c *Call) {
 	c.Tensor(p.Scale2Out)
 }
 
-// AddRmsNormDynamicQuantV2Params are the arguments of aclnnAddRmsNormDynamicQuantV2, in C order.
+// AddRmsNormDynamicQuantV2Params are the arguments, in C order.
 type AddRmsNormDynamicQuantV2Params struct {
 	X1                   *Tensor // 2 to 8 dimensions
 	X2                   *Tensor // 2 to 8 dimensions
@@ -656,7 +656,7 @@ func (p *AddRmsNormDynamicQuantV2Params) Encode(c *Call) {
 	c.Tensor(p.Scale2Out)
 }
 
-// AddRmsNormQuantParams are the arguments of aclnnAddRmsNormQuant, in C order.
+// AddRmsNormQuantParams are the arguments, in C order.
 type AddRmsNormQuantParams struct {
 	X1                  *Tensor // 1 to 8 dimensions
 	X2                  *Tensor // 1 to 8 dimensions
@@ -709,7 +709,7 @@ func (p *AddRmsNormQuantParams) Encode(c *Call) {
 	c.Tensor(p.XOut)
 }
 
-// AddRmsNormQuantV2Params are the arguments of aclnnAddRmsNormQuantV2, in C order.
+// AddRmsNormQuantV2Params are the arguments, in C order.
 type AddRmsNormQuantV2Params struct {
 	X1                  *Tensor // 1 to 8 dimensions
 	X2                  *Tensor // 1 to 8 dimensions
@@ -766,7 +766,7 @@ func (p *AddRmsNormQuantV2Params) Encode(c *Call) {
 	c.Tensor(p.RmsNormOut)
 }
 
-// BatchNormParams are the arguments of aclnnBatchNorm, in C order.
+// BatchNormParams are the arguments, in C order.
 type BatchNormParams struct {
 	Input       *Tensor // 2 to 8 dimensions
 	Weight      *Tensor // 1 dimension
@@ -815,7 +815,7 @@ func (p *BatchNormParams) Encode(c *Call) {
 	c.Tensor(p.SaveInvstd)
 }
 
-// BatchNormBackwardParams are the arguments of aclnnBatchNormBackward, in C order.
+// BatchNormBackwardParams are the arguments, in C order.
 type BatchNormBackwardParams struct {
 	GradOut     *Tensor // 2 to 8 dimensions
 	Input       *Tensor // 2 to 8 dimensions
@@ -868,7 +868,7 @@ func (p *BatchNormBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradBias)
 }
 
-// BatchNormElemtParams are the arguments of aclnnBatchNormElemt, in C order.
+// BatchNormElemtParams are the arguments, in C order.
 type BatchNormElemtParams struct {
 	Input  *Tensor // 2 to 8 dimensions
 	Weight *Tensor // 1 dimension
@@ -910,7 +910,7 @@ func (p *BatchNormElemtParams) Encode(c *Call) {
 	c.Tensor(p.Output)
 }
 
-// BatchNormElemtBackwardParams are the arguments of aclnnBatchNormElemtBackward, in C order.
+// BatchNormElemtBackwardParams are the arguments, in C order.
 type BatchNormElemtBackwardParams struct {
 	GradOut   *Tensor // 2 to 8 dimensions
 	Input     *Tensor // 2 to 8 dimensions
@@ -955,7 +955,7 @@ func (p *BatchNormElemtBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// BatchNormGatherStatsWithCountsParams are the arguments of aclnnBatchNormGatherStatsWithCounts, in C order.
+// BatchNormGatherStatsWithCountsParams are the arguments, in C order.
 type BatchNormGatherStatsWithCountsParams struct {
 	Input       *Tensor // 2 to 8 dimensions
 	Mean        *Tensor // 2 dimensions
@@ -1005,7 +1005,7 @@ func (p *BatchNormGatherStatsWithCountsParams) Encode(c *Call) {
 	c.Tensor(p.InvstdAll)
 }
 
-// BatchNormReduceParams are the arguments of aclnnBatchNormReduce, in C order.
+// BatchNormReduceParams are the arguments, in C order.
 type BatchNormReduceParams struct {
 	X         *Tensor // 4 dimensions
 	Sum       *Tensor // output, 1 dimension
@@ -1037,7 +1037,7 @@ func (p *BatchNormReduceParams) Encode(c *Call) {
 	c.Tensor(p.SquareSum)
 }
 
-// BatchNormReduceBackwardParams are the arguments of aclnnBatchNormReduceBackward, in C order.
+// BatchNormReduceBackwardParams are the arguments, in C order.
 type BatchNormReduceBackwardParams struct {
 	GradOut    *Tensor // 2 to 8 dimensions
 	Input      *Tensor // 2 to 8 dimensions
@@ -1089,7 +1089,7 @@ func (p *BatchNormReduceBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradBias)
 }
 
-// BatchNormStatsParams are the arguments of aclnnBatchNormStats, in C order.
+// BatchNormStatsParams are the arguments, in C order.
 type BatchNormStatsParams struct {
 	Input  *Tensor // 2 to 8 dimensions
 	Eps    float64
@@ -1124,7 +1124,7 @@ func (p *BatchNormStatsParams) Encode(c *Call) {
 	c.Tensor(p.Invstd)
 }
 
-// DeepNormParams are the arguments of aclnnDeepNorm, in C order.
+// DeepNormParams are the arguments, in C order.
 type DeepNormParams struct {
 	X       *Tensor // 2 to 8 dimensions
 	Gx      *Tensor // 2 to 8 dimensions
@@ -1168,7 +1168,7 @@ func (p *DeepNormParams) Encode(c *Call) {
 	c.Tensor(p.YOut)
 }
 
-// DeepNormGradParams are the arguments of aclnnDeepNormGrad, in C order.
+// DeepNormGradParams are the arguments, in C order.
 type DeepNormGradParams struct {
 	Dy        *Tensor // 2 to 8 dimensions
 	X         *Tensor // 2 to 8 dimensions
@@ -1216,7 +1216,7 @@ func (p *DeepNormGradParams) Encode(c *Call) {
 	c.Tensor(p.DgammaOut)
 }
 
-// FastBatchNormBackwardParams are the arguments of aclnnFastBatchNormBackward, in C order.
+// FastBatchNormBackwardParams are the arguments, in C order.
 type FastBatchNormBackwardParams struct {
 	GradOut     *Tensor // 2 to 8 dimensions
 	Input       *Tensor // 2 to 8 dimensions
@@ -1270,7 +1270,7 @@ func (p *FastBatchNormBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradBias)
 }
 
-// FastLayerNormParams are the arguments of aclnnFastLayerNorm, in C order.
+// FastLayerNormParams are the arguments, in C order.
 type FastLayerNormParams struct {
 	Input           *Tensor // 1 to 8 dimensions
 	NormalizedShape []int64
@@ -1312,7 +1312,7 @@ func (p *FastLayerNormParams) Encode(c *Call) {
 	c.Tensor(p.RstdOutOptional)
 }
 
-// GemmaRmsNormParams are the arguments of aclnnGemmaRmsNorm, in C order.
+// GemmaRmsNormParams are the arguments, in C order.
 type GemmaRmsNormParams struct {
 	X       *Tensor // 1 to 8 dimensions
 	Gamma   *Tensor // 1 to 8 dimensions
@@ -1348,7 +1348,7 @@ func (p *GemmaRmsNormParams) Encode(c *Call) {
 	c.Tensor(p.RstdOut)
 }
 
-// GroupNormParams are the arguments of aclnnGroupNorm, in C order.
+// GroupNormParams are the arguments, in C order.
 type GroupNormParams struct {
 	Self    *Tensor // 2 to 8 dimensions
 	Gamma   *Tensor // 1 dimension
@@ -1396,7 +1396,7 @@ func (p *GroupNormParams) Encode(c *Call) {
 	c.Tensor(p.RstdOut)
 }
 
-// GroupNormBackwardParams are the arguments of aclnnGroupNormBackward, in C order.
+// GroupNormBackwardParams are the arguments, in C order.
 type GroupNormBackwardParams struct {
 	GradOut      *Tensor // 0 to 8 dimensions
 	Input        *Tensor // 0 to 8 dimensions
@@ -1449,7 +1449,7 @@ func (p *GroupNormBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradBetaOut)
 }
 
-// GroupNormSiluParams are the arguments of aclnnGroupNormSilu, in C order.
+// GroupNormSiluParams are the arguments, in C order.
 type GroupNormSiluParams struct {
 	Self    *Tensor
 	Gamma   *Tensor // 1 dimension
@@ -1492,7 +1492,7 @@ func (p *GroupNormSiluParams) Encode(c *Call) {
 	c.Tensor(p.RstdOut)
 }
 
-// GroupNormSiluQuantParams are the arguments of aclnnGroupNormSiluQuant, in C order.
+// GroupNormSiluQuantParams are the arguments, in C order.
 type GroupNormSiluQuantParams struct {
 	Self         *Tensor
 	Gamma        *Tensor
@@ -1538,7 +1538,7 @@ func (p *GroupNormSiluQuantParams) Encode(c *Call) {
 	c.Tensor(p.RstdOut)
 }
 
-// GroupNormSiluV2Params are the arguments of aclnnGroupNormSiluV2, in C order.
+// GroupNormSiluV2Params are the arguments, in C order.
 type GroupNormSiluV2Params struct {
 	Self         *Tensor
 	Gamma        *Tensor // 1 dimension
@@ -1584,7 +1584,7 @@ func (p *GroupNormSiluV2Params) Encode(c *Call) {
 	c.Tensor(p.RstdOut)
 }
 
-// GroupNormSwishParams are the arguments of aclnnGroupNormSwish, in C order.
+// GroupNormSwishParams are the arguments, in C order.
 type GroupNormSwishParams struct {
 	X                  *Tensor // 2 to 8 dimensions
 	Gamma              *Tensor // 1 dimension
@@ -1633,7 +1633,7 @@ func (p *GroupNormSwishParams) Encode(c *Call) {
 	c.Tensor(p.RstdOut)
 }
 
-// GroupNormSwishGradParams are the arguments of aclnnGroupNormSwishGrad, in C order.
+// GroupNormSwishGradParams are the arguments, in C order.
 type GroupNormSwishGradParams struct {
 	Dy                 *Tensor // 2 to 8 dimensions
 	Mean               *Tensor // 2 dimensions
@@ -1687,7 +1687,7 @@ func (p *GroupNormSwishGradParams) Encode(c *Call) {
 	c.Tensor(p.DbetaOut)
 }
 
-// InplaceAddRmsNormParams are the arguments of aclnnInplaceAddRmsNorm, in C order.
+// InplaceAddRmsNormParams are the arguments, in C order.
 type InplaceAddRmsNormParams struct {
 	X1Ref   *Tensor // read and written, 1 to 8 dimensions
 	X2Ref   *Tensor // read and written, 1 to 8 dimensions
@@ -1724,7 +1724,7 @@ func (p *InplaceAddRmsNormParams) Encode(c *Call) {
 	c.Tensor(p.RstdOut)
 }
 
-// InplaceRenormParams are the arguments of aclnnInplaceRenorm, in C order.
+// InplaceRenormParams are the arguments, in C order.
 type InplaceRenormParams struct {
 	SelfRef *Tensor // read and written, 2 to 8 dimensions
 	P       Scalar
@@ -1758,7 +1758,7 @@ func (p *InplaceRenormParams) Encode(c *Call) {
 	c.Scalar(p.MaxNorm)
 }
 
-// InstanceNormParams are the arguments of aclnnInstanceNorm, in C order.
+// InstanceNormParams are the arguments, in C order.
 type InstanceNormParams struct {
 	X          *Tensor // 4 dimensions
 	Gamma      *Tensor // 1 dimension
@@ -1801,7 +1801,7 @@ func (p *InstanceNormParams) Encode(c *Call) {
 	c.Tensor(p.Variance)
 }
 
-// LayerNormParams are the arguments of aclnnLayerNorm, in C order.
+// LayerNormParams are the arguments, in C order.
 type LayerNormParams struct {
 	Input           *Tensor // 1 to 8 dimensions
 	NormalizedShape []int64
@@ -1843,7 +1843,7 @@ func (p *LayerNormParams) Encode(c *Call) {
 	c.Tensor(p.RstdOutOptional)
 }
 
-// LayerNormBackwardParams are the arguments of aclnnLayerNormBackward, in C order.
+// LayerNormBackwardParams are the arguments, in C order.
 type LayerNormBackwardParams struct {
 	GradOut         *Tensor // 1 to 8 dimensions
 	Input           *Tensor // 1 to 8 dimensions
@@ -1892,7 +1892,7 @@ func (p *LayerNormBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradBiasOut)
 }
 
-// LayerNormQuantParams are the arguments of aclnnLayerNormQuant, in C order.
+// LayerNormQuantParams are the arguments, in C order.
 type LayerNormQuantParams struct {
 	X                  *Tensor // 1 to 8 dimensions
 	Gammma             *Tensor
@@ -1936,7 +1936,7 @@ func (p *LayerNormQuantParams) Encode(c *Call) {
 	c.Tensor(p.ScaleOut)
 }
 
-// LayerNormWithImplModeParams are the arguments of aclnnLayerNormWithImplMode, in C order.
+// LayerNormWithImplModeParams are the arguments, in C order.
 type LayerNormWithImplModeParams struct {
 	Input           *Tensor // 1 to 8 dimensions
 	NormalizedShape []int64
@@ -1981,7 +1981,7 @@ func (p *LayerNormWithImplModeParams) Encode(c *Call) {
 	c.Int64(int64(p.ImplMode))
 }
 
-// QuantizedBatchNormParams are the arguments of aclnnQuantizedBatchNorm, in C order.
+// QuantizedBatchNormParams are the arguments, in C order.
 type QuantizedBatchNormParams struct {
 	Input           *Tensor // 4 dimensions
 	Mean            *Tensor // 1 dimension
@@ -2030,7 +2030,7 @@ func (p *QuantizedBatchNormParams) Encode(c *Call) {
 	c.Tensor(p.Output)
 }
 
-// RenormParams are the arguments of aclnnRenorm, in C order.
+// RenormParams are the arguments, in C order.
 type RenormParams struct {
 	Self    *Tensor // 2 to 8 dimensions
 	P       Scalar
@@ -2065,7 +2065,7 @@ func (p *RenormParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// RmsNormParams are the arguments of aclnnRmsNorm, in C order.
+// RmsNormParams are the arguments, in C order.
 type RmsNormParams struct {
 	X       *Tensor // 1 to 8 dimensions
 	Gamma   *Tensor // 1 to 8 dimensions
@@ -2101,7 +2101,7 @@ func (p *RmsNormParams) Encode(c *Call) {
 	c.Tensor(p.RstdOut)
 }
 
-// RmsNormDynamicMxQuantParams are the arguments of aclnnRmsNormDynamicMxQuant, in C order.
+// RmsNormDynamicMxQuantParams are the arguments, in C order.
 type RmsNormDynamicMxQuantParams struct {
 	X          *Tensor // 1 to 7 dimensions
 	Gamma      *Tensor // 1 dimension
@@ -2150,7 +2150,7 @@ func (p *RmsNormDynamicMxQuantParams) Encode(c *Call) {
 	c.Tensor(p.RstdOut)
 }
 
-// RmsNormDynamicQuantParams are the arguments of aclnnRmsNormDynamicQuant, in C order.
+// RmsNormDynamicQuantParams are the arguments, in C order.
 type RmsNormDynamicQuantParams struct {
 	X                    *Tensor // 2 to 8 dimensions
 	Gamma                *Tensor // 1 dimension
@@ -2192,7 +2192,7 @@ func (p *RmsNormDynamicQuantParams) Encode(c *Call) {
 	c.Tensor(p.ScaleOut)
 }
 
-// RmsNormGradParams are the arguments of aclnnRmsNormGrad, in C order.
+// RmsNormGradParams are the arguments, in C order.
 type RmsNormGradParams struct {
 	Dy        *Tensor // 2 to 8 dimensions
 	X         *Tensor // 2 to 8 dimensions
@@ -2230,7 +2230,7 @@ func (p *RmsNormGradParams) Encode(c *Call) {
 	c.Tensor(p.DgammaOut)
 }
 
-// RmsNormGradQuantParams are the arguments of aclnnRmsNormGradQuant, in C order.
+// RmsNormGradQuantParams are the arguments, in C order.
 type RmsNormGradQuantParams struct {
 	Dy              *Tensor // 2 to 8 dimensions
 	X               *Tensor // 2 to 8 dimensions
@@ -2276,7 +2276,7 @@ func (p *RmsNormGradQuantParams) Encode(c *Call) {
 	c.Tensor(p.DgammaOut)
 }
 
-// RmsNormQuantParams are the arguments of aclnnRmsNormQuant, in C order.
+// RmsNormQuantParams are the arguments, in C order.
 type RmsNormQuantParams struct {
 	X       *Tensor // 1 to 8 dimensions
 	Gamma   *Tensor // 1 to 2 dimensions
@@ -2316,7 +2316,7 @@ func (p *RmsNormQuantParams) Encode(c *Call) {
 	c.Tensor(p.Y)
 }
 
-// RmsNormQuantV3Params are the arguments of aclnnRmsNormQuantV3, in C order.
+// RmsNormQuantV3Params are the arguments, in C order.
 type RmsNormQuantV3Params struct {
 	X          *Tensor // 1 to 8 dimensions
 	Gamma      *Tensor // 1 to 2 dimensions
@@ -2363,7 +2363,7 @@ func (p *RmsNormQuantV3Params) Encode(c *Call) {
 	c.Tensor(p.Rstd)
 }
 
-// SyncBatchNormGatherStatsParams are the arguments of aclnnSyncBatchNormGatherStats, in C order.
+// SyncBatchNormGatherStatsParams are the arguments, in C order.
 type SyncBatchNormGatherStatsParams struct {
 	TotalSum       *Tensor // 2 dimensions
 	TotalSquareSum *Tensor // 2 dimensions

@@ -6,7 +6,7 @@ import (
 	"github.com/goascend/cann/acl"
 )
 
-// AmpUpdateScaleParams are the arguments of aclnnAmpUpdateScale, in C order.
+// AmpUpdateScaleParams are the arguments, in C order.
 type AmpUpdateScaleParams struct {
 	CurrentScale         *Tensor // 1 dimension
 	GrowthTracker        *Tensor // 1 dimension
@@ -49,7 +49,7 @@ func (p *AmpUpdateScaleParams) Encode(c *Call) {
 	c.Tensor(p.UpdatedGrowthTracker)
 }
 
-// ApplyAdadeltaParams are the arguments of aclnnApplyAdadelta, in C order.
+// ApplyAdadeltaParams are the arguments, in C order.
 type ApplyAdadeltaParams struct {
 	Var            *Tensor
 	Accum          *Tensor
@@ -94,7 +94,7 @@ func (p *ApplyAdadeltaParams) Encode(c *Call) {
 	c.Tensor(p.AccumUpdateOut)
 }
 
-// ApplyAdamParams are the arguments of aclnnApplyAdam, in C order.
+// ApplyAdamParams are the arguments, in C order.
 type ApplyAdamParams struct {
 	VarRef      *Tensor // read and written, 1 to 8 dimensions
 	M           *Tensor // 1 to 8 dimensions
@@ -144,7 +144,7 @@ func (p *ApplyAdamParams) Encode(c *Call) {
 	c.Bool(p.UseNesterov)
 }
 
-// ApplyAdamDParams are the arguments of aclnnApplyAdamD, in C order.
+// ApplyAdamDParams are the arguments, in C order.
 type ApplyAdamDParams struct {
 	Var         *Tensor
 	M           *Tensor
@@ -200,7 +200,7 @@ func (p *ApplyAdamDParams) Encode(c *Call) {
 	c.Tensor(p.VOut)
 }
 
-// ApplyAdamWParams are the arguments of aclnnApplyAdamW, in C order.
+// ApplyAdamWParams are the arguments, in C order.
 type ApplyAdamWParams struct {
 	VarRef              *Tensor // read and written, 1 to 8 dimensions
 	MRef                *Tensor // read and written, 1 to 8 dimensions
@@ -254,7 +254,7 @@ func (p *ApplyAdamWParams) Encode(c *Call) {
 	c.Bool(p.Maximize)
 }
 
-// ApplyAdamWQuantParams are the arguments of aclnnApplyAdamWQuant, in C order.
+// ApplyAdamWQuantParams are the arguments, in C order.
 type ApplyAdamWQuantParams struct {
 	VarRef            *Tensor // read and written, 1 to 8 dimensions
 	Grad              *Tensor // 1 to 8 dimensions
@@ -315,7 +315,7 @@ func (p *ApplyAdamWQuantParams) Encode(c *Call) {
 	c.Int64(p.BlockSize)
 }
 
-// ApplyAdamWV2Params are the arguments of aclnnApplyAdamWV2, in C order.
+// ApplyAdamWV2Params are the arguments, in C order.
 type ApplyAdamWV2Params struct {
 	VarRef                 *Tensor // read and written, 1 to 8 dimensions
 	MRef                   *Tensor // read and written, dimensions as VarRef
@@ -367,7 +367,7 @@ func (p *ApplyAdamWV2Params) Encode(c *Call) {
 	c.Bool(p.Maximize)
 }
 
-// ApplyAdamaxParams are the arguments of aclnnApplyAdamax, in C order.
+// ApplyAdamaxParams are the arguments, in C order.
 type ApplyAdamaxParams struct {
 	Var        *Tensor
 	M          *Tensor
@@ -415,7 +415,7 @@ func (p *ApplyAdamaxParams) Encode(c *Call) {
 	c.Tensor(p.VOut)
 }
 
-// ApplyFtrlParams are the arguments of aclnnApplyFtrl, in C order.
+// ApplyFtrlParams are the arguments, in C order.
 type ApplyFtrlParams struct {
 	VarRef     *Tensor // read and written, 0 to 8 dimensions
 	AccumRef   *Tensor // read and written, 0 to 8 dimensions
@@ -459,7 +459,7 @@ func (p *ApplyFtrlParams) Encode(c *Call) {
 	c.Bool(p.UseLocking)
 }
 
-// ApplyFusedEmaAdamParams are the arguments of aclnnApplyFusedEmaAdam, in C order.
+// ApplyFusedEmaAdamParams are the arguments, in C order.
 type ApplyFusedEmaAdamParams struct {
 	Grad           *Tensor // 1 to 8 dimensions
 	VarRef         *Tensor // read and written, 1 to 8 dimensions
@@ -514,7 +514,7 @@ func (p *ApplyFusedEmaAdamParams) Encode(c *Call) {
 	c.Float64(p.WeightDecay)
 }
 
-// ApplyGradientDescentParams are the arguments of aclnnApplyGradientDescent, in C order.
+// ApplyGradientDescentParams are the arguments, in C order.
 type ApplyGradientDescentParams struct {
 	Var   *Tensor // read and written, 1 to 8 dimensions
 	Alpha *Tensor
@@ -546,7 +546,7 @@ func (p *ApplyGradientDescentParams) Encode(c *Call) {
 	c.Tensor(p.Delta)
 }
 
-// ForeachNonFiniteCheckAndUnscaleParams are the arguments of aclnnForeachNonFiniteCheckAndUnscale, in C order.
+// ForeachNonFiniteCheckAndUnscaleParams are the arguments, in C order.
 type ForeachNonFiniteCheckAndUnscaleParams struct {
 	ScaledGrads []*Tensor // read and written, 0 to 8 dimensions
 	FoundInf    *Tensor   // read and written, 0 to 8 dimensions
@@ -582,7 +582,7 @@ func (p *ForeachNonFiniteCheckAndUnscaleParams) Encode(c *Call) {
 	c.Tensor(p.InvScale)
 }
 
-// FusedAdamwParams are the arguments of aclnnFusedAdamw, in C order.
+// FusedAdamwParams are the arguments, in C order.
 type FusedAdamwParams struct {
 	ParamsRef         []*Tensor // read and written, 1 to 8 dimensions
 	Grads             []*Tensor // dimensions as ParamsRef
@@ -639,7 +639,7 @@ func (p *FusedAdamwParams) Encode(c *Call) {
 	c.Bool(p.Maximize)
 }
 
-// FusedSgdParams are the arguments of aclnnFusedSgd, in C order.
+// FusedSgdParams are the arguments, in C order.
 type FusedSgdParams struct {
 	ParamsRef                     []*Tensor // read and written, 0 to 8 dimensions
 	GradsRef                      []*Tensor // read and written, 0 to 8 dimensions
@@ -687,7 +687,7 @@ func (p *FusedSgdParams) Encode(c *Call) {
 	c.Bool(p.IsFirstStep)
 }
 
-// SilentCheckParams are the arguments of aclnnSilentCheck, in C order.
+// SilentCheckParams are the arguments, in C order.
 type SilentCheckParams struct {
 	Val          *Tensor // 0 dimensions
 	InputGradRef *Tensor // read and written
@@ -736,7 +736,7 @@ func (p *SilentCheckParams) Encode(c *Call) {
 	c.Tensor(p.Result)
 }
 
-// SilentCheckV2Params are the arguments of aclnnSilentCheckV2, in C order.
+// SilentCheckV2Params are the arguments, in C order.
 type SilentCheckV2Params struct {
 	Val          *Tensor // 1 dimension
 	Max          *Tensor // 1 dimension

@@ -6,7 +6,7 @@ import (
 	"github.com/goascend/cann/acl"
 )
 
-// AdaptiveAvgPool2dParams are the arguments of aclnnAdaptiveAvgPool2d, in C order.
+// AdaptiveAvgPool2dParams are the arguments, in C order.
 type AdaptiveAvgPool2dParams struct {
 	Self       *Tensor // 3 to 4 dimensions
 	OutputSize []int64
@@ -37,7 +37,7 @@ func (p *AdaptiveAvgPool2dParams) Encode(c *Call) {
 	c.Channels(p.Out, NCL, NCHW, -1)
 }
 
-// AdaptiveAvgPool2dBackwardParams are the arguments of aclnnAdaptiveAvgPool2dBackward, in C order.
+// AdaptiveAvgPool2dBackwardParams are the arguments, in C order.
 type AdaptiveAvgPool2dBackwardParams struct {
 	GradOutput *Tensor // 3 to 4 dimensions
 	Self       *Tensor // 3 to 4 dimensions
@@ -69,7 +69,7 @@ func (p *AdaptiveAvgPool2dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// AdaptiveAvgPool3dParams are the arguments of aclnnAdaptiveAvgPool3d, in C order.
+// AdaptiveAvgPool3dParams are the arguments, in C order.
 type AdaptiveAvgPool3dParams struct {
 	Self       *Tensor // 4 to 5 dimensions
 	OutputSize []int64
@@ -101,7 +101,7 @@ func (p *AdaptiveAvgPool3dParams) Encode(c *Call) {
 	c.Channels(p.Out, -1, NCDHW, NCDHW)
 }
 
-// AdaptiveAvgPool3dBackwardParams are the arguments of aclnnAdaptiveAvgPool3dBackward, in C order.
+// AdaptiveAvgPool3dBackwardParams are the arguments, in C order.
 type AdaptiveAvgPool3dBackwardParams struct {
 	GradOutput *Tensor // 4 to 5 dimensions
 	Self       *Tensor // 4 to 5 dimensions
@@ -134,7 +134,7 @@ func (p *AdaptiveAvgPool3dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// AdaptiveMaxPool2dParams are the arguments of aclnnAdaptiveMaxPool2d, in C order.
+// AdaptiveMaxPool2dParams are the arguments, in C order.
 type AdaptiveMaxPool2dParams struct {
 	Self       *Tensor // 3 to 4 dimensions
 	OutputSize []int64
@@ -168,7 +168,7 @@ func (p *AdaptiveMaxPool2dParams) Encode(c *Call) {
 	c.Channels(p.IndicesOut, NCHW, NCHW, -1)
 }
 
-// AdaptiveMaxPool2dBackwardParams are the arguments of aclnnAdaptiveMaxPool2dBackward, in C order.
+// AdaptiveMaxPool2dBackwardParams are the arguments, in C order.
 type AdaptiveMaxPool2dBackwardParams struct {
 	GradOutput *Tensor // 3 to 4 dimensions
 	Self       *Tensor // 3 to 4 dimensions
@@ -202,7 +202,7 @@ func (p *AdaptiveMaxPool2dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// AdaptiveMaxPool3dParams are the arguments of aclnnAdaptiveMaxPool3d, in C order.
+// AdaptiveMaxPool3dParams are the arguments, in C order.
 type AdaptiveMaxPool3dParams struct {
 	Self       *Tensor // 4 to 5 dimensions
 	OutputSize []int64
@@ -236,7 +236,7 @@ func (p *AdaptiveMaxPool3dParams) Encode(c *Call) {
 	c.Channels(p.IndicesOut, -1, NCHW, NCDHW)
 }
 
-// AdaptiveMaxPool3dBackwardParams are the arguments of aclnnAdaptiveMaxPool3dBackward, in C order.
+// AdaptiveMaxPool3dBackwardParams are the arguments, in C order.
 type AdaptiveMaxPool3dBackwardParams struct {
 	GradOutput *Tensor // 4 to 5 dimensions
 	Self       *Tensor // 4 to 5 dimensions
@@ -271,7 +271,7 @@ func (p *AdaptiveMaxPool3dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// AvgPool2dParams are the arguments of aclnnAvgPool2d, in C order.
+// AvgPool2dParams are the arguments, in C order.
 type AvgPool2dParams struct {
 	Self            *Tensor // 3 to 4 dimensions
 	KernelSize      []int64
@@ -315,7 +315,7 @@ func (p *AvgPool2dParams) Encode(c *Call) {
 	c.Channels(p.Out, NCL, NCHW, -1)
 }
 
-// AvgPool2dBackwardParams are the arguments of aclnnAvgPool2dBackward, in C order.
+// AvgPool2dBackwardParams are the arguments, in C order.
 type AvgPool2dBackwardParams struct {
 	GradOutput      *Tensor // 3 to 4 dimensions
 	Self            *Tensor // 3 to 4 dimensions
@@ -361,7 +361,7 @@ func (p *AvgPool2dBackwardParams) Encode(c *Call) {
 	c.Channels(p.GradInput, NCL, NCHW, -1)
 }
 
-// AvgPool3dParams are the arguments of aclnnAvgPool3d, in C order.
+// AvgPool3dParams are the arguments, in C order.
 type AvgPool3dParams struct {
 	Self            *Tensor // 4 to 5 dimensions
 	KernelSize      []int64
@@ -403,7 +403,7 @@ func (p *AvgPool3dParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// AvgPool3dBackwardParams are the arguments of aclnnAvgPool3dBackward, in C order.
+// AvgPool3dBackwardParams are the arguments, in C order.
 type AvgPool3dBackwardParams struct {
 	GradOutput      *Tensor // 4 to 5 dimensions
 	Self            *Tensor // 4 to 5 dimensions
@@ -447,7 +447,7 @@ func (p *AvgPool3dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Output)
 }
 
-// GlobalAveragePoolParams are the arguments of aclnnGlobalAveragePool, in C order.
+// GlobalAveragePoolParams are the arguments, in C order.
 type GlobalAveragePoolParams struct {
 	Self *Tensor // 4 to 8 dimensions
 	Out  *Tensor // output, 4 to 8 dimensions
@@ -477,7 +477,7 @@ func (p *GlobalAveragePoolParams) Encode(c *Call) {
 	c.Channels(p.Out, -1, NCHW, NCDHW)
 }
 
-// GlobalMaxPoolParams are the arguments of aclnnGlobalMaxPool, in C order.
+// GlobalMaxPoolParams are the arguments, in C order.
 type GlobalMaxPoolParams struct {
 	Self *Tensor // 4 to 8 dimensions
 	Out  *Tensor // output, 4 to 8 dimensions
@@ -507,7 +507,7 @@ func (p *GlobalMaxPoolParams) Encode(c *Call) {
 	c.Channels(p.Out, -1, NCHW, NCDHW)
 }
 
-// MaxPoolParams are the arguments of aclnnMaxPool, in C order.
+// MaxPoolParams are the arguments, in C order.
 type MaxPoolParams struct {
 	Self        *Tensor // 3 to 4 dimensions
 	KernelShape []int64
@@ -549,7 +549,7 @@ func (p *MaxPoolParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MaxPool2dWithIndicesParams are the arguments of aclnnMaxPool2dWithIndices, in C order.
+// MaxPool2dWithIndicesParams are the arguments, in C order.
 type MaxPool2dWithIndicesParams struct {
 	Self       *Tensor // 3 to 4 dimensions
 	KernelSize []int64
@@ -592,7 +592,7 @@ func (p *MaxPool2dWithIndicesParams) Encode(c *Call) {
 	c.Tensor(p.Indices)
 }
 
-// MaxPool2dWithIndicesBackwardParams are the arguments of aclnnMaxPool2dWithIndicesBackward, in C order.
+// MaxPool2dWithIndicesBackwardParams are the arguments, in C order.
 type MaxPool2dWithIndicesBackwardParams struct {
 	GradOutput *Tensor // 3 to 4 dimensions
 	Self       *Tensor // 3 to 4 dimensions
@@ -639,7 +639,7 @@ func (p *MaxPool2dWithIndicesBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// MaxPool2dWithMaskParams are the arguments of aclnnMaxPool2dWithMask, in C order.
+// MaxPool2dWithMaskParams are the arguments, in C order.
 type MaxPool2dWithMaskParams struct {
 	Self       *Tensor // 3 to 4 dimensions
 	KernelSize []int64
@@ -681,7 +681,7 @@ func (p *MaxPool2dWithMaskParams) Encode(c *Call) {
 	c.Tensor(p.Indices)
 }
 
-// MaxPool2dWithMaskBackwardParams are the arguments of aclnnMaxPool2dWithMaskBackward, in C order.
+// MaxPool2dWithMaskBackwardParams are the arguments, in C order.
 type MaxPool2dWithMaskBackwardParams struct {
 	GradOutput *Tensor // 4 dimensions
 	Self       *Tensor // 4 dimensions
@@ -726,7 +726,7 @@ func (p *MaxPool2dWithMaskBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// MaxPool3DParams are the arguments of aclnnMaxPool3D, in C order.
+// MaxPool3DParams are the arguments, in C order.
 type MaxPool3DParams struct {
 	X                  *Tensor
 	Ksize              []int64
@@ -769,7 +769,7 @@ func (p *MaxPool3DParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MaxPool3dWithArgmaxParams are the arguments of aclnnMaxPool3dWithArgmax, in C order.
+// MaxPool3dWithArgmaxParams are the arguments, in C order.
 type MaxPool3dWithArgmaxParams struct {
 	Self       *Tensor // 4 to 5 dimensions
 	KernelSize []int64
@@ -812,7 +812,7 @@ func (p *MaxPool3dWithArgmaxParams) Encode(c *Call) {
 	c.Channels(p.Indices, -1, NCDHW, NCDHW)
 }
 
-// MaxPool3dWithArgmaxBackwardParams are the arguments of aclnnMaxPool3dWithArgmaxBackward, in C order.
+// MaxPool3dWithArgmaxBackwardParams are the arguments, in C order.
 type MaxPool3dWithArgmaxBackwardParams struct {
 	GradOutput *Tensor // 4 to 5 dimensions
 	Self       *Tensor // 4 to 5 dimensions
@@ -859,7 +859,7 @@ func (p *MaxPool3dWithArgmaxBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// MaxPoolV3Params are the arguments of aclnnMaxPoolV3, in C order.
+// MaxPoolV3Params are the arguments, in C order.
 type MaxPoolV3Params struct {
 	X        *Tensor // 4 dimensions
 	Ksize    []int64
@@ -896,7 +896,7 @@ func (p *MaxPoolV3Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MaxUnpool2dParams are the arguments of aclnnMaxUnpool2d, in C order.
+// MaxUnpool2dParams are the arguments, in C order.
 type MaxUnpool2dParams struct {
 	Self       *Tensor // 3 to 4 dimensions
 	Indices    *Tensor // 3 to 4 dimensions
@@ -930,7 +930,7 @@ func (p *MaxUnpool2dParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MaxUnpool2dBackwardParams are the arguments of aclnnMaxUnpool2dBackward, in C order.
+// MaxUnpool2dBackwardParams are the arguments, in C order.
 type MaxUnpool2dBackwardParams struct {
 	GradOutput *Tensor // 3 to 4 dimensions
 	Self       *Tensor // 3 to 4 dimensions
@@ -967,7 +967,7 @@ func (p *MaxUnpool2dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MaxUnpool3dParams are the arguments of aclnnMaxUnpool3d, in C order.
+// MaxUnpool3dParams are the arguments, in C order.
 type MaxUnpool3dParams struct {
 	Self       *Tensor // 4 to 5 dimensions
 	Indices    *Tensor // 4 to 5 dimensions
@@ -1005,7 +1005,7 @@ func (p *MaxUnpool3dParams) Encode(c *Call) {
 	c.Tensor(p.OutRef)
 }
 
-// MaxUnpool3dBackwardParams are the arguments of aclnnMaxUnpool3dBackward, in C order.
+// MaxUnpool3dBackwardParams are the arguments, in C order.
 type MaxUnpool3dBackwardParams struct {
 	GradOutput *Tensor // 4 to 5 dimensions
 	Self       *Tensor // 4 to 5 dimensions

@@ -6,7 +6,7 @@ import (
 	"github.com/goascend/cann/acl"
 )
 
-// AntiMxQuantParams are the arguments of aclnnAntiMxQuant, in C order.
+// AntiMxQuantParams are the arguments, in C order.
 type AntiMxQuantParams struct {
 	X       *Tensor
 	Mxscale *Tensor
@@ -42,7 +42,7 @@ func (p *AntiMxQuantParams) Encode(c *Call) {
 	c.Tensor(p.Y)
 }
 
-// AscendAntiQuantParams are the arguments of aclnnAscendAntiQuant, in C order.
+// AscendAntiQuantParams are the arguments, in C order.
 type AscendAntiQuantParams struct {
 	X        *Tensor // 0 to 8 dimensions
 	Scale    *Tensor // 1 to 8 dimensions
@@ -82,7 +82,7 @@ func (p *AscendAntiQuantParams) Encode(c *Call) {
 	c.Tensor(p.Y)
 }
 
-// AscendQuantParams are the arguments of aclnnAscendQuant, in C order.
+// AscendQuantParams are the arguments, in C order.
 type AscendQuantParams struct {
 	X         *Tensor // 1 to 8 dimensions
 	Scale     *Tensor // 1 to 8 dimensions
@@ -123,7 +123,7 @@ func (p *AscendQuantParams) Encode(c *Call) {
 	c.Tensor(p.Y)
 }
 
-// AscendQuantV3Params are the arguments of aclnnAscendQuantV3, in C order.
+// AscendQuantV3Params are the arguments, in C order.
 type AscendQuantV3Params struct {
 	X         *Tensor // 1 to 8 dimensions
 	Scale     *Tensor // 1 to 8 dimensions
@@ -165,7 +165,7 @@ func (p *AscendQuantV3Params) Encode(c *Call) {
 	c.Tensor(p.Y)
 }
 
-// ConvertWeightToINT4PackParams are the arguments of aclnnConvertWeightToINT4Pack, in C order.
+// ConvertWeightToINT4PackParams are the arguments, in C order.
 type ConvertWeightToINT4PackParams struct {
 	Weight         *Tensor // 2 to 3 dimensions
 	WeightInt4Pack *Tensor // output
@@ -196,7 +196,7 @@ func (p *ConvertWeightToINT4PackParams) Encode(c *Call) {
 	c.Tensor(p.WeightInt4Pack)
 }
 
-// DequantBiasParams are the arguments of aclnnDequantBias, in C order.
+// DequantBiasParams are the arguments, in C order.
 type DequantBiasParams struct {
 	X                     *Tensor // 2 dimensions
 	WeightScale           *Tensor // 1 dimension
@@ -236,7 +236,7 @@ func (p *DequantBiasParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// DequantSituQuantParams are the arguments of aclnnDequantSituQuant, in C order.
+// DequantSituQuantParams are the arguments, in C order.
 type DequantSituQuantParams struct {
 	X                       *Tensor // 2 to 8 dimensions
 	WeightScaleOptional     *Tensor // optional, 1 dimension
@@ -289,7 +289,7 @@ func (p *DequantSituQuantParams) Encode(c *Call) {
 	c.Tensor(p.YScaleOut)
 }
 
-// DequantSwigluQuantParams are the arguments of aclnnDequantSwigluQuant, in C order.
+// DequantSwigluQuantParams are the arguments, in C order.
 type DequantSwigluQuantParams struct {
 	X                       *Tensor // 2 to 8 dimensions
 	WeightScaleOptional     *Tensor // optional, 1 or 2 dimensions
@@ -338,7 +338,7 @@ func (p *DequantSwigluQuantParams) Encode(c *Call) {
 	c.Tensor(p.ScaleOut)
 }
 
-// DequantSwigluQuantV2Params are the arguments of aclnnDequantSwigluQuantV2, in C order.
+// DequantSwigluQuantV2Params are the arguments, in C order.
 type DequantSwigluQuantV2Params struct {
 	X                       *Tensor // 2 to 8 dimensions
 	WeightScaleOptional     *Tensor // optional, 1 or 2 dimensions
@@ -402,7 +402,7 @@ func (p *DequantSwigluQuantV2Params) Encode(c *Call) {
 	c.Tensor(p.ScaleOut)
 }
 
-// DynamicBlockQuantParams are the arguments of aclnnDynamicBlockQuant, in C order.
+// DynamicBlockQuantParams are the arguments, in C order.
 type DynamicBlockQuantParams struct {
 	X                 *Tensor // 2 to 3 dimensions
 	MinScale          float64
@@ -444,7 +444,7 @@ func (p *DynamicBlockQuantParams) Encode(c *Call) {
 	c.Tensor(p.ScaleOut)
 }
 
-// DynamicBlockQuantV2Params are the arguments of aclnnDynamicBlockQuantV2, in C order.
+// DynamicBlockQuantV2Params are the arguments, in C order.
 type DynamicBlockQuantV2Params struct {
 	X                 *Tensor // 2 to 3 dimensions
 	MinScale          float64
@@ -488,7 +488,7 @@ func (p *DynamicBlockQuantV2Params) Encode(c *Call) {
 	c.Tensor(p.ScaleOut)
 }
 
-// DynamicQuantParams are the arguments of aclnnDynamicQuant, in C order.
+// DynamicQuantParams are the arguments, in C order.
 type DynamicQuantParams struct {
 	X                    *Tensor // 2 to 8 dimensions
 	SmoothScalesOptional *Tensor // optional, 1 dimension
@@ -522,7 +522,7 @@ func (p *DynamicQuantParams) Encode(c *Call) {
 	c.Tensor(p.ScaleOut)
 }
 
-// DynamicQuantV2Params are the arguments of aclnnDynamicQuantV2, in C order.
+// DynamicQuantV2Params are the arguments, in C order.
 type DynamicQuantV2Params struct {
 	X                    *Tensor
 	SmoothScalesOptional *Tensor // optional, 2 dimensions
@@ -564,7 +564,7 @@ func (p *DynamicQuantV2Params) Encode(c *Call) {
 	c.Tensor(p.OffsetOut)
 }
 
-// DynamicQuantV3Params are the arguments of aclnnDynamicQuantV3, in C order.
+// DynamicQuantV3Params are the arguments, in C order.
 type DynamicQuantV3Params struct {
 	X                    *Tensor // 2 to 8 dimensions
 	SmoothScalesOptional *Tensor // optional, 1 or 2 dimensions
@@ -610,7 +610,7 @@ func (p *DynamicQuantV3Params) Encode(c *Call) {
 	c.Tensor(p.OffsetOut)
 }
 
-// DynamicQuantV4Params are the arguments of aclnnDynamicQuantV4, in C order.
+// DynamicQuantV4Params are the arguments, in C order.
 type DynamicQuantV4Params struct {
 	X                    *Tensor // 2 to 8 dimensions
 	SmoothScalesOptional *Tensor // optional, 1 or 2 dimensions
@@ -657,7 +657,7 @@ func (p *DynamicQuantV4Params) Encode(c *Call) {
 	c.Tensor(p.OffsetOut)
 }
 
-// FakeQuantPerChannelAffineCachemaskParams are the arguments of aclnnFakeQuantPerChannelAffineCachemask, in C order.
+// FakeQuantPerChannelAffineCachemaskParams are the arguments, in C order.
 type FakeQuantPerChannelAffineCachemaskParams struct {
 	Self      *Tensor // 0 to 8 dimensions
 	Scale     *Tensor // 1 dimension
@@ -703,7 +703,7 @@ func (p *FakeQuantPerChannelAffineCachemaskParams) Encode(c *Call) {
 	c.Tensor(p.Mask)
 }
 
-// FakeQuantPerTensorAffineCachemaskParams are the arguments of aclnnFakeQuantPerTensorAffineCachemask, in C order.
+// FakeQuantPerTensorAffineCachemaskParams are the arguments, in C order.
 type FakeQuantPerTensorAffineCachemaskParams struct {
 	Self             *Tensor // 0 to 8 dimensions
 	Scale            *Tensor // 1 dimension
@@ -748,7 +748,7 @@ func (p *FakeQuantPerTensorAffineCachemaskParams) Encode(c *Call) {
 	c.Tensor(p.Mask)
 }
 
-// FlatQuantParams are the arguments of aclnnFlatQuant, in C order.
+// FlatQuantParams are the arguments, in C order.
 type FlatQuantParams struct {
 	X           *Tensor // 3 dimensions
 	KroneckerP1 *Tensor // 2 dimensions
@@ -786,7 +786,7 @@ func (p *FlatQuantParams) Encode(c *Call) {
 	c.Tensor(p.QuantScale)
 }
 
-// FlatQuantV2Params are the arguments of aclnnFlatQuantV2, in C order.
+// FlatQuantV2Params are the arguments, in C order.
 type FlatQuantV2Params struct {
 	X           *Tensor // 3 dimensions
 	KroneckerP1 *Tensor // 2 dimensions
@@ -826,7 +826,7 @@ func (p *FlatQuantV2Params) Encode(c *Call) {
 	c.Tensor(p.QuantScale)
 }
 
-// FlatQuantV3Params are the arguments of aclnnFlatQuantV3, in C order.
+// FlatQuantV3Params are the arguments, in C order.
 type FlatQuantV3Params struct {
 	X                 *Tensor // 3 dimensions
 	KroneckerP1       *Tensor // 2 dimensions
@@ -870,7 +870,7 @@ func (p *FlatQuantV3Params) Encode(c *Call) {
 	c.Tensor(p.QuantScale)
 }
 
-// GeluQuantParams are the arguments of aclnnGeluQuant, in C order.
+// GeluQuantParams are the arguments, in C order.
 type GeluQuantParams struct {
 	Self                *Tensor // 1 to 8 dimensions
 	InputScaleOptional  *Tensor // optional, 1 dimension
@@ -915,7 +915,7 @@ func (p *GeluQuantParams) Encode(c *Call) {
 	c.Tensor(p.OutScaleOptional)
 }
 
-// GroupQuantParams are the arguments of aclnnGroupQuant, in C order.
+// GroupQuantParams are the arguments, in C order.
 type GroupQuantParams struct {
 	X              *Tensor // 2 dimensions
 	Scale          *Tensor // 2 dimensions
@@ -953,7 +953,7 @@ func (p *GroupQuantParams) Encode(c *Call) {
 	c.Tensor(p.Y)
 }
 
-// GroupedDynamicMxQuantParams are the arguments of aclnnGroupedDynamicMxQuant, in C order.
+// GroupedDynamicMxQuantParams are the arguments, in C order.
 type GroupedDynamicMxQuantParams struct {
 	X          *Tensor // 2 dimensions
 	GroupIndex *Tensor // 1 dimension
@@ -993,7 +993,7 @@ func (p *GroupedDynamicMxQuantParams) Encode(c *Call) {
 	c.Tensor(p.Mxscale)
 }
 
-// GroupedDynamicMxQuantV2Params are the arguments of aclnnGroupedDynamicMxQuantV2, in C order.
+// GroupedDynamicMxQuantV2Params are the arguments, in C order.
 type GroupedDynamicMxQuantV2Params struct {
 	X          *Tensor // 2 dimensions
 	GroupIndex *Tensor // 1 dimension
@@ -1038,7 +1038,7 @@ func (p *GroupedDynamicMxQuantV2Params) Encode(c *Call) {
 	c.Tensor(p.Mxscale)
 }
 
-// GroupedQuantMaxParams are the arguments of aclnnGroupedQuantMax, in C order.
+// GroupedQuantMaxParams are the arguments, in C order.
 type GroupedQuantMaxParams struct {
 	X         *Tensor // 2 to 8 dimensions
 	Scale     *Tensor // 1 dimension
@@ -1079,7 +1079,7 @@ func (p *GroupedQuantMaxParams) Encode(c *Call) {
 	c.Tensor(p.Amax)
 }
 
-// QuantMaxParams are the arguments of aclnnQuantMax, in C order.
+// QuantMaxParams are the arguments, in C order.
 type QuantMaxParams struct {
 	X         *Tensor // 1 to 8 dimensions
 	Scale     *Tensor // 1 dimension
@@ -1117,7 +1117,7 @@ func (p *QuantMaxParams) Encode(c *Call) {
 	c.Tensor(p.Amax)
 }
 
-// QuantizeParams are the arguments of aclnnQuantize, in C order.
+// QuantizeParams are the arguments, in C order.
 type QuantizeParams struct {
 	X          *Tensor // 1 to 8 dimensions
 	Scales     *Tensor // 1 dimension
@@ -1156,7 +1156,7 @@ func (p *QuantizeParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// RotateQuantParams are the arguments of aclnnRotateQuant, in C order.
+// RotateQuantParams are the arguments, in C order.
 type RotateQuantParams struct {
 	X          *Tensor // 1 to 7 dimensions
 	Rotation   *Tensor // 2 or 3 dimensions
@@ -1203,7 +1203,7 @@ func (p *RotateQuantParams) Encode(c *Call) {
 	c.Tensor(p.ScaleOut)
 }
 
-// SwiGluQuantParams are the arguments of aclnnSwiGluQuant, in C order.
+// SwiGluQuantParams are the arguments, in C order.
 type SwiGluQuantParams struct {
 	X                    *Tensor
 	SmoothScalesOptional *Tensor // optional
@@ -1245,7 +1245,7 @@ func (p *SwiGluQuantParams) Encode(c *Call) {
 	c.Tensor(p.ScaleOut)
 }
 
-// SwiGluQuantV2Params are the arguments of aclnnSwiGluQuantV2, in C order.
+// SwiGluQuantV2Params are the arguments, in C order.
 type SwiGluQuantV2Params struct {
 	X                    *Tensor
 	SmoothScalesOptional *Tensor // optional
@@ -1291,7 +1291,7 @@ func (p *SwiGluQuantV2Params) Encode(c *Call) {
 	c.Tensor(p.ScaleOut)
 }
 
-// SwigluGroupQuantParams are the arguments of aclnnSwigluGroupQuant, in C order.
+// SwigluGroupQuantParams are the arguments, in C order.
 type SwigluGroupQuantParams struct {
 	X                  *Tensor // 2 to 8 dimensions
 	WeightOptional     *Tensor // optional, 1 to 8 dimensions
@@ -1346,7 +1346,7 @@ func (p *SwigluGroupQuantParams) Encode(c *Call) {
 	c.Tensor(p.YOriginOut)
 }
 
-// SwinTransformerLnQkvQuantParams are the arguments of aclnnSwinTransformerLnQkvQuant, in C order.
+// SwinTransformerLnQkvQuantParams are the arguments, in C order.
 type SwinTransformerLnQkvQuantParams struct {
 	X               *Tensor
 	Gamma           *Tensor
@@ -1410,7 +1410,7 @@ func (p *SwinTransformerLnQkvQuantParams) Encode(c *Call) {
 	c.Tensor(p.ValueOutputOut)
 }
 
-// TransQuantParamV2Params are the arguments of aclnnTransQuantParamV2, in C order.
+// TransQuantParamV2Params are the arguments, in C order.
 type TransQuantParamV2Params struct {
 	Scale  *Tensor // 1 to 2 dimensions
 	Offset *Tensor // 1 to 2 dimensions
@@ -1443,7 +1443,7 @@ func (p *TransQuantParamV2Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// TransQuantParamV3Params are the arguments of aclnnTransQuantParamV3, in C order.
+// TransQuantParamV3Params are the arguments, in C order.
 type TransQuantParamV3Params struct {
 	Scale     *Tensor // 1 to 2 dimensions
 	Offset    *Tensor // 1 to 2 dimensions
@@ -1476,7 +1476,7 @@ func (p *TransQuantParamV3Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// WeightQuantPreprocessParams are the arguments of aclnnWeightQuantPreprocess, in C order.
+// WeightQuantPreprocessParams are the arguments, in C order.
 type WeightQuantPreprocessParams struct {
 	Weight                  *Tensor // 2 to 3 dimensions
 	WeightScale             *Tensor // 3 to 4 dimensions

@@ -6,7 +6,7 @@ import (
 	"github.com/goascend/cann/acl"
 )
 
-// ApplyTopKTopPParams are the arguments of aclnnApplyTopKTopP, in C order.
+// ApplyTopKTopPParams are the arguments, in C order.
 type ApplyTopKTopPParams struct {
 	Logits *Tensor // 2 dimensions
 	P      *Tensor // 1 dimension
@@ -41,7 +41,7 @@ func (p *ApplyTopKTopPParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// BernoulliParams are the arguments of aclnnBernoulli, in C order.
+// BernoulliParams are the arguments, in C order.
 type BernoulliParams struct {
 	Self   *Tensor // 0 to 8 dimensions
 	Prob   Scalar
@@ -77,7 +77,7 @@ func (p *BernoulliParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// BernoulliTensorParams are the arguments of aclnnBernoulliTensor, in C order.
+// BernoulliTensorParams are the arguments, in C order.
 type BernoulliTensorParams struct {
 	Self   *Tensor // 0 to 8 dimensions
 	Prob   *Tensor // 0 to 8 dimensions
@@ -113,7 +113,7 @@ func (p *BernoulliTensorParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// DropoutParams are the arguments of aclnnDropout, in C order.
+// DropoutParams are the arguments, in C order.
 type DropoutParams struct {
 	Input   *Tensor // 1 to 8 dimensions
 	P       float64
@@ -154,7 +154,7 @@ func (p *DropoutParams) Encode(c *Call) {
 	c.Tensor(p.MaskOut)
 }
 
-// DropoutBackwardParams are the arguments of aclnnDropoutBackward, in C order.
+// DropoutBackwardParams are the arguments, in C order.
 type DropoutBackwardParams struct {
 	GradOutput *Tensor // 1 to 8 dimensions
 	Mask       *Tensor // 1 to 8 dimensions
@@ -188,7 +188,7 @@ func (p *DropoutBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// DropoutDoMaskParams are the arguments of aclnnDropoutDoMask, in C order.
+// DropoutDoMaskParams are the arguments, in C order.
 type DropoutDoMaskParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Mask *Tensor // 0 to 8 dimensions
@@ -222,7 +222,7 @@ func (p *DropoutDoMaskParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// DropoutGenMaskParams are the arguments of aclnnDropoutGenMask, in C order.
+// DropoutGenMaskParams are the arguments, in C order.
 type DropoutGenMaskParams struct {
 	Shape  []int64
 	Prob   float64
@@ -257,7 +257,7 @@ func (p *DropoutGenMaskParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// DropoutGenMaskV2Params are the arguments of aclnnDropoutGenMaskV2, in C order.
+// DropoutGenMaskV2Params are the arguments, in C order.
 type DropoutGenMaskV2Params struct {
 	Shape        []int64
 	Prob         float64
@@ -294,7 +294,7 @@ func (p *DropoutGenMaskV2Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// DropoutGenMaskV2TensorParams are the arguments of aclnnDropoutGenMaskV2Tensor, in C order.
+// DropoutGenMaskV2TensorParams are the arguments, in C order.
 type DropoutGenMaskV2TensorParams struct {
 	Shape        []int64
 	Prob         float64
@@ -335,7 +335,7 @@ func (p *DropoutGenMaskV2TensorParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// DropoutV3Params are the arguments of aclnnDropoutV3, in C order.
+// DropoutV3Params are the arguments, in C order.
 type DropoutV3Params struct {
 	Input              *Tensor // 0 to 8 dimensions
 	OptionalNoiseShape *Tensor // optional, 0 dimensions
@@ -376,7 +376,7 @@ func (p *DropoutV3Params) Encode(c *Call) {
 	c.Tensor(p.MaskOut)
 }
 
-// DropoutV3GradParams are the arguments of aclnnDropoutV3Grad, in C order.
+// DropoutV3GradParams are the arguments, in C order.
 type DropoutV3GradParams struct {
 	GradY *Tensor // 0 to 8 dimensions
 	Mask  *Tensor // 0 to 8 dimensions
@@ -410,7 +410,7 @@ func (p *DropoutV3GradParams) Encode(c *Call) {
 	c.Tensor(p.GradX)
 }
 
-// InplaceBernoulliParams are the arguments of aclnnInplaceBernoulli, in C order.
+// InplaceBernoulliParams are the arguments, in C order.
 type InplaceBernoulliParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Prob    Scalar
@@ -444,7 +444,7 @@ func (p *InplaceBernoulliParams) Encode(c *Call) {
 	c.Int64(p.Offset)
 }
 
-// InplaceBernoulliTensorParams are the arguments of aclnnInplaceBernoulliTensor, in C order.
+// InplaceBernoulliTensorParams are the arguments, in C order.
 type InplaceBernoulliTensorParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Prob    *Tensor // 0 to 8 dimensions
@@ -479,7 +479,7 @@ func (p *InplaceBernoulliTensorParams) Encode(c *Call) {
 	c.Int64(p.Offset)
 }
 
-// InplaceNormalParams are the arguments of aclnnInplaceNormal, in C order.
+// InplaceNormalParams are the arguments, in C order.
 type InplaceNormalParams struct {
 	SelfRef *Tensor // read and written
 	Mean    float32
@@ -515,7 +515,7 @@ func (p *InplaceNormalParams) Encode(c *Call) {
 	c.Int64(p.Offset)
 }
 
-// InplaceNormalTensorParams are the arguments of aclnnInplaceNormalTensor, in C order.
+// InplaceNormalTensorParams are the arguments, in C order.
 type InplaceNormalTensorParams struct {
 	SelfRef      *Tensor // read and written, 0 to 8 dimensions
 	Mean         float32
@@ -554,7 +554,7 @@ func (p *InplaceNormalTensorParams) Encode(c *Call) {
 	c.Int64(p.Offset)
 }
 
-// InplaceRandomParams are the arguments of aclnnInplaceRandom, in C order.
+// InplaceRandomParams are the arguments, in C order.
 type InplaceRandomParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	From    int64
@@ -590,7 +590,7 @@ func (p *InplaceRandomParams) Encode(c *Call) {
 	c.Int64(p.Offset)
 }
 
-// InplaceRandomTensorParams are the arguments of aclnnInplaceRandomTensor, in C order.
+// InplaceRandomTensorParams are the arguments, in C order.
 type InplaceRandomTensorParams struct {
 	SelfRef      *Tensor // read and written, 0 to 8 dimensions
 	From         int64
@@ -629,7 +629,7 @@ func (p *InplaceRandomTensorParams) Encode(c *Call) {
 	c.Int64(p.Offset)
 }
 
-// InplaceRandomWithoutFromToParams are the arguments of aclnnInplaceRandomWithoutFromTo, in C order.
+// InplaceRandomWithoutFromToParams are the arguments, in C order.
 type InplaceRandomWithoutFromToParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Seed    int64   // seed of the random numbers
@@ -661,7 +661,7 @@ func (p *InplaceRandomWithoutFromToParams) Encode(c *Call) {
 	c.Int64(p.Offset)
 }
 
-// InplaceRandomWithoutFromToTensorParams are the arguments of aclnnInplaceRandomWithoutFromToTensor, in C order.
+// InplaceRandomWithoutFromToTensorParams are the arguments, in C order.
 type InplaceRandomWithoutFromToTensorParams struct {
 	SelfRef      *Tensor // read and written, 0 to 8 dimensions
 	SeedTensor   *Tensor // 1 dimension
@@ -699,7 +699,7 @@ func (p *InplaceRandomWithoutFromToTensorParams) Encode(c *Call) {
 	c.Int64(p.Offset)
 }
 
-// InplaceUniformParams are the arguments of aclnnInplaceUniform, in C order.
+// InplaceUniformParams are the arguments, in C order.
 type InplaceUniformParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	From    float64
@@ -735,7 +735,7 @@ func (p *InplaceUniformParams) Encode(c *Call) {
 	c.Int64(int64(p.Offset))
 }
 
-// InplaceUniformTensorParams are the arguments of aclnnInplaceUniformTensor, in C order.
+// InplaceUniformTensorParams are the arguments, in C order.
 type InplaceUniformTensorParams struct {
 	SelfRef      *Tensor // read and written, 0 to 8 dimensions
 	From         float64
@@ -774,7 +774,7 @@ func (p *InplaceUniformTensorParams) Encode(c *Call) {
 	c.Int64(int64(p.Offset))
 }
 
-// MultinomialParams are the arguments of aclnnMultinomial, in C order.
+// MultinomialParams are the arguments, in C order.
 type MultinomialParams struct {
 	Self        *Tensor
 	Numsamples  int64
@@ -812,7 +812,7 @@ func (p *MultinomialParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MultinomialTensorParams are the arguments of aclnnMultinomialTensor, in C order.
+// MultinomialTensorParams are the arguments, in C order.
 type MultinomialTensorParams struct {
 	Self         *Tensor
 	Numsamples   int64
@@ -853,7 +853,7 @@ func (p *MultinomialTensorParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// NormalFloatFloatParams are the arguments of aclnnNormalFloatFloat, in C order.
+// NormalFloatFloatParams are the arguments, in C order.
 type NormalFloatFloatParams struct {
 	Mean   float32
 	Std    float32
@@ -888,7 +888,7 @@ func (p *NormalFloatFloatParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// NormalFloatTensorParams are the arguments of aclnnNormalFloatTensor, in C order.
+// NormalFloatTensorParams are the arguments, in C order.
 type NormalFloatTensorParams struct {
 	Mean   float32
 	Std    *Tensor // 0 to 8 dimensions
@@ -925,7 +925,7 @@ func (p *NormalFloatTensorParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// NormalTensorFloatParams are the arguments of aclnnNormalTensorFloat, in C order.
+// NormalTensorFloatParams are the arguments, in C order.
 type NormalTensorFloatParams struct {
 	Mean   *Tensor // 0 to 8 dimensions
 	Std    float32
@@ -962,7 +962,7 @@ func (p *NormalTensorFloatParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// NormalTensorTensorParams are the arguments of aclnnNormalTensorTensor, in C order.
+// NormalTensorTensorParams are the arguments, in C order.
 type NormalTensorTensorParams struct {
 	Mean   *Tensor // 0 to 8 dimensions
 	Std    *Tensor // 0 to 8 dimensions
@@ -999,7 +999,7 @@ func (p *NormalTensorTensorParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// RandpermParams are the arguments of aclnnRandperm, in C order.
+// RandpermParams are the arguments, in C order.
 type RandpermParams struct {
 	N      int64
 	Seed   int64 // seed of the random numbers
@@ -1033,7 +1033,7 @@ func (p *RandpermParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SimThreadExponentialParams are the arguments of aclnnSimThreadExponential, in C order.
+// SimThreadExponentialParams are the arguments, in C order.
 type SimThreadExponentialParams struct {
 	SelfRef *Tensor // read and written, 0 to 8 dimensions
 	Count   int64
@@ -1068,7 +1068,7 @@ func (p *SimThreadExponentialParams) Encode(c *Call) {
 	c.Int64(p.Offset)
 }
 
-// TopKTopPSampleParams are the arguments of aclnnTopKTopPSample, in C order.
+// TopKTopPSampleParams are the arguments, in C order.
 type TopKTopPSampleParams struct {
 	Logits            *Tensor // 2 dimensions
 	TopK              *Tensor // 1 dimension
@@ -1113,7 +1113,7 @@ func (p *TopKTopPSampleParams) Encode(c *Call) {
 	c.Tensor(p.LogitsTopKPSelect)
 }
 
-// TopKTopPSampleV2Params are the arguments of aclnnTopKTopPSampleV2, in C order.
+// TopKTopPSampleV2Params are the arguments, in C order.
 type TopKTopPSampleV2Params struct {
 	Logits             *Tensor // 2 dimensions
 	TopK               *Tensor // 1 dimension

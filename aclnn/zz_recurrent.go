@@ -6,7 +6,7 @@ import (
 	"github.com/goascend/cann/acl"
 )
 
-// BidirectionLSTMParams are the arguments of aclnnBidirectionLSTM, in C order.
+// BidirectionLSTMParams are the arguments, in C order.
 type BidirectionLSTMParams struct {
 	X                  *Tensor // 3 dimensions
 	InitH              *Tensor // 3 dimensions
@@ -69,7 +69,7 @@ func (p *BidirectionLSTMParams) Encode(c *Call) {
 	c.Tensor(p.OutputCOut)
 }
 
-// BidirectionLSTMV2Params are the arguments of aclnnBidirectionLSTMV2, in C order.
+// BidirectionLSTMV2Params are the arguments, in C order.
 type BidirectionLSTMV2Params struct {
 	X                  *Tensor // 3 dimensions
 	InitH              *Tensor // 3 dimensions
@@ -137,7 +137,7 @@ func (p *BidirectionLSTMV2Params) Encode(c *Call) {
 	c.Tensor(p.OutputCOut)
 }
 
-// ChunkBwdDqkwgParams are the arguments of aclnnChunkBwdDqkwg, in C order.
+// ChunkBwdDqkwgParams are the arguments, in C order.
 type ChunkBwdDqkwgParams struct {
 	Q                    *Tensor
 	K                    *Tensor
@@ -205,7 +205,7 @@ func (p *ChunkBwdDqkwgParams) Encode(c *Call) {
 	c.Tensor(p.DgOut)
 }
 
-// ChunkBwdDvLocalParams are the arguments of aclnnChunkBwdDvLocal, in C order.
+// ChunkBwdDvLocalParams are the arguments, in C order.
 type ChunkBwdDvLocalParams struct {
 	Q                    *Tensor
 	K                    *Tensor
@@ -254,7 +254,7 @@ func (p *ChunkBwdDvLocalParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ChunkFwdOParams are the arguments of aclnnChunkFwdO, in C order.
+// ChunkFwdOParams are the arguments, in C order.
 type ChunkFwdOParams struct {
 	Q                    *Tensor
 	K                    *Tensor
@@ -301,7 +301,7 @@ func (p *ChunkFwdOParams) Encode(c *Call) {
 	c.Tensor(p.OOut)
 }
 
-// ChunkGatedDeltaRuleBwdDhuParams are the arguments of aclnnChunkGatedDeltaRuleBwdDhu, in C order.
+// ChunkGatedDeltaRuleBwdDhuParams are the arguments, in C order.
 type ChunkGatedDeltaRuleBwdDhuParams struct {
 	Q                    *Tensor
 	K                    *Tensor
@@ -363,7 +363,7 @@ func (p *ChunkGatedDeltaRuleBwdDhuParams) Encode(c *Call) {
 	c.Tensor(p.Dv2Out)
 }
 
-// ChunkGatedDeltaRuleFwdHParams are the arguments of aclnnChunkGatedDeltaRuleFwdH, in C order.
+// ChunkGatedDeltaRuleFwdHParams are the arguments, in C order.
 type ChunkGatedDeltaRuleFwdHParams struct {
 	K                    *Tensor
 	W                    *Tensor
@@ -418,7 +418,7 @@ func (p *ChunkGatedDeltaRuleFwdHParams) Encode(c *Call) {
 	c.Tensor(p.FinalStateOut)
 }
 
-// ChunkKdaBwdIntraParams are the arguments of aclnnChunkKdaBwdIntra, in C order.
+// ChunkKdaBwdIntraParams are the arguments, in C order.
 type ChunkKdaBwdIntraParams struct {
 	Q                    *Tensor
 	K                    *Tensor
@@ -482,7 +482,7 @@ func (p *ChunkKdaBwdIntraParams) Encode(c *Call) {
 	c.Tensor(p.DgOut)
 }
 
-// ChunkKdaFwdParams are the arguments of aclnnChunkKdaFwd, in C order.
+// ChunkKdaFwdParams are the arguments, in C order.
 type ChunkKdaFwdParams struct {
 	Q                    *Tensor
 	K                    *Tensor
@@ -564,7 +564,7 @@ func (p *ChunkKdaFwdParams) Encode(c *Call) {
 	c.Tensor(p.HOut)
 }
 
-// ChunkLocalCumsumParams are the arguments of aclnnChunkLocalCumsum, in C order.
+// ChunkLocalCumsumParams are the arguments, in C order.
 type ChunkLocalCumsumParams struct {
 	G                       *Tensor
 	CuSeqlensOptional       []int64 // optional
@@ -608,7 +608,7 @@ func (p *ChunkLocalCumsumParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ExpSegsumParams are the arguments of aclnnExpSegsum, in C order.
+// ExpSegsumParams are the arguments, in C order.
 type ExpSegsumParams struct {
 	Self *Tensor // 3 to 4 dimensions
 	Out  *Tensor // output, 4 to 5 dimensions
@@ -637,7 +637,7 @@ func (p *ExpSegsumParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ExpSegsumBackwardParams are the arguments of aclnnExpSegsumBackward, in C order.
+// ExpSegsumBackwardParams are the arguments, in C order.
 type ExpSegsumBackwardParams struct {
 	GradOutput *Tensor // 4 to 5 dimensions
 	GradSelf   *Tensor // 4 to 5 dimensions
@@ -669,7 +669,7 @@ func (p *ExpSegsumBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// GRUParams are the arguments of aclnnGRU, in C order.
+// GRUParams are the arguments, in C order.
 type GRUParams struct {
 	Input       *Tensor // 2 to 3 dimensions
 	Params      []*Tensor
@@ -730,7 +730,7 @@ func (p *GRUParams) Encode(c *Call) {
 	c.Tensors(p.HOut)
 }
 
-// GRUBackwardParams are the arguments of aclnnGRUBackward, in C order.
+// GRUBackwardParams are the arguments, in C order.
 type GRUBackwardParams struct {
 	Input       *Tensor
 	Params      []*Tensor
@@ -792,7 +792,7 @@ func (p *GRUBackwardParams) Encode(c *Call) {
 	c.Tensors(p.DparamsOut)
 }
 
-// KdaGateCumsumParams are the arguments of aclnnKdaGateCumsum, in C order.
+// KdaGateCumsumParams are the arguments, in C order.
 type KdaGateCumsumParams struct {
 	G                 *Tensor
 	ALogOptional      *Tensor // optional
@@ -835,7 +835,7 @@ func (p *KdaGateCumsumParams) Encode(c *Call) {
 	c.Tensor(p.GkOut)
 }
 
-// LSTMParams are the arguments of aclnnLSTM, in C order.
+// LSTMParams are the arguments, in C order.
 type LSTMParams struct {
 	Input         *Tensor // 3 dimensions
 	Params        []*Tensor
@@ -902,7 +902,7 @@ func (p *LSTMParams) Encode(c *Call) {
 	c.Tensors(p.TanhCOut)
 }
 
-// LstmBackwardParams are the arguments of aclnnLstmBackward, in C order.
+// LstmBackwardParams are the arguments, in C order.
 type LstmBackwardParams struct {
 	Input              *Tensor
 	Hx                 []*Tensor
@@ -978,7 +978,7 @@ func (p *LstmBackwardParams) Encode(c *Call) {
 	c.Tensors(p.DparamsOut)
 }
 
-// PrepareWyReprBwdParams are the arguments of aclnnPrepareWyReprBwd, in C order.
+// PrepareWyReprBwdParams are the arguments, in C order.
 type PrepareWyReprBwdParams struct {
 	K                    *Tensor
 	V                    *Tensor
@@ -1033,7 +1033,7 @@ func (p *PrepareWyReprBwdParams) Encode(c *Call) {
 	c.Tensor(p.DgOut)
 }
 
-// PrepareWyReprBwdDaParams are the arguments of aclnnPrepareWyReprBwdDa, in C order.
+// PrepareWyReprBwdDaParams are the arguments, in C order.
 type PrepareWyReprBwdDaParams struct {
 	K                    *Tensor
 	V                    *Tensor
@@ -1083,7 +1083,7 @@ func (p *PrepareWyReprBwdDaParams) Encode(c *Call) {
 	c.Tensor(p.DAOut)
 }
 
-// PrepareWyReprBwdFullParams are the arguments of aclnnPrepareWyReprBwdFull, in C order.
+// PrepareWyReprBwdFullParams are the arguments, in C order.
 type PrepareWyReprBwdFullParams struct {
 	K                    *Tensor
 	V                    *Tensor
@@ -1141,7 +1141,7 @@ func (p *PrepareWyReprBwdFullParams) Encode(c *Call) {
 	c.Tensor(p.DgOut)
 }
 
-// RecomputeWUFwdParams are the arguments of aclnnRecomputeWUFwd, in C order.
+// RecomputeWUFwdParams are the arguments, in C order.
 type RecomputeWUFwdParams struct {
 	K                    *Tensor
 	V                    *Tensor
@@ -1190,7 +1190,7 @@ func (p *RecomputeWUFwdParams) Encode(c *Call) {
 	c.Tensor(p.UOut)
 }
 
-// RecurrentGatedDeltaRuleParams are the arguments of aclnnRecurrentGatedDeltaRule, in C order.
+// RecurrentGatedDeltaRuleParams are the arguments, in C order.
 type RecurrentGatedDeltaRuleParams struct {
 	Query             *Tensor // (T,Nk,Dk)
 	Key               *Tensor // (T,Nk,Dk)
@@ -1242,7 +1242,7 @@ func (p *RecurrentGatedDeltaRuleParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// RecurrentKdaParams are the arguments of aclnnRecurrentKda, in C order.
+// RecurrentKdaParams are the arguments, in C order.
 type RecurrentKdaParams struct {
 	Query                     *Tensor
 	Key                       *Tensor
@@ -1317,7 +1317,7 @@ func (p *RecurrentKdaParams) Encode(c *Call) {
 	c.Tensor(p.FinalState)
 }
 
-// ThnnFusedLstmCellParams are the arguments of aclnnThnnFusedLstmCell, in C order.
+// ThnnFusedLstmCellParams are the arguments, in C order.
 type ThnnFusedLstmCellParams struct {
 	InputGates         *Tensor // (batch_size,4*hidden_size)
 	HiddenGates        *Tensor // (batch_size,4*hidden_size)
@@ -1359,7 +1359,7 @@ func (p *ThnnFusedLstmCellParams) Encode(c *Call) {
 	c.Tensor(p.StorageOut)
 }
 
-// ThnnFusedLstmCellBackwardParams are the arguments of aclnnThnnFusedLstmCellBackward, in C order.
+// ThnnFusedLstmCellBackwardParams are the arguments, in C order.
 type ThnnFusedLstmCellBackwardParams struct {
 	GradHyOptional *Tensor // optional, (batch,hidden_size)
 	GradCOptional  *Tensor // optional, (batch,hidden_size)

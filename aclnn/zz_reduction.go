@@ -6,7 +6,7 @@ import (
 	"github.com/goascend/cann/acl"
 )
 
-// AllParams are the arguments of aclnnAll, in C order.
+// AllParams are the arguments, in C order.
 type AllParams struct {
 	Self    *Tensor
 	Dim     []int64
@@ -40,7 +40,7 @@ func (p *AllParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// AmaxParams are the arguments of aclnnAmax, in C order.
+// AmaxParams are the arguments, in C order.
 type AmaxParams struct {
 	Self    *Tensor
 	Dim     []int64
@@ -74,7 +74,7 @@ func (p *AmaxParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// AminParams are the arguments of aclnnAmin, in C order.
+// AminParams are the arguments, in C order.
 type AminParams struct {
 	Self    *Tensor
 	Dim     []int64
@@ -108,7 +108,7 @@ func (p *AminParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// AminmaxParams are the arguments of aclnnAminmax, in C order.
+// AminmaxParams are the arguments, in C order.
 type AminmaxParams struct {
 	Self    *Tensor
 	Dim     []int64
@@ -144,7 +144,7 @@ func (p *AminmaxParams) Encode(c *Call) {
 	c.Tensor(p.MaxOut)
 }
 
-// AminmaxAllParams are the arguments of aclnnAminmaxAll, in C order.
+// AminmaxAllParams are the arguments, in C order.
 type AminmaxAllParams struct {
 	Self   *Tensor
 	MinOut *Tensor // output
@@ -176,7 +176,7 @@ func (p *AminmaxAllParams) Encode(c *Call) {
 	c.Tensor(p.MaxOut)
 }
 
-// AminmaxDimParams are the arguments of aclnnAminmaxDim, in C order.
+// AminmaxDimParams are the arguments, in C order.
 type AminmaxDimParams struct {
 	Self    *Tensor
 	Dim     int64 // a dimension; negative ones count from the end
@@ -212,7 +212,7 @@ func (p *AminmaxDimParams) Encode(c *Call) {
 	c.Tensor(p.MaxOut)
 }
 
-// AnyParams are the arguments of aclnnAny, in C order.
+// AnyParams are the arguments, in C order.
 type AnyParams struct {
 	Self    *Tensor
 	Dim     []int64
@@ -246,7 +246,7 @@ func (p *AnyParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ArgMaxParams are the arguments of aclnnArgMax, in C order.
+// ArgMaxParams are the arguments, in C order.
 type ArgMaxParams struct {
 	Self    *Tensor
 	Dim     int64 // a dimension; negative ones count from the end
@@ -280,7 +280,7 @@ func (p *ArgMaxParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ArgMinParams are the arguments of aclnnArgMin, in C order.
+// ArgMinParams are the arguments, in C order.
 type ArgMinParams struct {
 	Self    *Tensor
 	Dim     int64 // a dimension; negative ones count from the end
@@ -314,7 +314,7 @@ func (p *ArgMinParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ArgsortParams are the arguments of aclnnArgsort, in C order.
+// ArgsortParams are the arguments, in C order.
 type ArgsortParams struct {
 	Self       *Tensor
 	Dim        int64 // a dimension; negative ones count from the end
@@ -348,7 +348,7 @@ func (p *ArgsortParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// BincountParams are the arguments of aclnnBincount, in C order.
+// BincountParams are the arguments, in C order.
 type BincountParams struct {
 	Self      *Tensor
 	Weights   *Tensor
@@ -382,7 +382,7 @@ func (p *BincountParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// CummaxParams are the arguments of aclnnCummax, in C order.
+// CummaxParams are the arguments, in C order.
 type CummaxParams struct {
 	Self       *Tensor // (0,8)
 	Dim        int64   // a dimension; negative ones count from the end
@@ -416,7 +416,7 @@ func (p *CummaxParams) Encode(c *Call) {
 	c.Tensor(p.IndicesOut)
 }
 
-// CumminParams are the arguments of aclnnCummin, in C order.
+// CumminParams are the arguments, in C order.
 type CumminParams struct {
 	Self       *Tensor // 0 to 8 dimensions
 	Dim        int64   // a dimension; negative ones count from the end
@@ -450,7 +450,7 @@ func (p *CumminParams) Encode(c *Call) {
 	c.Tensor(p.IndicesOut)
 }
 
-// CumprodParams are the arguments of aclnnCumprod, in C order.
+// CumprodParams are the arguments, in C order.
 type CumprodParams struct {
 	Input *Tensor // 0 to 8 dimensions
 	Dim   Scalar
@@ -484,7 +484,7 @@ func (p *CumprodParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// CumsumParams are the arguments of aclnnCumsum, in C order.
+// CumsumParams are the arguments, in C order.
 type CumsumParams struct {
 	Self  *Tensor
 	Dim   int64 // a dimension; negative ones count from the end
@@ -519,7 +519,7 @@ func (p *CumsumParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// CumsumV2Params are the arguments of aclnnCumsumV2, in C order.
+// CumsumV2Params are the arguments, in C order.
 type CumsumV2Params struct {
 	Self      *Tensor
 	Dim       int64 // a dimension; negative ones count from the end
@@ -556,7 +556,7 @@ func (p *CumsumV2Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// HistcParams are the arguments of aclnnHistc, in C order.
+// HistcParams are the arguments, in C order.
 type HistcParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Bins int64
@@ -592,7 +592,7 @@ func (p *HistcParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// InplaceCumprodParams are the arguments of aclnnInplaceCumprod, in C order.
+// InplaceCumprodParams are the arguments, in C order.
 type InplaceCumprodParams struct {
 	Input *Tensor // read and written, 0 to 8 dimensions
 	Dim   Scalar
@@ -622,7 +622,7 @@ func (p *InplaceCumprodParams) Encode(c *Call) {
 	c.Scalar(p.Dim)
 }
 
-// KthvalueParams are the arguments of aclnnKthvalue, in C order.
+// KthvalueParams are the arguments, in C order.
 type KthvalueParams struct {
 	Self       *Tensor // 1 to 8 dimensions
 	K          int64
@@ -660,7 +660,7 @@ func (p *KthvalueParams) Encode(c *Call) {
 	c.Tensor(p.IndicesOut)
 }
 
-// LinalgVectorNormParams are the arguments of aclnnLinalgVectorNorm, in C order.
+// LinalgVectorNormParams are the arguments, in C order.
 type LinalgVectorNormParams struct {
 	Self     *Tensor // 0 to 8 dimensions
 	Ord      Scalar
@@ -698,7 +698,7 @@ func (p *LinalgVectorNormParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// LogSumExpParams are the arguments of aclnnLogSumExp, in C order.
+// LogSumExpParams are the arguments, in C order.
 type LogSumExpParams struct {
 	Self    *Tensor // 0 to 8 dimensions
 	Dim     []int64
@@ -733,7 +733,7 @@ func (p *LogSumExpParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MaxParams are the arguments of aclnnMax, in C order.
+// MaxParams are the arguments, in C order.
 type MaxParams struct {
 	Self *Tensor // 0 to 8 dimensions
 	Out  *Tensor // output
@@ -763,7 +763,7 @@ func (p *MaxParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MaxDimParams are the arguments of aclnnMaxDim, in C order.
+// MaxDimParams are the arguments, in C order.
 type MaxDimParams struct {
 	Self    *Tensor // 1 to 8 dimensions
 	Dim     int64   // a dimension; negative ones count from the end
@@ -799,7 +799,7 @@ func (p *MaxDimParams) Encode(c *Call) {
 	c.Tensor(p.Indices)
 }
 
-// MaxV2Params are the arguments of aclnnMaxV2, in C order.
+// MaxV2Params are the arguments, in C order.
 type MaxV2Params struct {
 	Self              *Tensor // 0 to 8 dimensions
 	Dims              []int64
@@ -835,7 +835,7 @@ func (p *MaxV2Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MeanParams are the arguments of aclnnMean, in C order.
+// MeanParams are the arguments, in C order.
 type MeanParams struct {
 	Self    *Tensor // 0 to 8 dimensions
 	Dim     []int64
@@ -871,7 +871,7 @@ func (p *MeanParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MeanV2Params are the arguments of aclnnMeanV2, in C order.
+// MeanV2Params are the arguments, in C order.
 type MeanV2Params struct {
 	Self              *Tensor // 0 to 8 dimensions
 	Dim               []int64
@@ -908,7 +908,7 @@ func (p *MeanV2Params) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MedianParams are the arguments of aclnnMedian, in C order.
+// MedianParams are the arguments, in C order.
 type MedianParams struct {
 	Self      *Tensor
 	ValuesOut *Tensor // output
@@ -938,7 +938,7 @@ func (p *MedianParams) Encode(c *Call) {
 	c.Tensor(p.ValuesOut)
 }
 
-// MedianDimParams are the arguments of aclnnMedianDim, in C order.
+// MedianDimParams are the arguments, in C order.
 type MedianDimParams struct {
 	Self       *Tensor
 	Dim        int64 // a dimension; negative ones count from the end
@@ -974,7 +974,7 @@ func (p *MedianDimParams) Encode(c *Call) {
 	c.Tensor(p.IndicesOut)
 }
 
-// MinParams are the arguments of aclnnMin, in C order.
+// MinParams are the arguments, in C order.
 type MinParams struct {
 	Self *Tensor
 	Out  *Tensor // output
@@ -1004,7 +1004,7 @@ func (p *MinParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// MinDimParams are the arguments of aclnnMinDim, in C order.
+// MinDimParams are the arguments, in C order.
 type MinDimParams struct {
 	Self    *Tensor // 1 to 8 dimensions
 	Dim     int64   // a dimension; negative ones count from the end
@@ -1040,7 +1040,7 @@ func (p *MinDimParams) Encode(c *Call) {
 	c.Tensor(p.Indices)
 }
 
-// NanMedianParams are the arguments of aclnnNanMedian, in C order.
+// NanMedianParams are the arguments, in C order.
 type NanMedianParams struct {
 	Self *Tensor
 	Out  *Tensor // output, (1)
@@ -1070,7 +1070,7 @@ func (p *NanMedianParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// NanMedianDimParams are the arguments of aclnnNanMedianDim, in C order.
+// NanMedianDimParams are the arguments, in C order.
 type NanMedianDimParams struct {
 	Self       *Tensor // 0 to 8 dimensions
 	Dim        int64   // a dimension; negative ones count from the end
@@ -1106,7 +1106,7 @@ func (p *NanMedianDimParams) Encode(c *Call) {
 	c.Tensor(p.IndicesOut)
 }
 
-// NormParams are the arguments of aclnnNorm, in C order.
+// NormParams are the arguments, in C order.
 type NormParams struct {
 	Self    *Tensor // 0 to 8 dimensions
 	PScalar Scalar
@@ -1142,7 +1142,7 @@ func (p *NormParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ProdParams are the arguments of aclnnProd, in C order.
+// ProdParams are the arguments, in C order.
 type ProdParams struct {
 	Self  *Tensor // 0 to 8 dimensions
 	Dtype DType
@@ -1174,7 +1174,7 @@ func (p *ProdParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ProdDimParams are the arguments of aclnnProdDim, in C order.
+// ProdDimParams are the arguments, in C order.
 type ProdDimParams struct {
 	Self    *Tensor // 0 to 8 dimensions
 	Dim     int64   // a dimension; negative ones count from the end
@@ -1210,7 +1210,7 @@ func (p *ProdDimParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ReduceLogSumParams are the arguments of aclnnReduceLogSum, in C order.
+// ReduceLogSumParams are the arguments, in C order.
 type ReduceLogSumParams struct {
 	Data              *Tensor // 0 to 8 dimensions
 	Axes              []int64
@@ -1246,7 +1246,7 @@ func (p *ReduceLogSumParams) Encode(c *Call) {
 	c.Tensor(p.Reduce)
 }
 
-// ReduceNansumParams are the arguments of aclnnReduceNansum, in C order.
+// ReduceNansumParams are the arguments, in C order.
 type ReduceNansumParams struct {
 	Self    *Tensor // 0 to 8 dimensions
 	Dim     []int64
@@ -1282,7 +1282,7 @@ func (p *ReduceNansumParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// ReduceSumParams are the arguments of aclnnReduceSum, in C order.
+// ReduceSumParams are the arguments, in C order.
 type ReduceSumParams struct {
 	Self     *Tensor // 0 to 8 dimensions
 	Dims     []int64
@@ -1318,7 +1318,7 @@ func (p *ReduceSumParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// SortParams are the arguments of aclnnSort, in C order.
+// SortParams are the arguments, in C order.
 type SortParams struct {
 	Self       *Tensor // 1 to 8 dimensions
 	Stable     bool
@@ -1357,7 +1357,7 @@ func (p *SortParams) Encode(c *Call) {
 	c.Tensor(p.IndicesOut)
 }
 
-// SortWithIndexParams are the arguments of aclnnSortWithIndex, in C order.
+// SortWithIndexParams are the arguments, in C order.
 type SortWithIndexParams struct {
 	X          *Tensor // 0 to 8 dimensions
 	Index      *Tensor // 0 to 8 dimensions
@@ -1396,7 +1396,7 @@ func (p *SortWithIndexParams) Encode(c *Call) {
 	c.Tensor(p.IndicesOut)
 }
 
-// StdParams are the arguments of aclnnStd, in C order.
+// StdParams are the arguments, in C order.
 type StdParams struct {
 	Self       *Tensor
 	Dim        []int64
@@ -1433,7 +1433,7 @@ func (p *StdParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// StdMeanCorrectionParams are the arguments of aclnnStdMeanCorrection, in C order.
+// StdMeanCorrectionParams are the arguments, in C order.
 type StdMeanCorrectionParams struct {
 	Self       *Tensor
 	Dim        []int64
@@ -1473,7 +1473,7 @@ func (p *StdMeanCorrectionParams) Encode(c *Call) {
 	c.Tensor(p.MeanOut)
 }
 
-// TopkParams are the arguments of aclnnTopk, in C order.
+// TopkParams are the arguments, in C order.
 type TopkParams struct {
 	Self       *Tensor // 1 to 8 dimensions
 	K          int64
@@ -1513,7 +1513,7 @@ func (p *TopkParams) Encode(c *Call) {
 	c.Tensor(p.IndicesOut)
 }
 
-// UniqueParams are the arguments of aclnnUnique, in C order.
+// UniqueParams are the arguments, in C order.
 type UniqueParams struct {
 	Self          *Tensor // 0 to 8 dimensions
 	Sorted        bool
@@ -1549,7 +1549,7 @@ func (p *UniqueParams) Encode(c *Call) {
 	c.Tensor(p.InverseOut)
 }
 
-// Unique2Params are the arguments of aclnnUnique2, in C order.
+// Unique2Params are the arguments, in C order.
 type Unique2Params struct {
 	Self          *Tensor // 1 to 8 dimensions
 	Sorted        bool
@@ -1590,7 +1590,7 @@ func (p *Unique2Params) Encode(c *Call) {
 	c.Tensor(p.CountsOut)
 }
 
-// UniqueConsecutiveParams are the arguments of aclnnUniqueConsecutive, in C order.
+// UniqueConsecutiveParams are the arguments, in C order.
 type UniqueConsecutiveParams struct {
 	Self          *Tensor // 0 to 8 dimensions
 	ReturnInverse bool
@@ -1631,7 +1631,7 @@ func (p *UniqueConsecutiveParams) Encode(c *Call) {
 	c.Tensor(p.CountsOut)
 }
 
-// UniqueDimParams are the arguments of aclnnUniqueDim, in C order.
+// UniqueDimParams are the arguments, in C order.
 type UniqueDimParams struct {
 	Self          *Tensor // 1 to 8 dimensions
 	Sorted        bool
@@ -1672,7 +1672,7 @@ func (p *UniqueDimParams) Encode(c *Call) {
 	c.Tensor(p.CountsOut)
 }
 
-// VarParams are the arguments of aclnnVar, in C order.
+// VarParams are the arguments, in C order.
 type VarParams struct {
 	Self     *Tensor
 	Dim      []int64
@@ -1709,7 +1709,7 @@ func (p *VarParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// VarCorrectionParams are the arguments of aclnnVarCorrection, in C order.
+// VarCorrectionParams are the arguments, in C order.
 type VarCorrectionParams struct {
 	Self       *Tensor
 	Dim        []int64
@@ -1746,7 +1746,7 @@ func (p *VarCorrectionParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// VarMeanParams are the arguments of aclnnVarMean, in C order.
+// VarMeanParams are the arguments, in C order.
 type VarMeanParams struct {
 	Self       *Tensor // 1 to 8 dimensions
 	Dim        []int64

@@ -6,7 +6,7 @@ import (
 	"github.com/goascend/cann/acl"
 )
 
-// AffineGridParams are the arguments of aclnnAffineGrid, in C order.
+// AffineGridParams are the arguments, in C order.
 type AffineGridParams struct {
 	Theta        *Tensor // (N,2,3) or (N,3,4)
 	Size         []int64
@@ -41,7 +41,7 @@ func (p *AffineGridParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// BackgroundReplaceParams are the arguments of aclnnBackgroundReplace, in C order.
+// BackgroundReplaceParams are the arguments, in C order.
 type BackgroundReplaceParams struct {
 	Bkg  *Tensor
 	Src  *Tensor
@@ -75,7 +75,7 @@ func (p *BackgroundReplaceParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// BlendImagesCustomParams are the arguments of aclnnBlendImagesCustom, in C order.
+// BlendImagesCustomParams are the arguments, in C order.
 type BlendImagesCustomParams struct {
 	Rgb   *Tensor
 	Alpha *Tensor
@@ -109,7 +109,7 @@ func (p *BlendImagesCustomParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// GridSampler2DParams are the arguments of aclnnGridSampler2D, in C order.
+// GridSampler2DParams are the arguments, in C order.
 type GridSampler2DParams struct {
 	Input             *Tensor // 4 dimensions
 	Grid              *Tensor // 4 dimensions
@@ -147,7 +147,7 @@ func (p *GridSampler2DParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// GridSampler2DBackwardParams are the arguments of aclnnGridSampler2DBackward, in C order.
+// GridSampler2DBackwardParams are the arguments, in C order.
 type GridSampler2DBackwardParams struct {
 	GradOutput        *Tensor // 4 dimensions
 	Input             *Tensor // 4 dimensions
@@ -191,7 +191,7 @@ func (p *GridSampler2DBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GridGrad)
 }
 
-// GridSampler3DParams are the arguments of aclnnGridSampler3D, in C order.
+// GridSampler3DParams are the arguments, in C order.
 type GridSampler3DParams struct {
 	Input             *Tensor // 5 dimensions
 	Grid              *Tensor // 5 dimensions
@@ -229,7 +229,7 @@ func (p *GridSampler3DParams) Encode(c *Call) {
 	c.Channels(p.Out, -1, -1, NCDHW)
 }
 
-// GridSampler3DBackwardParams are the arguments of aclnnGridSampler3DBackward, in C order.
+// GridSampler3DBackwardParams are the arguments, in C order.
 type GridSampler3DBackwardParams struct {
 	GradOutput        *Tensor // 5 dimensions
 	Input             *Tensor // 5 dimensions
@@ -273,7 +273,7 @@ func (p *GridSampler3DBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GridGrad)
 }
 
-// MrgbaCustomParams are the arguments of aclnnMrgbaCustom, in C order.
+// MrgbaCustomParams are the arguments, in C order.
 type MrgbaCustomParams struct {
 	Rgb   *Tensor
 	Alpha *Tensor
@@ -305,7 +305,7 @@ func (p *MrgbaCustomParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// NonMaxSuppressionParams are the arguments of aclnnNonMaxSuppression, in C order.
+// NonMaxSuppressionParams are the arguments, in C order.
 type NonMaxSuppressionParams struct {
 	Boxes                  *Tensor // (num_batches,spatial_dimension,4)
 	Scores                 *Tensor // (num_batches,num_classes,spatial_dimension)
@@ -346,7 +346,7 @@ func (p *NonMaxSuppressionParams) Encode(c *Call) {
 	c.Tensor(p.SelectedIndices)
 }
 
-// ResizeParams are the arguments of aclnnResize, in C order.
+// ResizeParams are the arguments, in C order.
 type ResizeParams struct {
 	Self   *Tensor // 4 dimensions
 	Scales []float32
@@ -380,7 +380,7 @@ func (p *ResizeParams) Encode(c *Call) {
 	c.Channels(p.Out, -1, NCHW, -1)
 }
 
-// RoiAlignParams are the arguments of aclnnRoiAlign, in C order.
+// RoiAlignParams are the arguments, in C order.
 type RoiAlignParams struct {
 	Self          *Tensor
 	Rois          *Tensor
@@ -425,7 +425,7 @@ func (p *RoiAlignParams) Encode(c *Call) {
 	c.Channels(p.Out, -1, NCHW, -1)
 }
 
-// RoiAlignV2Params are the arguments of aclnnRoiAlignV2, in C order.
+// RoiAlignV2Params are the arguments, in C order.
 type RoiAlignV2Params struct {
 	Self          *Tensor
 	Boxes         *Tensor
@@ -468,7 +468,7 @@ func (p *RoiAlignV2Params) Encode(c *Call) {
 	c.Channels(p.Out, -1, NCHW, -1)
 }
 
-// RoiAlignV2BackwardParams are the arguments of aclnnRoiAlignV2Backward, in C order.
+// RoiAlignV2BackwardParams are the arguments, in C order.
 type RoiAlignV2BackwardParams struct {
 	GradOutput    *Tensor
 	Boxes         *Tensor
@@ -512,7 +512,7 @@ func (p *RoiAlignV2BackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// UpsampleBicubic2dParams are the arguments of aclnnUpsampleBicubic2d, in C order.
+// UpsampleBicubic2dParams are the arguments, in C order.
 type UpsampleBicubic2dParams struct {
 	Self         *Tensor // 4 dimensions
 	OutputSize   []int64
@@ -550,7 +550,7 @@ func (p *UpsampleBicubic2dParams) Encode(c *Call) {
 	c.Channels(p.Out, -1, NCHW, -1)
 }
 
-// UpsampleBicubic2dAAParams are the arguments of aclnnUpsampleBicubic2dAA, in C order.
+// UpsampleBicubic2dAAParams are the arguments, in C order.
 type UpsampleBicubic2dAAParams struct {
 	X            *Tensor // 4 dimensions
 	OutputSize   []int64
@@ -587,7 +587,7 @@ func (p *UpsampleBicubic2dAAParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// UpsampleBicubic2dAAGradParams are the arguments of aclnnUpsampleBicubic2dAAGrad, in C order.
+// UpsampleBicubic2dAAGradParams are the arguments, in C order.
 type UpsampleBicubic2dAAGradParams struct {
 	GradOutput   *Tensor // 4 dimensions
 	OutputSize   []int64
@@ -627,7 +627,7 @@ func (p *UpsampleBicubic2dAAGradParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// UpsampleBicubic2dBackwardParams are the arguments of aclnnUpsampleBicubic2dBackward, in C order.
+// UpsampleBicubic2dBackwardParams are the arguments, in C order.
 type UpsampleBicubic2dBackwardParams struct {
 	GradOut      *Tensor // 4 dimensions
 	OutputSize   []int64
@@ -667,7 +667,7 @@ func (p *UpsampleBicubic2dBackwardParams) Encode(c *Call) {
 	c.Channels(p.GradInput, -1, NCHW, -1)
 }
 
-// UpsampleBilinear2dParams are the arguments of aclnnUpsampleBilinear2d, in C order.
+// UpsampleBilinear2dParams are the arguments, in C order.
 type UpsampleBilinear2dParams struct {
 	Self         *Tensor // 4 dimensions
 	OutputSize   []int64
@@ -705,7 +705,7 @@ func (p *UpsampleBilinear2dParams) Encode(c *Call) {
 	c.Channels(p.Out, -1, NCHW, -1)
 }
 
-// UpsampleBilinear2dAAParams are the arguments of aclnnUpsampleBilinear2dAA, in C order.
+// UpsampleBilinear2dAAParams are the arguments, in C order.
 type UpsampleBilinear2dAAParams struct {
 	Input        *Tensor // 4 dimensions
 	OutputSize   []int64
@@ -742,7 +742,7 @@ func (p *UpsampleBilinear2dAAParams) Encode(c *Call) {
 	c.Channels(p.Out, -1, NCHW, -1)
 }
 
-// UpsampleBilinear2dAABackwardParams are the arguments of aclnnUpsampleBilinear2dAABackward, in C order.
+// UpsampleBilinear2dAABackwardParams are the arguments, in C order.
 type UpsampleBilinear2dAABackwardParams struct {
 	GradOutput   *Tensor // 4 dimensions
 	OutputSize   []int64
@@ -785,7 +785,7 @@ func (p *UpsampleBilinear2dAABackwardParams) Encode(c *Call) {
 	c.Channels(p.Out, -1, NCHW, -1)
 }
 
-// UpsampleBilinear2dBackwardParams are the arguments of aclnnUpsampleBilinear2dBackward, in C order.
+// UpsampleBilinear2dBackwardParams are the arguments, in C order.
 type UpsampleBilinear2dBackwardParams struct {
 	GradOut      *Tensor // 4 dimensions
 	OutputSize   []int64
@@ -825,7 +825,7 @@ func (p *UpsampleBilinear2dBackwardParams) Encode(c *Call) {
 	c.Channels(p.Out, -1, NCHW, -1)
 }
 
-// UpsampleBilinear2dBackwardV2Params are the arguments of aclnnUpsampleBilinear2dBackwardV2, in C order.
+// UpsampleBilinear2dBackwardV2Params are the arguments, in C order.
 type UpsampleBilinear2dBackwardV2Params struct {
 	GradOut      *Tensor // 4 dimensions
 	OutputSize   []int64
@@ -868,7 +868,7 @@ func (p *UpsampleBilinear2dBackwardV2Params) Encode(c *Call) {
 	c.Channels(p.Out, -1, NCHW, -1)
 }
 
-// UpsampleLinear1dParams are the arguments of aclnnUpsampleLinear1d, in C order.
+// UpsampleLinear1dParams are the arguments, in C order.
 type UpsampleLinear1dParams struct {
 	Self         *Tensor // 3 dimensions
 	OutputSize   []int64
@@ -904,7 +904,7 @@ func (p *UpsampleLinear1dParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// UpsampleLinear1dBackwardParams are the arguments of aclnnUpsampleLinear1dBackward, in C order.
+// UpsampleLinear1dBackwardParams are the arguments, in C order.
 type UpsampleLinear1dBackwardParams struct {
 	GradOut      *Tensor // 3 dimensions
 	OutputSize   []int64
@@ -942,7 +942,7 @@ func (p *UpsampleLinear1dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// UpsampleNearest1dParams are the arguments of aclnnUpsampleNearest1d, in C order.
+// UpsampleNearest1dParams are the arguments, in C order.
 type UpsampleNearest1dParams struct {
 	Self       *Tensor // 3 dimensions
 	OutputSize []int64
@@ -974,7 +974,7 @@ func (p *UpsampleNearest1dParams) Encode(c *Call) {
 	c.Channels(p.Out, NCL, -1, -1)
 }
 
-// UpsampleNearest1dBackwardParams are the arguments of aclnnUpsampleNearest1dBackward, in C order.
+// UpsampleNearest1dBackwardParams are the arguments, in C order.
 type UpsampleNearest1dBackwardParams struct {
 	GradOut    *Tensor // 3 dimensions
 	OutputSize []int64
@@ -1010,7 +1010,7 @@ func (p *UpsampleNearest1dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// UpsampleNearest1dV2Params are the arguments of aclnnUpsampleNearest1dV2, in C order.
+// UpsampleNearest1dV2Params are the arguments, in C order.
 type UpsampleNearest1dV2Params struct {
 	Self       *Tensor // 3 dimensions
 	OutputSize []int64
@@ -1044,7 +1044,7 @@ func (p *UpsampleNearest1dV2Params) Encode(c *Call) {
 	c.Channels(p.Out, NCL, -1, -1)
 }
 
-// UpsampleNearest2dParams are the arguments of aclnnUpsampleNearest2d, in C order.
+// UpsampleNearest2dParams are the arguments, in C order.
 type UpsampleNearest2dParams struct {
 	Self       *Tensor // 4 dimensions
 	OutputSize []int64
@@ -1076,7 +1076,7 @@ func (p *UpsampleNearest2dParams) Encode(c *Call) {
 	c.Channels(p.Out, -1, NCHW, -1)
 }
 
-// UpsampleNearest2dBackwardParams are the arguments of aclnnUpsampleNearest2dBackward, in C order.
+// UpsampleNearest2dBackwardParams are the arguments, in C order.
 type UpsampleNearest2dBackwardParams struct {
 	GradOut    *Tensor // 4 dimensions
 	OutputSize []int64
@@ -1114,7 +1114,7 @@ func (p *UpsampleNearest2dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// UpsampleNearest2dV2Params are the arguments of aclnnUpsampleNearest2dV2, in C order.
+// UpsampleNearest2dV2Params are the arguments, in C order.
 type UpsampleNearest2dV2Params struct {
 	Self       *Tensor // 4 dimensions
 	OutputSize []int64
@@ -1150,7 +1150,7 @@ func (p *UpsampleNearest2dV2Params) Encode(c *Call) {
 	c.Channels(p.Out, -1, NCHW, -1)
 }
 
-// UpsampleNearest3dParams are the arguments of aclnnUpsampleNearest3d, in C order.
+// UpsampleNearest3dParams are the arguments, in C order.
 type UpsampleNearest3dParams struct {
 	Self       *Tensor // 5 dimensions
 	OutputSize []int64
@@ -1188,7 +1188,7 @@ func (p *UpsampleNearest3dParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// UpsampleNearest3dBackwardParams are the arguments of aclnnUpsampleNearest3dBackward, in C order.
+// UpsampleNearest3dBackwardParams are the arguments, in C order.
 type UpsampleNearest3dBackwardParams struct {
 	GradOut    *Tensor // 5 dimensions
 	OutputSize []int64
@@ -1228,7 +1228,7 @@ func (p *UpsampleNearest3dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// UpsampleNearestExact1dParams are the arguments of aclnnUpsampleNearestExact1d, in C order.
+// UpsampleNearestExact1dParams are the arguments, in C order.
 type UpsampleNearestExact1dParams struct {
 	Self       *Tensor // 3 dimensions
 	OutputSize []int64
@@ -1261,7 +1261,7 @@ func (p *UpsampleNearestExact1dParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// UpsampleNearestExact1dBackwardParams are the arguments of aclnnUpsampleNearestExact1dBackward, in C order.
+// UpsampleNearestExact1dBackwardParams are the arguments, in C order.
 type UpsampleNearestExact1dBackwardParams struct {
 	GradOutput *Tensor // 3 dimensions
 	OutputSize []int64
@@ -1300,7 +1300,7 @@ func (p *UpsampleNearestExact1dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// UpsampleNearestExact2dParams are the arguments of aclnnUpsampleNearestExact2d, in C order.
+// UpsampleNearestExact2dParams are the arguments, in C order.
 type UpsampleNearestExact2dParams struct {
 	Self       *Tensor // 4 dimensions
 	OutputSize []int64
@@ -1335,7 +1335,7 @@ func (p *UpsampleNearestExact2dParams) Encode(c *Call) {
 	c.Channels(p.Out, -1, NCHW, -1)
 }
 
-// UpsampleNearestExact2dBackwardParams are the arguments of aclnnUpsampleNearestExact2dBackward, in C order.
+// UpsampleNearestExact2dBackwardParams are the arguments, in C order.
 type UpsampleNearestExact2dBackwardParams struct {
 	GradOutput *Tensor // 4 dimensions
 	OutputSize []int64
@@ -1376,7 +1376,7 @@ func (p *UpsampleNearestExact2dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// UpsampleNearestExact3dParams are the arguments of aclnnUpsampleNearestExact3d, in C order.
+// UpsampleNearestExact3dParams are the arguments, in C order.
 type UpsampleNearestExact3dParams struct {
 	Self       *Tensor // 5 dimensions
 	OutputSize []int64
@@ -1413,7 +1413,7 @@ func (p *UpsampleNearestExact3dParams) Encode(c *Call) {
 	c.Tensor(p.Out)
 }
 
-// UpsampleNearestExact3dBackwardParams are the arguments of aclnnUpsampleNearestExact3dBackward, in C order.
+// UpsampleNearestExact3dBackwardParams are the arguments, in C order.
 type UpsampleNearestExact3dBackwardParams struct {
 	GradOut    *Tensor // 5 dimensions
 	OutputSize []int64
@@ -1456,7 +1456,7 @@ func (p *UpsampleNearestExact3dBackwardParams) Encode(c *Call) {
 	c.Tensor(p.GradInput)
 }
 
-// UpsampleTrilinear3dParams are the arguments of aclnnUpsampleTrilinear3d, in C order.
+// UpsampleTrilinear3dParams are the arguments, in C order.
 type UpsampleTrilinear3dParams struct {
 	Self         *Tensor // 5 dimensions
 	OutputSize   []int64
@@ -1496,7 +1496,7 @@ func (p *UpsampleTrilinear3dParams) Encode(c *Call) {
 	c.Channels(p.Out, -1, -1, NCDHW)
 }
 
-// UpsampleTrilinear3dBackwardParams are the arguments of aclnnUpsampleTrilinear3dBackward, in C order.
+// UpsampleTrilinear3dBackwardParams are the arguments, in C order.
 type UpsampleTrilinear3dBackwardParams struct {
 	GradOut      *Tensor // 5 dimensions
 	OutputSize   []int64

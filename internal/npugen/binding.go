@@ -84,7 +84,7 @@ func (g binding) operator(b *bytes.Buffer, o abi.Operator) error {
 	for i, p := range o.Params {
 		names[i], slots[i] = p.Name, slotOf(p)
 	}
-	fmt.Fprintf(b, "\n// %sParams are the arguments of %s, in C order.\ntype %[1]sParams struct {\n", o.Name, o.Symbol)
+	fmt.Fprintf(b, "\n// %sParams are the arguments, in C order.\ntype %[1]sParams struct {\n", o.Name)
 	for i, a := range args {
 		fmt.Fprintf(b, "\t%s %s", a.field, a.gotype)
 		if note := g.note(o, o.Params[i]); note != "" {

@@ -7,7 +7,7 @@ import (
 	"github.com/goascend/cann/aclnn"
 )
 
-// RowScaleParams are the arguments of aclnnRowScale, in C order.
+// RowScaleParams are the arguments, in C order.
 type RowScaleParams struct {
 	X            *aclnn.Tensor
 	Scale        *aclnn.Tensor
