@@ -11,6 +11,7 @@ package kernel
 static void run_gemm(const struct gemm *g, int64_t lo, int64_t hi, void *scratch) { kernels->gemm(g, lo, hi, scratch); }
 static void pack_gemm(struct gemm *g, void *scratch) { if (kernels->gemm_pack) kernels->gemm_pack(g, scratch); }
 static int gemm_rows(void) { return kernels->gemm_rows; }
+static int gemm_pieces(void) { return kernels->gemm_pieces; }
 */
 import "C"
 
@@ -39,6 +40,10 @@ import (
 // Where Out is small and K long, up to 16 parts of K are summed on their own. CPUs that multiply pairs take
 // subnormal bfloat16 numbers for zero, and those with AMX add the pairs of all blocks to one sum. On arm64 they
 // add two pairs at a time, round sums to odd and take subnormal sums for zero, too.
+//
+// With AMX a product of M rows and N columns of other floats, with M·N at least 32·(M+N), splits each number into three pieces
+// of bfloat16. A product of two numbers is then exact to 2^-23, and numbers below 2^-103 lose their last bits. So such a
+// product has other bits than a smaller one of some of its rows.
 type Product struct {
 	Out, A, B View
 	Add       *View // nil for no addend
@@ -148,6 +153,7 @@ func (p Product) c() (C.struct_gemm, error) {
 		return g, err
 	}
 	g._type = kind
+	g.pieces = p.pieces(kind, m, n)
 	g.m, g.n, g.k = C.int64_t(m), C.int64_t(n), C.int64_t(k)
 	g.a, g.b, g.c = matrix(p.A), matrix(p.B), matrix(p.Out)
 	if p.Add != nil {
@@ -206,6 +212,15 @@ func (p Product) kind() (C.int32_t, error) {
 	return 0, fmt.Errorf("kernel: no product of %v and %v to %v", p.A.DType, p.B.DType, p.Out.DType)
 }
 
+// pieces tells whether numbers are multiplied in pieces of bfloat16: where the CPU does that, and rows and columns are so many
+// that splitting them pays off. It depends only on the shapes, as the order of additions does.
+func (p Product) pieces(kind C.int32_t, m, n int64) C.int32_t {
+	if C.gemm_pieces() == 0 || kind != C.GEMM_F32 || p.quant != nil || p.A.DType == p.B.DType && p.A.DType == dtype.BFloat16 || m*n < 32*(m+n) {
+		return C.GEMM_WHOLE
+	}
+	return C.GEMM_PIECES
+}
+
 func plain(stride int64) C.struct_gemm_axis {
 	return C.struct_gemm_axis{stride: C.int64_t(stride), tile: math.MaxInt64}
 }
@@ -255,6 +270,9 @@ func foldBatch(g *C.struct_gemm) {
 func transpose(g *C.struct_gemm) {
 	g.m, g.n = g.n, g.m
 	g.a, g.b = g.b, g.a
+	if g.pieces != C.GEMM_WHOLE {
+		g.pieces = C.GEMM_PIECES_TURNED
+	}
 	for _, x := range []*C.struct_gemm_matrix{&g.a, &g.b, &g.c, &g.d} {
 		x.row, x.col = x.col, x.row
 	}

@@ -21,6 +21,8 @@ struct gemm_matrix {
 	int64_t batch_stride[GEMM_MAX_BATCH];
 };
 
+enum { GEMM_WHOLE, GEMM_PIECES, GEMM_PIECES_TURNED /* A and B have changed places */ };
+
 enum { GEMM_F32, GEMM_F64, GEMM_I32, GEMM_I64, GEMM_TYPES };
 
 /* c = alpha·a·b + beta·d for every index of the batch. The addend is left out if d.data is NULL. */
@@ -28,6 +30,7 @@ struct gemm {
 	int64_t m, n, k;
 	int64_t tile_m, tile_n; /* size of the tiles that threads share, at most GEMM_TILE_… */
 	int32_t type;           /* computation type, GEMM_F32 … */
+	int32_t pieces;         /* whether numbers of float32 are multiplied in pieces, where the variant does that: GEMM_WHOLE … */
 	int32_t batch_rank;
 	int64_t batch[GEMM_MAX_BATCH];
 	double alpha, beta;

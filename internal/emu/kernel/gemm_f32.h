@@ -1,5 +1,5 @@
-/* Matrix products in float32, of elements of float32 and the 16-bit types. With PACKED_ROWS few rows have no code of
- * their own. */
+/* Matrix products in float32, of elements of float32 and the 16-bit types. With PANEL (gemm_tile.h) few rows have no
+ * code of their own. */
 #include <string.h>
 
 #include "convert.h"
@@ -8,11 +8,13 @@
 
 #define T float
 #define V vf32
-#if VECTOR_BYTES >= 32 && !defined(PACKED_ROWS)
+#ifndef PANEL
+#if VECTOR_BYTES >= 32
 #define FEW_ROWS GEMM_FEW
 #endif
 #if VECTOR_BYTES == 64
 #define STEP GEMM_RUNS
+#endif
 #endif
 #define NAME(x) gemm_f32_##x
 #include "gemm_micro.h"

@@ -6,10 +6,17 @@
  *   ELEMENT     the type of the elements of A and B of dtype NATIVE, whose cells need no packing
  *   NATIVE_OUT  the dtype of C whose elements are of type T
  *   CELL_STEP   panels are filled up with zeros to a multiple of so many cells; optional
- *   FEW_ROWS    so many rows are multiplied without packing B; optional */
+ *   FEW_ROWS    so many rows are multiplied without packing B; optional
+ *   PANEL(n)    NAME(split) splits the cells of panels into pieces, of which those of n cells take the place of so many P;
+ *               optional. Sums that are not numbers are then computed again with AVX-512. */
 
 #ifndef CELL_STEP
 #define CELL_STEP 1
+#endif
+#ifdef PANEL
+#define SPLIT
+#else
+#define PANEL(n) (n)
 #endif
 
 #define PACK_CASE(id, type, name)                                                                                      \
@@ -122,6 +129,7 @@ struct NAME(part) {
 	const struct gemm_at *at;
 	int64_t m0, m1, n0, n1;
 	P *a, *b;      /* a panel of A, and the panels of B of one block of k */
+	P *whole;      /* with SPLIT a panel that is packed but not split */
 	T *out;        /* the sums, in c itself or in scratch memory */
 	int64_t out_row;
 	int direct;    /* out is c: there may be nothing beyond n1 */
@@ -134,22 +142,52 @@ static inline T *NAME(sums)(const struct NAME(part) *s, int64_t i, int64_t j)
 	return s->out + (s->once ? (i - s->m0) % GEMM_BAND : i - s->m0) * s->out_row + (j - s->n0);
 }
 
+/* Makes a panel of an operand that is ready to be multiplied. */
+static void NAME(fill)(const struct NAME(part) *s, P *dst, int a_panel, const struct gemm_matrix *x, const char *data, int64_t w0,
+		       int64_t w, int64_t k0, int64_t k)
+{
+#ifdef SPLIT
+	const int64_t along = a_panel ? x->col.stride : x->row.stride, across = a_panel ? x->row.stride : x->col.stride;
+	const int plain = gemm_plain(&x->row) && gemm_plain(&x->col) && x->dtype == NATIVE && k % CELL_STEP == 0;
+	for (int64_t i = 0; i < w; i += GEMM_MR) {
+		const int64_t n = gemm_min(GEMM_MR, w - i);
+		const T *from = (const T *)data + (w0 + i) * across + k0 * along;
+		if (plain && (a_panel ? along == 1 : across == 1 && n == NR)) {
+			NAME(split)(dst + PANEL(i * GEMM_KC), a_panel, n, k, from, a_panel ? across : along);
+			continue;
+		}
+		NAME(pack_panel)(s->whole, a_panel, x, data, w0 + i, n, k0, k);
+		NAME(split)(dst + PANEL(i * GEMM_KC), a_panel, n, k, s->whole, a_panel ? GEMM_KC : NR);
+	}
+#else
+	(void)s;
+	NAME(pack_panel)(dst, a_panel, x, data, w0, w, k0, k);
+#endif
+}
+
 /* Adds the products with B's columns [j, j+cols) to out; a has the cells of the rows. Rows of b are b_k apart, or with 0
  * those of a panel. */
 static void NAME(block)(const struct NAME(part) *s, int64_t i, int64_t rows, int64_t j, int64_t cols, int64_t cells,
 			const P *a, int64_t a_row, const P *b, int64_t b_k, int accumulate)
 {
+#ifdef SPLIT
+#define MICRO(c, c_row) NAME(micro)(s->g, rows, cells, a, b, c, c_row, accumulate)
+	(void)a_row, (void)b_k;
+#else
+#define MICRO(c, c_row) NAME(micro)(rows, cells, a, a_row, b, b_k, c, c_row, accumulate)
+#endif
 	T *c = NAME(sums)(s, i, j);
 	if (!s->direct || cols == NR) {
-		NAME(micro)(rows, cells, a, a_row, b, b_k, c, s->out_row, accumulate);
+		MICRO(c, s->out_row);
 		return;
 	}
 	T edge[GEMM_MR * NR] = {0};
 	for (int64_t r = 0; accumulate && r < rows; r++)
 		memcpy(edge + r * NR, c + r * s->out_row, (size_t)cols * sizeof(T));
-	NAME(micro)(rows, cells, a, a_row, b, b_k, edge, NR, accumulate);
+	MICRO(edge, NR);
 	for (int64_t r = 0; r < rows; r++)
 		memcpy(c + r * s->out_row, edge + r * NR, (size_t)cols * sizeof(T));
+#undef MICRO
 }
 
 /* Finishes rows [i, end) of c, whose sums are complete. */
@@ -160,6 +198,33 @@ static void NAME(finish_rows)(const struct NAME(part) *s, int64_t i, int64_t end
 			NAME(finish)(s->g, s->at, i, gemm_min(GEMM_MR, end - i), j, gemm_min(NR, s->n1 - j), NAME(sums)(s, i, j), s->out_row);
 }
 
+#ifdef SPLIT
+/* Computes the sums of rows [i, end) that are not numbers with AVX-512: a piece of an infinity is none, and one of the largest
+ * numbers is infinite. */
+static void NAME(mend)(const struct NAME(part) *s, int64_t i, int64_t end)
+{
+	const struct gemm *g = s->g;
+	const int64_t rows = end - i, cols = s->n1 - s->n0;
+	T *sums = NAME(sums)(s, i, s->n0);
+	int numbers = 1;
+	for (int64_t r = 0; r < rows; r++)
+		for (int64_t j = 0; j < cols; j++)
+			numbers &= sums[r * s->out_row + j] == sums[r * s->out_row + j];
+	if (numbers)
+		return;
+	T *again = s->whole;
+	struct gemm of = {.m = rows, .n = cols, .k = g->k, .tile_m = GEMM_TILE_M, .tile_n = GEMM_TILE_N, .type = g->type, .alpha = 1, .a = g->a, .b = g->b};
+	of.a.data = (char *)s->at->a + gemm_offset(&g->a.row, i) * dtype_size(g->a.dtype);
+	of.b.data = (char *)s->at->b + gemm_offset(&g->b.col, s->n0) * dtype_size(g->b.dtype);
+	of.c = (struct gemm_matrix){(char *)again, NATIVE_OUT, {GEMM_TILE_N, INT64_MAX, 0}, {1, INT64_MAX, 0}, {0}};
+	kernel_table_avx512.gemm(&of, 0, 1, (char *)(again + GEMM_MR * GEMM_TILE_N));
+	for (int64_t r = 0; r < rows; r++)
+		for (int64_t j = 0; j < cols; j++)
+			if (sums[r * s->out_row + j] != sums[r * s->out_row + j])
+				sums[r * s->out_row + j] = again[r * GEMM_TILE_N + j];
+}
+#endif
+
 /* Adds the products of a register block of rows before end with the panels of a block of B from column j on. */
 INLINE void
 NAME(sum_row)(const struct NAME(part) *s, int64_t i, int64_t end, int64_t j, const P *a, int64_t a_row, int read_b, int64_t k0, int64_t k)
@@ -168,7 +233,7 @@ NAME(sum_row)(const struct NAME(part) *s, int64_t i, int64_t end, int64_t j, con
 	const int64_t rows = gemm_min(GEMM_MR, end - i), n1 = gemm_min(j + GEMM_PANELS * NR, s->n1), cells = (k + GROUP - 1) / GROUP;
 	for (int64_t cols; j < n1; j += cols) {
 		const P *in = (const P *)((const ELEMENT *)s->at->b + k0 * g->b.row.stride + j);
-#if GROUP == 1
+#if GROUP == 1 && !defined(SPLIT)
 		if (read_b && rows == 1 && n1 - j >= 8 * VL) {
 			cols = 8 * VL;
 			NAME(wide)(k, a, in, g->b.row.stride, NAME(sums)(s, i, j), k0 > 0);
@@ -176,13 +241,13 @@ NAME(sum_row)(const struct NAME(part) *s, int64_t i, int64_t end, int64_t j, con
 		}
 #endif
 		cols = gemm_min(NR, n1 - j);
-		P *b = s->b + (j - s->n0) * GEMM_KC;
+		P *b = s->b + PANEL((j - s->n0) * GEMM_KC);
 		if (read_b && cols == NR) {
 			NAME(block)(s, i, rows, j, cols, cells, a, a_row, in, g->b.row.stride, k0 > 0);
 			continue;
 		}
 		if (i == s->m0) /* Packed right before its first use, it is still in the first-level cache. */
-			NAME(pack_panel)(b, 0, &g->b, s->at->b, j, cols, k0, k);
+			NAME(fill)(s, b, 0, &g->b, s->at->b, j, cols, k0, k);
 		NAME(block)(s, i, rows, j, cols, cells, a, a_row, b, 0, k0 > 0);
 	}
 }
@@ -209,20 +274,20 @@ static void NAME(sum)(const struct NAME(part) *s, int64_t k0, int64_t k)
 	const int64_t rows = s->m1 - s->m0, b_row = g->b.row.stride;
 	/* Rows of a run that lie far apart share too few sets of the caches. */
 	const int64_t far = NAME(interleaved)(k) ? 8 * GEMM_KC : INT64_MAX;
-	const int read_b = GROUP == 1 && plain_b && g->b.dtype == NATIVE && g->b.col.stride == 1 && b_row > 0 &&
+	const int read_b = GROUP * CELL_STEP == 1 && plain_b && g->b.dtype == NATIVE && g->b.col.stride == 1 && b_row > 0 &&
 			   ((rows <= 28 && b_row <= far) || (rows <= 224 && b_row <= GEMM_KC));
 	const int fetch_a = GEMM_FETCH_A && !read_a && plain_a && g->a.col.stride == 1;
 
 	for (int64_t i = s->m0, end; i < s->m1; i = end) {
 		end = gemm_min(i + GEMM_BAND, s->m1);
 		const int64_t packed = (i - s->m0) % GEMM_STRIP;
-		const P *a = s->a + packed * GEMM_KC;
+		const P *a = s->a + PANEL(packed * GEMM_KC);
 		int64_t a_row = GEMM_KC;
 		if (read_a) {
 			a = (const P *)((const ELEMENT *)s->at->a + i * g->a.row.stride + k0);
 			a_row = g->a.row.stride / GROUP;
 		} else if (packed == 0) {
-			NAME(pack_panel)(s->a, 1, &g->a, s->at->a, i, gemm_min(GEMM_STRIP, s->m1 - i), k0, k);
+			NAME(fill)(s, s->a, 1, &g->a, s->at->a, i, gemm_min(GEMM_STRIP, s->m1 - i), k0, k);
 		}
 		for (int64_t first = s->n0; first < s->n1; first += GEMM_PANELS * NR)
 			for (int64_t r = i; r < end; r += GEMM_MR) {
@@ -230,8 +295,12 @@ static void NAME(sum)(const struct NAME(part) *s, int64_t k0, int64_t k)
 					NAME(fetch_rows)(s, r + GEMM_STRIP, k0, k);
 				NAME(sum_row)(s, r, end, first, a + (r - i) * a_row, a_row, read_b, k0, k);
 			}
-		if (k0 + k >= g->k)
+		if (k0 + k >= g->k) {
+#ifdef SPLIT
+			NAME(mend)(s, i, end);
+#endif
 			NAME(finish_rows)(s, i, end);
+		}
 	}
 }
 
@@ -270,10 +339,11 @@ static void NAME(tile)(const struct gemm *g, const struct gemm_at *at, int64_t m
 {
 	struct NAME(part) s = {.g = g, .at = at, .m0 = m0, .m1 = m1, .n0 = n0, .n1 = n1};
 	s.a = (P *)scratch;
-	s.b = s.a + GEMM_STRIP * GEMM_KC;
+	s.b = s.a + PANEL(GEMM_STRIP * GEMM_KC);
 	s.direct = g->c.dtype == NATIVE_OUT && g->c.col.stride == 1 && g->alpha == 1 && at->d == NULL;
-	s.out = s.direct ? (T *)at->c + m0 * g->c.row.stride + n0 : (T *)(s.b + GEMM_TILE_N * GEMM_KC);
+	s.out = s.direct ? (T *)at->c + m0 * g->c.row.stride + n0 : (T *)(s.b + PANEL(GEMM_TILE_N * GEMM_KC));
 	s.out_row = s.direct ? g->c.row.stride : GEMM_TILE_N;
+	s.whole = s.b + PANEL(GEMM_TILE_N * GEMM_KC) + GEMM_TILE_M * GEMM_TILE_N;
 	s.once = !s.direct && g->k <= GEMM_KC * GROUP;
 #ifdef FEW_ROWS
 	const struct gemm_axis *row = &g->b.row, *col = &g->b.col;
@@ -287,6 +357,8 @@ static void NAME(tile)(const struct gemm *g, const struct gemm_at *at, int64_t m
 }
 
 #undef FEW_ROWS
+#undef PANEL
+#undef SPLIT
 #undef CELL_STEP
 #undef SOURCES
 #undef TARGETS

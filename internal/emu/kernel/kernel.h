@@ -34,7 +34,8 @@ struct fourier; /* fourier.h */
 
 struct kernel_table {
 	const char *name;
-	int gemm_rows; /* of the register block */
+	int gemm_rows;   /* of the register block */
+	int gemm_pieces; /* large products of float32 are multiplied in pieces of bfloat16 */
 	int (*map_defined)(int32_t op, int32_t class);
 	void (*map)(const struct map *m, int64_t lo, int64_t hi);
 	void (*reduce)(const struct reduce *r, int columns, int64_t k_lo, int64_t k_hi, int64_t lo, int64_t hi, void *state);

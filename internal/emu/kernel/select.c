@@ -55,6 +55,7 @@ static void make_tables(void)
 	table_amx.attention_forward = attention_forward_amx;
 	table_amx.attention_backward = attention_backward_amx;
 	table_amx.gemm_rows = 32;
+	table_amx.gemm_pieces = 1;
 }
 #endif
 

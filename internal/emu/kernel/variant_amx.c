@@ -1,5 +1,5 @@
-/* Matrix products of bfloat16 and of 8-bit integers with the tiles of AMX. Products of float32 are in variant_amx_f32.c, and
- * others those of the variant avx512bf16. Attention of bfloat16 multiplies in the same way. */
+/* Matrix products of bfloat16 and of 8-bit integers with the tiles of AMX. Large products of float32 are in
+ * variant_amx_f32.c, and others those of the variant avx512bf16. Attention of bfloat16 multiplies in the same way. */
 #if defined(__x86_64__)
 #pragma GCC target("amx-tile,amx-bf16,amx-int8,avx512bf16,avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi,bmi2")
 #define PRODUCTS_ALONE
@@ -71,8 +71,10 @@ void gemm_amx(const struct gemm *g, int64_t lo, int64_t hi, char *scratch)
 		_tile_loadconfig(&amx_tiles);
 		gemm_tiles(g, lo, hi, scratch, tile);
 		_tile_release();
-	} else if (g->type == GEMM_F32 && g->group == 0) {
+	} else if (g->pieces != GEMM_WHOLE) {
+		_tile_loadconfig(&amx_tiles);
 		gemm_f32_amx(g, lo, hi, scratch);
+		_tile_release();
 	} else {
 		gemm_avx512bf16(g, lo, hi, scratch);
 	}
