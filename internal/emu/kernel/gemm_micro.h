@@ -129,8 +129,6 @@ NAME(micro_rows)(const int rows, int64_t k, const P *a, int64_t a_row, const P *
 		for (int64_t p = left < RUN ? left : RUN; p > 0; p--, x += path.a_step, y += path.b_step) {
 #ifdef GEMM_AHEAD_B
 			__builtin_prefetch(y + GEMM_AHEAD_B * path.b_step);
-			if (VECTOR_BYTES == 64)
-				__builtin_prefetch(y + GEMM_AHEAD_B * path.b_step + VL);
 #endif
 			const PV b0 = *(const NAME(pvu) *)y, b1 = *(const NAME(pvu) *)(y + VL);
 #pragma GCC unroll 16

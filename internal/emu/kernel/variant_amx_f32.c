@@ -1,6 +1,6 @@
 /* Matrix products in float32 with the tiles of AMX, which multiply bfloat16. A number is split into three pieces of 8 bits, and
  * of the nine products of pieces the six largest are added up: what is left out is 2^-23 of the product at most, and mostly
- * an eighth of that. Blocks of k are summed from zero, so that rounding adds up to no more than with AVX-512. Numbers below
+ * an eighth of that. Blocks of k are summed from zero, so that rounding adds up to less than with AVX-512. Numbers below
  * 2^-103 lose their last pieces, which are subnormal. */
 #if defined(__x86_64__)
 #pragma GCC target("amx-tile,amx-bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi,bmi2")
@@ -71,8 +71,8 @@ INLINE void f32_load_b(const char *b)
 }
 
 /* sums[32×32] = a[32×k]·b[k×32], or the first 16 rows of it, while c, to which they belong, is fetched. Tiles 0 to 3 hold the sums.
- * Products of the pieces of one operand with all of the other are added in turn, of the same operand where the product is
- * transposed. */
+ * Products of the leading pieces come last, onto which the small ones would round one by one. The pieces of one operand are multiplied
+ * in turn with those of the other, of the same operand where the product is transposed. */
 static void f32_tiles(const struct gemm *g, int tall, int64_t k, const char *a, const char *b, float *sums, int64_t row, const float *c,
 		      int64_t c_row)
 {
@@ -82,28 +82,28 @@ static void f32_tiles(const struct gemm *g, int tall, int64_t k, const char *a, 
 	_tile_zero(1);
 	_tile_zero(2);
 	_tile_zero(3);
-	for (int64_t p = 0; p < k; p += 32, a += F32_STEP, b += F32_STEP) {
-		for (int i = 0; i < F32_FETCH; i++, c += c_row) {
-			__builtin_prefetch(c, 1, 2);
-			__builtin_prefetch(c + 16, 1, 2);
-		}
-		turned ? f32_load_a(tall, a) : f32_load_b(b);
-		for (int i = outer - 1, j = 0; i >= 0; i--) {
-			turned ? f32_load_b(b + i * F32_TILE) : f32_load_a(tall, a + i * F32_TILE);
-			for (int n = inner < 3 - i ? inner : 3 - i, left = n;;) {
-				_tile_dpbf16ps(0, 4, 6);
-				_tile_dpbf16ps(1, 4, 7);
-				if (tall) {
-					_tile_dpbf16ps(2, 5, 6);
-					_tile_dpbf16ps(3, 5, 7);
+	for (int lead = 0; lead < 2; lead++)
+		for (int64_t p = 0; p < k; p += 32) {
+			const char *rows = a + p / 32 * F32_STEP, *columns = b + p / 32 * F32_STEP;
+			for (int i = 0; !lead && i < F32_FETCH; i++, c += c_row) {
+				__builtin_prefetch(c, 1, 2);
+				__builtin_prefetch(c + 16, 1, 2);
+			}
+			for (int i = lead ? 0 : outer - 1, held = -1; i >= 0; i--) {
+				turned ? f32_load_b(columns + i * F32_TILE) : f32_load_a(tall, rows + i * F32_TILE);
+				for (int j = !lead && i == 0; j < (lead ? 1 : inner) && i + j < 3; j++) {
+					if (j != held)
+						turned ? f32_load_a(tall, rows + j * F32_TILE) : f32_load_b(columns + j * F32_TILE);
+					held = j;
+					_tile_dpbf16ps(0, 4, 6);
+					_tile_dpbf16ps(1, 4, 7);
+					if (tall) {
+						_tile_dpbf16ps(2, 5, 6);
+						_tile_dpbf16ps(3, 5, 7);
+					}
 				}
-				if (--left == 0)
-					break;
-				j = j + 1 < n ? j + 1 : 0; /* the next piece of the outer operand begins with the inner one in the tiles */
-				turned ? f32_load_a(tall, a + j * F32_TILE) : f32_load_b(b + j * F32_TILE);
 			}
 		}
-	}
 	_tile_stored(0, sums, 4 * row);
 	_tile_stored(1, sums + 16, 4 * row);
 	if (tall) {
