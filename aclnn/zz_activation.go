@@ -20,7 +20,7 @@ var opCelu = Operator{
 
 // Celu computes x for positive elements and Alpha · (e^(x / Alpha) − 1) for the others.
 //
-// It launches aclnnCelu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnCelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16; Out float32 float16 bfloat16 float64. Its
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/celu_v2/docs/aclnnCelu&aclnnInplaceCelu.md
@@ -58,7 +58,7 @@ var opClippedSwiglu = Operator{
 // ClippedSwiglu splits Dim into gate A and value B and computes A · sigmoid(Alpha · A) · (B + Bias)
 // of values limited by Limit, for as many rows as the groups have.
 //
-// It launches aclnnClippedSwiglu (libopapi, CANN 2026-08) of family activation on st.
+// It launches aclnnClippedSwiglu (libopapi, CANN 2026-08) on st.
 // The emulator verified: X, Out float32 float16 bfloat16; GroupIndexOptional int64. Its checks
 // follow the document.
 // Vendor's page: hicann/ops-nn, activation/clipped_swiglu/docs
@@ -101,7 +101,7 @@ var opClippedSwigluGrad = Operator{
 
 // ClippedSwigluGrad computes the gradient of ClippedSwiglu.
 //
-// It launches aclnnClippedSwigluGrad (libopapi, CANN 2026-08) of family activation on st.
+// It launches aclnnClippedSwigluGrad (libopapi, CANN 2026-08) on st.
 // The emulator verified: GradY, X, GradXOut float32 float16 bfloat16; GroupIndexOptional int64. Its
 // checks follow the document.
 // Vendor's page: hicann/ops-nn, activation/clipped_swiglu_grad/docs
@@ -145,7 +145,7 @@ var opClippedSwigluV2 = Operator{
 
 // ClippedSwigluV2 is ClippedSwiglu that can also limit the gate after its activation.
 //
-// It launches aclnnClippedSwigluV2 (libopapi, CANN 2026-08) of family activation on st.
+// It launches aclnnClippedSwigluV2 (libopapi, CANN 2026-08) on st.
 // The emulator verified: X, Out float32 float16 bfloat16; GroupIndexOptional int64. Its checks
 // follow the document.
 // Vendor's page: hicann/ops-nn, activation/clipped_swiglu/docs
@@ -186,7 +186,7 @@ var opElu = Operator{
 // Elu computes Scale · x for positive elements and Alpha · Scale · (e^(InputScale · x) − 1) for the
 // others.
 //
-// It launches aclnnElu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnElu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-nn, activation/elu/docs/aclnnElu&aclnnInplaceElu.md
@@ -225,7 +225,7 @@ var opEluBackward = Operator{
 // EluBackward computes the gradient of Elu from its input, or from its output when IsResult is
 // true.
 //
-// It launches aclnnEluBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnEluBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, SelfOrResult float32 float16 bfloat16; GradInput float32
 // float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/elu_grad_v2/docs
@@ -264,7 +264,7 @@ var opEluV2 = Operator{
 // EluV2 computes Scale · x for positive elements and Alpha · Scale · (e^(InputScale · x) − 1) for
 // the others.
 //
-// It launches aclnnEluV2 (libopapi, CANN 2026-08) of family activation on st.
+// It launches aclnnEluV2 (libopapi, CANN 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 integers bool; Out float32 float16
 // bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, experimental/activation/elu_v2/docs
@@ -297,7 +297,7 @@ var opFastGelu = Operator{
 
 // FastGelu computes x / (1 + e^(−1.702 · x)) of each element.
 //
-// It launches aclnnFastGelu (libopapi, CANN 2026-08) of family activation on st.
+// It launches aclnnFastGelu (libopapi, CANN 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/fast_gelu/docs
 func FastGelu(st *acl.Stream, p FastGeluParams) error {
@@ -327,7 +327,7 @@ var opFastGeluBackward = Operator{
 
 // FastGeluBackward computes the gradient of FastGelu.
 //
-// It launches aclnnFastGeluBackward (libopapi, CANN 2026-08) of family activation on st.
+// It launches aclnnFastGeluBackward (libopapi, CANN 2026-08) on st.
 // The emulator verified: GradOutput, Self, GradInput float32 float16 bfloat16. Its checks follow
 // CANN's source.
 // Vendor's page: hicann/ops-nn, activation/fast_gelu_grad/docs
@@ -358,7 +358,7 @@ var opFastGeluV2 = Operator{
 
 // FastGeluV2 approximates Gelu of each element by a clipped second-degree polynomial.
 //
-// It launches aclnnFastGeluV2 (libopapi, CANN 2026-08) of family activation on st.
+// It launches aclnnFastGeluV2 (libopapi, CANN 2026-08) on st.
 // The emulator verified: X float32 float16 bfloat16 float64 integers bool; Out float32 float16
 // bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, experimental/activation/fast_gelu_v2/docs
@@ -390,7 +390,7 @@ var opFatreluMul = Operator{
 // FatreluMul multiplies the halves of the last dimension, after elements of the first half below
 // Threshold became zero.
 //
-// It launches aclnnFatreluMul (libopapi, CANN 8.1.RC1) of family activation on st.
+// It launches aclnnFatreluMul (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: Input, Threshold, Out float32 float16 bfloat16. Its checks follow the
 // document.
 // Vendor's page: hicann/ops-nn, activation/fatrelu_mul/docs
@@ -424,7 +424,7 @@ var opFusedBiasLeakyRelu = Operator{
 
 // FusedBiasLeakyRelu adds a bias, multiplies negative sums by NegativeSlope, and all by Scale.
 //
-// It launches aclnnFusedBiasLeakyRelu (libopapi, CANN 2026-08) of family activation on st.
+// It launches aclnnFusedBiasLeakyRelu (libopapi, CANN 2026-08) on st.
 // The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-nn, experimental/activation/fused_bias_leaky_relu/docs
 func FusedBiasLeakyRelu(st *acl.Stream, p FusedBiasLeakyReluParams) error {
@@ -460,7 +460,7 @@ var opGeGlu = Operator{
 // GeGlu splits Dim into two halves, multiplies the first by Gelu of the second, and returns that
 // Gelu as well.
 //
-// It launches aclnnGeGlu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnGeGlu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out, OutGelu float32 float16 bfloat16. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-nn, activation/ge_glu_v2/docs
@@ -497,7 +497,7 @@ var opGeGluBackward = Operator{
 
 // GeGluBackward computes the gradient of GeGlu.
 //
-// It launches aclnnGeGluBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnGeGluBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, Self, GradInput float32 float16 bfloat16. Its checks follow
 // CANN's source.
 // Vendor's page: hicann/ops-nn, activation/ge_glu_grad_v2/docs
@@ -535,7 +535,7 @@ var opGeGluV3 = Operator{
 
 // GeGluV3 is GeGlu that can also apply Gelu to the first half instead.
 //
-// It launches aclnnGeGluV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnGeGluV3 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out, OutGelu float32 float16 bfloat16. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-nn, activation/ge_glu_v2/docs
@@ -574,7 +574,7 @@ var opGeGluV3Backward = Operator{
 
 // GeGluV3Backward computes the gradient of GeGluV3.
 //
-// It launches aclnnGeGluV3Backward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnGeGluV3Backward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, Self, GradInput float32 float16 bfloat16. Its checks follow
 // CANN's source.
 // Vendor's page: hicann/ops-nn, activation/ge_glu_grad_v2/docs
@@ -610,7 +610,7 @@ var opGelu = Operator{
 // Gelu computes the Gaussian error linear unit of each element, which the device approximates by
 // tanh.
 //
-// It launches aclnnGelu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnGelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/gelu/docs
 func Gelu(st *acl.Stream, p GeluParams) error {
@@ -640,7 +640,7 @@ var opGeluBackward = Operator{
 
 // GeluBackward computes the gradient of Gelu.
 //
-// It launches aclnnGeluBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnGeluBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, Self float32 float16 bfloat16 int8 int16 int32 int64 uint8
 // bool; GradInput float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/gelu_grad/docs
@@ -673,7 +673,7 @@ var opGeluBackwardV2 = Operator{
 
 // GeluBackwardV2 computes the gradient of GeluV2.
 //
-// It launches aclnnGeluBackwardV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnGeluBackwardV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, Self float32 float16 bfloat16 int8 int16 int32 int64 uint8
 // bool; GradInput float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/gelu_grad_v2/docs
@@ -706,7 +706,7 @@ var opGeluMul = Operator{
 
 // GeluMul multiplies Gelu of the first half of the last dimension by the second half.
 //
-// It launches aclnnGeluMul (libopapi, CANN 8.1.RC1) of family activation on st.
+// It launches aclnnGeluMul (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: Input, Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, activation/gelu_mul/docs
 func GeluMul(st *acl.Stream, p GeluMulParams) error {
@@ -737,7 +737,7 @@ var opGeluV2 = Operator{
 
 // GeluV2 computes the Gaussian error linear unit of each element, exactly or by tanh.
 //
-// It launches aclnnGeluV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnGeluV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X, Y float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/gelu_v2/docs
 func GeluV2(st *acl.Stream, p GeluV2Params) error {
@@ -768,7 +768,7 @@ var opGlu = Operator{
 
 // Glu splits Dim into two halves and multiplies the first by the sigmoid of the second.
 //
-// It launches aclnnGlu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnGlu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-nn, activation/glu/docs
@@ -801,7 +801,7 @@ var opGluBackward = Operator{
 
 // GluBackward computes the gradient of Glu.
 //
-// It launches aclnnGluBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnGluBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOut, Self, Out float32 float16 bfloat16 float64. Its checks follow
 // CANN's source.
 // Vendor's page: hicann/ops-nn, activation/glu_grad/docs
@@ -834,7 +834,7 @@ var opHardshrink = Operator{
 
 // Hardshrink sets elements between −Lambd and Lambd to zero.
 //
-// It launches aclnnHardshrink (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnHardshrink (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/hard_shrink/docs
 func Hardshrink(st *acl.Stream, p HardshrinkParams) error {
@@ -867,8 +867,7 @@ var opHardshrinkBackward = Operator{
 // HardshrinkBackward computes the gradient of Hardshrink: GradOutput where Self is outside of
 // −Lambd and Lambd, zero between.
 //
-// It launches aclnnHardshrinkBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
-// st.
+// It launches aclnnHardshrinkBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, GradInput float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/hard_shrink_grad/docs
 func HardshrinkBackward(st *acl.Stream, p HardshrinkBackwardParams) error {
@@ -899,7 +898,7 @@ var opHardsigmoid = Operator{
 
 // Hardsigmoid computes x / 6 + 1/2 of each element, limited to 0 and 1.
 //
-// It launches aclnnHardsigmoid (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnHardsigmoid (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/hard_sigmoid/docs/aclnnHardsigmoid&aclnnInplaceHardsigmoid.md
 func Hardsigmoid(st *acl.Stream, p HardsigmoidParams) error {
@@ -929,8 +928,7 @@ var opHardsigmoidBackward = Operator{
 
 // HardsigmoidBackward computes the gradient of Hardsigmoid.
 //
-// It launches aclnnHardsigmoidBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
-// st.
+// It launches aclnnHardsigmoidBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput float32 float16 bfloat16; Out float32 float16 bfloat16 float64.
 // Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/hard_sigmoid_grad/docs
@@ -961,7 +959,7 @@ var opHardsigmoidV2 = Operator{
 
 // HardsigmoidV2 computes x / 6 + 1/2 of each element, limited to 0 and 1.
 //
-// It launches aclnnHardsigmoidV2 (libopapi, CANN 2026-08) of family activation on st.
+// It launches aclnnHardsigmoidV2 (libopapi, CANN 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, experimental/activation/hard_sigmoid_v2/docs/aclnnHardsigmoidV2&aclnnInplaceHardsigmoidV2.md
 func HardsigmoidV2(st *acl.Stream, p HardsigmoidV2Params) error {
@@ -990,7 +988,7 @@ var opHardswish = Operator{
 
 // Hardswish computes x · (x + 3) / 6 between −3 and 3, zero below and x above.
 //
-// It launches aclnnHardswish (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnHardswish (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/hard_swish/docs/aclnnHardswish&aclnnInplaceHardswish.md
 func Hardswish(st *acl.Stream, p HardswishParams) error {
@@ -1020,8 +1018,7 @@ var opHardswishBackward = Operator{
 
 // HardswishBackward computes the gradient of Hardswish.
 //
-// It launches aclnnHardswishBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
-// st.
+// It launches aclnnHardswishBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, Self, Out float32 float16 bfloat16. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-nn, activation/hard_swish_grad/docs
@@ -1053,7 +1050,7 @@ var opHardswishBackwardV2 = Operator{
 
 // HardswishBackwardV2 computes the gradient of Hardswish, which is 0 at −3 and 1 at 3.
 //
-// It launches aclnnHardswishBackwardV2 (libopapi, CANN 2026-08) of family activation on st.
+// It launches aclnnHardswishBackwardV2 (libopapi, CANN 2026-08) on st.
 // The emulator verified: GradOutput, Self, Out float32 float16 bfloat16. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-nn, activation/hard_swish_grad_v2/docs
@@ -1086,7 +1083,7 @@ var opHardtanh = Operator{
 
 // Hardtanh limits each element to ClipValueMin and ClipValueMax.
 //
-// It launches aclnnHardtanh (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnHardtanh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8. Its
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnHardtanh&aclnnInplaceHardtanh.md
@@ -1121,8 +1118,7 @@ var opHardtanhBackward = Operator{
 
 // HardtanhBackward computes the gradient of Hardtanh.
 //
-// It launches aclnnHardtanhBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
-// st.
+// It launches aclnnHardtanhBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/hardtanh_grad/docs
 func HardtanhBackward(st *acl.Stream, p HardtanhBackwardParams) error {
@@ -1154,7 +1150,7 @@ var opInplaceCelu = Operator{
 
 // InplaceCelu is Celu with the result in place of the first argument.
 //
-// It launches aclnnInplaceCelu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnInplaceCelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/celu_v2/docs/aclnnCelu&aclnnInplaceCelu.md
 func InplaceCelu(st *acl.Stream, p InplaceCeluParams) error {
@@ -1185,7 +1181,7 @@ var opInplaceElu = Operator{
 
 // InplaceElu is Elu with the result in place of the first argument.
 //
-// It launches aclnnInplaceElu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnInplaceElu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/elu/docs/aclnnElu&aclnnInplaceElu.md
 func InplaceElu(st *acl.Stream, p InplaceEluParams) error {
@@ -1215,8 +1211,7 @@ var opInplaceHardsigmoid = Operator{
 
 // InplaceHardsigmoid is Hardsigmoid with the result in place of the first argument.
 //
-// It launches aclnnInplaceHardsigmoid (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
-// st.
+// It launches aclnnInplaceHardsigmoid (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/hard_sigmoid/docs/aclnnHardsigmoid&aclnnInplaceHardsigmoid.md
 func InplaceHardsigmoid(st *acl.Stream, p InplaceHardsigmoidParams) error {
@@ -1243,7 +1238,7 @@ var opInplaceHardsigmoidV2 = Operator{
 
 // InplaceHardsigmoidV2 is HardsigmoidV2 with the result in place of the first argument.
 //
-// It launches aclnnInplaceHardsigmoidV2 (libopapi, CANN 2026-08) of family activation on st.
+// It launches aclnnInplaceHardsigmoidV2 (libopapi, CANN 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 int32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, experimental/activation/hard_sigmoid_v2/docs/aclnnHardsigmoidV2&aclnnInplaceHardsigmoidV2.md
 func InplaceHardsigmoidV2(st *acl.Stream, p InplaceHardsigmoidV2Params) error {
@@ -1270,8 +1265,7 @@ var opInplaceHardswish = Operator{
 
 // InplaceHardswish is Hardswish with the result in place of the first argument.
 //
-// It launches aclnnInplaceHardswish (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
-// st.
+// It launches aclnnInplaceHardswish (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/hard_swish/docs/aclnnHardswish&aclnnInplaceHardswish.md
 func InplaceHardswish(st *acl.Stream, p InplaceHardswishParams) error {
@@ -1300,7 +1294,7 @@ var opInplaceHardtanh = Operator{
 
 // InplaceHardtanh is Hardtanh with the result in place of the first argument.
 //
-// It launches aclnnInplaceHardtanh (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnInplaceHardtanh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8. Its
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnHardtanh&aclnnInplaceHardtanh.md
@@ -1331,8 +1325,7 @@ var opInplaceLeakyRelu = Operator{
 
 // InplaceLeakyRelu is LeakyRelu with the result in place of the first argument.
 //
-// It launches aclnnInplaceLeakyRelu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
-// st.
+// It launches aclnnInplaceLeakyRelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/leaky_relu/docs/aclnnLeakyRelu&aclnnInplaceLeakyRelu.md
 func InplaceLeakyRelu(st *acl.Stream, p InplaceLeakyReluParams) error {
@@ -1360,7 +1353,7 @@ var opInplaceMish = Operator{
 
 // InplaceMish is Mish with the result in place of the first argument.
 //
-// It launches aclnnInplaceMish (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnInplaceMish (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/mish/docs/aclnnMish&aclnnInplaceMish.md
 func InplaceMish(st *acl.Stream, p InplaceMishParams) error {
@@ -1393,8 +1386,7 @@ var opInplaceRReluWithNoise = Operator{
 
 // InplaceRReluWithNoise is RReluWithNoise with the result in place of the first argument.
 //
-// It launches aclnnInplaceRReluWithNoise (libopapi, CANN 8.1.RC1 and 2026-08) of family activation
-// on st.
+// It launches aclnnInplaceRReluWithNoise (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Noise float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/leaky_relu/docs/aclnnRReluWithNoise&aclnnInplaceRReluWithNoise.md
 func InplaceRReluWithNoise(st *acl.Stream, p InplaceRReluWithNoiseParams) error {
@@ -1427,7 +1419,7 @@ var opInplaceRelu = Operator{
 
 // InplaceRelu is Relu with the result in place of the first argument.
 //
-// It launches aclnnInplaceRelu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnInplaceRelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 int8 int32 int64 uint8. Its checks follow
 // CANN's source.
 // Vendor's page: hicann/ops-nn, activation/relu/docs/aclnnRelu&aclnnInplaceRelu.md
@@ -1455,7 +1447,7 @@ var opInplaceSelu = Operator{
 
 // InplaceSelu is Selu with the result in place of the first argument.
 //
-// It launches aclnnInplaceSelu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnInplaceSelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 int8 int32. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-nn, activation/selu/docs/aclnnSelu&aclnnInplaceSelu.md
@@ -1483,7 +1475,7 @@ var opInplaceSigmoid = Operator{
 
 // InplaceSigmoid is Sigmoid with the result in place of the first argument.
 //
-// It launches aclnnInplaceSigmoid (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnInplaceSigmoid (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/sigmoid/docs/aclnnSigmoid&aclnnInplaceSigmoid.md
@@ -1513,8 +1505,7 @@ var opInplaceThreshold = Operator{
 
 // InplaceThreshold is Threshold with the result in place of the first argument.
 //
-// It launches aclnnInplaceThreshold (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
-// st.
+// It launches aclnnInplaceThreshold (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 int8 int16 int32 int64 uint8. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/threshold/docs/aclnnThreshold&aclnnInplaceThreshold.md
@@ -1546,7 +1537,7 @@ var opLeakyRelu = Operator{
 
 // LeakyRelu multiplies negative elements by NegativeSlope.
 //
-// It launches aclnnLeakyRelu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnLeakyRelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-nn, activation/leaky_relu/docs/aclnnLeakyRelu&aclnnInplaceLeakyRelu.md
@@ -1580,8 +1571,7 @@ var opLeakyReluBackward = Operator{
 
 // LeakyReluBackward computes the gradient of LeakyRelu.
 //
-// It launches aclnnLeakyReluBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
-// st.
+// It launches aclnnLeakyReluBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, Out float32 float16 bfloat16 float64. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-nn, activation/leaky_relu_grad/docs
@@ -1614,7 +1604,7 @@ var opLogSigmoid = Operator{
 
 // LogSigmoid computes the logarithm of the sigmoid of each element.
 //
-// It launches aclnnLogSigmoid (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnLogSigmoid (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/log_sigmoid/docs
 func LogSigmoid(st *acl.Stream, p LogSigmoidParams) error {
@@ -1645,8 +1635,7 @@ var opLogSigmoidBackward = Operator{
 
 // LogSigmoidBackward computes the gradient of LogSigmoid.
 //
-// It launches aclnnLogSigmoidBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
-// st.
+// It launches aclnnLogSigmoidBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, Self, GradInput float32 float16 bfloat16. Its checks follow
 // CANN's source.
 // Vendor's page: hicann/ops-nn, activation/logsigmoid_grad/docs
@@ -1680,8 +1669,7 @@ var opLogSigmoidForward = Operator{
 // LogSigmoidForward computes the logarithm of the sigmoid of each element, and a buffer for its
 // gradient.
 //
-// It launches aclnnLogSigmoidForward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
-// st.
+// It launches aclnnLogSigmoidForward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/log_sigmoid/docs
 func LogSigmoidForward(st *acl.Stream, p LogSigmoidForwardParams) error {
@@ -1712,7 +1700,7 @@ var opLogSoftmax = Operator{
 
 // LogSoftmax computes the logarithm of Softmax over Dim.
 //
-// It launches aclnnLogSoftmax (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnLogSoftmax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-nn, activation/log_softmax_v2/docs
@@ -1745,8 +1733,7 @@ var opLogSoftmaxBackward = Operator{
 
 // LogSoftmaxBackward computes the gradient of LogSoftmax from its output.
 //
-// It launches aclnnLogSoftmaxBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
-// st.
+// It launches aclnnLogSoftmaxBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, Output float32 float16 bfloat16; Out float32 float16 bfloat16
 // float64 integers bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/log_softmax_grad/docs
@@ -1783,7 +1770,7 @@ var opMaskedSoftmaxWithRelPosBias = Operator{
 // MaskedSoftmaxWithRelPosBias computes the softmax of ScaleValue · X + mask + bias over the last
 // dimension, as windowed attention does.
 //
-// It launches aclnnMaskedSoftmaxWithRelPosBias (libopapi, CANN 8.1.RC1) of family activation on st.
+// It launches aclnnMaskedSoftmaxWithRelPosBias (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, AttenMaskOptional, RelativePosBias, Out float32 float16 bfloat16. Its
 // checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/masked_softmax_with_rel_pos_bias/docs
@@ -1819,7 +1806,7 @@ var opMish = Operator{
 
 // Mish computes x · tanh(ln(1 + e^x)) of each element.
 //
-// It launches aclnnMish (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnMish (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/mish/docs/aclnnMish&aclnnInplaceMish.md
 func Mish(st *acl.Stream, p MishParams) error {
@@ -1849,7 +1836,7 @@ var opMishBackward = Operator{
 
 // MishBackward computes the gradient of Mish.
 //
-// It launches aclnnMishBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnMishBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, Self, GradInput float32 float16 bfloat16. Its checks follow
 // CANN's source.
 // Vendor's page: hicann/ops-nn, activation/mish_grad/docs
@@ -1883,7 +1870,7 @@ var opModulate = Operator{
 // Modulate computes Self · (1 + scale) + shift, with a scale and a shift for each batch and
 // channel.
 //
-// It launches aclnnModulate (libopapi, CANN 2026-08) of family activation on st.
+// It launches aclnnModulate (libopapi, CANN 2026-08) on st.
 // The emulator verified: Self, ScaleOptional, ShiftOptional, Out float32 float16 bfloat16. Its
 // checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, vfusion/modulate/docs
@@ -1920,7 +1907,7 @@ var opModulateBackward = Operator{
 
 // ModulateBackward computes the gradients of Modulate.
 //
-// It launches aclnnModulateBackward (libopapi, CANN 2026-08) of family activation on st.
+// It launches aclnnModulateBackward (libopapi, CANN 2026-08) on st.
 // The emulator verified: GradOutput, Input, Scale, GradInput, GradScale, GradShift float32 float16
 // bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, vfusion/modulate_grad/docs
@@ -1957,7 +1944,7 @@ var opPrelu = Operator{
 // Prelu keeps positive elements and multiplies the others by Weight, one number for all or one for
 // each channel.
 //
-// It launches aclnnPrelu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnPrelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Weight, Out float32 float16 bfloat16. Its checks follow CANN's
 // source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, activation/p_relu/docs
@@ -1991,7 +1978,7 @@ var opPreluBackward = Operator{
 
 // PreluBackward computes the gradients of Prelu's input and weight.
 //
-// It launches aclnnPreluBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnPreluBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, Self, Weight, GradInput, GradWeight float32 float16 bfloat16.
 // Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/p_relu_grad_update/docs
@@ -2031,7 +2018,7 @@ var opRReluWithNoise = Operator{
 // RReluWithNoise multiplies elements that are not positive by slopes, drawn between Lower and Upper
 // in training and stored in Noise, their mean otherwise.
 //
-// It launches aclnnRReluWithNoise (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnRReluWithNoise (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/leaky_relu/docs/aclnnRReluWithNoise&aclnnInplaceRReluWithNoise.md
 func RReluWithNoise(st *acl.Stream, p RReluWithNoiseParams) error {
@@ -2066,7 +2053,7 @@ var opRelu = Operator{
 
 // Relu replaces negative elements by zero.
 //
-// It launches aclnnRelu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnRelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int8 int32 int64 uint8. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/relu/docs/aclnnRelu&aclnnInplaceRelu.md
@@ -2098,7 +2085,7 @@ var opReluGradV4 = Operator{
 
 // ReluGradV4 passes GradOutput on where Self is greater than Threshold, zero elsewhere.
 //
-// It launches aclnnReluGradV4 (libopapi, CANN 2026-08) of family activation on st.
+// It launches aclnnReluGradV4 (libopapi, CANN 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool. Its checks
 // follow the document.
 // Vendor's page: hicann/ops-nn, experimental/activation/relu_grad_v4/docs
@@ -2135,7 +2122,7 @@ var opScale = Operator{
 
 // Scale computes X · Scale + Bias, which span some of X's dimensions from Axis on.
 //
-// It launches aclnnScale (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnScale (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X, Scale, Bias, Y float32 float16 bfloat16. Its checks follow CANN's
 // source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/scale/docs
@@ -2174,7 +2161,7 @@ var opScaledMaskedSoftmax = Operator{
 // ScaledMaskedSoftmax computes the softmax over the last dimension of Scale · X, where the mask
 // hides elements.
 //
-// It launches aclnnScaledMaskedSoftmax (libopapi, CANN 2026-08) of family activation on st.
+// It launches aclnnScaledMaskedSoftmax (libopapi, CANN 2026-08) on st.
 // The emulator verified: X, Y float32 float16 bfloat16; Mask bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, vfusion/scaled_masked_softmax_v2/docs
 func ScaledMaskedSoftmax(st *acl.Stream, p ScaledMaskedSoftmaxParams) error {
@@ -2210,7 +2197,7 @@ var opScaledMaskedSoftmaxBackward = Operator{
 
 // ScaledMaskedSoftmaxBackward computes the gradient of ScaledMaskedSoftmax from its output.
 //
-// It launches aclnnScaledMaskedSoftmaxBackward (libopapi, CANN 2026-08) of family activation on st.
+// It launches aclnnScaledMaskedSoftmaxBackward (libopapi, CANN 2026-08) on st.
 // The emulator verified: GradOutput, Y, Out float32 float16 bfloat16; Mask bool. Its checks follow
 // CANN's source.
 // Vendor's page: hicann/ops-nn, vfusion/scaled_masked_softmax_grad_v2/docs
@@ -2246,7 +2233,7 @@ var opSelu = Operator{
 
 // Selu computes the exponential linear unit with the constants of self-normalising networks.
 //
-// It launches aclnnSelu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnSelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int8 int32. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-nn, activation/selu/docs/aclnnSelu&aclnnInplaceSelu.md
@@ -2277,7 +2264,7 @@ var opSeluBackward = Operator{
 
 // SeluBackward computes the gradient of Selu from its output.
 //
-// It launches aclnnSeluBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnSeluBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, Result, GradInput float32 float16 bfloat16 int8 int32. Its
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/selu_grad/docs
@@ -2311,7 +2298,7 @@ var opShrink = Operator{
 // Shrink moves elements outside of −Lambd and Lambd towards zero by Bias, and sets the others to
 // zero.
 //
-// It launches aclnnShrink (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnShrink (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/shrink/docs
 func Shrink(st *acl.Stream, p ShrinkParams) error {
@@ -2342,7 +2329,7 @@ var opSigmoid = Operator{
 
 // Sigmoid computes 1 / (1 + e^(−x)) of each element.
 //
-// It launches aclnnSigmoid (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnSigmoid (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
 // follow CANN's source.
@@ -2374,7 +2361,7 @@ var opSigmoidBackward = Operator{
 
 // SigmoidBackward computes the gradient of Sigmoid from its output.
 //
-// It launches aclnnSigmoidBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnSigmoidBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, Output, GradInput float32 float16 bfloat16 float64 complex64
 // complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/sigmoid_grad/docs
@@ -2405,7 +2392,7 @@ var opSilu = Operator{
 
 // Silu computes x · sigmoid(x) of each element.
 //
-// It launches aclnnSilu (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnSilu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/swish/docs
 func Silu(st *acl.Stream, p SiluParams) error {
@@ -2435,7 +2422,7 @@ var opSiluBackward = Operator{
 
 // SiluBackward computes the gradient of Silu.
 //
-// It launches aclnnSiluBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnSiluBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, Self, GradInput float32 float16 bfloat16. Its checks follow
 // CANN's source.
 // Vendor's page: hicann/ops-nn, activation/silu_grad/docs
@@ -2468,7 +2455,7 @@ var opSinkhorn = Operator{
 // Sinkhorn scales the rows and columns of e^Cost in turn until they change by less than Tol, as
 // routers of experts do.
 //
-// It launches aclnnSinkhorn (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnSinkhorn (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Cost, P float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sinkhorn/docs
 func Sinkhorn(st *acl.Stream, p SinkhornParams) error {
@@ -2503,7 +2490,7 @@ var opSituGlu = Operator{
 // SituGlu splits Dim into a gate and a value and multiplies the value by Beta · tanh(gate / Beta) ·
 // sigmoid(gate); a positive LinearBeta bends the value likewise.
 //
-// It launches aclnnSituGlu (libopapi, CANN 2026-08) of family activation on st.
+// It launches aclnnSituGlu (libopapi, CANN 2026-08) on st.
 // The emulator verified: X, Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, activation/situ_glu/docs
 func SituGlu(st *acl.Stream, p SituGluParams) error {
@@ -2541,7 +2528,7 @@ var opSituGluGrad = Operator{
 
 // SituGluGrad computes the gradient of SituGlu.
 //
-// It launches aclnnSituGluGrad (libopapi, CANN 2026-08) of family activation on st.
+// It launches aclnnSituGluGrad (libopapi, CANN 2026-08) on st.
 // The emulator verified: GradY, X, Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, activation/situ_glu_grad/docs
 func SituGluGrad(st *acl.Stream, p SituGluGradParams) error {
@@ -2576,7 +2563,7 @@ var opSoftmax = Operator{
 
 // Softmax computes e to the power of each element, divided by the sum over Dim.
 //
-// It launches aclnnSoftmax (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnSoftmax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-nn, activation/softmax_v2/docs
@@ -2609,7 +2596,7 @@ var opSoftmaxBackward = Operator{
 
 // SoftmaxBackward computes the gradient of Softmax from its output.
 //
-// It launches aclnnSoftmaxBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnSoftmaxBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, Output float32 float16 bfloat16; Out float32 float16 bfloat16
 // float64 integers bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/softmax_grad/docs
@@ -2644,7 +2631,7 @@ var opSoftplus = Operator{
 // Softplus computes ln(1 + e^(Beta · x)) / Beta of each element, and x itself where Beta · x
 // exceeds Threshold.
 //
-// It launches aclnnSoftplus (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnSoftplus (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16; Out float32 float16 bfloat16 float64. Its
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/softplus_v2/docs
@@ -2679,8 +2666,7 @@ var opSoftplusBackward = Operator{
 
 // SoftplusBackward computes the gradient of Softplus.
 //
-// It launches aclnnSoftplusBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
-// st.
+// It launches aclnnSoftplusBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64; Self float32
 // float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/softplus_v2_grad/docs
@@ -2714,7 +2700,7 @@ var opSoftshrink = Operator{
 
 // Softshrink moves elements towards zero by Lambd and sets those within it to zero.
 //
-// It launches aclnnSoftshrink (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnSoftshrink (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/softshrink/docs
 func Softshrink(st *acl.Stream, p SoftshrinkParams) error {
@@ -2746,8 +2732,7 @@ var opSoftshrinkBackward = Operator{
 
 // SoftshrinkBackward computes the gradient of Softshrink.
 //
-// It launches aclnnSoftshrinkBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
-// st.
+// It launches aclnnSoftshrinkBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, GradInput float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/soft_shrink_grad/docs
 func SoftshrinkBackward(st *acl.Stream, p SoftshrinkBackwardParams) error {
@@ -2778,7 +2763,7 @@ var opSoftsign = Operator{
 
 // Softsign computes x / (1 + |x|) of each element.
 //
-// It launches aclnnSoftsign (libopapi, CANN 2026-08) of family activation on st.
+// It launches aclnnSoftsign (libopapi, CANN 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 integers bool; Out float32 float16
 // bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, experimental/activation/softsign/docs
@@ -2809,7 +2794,7 @@ var opSoftsignBackward = Operator{
 
 // SoftsignBackward computes the gradient of Softsign.
 //
-// It launches aclnnSoftsignBackward (libopapi, CANN 2026-08) of family activation on st.
+// It launches aclnnSoftsignBackward (libopapi, CANN 2026-08) on st.
 // The emulator verified: Gradients, Features float32 float16 bfloat16 float64 integers bool; Out
 // float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, experimental/activation/softsign_grad/docs
@@ -2840,7 +2825,7 @@ var opSquaredRelu = Operator{
 
 // SquaredRelu replaces negative elements by zero and squares the others.
 //
-// It launches aclnnSquaredRelu (libopapi, CANN 2026-08) of family activation on st.
+// It launches aclnnSquaredRelu (libopapi, CANN 2026-08) on st.
 // The emulator verified: Input, Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, activation/squared_relu/docs
 func SquaredRelu(st *acl.Stream, p SquaredReluParams) error {
@@ -2870,7 +2855,7 @@ var opSwiGlu = Operator{
 
 // SwiGlu splits Dim into two halves and multiplies Silu of the first by the second.
 //
-// It launches aclnnSwiGlu (libopapi, CANN 8.1.RC1) of family activation on st.
+// It launches aclnnSwiGlu (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, activation/swi_glu/docs
 func SwiGlu(st *acl.Stream, p SwiGluParams) error {
@@ -2902,7 +2887,7 @@ var opSwiGluGrad = Operator{
 
 // SwiGluGrad computes the gradient of SwiGlu.
 //
-// It launches aclnnSwiGluGrad (libopapi, CANN 8.1.RC1) of family activation on st.
+// It launches aclnnSwiGluGrad (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: YGrad, X, Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, activation/swi_glu_grad/docs
 func SwiGluGrad(st *acl.Stream, p SwiGluGradParams) error {
@@ -2935,7 +2920,7 @@ var opSwigluClamp = Operator{
 // SwigluClamp is SwiGlu over the last dimension, with the gate after Silu limited from above and
 // the value from both sides by Limit.
 //
-// It launches aclnnSwigluClamp (libopapi, CANN 2026-08) of family activation on st.
+// It launches aclnnSwigluClamp (libopapi, CANN 2026-08) on st.
 // The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-nn, experimental/activation/swiglu_clamp/README.md
 func SwigluClamp(st *acl.Stream, p SwigluClampParams) error {
@@ -2969,7 +2954,7 @@ var opSwigluGroup = Operator{
 // SwigluGroup is SwiGlu over the last dimension with limited inputs, a weight for each token, and
 // only as many tokens as the groups have.
 //
-// It launches aclnnSwigluGroup (libopapi, CANN 2026-08) of family activation on st.
+// It launches aclnnSwigluGroup (libopapi, CANN 2026-08) on st.
 // The emulator verified: X, Out float32 float16 bfloat16; WeightOptional float32;
 // GroupIndexOptional int64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, activation/swiglu_group/docs
@@ -3008,7 +2993,7 @@ var opSwigluGroupGrad = Operator{
 
 // SwigluGroupGrad computes the gradients of SwigluGroup's input and weights.
 //
-// It launches aclnnSwigluGroupGrad (libopapi, CANN 2026-08) of family activation on st.
+// It launches aclnnSwigluGroupGrad (libopapi, CANN 2026-08) on st.
 // The emulator verified: GradY, X, YOriginOptional, GradXOut float32 float16 bfloat16;
 // WeightOptional, GradWeightOutOptional float32; GroupIndexOptional int64. Its checks follow CANN's
 // source.
@@ -3046,7 +3031,7 @@ var opSwish = Operator{
 
 // Swish computes x · sigmoid(beta · x) of each element, beta being 1 when it is absent.
 //
-// It launches aclnnSwish (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnSwish (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/swish/docs
 func Swish(st *acl.Stream, p SwishParams) error {
@@ -3078,7 +3063,7 @@ var opSwishBackward = Operator{
 
 // SwishBackward computes the gradient of Swish.
 //
-// It launches aclnnSwishBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnSwishBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, Self, GradInput float32 float16 bfloat16. Its checks follow
 // CANN's source.
 // Vendor's page: hicann/ops-nn, activation/swish_grad/docs
@@ -3111,7 +3096,7 @@ var opTanhBackward = Operator{
 
 // TanhBackward computes the gradient of Tanh from its output.
 //
-// It launches aclnnTanhBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnTanhBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, Output, GradInput float32 float16 bfloat16 float64. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/tanh_grad/docs
@@ -3144,7 +3129,7 @@ var opThreshold = Operator{
 
 // Threshold keeps elements greater than Threshold and replaces the others by Value.
 //
-// It launches aclnnThreshold (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on st.
+// It launches aclnnThreshold (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 int8 int16 int32 int64 uint8; Out float32
 // float16 bfloat16 float64 int8 int16 int32 int64 uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/threshold/docs/aclnnThreshold&aclnnInplaceThreshold.md
@@ -3178,8 +3163,7 @@ var opThresholdBackward = Operator{
 
 // ThresholdBackward passes GradOutput on where Self is greater than Threshold, zero elsewhere.
 //
-// It launches aclnnThresholdBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family activation on
-// st.
+// It launches aclnnThresholdBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int8 int32 uint8. Its checks follow
 // CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, activation/threshold_grad_v2_d/docs
@@ -3213,7 +3197,7 @@ var opThresholdV2 = Operator{
 
 // ThresholdV2 keeps elements greater than Threshold and replaces the others by Value.
 //
-// It launches aclnnThresholdV2 (libopapi, CANN 2026-08) of family activation on st.
+// It launches aclnnThresholdV2 (libopapi, CANN 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool. Its checks
 // follow the document.
 // Vendor's page: hicann/ops-nn, experimental/activation/threshold_v2/README.md

@@ -27,7 +27,7 @@ var opAdvanceStep = Operator{
 // AdvanceStep moves the inputs of a paged decoder on by one token: tokens, positions, lengths and
 // slots.
 //
-// It launches aclnnAdvanceStep (libopapi, CANN 8.1.RC1) of family attention on st.
+// It launches aclnnAdvanceStep (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: InputTokens, SampledTokenIds, InputPositions, SeqLens, SlotMapping,
 // BlockTables int64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, optim/advance_step/docs
@@ -74,7 +74,7 @@ var opAdvanceStepV2 = Operator{
 // AdvanceStepV2 moves the inputs of a paged decoder on by one step of speculative decoding:
 // accepted tokens, positions, lengths and slots.
 //
-// It launches aclnnAdvanceStepV2 (libopapi, CANN 2026-08) of family attention on st.
+// It launches aclnnAdvanceStepV2 (libopapi, CANN 2026-08) on st.
 // The emulator verified: InputTokens, SampledTokenIds, InputPositions, SeqLens, SlotMapping,
 // BlockTables, SpecToken, AcceptedNum int64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, optim/advance_step/docs
@@ -116,8 +116,7 @@ var opApplyRotaryPosEmb = Operator{
 
 // ApplyRotaryPosEmb rotates queries and keys in place by their positions.
 //
-// It launches aclnnApplyRotaryPosEmb (libopapi, CANN 8.1.RC1 and 2026-08) of family attention on
-// st.
+// It launches aclnnApplyRotaryPosEmb (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: QueryRef, KeyRef, Cos, Sin float32 float16 bfloat16. Its checks follow the
 // document.
 // Vendor's page: mirror-cann/ops-transformer, posembedding/apply_rotary_pos_emb/docs
@@ -155,7 +154,7 @@ var opApplyRotaryPosEmbV2 = Operator{
 // ApplyRotaryPosEmbV2 rotates queries and keys in place by their positions, pairing elements as
 // RotaryMode says.
 //
-// It launches aclnnApplyRotaryPosEmbV2 (libopapi, CANN 2026-08) of family attention on st.
+// It launches aclnnApplyRotaryPosEmbV2 (libopapi, CANN 2026-08) on st.
 // The emulator verified: QueryRef, KeyRef, Cos, Sin float32 float16 bfloat16. Its checks follow the
 // document.
 // Vendor's page: mirror-cann/ops-transformer, posembedding/apply_rotary_pos_emb/docs
@@ -209,7 +208,7 @@ var opDequantRopeQuantKvcache = Operator{
 // DequantRopeQuantKvcache dequantises a joined projection, splits it into query, key and value,
 // rotates query and key, and writes quantised keys and values to a cache.
 //
-// It launches aclnnDequantRopeQuantKvcache (libopapi, CANN 8.1.RC1) of family attention on st.
+// It launches aclnnDequantRopeQuantKvcache (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X float16 bfloat16 int32; Cos, Sin, QOut, KOut, VOut float16 bfloat16;
 // KCacheRef, VCacheRef int8; Indices int32 int64; ScaleK, ScaleV, OffsetVOptional,
 // WeightScaleOptional, ActivationScaleOptional float32; BiasOptional float32 float16 bfloat16. Its
@@ -279,8 +278,7 @@ var opFlashAttentionScore = Operator{
 // FlashAttentionScore computes softmax(ScaleValue · Q·Kᵀ + bias) · V with masks and dropout, and
 // the maxima and sums that its gradient needs.
 //
-// It launches aclnnFlashAttentionScore (libopapi, CANN 8.1.RC1 and 2026-08) of family attention on
-// st.
+// It launches aclnnFlashAttentionScore (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Query, Key, Value, AttentionOutOut float32 float16 bfloat16;
 // RealShiftOptional, SoftmaxMaxOut, SoftmaxSumOut float32; DropMaskOptional uint8;
 // AttenMaskOptional uint8 bool. Its checks follow the document.
@@ -352,8 +350,7 @@ var opFlashAttentionScoreGrad = Operator{
 
 // FlashAttentionScoreGrad computes the gradients of FlashAttentionScore.
 //
-// It launches aclnnFlashAttentionScoreGrad (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
-// on st.
+// It launches aclnnFlashAttentionScoreGrad (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Query, KeyIn, Value, Dy, AttentionInOptional, DqOut, DkOut, DvOut float32
 // float16 bfloat16; PseShiftOptional, SoftmaxMaxOptional, SoftmaxSumOptional float32;
 // DropMaskOptional uint8; AttenMaskOptional uint8 bool. Its checks follow the document.
@@ -433,8 +430,7 @@ var opFlashAttentionScoreGradV2 = Operator{
 
 // FlashAttentionScoreGradV2 computes the gradients of FlashAttentionScoreV2.
 //
-// It launches aclnnFlashAttentionScoreGradV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family
-// attention on st.
+// It launches aclnnFlashAttentionScoreGradV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Query, KeyIn, Value, Dy, PseShiftOptional, AttentionInOptional, DqOut,
 // DkOut, DvOut float32 float16 bfloat16; AttenMaskOptional uint8 bool; SoftmaxMaxOptional,
 // SoftmaxSumOptional float32. Its checks follow the document.
@@ -512,8 +508,7 @@ var opFlashAttentionScoreV2 = Operator{
 
 // FlashAttentionScoreV2 is FlashAttentionScore whose bias enters as PseType says.
 //
-// It launches aclnnFlashAttentionScoreV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
-// on st.
+// It launches aclnnFlashAttentionScoreV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Query, Key, Value, RealShiftOptional, AttentionOutOut float32 float16
 // bfloat16; AttenMaskOptional uint8 bool; SoftmaxMaxOut, SoftmaxSumOut float32. Its checks follow
 // the document.
@@ -590,8 +585,7 @@ var opFlashAttentionUnpaddingScoreGrad = Operator{
 
 // FlashAttentionUnpaddingScoreGrad computes the gradients of FlashAttentionVarLenScore.
 //
-// It launches aclnnFlashAttentionUnpaddingScoreGrad (libopapi, CANN 8.1.RC1 and 2026-08) of family
-// attention on st.
+// It launches aclnnFlashAttentionUnpaddingScoreGrad (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Query, KeyIn, Value, Dy, AttentionInOptional, DqOut, DkOut, DvOut float32
 // float16 bfloat16; PseShiftOptional, SoftmaxMaxOptional, SoftmaxSumOptional float32;
 // DropMaskOptional uint8; AttenMaskOptional uint8 bool. Its checks follow the document.
@@ -677,8 +671,7 @@ var opFlashAttentionUnpaddingScoreGradV2 = Operator{
 
 // FlashAttentionUnpaddingScoreGradV2 computes the gradients of FlashAttentionVarLenScoreV2.
 //
-// It launches aclnnFlashAttentionUnpaddingScoreGradV2 (libopapi, CANN 8.1.RC1 and 2026-08) of
-// family attention on st.
+// It launches aclnnFlashAttentionUnpaddingScoreGradV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Query, KeyIn, Value, Dy, PseShiftOptional, AttentionInOptional, DqOut,
 // DkOut, DvOut float32 float16 bfloat16; AttenMaskOptional uint8 bool; SoftmaxMaxOptional,
 // SoftmaxSumOptional float32. Its checks follow the document.
@@ -771,8 +764,7 @@ var opFlashAttentionUnpaddingScoreGradV3 = Operator{
 
 // FlashAttentionUnpaddingScoreGradV3 computes the gradients of FlashAttentionVarLenScoreV3.
 //
-// It launches aclnnFlashAttentionUnpaddingScoreGradV3 (libopapi, CANN 2026-08) of family attention
-// on st.
+// It launches aclnnFlashAttentionUnpaddingScoreGradV3 (libopapi, CANN 2026-08) on st.
 // The emulator verified: Query, KeyIn, Value, Dy, SoftmaxMaxOptional, SoftmaxSumOptional,
 // AttentionInOptional, DqOut, DkOut, DvOut float32; AttenMaskOptional uint8 bool. Its checks follow
 // the document.
@@ -863,8 +855,7 @@ var opFlashAttentionUnpaddingScoreGradV4 = Operator{
 
 // FlashAttentionUnpaddingScoreGradV4 computes the gradients of FlashAttentionVarLenScoreV4.
 //
-// It launches aclnnFlashAttentionUnpaddingScoreGradV4 (libopapi, CANN 2026-08) of family attention
-// on st.
+// It launches aclnnFlashAttentionUnpaddingScoreGradV4 (libopapi, CANN 2026-08) on st.
 // The emulator verified: Query, KeyIn, Value, Dy, SoftmaxMaxOptional, SoftmaxSumOptional,
 // AttentionInOptional, DqOut, DkOut, DvOut float32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs
@@ -943,8 +934,7 @@ var opFlashAttentionVarLenScore = Operator{
 // FlashAttentionVarLenScore is FlashAttentionScore for sequences of different lengths, packed
 // without padding.
 //
-// It launches aclnnFlashAttentionVarLenScore (libopapi, CANN 8.1.RC1 and 2026-08) of family
-// attention on st.
+// It launches aclnnFlashAttentionVarLenScore (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Query, Key, Value, AttentionOutOut float32 float16 bfloat16;
 // RealShiftOptional, SoftmaxMaxOut, SoftmaxSumOut float32; DropMaskOptional uint8;
 // AttenMaskOptional uint8 bool. Its checks follow the document.
@@ -1018,8 +1008,7 @@ var opFlashAttentionVarLenScoreV2 = Operator{
 
 // FlashAttentionVarLenScoreV2 is FlashAttentionVarLenScore whose bias enters as PseType says.
 //
-// It launches aclnnFlashAttentionVarLenScoreV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family
-// attention on st.
+// It launches aclnnFlashAttentionVarLenScoreV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Query, Key, Value, RealShiftOptional, AttentionOutOut float32 float16
 // bfloat16; AttenMaskOptional uint8 bool; SoftmaxMaxOut, SoftmaxSumOut float32. Its checks follow
 // the document.
@@ -1101,7 +1090,7 @@ var opFlashAttentionVarLenScoreV3 = Operator{
 // FlashAttentionVarLenScoreV3 is FlashAttentionVarLenScoreV2 with the rotated parts of queries and
 // keys as tensors of their own.
 //
-// It launches aclnnFlashAttentionVarLenScoreV3 (libopapi, CANN 2026-08) of family attention on st.
+// It launches aclnnFlashAttentionVarLenScoreV3 (libopapi, CANN 2026-08) on st.
 // The emulator verified: Query, Key, Value, SoftmaxMaxOut, SoftmaxSumOut, AttentionOutOut float32;
 // AttenMaskOptional uint8 bool. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs
@@ -1180,7 +1169,7 @@ var opFlashAttentionVarLenScoreV4 = Operator{
 // FlashAttentionVarLenScoreV4 is FlashAttentionVarLenScore that can lay out maxima and sums like
 // the queries.
 //
-// It launches aclnnFlashAttentionVarLenScoreV4 (libopapi, CANN 2026-08) of family attention on st.
+// It launches aclnnFlashAttentionVarLenScoreV4 (libopapi, CANN 2026-08) on st.
 // The emulator verified: Query, Key, Value, SoftmaxMaxOut, SoftmaxSumOut, AttentionOutOut float32.
 // Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs
@@ -1262,8 +1251,7 @@ var opFusedInferAttentionScore = Operator{
 // FusedInferAttentionScore computes attention for inference, of prompts or of single new tokens
 // with a cache of keys and values.
 //
-// It launches aclnnFusedInferAttentionScore (libopapi, CANN 8.1.RC1 and 2026-08) of family
-// attention on st.
+// It launches aclnnFusedInferAttentionScore (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16 int8; PseShift float16
 // bfloat16; DeqScale1, DeqScale2 float32 uint64; QuantScale1, SoftmaxLse float32; QuantScale2,
 // QuantOffset2 float32 bfloat16; AntiquantScale, AntiquantOffset float32 float16 bfloat16;
@@ -1361,8 +1349,7 @@ var opFusedInferAttentionScoreV2 = Operator{
 // FusedInferAttentionScoreV2 is FusedInferAttentionScore with scales of their own for quantised
 // keys and values, and a shared prefix.
 //
-// It launches aclnnFusedInferAttentionScoreV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family
-// attention on st.
+// It launches aclnnFusedInferAttentionScoreV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Query, AttentionOut float16 bfloat16 int8; Key, Value float16 bfloat16
 // int8 int32 int4; PseShiftOptional float16 bfloat16; AttenMaskOptional int8 uint8 bool;
 // DeqScale1Optional, DeqScale2Optional float32 uint64; QuantScale1Optional, SoftmaxLse float32;
@@ -1475,8 +1462,7 @@ var opFusedInferAttentionScoreV3 = Operator{
 // FusedInferAttentionScoreV3 is FusedInferAttentionScoreV2 with the rotated parts of queries and
 // keys as tensors of their own.
 //
-// It launches aclnnFusedInferAttentionScoreV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family
-// attention on st.
+// It launches aclnnFusedInferAttentionScoreV3 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Query, AttentionOut float16 bfloat16 int8; Key, Value float16 bfloat16
 // int8 int32 int4; PseShiftOptional, QueryRopeOptional, KeyRopeOptional float16 bfloat16;
 // AttenMaskOptional int8 uint8 bool; DeqScale1Optional, DeqScale2Optional float32 uint64;
@@ -1595,7 +1581,7 @@ var opFusedInferAttentionScoreV4 = Operator{
 // FusedInferAttentionScoreV4 is FusedInferAttentionScoreV3 with quantised queries and a learnable
 // sink.
 //
-// It launches aclnnFusedInferAttentionScoreV4 (libopapi, CANN 2026-08) of family attention on st.
+// It launches aclnnFusedInferAttentionScoreV4 (libopapi, CANN 2026-08) on st.
 // The emulator verified: Query, AttentionOut float16 bfloat16 int8; Key, Value float16 bfloat16
 // int8 int32 int4; PseShiftOptional float16 bfloat16; DeqScale1Optional, DeqScale2Optional float32
 // uint64; QuantScale1Optional, SoftmaxLse float32; QuantScale2Optional, QuantOffset2Optional
@@ -1682,8 +1668,7 @@ var opIncreFlashAttention = Operator{
 // IncreFlashAttention computes attention of one new token for each sequence with a cache of keys
 // and values.
 //
-// It launches aclnnIncreFlashAttention (libopapi, CANN 8.1.RC1 and 2026-08) of family attention on
-// st.
+// It launches aclnnIncreFlashAttention (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16; AttenMask int8 uint8
 // bool. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs
@@ -1736,8 +1721,7 @@ var opIncreFlashAttentionV2 = Operator{
 
 // IncreFlashAttentionV2 is IncreFlashAttention that can quantise its steps.
 //
-// It launches aclnnIncreFlashAttentionV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
-// on st.
+// It launches aclnnIncreFlashAttentionV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Query, Key, Value float16 bfloat16; QuantScale2, QuantOffset2 float32
 // bfloat16; AttentionOut float16 bfloat16 int8. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs
@@ -1800,8 +1784,7 @@ var opIncreFlashAttentionV3 = Operator{
 
 // IncreFlashAttentionV3 is IncreFlashAttentionV2 with a paged cache, which may be quantised.
 //
-// It launches aclnnIncreFlashAttentionV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
-// on st.
+// It launches aclnnIncreFlashAttentionV3 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Query, AntiquantScale, AntiquantOffset float16 bfloat16; Key, Value,
 // AttentionOut float16 bfloat16 int8; QuantScale2, QuantOffset2 float32 bfloat16. Its checks follow
 // the document.
@@ -1871,8 +1854,7 @@ var opIncreFlashAttentionV4 = Operator{
 
 // IncreFlashAttentionV4 is IncreFlashAttentionV3 with keys and values padded on the left.
 //
-// It launches aclnnIncreFlashAttentionV4 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
-// on st.
+// It launches aclnnIncreFlashAttentionV4 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Query, AntiquantScale, AntiquantOffset float16 bfloat16; Key, Value,
 // AttentionOut float16 bfloat16 int8; QuantScale2, QuantOffset2 float32 bfloat16; Blocktable int32.
 // Its checks follow the document.
@@ -1971,8 +1953,7 @@ var opInnerFusedInferAttentionScore = Operator{
 // InnerFusedInferAttentionScore is FusedInferAttentionScoreV4 with starts for a bias of slopes and
 // the output's dtype; CANN calls it within others.
 //
-// It launches aclnnInnerFusedInferAttentionScore (libopapi, CANN 2026-08) of family attention on
-// st.
+// It launches aclnnInnerFusedInferAttentionScore (libopapi, CANN 2026-08) on st.
 // The emulator does not implement it: CANN calls it within other operators, which are implemented.
 func InnerFusedInferAttentionScore(st *acl.Stream, p InnerFusedInferAttentionScoreParams) error {
 	c := NewCall(st, &opInnerFusedInferAttentionScore)
@@ -2052,7 +2033,7 @@ var opInterleaveRope = Operator{
 // InterleaveRope rotates elements by their positions, those of even and odd places being paired and
 // put into two halves.
 //
-// It launches aclnnInterleaveRope (libopapi, CANN 2026-08) of family attention on st.
+// It launches aclnnInterleaveRope (libopapi, CANN 2026-08) on st.
 // The emulator verified: X, Cos, Sin, Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, posembedding/interleave_rope/docs
 func InterleaveRope(st *acl.Stream, p InterleaveRopeParams) error {
@@ -2106,7 +2087,7 @@ var opMlaProlog = Operator{
 // MlaProlog computes what comes before latent attention: queries from their compressed form,
 // rotated, and compressed keys, which go to caches.
 //
-// It launches aclnnMlaProlog (libopapi, CANN 8.1.RC1) of family attention on st.
+// It launches aclnnMlaProlog (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: TokenX, WeightDq, WeightUk, WeightDkvKr, RmsnormGammaCq, RmsnormGammaCkv,
 // RopeSin, RopeCos, QueryOut, QueryRopeOut bfloat16; WeightUqQr, KvCacheRef, KrCacheRef bfloat16
 // int8; CacheIndex int64; DequantScaleWUqQrOptional, QuantScaleCkvOptional, QuantScaleCkrOptional,
@@ -2183,7 +2164,7 @@ var opMlaPrologV2 = Operator{
 
 // MlaPrologV2 is MlaProlog that gives the queries' scales as well.
 //
-// It launches aclnnMlaPrologV2 (libopapi, CANN 2026-08) of family attention on st.
+// It launches aclnnMlaPrologV2 (libopapi, CANN 2026-08) on st.
 // The emulator verified: TokenX, WeightDq, WeightUqQr, WeightUk, WeightDkvKr, RmsnormGammaCq,
 // RmsnormGammaCkv, RopeSin, RopeCos, KvCacheRef, KrCacheRef, QueryOut, QueryRopeOut bfloat16;
 // CacheIndex int64.
@@ -2259,7 +2240,7 @@ var opMlaPrologV2WeightNz = Operator{
 
 // MlaPrologV2WeightNz is MlaProlog that gives the queries' scales as well.
 //
-// It launches aclnnMlaPrologV2WeightNz (libopapi, CANN 2026-08) of family attention on st.
+// It launches aclnnMlaPrologV2WeightNz (libopapi, CANN 2026-08) on st.
 // The emulator verified: TokenX, WeightDq, WeightDkvKr, KvCacheRef, KrCacheRef, QueryOut bfloat16
 // int8; WeightUqQr int8; WeightUk, RmsnormGammaCq, RmsnormGammaCkv, RopeSin, RopeCos, QueryRopeOut
 // bfloat16; CacheIndex int64; DequantScaleXOptional, DequantScaleWDqOptional,
@@ -2352,7 +2333,7 @@ var opMlaPrologV3 = Operator{
 
 // MlaPrologV3 is MlaPrologV2 with modes of quantisation for weights, caches and queries.
 //
-// It launches aclnnMlaPrologV3 (libopapi, CANN 2026-08) of family attention on st.
+// It launches aclnnMlaPrologV3 (libopapi, CANN 2026-08) on st.
 // The emulator verified: TokenX, WeightDq, WeightUqQr, WeightUk, WeightDkvKr, RmsnormGammaCq,
 // RmsnormGammaCkv, RopeSin, RopeCos, KvCacheRef, KrCacheRef, QueryOut, QueryRopeOut bfloat16;
 // CacheIndexOptional int64.
@@ -2455,7 +2436,7 @@ var opMlaPrologV3WeightNz = Operator{
 // MlaPrologV3WeightNz is MlaPrologV2WeightNz with modes of quantisation for weights, caches and
 // queries.
 //
-// It launches aclnnMlaPrologV3WeightNz (libopapi, CANN 2026-08) of family attention on st.
+// It launches aclnnMlaPrologV3WeightNz (libopapi, CANN 2026-08) on st.
 // The emulator verified: TokenX, WeightDq, WeightUqQr, WeightDkvKr, KvCacheRef, KrCacheRef,
 // QueryOut bfloat16 int8; WeightUk, RmsnormGammaCq, RmsnormGammaCkv, RopeSin, RopeCos, QueryRopeOut
 // bfloat16; CacheIndexOptional int64; DequantScaleXOptional, DequantScaleWDqOptional,
@@ -2531,8 +2512,7 @@ var opMultiScaleDeformableAttentionGrad = Operator{
 
 // MultiScaleDeformableAttentionGrad computes the gradients of MultiScaleDeformableAttnFunction.
 //
-// It launches aclnnMultiScaleDeformableAttentionGrad (libopapi, CANN 8.1.RC1 and 2026-08) of family
-// attention on st.
+// It launches aclnnMultiScaleDeformableAttentionGrad (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Value, Location, AttnWeight, GradOutput, GradValue, GradLocation,
 // GradAttnWeight float32 float16 bfloat16; SpatialShape, LevelStartIndex int32 int64. Its checks
 // follow CANN's source.
@@ -2577,8 +2557,7 @@ var opMultiScaleDeformableAttnFunction = Operator{
 // MultiScaleDeformableAttnFunction sums values of several feature maps, read at given places with
 // bilinear interpolation, by attention weights.
 //
-// It launches aclnnMultiScaleDeformableAttnFunction (libopapi, CANN 8.1.RC1 and 2026-08) of family
-// attention on st.
+// It launches aclnnMultiScaleDeformableAttnFunction (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Value, Location, AttnWeight, Output float32 float16 bfloat16;
 // SpatialShape, LevelStartIndex int32 int64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, vfusion/multi_scale_deformable_attn_function/docs
@@ -2620,7 +2599,7 @@ var opNsaCompress = Operator{
 
 // NsaCompress compresses each window of a sequence to one token, by a weighted sum.
 //
-// It launches aclnnNsaCompress (libopapi, CANN 2026-08) of family attention on st.
+// It launches aclnnNsaCompress (libopapi, CANN 2026-08) on st.
 // The emulator verified: Input, Weight, Output float16 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress/docs
 func NsaCompress(st *acl.Stream, p NsaCompressParams) error {
@@ -2674,7 +2653,7 @@ var opNsaCompressAttention = Operator{
 // NsaCompressAttention computes attention to compressed tokens and selects the most important
 // blocks.
 //
-// It launches aclnnNsaCompressAttention (libopapi, CANN 2026-08) of family attention on st.
+// It launches aclnnNsaCompressAttention (libopapi, CANN 2026-08) on st.
 // The emulator verified: Query, Key, Value, AttentionOutOut float16 bfloat16; AttenMaskOptional,
 // TopkMaskOptional uint8 bool; SoftmaxMaxOut, SoftmaxSumOut float32; TopkIndicesOut int32. Its
 // checks follow the document.
@@ -2743,7 +2722,7 @@ var opNsaCompressAttentionInfer = Operator{
 // NsaCompressAttentionInfer computes attention to compressed tokens in a cache, for inference, and
 // selects the most important blocks.
 //
-// It launches aclnnNsaCompressAttentionInfer (libopapi, CANN 2026-08) of family attention on st.
+// It launches aclnnNsaCompressAttentionInfer (libopapi, CANN 2026-08) on st.
 // The emulator verified: Query, Key, Value, Output float16 bfloat16; BlockTableOptional, TopKOutput
 // int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress_attention_infer/docs
@@ -2800,7 +2779,7 @@ var opNsaCompressGrad = Operator{
 
 // NsaCompressGrad computes the gradients of NsaCompress.
 //
-// It launches aclnnNsaCompressGrad (libopapi, CANN 2026-08) of family attention on st.
+// It launches aclnnNsaCompressGrad (libopapi, CANN 2026-08) on st.
 // The emulator verified: OutputGrad, Input, Weight, InputGradOut, WeightGradOut float16 bfloat16.
 // Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress_grad/docs
@@ -2848,7 +2827,7 @@ var opNsaCompressWithCache = Operator{
 // NsaCompressWithCache compresses the last window of each sequence that has just become full, into
 // a cache.
 //
-// It launches aclnnNsaCompressWithCache (libopapi, CANN 2026-08) of family attention on st.
+// It launches aclnnNsaCompressWithCache (libopapi, CANN 2026-08) on st.
 // The emulator verified: Input, Weight, OutputCache float16 bfloat16; SlotMapping,
 // BlockTableOptional int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress_with_cache/docs
@@ -2901,7 +2880,7 @@ var opNsaSelectedAttention = Operator{
 
 // NsaSelectedAttention computes attention to selected blocks of keys and values.
 //
-// It launches aclnnNsaSelectedAttention (libopapi, CANN 2026-08) of family attention on st.
+// It launches aclnnNsaSelectedAttention (libopapi, CANN 2026-08) on st.
 // The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16; TopkIndices int32;
 // AttenMaskOptional uint8 bool; SoftmaxMaxOut, SoftmaxSumOut float32. Its checks follow the
 // document.
@@ -2964,7 +2943,7 @@ var opNsaSelectedAttentionGrad = Operator{
 
 // NsaSelectedAttentionGrad computes the gradients of NsaSelectedAttention.
 //
-// It launches aclnnNsaSelectedAttentionGrad (libopapi, CANN 2026-08) of family attention on st.
+// It launches aclnnNsaSelectedAttentionGrad (libopapi, CANN 2026-08) on st.
 // The emulator verified: Query, Key, Value, AttentionOut, AttentionOutGrad, DqOut, DkOut, DvOut
 // float16 bfloat16; SoftmaxMax, SoftmaxSum float32; TopkIndices int32. Its checks follow the
 // document.
@@ -3028,7 +3007,7 @@ var opNsaSelectedAttentionInfer = Operator{
 
 // NsaSelectedAttentionInfer computes attention to selected blocks of a cache, for inference.
 //
-// It launches aclnnNsaSelectedAttentionInfer (libopapi, CANN 2026-08) of family attention on st.
+// It launches aclnnNsaSelectedAttentionInfer (libopapi, CANN 2026-08) on st.
 // The emulator verified: Query, Key, Value, Output float16 bfloat16; TopkIndices,
 // BlockTableOptional int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_selected_attention_infer/docs
@@ -3084,8 +3063,7 @@ var opPromptFlashAttention = Operator{
 
 // PromptFlashAttention computes attention of whole prompts, for inference.
 //
-// It launches aclnnPromptFlashAttention (libopapi, CANN 8.1.RC1 and 2026-08) of family attention on
-// st.
+// It launches aclnnPromptFlashAttention (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16. Its checks follow the
 // document.
 // Vendor's page: mirror-cann/ops-transformer, attention/prompt_flash_attention/docs
@@ -3144,8 +3122,7 @@ var opPromptFlashAttentionV2 = Operator{
 
 // PromptFlashAttentionV2 is PromptFlashAttention with modes of sparse masks and int8 steps.
 //
-// It launches aclnnPromptFlashAttentionV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
-// on st.
+// It launches aclnnPromptFlashAttentionV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16 int8; PseShift float16
 // bfloat16; AttenMask int8 uint8 bool; DeqScale1, DeqScale2 float32 uint64; QuantScale1 float32;
 // QuantScale2, QuantOffset2 float32 bfloat16. Its checks follow the document.
@@ -3213,8 +3190,7 @@ var opPromptFlashAttentionV3 = Operator{
 
 // PromptFlashAttentionV3 is PromptFlashAttentionV2 with a choice of precision.
 //
-// It launches aclnnPromptFlashAttentionV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family attention
-// on st.
+// It launches aclnnPromptFlashAttentionV3 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Query, Key, Value, AttentionOut float16 bfloat16 int8; PseShift float16
 // bfloat16; DeqScale1, DeqScale2 float32 uint64; QuantScale1 float32; QuantScale2, QuantOffset2
 // float32 bfloat16. Its checks follow the document.
@@ -3273,7 +3249,7 @@ var opRingAttentionUpdate = Operator{
 
 // RingAttentionUpdate merges two attention outputs over different keys by their maxima and sums.
 //
-// It launches aclnnRingAttentionUpdate (libopapi, CANN 8.1.RC1) of family attention on st.
+// It launches aclnnRingAttentionUpdate (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: PrevAttnOut, CurAttnOut, AttnOutOut float32 float16 bfloat16;
 // PrevSoftmaxMax, PrevSoftmaxSum, CurSoftmaxMax, CurSoftmaxSum, SoftmaxMaxOut, SoftmaxSumOut
 // float32. Its checks follow the document.
@@ -3321,7 +3297,7 @@ var opRopeWithSinCosCache = Operator{
 // RopeWithSinCosCache rotates queries and keys by positions that look up a cache of cosines and
 // sines.
 //
-// It launches aclnnRopeWithSinCosCache (libopapi, CANN 2026-08) of family attention on st.
+// It launches aclnnRopeWithSinCosCache (libopapi, CANN 2026-08) on st.
 // The emulator verified: Positions int32 int64; QueryIn, KeyIn, CosSinCache, QueryOut, KeyOut
 // float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, posembedding/rope_with_sin_cos_cache/docs
@@ -3362,7 +3338,7 @@ var opRotaryPositionEmbedding = Operator{
 // RotaryPositionEmbedding rotates pairs of elements by cosines and sines, pairing them as Mode
 // says.
 //
-// It launches aclnnRotaryPositionEmbedding (libopapi, CANN 2026-08) of family attention on st.
+// It launches aclnnRotaryPositionEmbedding (libopapi, CANN 2026-08) on st.
 // The emulator verified: X, Cos, Sin, Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, posembedding/rotary_position_embedding/docs
 func RotaryPositionEmbedding(st *acl.Stream, p RotaryPositionEmbeddingParams) error {
@@ -3400,7 +3376,7 @@ var opRotaryPositionEmbeddingGrad = Operator{
 
 // RotaryPositionEmbeddingGrad computes the gradients of RotaryPositionEmbedding.
 //
-// It launches aclnnRotaryPositionEmbeddingGrad (libopapi, CANN 2026-08) of family attention on st.
+// It launches aclnnRotaryPositionEmbeddingGrad (libopapi, CANN 2026-08) on st.
 // The emulator verified: Dy, Cos, Sin, XOptional, DxOut, DcosOut, DsinOut float32 float16 bfloat16.
 // Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, posembedding/rotary_position_embedding_grad/docs
@@ -3449,7 +3425,7 @@ var opScatterPaKvCache = Operator{
 // ScatterPaKvCache writes Key and Value of new tokens into caches of blocks, each to the place that
 // SlotMapping gives: the number of the block, times the places of a block, plus that in the block.
 //
-// It launches aclnnScatterPaKvCache (libopapi, CANN 2026-08) of family attention on st.
+// It launches aclnnScatterPaKvCache (libopapi, CANN 2026-08) on st.
 // The emulator verified: Key, KeyCacheRef, Value, ValueCacheRef float16 bfloat16 int8; SlotMapping
 // int32 int64. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/scatter_pa_kv_cache/docs
@@ -3503,7 +3479,7 @@ var opSwinAttentionScoreQuant = Operator{
 
 // SwinAttentionScoreQuant computes the attention of windows with int8 products.
 //
-// It launches aclnnSwinAttentionScoreQuant (libopapi, CANN 8.1.RC1) of family attention on st.
+// It launches aclnnSwinAttentionScoreQuant (libopapi, CANN 8.1.RC1) on st.
 // The emulator does not implement it: no public source, only a document, and not written yet.
 // Vendor's page: mirror-cann/ops-transformer, attention/swin_attention_score_quant/docs
 func SwinAttentionScoreQuant(st *acl.Stream, p SwinAttentionScoreQuantParams) error {
@@ -3551,7 +3527,7 @@ var opTransformBiasRescaleQkv = Operator{
 // TransformBiasRescaleQkv adds a bias to a joined projection, splits it into query, key and value
 // by head, and divides the query by the root of the head dimension.
 //
-// It launches aclnnTransformBiasRescaleQkv (libopapi, CANN 2026-08) of family attention on st.
+// It launches aclnnTransformBiasRescaleQkv (libopapi, CANN 2026-08) on st.
 // The emulator verified: Qkv, QkvBias, QOut, KOut, VOut float32 float16 bfloat16. Its checks follow
 // the document.
 // Vendor's page: hicann/ops-math, math/transform_bias_rescale_qkv/docs

@@ -26,7 +26,7 @@ var opAllGatherMatmul = Operator{
 
 // AllGatherMatmul gathers the shards of X1 from all ranks and multiplies them by X2.
 //
-// It launches aclnnAllGatherMatmul (libopapi, CANN 8.1.RC1) of family communication on st.
+// It launches aclnnAllGatherMatmul (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X1, X2, Output, GatherOut float16 bfloat16. Its checks follow the
 // document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/all_gather_matmul/docs
@@ -74,8 +74,7 @@ var opAlltoAllAllGatherBatchMatMul = Operator{
 // AlltoAllAllGatherBatchMatMul exchanges tokens among expert-parallel ranks, gathers them among
 // tensor-parallel ones and multiplies by the experts' weights.
 //
-// It launches aclnnAlltoAllAllGatherBatchMatMul (libopapi, CANN 8.1.RC1 and 2026-08) of family
-// communication on st.
+// It launches aclnnAlltoAllAllGatherBatchMatMul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X, Weight, Y1Out, Y2OutOptional, Y3OutOptional float16 bfloat16;
 // BiasOptional float32 float16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/allto_all_all_gather_batch_mat_mul/docs
@@ -132,7 +131,7 @@ var opAlltoAllvGroupedMatMul = Operator{
 // AlltoAllvGroupedMatMul exchanges tokens among expert-parallel ranks and multiplies those of each
 // expert by its weight.
 //
-// It launches aclnnAlltoAllvGroupedMatMul (libopapi, CANN 2026-08) of family communication on st.
+// It launches aclnnAlltoAllvGroupedMatMul (libopapi, CANN 2026-08) on st.
 // The emulator verified: GmmX, GmmWeight, MmXOptional, MmWeightOptional, GmmY, MmYOptional,
 // PermuteOutOptional float16 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/allto_allv_grouped_mat_mul/docs
@@ -184,8 +183,7 @@ var opBatchMatMulReduceScatterAlltoAll = Operator{
 // BatchMatMulReduceScatterAlltoAll multiplies tokens by experts' weights, sums among
 // tensor-parallel ranks and returns the parts to the expert-parallel ranks.
 //
-// It launches aclnnBatchMatMulReduceScatterAlltoAll (libopapi, CANN 8.1.RC1 and 2026-08) of family
-// communication on st.
+// It launches aclnnBatchMatMulReduceScatterAlltoAll (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X, Weight, Out float16 bfloat16; BiasOptional float32 float16. Its checks
 // follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/batch_mat_mul_reduce_scatter_allto_all/docs
@@ -233,7 +231,7 @@ var opGroupedMatMulAllReduce = Operator{
 // GroupedMatMulAllReduce multiplies the matrices of each group and sums the products over all
 // ranks.
 //
-// It launches aclnnGroupedMatMulAllReduce (libopapi, CANN 8.1.RC1) of family communication on st.
+// It launches aclnnGroupedMatMulAllReduce (libopapi, CANN 8.1.RC1) on st.
 // The emulator does not implement it: no public source, only a document, and not written yet.
 // Vendor's page: mirror-cann/ops-transformer, mc2/grouped_mat_mul_all_reduce/docs
 func GroupedMatMulAllReduce(st *acl.Stream, p GroupedMatMulAllReduceParams) error {
@@ -283,7 +281,7 @@ var opGroupedMatMulAlltoAllv = Operator{
 // GroupedMatMulAlltoAllv multiplies the tokens of each expert by its weight and returns them to the
 // ranks they came from.
 //
-// It launches aclnnGroupedMatMulAlltoAllv (libopapi, CANN 2026-08) of family communication on st.
+// It launches aclnnGroupedMatMulAlltoAllv (libopapi, CANN 2026-08) on st.
 // The emulator verified: GmmX, GmmWeight, MmXOptional, MmWeightOptional, Y, MmYOptional float16
 // bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/grouped_mat_mul_allto_allv/docs
@@ -335,8 +333,7 @@ var opInplaceMatmulAllReduceAddRmsNorm = Operator{
 // InplaceMatmulAllReduceAddRmsNorm multiplies X1 by X2, sums over all ranks, adds Residual in place
 // and normalises by the root mean square.
 //
-// It launches aclnnInplaceMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) of family
-// communication on st.
+// It launches aclnnInplaceMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X1, X2, Bias, Residual, NormOut float16 bfloat16; Gamma float32 float16
 // bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/inplace_matmul_all_reduce_add_rms_norm/docs
@@ -388,8 +385,7 @@ var opInplaceQuantMatmulAllReduceAddRmsNorm = Operator{
 // InplaceQuantMatmulAllReduceAddRmsNorm multiplies int8 matrices, dequantises, sums over all ranks,
 // adds Residual in place and normalises by the root mean square.
 //
-// It launches aclnnInplaceQuantMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) of family
-// communication on st.
+// It launches aclnnInplaceQuantMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X1, X2 int8 int4; Bias float16 bfloat16 int32; DequantScale, Gamma float32
 // bfloat16; Residual, NormOut bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/inplace_matmul_all_reduce_add_rms_norm/docs
@@ -444,8 +440,7 @@ var opInplaceWeightQuantMatmulAllReduceAddRmsNorm = Operator{
 // InplaceWeightQuantMatmulAllReduceAddRmsNorm multiplies X1 by a quantised weight, sums over all
 // ranks, adds Residual in place and normalises by the root mean square.
 //
-// It launches aclnnInplaceWeightQuantMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) of family
-// communication on st.
+// It launches aclnnInplaceWeightQuantMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X1, AntiquantScale, AntiquantOffset, Residual, NormOut float16 bfloat16;
 // X2 int8 int4; Gamma float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/inplace_matmul_all_reduce_add_rms_norm/docs
@@ -495,7 +490,7 @@ var opMatmulAllReduce = Operator{
 
 // MatmulAllReduce multiplies matrices and sums the products over all ranks.
 //
-// It launches aclnnMatmulAllReduce (libopapi, CANN 8.1.RC1) of family communication on st.
+// It launches aclnnMatmulAllReduce (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X1, X2, Bias, Output float16 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs
 func MatmulAllReduce(st *acl.Stream, p MatmulAllReduceParams) error {
@@ -541,8 +536,7 @@ var opMatmulAllReduceAddRmsNorm = Operator{
 // MatmulAllReduceAddRmsNorm multiplies matrices, sums over all ranks, adds Residual and normalises
 // by the root mean square.
 //
-// It launches aclnnMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) of family communication on
-// st.
+// It launches aclnnMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X1, X2, Bias, Residual, Y, NormOut float16 bfloat16; Gamma float32 float16
 // bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce_add_rms_norm/docs
@@ -589,7 +583,7 @@ var opMatmulAllReduceV2 = Operator{
 
 // MatmulAllReduceV2 multiplies matrices, adds X3, and sums over all ranks.
 //
-// It launches aclnnMatmulAllReduceV2 (libopapi, CANN 8.1.RC1) of family communication on st.
+// It launches aclnnMatmulAllReduceV2 (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X1, X2, X3, Output float16 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs
 func MatmulAllReduceV2(st *acl.Stream, p MatmulAllReduceV2Params) error {
@@ -631,7 +625,7 @@ var opMatmulReduceScatter = Operator{
 
 // MatmulReduceScatter multiplies matrices, sums over all ranks and gives each its part of the rows.
 //
-// It launches aclnnMatmulReduceScatter (libopapi, CANN 8.1.RC1) of family communication on st.
+// It launches aclnnMatmulReduceScatter (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X1, X2, Output float16 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/matmul_reduce_scatter/docs
 func MatmulReduceScatter(st *acl.Stream, p MatmulReduceScatterParams) error {
@@ -674,7 +668,7 @@ var opQuantMatmulAllReduce = Operator{
 
 // QuantMatmulAllReduce multiplies int8 matrices, dequantises, adds X3, and sums over all ranks.
 //
-// It launches aclnnQuantMatmulAllReduce (libopapi, CANN 8.1.RC1) of family communication on st.
+// It launches aclnnQuantMatmulAllReduce (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X1, X2 int8 int4; Bias float16 bfloat16 int32; DequantScale float32
 // bfloat16; Output float16 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs
@@ -724,8 +718,7 @@ var opQuantMatmulAllReduceAddRmsNorm = Operator{
 // QuantMatmulAllReduceAddRmsNorm multiplies int8 matrices, dequantises, sums over all ranks, adds
 // Residual and normalises by the root mean square.
 //
-// It launches aclnnQuantMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) of family communication
-// on st.
+// It launches aclnnQuantMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X1, X2 int8 int4; Bias float16 bfloat16 int32; DequantScale, Gamma float32
 // bfloat16; Residual, Y, NormOut bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce_add_rms_norm/docs
@@ -777,7 +770,7 @@ var opQuantMatmulAllReduceV2 = Operator{
 
 // QuantMatmulAllReduceV2 is QuantMatmulAllReduce with a scale for each token.
 //
-// It launches aclnnQuantMatmulAllReduceV2 (libopapi, CANN 8.1.RC1) of family communication on st.
+// It launches aclnnQuantMatmulAllReduceV2 (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X1, X2 int8 int4; BiasOptional float16 bfloat16 int32; DequantScale
 // float32 bfloat16; PertokenScaleOptional float32; Output float16 bfloat16. Its checks follow the
 // document.
@@ -828,7 +821,7 @@ var opQuantMatmulAllReduceV3 = Operator{
 
 // QuantMatmulAllReduceV3 is QuantMatmulAllReduceV2 that can send int8 among ranks.
 //
-// It launches aclnnQuantMatmulAllReduceV3 (libopapi, CANN 8.1.RC1) of family communication on st.
+// It launches aclnnQuantMatmulAllReduceV3 (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X1, X2 int8 int4; BiasOptional float16 bfloat16 int32; DequantScale
 // float32 bfloat16; CommQuantScale1Optional, CommQuantScale2Optional bfloat16; Output float16
 // bfloat16. Its checks follow the document.
@@ -880,8 +873,7 @@ var opWeightQuantMatmulAllReduce = Operator{
 
 // WeightQuantMatmulAllReduce multiplies X1 by a quantised weight, adds X3, and sums over all ranks.
 //
-// It launches aclnnWeightQuantMatmulAllReduce (libopapi, CANN 8.1.RC1) of family communication on
-// st.
+// It launches aclnnWeightQuantMatmulAllReduce (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X1, AntiquantScale, AntiquantOffset, Output float16 bfloat16; X2 int8
 // int4. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs
@@ -935,8 +927,7 @@ var opWeightQuantMatmulAllReduceAddRmsNorm = Operator{
 // WeightQuantMatmulAllReduceAddRmsNorm multiplies X1 by a quantised weight, sums over all ranks,
 // adds Residual and normalises by the root mean square.
 //
-// It launches aclnnWeightQuantMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) of family
-// communication on st.
+// It launches aclnnWeightQuantMatmulAllReduceAddRmsNorm (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X1, AntiquantScale, AntiquantOffset, Residual, Y, NormOut float16
 // bfloat16; X2 int8 int4; Gamma float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce_add_rms_norm/docs

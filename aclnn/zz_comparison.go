@@ -21,7 +21,7 @@ var opApproximateEqual = Operator{
 
 // ApproximateEqual tells for each pair of elements whether they differ by less than Tolerance.
 //
-// It launches aclnnApproximateEqual (libopapi, CANN 2026-08) of family comparison on st.
+// It launches aclnnApproximateEqual (libopapi, CANN 2026-08) on st.
 // The emulator does not implement it: experimental, in no release of CANN.
 func ApproximateEqual(st *acl.Stream, p ApproximateEqualParams) error {
 	c := NewCall(st, &opApproximateEqual)
@@ -52,7 +52,7 @@ var opEqScalar = Operator{
 
 // EqScalar tells which elements equal a scalar.
 //
-// It launches aclnnEqScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// It launches aclnnEqScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/equal/docs/aclnnEqScalar&aclnnInplaceEqScalar.md
@@ -84,7 +84,7 @@ var opEqTensor = Operator{
 
 // EqTensor tells which elements of two tensors are equal, with broadcasting.
 //
-// It launches aclnnEqTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// It launches aclnnEqTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/equal/docs/aclnnEqTensor&aclnnInplaceEqTensor.md
@@ -116,7 +116,7 @@ var opEqual = Operator{
 
 // Equal tells whether two tensors have the same shape and elements, as one bool.
 //
-// It launches aclnnEqual (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// It launches aclnnEqual (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Out bool. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/tensor_equal/docs
 func Equal(st *acl.Stream, p EqualParams) error {
@@ -147,7 +147,7 @@ var opGeScalar = Operator{
 
 // GeScalar tells which elements are greater than or equal to a scalar.
 //
-// It launches aclnnGeScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// It launches aclnnGeScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 integers bool; Out float32 float16
 // bfloat16 float64 integers bool complex64 complex128. Its checks follow CANN's source, 5 of them
 // in part.
@@ -180,7 +180,7 @@ var opGeTensor = Operator{
 
 // GeTensor tells where Self ≥ Other, with broadcasting.
 //
-// It launches aclnnGeTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// It launches aclnnGeTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Other float32 float16 bfloat16 float64 integers bool; Out float32
 // float16 bfloat16 float64 integers bool complex64 complex128. Its checks follow CANN's source, 5
 // of them in part.
@@ -213,7 +213,7 @@ var opGtScalar = Operator{
 
 // GtScalar tells which elements are greater than a scalar.
 //
-// It launches aclnnGtScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// It launches aclnnGtScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 integers bool; Out float32 float16
 // bfloat16 float64 integers bool complex64 complex128. Its checks follow CANN's source, 3 of them
 // in part.
@@ -246,7 +246,7 @@ var opGtTensor = Operator{
 
 // GtTensor tells where Self > Other, with broadcasting.
 //
-// It launches aclnnGtTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// It launches aclnnGtTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Other float32 float16 bfloat16 float64 integers bool; Out float32
 // float16 bfloat16 float64 integers bool complex64 complex128. Its checks follow CANN's source, 5
 // of them in part.
@@ -280,7 +280,7 @@ var opHeaviside = Operator{
 // Heaviside computes 0 for negative elements, 1 for positive ones and the element of Values for
 // zero.
 //
-// It launches aclnnHeaviside (libopapi, CANN 2026-08) of family comparison on st.
+// It launches aclnnHeaviside (libopapi, CANN 2026-08) on st.
 // The emulator verified: Input, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/heaviside/docs
 func Heaviside(st *acl.Stream, p HeavisideParams) error {
@@ -310,7 +310,7 @@ var opInplaceEqScalar = Operator{
 
 // InplaceEqScalar is EqScalar with the result in place of the first argument.
 //
-// It launches aclnnInplaceEqScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// It launches aclnnInplaceEqScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/equal/docs/aclnnEqScalar&aclnnInplaceEqScalar.md
@@ -340,7 +340,7 @@ var opInplaceEqTensor = Operator{
 
 // InplaceEqTensor is EqTensor with the result in place of the first argument.
 //
-// It launches aclnnInplaceEqTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// It launches aclnnInplaceEqTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/equal/docs/aclnnEqTensor&aclnnInplaceEqTensor.md
@@ -370,7 +370,7 @@ var opInplaceGeScalar = Operator{
 
 // InplaceGeScalar is GeScalar with the result in place of the first argument.
 //
-// It launches aclnnInplaceGeScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// It launches aclnnInplaceGeScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool. Its checks follow
 // CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-math, math/greater_equal/docs/aclnnGeScalar&aclnnInplaceGeScalar.md
@@ -400,7 +400,7 @@ var opInplaceGeTensor = Operator{
 
 // InplaceGeTensor is GeTensor with the result in place of the first argument.
 //
-// It launches aclnnInplaceGeTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// It launches aclnnInplaceGeTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 integers bool. Its checks
 // follow CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-math, math/greater_equal/docs/aclnnGeTensor&aclnnInplaceGeTensor.md
@@ -430,7 +430,7 @@ var opInplaceGtScalar = Operator{
 
 // InplaceGtScalar is GtScalar with the result in place of the first argument.
 //
-// It launches aclnnInplaceGtScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// It launches aclnnInplaceGtScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool. Its checks follow
 // CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/greater/docs/aclnnGtScalar&aclnnInplaceGtScalar.md
@@ -460,7 +460,7 @@ var opInplaceGtTensor = Operator{
 
 // InplaceGtTensor is GtTensor with the result in place of the first argument.
 //
-// It launches aclnnInplaceGtTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// It launches aclnnInplaceGtTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 integers bool. Its checks
 // follow CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-math, math/greater/docs/aclnnGtTensor&aclnnInplaceGtTensor.md
@@ -490,7 +490,7 @@ var opInplaceLeScalar = Operator{
 
 // InplaceLeScalar is LeScalar with the result in place of the first argument.
 //
-// It launches aclnnInplaceLeScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// It launches aclnnInplaceLeScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // uint16 bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/less_equal/docs/aclnnLeScalar&aclnnInplaceLeScalar.md
@@ -520,7 +520,7 @@ var opInplaceLeTensor = Operator{
 
 // InplaceLeTensor is LeTensor with the result in place of the first argument.
 //
-// It launches aclnnInplaceLeTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// It launches aclnnInplaceLeTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 uint16 bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/less_equal/docs/aclnnLeTensor&aclnnInplaceLeTensor.md
@@ -550,8 +550,7 @@ var opInplaceLogicalAnd = Operator{
 
 // InplaceLogicalAnd is LogicalAnd with the result in place of the first argument.
 //
-// It launches aclnnInplaceLogicalAnd (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on
-// st.
+// It launches aclnnInplaceLogicalAnd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/logical_and/docs/aclnnLogicalAnd&aclnnInplaceLogicalAnd.md
@@ -580,8 +579,7 @@ var opInplaceLogicalNot = Operator{
 
 // InplaceLogicalNot is LogicalNot with the result in place of the first argument.
 //
-// It launches aclnnInplaceLogicalNot (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on
-// st.
+// It launches aclnnInplaceLogicalNot (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/logical_not/docs/aclnnLogicalNot&aclnnInplaceLogicalNot.md
@@ -610,8 +608,7 @@ var opInplaceLogicalOr = Operator{
 
 // InplaceLogicalOr is LogicalOr with the result in place of the first argument.
 //
-// It launches aclnnInplaceLogicalOr (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on
-// st.
+// It launches aclnnInplaceLogicalOr (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/logical_or/docs/aclnnLogicalOr&aclnnInplaceLogicalOr.md
@@ -641,7 +638,7 @@ var opInplaceLtScalar = Operator{
 
 // InplaceLtScalar is LtScalar with the result in place of the first argument.
 //
-// It launches aclnnInplaceLtScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// It launches aclnnInplaceLtScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool. Its checks follow
 // CANN's source, 6 of them in part.
 // Vendor's page: hicann/ops-math, math/less/docs/aclnnLtScalar&aclnnInplaceLtScalar.md
@@ -671,7 +668,7 @@ var opInplaceLtTensor = Operator{
 
 // InplaceLtTensor is LtTensor with the result in place of the first argument.
 //
-// It launches aclnnInplaceLtTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// It launches aclnnInplaceLtTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 integers bool. Its checks
 // follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/less/docs/aclnnLtTensor&aclnnInplaceLtTensor.md
@@ -701,7 +698,7 @@ var opInplaceNeScalar = Operator{
 
 // InplaceNeScalar is NeScalar with the result in place of the first argument.
 //
-// It launches aclnnInplaceNeScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// It launches aclnnInplaceNeScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/not_equal/docs/aclnnNeScalar&aclnnInplaceNeScalar.md
@@ -731,7 +728,7 @@ var opInplaceNeTensor = Operator{
 
 // InplaceNeTensor is NeTensor with the result in place of the first argument.
 //
-// It launches aclnnInplaceNeTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// It launches aclnnInplaceNeTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/not_equal/docs/aclnnNeTensor&aclnnInplaceNeTensor.md
@@ -766,7 +763,7 @@ var opIsClose = Operator{
 // IsClose tells where |Self − Other| ≤ Atol + Rtol · |Other|; NaN equals NaN when Equal_nan is
 // true.
 //
-// It launches aclnnIsClose (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// It launches aclnnIsClose (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool; Out float32 float16 bfloat16 float64 integers bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/is_close/docs
@@ -800,7 +797,7 @@ var opIsFinite = Operator{
 
 // IsFinite tells which elements are neither infinite nor NaN.
 //
-// It launches aclnnIsFinite (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// It launches aclnnIsFinite (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Out bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/is_finite/docs
 func IsFinite(st *acl.Stream, p IsFiniteParams) error {
@@ -833,8 +830,7 @@ var opIsInScalarTensor = Operator{
 // IsInScalarTensor tells whether a scalar is among the elements of a tensor, or with Invert whether
 // it is not.
 //
-// It launches aclnnIsInScalarTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on
-// st.
+// It launches aclnnIsInScalarTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: TestElements float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8; Out bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/equal/docs
@@ -870,8 +866,7 @@ var opIsInTensorScalar = Operator{
 
 // IsInTensorScalar tells which elements equal a scalar, or with Invert which do not.
 //
-// It launches aclnnIsInTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on
-// st.
+// It launches aclnnIsInTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Element float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8; Out
 // bool. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/equal/docs
@@ -904,7 +899,7 @@ var opIsInf = Operator{
 
 // IsInf tells which elements are infinite.
 //
-// It launches aclnnIsInf (libopapi, CANN 8.1.RC1) of family comparison on st.
+// It launches aclnnIsInf (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: Out float32 float16 bfloat16 float64 integers bool. Its checks follow the
 // document.
 // Vendor's page: hicann/ops-math, math/is_inf/docs
@@ -934,7 +929,7 @@ var opIsNegInf = Operator{
 
 // IsNegInf tells which elements are negative infinity.
 //
-// It launches aclnnIsNegInf (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// It launches aclnnIsNegInf (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Out bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/is_neg_inf/docs
 func IsNegInf(st *acl.Stream, p IsNegInfParams) error {
@@ -963,7 +958,7 @@ var opIsPosInf = Operator{
 
 // IsPosInf tells which elements are positive infinity.
 //
-// It launches aclnnIsPosInf (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// It launches aclnnIsPosInf (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Out bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/is_pos_inf/docs
 func IsPosInf(st *acl.Stream, p IsPosInfParams) error {
@@ -993,7 +988,7 @@ var opLeScalar = Operator{
 
 // LeScalar tells which elements are less than or equal to a scalar.
 //
-// It launches aclnnLeScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// It launches aclnnLeScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // uint16 bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/less_equal/docs/aclnnLeScalar&aclnnInplaceLeScalar.md
@@ -1025,7 +1020,7 @@ var opLeTensor = Operator{
 
 // LeTensor tells where Self ≤ Other, with broadcasting.
 //
-// It launches aclnnLeTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// It launches aclnnLeTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 uint16 bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/less_equal/docs/aclnnLeTensor&aclnnInplaceLeTensor.md
@@ -1058,7 +1053,7 @@ var opLogicalAnd = Operator{
 // LogicalAnd computes the logical and of two tensors with broadcasting, other values than zero
 // being true.
 //
-// It launches aclnnLogicalAnd (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// It launches aclnnLogicalAnd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool; Out float32 float16 bfloat16 float64 integers bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/logical_and/docs/aclnnLogicalAnd&aclnnInplaceLogicalAnd.md
@@ -1089,7 +1084,7 @@ var opLogicalNot = Operator{
 
 // LogicalNot computes the logical not of each element, other values than zero being true.
 //
-// It launches aclnnLogicalNot (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// It launches aclnnLogicalNot (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/logical_not/docs/aclnnLogicalNot&aclnnInplaceLogicalNot.md
@@ -1121,7 +1116,7 @@ var opLogicalOr = Operator{
 // LogicalOr computes the logical or of two tensors with broadcasting, other values than zero being
 // true.
 //
-// It launches aclnnLogicalOr (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// It launches aclnnLogicalOr (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/logical_or/docs/aclnnLogicalOr&aclnnInplaceLogicalOr.md
@@ -1154,7 +1149,7 @@ var opLogicalXor = Operator{
 // LogicalXor computes the logical exclusive or of two tensors with broadcasting, other values than
 // zero being true.
 //
-// It launches aclnnLogicalXor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// It launches aclnnLogicalXor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/not_equal/docs
@@ -1186,7 +1181,7 @@ var opLtScalar = Operator{
 
 // LtScalar tells which elements are less than a scalar.
 //
-// It launches aclnnLtScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// It launches aclnnLtScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool. Its checks
 // follow CANN's source, 6 of them in part.
 // Vendor's page: hicann/ops-math, math/less/docs/aclnnLtScalar&aclnnInplaceLtScalar.md
@@ -1218,7 +1213,7 @@ var opLtTensor = Operator{
 
 // LtTensor tells where Self < Other, with broadcasting.
 //
-// It launches aclnnLtTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// It launches aclnnLtTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 integers bool. Its
 // checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/less/docs/aclnnLtTensor&aclnnInplaceLtTensor.md
@@ -1250,7 +1245,7 @@ var opNeScalar = Operator{
 
 // NeScalar tells which elements differ from a scalar.
 //
-// It launches aclnnNeScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// It launches aclnnNeScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/not_equal/docs/aclnnNeScalar&aclnnInplaceNeScalar.md
@@ -1282,7 +1277,7 @@ var opNeTensor = Operator{
 
 // NeTensor tells which elements of two tensors differ, with broadcasting.
 //
-// It launches aclnnNeTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// It launches aclnnNeTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/not_equal/docs/aclnnNeTensor&aclnnInplaceNeTensor.md
@@ -1314,8 +1309,7 @@ var opPrecisionCompare = Operator{
 
 // PrecisionCompare tells whether two tensors are the same, as a status.
 //
-// It launches aclnnPrecisionCompare (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on
-// st.
+// It launches aclnnPrecisionCompare (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Golden, Realdata float32 float16 bfloat16; Out uint32. Its checks follow
 // the document.
 // Vendor's page: hicann/ops-math, math/precision_compare/docs
@@ -1346,7 +1340,7 @@ var opSignbit = Operator{
 
 // Signbit tells which elements have their sign bit set.
 //
-// It launches aclnnSignbit (libopapi, CANN 8.1.RC1 and 2026-08) of family comparison on st.
+// It launches aclnnSignbit (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/signbit/docs

@@ -31,8 +31,7 @@ var opCausalConv1d = Operator{
 // CausalConv1d convolves each channel of sequences with a short kernel that sees the past only, and
 // keeps the last inputs as a state.
 //
-// It launches aclnnCausalConv1d (libcust_opapi, custom operator package) of family convolution on
-// st.
+// It launches aclnnCausalConv1d (libcust_opapi, custom operator package) on st.
 // The emulator verified: X, Weight, BiasOptional, ConvStates, Out float16 bfloat16. Its checks
 // follow the document.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/gdn_preprocess/causal_conv1d/docs
@@ -84,8 +83,7 @@ var opCausalConv1dBwd = Operator{
 
 // CausalConv1dBwd computes the gradients of CausalConv1d.
 //
-// It launches aclnnCausalConv1dBwd (libcust_opapi, custom operator package) of family convolution
-// on st.
+// It launches aclnnCausalConv1dBwd (libcust_opapi, custom operator package) on st.
 // The emulator verified: X, Weight, Dy, InitialStateOptional, DxOut, DwOutOptional, DbOutOptional,
 // Dh0OutOptional float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/gdn_preprocess/causal_conv1d_bwd/docs
@@ -133,8 +131,7 @@ var opConvDepthwise2d = Operator{
 
 // ConvDepthwise2d convolves each channel of images with kernels of its own.
 //
-// It launches aclnnConvDepthwise2d (libopapi, CANN 8.1.RC1 and 2026-08) of family convolution on
-// st.
+// It launches aclnnConvDepthwise2d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Weight, Bias, Out float32 float16 bfloat16. Its checks follow the
 // document.
 // Vendor's page: hicann/ops-nn, conv/convolution_forward/docs
@@ -175,7 +172,7 @@ var opConvTbc = Operator{
 
 // ConvTbc convolves sequences whose dimensions are time, batch and channels.
 //
-// It launches aclnnConvTbc (libopapi, CANN 8.1.RC1 and 2026-08) of family convolution on st.
+// It launches aclnnConvTbc (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Weight, Bias, Output float32 float16 bfloat16. Its checks follow
 // CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-nn, conv/convolution_forward/docs
@@ -216,8 +213,7 @@ var opConvTbcBackward = Operator{
 
 // ConvTbcBackward computes the gradients of ConvTbc.
 //
-// It launches aclnnConvTbcBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family convolution on
-// st.
+// It launches aclnnConvTbcBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Input, Weight, GradInput, GradWeight, GradBias float32 float16
 // bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, conv/convolution_backward/docs
@@ -264,7 +260,7 @@ var opConvolution = Operator{
 // Convolution convolves sequences, images or volumes, or with Transposed computes the gradient of a
 // convolution.
 //
-// It launches aclnnConvolution (libopapi, CANN 8.1.RC1 and 2026-08) of family convolution on st.
+// It launches aclnnConvolution (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Input, Weight, Bias, Output float32 float16 bfloat16. Its checks follow
 // the document.
 // Vendor's page: hicann/ops-nn, conv/convolution_forward/docs
@@ -316,8 +312,7 @@ var opConvolutionBackward = Operator{
 
 // ConvolutionBackward computes the gradients of Convolution that OutputMask asks for.
 //
-// It launches aclnnConvolutionBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family convolution
-// on st.
+// It launches aclnnConvolutionBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, Input, Weight, GradInput, GradWeight, GradBias float32 float16
 // bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, conv/convolution_backward/docs
@@ -371,7 +366,7 @@ var opDeformableConv2d = Operator{
 
 // DeformableConv2d convolves images at places moved by offsets, with bilinear interpolation.
 //
-// It launches aclnnDeformableConv2d (libopapi, CANN 2026-08) of family convolution on st.
+// It launches aclnnDeformableConv2d (libopapi, CANN 2026-08) on st.
 // The emulator verified: X, Weight, Offset, BiasOptional, Out, DeformOutOptional float32 float16
 // bfloat16. Its checks follow CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-nn, conv/deformable_conv2d/docs
@@ -426,7 +421,7 @@ var opDeformableConv2dBackward = Operator{
 
 // DeformableConv2dBackward computes the gradients of DeformableConv2d.
 //
-// It launches aclnnDeformableConv2dBackward (libopapi, CANN 2026-08) of family convolution on st.
+// It launches aclnnDeformableConv2dBackward (libopapi, CANN 2026-08) on st.
 // The emulator verified: Input, GradOutput, OffsetOut, Weight, Offset, GradInput, GradWeight,
 // GradOffset, GradBias float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, conv/convolution_backward/docs
@@ -474,7 +469,7 @@ var opIm2col = Operator{
 
 // Im2col copies each window of images into a column.
 //
-// It launches aclnnIm2col (libopapi, CANN 8.1.RC1 and 2026-08) of family convolution on st.
+// It launches aclnnIm2col (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16; Out float32 float16 bfloat16 float64
 // integers bool complex32 complex64 complex128. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, conversion/im2col/docs
@@ -513,7 +508,7 @@ var opIm2colBackward = Operator{
 
 // Im2colBackward adds columns up into images, each at its window: the gradient of Im2col.
 //
-// It launches aclnnIm2colBackward (libopapi, CANN 8.1.RC1) of family convolution on st.
+// It launches aclnnIm2colBackward (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-cv, image/col2im/docs
 func Im2colBackward(st *acl.Stream, p Im2colBackwardParams) error {
@@ -559,7 +554,7 @@ var opQuantConvolution = Operator{
 
 // QuantConvolution convolves int8 images or volumes and dequantises by channel.
 //
-// It launches aclnnQuantConvolution (libopapi, CANN 2026-08) of family convolution on st.
+// It launches aclnnQuantConvolution (libopapi, CANN 2026-08) on st.
 // The emulator verified: Input, Weight int8; Bias float32 float16; Scale float32; Output float16
 // bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, conv/convolution_forward/docs
@@ -613,7 +608,7 @@ var opQuantConvolutionWeightNz = Operator{
 
 // QuantConvolutionWeightNz is QuantConvolution of volumes with the weight in the device's format.
 //
-// It launches aclnnQuantConvolutionWeightNz (libopapi, CANN 2026-08) of family convolution on st.
+// It launches aclnnQuantConvolutionWeightNz (libopapi, CANN 2026-08) on st.
 // The emulator does not implement it: the storage of weights of volumes is not public.
 // Vendor's page: hicann/ops-nn, conv/convolution_forward/docs
 func QuantConvolutionWeightNz(st *acl.Stream, p QuantConvolutionWeightNzParams) error {
@@ -657,8 +652,7 @@ var opTransConvolutionWeight = Operator{
 // TransConvolutionWeight copies a convolution's weight into the layout that the device reads
 // fastest.
 //
-// It launches aclnnTransConvolutionWeight (libopapi, CANN 8.1.RC1 and 2026-08) of family
-// convolution on st.
+// It launches aclnnTransConvolutionWeight (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator implements it. Its element types are not verified: only the Ascend310P has it. Its
 // checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/trans_data/docs

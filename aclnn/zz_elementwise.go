@@ -19,7 +19,7 @@ var opAbs = Operator{
 
 // Abs computes the absolute value of each element.
 //
-// It launches aclnnAbs (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnAbs (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool. Its checks
 // follow CANN's source, 1 of them in part.
@@ -50,7 +50,7 @@ var opAcos = Operator{
 
 // Acos computes the arc cosine of each element, in radians.
 //
-// It launches aclnnAcos (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnAcos (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Input float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
 // Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/acos/docs/aclnnAcos&aclnnInplaceAcos.md
@@ -81,7 +81,7 @@ var opAcosGrad = Operator{
 
 // AcosGrad computes the gradient of Acos: −Y_grad / √(1 − X²), X being the input of Acos.
 //
-// It launches aclnnAcosGrad (libopapi, CANN 2026-08) of family elementwise on st.
+// It launches aclnnAcosGrad (libopapi, CANN 2026-08) on st.
 // The emulator verified: YGrad, X float32 float16 bfloat16 float64 integers bool; XGrad float32
 // float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-math, experimental/math/acos_grad_v2/README.md
@@ -113,7 +113,7 @@ var opAcosGradV2 = Operator{
 
 // AcosGradV2 computes the gradient of Acos: −Dy / √(1 − Y²), Y being the input of Acos.
 //
-// It launches aclnnAcosGradV2 (libopapi, CANN 2026-08) of family elementwise on st.
+// It launches aclnnAcosGradV2 (libopapi, CANN 2026-08) on st.
 // The emulator verified: Y, Dy float32 float16 bfloat16 float64 integers bool; Z float32 float16
 // bfloat16 float64.
 func AcosGradV2(st *acl.Stream, p AcosGradV2Params) error {
@@ -143,7 +143,7 @@ var opAcosh = Operator{
 
 // Acosh computes the inverse hyperbolic cosine of each element.
 //
-// It launches aclnnAcosh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnAcosh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
 // follow CANN's source.
@@ -176,7 +176,7 @@ var opAdd = Operator{
 
 // Add computes Self + Alpha · Other with broadcasting.
 //
-// It launches aclnnAdd (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnAdd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64 complex128; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex32 complex64 complex128. Its checks follow CANN's source.
@@ -209,7 +209,7 @@ var opAddN = Operator{
 
 // AddN adds the tensors of a list, element by element.
 //
-// It launches aclnnAddN (libopapi, CANN 2026-08) of family elementwise on st.
+// It launches aclnnAddN (libopapi, CANN 2026-08) on st.
 // The emulator verified: Tensors, Out float32 float16 bfloat16 int32 int64. Its checks follow
 // CANN's source.
 // Vendor's page: hicann/ops-math, math/add_n/docs
@@ -241,7 +241,7 @@ var opAddRelu = Operator{
 
 // AddRelu computes Self + Alpha · Other with broadcasting and replaces negative results by zero.
 //
-// It launches aclnnAddRelu (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnAddRelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Other float32 float16 bfloat16 int8 int16 int32 int64 uint8; Out
 // float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/relu/docs/aclnnAddRelu&aclnnInplaceAddRelu.md
@@ -275,7 +275,7 @@ var opAddV3 = Operator{
 
 // AddV3 computes Self + Alpha · Other, Self being a scalar.
 //
-// It launches aclnnAddV3 (libopapi, CANN 2026-08) of family elementwise on st.
+// It launches aclnnAddV3 (libopapi, CANN 2026-08) on st.
 // The emulator verified: Other float32 float16 bfloat16 int8 int32; Out float32 float16 bfloat16
 // float64 int8 int32. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/add/docs/aclnnAddV3&aclnnInplaceAddV3.md
@@ -310,7 +310,7 @@ var opAddcdiv = Operator{
 
 // Addcdiv computes Self + Value · Tensor1 / Tensor2 with broadcasting.
 //
-// It launches aclnnAddcdiv (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnAddcdiv (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Tensor1, Tensor2, Out float32 float16 bfloat16 float64 int64. Its
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/addcdiv/docs/aclnnAddcdiv&aclnnInplaceAddcdiv.md
@@ -346,7 +346,7 @@ var opAddcmul = Operator{
 
 // Addcmul computes Self + Value · Tensor1 · Tensor2 with broadcasting.
 //
-// It launches aclnnAddcmul (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnAddcmul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Tensor1, Tensor2, Out float32 float16 bfloat16 float64 int8 int32
 // int64 uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/addcmul/docs/aclnnAddcmul&aclnnInplaceAddcmul.md
@@ -381,7 +381,7 @@ var opAdds = Operator{
 
 // Adds computes Self + Alpha · Other, Other being a scalar.
 //
-// It launches aclnnAdds (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnAdds (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64 complex128. Its checks follow CANN's source, 7 of them in part.
 // Vendor's page: hicann/ops-math, math/add/docs
@@ -413,7 +413,7 @@ var opAngleV2 = Operator{
 
 // AngleV2 computes the angle of each element in the complex plane, in radians.
 //
-// It launches aclnnAngleV2 (libopapi, CANN 2026-08) of family elementwise on st.
+// It launches aclnnAngleV2 (libopapi, CANN 2026-08) on st.
 // The emulator verified: X float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool complex64;
 // Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-math, math/angle_v2/docs
@@ -443,7 +443,7 @@ var opAsin = Operator{
 
 // Asin computes the arc sine of each element, in radians.
 //
-// It launches aclnnAsin (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnAsin (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
 // Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/asin/docs/aclnnAsin&aclnnInplaceAsin.md
@@ -473,7 +473,7 @@ var opAsinWithAgent = Operator{
 
 // AsinWithAgent computes the arc sine of each element, in radians.
 //
-// It launches aclnnAsinWithAgent (libopapi, CANN 2026-08) of family elementwise on st.
+// It launches aclnnAsinWithAgent (libopapi, CANN 2026-08) on st.
 // The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-math, experimental/math/asin_with_agent/README.md
 func AsinWithAgent(st *acl.Stream, p AsinWithAgentParams) error {
@@ -502,7 +502,7 @@ var opAsinh = Operator{
 
 // Asinh computes the inverse hyperbolic sine of each element.
 //
-// It launches aclnnAsinh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnAsinh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Input float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
 // follow CANN's source.
@@ -534,7 +534,7 @@ var opAsinhGrad = Operator{
 
 // AsinhGrad computes the gradient of Asinh from its output: Dy / cosh(Y).
 //
-// It launches aclnnAsinhGrad (libopapi, CANN 2026-08) of family elementwise on st.
+// It launches aclnnAsinhGrad (libopapi, CANN 2026-08) on st.
 // The emulator verified: Y, Dy float32 float16 bfloat16 float64 integers bool; Z float32 float16
 // bfloat16 float64.
 func AsinhGrad(st *acl.Stream, p AsinhGradParams) error {
@@ -564,7 +564,7 @@ var opAsinhV2 = Operator{
 
 // AsinhV2 computes the inverse hyperbolic sine of each element.
 //
-// It launches aclnnAsinhV2 (libopapi, CANN 2026-08) of family elementwise on st.
+// It launches aclnnAsinhV2 (libopapi, CANN 2026-08) on st.
 // The emulator verified: X float32 float16 bfloat16 float64 integers bool complex64 complex128; Out
 // float32 float16 bfloat16 float64 complex64 complex128. Its checks follow the document.
 // Vendor's page: hicann/ops-math, experimental/math/asinh_v2/README.md
@@ -594,7 +594,7 @@ var opAsinhWithAgent = Operator{
 
 // AsinhWithAgent computes the inverse hyperbolic sine of each element.
 //
-// It launches aclnnAsinhWithAgent (libopapi, CANN 2026-08) of family elementwise on st.
+// It launches aclnnAsinhWithAgent (libopapi, CANN 2026-08) on st.
 // The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-math, experimental/math/asinh_with_agent/README.md
 func AsinhWithAgent(st *acl.Stream, p AsinhWithAgentParams) error {
@@ -623,7 +623,7 @@ var opAtan = Operator{
 
 // Atan computes the arc tangent of each element, in radians.
 //
-// It launches aclnnAtan (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnAtan (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Input float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
 // Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/atan/docs/aclnnAtan&aclnnInplaceAtan.md
@@ -654,7 +654,7 @@ var opAtan2 = Operator{
 
 // Atan2 computes the angle of the point (Other, Self), in radians, in the right quadrant.
 //
-// It launches aclnnAtan2 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnAtan2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool; Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/atan2/docs/aclnnAtan2&aclnnInplaceAtan2.md
@@ -686,7 +686,7 @@ var opAtanGrad = Operator{
 
 // AtanGrad computes the gradient of Atan: Dy / (1 + X²).
 //
-// It launches aclnnAtanGrad (libopapi, CANN 2026-08) of family elementwise on st.
+// It launches aclnnAtanGrad (libopapi, CANN 2026-08) on st.
 // The emulator verified: X, Dy float32 float16 bfloat16 float64 integers bool; Dx float32 float16
 // bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-math, experimental/math/atan_grad/README.md
@@ -717,7 +717,7 @@ var opAtanh = Operator{
 
 // Atanh computes the inverse hyperbolic tangent of each element.
 //
-// It launches aclnnAtanh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnAtanh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Input float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
 // follow CANN's source.
@@ -749,8 +749,7 @@ var opBitwiseAndScalar = Operator{
 
 // BitwiseAndScalar computes the bitwise and of each element and a scalar; of bools the logical one.
 //
-// It launches aclnnBitwiseAndScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
-// st.
+// It launches aclnnBitwiseAndScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self int8 int16 int32 int64 uint8 uint16 bool; Out float32 float16
 // bfloat16 float64 integers bool. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/bitwise_and/docs
@@ -783,8 +782,7 @@ var opBitwiseAndTensor = Operator{
 // BitwiseAndTensor computes the bitwise and of two tensors with broadcasting; of bools the logical
 // one.
 //
-// It launches aclnnBitwiseAndTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
-// st.
+// It launches aclnnBitwiseAndTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Other int8 int16 int32 int64 uint8 uint16 bool; Out float32 float16
 // bfloat16 float64 integers bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/bitwise_and/docs
@@ -817,7 +815,7 @@ var opBitwiseAndTensorOut = Operator{
 // BitwiseAndTensorOut computes the bitwise and of two tensors with broadcasting; of bools the
 // logical one.
 //
-// It launches aclnnBitwiseAndTensorOut (libopapi, CANN 2026-08) of family elementwise on st.
+// It launches aclnnBitwiseAndTensorOut (libopapi, CANN 2026-08) on st.
 // The emulator verified: Self, Other int8 int16 int32 int64 uint8 uint16 bool; Out float32 float16
 // bfloat16 float64 integers bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/bitwise_and/docs/aclnnBitwiseAndTensorOut&aclnnInplaceBitwiseAndTensorOut.md
@@ -848,7 +846,7 @@ var opBitwiseNot = Operator{
 
 // BitwiseNot inverts the bits of each element; of bools it computes the logical not.
 //
-// It launches aclnnBitwiseNot (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnBitwiseNot (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out int8 int16 int32 int64 uint8 bool. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-math, math/bitwise_not/docs
@@ -879,8 +877,7 @@ var opBitwiseOrScalar = Operator{
 
 // BitwiseOrScalar computes the bitwise or of each element and a scalar; of bools the logical one.
 //
-// It launches aclnnBitwiseOrScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
-// st.
+// It launches aclnnBitwiseOrScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self int8 int16 int32 int64 uint8 uint16 bool; Out float32 float16
 // bfloat16 float64 integers bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/bitwise_or/docs/aclnnBitwiseOrScalar&aclnnInplaceBitwiseOrScalar.md
@@ -913,8 +910,7 @@ var opBitwiseOrTensor = Operator{
 // BitwiseOrTensor computes the bitwise or of two tensors with broadcasting; of bools the logical
 // one.
 //
-// It launches aclnnBitwiseOrTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
-// st.
+// It launches aclnnBitwiseOrTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Other integers bool; Out float32 float16 bfloat16 float64 integers
 // bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/bitwise_or/docs/aclnnBitwiseOrTensor&aclnnInplaceBitwiseOrTensor.md
@@ -947,8 +943,7 @@ var opBitwiseXorScalar = Operator{
 // BitwiseXorScalar computes the bitwise exclusive or of each element and a scalar; of bools the
 // logical one.
 //
-// It launches aclnnBitwiseXorScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
-// st.
+// It launches aclnnBitwiseXorScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self int8 int16 int32 int64 uint8 bool; Out float32 float16 bfloat16
 // float64 integers bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/bitwise_xor/docs/aclnnBitwiseXorScalar&aclnnInplaceBitwiseXorScalar.md
@@ -981,8 +976,7 @@ var opBitwiseXorTensor = Operator{
 // BitwiseXorTensor computes the bitwise exclusive or of two tensors with broadcasting; of bools the
 // logical one.
 //
-// It launches aclnnBitwiseXorTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
-// st.
+// It launches aclnnBitwiseXorTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Other int8 int16 int32 int64 uint8 bool; Out float32 float16
 // bfloat16 float64 integers bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/bitwise_xor/docs/aclnnBitwiseXorTensor&aclnnInplaceBitwiseXorTensor.md
@@ -1013,7 +1007,7 @@ var opCeil = Operator{
 
 // Ceil rounds each element up to an integer.
 //
-// It launches aclnnCeil (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnCeil (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-math, math/ceil/docs/aclnnCeil&aclnnInplaceCeil.md
@@ -1046,7 +1040,7 @@ var opClamp = Operator{
 // Clamp limits each element to at least ClipValueMin and at most ClipValueMax, scalars of which one
 // may be absent.
 //
-// It launches aclnnClamp (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnClamp (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
 // Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs
@@ -1079,7 +1073,7 @@ var opClampMax = Operator{
 
 // ClampMax limits each element to at most ClipValueMax.
 //
-// It launches aclnnClampMax (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnClampMax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
 // Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampMax&aclnnInplaceClampMax.md
@@ -1111,7 +1105,7 @@ var opClampMaxTensor = Operator{
 
 // ClampMaxTensor limits each element to at most that of the tensor Max.
 //
-// It launches aclnnClampMaxTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnClampMaxTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8;
 // Max float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool. Its checks follow CANN's
 // source.
@@ -1144,7 +1138,7 @@ var opClampMin = Operator{
 
 // ClampMin limits each element to at least ClipValueMin.
 //
-// It launches aclnnClampMin (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnClampMin (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8.
 // Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs
@@ -1176,7 +1170,7 @@ var opClampMinTensor = Operator{
 
 // ClampMinTensor limits each element to at least that of the tensor ClipValueMin.
 //
-// It launches aclnnClampMinTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnClampMinTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8;
 // ClipValueMin float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool. Its checks
 // follow CANN's source, 2 of them in part.
@@ -1210,7 +1204,7 @@ var opClampTensor = Operator{
 
 // ClampTensor limits each element to the range that two tensors give, of which one may be absent.
 //
-// It launches aclnnClampTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnClampTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8;
 // ClipValueMin, ClipValueMax float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
 // Its checks follow CANN's source.
@@ -1244,7 +1238,7 @@ var opComplex = Operator{
 
 // Complex makes complex numbers of real and imaginary parts.
 //
-// It launches aclnnComplex (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnComplex (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Real, Imag float32 float16 float64; Out complex32 complex64 complex128.
 // Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/complex/docs
@@ -1275,7 +1269,7 @@ var opCos = Operator{
 
 // Cos computes the cosine of each element, given in radians.
 //
-// It launches aclnnCos (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnCos (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Input float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
 // follow CANN's source.
@@ -1306,7 +1300,7 @@ var opCosh = Operator{
 
 // Cosh computes the hyperbolic cosine of each element.
 //
-// It launches aclnnCosh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnCosh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
 // follow CANN's source.
@@ -1337,7 +1331,7 @@ var opDigamma = Operator{
 
 // Digamma computes the logarithmic derivative of the gamma function of each element.
 //
-// It launches aclnnDigamma (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnDigamma (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/digamma/docs
 func Digamma(st *acl.Stream, p DigammaParams) error {
@@ -1367,7 +1361,7 @@ var opDiv = Operator{
 
 // Div computes Self / Other with broadcasting.
 //
-// It launches aclnnDiv (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnDiv (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64 complex128; Out float32 float16 bfloat16 float64 integers bool complex64
 // complex128. Its checks follow CANN's source, 1 of them in part.
@@ -1401,7 +1395,7 @@ var opDivMod = Operator{
 
 // DivMod computes Self / Other with broadcasting and rounds as Mode says.
 //
-// It launches aclnnDivMod (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnDivMod (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 bool complex64 complex128. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDivMod&aclnnInplaceDivMod.md
@@ -1435,7 +1429,7 @@ var opDivMods = Operator{
 
 // DivMods computes Self / Other for a scalar Other and rounds as Mode says.
 //
-// It launches aclnnDivMods (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnDivMods (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
 // Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64 complex128. Its
 // checks follow CANN's source, 5 of them in part.
@@ -1470,7 +1464,7 @@ var opDivV3 = Operator{
 
 // DivV3 computes Self / Other with broadcasting and rounds as Mode says.
 //
-// It launches aclnnDivV3 (libopapi, CANN 2026-08) of family elementwise on st.
+// It launches aclnnDivV3 (libopapi, CANN 2026-08) on st.
 // The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-math, experimental/math/div_v3/docs
 func DivV3(st *acl.Stream, p DivV3Params) error {
@@ -1502,7 +1496,7 @@ var opDivs = Operator{
 
 // Divs computes Self / Other for a scalar Other.
 //
-// It launches aclnnDivs (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnDivs (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
 // Out float32 float16 bfloat16 float64 integers complex64 complex128. Its checks follow CANN's
 // source, 3 of them in part.
@@ -1534,7 +1528,7 @@ var opErf = Operator{
 
 // Erf computes the error function of each element.
 //
-// It launches aclnnErf (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnErf (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int64 bool; Out float32 float16
 // bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/erf/docs/aclnnErf&aclnnInplaceErf.md
@@ -1564,7 +1558,7 @@ var opErfc = Operator{
 
 // Erfc computes one minus the error function of each element.
 //
-// It launches aclnnErfc (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnErfc (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int64 bool; Out float32 float16
 // bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/erfc/docs/aclnnErfc&aclnnInplaceErfc.md
@@ -1594,7 +1588,7 @@ var opErfinv = Operator{
 
 // Erfinv computes the inverse of the error function for each element.
 //
-// It launches aclnnErfinv (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnErfinv (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool; Out
 // float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/erfinv/docs/aclnnErfinv&aclnnInplaceErfinv.md
@@ -1624,7 +1618,7 @@ var opExp = Operator{
 
 // Exp computes e to the power of each element.
 //
-// It launches aclnnExp (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnExp (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int64 bool complex64 complex128; Out
 // float32 float16 bfloat16 float64 complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/exp/docs/aclnnExp&aclnnInplaceExp.md
@@ -1654,7 +1648,7 @@ var opExp2 = Operator{
 
 // Exp2 computes 2 to the power of each element.
 //
-// It launches aclnnExp2 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnExp2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
 // Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/pow/docs/aclnnExp2&aclnnInplaceExp2.md
@@ -1684,7 +1678,7 @@ var opExpm1 = Operator{
 
 // Expm1 computes e to the power of each element, minus one, precisely near zero.
 //
-// It launches aclnnExpm1 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnExpm1 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 int64 bool; Out float32 float16 bfloat16
 // float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/expm1/docs/aclnnExpm1&aclnnInplaceExpm1.md
@@ -1714,7 +1708,7 @@ var opFloor = Operator{
 
 // Floor rounds each element down to an integer.
 //
-// It launches aclnnFloor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnFloor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 integers. Its checks follow
 // CANN's source.
 // Vendor's page: hicann/ops-math, math/floor/docs/aclnnFloor&aclnnInplaceFloor.md
@@ -1745,7 +1739,7 @@ var opFloorDivide = Operator{
 
 // FloorDivide computes Self / Other with broadcasting, rounded down.
 //
-// It launches aclnnFloorDivide (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnFloorDivide (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64
 // complex128. Its checks follow CANN's source.
@@ -1778,7 +1772,7 @@ var opFloorDivides = Operator{
 
 // FloorDivides computes Self / Other for a scalar Other, rounded down.
 //
-// It launches aclnnFloorDivides (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnFloorDivides (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
 // Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64 complex128. Its
 // checks follow CANN's source, 5 of them in part.
@@ -1811,7 +1805,7 @@ var opFmodScalar = Operator{
 
 // FmodScalar computes the remainder of Self / Other for a scalar Other, with the sign of Self.
 //
-// It launches aclnnFmodScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnFmodScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int32 int64 uint8. Its
 // checks follow CANN's source, 9 of them in part.
 // Vendor's page: hicann/ops-math, math/mod/docs/aclnnFmodScalar&aclnnInplaceFmodScalar.md
@@ -1843,7 +1837,7 @@ var opFmodTensor = Operator{
 
 // FmodTensor computes the remainder of Self / Other with broadcasting, with the sign of Self.
 //
-// It launches aclnnFmodTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnFmodTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int32 int64 uint8.
 // Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/mod/docs/aclnnFmodTensor&aclnnInplaceFmodTensor.md
@@ -1874,7 +1868,7 @@ var opFrac = Operator{
 
 // Frac computes the fractional part of each element, with its sign.
 //
-// It launches aclnnFrac (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnFrac (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Input, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8. Its
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sub/docs/aclnnFrac&aclnnInplaceFrac.md
@@ -1905,7 +1899,7 @@ var opFresnelCos = Operator{
 // FresnelCos computes the Fresnel integral of each element x: the integral of cos(π/2 · t²) from 0
 // to x.
 //
-// It launches aclnnFresnelCos (libopapi, CANN 2026-08) of family elementwise on st.
+// It launches aclnnFresnelCos (libopapi, CANN 2026-08) on st.
 // The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-math, experimental/math/fresnel_cos/README.md
 func FresnelCos(st *acl.Stream, p FresnelCosParams) error {
@@ -1935,7 +1929,7 @@ var opFresnelSin = Operator{
 // FresnelSin computes the Fresnel integral of each element x: the integral of sin(π/2 · t²) from 0
 // to x.
 //
-// It launches aclnnFresnelSin (libopapi, CANN 2026-08) of family elementwise on st.
+// It launches aclnnFresnelSin (libopapi, CANN 2026-08) on st.
 // The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-math, experimental/math/fresnel_sin/README.md
 func FresnelSin(st *acl.Stream, p FresnelSinParams) error {
@@ -1966,7 +1960,7 @@ var opFusedMulAddN = Operator{
 
 // FusedMulAddN computes X1 · X3 + X2, X3 having one element.
 //
-// It launches aclnnFusedMulAddN (libopapi, CANN 2026-08) of family elementwise on st.
+// It launches aclnnFusedMulAddN (libopapi, CANN 2026-08) on st.
 // The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-math, experimental/math/fused_mul_add_n/docs
 func FusedMulAddN(st *acl.Stream, p FusedMulAddNParams) error {
@@ -1998,7 +1992,7 @@ var opGcd = Operator{
 
 // Gcd computes the greatest common divisor of two integer tensors with broadcasting.
 //
-// It launches aclnnGcd (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnGcd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Other int8 int16 int32 int64 uint8 bool; Out integers. Its checks
 // follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/gcd/docs
@@ -2028,7 +2022,7 @@ var opInplaceAcos = Operator{
 
 // InplaceAcos is Acos with the result in place of the first argument.
 //
-// It launches aclnnInplaceAcos (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceAcos (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: InputRef float32 float16 bfloat16 float64. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-math, math/acos/docs/aclnnAcos&aclnnInplaceAcos.md
@@ -2056,7 +2050,7 @@ var opInplaceAcosh = Operator{
 
 // InplaceAcosh is Acosh with the result in place of the first argument.
 //
-// It launches aclnnInplaceAcosh (libopapi, CANN 8.1.RC1) of family elementwise on st.
+// It launches aclnnInplaceAcosh (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/acosh/docs/aclnnAcosh&aclnnInplaceAcosh.md
@@ -2086,7 +2080,7 @@ var opInplaceAdd = Operator{
 
 // InplaceAdd is Add with the result in place of the first argument.
 //
-// It launches aclnnInplaceAdd (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceAdd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 bool complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/add/docs/aclnnAdd&aclnnInplaceAdd.md
@@ -2118,7 +2112,7 @@ var opInplaceAddRelu = Operator{
 
 // InplaceAddRelu is AddRelu with the result in place of the first argument.
 //
-// It launches aclnnInplaceAddRelu (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceAddRelu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef, Other float32 float16 bfloat16 int8 int16 int32 int64 uint8. Its
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/relu/docs/aclnnAddRelu&aclnnInplaceAddRelu.md
@@ -2150,7 +2144,7 @@ var opInplaceAddV3 = Operator{
 
 // InplaceAddV3 is AddV3 with the result in place of the first argument.
 //
-// It launches aclnnInplaceAddV3 (libopapi, CANN 2026-08) of family elementwise on st.
+// It launches aclnnInplaceAddV3 (libopapi, CANN 2026-08) on st.
 // The emulator does not implement it: it would return a tensor in place of a scalar.
 // Vendor's page: hicann/ops-math, math/add/docs/aclnnAddV3&aclnnInplaceAddV3.md
 func InplaceAddV3(st *acl.Stream, p InplaceAddV3Params) error {
@@ -2182,7 +2176,7 @@ var opInplaceAddcdiv = Operator{
 
 // InplaceAddcdiv is Addcdiv with the result in place of the first argument.
 //
-// It launches aclnnInplaceAddcdiv (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceAddcdiv (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef, Tensor1, Tensor2 float32 float16 bfloat16 float64 int64. Its
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/addcdiv/docs/aclnnAddcdiv&aclnnInplaceAddcdiv.md
@@ -2216,7 +2210,7 @@ var opInplaceAddcmul = Operator{
 
 // InplaceAddcmul is Addcmul with the result in place of the first argument.
 //
-// It launches aclnnInplaceAddcmul (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceAddcmul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef, Tensor1, Tensor2 float32 float16 bfloat16 float64 int8 int32
 // int64 uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/addcmul/docs/aclnnAddcmul&aclnnInplaceAddcmul.md
@@ -2249,7 +2243,7 @@ var opInplaceAdds = Operator{
 
 // InplaceAdds is Adds with the result in place of the first argument.
 //
-// It launches aclnnInplaceAdds (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceAdds (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128. Its checks follow CANN's source, 7 of them in part.
 // Vendor's page: hicann/ops-math, math/add/docs
@@ -2279,7 +2273,7 @@ var opInplaceAsin = Operator{
 
 // InplaceAsin is Asin with the result in place of the first argument.
 //
-// It launches aclnnInplaceAsin (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceAsin (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/asin/docs/aclnnAsin&aclnnInplaceAsin.md
 func InplaceAsin(st *acl.Stream, p InplaceAsinParams) error {
@@ -2306,7 +2300,7 @@ var opInplaceAsinh = Operator{
 
 // InplaceAsinh is Asinh with the result in place of the first argument.
 //
-// It launches aclnnInplaceAsinh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceAsinh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: InputRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/asinh/docs/aclnnAsinh&aclnnInplaceAsinh.md
@@ -2334,7 +2328,7 @@ var opInplaceAtan = Operator{
 
 // InplaceAtan is Atan with the result in place of the first argument.
 //
-// It launches aclnnInplaceAtan (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceAtan (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: InputRef float32 float16 bfloat16 float64. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-math, math/atan/docs/aclnnAtan&aclnnInplaceAtan.md
@@ -2363,7 +2357,7 @@ var opInplaceAtan2 = Operator{
 
 // InplaceAtan2 is Atan2 with the result in place of the first argument.
 //
-// It launches aclnnInplaceAtan2 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceAtan2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/atan2/docs/aclnnAtan2&aclnnInplaceAtan2.md
@@ -2392,7 +2386,7 @@ var opInplaceAtanh = Operator{
 
 // InplaceAtanh is Atanh with the result in place of the first argument.
 //
-// It launches aclnnInplaceAtanh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceAtanh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: InputRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/atanh/docs/aclnnAtanh&aclnnInplaceAtanh.md
@@ -2421,8 +2415,7 @@ var opInplaceBitwiseAndScalar = Operator{
 
 // InplaceBitwiseAndScalar is BitwiseAndScalar with the result in place of the first argument.
 //
-// It launches aclnnInplaceBitwiseAndScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family
-// elementwise on st.
+// It launches aclnnInplaceBitwiseAndScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef int8 int16 int32 int64 uint8 uint16 bool. Its checks follow CANN's
 // source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/bitwise_and/docs
@@ -2452,8 +2445,7 @@ var opInplaceBitwiseAndTensor = Operator{
 
 // InplaceBitwiseAndTensor is BitwiseAndTensor with the result in place of the first argument.
 //
-// It launches aclnnInplaceBitwiseAndTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family
-// elementwise on st.
+// It launches aclnnInplaceBitwiseAndTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef, Other int8 int16 int32 int64 uint8 uint16 bool. Its checks follow
 // CANN's source.
 // Vendor's page: hicann/ops-math, math/bitwise_and/docs
@@ -2483,7 +2475,7 @@ var opInplaceBitwiseAndTensorOut = Operator{
 
 // InplaceBitwiseAndTensorOut is BitwiseAndTensorOut with the result in place of the first argument.
 //
-// It launches aclnnInplaceBitwiseAndTensorOut (libopapi, CANN 2026-08) of family elementwise on st.
+// It launches aclnnInplaceBitwiseAndTensorOut (libopapi, CANN 2026-08) on st.
 // The emulator verified: Self, Other int8 int16 int32 int64 uint8 uint16 bool. Its checks follow
 // CANN's source.
 // Vendor's page: hicann/ops-math, math/bitwise_and/docs/aclnnBitwiseAndTensorOut&aclnnInplaceBitwiseAndTensorOut.md
@@ -2513,8 +2505,7 @@ var opInplaceBitwiseOrScalar = Operator{
 
 // InplaceBitwiseOrScalar is BitwiseOrScalar with the result in place of the first argument.
 //
-// It launches aclnnInplaceBitwiseOrScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family
-// elementwise on st.
+// It launches aclnnInplaceBitwiseOrScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef int8 int16 int32 int64 uint8 uint16 bool. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-math, math/bitwise_or/docs/aclnnBitwiseOrScalar&aclnnInplaceBitwiseOrScalar.md
@@ -2544,8 +2535,7 @@ var opInplaceBitwiseOrTensor = Operator{
 
 // InplaceBitwiseOrTensor is BitwiseOrTensor with the result in place of the first argument.
 //
-// It launches aclnnInplaceBitwiseOrTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family
-// elementwise on st.
+// It launches aclnnInplaceBitwiseOrTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef, Other integers bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/bitwise_or/docs/aclnnBitwiseOrTensor&aclnnInplaceBitwiseOrTensor.md
 func InplaceBitwiseOrTensor(st *acl.Stream, p InplaceBitwiseOrTensorParams) error {
@@ -2574,8 +2564,7 @@ var opInplaceBitwiseXorScalar = Operator{
 
 // InplaceBitwiseXorScalar is BitwiseXorScalar with the result in place of the first argument.
 //
-// It launches aclnnInplaceBitwiseXorScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family
-// elementwise on st.
+// It launches aclnnInplaceBitwiseXorScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef int8 int16 int32 int64 uint8 bool. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-math, math/bitwise_xor/docs/aclnnBitwiseXorScalar&aclnnInplaceBitwiseXorScalar.md
@@ -2605,8 +2594,7 @@ var opInplaceBitwiseXorTensor = Operator{
 
 // InplaceBitwiseXorTensor is BitwiseXorTensor with the result in place of the first argument.
 //
-// It launches aclnnInplaceBitwiseXorTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family
-// elementwise on st.
+// It launches aclnnInplaceBitwiseXorTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef, Other int8 int16 int32 int64 uint8 bool. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-math, math/bitwise_xor/docs/aclnnBitwiseXorTensor&aclnnInplaceBitwiseXorTensor.md
@@ -2635,7 +2623,7 @@ var opInplaceCeil = Operator{
 
 // InplaceCeil is Ceil with the result in place of the first argument.
 //
-// It launches aclnnInplaceCeil (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceCeil (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/ceil/docs/aclnnCeil&aclnnInplaceCeil.md
 func InplaceCeil(st *acl.Stream, p InplaceCeilParams) error {
@@ -2663,8 +2651,7 @@ var opInplaceClampMax = Operator{
 
 // InplaceClampMax is ClampMax with the result in place of the first argument.
 //
-// It launches aclnnInplaceClampMax (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
-// st.
+// It launches aclnnInplaceClampMax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8. Its
 // checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampMax&aclnnInplaceClampMax.md
@@ -2694,8 +2681,7 @@ var opInplaceClampMaxTensor = Operator{
 
 // InplaceClampMaxTensor is ClampMaxTensor with the result in place of the first argument.
 //
-// It launches aclnnInplaceClampMaxTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise
-// on st.
+// It launches aclnnInplaceClampMaxTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8; Max
 // float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool. Its checks follow CANN's
 // source.
@@ -2726,8 +2712,7 @@ var opInplaceClampMinTensor = Operator{
 
 // InplaceClampMinTensor is ClampMinTensor with the result in place of the first argument.
 //
-// It launches aclnnInplaceClampMinTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise
-// on st.
+// It launches aclnnInplaceClampMinTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8;
 // ClipValueMin float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool. Its checks
 // follow CANN's source, 2 of them in part.
@@ -2757,7 +2742,7 @@ var opInplaceCos = Operator{
 
 // InplaceCos is Cos with the result in place of the first argument.
 //
-// It launches aclnnInplaceCos (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceCos (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: InputRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/cos/docs/aclnnCos&aclnnInplaceCos.md
@@ -2785,7 +2770,7 @@ var opInplaceCosh = Operator{
 
 // InplaceCosh is Cosh with the result in place of the first argument.
 //
-// It launches aclnnInplaceCosh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceCosh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/cosh/docs/aclnnCosh&aclnnInplaceCosh.md
@@ -2814,7 +2799,7 @@ var opInplaceDiv = Operator{
 
 // InplaceDiv is Div with the result in place of the first argument.
 //
-// It launches aclnnInplaceDiv (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceDiv (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 bool complex64 complex128. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDiv&aclnnInplaceDiv.md
@@ -2845,7 +2830,7 @@ var opInplaceDivMod = Operator{
 
 // InplaceDivMod is DivMod with the result in place of the first argument.
 //
-// It launches aclnnInplaceDivMod (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceDivMod (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 bool. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDivMod&aclnnInplaceDivMod.md
@@ -2877,7 +2862,7 @@ var opInplaceDivMods = Operator{
 
 // InplaceDivMods is DivMods with the result in place of the first argument.
 //
-// It launches aclnnInplaceDivMods (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceDivMods (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool. Its checks follow CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDivMods&aclnnInplaceDivMods.md
@@ -2908,7 +2893,7 @@ var opInplaceDivs = Operator{
 
 // InplaceDivs is Divs with the result in place of the first argument.
 //
-// It launches aclnnInplaceDivs (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceDivs (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128. Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDivs&aclnnInplaceDivs.md
@@ -2937,7 +2922,7 @@ var opInplaceErf = Operator{
 
 // InplaceErf is Erf with the result in place of the first argument.
 //
-// It launches aclnnInplaceErf (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceErf (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/erf/docs/aclnnErf&aclnnInplaceErf.md
 func InplaceErf(st *acl.Stream, p InplaceErfParams) error {
@@ -2964,7 +2949,7 @@ var opInplaceErfc = Operator{
 
 // InplaceErfc is Erfc with the result in place of the first argument.
 //
-// It launches aclnnInplaceErfc (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceErfc (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/erfc/docs/aclnnErfc&aclnnInplaceErfc.md
 func InplaceErfc(st *acl.Stream, p InplaceErfcParams) error {
@@ -2991,7 +2976,7 @@ var opInplaceErfinv = Operator{
 
 // InplaceErfinv is Erfinv with the result in place of the first argument.
 //
-// It launches aclnnInplaceErfinv (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceErfinv (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/erfinv/docs/aclnnErfinv&aclnnInplaceErfinv.md
 func InplaceErfinv(st *acl.Stream, p InplaceErfinvParams) error {
@@ -3018,7 +3003,7 @@ var opInplaceExp = Operator{
 
 // InplaceExp is Exp with the result in place of the first argument.
 //
-// It launches aclnnInplaceExp (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceExp (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/exp/docs/aclnnExp&aclnnInplaceExp.md
@@ -3046,7 +3031,7 @@ var opInplaceExp2 = Operator{
 
 // InplaceExp2 is Exp2 with the result in place of the first argument.
 //
-// It launches aclnnInplaceExp2 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceExp2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/pow/docs/aclnnExp2&aclnnInplaceExp2.md
 func InplaceExp2(st *acl.Stream, p InplaceExp2Params) error {
@@ -3073,7 +3058,7 @@ var opInplaceExpm1 = Operator{
 
 // InplaceExpm1 is Expm1 with the result in place of the first argument.
 //
-// It launches aclnnInplaceExpm1 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceExpm1 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/expm1/docs/aclnnExpm1&aclnnInplaceExpm1.md
 func InplaceExpm1(st *acl.Stream, p InplaceExpm1Params) error {
@@ -3100,7 +3085,7 @@ var opInplaceFloor = Operator{
 
 // InplaceFloor is Floor with the result in place of the first argument.
 //
-// It launches aclnnInplaceFloor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceFloor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 integers. Its checks follow
 // CANN's source.
 // Vendor's page: hicann/ops-math, math/floor/docs/aclnnFloor&aclnnInplaceFloor.md
@@ -3129,8 +3114,7 @@ var opInplaceFloorDivide = Operator{
 
 // InplaceFloorDivide is FloorDivide with the result in place of the first argument.
 //
-// It launches aclnnInplaceFloorDivide (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
-// st.
+// It launches aclnnInplaceFloorDivide (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/floor_div/docs/aclnnFloorDivide&aclnnInplaceFloorDivide.md
@@ -3160,8 +3144,7 @@ var opInplaceFloorDivides = Operator{
 
 // InplaceFloorDivides is FloorDivides with the result in place of the first argument.
 //
-// It launches aclnnInplaceFloorDivides (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise
-// on st.
+// It launches aclnnInplaceFloorDivides (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool. Its checks follow CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-math, math/floor_div/docs/aclnnFloorDivides&aclnnInplaceFloorDivides.md
@@ -3191,8 +3174,7 @@ var opInplaceFmodScalar = Operator{
 
 // InplaceFmodScalar is FmodScalar with the result in place of the first argument.
 //
-// It launches aclnnInplaceFmodScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
-// st.
+// It launches aclnnInplaceFmodScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int32 int64 uint8. Its
 // checks follow CANN's source, 9 of them in part.
 // Vendor's page: hicann/ops-math, math/mod/docs/aclnnFmodScalar&aclnnInplaceFmodScalar.md
@@ -3222,8 +3204,7 @@ var opInplaceFmodTensor = Operator{
 
 // InplaceFmodTensor is FmodTensor with the result in place of the first argument.
 //
-// It launches aclnnInplaceFmodTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
-// st.
+// It launches aclnnInplaceFmodTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int32 int64 uint8.
 // Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/mod/docs/aclnnFmodTensor&aclnnInplaceFmodTensor.md
@@ -3252,7 +3233,7 @@ var opInplaceFrac = Operator{
 
 // InplaceFrac is Frac with the result in place of the first argument.
 //
-// It launches aclnnInplaceFrac (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceFrac (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: InputRef float32 float16 bfloat16 int8 int16 int32 int64 uint8. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sub/docs/aclnnFrac&aclnnInplaceFrac.md
@@ -3282,7 +3263,7 @@ var opInplaceLerp = Operator{
 
 // InplaceLerp is Lerp with the result in place of the first argument.
 //
-// It launches aclnnInplaceLerp (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceLerp (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef, End, Weight float32 float16 bfloat16. Its checks follow CANN's
 // source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/lerp/docs/aclnnLerp&aclnnInplaceLerp.md
@@ -3314,7 +3295,7 @@ var opInplaceLerps = Operator{
 
 // InplaceLerps is Lerps with the result in place of the first argument.
 //
-// It launches aclnnInplaceLerps (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceLerps (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef, End float32 float16 bfloat16. Its checks follow CANN's source, 2
 // of them in part.
 // Vendor's page: hicann/ops-math, math/lerp/docs/aclnnLerps&aclnnInplaceLerps.md
@@ -3344,7 +3325,7 @@ var opInplaceLog = Operator{
 
 // InplaceLog is Log with the result in place of the first argument.
 //
-// It launches aclnnInplaceLog (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceLog (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/log/docs/aclnnLog&aclnnInplaceLog.md
@@ -3372,7 +3353,7 @@ var opInplaceLog10 = Operator{
 
 // InplaceLog10 is Log10 with the result in place of the first argument.
 //
-// It launches aclnnInplaceLog10 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceLog10 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/log/docs/aclnnLog10&aclnnInplaceLog10.md
@@ -3400,7 +3381,7 @@ var opInplaceLog1p = Operator{
 
 // InplaceLog1p is Log1p with the result in place of the first argument.
 //
-// It launches aclnnInplaceLog1p (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceLog1p (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/log1p/docs/aclnnLog1p&aclnnInplaceLog1p.md
 func InplaceLog1p(st *acl.Stream, p InplaceLog1pParams) error {
@@ -3427,7 +3408,7 @@ var opInplaceLog2 = Operator{
 
 // InplaceLog2 is Log2 with the result in place of the first argument.
 //
-// It launches aclnnInplaceLog2 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceLog2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/log/docs/aclnnLog2&aclnnInplaceLog2.md
@@ -3456,7 +3437,7 @@ var opInplaceMul = Operator{
 
 // InplaceMul is Mul with the result in place of the first argument.
 //
-// It launches aclnnInplaceMul (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceMul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 bool complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/mul/docs/aclnnMul&aclnnInplaceMul.md
@@ -3486,7 +3467,7 @@ var opInplaceMuls = Operator{
 
 // InplaceMuls is Muls with the result in place of the first argument.
 //
-// It launches aclnnInplaceMuls (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceMuls (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128. Its checks follow CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-math, math/muls/docs/aclnnMuls&aclnnInplaceMuls.md
@@ -3518,8 +3499,7 @@ var opInplaceNanToNum = Operator{
 
 // InplaceNanToNum is NanToNum with the result in place of the first argument.
 //
-// It launches aclnnInplaceNanToNum (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
-// st.
+// It launches aclnnInplaceNanToNum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool. Its
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/nan_to_num/docs/aclnnNanToNum&aclnnInplaceNanToNum.md
@@ -3550,7 +3530,7 @@ var opInplaceNeg = Operator{
 
 // InplaceNeg is Neg with the result in place of the first argument.
 //
-// It launches aclnnInplaceNeg (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceNeg (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int32 int64 complex64
 // complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/neg/docs/aclnnNeg&aclnnInplaceNeg.md
@@ -3579,8 +3559,7 @@ var opInplacePowTensorScalar = Operator{
 
 // InplacePowTensorScalar is PowTensorScalar with the result in place of the first argument.
 //
-// It launches aclnnInplacePowTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family
-// elementwise on st.
+// It launches aclnnInplacePowTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // complex64 complex128. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/pow/docs/aclnnPowTensorScalar&aclnnInplacePowTensorScalar.md
@@ -3610,8 +3589,7 @@ var opInplacePowTensorTensor = Operator{
 
 // InplacePowTensorTensor is PowTensorTensor with the result in place of the first argument.
 //
-// It launches aclnnInplacePowTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family
-// elementwise on st.
+// It launches aclnnInplacePowTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // complex64 complex128; Exponent float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128. Its checks follow CANN's source.
@@ -3641,8 +3619,7 @@ var opInplaceReciprocal = Operator{
 
 // InplaceReciprocal is Reciprocal with the result in place of the first argument.
 //
-// It launches aclnnInplaceReciprocal (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
-// st.
+// It launches aclnnInplaceReciprocal (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/reciprocal/docs/aclnnReciprocal&aclnnInplaceReciprocal.md
@@ -3672,8 +3649,7 @@ var opInplaceRemainderTensorScalar = Operator{
 // InplaceRemainderTensorScalar is RemainderTensorScalar with the result in place of the first
 // argument.
 //
-// It launches aclnnInplaceRemainderTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family
-// elementwise on st.
+// It launches aclnnInplaceRemainderTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool. Its checks follow
 // CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/floor_mod/docs/aclnnRemainderTensorScalar&aclnnInplaceRemainderTensorScalar.md
@@ -3706,8 +3682,7 @@ var opInplaceRemainderTensorTensor = Operator{
 // InplaceRemainderTensorTensor is RemainderTensorTensor with the result in place of the first
 // argument.
 //
-// It launches aclnnInplaceRemainderTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family
-// elementwise on st.
+// It launches aclnnInplaceRemainderTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int32 int64; Other float32
 // float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/floor_mod/docs/aclnnRemainderTensorTensor&aclnnInplaceRemainderTensorTensor.md
@@ -3738,7 +3713,7 @@ var opInplaceRound = Operator{
 
 // InplaceRound is Round with the result in place of the first argument.
 //
-// It launches aclnnInplaceRound (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceRound (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int32 int64. Its checks follow
 // CANN's source.
 // Vendor's page: hicann/ops-math, math/round/docs/aclnnRound&aclnnInplaceRound.md
@@ -3767,8 +3742,7 @@ var opInplaceRoundDecimals = Operator{
 
 // InplaceRoundDecimals is RoundDecimals with the result in place of the first argument.
 //
-// It launches aclnnInplaceRoundDecimals (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise
-// on st.
+// It launches aclnnInplaceRoundDecimals (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int32 int64. Its checks follow
 // CANN's source.
 // Vendor's page: hicann/ops-math, math/round/docs/aclnnRoundDecimals&aclnnInplaceRoundDecimals.md
@@ -3797,7 +3771,7 @@ var opInplaceRsqrt = Operator{
 
 // InplaceRsqrt is Rsqrt with the result in place of the first argument.
 //
-// It launches aclnnInplaceRsqrt (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceRsqrt (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/rsqrt/docs/aclnnRsqrt&aclnnInplaceRsqrt.md
@@ -3825,7 +3799,7 @@ var opInplaceSin = Operator{
 
 // InplaceSin is Sin with the result in place of the first argument.
 //
-// It launches aclnnInplaceSin (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceSin (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sin/docs/aclnnSin&aclnnInplaceSin.md
@@ -3853,7 +3827,7 @@ var opInplaceSinc = Operator{
 
 // InplaceSinc is Sinc with the result in place of the first argument.
 //
-// It launches aclnnInplaceSinc (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceSinc (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sinc/docs/aclnnSinc&aclnnInplaceSinc.md
 func InplaceSinc(st *acl.Stream, p InplaceSincParams) error {
@@ -3880,7 +3854,7 @@ var opInplaceSinh = Operator{
 
 // InplaceSinh is Sinh with the result in place of the first argument.
 //
-// It launches aclnnInplaceSinh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceSinh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sinh/docs/aclnnSinh&aclnnInplaceSinh.md
@@ -3908,7 +3882,7 @@ var opInplaceSqrt = Operator{
 
 // InplaceSqrt is Sqrt with the result in place of the first argument.
 //
-// It launches aclnnInplaceSqrt (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceSqrt (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 complex64 complex128. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sqrt/docs/aclnnSqrt&aclnnInplaceSqrt.md
@@ -3938,7 +3912,7 @@ var opInplaceSub = Operator{
 
 // InplaceSub is Sub with the result in place of the first argument.
 //
-// It launches aclnnInplaceSub (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceSub (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef, Other float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 bool complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sub/docs/aclnnSub&aclnnInplaceSub.md
@@ -3970,7 +3944,7 @@ var opInplaceSubs = Operator{
 
 // InplaceSubs is Subs with the result in place of the first argument.
 //
-// It launches aclnnInplaceSubs (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceSubs (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128. Its checks follow CANN's source, 7 of them in part.
 // Vendor's page: hicann/ops-math, math/sub/docs/aclnnSubs&aclnnInplaceSubs.md
@@ -4000,7 +3974,7 @@ var opInplaceTan = Operator{
 
 // InplaceTan is Tan with the result in place of the first argument.
 //
-// It launches aclnnInplaceTan (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceTan (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 complex64 complex128. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/tan/docs/aclnnTan&aclnnInplaceTan.md
@@ -4028,7 +4002,7 @@ var opInplaceTanh = Operator{
 
 // InplaceTanh is Tanh with the result in place of the first argument.
 //
-// It launches aclnnInplaceTanh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceTanh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16. Its checks follow CANN's source, 1 of
 // them in part.
 // Vendor's page: hicann/ops-math, math/tanh/docs/aclnnTanh&aclnnInplaceTanh.md
@@ -4056,7 +4030,7 @@ var opInplaceTrunc = Operator{
 
 // InplaceTrunc is Trunc with the result in place of the first argument.
 //
-// It launches aclnnInplaceTrunc (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnInplaceTrunc (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/trunc/docs/aclnnTrunc&aclnnInplaceTrunc.md
 func InplaceTrunc(st *acl.Stream, p InplaceTruncParams) error {
@@ -4084,8 +4058,7 @@ var opInplaceXLogYScalarOther = Operator{
 
 // InplaceXLogYScalarOther is XLogYScalarOther with the result in place of the first argument.
 //
-// It launches aclnnInplaceXLogYScalarOther (libopapi, CANN 8.1.RC1 and 2026-08) of family
-// elementwise on st.
+// It launches aclnnInplaceXLogYScalarOther (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/xlogy/docs/aclnnXLogYScalarOther&aclnnInplaceXLogYScalarOther.md
 func InplaceXLogYScalarOther(st *acl.Stream, p InplaceXLogYScalarOtherParams) error {
@@ -4114,8 +4087,7 @@ var opInplaceXLogYTensor = Operator{
 
 // InplaceXLogYTensor is XLogYTensor with the result in place of the first argument.
 //
-// It launches aclnnInplaceXLogYTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
-// st.
+// It launches aclnnInplaceXLogYTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16; Other float32 float16 bfloat16 int8
 // int16 int32 int64 uint8 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/xlogy/docs/aclnnXLogYTensor&aclnnInplaceXLogYTensor.md
@@ -4146,7 +4118,7 @@ var opLeftShift = Operator{
 
 // LeftShift shifts the bits of each element left by the element of ShiftBits.
 //
-// It launches aclnnLeftShift (libopapi, CANN 2026-08) of family elementwise on st.
+// It launches aclnnLeftShift (libopapi, CANN 2026-08) on st.
 // The emulator verified: Self, ShiftBits, Out integers. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/left_shift/docs
 func LeftShift(st *acl.Stream, p LeftShiftParams) error {
@@ -4177,7 +4149,7 @@ var opLeftShifts = Operator{
 
 // LeftShifts shifts the bits of each element left by a scalar.
 //
-// It launches aclnnLeftShifts (libopapi, CANN 2026-08) of family elementwise on st.
+// It launches aclnnLeftShifts (libopapi, CANN 2026-08) on st.
 // The emulator verified: Self, Out integers. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/left_shift/docs
 func LeftShifts(st *acl.Stream, p LeftShiftsParams) error {
@@ -4209,7 +4181,7 @@ var opLerp = Operator{
 
 // Lerp interpolates linearly: Self + Weight · (End − Self).
 //
-// It launches aclnnLerp (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnLerp (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, End, Weight, Out float32 float16 bfloat16. Its checks follow CANN's
 // source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/lerp/docs/aclnnLerp&aclnnInplaceLerp.md
@@ -4243,7 +4215,7 @@ var opLerps = Operator{
 
 // Lerps interpolates linearly: Self + Weight · (End − Self), Weight being a scalar.
 //
-// It launches aclnnLerps (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnLerps (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: End float32 float16 bfloat16; Out float32 float16 bfloat16 float64. Its
 // checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/lerp/docs/aclnnLerps&aclnnInplaceLerps.md
@@ -4275,7 +4247,7 @@ var opLgamma = Operator{
 
 // Lgamma computes the logarithm of the absolute value of the gamma function of each element.
 //
-// It launches aclnnLgamma (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnLgamma (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/lgamma/docs
 func Lgamma(st *acl.Stream, p LgammaParams) error {
@@ -4304,7 +4276,7 @@ var opLog = Operator{
 
 // Log computes the natural logarithm of each element.
 //
-// It launches aclnnLog (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnLog (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
 // follow CANN's source.
@@ -4335,7 +4307,7 @@ var opLog10 = Operator{
 
 // Log10 computes the decimal logarithm of each element.
 //
-// It launches aclnnLog10 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnLog10 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
 // follow CANN's source.
@@ -4366,7 +4338,7 @@ var opLog1p = Operator{
 
 // Log1p computes the natural logarithm of one plus each element.
 //
-// It launches aclnnLog1p (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnLog1p (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
 // Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/log1p/docs/aclnnLog1p&aclnnInplaceLog1p.md
@@ -4396,7 +4368,7 @@ var opLog2 = Operator{
 
 // Log2 computes the binary logarithm of each element.
 //
-// It launches aclnnLog2 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnLog2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
 // follow CANN's source.
@@ -4428,7 +4400,7 @@ var opLogAddExp = Operator{
 
 // LogAddExp computes ln(e^Self + e^Other) with broadcasting.
 //
-// It launches aclnnLogAddExp (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnLogAddExp (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Other float32 float16 bfloat16 float64 integers bool; Out float32
 // float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/log_add_exp/docs
@@ -4460,7 +4432,7 @@ var opLogAddExp2 = Operator{
 
 // LogAddExp2 computes log2(2^Self + 2^Other) with broadcasting.
 //
-// It launches aclnnLogAddExp2 (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnLogAddExp2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Other float32 float16 bfloat16 float64 integers bool; Out float32
 // float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/log_add_exp/docs
@@ -4493,7 +4465,7 @@ var opLogit = Operator{
 // Logit computes ln(x / (1 − x)) of each element x, first limited to Eps and 1 − Eps when Eps is
 // not negative.
 //
-// It launches aclnnLogit (libopapi, CANN 8.1.RC1) of family elementwise on st.
+// It launches aclnnLogit (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: Input float32 float16 bfloat16 float64 integers bool; Out float32 float16
 // bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, loss/logit/docs
@@ -4526,7 +4498,7 @@ var opLogitGrad = Operator{
 
 // LogitGrad computes the gradient of Logit: Dy / (X · (1 − X)) where X was not limited.
 //
-// It launches aclnnLogitGrad (libopapi, CANN 8.1.RC1) of family elementwise on st.
+// It launches aclnnLogitGrad (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Dy float32 float16 bfloat16 float64 integers bool; Out float32 float16
 // bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, loss/logit_grad/docs
@@ -4560,7 +4532,7 @@ var opMaskedScale = Operator{
 
 // MaskedScale computes Self · Mask · Scale.
 //
-// It launches aclnnMaskedScale (libopapi, CANN 2026-08) of family elementwise on st.
+// It launches aclnnMaskedScale (libopapi, CANN 2026-08) on st.
 // The emulator verified: Self, Out float32 float16; Mask float32 float16 int8 uint8. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/masked_scale/docs
@@ -4592,7 +4564,7 @@ var opMaxN = Operator{
 
 // MaxN computes the maximum over a list of tensors, element by element.
 //
-// It launches aclnnMaxN (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnMaxN (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Tensors, Out float32 float16 bfloat16 int8 int32 int64. Its checks follow
 // CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/maximum/docs
@@ -4623,7 +4595,7 @@ var opMaximum = Operator{
 
 // Maximum computes the greater of two elements with broadcasting.
 //
-// It launches aclnnMaximum (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnMaximum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 bool. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/maximum/docs
@@ -4654,7 +4626,7 @@ var opMinN = Operator{
 
 // MinN computes the minimum over a list of tensors, element by element.
 //
-// It launches aclnnMinN (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnMinN (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Tensors, Out float32 float16 bfloat16 int8 int32 int64. Its checks follow
 // CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/minimum/docs
@@ -4685,7 +4657,7 @@ var opMinimum = Operator{
 
 // Minimum computes the lesser of two elements with broadcasting.
 //
-// It launches aclnnMinimum (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnMinimum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 bool. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/minimum/docs
@@ -4717,7 +4689,7 @@ var opMul = Operator{
 
 // Mul computes Self · Other with broadcasting.
 //
-// It launches aclnnMul (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnMul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 bool complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/mul/docs/aclnnMul&aclnnInplaceMul.md
@@ -4750,7 +4722,7 @@ var opMulNoNan = Operator{
 // MulNoNan computes X · Y with broadcasting, which is zero where Y is zero, even for an infinite or
 // NaN X.
 //
-// It launches aclnnMulNoNan (libopapi, CANN 2026-08) of family elementwise on st.
+// It launches aclnnMulNoNan (libopapi, CANN 2026-08) on st.
 // The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-math, experimental/math/mul_no_nan/README.md
 func MulNoNan(st *acl.Stream, p MulNoNanParams) error {
@@ -4781,7 +4753,7 @@ var opMuls = Operator{
 
 // Muls computes Self · Other for a scalar Other.
 //
-// It launches aclnnMuls (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnMuls (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64 complex128. Its checks follow CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-math, math/muls/docs/aclnnMuls&aclnnInplaceMuls.md
@@ -4815,7 +4787,7 @@ var opNanToNum = Operator{
 
 // NanToNum replaces NaN, infinity and negative infinity by three numbers.
 //
-// It launches aclnnNanToNum (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnNanToNum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool. Its
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/nan_to_num/docs/aclnnNanToNum&aclnnInplaceNanToNum.md
@@ -4848,7 +4820,7 @@ var opNdtri = Operator{
 
 // Ndtri computes the quantile of the standard normal distribution of each element, a probability.
 //
-// It launches aclnnNdtri (libopapi, CANN 2026-08) of family elementwise on st.
+// It launches aclnnNdtri (libopapi, CANN 2026-08) on st.
 // The emulator does not implement it: experimental, in no release of CANN.
 func Ndtri(st *acl.Stream, p NdtriParams) error {
 	c := NewCall(st, &opNdtri)
@@ -4876,7 +4848,7 @@ var opNeg = Operator{
 
 // Neg computes the negative of each element.
 //
-// It launches aclnnNeg (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnNeg (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int32 int64 complex64
 // complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/neg/docs/aclnnNeg&aclnnInplaceNeg.md
@@ -4907,7 +4879,7 @@ var opPolar = Operator{
 
 // Polar makes complex numbers of absolute values and angles.
 //
-// It launches aclnnPolar (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnPolar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Input, Angle float32; Out complex64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/polar/docs
 func Polar(st *acl.Stream, p PolarParams) error {
@@ -4938,8 +4910,7 @@ var opPowScalarTensor = Operator{
 
 // PowScalarTensor raises a scalar to the power of each element.
 //
-// It launches aclnnPowScalarTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
-// st.
+// It launches aclnnPowScalarTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // complex64 complex128. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/pow/docs
@@ -4971,8 +4942,7 @@ var opPowTensorScalar = Operator{
 
 // PowTensorScalar raises each element to the power of a scalar.
 //
-// It launches aclnnPowTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
-// st.
+// It launches aclnnPowTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 complex64
 // complex128. Its checks follow CANN's source, 4 of them in part.
@@ -5005,8 +4975,7 @@ var opPowTensorTensor = Operator{
 
 // PowTensorTensor raises each element of Self to the power of that of Exponent, with broadcasting.
 //
-// It launches aclnnPowTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
-// st.
+// It launches aclnnPowTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Exponent float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 bool complex64 complex128; Out float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 complex64 complex128. Its checks follow CANN's source.
@@ -5038,7 +5007,7 @@ var opReal = Operator{
 
 // Real takes the real part of each element.
 //
-// It launches aclnnReal (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnReal (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 complex32 complex64 complex128; Out float32 float16
 // float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/real/docs
@@ -5068,7 +5037,7 @@ var opReciprocal = Operator{
 
 // Reciprocal computes one divided by each element.
 //
-// It launches aclnnReciprocal (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnReciprocal (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
 // follow CANN's source.
@@ -5101,8 +5070,7 @@ var opRemainderScalarTensor = Operator{
 // RemainderScalarTensor computes the remainder of Self / Other for a scalar Self, with the sign of
 // Other.
 //
-// It launches aclnnRemainderScalarTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise
-// on st.
+// It launches aclnnRemainderScalarTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Other float32 float16 bfloat16 float64 integers bool; Out float32 float16
 // bfloat16 float64 int32 int64. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/floor_mod/docs
@@ -5135,8 +5103,7 @@ var opRemainderTensorScalar = Operator{
 // RemainderTensorScalar computes the remainder of Self / Other for a scalar Other, with the sign of
 // Other.
 //
-// It launches aclnnRemainderTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise
-// on st.
+// It launches aclnnRemainderTensorScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 integers bool; Out float32 float16
 // bfloat16 float64 integers bool complex64 complex128. Its checks follow CANN's source, 3 of them
 // in part.
@@ -5170,8 +5137,7 @@ var opRemainderTensorTensor = Operator{
 // RemainderTensorTensor computes the remainder of Self / Other with broadcasting, with the sign of
 // Other.
 //
-// It launches aclnnRemainderTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise
-// on st.
+// It launches aclnnRemainderTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Other float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool; Out float32 float16 bfloat16 float64 int32 int64 complex64 complex128. Its checks follow
 // CANN's source.
@@ -5204,7 +5170,7 @@ var opRightShift = Operator{
 
 // RightShift shifts the bits of each element right by the element of ShiftBits.
 //
-// It launches aclnnRightShift (libopapi, CANN 2026-08) of family elementwise on st.
+// It launches aclnnRightShift (libopapi, CANN 2026-08) on st.
 // The emulator verified: Input, ShiftBits, Out integers. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/right_shift/docs
 func RightShift(st *acl.Stream, p RightShiftParams) error {
@@ -5234,7 +5200,7 @@ var opRound = Operator{
 
 // Round rounds each element to the nearest integer, halves to the even one.
 //
-// It launches aclnnRound (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnRound (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int32 int64. Its checks follow
 // CANN's source.
 // Vendor's page: hicann/ops-math, math/round/docs/aclnnRound&aclnnInplaceRound.md
@@ -5265,7 +5231,7 @@ var opRoundDecimals = Operator{
 
 // RoundDecimals rounds each element to so many decimals.
 //
-// It launches aclnnRoundDecimals (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnRoundDecimals (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-math, math/round/docs/aclnnRoundDecimals&aclnnInplaceRoundDecimals.md
@@ -5296,7 +5262,7 @@ var opRsqrt = Operator{
 
 // Rsqrt computes one divided by the square root of each element.
 //
-// It launches aclnnRsqrt (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnRsqrt (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
 // follow CANN's source.
@@ -5329,7 +5295,7 @@ var opRsub = Operator{
 
 // Rsub computes Other − Alpha · Self with broadcasting.
 //
-// It launches aclnnRsub (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnRsub (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 complex64 complex128. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/sub/docs
@@ -5363,7 +5329,7 @@ var opRsubs = Operator{
 
 // Rsubs computes Other − Alpha · Self for a scalar Other.
 //
-// It launches aclnnRsubs (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnRsubs (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // complex64 complex128. Its checks follow CANN's source, 8 of them in part.
 // Vendor's page: hicann/ops-math, math/sub/docs
@@ -5395,7 +5361,7 @@ var opSign = Operator{
 
 // Sign computes −1, 0 or 1 for negative, zero and positive elements.
 //
-// It launches aclnnSign (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnSign (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Result float32 float16 bfloat16 float64 int32 int64 bool. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sign/docs
@@ -5425,7 +5391,7 @@ var opSin = Operator{
 
 // Sin computes the sine of each element, given in radians.
 //
-// It launches aclnnSin (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnSin (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
 // follow CANN's source.
@@ -5456,7 +5422,7 @@ var opSinc = Operator{
 
 // Sinc computes sin(πx) / (πx) of each element x, 1 at zero.
 //
-// It launches aclnnSinc (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnSinc (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
 // Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sinc/docs/aclnnSinc&aclnnInplaceSinc.md
@@ -5486,7 +5452,7 @@ var opSinh = Operator{
 
 // Sinh computes the hyperbolic sine of each element.
 //
-// It launches aclnnSinh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnSinh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
 // follow CANN's source.
@@ -5517,7 +5483,7 @@ var opSqrt = Operator{
 
 // Sqrt computes the square root of each element, NaN of negative ones.
 //
-// It launches aclnnSqrt (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnSqrt (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
 // follow CANN's source.
@@ -5549,7 +5515,7 @@ var opSqrtBackward = Operator{
 
 // SqrtBackward computes the gradient of Sqrt from its output: Dy / (2 · Y).
 //
-// It launches aclnnSqrtBackward (libopapi, CANN 2026-08) of family elementwise on st.
+// It launches aclnnSqrtBackward (libopapi, CANN 2026-08) on st.
 // The emulator verified: Y, Dy float32 float16 bfloat16 float64 integers bool; Z float32 float16
 // bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-math, experimental/math/sqrt_grad/docs
@@ -5580,7 +5546,7 @@ var opSquare = Operator{
 
 // Square computes the square of each element.
 //
-// It launches aclnnSquare (libopapi, CANN 2026-08) of family elementwise on st.
+// It launches aclnnSquare (libopapi, CANN 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int32 int64. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-math, math/square/docs
@@ -5612,7 +5578,7 @@ var opSub = Operator{
 
 // Sub computes Self − Alpha · Other with broadcasting.
 //
-// It launches aclnnSub (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnSub (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 bool complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sub/docs/aclnnSub&aclnnInplaceSub.md
@@ -5646,7 +5612,7 @@ var opSubs = Operator{
 
 // Subs computes Self − Alpha · Other for a scalar Other.
 //
-// It launches aclnnSubs (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnSubs (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64 complex128. Its checks follow CANN's source, 7 of them in part.
 // Vendor's page: hicann/ops-math, math/sub/docs/aclnnSubs&aclnnInplaceSubs.md
@@ -5678,7 +5644,7 @@ var opSum = Operator{
 
 // Sum adds up the tensors of a list.
 //
-// It launches aclnnSum (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnSum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Tensors, Out float32 float16 int8 int32 uint8. Its checks follow CANN's
 // source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/accumulate_nv2/docs
@@ -5708,7 +5674,7 @@ var opSumV2 = Operator{
 
 // SumV2 adds up the tensors of a list, with broadcasting.
 //
-// It launches aclnnSumV2 (libopapi, CANN 2026-08) of family elementwise on st.
+// It launches aclnnSumV2 (libopapi, CANN 2026-08) on st.
 // The emulator verified: Tensors, Out float32 float16 bfloat16 float64 integers bool. Its checks
 // follow the document.
 // Vendor's page: hicann/ops-math, experimental/math/accumulate_nv2_v2/README.md
@@ -5738,7 +5704,7 @@ var opTan = Operator{
 
 // Tan computes the tangent of each element, given in radians.
 //
-// It launches aclnnTan (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnTan (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128; Out float32 float16 bfloat16 float64 complex64 complex128. Its checks
 // follow CANN's source.
@@ -5769,7 +5735,7 @@ var opTanh = Operator{
 
 // Tanh computes the hyperbolic tangent of each element.
 //
-// It launches aclnnTanh (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnTanh (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool; Out
 // float32 float16 bfloat16. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/tanh/docs/aclnnTanh&aclnnInplaceTanh.md
@@ -5799,7 +5765,7 @@ var opTrunc = Operator{
 
 // Trunc cuts off the fraction of each element.
 //
-// It launches aclnnTrunc (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnTrunc (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/trunc/docs/aclnnTrunc&aclnnInplaceTrunc.md
 func Trunc(st *acl.Stream, p TruncParams) error {
@@ -5829,8 +5795,7 @@ var opXLogYScalarOther = Operator{
 
 // XLogYScalarOther computes Self · ln(Other) for a scalar Other, zero where Self is zero.
 //
-// It launches aclnnXLogYScalarOther (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
-// st.
+// It launches aclnnXLogYScalarOther (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/xlogy/docs/aclnnXLogYScalarOther&aclnnInplaceXLogYScalarOther.md
 func XLogYScalarOther(st *acl.Stream, p XLogYScalarOtherParams) error {
@@ -5861,8 +5826,7 @@ var opXLogYScalarSelf = Operator{
 
 // XLogYScalarSelf computes Self · ln(Other) for a scalar Self, zero where it is zero.
 //
-// It launches aclnnXLogYScalarSelf (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on
-// st.
+// It launches aclnnXLogYScalarSelf (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Other float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool; Out
 // float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/xlogy/docs
@@ -5894,7 +5858,7 @@ var opXLogYTensor = Operator{
 
 // XLogYTensor computes Self · ln(Other) with broadcasting, zero where Self is zero.
 //
-// It launches aclnnXLogYTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family elementwise on st.
+// It launches aclnnXLogYTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Other float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool;
 // Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/xlogy/docs/aclnnXLogYTensor&aclnnInplaceXLogYTensor.md
@@ -5926,7 +5890,7 @@ var opXlog1py = Operator{
 
 // Xlog1py computes X · ln(1 + Y) with broadcasting, zero where X is zero.
 //
-// It launches aclnnXlog1py (libopapi, CANN 2026-08) of family elementwise on st.
+// It launches aclnnXlog1py (libopapi, CANN 2026-08) on st.
 // The emulator verified: X, Y, Z float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/xlog1py/docs
 func Xlog1py(st *acl.Stream, p Xlog1pyParams) error {

@@ -19,7 +19,7 @@ var opForeachAbs = Operator{
 
 // ForeachAbs computes the absolute value of each element of each tensor of a list.
 //
-// It launches aclnnForeachAbs (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachAbs (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
 // the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_abs/docs
@@ -49,7 +49,7 @@ var opForeachAcos = Operator{
 
 // ForeachAcos computes the arc cosine of each element of each tensor of a list.
 //
-// It launches aclnnForeachAcos (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachAcos (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_acos/docs
 func ForeachAcos(st *acl.Stream, p ForeachAcosParams) error {
@@ -81,7 +81,7 @@ var opForeachAddList = Operator{
 // ForeachAddList computes X1 + Alpha · X2 for the tensors of two lists, Alpha being a one-element
 // tensor.
 //
-// It launches aclnnForeachAddList (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
+// It launches aclnnForeachAddList (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X1, X2, Out float32 float16 bfloat16 int32; Alpha float32 float16 float64
 // int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_add_list/docs
@@ -115,7 +115,7 @@ var opForeachAddListV2 = Operator{
 
 // ForeachAddListV2 computes X1 + Alpha · X2 for the tensors of two lists.
 //
-// It launches aclnnForeachAddListV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
+// It launches aclnnForeachAddListV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X1, X2, Out float32 float16 bfloat16 int8 int16 int32 uint8. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_add_list/docs
@@ -148,7 +148,7 @@ var opForeachAddScalar = Operator{
 
 // ForeachAddScalar adds a scalar in a one-element tensor to the tensors of a list.
 //
-// It launches aclnnForeachAddScalar (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachAddScalar (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Scalar, Out float32 float16 bfloat16 float64 integers bool. Its checks
 // follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_add_scalar/docs
@@ -180,7 +180,7 @@ var opForeachAddScalarList = Operator{
 
 // ForeachAddScalarList adds a scalar for each tensor to the tensors of a list.
 //
-// It launches aclnnForeachAddScalarList (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachAddScalarList (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
 // the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_add_scalar_list/docs
@@ -212,7 +212,7 @@ var opForeachAddScalarV2 = Operator{
 
 // ForeachAddScalarV2 adds a scalar to the tensors of a list.
 //
-// It launches aclnnForeachAddScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
+// It launches aclnnForeachAddScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 int8 int16 int32 uint8. Its checks follow
 // CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, foreach/foreach_add_scalar/docs
@@ -247,7 +247,7 @@ var opForeachAddcdivList = Operator{
 // ForeachAddcdivList computes X1 + s · X2 / X3 for the tensors of three lists, s being one element
 // of Scalars for each.
 //
-// It launches aclnnForeachAddcdivList (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachAddcdivList (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X1, X2, X3, Scalars, Out float32 float16 bfloat16 float64 integers bool.
 // Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_addcdiv_list/docs
@@ -284,8 +284,7 @@ var opForeachAddcdivScalar = Operator{
 // ForeachAddcdivScalar computes X1 + Scalar · X2 / X3 for the tensors of three lists, Scalar being
 // a one-element tensor.
 //
-// It launches aclnnForeachAddcdivScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on
-// st.
+// It launches aclnnForeachAddcdivScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X1, X2, X3, Out float32 float16 bfloat16; Scalar float32 float16 float64.
 // Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_addcdiv_scalar/docs
@@ -322,8 +321,7 @@ var opForeachAddcdivScalarList = Operator{
 // ForeachAddcdivScalarList computes X1 + s · X2 / X3 for the tensors of three lists, s being one
 // element of Scalars for each.
 //
-// It launches aclnnForeachAddcdivScalarList (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach
-// on st.
+// It launches aclnnForeachAddcdivScalarList (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X1, X2, X3, Out float32 float16 bfloat16; Scalars float32 float16 bfloat16
 // float64 integers bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_addcdiv_scalar_list/docs
@@ -359,8 +357,7 @@ var opForeachAddcdivScalarV2 = Operator{
 
 // ForeachAddcdivScalarV2 computes X1 + Scalar · X2 / X3 for the tensors of three lists.
 //
-// It launches aclnnForeachAddcdivScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on
-// st.
+// It launches aclnnForeachAddcdivScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X1, X2, X3, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_addcdiv_scalar/docs
 func ForeachAddcdivScalarV2(st *acl.Stream, p ForeachAddcdivScalarV2Params) error {
@@ -396,7 +393,7 @@ var opForeachAddcmulList = Operator{
 // ForeachAddcmulList computes X1 + s · X2 · X3 for the tensors of three lists, s being one element
 // of Scalars for each.
 //
-// It launches aclnnForeachAddcmulList (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachAddcmulList (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X1, X2, X3, Scalars, Out float32 float16 bfloat16 float64 integers bool.
 // Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_addcmul_list/docs
@@ -433,7 +430,7 @@ var opForeachAddcmulScalar = Operator{
 // ForeachAddcmulScalar computes X1 + Scalar · X2 · X3 for the tensors of three lists, Scalar being
 // a one-element tensor.
 //
-// It launches aclnnForeachAddcmulScalar (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachAddcmulScalar (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X1, X2, X3, Scalar, Out float32 float16 bfloat16 float64 integers bool.
 // Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_addcmul_scalar/docs
@@ -470,7 +467,7 @@ var opForeachAddcmulScalarList = Operator{
 // ForeachAddcmulScalarList computes X1 + s · X2 · X3 for the tensors of three lists, s being one
 // element of Scalars for each.
 //
-// It launches aclnnForeachAddcmulScalarList (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachAddcmulScalarList (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X1, X2, X3, Scalars, Out float32 float16 bfloat16 float64 integers bool.
 // Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_addcmul_scalar_list/docs
@@ -506,8 +503,7 @@ var opForeachAddcmulScalarV2 = Operator{
 
 // ForeachAddcmulScalarV2 computes X1 + Scalar · X2 · X3 for the tensors of three lists.
 //
-// It launches aclnnForeachAddcmulScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on
-// st.
+// It launches aclnnForeachAddcmulScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X1, X2, X3, Out float32 float16 bfloat16 int32. Its checks follow CANN's
 // source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, foreach/foreach_addcmul_scalar/docs
@@ -540,7 +536,7 @@ var opForeachAsin = Operator{
 
 // ForeachAsin computes the arc sine of each element of each tensor of a list.
 //
-// It launches aclnnForeachAsin (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachAsin (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_asin/docs
 func ForeachAsin(st *acl.Stream, p ForeachAsinParams) error {
@@ -569,7 +565,7 @@ var opForeachAtan = Operator{
 
 // ForeachAtan computes the arc tangent of each element of each tensor of a list.
 //
-// It launches aclnnForeachAtan (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachAtan (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_atan/docs
 func ForeachAtan(st *acl.Stream, p ForeachAtanParams) error {
@@ -598,7 +594,7 @@ var opForeachCopy = Operator{
 
 // ForeachCopy copies the tensors of a list to those of another.
 //
-// It launches aclnnForeachCopy (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
+// It launches aclnnForeachCopy (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // uint16 uint32 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_copy/docs
@@ -628,7 +624,7 @@ var opForeachCos = Operator{
 
 // ForeachCos computes the cosine of each element of each tensor of a list.
 //
-// It launches aclnnForeachCos (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachCos (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_cos/docs
 func ForeachCos(st *acl.Stream, p ForeachCosParams) error {
@@ -657,7 +653,7 @@ var opForeachCosh = Operator{
 
 // ForeachCosh computes the hyperbolic cosine of each element of each tensor of a list.
 //
-// It launches aclnnForeachCosh (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachCosh (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_cosh/docs
 func ForeachCosh(st *acl.Stream, p ForeachCoshParams) error {
@@ -687,7 +683,7 @@ var opForeachDivList = Operator{
 
 // ForeachDivList computes X1 / X2 for the tensors of two lists.
 //
-// It launches aclnnForeachDivList (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
+// It launches aclnnForeachDivList (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X1, X2, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_div_list/docs
 func ForeachDivList(st *acl.Stream, p ForeachDivListParams) error {
@@ -718,7 +714,7 @@ var opForeachDivScalar = Operator{
 
 // ForeachDivScalar divides the tensors of a list by a scalar in a one-element tensor.
 //
-// It launches aclnnForeachDivScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
+// It launches aclnnForeachDivScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X, Out float32 float16 bfloat16; Scalar float32 float16 float64. Its
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_div_scalar/docs
@@ -750,7 +746,7 @@ var opForeachDivScalarList = Operator{
 
 // ForeachDivScalarList divides the tensors of a list by a scalar for each tensor.
 //
-// It launches aclnnForeachDivScalarList (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachDivScalarList (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
 // the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_div_scalar_list/docs
@@ -782,7 +778,7 @@ var opForeachDivScalarV2 = Operator{
 
 // ForeachDivScalarV2 divides the tensors of a list by a scalar.
 //
-// It launches aclnnForeachDivScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
+// It launches aclnnForeachDivScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_div_scalar/docs
 func ForeachDivScalarV2(st *acl.Stream, p ForeachDivScalarV2Params) error {
@@ -812,7 +808,7 @@ var opForeachErf = Operator{
 
 // ForeachErf computes the error function of each element of each tensor of a list.
 //
-// It launches aclnnForeachErf (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachErf (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_erf/docs
 func ForeachErf(st *acl.Stream, p ForeachErfParams) error {
@@ -841,7 +837,7 @@ var opForeachErfc = Operator{
 
 // ForeachErfc computes one minus the error function of each element of each tensor of a list.
 //
-// It launches aclnnForeachErfc (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachErfc (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_erfc/docs
 func ForeachErfc(st *acl.Stream, p ForeachErfcParams) error {
@@ -870,7 +866,7 @@ var opForeachExp = Operator{
 
 // ForeachExp computes e to the power of each element of each tensor of a list.
 //
-// It launches aclnnForeachExp (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachExp (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64 int8 int16 uint8. Its checks
 // follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_exp/docs
@@ -900,7 +896,7 @@ var opForeachExpm1 = Operator{
 
 // ForeachExpm1 computes e to the power, minus one, of each element of each tensor of a list.
 //
-// It launches aclnnForeachExpm1 (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachExpm1 (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64 int8 int16 uint8. Its checks
 // follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_expm1/docs
@@ -932,7 +928,7 @@ var opForeachLerpList = Operator{
 
 // ForeachLerpList interpolates X1 + Weight · (X2 − X1) for the tensors of three lists.
 //
-// It launches aclnnForeachLerpList (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
+// It launches aclnnForeachLerpList (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X1, X2, Weight, Out float32 float16 bfloat16. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_lerp_list/docs
@@ -967,7 +963,7 @@ var opForeachLerpScalar = Operator{
 // ForeachLerpScalar interpolates X1 + Weight · (X2 − X1) for the tensors of two lists and a scalar
 // weight.
 //
-// It launches aclnnForeachLerpScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
+// It launches aclnnForeachLerpScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X1, X2, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_lerp_scalar/docs
 func ForeachLerpScalar(st *acl.Stream, p ForeachLerpScalarParams) error {
@@ -998,7 +994,7 @@ var opForeachLog = Operator{
 
 // ForeachLog computes the natural logarithm of each element of each tensor of a list.
 //
-// It launches aclnnForeachLog (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachLog (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_log/docs
 func ForeachLog(st *acl.Stream, p ForeachLogParams) error {
@@ -1027,7 +1023,7 @@ var opForeachLog10 = Operator{
 
 // ForeachLog10 computes the decimal logarithm of each element of each tensor of a list.
 //
-// It launches aclnnForeachLog10 (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachLog10 (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_log10/docs
 func ForeachLog10(st *acl.Stream, p ForeachLog10Params) error {
@@ -1057,7 +1053,7 @@ var opForeachLog1p = Operator{
 // ForeachLog1p computes the natural logarithm of one plus the value of each element of each tensor
 // of a list.
 //
-// It launches aclnnForeachLog1p (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachLog1p (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_log1p/docs
 func ForeachLog1p(st *acl.Stream, p ForeachLog1pParams) error {
@@ -1086,7 +1082,7 @@ var opForeachLog2 = Operator{
 
 // ForeachLog2 computes the binary logarithm of each element of each tensor of a list.
 //
-// It launches aclnnForeachLog2 (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachLog2 (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_log2/docs
 func ForeachLog2(st *acl.Stream, p ForeachLog2Params) error {
@@ -1116,7 +1112,7 @@ var opForeachMaximumList = Operator{
 
 // ForeachMaximumList computes the greater of each two elements of the tensors of two lists.
 //
-// It launches aclnnForeachMaximumList (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachMaximumList (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X1, X2, Out float32 float16 bfloat16 float64 integers bool. Its checks
 // follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_maximum_list/docs
@@ -1149,7 +1145,7 @@ var opForeachMaximumScalar = Operator{
 // ForeachMaximumScalar computes the greater of each element of the tensors of a list and a scalar
 // in a one-element tensor.
 //
-// It launches aclnnForeachMaximumScalar (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachMaximumScalar (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Scalar, Out float32 float16 bfloat16 float64 integers bool. Its checks
 // follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_maximum_scalar/docs
@@ -1182,7 +1178,7 @@ var opForeachMaximumScalarList = Operator{
 // ForeachMaximumScalarList computes the greater of each element of the tensors of a list and a
 // scalar for each tensor.
 //
-// It launches aclnnForeachMaximumScalarList (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachMaximumScalarList (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
 // the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_maximum_scalar_list/docs
@@ -1215,8 +1211,7 @@ var opForeachMaximumScalarV2 = Operator{
 // ForeachMaximumScalarV2 computes the greater of each element of the tensors of a list and a
 // scalar.
 //
-// It launches aclnnForeachMaximumScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on
-// st.
+// It launches aclnnForeachMaximumScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_maximum_scalar/docs
 func ForeachMaximumScalarV2(st *acl.Stream, p ForeachMaximumScalarV2Params) error {
@@ -1247,7 +1242,7 @@ var opForeachMinimumList = Operator{
 
 // ForeachMinimumList computes the lesser of each two elements of the tensors of two lists.
 //
-// It launches aclnnForeachMinimumList (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachMinimumList (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X1, X2, Out float32 float16 bfloat16 float64 integers bool. Its checks
 // follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_minimum_list/docs
@@ -1280,7 +1275,7 @@ var opForeachMinimumScalar = Operator{
 // ForeachMinimumScalar computes the lesser of each element of the tensors of a list and a scalar in
 // a one-element tensor.
 //
-// It launches aclnnForeachMinimumScalar (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachMinimumScalar (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Scalar, Out float32 float16 bfloat16 float64 integers bool. Its checks
 // follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_minimum_scalar/docs
@@ -1313,7 +1308,7 @@ var opForeachMinimumScalarList = Operator{
 // ForeachMinimumScalarList computes the lesser of each element of the tensors of a list and a
 // scalar for each tensor.
 //
-// It launches aclnnForeachMinimumScalarList (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachMinimumScalarList (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
 // the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_minimum_scalar_list/docs
@@ -1345,8 +1340,7 @@ var opForeachMinimumScalarV2 = Operator{
 
 // ForeachMinimumScalarV2 computes the lesser of each element of the tensors of a list and a scalar.
 //
-// It launches aclnnForeachMinimumScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on
-// st.
+// It launches aclnnForeachMinimumScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_minimum_scalar/docs
 func ForeachMinimumScalarV2(st *acl.Stream, p ForeachMinimumScalarV2Params) error {
@@ -1377,7 +1371,7 @@ var opForeachMulList = Operator{
 
 // ForeachMulList computes X1 · X2 for the tensors of two lists.
 //
-// It launches aclnnForeachMulList (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
+// It launches aclnnForeachMulList (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X1, X2, Out float32 float16 bfloat16 int8 int16 int32 uint8. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_mul_list/docs
@@ -1409,7 +1403,7 @@ var opForeachMulScalar = Operator{
 
 // ForeachMulScalar multiplies the tensors of a list by a scalar in a one-element tensor.
 //
-// It launches aclnnForeachMulScalar (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachMulScalar (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Scalar, Out float32 float16 bfloat16 float64 integers bool. Its checks
 // follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_mul_scalar/docs
@@ -1441,7 +1435,7 @@ var opForeachMulScalarList = Operator{
 
 // ForeachMulScalarList multiplies the tensors of a list by a scalar for each tensor.
 //
-// It launches aclnnForeachMulScalarList (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachMulScalarList (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
 // the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_mul_scalar_list/docs
@@ -1473,7 +1467,7 @@ var opForeachMulScalarV2 = Operator{
 
 // ForeachMulScalarV2 multiplies the tensors of a list by a scalar.
 //
-// It launches aclnnForeachMulScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
+// It launches aclnnForeachMulScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 int32. Its checks follow CANN's source, 1
 // of them in part.
 // Vendor's page: hicann/ops-nn, foreach/foreach_mul_scalar/docs
@@ -1504,7 +1498,7 @@ var opForeachNeg = Operator{
 
 // ForeachNeg computes the negative of each element of each tensor of a list.
 //
-// It launches aclnnForeachNeg (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachNeg (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
 // the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_neg/docs
@@ -1535,7 +1529,7 @@ var opForeachNorm = Operator{
 
 // ForeachNorm computes the norm of each tensor of a list, whose order is a scalar.
 //
-// It launches aclnnForeachNorm (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachNorm (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_norm/docs
 func ForeachNorm(st *acl.Stream, p ForeachNormParams) error {
@@ -1566,7 +1560,7 @@ var opForeachPowList = Operator{
 
 // ForeachPowList raises each element of the tensors of X1 to the power of that of X2.
 //
-// It launches aclnnForeachPowList (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachPowList (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X1, X2, Out float32 float16 bfloat16 float64 integers bool. Its checks
 // follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_pow_list/docs
@@ -1599,7 +1593,7 @@ var opForeachPowScalar = Operator{
 // ForeachPowScalar raises each element of the tensors of a list to the power of a scalar in a
 // one-element tensor.
 //
-// It launches aclnnForeachPowScalar (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachPowScalar (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Scalar, Out float32 float16 bfloat16 float64 integers bool. Its checks
 // follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_pow_scalar/docs
@@ -1631,7 +1625,7 @@ var opForeachPowScalarAndTensor = Operator{
 
 // ForeachPowScalarAndTensor raises a scalar to the power of each element of the tensors of a list.
 //
-// It launches aclnnForeachPowScalarAndTensor (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachPowScalarAndTensor (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
 // the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_pow_scalar_and_tensor/docs
@@ -1664,7 +1658,7 @@ var opForeachPowScalarList = Operator{
 // ForeachPowScalarList raises each element of the tensors of a list to the power of a scalar for
 // each tensor.
 //
-// It launches aclnnForeachPowScalarList (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachPowScalarList (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
 // the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_pow_scalar_list/docs
@@ -1696,7 +1690,7 @@ var opForeachPowScalarV2 = Operator{
 
 // ForeachPowScalarV2 raises each element of the tensors of a list to the power of a scalar.
 //
-// It launches aclnnForeachPowScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
+// It launches aclnnForeachPowScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_pow_scalar/docs
 func ForeachPowScalarV2(st *acl.Stream, p ForeachPowScalarV2Params) error {
@@ -1726,7 +1720,7 @@ var opForeachReciprocal = Operator{
 
 // ForeachReciprocal computes the reciprocal of each element of each tensor of a list.
 //
-// It launches aclnnForeachReciprocal (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachReciprocal (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_reciprocal/docs
 func ForeachReciprocal(st *acl.Stream, p ForeachReciprocalParams) error {
@@ -1756,7 +1750,7 @@ var opForeachRoundOffNumber = Operator{
 
 // ForeachRoundOffNumber rounds the tensors of a list as RoundMode says, a one-element tensor.
 //
-// It launches aclnnForeachRoundOffNumber (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachRoundOffNumber (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 int16; RoundMode float32 float16 bfloat16
 // float64 integers bool. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_round_off_number/docs
@@ -1788,8 +1782,7 @@ var opForeachRoundOffNumberV2 = Operator{
 
 // ForeachRoundOffNumberV2 rounds the tensors of a list as the scalar RoundMode says.
 //
-// It launches aclnnForeachRoundOffNumberV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach
-// on st.
+// It launches aclnnForeachRoundOffNumberV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 int16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_round_off_number/docs
 func ForeachRoundOffNumberV2(st *acl.Stream, p ForeachRoundOffNumberV2Params) error {
@@ -1819,7 +1812,7 @@ var opForeachSigmoid = Operator{
 
 // ForeachSigmoid computes the sigmoid of each element of each tensor of a list.
 //
-// It launches aclnnForeachSigmoid (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachSigmoid (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_sigmoid/docs
 func ForeachSigmoid(st *acl.Stream, p ForeachSigmoidParams) error {
@@ -1848,7 +1841,7 @@ var opForeachSign = Operator{
 
 // ForeachSign computes the sign of each element of each tensor of a list.
 //
-// It launches aclnnForeachSign (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachSign (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
 // the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_sign/docs
@@ -1878,7 +1871,7 @@ var opForeachSin = Operator{
 
 // ForeachSin computes the sine of each element of each tensor of a list.
 //
-// It launches aclnnForeachSin (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachSin (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_sin/docs
 func ForeachSin(st *acl.Stream, p ForeachSinParams) error {
@@ -1907,7 +1900,7 @@ var opForeachSinh = Operator{
 
 // ForeachSinh computes the hyperbolic sine of each element of each tensor of a list.
 //
-// It launches aclnnForeachSinh (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachSinh (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_sinh/docs
 func ForeachSinh(st *acl.Stream, p ForeachSinhParams) error {
@@ -1936,7 +1929,7 @@ var opForeachSqrt = Operator{
 
 // ForeachSqrt computes the square root of each element of each tensor of a list.
 //
-// It launches aclnnForeachSqrt (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
+// It launches aclnnForeachSqrt (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_sqrt/docs
 func ForeachSqrt(st *acl.Stream, p ForeachSqrtParams) error {
@@ -1968,7 +1961,7 @@ var opForeachSubList = Operator{
 // ForeachSubList computes X1 − Alpha · X2 for the tensors of two lists, Alpha being a one-element
 // tensor.
 //
-// It launches aclnnForeachSubList (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachSubList (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X1, X2, Alpha, Out float32 float16 bfloat16 float64 integers bool. Its
 // checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_sub_list/docs
@@ -2002,7 +1995,7 @@ var opForeachSubListV2 = Operator{
 
 // ForeachSubListV2 computes X1 − Alpha · X2 for the tensors of two lists.
 //
-// It launches aclnnForeachSubListV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
+// It launches aclnnForeachSubListV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X1, X2, Out float32 float16 bfloat16 int8 int16 int32 uint8. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_sub_list/docs
@@ -2035,7 +2028,7 @@ var opForeachSubScalar = Operator{
 
 // ForeachSubScalar subtracts a scalar in a one-element tensor from the tensors of a list.
 //
-// It launches aclnnForeachSubScalar (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachSubScalar (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Scalar, Out float32 float16 bfloat16 float64 integers bool. Its checks
 // follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_sub_scalar/docs
@@ -2067,7 +2060,7 @@ var opForeachSubScalarList = Operator{
 
 // ForeachSubScalarList subtracts a scalar for each tensor from the tensors of a list.
 //
-// It launches aclnnForeachSubScalarList (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachSubScalarList (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64 integers bool. Its checks follow
 // the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_sub_scalar_list/docs
@@ -2099,7 +2092,7 @@ var opForeachSubScalarV2 = Operator{
 
 // ForeachSubScalarV2 subtracts a scalar from the tensors of a list.
 //
-// It launches aclnnForeachSubScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family foreach on st.
+// It launches aclnnForeachSubScalarV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_sub_scalar/docs
 func ForeachSubScalarV2(st *acl.Stream, p ForeachSubScalarV2Params) error {
@@ -2129,7 +2122,7 @@ var opForeachTan = Operator{
 
 // ForeachTan computes the tangent of each element of each tensor of a list.
 //
-// It launches aclnnForeachTan (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachTan (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_tan/docs
 func ForeachTan(st *acl.Stream, p ForeachTanParams) error {
@@ -2158,7 +2151,7 @@ var opForeachTanh = Operator{
 
 // ForeachTanh computes the hyperbolic tangent of each element of each tensor of a list.
 //
-// It launches aclnnForeachTanh (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachTanh (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_tanh/docs
 func ForeachTanh(st *acl.Stream, p ForeachTanhParams) error {
@@ -2186,7 +2179,7 @@ var opForeachZeroInplace = Operator{
 
 // ForeachZeroInplace sets the tensors of a list to zero.
 //
-// It launches aclnnForeachZeroInplace (libopapi, CANN 8.1.RC1) of family foreach on st.
+// It launches aclnnForeachZeroInplace (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X float32 float16 bfloat16 float64 integers bool complex32 complex64
 // complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_zero_inplace/docs

@@ -22,7 +22,7 @@ var opBucketize = Operator{
 
 // Bucketize finds for each element the interval between sorted boundaries that it falls in.
 //
-// It launches aclnnBucketize (libopapi, CANN 2026-08) of family index on st.
+// It launches aclnnBucketize (libopapi, CANN 2026-08) on st.
 // The emulator verified: Self, Boundaries float32 float16 bfloat16 int8 int16 int32 int64 uint8;
 // Out int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/bucketize_v2/docs
@@ -59,7 +59,7 @@ var opCoalesceSparse = Operator{
 
 // CoalesceSparse adds up the values of a sparse tensor that have the same indices.
 //
-// It launches aclnnCoalesceSparse (libopapi, CANN 2026-08) of family index on st.
+// It launches aclnnCoalesceSparse (libopapi, CANN 2026-08) on st.
 // The emulator verified: UniqueIndices, Indices, NewIndicesOut int32 int64; Values, NewValuesOut
 // float32 float16 int32. Its checks follow the document.
 // Vendor's page: hicann/ops-math, conversion/coalesce_sparse/README.md
@@ -94,7 +94,7 @@ var opEmbedding = Operator{
 
 // Embedding takes the rows of Weight that Indices name.
 //
-// It launches aclnnEmbedding (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// It launches aclnnEmbedding (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Weight, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64 complex128; Indices int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/embedding/docs
@@ -136,7 +136,7 @@ var opEmbeddingBag = Operator{
 
 // EmbeddingBag takes the rows of Weight that Indices name and reduces each bag of them to one row.
 //
-// It launches aclnnEmbeddingBag (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// It launches aclnnEmbeddingBag (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Weight, PerSampleWeights, Output float32 float16 bfloat16; Indices,
 // Offsets, Offset2bag, BagSize, MaxIndices int32 int64. Its checks follow CANN's source, 6 of them
 // in part.
@@ -183,8 +183,7 @@ var opEmbeddingDenseBackward = Operator{
 // EmbeddingDenseBackward computes the gradient of Embedding's weight: rows of Grad summed up by
 // index.
 //
-// It launches aclnnEmbeddingDenseBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family index on
-// st.
+// It launches aclnnEmbeddingDenseBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Grad, Out float32 float16 bfloat16; Indices float32 float16 float64 int8
 // int16 int32 int64 uint8 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/embedding_dense_grad/docs
@@ -221,7 +220,7 @@ var opEmbeddingRenorm = Operator{
 // EmbeddingRenorm scales the rows that Indices name, where their norm of order NormType exceeds
 // MaxNorm, down to it.
 //
-// It launches aclnnEmbeddingRenorm (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// It launches aclnnEmbeddingRenorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16; Indices int32 int64. Its checks follow
 // CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, norm/renorm/docs
@@ -256,7 +255,7 @@ var opExpandIntoJaggedPermute = Operator{
 
 // ExpandIntoJaggedPermute turns a permutation of segments into one of their elements.
 //
-// It launches aclnnExpandIntoJaggedPermute (libopapi, CANN 2026-08) of family index on st.
+// It launches aclnnExpandIntoJaggedPermute (libopapi, CANN 2026-08) on st.
 // The emulator verified: Permute, InputOffset, OutputOffset, OutputPermuteOut int32. Its checks
 // follow the document.
 // Vendor's page: hicann/ops-nn, index/expand_into_jagged_permute/docs
@@ -291,7 +290,7 @@ var opGather = Operator{
 
 // Gather takes the elements whose place along Dim the elements of Index give.
 //
-// It launches aclnnGather (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// It launches aclnnGather (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool; Index int32
 // int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/gather_elements_v2/docs
@@ -325,7 +324,7 @@ var opGatherNd = Operator{
 
 // GatherNd takes slices whose leading indices the rows of Indices give.
 //
-// It launches aclnnGatherNd (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// It launches aclnnGatherNd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int8 int32 int64 uint8 bool; Indices
 // int32 int64. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/gather_nd/docs
@@ -359,7 +358,7 @@ var opGatherV2 = Operator{
 
 // GatherV2 takes slices along Dim in the order of Index.
 //
-// It launches aclnnGatherV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// It launches aclnnGatherV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64 complex128; Index int32 int64. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs
@@ -396,7 +395,7 @@ var opGatherV3 = Operator{
 // GatherV3 takes slices along Dim in the order of Index, for each batch of the first BatchDims
 // dimensions by itself.
 //
-// It launches aclnnGatherV3 (libopapi, CANN 2026-08) of family index on st.
+// It launches aclnnGatherV3 (libopapi, CANN 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64 complex128; Index int32 int64. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs
@@ -431,7 +430,7 @@ var opIndex = Operator{
 
 // Index takes the elements that index tensors, one for each dimension or absent, name together.
 //
-// It launches aclnnIndex (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// It launches aclnnIndex (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool; Indices int32 int64 bool. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/index/docs
@@ -466,7 +465,7 @@ var opIndexAdd = Operator{
 
 // IndexAdd adds Alpha · Source to the slices along Dim that Index names.
 //
-// It launches aclnnIndexAdd (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// It launches aclnnIndexAdd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Source, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 bool; Index int32 int64. Its checks follow CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-nn, index/inplace_scatter_add/docs
@@ -505,7 +504,7 @@ var opIndexAddV2 = Operator{
 
 // IndexAddV2 adds Alpha · Source to the slices along Dim that Index names; Mode 0 is the fast way.
 //
-// It launches aclnnIndexAddV2 (libopapi, CANN 2026-08) of family index on st.
+// It launches aclnnIndexAddV2 (libopapi, CANN 2026-08) on st.
 // The emulator verified: Self, Source, Out float32 float16 bfloat16 float64 integers bool; Index
 // int32 int64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, index/inplace_scatter_add/docs
@@ -543,7 +542,7 @@ var opIndexCopy = Operator{
 
 // IndexCopy replaces the slices along Dim that Index names by those of Source.
 //
-// It launches aclnnIndexCopy (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// It launches aclnnIndexCopy (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef, Source, OutRef float32 float16 bfloat16 float64 int8 int16 int32
 // int64 uint8 bool complex64 complex128; Index int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/scatter_update/docs/aclnnIndexCopy&aclnnInplaceIndexCopy.md
@@ -579,7 +578,7 @@ var opIndexFill = Operator{
 
 // IndexFill sets the slices along Dim that the tensor Index names to a value.
 //
-// It launches aclnnIndexFill (libopapi, CANN 2026-08) of family index on st.
+// It launches aclnnIndexFill (libopapi, CANN 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int32 int64 bool; Index int32 int64.
 // Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/index_fill_d/docs/aclnnIndexFill&aclnnInplaceIndexFill.md
@@ -615,7 +614,7 @@ var opIndexFillTensor = Operator{
 
 // IndexFillTensor sets the slices along Dim that the integers Index name to a value.
 //
-// It launches aclnnIndexFillTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// It launches aclnnIndexFillTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int32 int64 bool. Its checks follow
 // CANN's source.
 // Vendor's page: hicann/ops-nn, index/index_fill_d/docs/aclnnIndexFillTensor&aclnnInplaceIndexFillTensor.md
@@ -651,7 +650,7 @@ var opIndexPutImpl = Operator{
 
 // IndexPutImpl replaces the elements that index tensors name by Values, or adds these to them.
 //
-// It launches aclnnIndexPutImpl (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// It launches aclnnIndexPutImpl (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef, Values float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 bool; Indices int32 int64 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/index_put_v2/docs
@@ -686,7 +685,7 @@ var opIndexSelect = Operator{
 
 // IndexSelect takes slices along Dim in the order of Index.
 //
-// It launches aclnnIndexSelect (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// It launches aclnnIndexSelect (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex64
 // complex128; Index int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs
@@ -720,7 +719,7 @@ var opInplaceIndexCopy = Operator{
 
 // InplaceIndexCopy is IndexCopy with the result in place of the first argument.
 //
-// It launches aclnnInplaceIndexCopy (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// It launches aclnnInplaceIndexCopy (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef, Source float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 bool complex64 complex128; Index int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/scatter_update/docs/aclnnIndexCopy&aclnnInplaceIndexCopy.md
@@ -754,7 +753,7 @@ var opInplaceIndexFill = Operator{
 
 // InplaceIndexFill is IndexFill with the result in place of the first argument.
 //
-// It launches aclnnInplaceIndexFill (libopapi, CANN 2026-08) of family index on st.
+// It launches aclnnInplaceIndexFill (libopapi, CANN 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 int32 int64 bool; Index int32 int64. Its
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/index_fill_d/docs/aclnnIndexFill&aclnnInplaceIndexFill.md
@@ -788,8 +787,7 @@ var opInplaceIndexFillTensor = Operator{
 
 // InplaceIndexFillTensor is IndexFillTensor with the result in place of the first argument.
 //
-// It launches aclnnInplaceIndexFillTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family index on
-// st.
+// It launches aclnnInplaceIndexFillTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 int32 int64 bool. Its checks follow
 // CANN's source.
 // Vendor's page: hicann/ops-nn, index/index_fill_d/docs/aclnnIndexFillTensor&aclnnInplaceIndexFillTensor.md
@@ -822,8 +820,7 @@ var opInplaceMaskedFillScalar = Operator{
 
 // InplaceMaskedFillScalar sets the elements where Mask is true to a scalar.
 //
-// It launches aclnnInplaceMaskedFillScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family index on
-// st.
+// It launches aclnnInplaceMaskedFillScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 int8 int32 int64 bool; Mask bool. Its
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/masked_fill/docs
@@ -855,8 +852,7 @@ var opInplaceMaskedFillTensor = Operator{
 
 // InplaceMaskedFillTensor sets the elements where Mask is true to the element of a tensor.
 //
-// It launches aclnnInplaceMaskedFillTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family index on
-// st.
+// It launches aclnnInplaceMaskedFillTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef, Value float32 float16 bfloat16 int8 int32 int64 bool; Mask bool.
 // Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/masked_fill/docs
@@ -888,7 +884,7 @@ var opInplaceMaskedScatter = Operator{
 
 // InplaceMaskedScatter replaces the elements where Mask is true by those of Source, in order.
 //
-// It launches aclnnInplaceMaskedScatter (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// It launches aclnnInplaceMaskedScatter (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef, Source float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 bool; Mask uint8 bool. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/masked_scatter/docs
@@ -922,7 +918,7 @@ var opInplacePut = Operator{
 // InplacePut replaces the elements that Index names in the flattened tensor by Source, or adds to
 // them.
 //
-// It launches aclnnInplacePut (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// It launches aclnnInplacePut (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef, Source float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 bool complex64 complex128; Index int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/scatter_nd_update/docs
@@ -961,7 +957,7 @@ var opInplaceQuantScatter = Operator{
 // InplaceQuantScatter quantises Updates to int8 and writes them to the places along Axis that
 // Indices give.
 //
-// It launches aclnnInplaceQuantScatter (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// It launches aclnnInplaceQuantScatter (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef int8; Indices int32 int64; Updates float16 bfloat16; QuantScales
 // float32 bfloat16; QuantZeroPoints bfloat16 int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/quant_update_scatter/docs
@@ -1004,7 +1000,7 @@ var opInplaceQuantScatterV2 = Operator{
 
 // InplaceQuantScatterV2 is InplaceQuantScatter with a choice of rounding.
 //
-// It launches aclnnInplaceQuantScatterV2 (libopapi, CANN 2026-08) of family index on st.
+// It launches aclnnInplaceQuantScatterV2 (libopapi, CANN 2026-08) on st.
 // The emulator verified: SelfRef int8 hifloat8 float8_e5m2 float8_e4m3fn; Indices int32 int64;
 // Updates float16 bfloat16; QuantScales float32 bfloat16; QuantZeroPoints bfloat16 int32. Its
 // checks follow CANN's source.
@@ -1045,7 +1041,7 @@ var opInplaceScatter = Operator{
 
 // InplaceScatter is Scatter with the result in place of the first argument.
 //
-// It launches aclnnInplaceScatter (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// It launches aclnnInplaceScatter (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef, Src float32 float16 bfloat16 float64 integers bool complex32
 // complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0; Index int32 int64. Its
 // checks follow the document.
@@ -1083,7 +1079,7 @@ var opInplaceScatterReduce = Operator{
 
 // InplaceScatterReduce is ScatterReduce with the result in place of the first argument.
 //
-// It launches aclnnInplaceScatterReduce (libopapi, CANN 2026-08) of family index on st.
+// It launches aclnnInplaceScatterReduce (libopapi, CANN 2026-08) on st.
 // The emulator verified: SelfRef, Src float32; Index int32 int64. Its checks follow CANN's source,
 // 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatterReduce&aclnnInplaceScatterReduce.md
@@ -1120,7 +1116,7 @@ var opInplaceScatterUpdate = Operator{
 // InplaceScatterUpdate replaces the slices of Data along Axis, from the place that Indices gives
 // for each batch, by Updates.
 //
-// It launches aclnnInplaceScatterUpdate (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// It launches aclnnInplaceScatterUpdate (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Data, Updates float32 float16 bfloat16 int8 int32; Indices int32 int64.
 // Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/scatter/docs
@@ -1155,7 +1151,7 @@ var opInplaceScatterValue = Operator{
 
 // InplaceScatterValue is ScatterValue with the result in place of the first argument.
 //
-// It launches aclnnInplaceScatterValue (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// It launches aclnnInplaceScatterValue (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool complex64
 // complex128; Index int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatterValue&aclnnInplaceScatterValue.md
@@ -1189,7 +1185,7 @@ var opMaskedSelect = Operator{
 
 // MaskedSelect takes the elements where Mask is true, as a vector.
 //
-// It launches aclnnMaskedSelect (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// It launches aclnnMaskedSelect (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool; Mask uint8 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/masked_select_v3/docs
@@ -1220,7 +1216,7 @@ var opNonzero = Operator{
 
 // Nonzero finds the places of elements other than zero, one to a row.
 //
-// It launches aclnnNonzero (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// It launches aclnnNonzero (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
 // Out int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/non_zero/docs
@@ -1250,7 +1246,7 @@ var opNonzeroV2 = Operator{
 
 // NonzeroV2 finds the places of elements other than zero, one to a column.
 //
-// It launches aclnnNonzeroV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// It launches aclnnNonzeroV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 integers bool; Out int64. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/non_zero/docs
@@ -1285,7 +1281,7 @@ var opOneHot = Operator{
 // OneHot writes OnValue at the place that each element of Self names and OffValue at the others of
 // NumClasses places.
 //
-// It launches aclnnOneHot (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// It launches aclnnOneHot (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self int32 int64; OnValue, OffValue, Out float32 float16 int32 int64. Its
 // checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/one_hot/docs
@@ -1321,7 +1317,7 @@ var opRepeatInterleave = Operator{
 
 // RepeatInterleave repeats each element of the flattened tensor as often as Repeats says.
 //
-// It launches aclnnRepeatInterleave (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// It launches aclnnRepeatInterleave (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool;
 // Repeats int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/repeat_interleave/docs
@@ -1355,7 +1351,7 @@ var opRepeatInterleaveGrad = Operator{
 
 // RepeatInterleaveGrad computes the gradient of RepeatInterleaveWithDim: the sums over the copies.
 //
-// It launches aclnnRepeatInterleaveGrad (libopapi, CANN 2026-08) of family index on st.
+// It launches aclnnRepeatInterleaveGrad (libopapi, CANN 2026-08) on st.
 // The emulator verified: YGrad, Out float32 float16 bfloat16; Repeats int32 int64. Its checks
 // follow the document.
 // Vendor's page: hicann/ops-nn, index/repeat_interleave_grad/docs
@@ -1389,7 +1385,7 @@ var opRepeatInterleaveInt = Operator{
 
 // RepeatInterleaveInt repeats each element of the flattened tensor equally often.
 //
-// It launches aclnnRepeatInterleaveInt (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// It launches aclnnRepeatInterleaveInt (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool. Its
 // checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/repeat_interleave/docs
@@ -1424,8 +1420,7 @@ var opRepeatInterleaveIntWithDim = Operator{
 
 // RepeatInterleaveIntWithDim repeats each slice along Dim equally often.
 //
-// It launches aclnnRepeatInterleaveIntWithDim (libopapi, CANN 8.1.RC1 and 2026-08) of family index
-// on st.
+// It launches aclnnRepeatInterleaveIntWithDim (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool. Its
 // checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/repeat_interleave/docs
@@ -1459,8 +1454,7 @@ var opRepeatInterleaveTensor = Operator{
 
 // RepeatInterleaveTensor writes each index of Repeats as often as its element says.
 //
-// It launches aclnnRepeatInterleaveTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family index on
-// st.
+// It launches aclnnRepeatInterleaveTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Repeats, Out int32 int64. Its checks follow CANN's source, 1 of them in
 // part.
 // Vendor's page: hicann/ops-nn, index/repeat_interleave/docs
@@ -1494,8 +1488,7 @@ var opRepeatInterleaveWithDim = Operator{
 
 // RepeatInterleaveWithDim repeats each slice along Dim as often as Repeats says.
 //
-// It launches aclnnRepeatInterleaveWithDim (libopapi, CANN 8.1.RC1 and 2026-08) of family index on
-// st.
+// It launches aclnnRepeatInterleaveWithDim (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool;
 // Repeats int32 int64. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/repeat_interleave/docs
@@ -1530,7 +1523,7 @@ var opSWhere = Operator{
 
 // SWhere takes elements of Self where Condition is true and of Other elsewhere, with broadcasting.
 //
-// It launches aclnnSWhere (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// It launches aclnnSWhere (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Condition uint8 bool; Self, Other, Out float32 float16 bfloat16 float64
 // integers bool complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/select/docs
@@ -1567,7 +1560,7 @@ var opScatter = Operator{
 // Scatter writes the elements of Src to the places along Dim that Index gives, replacing, adding or
 // multiplying.
 //
-// It launches aclnnScatter (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// It launches aclnnScatter (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Src, Out float32 float16 bfloat16 float64 integers bool complex32
 // complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0; Index int32 int64. Its
 // checks follow the document.
@@ -1605,7 +1598,7 @@ var opScatterAdd = Operator{
 
 // ScatterAdd adds the elements of Src to the places along Dim that Index gives.
 //
-// It launches aclnnScatterAdd (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// It launches aclnnScatterAdd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Src, Out float32 float16 bfloat16 float64 integers bool complex64
 // complex128; Index int32 int64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, index/scatter_add/docs
@@ -1643,7 +1636,7 @@ var opScatterList = Operator{
 // ScatterList replaces slices of the tensors of a list by Updates, at a place that Indice gives for
 // each tensor.
 //
-// It launches aclnnScatterList (libopapi, CANN 2026-08) of family index on st.
+// It launches aclnnScatterList (libopapi, CANN 2026-08) on st.
 // The emulator verified: VarRef, Updates float32 float16 bfloat16 float64 integers bool complex32
 // complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0; Indice int32 int64;
 // MaskOptional uint8. Its checks follow the document.
@@ -1681,7 +1674,7 @@ var opScatterNd = Operator{
 // ScatterNd copies Data and replaces the slices whose leading indices the rows of Indices give by
 // Updates.
 //
-// It launches aclnnScatterNd (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// It launches aclnnScatterNd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Data, Updates, Out float32 float16 bfloat16 bool; Indices int32 int64. Its
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/scatter_nd/docs
@@ -1714,7 +1707,7 @@ var opScatterNdUpdate = Operator{
 
 // ScatterNdUpdate replaces the slices whose leading indices the rows of Indices give by Updates.
 //
-// It launches aclnnScatterNdUpdate (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// It launches aclnnScatterNdUpdate (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: VarRef, Updates float32 float16 bfloat16 int8 int16 int32 int64 bool;
 // Indices int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/scatter_nd_update/docs
@@ -1751,7 +1744,7 @@ var opScatterReduce = Operator{
 // ScatterReduce combines the elements of Src with the places along Dim that Index gives, as Reduce
 // says.
 //
-// It launches aclnnScatterReduce (libopapi, CANN 2026-08) of family index on st.
+// It launches aclnnScatterReduce (libopapi, CANN 2026-08) on st.
 // The emulator verified: Self, Src, Out float32; Index int32 int64. Its checks follow CANN's
 // source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatterReduce&aclnnInplaceScatterReduce.md
@@ -1791,7 +1784,7 @@ var opScatterValue = Operator{
 // ScatterValue writes a scalar to the places along Dim that Index gives, replacing, adding or
 // multiplying.
 //
-// It launches aclnnScatterValue (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// It launches aclnnScatterValue (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex64
 // complex128; Index int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatterValue&aclnnInplaceScatterValue.md
@@ -1829,7 +1822,7 @@ var opSearchSorted = Operator{
 
 // SearchSorted finds where each element would go in sorted sequences.
 //
-// It launches aclnnSearchSorted (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// It launches aclnnSearchSorted (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SortedSequence, Self float32 float16 float64 int8 int16 int32 int64 uint8;
 // Sorter int64; Out int32 int64. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/search_sorted/docs
@@ -1867,7 +1860,7 @@ var opSearchSorteds = Operator{
 
 // SearchSorteds finds where a scalar would go in a sorted sequence.
 //
-// It launches aclnnSearchSorteds (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// It launches aclnnSearchSorteds (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SortedSequence float32 float16 bfloat16 float64 integers bool; Out int64.
 // Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/search_sorted/docs
@@ -1902,7 +1895,7 @@ var opTake = Operator{
 
 // Take takes the elements that Index names in the flattened tensor.
 //
-// It launches aclnnTake (libopapi, CANN 8.1.RC1 and 2026-08) of family index on st.
+// It launches aclnnTake (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex64
 // complex128; Index int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs
@@ -1934,7 +1927,7 @@ var opTfScatterAdd = Operator{
 
 // TfScatterAdd adds Updates to the slices that Indices name.
 //
-// It launches aclnnTfScatterAdd (libopapi, CANN 2026-08) of family index on st.
+// It launches aclnnTfScatterAdd (libopapi, CANN 2026-08) on st.
 // The emulator verified: VarRef, Updates float32 float16 bfloat16 int8 int32 uint8; Indices int32
 // int64. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/tf_scatter_add/docs

@@ -21,7 +21,7 @@ var opArange = Operator{
 
 // Arange writes the numbers from Start to End, without End, at distances of Step.
 //
-// It launches aclnnArange (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnArange (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Out float32 float16 bfloat16 float64 int32 int64. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-math, math/range/docs
@@ -54,7 +54,7 @@ var opCast = Operator{
 
 // Cast converts each element to another dtype.
 //
-// It launches aclnnCast (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnCast (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 integers bool; Out float32 float16
 // bfloat16 float64 integers bool complex64 complex128. Its checks follow CANN's source, 1 of them
 // in part.
@@ -87,7 +87,7 @@ var opCat = Operator{
 
 // Cat joins tensors along Dim.
 //
-// It launches aclnnCat (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnCat (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Tensors float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool; Out float32 float16 bfloat16 float64. Its checks follow CANN's source, 15 of them in part.
 // Vendor's page: hicann/ops-math, conversion/concat_d/docs
@@ -119,7 +119,7 @@ var opChannelShuffle = Operator{
 
 // ChannelShuffle deals the channels of each group out in turn, so that groups mix.
 //
-// It launches aclnnChannelShuffle (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnChannelShuffle (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/transpose/docs
@@ -153,7 +153,7 @@ var opChunkCat = Operator{
 // ChunkCat cuts each tensor into NumChunks pieces along Dim, pads and flattens them, joins those of
 // all tensors and converts the result.
 //
-// It launches aclnnChunkCat (libopapi, CANN 2026-08) of family layout on st.
+// It launches aclnnChunkCat (libopapi, CANN 2026-08) on st.
 // The emulator verified: Tensors, Out float32 float16 bfloat16. Its checks follow CANN's source, 2
 // of them in part.
 // Vendor's page: hicann/ops-math, conversion/chunk_cat/docs
@@ -186,7 +186,7 @@ var opCircularPad2d = Operator{
 
 // CircularPad2d pads the last two dimensions with the elements of the opposite side.
 //
-// It launches aclnnCircularPad2d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnCircularPad2d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int8 int32. Its checks follow CANN's
 // source, 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/circular_pad/docs
@@ -219,8 +219,7 @@ var opCircularPad2dBackward = Operator{
 
 // CircularPad2dBackward computes the gradient of CircularPad2d.
 //
-// It launches aclnnCircularPad2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on
-// st.
+// It launches aclnnCircularPad2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, GradInput float32 float16 bfloat16. Its checks follow CANN's
 // source, 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/circular_pad_grad/docs
@@ -253,7 +252,7 @@ var opCircularPad3d = Operator{
 
 // CircularPad3d pads the last three dimensions with the elements of the opposite side.
 //
-// It launches aclnnCircularPad3d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnCircularPad3d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int8 int32. Its checks follow CANN's
 // source, 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/circular_pad/docs
@@ -286,8 +285,7 @@ var opCircularPad3dBackward = Operator{
 
 // CircularPad3dBackward computes the gradient of CircularPad3d.
 //
-// It launches aclnnCircularPad3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on
-// st.
+// It launches aclnnCircularPad3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, GradInput float32 float16 bfloat16. Its checks follow CANN's
 // source, 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/circular_pad_grad/docs
@@ -323,7 +321,7 @@ var opConfusionTranspose = Operator{
 // ConfusionTranspose reshapes and permutes the dimensions in one step, in the order that
 // Transpose_first says.
 //
-// It launches aclnnConfusionTranspose (libopapi, CANN 2026-08) of family layout on st.
+// It launches aclnnConfusionTranspose (libopapi, CANN 2026-08) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 integers. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/confusion_transpose_d/docs
 func ConfusionTranspose(st *acl.Stream, p ConfusionTransposeParams) error {
@@ -358,7 +356,7 @@ var opConstantPadNd = Operator{
 // ConstantPadNd pads dimensions with a value and cuts them where pads are negative; the pads start
 // with the last dimension.
 //
-// It launches aclnnConstantPadNd (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnConstantPadNd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex64
 // complex128. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, conversion/pad_v3/docs
@@ -392,7 +390,7 @@ var opDataFormatDimMap = Operator{
 
 // DataFormatDimMap translates indices of dimensions of one image format to those of another.
 //
-// It launches aclnnDataFormatDimMap (libopapi, CANN 2026-08) of family layout on st.
+// It launches aclnnDataFormatDimMap (libopapi, CANN 2026-08) on st.
 // The emulator does not implement it: experimental, in no release of CANN.
 func DataFormatDimMap(st *acl.Stream, p DataFormatDimMapParams) error {
 	c := NewCall(st, &opDataFormatDimMap)
@@ -423,7 +421,7 @@ var opDiag = Operator{
 
 // Diag makes a matrix with a vector on a diagonal, or takes a diagonal from a matrix.
 //
-// It launches aclnnDiag (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnDiag (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/diag_v2/docs
@@ -455,7 +453,7 @@ var opDiagFlat = Operator{
 
 // DiagFlat makes a matrix with the elements of a tensor on a diagonal.
 //
-// It launches aclnnDiagFlat (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnDiagFlat (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/diag_flat/docs
@@ -487,7 +485,7 @@ var opExpand = Operator{
 
 // Expand repeats dimensions of size one until the tensor has the shape Size.
 //
-// It launches aclnnExpand (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnExpand (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int8 int32 int64 uint8 bool. Its checks
 // follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/expand/docs
@@ -519,7 +517,7 @@ var opEye = Operator{
 
 // Eye writes ones on the diagonal of a matrix and zeros elsewhere.
 //
-// It launches aclnnEye (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnEye (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/eye/docs
@@ -551,7 +549,7 @@ var opFlatten = Operator{
 
 // Flatten reshapes to a matrix: the dimensions before Axis are its rows, the others its columns.
 //
-// It launches aclnnFlatten (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnFlatten (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 integers bool. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-math, conversion/flatten/docs
@@ -583,7 +581,7 @@ var opFlip = Operator{
 
 // Flip reverses the order of elements along dimensions.
 //
-// It launches aclnnFlip (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnFlip (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64 complex128. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-nn, index/reverse_v2/docs
@@ -619,7 +617,7 @@ var opHansDecode = Operator{
 // HansDecode restores floats from their mantissas and the losslessly compressed bytes of their
 // exponents.
 //
-// It launches aclnnHansDecode (libopapi, CANN 2026-08) of family layout on st.
+// It launches aclnnHansDecode (libopapi, CANN 2026-08) on st.
 // The emulator implements it. Its element types are not verified: its arguments are codes of bits
 // and no numbers; tests encode and decode float32, float16 and bfloat16. Its checks follow the
 // document.
@@ -659,7 +657,7 @@ var opHansEncode = Operator{
 
 // HansEncode splits floats into mantissas and losslessly compressed bytes of their exponents.
 //
-// It launches aclnnHansEncode (libopapi, CANN 2026-08) of family layout on st.
+// It launches aclnnHansEncode (libopapi, CANN 2026-08) on st.
 // The emulator implements it. Its element types are not verified: its results are codes of bits and
 // no numbers; tests encode and decode float32, float16 and bfloat16. Its checks follow the
 // document.
@@ -695,7 +693,7 @@ var opInplaceCopy = Operator{
 
 // InplaceCopy copies Src, which may broadcast and have another dtype.
 //
-// It launches aclnnInplaceCopy (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnInplaceCopy (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef, Src float32 float16 bfloat16 float64 integers bool complex64
 // complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/view_copy/docs
@@ -727,7 +725,7 @@ var opInplaceFillDiagonal = Operator{
 // InplaceFillDiagonal sets the diagonal of a tensor to a value; with Wrap it goes on below, in tall
 // matrices.
 //
-// It launches aclnnInplaceFillDiagonal (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnInplaceFillDiagonal (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/fill_diagonal_v2/docs
@@ -758,7 +756,7 @@ var opInplaceFillScalar = Operator{
 
 // InplaceFillScalar sets each element to a scalar.
 //
-// It launches aclnnInplaceFillScalar (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnInplaceFillScalar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool complex64
 // complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/fill/docs
@@ -788,7 +786,7 @@ var opInplaceFillTensor = Operator{
 
 // InplaceFillTensor sets each element to that of a one-element tensor.
 //
-// It launches aclnnInplaceFillTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnInplaceFillTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128; Value float32 float16 bfloat16 float64 integers bool complex64 complex128.
 // Its checks follow CANN's source.
@@ -818,7 +816,7 @@ var opInplaceOne = Operator{
 
 // InplaceOne sets each element to one.
 //
-// It launches aclnnInplaceOne (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnInplaceOne (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/ones_like/docs
@@ -847,7 +845,7 @@ var opInplaceTril = Operator{
 
 // InplaceTril is Tril with the result in place of the first argument.
 //
-// It launches aclnnInplaceTril (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnInplaceTril (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool. Its checks follow
 // CANN's source.
 // Vendor's page: hicann/ops-math, conversion/tril/docs/aclnnTril&aclnnInplaceTril.md
@@ -877,7 +875,7 @@ var opInplaceTriu = Operator{
 
 // InplaceTriu is Triu with the result in place of the first argument.
 //
-// It launches aclnnInplaceTriu (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnInplaceTriu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 integers bool. Its checks follow
 // CANN's source.
 // Vendor's page: hicann/ops-math, conversion/triu/docs/aclnnTriu&aclnnInplaceTriu.md
@@ -906,7 +904,7 @@ var opInplaceZero = Operator{
 
 // InplaceZero sets each element to zero.
 //
-// It launches aclnnInplaceZero (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnInplaceZero (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // uint16 bool complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/zero_op/docs
@@ -937,7 +935,7 @@ var opLinspace = Operator{
 
 // Linspace writes Steps numbers from Start to End at equal distances.
 //
-// It launches aclnnLinspace (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnLinspace (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8. Its
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/lin_space/docs
@@ -972,7 +970,7 @@ var opLogSpace = Operator{
 
 // LogSpace writes Base to the power of Steps numbers from Start to End at equal distances.
 //
-// It launches aclnnLogSpace (libopapi, CANN 2026-08) of family layout on st.
+// It launches aclnnLogSpace (libopapi, CANN 2026-08) on st.
 // The emulator verified: Result float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/logspace/docs
 func LogSpace(st *acl.Stream, p LogSpaceParams) error {
@@ -1004,7 +1002,7 @@ var opNpuFormatCast = Operator{
 
 // NpuFormatCast copies a tensor into another storage format, such as FRACTAL_NZ.
 //
-// It launches aclnnNpuFormatCast (libopapi, CANN 2026-08) of family layout on st.
+// It launches aclnnNpuFormatCast (libopapi, CANN 2026-08) on st.
 // The emulator verified: SrcTensor, DstTensor float32 float16 bfloat16 int8 int32 uint8 uint32. Its
 // checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, conversion/npu_format_cast/docs
@@ -1035,7 +1033,7 @@ var opPermute = Operator{
 
 // Permute reorders the dimensions.
 //
-// It launches aclnnPermute (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnPermute (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex64
 // complex128 hifloat8 float8_e5m2 float8_e4m3fn. Its checks follow CANN's source, 3 of them in
 // part.
@@ -1069,7 +1067,7 @@ var opRange = Operator{
 
 // Range writes the numbers from Start to End, which is included when a step meets it.
 //
-// It launches aclnnRange (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnRange (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Out float32 float16 bfloat16 float64 int32 int64. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-math, math/range/docs
@@ -1102,7 +1100,7 @@ var opReflectionPad1d = Operator{
 
 // ReflectionPad1d pads the last dimension with its mirror image, without the border element.
 //
-// It launches aclnnReflectionPad1d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnReflectionPad1d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/mirror_pad/docs
@@ -1135,8 +1133,7 @@ var opReflectionPad1dBackward = Operator{
 
 // ReflectionPad1dBackward computes the gradient of ReflectionPad1d.
 //
-// It launches aclnnReflectionPad1dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on
-// st.
+// It launches aclnnReflectionPad1dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64 complex64
 // complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/pad_v4_grad/docs
@@ -1170,7 +1167,7 @@ var opReflectionPad2d = Operator{
 // ReflectionPad2d pads the last two dimensions with their mirror images, without the border
 // elements.
 //
-// It launches aclnnReflectionPad2d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnReflectionPad2d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/mirror_pad/docs
@@ -1203,8 +1200,7 @@ var opReflectionPad2dBackward = Operator{
 
 // ReflectionPad2dBackward computes the gradient of ReflectionPad2d.
 //
-// It launches aclnnReflectionPad2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on
-// st.
+// It launches aclnnReflectionPad2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64 complex64
 // complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/pad_v3_grad_replicate/docs
@@ -1238,7 +1234,7 @@ var opReflectionPad3d = Operator{
 // ReflectionPad3d pads the last three dimensions with their mirror images, without the border
 // elements.
 //
-// It launches aclnnReflectionPad3d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnReflectionPad3d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/mirror_pad/docs
@@ -1271,8 +1267,7 @@ var opReflectionPad3dBackward = Operator{
 
 // ReflectionPad3dBackward computes the gradient of ReflectionPad3d.
 //
-// It launches aclnnReflectionPad3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on
-// st.
+// It launches aclnnReflectionPad3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64 complex64
 // complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/reflection_pad3d_grad/docs
@@ -1305,7 +1300,7 @@ var opRepeat = Operator{
 
 // Repeat tiles a tensor so many times along each dimension.
 //
-// It launches aclnnRepeat (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnRepeat (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool complex64
 // complex128. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/tile/docs
@@ -1337,7 +1332,7 @@ var opReplicationPad1d = Operator{
 
 // ReplicationPad1d pads the last dimension with its border elements.
 //
-// It launches aclnnReplicationPad1d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnReplicationPad1d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // complex64 complex128. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/pad_v3/docs
@@ -1370,8 +1365,7 @@ var opReplicationPad1dBackward = Operator{
 
 // ReplicationPad1dBackward computes the gradient of ReplicationPad1d.
 //
-// It launches aclnnReplicationPad1dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout
-// on st.
+// It launches aclnnReplicationPad1dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64 complex64
 // complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/pad_v3_grad_replicate/docs
@@ -1404,7 +1398,7 @@ var opReplicationPad2d = Operator{
 
 // ReplicationPad2d pads the last two dimensions with their border elements.
 //
-// It launches aclnnReplicationPad2d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnReplicationPad2d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // complex64 complex128. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/pad_v3/docs
@@ -1437,8 +1431,7 @@ var opReplicationPad2dBackward = Operator{
 
 // ReplicationPad2dBackward computes the gradient of ReplicationPad2d.
 //
-// It launches aclnnReplicationPad2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout
-// on st.
+// It launches aclnnReplicationPad2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64 complex64
 // complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/pad_v3_grad_replicate/docs
@@ -1471,7 +1464,7 @@ var opReplicationPad3d = Operator{
 
 // ReplicationPad3d pads the last three dimensions with their border elements.
 //
-// It launches aclnnReplicationPad3d (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnReplicationPad3d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // complex64 complex128. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/pad_v3/docs
@@ -1504,8 +1497,7 @@ var opReplicationPad3dBackward = Operator{
 
 // ReplicationPad3dBackward computes the gradient of ReplicationPad3d.
 //
-// It launches aclnnReplicationPad3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family layout
-// on st.
+// It launches aclnnReplicationPad3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, GradInput float32 float16 bfloat16 float64 complex64
 // complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/pad_v3_grad_replication/docs
@@ -1539,7 +1531,7 @@ var opRoll = Operator{
 
 // Roll moves elements along dimensions; those that leave at one end come in at the other.
 //
-// It launches aclnnRoll (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnRoll (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 uint32 bool.
 // Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/roll/docs
@@ -1572,7 +1564,7 @@ var opSignBitsPack = Operator{
 
 // SignBitsPack packs the signs of floats into bits, eight to a byte.
 //
-// It launches aclnnSignBitsPack (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnSignBitsPack (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16; Out uint8. Its checks follow CANN's source, 1 of
 // them in part.
 // Vendor's page: hicann/ops-math, math/sign_bits_pack/docs
@@ -1605,7 +1597,7 @@ var opSignBitsUnpack = Operator{
 
 // SignBitsUnpack turns the bits of bytes into floats 1 and −1.
 //
-// It launches aclnnSignBitsUnpack (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnSignBitsUnpack (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self uint8; Out float32 float16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sign_bits_unpack/docs
 func SignBitsUnpack(st *acl.Stream, p SignBitsUnpackParams) error {
@@ -1640,7 +1632,7 @@ var opSlice = Operator{
 
 // Slice takes every Step-th slice from Start to End along Dim.
 //
-// It launches aclnnSlice (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnSlice (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int8 int32 int64 uint8 bool. Its checks
 // follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/slice/docs
@@ -1677,7 +1669,7 @@ var opSliceNz = Operator{
 
 // SliceNz takes the slices from Start to End along Dim and writes them in the format FRACTAL_NZ.
 //
-// It launches aclnnSliceNz (libcust_opapi, custom operator package) of family layout on st.
+// It launches aclnnSliceNz (libcust_opapi, custom operator package) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int8 int32 uint8 uint32.
 func SliceNz(st *acl.Stream, p SliceNzParams) error {
 	c := NewCall(st, &opSliceNz)
@@ -1712,7 +1704,7 @@ var opSliceV2 = Operator{
 
 // SliceV2 takes slices along several axes, each with start, end and step.
 //
-// It launches aclnnSliceV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnSliceV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int8 int32 int64 uint8 bool. Its checks
 // follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, conversion/strided_slice_v3/docs
@@ -1748,7 +1740,7 @@ var opSplitTensor = Operator{
 
 // SplitTensor cuts a tensor along Dim into pieces of one size, of which the last may be smaller.
 //
-// It launches aclnnSplitTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnSplitTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/split_v/docs
@@ -1782,7 +1774,7 @@ var opSplitWithSize = Operator{
 
 // SplitWithSize cuts a tensor along Dim into pieces of the sizes given.
 //
-// It launches aclnnSplitWithSize (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnSplitWithSize (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64 complex128. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/split_v/docs
@@ -1815,7 +1807,7 @@ var opStack = Operator{
 
 // Stack joins tensors of one shape along a new dimension.
 //
-// It launches aclnnStack (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnStack (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Tensors, Out float32 float16 bfloat16 float64 integers bool complex64
 // complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/pack/docs
@@ -1855,7 +1847,7 @@ var opStridedSlice = Operator{
 // StridedSlice takes slices with begin, end and stride for each dimension; bits of masks mean open
 // ends, new dimensions or dropped ones.
 //
-// It launches aclnnStridedSlice (libopapi, CANN 2026-08) of family layout on st.
+// It launches aclnnStridedSlice (libopapi, CANN 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 integers bool complex32 complex64
 // hifloat8 float8_e5m2 float8_e4m3fn. Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, conversion/strided_slice/docs
@@ -1897,7 +1889,7 @@ var opStridedSliceAssignV2 = Operator{
 
 // StridedSliceAssignV2 replaces the elements of strided slices by InputValue.
 //
-// It launches aclnnStridedSliceAssignV2 (libopapi, CANN 8.1.RC1) of family layout on st.
+// It launches aclnnStridedSliceAssignV2 (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: VarRef, InputValue float32 float16 bfloat16 float64 integers bool
 // complex32 complex64 complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0. Its checks follow
 // the document.
@@ -1931,7 +1923,7 @@ var opTransMatmulWeight = Operator{
 
 // TransMatmulWeight rewrites a weight in place in the layout that the device multiplies fastest.
 //
-// It launches aclnnTransMatmulWeight (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnTransMatmulWeight (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: MmWeightRef float16 bfloat16 int8. Its checks follow CANN's source, 2 of
 // them in part.
 // Vendor's page: hicann/ops-math, conversion/trans_data/docs
@@ -1961,7 +1953,7 @@ var opTril = Operator{
 
 // Tril sets the elements above a diagonal of matrices to zero.
 //
-// It launches aclnnTril (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnTril (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/tril/docs/aclnnTril&aclnnInplaceTril.md
@@ -1993,7 +1985,7 @@ var opTriu = Operator{
 
 // Triu sets the elements below a diagonal of matrices to zero.
 //
-// It launches aclnnTriu (libopapi, CANN 8.1.RC1 and 2026-08) of family layout on st.
+// It launches aclnnTriu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 integers bool. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/triu/docs/aclnnTriu&aclnnInplaceTriu.md
@@ -2028,7 +2020,7 @@ var opUnfoldGrad = Operator{
 
 // UnfoldGrad adds the slices that Unfold made of a dimension up again: its gradient.
 //
-// It launches aclnnUnfoldGrad (libopapi, CANN 2026-08) of family layout on st.
+// It launches aclnnUnfoldGrad (libopapi, CANN 2026-08) on st.
 // The emulator verified: GradOut, GradIn float32 float16 bfloat16. Its checks follow CANN's source,
 // 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/unfold_grad/docs
@@ -2070,7 +2062,7 @@ var opViewCopy = Operator{
 // ViewCopy copies a view of one tensor to a view of another, each given by sizes, strides and an
 // offset.
 //
-// It launches aclnnViewCopy (libopapi, CANN 2026-08) of family layout on st.
+// It launches aclnnViewCopy (libopapi, CANN 2026-08) on st.
 // The emulator verified: Dst, Src, DstOut float32 float16 bfloat16 int8 int16 int32 int64 uint8
 // uint16 uint32 bool; DstSize, DstStride, DstStorageOffset, SrcSize, SrcStride, SrcStorageOffset
 // int32 int64. Its checks follow the document.

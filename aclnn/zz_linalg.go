@@ -22,7 +22,7 @@ var opCdist = Operator{
 
 // Cdist computes the distances, in the norm of order P, between each row of X1 and each row of X2.
 //
-// It launches aclnnCdist (libopapi, CANN 2026-08) of family linalg on st.
+// It launches aclnnCdist (libopapi, CANN 2026-08) on st.
 // The emulator verified: X1, Out float32 float16 bfloat16. Its checks follow CANN's source, 1 of
 // them in part.
 // Vendor's page: hicann/ops-math, math/cdist/docs
@@ -59,7 +59,7 @@ var opCdistBackward = Operator{
 
 // CdistBackward computes the gradient of Cdist for X1.
 //
-// It launches aclnnCdistBackward (libopapi, CANN 2026-08) of family linalg on st.
+// It launches aclnnCdistBackward (libopapi, CANN 2026-08) on st.
 // The emulator verified: Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/cdist_grad/docs
 func CdistBackward(st *acl.Stream, p CdistBackwardParams) error {
@@ -99,8 +99,7 @@ var opChamferDistanceBackward = Operator{
 // ChamferDistanceBackward computes the gradients of the squared distances between points and their
 // nearest points of another set.
 //
-// It launches aclnnChamferDistanceBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on
-// st.
+// It launches aclnnChamferDistanceBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Xyz1, Xyz2, GradDist1, GradDist2, GradXyz1, GradXyz2 float32 float16;
 // Idx1, Idx2 int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, loss/chamfer_distance_grad/docs
@@ -136,7 +135,7 @@ var opInverse = Operator{
 
 // Inverse computes the inverse of square matrices.
 //
-// It launches aclnnInverse (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
+// It launches aclnnInverse (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/matrix_inverse/docs
 func Inverse(st *acl.Stream, p InverseParams) error {
@@ -166,7 +165,7 @@ var opLinalgCholesky = Operator{
 
 // LinalgCholesky computes the Cholesky factor of symmetric positive definite matrices.
 //
-// It launches aclnnLinalgCholesky (libopapi, CANN 2026-08) of family linalg on st.
+// It launches aclnnLinalgCholesky (libopapi, CANN 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/cholesky/docs
 func LinalgCholesky(st *acl.Stream, p LinalgCholeskyParams) error {
@@ -198,7 +197,7 @@ var opLinalgCross = Operator{
 
 // LinalgCross computes the cross products of vectors of three elements along Dim.
 //
-// It launches aclnnLinalgCross (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
+// It launches aclnnLinalgCross (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Other, Out float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 complex64 complex128. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/cross/docs
@@ -232,7 +231,7 @@ var opLinalgQr = Operator{
 
 // LinalgQr computes the QR decomposition of matrices.
 //
-// It launches aclnnLinalgQr (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
+// It launches aclnnLinalgQr (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Q, R float32 float16 float64 complex64 complex128. Its checks follow
 // CANN's source.
 // Vendor's page: hicann/ops-math, math/qr/docs
@@ -264,7 +263,7 @@ var opLogdet = Operator{
 
 // Logdet computes the natural logarithm of the determinant of square matrices.
 //
-// It launches aclnnLogdet (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
+// It launches aclnnLogdet (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float64 complex64 complex128. Its checks follow CANN's
 // source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/logdet/docs
@@ -295,7 +294,7 @@ var opPdist = Operator{
 
 // Pdist computes the distances, in the norm of order P, between each two rows.
 //
-// It launches aclnnPdist (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
+// It launches aclnnPdist (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/pdist/docs
 func Pdist(st *acl.Stream, p PdistParams) error {
@@ -326,7 +325,7 @@ var opPdistForward = Operator{
 
 // PdistForward computes the distances, in the norm of order PScalar, between each two rows.
 //
-// It launches aclnnPdistForward (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
+// It launches aclnnPdistForward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/pdist/docs
 func PdistForward(st *acl.Stream, p PdistForwardParams) error {
@@ -358,7 +357,7 @@ var opQr = Operator{
 
 // Qr computes the QR decomposition of matrices, reduced when Some is true.
 //
-// It launches aclnnQr (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
+// It launches aclnnQr (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Q, R float32 float16 float64 complex64 complex128. Its checks follow
 // CANN's source.
 // Vendor's page: hicann/ops-math, math/qr/docs
@@ -394,7 +393,7 @@ var opRfft1D = Operator{
 // Rfft1D computes the discrete Fourier transform of real numbers along Dim, for the frequencies
 // that are not negative.
 //
-// It launches aclRfft1D (libopapi, CANN 8.1.RC1) of family linalg on st.
+// It launches aclRfft1D (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: Self, Out float32. Its checks follow the document.
 // Vendor's page: hicann/ops-math, math/rfft1_d/docs
 func Rfft1D(st *acl.Stream, p Rfft1DParams) error {
@@ -428,7 +427,7 @@ var opSlogdet = Operator{
 // Slogdet computes the sign of the determinant of square matrices, and the logarithm of its
 // absolute value.
 //
-// It launches aclnnSlogdet (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
+// It launches aclnnSlogdet (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, SignOut, LogOut float32 float64 complex64 complex128. Its checks
 // follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/slogdet/docs
@@ -466,7 +465,7 @@ var opStft = Operator{
 
 // Stft computes the Fourier transforms of a signal within a sliding window.
 //
-// It launches aclStft (libopapi, CANN 8.1.RC1) of family linalg on st.
+// It launches aclStft (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: Self, WindowOptional, Out float32 float64 complex64 complex128. Its checks
 // follow the document.
 // Vendor's page: hicann/ops-math, math/stft/docs
@@ -507,7 +506,7 @@ var opSvd = Operator{
 
 // Svd computes the singular value decomposition of matrices.
 //
-// It launches aclnnSvd (libopapi, CANN 2026-08) of family linalg on st.
+// It launches aclnnSvd (libopapi, CANN 2026-08) on st.
 // The emulator verified: Input, Sigma, U, V float32 float64 complex64 complex128. Its checks follow
 // CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/svd/docs
@@ -541,7 +540,7 @@ var opTrace = Operator{
 
 // Trace sums up the diagonal of a matrix.
 //
-// It launches aclnnTrace (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
+// It launches aclnnTrace (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128; Out float32 float16 bfloat16 float64 int64 complex64 complex128. Its checks
 // follow CANN's source.
@@ -577,7 +576,7 @@ var opTriangularSolve = Operator{
 
 // TriangularSolve solves A · x = Self for a triangular A.
 //
-// It launches aclnnTriangularSolve (libopapi, CANN 8.1.RC1 and 2026-08) of family linalg on st.
+// It launches aclnnTriangularSolve (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, A, XOut, MOut float32 float64 complex64 complex128. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/triangular_solve/docs

@@ -22,7 +22,7 @@ var opBinaryCrossEntropy = Operator{
 
 // BinaryCrossEntropy computes the cross-entropy of probabilities and targets for two classes.
 //
-// It launches aclnnBinaryCrossEntropy (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
+// It launches aclnnBinaryCrossEntropy (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Target, Weight, Out float32 float16 bfloat16. Its checks follow
 // CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, loss/binary_cross_entropy/docs
@@ -59,8 +59,7 @@ var opBinaryCrossEntropyBackward = Operator{
 
 // BinaryCrossEntropyBackward computes the gradient of BinaryCrossEntropy.
 //
-// It launches aclnnBinaryCrossEntropyBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family loss
-// on st.
+// It launches aclnnBinaryCrossEntropyBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, Self, Target, WeightOptional, Out float32 float16 bfloat16.
 // Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, loss/binary_cross_entropy_grad/docs
@@ -98,8 +97,7 @@ var opBinaryCrossEntropyWithLogits = Operator{
 
 // BinaryCrossEntropyWithLogits computes the cross-entropy of logits and targets for two classes.
 //
-// It launches aclnnBinaryCrossEntropyWithLogits (libopapi, CANN 8.1.RC1 and 2026-08) of family loss
-// on st.
+// It launches aclnnBinaryCrossEntropyWithLogits (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Target, WeightOptional, PosWeightOptional, Out float32 float16
 // bfloat16. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, loss/sigmoid_cross_entropy_with_logits_v2/docs
@@ -140,8 +138,7 @@ var opBinaryCrossEntropyWithLogitsBackward = Operator{
 
 // BinaryCrossEntropyWithLogitsBackward computes the gradient of BinaryCrossEntropyWithLogits.
 //
-// It launches aclnnBinaryCrossEntropyWithLogitsBackward (libopapi, CANN 8.1.RC1 and 2026-08) of
-// family loss on st.
+// It launches aclnnBinaryCrossEntropyWithLogitsBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, Self, Target, WeightOptional, PosWeightOptional, Out float32
 // float16 bfloat16. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, loss/sigmoid_cross_entropy_with_logits_grad_v2/docs
@@ -185,7 +182,7 @@ var opBinaryCrossEntropyWithLogitsTargetBackward = Operator{
 // for its target.
 //
 // It launches aclnnBinaryCrossEntropyWithLogitsTargetBackward (libopapi, CANN 8.1.RC1 and 2026-08)
-// of family loss on st.
+// on st.
 // The emulator verified: GradOutput, Self, WeightOptional, PosWeightOptional, GradTarget float32
 // float16 bfloat16. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, activation/log_sigmoid/docs
@@ -233,7 +230,7 @@ var opCrossEntropyLoss = Operator{
 // CrossEntropyLoss computes the cross-entropy of logits and class labels, and the logarithms of the
 // probabilities.
 //
-// It launches aclnnCrossEntropyLoss (libopapi, CANN 8.1.RC1) of family loss on st.
+// It launches aclnnCrossEntropyLoss (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: Input, LogProbOut float32 float16 bfloat16; Target int32 int64;
 // WeightOptional float32; LossOut float32 float16 bfloat16 float64 integers bool. Its checks follow
 // the document.
@@ -283,7 +280,7 @@ var opCrossEntropyLossGrad = Operator{
 
 // CrossEntropyLossGrad computes the gradient of CrossEntropyLoss.
 //
-// It launches aclnnCrossEntropyLossGrad (libopapi, CANN 8.1.RC1) of family loss on st.
+// It launches aclnnCrossEntropyLossGrad (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: GradLoss float32 float16 bfloat16 float64 integers bool; LogProb, Out
 // float32 float16 bfloat16; Target int32 int64; WeightOptional float32. Its checks follow the
 // document.
@@ -330,7 +327,7 @@ var opCtcLoss = Operator{
 // CtcLoss computes the loss of connectionist temporal classification: the negative log likelihood
 // of all alignments.
 //
-// It launches aclnnCtcLoss (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
+// It launches aclnnCtcLoss (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: LogProbs, NegLogLikelihoodOut, LogAlphaOut float32 float16 bfloat16
 // float64; Targets float32 float16 int32 int64 bool. Its checks follow CANN's source, 5 of them in
 // part.
@@ -375,7 +372,7 @@ var opCtcLossBackward = Operator{
 
 // CtcLossBackward computes the gradient of CtcLoss.
 //
-// It launches aclnnCtcLossBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
+// It launches aclnnCtcLossBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOut, LogProbs, NegLogLikelihood, LogAlpha, Out float32 float16
 // bfloat16 float64; Targets float32 float16 int32 int64 bool. Its checks follow CANN's source, 5 of
 // them in part.
@@ -422,7 +419,7 @@ var opFusedCrossEntropyLossWithMaxSum = Operator{
 // FusedCrossEntropyLossWithMaxSum computes the cross-entropy from maxima and sums that the shards
 // of a vocabulary gave.
 //
-// It launches aclnnFusedCrossEntropyLossWithMaxSum (libopapi, CANN 2026-08) of family loss on st.
+// It launches aclnnFusedCrossEntropyLossWithMaxSum (libopapi, CANN 2026-08) on st.
 // The emulator verified: LogitsMax, SumExpLogits, PredictedLogits, LossOut, SoftMaxOutOptional
 // float32; VocabParallelLogitsOptional float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, loss/fused_cross_entropy_loss_with_max_sum/docs
@@ -471,7 +468,7 @@ var opFusedLinearCrossEntropyLossGrad = Operator{
 // FusedLinearCrossEntropyLossGrad computes the gradients of a shard's input and weight for the
 // cross-entropy of a sharded vocabulary.
 //
-// It launches aclnnFusedLinearCrossEntropyLossGrad (libopapi, CANN 2026-08) of family loss on st.
+// It launches aclnnFusedLinearCrossEntropyLossGrad (libopapi, CANN 2026-08) on st.
 // The emulator verified: Grad, LogitsMaxOptional, SumExpLogitsOptional, SoftmaxOptional float32;
 // Input, Weight, InputGradOut, WeightGradOut float16 bfloat16; TargetMask uint8; MaskedTarget int32
 // int64. Its checks follow CANN's source, 3 of them in part.
@@ -523,7 +520,7 @@ var opFusedLinearOnlineMaxSum = Operator{
 // FusedLinearOnlineMaxSum computes the logits of a shard of the vocabulary, their maxima and sums
 // of exponentials, and the logit of the target.
 //
-// It launches aclnnFusedLinearOnlineMaxSum (libopapi, CANN 2026-08) of family loss on st.
+// It launches aclnnFusedLinearOnlineMaxSum (libopapi, CANN 2026-08) on st.
 // The emulator verified: Input, Weight, VocabParallelLogitsOutOptional float16 bfloat16; Target,
 // MaskedTargetOut int32 int64; LogitsMaxLocalOut, SumExpLogitsLocalOut, PredictedLogitsLocalOut
 // float32; TargetMaskOut uint8. Its checks follow CANN's source.
@@ -566,7 +563,7 @@ var opKlDiv = Operator{
 
 // KlDiv computes the Kullback–Leibler divergence of a target from log-probabilities.
 //
-// It launches aclnnKlDiv (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
+// It launches aclnnKlDiv (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Target, Out float32 float16 bfloat16. Its checks follow CANN's
 // source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/kl_div_v2/docs
@@ -603,7 +600,7 @@ var opKlDivBackward = Operator{
 
 // KlDivBackward computes the gradient of KlDiv.
 //
-// It launches aclnnKlDivBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
+// It launches aclnnKlDivBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, Target, Out float32 float16 bfloat16. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-nn, loss/kl_div_loss_grad/docs
@@ -641,7 +638,7 @@ var opKlDivTargetBackward = Operator{
 
 // KlDivTargetBackward computes the gradient of KlDiv for its target.
 //
-// It launches aclnnKlDivTargetBackward (libopapi, CANN 2026-08) of family loss on st.
+// It launches aclnnKlDivTargetBackward (libopapi, CANN 2026-08) on st.
 // The emulator verified: GradOutput, Self, Target, GradTarget float32 float16 bfloat16. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-nn, loss/kl_div_target_loss_grad/docs
@@ -677,7 +674,7 @@ var opL1Loss = Operator{
 
 // L1Loss computes the absolute difference of input and target.
 //
-// It launches aclnnL1Loss (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
+// It launches aclnnL1Loss (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Target, Out float32 float16 bfloat16 int64. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-nn, loss/lp_loss/docs
@@ -712,7 +709,7 @@ var opL1LossBackward = Operator{
 
 // L1LossBackward computes the gradient of L1Loss.
 //
-// It launches aclnnL1LossBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
+// It launches aclnnL1LossBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, Self, Target, GradInput float32 float16 bfloat16. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-nn, loss/l1_loss_grad/docs
@@ -747,7 +744,7 @@ var opMseLoss = Operator{
 
 // MseLoss computes the squared difference of input and target.
 //
-// It launches aclnnMseLoss (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
+// It launches aclnnMseLoss (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Target, Out float32 float16 bfloat16. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-nn, loss/mse_loss/docs
@@ -782,7 +779,7 @@ var opMseLossBackward = Operator{
 
 // MseLossBackward computes the gradient of MseLoss.
 //
-// It launches aclnnMseLossBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
+// It launches aclnnMseLossBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, Self, Target, Out float32 float16 bfloat16. Its checks follow
 // CANN's source.
 // Vendor's page: hicann/ops-nn, loss/mse_loss_grad_v2/docs
@@ -817,7 +814,7 @@ var opMseLossOut = Operator{
 
 // MseLossOut computes the squared difference of input and target.
 //
-// It launches aclnnMseLossOut (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
+// It launches aclnnMseLossOut (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Target, Out float32 float16 bfloat16. Its checks follow CANN's
 // source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, loss/mse_loss/docs
@@ -853,7 +850,7 @@ var opMultilabelMarginLoss = Operator{
 // MultilabelMarginLoss computes the hinge loss between the labels of each sample, which end with
 // −1, and the other classes.
 //
-// It launches aclnnMultilabelMarginLoss (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
+// It launches aclnnMultilabelMarginLoss (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out, IsTarget float32 float16 bfloat16; Target int32 int64. Its
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, loss/multilabel_margin_loss/docs
@@ -891,7 +888,7 @@ var opNLLLoss = Operator{
 
 // NLLLoss computes the negative log likelihood: minus the weighted log-probability of each target.
 //
-// It launches aclnnNLLLoss (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
+// It launches aclnnNLLLoss (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Weight, Out, TotalWeightOut float32 float16 bfloat16; Target int32
 // int64 uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, loss/nll_loss/docs
@@ -931,7 +928,7 @@ var opNLLLoss2d = Operator{
 
 // NLLLoss2d computes the negative log likelihood of each pixel's target.
 //
-// It launches aclnnNLLLoss2d (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
+// It launches aclnnNLLLoss2d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Weight, Out, TotalWeightOut float32 float16 bfloat16; Target int32
 // int64 uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, loss/nll_loss/docs
@@ -972,7 +969,7 @@ var opNLLLoss2dBackward = Operator{
 
 // NLLLoss2dBackward computes the gradient of NLLLoss2d.
 //
-// It launches aclnnNLLLoss2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
+// It launches aclnnNLLLoss2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, Weight, Out float32 float16 bfloat16; Target int32 int64
 // uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, loss/nll_loss_grad/docs
@@ -1014,7 +1011,7 @@ var opNLLLossBackward = Operator{
 
 // NLLLossBackward computes the gradient of NLLLoss.
 //
-// It launches aclnnNLLLossBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
+// It launches aclnnNLLLossBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, Weight, Out float32 float16 bfloat16; Target int32 int64
 // uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, loss/nll_loss_grad/docs
@@ -1054,7 +1051,7 @@ var opSmoothL1Loss = Operator{
 // SmoothL1Loss computes half the squared difference over Beta where the difference is below Beta,
 // the absolute one less Beta / 2 elsewhere.
 //
-// It launches aclnnSmoothL1Loss (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
+// It launches aclnnSmoothL1Loss (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Target, Result float32 float16 bfloat16. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-nn, loss/smooth_l1_loss_v2/docs
@@ -1091,7 +1088,7 @@ var opSmoothL1LossBackward = Operator{
 
 // SmoothL1LossBackward computes the gradient of SmoothL1Loss.
 //
-// It launches aclnnSmoothL1LossBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
+// It launches aclnnSmoothL1LossBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOut, Self, Target, GradInput float32 float16 bfloat16. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-nn, loss/smooth_l1_loss_grad_v2/docs
@@ -1127,7 +1124,7 @@ var opSoftMarginLoss = Operator{
 
 // SoftMarginLoss computes ln(1 + e^(−Target · Self)), the targets being 1 and −1.
 //
-// It launches aclnnSoftMarginLoss (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on st.
+// It launches aclnnSoftMarginLoss (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Target, Out float32 float16 bfloat16. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-nn, loss/soft_margin_loss/docs
@@ -1162,8 +1159,7 @@ var opSoftMarginLossBackward = Operator{
 
 // SoftMarginLossBackward computes the gradient of SoftMarginLoss.
 //
-// It launches aclnnSoftMarginLossBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family loss on
-// st.
+// It launches aclnnSoftMarginLossBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, Self, Target, Out float32 float16 bfloat16. Its checks follow
 // CANN's source.
 // Vendor's page: hicann/ops-nn, loss/soft_margin_loss_grad/docs
@@ -1199,7 +1195,7 @@ var opSoftmaxCrossEntropyWithLogits = Operator{
 // SoftmaxCrossEntropyWithLogits computes the cross-entropy of logits and probabilities of classes,
 // and its gradient.
 //
-// It launches aclnnSoftmaxCrossEntropyWithLogits (libopapi, CANN 2026-08) of family loss on st.
+// It launches aclnnSoftmaxCrossEntropyWithLogits (libopapi, CANN 2026-08) on st.
 // The emulator verified: Features, Labels, Loss, Backprop float32 float16 bfloat16. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/softmax_cross_entropy_with_logits/docs

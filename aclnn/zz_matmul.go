@@ -28,7 +28,7 @@ var opAddLora = Operator{
 // AddLora adds low-rank adapters to Y: each row of X times the adapter's weights that Indices
 // names.
 //
-// It launches aclnnAddLora (libopapi, CANN 8.1.RC1) of family matmul on st.
+// It launches aclnnAddLora (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: Y, X, WeightB, WeightAOptional, Out float16; Indices int32. Its checks
 // follow the document.
 // Vendor's page: hicann/ops-math, math/add_lora/docs
@@ -70,7 +70,7 @@ var opAddMatMatElements = Operator{
 
 // AddMatMatElements computes Beta · C + Alpha · A · B, element by element.
 //
-// It launches aclnnAddMatMatElements (libopapi, CANN 2026-08) of family matmul on st.
+// It launches aclnnAddMatMatElements (libopapi, CANN 2026-08) on st.
 // The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-math, experimental/math/add_mat_mat_elements/README.md
 func AddMatMatElements(st *acl.Stream, p AddMatMatElementsParams) error {
@@ -107,7 +107,7 @@ var opAddMatMatElementsPlus = Operator{
 
 // AddMatMatElementsPlus computes Beta · C + Alpha · A · B, element by element.
 //
-// It launches aclnnAddMatMatElementsPlus (libopapi, CANN 2026-08) of family matmul on st.
+// It launches aclnnAddMatMatElementsPlus (libopapi, CANN 2026-08) on st.
 // The emulator does not implement it: experimental, in no release of CANN.
 func AddMatMatElementsPlus(st *acl.Stream, p AddMatMatElementsPlusParams) error {
 	c := NewCall(st, &opAddMatMatElementsPlus)
@@ -145,7 +145,7 @@ var opAddbmm = Operator{
 // Addbmm computes Beta · Self + Alpha · the sum of the products of Batch1 and Batch2 over the
 // batch.
 //
-// It launches aclnnAddbmm (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// It launches aclnnAddbmm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Batch1, Batch2, Out float32 float16 bfloat16. Its checks follow
 // CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnAddbmm&aclnnInplaceAddbmm.md
@@ -185,7 +185,7 @@ var opAddmm = Operator{
 
 // Addmm computes Beta · Self + Alpha · Mat1 · Mat2.
 //
-// It launches aclnnAddmm (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// It launches aclnnAddmm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Mat1, Mat2, Out float32 float16 bfloat16. Its checks follow CANN's
 // source, 17 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs/aclnnAddmm&aclnnInplaceAddmm.md
@@ -225,7 +225,7 @@ var opAddmmWeightNz = Operator{
 
 // AddmmWeightNz computes Beta · Self + Alpha · Mat1 · Mat2, Mat2 being stored as FRACTAL_NZ.
 //
-// It launches aclnnAddmmWeightNz (libopapi, CANN 2026-08) of family matmul on st.
+// It launches aclnnAddmmWeightNz (libopapi, CANN 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16; Mat1, Mat2 float16 bfloat16. Its
 // checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs
@@ -265,7 +265,7 @@ var opAddmv = Operator{
 
 // Addmv computes Beta · Self + Alpha · Mat · Vec.
 //
-// It launches aclnnAddmv (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// It launches aclnnAddmv (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Mat, Vec float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 bool; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8. Its checks follow
 // CANN's source, 6 of them in part.
@@ -305,7 +305,7 @@ var opAddr = Operator{
 
 // Addr computes BetaOptional · Self + AlphaOptional · the outer product of two vectors.
 //
-// It launches aclnnAddr (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// It launches aclnnAddr (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Vec1, Vec2, Out float32 float16 bfloat16 float64 int8 int16 int32
 // int64 uint8 bool. Its checks follow CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-math, math/addr/docs/aclnnAddr&aclnnInplaceAddr.md
@@ -343,7 +343,7 @@ var opAddrV2 = Operator{
 
 // AddrV2 computes BetaOptional · Self + AlphaOptional · the outer product of two vectors.
 //
-// It launches aclnnAddrV2 (libopapi, CANN 2026-08) of family matmul on st.
+// It launches aclnnAddrV2 (libopapi, CANN 2026-08) on st.
 // The emulator verified: Self, Vec1, Vec2 float32 float16 bfloat16 float64 integers bool complex64
 // complex128; Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool complex64
 // complex128. Its checks follow the document.
@@ -383,7 +383,7 @@ var opBaddbmm = Operator{
 
 // Baddbmm computes Beta · Self + Alpha · Batch1 · Batch2 for each batch.
 //
-// It launches aclnnBaddbmm (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// It launches aclnnBaddbmm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Batch1, Batch2, Out float32 float16 bfloat16. Its checks follow
 // CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnBaddbmm&aclnnInplaceBaddbmm.md
@@ -420,7 +420,7 @@ var opBatchMatMul = Operator{
 
 // BatchMatMul multiplies the matrices of two batches.
 //
-// It launches aclnnBatchMatMul (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// It launches aclnnBatchMatMul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Mat2, Out float32 float16 bfloat16. Its checks follow CANN's source,
 // 2 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs
@@ -454,7 +454,7 @@ var opBatchMatMulWeightNz = Operator{
 
 // BatchMatMulWeightNz multiplies the matrices of two batches, the second stored as FRACTAL_NZ.
 //
-// It launches aclnnBatchMatMulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
+// It launches aclnnBatchMatMulWeightNz (libopapi, CANN 2026-08) on st.
 // The emulator verified: Self, Mat2 float16 bfloat16; Out float32 float16 bfloat16. Its checks
 // follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs
@@ -491,7 +491,7 @@ var opBatchMatmulQuant = Operator{
 
 // BatchMatmulQuant multiplies float16 matrices and quantises the product to int8.
 //
-// It launches aclnnBatchMatmulQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// It launches aclnnBatchMatmulQuant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X1, X2, Bias float16; QuantParam uint64; Out int8. Its checks follow
 // CANN's source.
 // Vendor's page: hicann/ops-nn, matmul/batch_matmul_quant/docs
@@ -527,7 +527,7 @@ var opDot = Operator{
 
 // Dot computes the scalar product of two vectors.
 //
-// It launches aclnnDot (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// It launches aclnnDot (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Tensor, Out float32 float16 bfloat16 int8 int32 uint8. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/dot/docs
@@ -569,7 +569,7 @@ var opDualLevelQuantMatmulWeightNz = Operator{
 // DualLevelQuantMatmulWeightNz multiplies 4-bit floats with scales of two levels, the weight stored
 // as FRACTAL_NZ.
 //
-// It launches aclnnDualLevelQuantMatmulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
+// It launches aclnnDualLevelQuantMatmulWeightNz (libopapi, CANN 2026-08) on st.
 // The emulator does not implement it: only the Ascend950 has it, and not written yet.
 // Vendor's page: hicann/ops-nn, matmul/dual_level_quant_batch_matmul/docs
 func DualLevelQuantMatmulWeightNz(st *acl.Stream, p DualLevelQuantMatmulWeightNzParams) error {
@@ -611,7 +611,7 @@ var opEinsum = Operator{
 
 // Einsum computes the sum of products that an equation in Einstein's notation names.
 //
-// It launches aclnnEinsum (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// It launches aclnnEinsum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Tensors, Output float32 float16 int16 int32 int64 uint16 uint32 uint64.
 // Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs
@@ -658,7 +658,7 @@ var opFFN = Operator{
 // FFN computes a feed-forward network of two products with an activation between, for tokens
 // grouped by expert or not.
 //
-// It launches aclnnFFN (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// It launches aclnnFFN (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X float16 bfloat16 int8; Weight1, Weight2 float16 bfloat16 int8 int4;
 // Bias1, Bias2 float32 float16 int32; Scale, Offset float32; DeqScale1, DeqScale2 float32 bfloat16
 // int64 uint64; AntiquantScale1, AntiquantScale2, AntiquantOffset1, AntiquantOffset2, Y float16
@@ -721,7 +721,7 @@ var opFFNV2 = Operator{
 
 // FFNV2 is FFN that can take the groups as indices as well as counts.
 //
-// It launches aclnnFFNV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// It launches aclnnFFNV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X float16 bfloat16 int8; Weight1, Weight2 float16 bfloat16 int8 int4;
 // Bias1, Bias2 float32 float16 int32; Scale, Offset float32; DeqScale1, DeqScale2 float32 bfloat16
 // int64 uint64; AntiquantScale1, AntiquantScale2, AntiquantOffset1, AntiquantOffset2, Y float16
@@ -785,7 +785,7 @@ var opFFNV3 = Operator{
 
 // FFNV3 is FFN that takes the groups in a tensor, as indices or counts.
 //
-// It launches aclnnFFNV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// It launches aclnnFFNV3 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X float16 bfloat16 int8; Weight1, Weight2 float16 bfloat16 int8 int4;
 // ExpertTokensOptional int64; Bias1Optional, Bias2Optional float32 float16 int32; ScaleOptional,
 // OffsetOptional float32; DeqScale1Optional, DeqScale2Optional float32 bfloat16 int64 uint64;
@@ -839,7 +839,7 @@ var opFusedMatmul = Operator{
 
 // FusedMatmul multiplies matrices and applies what FusedOpType names to the product.
 //
-// It launches aclnnFusedMatmul (libopapi, CANN 2026-08) of family matmul on st.
+// It launches aclnnFusedMatmul (libopapi, CANN 2026-08) on st.
 // The emulator verified: X1, X2, Bias, X3, Y float32 float16 bfloat16. Its checks follow CANN's
 // source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/fused_mat_mul/docs
@@ -877,7 +877,7 @@ var opFusedMatmulGelu = Operator{
 
 // FusedMatmulGelu computes Gelu of X · Weightᵀ + Bias.
 //
-// It launches aclnnFusedMatmulGelu (libopapi, CANN 2026-08) of family matmul on st.
+// It launches aclnnFusedMatmulGelu (libopapi, CANN 2026-08) on st.
 // The emulator verified: X, Weight, Bias, Y float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, experimental/matmul/fused_matmul_gelu/docs
 func FusedMatmulGelu(st *acl.Stream, p FusedMatmulGeluParams) error {
@@ -920,7 +920,7 @@ var opFusedQuantMatmul = Operator{
 
 // FusedQuantMatmul multiplies quantised matrices, dequantises, and applies Gelu.
 //
-// It launches aclnnFusedQuantMatmul (libopapi, CANN 2026-08) of family matmul on st.
+// It launches aclnnFusedQuantMatmul (libopapi, CANN 2026-08) on st.
 // The emulator verified: X1, X2 int8 int32 int4; X1Scale float32; X2Scale float32 bfloat16;
 // BiasOptional float32 float16 bfloat16 int32; Out float16 bfloat16. Its checks follow CANN's
 // source, 12 of them in part.
@@ -973,7 +973,7 @@ var opFusedQuantMatmulWeightNz = Operator{
 
 // FusedQuantMatmulWeightNz is FusedQuantMatmul with the weight stored as FRACTAL_NZ.
 //
-// It launches aclnnFusedQuantMatmulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
+// It launches aclnnFusedQuantMatmulWeightNz (libopapi, CANN 2026-08) on st.
 // The emulator verified: X1, X2 int8 int32 int4; X1Scale float32; X2Scale float32 bfloat16;
 // BiasOptional float32 float16 bfloat16 int32; Out float16 bfloat16. Its checks follow CANN's
 // source, 13 of them in part.
@@ -1022,7 +1022,7 @@ var opGemm = Operator{
 
 // Gemm computes Alpha · A · B + Beta · C, with A or B transposed when asked for.
 //
-// It launches aclnnGemm (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// It launches aclnnGemm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: A, B, C, Out float32 float16 bfloat16. Its checks follow CANN's source, 18
 // of them in part.
 // Vendor's page: hicann/ops-nn, matmul/gemm/docs
@@ -1060,7 +1060,7 @@ var opGer = Operator{
 
 // Ger computes the outer product of two vectors.
 //
-// It launches aclnnGer (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// It launches aclnnGer (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Vec2, Out float32 float16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/ger/docs
@@ -1093,7 +1093,7 @@ var opGroupedBiasAddGrad = Operator{
 // GroupedBiasAddGrad sums the rows of GradY by group: the gradient of a bias that each group of
 // rows shares.
 //
-// It launches aclnnGroupedBiasAddGrad (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// It launches aclnnGroupedBiasAddGrad (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradY, Out float32 float16 bfloat16; GroupIdxOptional int32 int64. Its
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/grouped_bias_add_grad/docs
@@ -1127,8 +1127,7 @@ var opGroupedBiasAddGradV2 = Operator{
 // GroupedBiasAddGradV2 sums the rows of GradY by group: the gradient of a bias that each group of
 // rows shares, with group ends or sizes as GroupIdxType says.
 //
-// It launches aclnnGroupedBiasAddGradV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on
-// st.
+// It launches aclnnGroupedBiasAddGradV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradY, Out float32 float16 bfloat16; GroupIdxOptional int32 int64. Its
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/grouped_bias_add_grad/docs
@@ -1168,7 +1167,7 @@ var opGroupedMatmul = Operator{
 
 // GroupedMatmul multiplies the matrices of each group by its weight.
 //
-// It launches aclnnGroupedMatmul (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// It launches aclnnGroupedMatmul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X, Weight, Y float16 bfloat16 int8; BiasOptional float32 float16 bfloat16
 // int32; ScaleOptional float32 bfloat16 int64 uint64. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs
@@ -1212,7 +1211,7 @@ var opGroupedMatmulAdd = Operator{
 // GroupedMatmulAdd adds to YRef, for each group, the product of its columns of X and its rows of
 // Weight: a gradient of weights.
 //
-// It launches aclnnGroupedMatmulAdd (libopapi, CANN 8.1.RC1) of family matmul on st.
+// It launches aclnnGroupedMatmulAdd (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Weight float16 bfloat16; GroupList int64; YRef float32. Its checks
 // follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_add/docs
@@ -1253,7 +1252,7 @@ var opGroupedMatmulAddV2 = Operator{
 
 // GroupedMatmulAddV2 is GroupedMatmulAdd that takes the groups as ends or as sizes.
 //
-// It launches aclnnGroupedMatmulAddV2 (libopapi, CANN 2026-08) of family matmul on st.
+// It launches aclnnGroupedMatmulAddV2 (libopapi, CANN 2026-08) on st.
 // The emulator verified: X, Weight float16 bfloat16; GroupList int64; YRef float32. Its checks
 // follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_add/docs
@@ -1304,7 +1303,7 @@ var opGroupedMatmulFinalizeRouting = Operator{
 // GroupedMatmulFinalizeRouting multiplies the tokens of each expert by its quantised weight and
 // adds them up, weighted, at the places of their tokens.
 //
-// It launches aclnnGroupedMatmulFinalizeRouting (libopapi, CANN 2026-08) of family matmul on st.
+// It launches aclnnGroupedMatmulFinalizeRouting (libopapi, CANN 2026-08) on st.
 // The emulator verified: X int8; W int32; ScaleOptional, GroupListOptional int64; BiasOptional,
 // PertokenScaleOptional, LogitOptional, Y float32; SharedInputOptional bfloat16; RowIndexOptional
 // int32 int64. Its checks follow the document.
@@ -1369,7 +1368,7 @@ var opGroupedMatmulFinalizeRoutingV2 = Operator{
 // GroupedMatmulFinalizeRoutingV2 is GroupedMatmulFinalizeRouting with an offset for asymmetric
 // quantisation.
 //
-// It launches aclnnGroupedMatmulFinalizeRoutingV2 (libopapi, CANN 2026-08) of family matmul on st.
+// It launches aclnnGroupedMatmulFinalizeRoutingV2 (libopapi, CANN 2026-08) on st.
 // The emulator verified: X1 int8; X2 int32; ScaleOptional, GroupListOptional int64; BiasOptional,
 // PertokenScaleOptional, LogitOptional, Out float32; SharedInputOptional bfloat16; RowIndexOptional
 // int32 int64. Its checks follow the document.
@@ -1437,7 +1436,7 @@ var opGroupedMatmulFinalizeRoutingV3 = Operator{
 
 // GroupedMatmulFinalizeRoutingV3 is GroupedMatmulFinalizeRoutingV2 with hints for tuning.
 //
-// It launches aclnnGroupedMatmulFinalizeRoutingV3 (libopapi, CANN 2026-08) of family matmul on st.
+// It launches aclnnGroupedMatmulFinalizeRoutingV3 (libopapi, CANN 2026-08) on st.
 // The emulator verified: X1 int8; X2 int32; ScaleOptional, GroupListOptional int64; BiasOptional,
 // OffsetOptional, PertokenScaleOptional, LogitOptional, Out float32; SharedInputOptional bfloat16;
 // RowIndexOptional int32 int64. Its checks follow the document.
@@ -1503,8 +1502,7 @@ var opGroupedMatmulFinalizeRoutingWeightNz = Operator{
 // GroupedMatmulFinalizeRoutingWeightNz is GroupedMatmulFinalizeRouting with weights stored as
 // FRACTAL_NZ.
 //
-// It launches aclnnGroupedMatmulFinalizeRoutingWeightNz (libopapi, CANN 8.1.RC1 and 2026-08) of
-// family matmul on st.
+// It launches aclnnGroupedMatmulFinalizeRoutingWeightNz (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X1 int8; X2 int8 int4; Scale float32 bfloat16 int64; Bias,
 // PertokenScaleOptional, Logit, Out float32; GroupList int64; SharedInput bfloat16; RowIndex int32
 // int64. Its checks follow the document.
@@ -1570,8 +1568,7 @@ var opGroupedMatmulFinalizeRoutingWeightNzV2 = Operator{
 // GroupedMatmulFinalizeRoutingWeightNzV2 is GroupedMatmulFinalizeRoutingV3 with weights stored as
 // FRACTAL_NZ.
 //
-// It launches aclnnGroupedMatmulFinalizeRoutingWeightNzV2 (libopapi, CANN 2026-08) of family matmul
-// on st.
+// It launches aclnnGroupedMatmulFinalizeRoutingWeightNzV2 (libopapi, CANN 2026-08) on st.
 // The emulator verified: X1 int8; X2 int8 int32 int4; Scale float32 bfloat16 int64; Bias,
 // OffsetOptional, PertokenScaleOptional, Logit, Out float32; GroupList int64; SharedInput bfloat16;
 // RowIndex int32 int64. Its checks follow the document.
@@ -1631,8 +1628,7 @@ var opGroupedMatmulSwigluQuant = Operator{
 // GroupedMatmulSwigluQuant multiplies int8 rows of each group by its weight, dequantises, computes
 // SwiGlu, and quantises each row.
 //
-// It launches aclnnGroupedMatmulSwigluQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul
-// on st.
+// It launches aclnnGroupedMatmulSwigluQuant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X, Output int8; Weight int8 int32 int4; Bias, XScale, OutputScale float32;
 // WeightScale float32 float16 bfloat16 int64 uint64; GroupList int64. Its checks follow the
 // document.
@@ -1679,8 +1675,7 @@ var opGroupedMatmulSwigluQuantWeightNZ = Operator{
 
 // GroupedMatmulSwigluQuantWeightNZ is GroupedMatmulSwigluQuant with weights stored as FRACTAL_NZ.
 //
-// It launches aclnnGroupedMatmulSwigluQuantWeightNZ (libopapi, CANN 2026-08) of family matmul on
-// st.
+// It launches aclnnGroupedMatmulSwigluQuantWeightNZ (libopapi, CANN 2026-08) on st.
 // The emulator verified: X, Output int8; Weight int8 int32 int4; Bias, XScale, OutputScale float32;
 // WeightScale float32 float16 bfloat16 int64 uint64; GroupList int64. Its checks follow the
 // document.
@@ -1730,7 +1725,7 @@ var opGroupedMatmulV2 = Operator{
 
 // GroupedMatmulV2 is GroupedMatmul that can also group the dimension that is summed over.
 //
-// It launches aclnnGroupedMatmulV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// It launches aclnnGroupedMatmulV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X, Weight, Y float32 float16 bfloat16 int8; BiasOptional float32 float16
 // bfloat16 int32; ScaleOptional float32 bfloat16 int64 uint64. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs
@@ -1778,7 +1773,7 @@ var opGroupedMatmulV3 = Operator{
 
 // GroupedMatmulV3 is GroupedMatmulV2 that takes the groups in a tensor.
 //
-// It launches aclnnGroupedMatmulV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// It launches aclnnGroupedMatmulV3 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X, Weight, Y float32 float16 bfloat16 int8; BiasOptional float32 float16
 // int32; ScaleOptional int64 uint64; GroupListOptional int64. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs
@@ -1835,7 +1830,7 @@ var opGroupedMatmulV4 = Operator{
 // GroupedMatmulV4 is GroupedMatmulV3 with scales for each token, an activation, and groups as ends
 // or sizes.
 //
-// It launches aclnnGroupedMatmulV4 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// It launches aclnnGroupedMatmulV4 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X, Weight float32 float16 bfloat16 int8 int32 int4; BiasOptional float32
 // float16 bfloat16 int32; ScaleOptional float32 bfloat16 int64 uint64; AntiquantScaleOptional,
 // AntiquantOffsetOptional float16 bfloat16; PerTokenScaleOptional float32; GroupListOptional int64;
@@ -1902,7 +1897,7 @@ var opGroupedMatmulV5 = Operator{
 
 // GroupedMatmulV5 is GroupedMatmulV4 with hints for tuning.
 //
-// It launches aclnnGroupedMatmulV5 (libopapi, CANN 2026-08) of family matmul on st.
+// It launches aclnnGroupedMatmulV5 (libopapi, CANN 2026-08) on st.
 // The emulator verified: X, Weight float32 float16 bfloat16 int8 int32 int4; BiasOptional float32
 // float16 bfloat16 int32; ScaleOptional float32 bfloat16 int64 uint64; OffsetOptional,
 // PerTokenScaleOptional float32; AntiquantScaleOptional, AntiquantOffsetOptional float16 bfloat16;
@@ -1971,7 +1966,7 @@ var opGroupedMatmulWeightNz = Operator{
 
 // GroupedMatmulWeightNz is GroupedMatmulV5 with weights stored as FRACTAL_NZ.
 //
-// It launches aclnnGroupedMatmulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
+// It launches aclnnGroupedMatmulWeightNz (libopapi, CANN 2026-08) on st.
 // The emulator verified: X, Weight float16 bfloat16 int8 int32 int4; BiasOptional float32 bfloat16
 // int32; ScaleOptional float32 bfloat16 int64 uint64; OffsetOptional, PerTokenScaleOptional
 // float32; GroupListOptional int64; Out float16 bfloat16 int32. Its checks follow the document.
@@ -2025,7 +2020,7 @@ var opInplaceAddbmm = Operator{
 
 // InplaceAddbmm is Addbmm with the result in place of the first argument.
 //
-// It launches aclnnInplaceAddbmm (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// It launches aclnnInplaceAddbmm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef, Batch1, Batch2 float32 float16 bfloat16. Its checks follow CANN's
 // source, 3 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnAddbmm&aclnnInplaceAddbmm.md
@@ -2063,7 +2058,7 @@ var opInplaceAddmm = Operator{
 
 // InplaceAddmm is Addmm with the result in place of the first argument.
 //
-// It launches aclnnInplaceAddmm (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// It launches aclnnInplaceAddmm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef, Mat1, Mat2 float32 float16 bfloat16. Its checks follow CANN's
 // source, 17 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs/aclnnAddmm&aclnnInplaceAddmm.md
@@ -2100,7 +2095,7 @@ var opInplaceAddr = Operator{
 
 // InplaceAddr is Addr with the result in place of the first argument.
 //
-// It launches aclnnInplaceAddr (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// It launches aclnnInplaceAddr (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef, Vec1, Vec2 float32 float16 bfloat16 float64 int8 int16 int32
 // int64 uint8 bool. Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/addr/docs/aclnnAddr&aclnnInplaceAddr.md
@@ -2136,7 +2131,7 @@ var opInplaceAddrV2 = Operator{
 
 // InplaceAddrV2 is AddrV2 with the result in place of the first argument.
 //
-// It launches aclnnInplaceAddrV2 (libopapi, CANN 2026-08) of family matmul on st.
+// It launches aclnnInplaceAddrV2 (libopapi, CANN 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128. Its checks follow the document.
 // Vendor's page: hicann/ops-math, experimental/math/addr_v2/docs/aclnnAddrV2&aclnnInplaceAddrV2.md
@@ -2173,7 +2168,7 @@ var opInplaceBaddbmm = Operator{
 
 // InplaceBaddbmm is Baddbmm with the result in place of the first argument.
 //
-// It launches aclnnInplaceBaddbmm (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// It launches aclnnInplaceBaddbmm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef, Batch1, Batch2 float32 float16 bfloat16. Its checks follow CANN's
 // source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnBaddbmm&aclnnInplaceBaddbmm.md
@@ -2210,7 +2205,7 @@ var opMatmul = Operator{
 // Matmul multiplies matrices, with broadcasting of batches; vectors count as matrices of one row or
 // column.
 //
-// It launches aclnnMatmul (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// It launches aclnnMatmul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Mat2, Out float32 float16 bfloat16. Its checks follow CANN's source,
 // 3 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs
@@ -2245,7 +2240,7 @@ var opMatmulCompress = Operator{
 
 // MatmulCompress multiplies by a weight that was compressed without loss.
 //
-// It launches aclnnMatmulCompress (libopapi, CANN 2026-08) of family matmul on st.
+// It launches aclnnMatmulCompress (libopapi, CANN 2026-08) on st.
 // The emulator does not implement it: the compressed format of weights is not public.
 // Vendor's page: hicann/ops-nn, matmul/matmul_compress/docs
 func MatmulCompress(st *acl.Stream, p MatmulCompressParams) error {
@@ -2285,8 +2280,7 @@ var opMatmulCompressDequant = Operator{
 // MatmulCompressDequant multiplies int8 matrices, the weight compressed without loss, and
 // dequantises.
 //
-// It launches aclnnMatmulCompressDequant (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on
-// st.
+// It launches aclnnMatmulCompressDequant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator does not implement it: the compressed format of weights is not public.
 // Vendor's page: hicann/ops-nn, matmul/matmul_v2_compress_dequant/docs
 func MatmulCompressDequant(st *acl.Stream, p MatmulCompressDequantParams) error {
@@ -2327,7 +2321,7 @@ var opMatmulEmuSplitWeight = Operator{
 // MatmulEmuSplitWeight multiplies by a float32 weight that is given as the sum of two bfloat16
 // ones.
 //
-// It launches aclnnMatmulEmuSplitWeight (libopapi, CANN 2026-08) of family matmul on st.
+// It launches aclnnMatmulEmuSplitWeight (libopapi, CANN 2026-08) on st.
 // The emulator verified: X, WHigh, WLow bfloat16; Y float32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, matmul/matmul_emu_split_weight/docs
 func MatmulEmuSplitWeight(st *acl.Stream, p MatmulEmuSplitWeightParams) error {
@@ -2362,7 +2356,7 @@ var opMatmulWeightNz = Operator{
 
 // MatmulWeightNz multiplies matrices, the second stored as FRACTAL_NZ.
 //
-// It launches aclnnMatmulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
+// It launches aclnnMatmulWeightNz (libopapi, CANN 2026-08) on st.
 // The emulator verified: Self, Mat2, Out float32 float16 bfloat16. Its checks follow CANN's source,
 // 4 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs
@@ -2396,7 +2390,7 @@ var opMm = Operator{
 
 // Mm multiplies two matrices.
 //
-// It launches aclnnMm (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// It launches aclnnMm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Mat2, Out float32 float16 bfloat16. Its checks follow CANN's source,
 // 2 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs
@@ -2430,7 +2424,7 @@ var opMv = Operator{
 
 // Mv multiplies a matrix by a vector.
 //
-// It launches aclnnMv (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// It launches aclnnMv (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Vec, Out float32 float16 bfloat16. Its checks follow CANN's source,
 // 4 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/mv/docs
@@ -2468,7 +2462,7 @@ var opQuantBatchMatmulInplaceAdd = Operator{
 
 // QuantBatchMatmulInplaceAdd adds the product of quantised matrices to YRef.
 //
-// It launches aclnnQuantBatchMatmulInplaceAdd (libopapi, CANN 2026-08) of family matmul on st.
+// It launches aclnnQuantBatchMatmulInplaceAdd (libopapi, CANN 2026-08) on st.
 // The emulator does not implement it: only the Ascend950 has it, and not written yet.
 // Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_inplace_add/docs
 func QuantBatchMatmulInplaceAdd(st *acl.Stream, p QuantBatchMatmulInplaceAddParams) error {
@@ -2513,7 +2507,7 @@ var opQuantGroupedMatmulDequant = Operator{
 // QuantGroupedMatmulDequant quantises rows, multiplies those of each group by its int8 weight, and
 // dequantises.
 //
-// It launches aclnnQuantGroupedMatmulDequant (libopapi, CANN 8.1.RC1) of family matmul on st.
+// It launches aclnnQuantGroupedMatmulDequant (libopapi, CANN 8.1.RC1) on st.
 // The emulator does not implement it: no public source, only a document, and not written yet.
 // Vendor's page: mirror-cann/ops-transformer, gmm/quant_grouped_matmul_dequant/docs
 func QuantGroupedMatmulDequant(st *acl.Stream, p QuantGroupedMatmulDequantParams) error {
@@ -2554,7 +2548,7 @@ var opQuantMatmul = Operator{
 
 // QuantMatmul multiplies int8 matrices and dequantises by one scale.
 //
-// It launches aclnnQuantMatmul (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// It launches aclnnQuantMatmul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X1, X2 int8; Bias int32; Out float16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, matmul/quant_matmul/docs
 func QuantMatmul(st *acl.Stream, p QuantMatmulParams) error {
@@ -2600,8 +2594,7 @@ var opQuantMatmulActivationQuantWeightNz = Operator{
 // QuantMatmulActivationQuantWeightNz multiplies quantised matrices, the weight stored as
 // FRACTAL_NZ, applies Gelu and quantises the result.
 //
-// It launches aclnnQuantMatmulActivationQuantWeightNz (libopapi, CANN 2026-08) of family matmul on
-// st.
+// It launches aclnnQuantMatmulActivationQuantWeightNz (libopapi, CANN 2026-08) on st.
 // The emulator does not implement it: only the Ascend950 has it, and not written yet.
 // Vendor's page: hicann/ops-nn, matmul/quant_matmul_activation_quant/docs
 func QuantMatmulActivationQuantWeightNz(st *acl.Stream, p QuantMatmulActivationQuantWeightNzParams) error {
@@ -2653,7 +2646,7 @@ var opQuantMatmulDequant = Operator{
 
 // QuantMatmulDequant quantises rows, multiplies them by an int8 weight, and dequantises.
 //
-// It launches aclnnQuantMatmulDequant (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// It launches aclnnQuantMatmulDequant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X, SmoothScaleOptional, Out float16; Weight int8; WeightScale float32
 // int64; XScaleOptional float32 float16. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/quant_matmul_dequant/docs
@@ -2705,7 +2698,7 @@ var opQuantMatmulReduceSumWeightNz = Operator{
 // QuantMatmulReduceSumWeightNz multiplies the quantised matrices of a batch, the weight stored as
 // FRACTAL_NZ, dequantises and sums over the batch.
 //
-// It launches aclnnQuantMatmulReduceSumWeightNz (libopapi, CANN 2026-08) of family matmul on st.
+// It launches aclnnQuantMatmulReduceSumWeightNz (libopapi, CANN 2026-08) on st.
 // The emulator verified: X1, X2 int8; X1Scale float32; X2Scale, Out bfloat16. Its checks follow the
 // document.
 // Vendor's page: hicann/ops-nn, matmul/quant_matmul_reduce_sum/docs
@@ -2756,7 +2749,7 @@ var opQuantMatmulV2 = Operator{
 // QuantMatmulV2 multiplies int8 matrices and dequantises by a scale for each column, packed into
 // 64-bit words.
 //
-// It launches aclnnQuantMatmulV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// It launches aclnnQuantMatmulV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X1, X2 int8 int4; DeqScale bfloat16 int64 uint64; Out float16 bfloat16
 // int8. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, matmul/quant_matmul/docs
@@ -2798,7 +2791,7 @@ var opQuantMatmulV3 = Operator{
 // QuantMatmulV3 multiplies quantised matrices and dequantises by one scale or one for each column,
 // or requantises.
 //
-// It launches aclnnQuantMatmulV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// It launches aclnnQuantMatmulV3 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X1, X2 int8 int32 int4; Scale int64 uint64; Out float16 bfloat16 int8
 // int32. Its checks follow CANN's source, 48 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_v3/docs
@@ -2841,7 +2834,7 @@ var opQuantMatmulV4 = Operator{
 
 // QuantMatmulV4 is QuantMatmulV3 with a scale for each row as well.
 //
-// It launches aclnnQuantMatmulV4 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// It launches aclnnQuantMatmulV4 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X1 int8 int32 int4; X2 int8 int4; Scale float32 int64 uint64;
 // PertokenScaleOptional float32; Bias float32 float16 int32; Out float16 bfloat16 int8. Its checks
 // follow CANN's source, 54 of them in part.
@@ -2890,7 +2883,7 @@ var opQuantMatmulV5 = Operator{
 
 // QuantMatmulV5 multiplies quantised matrices with scales for rows, columns, groups or blocks.
 //
-// It launches aclnnQuantMatmulV5 (libopapi, CANN 2026-08) of family matmul on st.
+// It launches aclnnQuantMatmulV5 (libopapi, CANN 2026-08) on st.
 // The emulator verified: X1, X2 int8 int32 int4; X1Scale, YOffset float32; X2Scale float32 bfloat16
 // int64 uint64; X2Offset float32 float16; Bias float32 float16 bfloat16 int32; Out float16 bfloat16
 // int8 int32. Its checks follow the document.
@@ -2943,7 +2936,7 @@ var opQuantMatmulWeightNz = Operator{
 
 // QuantMatmulWeightNz is QuantMatmulV5 with the weight stored as FRACTAL_NZ.
 //
-// It launches aclnnQuantMatmulWeightNz (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on st.
+// It launches aclnnQuantMatmulWeightNz (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X1 int8 int4; X2 int8 int32 int4; X1Scale, X2Offset, YOffset float32;
 // X2Scale float32 bfloat16 int64 uint64; Bias float32 float16 bfloat16 int32; Out float16 bfloat16
 // int8 int32. Its checks follow CANN's source, 59 of them in part.
@@ -2991,7 +2984,7 @@ var opSparse4to2QuantMatmulWeightNz = Operator{
 // Sparse4to2QuantMatmulWeightNz multiplies int8 matrices, of whose weight two of each four elements
 // are zero and left out, and dequantises.
 //
-// It launches aclnnSparse4to2QuantMatmulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
+// It launches aclnnSparse4to2QuantMatmulWeightNz (libopapi, CANN 2026-08) on st.
 // The emulator verified: X, SparseWeight int8; Index uint8; XScale, SparseWeightScale float32;
 // BiasOptional, Out bfloat16. Its checks follow CANN's source, 66 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/sparse4to2quant_matmul/docs
@@ -3037,7 +3030,7 @@ var opTransposeBatchMatMul = Operator{
 // TransposeBatchMatMul multiplies the matrices of batches whose dimensions are permuted first, and
 // the result's afterwards.
 //
-// It launches aclnnTransposeBatchMatMul (libopapi, CANN 2026-08) of family matmul on st.
+// It launches aclnnTransposeBatchMatMul (libopapi, CANN 2026-08) on st.
 // The emulator verified: X1, X2 float32 float16 bfloat16; Scale int64 uint64; Out float32 float16
 // bfloat16 int8. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/transpose_batch_mat_mul/docs
@@ -3083,7 +3076,7 @@ var opTransposeBatchMatMulWeightNz = Operator{
 
 // TransposeBatchMatMulWeightNz is TransposeBatchMatMul with X2 stored as FRACTAL_NZ.
 //
-// It launches aclnnTransposeBatchMatMulWeightNz (libopapi, CANN 2026-08) of family matmul on st.
+// It launches aclnnTransposeBatchMatMulWeightNz (libopapi, CANN 2026-08) on st.
 // The emulator verified: X1, X2, Out float16 bfloat16. Its checks follow CANN's source, 4 of them
 // in part.
 // Vendor's page: hicann/ops-nn, matmul/transpose_batch_mat_mul/docs/aclnnTransposeBatchMatMulWeightNZ.md
@@ -3134,7 +3127,7 @@ var opTransposeQuantBatchMatMul = Operator{
 // TransposeQuantBatchMatMul multiplies the quantised matrices of batches whose dimensions are
 // permuted first, and the result's afterwards.
 //
-// It launches aclnnTransposeQuantBatchMatMul (libopapi, CANN 2026-08) of family matmul on st.
+// It launches aclnnTransposeQuantBatchMatMul (libopapi, CANN 2026-08) on st.
 // The emulator implements it. Its element types are not verified: only the Ascend950 has it. Its
 // checks follow CANN's source, 6 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/transpose_quant_batch_mat_mul/docs
@@ -3184,8 +3177,7 @@ var opTransposeQuantBatchMatMulWeightNz = Operator{
 
 // TransposeQuantBatchMatMulWeightNz is TransposeQuantBatchMatMul with X2 stored as FRACTAL_NZ.
 //
-// It launches aclnnTransposeQuantBatchMatMulWeightNz (libopapi, CANN 2026-08) of family matmul on
-// st.
+// It launches aclnnTransposeQuantBatchMatMulWeightNz (libopapi, CANN 2026-08) on st.
 // The emulator implements it. Its element types are not verified: only the Ascend950 has it. Its
 // checks follow CANN's source, 6 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/transpose_quant_batch_mat_mul/docs
@@ -3238,8 +3230,7 @@ var opWeightQuantBatchMatmul = Operator{
 
 // WeightQuantBatchMatmul multiplies float16 matrices by an int8 weight, with one scale for all.
 //
-// It launches aclnnWeightQuantBatchMatmul (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul on
-// st.
+// It launches aclnnWeightQuantBatchMatmul (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X1, AddOffset, MulScale, Out float16; X2 int8; Bias float32 float16. Its
 // checks follow the document.
 // Vendor's page: hicann/ops-nn, matmul/weight_quant_batch_matmul/docs
@@ -3287,7 +3278,7 @@ var opWeightQuantBatchMatmulNz = Operator{
 
 // WeightQuantBatchMatmulNz multiplies by a quantised weight stored as FRACTAL_NZ.
 //
-// It launches aclnnWeightQuantBatchMatmulNz (libopapi, CANN 2026-08) of family matmul on st.
+// It launches aclnnWeightQuantBatchMatmulNz (libopapi, CANN 2026-08) on st.
 // The emulator does not implement it: only the Ascend950 has it, and not written yet.
 // Vendor's page: hicann/ops-nn, matmul/weight_quant_batch_matmul_v2/docs
 func WeightQuantBatchMatmulNz(st *acl.Stream, p WeightQuantBatchMatmulNzParams) error {
@@ -3331,8 +3322,7 @@ var opWeightQuantBatchMatmulV2 = Operator{
 // WeightQuantBatchMatmulV2 multiplies by a quantised weight, with scales for the tensor, columns or
 // groups, and can quantise the result.
 //
-// It launches aclnnWeightQuantBatchMatmulV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul
-// on st.
+// It launches aclnnWeightQuantBatchMatmulV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X float16 bfloat16; Weight int8 int32 int4; AntiquantScale float16
 // bfloat16 int64 uint64; AntiquantOffsetOptional float16 bfloat16 int32; QuantScaleOptional uint64;
 // BiasOptional float32 float16 bfloat16; Y float16 bfloat16 int8. Its checks follow the document.
@@ -3378,8 +3368,7 @@ var opWeightQuantBatchMatmulV3 = Operator{
 
 // WeightQuantBatchMatmulV3 is WeightQuantBatchMatmulV2 with a choice of precision.
 //
-// It launches aclnnWeightQuantBatchMatmulV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family matmul
-// on st.
+// It launches aclnnWeightQuantBatchMatmulV3 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X float16 bfloat16; Weight int8 int32 int4; AntiquantScale float16
 // bfloat16 int64 uint64; AntiquantOffsetOptional float16 bfloat16 int32; QuantScaleOptional uint64;
 // BiasOptional float32 float16 bfloat16; Y float16 bfloat16 int8. Its checks follow the document.

@@ -20,7 +20,7 @@ var opDistributeBarrier = Operator{
 
 // DistributeBarrier waits for all ranks of a communicator.
 //
-// It launches aclnnDistributeBarrier (libopapi, CANN 2026-08) of family moe on st.
+// It launches aclnnDistributeBarrier (libopapi, CANN 2026-08) on st.
 // The emulator implements it. Its element types are not verified: it waits for other ranks and uses
 // no element of its tensor. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/distribute_barrier/docs
@@ -55,7 +55,7 @@ var opDistributeBarrierV2 = Operator{
 // DistributeBarrierV2 waits for all ranks of a communicator, for so long at most and without those
 // that ElasticInfo leaves out.
 //
-// It launches aclnnDistributeBarrierV2 (libopapi, CANN 2026-08) of family moe on st.
+// It launches aclnnDistributeBarrierV2 (libopapi, CANN 2026-08) on st.
 // The emulator implements it. Its element types are not verified: it waits for other ranks and uses
 // no element of its tensor. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/distribute_barrier/docs
@@ -90,7 +90,7 @@ var opElasticReceivableInfoCollect = Operator{
 // ElasticReceivableInfoCollect collects which ranks received the test messages of
 // ElasticReceivableTest.
 //
-// It launches aclnnElasticReceivableInfoCollect (libopapi, CANN 2026-08) of family moe on st.
+// It launches aclnnElasticReceivableInfoCollect (libopapi, CANN 2026-08) on st.
 // The emulator verified: Y int32. Its checks follow the document.
 // Vendor's page: hicann/ops-transformer, mc2/elastic_receivable_info_collect/docs
 func ElasticReceivableInfoCollect(st *acl.Stream, p ElasticReceivableInfoCollectParams) error {
@@ -124,7 +124,7 @@ var opElasticReceivableTest = Operator{
 
 // ElasticReceivableTest sends test messages to all ranks of a communicator.
 //
-// It launches aclnnElasticReceivableTest (libopapi, CANN 2026-08) of family moe on st.
+// It launches aclnnElasticReceivableTest (libopapi, CANN 2026-08) on st.
 // The emulator verified: DstRank int32. Its checks follow the document.
 // Vendor's page: hicann/ops-transformer, mc2/elastic_receivable_test/docs
 func ElasticReceivableTest(st *acl.Stream, p ElasticReceivableTestParams) error {
@@ -156,7 +156,7 @@ var opMoeComputeExpertTokens = Operator{
 
 // MoeComputeExpertTokens finds where the rows of each expert end among sorted experts.
 //
-// It launches aclnnMoeComputeExpertTokens (libopapi, CANN 8.1.RC1) of family moe on st.
+// It launches aclnnMoeComputeExpertTokens (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: SortedExperts, Out int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_compute_expert_tokens/docs
 func MoeComputeExpertTokens(st *acl.Stream, p MoeComputeExpertTokensParams) error {
@@ -188,7 +188,7 @@ var opMoeDistributeBufferReset = Operator{
 
 // MoeDistributeBufferReset clears the buffers of the expert-parallel ranks that are still in use.
 //
-// It launches aclnnMoeDistributeBufferReset (libopapi, CANN 2026-08) of family moe on st.
+// It launches aclnnMoeDistributeBufferReset (libopapi, CANN 2026-08) on st.
 // The emulator implements it. Its element types are not verified: the emulator keeps no buffer
 // between calls, so that there is nothing to reset. Its checks follow the document.
 // Vendor's page: hicann/ops-transformer, mc2/moe_distribute_buffer_reset/docs
@@ -245,7 +245,7 @@ var opMoeDistributeCombine = Operator{
 // MoeDistributeCombine returns the experts' results to the ranks of their tokens and adds them up,
 // weighted.
 //
-// It launches aclnnMoeDistributeCombine (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
+// It launches aclnnMoeDistributeCombine (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: ExpandX, X float16 bfloat16; ExpertIds, EpSendCounts int32; ExpertScales
 // float32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine/docs
@@ -331,7 +331,7 @@ var opMoeDistributeCombineAddRmsNorm = Operator{
 // MoeDistributeCombineAddRmsNorm is MoeDistributeCombineV2 that adds a residual and normalises by
 // the root mean square.
 //
-// It launches aclnnMoeDistributeCombineAddRmsNorm (libopapi, CANN 2026-08) of family moe on st.
+// It launches aclnnMoeDistributeCombineAddRmsNorm (libopapi, CANN 2026-08) on st.
 // The emulator verified: ExpandX, ResidualX, SharedExpertXOptional, YOut, XOut float16 bfloat16;
 // ExpertIds, EpSendCounts int32; ExpertScales, RstdOut float32; Gamma float32 float16 bfloat16. Its
 // checks follow the document.
@@ -435,7 +435,7 @@ var opMoeDistributeCombineAddRmsNormV2 = Operator{
 // MoeDistributeCombineAddRmsNormV2 is MoeDistributeCombineV3 that adds a residual and normalises by
 // the root mean square.
 //
-// It launches aclnnMoeDistributeCombineAddRmsNormV2 (libopapi, CANN 2026-08) of family moe on st.
+// It launches aclnnMoeDistributeCombineAddRmsNormV2 (libopapi, CANN 2026-08) on st.
 // The emulator verified: ExpandX, ResidualX, SharedExpertXOptional, YOut, XOut float16 bfloat16;
 // ExpertIds, EpSendCounts int32; ExpertScales, RstdOut float32; Gamma float32 float16 bfloat16. Its
 // checks follow the document.
@@ -534,7 +534,7 @@ var opMoeDistributeCombineV2 = Operator{
 // MoeDistributeCombineV2 returns the experts' results to the ranks of their tokens and adds them
 // up, weighted, with shared experts' results.
 //
-// It launches aclnnMoeDistributeCombineV2 (libopapi, CANN 2026-08) of family moe on st.
+// It launches aclnnMoeDistributeCombineV2 (libopapi, CANN 2026-08) on st.
 // The emulator verified: ExpandX, XOut float16 bfloat16; ExpertIds, EpSendCounts int32;
 // ExpertScales float32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine_v2/docs
@@ -625,7 +625,7 @@ var opMoeDistributeCombineV3 = Operator{
 // MoeDistributeCombineV3 is MoeDistributeCombineV2 with experts that give zero, the token itself,
 // or a constant.
 //
-// It launches aclnnMoeDistributeCombineV3 (libopapi, CANN 2026-08) of family moe on st.
+// It launches aclnnMoeDistributeCombineV3 (libopapi, CANN 2026-08) on st.
 // The emulator verified: ExpandX, SharedExpertXOptional, OriXOptional, ConstExpertAlpha1Optional,
 // ConstExpertAlpha2Optional, ConstExpertVOptional, XOut float16 bfloat16; ExpertIds, EpSendCounts
 // int32; ExpertScales float32. Its checks follow the document.
@@ -713,7 +713,7 @@ var opMoeDistributeDispatch = Operator{
 
 // MoeDistributeDispatch sends tokens to the ranks of their experts, quantised when asked for.
 //
-// It launches aclnnMoeDistributeDispatch (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
+// It launches aclnnMoeDistributeDispatch (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X float16 bfloat16; ExpertIds, ExpandIdx, EpRecvCounts int32; Scales,
 // ExpertScales, DynamicScales, ExpandScales float32; ExpandX float16 bfloat16 int8; ExpertTokenNums
 // int64. Its checks follow the document.
@@ -792,7 +792,7 @@ var opMoeDistributeDispatchV2 = Operator{
 // MoeDistributeDispatchV2 sends tokens to the ranks of their experts, quantised when asked for,
 // with the information that MoeDistributeCombineV2 takes.
 //
-// It launches aclnnMoeDistributeDispatchV2 (libopapi, CANN 2026-08) of family moe on st.
+// It launches aclnnMoeDistributeDispatchV2 (libopapi, CANN 2026-08) on st.
 // The emulator verified: X float16 bfloat16; ExpertIds, AssistInfoForCombineOut, EpRecvCountsOut
 // int32; ScalesOptional, ExpertScalesOptional, DynamicScalesOut, ExpandScalesOut float32;
 // XActiveMaskOptional bool; ExpandXOut float16 bfloat16 int8; ExpertTokenNumsOut int64. Its checks
@@ -877,7 +877,7 @@ var opMoeDistributeDispatchV3 = Operator{
 // MoeDistributeDispatchV3 is MoeDistributeDispatchV2 with experts that give zero, the token itself,
 // or a constant.
 //
-// It launches aclnnMoeDistributeDispatchV3 (libopapi, CANN 2026-08) of family moe on st.
+// It launches aclnnMoeDistributeDispatchV3 (libopapi, CANN 2026-08) on st.
 // The emulator verified: X, ExpandXOut float16 bfloat16; ExpertIds, AssistInfoForCombineOut,
 // EpRecvCountsOut, TpRecvCountsOut int32; ExpertScalesOptional, ExpandScalesOut float32;
 // ExpertTokenNumsOut int64. Its checks follow the document.
@@ -943,7 +943,7 @@ var opMoeFinalizeRouting = Operator{
 // MoeFinalizeRouting adds up the experts' results of each token, weighted, with biases and one or
 // two other rows.
 //
-// It launches aclnnMoeFinalizeRouting (libopapi, CANN 8.1.RC1) of family moe on st.
+// It launches aclnnMoeFinalizeRouting (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: ExpandedX, X1, X2Optional, Bias, Scales, Out float32 float16 bfloat16;
 // ExpandedRowIdx, ExpandedExpertIdx int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_finalize_routing/docs
@@ -987,7 +987,7 @@ var opMoeFinalizeRoutingV2 = Operator{
 // MoeFinalizeRoutingV2 adds up the experts' results of each token, weighted, with optional biases
 // and other rows.
 //
-// It launches aclnnMoeFinalizeRoutingV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
+// It launches aclnnMoeFinalizeRoutingV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: ExpandedX, X1Optional, X2Optional, BiasOptional, ScalesOptional, Out
 // float32 float16 bfloat16; ExpandedRowIdx, ExpertIdxOptional int32. Its checks follow the
 // document.
@@ -1035,8 +1035,7 @@ var opMoeFinalizeRoutingV2Grad = Operator{
 
 // MoeFinalizeRoutingV2Grad computes the gradients of MoeFinalizeRoutingV2.
 //
-// It launches aclnnMoeFinalizeRoutingV2Grad (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on
-// st.
+// It launches aclnnMoeFinalizeRoutingV2Grad (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradY, ExpandedXOptional, ScalesOptional, BiasOptional, GradExpandedXOut,
 // GradScalesOut float32 float16 bfloat16; ExpandedRowIdx, ExpertIdxOptional int32. Its checks
 // follow the document.
@@ -1090,7 +1089,7 @@ var opMoeGatingTopK = Operator{
 // MoeGatingTopK scores experts by sigmoid, softmax or softplus, selects groups by their best
 // scores, and then the K best experts.
 //
-// It launches aclnnMoeGatingTopK (libopapi, CANN 2026-08) of family moe on st.
+// It launches aclnnMoeGatingTopK (libopapi, CANN 2026-08) on st.
 // The emulator verified: X, BiasOptional, YOut float32 float16 bfloat16; ExpertIdxOut int32; OutOut
 // float32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_gating_top_k/docs
@@ -1136,7 +1135,7 @@ var opMoeGatingTopKSoftmax = Operator{
 
 // MoeGatingTopKSoftmax computes the softmax of scores and selects the K best experts of each token.
 //
-// It launches aclnnMoeGatingTopKSoftmax (libopapi, CANN 8.1.RC1) of family moe on st.
+// It launches aclnnMoeGatingTopKSoftmax (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, YOut float32 float16 bfloat16; FinishedOptional bool; ExpertIdxOut,
 // RowIdxOut int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_gating_top_k_softmax/docs
@@ -1176,7 +1175,7 @@ var opMoeGatingTopKSoftmaxV2 = Operator{
 
 // MoeGatingTopKSoftmaxV2 selects the K best experts of each token, before or after the softmax.
 //
-// It launches aclnnMoeGatingTopKSoftmaxV2 (libopapi, CANN 8.1.RC1) of family moe on st.
+// It launches aclnnMoeGatingTopKSoftmaxV2 (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, YOut float32 float16 bfloat16; FinishedOptional bool; ExpertIdxOut
 // int32; SoftmaxResultOutOptional float32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_gating_top_k_softmax_v2/docs
@@ -1217,7 +1216,7 @@ var opMoeInitRouting = Operator{
 
 // MoeInitRouting sorts the tokens' choices by expert and copies the tokens in that order.
 //
-// It launches aclnnMoeInitRouting (libopapi, CANN 8.1.RC1) of family moe on st.
+// It launches aclnnMoeInitRouting (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, ExpandedXOut float32 float16 bfloat16; RowIdx, ExpertIdx,
 // ExpandedRowIdxOut, ExpandedExpertIdxOut int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing/docs
@@ -1260,7 +1259,7 @@ var opMoeInitRoutingQuant = Operator{
 // MoeInitRoutingQuant sorts the tokens' choices by expert and copies the tokens in that order,
 // quantised to int8.
 //
-// It launches aclnnMoeInitRoutingQuant (libopapi, CANN 8.1.RC1) of family moe on st.
+// It launches aclnnMoeInitRoutingQuant (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X float32 float16 bfloat16; RowIdx, ExpertIdx, ExpandedRowIdxOut,
 // ExpandedExpertIdxOut int32; ExpandedXOut int8. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_quant/docs
@@ -1311,7 +1310,7 @@ var opMoeInitRoutingQuantV2 = Operator{
 
 // MoeInitRoutingQuantV2 is MoeInitRoutingV2 that quantises the tokens to int8.
 //
-// It launches aclnnMoeInitRoutingQuantV2 (libopapi, CANN 8.1.RC1) of family moe on st.
+// It launches aclnnMoeInitRoutingQuantV2 (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X float32 float16 bfloat16; ExpertIdx, ExpandedRowIdxOut int32;
 // ScaleOptional, OffsetOptional, DynamicQuantScaleOutOptional float32; ExpandedXOut int8 int4. Its
 // checks follow the document.
@@ -1367,7 +1366,7 @@ var opMoeInitRoutingV2 = Operator{
 // MoeInitRoutingV2 sorts the tokens' choices by expert and copies the tokens in that order,
 // dropping those beyond a capacity when asked for.
 //
-// It launches aclnnMoeInitRoutingV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
+// It launches aclnnMoeInitRoutingV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X, ExpandedXOut float32 float16 bfloat16; ExpertIdx, ExpandedRowIdxOut,
 // ExpertTokensCountOrCumsumOutOptional, ExpertTokensBeforeCapacityOutOptional int32. Its checks
 // follow the document.
@@ -1412,7 +1411,7 @@ var opMoeInitRoutingV2Grad = Operator{
 
 // MoeInitRoutingV2Grad computes the gradient of MoeInitRoutingV2.
 //
-// It launches aclnnMoeInitRoutingV2Grad (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
+// It launches aclnnMoeInitRoutingV2Grad (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradExpandedX, Out float32 float16 bfloat16; ExpandedRowIdx int32. Its
 // checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_v2_grad/docs
@@ -1462,7 +1461,7 @@ var opMoeInitRoutingV3 = Operator{
 // MoeInitRoutingV3 sorts the tokens' choices by expert and copies the tokens of a range of experts
 // in that order, quantised when asked for.
 //
-// It launches aclnnMoeInitRoutingV3 (libopapi, CANN 2026-08) of family moe on st.
+// It launches aclnnMoeInitRoutingV3 (libopapi, CANN 2026-08) on st.
 // The emulator verified: X, ExpandedXOut float32 float16 bfloat16 int8; ExpertIdx,
 // ExpandedRowIdxOut int32; ScaleOptional, ExpandedScaleOut float32; ExpertTokensCountOrCumsumOut
 // int64. Its checks follow the document.
@@ -1512,7 +1511,7 @@ var opMoeTokenPermute = Operator{
 
 // MoeTokenPermute sorts the tokens' choices by expert and copies the tokens in that order.
 //
-// It launches aclnnMoeTokenPermute (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
+// It launches aclnnMoeTokenPermute (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Tokens, PermuteTokensOut float32 float16 bfloat16 int8; Indices int32
 // int64; SortedIndicesOut int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute/docs
@@ -1549,7 +1548,7 @@ var opMoeTokenPermuteGrad = Operator{
 
 // MoeTokenPermuteGrad computes the gradient of MoeTokenPermute.
 //
-// It launches aclnnMoeTokenPermuteGrad (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
+// It launches aclnnMoeTokenPermuteGrad (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: PermutedOutputGrad, Out float32 float16 bfloat16; SortedIndices int32. Its
 // checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_grad/docs
@@ -1590,7 +1589,7 @@ var opMoeTokenPermuteWithEp = Operator{
 // MoeTokenPermuteWithEp sorts the tokens' choices by expert and copies those of a range, with their
 // probabilities.
 //
-// It launches aclnnMoeTokenPermuteWithEp (libopapi, CANN 2026-08) of family moe on st.
+// It launches aclnnMoeTokenPermuteWithEp (libopapi, CANN 2026-08) on st.
 // The emulator verified: Tokens, ProbsOptional, PermuteTokensOut, PermuteProbsOut float32 float16
 // bfloat16; Indices int32 int64; SortedIndicesOut int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_with_ep/docs
@@ -1633,7 +1632,7 @@ var opMoeTokenPermuteWithEpGrad = Operator{
 
 // MoeTokenPermuteWithEpGrad computes the gradients of MoeTokenPermuteWithEp.
 //
-// It launches aclnnMoeTokenPermuteWithEpGrad (libopapi, CANN 2026-08) of family moe on st.
+// It launches aclnnMoeTokenPermuteWithEpGrad (libopapi, CANN 2026-08) on st.
 // The emulator verified: PermutedTokensOutputGrad, PermutedProbsOutputGradOptional, TokenGradOut,
 // ProbsGradOut float32 float16 bfloat16; SortedIndices int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_with_ep_grad/docs
@@ -1676,7 +1675,7 @@ var opMoeTokenPermuteWithRoutingMap = Operator{
 // MoeTokenPermuteWithRoutingMap copies tokens in the order of the experts that a map of tokens and
 // experts assigns.
 //
-// It launches aclnnMoeTokenPermuteWithRoutingMap (libopapi, CANN 2026-08) of family moe on st.
+// It launches aclnnMoeTokenPermuteWithRoutingMap (libopapi, CANN 2026-08) on st.
 // The emulator verified: Tokens, ProbsOptional, PermuteTokensOut, PermuteProbsOutOptional float32
 // float16 bfloat16; RoutingMap int8 bool; SortedIndicesOut int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_with_routing_map/docs
@@ -1721,7 +1720,7 @@ var opMoeTokenPermuteWithRoutingMapGrad = Operator{
 
 // MoeTokenPermuteWithRoutingMapGrad computes the gradients of MoeTokenPermuteWithRoutingMap.
 //
-// It launches aclnnMoeTokenPermuteWithRoutingMapGrad (libopapi, CANN 2026-08) of family moe on st.
+// It launches aclnnMoeTokenPermuteWithRoutingMapGrad (libopapi, CANN 2026-08) on st.
 // The emulator verified: PermutedTokenOutputGrad, PermutedProbsOutputGradOptional, TokensGradOut,
 // ProbsGradOutOptional float32 float16 bfloat16; SortedIndices int32; RoutingMapOptional int8 bool.
 // Its checks follow the document.
@@ -1766,7 +1765,7 @@ var opMoeTokenUnpermute = Operator{
 // MoeTokenUnpermute puts sorted rows back to their tokens and adds them up, weighted by
 // probabilities.
 //
-// It launches aclnnMoeTokenUnpermute (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
+// It launches aclnnMoeTokenUnpermute (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: PermutedTokens, ProbsOptional, Out float32 float16 bfloat16; SortedIndices
 // int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute/docs
@@ -1806,7 +1805,7 @@ var opMoeTokenUnpermuteGrad = Operator{
 
 // MoeTokenUnpermuteGrad computes the gradients of MoeTokenUnpermute.
 //
-// It launches aclnnMoeTokenUnpermuteGrad (libopapi, CANN 8.1.RC1 and 2026-08) of family moe on st.
+// It launches aclnnMoeTokenUnpermuteGrad (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: PermuteTokens, UnpermutedTokensGrad, ProbsOptional, PermutedTokensGradOut,
 // ProbsGradOut float32 float16 bfloat16; SortedIndices int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_grad/docs
@@ -1849,7 +1848,7 @@ var opMoeTokenUnpermuteWithEp = Operator{
 // MoeTokenUnpermuteWithEp puts the sorted rows of a range back to their tokens and adds them up,
 // weighted by probabilities.
 //
-// It launches aclnnMoeTokenUnpermuteWithEp (libopapi, CANN 2026-08) of family moe on st.
+// It launches aclnnMoeTokenUnpermuteWithEp (libopapi, CANN 2026-08) on st.
 // The emulator verified: PermutedTokens, ProbsOptional, Out float32 float16 bfloat16; SortedIndices
 // int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_with_ep/docs
@@ -1893,7 +1892,7 @@ var opMoeTokenUnpermuteWithEpGrad = Operator{
 
 // MoeTokenUnpermuteWithEpGrad computes the gradients of MoeTokenUnpermuteWithEp.
 //
-// It launches aclnnMoeTokenUnpermuteWithEpGrad (libopapi, CANN 2026-08) of family moe on st.
+// It launches aclnnMoeTokenUnpermuteWithEpGrad (libopapi, CANN 2026-08) on st.
 // The emulator verified: UnpermutedTokensGrad, PermutedTokensOptional, ProbsOptional,
 // PermutedTokensGradOut, ProbsGradOut float32 float16 bfloat16; SortedIndices int32. Its checks
 // follow the document.
@@ -1943,7 +1942,7 @@ var opMoeTokenUnpermuteWithRoutingMap = Operator{
 // MoeTokenUnpermuteWithRoutingMap puts rows that MoeTokenPermuteWithRoutingMap sorted back to their
 // tokens and adds them up.
 //
-// It launches aclnnMoeTokenUnpermuteWithRoutingMap (libopapi, CANN 2026-08) of family moe on st.
+// It launches aclnnMoeTokenUnpermuteWithRoutingMap (libopapi, CANN 2026-08) on st.
 // The emulator verified: PermutedTokens, ProbsOptional, UnpermutedTokens, PermuteProbs float32
 // float16 bfloat16; SortedIndices, OutIndex, PermuteTokenId int32; RoutingMapOptional int8 bool.
 // Its checks follow the document.
@@ -1992,8 +1991,7 @@ var opMoeTokenUnpermuteWithRoutingMapGrad = Operator{
 
 // MoeTokenUnpermuteWithRoutingMapGrad computes the gradients of MoeTokenUnpermuteWithRoutingMap.
 //
-// It launches aclnnMoeTokenUnpermuteWithRoutingMapGrad (libopapi, CANN 2026-08) of family moe on
-// st.
+// It launches aclnnMoeTokenUnpermuteWithRoutingMapGrad (libopapi, CANN 2026-08) on st.
 // The emulator verified: UnpermutedTokensGrad, PermutedTokensOptional, ProbsOptional,
 // PermutedTokensGradOut, ProbsGradOutOptional float32 float16 bfloat16; OutIndex, PermuteTokenId
 // int32; RoutingMapOptional int8 bool. Its checks follow the document.
@@ -2043,7 +2041,7 @@ var opMoeUpdateExpert = Operator{
 // MoeUpdateExpert maps experts to their copies on ranks so that the load is even, and drops
 // unlikely ones.
 //
-// It launches aclnnMoeUpdateExpert (libopapi, CANN 2026-08) of family moe on st.
+// It launches aclnnMoeUpdateExpert (libopapi, CANN 2026-08) on st.
 // The emulator verified: ExpertIds, BalancedExpertIds int32 int64; EplbTable int32;
 // ExpertScalesOptional float32 float16 bfloat16; PruningThresholdOptional float32;
 // ActiveMaskOptional, BalancedActiveMask bool. Its checks follow the document.

@@ -24,7 +24,7 @@ var opAdaLayerNorm = Operator{
 
 // AdaLayerNorm normalises the last dimension and computes LayerNorm(X) · (1 + Scale) + Shift.
 //
-// It launches aclnnAdaLayerNorm (libopapi, CANN 2026-08) of family normalization on st.
+// It launches aclnnAdaLayerNorm (libopapi, CANN 2026-08) on st.
 // The emulator verified: X, Scale, Shift, WeightOptional, BiasOptional, Out float32 float16
 // bfloat16. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-nn, norm/ada_layer_norm/docs
@@ -71,7 +71,7 @@ var opAdaLayerNormBackward = Operator{
 
 // AdaLayerNormBackward computes the gradients of AdaLayerNormV2.
 //
-// It launches aclnnAdaLayerNormBackward (libopapi, CANN 2026-08) of family normalization on st.
+// It launches aclnnAdaLayerNormBackward (libopapi, CANN 2026-08) on st.
 // The emulator verified: GradOut, Input, Rstd, Mean, Scale, WeightOptional, BiasOptional,
 // GradInputOut, GradScaleOut, GradShiftOut, GradWeightOut, GradBiasOut float32 float16 bfloat16.
 // Its checks follow CANN's source, 13 of them in part.
@@ -123,7 +123,7 @@ var opAdaLayerNormQuant = Operator{
 
 // AdaLayerNormQuant computes AdaLayerNorm and quantises each row to int8 with a scale of its own.
 //
-// It launches aclnnAdaLayerNormQuant (libopapi, CANN 2026-08) of family normalization on st.
+// It launches aclnnAdaLayerNormQuant (libopapi, CANN 2026-08) on st.
 // The emulator verified: X, Scale, Shift, WeightOptional, BiasOptional float16 bfloat16; Out int8;
 // QuantScale float32. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, norm/ada_layer_norm_quant/docs
@@ -169,7 +169,7 @@ var opAdaLayerNormV2 = Operator{
 
 // AdaLayerNormV2 is AdaLayerNorm that also gives the means and the reciprocal standard deviations.
 //
-// It launches aclnnAdaLayerNormV2 (libopapi, CANN 2026-08) of family normalization on st.
+// It launches aclnnAdaLayerNormV2 (libopapi, CANN 2026-08) on st.
 // The emulator verified: X, Scale, Shift, WeightOptional, BiasOptional, Out, MeanOutOptional,
 // RstdOutOptional float32 float16 bfloat16. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, norm/ada_layer_norm_v2/docs
@@ -216,7 +216,7 @@ var opAddLayerNorm = Operator{
 // AddLayerNorm adds X1, X2 and a bias, normalises the sum over its last dimensions, scales by Gamma
 // and shifts by Beta.
 //
-// It launches aclnnAddLayerNorm (libopapi, CANN 8.1.RC1) of family normalization on st.
+// It launches aclnnAddLayerNorm (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X1, X2, Gamma, Beta, BiasOptional, YOut, XOut float32 float16 bfloat16;
 // MeanOut, RstdOut float32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/add_layer_norm/docs
@@ -263,7 +263,7 @@ var opAddLayerNormGrad = Operator{
 
 // AddLayerNormGrad computes the gradients of AddLayerNorm.
 //
-// It launches aclnnAddLayerNormGrad (libopapi, CANN 8.1.RC1) of family normalization on st.
+// It launches aclnnAddLayerNormGrad (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: Dy, X1, X2, Gamma, DsumOptional, DxOut float32 float16 bfloat16; Rstd,
 // Mean, DgammaOut, DbetaOut float32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/add_layer_norm_grad/docs
@@ -318,7 +318,7 @@ var opAddLayerNormQuant = Operator{
 // AddLayerNormQuant computes AddLayerNorm and quantises its result once or twice, with scales given
 // or found.
 //
-// It launches aclnnAddLayerNormQuant (libopapi, CANN 2026-08) of family normalization on st.
+// It launches aclnnAddLayerNormQuant (libopapi, CANN 2026-08) on st.
 // The emulator verified: X1, X2, Gamma, Beta, BiasOptional, XOut float32 float16 bfloat16;
 // Scales1Optional, Scales2Optional float32; Y1Out, Y2Out int8. Its checks follow CANN's source, 12
 // of them in part.
@@ -382,7 +382,7 @@ var opAddLayerNormQuantV2 = Operator{
 
 // AddLayerNormQuantV2 is AddLayerNormQuant that gives the normalised result as well.
 //
-// It launches aclnnAddLayerNormQuantV2 (libopapi, CANN 2026-08) of family normalization on st.
+// It launches aclnnAddLayerNormQuantV2 (libopapi, CANN 2026-08) on st.
 // The emulator verified: X1, X2, Gamma, Beta, XOut float32 float16 bfloat16; Y1Out int8;
 // OutScales1Out float32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/add_layer_norm_quant_v2/docs
@@ -434,7 +434,7 @@ var opAddRmsNorm = Operator{
 
 // AddRmsNorm adds X1 and X2, divides the sum by its root mean square and multiplies by Gamma.
 //
-// It launches aclnnAddRmsNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on st.
+// It launches aclnnAddRmsNorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X1, X2, Gamma, YOut, XOut float32 float16 bfloat16; RstdOut float32. Its
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/add_rms_norm/docs
@@ -475,7 +475,7 @@ var opAddRmsNormCast = Operator{
 
 // AddRmsNormCast is AddRmsNorm that gives its result as float32 as well.
 //
-// It launches aclnnAddRmsNormCast (libopapi, CANN 2026-08) of family normalization on st.
+// It launches aclnnAddRmsNormCast (libopapi, CANN 2026-08) on st.
 // The emulator verified: X1, X2, Gamma, Y2Out, XOut float32 float16 bfloat16; Y1Out, RstdOut
 // float32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/add_rms_norm_cast/docs
@@ -523,7 +523,7 @@ var opAddRmsNormDynamicMxQuant = Operator{
 // AddRmsNormDynamicMxQuant computes AddRmsNorm and quantises blocks of its result to 8- or 4-bit
 // floats with a shared exponent.
 //
-// It launches aclnnAddRmsNormDynamicMxQuant (libopapi, CANN 2026-08) of family normalization on st.
+// It launches aclnnAddRmsNormDynamicMxQuant (libopapi, CANN 2026-08) on st.
 // The emulator implements it. Its element types are not verified: only the Ascend950 has it. Its
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/add_rms_norm_dynamic_mx_quant/docs
@@ -574,8 +574,7 @@ var opAddRmsNormDynamicQuant = Operator{
 // AddRmsNormDynamicQuant computes AddRmsNorm and quantises each row of its result once or twice,
 // with a scale of its own.
 //
-// It launches aclnnAddRmsNormDynamicQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family
-// normalization on st.
+// It launches aclnnAddRmsNormDynamicQuant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X1, X2, Gamma, XOut float32 float16 bfloat16; SmoothScale1Optional,
 // SmoothScale2Optional float32 float16 bfloat16 int8 int32; Y1Out, Y2Out int8; Scale1Out, Scale2Out
 // float32. Its checks follow the document.
@@ -627,7 +626,7 @@ var opAddRmsNormDynamicQuantV2 = Operator{
 // AddRmsNormDynamicQuantV2 is AddRmsNormDynamicQuant with a bias; OutputMask says which results are
 // written.
 //
-// It launches aclnnAddRmsNormDynamicQuantV2 (libopapi, CANN 2026-08) of family normalization on st.
+// It launches aclnnAddRmsNormDynamicQuantV2 (libopapi, CANN 2026-08) on st.
 // The emulator verified: X1, X2, Gamma, BetaOptional, XOut float32 float16 bfloat16;
 // SmoothScale1Optional, SmoothScale2Optional float32 float16 bfloat16 int8 int32; Y1Out, Y2Out int8
 // int32 int4; Scale1Out, Scale2Out float32. Its checks follow CANN's source.
@@ -680,8 +679,7 @@ var opAddRmsNormQuant = Operator{
 
 // AddRmsNormQuant computes AddRmsNorm and quantises its result once or twice with the scales given.
 //
-// It launches aclnnAddRmsNormQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on
-// st.
+// It launches aclnnAddRmsNormQuant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X1, X2, Gamma, Scales1, XOut float32 float16 bfloat16; ZeroPoints1Optional
 // float32 float16 bfloat16 int32; Y1Out int8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/add_rms_norm_quant/docs
@@ -735,7 +733,7 @@ var opAddRmsNormQuantV2 = Operator{
 
 // AddRmsNormQuantV2 is AddRmsNormQuant with a bias that gives the unquantised result as well.
 //
-// It launches aclnnAddRmsNormQuantV2 (libopapi, CANN 2026-08) of family normalization on st.
+// It launches aclnnAddRmsNormQuantV2 (libopapi, CANN 2026-08) on st.
 // The emulator verified: X1, X2, Gamma, BetaOptional, XOut, RmsNormOut float32 float16 bfloat16;
 // Scales1, Scales2Optional, ZeroPoints1Optional float32 float16 bfloat16 int8 int32; Y1Out, Y2Out
 // int8. Its checks follow the document.
@@ -789,7 +787,7 @@ var opBatchNorm = Operator{
 // BatchNorm normalises each channel by mean and variance, of the batch in training and running ones
 // otherwise.
 //
-// It launches aclnnBatchNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on st.
+// It launches aclnnBatchNorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Input, Weight, Bias, RunningMean, RunningVar, Output float32 float16
 // bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/batch_norm_v3/docs
@@ -839,8 +837,7 @@ var opBatchNormBackward = Operator{
 
 // BatchNormBackward computes the gradients of BatchNorm.
 //
-// It launches aclnnBatchNormBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization
-// on st.
+// It launches aclnnBatchNormBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOut, Input, Weight, RunningMean, RunningVar, GradInput, GradWeight,
 // GradBias float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/batch_norm_grad_v3/docs
@@ -887,8 +884,7 @@ var opBatchNormElemt = Operator{
 // BatchNormElemt normalises each channel by a mean and reciprocal standard deviation that are
 // given.
 //
-// It launches aclnnBatchNormElemt (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on
-// st.
+// It launches aclnnBatchNormElemt (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Input, Weight, Bias, Mean, Invstd, Output float32 float16 bfloat16. Its
 // checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, norm/batch_norm_elemt/docs
@@ -930,8 +926,7 @@ var opBatchNormElemtBackward = Operator{
 
 // BatchNormElemtBackward computes the gradient of BatchNormElemt from sums that all devices share.
 //
-// It launches aclnnBatchNormElemtBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family
-// normalization on st.
+// It launches aclnnBatchNormElemtBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOut, Input, Mean, Invstd, Weight, SumDy, SumDyXmu, GradInput float32
 // float16 bfloat16; Counter float32 float16 int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/sync_batch_norm_backward_elemt/docs
@@ -977,8 +972,7 @@ var opBatchNormGatherStatsWithCounts = Operator{
 // BatchNormGatherStatsWithCounts combines the means and reciprocal standard deviations of devices
 // with different counts and updates the running ones.
 //
-// It launches aclnnBatchNormGatherStatsWithCounts (libopapi, CANN 8.1.RC1 and 2026-08) of family
-// normalization on st.
+// It launches aclnnBatchNormGatherStatsWithCounts (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Mean, Invstd, RunningMean, RunningVar, Counts, MeanAll, InvstdAll float32
 // float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/sync_batch_norm_gather_stats_with_counts/docs
@@ -1019,7 +1013,7 @@ var opBatchNormReduce = Operator{
 
 // BatchNormReduce computes for each channel the sum and the sum of squares.
 //
-// It launches aclnnBatchNormReduce (libopapi, CANN 2026-08) of family normalization on st.
+// It launches aclnnBatchNormReduce (libopapi, CANN 2026-08) on st.
 // The emulator verified: X float32 float16 bfloat16; Sum, SquareSum float32. Its checks follow
 // CANN's source.
 // Vendor's page: hicann/ops-nn, norm/bn_training_reduce/docs
@@ -1061,8 +1055,7 @@ var opBatchNormReduceBackward = Operator{
 // BatchNormReduceBackward computes the sums over the batch that gradients of batch normalisation
 // need.
 //
-// It launches aclnnBatchNormReduceBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family
-// normalization on st.
+// It launches aclnnBatchNormReduceBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOut, Input, Mean, Invstd, SumDy, SumDyXmu, GradWeight, GradBias
 // float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/sync_batch_norm_backward_reduce/docs
@@ -1104,8 +1097,7 @@ var opBatchNormStats = Operator{
 
 // BatchNormStats computes the mean and the reciprocal standard deviation of each channel.
 //
-// It launches aclnnBatchNormStats (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on
-// st.
+// It launches aclnnBatchNormStats (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Input float32 float16; Mean, Invstd float32. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-math, math/reduce_std_with_mean/docs
@@ -1144,7 +1136,7 @@ var opDeepNorm = Operator{
 
 // DeepNorm normalises Alpha · X + Gx over the last dimensions, scales by Gamma and shifts by Beta.
 //
-// It launches aclnnDeepNorm (libopapi, CANN 8.1.RC1) of family normalization on st.
+// It launches aclnnDeepNorm (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Gx, Beta, Gamma, YOut float32 float16 bfloat16; MeanOut, RstdOut
 // float32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/deep_norm/docs
@@ -1190,7 +1182,7 @@ var opDeepNormGrad = Operator{
 
 // DeepNormGrad computes the gradients of DeepNorm.
 //
-// It launches aclnnDeepNormGrad (libopapi, CANN 8.1.RC1) of family normalization on st.
+// It launches aclnnDeepNormGrad (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: Dy, X, Gx, Gamma, DxOut, DgxOut float32 float16 bfloat16; Mean, Rstd,
 // DbetaOut, DgammaOut float32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/deep_norm_grad/docs
@@ -1241,7 +1233,7 @@ var opFastBatchNormBackward = Operator{
 
 // FastBatchNormBackward computes the gradients of BatchNorm; Version chooses the way.
 //
-// It launches aclnnFastBatchNormBackward (libopapi, CANN 2026-08) of family normalization on st.
+// It launches aclnnFastBatchNormBackward (libopapi, CANN 2026-08) on st.
 // The emulator verified: GradOut, Input, Weight, RunningMean, RunningVar, GradInput, GradWeight,
 // GradBias float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/batch_norm_grad_v3/docs
@@ -1289,7 +1281,7 @@ var opFastLayerNorm = Operator{
 
 // FastLayerNorm normalises the last dimensions to mean 0 and variance 1, scales and shifts them.
 //
-// It launches aclnnFastLayerNorm (libopapi, CANN 2026-08) of family normalization on st.
+// It launches aclnnFastLayerNorm (libopapi, CANN 2026-08) on st.
 // The emulator verified: Input, WeightOptional, Out float32 float16 bfloat16. Its checks follow
 // CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-nn, norm/layer_norm_v4/docs
@@ -1328,7 +1320,7 @@ var opGemmaRmsNorm = Operator{
 
 // GemmaRmsNorm divides by the root mean square of the last dimensions and multiplies by 1 + Gamma.
 //
-// It launches aclnnGemmaRmsNorm (libopapi, CANN 8.1.RC1) of family normalization on st.
+// It launches aclnnGemmaRmsNorm (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Gamma, YOut float32 float16 bfloat16; RstdOut float32. Its checks
 // follow the document.
 // Vendor's page: hicann/ops-nn, norm/gemma_rms_norm/docs
@@ -1370,7 +1362,7 @@ var opGroupNorm = Operator{
 
 // GroupNorm normalises groups of channels to mean 0 and variance 1, scales and shifts each channel.
 //
-// It launches aclnnGroupNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on st.
+// It launches aclnnGroupNorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Gamma, Beta, Out, MeanOut, RstdOut float32 float16 bfloat16. Its
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/group_norm/docs
@@ -1420,8 +1412,7 @@ var opGroupNormBackward = Operator{
 
 // GroupNormBackward computes the gradients of GroupNorm.
 //
-// It launches aclnnGroupNormBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization
-// on st.
+// It launches aclnnGroupNormBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOut, Input, Mean, Rstd, Gamma, GradInput, GradGammaOut, GradBetaOut
 // float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/group_norm_grad/docs
@@ -1468,8 +1459,7 @@ var opGroupNormSilu = Operator{
 
 // GroupNormSilu normalises groups of channels and applies Silu to the result.
 //
-// It launches aclnnGroupNormSilu (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on
-// st.
+// It launches aclnnGroupNormSilu (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Gamma, Beta, Out, MeanOut, RstdOut float32 float16 bfloat16. Its
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/group_norm_silu/docs
@@ -1513,7 +1503,7 @@ var opGroupNormSiluQuant = Operator{
 
 // GroupNormSiluQuant normalises groups of channels, applies Silu, and quantises the result to int8.
 //
-// It launches aclnnGroupNormSiluQuant (libopapi, CANN 2026-08) of family normalization on st.
+// It launches aclnnGroupNormSiluQuant (libopapi, CANN 2026-08) on st.
 // The emulator verified: Self, Gamma, Beta, MeanOut, RstdOut float16 bfloat16; QuantScale float32;
 // Out int8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/group_norm_silu_quant/docs
@@ -1559,8 +1549,7 @@ var opGroupNormSiluV2 = Operator{
 // GroupNormSiluV2 normalises groups of channels and applies Silu to the result when ActivateSilu is
 // true.
 //
-// It launches aclnnGroupNormSiluV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on
-// st.
+// It launches aclnnGroupNormSiluV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Gamma, Beta, Out, MeanOut, RstdOut float32 float16 bfloat16. Its
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/group_norm_silu/docs
@@ -1607,7 +1596,7 @@ var opGroupNormSwish = Operator{
 // GroupNormSwish normalises groups of channels and applies Swish to the result when ActivateSwish
 // is true.
 //
-// It launches aclnnGroupNormSwish (libopapi, CANN 8.1.RC1) of family normalization on st.
+// It launches aclnnGroupNormSwish (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Gamma, Beta, YOut, MeanOut, RstdOut float32 float16 bfloat16. Its
 // checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/group_norm_swish/docs
@@ -1658,7 +1647,7 @@ var opGroupNormSwishGrad = Operator{
 
 // GroupNormSwishGrad computes the gradients of GroupNormSwish.
 //
-// It launches aclnnGroupNormSwishGrad (libopapi, CANN 8.1.RC1) of family normalization on st.
+// It launches aclnnGroupNormSwishGrad (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: Dy, Mean, Rstd, X, Gamma, Beta, DxOut, DgammaOut, DbetaOut float32 float16
 // bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/group_norm_swish_grad/docs
@@ -1704,7 +1693,7 @@ var opInplaceAddRmsNorm = Operator{
 // InplaceAddRmsNorm adds X2Ref to X1Ref, stores the sum in X2Ref and in X1Ref its quotient by the
 // root mean square, times Gamma.
 //
-// It launches aclnnInplaceAddRmsNorm (libopapi, CANN 2026-08) of family normalization on st.
+// It launches aclnnInplaceAddRmsNorm (libopapi, CANN 2026-08) on st.
 // The emulator verified: X1Ref, X2Ref, Gamma float32 float16 bfloat16; RstdOut float32. Its checks
 // follow the document.
 // Vendor's page: hicann/ops-nn, norm/inplace_add_rms_norm/docs
@@ -1739,8 +1728,7 @@ var opInplaceRenorm = Operator{
 
 // InplaceRenorm is Renorm with the result in place of the first argument.
 //
-// It launches aclnnInplaceRenorm (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on
-// st.
+// It launches aclnnInplaceRenorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/renorm/docs/aclnnRenorm&aclnnInplaceRenorm.md
 func InplaceRenorm(st *acl.Stream, p InplaceRenormParams) error {
@@ -1778,7 +1766,7 @@ var opInstanceNorm = Operator{
 // InstanceNorm normalises each channel of each image to mean 0 and variance 1, scales and shifts
 // it.
 //
-// It launches aclnnInstanceNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on st.
+// It launches aclnnInstanceNorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X, Gamma, Beta, Y, Mean, Variance float32 float16. Its checks follow
 // CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-nn, norm/instance_norm_v3/docs
@@ -1820,7 +1808,7 @@ var opLayerNorm = Operator{
 
 // LayerNorm normalises the last dimensions to mean 0 and variance 1, scales and shifts them.
 //
-// It launches aclnnLayerNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on st.
+// It launches aclnnLayerNorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Input, WeightOptional, BiasOptional, Out, MeanOutOptional, RstdOutOptional
 // float32 float16 bfloat16. Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-nn, norm/layer_norm_v4/docs/aclnnLayerNorm&aclnnLayerNormWithImplMode.md
@@ -1865,8 +1853,7 @@ var opLayerNormBackward = Operator{
 
 // LayerNormBackward computes the gradients of LayerNorm that OutputMask asks for.
 //
-// It launches aclnnLayerNormBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization
-// on st.
+// It launches aclnnLayerNormBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOut, Input, Mean, Rstd, WeightOptional, GradInputOut, GradWeightOut,
 // GradBiasOut float32 float16 bfloat16. Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-nn, norm/layer_norm_grad_v3/docs
@@ -1912,7 +1899,7 @@ var opLayerNormQuant = Operator{
 
 // LayerNormQuant computes LayerNorm and quantises its result.
 //
-// It launches aclnnLayerNormQuant (libopapi, CANN 2026-08) of family normalization on st.
+// It launches aclnnLayerNormQuant (libopapi, CANN 2026-08) on st.
 // The emulator verified: X, Gammma, Beta float32 float16 bfloat16; Res int8; ScaleOut float32. Its
 // checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/layer_norm_quant/docs
@@ -1956,8 +1943,7 @@ var opLayerNormWithImplMode = Operator{
 
 // LayerNormWithImplMode is LayerNorm whose precision ImplMode chooses.
 //
-// It launches aclnnLayerNormWithImplMode (libopapi, CANN 8.1.RC1 and 2026-08) of family
-// normalization on st.
+// It launches aclnnLayerNormWithImplMode (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Input, WeightOptional, Out float32 float16 bfloat16. Its checks follow
 // CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-nn, norm/layer_norm_v4/docs/aclnnLayerNorm&aclnnLayerNormWithImplMode.md
@@ -2004,7 +1990,7 @@ var opQuantizedBatchNorm = Operator{
 // QuantizedBatchNorm dequantises, normalises each channel by mean and variance given, and quantises
 // the result.
 //
-// It launches aclnnQuantizedBatchNorm (libopapi, CANN 2026-08) of family normalization on st.
+// It launches aclnnQuantizedBatchNorm (libopapi, CANN 2026-08) on st.
 // The emulator verified: Input, Output int8 int32 uint8; Mean, Var, Weight, Bias float32. Its
 // checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, norm/quantized_batch_norm/docs
@@ -2046,7 +2032,7 @@ var opRenorm = Operator{
 
 // Renorm scales the slices along Dim whose norm of order P exceeds MaxNorm down to it.
 //
-// It launches aclnnRenorm (libopapi, CANN 8.1.RC1 and 2026-08) of family normalization on st.
+// It launches aclnnRenorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/renorm/docs/aclnnRenorm&aclnnInplaceRenorm.md
 func Renorm(st *acl.Stream, p RenormParams) error {
@@ -2081,7 +2067,7 @@ var opRmsNorm = Operator{
 
 // RmsNorm divides by the root mean square of the last dimensions and multiplies by Gamma.
 //
-// It launches aclnnRmsNorm (libopapi, CANN 8.1.RC1) of family normalization on st.
+// It launches aclnnRmsNorm (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Gamma, YOut float32 float16 bfloat16; RstdOut float32. Its checks
 // follow the document.
 // Vendor's page: hicann/ops-nn, norm/rms_norm/docs
@@ -2124,7 +2110,7 @@ var opRmsNormDynamicMxQuant = Operator{
 // RmsNormDynamicMxQuant computes RmsNorm and quantises blocks of its result to 8- or 4-bit floats
 // with a shared exponent.
 //
-// It launches aclnnRmsNormDynamicMxQuant (libopapi, CANN 2026-08) of family normalization on st.
+// It launches aclnnRmsNormDynamicMxQuant (libopapi, CANN 2026-08) on st.
 // The emulator implements it. Its element types are not verified: only the Ascend950 has it. Its
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/rms_norm_dynamic_mx_quant/docs
@@ -2169,7 +2155,7 @@ var opRmsNormDynamicQuant = Operator{
 
 // RmsNormDynamicQuant computes RmsNorm and quantises each row with a scale of its own.
 //
-// It launches aclnnRmsNormDynamicQuant (libopapi, CANN 2026-08) of family normalization on st.
+// It launches aclnnRmsNormDynamicQuant (libopapi, CANN 2026-08) on st.
 // The emulator verified: X, Gamma, BetaOptional float32 float16 bfloat16; SmoothScalesOptional
 // float32 float16 bfloat16 int8 int32; YOut int8; ScaleOut float32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/rms_norm_dynamic_quant/docs
@@ -2209,7 +2195,7 @@ var opRmsNormGrad = Operator{
 
 // RmsNormGrad computes the gradients of RmsNorm.
 //
-// It launches aclnnRmsNormGrad (libopapi, CANN 8.1.RC1) of family normalization on st.
+// It launches aclnnRmsNormGrad (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: Dy, X, DxOut float32 float16 bfloat16; Rstd, DgammaOut float32; Gamma
 // float32 float16 bfloat16 float64 integers bool. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/rms_norm_grad/docs
@@ -2251,7 +2237,7 @@ var opRmsNormGradQuant = Operator{
 
 // RmsNormGradQuant computes the gradients of RmsNorm and quantises that of its input.
 //
-// It launches aclnnRmsNormGradQuant (libopapi, CANN 2026-08) of family normalization on st.
+// It launches aclnnRmsNormGradQuant (libopapi, CANN 2026-08) on st.
 // The emulator verified: Dy, X, Gamma float32 float16 bfloat16; Rstd, DgammaOut float32; ScalesX
 // float32 bfloat16; OffsetXOptional int32; DxOut int8 hifloat8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/rms_norm_grad_quant/docs
@@ -2294,7 +2280,7 @@ var opRmsNormQuant = Operator{
 
 // RmsNormQuant computes RmsNorm plus Beta and quantises it: y / Scale + Offset.
 //
-// It launches aclnnRmsNormQuant (libopapi, CANN 2026-08) of family normalization on st.
+// It launches aclnnRmsNormQuant (libopapi, CANN 2026-08) on st.
 // The emulator verified: X, Gamma, Beta float32 float16 bfloat16; Scale, Offset float32 float16
 // bfloat16 int8 int32; Y int8 int32 int4. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/rms_norm_quant/docs
@@ -2338,7 +2324,7 @@ var opRmsNormQuantV3 = Operator{
 // RmsNormQuantV3 is RmsNormQuant that can divide by the scale and gives the reciprocal root mean
 // square.
 //
-// It launches aclnnRmsNormQuantV3 (libopapi, CANN 2026-08) of family normalization on st.
+// It launches aclnnRmsNormQuantV3 (libopapi, CANN 2026-08) on st.
 // The emulator verified: X, Gamma, Beta float32 float16 bfloat16; Scale, Offset float32 float16
 // bfloat16 int8 int32; Y int8 int32 int4; Rstd float32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/rms_norm_quant_v3/docs
@@ -2384,7 +2370,7 @@ var opSyncBatchNormGatherStats = Operator{
 // SyncBatchNormGatherStats combines the sums of all devices to means and reciprocal standard
 // deviations and updates the running ones.
 //
-// It launches aclnnSyncBatchNormGatherStats (libopapi, CANN 2026-08) of family normalization on st.
+// It launches aclnnSyncBatchNormGatherStats (libopapi, CANN 2026-08) on st.
 // The emulator verified: TotalSum, TotalSquareSum, Mean, Variance, BatchMean, BatchInvstd float32
 // float16; SampleCount float32 float16 int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/sync_batch_norm_gather_stats/docs

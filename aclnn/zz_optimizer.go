@@ -26,7 +26,7 @@ var opAmpUpdateScale = Operator{
 // AmpUpdateScale grows the loss scale of mixed precision after GrowthInterval finite steps and
 // shrinks it when FoundInf says so.
 //
-// It launches aclnnAmpUpdateScale (libopapi, CANN 2026-08) of family optimizer on st.
+// It launches aclnnAmpUpdateScale (libopapi, CANN 2026-08) on st.
 // The emulator verified: CurrentScale, FoundInf, UpdatedScale float32 float16 bfloat16;
 // GrowthTracker, UpdatedGrowthTracker int32. Its checks follow the document.
 // Vendor's page: hicann/ops-math, math/amp_update_scale/docs
@@ -70,7 +70,7 @@ var opApplyAdadelta = Operator{
 
 // ApplyAdadelta updates parameters by one step of Adadelta.
 //
-// It launches aclnnApplyAdadelta (libopapi, CANN 2026-08) of family optimizer on st.
+// It launches aclnnApplyAdadelta (libopapi, CANN 2026-08) on st.
 // The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-nn, experimental/optim/apply_adadelta/README.md
 func ApplyAdadelta(st *acl.Stream, p ApplyAdadeltaParams) error {
@@ -117,7 +117,7 @@ var opApplyAdam = Operator{
 
 // ApplyAdam updates parameters by one step of Adam.
 //
-// It launches aclnnApplyAdam (libopapi, CANN 2026-08) of family optimizer on st.
+// It launches aclnnApplyAdam (libopapi, CANN 2026-08) on st.
 // The emulator verified: VarRef, M, V, Grad float32 float16 bfloat16; Beta1Power, Beta2Power, Lr,
 // Beta1, Beta2, Epsilon float32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, optim/apply_adam/docs
@@ -170,7 +170,7 @@ var opApplyAdamD = Operator{
 
 // ApplyAdamD computes one step of Adam and gives the new parameters and moments as outputs.
 //
-// It launches aclnnApplyAdamD (libopapi, CANN 2026-08) of family optimizer on st.
+// It launches aclnnApplyAdamD (libopapi, CANN 2026-08) on st.
 // The emulator verified: Var, M, V, Beta1Power, Beta2Power, Lr, Beta1, Beta2, Epsilon, Grad,
 // VarOut, MOut, VOut float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, experimental/optim/apply_adam_d/docs
@@ -225,7 +225,7 @@ var opApplyAdamW = Operator{
 
 // ApplyAdamW updates parameters by one step of AdamW, with the powers of the betas as tensors.
 //
-// It launches aclnnApplyAdamW (libopapi, CANN 2026-08) of family optimizer on st.
+// It launches aclnnApplyAdamW (libopapi, CANN 2026-08) on st.
 // The emulator verified: VarRef, MRef, VRef, Beta1Power, Beta2Power, Lr, WeightDecay, Beta1, Beta2,
 // Eps, Grad float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, optim/apply_adam_w/docs
@@ -283,7 +283,7 @@ var opApplyAdamWQuant = Operator{
 // ApplyAdamWQuant updates parameters by one step of AdamW with moments stored as 8-bit indices into
 // tables.
 //
-// It launches aclnnApplyAdamWQuant (libopapi, CANN 2026-08) of family optimizer on st.
+// It launches aclnnApplyAdamWQuant (libopapi, CANN 2026-08) on st.
 // The emulator verified: VarRef, Grad float32 float16 bfloat16; MRef, VRef uint8; QmapM, QmapV,
 // AbsmaxMRef, AbsmaxVRef float32; Step int64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, optim/apply_adam_w_quant/docs
@@ -339,7 +339,7 @@ var opApplyAdamWV2 = Operator{
 
 // ApplyAdamWV2 updates parameters by one step of AdamW, with the count of steps as a tensor.
 //
-// It launches aclnnApplyAdamWV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family optimizer on st.
+// It launches aclnnApplyAdamWV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: VarRef, MRef, VRef, MaxGradNormOptionalRef, Grad float32 float16 bfloat16;
 // Step float32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, optim/apply_adam_w_v2/docs
@@ -390,7 +390,7 @@ var opApplyAdamax = Operator{
 
 // ApplyAdamax computes one step of Adamax and gives the new parameters and moments as outputs.
 //
-// It launches aclnnApplyAdamax (libopapi, CANN 2026-08) of family optimizer on st.
+// It launches aclnnApplyAdamax (libopapi, CANN 2026-08) on st.
 // The emulator does not implement it: experimental, in no release of CANN.
 func ApplyAdamax(st *acl.Stream, p ApplyAdamaxParams) error {
 	c := NewCall(st, &opApplyAdamax)
@@ -435,7 +435,7 @@ var opApplyFtrl = Operator{
 
 // ApplyFtrl updates parameters by one step of follow the regularised leader.
 //
-// It launches aclnnApplyFtrl (libopapi, CANN 2026-08) of family optimizer on st.
+// It launches aclnnApplyFtrl (libopapi, CANN 2026-08) on st.
 // The emulator verified: VarRef, AccumRef, LinearRef, Grad, Lr, L1, L2, LrPower float32 float16
 // bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, experimental/optim/apply_ftrl/docs
@@ -485,7 +485,7 @@ var opApplyFusedEmaAdam = Operator{
 // ApplyFusedEmaAdam updates parameters by one step of Adam or AdamW and their moving average as
 // well.
 //
-// It launches aclnnApplyFusedEmaAdam (libopapi, CANN 8.1.RC1) of family optimizer on st.
+// It launches aclnnApplyFusedEmaAdam (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: Grad, VarRef, MRef, VRef, SRef float32 float16 bfloat16. Its checks follow
 // the document.
 // Vendor's page: hicann/ops-nn, optim/apply_fused_ema_adam/docs
@@ -528,7 +528,7 @@ var opApplyGradientDescent = Operator{
 
 // ApplyGradientDescent updates parameters by gradient descent: var − alpha · delta.
 //
-// It launches aclnnApplyGradientDescent (libopapi, CANN 2026-08) of family optimizer on st.
+// It launches aclnnApplyGradientDescent (libopapi, CANN 2026-08) on st.
 // The emulator verified: Var, Alpha, Delta float32 float16 bfloat16. Its checks follow the
 // document.
 // Vendor's page: hicann/ops-nn, experimental/optim/apply_gradient_descent/docs
@@ -561,8 +561,7 @@ var opForeachNonFiniteCheckAndUnscale = Operator{
 // ForeachNonFiniteCheckAndUnscale multiplies gradients by InvScale in place and sets FoundInf to 1
 // when one of them is infinite or NaN.
 //
-// It launches aclnnForeachNonFiniteCheckAndUnscale (libopapi, CANN 2026-08) of family optimizer on
-// st.
+// It launches aclnnForeachNonFiniteCheckAndUnscale (libopapi, CANN 2026-08) on st.
 // The emulator verified: ScaledGrads float32 float16 bfloat16; FoundInf, InvScale float32. Its
 // checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_non_finite_check_and_unscale/docs
@@ -608,7 +607,7 @@ var opFusedAdamw = Operator{
 
 // FusedAdamw updates lists of parameters by one step of AdamW.
 //
-// It launches aclnnFusedAdamw (libopapi, CANN 2026-08) of family optimizer on st.
+// It launches aclnnFusedAdamw (libopapi, CANN 2026-08) on st.
 // The emulator verified: ParamsRef, Grads, ExpAvgsRef, ExpAvgSqsRef, MaxExpAvgSqsRef float32
 // float16 bfloat16; StateSteps float32 int64; GradScaleOptional, FoundInfOptional float32. Its
 // checks follow CANN's source.
@@ -661,7 +660,7 @@ var opFusedSgd = Operator{
 
 // FusedSgd updates lists of parameters by one step of gradient descent with momentum.
 //
-// It launches aclnnFusedSgd (libopapi, CANN 2026-08) of family optimizer on st.
+// It launches aclnnFusedSgd (libopapi, CANN 2026-08) on st.
 // The emulator verified: ParamsRef, GradsRef, MomentumBufferListOptionalRef, GradScaleOptional
 // float32 float16 bfloat16. Its checks follow CANN's source, 6 of them in part.
 // Vendor's page: hicann/ops-nn, optim/fused_sgd/docs
@@ -710,7 +709,7 @@ var opSilentCheck = Operator{
 // SilentCheck watches a value of training for jumps that a silent fault of the hardware may have
 // caused.
 //
-// It launches aclnnSilentCheck (libopapi, CANN 8.1.RC1 and 2026-08) of family optimizer on st.
+// It launches aclnnSilentCheck (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Val, InputGradRef float32 float16 bfloat16; SfdaRef float32; StepRef
 // int64; Result int32. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/silent_check/docs
@@ -761,7 +760,7 @@ var opSilentCheckV2 = Operator{
 // SilentCheckV2 watches a value of training for jumps that a silent fault of the hardware may have
 // caused, by its moving average.
 //
-// It launches aclnnSilentCheckV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family optimizer on st.
+// It launches aclnnSilentCheckV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Val, AvgRef, InputGradRef float32 float16 bfloat16; StepRef int64; Result
 // int32. Its checks follow CANN's source, 10 of them in part.
 // Vendor's page: hicann/ops-math, math/silent_check_v2/docs

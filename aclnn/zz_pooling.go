@@ -20,7 +20,7 @@ var opAdaptiveAvgPool2d = Operator{
 
 // AdaptiveAvgPool2d averages images over windows that divide them into OutputSize parts.
 //
-// It launches aclnnAdaptiveAvgPool2d (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
+// It launches aclnnAdaptiveAvgPool2d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, pooling/adaptive_avg_pool2d/docs
 func AdaptiveAvgPool2d(st *acl.Stream, p AdaptiveAvgPool2dParams) error {
@@ -51,8 +51,7 @@ var opAdaptiveAvgPool2dBackward = Operator{
 
 // AdaptiveAvgPool2dBackward computes the gradient of AdaptiveAvgPool2d.
 //
-// It launches aclnnAdaptiveAvgPool2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling
-// on st.
+// It launches aclnnAdaptiveAvgPool2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, pooling/adaptive_avg_pool2d_grad/docs
 func AdaptiveAvgPool2dBackward(st *acl.Stream, p AdaptiveAvgPool2dBackwardParams) error {
@@ -83,7 +82,7 @@ var opAdaptiveAvgPool3d = Operator{
 
 // AdaptiveAvgPool3d averages volumes over windows that divide them into OutputSize parts.
 //
-// It launches aclnnAdaptiveAvgPool3d (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
+// It launches aclnnAdaptiveAvgPool3d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source, 1 of
 // them in part.
 // Vendor's page: hicann/ops-nn, pooling/adaptive_avg_pool3d/docs
@@ -115,8 +114,7 @@ var opAdaptiveAvgPool3dBackward = Operator{
 
 // AdaptiveAvgPool3dBackward computes the gradient of AdaptiveAvgPool3d.
 //
-// It launches aclnnAdaptiveAvgPool3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling
-// on st.
+// It launches aclnnAdaptiveAvgPool3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source,
 // 2 of them in part.
 // Vendor's page: hicann/ops-nn, pooling/adaptive_avg_pool3d_grad/docs
@@ -149,7 +147,7 @@ var opAdaptiveMaxPool2d = Operator{
 
 // AdaptiveMaxPool2d takes the maximum, with its index, of each of OutputSize parts of images.
 //
-// It launches aclnnAdaptiveMaxPool2d (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
+// It launches aclnnAdaptiveMaxPool2d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, OutputOut float32 float16 bfloat16 float64; IndicesOut int64. Its
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, pooling/adaptive_max_pool2d/docs
@@ -183,7 +181,7 @@ var opAdaptiveMaxPool2dBackward = Operator{
 
 // AdaptiveMaxPool2dBackward computes the gradient of AdaptiveMaxPool2d.
 //
-// It launches aclnnAdaptiveMaxPool2dBackward (libopapi, CANN 2026-08) of family pooling on st.
+// It launches aclnnAdaptiveMaxPool2dBackward (libopapi, CANN 2026-08) on st.
 // The emulator verified: GradOutput, GradInput float32 float16 bfloat16; Indices int32 int64. Its
 // checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, pooling/adaptive_max_pool3d_grad/docs
@@ -217,7 +215,7 @@ var opAdaptiveMaxPool3d = Operator{
 
 // AdaptiveMaxPool3d takes the maximum, with its index, of each of OutputSize parts of volumes.
 //
-// It launches aclnnAdaptiveMaxPool3d (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
+// It launches aclnnAdaptiveMaxPool3d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, OutputOut float32 float16 bfloat16; IndicesOut int32. Its checks
 // follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, pooling/adaptive_max_pool3d/docs
@@ -251,8 +249,7 @@ var opAdaptiveMaxPool3dBackward = Operator{
 
 // AdaptiveMaxPool3dBackward computes the gradient of AdaptiveMaxPool3d.
 //
-// It launches aclnnAdaptiveMaxPool3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling
-// on st.
+// It launches aclnnAdaptiveMaxPool3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, GradInput float32 float16 bfloat16; Indices int32. Its checks
 // follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, pooling/adaptive_max_pool3d_grad/docs
@@ -291,7 +288,7 @@ var opAvgPool2d = Operator{
 
 // AvgPool2d averages images over windows.
 //
-// It launches aclnnAvgPool2d (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
+// It launches aclnnAvgPool2d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source, 14 of
 // them in part.
 // Vendor's page: hicann/ops-nn, pooling/avg_pool3_d/docs
@@ -336,7 +333,7 @@ var opAvgPool2dBackward = Operator{
 
 // AvgPool2dBackward computes the gradient of AvgPool2d.
 //
-// It launches aclnnAvgPool2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
+// It launches aclnnAvgPool2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, GradInput float32 float16 bfloat16. Its checks follow CANN's
 // source, 38 of them in part.
 // Vendor's page: hicann/ops-nn, pooling/avg_pool3_d_grad/docs
@@ -380,7 +377,7 @@ var opAvgPool3d = Operator{
 
 // AvgPool3d averages volumes over windows.
 //
-// It launches aclnnAvgPool3d (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
+// It launches aclnnAvgPool3d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source, 2 of
 // them in part.
 // Vendor's page: hicann/ops-nn, pooling/avg_pool3_d/docs
@@ -423,7 +420,7 @@ var opAvgPool3dBackward = Operator{
 
 // AvgPool3dBackward computes the gradient of AvgPool3d.
 //
-// It launches aclnnAvgPool3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
+// It launches aclnnAvgPool3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, Output float32 float16 bfloat16. Its checks follow CANN's
 // source, 7 of them in part.
 // Vendor's page: hicann/ops-nn, pooling/avg_pool3_d_grad/docs
@@ -460,7 +457,7 @@ var opGlobalAveragePool = Operator{
 
 // GlobalAveragePool averages each channel over all places.
 //
-// It launches aclnnGlobalAveragePool (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
+// It launches aclnnGlobalAveragePool (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
 // source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_mean/docs
@@ -490,7 +487,7 @@ var opGlobalMaxPool = Operator{
 
 // GlobalMaxPool takes the maximum of each channel over all places.
 //
-// It launches aclnnGlobalMaxPool (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
+// It launches aclnnGlobalMaxPool (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 float64. Its checks follow CANN's source, 1 of
 // them in part.
 // Vendor's page: hicann/ops-math, math/reduce_max/docs
@@ -526,7 +523,7 @@ var opMaxPool = Operator{
 
 // MaxPool takes the maxima of windows of images.
 //
-// It launches aclnnMaxPool (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
+// It launches aclnnMaxPool (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16. Its checks follow CANN's source, 2 of them in
 // part.
 // Vendor's page: hicann/ops-nn, pooling/max_pool_v3/docs
@@ -568,8 +565,7 @@ var opMaxPool2dWithIndices = Operator{
 
 // MaxPool2dWithIndices takes the maxima of windows of images and their indices.
 //
-// It launches aclnnMaxPool2dWithIndices (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on
-// st.
+// It launches aclnnMaxPool2dWithIndices (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16; Indices int32 int64. Its checks follow
 // CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, pooling/max_pool3d_with_argmax_v2/docs
@@ -612,8 +608,7 @@ var opMaxPool2dWithIndicesBackward = Operator{
 
 // MaxPool2dWithIndicesBackward computes the gradient of MaxPool2dWithIndices.
 //
-// It launches aclnnMaxPool2dWithIndicesBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family
-// pooling on st.
+// It launches aclnnMaxPool2dWithIndicesBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, GradInput float32; Indices int32. Its checks follow CANN's
 // source, 2 of them in part.
 // Vendor's page: hicann/ops-nn, pooling/max_pool3d_grad_with_argmax/docs
@@ -658,7 +653,7 @@ var opMaxPool2dWithMask = Operator{
 
 // MaxPool2dWithMask takes the maxima of windows of images and marks their places by bits.
 //
-// It launches aclnnMaxPool2dWithMask (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
+// It launches aclnnMaxPool2dWithMask (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16; Indices int8. Its checks follow CANN's
 // source, 6 of them in part.
 // Vendor's page: hicann/ops-nn, pooling/max_pool3d_with_argmax_v2/docs
@@ -701,8 +696,7 @@ var opMaxPool2dWithMaskBackward = Operator{
 
 // MaxPool2dWithMaskBackward computes the gradient of MaxPool2dWithMask.
 //
-// It launches aclnnMaxPool2dWithMaskBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling
-// on st.
+// It launches aclnnMaxPool2dWithMaskBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, GradInput float32 float16 bfloat16; Indices int8. Its checks
 // follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, pooling/max_pool3d_grad_with_argmax/docs
@@ -746,7 +740,7 @@ var opMaxPool3D = Operator{
 
 // MaxPool3D takes the maxima of windows of volumes.
 //
-// It launches aclnnMaxPool3D (libopapi, CANN 2026-08) of family pooling on st.
+// It launches aclnnMaxPool3D (libopapi, CANN 2026-08) on st.
 // The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-nn, experimental/pooling/max_pool3_d/docs
 func MaxPool3D(st *acl.Stream, p MaxPool3DParams) error {
@@ -788,8 +782,7 @@ var opMaxPool3dWithArgmax = Operator{
 
 // MaxPool3dWithArgmax takes the maxima of windows of volumes and their indices.
 //
-// It launches aclnnMaxPool3dWithArgmax (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on
-// st.
+// It launches aclnnMaxPool3dWithArgmax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16; Indices int32. Its checks follow
 // CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-nn, pooling/max_pool3d_with_argmax_v2/docs
@@ -832,8 +825,7 @@ var opMaxPool3dWithArgmaxBackward = Operator{
 
 // MaxPool3dWithArgmaxBackward computes the gradient of MaxPool3dWithArgmax.
 //
-// It launches aclnnMaxPool3dWithArgmaxBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family
-// pooling on st.
+// It launches aclnnMaxPool3dWithArgmaxBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, GradInput float32 float16 bfloat16; Indices int32. Its checks
 // follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, pooling/max_pool3d_grad_with_argmax/docs
@@ -876,7 +868,7 @@ var opMaxPoolV3 = Operator{
 
 // MaxPoolV3 takes the maxima of windows of images.
 //
-// It launches aclnnMaxPoolV3 (libopapi, CANN 2026-08) of family pooling on st.
+// It launches aclnnMaxPoolV3 (libopapi, CANN 2026-08) on st.
 // The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-nn, experimental/pooling/max_pool_v3/docs
 func MaxPoolV3(st *acl.Stream, p MaxPoolV3Params) error {
@@ -911,7 +903,7 @@ var opMaxUnpool2d = Operator{
 
 // MaxUnpool2d writes each element to the place of an image that its index gives, zero elsewhere.
 //
-// It launches aclnnMaxUnpool2d (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
+// It launches aclnnMaxUnpool2d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 float64 int8 int16 int32 int64 uint8; Indices
 // int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/scatter_elements/docs
@@ -946,8 +938,7 @@ var opMaxUnpool2dBackward = Operator{
 
 // MaxUnpool2dBackward takes the gradients at the places that the indices give.
 //
-// It launches aclnnMaxUnpool2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on
-// st.
+// It launches aclnnMaxUnpool2dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, Out float32 float16 int8 int16 int32 int64 uint8 bool; Indices
 // int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/gather_elements/docs
@@ -984,7 +975,7 @@ var opMaxUnpool3d = Operator{
 
 // MaxUnpool3d writes each element to the place of a volume that its index gives, zero elsewhere.
 //
-// It launches aclnnMaxUnpool3d (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on st.
+// It launches aclnnMaxUnpool3d (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, OutRef float32 float16 float64 int8 int16 int32 int64 uint8; Indices
 // int32 int64. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/scatter_elements/docs
@@ -1023,8 +1014,7 @@ var opMaxUnpool3dBackward = Operator{
 
 // MaxUnpool3dBackward takes the gradients at the places that the indices give.
 //
-// It launches aclnnMaxUnpool3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family pooling on
-// st.
+// It launches aclnnMaxUnpool3dBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, Out float32 float16 float64 int8 int16 int32 int64 uint8;
 // Indices int64. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/gather_elements/docs

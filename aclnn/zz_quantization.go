@@ -22,7 +22,7 @@ var opAntiMxQuant = Operator{
 
 // AntiMxQuant turns blocks of 8- or 4-bit floats with a shared exponent into floats.
 //
-// It launches aclnnAntiMxQuant (libopapi, CANN 2026-08) of family quantization on st.
+// It launches aclnnAntiMxQuant (libopapi, CANN 2026-08) on st.
 // The emulator verified: X float8_e5m2 float8_e4m3fn float4_e2m1 float4_e1m2; Mxscale float8_e8m0;
 // Y float32 float16 bfloat16. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, quant/anti_mx_quant/docs
@@ -60,8 +60,7 @@ var opAscendAntiQuant = Operator{
 // AscendAntiQuant turns integers into floats: (X + Offset) · Scale, Scale being squared when
 // SqrtMode is true.
 //
-// It launches aclnnAscendAntiQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on
-// st.
+// It launches aclnnAscendAntiQuant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X int8 int32 int4; Scale, Offset float32 bfloat16; Y float16 bfloat16. Its
 // checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-nn, quant/ascend_anti_quant_v2/docs
@@ -101,7 +100,7 @@ var opAscendQuant = Operator{
 // AscendQuant quantises: X · Scale + Offset, rounded as RoundMode says, Scale being squared when
 // SqrtMode is true.
 //
-// It launches aclnnAscendQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on st.
+// It launches aclnnAscendQuant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X, Scale, Offset float32 float16 bfloat16; Y int8. Its checks follow
 // CANN's source.
 // Vendor's page: hicann/ops-nn, quant/ascend_quant_v2/docs
@@ -142,7 +141,7 @@ var opAscendQuantV3 = Operator{
 
 // AscendQuantV3 is AscendQuant whose scale and offset may lie along Axis.
 //
-// It launches aclnnAscendQuantV3 (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on st.
+// It launches aclnnAscendQuantV3 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X, Scale float32 float16 bfloat16; Y int8 int32 int4. Its checks follow
 // CANN's source.
 // Vendor's page: hicann/ops-nn, quant/ascend_quant_v2/docs
@@ -178,8 +177,7 @@ var opConvertWeightToINT4Pack = Operator{
 
 // ConvertWeightToINT4Pack packs 4-bit integers that lie in int32 elements, eight to an element.
 //
-// It launches aclnnConvertWeightToINT4Pack (libopapi, CANN 8.1.RC1 and 2026-08) of family
-// quantization on st.
+// It launches aclnnConvertWeightToINT4Pack (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Weight int32; WeightInt4Pack int32 int4. Its checks follow CANN's source,
 // 3 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/convert_weight_to_int4_pack/docs
@@ -214,7 +212,7 @@ var opDequantBias = Operator{
 // DequantBias turns int32 sums into 16-bit floats: X, with the bias added before or after, times
 // the scales of its column and row.
 //
-// It launches aclnnDequantBias (libopapi, CANN 8.1.RC1) of family quantization on st.
+// It launches aclnnDequantBias (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X int32; WeightScale float32 bfloat16; ActivateScaleOptional float32;
 // BiasOptional float32 float16 bfloat16 int32; Out float16 bfloat16. Its checks follow the
 // document.
@@ -260,7 +258,7 @@ var opDequantSituQuant = Operator{
 
 // DequantSituQuant dequantises, computes SituGlu, and quantises its result.
 //
-// It launches aclnnDequantSituQuant (libopapi, CANN 2026-08) of family quantization on st.
+// It launches aclnnDequantSituQuant (libopapi, CANN 2026-08) on st.
 // The emulator verified: X float16 bfloat16 int8 int32; WeightScaleOptional,
 // ActivationScaleOptional, BiasOptional, QuantScaleOptional, QuantOffsetOptional, YScaleOut
 // float32; YOut int8. Its checks follow the document.
@@ -311,7 +309,7 @@ var opDequantSwigluQuant = Operator{
 
 // DequantSwigluQuant dequantises, computes SwiGlu, and quantises its result.
 //
-// It launches aclnnDequantSwigluQuant (libopapi, CANN 8.1.RC1) of family quantization on st.
+// It launches aclnnDequantSwigluQuant (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X float16 bfloat16 int32; WeightScaleOptional, ActivationScaleOptional,
 // QuantScaleOptional, QuantOffsetOptional, ScaleOut float32; BiasOptional float32 float16 bfloat16
 // int32; GroupIndexOptional int32 int64; YOut int8. Its checks follow the document.
@@ -368,7 +366,7 @@ var opDequantSwigluQuantV2 = Operator{
 // DequantSwigluQuantV2 is DequantSwigluQuant with variants of SwiGlu and a choice of the output's
 // dtype.
 //
-// It launches aclnnDequantSwigluQuantV2 (libopapi, CANN 2026-08) of family quantization on st.
+// It launches aclnnDequantSwigluQuantV2 (libopapi, CANN 2026-08) on st.
 // The emulator verified: X float16 bfloat16 int32; WeightScaleOptional, ActivationScaleOptional,
 // QuantScaleOptional, ScaleOut float32; BiasOptional float32 float16 bfloat16 int32;
 // GroupIndexOptional int32 int64; YOut int8. Its checks follow the document.
@@ -421,7 +419,7 @@ var opDynamicBlockQuant = Operator{
 
 // DynamicBlockQuant quantises blocks of rows and columns with a scale for each, which it gives.
 //
-// It launches aclnnDynamicBlockQuant (libopapi, CANN 2026-08) of family quantization on st.
+// It launches aclnnDynamicBlockQuant (libopapi, CANN 2026-08) on st.
 // The emulator verified: X float32 float16 bfloat16; YOut int8; ScaleOut float32. Its checks follow
 // the document.
 // Vendor's page: hicann/ops-nn, quant/dynamic_block_quant/docs
@@ -464,7 +462,7 @@ var opDynamicBlockQuantV2 = Operator{
 
 // DynamicBlockQuantV2 is DynamicBlockQuant with a choice of the greatest quantised value.
 //
-// It launches aclnnDynamicBlockQuantV2 (libopapi, CANN 2026-08) of family quantization on st.
+// It launches aclnnDynamicBlockQuantV2 (libopapi, CANN 2026-08) on st.
 // The emulator verified: X float32 float16 bfloat16; YOut int8; ScaleOut float32. Its checks follow
 // the document.
 // Vendor's page: hicann/ops-nn, quant/dynamic_block_quant/docs
@@ -503,7 +501,7 @@ var opDynamicQuant = Operator{
 
 // DynamicQuant quantises each row with a scale of its own, which it gives.
 //
-// It launches aclnnDynamicQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on st.
+// It launches aclnnDynamicQuant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X float16 bfloat16; YOut int8 int32 int4; ScaleOut float32. Its checks
 // follow CANN's source, 6 of them in part.
 // Vendor's page: hicann/ops-nn, quant/dynamic_quant/docs
@@ -541,8 +539,7 @@ var opDynamicQuantV2 = Operator{
 // DynamicQuantV2 is DynamicQuant that also gives offsets for asymmetric quantisation; smoothing
 // scales may differ by group.
 //
-// It launches aclnnDynamicQuantV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on
-// st.
+// It launches aclnnDynamicQuantV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X, SmoothScalesOptional float32 float16 bfloat16; GroupIndexOptional
 // int32; YOut int8 int32 int4; ScaleOut, OffsetOut float32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, quant/dynamic_quant_v2/docs
@@ -585,7 +582,7 @@ var opDynamicQuantV3 = Operator{
 // DynamicQuantV3 is DynamicQuantV2 with a choice of symmetry and of one scale for each row, column
 // or tensor.
 //
-// It launches aclnnDynamicQuantV3 (libopapi, CANN 2026-08) of family quantization on st.
+// It launches aclnnDynamicQuantV3 (libopapi, CANN 2026-08) on st.
 // The emulator verified: X, SmoothScalesOptional float16 bfloat16; GroupIndexOptional int32; YOut
 // int8 int32 int4 hifloat8 float8_e5m2 float8_e4m3fn; ScaleOut, OffsetOut float32. Its checks
 // follow CANN's source.
@@ -631,7 +628,7 @@ var opDynamicQuantV4 = Operator{
 
 // DynamicQuantV4 is DynamicQuantV3 with a choice of the greatest quantised value.
 //
-// It launches aclnnDynamicQuantV4 (libopapi, CANN 2026-08) of family quantization on st.
+// It launches aclnnDynamicQuantV4 (libopapi, CANN 2026-08) on st.
 // The emulator verified: X, SmoothScalesOptional float16 bfloat16; GroupIndexOptional int32; YOut
 // int8 int32 int4 hifloat8 float8_e5m2 float8_e4m3fn; ScaleOut, OffsetOut float32. Its checks
 // follow CANN's source.
@@ -677,8 +674,7 @@ var opFakeQuantPerChannelAffineCachemask = Operator{
 // FakeQuantPerChannelAffineCachemask quantises and dequantises with a scale for each channel, and
 // marks the elements within range.
 //
-// It launches aclnnFakeQuantPerChannelAffineCachemask (libopapi, CANN 8.1.RC1 and 2026-08) of
-// family quantization on st.
+// It launches aclnnFakeQuantPerChannelAffineCachemask (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Scale, Out float32 float16; ZeroPoint float32 float16 int32; Mask
 // bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, quant/fake_quant_affine_cachemask/docs
@@ -723,8 +719,7 @@ var opFakeQuantPerTensorAffineCachemask = Operator{
 // FakeQuantPerTensorAffineCachemask quantises and dequantises with one scale, and marks the
 // elements within range.
 //
-// It launches aclnnFakeQuantPerTensorAffineCachemask (libopapi, CANN 8.1.RC1 and 2026-08) of family
-// quantization on st.
+// It launches aclnnFakeQuantPerTensorAffineCachemask (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16; Mask bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, quant/fake_quant_affine_cachemask/docs
 func FakeQuantPerTensorAffineCachemask(st *acl.Stream, p FakeQuantPerTensorAffineCachemaskParams) error {
@@ -765,7 +760,7 @@ var opFlatQuant = Operator{
 
 // FlatQuant multiplies matrices from left and right and quantises the result.
 //
-// It launches aclnnFlatQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on st.
+// It launches aclnnFlatQuant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X, KroneckerP1, KroneckerP2 float16 bfloat16; Out int32; QuantScale
 // float32. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, quant/flat_quant/docs
@@ -804,7 +799,7 @@ var opFlatQuantV2 = Operator{
 
 // FlatQuantV2 is FlatQuant with a choice of the greatest quantised value.
 //
-// It launches aclnnFlatQuantV2 (libopapi, CANN 2026-08) of family quantization on st.
+// It launches aclnnFlatQuantV2 (libopapi, CANN 2026-08) on st.
 // The emulator verified: X, KroneckerP1, KroneckerP2 float16 bfloat16; Out int32; QuantScale
 // float32. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, quant/flat_quant/docs
@@ -846,7 +841,7 @@ var opFlatQuantV3 = Operator{
 
 // FlatQuantV3 is FlatQuantV2 for groups of matrices.
 //
-// It launches aclnnFlatQuantV3 (libopapi, CANN 2026-08) of family quantization on st.
+// It launches aclnnFlatQuantV3 (libopapi, CANN 2026-08) on st.
 // The emulator verified: X, KroneckerP1, KroneckerP2 float16 bfloat16; GroupListOptional int64; Out
 // int32; QuantScale float32. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, quant/flat_quant/docs
@@ -890,7 +885,7 @@ var opGeluQuant = Operator{
 
 // GeluQuant computes Gelu and quantises its result, with scales given or found.
 //
-// It launches aclnnGeluQuant (libopapi, CANN 2026-08) of family quantization on st.
+// It launches aclnnGeluQuant (libopapi, CANN 2026-08) on st.
 // The emulator verified: Self, InputScaleOptional, InputOffsetOptional float32 float16 bfloat16; Y
 // int8 hifloat8 float8_e5m2 float8_e4m3fn; OutScaleOptional float32. Its checks follow CANN's
 // source, 9 of them in part.
@@ -932,7 +927,7 @@ var opGroupQuant = Operator{
 
 // GroupQuant quantises the rows of each group with its scales.
 //
-// It launches aclnnGroupQuant (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on st.
+// It launches aclnnGroupQuant (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X, Scale, OffsetOptional float32 float16 bfloat16; GroupIndex int32 int64;
 // Y int8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, quant/group_quant/docs
@@ -971,7 +966,7 @@ var opGroupedDynamicMxQuant = Operator{
 
 // GroupedDynamicMxQuant quantises blocks within groups to 8-bit floats with a shared exponent.
 //
-// It launches aclnnGroupedDynamicMxQuant (libopapi, CANN 2026-08) of family quantization on st.
+// It launches aclnnGroupedDynamicMxQuant (libopapi, CANN 2026-08) on st.
 // The emulator implements it. Its element types are not verified: only the Ascend950 has it. Its
 // checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, quant/grouped_dynamic_mx_quant/docs
@@ -1014,7 +1009,7 @@ var opGroupedDynamicMxQuantV2 = Operator{
 // GroupedDynamicMxQuantV2 is GroupedDynamicMxQuant for 4-bit floats too, with a choice of how
 // exponents are found.
 //
-// It launches aclnnGroupedDynamicMxQuantV2 (libopapi, CANN 2026-08) of family quantization on st.
+// It launches aclnnGroupedDynamicMxQuantV2 (libopapi, CANN 2026-08) on st.
 // The emulator implements it. Its element types are not verified: only the Ascend950 has it. Its
 // checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-nn, quant/grouped_dynamic_mx_quant/docs
@@ -1057,7 +1052,7 @@ var opGroupedQuantMax = Operator{
 // GroupedQuantMax quantises the rows of each group with its scale and gives its greatest absolute
 // value.
 //
-// It launches aclnnGroupedQuantMax (libopapi, CANN 2026-08) of family quantization on st.
+// It launches aclnnGroupedQuantMax (libopapi, CANN 2026-08) on st.
 // The emulator verified: X, Amax float32 float16 bfloat16; Scale float32; GroupList int64; Y
 // hifloat8 float8_e5m2 float8_e4m3fn. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-nn, quant/grouped_quant_max/docs
@@ -1096,7 +1091,7 @@ var opQuantMax = Operator{
 
 // QuantMax quantises with one scale and gives the greatest absolute value.
 //
-// It launches aclnnQuantMax (libopapi, CANN 2026-08) of family quantization on st.
+// It launches aclnnQuantMax (libopapi, CANN 2026-08) on st.
 // The emulator verified: X, Amax float32 float16 bfloat16; Scale float32; Y hifloat8 float8_e5m2
 // float8_e4m3fn. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-nn, quant/quant_max/docs
@@ -1135,7 +1130,7 @@ var opQuantize = Operator{
 // Quantize quantises: X / scale + zero point, rounded, with one scale or one for each slice along
 // Axis.
 //
-// It launches aclnnQuantize (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on st.
+// It launches aclnnQuantize (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: X float32 float16 bfloat16; Scales float32 float16; ZeroPoints, Out int8
 // int32 uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, quant/quantize/docs
@@ -1178,7 +1173,7 @@ var opRotateQuant = Operator{
 // RotateQuant multiplies by a rotation, limits the result and quantises it with scales that it
 // gives.
 //
-// It launches aclnnRotateQuant (libopapi, CANN 2026-08) of family quantization on st.
+// It launches aclnnRotateQuant (libopapi, CANN 2026-08) on st.
 // The emulator verified: X, Rotation float16 bfloat16; YOut int8 int32; ScaleOut float32. Its
 // checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/rotate_quant/docs
@@ -1222,7 +1217,7 @@ var opSwiGluQuant = Operator{
 
 // SwiGluQuant computes SwiGlu and quantises its result, with smoothing scales by group.
 //
-// It launches aclnnSwiGluQuant (libopapi, CANN 8.1.RC1) of family quantization on st.
+// It launches aclnnSwiGluQuant (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X float32 float16 bfloat16; SmoothScalesOptional, OffsetsOptional,
 // ScaleOut float32; GroupIndexOptional int32; YOut int8. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, quant/swi_glu_quant/docs
@@ -1266,7 +1261,7 @@ var opSwiGluQuantV2 = Operator{
 
 // SwiGluQuantV2 is SwiGluQuant to int8 or int4, with the groups as ends or sizes.
 //
-// It launches aclnnSwiGluQuantV2 (libopapi, CANN 2026-08) of family quantization on st.
+// It launches aclnnSwiGluQuantV2 (libopapi, CANN 2026-08) on st.
 // The emulator verified: X float32 float16 bfloat16; SmoothScalesOptional, OffsetsOptional,
 // ScaleOut float32; GroupIndexOptional int32; YOut int8 int4. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, quant/swi_glu_quant/docs
@@ -1317,7 +1312,7 @@ var opSwigluGroupQuant = Operator{
 // SwigluGroupQuant computes SwigluGroup and quantises its result by blocks or with the scales
 // given.
 //
-// It launches aclnnSwigluGroupQuant (libopapi, CANN 2026-08) of family quantization on st.
+// It launches aclnnSwigluGroupQuant (libopapi, CANN 2026-08) on st.
 // The emulator implements it. Its element types are not verified: only the Ascend950 has it. Its
 // checks follow the document.
 // Vendor's page: hicann/ops-nn, activation/swiglu_group_quant/docs
@@ -1377,7 +1372,7 @@ var opSwinTransformerLnQkvQuant = Operator{
 // SwinTransformerLnQkvQuant normalises rows, divides an image into windows, and computes their
 // query, key and value with int8 products.
 //
-// It launches aclnnSwinTransformerLnQkvQuant (libopapi, CANN 8.1.RC1) of family quantization on st.
+// It launches aclnnSwinTransformerLnQkvQuant (libopapi, CANN 8.1.RC1) on st.
 // The emulator does not implement it: no public source, only a document, and not written yet.
 // Vendor's page: mirror-cann/ops-transformer, ffn/swin_transformer_ln_qkv_quant/docs
 func SwinTransformerLnQkvQuant(st *acl.Stream, p SwinTransformerLnQkvQuantParams) error {
@@ -1425,8 +1420,7 @@ var opTransQuantParamV2 = Operator{
 // TransQuantParamV2 packs float32 scales and offsets into the 64-bit words that quantised products
 // take.
 //
-// It launches aclnnTransQuantParamV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family quantization on
-// st.
+// It launches aclnnTransQuantParamV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Scale, Offset float32; Out int64 uint64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, quant/trans_quant_param_v2/docs
 func TransQuantParamV2(st *acl.Stream, p TransQuantParamV2Params) error {
@@ -1458,7 +1452,7 @@ var opTransQuantParamV3 = Operator{
 
 // TransQuantParamV3 is TransQuantParamV2 with a choice of rounding.
 //
-// It launches aclnnTransQuantParamV3 (libopapi, CANN 2026-08) of family quantization on st.
+// It launches aclnnTransQuantParamV3 (libopapi, CANN 2026-08) on st.
 // The emulator verified: Scale float32; Out int64 uint64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, quant/trans_quant_param_v2/docs
 func TransQuantParamV3(st *acl.Stream, p TransQuantParamV3Params) error {
@@ -1499,7 +1493,7 @@ var opWeightQuantPreprocess = Operator{
 // WeightQuantPreprocess rewrites a quantised weight and its scales into the layout that products
 // take.
 //
-// It launches aclnnWeightQuantPreprocess (libopapi, CANN 2026-08) of family quantization on st.
+// It launches aclnnWeightQuantPreprocess (libopapi, CANN 2026-08) on st.
 // The emulator does not implement it: only the Ascend950 has it, and not written yet.
 // Vendor's page: hicann/ops-math, conversion/weight_quant_preprocess/docs
 func WeightQuantPreprocess(st *acl.Stream, p WeightQuantPreprocessParams) error {

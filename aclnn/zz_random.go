@@ -22,7 +22,7 @@ var opApplyTopKTopP = Operator{
 // ApplyTopKTopP sets logits outside of the K most likely and of the probability mass P to negative
 // infinity.
 //
-// It launches aclnnApplyTopKTopP (libopapi, CANN 2026-08) of family random on st.
+// It launches aclnnApplyTopKTopP (libopapi, CANN 2026-08) on st.
 // The emulator verified: Logits, P, Out float32 float16 bfloat16; K int32. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-nn, index/apply_top_k_top_p_with_sorted/docs
@@ -57,7 +57,7 @@ var opBernoulli = Operator{
 
 // Bernoulli draws ones with probability Prob and zeros otherwise.
 //
-// It launches aclnnBernoulli (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// It launches aclnnBernoulli (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool.
 // Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/stateless_bernoulli/docs/aclnnBernoulli&aclnnInplaceBernoulli.md
@@ -93,7 +93,7 @@ var opBernoulliTensor = Operator{
 
 // BernoulliTensor draws ones with the probabilities that a tensor gives and zeros otherwise.
 //
-// It launches aclnnBernoulliTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// It launches aclnnBernoulliTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Prob float32 float16 bfloat16 float64; Out float32 float16 bfloat16
 // float64 int8 int16 int32 int64 uint8 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/stateless_bernoulli/docs/aclnnBernoulliTensor&aclnnInplaceBernoulliTensor.md
@@ -132,7 +132,7 @@ var opDropout = Operator{
 // Dropout sets elements to zero with probability P, divides the others by 1 − P, and gives the mask
 // as bits.
 //
-// It launches aclnnDropout (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// It launches aclnnDropout (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Input, Out float32 float16 bfloat16; MaskOut uint8. Its checks follow
 // CANN's source.
 // Vendor's page: hicann/ops-math, random/dsa_gen_bit_mask/docs
@@ -169,7 +169,7 @@ var opDropoutBackward = Operator{
 
 // DropoutBackward computes the gradient of Dropout from its mask of bits.
 //
-// It launches aclnnDropoutBackward (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// It launches aclnnDropoutBackward (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: GradOutput, Out float32 float16 bfloat16; Mask uint8. Its checks follow
 // CANN's source.
 // Vendor's page: hicann/ops-math, random/drop_out_do_mask/docs
@@ -203,7 +203,7 @@ var opDropoutDoMask = Operator{
 
 // DropoutDoMask applies a mask of bits: sets elements to zero and divides the others by 1 − Prob.
 //
-// It launches aclnnDropoutDoMask (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// It launches aclnnDropoutDoMask (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16; Mask uint8. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-math, random/drop_out_do_mask/docs
@@ -238,7 +238,7 @@ var opDropoutGenMask = Operator{
 
 // DropoutGenMask draws a mask of bits that are zero with probability Prob.
 //
-// It launches aclnnDropoutGenMask (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// It launches aclnnDropoutGenMask (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Out uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/dsa_gen_bit_mask/docs
 func DropoutGenMask(st *acl.Stream, p DropoutGenMaskParams) error {
@@ -274,7 +274,7 @@ var opDropoutGenMaskV2 = Operator{
 
 // DropoutGenMaskV2 draws a mask of bits that are zero with probability Prob.
 //
-// It launches aclnnDropoutGenMaskV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// It launches aclnnDropoutGenMaskV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Out uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/dsa_gen_bit_mask/docs
 func DropoutGenMaskV2(st *acl.Stream, p DropoutGenMaskV2Params) error {
@@ -313,7 +313,7 @@ var opDropoutGenMaskV2Tensor = Operator{
 // DropoutGenMaskV2Tensor draws a mask of bits that are zero with probability Prob, with the seed in
 // a tensor.
 //
-// It launches aclnnDropoutGenMaskV2Tensor (libopapi, CANN 2026-08) of family random on st.
+// It launches aclnnDropoutGenMaskV2Tensor (libopapi, CANN 2026-08) on st.
 // The emulator verified: SeedTensor, OffsetTensor int64 uint64; Out uint8. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-math, random/dsa_gen_bit_mask/docs
@@ -354,7 +354,7 @@ var opDropoutV3 = Operator{
 // DropoutV3 sets elements to zero with probability P, divides the others by 1 − P, and gives the
 // mask as bits.
 //
-// It launches aclnnDropoutV3 (libopapi, CANN 2026-08) of family random on st.
+// It launches aclnnDropoutV3 (libopapi, CANN 2026-08) on st.
 // The emulator verified: Out float32 float16 bfloat16; MaskOut uint8. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-math, random/drop_out_v3/docs
@@ -391,7 +391,7 @@ var opDropoutV3Grad = Operator{
 
 // DropoutV3Grad computes the gradient of DropoutV3 from its mask of bits.
 //
-// It launches aclnnDropoutV3Grad (libopapi, CANN 2026-08) of family random on st.
+// It launches aclnnDropoutV3Grad (libopapi, CANN 2026-08) on st.
 // The emulator verified: GradY, GradX float32 float16 bfloat16; Mask uint8. Its checks follow
 // CANN's source.
 // Vendor's page: hicann/ops-math, random/drop_out_v3_grad/docs
@@ -425,7 +425,7 @@ var opInplaceBernoulli = Operator{
 
 // InplaceBernoulli is Bernoulli with the result in place of the first argument.
 //
-// It launches aclnnInplaceBernoulli (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// It launches aclnnInplaceBernoulli (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/stateless_bernoulli/docs/aclnnBernoulli&aclnnInplaceBernoulli.md
@@ -459,8 +459,7 @@ var opInplaceBernoulliTensor = Operator{
 
 // InplaceBernoulliTensor is BernoulliTensor with the result in place of the first argument.
 //
-// It launches aclnnInplaceBernoulliTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family random on
-// st.
+// It launches aclnnInplaceBernoulliTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool; Prob float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/stateless_bernoulli/docs/aclnnBernoulliTensor&aclnnInplaceBernoulliTensor.md
@@ -495,7 +494,7 @@ var opInplaceNormal = Operator{
 
 // InplaceNormal draws from the normal distribution with a mean and a standard deviation.
 //
-// It launches aclnnInplaceNormal (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// It launches aclnnInplaceNormal (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/dsa_random_normal/docs
@@ -533,7 +532,7 @@ var opInplaceNormalTensor = Operator{
 // InplaceNormalTensor draws from the normal distribution with a mean and a standard deviation, with
 // the seed in a tensor.
 //
-// It launches aclnnInplaceNormalTensor (libopapi, CANN 2026-08) of family random on st.
+// It launches aclnnInplaceNormalTensor (libopapi, CANN 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool; SeedTensor, OffsetTensor int64. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, random/dsa_random_normal/docs
@@ -570,7 +569,7 @@ var opInplaceRandom = Operator{
 
 // InplaceRandom draws integers from From to To, without To, all equally likely.
 //
-// It launches aclnnInplaceRandom (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// It launches aclnnInplaceRandom (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs
@@ -608,7 +607,7 @@ var opInplaceRandomTensor = Operator{
 // InplaceRandomTensor draws integers from From to To, without To, all equally likely, with the seed
 // in a tensor.
 //
-// It launches aclnnInplaceRandomTensor (libopapi, CANN 2026-08) of family random on st.
+// It launches aclnnInplaceRandomTensor (libopapi, CANN 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool
 // complex64 complex128; SeedTensor, OffsetTensor int64 uint64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs
@@ -643,7 +642,7 @@ var opInplaceRandomWithoutFromTo = Operator{
 
 // InplaceRandomWithoutFromTo draws integers from zero to the greatest that the dtype holds exactly.
 //
-// It launches aclnnInplaceRandomWithoutFromTo (libopapi, CANN 2026-08) of family random on st.
+// It launches aclnnInplaceRandomWithoutFromTo (libopapi, CANN 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 int8 int16 int32 int64 uint8 bool. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs
@@ -677,8 +676,7 @@ var opInplaceRandomWithoutFromToTensor = Operator{
 // InplaceRandomWithoutFromToTensor draws integers from zero to the greatest that the dtype holds
 // exactly, with the seed in a tensor.
 //
-// It launches aclnnInplaceRandomWithoutFromToTensor (libopapi, CANN 2026-08) of family random on
-// st.
+// It launches aclnnInplaceRandomWithoutFromToTensor (libopapi, CANN 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 int8 int16 int32 uint8 bool; SeedTensor,
 // OffsetTensor int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs
@@ -715,7 +713,7 @@ var opInplaceUniform = Operator{
 
 // InplaceUniform draws numbers from From to To, without To, uniformly.
 //
-// It launches aclnnInplaceUniform (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// It launches aclnnInplaceUniform (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8. Its
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs
@@ -753,7 +751,7 @@ var opInplaceUniformTensor = Operator{
 // InplaceUniformTensor draws numbers from From to To, without To, uniformly, with the seed in a
 // tensor.
 //
-// It launches aclnnInplaceUniformTensor (libopapi, CANN 2026-08) of family random on st.
+// It launches aclnnInplaceUniformTensor (libopapi, CANN 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8;
 // SeedTensor, OffsetTensor int64 uint64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs
@@ -791,7 +789,7 @@ var opMultinomial = Operator{
 
 // Multinomial draws indices with the probabilities that each row gives.
 //
-// It launches aclnnMultinomial (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// It launches aclnnMultinomial (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64; Out int64. Its checks follow CANN's
 // source, 4 of them in part.
 // Vendor's page: hicann/ops-math, random/stateless_sample_multinomial/docs
@@ -831,7 +829,7 @@ var opMultinomialTensor = Operator{
 // MultinomialTensor draws indices with the probabilities that each row gives, with the seed in a
 // tensor.
 //
-// It launches aclnnMultinomialTensor (libopapi, CANN 2026-08) of family random on st.
+// It launches aclnnMultinomialTensor (libopapi, CANN 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64; SeedTensor, OffsetTensor, Out
 // int64. Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, random/stateless_sample_multinomial/docs
@@ -869,7 +867,7 @@ var opNormalFloatFloat = Operator{
 
 // NormalFloatFloat draws from the normal distribution with a mean and a standard deviation.
 //
-// It launches aclnnNormalFloatFloat (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// It launches aclnnNormalFloatFloat (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/stateless_random_normal_v2/docs
 func NormalFloatFloat(st *acl.Stream, p NormalFloatFloatParams) error {
@@ -905,7 +903,7 @@ var opNormalFloatTensor = Operator{
 // NormalFloatTensor draws from normal distributions with one mean and a standard deviation for each
 // element.
 //
-// It launches aclnnNormalFloatTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// It launches aclnnNormalFloatTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Std, Out float32 float16 bfloat16 float64. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-math, random/stateless_random_normal_v2/docs
@@ -942,7 +940,7 @@ var opNormalTensorFloat = Operator{
 // NormalTensorFloat draws from normal distributions with a mean for each element and one standard
 // deviation.
 //
-// It launches aclnnNormalTensorFloat (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// It launches aclnnNormalTensorFloat (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Mean, Out float32 float16 bfloat16 float64. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-math, random/stateless_random_normal_v2/docs
@@ -979,7 +977,7 @@ var opNormalTensorTensor = Operator{
 // NormalTensorTensor draws from normal distributions with a mean and a standard deviation for each
 // element.
 //
-// It launches aclnnNormalTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// It launches aclnnNormalTensorTensor (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Mean, Std, Out float32 float16 bfloat16 float64. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-math, random/stateless_random_normal_v2/docs
@@ -1014,7 +1012,7 @@ var opRandperm = Operator{
 
 // Randperm draws a permutation of the integers from 0 to N − 1.
 //
-// It launches aclnnRandperm (libopapi, CANN 8.1.RC1 and 2026-08) of family random on st.
+// It launches aclnnRandperm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8. Its
 // checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, random/stateless_randperm/docs
@@ -1049,7 +1047,7 @@ var opSimThreadExponential = Operator{
 
 // SimThreadExponential draws Count numbers from the exponential distribution.
 //
-// It launches aclnnSimThreadExponential (libopapi, CANN 2026-08) of family random on st.
+// It launches aclnnSimThreadExponential (libopapi, CANN 2026-08) on st.
 // The emulator verified: SelfRef float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-math, random/sim_thread_exponential/docs
 func SimThreadExponential(st *acl.Stream, p SimThreadExponentialParams) error {
@@ -1089,7 +1087,7 @@ var opTopKTopPSample = Operator{
 // TopKTopPSample filters logits to the most likely ones and picks one in each row with the help of
 // random numbers Q.
 //
-// It launches aclnnTopKTopPSample (libopapi, CANN 2026-08) of family random on st.
+// It launches aclnnTopKTopPSample (libopapi, CANN 2026-08) on st.
 // The emulator verified: Logits, TopP float16 bfloat16; TopK int32; Q, LogitsTopKPSelect float32;
 // LogitsSelectIdx int64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, index/top_k_top_p_sample/docs
@@ -1140,7 +1138,7 @@ var opTopKTopPSampleV2 = Operator{
 // TopKTopPSampleV2 filters logits to the most likely ones, by a least probability too, and picks
 // one in each row or gives them sorted.
 //
-// It launches aclnnTopKTopPSampleV2 (libopapi, CANN 2026-08) of family random on st.
+// It launches aclnnTopKTopPSampleV2 (libopapi, CANN 2026-08) on st.
 // The emulator verified: Logits, TopP, MinPs float32 float16 bfloat16; TopK int32; Q,
 // LogitsTopKPSelect float32; LogitsSelectIdx int64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, index/top_k_top_p_sample_v2/docs

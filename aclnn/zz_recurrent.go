@@ -35,7 +35,7 @@ var opBidirectionLSTM = Operator{
 
 // BidirectionLSTM computes a long short-term memory layer in one or both directions.
 //
-// It launches aclnnBidirectionLSTM (libopapi, CANN 8.1.RC1) of family recurrent on st.
+// It launches aclnnBidirectionLSTM (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, InitH, InitC, WIh, WHh, BIhOptional, BHhOptional, WIhReverseOptional,
 // WHhReverseOptional, BIhReverseOptional, BHhReverseOptional, YOut, OutputHOut, OutputCOut float16.
 // Its checks follow the document.
@@ -101,7 +101,7 @@ var opBidirectionLSTMV2 = Operator{
 // BidirectionLSTMV2 computes a long short-term memory layer in one or both directions, over
 // sequences of different lengths too.
 //
-// It launches aclnnBidirectionLSTMV2 (libopapi, CANN 8.1.RC1) of family recurrent on st.
+// It launches aclnnBidirectionLSTMV2 (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, InitH, InitC, WIh, WHh, BIhOptional, BHhOptional, WIhReverseOptional,
 // WHhReverseOptional, BIhReverseOptional, BHhReverseOptional, YOut, OutputHOut, OutputCOut float16.
 // Its checks follow the document.
@@ -169,8 +169,7 @@ var opChunkBwdDqkwg = Operator{
 // ChunkBwdDqkwg computes gradients of the chunked gated delta rule for queries, keys, the WY
 // weights and gates.
 //
-// It launches aclnnChunkBwdDqkwg (libcust_opapi, custom operator package) of family recurrent on
-// st.
+// It launches aclnnChunkBwdDqkwg (libcust_opapi, custom operator package) on st.
 // The emulator verified: Q, V, G, H, Dox, Dh, DqOut, DkOut, DwOut, DgOut float32 float16 bfloat16;
 // K float16 bfloat16. Its checks follow the document.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_bwd/chunk_bwd_dqkwg/README.md
@@ -227,8 +226,7 @@ var opChunkBwdDvLocal = Operator{
 
 // ChunkBwdDvLocal computes the part of the values' gradient within chunks of the gated delta rule.
 //
-// It launches aclnnChunkBwdDvLocal (libcust_opapi, custom operator package) of family recurrent on
-// st.
+// It launches aclnnChunkBwdDvLocal (libcust_opapi, custom operator package) on st.
 // The emulator verified: Q, DO, G, Out float32 float16 bfloat16; K float16 bfloat16. Its checks
 // follow the document.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_bwd/chunk_bwd_dv_local/README.md
@@ -276,7 +274,7 @@ var opChunkFwdO = Operator{
 // ChunkFwdO computes the outputs of the chunked gated delta rule from states between and scores
 // within chunks.
 //
-// It launches aclnnChunkFwdO (libcust_opapi, custom operator package) of family recurrent on st.
+// It launches aclnnChunkFwdO (libcust_opapi, custom operator package) on st.
 // The emulator verified: Q, V, H, G, OOut float32 float16 bfloat16; K float16 bfloat16. Its checks
 // follow the document.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_fwd/chunk_fwd_o/README.md
@@ -330,8 +328,7 @@ var opChunkGatedDeltaRuleBwdDhu = Operator{
 // ChunkGatedDeltaRuleBwdDhu computes the gradients of the states between chunks of the gated delta
 // rule, back from the last.
 //
-// It launches aclnnChunkGatedDeltaRuleBwdDhu (libcust_opapi, custom operator package) of family
-// recurrent on st.
+// It launches aclnnChunkGatedDeltaRuleBwdDhu (libcust_opapi, custom operator package) on st.
 // The emulator verified: Q, W, DO, Dv, GOptional, DhOut, Dv2Out float32 float16 bfloat16; K float16
 // bfloat16. Its checks follow the document.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_bwd/chunk_gated_delta_rule_bwd_dhu/README.md
@@ -389,8 +386,7 @@ var opChunkGatedDeltaRuleFwdH = Operator{
 // ChunkGatedDeltaRuleFwdH computes the states between chunks of the gated delta rule, and the
 // corrected values.
 //
-// It launches aclnnChunkGatedDeltaRuleFwdH (libcust_opapi, custom operator package) of family
-// recurrent on st.
+// It launches aclnnChunkGatedDeltaRuleFwdH (libcust_opapi, custom operator package) on st.
 // The emulator verified: K float16 bfloat16; W, U, GOptional, InitialStateOptional, HOut, VNewOut,
 // FinalStateOut float32 float16 bfloat16.
 func ChunkGatedDeltaRuleFwdH(st *acl.Stream, p ChunkGatedDeltaRuleFwdHParams) error {
@@ -449,8 +445,7 @@ var opChunkKdaBwdIntra = Operator{
 // ChunkKdaBwdIntra adds the gradients within chunks of Kimi delta attention to those of queries,
 // keys, betas and gates.
 //
-// It launches aclnnChunkKdaBwdIntra (libcust_opapi, custom operator package) of family recurrent on
-// st.
+// It launches aclnnChunkKdaBwdIntra (libcust_opapi, custom operator package) on st.
 // The emulator does not implement it: of a custom package, and not written yet.
 func ChunkKdaBwdIntra(st *acl.Stream, p ChunkKdaBwdIntraParams) error {
 	c := NewCall(st, &opChunkKdaBwdIntra)
@@ -522,7 +517,7 @@ var opChunkKdaFwd = Operator{
 // ChunkKdaFwd computes Kimi delta attention, a delta rule with a gate for each key channel, in
 // chunks.
 //
-// It launches aclnnChunkKdaFwd (libcust_opapi, custom operator package) of family recurrent on st.
+// It launches aclnnChunkKdaFwd (libcust_opapi, custom operator package) on st.
 // The emulator does not implement it: of a custom package, and not written yet.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/kda/chunk_kda_fwd/docs/api.md
 func ChunkKdaFwd(st *acl.Stream, p ChunkKdaFwdParams) error {
@@ -584,8 +579,7 @@ var opChunkLocalCumsum = Operator{
 
 // ChunkLocalCumsum computes cumulative sums within chunks of a sequence.
 //
-// It launches aclnnChunkLocalCumsum (libcust_opapi, custom operator package) of family recurrent on
-// st.
+// It launches aclnnChunkLocalCumsum (libcust_opapi, custom operator package) on st.
 // The emulator verified: G, Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_fwd/chunk_local_cumsum/docs
 func ChunkLocalCumsum(st *acl.Stream, p ChunkLocalCumsumParams) error {
@@ -621,7 +615,7 @@ var opExpSegsum = Operator{
 
 // ExpSegsum computes e to the power of the sums over all segments, as a lower triangular matrix.
 //
-// It launches aclnnExpSegsum (libopapi, CANN 2026-08) of family recurrent on st.
+// It launches aclnnExpSegsum (libopapi, CANN 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/segsum/docs
 func ExpSegsum(st *acl.Stream, p ExpSegsumParams) error {
@@ -651,7 +645,7 @@ var opExpSegsumBackward = Operator{
 
 // ExpSegsumBackward computes the gradient of ExpSegsum.
 //
-// It launches aclnnExpSegsumBackward (libopapi, CANN 2026-08) of family recurrent on st.
+// It launches aclnnExpSegsumBackward (libopapi, CANN 2026-08) on st.
 // The emulator verified: GradOutput, GradSelf, GradInput float32 float16 bfloat16. Its checks
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/exp_segsum_grad/docs
@@ -698,7 +692,7 @@ var opGRU = Operator{
 // GRU computes layers of gated recurrent units in one or both directions, and what their gradient
 // needs.
 //
-// It launches aclnnGRU (libopapi, CANN 2026-08) of family recurrent on st.
+// It launches aclnnGRU (libopapi, CANN 2026-08) on st.
 // The emulator verified: Input, Params, Hx, Output, Hy, ROut, ZOut, NOut, HnOut, HOut float32
 // float16. Its checks follow CANN's source, 11 of them in part.
 // Vendor's page: hicann/ops-nn, rnn/gru/docs
@@ -759,7 +753,7 @@ var opGRUBackward = Operator{
 
 // GRUBackward computes the gradients of GRU.
 //
-// It launches aclnnGRUBackward (libopapi, CANN 2026-08) of family recurrent on st.
+// It launches aclnnGRUBackward (libopapi, CANN 2026-08) on st.
 // The emulator verified: Input, Params, Hx, Dy, Dh, R, Z, N, Hn, H, DxOut, DhPrevOut, DparamsOut
 // float32 float16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, rnn/gru_grad/docs
@@ -812,8 +806,7 @@ var opKdaGateCumsum = Operator{
 
 // KdaGateCumsum computes the cumulative gates within chunks of Kimi delta attention.
 //
-// It launches aclnnKdaGateCumsum (libcust_opapi, custom operator package) of family recurrent on
-// st.
+// It launches aclnnKdaGateCumsum (libcust_opapi, custom operator package) on st.
 // The emulator verified: G float32 float16 bfloat16; ALogOptional, DtBiasOptional, GkOut float32.
 func KdaGateCumsum(st *acl.Stream, p KdaGateCumsumParams) error {
 	c := NewCall(st, &opKdaGateCumsum)
@@ -867,7 +860,7 @@ var opLSTM = Operator{
 // LSTM computes layers of long short-term memory in one or both directions, and what their gradient
 // needs.
 //
-// It launches aclnnLSTM (libopapi, CANN 2026-08) of family recurrent on st.
+// It launches aclnnLSTM (libopapi, CANN 2026-08) on st.
 // The emulator verified: Input, Params, Hx, Output, Hy, Cy, IOut, JOut, FOut, OOut, HOut, COut,
 // TanhCOut float32 float16. Its checks follow CANN's source, 17 of them in part.
 // Vendor's page: hicann/ops-nn, rnn/dynamic_rnn/docs
@@ -938,7 +931,7 @@ var opLstmBackward = Operator{
 
 // LstmBackward computes the gradients of LSTM.
 //
-// It launches aclnnLstmBackward (libopapi, CANN 2026-08) of family recurrent on st.
+// It launches aclnnLstmBackward (libopapi, CANN 2026-08) on st.
 // The emulator verified: Input, Hx, Params, Dy, Dh, Dc, I, G, F, O, H, C, Tanhc, DxOut, DhPrevOut,
 // DcPrevOut, DparamsOut float32 float16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, rnn/single_layer_lstm_grad/docs
@@ -1004,8 +997,7 @@ var opPrepareWyReprBwd = Operator{
 // PrepareWyReprBwd computes the gradients of the WY representation of chunks for keys, values,
 // betas and gates.
 //
-// It launches aclnnPrepareWyReprBwd (libcust_opapi, custom operator package) of family recurrent on
-// st.
+// It launches aclnnPrepareWyReprBwd (libcust_opapi, custom operator package) on st.
 // The emulator verified: K float16 bfloat16; V, Beta, A, Dw, Du, G, DkOut, DvOut, DbetaOut, DgOut
 // float32 float16 bfloat16.
 func PrepareWyReprBwd(st *acl.Stream, p PrepareWyReprBwdParams) error {
@@ -1056,8 +1048,7 @@ var opPrepareWyReprBwdDa = Operator{
 // PrepareWyReprBwdDa computes the gradient of the WY representation of chunks for its triangular
 // matrix.
 //
-// It launches aclnnPrepareWyReprBwdDa (libcust_opapi, custom operator package) of family recurrent
-// on st.
+// It launches aclnnPrepareWyReprBwdDa (libcust_opapi, custom operator package) on st.
 // The emulator verified: K float16 bfloat16; V, Beta, A, Dw, Du, G, DAOut float32 float16 bfloat16.
 // Its checks follow the document.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_bwd/prepare_wy_repr_bwd_da/README.md
@@ -1110,8 +1101,7 @@ var opPrepareWyReprBwdFull = Operator{
 // PrepareWyReprBwdFull computes the gradients of the WY representation of chunks for keys, values,
 // betas and gates from that of its triangular matrix.
 //
-// It launches aclnnPrepareWyReprBwdFull (libcust_opapi, custom operator package) of family
-// recurrent on st.
+// It launches aclnnPrepareWyReprBwdFull (libcust_opapi, custom operator package) on st.
 // The emulator verified: K float16 bfloat16; V, Beta, A, DA, Dw, Du, G, DkOut, DvOut, DbetaOut,
 // DgOut float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_bwd/prepare_wy_repr_bwd_full/README.md
@@ -1163,8 +1153,7 @@ var opRecomputeWUFwd = Operator{
 
 // RecomputeWUFwd computes the WY representation of chunks again from keys, values, betas and gates.
 //
-// It launches aclnnRecomputeWUFwd (libcust_opapi, custom operator package) of family recurrent on
-// st.
+// It launches aclnnRecomputeWUFwd (libcust_opapi, custom operator package) on st.
 // The emulator verified: K float16 bfloat16; V, Beta, A, G, WOut, UOut float32 float16 bfloat16.
 // Its checks follow the document.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_fwd/recompute_w_u_fwd/README.md
@@ -1213,8 +1202,7 @@ var opRecurrentGatedDeltaRule = Operator{
 
 // RecurrentGatedDeltaRule computes the gated delta rule token by token and updates the states.
 //
-// It launches aclnnRecurrentGatedDeltaRule (libcust_opapi, custom operator package) of family
-// recurrent on st.
+// It launches aclnnRecurrentGatedDeltaRule (libcust_opapi, custom operator package) on st.
 // The emulator verified: Query, Key, Value, Beta, Out bfloat16; StateRef float32 bfloat16;
 // ActualSeqLengths, SsmStateIndices, NumAcceptedTokens int32; G float32. Its checks follow the
 // document.
@@ -1277,7 +1265,7 @@ var opRecurrentKda = Operator{
 
 // RecurrentKda computes Kimi delta attention token by token and updates the states.
 //
-// It launches aclnnRecurrentKda (libcust_opapi, custom operator package) of family recurrent on st.
+// It launches aclnnRecurrentKda (libcust_opapi, custom operator package) on st.
 // The emulator implements it. Its element types are not verified: its states are too large for the
 // survey; tests compare bfloat16 and float32 ones with a definition. Its checks follow the
 // document.
@@ -1336,7 +1324,7 @@ var opThnnFusedLstmCell = Operator{
 
 // ThnnFusedLstmCell computes one step of a long short-term memory cell after its products.
 //
-// It launches aclnnThnnFusedLstmCell (libopapi, CANN 2026-08) of family recurrent on st.
+// It launches aclnnThnnFusedLstmCell (libopapi, CANN 2026-08) on st.
 // The emulator verified: InputGates, HiddenGates, Cx, InputBiasOptional, HiddenBiasOptional, HyOut,
 // CyOut, StorageOut float32 float16. Its checks follow CANN's source, 32 of them in part.
 // Vendor's page: hicann/ops-nn, rnn/thnn_fused_lstm_cell/docs
@@ -1379,7 +1367,7 @@ var opThnnFusedLstmCellBackward = Operator{
 
 // ThnnFusedLstmCellBackward computes the gradients of ThnnFusedLstmCell.
 //
-// It launches aclnnThnnFusedLstmCellBackward (libopapi, CANN 2026-08) of family recurrent on st.
+// It launches aclnnThnnFusedLstmCellBackward (libopapi, CANN 2026-08) on st.
 // The emulator verified: GradHyOptional, GradCOptional, Cx, Cy, Storage, GradGatesOut, GradCxOut,
 // GradBiasOut float32 float16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, rnn/thnn_fused_lstm_cell_grad/docs

@@ -21,7 +21,7 @@ var opAll = Operator{
 
 // All tells whether all elements over the given dimensions are true.
 //
-// It launches aclnnAll (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnAll (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
 // Out uint8 bool. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_all/docs
@@ -55,7 +55,7 @@ var opAmax = Operator{
 
 // Amax computes the maximum over the given dimensions.
 //
-// It launches aclnnAmax (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnAmax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_max/docs
@@ -89,7 +89,7 @@ var opAmin = Operator{
 
 // Amin computes the minimum over the given dimensions.
 //
-// It launches aclnnAmin (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnAmin (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_min/docs
@@ -124,7 +124,7 @@ var opAminmax = Operator{
 
 // Aminmax computes the minimum and the maximum over the given dimensions.
 //
-// It launches aclnnAminmax (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnAminmax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, MinOut, MaxOut float32 float16 bfloat16 float64 int8 int16 int32
 // int64 uint8 bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_min/docs
@@ -158,7 +158,7 @@ var opAminmaxAll = Operator{
 
 // AminmaxAll computes the minimum and the maximum of all elements.
 //
-// It launches aclnnAminmaxAll (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnAminmaxAll (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, MinOut, MaxOut float32 float16 bfloat16 float64 int8 int16 int32
 // int64 uint8 bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_min/docs
@@ -192,7 +192,7 @@ var opAminmaxDim = Operator{
 
 // AminmaxDim computes the minimum and the maximum over one dimension.
 //
-// It launches aclnnAminmaxDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnAminmaxDim (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, MinOut, MaxOut float32 float16 bfloat16 float64 int8 int16 int32
 // int64 uint8 bool. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_min/docs
@@ -227,7 +227,7 @@ var opAny = Operator{
 
 // Any tells whether any element over the given dimensions is true.
 //
-// It launches aclnnAny (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnAny (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
 // Out uint8 bool. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_any/docs
@@ -261,7 +261,7 @@ var opArgMax = Operator{
 
 // ArgMax computes the index of the maximum over Dim.
 //
-// It launches aclnnArgMax (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnArgMax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8; Out
 // integers. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/arg_max_v2/docs
@@ -295,7 +295,7 @@ var opArgMin = Operator{
 
 // ArgMin computes the index of the minimum over Dim.
 //
-// It launches aclnnArgMin (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnArgMin (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8; Out
 // int32 int64. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/arg_min/docs
@@ -329,7 +329,7 @@ var opArgsort = Operator{
 
 // Argsort computes the indices that sort Self along Dim.
 //
-// It launches aclnnArgsort (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnArgsort (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 int8 int16 int32 int64 uint8; Out int64. Its
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sort/docs
@@ -363,7 +363,7 @@ var opBincount = Operator{
 
 // Bincount counts how often each integer from zero on occurs, or sums up the weights of its places.
 //
-// It launches aclnnBincount (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnBincount (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self int8 int16 int32 int64 uint8; Weights float32 float16 float64 int8
 // int16 int32 int64 uint8 bool; Out float32 float64 int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/bincount/docs
@@ -397,7 +397,7 @@ var opCummax = Operator{
 
 // Cummax computes at each place the maximum up to it along Dim, and its index.
 //
-// It launches aclnnCummax (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnCummax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, ValuesOut float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 bool; IndicesOut int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/cummax/docs
@@ -431,7 +431,7 @@ var opCummin = Operator{
 
 // Cummin computes at each place the minimum up to it along Dim, and its index.
 //
-// It launches aclnnCummin (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnCummin (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, ValuesOut float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8 bool; IndicesOut int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/cummin/docs
@@ -465,7 +465,7 @@ var opCumprod = Operator{
 
 // Cumprod computes at each place the product of the elements up to it along Dim.
 //
-// It launches aclnnCumprod (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnCumprod (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Input, Out float32 float16 bfloat16 float64 integers. Its checks follow
 // CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/cumprod/docs/aclnnCumprod&aclnnInplaceCumprod.md
@@ -499,7 +499,7 @@ var opCumsum = Operator{
 
 // Cumsum computes at each place the sum of the elements up to it along Dim.
 //
-// It launches aclnnCumsum (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnCumsum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 integers bool complex64 complex128;
 // Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 complex64 complex128. Its
 // checks follow CANN's source.
@@ -536,7 +536,7 @@ var opCumsumV2 = Operator{
 // CumsumV2 computes at each place the sum of the elements up to it along Dim, from either end, with
 // or without its own.
 //
-// It launches aclnnCumsumV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnCumsumV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/cumsum/docs
@@ -572,7 +572,7 @@ var opHistc = Operator{
 
 // Histc counts the elements in Bins intervals of equal width between Min and Max.
 //
-// It launches aclnnHistc (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnHistc (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 int8 int16 int32 int64 uint8. Its checks follow
 // CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/histogram_v2/docs
@@ -605,7 +605,7 @@ var opInplaceCumprod = Operator{
 
 // InplaceCumprod is Cumprod with the result in place of the first argument.
 //
-// It launches aclnnInplaceCumprod (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnInplaceCumprod (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Input float32 float16 bfloat16 float64 integers. Its checks follow CANN's
 // source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/cumprod/docs/aclnnCumprod&aclnnInplaceCumprod.md
@@ -639,7 +639,7 @@ var opKthvalue = Operator{
 
 // Kthvalue computes the K-th smallest element along Dim and its index.
 //
-// It launches aclnnKthvalue (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnKthvalue (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, ValuesOut float32 float16 bfloat16 int8 int16 int32 int64 uint8;
 // IndicesOut int64. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs
@@ -677,7 +677,7 @@ var opLinalgVectorNorm = Operator{
 
 // LinalgVectorNorm computes the norm of order Ord over the given dimensions.
 //
-// It launches aclnnLinalgVectorNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnLinalgVectorNorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
 // Out float32 float16 bfloat16 float64. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, norm/lp_norm_v2/docs
@@ -714,7 +714,7 @@ var opLogSumExp = Operator{
 // LogSumExp computes the logarithm of the sum of e to the power of the elements over the given
 // dimensions.
 //
-// It launches aclnnLogSumExp (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnLogSumExp (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool; Out
 // float32 float16 bfloat16. Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_log_sum_exp/docs
@@ -746,7 +746,7 @@ var opMax = Operator{
 
 // Max computes the maximum of all elements.
 //
-// It launches aclnnMax (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnMax (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_max/docs
@@ -779,7 +779,7 @@ var opMaxDim = Operator{
 
 // MaxDim computes the maximum over Dim and its index.
 //
-// It launches aclnnMaxDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnMaxDim (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int64 bool; Indices integers. Its
 // checks follow CANN's source, 8 of them in part.
 // Vendor's page: hicann/ops-math, math/arg_max_with_value/docs
@@ -815,7 +815,7 @@ var opMaxV2 = Operator{
 
 // MaxV2 computes the maximum over the given dimensions.
 //
-// It launches aclnnMaxV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnMaxV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_max/docs
@@ -851,7 +851,7 @@ var opMean = Operator{
 
 // Mean computes the mean over the given dimensions.
 //
-// It launches aclnnMean (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnMean (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // complex64 complex128. Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_mean/docs
@@ -888,7 +888,7 @@ var opMeanV2 = Operator{
 // MeanV2 computes the mean over the given dimensions; without any it reduces all, or copies with
 // NoopWithEmptyAxes.
 //
-// It launches aclnnMeanV2 (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnMeanV2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // complex64 complex128. Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_mean/docs
@@ -921,7 +921,7 @@ var opMedian = Operator{
 
 // Median computes the median of all elements, the lower one of two.
 //
-// It launches aclnnMedian (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnMedian (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, ValuesOut float32 float16 bfloat16 int8 int16 int32 int64 uint8. Its
 // checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs
@@ -954,7 +954,7 @@ var opMedianDim = Operator{
 
 // MedianDim computes the median over Dim, the lower one of two, and its index.
 //
-// It launches aclnnMedianDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnMedianDim (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, ValuesOut float32 float16 bfloat16 int8 int16 int32 int64 uint8;
 // IndicesOut int64. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs
@@ -987,7 +987,7 @@ var opMin = Operator{
 
 // Min computes the minimum of all elements.
 //
-// It launches aclnnMin (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnMin (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_min/docs
@@ -1020,7 +1020,7 @@ var opMinDim = Operator{
 
 // MinDim computes the minimum over Dim and its index.
 //
-// It launches aclnnMinDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnMinDim (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int64 bool; Indices integers. Its
 // checks follow CANN's source, 8 of them in part.
 // Vendor's page: hicann/ops-math, math/arg_min_with_value/docs
@@ -1053,7 +1053,7 @@ var opNanMedian = Operator{
 
 // NanMedian computes the median of all elements that are not NaN.
 //
-// It launches aclnnNanMedian (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnNanMedian (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8. Its
 // checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs
@@ -1086,7 +1086,7 @@ var opNanMedianDim = Operator{
 
 // NanMedianDim computes the median over Dim of the elements that are not NaN, and its index.
 //
-// It launches aclnnNanMedianDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnNanMedianDim (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, ValuesOut float32 float16 bfloat16 int8 int16 int32 int64 uint8;
 // IndicesOut int64. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs
@@ -1122,7 +1122,7 @@ var opNorm = Operator{
 
 // Norm computes the norm of order PScalar over the given dimensions.
 //
-// It launches aclnnNorm (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnNorm (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool;
 // Out float32 float16 bfloat16 float64. Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-nn, norm/lp_norm_v2/docs
@@ -1156,7 +1156,7 @@ var opProd = Operator{
 
 // Prod computes the product of all elements.
 //
-// It launches aclnnProd (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnProd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64 complex128. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_prod/docs
@@ -1190,7 +1190,7 @@ var opProdDim = Operator{
 
 // ProdDim computes the product over Dim.
 //
-// It launches aclnnProdDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnProdDim (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64 complex128. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_prod/docs
@@ -1226,7 +1226,7 @@ var opReduceLogSum = Operator{
 
 // ReduceLogSum computes the logarithm of the sum over the given dimensions.
 //
-// It launches aclnnReduceLogSum (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnReduceLogSum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Data, Reduce float32 float16. Its checks follow CANN's source, 2 of them
 // in part.
 // Vendor's page: hicann/ops-math, math/reduce_log_sum/docs
@@ -1262,7 +1262,7 @@ var opReduceNansum = Operator{
 
 // ReduceNansum computes the sum over the given dimensions, with zero for NaN.
 //
-// It launches aclnnReduceNansum (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnReduceNansum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool. Its
 // checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_nansum/docs
@@ -1298,7 +1298,7 @@ var opReduceSum = Operator{
 
 // ReduceSum computes the sum over the given dimensions.
 //
-// It launches aclnnReduceSum (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnReduceSum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8
 // bool complex64 complex128. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_sum/docs
@@ -1335,7 +1335,7 @@ var opSort = Operator{
 
 // Sort sorts along Dim and gives the indices as well.
 //
-// It launches aclnnSort (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnSort (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self float32 float16 bfloat16 int8 int16 int32 int64 uint8 bool; ValuesOut
 // float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool; IndicesOut int64. Its checks
 // follow CANN's source, 2 of them in part.
@@ -1375,7 +1375,7 @@ var opSortWithIndex = Operator{
 
 // SortWithIndex sorts along Axis and reorders a tensor of indices alike.
 //
-// It launches aclnnSortWithIndex (libopapi, CANN 2026-08) of family reduction on st.
+// It launches aclnnSortWithIndex (libopapi, CANN 2026-08) on st.
 // The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-math, experimental/math/sort_with_index/docs
 func SortWithIndex(st *acl.Stream, p SortWithIndexParams) error {
@@ -1413,7 +1413,7 @@ var opStd = Operator{
 // Std computes the standard deviation over the given dimensions, dividing by their size less
 // Correction.
 //
-// It launches aclnnStd (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnStd (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source, 4 of
 // them in part.
 // Vendor's page: hicann/ops-math, math/reduce_std_v2/docs
@@ -1451,8 +1451,7 @@ var opStdMeanCorrection = Operator{
 // StdMeanCorrection computes the standard deviation and the mean over the given dimensions,
 // dividing by their size less Correction.
 //
-// It launches aclnnStdMeanCorrection (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on
-// st.
+// It launches aclnnStdMeanCorrection (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, StdOut, MeanOut float32 float16 bfloat16. Its checks follow CANN's
 // source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_std_with_mean/docs
@@ -1491,7 +1490,7 @@ var opTopk = Operator{
 
 // Topk finds the K largest or smallest elements along Dim, with their indices.
 //
-// It launches aclnnTopk (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnTopk (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, ValuesOut float32 float16 bfloat16 float64 int8 int16 int32 int64
 // uint8; IndicesOut int64. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/topk/docs
@@ -1529,7 +1528,7 @@ var opUnique = Operator{
 
 // Unique finds the different elements, and the place of each element among them.
 //
-// It launches aclnnUnique (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnUnique (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, ValueOut float32 float16 bfloat16 float64 integers bool; InverseOut
 // int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/unique_consecutive/docs
@@ -1568,7 +1567,7 @@ var opUnique2 = Operator{
 // Unique2 finds the different elements, the place of each element among them, and how often each
 // occurs.
 //
-// It launches aclnnUnique2 (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnUnique2 (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, ValueOut float32 float16 bfloat16 float64 integers bool; InverseOut,
 // CountsOut int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/unique_consecutive/docs
@@ -1608,8 +1607,7 @@ var opUniqueConsecutive = Operator{
 
 // UniqueConsecutive drops elements that equal the one before, and counts how long each run was.
 //
-// It launches aclnnUniqueConsecutive (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on
-// st.
+// It launches aclnnUniqueConsecutive (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, ValueOut float32 float16 bfloat16 float64 integers bool complex64
 // complex128; InverseOut, CountsOut int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/unique_consecutive/docs
@@ -1650,7 +1648,7 @@ var opUniqueDim = Operator{
 // UniqueDim finds the different slices along Dim, the place of each slice among them, and how often
 // each occurs.
 //
-// It launches aclnnUniqueDim (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnUniqueDim (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, ValueOut float32 float16 bfloat16 float64 integers bool; InverseOut,
 // CountsOut int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/unique_with_counts_ext2/docs
@@ -1689,7 +1687,7 @@ var opVar = Operator{
 // Var computes the variance over the given dimensions, dividing by their size, less one when
 // Unbiased is true.
 //
-// It launches aclnnVar (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnVar (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source, 5 of
 // them in part.
 // Vendor's page: hicann/ops-math, math/reduce_var/docs
@@ -1726,7 +1724,7 @@ var opVarCorrection = Operator{
 // VarCorrection computes the variance over the given dimensions, dividing by their size less
 // Correction.
 //
-// It launches aclnnVarCorrection (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnVarCorrection (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source, 5 of
 // them in part.
 // Vendor's page: hicann/ops-math, math/reduce_var/docs
@@ -1764,7 +1762,7 @@ var opVarMean = Operator{
 // VarMean computes the variance and the mean over the given dimensions, dividing by their size less
 // Correction.
 //
-// It launches aclnnVarMean (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnVarMean (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, VarOut, MeanOut float32 float16. Its checks follow CANN's source, 7
 // of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_var/docs

@@ -22,7 +22,7 @@ var opAffineGrid = Operator{
 // AffineGrid computes the coordinates at which affine maps read images or volumes, as GridSampler2D
 // and GridSampler3D take them.
 //
-// It launches aclnnAffineGrid (libopapi, CANN 8.1.RC1 and 2026-08) of family resampling on st.
+// It launches aclnnAffineGrid (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Theta, Out float32 float16 bfloat16. Its checks follow CANN's source, 1 of
 // them in part.
 // Vendor's page: hicann/ops-math, math/affine_grid/docs
@@ -56,7 +56,7 @@ var opBackgroundReplace = Operator{
 
 // BackgroundReplace blends Src over Bkg as Mask says.
 //
-// It launches aclnnBackgroundReplace (libopapi, CANN 8.1.RC1) of family resampling on st.
+// It launches aclnnBackgroundReplace (libopapi, CANN 8.1.RC1) on st.
 // The emulator implements it. Its element types are not verified: only the Ascend310P has it. Its
 // checks follow the document.
 // Vendor's page: hicann/ops-cv, objdetect/background_replace/docs
@@ -90,7 +90,7 @@ var opBlendImagesCustom = Operator{
 
 // BlendImagesCustom blends the image Rgb over Frame with the opacity Alpha / 255.
 //
-// It launches aclnnBlendImagesCustom (libopapi, CANN 8.1.RC1) of family resampling on st.
+// It launches aclnnBlendImagesCustom (libopapi, CANN 8.1.RC1) on st.
 // The emulator implements it. Its element types are not verified: only the Ascend310P has it. Its
 // checks follow the document.
 // Vendor's page: hicann/ops-cv, objdetect/blend_images_custom/docs
@@ -126,7 +126,7 @@ var opGridSampler2D = Operator{
 
 // GridSampler2D reads images at the coordinates of a grid, from −1 to 1.
 //
-// It launches aclnnGridSampler2D (libopapi, CANN 8.1.RC1) of family resampling on st.
+// It launches aclnnGridSampler2D (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: Input, Grid, Out float32 float16 bfloat16 float64. Its checks follow the
 // document.
 // Vendor's page: hicann/ops-cv, image/grid_sample/docs
@@ -167,7 +167,7 @@ var opGridSampler2DBackward = Operator{
 
 // GridSampler2DBackward computes the gradients of GridSampler2D.
 //
-// It launches aclnnGridSampler2DBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
+// It launches aclnnGridSampler2DBackward (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: GradOutput, Input, Grid, InputGrad, GridGrad float32 float16 bfloat16
 // float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-cv, image/grid_sampler2_d_grad/docs
@@ -208,7 +208,7 @@ var opGridSampler3D = Operator{
 
 // GridSampler3D reads volumes at the coordinates of a grid, from −1 to 1.
 //
-// It launches aclnnGridSampler3D (libopapi, CANN 8.1.RC1) of family resampling on st.
+// It launches aclnnGridSampler3D (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: Input, Grid, Out float32 float16 bfloat16 float64. Its checks follow
 // CANN's source.
 // Vendor's page: hicann/ops-cv, image/grid_sample/docs
@@ -249,7 +249,7 @@ var opGridSampler3DBackward = Operator{
 
 // GridSampler3DBackward computes the gradients of GridSampler3D.
 //
-// It launches aclnnGridSampler3DBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
+// It launches aclnnGridSampler3DBackward (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: GradOutput, Input, Grid, InputGrad, GridGrad float32 float16 bfloat16
 // float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-cv, image/grid_sampler3_d_grad/docs
@@ -287,7 +287,7 @@ var opMrgbaCustom = Operator{
 
 // MrgbaCustom multiplies the three channels of an image by Alpha / 255.
 //
-// It launches aclnnMrgbaCustom (libopapi, CANN 8.1.RC1) of family resampling on st.
+// It launches aclnnMrgbaCustom (libopapi, CANN 8.1.RC1) on st.
 // The emulator implements it. Its element types are not verified: only the Ascend310P has it. Its
 // checks follow the document.
 // Vendor's page: hicann/ops-cv, objdetect/mrgba_custom/docs
@@ -324,7 +324,7 @@ var opNonMaxSuppression = Operator{
 // NonMaxSuppression selects boxes by score and drops those that overlap a better one of their
 // class.
 //
-// It launches aclnnNonMaxSuppression (libopapi, CANN 8.1.RC1) of family resampling on st.
+// It launches aclnnNonMaxSuppression (libopapi, CANN 8.1.RC1) on st.
 // The emulator implements it. Its element types are not verified: only the Ascend310P has it. Its
 // checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-cv, objdetect/non_max_suppression_v6/docs
@@ -361,7 +361,7 @@ var opResize = Operator{
 
 // Resize resizes images by the factors Scales.
 //
-// It launches aclnnResize (libopapi, CANN 8.1.RC1) of family resampling on st.
+// It launches aclnnResize (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source, 1 of
 // them in part.
 // Vendor's page: hicann/ops-cv, image/resize_bilinear_v2/docs
@@ -401,7 +401,7 @@ var opRoiAlign = Operator{
 // RoiAlign reads boxes of images as grids of one size, with bilinear interpolation; as ONNX defines
 // it.
 //
-// It launches aclnnRoiAlign (libopapi, CANN 8.1.RC1) of family resampling on st.
+// It launches aclnnRoiAlign (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: Self, Rois, Out float32 float16; BatchIndices int32. Its checks follow
 // CANN's source.
 // Vendor's page: hicann/ops-cv, objdetect/roi_align/docs
@@ -445,7 +445,7 @@ var opRoiAlignV2 = Operator{
 // RoiAlignV2 reads boxes of images as grids of one size, with bilinear interpolation; as
 // torchvision defines it.
 //
-// It launches aclnnRoiAlignV2 (libopapi, CANN 8.1.RC1) of family resampling on st.
+// It launches aclnnRoiAlignV2 (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: Self, Boxes, Out float32 float16. Its checks follow CANN's source, 1 of
 // them in part.
 // Vendor's page: hicann/ops-cv, objdetect/roi_align/docs
@@ -488,7 +488,7 @@ var opRoiAlignV2Backward = Operator{
 
 // RoiAlignV2Backward computes the gradient of RoiAlignV2.
 //
-// It launches aclnnRoiAlignV2Backward (libopapi, CANN 8.1.RC1) of family resampling on st.
+// It launches aclnnRoiAlignV2Backward (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: GradOutput, Boxes, GradInput float32. Its checks follow CANN's source, 1
 // of them in part.
 // Vendor's page: hicann/ops-cv, objdetect/roi_align_grad/docs
@@ -529,7 +529,7 @@ var opUpsampleBicubic2d = Operator{
 
 // UpsampleBicubic2d resizes images by bicubic interpolation.
 //
-// It launches aclnnUpsampleBicubic2d (libopapi, CANN 8.1.RC1) of family resampling on st.
+// It launches aclnnUpsampleBicubic2d (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow the
 // document.
 // Vendor's page: hicann/ops-cv, image/upsample_bicubic2d/docs
@@ -567,7 +567,7 @@ var opUpsampleBicubic2dAA = Operator{
 
 // UpsampleBicubic2dAA resizes images by bicubic interpolation with a filter against aliasing.
 //
-// It launches aclnnUpsampleBicubic2dAA (libopapi, CANN 8.1.RC1) of family resampling on st.
+// It launches aclnnUpsampleBicubic2dAA (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: X, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-cv, image/upsample_bicubic2d_aa/docs
 func UpsampleBicubic2dAA(st *acl.Stream, p UpsampleBicubic2dAAParams) error {
@@ -605,7 +605,7 @@ var opUpsampleBicubic2dAAGrad = Operator{
 
 // UpsampleBicubic2dAAGrad computes the gradient of UpsampleBicubic2dAA.
 //
-// It launches aclnnUpsampleBicubic2dAAGrad (libopapi, CANN 8.1.RC1) of family resampling on st.
+// It launches aclnnUpsampleBicubic2dAAGrad (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source,
 // 1 of them in part.
 // Vendor's page: hicann/ops-cv, image/upsample_bicubic2d_aa_grad/docs
@@ -645,7 +645,7 @@ var opUpsampleBicubic2dBackward = Operator{
 
 // UpsampleBicubic2dBackward computes the gradient of UpsampleBicubic2d.
 //
-// It launches aclnnUpsampleBicubic2dBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
+// It launches aclnnUpsampleBicubic2dBackward (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: GradOut, GradInput float32 float16 bfloat16 float64. Its checks follow the
 // document.
 // Vendor's page: hicann/ops-cv, image/upsample_bicubic2d_grad/docs
@@ -684,7 +684,7 @@ var opUpsampleBilinear2d = Operator{
 
 // UpsampleBilinear2d resizes images by bilinear interpolation.
 //
-// It launches aclnnUpsampleBilinear2d (libopapi, CANN 8.1.RC1) of family resampling on st.
+// It launches aclnnUpsampleBilinear2d (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow the
 // document.
 // Vendor's page: hicann/ops-cv, image/upsample_bilinear2d/docs
@@ -722,7 +722,7 @@ var opUpsampleBilinear2dAA = Operator{
 
 // UpsampleBilinear2dAA resizes images by bilinear interpolation with a filter against aliasing.
 //
-// It launches aclnnUpsampleBilinear2dAA (libopapi, CANN 8.1.RC1) of family resampling on st.
+// It launches aclnnUpsampleBilinear2dAA (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: Input, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-cv, image/upsample_bilinear2d_aa/docs
 func UpsampleBilinear2dAA(st *acl.Stream, p UpsampleBilinear2dAAParams) error {
@@ -760,8 +760,7 @@ var opUpsampleBilinear2dAABackward = Operator{
 
 // UpsampleBilinear2dAABackward computes the gradient of UpsampleBilinear2dAA.
 //
-// It launches aclnnUpsampleBilinear2dAABackward (libopapi, CANN 8.1.RC1) of family resampling on
-// st.
+// It launches aclnnUpsampleBilinear2dAABackward (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source,
 // 1 of them in part.
 // Vendor's page: hicann/ops-cv, image/upsample_bilinear2d_aa_backward/docs
@@ -803,7 +802,7 @@ var opUpsampleBilinear2dBackward = Operator{
 
 // UpsampleBilinear2dBackward computes the gradient of UpsampleBilinear2d.
 //
-// It launches aclnnUpsampleBilinear2dBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
+// It launches aclnnUpsampleBilinear2dBackward (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: GradOut, Out float32 float16 bfloat16 float64. Its checks follow the
 // document.
 // Vendor's page: hicann/ops-cv, image/resize_bilinear_v2_grad/docs
@@ -843,8 +842,7 @@ var opUpsampleBilinear2dBackwardV2 = Operator{
 
 // UpsampleBilinear2dBackwardV2 computes the gradient of UpsampleBilinear2d.
 //
-// It launches aclnnUpsampleBilinear2dBackwardV2 (libopapi, CANN 8.1.RC1) of family resampling on
-// st.
+// It launches aclnnUpsampleBilinear2dBackwardV2 (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: GradOut, Out float32 float16 bfloat16 float64. Its checks follow the
 // document.
 // Vendor's page: hicann/ops-cv, image/upsample_bilinear2d_grad/docs
@@ -884,7 +882,7 @@ var opUpsampleLinear1d = Operator{
 
 // UpsampleLinear1d resizes sequences by linear interpolation.
 //
-// It launches aclnnUpsampleLinear1d (libopapi, CANN 8.1.RC1) of family resampling on st.
+// It launches aclnnUpsampleLinear1d (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow the
 // document.
 // Vendor's page: hicann/ops-cv, image/upsample_linear1d/docs
@@ -921,7 +919,7 @@ var opUpsampleLinear1dBackward = Operator{
 
 // UpsampleLinear1dBackward computes the gradient of UpsampleLinear1d.
 //
-// It launches aclnnUpsampleLinear1dBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
+// It launches aclnnUpsampleLinear1dBackward (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: GradOut, Out float32 float16 bfloat16 float64. Its checks follow CANN's
 // source, 3 of them in part.
 // Vendor's page: hicann/ops-cv, image/upsample_bilinear2d_grad/docs
@@ -956,7 +954,7 @@ var opUpsampleNearest1d = Operator{
 
 // UpsampleNearest1d resizes sequences by repeating or dropping elements.
 //
-// It launches aclnnUpsampleNearest1d (libopapi, CANN 8.1.RC1) of family resampling on st.
+// It launches aclnnUpsampleNearest1d (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 uint8. Its checks follow the
 // document.
 // Vendor's page: hicann/ops-cv, image/resize_nearest_neighbor_v2/docs
@@ -990,7 +988,7 @@ var opUpsampleNearest1dBackward = Operator{
 
 // UpsampleNearest1dBackward computes the gradient of UpsampleNearest1d.
 //
-// It launches aclnnUpsampleNearest1dBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
+// It launches aclnnUpsampleNearest1dBackward (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: GradOut, Out float32 float16 bfloat16 float64. Its checks follow CANN's
 // source, 2 of them in part.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest2d_grad/docs
@@ -1025,7 +1023,7 @@ var opUpsampleNearest1dV2 = Operator{
 
 // UpsampleNearest1dV2 resizes sequences by repeating or dropping elements.
 //
-// It launches aclnnUpsampleNearest1dV2 (libopapi, CANN 8.1.RC1) of family resampling on st.
+// It launches aclnnUpsampleNearest1dV2 (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 uint8. Its checks follow the
 // document.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest3d/docs
@@ -1058,7 +1056,7 @@ var opUpsampleNearest2d = Operator{
 
 // UpsampleNearest2d resizes images by repeating or dropping elements.
 //
-// It launches aclnnUpsampleNearest2d (libopapi, CANN 8.1.RC1) of family resampling on st.
+// It launches aclnnUpsampleNearest2d (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 uint8. Its checks follow the
 // document.
 // Vendor's page: hicann/ops-cv, image/resize_nearest_neighbor_v2/docs
@@ -1093,7 +1091,7 @@ var opUpsampleNearest2dBackward = Operator{
 
 // UpsampleNearest2dBackward computes the gradient of UpsampleNearest2d.
 //
-// It launches aclnnUpsampleNearest2dBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
+// It launches aclnnUpsampleNearest2dBackward (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: GradOut, GradInput float32 float16 bfloat16 float64. Its checks follow the
 // document.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest2d_grad/docs
@@ -1130,7 +1128,7 @@ var opUpsampleNearest2dV2 = Operator{
 
 // UpsampleNearest2dV2 resizes images by repeating or dropping elements.
 //
-// It launches aclnnUpsampleNearest2dV2 (libopapi, CANN 8.1.RC1) of family resampling on st.
+// It launches aclnnUpsampleNearest2dV2 (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64 uint8. Its checks follow the
 // document.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest3d/docs
@@ -1167,7 +1165,7 @@ var opUpsampleNearest3d = Operator{
 
 // UpsampleNearest3d resizes volumes by repeating or dropping elements.
 //
-// It launches aclnnUpsampleNearest3d (libopapi, CANN 8.1.RC1) of family resampling on st.
+// It launches aclnnUpsampleNearest3d (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest3d/docs
@@ -1206,7 +1204,7 @@ var opUpsampleNearest3dBackward = Operator{
 
 // UpsampleNearest3dBackward computes the gradient of UpsampleNearest3d.
 //
-// It launches aclnnUpsampleNearest3dBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
+// It launches aclnnUpsampleNearest3dBackward (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: GradOut, GradInput float32 float16 bfloat16 float64. Its checks follow
 // CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest3d_grad/docs
@@ -1243,7 +1241,7 @@ var opUpsampleNearestExact1d = Operator{
 
 // UpsampleNearestExact1d resizes sequences by taking the element nearest to each centre.
 //
-// It launches aclnnUpsampleNearestExact1d (libopapi, CANN 8.1.RC1) of family resampling on st.
+// It launches aclnnUpsampleNearestExact1d (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest/docs
 func UpsampleNearestExact1d(st *acl.Stream, p UpsampleNearestExact1dParams) error {
@@ -1277,8 +1275,7 @@ var opUpsampleNearestExact1dBackward = Operator{
 
 // UpsampleNearestExact1dBackward computes the gradient of UpsampleNearestExact1d.
 //
-// It launches aclnnUpsampleNearestExact1dBackward (libopapi, CANN 8.1.RC1) of family resampling on
-// st.
+// It launches aclnnUpsampleNearestExact1dBackward (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source,
 // 1 of them in part.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest_exact2d_grad/docs
@@ -1316,7 +1313,7 @@ var opUpsampleNearestExact2d = Operator{
 
 // UpsampleNearestExact2d resizes images by taking the element nearest to each centre.
 //
-// It launches aclnnUpsampleNearestExact2d (libopapi, CANN 8.1.RC1) of family resampling on st.
+// It launches aclnnUpsampleNearestExact2d (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest/docs
 func UpsampleNearestExact2d(st *acl.Stream, p UpsampleNearestExact2dParams) error {
@@ -1352,8 +1349,7 @@ var opUpsampleNearestExact2dBackward = Operator{
 
 // UpsampleNearestExact2dBackward computes the gradient of UpsampleNearestExact2d.
 //
-// It launches aclnnUpsampleNearestExact2dBackward (libopapi, CANN 8.1.RC1) of family resampling on
-// st.
+// It launches aclnnUpsampleNearestExact2dBackward (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source,
 // 1 of them in part.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest_exact2d_grad/docs
@@ -1393,7 +1389,7 @@ var opUpsampleNearestExact3d = Operator{
 
 // UpsampleNearestExact3d resizes volumes by taking the element nearest to each centre.
 //
-// It launches aclnnUpsampleNearestExact3d (libopapi, CANN 8.1.RC1) of family resampling on st.
+// It launches aclnnUpsampleNearestExact3d (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest_exact3d/docs
 func UpsampleNearestExact3d(st *acl.Stream, p UpsampleNearestExact3dParams) error {
@@ -1431,8 +1427,7 @@ var opUpsampleNearestExact3dBackward = Operator{
 
 // UpsampleNearestExact3dBackward computes the gradient of UpsampleNearestExact3d.
 //
-// It launches aclnnUpsampleNearestExact3dBackward (libopapi, CANN 8.1.RC1) of family resampling on
-// st.
+// It launches aclnnUpsampleNearestExact3dBackward (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: GradOut, GradInput float32 float16 bfloat16. Its checks follow CANN's
 // source, 2 of them in part.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest_exact3d_grad/docs
@@ -1474,7 +1469,7 @@ var opUpsampleTrilinear3d = Operator{
 
 // UpsampleTrilinear3d resizes volumes by interpolation between the eight nearest elements.
 //
-// It launches aclnnUpsampleTrilinear3d (libopapi, CANN 8.1.RC1) of family resampling on st.
+// It launches aclnnUpsampleTrilinear3d (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 float64. Its checks follow CANN's
 // source.
 // Vendor's page: hicann/ops-cv, image/resize_upsample_trilinear/docs
@@ -1515,7 +1510,7 @@ var opUpsampleTrilinear3dBackward = Operator{
 
 // UpsampleTrilinear3dBackward computes the gradient of UpsampleTrilinear3d.
 //
-// It launches aclnnUpsampleTrilinear3dBackward (libopapi, CANN 8.1.RC1) of family resampling on st.
+// It launches aclnnUpsampleTrilinear3dBackward (libopapi, CANN 8.1.RC1) on st.
 // The emulator verified: GradOut, GradInput float32 float16 bfloat16 float64. Its checks follow
 // CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-cv, image/upsample_trilinear3d_backward/docs

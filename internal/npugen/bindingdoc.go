@@ -26,7 +26,7 @@ func (g binding) doc(o abi.Operator) string {
 		paragraph("%s launches %s on st.", o.Name, from)
 	} else {
 		paragraph("%s %s.", o.Name, known.Summary)
-		paragraph("It launches %s of family %s on st.", from, o.Family())
+		paragraph("It launches %s on st.", from)
 	}
 	if g.types != nil {
 		wrap(&b, strings.TrimSpace(g.types.sentence(o)+" "+g.types.checks(g.docs, o.Name)))

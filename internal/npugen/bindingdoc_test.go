@@ -32,7 +32,7 @@ func TestBindingDoc(t *testing.T) {
 	assert.Equal(t, `// Cumsum sums up the elements of Self along Dim, so that each element of Out is the sum of those up
 // to its place.
 //
-// It launches aclnnCumsum (libopapi, CANN 8.1.RC1 and 2026-08) of family reduction on st.
+// It launches aclnnCumsum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
 // The emulator verified: Self, Out float32 int32. Its checks follow CANN's source.
 // Vendor's page: a/b, math/cumsum.md
 `, with.doc(*o))

@@ -1,6 +1,8 @@
+#define _GNU_SOURCE
 #include "gang.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -38,9 +40,31 @@ static int wait_for_kernel(void)
 	return 1;
 }
 
+static cpu_set_t taken; /* cores of which a thread is the only one that may run there */
+
+/* Gives the calling thread a core of its own, if the process has no more cores than threads, or else returns -1. Linux at times
+ * wakes two threads on one core and leaves them there for a whole kernel, though another core is idle. */
+static int take_core(void)
+{
+	cpu_set_t all, one;
+	if (sched_getaffinity(0, sizeof all, &all) != 0 || CPU_COUNT(&all) > threads)
+		return -1;
+	for (int core = 0; core < CPU_SETSIZE; core++)
+		if (CPU_ISSET(core, &all) && !CPU_ISSET(core, &taken)) {
+			CPU_ZERO(&one);
+			CPU_SET(core, &one);
+			if (sched_setaffinity(0, sizeof one, &one) != 0)
+				return -1;
+			CPU_SET(core, &taken);
+			return core;
+		}
+	return -1;
+}
+
 static void *run(void *scratch)
 {
 	pthread_mutex_lock(&lock);
+	const int core = take_core();
 	while (wait_for_kernel()) {
 		struct gang_kernel *k = first;
 		const int64_t lo = k->taken, left = k->items - lo, n = left < k->chunk ? left : k->chunk;
@@ -56,6 +80,8 @@ static void *run(void *scratch)
 				;
 	}
 	threads--;
+	if (core >= 0)
+		CPU_CLR(core, &taken);
 	pthread_mutex_unlock(&lock);
 	free(scratch);
 	return NULL;
@@ -82,8 +108,8 @@ int gang_add(struct gang_kernel *k, int most)
 	if (n > 0) {
 		*last = k;
 		last = &k->after;
-		pthread_cond_broadcast(&added);
 	}
 	pthread_mutex_unlock(&lock);
+	pthread_cond_broadcast(&added);
 	return n;
 }

@@ -2,7 +2,9 @@ package kernel
 
 /*
 #include "gang.h"
+#include "kernel.h"
 
+static int pace(int size) { return size < 4 ? kernels->pace_short : kernels->pace_floats; }
 static void call(gang_work work, const void *operands, int64_t lo, int64_t hi, void *scratch) { work(operands, lo, hi, scratch); }
 */
 import "C"
@@ -37,11 +39,10 @@ func share(work C.gang_work, operands unsafe.Pointer, n, grain int64, large bool
 	})
 }
 
-// large reports whether a gang pays off for so many operations: 4 ms of each thread with AVX2. Of short elements it is
-// not known, because some CPUs have units that multiply them many times as fast.
+// large reports whether a gang pays off for so many operations: 2 ms of each thread.
 func large(ops float64, d dtype.Type) bool {
-	const ofThread = 4e8
-	return d.Size() >= 4 && ops >= ofThread*float64(Threads())
+	const ofThread = 2e8 // with AVX2
+	return ops >= ofThread*float64(Threads())*float64(C.pace(C.int(d.Size())))
 }
 
 // gang has threads of C compute a kernel, and waits without a processor of Go. A goroutine that is in C keeps its

@@ -1,7 +1,10 @@
 package kernel
 
 import (
+	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"unsafe"
@@ -60,4 +63,32 @@ func TestGangWithoutFile(t *testing.T) {
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Max: files.Max}))
 	product(func(g unsafe.Pointer, tiles int64) { assert.False(t, gang(gemmWork, g, tiles, 1)) })
 	assert.Equal(t, want, product(func(g unsafe.Pointer, tiles int64) { share(gemmWork, g, tiles, 1, true) }))
+}
+
+// TestGangCores: as many threads as there are cores have one each.
+func TestGangCores(t *testing.T) {
+	if Threads() != runtime.NumCPU() || Threads() == 1 {
+		t.Skipf("%d threads have %d cores", Threads(), runtime.NumCPU())
+	}
+	productOfTiles(t)(func(g unsafe.Pointer, tiles int64) { require.True(t, gang(gemmWork, g, tiles, 1)) })
+	files, err := filepath.Glob("/proc/self/task/*")
+	require.NoError(t, err)
+	threads := map[int]int{} // of a single core
+	for _, f := range files {
+		id, err := strconv.Atoi(filepath.Base(f))
+		require.NoError(t, err)
+		var cores unix.CPUSet
+		if unix.SchedGetaffinity(id, &cores) != nil || cores.Count() != 1 {
+			continue
+		}
+		for c := range len(cores) * 64 {
+			if cores.IsSet(c) {
+				threads[c]++
+			}
+		}
+	}
+	assert.Len(t, threads, Threads())
+	for c, n := range threads {
+		assert.Equal(t, 1, n, "threads of core %d", c)
+	}
 }

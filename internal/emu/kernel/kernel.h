@@ -36,6 +36,7 @@ struct kernel_table {
 	const char *name;
 	int gemm_rows;   /* of the register block */
 	int gemm_pieces; /* large products of float32 are multiplied in pieces of bfloat16 */
+	int pace_floats, pace_short; /* how many times as fast as with AVX2 elements of 4 bytes and of fewer are multiplied */
 	int (*map_defined)(int32_t op, int32_t class);
 	void (*map)(const struct map *m, int64_t lo, int64_t hi);
 	void (*reduce)(const struct reduce *r, int columns, int64_t k_lo, int64_t k_hi, int64_t lo, int64_t hi, void *state);

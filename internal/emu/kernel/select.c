@@ -47,6 +47,7 @@ static void make_tables(void)
 	table_avx512.triangular_solve = kernel_table_avx2.triangular_solve;
 	table_avx512bf16 = table_amx = table_avx512;
 	table_avx512bf16.name = "avx512bf16";
+	table_avx512bf16.pace_short = 2;
 	table_avx512bf16.gemm = gemm_avx512bf16;
 	table_avx512bf16.attention_forward = attention_forward_avx512bf16;
 	table_avx512bf16.attention_backward = attention_backward_avx512bf16;
@@ -56,6 +57,8 @@ static void make_tables(void)
 	table_amx.attention_backward = attention_backward_amx;
 	table_amx.gemm_rows = 32;
 	table_amx.gemm_pieces = 1;
+	table_amx.pace_floats = 4;
+	table_amx.pace_short = 10;
 }
 #endif
 
@@ -77,6 +80,7 @@ static void make_tables(void)
 	table_neondot.name = "neondot";
 	table_neondot.gemm = gemm_neondot;
 	table_neonbf16.name = "neonbf16";
+	table_neonbf16.pace_short = 2;
 	table_neonbf16.gemm = gemm_neonbf16;
 	table_neonbf16.attention_forward = attention_forward_neonbf16;
 	table_neonbf16.attention_backward = attention_backward_neonbf16;
