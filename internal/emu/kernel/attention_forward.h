@@ -166,16 +166,17 @@ static void forward_load(struct forward *f, const struct tile *t)
 		return;
 	}
 #endif
-	/* A few rows read the values only once, so that a copy would not pay. */
-	const int direct = a->dtype == DTYPE_FLOAT32 && f->heads * f->rows <= PRODUCT_ROWS && forward_even(a, t);
-	if (direct && !a->rope_dim && a->key.col == 1) {
+	enum { NEAR = 128 };
+	const int floats = a->dtype == DTYPE_FLOAT32 && forward_even(a, t);
+	if (floats && !a->rope_dim && a->key.col == 1) {
 		tile_transpose(f->key_panels, (float *)row_at(&key, &a->key, kv_head, t->col), a->key.row, t->cols, a->head_dim);
 	} else {
 		tile_load(f->key, f->d, &key, kv_head, t->col, t->cols);
 		tile_transpose(f->key_panels, f->key, f->d, t->cols, a->head_dim);
 	}
 	f->values = f->value, f->values_row = f->v;
-	if (direct && a->value.col == 1 && a->value_dim % PANEL == 0)
+	/* A copy pays off only if rows lie far apart, so that they share sets of the cache, and are read often. */
+	if (floats && a->value.col == 1 && a->value_dim % PANEL == 0 && (a->value.row <= NEAR || f->heads * f->rows <= PRODUCT_ROWS))
 		f->values = (float *)row_at(&value, &a->value, kv_head, t->col), f->values_row = a->value.row;
 	else
 		tile_load(f->value, f->v, &value, kv_head, t->col, t->cols);
