@@ -95,8 +95,10 @@ static void SRC(pack)(P *dst, int a_panel, int64_t w, int64_t k, const S *src, i
 		for (int64_t p = 0; p < cells; p++)
 			for (int64_t i = 0; i < w; i += GEMM_LANES) {
 #pragma GCC unroll 4
-				for (int x = 0; x < GROUP; x++) /* rows lie far apart */
+				for (int x = 0; x < GROUP; x++) { /* rows lie far apart: later ones, and the next panel's part of this one */
 					__builtin_prefetch(src + ((p + 16) * GROUP + x) * k_stride + i, 0, 2);
+					__builtin_prefetch(src + (p * GROUP + x) * k_stride + i + NR, 0, 2);
+				}
 				gemm_put(dst + NAME(row)(order, start + p) + i, LINE_W(p, i, w - i), w - i);
 			}
 	} else if (w_stride == 1) {
