@@ -1,4 +1,5 @@
-/* Flash attention, backward: probabilities are recomputed from the saved maximum and sum. */
+/* Flash attention, backward: probabilities are recomputed from the saved maximum and sum. With PAIR_STEP it is that of bfloat16
+ * alone. */
 #ifndef ATTENTION_BACKWARD_H
 #define ATTENTION_BACKWARD_H
 
@@ -17,7 +18,7 @@ struct backward {
 	float *prob, *dprob;         /* score tiles */
 	float *row;                  /* one row */
 	float *query_sum;            /* of the chunk, [heads, q_len, d] */
-	uint32_t *pairs;             /* for tiles of pairs of bfloat16, or NULL */
+	uint32_t *pairs;             /* for tiles of pairs of bfloat16 */
 };
 
 static struct backward backward_block(const struct attention *a, const struct attention_grad *g, int64_t chunk, float *p)
@@ -37,9 +38,7 @@ static struct backward backward_block(const struct attention *a, const struct at
 	b.prob = p, p += ATTENTION_GRAD_ROWS * b.s;
 	b.dprob = p, p += ATTENTION_GRAD_ROWS * b.s;
 	b.row = p, p += b.s + b.v;
-#ifdef PAIR_STEP
-	b.pairs = a->dtype == DTYPE_BFLOAT16 ? (uint32_t *)p : NULL;
-#endif
+	b.pairs = (uint32_t *)p;
 	b.query_sum = g->query_sum + chunk * attention_query_floats(a);
 	return b;
 }
@@ -52,23 +51,6 @@ static int backward_blind(const struct attention *a, int64_t head, int64_t row, 
 		if (*(float *)plane_at(&a->max, 4, head, i) == hidden && *(float *)plane_at(&a->sum, 4, head, i) != FLT_MAX)
 			return 1;
 	return 0;
-}
-
-/* Loads the rows of the tile: query, gradient of the output, and its product with the output. */
-static void backward_load(struct backward *b, const struct tile *t)
-{
-	const struct attention *a = b->a;
-	struct columns query = query_columns(a, &a->query, &a->query_rope);
-	struct columns out = value_columns(a, &a->out), dout = value_columns(a, &b->g->out);
-	tile_load(b->query, b->d, &query, t->head, t->row, t->rows);
-	tile_load(b->dout, b->v, &dout, t->head, t->row, t->rows);
-	for (int64_t i = 0; i < t->rows; i++) {
-		tile_load(b->row, 0, &out, t->head, t->row + i, 1);
-		vf32 sum = {0};
-		for (int64_t j = 0; j < pad_panel(a->value_dim); j += VECTOR_FLOATS)
-			sum += vload(b->row + j) * vload(b->dout + i * b->v + j);
-		b->delta[i] = vsum_lanes(sum);
-	}
 }
 
 /* Turns one row of scores and of dy·Vᵀ into probabilities with dropout and gradients of the
@@ -105,16 +87,26 @@ static void backward_rows(struct backward *b, const struct tile *t)
 
 #ifdef PAIR_STEP
 #include "attention_backward_pairs.h"
-#endif
+#else
+/* Loads the rows of the tile: query, gradient of the output, and its product with the output. */
+static void backward_load(struct backward *b, const struct tile *t)
+{
+	const struct attention *a = b->a;
+	struct columns query = query_columns(a, &a->query, &a->query_rope);
+	struct columns out = value_columns(a, &a->out), dout = value_columns(a, &b->g->out);
+	tile_load(b->query, b->d, &query, t->head, t->row, t->rows);
+	tile_load(b->dout, b->v, &dout, t->head, t->row, t->rows);
+	for (int64_t i = 0; i < t->rows; i++) {
+		tile_load(b->row, 0, &out, t->head, t->row + i, 1);
+		vf32 sum = {0};
+		for (int64_t j = 0; j < pad_panel(a->value_dim); j += VECTOR_FLOATS)
+			sum += vload(b->row + j) * vload(b->dout + i * b->v + j);
+		b->delta[i] = vsum_lanes(sum);
+	}
+}
 
 static void backward_tile(struct backward *b, const struct tile *t)
 {
-#ifdef PAIR_STEP
-	if (b->pairs) {
-		backward_tile_pairs(b, t);
-		return;
-	}
-#endif
 	const struct attention *a = b->a;
 	backward_load(b, t);
 	product(&(struct product){
@@ -149,6 +141,7 @@ static void backward_tile(struct backward *b, const struct tile *t)
 		.rows = t->rows, .cols = a->head_dim, .steps = t->cols, .accumulate = 1,
 	});
 }
+#endif
 
 /* Stores the finished sums of one tile of keys. */
 static void backward_store(struct backward *b, int64_t kv_head, int64_t col, int64_t cols)
@@ -171,19 +164,17 @@ static void backward_keys(struct backward *b, int64_t kv_head, int64_t col, int6
 	const struct attention *a = b->a;
 	struct columns key = query_columns(a, &a->key, &a->key_rope), value = value_columns(a, &a->value);
 #ifdef PAIR_STEP
-	if (b->pairs) {
-		pair_rows((uint32_t *)b->key, b->d, &key, kv_head, col, cols);
-		pair_transpose((uint32_t *)b->key_panels, (uint16_t *)b->key, 2 * b->d, cols, pair_cells(a->head_dim));
-		pair_values(key_values(b), PAIR_PANEL, (uint16_t *)b->key, 2 * b->d, 1, cols, a->head_dim);
-		pair_rows((uint32_t *)b->value_sum, b->v, &value, kv_head, col, cols);
-		pair_transpose((uint32_t *)b->value_panels, (uint16_t *)b->value_sum, 2 * b->v, cols, pair_cells(a->value_dim));
-		return;
-	}
-#endif
+	pair_rows((uint32_t *)b->key, b->d, &key, kv_head, col, cols);
+	pair_transpose((uint32_t *)b->key_panels, (uint16_t *)b->key, 2 * b->d, cols, pair_cells(a->head_dim));
+	pair_values(key_values(b), PAIR_PANEL, (uint16_t *)b->key, 2 * b->d, 1, cols, a->head_dim);
+	pair_rows((uint32_t *)b->value_sum, b->v, &value, kv_head, col, cols);
+	pair_transpose((uint32_t *)b->value_panels, (uint16_t *)b->value_sum, 2 * b->v, cols, pair_cells(a->value_dim));
+#else
 	tile_load(b->key, b->d, &key, kv_head, col, cols);
 	tile_transpose(b->key_panels, b->key, b->d, cols, a->head_dim);
 	tile_load(b->value_sum, b->v, &value, kv_head, col, cols);
 	tile_transpose(b->value_panels, b->value_sum, b->v, cols, a->value_dim);
+#endif
 }
 
 /* Computes the gradients of key and value for the tiles chunk, chunk+chunks, … of one key head,

@@ -31,7 +31,7 @@ static void pair_transposed(struct backward *b, float *c, int64_t c_row, const u
 }
 
 /* Loads the rows of the tile: query, gradient of the output, and its product with the output. */
-static void backward_load_pairs(struct backward *b, const struct tile *t)
+static void backward_load(struct backward *b, const struct tile *t)
 {
 	const struct attention *a = b->a;
 	struct columns query = query_columns(a, &a->query, &a->query_rope);
@@ -52,11 +52,11 @@ static void backward_load_pairs(struct backward *b, const struct tile *t)
 	}
 }
 
-static void backward_tile_pairs(struct backward *b, const struct tile *t)
+static void backward_tile(struct backward *b, const struct tile *t)
 {
 	const struct attention *a = b->a;
 	const int64_t d = pair_cells(a->head_dim), v = pair_cells(a->value_dim);
-	backward_load_pairs(b, t);
+	backward_load(b, t);
 	pair_product(b->prob, b->s, (uint32_t *)b->query, b->d, (uint32_t *)b->key_panels, PANEL * d, t->rows, t->cols, d, 0);
 	pair_product(b->dprob, b->s, (uint32_t *)b->dout, b->v, (uint32_t *)b->value_panels, PANEL * v, t->rows, t->cols, v, 0);
 	backward_rows(b, t);

@@ -1,5 +1,5 @@
-/* Flash attention, forward: an online softmax over tiles of keys. With PAIR_STEP bfloat16 is
- * multiplied by a unit of the CPU. */
+/* Flash attention, forward: an online softmax over tiles of keys. With PAIR_STEP it is that of bfloat16 alone, whose pairs
+ * a unit of the CPU multiplies. */
 #ifndef ATTENTION_FORWARD_H
 #define ATTENTION_FORWARD_H
 
@@ -25,7 +25,6 @@ struct forward {
 	const float *values; /* of the tile, with their row stride */
 	int64_t values_row;
 	float *bias; /* one row */
-	int pairs;   /* query, keys, values and probabilities are cells of pairs of bfloat16 */
 };
 
 static struct sums forward_sums(const struct forward *f, float *p)
@@ -130,42 +129,31 @@ static inline int forward_even(const struct attention *a, const struct tile *t)
 	return !a->pages || t->col / a->page_rows == (t->col + t->cols - 1) / a->page_rows;
 }
 
-#ifdef PAIR_STEP
-static void forward_load_pairs(struct forward *f, const struct tile *t, const struct columns *key, const struct columns *value)
-{
-	const struct attention *a = f->a;
-	const int64_t kv_head = t->head / a->group, cells = pair_cells(a->head_dim);
-	const int even = forward_even(a, t);
-	uint32_t *rows = (uint32_t *)f->key;
-	if (even && !a->rope_dim && a->key.col == 1 && a->head_dim == 2 * cells) {
-		pair_transpose((uint32_t *)f->key_panels, (uint16_t *)row_at(key, &a->key, kv_head, t->col), a->key.row, t->cols, cells);
-	} else {
-		pair_rows(rows, f->d, key, kv_head, t->col, t->cols);
-		pair_transpose((uint32_t *)f->key_panels, (uint16_t *)rows, 2 * f->d, t->cols, cells);
-	}
-	const uint16_t *from = (uint16_t *)row_at(value, &a->value, kv_head, t->col);
-	int64_t row = a->value.row, col = a->value.col;
-	if (!even) {
-		pair_rows(rows, f->v, value, kv_head, t->col, t->cols);
-		from = (uint16_t *)rows, row = 2 * f->v, col = 1;
-	}
-	pair_values((uint32_t *)f->value, PAIR_PANEL, from, row, col, t->cols, a->value_dim);
-}
-#endif
-
 /* Loads the keys and values of a tile. */
 static void forward_load(struct forward *f, const struct tile *t)
 {
 	const struct attention *a = f->a;
-	int64_t kv_head = t->head / a->group;
+	const int64_t kv_head = t->head / a->group;
 	struct columns key = query_columns(a, &a->key, &a->key_rope), value = value_columns(a, &a->value);
 	key.cache = value.cache = a->pages ? a : NULL;
 #ifdef PAIR_STEP
-	if (f->pairs) {
-		forward_load_pairs(f, t, &key, &value);
-		return;
+	const int64_t cells = pair_cells(a->head_dim);
+	const int even = forward_even(a, t);
+	uint32_t *rows = (uint32_t *)f->key;
+	if (even && !a->rope_dim && a->key.col == 1 && a->head_dim == 2 * cells) {
+		pair_transpose((uint32_t *)f->key_panels, (uint16_t *)row_at(&key, &a->key, kv_head, t->col), a->key.row, t->cols, cells);
+	} else {
+		pair_rows(rows, f->d, &key, kv_head, t->col, t->cols);
+		pair_transpose((uint32_t *)f->key_panels, (uint16_t *)rows, 2 * f->d, t->cols, cells);
 	}
-#endif
+	const uint16_t *from = (uint16_t *)row_at(&value, &a->value, kv_head, t->col);
+	int64_t row = a->value.row, col = a->value.col;
+	if (!even) {
+		pair_rows(rows, f->v, &value, kv_head, t->col, t->cols);
+		from = (uint16_t *)rows, row = 2 * f->v, col = 1;
+	}
+	pair_values((uint32_t *)f->value, PAIR_PANEL, from, row, col, t->cols, a->value_dim);
+#else
 	enum { NEAR = 128 };
 	const int floats = a->dtype == DTYPE_FLOAT32 && forward_even(a, t);
 	if (floats && !a->rope_dim && a->key.col == 1) {
@@ -180,6 +168,7 @@ static void forward_load(struct forward *f, const struct tile *t)
 		f->values = (float *)row_at(&value, &a->value, kv_head, t->col), f->values_row = a->value.row;
 	else
 		tile_load(f->value, f->v, &value, kv_head, t->col, t->cols);
+#endif
 }
 
 /* Turns the products of a strip of rows into exponentials, which go to rows of cells if there are any. */
@@ -198,31 +187,20 @@ static void forward_strip(struct forward *f, const struct tile *t, uint32_t *cel
 		}
 }
 
-#ifdef PAIR_STEP
-static void forward_tile_pairs(struct forward *f, const struct tile *t)
+/* Adds a tile, or a strip of its rows, to the running softmax and output. It stands for the same rows of all heads. */
+static void forward_tile(struct forward *f, const struct tile *t)
 {
 	const struct attention *a = f->a;
-	const int64_t i = forward_index(f, t->head, t->row), rows = f->heads * t->rows, cells = pair_cells(a->head_dim);
+	const int64_t i = forward_index(f, t->head, t->row), rows = f->heads * t->rows;
+#ifdef PAIR_STEP
+	const int64_t cells = pair_cells(a->head_dim);
 	pair_product(f->score, f->s, (uint32_t *)f->query + i * f->d, f->d, (uint32_t *)f->key_panels, PANEL * cells, rows, t->cols,
 		     cells, 0);
 	uint32_t *prob = (uint32_t *)f->key; /* the keys are in panels */
 	forward_strip(f, t, prob, PAIR_ROW);
 	pair_product(f->part.out + i * f->v, f->v, prob, PAIR_ROW, (uint32_t *)f->value, PAIR_PANEL, rows, a->value_dim,
 		     pair_cells(t->cols), 1);
-}
-#endif
-
-/* Adds a tile, or a strip of its rows, to the running softmax and output. It stands for the same rows of all heads. */
-static void forward_tile(struct forward *f, const struct tile *t)
-{
-#ifdef PAIR_STEP
-	if (f->pairs) {
-		forward_tile_pairs(f, t);
-		return;
-	}
-#endif
-	const struct attention *a = f->a;
-	int64_t i = forward_index(f, t->head, t->row), rows = f->heads * t->rows;
+#else
 	product(&(struct product){
 		.c = f->score, .c_row = f->s,
 		.a = f->query + i * f->d, .a_row = f->d, .a_step = 1,
@@ -236,6 +214,7 @@ static void forward_tile(struct forward *f, const struct tile *t)
 		.b = f->values, .b_step = f->values_row, .b_panel = PANEL,
 		.rows = rows, .cols = a->value_dim, .steps = t->cols, .accumulate = 1,
 	});
+#endif
 }
 
 /* Shrinks a tile as tile_trim does. All rows of several heads stay, for they are computed together. */
@@ -350,13 +329,10 @@ static void attention_forward(const struct attention_block *b, int64_t part, flo
 	for (int64_t h = 0; h < f.heads; h++) {
 		float *to = f.query + h * f.rows * f.d;
 #ifdef PAIR_STEP
-		f.pairs = a->dtype == DTYPE_BFLOAT16;
-		if (f.pairs) {
-			pair_rows((uint32_t *)to, f.d, &query, f.head + h, f.row, f.rows);
-			continue;
-		}
-#endif
+		pair_rows((uint32_t *)to, f.d, &query, f.head + h, f.row, f.rows);
+#else
 		tile_load(to, f.d, &query, f.head + h, f.row, f.rows);
+#endif
 	}
 	if (part != ATTENTION_FINISH) {
 		f.part = forward_sums(&f, b->parts + part * attention_part_floats(a->value_dim, f.heads * f.rows));

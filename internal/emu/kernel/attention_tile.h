@@ -141,6 +141,23 @@ static void columns_store(const struct columns *c, const float *src, int64_t hea
 		row_store(plane_at(c->rest, size, head, row), src + n, c->rest->col, c->dtype, c->rest_count);
 }
 
+/* exp(x) for x <= 0, faster than vexp. Subnormal results are flushed to 0. NaN gives NaN. */
+static inline vf32 vexp_down(vf32 x)
+{
+	const float least = -87;
+	vf32 in = vmax(vset(least), x);
+	vf32 shifted = in * 1.44269504f + ROUNDING;
+	vf32 n = shifted - ROUNDING;
+	vf32 r = (in - n * LN2_HI) - n * LN2_LO;
+	vf32 power = (vf32)(((vi32)shifted - (vi32)vset(ROUNDING) + 127) << 23);
+#if VECTOR_BYTES == 64
+	return (vf32)_mm512_maskz_mul_ps(_mm512_cmp_ps_mask((__m512)x, (__m512)vset(least), _CMP_NLT_UQ), (__m512)(vexpm1_core(r) + 1), (__m512)power);
+#else
+	return (vf32)(~(vu32)(x < least) & (vu32)((vexpm1_core(r) + 1) * power));
+#endif
+}
+
+#ifndef PAIR_STEP
 /* Transposes a tile of [rows, cols] into panels [rows/PANEL][cols][PANEL]; missing rows are zero. */
 static void tile_transpose(float *panels, const float *tile, int64_t ld, int64_t rows, int64_t cols)
 {
@@ -167,22 +184,6 @@ static void tile_transpose(float *panels, const float *tile, int64_t ld, int64_t
 			for (int64_t lane = 0; lane < 4; lane++)
 				to[k * PANEL + lane] = j + lane < rows ? from[lane * ld + k] : 0;
 	}
-}
-
-/* exp(x) for x <= 0, faster than vexp. Subnormal results are flushed to 0. NaN gives NaN. */
-static inline vf32 vexp_down(vf32 x)
-{
-	const float least = -87;
-	vf32 in = vmax(vset(least), x);
-	vf32 shifted = in * 1.44269504f + ROUNDING;
-	vf32 n = shifted - ROUNDING;
-	vf32 r = (in - n * LN2_HI) - n * LN2_LO;
-	vf32 power = (vf32)(((vi32)shifted - (vi32)vset(ROUNDING) + 127) << 23);
-#if VECTOR_BYTES == 64
-	return (vf32)_mm512_maskz_mul_ps(_mm512_cmp_ps_mask((__m512)x, (__m512)vset(least), _CMP_NLT_UQ), (__m512)(vexpm1_core(r) + 1), (__m512)power);
-#else
-	return (vf32)(~(vu32)(x < least) & (vu32)((vexpm1_core(r) + 1) * power));
-#endif
 }
 
 /* A product of tiles, c[r][n] (+)= sum over t of a(r, t) * b(t, n). a is read one element at a
@@ -253,5 +254,6 @@ static void product(const struct product *p)
 		}
 	}
 }
+#endif
 
 #endif

@@ -51,7 +51,7 @@ const struct kernel_table KERNEL_TABLE = {
 	.gemm_pack = gemm_pack,
 #endif
 	.gemm = gemm,
-	.attention_forward = attention_forward,
-	.attention_backward = attention_backward,
+	.attention = {attention_forward, attention_backward},
+	.attention_bf16 = {attention_forward, attention_backward},
 	.attention_query_grad = attention_query_grad,
 };

@@ -7,20 +7,26 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "dtype.h"
 #include "kernel.h"
 
 void gemm_work(const void *operands, int64_t lo, int64_t hi, char *scratch) { kernels->gemm(operands, lo, hi, scratch); }
 
+static const struct attention_kernels *attention_of(const struct attention *a)
+{
+	return a->dtype == DTYPE_BFLOAT16 ? &kernels->attention_bf16 : &kernels->attention;
+}
+
 void attention_forward_work(const void *operands, int64_t lo, int64_t hi, char *scratch)
 {
 	for (const struct attention_forward_task *t = operands; lo < hi; lo++)
-		kernels->attention_forward(t[lo].block, t[lo].part, (float *)scratch);
+		attention_of(t[lo].block->a)->forward(t[lo].block, t[lo].part, (float *)scratch);
 }
 
 void attention_backward_work(const void *operands, int64_t lo, int64_t hi, char *scratch)
 {
 	for (const struct attention_backward_task *t = operands; lo < hi; lo++)
-		kernels->attention_backward(t[lo].a, t[lo].grad, t[lo].kv_head, t[lo].chunk, (float *)scratch);
+		attention_of(t[lo].a)->backward(t[lo].a, t[lo].grad, t[lo].kv_head, t[lo].chunk, (float *)scratch);
 }
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

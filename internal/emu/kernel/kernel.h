@@ -32,6 +32,11 @@ struct combine; /* combine.h */
 struct triangular; /* triangular.h */
 struct fourier; /* fourier.h */
 
+struct attention_kernels {
+	void (*forward)(const struct attention_block *b, int64_t part, float *scratch);
+	void (*backward)(const struct attention *a, const struct attention_grad *g, int64_t kv_head, int64_t chunk, float *scratch);
+};
+
 struct kernel_table {
 	const char *name;
 	int gemm_rows;   /* of the register block */
@@ -60,8 +65,7 @@ struct kernel_table {
 	void (*fourier)(const struct fourier *f, const double *roots, const double *turns, int64_t lo, int64_t hi, double *work);
 	void (*gemm_pack)(struct gemm *g, char *scratch); /* packs into the scratch what all tiles read; NULL in some variants */
 	void (*gemm)(const struct gemm *g, int64_t lo, int64_t hi, char *scratch);
-	void (*attention_forward)(const struct attention_block *b, int64_t part, float *scratch);
-	void (*attention_backward)(const struct attention *a, const struct attention_grad *g, int64_t kv_head, int64_t chunk, float *scratch);
+	struct attention_kernels attention, attention_bf16;
 	void (*attention_query_grad)(const struct attention *a, const struct attention_grad *g, int64_t head, int64_t row, int64_t rows);
 };
 
@@ -75,20 +79,16 @@ void gemm_avx512bf16(const struct gemm *g, int64_t lo, int64_t hi, char *scratch
 void gemm_amx(const struct gemm *g, int64_t lo, int64_t hi, char *scratch);
 void gemm_f32_amx(const struct gemm *g, int64_t lo, int64_t hi, char *scratch);
 
-/* Their attention. */
-void attention_forward_avx512bf16(const struct attention_block *b, int64_t part, float *scratch);
-void attention_forward_amx(const struct attention_block *b, int64_t part, float *scratch);
-void attention_backward_avx512bf16(const struct attention *a, const struct attention_grad *g, int64_t kv_head, int64_t chunk, float *scratch);
-void attention_backward_amx(const struct attention *a, const struct attention_grad *g, int64_t kv_head, int64_t chunk, float *scratch);
+/* Their attention of bfloat16. */
+extern const struct attention_kernels attention_avx512bf16, attention_amx;
 
 /* Asks the operating system for the use of AMX; returns 0 if it refuses. */
 int amx_permitted(void);
 #elif defined(__aarch64__)
-/* The matrix products and attention of the variants neondot and neonbf16, which have the other portable kernels. */
+/* The matrix products of the variants neondot and neonbf16, and attention of bfloat16, beside portable kernels. */
 void gemm_neondot(const struct gemm *g, int64_t lo, int64_t hi, char *scratch);
 void gemm_neonbf16(const struct gemm *g, int64_t lo, int64_t hi, char *scratch);
-void attention_forward_neonbf16(const struct attention_block *b, int64_t part, float *scratch);
-void attention_backward_neonbf16(const struct attention *a, const struct attention_grad *g, int64_t kv_head, int64_t chunk, float *scratch);
+extern const struct attention_kernels attention_neonbf16;
 #endif
 
 /* The variant in use. */

@@ -49,12 +49,10 @@ static void make_tables(void)
 	table_avx512bf16.name = "avx512bf16";
 	table_avx512bf16.pace_short = 2;
 	table_avx512bf16.gemm = gemm_avx512bf16;
-	table_avx512bf16.attention_forward = attention_forward_avx512bf16;
-	table_avx512bf16.attention_backward = attention_backward_avx512bf16;
+	table_avx512bf16.attention_bf16 = attention_avx512bf16;
 	table_amx.name = "amx";
 	table_amx.gemm = gemm_amx;
-	table_amx.attention_forward = attention_forward_amx;
-	table_amx.attention_backward = attention_backward_amx;
+	table_amx.attention_bf16 = attention_amx;
 	table_amx.gemm_rows = 32;
 	table_amx.gemm_pieces = 1;
 	table_amx.pace_floats = 4;
@@ -82,8 +80,7 @@ static void make_tables(void)
 	table_neonbf16.name = "neonbf16";
 	table_neonbf16.pace_short = 2;
 	table_neonbf16.gemm = gemm_neonbf16;
-	table_neonbf16.attention_forward = attention_forward_neonbf16;
-	table_neonbf16.attention_backward = attention_backward_neonbf16;
+	table_neonbf16.attention_bf16 = attention_neonbf16;
 }
 #endif
 

@@ -80,19 +80,21 @@ void gemm_amx(const struct gemm *g, int64_t lo, int64_t hi, char *scratch)
 	}
 }
 
-void attention_forward_amx(const struct attention_block *b, int64_t part, float *scratch)
+static void forward_amx(const struct attention_block *b, int64_t part, float *scratch)
 {
 	_tile_loadconfig(&amx_tiles);
 	attention_forward(b, part, scratch);
 	_tile_release();
 }
 
-void attention_backward_amx(const struct attention *a, const struct attention_grad *g, int64_t kv_head, int64_t chunk, float *scratch)
+static void backward_amx(const struct attention *a, const struct attention_grad *g, int64_t kv_head, int64_t chunk, float *scratch)
 {
 	_tile_loadconfig(&amx_tiles);
 	attention_backward(a, g, kv_head, chunk, scratch);
 	_tile_release();
 }
+
+const struct attention_kernels attention_amx = {forward_amx, backward_amx};
 
 /* Asks the kernel for the tiles' memory in the state of threads. Returns whether tiles may be used. */
 int amx_permitted(void)

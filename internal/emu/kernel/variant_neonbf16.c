@@ -86,13 +86,5 @@ void gemm_neonbf16(const struct gemm *g, int64_t lo, int64_t hi, char *scratch)
 		kernel_table_portable.gemm(g, lo, hi, scratch);
 }
 
-void attention_forward_neonbf16(const struct attention_block *b, int64_t part, float *scratch)
-{
-	attention_forward(b, part, scratch);
-}
-
-void attention_backward_neonbf16(const struct attention *a, const struct attention_grad *g, int64_t kv_head, int64_t chunk, float *scratch)
-{
-	attention_backward(a, g, kv_head, chunk, scratch);
-}
+const struct attention_kernels attention_neonbf16 = {attention_forward, attention_backward};
 #endif
