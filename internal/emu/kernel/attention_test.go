@@ -226,6 +226,7 @@ func TestFlashAttention(t *testing.T) {
 		{heads: 2, keyHeads: 2, rows: 103, cols: 95, dim: 24, valueDim: 24},
 		{heads: 1, keyHeads: 1, rows: 230, cols: 200, dim: 32, valueDim: 32},
 		{heads: 8, keyHeads: 1, rows: 1, cols: 193, dim: 128, valueDim: 128},
+		{heads: 1, keyHeads: 1, rows: 140, cols: 1060, dim: 40, valueDim: 24},
 	}
 	kerneltest.EachVariant(t, func(t *testing.T) {
 		for _, rule := range []attentionCase{full, causal, lower, band, gap, prefix, dense, blind, zeroed} {
@@ -248,7 +249,9 @@ func TestFlashAttentionBias(t *testing.T) {
 				for _, rule := range []attentionCase{full, causal} {
 					c := rule
 					c.dtype, c.layout, c.bias = dtype.Float32, l, kind
-					c.heads, c.keyHeads, c.rows, c.cols, c.dim, c.valueDim = 4, 2, 51, 107, 20, 20
+					c.heads, c.keyHeads, c.rows, c.cols, c.dim, c.valueDim = 4, 2, 131, 137, 20, 20
+					t.Run(c.String(), func(t *testing.T) { checkAttention(t, c) })
+					c.rows, c.cols = 51, 107
 					t.Run(c.String(), func(t *testing.T) { checkAttention(t, c) })
 				}
 			}
@@ -266,7 +269,9 @@ func TestFlashAttentionDropout(t *testing.T) {
 					}
 					c := rule
 					c.dtype, c.keep = d, keep
-					c.heads, c.keyHeads, c.rows, c.cols, c.dim, c.valueDim = 4, 2, 51, 107, 20, 20
+					c.heads, c.keyHeads, c.rows, c.cols, c.dim, c.valueDim = 4, 2, 131, 137, 20, 20
+					t.Run(fmt.Sprintf("%v/keep%v", c, keep), func(t *testing.T) { checkAttention(t, c) })
+					c.rows, c.cols = 51, 107
 					t.Run(fmt.Sprintf("%v/keep%v", c, keep), func(t *testing.T) { checkAttention(t, c) })
 				}
 			}
@@ -291,6 +296,52 @@ func TestFlashAttentionScale(t *testing.T) {
 	})
 }
 
+// TestFlashAttentionExtremes: a row of the largest numbers leaves the bits of the other rows alone, and infinite values are
+// averaged to infinities.
+func TestFlashAttentionExtremes(t *testing.T) {
+	kerneltest.EachVariant(t, func(t *testing.T) {
+		for _, layout := range kerneltest.Layouts {
+			c := full
+			c.dtype, c.layout, c.heads, c.keyHeads, c.rows, c.cols, c.dim, c.valueDim = dtype.Float32, layout, 2, 1, 200, 150, 40, 24
+			run := func(change func(query, key, value []float64)) ([]float64, *kerneltest.Attention) {
+				r := rand.New(rand.NewPCG(7, 8))
+				query, key, value := random(r, c.heads*c.rows*c.dim), random(r, c.cols*c.dim), random(r, c.cols*c.valueDim)
+				for j := range c.cols {
+					key[j*c.dim] *= 0x1p-128
+				}
+				change(query, key, value)
+				a := c.item(t, r)
+				a.Query = kerneltest.New(t, c.dtype, layout, a.Query.Shape, query)
+				a.Key = kerneltest.New(t, c.dtype, layout, a.Key.Shape, key)
+				a.Value = kerneltest.New(t, c.dtype, layout, a.Value.Shape, value)
+				require.NoError(t, kernel.FlashAttention([]kernel.Attention{a}))
+				return kerneltest.Values(a.Out), oracle(&a, a.Out)
+			}
+			plain, _ := run(func(_, _, _ []float64) {})
+			large := map[int64]bool{0: true, 60: true, 61: true, 199: true, 255: true} // rows of both heads
+			got, reference := run(func(query, _, _ []float64) {
+				for row := range large {
+					query[row*c.dim] = math.MaxFloat32
+				}
+			})
+			near(t, "out", reference.Compute().Out, got, 2e-5)
+			for i := range got {
+				if !large[int64(i)/c.valueDim] {
+					require.Equal(t, plain[i], got[i], "element %d", i)
+				}
+			}
+			got, _ = run(func(_, _, value []float64) { value[70*c.valueDim+3] = math.Inf(1) })
+			for i := range got {
+				if int64(i)%c.valueDim == 3 {
+					require.Equal(t, math.Inf(1), got[i], "element %d", i)
+				} else {
+					require.InDelta(t, plain[i], got[i], 2e-5, "element %d", i)
+				}
+			}
+		}
+	})
+}
+
 func TestFlashAttentionLargeHead(t *testing.T) {
 	for _, dim := range []int64{192, 256, 448, 768} {
 		c := causal
@@ -309,11 +360,17 @@ func TestFlashAttentionWithoutKeys(t *testing.T) {
 // TestFlashAttentionThreads checks that the bits of the result do not depend on the number of
 // threads, with one batch item or many.
 func TestFlashAttentionThreads(t *testing.T) {
+	for _, d := range []dtype.Type{dtype.BFloat16, dtype.Float32} {
+		t.Run(d.String(), func(t *testing.T) { checkThreads(t, d) })
+	}
+}
+
+func checkThreads(t *testing.T, d dtype.Type) {
 	r := rand.New(rand.NewPCG(5, 6))
 	var items []kernel.Attention
 	var grads []kernel.AttentionGrad
 	for _, c := range []attentionCase{causal, full, blind} {
-		c.dtype, c.heads, c.keyHeads, c.rows, c.cols, c.dim, c.valueDim = dtype.BFloat16, 2, 1, 250, 310, 64, 64
+		c.dtype, c.heads, c.keyHeads, c.rows, c.cols, c.dim, c.valueDim = d, 2, 1, 250, 310, 64, 64
 		a := c.item(t, r)
 		new := func(v kernel.View, values []float64) kernel.View {
 			return kerneltest.New(t, c.dtype, kerneltest.Contiguous, v.Shape, values)
