@@ -316,7 +316,7 @@ func (b *attentionBatch) grain(products int64, tasks int) int64 {
 
 // large reports whether so many products are large.
 func (b *attentionBatch) large(products int64) bool {
-	return large(2*float64(b.cells)*float64(products), dtype.Type(b.items[0].dtype))
+	return large(2*float64(b.cells)*float64(products), pace(dtype.Type(b.items[0].dtype)))
 }
 
 func (a *Attention) check() error {

@@ -23,7 +23,7 @@
 
 const struct kernel_table KERNEL_TABLE = {
 	.name = KERNEL_NAME,
-	.gemm_rows = GEMM_MR, .pace_floats = 1, .pace_short = 1,
+	.gemm_rows = GEMM_MR, .pace = 1,
 	.map_defined = map_defined_,
 	.map = map_,
 	.reduce = reduce_,

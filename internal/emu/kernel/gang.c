@@ -70,8 +70,10 @@ static int take_core(void)
 static void *run(void *scratch)
 {
 	pthread_mutex_lock(&lock);
-	const int core = take_core();
+	int core = take_core();
 	while (wait_for_kernel()) {
+		if (core < 0) /* the gang may have grown */
+			core = take_core();
 		struct gang_kernel *k = first;
 		const int64_t lo = k->taken, left = k->items - lo, n = left < k->chunk ? left : k->chunk;
 		k->taken += n;

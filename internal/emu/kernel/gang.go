@@ -4,7 +4,6 @@ package kernel
 #include "gang.h"
 #include "kernel.h"
 
-static int pace(int size) { return size < 4 ? kernels->pace_short : kernels->pace_floats; }
 static void call(gang_work work, const void *operands, int64_t lo, int64_t hi, void *scratch) { work(operands, lo, hi, scratch); }
 */
 import "C"
@@ -39,10 +38,18 @@ func share(work C.gang_work, operands unsafe.Pointer, n, grain int64, large bool
 	})
 }
 
-// large reports whether a gang pays off for so many operations: 2 ms of each thread.
-func large(ops float64, d dtype.Type) bool {
+// large reports whether a gang pays off for so many operations at this pace: 2 ms of each thread.
+func large(ops, pace float64) bool {
 	const ofThread = 2e8 // with AVX2
-	return ops >= ofThread*float64(Threads())*float64(C.pace(C.int(d.Size())))
+	return ops >= ofThread*float64(Threads())*pace
+}
+
+// pace tells how many times as fast as float32 numbers of a type are multiplied.
+func pace(d dtype.Type) float64 {
+	if d == dtype.BFloat16 || d.Size() == 1 {
+		return float64(C.kernels.pace)
+	}
+	return 1
 }
 
 // gang has threads of C compute a kernel, and waits without a processor of Go. A goroutine that is in C keeps its

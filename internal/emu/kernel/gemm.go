@@ -10,8 +10,6 @@ package kernel
 
 static void run_gemm(const struct gemm *g, int64_t lo, int64_t hi, void *scratch) { kernels->gemm(g, lo, hi, scratch); }
 static void pack_gemm(struct gemm *g, void *scratch) { if (kernels->gemm_pack) kernels->gemm_pack(g, scratch); }
-static int gemm_rows(void) { return kernels->gemm_rows; }
-static int gemm_pieces(void) { return kernels->gemm_pieces; }
 */
 import "C"
 
@@ -87,7 +85,11 @@ func Gemm(p Product) error {
 		return nil
 	}
 	shared := g // by threads, in memory that outlives this function
-	share(gemmWork, unsafe.Pointer(&shared), tiles, grain, large(work*float64(tiles), p.A.DType))
+	speed := pace(p.A.DType)
+	if g.pieces != C.GEMM_WHOLE {
+		speed = pace(dtype.BFloat16) / 6 // products of pieces
+	}
+	share(gemmWork, unsafe.Pointer(&shared), tiles, grain, large(work*float64(tiles), speed))
 	return nil
 }
 
@@ -215,7 +217,7 @@ func (p Product) kind() (C.int32_t, error) {
 // pieces tells whether numbers are multiplied in pieces of bfloat16: where the CPU does that, and rows and columns are so many
 // that splitting them pays off. It depends only on the shapes, as the order of additions does.
 func (p Product) pieces(kind C.int32_t, m, n int64) C.int32_t {
-	if C.gemm_pieces() == 0 || kind != C.GEMM_F32 || p.quant != nil || p.A.DType == p.B.DType && p.A.DType == dtype.BFloat16 || m*n < 32*(m+n) {
+	if C.kernels.gemm_pieces == 0 || kind != C.GEMM_F32 || p.quant != nil || p.A.DType == p.B.DType && p.A.DType == dtype.BFloat16 || m*n < 32*(m+n) {
 		return C.GEMM_WHOLE
 	}
 	return C.GEMM_PIECES
@@ -288,7 +290,7 @@ func tile(g *C.struct_gemm) int64 {
 	for _, d := range g.batch[:g.batch_rank] {
 		batch *= int64(d)
 	}
-	rows := int64(C.gemm_rows())
+	rows := int64(C.kernels.gemm_rows)
 	grainM := (C.GEMM_GRAIN_M + rows - 1) / rows * rows
 	limitM, limitN, threads := int64(C.GEMM_TILE_M), int64(C.GEMM_TILE_N), int64(Threads())
 	if g.group > 0 {

@@ -142,11 +142,11 @@ static inline T *NAME(sums)(const struct NAME(part) *s, int64_t i, int64_t j)
 	return s->out + (s->once ? (i - s->m0) % GEMM_BAND : i - s->m0) * s->out_row + (j - s->n0);
 }
 
-/* Makes a panel of an operand that is ready to be multiplied. */
+#ifdef SPLIT
+/* Packs a panel of an operand and splits its cells. */
 static void NAME(fill)(const struct NAME(part) *s, P *dst, int a_panel, const struct gemm_matrix *x, const char *data, int64_t w0,
 		       int64_t w, int64_t k0, int64_t k)
 {
-#ifdef SPLIT
 	const int64_t along = a_panel ? x->col.stride : x->row.stride, across = a_panel ? x->row.stride : x->col.stride;
 	const int plain = gemm_plain(&x->row) && gemm_plain(&x->col) && x->dtype == NATIVE && k % CELL_STEP == 0;
 	for (int64_t i = 0; i < w; i += GEMM_MR) {
@@ -159,11 +159,11 @@ static void NAME(fill)(const struct NAME(part) *s, P *dst, int a_panel, const st
 		NAME(pack_panel)(s->whole, a_panel, x, data, w0 + i, n, k0, k);
 		NAME(split)(dst + PANEL(i * GEMM_KC), a_panel, n, k, s->whole, a_panel ? GEMM_KC : NR);
 	}
-#else
-	(void)s;
-	NAME(pack_panel)(dst, a_panel, x, data, w0, w, k0, k);
-#endif
 }
+#define FILL(s, ...) NAME(fill)(s, __VA_ARGS__)
+#else
+#define FILL(s, ...) NAME(pack_panel)(__VA_ARGS__)
+#endif
 
 /* Adds the products with B's columns [j, j+cols) to out; a has the cells of the rows. Rows of b are b_k apart, or with 0
  * those of a panel. */
@@ -247,7 +247,7 @@ NAME(sum_row)(const struct NAME(part) *s, int64_t i, int64_t end, int64_t j, con
 			continue;
 		}
 		if (i == s->m0) /* Packed right before its first use, it is still in the first-level cache. */
-			NAME(fill)(s, b, 0, &g->b, s->at->b, j, cols, k0, k);
+			FILL(s, b, 0, &g->b, s->at->b, j, cols, k0, k);
 		NAME(block)(s, i, rows, j, cols, cells, a, a_row, b, 0, k0 > 0);
 	}
 }
@@ -287,7 +287,7 @@ static void NAME(sum)(const struct NAME(part) *s, int64_t k0, int64_t k)
 			a = (const P *)((const ELEMENT *)s->at->a + i * g->a.row.stride + k0);
 			a_row = g->a.row.stride / GROUP;
 		} else if (packed == 0) {
-			NAME(fill)(s, s->a, 1, &g->a, s->at->a, i, gemm_min(GEMM_STRIP, s->m1 - i), k0, k);
+			FILL(s, s->a, 1, &g->a, s->at->a, i, gemm_min(GEMM_STRIP, s->m1 - i), k0, k);
 		}
 		for (int64_t first = s->n0; first < s->n1; first += GEMM_PANELS * NR)
 			for (int64_t r = i; r < end; r += GEMM_MR) {
@@ -357,6 +357,7 @@ static void NAME(tile)(const struct gemm *g, const struct gemm_at *at, int64_t m
 }
 
 #undef FEW_ROWS
+#undef FILL
 #undef PANEL
 #undef SPLIT
 #undef CELL_STEP

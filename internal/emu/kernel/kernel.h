@@ -32,6 +32,7 @@ struct combine; /* combine.h */
 struct triangular; /* triangular.h */
 struct fourier; /* fourier.h */
 
+/* Attention of types that are multiplied in one way. */
 struct attention_kernels {
 	void (*forward)(const struct attention_block *b, int64_t part, float *scratch);
 	void (*backward)(const struct attention *a, const struct attention_grad *g, int64_t kv_head, int64_t chunk, float *scratch);
@@ -41,7 +42,7 @@ struct kernel_table {
 	const char *name;
 	int gemm_rows;   /* of the register block */
 	int gemm_pieces; /* large products of float32 are multiplied in pieces of bfloat16 */
-	int pace_floats, pace_short; /* how many times as fast as with AVX2 elements of 4 bytes and of fewer are multiplied */
+	int pace;        /* how many times as fast as others the CPU multiplies bfloat16 and 8-bit integers */
 	int (*map_defined)(int32_t op, int32_t class);
 	void (*map)(const struct map *m, int64_t lo, int64_t hi);
 	void (*reduce)(const struct reduce *r, int columns, int64_t k_lo, int64_t k_hi, int64_t lo, int64_t hi, void *state);

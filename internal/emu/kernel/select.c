@@ -47,7 +47,7 @@ static void make_tables(void)
 	table_avx512.triangular_solve = kernel_table_avx2.triangular_solve;
 	table_avx512bf16 = table_amx = table_avx512;
 	table_avx512bf16.name = "avx512bf16";
-	table_avx512bf16.pace_short = 2;
+	table_avx512bf16.pace = 2;
 	table_avx512bf16.gemm = gemm_avx512bf16;
 	table_avx512bf16.attention_bf16 = attention_avx512bf16;
 	table_amx.name = "amx";
@@ -55,8 +55,7 @@ static void make_tables(void)
 	table_amx.attention_bf16 = attention_amx;
 	table_amx.gemm_rows = 32;
 	table_amx.gemm_pieces = 1;
-	table_amx.pace_floats = 4;
-	table_amx.pace_short = 10;
+	table_amx.pace = 10;
 }
 #endif
 
@@ -78,7 +77,7 @@ static void make_tables(void)
 	table_neondot.name = "neondot";
 	table_neondot.gemm = gemm_neondot;
 	table_neonbf16.name = "neonbf16";
-	table_neonbf16.pace_short = 2;
+	table_neonbf16.pace = 2;
 	table_neonbf16.gemm = gemm_neonbf16;
 	table_neonbf16.attention_bf16 = attention_neonbf16;
 }
