@@ -3,7 +3,7 @@
  * bfloat16 count as zero. Attention multiplies its bfloat16 tiles so, too. All other kernels are
  * those of AVX-512. */
 #if defined(__x86_64__)
-#include <immintrin.h> /* before the options, which gcc would keep for each of its functions */
+#include <immintrin.h>
 #pragma GCC target("avx512bf16,avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi,bmi2")
 #define PRODUCTS_ALONE
 #include "optimize.h"
@@ -101,7 +101,7 @@ static inline __m512i cross_u8(const uint8_t *p, int64_t row, int64_t left, int6
 #define SCALAR int64_t
 #define SOURCES(X) X(DTYPE_INT8, int8_t, i8) X(DTYPE_UINT8, uint8_t, u8) X(DTYPE_INT16, int16_t, i16)
 #define TARGETS(X) SOURCES(X) X(DTYPE_INT32, int32_t, i32)
-#define FEW(X) X(DTYPE_INT8, int8_t, i8) /* of the others gcc would compile as much code, which hardly anybody runs */
+#define FEW(X) X(DTYPE_INT8, int8_t, i8) /* others are rare, and as much code */
 #include "gemm_tile.h"
 
 /* Of cells of four int8 those of A are taken for unsigned: each element is 128 larger. */
