@@ -11,7 +11,7 @@
  *   TWO(p, q)     a gemm_line of adjacent elements of two columns, half of its lanes each; if runs are interleaved
  *   CROSS(p, row, left, n) if GROUP is not 1: n cells of an element each of GROUP rows, of which left exist,
  *                 and then zeros
- * With PACK_ONLY there is no loading and storing, with STORE_ONLY no packing, and with MANY_ROWS no code for few rows. */
+ * With PACK_ONLY there is no loading and storing, with STORE_ONLY no packing. */
 
 typedef S SRC(s4) __attribute__((vector_size(4 * sizeof(S)), aligned(sizeof(S)), may_alias));
 
@@ -127,7 +127,7 @@ static void SRC(pack)(P *dst, int a_panel, int64_t w, int64_t k, const S *src, i
 	}
 }
 
-#if defined(FEW_ROWS) && !defined(MANY_ROWS)
+#ifdef FEW_ROWS
 /* c[cols] (+)= sums for at most GEMM_LANES columns. */
 static inline void SRC(put_sums)(T *c, V sums, int64_t cols, int accumulate)
 {
@@ -144,7 +144,7 @@ static inline void SRC(put_sums)(T *c, V sums, int64_t cols, int accumulate)
 
 static void SRC(few)(int64_t rows, int64_t cols, int64_t k, const P *a, const S *b, const struct gemm_matrix *x, int64_t ahead, T *c, int64_t c_row, int accumulate)
 {
-#define CASE(rows)                                                                                                     \
+#define FEW(rows)                                                                                                      \
 	case rows:                                                                                                     \
 		if (x->col.stride == 1)                                                                                \
 			SRC(across_rows)(rows, cols, k, a, b, x->row.stride, ahead, c, c_row, accumulate);             \
@@ -152,12 +152,12 @@ static void SRC(few)(int64_t rows, int64_t cols, int64_t k, const P *a, const S 
 			SRC(along_rows)(rows, cols, k, a, b, x->col.stride, ahead, c, c_row, accumulate);              \
 		return;
 	switch (rows) {
-		CASE(1) CASE(2) CASE(4)
+		FEW(1) FEW(2) FEW(4)
 	case 3: /* b is in a cache the second time, and gcc takes seconds for each number of rows */
 		SRC(few)(2, cols, k, a, b, x, ahead, c, c_row, accumulate);
 		SRC(few)(1, cols, k, a + 2 * GEMM_KC, b, x, ahead, c + 2 * c_row, c_row, accumulate);
 	}
-#undef CASE
+#undef FEW
 }
 #endif
 #undef LINE_W
@@ -167,7 +167,7 @@ static void SRC(few)(int64_t rows, int64_t cols, int64_t k, const P *a, const S 
 #else
 /* dst[y·dst_row + x] = src[x·x_stride + y·y_stride] for x < w, y < h. */
 static NOT_INLINE void
-SRC(pack_rows)(P *restrict dst, const int64_t dst_row, int64_t w, int64_t h, const S *restrict src, int64_t x_stride,
+SRC(pack_rows)(P *restrict dst, int64_t dst_row, int64_t w, int64_t h, const S *restrict src, int64_t x_stride,
 	       int64_t y_stride)
 {
 	int64_t y = 0;
@@ -263,4 +263,3 @@ static void SRC(store)(S *restrict dst, int64_t row_stride, int64_t col_stride, 
 #undef CROSS
 #undef PACK_ONLY
 #undef STORE_ONLY
-#undef MANY_ROWS

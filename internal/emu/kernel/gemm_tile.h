@@ -7,7 +7,6 @@
  *   NATIVE_OUT  the dtype of C whose elements are of type T
  *   CELL_STEP   panels are filled up with zeros to a multiple of so many cells; optional
  *   FEW_ROWS    so many rows are multiplied without packing B; optional
- *   FEW(X)      the element types of such a B; SOURCES if it is not defined
  *   PANEL(n)    NAME(split) splits the cells of panels into pieces, of which those of n cells take the place of so many P;
  *               optional. Sums that are not numbers are then computed again with AVX-512. */
 
@@ -64,26 +63,12 @@ static void NAME(store)(const struct gemm_matrix *x, char *data, int64_t row, in
 }
 
 #ifdef FEW_ROWS
-#ifndef FEW
-#define FEW SOURCES
-#endif
-#define ANY_CASE(id, type, name) case id:
-/* Whether a product of few rows has code for a B of this type. */
-static int NAME(has_few)(int dtype)
-{
-	switch (dtype) {
-		FEW(ANY_CASE)
-		return 1;
-	}
-	return 0;
-}
-
 static void NAME(few)(const struct gemm_matrix *x, const char *data, int64_t row, int64_t col, int64_t rows, int64_t cols,
 		      int64_t k, const P *a, int64_t ahead, T *c, int64_t c_row, int accumulate)
 {
 	const int64_t offset = row * x->row.stride + col * x->col.stride;
 	switch (x->dtype) {
-		FEW(FEW_CASE)
+		SOURCES(FEW_CASE)
 	}
 }
 #endif
@@ -91,7 +76,6 @@ static void NAME(few)(const struct gemm_matrix *x, const char *data, int64_t row
 #undef LOAD_CASE
 #undef STORE_CASE
 #undef FEW_CASE
-#undef ANY_CASE
 
 /* Packs elements [w0, w0+w) × [k0, k0+k) of an operand into a panel of A or of B; columns that a
  * panel of B has beyond w become 0. The ranges are split where the operand's own tiles end. */
@@ -363,7 +347,7 @@ static void NAME(tile)(const struct gemm *g, const struct gemm_at *at, int64_t m
 	s.once = !s.direct && g->k <= GEMM_KC * GROUP;
 #ifdef FEW_ROWS
 	const struct gemm_axis *row = &g->b.row, *col = &g->b.col;
-	if (m1 - m0 <= FEW_ROWS && NAME(has_few)(g->b.dtype) && gemm_plain(row) && gemm_plain(col) && (row->stride == 1 || col->stride == 1)) {
+	if (m1 - m0 <= FEW_ROWS && gemm_plain(row) && gemm_plain(col) && (row->stride == 1 || col->stride == 1)) {
 		NAME(few_tile)(&s);
 		return;
 	}
@@ -373,7 +357,6 @@ static void NAME(tile)(const struct gemm *g, const struct gemm_at *at, int64_t m
 }
 
 #undef FEW_ROWS
-#undef FEW
 #undef FILL
 #undef PANEL
 #undef SPLIT

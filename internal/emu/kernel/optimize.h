@@ -1,5 +1,8 @@
-/* Options of all kernels, after immintrin.h, for whose functions gcc would keep them; cgo refuses most on the command line.
- * O3 takes gcc twice as long, for kernels that are hardly faster. What sets errno or raises flags is not vectorised. */
+/* Options of all kernels; cgo refuses most on the command line. O3 takes gcc twice as long, for kernels that are hardly
+ * faster. What sets errno or raises flags is not vectorised. */
+#if defined(__AVX2__)
+#include <immintrin.h> /* before the options, which gcc would keep for each of its functions */
+#endif
 #if defined(__x86_64__)
 #pragma GCC optimize("O2")
 #endif

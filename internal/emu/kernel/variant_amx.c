@@ -1,7 +1,6 @@
 /* Matrix products of bfloat16 and of 8-bit integers with the tiles of AMX. Large products of float32 are in
  * variant_amx_f32.c, and others those of the variant avx512bf16. Attention of bfloat16 multiplies in the same way. */
 #if defined(__x86_64__)
-#include <immintrin.h>
 #pragma GCC target("amx-tile,amx-bf16,amx-int8,avx512bf16,avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi,bmi2")
 #define PRODUCTS_ALONE
 #include "optimize.h"

@@ -3,7 +3,6 @@
  * an eighth of that. Blocks of k are summed from zero, so that rounding adds up to less than with AVX-512. Numbers below
  * 2^-103 lose their last pieces, which are subnormal. */
 #if defined(__x86_64__)
-#include <immintrin.h>
 #pragma GCC target("amx-tile,amx-bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi,bmi2")
 #define PRODUCTS_ALONE
 #include "optimize.h"

@@ -1,5 +1,4 @@
 #if defined(__x86_64__)
-#include <immintrin.h>
 #pragma GCC target("avx2,fma,f16c,bmi,bmi2")
 #define KERNEL_TABLE kernel_table_avx2
 #define KERNEL_NAME "avx2"

@@ -1,5 +1,4 @@
 #if defined(__x86_64__)
-#include <immintrin.h>
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi,bmi2")
 #define KERNEL_TABLE kernel_table_avx512
 #define KERNEL_NAME "avx512"

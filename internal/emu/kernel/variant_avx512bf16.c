@@ -3,7 +3,6 @@
  * bfloat16 count as zero. Attention multiplies its bfloat16 tiles so, too. All other kernels are
  * those of AVX-512. */
 #if defined(__x86_64__)
-#include <immintrin.h>
 #pragma GCC target("avx512bf16,avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi,bmi2")
 #define PRODUCTS_ALONE
 #include "optimize.h"
@@ -82,13 +81,11 @@ static inline __m512i cross_u8(const uint8_t *p, int64_t row, int64_t left, int6
 #define SRC(x) NAME(u8_##x)
 #define LINE line_u8
 #define CROSS cross_u8
-#define MANY_ROWS
 #include "gemm_pack.h"
 #define S int16_t
 #define SRC(x) NAME(i16_##x)
 #define LINE gemm_line_pairs
 #define CROSS gemm_cross_u16
-#define MANY_ROWS
 #include "gemm_pack.h"
 #define S int32_t
 #define SRC(x) NAME(i32_##x)
@@ -101,7 +98,6 @@ static inline __m512i cross_u8(const uint8_t *p, int64_t row, int64_t left, int6
 #define SCALAR int64_t
 #define SOURCES(X) X(DTYPE_INT8, int8_t, i8) X(DTYPE_UINT8, uint8_t, u8) X(DTYPE_INT16, int16_t, i16)
 #define TARGETS(X) SOURCES(X) X(DTYPE_INT32, int32_t, i32)
-#define FEW(X) X(DTYPE_INT8, int8_t, i8) /* others are rare, and as much code */
 #include "gemm_tile.h"
 
 /* Of cells of four int8 those of A are taken for unsigned: each element is 128 larger. */
