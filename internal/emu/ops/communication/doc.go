@@ -10,3 +10,10 @@
 //
 //	optest.Run(t, name, optest.Args{"self": x, "out": y})
 package communication
+
+import (
+	"github.com/goascend/cann/internal/emu/op"
+)
+
+// Table holds the operators of the family by name without "aclnn".
+var Table = op.Merge(fused, fusedExchanges, fusedExperts).Exchanges()

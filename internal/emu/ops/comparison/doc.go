@@ -8,3 +8,10 @@
 //
 //	optest.Run(t, name, optest.Args{"self": x, "out": y})
 package comparison
+
+import (
+	"github.com/goascend/cann/internal/emu/op"
+)
+
+// Table holds the operators of the family by name without "aclnn".
+var Table = op.Merge(comparisons, memberships, wholeComparisons)

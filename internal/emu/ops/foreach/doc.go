@@ -8,3 +8,6 @@
 //
 //	optest.Run(t, name, optest.Args{"self": x, "out": y})
 package foreach
+
+// Table holds the operators of the family by name without "aclnn".
+var Table = foreachTable

@@ -9,3 +9,18 @@
 //
 //	optest.Run(t, name, optest.Args{"self": x, "out": y})
 package loss
+
+import (
+	"github.com/goascend/cann/internal/emu/op"
+)
+
+// Table lists the operators of the package by name, without the prefix "aclnn".
+var Table = op.Merge(
+	classLosses,
+	divergences,
+	likelihoods,
+	losses,
+	pointwiseLosses,
+	sequenceLosses,
+	vocabularyLosses,
+)

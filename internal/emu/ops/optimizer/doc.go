@@ -8,3 +8,10 @@
 //
 //	optest.Run(t, name, optest.Args{"self": x, "out": y})
 package optimizer
+
+import (
+	"github.com/goascend/cann/internal/emu/op"
+)
+
+// Table lists the operators of the package by name, without the prefix "aclnn".
+var Table = op.Merge(lossScalings, optimizers, silentChecks)

@@ -1,8 +1,0 @@
-package communication
-
-import (
-	"github.com/goascend/cann/internal/emu/op"
-)
-
-// Table holds the operators of the family by name without "aclnn".
-var Table = op.Merge(fused, fusedExchanges, fusedExperts).Exchanges()

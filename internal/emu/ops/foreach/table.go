@@ -1,4 +1,0 @@
-package foreach
-
-// Table holds the operators of the family by name without "aclnn".
-var Table = foreachTable

@@ -1,8 +1,0 @@
-package moe
-
-import (
-	"github.com/goascend/cann/internal/emu/op"
-)
-
-// Table lists the operators of the package by name, without the prefix "aclnn".
-var Table = op.Merge(barriers, distributions, experts, linkTests)

@@ -1,8 +1,0 @@
-package optimizer
-
-import (
-	"github.com/goascend/cann/internal/emu/op"
-)
-
-// Table lists the operators of the package by name, without the prefix "aclnn".
-var Table = op.Merge(lossScalings, optimizers, silentChecks)

@@ -1,8 +1,0 @@
-package pooling
-
-import (
-	"github.com/goascend/cann/internal/emu/op"
-)
-
-// Table lists the operators of the package by name, without the prefix "aclnn".
-var Table = op.Merge(maskPools, pools)
