@@ -25,7 +25,7 @@ var opCelu = Operator{
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/celu_v2/docs/aclnnCelu&aclnnInplaceCelu.md
 func Celu(st *acl.Stream, p CeluParams) error {
-	c := NewCall(st, &opCelu)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -63,7 +63,7 @@ var opClippedSwiglu = Operator{
 // follow the document.
 // Vendor's page: hicann/ops-nn, activation/clipped_swiglu/docs
 func ClippedSwiglu(st *acl.Stream, p ClippedSwigluParams) error {
-	c := NewCall(st, &opClippedSwiglu)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -106,7 +106,7 @@ var opClippedSwigluGrad = Operator{
 // checks follow the document.
 // Vendor's page: hicann/ops-nn, activation/clipped_swiglu_grad/docs
 func ClippedSwigluGrad(st *acl.Stream, p ClippedSwigluGradParams) error {
-	c := NewCall(st, &opClippedSwigluGrad)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -150,7 +150,7 @@ var opClippedSwigluV2 = Operator{
 // follow the document.
 // Vendor's page: hicann/ops-nn, activation/clipped_swiglu/docs
 func ClippedSwigluV2(st *acl.Stream, p ClippedSwigluV2Params) error {
-	c := NewCall(st, &opClippedSwigluV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -191,7 +191,7 @@ var opElu = Operator{
 // source.
 // Vendor's page: hicann/ops-nn, activation/elu/docs/aclnnElu&aclnnInplaceElu.md
 func Elu(st *acl.Stream, p EluParams) error {
-	c := NewCall(st, &opElu)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -230,7 +230,7 @@ var opEluBackward = Operator{
 // float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/elu_grad_v2/docs
 func EluBackward(st *acl.Stream, p EluBackwardParams) error {
-	c := NewCall(st, &opEluBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -269,7 +269,7 @@ var opEluV2 = Operator{
 // bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, experimental/activation/elu_v2/docs
 func EluV2(st *acl.Stream, p EluV2Params) error {
-	c := NewCall(st, &opEluV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -301,7 +301,7 @@ var opFastGelu = Operator{
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/fast_gelu/docs
 func FastGelu(st *acl.Stream, p FastGeluParams) error {
-	c := NewCall(st, &opFastGelu)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -332,7 +332,7 @@ var opFastGeluBackward = Operator{
 // CANN's source.
 // Vendor's page: hicann/ops-nn, activation/fast_gelu_grad/docs
 func FastGeluBackward(st *acl.Stream, p FastGeluBackwardParams) error {
-	c := NewCall(st, &opFastGeluBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -363,7 +363,7 @@ var opFastGeluV2 = Operator{
 // bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, experimental/activation/fast_gelu_v2/docs
 func FastGeluV2(st *acl.Stream, p FastGeluV2Params) error {
-	c := NewCall(st, &opFastGeluV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -395,7 +395,7 @@ var opFatreluMul = Operator{
 // document.
 // Vendor's page: hicann/ops-nn, activation/fatrelu_mul/docs
 func FatreluMul(st *acl.Stream, p FatreluMulParams) error {
-	c := NewCall(st, &opFatreluMul)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -428,7 +428,7 @@ var opFusedBiasLeakyRelu = Operator{
 // The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-nn, experimental/activation/fused_bias_leaky_relu/docs
 func FusedBiasLeakyRelu(st *acl.Stream, p FusedBiasLeakyReluParams) error {
-	c := NewCall(st, &opFusedBiasLeakyRelu)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -465,7 +465,7 @@ var opGeGlu = Operator{
 // source.
 // Vendor's page: hicann/ops-nn, activation/ge_glu_v2/docs
 func GeGlu(st *acl.Stream, p GeGluParams) error {
-	c := NewCall(st, &opGeGlu)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -502,7 +502,7 @@ var opGeGluBackward = Operator{
 // CANN's source.
 // Vendor's page: hicann/ops-nn, activation/ge_glu_grad_v2/docs
 func GeGluBackward(st *acl.Stream, p GeGluBackwardParams) error {
-	c := NewCall(st, &opGeGluBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -540,7 +540,7 @@ var opGeGluV3 = Operator{
 // source.
 // Vendor's page: hicann/ops-nn, activation/ge_glu_v2/docs
 func GeGluV3(st *acl.Stream, p GeGluV3Params) error {
-	c := NewCall(st, &opGeGluV3)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -579,7 +579,7 @@ var opGeGluV3Backward = Operator{
 // CANN's source.
 // Vendor's page: hicann/ops-nn, activation/ge_glu_grad_v2/docs
 func GeGluV3Backward(st *acl.Stream, p GeGluV3BackwardParams) error {
-	c := NewCall(st, &opGeGluV3Backward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -614,7 +614,7 @@ var opGelu = Operator{
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/gelu/docs
 func Gelu(st *acl.Stream, p GeluParams) error {
-	c := NewCall(st, &opGelu)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -645,7 +645,7 @@ var opGeluBackward = Operator{
 // bool; GradInput float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/gelu_grad/docs
 func GeluBackward(st *acl.Stream, p GeluBackwardParams) error {
-	c := NewCall(st, &opGeluBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -678,7 +678,7 @@ var opGeluBackwardV2 = Operator{
 // bool; GradInput float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/gelu_grad_v2/docs
 func GeluBackwardV2(st *acl.Stream, p GeluBackwardV2Params) error {
-	c := NewCall(st, &opGeluBackwardV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -710,7 +710,7 @@ var opGeluMul = Operator{
 // The emulator verified: Input, Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, activation/gelu_mul/docs
 func GeluMul(st *acl.Stream, p GeluMulParams) error {
-	c := NewCall(st, &opGeluMul)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -741,7 +741,7 @@ var opGeluV2 = Operator{
 // The emulator verified: X, Y float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/gelu_v2/docs
 func GeluV2(st *acl.Stream, p GeluV2Params) error {
-	c := NewCall(st, &opGeluV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -773,7 +773,7 @@ var opGlu = Operator{
 // source.
 // Vendor's page: hicann/ops-nn, activation/glu/docs
 func Glu(st *acl.Stream, p GluParams) error {
-	c := NewCall(st, &opGlu)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -806,7 +806,7 @@ var opGluBackward = Operator{
 // CANN's source.
 // Vendor's page: hicann/ops-nn, activation/glu_grad/docs
 func GluBackward(st *acl.Stream, p GluBackwardParams) error {
-	c := NewCall(st, &opGluBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -838,7 +838,7 @@ var opHardshrink = Operator{
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/hard_shrink/docs
 func Hardshrink(st *acl.Stream, p HardshrinkParams) error {
-	c := NewCall(st, &opHardshrink)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -871,7 +871,7 @@ var opHardshrinkBackward = Operator{
 // The emulator verified: Self, GradInput float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/hard_shrink_grad/docs
 func HardshrinkBackward(st *acl.Stream, p HardshrinkBackwardParams) error {
-	c := NewCall(st, &opHardshrinkBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -902,7 +902,7 @@ var opHardsigmoid = Operator{
 // The emulator verified: Self, Out float32 float16 bfloat16 int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/hard_sigmoid/docs/aclnnHardsigmoid&aclnnInplaceHardsigmoid.md
 func Hardsigmoid(st *acl.Stream, p HardsigmoidParams) error {
-	c := NewCall(st, &opHardsigmoid)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -933,7 +933,7 @@ var opHardsigmoidBackward = Operator{
 // Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/hard_sigmoid_grad/docs
 func HardsigmoidBackward(st *acl.Stream, p HardsigmoidBackwardParams) error {
-	c := NewCall(st, &opHardsigmoidBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -963,7 +963,7 @@ var opHardsigmoidV2 = Operator{
 // The emulator verified: Self, Out float32 float16 bfloat16 int32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, experimental/activation/hard_sigmoid_v2/docs/aclnnHardsigmoidV2&aclnnInplaceHardsigmoidV2.md
 func HardsigmoidV2(st *acl.Stream, p HardsigmoidV2Params) error {
-	c := NewCall(st, &opHardsigmoidV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -992,7 +992,7 @@ var opHardswish = Operator{
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/hard_swish/docs/aclnnHardswish&aclnnInplaceHardswish.md
 func Hardswish(st *acl.Stream, p HardswishParams) error {
-	c := NewCall(st, &opHardswish)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1023,7 +1023,7 @@ var opHardswishBackward = Operator{
 // source.
 // Vendor's page: hicann/ops-nn, activation/hard_swish_grad/docs
 func HardswishBackward(st *acl.Stream, p HardswishBackwardParams) error {
-	c := NewCall(st, &opHardswishBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1055,7 +1055,7 @@ var opHardswishBackwardV2 = Operator{
 // source.
 // Vendor's page: hicann/ops-nn, activation/hard_swish_grad_v2/docs
 func HardswishBackwardV2(st *acl.Stream, p HardswishBackwardV2Params) error {
-	c := NewCall(st, &opHardswishBackwardV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1088,7 +1088,7 @@ var opHardtanh = Operator{
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnHardtanh&aclnnInplaceHardtanh.md
 func Hardtanh(st *acl.Stream, p HardtanhParams) error {
-	c := NewCall(st, &opHardtanh)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1122,7 +1122,7 @@ var opHardtanhBackward = Operator{
 // The emulator verified: Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/hardtanh_grad/docs
 func HardtanhBackward(st *acl.Stream, p HardtanhBackwardParams) error {
-	c := NewCall(st, &opHardtanhBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1154,7 +1154,7 @@ var opInplaceCelu = Operator{
 // The emulator verified: SelfRef float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/celu_v2/docs/aclnnCelu&aclnnInplaceCelu.md
 func InplaceCelu(st *acl.Stream, p InplaceCeluParams) error {
-	c := NewCall(st, &opInplaceCelu)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1185,7 +1185,7 @@ var opInplaceElu = Operator{
 // The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/elu/docs/aclnnElu&aclnnInplaceElu.md
 func InplaceElu(st *acl.Stream, p InplaceEluParams) error {
-	c := NewCall(st, &opInplaceElu)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1215,7 +1215,7 @@ var opInplaceHardsigmoid = Operator{
 // The emulator verified: Self float32 float16 bfloat16 int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/hard_sigmoid/docs/aclnnHardsigmoid&aclnnInplaceHardsigmoid.md
 func InplaceHardsigmoid(st *acl.Stream, p InplaceHardsigmoidParams) error {
-	c := NewCall(st, &opInplaceHardsigmoid)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1242,7 +1242,7 @@ var opInplaceHardsigmoidV2 = Operator{
 // The emulator verified: Self float32 float16 bfloat16 int32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, experimental/activation/hard_sigmoid_v2/docs/aclnnHardsigmoidV2&aclnnInplaceHardsigmoidV2.md
 func InplaceHardsigmoidV2(st *acl.Stream, p InplaceHardsigmoidV2Params) error {
-	c := NewCall(st, &opInplaceHardsigmoidV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1269,7 +1269,7 @@ var opInplaceHardswish = Operator{
 // The emulator verified: Self float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/hard_swish/docs/aclnnHardswish&aclnnInplaceHardswish.md
 func InplaceHardswish(st *acl.Stream, p InplaceHardswishParams) error {
-	c := NewCall(st, &opInplaceHardswish)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1299,7 +1299,7 @@ var opInplaceHardtanh = Operator{
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnHardtanh&aclnnInplaceHardtanh.md
 func InplaceHardtanh(st *acl.Stream, p InplaceHardtanhParams) error {
-	c := NewCall(st, &opInplaceHardtanh)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1329,7 +1329,7 @@ var opInplaceLeakyRelu = Operator{
 // The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/leaky_relu/docs/aclnnLeakyRelu&aclnnInplaceLeakyRelu.md
 func InplaceLeakyRelu(st *acl.Stream, p InplaceLeakyReluParams) error {
-	c := NewCall(st, &opInplaceLeakyRelu)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1357,7 +1357,7 @@ var opInplaceMish = Operator{
 // The emulator verified: SelfRef float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/mish/docs/aclnnMish&aclnnInplaceMish.md
 func InplaceMish(st *acl.Stream, p InplaceMishParams) error {
-	c := NewCall(st, &opInplaceMish)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1390,7 +1390,7 @@ var opInplaceRReluWithNoise = Operator{
 // The emulator verified: Self, Noise float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/leaky_relu/docs/aclnnRReluWithNoise&aclnnInplaceRReluWithNoise.md
 func InplaceRReluWithNoise(st *acl.Stream, p InplaceRReluWithNoiseParams) error {
-	c := NewCall(st, &opInplaceRReluWithNoise)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1424,7 +1424,7 @@ var opInplaceRelu = Operator{
 // CANN's source.
 // Vendor's page: hicann/ops-nn, activation/relu/docs/aclnnRelu&aclnnInplaceRelu.md
 func InplaceRelu(st *acl.Stream, p InplaceReluParams) error {
-	c := NewCall(st, &opInplaceRelu)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1452,7 +1452,7 @@ var opInplaceSelu = Operator{
 // source.
 // Vendor's page: hicann/ops-nn, activation/selu/docs/aclnnSelu&aclnnInplaceSelu.md
 func InplaceSelu(st *acl.Stream, p InplaceSeluParams) error {
-	c := NewCall(st, &opInplaceSelu)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1480,7 +1480,7 @@ var opInplaceSigmoid = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/sigmoid/docs/aclnnSigmoid&aclnnInplaceSigmoid.md
 func InplaceSigmoid(st *acl.Stream, p InplaceSigmoidParams) error {
-	c := NewCall(st, &opInplaceSigmoid)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1510,7 +1510,7 @@ var opInplaceThreshold = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/threshold/docs/aclnnThreshold&aclnnInplaceThreshold.md
 func InplaceThreshold(st *acl.Stream, p InplaceThresholdParams) error {
-	c := NewCall(st, &opInplaceThreshold)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1542,7 +1542,7 @@ var opLeakyRelu = Operator{
 // source.
 // Vendor's page: hicann/ops-nn, activation/leaky_relu/docs/aclnnLeakyRelu&aclnnInplaceLeakyRelu.md
 func LeakyRelu(st *acl.Stream, p LeakyReluParams) error {
-	c := NewCall(st, &opLeakyRelu)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1576,7 +1576,7 @@ var opLeakyReluBackward = Operator{
 // source.
 // Vendor's page: hicann/ops-nn, activation/leaky_relu_grad/docs
 func LeakyReluBackward(st *acl.Stream, p LeakyReluBackwardParams) error {
-	c := NewCall(st, &opLeakyReluBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1608,7 +1608,7 @@ var opLogSigmoid = Operator{
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/log_sigmoid/docs
 func LogSigmoid(st *acl.Stream, p LogSigmoidParams) error {
-	c := NewCall(st, &opLogSigmoid)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1640,7 +1640,7 @@ var opLogSigmoidBackward = Operator{
 // CANN's source.
 // Vendor's page: hicann/ops-nn, activation/logsigmoid_grad/docs
 func LogSigmoidBackward(st *acl.Stream, p LogSigmoidBackwardParams) error {
-	c := NewCall(st, &opLogSigmoidBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1673,7 +1673,7 @@ var opLogSigmoidForward = Operator{
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/log_sigmoid/docs
 func LogSigmoidForward(st *acl.Stream, p LogSigmoidForwardParams) error {
-	c := NewCall(st, &opLogSigmoidForward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1705,7 +1705,7 @@ var opLogSoftmax = Operator{
 // source.
 // Vendor's page: hicann/ops-nn, activation/log_softmax_v2/docs
 func LogSoftmax(st *acl.Stream, p LogSoftmaxParams) error {
-	c := NewCall(st, &opLogSoftmax)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1738,7 +1738,7 @@ var opLogSoftmaxBackward = Operator{
 // float64 integers bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/log_softmax_grad/docs
 func LogSoftmaxBackward(st *acl.Stream, p LogSoftmaxBackwardParams) error {
-	c := NewCall(st, &opLogSoftmaxBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1775,7 +1775,7 @@ var opMaskedSoftmaxWithRelPosBias = Operator{
 // checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/masked_softmax_with_rel_pos_bias/docs
 func MaskedSoftmaxWithRelPosBias(st *acl.Stream, p MaskedSoftmaxWithRelPosBiasParams) error {
-	c := NewCall(st, &opMaskedSoftmaxWithRelPosBias)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1810,7 +1810,7 @@ var opMish = Operator{
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/mish/docs/aclnnMish&aclnnInplaceMish.md
 func Mish(st *acl.Stream, p MishParams) error {
-	c := NewCall(st, &opMish)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1841,7 +1841,7 @@ var opMishBackward = Operator{
 // CANN's source.
 // Vendor's page: hicann/ops-nn, activation/mish_grad/docs
 func MishBackward(st *acl.Stream, p MishBackwardParams) error {
-	c := NewCall(st, &opMishBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1875,7 +1875,7 @@ var opModulate = Operator{
 // checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, vfusion/modulate/docs
 func Modulate(st *acl.Stream, p ModulateParams) error {
-	c := NewCall(st, &opModulate)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1912,7 +1912,7 @@ var opModulateBackward = Operator{
 // bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, vfusion/modulate_grad/docs
 func ModulateBackward(st *acl.Stream, p ModulateBackwardParams) error {
-	c := NewCall(st, &opModulateBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1949,7 +1949,7 @@ var opPrelu = Operator{
 // source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, activation/p_relu/docs
 func Prelu(st *acl.Stream, p PreluParams) error {
-	c := NewCall(st, &opPrelu)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1983,7 +1983,7 @@ var opPreluBackward = Operator{
 // Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/p_relu_grad_update/docs
 func PreluBackward(st *acl.Stream, p PreluBackwardParams) error {
-	c := NewCall(st, &opPreluBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2022,7 +2022,7 @@ var opRReluWithNoise = Operator{
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/leaky_relu/docs/aclnnRReluWithNoise&aclnnInplaceRReluWithNoise.md
 func RReluWithNoise(st *acl.Stream, p RReluWithNoiseParams) error {
-	c := NewCall(st, &opRReluWithNoise)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2058,7 +2058,7 @@ var opRelu = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/relu/docs/aclnnRelu&aclnnInplaceRelu.md
 func Relu(st *acl.Stream, p ReluParams) error {
-	c := NewCall(st, &opRelu)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2090,7 +2090,7 @@ var opReluGradV4 = Operator{
 // follow the document.
 // Vendor's page: hicann/ops-nn, experimental/activation/relu_grad_v4/docs
 func ReluGradV4(st *acl.Stream, p ReluGradV4Params) error {
-	c := NewCall(st, &opReluGradV4)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2127,7 +2127,7 @@ var opScale = Operator{
 // source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/scale/docs
 func Scale(st *acl.Stream, p ScaleParams) error {
-	c := NewCall(st, &opScale)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2165,7 +2165,7 @@ var opScaledMaskedSoftmax = Operator{
 // The emulator verified: X, Y float32 float16 bfloat16; Mask bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, vfusion/scaled_masked_softmax_v2/docs
 func ScaledMaskedSoftmax(st *acl.Stream, p ScaledMaskedSoftmaxParams) error {
-	c := NewCall(st, &opScaledMaskedSoftmax)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2202,7 +2202,7 @@ var opScaledMaskedSoftmaxBackward = Operator{
 // CANN's source.
 // Vendor's page: hicann/ops-nn, vfusion/scaled_masked_softmax_grad_v2/docs
 func ScaledMaskedSoftmaxBackward(st *acl.Stream, p ScaledMaskedSoftmaxBackwardParams) error {
-	c := NewCall(st, &opScaledMaskedSoftmaxBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2238,7 +2238,7 @@ var opSelu = Operator{
 // source.
 // Vendor's page: hicann/ops-nn, activation/selu/docs/aclnnSelu&aclnnInplaceSelu.md
 func Selu(st *acl.Stream, p SeluParams) error {
-	c := NewCall(st, &opSelu)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2269,7 +2269,7 @@ var opSeluBackward = Operator{
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/selu_grad/docs
 func SeluBackward(st *acl.Stream, p SeluBackwardParams) error {
-	c := NewCall(st, &opSeluBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2302,7 +2302,7 @@ var opShrink = Operator{
 // The emulator verified: Self, Out float32 float16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/shrink/docs
 func Shrink(st *acl.Stream, p ShrinkParams) error {
-	c := NewCall(st, &opShrink)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2335,7 +2335,7 @@ var opSigmoid = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/sigmoid/docs/aclnnSigmoid&aclnnInplaceSigmoid.md
 func Sigmoid(st *acl.Stream, p SigmoidParams) error {
-	c := NewCall(st, &opSigmoid)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2366,7 +2366,7 @@ var opSigmoidBackward = Operator{
 // complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/sigmoid_grad/docs
 func SigmoidBackward(st *acl.Stream, p SigmoidBackwardParams) error {
-	c := NewCall(st, &opSigmoidBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2396,7 +2396,7 @@ var opSilu = Operator{
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/swish/docs
 func Silu(st *acl.Stream, p SiluParams) error {
-	c := NewCall(st, &opSilu)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2427,7 +2427,7 @@ var opSiluBackward = Operator{
 // CANN's source.
 // Vendor's page: hicann/ops-nn, activation/silu_grad/docs
 func SiluBackward(st *acl.Stream, p SiluBackwardParams) error {
-	c := NewCall(st, &opSiluBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2459,7 +2459,7 @@ var opSinkhorn = Operator{
 // The emulator verified: Cost, P float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sinkhorn/docs
 func Sinkhorn(st *acl.Stream, p SinkhornParams) error {
-	c := NewCall(st, &opSinkhorn)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2494,7 +2494,7 @@ var opSituGlu = Operator{
 // The emulator verified: X, Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, activation/situ_glu/docs
 func SituGlu(st *acl.Stream, p SituGluParams) error {
-	c := NewCall(st, &opSituGlu)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2532,7 +2532,7 @@ var opSituGluGrad = Operator{
 // The emulator verified: GradY, X, Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, activation/situ_glu_grad/docs
 func SituGluGrad(st *acl.Stream, p SituGluGradParams) error {
-	c := NewCall(st, &opSituGluGrad)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2568,7 +2568,7 @@ var opSoftmax = Operator{
 // source.
 // Vendor's page: hicann/ops-nn, activation/softmax_v2/docs
 func Softmax(st *acl.Stream, p SoftmaxParams) error {
-	c := NewCall(st, &opSoftmax)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2601,7 +2601,7 @@ var opSoftmaxBackward = Operator{
 // float64 integers bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/softmax_grad/docs
 func SoftmaxBackward(st *acl.Stream, p SoftmaxBackwardParams) error {
-	c := NewCall(st, &opSoftmaxBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2636,7 +2636,7 @@ var opSoftplus = Operator{
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/softplus_v2/docs
 func Softplus(st *acl.Stream, p SoftplusParams) error {
-	c := NewCall(st, &opSoftplus)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2671,7 +2671,7 @@ var opSoftplusBackward = Operator{
 // float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/softplus_v2_grad/docs
 func SoftplusBackward(st *acl.Stream, p SoftplusBackwardParams) error {
-	c := NewCall(st, &opSoftplusBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2704,7 +2704,7 @@ var opSoftshrink = Operator{
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/softshrink/docs
 func Softshrink(st *acl.Stream, p SoftshrinkParams) error {
-	c := NewCall(st, &opSoftshrink)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2736,7 +2736,7 @@ var opSoftshrinkBackward = Operator{
 // The emulator verified: Self, GradInput float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/soft_shrink_grad/docs
 func SoftshrinkBackward(st *acl.Stream, p SoftshrinkBackwardParams) error {
-	c := NewCall(st, &opSoftshrinkBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2768,7 +2768,7 @@ var opSoftsign = Operator{
 // bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, experimental/activation/softsign/docs
 func Softsign(st *acl.Stream, p SoftsignParams) error {
-	c := NewCall(st, &opSoftsign)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2799,7 +2799,7 @@ var opSoftsignBackward = Operator{
 // float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, experimental/activation/softsign_grad/docs
 func SoftsignBackward(st *acl.Stream, p SoftsignBackwardParams) error {
-	c := NewCall(st, &opSoftsignBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2829,7 +2829,7 @@ var opSquaredRelu = Operator{
 // The emulator verified: Input, Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, activation/squared_relu/docs
 func SquaredRelu(st *acl.Stream, p SquaredReluParams) error {
-	c := NewCall(st, &opSquaredRelu)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2859,7 +2859,7 @@ var opSwiGlu = Operator{
 // The emulator verified: X, Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, activation/swi_glu/docs
 func SwiGlu(st *acl.Stream, p SwiGluParams) error {
-	c := NewCall(st, &opSwiGlu)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2891,7 +2891,7 @@ var opSwiGluGrad = Operator{
 // The emulator verified: YGrad, X, Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, activation/swi_glu_grad/docs
 func SwiGluGrad(st *acl.Stream, p SwiGluGradParams) error {
-	c := NewCall(st, &opSwiGluGrad)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2924,7 +2924,7 @@ var opSwigluClamp = Operator{
 // The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-nn, experimental/activation/swiglu_clamp/README.md
 func SwigluClamp(st *acl.Stream, p SwigluClampParams) error {
-	c := NewCall(st, &opSwigluClamp)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2959,7 +2959,7 @@ var opSwigluGroup = Operator{
 // GroupIndexOptional int64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, activation/swiglu_group/docs
 func SwigluGroup(st *acl.Stream, p SwigluGroupParams) error {
-	c := NewCall(st, &opSwigluGroup)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2999,7 +2999,7 @@ var opSwigluGroupGrad = Operator{
 // source.
 // Vendor's page: hicann/ops-nn, quant/swiglu_group_grad/docs
 func SwigluGroupGrad(st *acl.Stream, p SwigluGroupGradParams) error {
-	c := NewCall(st, &opSwigluGroupGrad)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3035,7 +3035,7 @@ var opSwish = Operator{
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/swish/docs
 func Swish(st *acl.Stream, p SwishParams) error {
-	c := NewCall(st, &opSwish)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3068,7 +3068,7 @@ var opSwishBackward = Operator{
 // CANN's source.
 // Vendor's page: hicann/ops-nn, activation/swish_grad/docs
 func SwishBackward(st *acl.Stream, p SwishBackwardParams) error {
-	c := NewCall(st, &opSwishBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3101,7 +3101,7 @@ var opTanhBackward = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/tanh_grad/docs
 func TanhBackward(st *acl.Stream, p TanhBackwardParams) error {
-	c := NewCall(st, &opTanhBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3134,7 +3134,7 @@ var opThreshold = Operator{
 // float16 bfloat16 float64 int8 int16 int32 int64 uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/threshold/docs/aclnnThreshold&aclnnInplaceThreshold.md
 func Threshold(st *acl.Stream, p ThresholdParams) error {
-	c := NewCall(st, &opThreshold)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3168,7 +3168,7 @@ var opThresholdBackward = Operator{
 // CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, activation/threshold_grad_v2_d/docs
 func ThresholdBackward(st *acl.Stream, p ThresholdBackwardParams) error {
-	c := NewCall(st, &opThresholdBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3202,7 +3202,7 @@ var opThresholdV2 = Operator{
 // follow the document.
 // Vendor's page: hicann/ops-nn, experimental/activation/threshold_v2/README.md
 func ThresholdV2(st *acl.Stream, p ThresholdV2Params) error {
-	c := NewCall(st, &opThresholdV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }

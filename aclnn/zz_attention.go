@@ -32,7 +32,7 @@ var opAdvanceStep = Operator{
 // BlockTables int64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, optim/advance_step/docs
 func AdvanceStep(st *acl.Stream, p AdvanceStepParams) error {
-	c := NewCall(st, &opAdvanceStep)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -79,7 +79,7 @@ var opAdvanceStepV2 = Operator{
 // BlockTables, SpecToken, AcceptedNum int64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, optim/advance_step/docs
 func AdvanceStepV2(st *acl.Stream, p AdvanceStepV2Params) error {
-	c := NewCall(st, &opAdvanceStepV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -121,7 +121,7 @@ var opApplyRotaryPosEmb = Operator{
 // document.
 // Vendor's page: mirror-cann/ops-transformer, posembedding/apply_rotary_pos_emb/docs
 func ApplyRotaryPosEmb(st *acl.Stream, p ApplyRotaryPosEmbParams) error {
-	c := NewCall(st, &opApplyRotaryPosEmb)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -159,7 +159,7 @@ var opApplyRotaryPosEmbV2 = Operator{
 // document.
 // Vendor's page: mirror-cann/ops-transformer, posembedding/apply_rotary_pos_emb/docs
 func ApplyRotaryPosEmbV2(st *acl.Stream, p ApplyRotaryPosEmbV2Params) error {
-	c := NewCall(st, &opApplyRotaryPosEmbV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -215,7 +215,7 @@ var opDequantRopeQuantKvcache = Operator{
 // checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, posembedding/dequant_rope_quant_kvcache/docs
 func DequantRopeQuantKvcache(st *acl.Stream, p DequantRopeQuantKvcacheParams) error {
-	c := NewCall(st, &opDequantRopeQuantKvcache)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -284,7 +284,7 @@ var opFlashAttentionScore = Operator{
 // AttenMaskOptional uint8 bool. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs
 func FlashAttentionScore(st *acl.Stream, p FlashAttentionScoreParams) error {
-	c := NewCall(st, &opFlashAttentionScore)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -356,7 +356,7 @@ var opFlashAttentionScoreGrad = Operator{
 // DropMaskOptional uint8; AttenMaskOptional uint8 bool. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs
 func FlashAttentionScoreGrad(st *acl.Stream, p FlashAttentionScoreGradParams) error {
-	c := NewCall(st, &opFlashAttentionScoreGrad)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -436,7 +436,7 @@ var opFlashAttentionScoreGradV2 = Operator{
 // SoftmaxSumOptional float32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs
 func FlashAttentionScoreGradV2(st *acl.Stream, p FlashAttentionScoreGradV2Params) error {
-	c := NewCall(st, &opFlashAttentionScoreGradV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -514,7 +514,7 @@ var opFlashAttentionScoreV2 = Operator{
 // the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs
 func FlashAttentionScoreV2(st *acl.Stream, p FlashAttentionScoreV2Params) error {
-	c := NewCall(st, &opFlashAttentionScoreV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -591,7 +591,7 @@ var opFlashAttentionUnpaddingScoreGrad = Operator{
 // DropMaskOptional uint8; AttenMaskOptional uint8 bool. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs
 func FlashAttentionUnpaddingScoreGrad(st *acl.Stream, p FlashAttentionUnpaddingScoreGradParams) error {
-	c := NewCall(st, &opFlashAttentionUnpaddingScoreGrad)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -677,7 +677,7 @@ var opFlashAttentionUnpaddingScoreGradV2 = Operator{
 // SoftmaxSumOptional float32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs
 func FlashAttentionUnpaddingScoreGradV2(st *acl.Stream, p FlashAttentionUnpaddingScoreGradV2Params) error {
-	c := NewCall(st, &opFlashAttentionUnpaddingScoreGradV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -770,7 +770,7 @@ var opFlashAttentionUnpaddingScoreGradV3 = Operator{
 // the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs
 func FlashAttentionUnpaddingScoreGradV3(st *acl.Stream, p FlashAttentionUnpaddingScoreGradV3Params) error {
-	c := NewCall(st, &opFlashAttentionUnpaddingScoreGradV3)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -860,7 +860,7 @@ var opFlashAttentionUnpaddingScoreGradV4 = Operator{
 // AttentionInOptional, DqOut, DkOut, DvOut float32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score_grad/docs
 func FlashAttentionUnpaddingScoreGradV4(st *acl.Stream, p FlashAttentionUnpaddingScoreGradV4Params) error {
-	c := NewCall(st, &opFlashAttentionUnpaddingScoreGradV4)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -940,7 +940,7 @@ var opFlashAttentionVarLenScore = Operator{
 // AttenMaskOptional uint8 bool. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs
 func FlashAttentionVarLenScore(st *acl.Stream, p FlashAttentionVarLenScoreParams) error {
-	c := NewCall(st, &opFlashAttentionVarLenScore)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1014,7 +1014,7 @@ var opFlashAttentionVarLenScoreV2 = Operator{
 // the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs
 func FlashAttentionVarLenScoreV2(st *acl.Stream, p FlashAttentionVarLenScoreV2Params) error {
-	c := NewCall(st, &opFlashAttentionVarLenScoreV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1095,7 +1095,7 @@ var opFlashAttentionVarLenScoreV3 = Operator{
 // AttenMaskOptional uint8 bool. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs
 func FlashAttentionVarLenScoreV3(st *acl.Stream, p FlashAttentionVarLenScoreV3Params) error {
-	c := NewCall(st, &opFlashAttentionVarLenScoreV3)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1174,7 +1174,7 @@ var opFlashAttentionVarLenScoreV4 = Operator{
 // Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/flash_attention_score/docs
 func FlashAttentionVarLenScoreV4(st *acl.Stream, p FlashAttentionVarLenScoreV4Params) error {
-	c := NewCall(st, &opFlashAttentionVarLenScoreV4)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1258,7 +1258,7 @@ var opFusedInferAttentionScore = Operator{
 // BlockTable int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs
 func FusedInferAttentionScore(st *acl.Stream, p FusedInferAttentionScoreParams) error {
-	c := NewCall(st, &opFusedInferAttentionScore)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1359,7 +1359,7 @@ var opFusedInferAttentionScoreV2 = Operator{
 // BlockTableOptional int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs
 func FusedInferAttentionScoreV2(st *acl.Stream, p FusedInferAttentionScoreV2Params) error {
-	c := NewCall(st, &opFusedInferAttentionScoreV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1472,7 +1472,7 @@ var opFusedInferAttentionScoreV3 = Operator{
 // float16 bfloat16; BlockTableOptional int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs
 func FusedInferAttentionScoreV3(st *acl.Stream, p FusedInferAttentionScoreV3Params) error {
-	c := NewCall(st, &opFusedInferAttentionScoreV3)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1590,7 +1590,7 @@ var opFusedInferAttentionScoreV4 = Operator{
 // float16 bfloat16; BlockTableOptional int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/fused_infer_attention_score/docs
 func FusedInferAttentionScoreV4(st *acl.Stream, p FusedInferAttentionScoreV4Params) error {
-	c := NewCall(st, &opFusedInferAttentionScoreV4)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1673,7 +1673,7 @@ var opIncreFlashAttention = Operator{
 // bool. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs
 func IncreFlashAttention(st *acl.Stream, p IncreFlashAttentionParams) error {
-	c := NewCall(st, &opIncreFlashAttention)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1726,7 +1726,7 @@ var opIncreFlashAttentionV2 = Operator{
 // bfloat16; AttentionOut float16 bfloat16 int8. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs
 func IncreFlashAttentionV2(st *acl.Stream, p IncreFlashAttentionV2Params) error {
-	c := NewCall(st, &opIncreFlashAttentionV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1790,7 +1790,7 @@ var opIncreFlashAttentionV3 = Operator{
 // the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs
 func IncreFlashAttentionV3(st *acl.Stream, p IncreFlashAttentionV3Params) error {
-	c := NewCall(st, &opIncreFlashAttentionV3)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1860,7 +1860,7 @@ var opIncreFlashAttentionV4 = Operator{
 // Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/incre_flash_attention/docs
 func IncreFlashAttentionV4(st *acl.Stream, p IncreFlashAttentionV4Params) error {
-	c := NewCall(st, &opIncreFlashAttentionV4)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1956,7 +1956,7 @@ var opInnerFusedInferAttentionScore = Operator{
 // It launches aclnnInnerFusedInferAttentionScore (libopapi, CANN 2026-08) on st.
 // The emulator does not implement it: CANN calls it within other operators, which are implemented.
 func InnerFusedInferAttentionScore(st *acl.Stream, p InnerFusedInferAttentionScoreParams) error {
-	c := NewCall(st, &opInnerFusedInferAttentionScore)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2037,7 +2037,7 @@ var opInterleaveRope = Operator{
 // The emulator verified: X, Cos, Sin, Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, posembedding/interleave_rope/docs
 func InterleaveRope(st *acl.Stream, p InterleaveRopeParams) error {
-	c := NewCall(st, &opInterleaveRope)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2094,7 +2094,7 @@ var opMlaProlog = Operator{
 // SmoothScalesCqOptional float32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/mla_prolog/docs
 func MlaProlog(st *acl.Stream, p MlaPrologParams) error {
-	c := NewCall(st, &opMlaProlog)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2169,7 +2169,7 @@ var opMlaPrologV2 = Operator{
 // RmsnormGammaCkv, RopeSin, RopeCos, KvCacheRef, KrCacheRef, QueryOut, QueryRopeOut bfloat16;
 // CacheIndex int64.
 func MlaPrologV2(st *acl.Stream, p MlaPrologV2Params) error {
-	c := NewCall(st, &opMlaPrologV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2249,7 +2249,7 @@ var opMlaPrologV2WeightNz = Operator{
 // follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/mla_prolog_v2/docs
 func MlaPrologV2WeightNz(st *acl.Stream, p MlaPrologV2WeightNzParams) error {
-	c := NewCall(st, &opMlaPrologV2WeightNz)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2338,7 +2338,7 @@ var opMlaPrologV3 = Operator{
 // RmsnormGammaCkv, RopeSin, RopeCos, KvCacheRef, KrCacheRef, QueryOut, QueryRopeOut bfloat16;
 // CacheIndexOptional int64.
 func MlaPrologV3(st *acl.Stream, p MlaPrologV3Params) error {
-	c := NewCall(st, &opMlaPrologV3)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2444,7 +2444,7 @@ var opMlaPrologV3WeightNz = Operator{
 // QuantScaleCkrOptional, DequantScaleQNopeOutOptional float32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/mla_prolog_v3/docs
 func MlaPrologV3WeightNz(st *acl.Stream, p MlaPrologV3WeightNzParams) error {
-	c := NewCall(st, &opMlaPrologV3WeightNz)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2518,7 +2518,7 @@ var opMultiScaleDeformableAttentionGrad = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-nn, vfusion/multi_scale_deformable_attention_grad/docs
 func MultiScaleDeformableAttentionGrad(st *acl.Stream, p MultiScaleDeformableAttentionGradParams) error {
-	c := NewCall(st, &opMultiScaleDeformableAttentionGrad)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2562,7 +2562,7 @@ var opMultiScaleDeformableAttnFunction = Operator{
 // SpatialShape, LevelStartIndex int32 int64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, vfusion/multi_scale_deformable_attn_function/docs
 func MultiScaleDeformableAttnFunction(st *acl.Stream, p MultiScaleDeformableAttnFunctionParams) error {
-	c := NewCall(st, &opMultiScaleDeformableAttnFunction)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2603,7 +2603,7 @@ var opNsaCompress = Operator{
 // The emulator verified: Input, Weight, Output float16 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress/docs
 func NsaCompress(st *acl.Stream, p NsaCompressParams) error {
-	c := NewCall(st, &opNsaCompress)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2659,7 +2659,7 @@ var opNsaCompressAttention = Operator{
 // checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress_attention/docs
 func NsaCompressAttention(st *acl.Stream, p NsaCompressAttentionParams) error {
-	c := NewCall(st, &opNsaCompressAttention)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2727,7 +2727,7 @@ var opNsaCompressAttentionInfer = Operator{
 // int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress_attention_infer/docs
 func NsaCompressAttentionInfer(st *acl.Stream, p NsaCompressAttentionInferParams) error {
-	c := NewCall(st, &opNsaCompressAttentionInfer)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2784,7 +2784,7 @@ var opNsaCompressGrad = Operator{
 // Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress_grad/docs
 func NsaCompressGrad(st *acl.Stream, p NsaCompressGradParams) error {
-	c := NewCall(st, &opNsaCompressGrad)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2832,7 +2832,7 @@ var opNsaCompressWithCache = Operator{
 // BlockTableOptional int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_compress_with_cache/docs
 func NsaCompressWithCache(st *acl.Stream, p NsaCompressWithCacheParams) error {
-	c := NewCall(st, &opNsaCompressWithCache)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2886,7 +2886,7 @@ var opNsaSelectedAttention = Operator{
 // document.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_selected_attention/docs
 func NsaSelectedAttention(st *acl.Stream, p NsaSelectedAttentionParams) error {
-	c := NewCall(st, &opNsaSelectedAttention)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2949,7 +2949,7 @@ var opNsaSelectedAttentionGrad = Operator{
 // document.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_selected_attention_grad/docs
 func NsaSelectedAttentionGrad(st *acl.Stream, p NsaSelectedAttentionGradParams) error {
-	c := NewCall(st, &opNsaSelectedAttentionGrad)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3012,7 +3012,7 @@ var opNsaSelectedAttentionInfer = Operator{
 // BlockTableOptional int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/nsa_selected_attention_infer/docs
 func NsaSelectedAttentionInfer(st *acl.Stream, p NsaSelectedAttentionInferParams) error {
-	c := NewCall(st, &opNsaSelectedAttentionInfer)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3068,7 +3068,7 @@ var opPromptFlashAttention = Operator{
 // document.
 // Vendor's page: mirror-cann/ops-transformer, attention/prompt_flash_attention/docs
 func PromptFlashAttention(st *acl.Stream, p PromptFlashAttentionParams) error {
-	c := NewCall(st, &opPromptFlashAttention)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3128,7 +3128,7 @@ var opPromptFlashAttentionV2 = Operator{
 // QuantScale2, QuantOffset2 float32 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/prompt_flash_attention/docs
 func PromptFlashAttentionV2(st *acl.Stream, p PromptFlashAttentionV2Params) error {
-	c := NewCall(st, &opPromptFlashAttentionV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3196,7 +3196,7 @@ var opPromptFlashAttentionV3 = Operator{
 // float32 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/prompt_flash_attention/docs
 func PromptFlashAttentionV3(st *acl.Stream, p PromptFlashAttentionV3Params) error {
-	c := NewCall(st, &opPromptFlashAttentionV3)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3255,7 +3255,7 @@ var opRingAttentionUpdate = Operator{
 // float32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/ring_attention_update/docs
 func RingAttentionUpdate(st *acl.Stream, p RingAttentionUpdateParams) error {
-	c := NewCall(st, &opRingAttentionUpdate)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3302,7 +3302,7 @@ var opRopeWithSinCosCache = Operator{
 // float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, posembedding/rope_with_sin_cos_cache/docs
 func RopeWithSinCosCache(st *acl.Stream, p RopeWithSinCosCacheParams) error {
-	c := NewCall(st, &opRopeWithSinCosCache)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3342,7 +3342,7 @@ var opRotaryPositionEmbedding = Operator{
 // The emulator verified: X, Cos, Sin, Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, posembedding/rotary_position_embedding/docs
 func RotaryPositionEmbedding(st *acl.Stream, p RotaryPositionEmbeddingParams) error {
-	c := NewCall(st, &opRotaryPositionEmbedding)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3381,7 +3381,7 @@ var opRotaryPositionEmbeddingGrad = Operator{
 // Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, posembedding/rotary_position_embedding_grad/docs
 func RotaryPositionEmbeddingGrad(st *acl.Stream, p RotaryPositionEmbeddingGradParams) error {
-	c := NewCall(st, &opRotaryPositionEmbeddingGrad)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3430,7 +3430,7 @@ var opScatterPaKvCache = Operator{
 // int32 int64. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, attention/scatter_pa_kv_cache/docs
 func ScatterPaKvCache(st *acl.Stream, p ScatterPaKvCacheParams) error {
-	c := NewCall(st, &opScatterPaKvCache)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3483,7 +3483,7 @@ var opSwinAttentionScoreQuant = Operator{
 // The emulator does not implement it: no public source, only a document, and not written yet.
 // Vendor's page: mirror-cann/ops-transformer, attention/swin_attention_score_quant/docs
 func SwinAttentionScoreQuant(st *acl.Stream, p SwinAttentionScoreQuantParams) error {
-	c := NewCall(st, &opSwinAttentionScoreQuant)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3532,7 +3532,7 @@ var opTransformBiasRescaleQkv = Operator{
 // the document.
 // Vendor's page: hicann/ops-math, math/transform_bias_rescale_qkv/docs
 func TransformBiasRescaleQkv(st *acl.Stream, p TransformBiasRescaleQkvParams) error {
-	c := NewCall(st, &opTransformBiasRescaleQkv)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }

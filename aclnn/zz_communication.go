@@ -31,7 +31,7 @@ var opAllGatherMatmul = Operator{
 // document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/all_gather_matmul/docs
 func AllGatherMatmul(st *acl.Stream, p AllGatherMatmulParams) error {
-	c := NewCall(st, &opAllGatherMatmul)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -79,7 +79,7 @@ var opAlltoAllAllGatherBatchMatMul = Operator{
 // BiasOptional float32 float16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/allto_all_all_gather_batch_mat_mul/docs
 func AlltoAllAllGatherBatchMatMul(st *acl.Stream, p AlltoAllAllGatherBatchMatMulParams) error {
-	c := NewCall(st, &opAlltoAllAllGatherBatchMatMul)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -136,7 +136,7 @@ var opAlltoAllvGroupedMatMul = Operator{
 // PermuteOutOptional float16 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/allto_allv_grouped_mat_mul/docs
 func AlltoAllvGroupedMatMul(st *acl.Stream, p AlltoAllvGroupedMatMulParams) error {
-	c := NewCall(st, &opAlltoAllvGroupedMatMul)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -188,7 +188,7 @@ var opBatchMatMulReduceScatterAlltoAll = Operator{
 // follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/batch_mat_mul_reduce_scatter_allto_all/docs
 func BatchMatMulReduceScatterAlltoAll(st *acl.Stream, p BatchMatMulReduceScatterAlltoAllParams) error {
-	c := NewCall(st, &opBatchMatMulReduceScatterAlltoAll)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -235,7 +235,7 @@ var opGroupedMatMulAllReduce = Operator{
 // The emulator does not implement it: no public source, only a document, and not written yet.
 // Vendor's page: mirror-cann/ops-transformer, mc2/grouped_mat_mul_all_reduce/docs
 func GroupedMatMulAllReduce(st *acl.Stream, p GroupedMatMulAllReduceParams) error {
-	c := NewCall(st, &opGroupedMatMulAllReduce)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -286,7 +286,7 @@ var opGroupedMatMulAlltoAllv = Operator{
 // bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/grouped_mat_mul_allto_allv/docs
 func GroupedMatMulAlltoAllv(st *acl.Stream, p GroupedMatMulAlltoAllvParams) error {
-	c := NewCall(st, &opGroupedMatMulAlltoAllv)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -338,7 +338,7 @@ var opInplaceMatmulAllReduceAddRmsNorm = Operator{
 // bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/inplace_matmul_all_reduce_add_rms_norm/docs
 func InplaceMatmulAllReduceAddRmsNorm(st *acl.Stream, p InplaceMatmulAllReduceAddRmsNormParams) error {
-	c := NewCall(st, &opInplaceMatmulAllReduceAddRmsNorm)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -390,7 +390,7 @@ var opInplaceQuantMatmulAllReduceAddRmsNorm = Operator{
 // bfloat16; Residual, NormOut bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/inplace_matmul_all_reduce_add_rms_norm/docs
 func InplaceQuantMatmulAllReduceAddRmsNorm(st *acl.Stream, p InplaceQuantMatmulAllReduceAddRmsNormParams) error {
-	c := NewCall(st, &opInplaceQuantMatmulAllReduceAddRmsNorm)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -445,7 +445,7 @@ var opInplaceWeightQuantMatmulAllReduceAddRmsNorm = Operator{
 // X2 int8 int4; Gamma float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/inplace_matmul_all_reduce_add_rms_norm/docs
 func InplaceWeightQuantMatmulAllReduceAddRmsNorm(st *acl.Stream, p InplaceWeightQuantMatmulAllReduceAddRmsNormParams) error {
-	c := NewCall(st, &opInplaceWeightQuantMatmulAllReduceAddRmsNorm)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -494,7 +494,7 @@ var opMatmulAllReduce = Operator{
 // The emulator verified: X1, X2, Bias, Output float16 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs
 func MatmulAllReduce(st *acl.Stream, p MatmulAllReduceParams) error {
-	c := NewCall(st, &opMatmulAllReduce)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -541,7 +541,7 @@ var opMatmulAllReduceAddRmsNorm = Operator{
 // bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce_add_rms_norm/docs
 func MatmulAllReduceAddRmsNorm(st *acl.Stream, p MatmulAllReduceAddRmsNormParams) error {
-	c := NewCall(st, &opMatmulAllReduceAddRmsNorm)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -587,7 +587,7 @@ var opMatmulAllReduceV2 = Operator{
 // The emulator verified: X1, X2, X3, Output float16 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs
 func MatmulAllReduceV2(st *acl.Stream, p MatmulAllReduceV2Params) error {
-	c := NewCall(st, &opMatmulAllReduceV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -629,7 +629,7 @@ var opMatmulReduceScatter = Operator{
 // The emulator verified: X1, X2, Output float16 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/matmul_reduce_scatter/docs
 func MatmulReduceScatter(st *acl.Stream, p MatmulReduceScatterParams) error {
-	c := NewCall(st, &opMatmulReduceScatter)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -673,7 +673,7 @@ var opQuantMatmulAllReduce = Operator{
 // bfloat16; Output float16 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs
 func QuantMatmulAllReduce(st *acl.Stream, p QuantMatmulAllReduceParams) error {
-	c := NewCall(st, &opQuantMatmulAllReduce)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -723,7 +723,7 @@ var opQuantMatmulAllReduceAddRmsNorm = Operator{
 // bfloat16; Residual, Y, NormOut bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce_add_rms_norm/docs
 func QuantMatmulAllReduceAddRmsNorm(st *acl.Stream, p QuantMatmulAllReduceAddRmsNormParams) error {
-	c := NewCall(st, &opQuantMatmulAllReduceAddRmsNorm)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -776,7 +776,7 @@ var opQuantMatmulAllReduceV2 = Operator{
 // document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs
 func QuantMatmulAllReduceV2(st *acl.Stream, p QuantMatmulAllReduceV2Params) error {
-	c := NewCall(st, &opQuantMatmulAllReduceV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -827,7 +827,7 @@ var opQuantMatmulAllReduceV3 = Operator{
 // bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs
 func QuantMatmulAllReduceV3(st *acl.Stream, p QuantMatmulAllReduceV3Params) error {
-	c := NewCall(st, &opQuantMatmulAllReduceV3)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -878,7 +878,7 @@ var opWeightQuantMatmulAllReduce = Operator{
 // int4. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce/docs
 func WeightQuantMatmulAllReduce(st *acl.Stream, p WeightQuantMatmulAllReduceParams) error {
-	c := NewCall(st, &opWeightQuantMatmulAllReduce)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -932,7 +932,7 @@ var opWeightQuantMatmulAllReduceAddRmsNorm = Operator{
 // bfloat16; X2 int8 int4; Gamma float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/matmul_all_reduce_add_rms_norm/docs
 func WeightQuantMatmulAllReduceAddRmsNorm(st *acl.Stream, p WeightQuantMatmulAllReduceAddRmsNormParams) error {
-	c := NewCall(st, &opWeightQuantMatmulAllReduceAddRmsNorm)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }

@@ -24,7 +24,7 @@ var opApproximateEqual = Operator{
 // It launches aclnnApproximateEqual (libopapi, CANN 2026-08) on st.
 // The emulator does not implement it: experimental, in no release of CANN.
 func ApproximateEqual(st *acl.Stream, p ApproximateEqualParams) error {
-	c := NewCall(st, &opApproximateEqual)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -57,7 +57,7 @@ var opEqScalar = Operator{
 // bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/equal/docs/aclnnEqScalar&aclnnInplaceEqScalar.md
 func EqScalar(st *acl.Stream, p EqScalarParams) error {
-	c := NewCall(st, &opEqScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -89,7 +89,7 @@ var opEqTensor = Operator{
 // complex64 complex128. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/equal/docs/aclnnEqTensor&aclnnInplaceEqTensor.md
 func EqTensor(st *acl.Stream, p EqTensorParams) error {
-	c := NewCall(st, &opEqTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -120,7 +120,7 @@ var opEqual = Operator{
 // The emulator verified: Out bool. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/tensor_equal/docs
 func Equal(st *acl.Stream, p EqualParams) error {
-	c := NewCall(st, &opEqual)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -153,7 +153,7 @@ var opGeScalar = Operator{
 // in part.
 // Vendor's page: hicann/ops-math, math/greater_equal/docs/aclnnGeScalar&aclnnInplaceGeScalar.md
 func GeScalar(st *acl.Stream, p GeScalarParams) error {
-	c := NewCall(st, &opGeScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -186,7 +186,7 @@ var opGeTensor = Operator{
 // of them in part.
 // Vendor's page: hicann/ops-math, math/greater_equal/docs/aclnnGeTensor&aclnnInplaceGeTensor.md
 func GeTensor(st *acl.Stream, p GeTensorParams) error {
-	c := NewCall(st, &opGeTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -219,7 +219,7 @@ var opGtScalar = Operator{
 // in part.
 // Vendor's page: hicann/ops-math, math/greater/docs/aclnnGtScalar&aclnnInplaceGtScalar.md
 func GtScalar(st *acl.Stream, p GtScalarParams) error {
-	c := NewCall(st, &opGtScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -252,7 +252,7 @@ var opGtTensor = Operator{
 // of them in part.
 // Vendor's page: hicann/ops-math, math/greater/docs/aclnnGtTensor&aclnnInplaceGtTensor.md
 func GtTensor(st *acl.Stream, p GtTensorParams) error {
-	c := NewCall(st, &opGtTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -284,7 +284,7 @@ var opHeaviside = Operator{
 // The emulator verified: Input, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/heaviside/docs
 func Heaviside(st *acl.Stream, p HeavisideParams) error {
-	c := NewCall(st, &opHeaviside)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -315,7 +315,7 @@ var opInplaceEqScalar = Operator{
 // bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/equal/docs/aclnnEqScalar&aclnnInplaceEqScalar.md
 func InplaceEqScalar(st *acl.Stream, p InplaceEqScalarParams) error {
-	c := NewCall(st, &opInplaceEqScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -345,7 +345,7 @@ var opInplaceEqTensor = Operator{
 // complex64 complex128. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/equal/docs/aclnnEqTensor&aclnnInplaceEqTensor.md
 func InplaceEqTensor(st *acl.Stream, p InplaceEqTensorParams) error {
-	c := NewCall(st, &opInplaceEqTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -375,7 +375,7 @@ var opInplaceGeScalar = Operator{
 // CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-math, math/greater_equal/docs/aclnnGeScalar&aclnnInplaceGeScalar.md
 func InplaceGeScalar(st *acl.Stream, p InplaceGeScalarParams) error {
-	c := NewCall(st, &opInplaceGeScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -405,7 +405,7 @@ var opInplaceGeTensor = Operator{
 // follow CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-math, math/greater_equal/docs/aclnnGeTensor&aclnnInplaceGeTensor.md
 func InplaceGeTensor(st *acl.Stream, p InplaceGeTensorParams) error {
-	c := NewCall(st, &opInplaceGeTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -435,7 +435,7 @@ var opInplaceGtScalar = Operator{
 // CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/greater/docs/aclnnGtScalar&aclnnInplaceGtScalar.md
 func InplaceGtScalar(st *acl.Stream, p InplaceGtScalarParams) error {
-	c := NewCall(st, &opInplaceGtScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -465,7 +465,7 @@ var opInplaceGtTensor = Operator{
 // follow CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-math, math/greater/docs/aclnnGtTensor&aclnnInplaceGtTensor.md
 func InplaceGtTensor(st *acl.Stream, p InplaceGtTensorParams) error {
-	c := NewCall(st, &opInplaceGtTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -495,7 +495,7 @@ var opInplaceLeScalar = Operator{
 // uint16 bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/less_equal/docs/aclnnLeScalar&aclnnInplaceLeScalar.md
 func InplaceLeScalar(st *acl.Stream, p InplaceLeScalarParams) error {
-	c := NewCall(st, &opInplaceLeScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -525,7 +525,7 @@ var opInplaceLeTensor = Operator{
 // uint8 uint16 bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/less_equal/docs/aclnnLeTensor&aclnnInplaceLeTensor.md
 func InplaceLeTensor(st *acl.Stream, p InplaceLeTensorParams) error {
-	c := NewCall(st, &opInplaceLeTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -555,7 +555,7 @@ var opInplaceLogicalAnd = Operator{
 // uint8 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/logical_and/docs/aclnnLogicalAnd&aclnnInplaceLogicalAnd.md
 func InplaceLogicalAnd(st *acl.Stream, p InplaceLogicalAndParams) error {
-	c := NewCall(st, &opInplaceLogicalAnd)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -584,7 +584,7 @@ var opInplaceLogicalNot = Operator{
 // bool. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/logical_not/docs/aclnnLogicalNot&aclnnInplaceLogicalNot.md
 func InplaceLogicalNot(st *acl.Stream, p InplaceLogicalNotParams) error {
-	c := NewCall(st, &opInplaceLogicalNot)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -613,7 +613,7 @@ var opInplaceLogicalOr = Operator{
 // complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/logical_or/docs/aclnnLogicalOr&aclnnInplaceLogicalOr.md
 func InplaceLogicalOr(st *acl.Stream, p InplaceLogicalOrParams) error {
-	c := NewCall(st, &opInplaceLogicalOr)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -643,7 +643,7 @@ var opInplaceLtScalar = Operator{
 // CANN's source, 6 of them in part.
 // Vendor's page: hicann/ops-math, math/less/docs/aclnnLtScalar&aclnnInplaceLtScalar.md
 func InplaceLtScalar(st *acl.Stream, p InplaceLtScalarParams) error {
-	c := NewCall(st, &opInplaceLtScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -673,7 +673,7 @@ var opInplaceLtTensor = Operator{
 // follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/less/docs/aclnnLtTensor&aclnnInplaceLtTensor.md
 func InplaceLtTensor(st *acl.Stream, p InplaceLtTensorParams) error {
-	c := NewCall(st, &opInplaceLtTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -703,7 +703,7 @@ var opInplaceNeScalar = Operator{
 // bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/not_equal/docs/aclnnNeScalar&aclnnInplaceNeScalar.md
 func InplaceNeScalar(st *acl.Stream, p InplaceNeScalarParams) error {
-	c := NewCall(st, &opInplaceNeScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -733,7 +733,7 @@ var opInplaceNeTensor = Operator{
 // complex64 complex128. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/not_equal/docs/aclnnNeTensor&aclnnInplaceNeTensor.md
 func InplaceNeTensor(st *acl.Stream, p InplaceNeTensorParams) error {
-	c := NewCall(st, &opInplaceNeTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -768,7 +768,7 @@ var opIsClose = Operator{
 // bool; Out float32 float16 bfloat16 float64 integers bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/is_close/docs
 func IsClose(st *acl.Stream, p IsCloseParams) error {
-	c := NewCall(st, &opIsClose)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -801,7 +801,7 @@ var opIsFinite = Operator{
 // The emulator verified: Out bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/is_finite/docs
 func IsFinite(st *acl.Stream, p IsFiniteParams) error {
-	c := NewCall(st, &opIsFinite)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -835,7 +835,7 @@ var opIsInScalarTensor = Operator{
 // uint8; Out bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/equal/docs
 func IsInScalarTensor(st *acl.Stream, p IsInScalarTensorParams) error {
-	c := NewCall(st, &opIsInScalarTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -871,7 +871,7 @@ var opIsInTensorScalar = Operator{
 // bool. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/equal/docs
 func IsInTensorScalar(st *acl.Stream, p IsInTensorScalarParams) error {
-	c := NewCall(st, &opIsInTensorScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -904,7 +904,7 @@ var opIsInf = Operator{
 // document.
 // Vendor's page: hicann/ops-math, math/is_inf/docs
 func IsInf(st *acl.Stream, p IsInfParams) error {
-	c := NewCall(st, &opIsInf)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -933,7 +933,7 @@ var opIsNegInf = Operator{
 // The emulator verified: Out bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/is_neg_inf/docs
 func IsNegInf(st *acl.Stream, p IsNegInfParams) error {
-	c := NewCall(st, &opIsNegInf)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -962,7 +962,7 @@ var opIsPosInf = Operator{
 // The emulator verified: Out bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/is_pos_inf/docs
 func IsPosInf(st *acl.Stream, p IsPosInfParams) error {
-	c := NewCall(st, &opIsPosInf)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -993,7 +993,7 @@ var opLeScalar = Operator{
 // uint16 bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/less_equal/docs/aclnnLeScalar&aclnnInplaceLeScalar.md
 func LeScalar(st *acl.Stream, p LeScalarParams) error {
-	c := NewCall(st, &opLeScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1025,7 +1025,7 @@ var opLeTensor = Operator{
 // uint8 uint16 bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/less_equal/docs/aclnnLeTensor&aclnnInplaceLeTensor.md
 func LeTensor(st *acl.Stream, p LeTensorParams) error {
-	c := NewCall(st, &opLeTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1058,7 +1058,7 @@ var opLogicalAnd = Operator{
 // bool; Out float32 float16 bfloat16 float64 integers bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/logical_and/docs/aclnnLogicalAnd&aclnnInplaceLogicalAnd.md
 func LogicalAnd(st *acl.Stream, p LogicalAndParams) error {
-	c := NewCall(st, &opLogicalAnd)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1089,7 +1089,7 @@ var opLogicalNot = Operator{
 // bool. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/logical_not/docs/aclnnLogicalNot&aclnnInplaceLogicalNot.md
 func LogicalNot(st *acl.Stream, p LogicalNotParams) error {
-	c := NewCall(st, &opLogicalNot)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1121,7 +1121,7 @@ var opLogicalOr = Operator{
 // complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/logical_or/docs/aclnnLogicalOr&aclnnInplaceLogicalOr.md
 func LogicalOr(st *acl.Stream, p LogicalOrParams) error {
-	c := NewCall(st, &opLogicalOr)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1154,7 +1154,7 @@ var opLogicalXor = Operator{
 // uint8 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/not_equal/docs
 func LogicalXor(st *acl.Stream, p LogicalXorParams) error {
-	c := NewCall(st, &opLogicalXor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1186,7 +1186,7 @@ var opLtScalar = Operator{
 // follow CANN's source, 6 of them in part.
 // Vendor's page: hicann/ops-math, math/less/docs/aclnnLtScalar&aclnnInplaceLtScalar.md
 func LtScalar(st *acl.Stream, p LtScalarParams) error {
-	c := NewCall(st, &opLtScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1218,7 +1218,7 @@ var opLtTensor = Operator{
 // checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/less/docs/aclnnLtTensor&aclnnInplaceLtTensor.md
 func LtTensor(st *acl.Stream, p LtTensorParams) error {
-	c := NewCall(st, &opLtTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1250,7 +1250,7 @@ var opNeScalar = Operator{
 // bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/not_equal/docs/aclnnNeScalar&aclnnInplaceNeScalar.md
 func NeScalar(st *acl.Stream, p NeScalarParams) error {
-	c := NewCall(st, &opNeScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1282,7 +1282,7 @@ var opNeTensor = Operator{
 // complex64 complex128. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/not_equal/docs/aclnnNeTensor&aclnnInplaceNeTensor.md
 func NeTensor(st *acl.Stream, p NeTensorParams) error {
-	c := NewCall(st, &opNeTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1314,7 +1314,7 @@ var opPrecisionCompare = Operator{
 // the document.
 // Vendor's page: hicann/ops-math, math/precision_compare/docs
 func PrecisionCompare(st *acl.Stream, p PrecisionCompareParams) error {
-	c := NewCall(st, &opPrecisionCompare)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1345,7 +1345,7 @@ var opSignbit = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/signbit/docs
 func Signbit(st *acl.Stream, p SignbitParams) error {
-	c := NewCall(st, &opSignbit)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }

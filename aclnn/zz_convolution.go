@@ -36,7 +36,7 @@ var opCausalConv1d = Operator{
 // follow the document.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/gdn_preprocess/causal_conv1d/docs
 func CausalConv1d(st *acl.Stream, p CausalConv1dParams) error {
-	c := NewCall(st, &opCausalConv1d)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -88,7 +88,7 @@ var opCausalConv1dBwd = Operator{
 // Dh0OutOptional float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/gdn_preprocess/causal_conv1d_bwd/docs
 func CausalConv1dBwd(st *acl.Stream, p CausalConv1dBwdParams) error {
-	c := NewCall(st, &opCausalConv1dBwd)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -136,7 +136,7 @@ var opConvDepthwise2d = Operator{
 // document.
 // Vendor's page: hicann/ops-nn, conv/convolution_forward/docs
 func ConvDepthwise2d(st *acl.Stream, p ConvDepthwise2dParams) error {
-	c := NewCall(st, &opConvDepthwise2d)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -177,7 +177,7 @@ var opConvTbc = Operator{
 // CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-nn, conv/convolution_forward/docs
 func ConvTbc(st *acl.Stream, p ConvTbcParams) error {
-	c := NewCall(st, &opConvTbc)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -218,7 +218,7 @@ var opConvTbcBackward = Operator{
 // bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, conv/convolution_backward/docs
 func ConvTbcBackward(st *acl.Stream, p ConvTbcBackwardParams) error {
-	c := NewCall(st, &opConvTbcBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -265,7 +265,7 @@ var opConvolution = Operator{
 // the document.
 // Vendor's page: hicann/ops-nn, conv/convolution_forward/docs
 func Convolution(st *acl.Stream, p ConvolutionParams) error {
-	c := NewCall(st, &opConvolution)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -317,7 +317,7 @@ var opConvolutionBackward = Operator{
 // bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, conv/convolution_backward/docs
 func ConvolutionBackward(st *acl.Stream, p ConvolutionBackwardParams) error {
-	c := NewCall(st, &opConvolutionBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -371,7 +371,7 @@ var opDeformableConv2d = Operator{
 // bfloat16. Its checks follow CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-nn, conv/deformable_conv2d/docs
 func DeformableConv2d(st *acl.Stream, p DeformableConv2dParams) error {
-	c := NewCall(st, &opDeformableConv2d)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -426,7 +426,7 @@ var opDeformableConv2dBackward = Operator{
 // GradOffset, GradBias float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, conv/convolution_backward/docs
 func DeformableConv2dBackward(st *acl.Stream, p DeformableConv2dBackwardParams) error {
-	c := NewCall(st, &opDeformableConv2dBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -474,7 +474,7 @@ var opIm2col = Operator{
 // integers bool complex32 complex64 complex128. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, conversion/im2col/docs
 func Im2col(st *acl.Stream, p Im2colParams) error {
-	c := NewCall(st, &opIm2col)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -512,7 +512,7 @@ var opIm2colBackward = Operator{
 // The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-cv, image/col2im/docs
 func Im2colBackward(st *acl.Stream, p Im2colBackwardParams) error {
-	c := NewCall(st, &opIm2colBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -559,7 +559,7 @@ var opQuantConvolution = Operator{
 // bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, conv/convolution_forward/docs
 func QuantConvolution(st *acl.Stream, p QuantConvolutionParams) error {
-	c := NewCall(st, &opQuantConvolution)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -612,7 +612,7 @@ var opQuantConvolutionWeightNz = Operator{
 // The emulator does not implement it: the storage of weights of volumes is not public.
 // Vendor's page: hicann/ops-nn, conv/convolution_forward/docs
 func QuantConvolutionWeightNz(st *acl.Stream, p QuantConvolutionWeightNzParams) error {
-	c := NewCall(st, &opQuantConvolutionWeightNz)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -657,7 +657,7 @@ var opTransConvolutionWeight = Operator{
 // checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/trans_data/docs
 func TransConvolutionWeight(st *acl.Stream, p TransConvolutionWeightParams) error {
-	c := NewCall(st, &opTransConvolutionWeight)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }

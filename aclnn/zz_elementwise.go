@@ -25,7 +25,7 @@ var opAbs = Operator{
 // follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/abs/docs
 func Abs(st *acl.Stream, p AbsParams) error {
-	c := NewCall(st, &opAbs)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -55,7 +55,7 @@ var opAcos = Operator{
 // Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/acos/docs/aclnnAcos&aclnnInplaceAcos.md
 func Acos(st *acl.Stream, p AcosParams) error {
-	c := NewCall(st, &opAcos)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -86,7 +86,7 @@ var opAcosGrad = Operator{
 // float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-math, experimental/math/acos_grad_v2/README.md
 func AcosGrad(st *acl.Stream, p AcosGradParams) error {
-	c := NewCall(st, &opAcosGrad)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -117,7 +117,7 @@ var opAcosGradV2 = Operator{
 // The emulator verified: Y, Dy float32 float16 bfloat16 float64 integers bool; Z float32 float16
 // bfloat16 float64.
 func AcosGradV2(st *acl.Stream, p AcosGradV2Params) error {
-	c := NewCall(st, &opAcosGradV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -149,7 +149,7 @@ var opAcosh = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/acosh/docs/aclnnAcosh&aclnnInplaceAcosh.md
 func Acosh(st *acl.Stream, p AcoshParams) error {
-	c := NewCall(st, &opAcosh)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -182,7 +182,7 @@ var opAdd = Operator{
 // complex32 complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/add/docs/aclnnAdd&aclnnInplaceAdd.md
 func Add(st *acl.Stream, p AddParams) error {
-	c := NewCall(st, &opAdd)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -214,7 +214,7 @@ var opAddN = Operator{
 // CANN's source.
 // Vendor's page: hicann/ops-math, math/add_n/docs
 func AddN(st *acl.Stream, p AddNParams) error {
-	c := NewCall(st, &opAddN)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -246,7 +246,7 @@ var opAddRelu = Operator{
 // float32 float16 bfloat16 float64 int8 int16 int32 int64 uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/relu/docs/aclnnAddRelu&aclnnInplaceAddRelu.md
 func AddRelu(st *acl.Stream, p AddReluParams) error {
-	c := NewCall(st, &opAddRelu)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -280,7 +280,7 @@ var opAddV3 = Operator{
 // float64 int8 int32. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/add/docs/aclnnAddV3&aclnnInplaceAddV3.md
 func AddV3(st *acl.Stream, p AddV3Params) error {
-	c := NewCall(st, &opAddV3)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -315,7 +315,7 @@ var opAddcdiv = Operator{
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/addcdiv/docs/aclnnAddcdiv&aclnnInplaceAddcdiv.md
 func Addcdiv(st *acl.Stream, p AddcdivParams) error {
-	c := NewCall(st, &opAddcdiv)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -351,7 +351,7 @@ var opAddcmul = Operator{
 // int64 uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/addcmul/docs/aclnnAddcmul&aclnnInplaceAddcmul.md
 func Addcmul(st *acl.Stream, p AddcmulParams) error {
-	c := NewCall(st, &opAddcmul)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -386,7 +386,7 @@ var opAdds = Operator{
 // bool complex64 complex128. Its checks follow CANN's source, 7 of them in part.
 // Vendor's page: hicann/ops-math, math/add/docs
 func Adds(st *acl.Stream, p AddsParams) error {
-	c := NewCall(st, &opAdds)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -418,7 +418,7 @@ var opAngleV2 = Operator{
 // Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-math, math/angle_v2/docs
 func AngleV2(st *acl.Stream, p AngleV2Params) error {
-	c := NewCall(st, &opAngleV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -448,7 +448,7 @@ var opAsin = Operator{
 // Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/asin/docs/aclnnAsin&aclnnInplaceAsin.md
 func Asin(st *acl.Stream, p AsinParams) error {
-	c := NewCall(st, &opAsin)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -477,7 +477,7 @@ var opAsinWithAgent = Operator{
 // The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-math, experimental/math/asin_with_agent/README.md
 func AsinWithAgent(st *acl.Stream, p AsinWithAgentParams) error {
-	c := NewCall(st, &opAsinWithAgent)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -508,7 +508,7 @@ var opAsinh = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/asinh/docs/aclnnAsinh&aclnnInplaceAsinh.md
 func Asinh(st *acl.Stream, p AsinhParams) error {
-	c := NewCall(st, &opAsinh)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -538,7 +538,7 @@ var opAsinhGrad = Operator{
 // The emulator verified: Y, Dy float32 float16 bfloat16 float64 integers bool; Z float32 float16
 // bfloat16 float64.
 func AsinhGrad(st *acl.Stream, p AsinhGradParams) error {
-	c := NewCall(st, &opAsinhGrad)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -569,7 +569,7 @@ var opAsinhV2 = Operator{
 // float32 float16 bfloat16 float64 complex64 complex128. Its checks follow the document.
 // Vendor's page: hicann/ops-math, experimental/math/asinh_v2/README.md
 func AsinhV2(st *acl.Stream, p AsinhV2Params) error {
-	c := NewCall(st, &opAsinhV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -598,7 +598,7 @@ var opAsinhWithAgent = Operator{
 // The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-math, experimental/math/asinh_with_agent/README.md
 func AsinhWithAgent(st *acl.Stream, p AsinhWithAgentParams) error {
-	c := NewCall(st, &opAsinhWithAgent)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -628,7 +628,7 @@ var opAtan = Operator{
 // Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/atan/docs/aclnnAtan&aclnnInplaceAtan.md
 func Atan(st *acl.Stream, p AtanParams) error {
-	c := NewCall(st, &opAtan)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -659,7 +659,7 @@ var opAtan2 = Operator{
 // bool; Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/atan2/docs/aclnnAtan2&aclnnInplaceAtan2.md
 func Atan2(st *acl.Stream, p Atan2Params) error {
-	c := NewCall(st, &opAtan2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -691,7 +691,7 @@ var opAtanGrad = Operator{
 // bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-math, experimental/math/atan_grad/README.md
 func AtanGrad(st *acl.Stream, p AtanGradParams) error {
-	c := NewCall(st, &opAtanGrad)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -723,7 +723,7 @@ var opAtanh = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/atanh/docs/aclnnAtanh&aclnnInplaceAtanh.md
 func Atanh(st *acl.Stream, p AtanhParams) error {
-	c := NewCall(st, &opAtanh)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -754,7 +754,7 @@ var opBitwiseAndScalar = Operator{
 // bfloat16 float64 integers bool. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/bitwise_and/docs
 func BitwiseAndScalar(st *acl.Stream, p BitwiseAndScalarParams) error {
-	c := NewCall(st, &opBitwiseAndScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -787,7 +787,7 @@ var opBitwiseAndTensor = Operator{
 // bfloat16 float64 integers bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/bitwise_and/docs
 func BitwiseAndTensor(st *acl.Stream, p BitwiseAndTensorParams) error {
-	c := NewCall(st, &opBitwiseAndTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -820,7 +820,7 @@ var opBitwiseAndTensorOut = Operator{
 // bfloat16 float64 integers bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/bitwise_and/docs/aclnnBitwiseAndTensorOut&aclnnInplaceBitwiseAndTensorOut.md
 func BitwiseAndTensorOut(st *acl.Stream, p BitwiseAndTensorOutParams) error {
-	c := NewCall(st, &opBitwiseAndTensorOut)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -851,7 +851,7 @@ var opBitwiseNot = Operator{
 // source.
 // Vendor's page: hicann/ops-math, math/bitwise_not/docs
 func BitwiseNot(st *acl.Stream, p BitwiseNotParams) error {
-	c := NewCall(st, &opBitwiseNot)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -882,7 +882,7 @@ var opBitwiseOrScalar = Operator{
 // bfloat16 float64 integers bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/bitwise_or/docs/aclnnBitwiseOrScalar&aclnnInplaceBitwiseOrScalar.md
 func BitwiseOrScalar(st *acl.Stream, p BitwiseOrScalarParams) error {
-	c := NewCall(st, &opBitwiseOrScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -915,7 +915,7 @@ var opBitwiseOrTensor = Operator{
 // bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/bitwise_or/docs/aclnnBitwiseOrTensor&aclnnInplaceBitwiseOrTensor.md
 func BitwiseOrTensor(st *acl.Stream, p BitwiseOrTensorParams) error {
-	c := NewCall(st, &opBitwiseOrTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -948,7 +948,7 @@ var opBitwiseXorScalar = Operator{
 // float64 integers bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/bitwise_xor/docs/aclnnBitwiseXorScalar&aclnnInplaceBitwiseXorScalar.md
 func BitwiseXorScalar(st *acl.Stream, p BitwiseXorScalarParams) error {
-	c := NewCall(st, &opBitwiseXorScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -981,7 +981,7 @@ var opBitwiseXorTensor = Operator{
 // bfloat16 float64 integers bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/bitwise_xor/docs/aclnnBitwiseXorTensor&aclnnInplaceBitwiseXorTensor.md
 func BitwiseXorTensor(st *acl.Stream, p BitwiseXorTensorParams) error {
-	c := NewCall(st, &opBitwiseXorTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1012,7 +1012,7 @@ var opCeil = Operator{
 // source.
 // Vendor's page: hicann/ops-math, math/ceil/docs/aclnnCeil&aclnnInplaceCeil.md
 func Ceil(st *acl.Stream, p CeilParams) error {
-	c := NewCall(st, &opCeil)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1045,7 +1045,7 @@ var opClamp = Operator{
 // Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs
 func Clamp(st *acl.Stream, p ClampParams) error {
-	c := NewCall(st, &opClamp)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1078,7 +1078,7 @@ var opClampMax = Operator{
 // Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampMax&aclnnInplaceClampMax.md
 func ClampMax(st *acl.Stream, p ClampMaxParams) error {
-	c := NewCall(st, &opClampMax)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1111,7 +1111,7 @@ var opClampMaxTensor = Operator{
 // source.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampMaxTensor&aclnnInplaceClampMaxTensor.md
 func ClampMaxTensor(st *acl.Stream, p ClampMaxTensorParams) error {
-	c := NewCall(st, &opClampMaxTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1143,7 +1143,7 @@ var opClampMin = Operator{
 // Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs
 func ClampMin(st *acl.Stream, p ClampMinParams) error {
-	c := NewCall(st, &opClampMin)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1176,7 +1176,7 @@ var opClampMinTensor = Operator{
 // follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampMinTensor&aclnnInplaceClampMinTensor.md
 func ClampMinTensor(st *acl.Stream, p ClampMinTensorParams) error {
-	c := NewCall(st, &opClampMinTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1210,7 +1210,7 @@ var opClampTensor = Operator{
 // Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs
 func ClampTensor(st *acl.Stream, p ClampTensorParams) error {
-	c := NewCall(st, &opClampTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1243,7 +1243,7 @@ var opComplex = Operator{
 // Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/complex/docs
 func Complex(st *acl.Stream, p ComplexParams) error {
-	c := NewCall(st, &opComplex)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1275,7 +1275,7 @@ var opCos = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/cos/docs/aclnnCos&aclnnInplaceCos.md
 func Cos(st *acl.Stream, p CosParams) error {
-	c := NewCall(st, &opCos)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1306,7 +1306,7 @@ var opCosh = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/cosh/docs/aclnnCosh&aclnnInplaceCosh.md
 func Cosh(st *acl.Stream, p CoshParams) error {
-	c := NewCall(st, &opCosh)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1335,7 +1335,7 @@ var opDigamma = Operator{
 // The emulator verified: Self, Out float32 float16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/digamma/docs
 func Digamma(st *acl.Stream, p DigammaParams) error {
-	c := NewCall(st, &opDigamma)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1367,7 +1367,7 @@ var opDiv = Operator{
 // complex128. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDiv&aclnnInplaceDiv.md
 func Div(st *acl.Stream, p DivParams) error {
-	c := NewCall(st, &opDiv)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1400,7 +1400,7 @@ var opDivMod = Operator{
 // uint8 bool complex64 complex128. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDivMod&aclnnInplaceDivMod.md
 func DivMod(st *acl.Stream, p DivModParams) error {
-	c := NewCall(st, &opDivMod)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1435,7 +1435,7 @@ var opDivMods = Operator{
 // checks follow CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDivMods&aclnnInplaceDivMods.md
 func DivMods(st *acl.Stream, p DivModsParams) error {
-	c := NewCall(st, &opDivMods)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1468,7 +1468,7 @@ var opDivV3 = Operator{
 // The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-math, experimental/math/div_v3/docs
 func DivV3(st *acl.Stream, p DivV3Params) error {
-	c := NewCall(st, &opDivV3)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1502,7 +1502,7 @@ var opDivs = Operator{
 // source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDivs&aclnnInplaceDivs.md
 func Divs(st *acl.Stream, p DivsParams) error {
-	c := NewCall(st, &opDivs)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1533,7 +1533,7 @@ var opErf = Operator{
 // bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/erf/docs/aclnnErf&aclnnInplaceErf.md
 func Erf(st *acl.Stream, p ErfParams) error {
-	c := NewCall(st, &opErf)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1563,7 +1563,7 @@ var opErfc = Operator{
 // bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/erfc/docs/aclnnErfc&aclnnInplaceErfc.md
 func Erfc(st *acl.Stream, p ErfcParams) error {
-	c := NewCall(st, &opErfc)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1593,7 +1593,7 @@ var opErfinv = Operator{
 // float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/erfinv/docs/aclnnErfinv&aclnnInplaceErfinv.md
 func Erfinv(st *acl.Stream, p ErfinvParams) error {
-	c := NewCall(st, &opErfinv)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1623,7 +1623,7 @@ var opExp = Operator{
 // float32 float16 bfloat16 float64 complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/exp/docs/aclnnExp&aclnnInplaceExp.md
 func Exp(st *acl.Stream, p ExpParams) error {
-	c := NewCall(st, &opExp)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1653,7 +1653,7 @@ var opExp2 = Operator{
 // Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/pow/docs/aclnnExp2&aclnnInplaceExp2.md
 func Exp2(st *acl.Stream, p Exp2Params) error {
-	c := NewCall(st, &opExp2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1683,7 +1683,7 @@ var opExpm1 = Operator{
 // float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/expm1/docs/aclnnExpm1&aclnnInplaceExpm1.md
 func Expm1(st *acl.Stream, p Expm1Params) error {
-	c := NewCall(st, &opExpm1)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1713,7 +1713,7 @@ var opFloor = Operator{
 // CANN's source.
 // Vendor's page: hicann/ops-math, math/floor/docs/aclnnFloor&aclnnInplaceFloor.md
 func Floor(st *acl.Stream, p FloorParams) error {
-	c := NewCall(st, &opFloor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1745,7 +1745,7 @@ var opFloorDivide = Operator{
 // complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/floor_div/docs/aclnnFloorDivide&aclnnInplaceFloorDivide.md
 func FloorDivide(st *acl.Stream, p FloorDivideParams) error {
-	c := NewCall(st, &opFloorDivide)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1778,7 +1778,7 @@ var opFloorDivides = Operator{
 // checks follow CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-math, math/floor_div/docs/aclnnFloorDivides&aclnnInplaceFloorDivides.md
 func FloorDivides(st *acl.Stream, p FloorDividesParams) error {
-	c := NewCall(st, &opFloorDivides)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1810,7 +1810,7 @@ var opFmodScalar = Operator{
 // checks follow CANN's source, 9 of them in part.
 // Vendor's page: hicann/ops-math, math/mod/docs/aclnnFmodScalar&aclnnInplaceFmodScalar.md
 func FmodScalar(st *acl.Stream, p FmodScalarParams) error {
-	c := NewCall(st, &opFmodScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1842,7 +1842,7 @@ var opFmodTensor = Operator{
 // Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/mod/docs/aclnnFmodTensor&aclnnInplaceFmodTensor.md
 func FmodTensor(st *acl.Stream, p FmodTensorParams) error {
-	c := NewCall(st, &opFmodTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1873,7 +1873,7 @@ var opFrac = Operator{
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sub/docs/aclnnFrac&aclnnInplaceFrac.md
 func Frac(st *acl.Stream, p FracParams) error {
-	c := NewCall(st, &opFrac)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1903,7 +1903,7 @@ var opFresnelCos = Operator{
 // The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-math, experimental/math/fresnel_cos/README.md
 func FresnelCos(st *acl.Stream, p FresnelCosParams) error {
-	c := NewCall(st, &opFresnelCos)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1933,7 +1933,7 @@ var opFresnelSin = Operator{
 // The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-math, experimental/math/fresnel_sin/README.md
 func FresnelSin(st *acl.Stream, p FresnelSinParams) error {
-	c := NewCall(st, &opFresnelSin)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1964,7 +1964,7 @@ var opFusedMulAddN = Operator{
 // The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-math, experimental/math/fused_mul_add_n/docs
 func FusedMulAddN(st *acl.Stream, p FusedMulAddNParams) error {
-	c := NewCall(st, &opFusedMulAddN)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1997,7 +1997,7 @@ var opGcd = Operator{
 // follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/gcd/docs
 func Gcd(st *acl.Stream, p GcdParams) error {
-	c := NewCall(st, &opGcd)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2027,7 +2027,7 @@ var opInplaceAcos = Operator{
 // source.
 // Vendor's page: hicann/ops-math, math/acos/docs/aclnnAcos&aclnnInplaceAcos.md
 func InplaceAcos(st *acl.Stream, p InplaceAcosParams) error {
-	c := NewCall(st, &opInplaceAcos)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2055,7 +2055,7 @@ var opInplaceAcosh = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/acosh/docs/aclnnAcosh&aclnnInplaceAcosh.md
 func InplaceAcosh(st *acl.Stream, p InplaceAcoshParams) error {
-	c := NewCall(st, &opInplaceAcosh)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2085,7 +2085,7 @@ var opInplaceAdd = Operator{
 // uint8 bool complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/add/docs/aclnnAdd&aclnnInplaceAdd.md
 func InplaceAdd(st *acl.Stream, p InplaceAddParams) error {
-	c := NewCall(st, &opInplaceAdd)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2117,7 +2117,7 @@ var opInplaceAddRelu = Operator{
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/relu/docs/aclnnAddRelu&aclnnInplaceAddRelu.md
 func InplaceAddRelu(st *acl.Stream, p InplaceAddReluParams) error {
-	c := NewCall(st, &opInplaceAddRelu)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2148,7 +2148,7 @@ var opInplaceAddV3 = Operator{
 // The emulator does not implement it: it would return a tensor in place of a scalar.
 // Vendor's page: hicann/ops-math, math/add/docs/aclnnAddV3&aclnnInplaceAddV3.md
 func InplaceAddV3(st *acl.Stream, p InplaceAddV3Params) error {
-	c := NewCall(st, &opInplaceAddV3)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2181,7 +2181,7 @@ var opInplaceAddcdiv = Operator{
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/addcdiv/docs/aclnnAddcdiv&aclnnInplaceAddcdiv.md
 func InplaceAddcdiv(st *acl.Stream, p InplaceAddcdivParams) error {
-	c := NewCall(st, &opInplaceAddcdiv)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2215,7 +2215,7 @@ var opInplaceAddcmul = Operator{
 // int64 uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/addcmul/docs/aclnnAddcmul&aclnnInplaceAddcmul.md
 func InplaceAddcmul(st *acl.Stream, p InplaceAddcmulParams) error {
-	c := NewCall(st, &opInplaceAddcmul)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2248,7 +2248,7 @@ var opInplaceAdds = Operator{
 // complex64 complex128. Its checks follow CANN's source, 7 of them in part.
 // Vendor's page: hicann/ops-math, math/add/docs
 func InplaceAdds(st *acl.Stream, p InplaceAddsParams) error {
-	c := NewCall(st, &opInplaceAdds)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2277,7 +2277,7 @@ var opInplaceAsin = Operator{
 // The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/asin/docs/aclnnAsin&aclnnInplaceAsin.md
 func InplaceAsin(st *acl.Stream, p InplaceAsinParams) error {
-	c := NewCall(st, &opInplaceAsin)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2305,7 +2305,7 @@ var opInplaceAsinh = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/asinh/docs/aclnnAsinh&aclnnInplaceAsinh.md
 func InplaceAsinh(st *acl.Stream, p InplaceAsinhParams) error {
-	c := NewCall(st, &opInplaceAsinh)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2333,7 +2333,7 @@ var opInplaceAtan = Operator{
 // source.
 // Vendor's page: hicann/ops-math, math/atan/docs/aclnnAtan&aclnnInplaceAtan.md
 func InplaceAtan(st *acl.Stream, p InplaceAtanParams) error {
-	c := NewCall(st, &opInplaceAtan)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2362,7 +2362,7 @@ var opInplaceAtan2 = Operator{
 // uint8 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/atan2/docs/aclnnAtan2&aclnnInplaceAtan2.md
 func InplaceAtan2(st *acl.Stream, p InplaceAtan2Params) error {
-	c := NewCall(st, &opInplaceAtan2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2391,7 +2391,7 @@ var opInplaceAtanh = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/atanh/docs/aclnnAtanh&aclnnInplaceAtanh.md
 func InplaceAtanh(st *acl.Stream, p InplaceAtanhParams) error {
-	c := NewCall(st, &opInplaceAtanh)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2420,7 +2420,7 @@ var opInplaceBitwiseAndScalar = Operator{
 // source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/bitwise_and/docs
 func InplaceBitwiseAndScalar(st *acl.Stream, p InplaceBitwiseAndScalarParams) error {
-	c := NewCall(st, &opInplaceBitwiseAndScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2450,7 +2450,7 @@ var opInplaceBitwiseAndTensor = Operator{
 // CANN's source.
 // Vendor's page: hicann/ops-math, math/bitwise_and/docs
 func InplaceBitwiseAndTensor(st *acl.Stream, p InplaceBitwiseAndTensorParams) error {
-	c := NewCall(st, &opInplaceBitwiseAndTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2480,7 +2480,7 @@ var opInplaceBitwiseAndTensorOut = Operator{
 // CANN's source.
 // Vendor's page: hicann/ops-math, math/bitwise_and/docs/aclnnBitwiseAndTensorOut&aclnnInplaceBitwiseAndTensorOut.md
 func InplaceBitwiseAndTensorOut(st *acl.Stream, p InplaceBitwiseAndTensorOutParams) error {
-	c := NewCall(st, &opInplaceBitwiseAndTensorOut)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2510,7 +2510,7 @@ var opInplaceBitwiseOrScalar = Operator{
 // source.
 // Vendor's page: hicann/ops-math, math/bitwise_or/docs/aclnnBitwiseOrScalar&aclnnInplaceBitwiseOrScalar.md
 func InplaceBitwiseOrScalar(st *acl.Stream, p InplaceBitwiseOrScalarParams) error {
-	c := NewCall(st, &opInplaceBitwiseOrScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2539,7 +2539,7 @@ var opInplaceBitwiseOrTensor = Operator{
 // The emulator verified: SelfRef, Other integers bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/bitwise_or/docs/aclnnBitwiseOrTensor&aclnnInplaceBitwiseOrTensor.md
 func InplaceBitwiseOrTensor(st *acl.Stream, p InplaceBitwiseOrTensorParams) error {
-	c := NewCall(st, &opInplaceBitwiseOrTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2569,7 +2569,7 @@ var opInplaceBitwiseXorScalar = Operator{
 // source.
 // Vendor's page: hicann/ops-math, math/bitwise_xor/docs/aclnnBitwiseXorScalar&aclnnInplaceBitwiseXorScalar.md
 func InplaceBitwiseXorScalar(st *acl.Stream, p InplaceBitwiseXorScalarParams) error {
-	c := NewCall(st, &opInplaceBitwiseXorScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2599,7 +2599,7 @@ var opInplaceBitwiseXorTensor = Operator{
 // source.
 // Vendor's page: hicann/ops-math, math/bitwise_xor/docs/aclnnBitwiseXorTensor&aclnnInplaceBitwiseXorTensor.md
 func InplaceBitwiseXorTensor(st *acl.Stream, p InplaceBitwiseXorTensorParams) error {
-	c := NewCall(st, &opInplaceBitwiseXorTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2627,7 +2627,7 @@ var opInplaceCeil = Operator{
 // The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/ceil/docs/aclnnCeil&aclnnInplaceCeil.md
 func InplaceCeil(st *acl.Stream, p InplaceCeilParams) error {
-	c := NewCall(st, &opInplaceCeil)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2656,7 +2656,7 @@ var opInplaceClampMax = Operator{
 // checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampMax&aclnnInplaceClampMax.md
 func InplaceClampMax(st *acl.Stream, p InplaceClampMaxParams) error {
-	c := NewCall(st, &opInplaceClampMax)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2687,7 +2687,7 @@ var opInplaceClampMaxTensor = Operator{
 // source.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampMaxTensor&aclnnInplaceClampMaxTensor.md
 func InplaceClampMaxTensor(st *acl.Stream, p InplaceClampMaxTensorParams) error {
-	c := NewCall(st, &opInplaceClampMaxTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2718,7 +2718,7 @@ var opInplaceClampMinTensor = Operator{
 // follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, conversion/clip_by_value_v2/docs/aclnnClampMinTensor&aclnnInplaceClampMinTensor.md
 func InplaceClampMinTensor(st *acl.Stream, p InplaceClampMinTensorParams) error {
-	c := NewCall(st, &opInplaceClampMinTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2747,7 +2747,7 @@ var opInplaceCos = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/cos/docs/aclnnCos&aclnnInplaceCos.md
 func InplaceCos(st *acl.Stream, p InplaceCosParams) error {
-	c := NewCall(st, &opInplaceCos)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2775,7 +2775,7 @@ var opInplaceCosh = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/cosh/docs/aclnnCosh&aclnnInplaceCosh.md
 func InplaceCosh(st *acl.Stream, p InplaceCoshParams) error {
-	c := NewCall(st, &opInplaceCosh)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2804,7 +2804,7 @@ var opInplaceDiv = Operator{
 // uint8 bool complex64 complex128. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDiv&aclnnInplaceDiv.md
 func InplaceDiv(st *acl.Stream, p InplaceDivParams) error {
-	c := NewCall(st, &opInplaceDiv)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2835,7 +2835,7 @@ var opInplaceDivMod = Operator{
 // uint8 bool. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDivMod&aclnnInplaceDivMod.md
 func InplaceDivMod(st *acl.Stream, p InplaceDivModParams) error {
-	c := NewCall(st, &opInplaceDivMod)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2867,7 +2867,7 @@ var opInplaceDivMods = Operator{
 // bool. Its checks follow CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDivMods&aclnnInplaceDivMods.md
 func InplaceDivMods(st *acl.Stream, p InplaceDivModsParams) error {
-	c := NewCall(st, &opInplaceDivMods)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2898,7 +2898,7 @@ var opInplaceDivs = Operator{
 // complex64 complex128. Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/div/docs/aclnnDivs&aclnnInplaceDivs.md
 func InplaceDivs(st *acl.Stream, p InplaceDivsParams) error {
-	c := NewCall(st, &opInplaceDivs)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2926,7 +2926,7 @@ var opInplaceErf = Operator{
 // The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/erf/docs/aclnnErf&aclnnInplaceErf.md
 func InplaceErf(st *acl.Stream, p InplaceErfParams) error {
-	c := NewCall(st, &opInplaceErf)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2953,7 +2953,7 @@ var opInplaceErfc = Operator{
 // The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/erfc/docs/aclnnErfc&aclnnInplaceErfc.md
 func InplaceErfc(st *acl.Stream, p InplaceErfcParams) error {
-	c := NewCall(st, &opInplaceErfc)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2980,7 +2980,7 @@ var opInplaceErfinv = Operator{
 // The emulator verified: SelfRef float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/erfinv/docs/aclnnErfinv&aclnnInplaceErfinv.md
 func InplaceErfinv(st *acl.Stream, p InplaceErfinvParams) error {
-	c := NewCall(st, &opInplaceErfinv)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3008,7 +3008,7 @@ var opInplaceExp = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/exp/docs/aclnnExp&aclnnInplaceExp.md
 func InplaceExp(st *acl.Stream, p InplaceExpParams) error {
-	c := NewCall(st, &opInplaceExp)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3035,7 +3035,7 @@ var opInplaceExp2 = Operator{
 // The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/pow/docs/aclnnExp2&aclnnInplaceExp2.md
 func InplaceExp2(st *acl.Stream, p InplaceExp2Params) error {
-	c := NewCall(st, &opInplaceExp2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3062,7 +3062,7 @@ var opInplaceExpm1 = Operator{
 // The emulator verified: SelfRef float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/expm1/docs/aclnnExpm1&aclnnInplaceExpm1.md
 func InplaceExpm1(st *acl.Stream, p InplaceExpm1Params) error {
-	c := NewCall(st, &opInplaceExpm1)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3090,7 +3090,7 @@ var opInplaceFloor = Operator{
 // CANN's source.
 // Vendor's page: hicann/ops-math, math/floor/docs/aclnnFloor&aclnnInplaceFloor.md
 func InplaceFloor(st *acl.Stream, p InplaceFloorParams) error {
-	c := NewCall(st, &opInplaceFloor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3119,7 +3119,7 @@ var opInplaceFloorDivide = Operator{
 // uint8 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/floor_div/docs/aclnnFloorDivide&aclnnInplaceFloorDivide.md
 func InplaceFloorDivide(st *acl.Stream, p InplaceFloorDivideParams) error {
-	c := NewCall(st, &opInplaceFloorDivide)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3149,7 +3149,7 @@ var opInplaceFloorDivides = Operator{
 // bool. Its checks follow CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-math, math/floor_div/docs/aclnnFloorDivides&aclnnInplaceFloorDivides.md
 func InplaceFloorDivides(st *acl.Stream, p InplaceFloorDividesParams) error {
-	c := NewCall(st, &opInplaceFloorDivides)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3179,7 +3179,7 @@ var opInplaceFmodScalar = Operator{
 // checks follow CANN's source, 9 of them in part.
 // Vendor's page: hicann/ops-math, math/mod/docs/aclnnFmodScalar&aclnnInplaceFmodScalar.md
 func InplaceFmodScalar(st *acl.Stream, p InplaceFmodScalarParams) error {
-	c := NewCall(st, &opInplaceFmodScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3209,7 +3209,7 @@ var opInplaceFmodTensor = Operator{
 // Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/mod/docs/aclnnFmodTensor&aclnnInplaceFmodTensor.md
 func InplaceFmodTensor(st *acl.Stream, p InplaceFmodTensorParams) error {
-	c := NewCall(st, &opInplaceFmodTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3238,7 +3238,7 @@ var opInplaceFrac = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sub/docs/aclnnFrac&aclnnInplaceFrac.md
 func InplaceFrac(st *acl.Stream, p InplaceFracParams) error {
-	c := NewCall(st, &opInplaceFrac)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3268,7 +3268,7 @@ var opInplaceLerp = Operator{
 // source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/lerp/docs/aclnnLerp&aclnnInplaceLerp.md
 func InplaceLerp(st *acl.Stream, p InplaceLerpParams) error {
-	c := NewCall(st, &opInplaceLerp)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3300,7 +3300,7 @@ var opInplaceLerps = Operator{
 // of them in part.
 // Vendor's page: hicann/ops-math, math/lerp/docs/aclnnLerps&aclnnInplaceLerps.md
 func InplaceLerps(st *acl.Stream, p InplaceLerpsParams) error {
-	c := NewCall(st, &opInplaceLerps)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3330,7 +3330,7 @@ var opInplaceLog = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/log/docs/aclnnLog&aclnnInplaceLog.md
 func InplaceLog(st *acl.Stream, p InplaceLogParams) error {
-	c := NewCall(st, &opInplaceLog)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3358,7 +3358,7 @@ var opInplaceLog10 = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/log/docs/aclnnLog10&aclnnInplaceLog10.md
 func InplaceLog10(st *acl.Stream, p InplaceLog10Params) error {
-	c := NewCall(st, &opInplaceLog10)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3385,7 +3385,7 @@ var opInplaceLog1p = Operator{
 // The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/log1p/docs/aclnnLog1p&aclnnInplaceLog1p.md
 func InplaceLog1p(st *acl.Stream, p InplaceLog1pParams) error {
-	c := NewCall(st, &opInplaceLog1p)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3413,7 +3413,7 @@ var opInplaceLog2 = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/log/docs/aclnnLog2&aclnnInplaceLog2.md
 func InplaceLog2(st *acl.Stream, p InplaceLog2Params) error {
-	c := NewCall(st, &opInplaceLog2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3442,7 +3442,7 @@ var opInplaceMul = Operator{
 // uint8 bool complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/mul/docs/aclnnMul&aclnnInplaceMul.md
 func InplaceMul(st *acl.Stream, p InplaceMulParams) error {
-	c := NewCall(st, &opInplaceMul)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3472,7 +3472,7 @@ var opInplaceMuls = Operator{
 // complex64 complex128. Its checks follow CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-math, math/muls/docs/aclnnMuls&aclnnInplaceMuls.md
 func InplaceMuls(st *acl.Stream, p InplaceMulsParams) error {
-	c := NewCall(st, &opInplaceMuls)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3504,7 +3504,7 @@ var opInplaceNanToNum = Operator{
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/nan_to_num/docs/aclnnNanToNum&aclnnInplaceNanToNum.md
 func InplaceNanToNum(st *acl.Stream, p InplaceNanToNumParams) error {
-	c := NewCall(st, &opInplaceNanToNum)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3535,7 +3535,7 @@ var opInplaceNeg = Operator{
 // complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/neg/docs/aclnnNeg&aclnnInplaceNeg.md
 func InplaceNeg(st *acl.Stream, p InplaceNegParams) error {
-	c := NewCall(st, &opInplaceNeg)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3564,7 +3564,7 @@ var opInplacePowTensorScalar = Operator{
 // complex64 complex128. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/pow/docs/aclnnPowTensorScalar&aclnnInplacePowTensorScalar.md
 func InplacePowTensorScalar(st *acl.Stream, p InplacePowTensorScalarParams) error {
-	c := NewCall(st, &opInplacePowTensorScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3595,7 +3595,7 @@ var opInplacePowTensorTensor = Operator{
 // complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/pow/docs/aclnnPowTensorTensor&aclnnInplacePowTensorTensor.md
 func InplacePowTensorTensor(st *acl.Stream, p InplacePowTensorTensorParams) error {
-	c := NewCall(st, &opInplacePowTensorTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3624,7 +3624,7 @@ var opInplaceReciprocal = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/reciprocal/docs/aclnnReciprocal&aclnnInplaceReciprocal.md
 func InplaceReciprocal(st *acl.Stream, p InplaceReciprocalParams) error {
-	c := NewCall(st, &opInplaceReciprocal)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3654,7 +3654,7 @@ var opInplaceRemainderTensorScalar = Operator{
 // CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/floor_mod/docs/aclnnRemainderTensorScalar&aclnnInplaceRemainderTensorScalar.md
 func InplaceRemainderTensorScalar(st *acl.Stream, p InplaceRemainderTensorScalarParams) error {
-	c := NewCall(st, &opInplaceRemainderTensorScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3687,7 +3687,7 @@ var opInplaceRemainderTensorTensor = Operator{
 // float16 bfloat16 float64 int8 int16 int32 int64 uint8 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/floor_mod/docs/aclnnRemainderTensorTensor&aclnnInplaceRemainderTensorTensor.md
 func InplaceRemainderTensorTensor(st *acl.Stream, p InplaceRemainderTensorTensorParams) error {
-	c := NewCall(st, &opInplaceRemainderTensorTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3718,7 +3718,7 @@ var opInplaceRound = Operator{
 // CANN's source.
 // Vendor's page: hicann/ops-math, math/round/docs/aclnnRound&aclnnInplaceRound.md
 func InplaceRound(st *acl.Stream, p InplaceRoundParams) error {
-	c := NewCall(st, &opInplaceRound)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3747,7 +3747,7 @@ var opInplaceRoundDecimals = Operator{
 // CANN's source.
 // Vendor's page: hicann/ops-math, math/round/docs/aclnnRoundDecimals&aclnnInplaceRoundDecimals.md
 func InplaceRoundDecimals(st *acl.Stream, p InplaceRoundDecimalsParams) error {
-	c := NewCall(st, &opInplaceRoundDecimals)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3776,7 +3776,7 @@ var opInplaceRsqrt = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/rsqrt/docs/aclnnRsqrt&aclnnInplaceRsqrt.md
 func InplaceRsqrt(st *acl.Stream, p InplaceRsqrtParams) error {
-	c := NewCall(st, &opInplaceRsqrt)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3804,7 +3804,7 @@ var opInplaceSin = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sin/docs/aclnnSin&aclnnInplaceSin.md
 func InplaceSin(st *acl.Stream, p InplaceSinParams) error {
-	c := NewCall(st, &opInplaceSin)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3831,7 +3831,7 @@ var opInplaceSinc = Operator{
 // The emulator verified: SelfRef float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sinc/docs/aclnnSinc&aclnnInplaceSinc.md
 func InplaceSinc(st *acl.Stream, p InplaceSincParams) error {
-	c := NewCall(st, &opInplaceSinc)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3859,7 +3859,7 @@ var opInplaceSinh = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sinh/docs/aclnnSinh&aclnnInplaceSinh.md
 func InplaceSinh(st *acl.Stream, p InplaceSinhParams) error {
-	c := NewCall(st, &opInplaceSinh)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3887,7 +3887,7 @@ var opInplaceSqrt = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sqrt/docs/aclnnSqrt&aclnnInplaceSqrt.md
 func InplaceSqrt(st *acl.Stream, p InplaceSqrtParams) error {
-	c := NewCall(st, &opInplaceSqrt)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3917,7 +3917,7 @@ var opInplaceSub = Operator{
 // uint8 bool complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sub/docs/aclnnSub&aclnnInplaceSub.md
 func InplaceSub(st *acl.Stream, p InplaceSubParams) error {
-	c := NewCall(st, &opInplaceSub)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3949,7 +3949,7 @@ var opInplaceSubs = Operator{
 // complex64 complex128. Its checks follow CANN's source, 7 of them in part.
 // Vendor's page: hicann/ops-math, math/sub/docs/aclnnSubs&aclnnInplaceSubs.md
 func InplaceSubs(st *acl.Stream, p InplaceSubsParams) error {
-	c := NewCall(st, &opInplaceSubs)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3979,7 +3979,7 @@ var opInplaceTan = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/tan/docs/aclnnTan&aclnnInplaceTan.md
 func InplaceTan(st *acl.Stream, p InplaceTanParams) error {
-	c := NewCall(st, &opInplaceTan)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -4007,7 +4007,7 @@ var opInplaceTanh = Operator{
 // them in part.
 // Vendor's page: hicann/ops-math, math/tanh/docs/aclnnTanh&aclnnInplaceTanh.md
 func InplaceTanh(st *acl.Stream, p InplaceTanhParams) error {
-	c := NewCall(st, &opInplaceTanh)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -4034,7 +4034,7 @@ var opInplaceTrunc = Operator{
 // The emulator verified: SelfRef float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/trunc/docs/aclnnTrunc&aclnnInplaceTrunc.md
 func InplaceTrunc(st *acl.Stream, p InplaceTruncParams) error {
-	c := NewCall(st, &opInplaceTrunc)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -4062,7 +4062,7 @@ var opInplaceXLogYScalarOther = Operator{
 // The emulator verified: SelfRef float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/xlogy/docs/aclnnXLogYScalarOther&aclnnInplaceXLogYScalarOther.md
 func InplaceXLogYScalarOther(st *acl.Stream, p InplaceXLogYScalarOtherParams) error {
-	c := NewCall(st, &opInplaceXLogYScalarOther)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -4092,7 +4092,7 @@ var opInplaceXLogYTensor = Operator{
 // int16 int32 int64 uint8 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/xlogy/docs/aclnnXLogYTensor&aclnnInplaceXLogYTensor.md
 func InplaceXLogYTensor(st *acl.Stream, p InplaceXLogYTensorParams) error {
-	c := NewCall(st, &opInplaceXLogYTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -4122,7 +4122,7 @@ var opLeftShift = Operator{
 // The emulator verified: Self, ShiftBits, Out integers. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/left_shift/docs
 func LeftShift(st *acl.Stream, p LeftShiftParams) error {
-	c := NewCall(st, &opLeftShift)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -4153,7 +4153,7 @@ var opLeftShifts = Operator{
 // The emulator verified: Self, Out integers. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/left_shift/docs
 func LeftShifts(st *acl.Stream, p LeftShiftsParams) error {
-	c := NewCall(st, &opLeftShifts)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -4186,7 +4186,7 @@ var opLerp = Operator{
 // source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/lerp/docs/aclnnLerp&aclnnInplaceLerp.md
 func Lerp(st *acl.Stream, p LerpParams) error {
-	c := NewCall(st, &opLerp)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -4220,7 +4220,7 @@ var opLerps = Operator{
 // checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/lerp/docs/aclnnLerps&aclnnInplaceLerps.md
 func Lerps(st *acl.Stream, p LerpsParams) error {
-	c := NewCall(st, &opLerps)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -4251,7 +4251,7 @@ var opLgamma = Operator{
 // The emulator verified: Self, Out float32 float16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/lgamma/docs
 func Lgamma(st *acl.Stream, p LgammaParams) error {
-	c := NewCall(st, &opLgamma)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -4282,7 +4282,7 @@ var opLog = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/log/docs/aclnnLog&aclnnInplaceLog.md
 func Log(st *acl.Stream, p LogParams) error {
-	c := NewCall(st, &opLog)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -4313,7 +4313,7 @@ var opLog10 = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/log/docs/aclnnLog10&aclnnInplaceLog10.md
 func Log10(st *acl.Stream, p Log10Params) error {
-	c := NewCall(st, &opLog10)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -4343,7 +4343,7 @@ var opLog1p = Operator{
 // Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/log1p/docs/aclnnLog1p&aclnnInplaceLog1p.md
 func Log1p(st *acl.Stream, p Log1pParams) error {
-	c := NewCall(st, &opLog1p)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -4374,7 +4374,7 @@ var opLog2 = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/log/docs/aclnnLog2&aclnnInplaceLog2.md
 func Log2(st *acl.Stream, p Log2Params) error {
-	c := NewCall(st, &opLog2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -4405,7 +4405,7 @@ var opLogAddExp = Operator{
 // float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/log_add_exp/docs
 func LogAddExp(st *acl.Stream, p LogAddExpParams) error {
-	c := NewCall(st, &opLogAddExp)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -4437,7 +4437,7 @@ var opLogAddExp2 = Operator{
 // float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/log_add_exp/docs
 func LogAddExp2(st *acl.Stream, p LogAddExp2Params) error {
-	c := NewCall(st, &opLogAddExp2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -4470,7 +4470,7 @@ var opLogit = Operator{
 // bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, loss/logit/docs
 func Logit(st *acl.Stream, p LogitParams) error {
-	c := NewCall(st, &opLogit)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -4503,7 +4503,7 @@ var opLogitGrad = Operator{
 // bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, loss/logit_grad/docs
 func LogitGrad(st *acl.Stream, p LogitGradParams) error {
-	c := NewCall(st, &opLogitGrad)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -4537,7 +4537,7 @@ var opMaskedScale = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/masked_scale/docs
 func MaskedScale(st *acl.Stream, p MaskedScaleParams) error {
-	c := NewCall(st, &opMaskedScale)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -4569,7 +4569,7 @@ var opMaxN = Operator{
 // CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/maximum/docs
 func MaxN(st *acl.Stream, p MaxNParams) error {
-	c := NewCall(st, &opMaxN)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -4600,7 +4600,7 @@ var opMaximum = Operator{
 // uint8 bool. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/maximum/docs
 func Maximum(st *acl.Stream, p MaximumParams) error {
-	c := NewCall(st, &opMaximum)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -4631,7 +4631,7 @@ var opMinN = Operator{
 // CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/minimum/docs
 func MinN(st *acl.Stream, p MinNParams) error {
-	c := NewCall(st, &opMinN)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -4662,7 +4662,7 @@ var opMinimum = Operator{
 // uint8 bool. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/minimum/docs
 func Minimum(st *acl.Stream, p MinimumParams) error {
-	c := NewCall(st, &opMinimum)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -4694,7 +4694,7 @@ var opMul = Operator{
 // uint8 bool complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/mul/docs/aclnnMul&aclnnInplaceMul.md
 func Mul(st *acl.Stream, p MulParams) error {
-	c := NewCall(st, &opMul)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -4726,7 +4726,7 @@ var opMulNoNan = Operator{
 // The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-math, experimental/math/mul_no_nan/README.md
 func MulNoNan(st *acl.Stream, p MulNoNanParams) error {
-	c := NewCall(st, &opMulNoNan)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -4758,7 +4758,7 @@ var opMuls = Operator{
 // bool complex64 complex128. Its checks follow CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-math, math/muls/docs/aclnnMuls&aclnnInplaceMuls.md
 func Muls(st *acl.Stream, p MulsParams) error {
-	c := NewCall(st, &opMuls)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -4792,7 +4792,7 @@ var opNanToNum = Operator{
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/nan_to_num/docs/aclnnNanToNum&aclnnInplaceNanToNum.md
 func NanToNum(st *acl.Stream, p NanToNumParams) error {
-	c := NewCall(st, &opNanToNum)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -4823,7 +4823,7 @@ var opNdtri = Operator{
 // It launches aclnnNdtri (libopapi, CANN 2026-08) on st.
 // The emulator does not implement it: experimental, in no release of CANN.
 func Ndtri(st *acl.Stream, p NdtriParams) error {
-	c := NewCall(st, &opNdtri)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -4853,7 +4853,7 @@ var opNeg = Operator{
 // complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/neg/docs/aclnnNeg&aclnnInplaceNeg.md
 func Neg(st *acl.Stream, p NegParams) error {
-	c := NewCall(st, &opNeg)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -4883,7 +4883,7 @@ var opPolar = Operator{
 // The emulator verified: Input, Angle float32; Out complex64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/polar/docs
 func Polar(st *acl.Stream, p PolarParams) error {
-	c := NewCall(st, &opPolar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -4915,7 +4915,7 @@ var opPowScalarTensor = Operator{
 // complex64 complex128. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/pow/docs
 func PowScalarTensor(st *acl.Stream, p PowScalarTensorParams) error {
-	c := NewCall(st, &opPowScalarTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -4948,7 +4948,7 @@ var opPowTensorScalar = Operator{
 // complex128. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/pow/docs/aclnnPowTensorScalar&aclnnInplacePowTensorScalar.md
 func PowTensorScalar(st *acl.Stream, p PowTensorScalarParams) error {
-	c := NewCall(st, &opPowTensorScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -4981,7 +4981,7 @@ var opPowTensorTensor = Operator{
 // uint8 complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/pow/docs/aclnnPowTensorTensor&aclnnInplacePowTensorTensor.md
 func PowTensorTensor(st *acl.Stream, p PowTensorTensorParams) error {
-	c := NewCall(st, &opPowTensorTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -5012,7 +5012,7 @@ var opReal = Operator{
 // float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/real/docs
 func Real(st *acl.Stream, p RealParams) error {
-	c := NewCall(st, &opReal)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -5043,7 +5043,7 @@ var opReciprocal = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/reciprocal/docs/aclnnReciprocal&aclnnInplaceReciprocal.md
 func Reciprocal(st *acl.Stream, p ReciprocalParams) error {
-	c := NewCall(st, &opReciprocal)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -5075,7 +5075,7 @@ var opRemainderScalarTensor = Operator{
 // bfloat16 float64 int32 int64. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/floor_mod/docs
 func RemainderScalarTensor(st *acl.Stream, p RemainderScalarTensorParams) error {
-	c := NewCall(st, &opRemainderScalarTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -5109,7 +5109,7 @@ var opRemainderTensorScalar = Operator{
 // in part.
 // Vendor's page: hicann/ops-math, math/floor_mod/docs/aclnnRemainderTensorScalar&aclnnInplaceRemainderTensorScalar.md
 func RemainderTensorScalar(st *acl.Stream, p RemainderTensorScalarParams) error {
-	c := NewCall(st, &opRemainderTensorScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -5143,7 +5143,7 @@ var opRemainderTensorTensor = Operator{
 // CANN's source.
 // Vendor's page: hicann/ops-math, math/floor_mod/docs/aclnnRemainderTensorTensor&aclnnInplaceRemainderTensorTensor.md
 func RemainderTensorTensor(st *acl.Stream, p RemainderTensorTensorParams) error {
-	c := NewCall(st, &opRemainderTensorTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -5174,7 +5174,7 @@ var opRightShift = Operator{
 // The emulator verified: Input, ShiftBits, Out integers. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/right_shift/docs
 func RightShift(st *acl.Stream, p RightShiftParams) error {
-	c := NewCall(st, &opRightShift)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -5205,7 +5205,7 @@ var opRound = Operator{
 // CANN's source.
 // Vendor's page: hicann/ops-math, math/round/docs/aclnnRound&aclnnInplaceRound.md
 func Round(st *acl.Stream, p RoundParams) error {
-	c := NewCall(st, &opRound)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -5236,7 +5236,7 @@ var opRoundDecimals = Operator{
 // source.
 // Vendor's page: hicann/ops-math, math/round/docs/aclnnRoundDecimals&aclnnInplaceRoundDecimals.md
 func RoundDecimals(st *acl.Stream, p RoundDecimalsParams) error {
-	c := NewCall(st, &opRoundDecimals)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -5268,7 +5268,7 @@ var opRsqrt = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/rsqrt/docs/aclnnRsqrt&aclnnInplaceRsqrt.md
 func Rsqrt(st *acl.Stream, p RsqrtParams) error {
-	c := NewCall(st, &opRsqrt)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -5300,7 +5300,7 @@ var opRsub = Operator{
 // uint8 complex64 complex128. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/sub/docs
 func Rsub(st *acl.Stream, p RsubParams) error {
-	c := NewCall(st, &opRsub)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -5334,7 +5334,7 @@ var opRsubs = Operator{
 // complex64 complex128. Its checks follow CANN's source, 8 of them in part.
 // Vendor's page: hicann/ops-math, math/sub/docs
 func Rsubs(st *acl.Stream, p RsubsParams) error {
-	c := NewCall(st, &opRsubs)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -5366,7 +5366,7 @@ var opSign = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sign/docs
 func Sign(st *acl.Stream, p SignParams) error {
-	c := NewCall(st, &opSign)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -5397,7 +5397,7 @@ var opSin = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sin/docs/aclnnSin&aclnnInplaceSin.md
 func Sin(st *acl.Stream, p SinParams) error {
-	c := NewCall(st, &opSin)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -5427,7 +5427,7 @@ var opSinc = Operator{
 // Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sinc/docs/aclnnSinc&aclnnInplaceSinc.md
 func Sinc(st *acl.Stream, p SincParams) error {
-	c := NewCall(st, &opSinc)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -5458,7 +5458,7 @@ var opSinh = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sinh/docs/aclnnSinh&aclnnInplaceSinh.md
 func Sinh(st *acl.Stream, p SinhParams) error {
-	c := NewCall(st, &opSinh)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -5489,7 +5489,7 @@ var opSqrt = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sqrt/docs/aclnnSqrt&aclnnInplaceSqrt.md
 func Sqrt(st *acl.Stream, p SqrtParams) error {
-	c := NewCall(st, &opSqrt)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -5520,7 +5520,7 @@ var opSqrtBackward = Operator{
 // bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-math, experimental/math/sqrt_grad/docs
 func SqrtBackward(st *acl.Stream, p SqrtBackwardParams) error {
-	c := NewCall(st, &opSqrtBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -5551,7 +5551,7 @@ var opSquare = Operator{
 // source.
 // Vendor's page: hicann/ops-math, math/square/docs
 func Square(st *acl.Stream, p SquareParams) error {
-	c := NewCall(st, &opSquare)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -5583,7 +5583,7 @@ var opSub = Operator{
 // uint8 bool complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sub/docs/aclnnSub&aclnnInplaceSub.md
 func Sub(st *acl.Stream, p SubParams) error {
-	c := NewCall(st, &opSub)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -5617,7 +5617,7 @@ var opSubs = Operator{
 // bool complex64 complex128. Its checks follow CANN's source, 7 of them in part.
 // Vendor's page: hicann/ops-math, math/sub/docs/aclnnSubs&aclnnInplaceSubs.md
 func Subs(st *acl.Stream, p SubsParams) error {
-	c := NewCall(st, &opSubs)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -5649,7 +5649,7 @@ var opSum = Operator{
 // source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/accumulate_nv2/docs
 func Sum(st *acl.Stream, p SumParams) error {
-	c := NewCall(st, &opSum)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -5679,7 +5679,7 @@ var opSumV2 = Operator{
 // follow the document.
 // Vendor's page: hicann/ops-math, experimental/math/accumulate_nv2_v2/README.md
 func SumV2(st *acl.Stream, p SumV2Params) error {
-	c := NewCall(st, &opSumV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -5710,7 +5710,7 @@ var opTan = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/tan/docs/aclnnTan&aclnnInplaceTan.md
 func Tan(st *acl.Stream, p TanParams) error {
-	c := NewCall(st, &opTan)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -5740,7 +5740,7 @@ var opTanh = Operator{
 // float32 float16 bfloat16. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/tanh/docs/aclnnTanh&aclnnInplaceTanh.md
 func Tanh(st *acl.Stream, p TanhParams) error {
-	c := NewCall(st, &opTanh)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -5769,7 +5769,7 @@ var opTrunc = Operator{
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/trunc/docs/aclnnTrunc&aclnnInplaceTrunc.md
 func Trunc(st *acl.Stream, p TruncParams) error {
-	c := NewCall(st, &opTrunc)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -5799,7 +5799,7 @@ var opXLogYScalarOther = Operator{
 // The emulator verified: Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/xlogy/docs/aclnnXLogYScalarOther&aclnnInplaceXLogYScalarOther.md
 func XLogYScalarOther(st *acl.Stream, p XLogYScalarOtherParams) error {
-	c := NewCall(st, &opXLogYScalarOther)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -5831,7 +5831,7 @@ var opXLogYScalarSelf = Operator{
 // float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/xlogy/docs
 func XLogYScalarSelf(st *acl.Stream, p XLogYScalarSelfParams) error {
-	c := NewCall(st, &opXLogYScalarSelf)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -5863,7 +5863,7 @@ var opXLogYTensor = Operator{
 // Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/xlogy/docs/aclnnXLogYTensor&aclnnInplaceXLogYTensor.md
 func XLogYTensor(st *acl.Stream, p XLogYTensorParams) error {
-	c := NewCall(st, &opXLogYTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -5894,7 +5894,7 @@ var opXlog1py = Operator{
 // The emulator verified: X, Y, Z float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/xlog1py/docs
 func Xlog1py(st *acl.Stream, p Xlog1pyParams) error {
-	c := NewCall(st, &opXlog1py)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }

@@ -24,7 +24,7 @@ var opForeachAbs = Operator{
 // the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_abs/docs
 func ForeachAbs(st *acl.Stream, p ForeachAbsParams) error {
-	c := NewCall(st, &opForeachAbs)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -53,7 +53,7 @@ var opForeachAcos = Operator{
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_acos/docs
 func ForeachAcos(st *acl.Stream, p ForeachAcosParams) error {
-	c := NewCall(st, &opForeachAcos)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -86,7 +86,7 @@ var opForeachAddList = Operator{
 // int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_add_list/docs
 func ForeachAddList(st *acl.Stream, p ForeachAddListParams) error {
-	c := NewCall(st, &opForeachAddList)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -120,7 +120,7 @@ var opForeachAddListV2 = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_add_list/docs
 func ForeachAddListV2(st *acl.Stream, p ForeachAddListV2Params) error {
-	c := NewCall(st, &opForeachAddListV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -153,7 +153,7 @@ var opForeachAddScalar = Operator{
 // follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_add_scalar/docs
 func ForeachAddScalar(st *acl.Stream, p ForeachAddScalarParams) error {
-	c := NewCall(st, &opForeachAddScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -185,7 +185,7 @@ var opForeachAddScalarList = Operator{
 // the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_add_scalar_list/docs
 func ForeachAddScalarList(st *acl.Stream, p ForeachAddScalarListParams) error {
-	c := NewCall(st, &opForeachAddScalarList)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -217,7 +217,7 @@ var opForeachAddScalarV2 = Operator{
 // CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, foreach/foreach_add_scalar/docs
 func ForeachAddScalarV2(st *acl.Stream, p ForeachAddScalarV2Params) error {
-	c := NewCall(st, &opForeachAddScalarV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -252,7 +252,7 @@ var opForeachAddcdivList = Operator{
 // Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_addcdiv_list/docs
 func ForeachAddcdivList(st *acl.Stream, p ForeachAddcdivListParams) error {
-	c := NewCall(st, &opForeachAddcdivList)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -289,7 +289,7 @@ var opForeachAddcdivScalar = Operator{
 // Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_addcdiv_scalar/docs
 func ForeachAddcdivScalar(st *acl.Stream, p ForeachAddcdivScalarParams) error {
-	c := NewCall(st, &opForeachAddcdivScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -326,7 +326,7 @@ var opForeachAddcdivScalarList = Operator{
 // float64 integers bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_addcdiv_scalar_list/docs
 func ForeachAddcdivScalarList(st *acl.Stream, p ForeachAddcdivScalarListParams) error {
-	c := NewCall(st, &opForeachAddcdivScalarList)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -361,7 +361,7 @@ var opForeachAddcdivScalarV2 = Operator{
 // The emulator verified: X1, X2, X3, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_addcdiv_scalar/docs
 func ForeachAddcdivScalarV2(st *acl.Stream, p ForeachAddcdivScalarV2Params) error {
-	c := NewCall(st, &opForeachAddcdivScalarV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -398,7 +398,7 @@ var opForeachAddcmulList = Operator{
 // Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_addcmul_list/docs
 func ForeachAddcmulList(st *acl.Stream, p ForeachAddcmulListParams) error {
-	c := NewCall(st, &opForeachAddcmulList)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -435,7 +435,7 @@ var opForeachAddcmulScalar = Operator{
 // Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_addcmul_scalar/docs
 func ForeachAddcmulScalar(st *acl.Stream, p ForeachAddcmulScalarParams) error {
-	c := NewCall(st, &opForeachAddcmulScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -472,7 +472,7 @@ var opForeachAddcmulScalarList = Operator{
 // Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_addcmul_scalar_list/docs
 func ForeachAddcmulScalarList(st *acl.Stream, p ForeachAddcmulScalarListParams) error {
-	c := NewCall(st, &opForeachAddcmulScalarList)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -508,7 +508,7 @@ var opForeachAddcmulScalarV2 = Operator{
 // source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, foreach/foreach_addcmul_scalar/docs
 func ForeachAddcmulScalarV2(st *acl.Stream, p ForeachAddcmulScalarV2Params) error {
-	c := NewCall(st, &opForeachAddcmulScalarV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -540,7 +540,7 @@ var opForeachAsin = Operator{
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_asin/docs
 func ForeachAsin(st *acl.Stream, p ForeachAsinParams) error {
-	c := NewCall(st, &opForeachAsin)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -569,7 +569,7 @@ var opForeachAtan = Operator{
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_atan/docs
 func ForeachAtan(st *acl.Stream, p ForeachAtanParams) error {
-	c := NewCall(st, &opForeachAtan)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -599,7 +599,7 @@ var opForeachCopy = Operator{
 // uint16 uint32 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_copy/docs
 func ForeachCopy(st *acl.Stream, p ForeachCopyParams) error {
-	c := NewCall(st, &opForeachCopy)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -628,7 +628,7 @@ var opForeachCos = Operator{
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_cos/docs
 func ForeachCos(st *acl.Stream, p ForeachCosParams) error {
-	c := NewCall(st, &opForeachCos)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -657,7 +657,7 @@ var opForeachCosh = Operator{
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_cosh/docs
 func ForeachCosh(st *acl.Stream, p ForeachCoshParams) error {
-	c := NewCall(st, &opForeachCosh)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -687,7 +687,7 @@ var opForeachDivList = Operator{
 // The emulator verified: X1, X2, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_div_list/docs
 func ForeachDivList(st *acl.Stream, p ForeachDivListParams) error {
-	c := NewCall(st, &opForeachDivList)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -719,7 +719,7 @@ var opForeachDivScalar = Operator{
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_div_scalar/docs
 func ForeachDivScalar(st *acl.Stream, p ForeachDivScalarParams) error {
-	c := NewCall(st, &opForeachDivScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -751,7 +751,7 @@ var opForeachDivScalarList = Operator{
 // the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_div_scalar_list/docs
 func ForeachDivScalarList(st *acl.Stream, p ForeachDivScalarListParams) error {
-	c := NewCall(st, &opForeachDivScalarList)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -782,7 +782,7 @@ var opForeachDivScalarV2 = Operator{
 // The emulator verified: X, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_div_scalar/docs
 func ForeachDivScalarV2(st *acl.Stream, p ForeachDivScalarV2Params) error {
-	c := NewCall(st, &opForeachDivScalarV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -812,7 +812,7 @@ var opForeachErf = Operator{
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_erf/docs
 func ForeachErf(st *acl.Stream, p ForeachErfParams) error {
-	c := NewCall(st, &opForeachErf)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -841,7 +841,7 @@ var opForeachErfc = Operator{
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_erfc/docs
 func ForeachErfc(st *acl.Stream, p ForeachErfcParams) error {
-	c := NewCall(st, &opForeachErfc)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -871,7 +871,7 @@ var opForeachExp = Operator{
 // follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_exp/docs
 func ForeachExp(st *acl.Stream, p ForeachExpParams) error {
-	c := NewCall(st, &opForeachExp)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -901,7 +901,7 @@ var opForeachExpm1 = Operator{
 // follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_expm1/docs
 func ForeachExpm1(st *acl.Stream, p ForeachExpm1Params) error {
-	c := NewCall(st, &opForeachExpm1)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -933,7 +933,7 @@ var opForeachLerpList = Operator{
 // source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_lerp_list/docs
 func ForeachLerpList(st *acl.Stream, p ForeachLerpListParams) error {
-	c := NewCall(st, &opForeachLerpList)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -967,7 +967,7 @@ var opForeachLerpScalar = Operator{
 // The emulator verified: X1, X2, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_lerp_scalar/docs
 func ForeachLerpScalar(st *acl.Stream, p ForeachLerpScalarParams) error {
-	c := NewCall(st, &opForeachLerpScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -998,7 +998,7 @@ var opForeachLog = Operator{
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_log/docs
 func ForeachLog(st *acl.Stream, p ForeachLogParams) error {
-	c := NewCall(st, &opForeachLog)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1027,7 +1027,7 @@ var opForeachLog10 = Operator{
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_log10/docs
 func ForeachLog10(st *acl.Stream, p ForeachLog10Params) error {
-	c := NewCall(st, &opForeachLog10)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1057,7 +1057,7 @@ var opForeachLog1p = Operator{
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_log1p/docs
 func ForeachLog1p(st *acl.Stream, p ForeachLog1pParams) error {
-	c := NewCall(st, &opForeachLog1p)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1086,7 +1086,7 @@ var opForeachLog2 = Operator{
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_log2/docs
 func ForeachLog2(st *acl.Stream, p ForeachLog2Params) error {
-	c := NewCall(st, &opForeachLog2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1117,7 +1117,7 @@ var opForeachMaximumList = Operator{
 // follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_maximum_list/docs
 func ForeachMaximumList(st *acl.Stream, p ForeachMaximumListParams) error {
-	c := NewCall(st, &opForeachMaximumList)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1150,7 +1150,7 @@ var opForeachMaximumScalar = Operator{
 // follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_maximum_scalar/docs
 func ForeachMaximumScalar(st *acl.Stream, p ForeachMaximumScalarParams) error {
-	c := NewCall(st, &opForeachMaximumScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1183,7 +1183,7 @@ var opForeachMaximumScalarList = Operator{
 // the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_maximum_scalar_list/docs
 func ForeachMaximumScalarList(st *acl.Stream, p ForeachMaximumScalarListParams) error {
-	c := NewCall(st, &opForeachMaximumScalarList)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1215,7 +1215,7 @@ var opForeachMaximumScalarV2 = Operator{
 // The emulator verified: X, Out float32 float16 bfloat16 int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_maximum_scalar/docs
 func ForeachMaximumScalarV2(st *acl.Stream, p ForeachMaximumScalarV2Params) error {
-	c := NewCall(st, &opForeachMaximumScalarV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1247,7 +1247,7 @@ var opForeachMinimumList = Operator{
 // follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_minimum_list/docs
 func ForeachMinimumList(st *acl.Stream, p ForeachMinimumListParams) error {
-	c := NewCall(st, &opForeachMinimumList)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1280,7 +1280,7 @@ var opForeachMinimumScalar = Operator{
 // follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_minimum_scalar/docs
 func ForeachMinimumScalar(st *acl.Stream, p ForeachMinimumScalarParams) error {
-	c := NewCall(st, &opForeachMinimumScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1313,7 +1313,7 @@ var opForeachMinimumScalarList = Operator{
 // the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_minimum_scalar_list/docs
 func ForeachMinimumScalarList(st *acl.Stream, p ForeachMinimumScalarListParams) error {
-	c := NewCall(st, &opForeachMinimumScalarList)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1344,7 +1344,7 @@ var opForeachMinimumScalarV2 = Operator{
 // The emulator verified: X, Out float32 float16 bfloat16 int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_minimum_scalar/docs
 func ForeachMinimumScalarV2(st *acl.Stream, p ForeachMinimumScalarV2Params) error {
-	c := NewCall(st, &opForeachMinimumScalarV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1376,7 +1376,7 @@ var opForeachMulList = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_mul_list/docs
 func ForeachMulList(st *acl.Stream, p ForeachMulListParams) error {
-	c := NewCall(st, &opForeachMulList)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1408,7 +1408,7 @@ var opForeachMulScalar = Operator{
 // follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_mul_scalar/docs
 func ForeachMulScalar(st *acl.Stream, p ForeachMulScalarParams) error {
-	c := NewCall(st, &opForeachMulScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1440,7 +1440,7 @@ var opForeachMulScalarList = Operator{
 // the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_mul_scalar_list/docs
 func ForeachMulScalarList(st *acl.Stream, p ForeachMulScalarListParams) error {
-	c := NewCall(st, &opForeachMulScalarList)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1472,7 +1472,7 @@ var opForeachMulScalarV2 = Operator{
 // of them in part.
 // Vendor's page: hicann/ops-nn, foreach/foreach_mul_scalar/docs
 func ForeachMulScalarV2(st *acl.Stream, p ForeachMulScalarV2Params) error {
-	c := NewCall(st, &opForeachMulScalarV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1503,7 +1503,7 @@ var opForeachNeg = Operator{
 // the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_neg/docs
 func ForeachNeg(st *acl.Stream, p ForeachNegParams) error {
-	c := NewCall(st, &opForeachNeg)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1533,7 +1533,7 @@ var opForeachNorm = Operator{
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_norm/docs
 func ForeachNorm(st *acl.Stream, p ForeachNormParams) error {
-	c := NewCall(st, &opForeachNorm)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1565,7 +1565,7 @@ var opForeachPowList = Operator{
 // follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_pow_list/docs
 func ForeachPowList(st *acl.Stream, p ForeachPowListParams) error {
-	c := NewCall(st, &opForeachPowList)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1598,7 +1598,7 @@ var opForeachPowScalar = Operator{
 // follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_pow_scalar/docs
 func ForeachPowScalar(st *acl.Stream, p ForeachPowScalarParams) error {
-	c := NewCall(st, &opForeachPowScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1630,7 +1630,7 @@ var opForeachPowScalarAndTensor = Operator{
 // the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_pow_scalar_and_tensor/docs
 func ForeachPowScalarAndTensor(st *acl.Stream, p ForeachPowScalarAndTensorParams) error {
-	c := NewCall(st, &opForeachPowScalarAndTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1663,7 +1663,7 @@ var opForeachPowScalarList = Operator{
 // the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_pow_scalar_list/docs
 func ForeachPowScalarList(st *acl.Stream, p ForeachPowScalarListParams) error {
-	c := NewCall(st, &opForeachPowScalarList)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1694,7 +1694,7 @@ var opForeachPowScalarV2 = Operator{
 // The emulator verified: X, Out float32 float16 bfloat16 int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_pow_scalar/docs
 func ForeachPowScalarV2(st *acl.Stream, p ForeachPowScalarV2Params) error {
-	c := NewCall(st, &opForeachPowScalarV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1724,7 +1724,7 @@ var opForeachReciprocal = Operator{
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_reciprocal/docs
 func ForeachReciprocal(st *acl.Stream, p ForeachReciprocalParams) error {
-	c := NewCall(st, &opForeachReciprocal)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1755,7 +1755,7 @@ var opForeachRoundOffNumber = Operator{
 // float64 integers bool. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_round_off_number/docs
 func ForeachRoundOffNumber(st *acl.Stream, p ForeachRoundOffNumberParams) error {
-	c := NewCall(st, &opForeachRoundOffNumber)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1786,7 +1786,7 @@ var opForeachRoundOffNumberV2 = Operator{
 // The emulator verified: X, Out float32 float16 bfloat16 int16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_round_off_number/docs
 func ForeachRoundOffNumberV2(st *acl.Stream, p ForeachRoundOffNumberV2Params) error {
-	c := NewCall(st, &opForeachRoundOffNumberV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1816,7 +1816,7 @@ var opForeachSigmoid = Operator{
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_sigmoid/docs
 func ForeachSigmoid(st *acl.Stream, p ForeachSigmoidParams) error {
-	c := NewCall(st, &opForeachSigmoid)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1846,7 +1846,7 @@ var opForeachSign = Operator{
 // the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_sign/docs
 func ForeachSign(st *acl.Stream, p ForeachSignParams) error {
-	c := NewCall(st, &opForeachSign)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1875,7 +1875,7 @@ var opForeachSin = Operator{
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_sin/docs
 func ForeachSin(st *acl.Stream, p ForeachSinParams) error {
-	c := NewCall(st, &opForeachSin)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1904,7 +1904,7 @@ var opForeachSinh = Operator{
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_sinh/docs
 func ForeachSinh(st *acl.Stream, p ForeachSinhParams) error {
-	c := NewCall(st, &opForeachSinh)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1933,7 +1933,7 @@ var opForeachSqrt = Operator{
 // The emulator verified: X, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_sqrt/docs
 func ForeachSqrt(st *acl.Stream, p ForeachSqrtParams) error {
-	c := NewCall(st, &opForeachSqrt)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1966,7 +1966,7 @@ var opForeachSubList = Operator{
 // checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_sub_list/docs
 func ForeachSubList(st *acl.Stream, p ForeachSubListParams) error {
-	c := NewCall(st, &opForeachSubList)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2000,7 +2000,7 @@ var opForeachSubListV2 = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_sub_list/docs
 func ForeachSubListV2(st *acl.Stream, p ForeachSubListV2Params) error {
-	c := NewCall(st, &opForeachSubListV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2033,7 +2033,7 @@ var opForeachSubScalar = Operator{
 // follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_sub_scalar/docs
 func ForeachSubScalar(st *acl.Stream, p ForeachSubScalarParams) error {
-	c := NewCall(st, &opForeachSubScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2065,7 +2065,7 @@ var opForeachSubScalarList = Operator{
 // the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_sub_scalar_list/docs
 func ForeachSubScalarList(st *acl.Stream, p ForeachSubScalarListParams) error {
-	c := NewCall(st, &opForeachSubScalarList)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2096,7 +2096,7 @@ var opForeachSubScalarV2 = Operator{
 // The emulator verified: X, Out float32 float16 bfloat16 int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, foreach/foreach_sub_scalar/docs
 func ForeachSubScalarV2(st *acl.Stream, p ForeachSubScalarV2Params) error {
-	c := NewCall(st, &opForeachSubScalarV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2126,7 +2126,7 @@ var opForeachTan = Operator{
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_tan/docs
 func ForeachTan(st *acl.Stream, p ForeachTanParams) error {
-	c := NewCall(st, &opForeachTan)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2155,7 +2155,7 @@ var opForeachTanh = Operator{
 // The emulator verified: X, Out float32 float16 bfloat16 float64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_tanh/docs
 func ForeachTanh(st *acl.Stream, p ForeachTanhParams) error {
-	c := NewCall(st, &opForeachTanh)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2184,7 +2184,7 @@ var opForeachZeroInplace = Operator{
 // complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_zero_inplace/docs
 func ForeachZeroInplace(st *acl.Stream, p ForeachZeroInplaceParams) error {
-	c := NewCall(st, &opForeachZeroInplace)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }

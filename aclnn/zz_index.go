@@ -27,7 +27,7 @@ var opBucketize = Operator{
 // Out int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/bucketize_v2/docs
 func Bucketize(st *acl.Stream, p BucketizeParams) error {
-	c := NewCall(st, &opBucketize)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -64,7 +64,7 @@ var opCoalesceSparse = Operator{
 // float32 float16 int32. Its checks follow the document.
 // Vendor's page: hicann/ops-math, conversion/coalesce_sparse/README.md
 func CoalesceSparse(st *acl.Stream, p CoalesceSparseParams) error {
-	c := NewCall(st, &opCoalesceSparse)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -99,7 +99,7 @@ var opEmbedding = Operator{
 // bool complex64 complex128; Indices int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/embedding/docs
 func Embedding(st *acl.Stream, p EmbeddingParams) error {
-	c := NewCall(st, &opEmbedding)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -142,7 +142,7 @@ var opEmbeddingBag = Operator{
 // in part.
 // Vendor's page: hicann/ops-nn, index/embedding_bag/docs
 func EmbeddingBag(st *acl.Stream, p EmbeddingBagParams) error {
-	c := NewCall(st, &opEmbeddingBag)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -188,7 +188,7 @@ var opEmbeddingDenseBackward = Operator{
 // int16 int32 int64 uint8 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/embedding_dense_grad/docs
 func EmbeddingDenseBackward(st *acl.Stream, p EmbeddingDenseBackwardParams) error {
-	c := NewCall(st, &opEmbeddingDenseBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -225,7 +225,7 @@ var opEmbeddingRenorm = Operator{
 // CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, norm/renorm/docs
 func EmbeddingRenorm(st *acl.Stream, p EmbeddingRenormParams) error {
-	c := NewCall(st, &opEmbeddingRenorm)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -260,7 +260,7 @@ var opExpandIntoJaggedPermute = Operator{
 // follow the document.
 // Vendor's page: hicann/ops-nn, index/expand_into_jagged_permute/docs
 func ExpandIntoJaggedPermute(st *acl.Stream, p ExpandIntoJaggedPermuteParams) error {
-	c := NewCall(st, &opExpandIntoJaggedPermute)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -295,7 +295,7 @@ var opGather = Operator{
 // int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/gather_elements_v2/docs
 func Gather(st *acl.Stream, p GatherParams) error {
-	c := NewCall(st, &opGather)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -329,7 +329,7 @@ var opGatherNd = Operator{
 // int32 int64. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/gather_nd/docs
 func GatherNd(st *acl.Stream, p GatherNdParams) error {
-	c := NewCall(st, &opGatherNd)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -363,7 +363,7 @@ var opGatherV2 = Operator{
 // bool complex64 complex128; Index int32 int64. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs
 func GatherV2(st *acl.Stream, p GatherV2Params) error {
-	c := NewCall(st, &opGatherV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -400,7 +400,7 @@ var opGatherV3 = Operator{
 // bool complex64 complex128; Index int32 int64. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs
 func GatherV3(st *acl.Stream, p GatherV3Params) error {
-	c := NewCall(st, &opGatherV3)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -435,7 +435,7 @@ var opIndex = Operator{
 // bool; Indices int32 int64 bool. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/index/docs
 func Index(st *acl.Stream, p IndexParams) error {
-	c := NewCall(st, &opIndex)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -470,7 +470,7 @@ var opIndexAdd = Operator{
 // uint8 bool; Index int32 int64. Its checks follow CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-nn, index/inplace_scatter_add/docs
 func IndexAdd(st *acl.Stream, p IndexAddParams) error {
-	c := NewCall(st, &opIndexAdd)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -509,7 +509,7 @@ var opIndexAddV2 = Operator{
 // int32 int64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, index/inplace_scatter_add/docs
 func IndexAddV2(st *acl.Stream, p IndexAddV2Params) error {
-	c := NewCall(st, &opIndexAddV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -547,7 +547,7 @@ var opIndexCopy = Operator{
 // int64 uint8 bool complex64 complex128; Index int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/scatter_update/docs/aclnnIndexCopy&aclnnInplaceIndexCopy.md
 func IndexCopy(st *acl.Stream, p IndexCopyParams) error {
-	c := NewCall(st, &opIndexCopy)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -583,7 +583,7 @@ var opIndexFill = Operator{
 // Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/index_fill_d/docs/aclnnIndexFill&aclnnInplaceIndexFill.md
 func IndexFill(st *acl.Stream, p IndexFillParams) error {
-	c := NewCall(st, &opIndexFill)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -619,7 +619,7 @@ var opIndexFillTensor = Operator{
 // CANN's source.
 // Vendor's page: hicann/ops-nn, index/index_fill_d/docs/aclnnIndexFillTensor&aclnnInplaceIndexFillTensor.md
 func IndexFillTensor(st *acl.Stream, p IndexFillTensorParams) error {
-	c := NewCall(st, &opIndexFillTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -655,7 +655,7 @@ var opIndexPutImpl = Operator{
 // uint8 bool; Indices int32 int64 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/index_put_v2/docs
 func IndexPutImpl(st *acl.Stream, p IndexPutImplParams) error {
-	c := NewCall(st, &opIndexPutImpl)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -690,7 +690,7 @@ var opIndexSelect = Operator{
 // complex128; Index int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs
 func IndexSelect(st *acl.Stream, p IndexSelectParams) error {
-	c := NewCall(st, &opIndexSelect)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -724,7 +724,7 @@ var opInplaceIndexCopy = Operator{
 // uint8 bool complex64 complex128; Index int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/scatter_update/docs/aclnnIndexCopy&aclnnInplaceIndexCopy.md
 func InplaceIndexCopy(st *acl.Stream, p InplaceIndexCopyParams) error {
-	c := NewCall(st, &opInplaceIndexCopy)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -758,7 +758,7 @@ var opInplaceIndexFill = Operator{
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/index_fill_d/docs/aclnnIndexFill&aclnnInplaceIndexFill.md
 func InplaceIndexFill(st *acl.Stream, p InplaceIndexFillParams) error {
-	c := NewCall(st, &opInplaceIndexFill)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -792,7 +792,7 @@ var opInplaceIndexFillTensor = Operator{
 // CANN's source.
 // Vendor's page: hicann/ops-nn, index/index_fill_d/docs/aclnnIndexFillTensor&aclnnInplaceIndexFillTensor.md
 func InplaceIndexFillTensor(st *acl.Stream, p InplaceIndexFillTensorParams) error {
-	c := NewCall(st, &opInplaceIndexFillTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -825,7 +825,7 @@ var opInplaceMaskedFillScalar = Operator{
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/masked_fill/docs
 func InplaceMaskedFillScalar(st *acl.Stream, p InplaceMaskedFillScalarParams) error {
-	c := NewCall(st, &opInplaceMaskedFillScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -857,7 +857,7 @@ var opInplaceMaskedFillTensor = Operator{
 // Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/masked_fill/docs
 func InplaceMaskedFillTensor(st *acl.Stream, p InplaceMaskedFillTensorParams) error {
-	c := NewCall(st, &opInplaceMaskedFillTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -889,7 +889,7 @@ var opInplaceMaskedScatter = Operator{
 // uint8 bool; Mask uint8 bool. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/masked_scatter/docs
 func InplaceMaskedScatter(st *acl.Stream, p InplaceMaskedScatterParams) error {
-	c := NewCall(st, &opInplaceMaskedScatter)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -923,7 +923,7 @@ var opInplacePut = Operator{
 // uint8 bool complex64 complex128; Index int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/scatter_nd_update/docs
 func InplacePut(st *acl.Stream, p InplacePutParams) error {
-	c := NewCall(st, &opInplacePut)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -962,7 +962,7 @@ var opInplaceQuantScatter = Operator{
 // float32 bfloat16; QuantZeroPoints bfloat16 int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/quant_update_scatter/docs
 func InplaceQuantScatter(st *acl.Stream, p InplaceQuantScatterParams) error {
-	c := NewCall(st, &opInplaceQuantScatter)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1006,7 +1006,7 @@ var opInplaceQuantScatterV2 = Operator{
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/quant_update_scatter/docs
 func InplaceQuantScatterV2(st *acl.Stream, p InplaceQuantScatterV2Params) error {
-	c := NewCall(st, &opInplaceQuantScatterV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1047,7 +1047,7 @@ var opInplaceScatter = Operator{
 // checks follow the document.
 // Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatter&aclnnInplaceScatter.md
 func InplaceScatter(st *acl.Stream, p InplaceScatterParams) error {
-	c := NewCall(st, &opInplaceScatter)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1084,7 +1084,7 @@ var opInplaceScatterReduce = Operator{
 // 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatterReduce&aclnnInplaceScatterReduce.md
 func InplaceScatterReduce(st *acl.Stream, p InplaceScatterReduceParams) error {
-	c := NewCall(st, &opInplaceScatterReduce)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1121,7 +1121,7 @@ var opInplaceScatterUpdate = Operator{
 // Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/scatter/docs
 func InplaceScatterUpdate(st *acl.Stream, p InplaceScatterUpdateParams) error {
-	c := NewCall(st, &opInplaceScatterUpdate)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1156,7 +1156,7 @@ var opInplaceScatterValue = Operator{
 // complex128; Index int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatterValue&aclnnInplaceScatterValue.md
 func InplaceScatterValue(st *acl.Stream, p InplaceScatterValueParams) error {
-	c := NewCall(st, &opInplaceScatterValue)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1190,7 +1190,7 @@ var opMaskedSelect = Operator{
 // bool; Mask uint8 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/masked_select_v3/docs
 func MaskedSelect(st *acl.Stream, p MaskedSelectParams) error {
-	c := NewCall(st, &opMaskedSelect)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1221,7 +1221,7 @@ var opNonzero = Operator{
 // Out int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/non_zero/docs
 func Nonzero(st *acl.Stream, p NonzeroParams) error {
-	c := NewCall(st, &opNonzero)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1251,7 +1251,7 @@ var opNonzeroV2 = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/non_zero/docs
 func NonzeroV2(st *acl.Stream, p NonzeroV2Params) error {
-	c := NewCall(st, &opNonzeroV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1286,7 +1286,7 @@ var opOneHot = Operator{
 // checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/one_hot/docs
 func OneHot(st *acl.Stream, p OneHotParams) error {
-	c := NewCall(st, &opOneHot)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1322,7 +1322,7 @@ var opRepeatInterleave = Operator{
 // Repeats int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/repeat_interleave/docs
 func RepeatInterleave(st *acl.Stream, p RepeatInterleaveParams) error {
-	c := NewCall(st, &opRepeatInterleave)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1356,7 +1356,7 @@ var opRepeatInterleaveGrad = Operator{
 // follow the document.
 // Vendor's page: hicann/ops-nn, index/repeat_interleave_grad/docs
 func RepeatInterleaveGrad(st *acl.Stream, p RepeatInterleaveGradParams) error {
-	c := NewCall(st, &opRepeatInterleaveGrad)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1390,7 +1390,7 @@ var opRepeatInterleaveInt = Operator{
 // checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/repeat_interleave/docs
 func RepeatInterleaveInt(st *acl.Stream, p RepeatInterleaveIntParams) error {
-	c := NewCall(st, &opRepeatInterleaveInt)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1425,7 +1425,7 @@ var opRepeatInterleaveIntWithDim = Operator{
 // checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/repeat_interleave/docs
 func RepeatInterleaveIntWithDim(st *acl.Stream, p RepeatInterleaveIntWithDimParams) error {
-	c := NewCall(st, &opRepeatInterleaveIntWithDim)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1459,7 +1459,7 @@ var opRepeatInterleaveTensor = Operator{
 // part.
 // Vendor's page: hicann/ops-nn, index/repeat_interleave/docs
 func RepeatInterleaveTensor(st *acl.Stream, p RepeatInterleaveTensorParams) error {
-	c := NewCall(st, &opRepeatInterleaveTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1493,7 +1493,7 @@ var opRepeatInterleaveWithDim = Operator{
 // Repeats int32 int64. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/repeat_interleave/docs
 func RepeatInterleaveWithDim(st *acl.Stream, p RepeatInterleaveWithDimParams) error {
-	c := NewCall(st, &opRepeatInterleaveWithDim)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1528,7 +1528,7 @@ var opSWhere = Operator{
 // integers bool complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/select/docs
 func SWhere(st *acl.Stream, p SWhereParams) error {
-	c := NewCall(st, &opSWhere)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1566,7 +1566,7 @@ var opScatter = Operator{
 // checks follow the document.
 // Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatter&aclnnInplaceScatter.md
 func Scatter(st *acl.Stream, p ScatterParams) error {
-	c := NewCall(st, &opScatter)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1603,7 +1603,7 @@ var opScatterAdd = Operator{
 // complex128; Index int32 int64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, index/scatter_add/docs
 func ScatterAdd(st *acl.Stream, p ScatterAddParams) error {
-	c := NewCall(st, &opScatterAdd)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1642,7 +1642,7 @@ var opScatterList = Operator{
 // MaskOptional uint8. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, index/scatter_list/docs
 func ScatterList(st *acl.Stream, p ScatterListParams) error {
-	c := NewCall(st, &opScatterList)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1679,7 +1679,7 @@ var opScatterNd = Operator{
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/scatter_nd/docs
 func ScatterNd(st *acl.Stream, p ScatterNdParams) error {
-	c := NewCall(st, &opScatterNd)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1712,7 +1712,7 @@ var opScatterNdUpdate = Operator{
 // Indices int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/scatter_nd_update/docs
 func ScatterNdUpdate(st *acl.Stream, p ScatterNdUpdateParams) error {
-	c := NewCall(st, &opScatterNdUpdate)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1749,7 +1749,7 @@ var opScatterReduce = Operator{
 // source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatterReduce&aclnnInplaceScatterReduce.md
 func ScatterReduce(st *acl.Stream, p ScatterReduceParams) error {
-	c := NewCall(st, &opScatterReduce)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1789,7 +1789,7 @@ var opScatterValue = Operator{
 // complex128; Index int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/scatter_elements_v2/docs/aclnnScatterValue&aclnnInplaceScatterValue.md
 func ScatterValue(st *acl.Stream, p ScatterValueParams) error {
-	c := NewCall(st, &opScatterValue)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1827,7 +1827,7 @@ var opSearchSorted = Operator{
 // Sorter int64; Out int32 int64. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/search_sorted/docs
 func SearchSorted(st *acl.Stream, p SearchSortedParams) error {
-	c := NewCall(st, &opSearchSorted)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1865,7 +1865,7 @@ var opSearchSorteds = Operator{
 // Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/search_sorted/docs
 func SearchSorteds(st *acl.Stream, p SearchSortedsParams) error {
-	c := NewCall(st, &opSearchSorteds)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1900,7 +1900,7 @@ var opTake = Operator{
 // complex128; Index int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs
 func Take(st *acl.Stream, p TakeParams) error {
-	c := NewCall(st, &opTake)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1932,7 +1932,7 @@ var opTfScatterAdd = Operator{
 // int64. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/tf_scatter_add/docs
 func TfScatterAdd(st *acl.Stream, p TfScatterAddParams) error {
-	c := NewCall(st, &opTfScatterAdd)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }

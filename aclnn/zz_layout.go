@@ -26,7 +26,7 @@ var opArange = Operator{
 // source.
 // Vendor's page: hicann/ops-math, math/range/docs
 func Arange(st *acl.Stream, p ArangeParams) error {
-	c := NewCall(st, &opArange)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -60,7 +60,7 @@ var opCast = Operator{
 // in part.
 // Vendor's page: hicann/ops-math, math/cast/docs
 func Cast(st *acl.Stream, p CastParams) error {
-	c := NewCall(st, &opCast)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -92,7 +92,7 @@ var opCat = Operator{
 // bool; Out float32 float16 bfloat16 float64. Its checks follow CANN's source, 15 of them in part.
 // Vendor's page: hicann/ops-math, conversion/concat_d/docs
 func Cat(st *acl.Stream, p CatParams) error {
-	c := NewCall(st, &opCat)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -124,7 +124,7 @@ var opChannelShuffle = Operator{
 // bool complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/transpose/docs
 func ChannelShuffle(st *acl.Stream, p ChannelShuffleParams) error {
-	c := NewCall(st, &opChannelShuffle)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -158,7 +158,7 @@ var opChunkCat = Operator{
 // of them in part.
 // Vendor's page: hicann/ops-math, conversion/chunk_cat/docs
 func ChunkCat(st *acl.Stream, p ChunkCatParams) error {
-	c := NewCall(st, &opChunkCat)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -191,7 +191,7 @@ var opCircularPad2d = Operator{
 // source, 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/circular_pad/docs
 func CircularPad2d(st *acl.Stream, p CircularPad2dParams) error {
-	c := NewCall(st, &opCircularPad2d)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -224,7 +224,7 @@ var opCircularPad2dBackward = Operator{
 // source, 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/circular_pad_grad/docs
 func CircularPad2dBackward(st *acl.Stream, p CircularPad2dBackwardParams) error {
-	c := NewCall(st, &opCircularPad2dBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -257,7 +257,7 @@ var opCircularPad3d = Operator{
 // source, 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/circular_pad/docs
 func CircularPad3d(st *acl.Stream, p CircularPad3dParams) error {
-	c := NewCall(st, &opCircularPad3d)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -290,7 +290,7 @@ var opCircularPad3dBackward = Operator{
 // source, 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/circular_pad_grad/docs
 func CircularPad3dBackward(st *acl.Stream, p CircularPad3dBackwardParams) error {
-	c := NewCall(st, &opCircularPad3dBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -325,7 +325,7 @@ var opConfusionTranspose = Operator{
 // The emulator verified: X, Out float32 float16 bfloat16 integers. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/confusion_transpose_d/docs
 func ConfusionTranspose(st *acl.Stream, p ConfusionTransposeParams) error {
-	c := NewCall(st, &opConfusionTranspose)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -361,7 +361,7 @@ var opConstantPadNd = Operator{
 // complex128. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, conversion/pad_v3/docs
 func ConstantPadNd(st *acl.Stream, p ConstantPadNdParams) error {
-	c := NewCall(st, &opConstantPadNd)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -393,7 +393,7 @@ var opDataFormatDimMap = Operator{
 // It launches aclnnDataFormatDimMap (libopapi, CANN 2026-08) on st.
 // The emulator does not implement it: experimental, in no release of CANN.
 func DataFormatDimMap(st *acl.Stream, p DataFormatDimMapParams) error {
-	c := NewCall(st, &opDataFormatDimMap)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -426,7 +426,7 @@ var opDiag = Operator{
 // bool complex64. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/diag_v2/docs
 func Diag(st *acl.Stream, p DiagParams) error {
-	c := NewCall(st, &opDiag)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -458,7 +458,7 @@ var opDiagFlat = Operator{
 // bool complex64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/diag_flat/docs
 func DiagFlat(st *acl.Stream, p DiagFlatParams) error {
-	c := NewCall(st, &opDiagFlat)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -490,7 +490,7 @@ var opExpand = Operator{
 // follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/expand/docs
 func Expand(st *acl.Stream, p ExpandParams) error {
-	c := NewCall(st, &opExpand)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -522,7 +522,7 @@ var opEye = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/eye/docs
 func Eye(st *acl.Stream, p EyeParams) error {
-	c := NewCall(st, &opEye)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -554,7 +554,7 @@ var opFlatten = Operator{
 // source.
 // Vendor's page: hicann/ops-math, conversion/flatten/docs
 func Flatten(st *acl.Stream, p FlattenParams) error {
-	c := NewCall(st, &opFlatten)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -586,7 +586,7 @@ var opFlip = Operator{
 // bool complex64 complex128. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-nn, index/reverse_v2/docs
 func Flip(st *acl.Stream, p FlipParams) error {
-	c := NewCall(st, &opFlip)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -623,7 +623,7 @@ var opHansDecode = Operator{
 // document.
 // Vendor's page: hicann/ops-math, math/hans_decode/docs
 func HansDecode(st *acl.Stream, p HansDecodeParams) error {
-	c := NewCall(st, &opHansDecode)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -663,7 +663,7 @@ var opHansEncode = Operator{
 // document.
 // Vendor's page: hicann/ops-math, math/hans_encode/docs
 func HansEncode(st *acl.Stream, p HansEncodeParams) error {
-	c := NewCall(st, &opHansEncode)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -698,7 +698,7 @@ var opInplaceCopy = Operator{
 // complex128 hifloat8 float8_e5m2 float8_e4m3fn float8_e8m0. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/view_copy/docs
 func InplaceCopy(st *acl.Stream, p InplaceCopyParams) error {
-	c := NewCall(st, &opInplaceCopy)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -730,7 +730,7 @@ var opInplaceFillDiagonal = Operator{
 // bool. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/fill_diagonal_v2/docs
 func InplaceFillDiagonal(st *acl.Stream, p InplaceFillDiagonalParams) error {
-	c := NewCall(st, &opInplaceFillDiagonal)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -761,7 +761,7 @@ var opInplaceFillScalar = Operator{
 // complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/fill/docs
 func InplaceFillScalar(st *acl.Stream, p InplaceFillScalarParams) error {
-	c := NewCall(st, &opInplaceFillScalar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -792,7 +792,7 @@ var opInplaceFillTensor = Operator{
 // Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/fill/docs
 func InplaceFillTensor(st *acl.Stream, p InplaceFillTensorParams) error {
-	c := NewCall(st, &opInplaceFillTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -821,7 +821,7 @@ var opInplaceOne = Operator{
 // bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/ones_like/docs
 func InplaceOne(st *acl.Stream, p InplaceOneParams) error {
-	c := NewCall(st, &opInplaceOne)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -850,7 +850,7 @@ var opInplaceTril = Operator{
 // CANN's source.
 // Vendor's page: hicann/ops-math, conversion/tril/docs/aclnnTril&aclnnInplaceTril.md
 func InplaceTril(st *acl.Stream, p InplaceTrilParams) error {
-	c := NewCall(st, &opInplaceTril)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -880,7 +880,7 @@ var opInplaceTriu = Operator{
 // CANN's source.
 // Vendor's page: hicann/ops-math, conversion/triu/docs/aclnnTriu&aclnnInplaceTriu.md
 func InplaceTriu(st *acl.Stream, p InplaceTriuParams) error {
-	c := NewCall(st, &opInplaceTriu)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -909,7 +909,7 @@ var opInplaceZero = Operator{
 // uint16 bool complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/zero_op/docs
 func InplaceZero(st *acl.Stream, p InplaceZeroParams) error {
-	c := NewCall(st, &opInplaceZero)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -940,7 +940,7 @@ var opLinspace = Operator{
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/lin_space/docs
 func Linspace(st *acl.Stream, p LinspaceParams) error {
-	c := NewCall(st, &opLinspace)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -974,7 +974,7 @@ var opLogSpace = Operator{
 // The emulator verified: Result float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/logspace/docs
 func LogSpace(st *acl.Stream, p LogSpaceParams) error {
-	c := NewCall(st, &opLogSpace)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1007,7 +1007,7 @@ var opNpuFormatCast = Operator{
 // checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, conversion/npu_format_cast/docs
 func NpuFormatCast(st *acl.Stream, p NpuFormatCastParams) error {
-	c := NewCall(st, &opNpuFormatCast)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1039,7 +1039,7 @@ var opPermute = Operator{
 // part.
 // Vendor's page: hicann/ops-math, conversion/transpose/docs
 func Permute(st *acl.Stream, p PermuteParams) error {
-	c := NewCall(st, &opPermute)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1072,7 +1072,7 @@ var opRange = Operator{
 // source.
 // Vendor's page: hicann/ops-math, math/range/docs
 func Range(st *acl.Stream, p RangeParams) error {
-	c := NewCall(st, &opRange)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1105,7 +1105,7 @@ var opReflectionPad1d = Operator{
 // bool complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/mirror_pad/docs
 func ReflectionPad1d(st *acl.Stream, p ReflectionPad1dParams) error {
-	c := NewCall(st, &opReflectionPad1d)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1138,7 +1138,7 @@ var opReflectionPad1dBackward = Operator{
 // complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/pad_v4_grad/docs
 func ReflectionPad1dBackward(st *acl.Stream, p ReflectionPad1dBackwardParams) error {
-	c := NewCall(st, &opReflectionPad1dBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1172,7 +1172,7 @@ var opReflectionPad2d = Operator{
 // bool complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/mirror_pad/docs
 func ReflectionPad2d(st *acl.Stream, p ReflectionPad2dParams) error {
-	c := NewCall(st, &opReflectionPad2d)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1205,7 +1205,7 @@ var opReflectionPad2dBackward = Operator{
 // complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/pad_v3_grad_replicate/docs
 func ReflectionPad2dBackward(st *acl.Stream, p ReflectionPad2dBackwardParams) error {
-	c := NewCall(st, &opReflectionPad2dBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1239,7 +1239,7 @@ var opReflectionPad3d = Operator{
 // bool complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/mirror_pad/docs
 func ReflectionPad3d(st *acl.Stream, p ReflectionPad3dParams) error {
-	c := NewCall(st, &opReflectionPad3d)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1272,7 +1272,7 @@ var opReflectionPad3dBackward = Operator{
 // complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/reflection_pad3d_grad/docs
 func ReflectionPad3dBackward(st *acl.Stream, p ReflectionPad3dBackwardParams) error {
-	c := NewCall(st, &opReflectionPad3dBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1305,7 +1305,7 @@ var opRepeat = Operator{
 // complex128. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/tile/docs
 func Repeat(st *acl.Stream, p RepeatParams) error {
-	c := NewCall(st, &opRepeat)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1337,7 +1337,7 @@ var opReplicationPad1d = Operator{
 // complex64 complex128. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/pad_v3/docs
 func ReplicationPad1d(st *acl.Stream, p ReplicationPad1dParams) error {
-	c := NewCall(st, &opReplicationPad1d)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1370,7 +1370,7 @@ var opReplicationPad1dBackward = Operator{
 // complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/pad_v3_grad_replicate/docs
 func ReplicationPad1dBackward(st *acl.Stream, p ReplicationPad1dBackwardParams) error {
-	c := NewCall(st, &opReplicationPad1dBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1403,7 +1403,7 @@ var opReplicationPad2d = Operator{
 // complex64 complex128. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/pad_v3/docs
 func ReplicationPad2d(st *acl.Stream, p ReplicationPad2dParams) error {
-	c := NewCall(st, &opReplicationPad2d)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1436,7 +1436,7 @@ var opReplicationPad2dBackward = Operator{
 // complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/pad_v3_grad_replicate/docs
 func ReplicationPad2dBackward(st *acl.Stream, p ReplicationPad2dBackwardParams) error {
-	c := NewCall(st, &opReplicationPad2dBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1469,7 +1469,7 @@ var opReplicationPad3d = Operator{
 // complex64 complex128. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/pad_v3/docs
 func ReplicationPad3d(st *acl.Stream, p ReplicationPad3dParams) error {
-	c := NewCall(st, &opReplicationPad3d)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1502,7 +1502,7 @@ var opReplicationPad3dBackward = Operator{
 // complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/pad_v3_grad_replication/docs
 func ReplicationPad3dBackward(st *acl.Stream, p ReplicationPad3dBackwardParams) error {
-	c := NewCall(st, &opReplicationPad3dBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1536,7 +1536,7 @@ var opRoll = Operator{
 // Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/roll/docs
 func Roll(st *acl.Stream, p RollParams) error {
-	c := NewCall(st, &opRoll)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1569,7 +1569,7 @@ var opSignBitsPack = Operator{
 // them in part.
 // Vendor's page: hicann/ops-math, math/sign_bits_pack/docs
 func SignBitsPack(st *acl.Stream, p SignBitsPackParams) error {
-	c := NewCall(st, &opSignBitsPack)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1601,7 +1601,7 @@ var opSignBitsUnpack = Operator{
 // The emulator verified: Self uint8; Out float32 float16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sign_bits_unpack/docs
 func SignBitsUnpack(st *acl.Stream, p SignBitsUnpackParams) error {
-	c := NewCall(st, &opSignBitsUnpack)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1637,7 +1637,7 @@ var opSlice = Operator{
 // follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/slice/docs
 func Slice(st *acl.Stream, p SliceParams) error {
-	c := NewCall(st, &opSlice)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1672,7 +1672,7 @@ var opSliceNz = Operator{
 // It launches aclnnSliceNz (libcust_opapi, custom operator package) on st.
 // The emulator verified: Self, Out float32 float16 bfloat16 int8 int32 uint8 uint32.
 func SliceNz(st *acl.Stream, p SliceNzParams) error {
-	c := NewCall(st, &opSliceNz)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1709,7 +1709,7 @@ var opSliceV2 = Operator{
 // follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, conversion/strided_slice_v3/docs
 func SliceV2(st *acl.Stream, p SliceV2Params) error {
-	c := NewCall(st, &opSliceV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1745,7 +1745,7 @@ var opSplitTensor = Operator{
 // bool complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/split_v/docs
 func SplitTensor(st *acl.Stream, p SplitTensorParams) error {
-	c := NewCall(st, &opSplitTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1779,7 +1779,7 @@ var opSplitWithSize = Operator{
 // bool complex64 complex128. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/split_v/docs
 func SplitWithSize(st *acl.Stream, p SplitWithSizeParams) error {
-	c := NewCall(st, &opSplitWithSize)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1812,7 +1812,7 @@ var opStack = Operator{
 // complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/pack/docs
 func Stack(st *acl.Stream, p StackParams) error {
-	c := NewCall(st, &opStack)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1852,7 +1852,7 @@ var opStridedSlice = Operator{
 // hifloat8 float8_e5m2 float8_e4m3fn. Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, conversion/strided_slice/docs
 func StridedSlice(st *acl.Stream, p StridedSliceParams) error {
-	c := NewCall(st, &opStridedSlice)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1895,7 +1895,7 @@ var opStridedSliceAssignV2 = Operator{
 // the document.
 // Vendor's page: hicann/ops-math, conversion/strided_slice_assign_v2/docs
 func StridedSliceAssignV2(st *acl.Stream, p StridedSliceAssignV2Params) error {
-	c := NewCall(st, &opStridedSliceAssignV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1928,7 +1928,7 @@ var opTransMatmulWeight = Operator{
 // them in part.
 // Vendor's page: hicann/ops-math, conversion/trans_data/docs
 func TransMatmulWeight(st *acl.Stream, p TransMatmulWeightParams) error {
-	c := NewCall(st, &opTransMatmulWeight)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1958,7 +1958,7 @@ var opTril = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/tril/docs/aclnnTril&aclnnInplaceTril.md
 func Tril(st *acl.Stream, p TrilParams) error {
-	c := NewCall(st, &opTril)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1990,7 +1990,7 @@ var opTriu = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, conversion/triu/docs/aclnnTriu&aclnnInplaceTriu.md
 func Triu(st *acl.Stream, p TriuParams) error {
-	c := NewCall(st, &opTriu)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2025,7 +2025,7 @@ var opUnfoldGrad = Operator{
 // 1 of them in part.
 // Vendor's page: hicann/ops-math, conversion/unfold_grad/docs
 func UnfoldGrad(st *acl.Stream, p UnfoldGradParams) error {
-	c := NewCall(st, &opUnfoldGrad)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2068,7 +2068,7 @@ var opViewCopy = Operator{
 // int32 int64. Its checks follow the document.
 // Vendor's page: hicann/ops-math, experimental/conversion/view_copy/docs
 func ViewCopy(st *acl.Stream, p ViewCopyParams) error {
-	c := NewCall(st, &opViewCopy)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }

@@ -27,7 +27,7 @@ var opCdist = Operator{
 // them in part.
 // Vendor's page: hicann/ops-math, math/cdist/docs
 func Cdist(st *acl.Stream, p CdistParams) error {
-	c := NewCall(st, &opCdist)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -63,7 +63,7 @@ var opCdistBackward = Operator{
 // The emulator verified: Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/cdist_grad/docs
 func CdistBackward(st *acl.Stream, p CdistBackwardParams) error {
-	c := NewCall(st, &opCdistBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -104,7 +104,7 @@ var opChamferDistanceBackward = Operator{
 // Idx1, Idx2 int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, loss/chamfer_distance_grad/docs
 func ChamferDistanceBackward(st *acl.Stream, p ChamferDistanceBackwardParams) error {
-	c := NewCall(st, &opChamferDistanceBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -139,7 +139,7 @@ var opInverse = Operator{
 // The emulator verified: Self, Out float32 float16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/matrix_inverse/docs
 func Inverse(st *acl.Stream, p InverseParams) error {
-	c := NewCall(st, &opInverse)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -169,7 +169,7 @@ var opLinalgCholesky = Operator{
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/cholesky/docs
 func LinalgCholesky(st *acl.Stream, p LinalgCholeskyParams) error {
-	c := NewCall(st, &opLinalgCholesky)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -202,7 +202,7 @@ var opLinalgCross = Operator{
 // uint8 complex64 complex128. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/cross/docs
 func LinalgCross(st *acl.Stream, p LinalgCrossParams) error {
-	c := NewCall(st, &opLinalgCross)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -236,7 +236,7 @@ var opLinalgQr = Operator{
 // CANN's source.
 // Vendor's page: hicann/ops-math, math/qr/docs
 func LinalgQr(st *acl.Stream, p LinalgQrParams) error {
-	c := NewCall(st, &opLinalgQr)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -268,7 +268,7 @@ var opLogdet = Operator{
 // source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/logdet/docs
 func Logdet(st *acl.Stream, p LogdetParams) error {
-	c := NewCall(st, &opLogdet)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -298,7 +298,7 @@ var opPdist = Operator{
 // The emulator verified: Self, Out float32 float16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/pdist/docs
 func Pdist(st *acl.Stream, p PdistParams) error {
-	c := NewCall(st, &opPdist)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -329,7 +329,7 @@ var opPdistForward = Operator{
 // The emulator verified: Self, Out float32 float16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/pdist/docs
 func PdistForward(st *acl.Stream, p PdistForwardParams) error {
-	c := NewCall(st, &opPdistForward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -362,7 +362,7 @@ var opQr = Operator{
 // CANN's source.
 // Vendor's page: hicann/ops-math, math/qr/docs
 func Qr(st *acl.Stream, p QrParams) error {
-	c := NewCall(st, &opQr)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -397,7 +397,7 @@ var opRfft1D = Operator{
 // The emulator verified: Self, Out float32. Its checks follow the document.
 // Vendor's page: hicann/ops-math, math/rfft1_d/docs
 func Rfft1D(st *acl.Stream, p Rfft1DParams) error {
-	c := NewCall(st, &opRfft1D)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -432,7 +432,7 @@ var opSlogdet = Operator{
 // follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/slogdet/docs
 func Slogdet(st *acl.Stream, p SlogdetParams) error {
-	c := NewCall(st, &opSlogdet)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -470,7 +470,7 @@ var opStft = Operator{
 // follow the document.
 // Vendor's page: hicann/ops-math, math/stft/docs
 func Stft(st *acl.Stream, p StftParams) error {
-	c := NewCall(st, &opStft)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -511,7 +511,7 @@ var opSvd = Operator{
 // CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/svd/docs
 func Svd(st *acl.Stream, p SvdParams) error {
-	c := NewCall(st, &opSvd)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -546,7 +546,7 @@ var opTrace = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/trace/docs
 func Trace(st *acl.Stream, p TraceParams) error {
-	c := NewCall(st, &opTrace)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -581,7 +581,7 @@ var opTriangularSolve = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/triangular_solve/docs
 func TriangularSolve(st *acl.Stream, p TriangularSolveParams) error {
-	c := NewCall(st, &opTriangularSolve)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }

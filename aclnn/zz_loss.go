@@ -27,7 +27,7 @@ var opBinaryCrossEntropy = Operator{
 // CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, loss/binary_cross_entropy/docs
 func BinaryCrossEntropy(st *acl.Stream, p BinaryCrossEntropyParams) error {
-	c := NewCall(st, &opBinaryCrossEntropy)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -64,7 +64,7 @@ var opBinaryCrossEntropyBackward = Operator{
 // Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, loss/binary_cross_entropy_grad/docs
 func BinaryCrossEntropyBackward(st *acl.Stream, p BinaryCrossEntropyBackwardParams) error {
-	c := NewCall(st, &opBinaryCrossEntropyBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -102,7 +102,7 @@ var opBinaryCrossEntropyWithLogits = Operator{
 // bfloat16. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, loss/sigmoid_cross_entropy_with_logits_v2/docs
 func BinaryCrossEntropyWithLogits(st *acl.Stream, p BinaryCrossEntropyWithLogitsParams) error {
-	c := NewCall(st, &opBinaryCrossEntropyWithLogits)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -143,7 +143,7 @@ var opBinaryCrossEntropyWithLogitsBackward = Operator{
 // float16 bfloat16. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, loss/sigmoid_cross_entropy_with_logits_grad_v2/docs
 func BinaryCrossEntropyWithLogitsBackward(st *acl.Stream, p BinaryCrossEntropyWithLogitsBackwardParams) error {
-	c := NewCall(st, &opBinaryCrossEntropyWithLogitsBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -187,7 +187,7 @@ var opBinaryCrossEntropyWithLogitsTargetBackward = Operator{
 // float16 bfloat16. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, activation/log_sigmoid/docs
 func BinaryCrossEntropyWithLogitsTargetBackward(st *acl.Stream, p BinaryCrossEntropyWithLogitsTargetBackwardParams) error {
-	c := NewCall(st, &opBinaryCrossEntropyWithLogitsTargetBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -236,7 +236,7 @@ var opCrossEntropyLoss = Operator{
 // the document.
 // Vendor's page: hicann/ops-nn, loss/cross_entropy_loss/docs
 func CrossEntropyLoss(st *acl.Stream, p CrossEntropyLossParams) error {
-	c := NewCall(st, &opCrossEntropyLoss)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -286,7 +286,7 @@ var opCrossEntropyLossGrad = Operator{
 // document.
 // Vendor's page: hicann/ops-nn, loss/cross_entropy_loss_grad/docs
 func CrossEntropyLossGrad(st *acl.Stream, p CrossEntropyLossGradParams) error {
-	c := NewCall(st, &opCrossEntropyLossGrad)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -333,7 +333,7 @@ var opCtcLoss = Operator{
 // part.
 // Vendor's page: hicann/ops-nn, loss/ctc_loss_v2/docs
 func CtcLoss(st *acl.Stream, p CtcLossParams) error {
-	c := NewCall(st, &opCtcLoss)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -378,7 +378,7 @@ var opCtcLossBackward = Operator{
 // them in part.
 // Vendor's page: hicann/ops-nn, loss/ctc_loss_v2_grad/docs
 func CtcLossBackward(st *acl.Stream, p CtcLossBackwardParams) error {
-	c := NewCall(st, &opCtcLossBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -424,7 +424,7 @@ var opFusedCrossEntropyLossWithMaxSum = Operator{
 // float32; VocabParallelLogitsOptional float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, loss/fused_cross_entropy_loss_with_max_sum/docs
 func FusedCrossEntropyLossWithMaxSum(st *acl.Stream, p FusedCrossEntropyLossWithMaxSumParams) error {
-	c := NewCall(st, &opFusedCrossEntropyLossWithMaxSum)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -474,7 +474,7 @@ var opFusedLinearCrossEntropyLossGrad = Operator{
 // int64. Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/fused_linear_cross_entropy_loss_grad/docs
 func FusedLinearCrossEntropyLossGrad(st *acl.Stream, p FusedLinearCrossEntropyLossGradParams) error {
-	c := NewCall(st, &opFusedLinearCrossEntropyLossGrad)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -526,7 +526,7 @@ var opFusedLinearOnlineMaxSum = Operator{
 // float32; TargetMaskOut uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, matmul/fused_linear_online_max_sum/docs
 func FusedLinearOnlineMaxSum(st *acl.Stream, p FusedLinearOnlineMaxSumParams) error {
-	c := NewCall(st, &opFusedLinearOnlineMaxSum)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -568,7 +568,7 @@ var opKlDiv = Operator{
 // source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/kl_div_v2/docs
 func KlDiv(st *acl.Stream, p KlDivParams) error {
-	c := NewCall(st, &opKlDiv)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -605,7 +605,7 @@ var opKlDivBackward = Operator{
 // source.
 // Vendor's page: hicann/ops-nn, loss/kl_div_loss_grad/docs
 func KlDivBackward(st *acl.Stream, p KlDivBackwardParams) error {
-	c := NewCall(st, &opKlDivBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -643,7 +643,7 @@ var opKlDivTargetBackward = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-nn, loss/kl_div_target_loss_grad/docs
 func KlDivTargetBackward(st *acl.Stream, p KlDivTargetBackwardParams) error {
-	c := NewCall(st, &opKlDivTargetBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -679,7 +679,7 @@ var opL1Loss = Operator{
 // source.
 // Vendor's page: hicann/ops-nn, loss/lp_loss/docs
 func L1Loss(st *acl.Stream, p L1LossParams) error {
-	c := NewCall(st, &opL1Loss)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -714,7 +714,7 @@ var opL1LossBackward = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-nn, loss/l1_loss_grad/docs
 func L1LossBackward(st *acl.Stream, p L1LossBackwardParams) error {
-	c := NewCall(st, &opL1LossBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -749,7 +749,7 @@ var opMseLoss = Operator{
 // source.
 // Vendor's page: hicann/ops-nn, loss/mse_loss/docs
 func MseLoss(st *acl.Stream, p MseLossParams) error {
-	c := NewCall(st, &opMseLoss)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -784,7 +784,7 @@ var opMseLossBackward = Operator{
 // CANN's source.
 // Vendor's page: hicann/ops-nn, loss/mse_loss_grad_v2/docs
 func MseLossBackward(st *acl.Stream, p MseLossBackwardParams) error {
-	c := NewCall(st, &opMseLossBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -819,7 +819,7 @@ var opMseLossOut = Operator{
 // source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, loss/mse_loss/docs
 func MseLossOut(st *acl.Stream, p MseLossOutParams) error {
-	c := NewCall(st, &opMseLossOut)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -855,7 +855,7 @@ var opMultilabelMarginLoss = Operator{
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, loss/multilabel_margin_loss/docs
 func MultilabelMarginLoss(st *acl.Stream, p MultilabelMarginLossParams) error {
-	c := NewCall(st, &opMultilabelMarginLoss)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -893,7 +893,7 @@ var opNLLLoss = Operator{
 // int64 uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, loss/nll_loss/docs
 func NLLLoss(st *acl.Stream, p NLLLossParams) error {
-	c := NewCall(st, &opNLLLoss)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -933,7 +933,7 @@ var opNLLLoss2d = Operator{
 // int64 uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, loss/nll_loss/docs
 func NLLLoss2d(st *acl.Stream, p NLLLoss2dParams) error {
-	c := NewCall(st, &opNLLLoss2d)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -974,7 +974,7 @@ var opNLLLoss2dBackward = Operator{
 // uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, loss/nll_loss_grad/docs
 func NLLLoss2dBackward(st *acl.Stream, p NLLLoss2dBackwardParams) error {
-	c := NewCall(st, &opNLLLoss2dBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1016,7 +1016,7 @@ var opNLLLossBackward = Operator{
 // uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, loss/nll_loss_grad/docs
 func NLLLossBackward(st *acl.Stream, p NLLLossBackwardParams) error {
-	c := NewCall(st, &opNLLLossBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1056,7 +1056,7 @@ var opSmoothL1Loss = Operator{
 // source.
 // Vendor's page: hicann/ops-nn, loss/smooth_l1_loss_v2/docs
 func SmoothL1Loss(st *acl.Stream, p SmoothL1LossParams) error {
-	c := NewCall(st, &opSmoothL1Loss)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1093,7 +1093,7 @@ var opSmoothL1LossBackward = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-nn, loss/smooth_l1_loss_grad_v2/docs
 func SmoothL1LossBackward(st *acl.Stream, p SmoothL1LossBackwardParams) error {
-	c := NewCall(st, &opSmoothL1LossBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1129,7 +1129,7 @@ var opSoftMarginLoss = Operator{
 // source.
 // Vendor's page: hicann/ops-nn, loss/soft_margin_loss/docs
 func SoftMarginLoss(st *acl.Stream, p SoftMarginLossParams) error {
-	c := NewCall(st, &opSoftMarginLoss)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1164,7 +1164,7 @@ var opSoftMarginLossBackward = Operator{
 // CANN's source.
 // Vendor's page: hicann/ops-nn, loss/soft_margin_loss_grad/docs
 func SoftMarginLossBackward(st *acl.Stream, p SoftMarginLossBackwardParams) error {
-	c := NewCall(st, &opSoftMarginLossBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1200,7 +1200,7 @@ var opSoftmaxCrossEntropyWithLogits = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-nn, activation/softmax_cross_entropy_with_logits/docs
 func SoftmaxCrossEntropyWithLogits(st *acl.Stream, p SoftmaxCrossEntropyWithLogitsParams) error {
-	c := NewCall(st, &opSoftmaxCrossEntropyWithLogits)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }

@@ -33,7 +33,7 @@ var opAddLora = Operator{
 // follow the document.
 // Vendor's page: hicann/ops-math, math/add_lora/docs
 func AddLora(st *acl.Stream, p AddLoraParams) error {
-	c := NewCall(st, &opAddLora)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -74,7 +74,7 @@ var opAddMatMatElements = Operator{
 // The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-math, experimental/math/add_mat_mat_elements/README.md
 func AddMatMatElements(st *acl.Stream, p AddMatMatElementsParams) error {
-	c := NewCall(st, &opAddMatMatElements)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -110,7 +110,7 @@ var opAddMatMatElementsPlus = Operator{
 // It launches aclnnAddMatMatElementsPlus (libopapi, CANN 2026-08) on st.
 // The emulator does not implement it: experimental, in no release of CANN.
 func AddMatMatElementsPlus(st *acl.Stream, p AddMatMatElementsPlusParams) error {
-	c := NewCall(st, &opAddMatMatElementsPlus)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -150,7 +150,7 @@ var opAddbmm = Operator{
 // CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnAddbmm&aclnnInplaceAddbmm.md
 func Addbmm(st *acl.Stream, p AddbmmParams) error {
-	c := NewCall(st, &opAddbmm)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -190,7 +190,7 @@ var opAddmm = Operator{
 // source, 17 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs/aclnnAddmm&aclnnInplaceAddmm.md
 func Addmm(st *acl.Stream, p AddmmParams) error {
-	c := NewCall(st, &opAddmm)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -230,7 +230,7 @@ var opAddmmWeightNz = Operator{
 // checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs
 func AddmmWeightNz(st *acl.Stream, p AddmmWeightNzParams) error {
-	c := NewCall(st, &opAddmmWeightNz)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -271,7 +271,7 @@ var opAddmv = Operator{
 // CANN's source, 6 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/addmv/docs
 func Addmv(st *acl.Stream, p AddmvParams) error {
-	c := NewCall(st, &opAddmv)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -310,7 +310,7 @@ var opAddr = Operator{
 // int64 uint8 bool. Its checks follow CANN's source, 5 of them in part.
 // Vendor's page: hicann/ops-math, math/addr/docs/aclnnAddr&aclnnInplaceAddr.md
 func Addr(st *acl.Stream, p AddrParams) error {
-	c := NewCall(st, &opAddr)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -349,7 +349,7 @@ var opAddrV2 = Operator{
 // complex128. Its checks follow the document.
 // Vendor's page: hicann/ops-math, experimental/math/addr_v2/docs/aclnnAddrV2&aclnnInplaceAddrV2.md
 func AddrV2(st *acl.Stream, p AddrV2Params) error {
-	c := NewCall(st, &opAddrV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -388,7 +388,7 @@ var opBaddbmm = Operator{
 // CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnBaddbmm&aclnnInplaceBaddbmm.md
 func Baddbmm(st *acl.Stream, p BaddbmmParams) error {
-	c := NewCall(st, &opBaddbmm)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -425,7 +425,7 @@ var opBatchMatMul = Operator{
 // 2 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs
 func BatchMatMul(st *acl.Stream, p BatchMatMulParams) error {
-	c := NewCall(st, &opBatchMatMul)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -459,7 +459,7 @@ var opBatchMatMulWeightNz = Operator{
 // follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs
 func BatchMatMulWeightNz(st *acl.Stream, p BatchMatMulWeightNzParams) error {
-	c := NewCall(st, &opBatchMatMulWeightNz)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -496,7 +496,7 @@ var opBatchMatmulQuant = Operator{
 // CANN's source.
 // Vendor's page: hicann/ops-nn, matmul/batch_matmul_quant/docs
 func BatchMatmulQuant(st *acl.Stream, p BatchMatmulQuantParams) error {
-	c := NewCall(st, &opBatchMatmulQuant)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -532,7 +532,7 @@ var opDot = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/dot/docs
 func Dot(st *acl.Stream, p DotParams) error {
-	c := NewCall(st, &opDot)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -573,7 +573,7 @@ var opDualLevelQuantMatmulWeightNz = Operator{
 // The emulator does not implement it: only the Ascend950 has it, and not written yet.
 // Vendor's page: hicann/ops-nn, matmul/dual_level_quant_batch_matmul/docs
 func DualLevelQuantMatmulWeightNz(st *acl.Stream, p DualLevelQuantMatmulWeightNzParams) error {
-	c := NewCall(st, &opDualLevelQuantMatmulWeightNz)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -616,7 +616,7 @@ var opEinsum = Operator{
 // Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs
 func Einsum(st *acl.Stream, p EinsumParams) error {
-	c := NewCall(st, &opEinsum)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -665,7 +665,7 @@ var opFFN = Operator{
 // bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, ffn/ffn/docs
 func FFN(st *acl.Stream, p FFNParams) error {
-	c := NewCall(st, &opFFN)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -728,7 +728,7 @@ var opFFNV2 = Operator{
 // bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, ffn/ffn/docs
 func FFNV2(st *acl.Stream, p FFNV2Params) error {
-	c := NewCall(st, &opFFNV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -793,7 +793,7 @@ var opFFNV3 = Operator{
 // AntiquantOffset2Optional, Y float16 bfloat16. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, ffn/ffn/docs
 func FFNV3(st *acl.Stream, p FFNV3Params) error {
-	c := NewCall(st, &opFFNV3)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -844,7 +844,7 @@ var opFusedMatmul = Operator{
 // source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/fused_mat_mul/docs
 func FusedMatmul(st *acl.Stream, p FusedMatmulParams) error {
-	c := NewCall(st, &opFusedMatmul)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -881,7 +881,7 @@ var opFusedMatmulGelu = Operator{
 // The emulator verified: X, Weight, Bias, Y float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, experimental/matmul/fused_matmul_gelu/docs
 func FusedMatmulGelu(st *acl.Stream, p FusedMatmulGeluParams) error {
-	c := NewCall(st, &opFusedMatmulGelu)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -926,7 +926,7 @@ var opFusedQuantMatmul = Operator{
 // source, 12 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/fused_quant_mat_mul/docs
 func FusedQuantMatmul(st *acl.Stream, p FusedQuantMatmulParams) error {
-	c := NewCall(st, &opFusedQuantMatmul)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -979,7 +979,7 @@ var opFusedQuantMatmulWeightNz = Operator{
 // source, 13 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/fused_quant_mat_mul/docs
 func FusedQuantMatmulWeightNz(st *acl.Stream, p FusedQuantMatmulWeightNzParams) error {
-	c := NewCall(st, &opFusedQuantMatmulWeightNz)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1027,7 +1027,7 @@ var opGemm = Operator{
 // of them in part.
 // Vendor's page: hicann/ops-nn, matmul/gemm/docs
 func Gemm(st *acl.Stream, p GemmParams) error {
-	c := NewCall(st, &opGemm)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1065,7 +1065,7 @@ var opGer = Operator{
 // complex64 complex128. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/ger/docs
 func Ger(st *acl.Stream, p GerParams) error {
-	c := NewCall(st, &opGer)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1098,7 +1098,7 @@ var opGroupedBiasAddGrad = Operator{
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/grouped_bias_add_grad/docs
 func GroupedBiasAddGrad(st *acl.Stream, p GroupedBiasAddGradParams) error {
-	c := NewCall(st, &opGroupedBiasAddGrad)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1132,7 +1132,7 @@ var opGroupedBiasAddGradV2 = Operator{
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/grouped_bias_add_grad/docs
 func GroupedBiasAddGradV2(st *acl.Stream, p GroupedBiasAddGradV2Params) error {
-	c := NewCall(st, &opGroupedBiasAddGradV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1172,7 +1172,7 @@ var opGroupedMatmul = Operator{
 // int32; ScaleOptional float32 bfloat16 int64 uint64. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs
 func GroupedMatmul(st *acl.Stream, p GroupedMatmulParams) error {
-	c := NewCall(st, &opGroupedMatmul)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1216,7 +1216,7 @@ var opGroupedMatmulAdd = Operator{
 // follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_add/docs
 func GroupedMatmulAdd(st *acl.Stream, p GroupedMatmulAddParams) error {
-	c := NewCall(st, &opGroupedMatmulAdd)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1257,7 +1257,7 @@ var opGroupedMatmulAddV2 = Operator{
 // follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_add/docs
 func GroupedMatmulAddV2(st *acl.Stream, p GroupedMatmulAddV2Params) error {
-	c := NewCall(st, &opGroupedMatmulAddV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1309,7 +1309,7 @@ var opGroupedMatmulFinalizeRouting = Operator{
 // int32 int64. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs
 func GroupedMatmulFinalizeRouting(st *acl.Stream, p GroupedMatmulFinalizeRoutingParams) error {
-	c := NewCall(st, &opGroupedMatmulFinalizeRouting)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1374,7 +1374,7 @@ var opGroupedMatmulFinalizeRoutingV2 = Operator{
 // int32 int64. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs
 func GroupedMatmulFinalizeRoutingV2(st *acl.Stream, p GroupedMatmulFinalizeRoutingV2Params) error {
-	c := NewCall(st, &opGroupedMatmulFinalizeRoutingV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1442,7 +1442,7 @@ var opGroupedMatmulFinalizeRoutingV3 = Operator{
 // RowIndexOptional int32 int64. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs
 func GroupedMatmulFinalizeRoutingV3(st *acl.Stream, p GroupedMatmulFinalizeRoutingV3Params) error {
-	c := NewCall(st, &opGroupedMatmulFinalizeRoutingV3)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1508,7 +1508,7 @@ var opGroupedMatmulFinalizeRoutingWeightNz = Operator{
 // int64. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs
 func GroupedMatmulFinalizeRoutingWeightNz(st *acl.Stream, p GroupedMatmulFinalizeRoutingWeightNzParams) error {
-	c := NewCall(st, &opGroupedMatmulFinalizeRoutingWeightNz)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1574,7 +1574,7 @@ var opGroupedMatmulFinalizeRoutingWeightNzV2 = Operator{
 // RowIndex int32 int64. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_finalize_routing/docs
 func GroupedMatmulFinalizeRoutingWeightNzV2(st *acl.Stream, p GroupedMatmulFinalizeRoutingWeightNzV2Params) error {
-	c := NewCall(st, &opGroupedMatmulFinalizeRoutingWeightNzV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1634,7 +1634,7 @@ var opGroupedMatmulSwigluQuant = Operator{
 // document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_swiglu_quant/docs
 func GroupedMatmulSwigluQuant(st *acl.Stream, p GroupedMatmulSwigluQuantParams) error {
-	c := NewCall(st, &opGroupedMatmulSwigluQuant)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1681,7 +1681,7 @@ var opGroupedMatmulSwigluQuantWeightNZ = Operator{
 // document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul_swiglu_quant/docs
 func GroupedMatmulSwigluQuantWeightNZ(st *acl.Stream, p GroupedMatmulSwigluQuantWeightNZParams) error {
-	c := NewCall(st, &opGroupedMatmulSwigluQuantWeightNZ)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1730,7 +1730,7 @@ var opGroupedMatmulV2 = Operator{
 // bfloat16 int32; ScaleOptional float32 bfloat16 int64 uint64. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs
 func GroupedMatmulV2(st *acl.Stream, p GroupedMatmulV2Params) error {
-	c := NewCall(st, &opGroupedMatmulV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1778,7 +1778,7 @@ var opGroupedMatmulV3 = Operator{
 // int32; ScaleOptional int64 uint64; GroupListOptional int64. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs
 func GroupedMatmulV3(st *acl.Stream, p GroupedMatmulV3Params) error {
-	c := NewCall(st, &opGroupedMatmulV3)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1837,7 +1837,7 @@ var opGroupedMatmulV4 = Operator{
 // Out float32 float16 bfloat16 int8 int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs
 func GroupedMatmulV4(st *acl.Stream, p GroupedMatmulV4Params) error {
-	c := NewCall(st, &opGroupedMatmulV4)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1904,7 +1904,7 @@ var opGroupedMatmulV5 = Operator{
 // GroupListOptional int64; Out float32 float16 bfloat16 int8 int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs
 func GroupedMatmulV5(st *acl.Stream, p GroupedMatmulV5Params) error {
-	c := NewCall(st, &opGroupedMatmulV5)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1972,7 +1972,7 @@ var opGroupedMatmulWeightNz = Operator{
 // float32; GroupListOptional int64; Out float16 bfloat16 int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, gmm/grouped_matmul/docs
 func GroupedMatmulWeightNz(st *acl.Stream, p GroupedMatmulWeightNzParams) error {
-	c := NewCall(st, &opGroupedMatmulWeightNz)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2025,7 +2025,7 @@ var opInplaceAddbmm = Operator{
 // source, 3 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnAddbmm&aclnnInplaceAddbmm.md
 func InplaceAddbmm(st *acl.Stream, p InplaceAddbmmParams) error {
-	c := NewCall(st, &opInplaceAddbmm)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2063,7 +2063,7 @@ var opInplaceAddmm = Operator{
 // source, 17 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs/aclnnAddmm&aclnnInplaceAddmm.md
 func InplaceAddmm(st *acl.Stream, p InplaceAddmmParams) error {
-	c := NewCall(st, &opInplaceAddmm)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2100,7 +2100,7 @@ var opInplaceAddr = Operator{
 // int64 uint8 bool. Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/addr/docs/aclnnAddr&aclnnInplaceAddr.md
 func InplaceAddr(st *acl.Stream, p InplaceAddrParams) error {
-	c := NewCall(st, &opInplaceAddr)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2136,7 +2136,7 @@ var opInplaceAddrV2 = Operator{
 // complex64 complex128. Its checks follow the document.
 // Vendor's page: hicann/ops-math, experimental/math/addr_v2/docs/aclnnAddrV2&aclnnInplaceAddrV2.md
 func InplaceAddrV2(st *acl.Stream, p InplaceAddrV2Params) error {
-	c := NewCall(st, &opInplaceAddrV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2173,7 +2173,7 @@ var opInplaceBaddbmm = Operator{
 // source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/batch_mat_mul_v3/docs/aclnnBaddbmm&aclnnInplaceBaddbmm.md
 func InplaceBaddbmm(st *acl.Stream, p InplaceBaddbmmParams) error {
-	c := NewCall(st, &opInplaceBaddbmm)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2210,7 +2210,7 @@ var opMatmul = Operator{
 // 3 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs
 func Matmul(st *acl.Stream, p MatmulParams) error {
-	c := NewCall(st, &opMatmul)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2244,7 +2244,7 @@ var opMatmulCompress = Operator{
 // The emulator does not implement it: the compressed format of weights is not public.
 // Vendor's page: hicann/ops-nn, matmul/matmul_compress/docs
 func MatmulCompress(st *acl.Stream, p MatmulCompressParams) error {
-	c := NewCall(st, &opMatmulCompress)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2284,7 +2284,7 @@ var opMatmulCompressDequant = Operator{
 // The emulator does not implement it: the compressed format of weights is not public.
 // Vendor's page: hicann/ops-nn, matmul/matmul_v2_compress_dequant/docs
 func MatmulCompressDequant(st *acl.Stream, p MatmulCompressDequantParams) error {
-	c := NewCall(st, &opMatmulCompressDequant)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2325,7 +2325,7 @@ var opMatmulEmuSplitWeight = Operator{
 // The emulator verified: X, WHigh, WLow bfloat16; Y float32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, matmul/matmul_emu_split_weight/docs
 func MatmulEmuSplitWeight(st *acl.Stream, p MatmulEmuSplitWeightParams) error {
-	c := NewCall(st, &opMatmulEmuSplitWeight)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2361,7 +2361,7 @@ var opMatmulWeightNz = Operator{
 // 4 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs
 func MatmulWeightNz(st *acl.Stream, p MatmulWeightNzParams) error {
-	c := NewCall(st, &opMatmulWeightNz)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2395,7 +2395,7 @@ var opMm = Operator{
 // 2 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/mat_mul_v3/docs
 func Mm(st *acl.Stream, p MmParams) error {
-	c := NewCall(st, &opMm)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2429,7 +2429,7 @@ var opMv = Operator{
 // 4 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/mv/docs
 func Mv(st *acl.Stream, p MvParams) error {
-	c := NewCall(st, &opMv)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2466,7 +2466,7 @@ var opQuantBatchMatmulInplaceAdd = Operator{
 // The emulator does not implement it: only the Ascend950 has it, and not written yet.
 // Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_inplace_add/docs
 func QuantBatchMatmulInplaceAdd(st *acl.Stream, p QuantBatchMatmulInplaceAddParams) error {
-	c := NewCall(st, &opQuantBatchMatmulInplaceAdd)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2511,7 +2511,7 @@ var opQuantGroupedMatmulDequant = Operator{
 // The emulator does not implement it: no public source, only a document, and not written yet.
 // Vendor's page: mirror-cann/ops-transformer, gmm/quant_grouped_matmul_dequant/docs
 func QuantGroupedMatmulDequant(st *acl.Stream, p QuantGroupedMatmulDequantParams) error {
-	c := NewCall(st, &opQuantGroupedMatmulDequant)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2552,7 +2552,7 @@ var opQuantMatmul = Operator{
 // The emulator verified: X1, X2 int8; Bias int32; Out float16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, matmul/quant_matmul/docs
 func QuantMatmul(st *acl.Stream, p QuantMatmulParams) error {
-	c := NewCall(st, &opQuantMatmul)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2598,7 +2598,7 @@ var opQuantMatmulActivationQuantWeightNz = Operator{
 // The emulator does not implement it: only the Ascend950 has it, and not written yet.
 // Vendor's page: hicann/ops-nn, matmul/quant_matmul_activation_quant/docs
 func QuantMatmulActivationQuantWeightNz(st *acl.Stream, p QuantMatmulActivationQuantWeightNzParams) error {
-	c := NewCall(st, &opQuantMatmulActivationQuantWeightNz)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2651,7 +2651,7 @@ var opQuantMatmulDequant = Operator{
 // int64; XScaleOptional float32 float16. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/quant_matmul_dequant/docs
 func QuantMatmulDequant(st *acl.Stream, p QuantMatmulDequantParams) error {
-	c := NewCall(st, &opQuantMatmulDequant)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2703,7 +2703,7 @@ var opQuantMatmulReduceSumWeightNz = Operator{
 // document.
 // Vendor's page: hicann/ops-nn, matmul/quant_matmul_reduce_sum/docs
 func QuantMatmulReduceSumWeightNz(st *acl.Stream, p QuantMatmulReduceSumWeightNzParams) error {
-	c := NewCall(st, &opQuantMatmulReduceSumWeightNz)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2754,7 +2754,7 @@ var opQuantMatmulV2 = Operator{
 // int8. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, matmul/quant_matmul/docs
 func QuantMatmulV2(st *acl.Stream, p QuantMatmulV2Params) error {
-	c := NewCall(st, &opQuantMatmulV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2796,7 +2796,7 @@ var opQuantMatmulV3 = Operator{
 // int32. Its checks follow CANN's source, 48 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_v3/docs
 func QuantMatmulV3(st *acl.Stream, p QuantMatmulV3Params) error {
-	c := NewCall(st, &opQuantMatmulV3)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2840,7 +2840,7 @@ var opQuantMatmulV4 = Operator{
 // follow CANN's source, 54 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_v3/docs
 func QuantMatmulV4(st *acl.Stream, p QuantMatmulV4Params) error {
-	c := NewCall(st, &opQuantMatmulV4)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2889,7 +2889,7 @@ var opQuantMatmulV5 = Operator{
 // int8 int32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_v4/docs
 func QuantMatmulV5(st *acl.Stream, p QuantMatmulV5Params) error {
-	c := NewCall(st, &opQuantMatmulV5)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2942,7 +2942,7 @@ var opQuantMatmulWeightNz = Operator{
 // int8 int32. Its checks follow CANN's source, 59 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/quant_batch_matmul_v3/docs
 func QuantMatmulWeightNz(st *acl.Stream, p QuantMatmulWeightNzParams) error {
-	c := NewCall(st, &opQuantMatmulWeightNz)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2989,7 +2989,7 @@ var opSparse4to2QuantMatmulWeightNz = Operator{
 // BiasOptional, Out bfloat16. Its checks follow CANN's source, 66 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/sparse4to2quant_matmul/docs
 func Sparse4to2QuantMatmulWeightNz(st *acl.Stream, p Sparse4to2QuantMatmulWeightNzParams) error {
-	c := NewCall(st, &opSparse4to2QuantMatmulWeightNz)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3035,7 +3035,7 @@ var opTransposeBatchMatMul = Operator{
 // bfloat16 int8. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/transpose_batch_mat_mul/docs
 func TransposeBatchMatMul(st *acl.Stream, p TransposeBatchMatMulParams) error {
-	c := NewCall(st, &opTransposeBatchMatMul)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3081,7 +3081,7 @@ var opTransposeBatchMatMulWeightNz = Operator{
 // in part.
 // Vendor's page: hicann/ops-nn, matmul/transpose_batch_mat_mul/docs/aclnnTransposeBatchMatMulWeightNZ.md
 func TransposeBatchMatMulWeightNz(st *acl.Stream, p TransposeBatchMatMulWeightNzParams) error {
-	c := NewCall(st, &opTransposeBatchMatMulWeightNz)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3132,7 +3132,7 @@ var opTransposeQuantBatchMatMul = Operator{
 // checks follow CANN's source, 6 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/transpose_quant_batch_mat_mul/docs
 func TransposeQuantBatchMatMul(st *acl.Stream, p TransposeQuantBatchMatMulParams) error {
-	c := NewCall(st, &opTransposeQuantBatchMatMul)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3182,7 +3182,7 @@ var opTransposeQuantBatchMatMulWeightNz = Operator{
 // checks follow CANN's source, 6 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/transpose_quant_batch_mat_mul/docs
 func TransposeQuantBatchMatMulWeightNz(st *acl.Stream, p TransposeQuantBatchMatMulWeightNzParams) error {
-	c := NewCall(st, &opTransposeQuantBatchMatMulWeightNz)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3235,7 +3235,7 @@ var opWeightQuantBatchMatmul = Operator{
 // checks follow the document.
 // Vendor's page: hicann/ops-nn, matmul/weight_quant_batch_matmul/docs
 func WeightQuantBatchMatmul(st *acl.Stream, p WeightQuantBatchMatmulParams) error {
-	c := NewCall(st, &opWeightQuantBatchMatmul)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3282,7 +3282,7 @@ var opWeightQuantBatchMatmulNz = Operator{
 // The emulator does not implement it: only the Ascend950 has it, and not written yet.
 // Vendor's page: hicann/ops-nn, matmul/weight_quant_batch_matmul_v2/docs
 func WeightQuantBatchMatmulNz(st *acl.Stream, p WeightQuantBatchMatmulNzParams) error {
-	c := NewCall(st, &opWeightQuantBatchMatmulNz)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3328,7 +3328,7 @@ var opWeightQuantBatchMatmulV2 = Operator{
 // BiasOptional float32 float16 bfloat16; Y float16 bfloat16 int8. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, matmul/weight_quant_batch_matmul_v2/docs
 func WeightQuantBatchMatmulV2(st *acl.Stream, p WeightQuantBatchMatmulV2Params) error {
-	c := NewCall(st, &opWeightQuantBatchMatmulV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -3374,7 +3374,7 @@ var opWeightQuantBatchMatmulV3 = Operator{
 // BiasOptional float32 float16 bfloat16; Y float16 bfloat16 int8. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, matmul/weight_quant_batch_matmul_v2/docs
 func WeightQuantBatchMatmulV3(st *acl.Stream, p WeightQuantBatchMatmulV3Params) error {
-	c := NewCall(st, &opWeightQuantBatchMatmulV3)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }

@@ -25,7 +25,7 @@ var opDistributeBarrier = Operator{
 // no element of its tensor. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/distribute_barrier/docs
 func DistributeBarrier(st *acl.Stream, p DistributeBarrierParams) error {
-	c := NewCall(st, &opDistributeBarrier)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -60,7 +60,7 @@ var opDistributeBarrierV2 = Operator{
 // no element of its tensor. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/distribute_barrier/docs
 func DistributeBarrierV2(st *acl.Stream, p DistributeBarrierV2Params) error {
-	c := NewCall(st, &opDistributeBarrierV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -94,7 +94,7 @@ var opElasticReceivableInfoCollect = Operator{
 // The emulator verified: Y int32. Its checks follow the document.
 // Vendor's page: hicann/ops-transformer, mc2/elastic_receivable_info_collect/docs
 func ElasticReceivableInfoCollect(st *acl.Stream, p ElasticReceivableInfoCollectParams) error {
-	c := NewCall(st, &opElasticReceivableInfoCollect)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -128,7 +128,7 @@ var opElasticReceivableTest = Operator{
 // The emulator verified: DstRank int32. Its checks follow the document.
 // Vendor's page: hicann/ops-transformer, mc2/elastic_receivable_test/docs
 func ElasticReceivableTest(st *acl.Stream, p ElasticReceivableTestParams) error {
-	c := NewCall(st, &opElasticReceivableTest)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -160,7 +160,7 @@ var opMoeComputeExpertTokens = Operator{
 // The emulator verified: SortedExperts, Out int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_compute_expert_tokens/docs
 func MoeComputeExpertTokens(st *acl.Stream, p MoeComputeExpertTokensParams) error {
-	c := NewCall(st, &opMoeComputeExpertTokens)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -193,7 +193,7 @@ var opMoeDistributeBufferReset = Operator{
 // between calls, so that there is nothing to reset. Its checks follow the document.
 // Vendor's page: hicann/ops-transformer, mc2/moe_distribute_buffer_reset/docs
 func MoeDistributeBufferReset(st *acl.Stream, p MoeDistributeBufferResetParams) error {
-	c := NewCall(st, &opMoeDistributeBufferReset)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -250,7 +250,7 @@ var opMoeDistributeCombine = Operator{
 // float32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine/docs
 func MoeDistributeCombine(st *acl.Stream, p MoeDistributeCombineParams) error {
-	c := NewCall(st, &opMoeDistributeCombine)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -337,7 +337,7 @@ var opMoeDistributeCombineAddRmsNorm = Operator{
 // checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine_add_rms_norm/docs
 func MoeDistributeCombineAddRmsNorm(st *acl.Stream, p MoeDistributeCombineAddRmsNormParams) error {
-	c := NewCall(st, &opMoeDistributeCombineAddRmsNorm)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -441,7 +441,7 @@ var opMoeDistributeCombineAddRmsNormV2 = Operator{
 // checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine_add_rms_norm/docs
 func MoeDistributeCombineAddRmsNormV2(st *acl.Stream, p MoeDistributeCombineAddRmsNormV2Params) error {
-	c := NewCall(st, &opMoeDistributeCombineAddRmsNormV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -539,7 +539,7 @@ var opMoeDistributeCombineV2 = Operator{
 // ExpertScales float32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine_v2/docs
 func MoeDistributeCombineV2(st *acl.Stream, p MoeDistributeCombineV2Params) error {
-	c := NewCall(st, &opMoeDistributeCombineV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -631,7 +631,7 @@ var opMoeDistributeCombineV3 = Operator{
 // int32; ExpertScales float32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_combine_v2/docs
 func MoeDistributeCombineV3(st *acl.Stream, p MoeDistributeCombineV3Params) error {
-	c := NewCall(st, &opMoeDistributeCombineV3)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -719,7 +719,7 @@ var opMoeDistributeDispatch = Operator{
 // int64. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_dispatch/docs
 func MoeDistributeDispatch(st *acl.Stream, p MoeDistributeDispatchParams) error {
-	c := NewCall(st, &opMoeDistributeDispatch)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -799,7 +799,7 @@ var opMoeDistributeDispatchV2 = Operator{
 // follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_dispatch_v2/docs
 func MoeDistributeDispatchV2(st *acl.Stream, p MoeDistributeDispatchV2Params) error {
-	c := NewCall(st, &opMoeDistributeDispatchV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -883,7 +883,7 @@ var opMoeDistributeDispatchV3 = Operator{
 // ExpertTokenNumsOut int64. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/moe_distribute_dispatch_v2/docs
 func MoeDistributeDispatchV3(st *acl.Stream, p MoeDistributeDispatchV3Params) error {
-	c := NewCall(st, &opMoeDistributeDispatchV3)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -948,7 +948,7 @@ var opMoeFinalizeRouting = Operator{
 // ExpandedRowIdx, ExpandedExpertIdx int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_finalize_routing/docs
 func MoeFinalizeRouting(st *acl.Stream, p MoeFinalizeRoutingParams) error {
-	c := NewCall(st, &opMoeFinalizeRouting)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -993,7 +993,7 @@ var opMoeFinalizeRoutingV2 = Operator{
 // document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_finalize_routing_v2/docs
 func MoeFinalizeRoutingV2(st *acl.Stream, p MoeFinalizeRoutingV2Params) error {
-	c := NewCall(st, &opMoeFinalizeRoutingV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1041,7 +1041,7 @@ var opMoeFinalizeRoutingV2Grad = Operator{
 // follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_finalize_routing_v2_grad/docs
 func MoeFinalizeRoutingV2Grad(st *acl.Stream, p MoeFinalizeRoutingV2GradParams) error {
-	c := NewCall(st, &opMoeFinalizeRoutingV2Grad)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1094,7 +1094,7 @@ var opMoeGatingTopK = Operator{
 // float32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_gating_top_k/docs
 func MoeGatingTopK(st *acl.Stream, p MoeGatingTopKParams) error {
-	c := NewCall(st, &opMoeGatingTopK)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1140,7 +1140,7 @@ var opMoeGatingTopKSoftmax = Operator{
 // RowIdxOut int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_gating_top_k_softmax/docs
 func MoeGatingTopKSoftmax(st *acl.Stream, p MoeGatingTopKSoftmaxParams) error {
-	c := NewCall(st, &opMoeGatingTopKSoftmax)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1180,7 +1180,7 @@ var opMoeGatingTopKSoftmaxV2 = Operator{
 // int32; SoftmaxResultOutOptional float32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_gating_top_k_softmax_v2/docs
 func MoeGatingTopKSoftmaxV2(st *acl.Stream, p MoeGatingTopKSoftmaxV2Params) error {
-	c := NewCall(st, &opMoeGatingTopKSoftmaxV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1221,7 +1221,7 @@ var opMoeInitRouting = Operator{
 // ExpandedRowIdxOut, ExpandedExpertIdxOut int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing/docs
 func MoeInitRouting(st *acl.Stream, p MoeInitRoutingParams) error {
-	c := NewCall(st, &opMoeInitRouting)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1264,7 +1264,7 @@ var opMoeInitRoutingQuant = Operator{
 // ExpandedExpertIdxOut int32; ExpandedXOut int8. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_quant/docs
 func MoeInitRoutingQuant(st *acl.Stream, p MoeInitRoutingQuantParams) error {
-	c := NewCall(st, &opMoeInitRoutingQuant)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1316,7 +1316,7 @@ var opMoeInitRoutingQuantV2 = Operator{
 // checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_quant_v2/docs
 func MoeInitRoutingQuantV2(st *acl.Stream, p MoeInitRoutingQuantV2Params) error {
-	c := NewCall(st, &opMoeInitRoutingQuantV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1372,7 +1372,7 @@ var opMoeInitRoutingV2 = Operator{
 // follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_v2/docs
 func MoeInitRoutingV2(st *acl.Stream, p MoeInitRoutingV2Params) error {
-	c := NewCall(st, &opMoeInitRoutingV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1416,7 +1416,7 @@ var opMoeInitRoutingV2Grad = Operator{
 // checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_v2_grad/docs
 func MoeInitRoutingV2Grad(st *acl.Stream, p MoeInitRoutingV2GradParams) error {
-	c := NewCall(st, &opMoeInitRoutingV2Grad)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1467,7 +1467,7 @@ var opMoeInitRoutingV3 = Operator{
 // int64. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_init_routing_v3/docs
 func MoeInitRoutingV3(st *acl.Stream, p MoeInitRoutingV3Params) error {
-	c := NewCall(st, &opMoeInitRoutingV3)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1516,7 +1516,7 @@ var opMoeTokenPermute = Operator{
 // int64; SortedIndicesOut int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute/docs
 func MoeTokenPermute(st *acl.Stream, p MoeTokenPermuteParams) error {
-	c := NewCall(st, &opMoeTokenPermute)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1553,7 +1553,7 @@ var opMoeTokenPermuteGrad = Operator{
 // checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_grad/docs
 func MoeTokenPermuteGrad(st *acl.Stream, p MoeTokenPermuteGradParams) error {
-	c := NewCall(st, &opMoeTokenPermuteGrad)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1594,7 +1594,7 @@ var opMoeTokenPermuteWithEp = Operator{
 // bfloat16; Indices int32 int64; SortedIndicesOut int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_with_ep/docs
 func MoeTokenPermuteWithEp(st *acl.Stream, p MoeTokenPermuteWithEpParams) error {
-	c := NewCall(st, &opMoeTokenPermuteWithEp)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1637,7 +1637,7 @@ var opMoeTokenPermuteWithEpGrad = Operator{
 // ProbsGradOut float32 float16 bfloat16; SortedIndices int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_with_ep_grad/docs
 func MoeTokenPermuteWithEpGrad(st *acl.Stream, p MoeTokenPermuteWithEpGradParams) error {
-	c := NewCall(st, &opMoeTokenPermuteWithEpGrad)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1680,7 +1680,7 @@ var opMoeTokenPermuteWithRoutingMap = Operator{
 // float16 bfloat16; RoutingMap int8 bool; SortedIndicesOut int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_with_routing_map/docs
 func MoeTokenPermuteWithRoutingMap(st *acl.Stream, p MoeTokenPermuteWithRoutingMapParams) error {
-	c := NewCall(st, &opMoeTokenPermuteWithRoutingMap)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1726,7 +1726,7 @@ var opMoeTokenPermuteWithRoutingMapGrad = Operator{
 // Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_permute_with_routing_map_grad/docs
 func MoeTokenPermuteWithRoutingMapGrad(st *acl.Stream, p MoeTokenPermuteWithRoutingMapGradParams) error {
-	c := NewCall(st, &opMoeTokenPermuteWithRoutingMapGrad)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1770,7 +1770,7 @@ var opMoeTokenUnpermute = Operator{
 // int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute/docs
 func MoeTokenUnpermute(st *acl.Stream, p MoeTokenUnpermuteParams) error {
-	c := NewCall(st, &opMoeTokenUnpermute)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1810,7 +1810,7 @@ var opMoeTokenUnpermuteGrad = Operator{
 // ProbsGradOut float32 float16 bfloat16; SortedIndices int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_grad/docs
 func MoeTokenUnpermuteGrad(st *acl.Stream, p MoeTokenUnpermuteGradParams) error {
-	c := NewCall(st, &opMoeTokenUnpermuteGrad)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1853,7 +1853,7 @@ var opMoeTokenUnpermuteWithEp = Operator{
 // int32. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_with_ep/docs
 func MoeTokenUnpermuteWithEp(st *acl.Stream, p MoeTokenUnpermuteWithEpParams) error {
-	c := NewCall(st, &opMoeTokenUnpermuteWithEp)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1898,7 +1898,7 @@ var opMoeTokenUnpermuteWithEpGrad = Operator{
 // follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_with_ep_grad/docs
 func MoeTokenUnpermuteWithEpGrad(st *acl.Stream, p MoeTokenUnpermuteWithEpGradParams) error {
-	c := NewCall(st, &opMoeTokenUnpermuteWithEpGrad)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1948,7 +1948,7 @@ var opMoeTokenUnpermuteWithRoutingMap = Operator{
 // Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_with_routing_map/docs
 func MoeTokenUnpermuteWithRoutingMap(st *acl.Stream, p MoeTokenUnpermuteWithRoutingMapParams) error {
-	c := NewCall(st, &opMoeTokenUnpermuteWithRoutingMap)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1997,7 +1997,7 @@ var opMoeTokenUnpermuteWithRoutingMapGrad = Operator{
 // int32; RoutingMapOptional int8 bool. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, moe/moe_token_unpermute_with_routing_map_grad/docs
 func MoeTokenUnpermuteWithRoutingMapGrad(st *acl.Stream, p MoeTokenUnpermuteWithRoutingMapGradParams) error {
-	c := NewCall(st, &opMoeTokenUnpermuteWithRoutingMapGrad)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2047,7 +2047,7 @@ var opMoeUpdateExpert = Operator{
 // ActiveMaskOptional, BalancedActiveMask bool. Its checks follow the document.
 // Vendor's page: mirror-cann/ops-transformer, mc2/moe_update_expert/docs
 func MoeUpdateExpert(st *acl.Stream, p MoeUpdateExpertParams) error {
-	c := NewCall(st, &opMoeUpdateExpert)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }

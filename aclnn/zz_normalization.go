@@ -29,7 +29,7 @@ var opAdaLayerNorm = Operator{
 // bfloat16. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-nn, norm/ada_layer_norm/docs
 func AdaLayerNorm(st *acl.Stream, p AdaLayerNormParams) error {
-	c := NewCall(st, &opAdaLayerNorm)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -77,7 +77,7 @@ var opAdaLayerNormBackward = Operator{
 // Its checks follow CANN's source, 13 of them in part.
 // Vendor's page: hicann/ops-nn, norm/ada_layer_norm_grad/docs
 func AdaLayerNormBackward(st *acl.Stream, p AdaLayerNormBackwardParams) error {
-	c := NewCall(st, &opAdaLayerNormBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -128,7 +128,7 @@ var opAdaLayerNormQuant = Operator{
 // QuantScale float32. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, norm/ada_layer_norm_quant/docs
 func AdaLayerNormQuant(st *acl.Stream, p AdaLayerNormQuantParams) error {
-	c := NewCall(st, &opAdaLayerNormQuant)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -174,7 +174,7 @@ var opAdaLayerNormV2 = Operator{
 // RstdOutOptional float32 float16 bfloat16. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, norm/ada_layer_norm_v2/docs
 func AdaLayerNormV2(st *acl.Stream, p AdaLayerNormV2Params) error {
-	c := NewCall(st, &opAdaLayerNormV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -221,7 +221,7 @@ var opAddLayerNorm = Operator{
 // MeanOut, RstdOut float32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/add_layer_norm/docs
 func AddLayerNorm(st *acl.Stream, p AddLayerNormParams) error {
-	c := NewCall(st, &opAddLayerNorm)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -268,7 +268,7 @@ var opAddLayerNormGrad = Operator{
 // Mean, DgammaOut, DbetaOut float32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/add_layer_norm_grad/docs
 func AddLayerNormGrad(st *acl.Stream, p AddLayerNormGradParams) error {
-	c := NewCall(st, &opAddLayerNormGrad)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -324,7 +324,7 @@ var opAddLayerNormQuant = Operator{
 // of them in part.
 // Vendor's page: hicann/ops-nn, norm/add_layer_norm_quant/docs
 func AddLayerNormQuant(st *acl.Stream, p AddLayerNormQuantParams) error {
-	c := NewCall(st, &opAddLayerNormQuant)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -387,7 +387,7 @@ var opAddLayerNormQuantV2 = Operator{
 // OutScales1Out float32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/add_layer_norm_quant_v2/docs
 func AddLayerNormQuantV2(st *acl.Stream, p AddLayerNormQuantV2Params) error {
-	c := NewCall(st, &opAddLayerNormQuantV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -439,7 +439,7 @@ var opAddRmsNorm = Operator{
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/add_rms_norm/docs
 func AddRmsNorm(st *acl.Stream, p AddRmsNormParams) error {
-	c := NewCall(st, &opAddRmsNorm)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -480,7 +480,7 @@ var opAddRmsNormCast = Operator{
 // float32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/add_rms_norm_cast/docs
 func AddRmsNormCast(st *acl.Stream, p AddRmsNormCastParams) error {
-	c := NewCall(st, &opAddRmsNormCast)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -528,7 +528,7 @@ var opAddRmsNormDynamicMxQuant = Operator{
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/add_rms_norm_dynamic_mx_quant/docs
 func AddRmsNormDynamicMxQuant(st *acl.Stream, p AddRmsNormDynamicMxQuantParams) error {
-	c := NewCall(st, &opAddRmsNormDynamicMxQuant)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -580,7 +580,7 @@ var opAddRmsNormDynamicQuant = Operator{
 // float32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/add_rms_norm_dynamic_quant/docs
 func AddRmsNormDynamicQuant(st *acl.Stream, p AddRmsNormDynamicQuantParams) error {
-	c := NewCall(st, &opAddRmsNormDynamicQuant)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -632,7 +632,7 @@ var opAddRmsNormDynamicQuantV2 = Operator{
 // int32 int4; Scale1Out, Scale2Out float32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/add_rms_norm_dynamic_quant/docs
 func AddRmsNormDynamicQuantV2(st *acl.Stream, p AddRmsNormDynamicQuantV2Params) error {
-	c := NewCall(st, &opAddRmsNormDynamicQuantV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -684,7 +684,7 @@ var opAddRmsNormQuant = Operator{
 // float32 float16 bfloat16 int32; Y1Out int8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/add_rms_norm_quant/docs
 func AddRmsNormQuant(st *acl.Stream, p AddRmsNormQuantParams) error {
-	c := NewCall(st, &opAddRmsNormQuant)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -739,7 +739,7 @@ var opAddRmsNormQuantV2 = Operator{
 // int8. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/add_rms_norm_quant_v2/docs
 func AddRmsNormQuantV2(st *acl.Stream, p AddRmsNormQuantV2Params) error {
-	c := NewCall(st, &opAddRmsNormQuantV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -792,7 +792,7 @@ var opBatchNorm = Operator{
 // bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/batch_norm_v3/docs
 func BatchNorm(st *acl.Stream, p BatchNormParams) error {
-	c := NewCall(st, &opBatchNorm)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -842,7 +842,7 @@ var opBatchNormBackward = Operator{
 // GradBias float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/batch_norm_grad_v3/docs
 func BatchNormBackward(st *acl.Stream, p BatchNormBackwardParams) error {
-	c := NewCall(st, &opBatchNormBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -889,7 +889,7 @@ var opBatchNormElemt = Operator{
 // checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, norm/batch_norm_elemt/docs
 func BatchNormElemt(st *acl.Stream, p BatchNormElemtParams) error {
-	c := NewCall(st, &opBatchNormElemt)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -931,7 +931,7 @@ var opBatchNormElemtBackward = Operator{
 // float16 bfloat16; Counter float32 float16 int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/sync_batch_norm_backward_elemt/docs
 func BatchNormElemtBackward(st *acl.Stream, p BatchNormElemtBackwardParams) error {
-	c := NewCall(st, &opBatchNormElemtBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -977,7 +977,7 @@ var opBatchNormGatherStatsWithCounts = Operator{
 // float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/sync_batch_norm_gather_stats_with_counts/docs
 func BatchNormGatherStatsWithCounts(st *acl.Stream, p BatchNormGatherStatsWithCountsParams) error {
-	c := NewCall(st, &opBatchNormGatherStatsWithCounts)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1018,7 +1018,7 @@ var opBatchNormReduce = Operator{
 // CANN's source.
 // Vendor's page: hicann/ops-nn, norm/bn_training_reduce/docs
 func BatchNormReduce(st *acl.Stream, p BatchNormReduceParams) error {
-	c := NewCall(st, &opBatchNormReduce)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1060,7 +1060,7 @@ var opBatchNormReduceBackward = Operator{
 // float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/sync_batch_norm_backward_reduce/docs
 func BatchNormReduceBackward(st *acl.Stream, p BatchNormReduceBackwardParams) error {
-	c := NewCall(st, &opBatchNormReduceBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1102,7 +1102,7 @@ var opBatchNormStats = Operator{
 // source.
 // Vendor's page: hicann/ops-math, math/reduce_std_with_mean/docs
 func BatchNormStats(st *acl.Stream, p BatchNormStatsParams) error {
-	c := NewCall(st, &opBatchNormStats)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1141,7 +1141,7 @@ var opDeepNorm = Operator{
 // float32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/deep_norm/docs
 func DeepNorm(st *acl.Stream, p DeepNormParams) error {
-	c := NewCall(st, &opDeepNorm)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1187,7 +1187,7 @@ var opDeepNormGrad = Operator{
 // DbetaOut, DgammaOut float32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/deep_norm_grad/docs
 func DeepNormGrad(st *acl.Stream, p DeepNormGradParams) error {
-	c := NewCall(st, &opDeepNormGrad)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1238,7 +1238,7 @@ var opFastBatchNormBackward = Operator{
 // GradBias float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/batch_norm_grad_v3/docs
 func FastBatchNormBackward(st *acl.Stream, p FastBatchNormBackwardParams) error {
-	c := NewCall(st, &opFastBatchNormBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1286,7 +1286,7 @@ var opFastLayerNorm = Operator{
 // CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-nn, norm/layer_norm_v4/docs
 func FastLayerNorm(st *acl.Stream, p FastLayerNormParams) error {
-	c := NewCall(st, &opFastLayerNorm)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1325,7 +1325,7 @@ var opGemmaRmsNorm = Operator{
 // follow the document.
 // Vendor's page: hicann/ops-nn, norm/gemma_rms_norm/docs
 func GemmaRmsNorm(st *acl.Stream, p GemmaRmsNormParams) error {
-	c := NewCall(st, &opGemmaRmsNorm)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1367,7 +1367,7 @@ var opGroupNorm = Operator{
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/group_norm/docs
 func GroupNorm(st *acl.Stream, p GroupNormParams) error {
-	c := NewCall(st, &opGroupNorm)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1417,7 +1417,7 @@ var opGroupNormBackward = Operator{
 // float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/group_norm_grad/docs
 func GroupNormBackward(st *acl.Stream, p GroupNormBackwardParams) error {
-	c := NewCall(st, &opGroupNormBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1464,7 +1464,7 @@ var opGroupNormSilu = Operator{
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/group_norm_silu/docs
 func GroupNormSilu(st *acl.Stream, p GroupNormSiluParams) error {
-	c := NewCall(st, &opGroupNormSilu)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1508,7 +1508,7 @@ var opGroupNormSiluQuant = Operator{
 // Out int8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/group_norm_silu_quant/docs
 func GroupNormSiluQuant(st *acl.Stream, p GroupNormSiluQuantParams) error {
-	c := NewCall(st, &opGroupNormSiluQuant)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1554,7 +1554,7 @@ var opGroupNormSiluV2 = Operator{
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/group_norm_silu/docs
 func GroupNormSiluV2(st *acl.Stream, p GroupNormSiluV2Params) error {
-	c := NewCall(st, &opGroupNormSiluV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1601,7 +1601,7 @@ var opGroupNormSwish = Operator{
 // checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/group_norm_swish/docs
 func GroupNormSwish(st *acl.Stream, p GroupNormSwishParams) error {
-	c := NewCall(st, &opGroupNormSwish)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1652,7 +1652,7 @@ var opGroupNormSwishGrad = Operator{
 // bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/group_norm_swish_grad/docs
 func GroupNormSwishGrad(st *acl.Stream, p GroupNormSwishGradParams) error {
-	c := NewCall(st, &opGroupNormSwishGrad)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1698,7 +1698,7 @@ var opInplaceAddRmsNorm = Operator{
 // follow the document.
 // Vendor's page: hicann/ops-nn, norm/inplace_add_rms_norm/docs
 func InplaceAddRmsNorm(st *acl.Stream, p InplaceAddRmsNormParams) error {
-	c := NewCall(st, &opInplaceAddRmsNorm)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1732,7 +1732,7 @@ var opInplaceRenorm = Operator{
 // The emulator verified: SelfRef float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/renorm/docs/aclnnRenorm&aclnnInplaceRenorm.md
 func InplaceRenorm(st *acl.Stream, p InplaceRenormParams) error {
-	c := NewCall(st, &opInplaceRenorm)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1771,7 +1771,7 @@ var opInstanceNorm = Operator{
 // CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-nn, norm/instance_norm_v3/docs
 func InstanceNorm(st *acl.Stream, p InstanceNormParams) error {
-	c := NewCall(st, &opInstanceNorm)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1813,7 +1813,7 @@ var opLayerNorm = Operator{
 // float32 float16 bfloat16. Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-nn, norm/layer_norm_v4/docs/aclnnLayerNorm&aclnnLayerNormWithImplMode.md
 func LayerNorm(st *acl.Stream, p LayerNormParams) error {
-	c := NewCall(st, &opLayerNorm)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1858,7 +1858,7 @@ var opLayerNormBackward = Operator{
 // GradBiasOut float32 float16 bfloat16. Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-nn, norm/layer_norm_grad_v3/docs
 func LayerNormBackward(st *acl.Stream, p LayerNormBackwardParams) error {
-	c := NewCall(st, &opLayerNormBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1904,7 +1904,7 @@ var opLayerNormQuant = Operator{
 // checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/layer_norm_quant/docs
 func LayerNormQuant(st *acl.Stream, p LayerNormQuantParams) error {
-	c := NewCall(st, &opLayerNormQuant)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1948,7 +1948,7 @@ var opLayerNormWithImplMode = Operator{
 // CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-nn, norm/layer_norm_v4/docs/aclnnLayerNorm&aclnnLayerNormWithImplMode.md
 func LayerNormWithImplMode(st *acl.Stream, p LayerNormWithImplModeParams) error {
-	c := NewCall(st, &opLayerNormWithImplMode)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1995,7 +1995,7 @@ var opQuantizedBatchNorm = Operator{
 // checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, norm/quantized_batch_norm/docs
 func QuantizedBatchNorm(st *acl.Stream, p QuantizedBatchNormParams) error {
-	c := NewCall(st, &opQuantizedBatchNorm)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2036,7 +2036,7 @@ var opRenorm = Operator{
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/renorm/docs/aclnnRenorm&aclnnInplaceRenorm.md
 func Renorm(st *acl.Stream, p RenormParams) error {
-	c := NewCall(st, &opRenorm)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2072,7 +2072,7 @@ var opRmsNorm = Operator{
 // follow the document.
 // Vendor's page: hicann/ops-nn, norm/rms_norm/docs
 func RmsNorm(st *acl.Stream, p RmsNormParams) error {
-	c := NewCall(st, &opRmsNorm)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2115,7 +2115,7 @@ var opRmsNormDynamicMxQuant = Operator{
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/rms_norm_dynamic_mx_quant/docs
 func RmsNormDynamicMxQuant(st *acl.Stream, p RmsNormDynamicMxQuantParams) error {
-	c := NewCall(st, &opRmsNormDynamicMxQuant)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2160,7 +2160,7 @@ var opRmsNormDynamicQuant = Operator{
 // float32 float16 bfloat16 int8 int32; YOut int8; ScaleOut float32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/rms_norm_dynamic_quant/docs
 func RmsNormDynamicQuant(st *acl.Stream, p RmsNormDynamicQuantParams) error {
-	c := NewCall(st, &opRmsNormDynamicQuant)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2200,7 +2200,7 @@ var opRmsNormGrad = Operator{
 // float32 float16 bfloat16 float64 integers bool. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/rms_norm_grad/docs
 func RmsNormGrad(st *acl.Stream, p RmsNormGradParams) error {
-	c := NewCall(st, &opRmsNormGrad)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2242,7 +2242,7 @@ var opRmsNormGradQuant = Operator{
 // float32 bfloat16; OffsetXOptional int32; DxOut int8 hifloat8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/rms_norm_grad_quant/docs
 func RmsNormGradQuant(st *acl.Stream, p RmsNormGradQuantParams) error {
-	c := NewCall(st, &opRmsNormGradQuant)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2285,7 +2285,7 @@ var opRmsNormQuant = Operator{
 // bfloat16 int8 int32; Y int8 int32 int4. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, norm/rms_norm_quant/docs
 func RmsNormQuant(st *acl.Stream, p RmsNormQuantParams) error {
-	c := NewCall(st, &opRmsNormQuant)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2329,7 +2329,7 @@ var opRmsNormQuantV3 = Operator{
 // bfloat16 int8 int32; Y int8 int32 int4; Rstd float32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/rms_norm_quant_v3/docs
 func RmsNormQuantV3(st *acl.Stream, p RmsNormQuantV3Params) error {
-	c := NewCall(st, &opRmsNormQuantV3)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -2375,7 +2375,7 @@ var opSyncBatchNormGatherStats = Operator{
 // float16; SampleCount float32 float16 int32. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, norm/sync_batch_norm_gather_stats/docs
 func SyncBatchNormGatherStats(st *acl.Stream, p SyncBatchNormGatherStatsParams) error {
-	c := NewCall(st, &opSyncBatchNormGatherStats)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }

@@ -31,7 +31,7 @@ var opAmpUpdateScale = Operator{
 // GrowthTracker, UpdatedGrowthTracker int32. Its checks follow the document.
 // Vendor's page: hicann/ops-math, math/amp_update_scale/docs
 func AmpUpdateScale(st *acl.Stream, p AmpUpdateScaleParams) error {
-	c := NewCall(st, &opAmpUpdateScale)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -74,7 +74,7 @@ var opApplyAdadelta = Operator{
 // The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-nn, experimental/optim/apply_adadelta/README.md
 func ApplyAdadelta(st *acl.Stream, p ApplyAdadeltaParams) error {
-	c := NewCall(st, &opApplyAdadelta)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -122,7 +122,7 @@ var opApplyAdam = Operator{
 // Beta1, Beta2, Epsilon float32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, optim/apply_adam/docs
 func ApplyAdam(st *acl.Stream, p ApplyAdamParams) error {
-	c := NewCall(st, &opApplyAdam)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -175,7 +175,7 @@ var opApplyAdamD = Operator{
 // VarOut, MOut, VOut float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, experimental/optim/apply_adam_d/docs
 func ApplyAdamD(st *acl.Stream, p ApplyAdamDParams) error {
-	c := NewCall(st, &opApplyAdamD)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -230,7 +230,7 @@ var opApplyAdamW = Operator{
 // Eps, Grad float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, optim/apply_adam_w/docs
 func ApplyAdamW(st *acl.Stream, p ApplyAdamWParams) error {
-	c := NewCall(st, &opApplyAdamW)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -288,7 +288,7 @@ var opApplyAdamWQuant = Operator{
 // AbsmaxMRef, AbsmaxVRef float32; Step int64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, optim/apply_adam_w_quant/docs
 func ApplyAdamWQuant(st *acl.Stream, p ApplyAdamWQuantParams) error {
-	c := NewCall(st, &opApplyAdamWQuant)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -344,7 +344,7 @@ var opApplyAdamWV2 = Operator{
 // Step float32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, optim/apply_adam_w_v2/docs
 func ApplyAdamWV2(st *acl.Stream, p ApplyAdamWV2Params) error {
-	c := NewCall(st, &opApplyAdamWV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -393,7 +393,7 @@ var opApplyAdamax = Operator{
 // It launches aclnnApplyAdamax (libopapi, CANN 2026-08) on st.
 // The emulator does not implement it: experimental, in no release of CANN.
 func ApplyAdamax(st *acl.Stream, p ApplyAdamaxParams) error {
-	c := NewCall(st, &opApplyAdamax)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -440,7 +440,7 @@ var opApplyFtrl = Operator{
 // bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, experimental/optim/apply_ftrl/docs
 func ApplyFtrl(st *acl.Stream, p ApplyFtrlParams) error {
-	c := NewCall(st, &opApplyFtrl)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -490,7 +490,7 @@ var opApplyFusedEmaAdam = Operator{
 // the document.
 // Vendor's page: hicann/ops-nn, optim/apply_fused_ema_adam/docs
 func ApplyFusedEmaAdam(st *acl.Stream, p ApplyFusedEmaAdamParams) error {
-	c := NewCall(st, &opApplyFusedEmaAdam)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -533,7 +533,7 @@ var opApplyGradientDescent = Operator{
 // document.
 // Vendor's page: hicann/ops-nn, experimental/optim/apply_gradient_descent/docs
 func ApplyGradientDescent(st *acl.Stream, p ApplyGradientDescentParams) error {
-	c := NewCall(st, &opApplyGradientDescent)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -566,7 +566,7 @@ var opForeachNonFiniteCheckAndUnscale = Operator{
 // checks follow the document.
 // Vendor's page: hicann/ops-nn, foreach/foreach_non_finite_check_and_unscale/docs
 func ForeachNonFiniteCheckAndUnscale(st *acl.Stream, p ForeachNonFiniteCheckAndUnscaleParams) error {
-	c := NewCall(st, &opForeachNonFiniteCheckAndUnscale)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -613,7 +613,7 @@ var opFusedAdamw = Operator{
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, optim/fused_adamw/docs
 func FusedAdamw(st *acl.Stream, p FusedAdamwParams) error {
-	c := NewCall(st, &opFusedAdamw)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -665,7 +665,7 @@ var opFusedSgd = Operator{
 // float32 float16 bfloat16. Its checks follow CANN's source, 6 of them in part.
 // Vendor's page: hicann/ops-nn, optim/fused_sgd/docs
 func FusedSgd(st *acl.Stream, p FusedSgdParams) error {
-	c := NewCall(st, &opFusedSgd)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -714,7 +714,7 @@ var opSilentCheck = Operator{
 // int64; Result int32. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/silent_check/docs
 func SilentCheck(st *acl.Stream, p SilentCheckParams) error {
-	c := NewCall(st, &opSilentCheck)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -765,7 +765,7 @@ var opSilentCheckV2 = Operator{
 // int32. Its checks follow CANN's source, 10 of them in part.
 // Vendor's page: hicann/ops-math, math/silent_check_v2/docs
 func SilentCheckV2(st *acl.Stream, p SilentCheckV2Params) error {
-	c := NewCall(st, &opSilentCheckV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }

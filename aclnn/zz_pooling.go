@@ -24,7 +24,7 @@ var opAdaptiveAvgPool2d = Operator{
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, pooling/adaptive_avg_pool2d/docs
 func AdaptiveAvgPool2d(st *acl.Stream, p AdaptiveAvgPool2dParams) error {
-	c := NewCall(st, &opAdaptiveAvgPool2d)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -55,7 +55,7 @@ var opAdaptiveAvgPool2dBackward = Operator{
 // The emulator verified: GradOutput, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, pooling/adaptive_avg_pool2d_grad/docs
 func AdaptiveAvgPool2dBackward(st *acl.Stream, p AdaptiveAvgPool2dBackwardParams) error {
-	c := NewCall(st, &opAdaptiveAvgPool2dBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -87,7 +87,7 @@ var opAdaptiveAvgPool3d = Operator{
 // them in part.
 // Vendor's page: hicann/ops-nn, pooling/adaptive_avg_pool3d/docs
 func AdaptiveAvgPool3d(st *acl.Stream, p AdaptiveAvgPool3dParams) error {
-	c := NewCall(st, &opAdaptiveAvgPool3d)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -119,7 +119,7 @@ var opAdaptiveAvgPool3dBackward = Operator{
 // 2 of them in part.
 // Vendor's page: hicann/ops-nn, pooling/adaptive_avg_pool3d_grad/docs
 func AdaptiveAvgPool3dBackward(st *acl.Stream, p AdaptiveAvgPool3dBackwardParams) error {
-	c := NewCall(st, &opAdaptiveAvgPool3dBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -152,7 +152,7 @@ var opAdaptiveMaxPool2d = Operator{
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, pooling/adaptive_max_pool2d/docs
 func AdaptiveMaxPool2d(st *acl.Stream, p AdaptiveMaxPool2dParams) error {
-	c := NewCall(st, &opAdaptiveMaxPool2d)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -186,7 +186,7 @@ var opAdaptiveMaxPool2dBackward = Operator{
 // checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, pooling/adaptive_max_pool3d_grad/docs
 func AdaptiveMaxPool2dBackward(st *acl.Stream, p AdaptiveMaxPool2dBackwardParams) error {
-	c := NewCall(st, &opAdaptiveMaxPool2dBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -220,7 +220,7 @@ var opAdaptiveMaxPool3d = Operator{
 // follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, pooling/adaptive_max_pool3d/docs
 func AdaptiveMaxPool3d(st *acl.Stream, p AdaptiveMaxPool3dParams) error {
-	c := NewCall(st, &opAdaptiveMaxPool3d)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -254,7 +254,7 @@ var opAdaptiveMaxPool3dBackward = Operator{
 // follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, pooling/adaptive_max_pool3d_grad/docs
 func AdaptiveMaxPool3dBackward(st *acl.Stream, p AdaptiveMaxPool3dBackwardParams) error {
-	c := NewCall(st, &opAdaptiveMaxPool3dBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -293,7 +293,7 @@ var opAvgPool2d = Operator{
 // them in part.
 // Vendor's page: hicann/ops-nn, pooling/avg_pool3_d/docs
 func AvgPool2d(st *acl.Stream, p AvgPool2dParams) error {
-	c := NewCall(st, &opAvgPool2d)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -338,7 +338,7 @@ var opAvgPool2dBackward = Operator{
 // source, 38 of them in part.
 // Vendor's page: hicann/ops-nn, pooling/avg_pool3_d_grad/docs
 func AvgPool2dBackward(st *acl.Stream, p AvgPool2dBackwardParams) error {
-	c := NewCall(st, &opAvgPool2dBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -382,7 +382,7 @@ var opAvgPool3d = Operator{
 // them in part.
 // Vendor's page: hicann/ops-nn, pooling/avg_pool3_d/docs
 func AvgPool3d(st *acl.Stream, p AvgPool3dParams) error {
-	c := NewCall(st, &opAvgPool3d)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -425,7 +425,7 @@ var opAvgPool3dBackward = Operator{
 // source, 7 of them in part.
 // Vendor's page: hicann/ops-nn, pooling/avg_pool3_d_grad/docs
 func AvgPool3dBackward(st *acl.Stream, p AvgPool3dBackwardParams) error {
-	c := NewCall(st, &opAvgPool3dBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -462,7 +462,7 @@ var opGlobalAveragePool = Operator{
 // source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_mean/docs
 func GlobalAveragePool(st *acl.Stream, p GlobalAveragePoolParams) error {
-	c := NewCall(st, &opGlobalAveragePool)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -492,7 +492,7 @@ var opGlobalMaxPool = Operator{
 // them in part.
 // Vendor's page: hicann/ops-math, math/reduce_max/docs
 func GlobalMaxPool(st *acl.Stream, p GlobalMaxPoolParams) error {
-	c := NewCall(st, &opGlobalMaxPool)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -528,7 +528,7 @@ var opMaxPool = Operator{
 // part.
 // Vendor's page: hicann/ops-nn, pooling/max_pool_v3/docs
 func MaxPool(st *acl.Stream, p MaxPoolParams) error {
-	c := NewCall(st, &opMaxPool)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -570,7 +570,7 @@ var opMaxPool2dWithIndices = Operator{
 // CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, pooling/max_pool3d_with_argmax_v2/docs
 func MaxPool2dWithIndices(st *acl.Stream, p MaxPool2dWithIndicesParams) error {
-	c := NewCall(st, &opMaxPool2dWithIndices)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -613,7 +613,7 @@ var opMaxPool2dWithIndicesBackward = Operator{
 // source, 2 of them in part.
 // Vendor's page: hicann/ops-nn, pooling/max_pool3d_grad_with_argmax/docs
 func MaxPool2dWithIndicesBackward(st *acl.Stream, p MaxPool2dWithIndicesBackwardParams) error {
-	c := NewCall(st, &opMaxPool2dWithIndicesBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -658,7 +658,7 @@ var opMaxPool2dWithMask = Operator{
 // source, 6 of them in part.
 // Vendor's page: hicann/ops-nn, pooling/max_pool3d_with_argmax_v2/docs
 func MaxPool2dWithMask(st *acl.Stream, p MaxPool2dWithMaskParams) error {
-	c := NewCall(st, &opMaxPool2dWithMask)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -701,7 +701,7 @@ var opMaxPool2dWithMaskBackward = Operator{
 // follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, pooling/max_pool3d_grad_with_argmax/docs
 func MaxPool2dWithMaskBackward(st *acl.Stream, p MaxPool2dWithMaskBackwardParams) error {
-	c := NewCall(st, &opMaxPool2dWithMaskBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -744,7 +744,7 @@ var opMaxPool3D = Operator{
 // The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-nn, experimental/pooling/max_pool3_d/docs
 func MaxPool3D(st *acl.Stream, p MaxPool3DParams) error {
-	c := NewCall(st, &opMaxPool3D)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -787,7 +787,7 @@ var opMaxPool3dWithArgmax = Operator{
 // CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-nn, pooling/max_pool3d_with_argmax_v2/docs
 func MaxPool3dWithArgmax(st *acl.Stream, p MaxPool3dWithArgmaxParams) error {
-	c := NewCall(st, &opMaxPool3dWithArgmax)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -830,7 +830,7 @@ var opMaxPool3dWithArgmaxBackward = Operator{
 // follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, pooling/max_pool3d_grad_with_argmax/docs
 func MaxPool3dWithArgmaxBackward(st *acl.Stream, p MaxPool3dWithArgmaxBackwardParams) error {
-	c := NewCall(st, &opMaxPool3dWithArgmaxBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -872,7 +872,7 @@ var opMaxPoolV3 = Operator{
 // The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-nn, experimental/pooling/max_pool_v3/docs
 func MaxPoolV3(st *acl.Stream, p MaxPoolV3Params) error {
-	c := NewCall(st, &opMaxPoolV3)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -908,7 +908,7 @@ var opMaxUnpool2d = Operator{
 // int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/scatter_elements/docs
 func MaxUnpool2d(st *acl.Stream, p MaxUnpool2dParams) error {
-	c := NewCall(st, &opMaxUnpool2d)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -943,7 +943,7 @@ var opMaxUnpool2dBackward = Operator{
 // int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/gather_elements/docs
 func MaxUnpool2dBackward(st *acl.Stream, p MaxUnpool2dBackwardParams) error {
-	c := NewCall(st, &opMaxUnpool2dBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -980,7 +980,7 @@ var opMaxUnpool3d = Operator{
 // int32 int64. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/scatter_elements/docs
 func MaxUnpool3d(st *acl.Stream, p MaxUnpool3dParams) error {
-	c := NewCall(st, &opMaxUnpool3d)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1019,7 +1019,7 @@ var opMaxUnpool3dBackward = Operator{
 // Indices int64. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, index/gather_elements/docs
 func MaxUnpool3dBackward(st *acl.Stream, p MaxUnpool3dBackwardParams) error {
-	c := NewCall(st, &opMaxUnpool3dBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }

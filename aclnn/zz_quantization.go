@@ -27,7 +27,7 @@ var opAntiMxQuant = Operator{
 // Y float32 float16 bfloat16. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, quant/anti_mx_quant/docs
 func AntiMxQuant(st *acl.Stream, p AntiMxQuantParams) error {
-	c := NewCall(st, &opAntiMxQuant)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -65,7 +65,7 @@ var opAscendAntiQuant = Operator{
 // checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-nn, quant/ascend_anti_quant_v2/docs
 func AscendAntiQuant(st *acl.Stream, p AscendAntiQuantParams) error {
-	c := NewCall(st, &opAscendAntiQuant)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -105,7 +105,7 @@ var opAscendQuant = Operator{
 // CANN's source.
 // Vendor's page: hicann/ops-nn, quant/ascend_quant_v2/docs
 func AscendQuant(st *acl.Stream, p AscendQuantParams) error {
-	c := NewCall(st, &opAscendQuant)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -146,7 +146,7 @@ var opAscendQuantV3 = Operator{
 // CANN's source.
 // Vendor's page: hicann/ops-nn, quant/ascend_quant_v2/docs
 func AscendQuantV3(st *acl.Stream, p AscendQuantV3Params) error {
-	c := NewCall(st, &opAscendQuantV3)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -182,7 +182,7 @@ var opConvertWeightToINT4Pack = Operator{
 // 3 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/convert_weight_to_int4_pack/docs
 func ConvertWeightToINT4Pack(st *acl.Stream, p ConvertWeightToINT4PackParams) error {
-	c := NewCall(st, &opConvertWeightToINT4Pack)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -218,7 +218,7 @@ var opDequantBias = Operator{
 // document.
 // Vendor's page: hicann/ops-nn, quant/dequant_bias/docs
 func DequantBias(st *acl.Stream, p DequantBiasParams) error {
-	c := NewCall(st, &opDequantBias)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -264,7 +264,7 @@ var opDequantSituQuant = Operator{
 // float32; YOut int8. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, quant/dequant_situ_quant/docs
 func DequantSituQuant(st *acl.Stream, p DequantSituQuantParams) error {
-	c := NewCall(st, &opDequantSituQuant)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -315,7 +315,7 @@ var opDequantSwigluQuant = Operator{
 // int32; GroupIndexOptional int32 int64; YOut int8. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, quant/dequant_swiglu_quant/docs
 func DequantSwigluQuant(st *acl.Stream, p DequantSwigluQuantParams) error {
-	c := NewCall(st, &opDequantSwigluQuant)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -372,7 +372,7 @@ var opDequantSwigluQuantV2 = Operator{
 // GroupIndexOptional int32 int64; YOut int8. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, quant/dequant_swiglu_quant/docs
 func DequantSwigluQuantV2(st *acl.Stream, p DequantSwigluQuantV2Params) error {
-	c := NewCall(st, &opDequantSwigluQuantV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -424,7 +424,7 @@ var opDynamicBlockQuant = Operator{
 // the document.
 // Vendor's page: hicann/ops-nn, quant/dynamic_block_quant/docs
 func DynamicBlockQuant(st *acl.Stream, p DynamicBlockQuantParams) error {
-	c := NewCall(st, &opDynamicBlockQuant)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -467,7 +467,7 @@ var opDynamicBlockQuantV2 = Operator{
 // the document.
 // Vendor's page: hicann/ops-nn, quant/dynamic_block_quant/docs
 func DynamicBlockQuantV2(st *acl.Stream, p DynamicBlockQuantV2Params) error {
-	c := NewCall(st, &opDynamicBlockQuantV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -506,7 +506,7 @@ var opDynamicQuant = Operator{
 // follow CANN's source, 6 of them in part.
 // Vendor's page: hicann/ops-nn, quant/dynamic_quant/docs
 func DynamicQuant(st *acl.Stream, p DynamicQuantParams) error {
-	c := NewCall(st, &opDynamicQuant)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -544,7 +544,7 @@ var opDynamicQuantV2 = Operator{
 // int32; YOut int8 int32 int4; ScaleOut, OffsetOut float32. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, quant/dynamic_quant_v2/docs
 func DynamicQuantV2(st *acl.Stream, p DynamicQuantV2Params) error {
-	c := NewCall(st, &opDynamicQuantV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -588,7 +588,7 @@ var opDynamicQuantV3 = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-nn, quant/dynamic_quant/docs
 func DynamicQuantV3(st *acl.Stream, p DynamicQuantV3Params) error {
-	c := NewCall(st, &opDynamicQuantV3)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -634,7 +634,7 @@ var opDynamicQuantV4 = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-nn, quant/dynamic_quant/docs
 func DynamicQuantV4(st *acl.Stream, p DynamicQuantV4Params) error {
-	c := NewCall(st, &opDynamicQuantV4)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -679,7 +679,7 @@ var opFakeQuantPerChannelAffineCachemask = Operator{
 // bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, quant/fake_quant_affine_cachemask/docs
 func FakeQuantPerChannelAffineCachemask(st *acl.Stream, p FakeQuantPerChannelAffineCachemaskParams) error {
-	c := NewCall(st, &opFakeQuantPerChannelAffineCachemask)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -723,7 +723,7 @@ var opFakeQuantPerTensorAffineCachemask = Operator{
 // The emulator verified: Self, Out float32 float16; Mask bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, quant/fake_quant_affine_cachemask/docs
 func FakeQuantPerTensorAffineCachemask(st *acl.Stream, p FakeQuantPerTensorAffineCachemaskParams) error {
-	c := NewCall(st, &opFakeQuantPerTensorAffineCachemask)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -765,7 +765,7 @@ var opFlatQuant = Operator{
 // float32. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, quant/flat_quant/docs
 func FlatQuant(st *acl.Stream, p FlatQuantParams) error {
-	c := NewCall(st, &opFlatQuant)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -804,7 +804,7 @@ var opFlatQuantV2 = Operator{
 // float32. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, quant/flat_quant/docs
 func FlatQuantV2(st *acl.Stream, p FlatQuantV2Params) error {
-	c := NewCall(st, &opFlatQuantV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -846,7 +846,7 @@ var opFlatQuantV3 = Operator{
 // int32; QuantScale float32. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, quant/flat_quant/docs
 func FlatQuantV3(st *acl.Stream, p FlatQuantV3Params) error {
-	c := NewCall(st, &opFlatQuantV3)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -891,7 +891,7 @@ var opGeluQuant = Operator{
 // source, 9 of them in part.
 // Vendor's page: hicann/ops-nn, activation/gelu_quant/docs
 func GeluQuant(st *acl.Stream, p GeluQuantParams) error {
-	c := NewCall(st, &opGeluQuant)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -932,7 +932,7 @@ var opGroupQuant = Operator{
 // Y int8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, quant/group_quant/docs
 func GroupQuant(st *acl.Stream, p GroupQuantParams) error {
-	c := NewCall(st, &opGroupQuant)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -971,7 +971,7 @@ var opGroupedDynamicMxQuant = Operator{
 // checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-nn, quant/grouped_dynamic_mx_quant/docs
 func GroupedDynamicMxQuant(st *acl.Stream, p GroupedDynamicMxQuantParams) error {
-	c := NewCall(st, &opGroupedDynamicMxQuant)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1014,7 +1014,7 @@ var opGroupedDynamicMxQuantV2 = Operator{
 // checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-nn, quant/grouped_dynamic_mx_quant/docs
 func GroupedDynamicMxQuantV2(st *acl.Stream, p GroupedDynamicMxQuantV2Params) error {
-	c := NewCall(st, &opGroupedDynamicMxQuantV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1057,7 +1057,7 @@ var opGroupedQuantMax = Operator{
 // hifloat8 float8_e5m2 float8_e4m3fn. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-nn, quant/grouped_quant_max/docs
 func GroupedQuantMax(st *acl.Stream, p GroupedQuantMaxParams) error {
-	c := NewCall(st, &opGroupedQuantMax)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1096,7 +1096,7 @@ var opQuantMax = Operator{
 // float8_e4m3fn. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-nn, quant/quant_max/docs
 func QuantMax(st *acl.Stream, p QuantMaxParams) error {
-	c := NewCall(st, &opQuantMax)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1135,7 +1135,7 @@ var opQuantize = Operator{
 // int32 uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, quant/quantize/docs
 func Quantize(st *acl.Stream, p QuantizeParams) error {
-	c := NewCall(st, &opQuantize)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1178,7 +1178,7 @@ var opRotateQuant = Operator{
 // checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-nn, matmul/rotate_quant/docs
 func RotateQuant(st *acl.Stream, p RotateQuantParams) error {
-	c := NewCall(st, &opRotateQuant)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1222,7 +1222,7 @@ var opSwiGluQuant = Operator{
 // ScaleOut float32; GroupIndexOptional int32; YOut int8. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, quant/swi_glu_quant/docs
 func SwiGluQuant(st *acl.Stream, p SwiGluQuantParams) error {
-	c := NewCall(st, &opSwiGluQuant)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1266,7 +1266,7 @@ var opSwiGluQuantV2 = Operator{
 // ScaleOut float32; GroupIndexOptional int32; YOut int8 int4. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, quant/swi_glu_quant/docs
 func SwiGluQuantV2(st *acl.Stream, p SwiGluQuantV2Params) error {
-	c := NewCall(st, &opSwiGluQuantV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1317,7 +1317,7 @@ var opSwigluGroupQuant = Operator{
 // checks follow the document.
 // Vendor's page: hicann/ops-nn, activation/swiglu_group_quant/docs
 func SwigluGroupQuant(st *acl.Stream, p SwigluGroupQuantParams) error {
-	c := NewCall(st, &opSwigluGroupQuant)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1376,7 +1376,7 @@ var opSwinTransformerLnQkvQuant = Operator{
 // The emulator does not implement it: no public source, only a document, and not written yet.
 // Vendor's page: mirror-cann/ops-transformer, ffn/swin_transformer_ln_qkv_quant/docs
 func SwinTransformerLnQkvQuant(st *acl.Stream, p SwinTransformerLnQkvQuantParams) error {
-	c := NewCall(st, &opSwinTransformerLnQkvQuant)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1424,7 +1424,7 @@ var opTransQuantParamV2 = Operator{
 // The emulator verified: Scale, Offset float32; Out int64 uint64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, quant/trans_quant_param_v2/docs
 func TransQuantParamV2(st *acl.Stream, p TransQuantParamV2Params) error {
-	c := NewCall(st, &opTransQuantParamV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1456,7 +1456,7 @@ var opTransQuantParamV3 = Operator{
 // The emulator verified: Scale float32; Out int64 uint64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, quant/trans_quant_param_v2/docs
 func TransQuantParamV3(st *acl.Stream, p TransQuantParamV3Params) error {
-	c := NewCall(st, &opTransQuantParamV3)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1497,7 +1497,7 @@ var opWeightQuantPreprocess = Operator{
 // The emulator does not implement it: only the Ascend950 has it, and not written yet.
 // Vendor's page: hicann/ops-math, conversion/weight_quant_preprocess/docs
 func WeightQuantPreprocess(st *acl.Stream, p WeightQuantPreprocessParams) error {
-	c := NewCall(st, &opWeightQuantPreprocess)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }

@@ -27,7 +27,7 @@ var opApplyTopKTopP = Operator{
 // source.
 // Vendor's page: hicann/ops-nn, index/apply_top_k_top_p_with_sorted/docs
 func ApplyTopKTopP(st *acl.Stream, p ApplyTopKTopPParams) error {
-	c := NewCall(st, &opApplyTopKTopP)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -62,7 +62,7 @@ var opBernoulli = Operator{
 // Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/stateless_bernoulli/docs/aclnnBernoulli&aclnnInplaceBernoulli.md
 func Bernoulli(st *acl.Stream, p BernoulliParams) error {
-	c := NewCall(st, &opBernoulli)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -98,7 +98,7 @@ var opBernoulliTensor = Operator{
 // float64 int8 int16 int32 int64 uint8 bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/stateless_bernoulli/docs/aclnnBernoulliTensor&aclnnInplaceBernoulliTensor.md
 func BernoulliTensor(st *acl.Stream, p BernoulliTensorParams) error {
-	c := NewCall(st, &opBernoulliTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -137,7 +137,7 @@ var opDropout = Operator{
 // CANN's source.
 // Vendor's page: hicann/ops-math, random/dsa_gen_bit_mask/docs
 func Dropout(st *acl.Stream, p DropoutParams) error {
-	c := NewCall(st, &opDropout)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -174,7 +174,7 @@ var opDropoutBackward = Operator{
 // CANN's source.
 // Vendor's page: hicann/ops-math, random/drop_out_do_mask/docs
 func DropoutBackward(st *acl.Stream, p DropoutBackwardParams) error {
-	c := NewCall(st, &opDropoutBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -208,7 +208,7 @@ var opDropoutDoMask = Operator{
 // source.
 // Vendor's page: hicann/ops-math, random/drop_out_do_mask/docs
 func DropoutDoMask(st *acl.Stream, p DropoutDoMaskParams) error {
-	c := NewCall(st, &opDropoutDoMask)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -242,7 +242,7 @@ var opDropoutGenMask = Operator{
 // The emulator verified: Out uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/dsa_gen_bit_mask/docs
 func DropoutGenMask(st *acl.Stream, p DropoutGenMaskParams) error {
-	c := NewCall(st, &opDropoutGenMask)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -278,7 +278,7 @@ var opDropoutGenMaskV2 = Operator{
 // The emulator verified: Out uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/dsa_gen_bit_mask/docs
 func DropoutGenMaskV2(st *acl.Stream, p DropoutGenMaskV2Params) error {
-	c := NewCall(st, &opDropoutGenMaskV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -318,7 +318,7 @@ var opDropoutGenMaskV2Tensor = Operator{
 // source.
 // Vendor's page: hicann/ops-math, random/dsa_gen_bit_mask/docs
 func DropoutGenMaskV2Tensor(st *acl.Stream, p DropoutGenMaskV2TensorParams) error {
-	c := NewCall(st, &opDropoutGenMaskV2Tensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -359,7 +359,7 @@ var opDropoutV3 = Operator{
 // source.
 // Vendor's page: hicann/ops-math, random/drop_out_v3/docs
 func DropoutV3(st *acl.Stream, p DropoutV3Params) error {
-	c := NewCall(st, &opDropoutV3)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -396,7 +396,7 @@ var opDropoutV3Grad = Operator{
 // CANN's source.
 // Vendor's page: hicann/ops-math, random/drop_out_v3_grad/docs
 func DropoutV3Grad(st *acl.Stream, p DropoutV3GradParams) error {
-	c := NewCall(st, &opDropoutV3Grad)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -430,7 +430,7 @@ var opInplaceBernoulli = Operator{
 // bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/stateless_bernoulli/docs/aclnnBernoulli&aclnnInplaceBernoulli.md
 func InplaceBernoulli(st *acl.Stream, p InplaceBernoulliParams) error {
-	c := NewCall(st, &opInplaceBernoulli)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -464,7 +464,7 @@ var opInplaceBernoulliTensor = Operator{
 // bool; Prob float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/stateless_bernoulli/docs/aclnnBernoulliTensor&aclnnInplaceBernoulliTensor.md
 func InplaceBernoulliTensor(st *acl.Stream, p InplaceBernoulliTensorParams) error {
-	c := NewCall(st, &opInplaceBernoulliTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -499,7 +499,7 @@ var opInplaceNormal = Operator{
 // bool. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/dsa_random_normal/docs
 func InplaceNormal(st *acl.Stream, p InplaceNormalParams) error {
-	c := NewCall(st, &opInplaceNormal)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -537,7 +537,7 @@ var opInplaceNormalTensor = Operator{
 // bool; SeedTensor, OffsetTensor int64. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, random/dsa_random_normal/docs
 func InplaceNormalTensor(st *acl.Stream, p InplaceNormalTensorParams) error {
-	c := NewCall(st, &opInplaceNormalTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -574,7 +574,7 @@ var opInplaceRandom = Operator{
 // complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs
 func InplaceRandom(st *acl.Stream, p InplaceRandomParams) error {
-	c := NewCall(st, &opInplaceRandom)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -612,7 +612,7 @@ var opInplaceRandomTensor = Operator{
 // complex64 complex128; SeedTensor, OffsetTensor int64 uint64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs
 func InplaceRandomTensor(st *acl.Stream, p InplaceRandomTensorParams) error {
-	c := NewCall(st, &opInplaceRandomTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -647,7 +647,7 @@ var opInplaceRandomWithoutFromTo = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs
 func InplaceRandomWithoutFromTo(st *acl.Stream, p InplaceRandomWithoutFromToParams) error {
-	c := NewCall(st, &opInplaceRandomWithoutFromTo)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -681,7 +681,7 @@ var opInplaceRandomWithoutFromToTensor = Operator{
 // OffsetTensor int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs
 func InplaceRandomWithoutFromToTensor(st *acl.Stream, p InplaceRandomWithoutFromToTensorParams) error {
-	c := NewCall(st, &opInplaceRandomWithoutFromToTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -718,7 +718,7 @@ var opInplaceUniform = Operator{
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs
 func InplaceUniform(st *acl.Stream, p InplaceUniformParams) error {
-	c := NewCall(st, &opInplaceUniform)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -756,7 +756,7 @@ var opInplaceUniformTensor = Operator{
 // SeedTensor, OffsetTensor int64 uint64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/dsa_random_uniform/docs
 func InplaceUniformTensor(st *acl.Stream, p InplaceUniformTensorParams) error {
-	c := NewCall(st, &opInplaceUniformTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -794,7 +794,7 @@ var opMultinomial = Operator{
 // source, 4 of them in part.
 // Vendor's page: hicann/ops-math, random/stateless_sample_multinomial/docs
 func Multinomial(st *acl.Stream, p MultinomialParams) error {
-	c := NewCall(st, &opMultinomial)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -834,7 +834,7 @@ var opMultinomialTensor = Operator{
 // int64. Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, random/stateless_sample_multinomial/docs
 func MultinomialTensor(st *acl.Stream, p MultinomialTensorParams) error {
-	c := NewCall(st, &opMultinomialTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -871,7 +871,7 @@ var opNormalFloatFloat = Operator{
 // The emulator verified: Out float32 float16 bfloat16 float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, random/stateless_random_normal_v2/docs
 func NormalFloatFloat(st *acl.Stream, p NormalFloatFloatParams) error {
-	c := NewCall(st, &opNormalFloatFloat)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -908,7 +908,7 @@ var opNormalFloatTensor = Operator{
 // source.
 // Vendor's page: hicann/ops-math, random/stateless_random_normal_v2/docs
 func NormalFloatTensor(st *acl.Stream, p NormalFloatTensorParams) error {
-	c := NewCall(st, &opNormalFloatTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -945,7 +945,7 @@ var opNormalTensorFloat = Operator{
 // source.
 // Vendor's page: hicann/ops-math, random/stateless_random_normal_v2/docs
 func NormalTensorFloat(st *acl.Stream, p NormalTensorFloatParams) error {
-	c := NewCall(st, &opNormalTensorFloat)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -982,7 +982,7 @@ var opNormalTensorTensor = Operator{
 // source.
 // Vendor's page: hicann/ops-math, random/stateless_random_normal_v2/docs
 func NormalTensorTensor(st *acl.Stream, p NormalTensorTensorParams) error {
-	c := NewCall(st, &opNormalTensorTensor)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1017,7 +1017,7 @@ var opRandperm = Operator{
 // checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, random/stateless_randperm/docs
 func Randperm(st *acl.Stream, p RandpermParams) error {
-	c := NewCall(st, &opRandperm)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1051,7 +1051,7 @@ var opSimThreadExponential = Operator{
 // The emulator verified: SelfRef float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: hicann/ops-math, random/sim_thread_exponential/docs
 func SimThreadExponential(st *acl.Stream, p SimThreadExponentialParams) error {
-	c := NewCall(st, &opSimThreadExponential)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1092,7 +1092,7 @@ var opTopKTopPSample = Operator{
 // LogitsSelectIdx int64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, index/top_k_top_p_sample/docs
 func TopKTopPSample(st *acl.Stream, p TopKTopPSampleParams) error {
-	c := NewCall(st, &opTopKTopPSample)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1143,7 +1143,7 @@ var opTopKTopPSampleV2 = Operator{
 // LogitsTopKPSelect float32; LogitsSelectIdx int64. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, index/top_k_top_p_sample_v2/docs
 func TopKTopPSampleV2(st *acl.Stream, p TopKTopPSampleV2Params) error {
-	c := NewCall(st, &opTopKTopPSampleV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }

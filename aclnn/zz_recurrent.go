@@ -41,7 +41,7 @@ var opBidirectionLSTM = Operator{
 // Its checks follow the document.
 // Vendor's page: hicann/ops-nn, rnn/bidirection_lstm/docs
 func BidirectionLSTM(st *acl.Stream, p BidirectionLSTMParams) error {
-	c := NewCall(st, &opBidirectionLSTM)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -107,7 +107,7 @@ var opBidirectionLSTMV2 = Operator{
 // Its checks follow the document.
 // Vendor's page: hicann/ops-nn, rnn/bidirection_lstmv2/docs
 func BidirectionLSTMV2(st *acl.Stream, p BidirectionLSTMV2Params) error {
-	c := NewCall(st, &opBidirectionLSTMV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -174,7 +174,7 @@ var opChunkBwdDqkwg = Operator{
 // K float16 bfloat16. Its checks follow the document.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_bwd/chunk_bwd_dqkwg/README.md
 func ChunkBwdDqkwg(st *acl.Stream, p ChunkBwdDqkwgParams) error {
-	c := NewCall(st, &opChunkBwdDqkwg)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -231,7 +231,7 @@ var opChunkBwdDvLocal = Operator{
 // follow the document.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_bwd/chunk_bwd_dv_local/README.md
 func ChunkBwdDvLocal(st *acl.Stream, p ChunkBwdDvLocalParams) error {
-	c := NewCall(st, &opChunkBwdDvLocal)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -279,7 +279,7 @@ var opChunkFwdO = Operator{
 // follow the document.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_fwd/chunk_fwd_o/README.md
 func ChunkFwdO(st *acl.Stream, p ChunkFwdOParams) error {
-	c := NewCall(st, &opChunkFwdO)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -333,7 +333,7 @@ var opChunkGatedDeltaRuleBwdDhu = Operator{
 // bfloat16. Its checks follow the document.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_bwd/chunk_gated_delta_rule_bwd_dhu/README.md
 func ChunkGatedDeltaRuleBwdDhu(st *acl.Stream, p ChunkGatedDeltaRuleBwdDhuParams) error {
-	c := NewCall(st, &opChunkGatedDeltaRuleBwdDhu)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -390,7 +390,7 @@ var opChunkGatedDeltaRuleFwdH = Operator{
 // The emulator verified: K float16 bfloat16; W, U, GOptional, InitialStateOptional, HOut, VNewOut,
 // FinalStateOut float32 float16 bfloat16.
 func ChunkGatedDeltaRuleFwdH(st *acl.Stream, p ChunkGatedDeltaRuleFwdHParams) error {
-	c := NewCall(st, &opChunkGatedDeltaRuleFwdH)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -448,7 +448,7 @@ var opChunkKdaBwdIntra = Operator{
 // It launches aclnnChunkKdaBwdIntra (libcust_opapi, custom operator package) on st.
 // The emulator does not implement it: of a custom package, and not written yet.
 func ChunkKdaBwdIntra(st *acl.Stream, p ChunkKdaBwdIntraParams) error {
-	c := NewCall(st, &opChunkKdaBwdIntra)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -521,7 +521,7 @@ var opChunkKdaFwd = Operator{
 // The emulator does not implement it: of a custom package, and not written yet.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/kda/chunk_kda_fwd/docs/api.md
 func ChunkKdaFwd(st *acl.Stream, p ChunkKdaFwdParams) error {
-	c := NewCall(st, &opChunkKdaFwd)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -583,7 +583,7 @@ var opChunkLocalCumsum = Operator{
 // The emulator verified: G, Out float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_fwd/chunk_local_cumsum/docs
 func ChunkLocalCumsum(st *acl.Stream, p ChunkLocalCumsumParams) error {
-	c := NewCall(st, &opChunkLocalCumsum)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -619,7 +619,7 @@ var opExpSegsum = Operator{
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/segsum/docs
 func ExpSegsum(st *acl.Stream, p ExpSegsumParams) error {
-	c := NewCall(st, &opExpSegsum)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -650,7 +650,7 @@ var opExpSegsumBackward = Operator{
 // follow CANN's source.
 // Vendor's page: hicann/ops-math, math/exp_segsum_grad/docs
 func ExpSegsumBackward(st *acl.Stream, p ExpSegsumBackwardParams) error {
-	c := NewCall(st, &opExpSegsumBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -697,7 +697,7 @@ var opGRU = Operator{
 // float16. Its checks follow CANN's source, 11 of them in part.
 // Vendor's page: hicann/ops-nn, rnn/gru/docs
 func GRU(st *acl.Stream, p GRUParams) error {
-	c := NewCall(st, &opGRU)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -758,7 +758,7 @@ var opGRUBackward = Operator{
 // float32 float16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, rnn/gru_grad/docs
 func GRUBackward(st *acl.Stream, p GRUBackwardParams) error {
-	c := NewCall(st, &opGRUBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -809,7 +809,7 @@ var opKdaGateCumsum = Operator{
 // It launches aclnnKdaGateCumsum (libcust_opapi, custom operator package) on st.
 // The emulator verified: G float32 float16 bfloat16; ALogOptional, DtBiasOptional, GkOut float32.
 func KdaGateCumsum(st *acl.Stream, p KdaGateCumsumParams) error {
-	c := NewCall(st, &opKdaGateCumsum)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -865,7 +865,7 @@ var opLSTM = Operator{
 // TanhCOut float32 float16. Its checks follow CANN's source, 17 of them in part.
 // Vendor's page: hicann/ops-nn, rnn/dynamic_rnn/docs
 func LSTM(st *acl.Stream, p LSTMParams) error {
-	c := NewCall(st, &opLSTM)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -936,7 +936,7 @@ var opLstmBackward = Operator{
 // DcPrevOut, DparamsOut float32 float16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, rnn/single_layer_lstm_grad/docs
 func LstmBackward(st *acl.Stream, p LstmBackwardParams) error {
-	c := NewCall(st, &opLstmBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1001,7 +1001,7 @@ var opPrepareWyReprBwd = Operator{
 // The emulator verified: K float16 bfloat16; V, Beta, A, Dw, Du, G, DkOut, DvOut, DbetaOut, DgOut
 // float32 float16 bfloat16.
 func PrepareWyReprBwd(st *acl.Stream, p PrepareWyReprBwdParams) error {
-	c := NewCall(st, &opPrepareWyReprBwd)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1053,7 +1053,7 @@ var opPrepareWyReprBwdDa = Operator{
 // Its checks follow the document.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_bwd/prepare_wy_repr_bwd_da/README.md
 func PrepareWyReprBwdDa(st *acl.Stream, p PrepareWyReprBwdDaParams) error {
-	c := NewCall(st, &opPrepareWyReprBwdDa)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1106,7 +1106,7 @@ var opPrepareWyReprBwdFull = Operator{
 // DgOut float32 float16 bfloat16. Its checks follow the document.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_bwd/prepare_wy_repr_bwd_full/README.md
 func PrepareWyReprBwdFull(st *acl.Stream, p PrepareWyReprBwdFullParams) error {
-	c := NewCall(st, &opPrepareWyReprBwdFull)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1158,7 +1158,7 @@ var opRecomputeWUFwd = Operator{
 // Its checks follow the document.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/gdn/chunk_gdn_fwd/recompute_w_u_fwd/README.md
 func RecomputeWUFwd(st *acl.Stream, p RecomputeWUFwdParams) error {
-	c := NewCall(st, &opRecomputeWUFwd)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1208,7 +1208,7 @@ var opRecurrentGatedDeltaRule = Operator{
 // document.
 // Vendor's page: mirror-cann/ops-transformer, attention/recurrent_gated_delta_rule/docs
 func RecurrentGatedDeltaRule(st *acl.Stream, p RecurrentGatedDeltaRuleParams) error {
-	c := NewCall(st, &opRecurrentGatedDeltaRule)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1271,7 +1271,7 @@ var opRecurrentKda = Operator{
 // document.
 // Vendor's page: flashserve/flash-linear-attention-npu, fla/ops/ascendc/kda/recurrent_kda/docs/api.md
 func RecurrentKda(st *acl.Stream, p RecurrentKdaParams) error {
-	c := NewCall(st, &opRecurrentKda)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1329,7 +1329,7 @@ var opThnnFusedLstmCell = Operator{
 // CyOut, StorageOut float32 float16. Its checks follow CANN's source, 32 of them in part.
 // Vendor's page: hicann/ops-nn, rnn/thnn_fused_lstm_cell/docs
 func ThnnFusedLstmCell(st *acl.Stream, p ThnnFusedLstmCellParams) error {
-	c := NewCall(st, &opThnnFusedLstmCell)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1372,7 +1372,7 @@ var opThnnFusedLstmCellBackward = Operator{
 // GradBiasOut float32 float16. Its checks follow the document.
 // Vendor's page: hicann/ops-nn, rnn/thnn_fused_lstm_cell_grad/docs
 func ThnnFusedLstmCellBackward(st *acl.Stream, p ThnnFusedLstmCellBackwardParams) error {
-	c := NewCall(st, &opThnnFusedLstmCellBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }

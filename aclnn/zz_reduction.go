@@ -26,7 +26,7 @@ var opAll = Operator{
 // Out uint8 bool. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_all/docs
 func All(st *acl.Stream, p AllParams) error {
-	c := NewCall(st, &opAll)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -60,7 +60,7 @@ var opAmax = Operator{
 // bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_max/docs
 func Amax(st *acl.Stream, p AmaxParams) error {
-	c := NewCall(st, &opAmax)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -94,7 +94,7 @@ var opAmin = Operator{
 // bool. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_min/docs
 func Amin(st *acl.Stream, p AminParams) error {
-	c := NewCall(st, &opAmin)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -129,7 +129,7 @@ var opAminmax = Operator{
 // int64 uint8 bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_min/docs
 func Aminmax(st *acl.Stream, p AminmaxParams) error {
-	c := NewCall(st, &opAminmax)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -163,7 +163,7 @@ var opAminmaxAll = Operator{
 // int64 uint8 bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_min/docs
 func AminmaxAll(st *acl.Stream, p AminmaxAllParams) error {
-	c := NewCall(st, &opAminmaxAll)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -197,7 +197,7 @@ var opAminmaxDim = Operator{
 // int64 uint8 bool. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_min/docs
 func AminmaxDim(st *acl.Stream, p AminmaxDimParams) error {
-	c := NewCall(st, &opAminmaxDim)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -232,7 +232,7 @@ var opAny = Operator{
 // Out uint8 bool. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_any/docs
 func Any(st *acl.Stream, p AnyParams) error {
-	c := NewCall(st, &opAny)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -266,7 +266,7 @@ var opArgMax = Operator{
 // integers. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/arg_max_v2/docs
 func ArgMax(st *acl.Stream, p ArgMaxParams) error {
-	c := NewCall(st, &opArgMax)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -300,7 +300,7 @@ var opArgMin = Operator{
 // int32 int64. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/arg_min/docs
 func ArgMin(st *acl.Stream, p ArgMinParams) error {
-	c := NewCall(st, &opArgMin)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -334,7 +334,7 @@ var opArgsort = Operator{
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/sort/docs
 func Argsort(st *acl.Stream, p ArgsortParams) error {
-	c := NewCall(st, &opArgsort)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -368,7 +368,7 @@ var opBincount = Operator{
 // int16 int32 int64 uint8 bool; Out float32 float64 int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/bincount/docs
 func Bincount(st *acl.Stream, p BincountParams) error {
-	c := NewCall(st, &opBincount)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -402,7 +402,7 @@ var opCummax = Operator{
 // uint8 bool; IndicesOut int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/cummax/docs
 func Cummax(st *acl.Stream, p CummaxParams) error {
-	c := NewCall(st, &opCummax)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -436,7 +436,7 @@ var opCummin = Operator{
 // uint8 bool; IndicesOut int32 int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/cummin/docs
 func Cummin(st *acl.Stream, p CumminParams) error {
-	c := NewCall(st, &opCummin)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -470,7 +470,7 @@ var opCumprod = Operator{
 // CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/cumprod/docs/aclnnCumprod&aclnnInplaceCumprod.md
 func Cumprod(st *acl.Stream, p CumprodParams) error {
-	c := NewCall(st, &opCumprod)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -505,7 +505,7 @@ var opCumsum = Operator{
 // checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/cumsum/docs
 func Cumsum(st *acl.Stream, p CumsumParams) error {
-	c := NewCall(st, &opCumsum)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -541,7 +541,7 @@ var opCumsumV2 = Operator{
 // complex64 complex128. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-math, math/cumsum/docs
 func CumsumV2(st *acl.Stream, p CumsumV2Params) error {
-	c := NewCall(st, &opCumsumV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -577,7 +577,7 @@ var opHistc = Operator{
 // CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/histogram_v2/docs
 func Histc(st *acl.Stream, p HistcParams) error {
-	c := NewCall(st, &opHistc)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -610,7 +610,7 @@ var opInplaceCumprod = Operator{
 // source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/cumprod/docs/aclnnCumprod&aclnnInplaceCumprod.md
 func InplaceCumprod(st *acl.Stream, p InplaceCumprodParams) error {
-	c := NewCall(st, &opInplaceCumprod)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -644,7 +644,7 @@ var opKthvalue = Operator{
 // IndicesOut int64. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs
 func Kthvalue(st *acl.Stream, p KthvalueParams) error {
-	c := NewCall(st, &opKthvalue)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -682,7 +682,7 @@ var opLinalgVectorNorm = Operator{
 // Out float32 float16 bfloat16 float64. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, norm/lp_norm_v2/docs
 func LinalgVectorNorm(st *acl.Stream, p LinalgVectorNormParams) error {
-	c := NewCall(st, &opLinalgVectorNorm)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -719,7 +719,7 @@ var opLogSumExp = Operator{
 // float32 float16 bfloat16. Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_log_sum_exp/docs
 func LogSumExp(st *acl.Stream, p LogSumExpParams) error {
-	c := NewCall(st, &opLogSumExp)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -751,7 +751,7 @@ var opMax = Operator{
 // bool. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_max/docs
 func Max(st *acl.Stream, p MaxParams) error {
-	c := NewCall(st, &opMax)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -784,7 +784,7 @@ var opMaxDim = Operator{
 // checks follow CANN's source, 8 of them in part.
 // Vendor's page: hicann/ops-math, math/arg_max_with_value/docs
 func MaxDim(st *acl.Stream, p MaxDimParams) error {
-	c := NewCall(st, &opMaxDim)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -820,7 +820,7 @@ var opMaxV2 = Operator{
 // bool. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_max/docs
 func MaxV2(st *acl.Stream, p MaxV2Params) error {
-	c := NewCall(st, &opMaxV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -856,7 +856,7 @@ var opMean = Operator{
 // complex64 complex128. Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_mean/docs
 func Mean(st *acl.Stream, p MeanParams) error {
-	c := NewCall(st, &opMean)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -893,7 +893,7 @@ var opMeanV2 = Operator{
 // complex64 complex128. Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_mean/docs
 func MeanV2(st *acl.Stream, p MeanV2Params) error {
-	c := NewCall(st, &opMeanV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -926,7 +926,7 @@ var opMedian = Operator{
 // checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs
 func Median(st *acl.Stream, p MedianParams) error {
-	c := NewCall(st, &opMedian)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -959,7 +959,7 @@ var opMedianDim = Operator{
 // IndicesOut int64. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs
 func MedianDim(st *acl.Stream, p MedianDimParams) error {
-	c := NewCall(st, &opMedianDim)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -992,7 +992,7 @@ var opMin = Operator{
 // bool. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_min/docs
 func Min(st *acl.Stream, p MinParams) error {
-	c := NewCall(st, &opMin)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1025,7 +1025,7 @@ var opMinDim = Operator{
 // checks follow CANN's source, 8 of them in part.
 // Vendor's page: hicann/ops-math, math/arg_min_with_value/docs
 func MinDim(st *acl.Stream, p MinDimParams) error {
-	c := NewCall(st, &opMinDim)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1058,7 +1058,7 @@ var opNanMedian = Operator{
 // checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs
 func NanMedian(st *acl.Stream, p NanMedianParams) error {
-	c := NewCall(st, &opNanMedian)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1091,7 +1091,7 @@ var opNanMedianDim = Operator{
 // IndicesOut int64. Its checks follow CANN's source, 4 of them in part.
 // Vendor's page: hicann/ops-nn, index/gather_v2/docs
 func NanMedianDim(st *acl.Stream, p NanMedianDimParams) error {
-	c := NewCall(st, &opNanMedianDim)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1127,7 +1127,7 @@ var opNorm = Operator{
 // Out float32 float16 bfloat16 float64. Its checks follow CANN's source, 3 of them in part.
 // Vendor's page: hicann/ops-nn, norm/lp_norm_v2/docs
 func Norm(st *acl.Stream, p NormParams) error {
-	c := NewCall(st, &opNorm)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1161,7 +1161,7 @@ var opProd = Operator{
 // bool complex64 complex128. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_prod/docs
 func Prod(st *acl.Stream, p ProdParams) error {
-	c := NewCall(st, &opProd)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1195,7 +1195,7 @@ var opProdDim = Operator{
 // bool complex64 complex128. Its checks follow CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_prod/docs
 func ProdDim(st *acl.Stream, p ProdDimParams) error {
-	c := NewCall(st, &opProdDim)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1231,7 +1231,7 @@ var opReduceLogSum = Operator{
 // in part.
 // Vendor's page: hicann/ops-math, math/reduce_log_sum/docs
 func ReduceLogSum(st *acl.Stream, p ReduceLogSumParams) error {
-	c := NewCall(st, &opReduceLogSum)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1267,7 +1267,7 @@ var opReduceNansum = Operator{
 // checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_nansum/docs
 func ReduceNansum(st *acl.Stream, p ReduceNansumParams) error {
-	c := NewCall(st, &opReduceNansum)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1303,7 +1303,7 @@ var opReduceSum = Operator{
 // bool complex64 complex128. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_sum/docs
 func ReduceSum(st *acl.Stream, p ReduceSumParams) error {
-	c := NewCall(st, &opReduceSum)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1341,7 +1341,7 @@ var opSort = Operator{
 // follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/sort/docs
 func Sort(st *acl.Stream, p SortParams) error {
-	c := NewCall(st, &opSort)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1379,7 +1379,7 @@ var opSortWithIndex = Operator{
 // The emulator does not implement it: experimental, in no release of CANN.
 // Vendor's page: hicann/ops-math, experimental/math/sort_with_index/docs
 func SortWithIndex(st *acl.Stream, p SortWithIndexParams) error {
-	c := NewCall(st, &opSortWithIndex)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1418,7 +1418,7 @@ var opStd = Operator{
 // them in part.
 // Vendor's page: hicann/ops-math, math/reduce_std_v2/docs
 func Std(st *acl.Stream, p StdParams) error {
-	c := NewCall(st, &opStd)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1456,7 +1456,7 @@ var opStdMeanCorrection = Operator{
 // source, 4 of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_std_with_mean/docs
 func StdMeanCorrection(st *acl.Stream, p StdMeanCorrectionParams) error {
-	c := NewCall(st, &opStdMeanCorrection)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1495,7 +1495,7 @@ var opTopk = Operator{
 // uint8; IndicesOut int64. Its checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-math, math/topk/docs
 func Topk(st *acl.Stream, p TopkParams) error {
-	c := NewCall(st, &opTopk)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1533,7 +1533,7 @@ var opUnique = Operator{
 // int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/unique_consecutive/docs
 func Unique(st *acl.Stream, p UniqueParams) error {
-	c := NewCall(st, &opUnique)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1572,7 +1572,7 @@ var opUnique2 = Operator{
 // CountsOut int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/unique_consecutive/docs
 func Unique2(st *acl.Stream, p Unique2Params) error {
-	c := NewCall(st, &opUnique2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1612,7 +1612,7 @@ var opUniqueConsecutive = Operator{
 // complex128; InverseOut, CountsOut int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/unique_consecutive/docs
 func UniqueConsecutive(st *acl.Stream, p UniqueConsecutiveParams) error {
-	c := NewCall(st, &opUniqueConsecutive)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1653,7 +1653,7 @@ var opUniqueDim = Operator{
 // CountsOut int64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-nn, index/unique_with_counts_ext2/docs
 func UniqueDim(st *acl.Stream, p UniqueDimParams) error {
-	c := NewCall(st, &opUniqueDim)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1692,7 +1692,7 @@ var opVar = Operator{
 // them in part.
 // Vendor's page: hicann/ops-math, math/reduce_var/docs
 func Var(st *acl.Stream, p VarParams) error {
-	c := NewCall(st, &opVar)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1729,7 +1729,7 @@ var opVarCorrection = Operator{
 // them in part.
 // Vendor's page: hicann/ops-math, math/reduce_var/docs
 func VarCorrection(st *acl.Stream, p VarCorrectionParams) error {
-	c := NewCall(st, &opVarCorrection)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1767,7 +1767,7 @@ var opVarMean = Operator{
 // of them in part.
 // Vendor's page: hicann/ops-math, math/reduce_var/docs
 func VarMean(st *acl.Stream, p VarMeanParams) error {
-	c := NewCall(st, &opVarMean)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }

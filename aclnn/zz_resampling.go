@@ -27,7 +27,7 @@ var opAffineGrid = Operator{
 // them in part.
 // Vendor's page: hicann/ops-math, math/affine_grid/docs
 func AffineGrid(st *acl.Stream, p AffineGridParams) error {
-	c := NewCall(st, &opAffineGrid)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -61,7 +61,7 @@ var opBackgroundReplace = Operator{
 // checks follow the document.
 // Vendor's page: hicann/ops-cv, objdetect/background_replace/docs
 func BackgroundReplace(st *acl.Stream, p BackgroundReplaceParams) error {
-	c := NewCall(st, &opBackgroundReplace)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -95,7 +95,7 @@ var opBlendImagesCustom = Operator{
 // checks follow the document.
 // Vendor's page: hicann/ops-cv, objdetect/blend_images_custom/docs
 func BlendImagesCustom(st *acl.Stream, p BlendImagesCustomParams) error {
-	c := NewCall(st, &opBlendImagesCustom)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -131,7 +131,7 @@ var opGridSampler2D = Operator{
 // document.
 // Vendor's page: hicann/ops-cv, image/grid_sample/docs
 func GridSampler2D(st *acl.Stream, p GridSampler2DParams) error {
-	c := NewCall(st, &opGridSampler2D)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -172,7 +172,7 @@ var opGridSampler2DBackward = Operator{
 // float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-cv, image/grid_sampler2_d_grad/docs
 func GridSampler2DBackward(st *acl.Stream, p GridSampler2DBackwardParams) error {
-	c := NewCall(st, &opGridSampler2DBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -213,7 +213,7 @@ var opGridSampler3D = Operator{
 // CANN's source.
 // Vendor's page: hicann/ops-cv, image/grid_sample/docs
 func GridSampler3D(st *acl.Stream, p GridSampler3DParams) error {
-	c := NewCall(st, &opGridSampler3D)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -254,7 +254,7 @@ var opGridSampler3DBackward = Operator{
 // float64. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-cv, image/grid_sampler3_d_grad/docs
 func GridSampler3DBackward(st *acl.Stream, p GridSampler3DBackwardParams) error {
-	c := NewCall(st, &opGridSampler3DBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -292,7 +292,7 @@ var opMrgbaCustom = Operator{
 // checks follow the document.
 // Vendor's page: hicann/ops-cv, objdetect/mrgba_custom/docs
 func MrgbaCustom(st *acl.Stream, p MrgbaCustomParams) error {
-	c := NewCall(st, &opMrgbaCustom)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -329,7 +329,7 @@ var opNonMaxSuppression = Operator{
 // checks follow CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-cv, objdetect/non_max_suppression_v6/docs
 func NonMaxSuppression(st *acl.Stream, p NonMaxSuppressionParams) error {
-	c := NewCall(st, &opNonMaxSuppression)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -366,7 +366,7 @@ var opResize = Operator{
 // them in part.
 // Vendor's page: hicann/ops-cv, image/resize_bilinear_v2/docs
 func Resize(st *acl.Stream, p ResizeParams) error {
-	c := NewCall(st, &opResize)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -406,7 +406,7 @@ var opRoiAlign = Operator{
 // CANN's source.
 // Vendor's page: hicann/ops-cv, objdetect/roi_align/docs
 func RoiAlign(st *acl.Stream, p RoiAlignParams) error {
-	c := NewCall(st, &opRoiAlign)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -450,7 +450,7 @@ var opRoiAlignV2 = Operator{
 // them in part.
 // Vendor's page: hicann/ops-cv, objdetect/roi_align/docs
 func RoiAlignV2(st *acl.Stream, p RoiAlignV2Params) error {
-	c := NewCall(st, &opRoiAlignV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -493,7 +493,7 @@ var opRoiAlignV2Backward = Operator{
 // of them in part.
 // Vendor's page: hicann/ops-cv, objdetect/roi_align_grad/docs
 func RoiAlignV2Backward(st *acl.Stream, p RoiAlignV2BackwardParams) error {
-	c := NewCall(st, &opRoiAlignV2Backward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -534,7 +534,7 @@ var opUpsampleBicubic2d = Operator{
 // document.
 // Vendor's page: hicann/ops-cv, image/upsample_bicubic2d/docs
 func UpsampleBicubic2d(st *acl.Stream, p UpsampleBicubic2dParams) error {
-	c := NewCall(st, &opUpsampleBicubic2d)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -571,7 +571,7 @@ var opUpsampleBicubic2dAA = Operator{
 // The emulator verified: X, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-cv, image/upsample_bicubic2d_aa/docs
 func UpsampleBicubic2dAA(st *acl.Stream, p UpsampleBicubic2dAAParams) error {
-	c := NewCall(st, &opUpsampleBicubic2dAA)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -610,7 +610,7 @@ var opUpsampleBicubic2dAAGrad = Operator{
 // 1 of them in part.
 // Vendor's page: hicann/ops-cv, image/upsample_bicubic2d_aa_grad/docs
 func UpsampleBicubic2dAAGrad(st *acl.Stream, p UpsampleBicubic2dAAGradParams) error {
-	c := NewCall(st, &opUpsampleBicubic2dAAGrad)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -650,7 +650,7 @@ var opUpsampleBicubic2dBackward = Operator{
 // document.
 // Vendor's page: hicann/ops-cv, image/upsample_bicubic2d_grad/docs
 func UpsampleBicubic2dBackward(st *acl.Stream, p UpsampleBicubic2dBackwardParams) error {
-	c := NewCall(st, &opUpsampleBicubic2dBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -689,7 +689,7 @@ var opUpsampleBilinear2d = Operator{
 // document.
 // Vendor's page: hicann/ops-cv, image/upsample_bilinear2d/docs
 func UpsampleBilinear2d(st *acl.Stream, p UpsampleBilinear2dParams) error {
-	c := NewCall(st, &opUpsampleBilinear2d)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -726,7 +726,7 @@ var opUpsampleBilinear2dAA = Operator{
 // The emulator verified: Input, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-cv, image/upsample_bilinear2d_aa/docs
 func UpsampleBilinear2dAA(st *acl.Stream, p UpsampleBilinear2dAAParams) error {
-	c := NewCall(st, &opUpsampleBilinear2dAA)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -765,7 +765,7 @@ var opUpsampleBilinear2dAABackward = Operator{
 // 1 of them in part.
 // Vendor's page: hicann/ops-cv, image/upsample_bilinear2d_aa_backward/docs
 func UpsampleBilinear2dAABackward(st *acl.Stream, p UpsampleBilinear2dAABackwardParams) error {
-	c := NewCall(st, &opUpsampleBilinear2dAABackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -807,7 +807,7 @@ var opUpsampleBilinear2dBackward = Operator{
 // document.
 // Vendor's page: hicann/ops-cv, image/resize_bilinear_v2_grad/docs
 func UpsampleBilinear2dBackward(st *acl.Stream, p UpsampleBilinear2dBackwardParams) error {
-	c := NewCall(st, &opUpsampleBilinear2dBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -847,7 +847,7 @@ var opUpsampleBilinear2dBackwardV2 = Operator{
 // document.
 // Vendor's page: hicann/ops-cv, image/upsample_bilinear2d_grad/docs
 func UpsampleBilinear2dBackwardV2(st *acl.Stream, p UpsampleBilinear2dBackwardV2Params) error {
-	c := NewCall(st, &opUpsampleBilinear2dBackwardV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -887,7 +887,7 @@ var opUpsampleLinear1d = Operator{
 // document.
 // Vendor's page: hicann/ops-cv, image/upsample_linear1d/docs
 func UpsampleLinear1d(st *acl.Stream, p UpsampleLinear1dParams) error {
-	c := NewCall(st, &opUpsampleLinear1d)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -924,7 +924,7 @@ var opUpsampleLinear1dBackward = Operator{
 // source, 3 of them in part.
 // Vendor's page: hicann/ops-cv, image/upsample_bilinear2d_grad/docs
 func UpsampleLinear1dBackward(st *acl.Stream, p UpsampleLinear1dBackwardParams) error {
-	c := NewCall(st, &opUpsampleLinear1dBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -959,7 +959,7 @@ var opUpsampleNearest1d = Operator{
 // document.
 // Vendor's page: hicann/ops-cv, image/resize_nearest_neighbor_v2/docs
 func UpsampleNearest1d(st *acl.Stream, p UpsampleNearest1dParams) error {
-	c := NewCall(st, &opUpsampleNearest1d)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -993,7 +993,7 @@ var opUpsampleNearest1dBackward = Operator{
 // source, 2 of them in part.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest2d_grad/docs
 func UpsampleNearest1dBackward(st *acl.Stream, p UpsampleNearest1dBackwardParams) error {
-	c := NewCall(st, &opUpsampleNearest1dBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1028,7 +1028,7 @@ var opUpsampleNearest1dV2 = Operator{
 // document.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest3d/docs
 func UpsampleNearest1dV2(st *acl.Stream, p UpsampleNearest1dV2Params) error {
-	c := NewCall(st, &opUpsampleNearest1dV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1061,7 +1061,7 @@ var opUpsampleNearest2d = Operator{
 // document.
 // Vendor's page: hicann/ops-cv, image/resize_nearest_neighbor_v2/docs
 func UpsampleNearest2d(st *acl.Stream, p UpsampleNearest2dParams) error {
-	c := NewCall(st, &opUpsampleNearest2d)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1096,7 +1096,7 @@ var opUpsampleNearest2dBackward = Operator{
 // document.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest2d_grad/docs
 func UpsampleNearest2dBackward(st *acl.Stream, p UpsampleNearest2dBackwardParams) error {
-	c := NewCall(st, &opUpsampleNearest2dBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1133,7 +1133,7 @@ var opUpsampleNearest2dV2 = Operator{
 // document.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest3d/docs
 func UpsampleNearest2dV2(st *acl.Stream, p UpsampleNearest2dV2Params) error {
-	c := NewCall(st, &opUpsampleNearest2dV2)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1170,7 +1170,7 @@ var opUpsampleNearest3d = Operator{
 // source.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest3d/docs
 func UpsampleNearest3d(st *acl.Stream, p UpsampleNearest3dParams) error {
-	c := NewCall(st, &opUpsampleNearest3d)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1209,7 +1209,7 @@ var opUpsampleNearest3dBackward = Operator{
 // CANN's source, 1 of them in part.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest3d_grad/docs
 func UpsampleNearest3dBackward(st *acl.Stream, p UpsampleNearest3dBackwardParams) error {
-	c := NewCall(st, &opUpsampleNearest3dBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1245,7 +1245,7 @@ var opUpsampleNearestExact1d = Operator{
 // The emulator verified: Self, Out float32 float16 bfloat16 uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest/docs
 func UpsampleNearestExact1d(st *acl.Stream, p UpsampleNearestExact1dParams) error {
-	c := NewCall(st, &opUpsampleNearestExact1d)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1280,7 +1280,7 @@ var opUpsampleNearestExact1dBackward = Operator{
 // 1 of them in part.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest_exact2d_grad/docs
 func UpsampleNearestExact1dBackward(st *acl.Stream, p UpsampleNearestExact1dBackwardParams) error {
-	c := NewCall(st, &opUpsampleNearestExact1dBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1317,7 +1317,7 @@ var opUpsampleNearestExact2d = Operator{
 // The emulator verified: Self, Out float32 float16 bfloat16 uint8. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest/docs
 func UpsampleNearestExact2d(st *acl.Stream, p UpsampleNearestExact2dParams) error {
-	c := NewCall(st, &opUpsampleNearestExact2d)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1354,7 +1354,7 @@ var opUpsampleNearestExact2dBackward = Operator{
 // 1 of them in part.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest_exact2d_grad/docs
 func UpsampleNearestExact2dBackward(st *acl.Stream, p UpsampleNearestExact2dBackwardParams) error {
-	c := NewCall(st, &opUpsampleNearestExact2dBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1393,7 +1393,7 @@ var opUpsampleNearestExact3d = Operator{
 // The emulator verified: Self, Out float32 float16 bfloat16. Its checks follow CANN's source.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest_exact3d/docs
 func UpsampleNearestExact3d(st *acl.Stream, p UpsampleNearestExact3dParams) error {
-	c := NewCall(st, &opUpsampleNearestExact3d)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1432,7 +1432,7 @@ var opUpsampleNearestExact3dBackward = Operator{
 // source, 2 of them in part.
 // Vendor's page: hicann/ops-cv, image/upsample_nearest_exact3d_grad/docs
 func UpsampleNearestExact3dBackward(st *acl.Stream, p UpsampleNearestExact3dBackwardParams) error {
-	c := NewCall(st, &opUpsampleNearestExact3dBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1474,7 +1474,7 @@ var opUpsampleTrilinear3d = Operator{
 // source.
 // Vendor's page: hicann/ops-cv, image/resize_upsample_trilinear/docs
 func UpsampleTrilinear3d(st *acl.Stream, p UpsampleTrilinear3dParams) error {
-	c := NewCall(st, &opUpsampleTrilinear3d)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
@@ -1515,7 +1515,7 @@ var opUpsampleTrilinear3dBackward = Operator{
 // CANN's source, 2 of them in part.
 // Vendor's page: hicann/ops-cv, image/upsample_trilinear3d_backward/docs
 func UpsampleTrilinear3dBackward(st *acl.Stream, p UpsampleTrilinear3dBackwardParams) error {
-	c := NewCall(st, &opUpsampleTrilinear3dBackward)
+	c := NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }

@@ -99,7 +99,7 @@ func (g binding) operator(b *bytes.Buffer, o abi.Operator) error {
 	}
 	fmt.Fprintf(b, "\tSlots: %q,\n}\n", slots)
 	b.WriteString("\n" + g.doc(o))
-	fmt.Fprintf(b, "func %s(st *acl.Stream, p %[1]sParams) error {\n\tc := %sNewCall(st, &op%[1]s)\n\tp.Encode(c)\n\treturn c.Launch()\n}\n",
+	fmt.Fprintf(b, "func %s(st *acl.Stream, p %[1]sParams) error {\n\tc := %sNewCall(st, p.Operator())\n\tp.Encode(c)\n\treturn c.Launch()\n}\n",
 		o.Name, g.aclnn)
 	fmt.Fprintf(b, "\nfunc (p *%sParams) Operator() *%sOperator { return &op%[1]s }\n", o.Name, g.aclnn)
 	fmt.Fprintf(b, "\nfunc (p *%sParams) Encode(c *%sCall) {\n", o.Name, g.aclnn)

@@ -24,7 +24,7 @@ var opRowScale = aclnn.Operator{
 
 // RowScale launches aclnnRowScale (libcust_opapi, custom operator package) on st.
 func RowScale(st *acl.Stream, p RowScaleParams) error {
-	c := aclnn.NewCall(st, &opRowScale)
+	c := aclnn.NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }

@@ -15,7 +15,7 @@ var opDouble = aclnn.Operator{Symbol: "aclnnServiceDouble", Library: "libcust_op
 
 // Double launches the operator.
 func Double(st *acl.Stream, p DoubleParams) error {
-	c := aclnn.NewCall(st, &opDouble)
+	c := aclnn.NewCall(st, p.Operator())
 	p.Encode(c)
 	return c.Launch()
 }
