@@ -79,7 +79,8 @@ type AttentionGrad struct {
 	QueryRopeGrad, KeyRopeGrad    View
 }
 
-// FlashAttention computes Out, Max and Sum of every item. It never holds the score matrix.
+// FlashAttention computes Out, Max and Sum of every item. It never holds the score matrix. With AMX items of float32 and
+// float16 that have 48 rows and more are multiplied in pieces of bfloat16, as a [Product] is.
 func FlashAttention(items []Attention) error {
 	b, err := newAttentionBatch(items)
 	if err != nil {
@@ -195,7 +196,7 @@ func FlashAttentionGradWorkspace(items []Attention) (int64, error) {
 }
 
 // FlashAttentionGrad computes the gradients of query, key and value of every item. The sums
-// are added in an order that does not depend on the number of threads.
+// are added in an order that does not depend on the number of threads. From 256 rows on floats are multiplied in pieces, too.
 func FlashAttentionGrad(items []Attention, grads []AttentionGrad, workspace unsafe.Pointer) error {
 	b, err := newAttentionBatch(items)
 	if err != nil {

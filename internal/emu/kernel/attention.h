@@ -59,10 +59,11 @@ enum {
 	ATTENTION_KEYS = 128,       /* columns of a score tile */
 	ATTENTION_PART = 1024,      /* keys that are summed apart, so that threads can share a long cache */
 	ATTENTION_FINISH = -1,      /* after all parts */
-	ATTENTION_ROWS = 256,       /* query rows of a block, forward, at most */
+	ATTENTION_ROWS = 512,       /* query rows of a block, forward, at most */
 	ATTENTION_TOGETHER = 24,    /* query rows of a block of several heads, at most */
-	ATTENTION_GRAD_ROWS = 48,   /* the same backward; fewer rows waste less along a diagonal edge */
-	ATTENTION_PAIR_ROWS = 32,    /* cells of pairs of rows, padded for the units that multiply pairs */
+	ATTENTION_STRIP_ROWS = 128, /* rows that are computed together, at most */
+	ATTENTION_GRAD_ROWS = 64,   /* rows of a tile backward, at most */
+	ATTENTION_GRAD_KEYS = 256,  /* and keys */
 	ATTENTION_PAIR_PANEL = 32 * 512, /* cells of a panel of transposed probabilities: 32 rows of the longest block of k */
 	ATTENTION_ALIGN = 32,       /* floats; rows of tiles are padded to it */
 	ATTENTION_STAT_COPIES = 8,  /* equal copies of each maximum and sum */
@@ -88,18 +89,21 @@ static inline int64_t attention_part_floats(int64_t value_dim, int64_t rows)
 	return rows * attention_stride(value_dim) + (2 * rows + ATTENTION_ALIGN - 1) / ATTENTION_ALIGN * ATTENTION_ALIGN;
 }
 
-/* The number of floats of scratch memory that one call of the forward or backward kernel needs. */
+/* The number of floats of scratch memory that one call of the forward or backward kernel needs. An operand in pieces takes
+ * half as many floats again as it has numbers. */
 static inline int64_t attention_forward_floats(int64_t head_dim, int64_t value_dim)
 {
-	int64_t d = attention_stride(head_dim), v = attention_stride(value_dim), s = attention_stride(ATTENTION_KEYS);
-	return 2 * attention_part_floats(value_dim, ATTENTION_ROWS) + ATTENTION_ROWS * (d + s) + ATTENTION_KEYS * (2 * d + 2 * v) + s;
+	const int64_t d = attention_stride(head_dim), v = attention_stride(value_dim), s = attention_stride(ATTENTION_KEYS);
+	const int64_t operands = ATTENTION_ROWS * d + ATTENTION_KEYS * (d + v) + ATTENTION_STRIP_ROWS * ATTENTION_KEYS;
+	return 2 * attention_part_floats(value_dim, ATTENTION_ROWS) + operands * 3 / 2 + (ATTENTION_STRIP_ROWS + 1) * s +
+	       ATTENTION_KEYS * (2 * d + v);
 }
 
 static inline int64_t attention_backward_floats(int64_t head_dim, int64_t value_dim)
 {
-	int64_t d = attention_stride(head_dim), v = attention_stride(value_dim), s = attention_stride(ATTENTION_KEYS);
-	const int64_t pairs = ATTENTION_PAIR_ROWS * (d + v) + ATTENTION_GRAD_ROWS * ATTENTION_KEYS + ATTENTION_PAIR_PANEL;
-	return ATTENTION_GRAD_ROWS * (d + v + 2 * s + 1) + ATTENTION_KEYS * (3 * d + 2 * v) + s + v + pairs;
+	const int64_t d = attention_stride(head_dim), v = attention_stride(value_dim), s = attention_stride(ATTENTION_GRAD_KEYS);
+	const int64_t operands = 2 * (ATTENTION_GRAD_KEYS + ATTENTION_GRAD_ROWS) * (d + v) + ATTENTION_GRAD_ROWS * ATTENTION_GRAD_KEYS;
+	return operands * 3 / 2 + (2 * ATTENTION_GRAD_KEYS + s) * (d + v) + 2 * ATTENTION_GRAD_ROWS * s + s + v + ATTENTION_PAIR_PANEL;
 }
 
 /* The number of floats in one chunk's sum of the query gradient. */

@@ -20,12 +20,12 @@ static inline struct columns value_columns(const struct attention *a, const stru
 	return (struct columns){.first = p, .count = a->value_dim, .dtype = a->dtype};
 }
 
-/* The number of rows computed together. Small strips waste less along a diagonal edge of the
- * visible cells than a whole tile, and the scores stay in the first-level cache. */
+/* The number of rows that are computed together, and of those with hidden cells. Scores of few rows stay in the first-level cache, but
+ * the unit that multiplies tiles pauses between strips. */
 #ifndef ATTENTION_STRIP
 #define ATTENTION_STRIP 24
 #endif
-enum { STRIP = ATTENTION_STRIP };
+enum { EDGE_STRIP = ATTENTION_STRIP < 32 ? ATTENTION_STRIP : 32 };
 
 /* The score of a hidden cell. Finite, so that a row without visible cells gives no NaN. */
 static const float hidden = -FLT_MAX;
@@ -49,6 +49,12 @@ static int tile_hidden(const struct attention *a, const struct tile *t)
 				return 0;
 	}
 	return 1;
+}
+
+/* Reports whether all rows of a tile surely see all of its columns. */
+static int tile_open(const struct attention *a, const struct tile *t)
+{
+	return !a->mask.data && t->col >= t->row + t->rows - 1 + a->first && t->col + t->cols - 1 <= t->row + a->last;
 }
 
 /* Shrinks the tile to the rows with visible cells, and cuts hidden columns off its right side.

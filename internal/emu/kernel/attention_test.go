@@ -179,8 +179,12 @@ func statistic(t testing.TB, v kernel.View) []float64 {
 
 // checkAttention runs both passes of c and compares with the reference.
 func checkAttention(t *testing.T, c attentionCase) {
-	r := rand.New(rand.NewPCG(1, uint64(c.rows*1000+c.cols)))
-	a := c.item(t, r)
+	checkItem(t, c, c.item(t, rand.New(rand.NewPCG(1, uint64(c.rows*1000+c.cols)))))
+}
+
+// checkItem compares both directions with the reference.
+func checkItem(t *testing.T, c attentionCase, a kernel.Attention) {
+	r := rand.New(rand.NewPCG(2, uint64(c.rows*1000+c.cols)))
 	require.NoError(t, kernel.FlashAttention([]kernel.Attention{a}))
 	dout := kerneltest.New(t, c.dtype, c.layout, a.Out.Shape, random(r, a.Out.Len()))
 	want := oracle(&a, dout).Compute()
@@ -227,6 +231,8 @@ func TestFlashAttention(t *testing.T) {
 		{heads: 1, keyHeads: 1, rows: 230, cols: 200, dim: 32, valueDim: 32},
 		{heads: 8, keyHeads: 1, rows: 1, cols: 193, dim: 128, valueDim: 128},
 		{heads: 1, keyHeads: 1, rows: 140, cols: 1060, dim: 40, valueDim: 24},
+		{heads: 2, keyHeads: 1, rows: 300, cols: 150, dim: 40, valueDim: 24},
+		{heads: 8, keyHeads: 8, rows: 257, cols: 260, dim: 8, valueDim: 8},
 	}
 	kerneltest.EachVariant(t, func(t *testing.T) {
 		for _, rule := range []attentionCase{full, causal, lower, band, gap, prefix, dense, blind, zeroed} {
@@ -249,7 +255,7 @@ func TestFlashAttentionBias(t *testing.T) {
 				for _, rule := range []attentionCase{full, causal} {
 					c := rule
 					c.dtype, c.layout, c.bias = dtype.Float32, l, kind
-					c.heads, c.keyHeads, c.rows, c.cols, c.dim, c.valueDim = 4, 2, 131, 137, 20, 20
+					c.heads, c.keyHeads, c.rows, c.cols, c.dim, c.valueDim = 4, 2, 261, 137, 20, 20
 					t.Run(c.String(), func(t *testing.T) { checkAttention(t, c) })
 					c.rows, c.cols = 51, 107
 					t.Run(c.String(), func(t *testing.T) { checkAttention(t, c) })
@@ -269,7 +275,7 @@ func TestFlashAttentionDropout(t *testing.T) {
 					}
 					c := rule
 					c.dtype, c.keep = d, keep
-					c.heads, c.keyHeads, c.rows, c.cols, c.dim, c.valueDim = 4, 2, 131, 137, 20, 20
+					c.heads, c.keyHeads, c.rows, c.cols, c.dim, c.valueDim = 4, 2, 261, 137, 20, 20
 					t.Run(fmt.Sprintf("%v/keep%v", c, keep), func(t *testing.T) { checkAttention(t, c) })
 					c.rows, c.cols = 51, 107
 					t.Run(fmt.Sprintf("%v/keep%v", c, keep), func(t *testing.T) { checkAttention(t, c) })
@@ -288,7 +294,7 @@ func TestFlashAttentionScale(t *testing.T) {
 				for _, d := range []dtype.Type{dtype.Float32, dtype.BFloat16} {
 					c := rule
 					c.dtype, c.scale = d, scale
-					c.heads, c.keyHeads, c.rows, c.cols, c.dim, c.valueDim = 2, 1, 51, 140, 20, 20
+					c.heads, c.keyHeads, c.rows, c.cols, c.dim, c.valueDim = 2, 1, 258, 140, 20, 20
 					t.Run(fmt.Sprintf("%v/scale%v", c, scale), func(t *testing.T) { checkAttention(t, c) })
 				}
 			}
@@ -342,11 +348,30 @@ func TestFlashAttentionExtremes(t *testing.T) {
 	})
 }
 
-func TestFlashAttentionLargeHead(t *testing.T) {
-	for _, dim := range []int64{192, 256, 448, 768} {
+// TestFlashAttentionGradExtremes: gradients are finite although pieces of the largest numbers are not.
+func TestFlashAttentionGradExtremes(t *testing.T) {
+	kerneltest.EachVariant(t, func(t *testing.T) {
 		c := causal
-		c.dtype, c.heads, c.keyHeads, c.rows, c.cols, c.dim, c.valueDim = dtype.BFloat16, 1, 1, 70, 130, dim, dim/2
-		t.Run(c.String(), func(t *testing.T) { checkAttention(t, c) })
+		c.dtype, c.heads, c.keyHeads, c.rows, c.cols, c.dim, c.valueDim = dtype.Float32, 2, 1, 280, 150, 40, 24
+		a := c.item(t, rand.New(rand.NewPCG(9, 10)))
+		query, key := kerneltest.Values(a.Query), kerneltest.Values(a.Key)
+		query[70*c.dim] = math.MaxFloat32
+		for j := range c.cols {
+			key[j*c.dim] *= 0x1p-128
+		}
+		a.Query = kerneltest.New(t, c.dtype, c.layout, a.Query.Shape, query)
+		a.Key = kerneltest.New(t, c.dtype, c.layout, a.Key.Shape, key)
+		checkItem(t, c, a)
+	})
+}
+
+func TestFlashAttentionLargeHead(t *testing.T) {
+	for _, d := range []dtype.Type{dtype.Float32, dtype.BFloat16} {
+		for _, dims := range [][2]int64{{192, 128}, {256, 256}, {448, 32}, {32, 512}, {768, 768}, {1000, 1000}} {
+			c := causal
+			c.dtype, c.heads, c.keyHeads, c.rows, c.cols, c.dim, c.valueDim = d, 1, 1, 260, 130, dims[0], dims[1]
+			t.Run(c.String(), func(t *testing.T) { checkAttention(t, c) })
+		}
 	}
 }
 
@@ -370,7 +395,7 @@ func checkThreads(t *testing.T, d dtype.Type) {
 	var items []kernel.Attention
 	var grads []kernel.AttentionGrad
 	for _, c := range []attentionCase{causal, full, blind} {
-		c.dtype, c.heads, c.keyHeads, c.rows, c.cols, c.dim, c.valueDim = d, 2, 1, 250, 310, 64, 64
+		c.dtype, c.heads, c.keyHeads, c.rows, c.cols, c.dim, c.valueDim = d, 2, 1, 260, 310, 64, 64
 		a := c.item(t, r)
 		new := func(v kernel.View, values []float64) kernel.View {
 			return kerneltest.New(t, c.dtype, kerneltest.Contiguous, v.Shape, values)

@@ -121,6 +121,12 @@ static inline char *row_at(const struct columns *c, const struct plane *p, int64
 	return plane_at(p, size, head, row % c->cache->page_rows) + size * page * p->page;
 }
 
+/* Reports whether rows are at a constant distance, in the pages of a cache too. */
+static inline int rows_even(const struct columns *c, int64_t row, int64_t rows)
+{
+	return !c->cache || row / c->cache->page_rows == (row + rows - 1) / c->cache->page_rows;
+}
+
 /* Loads rows into a tile with row stride ld; columns are padded with zeros to a panel. */
 static void tile_load(float *tile, int64_t ld, const struct columns *c, int64_t head, int64_t row, int64_t rows)
 {
@@ -132,6 +138,18 @@ static void tile_load(float *tile, int64_t ld, const struct columns *c, int64_t 
 	}
 }
 
+/* Returns the rows of a tile, which are those in memory if they are panels of floats and columns and rows at a constant distance,
+ * which *ld becomes, or a copy with row stride *ld. */
+static inline const float *tile_rows(float *copy, int64_t *ld, const struct columns *c, int64_t head, int64_t row, int64_t rows)
+{
+	if (c->dtype == DTYPE_FLOAT32 && !c->rest_count && c->first->col == 1 && c->count % PANEL == 0 && rows_even(c, row, rows)) {
+		*ld = c->first->row;
+		return (const float *)row_at(c, c->first, head, row);
+	}
+	tile_load(copy, *ld, c, head, row, rows);
+	return copy;
+}
+
 /* Stores one row. */
 static void columns_store(const struct columns *c, const float *src, int64_t head, int64_t row)
 {
@@ -141,25 +159,34 @@ static void columns_store(const struct columns *c, const float *src, int64_t hea
 		row_store(plane_at(c->rest, size, head, row), src + n, c->rest->col, c->dtype, c->rest_count);
 }
 
-/* exp(x) for x <= 0, faster than vexp. Subnormal results are flushed to 0. NaN gives NaN. */
-static inline vf32 vexp_down(vf32 x)
+/* How many vectors vexp_down takes at once: in each of its 13 steps they do not wait for each other, as the steps do. */
+enum { EXP_VECTORS = VECTOR_BYTES == 64 ? 8 : 4 };
+
+/* x[i] = exp(x[i]) for x <= 0, faster than vexp. Results below 2^-126 are 0 or subnormal. NaN gives NaN. */
+INLINE void vexp_down(vf32 *x, const int n)
 {
-	const float least = -87;
-	vf32 in = vmax(vset(least), x);
-	vf32 shifted = in * 1.44269504f + ROUNDING;
-	vf32 n = shifted - ROUNDING;
-	vf32 r = (in - n * LN2_HI) - n * LN2_LO;
-	vf32 power = (vf32)(((vi32)shifted - (vi32)vset(ROUNDING) + 127) << 23);
-#if VECTOR_BYTES == 64
-	return (vf32)_mm512_maskz_mul_ps(_mm512_cmp_ps_mask((__m512)x, (__m512)vset(least), _CMP_NLT_UQ), (__m512)(vexpm1_core(r) + 1), (__m512)power);
-#else
-	return (vf32)(~(vu32)(x < least) & (vu32)((vexpm1_core(r) + 1) * power));
-#endif
+	/* The exponent of 2^k stands in the low bits of k + bias. -88 gives k = -127, and 2^k is taken for 0. The polynomial
+	 * has the least relative error of those of its degree that begin with 1 + x. */
+	const float bias = ROUNDING + 127;
+	vf32 k[EXP_VECTORS], p[EXP_VECTORS];
+#define EACH _Pragma("GCC unroll 8") for (int i = 0; i < n; i++)
+	EACH x[i] = vmax(vset(-88), x[i]);
+	EACH k[i] = x[i] * 1.44269504f + bias;
+	EACH p[i] = k[i] - bias;
+	EACH x[i] -= p[i] * LN2_HI;
+	EACH x[i] -= p[i] * LN2_LO;
+	EACH p[i] = x[i] * 1.381459878757596e-3f + 8.368716575205326e-3f;
+	EACH p[i] = p[i] * x[i] + 4.166838899254799e-2f;
+	EACH p[i] = p[i] * x[i] + 1.666652113199234e-1f;
+	EACH p[i] = p[i] * x[i] + 4.999999403953552e-1f;
+	EACH p[i] = p[i] * x[i] + 1;
+	EACH p[i] = p[i] * x[i] + 1;
+	EACH x[i] = p[i] * (vf32)((vu32)k[i] << 23);
+#undef EACH
 }
 
-#ifndef PAIR_STEP
 /* Transposes a tile of [rows, cols] into panels [rows/PANEL][cols][PANEL]; missing rows are zero. */
-static void tile_transpose(float *panels, const float *tile, int64_t ld, int64_t rows, int64_t cols)
+static inline void tile_transpose(float *panels, const float *tile, int64_t ld, int64_t rows, int64_t cols)
 {
 	typedef float f4 __attribute__((vector_size(16), aligned(4), may_alias));
 	typedef int32_t i4 __attribute__((vector_size(16)));
@@ -227,7 +254,7 @@ INLINE void product_block(const struct product *p, const int rows, float *c,
 	}
 }
 
-static void product(const struct product *p)
+static inline void product(const struct product *p)
 {
 	for (int64_t n = 0; n < p->cols; n += PANEL) {
 		const float *b = p->b + n / PANEL * p->b_panel;
@@ -254,6 +281,5 @@ static void product(const struct product *p)
 		}
 	}
 }
-#endif
 
 #endif

@@ -8,7 +8,7 @@
 /* Computes items lo to hi of a kernel, with GANG_SCRATCH bytes of memory, aligned to 64. */
 typedef void (*gang_work)(const void *operands, int64_t lo, int64_t hi, char *scratch);
 
-enum { GANG_SCRATCH = 10 << 20 };
+enum { GANG_SCRATCH = 16 << 20 };
 
 struct gang_kernel {
 	gang_work work;

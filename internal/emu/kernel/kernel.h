@@ -80,8 +80,8 @@ void gemm_avx512bf16(const struct gemm *g, int64_t lo, int64_t hi, char *scratch
 void gemm_amx(const struct gemm *g, int64_t lo, int64_t hi, char *scratch);
 void gemm_f32_amx(const struct gemm *g, int64_t lo, int64_t hi, char *scratch);
 
-/* Their attention of bfloat16. */
-extern const struct attention_kernels attention_avx512bf16, attention_amx;
+/* Their attention: of bfloat16, and with AMX of all types; of floats in pieces, where the tiles are configured. */
+extern const struct attention_kernels attention_avx512bf16, attention_amx, attention_f32_amx;
 
 /* Asks the operating system for the use of AMX; returns 0 if it refuses. */
 int amx_permitted(void);

@@ -52,7 +52,7 @@ static void make_tables(void)
 	table_avx512bf16.attention_bf16 = attention_avx512bf16;
 	table_amx.name = "amx";
 	table_amx.gemm = gemm_amx;
-	table_amx.attention_bf16 = attention_amx;
+	table_amx.attention = table_amx.attention_bf16 = attention_amx;
 	table_amx.gemm_rows = 32;
 	table_amx.gemm_pieces = 1;
 	table_amx.pace = 10;

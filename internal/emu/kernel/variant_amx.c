@@ -1,5 +1,5 @@
-/* Matrix products of bfloat16 and of 8-bit integers with the tiles of AMX. Large products of float32 are in
- * variant_amx_f32.c, and others those of the variant avx512bf16. Attention of bfloat16 multiplies in the same way. */
+/* Matrix products of bfloat16 and of 8-bit integers with the tiles of AMX, and attention of bfloat16. Large ones of float32 are in
+ * variant_amx_f32.c, and others those of the variants below. */
 #if defined(__x86_64__)
 #pragma GCC target("amx-tile,amx-bf16,amx-int8,avx512bf16,avx512vnni,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi,bmi2")
 #define PRODUCTS_ALONE
@@ -30,7 +30,7 @@
 #include "gemm_bf16.h"
 
 #define PAIR_STEP 16
-#define ATTENTION_STRIP 32
+#define ATTENTION_STRIP 128
 #include "attention_forward.h"
 #include "attention_backward.h"
 
@@ -80,17 +80,30 @@ void gemm_amx(const struct gemm *g, int64_t lo, int64_t hi, char *scratch)
 	}
 }
 
+/* Returns the kernels for a direction of attention that are the fastest. Floats are split into pieces where that pays off: with so
+ * many rows. */
+static const struct attention_kernels *attention_of(const struct attention *a, int64_t rows)
+{
+	enum { MOST_DIM = 512 }; /* whose pieces the scratch memory can hold */
+	static const struct attention_kernels pairs = {attention_forward, attention_backward};
+	if (a->dtype == DTYPE_BFLOAT16)
+		return &pairs;
+	if (a->q_len < rows || a->head_dim > MOST_DIM || a->value_dim > MOST_DIM)
+		return &kernel_table_avx512.attention;
+	return &attention_f32_amx;
+}
+
 static void forward_amx(const struct attention_block *b, int64_t part, float *scratch)
 {
 	_tile_loadconfig(&amx_tiles);
-	attention_forward(b, part, scratch);
+	attention_of(b->a, 2 * ATTENTION_TOGETHER)->forward(b, part, scratch);
 	_tile_release();
 }
 
 static void backward_amx(const struct attention *a, const struct attention_grad *g, int64_t kv_head, int64_t chunk, float *scratch)
 {
 	_tile_loadconfig(&amx_tiles);
-	attention_backward(a, g, kv_head, chunk, scratch);
+	attention_of(a, 256)->backward(a, g, kv_head, chunk, scratch);
 	_tile_release();
 }
 

@@ -1,6 +1,6 @@
-/* Matrix products in float32 with the tiles of AMX, which multiply bfloat16. A number is split into three pieces of 8 bits, and
- * of the nine products of pieces the six largest are added up: what is left out is 2^-23 of the product at most, and mostly
- * an eighth of that. Blocks of k are summed from zero, so that rounding adds up to less than with AVX-512. Numbers below
+/* Matrix products and attention in float32 with the tiles of AMX, which multiply bfloat16. A number is split into three pieces of
+ * 8 bits, and of the nine products of pieces the six largest are added up: what is left out is 2^-23 of the product at most, and
+ * mostly an eighth of that. Blocks of k are summed from zero, so that rounding adds up to less than with AVX-512. Numbers below
  * 2^-103 lose their last pieces, which are subnormal. */
 #if defined(__x86_64__)
 #pragma GCC target("amx-tile,amx-bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi,bmi2")
@@ -135,6 +135,14 @@ static void gemm_f32_micro(const struct gemm *g, int64_t rows, int64_t k, const 
 #define CELL_STEP 32
 #define PANEL(n) ((n) * 3 / 2)
 #include "gemm_f32.h"
+
+#undef PANEL
+#define ATTENTION_PIECES
+#define ATTENTION_STRIP 128
+#include "attention_forward.h"
+#include "attention_backward.h"
+
+const struct attention_kernels attention_f32_amx = {attention_forward, attention_backward};
 
 void gemm_f32_amx(const struct gemm *g, int64_t lo, int64_t hi, char *scratch)
 {
