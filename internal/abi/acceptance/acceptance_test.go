@@ -112,6 +112,7 @@ func TestParseRefuses(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add("(and (not (in (dt self) f32 f16)) (gt (rank (view self)) 8))")
+	f.Add("(not (null self")
 	f.Add(`(any $1 0 (count x) (samestr y "a b"))`)
 	f.Fuzz(func(t *testing.T, s string) {
 		n, err := parse(s)

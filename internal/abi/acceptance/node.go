@@ -124,11 +124,8 @@ func (p *parser) node(depth int) (*Node, error) {
 		n := &Node{Op: op}
 		for {
 			p.s = strings.TrimLeft(p.s, " ")
-			if p.s == "" {
-				return nil, errSyntax
-			}
-			if p.s[0] == ')' {
-				p.s = p.s[1:]
+			if p.s == "" || p.s[0] == ')' { // the end closes all
+				p.s = strings.TrimPrefix(p.s, ")")
 				return n, n.check()
 			}
 			a, err := p.node(depth + 1)

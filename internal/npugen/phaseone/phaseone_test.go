@@ -267,6 +267,6 @@ func FuzzStatements(f *testing.F) {
 
 func TestText(t *testing.T) {
 	rules := []Rule{{"ab", 161001, "(null self)"}, {"ab", 161001, "(null out)"}, {"b", 161001, "(empty out)"}, {"b", 161002, "(empty self)"}}
-	assert.Equal(t, []string{"Abs 2", " ab 161001 (null self)", "  (null out)", " b 161001 (empty out)", " b 161002 (empty self)", ""},
+	assert.Equal(t, []string{"Abs 2", " ab 161001 (null self", "  (null out", " b 161001 (empty out", " b 161002 (empty self", ""},
 		strings.Split(Text(&Repository{Name: "test", Commit: "0"}, []Operator{{Name: "Abs", Lost: 2, Rules: rules}}), "\n")[3:])
 }

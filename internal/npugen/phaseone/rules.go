@@ -216,10 +216,11 @@ func Text(r *Repository, operators []Operator) string {
 		}
 		b.WriteByte('\n')
 		for i, rule := range o.Rules {
+			cond := strings.TrimRight(rule.Cond, ")")
 			if i > 0 && rule.Chips == o.Rules[i-1].Chips && rule.Code == o.Rules[i-1].Code {
-				fmt.Fprintf(&b, "  %s\n", rule.Cond)
+				fmt.Fprintf(&b, "  %s\n", cond)
 			} else {
-				fmt.Fprintf(&b, " %s %d %s\n", rule.Chips, rule.Code, rule.Cond)
+				fmt.Fprintf(&b, " %s %d %s\n", rule.Chips, rule.Code, cond)
 			}
 		}
 	}
