@@ -136,7 +136,9 @@ static inline void SRC(put_sums)(T *c, V sums, int64_t cols, int accumulate)
 	gemm_put(c, (gemm_line)sums, cols);
 }
 
-#if VECTOR_BYTES == 64
+#ifdef CELL_STEP
+#include "gemm_few_amx.h"
+#elif VECTOR_BYTES == 64
 #include "gemm_few_avx512.h"
 #else
 #include "gemm_few_avx2.h"
@@ -153,9 +155,13 @@ static void SRC(few)(int64_t rows, int64_t cols, int64_t k, const P *a, const S 
 		return;
 	switch (rows) {
 		FEW(1) FEW(2) FEW(4)
+#ifdef CELL_STEP
+		FEW(3)
+#else
 	case 3: /* b is in a cache the second time, and gcc takes seconds for each number of rows */
 		SRC(few)(2, cols, k, a, b, x, ahead, c, c_row, accumulate);
 		SRC(few)(1, cols, k, a + 2 * GEMM_KC, b, x, ahead, c + 2 * c_row, c_row, accumulate);
+#endif
 	}
 #undef FEW
 }

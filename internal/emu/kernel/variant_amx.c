@@ -23,6 +23,7 @@
 #define P uint32_t
 #define PV vu32
 #define GROUP 2
+#define FEW_ROWS GEMM_FEW
 #define NAME(x) gemm_bf16_##x
 #define DOT _tile_dpbf16ps
 #include "gemm_amx.h"
