@@ -69,7 +69,12 @@ func Gemm(p Product) error {
 	if err != nil {
 		return err
 	}
-	tiles := tile(&g)
+	speed := pace(p.A.DType)
+	if g.pieces != C.GEMM_WHOLE {
+		speed = pace(dtype.BFloat16) / 6 // products of pieces
+	}
+	threads := threadsOf(&g, speed)
+	tiles := tile(&g, threads)
 	work := 2 * float64(g.tile_m) * float64(g.tile_n) * float64(max(g.k, 1))
 	if p.quant != nil {
 		s := workScratch.get()
@@ -78,17 +83,13 @@ func Gemm(p Product) error {
 	}
 	// Starting a thread pays off from about a quarter of a million operations.
 	grain := int64(max(1, float64(1<<18)/work))
-	if tiles < 2*grain {
+	if threads == 1 || tiles < 2*grain {
 		s := workScratch.get()
 		C.run_gemm(&g, 0, C.int64_t(tiles), s)
 		workScratch.put(s)
 		return nil
 	}
 	shared := g // by threads, in memory that outlives this function
-	speed := pace(p.A.DType)
-	if g.pieces != C.GEMM_WHOLE {
-		speed = pace(dtype.BFloat16) / 6 // products of pieces
-	}
 	share(gemmWork, unsafe.Pointer(&shared), tiles, grain, large(work*float64(tiles), speed))
 	return nil
 }
@@ -280,19 +281,35 @@ func transpose(g *C.struct_gemm) {
 	}
 }
 
-// tile chooses the grid of tiles and returns their number.
-func tile(g *C.struct_gemm) int64 {
+// threadsOf returns the number of threads for a product at this pace. The tiles of AMX multiply ten million numbers before
+// a second thread has woken; few rows are read from memory, which is slower.
+func threadsOf(g *C.struct_gemm, speed float64) int64 {
+	ops := 2 * float64(g.m) * float64(g.n) * float64(g.k) * float64(batchOf(g))
+	if C.kernels.gemm_pieces != 0 && speed > 1 && g.m > C.GEMM_FEW && ops < 1e7 {
+		return 1
+	}
+	return int64(Threads())
+}
+
+// batchOf returns the number of matrices.
+func batchOf(g *C.struct_gemm) int64 {
+	n := int64(1)
+	for _, d := range g.batch[:g.batch_rank] {
+		n *= int64(d)
+	}
+	return n
+}
+
+// tile chooses the grid of tiles for so many threads and returns their number.
+func tile(g *C.struct_gemm, threads int64) int64 {
 	split := func(n, limit, grain int64) int64 {
 		parts := max(1, (n+limit-1)/limit)
 		return (max((n+parts-1)/parts, 1) + grain - 1) / grain * grain
 	}
-	m, n, batch := int64(g.m), int64(g.n), int64(1)
-	for _, d := range g.batch[:g.batch_rank] {
-		batch *= int64(d)
-	}
+	m, n, batch := int64(g.m), int64(g.n), batchOf(g)
 	rows := int64(C.kernels.gemm_rows)
 	grainM := (C.GEMM_GRAIN_M + rows - 1) / rows * rows
-	limitM, limitN, threads := int64(C.GEMM_TILE_M), int64(C.GEMM_TILE_N), int64(Threads())
+	limitM, limitN := int64(C.GEMM_TILE_M), int64(C.GEMM_TILE_N)
 	if g.group > 0 {
 		limitM = 512 // all rows of A of a tile are packed at once
 	}
