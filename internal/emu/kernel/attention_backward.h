@@ -9,6 +9,7 @@
 struct backward {
 	const struct attention *a;
 	const struct attention_grad *g;
+	struct columns queries, keys, values, outs, douts;
 	int64_t d, v, s;                                                /* row strides of tiles of query or key, value, score */
 	float *key_by_dim, *key_by_key, *value;                         /* operands of a tile of keys */
 	float *query_by_dim, *query_by_row, *dout_by_dim, *dout_by_row; /* operands of a block of rows */
@@ -31,6 +32,11 @@ enum { GRAD_ROWS = 48, GRAD_KEYS = ATTENTION_KEYS };
 static struct backward backward_block(const struct attention *a, const struct attention_grad *g, int64_t chunk, float *p)
 {
 	struct backward b = {.a = a, .g = g};
+	b.queries = query_columns(a, &a->query, &a->query_rope);
+	b.keys = query_columns(a, &a->key, &a->key_rope);
+	b.values = value_columns(a, &a->value);
+	b.outs = value_columns(a, &a->out);
+	b.douts = value_columns(a, &g->out);
 	b.d = attention_stride(a->head_dim);
 	b.v = attention_stride(a->value_dim);
 	b.s = attention_stride(GRAD_KEYS);
@@ -117,13 +123,12 @@ static void backward_rows(struct backward *b, const struct tile *t)
 static void backward_deltas(struct backward *b, int64_t kv_head)
 {
 	const struct attention *a = b->a;
-	const struct columns out = value_columns(a, &a->out), dout = value_columns(a, &b->g->out);
 	float *dy = b->prob; /* free until the products */
 	for (int64_t head = kv_head * a->group; head < (kv_head + 1) * a->group; head++)
 		for (int64_t row = 0; row < a->q_len; row++) {
 			vf32 sum = {0};
-			tile_load(b->row, 0, &out, head, row, 1);
-			tile_load(dy, 0, &dout, head, row, 1);
+			tile_load(b->row, 0, &b->outs, head, row, 1);
+			tile_load(dy, 0, &b->douts, head, row, 1);
 			for (int64_t j = 0; j < pad_panel(a->value_dim); j += VECTOR_FLOATS)
 				sum += vload(b->row + j) * vload(dy + j);
 			*backward_delta(b, head, row) = vsum_lanes(sum);

@@ -5,11 +5,10 @@
 static void backward_keys(struct backward *b, int64_t kv_head, int64_t col, int64_t cols)
 {
 	const struct attention *a = b->a;
-	struct columns key = query_columns(a, &a->key, &a->key_rope), value = value_columns(a, &a->value);
-	tile_load(b->key_by_key, b->d, &key, kv_head, col, cols);
+	tile_load(b->key_by_key, b->d, &b->keys, kv_head, col, cols);
 	tile_transpose(b->key_by_dim, b->key_by_key, b->d, cols, a->head_dim);
 	int64_t ld = b->v;
-	const float *rows = tile_rows(b->rows, &ld, &value, kv_head, col, cols);
+	const float *rows = tile_rows(b->rows, &ld, &b->values, kv_head, col, cols);
 	tile_transpose(b->value, rows, ld, cols, a->value_dim);
 	memset(b->key_sum, 0, cols * b->d * sizeof *b->key_sum);
 	memset(b->value_sum, 0, cols * b->v * sizeof *b->value_sum);
@@ -18,10 +17,8 @@ static void backward_keys(struct backward *b, int64_t kv_head, int64_t col, int6
 /* Loads the rows of the tile: query and gradient of the output. */
 static void backward_load(struct backward *b, const struct tile *t)
 {
-	const struct attention *a = b->a;
-	struct columns query = query_columns(a, &a->query, &a->query_rope), dout = value_columns(a, &b->g->out);
-	tile_load(b->query_by_dim, b->d, &query, t->head, t->row, t->rows);
-	tile_load(b->dout_by_dim, b->v, &dout, t->head, t->row, t->rows);
+	tile_load(b->query_by_dim, b->d, &b->queries, t->head, t->row, t->rows);
+	tile_load(b->dout_by_dim, b->v, &b->douts, t->head, t->row, t->rows);
 }
 
 /* Multiplies rows with keys, and gradients of the output with values. */

@@ -8,11 +8,10 @@ enum { PAIR_ROWS_PANEL = PANEL * ATTENTION_GRAD_ROWS / 2 };
 static void backward_keys(struct backward *b, int64_t kv_head, int64_t col, int64_t cols)
 {
 	const struct attention *a = b->a;
-	struct columns key = query_columns(a, &a->key, &a->key_rope), value = value_columns(a, &a->value);
-	pair_rows((uint32_t *)b->rows, b->d, &key, kv_head, col, cols);
+	pair_rows((uint32_t *)b->rows, b->d, &b->keys, kv_head, col, cols);
 	pair_transpose((uint32_t *)b->key_by_dim, (uint16_t *)b->rows, 2 * b->d, cols, pair_cells(a->head_dim));
 	pair_values((uint32_t *)b->key_by_key, PAIR_PANEL, (uint16_t *)b->rows, 2 * b->d, 1, cols, a->head_dim);
-	pair_rows((uint32_t *)b->rows, b->v, &value, kv_head, col, cols);
+	pair_rows((uint32_t *)b->rows, b->v, &b->values, kv_head, col, cols);
 	pair_transpose((uint32_t *)b->value, (uint16_t *)b->rows, 2 * b->v, cols, pair_cells(a->value_dim));
 	memset(b->key_sum, 0, cols * b->d * sizeof *b->key_sum);
 	memset(b->value_sum, 0, cols * b->v * sizeof *b->value_sum);
@@ -22,9 +21,8 @@ static void backward_keys(struct backward *b, int64_t kv_head, int64_t col, int6
 static void backward_load(struct backward *b, const struct tile *t)
 {
 	const struct attention *a = b->a;
-	struct columns query = query_columns(a, &a->query, &a->query_rope), dout = value_columns(a, &b->g->out);
-	pair_rows((uint32_t *)b->query_by_dim, b->d, &query, t->head, t->row, t->rows);
-	pair_rows((uint32_t *)b->dout_by_dim, b->v, &dout, t->head, t->row, t->rows);
+	pair_rows((uint32_t *)b->query_by_dim, b->d, &b->queries, t->head, t->row, t->rows);
+	pair_rows((uint32_t *)b->dout_by_dim, b->v, &b->douts, t->head, t->row, t->rows);
 	pair_values((uint32_t *)b->query_by_row, PAIR_ROWS_PANEL, (uint16_t *)b->query_by_dim, 2 * b->d, 1, t->rows, a->head_dim);
 	pair_values((uint32_t *)b->dout_by_row, PAIR_ROWS_PANEL, (uint16_t *)b->dout_by_dim, 2 * b->v, 1, t->rows, a->value_dim);
 }

@@ -6,14 +6,13 @@
 static void backward_keys(struct backward *b, int64_t kv_head, int64_t col, int64_t cols)
 {
 	const struct attention *a = b->a;
-	struct columns key = query_columns(a, &a->key, &a->key_rope), value = value_columns(a, &a->value);
 	float *room = b->key_grad; /* which is stored already */
 	int64_t ld = b->d;
-	const float *rows = tile_rows(b->rows, &ld, &key, kv_head, col, cols);
+	const float *rows = tile_rows(b->rows, &ld, &b->keys, kv_head, col, cols);
 	piece_transpose(b->key_by_dim, rows, ld, cols, a->head_dim, room);
-	piece_tile(b->key_by_key, piece_panel(GRAD_KEYS), b->rows, b->d, &key, kv_head, col, cols);
+	piece_tile(b->key_by_key, piece_panel(GRAD_KEYS), b->rows, b->d, &b->keys, kv_head, col, cols);
 	ld = b->v;
-	rows = tile_rows(b->rows, &ld, &value, kv_head, col, cols);
+	rows = tile_rows(b->rows, &ld, &b->values, kv_head, col, cols);
 	piece_transpose(b->value, rows, ld, cols, a->value_dim, room);
 	memset(b->key_sum, 0, a->head_dim * b->s * sizeof *b->key_sum);
 	memset(b->value_sum, 0, a->value_dim * b->s * sizeof *b->value_sum);
@@ -23,13 +22,12 @@ static void backward_keys(struct backward *b, int64_t kv_head, int64_t col, int6
 static void backward_load(struct backward *b, const struct tile *t)
 {
 	const struct attention *a = b->a;
-	struct columns query = query_columns(a, &a->query, &a->query_rope), dout = value_columns(a, &b->g->out);
 	int64_t ld = b->d;
-	const float *rows = tile_rows(b->rows, &ld, &query, t->head, t->row, t->rows);
+	const float *rows = tile_rows(b->rows, &ld, &b->queries, t->head, t->row, t->rows);
 	piece_rows(b->query_by_dim, rows, ld, t->rows, a->head_dim);
 	piece_turn(b->query_by_row, piece_panel(GRAD_ROWS), rows, ld, t->rows, a->head_dim, b->key_grad);
 	ld = b->v;
-	rows = tile_rows(b->rows, &ld, &dout, t->head, t->row, t->rows);
+	rows = tile_rows(b->rows, &ld, &b->douts, t->head, t->row, t->rows);
 	piece_rows(b->dout_by_dim, rows, ld, t->rows, a->value_dim);
 	piece_turn(b->dout_by_row, piece_panel(GRAD_ROWS), rows, ld, t->rows, a->value_dim, b->value_grad);
 }

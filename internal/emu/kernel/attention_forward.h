@@ -14,6 +14,8 @@ struct sums {
 struct forward {
 	const struct attention *a;
 	int64_t head, heads, row, rows;     /* rows of each head */
+	int64_t kv_head;
+	struct columns keys, values;
 	int64_t d, v, s;                    /* row strides of tiles of query or key, value, score */
 	float *query, *key, *value, *probs; /* operands: of the block, of a tile of keys, of a strip */
 	int64_t value_row;                  /* of values that are floats */
@@ -33,6 +35,10 @@ static struct forward forward_block(const struct attention_block *b, float *p)
 {
 	const struct attention *a = b->a;
 	struct forward f = {.a = a, .head = b->head, .heads = b->heads, .row = b->row, .rows = b->rows};
+	f.kv_head = f.head / a->group;
+	f.keys = query_columns(a, &a->key, &a->key_rope);
+	f.values = value_columns(a, &a->value);
+	f.keys.cache = f.values.cache = a->pages ? a : NULL;
 	f.d = attention_stride(a->head_dim);
 	f.v = attention_stride(a->value_dim);
 	f.s = attention_stride(ATTENTION_KEYS);
@@ -102,6 +108,7 @@ INLINE void row_exp_part(float *s, int64_t j, const int n, float scale, float ma
 	}
 }
 
+/* Does so with a whole row and returns the sum. */
 static NOT_INLINE float row_exp(float *s, int64_t n, float scale, float max, float *to)
 {
 	enum { BLOCK = EXP_VECTORS * VECTOR_FLOATS };

@@ -14,19 +14,15 @@ static void forward_query(struct forward *f, int64_t head)
 static void forward_load(struct forward *f, const struct tile *t)
 {
 	enum { NEAR = 128 };
-	const struct attention *a = f->a;
-	const int64_t kv_head = t->head / a->group;
-	struct columns key = query_columns(a, &a->key, &a->key_rope), value = value_columns(a, &a->value);
-	key.cache = value.cache = a->pages ? a : NULL;
 	int64_t ld = f->d;
-	const float *rows = tile_rows(f->rows_of_key, &ld, &key, kv_head, t->col, t->cols);
-	tile_transpose(f->key, rows, ld, t->cols, a->head_dim);
+	const float *rows = tile_rows(f->rows_of_key, &ld, &f->keys, f->kv_head, t->col, t->cols);
+	tile_transpose(f->key, rows, ld, t->cols, f->a->head_dim);
 	f->value = f->rows_of_value, f->value_row = f->v;
 	/* A copy pays off only if rows lie far apart, so that they share sets of the cache, and are read often. */
-	if (a->value.row <= NEAR || f->heads * f->rows <= PRODUCT_ROWS)
-		f->value = (float *)tile_rows(f->value, &f->value_row, &value, kv_head, t->col, t->cols);
+	if (f->a->value.row <= NEAR || f->heads * f->rows <= PRODUCT_ROWS)
+		f->value = (float *)tile_rows(f->value, &f->value_row, &f->values, f->kv_head, t->col, t->cols);
 	else
-		tile_load(f->value, f->v, &value, kv_head, t->col, t->cols);
+		tile_load(f->value, f->v, &f->values, f->kv_head, t->col, t->cols);
 }
 
 /* Multiplies rows of the block from i on with the keys. */

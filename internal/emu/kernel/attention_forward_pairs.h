@@ -14,20 +14,18 @@ static void forward_query(struct forward *f, int64_t head)
 static void forward_load(struct forward *f, const struct tile *t)
 {
 	const struct attention *a = f->a;
-	const int64_t kv_head = t->head / a->group, cells = pair_cells(a->head_dim);
-	struct columns key = query_columns(a, &a->key, &a->key_rope), value = value_columns(a, &a->value);
-	key.cache = value.cache = a->pages ? a : NULL;
-	const int even = rows_even(&key, t->col, t->cols);
-	const uint16_t *from = (uint16_t *)row_at(&key, &a->key, kv_head, t->col);
+	const int64_t cells = pair_cells(a->head_dim);
+	const int even = rows_even(&f->keys, t->col, t->cols);
+	const uint16_t *from = (uint16_t *)row_at(&f->keys, &a->key, f->kv_head, t->col);
 	int64_t row = a->key.row, col = a->value.col;
 	if (!even || a->rope_dim || a->key.col != 1 || a->head_dim != 2 * cells) {
-		pair_rows((uint32_t *)f->rows_of_key, f->d, &key, kv_head, t->col, t->cols);
+		pair_rows((uint32_t *)f->rows_of_key, f->d, &f->keys, f->kv_head, t->col, t->cols);
 		from = (uint16_t *)f->rows_of_key, row = 2 * f->d;
 	}
 	pair_transpose((uint32_t *)f->key, from, row, t->cols, cells);
-	from = (uint16_t *)row_at(&value, &a->value, kv_head, t->col), row = a->value.row;
+	from = (uint16_t *)row_at(&f->values, &a->value, f->kv_head, t->col), row = a->value.row;
 	if (!even) {
-		pair_rows((uint32_t *)f->rows_of_value, f->v, &value, kv_head, t->col, t->cols);
+		pair_rows((uint32_t *)f->rows_of_value, f->v, &f->values, f->kv_head, t->col, t->cols);
 		from = (uint16_t *)f->rows_of_value, row = 2 * f->v, col = 1;
 	}
 	pair_values((uint32_t *)f->value, PAIR_PANEL, from, row, col, t->cols, a->value_dim);

@@ -18,14 +18,10 @@ static void forward_query(struct forward *f, int64_t head)
 /* Loads the keys and values of a tile. */
 static void forward_load(struct forward *f, const struct tile *t)
 {
-	const struct attention *a = f->a;
-	const int64_t kv_head = t->head / a->group;
-	struct columns key = query_columns(a, &a->key, &a->key_rope), value = value_columns(a, &a->value);
-	key.cache = value.cache = a->pages ? a : NULL;
 	int64_t ld = f->d;
-	const float *rows = tile_rows(f->rows_of_key, &ld, &key, kv_head, t->col, t->cols);
-	piece_transpose(f->key, rows, ld, t->cols, a->head_dim, f->rows_of_value);
-	piece_tile(f->value, piece_panel(ATTENTION_KEYS), f->rows_of_value, f->v, &value, kv_head, t->col, t->cols);
+	const float *rows = tile_rows(f->rows_of_key, &ld, &f->keys, f->kv_head, t->col, t->cols);
+	piece_transpose(f->key, rows, ld, t->cols, f->a->head_dim, f->rows_of_value);
+	piece_tile(f->value, piece_panel(ATTENTION_KEYS), f->rows_of_value, f->v, &f->values, f->kv_head, t->col, t->cols);
 }
 
 /* Multiplies rows of the block from i on with the keys. */

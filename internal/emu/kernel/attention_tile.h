@@ -159,7 +159,7 @@ static void columns_store(const struct columns *c, const float *src, int64_t hea
 		row_store(plane_at(c->rest, size, head, row), src + n, c->rest->col, c->dtype, c->rest_count);
 }
 
-/* How many vectors vexp_down takes at once: in each of its 13 steps they do not wait for each other, as the steps do. */
+/* How many vectors vexp_down takes at once: in each of its 12 steps they do not wait for each other, as the steps do. */
 enum { EXP_VECTORS = VECTOR_BYTES == 64 ? 8 : 4 };
 
 /* x[i] = exp(x[i]) for x <= 0, faster than vexp. Results below 2^-126 are 0 or subnormal. NaN gives NaN. */

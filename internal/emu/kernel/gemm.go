@@ -69,11 +69,7 @@ func Gemm(p Product) error {
 	if err != nil {
 		return err
 	}
-	speed := pace(p.A.DType)
-	if g.pieces != C.GEMM_WHOLE {
-		speed = pace(dtype.BFloat16) / 6 // products of pieces
-	}
-	threads := threadsOf(&g, speed)
+	threads := p.threads(&g)
 	tiles := tile(&g, threads)
 	work := 2 * float64(g.tile_m) * float64(g.tile_n) * float64(max(g.k, 1))
 	if p.quant != nil {
@@ -90,6 +86,10 @@ func Gemm(p Product) error {
 		return nil
 	}
 	shared := g // by threads, in memory that outlives this function
+	speed := pace(p.A.DType)
+	if g.pieces != C.GEMM_WHOLE {
+		speed = pace(dtype.BFloat16) / 6 // products of pieces
+	}
 	share(gemmWork, unsafe.Pointer(&shared), tiles, grain, large(work*float64(tiles), speed))
 	return nil
 }
@@ -281,11 +281,12 @@ func transpose(g *C.struct_gemm) {
 	}
 }
 
-// threadsOf returns the number of threads for a product at this pace. The tiles of AMX multiply ten million numbers before
-// a second thread has woken; few rows are read from memory, which is slower.
-func threadsOf(g *C.struct_gemm, speed float64) int64 {
+// threads returns the number of threads for the product. The tiles of AMX have computed ten million operations before a second
+// thread has woken; few rows are read from memory, which is slower.
+func (p Product) threads(g *C.struct_gemm) int64 {
+	tiles := g.pieces != C.GEMM_WHOLE || p.quant == nil && p.A.DType == p.B.DType && pace(p.A.DType) > 1
 	ops := 2 * float64(g.m) * float64(g.n) * float64(g.k) * float64(batchOf(g))
-	if C.kernels.gemm_pieces != 0 && speed > 1 && g.m > C.GEMM_FEW && ops < 1e7 {
+	if C.kernels.gemm_pieces != 0 && tiles && g.m > C.GEMM_FEW && ops < 1e7 {
 		return 1
 	}
 	return int64(Threads())

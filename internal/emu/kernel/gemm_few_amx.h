@@ -70,12 +70,13 @@ SRC(along_rows)(const int rows, int64_t cols, int64_t k, const P *a, const S *b,
 INLINE void
 SRC(across_rows)(const int rows, int64_t cols, int64_t k, const P *a, const S *b, int64_t row, int64_t ahead, T *c, int64_t c_row, int accumulate)
 {
+	enum { AHEAD = 256 }; /* columns that are fetched ahead, or those of the cells that follow */
 	const unsigned mode = SRC(flush)();
 	(void)ahead;
 	for (int64_t p = 0; p == 0 || p < k; p += 2 * GEMM_LANES, b += 2 * GEMM_LANES * row, accumulate = 1)
 		for (int64_t j = 0; j < cols; j += 2 * GEMM_LANES) {
 			struct SRC(halves) h = {0};
-			const int64_t far = j + 256 < cols ? j + 256 : j + 256 - cols + 2 * GEMM_LANES * row;
+			const int64_t far = j + AHEAD + (j + AHEAD < cols ? 0 : 2 * GEMM_LANES * row - cols);
 			const S *from = b;
 			for (int64_t q = p; q < gemm_min(k, p + 2 * GEMM_LANES); q += 2, from += 2 * row) {
 				__builtin_prefetch(from + far, 0, 2);
