@@ -95,8 +95,8 @@ func FlashAttention(items []Attention) error {
 	for i := range b.items {
 		blocks = appendBlocks(blocks, &b.items[i], rows)
 	}
-	run := func(tasks []C.struct_attention_forward_task, grain int64, large bool) {
-		share(forwardWork, unsafe.Pointer(unsafe.SliceData(tasks)), int64(len(tasks)), grain, large)
+	run := func(tasks []C.struct_attention_forward_task, grain int64) {
+		share(forwardWork, unsafe.Pointer(unsafe.SliceData(tasks)), int64(len(tasks)), grain)
 	}
 	var pin runtime.Pinner
 	defer pin.Unpin()
@@ -107,10 +107,10 @@ func FlashAttention(items []Attention) error {
 	}
 	if parts, sums := shared(blocks); parts != nil {
 		defer C.free(unsafe.Pointer(sums))
-		run(parts, b.grain(2, len(parts)), b.large(2))
-		run(ends, 8, false)
+		run(parts, b.grain(2, len(parts)))
+		run(ends, 8)
 	} else {
-		run(ends, b.grain(2, len(ends)), b.large(2))
+		run(ends, b.grain(2, len(ends)))
 	}
 	return nil
 }
@@ -243,7 +243,7 @@ func FlashAttentionGrad(items []Attention, grads []AttentionGrad, workspace unsa
 			}
 		}
 	}
-	share(backwardWork, unsafe.Pointer(unsafe.SliceData(parts)), int64(len(parts)), b.grain(5, len(parts)), b.large(5))
+	share(backwardWork, unsafe.Pointer(unsafe.SliceData(parts)), int64(len(parts)), b.grain(5, len(parts)))
 	Parallel(int64(len(stores)), 8, func(lo, hi int64) {
 		for _, s := range stores[lo:hi] {
 			C.query_grad(s.a, s.grad, s.head, s.row, min(C.ATTENTION_ROWS, s.a.q_len-s.row))
@@ -313,11 +313,6 @@ func (b *attentionBatch) free() {
 func (b *attentionBatch) grain(products int64, tasks int) int64 {
 	const worthAThread = 1 << 20
 	return max(1, worthAThread*int64(tasks)/max(b.cells*products, 1))
-}
-
-// large reports whether so many products are large.
-func (b *attentionBatch) large(products int64) bool {
-	return large(2*float64(b.cells)*float64(products), pace(dtype.Type(b.items[0].dtype)))
 }
 
 func (a *Attention) check() error {

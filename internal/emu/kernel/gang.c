@@ -5,7 +5,6 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "dtype.h"
 #include "kernel.h"
@@ -29,14 +28,118 @@ void attention_backward_work(const void *operands, int64_t lo, int64_t hi, char 
 		attention_of(t[lo].a)->backward(t[lo].a, t[lo].grad, t[lo].kv_head, t[lo].chunk, (float *)scratch);
 }
 
+/* A kernel that gang_compute computes, on the stack of its caller. */
+struct kernel {
+	gang_work work;
+	const void *operands;
+	int64_t items, chunk;
+	int threads;
+
+	int vacant;  /* helpers that it still lacks */
+	int helpers; /* that are at work; read without the lock, too */
+	struct kernel *after;
+
+	/* These change at the same time, in a line of the cache of their own. */
+	_Alignas(64) int64_t taken; /* first item that no thread has taken */
+	uint64_t cores;             /* bit n is set if a thread started on core n; cores from 64 on have no bit */
+	int started;                /* threads */
+};
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t added = PTHREAD_COND_INITIALIZER;
-static int threads;
-static struct gang_kernel *first, **last = &first; /* kernels with items that no thread has taken */
+static pthread_cond_t added = PTHREAD_COND_INITIALIZER, left = PTHREAD_COND_INITIALIZER;
+static int threads; /* of the gang */
+static struct kernel *first, **last = &first; /* kernels that lack helpers; first is read without the lock, too */
+
+/* Nanoseconds. */
+enum {
+	SOON = 50000,       /* how long a thread waits actively, since waking one takes as long */
+	LATE = 500000,      /* a yield that takes so long was the turn of another program */
+	MEMORY = 200000000, /* how long other programs are expected to want the cores */
+};
+
+static int64_t now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+static int64_t crowded_until;
+
+static int crowded(void) { return now() < __atomic_load_n(&crowded_until, __ATOMIC_RELAXED); }
+
+/* Lets a thread run that waits for this core, unless other programs want the cores: they would keep it for milliseconds. */
+static void pass(void)
+{
+	const int64_t begin = now();
+	sched_yield();
+	const int64_t end = now();
+	if (end - begin > LATE)
+		__atomic_store_n(&crowded_until, end + MEMORY, __ATOMIC_RELAXED);
+}
+
+/* The bit of the calling thread's core in a set. */
+static uint64_t core_bit(void)
+{
+	const int core = sched_getcpu();
+	return core >= 0 && core < 64 ? UINT64_C(1) << core : 0;
+}
+
+/* Moves the calling thread to another core if one of the kernel's threads started on its core. In a virtual machine Linux takes
+ * an idle core for one that the host has taken away. It then wakes a thread on the core of the one that wakes it, and
+ * leaves both there for milliseconds. */
+static void leave_core(struct kernel *k)
+{
+	const uint64_t bit = core_bit(), before = __atomic_fetch_or(&k->cores, bit, __ATOMIC_RELAXED);
+	cpu_set_t all, other;
+	if (!(before & bit) || sched_getaffinity(0, sizeof all, &all) != 0)
+		return;
+	other = all;
+	for (int i = 0; i < 64; i++)
+		if (before >> i & 1)
+			CPU_CLR(i, &other);
+	if (CPU_COUNT(&other) > 0 && sched_setaffinity(0, sizeof other, &other) == 0) {
+		sched_setaffinity(0, sizeof all, &all);
+		__atomic_fetch_or(&k->cores, core_bit(), __ATOMIC_RELAXED);
+	}
+}
+
+/* Computes items until none is left. */
+static void compute(struct kernel *k, char *scratch)
+{
+	leave_core(k);
+	__atomic_fetch_add(&k->started, 1, __ATOMIC_RELAXED);
+	for (;;) {
+		if (__atomic_load_n(&k->started, __ATOMIC_RELAXED) < k->threads && !crowded())
+			pass();
+		const int64_t lo = __atomic_fetch_add(&k->taken, k->chunk, __ATOMIC_RELAXED), rest = k->items - lo;
+		if (rest <= 0)
+			return;
+		k->work(k->operands, lo, lo + (rest < k->chunk ? rest : k->chunk), scratch);
+	}
+}
+
+/* Removes a kernel from the list. The caller holds the lock. */
+static void remove_kernel(struct kernel *k)
+{
+	for (struct kernel **p = &first; *p; p = &(*p)->after)
+		if (*p == k) {
+			__atomic_store_n(p, k->after, __ATOMIC_RELAXED);
+			if (last == &k->after)
+				last = p;
+			return;
+		}
+}
 
 /* Waits under the lock; returns 0 if no kernel comes within a second. */
 static int wait_for_kernel(void)
 {
+	if (!first) { /* small kernels follow each other */
+		pthread_mutex_unlock(&lock);
+		for (const int64_t end = now() + SOON; !__atomic_load_n(&first, __ATOMIC_RELAXED) && now() < end && !crowded();)
+			;
+		pthread_mutex_lock(&lock);
+	}
 	struct timespec end;
 	clock_gettime(CLOCK_REALTIME, &end);
 	end.tv_sec++;
@@ -46,50 +149,21 @@ static int wait_for_kernel(void)
 	return 1;
 }
 
-static cpu_set_t taken; /* cores of which a thread is the only one that may run there */
-
-/* Gives the calling thread a core of its own, if the process has no more cores than threads, or else returns -1. Linux at times
- * wakes two threads on one core and leaves them there for a whole kernel, though another core is idle. */
-static int take_core(void)
-{
-	cpu_set_t all, one;
-	if (sched_getaffinity(0, sizeof all, &all) != 0 || CPU_COUNT(&all) > threads)
-		return -1;
-	for (int core = 0; core < CPU_SETSIZE; core++)
-		if (CPU_ISSET(core, &all) && !CPU_ISSET(core, &taken)) {
-			CPU_ZERO(&one);
-			CPU_SET(core, &one);
-			if (sched_setaffinity(0, sizeof one, &one) != 0)
-				return -1;
-			CPU_SET(core, &taken);
-			return core;
-		}
-	return -1;
-}
-
-static void *run(void *scratch)
+static void *help(void *scratch)
 {
 	pthread_mutex_lock(&lock);
-	int core = take_core();
 	while (wait_for_kernel()) {
-		if (core < 0) /* the gang may have grown */
-			core = take_core();
-		struct gang_kernel *k = first;
-		const int64_t lo = k->taken, left = k->items - lo, n = left < k->chunk ? left : k->chunk;
-		k->taken += n;
-		if (n == left && !(first = k->after))
-			last = &first;
+		struct kernel *k = first;
+		if (--k->vacant == 0)
+			remove_kernel(k);
+		__atomic_fetch_add(&k->helpers, 1, __ATOMIC_RELAXED);
 		pthread_mutex_unlock(&lock);
-		k->work(k->operands, lo, lo + n, scratch);
+		compute(k, scratch);
 		pthread_mutex_lock(&lock);
-		k->computed += n;
-		if (k->computed == k->items)
-			while (write(k->done, "", 1) != 1)
-				;
+		if (__atomic_sub_fetch(&k->helpers, 1, __ATOMIC_RELEASE) == 0) /* its memory may be gone from here on */
+			pthread_cond_broadcast(&left);
 	}
 	threads--;
-	if (core >= 0)
-		CPU_CLR(core, &taken);
 	pthread_mutex_unlock(&lock);
 	free(scratch);
 	return NULL;
@@ -99,7 +173,8 @@ static int start(void)
 {
 	pthread_t t;
 	void *scratch = aligned_alloc(64, GANG_SCRATCH);
-	if (scratch && pthread_create(&t, NULL, run, scratch) == 0) {
+	if (scratch && pthread_create(&t, NULL, help, scratch) == 0) {
+		pthread_setname_np(t, "cann-gang");
 		pthread_detach(t);
 		return 1;
 	}
@@ -107,17 +182,28 @@ static int start(void)
 	return 0;
 }
 
-int gang_add(struct gang_kernel *k, int most)
+void gang_compute(gang_work work, const void *operands, int64_t items, int64_t chunk, int most, char *scratch)
 {
+	struct kernel k = {.work = work, .operands = operands, .items = items, .chunk = chunk, .threads = most, .vacant = most - 1};
 	pthread_mutex_lock(&lock);
-	while (threads < most && start())
+	while (threads < k.vacant && start())
 		threads++;
-	const int n = threads;
-	if (n > 0) {
-		*last = k;
-		last = &k->after;
-	}
+	__atomic_store_n(last, &k, __ATOMIC_RELAXED);
+	last = &k.after;
 	pthread_mutex_unlock(&lock);
-	pthread_cond_broadcast(&added);
-	return n;
+	for (int i = 1; i < most; i++)
+		pthread_cond_signal(&added);
+
+	compute(&k, scratch);
+
+	pthread_mutex_lock(&lock);
+	remove_kernel(&k); /* so that it does not wait for helpers that have not woken yet */
+	pthread_mutex_unlock(&lock);
+	for (const int64_t end = now() + SOON; now() < end;)
+		if (__atomic_load_n(&k.helpers, __ATOMIC_ACQUIRE) == 0)
+			return;
+	pthread_mutex_lock(&lock);
+	while (k.helpers > 0)
+		pthread_cond_wait(&left, &lock);
+	pthread_mutex_unlock(&lock);
 }

@@ -1,8 +1,8 @@
 package kernel
 
 import (
+	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -38,66 +38,54 @@ func productOfTiles(t *testing.T) func(f func(g unsafe.Pointer, tiles int64)) []
 	}
 }
 
-// TestGang: kernels that are computed at the same time, in chunks of any size, give the same as one thread.
+// TestGang: kernels that are computed at the same time, in chunks of any size by any number of threads, give the same as one
+// thread.
 func TestGang(t *testing.T) {
 	var all sync.WaitGroup
 	for range 4 {
 		product := productOfTiles(t)
 		all.Go(func() {
-			want := product(func(g unsafe.Pointer, tiles int64) { share(gemmWork, g, tiles, tiles, false) })
+			want := product(func(g unsafe.Pointer, tiles int64) { share(gemmWork, g, tiles, tiles) })
 			assert.NotContains(t, want, float32(0))
-			for chunk := range int64(12) {
-				assert.Equal(t, want, product(func(g unsafe.Pointer, tiles int64) { assert.True(t, gang(gemmWork, g, tiles, chunk+1)) }))
+			for threads := range int64(6) {
+				for chunk := range int64(12) {
+					got := product(func(g unsafe.Pointer, tiles int64) { gang(gemmWork, g, tiles, chunk+1, threads+1) })
+					assert.Equal(t, want, got, "%d threads, chunks of %d", threads+1, chunk+1)
+				}
 			}
 		})
 	}
 	all.Wait()
 }
 
-// TestGangWithoutFile: a kernel is computed even if no file can be opened for its end.
-func TestGangWithoutFile(t *testing.T) {
+// TestGangThreads: a kernel starts as many threads as help its caller, which may run on all cores afterwards, and end when
+// no kernel comes.
+func TestGangThreads(t *testing.T) {
+	var cores unix.CPUSet
+	require.NoError(t, unix.SchedGetaffinity(0, &cores))
 	product := productOfTiles(t)
-	want := product(func(g unsafe.Pointer, tiles int64) { share(gemmWork, g, tiles, 1, true) })
-	var files unix.Rlimit
-	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &files))
-	defer func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &files)) }()
-	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Max: files.Max}))
-	product(func(g unsafe.Pointer, tiles int64) { assert.False(t, gang(gemmWork, g, tiles, 1)) })
-	assert.Equal(t, want, product(func(g unsafe.Pointer, tiles int64) { share(gemmWork, g, tiles, 1, true) }))
-}
-
-// TestGangCores: as many threads as there are cores have one each.
-func TestGangCores(t *testing.T) {
-	if Threads() != runtime.NumCPU() || Threads() == 1 {
-		t.Skipf("%d threads have %d cores", Threads(), runtime.NumCPU())
+	for range 100 {
+		product(func(g unsafe.Pointer, tiles int64) { gang(gemmWork, g, tiles, 1, 4) })
 	}
-	product := productOfTiles(t)
-	// Threads of a smaller gang, which another test had, take a core when they compute something.
-	require.Eventually(t, func() bool {
-		product(func(g unsafe.Pointer, tiles int64) { assert.True(t, gang(gemmWork, g, tiles, 1)) })
-		threads, cores := threadsOfOneCore(t)
-		return threads == Threads() && len(cores) == threads
-	}, 20*time.Second, time.Millisecond)
+	assert.GreaterOrEqual(t, gangThreads(t, cores), 3)
+	require.Eventually(t, func() bool { return gangThreads(t, cores) == 0 }, 20*time.Second, 100*time.Millisecond)
 }
 
-// threadsOfOneCore counts the threads that may run on one core only, and returns these cores.
-func threadsOfOneCore(t *testing.T) (threads int, cores map[int]bool) {
-	files, err := filepath.Glob("/proc/self/task/*")
+// gangThreads counts the threads of the gang, all of which may run on the given cores unless they are moving to another one.
+func gangThreads(t *testing.T, cores unix.CPUSet) (n int) {
+	threads, err := filepath.Glob("/proc/self/task/*")
 	assert.NoError(t, err)
-	cores = map[int]bool{}
-	for _, f := range files {
-		id, err := strconv.Atoi(filepath.Base(f))
-		assert.NoError(t, err)
-		var set unix.CPUSet
-		if unix.SchedGetaffinity(id, &set) != nil || set.Count() != 1 {
+	for _, dir := range threads {
+		if name, _ := os.ReadFile(filepath.Join(dir, "comm")); string(name) != "cann-gang\n" { // "" if it has ended
 			continue
 		}
-		threads++
-		for c := range len(set) * 64 {
-			if set.IsSet(c) {
-				cores[c] = true
-			}
-		}
+		id, err := strconv.Atoi(filepath.Base(dir))
+		assert.NoError(t, err)
+		n++
+		assert.Eventually(t, func() bool {
+			var set unix.CPUSet
+			return unix.SchedGetaffinity(id, &set) != nil || set == cores
+		}, 10*time.Second, time.Millisecond)
 	}
-	return threads, cores
+	return n
 }

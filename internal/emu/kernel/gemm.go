@@ -1,14 +1,11 @@
 package kernel
 
 /*
-#cgo noescape run_gemm
-#cgo nocallback run_gemm
 #cgo noescape pack_gemm
 #cgo nocallback pack_gemm
 #include <stdint.h>
 #include "kernel.h"
 
-static void run_gemm(const struct gemm *g, int64_t lo, int64_t hi, void *scratch) { kernels->gemm(g, lo, hi, scratch); }
 static void pack_gemm(struct gemm *g, void *scratch) { if (kernels->gemm_pack) kernels->gemm_pack(g, scratch); }
 */
 import "C"
@@ -79,18 +76,10 @@ func Gemm(p Product) error {
 	}
 	// Starting a thread pays off from about a quarter of a million operations.
 	grain := int64(max(1, float64(1<<18)/work))
-	if threads == 1 || tiles < 2*grain {
-		s := workScratch.get()
-		C.run_gemm(&g, 0, C.int64_t(tiles), s)
-		workScratch.put(s)
-		return nil
+	if threads == 1 {
+		grain = tiles
 	}
-	shared := g // by threads, in memory that outlives this function
-	speed := pace(p.A.DType)
-	if g.pieces != C.GEMM_WHOLE {
-		speed = pace(dtype.BFloat16) / 6 // products of pieces
-	}
-	share(gemmWork, unsafe.Pointer(&shared), tiles, grain, large(work*float64(tiles), speed))
+	share(gemmWork, unsafe.Pointer(&g), tiles, grain)
 	return nil
 }
 
@@ -281,12 +270,12 @@ func transpose(g *C.struct_gemm) {
 	}
 }
 
-// threads returns the number of threads for the product. The tiles of AMX have computed ten million operations before a second
-// thread has woken; few rows are read from memory, which is slower.
+// threads returns the number of threads for the product. The tiles of AMX compute four million operations in the time in which two
+// threads prepare and share them; few rows are read from memory, which is slower.
 func (p Product) threads(g *C.struct_gemm) int64 {
 	tiles := g.pieces != C.GEMM_WHOLE || p.quant == nil && p.A.DType == p.B.DType && pace(p.A.DType) > 1
 	ops := 2 * float64(g.m) * float64(g.n) * float64(g.k) * float64(batchOf(g))
-	if C.kernels.gemm_pieces != 0 && tiles && g.m > C.GEMM_FEW && ops < 1e7 {
+	if C.kernels.gemm_pieces != 0 && tiles && g.m > C.GEMM_FEW && ops < 4e6 {
 		return 1
 	}
 	return int64(Threads())
@@ -334,7 +323,8 @@ func tile(g *C.struct_gemm, threads int64) int64 {
 			g.tile_m, g.tile_n = C.int64_t(tileM), C.int64_t(tileN)
 			return count
 		}
-		if tileM > tileN {
+		// Each tile packs its rows and columns. Splitting rows into pieces takes longer than splitting columns.
+		if tileM > tileN || tileM == tileN && g.pieces != C.GEMM_WHOLE {
 			limitM = tileM / 2
 		} else {
 			limitN = tileN / 2
