@@ -52,7 +52,8 @@ static struct kernel *first, **last = &first; /* kernels that lack helpers; firs
 
 /* Nanoseconds. */
 enum {
-	SOON = 50000,       /* how long a thread waits actively, since waking one takes as long */
+	SOON = 50000,       /* how long a caller waits actively for its helpers */
+	PATIENCE = 200000,  /* how long a helper waits actively for the next kernel */
 	LATE = 500000,      /* a yield that takes so long was the turn of another program */
 	MEMORY = 200000000, /* how long other programs are expected to want the cores */
 };
@@ -136,8 +137,8 @@ static int wait_for_kernel(void)
 {
 	if (!first) { /* small kernels follow each other */
 		pthread_mutex_unlock(&lock);
-		for (const int64_t end = now() + SOON; !__atomic_load_n(&first, __ATOMIC_RELAXED) && now() < end && !crowded();)
-			;
+		for (const int64_t end = now() + PATIENCE; !__atomic_load_n(&first, __ATOMIC_RELAXED) && now() < end && !crowded();)
+			pass();
 		pthread_mutex_lock(&lock);
 	}
 	struct timespec end;

@@ -145,11 +145,17 @@ func ResampleGrad(din, dout View, axis int, taps ...Taps) error {
 		if c.err != nil {
 			break
 		}
-		sum, part := c.temp(shape), c.temp(grad.Shape)
+		sum, part := c.temp(shape), grad
 		c.set(sum, Identity, nil, Const(Real(0)))
+		weighted := !t.moved() || grad.DType != sum.DType
+		if weighted {
+			part = c.temp(grad.Shape)
+		}
 		for n := range t.depth() {
 			index, weight, dense, release := t.layer(n, at, len(shape), c.compute)
-			c.mul(part, grad, weight)
+			if weighted {
+				c.mul(part, grad, weight)
+			}
 			if !dense {
 				c.set(part, Where, nil, Of(weight), Of(part), Const(Real(0)))
 			}
