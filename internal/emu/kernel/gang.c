@@ -52,10 +52,10 @@ static struct kernel *first, **last = &first; /* kernels that lack helpers; firs
 
 /* Nanoseconds. */
 enum {
-	SOON = 50000,       /* how long a caller waits actively for its helpers */
-	PATIENCE = 200000,  /* how long a helper waits actively for the next kernel */
+	SOON = 50000,       /* a caller waits actively for its helpers */
+	PATIENCE = 200000,  /* a helper does so for the next kernel */
 	LATE = 500000,      /* a yield that takes so long was the turn of another program */
-	MEMORY = 200000000, /* how long other programs are expected to want the cores */
+	MEMORY = 200000000, /* it is expected to go on */
 };
 
 static int64_t now(void)
@@ -135,7 +135,7 @@ static void remove_kernel(struct kernel *k)
 /* Waits under the lock; returns 0 if no kernel comes within a second. */
 static int wait_for_kernel(void)
 {
-	if (!first) { /* small kernels follow each other */
+	if (!first) {
 		pthread_mutex_unlock(&lock);
 		for (const int64_t end = now() + PATIENCE; !__atomic_load_n(&first, __ATOMIC_RELAXED) && now() < end && !crowded();)
 			pass();
