@@ -8,7 +8,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/acl/acltest"
-	"github.com/goascend/cann/internal/testing/nils"
+	"github.com/goascend/cann/internal/testing/niltest"
 )
 
 // refusals are the classes of calls that were never made.
@@ -16,14 +16,14 @@ var refusals = []error{acl.ErrInvalidArgument, acl.ErrClosed}
 
 // TestNil: objects that nothing has made, and nil parameters, give errors and no panics.
 func TestNil(t *testing.T) {
-	nils.Complete(t, ".", "AddressRange", "Allocator", "Arena", "Buffer", "Condition", "Context", "CopyFromDevice", "CopyToDevice", "Device", "Error",
+	niltest.Complete(t, ".", "AddressRange", "Allocator", "Arena", "Buffer", "Condition", "Context", "CopyFromDevice", "CopyToDevice", "Device", "Error",
 		"Event", "Graph", "HostBuffer", "Observe", "Physical", "Profile", "Runtime", "Slice", "Stream")
-	nils.Receivers(t, refusals,
+	niltest.Receivers(t, refusals,
 		(*acl.AddressRange)(nil), (*acl.Physical)(nil), new(acl.AddressRange), new(acl.Physical), (*acl.Allocator)(nil), (*acl.Arena)(nil), (*acl.Buffer)(nil), (*acl.Context)(nil), (*acl.Event)(nil),
 		(*acl.Graph)(nil), (*acl.HostBuffer)(nil), (*acl.Runtime)(nil), (*acl.Stream)(nil),
 		new(acl.Allocator), new(acl.Arena), new(acl.Buffer), new(acl.Context), new(acl.Device), new(acl.Event),
 		new(acl.Graph), new(acl.HostBuffer), new(acl.Runtime), new(acl.Stream))
-	nils.Receivers(t, refusals, (*acl.Device)(nil))
+	niltest.Receivers(t, refusals, (*acl.Device)(nil))
 	require.Contains(t, new(acl.Error).Error(), "")
 	require.Nil(t, acl.Slice[float32](nil))
 
@@ -38,7 +38,7 @@ func TestNil(t *testing.T) {
 	buf, host := malloc(t, dev, 16), hostBuffer(t, dev, 16)
 	graph := capture(t, st, func() error { return st.Memset(buf, 0, 16) })
 	for _, receiver := range []any{dev.Allocator(), dev, st, ev, buf, host, graph} {
-		nils.Parameters(t, refusals, receiver)
+		niltest.Parameters(t, refusals, receiver)
 	}
 	var none context.Context
 	require.ErrorIs(t, acl.CopyToDevice(none, st, buf, []byte{1}), acl.ErrInvalidArgument)
@@ -80,6 +80,6 @@ func TestUsedAfterClose(t *testing.T) {
 	for _, c := range []interface{ Close() error }{other, device, x, closed, ev, arena, graph} {
 		require.NoError(t, c.Close())
 		require.NoError(t, c.Close())
-		nils.Receivers(t, []error{acl.ErrClosed}, c)
+		niltest.Receivers(t, []error{acl.ErrClosed}, c)
 	}
 }

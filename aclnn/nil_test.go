@@ -10,17 +10,17 @@ import (
 	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/aclnn/safetensors"
-	"github.com/goascend/cann/internal/testing/nils"
+	"github.com/goascend/cann/internal/testing/niltest"
 )
 
 // TestNil: objects that nothing has made, and nil parameters, give errors of package acl's
 // classes and no panics. A nil *Scope is like any nil pointer: scopes are values.
 func TestNil(t *testing.T) {
 	refusals := []error{acl.ErrInvalidArgument, acl.ErrClosed, acl.ErrNotSupported}
-	nils.Complete(t, ".", "Call", "Clone", "Compose", "Contiguous", "Copy", "CopyFromDevice", "CopyToDevice", "Error", "Executor",
+	niltest.Complete(t, ".", "Call", "Clone", "Compose", "Contiguous", "Copy", "CopyFromDevice", "CopyToDevice", "Error", "Executor",
 		"FromSlice", "Full", "Launch", "Load", "LoadInto", "New", "NewCall", "Ones", "Operator", "Prepare", "Print", "Save",
 		"Scope", "Sprint", "Tensor", "ToSlice", "Wrap", "Zeros")
-	nils.Receivers(t, refusals, (*aclnn.Executor)(nil), (*aclnn.Operator)(nil), (*aclnn.Tensor)(nil),
+	niltest.Receivers(t, refusals, (*aclnn.Executor)(nil), (*aclnn.Operator)(nil), (*aclnn.Tensor)(nil),
 		new(aclnn.Call), new(aclnn.Executor), new(aclnn.Operator), new(aclnn.Scope), new(aclnn.Tensor))
 	require.NotEmpty(t, new(aclnn.Error).Error())
 	for name, f := range map[string]any{
@@ -32,7 +32,7 @@ func TestNil(t *testing.T) {
 		"operator": aclnn.Add, "NewCall": func(st *acl.Stream, op *aclnn.Operator) error { return aclnn.NewCall(st, op).Launch() },
 		"Compose": func(st *acl.Stream) error { return aclnn.Compose(st, func(s *aclnn.Scope) { s.Zero(nil) }) },
 	} {
-		nils.Function(t, refusals, name, f)
+		niltest.Function(t, refusals, name, f)
 	}
 
 	ctx := t.Context()
@@ -75,8 +75,8 @@ func TestNil(t *testing.T) {
 
 	ex, err := aclnn.Prepare(st, &aclnn.ExpParams{Self: x, Out: x})
 	require.NoError(t, err)
-	nils.Parameters(t, refusals, ex)
+	niltest.Parameters(t, refusals, ex)
 	require.NoError(t, ex.Close())
-	nils.Receivers(t, []error{acl.ErrClosed}, ex)
+	niltest.Receivers(t, []error{acl.ErrClosed}, ex)
 	require.NoError(t, st.Synchronize(ctx), "everything still works")
 }

@@ -30,17 +30,17 @@ var (
 	noSuchKernel = &cshim.Operator{Symbol: "aclnnNoSuchOperator"}
 )
 
-// rig is a device with a stream, driven through the shim alone.
-type rig struct {
+// fixture is a device with a stream, driven through the shim alone.
+type fixture struct {
 	t               *testing.T
 	context, stream uint64
 }
 
-func newRig(t *testing.T, device int) *rig {
+func newFixture(t *testing.T, device int) *fixture {
 	if _, err := cshim.Opened(cshim.ACL); err != nil {
 		t.Skip(err)
 	}
-	r := &rig{t: t}
+	r := &fixture{t: t}
 	runtime.LockOSThread() // SetDevice and GetCurrentContext must see one thread
 	defer runtime.UnlockOSThread()
 	c := cshim.Call{Args: [cshim.Args]uint64{uint64(device)}, Rebinds: true}
@@ -62,7 +62,7 @@ func newRig(t *testing.T, device int) *rig {
 }
 
 // upload puts values into new device memory.
-func (r *rig) upload(values ...float32) uint64 {
+func (r *fixture) upload(values ...float32) uint64 {
 	n := uint64(4 * len(values))
 	c := cshim.Call{Args: [cshim.Args]uint64{0, n}, Out: 1}
 	require.NoError(r.t, c.Do(malloc, r.context))
@@ -76,7 +76,7 @@ func (r *rig) upload(values ...float32) uint64 {
 	return address
 }
 
-func (r *rig) download(address uint64, n int) []float32 {
+func (r *fixture) download(address uint64, n int) []float32 {
 	c := cshim.Call{Args: [cshim.Args]uint64{r.stream}}
 	require.NoError(r.t, c.Do(synchronize, r.context))
 	out := make([]float32, n)
@@ -101,7 +101,7 @@ func encodeAdd(l *cshim.Launch, self, other, out *cshim.TensorDesc) {
 }
 
 func TestLaunch(t *testing.T) {
-	r := newRig(t, 0)
+	r := newFixture(t, 0)
 	x, y, out := r.upload(1, 2, 3), r.upload(10, 20, 30), r.upload(0, 0, 0)
 	var l cshim.Launch
 	encodeAdd(&l, vector(x, 3), vector(y, 3), vector(out, 3))
@@ -112,7 +112,7 @@ func TestLaunch(t *testing.T) {
 }
 
 func TestLaunchNamesTheFailedPhase(t *testing.T) {
-	r := newRig(t, 0)
+	r := newFixture(t, 0)
 	x := r.upload(1, 2, 3)
 	var l cshim.Launch
 	encodeAdd(&l, vector(x, 3), vector(x, 2), vector(x, 3))
@@ -156,7 +156,7 @@ func (c thread) run(f func()) {
 // TestLaunchWithMoreWorkspace: a launch that needed more workspace goes on on another OS thread,
 // while the first one launches the same operator, whose executors share a buffer of that thread.
 func TestLaunchWithMoreWorkspace(t *testing.T) {
-	r := newRig(t, 0)
+	r := newFixture(t, 0)
 	first, second := newThread(t), newThread(t)
 	weight, space := r.upload(make([]float32, 128)...), r.upload(make([]float32, 1024)...)
 	matrix := &cshim.TensorDesc{Address: weight, Rank: 2, StorageRank: 2, DType: int16(dtype.Float16), Format: int16(dtype.ND)}
@@ -193,7 +193,7 @@ func TestLaunchWithMoreWorkspace(t *testing.T) {
 // TestPrepareAfterLaunch: what the cache of the thread has cannot be repeated; Prepare makes an
 // executor that the cache does not have, and leaves the cache as it was.
 func TestPrepareAfterLaunch(t *testing.T) {
-	r := newRig(t, 0)
+	r := newFixture(t, 0)
 	x, out := r.upload(1, 2), r.upload(0, 0)
 	newThread(t).run(func() {
 		for range 3 {
@@ -212,7 +212,7 @@ func TestPrepareAfterLaunch(t *testing.T) {
 }
 
 func TestPreparedRunsWithOtherAddresses(t *testing.T) {
-	r := newRig(t, 0)
+	r := newFixture(t, 0)
 	x, y, out := r.upload(1, 2), r.upload(10, 20), r.upload(0, 0)
 	var l cshim.Launch
 	encodeAdd(&l, vector(x, 2), vector(y, 2), vector(out, 2))
@@ -232,7 +232,7 @@ func TestPreparedRunsWithOtherAddresses(t *testing.T) {
 }
 
 func TestMissingSymbols(t *testing.T) {
-	r := newRig(t, 0)
+	r := newFixture(t, 0)
 	var c cshim.Call
 	var e *cshim.SymbolError
 	require.ErrorAs(t, c.Do(missing, r.context), &e)
@@ -245,7 +245,7 @@ func TestMissingSymbols(t *testing.T) {
 }
 
 func TestHostFuncRunsOnce(t *testing.T) {
-	r := newRig(t, 0)
+	r := newFixture(t, 0)
 	ran := make(chan struct{})
 	function, argument, _ := cshim.RegisterHostFunc(func() { close(ran) })
 	c := cshim.Call{Args: [cshim.Args]uint64{r.stream, function, argument}}
@@ -256,17 +256,17 @@ func TestHostFuncRunsOnce(t *testing.T) {
 // TestContextRidesWithTheCall: goroutines on any OS thread reach their device, with the
 // threads changing under them.
 func TestContextRidesWithTheCall(t *testing.T) {
-	var rigs [4]*rig
-	for d := range rigs {
-		rigs[d] = newRig(t, d)
+	var fixtures [4]*fixture
+	for d := range fixtures {
+		fixtures[d] = newFixture(t, d)
 	}
 	var wg sync.WaitGroup
 	for g := range 64 {
 		wg.Go(func() {
 			for i := range 200 {
-				d := (g + i) % len(rigs)
+				d := (g + i) % len(fixtures)
 				c := cshim.Call{Out: 1}
-				if err := c.Do(getDevice, rigs[d].context); err != nil || int(int32(c.Args[0])) != d {
+				if err := c.Do(getDevice, fixtures[d].context); err != nil || int(int32(c.Args[0])) != d {
 					t.Errorf("device %d of %d, error %v", int32(c.Args[0]), d, err)
 					return
 				}
@@ -279,7 +279,7 @@ func TestContextRidesWithTheCall(t *testing.T) {
 
 // TestCapturedLaunchReplays: operators are part of a graph like copies.
 func TestCapturedLaunchReplays(t *testing.T) {
-	r := newRig(t, 0)
+	r := newFixture(t, 0)
 	x, y := r.upload(1, 2, 3), r.upload(1, 1, 1)
 	call := func(name string, out uint32, args ...uint64) uint64 {
 		c := cshim.Call{Out: out}

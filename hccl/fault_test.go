@@ -13,33 +13,33 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/acl/acltest"
-	"github.com/goascend/cann/internal/testing/port"
-	"github.com/goascend/cann/internal/testing/puppet"
+	"github.com/goascend/cann/internal/testing/freeport"
+	"github.com/goascend/cann/internal/testing/process"
 )
 
-// meet makes the puppets form a world of all of them.
-func meet(all []*puppet.Puppet, address string) {
+// meet makes the children form a world of all of them.
+func meet(all []*process.Child, address string) {
 	for i, p := range all {
-		p.Tell("meet %s %d %d", address, i, len(all))
+		p.Send("meet %s %d %d", address, i, len(all))
 	}
 }
 
-// requireMet requires that the puppets met and that a collective gives the right result.
-func requireMet(t *testing.T, all []*puppet.Puppet) {
+// requireMet requires that the children met and that a collective gives the right result.
+func requireMet(t *testing.T, all []*process.Child) {
 	for _, p := range all {
-		code, text := p.Hear()
+		code, text := p.Receive()
 		require.Zero(t, code, text)
 	}
-	for _, text := range puppet.All(all, "reduce") {
+	for _, text := range process.All(all, "reduce") {
 		require.Equal(t, fmt.Sprint(len(all)), text)
 	}
 }
 
 // requireFailed requires that each survivor reports one of the errors with all of the words.
-func requireFailed(t *testing.T, survivors []*puppet.Puppet, errors string, words ...string) {
+func requireFailed(t *testing.T, survivors []*process.Child, errors string, words ...string) {
 	began := time.Now()
 	for i, p := range survivors {
-		code, text := p.Hear()
+		code, text := p.Receive()
 		require.Equal(t, 1, code, "rank %d: %s", i, text)
 		names, message, _ := strings.Cut(text, ": ")
 		found := false
@@ -55,10 +55,10 @@ func requireFailed(t *testing.T, survivors []*puppet.Puppet, errors string, word
 }
 
 // requireFresh requires that the survivors have freed everything and can work in a new world.
-func requireFresh(t *testing.T, survivors []*puppet.Puppet, address string) {
+func requireFresh(t *testing.T, survivors []*process.Child, address string) {
 	for range 2 {
-		puppet.All(survivors, "leave")
-		for i, left := range puppet.All(survivors, "check") {
+		process.All(survivors, "leave")
+		for i, left := range process.All(survivors, "check") {
 			require.Empty(t, left, "rank %d", i)
 		}
 		meet(survivors, address)
@@ -75,57 +75,57 @@ func TestFaults(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name    string
-		happens func(t *testing.T, all []*puppet.Puppet)
+		happens func(t *testing.T, all []*process.Child)
 		errors  string
 		words   []string
 	}{
-		{"killed before joining", func(t *testing.T, all []*puppet.Puppet) {
+		{"killed before joining", func(t *testing.T, all []*process.Child) {
 			all[2].Kill()
-			address := port.Free(t)
+			address := freeport.Free(t)
 			for i, p := range all[:2] {
-				p.Tell("meet %s %d 3", address, i)
+				p.Send("meet %s %d 3", address, i)
 			}
 		}, "world.ErrRanksMissing", []string{"rank 2"}},
-		{"stalled before joining", func(t *testing.T, all []*puppet.Puppet) {
+		{"stalled before joining", func(t *testing.T, all []*process.Child) {
 			all[2].Signal(syscall.SIGSTOP)
-			meet(all, port.Free(t))
+			meet(all, freeport.Free(t))
 		}, "world.ErrRanksMissing", []string{"rank 2"}},
-		{"wrong world size", func(t *testing.T, all []*puppet.Puppet) {
-			address := port.Free(t)
+		{"wrong world size", func(t *testing.T, all []*process.Child) {
+			address := freeport.Free(t)
 			for i, p := range all {
-				p.Tell("meet %s %d %d", address, i, 3+i/2)
+				p.Send("meet %s %d %d", address, i, 3+i/2)
 			}
 		}, "world.ErrDisagree", []string{"rank 2 of 4"}},
-		{"killed while others wait", func(t *testing.T, all []*puppet.Puppet) {
-			meet(all, port.Free(t))
+		{"killed while others wait", func(t *testing.T, all []*process.Child) {
+			meet(all, freeport.Free(t))
 			requireMet(t, all)
 			for _, p := range all[:2] {
-				p.Tell("reduce")
+				p.Send("reduce")
 			}
 			all[2].Kill()
 		}, "acl.ErrPeerLost hccl.ErrRemote", []string{"EI0006"}},
-		{"killed between collectives", func(t *testing.T, all []*puppet.Puppet) {
-			meet(all, port.Free(t))
+		{"killed between collectives", func(t *testing.T, all []*process.Child) {
+			meet(all, freeport.Free(t))
 			requireMet(t, all)
 			all[2].Kill()
 			for _, p := range all[:2] {
-				p.Tell("reduce")
+				p.Send("reduce")
 			}
 		}, "acl.ErrPeerLost hccl.ErrRemote", []string{"EI0006"}},
-		{"stalled", func(t *testing.T, all []*puppet.Puppet) {
-			meet(all, port.Free(t))
+		{"stalled", func(t *testing.T, all []*process.Child) {
+			meet(all, freeport.Free(t))
 			requireMet(t, all)
 			all[2].Signal(syscall.SIGSTOP)
 			for _, p := range all[:2] {
-				p.Tell("reduce")
+				p.Send("reduce")
 			}
 		}, "acl.ErrTimeout acl.ErrPeerLost hccl.ErrRemote", []string{"EI0002"}},
-		{"left", func(t *testing.T, all []*puppet.Puppet) {
-			meet(all, port.Free(t))
+		{"left", func(t *testing.T, all []*process.Child) {
+			meet(all, freeport.Free(t))
 			requireMet(t, all)
 			all[2].Must("leave")
 			for _, p := range all[:2] {
-				p.Tell("reduce")
+				p.Send("reduce")
 			}
 		}, "acl.ErrPeerLost hccl.ErrRemote", []string{"EI0006", "rank 2"}},
 	} {
@@ -134,7 +134,7 @@ func TestFaults(t *testing.T) {
 			all := servants(t, 3)
 			c.happens(t, all)
 			requireFailed(t, all[:2], c.errors, c.words...)
-			requireFresh(t, all[:2], port.Free(t))
+			requireFresh(t, all[:2], freeport.Free(t))
 		})
 	}
 }
@@ -154,18 +154,18 @@ func TestRendezvousPortTaken(t *testing.T) {
 	requireFailed(t, all[:1], "world.ErrPortInUse", address)
 	requireFailed(t, all[1:], "world.ErrRanksMissing world.ErrStranger", address)
 	require.NoError(t, ln.Close())
-	puppet.All(all, "leave")
+	process.All(all, "leave")
 
-	all[0].Tell("meet %s 0 3", address)
+	all[0].Send("meet %s 0 3", address)
 	stranger := dialed(t, address)
 	_, err = fmt.Fprintf(stranger, "GET / HTTP/1.0\r\n\r\n")
 	require.NoError(t, err)
 	for i, p := range all[1:] {
-		p.Tell("meet %s %d 3", address, i+1)
+		p.Send("meet %s %d 3", address, i+1)
 	}
 	requireMet(t, all)
 	require.NoError(t, stranger.Close())
-	requireFresh(t, all, port.Free(t))
+	requireFresh(t, all, freeport.Free(t))
 }
 
 // dialed connects to a process that may not listen yet.
@@ -186,19 +186,19 @@ func TestGatherWhileStuck(t *testing.T) {
 		t.Skip("processes, and timeouts of seconds")
 	}
 	all := servants(t, 3)
-	meet(all, port.Free(t))
+	meet(all, freeport.Free(t))
 	requireMet(t, all)
 	gathered := func() {
-		for _, text := range puppet.All(all, "gather") {
+		for _, text := range process.All(all, "gather") {
 			require.Equal(t, "[0 1 2]", text)
 		}
 	}
-	puppet.All(all[:2], "queue")
+	process.All(all[:2], "queue")
 	gathered()
 	for _, p := range all[:2] {
-		p.Tell("wait")
+		p.Send("wait")
 	}
 	requireFailed(t, all[:2], "acl.ErrTimeout acl.ErrPeerLost", "EI0002")
 	gathered()
-	requireFresh(t, all, port.Free(t))
+	requireFresh(t, all, freeport.Free(t))
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/acl/acltest"
-	"github.com/goascend/cann/internal/testing/puppet"
+	"github.com/goascend/cann/internal/testing/process"
 )
 
 // TestHosts checks that ranks on separate hosts, which share only a network, work together, and
@@ -18,35 +18,35 @@ func TestHosts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("processes, and timeouts of seconds")
 	}
-	puppet.OnNetwork(t, func(t *testing.T) {
+	process.OnNetwork(t, func(t *testing.T) {
 		for _, c := range []struct {
 			name   string
-			lose   func(h *puppet.Host)
+			lose   func(h *process.Host)
 			errors string
 			word   string
 		}{
-			{"lost", func(h *puppet.Host) { h.Kill() }, "acl.ErrPeerLost hccl.ErrRemote", "EI0006"},
-			{"unplugged", func(h *puppet.Host) { h.Unplug() }, "acl.ErrTimeout acl.ErrPeerLost hccl.ErrRemote", "EI0002"},
+			{"lost", func(h *process.Host) { h.Kill() }, "acl.ErrPeerLost hccl.ErrRemote", "EI0006"},
+			{"unplugged", func(h *process.Host) { h.Unplug() }, "acl.ErrTimeout acl.ErrPeerLost hccl.ErrRemote", "EI0002"},
 		} {
 			t.Run(c.name, func(t *testing.T) {
-				hosts := puppet.Hosts(t, 3, func(address string) []string { return append(quick, "HCCL_IF_IP="+address) })
-				all := make([]*puppet.Puppet, len(hosts))
+				hosts := process.Hosts(t, 3, func(address string) []string { return append(quick, "HCCL_IF_IP="+address) })
+				all := make([]*process.Child, len(hosts))
 				for i, h := range hosts {
-					all[i] = h.Puppet
+					all[i] = h.Child
 				}
 				address := hosts[0].Address + ":29500"
 				meet(all, address)
 				requireMet(t, all)
-				for _, text := range puppet.All(all, "gather") {
+				for _, text := range process.All(all, "gather") {
 					require.Equal(t, "[0 1 2]", text)
 				}
-				for _, text := range puppet.All(all, "shared") {
+				for _, text := range process.All(all, "shared") {
 					require.Equal(t, "false", text, "ranks of different hosts share memory")
 				}
 				c.lose(hosts[2])
 				survivors := all[:2]
 				for _, p := range survivors {
-					p.Tell("reduce")
+					p.Send("reduce")
 				}
 				requireFailed(t, survivors, c.errors, c.word)
 				requireFresh(t, survivors, address)

@@ -16,7 +16,7 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/hccl"
-	"github.com/goascend/cann/internal/testing/port"
+	"github.com/goascend/cann/internal/testing/freeport"
 )
 
 // devices opens a stream on each of n devices.
@@ -153,7 +153,7 @@ func TestJoinEnds(t *testing.T) {
 
 // JoinTable: the ranks of a table meet in their first collective.
 func TestJoinTable(t *testing.T) {
-	t.Setenv("HCCL_IF_BASE_PORT", port.Number(t, port.Free(t)))
+	t.Setenv("HCCL_IF_BASE_PORT", freeport.Number(t, freeport.Free(t)))
 	path := filepath.Join(t.TempDir(), "table.json")
 	require.NoError(t, os.WriteFile(path, []byte(`{"version":"1.0","status":"completed","server_count":"1","server_list":[
 		{"server_id":"a","device":[{"device_id":"0","rank_id":"0"},{"device_id":"1","rank_id":"1"}]}]}`), 0o600))

@@ -9,17 +9,17 @@ import (
 	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/hccl"
-	"github.com/goascend/cann/internal/testing/nils"
+	"github.com/goascend/cann/internal/testing/niltest"
 )
 
 // TestNil: communicators that nothing has joined, and nil parameters, give errors of package
 // acl's classes and no panics.
 func TestNil(t *testing.T) {
 	refusals := []error{acl.ErrInvalidArgument, acl.ErrClosed, acl.ErrNotSupported}
-	nils.Complete(t, ".", "Comm", "Error", "Join", "JoinConfig", "JoinGroup", "JoinTable", "JoinTableConfig", "NewComms",
+	niltest.Complete(t, ".", "Comm", "Error", "Join", "JoinConfig", "JoinGroup", "JoinTable", "JoinTableConfig", "NewComms",
 		"NewRootInfo", "RecvFrom", "SendTo", "Together")
 	// Progress and the numbers of a rank are no calls.
-	nils.Receivers(t, refusals, (*hccl.Comm)(nil), new(hccl.Comm))
+	niltest.Receivers(t, refusals, (*hccl.Comm)(nil), new(hccl.Comm))
 	require.NotEmpty(t, new(hccl.Error).Error())
 	for name, f := range map[string]any{
 		"Join": hccl.Join, "JoinConfig": hccl.JoinConfig, "JoinGroup": hccl.JoinGroup, "JoinTable": hccl.JoinTable,
@@ -27,7 +27,7 @@ func TestNil(t *testing.T) {
 		"JoinAll":    func(st *acl.Stream) error { _, err := hccl.JoinAll(st); return err },
 		"no streams": func() error { _, err := hccl.JoinAll(); return err },
 	} {
-		nils.Function(t, refusals, name, f)
+		niltest.Function(t, refusals, name, f)
 	}
 
 	ctx := t.Context()
@@ -52,7 +52,7 @@ func TestNil(t *testing.T) {
 		x, err := aclnn.New(st, aclnn.Float32, 4)
 		require.NoError(t, err)
 		defer x.Close()
-		nils.Parameters(t, refusals, c)
+		niltest.Parameters(t, refusals, c)
 		require.Equal(t, 16, hccl.SendTo(0, x).Bytes())
 		require.Zero(t, hccl.Message{}.Bytes())
 		for name, call := range map[string]func(st *acl.Stream, x *aclnn.Tensor) error{

@@ -18,11 +18,11 @@ import (
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/hccl"
 	"github.com/goascend/cann/hccl/world"
-	"github.com/goascend/cann/internal/testing/puppet"
+	"github.com/goascend/cann/internal/testing/process"
 )
 
 func TestMain(m *testing.M) {
-	if puppet.Plays(newServant) {
+	if process.IsChild(newServant) {
 		return
 	}
 	goleak.VerifyTestMain(acltest.Suite{M: m})
@@ -36,7 +36,7 @@ type servant struct {
 	comm   *hccl.Comm
 	queued *aclnn.Tensor
 	live   map[acl.Kind]int
-	before puppet.Footprint
+	before process.Footprint
 }
 
 // How long servants wait for each other, and how long an answer may take as a result.
@@ -46,11 +46,11 @@ const (
 )
 
 // servants are n processes whose collectives wait two seconds for each other.
-func servants(t *testing.T, n int) []*puppet.Puppet { return puppet.Start(t, n, quick...) }
+func servants(t *testing.T, n int) []*process.Child { return process.Start(t, n, quick...) }
 
 var quick = []string{"HCCL_EXEC_TIMEOUT=2", "CANN_EMU_CONNECT_TIMEOUT=3s"}
 
-func newServant() puppet.Do {
+func newServant() process.Do {
 	s := &servant{}
 	if err := s.open(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -81,7 +81,7 @@ func (s *servant) open() error {
 	if err := s.st.Synchronize(context.Background()); err != nil {
 		return err
 	}
-	s.live, s.before = acl.Live(), puppet.Measure()
+	s.live, s.before = acl.Live(), process.Measure()
 	return nil
 }
 
@@ -110,7 +110,7 @@ func (s *servant) do(words []string) (string, error) {
 		all, err := world.AllGather(ctx, s.world, s.world.Rank())
 		return fmt.Sprint(all), err
 	case "shared": // whether memory is shared with other ranks
-		return fmt.Sprint(puppet.Measure().Shared > s.before.Shared), nil
+		return fmt.Sprint(process.Measure().Shared > s.before.Shared), nil
 	case "leave":
 		return "", s.leave(ctx)
 	case "check":

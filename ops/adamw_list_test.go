@@ -7,7 +7,7 @@ import (
 
 	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/internal/testing/rig"
+	"github.com/goascend/cann/internal/testing/opstest"
 	"github.com/goascend/cann/ops"
 )
 
@@ -16,9 +16,9 @@ import (
 func TestAdamWList(t *testing.T) {
 	acltest.Need(t)
 	for _, kernel := range []string{"FusedAdamw", "separate"} {
-		for _, dt := range rig.FloatTypes {
+		for _, dt := range opstest.FloatTypes {
 			t.Run(kernel+" "+dt.String(), func(t *testing.T) {
-				b := rig.New(t)
+				b := opstest.New(t)
 				require.NoError(t, b.AdamWList.Pin(kernel))
 				var lists [2]ops.AdamWListArgs
 				for i := range 50 {
@@ -43,21 +43,21 @@ func TestAdamWList(t *testing.T) {
 							u.Grad, _ = b.Input(dt, uint64(100*step+i), u.Param.Dim(0))
 						}
 					}
-					rig.Run(b, b.AdamWList, &lists[0])
+					opstest.Run(b, b.AdamWList, &lists[0])
 					for i := range lists[1].Updates {
-						rig.Run(b, b.AdamW, &lists[1].Updates[i])
+						opstest.Run(b, b.AdamW, &lists[1].Updates[i])
 					}
 				}
 				for i, got := range lists[0].Updates {
 					want := lists[1].Updates[i]
 					for _, p := range [][2]*aclnn.Tensor{{got.Param, want.Param}, {got.ExpAvg, want.ExpAvg}, {got.ExpAvgSq, want.ExpAvgSq}, {got.Copy, want.Copy}} {
-						b.Near("update", p[0], b.Read(p[1]), rig.Tolerance(p[0].DType()))
+						b.Near("update", p[0], b.Read(p[1]), opstest.Tolerance(p[0].DType()))
 					}
 				}
 			})
 		}
 	}
-	b := rig.New(t)
+	b := opstest.New(t)
 	state := func(dt aclnn.DType) *aclnn.Tensor { return b.Floats(dt, make([]float32, 4), 4) }
 	update := func(dt, grad aclnn.DType) ops.AdamWArgs {
 		return ops.AdamWArgs{Param: state(dt), Grad: state(grad), ExpAvg: state(dt), ExpAvgSq: state(dt), Step: 1}
@@ -69,9 +69,9 @@ func TestAdamWList(t *testing.T) {
 		"FusedAdamw: it takes weights and gradients of one dtype":   {Updates: []ops.AdamWArgs{update(f, f), update(h, h)}},
 	} {
 		require.Contains(t, b.AdamWList.Explain(a).String(), reason)
-		rig.Run(b, b.AdamWList, a)
+		opstest.Run(b, b.AdamWList, a)
 	}
-	rig.Run(b, b.AdamWList, &ops.AdamWListArgs{})
+	opstest.Run(b, b.AdamWList, &ops.AdamWListArgs{})
 	peaks, scheduled := update(f, f), update(f, f)
 	peaks.MaxExpAvgSq, scheduled.Schedule = state(f), b.Floats(f, []float32{1, 1, 1}, 3)
 	require.Contains(t, b.AdamWList.Explain(&ops.AdamWListArgs{Updates: []ops.AdamWArgs{peaks}}).String(), "the maximum of the corrected moments")

@@ -8,16 +8,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/internal/testing/rig"
+	"github.com/goascend/cann/internal/testing/opstest"
 	"github.com/goascend/cann/ops"
 )
 
 // TestAdamWWithSchedule: rates on the device give the update of the same rates on the host.
 func TestAdamWWithSchedule(t *testing.T) {
 	for _, shape := range [][]int64{{37}, {3, 5}, {}} {
-		for _, dt := range rig.FloatTypes {
+		for _, dt := range opstest.FloatTypes {
 			t.Run(fmt.Sprint(dt, shape), func(t *testing.T) {
-				b := rig.New(t)
+				b := opstest.New(t)
 				count := int64(1)
 				for _, n := range shape {
 					count *= n
@@ -40,14 +40,14 @@ func TestAdamWWithSchedule(t *testing.T) {
 							a.Step = 0
 							require.Equal(t, "composite", b.AdamW.Explain(&a).Kernel)
 						}
-						rig.Run(b, b.AdamW, &a)
+						opstest.Run(b, b.AdamW, &a)
 					}
 				}
-				b.Near("param", params[1], b.Read(params[0]), 3*rig.Tolerance(dt))
+				b.Near("param", params[1], b.Read(params[0]), 3*opstest.Tolerance(dt))
 			})
 		}
 	}
-	b := rig.New(t)
+	b := opstest.New(t)
 	param, _ := b.Input(aclnn.Float32, 1, 4)
 	state := func() *aclnn.Tensor { return b.Floats(aclnn.Float32, make([]float32, 4), 4) }
 	a := &ops.AdamWArgs{Param: param, Grad: state(), ExpAvg: state(), ExpAvgSq: state(), Schedule: state()}
@@ -58,14 +58,14 @@ func TestAdamW(t *testing.T) {
 	reg, err := ops.NewRegistry(ops.Env{})
 	require.NoError(t, err)
 	for _, kernel := range reg.AdamW.Kernels() {
-		for _, dt := range rig.FloatTypes {
-			for _, gradient := range rig.FloatTypes {
+		for _, dt := range opstest.FloatTypes {
+			for _, gradient := range opstest.FloatTypes {
 				for _, c := range []struct {
 					n                 int64
 					amsgrad, maximize bool
 				}{{1, false, false}, {37, true, false}, {64, false, true}, {0, false, false}} {
 					t.Run(fmt.Sprintf("%s/%v/%v/%v", kernel, dt, gradient, c), func(t *testing.T) {
-						b := rig.New(t)
+						b := opstest.New(t)
 						require.NoError(t, b.AdamW.Pin(kernel))
 						const lr, b1, b2, eps, decay = 0.01, 0.9, 0.98, 1e-6, 0.1
 						param, p := b.Input(dt, 1, c.n)
@@ -85,7 +85,7 @@ func TestAdamW(t *testing.T) {
 								require.ErrorIs(t, b.AdamW.Run(t.Context(), b.Stream, a), ops.ErrNoKernel)
 								return
 							}
-							rig.Run(b, b.AdamW, a)
+							opstest.Run(b, b.AdamW, a)
 							for i := range p {
 								x := float64(g[i])
 								if c.maximize {
@@ -103,13 +103,13 @@ func TestAdamW(t *testing.T) {
 								p[i] = float32(w - lr/bias1*m[i]/(math.Sqrt(second)/math.Sqrt(bias2)+eps))
 							}
 							// 16-bit state is rounded at each step.
-							limit := float64(step) * rig.Tolerance(dt)
+							limit := float64(step) * opstest.Tolerance(dt)
 							b.Near("param", a.Param, p, limit)
-							b.Near("m", a.ExpAvg, rig.Convert(m, func(x float64) float32 { return float32(x) }), limit)
-							b.Near("v", a.ExpAvgSq, rig.Convert(v, func(x float64) float32 { return float32(x) }), limit)
-							b.Near("copy", a.Copy, b.Read(a.Param), rig.Tolerance(aclnn.BFloat16))
+							b.Near("m", a.ExpAvg, opstest.Convert(m, func(x float64) float32 { return float32(x) }), limit)
+							b.Near("v", a.ExpAvgSq, opstest.Convert(v, func(x float64) float32 { return float32(x) }), limit)
+							b.Near("copy", a.Copy, b.Read(a.Param), opstest.Tolerance(aclnn.BFloat16))
 							if c.amsgrad {
-								b.Near("max", a.MaxExpAvgSq, rig.Convert(top, func(x float64) float32 { return float32(x) }), limit)
+								b.Near("max", a.MaxExpAvgSq, opstest.Convert(top, func(x float64) float32 { return float32(x) }), limit)
 							}
 						}
 					})

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/internal/testing/rig"
+	"github.com/goascend/cann/internal/testing/opstest"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/mask"
 )
@@ -26,7 +26,7 @@ func name(dt aclnn.DType, shape []int64, spaced bool) string {
 
 // rows runs a test for every dtype and shape, with contiguous and strided tensors.
 func rows(t *testing.T, test func(t *testing.T, dt aclnn.DType, shape []int64, spaced bool)) {
-	for _, dt := range rig.FloatTypes {
+	for _, dt := range opstest.FloatTypes {
 		for _, shape := range rowShapes {
 			for _, spaced := range []bool{false, true} {
 				t.Run(name(dt, shape, spaced), func(t *testing.T) { test(t, dt, shape, spaced) })
@@ -36,7 +36,7 @@ func rows(t *testing.T, test func(t *testing.T, dt aclnn.DType, shape []int64, s
 }
 
 // maybe puts gaps into a tensor.
-func maybe(b *rig.Rig, spaced bool, t *aclnn.Tensor) *aclnn.Tensor {
+func maybe(b *opstest.Bench, spaced bool, t *aclnn.Tensor) *aclnn.Tensor {
 	if spaced {
 		return gaps(b, t)
 	}
@@ -48,9 +48,9 @@ func TestRMSNorm(t *testing.T) {
 	rows(t, func(t *testing.T, dt aclnn.DType, shape []int64, spaced bool) {
 		everyKernel(t, func(r *ops.Registry) dispatched { return r.RMSNorm },
 			func(r *ops.Registry) dispatched { return r.RMSNormGrad },
-			func(b *rig.Rig) bool {
+			func(b *opstest.Bench) bool {
 				h := shape[len(shape)-1]
-				n := rig.Size(shape) / max(h, 1)
+				n := opstest.Size(shape) / max(h, 1)
 				x, xs := b.Input(dt, 1, shape...)
 				dy, dys := b.Input(dt, 2, shape...)
 				for _, wide := range []aclnn.DType{dt, aclnn.Float32} {
@@ -59,7 +59,7 @@ func TestRMSNorm(t *testing.T) {
 					stat := append([]int64(nil), shape...)
 					stat[len(stat)-1] = 1
 					forward := &ops.RMSNormArgs{X: maybe(b, spaced, x), Weight: w, Epsilon: epsilon, Out: maybe(b, spaced, y), RStd: b.Empty(aclnn.Float32, stat...)}
-					rig.Run(b, b.RMSNorm, forward)
+					opstest.Run(b, b.RMSNorm, forward)
 					wantY, wantDX, wantDW := make([]float32, n*h), make([]float32, n*h), make([]float32, h)
 					for r := range n {
 						square, dot := 0.0, 0.0
@@ -75,20 +75,20 @@ func TestRMSNorm(t *testing.T) {
 							wantDW[i] += float32(float64(dys[r*h+i]) * normed)
 						}
 					}
-					b.Near("y", forward.Out, wantY, rig.Tolerance(dt))
+					b.Near("y", forward.Out, wantY, opstest.Tolerance(dt))
 					backward := &ops.RMSNormGradArgs{DOut: maybe(b, spaced, dy), X: forward.X, RStd: forward.RStd, Weight: w, DX: maybe(b, spaced, dx), DWeight: dw}
-					rig.Run(b, b.RMSNormGrad, backward)
+					opstest.Run(b, b.RMSNormGrad, backward)
 					if h > 1 { // a row of one has a gradient of rounding errors only
-						b.Near("dx", backward.DX, wantDX, 2*rig.Tolerance(dt))
+						b.Near("dx", backward.DX, wantDX, 2*opstest.Tolerance(dt))
 					}
-					b.Near("dw", dw, wantDW, rig.Tolerance(wide))
+					b.Near("dw", dw, wantDW, opstest.Tolerance(wide))
 					backward.Accumulate = true
-					rig.Run(b, b.RMSNormGrad, backward)
-					b.Near("twice dw", dw, rig.Convert(wantDW, func(v float32) float32 { return 2 * v }), rig.Tolerance(wide))
+					opstest.Run(b, b.RMSNormGrad, backward)
+					b.Near("twice dw", dw, opstest.Convert(wantDW, func(v float32) float32 { return 2 * v }), opstest.Tolerance(wide))
 					// Without a gradient to come the statistics are not needed.
 					forward.RStd = nil
-					rig.Run(b, b.RMSNorm, forward)
-					b.Near("y again", forward.Out, wantY, rig.Tolerance(dt))
+					opstest.Run(b, b.RMSNorm, forward)
+					b.Near("y again", forward.Out, wantY, opstest.Tolerance(dt))
 				}
 				return true
 			})
@@ -100,16 +100,16 @@ func TestSwiGLU(t *testing.T) {
 	rows(t, func(t *testing.T, dt aclnn.DType, half []int64, spaced bool) {
 		everyKernel(t, func(r *ops.Registry) dispatched { return r.SwiGLU },
 			func(r *ops.Registry) dispatched { return r.SwiGLUGrad },
-			func(b *rig.Rig) bool {
+			func(b *opstest.Bench) bool {
 				i := half[len(half)-1]
 				shape := append(append([]int64(nil), half[:len(half)-1]...), 2*i)
 				x, xs := b.Input(dt, 1, shape...)
 				dy, dys := b.Input(dt, 2, half...)
 				y, dx := b.Empty(dt, half...), b.Empty(dt, shape...)
 				forward := &ops.SwiGLUArgs{X: maybe(b, spaced, x), Out: maybe(b, spaced, y)}
-				rig.Run(b, b.SwiGLU, forward)
+				opstest.Run(b, b.SwiGLU, forward)
 				backward := &ops.SwiGLUGradArgs{DOut: maybe(b, spaced, dy), X: forward.X, DX: maybe(b, spaced, dx)}
-				rig.Run(b, b.SwiGLUGrad, backward)
+				opstest.Run(b, b.SwiGLUGrad, backward)
 				wantY, wantDX := make([]float32, len(dys)), make([]float32, len(xs))
 				for at, d := range dys {
 					gate := int64(at)/i*2*i + int64(at)%i
@@ -119,15 +119,15 @@ func TestSwiGLU(t *testing.T) {
 					wantDX[gate] = float32(float64(d) * u * s * (1 + g*(1-s)))
 					wantDX[gate+i] = float32(float64(d) * g * s)
 				}
-				b.Near("y", forward.Out, wantY, rig.Tolerance(dt))
-				b.Near("dx", backward.DX, wantDX, rig.Tolerance(dt))
+				b.Near("y", forward.Out, wantY, opstest.Tolerance(dt))
+				b.Near("dx", backward.DX, wantDX, opstest.Tolerance(dt))
 				return true
 			})
 	})
 }
 
 func TestRoPE(t *testing.T) {
-	for _, dt := range rig.FloatTypes {
+	for _, dt := range opstest.FloatTypes {
 		for _, c := range []struct {
 			shape, table [4]int64
 			keys         int64 // of the third dimension; 0 without keys
@@ -147,7 +147,7 @@ func TestRoPE(t *testing.T) {
 				t.Run(name(dt, c.shape[:], spaced), func(t *testing.T) {
 					everyKernel(t, func(r *ops.Registry) dispatched { return r.RoPE },
 						func(r *ops.Registry) dispatched { return r.RoPEGrad },
-						func(b *rig.Rig) bool {
+						func(b *opstest.Bench) bool {
 							// The halves of the tables differ, which a shortcut would miss.
 							cos, cs := b.Input(dt, 3, c.table[:]...)
 							sin, ss := b.Input(dt, 4, c.table[:]...)
@@ -160,7 +160,7 @@ func TestRoPE(t *testing.T) {
 								in, values := b.Input(dt, uint64(heads), shape[:]...)
 								*x, *out = maybe(b, spaced, in), maybe(b, spaced, b.Empty(dt, shape[:]...))
 								want := turned(values, shape, cs, ss, c.table, back)
-								checks = append(checks, func() { b.Near(fmt.Sprint(heads, back), *out, want, rig.Tolerance(dt)) })
+								checks = append(checks, func() { b.Near(fmt.Sprint(heads, back), *out, want, opstest.Tolerance(dt)) })
 							}
 							rotated(c.shape[2], &forward.X, &forward.Out, false)
 							rotated(c.shape[2], &backward.DOut, &backward.DX, true)
@@ -168,11 +168,11 @@ func TestRoPE(t *testing.T) {
 								rotated(c.keys, &forward.Key, &forward.KeyOut, false)
 								rotated(c.keys, &backward.DKeyOut, &backward.DKey, true)
 							}
-							if !rig.Takes(b.RoPE, forward) || !rig.Takes(b.RoPEGrad, backward) {
+							if !opstest.Takes(b.RoPE, forward) || !opstest.Takes(b.RoPEGrad, backward) {
 								return false
 							}
-							rig.Run(b, b.RoPE, forward)
-							rig.Run(b, b.RoPEGrad, backward)
+							opstest.Run(b, b.RoPE, forward)
+							opstest.Run(b, b.RoPEGrad, backward)
 							for _, check := range checks {
 								check()
 							}
@@ -187,7 +187,7 @@ func TestRoPE(t *testing.T) {
 // turned computes a rotation, or its inverse, by the definition.
 func turned(x []float32, shape [4]int64, cs, ss []float32, table [4]int64, back bool) []float32 {
 	out, d, r := append([]float32(nil), x...), shape[3], table[3]
-	for row := range rig.Size(shape[:3]) {
+	for row := range opstest.Size(shape[:3]) {
 		i, j, k := row/(shape[1]*shape[2]), row/shape[2]%shape[1], row%shape[2]
 		at := ((i%table[0]*table[1]+j%table[1])*table[2] + k%table[2]) * r
 		for l := range r / 2 {
@@ -246,7 +246,7 @@ func TestAttentionKernelsAgree(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			var first []map[string][]float32
-			everyKernel(t, attention, attentionGrad, func(b *rig.Rig) bool {
+			everyKernel(t, attention, attentionGrad, func(b *opstest.Bench) bool {
 				p := c.p
 				make4 := func(seed uint64, n, s, d int64) *aclnn.Tensor {
 					if c.layout == ops.TND {
@@ -273,11 +273,11 @@ func TestAttentionKernelsAgree(t *testing.T) {
 					AttentionArgs: a, DOut: make4(5, p.n, p.sq, p.dv),
 					DQuery: make4(7, p.n, p.sq, p.d), DKey: make4(8, p.nkv, p.skv, p.d), DValue: make4(9, p.nkv, p.skv, p.dv),
 				}
-				if !rig.Takes(b.Attention, &a) || !rig.Takes(b.AttentionGrad, g) {
+				if !opstest.Takes(b.Attention, &a) || !opstest.Takes(b.AttentionGrad, g) {
 					return false
 				}
-				rig.Run(b, b.Attention, &a)
-				rig.Run(b, b.AttentionGrad, g)
+				opstest.Run(b, b.Attention, &a)
+				opstest.Run(b, b.AttentionGrad, g)
 				got := map[string][]float32{"out": b.Read(a.Out), "max": b.Read(a.SoftmaxMax), "sum": b.Read(a.SoftmaxSum),
 					"dq": b.Read(g.DQuery), "dk": b.Read(g.DKey), "dv": b.Read(g.DValue)}
 				if first == nil {
@@ -287,7 +287,7 @@ func TestAttentionKernelsAgree(t *testing.T) {
 					for _, v := range want {
 						require.Falsef(t, math.IsNaN(float64(v)), "NaN in %s", what)
 					}
-					checkAgree(t, what, got[what], want, 4*rig.Tolerance(c.dtype))
+					checkAgree(t, what, got[what], want, 4*opstest.Tolerance(c.dtype))
 				}
 				return true
 			})

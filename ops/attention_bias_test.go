@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/internal/testing/rig"
+	"github.com/goascend/cann/internal/testing/opstest"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/mask"
 )
@@ -16,7 +16,7 @@ import (
 // biasProblem has two sequences of different lengths, which may be packed. The reference is the
 // attention of each sequence by itself.
 type biasProblem struct {
-	*rig.Rig
+	*opstest.Bench
 	queries, keys []int64
 	a             ops.AttentionGradArgs
 }
@@ -25,8 +25,8 @@ const (
 	biasHeads, biasKeyHeads, biasDim = 4, 2, 8
 )
 
-func newBiasProblem(b *rig.Rig) *biasProblem {
-	p := &biasProblem{Rig: b, queries: []int64{3, 5}, keys: []int64{4, 5}}
+func newBiasProblem(b *opstest.Bench) *biasProblem {
+	p := &biasProblem{Bench: b, queries: []int64{3, 5}, keys: []int64{4, 5}}
 	make3 := func(seed uint64, tokens, heads int64) *aclnn.Tensor {
 		x, _ := b.Input(aclnn.Float32, seed, tokens, heads, biasDim)
 		return x
@@ -64,8 +64,8 @@ func (p *biasProblem) sequence(i int, bias []float32) *ops.AttentionGradArgs {
 func (p *biasProblem) agree(biases [][]float32) {
 	for i, bias := range biases {
 		want := p.sequence(i, bias)
-		rig.Run(p.Rig, p.Attention, &want.AttentionArgs)
-		rig.Run(p.Rig, p.AttentionGrad, want)
+		opstest.Run(p.Bench, p.Attention, &want.AttentionArgs)
+		opstest.Run(p.Bench, p.AttentionGrad, want)
 		for name, pair := range map[string][2]*aclnn.Tensor{
 			"out": {p.a.Out, want.Out}, "dq": {p.a.DQuery, want.DQuery}, "dk": {p.a.DKey, want.DKey}, "dv": {p.a.DValue, want.DValue},
 		} {
@@ -82,7 +82,7 @@ func TestPackedBias(t *testing.T) {
 	for _, kind := range []ops.BiasKind{ops.BiasAfterScale, ops.BiasBeforeScale} {
 		for _, full := range []bool{true, false} {
 			t.Run(fmt.Sprint("kind ", kind, ", element per score ", full), func(t *testing.T) {
-				everyKernel(t, attention, attentionGrad, func(b *rig.Rig) bool {
+				everyKernel(t, attention, attentionGrad, func(b *opstest.Bench) bool {
 					p := newBiasProblem(b)
 					var all []float32
 					var biases [][]float32
@@ -91,15 +91,15 @@ func TestPackedBias(t *testing.T) {
 						if full {
 							n *= p.queries[i]
 						}
-						biases = append(biases, rig.Random(aclnn.Float32, uint64(10+i), n))
+						biases = append(biases, opstest.Random(aclnn.Float32, uint64(10+i), n))
 						all = append(all, biases[i]...)
 					}
 					p.a.BiasKind, p.a.Bias = kind, b.Floats(aclnn.Float32, all, int64(len(all)))
-					if !rig.Takes(b.Attention, &p.a.AttentionArgs) || !rig.Takes(b.AttentionGrad, &p.a) {
+					if !opstest.Takes(b.Attention, &p.a.AttentionArgs) || !opstest.Takes(b.AttentionGrad, &p.a) {
 						return false
 					}
-					rig.Run(b, b.Attention, &p.a.AttentionArgs)
-					rig.Run(b, b.AttentionGrad, &p.a)
+					opstest.Run(b, b.Attention, &p.a.AttentionArgs)
+					opstest.Run(b, b.AttentionGrad, &p.a)
 					require.NoError(t, b.Attention.Unpin())
 					require.NoError(t, b.AttentionGrad.Unpin())
 					p.agree(biases)
@@ -118,20 +118,20 @@ func TestSlopes(t *testing.T) {
 	} {
 		for _, perSequence := range []bool{false, true} {
 			t.Run(fmt.Sprint("kind ", kind, ", per sequence ", perSequence), func(t *testing.T) {
-				b := rig.New(t)
+				b := opstest.New(t)
 				p := newBiasProblem(b)
 				items := int64(1)
 				if perSequence {
 					items = 2
 				}
-				slopes := rig.Random(aclnn.Float32, 20, items*biasHeads)
+				slopes := opstest.Random(aclnn.Float32, 20, items*biasHeads)
 				p.a.BiasKind, p.a.QueryStart, p.a.KeyStart = kind, 3, 7
 				p.a.Bias = b.Floats(aclnn.Float32, slopes, items, biasHeads)
 				if !perSequence {
 					p.a.Bias = p.a.Bias.Reshape(biasHeads)
 				}
-				rig.Run(b, b.Attention, &p.a.AttentionArgs)
-				rig.Run(b, b.AttentionGrad, &p.a)
+				opstest.Run(b, b.Attention, &p.a.AttentionArgs)
+				opstest.Run(b, b.AttentionGrad, &p.a)
 				require.Equal(t, "FlashAttentionVarLenScoreV2", b.Attention.Explain(&p.a.AttentionArgs).Kernel)
 				require.Equal(t, "FlashAttentionUnpaddingScoreGradV2", b.AttentionGrad.Explain(&p.a).Kernel)
 				var biases [][]float32
@@ -152,11 +152,11 @@ func TestSlopes(t *testing.T) {
 
 				// The same without packing, for the sequence that is as long as its keys.
 				want := p.sequence(1, biases[1])
-				rig.Run(b, b.Attention, &want.AttentionArgs)
+				opstest.Run(b, b.Attention, &want.AttentionArgs)
 				got := p.sequence(1, biases[1])
 				got.BiasKind, got.QueryStart, got.KeyStart = kind, 3, 7
 				got.Bias = b.Floats(aclnn.Float32, slopes[int64(len(slopes))-biasHeads:], biasHeads)
-				rig.Run(b, b.Attention, &got.AttentionArgs)
+				opstest.Run(b, b.Attention, &got.AttentionArgs)
 				require.Equal(t, "FlashAttentionScoreV2", b.Attention.Explain(&got.AttentionArgs).Kernel)
 				b.Near("without packing", got.Out, b.Read(want.Out), 1e-5)
 			})
@@ -167,7 +167,7 @@ func TestSlopes(t *testing.T) {
 // TestBiasRefused checks that biases that do not fit packed sequences, and positions without
 // slopes, are refused.
 func TestBiasRefused(t *testing.T) {
-	b := rig.New(t)
+	b := opstest.New(t)
 	f := func(shape ...int64) *aclnn.Tensor { return b.Empty(aclnn.Float32, shape...) }
 	for text, change := range map[string]func(a *ops.AttentionArgs){
 		"for packed sequences it must be [148], an element per score, or [36], a row of each head": func(a *ops.AttentionArgs) { a.Bias = f(1, 4, 8, 9) },

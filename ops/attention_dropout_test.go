@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/internal/testing/rig"
+	"github.com/goascend/cann/internal/testing/opstest"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/mask"
 )
@@ -38,8 +38,8 @@ func TestAttentionDropout(t *testing.T) {
 	const heads, sq, skv, d, dv, keep, scale = 2, 5, 13, 8, 6, 0.7, 0.4
 	drop := ops.DropMask(3, keep, heads*sq*skv)
 	dt := aclnn.Float32
-	q, k, v := rig.Random(dt, 1, heads*sq*d), rig.Random(dt, 2, heads*skv*d), rig.Random(dt, 3, heads*skv*dv)
-	dOut := rig.Random(dt, 4, heads*sq*dv)
+	q, k, v := opstest.Random(dt, 1, heads*sq*d), opstest.Random(dt, 2, heads*skv*d), opstest.Random(dt, 3, heads*skv*dv)
+	dOut := opstest.Random(dt, 4, heads*sq*dv)
 	want := dropoutByDefinition{out: make([]float32, heads*sq*dv), dq: make([]float32, len(q)), dk: make([]float32, len(k)), dv: make([]float32, len(v))}
 	for h := range heads {
 		for i := range sq {
@@ -77,7 +77,7 @@ func TestAttentionDropout(t *testing.T) {
 	}
 	for _, layout := range []ops.Layout{ops.BNSD, ops.TND} {
 		t.Run(string(layout), func(t *testing.T) {
-			everyKernel(t, attention, attentionGrad, func(b *rig.Rig) bool {
+			everyKernel(t, attention, attentionGrad, func(b *opstest.Bench) bool {
 				place := func(values []float32, s, d int64) *aclnn.Tensor {
 					x := b.Floats(dt, values, 1, heads, s, d)
 					if layout == ops.TND {
@@ -93,7 +93,7 @@ func TestAttentionDropout(t *testing.T) {
 				}
 				a := ops.AttentionArgs{
 					Query: place(q, sq, d), Key: place(k, skv, d), Value: place(v, skv, dv), Layout: layout, Scale: scale, KeepProb: keep,
-					DropMask: rig.Data(b, aclnn.Uint8, drop, int64(len(drop))), Out: place(make([]float32, len(dOut)), sq, dv),
+					DropMask: opstest.Data(b, aclnn.Uint8, drop, int64(len(drop))), Out: place(make([]float32, len(dOut)), sq, dv),
 					SoftmaxMax: b.Empty(dt, 1, heads, sq, 8), SoftmaxSum: b.Empty(dt, 1, heads, sq, 8),
 				}
 				if layout == ops.TND {
@@ -104,12 +104,12 @@ func TestAttentionDropout(t *testing.T) {
 					AttentionArgs: a, DOut: place(dOut, sq, dv), DQuery: b.Empty(dt, a.Query.Shape()...),
 					DKey: b.Empty(dt, a.Key.Shape()...), DValue: b.Empty(dt, a.Value.Shape()...),
 				}
-				if !rig.Takes(b.Attention, &a) || !rig.Takes(b.AttentionGrad, g) {
+				if !opstest.Takes(b.Attention, &a) || !opstest.Takes(b.AttentionGrad, g) {
 					return false
 				}
-				rig.Run(b, b.Attention, &a)
+				opstest.Run(b, b.Attention, &a)
 				b.Near("out", flat(a.Out), want.out, 1e-5)
-				rig.Run(b, b.AttentionGrad, g)
+				opstest.Run(b, b.AttentionGrad, g)
 				b.Near("dq", flat(g.DQuery), want.dq, 1e-5)
 				b.Near("dk", flat(g.DKey), want.dk, 1e-5)
 				b.Near("dv", flat(g.DValue), want.dv, 1e-5)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/internal/testing/golden"
-	"github.com/goascend/cann/internal/testing/rig"
+	"github.com/goascend/cann/internal/testing/opstest"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/mask"
 )
@@ -15,10 +15,10 @@ import (
 func attention(r *ops.Registry) dispatched     { return r.Attention }
 func attentionGrad(r *ops.Registry) dispatched { return r.AttentionGrad }
 
-func int64s(v []int) []int64 { return rig.Convert(v, func(n int) int64 { return int64(n) }) }
+func int64s(v []int) []int64 { return opstest.Convert(v, func(n int) int64 { return int64(n) }) }
 
 // masks returns the mask of a case in two forms: as a rule, and as cells.
-func masks(b *rig.Rig, c *golden.Case) map[string]mask.Mask {
+func masks(b *opstest.Bench, c *golden.Case) map[string]mask.Mask {
 	mode := c.Text("mode")
 	if mode == "none" {
 		return map[string]mask.Mask{"nil": nil, "none": mask.None{}}
@@ -30,9 +30,9 @@ func masks(b *rig.Rig, c *golden.Case) map[string]mask.Mask {
 		visible[i], additive[i], wide[i] = 1-hidden, float32(hidden)*-3e38, int32(hidden)*7
 	}
 	all := map[string]mask.Mask{
-		"hidden":   mask.Dense{Tensor: rig.Data(b, aclnn.Uint8, cells, shape...)},
-		"integers": mask.Dense{Tensor: rig.Data(b, aclnn.Int32, wide, shape...)},
-		"visible":  mask.Dense{Tensor: rig.Data(b, aclnn.Bool, visible, shape...), Meaning: mask.Visible},
+		"hidden":   mask.Dense{Tensor: opstest.Data(b, aclnn.Uint8, cells, shape...)},
+		"integers": mask.Dense{Tensor: opstest.Data(b, aclnn.Int32, wide, shape...)},
+		"visible":  mask.Dense{Tensor: opstest.Data(b, aclnn.Bool, visible, shape...), Meaning: mask.Visible},
 		"additive": mask.Dense{Tensor: b.Floats(aclnn.Float32, additive, shape...), Meaning: mask.Additive},
 	}
 	switch mode {
@@ -68,7 +68,7 @@ func validKeys(c *golden.Case) []bool {
 }
 
 // in copies a tensor of layout BNSD into another layout.
-func in(b *rig.Rig, l ops.Layout, t *aclnn.Tensor) *aclnn.Tensor {
+func in(b *opstest.Bench, l ops.Layout, t *aclnn.Tensor) *aclnn.Tensor {
 	view := bnsd(l, t)
 	out := b.Empty(t.DType(), view.Shape()...)
 	require.NoError(b.T, aclnn.InplaceCopy(b.Stream, aclnn.InplaceCopyParams{SelfRef: out, Src: view}))
@@ -108,7 +108,7 @@ func back(l ops.Layout, t *aclnn.Tensor, heads int64) *aclnn.Tensor {
 func TestGoldenAttention(t *testing.T) {
 	for _, c := range golden.Cases(t, "attention") {
 		c.Run(t, func(t *testing.T, c *golden.Case) {
-			everyKernel(t, attention, attentionGrad, func(b *rig.Rig) bool {
+			everyKernel(t, attention, attentionGrad, func(b *opstest.Bench) bool {
 				for name, m := range masks(b, c) {
 					if !goldenAttention(b, c, name, m, ops.BNSD) {
 						return false
@@ -123,7 +123,7 @@ func TestGoldenAttention(t *testing.T) {
 	}
 }
 
-func goldenAttention(b *rig.Rig, c *golden.Case, name string, m mask.Mask, l ops.Layout) bool {
+func goldenAttention(b *opstest.Bench, c *golden.Case, name string, m mask.Mask, l ops.Layout) bool {
 	b.T.Helper()
 	a := ops.AttentionArgs{
 		Query: in(b, l, tensorOf(b, c, "q")), Key: in(b, l, tensorOf(b, c, "k")), Value: in(b, l, tensorOf(b, c, "v")),
@@ -141,15 +141,15 @@ func goldenAttention(b *rig.Rig, c *golden.Case, name string, m mask.Mask, l ops
 		AttentionArgs: a, DOut: dOut, DQuery: b.Empty(c.DType, a.Query.Shape()...),
 		DKey: b.Empty(c.DType, a.Key.Shape()...), DValue: b.Empty(c.DType, a.Value.Shape()...),
 	}
-	if !rig.Takes(b.Attention, &a) || !rig.Takes(b.AttentionGrad, g) {
+	if !opstest.Takes(b.Attention, &a) || !opstest.Takes(b.AttentionGrad, g) {
 		return false
 	}
-	rig.Run(b, b.Attention, &a)
-	limit := rig.Tolerance(c.DType)
+	opstest.Run(b, b.Attention, &a)
+	limit := opstest.Tolerance(c.DType)
 	b.Near(name+" out", back(l, a.Out, n), c.Float32("out"), limit)
 	b.Near(name+" max", a.SoftmaxMax.Select(3, 0), c.Float32("softmax_max"), 1e-5)
 	b.Near(name+" sum", a.SoftmaxSum.Select(3, 7), c.Float32("softmax_sum"), 1e-5)
-	rig.Run(b, b.AttentionGrad, g)
+	opstest.Run(b, b.AttentionGrad, g)
 	b.Near(name+" dq", back(l, g.DQuery, n), c.Float32("dq"), 2*limit)
 	b.Near(name+" dk", back(l, g.DKey, nkv), c.Float32("dk"), 2*limit)
 	b.Near(name+" dv", back(l, g.DValue, nkv), c.Float32("dv"), 2*limit)
@@ -159,7 +159,7 @@ func goldenAttention(b *rig.Rig, c *golden.Case, name string, m mask.Mask, l ops
 func TestGoldenPackedAttention(t *testing.T) {
 	for _, c := range golden.Cases(t, "attention_varlen") {
 		c.Run(t, func(t *testing.T, c *golden.Case) {
-			everyKernel(t, attention, attentionGrad, func(b *rig.Rig) bool {
+			everyKernel(t, attention, attentionGrad, func(b *opstest.Bench) bool {
 				m := mask.Varlen{CuQueries: int64s(c.Ints("cu_q")), CuKeys: int64s(c.Ints("cu_kv"))}
 				if c.Bool("causal") {
 					m.Within = mask.Causal{Anchor: mask.BottomRight}
@@ -174,13 +174,13 @@ func TestGoldenPackedAttention(t *testing.T) {
 					AttentionArgs: a, DOut: tensorOf(b, c, "dout"), DQuery: b.Empty(c.DType, a.Query.Shape()...),
 					DKey: b.Empty(c.DType, a.Key.Shape()...), DValue: b.Empty(c.DType, a.Value.Shape()...),
 				}
-				if !rig.Takes(b.Attention, &a) || !rig.Takes(b.AttentionGrad, g) {
+				if !opstest.Takes(b.Attention, &a) || !opstest.Takes(b.AttentionGrad, g) {
 					return false
 				}
-				rig.Run(b, b.Attention, &a)
-				limit := rig.Tolerance(c.DType)
+				opstest.Run(b, b.Attention, &a)
+				limit := opstest.Tolerance(c.DType)
 				b.Near("out", a.Out, c.Float32("out"), limit)
-				rig.Run(b, b.AttentionGrad, g)
+				opstest.Run(b, b.AttentionGrad, g)
 				b.Near("dq", g.DQuery, c.Float32("dq"), 2*limit)
 				b.Near("dk", g.DKey, c.Float32("dk"), 2*limit)
 				b.Near("dv", g.DValue, c.Float32("dv"), 2*limit)

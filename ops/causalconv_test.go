@@ -12,7 +12,7 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/internal/testing/golden"
-	"github.com/goascend/cann/internal/testing/rig"
+	"github.com/goascend/cann/internal/testing/opstest"
 	"github.com/goascend/cann/ops"
 )
 
@@ -21,7 +21,7 @@ func TestGoldenCausalConv(t *testing.T) {
 		c.Run(t, func(t *testing.T, c *golden.Case) {
 			everyKernel(t, func(r *ops.Registry) dispatched { return r.CausalConv },
 				func(r *ops.Registry) dispatched { return r.CausalConvGrad },
-				func(b *rig.Rig) bool {
+				func(b *opstest.Bench) bool {
 					x, w := tensorOf(b, c, "x"), tensorOf(b, c, "w")
 					a := ops.CausalConvArgs{X: x, Weight: w, SiLU: c.Bool("silu"), Out: b.Empty(c.DType, x.Shape()...)}
 					grad := ops.CausalConvGradArgs{DOut: tensorOf(b, c, "dy"), DX: b.Empty(c.DType, x.Shape()...), DWeight: b.Empty(c.DType, w.Shape()...)}
@@ -29,16 +29,16 @@ func TestGoldenCausalConv(t *testing.T) {
 						a.Bias, grad.DBias = tensorOf(b, c, "b"), b.Empty(c.DType, w.Dim(0))
 					}
 					grad.CausalConvArgs = a
-					if !rig.Takes(b.CausalConv, &a) || !rig.Takes(b.CausalConvGrad, &grad) {
+					if !opstest.Takes(b.CausalConv, &a) || !opstest.Takes(b.CausalConvGrad, &grad) {
 						return false
 					}
-					rig.Run(b, b.CausalConv, &a)
-					b.Near("y", a.Out, c.Float32("y"), rig.Tolerance(c.DType))
-					rig.Run(b, b.CausalConvGrad, &grad)
-					b.Near("dx", grad.DX, c.Float32("dx"), rig.Tolerance(c.DType))
-					b.Near("dw", grad.DWeight, c.Float32("dw"), rig.Tolerance(c.DType))
+					opstest.Run(b, b.CausalConv, &a)
+					b.Near("y", a.Out, c.Float32("y"), opstest.Tolerance(c.DType))
+					opstest.Run(b, b.CausalConvGrad, &grad)
+					b.Near("dx", grad.DX, c.Float32("dx"), opstest.Tolerance(c.DType))
+					b.Near("dw", grad.DWeight, c.Float32("dw"), opstest.Tolerance(c.DType))
 					if a.Bias != nil {
-						b.Near("db", grad.DBias, c.Float32("db"), rig.Tolerance(c.DType))
+						b.Near("db", grad.DBias, c.Float32("db"), opstest.Tolerance(c.DType))
 					}
 					return true
 				})
@@ -145,7 +145,7 @@ func TestCausalConv(t *testing.T) {
 		t.Run(fmt.Sprintf("%dx%d/%d channels/%d taps/%v/%v", c.b, c.t, c.d, c.w, c.cu, c.dt), func(t *testing.T) {
 			everyKernel(t, func(r *ops.Registry) dispatched { return r.CausalConv },
 				func(r *ops.Registry) dispatched { return r.CausalConvGrad },
-				func(b *rig.Rig) bool {
+				func(b *opstest.Bench) bool {
 					in := func(dt aclnn.DType, seed uint64, shape ...int64) (*aclnn.Tensor, []float64) {
 						x, v := b.Input(dt, seed, shape...)
 						return maybe(b, c.spaced, x), wide(v)
@@ -167,30 +167,30 @@ func TestCausalConv(t *testing.T) {
 						a.FinalState = b.Empty(c.dt, shape...)
 					}
 					grad.CausalConvArgs = a
-					if !rig.Takes(b.CausalConv, &a) || !rig.Takes(b.CausalConvGrad, &grad) {
+					if !opstest.Takes(b.CausalConv, &a) || !opstest.Takes(b.CausalConvGrad, &grad) {
 						return false
 					}
 					ofParameters := aclnn.Float32 // the native operator rounds their gradients once
 					if b.CausalConvGrad.Explain(&grad).Kernel == "CausalConv1dBwd" {
 						ofParameters = c.weight
 					}
-					rig.Run(b, b.CausalConv, &a)
-					rig.Run(b, b.CausalConvGrad, &grad)
+					opstest.Run(b, b.CausalConv, &a)
+					opstest.Run(b, b.CausalConvGrad, &grad)
 					y, final := c.forward(xs, ws, bias, state)
-					b.Near("y", a.Out, narrow(y), rig.Tolerance(c.dt))
+					b.Near("y", a.Out, narrow(y), opstest.Tolerance(c.dt))
 					if a.FinalState != nil {
-						b.Near("final state", a.FinalState, narrow(final), rig.Tolerance(c.dt))
+						b.Near("final state", a.FinalState, narrow(final), opstest.Tolerance(c.dt))
 					}
 					with := func(x, w, bias []float64) []float64 { y, _ := c.forward(x, w, bias, state); return y }
-					b.Near("dx", grad.DX, narrow(slopes(xs, dys, func(x []float64) []float64 { return with(x, ws, bias) })), rig.Tolerance(c.dt))
+					b.Near("dx", grad.DX, narrow(slopes(xs, dys, func(x []float64) []float64 { return with(x, ws, bias) })), opstest.Tolerance(c.dt))
 					dw := slopes(ws, dys, func(w []float64) []float64 { return with(xs, w, bias) })
-					b.Near("dw", grad.DWeight, narrow(dw), rig.Tolerance(ofParameters))
+					b.Near("dw", grad.DWeight, narrow(dw), opstest.Tolerance(ofParameters))
 					if c.bias {
-						b.Near("db", grad.DBias, narrow(slopes(bias, dys, func(bias []float64) []float64 { return with(xs, ws, bias) })), rig.Tolerance(ofParameters))
+						b.Near("db", grad.DBias, narrow(slopes(bias, dys, func(bias []float64) []float64 { return with(xs, ws, bias) })), opstest.Tolerance(ofParameters))
 					}
 					grad.Accumulate = true
-					rig.Run(b, b.CausalConvGrad, &grad)
-					b.Near("twice dw", grad.DWeight, rig.Convert(dw, func(x float64) float32 { return 2 * float32(x) }), rig.Tolerance(ofParameters))
+					opstest.Run(b, b.CausalConvGrad, &grad)
+					b.Near("twice dw", grad.DWeight, opstest.Convert(dw, func(x float64) float32 { return 2 * float32(x) }), opstest.Tolerance(ofParameters))
 					return true
 				})
 		})
@@ -200,10 +200,10 @@ func TestCausalConv(t *testing.T) {
 // Different taps and a single nonzero input show the order of the taps and that the convolution is
 // causal.
 func TestCausalConvOrder(t *testing.T) {
-	b := rig.New(t)
+	b := opstest.New(t)
 	x, w := b.Floats(aclnn.Float32, []float32{0, 1, 0, 0, 0, 0}, 1, 6, 1), b.Floats(aclnn.Float32, []float32{1, 2, 3, 4}, 1, 4)
 	a := ops.CausalConvArgs{X: x, Weight: w, Out: b.Empty(aclnn.Float32, 1, 6, 1)}
-	rig.Run(b, b.CausalConv, &a)
+	opstest.Run(b, b.CausalConv, &a)
 	require.Equal(t, []float32{0, 4, 3, 2, 1, 0}, b.Read(a.Out))
 }
 
@@ -211,18 +211,18 @@ func TestCausalConvOrder(t *testing.T) {
 func TestCausalConvContinues(t *testing.T) {
 	for dt, kernel := range map[aclnn.DType]string{aclnn.Float32: "composite", aclnn.BFloat16: "CausalConv1d"} {
 		t.Run(kernel, func(t *testing.T) {
-			b := rig.New(t)
+			b := opstest.New(t)
 			x, _ := b.Input(dt, 1, 2, 9, 16)
 			w, _ := b.Input(dt, 2, 16, 4)
 			whole, parts, state := b.Empty(dt, 2, 9, 16), b.Empty(dt, 2, 9, 16), b.Empty(dt, 2, 16, 4)
-			rig.Run(b, b.CausalConv, &ops.CausalConvArgs{X: x, Weight: w, SiLU: true, Out: whole})
+			opstest.Run(b, b.CausalConv, &ops.CausalConvArgs{X: x, Weight: w, SiLU: true, Out: whole})
 			for from, n := int64(0), int64(2); from < 9; from, n = from+n, 1 {
 				a := ops.CausalConvArgs{X: x.Narrow(1, from, n), Weight: w, SiLU: true, Out: parts.Narrow(1, from, n), FinalState: state}
 				if from > 0 {
 					a.InitialState = state
 				}
 				require.Equal(t, kernel, b.CausalConv.Explain(&a).Kernel)
-				rig.Run(b, b.CausalConv, &a)
+				opstest.Run(b, b.CausalConv, &a)
 			}
 			require.Equal(t, b.Read(whole), b.Read(parts))
 		})
@@ -231,7 +231,7 @@ func TestCausalConvContinues(t *testing.T) {
 
 // TestCausalConvKernels checks which kernels are chosen, and why not the others.
 func TestCausalConvKernels(t *testing.T) {
-	b := rig.New(t)
+	b := opstest.New(t)
 	for name, c := range map[string]struct {
 		dt, weight  aclnn.DType
 		d, w        int64
@@ -267,7 +267,7 @@ func TestCausalConvKernels(t *testing.T) {
 // a rank's part of the layer before the exchange but not after it: the sequence is longer, so the
 // kernel would take its longest tile, and the composite is chosen.
 func TestTiledConvUnderSequenceParallelism(t *testing.T) {
-	b := rig.New(t)
+	b := opstest.New(t)
 	require.NoError(t, b.CausalConvGrad.Register(ops.Kernel[ops.CausalConvGradArgs, ops.CausalConvGradKey]{
 		Name: "tiled",
 		Supports: func(env *ops.Env, key ops.CausalConvGradKey) error {
@@ -293,7 +293,7 @@ func TestTiledConvUnderSequenceParallelism(t *testing.T) {
 }
 
 func TestCausalConvRefuses(t *testing.T) {
-	b := rig.New(t)
+	b := opstest.New(t)
 	f := func(shape ...int64) *aclnn.Tensor { return b.Empty(aclnn.Float32, shape...) }
 	for text, change := range map[string]func(a *ops.CausalConvArgs){
 		"X is nil":                         func(a *ops.CausalConvArgs) { a.X = nil },

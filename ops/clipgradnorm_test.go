@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/internal/testing/rig"
+	"github.com/goascend/cann/internal/testing/opstest"
 	"github.com/goascend/cann/ops"
 )
 
@@ -28,11 +28,11 @@ func TestClipGradNorm(t *testing.T) {
 			{"norm only", wide, [][]int64{{3, 4}}, 0},
 			{"nothing", wide, nil, 1},
 			{"empty", wide, [][]int64{{0}, {3, 0}}, 1},
-			{"mixed", rig.FloatTypes, [][]int64{{3, 4}, {7}, {40}, {5}}, 1},
+			{"mixed", opstest.FloatTypes, [][]int64{{3, 4}, {7}, {40}, {5}}, 1},
 			{"many", wide, make([][]int64, 101), 0.5},
 		} {
 			t.Run(kernel+"/"+c.name, func(t *testing.T) {
-				b := rig.New(t)
+				b := opstest.New(t)
 				require.NoError(t, b.ClipGradNorm.Pin(kernel))
 				a := &ops.ClipGradNormArgs{MaxNorm: c.max, Norm: b.Empty(aclnn.Float32)}
 				var values [][]float32
@@ -49,7 +49,7 @@ func TestClipGradNorm(t *testing.T) {
 					require.ErrorContains(t, b.ClipGradNorm.Run(t.Context(), b.Stream, a), "would round its norm to 16 bits")
 					return
 				}
-				rig.Run(b, b.ClipGradNorm, a)
+				opstest.Run(b, b.ClipGradNorm, a)
 				norm := math.Sqrt(square)
 				require.InDelta(t, norm, b.Read(a.Norm)[0], 1e-5*norm)
 				factor := 1.0
@@ -57,8 +57,8 @@ func TestClipGradNorm(t *testing.T) {
 					factor = min(1, c.max/(norm+1e-6))
 				}
 				for i, g := range a.Grads {
-					want := rig.Convert(values[i], func(x float32) float32 { return float32(float64(x) * factor) })
-					b.Near(fmt.Sprint(g), g, want, rig.Tolerance(g.DType()))
+					want := opstest.Convert(values[i], func(x float32) float32 { return float32(float64(x) * factor) })
+					b.Near(fmt.Sprint(g), g, want, opstest.Tolerance(g.DType()))
 				}
 			})
 		}
@@ -68,11 +68,11 @@ func TestClipGradNorm(t *testing.T) {
 // TestClipGradNormViews checks that gradients may be views, and that Norm may have one dimension or
 // be nil.
 func TestClipGradNormViews(t *testing.T) {
-	b := rig.New(t)
+	b := opstest.New(t)
 	whole, values := b.Input(aclnn.Float32, 1, 6, 4)
 	part := whole.Narrow(0, 2, 3)
 	norm := b.Empty(aclnn.Float32, 1)
-	rig.Run(b, b.ClipGradNorm, &ops.ClipGradNormArgs{Grads: []*aclnn.Tensor{part}, MaxNorm: 0.1, Norm: norm})
+	opstest.Run(b, b.ClipGradNorm, &ops.ClipGradNormArgs{Grads: []*aclnn.Tensor{part}, MaxNorm: 0.1, Norm: norm})
 	square := 0.0
 	for _, x := range values[8:20] {
 		square += float64(x) * float64(x)
@@ -81,7 +81,7 @@ func TestClipGradNormViews(t *testing.T) {
 	got := b.Read(whole)
 	require.Equal(t, values[:8], got[:8], "rows outside of the view stay")
 	require.Equal(t, values[20:], got[20:])
-	rig.Run(b, b.ClipGradNorm, &ops.ClipGradNormArgs{Grads: []*aclnn.Tensor{part}, MaxNorm: 1})
+	opstest.Run(b, b.ClipGradNorm, &ops.ClipGradNormArgs{Grads: []*aclnn.Tensor{part}, MaxNorm: 1})
 	square = 0
 	for _, x := range b.Read(part) {
 		square += float64(x) * float64(x)

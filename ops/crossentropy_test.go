@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/internal/testing/rig"
+	"github.com/goascend/cann/internal/testing/opstest"
 	"github.com/goascend/cann/ops"
 )
 
@@ -25,23 +25,23 @@ func TestCrossEntropy(t *testing.T) {
 		{"one row", []int64{1}, -1, []int64{1}},
 		{"no rows", nil, -1, nil},
 	} {
-		for _, dt := range rig.FloatTypes {
+		for _, dt := range opstest.FloatTypes {
 			for _, stored := range []aclnn.DType{aclnn.Float32, dt} {
 				t.Run(c.name+"/"+dt.String()+"/"+stored.String(), func(t *testing.T) {
 					everyKernel(t, func(r *ops.Registry) dispatched { return r.CrossEntropy },
 						func(r *ops.Registry) dispatched { return r.CrossEntropyGrad },
-						func(b *rig.Rig) bool {
+						func(b *opstest.Bench) bool {
 							const classes = 5
 							n := int64(len(c.labels))
 							x, xs := b.Input(dt, 1, n, classes)
 							a := ops.CrossEntropyArgs{
-								Logits: x, Labels: rig.Data(b, aclnn.Int64, c.labels, n), IgnoreIndex: c.ignore,
+								Logits: x, Labels: opstest.Data(b, aclnn.Int64, c.labels, n), IgnoreIndex: c.ignore,
 								Loss: b.Empty(aclnn.Float32, 1), LogProb: b.Empty(stored, n, classes), Count: b.Empty(aclnn.Float32, 1),
 							}
 							dloss := b.Floats(aclnn.Float32, []float32{0.5}, 1)
 							g := &ops.CrossEntropyGradArgs{CrossEntropyArgs: a, DLoss: dloss, DLogits: b.Empty(dt, n, classes)}
-							rig.Run(b, b.CrossEntropy, &a)
-							rig.Run(b, b.CrossEntropyGrad, g)
+							opstest.Run(b, b.CrossEntropy, &a)
+							opstest.Run(b, b.CrossEntropyGrad, g)
 							loss, count := 0.0, 0.0
 							dx := make([]float32, len(xs))
 							for _, l := range c.want {
@@ -72,7 +72,7 @@ func TestCrossEntropy(t *testing.T) {
 							} else {
 								require.InEpsilon(t, loss/count, b.Read(a.Loss)[0], 1e-5, "the loss is computed in float32")
 							}
-							b.Near("dlogits", g.DLogits, dx, rig.Tolerance(dt))
+							b.Near("dlogits", g.DLogits, dx, opstest.Tolerance(dt))
 							return true
 						})
 				})
@@ -86,14 +86,14 @@ func TestCrossEntropy(t *testing.T) {
 func TestCrossEntropyExtremes(t *testing.T) {
 	everyKernel(t, func(r *ops.Registry) dispatched { return r.CrossEntropy },
 		func(r *ops.Registry) dispatched { return r.CrossEntropyGrad },
-		func(b *rig.Rig) bool {
+		func(b *opstest.Bench) bool {
 			inf := float32(math.Inf(-1))
 			x := b.Floats(aclnn.Float32, []float32{0, 0, inf, 3e4, -3e4, 0}, 2, 3)
-			a := ops.CrossEntropyArgs{Logits: x, Labels: rig.Data(b, aclnn.Int32, []int32{1, 0}, 2), Loss: b.Empty(aclnn.Float32, 1), IgnoreIndex: -100, LogProb: b.Empty(aclnn.Float32, 2, 3)}
-			rig.Run(b, b.CrossEntropy, &a)
+			a := ops.CrossEntropyArgs{Logits: x, Labels: opstest.Data(b, aclnn.Int32, []int32{1, 0}, 2), Loss: b.Empty(aclnn.Float32, 1), IgnoreIndex: -100, LogProb: b.Empty(aclnn.Float32, 2, 3)}
+			opstest.Run(b, b.CrossEntropy, &a)
 			require.InEpsilon(b.T, math.Ln2/2, b.Read(a.Loss)[0], 1e-6)
 			g := &ops.CrossEntropyGradArgs{CrossEntropyArgs: a, DLogits: b.Empty(aclnn.Float32, 2, 3)}
-			rig.Run(b, b.CrossEntropyGrad, g)
+			opstest.Run(b, b.CrossEntropyGrad, g)
 			b.Near("dlogits", g.DLogits, []float32{.25, -.25, 0, 0, 0, 0}, 1e-6)
 			return true
 		})

@@ -11,7 +11,7 @@ import (
 
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/internal/abi"
-	"github.com/goascend/cann/internal/testing/rig"
+	"github.com/goascend/cann/internal/testing/opstest"
 	"github.com/goascend/cann/ops"
 )
 
@@ -28,15 +28,15 @@ func TestGroupedMatmulOfOlderCANN(t *testing.T) {
 		require.Contains(t, string(out), "--- PASS: TestGroupedMatmulOfOlderCANN")
 		return
 	}
-	b := rig.New(t)
-	c := rig.NewGroupedCase(aclnn.BFloat16, 16, 32, 4, 0, 5)
-	slice := func(b *rig.Rig, w *aclnn.Tensor) *aclnn.Tensor {
+	b := opstest.New(t)
+	c := opstest.NewGroupedCase(aclnn.BFloat16, 16, 32, 4, 0, 5)
+	slice := func(b *opstest.Bench, w *aclnn.Tensor) *aclnn.Tensor {
 		_, out := tiles(b, w.DType(), w.Shape()...)
 		a := &ops.SliceToNZArgs{Gathered: w.Reshape(1, -1), End: w.Len(), Out: out}
 		require.NoError(b.T, b.SliceToNZ.Run(b.T.Context(), b.Stream, a))
 		return out
 	}
-	for form, store := range map[string]func(*rig.Rig, *aclnn.Tensor) *aclnn.Tensor{"ND": weightForms["ND"], "NZ": slice} {
+	for form, store := range map[string]func(*opstest.Bench, *aclnn.Tensor) *aclnn.Tensor{"ND": weightForms["ND"], "NZ": slice} {
 		t.Run(form, func(t *testing.T) {
 			list := ops.Groups{Host: c.Sizes}
 			w := store(b, b.Floats(c.DType, c.W, 3, 16, 32))
@@ -45,8 +45,8 @@ func TestGroupedMatmulOfOlderCANN(t *testing.T) {
 			explained := b.GroupedMatmul.Explain(a)
 			require.Equal(t, "GroupedMatmulV4", explained.Kernel)
 			require.Contains(t, explained.String(), "not GroupedMatmulV5: this CANN has no aclnnGroupedMatmulV5")
-			rig.Run(b, b.GroupedMatmul, a)
-			b.Near("y", a.Out, c.Y, rig.Tolerance(c.DType))
+			opstest.Run(b, b.GroupedMatmul, a)
+			b.Near("y", a.Out, c.Y, opstest.Tolerance(c.DType))
 			explained = b.GroupedMatmulGrad.Explain(g)
 			if form == "ND" {
 				require.Equal(t, "GroupedMatmulV4", explained.Kernel)

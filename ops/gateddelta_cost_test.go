@@ -7,12 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/internal/testing/rig"
+	"github.com/goascend/cann/internal/testing/opstest"
 	"github.com/goascend/cann/ops"
 )
 
 // longDelta is a problem of the given length with 8 heads of 128 features.
-func longDelta(b *rig.Rig, tokens int64) ops.GatedDeltaGradArgs {
+func longDelta(b *opstest.Bench, tokens int64) ops.GatedDeltaGradArgs {
 	const heads, dim = 8, 128
 	in := func(seed uint64) *aclnn.Tensor {
 		x, _ := b.Input(aclnn.Float32, seed, 1, tokens, heads, dim)
@@ -36,14 +36,14 @@ func longDelta(b *rig.Rig, tokens int64) ops.GatedDeltaGradArgs {
 
 // Memory grows linearly with the length, not quadratically.
 func TestGatedDeltaMemory(t *testing.T) {
-	b := rig.New(t)
+	b := opstest.New(t)
 	allocator := b.Stream.Device().Allocator()
 	peak := func(tokens int64) float64 {
 		a := longDelta(b, tokens)
 		allocator.ResetPeaks()
 		before := allocator.Stats().PeakInUse
-		rig.Run(b, b.GatedDelta, &a.GatedDeltaArgs)
-		rig.Run(b, b.GatedDeltaGrad, &a)
+		opstest.Run(b, b.GatedDelta, &a.GatedDeltaArgs)
+		opstest.Run(b, b.GatedDeltaGrad, &a)
 		require.NoError(t, b.Stream.Synchronize(t.Context()))
 		return float64(allocator.Stats().PeakInUse - before)
 	}
@@ -59,7 +59,7 @@ func TestGatedDeltaSpeed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	b := rig.New(t)
+	b := opstest.New(t)
 	const tokens, faster = 4096, 1.5
 	a := longDelta(b, tokens)
 	forward := func() error { return b.GatedDelta.Run(t.Context(), b.Stream, &a.GatedDeltaArgs) }

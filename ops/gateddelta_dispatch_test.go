@@ -11,12 +11,12 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/internal/testing/rig"
+	"github.com/goascend/cann/internal/testing/opstest"
 	"github.com/goascend/cann/ops"
 )
 
 // smallDelta is a problem of two heads that each kernel in float32 takes.
-func smallDelta(b *rig.Rig, tokens int64) ops.GatedDeltaArgs {
+func smallDelta(b *opstest.Bench, tokens int64) ops.GatedDeltaArgs {
 	in := func(seed uint64, shape ...int64) *aclnn.Tensor {
 		x, _ := b.Input(aclnn.Float32, seed, shape...)
 		return x
@@ -31,7 +31,7 @@ func smallDelta(b *rig.Rig, tokens int64) ops.GatedDeltaArgs {
 // forward pass: the pinned kernel runs each time, and attempts to replace it are refused. A changed
 // Parallel makes the choice anew, once, and logs it.
 func TestPinnedDeltaRule(t *testing.T) {
-	b := rig.New(t)
+	b := opstest.New(t)
 	core, logs := observer.New(zap.InfoLevel)
 	reg, err := ops.NewRegistry(ops.EnvOf(b.Stream.Device()), ops.WithLogger(zap.New(core)))
 	require.NoError(t, err)
@@ -66,7 +66,7 @@ func TestPinnedDeltaRule(t *testing.T) {
 
 // TestDeltaRuleRefusals checks that a pinned kernel names the rule by which it refuses arguments.
 func TestDeltaRuleRefusals(t *testing.T) {
-	b := rig.New(t)
+	b := opstest.New(t)
 	refused := func(err error, rule string) {
 		t.Helper()
 		require.ErrorIs(t, err, ops.ErrNoKernel)

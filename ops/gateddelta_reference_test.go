@@ -3,7 +3,7 @@ package ops_test
 import (
 	"math"
 
-	"github.com/goascend/cann/internal/testing/rig"
+	"github.com/goascend/cann/internal/testing/opstest"
 )
 
 // delta implements the rule and its gradients token by token in float64. Arrays are row-major with
@@ -134,11 +134,11 @@ func (d *delta) give(sum, dy, y []float64, length float64, at int) {
 }
 
 func narrow(x []float64) []float32 {
-	return rig.Convert(x, func(v float64) float32 { return float32(v) })
+	return opstest.Convert(x, func(v float64) float32 { return float32(v) })
 }
 
 func wide(x []float32) []float64 {
-	return rig.Convert(x, func(v float32) float64 { return float64(v) })
+	return opstest.Convert(x, func(v float32) float64 { return float64(v) })
 }
 
 // shapes are those of the tensors.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/internal/testing/golden"
-	"github.com/goascend/cann/internal/testing/rig"
+	"github.com/goascend/cann/internal/testing/opstest"
 	"github.com/goascend/cann/ops"
 )
 
@@ -18,7 +18,7 @@ func TestGoldenGatedDelta(t *testing.T) {
 		c.Run(t, func(t *testing.T, c *golden.Case) {
 			everyKernel(t, func(r *ops.Registry) dispatched { return r.GatedDelta },
 				func(r *ops.Registry) dispatched { return r.GatedDeltaGrad },
-				func(b *rig.Rig) bool {
+				func(b *opstest.Bench) bool {
 					q, v, g := tensorOf(b, c, "q"), tensorOf(b, c, "v"), tensorOf(b, c, "g")
 					a := ops.GatedDeltaArgs{
 						Query: q, Key: tensorOf(b, c, "k"), Value: v, Decay: g, Beta: tensorOf(b, c, "beta"), Scale: c.Float("scale"),
@@ -33,18 +33,18 @@ func TestGoldenGatedDelta(t *testing.T) {
 						DDecay: b.Empty(aclnn.Float32, g.Shape()...), DBeta: b.Empty(a.Beta.DType(), g.Shape()...),
 						DInitialState: b.Empty(aclnn.Float32, a.FinalState.Shape()...),
 					}
-					if !rig.Takes(b.GatedDelta, &a) || !rig.Takes(b.GatedDeltaGrad, &grad) {
+					if !opstest.Takes(b.GatedDelta, &a) || !opstest.Takes(b.GatedDeltaGrad, &grad) {
 						return false
 					}
-					rig.Run(b, b.GatedDelta, &a)
-					b.Near("o", a.Out, c.Float32("o"), rig.Tolerance(c.DType))
-					b.Near("sT", a.FinalState, c.Float32("sT"), rig.Tolerance(c.DType))
-					rig.Run(b, b.GatedDeltaGrad, &grad)
+					opstest.Run(b, b.GatedDelta, &a)
+					b.Near("o", a.Out, c.Float32("o"), opstest.Tolerance(c.DType))
+					b.Near("sT", a.FinalState, c.Float32("sT"), opstest.Tolerance(c.DType))
+					opstest.Run(b, b.GatedDeltaGrad, &grad)
 					for name, got := range map[string]*aclnn.Tensor{"dq": grad.DQuery, "dk": grad.DKey, "dv": grad.DValue, "dg": grad.DDecay, "dbeta": grad.DBeta} {
-						b.Near(name, got, c.Float32(name), rig.Tolerance(c.DType))
+						b.Near(name, got, c.Float32(name), opstest.Tolerance(c.DType))
 					}
 					if c.Bool("init") {
-						b.Near("ds0", grad.DInitialState, c.Float32("ds0"), rig.Tolerance(c.DType))
+						b.Near("ds0", grad.DInitialState, c.Float32("ds0"), opstest.Tolerance(c.DType))
 					}
 					return true
 				})
@@ -90,12 +90,12 @@ func TestGatedDelta(t *testing.T) {
 			var reference *delta // the same for all kernels
 			everyKernel(t, func(r *ops.Registry) dispatched { return r.GatedDelta },
 				func(r *ops.Registry) dispatched { return r.GatedDeltaGrad },
-				func(b *rig.Rig) bool {
+				func(b *opstest.Bench) bool {
 					d, dt, gate := c.d, c.dt, c.gate
 					d.scale = 1 / math.Sqrt(float64(d.dk))
 					key, value, gates, state := d.shapes()
 					in := func(dt aclnn.DType, seed uint64, change func(float64) float64, shape []int64) (*aclnn.Tensor, []float64) {
-						v := rig.Convert(rig.Random(dt, seed, rig.Size(shape)), func(x float32) float32 { return float32(change(float64(x))) })
+						v := opstest.Convert(opstest.Random(dt, seed, opstest.Size(shape)), func(x float32) float32 { return float32(change(float64(x))) })
 						x := b.Floats(dt, v, shape...)
 						return maybe(b, c.spaced, x), wide(b.Read(x))
 					}
@@ -111,7 +111,7 @@ func TestGatedDelta(t *testing.T) {
 					a.Beta, d.beta = in(gate, 5, strength, gates)
 					grad := ops.GatedDeltaGradArgs{}
 					grad.DOut, d.do = in(dt, 6, same, value)
-					d.dsT = make([]float64, rig.Size(state))
+					d.dsT = make([]float64, opstest.Size(state))
 					if c.states {
 						a.InitialState, d.s0 = in(aclnn.Float32, 7, same, state)
 						grad.DFinalState, d.dsT = in(aclnn.Float32, 8, same, state)
@@ -122,11 +122,11 @@ func TestGatedDelta(t *testing.T) {
 					grad.DQuery, grad.DKey = maybe(b, c.spaced, b.Empty(dt, key...)), b.Empty(dt, key...)
 					grad.DValue = maybe(b, c.spaced, b.Empty(dt, value...))
 					grad.DDecay, grad.DBeta = b.Empty(aclnn.Float32, gates...), maybe(b, c.spaced, b.Empty(gate, gates...))
-					if !rig.Takes(b.GatedDelta, &a) || !rig.Takes(b.GatedDeltaGrad, &grad) {
+					if !opstest.Takes(b.GatedDelta, &a) || !opstest.Takes(b.GatedDeltaGrad, &grad) {
 						return false
 					}
-					rig.Run(b, b.GatedDelta, &a)
-					rig.Run(b, b.GatedDeltaGrad, &grad)
+					opstest.Run(b, b.GatedDelta, &a)
+					opstest.Run(b, b.GatedDeltaGrad, &grad)
 					if reference == nil {
 						d.compute()
 						reference = &d
@@ -140,7 +140,7 @@ func TestGatedDelta(t *testing.T) {
 						{"out", a.Out, d.o}, {"final state", a.FinalState, d.sT}, {"dq", grad.DQuery, d.dq}, {"dk", grad.DKey, d.dkey},
 						{"dv", grad.DValue, d.dval}, {"decay", grad.DDecay, d.dg}, {"beta", grad.DBeta, d.db}, {"initial state", grad.DInitialState, d.ds0},
 					} {
-						limit := rig.Tolerance(dt)
+						limit := opstest.Tolerance(dt)
 						if k := b.GatedDelta.Explain(&a).Kernel; k == native || k == decode || b.GatedDeltaGrad.Explain(&grad).Kernel == native {
 							limit = 2e-2 // what it keeps between its operators is rounded to 16 bits
 						}
@@ -156,7 +156,7 @@ func TestGatedDelta(t *testing.T) {
 
 // A state handed from one run to the next continues the sequence, in place.
 func TestGatedDeltaContinues(t *testing.T) {
-	b := rig.New(t)
+	b := opstest.New(t)
 	q, _ := b.Input(aclnn.Float32, 1, 1, 90, 1, 8)
 	k, _ := b.Input(aclnn.Float32, 2, 1, 90, 1, 8)
 	v, _ := b.Input(aclnn.Float32, 3, 1, 90, 2, 4)
@@ -167,7 +167,7 @@ func TestGatedDeltaContinues(t *testing.T) {
 	whole, parts := b.Empty(aclnn.Float32, 1, 90, 2, 4), b.Empty(aclnn.Float32, 1, 90, 2, 4)
 	end, state := b.Empty(aclnn.Float32, 1, 2, 8, 4), b.Empty(aclnn.Float32, 1, 2, 8, 4)
 	a := ops.GatedDeltaArgs{Query: q, Key: k, Value: v, Decay: decay, Beta: beta, Scale: 0.5, Normalize: true, Out: whole, FinalState: end}
-	rig.Run(b, b.GatedDelta, &a)
+	opstest.Run(b, b.GatedDelta, &a)
 	for from, n := int64(0), int64(80); from < 90; from, n = from+n, 1 { // a prompt, then token by token
 		part := func(t *aclnn.Tensor) *aclnn.Tensor { return t.Narrow(1, from, n) }
 		step := ops.GatedDeltaArgs{
@@ -178,14 +178,14 @@ func TestGatedDeltaContinues(t *testing.T) {
 			step.InitialState = state
 			require.Equal(t, "recurrence", b.GatedDelta.Explain(&step).Kernel)
 		}
-		rig.Run(b, b.GatedDelta, &step)
+		opstest.Run(b, b.GatedDelta, &step)
 	}
 	b.Near("outputs", parts, b.Read(whole), 1e-6)
 	b.Near("final state", state, b.Read(end), 1e-6)
 }
 
 func TestGatedDeltaRefuses(t *testing.T) {
-	b := rig.New(t)
+	b := opstest.New(t)
 	f := func(shape ...int64) *aclnn.Tensor { return b.Empty(aclnn.Float32, shape...) }
 	for text, change := range map[string]func(a *ops.GatedDeltaArgs){
 		"Query is nil":                     func(a *ops.GatedDeltaArgs) { a.Query = nil },

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/internal/testing/rig"
+	"github.com/goascend/cann/internal/testing/opstest"
 	"github.com/goascend/cann/ops"
 )
 
@@ -29,10 +29,10 @@ func gatedNorm(x, gate, weight []float64, epsilon float64) []float64 {
 func TestGatedNorm(t *testing.T) {
 	const epsilon = 1e-5
 	rows(t, func(t *testing.T, dt aclnn.DType, shape []int64, spaced bool) {
-		if rig.Size(shape) > 1000 {
+		if opstest.Size(shape) > 1000 {
 			t.Skip("differences of a large tensor take long and show nothing more")
 		}
-		b := rig.New(t)
+		b := opstest.New(t)
 		h := shape[len(shape)-1]
 		in := func(seed uint64, shape ...int64) (*aclnn.Tensor, []float64) {
 			x, v := b.Input(dt, seed, shape...)
@@ -45,22 +45,22 @@ func TestGatedNorm(t *testing.T) {
 		stat := append([]int64(nil), shape...)
 		stat[len(stat)-1] = 1
 		a := ops.GatedNormArgs{X: x, Gate: gate, Weight: w, Epsilon: epsilon, Out: maybe(b, spaced, b.Empty(dt, shape...)), RStd: b.Empty(aclnn.Float32, stat...)}
-		rig.Run(b, b.GatedNorm, &a)
-		b.Near("y", a.Out, narrow(gatedNorm(xs, gates, wide(ws), epsilon)), 2*rig.Tolerance(dt))
+		opstest.Run(b, b.GatedNorm, &a)
+		b.Near("y", a.Out, narrow(gatedNorm(xs, gates, wide(ws), epsilon)), 2*opstest.Tolerance(dt))
 		grad := ops.GatedNormGradArgs{
 			DOut: dy, X: x, Gate: gate, RStd: a.RStd, Weight: w,
 			DX: maybe(b, spaced, b.Empty(dt, shape...)), DGate: b.Empty(dt, shape...), DWeight: b.Empty(aclnn.Float32, h),
 		}
-		rig.Run(b, b.GatedNormGrad, &grad)
+		opstest.Run(b, b.GatedNormGrad, &grad)
 		of := wide(ws)
 		dx := slopes(xs, dys, func(x []float64) []float64 { return gatedNorm(x, gates, of, epsilon) })
 		if h > 1 { // of one element only the sign is left, and its gradient is rounding
-			b.Near("dx", grad.DX, narrow(dx), 4*rig.Tolerance(dt))
+			b.Near("dx", grad.DX, narrow(dx), 4*opstest.Tolerance(dt))
 		}
-		b.Near("dgate", grad.DGate, narrow(slopes(gates, dys, func(g []float64) []float64 { return gatedNorm(xs, g, of, epsilon) })), 2*rig.Tolerance(dt))
-		b.Near("dw", grad.DWeight, narrow(slopes(of, dys, func(w []float64) []float64 { return gatedNorm(xs, gates, w, epsilon) })), 2*rig.Tolerance(dt))
+		b.Near("dgate", grad.DGate, narrow(slopes(gates, dys, func(g []float64) []float64 { return gatedNorm(xs, g, of, epsilon) })), 2*opstest.Tolerance(dt))
+		b.Near("dw", grad.DWeight, narrow(slopes(of, dys, func(w []float64) []float64 { return gatedNorm(xs, gates, w, epsilon) })), 2*opstest.Tolerance(dt))
 	})
-	b := rig.New(t)
+	b := opstest.New(t)
 	f := func(shape ...int64) *aclnn.Tensor { return b.Empty(aclnn.Float32, shape...) }
 	err := b.GatedNorm.Run(t.Context(), b.Stream, &ops.GatedNormArgs{X: f(2, 3), Gate: f(2, 4), Weight: f(3), Out: f(2, 3)})
 	require.ErrorIs(t, err, ops.ErrInvalid)
@@ -72,10 +72,10 @@ func TestGatedNorm(t *testing.T) {
 func TestDeltaGate(t *testing.T) {
 	softplus := func(x float64) float64 { return math.Max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
 	rows(t, func(t *testing.T, dt aclnn.DType, shape []int64, spaced bool) {
-		if rig.Size(shape) > 1000 {
+		if opstest.Size(shape) > 1000 {
 			t.Skip("differences of a large tensor take long and show nothing more")
 		}
-		b := rig.New(t)
+		b := opstest.New(t)
 		h := shape[len(shape)-1]
 		in := func(dt aclnn.DType, seed uint64, shape ...int64) (*aclnn.Tensor, []float64) {
 			x, v := b.Input(dt, seed, shape...)
@@ -86,7 +86,7 @@ func TestDeltaGate(t *testing.T) {
 		rate, rates := in(aclnn.Float32, 3, h)
 		bias, biases := in(dt, 4, h)
 		a := ops.DeltaGateArgs{A: x, B: y, ALog: rate, DTBias: bias, Decay: maybe(b, spaced, b.Empty(aclnn.Float32, shape...)), Beta: b.Empty(dt, shape...)}
-		rig.Run(b, b.DeltaGate, &a)
+		opstest.Run(b, b.DeltaGate, &a)
 		decay := func(x, rate, bias []float64) []float64 {
 			g := make([]float64, len(x))
 			for i := range x {
@@ -95,23 +95,23 @@ func TestDeltaGate(t *testing.T) {
 			return g
 		}
 		beta := func(x []float64) []float64 {
-			return rig.Convert(x, func(x float64) float64 { return 1 / (1 + math.Exp(-x)) })
+			return opstest.Convert(x, func(x float64) float64 { return 1 / (1 + math.Exp(-x)) })
 		}
 		b.Near("decay", a.Decay, narrow(decay(xs, rates, biases)), 1e-5)
-		b.Near("beta", a.Beta, narrow(beta(ys)), rig.Tolerance(dt))
+		b.Near("beta", a.Beta, narrow(beta(ys)), opstest.Tolerance(dt))
 		grad := ops.DeltaGateGradArgs{
 			DeltaGateArgs: a, DA: maybe(b, spaced, b.Empty(dt, shape...)), DB: b.Empty(dt, shape...), DALog: b.Empty(aclnn.Float32, h), DDTBias: b.Empty(aclnn.Float32, h),
 		}
 		var dDecay, dBeta []float64
 		grad.DDecay, dDecay = in(aclnn.Float32, 5, shape...)
 		grad.DBeta, dBeta = in(dt, 6, shape...)
-		rig.Run(b, b.DeltaGateGrad, &grad)
-		b.Near("da", grad.DA, narrow(slopes(xs, dDecay, func(x []float64) []float64 { return decay(x, rates, biases) })), rig.Tolerance(dt))
-		b.Near("db", grad.DB, narrow(slopes(ys, dBeta, beta)), 3*rig.Tolerance(dt))
+		opstest.Run(b, b.DeltaGateGrad, &grad)
+		b.Near("da", grad.DA, narrow(slopes(xs, dDecay, func(x []float64) []float64 { return decay(x, rates, biases) })), opstest.Tolerance(dt))
+		b.Near("db", grad.DB, narrow(slopes(ys, dBeta, beta)), 3*opstest.Tolerance(dt))
 		b.Near("dALog", grad.DALog, narrow(slopes(rates, dDecay, func(r []float64) []float64 { return decay(xs, r, biases) })), 1e-5)
 		b.Near("dDTBias", grad.DDTBias, narrow(slopes(biases, dDecay, func(v []float64) []float64 { return decay(xs, rates, v) })), 1e-5)
 	})
-	b := rig.New(t)
+	b := opstest.New(t)
 	f := func(shape ...int64) *aclnn.Tensor { return b.Empty(aclnn.Float32, shape...) }
 	a := ops.DeltaGateArgs{A: f(2, 3), B: f(2, 3), ALog: f(2), DTBias: f(3), Decay: f(2, 3), Beta: f(2, 3)}
 	err := b.DeltaGate.Run(t.Context(), b.Stream, &a)

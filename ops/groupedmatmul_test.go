@@ -10,12 +10,12 @@ import (
 
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/internal/testing/golden"
-	"github.com/goascend/cann/internal/testing/rig"
+	"github.com/goascend/cann/internal/testing/opstest"
 	"github.com/goascend/cann/ops"
 )
 
 // nz is a weight in FRACTAL_NZ storage.
-func nz(b *rig.Rig, w *aclnn.Tensor) *aclnn.Tensor {
+func nz(b *opstest.Bench, w *aclnn.Tensor) *aclnn.Tensor {
 	b.T.Helper()
 	buf, err := b.Stream.Malloc(aclnn.NZBytes(w.DType(), w.Shape()...))
 	require.NoError(b.T, err)
@@ -28,19 +28,19 @@ func nz(b *rig.Rig, w *aclnn.Tensor) *aclnn.Tensor {
 }
 
 // weightForms are the ways a weight [groups, in, out] may be stored.
-var weightForms = map[string]func(b *rig.Rig, w *aclnn.Tensor) *aclnn.Tensor{
-	"ND": func(_ *rig.Rig, w *aclnn.Tensor) *aclnn.Tensor { return w },
+var weightForms = map[string]func(b *opstest.Bench, w *aclnn.Tensor) *aclnn.Tensor{
+	"ND": func(_ *opstest.Bench, w *aclnn.Tensor) *aclnn.Tensor { return w },
 	"NZ": nz,
-	"transposed ND": func(b *rig.Rig, w *aclnn.Tensor) *aclnn.Tensor {
+	"transposed ND": func(b *opstest.Bench, w *aclnn.Tensor) *aclnn.Tensor {
 		return b.Copied(w.Transpose(1, 2)).Transpose(1, 2)
 	},
-	"transposed NZ": func(b *rig.Rig, w *aclnn.Tensor) *aclnn.Tensor {
+	"transposed NZ": func(b *opstest.Bench, w *aclnn.Tensor) *aclnn.Tensor {
 		return nz(b, b.Copied(w.Transpose(1, 2))).Transpose(1, 2)
 	},
 }
 
 // lists are the ways to pass the sizes of groups.
-func lists(b *rig.Rig, sizes []int64) map[string]ops.Groups {
+func lists(b *opstest.Bench, sizes []int64) map[string]ops.Groups {
 	ends, n := make([]int64, len(sizes)), int64(0)
 	for i, s := range sizes {
 		n += s
@@ -49,27 +49,27 @@ func lists(b *rig.Rig, sizes []int64) map[string]ops.Groups {
 	e := int64(len(sizes))
 	return map[string]ops.Groups{
 		"sizes on the host": {Host: sizes}, "ends on the host": {Host: ends, Cumulative: true},
-		"sizes": {Device: rig.Data(b, aclnn.Int64, sizes, e)}, "ends": {Device: rig.Data(b, aclnn.Int64, ends, e), Cumulative: true},
-		"int32 sizes": {Device: rig.Data(b, aclnn.Int32, rig.Convert(sizes, func(n int64) int32 { return int32(n) }), e)},
+		"sizes": {Device: opstest.Data(b, aclnn.Int64, sizes, e)}, "ends": {Device: opstest.Data(b, aclnn.Int64, ends, e), Cumulative: true},
+		"int32 sizes": {Device: opstest.Data(b, aclnn.Int32, opstest.Convert(sizes, func(n int64) int32 { return int32(n) }), e)},
 	}
 }
 
-func groupedKernels(t *testing.T, test func(b *rig.Rig) bool) {
+func groupedKernels(t *testing.T, test func(b *opstest.Bench) bool) {
 	everyKernel(t, func(r *ops.Registry) dispatched { return r.GroupedMatmul },
 		func(r *ops.Registry) dispatched { return r.GroupedMatmulGrad }, test)
 }
 
 // TestGroupedMatmul tests every kernel with every list and storage of the weight.
 func TestGroupedMatmul(t *testing.T) {
-	for name, c := range map[string]*rig.GroupedCase{
-		"odd":         rig.NewGroupedCase(aclnn.Float32, 7, 5, 3, 0, 4, 1),
-		"tiles":       rig.NewGroupedCase(aclnn.BFloat16, 32, 48, 0, 5, 17, 0),
-		"half":        rig.NewGroupedCase(aclnn.Float16, 16, 16, 9),
-		"one element": rig.NewGroupedCase(aclnn.Float32, 1, 1, 1),
-		"one column":  rig.NewGroupedCase(aclnn.BFloat16, 1, 3, 2, 1),
-		"one output":  rig.NewGroupedCase(aclnn.Float16, 3, 1, 0, 4),
-		"no rows":     rig.NewGroupedCase(aclnn.BFloat16, 16, 32, 0, 0),
-		"no rows f32": rig.NewGroupedCase(aclnn.Float32, 4, 3, 0),
+	for name, c := range map[string]*opstest.GroupedCase{
+		"odd":         opstest.NewGroupedCase(aclnn.Float32, 7, 5, 3, 0, 4, 1),
+		"tiles":       opstest.NewGroupedCase(aclnn.BFloat16, 32, 48, 0, 5, 17, 0),
+		"half":        opstest.NewGroupedCase(aclnn.Float16, 16, 16, 9),
+		"one element": opstest.NewGroupedCase(aclnn.Float32, 1, 1, 1),
+		"one column":  opstest.NewGroupedCase(aclnn.BFloat16, 1, 3, 2, 1),
+		"one output":  opstest.NewGroupedCase(aclnn.Float16, 3, 1, 0, 4),
+		"no rows":     opstest.NewGroupedCase(aclnn.BFloat16, 16, 32, 0, 0),
+		"no rows f32": opstest.NewGroupedCase(aclnn.Float32, 4, 3, 0),
 	} {
 		for form, store := range weightForms {
 			t.Run(name+"/"+form, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestGroupedMatmul(t *testing.T) {
 				if (c.K == 1 || c.N == 1) && (form == "NZ" || form == "transposed NZ") {
 					t.Skip("CANN has no product with such a FRACTAL_NZ weight; see TestGroupedMatmulRefused")
 				}
-				groupedKernels(t, func(b *rig.Rig) bool {
+				groupedKernels(t, func(b *opstest.Bench) bool {
 					ran := false
 					for _, list := range lists(b, c.Sizes) {
 						ran = c.Check(b, store, list) || ran
@@ -94,11 +94,11 @@ func TestGroupedMatmul(t *testing.T) {
 // TestGroupedMatmulManyGroups tests the longest list that CANN's kernels take, and one group more,
 // for which one product per group is used.
 func TestGroupedMatmulManyGroups(t *testing.T) {
-	b := rig.New(t)
+	b := opstest.New(t)
 	for _, groups := range []int64{1024, 1025} {
 		sizes := make([]int64, groups)
 		sizes[0], sizes[groups-1] = 2, 3
-		c := rig.NewGroupedCase(aclnn.Float32, 3, 2, sizes...)
+		c := opstest.NewGroupedCase(aclnn.Float32, 3, 2, sizes...)
 		list := ops.Groups{Host: sizes}
 		a := &ops.GroupedMatmulArgs{
 			X: b.Floats(c.DType, c.X, 5, 3), Weight: b.Floats(c.DType, c.W, groups, 3, 2), Groups: list, Out: b.Empty(c.DType, 5, 2),
@@ -116,15 +116,15 @@ func TestGroupedMatmulManyGroups(t *testing.T) {
 func TestGoldenGroupedMatmul(t *testing.T) {
 	for _, g := range golden.Cases(t, "grouped_matmul") {
 		g.Run(t, func(t *testing.T, g *golden.Case) {
-			c := &rig.GroupedCase{
-				DType: g.DType, K: g.Int("K"), N: g.Int("N"), Sizes: rig.Convert(g.Ints("sizes"), func(n int) int64 { return int64(n) }),
+			c := &opstest.GroupedCase{
+				DType: g.DType, K: g.Int("K"), N: g.Int("N"), Sizes: opstest.Convert(g.Ints("sizes"), func(n int) int64 { return int64(n) }),
 				X: g.Float32("x"), W: g.Float32("w"), DY: g.Float32("dy"), Y: g.Float32("y"), DX: g.Float32("dx"), DW: g.Float32("dw"),
 			}
 			c.DBias = newBiasGrad(c)
 			for form, store := range weightForms {
 				t.Run(form, func(t *testing.T) {
-					groupedKernels(t, func(b *rig.Rig) bool {
-						ran := c.Check(b, store, ops.Groups{Device: rig.Data(b, aclnn.Int64, g.Int64("group_list"), c.Groups()), Cumulative: true})
+					groupedKernels(t, func(b *opstest.Bench) bool {
+						ran := c.Check(b, store, ops.Groups{Device: opstest.Data(b, aclnn.Int64, g.Int64("group_list"), c.Groups()), Cumulative: true})
 						return c.Check(b, store, ops.Groups{Host: g.Int64("group_list"), Cumulative: true}) || ran
 					})
 				})
@@ -133,11 +133,11 @@ func TestGoldenGroupedMatmul(t *testing.T) {
 	}
 }
 
-func newBiasGrad(c *rig.GroupedCase) (sums []float32) {
+func newBiasGrad(c *opstest.GroupedCase) (sums []float32) {
 	at := 0
 	for _, s := range c.Sizes {
 		dy := c.DY[at*c.N:]
-		sums = append(sums, rig.Product(1, int(s), c.N, func(int, int) float32 { return 1 }, func(l, j int) float32 { return dy[l*c.N+j] })...)
+		sums = append(sums, opstest.Product(1, int(s), c.N, func(int, int) float32 { return 1 }, func(l, j int) float32 { return dy[l*c.N+j] })...)
 		at += int(s)
 	}
 	return sums
@@ -153,16 +153,16 @@ func TestGroupedMatmulActivation(t *testing.T) {
 		},
 		ops.SiLU: func(x float64) float64 { return x / (1 + math.Exp(-x)) },
 	}
-	for _, dt := range rig.FloatTypes {
-		c := rig.NewGroupedCase(dt, 6, 4, 2, 0, 3)
+	for _, dt := range opstest.FloatTypes {
+		c := opstest.NewGroupedCase(dt, 6, 4, 2, 0, 3)
 		biasType := dt
 		if dt == aclnn.BFloat16 {
 			biasType = aclnn.Float32
 		}
-		bias := rig.Random(biasType, 9, 12)
+		bias := opstest.Random(biasType, 9, 12)
 		for act, f := range functions {
 			t.Run(fmt.Sprintf("%v/%d", dt, act), func(t *testing.T) {
-				b := rig.New(t)
+				b := opstest.New(t)
 				want := make([]float32, len(c.Y))
 				for i := range want {
 					g := 0
@@ -174,11 +174,11 @@ func TestGroupedMatmulActivation(t *testing.T) {
 				for _, k := range b.GroupedMatmul.Kernels()[1:] { // the first takes FRACTAL_NZ only
 					require.NoError(t, b.GroupedMatmul.Pin(k))
 					out := b.Empty(dt, 5, 4)
-					rig.Run(b, b.GroupedMatmul, &ops.GroupedMatmulArgs{
+					opstest.Run(b, b.GroupedMatmul, &ops.GroupedMatmulArgs{
 						X: gaps(b, b.Floats(dt, c.X, 5, 6)), Weight: b.Floats(dt, c.W, 3, 6, 4), Bias: b.Floats(biasType, bias, 3, 4),
 						Groups: ops.Groups{Host: c.Sizes}, Activation: act, Out: out,
 					})
-					b.Near(k, out, want, 3*rig.Tolerance(dt))
+					b.Near(k, out, want, 3*opstest.Tolerance(dt))
 					require.NoError(t, b.GroupedMatmul.Unpin())
 				}
 			})
@@ -188,12 +188,12 @@ func TestGroupedMatmulActivation(t *testing.T) {
 
 // TestGroupedMatmulRandom: random groups through every kernel, against the definition.
 func TestGroupedMatmulRandom(t *testing.T) {
-	b := rig.New(t)
+	b := opstest.New(t)
 	rapid.Check(t, func(r *rapid.T) {
 		sizes := rapid.SliceOfN(rapid.Int64Range(0, 9), 1, 6).Draw(r, "sizes")
 		k, n := rapid.IntRange(1, 20).Draw(r, "k"), rapid.IntRange(1, 20).Draw(r, "n")
-		c := rig.NewGroupedCase(rapid.SampledFrom(rig.FloatTypes).Draw(r, "dtype"), k, n, sizes...)
-		inner := &rig.Rig{Registry: b.Registry, T: t, Stream: b.Stream}
+		c := opstest.NewGroupedCase(rapid.SampledFrom(opstest.FloatTypes).Draw(r, "dtype"), k, n, sizes...)
+		inner := &opstest.Bench{Registry: b.Registry, T: t, Stream: b.Stream}
 		lists := lists(inner, sizes)
 		list := lists[rapid.SampledFrom([]string{"sizes on the host", "ends on the host", "sizes", "ends", "int32 sizes"}).Draw(r, "list")]
 		form := weightForms[rapid.SampledFrom([]string{"ND", "transposed ND"}).Draw(r, "form")]
@@ -210,7 +210,7 @@ func TestGroupedMatmulRandom(t *testing.T) {
 // TestGroupedMatmulRefused checks that invalid arguments are refused before launch, and that
 // kernels give the reason for what they do not support.
 func TestGroupedMatmulRefused(t *testing.T) {
-	b := rig.New(t)
+	b := opstest.New(t)
 	f := func(shape ...int64) *aclnn.Tensor { return b.Empty(aclnn.BFloat16, shape...) }
 	valid := func() *ops.GroupedMatmulArgs {
 		return &ops.GroupedMatmulArgs{X: f(6, 16), Weight: f(3, 16, 32), Groups: ops.Groups{Host: []int64{1, 2, 3}}, Out: f(6, 32)}
@@ -284,11 +284,11 @@ func TestGroupedMatmulRefused(t *testing.T) {
 // TestGroupedMatmulUnwritten checks that with a list on the device, rows past its sum are not
 // written, and that a sum beyond the rows is an error of the stream.
 func TestGroupedMatmulUnwritten(t *testing.T) {
-	b := rig.New(t)
-	c := rig.NewGroupedCase(aclnn.Float32, 4, 3, 2, 1)
+	b := opstest.New(t)
+	c := opstest.NewGroupedCase(aclnn.Float32, 4, 3, 2, 1)
 	x, w := b.Floats(c.DType, append(append([]float32{}, c.X...), make([]float32, 8)...), 5, 4), b.Floats(c.DType, c.W, 2, 4, 3)
 	out := b.Floats(c.DType, []float32{9, 9, 9, 9, 9, 9, 9, 9, 9, 7, 7, 7, 7, 7, 7}, 5, 3)
-	rig.Run(b, b.GroupedMatmul, &ops.GroupedMatmulArgs{X: x, Weight: w, Groups: ops.Groups{Device: rig.Data(b, aclnn.Int64, []int64{2, 1}, 2)}, Out: out})
+	opstest.Run(b, b.GroupedMatmul, &ops.GroupedMatmulArgs{X: x, Weight: w, Groups: ops.Groups{Device: opstest.Data(b, aclnn.Int64, []int64{2, 1}, 2)}, Out: out})
 	b.Near("rows", out.Narrow(0, 0, 3), c.Y, 1e-5)
 	require.Equal(t, []float32{7, 7, 7, 7, 7, 7}, b.Read(out.Narrow(0, 3, 2)))
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/internal/abi"
-	"github.com/goascend/cann/internal/testing/rig"
+	"github.com/goascend/cann/internal/testing/opstest"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/mask"
 )
@@ -26,12 +26,12 @@ import (
 func TestMasksAreMadeOnce(t *testing.T) {
 	const batch, heads, length = 3, 2, 40
 	acltest.Trace(t, func(t *testing.T) {
-		b := rig.New(t)
+		b := opstest.New(t)
 		f := func() *aclnn.Tensor { x, _ := b.Input(aclnn.Float32, 1, batch, heads, length, 8); return x }
 		hidden := b.Empty(aclnn.Bool, batch, 1, 1, length)
 		require.NoError(t, aclnn.InplaceZero(b.Stream, aclnn.InplaceZeroParams{SelfRef: hidden}))
 		for _, m := range []mask.Mask{mask.Padding{Lengths: []int64{40, 7, 30}}, mask.Padding{Lengths: []int64{40, 7, 30}}, mask.Dense{Tensor: hidden}} {
-			rig.Run(b, b.Attention, &ops.AttentionArgs{Query: f(), Key: f(), Value: f(), Layout: ops.BNSD, Mask: m, Scale: 1, Out: f()})
+			opstest.Run(b, b.Attention, &ops.AttentionArgs{Query: f(), Key: f(), Value: f(), Layout: ops.BNSD, Mask: m, Scale: 1, Out: f()})
 		}
 	}, func(t *testing.T, calls []acltest.Call) {
 		var names []string
@@ -50,7 +50,7 @@ func TestMasksAreMadeOnce(t *testing.T) {
 // TestExpandedTensorsAreReported checks the mark itself.
 func TestExpandedTensorsAreReported(t *testing.T) {
 	acltest.Trace(t, func(t *testing.T) {
-		b := rig.New(t)
+		b := opstest.New(t)
 		f := func(shape ...int64) *aclnn.Tensor { x, _ := b.Input(aclnn.Float32, 1, shape...); return x }
 		hidden := b.Empty(aclnn.Bool, 1, 1, 1, 16)
 		require.NoError(t, aclnn.InplaceZero(b.Stream, aclnn.InplaceZeroParams{SelfRef: hidden}))
@@ -78,7 +78,7 @@ func TestExpandedTensorsAreReported(t *testing.T) {
 // and weights of one dtype only.
 func TestUnpermuteOfOlderCANN(t *testing.T) {
 	acltest.Rerun(t, func(t *testing.T) {
-		b := rig.New(t)
+		b := opstest.New(t)
 		rows, r := b.Input(aclnn.BFloat16, 1, 2, 4)
 		dOut, d := b.Input(aclnn.BFloat16, 2, 2, 4)
 		weights := b.Floats(aclnn.Float32, []float32{.5, .25}, 2, 1)
@@ -95,7 +95,7 @@ func TestUnpermuteOfOlderCANN(t *testing.T) {
 		explained := b.MoEUnpermuteGrad.Explain(a)
 		require.Equal(t, "composite", explained.Kernel)
 		require.Contains(t, explained.String(), "CANN 8.1 has no kernel for bfloat16 rows with float32 weights")
-		rig.Run(b, b.MoEUnpermuteGrad, a)
+		opstest.Run(b, b.MoEUnpermuteGrad, a)
 		want := make([]float32, 8)
 		dWeights := make([]float32, 2)
 		for token, place := range []int{1, 0} {
@@ -112,7 +112,7 @@ func TestUnpermuteOfOlderCANN(t *testing.T) {
 // TestAttentionLimits checks the numbers of heads and features beyond which the fused operators are
 // refused by CANN and passed over by the dispatch.
 func TestAttentionLimits(t *testing.T) {
-	b := rig.New(t)
+	b := opstest.New(t)
 	for _, c := range []struct {
 		heads, dim int64
 		kernel     string
@@ -126,7 +126,7 @@ func TestAttentionLimits(t *testing.T) {
 		e := b.Attention.Explain(a)
 		require.Equal(t, c.kernel, e.Kernel)
 		require.Contains(t, e.String(), c.reason)
-		rig.Run(b, b.Attention, a)
+		opstest.Run(b, b.Attention, a)
 		got := b.Read(a.Out)
 		if c.kernel == "composite" {
 			require.NoError(t, b.Attention.Pin("FlashAttentionScore"))
@@ -135,7 +135,7 @@ func TestAttentionLimits(t *testing.T) {
 			continue
 		}
 		require.NoError(t, b.Attention.Pin("composite"))
-		rig.Run(b, b.Attention, a)
+		opstest.Run(b, b.Attention, a)
 		b.Near("composite", a.Out, got, 1e-4)
 		require.NoError(t, b.Attention.Unpin())
 	}

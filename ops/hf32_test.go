@@ -8,7 +8,7 @@ import (
 	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/cshim"
-	"github.com/goascend/cann/internal/testing/rig"
+	"github.com/goascend/cann/internal/testing/opstest"
 	"github.com/goascend/cann/ops"
 )
 
@@ -23,7 +23,7 @@ func TestHF32(t *testing.T) {
 		env.HF32 = hf32
 		reg, err := ops.NewRegistry(env)
 		require.NoError(t, err)
-		b := &rig.Rig{Registry: reg, T: t, Stream: acltest.Stream(t, dev)}
+		b := &opstest.Bench{Registry: reg, T: t, Stream: acltest.Stream(t, dev)}
 		x, ones := b.Floats(aclnn.Float32, []float32{fine, coarse}, 2, 1), b.Floats(aclnn.Float32, []float32{1}, 1, 1)
 		want := []float32{fine, coarse}
 		if hf32 {
@@ -36,15 +36,15 @@ func TestHF32(t *testing.T) {
 				require.Equal(t, want, got, "%s, HF32 %v", what, hf32)
 			}
 		}
-		rig.Run(b, b.MatMul, &ops.MatMulArgs{A: x, B: ones, Out: out})
+		opstest.Run(b, b.MatMul, &ops.MatMulArgs{A: x, B: ones, Out: out})
 		check("matmul", want)
-		rig.Run(b, b.Linear, &ops.LinearArgs{X: x, Weight: ones, Out: out})
+		opstest.Run(b, b.Linear, &ops.LinearArgs{X: x, Weight: ones, Out: out})
 		check("linear", want)
-		rig.Run(b, b.Linear, &ops.LinearArgs{X: x, Weight: ones, Bias: b.Floats(aclnn.Float32, []float32{0}, 1), Out: out})
+		opstest.Run(b, b.Linear, &ops.LinearArgs{X: x, Weight: ones, Bias: b.Floats(aclnn.Float32, []float32{0}, 1), Out: out})
 		check("linear with bias", want)
-		rig.Run(b, b.MatMulGrad, &ops.MatMulGradArgs{DOut: x, A: x, B: ones, DA: out})
+		opstest.Run(b, b.MatMulGrad, &ops.MatMulGradArgs{DOut: x, A: x, B: ones, DA: out})
 		check("gradient of matmul", want)
-		rig.Run(b, b.LinearGrad, &ops.LinearGradArgs{DOut: x, X: x, Weight: ones, DX: out})
+		opstest.Run(b, b.LinearGrad, &ops.LinearGradArgs{DOut: x, X: x, Weight: ones, DX: out})
 		check("gradient of linear", want)
 		require.NoError(t, reg.Close())
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/internal/testing/rig"
+	"github.com/goascend/cann/internal/testing/opstest"
 	"github.com/goascend/cann/ops"
 )
 
@@ -18,7 +18,7 @@ import (
 func TestLimitedKernel(t *testing.T) {
 	for _, order := range [][]int64{{4096, 128, 4096}, {128, 4096, 128}} {
 		t.Run(fmt.Sprint(order), func(t *testing.T) {
-			b := rig.New(t)
+			b := opstest.New(t)
 			var ran []int64
 			require.NoError(t, b.RMSNorm.Register(ops.Kernel[ops.RMSNormArgs, ops.RMSNormKey]{
 				Name: "rms4096",
@@ -35,7 +35,7 @@ func TestLimitedKernel(t *testing.T) {
 			}))
 			for _, width := range order {
 				x, w := b.Empty(aclnn.Float32, 2, width), b.Empty(aclnn.Float32, width)
-				rig.Run(b, b.RMSNorm, &ops.RMSNormArgs{X: x, Weight: w, Epsilon: 1e-6, Out: b.Empty(aclnn.Float32, 2, width)})
+				opstest.Run(b, b.RMSNorm, &ops.RMSNormArgs{X: x, Weight: w, Epsilon: 1e-6, Out: b.Empty(aclnn.Float32, 2, width)})
 			}
 			require.NotContains(t, ran, int64(128), "the kernel ran on a size that it refuses")
 			require.Contains(t, ran, int64(4096))

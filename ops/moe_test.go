@@ -10,13 +10,13 @@ import (
 
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/internal/testing/golden"
-	"github.com/goascend/cann/internal/testing/rig"
+	"github.com/goascend/cann/internal/testing/opstest"
 	"github.com/goascend/cann/ops"
 )
 
 // expertLayer is a mixture of experts, put together from the operators.
 type expertLayer struct {
-	*rig.Rig
+	*opstest.Bench
 	dt                         aclnn.DType
 	tokens, width, inner, k, n int64
 	normalize                  bool
@@ -28,20 +28,20 @@ type expertLayer struct {
 }
 
 func (l *expertLayer) forward() (y *aclnn.Tensor) {
-	b, total := l.Rig, l.tokens*l.k
+	b, total := l.Bench, l.tokens*l.k
 	logits := b.Empty(l.dt, l.tokens, l.n)
-	rig.Run(b, b.MatMul, &ops.MatMulArgs{A: l.x, B: l.router, Out: logits})
+	opstest.Run(b, b.MatMul, &ops.MatMulArgs{A: l.x, B: l.router, Out: logits})
 	l.weights, l.experts, l.probs = b.Empty(l.dt, l.tokens, l.k), b.Empty(aclnn.Int32, l.tokens, l.k), b.Empty(aclnn.Float32, l.tokens, l.n)
-	rig.Run(b, b.MoERouting, &ops.MoERoutingArgs{Logits: logits, Normalize: l.normalize, Weights: l.weights, Experts: l.experts, Probs: l.probs})
+	opstest.Run(b, b.MoERouting, &ops.MoERoutingArgs{Logits: logits, Normalize: l.normalize, Weights: l.weights, Experts: l.experts, Probs: l.probs})
 	l.rows, l.places = b.Empty(l.dt, total, l.width), b.Empty(aclnn.Int32, total)
 	sums := b.Empty(aclnn.Int32, l.n)
-	rig.Run(b, b.MoEPermute, &ops.MoEPermuteArgs{X: l.x, Experts: l.experts, Rows: l.rows, Places: l.places, Sums: sums})
+	opstest.Run(b, b.MoEPermute, &ops.MoEPermuteArgs{X: l.x, Experts: l.experts, Rows: l.rows, Places: l.places, Sums: sums})
 	l.groups = ops.Groups{Device: sums, Cumulative: true}
 	l.hidden, l.active, l.results = b.Empty(l.dt, total, 2*l.inner), b.Empty(l.dt, total, l.inner), b.Empty(l.dt, total, l.width)
 	args := l.args()
-	rig.Run(b, b.MoEExperts, &args)
+	opstest.Run(b, b.MoEExperts, &args)
 	y = b.Empty(l.dt, l.tokens, l.width)
-	rig.Run(b, b.MoEUnpermute, &ops.MoEUnpermuteArgs{Rows: l.results, Places: l.places, Weights: l.weights, Out: y})
+	opstest.Run(b, b.MoEUnpermute, &ops.MoEUnpermuteArgs{Rows: l.results, Places: l.places, Weights: l.weights, Out: y})
 	return y
 }
 
@@ -51,19 +51,19 @@ func (l *expertLayer) args() ops.MoEExpertsArgs {
 
 // backward returns the gradients of the input and of the weights.
 func (l *expertLayer) backward(dy, dProbs *aclnn.Tensor) (dx, dRouter, dGateUp, dDown *aclnn.Tensor) {
-	b := l.Rig
+	b := l.Bench
 	dResults, dWeights := b.Empty(l.dt, l.results.Shape()...), b.Empty(l.dt, l.weights.Shape()...)
-	rig.Run(b, b.MoEUnpermuteGrad, &ops.MoEUnpermuteGradArgs{DOut: dy, Rows: l.results, Places: l.places, Weights: l.weights, DRows: dResults, DWeights: dWeights})
+	opstest.Run(b, b.MoEUnpermuteGrad, &ops.MoEUnpermuteGradArgs{DOut: dy, Rows: l.results, Places: l.places, Weights: l.weights, DRows: dResults, DWeights: dWeights})
 	dRows, dGateUp, dDown := b.Empty(l.dt, l.rows.Shape()...), b.Empty(l.dt, l.gateUp.Shape()...), b.Empty(l.dt, l.down.Shape()...)
-	rig.Run(b, b.MoEExpertsGrad, &ops.MoEExpertsGradArgs{MoEExpertsArgs: l.args(), DOut: dResults, DRows: dRows, DGateUp: dGateUp, DDown: dDown})
+	opstest.Run(b, b.MoEExpertsGrad, &ops.MoEExpertsGradArgs{MoEExpertsArgs: l.args(), DOut: dResults, DRows: dRows, DGateUp: dGateUp, DDown: dDown})
 	dx, dRouter = b.Empty(l.dt, l.tokens, l.width), b.Empty(l.dt, l.width, l.n)
-	rig.Run(b, b.MoEPermuteGrad, &ops.MoEPermuteGradArgs{DRows: dRows, Places: l.places, DX: dx})
+	opstest.Run(b, b.MoEPermuteGrad, &ops.MoEPermuteGradArgs{DRows: dRows, Places: l.places, DX: dx})
 	dLogits := b.Empty(l.dt, l.tokens, l.n)
-	rig.Run(b, b.MoERoutingGrad, &ops.MoERoutingGradArgs{
+	opstest.Run(b, b.MoERoutingGrad, &ops.MoERoutingGradArgs{
 		DWeights: dWeights, Weights: l.weights, Experts: l.experts, Normalize: l.normalize, Probs: l.probs, DProbs: dProbs, DLogits: dLogits,
 	})
 	through := b.Empty(l.dt, l.tokens, l.width)
-	rig.Run(b, b.MatMulGrad, &ops.MatMulGradArgs{DOut: dLogits, A: l.x, B: l.router, DA: through, DB: dRouter})
+	opstest.Run(b, b.MatMulGrad, &ops.MatMulGradArgs{DOut: dLogits, A: l.x, B: l.router, DA: through, DB: dRouter})
 	require.NoError(b.T, aclnn.InplaceAdd(b.Stream, aclnn.InplaceAddParams{SelfRef: dx, Other: through, Alpha: aclnn.Float(1)}))
 	return dx, dRouter, dGateUp, dDown
 }
@@ -88,21 +88,21 @@ func TestGoldenMoE(t *testing.T) {
 		c.Run(t, func(t *testing.T, c *golden.Case) {
 			for name, pin := range expertKernels {
 				t.Run(name, func(t *testing.T) {
-					b := rig.New(t)
+					b := opstest.New(t)
 					require.NoError(t, errors.Join(pin(b.Registry)...))
 					l := &expertLayer{
-						Rig: b, dt: c.DType, tokens: int64(c.Int("T")), width: int64(c.Int("H")), inner: int64(c.Int("I")), k: int64(c.Int("topk")), n: int64(c.Int("E")),
+						Bench: b, dt: c.DType, tokens: int64(c.Int("T")), width: int64(c.Int("H")), inner: int64(c.Int("I")), k: int64(c.Int("topk")), n: int64(c.Int("E")),
 						normalize: true, x: tensorOf(b, c, "x"), router: tensorOf(b, c, "w_router"), gateUp: tensorOf(b, c, "w_gate_up"), down: tensorOf(b, c, "w_down"),
 					}
 					y := l.forward()
-					require.Equal(t, rig.Convert(c.Int64("topk_idx"), func(v int64) float32 { return float32(v) }), b.Read(l.experts))
-					b.Near("weights", l.weights, c.Float32("topk_w"), rig.Tolerance(c.DType))
-					b.Near("y", y, c.Float32("y"), rig.Tolerance(c.DType))
+					require.Equal(t, opstest.Convert(c.Int64("topk_idx"), func(v int64) float32 { return float32(v) }), b.Read(l.experts))
+					b.Near("weights", l.weights, c.Float32("topk_w"), opstest.Tolerance(c.DType))
+					b.Near("y", y, c.Float32("y"), opstest.Tolerance(c.DType))
 					dx, dRouter, dGateUp, dDown := l.backward(tensorOf(b, c, "dy"), nil)
-					b.Near("dx", dx, c.Float32("dx"), rig.Tolerance(c.DType))
-					b.Near("dw_router", dRouter, c.Float32("dw_router"), rig.Tolerance(c.DType))
-					b.Near("dw_gate_up", dGateUp, c.Float32("dw_gate_up"), rig.Tolerance(c.DType))
-					b.Near("dw_down", dDown, c.Float32("dw_down"), rig.Tolerance(c.DType))
+					b.Near("dx", dx, c.Float32("dx"), opstest.Tolerance(c.DType))
+					b.Near("dw_router", dRouter, c.Float32("dw_router"), opstest.Tolerance(c.DType))
+					b.Near("dw_gate_up", dGateUp, c.Float32("dw_gate_up"), opstest.Tolerance(c.DType))
+					b.Near("dw_down", dDown, c.Float32("dw_down"), opstest.Tolerance(c.DType))
 				})
 			}
 		})
@@ -112,22 +112,22 @@ func TestGoldenMoE(t *testing.T) {
 // TestMoEKernelsAgree checks that fused and composite kernels give equal results for every dtype,
 // with and without normalised weights and a gradient of the balance, and in odd sizes.
 func TestMoEKernelsAgree(t *testing.T) {
-	for _, dt := range rig.FloatTypes {
+	for _, dt := range opstest.FloatTypes {
 		for _, size := range []struct{ tokens, width, inner, k, n int64 }{{5, 16, 16, 2, 4}, {1, 8, 3, 1, 1}, {37, 33, 7, 3, 8}, {0, 4, 4, 2, 4}} {
 			for _, normalize := range []bool{false, true} {
 				t.Run(fmt.Sprint(dt, size, normalize), func(t *testing.T) {
 					var first [][]float32
 					for name, pin := range expertKernels {
 						t.Run(name, func(t *testing.T) {
-							b := rig.New(t)
+							b := opstest.New(t)
 							require.NoError(t, errors.Join(pin(b.Registry)...))
-							l := &expertLayer{Rig: b, dt: dt, tokens: size.tokens, width: size.width, inner: size.inner, k: size.k, n: size.n, normalize: normalize}
+							l := &expertLayer{Bench: b, dt: dt, tokens: size.tokens, width: size.width, inner: size.inner, k: size.k, n: size.n, normalize: normalize}
 							got := l.everything()
 							if first == nil {
 								first = got
 							}
 							for i := range got {
-								require.NoError(t, golden.CheckRMS(got[i], first[i], 3*rig.Tolerance(dt)), "result %d", i)
+								require.NoError(t, golden.CheckRMS(got[i], first[i], 3*opstest.Tolerance(dt)), "result %d", i)
 							}
 						})
 					}
@@ -140,7 +140,7 @@ func TestMoEKernelsAgree(t *testing.T) {
 // everything computes the layer on random inputs: the result, and the gradients including that of
 // the balance.
 func (l *expertLayer) everything() (got [][]float32) {
-	b := l.Rig
+	b := l.Bench
 	l.x, _ = b.Input(l.dt, 1, l.tokens, l.width)
 	l.router, _ = b.Input(l.dt, 2, l.width, l.n)
 	l.gateUp, _ = b.Input(l.dt, 3, l.n, l.width, 2*l.inner)
@@ -150,7 +150,7 @@ func (l *expertLayer) everything() (got [][]float32) {
 	var dProbs *aclnn.Tensor
 	if l.tokens > 0 {
 		dProbs = b.Empty(aclnn.Float32, l.tokens, l.n)
-		rig.Run(b, b.LoadBalanceGrad, &ops.LoadBalanceGradArgs{Scale: .5, Experts: l.experts, DProbs: dProbs})
+		opstest.Run(b, b.LoadBalanceGrad, &ops.LoadBalanceGradArgs{Scale: .5, Experts: l.experts, DProbs: dProbs})
 	}
 	dx, dRouter, dGateUp, dDown := l.backward(dy, dProbs)
 	for _, x := range []*aclnn.Tensor{dx, dRouter, dGateUp, dDown} {
@@ -162,9 +162,9 @@ func (l *expertLayer) everything() (got [][]float32) {
 // TestSharedExpert checks the addend of MoEUnpermute, with weights of every dtype.
 func TestSharedExpert(t *testing.T) {
 	const tokens, k, width = 3, 2, 5
-	for _, dt := range rig.FloatTypes {
-		for _, weights := range rig.FloatTypes {
-			b := rig.New(t)
+	for _, dt := range opstest.FloatTypes {
+		for _, weights := range opstest.FloatTypes {
+			b := opstest.New(t)
 			rows, r := b.Input(dt, 1, tokens*k, width)
 			w, ws := b.Input(weights, 2, tokens, k)
 			shared, want := b.Input(dt, 3, tokens, width)
@@ -174,13 +174,13 @@ func TestSharedExpert(t *testing.T) {
 					want[i/k*width+j] += ws[i] * r[int(p)*width+j]
 				}
 			}
-			a := &ops.MoEUnpermuteArgs{Rows: rows, Places: rig.Data(b, aclnn.Int32, places, tokens*k), Weights: w, Shared: shared, Out: b.Empty(dt, tokens, width)}
+			a := &ops.MoEUnpermuteArgs{Rows: rows, Places: opstest.Data(b, aclnn.Int32, places, tokens*k), Weights: w, Shared: shared, Out: b.Empty(dt, tokens, width)}
 			e := b.MoEUnpermute.Explain(a)
 			require.Contains(t, e.String(), "not MoeTokenUnpermute: it adds no shared expert")
 			fused := dt == weights || dt == aclnn.BFloat16 && weights == aclnn.Float32
 			require.Equal(t, fused, e.Kernel == "MoeFinalizeRoutingV2", "%v", e)
-			rig.Run(b, b.MoEUnpermute, a)
-			b.Near("out", a.Out, want, rig.Tolerance(dt))
+			opstest.Run(b, b.MoEUnpermute, a)
+			b.Near("out", a.Out, want, opstest.Tolerance(dt))
 			a.Shared = a.Out
 			require.ErrorIs(t, b.MoEUnpermute.Run(t.Context(), b.Stream, a), ops.ErrInvalid)
 		}
@@ -194,12 +194,12 @@ func TestMoERoutingGradient(t *testing.T) {
 	for _, normalize := range []bool{false, true} {
 		for _, balanced := range []bool{false, true} {
 			t.Run(fmt.Sprint("normalize ", normalize, ", balanced ", balanced), func(t *testing.T) {
-				b := rig.New(t)
+				b := opstest.New(t)
 				logits, x := b.Input(aclnn.Float32, 1, tokens, n)
 				dWeights, dw := b.Input(aclnn.Float32, 2, tokens, k)
 				dProbs, dp := b.Input(aclnn.Float32, 3, tokens, n)
 				weights, experts, probs := b.Empty(aclnn.Float32, tokens, k), b.Empty(aclnn.Int32, tokens, k), b.Empty(aclnn.Float32, tokens, n)
-				rig.Run(b, b.MoERouting, &ops.MoERoutingArgs{Logits: logits, Normalize: normalize, Weights: weights, Experts: experts, Probs: probs})
+				opstest.Run(b, b.MoERouting, &ops.MoERoutingArgs{Logits: logits, Normalize: normalize, Weights: weights, Experts: experts, Probs: probs})
 				chosen := b.Read(experts)
 				value := func(x []float64) (sum float64) {
 					for i := range tokens {
@@ -240,7 +240,7 @@ func TestMoERoutingGradient(t *testing.T) {
 				if balanced {
 					args.DProbs = dProbs
 				}
-				rig.Run(b, b.MoERoutingGrad, args)
+				opstest.Run(b, b.MoERoutingGrad, args)
 				b.Near("dlogits", args.DLogits, want, 1e-5)
 			})
 		}
@@ -249,14 +249,14 @@ func TestMoERoutingGradient(t *testing.T) {
 
 // TestLoadBalance compares loss and gradient with their definition.
 func TestLoadBalance(t *testing.T) {
-	b := rig.New(t)
+	b := opstest.New(t)
 	const tokens, n, k = 7, 5, 2
 	logits, values := b.Input(aclnn.Float32, 1, tokens, n)
 	weights, experts, probs := b.Empty(aclnn.Float32, tokens, k), b.Empty(aclnn.Int32, tokens, k), b.Empty(aclnn.Float32, tokens, n)
-	rig.Run(b, b.MoERouting, &ops.MoERoutingArgs{Logits: logits, Weights: weights, Experts: experts, Probs: probs})
+	opstest.Run(b, b.MoERouting, &ops.MoERoutingArgs{Logits: logits, Weights: weights, Experts: experts, Probs: probs})
 	loss, dProbs := b.Empty(aclnn.Float32, 1), b.Empty(aclnn.Float32, tokens, n)
-	rig.Run(b, b.LoadBalance, &ops.LoadBalanceArgs{Probs: probs, Experts: experts, Loss: loss})
-	rig.Run(b, b.LoadBalanceGrad, &ops.LoadBalanceGradArgs{Scale: 3, Experts: experts, DProbs: dProbs})
+	opstest.Run(b, b.LoadBalance, &ops.LoadBalanceArgs{Probs: probs, Experts: experts, Loss: loss})
+	opstest.Run(b, b.LoadBalanceGrad, &ops.LoadBalanceGradArgs{Scale: 3, Experts: experts, DProbs: dProbs})
 
 	var counts, means [n]float64
 	for _, e := range b.Read(experts) {
@@ -285,7 +285,7 @@ func TestLoadBalance(t *testing.T) {
 // TestMoEExpertsRefuseBeforeLaunching checks that invalid arguments of the last product are refused
 // before the first is launched.
 func TestMoEExpertsRefuseBeforeLaunching(t *testing.T) {
-	b := rig.New(t)
+	b := opstest.New(t)
 	f := func(shape ...int64) *aclnn.Tensor { return b.Empty(aclnn.Float32, shape...) }
 	zeros := f(6, 8)
 	require.NoError(t, aclnn.InplaceZero(b.Stream, aclnn.InplaceZeroParams{SelfRef: zeros}))
@@ -305,7 +305,7 @@ func TestMoEExpertsRefuseBeforeLaunching(t *testing.T) {
 
 // TestMoERefusals checks that each bad argument is refused with nothing launched.
 func TestMoERefusals(t *testing.T) {
-	b := rig.New(t)
+	b := opstest.New(t)
 	f := func(shape ...int64) *aclnn.Tensor { return b.Empty(aclnn.Float32, shape...) }
 	ids := func(shape ...int64) *aclnn.Tensor { return b.Empty(aclnn.Int32, shape...) }
 	ctx := t.Context()
@@ -335,7 +335,7 @@ func TestMoEPermuteCounts(t *testing.T) {
 	}
 	var rows []float32
 	for _, kernel := range []string{"MoeInitRoutingV3", "MoeInitRoutingV2", "MoeTokenPermute", "composite"} {
-		b := rig.New(t)
+		b := opstest.New(t)
 		x, _ := b.Input(aclnn.BFloat16, 1, tokens, width)
 		experts, counts := b.Empty(aclnn.Int32, tokens, k), b.Empty(aclnn.Int64, n)
 		require.NoError(t, aclnn.CopyToDevice(t.Context(), b.Stream, experts, ids))
@@ -344,7 +344,7 @@ func TestMoEPermuteCounts(t *testing.T) {
 			require.Equal(t, kernel, b.MoEPermute.Explain(a).Kernel)
 		}
 		require.NoError(t, b.MoEPermute.Pin(kernel))
-		rig.Run(b, b.MoEPermute, a)
+		opstest.Run(b, b.MoEPermute, a)
 		require.Empty(t, b.MoEPermute.Explain(a).AICPU)
 		got := make([]int64, n)
 		require.NoError(t, aclnn.CopyFromDevice(t.Context(), b.Stream, got, counts))

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/internal/testing/rig"
+	"github.com/goascend/cann/internal/testing/opstest"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/mask"
 )
@@ -15,17 +15,17 @@ import (
 // TestPaddingOf checks that the 2-D mask and the last token of every row are found in dense masks
 // of any dtype and meaning.
 func TestPaddingOf(t *testing.T) {
-	b := rig.New(t)
+	b := opstest.New(t)
 	valid := [][]bool{{true, true, true, true}, {true, true, false, false}, {false, true, true, false}}
 	var flat []bool
 	for _, row := range valid {
 		flat = append(flat, row...)
 	}
 	s := mask.Shape{Layout: mask.BSND, Batch: 3, Heads: 2, Queries: 4, Keys: 4}
-	for name, form := range rig.DenseForms {
+	for name, form := range opstest.DenseForms {
 		for _, heads := range []int{1, 2} {
 			t.Run(fmt.Sprint(name, " heads ", heads), func(t *testing.T) {
-				m := form(b, rig.CausalCells(valid, heads), 3, int64(heads), 4, 4)
+				m := form(b, opstest.CausalCells(valid, heads), 3, int64(heads), 4, 4)
 				p, err := ops.PaddingOf(t.Context(), b.Stream, m, s)
 				require.NoError(t, err)
 				require.Equal(t, flat, p.Valid)
@@ -40,7 +40,7 @@ func TestPaddingOf(t *testing.T) {
 			require.Equal(t, []bool{true, false, true, true, true, true, false, false, false, true, true, false}, p.Valid)
 		})
 		t.Run(name+" shared", func(t *testing.T) {
-			p, err := ops.PaddingOf(t.Context(), b.Stream, form(b, rig.CausalCells(valid[1:2], 1), 4, 4), s)
+			p, err := ops.PaddingOf(t.Context(), b.Stream, form(b, opstest.CausalCells(valid[1:2], 1), 4, 4), s)
 			require.NoError(t, err)
 			require.Equal(t, append(append(append([]bool{}, valid[1]...), valid[1]...), valid[1]...), p.Valid)
 		})
@@ -49,10 +49,10 @@ func TestPaddingOf(t *testing.T) {
 
 // TestLastTokens checks that every mask has last tokens or is refused with a reason.
 func TestLastTokens(t *testing.T) {
-	b := rig.New(t)
+	b := opstest.New(t)
 	s := mask.Shape{Layout: mask.BSND, Batch: 2, Heads: 1, Queries: 3, Keys: 3}
 	packed := mask.Shape{Layout: mask.TND, Batch: 1, Heads: 1, Queries: 5, Keys: 5}
-	hidden := rig.Data(b, aclnn.Uint8, []byte{0, 0, 1, 1, 1, 1}, 2, 1, 1, 3)
+	hidden := opstest.Data(b, aclnn.Uint8, []byte{0, 0, 1, 1, 1, 1}, 2, 1, 1, 3)
 	for _, c := range []struct {
 		mask  mask.Mask
 		shape mask.Shape
@@ -66,8 +66,8 @@ func TestLastTokens(t *testing.T) {
 		{mask.Prefix{Lengths: []int64{1, 2}}, s, []int64{2, 2}, ""},
 		{mask.Padding{Lengths: []int64{3, 1}}, s, []int64{2, 0}, ""},
 		{mask.Varlen{CuQueries: []int64{0, 2, 5}}, packed, []int64{1, 4}, ""},
-		{mask.Varlen{CuQueries: []int64{0, 2, 5}, Within: mask.Dense{Tensor: rig.Data(b, aclnn.Bool, make([]byte, 9), 3, 3)}}, packed, []int64{1, 4}, ""},
-		{mask.Dense{Tensor: rig.Data(b, aclnn.Bool, []byte{0, 0, 0, 0, 1, 1}, 2, 1, 1, 3)}, s, []int64{2, 0}, ""},
+		{mask.Varlen{CuQueries: []int64{0, 2, 5}, Within: mask.Dense{Tensor: opstest.Data(b, aclnn.Bool, make([]byte, 9), 3, 3)}}, packed, []int64{1, 4}, ""},
+		{mask.Dense{Tensor: opstest.Data(b, aclnn.Bool, []byte{0, 0, 0, 0, 1, 1}, 2, 1, 1, 3)}, s, []int64{2, 0}, ""},
 		{mask.Dense{Tensor: hidden}, s, nil, "item 1 has no token"},
 		{mask.Dense{Tensor: hidden.Reshape(2, 3)}, s, nil, "use mask.Padding"},
 		{mask.Dense{Tensor: hidden}, packed, nil, "wrap the mask"},
@@ -102,8 +102,8 @@ func FuzzDenseMask(f *testing.F) {
 				cells[i] = bits[i/8%len(bits)] >> (i % 8) & 1
 			}
 		}
-		b := rig.New(t)
-		m := rig.DenseForms[names[int(form)%len(names)]](b, cells, items, 1, sq, skv)
+		b := opstest.New(t)
+		m := opstest.DenseForms[names[int(form)%len(names)]](b, cells, items, 1, sq, skv)
 		s := mask.Shape{Layout: mask.BNSD, Batch: items, Heads: 1, Queries: sq, Keys: skv}
 
 		// With zero scores a query returns the mean of the values that it sees, which are one-hot
@@ -135,7 +135,7 @@ func FuzzDenseMask(f *testing.F) {
 		for _, kernel := range []string{"FlashAttentionScore", "composite"} {
 			require.NoError(t, b.Attention.Pin(kernel))
 			out := b.Empty(aclnn.Float32, items, 1, sq, skv)
-			rig.Run(b, b.Attention, &ops.AttentionArgs{
+			opstest.Run(b, b.Attention, &ops.AttentionArgs{
 				Query: b.Floats(aclnn.Float32, make([]float32, items*sq*skv), items, 1, sq, skv), Key: b.Floats(aclnn.Float32, make([]float32, items*skv*skv), items, 1, skv, skv),
 				Value: b.Floats(aclnn.Float32, value, items, 1, skv, skv), Layout: ops.BNSD, Mask: m, Scale: 1, Out: out,
 			})

@@ -7,14 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/internal/testing/rig"
+	"github.com/goascend/cann/internal/testing/opstest"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/mask"
 )
 
 // TestRefused checks that invalid arguments are refused before a launch, with their shapes.
 func TestRefused(t *testing.T) {
-	b := rig.New(t)
+	b := opstest.New(t)
 	f := func(shape ...int64) *aclnn.Tensor { return b.Empty(aclnn.Float32, shape...) }
 	h := func(shape ...int64) *aclnn.Tensor { return b.Empty(aclnn.BFloat16, shape...) }
 	ids := b.Empty(aclnn.Int32, 4)
@@ -137,7 +137,7 @@ func TestRefused(t *testing.T) {
 // TestChips checks that on chips without the training operators the composites are chosen, and that
 // the explanation says why.
 func TestChips(t *testing.T) {
-	b := rig.New(t)
+	b := opstest.New(t)
 	x, w, y := b.Empty(aclnn.Float32, 2, 3), b.Empty(aclnn.Float32, 3), b.Empty(aclnn.Float32, 2, 3)
 	norm := &ops.RMSNormArgs{X: x, Weight: w, Out: y}
 	q := b.Empty(aclnn.BFloat16, 1, 4, 2, 8)
@@ -170,17 +170,17 @@ func TestChips(t *testing.T) {
 // TestMasksAcrossStreams checks that the compressed mask is made once per device and is complete
 // for every stream that uses it.
 func TestMasksAcrossStreams(t *testing.T) {
-	b := rig.New(t)
+	b := opstest.New(t)
 	want := [][]float32{}
 	for range 3 {
 		st, err := b.Stream.Device().NewStream()
 		require.NoError(t, err)
-		on := &rig.Rig{Registry: b.Registry, T: t, Stream: st}
+		on := &opstest.Bench{Registry: b.Registry, T: t, Stream: st}
 		q, _ := on.Input(aclnn.Float32, 1, 2, 16, 2, 8)
 		out := on.Empty(aclnn.Float32, 2, 16, 2, 8)
-		rig.Run(on, b.Attention, &ops.AttentionArgs{Query: q, Key: q, Value: q, Layout: ops.BSND, Mask: mask.Causal{}, Scale: 1, Out: out})
-		rig.Run(on, b.Attention, &ops.AttentionArgs{Query: q, Key: q, Value: q, Layout: ops.BSND, Mask: mask.Prefix{Lengths: []int64{3, 4}}, Scale: 1, Out: out})
-		rig.Run(on, b.Attention, &ops.AttentionArgs{Query: q, Key: q, Value: q, Layout: ops.BSND, Mask: mask.Causal{}, Scale: 1, Out: out})
+		opstest.Run(on, b.Attention, &ops.AttentionArgs{Query: q, Key: q, Value: q, Layout: ops.BSND, Mask: mask.Causal{}, Scale: 1, Out: out})
+		opstest.Run(on, b.Attention, &ops.AttentionArgs{Query: q, Key: q, Value: q, Layout: ops.BSND, Mask: mask.Prefix{Lengths: []int64{3, 4}}, Scale: 1, Out: out})
+		opstest.Run(on, b.Attention, &ops.AttentionArgs{Query: q, Key: q, Value: q, Layout: ops.BSND, Mask: mask.Causal{}, Scale: 1, Out: out})
 		want = append(want, on.Read(out))
 		t.Cleanup(func() { require.NoError(t, st.Close()) })
 	}
@@ -191,6 +191,6 @@ func TestMasksAcrossStreams(t *testing.T) {
 	require.NoError(t, b.Close())
 	q, _ := b.Input(aclnn.Float32, 1, 2, 16, 2, 8)
 	out := b.Empty(aclnn.Float32, 2, 16, 2, 8)
-	rig.Run(b, b.Attention, &ops.AttentionArgs{Query: q, Key: q, Value: q, Layout: ops.BSND, Mask: mask.Causal{}, Scale: 1, Out: out})
+	opstest.Run(b, b.Attention, &ops.AttentionArgs{Query: q, Key: q, Value: q, Layout: ops.BSND, Mask: mask.Causal{}, Scale: 1, Out: out})
 	require.Equal(t, want[0], b.Read(out))
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/internal/testing/golden"
-	"github.com/goascend/cann/internal/testing/rig"
+	"github.com/goascend/cann/internal/testing/opstest"
 	"github.com/goascend/cann/ops"
 )
 
 // tiles is memory for a weight in FRACTAL_NZ, and the weight; no byte of it is zero.
-func tiles(b *rig.Rig, dt aclnn.DType, shape ...int64) (storage, weight *aclnn.Tensor) {
+func tiles(b *opstest.Bench, dt aclnn.DType, shape ...int64) (storage, weight *aclnn.Tensor) {
 	b.T.Helper()
 	storage = b.Empty(dt, int64(max(aclnn.NZBytes(dt, shape...), dt.Size())/dt.Size()))
 	weight, err := aclnn.Wrap(storage.Buffer(), dt, shape...)
@@ -26,7 +26,7 @@ func tiles(b *rig.Rig, dt aclnn.DType, shape ...int64) (storage, weight *aclnn.T
 }
 
 // eachSliceKernel calls test with every kernel pinned in turn.
-func eachSliceKernel(b *rig.Rig, test func(kernel string)) {
+func eachSliceKernel(b *opstest.Bench, test func(kernel string)) {
 	b.T.Helper()
 	for _, k := range b.SliceToNZ.Kernels() {
 		require.NoError(b.T, b.SliceToNZ.Pin(k))
@@ -38,11 +38,11 @@ func eachSliceKernel(b *rig.Rig, test func(kernel string)) {
 func TestGoldenSliceToNZ(t *testing.T) {
 	for _, c := range golden.Cases(t, "slice_nz") {
 		c.Run(t, func(t *testing.T, c *golden.Case) {
-			b := rig.New(t)
+			b := opstest.New(t)
 			flat := tensorOf(b, c, "flat")
 			eachSliceKernel(b, func(kernel string) {
 				storage, out := tiles(b, c.DType, int64(c.Int("E")), int64(c.Int("K")), int64(c.Int("N")))
-				rig.Run(b, b.SliceToNZ, &ops.SliceToNZArgs{Gathered: flat, Start: int64(c.Int("start")), End: int64(c.Int("end")), Out: out})
+				opstest.Run(b, b.SliceToNZ, &ops.SliceToNZArgs{Gathered: flat, Start: int64(c.Int("start")), End: int64(c.Int("end")), Out: out})
 				require.Equal(t, c.Float32("nz"), b.Read(storage), kernel)
 			})
 		})
@@ -53,11 +53,11 @@ func TestGoldenSliceToNZ(t *testing.T) {
 func TestGoldenNDToNZ(t *testing.T) {
 	for _, c := range golden.Cases(t, "nd_to_nz") {
 		c.Run(t, func(t *testing.T, c *golden.Case) {
-			b := rig.New(t)
+			b := opstest.New(t)
 			nd := tensorOf(b, c, "nd")
 			eachSliceKernel(b, func(kernel string) {
 				storage, out := tiles(b, c.DType, nd.Shape()...)
-				rig.Run(b, b.SliceToNZ, &ops.SliceToNZArgs{Gathered: nd.Reshape(1, -1), End: nd.Len(), Out: out})
+				opstest.Run(b, b.SliceToNZ, &ops.SliceToNZArgs{Gathered: nd.Reshape(1, -1), End: nd.Len(), Out: out})
 				require.Equal(t, c.Float32("nz"), b.Read(storage), kernel)
 			})
 		})
@@ -66,7 +66,7 @@ func TestGoldenNDToNZ(t *testing.T) {
 
 // TestSliceToNZ: random slices of every kernel against the definition, padding included.
 func TestSliceToNZ(t *testing.T) {
-	b := rig.New(t)
+	b := opstest.New(t)
 	rapid.Check(t, func(r *rapid.T) {
 		ranks, e := rapid.Int64Range(1, 4).Draw(r, "ranks"), rapid.Int64Range(1, 3).Draw(r, "groups")
 		k, n := rapid.Int64Range(1, 40).Draw(r, "k"), rapid.Int64Range(1, 40).Draw(r, "n")
@@ -87,7 +87,7 @@ func TestSliceToNZ(t *testing.T) {
 				}
 			}
 		}
-		flat := rig.Data(b, aclnn.Float16, values, ranks, total)
+		flat := opstest.Data(b, aclnn.Float16, values, ranks, total)
 		for _, kernel := range b.SliceToNZ.Kernels() {
 			storage, out := tiles(b, aclnn.Float16, e, k, n)
 			a := &ops.SliceToNZArgs{Gathered: flat, Start: start, End: start + length, Out: out}
@@ -103,7 +103,7 @@ func TestSliceToNZ(t *testing.T) {
 
 // TestSliceToNZTypes: every dtype, and which kernels take it.
 func TestSliceToNZTypes(t *testing.T) {
-	b := rig.New(t)
+	b := opstest.New(t)
 	for _, dt := range []aclnn.DType{aclnn.Int8, aclnn.Uint8, aclnn.Float16, aclnn.BFloat16, aclnn.Float32, aclnn.Int32, aclnn.Uint32} {
 		var first []byte
 		ran := 0
@@ -117,8 +117,8 @@ func TestSliceToNZTypes(t *testing.T) {
 			storage, out := tiles(b, dt, 5, 36)
 			a := &ops.SliceToNZArgs{Gathered: flat, End: 90, Out: out}
 			require.NoError(t, b.SliceToNZ.Pin(kernel))
-			if rig.Takes(b.SliceToNZ, a) {
-				rig.Run(b, b.SliceToNZ, a)
+			if opstest.Takes(b.SliceToNZ, a) {
+				opstest.Run(b, b.SliceToNZ, a)
 				got := make([]byte, storage.Bytes())
 				require.NoError(t, acl.CopyFromDevice(t.Context(), b.Stream, got, storage.Buffer()))
 				if ran++; first == nil {
@@ -138,7 +138,7 @@ func TestSliceToNZTypes(t *testing.T) {
 
 // TestSliceToNZTraffic checks that the fused kernel moves half the bytes of slice and cast.
 func TestSliceToNZTraffic(t *testing.T) {
-	b := rig.New(t)
+	b := opstest.New(t)
 	flat := b.Empty(aclnn.BFloat16, 4, 1024)
 	_, out := tiles(b, aclnn.BFloat16, 2, 32, 64)
 	const weight = 2 * 32 * 64 * 2
@@ -146,7 +146,7 @@ func TestSliceToNZTraffic(t *testing.T) {
 	eachSliceKernel(b, func(kernel string) {
 		a := &ops.SliceToNZArgs{Gathered: flat, End: 1024, Out: out}
 		for range 2 { // counted anew each time
-			rig.Run(b, b.SliceToNZ, a)
+			opstest.Run(b, b.SliceToNZ, a)
 		}
 		moved[kernel] = a.Moved
 	})
@@ -154,13 +154,13 @@ func TestSliceToNZTraffic(t *testing.T) {
 
 	a := &ops.SliceToNZArgs{Gathered: flat, Start: 5, End: 5, Out: out.Narrow(0, 1, 0)}
 	eachSliceKernel(b, func(string) {
-		rig.Run(b, b.SliceToNZ, a)
+		opstest.Run(b, b.SliceToNZ, a)
 		require.Zero(t, a.Moved)
 	})
 }
 
 func TestSliceToNZRefused(t *testing.T) {
-	b := rig.New(t)
+	b := opstest.New(t)
 	flat := b.Empty(aclnn.BFloat16, 2, 512)
 	_, out := tiles(b, aclnn.BFloat16, 32, 32)
 	for text, a := range map[string]ops.SliceToNZArgs{
@@ -188,7 +188,7 @@ func TestSliceToNZRefused(t *testing.T) {
 }
 
 // gathered256 is 256 MiB of bfloat16 shards and a weight of that size.
-func gathered256(b *rig.Rig) (*aclnn.Tensor, *aclnn.Tensor) {
+func gathered256(b *opstest.Bench) (*aclnn.Tensor, *aclnn.Tensor) {
 	const ranks, e, k, n = 8, 8, 4096, 4096
 	flat := b.Empty(aclnn.BFloat16, ranks, e*k*n/ranks)
 	_, out := tiles(b, aclnn.BFloat16, e, k, n)
@@ -196,7 +196,7 @@ func gathered256(b *rig.Rig) (*aclnn.Tensor, *aclnn.Tensor) {
 }
 
 // once returns the time that a queued computation takes.
-func once(b *rig.Rig, queue func() error) time.Duration {
+func once(b *opstest.Bench, queue func() error) time.Duration {
 	b.T.Helper()
 	start := time.Now()
 	require.NoError(b.T, queue())
@@ -210,7 +210,7 @@ func TestSliceToNZSpeed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("moves gigabytes")
 	}
-	b := rig.New(t)
+	b := opstest.New(t)
 	flat, out := gathered256(b)
 	by := func(kernel string) time.Duration {
 		require.NoError(t, b.SliceToNZ.Pin(kernel))

@@ -19,7 +19,7 @@ import (
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/hccl"
 	"github.com/goascend/cann/hccl/world"
-	"github.com/goascend/cann/internal/testing/port"
+	"github.com/goascend/cann/internal/testing/freeport"
 )
 
 // envArguments makes the test binary run as hccltest.
@@ -95,7 +95,7 @@ func TestAllCollectives(t *testing.T) {
 // As processes, with the variables that launchers set.
 func TestProcesses(t *testing.T) {
 	needEmulator(t)
-	number := port.Number(t, port.Free(t))
+	number := freeport.Number(t, freeport.Free(t))
 	var ranks []*exec.Cmd
 	out, errs := make([]bytes.Buffer, 2), make([]bytes.Buffer, 2)
 	for i := range 2 {

@@ -23,7 +23,7 @@ import (
 
 	"github.com/goascend/cann/examples/job"
 	"github.com/goascend/cann/hccl/world"
-	"github.com/goascend/cann/internal/testing/port"
+	"github.com/goascend/cann/internal/testing/freeport"
 )
 
 // roleVariable makes the test binary run as a rank.
@@ -263,7 +263,7 @@ func TestGather(t *testing.T) {
 
 // Two launches with one address form one job.
 func TestNodes(t *testing.T) {
-	master := port.Free(t)
+	master := freeport.Free(t)
 	program, err := os.Executable()
 	require.NoError(t, err)
 	t.Setenv(roleVariable, "gather")

@@ -21,8 +21,8 @@ import (
 	"github.com/goascend/cann/examples/job"
 	"github.com/goascend/cann/examples/qwen"
 	"github.com/goascend/cann/hccl/world"
+	"github.com/goascend/cann/internal/testing/freeport"
 	"github.com/goascend/cann/internal/testing/golden"
-	"github.com/goascend/cann/internal/testing/port"
 	"github.com/goascend/cann/ops"
 )
 
@@ -137,7 +137,7 @@ func TestParallelProcesses(t *testing.T) {
 	acltest.Need(t)
 	for i, s := range spreads[:processSpreads] {
 		t.Run(s.String(), func(t *testing.T) {
-			number := port.Number(t, port.Free(t))
+			number := freeport.Number(t, freeport.Free(t))
 			var wg sync.WaitGroup
 			for rank := range s.ranks {
 				wg.Go(func() {

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/acl/acltest"
-	"github.com/goascend/cann/internal/testing/port"
+	"github.com/goascend/cann/internal/testing/freeport"
 )
 
 // rank is a process of a server.
@@ -36,7 +36,7 @@ func startRanks(t *testing.T, flags string) (p program, ranks [2]*rank) {
 	out, in, err := os.Pipe()
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, out.Close()) })
-	number := port.Number(t, port.Free(t))
+	number := freeport.Number(t, freeport.Free(t))
 	for i := range ranks {
 		r := &rank{Cmd: exec.CommandContext(t.Context(), os.Args[0]), ended: make(chan error, 1)}
 		r.Env = append(os.Environ(), argumentsVariable+"=-tp 2 -listen 127.0.0.1:0 "+flags, "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+number, "CANN_JOB_SECRET="+t.Name(),

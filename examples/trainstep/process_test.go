@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/goascend/cann/internal/testing/port"
+	"github.com/goascend/cann/internal/testing/freeport"
 )
 
 // argumentsVariable makes the test binary run as the program.
@@ -76,7 +76,7 @@ func tell(t *testing.T, p *os.Process, s os.Signal) {
 // startRanks starts the program as the ranks of a job.
 func startRanks(t *testing.T, n int, flags []string, variables ...string) (ranks []*rank) {
 	t.Helper()
-	number := port.Number(t, port.Free(t))
+	number := freeport.Number(t, freeport.Free(t))
 	for i := range n {
 		r := &rank{Cmd: exec.CommandContext(t.Context(), os.Args[0])}
 		r.out.trains = make(chan struct{})

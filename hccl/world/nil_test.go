@@ -11,16 +11,16 @@ import (
 
 	"github.com/goascend/cann/hccl/world"
 	"github.com/goascend/cann/internal/class"
-	"github.com/goascend/cann/internal/testing/nils"
+	"github.com/goascend/cann/internal/testing/niltest"
 )
 
 // TestNil: objects that nothing has made, and nil parameters, give errors of package acl's classes
 // and no panics.
 func TestNil(t *testing.T) {
 	refusals := []error{class.ErrInvalidArgument, class.ErrClosed}
-	nils.Complete(t, ".", "AllGather", "Broadcast", "DetectFrom", "EnvError", "Gather", "Group", "GroupError", "Join", "LocalGroups", "Mesh", "NewMembers",
+	niltest.Complete(t, ".", "AllGather", "Broadcast", "DetectFrom", "EnvError", "Gather", "Group", "GroupError", "Join", "LocalGroups", "Mesh", "NewMembers",
 		"NodeFrom", "RankTable", "Share", "StallError", "StartWatchdog", "TableError", "WaitRankTable", "Watchdog")
-	nils.Receivers(t, refusals,
+	niltest.Receivers(t, refusals,
 		(*world.Group)(nil), (*world.Mesh)(nil), (*world.Members[io.Closer])(nil), (*world.RankTable)(nil), (*world.Watchdog)(nil),
 		new(world.Group), new(world.Members[io.Closer]), new(world.RankTable), new(world.Watchdog))
 	for _, e := range []error{new(world.GroupError), new(world.EnvError), new(world.TableError), new(world.StallError)} {
@@ -35,17 +35,17 @@ func TestNil(t *testing.T) {
 		"Join without ctx":   func() error { _, err := world.Join(none, world.Alone(), world.GroupConfig{}, nil); return err },
 		"groups without ctx": func() error { _, err := world.LocalGroups(none, 1, world.GroupConfig{}); return err },
 	} {
-		nils.Function(t, refusals, name, f)
+		niltest.Function(t, refusals, name, f)
 	}
 
 	groups, err := world.LocalGroups(t.Context(), 1, world.GroupConfig{}, nil)
 	require.NoError(t, err)
 	g := groups[0]
 	defer g.Close()
-	nils.Parameters(t, refusals, g)
+	niltest.Parameters(t, refusals, g)
 	mesh, err := world.NewMesh(0, 1)
 	require.NoError(t, err)
-	nils.Parameters(t, refusals, mesh)
+	niltest.Parameters(t, refusals, mesh)
 	_, err = mesh.Group(t.Context(), nil)
 	require.ErrorIs(t, err, world.ErrNil)
 	_, err = world.Share[int](t.Context(), g, 0, nil)

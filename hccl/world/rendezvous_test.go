@@ -16,7 +16,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/goascend/cann/internal/handshake"
-	"github.com/goascend/cann/internal/testing/port"
+	"github.com/goascend/cann/internal/testing/freeport"
 )
 
 // listener is an open port of the loopback and its address.
@@ -48,7 +48,7 @@ func meet(t testing.TB, ctx context.Context, worlds []Place, c GroupConfig) ([]*
 }
 
 func TestRendezvous(t *testing.T) {
-	address := port.Free(t)
+	address := freeport.Free(t)
 	var worlds []Place
 	for rank := range 4 {
 		worlds = append(worlds, Place{Rank: rank, Size: 4, Address: address, Secret: "s"})
@@ -78,7 +78,7 @@ func TestRendezvousMissing(t *testing.T) {
 	}{{[]int{0, 2}, []int{1, 3}}, {[]int{1, 3}, []int{0}}, {[]int{0}, []int{1, 2, 3}}} {
 		t.Run(fmt.Sprint(c.came), func(t *testing.T) {
 			t.Parallel()
-			address := port.Free(t)
+			address := freeport.Free(t)
 			var worlds []Place
 			for _, rank := range c.came {
 				worlds = append(worlds, Place{Rank: rank, Size: 4, Address: address})
@@ -248,7 +248,7 @@ func TestRendezvousCanceled(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error, 1)
 		go func() {
-			_, err := Join(ctx, Place{Rank: rank, Size: 2, Address: port.Free(t)}, GroupConfig{})
+			_, err := Join(ctx, Place{Rank: rank, Size: 2, Address: freeport.Free(t)}, GroupConfig{})
 			done <- err
 		}()
 		cancel()
@@ -258,7 +258,7 @@ func TestRendezvousCanceled(t *testing.T) {
 
 // After a failure the process forms a new group at the same address.
 func TestRendezvousAgain(t *testing.T) {
-	address := port.Free(t)
+	address := freeport.Free(t)
 	brief, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
 	defer cancel()
 	worlds := []Place{{Size: 2, Address: address}, {Rank: 1, Size: 2, Address: address}}

@@ -12,7 +12,7 @@ import (
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/aclnn/half"
 	"github.com/goascend/cann/aclnn/safetensors"
-	"github.com/goascend/cann/internal/testing/rig"
+	"github.com/goascend/cann/internal/testing/opstest"
 	"github.com/goascend/cann/ops/parallel"
 )
 
@@ -86,7 +86,7 @@ func TestShardedCheckpoint(t *testing.T) {
 	seed := uint64(0)
 	writeTensors(t, first, infos, func(info safetensors.Info) []byte {
 		seed++
-		return bytesOf(rig.Random(aclnn.BFloat16, seed, int64(info.Len())))
+		return bytesOf(opstest.Random(aclnn.BFloat16, seed, int64(info.Len())))
 	})
 	want, err := os.ReadFile(first)
 	require.NoError(t, err)
@@ -136,7 +136,7 @@ func (r *rank) loadExperts(p *parallel.Sharded, parameters []parallel.ShardedPar
 		require.NoError(r.T, err)
 		values, err := safetensors.Values[float32](x)
 		require.NoError(r.T, err)
-		shape := rig.Convert(x.Shape, func(n int) int64 { return int64(n) })
+		shape := opstest.Convert(x.Shape, func(n int) int64 { return int64(n) })
 		parameter, _, _ := weightOf(name)
 		require.NoError(r.T, aclnn.InplaceCopy(r.Stream, aclnn.InplaceCopyParams{
 			SelfRef: expertView(whole[parameter], name, x.Shape), Src: r.Floats(aclnn.BFloat16, values, shape...),

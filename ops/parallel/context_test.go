@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/internal/testing/rig"
+	"github.com/goascend/cann/internal/testing/opstest"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/mask"
 	"github.com/goascend/cann/ops/parallel"
@@ -32,7 +32,7 @@ func sequence(layout ops.Layout, b, length, heads, d int64) (shape []int64, axis
 
 // chunksOf selects the chunks of an axis from a whole tensor's values.
 func chunksOf(values []float32, shape []int64, axis int, chunks []mask.Range) []float32 {
-	outer, inner := rig.Size(shape[:axis]), rig.Size(shape[axis+1:])
+	outer, inner := opstest.Size(shape[:axis]), opstest.Size(shape[axis+1:])
 	var out []float32
 	for o := range outer {
 		row := values[o*shape[axis]*inner:][:shape[axis]*inner]
@@ -46,7 +46,7 @@ func chunksOf(values []float32, shape []int64, axis int, chunks []mask.Range) []
 // Attention of a split sequence gives the same results and gradients as that of the whole one.
 func TestContextParallel(t *testing.T) {
 	const b, length, heads, kvHeads, d = 2, 16, 4, 2, 8
-	rule := func(m mask.Mask) func(*rig.Rig) mask.Mask { return func(*rig.Rig) mask.Mask { return m } }
+	rule := func(m mask.Mask) func(*opstest.Bench) mask.Mask { return func(*opstest.Bench) mask.Mask { return m } }
 	// A query sees itself and about half of the other keys.
 	cells := func(matrices int64) []byte {
 		out := make([]byte, matrices*length*length)
@@ -57,26 +57,26 @@ func TestContextParallel(t *testing.T) {
 		}
 		return out
 	}
-	dense := func(form string, shape ...int64) func(*rig.Rig) mask.Mask {
-		return func(b *rig.Rig) mask.Mask {
-			return rig.DenseForms[form](b, cells(rig.Size(shape)/(length*length)), shape...)
+	dense := func(form string, shape ...int64) func(*opstest.Bench) mask.Mask {
+		return func(b *opstest.Bench) mask.Mask {
+			return opstest.DenseForms[form](b, cells(opstest.Size(shape)/(length*length)), shape...)
 		}
 	}
-	masks := map[string]func(*rig.Rig) mask.Mask{
+	masks := map[string]func(*opstest.Bench) mask.Mask{
 		"none": rule(mask.None{}), "causal": rule(mask.Causal{}), "window": rule(mask.Band{Pre: 4}), "band": rule(mask.Band{Pre: 2, Next: 3}),
 		"right padding":           rule(mask.Padding{Lengths: []int64{16, 11}, Causal: true}),
 		"dense, shared":           dense("uint8", length, length),
 		"dense, integers":         dense("visible int32", b, 1, length, length),
 		"dense, additive by head": dense("additive", b, heads, length, length),
-		"dense, of keys": func(on *rig.Rig) mask.Mask {
-			return rig.DenseForms["int64"](on, append(make([]byte, length+5), 1, 1, 1, 0, 0, 0, 0, 0, 1, 1, 1), b, 1, 1, length)
+		"dense, of keys": func(on *opstest.Bench) mask.Mask {
+			return opstest.DenseForms["int64"](on, append(make([]byte, length+5), 1, 1, 1, 0, 0, 0, 0, 0, 1, 1, 1), b, 1, 1, length)
 		},
-		"dense, replaced": func(on *rig.Rig) mask.Mask {
+		"dense, replaced": func(on *opstest.Bench) mask.Mask {
 			whole := make([]bool, length)
 			for i := range whole {
 				whole[i] = true
 			}
-			m := rig.DenseForms["bool"](on, rig.CausalCells([][]bool{whole, whole}, 1), b, 1, length, length)
+			m := opstest.DenseForms["bool"](on, opstest.CausalCells([][]bool{whole, whole}, 1), b, 1, length, length)
 			m.CausalRightPadded = true
 			return m
 		},
@@ -90,12 +90,12 @@ func TestContextParallel(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%s/%v", layout, name, dt), func(t *testing.T) {
 					qShape, axis := sequence(layout, b, length, heads, d)
 					kShape, _ := sequence(layout, b, length, kvHeads, d)
-					q, k, v, dy := rig.Random(dt, 1, rig.Size(qShape)), rig.Random(dt, 2, rig.Size(kShape)), rig.Random(dt, 3, rig.Size(kShape)), rig.Random(dt, 4, rig.Size(qShape))
+					q, k, v, dy := opstest.Random(dt, 1, opstest.Size(qShape)), opstest.Random(dt, 2, opstest.Size(kShape)), opstest.Random(dt, 3, opstest.Size(kShape)), opstest.Random(dt, 4, opstest.Size(qShape))
 					if name == "right padding" {
 						// The gradient of padding rows is zero.
 						padding(dy, layout, qShape, axis, 1, 11)
 					}
-					arguments := func(b *rig.Rig, part func([]float32, []int64) []float32, n int64) *ops.AttentionGradArgs {
+					arguments := func(b *opstest.Bench, part func([]float32, []int64) []float32, n int64) *ops.AttentionGradArgs {
 						local := func(shape []int64) []int64 {
 							shape = slices.Clone(shape)
 							shape[axis] = n
@@ -113,10 +113,10 @@ func TestContextParallel(t *testing.T) {
 							DOut: in(dy, qShape), DQuery: b.Empty(dt, local(qShape)...), DKey: b.Empty(dt, local(kShape)...), DValue: b.Empty(dt, local(kShape)...),
 						}
 					}
-					want := whole(t, func(b *rig.Rig) []*aclnn.Tensor {
+					want := whole(t, func(b *opstest.Bench) []*aclnn.Tensor {
 						g := arguments(b, func(v []float32, _ []int64) []float32 { return v }, length)
-						rig.Run(b, b.Attention, &g.AttentionArgs)
-						rig.Run(b, b.AttentionGrad, g)
+						opstest.Run(b, b.Attention, &g.AttentionArgs)
+						opstest.Run(b, b.AttentionGrad, g)
 						return []*aclnn.Tensor{g.Out, g.DQuery, g.DKey, g.DValue}
 					})
 					if name == "right padding" {
@@ -129,11 +129,11 @@ func TestContextParallel(t *testing.T) {
 									chunks, err := split.Chunks(length, r.comm.Rank(), n)
 									require.NoError(r.T, err)
 									part := func(v []float32, shape []int64) []float32 { return chunksOf(v, shape, axis, chunks) }
-									g := arguments(r.Rig, part, length/int64(n))
+									g := arguments(r.Bench, part, length/int64(n))
 									p := parallel.NewContext(r.Registry, r.comm, split)
 									require.NoError(r.T, p.Attention(r.T.Context(), r.Stream, &g.AttentionArgs))
 									require.NoError(r.T, p.AttentionGrad(r.T.Context(), r.Stream, g))
-									limit := 2 * rig.Tolerance(dt)
+									limit := 2 * opstest.Tolerance(dt)
 									for i, got := range []*aclnn.Tensor{g.Out, g.DQuery, g.DKey, g.DValue} {
 										shape := qShape
 										if i >= 2 {
@@ -187,8 +187,8 @@ func TestContextParallelPacked(t *testing.T) {
 	qShape, kShape := []int64{length, heads, d}, []int64{length, kvHeads, d}
 	for name, within := range map[string]mask.Mask{"causal": mask.Causal{}, "none": nil} {
 		for _, dt := range []aclnn.DType{aclnn.Float32, aclnn.BFloat16} {
-			q, k, v, dy := rig.Random(dt, 1, rig.Size(qShape)), rig.Random(dt, 2, rig.Size(kShape)), rig.Random(dt, 3, rig.Size(kShape)), rig.Random(dt, 4, rig.Size(qShape))
-			arguments := func(b *rig.Rig, chunks []mask.Range, n int64) *ops.AttentionGradArgs {
+			q, k, v, dy := opstest.Random(dt, 1, opstest.Size(qShape)), opstest.Random(dt, 2, opstest.Size(kShape)), opstest.Random(dt, 3, opstest.Size(kShape)), opstest.Random(dt, 4, opstest.Size(qShape))
+			arguments := func(b *opstest.Bench, chunks []mask.Range, n int64) *ops.AttentionGradArgs {
 				in := func(values []float32, shape []int64) *aclnn.Tensor {
 					return b.Floats(dt, chunksOf(values, shape, 0, chunks), n, shape[1], d)
 				}
@@ -202,10 +202,10 @@ func TestContextParallelPacked(t *testing.T) {
 				}
 			}
 			all := []mask.Range{{From: 0, To: length}}
-			want := whole(t, func(b *rig.Rig) []*aclnn.Tensor {
+			want := whole(t, func(b *opstest.Bench) []*aclnn.Tensor {
 				g := arguments(b, all, length)
-				rig.Run(b, b.Attention, &g.AttentionArgs)
-				rig.Run(b, b.AttentionGrad, g)
+				opstest.Run(b, b.Attention, &g.AttentionArgs)
+				opstest.Run(b, b.AttentionGrad, g)
 				return []*aclnn.Tensor{g.Out, g.DQuery, g.DKey, g.DValue}
 			})
 			for _, split := range []mask.Split{mask.Contiguous, mask.ZigZag} {
@@ -214,7 +214,7 @@ func TestContextParallelPacked(t *testing.T) {
 						onRanks(t, n, func(r *rank) {
 							chunks, err := split.Chunks(length, r.comm.Rank(), n)
 							require.NoError(r.T, err)
-							g := arguments(r.Rig, chunks, length/int64(n))
+							g := arguments(r.Bench, chunks, length/int64(n))
 							p := parallel.NewContext(r.Registry, r.comm, split)
 							require.NoError(r.T, p.Attention(r.T.Context(), r.Stream, &g.AttentionArgs))
 							require.NoError(r.T, p.AttentionGrad(r.T.Context(), r.Stream, g))
@@ -223,7 +223,7 @@ func TestContextParallelPacked(t *testing.T) {
 								if i >= 2 {
 									shape = kShape
 								}
-								r.Near([]string{"out", "dQuery", "dKey", "dValue"}[i], got, chunksOf(want[i], shape, 0, chunks), 2*rig.Tolerance(dt))
+								r.Near([]string{"out", "dQuery", "dKey", "dValue"}[i], got, chunksOf(want[i], shape, 0, chunks), 2*opstest.Tolerance(dt))
 							}
 						})
 					})

@@ -18,7 +18,7 @@ import (
 	"github.com/goascend/cann/hccl"
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/testing/rig"
+	"github.com/goascend/cann/internal/testing/opstest"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/parallel"
 )
@@ -33,7 +33,7 @@ type expertProblem struct {
 
 func (p expertProblem) weights() (up, down []float32) {
 	n := p.ranks * p.perRank
-	up, down = rig.Random(p.dt, 7, n*p.width*2*p.inner), rig.Random(p.dt, 8, n*p.inner*p.width)
+	up, down = opstest.Random(p.dt, 7, n*p.width*2*p.inner), opstest.Random(p.dt, 8, n*p.inner*p.width)
 	for i := range up {
 		up[i] /= 8
 	}
@@ -44,7 +44,7 @@ func (p expertProblem) weights() (up, down []float32) {
 func (p expertProblem) data(rank int64) (x []float32, ids []int32, weights []float32) {
 	rng := rand.New(rand.NewPCG(uint64(rank), 3))
 	n := p.tokens(rank)
-	x = rig.Random(p.dt, uint64(100+rank), n*p.width)
+	x = opstest.Random(p.dt, uint64(100+rank), n*p.width)
 	for range n {
 		for _, e := range rng.Perm(int(p.ranks * p.perRank))[:p.k] {
 			ids, weights = append(ids, int32(e)), append(weights, float32(rng.IntN(8)+1)/8)
@@ -111,7 +111,7 @@ func (p expertProblem) on(t *testing.T, test func(r *expertRank)) {
 		part := func(all []float32) []float32 { n := int64(len(all)) / p.ranks; return all[me*n:][:n] }
 		n := p.tokens(me)
 		test(&expertRank{r, layer, &parallel.ExpertLayerArgs{
-			X: r.Floats(p.dt, x, n, p.width), Experts: rig.Data(r.Rig, aclnn.Int32, ids, n, p.k), Weights: r.Floats(aclnn.Float32, weights, n, p.k),
+			X: r.Floats(p.dt, x, n, p.width), Experts: opstest.Data(r.Bench, aclnn.Int32, ids, n, p.k), Weights: r.Floats(aclnn.Float32, weights, n, p.k),
 			GateUp: r.Floats(p.dt, part(up), p.perRank, p.width, 2*p.inner), Down: r.Floats(p.dt, part(down), p.perRank, p.inner, p.width),
 			Out: r.Empty(p.dt, n, p.width), MostTokens: p.most,
 		}, p.want(me)})
@@ -122,8 +122,8 @@ func (p expertProblem) on(t *testing.T, test func(r *expertRank)) {
 // collectives.
 func (r *expertRank) check(kernel string) {
 	require.Equal(r.T, kernel, r.layer.Explain(r.args).Kernel, "%v", r.layer.Explain(r.args))
-	rig.Run(r.Rig, r.layer, r.args)
-	r.Near(kernel, r.args.Out, r.want, 2*rig.Tolerance(r.args.X.DType()))
+	opstest.Run(r.Bench, r.layer, r.args)
+	r.Near(kernel, r.args.Out, r.want, 2*opstest.Tolerance(r.args.X.DType()))
 	got := r.Read(r.args.Out)
 	g, err := r.Stream.Capture(r.T.Context(), acl.CaptureThreadLocal, func() error { return r.layer.Run(r.T.Context(), r.Stream, r.args) })
 	if kernel == "all-to-all" {
@@ -138,8 +138,8 @@ func (r *expertRank) check(kernel string) {
 	}
 	require.NoError(r.T, g.Close())
 	require.NoError(r.T, r.layer.Pin("all-to-all"))
-	rig.Run(r.Rig, r.layer, r.args)
-	r.Near("all-to-all", r.args.Out, r.want, 2*rig.Tolerance(r.args.X.DType()))
+	opstest.Run(r.Bench, r.layer, r.args)
+	r.Near("all-to-all", r.args.Out, r.want, 2*opstest.Tolerance(r.args.X.DType()))
 }
 
 // TestExpertLayer compares the layer with its definition, on the chips and versions that have CANN's

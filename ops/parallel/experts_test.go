@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/internal/testing/rig"
+	"github.com/goascend/cann/internal/testing/opstest"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/parallel"
 )
@@ -58,7 +58,7 @@ func TestExpertParallel(t *testing.T) {
 						groups = append(groups, int64(n))
 					}
 					ctx := r.T.Context()
-					plan, err := parallel.NewExperts(r.comm).Plan(ctx, r.Stream, rig.Data(r.Rig, aclnn.Int32, ends, experts))
+					plan, err := parallel.NewExperts(r.comm).Plan(ctx, r.Stream, opstest.Data(r.Bench, aclnn.Int32, ends, experts))
 					require.NoError(r.T, err)
 					defer func() { assert.NoError(r.T, plan.Close()) }()
 					assert.Equal(r.T, groups, plan.Groups().Host)
@@ -78,11 +78,11 @@ func TestExpertParallel(t *testing.T) {
 }
 
 func TestExpertParallelRefusals(t *testing.T) {
-	b := rig.New(t)
+	b := opstest.New(t)
 	p := parallel.NewExperts(nil)
 	_, err := p.Plan(t.Context(), b.Stream, b.Floats(aclnn.Float32, []float32{1}, 1))
 	require.ErrorIs(t, err, ops.ErrInvalid)
-	plan, err := p.Plan(t.Context(), b.Stream, rig.Data(b, aclnn.Int32, []int32{1, 3}, 2))
+	plan, err := p.Plan(t.Context(), b.Stream, opstest.Data(b, aclnn.Int32, []int32{1, 3}, 2))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, plan.Close()) }()
 	require.ErrorContains(t, plan.Dispatch(b.Stream, b.Empty(aclnn.Float32, 2, 4), b.Empty(aclnn.Float32, 3, 4)), "dispatch to experts")

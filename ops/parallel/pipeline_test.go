@@ -12,7 +12,7 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/hccl"
-	"github.com/goascend/cann/internal/testing/rig"
+	"github.com/goascend/cann/internal/testing/opstest"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/parallel"
 )
@@ -20,7 +20,7 @@ import (
 // layer is a stage with one projection. Its output is the input of the next stage; the gradient of
 // the last stage's output is given.
 type layer struct {
-	b           *rig.Rig
+	b           *opstest.Bench
 	weight, dw  *aclnn.Tensor
 	data, dLast []*aclnn.Tensor // by micro-batch: input of the first stage, gradient at the last
 	results     []*aclnn.Tensor // of the last stage
@@ -53,7 +53,7 @@ func (l *layer) Backward(ctx context.Context, st *acl.Stream, micro int, dOut, d
 	return l.b.LinearGrad.Run(ctx, st, &ops.LinearGradArgs{DOut: dOut, X: in, Weight: l.weight, DX: dIn, DWeight: l.dw, Accumulate: true})
 }
 
-func newLayer(b *rig.Rig, stage, micros int, rows, width int64) *layer {
+func newLayer(b *opstest.Bench, stage, micros int, rows, width int64) *layer {
 	l := &layer{b: b, ins: map[int]*aclnn.Tensor{}, failAt: -1}
 	l.weight, _ = b.Input(aclnn.Float32, uint64(100+stage), width, width)
 	l.dw = b.Floats(aclnn.Float32, make([]float32, width*width), width, width)
@@ -72,7 +72,7 @@ func TestPipeline(t *testing.T) {
 	for _, c := range []struct{ stages, micros int }{{1, 2}, {2, 1}, {2, 4}, {4, 2}, {4, 7}} {
 		t.Run(fmt.Sprintf("%d stages/%d micro-batches", c.stages, c.micros), func(t *testing.T) {
 			// One layer after another on one device.
-			want := whole(t, func(b *rig.Rig) (out []*aclnn.Tensor) {
+			want := whole(t, func(b *opstest.Bench) (out []*aclnn.Tensor) {
 				var layers []*layer
 				for s := range c.stages {
 					layers = append(layers, newLayer(b, s, c.micros, rows, width))
@@ -98,7 +98,7 @@ func TestPipeline(t *testing.T) {
 				return out
 			})
 			onRanks(t, c.stages, func(r *rank) {
-				l := newLayer(r.Rig, r.comm.Rank(), c.micros, rows, width)
+				l := newLayer(r.Bench, r.comm.Rank(), c.micros, rows, width)
 				p := parallel.NewPipeline(r.comm, aclnn.Float32, rows, width)
 				require.NoError(r.T, p.Run(r.T.Context(), r.Stream, c.micros, l))
 				if r.comm.Rank() == c.stages-1 {
@@ -115,7 +115,7 @@ func TestPipeline(t *testing.T) {
 
 // The error of a failed stage names the stage and the micro-batch, and everything is freed.
 func TestPipelineFaults(t *testing.T) {
-	b := rig.New(t)
+	b := opstest.New(t)
 	l := newLayer(b, 0, 4, 2, 3)
 	l.failAt = 1
 	p := parallel.NewPipeline(nil, aclnn.Float32, 2, 3)

@@ -10,12 +10,12 @@ import (
 
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/hccl"
-	"github.com/goascend/cann/internal/testing/rig"
+	"github.com/goascend/cann/internal/testing/opstest"
 )
 
 // rank is one of several ranks that run as goroutines, each on its own device.
 type rank struct {
-	*rig.Rig
+	*opstest.Bench
 	comm *hccl.Comm
 }
 
@@ -23,11 +23,11 @@ type rank struct {
 // the others fail in their next collective.
 func onRanks(t *testing.T, n int, test func(r *rank)) {
 	t.Helper()
-	rigs := rig.Several(t, n)
-	info, err := hccl.NewRootInfo(rigs[0].Stream)
+	benches := opstest.Several(t, n)
+	info, err := hccl.NewRootInfo(benches[0].Stream)
 	require.NoError(t, err)
 	var wg sync.WaitGroup
-	for i, b := range rigs {
+	for i, b := range benches {
 		wg.Go(func() {
 			comm, err := hccl.Join(b.Stream, info, i, n)
 			require.NoError(t, err)
@@ -35,7 +35,7 @@ func onRanks(t *testing.T, n int, test func(r *rank)) {
 				assert.NoError(t, b.Stream.Synchronize(context.Background()))
 				assert.NoError(t, comm.Close())
 			}()
-			test(&rank{Rig: b, comm: comm})
+			test(&rank{Bench: b, comm: comm})
 		})
 	}
 	wg.Wait()
@@ -48,7 +48,7 @@ type matrix struct {
 }
 
 func randomMatrix(dt aclnn.DType, seed uint64, rows, width int64) matrix {
-	return matrix{rig.Random(dt, seed, rows*width), rows, width}
+	return matrix{opstest.Random(dt, seed, rows*width), rows, width}
 }
 
 // rowsOf is part r of n of the rows.
@@ -68,7 +68,7 @@ func (m matrix) columnsOf(r, n int64) matrix {
 }
 
 // on brings the values to a device.
-func (m matrix) on(b *rig.Rig, dt aclnn.DType) *aclnn.Tensor {
+func (m matrix) on(b *opstest.Bench, dt aclnn.DType) *aclnn.Tensor {
 	b.T.Helper()
 	return b.Floats(dt, m.values, m.rows, m.width)
 }

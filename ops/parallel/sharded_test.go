@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/internal/testing/rig"
+	"github.com/goascend/cann/internal/testing/opstest"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/parallel"
 )
@@ -74,7 +74,7 @@ func testSharded(r *rank, align int64) {
 	// times.
 	var grads []*aclnn.Tensor
 	for i, q := range layerParameters {
-		grads = append(grads, r.Floats(aclnn.Float32, rig.Convert(values[i], func(x float32) float32 { return x * float32(r.comm.Rank()+1) }), q.Shape...))
+		grads = append(grads, r.Floats(aclnn.Float32, opstest.Convert(values[i], func(x float32) float32 { return x * float32(r.comm.Rank()+1) }), q.Shape...))
 	}
 	grad := r.Empty(aclnn.Float32, p.Layout.Total)
 	require.NoError(r.T, p.Reduce(r.Stream, grads, grad))
@@ -95,15 +95,15 @@ func testSharded(r *rank, align int64) {
 // TestShardedAlone checks that a nil communicator stands for one rank, and that a gathered weight
 // can be read by a grouped product and its gradient.
 func TestShardedAlone(t *testing.T) {
-	b := rig.New(t)
+	b := opstest.New(t)
 	p, err := parallel.NewSharded(b.Stream, b.Registry, nil, aclnn.BFloat16, layerParameters[1:2], parallel.ShardConfig{Rules: expertRules})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, p.Close()) }()
-	c := rig.NewGroupedCase(aclnn.BFloat16, 16, 32, 4, 0, 5)
+	c := opstest.NewGroupedCase(aclnn.BFloat16, 16, 32, 4, 0, 5)
 	require.NoError(t, p.Load(b.Stream, 0, b.Floats(c.DType, c.W, 3, 16, 32)))
 	require.NoError(t, p.Gather(t.Context(), b.Stream))
 	require.Equal(t, 2*3*16*32*2, p.Moved())
-	require.True(t, c.Check(b, func(*rig.Rig, *aclnn.Tensor) *aclnn.Tensor { return p.Weight(0) }, ops.Groups{Host: c.Sizes}))
+	require.True(t, c.Check(b, func(*opstest.Bench, *aclnn.Tensor) *aclnn.Tensor { return p.Weight(0) }, ops.Groups{Host: c.Sizes}))
 
 	f := func(shape ...int64) *aclnn.Tensor { return b.Empty(aclnn.BFloat16, shape...) }
 	for text, err := range map[string]error{

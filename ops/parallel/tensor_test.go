@@ -11,7 +11,7 @@ import (
 	"github.com/goascend/cann/acl/acltest"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/aclnn/half"
-	"github.com/goascend/cann/internal/testing/rig"
+	"github.com/goascend/cann/internal/testing/opstest"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/parallel"
 )
@@ -20,7 +20,7 @@ import (
 func ways(t *testing.T, test func(t *testing.T, n int, sequence bool, dt aclnn.DType)) {
 	for _, n := range []int{1, 2, 4} {
 		for _, sequence := range []bool{false, true} {
-			for _, dt := range rig.FloatTypes {
+			for _, dt := range opstest.FloatTypes {
 				t.Run(fmt.Sprintf("%d ranks/sequence=%t/%v", n, sequence, dt), func(t *testing.T) { test(t, n, sequence, dt) })
 			}
 		}
@@ -28,11 +28,11 @@ func ways(t *testing.T, test func(t *testing.T, n int, sequence bool, dt aclnn.D
 }
 
 // whole runs a computation on one device and returns its results.
-func whole(t *testing.T, compute func(b *rig.Rig) []*aclnn.Tensor) (results [][]float32) {
+func whole(t *testing.T, compute func(b *opstest.Bench) []*aclnn.Tensor) (results [][]float32) {
 	t.Helper()
 	acltest.Need(t)
 	t.Run("one rank", func(t *testing.T) {
-		b := rig.New(t)
+		b := opstest.New(t)
 		for _, r := range compute(b) {
 			results = append(results, b.Read(r))
 		}
@@ -41,7 +41,7 @@ func whole(t *testing.T, compute func(b *rig.Rig) []*aclnn.Tensor) (results [][]
 }
 
 // near16 is the tolerance of sums whose parts were rounded before they were added.
-func near16(dt aclnn.DType) float64 { return 4 * rig.Tolerance(dt) }
+func near16(dt aclnn.DType) float64 { return 4 * opstest.Tolerance(dt) }
 
 // Two projections, the first split by columns and the second by rows, give the same results as
 // unsplit ones.
@@ -50,16 +50,16 @@ func TestTensorParallelLinear(t *testing.T) {
 	ways(t, func(t *testing.T, n int, sequence bool, dt aclnn.DType) {
 		x, w1, w2 := randomMatrix(dt, 1, rows, in), randomMatrix(dt, 2, mid, in), randomMatrix(dt, 3, out, mid)
 		b1, b2, dy := randomMatrix(dt, 4, 1, mid), randomMatrix(dt, 5, 1, out), randomMatrix(dt, 6, rows, out)
-		want := whole(t, func(b *rig.Rig) []*aclnn.Tensor {
+		want := whole(t, func(b *opstest.Bench) []*aclnn.Tensor {
 			tx, t1, t2, tdy := x.on(b, dt), w1.on(b, dt), w2.on(b, dt), dy.on(b, dt)
 			h, y := b.Empty(dt, rows, mid), b.Empty(dt, rows, out)
 			dh, dx := b.Empty(dt, rows, mid), b.Empty(dt, rows, in)
 			dw1, dw2 := b.Empty(aclnn.Float32, mid, in), b.Empty(aclnn.Float32, out, mid)
 			db1, db2 := b.Empty(aclnn.Float32, mid), b.Empty(aclnn.Float32, out)
-			rig.Run(b, b.Linear, &ops.LinearArgs{X: tx, Weight: t1, Bias: b.Floats(dt, b1.values, mid), Out: h})
-			rig.Run(b, b.Linear, &ops.LinearArgs{X: h, Weight: t2, Bias: b.Floats(dt, b2.values, out), Out: y})
-			rig.Run(b, b.LinearGrad, &ops.LinearGradArgs{DOut: tdy, X: h, Weight: t2, DX: dh, DWeight: dw2, DBias: db2})
-			rig.Run(b, b.LinearGrad, &ops.LinearGradArgs{DOut: dh, X: tx, Weight: t1, DX: dx, DWeight: dw1, DBias: db1})
+			opstest.Run(b, b.Linear, &ops.LinearArgs{X: tx, Weight: t1, Bias: b.Floats(dt, b1.values, mid), Out: h})
+			opstest.Run(b, b.Linear, &ops.LinearArgs{X: h, Weight: t2, Bias: b.Floats(dt, b2.values, out), Out: y})
+			opstest.Run(b, b.LinearGrad, &ops.LinearGradArgs{DOut: tdy, X: h, Weight: t2, DX: dh, DWeight: dw2, DBias: db2})
+			opstest.Run(b, b.LinearGrad, &ops.LinearGradArgs{DOut: dh, X: tx, Weight: t1, DX: dx, DWeight: dw1, DBias: db1})
 			return []*aclnn.Tensor{h, y, dx, dw1, dw2, db1, db2}
 		})
 		onRanks(t, n, func(r *rank) {
@@ -73,7 +73,7 @@ func TestTensorParallelLinear(t *testing.T) {
 				return m
 			}
 			xs := rowsHere(x)
-			tx, t1, t2 := xs.on(r.Rig, dt), w1.rowsOf(k, size).on(r.Rig, dt), w2.columnsOf(k, size).on(r.Rig, dt)
+			tx, t1, t2 := xs.on(r.Bench, dt), w1.rowsOf(k, size).on(r.Bench, dt), w2.columnsOf(k, size).on(r.Bench, dt)
 			part := mid / size
 			h, y := r.Empty(dt, rows, part), r.Empty(dt, xs.rows, out)
 			dh, dx := r.Empty(dt, rows, part), r.Empty(dt, xs.rows, in)
@@ -82,7 +82,7 @@ func TestTensorParallelLinear(t *testing.T) {
 			ctx := r.T.Context()
 			require.NoError(r.T, p.ColumnLinear(ctx, r.Stream, &ops.LinearArgs{X: tx, Weight: t1, Bias: r.Floats(dt, b1.columnsOf(k, size).values, part), Out: h}))
 			require.NoError(r.T, p.RowLinear(ctx, r.Stream, &ops.LinearArgs{X: h, Weight: t2, Bias: r.Floats(dt, b2.values, out), Out: y}))
-			require.NoError(r.T, p.RowLinearGrad(ctx, r.Stream, &ops.LinearGradArgs{DOut: rowsHere(dy).on(r.Rig, dt), X: h, Weight: t2, DX: dh, DWeight: dw2, DBias: db2}))
+			require.NoError(r.T, p.RowLinearGrad(ctx, r.Stream, &ops.LinearGradArgs{DOut: rowsHere(dy).on(r.Bench, dt), X: h, Weight: t2, DX: dh, DWeight: dw2, DBias: db2}))
 			require.NoError(r.T, p.ColumnLinearGrad(ctx, r.Stream, &ops.LinearGradArgs{DOut: dh, X: tx, Weight: t1, DX: dx, DWeight: dw1, DBias: db1}))
 
 			limit := near16(dt)
@@ -122,12 +122,12 @@ func TestVocabularyParallelEmbedding(t *testing.T) {
 	rows := int64(len(ids))
 	ways(t, func(t *testing.T, n int, sequence bool, dt aclnn.DType) {
 		w, dy, before := randomMatrix(dt, 1, vocabulary, width), randomMatrix(dt, 2, rows, width), randomMatrix(aclnn.Float32, 3, vocabulary, width)
-		want := whole(t, func(b *rig.Rig) []*aclnn.Tensor {
+		want := whole(t, func(b *opstest.Bench) []*aclnn.Tensor {
 			y, dw, more := b.Empty(dt, rows, width), b.Empty(aclnn.Float32, vocabulary, width), before.on(b, aclnn.Float32)
-			tids, tdy := rig.Data(b, aclnn.Int32, ids, rows), dy.on(b, dt)
-			rig.Run(b, b.Embedding, &ops.EmbeddingArgs{Weight: w.on(b, dt), IDs: tids, Out: y})
-			rig.Run(b, b.EmbeddingGrad, &ops.EmbeddingGradArgs{DOut: tdy, IDs: tids, DWeight: dw})
-			rig.Run(b, b.EmbeddingGrad, &ops.EmbeddingGradArgs{DOut: tdy, IDs: tids, DWeight: more, Accumulate: true})
+			tids, tdy := opstest.Data(b, aclnn.Int32, ids, rows), dy.on(b, dt)
+			opstest.Run(b, b.Embedding, &ops.EmbeddingArgs{Weight: w.on(b, dt), IDs: tids, Out: y})
+			opstest.Run(b, b.EmbeddingGrad, &ops.EmbeddingGradArgs{DOut: tdy, IDs: tids, DWeight: dw})
+			opstest.Run(b, b.EmbeddingGrad, &ops.EmbeddingGradArgs{DOut: tdy, IDs: tids, DWeight: more, Accumulate: true})
 			return []*aclnn.Tensor{y, dw, more}
 		})
 		onRanks(t, n, func(r *rank) {
@@ -140,15 +140,15 @@ func TestVocabularyParallelEmbedding(t *testing.T) {
 				return m
 			}
 			y, dw := r.Empty(dt, rowsHere(dy).rows, width), r.Empty(aclnn.Float32, vocabulary/size, width)
-			more := before.rowsOf(k, size).on(r.Rig, aclnn.Float32)
-			tids, tdy := rig.Data(r.Rig, aclnn.Int32, ids, rows), rowsHere(dy).on(r.Rig, dt)
+			more := before.rowsOf(k, size).on(r.Bench, aclnn.Float32)
+			tids, tdy := opstest.Data(r.Bench, aclnn.Int32, ids, rows), rowsHere(dy).on(r.Bench, dt)
 			ctx := r.T.Context()
-			require.NoError(r.T, p.Embedding(ctx, r.Stream, &ops.EmbeddingArgs{Weight: w.rowsOf(k, size).on(r.Rig, dt), IDs: tids, Out: y}))
+			require.NoError(r.T, p.Embedding(ctx, r.Stream, &ops.EmbeddingArgs{Weight: w.rowsOf(k, size).on(r.Bench, dt), IDs: tids, Out: y}))
 			require.NoError(r.T, p.EmbeddingGrad(ctx, r.Stream, &ops.EmbeddingGradArgs{DOut: tdy, IDs: tids, DWeight: dw}))
 			require.NoError(r.T, p.EmbeddingGrad(ctx, r.Stream, &ops.EmbeddingGradArgs{DOut: tdy, IDs: tids, DWeight: more, Accumulate: true}))
 			r.Near("y", y, rowsHere(matrix{want[0], rows, width}).values, 0)
-			r.Near("dw", dw, matrix{want[1], vocabulary, width}.rowsOf(k, size).values, rig.Tolerance(aclnn.Float32))
-			r.Near("more", more, matrix{want[2], vocabulary, width}.rowsOf(k, size).values, rig.Tolerance(aclnn.Float32))
+			r.Near("dw", dw, matrix{want[1], vocabulary, width}.rowsOf(k, size).values, opstest.Tolerance(aclnn.Float32))
+			r.Near("more", more, matrix{want[2], vocabulary, width}.rowsOf(k, size).values, opstest.Tolerance(aclnn.Float32))
 			require.Equal(r.T, r.Read(tdy), rowsHere(dy).values, "the gradient that came in is left as it was")
 		})
 	})
@@ -178,9 +178,9 @@ func TestVocabularyParallelCrossEntropy(t *testing.T) {
 				for i := range x.values {
 					x.values[i] = half.BFloat16FromFloat32(x.values[i] * c.scale).Float32()
 				}
-				both := func(b *rig.Rig, logits matrix, forward func(*ops.CrossEntropyArgs) error, backward func(*ops.CrossEntropyGradArgs) error) []*aclnn.Tensor {
+				both := func(b *opstest.Bench, logits matrix, forward func(*ops.CrossEntropyArgs) error, backward func(*ops.CrossEntropyGradArgs) error) []*aclnn.Tensor {
 					a := ops.CrossEntropyArgs{
-						Logits: logits.on(b, dt), Labels: rig.Data(b, aclnn.Int64, c.labels, rows), IgnoreIndex: c.ignore,
+						Logits: logits.on(b, dt), Labels: opstest.Data(b, aclnn.Int64, c.labels, rows), IgnoreIndex: c.ignore,
 						Loss: b.Empty(aclnn.Float32, 1), LogProb: b.Empty(aclnn.Float32, rows, logits.width), Count: b.Empty(aclnn.Float32, 1),
 					}
 					require.NoError(b.T, forward(&a))
@@ -188,14 +188,14 @@ func TestVocabularyParallelCrossEntropy(t *testing.T) {
 					require.NoError(b.T, backward(g))
 					return []*aclnn.Tensor{a.Loss, a.Count, a.LogProb, g.DLogits}
 				}
-				want := whole(t, func(b *rig.Rig) []*aclnn.Tensor {
+				want := whole(t, func(b *opstest.Bench) []*aclnn.Tensor {
 					return both(b, x, func(a *ops.CrossEntropyArgs) error { return b.CrossEntropy.Run(b.T.Context(), b.Stream, a) },
 						func(a *ops.CrossEntropyGradArgs) error { return b.CrossEntropyGrad.Run(b.T.Context(), b.Stream, a) })
 				})
 				onRanks(t, n, func(r *rank) {
 					p := parallel.NewTensor(r.Registry, r.comm, sequence)
 					k, size := p.Rank(), p.Size()
-					got := both(r.Rig, x.columnsOf(k, size), func(a *ops.CrossEntropyArgs) error { return p.CrossEntropy(r.T.Context(), r.Stream, a) },
+					got := both(r.Bench, x.columnsOf(k, size), func(a *ops.CrossEntropyArgs) error { return p.CrossEntropy(r.T.Context(), r.Stream, a) },
 						func(a *ops.CrossEntropyGradArgs) error { return p.CrossEntropyGrad(r.T.Context(), r.Stream, a) })
 					if loss := want[0][0]; math.IsNaN(float64(loss)) {
 						require.True(r.T, math.IsNaN(float64(r.Read(got[0])[0])))
@@ -204,7 +204,7 @@ func TestVocabularyParallelCrossEntropy(t *testing.T) {
 					}
 					require.Equal(r.T, want[1], r.Read(got[1]), "count")
 					r.Near("log-probabilities", got[2], matrix{want[2], rows, classes}.columnsOf(k, size).values, 1e-6)
-					r.Near("gradient", got[3], matrix{want[3], rows, classes}.columnsOf(k, size).values, rig.Tolerance(dt))
+					r.Near("gradient", got[3], matrix{want[3], rows, classes}.columnsOf(k, size).values, opstest.Tolerance(dt))
 				})
 			})
 		})
@@ -216,7 +216,7 @@ func TestTensorParallelRefusals(t *testing.T) {
 		ctx := r.T.Context()
 		p := parallel.NewTensor(r.Registry, r.comm, true)
 		f := func(shape ...int64) *aclnn.Tensor { return r.Empty(aclnn.Float32, shape...) }
-		ids := rig.Data(r.Rig, aclnn.Int32, []int32{1, 2, 3}, 3)
+		ids := opstest.Data(r.Bench, aclnn.Int32, []int32{1, 2, 3}, 3)
 		for _, c := range []struct {
 			text string
 			err  error

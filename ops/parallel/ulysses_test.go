@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/aclnn"
-	"github.com/goascend/cann/internal/testing/rig"
+	"github.com/goascend/cann/internal/testing/opstest"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/mask"
 	"github.com/goascend/cann/ops/parallel"
@@ -23,10 +23,10 @@ func block(values []float32, shape []int64, axis int, r, n int) []float32 {
 func TestUlysses(t *testing.T) {
 	shape := []int64{2, 8, 4, 3} // [B, S, N, D]
 	for _, n := range []int{1, 2, 4} {
-		for _, dt := range rig.FloatTypes {
+		for _, dt := range opstest.FloatTypes {
 			for _, split := range []mask.Split{mask.Contiguous, mask.ZigZag} {
 				t.Run(fmt.Sprintf("%d ranks/%v/split %d", n, dt, split), func(t *testing.T) {
-					values := rig.Random(dt, 1, rig.Size(shape))
+					values := opstest.Random(dt, 1, opstest.Size(shape))
 					onRanks(t, n, func(r *rank) {
 						u, k, ranks := parallel.NewUlysses(r.comm, split), r.comm.Rank(), int64(n)
 						chunks, err := split.Chunks(8, k, n)

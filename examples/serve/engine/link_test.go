@@ -15,7 +15,7 @@ import (
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/examples/serve/engine"
 	"github.com/goascend/cann/hccl/world"
-	"github.com/goascend/cann/internal/testing/port"
+	"github.com/goascend/cann/internal/testing/freeport"
 )
 
 // envFollow is set in processes that follow: the hub folder, and the address where the ranks meet.
@@ -49,7 +49,7 @@ func TestFollower(t *testing.T) {
 
 // begin opens an engine whose second rank is another process.
 func begin(t *testing.T, name string) (e *engine.Engine, other *exec.Cmd) {
-	address := port.Free(t)
+	address := freeport.Free(t)
 	other = exec.Command(os.Args[0], "-test.run=^TestFollower$")
 	other.Env = append(os.Environ(), envFollow+"="+name+" "+address)
 	other.Stdout, other.Stderr = t.Output(), t.Output()

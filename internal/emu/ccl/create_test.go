@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/internal/emu/ccl"
-	"github.com/goascend/cann/internal/testing/port"
+	"github.com/goascend/cann/internal/testing/freeport"
 )
 
 // tableOf returns a rank table of n devices of one server.
@@ -37,7 +37,7 @@ func save(t *testing.T, table string) uint64 {
 
 // usePort makes rank 0 of rank tables listen on a free port and returns it.
 func usePort(t *testing.T) string {
-	free := port.Number(t, port.Free(t))
+	free := freeport.Number(t, freeport.Free(t))
 	t.Setenv("HCCL_IF_BASE_PORT", free)
 	return free
 }

@@ -16,11 +16,11 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/goascend/cann/internal/emu/ccl"
-	"github.com/goascend/cann/internal/testing/puppet"
+	"github.com/goascend/cann/internal/testing/process"
 )
 
 func TestMain(m *testing.M) {
-	if puppet.Plays(newServant) {
+	if process.IsChild(newServant) {
 		return
 	}
 	goleak.VerifyTestMain(m)
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 type servant struct {
 	*rank
 	memory uint64
-	before puppet.Footprint
+	before process.Footprint
 }
 
 const (
@@ -38,7 +38,7 @@ const (
 	envPatient = "CCL_TEST_PATIENT" // longer timeouts for servants without a fault
 )
 
-func newServant() puppet.Do {
+func newServant() process.Do {
 	timeouts := ccl.Timeouts{Connect: 3 * time.Second, Execute: 2 * time.Second}
 	if os.Getenv(envPatient) != "" {
 		timeouts = patient
@@ -48,7 +48,7 @@ func newServant() puppet.Do {
 		ccl.MoveToOwnHost(n.l)
 	}
 	s := &servant{rank: newRank(&processTB{}, n, 0)}
-	s.memory, s.before = s.available(), puppet.Measure()
+	s.memory, s.before = s.available(), process.Measure()
 	return func(words []string) (int, string) {
 		code, text := s.do(words)
 		return int(code), text
@@ -101,7 +101,7 @@ func (s *servant) do(words []string) (int32, string) {
 	case "destroy":
 		return s.call("HcclCommDestroy", s.comm), s.text()
 	case "shared": // whether memory is shared with other ranks
-		return 0, fmt.Sprint(puppet.Measure().Shared > s.before.Shared)
+		return 0, fmt.Sprint(process.Measure().Shared > s.before.Shared)
 	case "check":
 		return 0, s.leaks()
 	}
@@ -146,20 +146,20 @@ func (s *servant) leaks() string {
 	})
 }
 
-// meet makes a communicator of all puppets.
-func meet(t *testing.T, all []*puppet.Puppet) {
+// meet makes a communicator of all children.
+func meet(t *testing.T, all []*process.Child) {
 	info := all[0].Must("root")
 	for i, p := range all {
-		p.Tell("join %d %d %s", len(all), i, info)
+		p.Send("join %d %d %s", len(all), i, info)
 	}
 	for _, p := range all {
-		code, text := p.Hear()
+		code, text := p.Receive()
 		require.Zero(t, code, text)
 	}
 }
 
-func reduce(t *testing.T, all []*puppet.Puppet, count int) {
-	for _, text := range puppet.All(all, "reduce %d", count) {
+func reduce(t *testing.T, all []*process.Child, count int) {
+	for _, text := range process.All(all, "reduce %d", count) {
 		require.Equal(t, fmt.Sprint(len(all)), text)
 	}
 }
@@ -167,7 +167,7 @@ func reduce(t *testing.T, all []*puppet.Puppet, count int) {
 // fault is an event that hits the last of three ranks, and the errors that the others must get.
 type fault struct {
 	name    string
-	happens func(t *testing.T, all []*puppet.Puppet) // starts a call on the survivors that fails
+	happens func(t *testing.T, all []*process.Child) // starts a call on the survivors that fails
 	codes   []int
 	texts   []string // the error must contain one of them
 }
@@ -183,66 +183,66 @@ const (
 )
 
 var faults = []fault{
-	{"killed before joining", func(t *testing.T, all []*puppet.Puppet) {
+	{"killed before joining", func(t *testing.T, all []*process.Child) {
 		info := all[0].Must("root")
 		all[2].Kill()
 		for i, p := range all[:2] {
-			p.Tell("join 3 %d %s", i, info)
+			p.Send("join 3 %d %s", i, info)
 		}
 	}, []int{9, 4}, []string{"EI0015"}},
-	{"killed after joining the root", func(t *testing.T, all []*puppet.Puppet) {
+	{"killed after joining the root", func(t *testing.T, all []*process.Child) {
 		info := all[0].Must("root")
-		all[2].Tell("join 3 2 %s", info)
+		all[2].Send("join 3 2 %s", info)
 		all[2].Kill() // wherever it is
 		for i, p := range all[:2] {
-			p.Tell("join 3 %d %s", i, info)
+			p.Send("join 3 %d %s", i, info)
 		}
 	}, []int{9, 4}, []string{"EI0015", "EI0006"}},
-	{"killed while others wait", func(t *testing.T, all []*puppet.Puppet) {
+	{"killed while others wait", func(t *testing.T, all []*process.Child) {
 		meet(t, all)
 		for _, p := range all[:2] {
-			p.Tell("reduce %d", large)
+			p.Send("reduce %d", large)
 		}
 		all[2].Kill()
 	}, []int{lostPeer, remote}, []string{"EI0006"}},
-	{"killed in a collective", func(t *testing.T, all []*puppet.Puppet) {
+	{"killed in a collective", func(t *testing.T, all []*process.Child) {
 		meet(t, all)
 		for i, p := range all {
-			p.Tell("repeat 50 %d %v", large, i == 2)
+			p.Send("repeat 50 %d %v", large, i == 2)
 		}
 	}, []int{lostPeer, remote}, []string{"EI0006"}},
-	{"killed between collectives", func(t *testing.T, all []*puppet.Puppet) {
+	{"killed between collectives", func(t *testing.T, all []*process.Child) {
 		meet(t, all)
 		reduce(t, all, 1000)
 		all[2].Kill()
 		for _, p := range all[:2] {
-			p.Tell("reduce 1000")
+			p.Send("reduce 1000")
 		}
 	}, []int{lostPeer, remote}, []string{"EI0006"}},
-	{"stalled", func(t *testing.T, all []*puppet.Puppet) {
+	{"stalled", func(t *testing.T, all []*process.Child) {
 		meet(t, all)
 		all[2].Signal(syscall.SIGSTOP)
 		for _, p := range all[:2] {
-			p.Tell("reduce %d", large)
+			p.Send("reduce %d", large)
 		}
 	}, []int{outOfTime, lostPeer, remote}, []string{"EI0002"}},
-	{"stalled while joining", func(t *testing.T, all []*puppet.Puppet) {
+	{"stalled while joining", func(t *testing.T, all []*process.Child) {
 		info := all[0].Must("root")
 		all[2].Signal(syscall.SIGSTOP)
 		for i, p := range all {
-			p.Tell("join 3 %d %s", i, info)
+			p.Send("join 3 %d %s", i, info)
 		}
 	}, []int{9, 4}, []string{"EI0015"}}, // 4 when the root's answer comes late on a busy machine
-	{"wrong world size", func(t *testing.T, all []*puppet.Puppet) {
+	{"wrong world size", func(t *testing.T, all []*process.Child) {
 		info := all[0].Must("root")
 		for i, p := range all {
-			p.Tell("join %d %d %s", 3+i/2, i, info)
+			p.Send("join %d %d %s", 3+i/2, i, info)
 		}
 	}, []int{4}, []string{"EI0014", "EI0015"}},
-	{"rank twice", func(t *testing.T, all []*puppet.Puppet) {
+	{"rank twice", func(t *testing.T, all []*process.Child) {
 		info := all[0].Must("root")
 		for i, p := range all {
-			p.Tell("join 3 %d %s", i/2, info)
+			p.Send("join 3 %d %s", i/2, info)
 		}
 	}, []int{4}, []string{"EI0014", "EI0015"}},
 }
@@ -258,12 +258,12 @@ func TestFaults(t *testing.T) {
 		for _, f := range faults {
 			t.Run(connection+"/"+f.name, func(t *testing.T) {
 				t.Parallel()
-				all := puppet.Start(t, 3, environment...)
+				all := process.Start(t, 3, environment...)
 				survivors := all[:2]
 				f.happens(t, all)
 				began := time.Now()
 				for i, p := range survivors {
-					code, text := p.Hear()
+					code, text := p.Receive()
 					require.Contains(t, f.codes, code, "rank %d: %s", i, text)
 					require.True(t, slices.ContainsFunc(f.texts, func(s string) bool { return strings.Contains(text, s) }), "rank %d: %d %s", i, code, text)
 				}
@@ -279,10 +279,10 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-func requireNothingLeft(t *testing.T, all []*puppet.Puppet) {
+func requireNothingLeft(t *testing.T, all []*process.Child) {
 	for _, p := range all {
-		p.Tell("destroy")
-		_, _ = p.Hear() // there is no communicator if joining failed
+		p.Send("destroy")
+		_, _ = p.Receive() // there is no communicator if joining failed
 		require.Empty(t, p.Must("check"))
 	}
 }
@@ -293,7 +293,7 @@ func TestStranger(t *testing.T) {
 	if testing.Short() {
 		t.Skip("processes, and the time that a stranger has to introduce itself")
 	}
-	all := puppet.Start(t, 2)
+	all := process.Start(t, 2)
 	info := all[0].Must("root")
 	b, err := hex.DecodeString(info)
 	require.NoError(t, err)
@@ -305,10 +305,10 @@ func TestStranger(t *testing.T) {
 		_, _ = io.WriteString(conn, noise) // the root may have closed already
 	}
 	for i, p := range all {
-		p.Tell("join 2 %d %s", i, info)
+		p.Send("join 2 %d %s", i, info)
 	}
 	for _, p := range all {
-		code, text := p.Hear()
+		code, text := p.Receive()
 		require.Zero(t, code, text)
 	}
 	reduce(t, all, 1000)
@@ -319,12 +319,12 @@ func TestStranger(t *testing.T) {
 // not, and that the results are the same.
 func TestSharing(t *testing.T) {
 	for shared, environment := range map[string][]string{"true": nil, "false": {envApart + "=1"}} {
-		all := puppet.Start(t, 2, append(environment, envPatient+"=1")...)
+		all := process.Start(t, 2, append(environment, envPatient+"=1")...)
 		meet(t, all)
 		for _, count := range []int{1, 1000, large} {
 			reduce(t, all, count)
 		}
-		require.Equal(t, []string{shared, shared}, puppet.All(all, "shared"))
+		require.Equal(t, []string{shared, shared}, process.All(all, "shared"))
 		requireNothingLeft(t, all)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
-	"github.com/goascend/cann/internal/emu/kernel/chance"
+	"github.com/goascend/cann/internal/emu/kernel/random"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/rt"
 	"github.com/goascend/cann/internal/emu/rt/sanitize"
@@ -69,7 +69,7 @@ func (p *randomParam) check(name string, size int) string {
 	return ""
 }
 
-// aclrtRandomNumAsync fills memory with random numbers. The generator is chance.Philox, as in the
+// aclrtRandomNumAsync fills memory with random numbers. The generator is random.Philox, as in the
 // operators, with the low eight bytes at the counter address as offset. The counter is not
 // advanced, and the numbers differ from those of the device.
 func (l *Library) aclrtRandomNumAsync(t *rt.Thread, taskInfo *randomTask, stream rt.Handle, _ uintptr) rt.Code {
@@ -176,7 +176,7 @@ func (x *randomTask) draw(memory op.Memory) error {
 	if err != nil {
 		return fmt.Errorf("randomResultAddr: %w", err)
 	}
-	p := chance.Philox{Seed: seed, Offset: *(*uint64)(counter)}
+	p := random.Philox{Seed: seed, Offset: *(*uint64)(counter)}
 	out := kernel.View{Data: host, DType: d, Shape: []int64{int64(n)}, Strides: []int64{1}}
 	lo, hi := realOf(d, words[0]), realOf(d, words[1])
 	switch int64(x.distribution) {
@@ -220,7 +220,7 @@ func realOf(d dtype.Type, w uint64) float64 {
 }
 
 // uniformIntegers draws integers from words[0] inclusive to words[1].
-func uniformIntegers(p chance.Philox, out kernel.View, words [2]uint64) error {
+func uniformIntegers(p random.Philox, out kernel.View, words [2]uint64) error {
 	lo, hi, less := words[0], words[1], words[0] < words[1]
 	switch out.DType {
 	case dtype.Int32:
@@ -245,7 +245,7 @@ func uniformIntegers(p chance.Philox, out kernel.View, words [2]uint64) error {
 const truncatedAt = 2
 
 // truncatedNormal draws one number for each element by inverting the distribution function.
-func truncatedNormal(p chance.Philox, out kernel.View, mean, deviation float64) error {
+func truncatedNormal(p random.Philox, out kernel.View, mean, deviation float64) error {
 	z, release := kernel.Temporary(out.Shape...)
 	defer release()
 	edge := math.Erf(truncatedAt / math.Sqrt2) // the quantile of the edges is ±edge

@@ -3,16 +3,16 @@ package op
 import (
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
-	"github.com/goascend/cann/internal/emu/kernel/chance"
+	"github.com/goascend/cann/internal/emu/kernel/random"
 )
 
 // Generator reads the seed and the offset, which are numbers or one-element tensors. Call the
 // result in Run.
-func (c *Call) Generator() func() (chance.Philox, error) {
+func (c *Call) Generator() func() (random.Philox, error) {
 	offset := uint64(c.Int("offset"))
 	if !c.Has("seedTensor") {
 		seed := uint64(c.Int("seed"))
-		return func() (chance.Philox, error) { return chance.Philox{Seed: seed, Offset: offset}, nil }
+		return func() (random.Philox, error) { return random.Philox{Seed: seed, Offset: offset}, nil }
 	}
 	seed, base := c.Tensor("seedTensor"), c.Tensor("offsetTensor")
 	for _, t := range []*Tensor{seed, base} {
@@ -21,16 +21,16 @@ func (c *Call) Generator() func() (chance.Philox, error) {
 			c.Invalid("%v must have one element", t)
 		}
 	}
-	return func() (chance.Philox, error) {
+	return func() (random.Philox, error) {
 		s, err := kernel.Indices(whole(seed))
 		if err != nil {
-			return chance.Philox{}, err
+			return random.Philox{}, err
 		}
 		o, err := kernel.Indices(whole(base))
 		if err != nil {
-			return chance.Philox{}, err
+			return random.Philox{}, err
 		}
-		return chance.Philox{Seed: uint64(s[0]), Offset: uint64(o[0]) + offset}, nil
+		return random.Philox{Seed: uint64(s[0]), Offset: uint64(o[0]) + offset}, nil
 	}
 }
 

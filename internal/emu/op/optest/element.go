@@ -7,7 +7,7 @@ import (
 	"github.com/goascend/cann/aclnn/half"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
-	"github.com/goascend/cann/internal/emu/kernel/tiny"
+	"github.com/goascend/cann/internal/emu/kernel/minifloat"
 )
 
 // codes returns the values of a type of at most eight bits that package kerneltest does not know, by
@@ -19,7 +19,7 @@ func codes(d dtype.Type) []float64 {
 	case dtype.Uint1:
 		return []float64{0, 1}
 	}
-	return tiny.Values(d)
+	return minifloat.Values(d)
 }
 
 var int4 = []float64{0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1}

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/internal/dtype"
-	"github.com/goascend/cann/internal/emu/kernel/tiny"
+	"github.com/goascend/cann/internal/emu/kernel/minifloat"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -19,14 +19,14 @@ func Tiny(t testing.TB, d dtype.Type, shape []int64, values ...float64) *op.Tens
 	x := Tensor(t, dtype.Uint8, bytes, 0)
 	x.DType, x.Shape, x.Storage, x.Strides = d, shape, shape, op.ContiguousStrides(shape)
 	if len(values) > 0 {
-		require.NoError(t, tiny.Write(x.View(), values, tiny.Even))
+		require.NoError(t, minifloat.Write(x.View(), values, minifloat.Even))
 	}
 	return x
 }
 
 // TinyValues returns the elements of a tensor of any floating-point type in row-major order.
 func TinyValues(t testing.TB, x *op.Tensor) []float64 {
-	v, err := tiny.Read(x.View())
+	v, err := minifloat.Read(x.View())
 	require.NoError(t, err)
 	return v
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
-	"github.com/goascend/cann/internal/emu/kernel/tiny"
+	"github.com/goascend/cann/internal/emu/kernel/minifloat"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -93,7 +93,7 @@ func quantScatter(c *op.Call) (op.Run, error) {
 			if self.DType == dtype.Int8 {
 				err = q.Quantize(into, from)
 			} else {
-				err = tiny.Quantize(q, into, from)
+				err = minifloat.Quantize(q, into, from)
 			}
 			if err != nil {
 				return err

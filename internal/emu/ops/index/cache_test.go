@@ -9,7 +9,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
-	"github.com/goascend/cann/internal/emu/kernel/tiny"
+	"github.com/goascend/cann/internal/emu/kernel/minifloat"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/optest"
 )
@@ -73,7 +73,7 @@ func TestInplaceQuantScatterOfFloats(t *testing.T) {
 			b, r, k := i/rows/width, i/width%rows, i%width
 			want[(b*room+[]int{3, 1}[b]+r)*width+k] = v/optest.Values(scales)[k] + zero[k]
 		}
-		got, err := tiny.Read(self.View())
+		got, err := minifloat.Read(self.View())
 		require.NoError(t, err)
 		for i, v := range want {
 			require.InDelta(t, v, got[i], max(math.Abs(v)*c.precision, 0x1p-10), "%v %s element %d", c.d, c.round, i)

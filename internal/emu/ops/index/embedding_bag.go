@@ -5,7 +5,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
-	"github.com/goascend/cann/internal/emu/kernel/bag"
+	"github.com/goascend/cann/internal/emu/kernel/embeddingbag"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -15,9 +15,9 @@ var bags = op.Table{"EmbeddingBag": embeddingBag}.Selects()
 func embeddingBag(c *op.Call) (op.Run, error) {
 	weight, indices, offsets, scale := c.Tensor("weight"), c.Tensor("indices"), c.Tensor("offsets"), c.Optional("perSampleWeights")
 	out, members, sizes, largest := c.Tensor("output"), c.Tensor("offset2bag"), c.Tensor("bagSize"), c.Tensor("maxIndices")
-	mode := bag.Max
+	mode := embeddingbag.Max
 	if m := c.Int("mode"); m == 0 || m == 1 {
-		mode = bag.Mode(m)
+		mode = embeddingbag.Mode(m)
 	}
 	if c.Bool("scaleGradByFreq") || c.Bool("sparse") {
 		c.Invalid("scaleGradByFreq is %v and sparse %v; only false is supported", c.Bool("scaleGradByFreq"), c.Bool("sparse"))
@@ -34,7 +34,7 @@ func embeddingBag(c *op.Call) (op.Run, error) {
 		c.Plain(scale)
 		c.SameDType(weight, scale)
 		c.SameShape(indices, scale)
-		if mode != bag.Sum {
+		if mode != embeddingbag.Sum {
 			c.Invalid("%v is given; only sums (mode 0) have weights", scale)
 		}
 	}
@@ -51,7 +51,7 @@ func embeddingBag(c *op.Call) (op.Run, error) {
 	c.Shape(out, []int64{count, weight.Shape[1]}, "a row for each bag")
 	c.Shape(members, []int64{indices.Len()}, "a bag for each index")
 	c.Shape(sizes, []int64{count}, "a number for each bag")
-	if mode == bag.Max {
+	if mode == embeddingbag.Max {
 		c.Shape(largest, out.Shape, "an index for each element of output")
 	} else {
 		c.Shape(largest, []int64{count}, "a number for each bag")
@@ -67,7 +67,7 @@ func embeddingBag(c *op.Call) (op.Run, error) {
 		return nil, err
 	}
 	return func(*op.Exec) error {
-		b := bag.Bags{Mode: mode, Padding: c.Int("paddingIdx")}
+		b := embeddingbag.Bags{Mode: mode, Padding: c.Int("paddingIdx")}
 		if err := readBags(&b, c, indices, offsets, scale); err != nil {
 			return err
 		}
@@ -75,7 +75,7 @@ func embeddingBag(c *op.Call) (op.Run, error) {
 		if err != nil {
 			return err
 		}
-		if mode != bag.Max {
+		if mode != embeddingbag.Max {
 			from = make([]int64, count)
 		}
 		of, n := b.Members()
@@ -90,7 +90,7 @@ func embeddingBag(c *op.Call) (op.Run, error) {
 }
 
 // readBags reads the indices of the bags and the start of each bag. scale may be nil.
-func readBags(b *bag.Bags, c *op.Call, indices, offsets, scale *op.Tensor) (err error) {
+func readBags(b *embeddingbag.Bags, c *op.Call, indices, offsets, scale *op.Tensor) (err error) {
 	if b.Index, err = kernel.Indices(indices.View()); err != nil {
 		return err
 	}

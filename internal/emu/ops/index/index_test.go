@@ -9,7 +9,7 @@ import (
 	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
-	"github.com/goascend/cann/internal/emu/kernel/tiny"
+	"github.com/goascend/cann/internal/emu/kernel/minifloat"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/optest"
 )
@@ -73,9 +73,9 @@ func TestGatherAlongDimension(t *testing.T) {
 func TestGatherOn950(t *testing.T) {
 	for _, d := range []dtype.Type{dtype.Float32, dtype.BFloat16, dtype.Float8E5M2, dtype.Float8E8M0} {
 		self, out := optest.Tensor(t, d, []int64{3}), optest.Tensor(t, d, []int64{3})
-		require.NoError(t, tiny.Write(self.View(), []float64{1, 4, .5}, tiny.Even))
+		require.NoError(t, minifloat.Write(self.View(), []float64{1, 4, .5}, minifloat.Even))
 		optest.RunOn(t, acceptance.Ascend950, "Gather", optest.Args{"self": self, "dim": 0, "index": optest.Tensor(t, dtype.Int32, []int64{3}, 1, 2, 1), "out": out})
-		got, err := tiny.Read(out.View())
+		got, err := minifloat.Read(out.View())
 		require.NoError(t, err)
 		require.Equal(t, []float64{4, .5, 4}, got, d)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel/fractal"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
-	"github.com/goascend/cann/internal/emu/kernel/tiny"
+	"github.com/goascend/cann/internal/emu/kernel/minifloat"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/optest"
 )
@@ -25,8 +25,8 @@ func tinyTensor(t *testing.T, d dtype.Type, seed int, shape ...int64) (*op.Tenso
 			v[i] = math.Exp2(float64((i*3+seed)%5 - 2))
 		}
 	}
-	require.NoError(t, tiny.Write(x.View(), v, tiny.Even))
-	v, err := tiny.Read(x.View())
+	require.NoError(t, minifloat.Write(x.View(), v, minifloat.Even))
+	v, err := minifloat.Read(x.View())
 	require.NoError(t, err)
 	return x, v
 }
@@ -88,7 +88,7 @@ func TestTransposeQuantBatchMatMul(t *testing.T) {
 				args["x2"] = inNZ(t, x2)
 			}
 			optest.RunOn(t, acceptance.Ascend950, name, args)
-			got, err := tiny.Read(out.View())
+			got, err := minifloat.Read(out.View())
 			require.NoError(t, err)
 			for i, v := range got {
 				r, p, j := int64(i)/c.n/batch, int64(i)/c.n%batch, int64(i)%c.n

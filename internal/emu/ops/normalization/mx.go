@@ -7,7 +7,7 @@ import (
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
-	"github.com/goascend/cann/internal/emu/kernel/tiny"
+	"github.com/goascend/cann/internal/emu/kernel/minifloat"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -47,7 +47,7 @@ func mxNorm(c *op.Call) (op.Run, error) {
 		fits(t, x.Shape, "that of "+x.Name)
 	}
 	pairs, ones := append(slices.Clone(x.Shape), 2), slices.Clone(x.Shape)
-	pairs[x.Rank()-1], ones[x.Rank()-1] = (n+2*tiny.BlockSize-1)/(2*tiny.BlockSize), 1
+	pairs[x.Rank()-1], ones[x.Rank()-1] = (n+2*minifloat.BlockSize-1)/(2*minifloat.BlockSize), 1
 	fits(scale, pairs, "pairs of scales for blocks of 32")
 	fits(rstd, ones, "one for each row")
 	if rstd != nil && rstd.DType != dtype.Float32 {
@@ -93,7 +93,7 @@ func refuseTiling(c *op.Call, format string, args ...any) {
 }
 
 // mxNormTypes checks element types and the attributes of the scales. inputs have the type of the first.
-func mxNormTypes(c *op.Call, inputs []*op.Tensor, gamma, beta, y, scale *op.Tensor) (tiny.Scaling, tiny.Rounding) {
+func mxNormTypes(c *op.Call, inputs []*op.Tensor, gamma, beta, y, scale *op.Tensor) (minifloat.Scaling, minifloat.Rounding) {
 	is := func(t *op.Tensor, types ...dtype.Type) {
 		if t != nil && !slices.Contains(types, t.DType) {
 			refuseTiling(c, "%v has a dtype that is not supported; use one of %v", t, types)
@@ -112,7 +112,7 @@ func mxNormTypes(c *op.Call, inputs []*op.Tensor, gamma, beta, y, scale *op.Tens
 	if r := x.Rank(); r < 1 || r > 7 {
 		refuseTiling(c, "%v has %d dimensions; use 1 to 7", x, r)
 	}
-	s, round, err := tiny.NewScaling(y.DType, c.Int("scaleAlg"), 0, c.Text("roundMode"))
+	s, round, err := minifloat.NewScaling(y.DType, c.Int("scaleAlg"), 0, c.Text("roundMode"))
 	if err != nil {
 		refuseTiling(c, "%v", err)
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
-	"github.com/goascend/cann/internal/emu/kernel/tiny"
+	"github.com/goascend/cann/internal/emu/kernel/minifloat"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -70,6 +70,6 @@ func rmsNormGradQuant(c *op.Call) (op.Run, error) {
 		if err != nil {
 			return err
 		}
-		return tiny.Write(dx.View(), values, tiny.Away)
+		return minifloat.Write(dx.View(), values, minifloat.Away)
 	}, c.Err()
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
-	"github.com/goascend/cann/internal/emu/kernel/tiny"
+	"github.com/goascend/cann/internal/emu/kernel/minifloat"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/optest"
 )
@@ -46,7 +46,7 @@ func TestRmsNormGradQuant(t *testing.T) {
 								a["offsetXOptional"], zero = optest.Tensor(t, dtype.Int32, []int64{1}, 3), 3
 							}
 							optest.Run(t, "RmsNormGradQuant", a)
-							got, err := tiny.Read(dx.View())
+							got, err := minifloat.Read(dx.View())
 							require.NoError(t, err)
 							dg := make([]float64, n)
 							for r := range rows {

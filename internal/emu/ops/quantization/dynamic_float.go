@@ -6,7 +6,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
-	"github.com/goascend/cann/internal/emu/kernel/tiny"
+	"github.com/goascend/cann/internal/emu/kernel/minifloat"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -27,13 +27,13 @@ func largestOf(c *op.Call, d dtype.Type) float32 {
 			return given
 		}
 	}
-	return float32(tiny.Largest(d))
+	return float32(minifloat.Largest(d))
 }
 
 // quantise sets y to the quantised x, and scale, and Offset if it has data, to one number for each line of x. Lines
 // lie along the last dimension.
 func (q floatQuantizer) quantise(y, scale, x kernel.View) error {
-	v, err := tiny.Read(x)
+	v, err := minifloat.Read(x)
 	if err != nil {
 		return err
 	}
@@ -59,11 +59,11 @@ func (q floatQuantizer) quantise(y, scale, x kernel.View) error {
 			return err
 		}
 	}
-	round := tiny.Even
+	round := minifloat.Even
 	if y.DType == dtype.HiFloat8 {
-		round = tiny.Away
+		round = minifloat.Away
 	}
-	return tiny.Write(y, v, round)
+	return minifloat.Write(y, v, round)
 }
 
 // multiply multiplies lines of n numbers by the factors of their group. Lines after the last group keep their numbers.

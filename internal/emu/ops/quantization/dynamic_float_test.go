@@ -10,7 +10,7 @@ import (
 	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
-	"github.com/goascend/cann/internal/emu/kernel/tiny"
+	"github.com/goascend/cann/internal/emu/kernel/minifloat"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/optest"
 )
@@ -22,12 +22,12 @@ func nearestCode(d dtype.Type, x float64) byte {
 	if math.IsNaN(x) {
 		return 0
 	}
-	for code, v := range tiny.Values(d) {
-		away := math.Abs(v - min(max(x, -tiny.Largest(d)), tiny.Largest(d)))
+	for code, v := range minifloat.Values(d) {
+		away := math.Abs(v - min(max(x, -minifloat.Largest(d)), minifloat.Largest(d)))
 		if math.IsNaN(v) || math.IsInf(v, 0) || math.Signbit(v) != math.Signbit(x) && (v != 0 || d != dtype.HiFloat8) || away > distance {
 			continue
 		}
-		if away == distance && (d == dtype.HiFloat8 && math.Abs(v) < math.Abs(tiny.Values(d)[best]) || d != dtype.HiFloat8 && code&1 == 1) {
+		if away == distance && (d == dtype.HiFloat8 && math.Abs(v) < math.Abs(minifloat.Values(d)[best]) || d != dtype.HiFloat8 && code&1 == 1) {
 			continue
 		}
 		best, distance = byte(code), away
@@ -111,7 +111,7 @@ func (k dynamicFloats) check(t *testing.T, name string, in dtype.Type, l kernelt
 		values[6+i] *= float64(int(1) << (2 * i)) // numbers of all sizes
 		values[12+i] *= 0x1p-14
 	}
-	most := tiny.Largest(k.d)
+	most := minifloat.Largest(k.d)
 	if k.most > 0 && k.d == dtype.HiFloat8 {
 		most = k.most
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
-	"github.com/goascend/cann/internal/emu/kernel/tiny"
+	"github.com/goascend/cann/internal/emu/kernel/minifloat"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -90,7 +90,7 @@ func geluQuant(c *op.Call) (op.Run, error) {
 // magnitude of each row of t·factor, over the largest number of the type, and y to the quotients.
 func quantiseToFloats(y, scale *op.Tensor, t, factor, offset kernel.View) error {
 	if scale == nil {
-		return tiny.Quantize(kernel.Quantizer{Factor: factor, Offset: offset}, y.View(), t)
+		return minifloat.Quantize(kernel.Quantizer{Factor: factor, Offset: offset}, y.View(), t)
 	}
 	if factor.Data != nil {
 		if err := kernel.Map(kernel.Mul, dtype.Float32, t, []kernel.Input{kernel.Of(t), kernel.Of(factor)}); err != nil {
@@ -99,10 +99,10 @@ func quantiseToFloats(y, scale *op.Tensor, t, factor, offset kernel.View) error 
 	}
 	whole, release := kernel.Temporary(t.Shape...) // the same in whole numbers, which nobody needs
 	defer release()
-	if err := (kernel.DynamicQuantizer{Most: tiny.Largest(y.DType)}).Quantize(whole, scale.View(), t); err != nil {
+	if err := (kernel.DynamicQuantizer{Most: minifloat.Largest(y.DType)}).Quantize(whole, scale.View(), t); err != nil {
 		return err
 	}
 	rows := scale.View()
 	rows.Shape, rows.Strides = append(slices.Clone(rows.Shape), 1), append(slices.Clone(rows.Strides), 0)
-	return tiny.Quantize(kernel.Quantizer{Factor: rows, Divide: true}, y.View(), t)
+	return minifloat.Quantize(kernel.Quantizer{Factor: rows, Divide: true}, y.View(), t)
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
-	"github.com/goascend/cann/internal/emu/kernel/tiny"
+	"github.com/goascend/cann/internal/emu/kernel/minifloat"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -23,7 +23,7 @@ type gateQuant struct {
 	x, weight, counts, factors *op.Tensor
 	y, scale, origin           *op.Tensor
 	rows, width                int64 // of the result
-	scaling                    tiny.Scaling
+	scaling                    minifloat.Scaling
 }
 
 // Modes of quantisation: by blocks of 128 or of 32 elements, or of groups of rows to HiFloat8, with
@@ -88,9 +88,9 @@ func (g *gateQuant) types() {
 func (g *gateQuant) attributes() {
 	c, blocks, limit := g.Call, g.mode == byBlocks || g.mode == byMX, g.gate.Limit
 	block, four := int64(128), g.y.DType.Bits() == 4
-	g.scaling = tiny.Scaling{Type: g.y.DType, Algorithm: 1, Least: 1e-4}
+	g.scaling = minifloat.Scaling{Type: g.y.DType, Algorithm: 1, Least: 1e-4}
 	if g.mode == byMX {
-		block = tiny.BlockSize
+		block = minifloat.BlockSize
 	}
 	if four {
 		g.scaling.Algorithm, g.scaling.Least = 0, 0
@@ -195,16 +195,16 @@ func (g *gateQuant) run(*op.Exec) error {
 		return err
 	}
 	if g.mode == byMX {
-		return g.scaling.Rows(y, scales, values, tiny.Even)
+		return g.scaling.Rows(y, scales, values, minifloat.Even)
 	}
 	var found []float64
 	for block := range slices.Chunk(values, 128) { // rows have a whole number of blocks
 		found = append(found, g.block(block))
 	}
-	if err := tiny.Write(scales, found, tiny.Even); err != nil {
+	if err := minifloat.Write(scales, found, minifloat.Even); err != nil {
 		return err
 	}
-	return tiny.Write(y, values, tiny.Even)
+	return minifloat.Write(y, values, minifloat.Even)
 }
 
 // used returns the number of rows in groups, at most all.
@@ -229,7 +229,7 @@ func (g *gateQuant) block(values []float64) float64 {
 			most = max(most, math.Abs(v))
 		}
 	}
-	limit := tiny.Largest(g.y.DType)
+	limit := minifloat.Largest(g.y.DType)
 	scale, factor := float64(float32(most)*float32(1/limit)), float64(float32(limit)/float32(most))
 	if g.Bool("roundScale") {
 		scale, factor = g.scaling.Block([]float64{most})
@@ -290,5 +290,5 @@ func (g *gateQuant) hiFloats(t kernel.View) error {
 		return err
 	}
 	clear(values[ends[len(ends)-1]*g.width:])
-	return tiny.Write(g.y.As(t.Shape, t.Strides), values, tiny.Away)
+	return minifloat.Write(g.y.As(t.Shape, t.Strides), values, minifloat.Away)
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
-	"github.com/goascend/cann/internal/emu/kernel/tiny"
+	"github.com/goascend/cann/internal/emu/kernel/minifloat"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -34,15 +34,15 @@ func quantMax(c *op.Call) (op.Run, error) {
 	for _, t := range []*op.Tensor{scale, amax} {
 		c.Shape(t, []int64{count}, "one for each group")
 	}
-	round := tiny.Even
+	round := minifloat.Even
 	if y.DType == dtype.HiFloat8 {
-		round = tiny.Away
+		round = minifloat.Away
 	}
 	return func(*op.Exec) error {
 		if x.Len() == 0 {
 			return nil
 		}
-		in, err := tiny.Read(x.View())
+		in, err := minifloat.Read(x.View())
 		if err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ func quantMax(c *op.Call) (op.Run, error) {
 		if err := kernel.SetFloats(amax.View(), most); err != nil {
 			return err
 		}
-		return tiny.Write(y.View(), in, round)
+		return minifloat.Write(y.View(), in, round)
 	}, c.Err()
 }
 

@@ -5,7 +5,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
-	"github.com/goascend/cann/internal/emu/kernel/tiny"
+	"github.com/goascend/cann/internal/emu/kernel/minifloat"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -35,7 +35,7 @@ func groupedMxQuant(c *op.Call) (op.Run, error) {
 		if err != nil {
 			return err
 		}
-		in, err := tiny.Read(x.View())
+		in, err := minifloat.Read(x.View())
 		if err != nil {
 			return err
 		}
@@ -55,16 +55,16 @@ func groupedMxQuant(c *op.Call) (op.Run, error) {
 			return err
 		}
 		written := ends[len(ends)-1]
-		return tiny.Write(y.View().Narrow(0, 0, min(written, rows)), out[:written*n], round)
+		return minifloat.Write(y.View().Narrow(0, 0, min(written, rows)), out[:written*n], round)
 	}, c.Err()
 }
 
 // mxPair quantises the rows from first to end, at most two blocks, of a matrix with n columns. The
 // scales are [n, 2].
-func mxPair(s tiny.Scaling, scales kernel.View, out, in []float64, n, first, end int64) error {
+func mxPair(s minifloat.Scaling, scales kernel.View, out, in []float64, n, first, end int64) error {
 	found := make([]float64, 2*n)
 	for half := range int64(2) {
-		lo, hi := first+half*tiny.BlockSize, min(first+(half+1)*tiny.BlockSize, end)
+		lo, hi := first+half*minifloat.BlockSize, min(first+(half+1)*minifloat.BlockSize, end)
 		for j := range n {
 			var block []float64
 			for i := lo; i < hi; i++ {
@@ -80,16 +80,16 @@ func mxPair(s tiny.Scaling, scales kernel.View, out, in []float64, n, first, end
 			}
 		}
 	}
-	return tiny.Write(scales, found, tiny.Even)
+	return minifloat.Write(scales, found, minifloat.Even)
 }
 
 // mxScaling reads how blocks are scaled and rounded to the type of y.
-func mxScaling(c *op.Call, y *op.Tensor) (tiny.Scaling, tiny.Rounding) {
+func mxScaling(c *op.Call, y *op.Tensor) (minifloat.Scaling, minifloat.Rounding) {
 	most := 0.0
 	if c.Has("dstTypeMax") {
 		most = c.Float("dstTypeMax")
 	}
-	s, round, err := tiny.NewScaling(y.DType, c.IntOr("scaleAlg", 0), most, c.Text("roundMode"))
+	s, round, err := minifloat.NewScaling(y.DType, c.IntOr("scaleAlg", 0), most, c.Text("roundMode"))
 	switch four := slices.Contains(pairedTypes, y.DType); {
 	case err != nil:
 		c.Unfit("%v", err)
@@ -118,11 +118,11 @@ func antiMxQuant(c *op.Call) (op.Run, error) {
 		c.Invalid("%v and %v must be contiguous and have an even last dimension, since two elements share a byte", x, y)
 	}
 	return func(*op.Exec) error {
-		values, err := tiny.Read(x.View())
+		values, err := minifloat.Read(x.View())
 		if err != nil || len(values) == 0 {
 			return err
 		}
-		scales, err := tiny.Read(scale.View())
+		scales, err := minifloat.Read(scale.View())
 		if err != nil {
 			return err
 		}
@@ -131,8 +131,8 @@ func antiMxQuant(c *op.Call) (op.Run, error) {
 			row, j := int64(i)/inner, int64(i)%inner
 			k := row % n
 			pair := ((row/n*want[axis]+k/64)*inner + j) * 2
-			values[i] = float64(float32(values[i]) * float32(scales[pair+k/tiny.BlockSize%2]))
+			values[i] = float64(float32(values[i]) * float32(scales[pair+k/minifloat.BlockSize%2]))
 		}
-		return tiny.Write(y.View(), values, tiny.Even)
+		return minifloat.Write(y.View(), values, minifloat.Even)
 	}, c.Err()
 }

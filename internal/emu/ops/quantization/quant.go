@@ -6,7 +6,7 @@ import (
 	"github.com/goascend/cann/internal/abi/acceptance"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
-	"github.com/goascend/cann/internal/emu/kernel/tiny"
+	"github.com/goascend/cann/internal/emu/kernel/minifloat"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -208,7 +208,7 @@ func dynamicQuant(c *op.Call) (op.Run, error) {
 		q.Most = kernel.MostInt4
 	}
 	want, length, line := x.Shape[:x.Rank()-1], x.Dim(-1), "row"
-	if limit := tiny.Largest(dtype.HiFloat8); c.Has("dstTypeMax") && (c.Float("dstTypeMax") < 0 || c.Float("dstTypeMax") > limit) {
+	if limit := minifloat.Largest(dtype.HiFloat8); c.Has("dstTypeMax") && (c.Float("dstTypeMax") < 0 || c.Float("dstTypeMax") > limit) {
 		c.Unfit("dstTypeMax is %g; it must be within the range [0, %g], and hifloat8 alone heeds it", c.Float("dstTypeMax"), limit)
 	}
 	if c.Has("quantMode") {

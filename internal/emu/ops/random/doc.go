@@ -1,6 +1,6 @@
 // Package random holds random numbers, dropout, and sampling from logits.
 //
-// All operators draw from chance.Philox with a seed and an offset, so results are reproducible.
+// All operators draw from random.Philox with a seed and an offset, so results are reproducible.
 // The runtime function aclrtRandomNumAsync is in package nn.
 //
 // Table names the operators; package nn joins the tables, and a test calls one with

@@ -3,7 +3,7 @@ package random
 import (
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
-	"github.com/goascend/cann/internal/emu/kernel/chance"
+	"github.com/goascend/cann/internal/emu/kernel/random"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -70,7 +70,7 @@ func dropout(c *op.Call) (op.Run, error) {
 			return err
 		}
 		g.KeepBits(mask.View(), x.Len(), p)
-		return chance.Dropout(out.View(), x.View(), mask.View(), keepScale(p))
+		return random.Dropout(out.View(), x.View(), mask.View(), keepScale(p))
 	}, nil
 }
 
@@ -79,7 +79,7 @@ func dropoutMask(c *op.Call) (op.Run, error) {
 	shape, p, out := c.Ints("shape"), probability(c, "prob"), c.Tensor("out")
 	n := kernel.View{Shape: shape}.Len()
 	keepBits(c, out, n, true)
-	return drawn(c, out, func(g chance.Philox) error {
+	return drawn(c, out, func(g random.Philox) error {
 		g.KeepBits(out.View(), n, p)
 		return nil
 	})
@@ -105,6 +105,6 @@ func dropoutApply(c *op.Call) (op.Run, error) {
 		if x.Len() == 0 {
 			return nil
 		}
-		return chance.Dropout(out.View(), x.View(), mask.View(), scale)
+		return random.Dropout(out.View(), x.View(), mask.View(), scale)
 	}, nil
 }

@@ -7,13 +7,13 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
-	"github.com/goascend/cann/internal/emu/kernel/chance"
+	"github.com/goascend/cann/internal/emu/kernel/random"
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/op/pointwise"
 )
 
 // randoms lists the operators that draw from distributions. A seed and an offset determine every
-// element (chance.Philox), but the numbers differ from the device's. The Tensor forms read seed
+// element (random.Philox), but the numbers differ from the device's. The Tensor forms read seed
 // and offset on the stream.
 var randoms = op.Table{
 	"InplaceUniform": uniform, "InplaceUniformTensor": uniform,
@@ -27,7 +27,7 @@ var randoms = op.Table{
 }.Overwrites("InplaceUniform", "InplaceUniformTensor", "InplaceNormal", "InplaceNormalTensor", "InplaceRandom", "InplaceRandomTensor", "InplaceRandomWithoutFromTo", "InplaceRandomWithoutFromToTensor", "InplaceBernoulli", "InplaceBernoulliTensor")
 
 // drawn returns the Run that fills out from the generator.
-func drawn(c *op.Call, out *op.Tensor, draw func(p chance.Philox) error) (op.Run, error) {
+func drawn(c *op.Call, out *op.Tensor, draw func(p random.Philox) error) (op.Run, error) {
 	c.Plain(out)
 	if !out.DType.IsComplex() { // CANN's rules refuse complex numbers where the operator has none
 		c.Countable(out)
@@ -53,7 +53,7 @@ func uniform(c *op.Call) (op.Run, error) {
 	if !(lo <= hi) {
 		c.Invalid("from %v is larger than to %v", lo, hi)
 	}
-	return drawn(c, self, func(p chance.Philox) error { return p.Uniform(self.View(), lo, hi) })
+	return drawn(c, self, func(p random.Philox) error { return p.Uniform(self.View(), lo, hi) })
 }
 
 // exponential draws from the exponential distribution with rate lambda.
@@ -67,7 +67,7 @@ func exponential(c *op.Call) (op.Run, error) {
 	if n := c.Int("count"); n != self.Len() {
 		c.Invalid("count is %d; it must be the number of elements of %v", n, self)
 	}
-	return drawn(c, self, func(p chance.Philox) error {
+	return drawn(c, self, func(p random.Philox) error {
 		t, release := kernel.Temporary(self.Shape...)
 		defer release()
 		if err := p.Uniform(t, 0, 1); err != nil {
@@ -91,7 +91,7 @@ func deviation(c *op.Call, x float64) float64 {
 
 func normalInPlace(c *op.Call) (op.Run, error) {
 	self, mean, std := c.Tensor("selfRef"), c.Float("mean"), deviation(c, c.Float("std"))
-	return drawn(c, self, func(p chance.Philox) error {
+	return drawn(c, self, func(p random.Philox) error {
 		return p.Normal(self.View(), kernel.Const(kernel.Real(mean)), kernel.Const(kernel.Real(std)))
 	})
 }
@@ -115,7 +115,7 @@ func normalFrom(c *op.Call) (op.Run, error) {
 	if strings.HasSuffix(c.Op.Name, "Float") {
 		deviation(c, c.Float("std"))
 	}
-	return drawn(c, out, func(p chance.Philox) error { return p.Normal(out.View(), mean(), std()) })
+	return drawn(c, out, func(p random.Philox) error { return p.Normal(out.View(), mean(), std()) })
 }
 
 // randomIntegers draws integers below to. Without bounds it draws from 0 up to the largest
@@ -133,7 +133,7 @@ func randomIntegers(c *op.Call) (op.Run, error) {
 	} else {
 		n = wholeNumbers(self.DType)
 	}
-	return drawn(c, self, func(p chance.Philox) error {
+	return drawn(c, self, func(p random.Philox) error {
 		if !self.DType.IsComplex() {
 			return p.Integers(self.View(), lo, n)
 		}
@@ -187,13 +187,13 @@ func bernoulli(c *op.Call) (op.Run, error) {
 		}
 		c.SameShape(out, v.Tensor)
 	}
-	return drawn(c, out, func(p chance.Philox) error { return p.Bernoulli(out.View(), probability()) })
+	return drawn(c, out, func(p random.Philox) error { return p.Bernoulli(out.View(), probability()) })
 }
 
 func randomPermutation(c *op.Call) (op.Run, error) {
 	n, out := c.Int("n"), c.Tensor("out")
 	c.Shape(out, []int64{n}, "n numbers")
-	return drawn(c, out, func(p chance.Philox) error { return p.Permutation(out.View()) })
+	return drawn(c, out, func(p random.Philox) error { return p.Permutation(out.View()) })
 }
 
 // multinomial draws indices of the elements of each row of self, which is a matrix or a single
@@ -213,7 +213,7 @@ func multinomial(c *op.Call) (op.Run, error) {
 	want := slices.Clone(self.Shape)
 	want[len(want)-1] = n
 	c.Shape(out, want, "numsamples for each row of self")
-	return drawn(c, out, func(p chance.Philox) error { return p.Multinomial(out.View(), self.View(), replace) })
+	return drawn(c, out, func(p random.Philox) error { return p.Multinomial(out.View(), self.View(), replace) })
 }
 
 // probability reads the drop probability.

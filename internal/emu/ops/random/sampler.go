@@ -6,7 +6,7 @@ import (
 
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
-	"github.com/goascend/cann/internal/emu/kernel/chance"
+	"github.com/goascend/cann/internal/emu/kernel/random"
 	"github.com/goascend/cann/internal/emu/op"
 )
 
@@ -20,7 +20,7 @@ const mostK = 1024
 // probabilities.
 func sample(c *op.Call) (op.Run, error) {
 	d := drawing{logits: c.Tensor("logits"), topK: c.Tensor("topK"), topP: c.Tensor("topP"), q: c.Optional("q"), minPs: c.OptionalOf("minPs")}
-	d.sampler = chance.Sampler{Most: mostK, Softmax: true, Weighted: d.q != nil, Epsilon: c.Float("eps")}
+	d.sampler = random.Sampler{Most: mostK, Softmax: true, Weighted: d.q != nil, Epsilon: c.Float("eps")}
 	types := op.HalfTypes
 	listed := false // output the candidates instead of a choice
 	if c.Has("minPs") {
@@ -48,7 +48,7 @@ func sample(c *op.Call) (op.Run, error) {
 
 // drawing is a call that samples rows.
 type drawing struct {
-	sampler                             chance.Sampler // the settings that all rows share
+	sampler                             random.Sampler // the settings that all rows share
 	logits, topK, topP, q, minPs        *op.Tensor
 	choice, kept, places, probabilities *op.Tensor // nil if not requested
 }
