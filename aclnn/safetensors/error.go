@@ -1,53 +1,26 @@
 package safetensors
 
-import (
-	"strconv"
-	"strings"
+import "github.com/goascend/cann/internal/safetensors"
 
-	"github.com/goascend/cann/internal/class"
-)
+// Error says what is wrong with which tensor of which file: Path (empty when the file was opened
+// from a reader), Tensor (empty when the fault is not one tensor's), Detail (what was found where)
+// and Err, which is one of the causes below or an error of the file system. Unwrap returns Err.
+type Error = safetensors.Error
 
 // Causes of an *Error, for errors.Is. Each also matches acl.ErrInvalidArgument: another file or
 // another request mends it.
 var (
-	ErrTruncated      = class.Of(class.ErrInvalidArgument, "the file is shorter than it says")
-	ErrHeaderTooLarge = class.Of(class.ErrInvalidArgument, "the header exceeds the format's limit of 100 MB")
-	ErrHeader         = class.Of(class.ErrInvalidArgument, "malformed header")
-	ErrDuplicate      = class.Of(class.ErrInvalidArgument, "named twice")
-	ErrDType          = class.Of(class.ErrInvalidArgument, "unsupported element type")
-	ErrShape          = class.Of(class.ErrInvalidArgument, "invalid shape")
-	ErrSize           = class.Of(class.ErrInvalidArgument, "the bytes do not match dtype and shape")
-	ErrOffsets        = class.Of(class.ErrInvalidArgument, "the data offsets overlap, leave a hole or leave the file")
-	ErrNotFound       = class.Of(class.ErrInvalidArgument, "no such tensor")
-	ErrIndex          = class.Of(class.ErrInvalidArgument, "malformed index of shards")
-	ErrIncomplete     = class.Of(class.ErrInvalidArgument, "tensors were declared and not written")
-	ErrRange          = class.Of(class.ErrInvalidArgument, "outside of the tensor")
-	ErrValue          = class.Of(class.ErrInvalidArgument, "a value does not fit the element type")
+	ErrTruncated      = safetensors.ErrTruncated      // the file is shorter than it says
+	ErrHeaderTooLarge = safetensors.ErrHeaderTooLarge // the header exceeds the format's limit of 100 MB
+	ErrHeader         = safetensors.ErrHeader         // malformed header
+	ErrDuplicate      = safetensors.ErrDuplicate      // named twice
+	ErrDType          = safetensors.ErrDType          // unsupported element type
+	ErrShape          = safetensors.ErrShape          // invalid shape
+	ErrSize           = safetensors.ErrSize           // the bytes do not match dtype and shape
+	ErrOffsets        = safetensors.ErrOffsets        // the data offsets overlap, leave a hole or leave the file
+	ErrNotFound       = safetensors.ErrNotFound       // no such tensor
+	ErrIndex          = safetensors.ErrIndex          // malformed index of shards
+	ErrIncomplete     = safetensors.ErrIncomplete     // tensors were declared and not written
+	ErrRange          = safetensors.ErrRange          // outside of the tensor
+	ErrValue          = safetensors.ErrValue          // a value does not fit the element type
 )
-
-// Error says what is wrong with which tensor of which file.
-type Error struct {
-	Path   string // empty when the file was opened from a reader
-	Tensor string // empty when the fault is not one tensor's
-	Detail string // what was found where: offsets, sizes, shapes
-	Err    error  // one of the causes above, or an error of the file system
-}
-
-// Error joins the parts that are known.
-func (e *Error) Error() string {
-	parts := []string{"safetensors"}
-	if e.Path != "" {
-		parts = append(parts, e.Path)
-	}
-	if e.Tensor != "" {
-		parts = append(parts, "tensor "+strconv.Quote(e.Tensor))
-	}
-	parts = append(parts, e.Err.Error())
-	if e.Detail != "" {
-		parts = append(parts, e.Detail)
-	}
-	return strings.Join(parts, ": ")
-}
-
-// Unwrap returns the cause.
-func (e *Error) Unwrap() error { return e.Err }

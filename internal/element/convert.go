@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/goascend/cann/aclnn/half"
 	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/half"
 )
 
 // RangeError reports a value that the target dtype cannot represent.

@@ -4,8 +4,8 @@ import (
 	"encoding/binary"
 	"math"
 
-	"github.com/goascend/cann/aclnn/half"
 	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/half"
 )
 
 // block is the number of elements that are converted at a time through float64 or int64, which hold

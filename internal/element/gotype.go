@@ -4,8 +4,8 @@ import (
 	"reflect"
 	"unsafe"
 
-	"github.com/goascend/cann/aclnn/half"
 	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/half"
 )
 
 // kinds maps the kinds of Go types to dtypes; it covers defined types as well.

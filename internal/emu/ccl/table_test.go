@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/goascend/cann/aclnn/half"
+	"github.com/goascend/cann/internal/half"
 )
 
 // number is an element type with its reference arithmetic.

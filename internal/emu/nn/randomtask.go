@@ -7,7 +7,6 @@ import (
 	"slices"
 	"unsafe"
 
-	"github.com/goascend/cann/aclnn/half"
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
@@ -15,6 +14,7 @@ import (
 	"github.com/goascend/cann/internal/emu/op"
 	"github.com/goascend/cann/internal/emu/rt"
 	"github.com/goascend/cann/internal/emu/rt/sanitize"
+	"github.com/goascend/cann/internal/half"
 )
 
 // randomParam is C's aclrtRandomParaInfo: either a value or the device address of one.

@@ -4,9 +4,9 @@ import (
 	"encoding/binary"
 	"math"
 
-	"github.com/goascend/cann/aclnn/half"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/half"
 )
 
 // HasValue reports whether the emulator can read scalars of this type.

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/goascend/cann/aclnn/safetensors"
 	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/safetensors"
 )
 
 // outcome is a testing.TB that notes how a test would have ended instead of ending it.

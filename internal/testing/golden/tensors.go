@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goascend/cann/aclnn/safetensors"
+	"github.com/goascend/cann/internal/safetensors"
 )
 
 // Tensors reads the tensors of a golden file whose names begin with a prefix. It is bound to a

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"unsafe"
 
-	"github.com/goascend/cann/aclnn/half"
 	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/half"
 )
 
 // Set stores x as one element of type d: floating-point types round to nearest even,

@@ -5,9 +5,9 @@ import (
 	"math"
 	"slices"
 
-	"github.com/goascend/cann/aclnn/half"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel"
+	"github.com/goascend/cann/internal/half"
 )
 
 // BlockSize is the number of elements with a common scale in the MX formats.

@@ -4,10 +4,10 @@ import (
 	"math"
 	"unsafe"
 
-	"github.com/goascend/cann/aclnn/half"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/kernel/kerneltest"
 	"github.com/goascend/cann/internal/emu/kernel/minifloat"
+	"github.com/goascend/cann/internal/half"
 )
 
 // codes returns the values of a type of at most eight bits that package kerneltest does not know, by

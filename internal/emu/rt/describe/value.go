@@ -3,8 +3,8 @@ package describe
 import (
 	"math"
 
-	"github.com/goascend/cann/aclnn/half"
 	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/half"
 )
 
 // aclDataTypeSize returns the same sizes as CANN, which are not the storage sizes of narrow types:

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/goascend/cann/aclnn/safetensors"
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/safetensors"
 
 	"github.com/goascend/cann/internal/emu/rt"
 	"github.com/goascend/cann/internal/emu/rt/dump"

@@ -11,10 +11,10 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/goascend/cann/aclnn/safetensors"
 	"github.com/goascend/cann/internal/abi"
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/emu/rt"
+	"github.com/goascend/cann/internal/safetensors"
 )
 
 // Tensor is a tensor of a call that is dumped. First is the address of its first element.

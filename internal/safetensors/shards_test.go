@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/goascend/cann/aclnn/half"
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/half"
 )
 
 // TestShardsRoundTrip writes a model in shards, part by part, and reads it as one file.
@@ -19,7 +20,7 @@ func TestShardsRoundTrip(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "new", "model")
 	var infos []Info
 	for i := range 7 {
-		infos = append(infos, Info{fmt.Sprint("layer.", i), BFloat16, []int{i, 50}})
+		infos = append(infos, Info{fmt.Sprint("layer.", i), dtype.BFloat16, []int{i, 50}})
 	}
 	metadata := map[string]string{"format": "pt"}
 	w, err := CreateShards(folder, 1000, infos, metadata)
@@ -57,7 +58,7 @@ func TestShardsRoundTrip(t *testing.T) {
 }
 
 func TestShardsOfLittle(t *testing.T) {
-	for name, infos := range map[string][]Info{"no tensor": nil, "one": {{"a", Int8, []int{3}}}} {
+	for name, infos := range map[string][]Info{"no tensor": nil, "one": {{"a", dtype.Int8, []int{3}}}} {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()
 			w, err := CreateShards(folder, 1, infos, nil)
@@ -77,7 +78,7 @@ func TestShardsOfLittle(t *testing.T) {
 
 func TestShardsRefused(t *testing.T) {
 	folder := t.TempDir()
-	a, b := Info{"a", Int8, []int{3}}, Info{"b", Int8, []int{3}}
+	a, b := Info{"a", dtype.Int8, []int{3}}, Info{"b", dtype.Int8, []int{3}}
 	_, err := CreateShards(folder, 3, []Info{a, b, a}, nil)
 	require.ErrorIs(t, err, ErrDuplicate, "although they would be in different files")
 	require.ErrorContains(t, err, folder)
@@ -114,14 +115,14 @@ func TestStreams(t *testing.T) {
 	defer f.Close()
 	weight, err := f.Tensor("w")
 	require.NoError(t, err)
-	weight, err = weight.As(Float16)
+	weight, err = weight.As(dtype.Float16)
 	require.NoError(t, err)
 	w, err := Create(dir+"/y", []Info{weight.Info}, f.Metadata())
 	require.NoError(t, err)
 	defer w.Close()
 	info, err := w.Info("w")
 	require.NoError(t, err)
-	require.Equal(t, Info{"w", Float16, []int{2, 2}}, info)
+	require.Equal(t, Info{"w", dtype.Float16, []int{2, 2}}, info)
 	_, err = w.Info("ids")
 	require.ErrorIs(t, err, ErrNotFound)
 	n, err := io.Copy(w.To("w"), weight.Reader())
@@ -164,7 +165,7 @@ func TestEncode(t *testing.T) {
 
 	f, err := NewFile(bytes.NewReader(got), int64(len(got)))
 	require.NoError(t, err)
-	for name, dt := range map[string]DType{"b": Bool, "f": Float64, "h": BFloat16, "i": Int64, "empty": Uint16, "c": Complex64} {
+	for name, dt := range map[string]dtype.Type{"b": dtype.Bool, "f": dtype.Float64, "h": dtype.BFloat16, "i": dtype.Int64, "empty": dtype.Uint16, "c": dtype.Complex64} {
 		tensor, err := f.Tensor(name)
 		require.NoError(t, err)
 		require.Equal(t, dt, tensor.DType, name)

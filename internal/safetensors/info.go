@@ -5,12 +5,14 @@ import (
 	"math"
 	"math/bits"
 	"strings"
+
+	"github.com/goascend/cann/internal/dtype"
 )
 
 // Info describes one tensor.
 type Info struct {
 	Name  string
-	DType DType
+	DType dtype.Type
 	Shape []int // empty for a scalar
 }
 

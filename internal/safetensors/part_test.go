@@ -14,11 +14,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/goascend/cann/aclnn/half"
+	"github.com/goascend/cann/internal/dtype"
+	"github.com/goascend/cann/internal/half"
 )
 
 // counted is a tensor in memory whose elements count up, and the bytes of it that were read.
-func counted(t require.TestingT, dt DType, shape ...int) (Tensor, *reads) {
+func counted(t require.TestingT, dt dtype.Type, shape ...int) (Tensor, *reads) {
 	info := Info{"w", dt, shape}
 	raw := make([]byte, info.Size())
 	for i := range raw {
@@ -67,7 +68,7 @@ func gathered(raw []byte, size int, shape []int, axis, start, length int) []byte
 // TestNarrow draws chains of parts, reads each at random offsets, and compares with parts of
 // the bytes in memory.
 func TestNarrow(t *testing.T) {
-	types := []DType{Uint8, BFloat16, Float32, Float64}
+	types := []dtype.Type{dtype.Uint8, dtype.BFloat16, dtype.Float32, dtype.Float64}
 	rapid.Check(t, func(t *rapid.T) {
 		dt := rapid.SampledFrom(types).Draw(t, "dtype")
 		shape := rapid.SliceOfN(rapid.OneOf(rapid.IntRange(0, 4), rapid.IntRange(5, 40)), 1, 4).Draw(t, "shape")
@@ -120,7 +121,7 @@ func checkReadAt(t *rapid.T, tensor Tensor, want []byte) {
 
 // TestNarrowReadsLittle: a part is read without the rest, and narrow columns in few calls.
 func TestNarrowReadsLittle(t *testing.T) {
-	tensor, r := counted(t, Float32, 64, 4096)
+	tensor, r := counted(t, dtype.Float32, 64, 4096)
 	rows, err := tensor.Narrow(0, 16, 16)
 	require.NoError(t, err)
 	_, err = rows.Bytes()
@@ -134,7 +135,7 @@ func TestNarrowReadsLittle(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, reads{r.Reader, 64, columns.Size()}, *r, "a call for each row")
 
-	tensor, r = counted(t, Float32, 4096, 64)
+	tensor, r = counted(t, dtype.Float32, 4096, 64)
 	columns, err = tensor.Narrow(1, 8, 8)
 	require.NoError(t, err)
 	_, err = columns.Bytes()
@@ -144,8 +145,8 @@ func TestNarrowReadsLittle(t *testing.T) {
 }
 
 func TestPartsRefused(t *testing.T) {
-	tensor, _ := counted(t, Int32, 4, 6)
-	scalar, _ := counted(t, Int32)
+	tensor, _ := counted(t, dtype.Int32, 4, 6)
+	scalar, _ := counted(t, dtype.Int32)
 	for name, part := range map[string]func() (Tensor, error){
 		"axis":            func() (Tensor, error) { return tensor.Narrow(2, 0, 1) },
 		"negative axis":   func() (Tensor, error) { return tensor.Narrow(-3, 0, 1) },
@@ -179,7 +180,7 @@ func TestAs(t *testing.T) {
 		require.NoError(t, err)
 		tensor, err := f.Tensor("w")
 		require.NoError(t, err)
-		short, err := tensor.As(BFloat16)
+		short, err := tensor.As(dtype.BFloat16)
 		require.NoError(t, err)
 		first := rapid.IntRange(0, columns).Draw(t, "first")
 		part, err := short.Narrow(1, first, columns-first)
@@ -191,9 +192,9 @@ func TestAs(t *testing.T) {
 			}
 		}
 		checkReadAt(t, part, want)
-		wide, err := part.As(Float64)
+		wide, err := part.As(dtype.Float64)
 		require.NoError(t, err)
-		require.Equal(t, Float64, wide.DType)
+		require.Equal(t, dtype.Float64, wide.DType)
 		doubles, err := Values[float64](part)
 		require.NoError(t, err)
 		for i, v := range doubles {
@@ -242,12 +243,12 @@ func TestBlocks(t *testing.T) {
 }
 
 func TestConversionsRefused(t *testing.T) {
-	for from, refused := range map[DType][]DType{
-		Float32:   {Int32, Bool, Complex64, Float8E4M3},
-		Int8:      {Float32, BFloat16, Bool, Complex64},
-		Bool:      {Float32, Complex64},
-		Complex64: {Float32, Int64},
-		BFloat16:  {Float8E5M2, Uint16},
+	for from, refused := range map[dtype.Type][]dtype.Type{
+		dtype.Float32:   {dtype.Int32, dtype.Bool, dtype.Complex64, dtype.Float8E4M3},
+		dtype.Int8:      {dtype.Float32, dtype.BFloat16, dtype.Bool, dtype.Complex64},
+		dtype.Bool:      {dtype.Float32, dtype.Complex64},
+		dtype.Complex64: {dtype.Float32, dtype.Int64},
+		dtype.BFloat16:  {dtype.Float8E5M2, dtype.Uint16},
 	} {
 		tensor, _ := counted(t, from, 2)
 		for _, to := range refused {

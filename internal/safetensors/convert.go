@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 
+	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/element"
 )
 
@@ -13,8 +14,8 @@ import (
 // integers, where one that does not fit is ErrValue, found when it is read; bool becomes the
 // integers 0 and 1. Other conversions are ErrDType: quantised weights, above all, do not become
 // floating-point numbers without their scales.
-func (t Tensor) As(to DType) (Tensor, error) {
-	if to == t.DType && to != Bool { // a bool is converted too: its bytes other than 0 become 1
+func (t Tensor) As(to dtype.Type) (Tensor, error) {
+	if to == t.DType && to != dtype.Bool { // a bool is converted too: its bytes other than 0 become 1
 		return t, nil
 	}
 	if !element.Convertible(to, t.DType) {
@@ -31,7 +32,7 @@ func (t Tensor) As(to DType) (Tensor, error) {
 // converted is the bytes of a tensor in another element type.
 type converted struct {
 	from Tensor
-	to   DType
+	to   dtype.Type
 }
 
 // convertBlock is how many elements are converted at a time.
