@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
 
 	"github.com/goascend/cann/examples/chat"
 )
@@ -15,6 +16,9 @@ type Options struct {
 	Template  *chat.Template // for messages, and for prompts with responses; nil for none
 	End       int32          // token that ends a text; negative for none
 	Seed      uint64         // of the order
+
+	// Parquet opens Parquet files: parquet.Open of the package below this one. Without it they are refused.
+	Parquet func(*os.File) (Table, error)
 }
 
 // Position is a place in the stream of samples. Its JSON belongs into checkpoints.
@@ -72,7 +76,7 @@ func Open(path string, o Options) (*Dataset, error) {
 	if o.Tokenizer == nil {
 		return nil, errors.New("dataset: a tokenizer is needed")
 	}
-	x, err := newIndex(path)
+	x, err := newIndex(path, o.Parquet)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/goascend/cann/examples/chat"
 	"github.com/goascend/cann/examples/dataset"
+	"github.com/goascend/cann/examples/dataset/parquet"
 	"github.com/goascend/cann/examples/tokenizer"
 	"github.com/goascend/cann/internal/testing/golden"
 )
@@ -23,10 +24,14 @@ func write(t testing.TB, name, text string) string {
 	return path
 }
 
+// bytewise are the options of a program whose tokens are bytes.
+var bytewise = dataset.Options{Tokenizer: dataset.Bytes{}, Parquet: parquet.Open}
+
 func open(t *testing.T, path string, o dataset.Options) *dataset.Dataset {
 	if o.Tokenizer == nil {
-		o.Tokenizer = dataset.Bytes{}
+		o.Tokenizer = bytewise.Tokenizer
 	}
+	o.Parquet = bytewise.Parquet
 	d, err := dataset.Open(path, o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
@@ -179,9 +184,9 @@ func TestBadLines(t *testing.T) {
 	_, err := d.Rows(1, 16, dataset.Packed, 1)
 	require.ErrorContains(t, err, "only.jsonl")
 	require.ErrorContains(t, err, "2 bad lines")
-	_, err = dataset.Open(write(t, "empty.jsonl", ""), dataset.Options{Tokenizer: dataset.Bytes{}})
+	_, err = dataset.Open(write(t, "empty.jsonl", ""), bytewise)
 	require.ErrorContains(t, err, "no samples")
-	_, err = dataset.Open(filepath.Join(t.TempDir(), "none"), dataset.Options{Tokenizer: dataset.Bytes{}})
+	_, err = dataset.Open(filepath.Join(t.TempDir(), "none"), bytewise)
 	require.ErrorIs(t, err, os.ErrNotExist)
 	_, err = dataset.Open(path, dataset.Options{})
 	require.Error(t, err)

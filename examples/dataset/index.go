@@ -50,11 +50,21 @@ type place struct {
 
 func (p place) String() string { return fmt.Sprintf("%s:%s%d", p.file, p.unit, p.line) }
 
+// Table is an open file of which each row is a sample, such as a Parquet file. Its rows are in groups.
+type Table interface {
+	// Groups returns the number of rows of each group.
+	Groups() []int64
+	// Read calls each with count rows of a group, from one of them on, each as a line of JSON or with
+	// the reason why it cannot be one. It is fast when the rows follow those of the last call.
+	Read(group int, from int64, count int, each func(line string, err error)) error
+	Close() error
+}
+
 // index locates the samples of files.
 type index struct {
 	files  []string
 	open   []*os.File
-	tables []*table // of files that are Parquet files, nil of others
+	tables []Table // of files that are Parquet files, nil of others
 	blocks []block
 	starts []int // blocks that follow no other
 }
@@ -63,7 +73,7 @@ type index struct {
 var textFiles = []string{".txt", ".md", ".go", ".c", ".h", ".py"}
 
 // newIndex looks through a file, or the files of a folder in the order of their names.
-func newIndex(path string) (*index, error) {
+func newIndex(path string, openTable func(*os.File) (Table, error)) (*index, error) {
 	x := &index{}
 	err := filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
 		switch {
@@ -74,7 +84,7 @@ func newIndex(path string) (*index, error) {
 		case d.IsDir() || name != path && !HasSamples(name) && !slices.Contains(textFiles, filepath.Ext(name)):
 			return nil
 		}
-		return x.add(name)
+		return x.add(name, openTable)
 	})
 	if err == nil && len(x.blocks) == 0 {
 		err = fmt.Errorf("dataset: %s has no samples: no .jsonl file, no .parquet file and no text", path)
@@ -99,14 +109,14 @@ func lines(name string) bool {
 }
 
 // add finds the blocks of a file.
-func (x *index) add(name string) error {
+func (x *index) add(name string, openTable func(*os.File) (Table, error)) error {
 	f, err := os.Open(name)
 	if err != nil {
 		return err
 	}
 	x.files, x.open, x.tables = append(x.files, name), append(x.open, f), append(x.tables, nil)
 	if filepath.Ext(name) == ".parquet" {
-		return x.addTable(f)
+		return x.addTable(f, openTable)
 	}
 	now := block{file: len(x.files) - 1, line: 1}
 	r := bufio.NewReaderSize(f, 1<<20)
@@ -134,16 +144,19 @@ func (x *index) add(name string) error {
 }
 
 // addTable finds the blocks of a Parquet file.
-func (x *index) addTable(f *os.File) error {
+func (x *index) addTable(f *os.File, openTable func(*os.File) (Table, error)) error {
+	if openTable == nil {
+		return fmt.Errorf("dataset: %s: this program has no reader of Parquet files; Options.Parquet names one", f.Name())
+	}
 	t, err := openTable(f)
 	if err != nil {
 		return fmt.Errorf("dataset: %s: %w", f.Name(), err)
 	}
 	file, line := len(x.files)-1, 1
 	x.tables[file] = t
-	for i, g := range t.groups {
-		for from := int64(0); from < g.NumRows(); from += blockLines {
-			n := int(min(blockLines, g.NumRows()-from))
+	for i, rows := range t.Groups() {
+		for from := int64(0); from < rows; from += blockLines {
+			n := int(min(blockLines, rows-from))
 			x.blocks = append(x.blocks, block{file: file, from: from, line: line, lines: n, group: i, follows: from > 0})
 			line += n
 		}
@@ -174,11 +187,18 @@ func (x *index) samples(blocks []int) (n int) {
 func (x *index) read(b block, to []raw) ([]raw, error) {
 	f, name := x.open[b.file], x.files[b.file]
 	if t := x.tables[b.file]; t != nil {
-		to, err := t.read(b, to)
+		line := b.line
+		err := t.Read(b.group, b.from, b.lines, func(text string, err error) {
+			if len(text) > lineLimit {
+				text, err = "", fmt.Errorf("the row is longer than %d MiB", lineLimit>>20)
+			}
+			to = append(to, raw{text: text, where: place{name, line, "row "}, err: err})
+			line++
+		})
 		if err != nil {
-			err = fmt.Errorf("dataset: %s: rows %d to %d: %w", name, b.line, b.line+b.lines-1, err)
+			return nil, fmt.Errorf("dataset: %s: rows %d to %d: %w", name, b.line, b.line+b.lines-1, err)
 		}
-		return to, err
+		return to, nil
 	}
 	if b.lines == 0 {
 		text := make([]byte, b.bytes)
@@ -214,7 +234,9 @@ func (x *index) read(b block, to []raw) ([]raw, error) {
 func (x *index) close() error {
 	var errs []error
 	for _, t := range x.tables {
-		errs = append(errs, t.close())
+		if t != nil {
+			errs = append(errs, t.Close())
+		}
 	}
 	for _, f := range x.open {
 		errs = append(errs, f.Close())

@@ -184,11 +184,13 @@ func TestBadRows(t *testing.T) {
 	_, err = dataset.Open(writeTable(t, "other.parquet", 10, []struct {
 		Question string `parquet:"question"`
 		Prompt   string `parquet:"prompt"`
-	}{{"a", "b"}}), dataset.Options{Tokenizer: dataset.Bytes{}})
+	}{{"a", "b"}}), bytewise)
 	require.ErrorContains(t, err, "other.parquet: its columns are question, prompt; samples have text, messages, or prompt and response")
-	_, err = dataset.Open(write(t, "text.parquet", strings.Repeat("no table ", 10)), dataset.Options{Tokenizer: dataset.Bytes{}})
+	_, err = dataset.Open(numberedTable(t, 10, 10), dataset.Options{Tokenizer: dataset.Bytes{}})
+	require.ErrorContains(t, err, "numbers.parquet: this program has no reader of Parquet files")
+	_, err = dataset.Open(write(t, "text.parquet", strings.Repeat("no table ", 10)), bytewise)
 	require.ErrorContains(t, err, "text.parquet")
-	_, err = dataset.Open(writeTable(t, "none.parquet", 10, []textRow{}), dataset.Options{Tokenizer: dataset.Bytes{}})
+	_, err = dataset.Open(writeTable(t, "none.parquet", 10, []textRow{}), bytewise)
 	require.ErrorContains(t, err, "no samples")
 }
 
@@ -198,7 +200,7 @@ func TestDamagedTables(t *testing.T) {
 	whole, err := os.ReadFile(numberedTable(t, 300, 100))
 	require.NoError(t, err)
 	try := func(content []byte) (failed bool) {
-		d, err := dataset.Open(write(t, "damaged.parquet", string(content)), dataset.Options{Tokenizer: dataset.Bytes{}})
+		d, err := dataset.Open(write(t, "damaged.parquet", string(content)), bytewise)
 		if err != nil {
 			return true
 		}

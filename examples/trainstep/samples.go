@@ -51,7 +51,7 @@ func (o options) loadText() (*corpus, error) {
 
 // openSamples opens the samples with the tokenizer of the model; without one, bytes are tokens.
 func (o options) openSamples(path string) (*dataset.Dataset, error) {
-	d := dataset.Options{Tokenizer: dataset.Bytes{}, End: -1, Seed: o.seed}
+	d := dataset.Options{Tokenizer: dataset.Bytes{}, End: -1, Seed: o.seed, Parquet: openParquet}
 	if folder := o.tokenizerFolder(); folder != "" {
 		tok, err := tokenizer.Load(folder)
 		if err != nil {

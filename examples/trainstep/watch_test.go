@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 
 	"github.com/goascend/cann/acl/acltest"
@@ -112,6 +114,12 @@ func TestMetrics(t *testing.T) {
 	for _, line := range []string{"trainstep_step 4", "trainstep_loss 2", "trainstep_eval_loss 2.25", "trainstep_tokens_total 200", "trainstep_memory_peak_bytes 0", `trainstep_rank_seconds{on="kernels",rank="0"} 1`, `trainstep_rank_seconds{on="waiting",rank="1"} 0.125`} {
 		require.Contains(t, string(text), "\n"+line+"\n")
 	}
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
+	require.NoError(t, err)
+	require.Len(t, families, 13)
+	require.Equal(t, "COUNTER", families["trainstep_tokens_total"].GetType().String())
+	require.Len(t, families["trainstep_rank_seconds"].GetMetric(), 6)
 	_, err = newMetrics(m.listen.Addr().String())
 	require.Error(t, err, "the address is taken")
 	require.NoError(t, m.Close())

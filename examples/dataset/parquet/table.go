@@ -1,4 +1,10 @@
-package dataset
+// Package parquet reads the samples of Parquet files for package dataset:
+//
+//	d, err := dataset.Open("train.parquet", dataset.Options{Tokenizer: tok, Parquet: parquet.Open})
+//
+// It is a package of its own because the decoders of Parquet's compressions take long to compile. Its
+// tests are those of package dataset.
+package parquet
 
 import (
 	"encoding/json"
@@ -10,11 +16,12 @@ import (
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/goascend/cann/examples/dataset"
 )
 
-// table is an open Parquet file, whose rows are samples.
+// table is an open file, whose rows are samples.
 type table struct {
-	name   string
 	groups []parquet.RowGroup // with only the columns of samples
 	schema *parquet.Schema
 
@@ -24,14 +31,14 @@ type table struct {
 	batch []parquet.Row
 }
 
-// tableBatch is how many rows are decoded together.
-const tableBatch = 16
+// batchRows is how many rows are decoded together.
+const batchRows = 16
 
-// sampleColumns are the columns that samples can have, as the fields of a record.
+// sampleColumns are the columns that samples can have.
 var sampleColumns = []string{"text", "messages", "tools", "prompt", "response"}
 
-// openTable reads the description of a file, which it does not close.
-func openTable(f *os.File) (t *table, err error) {
+// Open reads the description of a file, which it does not close.
+func Open(f *os.File) (_ dataset.Table, err error) {
 	defer damaged(&err)
 	info, err := f.Stat()
 	if err != nil {
@@ -53,7 +60,7 @@ func openTable(f *os.File) (t *table, err error) {
 	if columns["text"] == nil && columns["messages"] == nil && (columns["prompt"] == nil || columns["response"] == nil) {
 		return nil, fmt.Errorf("its columns are %s; samples have text, messages, or prompt and response", strings.Join(all, ", "))
 	}
-	t = &table{name: f.Name(), schema: parquet.NewSchema("sample", columns)}
+	t := &table{schema: parquet.NewSchema("sample", columns), batch: make([]parquet.Row, batchRows)}
 	for _, g := range file.RowGroups() {
 		only, err := parquet.Convert(t.schema, g.Schema())
 		if err != nil {
@@ -61,47 +68,50 @@ func openTable(f *os.File) (t *table, err error) {
 		}
 		t.groups = append(t.groups, parquet.ConvertRowGroup(g, only))
 	}
-	t.batch = make([]parquet.Row, tableBatch)
 	return t, nil
 }
 
-// damaged makes a panic of the decoder an error: it trusts what a file says about itself.
+// damaged makes a panic of the decoder an error: the decoder trusts what a file says about itself.
 func damaged(err *error) {
 	if what := recover(); what != nil {
 		*err = errors.Join(fmt.Errorf("the file is damaged: %v", what), *err)
 	}
 }
 
-// read appends the samples of a block. It goes on where it has stopped, if the block is the next one.
-func (t *table) read(b block, to []raw) (_ []raw, err error) {
+// Groups implements dataset.Table.
+func (t *table) Groups() (rows []int64) {
+	for _, g := range t.groups {
+		rows = append(rows, g.NumRows())
+	}
+	return rows
+}
+
+// Read implements dataset.Table. It goes on where it has stopped, if these rows are the next ones.
+func (t *table) Read(group int, from int64, count int, each func(line string, err error)) (err error) {
 	defer damaged(&err)
-	if t.rows == nil || t.group != b.group || t.next != b.from {
-		if err := t.close(); err != nil {
-			return nil, err
+	if t.rows == nil || t.group != group || t.next != from {
+		if err := t.Close(); err != nil {
+			return err
 		}
-		t.rows, t.group, t.next = t.groups[b.group].Rows(), b.group, b.from
-		if err := t.rows.SeekToRow(b.from); err != nil {
-			return nil, err
+		t.rows, t.group, t.next = t.groups[group].Rows(), group, from
+		if err := t.rows.SeekToRow(from); err != nil {
+			return err
 		}
 	}
-	for left := b.lines; left > 0; {
+	for left := count; left > 0; {
 		n, err := t.rows.ReadRows(t.batch[:min(left, len(t.batch))])
 		if n == 0 && err == nil {
 			err = io.ErrNoProgress
 		}
 		if n < left && err != nil {
-			return nil, err
+			return err
 		}
 		for _, row := range t.batch[:n] {
-			one := raw{where: place{t.name, b.line + b.lines - left, "row "}}
-			if one.text, one.err = t.line(row); len(one.text) > lineLimit {
-				one.text, one.err = "", fmt.Errorf("the row is longer than %d MiB", lineLimit>>20)
-			}
-			to, left = append(to, one), left-1
+			each(t.line(row))
 		}
-		t.next += int64(n)
+		left, t.next = left-n, t.next+int64(n)
 	}
-	return to, nil
+	return nil
 }
 
 // line writes a row as a line of JSON.
@@ -139,8 +149,9 @@ func withoutNulls(v any) any {
 	return v
 }
 
-func (t *table) close() error {
-	if t == nil || t.rows == nil {
+// Close implements dataset.Table.
+func (t *table) Close() error {
+	if t.rows == nil {
 		return nil
 	}
 	err := t.rows.Close()
