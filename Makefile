@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: test race fuzz sanitize generate lint bench sdk conformance
+.PHONY: test race fuzz sanitize generate lint bench sdk
 
 test: ## the suites on the emulator
 	$(GO) test -tags emu ./... ./examples/...
@@ -20,20 +20,20 @@ sanitize: ## the suites with the emulator's sanitizers
 	CANN_EMU_SANITIZE=memory,race $(GO) test -count=1 -tags emu -short ./... ./examples/...
 
 generate: ## everything that comes from the ABI table
-	$(GO) generate ./... ./internal/npugen ./examples/...
+	$(GO) generate ./... ./internal/tools/npugen ./examples/...
 
 lint: ## formatting, vet, staticcheck, and gcc's warnings
 	.ci/lint
 
 bench: ## cost of a launch against C, and speed of the emulator's kernels, beside oneDNN and OpenBLAS if installed
-	$(GO) test -run '^$$' -bench 'Launch|Runtime' -benchmem ./internal/testing/emptycann
+	$(GO) test -run '^$$' -bench 'Launch|Runtime' -benchmem ./internal/tools/emptycann
 	for procs in 1 $$(nproc); do \
-		GOMAXPROCS=$$procs $(GO) test -run '^$$' -bench Matmul -benchtime 30x ./internal/testing/rivals && \
-		GOMAXPROCS=$$procs $(GO) test -run '^$$' -bench Decoding -benchtime 4x ./internal/testing/rivals || exit; \
+		GOMAXPROCS=$$procs $(GO) test -run '^$$' -bench Matmul -benchtime 30x ./internal/tools/compare && \
+		GOMAXPROCS=$$procs $(GO) test -run '^$$' -bench Decoding -benchtime 4x ./internal/tools/compare || exit; \
 	done
 	$(GO) test -run '^$$' -bench Launch -benchmem -tags emu ./internal/emu/nn
 	$(GO) test -run '^$$' -bench 'Million|PackSlice' -tags emu ./internal/emu/kernel/...
-	$(GO) test -run '^$$' -bench 'GEMM|Attention|Rows|Map' -tags emu ./internal/testing/rivals
+	$(GO) test -run '^$$' -bench 'GEMM|Attention|Rows|Map' -tags emu ./internal/tools/compare
 
 SDK = build/sdk
 # Whose declarations the headers have: 8.1.RC1 or 2026-08. The libraries have the functions of both.
@@ -46,7 +46,7 @@ STUB = $(CC) -shared -nostdlib -fPIC -Wall -Wextra -Werror -Wl,--filter,libcann_
 
 sdk: ## the emulator as a CANN toolkit: libraries and headers for programs in any language
 	rm -rf $(SDK)/src $(SDK)/lib64 $(CUSTOM)
-	$(GO) run ./internal/npugen sdk -version $(CANN_VERSION) -out $(SDK)/include -stubs $(SDK)/src
+	$(GO) run ./internal/tools/npugen sdk -version $(CANN_VERSION) -out $(SDK)/include -stubs $(SDK)/src
 	ln -sfn . $(SDK)/include/aclnnop/level2 # the same headers, as in a CANN installation
 	$(GO) build -buildmode=c-shared -ldflags '-s -w -extldflags=-Wl,-soname,libcann_emu.so' -o $(SDK)/lib64/libcann_emu.so ./internal/emu/sdk
 	rm -f $(SDK)/lib64/libcann_emu.h
@@ -61,10 +61,3 @@ sdk: ## the emulator as a CANN toolkit: libraries and headers for programs in an
 	cp internal/emu/sdk/set_env.sh internal/emu/sdk/version.info $(SDK)/
 	mkdir -p $(SDK)/share/cmake/cann
 	cp internal/emu/sdk/cann-config.cmake $(SDK)/share/cmake/cann/
-
-# A folder with checkouts of hicann's ops-math, ops-nn, ops-transformer and ops-cv.
-SOURCES ?= build/sources
-
-conformance: ## CANN's own tests and examples with the emulator, and the report of them; needs g++ and gtest
-	$(MAKE) -s sdk SDK=build/conformance/sdk CANN_VERSION=2026-08
-	$(GO) run ./internal/conformance -sources $(SOURCES) -sdk build/conformance/sdk -report testdata/conformance.md

@@ -27,7 +27,7 @@
 // with the tensors described in the error. Package ops validates before launching, chooses
 // among kernels and knows gradients.
 //
-// The functions are generated from the ABI table (internal/abi) by internal/npugen, which
+// The functions are generated from the ABI table (internal/abi) by internal/tools/npugen, which
 // also binds operators of custom packages in the same form. Their comments say what an
 // operator computes, which CANN has it, and where its public document is: a repository on
 // GitHub and a path in it, which leaves out a file with the operator's C name. Those of the fields say what the Go types do not: which tensors

@@ -57,8 +57,8 @@ var checks = map[string]string{
 	"go run -tags emu ./examples/generate -model build/model -adapter build/adapter -n 100":                 "%s -n 3",
 	"go run -tags emu ./examples/generate -model build/run -n 300":                                          "%s -n 3",
 
-	"GOMAXPROCS=1 go test -run '^$' -bench Matmul -benchtime 30x ./internal/testing/rivals":  "%s -benchtime 1x",
-	"GOMAXPROCS=1 go test -run '^$' -bench Decoding -benchtime 4x ./internal/testing/rivals": "%s -benchtime 1x -bench Decoding/1/int4",
+	"GOMAXPROCS=1 go test -run '^$' -bench Matmul -benchtime 30x ./internal/tools/compare":  "%s -benchtime 1x",
+	"GOMAXPROCS=1 go test -run '^$' -bench Decoding -benchtime 4x ./internal/tools/compare": "%s -benchtime 1x -bench Decoding/1/int4",
 
 	// Without the tag the program asks for CANN, where there is none.
 	"go build -o build/trainstep ./examples/trainstep": "%s",

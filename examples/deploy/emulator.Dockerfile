@@ -7,10 +7,7 @@ WORKDIR /src
 # Modules change less often than sources, so they are a layer of their own.
 COPY go.mod go.sum go.work ./
 COPY examples/go.mod examples/go.sum examples/
-COPY internal/conformance/go.mod internal/conformance/go.sum internal/conformance/
-COPY internal/npugen/go.mod internal/npugen/go.sum internal/npugen/
-COPY internal/testing/emptycann/go.mod internal/testing/emptycann/go.sum internal/testing/emptycann/
-COPY internal/testing/rivals/go.mod internal/testing/rivals/go.sum internal/testing/rivals/
+COPY internal/tools/go.mod internal/tools/go.sum internal/tools/
 RUN go mod download
 COPY . .
 RUN --mount=type=cache,target=/cache \

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/tools/npugen/docs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestBindingDoc(t *testing.T) {
+	table, err := abi.Load()
+	require.NoError(t, err)
+	docs, err := docs.Parse(table, abi.Text{Name: "docs", Data: strings.Join([]string{
+		"repository\ta/b\t12",
+		"page\taclnnCumsum\ta/b\tmath/cumsum.md\tself:0-8\tout:as self",
+		"summary\taclnnCumsum\tsums up the elements of Self along Dim, so that each element of Out is the sum of those up to its place",
+		"values\tdim\t*\ta dimension",
+	}, "\n")})
+	require.NoError(t, err)
+	o, ok := table.Operator("Cumsum")
+	require.True(t, ok)
+	types := elementTypes{"Cumsum": {groups: []typed{{params: []string{"self", "out"}, types: []string{"float32", "int32"}}}}}
+	with, without := binding{docs: docs, types: types}, binding{}
+	assert.Equal(t, `// Cumsum sums up the elements of Self along Dim, so that each element of Out is the sum of those up
+// to its place.
+//
+// It launches aclnnCumsum (libopapi, CANN 8.1.RC1 and 2026-08) on st.
+// The emulator verified: Self, Out float32 int32. Its checks follow CANN's source.
+// Vendor's page: a/b, math/cumsum.md
+`, with.doc(*o))
+	assert.Equal(t, "// Cumsum launches aclnnCumsum (libopapi, CANN 8.1.RC1 and 2026-08) on st.\n", without.doc(*o))
+	notes := map[string]string{}
+	for _, p := range o.Params {
+		notes[p.Name] = with.note(*o, p)
+		if p.Name != "out" {
+			assert.Empty(t, without.note(*o, p))
+		}
+	}
+	assert.Equal(t, map[string]string{
+		"self": "0 to 8 dimensions", "dim": "a dimension", "dtype": "", "out": "output, dimensions as Self",
+	}, notes)
+}
+
+func TestDimensions(t *testing.T) {
+	for shape, want := range map[string]string{
+		"1": "1 dimension", "0": "0 dimensions", "0-8": "0 to 8 dimensions", "2,4": "2 or 4 dimensions",
+		"(B,N,1)": "(B,N,1)", "BSND or TND": "BSND or TND", "as query_rope": "dimensions as QueryRope",
+	} {
+		assert.Equal(t, want, dimensions(shape), shape)
+	}
+}
+
+// The constants that the comments of fields name must exist.
+func TestValuesNameConstants(t *testing.T) {
+	root, err := moduleRoot()
+	require.NoError(t, err)
+	paths, err := filepath.Glob(filepath.Join(root, "aclnn/[a-y]*.go"))
+	require.NoError(t, err)
+	declared := map[string]bool{}
+	for _, path := range paths {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		ast.Inspect(file, func(n ast.Node) bool {
+			if v, ok := n.(*ast.ValueSpec); ok {
+				declared[v.Names[0].Name] = true
+			}
+			return true
+		})
+	}
+	table, err := abi.Load()
+	require.NoError(t, err)
+	docs, err := docs.Load(table)
+	require.NoError(t, err)
+	quoted, name := regexp.MustCompile(`"[^"]*"`), regexp.MustCompile(`\b[A-Z]\w*[a-z]\w*`)
+	named := 0
+	for _, o := range table.Operators {
+		for param, values := range docs.Of(o.Name).Values {
+			for _, word := range name.FindAllString(quoted.ReplaceAllString(values, ""), -1) {
+				named++
+				assert.True(t, declared[word], "%s, parameter %s: package aclnn has no constant %s", o.Symbol, param, word)
+			}
+		}
+	}
+	assert.Greater(t, named, 300)
+}

@@ -1,0 +1,19 @@
+// Npugen generates code from the table of CANN's C interface (package abi) and from C headers.
+//
+//	make generate                        # every zz_ file of the project, from the table
+//	go run ./internal/tools/npugen -check      # fails and lists the files that are stale
+//	go run ./internal/tools/npugen import a.json b.json        # rebuild the table from dumps of headers
+//	go run ./internal/tools/npugen bind -headers dir -package myops -out myops/zz_myops.go
+//	go run ./internal/tools/npugen sdk -out include             # CANN's headers, for C and C++
+//	go run ./internal/tools/npugen pages owner/repository=dir   # the operators' public pages, with chips and types
+//	go run ./internal/tools/npugen aicore owner/repository=dir  # find what leaves the AI Core
+//	go run ./internal/tools/npugen phaseone ops-math=dir@commit # what phase one refuses, from the sources
+//
+// The element types in the comments of operators and in the operators' list come from the lists that
+// the emulator's tests generate, which go generate runs before.
+//
+// It contains no facts about CANN: signatures, values and layouts come from the table, and
+// behaviour is written by hand in the packages that use the generated files.
+package main
+
+//go:generate go run .

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/goascend/cann/internal/abi"
+	"github.com/goascend/cann/internal/abi/acceptance"
+	"github.com/goascend/cann/internal/tools/npugen/docs"
+)
+
+// elementTypes are the element types that the tests of the emulator's operators verified, by operator.
+type elementTypes map[string]verified
+
+// verified are the element types of one operator by groups of parameters, or the reason why there are
+// none.
+type verified struct {
+	groups []typed
+	none   string
+}
+
+// typed is a group of parameters with the same element types.
+type typed struct{ params, types []string }
+
+//go:embed absent.txt
+var reasonsText string
+
+// reasonFor returns why the emulator does not implement an operator, or "" if the list does not tell.
+func reasonFor(name string) string {
+	for line := range strings.Lines(reasonsText) {
+		names, reason, ok := strings.Cut(strings.TrimSpace(line), ": ")
+		if ok && line[0] != '#' && slices.Contains(strings.Fields(names), name) {
+			return reason
+		}
+	}
+	return ""
+}
+
+// loadElementTypes reads the lists that the families' tests generate.
+func loadElementTypes() (elementTypes, error) {
+	root, err := moduleRoot()
+	if err != nil {
+		return nil, err
+	}
+	paths, err := filepath.Glob(filepath.Join(root, "internal/emu/ops/*/testdata/zz_types.txt"))
+	if err != nil {
+		return nil, err
+	}
+	all := make(elementTypes)
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		if err := all.parse(string(text)); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return all, nil
+}
+
+// parse reads lines such as "Silu: self,out float32 float16; mask bool" and "HansEncode: none: reason".
+func (e elementTypes) parse(text string) error {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		name, list, ok := strings.Cut(line, ":")
+		if !ok {
+			return fmt.Errorf("no colon in %q", line)
+		}
+		if reason, none := strings.CutPrefix(list, " none: "); none {
+			e[name] = verified{none: reason}
+			continue
+		}
+		var groups []typed
+		for group := range strings.SplitSeq(list, ";") {
+			words := strings.Fields(group)
+			if len(words) == 0 {
+				continue
+			}
+			if len(words) == 1 {
+				return fmt.Errorf("%s: no types of %s", name, words[0])
+			}
+			groups = append(groups, typed{strings.Split(words[0], ","), words[1:]})
+		}
+		if groups == nil {
+			return fmt.Errorf("%s has neither types nor a reason", name)
+		}
+		e[name] = verified{groups: groups}
+	}
+	return nil
+}
+
+// wholeTypes are the integers that most operators take together.
+const wholeTypes = "int8 int16 int32 int64 uint8 uint16 uint32 uint64"
+
+// phrase returns the types in words; the eight integers become one.
+func (t typed) phrase() string {
+	return strings.Replace(strings.Join(t.types, " "), wholeTypes, "integers", 1)
+}
+
+// sentence returns what the emulator verified of an operator, with the parameters as fields.
+func (e elementTypes) sentence(o abi.Operator) string {
+	types, implemented := e[o.Name]
+	switch {
+	case !implemented:
+		return "The emulator does not implement it: " + reasonFor(o.Name) + "."
+	case types.none != "":
+		return "The emulator implements it. Its element types are not verified: " + types.none + "."
+	}
+	taken, fields := make(map[string]bool), make(map[string]string)
+	for _, p := range o.Params {
+		fields[p.Name] = fieldName(p.Name, taken)
+	}
+	var parts []string
+	for _, g := range types.groups {
+		names := make([]string, len(g.params))
+		for i, p := range g.params {
+			names[i] = fields[p]
+		}
+		parts = append(parts, strings.Join(names, ", ")+" "+g.phrase())
+	}
+	return "The emulator verified: " + strings.Join(parts, "; ") + "."
+}
+
+// checks says where the emulator's checks of an operator come from.
+func (e elementTypes) checks(docs *docs.Table, name string) string {
+	if _, implemented := e[name]; !implemented {
+		return ""
+	}
+	kind, lost, _ := strings.Cut(origin(docs, name), ", ")
+	switch {
+	case kind == "source" && lost == "":
+		return "Its checks follow CANN's source."
+	case kind == "source":
+		return "Its checks follow CANN's source, " + lost + " of them in part."
+	case kind == "document":
+		return "Its checks follow the document."
+	}
+	return ""
+}
+
+// origin tells where the emulator's checks of an operator come from.
+func origin(docs *docs.Table, name string) string {
+	source, ok := acceptance.SourceOf(name)
+	switch {
+	case ok && source.Lost > 0:
+		return fmt.Sprintf("source, %d", source.Lost)
+	case ok:
+		return "source"
+	case docs.Of(name).Page.Path != "":
+		return "document"
+	}
+	return "unknown"
+}
+
+// emitOperatorList generates the documented list of the emulator's operators.
+func emitOperatorList(out files, t *abi.Table) error {
+	all, err := loadElementTypes()
+	if err != nil {
+		return err
+	}
+	docs, err := docs.Load(t)
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `<!-- Code generated by npugen. DO NOT EDIT. -->
+
+# Operators of the emulator
+
+%d of %d operators are implemented; a call of another one returns 161002 and says so. The element
+types are verified, by tensor: the emulator ran the operator with each of them, and the results
+were those of the same call in float32, float64 or the type of a test that compares with a
+definition. "integers" are int8 to int64 and uint8 to uint64.
+
+What a call may be follows CANN's public source of the operator, followed by the number of its
+refusals of which the emulator knows a part only; or the operator's document; or, if it has none that
+is public, what the emulator computes.
+
+| operator | family | checks | element types |
+|---|---|---|---|
+`, len(all), len(t.Operators))
+	for _, o := range t.Operators {
+		var cells []string
+		of, implemented := all[o.Name]
+		for _, g := range of.groups {
+			cells = append(cells, "**"+strings.Join(g.params, ", ")+"** "+g.phrase())
+		}
+		types := strings.Join(cells, "; ")
+		if !implemented {
+			types = "not implemented: " + reasonFor(o.Name)
+		} else if of.none != "" {
+			types = "not verified: " + of.none
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", o.Symbol, o.Family(), origin(docs, o.Name), types)
+	}
+	out["testdata/zz_operators.md"] = b.Bytes()
+	return nil
+}
