@@ -5,7 +5,7 @@
 //
 // The tables are made from the public sources of the operators by
 //
-//	go run ./internal/tools/npugen phaseone ops-math=FOLDER@COMMIT ops-nn=FOLDER@COMMIT …
+//	go run ./internal/tools/phaseone ops-math=FOLDER@COMMIT ops-nn=FOLDER@COMMIT …
 //
 // with the folders of checked-out repositories. An operator is a line with its name and the number of
 // refusals in its source that the extraction does not wholly understand, if any. It is followed by

@@ -7,7 +7,6 @@
 //	go run ./internal/tools/npugen sdk -out include             # CANN's headers, for C and C++
 //	go run ./internal/tools/npugen pages owner/repository=dir   # the operators' public pages, with chips and types
 //	go run ./internal/tools/npugen aicore owner/repository=dir  # find what leaves the AI Core
-//	go run ./internal/tools/npugen phaseone ops-math=dir@commit # what phase one refuses, from the sources
 //
 // The element types in the comments of operators and in the operators' list come from the lists that
 // the emulator's tests generate, which go generate runs before.

@@ -31,14 +31,12 @@ func run(args []string) error {
 			return runBind(args[1:])
 		case "sdk":
 			return runSDK(args[1:])
-		case "phaseone":
-			return runPhaseOne(args[1:])
 		case "pages":
 			return runPages(args[1:])
 		case "aicore":
 			return runAICore(args[1:])
 		}
-		return fmt.Errorf("unknown command %q: want import, bind, sdk, pages, aicore, phaseone, or none to generate", args[0])
+		return fmt.Errorf("unknown command %q: want import, bind, sdk, pages, aicore, or none to generate", args[0])
 	}
 	set := flag.NewFlagSet("npugen", flag.ContinueOnError)
 	check := set.Bool("check", false, "write nothing, fail when a generated file is stale")

@@ -1,6 +1,7 @@
-package phaseone
+package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -37,6 +38,9 @@ func (f *frame) call(n *node) *value {
 	}
 	fn := f.m.repo.lookup(f.fn.file, short, len(n.args)-1)
 	if fn == nil {
+		if !strings.HasPrefix(short, "OP_LOG") { // a message refuses nothing
+			f.m.lost = n
+		}
 		f.forget(n.args[1:])
 		return nothing
 	}
@@ -61,7 +65,7 @@ func (f *frame) forget(args []*node) {
 // invoke runs a function of the sources.
 func (f *frame) invoke(fn *function, callee *node, args []*node) *value {
 	if f.depth > 25 {
-		return nothing
+		return scalar(f.unclear(fmt.Sprintf("the call of %s, which is more than 25 calls deep", fn.name)))
 	}
 	g := &frame{m: f.m, fn: fn, vars: map[string]*value{}, depth: f.depth + 1}
 	for i, t := range fn.targs {

@@ -1,4 +1,4 @@
-package phaseone
+package main
 
 import (
 	"slices"
@@ -6,13 +6,23 @@ import (
 	"strings"
 )
 
-// eval returns the value of an expression.
+// eval returns the value of an expression. Of one that it cannot follow it keeps the place and the text.
 func (f *frame) eval(n *node) *value {
+	v := f.evaluate(n)
+	if v == nil || n == nil || v.e == nil || v.e.op != "?" || v.e.s != "" {
+		return v
+	}
+	w := *v
+	w.e = f.unclear(n.String())
+	return &w
+}
+
+func (f *frame) evaluate(n *node) *value {
 	if n == nil {
 		return nothing
 	}
 	if f.m.steps++; f.m.steps > budget {
-		return nothing
+		return scalar(f.unclear(exhausted))
 	}
 	switch n.op {
 	case "num":
@@ -120,7 +130,7 @@ func (f *frame) named(n *node) *node {
 		if !e.constant() {
 			return nil
 		}
-		out.targ = append(out.targ, []token{{number, strconv.FormatInt(e.n, 10)}})
+		out.targ = append(out.targ, []token{{kind: number, s: strconv.FormatInt(e.n, 10)}})
 	}
 	return out
 }

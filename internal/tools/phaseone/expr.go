@@ -1,13 +1,14 @@
-package phaseone
+package main
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 )
 
 // expr is an expression of the rules: an integer, a symbol, or an operation on expressions. The
-// operation "?" has a value that the sources do not tell.
+// operation "?" is a value that the extractor does not know; its s is the place and the text in the sources, if any.
 type expr struct {
 	op   string // "int", "sym", "?" or an operation
 	n    int64
@@ -45,13 +46,13 @@ func makeExpr(op string, args ...*expr) *expr {
 		e.size += a.size
 	}
 	if e.size > limit {
-		return unknown
+		return &expr{op: "?", s: fmt.Sprintf("a condition of more than %d operations", limit), size: 1}
 	}
 	return e
 }
 
 func same(a, b *expr) bool {
-	return a == b || a.op == b.op && a.n == b.n && (a.s == b.s || a.op == "int") && len(a.args) == len(b.args) && slices.EqualFunc(a.args, b.args, same)
+	return a == b || a.op == "?" && b.op == "?" || a.op == b.op && a.n == b.n && (a.s == b.s || a.op == "int") && len(a.args) == len(b.args) && slices.EqualFunc(a.args, b.args, same)
 }
 
 func not(e *expr) *expr {
@@ -208,7 +209,7 @@ func leaves(e *expr) bool {
 // visible returns an expression without the names that only the sources have.
 func visible(e *expr) *expr {
 	if e.op == "sym" && strings.HasPrefix(e.s, "@") {
-		return unknown
+		return &expr{op: "?", s: "what the sources compute with " + e.s[1:], size: 1}
 	}
 	if len(e.args) == 0 {
 		return e
@@ -218,6 +219,22 @@ func visible(e *expr) *expr {
 		args[i] = visible(a)
 	}
 	return makeExpr(e.op, args...)
+}
+
+// gaps returns the places of the unknown parts of an expression, each once.
+func (e *expr) gaps() []string {
+	var all []string
+	if e.op == "?" && e.s != "" {
+		all = append(all, e.s)
+	}
+	for _, a := range e.args {
+		for _, g := range a.gaps() {
+			if !slices.Contains(all, g) {
+				all = append(all, g)
+			}
+		}
+	}
+	return all
 }
 
 // unsure reports whether an expression contains an unknown part.

@@ -1,4 +1,4 @@
-package phaseone
+package main
 
 import (
 	"slices"
@@ -36,7 +36,7 @@ func (f *frame) loop(s *statement, path *expr) {
 		f.any(s.body, s.init.name, start, f.bound(s), nil, path)
 		return
 	}
-	f.any(s.body, "", no, unknown, nil, path)
+	f.any(s.body, "", no, f.unclear("the end of the loop"), nil, path)
 }
 
 // bound returns the end of a loop that counts up by one, or unknown.
@@ -45,7 +45,7 @@ func (f *frame) bound(s *statement) *expr {
 	if x.op == "bin" && (x.s == "<" || x.s == "!=") && x.args[0].op == "id" && x.args[0].s == s.init.name && s.step.op == "un" && s.step.s == "++" {
 		return f.eval(x.args[1]).expr()
 	}
-	return unknown
+	return f.unclear("the end of the loop")
 }
 
 func (f *frame) each(s *statement, path *expr) {
@@ -67,7 +67,7 @@ func (f *frame) each(s *statement, path *expr) {
 		f.any(s.body, "", no, makeExpr("count", e), func(i *expr) { f.vars[s.name] = scalar(makeExpr("at", e, i)) }, path)
 		return
 	}
-	f.any(s.body, "", no, unknown, func(*expr) { f.vars[s.name] = nothing }, path)
+	f.any(s.body, "", no, f.unclear("the members of "+s.x.String()), func(*expr) { f.vars[s.name] = nothing }, path)
 }
 
 func (f *frame) any(body []*statement, name string, lo, hi *expr, bind func(*expr), path *expr) {

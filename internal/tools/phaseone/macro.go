@@ -1,4 +1,4 @@
-package phaseone
+package main
 
 import (
 	"slices"
@@ -100,6 +100,7 @@ func expand(t []token, find func(string) *macro, depth int) []token {
 			continue
 		}
 		var args [][]token
+		start := i
 		if m.function {
 			end := closing(t, i+1)
 			if end >= len(t) {
@@ -111,9 +112,12 @@ func expand(t []token, find func(string) *macro, depth int) []token {
 				args[k] = expand(args[k], find, depth+1)
 			}
 		}
-		result := []token{{number, strconv.Itoa(len(args))}}
+		result := []token{{kind: number, s: strconv.Itoa(len(args))}}
 		if m != builtin["GET_ARGS_COUNT"] {
 			result = expand(m.apply(args), find, depth+1)
+		}
+		for k := range result {
+			result[k].line = t[start].line
 		}
 		// A macro's last word may be a macro whose arguments follow.
 		if n := len(result) - 1; n >= 0 && result[n].kind == ident && i+1 < len(t) && t[i+1].is("(") {
@@ -152,7 +156,7 @@ func (m *macro) apply(args [][]token) []token {
 	var rest []token
 	for i := len(m.params); i < len(args); i++ {
 		if i > len(m.params) {
-			rest = append(rest, token{punct, ","})
+			rest = append(rest, token{kind: punct, s: ","})
 		}
 		rest = append(rest, args[i]...)
 	}
@@ -160,7 +164,7 @@ func (m *macro) apply(args [][]token) []token {
 	for i := 0; i < len(m.body); i++ {
 		x := m.body[i]
 		if x.is("#") && i+1 < len(m.body) {
-			out = append(out, token{text, `""`})
+			out = append(out, token{kind: text, s: `""`})
 			i++
 			continue
 		}

@@ -1,4 +1,4 @@
-package phaseone
+package main
 
 // method returns the value of a call of a method.
 func (f *frame) method(n, callee *node) *value {

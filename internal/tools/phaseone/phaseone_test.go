@@ -1,6 +1,7 @@
-package phaseone
+package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -269,4 +270,55 @@ func TestText(t *testing.T) {
 	rules := []Rule{{"ab", 161001, "(null self)"}, {"ab", 161001, "(null out)"}, {"b", 161001, "(empty out)"}, {"b", 161002, "(empty self)"}}
 	assert.Equal(t, []string{"Abs 2", " ab 161001 (null self", "  (null out", " b 161001 (empty out", " b 161002 (empty self", ""},
 		strings.Split(Text(&Repository{Name: "test", Commit: "0"}, []Operator{{Name: "Abs", Lost: 2, Rules: rules}}), "\n")[3:])
+}
+
+// TestGaps: everything that is not followed is listed, with operator, place and effect.
+func TestGaps(t *testing.T) {
+	dir, out := t.TempDir(), t.TempDir()
+	write := func(name, source string) {
+		at := filepath.Join(dir, "math", name)
+		require.NoError(t, os.MkdirAll(at, 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(at, "aclnn_"+name+".cpp"), []byte(source), 0o600))
+	}
+	write("abs", `#define CHECK_LOW(t, ret) \
+    if (t->GetViewShape().GetDimNum() > Most(t)) { \
+        ret; }
+static aclnnStatus CheckParams(const aclTensor* x, const aclTensor* y) {
+    CHECK_LOW(x, return ACLNN_ERR_PARAM_INVALID);
+    UNKNOWN_CHECK(y, return ACLNN_ERR_PARAM_INVALID);
+    CheckElsewhere(x);
+    OP_LOGE_WITH_REASON(x);
+    if (Settled(x) || y->IsEmpty()) { return ACLNN_ERR_PARAM_INVALID; }
+    if (Early(y)) { return ACLNN_SUCCESS; }
+    if (x->GetDataType() == DT_INT8) { return ACLNN_ERR_PARAM_INVALID; }
+    return ACLNN_SUCCESS;
+}`+phase)
+	write("neg", `aclnnStatus aclnnNegGetWorkspaceSize(const aclTensor* self, uint64_t* workspaceSize, aclOpExecutor** executor) { return ACLNN_SUCCESS; }`)
+	write("sign", `aclnnStatus aclnnSignGetWorkspaceSize(const aclTensor* self, aclTensor* result, uint64_t* workspaceSize, aclOpExecutor** executor) { return Run(self); }`)
+	write("novelty", `aclnnStatus aclnnNoveltyGetWorkspaceSize(const aclTensor* self, uint64_t* workspaceSize, aclOpExecutor** executor) { return ACLNN_SUCCESS; }`)
+	write("lstm_backward", `aclnnStatus aclnnLstmBackwardGetWorkspaceSize(const aclTensor* self, uint64_t* workspaceSize, aclOpExecutor** executor) { return ACLNN_SUCCESS; }`)
+
+	var listed strings.Builder
+	require.NoError(t, run([]string{"-out", out, "test=" + dir + "@0"}, &listed))
+	assert.Equal(t, []string{
+		"Abs\tmath/abs/aclnn_abs.cpp:5: the call of Most\ta refusal with 161002 is followed in part",
+		"Abs\tmath/abs/aclnn_abs.cpp:9: the call of Settled\ta refusal with 161002 is followed in part",
+		"Abs\tmath/abs/aclnn_abs.cpp:10: the call of Early\ta refusal with 161002 is followed in part",
+		"Abs\tmath/abs/aclnn_abs.cpp:6: the call of UNKNOWN_CHECK\twhat it refuses is left out",
+		"Abs\tmath/abs/aclnn_abs.cpp:7: the call of CheckElsewhere\twhat it refuses is left out",
+		"LstmBackward\tmath/lstm_backward/aclnn_lstm_backward.cpp\theld.txt lists it; it has no rules",
+		"Neg\tmath/neg/aclnn_neg.cpp\tits phase one has 3 parameters here and 4 in the table; it has no rules",
+		"Novelty\tmath/novelty/aclnn_novelty.cpp\tthe table of CANN's interface has no such operator; it has no rules",
+		"Sign\tmath/sign/aclnn_sign.cpp:1: the call of Run\twhat phase one checks after it is left out",
+		"Sign\tmath/sign/aclnn_sign.cpp\tnothing in its phase one refuses by a condition of the arguments that is followed; it has no rules",
+	}, strings.Split(strings.TrimSuffix(listed.String(), "\n"), "\n"))
+	text, err := os.ReadFile(filepath.Join(out, "test.txt"))
+	require.NoError(t, err)
+	assert.Equal(t, "Abs 3\n abcpn 161002 (empty out\n", strings.Join(strings.SplitAfter(string(text), "\n")[3:], ""))
+}
+
+func TestRunRefuses(t *testing.T) {
+	assert.ErrorContains(t, run(nil, io.Discard), "name them as name=folder@commit")
+	assert.ErrorContains(t, run([]string{"ops-math=x"}, io.Discard), `"ops-math=x" is not name=folder@commit`)
+	assert.ErrorContains(t, run([]string{"-out", t.TempDir(), "ops=" + filepath.Join(t.TempDir(), "none") + "@0"}, io.Discard), "no such file")
 }

@@ -1,4 +1,4 @@
-package phaseone
+package main
 
 import (
 	_ "embed"
@@ -32,6 +32,13 @@ type Operator struct {
 	Name  string
 	Lost  int // refusals whose condition is not wholly known
 	Rules []Rule
+	Gaps  []Gap
+}
+
+// Gap is something in the sources of an operator that the extractor does not follow.
+type Gap struct {
+	Place string // file:line: text, or the file where it concerns the whole operator
+	Means string // what the rules lack because of it
 }
 
 // held lists operators, by name or by a folder of their sources, whose rules the emulator does not
@@ -47,7 +54,8 @@ func isHeld(name, path string) bool {
 	})
 }
 
-// Extract returns the rules of every operator that the repository defines and that the table has.
+// Extract returns the rules of every operator that the repository defines and that the table has. An operator
+// without rules has a gap that says why.
 func (r *Repository) Extract(t *abi.Table) []Operator {
 	known := map[string]*abi.Operator{}
 	for i := range t.Operators {
@@ -59,7 +67,7 @@ func (r *Repository) Extract(t *abi.Table) []Operator {
 			r.extern[name] = append(r.extern[name], list...)
 		}
 	}
-	done := map[string]bool{}
+	done, without, partly := map[string]bool{}, map[string]Gap{}, map[string][]Gap{}
 	var out []Operator
 	for _, path := range r.Sources() {
 		f := r.load(path)
@@ -72,25 +80,44 @@ func (r *Repository) Extract(t *abi.Table) []Operator {
 			name, ok := strings.CutSuffix(symbol, "GetWorkspaceSize")
 			name = strings.TrimPrefix(name, "aclnn")
 			o := known[name]
-			if !ok || o == nil || done[name] || !strings.HasPrefix(symbol, "aclnn") || isHeld(name, path) {
+			if !ok || !strings.HasPrefix(symbol, "aclnn") || done[name] {
 				continue
 			}
-			if rules, lost := r.operator(f.functions[symbol][0], o); len(rules) > 0 {
+			fn := f.functions[symbol][0]
+			switch {
+			case o == nil:
+				without[name] = Gap{path, "the table of CANN's interface has no such operator; it has no rules"}
+			case isHeld(name, path):
+				without[name] = Gap{path, "held.txt lists it; it has no rules"}
+			case len(fn.params) != len(o.Params)+2:
+				without[name] = Gap{path, fmt.Sprintf("its phase one has %d parameters here and %d in the table; it has no rules", len(fn.params), len(o.Params)+2)}
+			default:
+				operator := r.operator(fn, o)
+				if len(operator.Rules) == 0 {
+					without[name] = Gap{path, "nothing in its phase one refuses by a condition of the arguments that is followed; it has no rules"}
+					if len(operator.Gaps) > 0 {
+						partly[name] = operator.Gaps
+					}
+					continue
+				}
 				done[name] = true
-				out = append(out, Operator{name, lost, rules})
+				out = append(out, operator)
 			}
+		}
+	}
+	for name, gap := range without {
+		if !done[name] {
+			out = append(out, Operator{Name: name, Gaps: append(partly[name], gap)})
 		}
 	}
 	slices.SortFunc(out, func(a, b Operator) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 
-// operator runs phase one for every chip and joins the rules. lost is the greatest number of
+// operator runs phase one for every chip and joins the rules. Lost is the greatest number of
 // refusals of a chip that are not wholly known.
-func (r *Repository) operator(fn *function, o *abi.Operator) (merged []Rule, lost int) {
-	if len(fn.params) != len(o.Params)+2 {
-		return nil, 0
-	}
+func (r *Repository) operator(fn *function, o *abi.Operator) Operator {
+	out := Operator{Name: o.Name}
 	for _, s := range socs {
 		m := &machine{repo: r, soc: s, numbers: map[string]bool{}, reals: map[string]bool{}}
 		for _, p := range o.Params {
@@ -107,11 +134,22 @@ func (r *Repository) operator(fn *function, o *abi.Operator) (merged []Rule, los
 			}
 		}
 		f.exec(fn.body(), yes)
-		rules, n := rulesOf(f.out, s)
-		merged = joinRules(merged, rules, s.letter)
-		lost = max(lost, n)
+		rules, gaps, lost := rulesOf(f.out, s)
+		out.Rules = joinRules(out.Rules, rules, s.letter)
+		out.Lost = max(out.Lost, lost)
+		for _, place := range m.gaps {
+			gaps = append(gaps, Gap{place, "what it refuses is left out"})
+		}
+		for _, g := range gaps {
+			if !strings.Contains(g.Place, ": ") { // it arose where conditions are joined
+				g.Place = fn.file.path + ": " + g.Place
+			}
+			if !slices.Contains(out.Gaps, g) {
+				out.Gaps = append(out.Gaps, g)
+			}
+		}
 	}
-	return merged, lost
+	return out
 }
 
 // numeric are the classes of parameters that are no pointers.
@@ -119,17 +157,31 @@ var numeric = []abi.Class{abi.Int, abi.Uint, abi.Enum, abi.DType, abi.Float, abi
 
 // rulesOf turns the outcomes of phase one into rules. lost is the number of refusals whose condition is
 // not wholly known. After one of them a call is idle only if nothing else is wrong with it.
-func rulesOf(outcomes []outcome, s soc) (rules []Rule, lost int) {
+func rulesOf(outcomes []outcome, s soc) (rules []Rule, gaps []Gap, lost int) {
 	seen := map[string]bool{} // a condition that is refused already never arises again
-	for _, o := range outcomes {
+	gap := func(means string, unknown ...*expr) {
+		var places []string
+		for _, e := range unknown {
+			places = append(places, e.gaps()...)
+		}
+		if len(places) == 0 {
+			places = []string{"an unknown value"}
+		}
+		for _, place := range places {
+			gaps = append(gaps, Gap{place, means})
+		}
+	}
+	for i, o := range outcomes {
 		o.cond = visible(o.cond)
 		v := o.v.expr()
 		if v.constant() && v.n > 100000 && v.n < statuses["ACLNN_ERR_INNER"] && unsure(o.cond) {
 			lost++
+			gap(fmt.Sprintf("a refusal with %d is followed in part", v.n), o.cond)
 		}
 		if v.constant() && v.n > 100000 {
 			c := bound(o.cond, true)
 			if c.constant() && c.n != 0 && v.n == statuses["ACLNN_ERR_PARAM_NULLPTR"] { // what is null is not known
+				gap("which argument must not be null is not known", o.cond)
 				continue
 			}
 			if v.n > statuses["ACLNN_ERR_INNER"] && !nulls(c) { // of what the library computes, not of the arguments
@@ -143,6 +195,9 @@ func rulesOf(outcomes []outcome, s soc) (rules []Rule, lost int) {
 		}
 		c := bound(o.cond, false)
 		if c.constant() && c.n != 0 || strings.Contains(c.String(), "?") { // always, or too long to tell
+			if i < len(outcomes)-1 || !v.constant() {
+				gap("what phase one checks after it is left out", o.cond, v)
+			}
 			break
 		}
 		if !(c.constant() && c.n == 0) && !seen[c.String()] {
@@ -160,7 +215,7 @@ func rulesOf(outcomes []outcome, s soc) (rules []Rule, lost int) {
 	for len(rules) > 0 && rules[len(rules)-1].Code == 0 {
 		rules = rules[:len(rules)-1]
 	}
-	return rules, lost
+	return rules, gaps, lost
 }
 
 // nulls reports whether a condition is that an argument, or one of several, is null.
@@ -208,8 +263,11 @@ func joinRules(merged, rules []Rule, letter byte) []Rule {
 // Text returns the table of a repository's rules.
 func Text(r *Repository, operators []Operator) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n# What phase one of the operators of %s refuses, in its order. Made by `npugen phaseone`; see package\n# acceptance for the grammar.\n", r.Commit, r.Name)
+	fmt.Fprintf(&b, "# %s\n# What phase one of the operators of %s refuses, in its order. Made by internal/tools/phaseone; see\n# package acceptance for the grammar.\n", r.Commit, r.Name)
 	for _, o := range operators {
+		if len(o.Rules) == 0 {
+			continue
+		}
 		b.WriteString(o.Name)
 		if o.Lost > 0 {
 			fmt.Fprintf(&b, " %d", o.Lost)

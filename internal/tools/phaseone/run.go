@@ -1,6 +1,9 @@
-package phaseone
+package main
 
-import "maps"
+import (
+	"fmt"
+	"maps"
+)
 
 // flow tells how a list of statements ends.
 type flow uint8
@@ -17,9 +20,14 @@ type machine struct {
 	soc   soc
 	steps int
 	loops int
+	gaps  []string // statements that are not followed, by place and text
+	lost  *node    // the last call of a function that is nowhere in the sources
 
 	numbers, reals map[string]bool // the parameters that are no pointers, and those with a fraction
 }
+
+// exhausted is the text of what follows after the budget.
+var exhausted = fmt.Sprintf("what follows %d statements and expressions", budget)
 
 // budget is the number of statements and expressions after which an operator is given up.
 const budget = 400000
@@ -34,6 +42,12 @@ type frame struct {
 	idle  bool               // a block runs that ends phase one before any kernel
 	out   []outcome
 	depth int
+	line  int // of the statement that runs
+}
+
+// unclear returns an unknown value with its place in the sources.
+func (f *frame) unclear(text string) *expr {
+	return &expr{op: "?", s: fmt.Sprintf("%s:%d: %s", f.fn.file.path, f.line, text), size: 1}
 }
 
 // element is a member of the tuple in a variable.
@@ -82,14 +96,19 @@ func (f *frame) result() *value {
 func (f *frame) exec(list []*statement, path *expr) (flow, *expr) {
 	for _, s := range list {
 		if f.m.steps++; f.m.steps > budget {
-			f.record(unknown, nothing)
+			f.record(f.unclear(exhausted), nothing)
 			return returns, path
+		}
+		if s.line > 0 {
+			f.line = s.line
 		}
 		switch s.op {
 		case "decl":
 			f.declare(s)
 		case "expr":
-			f.eval(s.x)
+			if v := f.eval(s.x); s.x.op == "opaque" && s.x.s != "" || s.x == f.m.lost {
+				f.m.gaps = append(f.m.gaps, v.expr().s)
+			}
 		case "return":
 			v := nothing
 			if s.x != nil {
@@ -134,6 +153,9 @@ func (f *frame) exec(list []*statement, path *expr) (flow, *expr) {
 }
 
 func (f *frame) declare(s *statement) {
+	if s.line > 0 {
+		f.line = s.line
+	}
 	f.vars[s.name] = f.initial(s).clone()
 	if s.ref {
 		f.refer(s)

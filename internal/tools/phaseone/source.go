@@ -1,4 +1,4 @@
-package phaseone
+package main
 
 import (
 	"os"
@@ -195,6 +195,7 @@ func (f *file) global(t []token) {
 	}
 	for _, d := range append([]*statement{s}, s.declare...) {
 		if d.op == "decl" && d.x != nil {
+			d.line = t[0].line
 			f.globals[d.name] = d
 		}
 	}

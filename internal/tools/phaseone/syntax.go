@@ -1,4 +1,4 @@
-package phaseone
+package main
 
 import (
 	"slices"
@@ -38,9 +38,45 @@ func expression(t []token) *node {
 	r := &reader{t: t}
 	n := r.ternary()
 	if r.i < len(t) {
-		return opaqueNode
+		return opaque(t)
 	}
 	return n
+}
+
+// opaque is an expression that the reader does not understand.
+func opaque(t []token) *node {
+	words := make([]string, 0, 12)
+	for _, x := range t {
+		if len(words) == 12 {
+			words = append(words, "…")
+			break
+		}
+		words = append(words, x.s)
+	}
+	return &node{op: "opaque", s: strings.Join(words, " ")}
+}
+
+// String returns the expression in the form of the sources, of a call without its arguments.
+func (n *node) String() string {
+	switch {
+	case n.op == "call":
+		return "the call of " + strings.TrimPrefix(n.args[0].String(), ".")
+	case n.op == "member":
+		return strings.TrimPrefix(n.args[0].String(), "the call of ") + "." + n.s
+	case n.op == "index":
+		return n.args[0].String() + "[" + n.args[1].String() + "]"
+	case n.op == "bin":
+		return n.args[0].String() + " " + n.s + " " + n.args[1].String()
+	case n.op == "un":
+		return n.s + n.args[0].String()
+	case n.op == "?:":
+		return n.args[0].String() + " ? …"
+	case n.op == "init":
+		return n.s + "{…}"
+	case n.op == "opaque" && n.s == "":
+		return "an expression"
+	}
+	return n.s
 }
 
 var assignments = []string{"=", "+=", "-=", "*=", "/=", "%=", "|=", "&="}
@@ -122,6 +158,7 @@ func (r *reader) primary() *node {
 		r.i = end + 1
 		return n
 	case x.is("["): // a lambda
+		start := r.i - 1
 		r.i = closing(r.t, r.i-1) + 1
 		if r.at("(") {
 			r.i = closing(r.t, r.i) + 1
@@ -130,7 +167,7 @@ func (r *reader) primary() *node {
 			r.i++
 		}
 		r.i = closing(r.t, min(r.i, len(r.t)-1)) + 1
-		return opaqueNode
+		return opaque(r.t[start:min(r.i, len(r.t))])
 	case x.is("::"):
 		return r.primary()
 	case x.kind == ident:
@@ -224,6 +261,7 @@ func (r *reader) postfix(n *node) *node {
 // "return", "block", "break" or "continue".
 type statement struct {
 	op      string
+	line    int    // of its first word in the file
 	name    string // of a declared variable
 	typ     string
 	ref     bool // the variable is a reference
@@ -249,6 +287,7 @@ func statements(t []token) []*statement {
 	for r.i < len(r.t) {
 		before := r.i
 		if s := r.statement(); s != nil {
+			s.line = t[before].line
 			out = append(out, s)
 		}
 		if r.i == before {
@@ -284,7 +323,9 @@ func (r *reader) body() []*statement {
 	if r.at("{") {
 		return statements(r.group())
 	}
+	before := r.i
 	if s := r.statement(); s != nil {
+		s.line = r.t[min(before, len(r.t)-1)].line
 		return []*statement{s}
 	}
 	return nil

@@ -1,4 +1,4 @@
-package phaseone
+package main
 
 import "strings"
 
@@ -15,6 +15,7 @@ const (
 type token struct {
 	kind kind
 	s    string
+	line int // of the file; of a macro's expansion that of its call
 }
 
 func (t token) is(s string) bool { return t.kind != text && t.s == s }
@@ -27,8 +28,8 @@ var operators = []string{"...", "->", "::", "==", "!=", "<=", ">=", "&&", "||", 
 // define as one line each, without the "#".
 func lex(src string, define func(line string)) []token {
 	var out []token
-	src = strings.ReplaceAll(strings.ReplaceAll(src, "\r", ""), "\\\n", " ")
-	bol := true
+	src = strings.ReplaceAll(strings.ReplaceAll(src, "\r", ""), "\\\n", "\v") // a joined line is white space
+	bol, line, counted := true, 1, 0
 	for i := 0; i < len(src); {
 		c := src[i]
 		switch {
@@ -36,7 +37,7 @@ func lex(src string, define func(line string)) []token {
 			bol = true
 			i++
 			continue
-		case c == ' ' || c == '\t':
+		case c == ' ' || c == '\t' || c == '\v':
 			i++
 			continue
 		case strings.HasPrefix(src[i:], "//"):
@@ -87,7 +88,9 @@ func lex(src string, define func(line string)) []token {
 			}
 		}
 		n = min(n, len(src)-i)
-		out = append(out, token{k, src[i : i+n]})
+		line += strings.Count(src[counted:i], "\n") + strings.Count(src[counted:i], "\v")
+		counted = i
+		out = append(out, token{k, src[i : i+n], line})
 		i += n
 	}
 	return out

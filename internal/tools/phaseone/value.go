@@ -1,4 +1,4 @@
-package phaseone
+package main
 
 import (
 	"maps"
