@@ -23,10 +23,10 @@ type Model struct {
 	reg    *ops.Registry
 	dt     aclnn.DType
 	par    Parallel
-	tp     *parallel.Tensor
-	cp     *parallel.Context // for attention, unless Ulysses is used
+	tp     *parallel.TensorParallel
+	cp     *parallel.ContextParallel // for attention, unless Ulysses is used
 	heads  *parallel.Ulysses
-	ep     *parallel.Experts
+	ep     *parallel.ExpertParallel
 	params parameters
 	store  storage
 	rope   ropeTable
@@ -72,11 +72,11 @@ func NewParallel(st *acl.Stream, reg *ops.Registry, cfg Config, dt aclnn.DType, 
 	}
 	m := &Model{
 		Config: cfg, st: st, reg: reg, dt: dt, par: par, scale: newLossScale(dt),
-		tp: parallel.NewTensor(reg, par.Tensor, par.Sequence), cp: parallel.NewContext(reg, nil, par.split()),
-		heads: parallel.NewUlysses(par.Context, par.split()), ep: parallel.NewExperts(par.Experts),
+		tp: parallel.NewTensorParallel(reg, par.Tensor, par.Sequence), cp: parallel.NewContextParallel(reg, nil, par.split()),
+		heads: parallel.NewUlysses(par.Context, par.split()), ep: parallel.NewExpertParallel(par.Experts),
 	}
 	if !par.Ulysses {
-		m.cp = parallel.NewContext(reg, par.Context, par.split())
+		m.cp = parallel.NewContextParallel(reg, par.Context, par.split())
 	}
 	reg.SetParallel(par.signature())
 	m.params.tensor, m.params.expert = par.spreads()

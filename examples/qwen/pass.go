@@ -19,11 +19,11 @@ type pass struct {
 
 	accumulate bool // gradients are added to those of earlier micro-batches
 	backward   bool // the forward pass is over
-	tp         *parallel.Tensor
-	cp         *parallel.Context
+	tp         *parallel.TensorParallel
+	cp         *parallel.ContextParallel
 	ulysses    *parallel.Ulysses // for layers that need whole sequences
 	exchange   bool              // whether attention is such a layer
-	ep         *parallel.Experts
+	ep         *parallel.ExpertParallel
 	store      storage
 	trained    trained                // nil if no weights get gradients
 	training   bool                   // dropout applies

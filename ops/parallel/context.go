@@ -12,30 +12,30 @@ import (
 	"github.com/goascend/cann/ops/mask"
 )
 
-// Context implements context parallelism: it splits sequences over the ranks of a communicator.
+// ContextParallel implements context parallelism: it splits sequences over the ranks of a communicator.
 // Each rank computes attention for its own queries; keys and values are gathered from all ranks,
 // and their gradients are summed and scattered. Other layers work on single tokens and need no
 // exchange. The gathered keys and values of one layer must fit into memory.
-type Context struct {
+type ContextParallel struct {
 	reg   *ops.Registry
 	comm  Communicator
 	split mask.Split
 }
 
-// NewContext makes the context-parallel attention of one rank. comm may be nil for a group of one.
+// NewContextParallel makes the context-parallel attention of one rank. comm may be nil for a group of one.
 // split says which positions each rank holds; mask.Split.Chunks and mask.Gather select the tokens.
-func NewContext(reg *ops.Registry, comm Communicator, split mask.Split) *Context {
+func NewContextParallel(reg *ops.Registry, comm Communicator, split mask.Split) *ContextParallel {
 	if comm != nil && comm.Size() == 1 {
 		comm = nil
 	}
-	return &Context{reg: reg, comm: comm, split: split}
+	return &ContextParallel{reg: reg, comm: comm, split: split}
 }
 
 // Attention runs attention on this rank's positions: Query, Key, Value, Out and the softmax tensors
 // hold only these, while Mask describes the whole sequence. In layout ops.TND that is all packed
 // sequences together, which may be cut anywhere. There must be as many queries as keys; bias and
 // dropout are refused.
-func (p *Context) Attention(ctx context.Context, st *acl.Stream, a *ops.AttentionArgs) error {
+func (p *ContextParallel) Attention(ctx context.Context, st *acl.Stream, a *ops.AttentionArgs) error {
 	if p.comm == nil {
 		return p.reg.Attention.Run(ctx, st, a)
 	}
@@ -71,7 +71,7 @@ func (p *Context) Attention(ctx context.Context, st *acl.Stream, a *ops.Attentio
 
 // AttentionGrad computes the gradients of Attention for this rank's positions. The gradients of
 // keys and values are summed over the ranks in float32.
-func (p *Context) AttentionGrad(ctx context.Context, st *acl.Stream, a *ops.AttentionGradArgs) error {
+func (p *ContextParallel) AttentionGrad(ctx context.Context, st *acl.Stream, a *ops.AttentionGradArgs) error {
 	if p.comm == nil {
 		return p.reg.AttentionGrad.Run(ctx, st, a)
 	}
@@ -113,7 +113,7 @@ func (p *Context) AttentionGrad(ctx context.Context, st *acl.Stream, a *ops.Atte
 
 // contextCut is an attention problem cut into this rank's parts.
 type contextCut struct {
-	p      *Context
+	p      *ContextParallel
 	a      *ops.AttentionArgs
 	sizes  ops.AttentionSizes
 	axis   int            // the axis of the sequence
@@ -123,7 +123,7 @@ type contextCut struct {
 }
 
 // cut checks the arguments and divides the sequence.
-func (p *Context) cut(a *ops.AttentionArgs) (contextCut, error) {
+func (p *ContextParallel) cut(a *ops.AttentionArgs) (contextCut, error) {
 	sizes, err := a.Sizes()
 	if err != nil {
 		return contextCut{}, err

@@ -130,7 +130,7 @@ func TestContextParallel(t *testing.T) {
 									require.NoError(r.T, err)
 									part := func(v []float32, shape []int64) []float32 { return chunksOf(v, shape, axis, chunks) }
 									g := arguments(r.Bench, part, length/int64(n))
-									p := parallel.NewContext(r.Registry, r.comm, split)
+									p := parallel.NewContextParallel(r.Registry, r.comm, split)
 									require.NoError(r.T, p.Attention(r.T.Context(), r.Stream, &g.AttentionArgs))
 									require.NoError(r.T, p.AttentionGrad(r.T.Context(), r.Stream, g))
 									limit := 2 * opstest.Tolerance(dt)
@@ -215,7 +215,7 @@ func TestContextParallelPacked(t *testing.T) {
 							chunks, err := split.Chunks(length, r.comm.Rank(), n)
 							require.NoError(r.T, err)
 							g := arguments(r.Bench, chunks, length/int64(n))
-							p := parallel.NewContext(r.Registry, r.comm, split)
+							p := parallel.NewContextParallel(r.Registry, r.comm, split)
 							require.NoError(r.T, p.Attention(r.T.Context(), r.Stream, &g.AttentionArgs))
 							require.NoError(r.T, p.AttentionGrad(r.T.Context(), r.Stream, g))
 							for i, got := range []*aclnn.Tensor{g.Out, g.DQuery, g.DKey, g.DValue} {
@@ -235,7 +235,7 @@ func TestContextParallelPacked(t *testing.T) {
 
 func TestContextParallelRefusals(t *testing.T) {
 	onRanks(t, 2, func(r *rank) {
-		p := parallel.NewContext(r.Registry, r.comm, mask.ZigZag)
+		p := parallel.NewContextParallel(r.Registry, r.comm, mask.ZigZag)
 		f := func(shape ...int64) *aclnn.Tensor { return r.Empty(aclnn.Float32, shape...) }
 		args := func(length int64, change func(*ops.AttentionArgs)) *ops.AttentionArgs {
 			a := &ops.AttentionArgs{Query: f(1, length, 2, 8), Key: f(1, length, 2, 8), Value: f(1, length, 2, 8), Layout: ops.BSND, Scale: 1, Out: f(1, length, 2, 8)}

@@ -52,7 +52,7 @@ func ExampleTensor_RowLinear() {
 		if err != nil {
 			return err
 		}
-		layer := parallel.NewTensor(reg, comms[r], false)
+		layer := parallel.NewTensorParallel(reg, comms[r], false)
 		err = aclnn.Compose(st, func(s *aclnn.Scope) {
 			x, w, y := s.Tensor(aclnn.Float32, 1, 2), s.Tensor(aclnn.Float32, 2, 2), s.Tensor(aclnn.Float32, 1, 2)
 			s.Do(func() error { return aclnn.CopyToDevice(ctx, st, x, features[r]) })

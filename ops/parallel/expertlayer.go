@@ -10,10 +10,10 @@ import (
 	"github.com/goascend/cann/ops/internal/check"
 )
 
-// ExpertLayerArgs describes the forward pass of a layer whose experts are spread over ranks as Experts
+// ExpertLayerArgs describes the forward pass of a layer whose experts are spread over ranks as ExpertParallel
 // spreads them: Out[t] = Σ_j Weights[t, j]·expert_{Experts[t, j]}(X[t]), where an expert computes what
 // MoEExperts does. All floats have one dtype, float32, float16 or bfloat16, but for Weights. For
-// training, use Experts, which keeps what the gradients need.
+// training, use ExpertParallel, which keeps what the gradients need.
 type ExpertLayerArgs struct {
 	X       *aclnn.Tensor // [tokens, width], contiguous
 	Experts *aclnn.Tensor // [tokens, k], int32, of MoERouting: numbers among the experts of all ranks
@@ -91,9 +91,9 @@ type ExchangeCommunicator interface {
 // launch of MoeDistributeDispatch and MoeDistributeCombine, where the chip takes the sizes: on Atlas A2 in
 // CANN 8.1 for 16, 32 or 64 ranks, and later up to 256, with up to 256 tokens each; on Atlas A3 after CANN
 // 8.1, for up to 512 tokens of 1024 to 8192 features. The host then does not wait, and a graph can capture
-// the layer. Otherwise, and without exchange, the rows travel by Experts, and the host reads their numbers.
+// the layer. Otherwise, and without exchange, the rows travel by ExpertParallel, and the host reads their numbers.
 func NewExpertLayer(reg *ops.Registry, comm Communicator, exchange ExchangeCommunicator) (*ops.Op[ExpertLayerArgs, ExpertLayerKey], error) {
-	l := expertLayer{reg: reg, experts: NewExperts(comm)}
+	l := expertLayer{reg: reg, experts: NewExpertParallel(comm)}
 	if exchange != nil {
 		if any(exchange) == any(comm) {
 			return nil, check.Invalid("exchange is comm; CANN's exchange of experts needs a communicator of its own")
@@ -126,7 +126,7 @@ func NewExpertLayer(reg *ops.Registry, comm Communicator, exchange ExchangeCommu
 // expertLayer holds what the kernels of an expert layer share.
 type expertLayer struct {
 	reg         *ops.Registry
-	experts     *Experts
+	experts     *ExpertParallel
 	rank, ranks int64
 	group       string // name of the communicator of the exchange, "" for none
 }

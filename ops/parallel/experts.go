@@ -12,7 +12,7 @@ import (
 	"github.com/goascend/cann/ops/internal/check"
 )
 
-// Experts implements expert parallelism: it assigns the experts of a layer to the ranks of a
+// ExpertParallel implements expert parallelism: it assigns the experts of a layer to the ranks of a
 // communicator. Of e experts and n ranks, rank r holds the e/n experts from r·e/n on. Rows, which
 // each rank has sorted by expert, are sent to the ranks of their experts and back:
 //
@@ -22,19 +22,19 @@ import (
 //	err = plan.Combine(st, mine, rows)
 //
 // Combine computes the gradient of Dispatch and vice versa.
-type Experts struct{ comm Communicator }
+type ExpertParallel struct{ comm Communicator }
 
-// NewExperts makes the exchange of one rank. comm may be nil for a group of one, in which rows are
+// NewExpertParallel makes the exchange of one rank. comm may be nil for a group of one, in which rows are
 // only copied.
-func NewExperts(comm Communicator) *Experts {
+func NewExpertParallel(comm Communicator) *ExpertParallel {
 	if comm != nil && comm.Size() == 1 {
 		comm = nil
 	}
-	return &Experts{comm: comm}
+	return &ExpertParallel{comm: comm}
 }
 
 // Size returns the number of ranks.
-func (p *Experts) Size() int64 {
+func (p *ExpertParallel) Size() int64 {
 	if p.comm == nil {
 		return 1
 	}
@@ -53,7 +53,7 @@ type ExpertPlan struct {
 // Plan exchanges the number of rows that each rank has for each expert: sums is the [experts] int32
 // output of MoEPermute. It waits for the stream, because the host needs the sizes of the blocks to
 // be received.
-func (p *Experts) Plan(ctx context.Context, st *acl.Stream, sums *aclnn.Tensor) (*ExpertPlan, error) {
+func (p *ExpertParallel) Plan(ctx context.Context, st *acl.Stream, sums *aclnn.Tensor) (*ExpertPlan, error) {
 	var c check.Args
 	c.Tensor("Sums", sums, aclnn.Int32)
 	if c.OK() && (sums.Rank() != 1 || sums.Len() == 0 || sums.Len()%p.Size() != 0) {

@@ -58,7 +58,7 @@ func TestExpertParallel(t *testing.T) {
 						groups = append(groups, int64(n))
 					}
 					ctx := r.T.Context()
-					plan, err := parallel.NewExperts(r.comm).Plan(ctx, r.Stream, opstest.Data(r.Bench, aclnn.Int32, ends, experts))
+					plan, err := parallel.NewExpertParallel(r.comm).Plan(ctx, r.Stream, opstest.Data(r.Bench, aclnn.Int32, ends, experts))
 					require.NoError(r.T, err)
 					defer func() { assert.NoError(r.T, plan.Close()) }()
 					assert.Equal(r.T, groups, plan.Groups().Host)
@@ -79,7 +79,7 @@ func TestExpertParallel(t *testing.T) {
 
 func TestExpertParallelRefusals(t *testing.T) {
 	b := opstest.New(t)
-	p := parallel.NewExperts(nil)
+	p := parallel.NewExpertParallel(nil)
 	_, err := p.Plan(t.Context(), b.Stream, b.Floats(aclnn.Float32, []float32{1}, 1))
 	require.ErrorIs(t, err, ops.ErrInvalid)
 	plan, err := p.Plan(t.Context(), b.Stream, opstest.Data(b, aclnn.Int32, []int32{1, 3}, 2))

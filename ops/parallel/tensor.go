@@ -11,7 +11,7 @@ import (
 	"github.com/goascend/cann/ops/internal/check"
 )
 
-// Tensor implements tensor parallelism as in Megatron: of a pair of projections the first is split
+// TensorParallel implements tensor parallelism as in Megatron: of a pair of projections the first is split
 // by its outputs (ColumnLinear) and the second by its inputs (RowLinear), so that one exchange in
 // each direction suffices; embedding and cross-entropy are split by the vocabulary.
 //
@@ -22,23 +22,23 @@ import (
 //
 // All ranks of the communicator make the same calls in the same order. Activations are contiguous
 // matrices [rows, width].
-type Tensor struct {
+type TensorParallel struct {
 	reg      *ops.Registry
 	comm     Communicator
 	sequence bool
 }
 
-// NewTensor makes the tensor-parallel layers of one rank. comm may be nil for a group of one, in
+// NewTensorParallel makes the tensor-parallel layers of one rank. comm may be nil for a group of one, in
 // which nothing is exchanged. sequence turns sequence parallelism on.
-func NewTensor(reg *ops.Registry, comm Communicator, sequence bool) *Tensor {
+func NewTensorParallel(reg *ops.Registry, comm Communicator, sequence bool) *TensorParallel {
 	if comm != nil && comm.Size() == 1 {
 		comm = nil
 	}
-	return &Tensor{reg: reg, comm: comm, sequence: sequence && comm != nil}
+	return &TensorParallel{reg: reg, comm: comm, sequence: sequence && comm != nil}
 }
 
 // Size returns the number of ranks.
-func (p *Tensor) Size() int64 {
+func (p *TensorParallel) Size() int64 {
 	if p.comm == nil {
 		return 1
 	}
@@ -46,7 +46,7 @@ func (p *Tensor) Size() int64 {
 }
 
 // Rank returns the number of this rank in the group.
-func (p *Tensor) Rank() int64 {
+func (p *TensorParallel) Rank() int64 {
 	if p.comm == nil {
 		return 0
 	}
@@ -56,7 +56,7 @@ func (p *Tensor) Rank() int64 {
 // ColumnLinear is Registry.Linear with the rows of Weight [out/n, in] and Bias [out/n] split: Out
 // holds this rank's columns, [rows, out/n]. X is [rows, in] and the same on all ranks; with
 // sequence parallelism it is this rank's rows [rows/n, in], which are gathered.
-func (p *Tensor) ColumnLinear(ctx context.Context, st *acl.Stream, a *ops.LinearArgs) error {
+func (p *TensorParallel) ColumnLinear(ctx context.Context, st *acl.Stream, a *ops.LinearArgs) error {
 	if err := p.matrices("column linear", named{"X", a.X}, named{"Out", a.Out}); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (p *Tensor) ColumnLinear(ctx context.Context, st *acl.Stream, a *ops.Linear
 
 // ColumnLinearGrad computes the gradients of ColumnLinear. DX is summed over the ranks, and with
 // sequence parallelism each rank keeps its rows. DWeight and DBias are those of this rank's part.
-func (p *Tensor) ColumnLinearGrad(ctx context.Context, st *acl.Stream, a *ops.LinearGradArgs) error {
+func (p *TensorParallel) ColumnLinearGrad(ctx context.Context, st *acl.Stream, a *ops.LinearGradArgs) error {
 	if err := p.matrices("column linear gradient", named{"DOut", a.DOut}, named{"X", a.X}, named{"DX", a.DX}); err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (p *Tensor) ColumnLinearGrad(ctx context.Context, st *acl.Stream, a *ops.Li
 // columns [rows, in/n], as ColumnLinear computes them. The products are summed over the ranks; Bias
 // [out], the same on all ranks, is added once. Out is [rows, out] and the same on all ranks; with
 // sequence parallelism it is this rank's rows [rows/n, out].
-func (p *Tensor) RowLinear(ctx context.Context, st *acl.Stream, a *ops.LinearArgs) error {
+func (p *TensorParallel) RowLinear(ctx context.Context, st *acl.Stream, a *ops.LinearArgs) error {
 	if err := p.matrices("row linear", named{"X", a.X}, named{"Out", a.Out}); err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (p *Tensor) RowLinear(ctx context.Context, st *acl.Stream, a *ops.LinearArg
 
 // RowLinearGrad computes the gradients of RowLinear. DOut has the shape of Out and is gathered with
 // sequence parallelism; nothing is summed over the ranks. DBias is the same on all ranks.
-func (p *Tensor) RowLinearGrad(ctx context.Context, st *acl.Stream, a *ops.LinearGradArgs) error {
+func (p *TensorParallel) RowLinearGrad(ctx context.Context, st *acl.Stream, a *ops.LinearGradArgs) error {
 	if err := p.matrices("row linear gradient", named{"DOut", a.DOut}, named{"X", a.X}, named{"DX", a.DX}); err != nil {
 		return err
 	}
@@ -118,12 +118,12 @@ func (p *Tensor) RowLinearGrad(ctx context.Context, st *acl.Stream, a *ops.Linea
 }
 
 // Sequence reports whether sequence parallelism is on.
-func (p *Tensor) Sequence() bool { return p.sequence }
+func (p *TensorParallel) Sequence() bool { return p.sequence }
 
 // Gather gathers x [rows/n, width] of all ranks into full [rows, width], the input of layers that
 // are split over the ranks. Without sequence parallelism x and full are the same tensor and nothing
 // is done. Reduce computes its gradient.
-func (p *Tensor) Gather(st *acl.Stream, x, full *aclnn.Tensor) error {
+func (p *TensorParallel) Gather(st *acl.Stream, x, full *aclnn.Tensor) error {
 	if !p.sequence {
 		return nil
 	}
@@ -133,7 +133,7 @@ func (p *Tensor) Gather(st *acl.Stream, x, full *aclnn.Tensor) error {
 // Reduce sums full [rows, width], the partial output of layers split over the ranks, over the ranks
 // and stores this rank's rows in x. Without sequence parallelism x is full itself and receives the
 // whole sum. Gather computes its gradient.
-func (p *Tensor) Reduce(st *acl.Stream, full, x *aclnn.Tensor) error {
+func (p *TensorParallel) Reduce(st *acl.Stream, full, x *aclnn.Tensor) error {
 	switch {
 	case p.comm == nil:
 		return nil
@@ -145,7 +145,7 @@ func (p *Tensor) Reduce(st *acl.Stream, full, x *aclnn.Tensor) error {
 
 // Sum adds up over the ranks the gradients of parameters that all ranks hold but apply only to
 // their own heads, such as the norms of queries and keys.
-func (p *Tensor) Sum(st *acl.Stream, gradients ...*aclnn.Tensor) error {
+func (p *TensorParallel) Sum(st *acl.Stream, gradients ...*aclnn.Tensor) error {
 	if p.comm == nil {
 		return nil
 	}
@@ -160,7 +160,7 @@ func (p *Tensor) Sum(st *acl.Stream, gradients ...*aclnn.Tensor) error {
 // SumPartial adds up over the ranks the gradients of parameters that all ranks hold but apply only
 // to their own rows, such as norms between the split layers with sequence parallelism. Without
 // sequence parallelism these gradients are complete and nothing is done.
-func (p *Tensor) SumPartial(st *acl.Stream, gradients ...*aclnn.Tensor) error {
+func (p *TensorParallel) SumPartial(st *acl.Stream, gradients ...*aclnn.Tensor) error {
 	if !p.sequence {
 		return nil
 	}
@@ -168,7 +168,7 @@ func (p *Tensor) SumPartial(st *acl.Stream, gradients ...*aclnn.Tensor) error {
 }
 
 // gather returns the rows of all ranks with sequence parallelism, otherwise x itself.
-func (p *Tensor) gather(s *aclnn.Scope, x *aclnn.Tensor) *aclnn.Tensor {
+func (p *TensorParallel) gather(s *aclnn.Scope, x *aclnn.Tensor) *aclnn.Tensor {
 	if !p.sequence {
 		return x
 	}
@@ -179,7 +179,7 @@ func (p *Tensor) gather(s *aclnn.Scope, x *aclnn.Tensor) *aclnn.Tensor {
 
 // whole allocates a tensor for the rows of all ranks; without sequence parallelism it returns x
 // itself.
-func (p *Tensor) whole(s *aclnn.Scope, x *aclnn.Tensor) *aclnn.Tensor {
+func (p *TensorParallel) whole(s *aclnn.Scope, x *aclnn.Tensor) *aclnn.Tensor {
 	if x == nil || !p.sequence {
 		return x
 	}
@@ -188,7 +188,7 @@ func (p *Tensor) whole(s *aclnn.Scope, x *aclnn.Tensor) *aclnn.Tensor {
 
 // reduce sums full, a tensor made by whole, over the ranks and leaves this rank's rows, or all rows
 // without sequence parallelism, in x.
-func (p *Tensor) reduce(s *aclnn.Scope, full, x *aclnn.Tensor) {
+func (p *TensorParallel) reduce(s *aclnn.Scope, full, x *aclnn.Tensor) {
 	if x != nil {
 		s.Do(func() error { return p.Reduce(s.Stream, full, x) })
 	}
@@ -202,7 +202,7 @@ type named struct {
 
 // matrices refuses activations that cannot be exchanged. It skips nil tensors, which other checks
 // refuse.
-func (p *Tensor) matrices(what string, list ...named) error {
+func (p *TensorParallel) matrices(what string, list ...named) error {
 	var c check.Args
 	for _, t := range list {
 		if !c.Optional(t.name, t.tensor, check.Floats...) {

@@ -63,7 +63,7 @@ func TestTensorParallelLinear(t *testing.T) {
 			return []*aclnn.Tensor{h, y, dx, dw1, dw2, db1, db2}
 		})
 		onRanks(t, n, func(r *rank) {
-			p := parallel.NewTensor(r.Registry, r.comm, sequence)
+			p := parallel.NewTensorParallel(r.Registry, r.comm, sequence)
 			k, size := p.Rank(), p.Size()
 			require.Equal(r.T, int64(n), size)
 			rowsHere := func(m matrix) matrix { // of an activation between the pairs
@@ -102,7 +102,7 @@ func TestSumPartial(t *testing.T) {
 	for _, sequence := range []bool{false, true} {
 		t.Run(fmt.Sprint(sequence), func(t *testing.T) {
 			onRanks(t, 2, func(r *rank) {
-				p := parallel.NewTensor(r.Registry, r.comm, sequence)
+				p := parallel.NewTensorParallel(r.Registry, r.comm, sequence)
 				a, b := r.Floats(aclnn.Float32, []float32{1, 2}, 2), r.Floats(aclnn.Float32, []float32{3}, 1)
 				require.NoError(r.T, p.SumPartial(r.Stream, a, b))
 				factor := float32(1)
@@ -131,7 +131,7 @@ func TestVocabularyParallelEmbedding(t *testing.T) {
 			return []*aclnn.Tensor{y, dw, more}
 		})
 		onRanks(t, n, func(r *rank) {
-			p := parallel.NewTensor(r.Registry, r.comm, sequence)
+			p := parallel.NewTensorParallel(r.Registry, r.comm, sequence)
 			k, size := p.Rank(), p.Size()
 			rowsHere := func(m matrix) matrix {
 				if sequence {
@@ -193,7 +193,7 @@ func TestVocabularyParallelCrossEntropy(t *testing.T) {
 						func(a *ops.CrossEntropyGradArgs) error { return b.CrossEntropyGrad.Run(b.T.Context(), b.Stream, a) })
 				})
 				onRanks(t, n, func(r *rank) {
-					p := parallel.NewTensor(r.Registry, r.comm, sequence)
+					p := parallel.NewTensorParallel(r.Registry, r.comm, sequence)
 					k, size := p.Rank(), p.Size()
 					got := both(r.Bench, x.columnsOf(k, size), func(a *ops.CrossEntropyArgs) error { return p.CrossEntropy(r.T.Context(), r.Stream, a) },
 						func(a *ops.CrossEntropyGradArgs) error { return p.CrossEntropyGrad(r.T.Context(), r.Stream, a) })
@@ -214,7 +214,7 @@ func TestVocabularyParallelCrossEntropy(t *testing.T) {
 func TestTensorParallelRefusals(t *testing.T) {
 	onRanks(t, 2, func(r *rank) {
 		ctx := r.T.Context()
-		p := parallel.NewTensor(r.Registry, r.comm, true)
+		p := parallel.NewTensorParallel(r.Registry, r.comm, true)
 		f := func(shape ...int64) *aclnn.Tensor { return r.Empty(aclnn.Float32, shape...) }
 		ids := opstest.Data(r.Bench, aclnn.Int32, []int32{1, 2, 3}, 3)
 		for _, c := range []struct {

@@ -25,7 +25,7 @@ type Ulysses struct {
 }
 
 // NewUlysses makes the exchange of one rank. comm may be nil for a group of one. split says which
-// positions each rank holds, as in NewContext.
+// positions each rank holds, as in NewContextParallel.
 func NewUlysses(comm Communicator, split mask.Split) *Ulysses {
 	if comm != nil && comm.Size() == 1 {
 		comm = nil

@@ -16,7 +16,7 @@ import (
 // this rank's rows, rank r having the r-th block. IDs [rows] are the same on all ranks. Out is
 // [rows, width] and the same on all ranks; with sequence parallelism it is this rank's rows
 // [rows/n, width]. Unlike in Registry.Embedding, an id outside the vocabulary gives a row of zeros.
-func (p *Tensor) Embedding(ctx context.Context, st *acl.Stream, a *ops.EmbeddingArgs) error {
+func (p *TensorParallel) Embedding(ctx context.Context, st *acl.Stream, a *ops.EmbeddingArgs) error {
 	if p.comm == nil {
 		return p.reg.Embedding.Run(ctx, st, a)
 	}
@@ -34,7 +34,7 @@ func (p *Tensor) Embedding(ctx context.Context, st *acl.Stream, a *ops.Embedding
 
 // EmbeddingGrad computes the gradient of Embedding. DOut has the shape of Out; DWeight holds this
 // rank's rows.
-func (p *Tensor) EmbeddingGrad(ctx context.Context, st *acl.Stream, a *ops.EmbeddingGradArgs) error {
+func (p *TensorParallel) EmbeddingGrad(ctx context.Context, st *acl.Stream, a *ops.EmbeddingGradArgs) error {
 	if p.comm == nil {
 		return p.reg.EmbeddingGrad.Run(ctx, st, a)
 	}
@@ -51,7 +51,7 @@ func (p *Tensor) EmbeddingGrad(ctx context.Context, st *acl.Stream, a *ops.Embed
 }
 
 // shard checks this rank's part of the vocabulary and the rows that are exchanged.
-func (p *Tensor) shard(what string, weight, ids *aclnn.Tensor, rows named) error {
+func (p *TensorParallel) shard(what string, weight, ids *aclnn.Tensor, rows named) error {
 	var c check.Args
 	c.Tensor("the vocabulary's part", weight, check.Floats...)
 	c.Tensor("IDs", ids, check.Indices...)
@@ -81,7 +81,7 @@ func (p *Tensor) shard(what string, weight, ids *aclnn.Tensor, rows named) error
 
 // local converts vocabulary ids to row numbers of this rank's part. Ids outside the part become 0
 // and are marked in outside.
-func (p *Tensor) local(s *aclnn.Scope, ids *aclnn.Tensor, rows int64) (local, outside *aclnn.Tensor) {
+func (p *TensorParallel) local(s *aclnn.Scope, ids *aclnn.Tensor, rows int64) (local, outside *aclnn.Tensor) {
 	n := ids.Dim(0)
 	local = p.shifted(s, ids, rows)
 	outside, above := s.Tensor(aclnn.Bool, n), s.Tensor(aclnn.Bool, n)
@@ -94,7 +94,7 @@ func (p *Tensor) local(s *aclnn.Scope, ids *aclnn.Tensor, rows int64) (local, ou
 }
 
 // shifted subtracts the number of this rank's first row from ids or labels.
-func (p *Tensor) shifted(s *aclnn.Scope, ids *aclnn.Tensor, rows int64) *aclnn.Tensor {
+func (p *TensorParallel) shifted(s *aclnn.Scope, ids *aclnn.Tensor, rows int64) *aclnn.Tensor {
 	t := s.Tensor(aclnn.Int64, ids.Dim(0))
 	aclnn.Launch(s, aclnn.Adds, aclnn.AddsParams{Self: s.Cast(ids, aclnn.Int64), Other: aclnn.Int(-p.Rank() * rows), Alpha: aclnn.Int(1), Out: t})
 	return t
@@ -105,7 +105,7 @@ func (p *Tensor) shifted(s *aclnn.Scope, ids *aclnn.Tensor, rows int64) *aclnn.T
 // Count are the same on all ranks. LogProb receives this rank's columns; the gradient needs it. The
 // ranks exchange three float32 numbers per row. Unlike in Registry.CrossEntropy, a label outside
 // the classes counts as one with probability 1.
-func (p *Tensor) CrossEntropy(ctx context.Context, st *acl.Stream, a *ops.CrossEntropyArgs) error {
+func (p *TensorParallel) CrossEntropy(ctx context.Context, st *acl.Stream, a *ops.CrossEntropyArgs) error {
 	if err := p.classes("vocabulary-parallel cross-entropy", p.reg.CrossEntropy.Check(a), a); err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (p *Tensor) CrossEntropy(ctx context.Context, st *acl.Stream, a *ops.CrossE
 
 // CrossEntropyGrad computes this rank's columns of the gradient of CrossEntropy, DLogits. Nothing
 // is exchanged.
-func (p *Tensor) CrossEntropyGrad(ctx context.Context, st *acl.Stream, a *ops.CrossEntropyGradArgs) error {
+func (p *TensorParallel) CrossEntropyGrad(ctx context.Context, st *acl.Stream, a *ops.CrossEntropyGradArgs) error {
 	if err := p.classes("vocabulary-parallel cross-entropy gradient", p.reg.CrossEntropyGrad.Check(a), &a.CrossEntropyArgs); err != nil {
 		return err
 	}
@@ -177,11 +177,11 @@ func (p *Tensor) CrossEntropyGrad(ctx context.Context, st *acl.Stream, a *ops.Cr
 
 // ignored returns the ignored label relative to this rank's first class, as shifted does for
 // labels.
-func (p *Tensor) ignored(a *ops.CrossEntropyArgs, classes int64) int64 {
+func (p *TensorParallel) ignored(a *ops.CrossEntropyArgs, classes int64) int64 {
 	return a.IgnoreIndex - p.Rank()*classes
 }
 
-func (p *Tensor) classes(what string, err error, a *ops.CrossEntropyArgs) error {
+func (p *TensorParallel) classes(what string, err error, a *ops.CrossEntropyArgs) error {
 	if err == nil && a.Logits.Dim(1) == 0 {
 		err = check.Invalid("Logits is %v; each rank must have a class at least", a.Logits)
 	}
@@ -192,6 +192,6 @@ func (p *Tensor) classes(what string, err error, a *ops.CrossEntropyArgs) error 
 }
 
 // allReduce combines a small tensor over the ranks in place.
-func (p *Tensor) allReduce(s *aclnn.Scope, t *aclnn.Tensor, op hccl.ReduceOp) {
+func (p *TensorParallel) allReduce(s *aclnn.Scope, t *aclnn.Tensor, op hccl.ReduceOp) {
 	s.Do(func() error { return p.comm.AllReduce(s.Stream, t, t, op) })
 }
