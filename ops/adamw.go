@@ -7,6 +7,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/key"
 )
 
 // AdamWArgs describes one in-place update of AdamW, as PyTorch computes it: the weight decays by
@@ -78,36 +79,25 @@ func (c *args) state(name string, t, param *aclnn.Tensor) {
 	c.Like(name, t, "Param", param)
 }
 
-// AdamWKey holds the properties by which kernels of AdamW are chosen.
-type AdamWKey struct {
-	Param, Grad aclnn.DType // the moments have the dtype of Param
-	Copy        aclnn.DType // Undefined if there is no Copy
-	Elements    Extent      // of Param
-	AMSGrad     bool        // whether MaxExpAvgSq is given
-	Maximize    bool
-	Contiguous  bool // whether all tensors are contiguous
-	Schedule    bool // whether the device knows the rates
-}
-
-func (a *AdamWArgs) key() AdamWKey {
-	return AdamWKey{
-		Param: a.Param.DType(), Grad: a.Grad.DType(), Copy: dtypeOf(a.Copy), Elements: ExtentOf(a.Param.Len()), AMSGrad: a.MaxExpAvgSq != nil,
+func (a *AdamWArgs) key() key.AdamW {
+	return key.AdamW{
+		Param: a.Param.DType(), Grad: a.Grad.DType(), Copy: dtypeOf(a.Copy), Elements: key.ExtentOf(a.Param.Len()), AMSGrad: a.MaxExpAvgSq != nil,
 		Maximize: a.Maximize, Contiguous: contiguous(a.Param, a.Grad, a.ExpAvg, a.ExpAvgSq, a.MaxExpAvgSq, a.Copy),
 		Schedule: a.Schedule != nil,
 	}
 }
 
-func newAdamW(reg *Registry) *Op[AdamWArgs, AdamWKey] {
+func newAdamW(reg *Registry) *Op[AdamWArgs, key.AdamW] {
 	return op(reg, "adamw", (*AdamWArgs).validate, (*AdamWArgs).key,
-		Kernel[AdamWArgs, AdamWKey]{
+		Kernel[AdamWArgs, key.AdamW]{
 			Name: "ApplyAdamWV2",
-			Supports: func(env *Env, key AdamWKey) error {
-				switch mixed := key.Grad != key.Param; {
-				case key.Schedule:
+			Supports: func(env *Env, k key.AdamW) error {
+				switch mixed := k.Grad != k.Param; {
+				case k.Schedule:
 					return errors.New("it takes the learning rate from the host, and here the device has it")
-				case mixed && is16(key.Param):
+				case mixed && is16(k.Param):
 					return errors.New("16-bit weights need gradients of their dtype")
-				case mixed && key.AMSGrad:
+				case mixed && k.AMSGrad:
 					return errors.New("it would keep the maximum in the dtype of the gradient")
 				}
 				return env.Has(&aclnn.ApplyAdamWV2Params{})
@@ -125,7 +115,7 @@ func newAdamW(reg *Registry) *Op[AdamWArgs, AdamWKey] {
 				})
 			},
 		},
-		Kernel[AdamWArgs, AdamWKey]{
+		Kernel[AdamWArgs, key.AdamW]{
 			Name: "composite",
 			Run:  func(_ context.Context, st *acl.Stream, a *AdamWArgs) error { return a.run(st, a.composite) },
 		})

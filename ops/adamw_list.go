@@ -7,6 +7,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/key"
 )
 
 // AdamWListArgs describes updates of many weights, which are one launch where CANN has a kernel for
@@ -33,16 +34,8 @@ func (a *AdamWListArgs) validate() error {
 	return c.Err
 }
 
-// AdamWListKey holds the properties by which kernels of AdamWList are chosen.
-type AdamWListKey struct {
-	Param, Grad aclnn.DType // of all updates; Undefined if they differ, or if there are none
-	Updates     Extent      // how many
-	AMSGrad     bool
-	Schedule    bool // whether the device knows the rates
-}
-
-func (a *AdamWListArgs) key() AdamWListKey {
-	k := AdamWListKey{Updates: ExtentOf(int64(len(a.Updates)))}
+func (a *AdamWListArgs) key() key.AdamWList {
+	k := key.AdamWList{Updates: key.ExtentOf(int64(len(a.Updates)))}
 	for i, u := range a.Updates {
 		if i == 0 {
 			k.Param, k.Grad, k.AMSGrad, k.Schedule = u.Param.DType(), u.Grad.DType(), u.MaxExpAvgSq != nil, u.Schedule != nil
@@ -55,17 +48,17 @@ func (a *AdamWListArgs) key() AdamWListKey {
 	return k
 }
 
-func newAdamWList(reg *Registry) *Op[AdamWListArgs, AdamWListKey] {
+func newAdamWList(reg *Registry) *Op[AdamWListArgs, key.AdamWList] {
 	return op(reg, "adamw_list", (*AdamWListArgs).validate, (*AdamWListArgs).key,
-		Kernel[AdamWListArgs, AdamWListKey]{
+		Kernel[AdamWListArgs, key.AdamWList]{
 			Name: "FusedAdamw",
-			Supports: func(env *Env, key AdamWListKey) error {
+			Supports: func(env *Env, k key.AdamWList) error {
 				switch {
-				case key.Schedule:
+				case k.Schedule:
 					return errors.New("it takes the learning rate from the host, and here the device has it")
-				case key.Param == aclnn.Undefined || key.Param != key.Grad:
+				case k.Param == aclnn.Undefined || k.Param != k.Grad:
 					return errors.New("it takes weights and gradients of one dtype")
-				case key.AMSGrad:
+				case k.AMSGrad:
 					return errors.New("it keeps the maximum of the corrected moments, not of the moments")
 				}
 				return env.Has(&aclnn.FusedAdamwParams{})
@@ -74,11 +67,11 @@ func newAdamWList(reg *Registry) *Op[AdamWListArgs, AdamWListKey] {
 				return compose(st, func(s *steps) { a.fused(s) })
 			},
 		},
-		Kernel[AdamWListArgs, AdamWListKey]{
+		Kernel[AdamWListArgs, key.AdamWList]{
 			Name: "separate",
 			Run: func(ctx context.Context, st *acl.Stream, a *AdamWListArgs) error {
 				for i := range a.Updates {
-					if err := reg.AdamW.Run(ctx, st, &a.Updates[i]); err != nil {
+					if err := reg.AdamW().Run(ctx, st, &a.Updates[i]); err != nil {
 						return err
 					}
 				}

@@ -19,7 +19,7 @@ func TestAdamWList(t *testing.T) {
 		for _, dt := range opstest.FloatTypes {
 			t.Run(kernel+" "+dt.String(), func(t *testing.T) {
 				b := opstest.New(t)
-				require.NoError(t, b.AdamWList.Pin(kernel))
+				require.NoError(t, b.AdamWList().Pin(kernel))
 				var lists [2]ops.AdamWListArgs
 				for i := range 50 {
 					n := int64(i*7%11) + 1
@@ -43,9 +43,9 @@ func TestAdamWList(t *testing.T) {
 							u.Grad, _ = b.Input(dt, uint64(100*step+i), u.Param.Dim(0))
 						}
 					}
-					opstest.Run(b, b.AdamWList, &lists[0])
+					opstest.Run(b, b.AdamWList(), &lists[0])
 					for i := range lists[1].Updates {
-						opstest.Run(b, b.AdamW, &lists[1].Updates[i])
+						opstest.Run(b, b.AdamW(), &lists[1].Updates[i])
 					}
 				}
 				for i, got := range lists[0].Updates {
@@ -68,17 +68,17 @@ func TestAdamWList(t *testing.T) {
 		"not FusedAdamw: it takes weights and gradients of one dty": {Updates: []ops.AdamWArgs{update(f, h)}},
 		"FusedAdamw: it takes weights and gradients of one dtype":   {Updates: []ops.AdamWArgs{update(f, f), update(h, h)}},
 	} {
-		require.Contains(t, b.AdamWList.Explain(a).String(), reason)
-		opstest.Run(b, b.AdamWList, a)
+		require.Contains(t, b.AdamWList().Explain(a).String(), reason)
+		opstest.Run(b, b.AdamWList(), a)
 	}
-	opstest.Run(b, b.AdamWList, &ops.AdamWListArgs{})
+	opstest.Run(b, b.AdamWList(), &ops.AdamWListArgs{})
 	peaks, scheduled := update(f, f), update(f, f)
 	peaks.MaxExpAvgSq, scheduled.Schedule = state(f), b.Floats(f, []float32{1, 1, 1}, 3)
-	require.Contains(t, b.AdamWList.Explain(&ops.AdamWListArgs{Updates: []ops.AdamWArgs{peaks}}).String(), "the maximum of the corrected moments")
-	require.Contains(t, b.AdamWList.Explain(&ops.AdamWListArgs{Updates: []ops.AdamWArgs{scheduled}}).String(), "here the device has it")
+	require.Contains(t, b.AdamWList().Explain(&ops.AdamWListArgs{Updates: []ops.AdamWArgs{peaks}}).String(), "the maximum of the corrected moments")
+	require.Contains(t, b.AdamWList().Explain(&ops.AdamWListArgs{Updates: []ops.AdamWArgs{scheduled}}).String(), "here the device has it")
 	other := update(f, f)
 	other.LR = 1
-	require.ErrorContains(t, b.AdamWList.Run(t.Context(), b.Stream, &ops.AdamWListArgs{Updates: []ops.AdamWArgs{update(f, f), other}}), "differs from the first")
+	require.ErrorContains(t, b.AdamWList().Run(t.Context(), b.Stream, &ops.AdamWListArgs{Updates: []ops.AdamWArgs{update(f, f), other}}), "differs from the first")
 	other.Grad = nil
-	require.ErrorIs(t, b.AdamWList.Run(t.Context(), b.Stream, &ops.AdamWListArgs{Updates: []ops.AdamWArgs{other}}), ops.ErrInvalid)
+	require.ErrorIs(t, b.AdamWList().Run(t.Context(), b.Stream, &ops.AdamWListArgs{Updates: []ops.AdamWArgs{other}}), ops.ErrInvalid)
 }

@@ -38,9 +38,9 @@ func TestAdamWWithSchedule(t *testing.T) {
 							rates := a.Rates()
 							a.Schedule = b.Floats(aclnn.Float32, rates[:], 3)
 							a.Step = 0
-							require.Equal(t, "composite", b.AdamW.Explain(&a).Kernel)
+							require.Equal(t, "composite", b.AdamW().Explain(&a).Kernel)
 						}
-						opstest.Run(b, b.AdamW, &a)
+						opstest.Run(b, b.AdamW(), &a)
 					}
 				}
 				b.Near("param", params[1], b.Read(params[0]), 3*opstest.Tolerance(dt))
@@ -51,13 +51,13 @@ func TestAdamWWithSchedule(t *testing.T) {
 	param, _ := b.Input(aclnn.Float32, 1, 4)
 	state := func() *aclnn.Tensor { return b.Floats(aclnn.Float32, make([]float32, 4), 4) }
 	a := &ops.AdamWArgs{Param: param, Grad: state(), ExpAvg: state(), ExpAvgSq: state(), Schedule: state()}
-	require.ErrorContains(t, b.AdamW.Run(t.Context(), b.Stream, a), "3 values of Rates")
+	require.ErrorContains(t, b.AdamW().Run(t.Context(), b.Stream, a), "3 values of Rates")
 }
 
 func TestAdamW(t *testing.T) {
 	reg, err := ops.NewRegistry(ops.Env{})
 	require.NoError(t, err)
-	for _, kernel := range reg.AdamW.Kernels() {
+	for _, kernel := range reg.AdamW().Kernels() {
 		for _, dt := range opstest.FloatTypes {
 			for _, gradient := range opstest.FloatTypes {
 				for _, c := range []struct {
@@ -66,7 +66,7 @@ func TestAdamW(t *testing.T) {
 				}{{1, false, false}, {37, true, false}, {64, false, true}, {0, false, false}} {
 					t.Run(fmt.Sprintf("%s/%v/%v/%v", kernel, dt, gradient, c), func(t *testing.T) {
 						b := opstest.New(t)
-						require.NoError(t, b.AdamW.Pin(kernel))
+						require.NoError(t, b.AdamW().Pin(kernel))
 						const lr, b1, b2, eps, decay = 0.01, 0.9, 0.98, 1e-6, 0.1
 						param, p := b.Input(dt, 1, c.n)
 						zero := make([]float32, c.n)
@@ -82,10 +82,10 @@ func TestAdamW(t *testing.T) {
 							grad, g := b.Input(gradient, uint64(10*step), c.n)
 							a.Step, a.Grad = step, grad
 							if kernel == "ApplyAdamWV2" && gradient != dt && (dt != aclnn.Float32 || c.amsgrad) {
-								require.ErrorIs(t, b.AdamW.Run(t.Context(), b.Stream, a), ops.ErrNoKernel)
+								require.ErrorIs(t, b.AdamW().Run(t.Context(), b.Stream, a), ops.ErrNoKernel)
 								return
 							}
-							opstest.Run(b, b.AdamW, a)
+							opstest.Run(b, b.AdamW(), a)
 							for i := range p {
 								x := float64(g[i])
 								if c.maximize {

@@ -46,8 +46,8 @@ func maybe(b *opstest.Bench, spaced bool, t *aclnn.Tensor) *aclnn.Tensor {
 func TestRMSNorm(t *testing.T) {
 	const epsilon = 1e-5
 	rows(t, func(t *testing.T, dt aclnn.DType, shape []int64, spaced bool) {
-		everyKernel(t, func(r *ops.Registry) dispatched { return r.RMSNorm },
-			func(r *ops.Registry) dispatched { return r.RMSNormGrad },
+		everyKernel(t, func(r *ops.Registry) dispatched { return r.RMSNorm() },
+			func(r *ops.Registry) dispatched { return r.RMSNormGrad() },
 			func(b *opstest.Bench) bool {
 				h := shape[len(shape)-1]
 				n := opstest.Size(shape) / max(h, 1)
@@ -59,7 +59,7 @@ func TestRMSNorm(t *testing.T) {
 					stat := append([]int64(nil), shape...)
 					stat[len(stat)-1] = 1
 					forward := &ops.RMSNormArgs{X: maybe(b, spaced, x), Weight: w, Epsilon: epsilon, Out: maybe(b, spaced, y), RStd: b.Empty(aclnn.Float32, stat...)}
-					opstest.Run(b, b.RMSNorm, forward)
+					opstest.Run(b, b.RMSNorm(), forward)
 					wantY, wantDX, wantDW := make([]float32, n*h), make([]float32, n*h), make([]float32, h)
 					for r := range n {
 						square, dot := 0.0, 0.0
@@ -77,17 +77,17 @@ func TestRMSNorm(t *testing.T) {
 					}
 					b.Near("y", forward.Out, wantY, opstest.Tolerance(dt))
 					backward := &ops.RMSNormGradArgs{DOut: maybe(b, spaced, dy), X: forward.X, RStd: forward.RStd, Weight: w, DX: maybe(b, spaced, dx), DWeight: dw}
-					opstest.Run(b, b.RMSNormGrad, backward)
+					opstest.Run(b, b.RMSNormGrad(), backward)
 					if h > 1 { // a row of one has a gradient of rounding errors only
 						b.Near("dx", backward.DX, wantDX, 2*opstest.Tolerance(dt))
 					}
 					b.Near("dw", dw, wantDW, opstest.Tolerance(wide))
 					backward.Accumulate = true
-					opstest.Run(b, b.RMSNormGrad, backward)
+					opstest.Run(b, b.RMSNormGrad(), backward)
 					b.Near("twice dw", dw, opstest.Convert(wantDW, func(v float32) float32 { return 2 * v }), opstest.Tolerance(wide))
 					// Without a gradient to come the statistics are not needed.
 					forward.RStd = nil
-					opstest.Run(b, b.RMSNorm, forward)
+					opstest.Run(b, b.RMSNorm(), forward)
 					b.Near("y again", forward.Out, wantY, opstest.Tolerance(dt))
 				}
 				return true
@@ -98,8 +98,8 @@ func TestRMSNorm(t *testing.T) {
 func TestSwiGLU(t *testing.T) {
 	sigmoid := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 	rows(t, func(t *testing.T, dt aclnn.DType, half []int64, spaced bool) {
-		everyKernel(t, func(r *ops.Registry) dispatched { return r.SwiGLU },
-			func(r *ops.Registry) dispatched { return r.SwiGLUGrad },
+		everyKernel(t, func(r *ops.Registry) dispatched { return r.SwiGLU() },
+			func(r *ops.Registry) dispatched { return r.SwiGLUGrad() },
 			func(b *opstest.Bench) bool {
 				i := half[len(half)-1]
 				shape := append(append([]int64(nil), half[:len(half)-1]...), 2*i)
@@ -107,9 +107,9 @@ func TestSwiGLU(t *testing.T) {
 				dy, dys := b.Input(dt, 2, half...)
 				y, dx := b.Empty(dt, half...), b.Empty(dt, shape...)
 				forward := &ops.SwiGLUArgs{X: maybe(b, spaced, x), Out: maybe(b, spaced, y)}
-				opstest.Run(b, b.SwiGLU, forward)
+				opstest.Run(b, b.SwiGLU(), forward)
 				backward := &ops.SwiGLUGradArgs{DOut: maybe(b, spaced, dy), X: forward.X, DX: maybe(b, spaced, dx)}
-				opstest.Run(b, b.SwiGLUGrad, backward)
+				opstest.Run(b, b.SwiGLUGrad(), backward)
 				wantY, wantDX := make([]float32, len(dys)), make([]float32, len(xs))
 				for at, d := range dys {
 					gate := int64(at)/i*2*i + int64(at)%i
@@ -145,8 +145,8 @@ func TestRoPE(t *testing.T) {
 		} {
 			for _, spaced := range []bool{false, true} {
 				t.Run(name(dt, c.shape[:], spaced), func(t *testing.T) {
-					everyKernel(t, func(r *ops.Registry) dispatched { return r.RoPE },
-						func(r *ops.Registry) dispatched { return r.RoPEGrad },
+					everyKernel(t, func(r *ops.Registry) dispatched { return r.RoPE() },
+						func(r *ops.Registry) dispatched { return r.RoPEGrad() },
 						func(b *opstest.Bench) bool {
 							// The halves of the tables differ, which a shortcut would miss.
 							cos, cs := b.Input(dt, 3, c.table[:]...)
@@ -168,11 +168,11 @@ func TestRoPE(t *testing.T) {
 								rotated(c.keys, &forward.Key, &forward.KeyOut, false)
 								rotated(c.keys, &backward.DKeyOut, &backward.DKey, true)
 							}
-							if !opstest.Takes(b.RoPE, forward) || !opstest.Takes(b.RoPEGrad, backward) {
+							if !opstest.Takes(b.RoPE(), forward) || !opstest.Takes(b.RoPEGrad(), backward) {
 								return false
 							}
-							opstest.Run(b, b.RoPE, forward)
-							opstest.Run(b, b.RoPEGrad, backward)
+							opstest.Run(b, b.RoPE(), forward)
+							opstest.Run(b, b.RoPEGrad(), backward)
 							for _, check := range checks {
 								check()
 							}
@@ -273,11 +273,11 @@ func TestAttentionKernelsAgree(t *testing.T) {
 					AttentionArgs: a, DOut: make4(5, p.n, p.sq, p.dv),
 					DQuery: make4(7, p.n, p.sq, p.d), DKey: make4(8, p.nkv, p.skv, p.d), DValue: make4(9, p.nkv, p.skv, p.dv),
 				}
-				if !opstest.Takes(b.Attention, &a) || !opstest.Takes(b.AttentionGrad, g) {
+				if !opstest.Takes(b.Attention(), &a) || !opstest.Takes(b.AttentionGrad(), g) {
 					return false
 				}
-				opstest.Run(b, b.Attention, &a)
-				opstest.Run(b, b.AttentionGrad, g)
+				opstest.Run(b, b.Attention(), &a)
+				opstest.Run(b, b.AttentionGrad(), g)
 				got := map[string][]float32{"out": b.Read(a.Out), "max": b.Read(a.SoftmaxMax), "sum": b.Read(a.SoftmaxSum),
 					"dq": b.Read(g.DQuery), "dk": b.Read(g.DKey), "dv": b.Read(g.DValue)}
 				if first == nil {

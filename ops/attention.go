@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/key"
 	"github.com/goascend/cann/ops/mask"
 )
 
@@ -22,7 +23,7 @@ const (
 )
 
 // BiasKind says how a position bias enters the scores.
-type BiasKind int64
+type BiasKind = key.BiasKind
 
 // The kinds, with the values of CANN's pseType. For the first two, Bias has the dtype of the query;
 // for the others it is float32 with one slope per head.
@@ -359,28 +360,12 @@ func (a *AttentionGradArgs) validate() error {
 	return c.Err
 }
 
-// AttentionKey holds the properties by which kernels of Attention and AttentionGrad are chosen.
-type AttentionKey struct {
-	Layout          Layout
-	Heads, KeyHeads int64       // N and Nkv
-	Dim, ValueDim   int64       // D and Dv
-	BiasKind        BiasKind    // 0 without bias
-	DType           aclnn.DType // of Query, Key, Value and Out
-	Batch           Extent      // 1 in TND
-	Queries, Keys   Extent      // Sq and Skv; in TND of all sequences together
-	Mask            mask.Kind
-	Bias            bool // whether there is a bias
-	Dropout         bool
-	Stats           bool // whether SoftmaxMax and SoftmaxSum are given
-	Contiguous      bool // whether all tensors but a dense mask are contiguous
-}
-
-func (a *AttentionArgs) key() AttentionKey {
+func (a *AttentionArgs) key() key.Attention {
 	var c args
 	g := a.geometry(&c)
-	k := AttentionKey{
+	k := key.Attention{
 		DType: a.Query.DType(), Layout: a.Layout, Heads: g.n, KeyHeads: g.nkv, Dim: g.d, ValueDim: g.dv,
-		Batch: ExtentOf(g.b), Queries: ExtentOf(g.sq), Keys: ExtentOf(g.skv), Mask: mask.KindOf(a.Mask),
+		Batch: key.ExtentOf(g.b), Queries: key.ExtentOf(g.sq), Keys: key.ExtentOf(g.skv), Mask: mask.KindOf(a.Mask),
 		Bias: a.Bias != nil, Dropout: a.DropMask != nil, Stats: a.SoftmaxMax != nil && a.SoftmaxSum != nil,
 		Contiguous: contiguous(a.Query, a.Key, a.Value, a.Bias, a.DropMask, a.Out, a.SoftmaxMax, a.SoftmaxSum),
 	}
@@ -390,7 +375,7 @@ func (a *AttentionArgs) key() AttentionKey {
 	return k
 }
 
-func (a *AttentionGradArgs) key() AttentionKey {
+func (a *AttentionGradArgs) key() key.Attention {
 	k := a.AttentionArgs.key()
 	k.Contiguous = k.Contiguous && contiguous(a.DOut, a.DQuery, a.DKey, a.DValue)
 	return k

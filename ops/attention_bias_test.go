@@ -64,8 +64,8 @@ func (p *biasProblem) sequence(i int, bias []float32) *ops.AttentionGradArgs {
 func (p *biasProblem) agree(biases [][]float32) {
 	for i, bias := range biases {
 		want := p.sequence(i, bias)
-		opstest.Run(p.Bench, p.Attention, &want.AttentionArgs)
-		opstest.Run(p.Bench, p.AttentionGrad, want)
+		opstest.Run(p.Bench, p.Attention(), &want.AttentionArgs)
+		opstest.Run(p.Bench, p.AttentionGrad(), want)
 		for name, pair := range map[string][2]*aclnn.Tensor{
 			"out": {p.a.Out, want.Out}, "dq": {p.a.DQuery, want.DQuery}, "dk": {p.a.DKey, want.DKey}, "dv": {p.a.DValue, want.DValue},
 		} {
@@ -95,13 +95,13 @@ func TestPackedBias(t *testing.T) {
 						all = append(all, biases[i]...)
 					}
 					p.a.BiasKind, p.a.Bias = kind, b.Floats(aclnn.Float32, all, int64(len(all)))
-					if !opstest.Takes(b.Attention, &p.a.AttentionArgs) || !opstest.Takes(b.AttentionGrad, &p.a) {
+					if !opstest.Takes(b.Attention(), &p.a.AttentionArgs) || !opstest.Takes(b.AttentionGrad(), &p.a) {
 						return false
 					}
-					opstest.Run(b, b.Attention, &p.a.AttentionArgs)
-					opstest.Run(b, b.AttentionGrad, &p.a)
-					require.NoError(t, b.Attention.Unpin())
-					require.NoError(t, b.AttentionGrad.Unpin())
+					opstest.Run(b, b.Attention(), &p.a.AttentionArgs)
+					opstest.Run(b, b.AttentionGrad(), &p.a)
+					require.NoError(t, b.Attention().Unpin())
+					require.NoError(t, b.AttentionGrad().Unpin())
 					p.agree(biases)
 					return true
 				})
@@ -130,10 +130,10 @@ func TestSlopes(t *testing.T) {
 				if !perSequence {
 					p.a.Bias = p.a.Bias.Reshape(biasHeads)
 				}
-				opstest.Run(b, b.Attention, &p.a.AttentionArgs)
-				opstest.Run(b, b.AttentionGrad, &p.a)
-				require.Equal(t, "FlashAttentionVarLenScoreV2", b.Attention.Explain(&p.a.AttentionArgs).Kernel)
-				require.Equal(t, "FlashAttentionUnpaddingScoreGradV2", b.AttentionGrad.Explain(&p.a).Kernel)
+				opstest.Run(b, b.Attention(), &p.a.AttentionArgs)
+				opstest.Run(b, b.AttentionGrad(), &p.a)
+				require.Equal(t, "FlashAttentionVarLenScoreV2", b.Attention().Explain(&p.a.AttentionArgs).Kernel)
+				require.Equal(t, "FlashAttentionUnpaddingScoreGradV2", b.AttentionGrad().Explain(&p.a).Kernel)
 				var biases [][]float32
 				for s := range p.keys {
 					var bias []float32
@@ -152,12 +152,12 @@ func TestSlopes(t *testing.T) {
 
 				// The same without packing, for the sequence that is as long as its keys.
 				want := p.sequence(1, biases[1])
-				opstest.Run(b, b.Attention, &want.AttentionArgs)
+				opstest.Run(b, b.Attention(), &want.AttentionArgs)
 				got := p.sequence(1, biases[1])
 				got.BiasKind, got.QueryStart, got.KeyStart = kind, 3, 7
 				got.Bias = b.Floats(aclnn.Float32, slopes[int64(len(slopes))-biasHeads:], biasHeads)
-				opstest.Run(b, b.Attention, &got.AttentionArgs)
-				require.Equal(t, "FlashAttentionScoreV2", b.Attention.Explain(&got.AttentionArgs).Kernel)
+				opstest.Run(b, b.Attention(), &got.AttentionArgs)
+				require.Equal(t, "FlashAttentionScoreV2", b.Attention().Explain(&got.AttentionArgs).Kernel)
 				b.Near("without packing", got.Out, b.Read(want.Out), 1e-5)
 			})
 		}
@@ -180,7 +180,7 @@ func TestBiasRefused(t *testing.T) {
 	} {
 		p := newBiasProblem(b)
 		change(&p.a.AttentionArgs)
-		err := b.Attention.Run(t.Context(), b.Stream, &p.a.AttentionArgs)
+		err := b.Attention().Run(t.Context(), b.Stream, &p.a.AttentionArgs)
 		require.ErrorIs(t, err, ops.ErrInvalid, text)
 		require.ErrorContains(t, err, text)
 	}

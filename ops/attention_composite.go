@@ -7,15 +7,16 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/key"
 	"github.com/goascend/cann/ops/mask"
 )
 
 // composable refuses what batched products and a softmax cannot compute.
-func composable(_ *Env, key AttentionKey) error {
+func composable(_ *Env, k key.Attention) error {
 	switch {
-	case key.Dropout:
+	case k.Dropout:
 		return errors.New("dropout with a bit mask is done by FlashAttentionScore only")
-	case key.Bias && key.BiasKind > BiasBeforeScale:
+	case k.Bias && k.BiasKind > BiasBeforeScale:
 		return errors.New("a bias from slopes is made by FlashAttentionScore only")
 	}
 	return nil

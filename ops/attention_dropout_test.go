@@ -104,12 +104,12 @@ func TestAttentionDropout(t *testing.T) {
 					AttentionArgs: a, DOut: place(dOut, sq, dv), DQuery: b.Empty(dt, a.Query.Shape()...),
 					DKey: b.Empty(dt, a.Key.Shape()...), DValue: b.Empty(dt, a.Value.Shape()...),
 				}
-				if !opstest.Takes(b.Attention, &a) || !opstest.Takes(b.AttentionGrad, g) {
+				if !opstest.Takes(b.Attention(), &a) || !opstest.Takes(b.AttentionGrad(), g) {
 					return false
 				}
-				opstest.Run(b, b.Attention, &a)
+				opstest.Run(b, b.Attention(), &a)
 				b.Near("out", flat(a.Out), want.out, 1e-5)
-				opstest.Run(b, b.AttentionGrad, g)
+				opstest.Run(b, b.AttentionGrad(), g)
 				b.Near("dq", flat(g.DQuery), want.dq, 1e-5)
 				b.Near("dk", flat(g.DKey), want.dk, 1e-5)
 				b.Near("dv", flat(g.DValue), want.dv, 1e-5)

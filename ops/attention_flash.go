@@ -7,6 +7,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/key"
 	"github.com/goascend/cann/ops/mask"
 )
 
@@ -110,29 +111,29 @@ var flashBackward = []flash[AttentionGradArgs]{
 }
 
 // supports returns why the entry point cannot take the arguments, or nil.
-func (f *flash[A]) supports(env *Env, key AttentionKey) error {
+func (f *flash[A]) supports(env *Env, k key.Attention) error {
 	switch {
-	case f.packed && key.Layout != TND:
-		return fmt.Errorf("layout %s is not packed", key.Layout)
-	case !f.packed && key.Layout == TND:
+	case f.packed && k.Layout != TND:
+		return fmt.Errorf("layout %s is not packed", k.Layout)
+	case !f.packed && k.Layout == TND:
 		return errors.New("layout TND is packed")
-	case !f.anyBias && key.Bias && key.BiasKind != BiasBeforeScale:
+	case !f.anyBias && k.Bias && k.BiasKind != BiasBeforeScale:
 		return errors.New("it adds a bias before the scale only")
-	case key.Heads > headLimit:
-		return fmt.Errorf("%d query heads are more than %d", key.Heads, headLimit)
-	case key.Dim > f.dims:
-		return fmt.Errorf("head dimension %d is above %d", key.Dim, f.dims)
-	case key.Dim > narrowDims && older():
-		return fmt.Errorf("head dimension %d is above the %d of CANN 8.1", key.Dim, narrowDims)
+	case k.Heads > headLimit:
+		return fmt.Errorf("%d query heads are more than %d", k.Heads, headLimit)
+	case k.Dim > f.dims:
+		return fmt.Errorf("head dimension %d is above %d", k.Dim, f.dims)
+	case k.Dim > narrowDims && older():
+		return fmt.Errorf("head dimension %d is above the %d of CANN 8.1", k.Dim, narrowDims)
 	}
 	return env.Has(f.params)
 }
 
 // newAttention prefers the fused entry points, and among them those with fewer arguments.
-func newAttention(reg *Registry) *Op[AttentionArgs, AttentionKey] {
-	var kernels []Kernel[AttentionArgs, AttentionKey]
+func newAttention(reg *Registry) *Op[AttentionArgs, key.Attention] {
+	var kernels []Kernel[AttentionArgs, key.Attention]
 	for _, f := range flashForward {
-		kernels = append(kernels, Kernel[AttentionArgs, AttentionKey]{
+		kernels = append(kernels, Kernel[AttentionArgs, key.Attention]{
 			Name: f.params.Operator().Name(), Supports: f.supports,
 			Run: func(ctx context.Context, st *acl.Stream, a *AttentionArgs) error {
 				if a.Out.Len() == 0 {
@@ -146,17 +147,17 @@ func newAttention(reg *Registry) *Op[AttentionArgs, AttentionKey] {
 			},
 		})
 	}
-	kernels = append(kernels, Kernel[AttentionArgs, AttentionKey]{
+	kernels = append(kernels, Kernel[AttentionArgs, key.Attention]{
 		Name: "composite", Supports: composable,
 		Run: func(ctx context.Context, st *acl.Stream, a *AttentionArgs) error { return a.compose(ctx, st) },
 	})
 	return op(reg, "attention", (*AttentionArgs).validate, (*AttentionArgs).key, kernels...)
 }
 
-func newAttentionGrad(reg *Registry) *Op[AttentionGradArgs, AttentionKey] {
-	var kernels []Kernel[AttentionGradArgs, AttentionKey]
+func newAttentionGrad(reg *Registry) *Op[AttentionGradArgs, key.Attention] {
+	var kernels []Kernel[AttentionGradArgs, key.Attention]
 	for _, f := range flashBackward {
-		kernels = append(kernels, Kernel[AttentionGradArgs, AttentionKey]{
+		kernels = append(kernels, Kernel[AttentionGradArgs, key.Attention]{
 			Name: f.params.Operator().Name(), Supports: f.supports,
 			Run: func(ctx context.Context, st *acl.Stream, a *AttentionGradArgs) error {
 				return compose(st, func(s *steps) {
@@ -169,7 +170,7 @@ func newAttentionGrad(reg *Registry) *Op[AttentionGradArgs, AttentionKey] {
 			},
 		})
 	}
-	kernels = append(kernels, Kernel[AttentionGradArgs, AttentionKey]{
+	kernels = append(kernels, Kernel[AttentionGradArgs, key.Attention]{
 		Name: "composite", Supports: composable,
 		Run: func(ctx context.Context, st *acl.Stream, a *AttentionGradArgs) error { return a.compose(ctx, st) },
 	})

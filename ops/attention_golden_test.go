@@ -12,8 +12,8 @@ import (
 	"github.com/goascend/cann/ops/mask"
 )
 
-func attention(r *ops.Registry) dispatched     { return r.Attention }
-func attentionGrad(r *ops.Registry) dispatched { return r.AttentionGrad }
+func attention(r *ops.Registry) dispatched     { return r.Attention() }
+func attentionGrad(r *ops.Registry) dispatched { return r.AttentionGrad() }
 
 func int64s(v []int) []int64 { return opstest.Convert(v, func(n int) int64 { return int64(n) }) }
 
@@ -141,15 +141,15 @@ func goldenAttention(b *opstest.Bench, c *golden.Case, name string, m mask.Mask,
 		AttentionArgs: a, DOut: dOut, DQuery: b.Empty(c.DType, a.Query.Shape()...),
 		DKey: b.Empty(c.DType, a.Key.Shape()...), DValue: b.Empty(c.DType, a.Value.Shape()...),
 	}
-	if !opstest.Takes(b.Attention, &a) || !opstest.Takes(b.AttentionGrad, g) {
+	if !opstest.Takes(b.Attention(), &a) || !opstest.Takes(b.AttentionGrad(), g) {
 		return false
 	}
-	opstest.Run(b, b.Attention, &a)
+	opstest.Run(b, b.Attention(), &a)
 	limit := opstest.Tolerance(c.DType)
 	b.Near(name+" out", back(l, a.Out, n), c.Float32("out"), limit)
 	b.Near(name+" max", a.SoftmaxMax.Select(3, 0), c.Float32("softmax_max"), 1e-5)
 	b.Near(name+" sum", a.SoftmaxSum.Select(3, 7), c.Float32("softmax_sum"), 1e-5)
-	opstest.Run(b, b.AttentionGrad, g)
+	opstest.Run(b, b.AttentionGrad(), g)
 	b.Near(name+" dq", back(l, g.DQuery, n), c.Float32("dq"), 2*limit)
 	b.Near(name+" dk", back(l, g.DKey, nkv), c.Float32("dk"), 2*limit)
 	b.Near(name+" dv", back(l, g.DValue, nkv), c.Float32("dv"), 2*limit)
@@ -174,13 +174,13 @@ func TestGoldenPackedAttention(t *testing.T) {
 					AttentionArgs: a, DOut: tensorOf(b, c, "dout"), DQuery: b.Empty(c.DType, a.Query.Shape()...),
 					DKey: b.Empty(c.DType, a.Key.Shape()...), DValue: b.Empty(c.DType, a.Value.Shape()...),
 				}
-				if !opstest.Takes(b.Attention, &a) || !opstest.Takes(b.AttentionGrad, g) {
+				if !opstest.Takes(b.Attention(), &a) || !opstest.Takes(b.AttentionGrad(), g) {
 					return false
 				}
-				opstest.Run(b, b.Attention, &a)
+				opstest.Run(b, b.Attention(), &a)
 				limit := opstest.Tolerance(c.DType)
 				b.Near("out", a.Out, c.Float32("out"), limit)
-				opstest.Run(b, b.AttentionGrad, g)
+				opstest.Run(b, b.AttentionGrad(), g)
 				b.Near("dq", g.DQuery, c.Float32("dq"), 2*limit)
 				b.Near("dk", g.DKey, c.Float32("dk"), 2*limit)
 				b.Near("dv", g.DValue, c.Float32("dv"), 2*limit)

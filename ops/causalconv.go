@@ -6,6 +6,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/key"
 )
 
 // CausalConvArgs describes a causal depthwise convolution: u[t] = Bias + Σ Weight[W−1−i]·x[t−i],
@@ -100,47 +101,27 @@ func (a *CausalConvGradArgs) validate() error {
 	return c.Err
 }
 
-// CausalConvKey holds the properties by which kernels of CausalConv are chosen.
-type CausalConvKey struct {
-	X, Weight                aclnn.DType
-	Channels, Taps           int64
-	Tokens                   Extent // B·T
-	Length                   Extent // T of each row, which may hold several sequences
-	SiLU                     bool
-	Bias                     bool // whether there is a bias
-	Packed                   bool // whether CuSeqLens is given
-	InitialState, FinalState bool // whether the caller gives them
-	Contiguous               bool // whether all tensors are contiguous
-}
-
-func (a *CausalConvArgs) key() CausalConvKey {
+func (a *CausalConvArgs) key() key.CausalConv {
 	b, t := a.X.Dim(0), a.X.Dim(1)
-	return CausalConvKey{
-		X: a.X.DType(), Weight: a.Weight.DType(), Channels: a.X.Dim(2), Taps: a.Weight.Dim(1), Tokens: ExtentOf(b * t), Length: ExtentOf(t),
+	return key.CausalConv{
+		X: a.X.DType(), Weight: a.Weight.DType(), Channels: a.X.Dim(2), Taps: a.Weight.Dim(1), Tokens: key.ExtentOf(b * t), Length: key.ExtentOf(t),
 		SiLU: a.SiLU, Bias: a.Bias != nil, Packed: a.CuSeqLens != nil, InitialState: a.InitialState != nil, FinalState: a.FinalState != nil,
 		Contiguous: contiguous(a.X, a.Weight, a.Bias, a.InitialState, a.Out, a.FinalState),
 	}
 }
 
-// CausalConvGradKey holds the properties by which kernels of CausalConvGrad are chosen.
-type CausalConvGradKey struct {
-	CausalConvKey             // of the forward pass; Contiguous covers the gradients too
-	DWeight       aclnn.DType // also of DBias
-	Accumulate    bool
-}
-
-func (a *CausalConvGradArgs) key() CausalConvGradKey {
-	k := CausalConvGradKey{CausalConvKey: a.CausalConvArgs.key(), DWeight: a.DWeight.DType(), Accumulate: a.Accumulate}
+func (a *CausalConvGradArgs) key() key.CausalConvGrad {
+	k := key.CausalConvGrad{CausalConv: a.CausalConvArgs.key(), DWeight: a.DWeight.DType(), Accumulate: a.Accumulate}
 	k.Contiguous = k.Contiguous && contiguous(a.DOut, a.DX, a.DWeight, a.DBias)
 	return k
 }
 
 // newCausalConv registers the kernel of the custom package for linear attention, and a composite
 // with one product and one sum per tap.
-func newCausalConv(reg *Registry) *Op[CausalConvArgs, CausalConvKey] {
+func newCausalConv(reg *Registry) *Op[CausalConvArgs, key.CausalConv] {
 	return op(reg, "causal_conv", (*CausalConvArgs).validate, (*CausalConvArgs).key,
-		Kernel[CausalConvArgs, CausalConvKey]{Name: "CausalConv1d", Supports: nativeConv, Run: runNativeConv},
-		Kernel[CausalConvArgs, CausalConvKey]{
+		Kernel[CausalConvArgs, key.CausalConv]{Name: "CausalConv1d", Supports: nativeConv, Run: runNativeConv},
+		Kernel[CausalConvArgs, key.CausalConv]{
 			Name: "composite",
 			Run: func(_ context.Context, st *acl.Stream, a *CausalConvArgs) error {
 				return a.eachSequence(st, func(w *window, s *steps) {
@@ -156,10 +137,10 @@ func newCausalConv(reg *Registry) *Op[CausalConvArgs, CausalConvKey] {
 		})
 }
 
-func newCausalConvGrad(reg *Registry) *Op[CausalConvGradArgs, CausalConvGradKey] {
+func newCausalConvGrad(reg *Registry) *Op[CausalConvGradArgs, key.CausalConvGrad] {
 	return op(reg, "causal_conv_grad", (*CausalConvGradArgs).validate, (*CausalConvGradArgs).key,
-		Kernel[CausalConvGradArgs, CausalConvGradKey]{Name: "CausalConv1dBwd", Supports: nativeConvGrad, Run: runNativeConvGrad},
-		Kernel[CausalConvGradArgs, CausalConvGradKey]{
+		Kernel[CausalConvGradArgs, key.CausalConvGrad]{Name: "CausalConv1dBwd", Supports: nativeConvGrad, Run: runNativeConvGrad},
+		Kernel[CausalConvGradArgs, key.CausalConvGrad]{
 			Name: "composite",
 			Run: func(_ context.Context, st *acl.Stream, a *CausalConvGradArgs) error {
 				return compose(st, func(s *steps) {

@@ -3,20 +3,22 @@ package ops
 import (
 	"fmt"
 	"strings"
+
+	"github.com/goascend/cann/ops/key"
 )
 
-// Fits returns nil if a tile of tokens and channels leaves at least a tenth of a vector core's
+// ConvFits returns nil if a tile of tokens and channels leaves at least a tenth of a vector core's
 // Unified Buffer free, otherwise a *Refusal. Kernels with two buffers per operand and float32
 // arithmetic call it in their Supports. A buffer of unknown size is accepted. Tiles depend on the
 // number of tokens and channels; an exchange between ranks that lengthens sequences and divides
 // channels changes both.
-func (k CausalConvKey) Fits(env *Env, tokens, channels int64) error {
-	return convTile{tokens, channels}.fits(env, k.need())
+func ConvFits(env *Env, k key.CausalConv, tokens, channels int64) error {
+	return convTile{tokens, channels}.fits(env, convNeedOf(k))
 }
 
-// Fits is CausalConvKey.Fits for kernels of the gradient, which need more memory.
-func (k CausalConvGradKey) Fits(env *Env, tokens, channels int64) error {
-	return convTile{tokens, channels}.fits(env, k.need())
+// ConvGradFits is ConvFits for kernels of the gradient, which need more memory.
+func ConvGradFits(env *Env, k key.CausalConvGrad, tokens, channels int64) error {
+	return convTile{tokens, channels}.fits(env, convGradNeedOf(k))
 }
 
 // convTile is the block of tokens and channels that a convolution kernel keeps in the Unified
@@ -30,12 +32,12 @@ type convNeed struct {
 	backward, silu, states bool
 }
 
-func (k CausalConvKey) need() convNeed {
+func convNeedOf(k key.CausalConv) convNeed {
 	return convNeed{taps: k.Taps, elementBytes: int64(k.X.Size()), silu: k.SiLU, states: k.InitialState || k.FinalState}
 }
 
-func (k CausalConvGradKey) need() convNeed {
-	n := k.CausalConvKey.need()
+func convGradNeedOf(k key.CausalConvGrad) convNeed {
+	n := convNeedOf(k.CausalConv)
 	n.backward, n.states = true, k.InitialState
 	return n
 }
@@ -172,7 +174,7 @@ func nativeConvFits(env *Env, channels int64) error {
 }
 
 // nativeConvGradFits refuses gradients for which not even one token fits.
-func nativeConvGradFits(env *Env, key CausalConvGradKey) error {
-	t, bytes := nativeConvGradTile(env, key.Channels, key.need())
+func nativeConvGradFits(env *Env, k key.CausalConvGrad) error {
+	t, bytes := nativeConvGradTile(env, k.Channels, convGradNeedOf(k))
 	return t.within(env, bytes, nativeConvGradLimit(env))
 }

@@ -8,38 +8,39 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/key"
 )
 
 // nativeConv returns why CausalConv1d of the custom package for linear attention cannot take the
 // arguments, or nil.
-func nativeConv(env *Env, key CausalConvKey) error {
-	if !is16(key.X) {
-		return fmt.Errorf("it takes 16-bit types, not %v", key.X)
+func nativeConv(env *Env, k key.CausalConv) error {
+	if !is16(k.X) {
+		return fmt.Errorf("it takes 16-bit types, not %v", k.X)
 	}
-	return errors.Join(nativeConvForm(env, key), nativeConvFits(env, key.Channels), available(&aclnn.CausalConv1dParams{}))
+	return errors.Join(nativeConvForm(env, k), nativeConvFits(env, k.Channels), available(&aclnn.CausalConv1dParams{}))
 }
 
 // nativeConvGrad is nativeConv for CausalConv1dBwd. That operator needs u, which comes from the
 // forward operator in 16 bits and from ordinary operators in float32.
-func nativeConvGrad(env *Env, key CausalConvGradKey) error {
-	err := errors.Join(nativeConvForm(env, key.CausalConvKey), nativeConvGradFits(env, key), available(&aclnn.CausalConv1dBwdParams{}))
-	if err == nil && is16(key.X) {
-		err = nativeConv(env, key.CausalConvKey)
+func nativeConvGrad(env *Env, k key.CausalConvGrad) error {
+	err := errors.Join(nativeConvForm(env, k.CausalConv), nativeConvGradFits(env, k), available(&aclnn.CausalConv1dBwdParams{}))
+	if err == nil && is16(k.X) {
+		err = nativeConv(env, k.CausalConv)
 	}
 	return err
 }
 
 // nativeConvForm refuses what neither operator accepts.
-func nativeConvForm(env *Env, key CausalConvKey) error {
+func nativeConvForm(env *Env, k key.CausalConv) error {
 	switch {
-	case key.Tokens.Most() == 0 || key.Channels == 0:
+	case k.Tokens.Most() == 0 || k.Channels == 0:
 		return errors.New("there are no tokens")
-	case key.Weight != key.X:
-		return fmt.Errorf("its weights have the dtype of its input, not %v", key.Weight)
-	case key.Channels%16 != 0:
-		return fmt.Errorf("it takes multiples of 16 channels, not %d", key.Channels)
-	case key.Taps < 2 || key.Taps > 4:
-		return fmt.Errorf("it takes 2 to 4 taps, not %d", key.Taps)
+	case k.Weight != k.X:
+		return fmt.Errorf("its weights have the dtype of its input, not %v", k.Weight)
+	case k.Channels%16 != 0:
+		return fmt.Errorf("it takes multiples of 16 channels, not %d", k.Channels)
+	case k.Taps < 2 || k.Taps > 4:
+		return fmt.Errorf("it takes 2 to 4 taps, not %d", k.Taps)
 	}
 	return linearAttentionChip(env)
 }

@@ -14,13 +14,14 @@ import (
 	"github.com/goascend/cann/internal/testing/golden"
 	"github.com/goascend/cann/internal/testing/opstest"
 	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/key"
 )
 
 func TestGoldenCausalConv(t *testing.T) {
 	for _, c := range golden.Cases(t, "causal_conv1d") {
 		c.Run(t, func(t *testing.T, c *golden.Case) {
-			everyKernel(t, func(r *ops.Registry) dispatched { return r.CausalConv },
-				func(r *ops.Registry) dispatched { return r.CausalConvGrad },
+			everyKernel(t, func(r *ops.Registry) dispatched { return r.CausalConv() },
+				func(r *ops.Registry) dispatched { return r.CausalConvGrad() },
 				func(b *opstest.Bench) bool {
 					x, w := tensorOf(b, c, "x"), tensorOf(b, c, "w")
 					a := ops.CausalConvArgs{X: x, Weight: w, SiLU: c.Bool("silu"), Out: b.Empty(c.DType, x.Shape()...)}
@@ -29,12 +30,12 @@ func TestGoldenCausalConv(t *testing.T) {
 						a.Bias, grad.DBias = tensorOf(b, c, "b"), b.Empty(c.DType, w.Dim(0))
 					}
 					grad.CausalConvArgs = a
-					if !opstest.Takes(b.CausalConv, &a) || !opstest.Takes(b.CausalConvGrad, &grad) {
+					if !opstest.Takes(b.CausalConv(), &a) || !opstest.Takes(b.CausalConvGrad(), &grad) {
 						return false
 					}
-					opstest.Run(b, b.CausalConv, &a)
+					opstest.Run(b, b.CausalConv(), &a)
 					b.Near("y", a.Out, c.Float32("y"), opstest.Tolerance(c.DType))
-					opstest.Run(b, b.CausalConvGrad, &grad)
+					opstest.Run(b, b.CausalConvGrad(), &grad)
 					b.Near("dx", grad.DX, c.Float32("dx"), opstest.Tolerance(c.DType))
 					b.Near("dw", grad.DWeight, c.Float32("dw"), opstest.Tolerance(c.DType))
 					if a.Bias != nil {
@@ -143,8 +144,8 @@ func TestCausalConv(t *testing.T) {
 		{convolution: convolution{b: 0, t: 3, d: 6, w: 4}, bias: true},
 	} {
 		t.Run(fmt.Sprintf("%dx%d/%d channels/%d taps/%v/%v", c.b, c.t, c.d, c.w, c.cu, c.dt), func(t *testing.T) {
-			everyKernel(t, func(r *ops.Registry) dispatched { return r.CausalConv },
-				func(r *ops.Registry) dispatched { return r.CausalConvGrad },
+			everyKernel(t, func(r *ops.Registry) dispatched { return r.CausalConv() },
+				func(r *ops.Registry) dispatched { return r.CausalConvGrad() },
 				func(b *opstest.Bench) bool {
 					in := func(dt aclnn.DType, seed uint64, shape ...int64) (*aclnn.Tensor, []float64) {
 						x, v := b.Input(dt, seed, shape...)
@@ -167,15 +168,15 @@ func TestCausalConv(t *testing.T) {
 						a.FinalState = b.Empty(c.dt, shape...)
 					}
 					grad.CausalConvArgs = a
-					if !opstest.Takes(b.CausalConv, &a) || !opstest.Takes(b.CausalConvGrad, &grad) {
+					if !opstest.Takes(b.CausalConv(), &a) || !opstest.Takes(b.CausalConvGrad(), &grad) {
 						return false
 					}
 					ofParameters := aclnn.Float32 // the native operator rounds their gradients once
-					if b.CausalConvGrad.Explain(&grad).Kernel == "CausalConv1dBwd" {
+					if b.CausalConvGrad().Explain(&grad).Kernel == "CausalConv1dBwd" {
 						ofParameters = c.weight
 					}
-					opstest.Run(b, b.CausalConv, &a)
-					opstest.Run(b, b.CausalConvGrad, &grad)
+					opstest.Run(b, b.CausalConv(), &a)
+					opstest.Run(b, b.CausalConvGrad(), &grad)
 					y, final := c.forward(xs, ws, bias, state)
 					b.Near("y", a.Out, narrow(y), opstest.Tolerance(c.dt))
 					if a.FinalState != nil {
@@ -189,7 +190,7 @@ func TestCausalConv(t *testing.T) {
 						b.Near("db", grad.DBias, narrow(slopes(bias, dys, func(bias []float64) []float64 { return with(xs, ws, bias) })), opstest.Tolerance(ofParameters))
 					}
 					grad.Accumulate = true
-					opstest.Run(b, b.CausalConvGrad, &grad)
+					opstest.Run(b, b.CausalConvGrad(), &grad)
 					b.Near("twice dw", grad.DWeight, opstest.Convert(dw, func(x float64) float32 { return 2 * float32(x) }), opstest.Tolerance(ofParameters))
 					return true
 				})
@@ -203,7 +204,7 @@ func TestCausalConvOrder(t *testing.T) {
 	b := opstest.New(t)
 	x, w := b.Floats(aclnn.Float32, []float32{0, 1, 0, 0, 0, 0}, 1, 6, 1), b.Floats(aclnn.Float32, []float32{1, 2, 3, 4}, 1, 4)
 	a := ops.CausalConvArgs{X: x, Weight: w, Out: b.Empty(aclnn.Float32, 1, 6, 1)}
-	opstest.Run(b, b.CausalConv, &a)
+	opstest.Run(b, b.CausalConv(), &a)
 	require.Equal(t, []float32{0, 4, 3, 2, 1, 0}, b.Read(a.Out))
 }
 
@@ -215,14 +216,14 @@ func TestCausalConvContinues(t *testing.T) {
 			x, _ := b.Input(dt, 1, 2, 9, 16)
 			w, _ := b.Input(dt, 2, 16, 4)
 			whole, parts, state := b.Empty(dt, 2, 9, 16), b.Empty(dt, 2, 9, 16), b.Empty(dt, 2, 16, 4)
-			opstest.Run(b, b.CausalConv, &ops.CausalConvArgs{X: x, Weight: w, SiLU: true, Out: whole})
+			opstest.Run(b, b.CausalConv(), &ops.CausalConvArgs{X: x, Weight: w, SiLU: true, Out: whole})
 			for from, n := int64(0), int64(2); from < 9; from, n = from+n, 1 {
 				a := ops.CausalConvArgs{X: x.Narrow(1, from, n), Weight: w, SiLU: true, Out: parts.Narrow(1, from, n), FinalState: state}
 				if from > 0 {
 					a.InitialState = state
 				}
-				require.Equal(t, kernel, b.CausalConv.Explain(&a).Kernel)
-				opstest.Run(b, b.CausalConv, &a)
+				require.Equal(t, kernel, b.CausalConv().Explain(&a).Kernel)
+				opstest.Run(b, b.CausalConv(), &a)
 			}
 			require.Equal(t, b.Read(whole), b.Read(parts))
 		})
@@ -250,7 +251,7 @@ func TestCausalConvKernels(t *testing.T) {
 				explained      ops.Explanation
 				native, reason string
 			}{
-				{b.CausalConv.Explain(&a), "CausalConv1d", c.ahead}, {b.CausalConvGrad.Explain(&grad), "CausalConv1dBwd", c.back},
+				{b.CausalConv().Explain(&a), "CausalConv1d", c.ahead}, {b.CausalConvGrad().Explain(&grad), "CausalConv1dBwd", c.back},
 			} {
 				if side.reason == "" {
 					require.Equal(t, side.native, side.explained.Kernel, side.explained)
@@ -268,21 +269,21 @@ func TestCausalConvKernels(t *testing.T) {
 // kernel would take its longest tile, and the composite is chosen.
 func TestTiledConvUnderSequenceParallelism(t *testing.T) {
 	b := opstest.New(t)
-	require.NoError(t, b.CausalConvGrad.Register(ops.Kernel[ops.CausalConvGradArgs, ops.CausalConvGradKey]{
+	require.NoError(t, b.CausalConvGrad().Register(ops.Kernel[ops.CausalConvGradArgs, key.CausalConvGrad]{
 		Name: "tiled",
-		Supports: func(env *ops.Env, key ops.CausalConvGradKey) error {
+		Supports: func(env *ops.Env, k key.CausalConvGrad) error {
 			const cores = 48
 			tokens := int64(16)
-			for per := (key.Tokens.Most() + cores - 1) / cores; tokens < min(per, 64); {
+			for per := (k.Tokens.Most() + cores - 1) / cores; tokens < min(per, 64); {
 				tokens *= 2
 			}
-			return key.Fits(env, tokens, 64)
+			return ops.ConvGradFits(env, k, tokens, 64)
 		},
 		Run: func(context.Context, *acl.Stream, *ops.CausalConvGradArgs) error { return errors.New("not to be run") },
 	}))
 	conv := func(tokens, channels int64) ops.Explanation {
 		x, w := b.Empty(aclnn.Float32, 1, tokens, channels), b.Empty(aclnn.Float32, channels, 4)
-		return b.CausalConvGrad.Explain(&ops.CausalConvGradArgs{
+		return b.CausalConvGrad().Explain(&ops.CausalConvGradArgs{
 			CausalConvArgs: ops.CausalConvArgs{X: x, Weight: w, SiLU: true}, DOut: x, DX: x, DWeight: w,
 		})
 	}
@@ -307,10 +308,10 @@ func TestCausalConvRefuses(t *testing.T) {
 	} {
 		a := ops.CausalConvArgs{X: f(1, 6, 3), Weight: f(3, 4), Out: f(1, 6, 3)}
 		change(&a)
-		err := b.CausalConv.Run(t.Context(), b.Stream, &a)
+		err := b.CausalConv().Run(t.Context(), b.Stream, &a)
 		require.ErrorIs(t, err, ops.ErrInvalid, text)
 		require.ErrorContains(t, err, text)
 	}
 	grad := ops.CausalConvGradArgs{CausalConvArgs: ops.CausalConvArgs{X: f(1, 6, 3), Weight: f(3, 4), Bias: f(3)}, DOut: f(1, 6, 3), DX: f(1, 6, 3), DWeight: f(3, 4)}
-	require.ErrorContains(t, b.CausalConvGrad.Run(t.Context(), b.Stream, &grad), "both Bias and DBias")
+	require.ErrorContains(t, b.CausalConvGrad().Run(t.Context(), b.Stream, &grad), "both Bias and DBias")
 }

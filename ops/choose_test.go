@@ -22,11 +22,11 @@ func choosers(t testing.TB) map[string]func() error {
 	rows, groups := f(64, 128), Groups{Host: []int64{16, 16, 16, 16}}
 	conv := CausalConvArgs{X: f(2, 64, 128), Weight: f(128, 4), Out: f(2, 64, 128)}
 	all := map[string]func() error{
-		"RMSNorm":        choosing(reg.RMSNorm, &RMSNormArgs{X: rows, Weight: f(128), Out: rows}),
-		"Linear":         choosing(reg.Linear, &LinearArgs{X: rows, Weight: f(256, 128), Out: f(64, 256)}),
-		"GroupedMatmul":  choosing(reg.GroupedMatmul, &GroupedMatmulArgs{X: rows, Weight: f(4, 256, 128).Transpose(1, 2), Groups: groups, Out: f(64, 256)}),
-		"Attention":      choosing(reg.Attention, &AttentionArgs{Query: q, Key: kv, Value: kv, Layout: BNSD, Mask: mask.Causal{}, Scale: 1, Out: q}),
-		"CausalConvGrad": choosing(reg.CausalConvGrad, &CausalConvGradArgs{CausalConvArgs: conv, DOut: conv.X, DX: conv.X, DWeight: conv.Weight}),
+		"RMSNorm":        choosing(reg.RMSNorm(), &RMSNormArgs{X: rows, Weight: f(128), Out: rows}),
+		"Linear":         choosing(reg.Linear(), &LinearArgs{X: rows, Weight: f(256, 128), Out: f(64, 256)}),
+		"GroupedMatmul":  choosing(reg.GroupedMatmul(), &GroupedMatmulArgs{X: rows, Weight: f(4, 256, 128).Transpose(1, 2), Groups: groups, Out: f(64, 256)}),
+		"Attention":      choosing(reg.Attention(), &AttentionArgs{Query: q, Key: kv, Value: kv, Layout: BNSD, Mask: mask.Causal{}, Scale: 1, Out: q}),
+		"CausalConvGrad": choosing(reg.CausalConvGrad(), &CausalConvGradArgs{CausalConvArgs: conv, DOut: conv.X, DX: conv.X, DWeight: conv.Weight}),
 	}
 	require.NoError(t, s.Err())
 	return all

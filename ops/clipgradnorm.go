@@ -8,6 +8,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/key"
 )
 
 // ClipGradNormArgs clips the global L2 norm of gradients in place, like PyTorch's clip_grad_norm_:
@@ -66,24 +67,16 @@ func (a *ClipGradNormArgs) wide() bool {
 // foreachLimit is how many tensors a foreach operator takes in one launch.
 const foreachLimit = 48
 
-// ClipGradNormKey holds the properties by which kernels of ClipGradNorm are chosen.
-type ClipGradNormKey struct {
-	Grads int  // number of gradients
-	Wide  bool // all of them are float32
-	Clip  bool // whether there is a limit
-	Ranks bool // the norm is taken over several ranks
+func (a *ClipGradNormArgs) key() key.ClipGradNorm {
+	return key.ClipGradNorm{Grads: len(a.Grads), Wide: a.wide(), Clip: a.MaxNorm > 0, Ranks: a.Sum != nil}
 }
 
-func (a *ClipGradNormArgs) key() ClipGradNormKey {
-	return ClipGradNormKey{Grads: len(a.Grads), Wide: a.wide(), Clip: a.MaxNorm > 0, Ranks: a.Sum != nil}
-}
-
-func newClipGradNorm(reg *Registry) *Op[ClipGradNormArgs, ClipGradNormKey] {
+func newClipGradNorm(reg *Registry) *Op[ClipGradNormArgs, key.ClipGradNorm] {
 	return op(reg, "clip_grad_norm", (*ClipGradNormArgs).validate, (*ClipGradNormArgs).key,
-		Kernel[ClipGradNormArgs, ClipGradNormKey]{
+		Kernel[ClipGradNormArgs, key.ClipGradNorm]{
 			Name: "ForeachNorm",
-			Supports: func(env *Env, key ClipGradNormKey) error {
-				if !key.Wide {
+			Supports: func(env *Env, k key.ClipGradNorm) error {
+				if !k.Wide {
 					return errors.New("a gradient is not float32, and ForeachNorm would round its norm to 16 bits")
 				}
 				return errors.Join(env.Has(&aclnn.ForeachNormParams{}), available(&aclnn.ForeachMulScalarParams{}))
@@ -109,8 +102,8 @@ func newClipGradNorm(reg *Registry) *Op[ClipGradNormArgs, ClipGradNormKey] {
 				})
 			},
 		},
-		Kernel[ClipGradNormArgs, ClipGradNormKey]{
-			Name: "LinalgVectorNorm", Supports: has[ClipGradNormKey](&aclnn.LinalgVectorNormParams{}),
+		Kernel[ClipGradNormArgs, key.ClipGradNorm]{
+			Name: "LinalgVectorNorm", Supports: has[key.ClipGradNorm](&aclnn.LinalgVectorNormParams{}),
 			Run: func(_ context.Context, st *acl.Stream, a *ClipGradNormArgs) error {
 				return compose(st, func(s *steps) {
 					grads := a.parts()

@@ -16,7 +16,7 @@ func TestClipGradNorm(t *testing.T) {
 	reg, err := ops.NewRegistry(ops.Env{})
 	require.NoError(t, err)
 	wide := []aclnn.DType{aclnn.Float32}
-	for _, kernel := range reg.ClipGradNorm.Kernels() {
+	for _, kernel := range reg.ClipGradNorm().Kernels() {
 		for _, c := range []struct {
 			name   string
 			dtypes []aclnn.DType
@@ -33,7 +33,7 @@ func TestClipGradNorm(t *testing.T) {
 		} {
 			t.Run(kernel+"/"+c.name, func(t *testing.T) {
 				b := opstest.New(t)
-				require.NoError(t, b.ClipGradNorm.Pin(kernel))
+				require.NoError(t, b.ClipGradNorm().Pin(kernel))
 				a := &ops.ClipGradNormArgs{MaxNorm: c.max, Norm: b.Empty(aclnn.Float32)}
 				var values [][]float32
 				square := 0.0
@@ -45,11 +45,11 @@ func TestClipGradNorm(t *testing.T) {
 					}
 				}
 				if kernel == "ForeachNorm" && len(c.dtypes) > 1 {
-					require.ErrorIs(t, b.ClipGradNorm.Run(t.Context(), b.Stream, a), ops.ErrNoKernel)
-					require.ErrorContains(t, b.ClipGradNorm.Run(t.Context(), b.Stream, a), "would round its norm to 16 bits")
+					require.ErrorIs(t, b.ClipGradNorm().Run(t.Context(), b.Stream, a), ops.ErrNoKernel)
+					require.ErrorContains(t, b.ClipGradNorm().Run(t.Context(), b.Stream, a), "would round its norm to 16 bits")
 					return
 				}
-				opstest.Run(b, b.ClipGradNorm, a)
+				opstest.Run(b, b.ClipGradNorm(), a)
 				norm := math.Sqrt(square)
 				require.InDelta(t, norm, b.Read(a.Norm)[0], 1e-5*norm)
 				factor := 1.0
@@ -72,7 +72,7 @@ func TestClipGradNormViews(t *testing.T) {
 	whole, values := b.Input(aclnn.Float32, 1, 6, 4)
 	part := whole.Narrow(0, 2, 3)
 	norm := b.Empty(aclnn.Float32, 1)
-	opstest.Run(b, b.ClipGradNorm, &ops.ClipGradNormArgs{Grads: []*aclnn.Tensor{part}, MaxNorm: 0.1, Norm: norm})
+	opstest.Run(b, b.ClipGradNorm(), &ops.ClipGradNormArgs{Grads: []*aclnn.Tensor{part}, MaxNorm: 0.1, Norm: norm})
 	square := 0.0
 	for _, x := range values[8:20] {
 		square += float64(x) * float64(x)
@@ -81,7 +81,7 @@ func TestClipGradNormViews(t *testing.T) {
 	got := b.Read(whole)
 	require.Equal(t, values[:8], got[:8], "rows outside of the view stay")
 	require.Equal(t, values[20:], got[20:])
-	opstest.Run(b, b.ClipGradNorm, &ops.ClipGradNormArgs{Grads: []*aclnn.Tensor{part}, MaxNorm: 1})
+	opstest.Run(b, b.ClipGradNorm(), &ops.ClipGradNormArgs{Grads: []*aclnn.Tensor{part}, MaxNorm: 1})
 	square = 0
 	for _, x := range b.Read(part) {
 		square += float64(x) * float64(x)

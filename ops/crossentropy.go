@@ -7,6 +7,7 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops/internal/labels"
+	"github.com/goascend/cann/ops/key"
 )
 
 // CrossEntropyArgs describes the mean over rows of −log softmax(Logits)[label], without the rows
@@ -60,19 +61,9 @@ func (c *args) logProb(a *CrossEntropyArgs) {
 	c.Like("LogProb", a.LogProb, "Logits", a.Logits)
 }
 
-// CrossEntropyKey holds the properties by which kernels of CrossEntropy are chosen.
-type CrossEntropyKey struct {
-	Logits, Labels aclnn.DType
-	LogProb        aclnn.DType // Undefined if there is none
-	Classes        int64
-	Rows           Extent
-	Count          bool // whether the caller wants it
-	Contiguous     bool // whether all tensors are contiguous
-}
-
-func (a *CrossEntropyArgs) key() CrossEntropyKey {
-	return CrossEntropyKey{
-		Logits: a.Logits.DType(), Labels: a.Labels.DType(), LogProb: dtypeOf(a.LogProb), Classes: a.Logits.Dim(1), Rows: ExtentOf(a.Logits.Dim(0)),
+func (a *CrossEntropyArgs) key() key.CrossEntropy {
+	return key.CrossEntropy{
+		Logits: a.Logits.DType(), Labels: a.Labels.DType(), LogProb: dtypeOf(a.LogProb), Classes: a.Logits.Dim(1), Rows: key.ExtentOf(a.Logits.Dim(0)),
 		Count: a.Count != nil, Contiguous: contiguous(a.Logits, a.Labels, a.Loss, a.LogProb, a.Count),
 	}
 }
@@ -82,10 +73,10 @@ var nan = math.NaN()
 // mean is the reduction argument of CrossEntropyLoss.
 const mean = "mean"
 
-func newCrossEntropy(reg *Registry) *Op[CrossEntropyArgs, CrossEntropyKey] {
+func newCrossEntropy(reg *Registry) *Op[CrossEntropyArgs, key.CrossEntropy] {
 	return op(reg, "cross_entropy", (*CrossEntropyArgs).validate, (*CrossEntropyArgs).key,
-		Kernel[CrossEntropyArgs, CrossEntropyKey]{
-			Name: "CrossEntropyLoss", Supports: trains[CrossEntropyKey](&aclnn.CrossEntropyLossParams{}),
+		Kernel[CrossEntropyArgs, key.CrossEntropy]{
+			Name: "CrossEntropyLoss", Supports: trains[key.CrossEntropy](&aclnn.CrossEntropyLossParams{}),
 			Run: func(_ context.Context, st *acl.Stream, a *CrossEntropyArgs) error {
 				return a.run(st, func(s *steps, logits, ids, logProb *aclnn.Tensor) {
 					launch(s, aclnn.CrossEntropyLoss, aclnn.CrossEntropyLossParams{
@@ -100,7 +91,7 @@ func newCrossEntropy(reg *Registry) *Op[CrossEntropyArgs, CrossEntropyKey] {
 				})
 			},
 		},
-		Kernel[CrossEntropyArgs, CrossEntropyKey]{
+		Kernel[CrossEntropyArgs, key.CrossEntropy]{
 			Name: "composite",
 			Run: func(_ context.Context, st *acl.Stream, a *CrossEntropyArgs) error {
 				return a.run(st, func(s *steps, logits, ids, logProb *aclnn.Tensor) {
@@ -174,26 +165,17 @@ func (a *CrossEntropyGradArgs) validate() error {
 	return c.Err
 }
 
-// CrossEntropyGradKey holds the properties by which kernels of CrossEntropyGrad are chosen.
-type CrossEntropyGradKey struct {
-	Logits, Labels, LogProb aclnn.DType
-	Classes                 int64
-	Rows                    Extent
-	DLoss                   bool // whether DLoss is given
-	Contiguous              bool // whether all tensors are contiguous
-}
-
-func (a *CrossEntropyGradArgs) key() CrossEntropyGradKey {
-	return CrossEntropyGradKey{
-		Logits: a.Logits.DType(), Labels: a.Labels.DType(), LogProb: a.LogProb.DType(), Classes: a.Logits.Dim(1), Rows: ExtentOf(a.Logits.Dim(0)),
+func (a *CrossEntropyGradArgs) key() key.CrossEntropyGrad {
+	return key.CrossEntropyGrad{
+		Logits: a.Logits.DType(), Labels: a.Labels.DType(), LogProb: a.LogProb.DType(), Classes: a.Logits.Dim(1), Rows: key.ExtentOf(a.Logits.Dim(0)),
 		DLoss: a.DLoss != nil, Contiguous: contiguous(a.Labels, a.LogProb, a.DLoss, a.DLogits),
 	}
 }
 
-func newCrossEntropyGrad(reg *Registry) *Op[CrossEntropyGradArgs, CrossEntropyGradKey] {
+func newCrossEntropyGrad(reg *Registry) *Op[CrossEntropyGradArgs, key.CrossEntropyGrad] {
 	return op(reg, "cross_entropy_grad", (*CrossEntropyGradArgs).validate, (*CrossEntropyGradArgs).key,
-		Kernel[CrossEntropyGradArgs, CrossEntropyGradKey]{
-			Name: "CrossEntropyLossGrad", Supports: trains[CrossEntropyGradKey](&aclnn.CrossEntropyLossGradParams{}),
+		Kernel[CrossEntropyGradArgs, key.CrossEntropyGrad]{
+			Name: "CrossEntropyLossGrad", Supports: trains[key.CrossEntropyGrad](&aclnn.CrossEntropyLossGradParams{}),
 			Run: func(_ context.Context, st *acl.Stream, a *CrossEntropyGradArgs) error {
 				return a.run(st, func(s *steps, dLoss, logProb, ids, dLogits *aclnn.Tensor) {
 					launch(s, aclnn.CrossEntropyLossGrad, aclnn.CrossEntropyLossGradParams{
@@ -202,7 +184,7 @@ func newCrossEntropyGrad(reg *Registry) *Op[CrossEntropyGradArgs, CrossEntropyGr
 				})
 			},
 		},
-		Kernel[CrossEntropyGradArgs, CrossEntropyGradKey]{
+		Kernel[CrossEntropyGradArgs, key.CrossEntropyGrad]{
 			Name: "composite",
 			Run: func(_ context.Context, st *acl.Stream, a *CrossEntropyGradArgs) error {
 				return a.run(st, func(s *steps, dLoss, logProb, ids, dLogits *aclnn.Tensor) {

@@ -28,8 +28,8 @@ func TestCrossEntropy(t *testing.T) {
 		for _, dt := range opstest.FloatTypes {
 			for _, stored := range []aclnn.DType{aclnn.Float32, dt} {
 				t.Run(c.name+"/"+dt.String()+"/"+stored.String(), func(t *testing.T) {
-					everyKernel(t, func(r *ops.Registry) dispatched { return r.CrossEntropy },
-						func(r *ops.Registry) dispatched { return r.CrossEntropyGrad },
+					everyKernel(t, func(r *ops.Registry) dispatched { return r.CrossEntropy() },
+						func(r *ops.Registry) dispatched { return r.CrossEntropyGrad() },
 						func(b *opstest.Bench) bool {
 							const classes = 5
 							n := int64(len(c.labels))
@@ -40,8 +40,8 @@ func TestCrossEntropy(t *testing.T) {
 							}
 							dloss := b.Floats(aclnn.Float32, []float32{0.5}, 1)
 							g := &ops.CrossEntropyGradArgs{CrossEntropyArgs: a, DLoss: dloss, DLogits: b.Empty(dt, n, classes)}
-							opstest.Run(b, b.CrossEntropy, &a)
-							opstest.Run(b, b.CrossEntropyGrad, g)
+							opstest.Run(b, b.CrossEntropy(), &a)
+							opstest.Run(b, b.CrossEntropyGrad(), g)
 							loss, count := 0.0, 0.0
 							dx := make([]float32, len(xs))
 							for _, l := range c.want {
@@ -84,16 +84,16 @@ func TestCrossEntropy(t *testing.T) {
 // TestCrossEntropyExtremes checks that a class with probability zero does not affect the loss of
 // another.
 func TestCrossEntropyExtremes(t *testing.T) {
-	everyKernel(t, func(r *ops.Registry) dispatched { return r.CrossEntropy },
-		func(r *ops.Registry) dispatched { return r.CrossEntropyGrad },
+	everyKernel(t, func(r *ops.Registry) dispatched { return r.CrossEntropy() },
+		func(r *ops.Registry) dispatched { return r.CrossEntropyGrad() },
 		func(b *opstest.Bench) bool {
 			inf := float32(math.Inf(-1))
 			x := b.Floats(aclnn.Float32, []float32{0, 0, inf, 3e4, -3e4, 0}, 2, 3)
 			a := ops.CrossEntropyArgs{Logits: x, Labels: opstest.Data(b, aclnn.Int32, []int32{1, 0}, 2), Loss: b.Empty(aclnn.Float32, 1), IgnoreIndex: -100, LogProb: b.Empty(aclnn.Float32, 2, 3)}
-			opstest.Run(b, b.CrossEntropy, &a)
+			opstest.Run(b, b.CrossEntropy(), &a)
 			require.InEpsilon(b.T, math.Ln2/2, b.Read(a.Loss)[0], 1e-6)
 			g := &ops.CrossEntropyGradArgs{CrossEntropyArgs: a, DLogits: b.Empty(aclnn.Float32, 2, 3)}
-			opstest.Run(b, b.CrossEntropyGrad, g)
+			opstest.Run(b, b.CrossEntropyGrad(), g)
 			b.Near("dlogits", g.DLogits, []float32{.25, -.25, 0, 0, 0, 0}, 1e-6)
 			return true
 		})

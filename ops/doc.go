@@ -4,11 +4,11 @@
 //
 //	reg, err := ops.NewRegistry(ops.EnvOf(dev))
 //	defer reg.Close()
-//	err = reg.RMSNorm.Run(ctx, st, &ops.RMSNormArgs{X: x, Weight: w, Epsilon: 1e-6, Out: y, RStd: r})
-//	fmt.Println(reg.Attention.Explain(&args)) // which kernel, and why not the others
+//	err = reg.RMSNorm().Run(ctx, st, &ops.RMSNormArgs{X: x, Weight: w, Epsilon: 1e-6, Out: y, RStd: r})
+//	fmt.Println(reg.Attention().Explain(&args)) // which kernel, and why not the others
 //
 // Arguments are checked before anything is launched. The kernel is chosen by a pure function of the
-// environment and of the arguments' key, a struct such as RMSNormKey with dtypes, sizes and which
+// environment and of the arguments' key, a struct such as key.RMSNorm with dtypes, sizes and which
 // optional arguments are present. Register adds a kernel; Pin fixes one, which is then never
 // replaced silently. The caller provides output tensors; scratch tensors come from the stream's
 // caching allocator and return to it in stream order.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/key"
 )
 
 // EmbeddingArgs describes a lookup of rows: Out[i] = Weight[IDs[i]].
@@ -43,25 +44,17 @@ func (c *args) lookup(name string, rows, ids *aclnn.Tensor, width int64) {
 	}
 }
 
-// EmbeddingKey holds the properties by which kernels of Embedding are chosen.
-type EmbeddingKey struct {
-	Weight, IDs       aclnn.DType
-	Vocabulary, Width int64
-	Rows              Extent // number of ids
-	Contiguous        bool   // whether all tensors are contiguous
-}
-
-func (a *EmbeddingArgs) key() EmbeddingKey {
-	return EmbeddingKey{
-		Weight: a.Weight.DType(), IDs: a.IDs.DType(), Vocabulary: a.Weight.Dim(0), Width: a.Weight.Dim(1), Rows: ExtentOf(a.IDs.Len()),
+func (a *EmbeddingArgs) key() key.Embedding {
+	return key.Embedding{
+		Weight: a.Weight.DType(), IDs: a.IDs.DType(), Vocabulary: a.Weight.Dim(0), Width: a.Weight.Dim(1), Rows: key.ExtentOf(a.IDs.Len()),
 		Contiguous: contiguous(a.Weight, a.IDs, a.Out),
 	}
 }
 
-func newEmbedding(reg *Registry) *Op[EmbeddingArgs, EmbeddingKey] {
+func newEmbedding(reg *Registry) *Op[EmbeddingArgs, key.Embedding] {
 	return op(reg, "embedding", (*EmbeddingArgs).validate, (*EmbeddingArgs).key,
-		Kernel[EmbeddingArgs, EmbeddingKey]{
-			Name: "Embedding", Supports: has[EmbeddingKey](&aclnn.EmbeddingParams{}),
+		Kernel[EmbeddingArgs, key.Embedding]{
+			Name: "Embedding", Supports: has[key.Embedding](&aclnn.EmbeddingParams{}),
 			Run: func(_ context.Context, st *acl.Stream, a *EmbeddingArgs) error {
 				return aclnn.Embedding(st, aclnn.EmbeddingParams{Weight: a.Weight, Indices: a.IDs, Out: a.Out})
 			},
@@ -100,26 +93,17 @@ func (a *EmbeddingGradArgs) validate() error {
 // noPadding is a padding index that matches no row.
 const noPadding = ^uint64(0)
 
-// EmbeddingGradKey holds the properties by which kernels of EmbeddingGrad are chosen.
-type EmbeddingGradKey struct {
-	DOut, IDs, DWeight aclnn.DType
-	Vocabulary, Width  int64
-	Rows               Extent // number of ids
-	Accumulate         bool
-	Contiguous         bool // whether all tensors are contiguous
-}
-
-func (a *EmbeddingGradArgs) key() EmbeddingGradKey {
-	return EmbeddingGradKey{
+func (a *EmbeddingGradArgs) key() key.EmbeddingGrad {
+	return key.EmbeddingGrad{
 		DOut: a.DOut.DType(), IDs: a.IDs.DType(), DWeight: a.DWeight.DType(), Vocabulary: a.DWeight.Dim(0), Width: a.DWeight.Dim(1),
-		Rows: ExtentOf(a.IDs.Len()), Accumulate: a.Accumulate, Contiguous: contiguous(a.DOut, a.IDs, a.DWeight),
+		Rows: key.ExtentOf(a.IDs.Len()), Accumulate: a.Accumulate, Contiguous: contiguous(a.DOut, a.IDs, a.DWeight),
 	}
 }
 
-func newEmbeddingGrad(reg *Registry) *Op[EmbeddingGradArgs, EmbeddingGradKey] {
+func newEmbeddingGrad(reg *Registry) *Op[EmbeddingGradArgs, key.EmbeddingGrad] {
 	return op(reg, "embedding_grad", (*EmbeddingGradArgs).validate, (*EmbeddingGradArgs).key,
-		Kernel[EmbeddingGradArgs, EmbeddingGradKey]{
-			Name: "EmbeddingDenseBackward", Supports: has[EmbeddingGradKey](&aclnn.EmbeddingDenseBackwardParams{}),
+		Kernel[EmbeddingGradArgs, key.EmbeddingGrad]{
+			Name: "EmbeddingDenseBackward", Supports: has[key.EmbeddingGrad](&aclnn.EmbeddingDenseBackwardParams{}),
 			Run: func(_ context.Context, st *acl.Stream, a *EmbeddingGradArgs) error {
 				return compose(st, func(s *steps) {
 					if a.DOut.Len() == 0 {

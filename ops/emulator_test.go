@@ -33,7 +33,7 @@ func TestGroupedMatmulOfOlderCANN(t *testing.T) {
 	slice := func(b *opstest.Bench, w *aclnn.Tensor) *aclnn.Tensor {
 		_, out := tiles(b, w.DType(), w.Shape()...)
 		a := &ops.SliceToNZArgs{Gathered: w.Reshape(1, -1), End: w.Len(), Out: out}
-		require.NoError(b.T, b.SliceToNZ.Run(b.T.Context(), b.Stream, a))
+		require.NoError(b.T, b.SliceToNZ().Run(b.T.Context(), b.Stream, a))
 		return out
 	}
 	for form, store := range map[string]func(*opstest.Bench, *aclnn.Tensor) *aclnn.Tensor{"ND": weightForms["ND"], "NZ": slice} {
@@ -42,19 +42,19 @@ func TestGroupedMatmulOfOlderCANN(t *testing.T) {
 			w := store(b, b.Floats(c.DType, c.W, 3, 16, 32))
 			a := &ops.GroupedMatmulArgs{X: b.Floats(c.DType, c.X, 9, 16), Weight: w, Groups: list, Out: b.Empty(c.DType, 9, 32)}
 			g := &ops.GroupedMatmulGradArgs{DOut: a.Out, X: a.X, Weight: w, Groups: list, DX: b.Empty(c.DType, 9, 16)}
-			explained := b.GroupedMatmul.Explain(a)
+			explained := b.GroupedMatmul().Explain(a)
 			require.Equal(t, "GroupedMatmulV4", explained.Kernel)
 			require.Contains(t, explained.String(), "not GroupedMatmulV5: this CANN has no aclnnGroupedMatmulV5")
-			opstest.Run(b, b.GroupedMatmul, a)
+			opstest.Run(b, b.GroupedMatmul(), a)
 			b.Near("y", a.Out, c.Y, opstest.Tolerance(c.DType))
-			explained = b.GroupedMatmulGrad.Explain(g)
+			explained = b.GroupedMatmulGrad().Explain(g)
 			if form == "ND" {
 				require.Equal(t, "GroupedMatmulV4", explained.Kernel)
 				require.True(t, c.Check(b, store, list))
 				return
 			}
 			require.Contains(t, explained.String(), "not GroupedMatmulV4: this CANN is not known to read a FRACTAL_NZ weight transposed")
-			require.ErrorIs(t, b.GroupedMatmulGrad.Run(t.Context(), b.Stream, g), ops.ErrNoKernel)
+			require.ErrorIs(t, b.GroupedMatmulGrad().Run(t.Context(), b.Stream, g), ops.ErrNoKernel)
 		})
 	}
 }

@@ -21,6 +21,6 @@ func TestErrorClasses(t *testing.T) {
 	}
 	reg, err := ops.NewRegistry(ops.Env{})
 	require.NoError(t, err)
-	require.ErrorIs(t, reg.RMSNorm.Check(new(ops.RMSNormArgs)), acl.ErrInvalidArgument)
-	require.ErrorIs(t, reg.RMSNorm.Pin("no such kernel"), acl.ErrInvalidArgument)
+	require.ErrorIs(t, reg.RMSNorm().Check(new(ops.RMSNormArgs)), acl.ErrInvalidArgument)
+	require.ErrorIs(t, reg.RMSNorm().Pin("no such kernel"), acl.ErrInvalidArgument)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/key"
 	"github.com/goascend/cann/ops/mask"
 )
 
@@ -46,8 +47,8 @@ func Example() {
 		s.Do(func() error { return aclnn.CopyToDevice(ctx, st, x, []float32{7, 1, 1, -7}) })
 		s.Do(func() error { return aclnn.CopyToDevice(ctx, st, w, []float32{1, 10}) })
 		args := &ops.RMSNormArgs{X: x, Weight: w, Epsilon: 1e-12, Out: s.Like(x)}
-		fmt.Println(reg.RMSNorm.Explain(args))
-		s.Do(func() error { return reg.RMSNorm.Run(ctx, st, args) })
+		fmt.Println(reg.RMSNorm().Explain(args))
+		s.Do(func() error { return reg.RMSNorm().Run(ctx, st, args) })
 		s.Do(func() (err error) {
 			out, err = aclnn.ToSlice[float32](ctx, st, args.Out)
 			return err
@@ -69,7 +70,7 @@ func ExampleOp_Run() {
 		// Two sequences of 3 and 5 tokens, packed, and a mask that knows nothing of their border.
 		x := s.Tensor(aclnn.BFloat16, 8, 2, 64)
 		s.Do(func() error {
-			return reg.Attention.Run(ctx, st, &ops.AttentionArgs{
+			return reg.Attention().Run(ctx, st, &ops.AttentionArgs{
 				Query: x, Key: x, Value: x, Layout: ops.TND, Mask: mask.Causal{}, Scale: 0.125, Out: s.Like(x),
 			})
 		})
@@ -85,11 +86,11 @@ func ExampleOp_Run() {
 func ExampleOp_Pin() {
 	_, reg, close := exampleStream()
 	defer close()
-	fmt.Println(reg.RMSNorm.Kernels())
-	if err := reg.RMSNorm.Pin("composite"); err != nil {
+	fmt.Println(reg.RMSNorm().Kernels())
+	if err := reg.RMSNorm().Pin("composite"); err != nil {
 		log.Fatal(err)
 	}
-	err := reg.RMSNorm.Register(ops.Kernel[ops.RMSNormArgs, ops.RMSNormKey]{Name: "mine"})
+	err := reg.RMSNorm().Register(ops.Kernel[ops.RMSNormArgs, key.RMSNorm]{Name: "mine"})
 	fmt.Println(errors.Is(err, ops.ErrPinned))
 	fmt.Println(err)
 	// Output:
@@ -103,11 +104,11 @@ func ExampleOp_Pin() {
 func ExampleOp_Register() {
 	st, reg, close := exampleStream()
 	defer close()
-	err := reg.RMSNorm.Register(ops.Kernel[ops.RMSNormArgs, ops.RMSNormKey]{
+	err := reg.RMSNorm().Register(ops.Kernel[ops.RMSNormArgs, key.RMSNorm]{
 		Name: "rows4096",
-		Supports: func(env *ops.Env, key ops.RMSNormKey) error {
-			if key.Width != 4096 || !key.Contiguous {
-				return fmt.Errorf("it takes contiguous rows of 4096, not of %d", key.Width)
+		Supports: func(env *ops.Env, k key.RMSNorm) error {
+			if k.Width != 4096 || !k.Contiguous {
+				return fmt.Errorf("it takes contiguous rows of 4096, not of %d", k.Width)
 			}
 			return nil
 		},
@@ -122,7 +123,7 @@ func ExampleOp_Register() {
 	err = aclnn.Compose(st, func(s *aclnn.Scope) {
 		for _, width := range []int64{4096, 1024} {
 			x, w := s.Tensor(aclnn.BFloat16, 8, width), s.Tensor(aclnn.BFloat16, width)
-			fmt.Println(reg.RMSNorm.Explain(&ops.RMSNormArgs{X: x, Weight: w, Epsilon: 1e-6, Out: s.Like(x)}))
+			fmt.Println(reg.RMSNorm().Explain(&ops.RMSNormArgs{X: x, Weight: w, Epsilon: 1e-6, Out: s.Like(x)}))
 		}
 	})
 	if err != nil {

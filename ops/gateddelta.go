@@ -5,6 +5,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/key"
 )
 
 // GatedDeltaArgs describes the gated delta rule, a linear attention whose state decays and is
@@ -145,50 +146,30 @@ func (a *GatedDeltaGradArgs) validate() error {
 	return c.Err
 }
 
-// GatedDeltaKey holds the properties by which kernels of GatedDelta are chosen.
-type GatedDeltaKey struct {
-	DType                    aclnn.DType // of Query, Key, Value and Out
-	Beta                     aclnn.DType
-	KeyHeads, ValueHeads     int64  // Hk and Hv
-	KeyDim, ValueDim         int64  // K and V
-	Tokens                   Extent // B·T
-	Length                   Extent // T of each row, which may hold several sequences
-	Packed                   bool   // whether CuSeqLens is given
-	Normalize                bool
-	InitialState, FinalState bool // whether the caller gives them
-	Contiguous               bool // whether all tensors are contiguous
-}
-
-func (a *GatedDeltaArgs) key() GatedDeltaKey {
+func (a *GatedDeltaArgs) key() key.GatedDelta {
 	b, t := a.Query.Dim(0), a.Query.Dim(1)
-	return GatedDeltaKey{
+	return key.GatedDelta{
 		DType: a.Query.DType(), Beta: a.Beta.DType(), KeyHeads: a.Query.Dim(2), ValueHeads: a.Value.Dim(2), KeyDim: a.Query.Dim(3), ValueDim: a.Value.Dim(3),
-		Tokens: ExtentOf(b * t), Length: ExtentOf(t), Packed: a.CuSeqLens != nil, Normalize: a.Normalize,
+		Tokens: key.ExtentOf(b * t), Length: key.ExtentOf(t), Packed: a.CuSeqLens != nil, Normalize: a.Normalize,
 		InitialState: a.InitialState != nil, FinalState: a.FinalState != nil,
 		Contiguous: contiguous(a.Query, a.Key, a.Value, a.Decay, a.Beta, a.InitialState, a.Out, a.FinalState),
 	}
 }
 
-// GatedDeltaGradKey holds the properties by which kernels of GatedDeltaGrad are chosen.
-type GatedDeltaGradKey struct {
-	GatedDeltaKey                   // of the forward pass; Contiguous covers the gradients too
-	DFinalState, DInitialState bool // whether the caller gives them
-}
-
-func (a *GatedDeltaGradArgs) key() GatedDeltaGradKey {
-	k := GatedDeltaGradKey{GatedDeltaKey: a.GatedDeltaArgs.key(), DFinalState: a.DFinalState != nil, DInitialState: a.DInitialState != nil}
+func (a *GatedDeltaGradArgs) key() key.GatedDeltaGrad {
+	k := key.GatedDeltaGrad{GatedDelta: a.GatedDeltaArgs.key(), DFinalState: a.DFinalState != nil, DInitialState: a.DInitialState != nil}
 	k.Contiguous = k.Contiguous && contiguous(a.DOut, a.DFinalState, a.DQuery, a.DKey, a.DValue, a.DDecay, a.DBeta, a.DInitialState)
 	return k
 }
 
-func newGatedDelta(reg *Registry) *Op[GatedDeltaArgs, GatedDeltaKey] {
+func newGatedDelta(reg *Registry) *Op[GatedDeltaArgs, key.GatedDelta] {
 	return op(reg, "gated_delta", (*GatedDeltaArgs).validate, (*GatedDeltaArgs).key,
-		Kernel[GatedDeltaArgs, GatedDeltaKey]{Name: "RecurrentGatedDeltaRule", Supports: nativeDecode, Run: runNativeDecode},
-		Kernel[GatedDeltaArgs, GatedDeltaKey]{Name: "ChunkGatedDeltaRule", Supports: nativeDelta, Run: runNativeDelta},
-		Kernel[GatedDeltaArgs, GatedDeltaKey]{
+		Kernel[GatedDeltaArgs, key.GatedDelta]{Name: "RecurrentGatedDeltaRule", Supports: nativeDecode, Run: runNativeDecode},
+		Kernel[GatedDeltaArgs, key.GatedDelta]{Name: "ChunkGatedDeltaRule", Supports: nativeDelta, Run: runNativeDelta},
+		Kernel[GatedDeltaArgs, key.GatedDelta]{
 			Name: "chunk",
-			Supports: func(_ *Env, key GatedDeltaKey) error {
-				if key.Length.Most() == 1 {
+			Supports: func(_ *Env, k key.GatedDelta) error {
+				if k.Length.Most() == 1 {
 					return errSingleToken
 				}
 				return nil
@@ -197,7 +178,7 @@ func newGatedDelta(reg *Registry) *Op[GatedDeltaArgs, GatedDeltaKey] {
 				return a.eachSequence(st, (*deltaSequence).forward)
 			},
 		},
-		Kernel[GatedDeltaArgs, GatedDeltaKey]{
+		Kernel[GatedDeltaArgs, key.GatedDelta]{
 			Name: "recurrence",
 			Run: func(_ context.Context, st *acl.Stream, a *GatedDeltaArgs) error {
 				return a.eachSequence(st, (*deltaSequence).recur)
@@ -205,16 +186,16 @@ func newGatedDelta(reg *Registry) *Op[GatedDeltaArgs, GatedDeltaKey] {
 		})
 }
 
-func newGatedDeltaGrad(reg *Registry) *Op[GatedDeltaGradArgs, GatedDeltaGradKey] {
+func newGatedDeltaGrad(reg *Registry) *Op[GatedDeltaGradArgs, key.GatedDeltaGrad] {
 	return op(reg, "gated_delta_grad", (*GatedDeltaGradArgs).validate, (*GatedDeltaGradArgs).key,
-		Kernel[GatedDeltaGradArgs, GatedDeltaGradKey]{Name: "ChunkGatedDeltaRule", Supports: nativeDeltaGrad, Run: runNativeDeltaGrad},
-		Kernel[GatedDeltaGradArgs, GatedDeltaGradKey]{
+		Kernel[GatedDeltaGradArgs, key.GatedDeltaGrad]{Name: "ChunkGatedDeltaRule", Supports: nativeDeltaGrad, Run: runNativeDeltaGrad},
+		Kernel[GatedDeltaGradArgs, key.GatedDeltaGrad]{
 			Name: "chunk",
 			Run: func(_ context.Context, st *acl.Stream, a *GatedDeltaGradArgs) error {
 				return a.eachSequence(st, func(d *deltaSequence, s *steps) { d.backward(s, a) })
 			},
 		},
-		Kernel[GatedDeltaGradArgs, GatedDeltaGradKey]{
+		Kernel[GatedDeltaGradArgs, key.GatedDeltaGrad]{
 			Name: "recurrence",
 			Run: func(_ context.Context, st *acl.Stream, a *GatedDeltaGradArgs) error {
 				return a.eachSequence(st, func(d *deltaSequence, s *steps) { d.recurBack(s, a) })

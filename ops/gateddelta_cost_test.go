@@ -42,8 +42,8 @@ func TestGatedDeltaMemory(t *testing.T) {
 		a := longDelta(b, tokens)
 		allocator.ResetPeaks()
 		before := allocator.Stats().PeakInUse
-		opstest.Run(b, b.GatedDelta, &a.GatedDeltaArgs)
-		opstest.Run(b, b.GatedDeltaGrad, &a)
+		opstest.Run(b, b.GatedDelta(), &a.GatedDeltaArgs)
+		opstest.Run(b, b.GatedDeltaGrad(), &a)
 		require.NoError(t, b.Stream.Synchronize(t.Context()))
 		return float64(allocator.Stats().PeakInUse - before)
 	}
@@ -62,21 +62,21 @@ func TestGatedDeltaSpeed(t *testing.T) {
 	b := opstest.New(t)
 	const tokens, faster = 4096, 1.5
 	a := longDelta(b, tokens)
-	forward := func() error { return b.GatedDelta.Run(t.Context(), b.Stream, &a.GatedDeltaArgs) }
-	backward := func() error { return b.GatedDeltaGrad.Run(t.Context(), b.Stream, &a) }
+	forward := func() error { return b.GatedDelta().Run(t.Context(), b.Stream, &a.GatedDeltaArgs) }
+	backward := func() error { return b.GatedDeltaGrad().Run(t.Context(), b.Stream, &a) }
 	both := func() float64 { return (once(b, forward) + once(b, backward)).Seconds() }
 	both() // choosing kernels and warming up does not count
 	out, dk := b.Read(a.Out), b.Read(a.DKey)
 	chunks, recurrence := math.Inf(1), math.Inf(1)
 	for round := 0; round == 0 || round < 4 && recurrence < faster*chunks; round++ {
 		chunks = min(chunks, both())
-		require.NoError(t, b.GatedDelta.Pin("recurrence"))
-		require.NoError(t, b.GatedDeltaGrad.Pin("recurrence"))
+		require.NoError(t, b.GatedDelta().Pin("recurrence"))
+		require.NoError(t, b.GatedDeltaGrad().Pin("recurrence"))
 		recurrence = min(recurrence, both())
 		b.Near("out", a.Out, out, 1e-4)
 		b.Near("dk", a.DKey, dk, 1e-4)
-		require.NoError(t, b.GatedDelta.Unpin())
-		require.NoError(t, b.GatedDeltaGrad.Unpin())
+		require.NoError(t, b.GatedDelta().Unpin())
+		require.NoError(t, b.GatedDeltaGrad().Unpin())
 	}
 	t.Logf("%d tokens: chunks %.2f s, recurrence %.2f s: %.1f times", tokens, chunks, recurrence, recurrence/chunks)
 	require.Greater(t, recurrence, faster*chunks)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/key"
 )
 
 // Limits of RecurrentGatedDeltaRule of the custom package for linear attention.
@@ -18,20 +19,20 @@ const (
 
 // nativeDecode returns why RecurrentGatedDeltaRule cannot take the arguments, or nil. It is meant
 // for decoding, where a step has few tokens.
-func nativeDecode(env *Env, key GatedDeltaKey) error {
+func nativeDecode(env *Env, k key.GatedDelta) error {
 	limit := func(format string, args ...any) error {
 		return &Refusal{Rule: "C22", Reason: fmt.Sprintf(format, args...), Remedy: "use the chunk operators or the composite"}
 	}
 	switch {
-	case key.DType != aclnn.BFloat16:
-		return limit("it takes bfloat16, not %v", key.DType)
-	case key.Tokens.Most() == 0:
+	case k.DType != aclnn.BFloat16:
+		return limit("it takes bfloat16, not %v", k.DType)
+	case k.Tokens.Most() == 0:
 		return errors.New("there are no tokens")
-	case key.Packed:
+	case k.Packed:
 		return limit("it is for rows of one length, not for packed sequences")
-	case key.Length.Most() > decodeTokens:
+	case k.Length.Most() > decodeTokens:
 		return limit("it takes at most %d tokens of a sequence", decodeTokens)
-	case key.ValueHeads > decodeHeads || key.KeyDim > decodeDimension || key.ValueDim > decodeDimension:
+	case k.ValueHeads > decodeHeads || k.KeyDim > decodeDimension || k.ValueDim > decodeDimension:
 		return limit("it takes at most %d value heads of %d features", decodeHeads, decodeDimension)
 	}
 	return errors.Join(linearAttentionChip(env), available(&aclnn.RecurrentGatedDeltaRuleParams{}))

@@ -13,6 +13,7 @@ import (
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/internal/testing/opstest"
 	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/key"
 )
 
 // smallDelta is a problem of two heads that each kernel in float32 takes.
@@ -37,12 +38,12 @@ func TestPinnedDeltaRule(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, reg.Close()) }()
 	ran := 0
-	require.NoError(t, reg.GatedDelta.Register(ops.Kernel[ops.GatedDeltaArgs, ops.GatedDeltaKey]{
+	require.NoError(t, reg.GatedDelta().Register(ops.Kernel[ops.GatedDeltaArgs, key.GatedDelta]{
 		Name: "own",
 		Run:  func(context.Context, *acl.Stream, *ops.GatedDeltaArgs) error { ran++; return nil },
 	}))
-	require.NoError(t, reg.GatedDelta.Pin("own"))
-	generic := ops.Kernel[ops.GatedDeltaArgs, ops.GatedDeltaKey]{
+	require.NoError(t, reg.GatedDelta().Pin("own"))
+	generic := ops.Kernel[ops.GatedDeltaArgs, key.GatedDelta]{
 		Name: "own",
 		Run: func(context.Context, *acl.Stream, *ops.GatedDeltaArgs) error {
 			return errors.New("the generic kernel ran")
@@ -53,9 +54,9 @@ func TestPinnedDeltaRule(t *testing.T) {
 	for _, sequence := range []int{1, 4} {
 		reg.SetParallel(ops.Parallel{Sequence: sequence})
 		for range forwards {
-			require.ErrorIs(t, reg.GatedDelta.Register(generic), ops.ErrPinned)
-			require.ErrorIs(t, reg.GatedDelta.Pin("chunk"), ops.ErrPinned)
-			require.NoError(t, reg.GatedDelta.Run(t.Context(), b.Stream, &a))
+			require.ErrorIs(t, reg.GatedDelta().Register(generic), ops.ErrPinned)
+			require.ErrorIs(t, reg.GatedDelta().Pin("chunk"), ops.ErrPinned)
+			require.NoError(t, reg.GatedDelta().Run(t.Context(), b.Stream, &a))
 		}
 		lines := logs.TakeAll()
 		require.Len(t, lines, 1, "one decision for a signature of the ranks")
@@ -76,8 +77,8 @@ func TestDeltaRuleRefusals(t *testing.T) {
 		require.Contains(t, refusal.Remedy, "the composite")
 	}
 	a := smallDelta(b, 5)
-	require.NoError(t, b.GatedDelta.Pin(native))
-	refused(b.GatedDelta.Run(t.Context(), b.Stream, &a), "C18")
+	require.NoError(t, b.GatedDelta().Pin(native))
+	refused(b.GatedDelta().Run(t.Context(), b.Stream, &a), "C18")
 
 	x, gates := b.Empty(aclnn.BFloat16, 1, 5, 2, 128), b.Empty(aclnn.Float32, 1, 5, 2)
 	states := b.Empty(aclnn.Float32, 1, 2, 128, 128)
@@ -85,26 +86,26 @@ func TestDeltaRuleRefusals(t *testing.T) {
 		GatedDeltaArgs: ops.GatedDeltaArgs{Query: x, Key: x, Value: x, Decay: gates, Beta: gates, Out: x},
 		DOut:           x, DQuery: x, DKey: x, DValue: x, DDecay: gates, DBeta: gates, DFinalState: states,
 	}
-	require.NoError(t, b.GatedDeltaGrad.Pin(native))
-	refused(b.GatedDeltaGrad.Run(t.Context(), b.Stream, &grad), "C17")
+	require.NoError(t, b.GatedDeltaGrad().Pin(native))
+	refused(b.GatedDeltaGrad().Run(t.Context(), b.Stream, &grad), "C17")
 
 	nine := ops.GatedDeltaArgs{
 		Query: b.Empty(aclnn.BFloat16, 1, 9, 2, 8), Key: b.Empty(aclnn.BFloat16, 1, 9, 2, 8), Value: b.Empty(aclnn.BFloat16, 1, 9, 2, 8),
 		Decay: b.Empty(aclnn.Float32, 1, 9, 2), Beta: b.Empty(aclnn.Float32, 1, 9, 2), Out: b.Empty(aclnn.BFloat16, 1, 9, 2, 8),
 	}
-	require.NoError(t, b.GatedDelta.Unpin())
-	require.NoError(t, b.GatedDelta.Pin(decode))
+	require.NoError(t, b.GatedDelta().Unpin())
+	require.NoError(t, b.GatedDelta().Pin(decode))
 	few := nine
 	few.Query, few.Key, few.Value, few.Out = nine.Query.Narrow(1, 0, 8), nine.Key.Narrow(1, 0, 8), nine.Value.Narrow(1, 0, 8), nine.Out.Narrow(1, 0, 8)
 	few.Decay, few.Beta = nine.Decay.Narrow(1, 0, 8), nine.Beta.Narrow(1, 0, 8)
-	require.Equal(t, decode, b.GatedDelta.Explain(&few).Kernel)
-	refused(b.GatedDelta.Run(t.Context(), b.Stream, &a), "C22")    // float32
-	refused(b.GatedDelta.Run(t.Context(), b.Stream, &nine), "C22") // a token too many
+	require.Equal(t, decode, b.GatedDelta().Explain(&few).Kernel)
+	refused(b.GatedDelta().Run(t.Context(), b.Stream, &a), "C22")    // float32
+	refused(b.GatedDelta().Run(t.Context(), b.Stream, &nine), "C22") // a token too many
 	nine.CuSeqLens = []int64{0, 1, 9}
-	refused(b.GatedDelta.Run(t.Context(), b.Stream, &nine), "C22")
+	refused(b.GatedDelta().Run(t.Context(), b.Stream, &nine), "C22")
 
 	old, err := ops.NewRegistry(ops.Env{SoC: "Ascend310P3"})
 	require.NoError(t, err)
-	require.NoError(t, old.GatedDelta.Pin(native))
-	refused(old.GatedDelta.Run(t.Context(), b.Stream, &grad.GatedDeltaArgs), "C19")
+	require.NoError(t, old.GatedDelta().Pin(native))
+	refused(old.GatedDelta().Run(t.Context(), b.Stream, &grad.GatedDeltaArgs), "C19")
 }

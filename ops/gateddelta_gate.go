@@ -5,6 +5,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/key"
 )
 
 // DeltaGateArgs computes the gates of the delta rule from two projections:
@@ -86,24 +87,16 @@ func (a *DeltaGateArgs) biased(s *steps) *aclnn.Tensor {
 	return x
 }
 
-// DeltaGateKey holds the properties by which kernels of DeltaGate are chosen.
-type DeltaGateKey struct {
-	A, ALog, DTBias aclnn.DType // B has the dtype of A
-	Heads           int64
-	Rows            Extent // all leading dimensions together
-	Contiguous      bool   // whether all tensors are contiguous
-}
-
-func (a *DeltaGateArgs) key() DeltaGateKey {
-	return DeltaGateKey{
-		A: a.A.DType(), ALog: a.ALog.DType(), DTBias: a.DTBias.DType(), Heads: a.A.Dim(-1), Rows: ExtentOf(rowCount(a.A)),
+func (a *DeltaGateArgs) key() key.DeltaGate {
+	return key.DeltaGate{
+		A: a.A.DType(), ALog: a.ALog.DType(), DTBias: a.DTBias.DType(), Heads: a.A.Dim(-1), Rows: key.ExtentOf(rowCount(a.A)),
 		Contiguous: contiguous(a.A, a.B, a.ALog, a.DTBias, a.Decay, a.Beta),
 	}
 }
 
-func newDeltaGate(reg *Registry) *Op[DeltaGateArgs, DeltaGateKey] {
+func newDeltaGate(reg *Registry) *Op[DeltaGateArgs, key.DeltaGate] {
 	return op(reg, "delta_gate", (*DeltaGateArgs).validate, (*DeltaGateArgs).key,
-		Kernel[DeltaGateArgs, DeltaGateKey]{
+		Kernel[DeltaGateArgs, key.DeltaGate]{
 			Name: "composite",
 			Run: func(_ context.Context, st *acl.Stream, a *DeltaGateArgs) error {
 				if a.A.Len() == 0 {
@@ -119,22 +112,15 @@ func newDeltaGate(reg *Registry) *Op[DeltaGateArgs, DeltaGateKey] {
 		})
 }
 
-// DeltaGateGradKey holds the properties by which kernels of DeltaGateGrad are chosen.
-type DeltaGateGradKey struct {
-	DeltaGateKey   // of the forward pass; Contiguous covers the gradients too
-	DALog, DDTBias aclnn.DType
-	Accumulate     bool
-}
-
-func (a *DeltaGateGradArgs) key() DeltaGateGradKey {
-	k := DeltaGateGradKey{DeltaGateKey: a.DeltaGateArgs.key(), DALog: a.DALog.DType(), DDTBias: a.DDTBias.DType(), Accumulate: a.Accumulate}
+func (a *DeltaGateGradArgs) key() key.DeltaGateGrad {
+	k := key.DeltaGateGrad{DeltaGate: a.DeltaGateArgs.key(), DALog: a.DALog.DType(), DDTBias: a.DDTBias.DType(), Accumulate: a.Accumulate}
 	k.Contiguous = k.Contiguous && contiguous(a.DDecay, a.DBeta, a.DA, a.DB, a.DALog, a.DDTBias)
 	return k
 }
 
-func newDeltaGateGrad(reg *Registry) *Op[DeltaGateGradArgs, DeltaGateGradKey] {
+func newDeltaGateGrad(reg *Registry) *Op[DeltaGateGradArgs, key.DeltaGateGrad] {
 	return op(reg, "delta_gate_grad", (*DeltaGateGradArgs).validate, (*DeltaGateGradArgs).key,
-		Kernel[DeltaGateGradArgs, DeltaGateGradKey]{
+		Kernel[DeltaGateGradArgs, key.DeltaGateGrad]{
 			Name: "composite",
 			Run: func(_ context.Context, st *acl.Stream, a *DeltaGateGradArgs) error {
 				return compose(st, func(s *steps) {

@@ -8,24 +8,25 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/key"
 )
 
 // nativeDelta returns why the chunk operators of the custom package for linear attention cannot
 // take the arguments, or nil.
-func nativeDelta(env *Env, key GatedDeltaKey) error {
+func nativeDelta(env *Env, k key.GatedDelta) error {
 	limit := func(format string, args ...any) error {
 		return &Refusal{Rule: "C18", Reason: fmt.Sprintf(format, args...), Remedy: "use the composite"}
 	}
 	switch {
-	case !is16(key.DType):
-		return limit("its operators take 16-bit types, not %v", key.DType)
-	case key.KeyDim != 128:
-		return limit("keys have %d features; its operators take 128", key.KeyDim)
-	case key.ValueDim != 128 && key.ValueDim != 256:
-		return limit("values have %d features; its operators take 128 or 256", key.ValueDim)
-	case key.Tokens.Most() == 0:
+	case !is16(k.DType):
+		return limit("its operators take 16-bit types, not %v", k.DType)
+	case k.KeyDim != 128:
+		return limit("keys have %d features; its operators take 128", k.KeyDim)
+	case k.ValueDim != 128 && k.ValueDim != 256:
+		return limit("values have %d features; its operators take 128 or 256", k.ValueDim)
+	case k.Tokens.Most() == 0:
 		return errors.New("there are no tokens")
-	case key.Length.Most() == 1:
+	case k.Length.Most() == 1:
 		return errSingleToken
 	}
 	return errors.Join(linearAttentionChip(env), availableAll(&aclnn.ChunkLocalCumsumParams{}, &aclnn.RecomputeWUFwdParams{},
@@ -45,11 +46,11 @@ func linearAttentionChip(env *Env) error {
 	}
 }
 
-func nativeDeltaGrad(env *Env, key GatedDeltaGradKey) error {
-	if key.DFinalState || key.DInitialState {
+func nativeDeltaGrad(env *Env, k key.GatedDeltaGrad) error {
+	if k.DFinalState || k.DInitialState {
 		return &Refusal{Rule: "C17", Reason: "its operators ignore gradients of states", Remedy: "use the composite"}
 	}
-	return errors.Join(nativeDelta(env, key.GatedDeltaKey), availableAll(&aclnn.ChunkBwdDvLocalParams{},
+	return errors.Join(nativeDelta(env, k.GatedDelta), availableAll(&aclnn.ChunkBwdDvLocalParams{},
 		&aclnn.ChunkGatedDeltaRuleBwdDhuParams{}, &aclnn.ChunkBwdDqkwgParams{}, &aclnn.PrepareWyReprBwdParams{}))
 }
 

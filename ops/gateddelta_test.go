@@ -16,8 +16,8 @@ import (
 func TestGoldenGatedDelta(t *testing.T) {
 	for _, c := range golden.Cases(t, "gated_delta_rule") {
 		c.Run(t, func(t *testing.T, c *golden.Case) {
-			everyKernel(t, func(r *ops.Registry) dispatched { return r.GatedDelta },
-				func(r *ops.Registry) dispatched { return r.GatedDeltaGrad },
+			everyKernel(t, func(r *ops.Registry) dispatched { return r.GatedDelta() },
+				func(r *ops.Registry) dispatched { return r.GatedDeltaGrad() },
 				func(b *opstest.Bench) bool {
 					q, v, g := tensorOf(b, c, "q"), tensorOf(b, c, "v"), tensorOf(b, c, "g")
 					a := ops.GatedDeltaArgs{
@@ -33,13 +33,13 @@ func TestGoldenGatedDelta(t *testing.T) {
 						DDecay: b.Empty(aclnn.Float32, g.Shape()...), DBeta: b.Empty(a.Beta.DType(), g.Shape()...),
 						DInitialState: b.Empty(aclnn.Float32, a.FinalState.Shape()...),
 					}
-					if !opstest.Takes(b.GatedDelta, &a) || !opstest.Takes(b.GatedDeltaGrad, &grad) {
+					if !opstest.Takes(b.GatedDelta(), &a) || !opstest.Takes(b.GatedDeltaGrad(), &grad) {
 						return false
 					}
-					opstest.Run(b, b.GatedDelta, &a)
+					opstest.Run(b, b.GatedDelta(), &a)
 					b.Near("o", a.Out, c.Float32("o"), opstest.Tolerance(c.DType))
 					b.Near("sT", a.FinalState, c.Float32("sT"), opstest.Tolerance(c.DType))
-					opstest.Run(b, b.GatedDeltaGrad, &grad)
+					opstest.Run(b, b.GatedDeltaGrad(), &grad)
 					for name, got := range map[string]*aclnn.Tensor{"dq": grad.DQuery, "dk": grad.DKey, "dv": grad.DValue, "dg": grad.DDecay, "dbeta": grad.DBeta} {
 						b.Near(name, got, c.Float32(name), opstest.Tolerance(c.DType))
 					}
@@ -88,8 +88,8 @@ func TestGatedDelta(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%dx%d/%d heads on %d/%dx%d/%v/%v", c.d.b, c.d.t, c.d.hv, c.d.hk, c.d.dk, c.d.dv, c.d.cu, c.dt), func(t *testing.T) {
 			var reference *delta // the same for all kernels
-			everyKernel(t, func(r *ops.Registry) dispatched { return r.GatedDelta },
-				func(r *ops.Registry) dispatched { return r.GatedDeltaGrad },
+			everyKernel(t, func(r *ops.Registry) dispatched { return r.GatedDelta() },
+				func(r *ops.Registry) dispatched { return r.GatedDeltaGrad() },
 				func(b *opstest.Bench) bool {
 					d, dt, gate := c.d, c.dt, c.gate
 					d.scale = 1 / math.Sqrt(float64(d.dk))
@@ -122,11 +122,11 @@ func TestGatedDelta(t *testing.T) {
 					grad.DQuery, grad.DKey = maybe(b, c.spaced, b.Empty(dt, key...)), b.Empty(dt, key...)
 					grad.DValue = maybe(b, c.spaced, b.Empty(dt, value...))
 					grad.DDecay, grad.DBeta = b.Empty(aclnn.Float32, gates...), maybe(b, c.spaced, b.Empty(gate, gates...))
-					if !opstest.Takes(b.GatedDelta, &a) || !opstest.Takes(b.GatedDeltaGrad, &grad) {
+					if !opstest.Takes(b.GatedDelta(), &a) || !opstest.Takes(b.GatedDeltaGrad(), &grad) {
 						return false
 					}
-					opstest.Run(b, b.GatedDelta, &a)
-					opstest.Run(b, b.GatedDeltaGrad, &grad)
+					opstest.Run(b, b.GatedDelta(), &a)
+					opstest.Run(b, b.GatedDeltaGrad(), &grad)
 					if reference == nil {
 						d.compute()
 						reference = &d
@@ -141,7 +141,7 @@ func TestGatedDelta(t *testing.T) {
 						{"dv", grad.DValue, d.dval}, {"decay", grad.DDecay, d.dg}, {"beta", grad.DBeta, d.db}, {"initial state", grad.DInitialState, d.ds0},
 					} {
 						limit := opstest.Tolerance(dt)
-						if k := b.GatedDelta.Explain(&a).Kernel; k == native || k == decode || b.GatedDeltaGrad.Explain(&grad).Kernel == native {
+						if k := b.GatedDelta().Explain(&a).Kernel; k == native || k == decode || b.GatedDeltaGrad().Explain(&grad).Kernel == native {
 							limit = 2e-2 // what it keeps between its operators is rounded to 16 bits
 						}
 						if r.got != nil {
@@ -167,7 +167,7 @@ func TestGatedDeltaContinues(t *testing.T) {
 	whole, parts := b.Empty(aclnn.Float32, 1, 90, 2, 4), b.Empty(aclnn.Float32, 1, 90, 2, 4)
 	end, state := b.Empty(aclnn.Float32, 1, 2, 8, 4), b.Empty(aclnn.Float32, 1, 2, 8, 4)
 	a := ops.GatedDeltaArgs{Query: q, Key: k, Value: v, Decay: decay, Beta: beta, Scale: 0.5, Normalize: true, Out: whole, FinalState: end}
-	opstest.Run(b, b.GatedDelta, &a)
+	opstest.Run(b, b.GatedDelta(), &a)
 	for from, n := int64(0), int64(80); from < 90; from, n = from+n, 1 { // a prompt, then token by token
 		part := func(t *aclnn.Tensor) *aclnn.Tensor { return t.Narrow(1, from, n) }
 		step := ops.GatedDeltaArgs{
@@ -176,9 +176,9 @@ func TestGatedDeltaContinues(t *testing.T) {
 		}
 		if from > 0 {
 			step.InitialState = state
-			require.Equal(t, "recurrence", b.GatedDelta.Explain(&step).Kernel)
+			require.Equal(t, "recurrence", b.GatedDelta().Explain(&step).Kernel)
 		}
-		opstest.Run(b, b.GatedDelta, &step)
+		opstest.Run(b, b.GatedDelta(), &step)
 	}
 	b.Near("outputs", parts, b.Read(whole), 1e-6)
 	b.Near("final state", state, b.Read(end), 1e-6)
@@ -209,12 +209,12 @@ func TestGatedDeltaRefuses(t *testing.T) {
 	} {
 		a := ops.GatedDeltaArgs{Query: f(1, 6, 2, 8), Key: f(1, 6, 2, 8), Value: f(1, 6, 4, 8), Decay: f(1, 6, 4), Beta: f(1, 6, 4), Out: f(1, 6, 4, 8)}
 		change(&a)
-		err := b.GatedDelta.Run(t.Context(), b.Stream, &a)
+		err := b.GatedDelta().Run(t.Context(), b.Stream, &a)
 		require.ErrorIs(t, err, ops.ErrInvalid, text)
 		require.ErrorContains(t, err, text)
 	}
 	grad := ops.GatedDeltaGradArgs{GatedDeltaArgs: ops.GatedDeltaArgs{
 		Query: f(1, 6, 2, 8), Key: f(1, 6, 2, 8), Value: f(1, 6, 4, 8), Decay: f(1, 6, 4), Beta: f(1, 6, 4),
 	}}
-	require.ErrorContains(t, b.GatedDeltaGrad.Run(t.Context(), b.Stream, &grad), "DOut is nil")
+	require.ErrorContains(t, b.GatedDeltaGrad().Run(t.Context(), b.Stream, &grad), "DOut is nil")
 }

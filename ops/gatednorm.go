@@ -5,6 +5,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/key"
 )
 
 // GatedNormArgs describes a gated RMS norm of rows: Out = X·RStd·Weight·silu(Gate) with RStd =
@@ -58,42 +59,24 @@ func (a *GatedNormGradArgs) validate() error {
 	return c.Err
 }
 
-// GatedNormKey holds the properties by which kernels of GatedNorm are chosen.
-type GatedNormKey struct {
-	X, Weight  aclnn.DType
-	Width      int64  // of a row
-	Rows       Extent // all leading dimensions together
-	RStd       bool   // whether the caller wants it
-	Contiguous bool   // whether all tensors are contiguous
-}
-
-func (a *GatedNormArgs) key() GatedNormKey {
-	return GatedNormKey{
-		X: a.X.DType(), Weight: a.Weight.DType(), Width: a.X.Dim(-1), Rows: ExtentOf(rowCount(a.X)), RStd: a.RStd != nil,
+func (a *GatedNormArgs) key() key.GatedNorm {
+	return key.GatedNorm{
+		X: a.X.DType(), Weight: a.Weight.DType(), Width: a.X.Dim(-1), Rows: key.ExtentOf(rowCount(a.X)), RStd: a.RStd != nil,
 		Contiguous: contiguous(a.X, a.Gate, a.Weight, a.Out, a.RStd),
 	}
 }
 
-// GatedNormGradKey holds the properties by which kernels of GatedNormGrad are chosen.
-type GatedNormGradKey struct {
-	X, Weight, DWeight aclnn.DType
-	Width              int64  // of a row
-	Rows               Extent // all leading dimensions together
-	Accumulate         bool
-	Contiguous         bool // whether all tensors are contiguous
-}
-
-func (a *GatedNormGradArgs) key() GatedNormGradKey {
-	return GatedNormGradKey{
-		X: a.X.DType(), Weight: a.Weight.DType(), DWeight: a.DWeight.DType(), Width: a.X.Dim(-1), Rows: ExtentOf(rowCount(a.X)),
+func (a *GatedNormGradArgs) key() key.GatedNormGrad {
+	return key.GatedNormGrad{
+		X: a.X.DType(), Weight: a.Weight.DType(), DWeight: a.DWeight.DType(), Width: a.X.Dim(-1), Rows: key.ExtentOf(rowCount(a.X)),
 		Accumulate: a.Accumulate, Contiguous: contiguous(a.DOut, a.X, a.Gate, a.RStd, a.Weight, a.DX, a.DGate, a.DWeight),
 	}
 }
 
 // newGatedNorm has one kernel, which normalises with RMSNorm.
-func newGatedNorm(reg *Registry) *Op[GatedNormArgs, GatedNormKey] {
+func newGatedNorm(reg *Registry) *Op[GatedNormArgs, key.GatedNorm] {
 	return op(reg, "gated_norm", (*GatedNormArgs).validate, (*GatedNormArgs).key,
-		Kernel[GatedNormArgs, GatedNormKey]{
+		Kernel[GatedNormArgs, key.GatedNorm]{
 			Name: "RMSNorm and gate",
 			Run: func(ctx context.Context, st *acl.Stream, a *GatedNormArgs) error {
 				if a.X.Len() == 0 {
@@ -101,7 +84,7 @@ func newGatedNorm(reg *Registry) *Op[GatedNormArgs, GatedNormKey] {
 				}
 				return compose(st, func(s *steps) {
 					normed := s.Like(a.X)
-					run(ctx, s, reg.RMSNorm, &RMSNormArgs{X: a.X, Weight: a.Weight, Epsilon: a.Epsilon, Out: normed, RStd: a.RStd})
+					run(ctx, s, reg.RMSNorm(), &RMSNormArgs{X: a.X, Weight: a.Weight, Epsilon: a.Epsilon, Out: normed, RStd: a.RStd})
 					y := s.silu(s.float(a.Gate))
 					s.times(y, s.float(normed))
 					s.Copy(a.Out, y)
@@ -110,9 +93,9 @@ func newGatedNorm(reg *Registry) *Op[GatedNormArgs, GatedNormKey] {
 		})
 }
 
-func newGatedNormGrad(reg *Registry) *Op[GatedNormGradArgs, GatedNormGradKey] {
+func newGatedNormGrad(reg *Registry) *Op[GatedNormGradArgs, key.GatedNormGrad] {
 	return op(reg, "gated_norm_grad", (*GatedNormGradArgs).validate, (*GatedNormGradArgs).key,
-		Kernel[GatedNormGradArgs, GatedNormGradKey]{
+		Kernel[GatedNormGradArgs, key.GatedNormGrad]{
 			Name: "RMSNorm and gate",
 			Run: func(ctx context.Context, st *acl.Stream, a *GatedNormGradArgs) error {
 				return compose(st, func(s *steps) {
@@ -128,7 +111,7 @@ func newGatedNormGrad(reg *Registry) *Op[GatedNormGradArgs, GatedNormGradKey] {
 						s.times(dNormed, dOut)
 						norm.DOut = s.Cast(dNormed, a.X.DType())
 					}
-					run(ctx, s, reg.RMSNormGrad, &norm)
+					run(ctx, s, reg.RMSNormGrad(), &norm)
 				})
 			},
 		})

@@ -45,13 +45,13 @@ func TestGatedNorm(t *testing.T) {
 		stat := append([]int64(nil), shape...)
 		stat[len(stat)-1] = 1
 		a := ops.GatedNormArgs{X: x, Gate: gate, Weight: w, Epsilon: epsilon, Out: maybe(b, spaced, b.Empty(dt, shape...)), RStd: b.Empty(aclnn.Float32, stat...)}
-		opstest.Run(b, b.GatedNorm, &a)
+		opstest.Run(b, b.GatedNorm(), &a)
 		b.Near("y", a.Out, narrow(gatedNorm(xs, gates, wide(ws), epsilon)), 2*opstest.Tolerance(dt))
 		grad := ops.GatedNormGradArgs{
 			DOut: dy, X: x, Gate: gate, RStd: a.RStd, Weight: w,
 			DX: maybe(b, spaced, b.Empty(dt, shape...)), DGate: b.Empty(dt, shape...), DWeight: b.Empty(aclnn.Float32, h),
 		}
-		opstest.Run(b, b.GatedNormGrad, &grad)
+		opstest.Run(b, b.GatedNormGrad(), &grad)
 		of := wide(ws)
 		dx := slopes(xs, dys, func(x []float64) []float64 { return gatedNorm(x, gates, of, epsilon) })
 		if h > 1 { // of one element only the sign is left, and its gradient is rounding
@@ -62,10 +62,10 @@ func TestGatedNorm(t *testing.T) {
 	})
 	b := opstest.New(t)
 	f := func(shape ...int64) *aclnn.Tensor { return b.Empty(aclnn.Float32, shape...) }
-	err := b.GatedNorm.Run(t.Context(), b.Stream, &ops.GatedNormArgs{X: f(2, 3), Gate: f(2, 4), Weight: f(3), Out: f(2, 3)})
+	err := b.GatedNorm().Run(t.Context(), b.Stream, &ops.GatedNormArgs{X: f(2, 3), Gate: f(2, 4), Weight: f(3), Out: f(2, 3)})
 	require.ErrorIs(t, err, ops.ErrInvalid)
 	require.ErrorContains(t, err, "Gate is float32[2,4]ND")
-	err = b.GatedNormGrad.Run(t.Context(), b.Stream, &ops.GatedNormGradArgs{DOut: f(2, 3), X: f(2, 3), RStd: f(2, 1), Weight: f(3), DX: f(2, 3), DWeight: f(3), Gate: f(2, 3)})
+	err = b.GatedNormGrad().Run(t.Context(), b.Stream, &ops.GatedNormGradArgs{DOut: f(2, 3), X: f(2, 3), RStd: f(2, 1), Weight: f(3), DX: f(2, 3), DWeight: f(3), Gate: f(2, 3)})
 	require.ErrorContains(t, err, "DGate is nil")
 }
 
@@ -86,7 +86,7 @@ func TestDeltaGate(t *testing.T) {
 		rate, rates := in(aclnn.Float32, 3, h)
 		bias, biases := in(dt, 4, h)
 		a := ops.DeltaGateArgs{A: x, B: y, ALog: rate, DTBias: bias, Decay: maybe(b, spaced, b.Empty(aclnn.Float32, shape...)), Beta: b.Empty(dt, shape...)}
-		opstest.Run(b, b.DeltaGate, &a)
+		opstest.Run(b, b.DeltaGate(), &a)
 		decay := func(x, rate, bias []float64) []float64 {
 			g := make([]float64, len(x))
 			for i := range x {
@@ -105,7 +105,7 @@ func TestDeltaGate(t *testing.T) {
 		var dDecay, dBeta []float64
 		grad.DDecay, dDecay = in(aclnn.Float32, 5, shape...)
 		grad.DBeta, dBeta = in(dt, 6, shape...)
-		opstest.Run(b, b.DeltaGateGrad, &grad)
+		opstest.Run(b, b.DeltaGateGrad(), &grad)
 		b.Near("da", grad.DA, narrow(slopes(xs, dDecay, func(x []float64) []float64 { return decay(x, rates, biases) })), opstest.Tolerance(dt))
 		b.Near("db", grad.DB, narrow(slopes(ys, dBeta, beta)), 3*opstest.Tolerance(dt))
 		b.Near("dALog", grad.DALog, narrow(slopes(rates, dDecay, func(r []float64) []float64 { return decay(xs, r, biases) })), 1e-5)
@@ -114,7 +114,7 @@ func TestDeltaGate(t *testing.T) {
 	b := opstest.New(t)
 	f := func(shape ...int64) *aclnn.Tensor { return b.Empty(aclnn.Float32, shape...) }
 	a := ops.DeltaGateArgs{A: f(2, 3), B: f(2, 3), ALog: f(2), DTBias: f(3), Decay: f(2, 3), Beta: f(2, 3)}
-	err := b.DeltaGate.Run(t.Context(), b.Stream, &a)
+	err := b.DeltaGate().Run(t.Context(), b.Stream, &a)
 	require.ErrorIs(t, err, ops.ErrInvalid)
 	require.ErrorContains(t, err, "ALog is float32[2]ND; its shape must be [3]")
 }

@@ -7,10 +7,11 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/key"
 )
 
 // Activation is an elementwise function that is applied to a product.
-type Activation uint8
+type Activation = key.Activation
 
 // The activations.
 const (
@@ -92,38 +93,22 @@ func (c *args) weight(name string, t *aclnn.Tensor, dt aclnn.DType) {
 	}
 }
 
-// GroupedMatmulKey holds the properties by which kernels of GroupedMatmul are chosen.
-type GroupedMatmulKey struct {
-	DType           aclnn.DType  // of X, Weight and Out
-	Format          aclnn.Format // of Weight, ND or FractalNZ
-	Groups, In, Out int64
-	Rows            Extent
-	// ByRows and ByColumns say how the matrices of Weight are stored: contiguous, or contiguous
-	// with the last two dimensions exchanged. Both hold if one of these dimensions is 1.
-	ByRows, ByColumns bool
-	Host              bool // whether the host knows the groups
-	Cumulative        bool // whether the groups are given by their ends
-	Bias              bool // whether there is a bias
-	Activation        Activation
-	Contiguous        bool // whether all tensors but Weight are contiguous
-}
-
-func (a *GroupedMatmulArgs) key() GroupedMatmulKey {
+func (a *GroupedMatmulArgs) key() key.GroupedMatmul {
 	k := groupedKey(a.X, a.Weight, &a.Groups)
 	k.Bias, k.Activation, k.Contiguous = a.Bias != nil, a.Activation, contiguous(a.X, a.Bias, a.Out, a.Groups.Device)
 	return k
 }
 
 // groupedKey returns the part of the key that the product and its gradient share.
-func groupedKey(x, weight *aclnn.Tensor, groups *Groups) GroupedMatmulKey {
-	return GroupedMatmulKey{
-		DType: x.DType(), Format: weight.Format(), Groups: weight.Dim(0), In: weight.Dim(1), Out: weight.Dim(2), Rows: ExtentOf(x.Dim(0)),
+func groupedKey(x, weight *aclnn.Tensor, groups *Groups) key.GroupedMatmul {
+	return key.GroupedMatmul{
+		DType: x.DType(), Format: weight.Format(), Groups: weight.Dim(0), In: weight.Dim(1), Out: weight.Dim(2), Rows: key.ExtentOf(x.Dim(0)),
 		ByRows: weight.Contiguous(), ByColumns: byColumns(weight), Host: groups.Device == nil, Cumulative: groups.Cumulative,
 	}
 }
 
 // transposed returns the key for the same weight with its last two dimensions exchanged.
-func (k GroupedMatmulKey) transposed() GroupedMatmulKey {
+func transposed(k key.GroupedMatmul) key.GroupedMatmul {
 	k.In, k.Out, k.ByRows, k.ByColumns = k.Out, k.In, k.ByColumns, k.ByRows
 	return k
 }
@@ -132,19 +117,19 @@ func (k GroupedMatmulKey) transposed() GroupedMatmulKey {
 const groupLimit = 1024
 
 // supports returns why a version cannot take a weight, or nil.
-func (v *groupedVersion) supports(env *Env, key GroupedMatmulKey) error {
-	switch nz := key.Format == aclnn.FractalNZ; {
+func (v *groupedVersion) supports(env *Env, k key.GroupedMatmul) error {
+	switch nz := k.Format == aclnn.FractalNZ; {
 	case v == &groupedVersions[0] && !nz:
 		return errors.New("the weight is not FRACTAL_NZ")
-	case key.Groups > groupLimit:
+	case k.Groups > groupLimit:
 		return fmt.Errorf("there are more than %d groups", groupLimit)
-	case key.In >= innerLimit || key.Out >= innerLimit:
+	case k.In >= innerLimit || k.Out >= innerLimit:
 		return fmt.Errorf("a dimension is not below %d", innerLimit)
-	case nz && !is16(key.DType):
-		return fmt.Errorf("a FRACTAL_NZ weight of %v is not supported", key.DType)
-	case nz && (key.In%16 != 0 || key.Out%16 != 0):
+	case nz && !is16(k.DType):
+		return fmt.Errorf("a FRACTAL_NZ weight of %v is not supported", k.DType)
+	case nz && (k.In%16 != 0 || k.Out%16 != 0):
 		return errors.New("a dimension of the FRACTAL_NZ weight is not a multiple of 16")
-	case nz && !key.ByRows && key.ByColumns && available(groupedVersions[0].params) != nil:
+	case nz && !k.ByRows && k.ByColumns && available(groupedVersions[0].params) != nil:
 		// The kernel of CANN 8.1 computes addresses of tiles for both orders, but what its host checks is
 		// not public, and nobody has reported a run.
 		return errors.New("this CANN is not known to read a FRACTAL_NZ weight transposed")
@@ -230,8 +215,8 @@ func (s *steps) activate(t *aclnn.Tensor, f Activation) {
 	}
 }
 
-func (v *groupedVersion) forward() Kernel[GroupedMatmulArgs, GroupedMatmulKey] {
-	return Kernel[GroupedMatmulArgs, GroupedMatmulKey]{
+func (v *groupedVersion) forward() Kernel[GroupedMatmulArgs, key.GroupedMatmul] {
+	return Kernel[GroupedMatmulArgs, key.GroupedMatmul]{
 		Name: v.name, Supports: v.supports,
 		Run: func(ctx context.Context, st *acl.Stream, a *GroupedMatmulArgs) error {
 			return compose(st, func(s *steps) {
@@ -247,8 +232,8 @@ func (v *groupedVersion) forward() Kernel[GroupedMatmulArgs, GroupedMatmulKey] {
 
 // newGroupedMatmul prefers the newest grouped product. One product per group remains for shapes and
 // formats that the grouped products refuse.
-func newGroupedMatmul(reg *Registry) *Op[GroupedMatmulArgs, GroupedMatmulKey] {
-	var kernels []Kernel[GroupedMatmulArgs, GroupedMatmulKey]
+func newGroupedMatmul(reg *Registry) *Op[GroupedMatmulArgs, key.GroupedMatmul] {
+	var kernels []Kernel[GroupedMatmulArgs, key.GroupedMatmul]
 	for i := range groupedVersions {
 		kernels = append(kernels, groupedVersions[i].forward())
 	}
@@ -257,10 +242,10 @@ func newGroupedMatmul(reg *Registry) *Op[GroupedMatmulArgs, GroupedMatmulKey] {
 }
 
 // perGroupMatmul runs one product per group.
-var perGroupMatmul = Kernel[GroupedMatmulArgs, GroupedMatmulKey]{
+var perGroupMatmul = Kernel[GroupedMatmulArgs, key.GroupedMatmul]{
 	Name: "per_group",
-	Supports: func(_ *Env, key GroupedMatmulKey) error {
-		return errors.Join(perGroup(key), available(&aclnn.MatmulParams{}))
+	Supports: func(_ *Env, k key.GroupedMatmul) error {
+		return errors.Join(perGroup(k), available(&aclnn.MatmulParams{}))
 	},
 	Run: func(_ context.Context, st *acl.Stream, a *GroupedMatmulArgs) error {
 		return compose(st, func(s *steps) {
@@ -277,11 +262,11 @@ var perGroupMatmul = Kernel[GroupedMatmulArgs, GroupedMatmulKey]{
 }
 
 // perGroup returns why one product per group is impossible, or nil.
-func perGroup(key GroupedMatmulKey) error {
-	switch nz := key.Format == aclnn.FractalNZ; {
-	case !key.Host:
+func perGroup(k key.GroupedMatmul) error {
+	switch nz := k.Format == aclnn.FractalNZ; {
+	case !k.Host:
 		return errors.New("the sizes of the groups are on the device; a product per group needs them on the host")
-	case nz && (key.In == 1 || key.Out == 1):
+	case nz && (k.In == 1 || k.Out == 1):
 		return errors.New("a FRACTAL_NZ weight must have more than one row and column")
 	case nz:
 		return available(&aclnn.MatmulWeightNzParams{})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/key"
 )
 
 // GroupedMatmulGradArgs describes the gradients of GroupedMatmul without activation: DX[rows g] =
@@ -78,29 +79,21 @@ var (
 	}
 )
 
-// GroupedMatmulGradKey holds the properties by which kernels of GroupedMatmulGrad are chosen.
-type GroupedMatmulGradKey struct {
-	GroupedMatmulKey             // of the product, without bias and activation
-	DX               bool        // whether it is computed
-	DWeight, DBias   aclnn.DType // Undefined if the gradient is not computed
-	Accumulate       bool
-}
-
-func (a *GroupedMatmulGradArgs) key() GroupedMatmulGradKey {
-	k := GroupedMatmulGradKey{
-		GroupedMatmulKey: groupedKey(a.X, a.Weight, &a.Groups), DX: a.DX != nil, DWeight: dtypeOf(a.DWeight), DBias: dtypeOf(a.DBias), Accumulate: a.Accumulate,
+func (a *GroupedMatmulGradArgs) key() key.GroupedMatmulGrad {
+	k := key.GroupedMatmulGrad{
+		GroupedMatmul: groupedKey(a.X, a.Weight, &a.Groups), DX: a.DX != nil, DWeight: dtypeOf(a.DWeight), DBias: dtypeOf(a.DBias), Accumulate: a.Accumulate,
 	}
 	k.Contiguous = contiguous(a.DOut, a.X, a.DX, a.DWeight, a.DBias, a.Groups.Device)
 	return k
 }
 
-func (v *groupedVersion) backward() Kernel[GroupedMatmulGradArgs, GroupedMatmulGradKey] {
-	return Kernel[GroupedMatmulGradArgs, GroupedMatmulGradKey]{
+func (v *groupedVersion) backward() Kernel[GroupedMatmulGradArgs, key.GroupedMatmulGrad] {
+	return Kernel[GroupedMatmulGradArgs, key.GroupedMatmulGrad]{
 		Name: v.name,
-		Supports: func(env *Env, key GroupedMatmulGradKey) error {
-			read := key.GroupedMatmulKey
-			if key.DX {
-				read = read.transposed()
+		Supports: func(env *Env, k key.GroupedMatmulGrad) error {
+			read := k.GroupedMatmul
+			if k.DX {
+				read = transposed(read)
 			}
 			return errors.Join(v.supports(env, read), availableAll(groupedVersions[v.split].params, v.sum.params))
 		},
@@ -167,15 +160,15 @@ func (p *groupedGrad) outer(dst, x, y *aclnn.Tensor, accumulate bool) {
 }
 
 // newGroupedMatmulGrad prefers the kernels in the order of GroupedMatmul.
-func newGroupedMatmulGrad(reg *Registry) *Op[GroupedMatmulGradArgs, GroupedMatmulGradKey] {
-	var kernels []Kernel[GroupedMatmulGradArgs, GroupedMatmulGradKey]
+func newGroupedMatmulGrad(reg *Registry) *Op[GroupedMatmulGradArgs, key.GroupedMatmulGrad] {
+	var kernels []Kernel[GroupedMatmulGradArgs, key.GroupedMatmulGrad]
 	for i := range groupedVersions {
 		kernels = append(kernels, groupedVersions[i].backward())
 	}
-	kernels = append(kernels, Kernel[GroupedMatmulGradArgs, GroupedMatmulGradKey]{
+	kernels = append(kernels, Kernel[GroupedMatmulGradArgs, key.GroupedMatmulGrad]{
 		Name: "per_group",
-		Supports: func(_ *Env, key GroupedMatmulGradKey) error {
-			return errors.Join(perGroup(key.GroupedMatmulKey), availableAll(&aclnn.MatmulParams{}, &aclnn.InplaceAddmmParams{}))
+		Supports: func(_ *Env, k key.GroupedMatmulGrad) error {
+			return errors.Join(perGroup(k.GroupedMatmul), availableAll(&aclnn.MatmulParams{}, &aclnn.InplaceAddmmParams{}))
 		},
 		Run: func(_ context.Context, st *acl.Stream, a *GroupedMatmulGradArgs) error {
 			return compose(st, a.perGroup)

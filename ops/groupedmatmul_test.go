@@ -55,8 +55,8 @@ func lists(b *opstest.Bench, sizes []int64) map[string]ops.Groups {
 }
 
 func groupedKernels(t *testing.T, test func(b *opstest.Bench) bool) {
-	everyKernel(t, func(r *ops.Registry) dispatched { return r.GroupedMatmul },
-		func(r *ops.Registry) dispatched { return r.GroupedMatmulGrad }, test)
+	everyKernel(t, func(r *ops.Registry) dispatched { return r.GroupedMatmul() },
+		func(r *ops.Registry) dispatched { return r.GroupedMatmulGrad() }, test)
 }
 
 // TestGroupedMatmul tests every kernel with every list and storage of the weight.
@@ -106,9 +106,9 @@ func TestGroupedMatmulManyGroups(t *testing.T) {
 		want := "GroupedMatmulV5"
 		if groups > 1024 {
 			want = "per_group"
-			require.Contains(t, b.GroupedMatmul.Explain(a).String(), "there are more than 1024 groups")
+			require.Contains(t, b.GroupedMatmul().Explain(a).String(), "there are more than 1024 groups")
 		}
-		require.Equal(t, want, b.GroupedMatmul.Explain(a).Kernel)
+		require.Equal(t, want, b.GroupedMatmul().Explain(a).Kernel)
 		require.True(t, c.Check(b, weightForms["ND"], list))
 	}
 }
@@ -171,15 +171,15 @@ func TestGroupedMatmulActivation(t *testing.T) {
 					}
 					want[i] = float32(f(float64(c.Y[i] + bias[g*c.N+i%c.N])))
 				}
-				for _, k := range b.GroupedMatmul.Kernels()[1:] { // the first takes FRACTAL_NZ only
-					require.NoError(t, b.GroupedMatmul.Pin(k))
+				for _, k := range b.GroupedMatmul().Kernels()[1:] { // the first takes FRACTAL_NZ only
+					require.NoError(t, b.GroupedMatmul().Pin(k))
 					out := b.Empty(dt, 5, 4)
-					opstest.Run(b, b.GroupedMatmul, &ops.GroupedMatmulArgs{
+					opstest.Run(b, b.GroupedMatmul(), &ops.GroupedMatmulArgs{
 						X: gaps(b, b.Floats(dt, c.X, 5, 6)), Weight: b.Floats(dt, c.W, 3, 6, 4), Bias: b.Floats(biasType, bias, 3, 4),
 						Groups: ops.Groups{Host: c.Sizes}, Activation: act, Out: out,
 					})
 					b.Near(k, out, want, 3*opstest.Tolerance(dt))
-					require.NoError(t, b.GroupedMatmul.Unpin())
+					require.NoError(t, b.GroupedMatmul().Unpin())
 				}
 			})
 		}
@@ -197,12 +197,12 @@ func TestGroupedMatmulRandom(t *testing.T) {
 		lists := lists(inner, sizes)
 		list := lists[rapid.SampledFrom([]string{"sizes on the host", "ends on the host", "sizes", "ends", "int32 sizes"}).Draw(r, "list")]
 		form := weightForms[rapid.SampledFrom([]string{"ND", "transposed ND"}).Draw(r, "form")]
-		for _, kernel := range b.GroupedMatmul.Kernels()[1:] { // the first takes FRACTAL_NZ only
-			require.NoError(r, b.GroupedMatmul.Pin(kernel))
-			require.NoError(r, b.GroupedMatmulGrad.Pin(kernel))
+		for _, kernel := range b.GroupedMatmul().Kernels()[1:] { // the first takes FRACTAL_NZ only
+			require.NoError(r, b.GroupedMatmul().Pin(kernel))
+			require.NoError(r, b.GroupedMatmulGrad().Pin(kernel))
 			require.Equal(r, kernel != "per_group" || list.Device == nil, c.Check(inner, form, list))
-			require.NoError(r, b.GroupedMatmul.Unpin())
-			require.NoError(r, b.GroupedMatmulGrad.Unpin())
+			require.NoError(r, b.GroupedMatmul().Unpin())
+			require.NoError(r, b.GroupedMatmulGrad().Unpin())
 		}
 	})
 }
@@ -242,7 +242,7 @@ func TestGroupedMatmulRefused(t *testing.T) {
 	} {
 		a := valid()
 		c.change(a)
-		err := b.GroupedMatmul.Run(t.Context(), b.Stream, a)
+		err := b.GroupedMatmul().Run(t.Context(), b.Stream, a)
 		require.ErrorIs(t, err, ops.ErrInvalid, name)
 		require.ErrorContains(t, err, c.text, name)
 	}
@@ -256,29 +256,29 @@ func TestGroupedMatmulRefused(t *testing.T) {
 		"DBias is":        {X: a.X, Weight: a.Weight, Groups: a.Groups, DOut: a.Out, DBias: f(32)},
 		"one of Device a": {X: a.X, Weight: a.Weight, DOut: a.Out},
 	} {
-		require.ErrorContains(t, b.GroupedMatmulGrad.Run(t.Context(), b.Stream, g), name)
+		require.ErrorContains(t, b.GroupedMatmulGrad().Run(t.Context(), b.Stream, g), name)
 	}
 
 	a.Weight, a.X = b.Empty(aclnn.BFloat16, 3, 16, 32), f(6, 16)
 	a.Groups = ops.Groups{Device: b.Empty(aclnn.Int64, 3)}
-	require.NoError(t, b.GroupedMatmul.Pin("per_group"))
-	err := b.GroupedMatmul.Run(t.Context(), b.Stream, a)
+	require.NoError(t, b.GroupedMatmul().Pin("per_group"))
+	err := b.GroupedMatmul().Run(t.Context(), b.Stream, a)
 	require.ErrorIs(t, err, ops.ErrNoKernel)
 	require.ErrorContains(t, err, "needs them on the host")
-	require.NoError(t, b.GroupedMatmul.Unpin())
+	require.NoError(t, b.GroupedMatmul().Unpin())
 
 	// A FRACTAL_NZ weight that does not fill its tiles, and groups on the device: no kernel.
 	w := f(3, 10, 30)
 	odd := &ops.GroupedMatmulArgs{X: f(6, 10), Weight: nz(b, w), Groups: a.Groups, Out: f(6, 30)}
-	err = b.GroupedMatmul.Run(t.Context(), b.Stream, odd)
+	err = b.GroupedMatmul().Run(t.Context(), b.Stream, odd)
 	require.ErrorIs(t, err, ops.ErrNoKernel)
 	require.ErrorContains(t, err, "not a multiple of 16")
 	odd.Groups = valid().Groups
-	require.Equal(t, "per_group", b.GroupedMatmul.Explain(odd).Kernel)
+	require.Equal(t, "per_group", b.GroupedMatmul().Explain(odd).Kernel)
 
 	reg, err := ops.NewRegistry(ops.Env{SoC: "Ascend310P3"})
 	require.NoError(t, err)
-	require.Contains(t, reg.GroupedMatmul.Explain(valid()).String(), "grouped_matmul: per_group; not GroupedMatmulWeightNz: the weight is not FRACTAL_NZ; not GroupedMatmulV5: Ascend310P3 has no GroupedMatmulV5")
+	require.Contains(t, reg.GroupedMatmul().Explain(valid()).String(), "grouped_matmul: per_group; not GroupedMatmulWeightNz: the weight is not FRACTAL_NZ; not GroupedMatmulV5: Ascend310P3 has no GroupedMatmulV5")
 }
 
 // TestGroupedMatmulUnwritten checks that with a list on the device, rows past its sum are not
@@ -288,7 +288,7 @@ func TestGroupedMatmulUnwritten(t *testing.T) {
 	c := opstest.NewGroupedCase(aclnn.Float32, 4, 3, 2, 1)
 	x, w := b.Floats(c.DType, append(append([]float32{}, c.X...), make([]float32, 8)...), 5, 4), b.Floats(c.DType, c.W, 2, 4, 3)
 	out := b.Floats(c.DType, []float32{9, 9, 9, 9, 9, 9, 9, 9, 9, 7, 7, 7, 7, 7, 7}, 5, 3)
-	opstest.Run(b, b.GroupedMatmul, &ops.GroupedMatmulArgs{X: x, Weight: w, Groups: ops.Groups{Device: opstest.Data(b, aclnn.Int64, []int64{2, 1}, 2)}, Out: out})
+	opstest.Run(b, b.GroupedMatmul(), &ops.GroupedMatmulArgs{X: x, Weight: w, Groups: ops.Groups{Device: opstest.Data(b, aclnn.Int64, []int64{2, 1}, 2)}, Out: out})
 	b.Near("rows", out.Narrow(0, 0, 3), c.Y, 1e-5)
 	require.Equal(t, []float32{7, 7, 7, 7, 7, 7}, b.Read(out.Narrow(0, 3, 2)))
 }

@@ -31,7 +31,7 @@ func TestMasksAreMadeOnce(t *testing.T) {
 		hidden := b.Empty(aclnn.Bool, batch, 1, 1, length)
 		require.NoError(t, aclnn.InplaceZero(b.Stream, aclnn.InplaceZeroParams{SelfRef: hidden}))
 		for _, m := range []mask.Mask{mask.Padding{Lengths: []int64{40, 7, 30}}, mask.Padding{Lengths: []int64{40, 7, 30}}, mask.Dense{Tensor: hidden}} {
-			opstest.Run(b, b.Attention, &ops.AttentionArgs{Query: f(), Key: f(), Value: f(), Layout: ops.BNSD, Mask: m, Scale: 1, Out: f()})
+			opstest.Run(b, b.Attention(), &ops.AttentionArgs{Query: f(), Key: f(), Value: f(), Layout: ops.BNSD, Mask: m, Scale: 1, Out: f()})
 		}
 	}, func(t *testing.T, calls []acltest.Call) {
 		var names []string
@@ -92,10 +92,10 @@ func TestUnpermuteOfOlderCANN(t *testing.T) {
 			PermuteTokens: a.Rows, UnpermutedTokensGrad: a.DOut, SortedIndices: places, ProbsOptional: weights, PermutedTokensGradOut: a.DRows, ProbsGradOut: a.DWeights,
 		}), &e)
 		require.Equal(t, acl.Code(abi.ACLNN_ERR_INNER_FIND_KERNEL_ERROR), e.Code)
-		explained := b.MoEUnpermuteGrad.Explain(a)
+		explained := b.MoEUnpermuteGrad().Explain(a)
 		require.Equal(t, "composite", explained.Kernel)
 		require.Contains(t, explained.String(), "CANN 8.1 has no kernel for bfloat16 rows with float32 weights")
-		opstest.Run(b, b.MoEUnpermuteGrad, a)
+		opstest.Run(b, b.MoEUnpermuteGrad(), a)
 		want := make([]float32, 8)
 		dWeights := make([]float32, 2)
 		for token, place := range []int{1, 0} {
@@ -123,21 +123,21 @@ func TestAttentionLimits(t *testing.T) {
 	} {
 		f := func() *aclnn.Tensor { x, _ := b.Input(aclnn.Float32, 1, 1, c.heads, 3, c.dim); return x }
 		a := &ops.AttentionArgs{Query: f(), Key: f(), Value: f(), Layout: ops.BNSD, Scale: .1, Out: f()}
-		e := b.Attention.Explain(a)
+		e := b.Attention().Explain(a)
 		require.Equal(t, c.kernel, e.Kernel)
 		require.Contains(t, e.String(), c.reason)
-		opstest.Run(b, b.Attention, a)
+		opstest.Run(b, b.Attention(), a)
 		got := b.Read(a.Out)
 		if c.kernel == "composite" {
-			require.NoError(t, b.Attention.Pin("FlashAttentionScore"))
-			require.ErrorIs(t, b.Attention.Run(t.Context(), b.Stream, a), ops.ErrNoKernel)
-			require.NoError(t, b.Attention.Unpin())
+			require.NoError(t, b.Attention().Pin("FlashAttentionScore"))
+			require.ErrorIs(t, b.Attention().Run(t.Context(), b.Stream, a), ops.ErrNoKernel)
+			require.NoError(t, b.Attention().Unpin())
 			continue
 		}
-		require.NoError(t, b.Attention.Pin("composite"))
-		opstest.Run(b, b.Attention, a)
+		require.NoError(t, b.Attention().Pin("composite"))
+		opstest.Run(b, b.Attention(), a)
 		b.Near("composite", a.Out, got, 1e-4)
-		require.NoError(t, b.Attention.Unpin())
+		require.NoError(t, b.Attention().Unpin())
 	}
 }
 

@@ -36,15 +36,15 @@ func TestHF32(t *testing.T) {
 				require.Equal(t, want, got, "%s, HF32 %v", what, hf32)
 			}
 		}
-		opstest.Run(b, b.MatMul, &ops.MatMulArgs{A: x, B: ones, Out: out})
+		opstest.Run(b, b.MatMul(), &ops.MatMulArgs{A: x, B: ones, Out: out})
 		check("matmul", want)
-		opstest.Run(b, b.Linear, &ops.LinearArgs{X: x, Weight: ones, Out: out})
+		opstest.Run(b, b.Linear(), &ops.LinearArgs{X: x, Weight: ones, Out: out})
 		check("linear", want)
-		opstest.Run(b, b.Linear, &ops.LinearArgs{X: x, Weight: ones, Bias: b.Floats(aclnn.Float32, []float32{0}, 1), Out: out})
+		opstest.Run(b, b.Linear(), &ops.LinearArgs{X: x, Weight: ones, Bias: b.Floats(aclnn.Float32, []float32{0}, 1), Out: out})
 		check("linear with bias", want)
-		opstest.Run(b, b.MatMulGrad, &ops.MatMulGradArgs{DOut: x, A: x, B: ones, DA: out})
+		opstest.Run(b, b.MatMulGrad(), &ops.MatMulGradArgs{DOut: x, A: x, B: ones, DA: out})
 		check("gradient of matmul", want)
-		opstest.Run(b, b.LinearGrad, &ops.LinearGradArgs{DOut: x, X: x, Weight: ones, DX: out})
+		opstest.Run(b, b.LinearGrad(), &ops.LinearGradArgs{DOut: x, X: x, Weight: ones, DX: out})
 		check("gradient of linear", want)
 		require.NoError(t, reg.Close())
 	}

@@ -162,7 +162,7 @@ func TestPinByEnvironment(t *testing.T) {
 	t.Setenv("CANN_OPS_ROPE", "composite")
 	reg, err := NewRegistry(Env{})
 	require.NoError(t, err)
-	require.ErrorIs(t, reg.RoPE.Pin("RotaryPositionEmbedding"), ErrPinned)
+	require.ErrorIs(t, reg.RoPE().Pin("RotaryPositionEmbedding"), ErrPinned)
 
 	t.Setenv("CANN_OPS_ROPE", "fastest")
 	t.Setenv("CANN_OPS_ADAMW", "none")

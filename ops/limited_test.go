@@ -11,6 +11,7 @@ import (
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/internal/testing/opstest"
 	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/key"
 )
 
 // TestLimitedKernel registers a kernel for one hidden size, which must run for that size only, in
@@ -20,11 +21,11 @@ func TestLimitedKernel(t *testing.T) {
 		t.Run(fmt.Sprint(order), func(t *testing.T) {
 			b := opstest.New(t)
 			var ran []int64
-			require.NoError(t, b.RMSNorm.Register(ops.Kernel[ops.RMSNormArgs, ops.RMSNormKey]{
+			require.NoError(t, b.RMSNorm().Register(ops.Kernel[ops.RMSNormArgs, key.RMSNorm]{
 				Name: "rms4096",
-				Supports: func(_ *ops.Env, key ops.RMSNormKey) error {
-					if key.Width != 4096 {
-						return fmt.Errorf("it takes rows of 4096, not %d", key.Width)
+				Supports: func(_ *ops.Env, k key.RMSNorm) error {
+					if k.Width != 4096 {
+						return fmt.Errorf("it takes rows of 4096, not %d", k.Width)
 					}
 					return nil
 				},
@@ -35,7 +36,7 @@ func TestLimitedKernel(t *testing.T) {
 			}))
 			for _, width := range order {
 				x, w := b.Empty(aclnn.Float32, 2, width), b.Empty(aclnn.Float32, width)
-				opstest.Run(b, b.RMSNorm, &ops.RMSNormArgs{X: x, Weight: w, Epsilon: 1e-6, Out: b.Empty(aclnn.Float32, 2, width)})
+				opstest.Run(b, b.RMSNorm(), &ops.RMSNormArgs{X: x, Weight: w, Epsilon: 1e-6, Out: b.Empty(aclnn.Float32, 2, width)})
 			}
 			require.NotContains(t, ran, int64(128), "the kernel ran on a size that it refuses")
 			require.Contains(t, ran, int64(4096))

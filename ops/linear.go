@@ -7,6 +7,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/key"
 )
 
 // LinearArgs describes a projection: Out = X·Weightᵀ + Bias. All tensors have one dtype, float32,
@@ -70,34 +71,24 @@ func matrix(t *aclnn.Tensor) *aclnn.Tensor {
 // flat reports whether matrix can view a tensor.
 func flat(t *aclnn.Tensor) bool { return t.Rank() == 2 || t.Contiguous() }
 
-// LinearKey holds the properties by which kernels of Linear are chosen.
-type LinearKey struct {
-	DType      aclnn.DType // of all tensors
-	In, Out    int64       // features
-	Rows       Extent      // all leading dimensions of X together
-	Bias       bool        // whether there is a bias
-	Flat       bool        // whether X and Out can be viewed as matrices [rows, features]
-	Contiguous bool        // whether all tensors are contiguous
-}
-
-func (a *LinearArgs) key() LinearKey {
-	return LinearKey{
-		DType: a.X.DType(), In: a.Weight.Dim(1), Out: a.Weight.Dim(0), Rows: ExtentOf(rowCount(a.X)), Bias: a.Bias != nil,
+func (a *LinearArgs) key() key.Linear {
+	return key.Linear{
+		DType: a.X.DType(), In: a.Weight.Dim(1), Out: a.Weight.Dim(0), Rows: key.ExtentOf(rowCount(a.X)), Bias: a.Bias != nil,
 		Flat: flat(a.X) && flat(a.Out), Contiguous: contiguous(a.X, a.Weight, a.Bias, a.Out),
 	}
 }
 
 // newLinear prefers the operator that also adds the bias.
-func newLinear(reg *Registry) *Op[LinearArgs, LinearKey] {
+func newLinear(reg *Registry) *Op[LinearArgs, key.Linear] {
 	cube := reg.env.cube()
 	return op(reg, "linear", (*LinearArgs).validate, (*LinearArgs).key,
-		Kernel[LinearArgs, LinearKey]{
+		Kernel[LinearArgs, key.Linear]{
 			Name: "Addmm",
-			Supports: func(_ *Env, key LinearKey) error {
+			Supports: func(_ *Env, k key.Linear) error {
 				switch {
-				case !key.Bias:
+				case !k.Bias:
 					return errors.New("there is no bias to add")
-				case !key.Flat:
+				case !k.Flat:
 					return errors.New("a tensor has gaps and cannot be viewed as a matrix")
 				}
 				return available(&aclnn.AddmmParams{})
@@ -109,8 +100,8 @@ func newLinear(reg *Registry) *Op[LinearArgs, LinearKey] {
 				})
 			},
 		},
-		Kernel[LinearArgs, LinearKey]{
-			Name: "Matmul", Supports: has[LinearKey](&aclnn.MatmulParams{}),
+		Kernel[LinearArgs, key.Linear]{
+			Name: "Matmul", Supports: has[key.Linear](&aclnn.MatmulParams{}),
 			Run: func(_ context.Context, st *acl.Stream, a *LinearArgs) error {
 				x, out := a.X, a.Out
 				if flat(x) && flat(out) {
@@ -176,36 +167,25 @@ func (a *LinearGradArgs) validate() error {
 // innerLimit is the longest row that GroupedMatmulAdd takes.
 const innerLimit = 1 << 16
 
-// LinearGradKey holds the properties by which kernels of LinearGrad are chosen.
-type LinearGradKey struct {
-	X              aclnn.DType // also of DOut, Weight and DX
-	DWeight, DBias aclnn.DType // Undefined if the gradient is not computed
-	In, Out        int64       // features
-	Rows           Extent      // all leading dimensions of X together
-	DX             bool        // whether it is computed
-	Accumulate     bool
-	Contiguous     bool // whether all tensors are contiguous
-}
-
-func (a *LinearGradArgs) key() LinearGradKey {
-	return LinearGradKey{
-		X: a.X.DType(), DWeight: dtypeOf(a.DWeight), DBias: dtypeOf(a.DBias), In: a.X.Dim(-1), Out: a.DOut.Dim(-1), Rows: ExtentOf(rowCount(a.X)),
+func (a *LinearGradArgs) key() key.LinearGrad {
+	return key.LinearGrad{
+		X: a.X.DType(), DWeight: dtypeOf(a.DWeight), DBias: dtypeOf(a.DBias), In: a.X.Dim(-1), Out: a.DOut.Dim(-1), Rows: key.ExtentOf(rowCount(a.X)),
 		DX: a.DX != nil, Accumulate: a.Accumulate, Contiguous: contiguous(a.DOut, a.X, a.Weight, a.DX, a.DWeight, a.DBias),
 	}
 }
 
 // newLinearGrad prefers the product that accumulates in float32 if the gradient is float32 and its
 // factors have 16 bits.
-func newLinearGrad(reg *Registry) *Op[LinearGradArgs, LinearGradKey] {
+func newLinearGrad(reg *Registry) *Op[LinearGradArgs, key.LinearGrad] {
 	cube := reg.env.cube()
 	return op(reg, "linear_grad", (*LinearGradArgs).validate, (*LinearGradArgs).key,
-		Kernel[LinearGradArgs, LinearGradKey]{
+		Kernel[LinearGradArgs, key.LinearGrad]{
 			Name: "GroupedMatmulAdd",
-			Supports: func(env *Env, key LinearGradKey) error {
+			Supports: func(env *Env, k key.LinearGrad) error {
 				switch {
-				case key.DWeight == aclnn.Undefined || key.DWeight == key.X:
+				case k.DWeight == aclnn.Undefined || k.DWeight == k.X:
 					return errors.New("DWeight is not a float32 gradient of 16-bit factors")
-				case key.In >= innerLimit || key.Out >= innerLimit:
+				case k.In >= innerLimit || k.Out >= innerLimit:
 					return fmt.Errorf("a dimension is not below %d", innerLimit)
 				}
 				return env.Has(&aclnn.GroupedMatmulAddParams{})
@@ -226,8 +206,8 @@ func newLinearGrad(reg *Registry) *Op[LinearGradArgs, LinearGradKey] {
 				})
 			},
 		},
-		Kernel[LinearGradArgs, LinearGradKey]{
-			Name: "Matmul", Supports: has[LinearGradKey](&aclnn.MatmulParams{}, &aclnn.InplaceAddmmParams{}),
+		Kernel[LinearGradArgs, key.LinearGrad]{
+			Name: "Matmul", Supports: has[key.LinearGrad](&aclnn.MatmulParams{}, &aclnn.InplaceAddmmParams{}),
 			Run: func(_ context.Context, st *acl.Stream, a *LinearGradArgs) error {
 				return compose(st, func(s *steps) {
 					a.inputAndBias(s, cube)

@@ -22,8 +22,8 @@ func gaps(b *opstest.Bench, t *aclnn.Tensor) *aclnn.Tensor {
 }
 
 func TestLinear(t *testing.T) {
-	linear := func(r *ops.Registry) dispatched { return r.Linear }
-	linearGrad := func(r *ops.Registry) dispatched { return r.LinearGrad }
+	linear := func(r *ops.Registry) dispatched { return r.Linear() }
+	linearGrad := func(r *ops.Registry) dispatched { return r.LinearGrad() }
 	const in, out = 13, 7
 	for _, dt := range opstest.FloatTypes {
 		for _, rows := range [][]int64{{}, {1}, {5}, {3, 4}, {2, 3, 2}, {0}, {2, 0, 3}} {
@@ -43,10 +43,10 @@ func TestLinear(t *testing.T) {
 						for _, wide := range []aclnn.DType{dt, aclnn.Float32} {
 							dw, db := b.Empty(wide, out, in), b.Empty(wide, out)
 							backward := &ops.LinearGradArgs{DOut: dy, X: x, Weight: w, DX: dx, DWeight: dw, DBias: db}
-							if !opstest.Takes(b.Linear, forward) || !opstest.Takes(b.LinearGrad, backward) {
+							if !opstest.Takes(b.Linear(), forward) || !opstest.Takes(b.LinearGrad(), backward) {
 								return dt == aclnn.Float32 || wide == aclnn.Float32 // GroupedMatmulAdd takes wide gradients only
 							}
-							opstest.Run(b, b.Linear, forward)
+							opstest.Run(b, b.Linear(), forward)
 							want := opstest.Product(n, in, out, func(i, l int) float32 { return xs[i*in+l] }, func(l, j int) float32 { return ws[j*in+l] })
 							for i := range want {
 								want[i] += biases[i%out]
@@ -56,7 +56,7 @@ func TestLinear(t *testing.T) {
 							wantDB := opstest.Product(1, n, out, func(_, _ int) float32 { return 1 }, func(l, j int) float32 { return dys[l*out+j] })
 							for pass := range 3 {
 								backward.Accumulate = pass > 0
-								opstest.Run(b, b.LinearGrad, backward)
+								opstest.Run(b, b.LinearGrad(), backward)
 								times := func(v []float32) []float32 {
 									return opstest.Convert(v, func(x float32) float32 { return x * float32(pass+1) })
 								}
@@ -77,15 +77,15 @@ func TestLinear(t *testing.T) {
 func TestMainGradients(t *testing.T) {
 	reg, err := ops.NewRegistry(ops.Env{})
 	require.NoError(t, err)
-	for _, k := range reg.LinearGrad.Kernels() {
+	for _, k := range reg.LinearGrad().Kernels() {
 		t.Run(k, func(t *testing.T) {
 			b := opstest.New(t)
-			require.NoError(t, b.LinearGrad.Pin(k))
+			require.NoError(t, b.LinearGrad().Pin(k))
 			const n, in, out = 300, 24, 18
 			x, xs := b.Input(aclnn.BFloat16, 1, n, in)
 			dy, dys := b.Input(aclnn.BFloat16, 2, n, out)
 			dw := b.Empty(aclnn.Float32, out, in)
-			opstest.Run(b, b.LinearGrad, &ops.LinearGradArgs{DOut: dy, X: x, DWeight: dw})
+			opstest.Run(b, b.LinearGrad(), &ops.LinearGradArgs{DOut: dy, X: x, DWeight: dw})
 			b.Near("dw", dw, opstest.Product(out, n, in, func(i, l int) float32 { return dys[l*out+i] }, func(l, j int) float32 { return xs[l*in+j] }), 1e-6)
 		})
 	}
@@ -101,10 +101,10 @@ func TestMatMul(t *testing.T) {
 			y, ys := b.Input(dt, 2, 2, n, k)
 			y = y.Transpose(1, 2)
 			out, _ := b.Input(dt, 3, 2, m, n)
-			opstest.Run(b, b.MatMul, &ops.MatMulArgs{A: x, B: y, Out: out})
+			opstest.Run(b, b.MatMul(), &ops.MatMulArgs{A: x, B: y, Out: out})
 			dout, ds := b.Input(dt, 4, 2, m, n)
 			da, db := b.Empty(dt, 2, m, k), b.Empty(dt, 2, k, n)
-			opstest.Run(b, b.MatMulGrad, &ops.MatMulGradArgs{DOut: dout, A: x, B: y, DA: da, DB: db})
+			opstest.Run(b, b.MatMulGrad(), &ops.MatMulGradArgs{DOut: dout, A: x, B: y, DA: da, DB: db})
 			for g := range 2 {
 				xg, yg, dg := xs[g*m*k:], ys[g*n*k:], ds[g*m*n:]
 				at := func(t *aclnn.Tensor) *aclnn.Tensor { return t.Select(0, int64(g)) }
@@ -113,7 +113,7 @@ func TestMatMul(t *testing.T) {
 				b.Near("db", at(db), opstest.Product(k, m, n, func(i, l int) float32 { return xg[l*k+i] }, func(l, j int) float32 { return dg[l*n+j] }), opstest.Tolerance(dt))
 			}
 			// A batch of one broadcasts.
-			opstest.Run(b, b.MatMul, &ops.MatMulArgs{A: x.Narrow(0, 1, 1), B: y, Out: out})
+			opstest.Run(b, b.MatMul(), &ops.MatMulArgs{A: x.Narrow(0, 1, 1), B: y, Out: out})
 			b.Near("broadcast", out.Select(0, 0), opstest.Product(m, k, n, func(i, l int) float32 { return xs[m*k+i*k+l] }, func(l, j int) float32 { return ys[j*k+l] }), opstest.Tolerance(dt))
 		})
 	}

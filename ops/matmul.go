@@ -5,6 +5,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/key"
 )
 
 // keepDType is CANN's cubeMathType KEEP_DTYPE: float32 products stay float32. Linear and MatMul
@@ -86,31 +87,20 @@ func (c *args) sameDType(name string, t *aclnn.Tensor, other string, o *aclnn.Te
 	}
 }
 
-// MatMulKey holds the properties by which kernels of MatMul are chosen. Any size may be a number of
-// tokens, so all are classes.
-type MatMulKey struct {
-	DType          aclnn.DType // of all tensors
-	Batch, M, N, K Extent      // [batch, m, k]·[batch, k, n]; Batch is that of Out, all its dimensions together
-	// AByColumns and BByColumns say that a factor is the transpose of a contiguous matrix or batch
-	// of matrices.
-	AByColumns, BByColumns bool
-	Contiguous             bool // whether all tensors are contiguous
-}
-
-func (a *MatMulArgs) key() MatMulKey {
+func (a *MatMulArgs) key() key.MatMul {
 	m := a.Out.Dim(-2)
-	return MatMulKey{
-		DType: a.A.DType(), Batch: ExtentOf(rowCount(a.Out) / max(m, 1)), M: ExtentOf(m), N: ExtentOf(a.Out.Dim(-1)), K: ExtentOf(a.A.Dim(-1)),
+	return key.MatMul{
+		DType: a.A.DType(), Batch: key.ExtentOf(rowCount(a.Out) / max(m, 1)), M: key.ExtentOf(m), N: key.ExtentOf(a.Out.Dim(-1)), K: key.ExtentOf(a.A.Dim(-1)),
 		AByColumns: swapped(a.A), BByColumns: swapped(a.B), Contiguous: contiguous(a.A, a.B, a.Out),
 	}
 }
 
 // newMatMul has one kernel, aclnnMatmul.
-func newMatMul(reg *Registry) *Op[MatMulArgs, MatMulKey] {
+func newMatMul(reg *Registry) *Op[MatMulArgs, key.MatMul] {
 	cube := reg.env.cube()
 	return op(reg, "matmul", (*MatMulArgs).validate, (*MatMulArgs).key,
-		Kernel[MatMulArgs, MatMulKey]{
-			Name: "Matmul", Supports: has[MatMulKey](&aclnn.MatmulParams{}),
+		Kernel[MatMulArgs, key.MatMul]{
+			Name: "Matmul", Supports: has[key.MatMul](&aclnn.MatmulParams{}),
 			Run: func(_ context.Context, st *acl.Stream, a *MatMulArgs) error {
 				return aclnn.Matmul(st, aclnn.MatmulParams{Self: a.A, Mat2: a.B, Out: a.Out, CubeMathType: cube})
 			},
@@ -150,24 +140,18 @@ func (a *MatMulGradArgs) validate() error {
 	return c.Err
 }
 
-// MatMulGradKey holds the properties by which kernels of MatMulGrad are chosen.
-type MatMulGradKey struct {
-	MatMulKey      // of the forward product, with DOut for Out; Contiguous covers DA and DB too
-	DA, DB    bool // whether the gradients are computed
-}
-
-func (a *MatMulGradArgs) key() MatMulGradKey {
+func (a *MatMulGradArgs) key() key.MatMulGrad {
 	forward := MatMulArgs{A: a.A, B: a.B, Out: a.DOut}
-	k := MatMulGradKey{MatMulKey: forward.key(), DA: a.DA != nil, DB: a.DB != nil}
+	k := key.MatMulGrad{MatMul: forward.key(), DA: a.DA != nil, DB: a.DB != nil}
 	k.Contiguous = k.Contiguous && contiguous(a.DA, a.DB)
 	return k
 }
 
-func newMatMulGrad(reg *Registry) *Op[MatMulGradArgs, MatMulGradKey] {
+func newMatMulGrad(reg *Registry) *Op[MatMulGradArgs, key.MatMulGrad] {
 	cube := reg.env.cube()
 	return op(reg, "matmul_grad", (*MatMulGradArgs).validate, (*MatMulGradArgs).key,
-		Kernel[MatMulGradArgs, MatMulGradKey]{
-			Name: "Matmul", Supports: has[MatMulGradKey](&aclnn.MatmulParams{}),
+		Kernel[MatMulGradArgs, key.MatMulGrad]{
+			Name: "Matmul", Supports: has[key.MatMulGrad](&aclnn.MatmulParams{}),
 			Run: func(_ context.Context, st *acl.Stream, a *MatMulGradArgs) error {
 				return compose(st, func(s *steps) {
 					if a.DA != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/key"
 )
 
 // LoadBalanceArgs describes the auxiliary loss that balances the load of experts: Loss = experts ·
@@ -51,25 +52,17 @@ func (s *steps) chosen(experts *aclnn.Tensor, n int64) *aclnn.Tensor {
 	return counts
 }
 
-// LoadBalanceKey holds the properties by which kernels of LoadBalance and LoadBalanceGrad are
-// chosen.
-type LoadBalanceKey struct {
-	Experts, K int64
-	Tokens     Extent
-	Contiguous bool // whether all tensors are contiguous
+func (a *LoadBalanceArgs) key() key.LoadBalance { return balanceKey(a.Probs, a.Experts) }
+
+func (a *LoadBalanceGradArgs) key() key.LoadBalance { return balanceKey(a.DProbs, a.Experts) }
+
+func balanceKey(probs, experts *aclnn.Tensor) key.LoadBalance {
+	return key.LoadBalance{Experts: probs.Dim(1), K: experts.Dim(1), Tokens: key.ExtentOf(probs.Dim(0)), Contiguous: contiguous(probs, experts)}
 }
 
-func (a *LoadBalanceArgs) key() LoadBalanceKey { return balanceKey(a.Probs, a.Experts) }
-
-func (a *LoadBalanceGradArgs) key() LoadBalanceKey { return balanceKey(a.DProbs, a.Experts) }
-
-func balanceKey(probs, experts *aclnn.Tensor) LoadBalanceKey {
-	return LoadBalanceKey{Experts: probs.Dim(1), K: experts.Dim(1), Tokens: ExtentOf(probs.Dim(0)), Contiguous: contiguous(probs, experts)}
-}
-
-func newLoadBalance(reg *Registry) *Op[LoadBalanceArgs, LoadBalanceKey] {
+func newLoadBalance(reg *Registry) *Op[LoadBalanceArgs, key.LoadBalance] {
 	return op(reg, "load_balance", (*LoadBalanceArgs).validate, (*LoadBalanceArgs).key,
-		Kernel[LoadBalanceArgs, LoadBalanceKey]{
+		Kernel[LoadBalanceArgs, key.LoadBalance]{
 			Name: "composite",
 			Run: func(_ context.Context, st *acl.Stream, a *LoadBalanceArgs) error {
 				return compose(st, func(s *steps) {
@@ -97,9 +90,9 @@ func (a *LoadBalanceGradArgs) validate() error {
 	return c.Err
 }
 
-func newLoadBalanceGrad(reg *Registry) *Op[LoadBalanceGradArgs, LoadBalanceKey] {
+func newLoadBalanceGrad(reg *Registry) *Op[LoadBalanceGradArgs, key.LoadBalance] {
 	return op(reg, "load_balance_grad", (*LoadBalanceGradArgs).validate, (*LoadBalanceGradArgs).key,
-		Kernel[LoadBalanceGradArgs, LoadBalanceKey]{
+		Kernel[LoadBalanceGradArgs, key.LoadBalance]{
 			Name: "composite",
 			Run: func(_ context.Context, st *acl.Stream, a *LoadBalanceGradArgs) error {
 				return compose(st, func(s *steps) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/key"
 )
 
 // MoEExpertsArgs describes a gated feed-forward unit per expert: for the rows of each expert,
@@ -50,35 +51,24 @@ func (a *MoEExpertsArgs) down() GroupedMatmulArgs {
 	return GroupedMatmulArgs{X: a.Active, Weight: a.Down, Groups: a.Groups, Out: a.Out}
 }
 
-// MoEExpertsKey holds the properties by which kernels of MoEExperts are chosen.
-type MoEExpertsKey struct {
-	DType                 aclnn.DType  // of the rows and the weights
-	GateUp, Down          aclnn.Format // ND or FractalNZ
-	Experts, Width, Inner int64
-	Rows                  Extent
-	Host                  bool // whether the host knows the groups
-	Cumulative            bool // whether the groups are given by their ends
-	Contiguous            bool // all tensors but the weights
-}
-
-func (a *MoEExpertsArgs) key() MoEExpertsKey {
-	return MoEExpertsKey{
+func (a *MoEExpertsArgs) key() key.MoEExperts {
+	return key.MoEExperts{
 		DType: a.Rows.DType(), GateUp: a.GateUp.Format(), Down: a.Down.Format(), Experts: a.GateUp.Dim(0), Width: a.Rows.Dim(1), Inner: a.Active.Dim(1),
-		Rows: ExtentOf(a.Rows.Dim(0)), Host: a.Groups.Device == nil, Cumulative: a.Groups.Cumulative,
+		Rows: key.ExtentOf(a.Rows.Dim(0)), Host: a.Groups.Device == nil, Cumulative: a.Groups.Cumulative,
 		Contiguous: contiguous(a.Rows, a.Hidden, a.Active, a.Out, a.Groups.Device),
 	}
 }
 
-func newMoEExperts(reg *Registry) *Op[MoEExpertsArgs, MoEExpertsKey] {
+func newMoEExperts(reg *Registry) *Op[MoEExpertsArgs, key.MoEExperts] {
 	return op(reg, "moe_experts", (*MoEExpertsArgs).validate, (*MoEExpertsArgs).key,
-		Kernel[MoEExpertsArgs, MoEExpertsKey]{
+		Kernel[MoEExpertsArgs, key.MoEExperts]{
 			Name: "grouped",
 			Run: func(ctx context.Context, st *acl.Stream, a *MoEExpertsArgs) error {
 				up, unit, down := a.up(), a.unit(), a.down()
 				return inTurn(
-					func() error { return reg.GroupedMatmul.Run(ctx, st, &up) },
-					func() error { return reg.SwiGLU.Run(ctx, st, &unit) },
-					func() error { return reg.GroupedMatmul.Run(ctx, st, &down) },
+					func() error { return reg.GroupedMatmul().Run(ctx, st, &up) },
+					func() error { return reg.SwiGLU().Run(ctx, st, &unit) },
+					func() error { return reg.GroupedMatmul().Run(ctx, st, &down) },
 				)
 			},
 		})
@@ -123,33 +113,25 @@ func (a *MoEExpertsGradArgs) gradUp(dHidden *aclnn.Tensor) GroupedMatmulGradArgs
 	return GroupedMatmulGradArgs{DOut: dHidden, X: a.Rows, Weight: a.GateUp, Groups: a.Groups, DX: a.DRows, DWeight: a.DGateUp, Accumulate: a.Accumulate}
 }
 
-// MoEExpertsGradKey holds the properties by which kernels of MoEExpertsGrad are chosen.
-type MoEExpertsGradKey struct {
-	MoEExpertsKey              // of the forward pass; Contiguous covers DOut and DRows too
-	DRows          bool        // whether it is computed
-	DGateUp, DDown aclnn.DType // Undefined if the gradient is not computed
-	Accumulate     bool
-}
-
-func (a *MoEExpertsGradArgs) key() MoEExpertsGradKey {
-	k := MoEExpertsGradKey{
-		MoEExpertsKey: a.MoEExpertsArgs.key(), DRows: a.DRows != nil, DGateUp: dtypeOf(a.DGateUp), DDown: dtypeOf(a.DDown), Accumulate: a.Accumulate,
+func (a *MoEExpertsGradArgs) key() key.MoEExpertsGrad {
+	k := key.MoEExpertsGrad{
+		MoEExperts: a.MoEExpertsArgs.key(), DRows: a.DRows != nil, DGateUp: dtypeOf(a.DGateUp), DDown: dtypeOf(a.DDown), Accumulate: a.Accumulate,
 	}
 	k.Contiguous = k.Contiguous && contiguous(a.DOut, a.DRows)
 	return k
 }
 
-func newMoEExpertsGrad(reg *Registry) *Op[MoEExpertsGradArgs, MoEExpertsGradKey] {
+func newMoEExpertsGrad(reg *Registry) *Op[MoEExpertsGradArgs, key.MoEExpertsGrad] {
 	return op(reg, "moe_experts_grad", (*MoEExpertsGradArgs).validate, (*MoEExpertsGradArgs).key,
-		Kernel[MoEExpertsGradArgs, MoEExpertsGradKey]{
+		Kernel[MoEExpertsGradArgs, key.MoEExpertsGrad]{
 			Name: "grouped",
 			Run: func(ctx context.Context, st *acl.Stream, a *MoEExpertsGradArgs) error {
 				return compose(st, func(s *steps) {
 					dActive, dHidden := s.Tensor(a.Rows.DType(), a.Active.Shape()...), s.Tensor(a.Rows.DType(), a.Hidden.Shape()...)
 					down, up := a.gradDown(dActive), a.gradUp(dHidden)
-					run(ctx, s, reg.GroupedMatmulGrad, &down)
-					run(ctx, s, reg.SwiGLUGrad, &SwiGLUGradArgs{DOut: dActive, X: a.Hidden, DX: dHidden})
-					run(ctx, s, reg.GroupedMatmulGrad, &up)
+					run(ctx, s, reg.GroupedMatmulGrad(), &down)
+					run(ctx, s, reg.SwiGLUGrad(), &SwiGLUGradArgs{DOut: dActive, X: a.Hidden, DX: dHidden})
+					run(ctx, s, reg.GroupedMatmulGrad(), &up)
 				})
 			},
 		})

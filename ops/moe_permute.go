@@ -7,6 +7,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/key"
 )
 
 // MoEPermuteArgs sorts tokens by expert: Rows holds every token once for each of its experts,
@@ -68,18 +69,9 @@ func (c *args) permuted(rows, places, like *aclnn.Tensor, n int64) {
 	}
 }
 
-// MoEPermuteKey holds the properties by which kernels of MoEPermute are chosen.
-type MoEPermuteKey struct {
-	X                 aclnn.DType
-	Width, Experts, K int64
-	Tokens            Extent
-	Counts            bool // whether the rows of each expert are counted, instead of summed up
-	Contiguous        bool // whether all tensors are contiguous
-}
-
-func (a *MoEPermuteArgs) key() MoEPermuteKey {
-	return MoEPermuteKey{
-		X: a.X.DType(), Width: a.X.Dim(1), Experts: a.numbers().Dim(0), K: a.Experts.Dim(1), Tokens: ExtentOf(a.X.Dim(0)),
+func (a *MoEPermuteArgs) key() key.MoEPermute {
+	return key.MoEPermute{
+		X: a.X.DType(), Width: a.X.Dim(1), Experts: a.numbers().Dim(0), K: a.Experts.Dim(1), Tokens: key.ExtentOf(a.X.Dim(0)),
 		Counts: a.Counts != nil, Contiguous: contiguous(a.X, a.Experts, a.Rows, a.numbers()),
 	}
 }
@@ -94,11 +86,11 @@ const (
 // routingExperts limits the experts of aclnnMoeInitRoutingV3.
 const routingExperts = 10240
 
-func newMoEPermute(reg *Registry) *Op[MoEPermuteArgs, MoEPermuteKey] {
+func newMoEPermute(reg *Registry) *Op[MoEPermuteArgs, key.MoEPermute] {
 	return op(reg, "moe_permute", (*MoEPermuteArgs).validate, (*MoEPermuteArgs).key,
 		routingWithCounts(),
-		Kernel[MoEPermuteArgs, MoEPermuteKey]{
-			Name: "MoeInitRoutingV2", Supports: trains[MoEPermuteKey](&aclnn.MoeInitRoutingV2Params{}),
+		Kernel[MoEPermuteArgs, key.MoEPermute]{
+			Name: "MoeInitRoutingV2", Supports: trains[key.MoEPermute](&aclnn.MoeInitRoutingV2Params{}),
 			Run: func(_ context.Context, st *acl.Stream, a *MoEPermuteArgs) error {
 				return a.run(st, func(s *steps) {
 					rows, form := s.Target(a.Rows), int64(sumsUpTo)
@@ -119,9 +111,9 @@ func newMoEPermute(reg *Registry) *Op[MoEPermuteArgs, MoEPermuteKey] {
 				})
 			},
 		},
-		Kernel[MoEPermuteArgs, MoEPermuteKey]{
+		Kernel[MoEPermuteArgs, key.MoEPermute]{
 			Name: "MoeTokenPermute",
-			Supports: func(env *Env, _ MoEPermuteKey) error {
+			Supports: func(env *Env, _ key.MoEPermute) error {
 				return errors.Join(env.Has(&aclnn.MoeTokenPermuteParams{}), available(&aclnn.MoeComputeExpertTokensParams{}))
 			},
 			Run: func(_ context.Context, st *acl.Stream, a *MoEPermuteArgs) error {
@@ -136,7 +128,7 @@ func newMoEPermute(reg *Registry) *Op[MoEPermuteArgs, MoEPermuteKey] {
 				})
 			},
 		},
-		Kernel[MoEPermuteArgs, MoEPermuteKey]{
+		Kernel[MoEPermuteArgs, key.MoEPermute]{
 			Name: "composite",
 			Run: func(_ context.Context, st *acl.Stream, a *MoEPermuteArgs) error {
 				return a.run(st, func(s *steps) {
@@ -242,24 +234,16 @@ func (a *MoEPermuteGradArgs) validate() error {
 	return c.Err
 }
 
-// MoEPermuteGradKey holds the properties by which kernels of MoEPermuteGrad are chosen.
-type MoEPermuteGradKey struct {
-	DX           aclnn.DType
-	Width        int64
-	Tokens, Rows Extent
-	Contiguous   bool // whether all tensors are contiguous
-}
-
-func (a *MoEPermuteGradArgs) key() MoEPermuteGradKey {
-	return MoEPermuteGradKey{
-		DX: a.DX.DType(), Width: a.DX.Dim(1), Tokens: ExtentOf(a.DX.Dim(0)), Rows: ExtentOf(a.DRows.Dim(0)), Contiguous: contiguous(a.DRows, a.DX),
+func (a *MoEPermuteGradArgs) key() key.MoEPermuteGrad {
+	return key.MoEPermuteGrad{
+		DX: a.DX.DType(), Width: a.DX.Dim(1), Tokens: key.ExtentOf(a.DX.Dim(0)), Rows: key.ExtentOf(a.DRows.Dim(0)), Contiguous: contiguous(a.DRows, a.DX),
 	}
 }
 
-func newMoEPermuteGrad(reg *Registry) *Op[MoEPermuteGradArgs, MoEPermuteGradKey] {
+func newMoEPermuteGrad(reg *Registry) *Op[MoEPermuteGradArgs, key.MoEPermuteGrad] {
 	return op(reg, "moe_permute_grad", (*MoEPermuteGradArgs).validate, (*MoEPermuteGradArgs).key,
-		Kernel[MoEPermuteGradArgs, MoEPermuteGradKey]{
-			Name: "MoeTokenPermuteGrad", Supports: trains[MoEPermuteGradKey](&aclnn.MoeTokenPermuteGradParams{}),
+		Kernel[MoEPermuteGradArgs, key.MoEPermuteGrad]{
+			Name: "MoeTokenPermuteGrad", Supports: trains[key.MoEPermuteGrad](&aclnn.MoeTokenPermuteGradParams{}),
 			Run: func(_ context.Context, st *acl.Stream, a *MoEPermuteGradArgs) error {
 				if a.DX.Len() == 0 {
 					return nil
@@ -271,7 +255,7 @@ func newMoEPermuteGrad(reg *Registry) *Op[MoEPermuteGradArgs, MoEPermuteGradKey]
 				})
 			},
 		},
-		Kernel[MoEPermuteGradArgs, MoEPermuteGradKey]{
+		Kernel[MoEPermuteGradArgs, key.MoEPermuteGrad]{
 			Name: "composite",
 			Run: func(_ context.Context, st *acl.Stream, a *MoEPermuteGradArgs) error {
 				if a.DX.Len() == 0 {
@@ -292,15 +276,15 @@ func (s *steps) gathered(rows, places *aclnn.Tensor, tokens int64) *aclnn.Tensor
 }
 
 // routingWithCounts returns the kernel that counts the rows of each expert.
-func routingWithCounts() Kernel[MoEPermuteArgs, MoEPermuteKey] {
-	return Kernel[MoEPermuteArgs, MoEPermuteKey]{
+func routingWithCounts() Kernel[MoEPermuteArgs, key.MoEPermute] {
+	return Kernel[MoEPermuteArgs, key.MoEPermute]{
 		Name: "MoeInitRoutingV3",
-		Supports: func(env *Env, key MoEPermuteKey) error {
+		Supports: func(env *Env, k key.MoEPermute) error {
 			switch {
-			case !key.Counts:
+			case !k.Counts:
 				return errors.New("it counts the rows of each expert, and Sums are asked for")
-			case key.Experts > routingExperts:
-				return fmt.Errorf("%d experts are more than %d", key.Experts, routingExperts)
+			case k.Experts > routingExperts:
+				return fmt.Errorf("%d experts are more than %d", k.Experts, routingExperts)
 			}
 			return env.Has(&aclnn.MoeInitRoutingV3Params{})
 		},

@@ -5,6 +5,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/key"
 )
 
 // MoERoutingArgs chooses the experts of each token: those with the k largest probabilities of
@@ -49,27 +50,17 @@ func (c *args) choices(weights, experts *aclnn.Tensor, dtypes ...aclnn.DType) {
 	c.Like("Experts", experts, "Weights", weights)
 }
 
-// MoERoutingKey holds the properties by which kernels of MoERouting are chosen.
-type MoERoutingKey struct {
-	Logits     aclnn.DType
-	Experts, K int64
-	Tokens     Extent
-	Normalize  bool
-	Probs      bool // whether the caller wants them
-	Contiguous bool // whether all tensors are contiguous
-}
-
-func (a *MoERoutingArgs) key() MoERoutingKey {
-	return MoERoutingKey{
-		Logits: a.Logits.DType(), Experts: a.Logits.Dim(1), K: a.Weights.Dim(1), Tokens: ExtentOf(a.Logits.Dim(0)), Normalize: a.Normalize,
+func (a *MoERoutingArgs) key() key.MoERouting {
+	return key.MoERouting{
+		Logits: a.Logits.DType(), Experts: a.Logits.Dim(1), K: a.Weights.Dim(1), Tokens: key.ExtentOf(a.Logits.Dim(0)), Normalize: a.Normalize,
 		Probs: a.Probs != nil, Contiguous: contiguous(a.Logits, a.Weights, a.Experts, a.Probs),
 	}
 }
 
-func newMoERouting(reg *Registry) *Op[MoERoutingArgs, MoERoutingKey] {
+func newMoERouting(reg *Registry) *Op[MoERoutingArgs, key.MoERouting] {
 	return op(reg, "moe_routing", (*MoERoutingArgs).validate, (*MoERoutingArgs).key,
-		Kernel[MoERoutingArgs, MoERoutingKey]{
-			Name: "MoeGatingTopKSoftmaxV2", Supports: trains[MoERoutingKey](&aclnn.MoeGatingTopKSoftmaxV2Params{}),
+		Kernel[MoERoutingArgs, key.MoERouting]{
+			Name: "MoeGatingTopKSoftmaxV2", Supports: trains[key.MoERouting](&aclnn.MoeGatingTopKSoftmaxV2Params{}),
 			Run: func(_ context.Context, st *acl.Stream, a *MoERoutingArgs) error {
 				if a.Logits.Dim(0) == 0 {
 					return nil
@@ -88,7 +79,7 @@ func newMoERouting(reg *Registry) *Op[MoERoutingArgs, MoERoutingKey] {
 				})
 			},
 		},
-		Kernel[MoERoutingArgs, MoERoutingKey]{
+		Kernel[MoERoutingArgs, key.MoERouting]{
 			Name: "composite",
 			Run: func(_ context.Context, st *acl.Stream, a *MoERoutingArgs) error {
 				if a.Logits.Dim(0) == 0 {
@@ -151,26 +142,16 @@ func (a *MoERoutingGradArgs) validate() error {
 	return c.Err
 }
 
-// MoERoutingGradKey holds the properties by which kernels of MoERoutingGrad are chosen.
-type MoERoutingGradKey struct {
-	Weights       aclnn.DType
-	Experts, K    int64
-	Tokens        Extent
-	Normalize     bool
-	Probs, DProbs bool // whether the caller gives them
-	Contiguous    bool // whether all tensors are contiguous
-}
-
-func (a *MoERoutingGradArgs) key() MoERoutingGradKey {
-	return MoERoutingGradKey{
-		Weights: a.Weights.DType(), Experts: a.DLogits.Dim(1), K: a.Weights.Dim(1), Tokens: ExtentOf(a.Weights.Dim(0)), Normalize: a.Normalize,
+func (a *MoERoutingGradArgs) key() key.MoERoutingGrad {
+	return key.MoERoutingGrad{
+		Weights: a.Weights.DType(), Experts: a.DLogits.Dim(1), K: a.Weights.Dim(1), Tokens: key.ExtentOf(a.Weights.Dim(0)), Normalize: a.Normalize,
 		Probs: a.Probs != nil, DProbs: a.DProbs != nil, Contiguous: contiguous(a.DWeights, a.Weights, a.Experts, a.Probs, a.DProbs, a.DLogits),
 	}
 }
 
-func newMoERoutingGrad(reg *Registry) *Op[MoERoutingGradArgs, MoERoutingGradKey] {
+func newMoERoutingGrad(reg *Registry) *Op[MoERoutingGradArgs, key.MoERoutingGrad] {
 	return op(reg, "moe_routing_grad", (*MoERoutingGradArgs).validate, (*MoERoutingGradArgs).key,
-		Kernel[MoERoutingGradArgs, MoERoutingGradKey]{
+		Kernel[MoERoutingGradArgs, key.MoERoutingGrad]{
 			Name: "composite",
 			Run: func(_ context.Context, st *acl.Stream, a *MoERoutingGradArgs) error {
 				if a.Weights.Dim(0) == 0 {

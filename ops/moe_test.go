@@ -30,18 +30,18 @@ type expertLayer struct {
 func (l *expertLayer) forward() (y *aclnn.Tensor) {
 	b, total := l.Bench, l.tokens*l.k
 	logits := b.Empty(l.dt, l.tokens, l.n)
-	opstest.Run(b, b.MatMul, &ops.MatMulArgs{A: l.x, B: l.router, Out: logits})
+	opstest.Run(b, b.MatMul(), &ops.MatMulArgs{A: l.x, B: l.router, Out: logits})
 	l.weights, l.experts, l.probs = b.Empty(l.dt, l.tokens, l.k), b.Empty(aclnn.Int32, l.tokens, l.k), b.Empty(aclnn.Float32, l.tokens, l.n)
-	opstest.Run(b, b.MoERouting, &ops.MoERoutingArgs{Logits: logits, Normalize: l.normalize, Weights: l.weights, Experts: l.experts, Probs: l.probs})
+	opstest.Run(b, b.MoERouting(), &ops.MoERoutingArgs{Logits: logits, Normalize: l.normalize, Weights: l.weights, Experts: l.experts, Probs: l.probs})
 	l.rows, l.places = b.Empty(l.dt, total, l.width), b.Empty(aclnn.Int32, total)
 	sums := b.Empty(aclnn.Int32, l.n)
-	opstest.Run(b, b.MoEPermute, &ops.MoEPermuteArgs{X: l.x, Experts: l.experts, Rows: l.rows, Places: l.places, Sums: sums})
+	opstest.Run(b, b.MoEPermute(), &ops.MoEPermuteArgs{X: l.x, Experts: l.experts, Rows: l.rows, Places: l.places, Sums: sums})
 	l.groups = ops.Groups{Device: sums, Cumulative: true}
 	l.hidden, l.active, l.results = b.Empty(l.dt, total, 2*l.inner), b.Empty(l.dt, total, l.inner), b.Empty(l.dt, total, l.width)
 	args := l.args()
-	opstest.Run(b, b.MoEExperts, &args)
+	opstest.Run(b, b.MoEExperts(), &args)
 	y = b.Empty(l.dt, l.tokens, l.width)
-	opstest.Run(b, b.MoEUnpermute, &ops.MoEUnpermuteArgs{Rows: l.results, Places: l.places, Weights: l.weights, Out: y})
+	opstest.Run(b, b.MoEUnpermute(), &ops.MoEUnpermuteArgs{Rows: l.results, Places: l.places, Weights: l.weights, Out: y})
 	return y
 }
 
@@ -53,17 +53,17 @@ func (l *expertLayer) args() ops.MoEExpertsArgs {
 func (l *expertLayer) backward(dy, dProbs *aclnn.Tensor) (dx, dRouter, dGateUp, dDown *aclnn.Tensor) {
 	b := l.Bench
 	dResults, dWeights := b.Empty(l.dt, l.results.Shape()...), b.Empty(l.dt, l.weights.Shape()...)
-	opstest.Run(b, b.MoEUnpermuteGrad, &ops.MoEUnpermuteGradArgs{DOut: dy, Rows: l.results, Places: l.places, Weights: l.weights, DRows: dResults, DWeights: dWeights})
+	opstest.Run(b, b.MoEUnpermuteGrad(), &ops.MoEUnpermuteGradArgs{DOut: dy, Rows: l.results, Places: l.places, Weights: l.weights, DRows: dResults, DWeights: dWeights})
 	dRows, dGateUp, dDown := b.Empty(l.dt, l.rows.Shape()...), b.Empty(l.dt, l.gateUp.Shape()...), b.Empty(l.dt, l.down.Shape()...)
-	opstest.Run(b, b.MoEExpertsGrad, &ops.MoEExpertsGradArgs{MoEExpertsArgs: l.args(), DOut: dResults, DRows: dRows, DGateUp: dGateUp, DDown: dDown})
+	opstest.Run(b, b.MoEExpertsGrad(), &ops.MoEExpertsGradArgs{MoEExpertsArgs: l.args(), DOut: dResults, DRows: dRows, DGateUp: dGateUp, DDown: dDown})
 	dx, dRouter = b.Empty(l.dt, l.tokens, l.width), b.Empty(l.dt, l.width, l.n)
-	opstest.Run(b, b.MoEPermuteGrad, &ops.MoEPermuteGradArgs{DRows: dRows, Places: l.places, DX: dx})
+	opstest.Run(b, b.MoEPermuteGrad(), &ops.MoEPermuteGradArgs{DRows: dRows, Places: l.places, DX: dx})
 	dLogits := b.Empty(l.dt, l.tokens, l.n)
-	opstest.Run(b, b.MoERoutingGrad, &ops.MoERoutingGradArgs{
+	opstest.Run(b, b.MoERoutingGrad(), &ops.MoERoutingGradArgs{
 		DWeights: dWeights, Weights: l.weights, Experts: l.experts, Normalize: l.normalize, Probs: l.probs, DProbs: dProbs, DLogits: dLogits,
 	})
 	through := b.Empty(l.dt, l.tokens, l.width)
-	opstest.Run(b, b.MatMulGrad, &ops.MatMulGradArgs{DOut: dLogits, A: l.x, B: l.router, DA: through, DB: dRouter})
+	opstest.Run(b, b.MatMulGrad(), &ops.MatMulGradArgs{DOut: dLogits, A: l.x, B: l.router, DA: through, DB: dRouter})
 	require.NoError(b.T, aclnn.InplaceAdd(b.Stream, aclnn.InplaceAddParams{SelfRef: dx, Other: through, Alpha: aclnn.Float(1)}))
 	return dx, dRouter, dGateUp, dDown
 }
@@ -73,12 +73,12 @@ func (l *expertLayer) backward(dy, dProbs *aclnn.Tensor) (dx, dRouter, dGateUp, 
 var expertKernels = map[string]func(r *ops.Registry) []error{
 	"first": func(*ops.Registry) []error { return nil },
 	"second": func(r *ops.Registry) []error {
-		return []error{r.MoEPermute.Pin("MoeTokenPermute"), r.MoEUnpermute.Pin("MoeFinalizeRoutingV2")}
+		return []error{r.MoEPermute().Pin("MoeTokenPermute"), r.MoEUnpermute().Pin("MoeFinalizeRoutingV2")}
 	},
 	"composite": func(r *ops.Registry) []error {
 		return []error{
-			r.MoERouting.Pin("composite"), r.MoEPermute.Pin("composite"), r.MoEPermuteGrad.Pin("composite"),
-			r.MoEUnpermute.Pin("composite"), r.MoEUnpermuteGrad.Pin("composite"), r.SwiGLU.Pin("composite"),
+			r.MoERouting().Pin("composite"), r.MoEPermute().Pin("composite"), r.MoEPermuteGrad().Pin("composite"),
+			r.MoEUnpermute().Pin("composite"), r.MoEUnpermuteGrad().Pin("composite"), r.SwiGLU().Pin("composite"),
 		}
 	},
 }
@@ -150,7 +150,7 @@ func (l *expertLayer) everything() (got [][]float32) {
 	var dProbs *aclnn.Tensor
 	if l.tokens > 0 {
 		dProbs = b.Empty(aclnn.Float32, l.tokens, l.n)
-		opstest.Run(b, b.LoadBalanceGrad, &ops.LoadBalanceGradArgs{Scale: .5, Experts: l.experts, DProbs: dProbs})
+		opstest.Run(b, b.LoadBalanceGrad(), &ops.LoadBalanceGradArgs{Scale: .5, Experts: l.experts, DProbs: dProbs})
 	}
 	dx, dRouter, dGateUp, dDown := l.backward(dy, dProbs)
 	for _, x := range []*aclnn.Tensor{dx, dRouter, dGateUp, dDown} {
@@ -175,14 +175,14 @@ func TestSharedExpert(t *testing.T) {
 				}
 			}
 			a := &ops.MoEUnpermuteArgs{Rows: rows, Places: opstest.Data(b, aclnn.Int32, places, tokens*k), Weights: w, Shared: shared, Out: b.Empty(dt, tokens, width)}
-			e := b.MoEUnpermute.Explain(a)
+			e := b.MoEUnpermute().Explain(a)
 			require.Contains(t, e.String(), "not MoeTokenUnpermute: it adds no shared expert")
 			fused := dt == weights || dt == aclnn.BFloat16 && weights == aclnn.Float32
 			require.Equal(t, fused, e.Kernel == "MoeFinalizeRoutingV2", "%v", e)
-			opstest.Run(b, b.MoEUnpermute, a)
+			opstest.Run(b, b.MoEUnpermute(), a)
 			b.Near("out", a.Out, want, opstest.Tolerance(dt))
 			a.Shared = a.Out
-			require.ErrorIs(t, b.MoEUnpermute.Run(t.Context(), b.Stream, a), ops.ErrInvalid)
+			require.ErrorIs(t, b.MoEUnpermute().Run(t.Context(), b.Stream, a), ops.ErrInvalid)
 		}
 	}
 }
@@ -199,7 +199,7 @@ func TestMoERoutingGradient(t *testing.T) {
 				dWeights, dw := b.Input(aclnn.Float32, 2, tokens, k)
 				dProbs, dp := b.Input(aclnn.Float32, 3, tokens, n)
 				weights, experts, probs := b.Empty(aclnn.Float32, tokens, k), b.Empty(aclnn.Int32, tokens, k), b.Empty(aclnn.Float32, tokens, n)
-				opstest.Run(b, b.MoERouting, &ops.MoERoutingArgs{Logits: logits, Normalize: normalize, Weights: weights, Experts: experts, Probs: probs})
+				opstest.Run(b, b.MoERouting(), &ops.MoERoutingArgs{Logits: logits, Normalize: normalize, Weights: weights, Experts: experts, Probs: probs})
 				chosen := b.Read(experts)
 				value := func(x []float64) (sum float64) {
 					for i := range tokens {
@@ -240,7 +240,7 @@ func TestMoERoutingGradient(t *testing.T) {
 				if balanced {
 					args.DProbs = dProbs
 				}
-				opstest.Run(b, b.MoERoutingGrad, args)
+				opstest.Run(b, b.MoERoutingGrad(), args)
 				b.Near("dlogits", args.DLogits, want, 1e-5)
 			})
 		}
@@ -253,10 +253,10 @@ func TestLoadBalance(t *testing.T) {
 	const tokens, n, k = 7, 5, 2
 	logits, values := b.Input(aclnn.Float32, 1, tokens, n)
 	weights, experts, probs := b.Empty(aclnn.Float32, tokens, k), b.Empty(aclnn.Int32, tokens, k), b.Empty(aclnn.Float32, tokens, n)
-	opstest.Run(b, b.MoERouting, &ops.MoERoutingArgs{Logits: logits, Weights: weights, Experts: experts, Probs: probs})
+	opstest.Run(b, b.MoERouting(), &ops.MoERoutingArgs{Logits: logits, Weights: weights, Experts: experts, Probs: probs})
 	loss, dProbs := b.Empty(aclnn.Float32, 1), b.Empty(aclnn.Float32, tokens, n)
-	opstest.Run(b, b.LoadBalance, &ops.LoadBalanceArgs{Probs: probs, Experts: experts, Loss: loss})
-	opstest.Run(b, b.LoadBalanceGrad, &ops.LoadBalanceGradArgs{Scale: 3, Experts: experts, DProbs: dProbs})
+	opstest.Run(b, b.LoadBalance(), &ops.LoadBalanceArgs{Probs: probs, Experts: experts, Loss: loss})
+	opstest.Run(b, b.LoadBalanceGrad(), &ops.LoadBalanceGradArgs{Scale: 3, Experts: experts, DProbs: dProbs})
 
 	var counts, means [n]float64
 	for _, e := range b.Read(experts) {
@@ -292,12 +292,12 @@ func TestMoEExpertsRefuseBeforeLaunching(t *testing.T) {
 	args := ops.MoEExpertsArgs{
 		Rows: f(6, 4), GateUp: f(2, 4, 8), Down: f(2, 4, 5), Groups: ops.Groups{Host: []int64{2, 4}}, Hidden: zeros, Active: f(6, 4), Out: f(6, 4),
 	}
-	require.ErrorIs(t, b.MoEExperts.Run(t.Context(), b.Stream, &args), ops.ErrInvalid)
+	require.ErrorIs(t, b.MoEExperts().Run(t.Context(), b.Stream, &args), ops.ErrInvalid)
 	require.Equal(t, make([]float32, 48), b.Read(zeros))
 	args.Down = f(2, 4, 4)
 	dDown := f(2, 4, 4)
 	require.NoError(t, aclnn.InplaceZero(b.Stream, aclnn.InplaceZeroParams{SelfRef: dDown}))
-	require.ErrorIs(t, b.MoEExpertsGrad.Run(t.Context(), b.Stream, &ops.MoEExpertsGradArgs{
+	require.ErrorIs(t, b.MoEExpertsGrad().Run(t.Context(), b.Stream, &ops.MoEExpertsGradArgs{
 		MoEExpertsArgs: args, DOut: f(6, 4), DRows: f(6, 4), DGateUp: f(2, 4, 7), DDown: dDown,
 	}), ops.ErrInvalid)
 	require.Equal(t, make([]float32, 32), b.Read(dDown))
@@ -310,13 +310,13 @@ func TestMoERefusals(t *testing.T) {
 	ids := func(shape ...int64) *aclnn.Tensor { return b.Empty(aclnn.Int32, shape...) }
 	ctx := t.Context()
 	for name, err := range map[string]error{
-		"more choices than experts": b.MoERouting.Run(ctx, b.Stream, &ops.MoERoutingArgs{Logits: f(3, 2), Weights: f(3, 4), Experts: ids(3, 4)}),
-		"experts of int64":          b.MoERouting.Run(ctx, b.Stream, &ops.MoERoutingArgs{Logits: f(3, 4), Weights: f(3, 2), Experts: b.Empty(aclnn.Int64, 3, 2)}),
-		"no probabilities":          b.MoERoutingGrad.Run(ctx, b.Stream, &ops.MoERoutingGradArgs{DWeights: f(3, 2), Weights: f(3, 2), Experts: ids(3, 2), DLogits: f(3, 4)}),
-		"rows too few":              b.MoEPermute.Run(ctx, b.Stream, &ops.MoEPermuteArgs{X: f(3, 4), Experts: ids(3, 2), Rows: f(5, 4), Places: ids(6), Sums: ids(4)}),
-		"places too few":            b.MoEUnpermute.Run(ctx, b.Stream, &ops.MoEUnpermuteArgs{Rows: f(6, 4), Places: ids(5), Weights: f(3, 2), Out: f(3, 4)}),
-		"tokens missing":            b.MoEUnpermute.Run(ctx, b.Stream, &ops.MoEUnpermuteArgs{Rows: f(6, 4), Places: ids(6), Weights: f(3, 2), Out: f(2, 4)}),
-		"loss of no token":          b.LoadBalance.Run(ctx, b.Stream, &ops.LoadBalanceArgs{Probs: f(0, 4), Experts: ids(0, 2), Loss: f(1)}),
+		"more choices than experts": b.MoERouting().Run(ctx, b.Stream, &ops.MoERoutingArgs{Logits: f(3, 2), Weights: f(3, 4), Experts: ids(3, 4)}),
+		"experts of int64":          b.MoERouting().Run(ctx, b.Stream, &ops.MoERoutingArgs{Logits: f(3, 4), Weights: f(3, 2), Experts: b.Empty(aclnn.Int64, 3, 2)}),
+		"no probabilities":          b.MoERoutingGrad().Run(ctx, b.Stream, &ops.MoERoutingGradArgs{DWeights: f(3, 2), Weights: f(3, 2), Experts: ids(3, 2), DLogits: f(3, 4)}),
+		"rows too few":              b.MoEPermute().Run(ctx, b.Stream, &ops.MoEPermuteArgs{X: f(3, 4), Experts: ids(3, 2), Rows: f(5, 4), Places: ids(6), Sums: ids(4)}),
+		"places too few":            b.MoEUnpermute().Run(ctx, b.Stream, &ops.MoEUnpermuteArgs{Rows: f(6, 4), Places: ids(5), Weights: f(3, 2), Out: f(3, 4)}),
+		"tokens missing":            b.MoEUnpermute().Run(ctx, b.Stream, &ops.MoEUnpermuteArgs{Rows: f(6, 4), Places: ids(6), Weights: f(3, 2), Out: f(2, 4)}),
+		"loss of no token":          b.LoadBalance().Run(ctx, b.Stream, &ops.LoadBalanceArgs{Probs: f(0, 4), Experts: ids(0, 2), Loss: f(1)}),
 	} {
 		require.ErrorIs(t, err, ops.ErrInvalid, name)
 	}
@@ -341,11 +341,11 @@ func TestMoEPermuteCounts(t *testing.T) {
 		require.NoError(t, aclnn.CopyToDevice(t.Context(), b.Stream, experts, ids))
 		a := &ops.MoEPermuteArgs{X: x, Experts: experts, Rows: b.Empty(aclnn.BFloat16, tokens*k, width), Places: b.Empty(aclnn.Int32, tokens*k), Counts: counts}
 		if rows == nil {
-			require.Equal(t, kernel, b.MoEPermute.Explain(a).Kernel)
+			require.Equal(t, kernel, b.MoEPermute().Explain(a).Kernel)
 		}
-		require.NoError(t, b.MoEPermute.Pin(kernel))
-		opstest.Run(b, b.MoEPermute, a)
-		require.Empty(t, b.MoEPermute.Explain(a).AICPU)
+		require.NoError(t, b.MoEPermute().Pin(kernel))
+		opstest.Run(b, b.MoEPermute(), a)
+		require.Empty(t, b.MoEPermute().Explain(a).AICPU)
 		got := make([]int64, n)
 		require.NoError(t, aclnn.CopyFromDevice(t.Context(), b.Stream, got, counts))
 		require.Equal(t, want, got, kernel)
@@ -354,9 +354,9 @@ func TestMoEPermuteCounts(t *testing.T) {
 		}
 		require.Equal(t, rows, b.Read(a.Rows), kernel)
 		a.Sums = b.Empty(aclnn.Int32, n)
-		require.ErrorContains(t, b.MoEPermute.Run(t.Context(), b.Stream, a), "one is computed")
+		require.ErrorContains(t, b.MoEPermute().Run(t.Context(), b.Stream, a), "one is computed")
 		a.Counts = nil
-		require.NoError(t, b.MoEPermute.Unpin())
-		require.Equal(t, "MoeInitRoutingV2", b.MoEPermute.Explain(a).Kernel)
+		require.NoError(t, b.MoEPermute().Unpin())
+		require.Equal(t, "MoeInitRoutingV2", b.MoEPermute().Explain(a).Kernel)
 	}
 }

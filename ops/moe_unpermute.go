@@ -7,6 +7,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/key"
 )
 
 // MoEUnpermuteArgs combines the results of the experts for each token: Out[t] = Σ_j Weights[t,
@@ -49,41 +50,31 @@ func (c *args) combination(rows, places, weights, out *aclnn.Tensor, name string
 	c.permuted(rows, places, out, weights.Len())
 }
 
-// MoEUnpermuteKey holds the properties by which kernels of MoEUnpermute and MoEUnpermuteGrad are
-// chosen.
-type MoEUnpermuteKey struct {
-	Rows, Weights aclnn.DType
-	Width, K      int64
-	Tokens        Extent
-	Shared        bool // whether the result of a shared expert is added; false for the gradient
-	Contiguous    bool // whether all tensors are contiguous
-}
-
-func (a *MoEUnpermuteArgs) key() MoEUnpermuteKey {
+func (a *MoEUnpermuteArgs) key() key.MoEUnpermute {
 	k := unpermuteKey(a.Rows, a.Weights, contiguous(a.Rows, a.Weights, a.Shared, a.Out))
 	k.Shared = a.Shared != nil
 	return k
 }
 
-func (a *MoEUnpermuteGradArgs) key() MoEUnpermuteKey {
+func (a *MoEUnpermuteGradArgs) key() key.MoEUnpermute {
 	return unpermuteKey(a.Rows, a.Weights, contiguous(a.DOut, a.Rows, a.Weights, a.DRows, a.DWeights))
 }
 
-func unpermuteKey(rows, weights *aclnn.Tensor, contiguous bool) MoEUnpermuteKey {
-	return MoEUnpermuteKey{
-		Rows: rows.DType(), Weights: weights.DType(), Width: rows.Dim(1), K: weights.Dim(1), Tokens: ExtentOf(weights.Dim(0)), Contiguous: contiguous,
+func unpermuteKey(rows, weights *aclnn.Tensor, contiguous bool) key.MoEUnpermute {
+	return key.MoEUnpermute{
+		Rows: rows.DType(), Weights: weights.DType(), Width: rows.Dim(1), K: weights.Dim(1), Tokens: key.ExtentOf(weights.Dim(0)), Contiguous: contiguous,
 	}
 }
 
-func newMoEUnpermute(reg *Registry) *Op[MoEUnpermuteArgs, MoEUnpermuteKey] {
+func newMoEUnpermute(reg *Registry) *Op[MoEUnpermuteArgs, key.MoEUnpermute] {
 	return op(reg, "moe_unpermute", (*MoEUnpermuteArgs).validate, (*MoEUnpermuteArgs).key,
-		Kernel[MoEUnpermuteArgs, MoEUnpermuteKey]{
+		Kernel[MoEUnpermuteArgs, key.MoEUnpermute]{
 			Name: "MoeTokenUnpermute",
-			Supports: func(env *Env, key MoEUnpermuteKey) error {
+			Supports: func(env *Env, k key.MoEUnpermute) error {
 				switch {
-				case key.Shared:
+				case k.Shared:
 					return errors.New("it adds no shared expert")
-				case older() && key.Rows == aclnn.BFloat16 && key.Weights == aclnn.Float16:
+				case older() && k.Rows == aclnn.BFloat16 && k.Weights == aclnn.Float16:
 					return errors.New("CANN 8.1 has no kernel for bfloat16 rows with float16 weights")
 				}
 				return env.Has(&aclnn.MoeTokenUnpermuteParams{})
@@ -99,11 +90,11 @@ func newMoEUnpermute(reg *Registry) *Op[MoEUnpermuteArgs, MoEUnpermuteKey] {
 				})
 			},
 		},
-		Kernel[MoEUnpermuteArgs, MoEUnpermuteKey]{
+		Kernel[MoEUnpermuteArgs, key.MoEUnpermute]{
 			Name: "MoeFinalizeRoutingV2",
-			Supports: func(env *Env, key MoEUnpermuteKey) error {
-				if key.Weights != key.Rows && !(key.Rows == aclnn.BFloat16 && key.Weights == aclnn.Float32) {
-					return fmt.Errorf("it has no kernel for %v rows with %v weights", key.Rows, key.Weights)
+			Supports: func(env *Env, k key.MoEUnpermute) error {
+				if k.Weights != k.Rows && !(k.Rows == aclnn.BFloat16 && k.Weights == aclnn.Float32) {
+					return fmt.Errorf("it has no kernel for %v rows with %v weights", k.Rows, k.Weights)
 				}
 				return env.Has(&aclnn.MoeFinalizeRoutingV2Params{})
 			},
@@ -123,7 +114,7 @@ func newMoEUnpermute(reg *Registry) *Op[MoEUnpermuteArgs, MoEUnpermuteKey] {
 				})
 			},
 		},
-		Kernel[MoEUnpermuteArgs, MoEUnpermuteKey]{
+		Kernel[MoEUnpermuteArgs, key.MoEUnpermute]{
 			Name: "composite",
 			Run: func(_ context.Context, st *acl.Stream, a *MoEUnpermuteArgs) error {
 				if a.Out.Len() == 0 {
@@ -164,13 +155,13 @@ func (a *MoEUnpermuteGradArgs) validate() error {
 	return c.Err
 }
 
-func newMoEUnpermuteGrad(reg *Registry) *Op[MoEUnpermuteGradArgs, MoEUnpermuteKey] {
+func newMoEUnpermuteGrad(reg *Registry) *Op[MoEUnpermuteGradArgs, key.MoEUnpermute] {
 	return op(reg, "moe_unpermute_grad", (*MoEUnpermuteGradArgs).validate, (*MoEUnpermuteGradArgs).key,
-		Kernel[MoEUnpermuteGradArgs, MoEUnpermuteKey]{
+		Kernel[MoEUnpermuteGradArgs, key.MoEUnpermute]{
 			Name: "MoeTokenUnpermuteGrad",
-			Supports: func(env *Env, key MoEUnpermuteKey) error {
-				if older() && key.Rows != key.Weights {
-					return fmt.Errorf("CANN 8.1 has no kernel for %v rows with %v weights", key.Rows, key.Weights)
+			Supports: func(env *Env, k key.MoEUnpermute) error {
+				if older() && k.Rows != k.Weights {
+					return fmt.Errorf("CANN 8.1 has no kernel for %v rows with %v weights", k.Rows, k.Weights)
 				}
 				return env.Has(&aclnn.MoeTokenUnpermuteGradParams{})
 			},
@@ -186,7 +177,7 @@ func newMoEUnpermuteGrad(reg *Registry) *Op[MoEUnpermuteGradArgs, MoEUnpermuteKe
 				})
 			},
 		},
-		Kernel[MoEUnpermuteGradArgs, MoEUnpermuteKey]{
+		Kernel[MoEUnpermuteGradArgs, key.MoEUnpermute]{
 			Name: "composite",
 			Run: func(_ context.Context, st *acl.Stream, a *MoEUnpermuteGradArgs) error {
 				if a.DOut.Len() == 0 {

@@ -133,14 +133,14 @@ func FuzzDenseMask(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, seen, p.Valid)
 		for _, kernel := range []string{"FlashAttentionScore", "composite"} {
-			require.NoError(t, b.Attention.Pin(kernel))
+			require.NoError(t, b.Attention().Pin(kernel))
 			out := b.Empty(aclnn.Float32, items, 1, sq, skv)
-			opstest.Run(b, b.Attention, &ops.AttentionArgs{
+			opstest.Run(b, b.Attention(), &ops.AttentionArgs{
 				Query: b.Floats(aclnn.Float32, make([]float32, items*sq*skv), items, 1, sq, skv), Key: b.Floats(aclnn.Float32, make([]float32, items*skv*skv), items, 1, skv, skv),
 				Value: b.Floats(aclnn.Float32, value, items, 1, skv, skv), Layout: ops.BNSD, Mask: m, Scale: 1, Out: out,
 			})
 			require.InDeltaSlice(t, want, b.Read(out), 1e-6, kernel)
-			require.NoError(t, b.Attention.Unpin())
+			require.NoError(t, b.Attention().Unpin())
 		}
 	})
 }

@@ -22,48 +22,7 @@ type Registry struct {
 
 	templates templates
 
-	// The operators, each with its gradient.
-	Linear            *Op[LinearArgs, LinearKey]
-	LinearGrad        *Op[LinearGradArgs, LinearGradKey]
-	MatMul            *Op[MatMulArgs, MatMulKey]
-	MatMulGrad        *Op[MatMulGradArgs, MatMulGradKey]
-	GroupedMatmul     *Op[GroupedMatmulArgs, GroupedMatmulKey]
-	GroupedMatmulGrad *Op[GroupedMatmulGradArgs, GroupedMatmulGradKey]
-	SliceToNZ         *Op[SliceToNZArgs, SliceToNZKey]
-	Embedding         *Op[EmbeddingArgs, EmbeddingKey]
-	EmbeddingGrad     *Op[EmbeddingGradArgs, EmbeddingGradKey]
-	MoERouting        *Op[MoERoutingArgs, MoERoutingKey]
-	MoERoutingGrad    *Op[MoERoutingGradArgs, MoERoutingGradKey]
-	MoEPermute        *Op[MoEPermuteArgs, MoEPermuteKey]
-	MoEPermuteGrad    *Op[MoEPermuteGradArgs, MoEPermuteGradKey]
-	MoEExperts        *Op[MoEExpertsArgs, MoEExpertsKey]
-	MoEExpertsGrad    *Op[MoEExpertsGradArgs, MoEExpertsGradKey]
-	MoEUnpermute      *Op[MoEUnpermuteArgs, MoEUnpermuteKey]
-	MoEUnpermuteGrad  *Op[MoEUnpermuteGradArgs, MoEUnpermuteKey]
-	LoadBalance       *Op[LoadBalanceArgs, LoadBalanceKey]
-	LoadBalanceGrad   *Op[LoadBalanceGradArgs, LoadBalanceKey]
-	RMSNorm           *Op[RMSNormArgs, RMSNormKey]
-	AddRMSNorm        *Op[AddRMSNormArgs, RMSNormKey] // its gradient is RMSNormGrad
-	RMSNormGrad       *Op[RMSNormGradArgs, RMSNormGradKey]
-	RoPE              *Op[RoPEArgs, RoPEKey]
-	RoPEGrad          *Op[RoPEGradArgs, RoPEKey]
-	SwiGLU            *Op[SwiGLUArgs, SwiGLUKey]
-	SwiGLUGrad        *Op[SwiGLUGradArgs, SwiGLUKey]
-	Attention         *Op[AttentionArgs, AttentionKey]
-	AttentionGrad     *Op[AttentionGradArgs, AttentionKey]
-	CrossEntropy      *Op[CrossEntropyArgs, CrossEntropyKey]
-	CrossEntropyGrad  *Op[CrossEntropyGradArgs, CrossEntropyGradKey]
-	GatedDelta        *Op[GatedDeltaArgs, GatedDeltaKey]
-	GatedDeltaGrad    *Op[GatedDeltaGradArgs, GatedDeltaGradKey]
-	DeltaGate         *Op[DeltaGateArgs, DeltaGateKey]
-	DeltaGateGrad     *Op[DeltaGateGradArgs, DeltaGateGradKey]
-	CausalConv        *Op[CausalConvArgs, CausalConvKey]
-	CausalConvGrad    *Op[CausalConvGradArgs, CausalConvGradKey]
-	GatedNorm         *Op[GatedNormArgs, GatedNormKey]
-	GatedNormGrad     *Op[GatedNormGradArgs, GatedNormGradKey]
-	AdamW             *Op[AdamWArgs, AdamWKey]
-	AdamWList         *Op[AdamWListArgs, AdamWListKey]
-	ClipGradNorm      *Op[ClipGradNormArgs, ClipGradNormKey]
+	operators operators
 }
 
 // Option configures a new registry.
@@ -84,27 +43,28 @@ func NewRegistry(env Env, options ...Option) (*Registry, error) {
 	if logging.Nil(r.log) {
 		r.log = logging.Nop{}
 	}
-	r.Linear, r.LinearGrad = newLinear(r), newLinearGrad(r)
-	r.MatMul, r.MatMulGrad = newMatMul(r), newMatMulGrad(r)
-	r.GroupedMatmul, r.GroupedMatmulGrad = newGroupedMatmul(r), newGroupedMatmulGrad(r)
-	r.SliceToNZ = newSliceToNZ(r)
-	r.Embedding, r.EmbeddingGrad = newEmbedding(r), newEmbeddingGrad(r)
-	r.MoERouting, r.MoERoutingGrad = newMoERouting(r), newMoERoutingGrad(r)
-	r.MoEPermute, r.MoEPermuteGrad = newMoEPermute(r), newMoEPermuteGrad(r)
-	r.MoEExperts, r.MoEExpertsGrad = newMoEExperts(r), newMoEExpertsGrad(r)
-	r.MoEUnpermute, r.MoEUnpermuteGrad = newMoEUnpermute(r), newMoEUnpermuteGrad(r)
-	r.LoadBalance, r.LoadBalanceGrad = newLoadBalance(r), newLoadBalanceGrad(r)
-	r.RMSNorm, r.RMSNormGrad = newRMSNorm(r), newRMSNormGrad(r)
-	r.AddRMSNorm = newAddRMSNorm(r)
-	r.RoPE, r.RoPEGrad = newRoPE(r), newRoPEGrad(r)
-	r.SwiGLU, r.SwiGLUGrad = newSwiGLU(r), newSwiGLUGrad(r)
-	r.Attention, r.AttentionGrad = newAttention(r), newAttentionGrad(r)
-	r.GatedDelta, r.GatedDeltaGrad = newGatedDelta(r), newGatedDeltaGrad(r)
-	r.DeltaGate, r.DeltaGateGrad = newDeltaGate(r), newDeltaGateGrad(r)
-	r.CausalConv, r.CausalConvGrad = newCausalConv(r), newCausalConvGrad(r)
-	r.GatedNorm, r.GatedNormGrad = newGatedNorm(r), newGatedNormGrad(r)
-	r.CrossEntropy, r.CrossEntropyGrad = newCrossEntropy(r), newCrossEntropyGrad(r)
-	r.AdamW, r.AdamWList, r.ClipGradNorm = newAdamW(r), newAdamWList(r), newClipGradNorm(r)
+	o := &r.operators
+	o.linear, o.linearGrad = newLinear(r), newLinearGrad(r)
+	o.matMul, o.matMulGrad = newMatMul(r), newMatMulGrad(r)
+	o.groupedMatmul, o.groupedMatmulGrad = newGroupedMatmul(r), newGroupedMatmulGrad(r)
+	o.sliceToNZ = newSliceToNZ(r)
+	o.embedding, o.embeddingGrad = newEmbedding(r), newEmbeddingGrad(r)
+	o.moeRouting, o.moeRoutingGrad = newMoERouting(r), newMoERoutingGrad(r)
+	o.moePermute, o.moePermuteGrad = newMoEPermute(r), newMoEPermuteGrad(r)
+	o.moeExperts, o.moeExpertsGrad = newMoEExperts(r), newMoEExpertsGrad(r)
+	o.moeUnpermute, o.moeUnpermuteGrad = newMoEUnpermute(r), newMoEUnpermuteGrad(r)
+	o.loadBalance, o.loadBalanceGrad = newLoadBalance(r), newLoadBalanceGrad(r)
+	o.rmsNorm, o.rmsNormGrad = newRMSNorm(r), newRMSNormGrad(r)
+	o.addRMSNorm = newAddRMSNorm(r)
+	o.rope, o.ropeGrad = newRoPE(r), newRoPEGrad(r)
+	o.swiGLU, o.swiGLUGrad = newSwiGLU(r), newSwiGLUGrad(r)
+	o.attention, o.attentionGrad = newAttention(r), newAttentionGrad(r)
+	o.gatedDelta, o.gatedDeltaGrad = newGatedDelta(r), newGatedDeltaGrad(r)
+	o.deltaGate, o.deltaGateGrad = newDeltaGate(r), newDeltaGateGrad(r)
+	o.causalConv, o.causalConvGrad = newCausalConv(r), newCausalConvGrad(r)
+	o.gatedNorm, o.gatedNormGrad = newGatedNorm(r), newGatedNormGrad(r)
+	o.crossEntropy, o.crossEntropyGrad = newCrossEntropy(r), newCrossEntropyGrad(r)
+	o.adamW, o.adamWList, o.clipGradNorm = newAdamW(r), newAdamWList(r), newClipGradNorm(r)
 	if r.err != nil {
 		return nil, r.err
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/key"
 )
 
 // RMSNormArgs describes the RMS norm of rows: Out = X·RStd·Weight with RStd = 1/√(mean(X²) +
@@ -50,26 +51,17 @@ func (c *args) rms(x, weight, rstd *aclnn.Tensor, withRStd bool) {
 	}
 }
 
-// RMSNormKey holds the properties by which kernels of RMSNorm are chosen.
-type RMSNormKey struct {
-	X, Weight  aclnn.DType
-	Width      int64  // of a row
-	Rows       Extent // all leading dimensions together
-	RStd       bool   // whether the caller wants it
-	Contiguous bool   // whether all tensors are contiguous
-}
-
-func (a *RMSNormArgs) key() RMSNormKey {
-	return RMSNormKey{
-		X: a.X.DType(), Weight: a.Weight.DType(), Width: a.X.Dim(-1), Rows: ExtentOf(rowCount(a.X)), RStd: a.RStd != nil,
+func (a *RMSNormArgs) key() key.RMSNorm {
+	return key.RMSNorm{
+		X: a.X.DType(), Weight: a.Weight.DType(), Width: a.X.Dim(-1), Rows: key.ExtentOf(rowCount(a.X)), RStd: a.RStd != nil,
 		Contiguous: contiguous(a.X, a.Weight, a.Out, a.RStd),
 	}
 }
 
-func newRMSNorm(reg *Registry) *Op[RMSNormArgs, RMSNormKey] {
+func newRMSNorm(reg *Registry) *Op[RMSNormArgs, key.RMSNorm] {
 	return op(reg, "rms_norm", (*RMSNormArgs).validate, (*RMSNormArgs).key,
-		Kernel[RMSNormArgs, RMSNormKey]{
-			Name: "RmsNorm", Supports: trains[RMSNormKey](&aclnn.RmsNormParams{}),
+		Kernel[RMSNormArgs, key.RMSNorm]{
+			Name: "RmsNorm", Supports: trains[key.RMSNorm](&aclnn.RmsNormParams{}),
 			Run: func(_ context.Context, st *acl.Stream, a *RMSNormArgs) error {
 				if a.X.Len() == 0 {
 					return nil
@@ -83,7 +75,7 @@ func newRMSNorm(reg *Registry) *Op[RMSNormArgs, RMSNormKey] {
 				})
 			},
 		},
-		Kernel[RMSNormArgs, RMSNormKey]{
+		Kernel[RMSNormArgs, key.RMSNorm]{
 			Name: "composite",
 			Run: func(_ context.Context, st *acl.Stream, a *RMSNormArgs) error {
 				if a.X.Len() == 0 {
@@ -135,26 +127,17 @@ func (a *RMSNormGradArgs) validate() error {
 	return c.Err
 }
 
-// RMSNormGradKey holds the properties by which kernels of RMSNormGrad are chosen.
-type RMSNormGradKey struct {
-	X, Weight, DWeight aclnn.DType
-	Width              int64  // of a row
-	Rows               Extent // all leading dimensions together
-	Accumulate         bool
-	Contiguous         bool // whether all tensors are contiguous
-}
-
-func (a *RMSNormGradArgs) key() RMSNormGradKey {
-	return RMSNormGradKey{
-		X: a.X.DType(), Weight: a.Weight.DType(), DWeight: a.DWeight.DType(), Width: a.X.Dim(-1), Rows: ExtentOf(rowCount(a.X)),
+func (a *RMSNormGradArgs) key() key.RMSNormGrad {
+	return key.RMSNormGrad{
+		X: a.X.DType(), Weight: a.Weight.DType(), DWeight: a.DWeight.DType(), Width: a.X.Dim(-1), Rows: key.ExtentOf(rowCount(a.X)),
 		Accumulate: a.Accumulate, Contiguous: contiguous(a.DOut, a.X, a.RStd, a.Weight, a.DX, a.DWeight),
 	}
 }
 
-func newRMSNormGrad(reg *Registry) *Op[RMSNormGradArgs, RMSNormGradKey] {
+func newRMSNormGrad(reg *Registry) *Op[RMSNormGradArgs, key.RMSNormGrad] {
 	return op(reg, "rms_norm_grad", (*RMSNormGradArgs).validate, (*RMSNormGradArgs).key,
-		Kernel[RMSNormGradArgs, RMSNormGradKey]{
-			Name: "RmsNormGrad", Supports: trains[RMSNormGradKey](&aclnn.RmsNormGradParams{}),
+		Kernel[RMSNormGradArgs, key.RMSNormGrad]{
+			Name: "RmsNormGrad", Supports: trains[key.RMSNormGrad](&aclnn.RmsNormGradParams{}),
 			Run: func(_ context.Context, st *acl.Stream, a *RMSNormGradArgs) error {
 				return a.run(st, func(s *steps) {
 					dWeight := a.DWeight
@@ -171,7 +154,7 @@ func newRMSNormGrad(reg *Registry) *Op[RMSNormGradArgs, RMSNormGradKey] {
 				})
 			},
 		},
-		Kernel[RMSNormGradArgs, RMSNormGradKey]{
+		Kernel[RMSNormGradArgs, key.RMSNormGrad]{
 			Name: "composite",
 			Run: func(_ context.Context, st *acl.Stream, a *RMSNormGradArgs) error {
 				return a.run(st, func(s *steps) {

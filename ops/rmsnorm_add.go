@@ -6,6 +6,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/key"
 )
 
 // AddRMSNormArgs describes a step of a residual stream and its RMS norm: Sum = X + Residual, and Out
@@ -41,20 +42,20 @@ func (a *AddRMSNormArgs) validate() error {
 	return norm.validate()
 }
 
-func (a *AddRMSNormArgs) key() RMSNormKey {
+func (a *AddRMSNormArgs) key() key.RMSNorm {
 	norm := a.norm()
 	k := norm.key()
 	k.Contiguous = k.Contiguous && contiguous(a.X, a.Residual)
 	return k
 }
 
-func newAddRMSNorm(reg *Registry) *Op[AddRMSNormArgs, RMSNormKey] {
+func newAddRMSNorm(reg *Registry) *Op[AddRMSNormArgs, key.RMSNorm] {
 	return op(reg, "add_rms_norm", (*AddRMSNormArgs).validate, (*AddRMSNormArgs).key,
-		Kernel[AddRMSNormArgs, RMSNormKey]{
+		Kernel[AddRMSNormArgs, key.RMSNorm]{
 			Name: "AddRmsNorm",
-			Supports: func(env *Env, key RMSNormKey) error {
-				if key.Weight != key.X {
-					return fmt.Errorf("the weight is %v and the features %v; AddRmsNorm takes one dtype", key.Weight, key.X)
+			Supports: func(env *Env, k key.RMSNorm) error {
+				if k.Weight != k.X {
+					return fmt.Errorf("the weight is %v and the features %v; AddRmsNorm takes one dtype", k.Weight, k.X)
 				}
 				return env.Has(&aclnn.AddRmsNormParams{})
 			},
@@ -71,7 +72,7 @@ func newAddRMSNorm(reg *Registry) *Op[AddRMSNormArgs, RMSNormKey] {
 				})
 			},
 		},
-		Kernel[AddRMSNormArgs, RMSNormKey]{
+		Kernel[AddRMSNormArgs, key.RMSNorm]{
 			Name: "separate",
 			Run: func(ctx context.Context, st *acl.Stream, a *AddRMSNormArgs) error {
 				if a.X.Len() == 0 {
@@ -80,7 +81,7 @@ func newAddRMSNorm(reg *Registry) *Op[AddRMSNormArgs, RMSNormKey] {
 				return compose(st, func(s *steps) {
 					launch(s, aclnn.Add, aclnn.AddParams{Self: a.X, Other: a.Residual, Alpha: aclnn.Float(1), Out: a.Sum})
 					norm := a.norm()
-					run(ctx, s, reg.RMSNorm, &norm)
+					run(ctx, s, reg.RMSNorm(), &norm)
 				})
 			},
 		})

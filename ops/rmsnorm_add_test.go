@@ -18,7 +18,7 @@ func TestAddRMSNorm(t *testing.T) {
 	for _, kernel := range []string{"AddRmsNorm", "separate"} {
 		t.Run(kernel, func(t *testing.T) {
 			b := opstest.New(t)
-			require.NoError(t, b.AddRMSNorm.Pin(kernel))
+			require.NoError(t, b.AddRMSNorm().Pin(kernel))
 			for _, dt := range []aclnn.DType{aclnn.Float32, aclnn.Float16, aclnn.BFloat16} {
 				for _, shape := range [][]int64{{1, 1}, {3, 7}, {2, 1, 33}, {5, 128}, {0, 8}} {
 					n, width := int64(1), shape[len(shape)-1]
@@ -37,7 +37,7 @@ func TestAddRMSNorm(t *testing.T) {
 						X: b.Floats(dt, x, shape...), Residual: b.Floats(dt, r, shape...), Weight: b.Floats(dt, w, width), Epsilon: 1e-6,
 						Sum: b.Empty(dt, shape...), Out: b.Empty(dt, shape...), RStd: b.Empty(aclnn.Float32, stats...),
 					}
-					opstest.Run(b, b.AddRMSNorm, a)
+					opstest.Run(b, b.AddRMSNorm(), a)
 					var out, rstd []float32
 					for row := int64(0); row < n; row += width {
 						total := 0.0
@@ -55,7 +55,7 @@ func TestAddRMSNorm(t *testing.T) {
 					b.Near("out", a.Out, out, opstest.Tolerance(dt))
 					b.Near("rstd", a.RStd, rstd, 1e-5)
 					a.RStd = nil
-					opstest.Run(b, b.AddRMSNorm, a)
+					opstest.Run(b, b.AddRMSNorm(), a)
 					b.Near("out without rstd", a.Out, out, opstest.Tolerance(dt))
 				}
 			}
@@ -64,12 +64,12 @@ func TestAddRMSNorm(t *testing.T) {
 	b := opstest.New(t)
 	f := func(dt aclnn.DType, shape ...int64) *aclnn.Tensor { return b.Empty(dt, shape...) }
 	a := &ops.AddRMSNormArgs{X: f(aclnn.BFloat16, 2, 8), Residual: f(aclnn.BFloat16, 2, 8), Weight: f(aclnn.Float32, 8), Sum: f(aclnn.BFloat16, 2, 8), Out: f(aclnn.BFloat16, 2, 8)}
-	require.Equal(t, "add_rms_norm: separate; not AddRmsNorm: the weight is float32 and the features bfloat16; AddRmsNorm takes one dtype", b.AddRMSNorm.Explain(a).String())
-	opstest.Run(b, b.AddRMSNorm, a)
+	require.Equal(t, "add_rms_norm: separate; not AddRmsNorm: the weight is float32 and the features bfloat16; AddRmsNorm takes one dtype", b.AddRMSNorm().Explain(a).String())
+	opstest.Run(b, b.AddRMSNorm(), a)
 	a.Residual = f(aclnn.BFloat16, 2, 7)
-	require.ErrorIs(t, b.AddRMSNorm.Run(t.Context(), b.Stream, a), ops.ErrInvalid)
+	require.ErrorIs(t, b.AddRMSNorm().Run(t.Context(), b.Stream, a), ops.ErrInvalid)
 	a.Residual, a.Sum = a.X, f(aclnn.Float32, 2, 8)
-	require.ErrorContains(t, b.AddRMSNorm.Run(t.Context(), b.Stream, a), "Sum is float32[2,8]ND")
+	require.ErrorContains(t, b.AddRMSNorm().Run(t.Context(), b.Stream, a), "Sum is float32[2,8]ND")
 	a.Sum, a.Out = a.X, nil
-	require.ErrorContains(t, b.AddRMSNorm.Run(t.Context(), b.Stream, a), "Out is nil")
+	require.ErrorContains(t, b.AddRMSNorm().Run(t.Context(), b.Stream, a), "Out is nil")
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/key"
 )
 
 // RoPEArgs describes rotary position embedding in half-rotation style: it rotates the first R of D
@@ -119,25 +120,13 @@ const (
 	jointLayout = 1   // [B,S,N,D], its only layout
 )
 
-// RoPEKey holds the properties by which kernels of RoPE and RoPEGrad are chosen.
-type RoPEKey struct {
-	X, Cos     aclnn.DType // of the features and of the tables
-	Dim        int64       // features of a head
-	Rotated    int64       // how many of them are rotated
-	Pair       bool        // whether there are keys too, with the same first two dimensions
-	Heads      int64       // the third dimensions of both tensors together
-	Rows       Extent      // the first three dimensions of X together
-	Shared     [3]bool     // over which Cos and Sin repeat: {true, false, true} for [1,S,1,R]
-	Contiguous bool        // whether all tensors are contiguous
-}
+func (a *RoPEArgs) key() key.RoPE     { return a.turning().key() }
+func (a *RoPEGradArgs) key() key.RoPE { return a.turning().key() }
 
-func (a *RoPEArgs) key() RoPEKey     { return a.turning().key() }
-func (a *RoPEGradArgs) key() RoPEKey { return a.turning().key() }
-
-func (t turning) key() RoPEKey {
+func (t turning) key() key.RoPE {
 	x := t.from[0]
-	k := RoPEKey{
-		X: x.DType(), Cos: t.cos.DType(), Dim: x.Dim(-1), Rotated: t.cos.Dim(-1), Rows: ExtentOf(rowCount(x)),
+	k := key.RoPE{
+		X: x.DType(), Cos: t.cos.DType(), Dim: x.Dim(-1), Rotated: t.cos.Dim(-1), Rows: key.ExtentOf(rowCount(x)),
 		Contiguous: contiguous(t.cos, t.sin) && contiguous(t.from...) && contiguous(t.to...),
 	}
 	for i, y := range t.from {
@@ -151,58 +140,58 @@ func (t turning) key() RoPEKey {
 }
 
 // fusedRotation returns why aclnnRotaryPositionEmbedding cannot take the tensors, or nil.
-func fusedRotation(env *Env, key RoPEKey) error {
+func fusedRotation(env *Env, k key.RoPE) error {
 	switch {
-	case key.Cos != key.X:
-		return fmt.Errorf("the tables are %v and the features %v; RotaryPositionEmbedding takes one dtype", key.Cos, key.X)
-	case key.Rotated >= rotaryLimit:
+	case k.Cos != k.X:
+		return fmt.Errorf("the tables are %v and the features %v; RotaryPositionEmbedding takes one dtype", k.Cos, k.X)
+	case k.Rotated >= rotaryLimit:
 		return fmt.Errorf("%d or more features are rotated", rotaryLimit)
 	}
 	return env.Has(&aclnn.RotaryPositionEmbeddingParams{})
 }
 
 // jointRotation returns why aclnnApplyRotaryPosEmb cannot take the tensors, or nil.
-func jointRotation(env *Env, key RoPEKey) error {
+func jointRotation(env *Env, k key.RoPE) error {
 	// What it keeps of a token in the Unified Buffer: five copies of the heads, and the tables.
-	wide := int64(key.X.Size())
+	wide := int64(k.X.Size())
 	bytes := 4 * jointDim * wide
-	if key.X == aclnn.BFloat16 {
+	if k.X == aclnn.BFloat16 {
 		wide, bytes = 4, bytes+2*jointDim*4
 	}
-	bytes += 5 * key.Heads * jointDim * wide
+	bytes += 5 * k.Heads * jointDim * wide
 	switch {
-	case !key.Pair:
+	case !k.Pair:
 		return errors.New("it rotates queries and keys [B,S,N,D] together")
-	case key.Cos != key.X:
-		return fmt.Errorf("the tables are %v and the features %v; ApplyRotaryPosEmb takes one dtype", key.Cos, key.X)
-	case key.Dim != jointDim || key.Rotated != jointDim:
-		return fmt.Errorf("%d of %d features are rotated; it rotates %d of %[3]d", key.Rotated, key.Dim, jointDim)
-	case !key.Shared[2]:
+	case k.Cos != k.X:
+		return fmt.Errorf("the tables are %v and the features %v; ApplyRotaryPosEmb takes one dtype", k.Cos, k.X)
+	case k.Dim != jointDim || k.Rotated != jointDim:
+		return fmt.Errorf("%d of %d features are rotated; it rotates %d of %[3]d", k.Rotated, k.Dim, jointDim)
+	case !k.Shared[2]:
 		return errors.New("the angles depend on the third dimension, which it takes for the heads")
-	case key.Rows == 0 || key.Heads == 0:
+	case k.Rows == 0 || k.Heads == 0:
 		return errors.New("it takes no empty tensors")
 	case bytes > int64(env.UnifiedBuffer):
-		return fmt.Errorf("%d heads of a token take %d bytes of %d", key.Heads, bytes, env.UnifiedBuffer)
+		return fmt.Errorf("%d heads of a token take %d bytes of %d", k.Heads, bytes, env.UnifiedBuffer)
 	}
 	return env.Has(&aclnn.ApplyRotaryPosEmbParams{})
 }
 
-func newRoPE(reg *Registry) *Op[RoPEArgs, RoPEKey] {
+func newRoPE(reg *Registry) *Op[RoPEArgs, key.RoPE] {
 	return op(reg, "rope", (*RoPEArgs).validate, (*RoPEArgs).key, rotations((*RoPEArgs).turning)...)
 }
 
-func newRoPEGrad(reg *Registry) *Op[RoPEGradArgs, RoPEKey] {
+func newRoPEGrad(reg *Registry) *Op[RoPEGradArgs, key.RoPE] {
 	return op(reg, "rope_grad", (*RoPEGradArgs).validate, (*RoPEGradArgs).key, rotations((*RoPEGradArgs).turning)...)
 }
 
 // rotations are the kernels of RoPE and RoPEGrad.
-func rotations[A any](of func(*A) turning) []Kernel[A, RoPEKey] {
-	kernel := func(name string, supports func(*Env, RoPEKey) error, queue func(*steps, turning)) Kernel[A, RoPEKey] {
-		return Kernel[A, RoPEKey]{Name: name, Supports: supports, Run: func(_ context.Context, st *acl.Stream, a *A) error {
+func rotations[A any](of func(*A) turning) []Kernel[A, key.RoPE] {
+	kernel := func(name string, supports func(*Env, key.RoPE) error, queue func(*steps, turning)) Kernel[A, key.RoPE] {
+		return Kernel[A, key.RoPE]{Name: name, Supports: supports, Run: func(_ context.Context, st *acl.Stream, a *A) error {
 			return compose(st, func(s *steps) { queue(s, of(a)) })
 		}}
 	}
-	return []Kernel[A, RoPEKey]{
+	return []Kernel[A, key.RoPE]{
 		kernel("RotaryPositionEmbedding", fusedRotation, func(s *steps, t turning) {
 			sin := s.sines(t)
 			t.each(s, func(x, out *aclnn.Tensor) { s.rotateHalf(x, t.cos, sin, out) })

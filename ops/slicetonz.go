@@ -6,6 +6,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/key"
 )
 
 // SliceToNZArgs describes how a weight in FRACTAL_NZ is made from a buffer of gathered shards: the
@@ -76,29 +77,19 @@ func (a *SliceToNZArgs) sliced(s *steps) *aclnn.Tensor {
 	return joined.Narrow(0, 0, a.Out.Len()).Reshape(a.Out.Shape()...)
 }
 
-// SliceToNZKey holds the properties by which kernels of SliceToNZ are chosen.
-type SliceToNZKey struct {
-	DType   aclnn.DType
-	Ranks   int64 // rows of Gathered
-	Batch   int64 // of Out: all dimensions before the last two together
-	K, N    int64 // the last two dimensions of Out
-	Whole   bool  // whether the columns hold exactly the elements of Out
-	Aligned bool  // Start and End are at multiples of 32 bytes in a row of Gathered
-}
-
-func (a *SliceToNZArgs) key() SliceToNZKey {
+func (a *SliceToNZArgs) key() key.SliceToNZ {
 	k, n, block := a.Out.Dim(-2), a.Out.Dim(-1), aclnn.NZBlock(a.Out.DType())
-	return SliceToNZKey{
+	return key.SliceToNZ{
 		DType: a.Out.DType(), Ranks: a.Gathered.Dim(0), Batch: rowCount(a.Out) / max(k, 1), K: k, N: n,
 		Whole: a.slice() == a.Out.Len(), Aligned: a.Start%block == 0 && a.End%block == 0,
 	}
 }
 
 // newSliceToNZ prefers one pass to slicing and casting. All kernels write the same bytes.
-func newSliceToNZ(reg *Registry) *Op[SliceToNZArgs, SliceToNZKey] {
+func newSliceToNZ(reg *Registry) *Op[SliceToNZArgs, key.SliceToNZ] {
 	return op(reg, "slice_to_nz", (*SliceToNZArgs).validate, (*SliceToNZArgs).key,
-		Kernel[SliceToNZArgs, SliceToNZKey]{
-			Name: "SliceNz", Supports: has[SliceToNZKey](&aclnn.SliceNzParams{}),
+		Kernel[SliceToNZArgs, key.SliceToNZ]{
+			Name: "SliceNz", Supports: has[key.SliceToNZ](&aclnn.SliceNzParams{}),
 			Run: func(_ context.Context, st *acl.Stream, a *SliceToNZArgs) error {
 				return a.kernel(func(s *steps) {
 					launch(s, aclnn.SliceNz, aclnn.SliceNzParams{Self: a.Gathered, Dim: 1, Start: a.Start, End: a.End, Out: a.Out})
@@ -106,8 +97,8 @@ func newSliceToNZ(reg *Registry) *Op[SliceToNZArgs, SliceToNZKey] {
 				})(st)
 			},
 		},
-		Kernel[SliceToNZArgs, SliceToNZKey]{
-			Name: "NpuFormatCast", Supports: has[SliceToNZKey](&aclnn.NpuFormatCastParams{}),
+		Kernel[SliceToNZArgs, key.SliceToNZ]{
+			Name: "NpuFormatCast", Supports: has[key.SliceToNZ](&aclnn.NpuFormatCastParams{}),
 			Run: func(_ context.Context, st *acl.Stream, a *SliceToNZArgs) error {
 				return a.kernel(func(s *steps) {
 					launch(s, aclnn.NpuFormatCast, aclnn.NpuFormatCastParams{SrcTensor: a.sliced(s), DstTensor: a.Out})
@@ -115,10 +106,10 @@ func newSliceToNZ(reg *Registry) *Op[SliceToNZArgs, SliceToNZKey] {
 				})(st)
 			},
 		},
-		Kernel[SliceToNZArgs, SliceToNZKey]{
+		Kernel[SliceToNZArgs, key.SliceToNZ]{
 			Name: "TransMatmulWeight",
-			Supports: func(_ *Env, key SliceToNZKey) error {
-				if !is16(key.DType) && key.DType != aclnn.Int8 {
+			Supports: func(_ *Env, k key.SliceToNZ) error {
+				if !is16(k.DType) && k.DType != aclnn.Int8 {
 					return errors.New("it takes 16-bit floats and int8 only")
 				}
 				return available(&aclnn.TransMatmulWeightParams{})

@@ -28,10 +28,10 @@ func tiles(b *opstest.Bench, dt aclnn.DType, shape ...int64) (storage, weight *a
 // eachSliceKernel calls test with every kernel pinned in turn.
 func eachSliceKernel(b *opstest.Bench, test func(kernel string)) {
 	b.T.Helper()
-	for _, k := range b.SliceToNZ.Kernels() {
-		require.NoError(b.T, b.SliceToNZ.Pin(k))
+	for _, k := range b.SliceToNZ().Kernels() {
+		require.NoError(b.T, b.SliceToNZ().Pin(k))
 		test(k)
-		require.NoError(b.T, b.SliceToNZ.Unpin())
+		require.NoError(b.T, b.SliceToNZ().Unpin())
 	}
 }
 
@@ -42,7 +42,7 @@ func TestGoldenSliceToNZ(t *testing.T) {
 			flat := tensorOf(b, c, "flat")
 			eachSliceKernel(b, func(kernel string) {
 				storage, out := tiles(b, c.DType, int64(c.Int("E")), int64(c.Int("K")), int64(c.Int("N")))
-				opstest.Run(b, b.SliceToNZ, &ops.SliceToNZArgs{Gathered: flat, Start: int64(c.Int("start")), End: int64(c.Int("end")), Out: out})
+				opstest.Run(b, b.SliceToNZ(), &ops.SliceToNZArgs{Gathered: flat, Start: int64(c.Int("start")), End: int64(c.Int("end")), Out: out})
 				require.Equal(t, c.Float32("nz"), b.Read(storage), kernel)
 			})
 		})
@@ -57,7 +57,7 @@ func TestGoldenNDToNZ(t *testing.T) {
 			nd := tensorOf(b, c, "nd")
 			eachSliceKernel(b, func(kernel string) {
 				storage, out := tiles(b, c.DType, nd.Shape()...)
-				opstest.Run(b, b.SliceToNZ, &ops.SliceToNZArgs{Gathered: nd.Reshape(1, -1), End: nd.Len(), Out: out})
+				opstest.Run(b, b.SliceToNZ(), &ops.SliceToNZArgs{Gathered: nd.Reshape(1, -1), End: nd.Len(), Out: out})
 				require.Equal(t, c.Float32("nz"), b.Read(storage), kernel)
 			})
 		})
@@ -88,12 +88,12 @@ func TestSliceToNZ(t *testing.T) {
 			}
 		}
 		flat := opstest.Data(b, aclnn.Float16, values, ranks, total)
-		for _, kernel := range b.SliceToNZ.Kernels() {
+		for _, kernel := range b.SliceToNZ().Kernels() {
 			storage, out := tiles(b, aclnn.Float16, e, k, n)
 			a := &ops.SliceToNZArgs{Gathered: flat, Start: start, End: start + length, Out: out}
-			require.NoError(r, b.SliceToNZ.Pin(kernel))
-			require.NoError(r, b.SliceToNZ.Run(t.Context(), b.Stream, a))
-			require.NoError(r, b.SliceToNZ.Unpin())
+			require.NoError(r, b.SliceToNZ().Pin(kernel))
+			require.NoError(r, b.SliceToNZ().Run(t.Context(), b.Stream, a))
+			require.NoError(r, b.SliceToNZ().Unpin())
 			got := make([]uint16, len(want))
 			require.NoError(r, aclnn.CopyFromDevice(t.Context(), b.Stream, got, storage))
 			require.Equal(r, want, got, kernel)
@@ -107,7 +107,7 @@ func TestSliceToNZTypes(t *testing.T) {
 	for _, dt := range []aclnn.DType{aclnn.Int8, aclnn.Uint8, aclnn.Float16, aclnn.BFloat16, aclnn.Float32, aclnn.Int32, aclnn.Uint32} {
 		var first []byte
 		ran := 0
-		for _, kernel := range b.SliceToNZ.Kernels() {
+		for _, kernel := range b.SliceToNZ().Kernels() {
 			flat := b.Empty(dt, 2, 90)
 			bytes := make([]byte, flat.Bytes())
 			for i := range bytes {
@@ -116,9 +116,9 @@ func TestSliceToNZTypes(t *testing.T) {
 			require.NoError(t, acl.CopyToDevice(t.Context(), b.Stream, flat.Buffer(), bytes))
 			storage, out := tiles(b, dt, 5, 36)
 			a := &ops.SliceToNZArgs{Gathered: flat, End: 90, Out: out}
-			require.NoError(t, b.SliceToNZ.Pin(kernel))
-			if opstest.Takes(b.SliceToNZ, a) {
-				opstest.Run(b, b.SliceToNZ, a)
+			require.NoError(t, b.SliceToNZ().Pin(kernel))
+			if opstest.Takes(b.SliceToNZ(), a) {
+				opstest.Run(b, b.SliceToNZ(), a)
 				got := make([]byte, storage.Bytes())
 				require.NoError(t, acl.CopyFromDevice(t.Context(), b.Stream, got, storage.Buffer()))
 				if ran++; first == nil {
@@ -126,7 +126,7 @@ func TestSliceToNZTypes(t *testing.T) {
 				}
 				require.Equal(t, first, got, "%v %s", dt, kernel)
 			}
-			require.NoError(t, b.SliceToNZ.Unpin())
+			require.NoError(t, b.SliceToNZ().Unpin())
 		}
 		want := 2
 		if dt.Size() == 2 || dt == aclnn.Int8 {
@@ -146,7 +146,7 @@ func TestSliceToNZTraffic(t *testing.T) {
 	eachSliceKernel(b, func(kernel string) {
 		a := &ops.SliceToNZArgs{Gathered: flat, End: 1024, Out: out}
 		for range 2 { // counted anew each time
-			opstest.Run(b, b.SliceToNZ, a)
+			opstest.Run(b, b.SliceToNZ(), a)
 		}
 		moved[kernel] = a.Moved
 	})
@@ -154,7 +154,7 @@ func TestSliceToNZTraffic(t *testing.T) {
 
 	a := &ops.SliceToNZArgs{Gathered: flat, Start: 5, End: 5, Out: out.Narrow(0, 1, 0)}
 	eachSliceKernel(b, func(string) {
-		opstest.Run(b, b.SliceToNZ, a)
+		opstest.Run(b, b.SliceToNZ(), a)
 		require.Zero(t, a.Moved)
 	})
 }
@@ -177,14 +177,14 @@ func TestSliceToNZRefused(t *testing.T) {
 		"columns 9 to 8":                      {Gathered: flat, Start: 9, End: 8, Out: out},
 		"hold 1022 elements, Out bfloat16[32": {Gathered: flat, Start: 1, End: 512, Out: out},
 	} {
-		err := b.SliceToNZ.Run(t.Context(), b.Stream, &a)
+		err := b.SliceToNZ().Run(t.Context(), b.Stream, &a)
 		require.ErrorIs(t, err, ops.ErrInvalid, text)
 		require.ErrorContains(t, err, text)
 	}
 	f32 := b.Empty(aclnn.Float32, 1, 128)
 	_, wide := tiles(b, aclnn.Float32, 16, 8)
-	require.NoError(t, b.SliceToNZ.Pin("TransMatmulWeight"))
-	require.ErrorIs(t, b.SliceToNZ.Run(t.Context(), b.Stream, &ops.SliceToNZArgs{Gathered: f32, End: 128, Out: wide}), ops.ErrNoKernel)
+	require.NoError(t, b.SliceToNZ().Pin("TransMatmulWeight"))
+	require.ErrorIs(t, b.SliceToNZ().Run(t.Context(), b.Stream, &ops.SliceToNZArgs{Gathered: f32, End: 128, Out: wide}), ops.ErrNoKernel)
 }
 
 // gathered256 is 256 MiB of bfloat16 shards and a weight of that size.
@@ -213,10 +213,10 @@ func TestSliceToNZSpeed(t *testing.T) {
 	b := opstest.New(t)
 	flat, out := gathered256(b)
 	by := func(kernel string) time.Duration {
-		require.NoError(t, b.SliceToNZ.Pin(kernel))
-		defer func() { require.NoError(t, b.SliceToNZ.Unpin()) }()
+		require.NoError(t, b.SliceToNZ().Pin(kernel))
+		defer func() { require.NoError(t, b.SliceToNZ().Unpin()) }()
 		return once(b, func() error {
-			return b.SliceToNZ.Run(t.Context(), b.Stream, &ops.SliceToNZArgs{Gathered: flat, End: flat.Dim(1), Out: out})
+			return b.SliceToNZ().Run(t.Context(), b.Stream, &ops.SliceToNZArgs{Gathered: flat, End: flat.Dim(1), Out: out})
 		})
 	}
 	// Alternate the two and take the best round: other tests may be running, and more rounds find a

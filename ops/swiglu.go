@@ -6,6 +6,7 @@ import (
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops/key"
 )
 
 // SwiGLUArgs describes a gated activation: Out = silu(gate)·up, with silu(x) = x·sigmoid(x). Gate
@@ -57,35 +58,26 @@ func (c *args) gated(x, gate, up *aclnn.Tensor, prefix string) (first, second *a
 
 var errSeparate = errors.New("gate and up are two tensors; SwiGlu takes one")
 
-// SwiGLUKey holds the properties by which kernels of SwiGLU and SwiGLUGrad are chosen.
-type SwiGLUKey struct {
-	DType      aclnn.DType // of all tensors
-	Width      int64       // of the gate
-	Rows       Extent      // all leading dimensions together
-	Joined     bool        // whether gate and up are the halves of one tensor
-	Contiguous bool        // whether all tensors are contiguous
-}
-
-func (a *SwiGLUArgs) key() SwiGLUKey {
-	return SwiGLUKey{
-		DType: a.Out.DType(), Width: a.Out.Dim(-1), Rows: ExtentOf(rowCount(a.Out)), Joined: a.X != nil,
+func (a *SwiGLUArgs) key() key.SwiGLU {
+	return key.SwiGLU{
+		DType: a.Out.DType(), Width: a.Out.Dim(-1), Rows: key.ExtentOf(rowCount(a.Out)), Joined: a.X != nil,
 		Contiguous: contiguous(a.X, a.Gate, a.Up, a.Out),
 	}
 }
 
-func (a *SwiGLUGradArgs) key() SwiGLUKey {
-	return SwiGLUKey{
-		DType: a.DOut.DType(), Width: a.DOut.Dim(-1), Rows: ExtentOf(rowCount(a.DOut)), Joined: a.X != nil,
+func (a *SwiGLUGradArgs) key() key.SwiGLU {
+	return key.SwiGLU{
+		DType: a.DOut.DType(), Width: a.DOut.Dim(-1), Rows: key.ExtentOf(rowCount(a.DOut)), Joined: a.X != nil,
 		Contiguous: contiguous(a.DOut, a.X, a.Gate, a.Up, a.DX, a.DGate, a.DUp),
 	}
 }
 
-func newSwiGLU(reg *Registry) *Op[SwiGLUArgs, SwiGLUKey] {
+func newSwiGLU(reg *Registry) *Op[SwiGLUArgs, key.SwiGLU] {
 	return op(reg, "swiglu", (*SwiGLUArgs).validate, (*SwiGLUArgs).key,
-		Kernel[SwiGLUArgs, SwiGLUKey]{
+		Kernel[SwiGLUArgs, key.SwiGLU]{
 			Name: "SwiGlu",
-			Supports: func(env *Env, key SwiGLUKey) error {
-				if !key.Joined {
+			Supports: func(env *Env, k key.SwiGLU) error {
+				if !k.Joined {
 					return errSeparate
 				}
 				return env.Has(&aclnn.SwiGluParams{})
@@ -101,7 +93,7 @@ func newSwiGLU(reg *Registry) *Op[SwiGLUArgs, SwiGLUKey] {
 				})
 			},
 		},
-		Kernel[SwiGLUArgs, SwiGLUKey]{
+		Kernel[SwiGLUArgs, key.SwiGLU]{
 			Name: "composite",
 			Run: func(_ context.Context, st *acl.Stream, a *SwiGLUArgs) error {
 				if a.Out.Len() == 0 {
@@ -154,12 +146,12 @@ func (a *SwiGLUGradArgs) validate() error {
 	return c.Err
 }
 
-func newSwiGLUGrad(reg *Registry) *Op[SwiGLUGradArgs, SwiGLUKey] {
+func newSwiGLUGrad(reg *Registry) *Op[SwiGLUGradArgs, key.SwiGLU] {
 	return op(reg, "swiglu_grad", (*SwiGLUGradArgs).validate, (*SwiGLUGradArgs).key,
-		Kernel[SwiGLUGradArgs, SwiGLUKey]{
+		Kernel[SwiGLUGradArgs, key.SwiGLU]{
 			Name: "SwiGluGrad",
-			Supports: func(env *Env, key SwiGLUKey) error {
-				if !key.Joined {
+			Supports: func(env *Env, k key.SwiGLU) error {
+				if !k.Joined {
 					return errSeparate
 				}
 				return env.Has(&aclnn.SwiGluGradParams{})
@@ -175,7 +167,7 @@ func newSwiGLUGrad(reg *Registry) *Op[SwiGLUGradArgs, SwiGLUKey] {
 				})
 			},
 		},
-		Kernel[SwiGLUGradArgs, SwiGLUKey]{
+		Kernel[SwiGLUGradArgs, key.SwiGLU]{
 			Name: "composite",
 			Run: func(_ context.Context, st *acl.Stream, a *SwiGLUGradArgs) error {
 				if a.DOut.Len() == 0 {

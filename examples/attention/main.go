@@ -175,14 +175,14 @@ func (d *demo) show(m example) error {
 	if m.refused {
 		return errors.New("this mask was to be refused")
 	}
-	fmt.Fprintf(d.out, "  decision  %v\n  kernel    %v\n", decision, d.reg.Attention.Explain(&a.AttentionArgs))
-	forward, err := d.time(func() error { return d.reg.Attention.Run(d.ctx, d.Stream, &a.AttentionArgs) })
+	fmt.Fprintf(d.out, "  decision  %v\n  kernel    %v\n", decision, d.reg.Attention().Explain(&a.AttentionArgs))
+	forward, err := d.time(func() error { return d.reg.Attention().Run(d.ctx, d.Stream, &a.AttentionArgs) })
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(d.out, "  time      %v", forward)
 	if d.backward {
-		backward, err := d.time(func() error { return d.reg.AttentionGrad.Run(d.ctx, d.Stream, a) })
+		backward, err := d.time(func() error { return d.reg.AttentionGrad().Run(d.ctx, d.Stream, a) })
 		if err != nil {
 			return err
 		}

@@ -152,10 +152,10 @@ func kernels(dev *acl.Device) (lines []string, err error) {
 	experts, scale := tensor(aclnn.BFloat16, 2, 64, 64), tensor(aclnn.BFloat16, 64)
 	if err == nil {
 		lines = []string{
-			reg.Linear.Explain(&ops.LinearArgs{X: x, Weight: w, Out: x}).String(),
-			reg.RMSNorm.Explain(&ops.RMSNormArgs{X: x, Weight: scale, Epsilon: 1e-6, Out: x}).String(),
-			reg.SwiGLU.Explain(&ops.SwiGLUArgs{X: x, Out: x.Narrow(1, 0, 32)}).String(),
-			reg.GroupedMatmul.Explain(&ops.GroupedMatmulArgs{X: x, Weight: experts, Groups: ops.Groups{Host: []int64{8, 8}}, Out: x}).String(),
+			reg.Linear().Explain(&ops.LinearArgs{X: x, Weight: w, Out: x}).String(),
+			reg.RMSNorm().Explain(&ops.RMSNormArgs{X: x, Weight: scale, Epsilon: 1e-6, Out: x}).String(),
+			reg.SwiGLU().Explain(&ops.SwiGLUArgs{X: x, Out: x.Narrow(1, 0, 32)}).String(),
+			reg.GroupedMatmul().Explain(&ops.GroupedMatmulArgs{X: x, Weight: experts, Groups: ops.Groups{Host: []int64{8, 8}}, Out: x}).String(),
 		}
 	}
 	err = errors.Join(err, st.Synchronize(context.Background()))

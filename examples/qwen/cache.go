@@ -93,12 +93,12 @@ func (m *inputs) attend(p *pass, q, k, v *aclnn.Tensor) *aclnn.Tensor {
 			Keys: k.Reshape(-1, k.Dim(2), k.Dim(3)), Values: v.Reshape(-1, v.Dim(2), v.Dim(3)), Slots: m.slots,
 			KeyCache: past.keys.Reshape(m.batch, -1, width), ValueCache: past.values.Reshape(m.batch, -1, width),
 		}
-		p.Do(func() error { return dec.Write.Run(p.ctx, p.Stream, &w) })
+		p.Do(func() error { return dec.Write().Run(p.ctx, p.Stream, &w) })
 	} else {
 		p.Copy(past.keys.Narrow(1, m.from, m.length), k)
 		p.Copy(past.values.Narrow(1, m.from, m.length), v)
 	}
-	p.Do(func() error { return dec.Attention.Run(p.ctx, p.Stream, &a) })
+	p.Do(func() error { return dec.Attention().Run(p.ctx, p.Stream, &a) })
 	return out
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/goascend/cann/hccl/world"
 	"github.com/goascend/cann/internal/testing/golden"
 	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/key"
 	"github.com/goascend/cann/ops/parallel"
 )
 
@@ -122,7 +123,7 @@ func TestFailedForward(t *testing.T) {
 	want, err := m.Extend(t.Context(), cache, b.Inputs[:4])
 	require.NoError(t, err)
 	broken := true
-	require.NoError(t, reg.SwiGLU.Register(ops.Kernel[ops.SwiGLUArgs, ops.SwiGLUKey]{
+	require.NoError(t, reg.SwiGLU().Register(ops.Kernel[ops.SwiGLUArgs, key.SwiGLU]{
 		Name: "broken",
 		Run: func(ctx context.Context, st *acl.Stream, a *ops.SwiGLUArgs) error {
 			if broken {

@@ -106,9 +106,9 @@ func (s *sharded) group(reg *ops.Registry, u unit, member func(*Parameter) bool,
 	}
 	if dt != aclnn.Float32 {
 		g.slot.copy = g.Shard()
-		g.slot.master = zeros(&s.memory, aclnn.Float32, g.Layout.Total)
+		g.slot.master = zeros(&s.memory, aclnn.Float32, g.Layout().Total)
 	}
-	g.slot.grad = zeros(&s.memory, aclnn.Float32, g.Layout.Total)
+	g.slot.grad = zeros(&s.memory, aclnn.Float32, g.Layout().Total)
 	return s.memory.Err()
 }
 
@@ -207,7 +207,7 @@ func (s *sharded) find(q *Parameter) (place shardPlace, from, to int64) {
 // owned calls f with the range of a parameter's elements that a rank's shard has, counted from the
 // parameter's first element, and with their offset in the shard.
 func (g *shards) owned(part int, rank, from, to int64, f func(lo, hi, at int64)) {
-	p := &g.Layout.Parts[part]
+	p := &g.Layout().Parts[part]
 	lo, hi := p.Owned(rank)
 	if a, b := max(lo, from), min(hi, to); a < b {
 		f(a-from, b-from, p.Start+a-lo)
@@ -217,12 +217,12 @@ func (g *shards) owned(part int, rank, from, to int64, f func(lo, hi, at int64))
 func (s *sharded) read(ctx context.Context, q *Parameter, of func(slot int) *aclnn.Tensor) (values []float32, err error) {
 	place, from, to := s.find(q)
 	g, mine := s.all[place.slot], of(place.slot)
-	total := g.Layout.Total
-	flat := make([]float32, g.Layout.Ranks*total)
+	total := g.Layout().Total
+	flat := make([]float32, g.Layout().Ranks*total)
 	err = aclnn.Compose(s.st, func(s *aclnn.Scope) {
 		all := mine
-		if g.Layout.Ranks > 1 {
-			all = s.Tensor(mine.DType(), g.Layout.Ranks*total)
+		if g.Layout().Ranks > 1 {
+			all = s.Tensor(mine.DType(), g.Layout().Ranks*total)
 			s.Do(func() error { return g.comm.AllGather(s.Stream, mine, all) })
 		}
 		s.Do(func() error { return fromDevice(ctx, s.Stream, flat, all) })
@@ -231,7 +231,7 @@ func (s *sharded) read(ctx context.Context, q *Parameter, of func(slot int) *acl
 		return nil, err
 	}
 	values = make([]float32, to-from)
-	for rank := range g.Layout.Ranks {
+	for rank := range g.Layout().Ranks {
 		g.owned(place.part, rank, from, to, func(lo, hi, at int64) { copy(values[lo:hi], flat[rank*total+at:]) })
 	}
 	return q.unturned(values), nil

@@ -6,6 +6,7 @@ import (
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/internal/check"
+	"github.com/goascend/cann/ops/key"
 )
 
 // AttentionArgs describes attention of the newest tokens of each sequence to all its tokens, whose
@@ -215,27 +216,12 @@ func (a *AttentionArgs) longest(z sizes) (most int64, equal bool) {
 	return most, slices.Min(a.Lengths) == most
 }
 
-// AttentionKey holds the properties by which kernels of Attention are chosen.
-type AttentionKey struct {
-	DType           aclnn.DType
-	Layout          ops.Layout
-	Heads, KeyHeads int64
-	Dim             int64
-	Block           int64 // tokens of a block, 0 without blocks
-	HeadMajor       bool  // whether blocks have an axis of heads before that of tokens
-	Batch           ops.Extent
-	Queries         ops.Extent // new tokens of a sequence
-	Places          ops.Extent // of a sequence in the cache
-	Hidden          bool       // whether the caller says which keys are hidden
-	Contiguous      bool       // whether all tensors are contiguous
-}
-
-func (a *AttentionArgs) key() AttentionKey {
+func (a *AttentionArgs) key() key.DecodeAttention {
 	var c args
 	z := a.sizes(&c)
-	return AttentionKey{
+	return key.DecodeAttention{
 		DType: a.Query.DType(), Layout: a.Layout, Heads: z.heads, KeyHeads: z.keyHeads, Dim: z.dim, Block: z.block, HeadMajor: z.headMajor,
-		Batch: ops.ExtentOf(z.batch), Queries: ops.ExtentOf(z.queries), Places: ops.ExtentOf(z.places), Hidden: a.Hidden != nil,
+		Batch: key.ExtentOf(z.batch), Queries: key.ExtentOf(z.queries), Places: key.ExtentOf(z.places), Hidden: a.Hidden != nil,
 		Contiguous: contiguous(a.Query, a.Keys, a.Values, a.Blocks, a.Hidden, a.Out),
 	}
 }

@@ -190,12 +190,12 @@ var limits = map[aclnn.DType]float64{aclnn.Float32: 1e-5, aclnn.Float16: 1e-3, a
 // TestAttention compares every kernel with the definition.
 func TestAttention(t *testing.T) {
 	acltest.Need(t)
-	names := newBench(t).Attention.Kernels()
+	names := newBench(t).Attention().Kernels()
 	require.Equal(t, []string{"FusedInferAttentionScoreV4", "FusedInferAttentionScoreV3", "FusedInferAttentionScoreV2", "FusedInferAttentionScore", "IncreFlashAttentionV4", "gathered"}, names)
 	for _, kernel := range names {
 		t.Run(kernel, func(t *testing.T) {
 			b := newBench(t)
-			require.NoError(t, b.Attention.Pin(kernel))
+			require.NoError(t, b.Attention().Pin(kernel))
 			ran := 0
 			for _, p := range problems() {
 				p.fill()
@@ -203,11 +203,11 @@ func TestAttention(t *testing.T) {
 				want, _ = arrange(p.layout, want, p.batch, p.queries, p.heads, p.dim)
 				for dt, limit := range limits {
 					a := p.args(b, dt)
-					if e := b.Attention.Explain(a); e.Kernel == "" {
-						require.ErrorIs(t, b.Attention.Run(t.Context(), b.st, a), ops.ErrNoKernel, "%v", p)
+					if e := b.Attention().Explain(a); e.Kernel == "" {
+						require.ErrorIs(t, b.Attention().Run(t.Context(), b.st, a), ops.ErrNoKernel, "%v", p)
 						continue
 					}
-					require.NoError(t, b.Attention.Run(t.Context(), b.st, a), "%v %v", dt, p)
+					require.NoError(t, b.Attention().Run(t.Context(), b.st, a), "%v %v", dt, p)
 					require.NoError(t, golden.CheckRMS(b.read(a.Out), want, limit), "%v %v", dt, p)
 					ran++
 				}
@@ -247,15 +247,15 @@ func TestAttentionChoice(t *testing.T) {
 		{with(func(p *problem) { p.block, p.headMajor, p.queries = 128, true, 2 }), aclnn.Float16, "gathered", "layout BSND with blocks [heads, tokens, features] is for one new token"},
 		{with(func(p *problem) { p.heads, p.keyHeads = 65, 1 }), aclnn.Float16, "gathered", "65 query heads on 1 key heads are more than 256, or more than 64 on one"},
 	} {
-		e := b.Attention.Explain(of(c.p, c.dt))
+		e := b.Attention().Explain(of(c.p, c.dt))
 		require.Equal(t, c.kernel, e.Kernel, "%v", e)
 		require.Contains(t, e.String(), c.text)
 	}
 	strided := of(one, aclnn.BFloat16)
 	strided.Keys, strided.Values, strided.Lengths = strided.Keys.Narrow(1, 0, 64), strided.Values.Narrow(1, 0, 64), nil
-	require.Contains(t, b.Attention.Explain(strided).String(), "it takes contiguous tensors only")
-	require.NoError(t, b.Attention.Pin("IncreFlashAttentionV4"))
-	require.Contains(t, b.Attention.Explain(of(with(func(p *problem) { p.queries = 2 }), aclnn.Float16)).String(), "it takes one new token of each sequence")
+	require.Contains(t, b.Attention().Explain(strided).String(), "it takes contiguous tensors only")
+	require.NoError(t, b.Attention().Pin("IncreFlashAttentionV4"))
+	require.Contains(t, b.Attention().Explain(of(with(func(p *problem) { p.queries = 2 }), aclnn.Float16)).String(), "it takes one new token of each sequence")
 }
 
 // TestOlderCANN checks that CANN 8.1, which lacks the fourth version, takes the third.
@@ -268,10 +268,10 @@ func TestOlderCANN(t *testing.T) {
 		p := problem{layout: ops.BSND, batch: 1, queries: 1, heads: 2, keyHeads: 1, dim: 16, places: 128, block: 16, lengths: []int64{40}}
 		p.fill()
 		a := p.args(b, aclnn.BFloat16)
-		e := b.Attention.Explain(a)
+		e := b.Attention().Explain(a)
 		require.Equal(t, "FusedInferAttentionScoreV3", e.Kernel)
 		require.Contains(t, e.String(), "not FusedInferAttentionScoreV4: this CANN has no aclnnFusedInferAttentionScoreV4")
-		require.NoError(t, b.Attention.Run(t.Context(), b.st, a))
+		require.NoError(t, b.Attention().Run(t.Context(), b.st, a))
 		require.NoError(t, golden.CheckRMS(b.read(a.Out), p.want(), limits[aclnn.BFloat16]))
 	}, "CANN_EMU_API="+abi.V81RC1)
 }
@@ -315,10 +315,10 @@ func TestAttentionRefusals(t *testing.T) {
 	} {
 		a := base.args(b, aclnn.Float16)
 		c.change(a)
-		err := b.Attention.Run(t.Context(), b.st, a)
+		err := b.Attention().Run(t.Context(), b.st, a)
 		require.ErrorIs(t, err, ops.ErrInvalid, c.text)
 		require.ErrorContains(t, err, c.text)
-		require.ErrorIs(t, b.Attention.Explain(a).Invalid, ops.ErrInvalid)
+		require.ErrorIs(t, b.Attention().Explain(a).Invalid, ops.ErrInvalid)
 	}
 }
 
@@ -330,9 +330,9 @@ func TestPinnedByEnvironment(t *testing.T) {
 	t.Setenv("CANN_OPS_DECODE_ATTENTION", "gathered")
 	dec, err := decode.New(reg)
 	require.NoError(t, err)
-	require.ErrorIs(t, dec.Attention.Pin("IncreFlashAttentionV4"), ops.ErrPinned)
+	require.ErrorIs(t, dec.Attention().Pin("IncreFlashAttentionV4"), ops.ErrPinned)
 	t.Setenv("CANN_OPS_CACHE_WRITE", "none")
 	_, err = decode.New(reg)
 	require.ErrorIs(t, err, ops.ErrUnknownKernel)
-	require.True(t, slices.Contains(dec.Write.Kernels(), "ScatterNdUpdate"))
+	require.True(t, slices.Contains(dec.Write().Kernels(), "ScatterNdUpdate"))
 }

@@ -7,12 +7,29 @@ import (
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/internal/check"
+	"github.com/goascend/cann/ops/key"
 )
 
 // Operators are the operators of this package, made for a registry. They are safe for concurrent use.
 type Operators struct {
-	Attention *ops.Op[AttentionArgs, AttentionKey]
-	Write     *ops.Op[WriteArgs, WriteKey]
+	attention *ops.Op[AttentionArgs, key.DecodeAttention]
+	write     *ops.Op[WriteArgs, key.CacheWrite]
+}
+
+// Attention is attention of the newest tokens to a cache.
+func (o *Operators) Attention() *ops.Op[AttentionArgs, key.DecodeAttention] {
+	if o == nil {
+		return nil
+	}
+	return o.attention
+}
+
+// Write stores keys and values in a cache.
+func (o *Operators) Write() *ops.Op[WriteArgs, key.CacheWrite] {
+	if o == nil {
+		return nil
+	}
+	return o.write
 }
 
 // New makes the operators. It fails if the environment variable CANN_OPS_DECODE_ATTENTION or

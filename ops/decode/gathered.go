@@ -34,7 +34,7 @@ func (a *AttentionArgs) gathered(ctx context.Context, reg *ops.Registry, s *acln
 	case z.queries > 1:
 		b.Mask = mask.Causal{Anchor: mask.BottomRight}
 	}
-	s.Do(func() error { return reg.Attention.Run(ctx, s.Stream, &b) })
+	s.Do(func() error { return reg.Attention().Run(ctx, s.Stream, &b) })
 }
 
 // read returns the first places of each sequence in the layout of the query.

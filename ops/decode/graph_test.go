@@ -43,13 +43,13 @@ func TestReplays(t *testing.T) {
 	// longest are the lengths of the capture: its workspace must do for all replays.
 	longest := []int64{block * columns, block * columns}
 	attend, write := into(keys, values, longest)
-	require.NoError(t, b.Attention.Run(t.Context(), b.st, attend))
-	require.Equal(t, "FusedInferAttentionScoreV4", b.Attention.Explain(attend).Kernel)
+	require.NoError(t, b.Attention().Run(t.Context(), b.st, attend))
+	require.Equal(t, "FusedInferAttentionScoreV4", b.Attention().Explain(attend).Kernel)
 	var part *acl.GraphPart
 	g, err := b.st.Capture(t.Context(), acl.CaptureThreadLocal, func() error {
-		err := b.Write.Run(t.Context(), b.st, write)
+		err := b.Write().Run(t.Context(), b.st, write)
 		var e error
-		part, e = b.st.Part(func() error { return b.Attention.Run(t.Context(), b.st, attend) })
+		part, e = b.st.Part(func() error { return b.Attention().Run(t.Context(), b.st, attend) })
 		return errors.Join(err, e)
 	})
 	require.NoError(t, err)
@@ -72,12 +72,12 @@ func TestReplays(t *testing.T) {
 		fill(w.Values)
 		require.NoError(t, aclnn.CopyToDevice(t.Context(), b.st, w.Slots, slots))
 		eagerAttend, eagerWrite := into(eagerKeys, eagerValues, lengths)
-		require.NoError(t, b.Write.Run(t.Context(), b.st, eagerWrite))
-		require.NoError(t, b.Attention.Run(t.Context(), b.st, eagerAttend))
+		require.NoError(t, b.Write().Run(t.Context(), b.st, eagerWrite))
+		require.NoError(t, b.Attention().Run(t.Context(), b.st, eagerAttend))
 		want := b.read(a.Out)
 		require.NoError(t, b.st.Memset(a.Out.Buffer(), 0xff, a.Out.Bytes()))
 		attend.Lengths = lengths
-		require.NoError(t, g.Update(t.Context(), other, part, func() error { return b.Attention.Run(t.Context(), other, attend) }))
+		require.NoError(t, g.Update(t.Context(), other, part, func() error { return b.Attention().Run(t.Context(), other, attend) }))
 		require.NoError(t, g.Replay(b.st))
 		require.Equal(t, want, b.read(a.Out), "step %d", at)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/key"
 )
 
 // Limits of CANN's kernels for a cache on a 910B.
@@ -83,23 +84,23 @@ var inferKernels = []infer{
 }
 
 // supports returns why the entry point cannot take the arguments, or nil.
-func (f *infer) supports(env *ops.Env, key AttentionKey) error {
-	one := key.Queries.Most() <= 1 && key.Queries != 0
+func (f *infer) supports(env *ops.Env, k key.DecodeAttention) error {
+	one := k.Queries.Most() <= 1 && k.Queries != 0
 	switch {
-	case key.DType == aclnn.Float32:
+	case k.DType == aclnn.Float32:
 		return errors.New("it computes in 16 bits only")
 	case f.single && !one:
 		return errors.New("it takes one new token of each sequence")
-	case !key.Contiguous:
+	case !k.Contiguous:
 		return errors.New("it takes contiguous tensors only")
-	case key.Heads > headLimit || key.Heads/key.KeyHeads > groupLimit:
-		return fmt.Errorf("%d query heads on %d key heads are more than %d, or more than %d on one", key.Heads, key.KeyHeads, headLimit, groupLimit)
-	case key.Dim > dimLimit || key.Dim%dimUnit != 0:
-		return fmt.Errorf("head dimension %d is not a multiple of %d up to %d", key.Dim, dimUnit, dimLimit)
-	case key.Batch.Most() > batchLimit:
+	case k.Heads > headLimit || k.Heads/k.KeyHeads > groupLimit:
+		return fmt.Errorf("%d query heads on %d key heads are more than %d, or more than %d on one", k.Heads, k.KeyHeads, headLimit, groupLimit)
+	case k.Dim > dimLimit || k.Dim%dimUnit != 0:
+		return fmt.Errorf("head dimension %d is not a multiple of %d up to %d", k.Dim, dimUnit, dimLimit)
+	case k.Batch.Most() > batchLimit:
 		return fmt.Errorf("it takes %d sequences", batchLimit)
-	case key.Block > 0:
-		if err := paged(key, one); err != nil {
+	case k.Block > 0:
+		if err := paged(k, one); err != nil {
 			return err
 		}
 	}
@@ -107,27 +108,27 @@ func (f *infer) supports(env *ops.Env, key AttentionKey) error {
 }
 
 // paged returns why the kernels cannot take the blocks of a cache, or nil.
-func paged(key AttentionKey, one bool) error {
+func paged(k key.DecodeAttention, one bool) error {
 	unit := int64(blockUnit)
 	if !one {
 		unit = promptUnit
 	}
 	switch {
-	case key.Block%unit != 0 || key.Block > blockLimit:
-		return fmt.Errorf("blocks of %d tokens are not a multiple of %d up to %d", key.Block, unit, blockLimit)
-	case !key.HeadMajor && key.KeyHeads*key.Dim > rowLimit:
-		return fmt.Errorf("a token has %d features, more than %d; use blocks [heads, tokens, features]", key.KeyHeads*key.Dim, rowLimit)
-	case key.HeadMajor && !one && key.Layout != ops.BNSD:
-		return fmt.Errorf("layout %s with blocks [heads, tokens, features] is for one new token", key.Layout)
+	case k.Block%unit != 0 || k.Block > blockLimit:
+		return fmt.Errorf("blocks of %d tokens are not a multiple of %d up to %d", k.Block, unit, blockLimit)
+	case !k.HeadMajor && k.KeyHeads*k.Dim > rowLimit:
+		return fmt.Errorf("a token has %d features, more than %d; use blocks [heads, tokens, features]", k.KeyHeads*k.Dim, rowLimit)
+	case k.HeadMajor && !one && k.Layout != ops.BNSD:
+		return fmt.Errorf("layout %s with blocks [heads, tokens, features] is for one new token", k.Layout)
 	}
 	return nil
 }
 
 // newAttention prefers CANN's kernels for caches.
-func newAttention(reg *ops.Registry) (*ops.Op[AttentionArgs, AttentionKey], error) {
-	var kernels []ops.Kernel[AttentionArgs, AttentionKey]
+func newAttention(reg *ops.Registry) (*ops.Op[AttentionArgs, key.DecodeAttention], error) {
+	var kernels []ops.Kernel[AttentionArgs, key.DecodeAttention]
 	for _, f := range inferKernels {
-		kernels = append(kernels, ops.Kernel[AttentionArgs, AttentionKey]{
+		kernels = append(kernels, ops.Kernel[AttentionArgs, key.DecodeAttention]{
 			Name: f.params.Operator().Name(), Supports: f.supports,
 			Run: func(_ context.Context, st *acl.Stream, a *AttentionArgs) error {
 				if a.Out.Len() == 0 {
@@ -141,7 +142,7 @@ func newAttention(reg *ops.Registry) (*ops.Op[AttentionArgs, AttentionKey], erro
 			},
 		})
 	}
-	kernels = append(kernels, ops.Kernel[AttentionArgs, AttentionKey]{
+	kernels = append(kernels, ops.Kernel[AttentionArgs, key.DecodeAttention]{
 		Name: "gathered",
 		Run: func(ctx context.Context, st *acl.Stream, a *AttentionArgs) error {
 			if a.Out.Len() == 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/internal/check"
+	"github.com/goascend/cann/ops/key"
 )
 
 // WriteArgs describes a write of new tokens into a cache. All tensors but Slots have one dtype,
@@ -72,31 +73,22 @@ func (c *args) pair(name string, cache *aclnn.Tensor, of string, t *aclnn.Tensor
 	}
 }
 
-// WriteKey holds the properties by which kernels of Write are chosen.
-type WriteKey struct {
-	DType, Slots aclnn.DType
-	Heads, Dim   int64 // of the keys
-	Places       int64 // of a row of the cache
-	HeadMajor    bool  // whether the axis of heads comes before that of places
-	Tokens       ops.Extent
-}
-
-func (a *WriteArgs) key() WriteKey {
-	return WriteKey{
+func (a *WriteArgs) key() key.CacheWrite {
+	return key.CacheWrite{
 		DType: a.Keys.DType(), Slots: a.Slots.DType(), Heads: a.Keys.Dim(1), Dim: a.Keys.Dim(2), Places: a.KeyCache.Dim(-2),
-		HeadMajor: a.KeyCache.Rank() == 4, Tokens: ops.ExtentOf(a.Keys.Dim(0)),
+		HeadMajor: a.KeyCache.Rank() == 4, Tokens: key.ExtentOf(a.Keys.Dim(0)),
 	}
 }
 
-func newWrite(reg *ops.Registry) (*ops.Op[WriteArgs, WriteKey], error) {
+func newWrite(reg *ops.Registry) (*ops.Op[WriteArgs, key.CacheWrite], error) {
 	return ops.NewOp(reg, "cache_write", (*WriteArgs).validate, (*WriteArgs).key,
-		ops.Kernel[WriteArgs, WriteKey]{
+		ops.Kernel[WriteArgs, key.CacheWrite]{
 			Name: "ScatterPaKvCache",
-			Supports: func(env *ops.Env, key WriteKey) error {
+			Supports: func(env *ops.Env, k key.CacheWrite) error {
 				switch {
-				case key.DType == aclnn.Float32:
+				case k.DType == aclnn.Float32:
 					return errors.New("it writes 16 bits only")
-				case key.HeadMajor:
+				case k.HeadMajor:
 					return errors.New("it takes the heads of a token beside each other")
 				}
 				return env.Has(&aclnn.ScatterPaKvCacheParams{})
@@ -113,15 +105,15 @@ func newWrite(reg *ops.Registry) (*ops.Op[WriteArgs, WriteKey], error) {
 				})
 			},
 		},
-		ops.Kernel[WriteArgs, WriteKey]{
-			Name: "ScatterNdUpdate", Supports: func(env *ops.Env, _ WriteKey) error { return env.Has(&aclnn.ScatterNdUpdateParams{}) },
+		ops.Kernel[WriteArgs, key.CacheWrite]{
+			Name: "ScatterNdUpdate", Supports: func(env *ops.Env, _ key.CacheWrite) error { return env.Has(&aclnn.ScatterNdUpdateParams{}) },
 			Run: func(_ context.Context, st *acl.Stream, a *WriteArgs) error {
 				return a.rows(st, func(s *aclnn.Scope, cache, index, fresh *aclnn.Tensor) {
 					aclnn.Launch(s, aclnn.ScatterNdUpdate, aclnn.ScatterNdUpdateParams{VarRef: cache, Indices: index.Unsqueeze(1), Updates: fresh})
 				})
 			},
 		},
-		ops.Kernel[WriteArgs, WriteKey]{
+		ops.Kernel[WriteArgs, key.CacheWrite]{
 			Name: "InplaceIndexCopy",
 			Run: func(_ context.Context, st *acl.Stream, a *WriteArgs) error {
 				return a.rows(st, func(s *aclnn.Scope, cache, index, fresh *aclnn.Tensor) {

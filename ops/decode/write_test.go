@@ -18,10 +18,10 @@ import (
 func TestWrite(t *testing.T) {
 	acltest.Need(t)
 	const rows, places, dim = 5, 6, 3
-	for _, kernel := range newBench(t).Write.Kernels() {
+	for _, kernel := range newBench(t).Write().Kernels() {
 		t.Run(kernel, func(t *testing.T) {
 			b := newBench(t)
-			require.NoError(t, b.Write.Pin(kernel))
+			require.NoError(t, b.Write().Pin(kernel))
 			rng := rand.New(rand.NewPCG(3, 4))
 			for _, dt := range []aclnn.DType{aclnn.Float32, aclnn.Float16, aclnn.BFloat16} {
 				for _, heads := range []int64{1, 4} {
@@ -54,10 +54,10 @@ func TestWrite(t *testing.T) {
 								}
 							}
 							if kernel == "ScatterPaKvCache" && (headMajor || dt == aclnn.Float32) {
-								require.ErrorIs(t, b.Write.Run(t.Context(), b.st, a), ops.ErrNoKernel)
+								require.ErrorIs(t, b.Write().Run(t.Context(), b.st, a), ops.ErrNoKernel)
 								continue
 							}
-							require.NoError(t, b.Write.Run(t.Context(), b.st, a))
+							require.NoError(t, b.Write().Run(t.Context(), b.st, a))
 							require.Equal(t, want[0], b.read(a.KeyCache))
 							require.Equal(t, want[1], b.read(a.ValueCache))
 						}
@@ -71,7 +71,7 @@ func TestWrite(t *testing.T) {
 // choice explains the kernel of a write.
 func (b *bench) choice(dt aclnn.DType) string {
 	f := func(shape ...int64) *aclnn.Tensor { return b.empty(dt, shape...) }
-	return b.Write.Explain(&decode.WriteArgs{Keys: f(3, 2, 4), Values: f(3, 2, 4), KeyCache: f(5, 6, 8), ValueCache: f(5, 6, 8), Slots: b.empty(aclnn.Int32, 3)}).String()
+	return b.Write().Explain(&decode.WriteArgs{Keys: f(3, 2, 4), Values: f(3, 2, 4), KeyCache: f(5, 6, 8), ValueCache: f(5, 6, 8), Slots: b.empty(aclnn.Int32, 3)}).String()
 }
 
 func TestWriteChoice(t *testing.T) {
@@ -112,7 +112,7 @@ func TestWriteRefusals(t *testing.T) {
 	} {
 		a := &decode.WriteArgs{Keys: f(3, 2, 4), Values: f(3, 2, 4), KeyCache: f(5, 6, 8), ValueCache: f(5, 6, 8), Slots: b.empty(aclnn.Int32, 3)}
 		c.change(a)
-		err := b.Write.Run(t.Context(), b.st, a)
+		err := b.Write().Run(t.Context(), b.st, a)
 		require.ErrorIs(t, err, ops.ErrInvalid, c.text)
 		require.ErrorContains(t, err, c.text)
 	}

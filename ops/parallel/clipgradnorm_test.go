@@ -29,7 +29,7 @@ func TestClipGradNormOverRanks(t *testing.T) {
 			}
 			norm := math.Sqrt(square)
 			onRanks(t, ranks, func(r *rank) {
-				require.NoError(r.T, r.ClipGradNorm.Pin(kernel))
+				require.NoError(r.T, r.ClipGradNorm().Pin(kernel))
 				a := &ops.ClipGradNormArgs{
 					Grads: []*aclnn.Tensor{
 						r.Floats(aclnn.Float32, own(r.comm.Rank()), 7), r.Empty(aclnn.Float32, 0),
@@ -37,12 +37,12 @@ func TestClipGradNormOverRanks(t *testing.T) {
 					},
 					MaxNorm: max, Norm: r.Empty(aclnn.Float32), Sum: parallel.Sum(r.comm), Copies: []int{1, 1, ranks, ranks},
 				}
-				opstest.Run(r.Bench, r.ClipGradNorm, a)
+				opstest.Run(r.Bench, r.ClipGradNorm(), a)
 				assert.InDelta(r.T, norm, r.Read(a.Norm)[0], 1e-5*norm)
 				scaled := opstest.Convert(shared[4:], func(x float32) float32 { return float32(float64(x) * max / (norm + 1e-6)) })
 				r.Near("a shared gradient", a.Grads[3], scaled, 1e-6)
 				a.Copies = a.Copies[1:]
-				assert.ErrorContains(r.T, r.ClipGradNorm.Run(r.T.Context(), r.Stream, a), "3 Copies for 4 Grads")
+				assert.ErrorContains(r.T, r.ClipGradNorm().Run(r.T.Context(), r.Stream, a), "3 Copies for 4 Grads")
 			})
 		})
 	}

@@ -37,7 +37,7 @@ func NewContextParallel(reg *ops.Registry, comm Communicator, split mask.Split) 
 // dropout are refused.
 func (p *ContextParallel) Attention(ctx context.Context, st *acl.Stream, a *ops.AttentionArgs) error {
 	if p.comm == nil {
-		return p.reg.Attention.Run(ctx, st, a)
+		return p.reg.Attention().Run(ctx, st, a)
 	}
 	c, err := p.cut(a)
 	if err != nil {
@@ -57,7 +57,7 @@ func (p *ContextParallel) Attention(ctx context.Context, st *acl.Stream, a *ops.
 					*stat.part = s.Tensor(aclnn.Float32, c.stats(part)...)
 				}
 			}
-			run(ctx, s, p.reg.Attention, b)
+			run(ctx, s, p.reg.Attention(), b)
 			s.Finish(out, b.Out)
 			if a.SoftmaxMax != nil {
 				s.Copy(c.statRows(a.SoftmaxMax, part), b.SoftmaxMax)
@@ -73,13 +73,13 @@ func (p *ContextParallel) Attention(ctx context.Context, st *acl.Stream, a *ops.
 // keys and values are summed over the ranks in float32.
 func (p *ContextParallel) AttentionGrad(ctx context.Context, st *acl.Stream, a *ops.AttentionGradArgs) error {
 	if p.comm == nil {
-		return p.reg.AttentionGrad.Run(ctx, st, a)
+		return p.reg.AttentionGrad().Run(ctx, st, a)
 	}
 	c, err := p.cut(&a.AttentionArgs)
 	if err == nil {
 		local := *a
 		local.Mask = anyMask(a.Layout, c.sizes) // cut has checked that of the whole sequence
-		err = p.reg.AttentionGrad.Check(&local)
+		err = p.reg.AttentionGrad().Check(&local)
 	}
 	if err != nil {
 		return fmt.Errorf("context-parallel attention gradient: %w", err)
@@ -101,7 +101,7 @@ func (p *ContextParallel) AttentionGrad(ctx context.Context, st *acl.Stream, a *
 				AttentionArgs: *b, DOut: s.Contiguous(rows(a.DOut)), DQuery: s.Target(dQuery),
 				DKey: s.Like(b.Key), DValue: s.Like(b.Value),
 			}
-			run(ctx, s, p.reg.AttentionGrad, g)
+			run(ctx, s, p.reg.AttentionGrad(), g)
 			s.Finish(dQuery, g.DQuery)
 			add(s, c.keys(dKey, part), float(s, g.DKey), 1)
 			add(s, c.keys(dValue, part), float(s, g.DValue), 1)
@@ -130,7 +130,7 @@ func (p *ContextParallel) cut(a *ops.AttentionArgs) (contextCut, error) {
 	}
 	local := *a
 	local.Mask = anyMask(a.Layout, sizes)
-	if err := p.reg.Attention.Check(&local); err != nil {
+	if err := p.reg.Attention().Check(&local); err != nil {
 		return contextCut{}, err
 	}
 	var c check.Args

@@ -115,8 +115,8 @@ func TestContextParallel(t *testing.T) {
 					}
 					want := whole(t, func(b *opstest.Bench) []*aclnn.Tensor {
 						g := arguments(b, func(v []float32, _ []int64) []float32 { return v }, length)
-						opstest.Run(b, b.Attention, &g.AttentionArgs)
-						opstest.Run(b, b.AttentionGrad, g)
+						opstest.Run(b, b.Attention(), &g.AttentionArgs)
+						opstest.Run(b, b.AttentionGrad(), g)
 						return []*aclnn.Tensor{g.Out, g.DQuery, g.DKey, g.DValue}
 					})
 					if name == "right padding" {
@@ -204,8 +204,8 @@ func TestContextParallelPacked(t *testing.T) {
 			all := []mask.Range{{From: 0, To: length}}
 			want := whole(t, func(b *opstest.Bench) []*aclnn.Tensor {
 				g := arguments(b, all, length)
-				opstest.Run(b, b.Attention, &g.AttentionArgs)
-				opstest.Run(b, b.AttentionGrad, g)
+				opstest.Run(b, b.Attention(), &g.AttentionArgs)
+				opstest.Run(b, b.AttentionGrad(), g)
 				return []*aclnn.Tensor{g.Out, g.DQuery, g.DKey, g.DValue}
 			})
 			for _, split := range []mask.Split{mask.Contiguous, mask.ZigZag} {

@@ -16,7 +16,7 @@ import (
 
 // Two ranks divide a linear layer by its inputs: each multiplies the features that it has with
 // its columns of the weight, and both get the sum.
-func ExampleTensor_RowLinear() {
+func ExampleTensorParallel_RowLinear() {
 	ctx := context.Background()
 	features := [][]float32{{1, 2}, {3, 4}}
 	weights := [][]float32{{1, 1, 1, 0}, {1, 1, 0, 1}} // of [[1 1 1 1] [1 0 0 1]]

@@ -12,6 +12,7 @@ import (
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/key"
 )
 
 // expertLimits are the sizes that MoeDistributeDispatch takes on a chip.
@@ -28,7 +29,7 @@ var (
 )
 
 // fits returns why CANN's exchange cannot take a layer, or nil.
-func (l *expertLayer) fits(env *ops.Env, key ExpertLayerKey, dispatch, combine aclnn.Params) error {
+func (l *expertLayer) fits(env *ops.Env, k key.ExpertLayer, dispatch, combine aclnn.Params) error {
 	first := dispatch.Operator().Name() == "MoeDistributeDispatch"
 	limits, of := limitsA2, "an Atlas A2"
 	ranks := []int64{16, 32, 64, 128, 256}
@@ -39,37 +40,37 @@ func (l *expertLayer) fits(env *ops.Env, key ExpertLayerKey, dispatch, combine a
 	if a3 {
 		limits, of = limitsA3, "an Atlas A3"
 	}
-	switch experts := key.Experts * l.ranks; {
+	switch experts := k.Experts * l.ranks; {
 	case l.group == "":
 		return errors.New("it needs a communicator that serves nothing else")
 	case a3 && first:
 		return errors.New("on an Atlas A3 it takes 7168 features only; its second version takes more sizes")
-	case key.DType == aclnn.Float32:
+	case k.DType == aclnn.Float32:
 		return errors.New("it sends 16-bit floats only")
 	case a3 && l.ranks < 2, !a3 && !slices.Contains(ranks, l.ranks):
 		return fmt.Errorf("%s has no exchange among %d ranks", of, l.ranks)
-	case key.Width < limits.narrow || key.Width > limits.wide || key.Width%limits.unit != 0:
-		return fmt.Errorf("%d features are not a multiple of %d from %d to %d", key.Width, limits.unit, limits.narrow, limits.wide)
-	case key.Tokens == 0 || key.Tokens > limits.tokens:
-		return fmt.Errorf("%d tokens of a rank; %s takes 1 to %d", key.Tokens, of, limits.tokens)
-	case key.K > choiceLimit:
-		return fmt.Errorf("%d experts for a token are more than %d", key.K, choiceLimit)
-	case experts > limits.experts || key.Experts > limits.perRank || key.K > experts:
-		return fmt.Errorf("%d experts, %d on a rank, are more than %d, or more than %d", experts, key.Experts, limits.experts, limits.perRank)
+	case k.Width < limits.narrow || k.Width > limits.wide || k.Width%limits.unit != 0:
+		return fmt.Errorf("%d features are not a multiple of %d from %d to %d", k.Width, limits.unit, limits.narrow, limits.wide)
+	case k.Tokens == 0 || k.Tokens > limits.tokens:
+		return fmt.Errorf("%d tokens of a rank; %s takes 1 to %d", k.Tokens, of, limits.tokens)
+	case k.K > choiceLimit:
+		return fmt.Errorf("%d experts for a token are more than %d", k.K, choiceLimit)
+	case experts > limits.experts || k.Experts > limits.perRank || k.K > experts:
+		return fmt.Errorf("%d experts, %d on a rank, are more than %d, or more than %d", experts, k.Experts, limits.experts, limits.perRank)
 	}
-	if need, have := l.buffer(key, a3), bufferMiB(); need > have {
+	if need, have := l.buffer(k, a3), bufferMiB(); need > have {
 		return fmt.Errorf("the messages need HCCL_BUFFSIZE=%d on all ranks; it is %d", need, have)
 	}
 	return errors.Join(env.Has(dispatch), env.Has(combine))
 }
 
 // buffer returns the mebibytes that the messages of a layer need in the communicator's buffer.
-func (l *expertLayer) buffer(key ExpertLayerKey, a3 bool) int64 {
+func (l *expertLayer) buffer(k key.ExpertLayer, a3 bool) int64 {
 	const mebibyte = 1 << 20
-	n := 2 * (key.Tokens*l.ranks*min(key.Experts, key.K)*key.Width*2 + 2*mebibyte)
+	n := 2 * (k.Tokens*l.ranks*min(k.Experts, k.K)*k.Width*2 + 2*mebibyte)
 	if a3 {
 		up := func(n, unit int64) int64 { return (n + unit - 1) / unit * unit }
-		n = 2 * (key.Experts*key.Tokens*l.ranks*up(up(2*key.Width, 32)+64, 512) + key.K*key.Tokens*up(2*key.Width, 512))
+		n = 2 * (k.Experts*k.Tokens*l.ranks*up(up(2*k.Width, 32)+64, 512) + k.K*k.Tokens*up(2*k.Width, 512))
 	}
 	return (n + mebibyte - 1) / mebibyte
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/goascend/cann/aclnn"
 	"github.com/goascend/cann/ops"
 	"github.com/goascend/cann/ops/internal/check"
+	"github.com/goascend/cann/ops/key"
 )
 
 // ExpertLayerArgs describes the forward pass of a layer whose experts are spread over ranks as ExpertParallel
@@ -64,16 +65,8 @@ func (a *ExpertLayerArgs) validate() error {
 // most returns the largest number of tokens of a rank.
 func (a *ExpertLayerArgs) most() int64 { return max(a.MostTokens, a.X.Dim(0)) }
 
-// ExpertLayerKey holds the properties by which kernels of an expert layer are chosen. They are the same
-// on all ranks.
-type ExpertLayerKey struct {
-	DType             aclnn.DType
-	Width, Experts, K int64 // experts of a rank
-	Tokens            int64 // the most of a rank
-}
-
-func (a *ExpertLayerArgs) key() ExpertLayerKey {
-	return ExpertLayerKey{DType: a.X.DType(), Width: a.X.Dim(1), Experts: a.GateUp.Dim(0), K: a.Experts.Dim(1), Tokens: a.most()}
+func (a *ExpertLayerArgs) key() key.ExpertLayer {
+	return key.ExpertLayer{DType: a.X.DType(), Width: a.X.Dim(1), Experts: a.GateUp.Dim(0), K: a.Experts.Dim(1), Tokens: a.most()}
 }
 
 // ExchangeCommunicator is a communicator that CANN's operators find by its name; *hccl.Comm implements
@@ -92,7 +85,7 @@ type ExchangeCommunicator interface {
 // CANN 8.1 for 16, 32 or 64 ranks, and later up to 256, with up to 256 tokens each; on Atlas A3 after CANN
 // 8.1, for up to 512 tokens of 1024 to 8192 features. The host then does not wait, and a graph can capture
 // the layer. Otherwise, and without exchange, the rows travel by ExpertParallel, and the host reads their numbers.
-func NewExpertLayer(reg *ops.Registry, comm Communicator, exchange ExchangeCommunicator) (*ops.Op[ExpertLayerArgs, ExpertLayerKey], error) {
+func NewExpertLayer(reg *ops.Registry, comm Communicator, exchange ExchangeCommunicator) (*ops.Op[ExpertLayerArgs, key.ExpertLayer], error) {
 	l := expertLayer{reg: reg, experts: NewExpertParallel(comm)}
 	if exchange != nil {
 		if any(exchange) == any(comm) {
@@ -108,19 +101,19 @@ func NewExpertLayer(reg *ops.Registry, comm Communicator, exchange ExchangeCommu
 		l.rank, l.ranks, l.group = int64(exchange.Rank()), int64(exchange.Size()), name
 	}
 	return ops.NewOp(reg, "expert_layer", (*ExpertLayerArgs).validate, (*ExpertLayerArgs).key,
-		ops.Kernel[ExpertLayerArgs, ExpertLayerKey]{
+		ops.Kernel[ExpertLayerArgs, key.ExpertLayer]{
 			Name: "MoeDistributeDispatchV2", Run: l.distributed(distributeV2),
-			Supports: func(env *ops.Env, key ExpertLayerKey) error {
-				return l.fits(env, key, &aclnn.MoeDistributeDispatchV2Params{}, &aclnn.MoeDistributeCombineV2Params{})
+			Supports: func(env *ops.Env, k key.ExpertLayer) error {
+				return l.fits(env, k, &aclnn.MoeDistributeDispatchV2Params{}, &aclnn.MoeDistributeCombineV2Params{})
 			},
 		},
-		ops.Kernel[ExpertLayerArgs, ExpertLayerKey]{
+		ops.Kernel[ExpertLayerArgs, key.ExpertLayer]{
 			Name: "MoeDistributeDispatch", Run: l.distributed(distribute),
-			Supports: func(env *ops.Env, key ExpertLayerKey) error {
-				return l.fits(env, key, &aclnn.MoeDistributeDispatchParams{}, &aclnn.MoeDistributeCombineParams{})
+			Supports: func(env *ops.Env, k key.ExpertLayer) error {
+				return l.fits(env, k, &aclnn.MoeDistributeDispatchParams{}, &aclnn.MoeDistributeCombineParams{})
 			},
 		},
-		ops.Kernel[ExpertLayerArgs, ExpertLayerKey]{Name: "all-to-all", Run: l.allToAll})
+		ops.Kernel[ExpertLayerArgs, key.ExpertLayer]{Name: "all-to-all", Run: l.allToAll})
 }
 
 // expertLayer holds what the kernels of an expert layer share.
@@ -137,7 +130,7 @@ func (l *expertLayer) allToAll(ctx context.Context, st *acl.Stream, a *ExpertLay
 		dt, rows, width := a.X.DType(), a.Experts.Len(), a.X.Dim(1)
 		sorted, results := s.Tensor(dt, rows, width), s.Tensor(dt, rows, width)
 		places, sums := s.Tensor(aclnn.Int32, rows), s.Tensor(aclnn.Int32, a.GateUp.Dim(0)*l.experts.Size())
-		run(ctx, s, l.reg.MoEPermute, &ops.MoEPermuteArgs{X: a.X, Experts: a.Experts, Rows: sorted, Places: places, Sums: sums})
+		run(ctx, s, l.reg.MoEPermute(), &ops.MoEPermuteArgs{X: a.X, Experts: a.Experts, Rows: sorted, Places: places, Sums: sums})
 		var plan *ExpertPlan
 		s.Do(func() (err error) {
 			plan, err = l.experts.Plan(ctx, st, sums)
@@ -151,7 +144,7 @@ func (l *expertLayer) allToAll(ctx context.Context, st *acl.Stream, a *ExpertLay
 		s.Do(func() error { return plan.Dispatch(st, sorted, mine) })
 		l.compute(ctx, s, a, mine, plan.Groups(), back)
 		s.Do(func() error { return plan.Combine(st, back, results) })
-		run(ctx, s, l.reg.MoEUnpermute, &ops.MoEUnpermuteArgs{Rows: results, Places: places, Weights: a.Weights, Out: a.Out})
+		run(ctx, s, l.reg.MoEUnpermute(), &ops.MoEUnpermuteArgs{Rows: results, Places: places, Weights: a.Weights, Out: a.Out})
 	})
 }
 
@@ -162,5 +155,5 @@ func (l *expertLayer) compute(ctx context.Context, s *aclnn.Scope, a *ExpertLaye
 	if groups.Device != nil { // the products leave rows that did not come as they are
 		s.Zero(hidden)
 	}
-	run(ctx, s, l.reg.MoEExperts, &ops.MoEExpertsArgs{Rows: rows, GateUp: a.GateUp, Down: a.Down, Groups: groups, Hidden: hidden, Active: active, Out: out})
+	run(ctx, s, l.reg.MoEExperts(), &ops.MoEExpertsArgs{Rows: rows, GateUp: a.GateUp, Down: a.Down, Groups: groups, Hidden: hidden, Active: active, Out: out})
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/goascend/cann/internal/dtype"
 	"github.com/goascend/cann/internal/testing/opstest"
 	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/key"
 	"github.com/goascend/cann/ops/parallel"
 )
 
@@ -81,7 +82,7 @@ func (p expertProblem) want(rank int64) []float32 {
 // expertRank is a rank's layer, with its arguments.
 type expertRank struct {
 	*rank
-	layer *ops.Op[parallel.ExpertLayerArgs, parallel.ExpertLayerKey]
+	layer *ops.Op[parallel.ExpertLayerArgs, key.ExpertLayer]
 	args  *parallel.ExpertLayerArgs
 	want  []float32
 }

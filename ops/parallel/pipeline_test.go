@@ -38,7 +38,7 @@ func (l *layer) Forward(ctx context.Context, st *acl.Stream, micro int, in, out 
 		out = l.results[micro]
 	}
 	l.ins[micro] = in
-	return l.b.Linear.Run(ctx, st, &ops.LinearArgs{X: in, Weight: l.weight, Out: out})
+	return l.b.Linear().Run(ctx, st, &ops.LinearArgs{X: in, Weight: l.weight, Out: out})
 }
 
 func (l *layer) Backward(ctx context.Context, st *acl.Stream, micro int, dOut, dIn *aclnn.Tensor) error {
@@ -50,7 +50,7 @@ func (l *layer) Backward(ctx context.Context, st *acl.Stream, micro int, dOut, d
 	}
 	in := l.ins[micro]
 	delete(l.ins, micro)
-	return l.b.LinearGrad.Run(ctx, st, &ops.LinearGradArgs{DOut: dOut, X: in, Weight: l.weight, DX: dIn, DWeight: l.dw, Accumulate: true})
+	return l.b.LinearGrad().Run(ctx, st, &ops.LinearGradArgs{DOut: dOut, X: in, Weight: l.weight, DX: dIn, DWeight: l.dw, Accumulate: true})
 }
 
 func newLayer(b *opstest.Bench, stage, micros int, rows, width int64) *layer {

@@ -25,7 +25,7 @@ import (
 //
 // All ranks make the same calls in the same order. comm may be nil for one rank.
 type Sharded struct {
-	Layout *ShardLayout
+	layout *ShardLayout
 	reg    *ops.Registry
 	comm   Communicator
 	shard  *aclnn.Tensor
@@ -59,8 +59,11 @@ func NewSharded(st *acl.Stream, reg *ops.Registry, comm Communicator, dt aclnn.D
 	if scale == 0 {
 		scale = 1 / float64(ranks)
 	}
-	return &Sharded{Layout: layout, reg: reg, comm: comm, shard: shard, scale: scale}, nil
+	return &Sharded{layout: layout, reg: reg, comm: comm, shard: shard, scale: scale}, nil
 }
+
+// Layout returns where the parameters lie in the shards.
+func (p *Sharded) Layout() *ShardLayout { return p.layout }
 
 // Shard returns this rank's shard, [total]; the optimiser updates it.
 func (p *Sharded) Shard() *aclnn.Tensor { return p.shard }
@@ -87,10 +90,10 @@ func (p *Sharded) rank() int64 {
 
 // part checks the index of a parameter and a tensor that must have the parameter's shape.
 func (p *Sharded) part(i int, whole *aclnn.Tensor, dtypes ...aclnn.DType) (*ShardPart, error) {
-	if i < 0 || i >= len(p.Layout.Parts) {
-		return nil, check.Invalid("there is no parameter %d of %d", i, len(p.Layout.Parts))
+	if i < 0 || i >= len(p.layout.Parts) {
+		return nil, check.Invalid("there is no parameter %d of %d", i, len(p.layout.Parts))
 	}
-	part := &p.Layout.Parts[i]
+	part := &p.layout.Parts[i]
 	var c check.Args
 	c.Tensor(part.Name, whole, dtypes...)
 	c.Shape(part.Name, whole, part.Shape...)
@@ -130,12 +133,12 @@ func (p *Sharded) gather(ctx context.Context, st *acl.Stream, nz bool) error {
 	p.moved = 0
 	err := aclnn.Compose(st, func(s *aclnn.Scope) {
 		all := p.shard.Unsqueeze(0)
-		if p.Layout.Ranks > 1 && p.Layout.Total > 0 {
-			all = s.Tensor(p.shard.DType(), p.Layout.Ranks, p.Layout.Total)
+		if p.layout.Ranks > 1 && p.layout.Total > 0 {
+			all = s.Tensor(p.shard.DType(), p.layout.Ranks, p.layout.Total)
 			s.Do(func() error { return p.comm.AllGather(st, p.shard, all) })
 		}
-		for i := range p.Layout.Parts {
-			s.Do(func() error { return p.copyOut(ctx, st, all, &p.Layout.Parts[i], nz) })
+		for i := range p.layout.Parts {
+			s.Do(func() error { return p.copyOut(ctx, st, all, &p.layout.Parts[i], nz) })
 		}
 	})
 	if err != nil {
@@ -147,7 +150,7 @@ func (p *Sharded) gather(ctx context.Context, st *acl.Stream, nz bool) error {
 // copyOut assembles one parameter from the gathered shards.
 func (p *Sharded) copyOut(ctx context.Context, st *acl.Stream, all *aclnn.Tensor, part *ShardPart, nz bool) error {
 	chunk := part.End - part.Start
-	memory, err := aclnn.New(st, all.DType(), p.Layout.Ranks*chunk)
+	memory, err := aclnn.New(st, all.DType(), p.layout.Ranks*chunk)
 	if err != nil {
 		return err
 	}
@@ -155,10 +158,10 @@ func (p *Sharded) copyOut(ctx context.Context, st *acl.Stream, all *aclnn.Tensor
 	whole := memory.Narrow(0, 0, part.Len()).Reshape(part.Shape...)
 	if nz && part.NZ(all.DType()) {
 		a := ops.SliceToNZArgs{Gathered: all, Start: part.Start, End: part.End, Out: whole.AsNZ()}
-		err, whole = p.reg.SliceToNZ.Run(ctx, st, &a), a.Out
+		err, whole = p.reg.SliceToNZ().Run(ctx, st, &a), a.Out
 		p.moved += a.Moved
 	} else if memory.Len() > 0 {
-		err = aclnn.InplaceCopy(st, aclnn.InplaceCopyParams{SelfRef: memory.Reshape(p.Layout.Ranks, chunk), Src: all.Narrow(1, part.Start, chunk)})
+		err = aclnn.InplaceCopy(st, aclnn.InplaceCopyParams{SelfRef: memory.Reshape(p.layout.Ranks, chunk), Src: all.Narrow(1, part.Start, chunk)})
 		p.moved += 2 * memory.Bytes()
 	}
 	p.whole = append(p.whole, whole)
@@ -182,26 +185,26 @@ func (p *Sharded) Release() error {
 func (p *Sharded) Reduce(st *acl.Stream, gradients []*aclnn.Tensor, grad *aclnn.Tensor) error {
 	var c check.Args
 	c.Tensor("grad", grad, p.shard.DType(), aclnn.Float32)
-	c.Shape("grad", grad, p.Layout.Total)
+	c.Shape("grad", grad, p.layout.Total)
 	c.Contiguous("grad", grad)
-	if c.OK() && len(gradients) != len(p.Layout.Parts) {
-		c.Fail("%d gradients for %d parameters", len(gradients), len(p.Layout.Parts))
+	if c.OK() && len(gradients) != len(p.layout.Parts) {
+		c.Fail("%d gradients for %d parameters", len(gradients), len(p.layout.Parts))
 	}
 	for i, g := range gradients {
 		if c.OK() {
 			_, c.Err = p.part(i, g, grad.DType())
 		}
 	}
-	if c.Err != nil || p.Layout.Total == 0 {
+	if c.Err != nil || p.layout.Total == 0 {
 		return c.Err
 	}
 	return aclnn.Compose(st, func(s *aclnn.Scope) {
-		all := s.Tensor(grad.DType(), p.Layout.Ranks, p.Layout.Total)
+		all := s.Tensor(grad.DType(), p.layout.Ranks, p.layout.Total)
 		s.Zero(all)
 		for i, g := range gradients {
-			p.Layout.Parts[i].copyIn(s, all, g)
+			p.layout.Parts[i].copyIn(s, all, g)
 		}
-		if p.Layout.Ranks == 1 {
+		if p.layout.Ranks == 1 {
 			s.Copy(grad, all.Select(0, 0))
 		} else {
 			s.Do(func() error { return p.comm.ReduceScatter(st, all, grad, hccl.Sum) })

@@ -76,11 +76,11 @@ func testSharded(r *rank, align int64) {
 	for i, q := range layerParameters {
 		grads = append(grads, r.Floats(aclnn.Float32, opstest.Convert(values[i], func(x float32) float32 { return x * float32(r.comm.Rank()+1) }), q.Shape...))
 	}
-	grad := r.Empty(aclnn.Float32, p.Layout.Total)
+	grad := r.Empty(aclnn.Float32, p.Layout().Total)
 	require.NoError(r.T, p.Reduce(r.Stream, grads, grad))
 	got, factor := r.Read(grad), float32(r.comm.Size()+1)/2
-	for i := range p.Layout.Parts {
-		part := &p.Layout.Parts[i]
+	for i := range p.Layout().Parts {
+		part := &p.Layout().Parts[i]
 		lo, hi := part.Owned(int64(r.comm.Rank()))
 		for k := range part.End - part.Start {
 			want := float32(0)
@@ -109,9 +109,9 @@ func TestShardedAlone(t *testing.T) {
 	for text, err := range map[string]error{
 		"there is no parameter 1 of 1":           p.Load(b.Stream, 1, f(1)),
 		"its shape must be [3 16 32]":            p.Load(b.Stream, 0, f(3, 32, 16)),
-		"0 gradients for 1 parameters":           p.Reduce(b.Stream, nil, f(p.Layout.Total)),
+		"0 gradients for 1 parameters":           p.Reduce(b.Stream, nil, f(p.Layout().Total)),
 		"grad is bfloat16[3]ND":                  p.Reduce(b.Stream, nil, f(3)),
-		"gate_up_proj is bfloat16[3]ND":          p.Reduce(b.Stream, []*aclnn.Tensor{f(3)}, f(p.Layout.Total)),
+		"gate_up_proj is bfloat16[3]ND":          p.Reduce(b.Stream, []*aclnn.Tensor{f(3)}, f(p.Layout().Total)),
 		"gate_up_proj is nil":                    p.Load(b.Stream, 0, nil),
 		"its dtype must be one of [float32 floa": p.Load(b.Stream, 0, b.Empty(aclnn.Int32, 3, 16, 32)),
 	} {

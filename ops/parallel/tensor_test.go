@@ -56,10 +56,10 @@ func TestTensorParallelLinear(t *testing.T) {
 			dh, dx := b.Empty(dt, rows, mid), b.Empty(dt, rows, in)
 			dw1, dw2 := b.Empty(aclnn.Float32, mid, in), b.Empty(aclnn.Float32, out, mid)
 			db1, db2 := b.Empty(aclnn.Float32, mid), b.Empty(aclnn.Float32, out)
-			opstest.Run(b, b.Linear, &ops.LinearArgs{X: tx, Weight: t1, Bias: b.Floats(dt, b1.values, mid), Out: h})
-			opstest.Run(b, b.Linear, &ops.LinearArgs{X: h, Weight: t2, Bias: b.Floats(dt, b2.values, out), Out: y})
-			opstest.Run(b, b.LinearGrad, &ops.LinearGradArgs{DOut: tdy, X: h, Weight: t2, DX: dh, DWeight: dw2, DBias: db2})
-			opstest.Run(b, b.LinearGrad, &ops.LinearGradArgs{DOut: dh, X: tx, Weight: t1, DX: dx, DWeight: dw1, DBias: db1})
+			opstest.Run(b, b.Linear(), &ops.LinearArgs{X: tx, Weight: t1, Bias: b.Floats(dt, b1.values, mid), Out: h})
+			opstest.Run(b, b.Linear(), &ops.LinearArgs{X: h, Weight: t2, Bias: b.Floats(dt, b2.values, out), Out: y})
+			opstest.Run(b, b.LinearGrad(), &ops.LinearGradArgs{DOut: tdy, X: h, Weight: t2, DX: dh, DWeight: dw2, DBias: db2})
+			opstest.Run(b, b.LinearGrad(), &ops.LinearGradArgs{DOut: dh, X: tx, Weight: t1, DX: dx, DWeight: dw1, DBias: db1})
 			return []*aclnn.Tensor{h, y, dx, dw1, dw2, db1, db2}
 		})
 		onRanks(t, n, func(r *rank) {
@@ -125,9 +125,9 @@ func TestVocabularyParallelEmbedding(t *testing.T) {
 		want := whole(t, func(b *opstest.Bench) []*aclnn.Tensor {
 			y, dw, more := b.Empty(dt, rows, width), b.Empty(aclnn.Float32, vocabulary, width), before.on(b, aclnn.Float32)
 			tids, tdy := opstest.Data(b, aclnn.Int32, ids, rows), dy.on(b, dt)
-			opstest.Run(b, b.Embedding, &ops.EmbeddingArgs{Weight: w.on(b, dt), IDs: tids, Out: y})
-			opstest.Run(b, b.EmbeddingGrad, &ops.EmbeddingGradArgs{DOut: tdy, IDs: tids, DWeight: dw})
-			opstest.Run(b, b.EmbeddingGrad, &ops.EmbeddingGradArgs{DOut: tdy, IDs: tids, DWeight: more, Accumulate: true})
+			opstest.Run(b, b.Embedding(), &ops.EmbeddingArgs{Weight: w.on(b, dt), IDs: tids, Out: y})
+			opstest.Run(b, b.EmbeddingGrad(), &ops.EmbeddingGradArgs{DOut: tdy, IDs: tids, DWeight: dw})
+			opstest.Run(b, b.EmbeddingGrad(), &ops.EmbeddingGradArgs{DOut: tdy, IDs: tids, DWeight: more, Accumulate: true})
 			return []*aclnn.Tensor{y, dw, more}
 		})
 		onRanks(t, n, func(r *rank) {
@@ -189,8 +189,8 @@ func TestVocabularyParallelCrossEntropy(t *testing.T) {
 					return []*aclnn.Tensor{a.Loss, a.Count, a.LogProb, g.DLogits}
 				}
 				want := whole(t, func(b *opstest.Bench) []*aclnn.Tensor {
-					return both(b, x, func(a *ops.CrossEntropyArgs) error { return b.CrossEntropy.Run(b.T.Context(), b.Stream, a) },
-						func(a *ops.CrossEntropyGradArgs) error { return b.CrossEntropyGrad.Run(b.T.Context(), b.Stream, a) })
+					return both(b, x, func(a *ops.CrossEntropyArgs) error { return b.CrossEntropy().Run(b.T.Context(), b.Stream, a) },
+						func(a *ops.CrossEntropyGradArgs) error { return b.CrossEntropyGrad().Run(b.T.Context(), b.Stream, a) })
 				})
 				onRanks(t, n, func(r *rank) {
 					p := parallel.NewTensorParallel(r.Registry, r.comm, sequence)

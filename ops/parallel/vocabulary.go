@@ -18,7 +18,7 @@ import (
 // [rows/n, width]. Unlike in Registry.Embedding, an id outside the vocabulary gives a row of zeros.
 func (p *TensorParallel) Embedding(ctx context.Context, st *acl.Stream, a *ops.EmbeddingArgs) error {
 	if p.comm == nil {
-		return p.reg.Embedding.Run(ctx, st, a)
+		return p.reg.Embedding().Run(ctx, st, a)
 	}
 	if err := p.shard("vocabulary-parallel embedding", a.Weight, a.IDs, named{"Out", a.Out}); err != nil {
 		return err
@@ -26,7 +26,7 @@ func (p *TensorParallel) Embedding(ctx context.Context, st *acl.Stream, a *ops.E
 	return aclnn.Compose(st, func(s *aclnn.Scope) {
 		ids, outside := p.local(s, a.IDs, a.Weight.Dim(0))
 		full := p.whole(s, a.Out)
-		run(ctx, s, p.reg.Embedding, &ops.EmbeddingArgs{Weight: a.Weight, IDs: ids, Out: full})
+		run(ctx, s, p.reg.Embedding(), &ops.EmbeddingArgs{Weight: a.Weight, IDs: ids, Out: full})
 		labels.Fill(s, full, outside.Unsqueeze(1), aclnn.Float(0))
 		p.reduce(s, full, a.Out)
 	})
@@ -36,7 +36,7 @@ func (p *TensorParallel) Embedding(ctx context.Context, st *acl.Stream, a *ops.E
 // rank's rows.
 func (p *TensorParallel) EmbeddingGrad(ctx context.Context, st *acl.Stream, a *ops.EmbeddingGradArgs) error {
 	if p.comm == nil {
-		return p.reg.EmbeddingGrad.Run(ctx, st, a)
+		return p.reg.EmbeddingGrad().Run(ctx, st, a)
 	}
 	if err := p.shard("vocabulary-parallel embedding gradient", a.DWeight, a.IDs, named{"DOut", a.DOut}); err != nil {
 		return err
@@ -46,7 +46,7 @@ func (p *TensorParallel) EmbeddingGrad(ctx context.Context, st *acl.Stream, a *o
 		dOut := s.Tensor(a.DOut.DType(), a.IDs.Dim(0), a.DOut.Dim(1))
 		s.Copy(dOut, p.gather(s, a.DOut))
 		labels.Fill(s, dOut, outside.Unsqueeze(1), aclnn.Float(0)) // foreign ids share row 0
-		run(ctx, s, p.reg.EmbeddingGrad, &ops.EmbeddingGradArgs{DOut: dOut, IDs: ids, DWeight: a.DWeight, Accumulate: a.Accumulate})
+		run(ctx, s, p.reg.EmbeddingGrad(), &ops.EmbeddingGradArgs{DOut: dOut, IDs: ids, DWeight: a.DWeight, Accumulate: a.Accumulate})
 	})
 }
 
@@ -106,11 +106,11 @@ func (p *TensorParallel) shifted(s *aclnn.Scope, ids *aclnn.Tensor, rows int64) 
 // ranks exchange three float32 numbers per row. Unlike in Registry.CrossEntropy, a label outside
 // the classes counts as one with probability 1.
 func (p *TensorParallel) CrossEntropy(ctx context.Context, st *acl.Stream, a *ops.CrossEntropyArgs) error {
-	if err := p.classes("vocabulary-parallel cross-entropy", p.reg.CrossEntropy.Check(a), a); err != nil {
+	if err := p.classes("vocabulary-parallel cross-entropy", p.reg.CrossEntropy().Check(a), a); err != nil {
 		return err
 	}
 	if p.comm == nil || a.Logits.Dim(0) == 0 { // without rows there is nothing to exchange
-		return p.reg.CrossEntropy.Run(ctx, st, a)
+		return p.reg.CrossEntropy().Run(ctx, st, a)
 	}
 	return aclnn.Compose(st, func(s *aclnn.Scope) {
 		rows, classes := a.Logits.Dim(0), a.Logits.Dim(1)
@@ -153,11 +153,11 @@ func (p *TensorParallel) CrossEntropy(ctx context.Context, st *acl.Stream, a *op
 // CrossEntropyGrad computes this rank's columns of the gradient of CrossEntropy, DLogits. Nothing
 // is exchanged.
 func (p *TensorParallel) CrossEntropyGrad(ctx context.Context, st *acl.Stream, a *ops.CrossEntropyGradArgs) error {
-	if err := p.classes("vocabulary-parallel cross-entropy gradient", p.reg.CrossEntropyGrad.Check(a), &a.CrossEntropyArgs); err != nil {
+	if err := p.classes("vocabulary-parallel cross-entropy gradient", p.reg.CrossEntropyGrad().Check(a), &a.CrossEntropyArgs); err != nil {
 		return err
 	}
 	if p.comm == nil || a.Logits.Len() == 0 {
-		return p.reg.CrossEntropyGrad.Run(ctx, st, a)
+		return p.reg.CrossEntropyGrad().Run(ctx, st, a)
 	}
 	return aclnn.Compose(st, func(s *aclnn.Scope) {
 		classes := a.Logits.Dim(1)

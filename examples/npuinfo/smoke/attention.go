@@ -38,11 +38,11 @@ func attention(b *bench) {
 	if b.err != nil {
 		return
 	}
-	try(b, b.Attention, &a, b.out("out", a.Out, b.want("out")),
+	try(b, b.Attention(), &a, b.out("out", a.Out, b.want("out")),
 		output{"max", a.SoftmaxMax.Select(3, 0), b.want("softmax_max"), b.limit()},
 		output{"sum", a.SoftmaxSum.Select(3, 7), b.want("softmax_sum"), b.limit()})
 	g := ops.AttentionGradArgs{AttentionArgs: a, DOut: dOut, DQuery: b.like(q), DKey: b.like(k), DValue: b.like(v)}
-	try(b, b.AttentionGrad, &g, b.twice("dq", g.DQuery), b.twice("dk", g.DKey), b.twice("dv", g.DValue))
+	try(b, b.AttentionGrad(), &g, b.twice("dq", g.DQuery), b.twice("dk", g.DKey), b.twice("dv", g.DValue))
 }
 
 // twice is a result that is named as the tensor of the case, and less precise than others.
@@ -64,7 +64,7 @@ func packedAttention(b *bench) {
 		Query: q, Key: k, Value: v, Layout: ops.TND, Mask: m, Scale: b.float("scale"),
 		Out: b.like(dOut), SoftmaxMax: b.empty(aclnn.Float32, stats...), SoftmaxSum: b.empty(aclnn.Float32, stats...),
 	}
-	try(b, b.Attention, &a, b.out("out", a.Out, b.want("out")))
+	try(b, b.Attention(), &a, b.out("out", a.Out, b.want("out")))
 	g := ops.AttentionGradArgs{AttentionArgs: a, DOut: dOut, DQuery: b.like(q), DKey: b.like(k), DValue: b.like(v)}
-	try(b, b.AttentionGrad, &g, b.twice("dq", g.DQuery), b.twice("dk", g.DKey), b.twice("dv", g.DValue))
+	try(b, b.AttentionGrad(), &g, b.twice("dq", g.DQuery), b.twice("dk", g.DKey), b.twice("dv", g.DValue))
 }

@@ -40,7 +40,7 @@ func decoding(b *bench) {
 		}
 	}
 	a := decode.AttentionArgs{Query: q, Layout: ops.BNSD, Keys: k, Values: v, Lengths: lengths, Scale: scale, Out: b.like(q)}
-	try(b, d.Attention, &a, b.out("out", a.Out, narrow(want)))
+	try(b, d.Attention(), &a, b.out("out", a.Out, narrow(want)))
 	b.cacheWrite(d)
 }
 
@@ -68,5 +68,5 @@ func (b *bench) cacheWrite(d *decode.Operators) {
 		}
 		return nil
 	}
-	tryFresh(b, d.Write, &a, fresh, output{"keys", a.KeyCache, keys, 0}, output{"values", a.ValueCache, values, 0})
+	tryFresh(b, d.Write(), &a, fresh, output{"keys", a.KeyCache, keys, 0}, output{"values", a.ValueCache, values, 0})
 }

@@ -40,9 +40,9 @@ func linear(b *bench) {
 	turned := func(v []float64, width int) func(i, j int) float64 {
 		return func(i, j int) float64 { return v[j*width+i] }
 	}
-	try(b, b.Linear, &a, b.out("y", a.Out, product(m, k, n, at(xs, k), turned(ws, k))))
+	try(b, b.Linear(), &a, b.out("y", a.Out, product(m, k, n, at(xs, k), turned(ws, k))))
 	g := ops.LinearGradArgs{DOut: dy, X: x, Weight: w, DX: b.like(x), DWeight: b.empty(aclnn.Float32, n, k)}
-	try(b, b.LinearGrad, &g, b.out("dx", g.DX, product(m, n, k, at(dys, n), at(ws, k))),
+	try(b, b.LinearGrad(), &g, b.out("dx", g.DX, product(m, n, k, at(dys, n), at(ws, k))),
 		b.out("dw", g.DWeight, product(n, m, k, turned(dys, n), at(xs, k))))
 }
 
@@ -75,9 +75,9 @@ func gatedNorm(b *bench) {
 		}
 	}
 	a := ops.GatedNormArgs{X: x, Gate: gate, Weight: w, Epsilon: epsilon, Out: b.like(x), RStd: b.empty(aclnn.Float32, rows, 1)}
-	try(b, b.GatedNorm, &a, b.out("y", a.Out, narrow(y)))
+	try(b, b.GatedNorm(), &a, b.out("y", a.Out, narrow(y)))
 	g := ops.GatedNormGradArgs{DOut: dy, X: x, Gate: gate, RStd: a.RStd, Weight: w, DX: b.like(x), DGate: b.like(x), DWeight: b.empty(aclnn.Float32, width)}
-	try(b, b.GatedNormGrad, &g, b.out("dx", g.DX, narrow(dx)), b.out("dgate", g.DGate, narrow(dgate)), b.out("dw", g.DWeight, narrow(dw)))
+	try(b, b.GatedNormGrad(), &g, b.out("dx", g.DX, narrow(dx)), b.out("dgate", g.DGate, narrow(dgate)), b.out("dw", g.DWeight, narrow(dw)))
 }
 
 func deltaGate(b *bench) {
@@ -100,12 +100,12 @@ func deltaGate(b *bench) {
 		dBias[h] += da[i]
 	}
 	a := ops.DeltaGateArgs{A: x, B: z, ALog: aLog, DTBias: bias, Decay: b.empty(aclnn.Float32, rows, heads), Beta: b.like(z)}
-	try(b, b.DeltaGate, &a, b.out("decay", a.Decay, narrow(decay)), b.out("beta", a.Beta, narrow(beta)))
+	try(b, b.DeltaGate(), &a, b.out("decay", a.Decay, narrow(decay)), b.out("beta", a.Beta, narrow(beta)))
 	g := ops.DeltaGateGradArgs{
 		DeltaGateArgs: a, DDecay: b.floats(aclnn.Float32, dgs, rows, heads), DBeta: dBeta, DA: b.like(x), DB: b.like(z),
 		DALog: b.empty(aclnn.Float32, heads), DDTBias: b.empty(aclnn.Float32, heads),
 	}
-	try(b, b.DeltaGateGrad, &g, b.out("da", g.DA, narrow(da)), b.out("db", g.DB, narrow(db)),
+	try(b, b.DeltaGateGrad(), &g, b.out("da", g.DA, narrow(da)), b.out("db", g.DB, narrow(db)),
 		b.out("dlog", g.DALog, narrow(dLog)), b.out("dbias", g.DDTBias, narrow(dBias)))
 }
 
@@ -121,5 +121,5 @@ func clipGradNorm(b *bench) {
 	}
 	norm := math.Sqrt(square)
 	a := ops.ClipGradNormArgs{Grads: grads, Norm: b.empty(aclnn.Float32)} // a limit would change the gradients
-	try(b, b.ClipGradNorm, &a, b.out("norm", a.Norm, []float32{float32(norm)}))
+	try(b, b.ClipGradNorm(), &a, b.out("norm", a.Norm, []float32{float32(norm)}))
 }

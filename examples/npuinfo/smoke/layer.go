@@ -8,10 +8,10 @@ import (
 func rmsNorm(b *bench) {
 	x, w := b.in("x"), b.in("w")
 	a := ops.RMSNormArgs{X: x, Weight: w, Epsilon: b.float("eps"), Out: b.like(x), RStd: b.empty(aclnn.Float32, b.shape("rstd")...)}
-	try(b, b.RMSNorm, &a, b.out("y", a.Out, b.want("y")), b.out("rstd", a.RStd, b.want("rstd")))
+	try(b, b.RMSNorm(), &a, b.out("y", a.Out, b.want("y")), b.out("rstd", a.RStd, b.want("rstd")))
 	b.addRMSNorm(x, w)
 	g := ops.RMSNormGradArgs{DOut: b.in("dy"), X: x, RStd: a.RStd, Weight: w, DX: b.like(x), DWeight: b.like(w)}
-	try(b, b.RMSNormGrad, &g, b.out("dx", g.DX, b.want("dx")), b.out("dw", g.DWeight, b.want("dw")))
+	try(b, b.RMSNormGrad(), &g, b.out("dx", g.DX, b.want("dx")), b.out("dw", g.DWeight, b.want("dw")))
 }
 
 // addRMSNorm tries the norm of a sum: of two halves of the case's tensor, which are exact.
@@ -21,7 +21,7 @@ func (b *bench) addRMSNorm(x, w *aclnn.Tensor) {
 	a := ops.AddRMSNormArgs{
 		X: half, Residual: half, Weight: w, Epsilon: b.float("eps"), Sum: b.like(x), Out: b.like(x), RStd: b.empty(aclnn.Float32, b.shape("rstd")...),
 	}
-	try(b, b.AddRMSNorm, &a, b.out("sum", a.Sum, values), b.out("y", a.Out, b.want("y")), b.out("rstd", a.RStd, b.want("rstd")))
+	try(b, b.AddRMSNorm(), &a, b.out("sum", a.Sum, values), b.out("y", a.Out, b.want("y")), b.out("rstd", a.RStd, b.want("rstd")))
 }
 
 func rope(b *bench) {
@@ -29,26 +29,26 @@ func rope(b *bench) {
 	x, dy := b.in("x"), b.in("dy")
 	cos, sin := b.floats(b.dt, b.want("cos"), 1, s, 1, r), b.floats(b.dt, b.want("sin"), 1, s, 1, r)
 	a := ops.RoPEArgs{X: x, Cos: cos, Sin: sin, Out: b.like(x)}
-	try(b, b.RoPE, &a, b.out("y", a.Out, b.want("y")))
+	try(b, b.RoPE(), &a, b.out("y", a.Out, b.want("y")))
 	g := ops.RoPEGradArgs{DOut: dy, Cos: cos, Sin: sin, DX: b.like(x)}
-	try(b, b.RoPEGrad, &g, b.out("dx", g.DX, b.want("dx")))
+	try(b, b.RoPEGrad(), &g, b.out("dx", g.DX, b.want("dx")))
 }
 
 func swiglu(b *bench) {
 	x, dy := b.in("x"), b.in("dy")
 	a := ops.SwiGLUArgs{X: x, Out: b.like(dy)}
-	try(b, b.SwiGLU, &a, b.out("y", a.Out, b.want("y")))
+	try(b, b.SwiGLU(), &a, b.out("y", a.Out, b.want("y")))
 	g := ops.SwiGLUGradArgs{DOut: dy, X: x, DX: b.like(x)}
-	try(b, b.SwiGLUGrad, &g, b.out("dx", g.DX, b.want("dx")))
+	try(b, b.SwiGLUGrad(), &g, b.out("dx", g.DX, b.want("dx")))
 }
 
 func embedding(b *bench) {
 	w, dy := b.in("w"), b.in("dy")
 	ids := upload(b, aclnn.Int64, values[int64](b, "ids"), b.shape("ids")...)
 	a := ops.EmbeddingArgs{Weight: w, IDs: ids, Out: b.like(dy)}
-	try(b, b.Embedding, &a, b.out("y", a.Out, b.want("y")))
+	try(b, b.Embedding(), &a, b.out("y", a.Out, b.want("y")))
 	g := ops.EmbeddingGradArgs{DOut: dy, IDs: ids, DWeight: b.like(w)}
-	try(b, b.EmbeddingGrad, &g, b.out("dw", g.DWeight, b.want("dw")))
+	try(b, b.EmbeddingGrad(), &g, b.out("dw", g.DWeight, b.want("dw")))
 }
 
 func crossEntropy(b *bench) {
@@ -58,9 +58,9 @@ func crossEntropy(b *bench) {
 		Logits: logits, Labels: upload(b, aclnn.Int32, labels, int64(len(labels))), IgnoreIndex: b.int("ignore_index"),
 		Loss: b.empty(aclnn.Float32, 1), LogProb: b.empty(aclnn.Float32, logits.Shape()...), Count: b.empty(aclnn.Float32, 1),
 	}
-	try(b, b.CrossEntropy, &a, b.out("loss", a.Loss, b.want("loss")), b.out("log_prob", a.LogProb, b.want("log_prob")))
+	try(b, b.CrossEntropy(), &a, b.out("loss", a.Loss, b.want("loss")), b.out("log_prob", a.LogProb, b.want("log_prob")))
 	g := ops.CrossEntropyGradArgs{CrossEntropyArgs: a, DLogits: b.like(logits)}
-	try(b, b.CrossEntropyGrad, &g, b.out("dlogits", g.DLogits, b.want("dlogits")))
+	try(b, b.CrossEntropyGrad(), &g, b.out("dlogits", g.DLogits, b.want("dlogits")))
 }
 
 // adamw tries the first update.
@@ -92,8 +92,8 @@ func adamw(b *bench) {
 		}
 		return nil
 	}
-	tryFresh(b, b.AdamW, &a, fresh, b.out("params", param, all[:n]))
-	tryFresh(b, b.AdamWList, &ops.AdamWListArgs{Updates: []ops.AdamWArgs{a}}, fresh, b.out("params", param, all[:n]))
+	tryFresh(b, b.AdamW(), &a, fresh, b.out("params", param, all[:n]))
+	tryFresh(b, b.AdamWList(), &ops.AdamWListArgs{Updates: []ops.AdamWArgs{a}}, fresh, b.out("params", param, all[:n]))
 }
 
 func causalConv(b *bench) {
@@ -105,9 +105,9 @@ func causalConv(b *bench) {
 		a.Bias, g.DBias = b.in("b"), b.empty(b.dt, w.Dim(0))
 		outputs = append(outputs, b.out("db", g.DBias, b.want("db")))
 	}
-	try(b, b.CausalConv, &a, b.out("y", a.Out, b.want("y")))
+	try(b, b.CausalConv(), &a, b.out("y", a.Out, b.want("y")))
 	g.CausalConvArgs = a
-	try(b, b.CausalConvGrad, &g, outputs...)
+	try(b, b.CausalConvGrad(), &g, outputs...)
 }
 
 func gatedDelta(b *bench) {
@@ -121,11 +121,11 @@ func gatedDelta(b *bench) {
 	if b.flag("init") {
 		a.InitialState = b.as(aclnn.Float32, "s0")
 	}
-	try(b, b.GatedDelta, &a, b.out("o", a.Out, b.want("o")), b.out("sT", a.FinalState, b.want("sT")))
+	try(b, b.GatedDelta(), &a, b.out("o", a.Out, b.want("o")), b.out("sT", a.FinalState, b.want("sT")))
 	g := ops.GatedDeltaGradArgs{
 		GatedDeltaArgs: a, DOut: b.in("do"), DFinalState: b.as(aclnn.Float32, "dsT"), DQuery: b.like(q), DKey: b.like(k), DValue: b.like(v),
 		DDecay: b.like(decay), DBeta: b.like(beta), DInitialState: b.empty(aclnn.Float32, state...),
 	}
-	try(b, b.GatedDeltaGrad, &g, b.twice("dq", g.DQuery), b.twice("dk", g.DKey), b.twice("dv", g.DValue),
+	try(b, b.GatedDeltaGrad(), &g, b.twice("dq", g.DQuery), b.twice("dk", g.DKey), b.twice("dv", g.DValue),
 		b.twice("dg", g.DDecay), b.twice("dbeta", g.DBeta))
 }

@@ -4,6 +4,6 @@
 //
 //	r := opstest.New(t)
 //	x, values := r.Input(aclnn.Float32, 1, 4, 8)
-//	opstest.Run(r, r.RMSNorm, &ops.RMSNormArgs{…})
+//	opstest.Run(r, r.RMSNorm(), &ops.RMSNormArgs{…})
 //	r.Near("y", y, want, opstest.Tolerance(aclnn.Float32))
 package opstest

@@ -52,28 +52,28 @@ func (c *GroupedCase) Check(b *Bench, form func(b *Bench, w *aclnn.Tensor) *acln
 	backward := &ops.GroupedMatmulGradArgs{
 		DOut: dy, X: x, Weight: w, Groups: groups, DX: dx, DWeight: b.Empty(c.DType, c.Groups(), k, n), DBias: b.Empty(c.DType, c.Groups(), n),
 	}
-	if !Takes(b.GroupedMatmul, forward) || !Takes(b.GroupedMatmulGrad, backward) {
+	if !Takes(b.GroupedMatmul(), forward) || !Takes(b.GroupedMatmulGrad(), backward) {
 		return false
 	}
-	Run(b, b.GroupedMatmul, forward)
+	Run(b, b.GroupedMatmul(), forward)
 	b.Near("y", y, c.Y, Tolerance(c.DType))
-	Run(b, b.GroupedMatmulGrad, backward)
+	Run(b, b.GroupedMatmulGrad(), backward)
 	b.Near("dx", dx, c.DX, Tolerance(c.DType))
 	b.Near("dw", backward.DWeight, c.DW, Tolerance(c.DType))
 	b.Near("dbias", backward.DBias, c.DBias, 4*Tolerance(c.DType))
 
 	// Main gradients in float32, accumulated in the second run; and the weight in the other order.
 	backward.DX, backward.DWeight, backward.DBias = nil, b.Empty(aclnn.Float32, c.Groups(), n, k).Transpose(1, 2), b.Empty(aclnn.Float32, c.Groups(), n)
-	Run(b, b.GroupedMatmulGrad, backward)
+	Run(b, b.GroupedMatmulGrad(), backward)
 	b.Near("main dw", backward.DWeight, c.DW, 1e-5)
 	b.Near("main dbias", backward.DBias, c.DBias, 1e-5)
 	twice := func(v []float32) []float32 { return Convert(v, func(x float32) float32 { return 2 * x }) }
 	backward.Accumulate = true
-	Run(b, b.GroupedMatmulGrad, backward)
+	Run(b, b.GroupedMatmulGrad(), backward)
 	b.Near("twice dw", backward.DWeight, twice(c.DW), 1e-5)
 	b.Near("twice dbias", backward.DBias, twice(c.DBias), 1e-5)
 	backward.DWeight = b.Floats(c.DType, c.DW, c.Groups(), k, n)
-	Run(b, b.GroupedMatmulGrad, backward)
+	Run(b, b.GroupedMatmulGrad(), backward)
 	b.Near("twice dw", backward.DWeight, twice(c.DW), 2*Tolerance(c.DType))
 	return true
 }

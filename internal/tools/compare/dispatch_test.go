@@ -36,7 +36,7 @@ func BenchmarkDispatch(b *testing.B) {
 			return aclnn.RmsNorm(st, aclnn.RmsNormParams{X: x, Gamma: w, Epsilon: 1e-6, YOut: y, RstdOut: rstd})
 		}},
 		{"RMSNorm/ops", func() error {
-			return reg.RMSNorm.Run(ctx, st, &ops.RMSNormArgs{X: x, Weight: w, Epsilon: 1e-6, Out: y, RStd: rstd})
+			return reg.RMSNorm().Run(ctx, st, &ops.RMSNormArgs{X: x, Weight: w, Epsilon: 1e-6, Out: y, RStd: rstd})
 		}},
 		{"Attention/aclnn", func() error {
 			return aclnn.FlashAttentionScore(st, aclnn.FlashAttentionScoreParams{
@@ -44,7 +44,7 @@ func BenchmarkDispatch(b *testing.B) {
 			})
 		}},
 		{"Attention/ops", func() error {
-			return reg.Attention.Run(ctx, st, &ops.AttentionArgs{
+			return reg.Attention().Run(ctx, st, &ops.AttentionArgs{
 				Query: q, Key: q, Value: q, Layout: ops.BSND, Mask: mask.Causal{}, Scale: 1, Out: out, SoftmaxMax: top, SoftmaxSum: sum,
 			})
 		}},

@@ -25,7 +25,7 @@ func Remember(ctx context.Context, st *acl.Stream, reg *ops.Registry, keys []flo
 		s.Do(func() error { return aclnn.CopyToDevice(ctx, st, kc, cache) })
 		s.Do(func() error { return aclnn.CopyToDevice(ctx, st, vc, cache) })
 		s.Do(func() error {
-			return dec.Write.Run(ctx, st, &decode.WriteArgs{Keys: k, Values: k, KeyCache: kc, ValueCache: vc, Slots: at})
+			return dec.Write().Run(ctx, st, &decode.WriteArgs{Keys: k, Values: k, KeyCache: kc, ValueCache: vc, Slots: at})
 		})
 		s.Do(func() error { return aclnn.CopyFromDevice(ctx, st, cache, kc) })
 	})

@@ -69,7 +69,7 @@ func (n *Normalizer) Normalize(ctx context.Context, rows []half.BFloat16) ([]hal
 		y := s.Like(x)
 		s.Do(func() error { return aclnn.CopyToDevice(ctx, n.st, x, rows) })
 		s.Do(func() error {
-			return n.reg.RMSNorm.Run(ctx, n.st, &ops.RMSNormArgs{X: x, Weight: n.weight, Epsilon: 1e-6, Out: y})
+			return n.reg.RMSNorm().Run(ctx, n.st, &ops.RMSNormArgs{X: x, Weight: n.weight, Epsilon: 1e-6, Out: y})
 		})
 		s.Do(func() error { return aclnn.CopyFromDevice(ctx, n.st, out, y) })
 	})
