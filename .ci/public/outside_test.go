@@ -47,7 +47,7 @@ func TestOutside(t *testing.T) {
 
 // public lists the packages that users import.
 func public(t testing.TB) []string {
-	all := strings.Fields(command(t, repository(t), nil, "go", "list", "./..."))
+	all := strings.Fields(command(t, repository(t), nil, "go", "list", "-f", `{{if ne .Name "main"}}{{.ImportPath}}{{end}}`, "./..."))
 	return slices.DeleteFunc(all, func(p string) bool { return strings.Contains(p, "/internal") })
 }
 

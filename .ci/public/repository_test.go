@@ -11,13 +11,24 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/mod/modfile"
 )
 
-// modulePath is the module under test, and version the one that its next release gets.
-const (
-	modulePath = "github.com/goascend/cann"
-	version    = "v0.1.0"
-)
+// modulePath is the module under test.
+const modulePath = "github.com/goascend/cann"
+
+// version is the one that the next release gets, which the modules beside the library require.
+var version = func() string {
+	data, err := os.ReadFile("../../go.work")
+	if err != nil {
+		panic(err)
+	}
+	work, err := modfile.ParseWork("go.work", data, nil)
+	if err != nil {
+		panic(err)
+	}
+	return work.Replace[0].Old.Version
+}()
 
 // repository is the root of the repository.
 func repository(t testing.TB) string {
