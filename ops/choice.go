@@ -16,76 +16,98 @@ import (
 const choiceLimit = 256
 
 // choice is the kernel for a key, or the reason why there is none.
-type choice[A any, K comparable] struct {
-	kernel *Kernel[A, K]
+type choice struct {
+	kernel *kernel
 	err    error
-	left   *atomic.Pointer[left] // what left the AI Core in the first run, nil before it
+	left   atomic.Pointer[left] // what left the AI Core in the first run, nil before it
 }
 
 // choices holds the choices made in one environment. It is never changed once published, so lookups
 // need no lock; a new choice makes a new copy.
-type choices[A any, K comparable] struct {
+type choices struct {
 	epoch uint64 // of the registry
-	byKey map[K]choice[A, K]
+	count int
+	byKey any // map[K]*choice, with the operator's type of keys: a map of any keys takes three times as long
 }
 
-// choose looks up the choice for the arguments' key, and makes it if the key is new.
-func (o *Op[A, K]) choose(a *A) choice[A, K] {
-	key := o.key(a)
-	if c := o.choices.Load(); c != nil && c.epoch == o.reg.epoch.Load() {
-		if made, ok := c.byKey[key]; ok {
-			return made
-		}
+// find returns the choice for a key, nil if there is none.
+func find[K comparable](byKey, key any) *choice { return byKey.(map[K]*choice)[key.(K)] }
+
+// with returns the choices with another one; byKey may be nil.
+func with[K comparable](byKey, key any, made *choice) any {
+	next := map[K]*choice{key.(K): made}
+	if byKey != nil {
+		maps.Copy(next, byKey.(map[K]*choice))
 	}
-	return o.decide(key)
+	return next
+}
+
+// current returns the choices that are valid, nil if there are none.
+func (o *dispatch) current() *choices {
+	if c := o.choices.Load(); c != nil && c.epoch == o.reg.epoch.Load() {
+		return c
+	}
+	return nil
 }
 
 // decide makes the choice for a key and keeps it.
-func (o *Op[A, K]) decide(key K) choice[A, K] {
+func (o *dispatch) decide(key any) *choice {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	epoch := o.reg.epoch.Load()
 	env := o.reg.Env() // of this epoch or a later one, which soon repeats the choice
-	next := &choices[A, K]{epoch: epoch, byKey: make(map[K]choice[A, K])}
+	next := &choices{epoch: epoch, count: 1}
+	var kept any
 	if c := o.choices.Load(); c != nil && c.epoch == epoch {
-		if made, ok := c.byKey[key]; ok { // another goroutine has made it
+		if made := o.find(c.byKey, key); made != nil { // another goroutine has made it
 			return made
 		}
-		if len(c.byKey) < choiceLimit {
-			maps.Copy(next.byKey, c.byKey)
+		if c.count < choiceLimit {
+			kept, next.count = c.byKey, c.count+1
 		}
 	}
 	e, kernel, reasons := o.explain(&env, key)
-	made := choice[A, K]{kernel: kernel, left: new(atomic.Pointer[left])}
+	made := &choice{kernel: kernel}
 	if kernel == nil {
 		made.err = &noKernel{e, reasons}
 	}
-	next.byKey[key] = made
+	next.byKey = o.with(kept, key, made)
 	o.choices.Store(next)
 	o.log.write(epoch, key, e)
 	return made
 }
 
-// run runs the chosen kernel. In its first run the launches are watched for calls that leave the AI Core,
-// which is known of Atlas A2 and A3.
-func (o *Op[A, K]) run(ctx context.Context, st *acl.Stream, a *A, made choice[A, K]) error {
+// run runs the chosen kernel, or returns why there is none.
+func (o *dispatch) run(ctx context.Context, st *acl.Stream, args any, made *choice) error {
+	if made.err != nil {
+		return made.err
+	}
+	if err := o.watched(ctx, st, args, made); err != nil {
+		return fmt.Errorf("%s (kernel %s): %w", o.name, made.kernel.name, err)
+	}
+	return nil
+}
+
+// watched runs the chosen kernel. In its first run the launches are watched for calls that leave the AI
+// Core, which is known of Atlas A2 and A3.
+func (o *dispatch) watched(ctx context.Context, st *acl.Stream, args any, made *choice) error {
 	if made.left.Load() != nil {
-		return made.kernel.Run(ctx, st, a)
+		return made.kernel.run(ctx, st, args)
 	}
 	l := new(left)
 	if env := o.reg.Env(); env.accelerates() != nil {
 		made.left.Store(l)
-		return made.kernel.Run(ctx, st, a)
+		return made.kernel.run(ctx, st, args)
 	}
-	err := l.watch(st, func() error { return made.kernel.Run(ctx, st, a) })
+	err := l.watch(st, func() error { return made.kernel.run(ctx, st, args) })
 	if err == nil && made.left.CompareAndSwap(nil, l) {
-		l.told(o.reg.log, o.name, made.kernel.Name)
+		l.told(o.reg.log, o.name, made.kernel.name)
 	}
 	return err
 }
 
 // forget drops all choices; later ones are logged again.
-func (o *Op[A, K]) forget() {
+func (o *dispatch) forget() {
 	o.choices.Store(nil)
 	o.log.keys = nil
 }
@@ -94,20 +116,20 @@ func (o *Op[A, K]) forget() {
 const logLimit = 1024
 
 // decisionLog logs each decision once, even if the choice was dropped and is made again.
-type decisionLog[K comparable] struct {
+type decisionLog struct {
 	operator string
 	to       acl.Logger
 	epoch    uint64 // of the registry, in which keys were logged
-	keys     map[K]struct{}
+	keys     map[any]struct{}
 }
 
-func (l *decisionLog[K]) write(epoch uint64, key K, e Explanation) {
+func (l *decisionLog) write(epoch uint64, key any, e Explanation) {
 	line := l.to.Check(zapcore.InfoLevel, "kernel chosen")
 	if line == nil {
 		return
 	}
 	if l.keys == nil || l.epoch != epoch {
-		l.keys, l.epoch = make(map[K]struct{}), epoch
+		l.keys, l.epoch = make(map[any]struct{}), epoch
 	}
 	if _, old := l.keys[key]; old || len(l.keys) > logLimit {
 		return

@@ -54,19 +54,14 @@ func (e Explanation) String() string {
 	return b.String()
 }
 
-// Explain returns which kernel the arguments get, and why they do not get the others. It launches
-// nothing.
-func (o *Op[A, K]) Explain(a *A) Explanation {
-	key, err := o.Key(a)
-	if err != nil {
-		return Explanation{Operator: o.name, Invalid: err}
-	}
+// explanation is Op.Explain for arguments with a key.
+func (o *dispatch) explanation(key any) Explanation {
 	env := o.reg.Env()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	e, _, _ := o.explain(&env, key)
-	if c := o.choices.Load(); c != nil && c.epoch == o.reg.epoch.Load() {
-		if made, ok := c.byKey[key]; ok {
+	if c := o.current(); c != nil {
+		if made := o.find(c.byKey, key); made != nil {
 			e.AICPU = made.left.Load().list()
 		}
 	}
@@ -74,31 +69,28 @@ func (o *Op[A, K]) Explain(a *A) Explanation {
 }
 
 // explain asks the kernels in order.
-func (o *Op[A, K]) explain(env *Env, key K) (e Explanation, taken *Kernel[A, K], reasons []error) {
+func (o *dispatch) explain(env *Env, key any) (e Explanation, taken *kernel, reasons []error) {
 	e = Explanation{Operator: o.name, Pinned: o.pinned != ""}
 	for i := range o.kernels {
 		k := &o.kernels[i]
-		c := Candidate{Kernel: k.Name}
-		if o.pinned != "" && k.Name != o.pinned {
+		c := Candidate{Kernel: k.name}
+		if o.pinned != "" && k.name != o.pinned {
 			c.Reason = "another kernel is pinned"
 		} else if taken == nil {
-			if err := k.supports(env, key); err != nil {
+			var err error
+			if k.supports != nil {
+				err = k.supports(env, key)
+			}
+			if err != nil {
 				c.Reason = err.Error()
 				reasons = append(reasons, err)
 			} else {
-				taken, e.Kernel = k, k.Name
+				taken, e.Kernel = k, k.name
 			}
 		}
 		e.Candidates = append(e.Candidates, c)
 	}
 	return e, taken, reasons
-}
-
-func (k *Kernel[A, K]) supports(env *Env, key K) error {
-	if k.Supports == nil {
-		return nil
-	}
-	return k.Supports(env, key)
 }
 
 // noKernel is ErrNoKernel with the reasons of the kernels.

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/internal/class"
@@ -47,18 +45,9 @@ type Kernel[A any, K comparable] struct {
 // changes. An operator keeps at most 256 choices; when one more is needed it drops all of them and
 // makes them again on demand.
 type Op[A any, K comparable] struct {
-	name     string
-	reg      *Registry
+	dispatch dispatch // does the work of the methods
 	validate func(a *A) error
 	key      func(a *A) K
-
-	choices atomic.Pointer[choices[A, K]]
-
-	mu      sync.Mutex // guards the fields below and the making of choices
-	kernels []Kernel[A, K]
-	pinned  string
-	sealed  bool
-	log     decisionLog[K]
 }
 
 // NewOp makes an operator that chooses among kernels as those of the registry do: by its environment
@@ -66,7 +55,13 @@ type Op[A any, K comparable] struct {
 // arguments are refused, which should match ErrInvalid; key reads the arguments that it accepted. The
 // kernels are in order of preference.
 func NewOp[A any, K comparable](reg *Registry, name string, validate func(*A) error, key func(*A) K, kernels ...Kernel[A, K]) (*Op[A, K], error) {
-	o := &Op[A, K]{name: name, reg: reg, validate: validate, key: key, kernels: kernels, log: decisionLog[K]{operator: name, to: reg.log}}
+	o := &Op[A, K]{
+		dispatch: dispatch{name: name, reg: reg, log: decisionLog{operator: name, to: reg.log}, find: find[K], with: with[K]},
+		validate: validate, key: key,
+	}
+	for _, k := range kernels {
+		o.dispatch.kernels = append(o.dispatch.kernels, untyped(k))
+	}
 	variable := "CANN_OPS_" + strings.ToUpper(name)
 	if k := os.Getenv(variable); k != "" {
 		if err := o.Pin(k); err != nil {
@@ -85,9 +80,6 @@ func op[A any, K comparable](reg *Registry, name string, validate func(*A) error
 	return o
 }
 
-// Name returns the operator's name.
-func (o *Op[A, K]) Name() string { return o.name }
-
 // Run checks the arguments, chooses a kernel and queues it on the stream. Arguments that no kernel
 // can take, or that would fail on the device, are refused with ErrInvalid or ErrNoKernel before
 // anything is launched.
@@ -95,21 +87,25 @@ func (o *Op[A, K]) Run(ctx context.Context, st *acl.Stream, a *A) error {
 	if err := o.Check(a); err != nil {
 		return err
 	}
-	made := o.choose(a)
-	if made.err != nil {
-		return made.err
+	return o.dispatch.run(ctx, st, a, o.choose(a))
+}
+
+// choose looks up the choice for the arguments' key, and makes it if the key is new.
+func (o *Op[A, K]) choose(a *A) *choice {
+	key := o.key(a)
+	if c := o.dispatch.current(); c != nil {
+		if made, ok := c.byKey.(map[K]*choice)[key]; ok {
+			return made
+		}
 	}
-	if err := o.run(ctx, st, a, made); err != nil {
-		return fmt.Errorf("%s (kernel %s): %w", o.name, made.kernel.Name, err)
-	}
-	return nil
+	return o.dispatch.decide(key)
 }
 
 // Check returns nil if the arguments are consistent, otherwise the ErrInvalid that Run would
 // return. It launches nothing and asks no kernel.
 func (o *Op[A, K]) Check(a *A) error {
 	if err := o.validate(a); err != nil {
-		return fmt.Errorf("%s: %w", o.name, err)
+		return fmt.Errorf("%s: %w", o.dispatch.name, err)
 	}
 	return nil
 }
@@ -124,76 +120,41 @@ func (o *Op[A, K]) Key(a *A) (K, error) {
 	return o.key(a), nil
 }
 
-// Kernels lists the kernels in order of preference.
-func (o *Op[A, K]) Kernels() []string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	names := make([]string, len(o.kernels))
-	for i, k := range o.kernels {
-		names[i] = k.Name
+// Explain returns which kernel the arguments get, and why they do not get the others. It launches
+// nothing.
+func (o *Op[A, K]) Explain(a *A) Explanation {
+	key, err := o.Key(a)
+	if err != nil {
+		return Explanation{Operator: o.dispatch.name, Invalid: err}
 	}
-	return names
+	return o.dispatch.explanation(key)
 }
+
+// Name returns the operator's name.
+func (o *Op[A, K]) Name() string { return o.dispatch.name }
+
+// Kernels lists the kernels in order of preference.
+func (o *Op[A, K]) Kernels() []string { return o.dispatch.names() }
 
 // Register adds a kernel that is preferred to the existing ones, or replaces the kernel of the same
 // name. On a pinned or sealed operator it fails with ErrPinned.
-func (o *Op[A, K]) Register(k Kernel[A, K]) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.pinned != "" || o.sealed {
-		state := "sealed"
-		if o.pinned != "" {
-			state = "pinned to " + o.pinned
-		}
-		return fmt.Errorf("%w: kernel %s not registered, %s is %s; unpin it first", ErrPinned, k.Name, o.name, state)
-	}
-	kernels := []Kernel[A, K]{k}
-	for _, old := range o.kernels {
-		if old.Name != k.Name {
-			kernels = append(kernels, old)
-		}
-	}
-	o.kernels = kernels
-	o.forget()
-	return nil
-}
+func (o *Op[A, K]) Register(k Kernel[A, K]) error { return o.dispatch.register(untyped(k)) }
 
 // Pin fixes the kernel by name until Unpin. Arguments that it does not support are then refused
 // instead of going to another kernel.
-func (o *Op[A, K]) Pin(name string) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.sealed && o.pinned != name {
-		return fmt.Errorf("%w: %s is sealed", ErrPinned, o.name)
-	}
-	if o.pinned != "" && o.pinned != name {
-		return fmt.Errorf("%w: %s is pinned to %s; unpin it first", ErrPinned, o.name, o.pinned)
-	}
-	for _, k := range o.kernels {
-		if k.Name == name {
-			o.pinned = name
-			o.forget()
-			return nil
-		}
-	}
-	return fmt.Errorf("%w: %s has no kernel %q", ErrUnknownKernel, o.name, name)
-}
+func (o *Op[A, K]) Pin(name string) error { return o.dispatch.pin(name) }
 
 // Unpin undoes Pin; on a sealed operator it fails with ErrPinned.
-func (o *Op[A, K]) Unpin() error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.sealed {
-		return fmt.Errorf("%w: %s is sealed", ErrPinned, o.name)
-	}
-	o.pinned = ""
-	o.forget()
-	return nil
-}
+func (o *Op[A, K]) Unpin() error { return o.dispatch.unpin() }
 
 // Seal disables Register, Pin and Unpin for good.
-func (o *Op[A, K]) Seal() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.sealed = true
+func (o *Op[A, K]) Seal() { o.dispatch.seal() }
+
+// untyped hides the types of a kernel.
+func untyped[A any, K comparable](k Kernel[A, K]) kernel {
+	u := kernel{name: k.Name, run: func(ctx context.Context, st *acl.Stream, a any) error { return k.Run(ctx, st, a.(*A)) }}
+	if k.Supports != nil {
+		u.supports = func(env *Env, key any) error { return k.Supports(env, key.(K)) }
+	}
+	return u
 }

@@ -257,7 +257,7 @@ func TestBoundedChoices(t *testing.T) {
 	for range 3 {
 		for class := range uint64(keys) {
 			require.Equal(t, []string{"fast", "plain"}[class%2], runs(t, o, class))
-			require.LessOrEqual(t, len(o.choices.Load().byKey), choiceLimit)
+			require.LessOrEqual(t, o.dispatch.choices.Load().count, choiceLimit)
 		}
 	}
 	require.Equal(t, keys, logs.Len(), "one line for each key")
@@ -284,7 +284,7 @@ func TestBoundedLog(t *testing.T) {
 		last := lines[logLimit]
 		require.Equal(t, zap.WarnLevel, last.Level)
 		require.Equal(t, map[string]any{"operator": "toy"}, last.ContextMap())
-		require.LessOrEqual(t, len(o.log.keys), logLimit+1)
+		require.LessOrEqual(t, len(o.dispatch.log.keys), logLimit+1)
 	}
 }
 

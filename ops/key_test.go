@@ -193,8 +193,8 @@ func TestChoicesOfLengths(t *testing.T) {
 	for n := int64(1); n <= 500; n++ {
 		made := reg.CausalConv().choose(&CausalConvArgs{X: x.Narrow(1, 0, n), Weight: w, Out: out.Narrow(1, 0, n)})
 		require.NoError(t, made.err)
-		require.Equal(t, "CausalConv1d", made.kernel.Name)
+		require.Equal(t, "CausalConv1d", made.kernel.name)
 	}
 	require.Equal(t, 10+6, logs.Len(), "ten classes, and six of them with multiples of 16")
-	require.Len(t, reg.CausalConv().choices.Load().byKey, logs.Len())
+	require.Len(t, reg.CausalConv().dispatch.choices.Load().byKey, logs.Len())
 }
