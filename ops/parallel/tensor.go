@@ -131,8 +131,8 @@ func (p *TensorParallel) Gather(st *acl.Stream, x, full *aclnn.Tensor) error {
 }
 
 // Reduce sums full [rows, width], the partial output of layers split over the ranks, over the ranks
-// and stores this rank's rows in x. Without sequence parallelism x is full itself and receives the
-// whole sum. Gather computes its gradient.
+// and stores this rank's rows in x. Without sequence parallelism x is like full, and may be full itself; it receives
+// the whole sum. Gather computes its gradient.
 func (p *TensorParallel) Reduce(st *acl.Stream, full, x *aclnn.Tensor) error {
 	switch {
 	case p.comm == nil:
@@ -140,7 +140,7 @@ func (p *TensorParallel) Reduce(st *acl.Stream, full, x *aclnn.Tensor) error {
 	case p.sequence:
 		return p.comm.ReduceScatter(st, full, x, hccl.Sum)
 	}
-	return p.comm.AllReduce(st, x, x, hccl.Sum)
+	return p.comm.AllReduce(st, full, x, hccl.Sum)
 }
 
 // Sum adds up over the ranks the gradients of parameters that all ranks hold but apply only to

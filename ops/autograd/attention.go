@@ -1,0 +1,93 @@
+package autograd
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops"
+)
+
+// Attention computes scaled dot-product attention (ops.Attention) of query, key and value. a gives everything else: Layout, Heads, Mask,
+// Scale, a bias, KeepProb; its tensors Query, Key, Value, Out, SoftmaxMax, SoftmaxSum and DropMask must be nil. With a KeepProb between 0 and 1
+// the tape draws the dropout mask, and again the same one in the backward pass. The result is like query, with the head dimension of
+// value.
+func (t *Tape) Attention(query, key, value *Var, a ops.AttentionArgs) *Var {
+	return t.attention("attention", query, key, value, a, t.reg.Attention.Run, t.reg.AttentionGrad.Run)
+}
+
+// attention records an attention that forward and backward compute.
+func (t *Tape) attention(
+	name string, query, key, value *Var, a ops.AttentionArgs,
+	forward func(context.Context, *acl.Stream, *ops.AttentionArgs) error, backward func(context.Context, *acl.Stream, *ops.AttentionGradArgs) error,
+) *Var {
+	c := t.begin(name, query, key, value)
+	if c == nil {
+		return t.failed()
+	}
+	if a.Query != nil || a.Key != nil || a.Value != nil || a.Out != nil || a.SoftmaxMax != nil || a.SoftmaxSum != nil || a.DropMask != nil {
+		t.Fail(fmt.Errorf("%s: %w: Query, Key, Value, Out, SoftmaxMax, SoftmaxSum and DropMask are the tape's; give query, key and value as variables", name, acl.ErrInvalidArgument))
+		return t.failed()
+	}
+	a.Query, a.Key, a.Value = query.Value, key.Value, value.Value
+	sizes, err := a.Sizes()
+	if err != nil {
+		t.Fail(fmt.Errorf("%s: %w", name, err))
+		return t.failed()
+	}
+	last := sizes.ValueDim
+	if a.Layout == ops.BSH || a.Layout == ops.SBH {
+		last *= sizes.Heads
+	}
+	a.Out = c.Output(query.Value.DType(), with(query.Shape(), last)...)
+	stats := []int64{sizes.Batch, sizes.Heads, sizes.Queries, ops.SoftmaxCopies}
+	if a.Layout == ops.TND {
+		stats = []int64{sizes.Queries, sizes.Heads, ops.SoftmaxCopies}
+	}
+	a.SoftmaxMax, a.SoftmaxSum = c.Scratch(aclnn.Float32, stats...), c.Scratch(aclnn.Float32, stats...)
+	draw := func(scratch func(aclnn.DType, ...int64) *aclnn.Tensor) *aclnn.Tensor { return nil }
+	if a.KeepProb > 0 && a.KeepProb < 1 {
+		draw = t.dropMask(1-a.KeepProb, sizes.Batch, sizes.Heads, sizes.Queries, sizes.Keys)
+	}
+	args := a
+	s := aclnn.Scope{Stream: t.st}
+	args.DropMask = draw(s.Tensor)
+	c.Do(func() error { return forward(t.ctx, t.st, &args) })
+	t.Fail(s.Err())
+	t.Fail(s.Close())
+	c.Keep(query, key, value)
+	c.KeepOutputs()
+	c.Backward(func(g *Gradients) {
+		grad := ops.AttentionGradArgs{AttentionArgs: a, DOut: g.Output(0), DQuery: g.orScratch(0), DKey: g.orScratch(1), DValue: g.orScratch(2)}
+		grad.DropMask = draw(g.Scratch)
+		g.Do(func() error { return backward(t.ctx, t.st, &grad) })
+	})
+	return c.end()[0]
+}
+
+// RoPE rotates x and key, which may be nil, by their positions (ops.RoPE): x and key [B,S,N,D], or another order that ends in D; cos and
+// sin have the shapes that ops.RoPEArgs says, and get no gradient.
+func (t *Tape) RoPE(x, key *Var, cos, sin *aclnn.Tensor) (rotated, rotatedKey *Var) {
+	c := t.beginOptional("rope", 1, x, key)
+	if c == nil {
+		return t.failed(), t.failed()
+	}
+	a := ops.RoPEArgs{X: x.Value, Key: value(key), Cos: cos, Sin: sin, Out: c.Output(x.Value.DType(), x.Shape()...)}
+	if key != nil {
+		a.KeyOut = c.Output(key.Value.DType(), key.Shape()...)
+	}
+	run(c, t.reg.RoPE, &a)
+	c.Backward(func(g *Gradients) {
+		grad := ops.RoPEGradArgs{DOut: g.OutputOrZero(0), Cos: cos, Sin: sin, DX: g.orScratch(0)}
+		if key != nil {
+			grad.DKeyOut, grad.DKey = g.OutputOrZero(1), g.orScratch(1)
+		}
+		runGrad(g, t.reg.RoPEGrad, &grad)
+	})
+	outputs := c.end()
+	if key == nil {
+		return outputs[0], nil
+	}
+	return outputs[0], outputs[len(outputs)-1]
+}

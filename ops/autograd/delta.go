@@ -1,0 +1,92 @@
+package autograd
+
+import (
+	"fmt"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops"
+)
+
+// DeltaGate computes the gates of a delta rule (ops.DeltaGate): a and b [..., heads], aLog and dtBias [heads]. decay is float32.
+func (t *Tape) DeltaGate(a, b, aLog, dtBias *Var) (decay, beta *Var) {
+	c := t.begin("delta gate", a, b, aLog, dtBias)
+	if c == nil {
+		return t.failed(), t.failed()
+	}
+	args := ops.DeltaGateArgs{
+		A: a.Value, B: b.Value, ALog: aLog.Value, DTBias: dtBias.Value,
+		Decay: c.Output(aclnn.Float32, a.Shape()...), Beta: c.Output(b.Value.DType(), b.Shape()...),
+	}
+	run(c, t.reg.DeltaGate, &args)
+	c.Keep(a, b, aLog, dtBias)
+	c.KeepOutputs()
+	c.Backward(func(g *Gradients) {
+		grad := ops.DeltaGateGradArgs{DeltaGateArgs: args, DDecay: g.OutputOrZero(0), DBeta: g.OutputOrZero(1), DA: g.orScratch(0), DB: g.orScratch(1)}
+		grad.DALog, grad.DDTBias, grad.Accumulate = g.weights(2, 3, true)
+		runGrad(g, t.reg.DeltaGateGrad, &grad)
+	})
+	outputs := c.end()
+	return outputs[0], outputs[len(outputs)-1]
+}
+
+// GatedDelta computes the gated delta rule (ops.GatedDelta) of query, key [B,T,Hk,K], value [B,T,Hv,V], decay and beta [B,T,Hv] from an initial state [N,Hv,K,V], or nil
+// for zeros. a gives Scale, Normalize and CuSeqLens; its tensors must be nil. final is the state after the last token, for N sequences.
+func (t *Tape) GatedDelta(query, key, value, decay, beta, initial *Var, a ops.GatedDeltaArgs) (out, final *Var) {
+	c := t.beginOptional("gated delta rule", 5, query, key, value, decay, beta, initial)
+	if c == nil {
+		return t.failed(), t.failed()
+	}
+	if a.Query != nil || a.Key != nil || a.Value != nil || a.Decay != nil || a.Beta != nil || a.InitialState != nil || a.Out != nil || a.FinalState != nil {
+		t.Fail(fmt.Errorf("gated delta rule: %w: the tensors of the arguments are the tape's; give them as variables", acl.ErrInvalidArgument))
+		return t.failed(), t.failed()
+	}
+	sequences := query.Dim(0)
+	if a.CuSeqLens != nil {
+		sequences = int64(len(a.CuSeqLens) - 1)
+	}
+	a.Query, a.Key, a.Value, a.Decay, a.Beta = query.Value, key.Value, value.Value, decay.Value, beta.Value
+	if initial != nil {
+		a.InitialState = initial.Value
+	}
+	a.Out = c.Output(value.Value.DType(), value.Shape()...)
+	a.FinalState = c.Output(aclnn.Float32, sequences, value.Dim(2), query.Dim(3), value.Dim(3))
+	run(c, t.reg.GatedDelta, &a)
+	c.Keep(query, key, value, decay, beta, initial)
+	c.Backward(func(g *Gradients) {
+		grad := ops.GatedDeltaGradArgs{
+			GatedDeltaArgs: a, DOut: g.OutputOrZero(0), DFinalState: g.Output(1), DQuery: g.orScratch(0), DKey: g.orScratch(1), DValue: g.orScratch(2),
+			DDecay: g.orScratch(3), DBeta: g.orScratch(4), DInitialState: g.Input(5),
+		}
+		grad.Out, grad.FinalState = nil, nil // the gradient does not read them, and the tape has freed them
+		runGrad(g, t.reg.GatedDeltaGrad, &grad)
+	})
+	outputs := c.end()
+	return outputs[0], outputs[len(outputs)-1]
+}
+
+// CausalConv computes a causal depthwise convolution (ops.CausalConv): x [B,T,D], weight [D,W], bias [D] or nil. a gives SiLU and CuSeqLens;
+// its tensors must be nil. Training starts from zeros: a state has no gradient.
+func (t *Tape) CausalConv(x, weight, bias *Var, a ops.CausalConvArgs) *Var {
+	c := t.beginOptional("causal convolution", 2, x, weight, bias)
+	if c == nil {
+		return t.failed()
+	}
+	if a.X != nil || a.Weight != nil || a.Bias != nil || a.Out != nil || a.InitialState != nil || a.FinalState != nil {
+		t.Fail(fmt.Errorf("causal convolution: %w: the tensors of the arguments are the tape's; give them as variables", acl.ErrInvalidArgument))
+		return t.failed()
+	}
+	a.X, a.Weight, a.Out = x.Value, weight.Value, c.Output(x.Value.DType(), x.Shape()...)
+	if bias != nil {
+		a.Bias = bias.Value
+	}
+	run(c, t.reg.CausalConv, &a)
+	c.Keep(x, weight, bias)
+	c.Backward(func(g *Gradients) {
+		grad := ops.CausalConvGradArgs{CausalConvArgs: a, DOut: g.Output(0), DX: g.orScratch(0)}
+		grad.Out = nil
+		grad.DWeight, grad.DBias, grad.Accumulate = g.weights(1, 2, true)
+		runGrad(g, t.reg.CausalConvGrad, &grad)
+	})
+	return c.end()[0]
+}

@@ -1,0 +1,149 @@
+package autograd
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops"
+)
+
+// Add computes x + y for tensors of one shape (aclnnAdd).
+func (t *Tape) Add(x, y *Var) *Var {
+	c := t.elementwise("add", x, y)
+	if c == nil {
+		return t.failed()
+	}
+	out := c.Output(x.Value.DType(), x.Shape()...)
+	launch(t, aclnn.Add, aclnn.AddParams{Self: x.Value, Other: y.Value, Alpha: aclnn.Float(1), Out: out})
+	c.Backward(func(g *Gradients) {
+		g.Pass(0, 0, nil)
+		g.Pass(1, 0, nil)
+	})
+	return c.end()[0]
+}
+
+// Mul computes x·y for tensors of one shape (aclnnMul).
+func (t *Tape) Mul(x, y *Var) *Var {
+	c := t.elementwise("mul", x, y)
+	if c == nil {
+		return t.failed()
+	}
+	a := aclnn.MulParams{Self: x.Value, Other: y.Value, Out: c.Output(x.Value.DType(), x.Shape()...)}
+	launch(t, aclnn.Mul, a)
+	if y.NeedsGrad() {
+		c.Keep(x)
+	}
+	if x.NeedsGrad() {
+		c.Keep(y)
+	}
+	c.Backward(func(g *Gradients) {
+		if dx := g.Input(0); dx != nil {
+			launch(t, aclnn.Mul, aclnn.MulParams{Self: g.Output(0), Other: a.Other, Out: dx})
+		}
+		if dy := g.Input(1); dy != nil {
+			launch(t, aclnn.Mul, aclnn.MulParams{Self: g.Output(0), Other: a.Self, Out: dy})
+		}
+	})
+	return c.end()[0]
+}
+
+// elementwise begins an operator on two tensors of one shape and dtype.
+func (t *Tape) elementwise(name string, x, y *Var) *Call {
+	c := t.begin(name, x, y)
+	if c != nil && (!slices.Equal(x.Shape(), y.Shape()) || x.Value.DType() != y.Value.DType()) {
+		t.Fail(fmt.Errorf("%s: %w: x is %v and y %v; they must have one shape and dtype", name, acl.ErrInvalidArgument, x, y))
+		return nil
+	}
+	return c
+}
+
+// Scale computes factor·x (aclnnMuls).
+func (t *Tape) Scale(x *Var, factor float64) *Var {
+	return t.unary("scale", x, func(from, to *aclnn.Tensor) {
+		launch(t, aclnn.Muls, aclnn.MulsParams{Self: from, Other: aclnn.Float(factor), Out: to})
+	}, func(g *Gradients) {
+		launch(t, aclnn.Muls, aclnn.MulsParams{Self: g.Output(0), Other: aclnn.Float(factor), Out: g.Input(0)})
+	})
+}
+
+// AddScalar computes x + number (aclnnAdds).
+func (t *Tape) AddScalar(x *Var, number float64) *Var {
+	return t.unary("add scalar", x, func(from, to *aclnn.Tensor) {
+		launch(t, aclnn.Adds, aclnn.AddsParams{Self: from, Other: aclnn.Float(number), Alpha: aclnn.Float(1), Out: to})
+	}, func(g *Gradients) { g.Pass(0, 0, nil) })
+}
+
+// unary records an operator whose gradient needs no value.
+func (t *Tape) unary(name string, x *Var, forward func(from, to *aclnn.Tensor), backward func(g *Gradients)) *Var {
+	c := t.begin(name, x)
+	if c == nil {
+		return t.failed()
+	}
+	forward(x.Value, c.Output(x.Value.DType(), x.Shape()...))
+	c.Backward(backward)
+	return c.end()[0]
+}
+
+// Sigmoid computes 1/(1 + exp(−x)) (aclnnSigmoid).
+func (t *Tape) Sigmoid(x *Var) *Var {
+	c := t.begin("sigmoid", x)
+	if c == nil {
+		return t.failed()
+	}
+	y := c.Output(x.Value.DType(), x.Shape()...)
+	launch(t, aclnn.Sigmoid, aclnn.SigmoidParams{Self: x.Value, Out: y})
+	c.KeepOutputs()
+	c.Backward(func(g *Gradients) {
+		launch(t, aclnn.SigmoidBackward, aclnn.SigmoidBackwardParams{GradOutput: g.Output(0), Output: y, GradInput: g.Input(0)})
+	})
+	return c.end()[0]
+}
+
+// Cast converts x to another dtype (aclnnCast); the gradient is converted back. It returns x itself if it has the dtype.
+func (t *Tape) Cast(x *Var, dt aclnn.DType) *Var {
+	c := t.begin("cast", x)
+	if c == nil {
+		return t.failed()
+	}
+	if x.Value.DType() == dt {
+		return x
+	}
+	launch(t, aclnn.Cast, aclnn.CastParams{Self: x.Value, Dtype: dt, Out: c.Output(dt, x.Shape()...)})
+	c.Backward(func(g *Gradients) {
+		dx := g.Input(0)
+		launch(t, aclnn.Cast, aclnn.CastParams{Self: g.Output(0), Dtype: dx.DType(), Out: dx})
+	})
+	return c.end()[0]
+}
+
+// SwiGLU computes silu(gate)·up of the halves of x [..., 2·width], gate first (ops.SwiGLU): [..., width].
+func (t *Tape) SwiGLU(x *Var) *Var {
+	c := t.begin("swiglu", x)
+	if c == nil {
+		return t.failed()
+	}
+	a := ops.SwiGLUArgs{X: x.Value, Out: c.Output(x.Value.DType(), with(x.Shape(), x.Dim(-1)/2)...)}
+	run(c, t.reg.SwiGLU, &a)
+	c.Keep(x)
+	c.Backward(func(g *Gradients) {
+		runGrad(g, t.reg.SwiGLUGrad, &ops.SwiGLUGradArgs{DOut: g.Output(0), X: a.X, DX: g.Input(0)})
+	})
+	return c.end()[0]
+}
+
+// SwiGLUOf is SwiGLU of two tensors.
+func (t *Tape) SwiGLUOf(gate, up *Var) *Var {
+	c := t.begin("swiglu", gate, up)
+	if c == nil {
+		return t.failed()
+	}
+	a := ops.SwiGLUArgs{Gate: gate.Value, Up: up.Value, Out: c.Output(gate.Value.DType(), gate.Shape()...)}
+	run(c, t.reg.SwiGLU, &a)
+	c.Keep(gate, up)
+	c.Backward(func(g *Gradients) {
+		runGrad(g, t.reg.SwiGLUGrad, &ops.SwiGLUGradArgs{DOut: g.Output(0), Gate: a.Gate, Up: a.Up, DGate: g.orScratch(0), DUp: g.orScratch(1)})
+	})
+	return c.end()[0]
+}

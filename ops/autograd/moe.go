@@ -1,0 +1,183 @@
+package autograd
+
+import (
+	"fmt"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops"
+)
+
+// Routing is the choice of experts for tokens.
+type Routing struct {
+	Weights *Var          // [tokens, k], dtype of the logits
+	Probs   *Var          // [tokens, experts], float32
+	Experts *aclnn.Tensor // [tokens, k], int32
+	experts *Var
+}
+
+// MoERouting chooses the k most probable experts of each token (ops.MoERouting): logits [tokens, experts].
+func (t *Tape) MoERouting(logits *Var, k int64, normalize bool) Routing {
+	c := t.begin("moe routing", logits)
+	if c == nil {
+		return Routing{Weights: t.failed(), Probs: t.failed(), experts: t.failed()}
+	}
+	dt, tokens := logits.Value.DType(), logits.Dim(0)
+	a := ops.MoERoutingArgs{
+		Logits: logits.Value, Normalize: normalize, Weights: c.Output(dt, tokens, k),
+		Probs: c.Output(aclnn.Float32, logits.Shape()...), Experts: c.constant(aclnn.Int32, tokens, k),
+	}
+	run(c, t.reg.MoERouting, &a)
+	c.KeepOutputs()
+	c.Backward(func(g *Gradients) {
+		runGrad(g, t.reg.MoERoutingGrad, &ops.MoERoutingGradArgs{
+			DWeights: g.OutputOrZero(0), Weights: a.Weights, Experts: a.Experts, Normalize: normalize, Probs: a.Probs, DProbs: g.Output(1), DLogits: g.Input(0),
+		})
+	})
+	outputs := c.end()
+	if t.err != nil {
+		return Routing{Weights: t.failed(), Probs: t.failed(), experts: t.failed()}
+	}
+	return Routing{Weights: outputs[0], Probs: outputs[1], Experts: a.Experts, experts: outputs[2]}
+}
+
+// LoadBalance computes scale times the loss that balances the load of experts (ops.LoadBalance) over the tokens of all routings, which
+// have the same numbers of experts: [1], float32.
+func (t *Tape) LoadBalance(scale float64, routings ...Routing) *Var {
+	var inputs []*Var
+	for _, r := range routings {
+		inputs = append(inputs, r.Probs, r.experts)
+	}
+	c := t.begin("load balance", inputs...)
+	if c == nil {
+		return t.failed()
+	}
+	if len(routings) == 0 {
+		t.Fail(fmt.Errorf("load balance: %w: there are no routings", acl.ErrInvalidArgument))
+		return t.failed()
+	}
+	experts, k, rows := routings[0].Probs.Dim(1), routings[0].experts.Dim(1), int64(0)
+	for _, r := range routings {
+		rows += r.Probs.Dim(0)
+	}
+	loss := c.Output(aclnn.Float32, 1)
+	s := aclnn.Scope{Stream: t.st}
+	a := ops.LoadBalanceArgs{Probs: s.Tensor(aclnn.Float32, rows, experts), Experts: s.Tensor(aclnn.Int32, rows, k), Loss: loss}
+	gather := func(copy func(dst, src *aclnn.Tensor), probs, chosen *aclnn.Tensor) {
+		at := int64(0)
+		for _, r := range routings {
+			n := r.Probs.like.Dim(0)
+			if probs != nil {
+				copy(probs.Narrow(0, at, n), r.Probs.Value)
+			}
+			copy(chosen.Narrow(0, at, n), r.Experts)
+			at += n
+		}
+	}
+	gather(s.Copy, a.Probs, a.Experts)
+	t.Fail(s.Err())
+	run(c, t.reg.LoadBalance, &a)
+	if scale != 1 {
+		launch(t, aclnn.InplaceMuls, aclnn.InplaceMulsParams{SelfRef: loss, Other: aclnn.Float(scale)})
+	}
+	t.Fail(s.Close())
+	for _, r := range routings {
+		c.Keep(r.experts)
+	}
+	c.Backward(func(g *Gradients) {
+		chosen, dProbs := g.Scratch(aclnn.Int32, rows, k), g.Scratch(aclnn.Float32, rows, experts)
+		gather(func(dst, src *aclnn.Tensor) { g.Do(func() error { return aclnn.Copy(t.st, dst, src) }) }, nil, chosen)
+		runGrad(g, t.reg.LoadBalanceGrad, &ops.LoadBalanceGradArgs{Scale: scale, Experts: chosen, DProbs: dProbs})
+		if !g.unit(0) {
+			launch(t, aclnn.InplaceMul, aclnn.InplaceMulParams{SelfRef: dProbs, Other: g.Output(0)})
+		}
+		at := int64(0)
+		for i, r := range routings {
+			n := r.Probs.like.Dim(0)
+			if dx := g.Input(2 * i); dx != nil {
+				g.Do(func() error { return aclnn.Copy(t.st, dx, dProbs.Narrow(0, at, n)) })
+			}
+			at += n
+		}
+	})
+	return c.end()[0]
+}
+
+// Permuted holds tokens sorted by expert.
+type Permuted struct {
+	Rows         *Var          // [tokens·k, width]
+	Places, Sums *aclnn.Tensor // int32, as ops.MoEPermuteArgs describes them
+	places, sums *Var
+}
+
+// MoEPermute sorts tokens by expert (ops.MoEPermute): x [tokens, width], for a number of experts.
+func (t *Tape) MoEPermute(x *Var, r Routing, experts int64) Permuted {
+	c := t.begin("moe permute", x, r.experts)
+	if c == nil {
+		return Permuted{Rows: t.failed(), places: t.failed(), sums: t.failed()}
+	}
+	rows := r.Experts.Len()
+	a := ops.MoEPermuteArgs{
+		X: x.Value, Experts: r.Experts, Rows: c.Output(x.Value.DType(), rows, x.Dim(1)), Places: c.constant(aclnn.Int32, rows), Sums: c.constant(aclnn.Int32, experts),
+	}
+	run(c, t.reg.MoEPermute, &a)
+	c.Keep(c.n.outputs[1:]...)
+	c.Backward(func(g *Gradients) {
+		runGrad(g, t.reg.MoEPermuteGrad, &ops.MoEPermuteGradArgs{DRows: g.Output(0), Places: a.Places, DX: g.Input(0)})
+	})
+	outputs := c.end()
+	if t.err != nil {
+		return Permuted{Rows: t.failed(), places: t.failed(), sums: t.failed()}
+	}
+	return Permuted{Rows: outputs[0], Places: a.Places, Sums: a.Sums, places: outputs[1], sums: outputs[2]}
+}
+
+// MoEExperts computes a gated feed-forward unit per expert (ops.MoEExperts): gateUp [experts, width, 2·inner] and down [experts, inner,
+// width]. For weights stored as [experts, out, in], make the parameters of the transposed views of values and gradients.
+func (t *Tape) MoEExperts(p Permuted, gateUp, down *Var) *Var {
+	return t.experts(p.Rows, p.sums, gateUp, down, ops.Groups{Device: p.Sums, Cumulative: true})
+}
+
+func (t *Tape) experts(rows, sums, gateUp, down *Var, groups ops.Groups) *Var {
+	c := t.beginOptional("experts", 3, rows, gateUp, down, sums)
+	if c == nil {
+		return t.failed()
+	}
+	dt, n := rows.Value.DType(), rows.Dim(0)
+	a := ops.MoEExpertsArgs{Rows: rows.Value, GateUp: gateUp.Value, Down: down.Value, Groups: groups, Out: c.Output(dt, n, rows.Dim(1))}
+	s := aclnn.Scope{Stream: t.st}
+	if a.Hidden, a.Active = c.Scratch(dt, n, gateUp.Dim(2)), c.Scratch(dt, n, down.Dim(1)); !c.Needs() {
+		a.Hidden, a.Active = s.Tensor(dt, n, gateUp.Dim(2)), s.Tensor(dt, n, down.Dim(1))
+	}
+	run(c, t.reg.MoEExperts, &a)
+	t.Fail(s.Err())
+	t.Fail(s.Close())
+	c.Keep(rows, gateUp, down, sums)
+	c.Backward(func(g *Gradients) {
+		grad := ops.MoEExpertsGradArgs{MoEExpertsArgs: a, DOut: g.Output(0), DRows: g.orScratch(0)}
+		grad.DGateUp, grad.DDown, grad.Accumulate = g.weights(1, 2, false)
+		runGrad(g, t.reg.MoEExpertsGrad, &grad)
+	})
+	return c.end()[0]
+}
+
+// MoEUnpermute combines the results of the experts for each token (ops.MoEUnpermute), and adds shared [tokens, width], which may be nil. The
+// result is [tokens, width].
+func (t *Tape) MoEUnpermute(rows *Var, p Permuted, r Routing, shared *Var) *Var {
+	c := t.beginOptional("moe unpermute", 3, rows, r.Weights, p.places, shared)
+	if c == nil {
+		return t.failed()
+	}
+	a := ops.MoEUnpermuteArgs{
+		Rows: rows.Value, Places: p.Places, Weights: r.Weights.Value, Shared: value(shared), Out: c.Output(rows.Value.DType(), r.Weights.Dim(0), rows.Dim(1)),
+	}
+	run(c, t.reg.MoEUnpermute, &a)
+	c.Keep(rows, r.Weights, p.places)
+	c.Backward(func(g *Gradients) {
+		runGrad(g, t.reg.MoEUnpermuteGrad, &ops.MoEUnpermuteGradArgs{
+			DOut: g.Output(0), Rows: a.Rows, Places: a.Places, Weights: a.Weights, DRows: g.orScratch(0), DWeights: g.orScratch(1),
+		})
+		g.Pass(3, 0, nil)
+	})
+	return c.end()[0]
+}

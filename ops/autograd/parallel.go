@@ -1,0 +1,185 @@
+package autograd
+
+import (
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/parallel"
+)
+
+// ColumnLinear is Linear with the rows of weight and bias split over the ranks (parallel.Tensor.ColumnLinear): x [rows, in], the result is [rows, out/n].
+// With sequence parallelism x holds this rank's rows.
+func (t *Tape) ColumnLinear(p *parallel.Tensor, x, weight, bias *Var) *Var {
+	shape := x.Shape()
+	if p.Sequence() && len(shape) > 0 {
+		shape[0] *= p.Size()
+	}
+	return t.linear("column linear", x, weight, bias, shape, linearCalls{
+		forward: func(c *Call, a *ops.LinearArgs) { c.Do(func() error { return p.ColumnLinear(t.ctx, t.st, a) }) },
+		backward: func(g *Gradients, a *ops.LinearGradArgs) {
+			g.Do(func() error { return p.ColumnLinearGrad(t.ctx, t.st, a) })
+		},
+	})
+}
+
+// RowLinear is Linear with the columns of weight split over the ranks (parallel.Tensor.RowLinear): x [rows, in/n], the result is [rows, out], summed over the
+// ranks. With sequence parallelism it holds this rank's rows.
+func (t *Tape) RowLinear(p *parallel.Tensor, x, weight, bias *Var) *Var {
+	shape := x.Shape()
+	if p.Sequence() && len(shape) > 0 {
+		shape[0] /= p.Size()
+	}
+	return t.linear("row linear", x, weight, bias, shape, linearCalls{
+		forward: func(c *Call, a *ops.LinearArgs) { c.Do(func() error { return p.RowLinear(t.ctx, t.st, a) }) },
+		backward: func(g *Gradients, a *ops.LinearGradArgs) {
+			g.Do(func() error { return p.RowLinearGrad(t.ctx, t.st, a) })
+		},
+	})
+}
+
+// ParallelEmbedding is Embedding with the vocabulary split over the ranks (parallel.Tensor.Embedding): weight [vocabulary/n, width], ids [rows]; the result is
+// [rows, width], or with sequence parallelism this rank's rows of it.
+func (t *Tape) ParallelEmbedding(p *parallel.Tensor, weight, ids *Var) *Var {
+	c := t.begin("parallel embedding", weight, ids)
+	if c == nil {
+		return t.failed()
+	}
+	rows := ids.Dim(0)
+	if p.Sequence() {
+		rows /= p.Size()
+	}
+	a := ops.EmbeddingArgs{Weight: weight.Value, IDs: ids.Value, Out: c.Output(weight.Value.DType(), rows, weight.Dim(1))}
+	c.Do(func() error { return p.Embedding(t.ctx, t.st, &a) })
+	c.Keep(ids)
+	c.Backward(func(g *Gradients) {
+		grad := ops.EmbeddingGradArgs{DOut: g.Output(0), IDs: a.IDs}
+		grad.DWeight, grad.Accumulate = g.Weight(0)
+		g.Do(func() error { return p.EmbeddingGrad(t.ctx, t.st, &grad) })
+	})
+	return c.end()[0]
+}
+
+// ParallelCrossEntropy is CrossEntropy with the classes split over the ranks (parallel.Tensor.CrossEntropy): logits [rows, classes/n].
+func (t *Tape) ParallelCrossEntropy(p *parallel.Tensor, logits, labels *Var, ignore int64) *Var {
+	return t.crossEntropy("parallel cross-entropy", logits, labels, ignore,
+		func(c *Call, a *ops.CrossEntropyArgs) { c.Do(func() error { return p.CrossEntropy(t.ctx, t.st, a) }) },
+		func(g *Gradients, a *ops.CrossEntropyGradArgs) {
+			g.Do(func() error { return p.CrossEntropyGrad(t.ctx, t.st, a) })
+		})
+}
+
+// Gather is the way into layers that are split over the ranks (parallel.Tensor.Gather): with sequence parallelism it gathers the rows of all ranks, x [rows/n,
+// width]; without it returns x. The gradient is summed over the ranks.
+func (t *Tape) Gather(p *parallel.Tensor, x *Var) *Var {
+	return t.exchange("gather", p, x, p.Size(), 1, p.Gather, p.Reduce)
+}
+
+// Reduce is the way out of such layers (parallel.Tensor.Reduce): it sums x [rows, width] over the ranks, and with sequence parallelism keeps this rank's
+// rows. The gradient is gathered.
+func (t *Tape) Reduce(p *parallel.Tensor, x *Var) *Var {
+	return t.exchange("reduce", p, x, 1, p.Size(), p.Reduce, p.Gather)
+}
+
+// exchange records a collective and its gradient, the inverse collective. Without sequence parallelism Gather does nothing.
+func (t *Tape) exchange(name string, p *parallel.Tensor, x *Var, times, divided int64, forward, backward func(st *acl.Stream, from, to *aclnn.Tensor) error) *Var {
+	c := t.begin(name, x)
+	if c == nil {
+		return t.failed()
+	}
+	if p.Size() == 1 {
+		return x
+	}
+	gathers := times > 1
+	shape := x.Shape()
+	if p.Sequence() {
+		shape[0] = shape[0] * times / divided
+	}
+	if gathers && !p.Sequence() {
+		c.View(x, x.Value)
+	} else {
+		out := c.Output(x.Value.DType(), shape...)
+		c.Do(func() error { return forward(t.st, x.Value, out) })
+	}
+	c.Backward(func(g *Gradients) {
+		if !gathers && !p.Sequence() {
+			g.Pass(0, 0, nil)
+			return
+		}
+		d, dx := g.Output(0), g.Input(0)
+		g.Do(func() error { return backward(t.st, d, dx) })
+	})
+	return c.end()[0]
+}
+
+// ContextAttention is Attention with the sequence split over the ranks (parallel.Context.Attention): the tensors hold this rank's positions, and the mask
+// describes the whole sequence.
+func (t *Tape) ContextAttention(p *parallel.Context, query, key, value *Var, a ops.AttentionArgs) *Var {
+	return t.attention("context-parallel attention", query, key, value, a, p.Attention, p.AttentionGrad)
+}
+
+// ToHeads exchanges positions for heads (parallel.Ulysses.ToHeads): x [B, S/n, N, D] becomes [B, S, N/n, D].
+func (t *Tape) ToHeads(u *parallel.Ulysses, x *Var) *Var {
+	return t.ulysses("exchange to heads", u, x, 1, 2, u.ToHeads, u.ToSequence)
+}
+
+// ToSequence exchanges heads for positions (parallel.Ulysses.ToSequence): x [B, S, N/n, D] becomes [B, S/n, N, D].
+func (t *Tape) ToSequence(u *parallel.Ulysses, x *Var) *Var {
+	return t.ulysses("exchange to the sequence", u, x, 2, 1, u.ToSequence, u.ToHeads)
+}
+
+func (t *Tape) ulysses(name string, u *parallel.Ulysses, x *Var, grows, shrinks int, forward, backward func(st *acl.Stream, from, to *aclnn.Tensor) error) *Var {
+	c := t.begin(name, x)
+	if c == nil {
+		return t.failed()
+	}
+	if u.Size() == 1 {
+		return x
+	}
+	shape := x.Shape()
+	if len(shape) == 4 { // others are refused by the exchange
+		shape[grows] *= u.Size()
+		shape[shrinks] /= u.Size()
+	}
+	out := c.Output(x.Value.DType(), shape...)
+	c.Do(func() error { return forward(t.st, x.Value, out) })
+	c.Backward(func(g *Gradients) {
+		d, dx := g.Output(0), g.Input(0)
+		g.Do(func() error { return backward(t.st, d, dx) })
+	})
+	return c.end()[0]
+}
+
+// ParallelExperts is MoEExperts with the experts split over the ranks (parallel.Experts): it sends the rows to the ranks of their experts,
+// computes those of this rank's, and sends the results back. It waits for the stream, because the host needs the numbers of rows.
+func (t *Tape) ParallelExperts(e *parallel.Experts, p Permuted, gateUp, down *Var) *Var {
+	if t.begin("plan of experts", p.Rows, p.sums) == nil {
+		return t.failed()
+	}
+	plan, err := e.Plan(t.ctx, t.st, p.Sums)
+	if err != nil {
+		t.Fail(err)
+		return t.failed()
+	}
+	mem := &memory{closer: plan, refs: 1}
+	defer t.drop(mem)
+	dispatch := func(from, to *aclnn.Tensor) error { return plan.Dispatch(t.st, from, to) }
+	combine := func(from, to *aclnn.Tensor) error { return plan.Combine(t.st, from, to) }
+	mine := t.sendRows("dispatch", mem, p.Rows, plan.Rows(), dispatch, combine)
+	return t.sendRows("combine", mem, t.experts(mine, nil, gateUp, down, plan.Groups()), p.Rows.Dim(0), combine, dispatch)
+}
+
+// sendRows records an exchange of rows between the ranks. The node keeps the plan until its backward pass has run.
+func (t *Tape) sendRows(name string, plan *memory, x *Var, rows int64, forward, backward func(from, to *aclnn.Tensor) error) *Var {
+	c := t.begin(name, x)
+	if c == nil {
+		return t.failed()
+	}
+	out := c.Output(x.Value.DType(), rows, x.Dim(1))
+	c.Do(func() error { return forward(x.Value, out) })
+	c.keep(plan)
+	c.Backward(func(g *Gradients) {
+		d, dx := g.Output(0), g.Input(0)
+		g.Do(func() error { return backward(d, dx) })
+	})
+	return c.end()[0]
+}

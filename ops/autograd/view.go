@@ -1,0 +1,119 @@
+package autograd
+
+import (
+	"fmt"
+
+	"github.com/goascend/cann/acl"
+	"github.com/goascend/cann/aclnn"
+)
+
+// Reshape views x, which is contiguous, with another shape; one dimension may be −1. Its memory is that of x.
+func (t *Tape) Reshape(x *Var, shape ...int64) *Var {
+	return t.view("reshape", x, func(v *aclnn.Tensor) *aclnn.Tensor { return v.Reshape(shape...) },
+		func(d *aclnn.Tensor) *aclnn.Tensor { return d.Reshape(x.like.Shape()...) }, true)
+}
+
+// Transpose views x with two dimensions exchanged.
+func (t *Tape) Transpose(x *Var, i, j int) *Var {
+	swap := func(v *aclnn.Tensor) *aclnn.Tensor { return v.Transpose(i, j) }
+	return t.view("transpose", x, swap, swap, false)
+}
+
+// view records a view of x, whose gradient is the inverse view of that of the result.
+func (t *Tape) view(name string, x *Var, forward, back func(*aclnn.Tensor) *aclnn.Tensor, contiguous bool) *Var {
+	c := t.begin(name, x)
+	if c == nil {
+		return t.failed()
+	}
+	c.View(x, forward(x.Value))
+	c.n.outputs[0].view = &viewed{of: forward, base: func() (*aclnn.Tensor, *memory) { return t.place(x) }}
+	c.Backward(func(g *Gradients) {
+		if d := g.Output(0); contiguous && !d.Contiguous() {
+			launch(t, aclnn.InplaceCopy, aclnn.InplaceCopyParams{SelfRef: forward(g.Input(0)), Src: d})
+			return
+		}
+		g.Pass(0, 0, back)
+	})
+	return c.end()[0]
+}
+
+// Split views parts of x along an axis, one after another, whose sizes sum up to that dimension. The gradient of a part on which
+// nothing depends is zero.
+func (t *Tape) Split(x *Var, axis int, sizes ...int64) []*Var {
+	c := t.begin("split", x)
+	if c == nil {
+		failed := make([]*Var, len(sizes))
+		for i := range failed {
+			failed[i] = t.failed()
+		}
+		return failed
+	}
+	at := int64(0)
+	var whole gradient // of x, in which the gradients of the parts lie if their operators can write them there
+	base := func() (*aclnn.Tensor, *memory) {
+		if whole.tensor == nil {
+			whole.tensor, whole.mem = t.place(x)
+			if whole.tensor == nil {
+				return nil, nil
+			}
+			whole.mem.refs++
+			c.n.kept = append(c.n.kept, whole.mem)
+		}
+		return whole.tensor, whole.mem
+	}
+	for _, n := range sizes {
+		from := at
+		part := func(v *aclnn.Tensor) *aclnn.Tensor { return v.Narrow(axis, from, n) }
+		c.View(x, part(x.Value))
+		c.n.outputs[len(c.n.outputs)-1].view = &viewed{of: part, base: base}
+		at += n
+	}
+	if at != x.Dim(axis) {
+		t.Fail(fmt.Errorf("split: %w: the parts %v sum up to %d, and dimension %d of %v has %d", acl.ErrInvalidArgument, sizes, at, axis, x, x.Dim(axis)))
+	}
+	c.Backward(func(g *Gradients) {
+		if base(); whole.tensor == nil {
+			return
+		}
+		for i, v := range c.n.outputs {
+			part := v.view.of(whole.tensor)
+			switch d := g.Output(i); {
+			case d == nil:
+				launch(t, aclnn.InplaceZero, aclnn.InplaceZeroParams{SelfRef: part})
+			case d.Address() != part.Address() || v.grad.mem != whole.mem:
+				g.Do(func() error { return aclnn.Copy(t.st, part, d) })
+			}
+		}
+		whole.mem.refs++
+		t.contribute(x, whole)
+	})
+	return c.end()
+}
+
+// Narrow views a part of x along an axis. The gradient of the rest is zero.
+func (t *Tape) Narrow(x *Var, axis int, from, length int64) *Var {
+	parts, at := []int64{}, 0
+	if from > 0 {
+		parts, at = append(parts, from), 1
+	}
+	parts = append(parts, length)
+	if rest := x.Dim(axis) - from - length; rest > 0 {
+		parts = append(parts, rest)
+	}
+	return t.Split(x, axis, parts...)[at]
+}
+
+// Contiguous copies x if it has gaps, so that it can be reshaped; else it returns x itself.
+func (t *Tape) Contiguous(x *Var) *Var {
+	c := t.begin("contiguous", x)
+	if c == nil {
+		return t.failed()
+	}
+	if x.Value.Contiguous() {
+		return x
+	}
+	out := c.Output(x.Value.DType(), x.Shape()...)
+	c.Do(func() error { return aclnn.Copy(t.st, out, x.Value) })
+	c.Backward(func(g *Gradients) { g.Pass(0, 0, nil) })
+	return c.end()[0]
+}
