@@ -201,6 +201,13 @@ func TestGradients(t *testing.T) {
 			x, labels := p.param(4, 7), opstest.Data(p.b, aclnn.Int32, []int32{1, -100, 6, 0}, 4)
 			return func(t *autograd.Tape) []*autograd.Var { return of(t.CrossEntropy(x, t.Input(labels), -100)) }
 		},
+		"linear cross-entropy": func(p *problem) forward {
+			x, w, labels := p.param(7, 4), p.param(9, 4), opstest.Data(p.b, aclnn.Int32, []int32{1, -100, -100, -100, 8, 0, 3}, 7)
+			return func(t *autograd.Tape) []*autograd.Var {
+				chunked := t.LinearCrossEntropy(x, w, t.Input(labels), -100, autograd.LinearLoss{Bytes: 2 * 9 * 4})
+				return of(t.Scale(chunked, 2), t.LinearCrossEntropy(x, w, t.Input(labels), -100, autograd.LinearLoss{}))
+			}
+		},
 		"elementwise": func(p *problem) forward {
 			x, y := p.param(3, 4), p.param(3, 4)
 			return func(t *autograd.Tape) []*autograd.Var {

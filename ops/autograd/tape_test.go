@@ -2,6 +2,7 @@ package autograd_test
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"testing"
 
@@ -315,6 +316,68 @@ func TestRecord(t *testing.T) {
 			})
 		})
 	})
+}
+
+// TestLinearCrossEntropy: it is the loss of the logits, with their gradients, and its memory does not depend on rows or classes.
+func TestLinearCrossEntropy(t *testing.T) {
+	for _, dt := range opstest.FloatTypes {
+		t.Run(dt.String(), func(t *testing.T) {
+			b := opstest.New(t)
+			const rows, classes, width = 37, 53, 16
+			x, _ := b.Input(dt, 1, rows, width)
+			w, _ := b.Input(dt, 2, classes, width)
+			ids := make([]int64, rows)
+			for i := range ids {
+				ids[i] = int64(i*i) % classes
+				if i%5 == 0 || i > 30 {
+					ids[i] = -1
+				}
+			}
+			labels := opstest.Data(b, aclnn.Int64, ids, rows)
+			run := func(loss func(t *autograd.Tape, x, w, labels *autograd.Var) *autograd.Var) (value, dx, dw []float32) {
+				vx, vw := autograd.NewParameter(x, b.Empty(dt, rows, width)), autograd.NewParameter(w, b.Empty(aclnn.Float32, classes, width))
+				tape := autograd.New(t.Context(), b.Stream, b.Registry, autograd.Options{})
+				l := loss(tape, vx, vw, tape.Input(labels))
+				require.NoError(t, tape.Err())
+				value = b.Read(l.Value)
+				require.NoError(t, tape.Backward(l))
+				require.NoError(t, tape.Close())
+				return value, b.Read(vx.Grad), b.Read(vw.Grad)
+			}
+			value, dx, dw := run(func(t *autograd.Tape, x, w, labels *autograd.Var) *autograd.Var {
+				return t.CrossEntropy(t.Linear(x, w, nil), labels, -1)
+			})
+			for _, bytes := range []int64{0, 1, 10 * classes * int64(dt.Size())} {
+				gotValue, gotDX, gotDW := run(func(t *autograd.Tape, x, w, labels *autograd.Var) *autograd.Var {
+					return t.LinearCrossEntropy(x, w, labels, -1, autograd.LinearLoss{Bytes: bytes})
+				})
+				limit := opstest.Tolerance(dt)
+				assert.InDeltaSlice(t, value, gotValue, 1e-5)
+				assert.InDeltaSlice(t, dx, gotDX, limit)
+				assert.InDeltaSlice(t, dw, gotDW, limit)
+			}
+		})
+	}
+	m := newTransformer(t, 1, 8)
+	b := m.p.b
+	broken := autograd.NewParameter(b.Floats(aclnn.Float32, []float32{1, 2, float32(math.NaN()), 4}, 4, 1), b.Empty(aclnn.Float32, 4, 1))
+	tape := autograd.New(t.Context(), b.Stream, b.Registry, autograd.Options{})
+	loss := tape.LinearCrossEntropy(broken, autograd.NewParameter(b.Floats(aclnn.Float32, []float32{1, 2}, 2, 1), nil), tape.Input(opstest.Data(b, aclnn.Int32, []int32{0, 1, 1, -1}, 4)), -1, autograd.LinearLoss{Bytes: 8})
+	assert.True(t, math.IsNaN(float64(b.Read(loss.Value)[0])), "a number that is none is hidden")
+	require.NoError(t, tape.Close())
+	peak := func(rows, classes int64) uint64 {
+		x, w := autograd.NewParameter(b.Empty(aclnn.Float32, rows, 8), b.Empty(aclnn.Float32, rows, 8)), autograd.NewParameter(b.Empty(aclnn.Float32, classes, 8), b.Empty(aclnn.Float32, classes, 8))
+		labels := opstest.Data(b, aclnn.Int32, make([]int32, rows), rows)
+		return m.peak(func() {
+			tape := autograd.New(t.Context(), b.Stream, b.Registry, autograd.Options{})
+			require.NoError(t, tape.Backward(tape.LinearCrossEntropy(x, w, tape.Input(labels), -100, autograd.LinearLoss{Bytes: 1 << 18})))
+			require.NoError(t, tape.Close())
+		})
+	}
+	few, many, wide := peak(64, 1<<12), peak(512, 1<<12), peak(64, 1<<15)
+	t.Logf("64 rows of 4096 classes %d, 512 rows %d, 32768 classes %d", few, many, wide)
+	assert.LessOrEqual(t, many, few*110/100)
+	assert.LessOrEqual(t, wide, few*110/100)
 }
 
 // TestGraph: a step is captured and replayed.
