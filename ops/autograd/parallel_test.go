@@ -1,0 +1,191 @@
+package autograd_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/hccl"
+	"github.com/goascend/cann/internal/testing/opstest"
+	"github.com/goascend/cann/ops"
+	"github.com/goascend/cann/ops/autograd"
+	"github.com/goascend/cann/ops/mask"
+	"github.com/goascend/cann/ops/parallel"
+)
+
+// onRanks runs a test on n ranks, each a goroutine with a device of its own.
+func onRanks(t *testing.T, n int, test func(b *opstest.Bench, comm *hccl.Comm)) {
+	t.Helper()
+	benches := opstest.Several(t, n)
+	info, err := hccl.NewRootInfo(benches[0].Stream)
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	for i, b := range benches {
+		wg.Go(func() {
+			comm, err := hccl.Join(b.Stream, info, i, n)
+			require.NoError(t, err)
+			defer func() { // also when the test ends this goroutine
+				assert.NoError(t, b.Stream.Synchronize(context.Background()))
+				assert.NoError(t, comm.Close())
+			}()
+			test(b, comm)
+		})
+	}
+	wg.Wait()
+}
+
+// cut says how the ranks divide a tensor: by an axis, or not at all if parts is 0.
+type cut struct{ axis, part, parts int64 }
+
+// of returns the part of the values of a tensor, and its shape.
+func (c cut) of(values []float32, shape []int64) ([]float32, []int64) {
+	if c.parts == 0 {
+		return values, shape
+	}
+	inner, mine := opstest.Size(shape[c.axis+1:]), shape[c.axis]/c.parts
+	var part []float32
+	for at := int64(0); at < int64(len(values)); at += shape[c.axis] * inner {
+		part = append(part, values[at+c.part*mine*inner:][:mine*inner]...)
+	}
+	own := append([]int64(nil), shape...)
+	own[c.axis] = mine
+	return part, own
+}
+
+// split is a problem on one rank or on several: the parameters of a rank are parts of those of the problem.
+type split struct {
+	b    *opstest.Bench
+	seed uint64
+	all  []*autograd.Var
+	cuts []cut
+}
+
+func (s *split) param(c cut, shape ...int64) *autograd.Var {
+	s.seed++
+	values, own := c.of(opstest.Random(aclnn.Float32, s.seed, opstest.Size(shape)), shape)
+	v := autograd.NewParameter(s.b.Floats(aclnn.Float32, values, own...), s.b.Empty(aclnn.Float32, own...))
+	s.all, s.cuts = append(s.all, v), append(s.cuts, c)
+	return v
+}
+
+// TestRanks compares gradients of layers that are split over ranks with those of one rank.
+func TestRanks(t *testing.T) {
+	// build makes the parameters, cut for a rank, and returns the computation, whose results are the same on all ranks or cut by rows.
+	type build func(s *split, c *hccl.Comm, rank, ranks int64) (forward func(t *autograd.Tape) *autograd.Var, out cut)
+	const rows, width, inner = 8, 8, 12
+	group := func(c *hccl.Comm) parallel.Communicator {
+		if c == nil {
+			return nil
+		}
+		return c
+	}
+	feedForward := func(sequence bool) build {
+		return func(s *split, c *hccl.Comm, rank, ranks int64) (func(t *autograd.Tape) *autograd.Var, cut) {
+			tp := parallel.NewTensor(s.b.Registry, group(c), sequence)
+			byRows, byColumns, tokens := cut{0, rank, ranks}, cut{1, rank, ranks}, cut{}
+			if sequence {
+				tokens = byRows
+			}
+			x, up, down := s.param(tokens, rows, width), s.param(byRows, inner, width), s.param(byColumns, width, inner)
+			bias, plain, over := s.param(byRows, inner), s.param(byColumns, width, inner), s.param(byRows, inner, width)
+			return func(t *autograd.Tape) *autograd.Var {
+				y := t.RowLinear(tp, t.Sigmoid(t.ColumnLinear(tp, t.Scale(x, 1), up, bias)), down, nil)
+				// The same with the exchange apart.
+				return t.Add(y, t.Reduce(tp, t.Linear(t.Sigmoid(t.Linear(t.Gather(tp, t.Scale(x, 1)), over, nil)), plain, nil)))
+			}, tokens
+		}
+	}
+	cases := map[string]build{
+		"tensor parallelism":   feedForward(false),
+		"sequence parallelism": feedForward(true),
+		"vocabulary": func(s *split, c *hccl.Comm, rank, ranks int64) (func(t *autograd.Tape) *autograd.Var, cut) {
+			tp := parallel.NewTensor(s.b.Registry, group(c), false)
+			embedding, head := s.param(cut{0, rank, ranks}, 10, width), s.param(cut{0, rank, ranks}, 10, width)
+			ids := opstest.Data(s.b, aclnn.Int32, []int32{1, 7, 9, 0, 3, 3, 5, 8}, rows)
+			return func(t *autograd.Tape) *autograd.Var {
+				x := t.ParallelEmbedding(tp, embedding, t.Input(ids))
+				chunked := t.LinearCrossEntropy(t.Gather(tp, x), head, t.Input(ids), 9, autograd.LinearLoss{Parallel: tp, Bytes: 60})
+				return t.Add(chunked, t.ParallelCrossEntropy(tp, t.Linear(t.Gather(tp, x), head, nil), t.Input(ids), 3))
+			}, cut{}
+		},
+		"context parallelism": func(s *split, c *hccl.Comm, rank, ranks int64) (func(t *autograd.Tape) *autograd.Var, cut) {
+			cp := parallel.NewContext(s.b.Registry, group(c), mask.Contiguous)
+			tokens := cut{1, rank, ranks}
+			q, k, v := s.param(tokens, 1, rows, 4, width), s.param(tokens, 1, rows, 2, width), s.param(tokens, 1, rows, 2, width)
+			return func(t *autograd.Tape) *autograd.Var {
+				return t.ContextAttention(cp, q, k, v, ops.AttentionArgs{Layout: ops.BSND, Mask: mask.Causal{}, Scale: 0.4})
+			}, tokens
+		},
+		"ulysses": func(s *split, c *hccl.Comm, rank, ranks int64) (func(t *autograd.Tape) *autograd.Var, cut) {
+			u := parallel.NewUlysses(group(c), mask.Contiguous)
+			tokens := cut{1, rank, ranks}
+			q, k, v := s.param(tokens, 1, rows, 4, width), s.param(tokens, 1, rows, 2, width), s.param(tokens, 1, rows, 2, width)
+			return func(t *autograd.Tape) *autograd.Var {
+				y := t.Attention(t.ToHeads(u, q), t.ToHeads(u, k), t.ToHeads(u, v), ops.AttentionArgs{Layout: ops.BSND, Mask: mask.Causal{}, Scale: 0.4})
+				return t.ToSequence(u, y)
+			}, tokens
+		},
+		"expert parallelism": func(s *split, c *hccl.Comm, rank, ranks int64) (func(t *autograd.Tape) *autograd.Var, cut) {
+			e := parallel.NewExperts(group(c))
+			tokens, experts := cut{0, rank, ranks}, cut{0, rank, ranks}
+			x, weights := s.param(tokens, rows, width), s.param(experts, 4, width, 2*inner)
+			down := s.param(experts, 4, inner, width)
+			logits := s.param(tokens, rows, 4)
+			return func(t *autograd.Tape) *autograd.Var {
+				r := t.MoERouting(logits, 2, true)
+				p := t.MoEPermute(x, r, 4)
+				return t.MoEUnpermute(t.ParallelExperts(e, p, weights, down), p, r, nil)
+			}, tokens
+		},
+	}
+	for name, build := range cases {
+		for _, mode := range []string{"kept", "recomputed"} {
+			t.Run(name+", "+mode, func(t *testing.T) {
+				run := func(b *opstest.Bench, c *hccl.Comm, rank, ranks int64) (s *split, out []float32, gradients [][]float32) {
+					s = &split{b: b}
+					forward, cutOut := build(s, c, rank, ranks)
+					tape := autograd.New(t.Context(), b.Stream, b.Registry, autograd.Options{})
+					around := (*autograd.Tape).Block
+					if mode == "recomputed" {
+						around = (*autograd.Tape).Checkpoint
+					}
+					y := around(tape, "all", func() *autograd.Var { return forward(tape) })
+					require.NoError(t, tape.Err())
+					out = b.Read(y.Value)
+					shape := y.Shape()
+					if cutOut.parts > 0 {
+						shape[cutOut.axis] *= cutOut.parts
+					}
+					factors, own := cutOut.of(opstest.Random(aclnn.Float32, 99, opstest.Size(shape)), shape)
+					require.NoError(t, tape.BackwardFrom([]*autograd.Var{y}, []*aclnn.Tensor{b.Floats(aclnn.Float32, factors, own...)}))
+					require.NoError(t, tape.Close())
+					for _, v := range s.all {
+						gradients = append(gradients, b.Read(v.Grad))
+					}
+					return s, out, gradients
+				}
+				var want [][]float32
+				var shapes [][]int64
+				t.Run("one rank", func(t *testing.T) {
+					s, _, gradients := run(opstest.New(t), nil, 0, 1)
+					want = gradients
+					for _, v := range s.all {
+						shapes = append(shapes, v.Shape())
+					}
+				})
+				onRanks(t, 2, func(b *opstest.Bench, comm *hccl.Comm) {
+					s, _, gradients := run(b, comm, int64(comm.Rank()), 2)
+					for i, g := range gradients {
+						part, _ := s.cuts[i].of(want[i], shapes[i])
+						assert.InDeltaSlice(t, part, g, 1e-4, fmt.Sprintf("parameter %d of rank %d", i, comm.Rank()))
+					}
+				})
+			})
+		}
+	}
+}
