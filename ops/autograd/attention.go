@@ -14,7 +14,7 @@ import (
 // the tape draws the dropout mask, and again the same one in the backward pass. The result is like query, with the head dimension of
 // value.
 func (t *Tape) Attention(query, key, value *Var, a ops.AttentionArgs) *Var {
-	return t.attention("attention", query, key, value, a, t.reg.Attention.Run, t.reg.AttentionGrad.Run)
+	return t.attention("attention", query, key, value, a, t.reg.Attention().Run, t.reg.AttentionGrad().Run)
 }
 
 // attention records an attention that forward and backward compute.
@@ -77,13 +77,13 @@ func (t *Tape) RoPE(x, key *Var, cos, sin *aclnn.Tensor) (rotated, rotatedKey *V
 	if key != nil {
 		a.KeyOut = c.Output(key.Value.DType(), key.Shape()...)
 	}
-	run(c, t.reg.RoPE, &a)
+	run(c, t.reg.RoPE(), &a)
 	c.Backward(func(g *Gradients) {
 		grad := ops.RoPEGradArgs{DOut: g.OutputOrZero(0), Cos: cos, Sin: sin, DX: g.orScratch(0)}
 		if key != nil {
 			grad.DKeyOut, grad.DKey = g.OutputOrZero(1), g.orScratch(1)
 		}
-		runGrad(g, t.reg.RoPEGrad, &grad)
+		runGrad(g, t.reg.RoPEGrad(), &grad)
 	})
 	outputs := c.end()
 	if key == nil {

@@ -18,13 +18,13 @@ func (t *Tape) DeltaGate(a, b, aLog, dtBias *Var) (decay, beta *Var) {
 		A: a.Value, B: b.Value, ALog: aLog.Value, DTBias: dtBias.Value,
 		Decay: c.Output(aclnn.Float32, a.Shape()...), Beta: c.Output(b.Value.DType(), b.Shape()...),
 	}
-	run(c, t.reg.DeltaGate, &args)
+	run(c, t.reg.DeltaGate(), &args)
 	c.Keep(a, b, aLog, dtBias)
 	c.KeepOutputs()
 	c.Backward(func(g *Gradients) {
 		grad := ops.DeltaGateGradArgs{DeltaGateArgs: args, DDecay: g.OutputOrZero(0), DBeta: g.OutputOrZero(1), DA: g.orScratch(0), DB: g.orScratch(1)}
 		grad.DALog, grad.DDTBias, grad.Accumulate = g.weights(2, 3, true)
-		runGrad(g, t.reg.DeltaGateGrad, &grad)
+		runGrad(g, t.reg.DeltaGateGrad(), &grad)
 	})
 	outputs := c.end()
 	return outputs[0], outputs[len(outputs)-1]
@@ -51,7 +51,7 @@ func (t *Tape) GatedDelta(query, key, value, decay, beta, initial *Var, a ops.Ga
 	}
 	a.Out = c.Output(value.Value.DType(), value.Shape()...)
 	a.FinalState = c.Output(aclnn.Float32, sequences, value.Dim(2), query.Dim(3), value.Dim(3))
-	run(c, t.reg.GatedDelta, &a)
+	run(c, t.reg.GatedDelta(), &a)
 	c.Keep(query, key, value, decay, beta, initial)
 	c.Backward(func(g *Gradients) {
 		grad := ops.GatedDeltaGradArgs{
@@ -59,7 +59,7 @@ func (t *Tape) GatedDelta(query, key, value, decay, beta, initial *Var, a ops.Ga
 			DDecay: g.orScratch(3), DBeta: g.orScratch(4), DInitialState: g.Input(5),
 		}
 		grad.Out, grad.FinalState = nil, nil // the gradient does not read them, and the tape has freed them
-		runGrad(g, t.reg.GatedDeltaGrad, &grad)
+		runGrad(g, t.reg.GatedDeltaGrad(), &grad)
 	})
 	outputs := c.end()
 	return outputs[0], outputs[len(outputs)-1]
@@ -80,13 +80,13 @@ func (t *Tape) CausalConv(x, weight, bias *Var, a ops.CausalConvArgs) *Var {
 	if bias != nil {
 		a.Bias = bias.Value
 	}
-	run(c, t.reg.CausalConv, &a)
+	run(c, t.reg.CausalConv(), &a)
 	c.Keep(x, weight, bias)
 	c.Backward(func(g *Gradients) {
 		grad := ops.CausalConvGradArgs{CausalConvArgs: a, DOut: g.Output(0), DX: g.orScratch(0)}
 		grad.Out = nil
 		grad.DWeight, grad.DBias, grad.Accumulate = g.weights(1, 2, true)
-		runGrad(g, t.reg.CausalConvGrad, &grad)
+		runGrad(g, t.reg.CausalConvGrad(), &grad)
 	})
 	return c.end()[0]
 }

@@ -125,10 +125,10 @@ func (t *Tape) SwiGLU(x *Var) *Var {
 		return t.failed()
 	}
 	a := ops.SwiGLUArgs{X: x.Value, Out: c.Output(x.Value.DType(), with(x.Shape(), x.Dim(-1)/2)...)}
-	run(c, t.reg.SwiGLU, &a)
+	run(c, t.reg.SwiGLU(), &a)
 	c.Keep(x)
 	c.Backward(func(g *Gradients) {
-		runGrad(g, t.reg.SwiGLUGrad, &ops.SwiGLUGradArgs{DOut: g.Output(0), X: a.X, DX: g.Input(0)})
+		runGrad(g, t.reg.SwiGLUGrad(), &ops.SwiGLUGradArgs{DOut: g.Output(0), X: a.X, DX: g.Input(0)})
 	})
 	return c.end()[0]
 }
@@ -140,10 +140,10 @@ func (t *Tape) SwiGLUOf(gate, up *Var) *Var {
 		return t.failed()
 	}
 	a := ops.SwiGLUArgs{Gate: gate.Value, Up: up.Value, Out: c.Output(gate.Value.DType(), gate.Shape()...)}
-	run(c, t.reg.SwiGLU, &a)
+	run(c, t.reg.SwiGLU(), &a)
 	c.Keep(gate, up)
 	c.Backward(func(g *Gradients) {
-		runGrad(g, t.reg.SwiGLUGrad, &ops.SwiGLUGradArgs{DOut: g.Output(0), Gate: a.Gate, Up: a.Up, DGate: g.orScratch(0), DUp: g.orScratch(1)})
+		runGrad(g, t.reg.SwiGLUGrad(), &ops.SwiGLUGradArgs{DOut: g.Output(0), Gate: a.Gate, Up: a.Up, DGate: g.orScratch(0), DUp: g.orScratch(1)})
 	})
 	return c.end()[0]
 }

@@ -37,8 +37,8 @@ func (t *Tape) failed() *Var { return &Var{tape: t} }
 // Linear computes x·weightᵀ + bias (ops.Linear): x [..., in], weight [out, in], bias [out] or nil; the result is [..., out].
 func (t *Tape) Linear(x, weight, bias *Var) *Var {
 	return t.linear("linear", x, weight, bias, x.Shape(), linearCalls{
-		forward:  func(c *Call, a *ops.LinearArgs) { run(c, t.reg.Linear, a) },
-		backward: func(g *Gradients, a *ops.LinearGradArgs) { runGrad(g, t.reg.LinearGrad, a) },
+		forward:  func(c *Call, a *ops.LinearArgs) { run(c, t.reg.Linear(), a) },
+		backward: func(g *Gradients, a *ops.LinearGradArgs) { runGrad(g, t.reg.LinearGrad(), a) },
 	})
 }
 
@@ -90,10 +90,10 @@ func (t *Tape) MatMul(a, b *Var) *Var {
 		return t.failed()
 	}
 	args := ops.MatMulArgs{A: a.Value, B: b.Value, Out: c.Output(a.Value.DType(), with(a.Shape(), b.Dim(-1))...)}
-	run(c, t.reg.MatMul, &args)
+	run(c, t.reg.MatMul(), &args)
 	c.Keep(a, b)
 	c.Backward(func(g *Gradients) {
-		runGrad(g, t.reg.MatMulGrad, &ops.MatMulGradArgs{DOut: g.Output(0), A: args.A, B: args.B, DA: g.Input(0), DB: g.Input(1)})
+		runGrad(g, t.reg.MatMulGrad(), &ops.MatMulGradArgs{DOut: g.Output(0), A: args.A, B: args.B, DA: g.Input(0), DB: g.Input(1)})
 	})
 	return c.end()[0]
 }
@@ -107,7 +107,7 @@ func (t *Tape) GroupedMatmul(x, weight, bias *Var, groups ops.Groups) *Var {
 		return t.failed()
 	}
 	a := ops.GroupedMatmulArgs{X: x.Value, Weight: weight.Value, Bias: value(bias), Groups: groups, Out: c.Output(x.Value.DType(), x.Dim(0), weight.Dim(2))}
-	run(c, t.reg.GroupedMatmul, &a)
+	run(c, t.reg.GroupedMatmul(), &a)
 	c.Keep(x, weight)
 	c.Backward(func(g *Gradients) {
 		grad := ops.GroupedMatmulGradArgs{DOut: g.Output(0), X: a.X, Weight: a.Weight, Groups: groups, DX: g.Input(0)}
@@ -117,11 +117,11 @@ func (t *Tape) GroupedMatmul(x, weight, bias *Var, groups ops.Groups) *Var {
 			if grad.Accumulate { // the bias is added by the tape, so it must come apart from the weight
 				alone := grad
 				alone.DX, alone.DWeight, alone.Accumulate = nil, nil, false
-				runGrad(g, t.reg.GroupedMatmulGrad, &alone)
+				runGrad(g, t.reg.GroupedMatmulGrad(), &alone)
 				grad.DBias = nil
 			}
 		}
-		runGrad(g, t.reg.GroupedMatmulGrad, &grad)
+		runGrad(g, t.reg.GroupedMatmulGrad(), &grad)
 	})
 	return c.end()[0]
 }
@@ -133,12 +133,12 @@ func (t *Tape) Embedding(weight, ids *Var) *Var {
 		return t.failed()
 	}
 	a := ops.EmbeddingArgs{Weight: weight.Value, IDs: ids.Value, Out: c.Output(weight.Value.DType(), append(ids.Shape(), weight.Dim(1))...)}
-	run(c, t.reg.Embedding, &a)
+	run(c, t.reg.Embedding(), &a)
 	c.Keep(ids)
 	c.Backward(func(g *Gradients) {
 		grad := ops.EmbeddingGradArgs{DOut: g.Output(0), IDs: a.IDs}
 		grad.DWeight, grad.Accumulate = g.Weight(0)
-		runGrad(g, t.reg.EmbeddingGrad, &grad)
+		runGrad(g, t.reg.EmbeddingGrad(), &grad)
 	})
 	return c.end()[0]
 }

@@ -12,8 +12,8 @@ import (
 // classes], labels [rows] of int32 or int64; the result is [1], float32.
 func (t *Tape) CrossEntropy(logits, labels *Var, ignore int64) *Var {
 	return t.crossEntropy("cross-entropy", logits, labels, ignore,
-		func(c *Call, a *ops.CrossEntropyArgs) { run(c, t.reg.CrossEntropy, a) },
-		func(g *Gradients, a *ops.CrossEntropyGradArgs) { runGrad(g, t.reg.CrossEntropyGrad, a) })
+		func(c *Call, a *ops.CrossEntropyArgs) { run(c, t.reg.CrossEntropy(), a) },
+		func(g *Gradients, a *ops.CrossEntropyGradArgs) { runGrad(g, t.reg.CrossEntropyGrad(), a) })
 }
 
 func (t *Tape) crossEntropy(
@@ -41,7 +41,7 @@ func (t *Tape) crossEntropy(
 type LinearLoss struct {
 	// Parallel splits the vocabulary over its ranks: the weight holds this rank's rows, and x is the same on all ranks, as Gather
 	// returns it. Nil means that this rank has all rows.
-	Parallel *parallel.Tensor
+	Parallel *parallel.TensorParallel
 	// Bytes is how much memory the logits of a chunk of rows may take; 0 means 32 MiB. A chunk has one row at least.
 	Bytes int64
 }
@@ -107,7 +107,7 @@ func (t *Tape) LinearCrossEntropy(x, weight, labels *Var, ignore int64, l Linear
 						if dx != nil {
 							linear.DX = h.part(dx, i)
 						}
-						s.Do(func() error { return t.reg.LinearGrad.Run(t.ctx, t.st, &linear) })
+						s.Do(func() error { return t.reg.LinearGrad().Run(t.ctx, t.st, &linear) })
 					})
 				}
 			})
@@ -146,7 +146,7 @@ func (h *head) chunk(outer *aclnn.Scope, i int64, use func(s *aclnn.Scope, a *op
 			x := h.part(h.x, i)
 			logits := s.Tensor(x.DType(), x.Dim(0), h.weight.Dim(0))
 			s.Do(func() error {
-				return h.tape.reg.Linear.Run(h.tape.ctx, s.Stream, &ops.LinearArgs{X: x, Weight: h.weight, Out: logits})
+				return h.tape.reg.Linear().Run(h.tape.ctx, s.Stream, &ops.LinearArgs{X: x, Weight: h.weight, Out: logits})
 			})
 			use(s, &ops.CrossEntropyArgs{Logits: logits, Labels: h.part(h.labels, i), IgnoreIndex: h.ignore})
 		})
@@ -157,14 +157,14 @@ func (h *head) crossEntropy(a *ops.CrossEntropyArgs) error {
 	if h.Parallel != nil {
 		return h.Parallel.CrossEntropy(h.tape.ctx, h.tape.st, a)
 	}
-	return h.tape.reg.CrossEntropy.Run(h.tape.ctx, h.tape.st, a)
+	return h.tape.reg.CrossEntropy().Run(h.tape.ctx, h.tape.st, a)
 }
 
 func (h *head) crossEntropyGrad(a *ops.CrossEntropyGradArgs) error {
 	if h.Parallel != nil {
 		return h.Parallel.CrossEntropyGrad(h.tape.ctx, h.tape.st, a)
 	}
-	return h.tape.reg.CrossEntropyGrad.Run(h.tape.ctx, h.tape.st, a)
+	return h.tape.reg.CrossEntropyGrad().Run(h.tape.ctx, h.tape.st, a)
 }
 
 // sum adds up the numbers of the chunks.

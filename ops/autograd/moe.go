@@ -27,10 +27,10 @@ func (t *Tape) MoERouting(logits *Var, k int64, normalize bool) Routing {
 		Logits: logits.Value, Normalize: normalize, Weights: c.Output(dt, tokens, k),
 		Probs: c.Output(aclnn.Float32, logits.Shape()...), Experts: c.constant(aclnn.Int32, tokens, k),
 	}
-	run(c, t.reg.MoERouting, &a)
+	run(c, t.reg.MoERouting(), &a)
 	c.KeepOutputs()
 	c.Backward(func(g *Gradients) {
-		runGrad(g, t.reg.MoERoutingGrad, &ops.MoERoutingGradArgs{
+		runGrad(g, t.reg.MoERoutingGrad(), &ops.MoERoutingGradArgs{
 			DWeights: g.OutputOrZero(0), Weights: a.Weights, Experts: a.Experts, Normalize: normalize, Probs: a.Probs, DProbs: g.Output(1), DLogits: g.Input(0),
 		})
 	})
@@ -76,7 +76,7 @@ func (t *Tape) LoadBalance(scale float64, routings ...Routing) *Var {
 	}
 	gather(s.Copy, a.Probs, a.Experts)
 	t.Fail(s.Err())
-	run(c, t.reg.LoadBalance, &a)
+	run(c, t.reg.LoadBalance(), &a)
 	if scale != 1 {
 		launch(t, aclnn.InplaceMuls, aclnn.InplaceMulsParams{SelfRef: loss, Other: aclnn.Float(scale)})
 	}
@@ -87,7 +87,7 @@ func (t *Tape) LoadBalance(scale float64, routings ...Routing) *Var {
 	c.Backward(func(g *Gradients) {
 		chosen, dProbs := g.Scratch(aclnn.Int32, rows, k), g.Scratch(aclnn.Float32, rows, experts)
 		gather(func(dst, src *aclnn.Tensor) { g.Do(func() error { return aclnn.Copy(t.st, dst, src) }) }, nil, chosen)
-		runGrad(g, t.reg.LoadBalanceGrad, &ops.LoadBalanceGradArgs{Scale: scale, Experts: chosen, DProbs: dProbs})
+		runGrad(g, t.reg.LoadBalanceGrad(), &ops.LoadBalanceGradArgs{Scale: scale, Experts: chosen, DProbs: dProbs})
 		if !g.unit(0) {
 			launch(t, aclnn.InplaceMul, aclnn.InplaceMulParams{SelfRef: dProbs, Other: g.Output(0)})
 		}
@@ -120,10 +120,10 @@ func (t *Tape) MoEPermute(x *Var, r Routing, experts int64) Permuted {
 	a := ops.MoEPermuteArgs{
 		X: x.Value, Experts: r.Experts, Rows: c.Output(x.Value.DType(), rows, x.Dim(1)), Places: c.constant(aclnn.Int32, rows), Sums: c.constant(aclnn.Int32, experts),
 	}
-	run(c, t.reg.MoEPermute, &a)
+	run(c, t.reg.MoEPermute(), &a)
 	c.Keep(c.n.outputs[1:]...)
 	c.Backward(func(g *Gradients) {
-		runGrad(g, t.reg.MoEPermuteGrad, &ops.MoEPermuteGradArgs{DRows: g.Output(0), Places: a.Places, DX: g.Input(0)})
+		runGrad(g, t.reg.MoEPermuteGrad(), &ops.MoEPermuteGradArgs{DRows: g.Output(0), Places: a.Places, DX: g.Input(0)})
 	})
 	outputs := c.end()
 	if t.err != nil {
@@ -149,14 +149,14 @@ func (t *Tape) experts(rows, sums, gateUp, down *Var, groups ops.Groups) *Var {
 	if a.Hidden, a.Active = c.Scratch(dt, n, gateUp.Dim(2)), c.Scratch(dt, n, down.Dim(1)); !c.Needs() {
 		a.Hidden, a.Active = s.Tensor(dt, n, gateUp.Dim(2)), s.Tensor(dt, n, down.Dim(1))
 	}
-	run(c, t.reg.MoEExperts, &a)
+	run(c, t.reg.MoEExperts(), &a)
 	t.Fail(s.Err())
 	t.Fail(s.Close())
 	c.Keep(rows, gateUp, down, sums)
 	c.Backward(func(g *Gradients) {
 		grad := ops.MoEExpertsGradArgs{MoEExpertsArgs: a, DOut: g.Output(0), DRows: g.orScratch(0)}
 		grad.DGateUp, grad.DDown, grad.Accumulate = g.weights(1, 2, false)
-		runGrad(g, t.reg.MoEExpertsGrad, &grad)
+		runGrad(g, t.reg.MoEExpertsGrad(), &grad)
 	})
 	return c.end()[0]
 }
@@ -171,10 +171,10 @@ func (t *Tape) MoEUnpermute(rows *Var, p Permuted, r Routing, shared *Var) *Var 
 	a := ops.MoEUnpermuteArgs{
 		Rows: rows.Value, Places: p.Places, Weights: r.Weights.Value, Shared: value(shared), Out: c.Output(rows.Value.DType(), r.Weights.Dim(0), rows.Dim(1)),
 	}
-	run(c, t.reg.MoEUnpermute, &a)
+	run(c, t.reg.MoEUnpermute(), &a)
 	c.Keep(rows, r.Weights, p.places)
 	c.Backward(func(g *Gradients) {
-		runGrad(g, t.reg.MoEUnpermuteGrad, &ops.MoEUnpermuteGradArgs{
+		runGrad(g, t.reg.MoEUnpermuteGrad(), &ops.MoEUnpermuteGradArgs{
 			DOut: g.Output(0), Rows: a.Rows, Places: a.Places, Weights: a.Weights, DRows: g.orScratch(0), DWeights: g.orScratch(1),
 		})
 		g.Pass(3, 0, nil)

@@ -13,7 +13,7 @@ func (t *Tape) RMSNorm(x, weight *Var, epsilon float64) *Var {
 	}
 	a := ops.RMSNormArgs{X: x.Value, Weight: weight.Value, Epsilon: epsilon, Out: c.Output(x.Value.DType(), x.Shape()...)}
 	a.RStd = c.Scratch(aclnn.Float32, with(x.Shape(), 1)...)
-	run(c, t.reg.RMSNorm, &a)
+	run(c, t.reg.RMSNorm(), &a)
 	c.Keep(x, weight)
 	c.Backward(func(g *Gradients) {
 		t.normGrad(g, g.Output(0), a.X, a.RStd, a.Weight, g.orScratch(0), 1)
@@ -30,7 +30,7 @@ func (t *Tape) AddRMSNorm(x, residual, weight *Var, epsilon float64) (sum, norme
 	dt := x.Value.DType()
 	a := ops.AddRMSNormArgs{X: x.Value, Residual: residual.Value, Weight: weight.Value, Epsilon: epsilon, Sum: c.Output(dt, x.Shape()...), Out: c.Output(dt, x.Shape()...)}
 	a.RStd = c.Scratch(aclnn.Float32, with(x.Shape(), 1)...)
-	run(c, t.reg.AddRMSNorm, &a)
+	run(c, t.reg.AddRMSNorm(), &a)
 	c.Keep(weight)
 	c.Keep(c.n.outputs[0])
 	c.Backward(func(g *Gradients) {
@@ -53,7 +53,7 @@ func (t *Tape) normGrad(g *Gradients, dOut, x, rstd, weight, dx *aclnn.Tensor, a
 	if a.DWeight, a.Accumulate = g.Weight(at); a.DWeight == nil {
 		a.DWeight = g.Scratch(aclnn.Float32, weight.Shape()...)
 	}
-	runGrad(g, t.reg.RMSNormGrad, &a)
+	runGrad(g, t.reg.RMSNormGrad(), &a)
 }
 
 // GatedNorm computes the RMS norm of rows times silu(gate) (ops.GatedNorm): x and gate [..., width], weight [width].
@@ -64,14 +64,14 @@ func (t *Tape) GatedNorm(x, gate, weight *Var, epsilon float64) *Var {
 	}
 	a := ops.GatedNormArgs{X: x.Value, Gate: gate.Value, Weight: weight.Value, Epsilon: epsilon, Out: c.Output(x.Value.DType(), x.Shape()...)}
 	a.RStd = c.Scratch(aclnn.Float32, with(x.Shape(), 1)...)
-	run(c, t.reg.GatedNorm, &a)
+	run(c, t.reg.GatedNorm(), &a)
 	c.Keep(x, gate, weight)
 	c.Backward(func(g *Gradients) {
 		grad := ops.GatedNormGradArgs{DOut: g.Output(0), X: a.X, Gate: a.Gate, RStd: a.RStd, Weight: a.Weight, DX: g.orScratch(0), DGate: g.orScratch(1)}
 		if grad.DWeight, grad.Accumulate = g.Weight(2); grad.DWeight == nil {
 			grad.DWeight = g.Scratch(aclnn.Float32, a.Weight.Shape()...)
 		}
-		runGrad(g, t.reg.GatedNormGrad, &grad)
+		runGrad(g, t.reg.GatedNormGrad(), &grad)
 	})
 	return c.end()[0]
 }

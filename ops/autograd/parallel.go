@@ -7,9 +7,9 @@ import (
 	"github.com/goascend/cann/ops/parallel"
 )
 
-// ColumnLinear is Linear with the rows of weight and bias split over the ranks (parallel.Tensor.ColumnLinear): x [rows, in], the result is [rows, out/n].
+// ColumnLinear is Linear with the rows of weight and bias split over the ranks (parallel.TensorParallel.ColumnLinear): x [rows, in], the result is [rows, out/n].
 // With sequence parallelism x holds this rank's rows.
-func (t *Tape) ColumnLinear(p *parallel.Tensor, x, weight, bias *Var) *Var {
+func (t *Tape) ColumnLinear(p *parallel.TensorParallel, x, weight, bias *Var) *Var {
 	shape := x.Shape()
 	if p.Sequence() && len(shape) > 0 {
 		shape[0] *= p.Size()
@@ -22,9 +22,9 @@ func (t *Tape) ColumnLinear(p *parallel.Tensor, x, weight, bias *Var) *Var {
 	})
 }
 
-// RowLinear is Linear with the columns of weight split over the ranks (parallel.Tensor.RowLinear): x [rows, in/n], the result is [rows, out], summed over the
+// RowLinear is Linear with the columns of weight split over the ranks (parallel.TensorParallel.RowLinear): x [rows, in/n], the result is [rows, out], summed over the
 // ranks. With sequence parallelism it holds this rank's rows.
-func (t *Tape) RowLinear(p *parallel.Tensor, x, weight, bias *Var) *Var {
+func (t *Tape) RowLinear(p *parallel.TensorParallel, x, weight, bias *Var) *Var {
 	shape := x.Shape()
 	if p.Sequence() && len(shape) > 0 {
 		shape[0] /= p.Size()
@@ -37,9 +37,9 @@ func (t *Tape) RowLinear(p *parallel.Tensor, x, weight, bias *Var) *Var {
 	})
 }
 
-// ParallelEmbedding is Embedding with the vocabulary split over the ranks (parallel.Tensor.Embedding): weight [vocabulary/n, width], ids [rows]; the result is
+// ParallelEmbedding is Embedding with the vocabulary split over the ranks (parallel.TensorParallel.Embedding): weight [vocabulary/n, width], ids [rows]; the result is
 // [rows, width], or with sequence parallelism this rank's rows of it.
-func (t *Tape) ParallelEmbedding(p *parallel.Tensor, weight, ids *Var) *Var {
+func (t *Tape) ParallelEmbedding(p *parallel.TensorParallel, weight, ids *Var) *Var {
 	c := t.begin("parallel embedding", weight, ids)
 	if c == nil {
 		return t.failed()
@@ -59,8 +59,8 @@ func (t *Tape) ParallelEmbedding(p *parallel.Tensor, weight, ids *Var) *Var {
 	return c.end()[0]
 }
 
-// ParallelCrossEntropy is CrossEntropy with the classes split over the ranks (parallel.Tensor.CrossEntropy): logits [rows, classes/n].
-func (t *Tape) ParallelCrossEntropy(p *parallel.Tensor, logits, labels *Var, ignore int64) *Var {
+// ParallelCrossEntropy is CrossEntropy with the classes split over the ranks (parallel.TensorParallel.CrossEntropy): logits [rows, classes/n].
+func (t *Tape) ParallelCrossEntropy(p *parallel.TensorParallel, logits, labels *Var, ignore int64) *Var {
 	return t.crossEntropy("parallel cross-entropy", logits, labels, ignore,
 		func(c *Call, a *ops.CrossEntropyArgs) { c.Do(func() error { return p.CrossEntropy(t.ctx, t.st, a) }) },
 		func(g *Gradients, a *ops.CrossEntropyGradArgs) {
@@ -68,20 +68,20 @@ func (t *Tape) ParallelCrossEntropy(p *parallel.Tensor, logits, labels *Var, ign
 		})
 }
 
-// Gather is the way into layers that are split over the ranks (parallel.Tensor.Gather): with sequence parallelism it gathers the rows of all ranks, x [rows/n,
+// Gather is the way into layers that are split over the ranks (parallel.TensorParallel.Gather): with sequence parallelism it gathers the rows of all ranks, x [rows/n,
 // width]; without it returns x. The gradient is summed over the ranks.
-func (t *Tape) Gather(p *parallel.Tensor, x *Var) *Var {
+func (t *Tape) Gather(p *parallel.TensorParallel, x *Var) *Var {
 	return t.exchange("gather", p, x, p.Size(), 1, p.Gather, p.Reduce)
 }
 
-// Reduce is the way out of such layers (parallel.Tensor.Reduce): it sums x [rows, width] over the ranks, and with sequence parallelism keeps this rank's
+// Reduce is the way out of such layers (parallel.TensorParallel.Reduce): it sums x [rows, width] over the ranks, and with sequence parallelism keeps this rank's
 // rows. The gradient is gathered.
-func (t *Tape) Reduce(p *parallel.Tensor, x *Var) *Var {
+func (t *Tape) Reduce(p *parallel.TensorParallel, x *Var) *Var {
 	return t.exchange("reduce", p, x, 1, p.Size(), p.Reduce, p.Gather)
 }
 
 // exchange records a collective and its gradient, the inverse collective. Without sequence parallelism Gather does nothing.
-func (t *Tape) exchange(name string, p *parallel.Tensor, x *Var, times, divided int64, forward, backward func(st *acl.Stream, from, to *aclnn.Tensor) error) *Var {
+func (t *Tape) exchange(name string, p *parallel.TensorParallel, x *Var, times, divided int64, forward, backward func(st *acl.Stream, from, to *aclnn.Tensor) error) *Var {
 	c := t.begin(name, x)
 	if c == nil {
 		return t.failed()
@@ -111,9 +111,9 @@ func (t *Tape) exchange(name string, p *parallel.Tensor, x *Var, times, divided 
 	return c.end()[0]
 }
 
-// ContextAttention is Attention with the sequence split over the ranks (parallel.Context.Attention): the tensors hold this rank's positions, and the mask
+// ContextAttention is Attention with the sequence split over the ranks (parallel.ContextParallel.Attention): the tensors hold this rank's positions, and the mask
 // describes the whole sequence.
-func (t *Tape) ContextAttention(p *parallel.Context, query, key, value *Var, a ops.AttentionArgs) *Var {
+func (t *Tape) ContextAttention(p *parallel.ContextParallel, query, key, value *Var, a ops.AttentionArgs) *Var {
 	return t.attention("context-parallel attention", query, key, value, a, p.Attention, p.AttentionGrad)
 }
 
@@ -149,9 +149,9 @@ func (t *Tape) ulysses(name string, u *parallel.Ulysses, x *Var, grows, shrinks 
 	return c.end()[0]
 }
 
-// ParallelExperts is MoEExperts with the experts split over the ranks (parallel.Experts): it sends the rows to the ranks of their experts,
+// ParallelExperts is MoEExperts with the experts split over the ranks (parallel.ExpertParallel): it sends the rows to the ranks of their experts,
 // computes those of this rank's, and sends the results back. It waits for the stream, because the host needs the numbers of rows.
-func (t *Tape) ParallelExperts(e *parallel.Experts, p Permuted, gateUp, down *Var) *Var {
+func (t *Tape) ParallelExperts(e *parallel.ExpertParallel, p Permuted, gateUp, down *Var) *Var {
 	if t.begin("plan of experts", p.Rows, p.sums) == nil {
 		return t.failed()
 	}

@@ -86,7 +86,7 @@ func TestRanks(t *testing.T) {
 	}
 	feedForward := func(sequence bool) build {
 		return func(s *split, c *hccl.Comm, rank, ranks int64) (func(t *autograd.Tape) *autograd.Var, cut) {
-			tp := parallel.NewTensor(s.b.Registry, group(c), sequence)
+			tp := parallel.NewTensorParallel(s.b.Registry, group(c), sequence)
 			byRows, byColumns, tokens := cut{0, rank, ranks}, cut{1, rank, ranks}, cut{}
 			if sequence {
 				tokens = byRows
@@ -104,7 +104,7 @@ func TestRanks(t *testing.T) {
 		"tensor parallelism":   feedForward(false),
 		"sequence parallelism": feedForward(true),
 		"vocabulary": func(s *split, c *hccl.Comm, rank, ranks int64) (func(t *autograd.Tape) *autograd.Var, cut) {
-			tp := parallel.NewTensor(s.b.Registry, group(c), false)
+			tp := parallel.NewTensorParallel(s.b.Registry, group(c), false)
 			embedding, head := s.param(cut{0, rank, ranks}, 10, width), s.param(cut{0, rank, ranks}, 10, width)
 			ids := opstest.Data(s.b, aclnn.Int32, []int32{1, 7, 9, 0, 3, 3, 5, 8}, rows)
 			return func(t *autograd.Tape) *autograd.Var {
@@ -114,7 +114,7 @@ func TestRanks(t *testing.T) {
 			}, cut{}
 		},
 		"context parallelism": func(s *split, c *hccl.Comm, rank, ranks int64) (func(t *autograd.Tape) *autograd.Var, cut) {
-			cp := parallel.NewContext(s.b.Registry, group(c), mask.Contiguous)
+			cp := parallel.NewContextParallel(s.b.Registry, group(c), mask.Contiguous)
 			tokens := cut{1, rank, ranks}
 			q, k, v := s.param(tokens, 1, rows, 4, width), s.param(tokens, 1, rows, 2, width), s.param(tokens, 1, rows, 2, width)
 			return func(t *autograd.Tape) *autograd.Var {
@@ -131,7 +131,7 @@ func TestRanks(t *testing.T) {
 			}, tokens
 		},
 		"expert parallelism": func(s *split, c *hccl.Comm, rank, ranks int64) (func(t *autograd.Tape) *autograd.Var, cut) {
-			e := parallel.NewExperts(group(c))
+			e := parallel.NewExpertParallel(group(c))
 			tokens, experts := cut{0, rank, ranks}, cut{0, rank, ranks}
 			x, weights := s.param(tokens, rows, width), s.param(experts, 4, width, 2*inner)
 			down := s.param(experts, 4, inner, width)

@@ -147,16 +147,16 @@ func TestLaunches(t *testing.T) {
 	b, reg, ctx, st := m.p.b, m.p.b.Registry, t.Context(), m.p.b.Stream
 	like := func(x *aclnn.Tensor) *aclnn.Tensor { return b.Empty(x.DType(), x.Shape()...) }
 	norm := ops.RMSNormArgs{X: x.Value, Weight: l.mlpNorm.Value, Epsilon: 1e-6, Out: like(x.Value), RStd: b.Empty(aclnn.Float32, 11, 1)}
-	require.NoError(t, reg.RMSNorm.Run(ctx, st, &norm))
+	require.NoError(t, reg.RMSNorm().Run(ctx, st, &norm))
 	logits := b.Empty(aclnn.Float32, 11, 11)
-	require.NoError(t, reg.Linear.Run(ctx, st, &ops.LinearArgs{X: norm.Out, Weight: head.Value, Out: logits}))
+	require.NoError(t, reg.Linear().Run(ctx, st, &ops.LinearArgs{X: norm.Out, Weight: head.Value, Out: logits}))
 	ce := ops.CrossEntropyArgs{Logits: logits, Labels: opstest.Data(b, aclnn.Int32, make([]int32, 11), 11), IgnoreIndex: -100, Loss: b.Empty(aclnn.Float32, 1), LogProb: like(logits)}
-	require.NoError(t, reg.CrossEntropy.Run(ctx, st, &ce))
+	require.NoError(t, reg.CrossEntropy().Run(ctx, st, &ce))
 	dLogits, dNormed, dx := like(logits), like(norm.Out), like(x.Value)
-	require.NoError(t, reg.CrossEntropyGrad.Run(ctx, st, &ops.CrossEntropyGradArgs{CrossEntropyArgs: ce, DLogits: dLogits}))
-	require.NoError(t, reg.LinearGrad.Run(ctx, st, &ops.LinearGradArgs{DOut: dLogits, X: norm.Out, Weight: head.Value, DX: dNormed, DWeight: head.Grad}))
+	require.NoError(t, reg.CrossEntropyGrad().Run(ctx, st, &ops.CrossEntropyGradArgs{CrossEntropyArgs: ce, DLogits: dLogits}))
+	require.NoError(t, reg.LinearGrad().Run(ctx, st, &ops.LinearGradArgs{DOut: dLogits, X: norm.Out, Weight: head.Value, DX: dNormed, DWeight: head.Grad}))
 	want := b.Read(head.Grad)
-	require.NoError(t, reg.RMSNormGrad.Run(ctx, st, &ops.RMSNormGradArgs{DOut: dNormed, X: x.Value, RStd: norm.RStd, Weight: l.mlpNorm.Value, DX: dx, DWeight: l.mlpNorm.Grad}))
+	require.NoError(t, reg.RMSNormGrad().Run(ctx, st, &ops.RMSNormGradArgs{DOut: dNormed, X: x.Value, RStd: norm.RStd, Weight: l.mlpNorm.Value, DX: dx, DWeight: l.mlpNorm.Grad}))
 	stop()
 	direct := slices.DeleteFunc(names, func(s string) bool { return s == "aclnnInplaceCopy" })
 	assert.Equal(t, direct, slices.DeleteFunc(onTape, func(s string) bool { return s == "aclnnInplaceCopy" }))
