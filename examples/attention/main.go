@@ -18,9 +18,9 @@ import (
 	"github.com/goascend/cann/ops"
 )
 
-const about = `attention shows what each kind of mask becomes: the call that the decision table makes of it,
-the kernel that is chosen and why, and the time it takes; and masks that are refused before
-they fail on the device.`
+const about = `attention shows for each kind of mask the arguments of FlashAttentionScore that the decision table
+chooses, the kernel that runs, the reason, and the time. It also shows masks that are refused before they
+would fail on the device.`
 
 var samples = []string{
 	"go run -tags emu ./examples/attention",
@@ -48,8 +48,8 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	dtype := f.String("dtype", "bf16", "element `type`: bf16, fp16 or fp32")
 	f.Group("Timing")
 	f.IntVar(&o.device, "device", 0, "device to run on")
-	f.IntVar(&o.runs, "runs", 3, "runs, of which the shortest is shown")
-	f.BoolVar(&o.backward, "backward", true, "time the gradient too")
+	f.IntVar(&o.runs, "runs", 3, "number of runs; the time of the shortest is shown")
+	f.BoolVar(&o.backward, "backward", true, "also time the gradient")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
@@ -70,7 +70,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // the second signal ends the program
-	o, err := parseFlags(os.Args[1:], os.Stderr)
+	o, err := parseFlags(os.Args[1:], os.Stdout)
 	if errors.Is(err, flag.ErrHelp) {
 		return
 	}

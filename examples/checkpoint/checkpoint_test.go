@@ -314,7 +314,7 @@ func TestSaveFails(t *testing.T) {
 		err = s.Save(ctx, checkpoint.About{Step: 2, Model: json.RawMessage("{}")}, tensors)
 		err = errors.Join(err, s.Wait())
 		assert.ErrorContains(t, err, "named twice")
-		assert.NoError(t, s.Wait(), "an error is told once")
+		assert.NoError(t, s.Wait(), "an error is reported once")
 		return errors.Join(err, s.Close())
 	})
 	require.ErrorContains(t, err, "rank 0: checkpoint: rank 1 could not save")

@@ -29,7 +29,7 @@ type Saver struct {
 	running sync.WaitGroup
 	mu      sync.Mutex
 	saved   string // the last complete set
-	err     error  // of the save that ended last, until it is told
+	err     error  // of the save that ended last, until it is reported
 }
 
 // NewSaver makes the folder if it is missing, and removes what killed saves have left in it. It takes
@@ -121,16 +121,16 @@ func (s *Saver) write(ctx context.Context, about About, tensors []Tensor) (path 
 	}
 	path = filepath.Join(s.dir, folderName(about.Step, id))
 	mine, failed := writeFile(path, fmt.Sprintf("rank-%d-of-%d.safetensors", s.group.Rank(), s.group.Size()), about.Step, id, tensors)
-	// A rank that fails tells the others, and all of them return.
+	// A rank that fails reports that to the others, and all of them return.
 	type outcome struct {
 		File  file
 		Error string
 	}
-	told := outcome{File: mine}
+	own := outcome{File: mine}
 	if failed != nil {
-		told.Error = failed.Error()
+		own.Error = failed.Error()
 	}
-	all, err := world.AllGather(ctx, s.group, told)
+	all, err := world.AllGather(ctx, s.group, own)
 	if err != nil {
 		return "", errors.Join(failed, err)
 	}

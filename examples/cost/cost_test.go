@@ -60,11 +60,11 @@ func TestSeed(t *testing.T) {
 // TestTerms checks the bytes of one format against those of another: 94 layers with 4.5 GiB of experts each.
 func TestTerms(t *testing.T) {
 	const experts = 94 * 4.5 * (1 << 30)
-	nd, nz, cast, turned := step(t, cost.ND), step(t, cost.NZ), step(t, cost.Cast), step(t, cost.Transposed)
+	nd, nz, cast, transposed := step(t, cost.ND), step(t, cost.NZ), step(t, cost.Cast), step(t, cost.Transposed)
 	require.Equal(t, nd.Seconds(), nz.Seconds(), "the operator that slices and converts moves what a copy moves")
 	require.Equal(t, 2*2*experts, cast.Term(cost.CastOver).Bytes)
-	require.Equal(t, 2*experts, turned.Term(cost.Turn).Bytes)
-	for _, s := range []cost.Step{nd, nz, cast, turned} {
+	require.Equal(t, 2*experts, transposed.Term(cost.Transpose).Bytes)
+	for _, s := range []cost.Step{nd, nz, cast, transposed} {
 		require.InEpsilon(t, 2*2*(2*235.1e9-151936*4096), s.Term(cost.CopyOut).Bytes, 1e-3)
 		require.InEpsilon(t, 28*235.1e9/512, s.Term(cost.Optimiser).Bytes, 1e-3)
 		require.InEpsilon(t, 3*2*235.1e9, s.Term(cost.Exchange).Bytes, 3e-3)
@@ -87,8 +87,8 @@ func TestLimits(t *testing.T) {
 	chip.Link = 25e9
 	slow, err := run.On(chip)
 	require.NoError(t, err)
-	moved := slow.Term(cost.Exchange)
-	require.InEpsilon(t, moved.Bytes/25e9-slow.Term(cost.Products).Seconds, moved.Seconds, 1e-9)
+	exchanged := slow.Term(cost.Exchange)
+	require.InEpsilon(t, exchanged.Bytes/25e9-slow.Term(cost.Products).Seconds, exchanged.Seconds, 1e-9)
 	require.Less(t, slow.TokensPerSecond(), whole.TokensPerSecond())
 	run.Devices = 1
 	alone, err := run.On(chip)

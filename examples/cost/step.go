@@ -14,7 +14,7 @@ const (
 	// ND weights are copied out of the gathered shards as they are.
 	ND Format = "nd"
 	// Transposed is ND in which the products' gradient of a weight is the transpose of what is stored,
-	// and is turned round by a copy. Trainers that keep PyTorch's [out, in] may do so; this module's
+	// and is transposed by a copy. Trainers that keep PyTorch's [out, in] may do so; this module's
 	// does not, as it exchanges the factors of the product instead.
 	Transposed Format = "nd, gradients transposed"
 	// NZ weights are brought into FRACTAL_NZ by the operator that copies them out.
@@ -35,7 +35,7 @@ type Run struct {
 	ElementBytes int // of weights, activations and gradients
 	Format       Format
 	// Slowdown is how much longer a product takes that reads the weights of experts in ND, as a part
-	// of its time. No source tells it, and it is no property of the bytes; 0 if nothing is known.
+	// of its time. No source gives it, and it is no property of the bytes; 0 if nothing is known.
 	Slowdown float64
 }
 
@@ -57,7 +57,7 @@ const (
 	Products  = "products"
 	CopyOut   = "weights copied out of gathered shards"
 	CastOver  = "weights cast to FRACTAL_NZ"
-	Turn      = "gradients of experts transposed"
+	Transpose = "gradients of experts transposed"
 	CopyIn    = "gradients copied to the places of shards"
 	Routing   = "rows of experts: permutation and activation"
 	Optimiser = "optimiser"
@@ -91,14 +91,14 @@ func (r Run) On(c Chip) (Step, error) {
 	case Cast:
 		over(CastOver, gathers*2*experts)
 	case Transposed:
-		over(Turn, 2*experts)
+		over(Transpose, 2*experts)
 	}
 	over(CopyIn, 2*weights)
 	over(Routing, r.routing())
 	over(Optimiser, optimiserBytes*float64(r.Config.Parameters())/float64(r.Devices))
 	// Weights come in, and gradients go out once.
-	moved := (gathered + weights) * float64(r.Devices-1) / float64(r.Devices)
-	s.Terms = append(s.Terms, Term{Exchange, moved, max(0, moved/c.Link-s.Terms[0].Seconds)})
+	exchanged := (gathered + weights) * float64(r.Devices-1) / float64(r.Devices)
+	s.Terms = append(s.Terms, Term{Exchange, exchanged, max(0, exchanged/c.Link-s.Terms[0].Seconds)})
 	return s, nil
 }
 
@@ -112,7 +112,7 @@ func (r Run) table() int {
 
 func (r Run) bytes(elements int) float64 { return float64(elements) * float64(r.ElementBytes) }
 
-// products counts operations: six for each weight that a token meets. Of those of experts, the product
+// products counts operations: six for each weight that multiplies a token. Of those of experts, the product
 // of the forward pass and that of the gradient of its input read a weight, the third does not.
 func (r Run) products() float64 {
 	c := r.Config

@@ -3,17 +3,28 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/examples/command"
 	"github.com/goascend/cann/examples/customop/rowscale"
 )
 
+const about = "customop launches an operator of its own and prints the result: it shows how a program binds one."
+
 func main() {
-	if err := run(context.Background(), os.Stdout); err != nil {
+	err := command.New(os.Stdout, "customop", about, "go run -tags emu ./examples/customop").Parse(os.Args[1:])
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err == nil {
+		err = run(context.Background(), os.Stdout)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "customop:", err)
 		os.Exit(1)
 	}

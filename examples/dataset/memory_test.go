@@ -68,7 +68,7 @@ func many(t *testing.T, ext string, n int) string {
 }
 
 // used returns the bytes of the heap that are in use, and those of the process that are in memory, 0 where
-// the system does not tell.
+// the system does not report them.
 func used(t *testing.T) (heap, resident uint64) {
 	debug.FreeOSMemory()
 	var m runtime.MemStats

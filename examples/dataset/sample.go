@@ -165,7 +165,7 @@ func (b *builder) conversation(messages []json.RawMessage, tools json.RawMessage
 	return b.add(prompt.Text[at:], false)
 }
 
-// withoutLoss tells of each of the assistant's messages whether it is not to be learnt.
+// withoutLoss reports for each message of the assistant whether training leaves it out.
 func withoutLoss(messages []json.RawMessage) (skip []bool, err error) {
 	for _, m := range messages {
 		var head struct {

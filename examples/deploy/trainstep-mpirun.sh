@@ -5,8 +5,8 @@
 #   MODEL=/models/Qwen3-8B DATA=/data/train.jsonl OUTPUT=/output HOSTS=a:8,b:8 examples/deploy/trainstep-mpirun.sh
 #
 # Ranks take their numbers from OMPI_COMM_WORLD_RANK and their devices from OMPI_COMM_WORLD_LOCAL_RANK. On
-# one host they meet at the loopback, at a port derived from mpirun's name of the job; for several hosts
-# mpirun must be told what the ranks need to know. Without --bind-to none it would give each rank one core.
+# one host their rendezvous is on the loopback, at a port derived from mpirun's name of the job; for several hosts
+# mpirun must pass on the variables that the ranks need. Without --bind-to none it would give each rank one core.
 set -eu
 
 : "${CANN_JOB_SECRET:=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')}"

@@ -24,8 +24,8 @@ import (
 	"github.com/goascend/cann/ops"
 )
 
-const about = `embed writes texts as vectors, a line of JSON each, or orders them by how near they are to a query.
-Texts are the arguments, or the lines of the standard input. Without -model it first trains a small
+const about = `embed writes the embeddings of texts, one line of JSON for each, or sorts texts by their similarity to a
+query. The texts are the arguments, or the lines of standard input. Without -model it first trains a small
 model of bytes on its own source.`
 
 var samples = []string{
@@ -53,7 +53,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	o.source.Flags(f)
 	f.IntVar(&o.device, "device", 0, "device to run on")
 	f.IntVar(&o.tensor, "tp", 1, "`devices` that share each layer, from -device on (tensor parallelism)")
-	f.StringVar(&o.query, "query", "", "`text` to compare with: print the others in the order of their cosine")
+	f.StringVar(&o.query, "query", "", "`text` to compare with: print the texts and their cosine similarity to it, the most similar first")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
@@ -65,7 +65,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // the second signal ends the program
-	o, err := parseFlags(os.Args[1:], os.Stderr)
+	o, err := parseFlags(os.Args[1:], os.Stdout)
 	if err == nil {
 		err = run(ctx, o, os.Stdin, os.Stdout, os.Stderr)
 	}
@@ -75,7 +75,7 @@ func main() {
 	}
 }
 
-// run writes the vectors of the texts, or their order, to out, and what it does meanwhile to report.
+// run writes the vectors of the texts, or their order, to out, and its progress to report.
 func run(ctx context.Context, o options, in io.Reader, out, report io.Writer) (err error) {
 	rt, err := acl.Open(acl.Config{})
 	if err != nil {

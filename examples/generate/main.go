@@ -22,9 +22,9 @@ import (
 	"github.com/goascend/cann/ops"
 )
 
-const about = `generate lets a model of the Qwen3 family go on from a prompt. Without -model it first trains a
-small model of bytes on its own sources. Folders with tokenizer.json and models of bytes read and
-write text, others numbers of tokens.`
+const about = `generate continues a prompt with a model of the Qwen3 family. Without -model it first trains a small
+model of bytes on its own sources. Models with a tokenizer.json, and models of bytes, read and write text;
+other models read and write token ids.`
 
 var samples = []string{
 	"go run -tags emu ./examples/generate -prompt package -n 300",
@@ -53,20 +53,20 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	o.source.Flags(f)
 	f.IntVar(&o.device, "device", 0, "device to run on")
 	f.Group("The text")
-	f.StringVar(&o.prompt, "prompt", "func ", "text to go on from")
-	f.BoolVar(&o.chat, "chat", false, "the prompt is what a user says: write it with the chat template of the model's folder")
-	f.StringVar(&o.system, "system", "", "what the system says before the user, with -chat")
-	f.Func("ids", "tokens to go on from, as `numbers` with commas between", func(text string) (err error) {
+	f.StringVar(&o.prompt, "prompt", "func ", "`text` to continue")
+	f.BoolVar(&o.chat, "chat", false, "treat the prompt as a user's message, and render it with the chat template of the model's folder")
+	f.StringVar(&o.system, "system", "", "`text` of the system message before the user's, with -chat")
+	f.Func("ids", "prompt as token `ids`, separated by commas", func(text string) (err error) {
 		o.ids, err = parseIDs(text)
 		return err
 	})
 	f.IntVar(&o.tokens, "n", 200, "tokens to generate")
-	f.BoolVar(&o.graph, "graph", false, "capture the step of a token as a graph and replay it, which spares the host the launches")
+	f.BoolVar(&o.graph, "graph", false, "capture the step of a token as a graph and replay it, which saves the host the launches")
 	f.Group("Sampling")
-	f.Float64Var(&o.sampling.Temperature, "temperature", 0, "how far to stray from the likeliest token; 0 always takes it")
-	f.IntVar(&o.sampling.TopK, "top-k", 0, "sample among so many likeliest `tokens`; 0 is all")
-	f.Float64Var(&o.sampling.TopP, "top-p", 1, "sample among the likeliest tokens that have this `probability` together")
-	f.Uint64Var(&o.sampling.Seed, "seed", 1, "seed of sampling, and of a model to train")
+	f.Float64Var(&o.sampling.Temperature, "temperature", 0, "sampling temperature; 0 always takes the likeliest token")
+	f.IntVar(&o.sampling.TopK, "top-k", 0, "sample among so many likeliest `tokens`; 0 means all")
+	f.Float64Var(&o.sampling.TopP, "top-p", 1, "sample among the likeliest tokens whose probabilities sum to this `probability`")
+	f.Uint64Var(&o.sampling.Seed, "seed", 1, "seed of sampling, and of the model that is trained without -model")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
@@ -138,7 +138,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // the second signal ends the program
-	o, err := parseFlags(os.Args[1:], os.Stderr)
+	o, err := parseFlags(os.Args[1:], os.Stdout)
 	if errors.Is(err, flag.ErrHelp) {
 		return
 	}

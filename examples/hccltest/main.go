@@ -19,9 +19,9 @@ import (
 	"github.com/goascend/cann/hccl"
 )
 
-const about = `hccltest measures the collectives of HCCL over sizes and checks what they give. Under a launcher
-(torchrun, Open MPI, Slurm, examples/launch) each process is a rank; without one all ranks are
-in this process, a device each.`
+const about = `hccltest measures HCCL's collectives over a range of sizes and checks their results. Under a launcher
+(torchrun, Open MPI, Slurm, examples/launch) each process is a rank; without a launcher all ranks are in
+this process, each with a device of its own.`
 
 var samples = []string{
 	"go run -tags emu ./examples/hccltest -p 4 -op all_reduce,all_gather -b 4K -e 64M -f 4",
@@ -57,16 +57,16 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.Group("What to run")
 	names := f.String("op", "all_reduce", "`collectives`, separated by commas, or all: "+strings.Join(operationNames(), " "))
 	types := f.String("d", "float32", "element `types`, separated by commas, or all")
-	reduce := f.String("o", "sum", "`operation` of those that reduce: sum, prod, max, min")
-	f.IntVar(&o.root, "r", 0, "root `rank` of those that have one")
-	f.IntVar(&o.ranks, "p", 0, "`ranks` in this process (default: its devices; not under a launcher)")
+	reduce := f.String("o", "sum", "`operation` of the collectives that reduce: sum, prod, max, min")
+	f.IntVar(&o.root, "r", 0, "root `rank` of the collectives that have one")
+	f.IntVar(&o.ranks, "p", 0, "`ranks` in this process, without a launcher (default: the number of its devices)")
 	f.Group("Sizes")
 	first := f.String("b", "64M", "smallest `size` in bytes, with K, M or G")
-	last := f.String("e", "", "largest `size` (default: the smallest)")
-	step := f.String("i", "", "`bytes` between sizes (default: a tenth of the range)")
-	f.Int64Var(&o.factor, "f", 0, "`factor` between sizes, instead of -i")
+	last := f.String("e", "", "largest `size` (default: -b)")
+	step := f.String("i", "", "`bytes` from one size to the next (default: a tenth of the range)")
+	f.Int64Var(&o.factor, "f", 0, "`factor` from one size to the next, in place of -i")
 	f.Group("Timing and checks")
-	f.IntVar(&o.warmup, "w", 10, "`calls` before the timed ones, at least one")
+	f.IntVar(&o.warmup, "w", 10, "`calls` before the timed calls, at least 1")
 	f.IntVar(&o.repeats, "n", 20, "timed `calls`")
 	f.BoolVar(&o.check, "c", true, "check the results")
 	f.Group("Faults")
@@ -158,7 +158,7 @@ func (o options) sizes() (list []int64) {
 }
 
 func main() {
-	o, err := parseFlags(os.Args[1:], os.Stderr)
+	o, err := parseFlags(os.Args[1:], os.Stdout)
 	if errors.Is(err, flag.ErrHelp) {
 		return
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// numeric reads a number: booleans count as 0 and 1. whole tells whether it is an integer.
+// numeric reads a number: booleans count as 0 and 1. whole reports whether it is an integer.
 func numeric(value any) (f float64, i int, whole, ok bool) {
 	switch v := value.(type) {
 	case bool:
@@ -130,7 +130,7 @@ func compare(op string, a, b any) (bool, error) {
 	return c >= 0, nil
 }
 
-// contains tells whether a string, list or dictionary has a part, an item or a key.
+// contains reports whether a string, list or dictionary has a part, an item or a key.
 func contains(all, value any) (bool, error) {
 	switch v := all.(type) {
 	case string:

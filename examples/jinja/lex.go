@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// kind tells tokens apart.
+// kind is the kind of a token.
 type kind uint8
 
 const (

@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// statement is a part of a template that prints or assigns. Its flow tells a loop to leave or to go on.
+// statement is a part of a template that prints or assigns. Its flow makes a loop end or go on.
 type statement interface {
 	exec(s *scope) (flow, error)
 }
@@ -114,7 +114,7 @@ func (l *loop) exec(s *scope) (flow, error) {
 	return on, l.over(s, value, 0)
 }
 
-// over runs the body for each item that meets the condition; "else" runs if there was none.
+// over runs the body for each item that satisfies the condition; "else" runs if there was none.
 func (l *loop) over(s *scope, value any, depth int) error {
 	if depth > maxCalls {
 		return ErrLimit

@@ -42,7 +42,7 @@ func Parse(source string) (*Template, error) {
 // Span is a part of a rendering, from one byte up to another.
 type Span struct{ From, To int }
 
-// ErrLimit tells that a rendering took more steps, nested calls or output than any conversation needs.
+// ErrLimit reports a rendering that took more steps, nested calls or output than any conversation needs.
 var ErrLimit = errors.New("the template does not end")
 
 // Raised is the error of a template that calls raise_exception.

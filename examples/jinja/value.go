@@ -30,7 +30,7 @@ func (d *Dict) Set(key string, value any) {
 	d.values[key] = value
 }
 
-// Get gives the value under a key; ok tells whether there is one.
+// Get gives the value under a key; ok reports whether there is one.
 func (d *Dict) Get(key string) (value any, ok bool) {
 	value, ok = d.values[key]
 	return value, ok

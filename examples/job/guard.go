@@ -37,8 +37,8 @@ func (w *Watching) Flags(f *flag.FlagSet) error {
 			return fmt.Errorf("%s=%q: it must be a duration such as 5m, or 0 for no watchdog", EnvWatchdog, text)
 		}
 	}
-	f.DurationVar(&w.Limit, "watchdog", limit, "end within this time of a rank's last answer, or of the start of a collective that does not end, and say which rank it is; 0 waits for ever")
-	f.StringVar(&w.Flight, "flight", os.Getenv(EnvFlight), "`folder` for each rank's record of its last launches and collectives, written on a fault, a stall and SIGQUIT")
+	f.DurationVar(&w.Limit, "watchdog", limit, "end within this time of a rank's last answer, or of the start of a collective that does not end, and name the rank; 0 waits for ever")
+	f.StringVar(&w.Flight, "flight", os.Getenv(EnvFlight), "`folder` for the flight records: each rank writes its last launches and collectives there on a fault, a stall and SIGQUIT")
 	return nil
 }
 
@@ -195,7 +195,7 @@ func (g *Guard) record(why string) {
 
 // End closes the guard of a rank whose work ends with err, and completes err by the fault that ended
 // the rank, if one did. ctx is the rank's, of NewGuard's cancel. On an error it writes the flight
-// record and tells the other ranks.
+// record and reports the error to the other ranks.
 func (g *Guard) End(ctx context.Context, err *error) {
 	// While ctx goes on, context.Canceled is an end that was asked for.
 	if *err != nil && (ctx.Err() != nil || !errors.Is(*err, context.Canceled)) {

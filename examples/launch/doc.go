@@ -10,6 +10,6 @@
 // the others, and exits with its status.
 //
 // The ranks of one host get a random secret (CANN_JOB_SECRET) to authenticate each other; for
-// several hosts, set the same long random text on each of them: without it, ranks meet on the loopback
+// several hosts, set the same long random text on each of them: without it, the rendezvous is on the loopback
 // only, unless CANN_JOB_OPEN is 1.
 package main

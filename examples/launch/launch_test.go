@@ -100,7 +100,7 @@ var roles = map[string]func() error{
 		return g.Barrier(short)
 	},
 	// Rank 1 fails, and the others a little later because of it.
-	"tell": func() error {
+	"report": func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		g, err := joined(ctx)
@@ -121,7 +121,7 @@ var roles = map[string]func() error{
 		}
 		return err
 	},
-	// Rank 0 ends when it is told to, and rank 1 would be disturbed by another request.
+	// Rank 0 ends on the request to end, and rank 1 would be disturbed by another request.
 	"terminate": func() error {
 		signals := make(chan os.Signal, 2)
 		signal.Notify(signals, syscall.SIGTERM)
@@ -132,9 +132,9 @@ var roles = map[string]func() error{
 		}
 		select {
 		case <-signals:
-			fmt.Println("told twice")
+			fmt.Println("requested twice")
 		case <-time.After(500 * time.Millisecond):
-			fmt.Println("told once")
+			fmt.Println("requested once")
 		}
 		return nil
 	},
@@ -313,7 +313,7 @@ func TestEarlyEnd(t *testing.T) {
 func TestSurvivorsTell(t *testing.T) {
 	out, errs := newOutput(), newOutput()
 	began := time.Now()
-	require.NotZero(t, launch(t, "tell", options{perNode: 3, settle: time.Minute}, nil, out, errs))
+	require.NotZero(t, launch(t, "report", options{perNode: 3, settle: time.Minute}, nil, out, errs))
 	require.Less(t, time.Since(began), 30*time.Second, "they ended by themselves")
 	for _, rank := range []string{"[0] ", "[2] "} {
 		assert.True(t, slices.ContainsFunc(errs.sorted(), func(line string) bool {
@@ -364,7 +364,7 @@ func TestTerminate(t *testing.T) {
 		signals <- syscall.SIGTERM
 	}()
 	require.Equal(t, 1, launch(t, "terminate", options{perNode: 2, settle: time.Millisecond}, signals, out, errs))
-	require.Contains(t, out.text.String(), "[1] told once")
+	require.Contains(t, out.text.String(), "[1] requested once")
 }
 
 func TestSecondInterrupt(t *testing.T) {

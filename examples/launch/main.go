@@ -31,8 +31,8 @@ type options struct {
 const (
 	synopsis = "launch -n ranks [flags] -- program [arguments]"
 	about    = `launch starts the ranks of a job on this host: one process per device, with the variables that
-torchrun sets. When a rank fails the others may tell what they met before they are ended; its
-status is launch's.`
+torchrun sets. When a rank fails, the others get some time to report their errors before they are ended; its
+status becomes that of launch.`
 )
 
 var samples = []string{
@@ -50,14 +50,14 @@ func parseFlags(args []string, lookup func(string) (string, bool), out io.Writer
 	f.Operands = true
 	f.Group("One host")
 	f.IntVar(&o.perNode, "n", 0, "`ranks` on this host (default: those of the ascend-operator's pod)")
-	f.DurationVar(&o.settle, "settle", 3*time.Second, "how long ranks may take to end by themselves after another has failed, with errors of their own")
-	f.DurationVar(&o.grace, "grace", 30*time.Second, "how long ranks may take to end after they were told to")
-	f.DurationVar(&o.watchdog, "watchdog", 10*time.Minute, "default of the ranks' -watchdog: they end within this time of a rank's last answer; 0 waits for ever")
-	f.StringVar(&o.flight, "flight", "", "`folder` of the ranks' flight records (default: a temporary one, which stays if there are any)")
+	f.DurationVar(&o.settle, "settle", 3*time.Second, "how long the other ranks may take to end with errors of their own after one has failed")
+	f.DurationVar(&o.grace, "grace", 30*time.Second, "how long ranks may take to end after SIGTERM, before they are killed")
+	f.DurationVar(&o.watchdog, "watchdog", 10*time.Minute, "default of the ranks' -watchdog: ranks end within this time of the last answer of one of them; 0 waits for ever")
+	f.StringVar(&o.flight, "flight", "", "`folder` for the ranks' flight records (default: a temporary folder, which is kept if it has records)")
 	f.Group("Several hosts")
-	f.IntVar(&o.nodes, "nodes", 1, "hosts of the job, each with as many ranks")
+	f.IntVar(&o.nodes, "nodes", 1, "number of hosts of the job, each with -n ranks")
 	f.IntVar(&o.node, "node", 0, "`number` of this host, from 0")
-	f.StringVar(&o.master, "master", "", "`host:port` where rank 0 listens (default: a free port of the loopback when there is one host)")
+	f.StringVar(&o.master, "master", "", "`host:port` where rank 0 listens; needed for several hosts (default: a free port of the loopback)")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
@@ -139,7 +139,7 @@ func (o options) variables(lookup func(string) (string, bool)) ([]string, error)
 }
 
 func main() {
-	o, err := parseFlags(os.Args[1:], os.LookupEnv, os.Stderr)
+	o, err := parseFlags(os.Args[1:], os.LookupEnv, os.Stdout)
 	if errors.Is(err, flag.ErrHelp) {
 		return
 	}

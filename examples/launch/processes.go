@@ -102,7 +102,7 @@ func (j *processes) attend(signals <-chan os.Signal, report func(string)) (statu
 	end, kill := time.NewTimer(j.settle), time.NewTimer(j.grace)
 	end.Stop()
 	kill.Stop()
-	interrupted, told := false, false // told: the ranks have got a request to end
+	interrupted, requested := false, false // requested: the ranks have got a request to end
 	for left := len(j.all); left > 0; {
 		select {
 		case e := <-j.exits:
@@ -122,8 +122,8 @@ func (j *processes) attend(signals <-chan os.Signal, report func(string)) (statu
 			report(text)
 			end.Reset(j.settle)
 		case <-end.C:
-			if !told { // a second request would cut short what they do on the first
-				told = true
+			if !requested { // a second request would cut short what they do on the first
+				requested = true
 				j.signal(syscall.SIGTERM)
 			}
 			kill.Reset(j.grace)
@@ -136,10 +136,10 @@ func (j *processes) attend(signals <-chan os.Signal, report func(string)) (statu
 				s = syscall.SIGKILL
 			}
 			interrupted = interrupted || s == os.Interrupt
-			if s == syscall.SIGTERM && !told {
+			if s == syscall.SIGTERM && !requested {
 				kill.Reset(j.grace)
 			}
-			told = told || s == os.Interrupt || s == syscall.SIGTERM
+			requested = requested || s == os.Interrupt || s == syscall.SIGTERM
 			j.signal(s.(syscall.Signal))
 		}
 	}

@@ -3,16 +3,27 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 
 	"github.com/goascend/cann/acl"
 	"github.com/goascend/cann/aclnn"
+	"github.com/goascend/cann/examples/command"
 )
 
+const about = "matmul multiplies two small matrices and prints the product: it shows how a program begins."
+
 func main() {
-	if err := run(context.Background(), os.Stdout); err != nil {
+	err := command.New(os.Stdout, "matmul", about, "go run -tags emu ./examples/matmul").Parse(os.Args[1:])
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err == nil {
+		err = run(context.Background(), os.Stdout)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "matmul:", err)
 		os.Exit(1)
 	}

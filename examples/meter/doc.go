@@ -14,7 +14,7 @@
 //
 // A pair of events around each collective takes its time on the device, which costs the host two calls
 // and the device nothing that can be measured. A collective ends when the last of its ranks has come, so
-// that this time has two parts, and no rank can tell them apart alone. The least time that calls of one
+// this time has two parts, which no rank can separate alone. The least time that calls of one
 // kind and size have had on any rank counts as communication, and what a call takes beyond it as waiting.
 // So does the time before the first work of the step, in which the device has nothing to do. The rest is
 // the kernels', with the gaps between them that a slow host leaves.

@@ -11,7 +11,7 @@ import (
 	"github.com/goascend/cann/aclnn/chips"
 )
 
-// difference holds what tells two chips apart.
+// difference holds how two chips differ.
 type difference struct {
 	Chips   [2]chips.Chip `json:"chips"`
 	Known   int           `json:"operators"` // whose sources are public; of the others nothing is known
@@ -78,7 +78,7 @@ func without(a, b []aclnn.DType) (names []string) {
 	return names
 }
 
-// writeDifference prints what tells two chips apart.
+// writeDifference prints how two chips differ.
 func writeDifference(w io.Writer, o options) error {
 	d, err := differ(o.diff)
 	if err != nil {

@@ -38,7 +38,7 @@ func writeFlight(w io.Writer, o options) error {
 	if len(records) == 0 {
 		return err
 	}
-	s := tell(records)
+	s := merge(records)
 	if o.json {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
@@ -56,8 +56,8 @@ func writeFlight(w io.Writer, o options) error {
 	return errors.Join(failed, err)
 }
 
-// tell makes the story. The records may have been written by clocks that differ.
-func tell(records []job.Flight) (s story) {
+// merge makes the story. The records may have been written by clocks that differ.
+func merge(records []job.Flight) (s story) {
 	slices.SortFunc(records, func(a, b job.Flight) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Rank, b.Rank)) })
 	seen, size := map[int]bool{}, 0
 	for _, f := range records {

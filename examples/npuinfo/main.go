@@ -14,18 +14,18 @@ import (
 	"github.com/goascend/cann/examples/command"
 )
 
-const about = `npuinfo says what this machine offers: CANN's libraries and where they are, the functions they
-lack, the devices, which kernels the operators would get, and the variables that are set.
+const about = `npuinfo reports what this machine offers: CANN's libraries and their places, the functions that they
+lack, the devices, the kernels that operators would get, and the environment variables that are set.
 
 With -smoke it tries the machine: every kernel of ops against reference data in bfloat16 and float32,
-copies, launches, and collectives over all devices. Before, it reads the toolkit's configurations of
-kernels and says what they will refuse or run on the AI CPU. Text and JSON go to files as well: attach
-both to a bug.
+copies, launches, and collectives over all devices. Before that it reads the toolkit's configurations of
+kernels, and reports which calls they will refuse or run on the AI CPU. It also writes the report as text
+and JSON to files: attach both to a bug report.
 
-With -trace it says which calls of a program that ran on the emulator a 910B would run on its slow AI
-CPU, and which the toolkit of this machine, or of -toolkit, would not run; with -flight, what the ranks
-of a job did last. With -diff it compares two chips by CANN's platform files and the public sources of
-its operators, and needs neither.`
+With -trace it lists the calls of an emulated program that a 910B would run on its slow AI CPU, and the
+calls that the toolkit of this machine, or of -toolkit, would not run. With -flight it shows what the ranks
+of a job did last. With -diff it compares two chips; the facts come from CANN's platform files and the
+public sources of its operators, and neither needs to be installed.`
 
 var samples = []string{
 	"go run -tags emu ./examples/npuinfo",
@@ -51,10 +51,10 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	var o options
 	f := command.New(out, "npuinfo [flags]", about, samples...)
 	f.BoolVar(&o.json, "json", false, "write JSON")
-	f.BoolVar(&o.missing, "missing", false, "list the functions that are missing, not only their number")
-	f.StringVar(&o.flight, "flight", "", "merge the flight records of a job's ranks in this `folder` into one story")
-	f.StringVar(&o.diff, "diff", "", "print what tells two `chips` apart: cores, memory, operators, element types")
-	f.StringVar(&o.trace, "trace", "", "list what leaves the AI Core in the `file` that CANN_EMU_TRACE named")
+	f.BoolVar(&o.missing, "missing", false, "list the missing functions, in place of their number")
+	f.StringVar(&o.flight, "flight", "", "merge the flight records of a job's ranks in this `folder` into one report")
+	f.StringVar(&o.diff, "diff", "", "print how two `chips` differ: cores, memory, operators, element types")
+	f.StringVar(&o.trace, "trace", "", "list the calls that leave the AI Core in this trace `file`, written by CANN_EMU_TRACE")
 	o.try.define(f)
 	if err := f.Parse(args); err != nil || o.try.smoke || o.try.part != "" {
 		return o, err
@@ -63,7 +63,7 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 }
 
 func main() {
-	o, err := parseFlags(os.Args[1:], os.Stderr)
+	o, err := parseFlags(os.Args[1:], os.Stdout)
 	if errors.Is(err, flag.ErrHelp) {
 		return
 	}

@@ -51,7 +51,7 @@ type device struct {
 	acl.Properties
 	Free  int64 `json:"free"`
 	Total int64 `json:"total"`
-	// Health is nil if the driver does not tell it, for the reason in Silence.
+	// Health is nil if the driver does not report it, for the reason in Silence.
 	Health  *acl.Health `json:"health,omitempty"`
 	Silence string      `json:"healthError,omitempty"`
 }

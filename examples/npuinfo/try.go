@@ -27,13 +27,13 @@ type tryOptions struct {
 
 func (o *tryOptions) define(f *command.Flags) {
 	f.BoolVar(&o.smoke, "smoke", false, "try every kernel, copies, launches and collectives, and write a report")
-	f.StringVar(&o.report, "report", "npuinfo-smoke", "`name` of the report's files, to which .txt and .json are added")
-	f.StringVar(&o.only, "only", "", "try only parts whose names begin with `this`, such as golden:attn or measure:copies")
+	f.StringVar(&o.report, "report", "npuinfo-smoke", "`name` of the report's files, without their suffixes .txt and .json")
+	f.StringVar(&o.only, "only", "", "try only the parts whose names begin with this `prefix`, such as golden:attn or measure:copies")
 	f.DurationVar(&o.limit, "limit", time.Minute, "how long a kernel may take")
-	f.BoolVar(&o.here, "here", false, "try everything in this process, which a crash or a hang ends")
-	f.StringVar(&o.toolkit, "toolkit", "", "`folders` of operator packages whose kernels are foreseen; by default those of the installation")
-	f.StringVar(&o.part, "part", "", "try this part alone and write what -smoke reads")
-	f.StringVar(&o.skip, "part-skip", "", "steps that -part leaves out, one per line")
+	f.BoolVar(&o.here, "here", false, "try everything in this process, so that a crash or a hang ends it")
+	f.StringVar(&o.toolkit, "toolkit", "", "`folders` of operator packages whose kernel configurations are read (default: those of the installation)")
+	f.StringVar(&o.part, "part", "", "try only this part and write its results for -smoke")
+	f.StringVar(&o.skip, "part-skip", "", "steps that -part leaves out, one in each line")
 }
 
 // runPart tries one part for another process.

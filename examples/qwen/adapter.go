@@ -139,7 +139,7 @@ func (m *Model) Use(a *Adapter) error {
 	if a != nil && (a.m != m || a.store == nil) {
 		return errors.New("qwen: the adapter is closed, or of another model")
 	}
-	m.adapter, m.joint = a, nil
+	m.adapter, m.multi = a, nil
 	return nil
 }
 
@@ -148,8 +148,8 @@ func (m *Model) trained() trained {
 	switch {
 	case !m.Config.Frozen:
 		return m.store
-	case m.joint != nil:
-		return m.joint
+	case m.multi != nil:
+		return m.multi
 	case m.adapter != nil:
 		return m.adapter.store
 	}
@@ -172,8 +172,8 @@ func (a *Adapter) leave() {
 	if a.m.adapter == a {
 		a.m.adapter = nil
 	}
-	if j := a.m.joint; j != nil && slices.Contains(j.adapters, a) {
-		a.m.joint = nil
+	if j := a.m.multi; j != nil && slices.Contains(j.adapters, a) {
+		a.m.multi = nil
 	}
 }
 

@@ -215,10 +215,10 @@ func TestExpertAdapterFolder(t *testing.T) {
 		_, err := qwen.NewAdapter(ctx, m, lora, 1)
 		require.ErrorContains(t, err, text)
 	}
-	rack, err := m.NewRack(1, 8)
+	bank, err := m.NewAdapterBank(1, 8)
 	require.NoError(t, err)
-	defer func() { require.NoError(t, rack.Close()) }()
-	require.ErrorContains(t, rack.Load(ctx, 0, dir), "no stacked weights of experts")
+	defer func() { require.NoError(t, bank.Close()) }()
+	require.ErrorContains(t, bank.Load(ctx, 0, dir), "no stacked weights of experts")
 }
 
 // TestParallelExpertAdapters: over ranks an adapter of experts trains as on one device.

@@ -119,7 +119,7 @@ func pick(list []override, name string, otherwise float64) float64 {
 	return otherwise
 }
 
-// of tells what the adapter adds to the layer of a weight.
+// of returns what the adapter adds to the layer of a weight.
 func (t *targets) of(q *Parameter) (target, bool) {
 	name := q.module()
 	if !q.linear || !t.selects(name) || t.excludes(name) || !t.inLayer(name) {

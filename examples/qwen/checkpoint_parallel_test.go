@@ -92,7 +92,7 @@ func TestCheckpointInAnotherLayout(t *testing.T) {
 	require.NoError(t, err)
 	defer first.Close()
 	require.Equal(t, 1, first.About().Step)
-	moved := false
+	anyMoments := false
 	for i := range layouts {
 		set, err := checkpoint.Open(at(i))
 		require.NoError(t, err)
@@ -105,13 +105,13 @@ func TestCheckpointInAnotherLayout(t *testing.T) {
 				got, err := set.Read(p)
 				require.NoError(t, err)
 				require.Equal(t, want, got, "%v of layout %d", p, i)
-				moved = moved || prefix != "" && want[0] != 0
+				anyMoments = anyMoments || prefix != "" && want[0] != 0
 			}
 		}
 		require.NoError(t, set.Close())
 	}
 	require.NotEmpty(t, parts)
-	require.True(t, moved, "moments")
+	require.True(t, anyMoments, "moments")
 }
 
 // restoredOwn reads the newest checkpoint, and hardly more of it than this rank keeps.

@@ -7,7 +7,7 @@ import (
 )
 
 // experts is a feed-forward layer of experts, of which the router chooses some for each token. Its
-// weights are [experts, out, in] as in the checkpoint, though shards may keep them turned; the grouped
+// weights are [experts, out, in] as in the checkpoint, though shards may keep them transposed; the grouped
 // products read their transposes.
 type experts struct {
 	router       linear     // [experts, hidden]
@@ -23,7 +23,7 @@ type nzUse struct{ forward, backward bool }
 
 // nzUse returns both passes, but where this CANN is not known to read the weight of the forward pass transposed
 // too, which the gradient of its input needs: the backward pass then reads ND.
-func (c Config) nzUse() nzUse { return nzUse{c.GroupedNZ, c.GroupedNZ && ReadsTurnedNZ()} }
+func (c Config) nzUse() nzUse { return nzUse{c.GroupedNZ, c.GroupedNZ && ReadsTransposedNZ()} }
 
 // in reports whether the products read FRACTAL_NZ at this point of a pass.
 func (nz nzUse) in(p *pass) bool {
@@ -33,10 +33,10 @@ func (nz nzUse) in(p *pass) bool {
 	return nz.forward
 }
 
-// ReadsTurnedNZ reports whether this CANN is known to read a FRACTAL_NZ weight of a grouped product transposed.
+// ReadsTransposedNZ reports whether this CANN is known to read a FRACTAL_NZ weight of a grouped product transposed.
 // CANN 8.1 is not: its kernel has the addresses for it, but the checks before the kernel are not public, and its
 // header promises ND only.
-func ReadsTurnedNZ() bool {
+func ReadsTransposedNZ() bool {
 	return (&aclnn.GroupedMatmulWeightNzParams{}).Operator().Available() == nil
 }
 
@@ -155,7 +155,7 @@ func (f experts) weight(p *pass, w *Parameter) *aclnn.Tensor {
 	}
 	if !f.nz.backward && !read.Contiguous() {
 		read = p.Contiguous(read)
-		*p.moved += int64(2 * read.Bytes())
+		*p.copied += int64(2 * read.Bytes())
 	}
 	if read.Contiguous() {
 		return p.toNZ(read)
@@ -170,7 +170,7 @@ func (p *pass) toNZ(w *aclnn.Tensor) *aclnn.Tensor {
 	nz := storage.Narrow(0, 0, w.Len()).Reshape(shape...).AsNZ()
 	a := ops.SliceToNZArgs{Gathered: w.Reshape(1, -1), End: w.Len(), Out: nz}
 	run(p, p.reg.SliceToNZ(), &a)
-	*p.moved += int64(a.Moved)
+	*p.copied += int64(a.Moved)
 	return nz
 }
 

@@ -19,9 +19,9 @@ func (f experts) ownFirst(p *pass, chosen *aclnn.Tensor) *aclnn.Tensor {
 	if !f.shares(p) || first == 0 {
 		return chosen
 	}
-	moved, wrapped := p.Like(chosen), p.Like(chosen)
-	aclnn.Launch(&p.Scope, aclnn.Adds, aclnn.AddsParams{Self: chosen, Other: aclnn.Int(f.count - first), Alpha: aclnn.Int(1), Out: moved})
-	aclnn.Launch(&p.Scope, aclnn.FmodScalar, aclnn.FmodScalarParams{Self: moved, Other: aclnn.Int(f.count), Out: wrapped})
+	shifted, wrapped := p.Like(chosen), p.Like(chosen)
+	aclnn.Launch(&p.Scope, aclnn.Adds, aclnn.AddsParams{Self: chosen, Other: aclnn.Int(f.count - first), Alpha: aclnn.Int(1), Out: shifted})
+	aclnn.Launch(&p.Scope, aclnn.FmodScalar, aclnn.FmodScalarParams{Self: shifted, Other: aclnn.Int(f.count), Out: wrapped})
 	return wrapped
 }
 

@@ -93,7 +93,7 @@ func TestBalanceOfExperts(t *testing.T) {
 }
 
 // TestLoadsExpertsOfTheHub checks that a checkpoint with one tensor per expert and projection gives
-// the same logits as one with joint tensors.
+// the same logits as one with fused tensors.
 func TestLoadsExpertsOfTheHub(t *testing.T) {
 	run := golden.Model(t, "qwen3_moe")
 	dir := t.TempDir()

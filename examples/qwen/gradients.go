@@ -101,9 +101,9 @@ func (m *Model) backward(p *pass, in *inputs, s *state, dx, dIn *aclnn.Tensor, l
 	p.backward = true
 	trained := []*parameters{&m.params}
 	switch {
-	case p.joint != nil:
+	case p.multi != nil:
 		trained = nil
-		for _, a := range p.joint.active() {
+		for _, a := range p.multi.active() {
 			trained = append(trained, &a.params)
 		}
 	case p.frozen:

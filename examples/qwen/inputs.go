@@ -32,10 +32,10 @@ type inputs struct {
 
 	// Of Advance: the sequences, by number of new tokens; their last rows; and the pages, which are those
 	// of the current layer in paged. slots is theirs too.
-	crowds []crowd
-	last   *aclnn.Tensor
-	pages  *Pages
-	paged  *page
+	subBatches []subBatch
+	last       *aclnn.Tensor
+	pages      *Pages
+	paged      *page
 }
 
 // layer returns the inputs for one layer.
@@ -68,7 +68,7 @@ func (m *Model) inputs(p *pass, b Batch) (*inputs, error) {
 	in.parts = []portion{{rows: int64(len(ids)), labelled: labelled, trained: true}}
 	if b.Adapters != nil {
 		in.parts = b.adapterParts(chunks, labels)
-		p.joint = &jointPass{joint: m.joint, parts: in.parts, rows: int64(len(ids)), kept: map[*Parameter][]*group{}}
+		p.multi = &multiAdapterPass{multiAdapter: m.multi, parts: in.parts, rows: int64(len(ids)), kept: map[*Parameter][]*group{}}
 	}
 	in.ids, in.labels = p.tokens(ids), p.tokens(labels)
 	if b.Lengths != nil && m.Config.family().hybrid { // attention uses its mask instead

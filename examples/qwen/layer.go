@@ -20,8 +20,8 @@ func (l linear) forward(p *pass, x *aclnn.Tensor) *aclnn.Tensor {
 		run(p, p.reg.Linear(), &ops.LinearArgs{X: x, Weight: l.weight.Value, Out: y})
 	}
 	p.adapter.forward(p, l.weight, x, y)
-	p.racked.forward(p, l.weight, x, y)
-	p.joint.forward(p, l.weight, x, y)
+	p.bank.forward(p, l.weight, x, y)
+	p.multi.forward(p, l.weight, x, y)
 	return y
 }
 
@@ -30,7 +30,7 @@ func (l linear) backward(p *pass, x, dy *aclnn.Tensor) *aclnn.Tensor {
 	dx := p.Like(x)
 	run(p, p.reg.LinearGrad(), &ops.LinearGradArgs{X: x, Weight: l.weight.Value, DOut: dy, DX: dx, DWeight: l.weight.Grad, Accumulate: p.accumulate})
 	p.adapter.backward(p, l.weight, x, dy, dx)
-	p.joint.backward(p, l.weight, dy, dx)
+	p.multi.backward(p, l.weight, dy, dx)
 	return dx
 }
 

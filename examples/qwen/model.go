@@ -33,10 +33,10 @@ type Model struct {
 	feed   *feed // of a Trainer during its step
 	detect bool  // DetectAnomalies
 	scale  lossScale
-	moved  int64 // bytes, by copies of weights
+	copied int64 // bytes, by copies of weights
 	// adapter is the one in use, nil for none.
 	adapter *Adapter
-	joint   *joint // adapters of UseEach instead, or nil
+	multi   *multiAdapter // adapters of UseEach instead, or nil
 	// quantized holds the weights that Quantize has made.
 	quantized aclnn.Scope
 
@@ -152,13 +152,13 @@ func (m *Model) together(what string) error {
 func (m *Model) pass(ctx context.Context) *pass {
 	return &pass{
 		Scope: aclnn.Scope{Stream: m.st}, ctx: ctx, reg: m.reg, dt: m.dt, tp: m.tp, cp: m.cp, ulysses: m.heads, exchange: m.par.Ulysses, ep: m.ep,
-		store: m.store, trained: m.trained(), frozen: m.Config.Frozen, adapter: m.adapter, feed: m.feed, detect: m.detect, moved: &m.moved,
+		store: m.store, trained: m.trained(), frozen: m.Config.Frozen, adapter: m.adapter, feed: m.feed, detect: m.detect, copied: &m.copied,
 	}
 }
 
-// Moved returns how many bytes this rank has read and written so far when it copied weights out of
+// CopiedBytes returns how many bytes this rank has read and written so far when it copied weights out of
 // gathered shards and brought them into FRACTAL_NZ. Replays of a graph do not count.
-func (m *Model) Moved() int64 { return m.moved }
+func (m *Model) CopiedBytes() int64 { return m.copied }
 
 // Close frees the weights; activations are freed after each pass.
 func (m *Model) Close() error {

@@ -15,8 +15,8 @@ import (
 // sequences; a block may belong to several sequences that begin with the same tokens. Close the pages
 // before the model.
 type Pages struct {
-	// Rack holds the adapters of the pieces; nil if none has one.
-	Rack *Rack
+	// Adapters holds the adapters of the pieces; nil if none has one.
+	Adapters *AdapterBank
 
 	m      *Model
 	sizes  PageSizes
@@ -114,7 +114,7 @@ type Piece struct {
 	State  int     // its place among the states, from 0; no two pieces have the same
 	// Logits is the number of its last tokens after which logits are wanted; 0 stands for 1.
 	Logits int
-	// Adapter is the number of its adapter, or 0 for none: 1 is the first place of the rack.
+	// Adapter is the number of its adapter, or 0 for none: 1 is the first slot of the adapter bank.
 	Adapter int
 }
 
@@ -126,8 +126,8 @@ func (m *Model) Advance(ctx context.Context, g *Pages, pieces []Piece) (logits [
 	if g.m != m || g.layers == nil {
 		return nil, errors.New("qwen: the pages are closed, or of another model")
 	}
-	if r := g.Rack; r != nil && (r.m != m || r.stacks == nil || r.err != nil) {
-		return nil, errors.Join(errors.New("qwen: the rack cannot be used; it is closed, or of another model"), r.err)
+	if r := g.Adapters; r != nil && (r.m != m || r.layers == nil || r.err != nil) {
+		return nil, errors.Join(errors.New("qwen: the adapter bank cannot be used; it is closed, or of another model"), r.err)
 	}
 	if err := g.check(pieces); err != nil {
 		return nil, err
@@ -187,8 +187,8 @@ func (g *Pages) check(pieces []Piece) error {
 		if x.Logits < 0 || x.Logits > len(x.Tokens) {
 			return fmt.Errorf("qwen: piece %d has %d tokens, and asks for logits after %d of them", i, len(x.Tokens), x.Logits)
 		}
-		if x.Adapter < 0 || x.Adapter > 0 && (g.Rack == nil || x.Adapter > g.Rack.places) {
-			return fmt.Errorf("qwen: piece %d has adapter %d, which is no place of the rack", i, x.Adapter)
+		if x.Adapter < 0 || x.Adapter > 0 && (g.Adapters == nil || x.Adapter > g.Adapters.slots) {
+			return fmt.Errorf("qwen: piece %d has adapter %d, which is no slot of the adapter bank", i, x.Adapter)
 		}
 		taken[x.State] = true
 	}

@@ -16,13 +16,13 @@ type Parameter struct {
 	Master *aclnn.Tensor
 	Grad   *aclnn.Tensor // float32
 
-	shape  []int64 // of the whole weight
-	spread spread
-	heads  bool // this rank's gradient is of its heads or columns only, not of its rows
-	linear bool // the weight of a linear layer, to which an adapter may add
-	expert bool // a weight of experts, [experts, out, in], likewise
-	tied   bool // the first and the last stage of a pipeline each have this weight
-	turned bool // kept as [experts, in, out]
+	shape      []int64 // of the whole weight
+	spread     spread
+	heads      bool // this rank's gradient is of its heads or columns only, not of its rows
+	linear     bool // the weight of a linear layer, to which an adapter may add
+	expert     bool // a weight of experts, [experts, out, in], likewise
+	tied       bool // the first and the last stage of a pipeline each have this weight
+	transposed bool // kept as [experts, in, out]
 
 	quantized *quantized // in place of Value, or nil
 

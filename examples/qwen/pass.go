@@ -30,13 +30,13 @@ type pass struct {
 	frozen     bool                   // the weights of the model get none
 	adapter    *Adapter               // in use, or nil
 	low        map[*Parameter]lowRank // of the adapter, by its first weight
-	racked     *racked                // adapters of Advance, or nil
-	joint      *jointPass             // adapters of GradientsEach, or nil
+	bank       *bankPass              // adapters of Advance, or nil
+	multi      *multiAdapterPass      // adapters of GradientsEach, or nil
 	narrow     narrowed               // the last input of a quantised product
 	feed       *feed                  // of a Trainer; nil otherwise
 	detect     bool                   // NaN and infinite elements
 	balance    balance                // of the experts of all layers
-	moved      *int64                 // of the model
+	copied     *int64                 // of the model
 }
 
 // enter returns x [tokens, ·] as the input of layers that are split over ranks: with sequence

@@ -39,7 +39,7 @@ func (m *Model) newStep(ctx context.Context, b Batch) (*step, error) {
 	if m.trained() == nil {
 		return nil, errFrozen
 	}
-	if (m.joint == nil) != (b.Adapters == nil) {
+	if (m.multi == nil) != (b.Adapters == nil) {
 		return nil, errEach
 	}
 	if m.par.NeedsSequence(m.Config) && !m.par.Sequence {
@@ -49,8 +49,8 @@ func (m *Model) newStep(ctx context.Context, b Batch) (*step, error) {
 		return nil, errQuantized
 	}
 	s, err := m.pieces(ctx, b)
-	if err == nil && m.joint != nil {
-		err = m.joint.start(s.targets)
+	if err == nil && m.multi != nil {
+		err = m.multi.start(s.targets)
 	}
 	if m.adapter != nil {
 		m.adapter.rests = false
@@ -66,7 +66,7 @@ func (m *Model) pieces(ctx context.Context, b Batch) (*step, error) {
 	}
 	targets := []int{cmp.Or(b.Targets, counted(b.Labels))}
 	if b.Adapters != nil {
-		if targets, err = m.joint.targets(b); err != nil {
+		if targets, err = m.multi.targets(b); err != nil {
 			return nil, err
 		}
 		for i := range parts {

@@ -161,8 +161,8 @@ func (x *stepGraph) places() int64 { return int64(x.size.columns * x.g.sizes.Blo
 
 func (x *stepGraph) allocate(ctx context.Context) (err error) {
 	m, rows, columns := x.g.m, x.size.rows, x.size.columns
-	lane := (rows*4 + 63) / 64 * 64 // bytes of a list with an entry for each sequence
-	size := 5*lane + rows*columns*4
+	stride := (rows*4 + 63) / 64 * 64 // bytes of a list with an entry for each sequence
+	size := 5*stride + rows*columns*4
 	if x.given, err = m.st.Device().MallocHost(size); err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (x *stepGraph) allocate(ctx context.Context) (err error) {
 		if t == &x.blocks {
 			shape = []int64{n, int64(columns)}
 		}
-		view, err := x.taken.View(i*lane, size-i*lane)
+		view, err := x.taken.View(i*stride, size-i*stride)
 		if err != nil {
 			return err
 		}
@@ -204,8 +204,8 @@ func (x *stepGraph) allocate(ctx context.Context) (err error) {
 // beyond those of sequences.
 func (x *stepGraph) give(pieces []Piece) {
 	z, rows, columns, all := x.g.sizes, x.size.rows, x.size.columns, x.given.Bytes()
-	lane := (rows*4 + 63) / 64 * 64
-	put := func(list, at, value int) { binary.NativeEndian.PutUint32(all[list*lane+4*at:], uint32(value)) }
+	stride := (rows*4 + 63) / 64 * 64
+	put := func(list, at, value int) { binary.NativeEndian.PutUint32(all[list*stride+4*at:], uint32(value)) }
 	for i := range rows {
 		values := []int{0, 0, z.Blocks*z.Block + i, 0, z.States + 1} // in the order of the lists
 		blocks := []int32{int32(z.Blocks)}
@@ -236,7 +236,7 @@ func (x *stepGraph) launch(ctx context.Context) (err error) {
 	aclnn.Launch(&p.Scope, aclnn.GtTensor, aclnn.GtTensorParams{Self: x.numbers, Other: x.positions.Reshape(n, 1, 1, 1), Out: hidden})
 	in := &inputs{
 		batch: 1, length: n, scale: 1 / math.Sqrt(float64(m.Config.HeadDim)), ids: x.ids, slots: x.slots, pages: x.g,
-		crowds: []crowd{{size: n, length: 1, lengths: []int64{x.places()}, hidden: hidden, blocks: x.blocks, before: x.before, after: x.after}},
+		subBatches: []subBatch{{size: n, length: 1, lengths: []int64{x.places()}, hidden: hidden, blocks: x.blocks, before: x.before, after: x.after}},
 	}
 	in.rope = rotation{p.at(x.rope.cos, x.positions), p.at(x.rope.sin, x.positions)}
 	out := m.whole(p, m.forward(p, in, nil).out)

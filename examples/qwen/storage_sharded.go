@@ -84,7 +84,7 @@ func (s *sharded) group(reg *ops.Registry, u unit, member func(*Parameter) bool,
 			return err
 		}
 		s.used[rule] = true
-		if w.turned = rule.Role == parallel.GroupedWeight; w.turned && !w.expert {
+		if w.transposed = rule.Role == parallel.GroupedWeight; w.transposed && !w.expert {
 			return fmt.Errorf("qwen: a rule says that grouped products read %v; they read weights of experts only", w)
 		}
 		s.place[w] = shardPlace{len(s.all), len(list)}
@@ -120,7 +120,7 @@ func (s *sharded) open(p *pass, u int) {
 		}
 		p.Do(func() error {
 			err := gather(p.ctx, p.Stream)
-			*p.moved += int64(g.Moved())
+			*p.copied += int64(g.Moved())
 			return err
 		})
 		for i, w := range g.weights {
@@ -234,7 +234,7 @@ func (s *sharded) read(ctx context.Context, q *Parameter, of func(slot int) *acl
 	for rank := range g.Layout().Ranks {
 		g.owned(place.part, rank, from, to, func(lo, hi, at int64) { copy(values[lo:hi], flat[rank*total+at:]) })
 	}
-	return q.unturned(values), nil
+	return q.restored(values), nil
 }
 
 func (s *sharded) write(ctx context.Context, q *Parameter, of func(slot int) *aclnn.Tensor, values source) (err error) {

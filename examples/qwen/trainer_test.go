@@ -11,7 +11,7 @@ import (
 	"github.com/goascend/cann/examples/qwen"
 )
 
-// batchOf is the i-th batch of a golden run's tokens, moved by i.
+// batchOf is the i-th batch of a golden run's tokens, shifted by i.
 func batchOf(ids []int64, size, length, i int) qwen.Batch {
 	b := qwen.Batch{Size: size, Length: length}
 	for k := range size * length {

@@ -34,7 +34,7 @@ func TestAdapters(t *testing.T) {
 	require.NoError(t, err)
 	folder := t.TempDir()
 	require.NoError(t, os.CopyFS(filepath.Join(folder, "fox"), os.DirFS(filepath.Join(dir, "lora", "qwen3_peft", "a"))))
-	p := begin(t, "-model", filepath.Join(dir, "hub", "qwen3"), "-adapters", folder, "-adapter-places", "2")
+	p := begin(t, "-model", filepath.Join(dir, "hub", "qwen3"), "-adapters", folder, "-adapter-slots", "2")
 	require.NoError(t, os.CopyFS(filepath.Join(folder, "later"), os.DirFS(filepath.Join(folder, "fox"))))
 	models := func() (names []string) {
 		_, text := p.ask(t, http.MethodGet, "/v1/models", "")
@@ -68,7 +68,7 @@ func TestAdapters(t *testing.T) {
 		{"/v1/load_lora_adapter", `{"lora_name":"later"}`, 400, "the name is taken"},
 		{"/v1/load_lora_adapter", `{"lora_name":"x","lora_path":"../x"}`, 400, "leaves the server's folder"},
 		{"/v1/load_lora_adapter", `{"lora_name":"qwen3","lora_path":"fox"}`, 400, "the model's"},
-		{"/v1/load_lora_adapter", `{"lora_name":"more","lora_path":"fox"}`, 400, "all 2 places are taken"},
+		{"/v1/load_lora_adapter", `{"lora_name":"more","lora_path":"fox"}`, 400, "all 2 slots are taken"},
 		{"/v1/embeddings", `{"model":"fox","input":[5,6]}`, 404, "model_not_found"},
 		{"/v1/unload_lora_adapter", `{"lora_name":"fox"}`, 200, `"deleted":true`},
 		{"/v1/unload_lora_adapter", `{"lora_name":"fox"}`, 404, "model_not_found"},

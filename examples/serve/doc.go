@@ -10,7 +10,7 @@
 //
 //	-model -adapter -dtype    what is served; -name is its name in requests
 //	-quant                    w8a8: int8 weights, and inputs of their products
-//	-adapters                 folder with adapters (LoRA) that requests name as their model; -adapter-places
+//	-adapters                 folder with adapters (LoRA) that requests name as their model; -adapter-slots
 //	                          and -adapter-rank limit them
 //	-device                   where: a device, or several with commas between, each with a replica of the model
 //	-tp                       devices that share each layer, from a replica's on; or as many processes,
@@ -22,7 +22,7 @@
 //	-blocks -block            cache of keys and values: blocks, and tokens of a block
 //	-sequences -budget        requests that run at a time, and tokens of a step
 //	-graph                    steps as graphs
-//	-speculate                tokens to guess in a step from the text so far
+//	-speculate                draft tokens of a step, from the text so far (speculative decoding)
 //	-queue                    requests that wait; more get status 429 and Retry-After
 //	-max-length -max-tokens   tokens of a request with its answer, and of an answer
 //	-max-body -max-choices    bytes of a request, and its answers

@@ -18,7 +18,7 @@ import (
 )
 
 // watch asks the driver for the health of the devices, and suspends the replicas whose devices have a major alarm
-// until it is gone. It shows what the driver has told last as metrics.
+// until it is gone. It shows what the driver has reported last as metrics.
 type watch struct {
 	rt     *acl.Runtime
 	set    *replicas.Set
@@ -26,13 +26,13 @@ type watch struct {
 	log    *slog.Logger
 	said   map[int]string // what the log has of a replica, by its first device
 
-	mu   sync.Mutex
-	told map[int]acl.Health // by device
+	mu     sync.Mutex
+	latest map[int]acl.Health // by device
 }
 
 // watch begins to watch the devices of a set, until stop is called.
 func (o *options) watch(ctx context.Context, rt *acl.Runtime, set *replicas.Set) (w *watch, stop func()) {
-	w = &watch{rt: rt, set: set, tensor: max(o.engine.Tensor, 1), log: o.engine.Logger, said: map[int]string{}, told: map[int]acl.Health{}}
+	w = &watch{rt: rt, set: set, tensor: max(o.engine.Tensor, 1), log: o.engine.Logger, said: map[int]string{}, latest: map[int]acl.Health{}}
 	if o.health <= 0 {
 		return w, func() {}
 	}
@@ -76,8 +76,8 @@ func (w *watch) ask(ctx context.Context, first int) error {
 	for device := first; device < first+w.tensor; device++ {
 		h, err := w.rt.Health(ctx, device)
 		w.mu.Lock()
-		if w.told[device] = h; err != nil {
-			delete(w.told, device)
+		if w.latest[device] = h; err != nil {
+			delete(w.latest, device)
 		}
 		w.mu.Unlock()
 		if err != nil {
@@ -124,9 +124,9 @@ func (w *watch) Describe(chan<- *prometheus.Desc) {}
 // Collect implements prometheus.Collector.
 func (w *watch) Collect(out chan<- prometheus.Metric) {
 	w.mu.Lock()
-	told := maps.Clone(w.told)
+	latest := maps.Clone(w.latest)
 	w.mu.Unlock()
-	for device, h := range told {
+	for device, h := range latest {
 		number := strconv.Itoa(device)
 		for _, m := range []struct {
 			name, help string
@@ -143,7 +143,7 @@ func (w *watch) Collect(out chan<- prometheus.Metric) {
 			{"ecc_corrected_total", "Errors of memory that were corrected.", prometheus.CounterValue, float64(h.ECC.Corrected)},
 			{"ecc_uncorrected_total", "Errors of memory that could not be corrected.", prometheus.CounterValue, float64(h.ECC.Uncorrected)},
 		} {
-			if m.value >= 0 { // else the driver does not tell it
+			if m.value >= 0 { // else the driver does not report it
 				out <- prometheus.MustNewConstMetric(prometheus.NewDesc("cann_device_"+m.name, m.help, []string{"device"}, nil), m.kind, m.value, number)
 			}
 		}

@@ -38,7 +38,7 @@ func (p program) shows(t *testing.T, path, want string) (status int) {
 	return status
 }
 
-// TestSickDevices: a device with an alarm gets no requests until the alarm is gone, and the metrics tell what the
+// TestSickDevices: a device with an alarm gets no requests until the alarm is gone, and the metrics report what the
 // driver does.
 func TestSickDevices(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "health")
@@ -78,7 +78,7 @@ func TestSickDevices(t *testing.T) {
 	}, "CANN_EMU_HEALTH="+file)
 }
 
-// TestNoDriver: where the driver tells nothing there are no metrics of it, and the program serves.
+// TestNoDriver: where the driver reports nothing there are no metrics of it, and the program serves.
 func TestNoDriver(t *testing.T) {
 	acltest.Faults(t, "dcmi_init=-8255", func(t *testing.T) {
 		p := begin(t, "-health", "1ms")

@@ -27,7 +27,7 @@ import (
 )
 
 func main() {
-	o, err := parseFlags(os.Args[1:], os.Stderr)
+	o, err := parseFlags(os.Args[1:], os.Stdout)
 	if errors.Is(err, flag.ErrHelp) {
 		return
 	}
@@ -181,7 +181,7 @@ func (o *options) serve(ctx context.Context, e *replicas.Set, handler http.Handl
 	if err != nil {
 		err = fmt.Errorf("after -drain %v some requests had not ended: %w", o.drain, err)
 	}
-	// Requests that are left end with an error, which their clients still hear of.
+	// Requests that are left end with an error, which their clients still receive.
 	err = errors.Join(err, e.Close())
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()

@@ -21,8 +21,8 @@ import (
 )
 
 const about = `serve answers requests in the form of OpenAI's interface with a model of the Qwen3 family. Without
--model it first trains a small model of bytes on its own sources. The variable SERVE_MAX_TOKENS of the
-environment stands for -max-tokens, and so on.`
+-model it first trains a small model of bytes on its own sources. Environment variables set flags, too:
+SERVE_MAX_TOKENS sets -max-tokens, and so on.`
 
 var samples = []string{
 	"go run -tags emu ./examples/serve",
@@ -40,7 +40,7 @@ type options struct {
 	keys              string
 	pprof, traceCalls bool
 	trace             string
-	places            int // for adapters
+	adapterSlots      int // for adapters
 	drain, health     time.Duration
 	engine            engine.Options
 	api               api.Config
@@ -54,12 +54,12 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f := command.New(out, "serve [flags]", about, samples...)
 	o.source.Steps = 100
 	o.source.Flags(f)
-	f.StringVar(&o.api.Adapters, "adapters", "", "`folder` with adapters, each a PEFT folder; all are loaded, and clients can load others there")
-	f.IntVar(&o.engine.AdapterRank, "adapter-rank", 64, "largest `rank` of an adapter there")
-	f.IntVar(&o.places, "adapter-places", 4, "`adapters` that can be loaded at the same time, with -adapters")
-	f.StringVar(&o.name, "name", "", "its `name` in requests (default: that of the folder, or small)")
+	f.StringVar(&o.api.Adapters, "adapters", "", "`folder` whose subfolders are adapters in PEFT's form; the server loads all of them, and clients can load others from there")
+	f.IntVar(&o.engine.AdapterRank, "adapter-rank", 64, "largest `rank` of an adapter, with -adapters")
+	f.IntVar(&o.adapterSlots, "adapter-slots", 4, "number of `adapters` that can be loaded at the same time, with -adapters")
+	f.StringVar(&o.name, "name", "", "`name` of the model in requests (default: the name of the folder, or small)")
 	o.devices = []int{0}
-	f.Func("device", "`device` to run on, or several with commas between: each has a replica of the model (default 0)", func(text string) (err error) {
+	f.Func("device", "`device` to run on, or several separated by commas: each device has a replica of the model (default 0)", func(text string) (err error) {
 		o.devices, err = parseDevices(text)
 		return err
 	})
@@ -67,28 +67,28 @@ func parseFlags(args []string, out io.Writer) (options, error) {
 	f.Group("The interface")
 	f.StringVar(&o.listen, "listen", "127.0.0.1:8080", "`address` to listen on")
 	f.StringVar(&o.cert, "tls-cert", "", "`file` with the certificate, for TLS")
-	f.StringVar(&o.key, "tls-key", "", "`file` with its key")
-	f.StringVar(&o.keys, "keys", "", "`file` with bearer tokens, a line each, of which requests need one")
-	f.BoolVar(&o.pprof, "pprof", false, "show profiles at /debug/pprof")
-	f.StringVar(&o.trace, "trace", "", "`URL` of a collector of OpenTelemetry, to which spans go (default: that of OTEL_EXPORTER_OTLP_ENDPOINT, or none)")
-	f.BoolVar(&o.traceCalls, "trace-calls", false, "make a span of each launch, copy and wait, too")
-	f.DurationVar(&o.health, "health", 10*time.Second, "`time` between questions to the driver for the health of the devices, of which those with a major alarm get no requests; 0 asks never")
-	f.DurationVar(&o.drain, "drain", 30*time.Second, "`time` that requests have to end after SIGTERM")
+	f.StringVar(&o.key, "tls-key", "", "`file` with the certificate's key")
+	f.StringVar(&o.keys, "keys", "", "`file` with a bearer token in each line; a request must have one of them")
+	f.BoolVar(&o.pprof, "pprof", false, "serve profiles at /debug/pprof")
+	f.StringVar(&o.trace, "trace", "", "`URL` of an OpenTelemetry collector that gets the spans (default: OTEL_EXPORTER_OTLP_ENDPOINT; without it no spans)")
+	f.BoolVar(&o.traceCalls, "trace-calls", false, "also make a span of each launch, copy and wait")
+	f.DurationVar(&o.health, "health", 10*time.Second, "`time` between two reads of the devices' health from the driver; a device with a major alarm gets no requests; 0 never reads it")
+	f.DurationVar(&o.drain, "drain", 30*time.Second, "`time` that running requests have to end after SIGTERM")
 	f.Group("The engine")
-	f.IntVar(&o.engine.Blocks, "blocks", 256, "`blocks` of the cache of keys and values")
-	f.IntVar(&o.engine.BlockSize, "block", 128, "`tokens` of a block")
-	f.IntVar(&o.engine.Sequences, "sequences", 16, "`requests` that run at the same time")
-	f.IntVar(&o.engine.Budget, "budget", 512, "`tokens` of a step")
-	f.IntVar(&o.engine.Queue, "queue", 64, "`requests` that wait; more get status 429")
-	f.IntVar(&o.engine.Speculate, "speculate", 0, "`tokens` to guess in a step from what followed the same words before; they change no text")
-	f.BoolVar(&o.engine.Graph, "graph", false, "capture the steps that only generate as graphs and replay them, which spares the host the launches")
-	f.IntVar(&o.engine.MaxLength, "max-length", 0, "`tokens` of a request with its answer (default: what all blocks hold)")
+	f.IntVar(&o.engine.Blocks, "blocks", 256, "`blocks` of the key-value cache")
+	f.IntVar(&o.engine.BlockSize, "block", 128, "`tokens` in a block")
+	f.IntVar(&o.engine.Sequences, "sequences", 16, "largest batch: `requests` that run at the same time")
+	f.IntVar(&o.engine.Budget, "budget", 512, "`tokens` that a step reads at most")
+	f.IntVar(&o.engine.Queue, "queue", 64, "length of the queue: `requests` that wait; further ones get status 429")
+	f.IntVar(&o.engine.Speculate, "speculate", 0, "draft `tokens` of a step: those that followed the same words before (speculative decoding); they change no text")
+	f.BoolVar(&o.engine.Graph, "graph", false, "capture the steps in which all requests generate as graphs and replay them, which saves the host the launches")
+	f.IntVar(&o.engine.MaxLength, "max-length", 0, "`tokens` of a request and its answer together (default: what all blocks hold)")
 	f.Group("Limits of a request")
-	f.Int64Var(&o.api.MaxBody, "max-body", 1<<20, "`bytes` of its body")
-	f.IntVar(&o.api.MaxTokens, "max-tokens", 0, "`tokens` of an answer; 0 is no limit")
-	f.IntVar(&o.api.MaxChoices, "max-choices", 32, "`answers`: prompts times n")
-	f.IntVar(&o.api.PerClient, "client-requests", 0, "open `requests` of one client; 0 is no limit")
-	f.DurationVar(&o.api.Deadline, "deadline", 10*time.Minute, "`time` that it may take; 0 is no limit")
+	f.Int64Var(&o.api.MaxBody, "max-body", 1<<20, "`bytes` of the body of a request")
+	f.IntVar(&o.api.MaxTokens, "max-tokens", 0, "`tokens` of an answer; 0 sets no limit")
+	f.IntVar(&o.api.MaxChoices, "max-choices", 32, "`answers` of a request: its prompts times its n")
+	f.IntVar(&o.api.PerClient, "client-requests", 0, "open `requests` of one client; 0 sets no limit")
+	f.DurationVar(&o.api.Deadline, "deadline", 10*time.Minute, "`time` that a request may take; 0 sets no limit")
 	if err := fromEnvironment(f.FlagSet); err != nil {
 		return o, err
 	}
@@ -142,16 +142,16 @@ func (o *options) complete(f *command.Flags) (err error) {
 	switch {
 	case o.api.Adapters != "" && o.source.Folder == "":
 		return errors.New("-adapters needs -model")
-	case o.api.Adapters != "" && (o.places < 1 || o.engine.AdapterRank < 1):
-		return fmt.Errorf("-adapter-places %d and -adapter-rank %d; both must be positive", o.places, o.engine.AdapterRank)
+	case o.api.Adapters != "" && (o.adapterSlots < 1 || o.engine.AdapterRank < 1):
+		return fmt.Errorf("-adapter-slots %d and -adapter-rank %d; both must be positive", o.adapterSlots, o.engine.AdapterRank)
 	case o.shared():
 		return fmt.Errorf("-device %v with -tp %d: a device would be in two replicas", o.devices, o.engine.Tensor)
 	case (o.cert == "") != (o.key == ""):
 		return errors.New("-tls-cert and -tls-key go together")
 	}
 	if o.api.Adapters != "" {
-		o.engine.Adapters = o.places
-	} else if err := f.Idle("-adapters", "adapter-places", "adapter-rank"); err != nil {
+		o.engine.Adapters = o.adapterSlots
+	} else if err := f.Idle("-adapters", "adapter-slots", "adapter-rank"); err != nil {
 		return err
 	}
 	o.source.Seed = 1

@@ -100,7 +100,7 @@ func (m *matcher) split(text string, each func(part string, id int32) error) err
 	return nil
 }
 
-// alone tells whether no word goes on before or behind a part of a text.
+// alone reports whether no word goes on before or behind a part of a text.
 func alone(text string, from, to int) bool {
 	before, _ := utf8.DecodeLastRuneInString(text[:from])
 	behind, _ := utf8.DecodeRuneInString(text[to:])

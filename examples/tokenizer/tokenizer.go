@@ -83,13 +83,13 @@ func (t *Tokenizer) Bytes(id int32) []byte {
 }
 
 // ID gives the id of a token by its content as tokenizer.json spells it, such as
-// "<|im_end|>"; ok tells whether there is one.
+// "<|im_end|>"; ok reports whether there is one.
 func (t *Tokenizer) ID(content string) (id int32, ok bool) {
 	id, ok = t.ids[content]
 	return id, ok
 }
 
-// Special tells whether a token is one that DecodePlain leaves out.
+// Special reports whether a token is one that DecodePlain leaves out.
 func (t *Tokenizer) Special(id int32) bool { return t.special[id] }
 
 // Size is one more than the largest id. A model's vocabulary may be larger, since it is often padded.

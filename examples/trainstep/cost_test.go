@@ -53,32 +53,32 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
-// TestMovedIsTold: runs with and without -gmm-nz have the same losses, and say how many bytes they moved; a cast of its
+// TestReportsCopiedBytes: runs with and without -gmm-nz have the same losses, and report how many bytes they copied; a cast of its
 // own moves more.
-func TestMovedIsTold(t *testing.T) {
+func TestReportsCopiedBytes(t *testing.T) {
 	acltest.Need(t)
 	flags := strings.Fields("-model qwen3_moe -experts 4 -expert-size 32 -steps 3 -dtype bf16 -ranks 2 -fsdp")
-	moved := func(more ...string) (string, float64) {
-		out, loss := trained(t, tiny(append(flags, more...)...)...)
-		_, after, found := strings.Cut(out, " tokens/s on each device; copies of weights moved ")
+	copied := func(more ...string) (string, float64) {
+		out, loss := trained(t, smallFlags(append(flags, more...)...)...)
+		_, after, found := strings.Cut(out, " tokens/s on each device; copies of weights: ")
 		require.True(t, found, out)
 		return strings.Fields(after)[0], loss
 	}
-	nd, loss := moved()
-	nz, same := moved("-gmm-nz")
-	cast, too := moved("-gmm-nz", "-shard-rules", "mlp.experts/*=plain")
+	nd, loss := copied()
+	nz, same := copied("-gmm-nz")
+	cast, too := copied("-gmm-nz", "-shard-rules", "mlp.experts/*=plain")
 	require.Equal(t, []float64{loss, loss}, []float64{same, too})
 	require.Equal(t, nd, nz)
 	require.NotEqual(t, nd, cast)
-	aligned, _ := moved("-shard-align", "4096")
+	aligned, _ := copied("-shard-align", "4096")
 	require.NotEqual(t, nd, aligned)
-	turned, loss2 := moved("-shard-rules", "mlp.experts/*=grouped")
-	require.Equal(t, nd, turned)
+	transposed, loss2 := copied("-shard-rules", "mlp.experts/*=grouped")
+	require.Equal(t, nd, transposed)
 	require.Equal(t, loss, loss2)
-	some, _ := moved("-shard-rules", "mlp.experts/down_proj=grouped:65536,mlp.experts/*=plain:32")
+	some, _ := copied("-shard-rules", "mlp.experts/down_proj=grouped:65536,mlp.experts/*=plain:32")
 	require.NotContains(t, []string{nd, aligned}, some)
 	for rule, want := range map[string]string{"mlp.expert/*=grouped": "decides for no weight", "self_attn.q_proj/weight=grouped": "weights of experts only"} {
-		o, err := parseFlags(tiny(append(flags, "-shard-rules", rule)...), io.Discard)
+		o, err := parseFlags(smallFlags(append(flags, "-shard-rules", rule)...), io.Discard)
 		require.NoError(t, err)
 		require.ErrorContains(t, run(t.Context(), o, io.Discard), want)
 	}

@@ -24,15 +24,15 @@ func (o options) logger(rank int, out io.Writer) *zap.Logger {
 	if !o.verbose || rank > 0 {
 		return log
 	}
-	return zap.New(zapcore.NewTee(log.Core(), &decisions{out: out, told: map[string]bool{}}))
+	return zap.New(zapcore.NewTee(log.Core(), &decisions{out: out, written: map[string]bool{}}))
 }
 
 // decisions is a core that writes each choice of a kernel in a line. Arguments that differ only in what
 // does not matter for the reasons share a line.
 type decisions struct {
-	out  io.Writer
-	mu   sync.Mutex
-	told map[string]bool
+	out     io.Writer
+	mu      sync.Mutex
+	written map[string]bool
 }
 
 // Enabled implements zapcore.Core.
@@ -58,10 +58,10 @@ func (d *decisions) Write(_ zapcore.Entry, fields []zapcore.Field) error {
 		line := fmt.Sprint(f.Interface)
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if d.told[line] {
+		if d.written[line] {
 			return nil
 		}
-		d.told[line] = true
+		d.written[line] = true
 		_, err := fmt.Fprintln(d.out, line)
 		return err
 	}

@@ -30,7 +30,7 @@ func (o options) due(step int) bool {
 	return o.eval != "" && (step == o.steps || o.evalEvery > 0 && step%o.evalEvery == 0)
 }
 
-// evaluate tells the mean loss over the first batches of the held-out samples, which are the same
+// evaluate reports the mean loss over the first batches of the held-out samples, which are the same
 // each time.
 func (t *trainer) evaluate(ctx context.Context, out io.Writer) error {
 	if err := t.heldOut.Seek(dataset.Position{}); err != nil {

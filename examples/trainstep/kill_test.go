@@ -41,7 +41,7 @@ func TestKills(t *testing.T) {
 	samples := questions(t, `{"prompt": "square of %d: ", "response": "%d"}`)
 	for layout, flags := range map[string][]string{"tp2": {"-tp", "2"}, "dp2": nil, "fsdp": {"-fsdp"}, "samples": {"-fsdp", "-data", samples}} {
 		t.Run(layout, func(t *testing.T) {
-			flags := tiny(append(flags, "-steps", strconv.Itoa(steps), "-save-every", "1", "-hidden", "128")...)
+			flags := smallFlags(append(flags, "-steps", strconv.Itoa(steps), "-save-every", "1", "-hidden", "128")...)
 			reference := t.TempDir()
 			trained(t, append(flags, "-ranks", "2", "-save", reference, "-keep", "1000")...)
 			want := map[int]string{}
@@ -62,7 +62,7 @@ func TestKills(t *testing.T) {
 				victim := rng.IntN(3)
 				for i, r := range ranks {
 					if victim == i || victim == 2 {
-						tell(t, r.Process, syscall.SIGKILL)
+						send(t, r.Process, syscall.SIGKILL)
 					}
 					// A rank that has not found the other yet would look for it for long.
 					defer time.AfterFunc(10*time.Second, func() { _ = r.Process.Kill() }).Stop()

@@ -106,7 +106,7 @@ func (l *log) Close() error {
 	return l.file.Close()
 }
 
-// flops estimates the operations for a token: six for each weight that it meets, of which an adapter's
+// flops estimates the operations for a token: six for each weight that multiplies it, of which an adapter's
 // frozen base spares two.
 func flops(c qwen.Config) float64 {
 	n := c.Parameters()

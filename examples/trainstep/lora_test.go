@@ -178,9 +178,9 @@ func TestExportsModels(t *testing.T) {
 	require.FileExists(t, at("direct/generation_config.json"))
 }
 
-// TestExportsTurnedWeights: shards that keep the weights of experts in the order of grouped products are exported
+// TestExportsTransposedWeights: shards that keep the weights of experts in the order of grouped products are exported
 // in the order of the folder that they came from, bit by bit, on ranks that have whole experts or parts of some.
-func TestExportsTurnedWeights(t *testing.T) {
+func TestExportsTransposedWeights(t *testing.T) {
 	folder, data := hubFolder(t, "qwen3_moe")
 	base := weightsOf(t, folder)
 	for _, ranks := range []string{"2", "3"} {

@@ -18,8 +18,8 @@ import (
 	"github.com/goascend/cann/acl/acltest"
 )
 
-// tiny are flags of a model that trains in a moment.
-func tiny(more ...string) []string {
+// smallFlags are flags of a model that trains in a moment.
+func smallFlags(more ...string) []string {
 	return append([]string{
 		"-data", "testdata/rhyme.txt", "-layers", "1", "-hidden", "64", "-intermediate", "128", "-heads", "4", "-kv-heads", "2",
 		"-head-dim", "16", "-batch", "4", "-seq", "64", "-warmup", "5",
@@ -48,13 +48,13 @@ func TestElementType(t *testing.T) {
 	require.Equal(t, "bf16", options{}.elementType(false))
 	require.Equal(t, "fp32", options{}.elementType(true))
 	require.Equal(t, "hf32", options{dtype: "hf32"}.elementType(false))
-	out, _ := trained(t, tiny("-steps", "3")...)
+	out, _ := trained(t, smallFlags("-steps", "3")...)
 	require.Equal(t, strings.Contains(out, "(emulated)"), strings.Contains(out, "parameters in fp32"), out)
-	_, fp32 := trained(t, tiny("-steps", "3", "-dtype", "fp32")...)
-	out, rounded := trained(t, tiny("-steps", "3", "-dtype", "hf32")...)
+	_, fp32 := trained(t, smallFlags("-steps", "3", "-dtype", "fp32")...)
+	out, rounded := trained(t, smallFlags("-steps", "3", "-dtype", "hf32")...)
 	require.Contains(t, out, "parameters in hf32")
 	require.InDelta(t, fp32, rounded, 1e-2)
-	out, half := trained(t, tiny("-steps", "3", "-dtype", "fp16")...)
+	out, half := trained(t, smallFlags("-steps", "3", "-dtype", "fp16")...)
 	require.Contains(t, out, "parameters in fp16")
 	require.InDelta(t, fp32, half, 1e-2)
 }
@@ -67,7 +67,7 @@ func TestLearnsMoreThanFrequencies(t *testing.T) {
 	}
 	for _, dtype := range dtypes {
 		t.Run(dtype, func(t *testing.T) {
-			out, _ := trained(t, tiny("-steps", "60", "-dtype", dtype)...)
+			out, _ := trained(t, smallFlags("-steps", "60", "-dtype", dtype)...)
 			sums := regexp.MustCompile(`loss ([0-9.]+) over the last steps, ([0-9.]+) for a unigram`).FindStringSubmatch(out)
 			require.Len(t, sums, 3, out)
 			loss, _ := strconv.ParseFloat(sums[1], 64)
@@ -80,10 +80,10 @@ func TestLearnsMoreThanFrequencies(t *testing.T) {
 // TestResumeGoesOnExactly checks that stopping and resuming does not change the results.
 func TestResumeGoesOnExactly(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "checkpoints")
-	_, whole := trained(t, tiny("-steps", "12")...)
+	_, whole := trained(t, smallFlags("-steps", "12")...)
 	// The learning rate depends on the last step, so the first half must know it: it is
 	// interrupted rather than asked for fewer steps.
-	o, err := parseFlags(tiny("-steps", "12", "-save", dir, "-save-every", "6"), t.Output())
+	o, err := parseFlags(smallFlags("-steps", "12", "-save", dir, "-save-every", "6"), t.Output())
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	w := writerFunc(func(p []byte) (int, error) {
@@ -93,10 +93,10 @@ func TestResumeGoesOnExactly(t *testing.T) {
 		return len(p), nil
 	})
 	require.ErrorIs(t, run(ctx, o, w), context.Canceled)
-	out, resumed := trained(t, tiny("-steps", "12", "-resume", dir)...)
+	out, resumed := trained(t, smallFlags("-steps", "12", "-resume", dir)...)
 	require.Equal(t, whole, resumed)
 	require.Regexp(t, `resumed after step 6 from .*/step-00000006-[0-9a-f]{8}, saved by tp1 cp1 dp1 pp1\n`, out)
-	out, _ = trained(t, tiny("-steps", "12", "-resume", dir, "-seed", "2", "-ranks", "2")...)
+	out, _ = trained(t, smallFlags("-steps", "12", "-resume", dir, "-seed", "2", "-ranks", "2")...)
 	require.Contains(t, out, `not as it was: seed was "1" and is "2"`)
 }
 
@@ -108,13 +108,13 @@ func TestGraphTrainsTheSame(t *testing.T) {
 		"tensor": {"-ranks", "2", "-tp", "2", "-sp"}, "context": {"-ranks", "2", "-cp", "2"}, "micro-batches": {"-micro", "2"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			flags = tiny(append(flags, "-steps", "6")...)
+			flags = smallFlags(append(flags, "-steps", "6")...)
 			_, plain := trained(t, flags...)
 			_, graph := trained(t, append(flags, "-graph")...)
 			require.InDelta(t, plain, graph, 2e-3)
 		})
 	}
-	o, err := parseFlags(tiny("-steps", "2", "-graph", "-ranks", "2", "-model", "qwen3_moe", "-ep", "2"), t.Output())
+	o, err := parseFlags(smallFlags("-steps", "2", "-graph", "-ranks", "2", "-model", "qwen3_moe", "-ep", "2"), t.Output())
 	require.NoError(t, err)
 	err = run(t.Context(), o, new(bytes.Buffer))
 	require.ErrorIs(t, err, acl.ErrCapture, "the host reads the numbers of the experts' rows")
@@ -132,7 +132,7 @@ func TestBadFlags(t *testing.T) {
 	}{
 		{[]string{"-steps", "0"}, "must be positive"}, {[]string{"-model", "a", "-resume", "b"}, "exclude each other"},
 		{[]string{"-nonsense"}, "not defined"}, {[]string{"-steps", "5", "now"}, `unknown argument "now"`},
-		{[]string{"-model", "llama"}, `-model "llama" is no folder, and no type of a new model: those are qwen3, qwen3_5_moe_text, qwen3_5_text, qwen3_moe, qwen3_next`},
+		{[]string{"-model", "llama"}, `-model "llama" is neither a folder nor a type of a new model; the types are qwen3, qwen3_5_moe_text, qwen3_5_text, qwen3_moe, qwen3_next`},
 		{[]string{"-model", "testdata/rhyme.txt"}, "is no folder"},
 		{[]string{"-lora", "-1"}, "positive"}, {[]string{"-lora", "4"}, "need -model"}, {[]string{"-model", ".", "-lora", "4", "-adapter", "."}, "its own rank"},
 		{[]string{"-model", ".", "-lora", "4", "-merge"}, "-merge needs"}, {[]string{"-dtype", "fp8"}, "-dtype"}, {[]string{"-lr", "-1"}, "-lr"}, {[]string{"-clip", "nan"}, "-clip"},
@@ -147,8 +147,8 @@ func TestBadFlags(t *testing.T) {
 		flags []string
 		text  string
 	}{
-		{tiny("-heads", "3"), "multiple"}, {tiny("-data", "testdata/none"), "no such file"},
-		{tiny("-seq", "100000"), "tokens"}, {tiny("-device", "99"), "99"},
+		{smallFlags("-heads", "3"), "multiple"}, {smallFlags("-data", "testdata/none"), "no such file"},
+		{smallFlags("-seq", "100000"), "tokens"}, {smallFlags("-device", "99"), "99"},
 	} {
 		o, err := parseFlags(c.flags, t.Output())
 		require.NoError(t, err)
@@ -207,7 +207,7 @@ func TestTrainsDeltaNets(t *testing.T) {
 	}
 	for _, model := range models {
 		t.Run(model, func(t *testing.T) {
-			_, last := trained(t, tiny("-model", model, "-layers", "2", "-full-interval", "2", "-experts", "4", "-expert-size", "32", "-steps", "30")...)
+			_, last := trained(t, smallFlags("-model", model, "-layers", "2", "-full-interval", "2", "-experts", "4", "-expert-size", "32", "-steps", "30")...)
 			require.Less(t, last, 2.9)
 		})
 	}
@@ -215,7 +215,7 @@ func TestTrainsDeltaNets(t *testing.T) {
 
 // TestTrainsExperts checks that a model with experts learns with ND and with FRACTAL_NZ weights.
 func TestTrainsExperts(t *testing.T) {
-	flags := tiny("-model", "qwen3_moe", "-experts", "4", "-expert-size", "32", "-steps", "30", "-dtype", "bf16")
+	flags := smallFlags("-model", "qwen3_moe", "-experts", "4", "-expert-size", "32", "-steps", "30", "-dtype", "bf16")
 	_, plain := trained(t, flags...)
 	require.Less(t, plain, 2.9)
 	out, nz := trained(t, append(flags, "-gmm-nz")...)
@@ -233,14 +233,14 @@ func TestRanks(t *testing.T) {
 		{"qwen3_5_text", "-ranks 2 -tp 2"},
 	} {
 		t.Run(c.model+" "+c.ranks, func(t *testing.T) {
-			flags := tiny("-model", c.model, "-experts", "4", "-expert-size", "32", "-steps", "5")
+			flags := smallFlags("-model", c.model, "-experts", "4", "-expert-size", "32", "-steps", "5")
 			_, one := trained(t, flags...)
 			out, several := trained(t, append(flags, strings.Fields(c.ranks)...)...)
 			require.Contains(t, out, " × ")
 			require.InEpsilon(t, one, several, 1e-3)
 		})
 	}
-	sparse := tiny("-model", "qwen3_moe", "-experts", "4", "-expert-size", "32", "-steps", "2", "-ranks", "2", "-tp", "2")
+	sparse := smallFlags("-model", "qwen3_moe", "-experts", "4", "-expert-size", "32", "-steps", "2", "-ranks", "2", "-tp", "2")
 	out, switched := trained(t, sparse...)
 	require.Contains(t, out, "sequence parallelism (-sp) is on")
 	_, asked := trained(t, append(sparse, "-sp")...)
@@ -253,7 +253,7 @@ func TestRanks(t *testing.T) {
 		"-ranks 2 -tp 2 -seq 9 -sp":           "9 tokens of a micro-batch are no multiple",
 		"-ranks 3 -fsdp -replicas 2 -batch 3": "are no multiple of 2 replicas",
 	} {
-		o, err := parseFlags(append(tiny("-batch", "1"), strings.Fields(flags)...), t.Output())
+		o, err := parseFlags(append(smallFlags("-batch", "1"), strings.Fields(flags)...), t.Output())
 		require.NoError(t, err)
 		require.ErrorContains(t, run(t.Context(), o, io.Discard), want, flags)
 		require.Empty(t, acl.Live())
@@ -264,7 +264,7 @@ func TestRanks(t *testing.T) {
 func TestProfile(t *testing.T) {
 	acltest.Need(t)
 	dir := t.TempDir()
-	trained(t, tiny("-steps", "1", "-ranks", "2", "-device", "1", "-profile", dir)...)
+	trained(t, smallFlags("-steps", "1", "-ranks", "2", "-device", "1", "-profile", dir)...)
 	made, err := filepath.Glob(filepath.Join(dir, "PROF_*", "device_*"))
 	require.NoError(t, err)
 	var names []string

@@ -65,8 +65,8 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// tell sends a signal to a process, unless it has ended by then.
-func tell(t *testing.T, p *os.Process, s os.Signal) {
+// send sends a signal to a process, unless it has ended by then.
+func send(t *testing.T, p *os.Process, s os.Signal) {
 	t.Helper()
 	if err := p.Signal(s); !errors.Is(err, os.ErrProcessDone) {
 		require.NoError(t, err)

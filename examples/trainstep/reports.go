@@ -31,7 +31,7 @@ func (o options) openReports() (r reports, err error) {
 	return r, err
 }
 
-// write tells all of them a step.
+// write reports a step to all of them.
 func (r *reports) write(e entry) error {
 	r.metrics.set(e)
 	return errors.Join(r.log.write(e), r.board.Write(e.Step, e.Time, e.numbers()))

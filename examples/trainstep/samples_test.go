@@ -32,7 +32,7 @@ func questions(t *testing.T, line string) string {
 func TestTrainsSamples(t *testing.T) {
 	path := questions(t, `{"prompt": "square of %d: ", "response": "%d"}`)
 	for _, pack := range []string{"-pack=true", "-pack=false"} {
-		flags := tiny("-data", path, "-seq", "32", "-steps", "6", pack)
+		flags := smallFlags("-data", path, "-seq", "32", "-steps", "6", pack)
 		dir := t.TempDir()
 		out, loss := trained(t, append(flags, "-save", dir, "-save-every", "3")...)
 		require.Contains(t, out, "questions.jsonl:41: invalid character")
@@ -54,7 +54,7 @@ func TestTrainsConversations(t *testing.T) {
 	dir := t.TempDir()
 	model, tokens := filepath.Join(dir, "model"), filepath.Join(dir, "tokens.bin")
 	require.NoError(t, os.WriteFile(tokens, binary.LittleEndian.AppendUint16(make([]byte, 400), 4095), 0o600))
-	trained(t, tiny("-data", tokens, "-steps", "1", "-export", model)...)
+	trained(t, smallFlags("-data", tokens, "-steps", "1", "-export", model)...)
 	golden, err := golden.Dir()
 	require.NoError(t, err)
 	require.NoError(t, os.CopyFS(model, os.DirFS(filepath.Join(golden, "tokenizer", "small"))))
@@ -67,22 +67,22 @@ func TestTrainsConversations(t *testing.T) {
 }
 
 // TestEvaluates: held-out samples have the same loss on any ranks, and before training that of a
-// model that knows nothing; it is told when it is due and stands in the log.
+// model that knows nothing; it is reported when it is due and stands in the log.
 func TestEvaluates(t *testing.T) {
 	path := questions(t, `{"prompt": "square of %d: ", "response": "%d"}`)
 	log := filepath.Join(t.TempDir(), "log")
-	flags := tiny("-dtype", "fp32", "-data", path, "-eval", path, "-seq", "32", "-steps", "5", "-eval-every", "2", "-eval-batches", "100", "-layers", "2")
+	flags := smallFlags("-dtype", "fp32", "-data", path, "-eval", path, "-seq", "32", "-steps", "5", "-eval-every", "2", "-eval-batches", "100", "-layers", "2")
 	out, _ := trained(t, append(flags, "-log", log)...)
-	told := regexp.MustCompile(`held-out loss ([0-9.]+), perplexity`).FindAllStringSubmatch(out, -1)
-	require.Len(t, told, 3, "after steps 2, 4 and 5")
+	reported := regexp.MustCompile(`held-out loss ([0-9.]+), perplexity`).FindAllStringSubmatch(out, -1)
+	require.Len(t, reported, 3, "after steps 2, 4 and 5")
 	text, err := os.ReadFile(log)
 	require.NoError(t, err)
 	require.Equal(t, 3, strings.Count(string(text), `"eval_loss":`))
 	for _, ranks := range []string{"-ranks 2 -fsdp", "-ranks 2 -tp 2", "-ranks 2 -pp 2 -micro 2"} {
 		several, _ := trained(t, append(flags, strings.Fields(ranks)...)...)
 		again := regexp.MustCompile(`held-out loss ([0-9.]+), perplexity`).FindAllStringSubmatch(several, -1)
-		for i := range told {
-			one, err := strconv.ParseFloat(told[i][1], 64)
+		for i := range reported {
+			one, err := strconv.ParseFloat(reported[i][1], 64)
 			require.NoError(t, err)
 			other, err := strconv.ParseFloat(again[i][1], 64)
 			require.NoError(t, err)

@@ -44,9 +44,9 @@ func TestSchedules(t *testing.T) {
 func TestLog(t *testing.T) {
 	dir := t.TempDir()
 	path, saved, board := filepath.Join(dir, "run.jsonl"), filepath.Join(dir, "saved"), filepath.Join(dir, "board")
-	trained(t, tiny("-steps", "2", "-log", path, "-save", saved, "-tensorboard", board)...)
+	trained(t, smallFlags("-steps", "2", "-log", path, "-save", saved, "-tensorboard", board)...)
 	began := time.Now()
-	out, last := trained(t, tiny("-steps", "4", "-log", path, "-resume", saved, "-ranks", "2", "-tensorboard", board)...)
+	out, last := trained(t, smallFlags("-steps", "4", "-log", path, "-resume", saved, "-ranks", "2", "-tensorboard", board)...)
 	took := time.Since(began).Seconds()
 	require.Len(t, regexp.MustCompile(`tokens/s  kernels \d+%, communication \d+%, waiting \d+%\n`).FindAllString(out, -1), 2)
 	events, err := filepath.Glob(filepath.Join(board, "events.out.tfevents.*"))
@@ -98,21 +98,21 @@ func TestLog(t *testing.T) {
 	require.InDelta(t, entries[3].TokensPerSecond/2, entries[3].PerDevice, 1e-6)
 }
 
-// TestDecisions: with -v each choice of a kernel is told once.
+// TestDecisions: with -v each choice of a kernel is written once.
 func TestDecisions(t *testing.T) {
-	out, _ := trained(t, tiny("-steps", "3", "-ranks", "2", "-v")...)
+	out, _ := trained(t, smallFlags("-steps", "3", "-ranks", "2", "-v")...)
 	lines := strings.Split(out, "\n")
 	for _, operator := range []string{"attention", "attention_grad", "linear", "rms_norm", "clip_grad_norm"} {
-		told := map[string]bool{}
+		written := map[string]bool{}
 		for _, l := range lines {
 			if strings.HasPrefix(l, operator+": ") {
-				require.False(t, told[l], l)
-				told[l] = true
+				require.False(t, written[l], l)
+				written[l] = true
 			}
 		}
-		require.NotEmpty(t, told, "%s: %s", operator, out)
+		require.NotEmpty(t, written, "%s: %s", operator, out)
 	}
-	out, _ = trained(t, tiny("-steps", "1")...)
+	out, _ = trained(t, smallFlags("-steps", "1")...)
 	require.NotContains(t, out, "attention: ")
 }
 

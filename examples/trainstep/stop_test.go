@@ -42,7 +42,7 @@ func TestStoppedRank(t *testing.T) {
 // stopOne stops one of four ranks and returns after which time the others have ended.
 func stopOne(t *testing.T, victim int, limit time.Duration) time.Duration {
 	dir := t.TempDir()
-	ranks := startRanks(t, 4, tiny("-tp", "2", "-steps", "1000000", "-watchdog", limit.String(), "-flight", dir))
+	ranks := startRanks(t, 4, smallFlags("-tp", "2", "-steps", "1000000", "-watchdog", limit.String(), "-flight", dir))
 	training(t, ranks)
 	require.NoError(t, ranks[victim].Process.Signal(syscall.SIGSTOP))
 	began := time.Now()
@@ -71,15 +71,15 @@ func stopOne(t *testing.T, victim int, limit time.Duration) time.Duration {
 	return took
 }
 
-// TestTerminated: ranks that are told to end finish the step, save it and say so. The training goes on
+// TestTerminated: ranks that get a request to end finish the step, save it and report that. The training goes on
 // from there.
 func TestTerminated(t *testing.T) {
 	acltest.Need(t)
 	dir := t.TempDir()
-	ranks := startRanks(t, 2, tiny("-steps", "1000000", "-save", dir))
+	ranks := startRanks(t, 2, smallFlags("-steps", "1000000", "-save", dir))
 	training(t, ranks)
 	for _, r := range ranks {
-		tell(t, r.Process, syscall.SIGTERM)
+		send(t, r.Process, syscall.SIGTERM)
 	}
 	for _, r := range ranks {
 		require.Error(t, r.Wait())
@@ -90,7 +90,7 @@ func TestTerminated(t *testing.T) {
 	step := set.About().Step
 	require.Positive(t, step)
 	require.NoError(t, set.Close())
-	out, _ := trained(t, tiny("-ranks", "2", "-tp", "2", "-steps", strconv.Itoa(step+1), "-resume", dir)...)
+	out, _ := trained(t, smallFlags("-ranks", "2", "-tp", "2", "-steps", strconv.Itoa(step+1), "-resume", dir)...)
 	require.Contains(t, out, fmt.Sprintf("resumed after step %d from", step))
 }
 
@@ -98,7 +98,7 @@ func TestTerminated(t *testing.T) {
 func TestQuit(t *testing.T) {
 	acltest.Need(t)
 	dir := t.TempDir()
-	ranks := startRanks(t, 1, tiny("-steps", "1000000", "-ranks", "2", "-flight", dir), "RANK=", "LOCAL_RANK=", "WORLD_SIZE=", "LOCAL_WORLD_SIZE=", "MASTER_ADDR=", "MASTER_PORT=")
+	ranks := startRanks(t, 1, smallFlags("-steps", "1000000", "-ranks", "2", "-flight", dir), "RANK=", "LOCAL_RANK=", "WORLD_SIZE=", "LOCAL_WORLD_SIZE=", "MASTER_ADDR=", "MASTER_PORT=")
 	training(t, ranks)
 	require.NoError(t, ranks[0].Process.Signal(syscall.SIGQUIT))
 	require.Error(t, ranks[0].Wait())

@@ -28,7 +28,7 @@ func tokenized(t *testing.T, flags ...string) string {
 func TestTokenize(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "rhyme.tokens")
-	out := tokenized(t, tiny("-tokenize", path)...)
+	out := tokenized(t, smallFlags("-tokenize", path)...)
 	text, err := os.ReadFile("testdata/rhyme.txt")
 	require.NoError(t, err)
 	f, err := openTokens(path)
@@ -45,7 +45,7 @@ func TestTokenize(t *testing.T) {
 	require.NoError(t, f.file.Close())
 	// The vocabulary of a new model is that of its data, so both learn from tokens of 256.
 	model := filepath.Join(dir, "model")
-	trained(t, tiny("-steps", "1", "-export", model)...)
+	trained(t, smallFlags("-steps", "1", "-export", model)...)
 	flags := []string{"-model", model, "-data", "testdata/rhyme.txt", "-batch", "4", "-seq", "64", "-warmup", "5", "-steps", "3"}
 	_, want := trained(t, flags...)
 	_, got := trained(t, append(flags, "-data", path)...)
@@ -106,7 +106,7 @@ func TestBadTokens(t *testing.T) {
 
 	_, err = parseFlags([]string{"-tokenize", "x.bin"}, t.Output())
 	require.ErrorContains(t, err, ".tokens")
-	o, err := parseFlags(tiny("-tokenize", filepath.Join(dir, "b.tokens")), t.Output())
+	o, err := parseFlags(smallFlags("-tokenize", filepath.Join(dir, "b.tokens")), t.Output())
 	require.NoError(t, err)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -75,7 +75,7 @@ func newTrainer(ctx context.Context, o options, st *acl.Stream, reg *ops.Registr
 	case !o.groupedNZ:
 	case !m.Config.GroupedNZ:
 		t.note += "this CANN has no products of FRACTAL_NZ weights in fp32: those of experts stay in ND\n"
-	case !qwen.ReadsTurnedNZ():
+	case !qwen.ReadsTransposedNZ():
 		t.note += "this CANN is not known to read FRACTAL_NZ weights transposed: the gradients of experts read theirs in ND\n"
 	}
 	if o.folder() {
@@ -255,15 +255,15 @@ func (t *trainer) train(ctx, stop context.Context, out io.Writer) error {
 	return nil
 }
 
-// ended is the error of a training that was told to end.
+// ended is the error of a training that got a request to end.
 type ended struct {
 	step  int
 	kept  string
-	cause error // nil if another rank was told
+	cause error // nil if another rank got the request
 }
 
 func (e *ended) Error() string {
-	why := "another rank was told to end"
+	why := "another rank got a request to end"
 	if e.cause != nil {
 		why = e.cause.Error()
 	}
@@ -291,8 +291,8 @@ func (t *trainer) sumUp(out io.Writer, took time.Duration) {
 		fmt.Fprintln(out, asciigraph.Plot(t.losses, asciigraph.Height(10), asciigraph.Width(70), asciigraph.Caption("loss, nats per token")))
 	}
 	devices := float64(t.ranks.Group.Size())
-	fmt.Fprintf(out, "%.1f tokens/s on each device; copies of weights moved %s a step on rank 0\n",
-		float64(t.seen)/took.Seconds()/devices, mebibytes(float64(t.model.Moved())/float64(len(t.losses))))
+	fmt.Fprintf(out, "%.1f tokens/s on each device; copies of weights: %s a step on rank 0\n",
+		float64(t.seen)/took.Seconds()/devices, mebibytes(float64(t.model.CopiedBytes())/float64(len(t.losses))))
 	fmt.Fprintf(out, "%d steps in %v; loss %.4f over the last steps", len(t.losses), took.Round(time.Millisecond), t.recentLoss())
 	if t.data != nil {
 		fmt.Fprintf(out, "; %v\n", t.data.Report())

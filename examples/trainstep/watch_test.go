@@ -26,7 +26,7 @@ import (
 	"github.com/goascend/cann/hccl/world"
 )
 
-// TestCompare draws two logs, of which one was resumed, and tells how far they are apart.
+// TestCompare draws two logs, of which one was resumed, and reports how far they are apart.
 func TestCompare(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -70,7 +70,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareWeights tells how far the weights of two checkpoints are apart, and refuses those of other models.
+// TestCompareWeights reports how far the weights of two checkpoints are apart, and refuses those of other models.
 func TestCompareWeights(t *testing.T) {
 	saved := func(name string, tensors ...checkpoint.Tensor) string {
 		dir := filepath.Join(t.TempDir(), name)
@@ -125,7 +125,7 @@ func TestMetrics(t *testing.T) {
 	require.NoError(t, m.Close())
 	require.NoError(t, (*metrics)(nil).Close())
 
-	trained(t, tiny("-steps", "2", "-ranks", "2", "-metrics", "127.0.0.1:0")...)
+	trained(t, smallFlags("-steps", "2", "-ranks", "2", "-metrics", "127.0.0.1:0")...)
 }
 
 // TestBest: the checkpoint with the least held-out loss is kept beside the newest ones, also by a run
@@ -134,7 +134,7 @@ func TestBest(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	held := filepath.Join(t.TempDir(), "held.jsonl")
 	require.NoError(t, os.WriteFile(held, []byte(`{"text":"a mouse ran up the clock, and down it came"}`+"\n"), 0o600))
-	flags := tiny("-data", "testdata/rhyme.txt", "-eval", held, "-eval-every", "2", "-seq", "32", "-save", dir, "-keep", "1")
+	flags := smallFlags("-data", "testdata/rhyme.txt", "-eval", held, "-eval-every", "2", "-seq", "32", "-save", dir, "-keep", "1")
 	out, _ := trained(t, append(flags, "-steps", "4")...)
 	require.Contains(t, out, ", the best so far")
 	least := func(out string) float64 {
@@ -171,7 +171,7 @@ func TestBest(t *testing.T) {
 // -detect-anomaly names the layer.
 func TestAnomalies(t *testing.T) {
 	acltest.Need(t)
-	flags := tiny("-steps", "30", "-lr", "1e30", "-clip", "0", "-warmup", "0", "-dtype", "fp32")
+	flags := smallFlags("-steps", "30", "-lr", "1e30", "-clip", "0", "-warmup", "0", "-dtype", "fp32")
 	o, err := parseFlags(flags, t.Output())
 	require.NoError(t, err)
 	require.ErrorContains(t, run(t.Context(), o, io.Discard), "-detect-anomaly names")
@@ -180,8 +180,8 @@ func TestAnomalies(t *testing.T) {
 	err = run(t.Context(), o, io.Discard)
 	require.ErrorIs(t, err, qwen.ErrAnomaly)
 	require.Regexp(t, `layer 0|embedding|logits|gradient of`, err.Error())
-	_, plain := trained(t, tiny("-steps", "3")...)
-	_, detected := trained(t, tiny("-steps", "3", "-detect-anomaly")...)
+	_, plain := trained(t, smallFlags("-steps", "3")...)
+	_, detected := trained(t, smallFlags("-steps", "3", "-detect-anomaly")...)
 	require.Equal(t, plain, detected)
 }
 

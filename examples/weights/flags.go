@@ -19,12 +19,12 @@ func (s *Source) Flags(f *command.Flags) {
 	f.StringVar(&s.Folder, "model", "", "`folder` of a Hugging Face model, or of trainstep's checkpoints (default: train a small one first)")
 	f.StringVar(&s.Adapter, "adapter", "", "`folder` of an adapter for -model, as trainstep -lora exports it or PEFT saves it")
 	f.Var((*elements)(&s.DType), "dtype", "element `type`: fp32 or bf16")
-	f.Var((*precision)(&s.Quantize), "quant", "`form` of the weights of linear layers: w8a8 for int8 weights and inputs, with -dtype bf16")
-	f.StringVar(&s.Type, "type", cmp.Or(s.Type, "qwen3"), "`type` of a model to train, without -model: one of "+strings.Join(qwen.ModelTypes(), ", "))
-	f.IntVar(&s.Steps, "train-steps", s.Steps, "`steps` to train it")
+	f.Var((*precision)(&s.Quantize), "quant", "`form` of the weights of linear layers: w8a8 for int8 weights and inputs, which needs -dtype bf16")
+	f.StringVar(&s.Type, "type", cmp.Or(s.Type, "qwen3"), "`type` of the model to train when there is no -model: one of "+strings.Join(qwen.ModelTypes(), ", "))
+	f.IntVar(&s.Steps, "train-steps", s.Steps, "training `steps` when there is no -model")
 }
 
-// Check refuses flags that go with no model, or that would do nothing.
+// Check refuses flags that do not fit the model, and flags that would do nothing.
 func (s *Source) Check(f *command.Flags) error {
 	if s.Folder != "" {
 		if err := f.Idle("a new model, without -model", "type", "train-steps"); err != nil {

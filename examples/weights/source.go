@@ -40,7 +40,7 @@ type Source struct {
 // Bytes is the vocabulary size of models whose tokens are bytes.
 const Bytes = 256
 
-// Model loads the model, or trains it. It tells the report what it does.
+// Model loads the model, or trains it. It writes to report what it does.
 func (s Source) Model(ctx context.Context, st *acl.Stream, reg *ops.Registry, report io.Writer) (*qwen.Model, error) {
 	if w := s.Parallel.World; w != nil && w.Rank() > 0 {
 		report = io.Discard

@@ -18,14 +18,14 @@ import (
 // may not work.
 type bench struct {
 	*ops.Registry
-	ctx  context.Context
-	cfg  *Config
-	st   *acl.Stream
-	c    *golden
-	dt   aclnn.DType
-	tell func(message)
-	made []*aclnn.Tensor
-	err  error
+	ctx    context.Context
+	cfg    *Config
+	st     *acl.Stream
+	c      *golden
+	dt     aclnn.DType
+	report func(message)
+	made   []*aclnn.Tensor
+	err    error
 }
 
 // fail keeps the first error.

@@ -14,7 +14,7 @@ import (
 )
 
 // collectives measures and checks collectives over all devices, as ranks of this process.
-func collectives(ctx context.Context, cfg *Config, tell func(message)) (err error) {
+func collectives(ctx context.Context, cfg *Config, report func(message)) (err error) {
 	rt, err := acl.Open(acl.Config{QuietLeaks: true})
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ func collectives(ctx context.Context, cfg *Config, tell func(message)) (err erro
 		ranks.Go(func() {
 			out := gauge(func(message) {})
 			if i == 0 {
-				out = tell
+				out = report
 			}
 			errs[i] = errors.Join(rank(ctx, rt, g, out), g.Close())
 			if errs[i] != nil {

@@ -37,13 +37,13 @@ func linear(b *bench) {
 	at := func(v []float64, width int) func(i, j int) float64 {
 		return func(i, j int) float64 { return v[i*width+j] }
 	}
-	turned := func(v []float64, width int) func(i, j int) float64 {
+	transposed := func(v []float64, width int) func(i, j int) float64 {
 		return func(i, j int) float64 { return v[j*width+i] }
 	}
-	try(b, b.Linear(), &a, b.out("y", a.Out, product(m, k, n, at(xs, k), turned(ws, k))))
+	try(b, b.Linear(), &a, b.out("y", a.Out, product(m, k, n, at(xs, k), transposed(ws, k))))
 	g := ops.LinearGradArgs{DOut: dy, X: x, Weight: w, DX: b.like(x), DWeight: b.empty(aclnn.Float32, n, k)}
 	try(b, b.LinearGrad(), &g, b.out("dx", g.DX, product(m, n, k, at(dys, n), at(ws, k))),
-		b.out("dw", g.DWeight, product(n, m, k, turned(dys, n), at(xs, k))))
+		b.out("dw", g.DWeight, product(n, m, k, transposed(dys, n), at(xs, k))))
 }
 
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }

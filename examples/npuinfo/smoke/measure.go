@@ -10,7 +10,7 @@ import (
 	"github.com/goascend/cann/aclnn"
 )
 
-// gauge tells of measured numbers.
+// gauge reports measured numbers.
 type gauge func(message)
 
 func (g gauge) is(name string, value float64, unit string) {
@@ -25,10 +25,10 @@ func median(all []time.Duration) float64 {
 
 // launches measures what the host pays for an operator: the first launch of a shape, whose executor
 // aclnn must make, and later ones.
-func launches(ctx context.Context, _ *Config, tell func(message)) error {
+func launches(ctx context.Context, _ *Config, report func(message)) error {
 	return onDevice(0, func(_ *acl.Device, st *acl.Stream) (err error) {
 		const shapes, later = 20, 400
-		out := gauge(tell)
+		out := gauge(report)
 		var cold, warm, round []time.Duration
 		for i := range int64(shapes) {
 			x, failed := aclnn.New(st, aclnn.BFloat16, 16+i, 64)
@@ -83,9 +83,9 @@ const (
 )
 
 // copies measures copies between host, device and, where there is another, the next device.
-func copies(ctx context.Context, _ *Config, tell func(message)) error {
+func copies(ctx context.Context, _ *Config, report func(message)) error {
 	return onDevice(0, func(dev *acl.Device, st *acl.Stream) (err error) {
-		out := gauge(tell)
+		out := gauge(report)
 		from, err := st.Malloc(largeCopy)
 		if err != nil {
 			return err

@@ -50,27 +50,27 @@ func parts(cfg *Config) (names []string, err error) {
 	return names, err
 }
 
-// runPart tries a part and tells of it.
-func runPart(ctx context.Context, cfg *Config, name string, tell func(message)) {
+// runPart tries a part and reports it.
+func runPart(ctx context.Context, cfg *Config, name string, report func(message)) {
 	kind, rest, _ := strings.Cut(name, ":")
 	var err error
 	switch measure := measures[rest]; {
 	case kind == "measure" && measure != nil:
-		err = measure(ctx, cfg, tell)
+		err = measure(ctx, cfg, report)
 	case kind == "formula" && formulas[rest] != nil:
-		err = runCase(ctx, cfg, &golden{Name: rest, DType: aclnn.Float32}, formulas[rest], tell)
+		err = runCase(ctx, cfg, &golden{Name: rest, DType: aclnn.Float32}, formulas[rest], report)
 	case kind == "golden":
-		err = runGolden(ctx, cfg, rest, tell)
+		err = runGolden(ctx, cfg, rest, report)
 	default:
 		err = errors.New("there is no such part")
 	}
 	if err != nil {
-		tell(message{Problem: err.Error()})
+		report(message{Problem: err.Error()})
 	}
-	tell(message{Done: true})
+	report(message{Done: true})
 }
 
-func runGolden(ctx context.Context, cfg *Config, name string, tell func(message)) (err error) {
+func runGolden(ctx context.Context, cfg *Config, name string, report func(message)) (err error) {
 	cases, err := goldenCases(cfg.Golden)
 	if err != nil {
 		return err
@@ -88,24 +88,24 @@ func runGolden(ctx context.Context, cfg *Config, name string, tell func(message)
 		return err
 	}
 	defer func() { err = errors.Join(err, c.file.Close()) }()
-	return runCase(ctx, cfg, c, run, tell)
+	return runCase(ctx, cfg, c, run, report)
 }
 
 // runCase runs a case in each dtype. A device that failed is left alone: the part then begins again
 // without the step.
-func runCase(ctx context.Context, cfg *Config, c *golden, run func(*bench), tell func(message)) error {
+func runCase(ctx context.Context, cfg *Config, c *golden, run func(*bench), report func(message)) error {
 	for _, dt := range dtypes {
 		broken := false
 		listen := func(m message) {
 			broken = broken || m.Result != nil && (m.Result.Verdict == Failed || m.Result.Verdict == Hung)
-			tell(m)
+			report(m)
 		}
 		err := onDevice(0, func(dev *acl.Device, st *acl.Stream) error {
 			reg, err := ops.NewRegistry(ops.EnvOf(dev))
 			if err != nil {
 				return err
 			}
-			b := &bench{Registry: reg, ctx: ctx, cfg: cfg, st: st, c: c, dt: dt, tell: listen}
+			b := &bench{Registry: reg, ctx: ctx, cfg: cfg, st: st, c: c, dt: dt, report: listen}
 			run(b)
 			if broken {
 				return nil // what can still be freed is freed with the process

@@ -26,7 +26,7 @@ func tryFresh[A any, K comparable](b *bench, o *ops.Op[A, K], a *A, fresh func()
 	}
 	if err := o.Check(a); err != nil {
 		step := Step{b.c.Name, b.dt.String(), o.Name(), ""}
-		b.tell(message{Result: &Result{Step: step, Verdict: Unfit, Reason: err.Error()}})
+		b.report(message{Result: &Result{Step: step, Verdict: Unfit, Reason: err.Error()}})
 		b.err = errStop
 		return
 	}
@@ -38,7 +38,7 @@ func tryFresh[A any, K comparable](b *bench, o *ops.Op[A, K], a *A, fresh func()
 		}
 		if err := o.Pin(kernel); err != nil { // CANN_OPS_… pins another one
 			r.Verdict, r.Reason = Unfit, err.Error()
-			b.tell(message{Result: &r})
+			b.report(message{Result: &r})
 			continue
 		}
 		attempt(b, o, a, fresh, &r, outputs)
@@ -71,10 +71,10 @@ var errStop = errors.New("no kernel takes the arguments")
 func attempt[A any, K comparable](b *bench, o *ops.Op[A, K], a *A, fresh func() error, r *Result, outputs []output) {
 	if e := o.Explain(a); e.Kernel == "" {
 		r.Verdict, r.Reason = Unfit, reasonOf(e, r.Kernel)
-		b.tell(message{Result: r})
+		b.report(message{Result: r})
 		return
 	}
-	b.tell(message{Trying: &r.Step})
+	b.report(message{Trying: &r.Step})
 	if fresh != nil && b.fail(fresh()) {
 		return
 	}
@@ -91,7 +91,7 @@ func attempt[A any, K comparable](b *bench, o *ops.Op[A, K], a *A, fresh func() 
 		if errors.As(err, &failed) && failed.Damage() != acl.DamageNone {
 			b.err = err
 		}
-		b.tell(message{Result: r})
+		b.report(message{Result: r})
 		return
 	}
 	if err := b.wait(); err != nil {
@@ -119,7 +119,7 @@ func attempt[A any, K comparable](b *bench, o *ops.Op[A, K], a *A, fresh func() 
 		b.broken(r, err)
 		return
 	}
-	b.tell(message{Result: r})
+	b.report(message{Result: r})
 }
 
 // reasonOf returns why a kernel does not take the arguments.
@@ -139,7 +139,7 @@ func (b *bench) broken(r *Result, err error) {
 		r.Verdict = Hung
 	}
 	b.err = err
-	b.tell(message{Result: r})
+	b.report(message{Result: r})
 }
 
 // wait waits for the stream, at most as long as a step may take.

@@ -219,11 +219,11 @@ func TestModels(t *testing.T) {
 	require.Equal(t, list.Data[0].ID, m.ID)
 	require.EqualValues(t, "model", m.Object)
 	_, err = s.client.Models.Get(t.Context(), "large")
-	var told *openai.Error
-	require.ErrorAs(t, err, &told)
-	require.Equal(t, 404, told.StatusCode)
-	require.Equal(t, "model_not_found", told.Code)
-	require.Equal(t, "model", told.Param)
+	var reply *openai.Error
+	require.ErrorAs(t, err, &reply)
+	require.Equal(t, 404, reply.StatusCode)
+	require.Equal(t, "model_not_found", reply.Code)
+	require.Equal(t, "model", reply.Param)
 }
 
 // TestErrors: what is wrong is said in OpenAI's form.

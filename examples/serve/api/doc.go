@@ -3,7 +3,7 @@
 //	s, err := api.New(api.Config{Engine: e, Language: l, Model: "qwen3"})
 //	http.ListenAndServe(":8080", s)
 //
-//	GET  /                       a page to talk with the model
+//	GET  /                       a page to chat with the model
 //	POST /v1/completions         text, lists of texts, tokens; n, logprobs, stop, stream, echo
 //	POST /v1/chat/completions    messages; n, logprobs, stop, stream, response_format (JSON of a schema)
 //	POST /v1/embeddings          texts or tokens, as numbers or base64: means of the last states

@@ -12,7 +12,7 @@ import (
 )
 
 // TestFormats: answers are JSON of the schema that the client gives, at once and streamed, also when tokens are
-// guessed. The model knows no JSON.
+// drafted. The model knows no JSON.
 func TestFormats(t *testing.T) {
 	s := start(t, engine.Options{Blocks: 64, BlockSize: 16, Speculate: 4, Graph: true}, nil)
 	p := said("hello")

@@ -14,13 +14,13 @@ import (
 	"github.com/goascend/cann/examples/serve/engine"
 )
 
-// told returns the server's error from that of OpenAI's client.
-func told(t *testing.T, err error) (e *openai.Error) {
+// serverError returns the server's error from that of OpenAI's client.
+func serverError(t *testing.T, err error) (e *openai.Error) {
 	require.ErrorAs(t, err, &e)
 	return e
 }
 
-func statusOf(t *testing.T, err error) int { return told(t, err).StatusCode }
+func statusOf(t *testing.T, err error) int { return serverError(t, err).StatusCode }
 
 func TestKeys(t *testing.T) {
 	s := start(t, engine.Options{Blocks: 4, BlockSize: 16}, func(c *api.Config) { c.Keys = []string{"another", "a key"} })
@@ -73,7 +73,7 @@ func TestClients(t *testing.T) {
 	end := s.long(t, t.Context())
 	_, err := s.client.Completions.New(t.Context(), greedy("a", 1))
 	require.Equal(t, http.StatusTooManyRequests, statusOf(t, err))
-	require.Contains(t, told(t, err).Message, "this client")
+	require.Contains(t, serverError(t, err).Message, "this client")
 	require.NoError(t, end())
 	require.Eventually(t, func() bool {
 		_, err := s.client.Completions.New(t.Context(), greedy("a", 1))

@@ -47,8 +47,8 @@ func newMetrics(e *replicas.Set, model string) *metrics {
 		{"prompt_tokens_total", "Tokens of prompts.", true, func(s engine.Stats) float64 { return float64(s.PromptTokens) }},
 		{"generation_tokens_total", "Generated tokens.", true, func(s engine.Stats) float64 { return float64(s.GeneratedTokens) }},
 		{"num_preemptions_total", "Requests that had to wait again for lack of blocks.", true, func(s engine.Stats) float64 { return float64(s.Preemptions) }},
-		{"spec_decode_num_draft_tokens_total", "Tokens that were guessed.", true, func(s engine.Stats) float64 { return float64(s.Guessed) }},
-		{"spec_decode_num_accepted_tokens_total", "Guessed tokens that were right.", true, func(s engine.Stats) float64 { return float64(s.Accepted) }},
+		{"spec_decode_num_draft_tokens_total", "Draft tokens.", true, func(s engine.Stats) float64 { return float64(s.Drafted) }},
+		{"spec_decode_num_accepted_tokens_total", "Draft tokens that were accepted.", true, func(s engine.Stats) float64 { return float64(s.Accepted) }},
 		{"device_faults_total", "Steps that the device failed.", true, func(s engine.Stats) float64 { return float64(s.Faults) }},
 	} {
 		value := func() float64 { return c.value(e.Stats()) }

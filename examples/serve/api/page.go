@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// page lets people talk with the model, and watch the load of the server.
+// page lets people chat with the model, and watch the load of the server.
 //
 //go:embed page.html
 var page []byte

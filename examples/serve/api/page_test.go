@@ -49,7 +49,7 @@ func TestPage(t *testing.T) {
 	require.Equal(t, 404, status)
 }
 
-// TestPageInBrowser: the page talks with the model, and says what is wrong.
+// TestPageInBrowser: the page chats with the model, and reports what is wrong.
 func TestPageInBrowser(t *testing.T) {
 	s := start(t, engine.Options{Blocks: 64, BlockSize: 16}, func(c *api.Config) { c.MaxTokens = 20 })
 	text := s.visit(t, "/#hello")

@@ -115,7 +115,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.Logger.Info("request", "id", id, "method", r.Method, "path", r.URL.Path, "status", seen.status, "bytes", seen.bytes, "took", time.Since(began))
 }
 
-// ready tells a load balancer whether the server takes requests.
+// ready reports to a load balancer whether the server takes requests.
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	if err := s.Engine.Ready(); err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)

@@ -10,13 +10,13 @@ import (
 )
 
 // ErrAdapter is the error of LoadAdapter and UnloadAdapter for names that are taken or unknown, folders that
-// hold no fitting adapter, and when all places are taken.
+// hold no fitting adapter, and when all slots are taken.
 var ErrAdapter = errors.New("engine: adapter")
 
 // adapter is a PEFT adapter that requests can name. The engine's mutex guards all but root.
 type adapter struct {
 	name, folder string
-	place        int   // in the rack, from 0
+	slot         int   // in the adapter bank, from 0
 	users        int   // requests that have not ended
 	ready        bool  // it is loaded
 	gone         bool  // no request can name it any more
@@ -28,7 +28,7 @@ func (a *adapter) number() int {
 	if a == nil {
 		return 0
 	}
-	return a.place + 1
+	return a.slot + 1
 }
 
 // Adapters lists the names of the adapters that requests can name, in the order of loading.
@@ -51,7 +51,7 @@ func (e *Engine) LoadAdapter(ctx context.Context, name, folder string) error {
 		return err
 	}
 	err := e.between(ctx, func(ctx context.Context) error {
-		_, err := e.team.do(ctx, order{Load: &placement{folder, a.place}})
+		_, err := e.team.do(ctx, order{Load: &placement{folder, a.slot}})
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		a.ready = err == nil // from now on it is loaded again when the device is opened again
@@ -65,7 +65,7 @@ func (e *Engine) LoadAdapter(ctx context.Context, name, folder string) error {
 	return err
 }
 
-// reserve gives an adapter a place.
+// reserve gives an adapter a slot.
 func (e *Engine) reserve(a *adapter) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -74,21 +74,21 @@ func (e *Engine) reserve(a *adapter) error {
 	}
 	taken := map[int]bool{}
 	for _, other := range e.adapters {
-		if taken[other.place] = true; other.name == a.name && !other.gone {
+		if taken[other.slot] = true; other.name == a.name && !other.gone {
 			return fmt.Errorf("%w %s: the name is taken", ErrAdapter, a.name)
 		}
 	}
-	for taken[a.place] {
-		a.place++
+	for taken[a.slot] {
+		a.slot++
 	}
-	if a.place >= e.o.Adapters {
-		return fmt.Errorf("%w %s: all %d places are taken; unload another, or wait until its requests have ended", ErrAdapter, a.name, e.o.Adapters)
+	if a.slot >= e.o.Adapters {
+		return fmt.Errorf("%w %s: all %d slots are taken; unload another, or wait until its requests have ended", ErrAdapter, a.name, e.o.Adapters)
 	}
 	e.adapters = append(e.adapters, a)
 	return nil
 }
 
-// UnloadAdapter takes an adapter's name away. Its place is free when the last request that uses it has ended.
+// UnloadAdapter takes an adapter's name away. Its slot is free when the last request that uses it has ended.
 func (e *Engine) UnloadAdapter(name string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -112,7 +112,7 @@ func (e *Engine) named(name string) *adapter {
 	return nil
 }
 
-// remove frees an adapter's place; its caller holds mu.
+// remove frees an adapter's slot; its caller holds mu.
 func (e *Engine) remove(a *adapter) {
 	e.adapters = slices.DeleteFunc(e.adapters, func(x *adapter) bool { return x == a })
 }
@@ -139,8 +139,8 @@ func (e *Engine) loaded() (all []*adapter) {
 	return all
 }
 
-// errand is work for the engine's goroutine between two steps.
-type errand struct {
+// task is work for the engine's goroutine between two steps.
+type task struct {
 	ctx  context.Context
 	do   func(ctx context.Context) error
 	done chan error
@@ -149,9 +149,9 @@ type errand struct {
 // between lets the engine's goroutine do some work, and waits for it even after ctx has ended, since the work
 // changes the device.
 func (e *Engine) between(ctx context.Context, do func(ctx context.Context) error) error {
-	x := &errand{ctx, do, make(chan error, 1)}
+	x := &task{ctx, do, make(chan error, 1)}
 	select {
-	case e.errands <- x:
+	case e.tasks <- x:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-e.done:
@@ -165,15 +165,15 @@ func (e *Engine) between(ctx context.Context, do func(ctx context.Context) error
 	}
 }
 
-// perform does an errand, and brings the device back if it has failed.
-func (e *Engine) perform(ctx context.Context, x *errand) {
+// perform does a task, and brings the device back if it has failed.
+func (e *Engine) perform(ctx context.Context, x *task) {
 	if x.ctx.Err() != nil {
 		x.done <- context.Cause(x.ctx)
 		return
 	}
 	err := x.do(context.WithoutCancel(x.ctx)) // a rank that stops half-way would let others wait
-	var told *acl.Error
-	if !errors.As(err, &told) && !errors.Is(err, ErrRank) {
+	var failure *acl.Error
+	if !errors.As(err, &failure) && !errors.Is(err, ErrRank) {
 		if err != nil {
 			err = fmt.Errorf("%w: %w", ErrAdapter, err)
 		}
@@ -187,11 +187,11 @@ func (e *Engine) perform(ctx context.Context, x *errand) {
 	x.done <- failed(err)
 }
 
-// performAll does the errands that wait.
+// performAll does the tasks that wait.
 func (e *Engine) performAll(ctx context.Context) {
 	for {
 		select {
-		case x := <-e.errands:
+		case x := <-e.tasks:
 			e.perform(ctx, x)
 		default:
 			return

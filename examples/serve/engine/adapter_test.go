@@ -73,7 +73,7 @@ func TestAdapters(t *testing.T) {
 			}
 			require.Equal(t, []string{"adapter1", "adapter2"}, e.Adapters())
 			require.ErrorIs(t, e.LoadAdapter(t.Context(), "adapter1", folders[1]), engine.ErrAdapter)
-			require.ErrorContains(t, e.LoadAdapter(t.Context(), "third", folders[1]), "all 2 places are taken")
+			require.ErrorContains(t, e.LoadAdapter(t.Context(), "third", folders[1]), "all 2 slots are taken")
 			var all []*engine.Generation
 			for i := range texts {
 				for a := range want {
@@ -90,14 +90,14 @@ func TestAdapters(t *testing.T) {
 			}
 			require.Equal(t, []string{"adapter2"}, e.Adapters())
 			require.ErrorIs(t, e.UnloadAdapter("adapter1"), engine.ErrAdapter)
-			require.NoError(t, e.LoadAdapter(t.Context(), "adapter1", folders[2]), "its place is free, and takes another")
+			require.NoError(t, e.LoadAdapter(t.Context(), "adapter1", folders[2]), "its slot is free, and takes another")
 			got, err := collect(ask(0, 1))
 			require.NoError(t, err)
 			require.Equal(t, want[2][0], got)
 			require.ErrorIs(t, e.UnloadAdapter("none"), engine.ErrAdapter)
 			require.NoError(t, e.UnloadAdapter("adapter1"))
 			require.ErrorIs(t, e.LoadAdapter(t.Context(), "empty", t.TempDir()), engine.ErrAdapter)
-			require.Equal(t, []string{"adapter2"}, e.Adapters(), "the place is free again")
+			require.Equal(t, []string{"adapter2"}, e.Adapters(), "the slot is free again")
 		})
 	}
 }

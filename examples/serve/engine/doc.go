@@ -23,7 +23,7 @@
 // Requests may name an adapter (LoRA). Those of all requests are computed together, over one copy of the model;
 // adapters come and go between steps.
 //
-// With Options.Speculate a step also reads tokens that are guessed from the text so far. A token is drawn after
+// With Options.Speculate a step also reads draft tokens from the text so far (speculative decoding). A token is drawn after
 // each as if it were the only one, so that texts stay the same.
 //
 // Request.Grammar says which tokens may come next, such as those of JSON in package schema.

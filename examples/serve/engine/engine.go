@@ -22,7 +22,7 @@ type Engine struct {
 
 	arrivals   chan *sequence
 	embeddings chan *embedding
-	errands    chan *errand
+	tasks      chan *task
 	end        context.CancelCauseFunc // of the engine's goroutine
 	done       chan struct{}           // closed when it has ended
 
@@ -69,7 +69,7 @@ func Open(ctx context.Context, rt *acl.Runtime, device int, load Load, o Options
 	inner, end := context.WithCancelCause(context.Background())
 	e := &Engine{
 		o: o, rt: rt, device: device, load: load, vocab: config.VocabSize, end: end,
-		arrivals: make(chan *sequence, o.Queue), embeddings: make(chan *embedding, o.Queue), errands: make(chan *errand), done: make(chan struct{}), empty: make(chan struct{}),
+		arrivals: make(chan *sequence, o.Queue), embeddings: make(chan *embedding, o.Queue), tasks: make(chan *task), done: make(chan struct{}), empty: make(chan struct{}),
 		team: t, blocks: newBlocks(o.Blocks, o.BlockSize, !config.Recurrent()),
 	}
 	for i := range o.Sequences {
@@ -214,7 +214,7 @@ func (e *Engine) finishAll(err error) {
 	}
 	for {
 		select {
-		case x := <-e.errands:
+		case x := <-e.tasks:
 			x.done <- err
 		default:
 			return

@@ -53,7 +53,7 @@ func prompts(want expected, n int) (all [][]int32) {
 	return all
 }
 
-// TestUnderLoad: requests get the same tokens in a crowd as alone, with shared blocks, chunks of prompts,
+// TestUnderLoad: requests get the same tokens in a full batch as alone, with shared blocks, chunks of prompts,
 // and too few blocks for all of them.
 func TestUnderLoad(t *testing.T) {
 	const n = 18
@@ -98,10 +98,10 @@ func TestUnderLoad(t *testing.T) {
 	}
 }
 
-// TestSpeculation: guessed tokens save steps and change no text, in a crowd, with few blocks, and with sampling.
+// TestSpeculation: draft tokens save steps and change no text, in a full batch, with few blocks, and with sampling.
 func TestSpeculation(t *testing.T) {
 	const n, tokens = 12, 40
-	for name, guesses := range map[string]bool{"qwen3": true, "qwen3_moe": true, "qwen3_next": false} {
+	for name, drafts := range map[string]bool{"qwen3": true, "qwen3_moe": true, "qwen3_next": false} {
 		t.Run(name, func(t *testing.T) {
 			texts := prompts(expectedOf(t, name), n)
 			for i := range texts { // texts that repeat themselves
@@ -130,9 +130,9 @@ func TestSpeculation(t *testing.T) {
 					}
 				}
 				s := e.Stats()
-				t.Logf("%d tokens in %d steps; %d of %d guesses were right", s.GeneratedTokens, s.Steps, s.Accepted, s.Guessed)
-				require.Equal(t, speculate > 0 && guesses, s.Accepted > 0)
-				require.LessOrEqual(t, s.Accepted, s.Guessed)
+				t.Logf("%d tokens in %d steps; %d of %d drafts were accepted", s.GeneratedTokens, s.Steps, s.Accepted, s.Drafted)
+				require.Equal(t, speculate > 0 && drafts, s.Accepted > 0)
+				require.LessOrEqual(t, s.Accepted, s.Drafted)
 			}
 		})
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/goascend/cann/examples/serve/engine"
 )
 
-// TestGraphs: with graphs requests get the same tokens, in a crowd, with shared blocks, chunks of prompts, too few
+// TestGraphs: with graphs requests get the same tokens, in a full batch, with shared blocks, chunks of prompts, too few
 // blocks for all of them, and on two devices.
 func TestGraphs(t *testing.T) {
 	const n, tokens = 10, 80 // more than one graph has places for

@@ -56,7 +56,7 @@ func (l *link) Close() error {
 // longestFarewell is the time that the others have to take the last order.
 const longestFarewell = 5 * time.Second
 
-// end tells the other ranks to end.
+// end sends the other ranks the order to end.
 func (l *link) end() error {
 	if l.orders.Rank() > 0 {
 		return nil
@@ -73,7 +73,7 @@ type message struct {
 	End   bool
 }
 
-// answer says what went wrong with an order. After a lasting one the rank cannot go on.
+// answer reports what went wrong with an order. After a lasting failure the rank cannot go on.
 type answer struct {
 	Text    string
 	Lasting bool
@@ -83,8 +83,8 @@ func answerOf(o order, err error) answer {
 	if err == nil {
 		return answer{}
 	}
-	var told *acl.Error
-	return answer{err.Error(), o.Load == nil || errors.As(err, &told)}
+	var failure *acl.Error
+	return answer{err.Error(), o.Load == nil || errors.As(err, &failure)}
 }
 
 // lead sends an order to the other ranks and follows it with own. A rank that fails or ends, ends the wait for it.
@@ -95,9 +95,9 @@ func (l *link) lead(ctx context.Context, o order, own func(ctx context.Context) 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var theirs error
-	heard := make(chan struct{})
+	answered := make(chan struct{})
 	go func() {
-		defer close(heard)
+		defer close(answered)
 		all, err := world.Gather(ctx, l.answers, 0, answer{})
 		if err != nil {
 			theirs = fmt.Errorf("%w: %w", ErrRank, err)
@@ -115,18 +115,18 @@ func (l *link) lead(ctx context.Context, o order, own func(ctx context.Context) 
 		}
 	}()
 	if values, err = own(ctx); err == nil {
-		<-heard
+		<-answered
 		return values, theirs
 	}
 	if !answerOf(o, err).Lasting {
-		<-heard
+		<-answered
 		return nil, cmp.Or(theirs, err)
 	}
 	select {
-	case <-heard: // another rank was the first to fail
+	case <-answered: // another rank was the first to fail
 	case <-time.After(moment): // the others wait for this one
 		cancel(err)
-		<-heard
+		<-answered
 		theirs = nil
 	}
 	if errors.Is(theirs, ErrRank) {
@@ -194,12 +194,12 @@ func (t *team) follow(ctx context.Context) error {
 		}
 		_, err := t.here(ctx, x.Order)
 		a := answerOf(x.Order, err)
-		if _, told := world.Gather(ctx, t.link.answers, 0, a); told != nil || a.Lasting {
+		if _, lost := world.Gather(ctx, t.link.answers, 0, a); lost != nil || a.Lasting {
 			t.broken = true
 			if cause := context.Cause(ctx); cause != nil {
 				return cause
 			}
-			return errors.Join(err, told)
+			return errors.Join(err, lost)
 		}
 	}
 }

@@ -18,11 +18,11 @@ import (
 	"github.com/goascend/cann/internal/testing/freeport"
 )
 
-// envFollow is set in processes that follow: the hub folder, and the address where the ranks meet.
+// envFollow is set in processes that follow: the hub folder, and the address where the rendezvous is.
 const envFollow = "ENGINE_TEST_FOLLOW"
 
-// meet joins a rank of two processes.
-func meet(t *testing.T, rank int, address string) *world.Group {
+// join joins a rank of two processes.
+func join(t *testing.T, rank int, address string) *world.Group {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	g, err := world.Join(ctx, world.Place{Rank: rank, Size: 2, LocalRank: rank, LocalSize: 2, Device: rank, Address: address, Launcher: "test"}, world.GroupConfig{})
@@ -43,7 +43,7 @@ func TestFollower(t *testing.T) {
 	}
 	rt, err := acl.Open(acl.Config{})
 	require.NoError(t, err)
-	require.NoError(t, engine.Follow(t.Context(), rt, 1, load(folder(t, name), aclnn.Float32), linked(meet(t, 1, address))))
+	require.NoError(t, engine.Follow(t.Context(), rt, 1, load(folder(t, name), aclnn.Float32), linked(join(t, 1, address))))
 	require.NoError(t, rt.Close())
 }
 
@@ -55,7 +55,7 @@ func begin(t *testing.T, name string) (e *engine.Engine, other *exec.Cmd) {
 	other.Stdout, other.Stderr = t.Output(), t.Output()
 	require.NoError(t, other.Start())
 	t.Cleanup(func() { _ = other.Process.Kill() })
-	e, err := engine.Open(t.Context(), acltest.Open(t), 0, load(folder(t, name), aclnn.Float32), linked(meet(t, 0, address)))
+	e, err := engine.Open(t.Context(), acltest.Open(t), 0, load(folder(t, name), aclnn.Float32), linked(join(t, 0, address)))
 	require.NoError(t, err)
 	return e, other
 }

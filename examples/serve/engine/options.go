@@ -25,15 +25,15 @@ type Options struct {
 	Group *world.Group
 	// AdapterRank is the largest rank of an adapter; 64.
 	AdapterRank int
-	// Speculate is the number of tokens that are guessed in a step for a request that generates: those that
-	// followed the last time its text had the same words. They are read with the next token, so that right
-	// guesses save steps; wrong ones change nothing. Models with delta nets guess nothing. None by default.
+	// Speculate is the number of draft tokens in a step of a request that generates (speculative decoding by n-grams):
+	// the tokens that followed the last time its text had the same words. The model reads them with the next token.
+	// Accepted draft tokens save steps, and rejected ones change nothing. Models with delta nets draft none. 0 by default.
 	Speculate int
 	// Graph replays steps that only generate as captured graphs, which spares the host the launches.
 	Graph bool
 	// MaxLength is the number of tokens of a request, its prompt included; what the blocks hold.
 	MaxLength int
-	// Logger hears of failures of the device; nil keeps silent.
+	// Logger gets failures of the device; nil logs nothing.
 	Logger *slog.Logger
 }
 

@@ -14,7 +14,7 @@ var (
 	ErrRequest = errors.New("engine: bad request")
 	// ErrLength is that of a request that is longer than Options.MaxLength; it matches ErrRequest.
 	ErrLength = fmt.Errorf("%w: too long", ErrRequest)
-	// ErrBusy is the error of a request for which the queue has no place.
+	// ErrBusy is the error of a request for which the queue has no room.
 	ErrBusy = errors.New("engine: too many requests wait")
 	// ErrClosed is the error of requests to an engine that drains or is closed.
 	ErrClosed = errors.New("engine: closed")

@@ -23,9 +23,9 @@ type runner struct {
 	reg   *ops.Registry
 	model *qwen.Model
 	pages *qwen.Pages
-	steps *qwen.Steps // nil without graphs
-	rack  *qwen.Rack  // nil without adapters
-	opens []io.Closer // in the order of opening
+	steps *qwen.Steps       // nil without graphs
+	bank  *qwen.AdapterBank // nil without adapters
+	opens []io.Closer       // in the order of opening
 }
 
 // open opens the device.
@@ -70,10 +70,10 @@ func (r *runner) load(ctx context.Context, load Load, par qwen.Parallel, o *Opti
 	if o.Adapters == 0 {
 		return nil
 	}
-	if r.rack, err = r.model.NewRack(o.Adapters, o.AdapterRank); err != nil {
+	if r.bank, err = r.model.NewAdapterBank(o.Adapters, o.AdapterRank); err != nil {
 		return err
 	}
-	r.opens, r.pages.Rack = append(r.opens, r.rack), r.rack
+	r.opens, r.pages.Adapters = append(r.opens, r.bank), r.bank
 	return nil
 }
 
@@ -85,10 +85,10 @@ type order struct {
 	Load   *placement   // of an adapter
 }
 
-// placement is a PEFT folder and its place in the rack.
+// placement is a PEFT folder and its slot in the adapter bank.
 type placement struct {
 	Folder string
-	Place  int
+	Slot   int
 }
 
 // do follows an order. The first rank of a model returns logits or states.
@@ -100,7 +100,7 @@ func (r *runner) do(ctx context.Context, o order) (values []float32, err error) 
 	}
 	switch {
 	case o.Load != nil:
-		return nil, r.rack.Load(ctx, o.Load.Place, o.Load.Folder)
+		return nil, r.bank.Load(ctx, o.Load.Slot, o.Load.Folder)
 	case o.Text != nil:
 		return r.model.Hidden(ctx, qwen.Batch{Size: 1, Length: len(o.Text), Inputs: o.Text, Labels: make([]int32, len(o.Text))})
 	case o.Pieces != nil:

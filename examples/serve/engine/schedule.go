@@ -9,7 +9,7 @@ import (
 // as fits of the prompts that are being read, then sequences that wait.
 func (e *Engine) plan() {
 	for _, s := range e.running {
-		s.next, s.guess = 0, nil
+		s.next, s.draft = 0, nil
 	}
 	budget, before := e.o.Budget, e.stats.Preemptions
 	for _, reading := range []bool{false, true} {

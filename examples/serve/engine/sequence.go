@@ -18,7 +18,7 @@ type sequence struct {
 	tokens   []int32 // the prompt, then what was generated
 	computed int     // tokens whose keys and values are in the blocks
 	next     int     // tokens of the current step
-	guess    []int32 // tokens that may follow them, read in the same step
+	draft    []int32 // tokens that may follow them, read in the same step
 	blocks   []*block
 	state    int // place of its delta net states
 	admitted bool

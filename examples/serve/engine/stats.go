@@ -11,7 +11,7 @@ type Stats struct {
 	Preemptions              int
 	Steps, Faults            int
 	Replays                  int // steps that were replays of a graph
-	Guessed, Accepted        int // tokens that were guessed, and those of them that were right
+	Drafted, Accepted        int // draft tokens, and those of them that were accepted
 }
 
 // Stats returns the counts after the last step. Those of a request are in them when its end is seen.
@@ -36,6 +36,6 @@ func (s Stats) Plus(t Stats) Stats {
 		Running: s.Running + t.Running, Waiting: s.Waiting + t.Waiting, Blocks: s.Blocks + t.Blocks, Used: s.Used + t.Used, Kept: s.Kept + t.Kept,
 		PromptTokens: s.PromptTokens + t.PromptTokens, PrefixHits: s.PrefixHits + t.PrefixHits, GeneratedTokens: s.GeneratedTokens + t.GeneratedTokens,
 		Preemptions: s.Preemptions + t.Preemptions, Steps: s.Steps + t.Steps, Faults: s.Faults + t.Faults, Replays: s.Replays + t.Replays,
-		Guessed: s.Guessed + t.Guessed, Accepted: s.Accepted + t.Accepted,
+		Drafted: s.Drafted + t.Drafted, Accepted: s.Accepted + t.Accepted,
 	}
 }

@@ -49,7 +49,7 @@ func (e *Engine) receive(ctx context.Context) bool {
 		case s := <-e.arrivals:
 			e.waiting = append(e.waiting, s)
 		case e.embedding = <-e.embeddings:
-		case x := <-e.errands:
+		case x := <-e.tasks:
 			e.perform(ctx, x)
 		case err := <-e.team.lost():
 			e.lose(err)
@@ -82,7 +82,7 @@ func (e *Engine) step(ctx context.Context) error {
 		if s.next == 0 {
 			continue
 		}
-		x := qwen.Piece{Tokens: slices.Concat(s.tokens[s.computed:][:s.next], s.guess), Logits: 1 + len(s.guess), From: s.computed, State: s.state, Adapter: s.adapter.number()}
+		x := qwen.Piece{Tokens: slices.Concat(s.tokens[s.computed:][:s.next], s.draft), Logits: 1 + len(s.draft), From: s.computed, State: s.state, Adapter: s.adapter.number()}
 		for _, b := range s.blocks {
 			x.Blocks = append(x.Blocks, b.id)
 		}
@@ -102,7 +102,7 @@ func (e *Engine) step(ctx context.Context) error {
 	for _, s := range members {
 		s.computed += s.next
 		e.blocks.fill(s)
-		rows := 1 + len(s.guess)
+		rows := 1 + len(s.draft)
 		if s.left() == 0 {
 			e.drawAll(s, logits[:rows*e.vocab])
 		}
@@ -188,8 +188,8 @@ func (e *Engine) recover(ctx context.Context, err error) {
 		}
 	}
 	e.blocks.reset(e.loaded()...)
-	var told *acl.Error
-	if !errors.As(err, &told) || told.Damage() <= acl.DamageWork {
+	var failure *acl.Error
+	if !errors.As(err, &failure) || failure.Damage() <= acl.DamageWork {
 		err = e.team.recover(ctx)
 	}
 	if err != nil {

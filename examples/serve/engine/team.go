@@ -120,7 +120,7 @@ func (t *team) here(ctx context.Context, o order) (values []float32, err error) 
 // load loads adapters again.
 func (t *team) load(ctx context.Context, all []*adapter) error {
 	for _, a := range all {
-		if _, err := t.do(ctx, order{Load: &placement{a.folder, a.place}}); err != nil {
+		if _, err := t.do(ctx, order{Load: &placement{a.folder, a.slot}}); err != nil {
 			return err
 		}
 	}
@@ -131,7 +131,7 @@ func (t *team) load(ctx context.Context, all []*adapter) error {
 // failure of a rank.
 func (t *team) recover(ctx context.Context) error {
 	if len(t.ranks) > 1 {
-		return errors.New("the ranks have to meet again")
+		return errors.New("the ranks need a new communicator")
 	}
 	_, err := t.ranks[0].dev.Recover(ctx)
 	return err

@@ -116,7 +116,7 @@ func TestFlatMemory(t *testing.T) {
 // overload is the time of TestLongOverload.
 var overload = flag.Duration("for", 0, "`time` for which TestLongOverload sends requests")
 
-// TestLongOverload sends 120 % of what the server can do, and tells its memory ten times. It is run by hand:
+// TestLongOverload sends 120 % of what the server can do, and reports its memory ten times. It is run by hand:
 //
 //	go test -tags emu -run TestLongOverload -v -timeout 0 ./examples/serve/load -for 10m
 func TestLongOverload(t *testing.T) {

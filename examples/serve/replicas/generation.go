@@ -16,12 +16,12 @@ type Generation struct {
 	request engine.Request
 	done    []int32 // tokens that Next has returned
 
-	mu    sync.Mutex // guards what follows
-	gone  bool       // it is not counted any more
-	at    *replica
-	now   *engine.Generation
-	began time.Time // on the first replica
-	moved bool      // to another replica
+	mu       sync.Mutex // guards what follows
+	gone     bool       // it is not counted any more
+	at       *replica
+	now      *engine.Generation
+	began    time.Time // on the first replica
+	migrated bool      // to another replica
 }
 
 // Next waits for the next token, see engine.Generation. After a failure of the device it goes on with another
@@ -33,16 +33,16 @@ func (g *Generation) Next() (engine.Token, error) {
 			g.done = append(g.done, t.ID)
 			return t, nil
 		}
-		if !errors.Is(err, engine.ErrDevice) || !g.move() {
+		if !errors.Is(err, engine.ErrDevice) || !g.migrate() {
 			g.leave()
 			return t, err
 		}
 	}
 }
 
-// move takes the request to another replica, if there is one that takes it.
-func (g *Generation) move() bool {
-	if g.moved || g.ctx.Err() != nil {
+// migrate takes the request to another replica, if there is one that takes it.
+func (g *Generation) migrate() bool {
+	if g.migrated || g.ctx.Err() != nil {
 		return false
 	}
 	r := g.request
@@ -59,7 +59,7 @@ func (g *Generation) move() bool {
 	}
 	before.open.Add(-1)
 	g.began = g.now.Began()
-	g.at, g.now, g.moved = at, now, true
+	g.at, g.now, g.migrated = at, now, true
 	return true
 }
 

@@ -7,9 +7,9 @@ import (
 	"github.com/goascend/cann/ops"
 )
 
-// jointPass is what a pass of several adapters needs to know.
-type jointPass struct {
-	*joint
+// multiAdapterPass is what a pass of several adapters needs to know.
+type multiAdapterPass struct {
+	*multiAdapter
 	parts []portion
 	rows  int64                   // of all parts
 	kept  map[*Parameter][]*group // for the backward pass, by the layer's weight
@@ -29,7 +29,7 @@ type group struct {
 
 // groups returns the groups for a layer's input of so many rows. If these are not all, they are the
 // rows of this rank of sequence parallelism.
-func (j *jointPass) groups(layer jointLayer, rows int64) (groups []*group) {
+func (j *multiAdapterPass) groups(layer multiAdapterLayer, rows int64) (groups []*group) {
 	from := int64(0)
 	if rows < j.rows {
 		from = j.m.tp.Rank() * rows
@@ -55,7 +55,7 @@ func (j *jointPass) groups(layer jointLayer, rows int64) (groups []*group) {
 }
 
 // forward adds the products of the adapters to the rows of their samples; y is the layer's own product.
-func (j *jointPass) forward(p *pass, w *Parameter, x, y *aclnn.Tensor) {
+func (j *multiAdapterPass) forward(p *pass, w *Parameter, x, y *aclnn.Tensor) {
 	if j == nil || p.Err() != nil {
 		return
 	}
@@ -69,7 +69,7 @@ func (j *jointPass) forward(p *pass, w *Parameter, x, y *aclnn.Tensor) {
 }
 
 // backward adds to the gradients of the adapters' weights, and adds that of the input to dx.
-func (j *jointPass) backward(p *pass, w *Parameter, dy, dx *aclnn.Tensor) {
+func (j *multiAdapterPass) backward(p *pass, w *Parameter, dy, dx *aclnn.Tensor) {
 	if j == nil || p.Err() != nil {
 		return
 	}

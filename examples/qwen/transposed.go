@@ -2,13 +2,13 @@ package qwen
 
 import "github.com/goascend/cann/aclnn"
 
-// Shards keep a turned weight as [experts, in, out], the order in which the products of the forward pass
+// Shards keep a transposed weight as [experts, in, out], the order in which the products of the forward pass
 // read it. What leaves them has [experts, out, in], as hub folders have it: checkpoints, exports, and Get.
 
 // kept returns the shape of this rank's part as shards keep it.
 func (p *Parameter) kept() []int64 {
 	shape := p.local()
-	if p.turned {
+	if p.transposed {
 		shape[1], shape[2] = shape[2], shape[1]
 	}
 	return shape
@@ -17,15 +17,15 @@ func (p *Parameter) kept() []int64 {
 // turn views a tensor of the kept shape in that of the part, and the other way round. It takes nil, of a scope
 // that has failed.
 func (p *Parameter) turn(t *aclnn.Tensor) *aclnn.Tensor {
-	if !p.turned || t == nil {
+	if !p.transposed || t == nil {
 		return t
 	}
 	return t.Transpose(1, 2)
 }
 
-// unturned returns the values of the part from those that are kept.
-func (p *Parameter) unturned(kept []float32) []float32 {
-	if !p.turned {
+// restored returns the values of the part from those that are kept.
+func (p *Parameter) restored(kept []float32) []float32 {
+	if !p.transposed {
 		return kept
 	}
 	shape := p.kept()
@@ -52,7 +52,7 @@ func transposed(m []float32, rows, columns int) []float32 {
 
 // keep returns the source of the kept elements for a source of the part's.
 func (p *Parameter) keep(values source) source {
-	if !p.turned {
+	if !p.transposed {
 		return values
 	}
 	shape := p.kept()

@@ -30,11 +30,11 @@ type reference struct {
 	init, final map[string][]float32
 }
 
-// TestCrowdTrains: 64 goroutines train the four families of models on four devices at once, with the
+// TestConcurrentTrainings: 64 goroutines train the four families of models on four devices at once, with the
 // emulator's hazards on, and each gets the losses, the norms and at last the weights of the golden data.
-func TestCrowdTrains(t *testing.T) {
-	if testing.Short() || os.Getenv("CANN_TEST_CROWD") == "" {
-		t.Skip("64 trainings take minutes: set CANN_TEST_CROWD=1, and use -race")
+func TestConcurrentTrainings(t *testing.T) {
+	if testing.Short() || os.Getenv("CANN_TEST_CONCURRENT") == "" {
+		t.Skip("64 trainings take minutes: set CANN_TEST_CONCURRENT=1, and use -race")
 	}
 	acltest.Rerun(t, func(t *testing.T) {
 		const goroutines, chips = 64, 4

@@ -10,10 +10,10 @@ import (
 	"github.com/goascend/cann/ops/decode"
 )
 
-// crowd is a group of sequences with the same number of new tokens, whose rows follow each other among
-// those of a pass. Projections read the rows of all crowds at once; attention and delta nets run once
-// for each crowd.
-type crowd struct {
+// subBatch is a group of sequences with the same number of new tokens, whose rows follow each other among
+// those of a pass. Projections read the rows of all subBatches at once; attention and delta nets run once
+// for each subBatch.
+type subBatch struct {
 	first, size, length int64         // first row, number of sequences, and new tokens of each
 	lengths             []int64       // tokens of each sequence, the new ones included
 	blocks              *aclnn.Tensor // of each sequence, [size, blocks]
@@ -21,12 +21,12 @@ type crowd struct {
 	hidden              *aclnn.Tensor // places that are not seen, or nil: then lengths say it
 }
 
-// of views the rows of the crowd in x [1, rows, …] as [size, length, …].
-func (c *crowd) of(x *aclnn.Tensor) *aclnn.Tensor {
+// of views the rows of the subBatch in x [1, rows, …] as [size, length, …].
+func (c *subBatch) of(x *aclnn.Tensor) *aclnn.Tensor {
 	return x.Squeeze(0).Narrow(0, c.first, c.size*c.length).Unflatten(0, c.size, c.length)
 }
 
-// numbers collects what the host tells the device about a pass, to copy it at once.
+// numbers collects the numbers of a pass that the device needs, to copy them at once.
 type numbers struct {
 	all   []int32
 	views []func(all *aclnn.Tensor)
@@ -53,7 +53,7 @@ func (n *numbers) copied(p *pass) {
 	}
 }
 
-// inputs arranges the pieces in crowds.
+// inputs arranges the pieces in subBatches.
 func (g *Pages) inputs(p *pass, pieces []Piece) (*inputs, error) {
 	order := make([]int, len(pieces))
 	for i := range order {
@@ -64,9 +64,9 @@ func (g *Pages) inputs(p *pass, pieces []Piece) (*inputs, error) {
 	var n numbers
 	var ids, positions, slots []int32
 	first, longest := make([]int, len(pieces)), 0
-	var adapted [][]int32 // rows of each place of the rack
-	if g.Rack != nil {
-		adapted = make([][]int32, g.Rack.places)
+	var adapted [][]int32 // rows of each slot of the adapter bank
+	if g.Adapters != nil {
+		adapted = make([][]int32, g.Adapters.slots)
 	}
 	for _, i := range order {
 		x := pieces[i]
@@ -96,20 +96,20 @@ func (g *Pages) inputs(p *pass, pieces []Piece) (*inputs, error) {
 	n.add(&in.slots, slots, in.length)
 	n.add(&in.last, last, int64(len(last)))
 	if rows := slices.Concat(adapted...); len(rows) > 0 {
-		p.racked = &racked{Rack: g.Rack}
+		p.bank = &bankPass{AdapterBank: g.Adapters}
 		for _, r := range adapted {
-			p.racked.sizes = append(p.racked.sizes, int64(len(r)))
+			p.bank.sizes = append(p.bank.sizes, int64(len(r)))
 		}
-		n.add(&p.racked.rows, rows, int64(len(rows)))
+		n.add(&p.bank.rows, rows, int64(len(rows)))
 	}
-	in.crowds = make([]crowd, 0, len(pieces)) // the numbers point into it
+	in.subBatches = make([]subBatch, 0, len(pieces)) // the numbers point into it
 	for at := int64(0); len(order) > 0; {
 		size := 1
 		for size < len(order) && len(pieces[order[size]].Tokens) == len(pieces[order[0]].Tokens) {
 			size++
 		}
-		in.crowds = append(in.crowds, crowd{first: at})
-		c := &in.crowds[len(in.crowds)-1]
+		in.subBatches = append(in.subBatches, subBatch{first: at})
+		c := &in.subBatches[len(in.subBatches)-1]
 		c.gather(&n, pieces, order[:size], g.sizes.Block)
 		at, order = at+c.size*c.length, order[size:]
 	}
@@ -122,8 +122,8 @@ func (g *Pages) inputs(p *pass, pieces []Piece) (*inputs, error) {
 	return in, nil
 }
 
-// gather describes the pieces of a crowd.
-func (c *crowd) gather(n *numbers, pieces []Piece, members []int, block int) {
+// gather describes the pieces of a subBatch.
+func (c *subBatch) gather(n *numbers, pieces []Piece, members []int, block int) {
 	c.size, c.length = int64(len(members)), int64(len(pieces[members[0]].Tokens))
 	columns := 0
 	for _, i := range members {
@@ -151,8 +151,8 @@ func (c *crowd) gather(n *numbers, pieces []Piece, members []int, block int) {
 func (m *inputs) attendPages(p *pass, q, k, v *aclnn.Tensor) *aclnn.Tensor {
 	out, dec := p.Like(q), m.pages.ops
 	run(p, dec.Write(), &decode.WriteArgs{Keys: k.Squeeze(0), Values: v.Squeeze(0), KeyCache: m.paged.keys, ValueCache: m.paged.values, Slots: m.slots})
-	for i := range m.crowds {
-		c := &m.crowds[i]
+	for i := range m.subBatches {
+		c := &m.subBatches[i]
 		run(p, dec.Attention(), &decode.AttentionArgs{
 			Query: c.of(q), Layout: ops.BSND, Keys: m.paged.keys, Values: m.paged.values, Blocks: c.blocks, Lengths: c.lengths, Hidden: c.hidden, Scale: m.scale, Out: c.of(out),
 		})
@@ -163,8 +163,8 @@ func (m *inputs) attendPages(p *pass, q, k, v *aclnn.Tensor) *aclnn.Tensor {
 // step runs the convolution and the rule of a delta net from the states of the sequences on, and stores
 // the new states.
 func (m *inputs) step(p *pass, s *deltaNetState) {
-	for i := range m.crowds {
-		c := &m.crowds[i]
+	for i := range m.subBatches {
+		c := &m.subBatches[i]
 		conv, rule := s.conv, s.rule
 		conv.X, conv.Out = c.of(conv.X), c.of(conv.Out)
 		conv.InitialState = p.pick(m.paged.inputs, c.before)

@@ -12,18 +12,18 @@ import (
 	"github.com/goascend/cann/aclnn"
 )
 
-// joint trains several adapters in one pass, of which each sample of a batch chooses one. The samples of
+// multiAdapter trains several adapters in one pass, of which each sample of a batch chooses one. The samples of
 // an adapter are brought together, so that its rows follow each other in all layers, and a layer computes
 // the products of all adapters with one grouped product.
-type joint struct {
+type multiAdapter struct {
 	m        *Model
 	adapters []*Adapter
-	layers   map[*Parameter][]jointLayer // by the weight that a product reads
+	layers   map[*Parameter][]multiAdapterLayer // by the weight that a product reads
 }
 
-// jointLayer is a linear layer that adapters add to. pairs has an entry for each adapter, which is
+// multiAdapterLayer is a linear layer that adapters add to. pairs has an entry for each adapter, which is
 // empty if the adapter adds nothing.
-type jointLayer struct {
+type multiAdapterLayer struct {
 	on    *Parameter
 	row   int64
 	pairs []pair
@@ -63,7 +63,7 @@ func (m *Model) UseEach(adapters ...*Adapter) error {
 	case m.Config.balanceScale() != 0:
 		return fmt.Errorf("qwen: several adapters in one pass would share the load balancing loss; switch it off (Config.RouterLoss): %w", acl.ErrNotSupported)
 	}
-	j := &joint{m: m, adapters: slices.Clone(adapters), layers: map[*Parameter][]jointLayer{}}
+	j := &multiAdapter{m: m, adapters: slices.Clone(adapters), layers: map[*Parameter][]multiAdapterLayer{}}
 	for i, a := range j.adapters {
 		for w, pairs := range a.pairs {
 			for _, l := range pairs {
@@ -72,18 +72,18 @@ func (m *Model) UseEach(adapters ...*Adapter) error {
 		}
 	}
 	for _, layers := range j.layers { // as in a pass of one adapter, for the same dropout
-		slices.SortFunc(layers, func(x, y jointLayer) int { return cmp.Compare(x.row, y.row) })
+		slices.SortFunc(layers, func(x, y multiAdapterLayer) int { return cmp.Compare(x.row, y.row) })
 	}
-	m.adapter, m.joint = nil, j
+	m.adapter, m.multi = nil, j
 	return nil
 }
 
 // layer returns the layer to which an adapter adds, and makes it if no other adapter has it.
-func (j *joint) layer(w *Parameter, l pair) *jointLayer {
-	at := slices.IndexFunc(j.layers[w], func(x jointLayer) bool { return x.on == l.on })
+func (j *multiAdapter) layer(w *Parameter, l pair) *multiAdapterLayer {
+	at := slices.IndexFunc(j.layers[w], func(x multiAdapterLayer) bool { return x.on == l.on })
 	if at < 0 {
 		at = len(j.layers[w])
-		j.layers[w] = append(j.layers[w], jointLayer{on: l.on, row: l.row, pairs: make([]pair, len(j.adapters))})
+		j.layers[w] = append(j.layers[w], multiAdapterLayer{on: l.on, row: l.row, pairs: make([]pair, len(j.adapters))})
 	}
 	return &j.layers[w][at]
 }
@@ -102,7 +102,7 @@ func (m *Model) checkPlain(b Batch) error {
 // is that of the samples without an adapter; NaN stands for no labels. An adapter without labels gets no
 // gradients, and Step of its optimiser does nothing.
 func (m *Model) GradientsEach(ctx context.Context, b Batch) (losses []float64, err error) {
-	if m.joint == nil {
+	if m.multi == nil {
 		return nil, errEach
 	}
 	s, err := m.newStep(ctx, b)
@@ -127,7 +127,7 @@ func (m *Model) GradientsEach(ctx context.Context, b Batch) (losses []float64, e
 }
 
 // targets checks the numbers of the adapters, and returns the counted labels of each number over all ranks.
-func (j *joint) targets(b Batch) ([]int, error) {
+func (j *multiAdapter) targets(b Batch) ([]int, error) {
 	invalid := func(format string, args ...any) error {
 		return fmt.Errorf("qwen: %s: %w", fmt.Sprintf(format, args...), acl.ErrInvalidArgument)
 	}
@@ -160,7 +160,7 @@ func (j *joint) targets(b Batch) ([]int, error) {
 }
 
 // start clears the gradients of the adapters that have labels in a step; the others rest.
-func (j *joint) start(targets []int) error {
+func (j *multiAdapter) start(targets []int) error {
 	for i, a := range j.adapters {
 		a.rests = targets[i+1] == 0
 		if a.rests {
@@ -174,15 +174,15 @@ func (j *joint) start(targets []int) error {
 }
 
 // active returns the adapters that get gradients.
-func (j *joint) active() []*Adapter {
+func (j *multiAdapter) active() []*Adapter {
 	return slices.DeleteFunc(slices.Clone(j.adapters), func(a *Adapter) bool { return a.rests })
 }
 
-func (j *joint) begin(*pass, int) {}
+func (j *multiAdapter) begin(*pass, int) {}
 
 // ready exchanges the gradients after the first layer, the last one in the backward pass: of one adapter after
 // the other, because they share the communicator, and all ranks in the same order.
-func (j *joint) ready(p *pass, u int) {
+func (j *multiAdapter) ready(p *pass, u int) {
 	if u != embeddingUnit+1 {
 		return
 	}
@@ -194,9 +194,9 @@ func (j *joint) ready(p *pass, u int) {
 	}
 }
 
-func (j *joint) finish() error { return nil }
+func (j *multiAdapter) finish() error { return nil }
 
-func (j *joint) restart() error {
+func (j *multiAdapter) restart() error {
 	var errs []error
 	for _, a := range j.active() {
 		errs = append(errs, a.store.restart())

@@ -11,9 +11,9 @@ import (
 	"github.com/goascend/cann/internal/testing/golden"
 )
 
-// TestRack: sequences with different adapters, and with none, get in one pass the logits that each adapter
+// TestAdapterBank: sequences with different adapters, and with none, get in one pass the logits that each adapter
 // gives alone.
-func TestRack(t *testing.T) {
+func TestAdapterBank(t *testing.T) {
 	for _, name := range adapterModels {
 		t.Run(name, func(t *testing.T) {
 			st, reg := setUp(t)
@@ -42,16 +42,16 @@ func TestRack(t *testing.T) {
 			require.Error(t, golden.CheckRMS(want[1], want[0], 1e-3), "the adapter changes nothing")
 			require.Error(t, golden.CheckRMS(want[2], want[1], 1e-3), "the adapters are alike")
 
-			rack, err := m.NewRack(3, 16)
+			bank, err := m.NewAdapterBank(3, 16)
 			require.NoError(t, err)
-			defer func() { require.NoError(t, rack.Close()) }()
+			defer func() { require.NoError(t, bank.Close()) }()
 			g, err := m.NewPages(qwen.PageSizes{Blocks: 5, Block: 16, States: 5})
 			require.NoError(t, err)
 			defer func() { require.NoError(t, g.Close()) }()
-			g.Rack = rack
-			require.NoError(t, rack.Load(t.Context(), 2, folders[1]))
-			require.NoError(t, rack.Load(t.Context(), 0, folders[1]))
-			require.NoError(t, rack.Load(t.Context(), 0, folders[2])) // in place of the other
+			g.Adapters = bank
+			require.NoError(t, bank.Load(t.Context(), 2, folders[1]))
+			require.NoError(t, bank.Load(t.Context(), 0, folders[1]))
+			require.NoError(t, bank.Load(t.Context(), 0, folders[2])) // in place of the other
 			adapters := []int{0, 3, 1, 3, 0}
 			of := map[int]int{0: 0, 3: 1, 1: 2}
 			for _, cut := range []int{len(tokens) - 1, len(tokens)} { // most at once, then the last
@@ -73,7 +73,7 @@ func TestRack(t *testing.T) {
 					require.LessOrEqual(t, farthest(got, want[of[a]]), 1e-4, "sequence %d with adapter %d", i, a)
 				}
 			}
-			rackRefusals(t, m, g, folders[1])
+			adapterBankRefusals(t, m, g, folders[1])
 		})
 	}
 }
@@ -98,20 +98,20 @@ func (r *adapterRun) other(t *testing.T, m *qwen.Model) string {
 	return folder
 }
 
-func rackRefusals(t *testing.T, m *qwen.Model, g *qwen.Pages, folder string) {
-	require.ErrorContains(t, g.Rack.Load(t.Context(), 3, folder), "place 3 of a rack of 3")
-	require.Error(t, g.Rack.Load(t.Context(), 0, t.TempDir()))
-	_, err := m.NewRack(0, 1)
-	require.ErrorContains(t, err, "0 places")
+func adapterBankRefusals(t *testing.T, m *qwen.Model, g *qwen.Pages, folder string) {
+	require.ErrorContains(t, g.Adapters.Load(t.Context(), 3, folder), "slot 3 of an adapter bank of 3")
+	require.Error(t, g.Adapters.Load(t.Context(), 0, t.TempDir()))
+	_, err := m.NewAdapterBank(0, 1)
+	require.ErrorContains(t, err, "0 slots")
 	_, err = m.Advance(t.Context(), g, []qwen.Piece{{Tokens: []int32{1}, Blocks: []int32{0}, Adapter: 4}})
 	require.ErrorContains(t, err, "adapter 4")
-	small, err := m.NewRack(1, 1)
+	small, err := m.NewAdapterBank(1, 1)
 	require.NoError(t, err)
-	require.ErrorContains(t, small.Load(t.Context(), 0, folder), "the rack takes up to 1")
+	require.ErrorContains(t, small.Load(t.Context(), 0, folder), "the adapter bank takes up to 1")
 	require.NoError(t, small.Close())
-	rack := g.Rack
-	defer func() { g.Rack = rack }()
-	g.Rack = small
+	bank := g.Adapters
+	defer func() { g.Adapters = bank }()
+	g.Adapters = small
 	_, err = m.Advance(t.Context(), g, []qwen.Piece{{Tokens: []int32{1}, Blocks: []int32{0}}})
 	require.ErrorContains(t, err, "it is closed")
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestGuesses(t *testing.T) {
+func TestDraftTokens(t *testing.T) {
 	for _, c := range []struct {
 		tokens []int32
 		n      int
@@ -21,6 +21,6 @@ func TestGuesses(t *testing.T) {
 		{[]int32{6, 6, 6, 6}, 3, []int32{6}},                      // a text may overlap itself
 		{[]int32{1}, 3, nil}, {nil, 3, nil}, {[]int32{4, 4}, 3, nil},
 	} {
-		require.Equal(t, c.want, guesses(c.tokens, c.n), "%v", c.tokens)
+		require.Equal(t, c.want, draftTokens(c.tokens, c.n), "%v", c.tokens)
 	}
 }

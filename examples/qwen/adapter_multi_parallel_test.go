@@ -13,9 +13,9 @@ import (
 	"github.com/goascend/cann/ops"
 )
 
-// TestParallelJointAdapters checks that two adapters in one pass train with every parallelism of their base as
+// TestParallelMultipleAdapters checks that two adapters in one pass train with every parallelism of their base as
 // PEFT trains each on one device. Where ranks have different samples, most have those of one adapter only.
-func TestParallelJointAdapters(t *testing.T) {
+func TestParallelMultipleAdapters(t *testing.T) {
 	for _, s := range []spread{
 		{model: "qwen3", ranks: 4, layout: world.Layout{TP: 2}},
 		{model: "qwen3", ranks: 4, layout: world.Layout{TP: 2, PP: 2}, sequence: true, micros: 2},
@@ -27,13 +27,13 @@ func TestParallelJointAdapters(t *testing.T) {
 		t.Run(s.String(), func(t *testing.T) {
 			r := openAdapterRun(t, s.model)
 			onRanks(t, s.ranks, s.layout, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks) error {
-				return r.trainJointly(ctx, t, s, st, reg, ranks)
+				return r.trainTogether(ctx, t, s, st, reg, ranks)
 			})
 		})
 	}
 }
 
-func (r *adapterRun) trainJointly(ctx context.Context, t *testing.T, s spread, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks) (err error) {
+func (r *adapterRun) trainTogether(ctx context.Context, t *testing.T, s spread, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks) (err error) {
 	par := ranks.Parallel
 	par.Sequence, par.Shard, par.MicroBatches, par.Ulysses = s.sequence, s.shard, s.micros, s.ulysses
 	m, err := qwen.NewParallel(st, reg, r.config, aclnn.Float32, par)
@@ -67,7 +67,7 @@ func (r *adapterRun) trainJointly(ctx context.Context, t *testing.T, s spread, s
 		return err
 	}
 	for step := range r.steps {
-		losses, err := m.GradientsEach(ctx, r.jointShare(t, step, ranks, s))
+		losses, err := m.GradientsEach(ctx, r.togetherShare(t, step, ranks, s))
 		if err != nil {
 			return err
 		}
@@ -95,8 +95,8 @@ func (r *adapterRun) trainJointly(ctx context.Context, t *testing.T, s spread, s
 	return nil
 }
 
-// jointShare returns a rank's rows of a step: those of b are the first of all rows, and those of a the last.
-func (r *adapterRun) jointShare(t *testing.T, step int, ranks *qwen.Ranks, s spread) qwen.Batch {
+// togetherShare returns a rank's rows of a step: those of b are the first of all rows, and those of a the last.
+func (r *adapterRun) togetherShare(t *testing.T, step int, ranks *qwen.Ranks, s spread) qwen.Batch {
 	a, b := r.batch(t, "a", step), r.batch(t, "b", step)
 	n := 1
 	for n*(a.Size+b.Size)%(ranks.Parts*max(s.micros, 1)) != 0 {

@@ -17,9 +17,9 @@ import (
 	"github.com/goascend/cann/ops/parallel"
 )
 
-// TestMovedBytes: the bytes that copies of weights move in a step of shards are those that package cost
+// TestCopiedBytes: the bytes that copies of weights move in a step of shards are those that package cost
 // estimates, in each form of the experts' weights, and the losses are the same.
-func TestMovedBytes(t *testing.T) {
+func TestCopiedBytes(t *testing.T) {
 	const ranks = 2
 	run := golden.Model(t, "qwen3_moe")
 	var losses []float64
@@ -33,7 +33,7 @@ func TestMovedBytes(t *testing.T) {
 		{cost.ND, nil}, {cost.ND, experts(parallel.GroupedWeight)}, {cost.NZ, nil}, {cost.Cast, experts(parallel.PlainWeight)},
 	} {
 		for _, align := range []int64{0, parallel.ShardAlignment} {
-			var moved int64
+			var copied int64
 			onRanks(t, ranks, world.Layout{}, func(ctx context.Context, st *acl.Stream, reg *ops.Registry, ranks *qwen.Ranks) (err error) {
 				cfg, err := qwen.ParseConfig(run.Config.Raw)
 				if err != nil {
@@ -54,7 +54,7 @@ func TestMovedBytes(t *testing.T) {
 				rows := b.Size / ranks.Parts
 				loss, err := m.Gradients(ctx, b.Rows(ranks.Index*rows, rows))
 				if ranks.Group.Rank() == 0 {
-					moved, losses = m.Moved(), append(losses, loss)
+					copied, losses = m.CopiedBytes(), append(losses, loss)
 				}
 				return err
 			})
@@ -67,9 +67,9 @@ func TestMovedBytes(t *testing.T) {
 			want := step.Term(cost.CopyOut).Bytes + step.Term(cost.CastOver).Bytes
 			what := fmt.Sprintf("%s, %v, alignment %d", c.format, c.rules, align)
 			if align == 0 {
-				require.EqualValues(t, want, moved, what)
+				require.EqualValues(t, want, copied, what)
 			} else { // parts of shards are filled up
-				require.Greater(t, moved, int64(want), what)
+				require.Greater(t, copied, int64(want), what)
 			}
 		}
 	}

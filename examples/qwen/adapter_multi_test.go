@@ -27,9 +27,9 @@ func mixed(numbers []int, batches ...qwen.Batch) qwen.Batch {
 	return b
 }
 
-// TestGoldenJointAdapters trains both adapters of PEFT's recorded runs in one pass, with their samples and one
+// TestGoldenMultipleAdapters trains both adapters of PEFT's recorded runs in one pass, with their samples and one
 // without an adapter in a mixed order.
-func TestGoldenJointAdapters(t *testing.T) {
+func TestGoldenMultipleAdapters(t *testing.T) {
 	for _, name := range adapterModels {
 		t.Run(name, func(t *testing.T) {
 			st, reg := setUp(t)
@@ -82,17 +82,17 @@ func TestGoldenJointAdapters(t *testing.T) {
 	}
 }
 
-// jointCase is a batch whose samples have three adapters that differ in layers, rank, scale and dropout, and the
+// multiAdapterCase is a batch whose samples have three adapters that differ in layers, rank, scale and dropout, and the
 // batches of each alone.
-type jointCase struct {
-	name  string
-	micro int
-	joint qwen.Batch
-	alone []qwen.Batch // of adapters 1 to 3
+type multiAdapterCase struct {
+	name     string
+	micro    int
+	together qwen.Batch
+	alone    []qwen.Batch // of adapters 1 to 3
 }
 
-// jointCases have rows with padding; packed sequences; and micro-batches, of which the first lacks an adapter.
-func jointCases(rows qwen.Batch) []jointCase {
+// multiAdapterCases have rows with padding; packed sequences; and micro-batches, of which the first lacks an adapter.
+func multiAdapterCases(rows qwen.Batch) []multiAdapterCase {
 	one := func(i int) qwen.Batch { return rows.Rows(i, 1) }
 	padded := rows
 	padded.Lengths, padded.Labels = []int64{17, 40, 8, 33}, append([]int32(nil), rows.Labels...)
@@ -121,16 +121,16 @@ func jointCases(rows qwen.Batch) []jointCase {
 	}
 	halves := rows
 	halves.Adapters = []int{2, 2, 3, 1}
-	return []jointCase{
+	return []multiAdapterCase{
 		{"padded", 1, some, []qwen.Batch{padded.Rows(2, 1), padded.Rows(1, 1), two}},
 		{"packed", 1, packed, []qwen.Batch{cut(40, 55, 120, 160), cut(0, 40), cut(55, 80)}},
 		{"micro-batches", 2, halves, []qwen.Batch{one(3), rows.Rows(0, 2), one(2)}},
 	}
 }
 
-// TestJointAdaptersEqualSeparateOnes compares the losses and gradients of adapters that differ in all options
+// TestMultipleAdaptersEqualSeparateOnes compares the losses and gradients of adapters that differ in all options
 // with those of passes of each alone.
-func TestJointAdaptersEqualSeparateOnes(t *testing.T) {
+func TestMultipleAdaptersEqualSeparateOnes(t *testing.T) {
 	each := []qwen.LoRA{
 		{Rank: 3, Alpha: 5, Targets: []string{"o_proj", "up_proj", "lm_head"}, Dropout: 0.25},
 		{Rank: 2, Alpha: 2, Targets: []string{"v_proj", "gate_proj"}},
@@ -141,13 +141,13 @@ func TestJointAdaptersEqualSeparateOnes(t *testing.T) {
 		r := openAdapterRun(t, name)
 		a, b := r.batch(t, "a", 0), r.batch(t, "b", 1)
 		rows := qwen.Batch{Size: 4, Length: a.Length, Inputs: append(append([]int32(nil), a.Inputs...), b.Inputs...), Labels: append(append([]int32(nil), a.Labels...), b.Labels...)}
-		for _, c := range jointCases(rows) {
+		for _, c := range multiAdapterCases(rows) {
 			t.Run(name+"/"+c.name, func(t *testing.T) {
 				options := slices.Clone(each)
 				if c.micro > 1 { // the draws of dropout go on from one micro-batch to the next
 					options[0].Dropout, options[2].Dropout = 0, 0
 				}
-				joint := r.base(t, st, reg, aclnn.Float32, qwen.Parallel{MicroBatches: c.micro})
+				together := r.base(t, st, reg, aclnn.Float32, qwen.Parallel{MicroBatches: c.micro})
 				apart := r.base(t, st, reg, aclnn.Float32, qwen.Parallel{})
 				adapter := func(m *qwen.Model, lora qwen.LoRA) *qwen.Adapter {
 					a, err := qwen.NewAdapter(t.Context(), m, lora, 3)
@@ -158,10 +158,10 @@ func TestJointAdaptersEqualSeparateOnes(t *testing.T) {
 				}
 				var adapters []*qwen.Adapter
 				for _, lora := range options {
-					adapters = append(adapters, adapter(joint, lora))
+					adapters = append(adapters, adapter(together, lora))
 				}
-				require.NoError(t, joint.UseEach(adapters...))
-				losses, err := joint.GradientsEach(t.Context(), c.joint)
+				require.NoError(t, together.UseEach(adapters...))
+				losses, err := together.GradientsEach(t.Context(), c.together)
 				require.NoError(t, err)
 				for i, lora := range options {
 					alone := adapter(apart, lora)
@@ -179,9 +179,9 @@ func TestJointAdaptersEqualSeparateOnes(t *testing.T) {
 	}
 }
 
-// TestJointAdapterRests: an adapter without samples keeps its weights and its count of steps, and trains
+// TestAdapterWithoutSamplesRests: an adapter without samples keeps its weights and its count of steps, and trains
 // afterwards as if the step had not been.
-func TestJointAdapterRests(t *testing.T) {
+func TestAdapterWithoutSamplesRests(t *testing.T) {
 	st, reg := setUp(t)
 	r := openAdapterRun(t, "qwen3")
 	m := r.base(t, st, reg, aclnn.Float32, qwen.Parallel{})
@@ -224,8 +224,8 @@ func TestJointAdapterRests(t *testing.T) {
 	require.Equal(t, 3, first.Steps(), "it rests no more")
 }
 
-// TestJointAdaptersOfBFloat16 checks that adapters of a base in bfloat16 follow the recorded losses.
-func TestJointAdaptersOfBFloat16(t *testing.T) {
+// TestMultipleAdaptersOfBFloat16 checks that adapters of a base in bfloat16 follow the recorded losses.
+func TestMultipleAdaptersOfBFloat16(t *testing.T) {
 	st, reg := setUp(t)
 	r := openAdapterRun(t, "qwen3")
 	m := r.base(t, st, reg, aclnn.BFloat16, qwen.Parallel{})
@@ -244,8 +244,8 @@ func TestJointAdaptersOfBFloat16(t *testing.T) {
 	}
 }
 
-// TestJointAdapterRefusals checks what a joint pass cannot be of.
-func TestJointAdapterRefusals(t *testing.T) {
+// TestMultipleAdapterRefusals checks what a pass of several adapters cannot be of.
+func TestMultipleAdapterRefusals(t *testing.T) {
 	st, reg := setUp(t)
 	r := openAdapterRun(t, "qwen3")
 	m := r.base(t, st, reg, aclnn.Float32, qwen.Parallel{})
