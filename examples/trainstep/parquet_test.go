@@ -29,7 +29,7 @@ func TestParquet(t *testing.T) {
 	require.NoError(t, parquet.WriteFile(table, rows))
 	require.NoError(t, os.WriteFile(text, lines, 0o600))
 	flags := []string{"-seq", "32", "-steps", "3"}
-	_, want := trained(t, tiny(append(flags, "-data", text)...)...)
-	_, got := trained(t, tiny(append(flags, "-data", table)...)...)
+	_, want := trained(t, smallFlags(append(flags, "-data", text)...)...)
+	_, got := trained(t, smallFlags(append(flags, "-data", table)...)...)
 	require.Equal(t, want, got)
 }

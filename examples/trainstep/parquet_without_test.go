@@ -22,7 +22,7 @@ func TestWithoutParquet(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte("PAR1"), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "b.jsonl"), []byte(`{"text": "text"}`+"\n"), 0o600))
 	for _, flags := range [][]string{{"-data", path, "-steps", "1"}, {"-eval", folder, "-steps", "1"}} {
-		o, err := parseFlags(tiny(flags...), t.Output())
+		o, err := parseFlags(smallFlags(flags...), t.Output())
 		require.NoError(t, err)
 		require.ErrorContains(t, run(t.Context(), o, io.Discard), "a.parquet: this trainstep cannot read Parquet files: build it with -tags parquet")
 	}
